@@ -1,0 +1,205 @@
+// The nouns of a job: what is enqueued, what a worker gets, what is kept.
+//
+//   enqueue ─▶ scheduled ─(run_at)─▶ available ─(claim)─▶ running ─▶ completed
+//                                        ▲                  │  ├───▶ cancelled
+//                                        └──(run_at)── retryable ◀┤ └───▶ dead (dead letter)
+//
+// Payloads (args, result, checkpoint, headers) are JSON text, kept byte for byte as they came.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "mainspring/time.h"
+
+namespace mainspring {
+
+using JobId = std::int64_t;  // assigned by the store, from 1, never reused
+using Token = std::int64_t;  // fencing token: grows with every claim in a store, never repeats
+
+enum class JobState : std::uint8_t {
+  waiting,    // for a parent, a session, a signal
+  scheduled,  // run_at is ahead
+  available,  // can be claimed
+  running,    // a worker holds its lease
+  completed,  // terminal: done
+  retryable,  // failed; run_at says when it is tried again
+  cancelled,  // terminal: somebody said stop, or it expired before it started
+  dead,       // terminal: in the dead letter, with reason and description
+};
+inline constexpr int kJobStateCount = 8;
+
+std::string_view to_string(JobState state);
+std::optional<JobState> parse_job_state(std::string_view text);
+constexpr bool is_terminal(JobState s) {
+  return s == JobState::completed || s == JobState::cancelled || s == JobState::dead;
+}
+
+enum class OnConflict : std::uint8_t {
+  keep,      // the old job stays as it is
+  replace,   // the old job takes the new args, priority, run_at, …, unless it is running or has
+             // ended
+  postpone,  // the old job takes the new run_at, unless it is running or has ended (debounce)
+};
+std::string_view to_string(OnConflict policy);
+std::optional<OnConflict> parse_on_conflict(std::string_view text);
+
+// One job per key and queue: while the first is not terminal, and in any case for `window` from its
+// enqueue.
+struct Unique {
+  std::string key;
+  Duration window{0};  // 0 = only while the first is not terminal
+  OnConflict on_conflict = OnConflict::keep;
+};
+
+// A job as a caller asks for it. Defaults are those of docs/reference.
+struct NewJob {
+  std::string queue = "default";
+  std::string kind;
+  std::string args = "{}";         // JSON, up to 1 MiB
+  int priority = 5;                // 0 (first) to 9
+  std::optional<WallTime> run_at;  // not before; at most one of run_at and delay
+  std::optional<Duration> delay;   // not before now + delay
+  int max_attempts = 20;           // 1 to 1000
+  std::optional<Unique> unique;
+  std::optional<Duration>
+      expires_in;  // if it has not started by then it is cancelled with reason "expired"
+  Duration timeout = std::chrono::minutes(15);  // for one attempt; kForever = none
+  std::vector<std::string> tags;                // up to 16, each up to 64 bytes
+  std::string headers;                          // JSON object of strings, "" = none
+  std::string correlation_id;                   // "" = none
+  std::string reply_to;                         // a queue name; "" = none
+};
+
+struct Progress {
+  double value = 0;  // 0 to 1
+  std::string text;
+  friend bool operator==(const Progress&, const Progress&) = default;
+};
+
+// Why one attempt failed.
+struct AttemptError {
+  int attempt = 0;
+  WallTime at;         // when it ended
+  std::string worker;  // incarnation
+  std::string message;
+  Duration ran_for{0};  // from claim to the error
+  friend bool operator==(const AttemptError&, const AttemptError&) = default;
+};
+
+// A job as the store keeps it.
+struct Job {
+  JobId id = 0;
+  std::string queue;
+  std::string kind;
+  JobState state = JobState::available;
+  std::string args;
+  int priority = 5;
+  WallTime run_at;
+  int attempt = 0;  // attempts started and not refunded
+  int max_attempts = 20;
+  Token token = 0;           // of the last claim; 0 = never claimed
+  std::int64_t version = 1;  // grows with every change
+  std::string worker;        // holder while running, "" otherwise
+  bool cancel_requested = false;
+  std::string unique_key;
+  std::string headers;
+  std::vector<std::string> tags;
+  std::string correlation_id;
+  std::string reply_to;
+  Duration timeout = kForever;
+  std::optional<WallTime> expires_at;
+  WallTime created_at;
+  std::optional<WallTime> started_at;   // of the last attempt
+  std::optional<WallTime> finished_at;  // terminal
+  std::optional<Progress> progress;
+  std::string checkpoint;  // JSON, "" = none
+  std::string result;      // JSON, "" = none
+  std::string
+      reason;  // of cancelled and dead, a short word: "max_attempts", "expired", or the caller's
+  std::string description;  // of dead: the long text
+  std::vector<AttemptError> errors;
+};
+
+// A job as a worker gets it.
+struct ClaimedJob {
+  JobId id = 0;
+  Token token = 0;
+  int attempt = 1;
+  int max_attempts = 20;
+  std::string queue;
+  std::string kind;
+  std::string args;
+  int priority = 5;
+  WallTime run_at;
+  Duration timeout = kForever;
+  Duration lease{0};       // how long from the claim's commit until it must be renewed
+  std::string checkpoint;  // of the attempt before, "" = none
+  std::string headers;
+  std::vector<std::string> tags;
+  std::string correlation_id;
+  std::string reply_to;
+};
+
+// The five outcomes of an attempt.
+struct Complete {
+  std::string result;  // JSON up to 1 MiB, "" = none
+};
+struct Retry {
+  std::string error;
+  std::optional<Duration> after;  // nullopt = the default back-off
+};
+struct Snooze {  // not a failure: the attempt is refunded. Also what a worker sends when it shuts
+                 // down (after 0).
+  Duration after{0};
+};
+struct CancelJob {
+  std::string reason;
+};
+struct Dead {
+  std::string reason;
+  std::string description;
+};
+using Outcome = std::variant<Complete, Retry, Snooze, CancelJob, Dead>;
+
+// The named bounds of the model; the door refuses what exceeds them.
+inline constexpr std::size_t kMaxArgsBytes = 1 << 20;
+inline constexpr std::size_t kMaxResultBytes = 1 << 20;
+inline constexpr std::size_t kMaxCheckpointBytes = 256 << 10;
+inline constexpr std::size_t kMaxHeadersBytes = 16 << 10;
+inline constexpr std::size_t kMaxTextBytes =
+    16 << 10;  // error messages, reasons, descriptions: cut, not refused
+inline constexpr std::size_t kMaxProgressTextBytes = 1 << 10;
+inline constexpr std::size_t kMaxNameBytes = 128;  // queue, kind
+inline constexpr std::size_t kMaxKeyBytes =
+    512;  // unique key, idempotency key, correlation_id, worker
+inline constexpr std::size_t kMaxTags = 16;
+inline constexpr std::size_t kMaxTagBytes = 64;
+inline constexpr int kMaxMaxAttempts = 1000;
+inline constexpr int kLowestPriority = 9;
+inline constexpr std::size_t kMaxEnqueueJobs = 10'000;
+inline constexpr int kMaxClaimJobs = 1000;
+inline constexpr std::size_t kMaxClaimQueues = 1000;
+inline constexpr std::size_t kMaxFinishResults = 10'000;
+inline constexpr std::size_t kMaxRenewLeases = 10'000;
+inline constexpr Duration kDefaultLease = std::chrono::seconds(30);
+inline constexpr Duration kMinLease = std::chrono::seconds(1);
+inline constexpr Duration kMaxLease = std::chrono::hours(12);
+inline constexpr Duration kMaxClaimWait = std::chrono::seconds(60);
+
+// min(attempt^4 + 2 s, 6 h) ± 20 %, the jitter a fixed function of (id, attempt) so that a replay
+// agrees. Saturates for any attempt.
+Duration default_back_off(JobId id, int attempt);
+
+// Queue, kind and worker names: 1 to 128 of [A-Za-z0-9._:/-], beginning with a letter or a digit.
+// Errors: invalid_argument with `field` as the field.
+Result<void> check_name(std::string_view field, std::string_view name);
+// Every rule of NewJob that needs no store. `prefix` is put before the field, for example
+// "jobs[3].".
+Result<void> validate(const NewJob& job, std::string_view prefix = "");
+
+}  // namespace mainspring

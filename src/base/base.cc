@@ -1,0 +1,66 @@
+// Errors, assertions and seeded defects: the small bodies of the base headers.
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+
+#include "base/assert.h"
+#include "base/mutant.h"
+#include "mainspring/result.h"
+
+namespace mainspring {
+namespace {
+
+constexpr ErrorInfo kErrors[] = {
+#define MS_ERROR(code, http, exit, retry, summary) \
+  {ErrorCode::code, #code, http, exit, Retryable::retry, summary},
+#include "mainspring/errors.def"
+#undef MS_ERROR
+};
+
+}  // namespace
+
+const ErrorInfo& info(ErrorCode code) {
+  return kErrors[static_cast<std::size_t>(code)];
+}
+
+const ErrorInfo* find_error(std::string_view name) {
+  for (const ErrorInfo& row : kErrors) {
+    if (row.name == name) return &row;
+  }
+  return nullptr;
+}
+
+Error invalid(std::string field, std::string message) {
+  return Error{.code = ErrorCode::invalid_argument,
+               .message = std::move(message),
+               .field = std::move(field)};
+}
+
+void assertion_failed(const char* expression, const char* file, int line, const char* why) {
+  std::fprintf(
+      stderr,
+      "mainspring: broken promise at %s:%d: %s (%s). Stopping, so that nothing wrong is written.\n",
+      file, line, expression, why);
+  std::abort();
+}
+
+#if defined(MAINSPRING_MUTANTS)
+namespace {
+std::string& mutant_name() {
+  static std::string name = [] {
+    const char* value = std::getenv("MS_MUTANT");
+    return std::string(value == nullptr ? "" : value);
+  }();
+  return name;
+}
+}  // namespace
+bool mutant_active(std::string_view name) {
+  const std::string& active = mutant_name();
+  return !active.empty() && active == name;
+}
+void set_mutant(std::string_view name) {
+  mutant_name() = name;
+}
+#endif
+
+}  // namespace mainspring

@@ -1,0 +1,42 @@
+// Clock: the only place where time is read. Engine code gets time as an argument; whoever drives a
+// step (a runner thread, a test, the simulator) asks the clock.
+#pragma once
+
+#include "mainspring/time.h"
+
+namespace mainspring {
+
+class Clock {
+ public:
+  virtual ~Clock() = default;
+  // Both clocks at one moment. Callable from every thread.
+  virtual Now now() const = 0;
+};
+
+// CLOCK_BOOTTIME (goes on while the machine sleeps) and CLOCK_REALTIME.
+class SystemClock final : public Clock {
+ public:
+  Now now() const override;
+};
+
+// Time that stands still until it is moved. Not for use from several threads.
+class ManualClock final : public Clock {
+ public:
+  explicit ManualClock(
+      WallTime start = WallTime::from_ms(1'767'225'600'000)) {  // 2026-01-01T00:00:00Z
+    now_.wall = start;
+    now_.instant = Instant::from_ms(1'000'000);
+  }
+  Now now() const override { return now_; }
+  void advance(Duration d) {
+    now_.instant = now_.instant + d;
+    now_.wall = now_.wall + d;
+  }
+  // Somebody sets the wall clock; steady time goes on as before.
+  void step_wall(Duration d) { now_.wall = now_.wall + d; }
+
+ private:
+  Now now_;
+};
+
+}  // namespace mainspring

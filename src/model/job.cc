@@ -1,0 +1,117 @@
+// The laws of a job that need no store.
+#include "mainspring/job.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+namespace mainspring {
+namespace {
+
+constexpr std::array<std::string_view, kJobStateCount> kStateNames = {
+    "waiting", "scheduled", "available", "running", "completed", "retryable", "cancelled", "dead"};
+constexpr std::array<std::string_view, 3> kConflictNames = {"keep", "replace", "postpone"};
+
+Result<void> check_size(std::string field, std::size_t size, std::size_t limit) {
+  if (size <= limit) return {};
+  return Error{.code = ErrorCode::too_large,
+               .message = fmt::format("{} has {} bytes: must be at most {}", field, size, limit),
+               .field = field};
+}
+
+bool is_name_char(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
+         c == '_' || c == ':' || c == '/' || c == '-';
+}
+
+}  // namespace
+
+std::string_view to_string(JobState state) {
+  return kStateNames[static_cast<std::size_t>(state)];
+}
+
+std::optional<JobState> parse_job_state(std::string_view text) {
+  const auto found = std::find(kStateNames.begin(), kStateNames.end(), text);
+  if (found == kStateNames.end()) return std::nullopt;
+  return static_cast<JobState>(found - kStateNames.begin());
+}
+
+std::string_view to_string(OnConflict policy) {
+  return kConflictNames[static_cast<std::size_t>(policy)];
+}
+
+std::optional<OnConflict> parse_on_conflict(std::string_view text) {
+  const auto found = std::find(kConflictNames.begin(), kConflictNames.end(), text);
+  if (found == kConflictNames.end()) return std::nullopt;
+  return static_cast<OnConflict>(found - kConflictNames.begin());
+}
+
+Duration default_back_off(JobId id, int attempt) {
+  constexpr std::int64_t kCapMs = 6 * 3600 * 1000LL;
+  constexpr int kCapAttempt = 13;  // 13^4 s is over 6 h: nothing above needs computing
+  const std::int64_t n = std::clamp(attempt, 1, kCapAttempt);
+  const std::int64_t base_ms = std::min(n * n * n * n * 1000 + 2000, kCapMs);
+  std::uint64_t h =
+      static_cast<std::uint64_t>(id) * 0x9e3779b97f4a7c15u + static_cast<std::uint64_t>(attempt);
+  h = (h ^ (h >> 31)) * 0xbf58476d1ce4e5b9u;
+  h ^= h >> 29;
+  const std::int64_t per_mille = 800 + static_cast<std::int64_t>(h % 401);  // 80 % to 120 %
+  return std::chrono::milliseconds(base_ms * per_mille / 1000);
+}
+
+Result<void> check_name(std::string_view field, std::string_view name) {
+  const bool ok = !name.empty() && name.size() <= kMaxNameBytes &&
+                  std::all_of(name.begin(), name.end(), is_name_char) && is_name_char(name[0]) &&
+                  name[0] != '.' && name[0] != '-' && name[0] != '/' && name[0] != ':' &&
+                  name[0] != '_';
+  if (ok) return {};
+  return invalid(std::string(field), fmt::format("{} \"{}\": must be 1 to {} letters, digits or . "
+                                                 "_ : / -, beginning with a letter or a digit",
+                                                 field, name.substr(0, 64), kMaxNameBytes));
+}
+
+Result<void> validate(const NewJob& job, std::string_view prefix) {
+  const auto at = [&](std::string_view name) { return fmt::format("{}{}", prefix, name); };
+  MS_TRY(check_name(at("queue"), job.queue));
+  MS_TRY(check_name(at("kind"), job.kind));
+  MS_TRY(check_size(at("args"), job.args.size(), kMaxArgsBytes));
+  MS_TRY(check_size(at("headers"), job.headers.size(), kMaxHeadersBytes));
+  MS_TRY(check_size(at("correlation_id"), job.correlation_id.size(), kMaxKeyBytes));
+  if (!job.reply_to.empty()) MS_TRY(check_name(at("reply_to"), job.reply_to));
+  if (job.args.empty()) return invalid(at("args"), "args: must be a JSON value");
+  if (job.priority < 0 || job.priority > kLowestPriority) {
+    return invalid(at("priority"),
+                   fmt::format("priority {}: must be 0 to {}", job.priority, kLowestPriority));
+  }
+  if (job.max_attempts < 1 || job.max_attempts > kMaxMaxAttempts) {
+    return invalid(at("max_attempts"), fmt::format("max_attempts {}: must be 1 to {}",
+                                                   job.max_attempts, kMaxMaxAttempts));
+  }
+  if (job.run_at && job.delay)
+    return invalid(at("delay"), "delay and run_at: give at most one of them");
+  if (job.delay && job.delay->count() < 0)
+    return invalid(at("delay"), "delay: must not be negative");
+  if (job.timeout <= Duration(0))
+    return invalid(at("timeout"), "timeout: must be more than 0, or \"none\"");
+  if (job.expires_in && *job.expires_in <= Duration(0)) {
+    return invalid(at("expires_in"), "expires_in: must be more than 0");
+  }
+  if (job.tags.size() > kMaxTags) {
+    return invalid(at("tags"), fmt::format("tags has {} entries: must be at most {}",
+                                           job.tags.size(), kMaxTags));
+  }
+  for (const std::string& tag : job.tags) {
+    if (tag.empty() || tag.size() > kMaxTagBytes || tag.find('\x1f') != std::string::npos) {
+      return invalid(at("tags"), fmt::format("tag \"{}\": must be 1 to {} bytes of text",
+                                             tag.substr(0, 80), kMaxTagBytes));
+    }
+  }
+  if (job.unique) {
+    if (job.unique->key.empty()) return invalid(at("unique.key"), "unique.key: must not be empty");
+    MS_TRY(check_size(at("unique.key"), job.unique->key.size(), kMaxKeyBytes));
+  }
+  return {};
+}
+
+}  // namespace mainspring

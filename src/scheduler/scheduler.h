@@ -1,0 +1,33 @@
+// Scheduler: moves due jobs, rescues expired leases, expires and prunes; each as bounded operations through the broker.
+//
+// It sleeps until the next instant at which the store's agenda has something, not for a period: an idle system has no
+// ticks. step() submits what is due and says when to call next; the broker's on_agenda says when that is out of date.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <thread>
+
+#include "broker/broker.h"
+
+namespace mainspring {
+
+struct SchedulerOptions {
+  int batch = 1000;                                     // jobs per operation: bounds how long one commit takes
+  Duration max_sleep = std::chrono::seconds(60);        // look again at the latest, in case the wall clock was set
+  Duration prune_interval = std::chrono::seconds(10);   // prune at most so often unless there is a backlog
+};
+
+class Scheduler {
+ public:
+  // `broker` and `clock` outlive it. Takes the broker's on_agenda.
+  Scheduler(Broker& broker, const Clock& clock, Registry& registry, SchedulerOptions options = {});
+  ~Scheduler();
+
+  // Submits the operations that are due, unless the last ones are still under way. Returns when to call again.
+  Instant step(Now now);
+
+  // The thread that steps. May be called twice, in any order; stop waits.
+  void start();
+  void stop();
+// (private part follows)

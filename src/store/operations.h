@@ -1,0 +1,174 @@
+// Operations: every change of a store, as plain values. A batch of them is one transaction.
+//
+// Store::apply(batch, now) runs them in order, each seeing the effects of those before it, and
+// answers each. An operation that is refused (bad input, stale token) changes nothing; the others
+// stand.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "mainspring/job.h"
+
+namespace mainspring {
+
+// -- what callers do
+// ---------------------------------------------------------------------------------
+
+// All jobs or none. The jobs have been validated.
+struct Enqueue {
+  std::vector<NewJob> jobs;
+  std::string idempotency_key;  // "" = none; remembered for kIdempotencyWindow
+  std::string
+      fingerprint;  // digest of the request body; the same key with another one is `conflict`
+};
+struct EnqueuedJob {
+  JobId id = 0;
+  JobState state = JobState::available;  // now
+  bool duplicate = false;                // unique or the idempotency key found it
+};
+struct EnqueueResult {
+  std::vector<EnqueuedJob> jobs;  // in request order
+  bool replayed = false;          // the idempotency key had been seen
+};
+
+// Up to `max` available jobs of `queues`, lowest (priority, run_at, id) first over all of them.
+struct Claim {
+  std::string worker;               // incarnation
+  std::vector<std::string> queues;  // not empty
+  std::vector<std::string> kinds;   // empty = every kind
+  int max = 1;
+  Duration lease = kDefaultLease;
+};
+struct ClaimResult {
+  std::vector<ClaimedJob> jobs;
+  std::vector<JobId>
+      cancel;  // running jobs of this worker that somebody wants stopped (filled by the broker)
+};
+
+struct Renewal {
+  JobId id = 0;
+  Token token = 0;
+  std::optional<Progress> progress;
+  std::optional<std::string> checkpoint;
+};
+// Extends leases to now + lease, but never more than kTimeoutGrace past the job's own time limit.
+// A renewal without progress and checkpoint writes nothing to disk: after a restart every lease
+// begins anew.
+struct Renew {
+  std::string worker;
+  std::vector<Renewal> leases;
+  Duration lease = kDefaultLease;
+};
+struct Renewed {
+  JobId id = 0;
+  Duration lease{0};  // from now
+};
+struct RenewResult {
+  std::vector<Renewed> renewed;
+  std::vector<JobId> lost;    // not (or no longer) this token's: stop working on them
+  std::vector<JobId> cancel;  // among the renewed: somebody wants them stopped
+};
+
+struct JobOutcome {
+  JobId id = 0;
+  Token token = 0;
+  Outcome outcome;
+};
+struct Finish {
+  std::string worker;
+  std::vector<JobOutcome> results;
+};
+enum class FinishStatus : std::uint8_t { ok, stale, not_found };
+struct FinishResult {
+  std::vector<FinishStatus> results;  // in request order
+};
+
+// A job that is not running is cancelled; of a running one the wish is noted and its worker told.
+// Errors: not_found, expired, conflict (completed or dead). Cancelling a cancelled job is ok.
+struct Cancel {
+  JobId id = 0;
+  std::string reason;
+};
+struct CancelResult {
+  JobState state = JobState::cancelled;  // cancelled, or running
+  bool cancel_requested = false;
+  std::string worker;  // its holder while running
+};
+
+// An operator's retry: dead, cancelled, retryable and scheduled become available now; dead and
+// cancelled ones get their max_attempts anew on top of those used. Available is ok. Errors:
+// not_found, expired, conflict (running or completed).
+struct RetryJob {
+  JobId id = 0;
+};
+struct RetryResult {
+  JobState state = JobState::available;
+};
+
+// What to redrive or list. Empty fields do not restrict.
+struct JobFilter {
+  std::string queue;
+  std::string kind;
+  std::string tag;
+  std::optional<JobState> state;
+};
+// RetryJob for up to `limit` dead jobs that match, oldest id first, beginning after `after`.
+struct Redrive {
+  JobFilter filter;
+  int limit = 1000;
+  JobId after = 0;
+};
+struct RedriveResult {
+  int redriven = 0;
+  std::optional<JobId> next;  // where to go on; nullopt = all seen
+};
+
+struct PauseQueue {
+  std::string queue;  // created if it is new
+  bool paused = true;
+};
+// How long terminal jobs of a queue stay readable. nullopt = the store's default. For jobs that
+// finish later.
+struct SetRetention {
+  std::string queue;
+  std::optional<Duration> completed;  // also cancelled
+  std::optional<Duration> dead;
+};
+struct Done {};  // the answer of operations that have nothing to say
+
+// -- what the scheduler does, each in a bounded step
+// -------------------------------------------------
+
+struct MoveDue {  // scheduled and retryable with run_at <= now become available, in due order
+  int limit = 1000;
+};
+struct RescueExpired {  // running with an expired lease: a failed attempt (retryable, dead, or
+                        // cancelled if asked)
+  int limit = 1000;
+};
+struct ExpireJobs {  // not started by expires_at: cancelled with reason "expired"
+  int limit = 1000;
+};
+struct PruneJobs {  // terminal jobs past their retention or over the cap, and old idempotency keys:
+                    // removed
+  int limit = 1000;
+};
+struct StepResult {
+  int changed = 0;    // jobs
+  bool more = false;  // the limit was reached: call again
+};
+
+using Operation = std::variant<Enqueue, Claim, Renew, Finish, Cancel, RetryJob, Redrive, PauseQueue,
+                               SetRetention, MoveDue, RescueExpired, ExpireJobs, PruneJobs>;
+using OperationResult = std::variant<Error, EnqueueResult, ClaimResult, RenewResult, FinishResult,
+                                     CancelResult, RetryResult, RedriveResult, Done, StepResult>;
+
+inline constexpr Duration kIdempotencyWindow = std::chrono::hours(24);
+inline constexpr Duration kTimeoutGrace = std::chrono::seconds(30);
+
+}  // namespace mainspring

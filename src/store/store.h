@@ -1,0 +1,104 @@
+// Store: where jobs live. Two halves: apply() changes, the rest reads.
+//
+// Threads: apply(), agenda() and has_available() from one thread at a time (the broker's); the
+// reads from any thread, also while apply() runs, which they never block. A read sees every batch
+// whose apply() returned before it began, whole batches only.
+//
+// Durability: when apply() returns a report, the batch is on disk. If it returns an error nothing
+// of the batch happened, or, for `io_error`, the store can no longer be trusted to write: stop the
+// process and open anew.
+//
+// Laws that every store keeps (tests/conformance): an acknowledged job is never lost and reaches
+// exactly one terminal state; ids and tokens never repeat; every operation of a lease is fenced by
+// its token; per queue enqueued = live + completed + cancelled + dead + pruned + expired.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "store/operations.h"
+
+namespace mainspring {
+
+// What a batch made possible, for the broker and the scheduler.
+struct Effects {
+  std::vector<std::string>
+      available;  // queues that may now give a job which they could not give before
+};
+
+struct BatchReport {
+  std::vector<OperationResult> results;  // one per operation, in order
+  Effects effects;
+};
+
+// When the scheduler is next needed. never() = not until something changes.
+struct Agenda {
+  WallTime next_due = WallTime::never();         // MoveDue
+  Instant next_lease_expiry = Instant::never();  // RescueExpired
+  WallTime next_expiry = WallTime::never();      // ExpireJobs
+  WallTime next_prune = WallTime::never();       // PruneJobs
+};
+
+// Counters of one queue. Kept with every batch, never counted by scanning.
+struct QueueStats {
+  std::string name;
+  bool paused = false;
+  std::array<std::int64_t, kJobStateCount>
+      counts{};               // jobs kept now, by state; cancelled without the expired
+  std::int64_t enqueued = 0;  // ever
+  std::int64_t pruned = 0;    // ever
+  std::int64_t expired = 0;   // kept now: cancelled with reason "expired"
+  std::optional<WallTime> oldest_available;  // run_at of the oldest available job
+  std::optional<Duration> retention_completed;
+  std::optional<Duration> retention_dead;
+};
+
+struct JobPage {
+  std::vector<Job> jobs;      // newest id first; without errors, result, checkpoint
+  std::optional<JobId> next;  // pass as `before` for the next page; nullopt = no more
+};
+
+struct VerifyReport {
+  std::int64_t jobs = 0;              // examined
+  std::vector<std::string> problems;  // empty = sound
+};
+
+class Store {
+ public:
+  virtual ~Store() = default;
+
+  // One transaction, one durable commit; batches that change nothing do not touch the disk.
+  virtual Result<BatchReport> apply(std::span<const Operation> batch, Now now) = 0;
+  virtual Agenda agenda() const = 0;
+  // Would a claim of this queue find a job? False for a paused or unknown queue.
+  virtual bool has_available(const std::string& queue) const = 0;
+
+  // Errors: not_found (never existed), expired (its retention has ended).
+  virtual Result<Job> get(JobId id) const = 0;
+  // At most `limit` jobs with id < before (0 = from the newest). A page may be short, even empty,
+  // with `next` set: each call examines a bounded number of records.
+  virtual Result<JobPage> list(const JobFilter& filter, int limit, JobId before) const = 0;
+  virtual Result<std::vector<QueueStats>> queues() const = 0;
+  // Recounts everything and checks it against the counters and the laws. Slow; reads only.
+  virtual Result<VerifyReport> verify() const = 0;
+  // A consistent copy while running, in a new directory. Errors: conflict (it exists),
+  // storage_full, io_error.
+  virtual Result<void> backup(const std::string& directory) const = 0;
+
+  // Transactions committed and store reads made since open: what an idle system must not do.
+  virtual std::int64_t commits() const = 0;
+};
+
+// Settings that every store has.
+struct StoreOptions {
+  Duration retention_completed = std::chrono::hours(24);  // completed and cancelled
+  Duration retention_dead = std::chrono::hours(24 * 30);
+  std::int64_t max_finished_jobs = 10'000'000;  // cap by count; oldest go first
+  std::int64_t max_live_jobs = 20'000'000;      // enqueue beyond is `overloaded`
+};
+
+}  // namespace mainspring

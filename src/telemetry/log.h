@@ -1,0 +1,53 @@
+// Log: events on one line each, to one place, for an administrator.
+//
+//   log.info("store opened", {{"directory", dir}, {"jobs", fmt::to_string(n)}});
+//   2026-01-31T09:00:00.123Z INFO store opened directory=/var/lib/ms jobs=12
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace mainspring {
+
+enum class LogLevel { debug, info, warn, error, off };
+
+class Log {
+ public:
+  using Fields = std::vector<std::pair<std::string_view, std::string>>;
+  virtual ~Log() = default;
+  // One line. Callable from every thread.
+  virtual void write(LogLevel level, std::string_view message, const Fields& fields) = 0;
+
+  void debug(std::string_view message, const Fields& fields = {}) {
+    write(LogLevel::debug, message, fields);
+  }
+  void info(std::string_view message, const Fields& fields = {}) {
+    write(LogLevel::info, message, fields);
+  }
+  void warn(std::string_view message, const Fields& fields = {}) {
+    write(LogLevel::warn, message, fields);
+  }
+  void error(std::string_view message, const Fields& fields = {}) {
+    write(LogLevel::error, message, fields);
+  }
+};
+
+// To standard error, from `level` on.
+class StderrLog final : public Log {
+ public:
+  explicit StderrLog(LogLevel level) : level_(level) {}
+  void write(LogLevel level, std::string_view message, const Fields& fields) override;
+
+ private:
+  LogLevel level_;
+};
+
+// Nowhere.
+class NullLog final : public Log {
+ public:
+  void write(LogLevel, std::string_view, const Fields&) override {}
+};
+
+}  // namespace mainspring

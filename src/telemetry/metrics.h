@@ -1,0 +1,77 @@
+// Metrics: counters, gauges and histograms with names that Prometheus reads.
+//
+// A Registry is made by whoever wires a node and handed down; there is no global. Metrics are
+// registered once and updated without a lock; render() writes the text format. Source:
+// https://prometheus.io/docs/instrumenting/exposition_formats/
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/mutex.h"
+
+namespace mainspring {
+
+class Counter {
+ public:
+  void add(std::int64_t n = 1) { value_.fetch_add(n, std::memory_order_relaxed); }
+  std::int64_t value() const { return value_.load(std::memory_order_relaxed); }
+
+ private:
+  std::atomic<std::int64_t> value_{0};
+};
+
+// Counts observations (seconds, items, …) in fixed buckets.
+class Histogram {
+ public:
+  explicit Histogram(std::vector<double> upper_bounds);
+  void observe(double value);
+
+ private:
+  friend class Registry;
+  std::vector<double> bounds_;
+  std::deque<std::atomic<std::int64_t>> buckets_;  // one more than bounds_: the last is +Inf
+  std::atomic<double> sum_{0};
+};
+
+// Buckets for durations of 100 us to 60 s, in seconds.
+std::vector<double> duration_buckets();
+// Buckets 1, 2, 5, 10, … 10,000.
+std::vector<double> size_buckets();
+
+using Labels = std::vector<std::pair<std::string, std::string>>;
+
+class Registry {
+ public:
+  // Returns the metric of this name and these labels, making it at first use. References stay valid
+  // as long as the registry. At most kMaxSeries per name: beyond, all share one series with the
+  // label value "other".
+  Counter& counter(const std::string& name, const std::string& help, const Labels& labels = {})
+      MS_EXCLUDES(mutex_);
+  Histogram& histogram(const std::string& name, const std::string& help, std::vector<double> bounds,
+                       const Labels& labels = {}) MS_EXCLUDES(mutex_);
+  // A gauge is a function, asked at render time; it must be callable from any thread.
+  void gauge(const std::string& name, const std::string& help, std::function<double()> read,
+             const Labels& labels = {}) MS_EXCLUDES(mutex_);
+  std::string render() const MS_EXCLUDES(mutex_);
+
+  static constexpr std::size_t kMaxSeries = 2000;
+
+ private:
+  struct Family {
+    std::string help, type;
+    std::map<std::string, Counter> counters;
+    std::map<std::string, Histogram> histograms;
+    std::map<std::string, std::function<double()>> gauges;
+  };
+  static std::string label_text(const Labels& labels);
+  mutable Mutex mutex_;
+  std::map<std::string, Family> families_ MS_GUARDED_BY(mutex_);
+};
+
+}  // namespace mainspring

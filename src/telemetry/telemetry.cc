@@ -1,0 +1,155 @@
+// Metrics in Prometheus' text format, log lines on standard error.
+#include <fmt/format.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "mainspring/time.h"
+#include "telemetry/log.h"
+#include "telemetry/metrics.h"
+
+namespace mainspring {
+namespace {
+
+std::string escape_label(std::string_view value) {
+  std::string out;
+  for (char c : value) {
+    if (c == '\\' || c == '"') out += '\\';
+    if (c == '\n') {
+      out += "\\n";
+    } else {
+      out += c;
+    }
+  }
+  return out;
+}
+
+// Values with blanks, quotes or control characters are quoted, so that a line stays a line.
+std::string log_value(std::string_view value) {
+  const bool plain = !value.empty() && std::all_of(value.begin(), value.end(), [](char c) {
+    return c > ' ' && c != '"' && c != '\\' && c != 0x7f;
+  });
+  if (plain) return std::string(value);
+  std::string out = "\"";
+  for (char c : value) {
+    if (c == '"' || c == '\\') {
+      out += '\\';
+      out += c;
+    } else if (static_cast<unsigned char>(c) < ' ' || c == 0x7f) {
+      out += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
+    } else {
+      out += c;
+    }
+  }
+  return out + "\"";
+}
+
+// {a="1"} and le="0.5" make {a="1",le="0.5"}.
+std::string with_le(const std::string& labels, const std::string& le) {
+  if (labels.empty()) return "{le=\"" + le + "\"}";
+  return labels.substr(0, labels.size() - 1) + ",le=\"" + le + "\"}";
+}
+
+}  // namespace
+
+Histogram::Histogram(std::vector<double> upper_bounds)
+    : bounds_(std::move(upper_bounds)), buckets_(bounds_.size() + 1) {}
+
+void Histogram::observe(double value) {
+  const auto bucket = std::lower_bound(bounds_.begin(), bounds_.end(), value) - bounds_.begin();
+  buckets_[static_cast<std::size_t>(bucket)].fetch_add(1, std::memory_order_relaxed);
+  sum_.fetch_add(value, std::memory_order_relaxed);
+}
+
+std::vector<double> duration_buckets() {
+  return {0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05,
+          0.1,    0.2,    0.5,    1,     2,     5,     10,   30,   60};
+}
+
+std::vector<double> size_buckets() {
+  return {1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000};
+}
+
+std::string Registry::label_text(const Labels& labels) {
+  if (labels.empty()) return "";
+  std::string out = "{";
+  for (const auto& [name, value] : labels) {
+    if (out.size() > 1) out += ',';
+    out += name + "=\"" + escape_label(value) + "\"";
+  }
+  return out + "}";
+}
+
+Counter& Registry::counter(const std::string& name, const std::string& help, const Labels& labels) {
+  MutexLock lock(mutex_);
+  Family& family = families_[name];
+  family.help = help;
+  family.type = "counter";
+  Labels used = labels;
+  if (family.counters.size() >= kMaxSeries && !family.counters.contains(label_text(labels))) {
+    for (auto& label : used) label.second = "other";
+  }
+  return family.counters[label_text(used)];
+}
+
+Histogram& Registry::histogram(const std::string& name, const std::string& help,
+                               std::vector<double> bounds, const Labels& labels) {
+  MutexLock lock(mutex_);
+  Family& family = families_[name];
+  family.help = help;
+  family.type = "histogram";
+  Labels used = labels;
+  if (family.histograms.size() >= kMaxSeries && !family.histograms.contains(label_text(labels))) {
+    for (auto& label : used) label.second = "other";
+  }
+  return family.histograms.try_emplace(label_text(used), std::move(bounds)).first->second;
+}
+
+void Registry::gauge(const std::string& name, const std::string& help, std::function<double()> read,
+                     const Labels& labels) {
+  MutexLock lock(mutex_);
+  Family& family = families_[name];
+  family.help = help;
+  family.type = "gauge";
+  family.gauges[label_text(labels)] = std::move(read);
+}
+
+std::string Registry::render() const {
+  MutexLock lock(mutex_);
+  std::string out;
+  for (const auto& [name, family] : families_) {
+    out += fmt::format("# HELP {} {}\n# TYPE {} {}\n", name, family.help, name, family.type);
+    for (const auto& [labels, counter] : family.counters)
+      out += fmt::format("{}{} {}\n", name, labels, counter.value());
+    for (const auto& [labels, read] : family.gauges)
+      out += fmt::format("{}{} {}\n", name, labels, read());
+    for (const auto& [labels, histogram] : family.histograms) {
+      std::int64_t total = 0;
+      for (std::size_t i = 0; i < histogram.buckets_.size(); ++i) {
+        total += histogram.buckets_[i].load(std::memory_order_relaxed);
+        const std::string le =
+            i < histogram.bounds_.size() ? fmt::to_string(histogram.bounds_[i]) : "+Inf";
+        out += fmt::format("{}_bucket{} {}\n", name, with_le(labels, le), total);
+      }
+      out += fmt::format("{}_sum{} {}\n{}_count{} {}\n", name, labels, histogram.sum_.load(), name,
+                         labels, total);
+    }
+  }
+  return out;
+}
+
+void StderrLog::write(LogLevel level, std::string_view message, const Fields& fields) {
+  if (level < level_) return;
+  static constexpr std::string_view kNames[] = {"DEBUG", "INFO", "WARN", "ERROR", "OFF"};
+  timespec t{};
+  clock_gettime(CLOCK_REALTIME, &t);
+  const WallTime at = WallTime::from_ms(t.tv_sec * 1000LL + t.tv_nsec / 1'000'000);
+  std::string line =
+      fmt::format("{} {} {}", format_wall_time(at), kNames[static_cast<int>(level)], message);
+  for (const auto& [name, value] : fields) line += fmt::format(" {}={}", name, log_value(value));
+  line += '\n';
+  [[maybe_unused]] const auto written = ::write(STDERR_FILENO, line.data(), line.size());
+}
+
+}  // namespace mainspring
