@@ -104,4 +104,114 @@ class Broker final : public Jobs {
   Result<JobPage> list(const JobFilter& filter, int limit, JobId before) override;
   Result<std::vector<QueueStats>> queues() override;
   Result<std::vector<WorkerInfo>> workers() override;
-  // (private part follows)
+
+ private:
+  struct Pending {
+    Operation operation;
+    Answer answer;
+    ParkId park_id = 0;    // claims: their handle
+    Instant deadline;      // claims: until when they may park
+    std::size_t jobs = 0;  // what it counts against max_batch_jobs
+    std::size_t bytes = 0;
+  };
+  struct Parked;
+  using QueueLine = std::list<Parked*>;  // parked claims of one queue, first come first
+  struct Parked {
+    ParkId id = 0;
+    Claim claim;
+    Answer answer;
+    Instant deadline;
+    std::uint64_t order = 0;  // when it was parked: see ready_
+    std::vector<std::pair<std::string, QueueLine::iterator>> lines;
+  };
+  struct Batch {
+    std::vector<Operation> operations;
+    std::vector<Pending> callers;  // same order; callers[i].operation has been moved from
+    std::size_t jobs = 0;
+    std::size_t bytes = 0;
+    bool has_room(const BrokerOptions& o) const {
+      return jobs < o.max_batch_jobs && bytes < o.max_batch_bytes;
+    }
+  };
+  struct Worker {
+    std::vector<std::string> queues;
+    Instant last_seen;
+    int running = 0;
+    std::vector<JobId> cancels;  // to be told with its next claim
+  };
+  struct SyncCall;
+
+  bool has_work() const MS_REQUIRES(mutex_);
+  // Steps once; the caller holds step_mutex_.
+  Instant step_locked(Now now) MS_REQUIRES(step_mutex_) MS_EXCLUDES(mutex_);
+  void gather(Batch& batch, std::vector<std::function<void()>>& answers, Now now)
+      MS_REQUIRES(step_mutex_, mutex_);
+  void gather_line(std::deque<Pending>& line, Batch& batch) MS_REQUIRES(mutex_);
+  void gather_new_claims(Batch& batch, std::vector<std::function<void()>>& answers, Now now)
+      MS_REQUIRES(step_mutex_, mutex_);
+  void wake_parked_for_enqueues(Batch& batch, Now now) MS_REQUIRES(mutex_);
+  void wake_ready(Batch& batch) MS_REQUIRES(step_mutex_, mutex_);
+  void add_parked(Batch& batch, Parked& parked) MS_REQUIRES(mutex_);
+  void park(Pending pending) MS_REQUIRES(mutex_);
+  Pending unpark(Parked& parked) MS_REQUIRES(mutex_);
+  void expire_parked(std::vector<std::function<void()>>& answers, Now now) MS_REQUIRES(mutex_);
+  void distribute(Batch& batch, BatchReport& report, std::vector<std::function<void()>>& answers,
+                  Now now) MS_REQUIRES(step_mutex_, mutex_);
+  void note_worker(const Operation& operation, const OperationResult& result, Now now)
+      MS_REQUIRES(mutex_);
+  void tell_cancel(const CancelResult& result, JobId id,
+                   std::vector<std::function<void()>>& answers) MS_REQUIRES(mutex_);
+  void forget_workers(Now now) MS_REQUIRES(mutex_);
+  void push(Pending pending, std::deque<Pending>& line) MS_REQUIRES(mutex_);
+  // The reason to refuse an operation now, if there is one.
+  std::optional<Error> refuse(const Operation& operation, std::size_t jobs, std::size_t bytes) const
+      MS_REQUIRES(mutex_);
+  void wake_runner() MS_EXCLUDES(mutex_);
+  void run(std::stop_token stop);
+  template <class T>
+  Result<T> call(Operation operation);
+  void wait_for(SyncCall& sync) MS_EXCLUDES(mutex_);
+
+  Store& store_;
+  const Clock& clock_;
+  Log& log_;
+  const BrokerOptions options_;
+  std::function<void()> agenda_changed_;
+  std::function<void(const Error&)> fatal_;
+
+  mutable Mutex step_mutex_;  // held while a batch is put together, committed and answered
+  mutable Mutex mutex_;
+  CondVar work_;
+  bool runner_waiting_ MS_GUARDED_BY(mutex_) = false;
+  std::deque<Pending> urgent_ MS_GUARDED_BY(mutex_);
+  std::deque<Pending> enqueues_ MS_GUARDED_BY(mutex_);
+  std::deque<Pending> claims_ MS_GUARDED_BY(mutex_);
+  std::size_t waiting_jobs_ MS_GUARDED_BY(mutex_) = 0;
+  std::size_t waiting_bytes_ MS_GUARDED_BY(mutex_) = 0;
+  std::unordered_map<ParkId, std::unique_ptr<Parked>> parked_ MS_GUARDED_BY(mutex_);
+  std::unordered_map<std::string, QueueLine> lines_ MS_GUARDED_BY(mutex_);
+  std::map<std::pair<Instant, ParkId>, Parked*> deadlines_ MS_GUARDED_BY(mutex_);
+  // Queues that got work which their parked claims have not been offered yet: those parked up to
+  // this order.
+  std::map<std::string, std::uint64_t> ready_ MS_GUARDED_BY(mutex_);
+  std::vector<ParkId> abandoned_ MS_GUARDED_BY(mutex_);
+  std::unordered_map<std::string, Worker> workers_ MS_GUARDED_BY(mutex_);
+  std::unordered_map<JobId, std::vector<std::pair<WatchId, std::function<void()>>>> watches_
+      MS_GUARDED_BY(mutex_);
+  std::unordered_map<WatchId, JobId> watch_jobs_ MS_GUARDED_BY(mutex_);
+  std::uint64_t next_handle_ MS_GUARDED_BY(mutex_) = 1;
+  std::uint64_t next_order_ MS_GUARDED_BY(mutex_) = 1;
+  Instant workers_checked_ MS_GUARDED_BY(mutex_);
+  bool claims_stopped_ MS_GUARDED_BY(mutex_) = false;
+  bool stopped_ MS_GUARDED_BY(mutex_) = false;
+  bool failed_ MS_GUARDED_BY(mutex_) = false;
+  std::jthread runner_;
+
+  Histogram& commit_seconds_;
+  Histogram& commit_operations_;
+  Counter& enqueued_total_;
+  Counter& claimed_total_;
+  Registry& registry_;
+};
+
+}  // namespace mainspring

@@ -11,15 +11,6 @@
 
 namespace mainspring {
 
-// A worker as the server knows it.
-struct WorkerInfo {
-  std::string id;                   // incarnation
-  std::vector<std::string> queues;  // of its last claim
-  int running = 0;                  // jobs it holds
-  Duration last_seen{0};            // ago
-  bool parked = false;              // a claim of it is waiting for work
-};
-
 class Jobs {
  public:
   virtual ~Jobs() = default;

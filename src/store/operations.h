@@ -83,6 +83,8 @@ struct Finish {
   std::string worker;
   std::vector<JobOutcome> results;
 };
+// ok also for a repeated request: the same token says again that a job is complete which it completed.
+// stale: the job is there, and the token is not its present lease. not_found: no such job, or pruned.
 enum class FinishStatus : std::uint8_t { ok, stale, not_found };
 struct FinishResult {
   std::vector<FinishStatus> results;  // in request order
@@ -170,5 +172,41 @@ using OperationResult = std::variant<Error, EnqueueResult, ClaimResult, RenewRes
 
 inline constexpr Duration kIdempotencyWindow = std::chrono::hours(24);
 inline constexpr Duration kTimeoutGrace = std::chrono::seconds(30);
+
+// -- what reads answer
+// -------------------------------------------------------------------------------------
+
+// Counters of one queue. Kept with every batch, never counted by scanning.
+struct QueueStats {
+  std::string name;
+  bool paused = false;
+  std::array<std::int64_t, kJobStateCount>
+      counts{};               // jobs kept now, by state; cancelled without the expired
+  std::int64_t enqueued = 0;  // ever
+  std::int64_t pruned = 0;    // ever
+  std::int64_t expired = 0;   // kept now: cancelled with reason "expired"
+  std::optional<WallTime> oldest_available;  // run_at of the oldest available job
+  std::optional<Duration> retention_completed;
+  std::optional<Duration> retention_dead;
+};
+
+struct JobPage {
+  std::vector<Job> jobs;      // newest id first; without errors, result, checkpoint
+  std::optional<JobId> next;  // pass as `before` for the next page; nullopt = no more
+};
+
+struct VerifyReport {
+  std::int64_t jobs = 0;              // examined
+  std::vector<std::string> problems;  // empty = sound
+};
+
+// A worker as the server knows it.
+struct WorkerInfo {
+  std::string id;                   // incarnation
+  std::vector<std::string> queues;  // of its last claim
+  int running = 0;                  // jobs it holds
+  Duration last_seen{0};            // ago
+  bool parked = false;              // a claim of it is waiting for work
+};
 
 }  // namespace mainspring

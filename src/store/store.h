@@ -43,30 +43,6 @@ struct Agenda {
   WallTime next_prune = WallTime::never();       // PruneJobs
 };
 
-// Counters of one queue. Kept with every batch, never counted by scanning.
-struct QueueStats {
-  std::string name;
-  bool paused = false;
-  std::array<std::int64_t, kJobStateCount>
-      counts{};               // jobs kept now, by state; cancelled without the expired
-  std::int64_t enqueued = 0;  // ever
-  std::int64_t pruned = 0;    // ever
-  std::int64_t expired = 0;   // kept now: cancelled with reason "expired"
-  std::optional<WallTime> oldest_available;  // run_at of the oldest available job
-  std::optional<Duration> retention_completed;
-  std::optional<Duration> retention_dead;
-};
-
-struct JobPage {
-  std::vector<Job> jobs;      // newest id first; without errors, result, checkpoint
-  std::optional<JobId> next;  // pass as `before` for the next page; nullopt = no more
-};
-
-struct VerifyReport {
-  std::int64_t jobs = 0;              // examined
-  std::vector<std::string> problems;  // empty = sound
-};
-
 class Store {
  public:
   virtual ~Store() = default;

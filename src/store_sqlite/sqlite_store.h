@@ -1,9 +1,11 @@
-// The embedded store: a directory with a SQLite database in it. docs/internals/store_sqlite.md draws the layout.
+// The embedded store: a directory with a SQLite database in it. docs/internals/store_sqlite.md
+// draws the layout.
 //
 //   DIR/mainspring.db      the database, WAL mode, synchronous=FULL
-//   DIR/INITIALISED        "this store exists": without the database beside it, open refuses to create one
-//   DIR/OWNER              locked by the one process that has the store open; holds its pid
-//   DIR/RESERVE            space that is given up when the disk is full, so that finishing still works
+//   DIR/INITIALISED        "this store exists": without the database beside it, open refuses to
+//   create one DIR/OWNER              locked by the one process that has the store open; holds its
+//   pid DIR/RESERVE            space that is given up when the disk is full, so that finishing
+//   still works
 #pragma once
 
 #include <memory>
@@ -17,7 +19,8 @@ namespace mainspring {
 struct SqliteOptions {
   std::string directory;
   StoreOptions store;
-  // What is kept aside for finishing on a full disk. Raise for many running jobs with large results.
+  // What is kept aside for finishing on a full disk. Raise for many running jobs with large
+  // results.
   std::size_t reserve_bytes = 16 << 20;
   // SQLite's page cache of the writer. Raise for many queues with large backlogs.
   std::size_t cache_bytes = 48 << 20;
@@ -27,10 +30,11 @@ struct SqliteOptions {
   bool guard_files = true;
 };
 
-// Opens, creating directory and store if they were never there, and migrates to the newest schema. After an unclean end
-// the last committed batch is the state; every lease begins anew. `now` is the time of opening.
-// Errors: conflict (another process owns it: the message has its pid; or it was initialised and its database is gone; or
-// its schema is newer than this program), io_error, storage_full, invalid_argument (not a directory).
+// Opens, creating directory and store if they were never there, and migrates to the newest schema.
+// After an unclean end the last committed batch is the state; every lease begins anew. `now` is the
+// time of opening. Errors: conflict (another process owns it: the message has its pid; or it was
+// initialised and its database is gone; or its schema is newer than this program), io_error,
+// storage_full, invalid_argument (not a directory).
 Result<std::unique_ptr<Store>> open_sqlite_store(SqliteOptions options, Now now, Log& log);
 
 }  // namespace mainspring
