@@ -83,8 +83,9 @@ struct Finish {
   std::string worker;
   std::vector<JobOutcome> results;
 };
-// ok also for a repeated request: the same token says again that a job is complete which it completed.
-// stale: the job is there, and the token is not its present lease. not_found: no such job, or pruned.
+// ok also for a repeated request: the same token says again that a job is complete which it
+// completed. stale: the job is there, and the token is not its present lease. not_found: no such
+// job, or pruned.
 enum class FinishStatus : std::uint8_t { ok, stale, not_found };
 struct FinishResult {
   std::vector<FinishStatus> results;  // in request order

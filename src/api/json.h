@@ -1,0 +1,246 @@
+// JsonReader and JSON appending: the small tools that the shapes are made of.
+//
+// JsonReader walks one document once, pulled by the caller, without building a tree: a value that
+// is only passed on (args, result) is taken as a slice of the input. It validates all that it
+// passes over (grammar, UTF-8, depth). The first problem is kept, with the path of the field where
+// it was found, and every later call returns false, so that callers need not look after each step:
+//
+//   struct Point { int x = 0, y = 0; };
+//   constexpr JsonField<Point> kPoint[] = {
+//       {"x", [](JsonReader& in, Point& p) { return in.integer(p.x, 0, 9); }},
+//       {"y", [](JsonReader& in, Point& p) { return in.integer(p.y, 0, 9); }},
+//   };
+//   JsonReader in(body, JsonReader::Unknown::refuse);
+//   Point point;
+//   if (!in.object(kPoint, point) || !in.end()) return in.error();
+//
+// Not thread-safe; the text must outlive the reader. RapidJSON 1.1.0, which Debian 12 has, offers
+// no pull parser and copies every string that it passes; tests hold this one against it.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "api/shapes.h"
+#include "mainspring/result.h"
+#include "mainspring/time.h"
+
+namespace mainspring {
+
+class JsonReader;
+
+// A member of an object and what reads its value into a T.
+template <class T>
+struct JsonField {
+  std::string_view name;
+  bool (*read)(JsonReader& in, T& into);
+};
+
+enum class JsonType : std::uint8_t { object, array, string, number, boolean, null, end, bad };
+
+class JsonReader {
+ public:
+  enum class Unknown { refuse, skip };  // members that the table does not have
+  JsonReader(std::string_view text, Unknown unknown);
+
+  // What the next value is, by its first byte; `end` after the last.
+  JsonType peek();
+
+  // An object by its table; at most 64 fields. Repeated members are refused.
+  template <class T, std::size_t N>
+  bool object(const JsonField<T> (&fields)[N], T& into) {
+    static_assert(N <= 64);
+    if (!begin_object()) return false;
+    std::uint64_t seen = 0;
+    std::size_t guess = 0;
+    for (bool first = true;; first = false) {
+      std::string_view key;
+      if (!next_member(first, key)) return leave();
+      std::size_t i = guess;
+      for (std::size_t tried = 0; tried < N; ++tried, i = i + 1 == N ? 0 : i + 1) {
+        if (fields[i].name == key) break;
+        if (tried + 1 == N) i = N;
+        if (i == N) break;
+      }
+      if (i == N) {
+        if (!unknown_member(
+                key, [&](std::size_t n) { return fields[n].name; }, N))
+          return false;
+        continue;
+      }
+      name_step(fields[i].name);
+      if ((seen >> i) & 1) return fail_here("given twice");
+      seen |= std::uint64_t{1} << i;
+      if (!fields[i].read(*this, into)) return false;
+      guess = i + 1 == N ? 0 : i + 1;
+    }
+  }
+
+  // Calls `element(index)` before each element, which must read it. More than `limit` elements are
+  // too_large.
+  template <class F>
+  bool array(std::size_t limit, F&& element) {
+    if (!begin_array()) return false;
+    for (std::size_t i = 0;; ++i) {
+      if (!next_element(i)) return leave();
+      if (i == limit) return fail_too_many(limit);
+      if (!element(i)) return false;
+    }
+  }
+
+  bool string(std::string& out);
+  // At most `limit` bytes: what is over is cut at a character's boundary.
+  bool text(std::string& out, std::size_t limit);
+  bool boolean(bool& out);
+  bool integer(std::int64_t& out, std::int64_t min, std::int64_t max);
+  bool integer(int& out, int min, int max);
+  bool number(double& out, double min, double max);
+  // Strings as of parse_duration and parse_wall_time.
+  bool duration(Duration& out);
+  bool wall_time(WallTime& out);
+  // Any value, as the slice of the input; not null unless `Null::take`.
+  enum class Null { refuse, take };
+  bool raw(std::string& out, Null null = Null::refuse);
+  bool raw_object(std::string& out);
+  bool skip();
+  // True and consumed if the next value is null.
+  bool null();
+  // Nothing but white space is left.
+  bool end();
+
+  // Refuses the value that was read last, or the object being read: `rule` as in "must be 0 to 9".
+  // The message is "<last name of the path> <rule>". Always false.
+  bool fail_here(std::string_view rule);
+  bool fail(ErrorCode code, std::string message, std::string_view field);
+  bool missing(std::string_view field);  // "must be given"
+  // The path now: "jobs[3]"; with a field: "jobs[3].priority".
+  std::string path(std::string_view field = {}) const;
+
+  bool failed() const { return error_.has_value(); }
+  // The first problem. failed() must be true.
+  Error error() const { return *error_; }
+
+ private:
+  struct Step {
+    std::string_view name;
+    std::size_t index;
+  };
+  static constexpr std::size_t kMaxTypedDepth = 8;
+
+  bool begin_object();
+  bool begin_array();
+  bool next_member(bool first, std::string_view& key);
+  bool next_element(std::size_t index);
+  bool leave();
+  void name_step(std::string_view name);
+  template <class Names>
+  bool unknown_member(std::string_view key, Names names, std::size_t count) {
+    if (unknown_ == Unknown::skip) return skip();
+    std::vector<std::string_view> known(count);
+    for (std::size_t i = 0; i < count; ++i) known[i] = names(i);
+    return fail_unknown(key, known);
+  }
+  bool fail_unknown(std::string_view key, std::span<const std::string_view> known);
+  bool fail_too_many(std::size_t limit);
+  bool fail_syntax(std::string_view what);
+  bool fail_type(std::string_view wanted);
+  void skip_space();
+  bool scan_string(std::string_view& raw, bool& escaped);
+  bool scan_number(std::string_view& text, bool& whole);
+  bool skip_value(int depth);
+  std::string_view number_text_;
+
+  const char* at_;
+  const char* begin_;
+  const char* end_;
+  Unknown unknown_;
+  int depth_ = 0;
+  std::size_t steps_ = 0;
+  std::array<Step, kMaxTypedDepth> path_{};
+  std::string scratch_;  // of a key with escapes
+  std::optional<Error> error_;
+};
+
+// One well-formed JSON value and nothing else, within kMaxJsonDepth, in good UTF-8?
+// Errors: invalid_argument with `field`.
+Result<void> check_json(std::string_view field, std::string_view text);
+
+// The beginning of `text`, at most `limit` bytes, not cutting a UTF-8 character in two.
+std::string_view cut_text(std::string_view text, std::size_t limit);
+
+// "text" with quotes, escaped; bytes that are not UTF-8 become U+FFFD, so that the document stays
+// JSON.
+void append_json_string(std::string& out, std::string_view text);
+void append_json_number(std::string& out, std::int64_t value);
+void append_json_number(std::string& out, double value);
+
+// Writes objects and arrays with the commas right:
+//   JsonWriter w(out);
+//   w.begin_object().key("id").number(42).key("tags").begin_array().string("a").end_array()
+//    .end_object();
+class JsonWriter {
+ public:
+  explicit JsonWriter(std::string& out) : out_(out) {}
+  JsonWriter& begin_object() { return open('{'); }
+  JsonWriter& end_object() { return close('}'); }
+  JsonWriter& begin_array() { return open('['); }
+  JsonWriter& end_array() { return close(']'); }
+  // `name` is a field name of ours: nothing in it needs escaping.
+  JsonWriter& key(std::string_view name) {
+    if (comma_) out_ += ',';
+    comma_ = false;
+    out_ += '"';
+    out_ += name;
+    out_ += "\":";
+    return *this;
+  }
+  JsonWriter& string(std::string_view text) {
+    separate();
+    append_json_string(out_, text);
+    return *this;
+  }
+  JsonWriter& number(std::int64_t value) {
+    separate();
+    append_json_number(out_, value);
+    return *this;
+  }
+  JsonWriter& real(double value) {
+    separate();
+    append_json_number(out_, value);
+    return *this;
+  }
+  JsonWriter& boolean(bool value) { return raw(value ? "true" : "false"); }
+  JsonWriter& null() { return raw("null"); }
+  // A JSON value, as it is.
+  JsonWriter& raw(std::string_view json) {
+    separate();
+    out_ += json;
+    return *this;
+  }
+
+ private:
+  void separate() {
+    if (comma_) out_ += ',';
+    comma_ = true;
+  }
+  JsonWriter& open(char bracket) {
+    separate();
+    out_ += bracket;
+    comma_ = false;
+    return *this;
+  }
+  JsonWriter& close(char bracket) {
+    out_ += bracket;
+    comma_ = true;
+    return *this;
+  }
+  std::string& out_;
+  bool comma_ = false;
+};
+
+}  // namespace mainspring

@@ -1,0 +1,159 @@
+// Request and response shapes of the HTTP API to and from JSON, both directions: a server decodes
+// requests and encodes responses, a client encodes requests and decodes responses.
+//
+// encode_… appends to `out`. decode_…_request is strict: unknown and repeated fields, wrong types,
+// numbers out of range, bad UTF-8, nesting over kMaxJsonDepth and text after the document are
+// refused as invalid_argument, with `field` as the path of what broke the rule, for example
+// jobs[3].priority; texts of errors, reasons and progress are cut to their limit instead.
+// decode_…_response ignores fields it does not know, so that an old client understands a new
+// server; what is not JSON or lacks a field that every server sends is `internal`.
+//
+// Payloads (args, result, checkpoint, headers) pass through byte for byte. Durations in fields
+// that end in _ms are whole milliseconds, rounded up; kForever is null. Fields that have nothing to
+// say are left out. All functions are callable from every thread.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "store/operations.h"
+
+namespace mainspring {
+
+// -- POST /v1/jobs
+// -----------------------------------------------------------------------------------------
+
+// {"queue", "kind", …} or {"jobs": [{…}, …]}. Every job has passed validate().
+// The key and the fingerprint are not part of the body: whoever has the header fills them in.
+struct EnqueueRequest {
+  Enqueue operation;
+  bool single = false;  // one job without "jobs" around it; it is answered the same way
+};
+Result<EnqueueRequest> decode_enqueue_request(std::string_view body);
+// One job goes without "jobs" around it.
+void encode_enqueue_request(const Enqueue& request, std::string& out);
+void encode_enqueue_response(const EnqueueResult& result, bool single, std::string& out);
+Result<EnqueueResult> decode_enqueue_response(std::string_view body);  // reads both forms
+
+// -- POST /v1/claim
+// ----------------------------------------------------------------------------------------
+
+struct ClaimRequest {
+  Claim operation;
+  Duration wait{0};  // how long the claim may park; 0 = answer at once; at most kMaxClaimWait
+};
+Result<ClaimRequest> decode_claim_request(std::string_view body);
+void encode_claim_request(const ClaimRequest& request, std::string& out);
+// {"jobs": […], "cancel"?: [ids]}
+void encode_claim_response(const ClaimResult& result, std::string& out);
+Result<ClaimResult> decode_claim_response(std::string_view body);
+
+// -- POST /v1/finish
+// ---------------------------------------------------------------------------------------
+
+// {"worker", "results": […], "claim"?: {…}}. The claim's worker may be left out: it is the same.
+struct FinishRequest {
+  Finish operation;
+  std::optional<ClaimRequest> claim;
+};
+struct FinishResponse {
+  std::vector<JobId> ids;  // of the request's results, in order
+  FinishResult result;     // one status per id
+  std::optional<ClaimResult> claim;
+};
+Result<FinishRequest> decode_finish_request(std::string_view body);
+void encode_finish_request(const Finish& request, const ClaimRequest* claim, std::string& out);
+// `claim` nullptr = none was asked for.
+void encode_finish_response(std::span<const JobId> ids, const FinishResult& result,
+                            const ClaimResult* claim, std::string& out);
+Result<FinishResponse> decode_finish_response(std::string_view body);
+
+// -- POST /v1/renew
+// ----------------------------------------------------------------------------------------
+
+Result<Renew> decode_renew_request(std::string_view body);
+void encode_renew_request(const Renew& request, std::string& out);
+// "quiet" and "terminate" are always false for now.
+void encode_renew_response(const RenewResult& result, std::string& out);
+Result<RenewResult> decode_renew_response(std::string_view body);
+
+// -- jobs
+// --------------------------------------------------------------------------------------------------
+
+enum class JobDetail {
+  full,     // GET /v1/jobs/{id}
+  summary,  // in lists: without errors, result, checkpoint
+};
+void encode_job(const Job& job, JobDetail detail, std::string& out);
+Result<Job> decode_job(std::string_view body);
+// {"jobs": […], "next_cursor": "…" | null}
+void encode_job_page(const JobPage& page, std::string& out);
+Result<JobPage> decode_job_page(std::string_view body);
+std::string encode_cursor(JobId before);
+Result<JobId> decode_cursor(std::string_view cursor);  // "" = 0, from the newest
+
+// {"reason"?}; an empty body is no reason.
+Result<Cancel> decode_cancel_request(JobId id, std::string_view body);
+void encode_cancel_request(const Cancel& request, std::string& out);
+void encode_cancel_response(JobId id, const CancelResult& result, std::string& out);
+Result<CancelResult> decode_cancel_response(std::string_view body);
+
+void encode_retry_response(JobId id, const RetryResult& result, std::string& out);
+Result<RetryResult> decode_retry_response(std::string_view body);
+
+// -- queues, workers, the dead letter
+// ----------------------------------------------------------------------
+
+// `now` is what oldest_available_ms is reckoned from.
+void encode_queue(const QueueStats& queue, WallTime now, std::string& out);
+void encode_queues(std::span<const QueueStats> queues, WallTime now, std::string& out);
+Result<QueueStats> decode_queue(std::string_view body);
+Result<std::vector<QueueStats>> decode_queues(std::string_view body);
+// {"name", "paused"}
+void encode_paused(const PauseQueue& queue, std::string& out);
+// {"retention": {"completed"?: "24h" | null, "dead"?: "30d" | null}}; null or absent = default.
+Result<SetRetention> decode_retention_request(std::string queue, std::string_view body);
+void encode_retention_request(const SetRetention& request, std::string& out);
+// {"name", "retention"}
+void encode_retention_response(const SetRetention& request, std::string& out);
+
+void encode_workers(std::span<const WorkerInfo> workers, std::string& out);
+Result<std::vector<WorkerInfo>> decode_workers(std::string_view body);
+
+// {"queue"?, "kind"?, "tag"?, "limit"?, "after"?}; an empty body is every dead job, 1000 at most.
+Result<Redrive> decode_redrive_request(std::string_view body);
+void encode_redrive_request(const Redrive& request, std::string& out);
+// {"redriven", "next": id | null}
+void encode_redrive_response(const RedriveResult& result, std::string& out);
+Result<RedriveResult> decode_redrive_response(std::string_view body);
+
+// {"jobs", "problems": […]}
+void encode_verify(const VerifyReport& report, std::string& out);
+Result<VerifyReport> decode_verify(std::string_view body);
+
+// -- errors
+// ------------------------------------------------------------------------------------------------
+
+// {"error": {"code", "message", "field"?, "retry_after_ms"?}}
+void encode_error(const Error& error, std::string& out);
+// What a server that answered `http_status` with `body` said. A body of another shape (a proxy's
+// page) gives the table's first code of that status, else `internal`, with the beginning of the
+// body as message.
+Error decode_error(int http_status, std::string_view body);
+
+// -- what the OpenAPI document and the tests need to know
+// ----------------------------------------------------
+
+// The fields that a strict decoder knows, by the name of its schema in /openapi.json: NewJob,
+// Unique, EnqueueRequest, ClaimRequest, FinishRequest, Outcome, RenewRequest, Lease, Progress,
+// CancelRequest, RedriveRequest, RetentionRequest, Retention. Empty for other names.
+std::vector<std::string_view> request_fields(std::string_view schema);
+
+inline constexpr int kMaxJsonDepth = 64;
+inline constexpr int kMaxRedriveJobs = 10'000;
+// Results and leases in one finish or renew are bounded by kMaxFinishResults and kMaxRenewLeases.
+
+}  // namespace mainspring
