@@ -1,0 +1,86 @@
+# What ./run and ./test share: installing Debian packages that are missing, and steps that say what they do.
+# Sourced, not run. Needs bash; the caller has `set -euo pipefail`.
+# shellcheck shell=bash
+
+# What the build needs, and what the tests need beyond it.
+# shellcheck disable=SC2034
+BUILD_PACKAGES=(g++ cmake ninja-build ccache libboost1.81-dev libssl-dev libsqlite3-dev libfmt-dev
+  rapidjson-dev libexpected-dev libcli11-dev libtomlplusplus-dev)
+# shellcheck disable=SC2034
+TEST_PACKAGES=(doctest-dev librapidcheck-dev imagemagick curl python3 sqlite3 procps)
+
+say() { printf '%s\n' "$*" >&2; }
+die() { say "${0##*/}: $*"; exit 1; }
+
+# step TEXT COMMAND…: runs COMMAND with its output in a log file and says TEXT, how long it has been running and the last
+# [done/all] that ninja printed: every second on a terminal, every 20 seconds elsewhere. On failure shows the log's end.
+step() {
+  local text=$1 log start pid seen=0 status=0 position elapsed
+  shift
+  log=$(mktemp "${TMPDIR:-/tmp}/mainspring.XXXXXX")
+  start=$SECONDS
+  [[ -t 2 ]] || say "$text …"
+  "$@" >"$log" 2>&1 </dev/null &
+  pid=$!
+  # shellcheck disable=SC2064
+  trap "kill $pid 2>/dev/null; exit 130" INT TERM
+  while kill -0 "$pid" 2>/dev/null; do
+    elapsed=$((SECONDS - start))
+    position=$(tail -c 4000 "$log" | grep -oE '^\[[0-9]+/[0-9]+\]' | tail -n 1 || true)
+    if [[ -t 2 ]]; then
+      printf '\r\033[K%s … %s %d s' "$text" "$position" "$elapsed" >&2
+    elif ((elapsed - seen >= 20)); then
+      seen=$elapsed
+      say "  $text: $position $elapsed s"
+    fi
+    sleep 0.2
+  done
+  wait "$pid" || status=$?
+  trap - INT TERM
+  if [[ -t 2 ]]; then printf '\r\033[K' >&2; fi
+  if ((status != 0)); then
+    say "$text: failed after $((SECONDS - start)) s. The end of its output:"
+    tail -n 60 "$log" >&2
+    rm -f "$log"
+    return "$status"
+  fi
+  say "$text: done in $((SECONDS - start)) s"
+  rm -f "$log"
+}
+
+# missing PACKAGE…: those of them that are not installed, one per line.
+missing() {
+  local package
+  for package in "$@"; do
+    # shellcheck disable=SC2016
+    [[ $(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null) == installed ]] ||
+      printf '%s\n' "$package"
+  done
+}
+
+# need PACKAGE…: installs those that are missing; without any, does nothing and needs no network.
+need() {
+  local packages
+  mapfile -t packages < <(missing "$@")
+  ((${#packages[@]} == 0)) && return
+  command -v apt-get >/dev/null ||
+    die "these packages are needed, and there is no apt-get to install them: ${packages[*]}"
+  local as_root=()
+  if ((EUID != 0)); then
+    command -v sudo >/dev/null ||
+      die "these packages are needed: ${packages[*]}. Run as root once, or: apt-get install ${packages[*]}"
+    as_root=(sudo)
+    sudo -v || die "sudo was refused; install by hand: apt-get install ${packages[*]}"
+  fi
+  step "Reading Debian's package lists" "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get update -q
+  step "Installing ${packages[*]}" "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
+    apt-get install -q -y --no-install-recommends "${packages[@]}"
+}
+
+# build PRESET: configures (once; ninja configures again by itself when a CMake file changes) and builds it.
+build() {
+  local preset=$1 directory=build/$1
+  [[ -f $directory/build.ninja ]] || step "Configuring $preset" cmake --preset "$preset"
+  if [[ $(ninja -C "$directory" -n 2>/dev/null | tail -n 1) == *"no work to do"* ]]; then return; fi
+  step "Building $preset (the first time takes a few minutes)" ninja -C "$directory"
+}
