@@ -1,0 +1,55 @@
+// Context: what a handler is told about its job, and what it can say while it works.
+//
+// Every method may be called from every thread while the handler runs; the context ends with it.
+#pragma once
+
+#include <stop_token>
+#include <string>
+#include <string_view>
+
+#include "mainspring/job.h"
+
+namespace mainspring {
+
+// Why a handler should come to an end.
+enum class StopReason : std::uint8_t {
+  none,        // it should not
+  cancelled,   // somebody cancelled the job
+  lease_lost,  // the lease is over, or about to be: another worker may get the job
+  timeout,     // the attempt's time limit has passed
+  shutdown,    // this worker is ending; the attempt will not be counted
+};
+std::string_view to_string(StopReason reason);
+
+class Context {
+ public:
+  virtual ~Context() = default;
+
+  // Args, attempt, fencing token (`token`, grows with every attempt: hand it to whatever you write
+  // to), the last attempt's checkpoint, headers, tags, …
+  virtual const ClaimedJob& job() const = 0;
+  // The same text in every attempt of this job, and no other job's: hand it to services that can
+  // refuse to do a thing twice.
+  virtual std::string idempotency_key() const = 0;
+
+  // Requested when the handler should come to an end. Whatever it returns then is still weighed:
+  // a Complete counts if the job is still ours; a failure after a cancel is a cancel, after a
+  // shutdown or a lost lease the attempt is given back.
+  virtual std::stop_token stop_token() const = 0;
+  virtual StopReason stop_reason() const = 0;
+  bool stop_requested() const { return stop_token().stop_requested(); }
+
+  // How far it is, 0 to 1 (clamped), for people; sent within kReportInterval, the last one wins.
+  virtual void progress(double value, std::string_view text = {}) = 0;
+  // JSON that the next attempt will find in job().checkpoint if this one fails. Sent within
+  // kReportInterval, the last one wins; it is durable when flush() returns, and before the
+  // attempt's failure is. Errors: too_large (kMaxCheckpointBytes), invalid_argument (not JSON).
+  virtual Result<void> checkpoint(std::string json) = 0;
+  // Waits until progress and checkpoint so far are stored. Errors: conflict (the lease is lost),
+  // unavailable (stop was requested before the server answered).
+  virtual Result<void> flush() = 0;
+
+  static constexpr Duration kReportInterval = std::chrono::milliseconds(100);
+};
+
+}  // namespace mainspring

@@ -1,0 +1,77 @@
+// How handlers are run: options of a worker and of each kind of job.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "mainspring/context.h"
+#include "mainspring/job.h"
+
+namespace mainspring {
+
+// When a failed attempt is tried again. The default leaves it to the server: min(n^4 + 2 s, 6 h).
+struct RetryPolicy {
+  // Before the second attempt; nullopt = the server's back-off.
+  std::optional<Duration> first_delay;
+  // Each further delay is so many times longer, ± 20 %, up to max_delay.
+  double factor = 2;
+  Duration max_delay = std::chrono::hours(6);
+  // Dead after so many failed attempts, if that is less than the job's own max_attempts; 0 = the
+  // job's own.
+  int max_attempts = 0;
+
+  // The delay after attempt `attempt` of job `id`; the jitter is a fixed function of both.
+  std::optional<Duration> delay(JobId id, int attempt) const;
+};
+
+struct KindOptions {
+  // Jobs of this kind at once in this worker; 0 = as many as there are slots.
+  int concurrency = 0;
+  // Time limit of an attempt; 0 = the job's own. The shorter of the two counts.
+  Duration timeout{0};
+  RetryPolicy retry;
+};
+
+// What a handler answers. An error is a failed attempt, as is an exception.
+using HandlerResult = Result<Outcome>;
+using Handler = std::function<HandlerResult(const ClaimedJob&, Context&)>;
+
+struct WorkerOptions {
+  // Where jobs are taken from, 1 to kMaxClaimQueues. An Engine adds those of its handlers.
+  std::vector<std::string> queues;
+  // Handlers that run at once, each on a thread: 1 to 1024. Raise for handlers that wait (network,
+  // programs), not beyond the cores for those that compute.
+  int slots = 10;
+  // How long the server waits for news of this worker before it gives its jobs to others; renewed
+  // every third of it. Raise for machines that stall; lower to be replaced sooner.
+  Duration lease = kDefaultLease;
+  // How long stop() takes at most with handlers that obey: they may go on for four fifths of it,
+  // then they are told to stop and their jobs are given back without counting the attempt.
+  Duration graceful_stop = std::chrono::seconds(25);
+  // How long a claim waits at the server before it is asked again.
+  Duration claim_wait = std::chrono::seconds(20);
+
+  // All mistakes; empty = none.
+  std::vector<Error> validate() const;
+};
+
+// Counters since start, for people and tests.
+struct WorkerStats {
+  std::int64_t claimed = 0;
+  std::int64_t completed = 0;
+  std::int64_t failed = 0;   // retry
+  std::int64_t dead = 0;     // the handler said so, or its policy did
+  std::int64_t snoozed = 0;  // also given back at shutdown
+  std::int64_t cancelled = 0;
+  std::int64_t stale = 0;       // outcomes refused: somebody else had the job by then
+  std::int64_t lease_lost = 0;  // handlers that were told so
+  std::int64_t claims = 0;      // calls
+  std::int64_t finishes = 0;    // calls
+  std::int64_t renews = 0;      // calls
+  int running = 0;              // handlers now
+  int waiting = 0;              // claimed and not started
+};
+
+}  // namespace mainspring

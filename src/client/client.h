@@ -1,0 +1,71 @@
+// Client: the Jobs of a remote server, over its HTTP API.
+//
+// Connections are kept alive and pooled; every call that runs at the same time has one of its own,
+// so that a parked claim holds up nobody. Calls are repeated with growing random pauses while the
+// server is away, as far as that is safe: enqueue carries an idempotency key (a random one if the
+// caller gave none), finish, renew and cancel are fenced or idempotent. claim and renew are not
+// repeated here: the worker, which makes them, decides.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <string>
+
+#include "broker/jobs.h"
+#include "env/random.h"
+
+namespace mainspring {
+
+struct ClientOptions {
+  std::string url;  // http://HOST:PORT
+  Duration connect_timeout = std::chrono::seconds(5);
+  // Without a byte of answer; claims and waits add their own waiting time. Raise for huge batches
+  // on slow disks.
+  Duration read_timeout = std::chrono::seconds(30);
+  // How long a call is repeated while the server is away or overloaded. 0 = never repeated.
+  Duration retry_for = std::chrono::seconds(15);
+  // Idle connections kept open. More are made as needed, and closed after use.
+  std::size_t max_idle_connections = 64;
+
+  std::vector<Error> validate() const;
+};
+
+class Client final : public Jobs {
+ public:
+  // Does not connect yet. `random` outlives it. Errors: invalid_argument (a URL that is not
+  // http://HOST:PORT, options).
+  static Result<std::unique_ptr<Client>> open(ClientOptions options, Random& random);
+  ~Client() override;
+
+  // Is the server there and ready? GET /readyz. Errors: unavailable.
+  Result<void> ready();
+  // Any request of the API: the body of a 2xx answer. `path` begins with "/v1/". Errors: the
+  // server's, unavailable, timeout. Not repeated.
+  Result<std::string> request(std::string_view method, std::string_view path,
+                              std::string_view body);
+
+  Result<EnqueueResult> enqueue(Enqueue request) override;
+  Result<ClaimResult> claim(Claim request, Duration wait, std::stop_token stop) override;
+  Result<RenewResult> renew(Renew request) override;
+  Result<FinishResult> finish(Finish request) override;
+  Result<CancelResult> cancel(Cancel request) override;
+  Result<RetryResult> retry(RetryJob request) override;
+  Result<RedriveResult> redrive(Redrive request) override;
+  Result<void> pause_queue(PauseQueue request) override;
+  Result<void> set_retention(SetRetention request) override;
+  Result<Job> get(JobId id) override;
+  Result<Job> wait(JobId id, Duration wait, std::stop_token stop) override;
+  Result<JobPage> list(const JobFilter& filter, int limit, JobId before) override;
+  Result<std::vector<QueueStats>> queues() override;
+  Result<std::vector<WorkerInfo>> workers() override;
+
+  // Connections made since open, for tests and bench.
+  std::int64_t connections_made() const;
+
+ private:
+  struct Impl;
+  explicit Client(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace mainspring

@@ -1,0 +1,63 @@
+// Node: a store, its broker and its scheduler, started and stopped in order. What `serve` puts HTTP
+// in front of, and what an embedded Engine works on.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "broker/broker.h"
+#include "env/clock.h"
+#include "scheduler/scheduler.h"
+#include "store_sqlite/sqlite_store.h"
+#include "telemetry/log.h"
+#include "telemetry/metrics.h"
+
+namespace mainspring {
+
+struct NodeOptions {
+  SqliteOptions sqlite;  // sqlite.directory must be given
+  BrokerOptions broker;
+  SchedulerOptions scheduler;
+
+  // All mistakes; empty = none.
+  std::vector<Error> validate() const;
+};
+
+class Node {
+ public:
+  // Opens the store (see open_sqlite_store) and wires broker and scheduler, which do not run yet.
+  // `clock`, `log`, `registry` outlive it. Errors: invalid_argument (the first of validate()), and
+  // those of open_sqlite_store.
+  static Result<std::unique_ptr<Node>> open(NodeOptions options, const Clock& clock, Log& log,
+                                            Registry& registry);
+  ~Node();  // stops
+  Node(const Node&) = delete;
+  Node& operator=(const Node&) = delete;
+
+  // Called once, on the broker's thread, when the store can no longer be trusted: end the process.
+  // Set before start. Without one the node logs it and aborts.
+  void on_fatal(std::function<void(const Error&)> fatal);
+
+  // Broker, then scheduler. May be called twice; not again after stop().
+  void start();
+  // Answers parked claims empty and refuses new ones; all else goes on.
+  void stop_claims();
+  // Scheduler, then broker (what was accepted is committed and answered). The store stays readable
+  // until the node is destroyed. May be called twice, before start too; waits.
+  void stop();
+
+  Store& store();
+  Broker& broker();
+  Scheduler& scheduler();
+  const Clock& clock() const;
+  const NodeOptions& options() const;
+
+ private:
+  struct Impl;
+  explicit Node(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace mainspring

@@ -1,0 +1,90 @@
+// Processes: runs programs, feeds and reads them, and ends them with all that they started.
+//
+//   this process ──▶ keeper ──▶ program ──▶ its children, daemons, …
+//       ▲   └─ "end it" ──▲        │
+//       └── output, fd 3, end ─────┘
+//
+// Per program a small forked "keeper" is the sub-reaper of everything below it: what the program
+// leaves behind or hides in other sessions (double fork, setsid) comes back to the keeper, which
+// kills it when the program ends, when it is told to, and when this process dies, however it dies.
+// Process groups alone cannot promise that. Source: prctl(2) PR_SET_CHILD_SUBREAPER.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <stop_token>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "mainspring/result.h"
+#include "mainspring/time.h"
+
+namespace mainspring {
+
+// What to run. There is no shell: argv is passed as it is.
+struct ProcessSpec {
+  std::vector<std::string> argv;  // argv[0]: a path, or a name to be found in PATH of `environment`
+  std::vector<std::string> environment;  // all of it, "NAME=value"; nothing is inherited
+  std::string directory;                 // "" = this process's
+  std::string input;                     // standard input: a file in memory with this content
+  // Bytes kept of each of standard output and error: the last ones; the rest is only counted.
+  std::size_t output_cap_bytes = 256 << 10;
+  // Lines on fd 3 that are longer are dropped and counted.
+  std::size_t message_cap_bytes = (1 << 20) + (64 << 10);
+  // Between TERM and KILL when the program is to be stopped.
+  Duration kill_grace = std::chrono::seconds(10);
+};
+
+// The end of a stream's output, and how much there was.
+struct Captured {
+  std::string tail;
+  std::int64_t bytes = 0;
+  bool cut() const { return bytes > static_cast<std::int64_t>(tail.size()); }
+};
+
+struct ProcessEnd {
+  int exit_code = -1;  // 0 to 255; -1 = a signal ended it
+  int signal = 0;      // what ended it; 0 = it exited
+  Captured out;
+  Captured err;
+  std::int64_t messages_dropped = 0;  // lines on fd 3 over the cap
+  bool stopped = false;               // it was told to stop, whatever it did then
+};
+
+class Processes {
+ public:
+  virtual ~Processes() = default;
+  // Runs a program to its end and to the end of everything it started, in a session of its own.
+  // Each line that it writes to fd 3 goes to `message`, on the calling thread. A request on `stop`
+  // sends TERM to its process group, after kill_grace KILL to all of the tree. Never waits for
+  // output longer than kDrain after the end. Errors: not_found (no such program), forbidden (not
+  // executable), invalid_argument (empty argv, NUL bytes, bad directory), io_error (no more
+  // processes, memory or descriptors; nothing ran or all of it was killed). Callable from every
+  // thread.
+  virtual Result<ProcessEnd> run(const ProcessSpec& spec,
+                                 const std::function<void(std::string_view)>& message,
+                                 std::stop_token stop) = 0;
+
+  // How long the pipes may stay open when every process of the tree has been killed (somebody
+  // outside of it may have been handed an end).
+  static constexpr Duration kDrain = std::chrono::seconds(1);
+};
+
+// Linux. Needs no global state: no signal handlers, no waitpid(-1) in this process.
+class SystemProcesses final : public Processes {
+ public:
+  Result<ProcessEnd> run(const ProcessSpec& spec,
+                         const std::function<void(std::string_view)>& message,
+                         std::stop_token stop) override;
+};
+
+// This process's environment as "NAME=value", without those whose names begin with `prefix`
+// ("" = all of it).
+std::vector<std::string> inherited_environment(std::string_view without_prefix = "");
+
+// "SIGKILL" for 9; "signal 99" if it has no name.
+std::string signal_name(int signal);
+
+}  // namespace mainspring

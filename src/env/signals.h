@@ -1,0 +1,40 @@
+// StopSignals: SIGTERM and SIGINT as stop tokens, for programs that end in good order.
+#pragma once
+
+#include <atomic>
+#include <stop_token>
+#include <thread>
+
+namespace mainspring {
+
+// Make it first in main, before other threads: it blocks both signals in the calling thread and all
+// threads started by it, and takes them on a thread of its own. The first signal requests stop();
+// the second one, from somebody who cannot wait, requests hurry() too. At most one at a time.
+// Programs started by Processes get the signals back as they were.
+class StopSignals {
+ public:
+  StopSignals();
+  ~StopSignals();
+  StopSignals(const StopSignals&) = delete;
+  StopSignals& operator=(const StopSignals&) = delete;
+
+  std::stop_token stop() const { return stop_.get_token(); }
+  std::stop_token hurry() const { return hurry_.get_token(); }
+  // SIGTERM or SIGINT: the first that came; 0 = none yet.
+  int first() const { return first_.load(); }
+  // Waits for the first signal, or until request() is called.
+  void wait() const;
+  // As if the first signal had come: something else wants the program to end.
+  void request();
+
+ private:
+  void run();
+  std::stop_source stop_;
+  std::stop_source hurry_;
+  std::atomic<int> first_{0};
+  int end_fd_ = -1;
+  int signal_fd_ = -1;
+  std::thread thread_;
+};
+
+}  // namespace mainspring

@@ -1,0 +1,62 @@
+// WorkerRuntime: claims jobs, runs their handlers in parallel, keeps their leases, reports how they
+// ended. Works on any Jobs: the broker of this process or a client of a remote server.
+//
+//   claimer ──claim──▶ ready ──▶ N slots (handlers) ──▶ done ──▶ finisher ──finish──▶
+//                        └──────── leases ────────┘
+//                             ▲            ▲
+//                 renewer ────┘            └──── watcher: time limits, leases that run out
+//
+// One thread each, so that neither a busy handler nor a slow server keeps a lease from being
+// renewed or a handler from being told. Claims are sized to the idle slots, and beyond them for
+// handlers that take microseconds. Outcomes that end while a finish is under way go with the next:
+// alone at once, under load a batch per round trip, no timer.
+//
+// A handler hears that its lease is lost before the lease ends by the server's clock: deadlines are
+// reckoned from before the renewal was sent, less a margin. An outcome is repeated until the server
+// answers; its token makes that safe.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+
+#include "broker/jobs.h"
+#include "env/clock.h"
+#include "env/random.h"
+#include "mainspring/worker.h"
+#include "telemetry/log.h"
+
+namespace mainspring {
+
+class WorkerRuntime {
+ public:
+  // `jobs`, `clock`, `log` outlive it. The incarnation id is drawn from `random` here.
+  WorkerRuntime(Jobs& jobs, const Clock& clock, Random& random, Log& log, WorkerOptions options);
+  ~WorkerRuntime();  // stops
+  WorkerRuntime(const WorkerRuntime&) = delete;
+  WorkerRuntime& operator=(const WorkerRuntime&) = delete;
+
+  // Before start. Only kinds that have a handler are claimed.
+  void on(std::string kind, Handler handler, KindOptions options = {});
+  // Before start. Takes every kind that has no handler of its own.
+  void on_any(Handler handler, KindOptions options = {});
+
+  // Errors: invalid_argument (options, no handler), conflict (it was started before). Does not wait
+  // for the server: while it is away, claims are tried again with growing pauses.
+  Result<void> start();
+  // Stops claiming and begins the end; does not wait. Safe in a stop_callback.
+  void request_stop();
+  // Claims nothing more, lets handlers end, tells those that do not, gives their jobs back, waits
+  // for all (a handler that ignores its stop token holds it up). May be called twice, from several
+  // threads, and before start.
+  void stop();
+
+  const std::string& incarnation() const;
+  WorkerStats stats() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace mainspring
