@@ -1,0 +1,495 @@
+// What enqueue promises: all or nothing, times, uniqueness, idempotency, expiry, bounds.
+#include <array>
+
+#include "conformance/bench.h"
+
+namespace mainspring::conformance {
+namespace {
+
+TEST_SUITE("store: enqueue") {
+  TEST_CASE("an enqueued job is kept byte for byte as it came") {
+    Bench b;
+    NewJob n = b.job("photos");
+    n.kind = "thumbnail";
+    n.args = R"( {"b": 1.50, "a":"\u00e9" , "n":null} )";
+    n.priority = 3;
+    n.max_attempts = 7;
+    n.timeout = seconds(90);
+    n.tags = {"red", "größe"};
+    n.headers = R"({"traceparent":"00-ab-cd-01"})";
+    n.correlation_id = "c-1";
+    n.reply_to = "answers";
+    const JobId id = b.enqueue(n);
+    const Job j = b.get(id);
+    CHECK(j.id == id);
+    CHECK(j.queue == "photos");
+    CHECK(j.kind == "thumbnail");
+    CHECK(j.args == n.args);
+    CHECK(j.priority == 3);
+    CHECK(j.max_attempts == 7);
+    CHECK(j.timeout == seconds(90));
+    CHECK(j.tags == n.tags);
+    CHECK(j.headers == n.headers);
+    CHECK(j.correlation_id == "c-1");
+    CHECK(j.reply_to == "answers");
+    CHECK(j.state == JobState::available);
+    CHECK(j.attempt == 0);
+    CHECK(j.token == 0);
+    CHECK(j.created_at == b.wall());
+    CHECK(j.run_at == b.wall());
+    CHECK_FALSE(j.started_at.has_value());
+    CHECK_FALSE(j.finished_at.has_value());
+    CHECK(j.worker.empty());
+    CHECK(j.result.empty());
+    CHECK(j.errors.empty());
+  }
+
+  TEST_CASE("payloads with zero bytes, quotes and the largest size come back whole") {
+    Bench b;
+    NewJob n = b.job();
+    n.args = "\"" + std::string(kMaxArgsBytes - 2, 'x') + "\"";
+    n.correlation_id = std::string("a\0b'\";--", 8);
+    const JobId id = b.enqueue(n);
+    CHECK(b.get(id).args == n.args);
+    CHECK(b.get(id).correlation_id == n.correlation_id);
+    CHECK(b.claim_one().args == n.args);
+  }
+
+  TEST_CASE("a job without a time limit keeps it: none") {
+    Bench b;
+    NewJob n = b.job();
+    n.timeout = kForever;
+    b.enqueue(n);
+    CHECK(b.claim_one().timeout == kForever);
+  }
+
+  TEST_CASE("ids count from 1 and rise in request order") {
+    Bench b;
+    CHECK(b.enqueue() == 1);
+    Enqueue many;
+    for (int i = 0; i < 100; ++i) many.jobs.push_back(b.job());
+    const auto result = b.one<EnqueueResult>(many);
+    REQUIRE(result.jobs.size() == 100);
+    CHECK_FALSE(result.replayed);
+    for (std::size_t i = 0; i < 100; ++i) {
+      CHECK(result.jobs[i].id == static_cast<JobId>(i + 2));
+      CHECK(result.jobs[i].state == JobState::available);
+      CHECK_FALSE(result.jobs[i].duplicate);
+    }
+    CHECK(b.stats().enqueued == 101);
+    CHECK(b.count(JobState::available) == 101);
+  }
+
+  TEST_CASE("beyond max_live_jobs an enqueue is overloaded, as a whole; ending jobs makes room") {
+    Bench b(StoreOptions{.max_live_jobs = 3});
+    b.enqueue();
+    Enqueue three{.jobs = {b.job(), b.job(), b.job("other")}};
+    CHECK(b.refused(three) == ErrorCode::overloaded);
+    CHECK(b.listed({}).size() == 1);
+    Enqueue two{.jobs = {b.job(), b.job()}};
+    b.one<EnqueueResult>(two);
+    CHECK(b.refused(Enqueue{.jobs = {b.job()}}) == ErrorCode::overloaded);
+    CHECK(b.finish(b.claim_one(), Complete{}) == FinishStatus::ok);
+    b.enqueue();
+    b.reopen();
+    CHECK(b.refused(Enqueue{.jobs = {b.job()}}) == ErrorCode::overloaded);
+  }
+
+  TEST_CASE("an operation that is refused changes nothing; the others of its batch stand") {
+    Bench b;
+    const JobId id = b.enqueue();
+    const auto results = b.apply({Enqueue{.jobs = {b.job("x")}}, Cancel{.id = 999}, RetryJob{999},
+                                  Enqueue{.jobs = {b.job("y")}}, Cancel{.id = id, .reason = "r"}});
+    CHECK(std::holds_alternative<EnqueueResult>(results[0]));
+    CHECK(std::holds_alternative<Error>(results[1]));
+    CHECK(std::holds_alternative<Error>(results[2]));
+    CHECK(std::holds_alternative<EnqueueResult>(results[3]));
+    CHECK(std::holds_alternative<CancelResult>(results[4]));
+    CHECK(b.stats("x").enqueued == 1);
+    CHECK(b.stats("y").enqueued == 1);
+    CHECK(b.state(id) == JobState::cancelled);
+  }
+
+  TEST_CASE("operations of a batch see the effects of those before them") {
+    Bench b;
+    const Claim claim{.worker = "w1", .queues = {"q"}, .kinds = {}, .max = 10};
+    const auto results = b.apply({claim, Enqueue{.jobs = {b.job(), b.job()}}, claim, claim});
+    CHECK(std::get<ClaimResult>(results[0]).jobs.empty());
+    CHECK(std::get<ClaimResult>(results[2]).jobs.size() == 2);
+    CHECK(std::get<ClaimResult>(results[3]).jobs.empty());
+  }
+
+  TEST_CASE("a job with run_at ahead is scheduled, becomes available at run_at and not before") {
+    Bench b;
+    NewJob n = b.job();
+    n.run_at = b.wall() + seconds(10);
+    const auto result = b.one<EnqueueResult>(Enqueue{.jobs = {n}});
+    CHECK(result.jobs[0].state == JobState::scheduled);
+    CHECK_FALSE(b.became_available("q"));
+    CHECK(b.store->agenda().next_due == *n.run_at);
+    b.advance(seconds(10) - Duration(1));
+    CHECK(b.move_due() == 0);
+    CHECK(b.claim().empty());
+    b.advance(Duration(1));
+    CHECK(b.move_due() == 1);
+    CHECK(b.became_available("q"));
+    CHECK(b.store->agenda().next_due == WallTime::never());
+    CHECK(b.claim_one().run_at == *n.run_at);
+  }
+
+  TEST_CASE("a delay counts from now; a run_at that has passed is available at once") {
+    Bench b;
+    NewJob delayed = b.job();
+    delayed.delay = minutes(2);
+    const JobId id = b.enqueue(delayed);
+    CHECK(b.state(id) == JobState::scheduled);
+    CHECK(b.get(id).run_at == b.wall() + minutes(2));
+    NewJob past = b.job();
+    past.run_at = b.wall() - hours(1);
+    const JobId due = b.enqueue(past);
+    CHECK(b.state(due) == JobState::available);
+    CHECK(ids(b.claim(5)) == std::vector<JobId>{due});
+  }
+
+  TEST_CASE("an idempotency key with the same body answers with the same jobs and adds none") {
+    Bench b;
+    Enqueue e{.jobs = {b.job(), b.job()}, .idempotency_key = "k", .fingerprint = "f"};
+    const auto first = b.one<EnqueueResult>(e);
+    CHECK_FALSE(first.replayed);
+    const auto again = b.one<EnqueueResult>(e);
+    CHECK(again.replayed);
+    REQUIRE(again.jobs.size() == 2);
+    for (std::size_t i = 0; i < 2; ++i) {
+      CHECK(again.jobs[i].id == first.jobs[i].id);
+      CHECK(again.jobs[i].duplicate);
+      CHECK(again.jobs[i].state == JobState::available);
+    }
+    CHECK(b.stats().enqueued == 2);
+    const ClaimedJob running = b.claim_one();
+    CHECK(b.one<EnqueueResult>(e).jobs[0].state == JobState::running);
+    b.finish(running, Complete{});
+    CHECK(b.one<EnqueueResult>(e).jobs[0].state == JobState::completed);
+    CHECK(b.stats().enqueued == 2);
+  }
+
+  TEST_CASE("an idempotency key with another body is a conflict and changes nothing") {
+    Bench b;
+    b.one<EnqueueResult>(Enqueue{.jobs = {b.job()}, .idempotency_key = "k", .fingerprint = "f"});
+    CHECK(b.refused(Enqueue{
+              .jobs = {b.job(), b.job()}, .idempotency_key = "k", .fingerprint = "other"}) ==
+          ErrorCode::conflict);
+    CHECK(b.stats().enqueued == 1);
+  }
+
+  TEST_CASE("the same key twice in one batch is one enqueue") {
+    Bench b;
+    const Enqueue e{.jobs = {b.job()}, .idempotency_key = "k", .fingerprint = "f"};
+    const auto results = b.apply({e, e});
+    const auto first = std::get<EnqueueResult>(results[0]);
+    const auto second = std::get<EnqueueResult>(results[1]);
+    CHECK(first.jobs[0].id == second.jobs[0].id);
+    CHECK(second.replayed);
+    CHECK(b.stats().enqueued == 1);
+  }
+
+  TEST_CASE("an idempotency key is remembered over a reopen") {
+    Bench b;
+    const Enqueue e{.jobs = {b.job()}, .idempotency_key = "k", .fingerprint = "f"};
+    const JobId id = b.one<EnqueueResult>(e).jobs[0].id;
+    b.reopen();
+    const auto again = b.one<EnqueueResult>(e);
+    CHECK(again.replayed);
+    CHECK(again.jobs[0].id == id);
+    CHECK(b.refused(Enqueue{.jobs = {b.job()}, .idempotency_key = "k", .fingerprint = "x"}) ==
+          ErrorCode::conflict);
+  }
+
+  TEST_CASE("an idempotency key is remembered for its window, prune or not, and then is new") {
+    Bench b;
+    const Enqueue e{.jobs = {b.job()}, .idempotency_key = "k", .fingerprint = "f"};
+    const JobId id = b.one<EnqueueResult>(e).jobs[0].id;
+    b.advance(kIdempotencyWindow - seconds(1));
+    b.prune();
+    CHECK(b.one<EnqueueResult>(e).jobs[0].id == id);
+    b.advance(seconds(2));
+    SUBCASE("pruned") {
+      b.prune();
+    }
+    SUBCASE("not pruned") {}
+    const auto anew = b.one<EnqueueResult>(e);
+    CHECK_FALSE(anew.replayed);
+    CHECK(anew.jobs[0].id != id);
+  }
+
+  TEST_CASE("a refused enqueue does not use up its idempotency key") {
+    Bench b(StoreOptions{.max_live_jobs = 1});
+    b.enqueue();
+    const Enqueue e{.jobs = {b.job()}, .idempotency_key = "k", .fingerprint = "f"};
+    CHECK(b.refused(e) == ErrorCode::overloaded);
+    b.finish(b.claim_one(), Complete{});
+    CHECK_FALSE(b.one<EnqueueResult>(e).replayed);
+  }
+
+  TEST_CASE("a job that has not started by expires_in is cancelled with reason expired") {
+    Bench b;
+    NewJob n = b.job();
+    n.expires_in = minutes(1);
+    const JobId id = b.enqueue(n);
+    CHECK(b.get(id).expires_at == b.wall() + minutes(1));
+    CHECK(b.store->agenda().next_expiry == b.wall() + minutes(1));
+    b.advance(minutes(1) - Duration(1));
+    CHECK(b.expire() == 0);
+    b.advance(Duration(1));
+    CHECK(b.expire() == 1);
+    const Job j = b.get(id);
+    CHECK(j.state == JobState::cancelled);
+    CHECK(j.reason == "expired");
+    CHECK(j.finished_at == b.wall());
+    CHECK(b.stats().expired == 1);
+    CHECK(b.count(JobState::cancelled) == 0);
+    CHECK(b.store->agenda().next_expiry == WallTime::never());
+  }
+
+  TEST_CASE("an expired job is never handed out, also before ExpireJobs has run") {
+    Bench b;
+    NewJob n = b.job();
+    n.expires_in = seconds(5);
+    b.enqueue(n);
+    const JobId other = b.enqueue();
+    b.advance(seconds(6));
+    CHECK(ids(b.claim(10)) == std::vector<JobId>{other});
+  }
+
+  TEST_CASE("a scheduled job expires too; one that has started does not") {
+    Bench b;
+    NewJob later = b.job();
+    later.delay = hours(1);
+    later.expires_in = minutes(1);
+    const JobId id = b.enqueue(later);
+    NewJob n = b.job();
+    n.expires_in = minutes(1);
+    const JobId started = b.enqueue(n);
+    const ClaimedJob c = b.claim_one();
+    CHECK(c.id == started);
+    b.advance(minutes(2));
+    CHECK(b.expire() == 1);
+    CHECK(b.state(id) == JobState::cancelled);
+    CHECK(b.state(started) == JobState::running);
+    CHECK(b.finish(c, Complete{}) == FinishStatus::ok);
+  }
+}
+
+// -- uniqueness
+// -------------------------------------------------------------------------------------
+
+NewJob unique_job(const Bench& b, OnConflict policy, Duration window = Duration(0)) {
+  NewJob n = b.job();
+  n.unique = Unique{.key = "customer-7", .window = window, .on_conflict = policy};
+  return n;
+}
+
+EnqueuedJob add(Bench& b, NewJob n) {
+  const auto result = b.one<EnqueueResult>(Enqueue{.jobs = {std::move(n)}});
+  REQUIRE(result.jobs.size() == 1);
+  return result.jobs[0];
+}
+
+// Brings a new unique job into `state`.
+JobId bring(Bench& b, JobState state, Duration window) {
+  NewJob n = unique_job(b, OnConflict::keep, window);
+  if (state == JobState::scheduled) n.delay = hours(1);
+  const JobId id = add(b, n).id;
+  if (state == JobState::scheduled || state == JobState::available) return id;
+  if (state == JobState::cancelled) {
+    b.cancel(id);
+    return id;
+  }
+  const ClaimedJob c = b.claim_one();
+  if (state == JobState::completed) b.finish(c, Complete{});
+  if (state == JobState::dead) b.finish(c, Dead{"r", "d"});
+  if (state == JobState::retryable) b.finish(c, Retry{"e", hours(1)});
+  CHECK(b.state(id) == state);
+  return id;
+}
+
+constexpr JobState kReachable[] = {JobState::scheduled, JobState::available, JobState::running,
+                                   JobState::completed, JobState::retryable, JobState::cancelled,
+                                   JobState::dead};
+constexpr OnConflict kPolicies[] = {OnConflict::keep, OnConflict::replace, OnConflict::postpone};
+
+TEST_SUITE("store: unique") {
+  TEST_CASE("one job per key and queue while the first is not terminal; after it, a new one") {
+    for (const JobState state : kReachable) {
+      for (const OnConflict policy : kPolicies) {
+        CAPTURE(to_string(state));
+        CAPTURE(to_string(policy));
+        Bench b;
+        const JobId first = bring(b, state, Duration(0));
+        const EnqueuedJob second = add(b, unique_job(b, policy));
+        CHECK(second.duplicate == !is_terminal(state));
+        CHECK((second.id == first) == !is_terminal(state));
+        CHECK(second.state == b.state(second.id));
+        CHECK(b.stats().enqueued == (is_terminal(state) ? 2 : 1));
+      }
+    }
+  }
+
+  TEST_CASE("within its window the key is taken in every state, also after the job has ended") {
+    for (const JobState state : kReachable) {
+      for (const OnConflict policy : kPolicies) {
+        CAPTURE(to_string(state));
+        CAPTURE(to_string(policy));
+        Bench b;
+        const JobId first = bring(b, state, hours(2));
+        b.advance(minutes(1));
+        const Job before = b.get(first);
+        const EnqueuedJob second = add(b, unique_job(b, policy));
+        CHECK(second.duplicate);
+        CHECK(second.id == first);
+        if (is_terminal(state)) {
+          const Job after = b.get(first);  // an ended job is left as it is
+          CHECK(after.state == state);
+          CHECK(after.run_at == before.run_at);
+          CHECK(after.version == before.version);
+          b.advance(hours(2));
+          CHECK_FALSE(add(b, unique_job(b, policy)).duplicate);
+        }
+      }
+    }
+  }
+
+  TEST_CASE("keep leaves the old job as it is") {
+    Bench b;
+    const JobId id = add(b, unique_job(b, OnConflict::keep)).id;
+    const Job before = b.get(id);
+    NewJob n = unique_job(b, OnConflict::keep);
+    n.args = "[2]";
+    n.priority = 0;
+    n.delay = hours(1);
+    CHECK(add(b, n).duplicate);
+    const Job after = b.get(id);
+    CHECK(after.args == before.args);
+    CHECK(after.priority == before.priority);
+    CHECK(after.run_at == before.run_at);
+    CHECK(after.version == before.version);
+  }
+
+  TEST_CASE("replace gives the old job the new args, priority, run_at and the rest") {
+    for (int i = 0; i < 6; ++i) {
+      const JobState state = std::array{JobState::scheduled, JobState::available,
+                                        JobState::retryable}[static_cast<std::size_t>(i) % 3];
+      const bool later = i < 3;
+      CAPTURE(to_string(state));
+      CAPTURE(later);
+      Bench b;
+      const JobId id = bring(b, state, Duration(0));
+      const Job before = b.get(id);
+      b.advance(seconds(1));
+      NewJob n = unique_job(b, OnConflict::replace);
+      n.kind = "other";
+      n.args = "[2]";
+      n.priority = 1;
+      n.max_attempts = 3;
+      n.timeout = seconds(5);
+      n.tags = {"new"};
+      n.headers = R"({"a":"b"})";
+      n.correlation_id = "c2";
+      n.reply_to = "r2";
+      if (later) n.run_at = b.wall() + minutes(5);
+      CHECK(add(b, n).state == (later ? JobState::scheduled : JobState::available));
+      CHECK(b.get(id).run_at == (later ? *n.run_at : b.wall()));
+      CHECK(ids(b.claim(9)) == (later ? std::vector<JobId>{} : std::vector<JobId>{id}));
+      const Job after = b.get(id);
+      CHECK(after.kind == "other");
+      CHECK(after.args == "[2]");
+      CHECK(after.priority == 1);
+      CHECK(after.max_attempts == 3);
+      CHECK(after.timeout == seconds(5));
+      CHECK(after.tags == n.tags);
+      CHECK(after.headers == n.headers);
+      CHECK(after.correlation_id == "c2");
+      CHECK(after.reply_to == "r2");
+      CHECK(after.version > before.version);
+      CHECK(b.stats().enqueued == 1);
+    }
+  }
+
+  TEST_CASE("postpone gives the old job the new run_at and nothing else") {
+    for (const JobState state : {JobState::scheduled, JobState::available, JobState::retryable}) {
+      CAPTURE(to_string(state));
+      Bench b;
+      const JobId id = bring(b, state, Duration(0));
+      const Job before = b.get(id);
+      NewJob n = unique_job(b, OnConflict::postpone);
+      n.args = "[2]";
+      n.delay = hours(3);
+      CHECK(add(b, n).duplicate);
+      const Job after = b.get(id);
+      CHECK(after.args == before.args);
+      CHECK(after.run_at == b.wall() + hours(3));
+      CHECK(after.version > before.version);
+      CHECK(b.claim(9).empty());
+      b.advance(hours(3));
+      CHECK(b.move_due() == 1);
+      CHECK(ids(b.claim(9)) == std::vector<JobId>{id});
+    }
+  }
+
+  TEST_CASE("a running job is not replaced and not postponed") {
+    for (const OnConflict policy : {OnConflict::replace, OnConflict::postpone}) {
+      Bench b;
+      const JobId id = bring(b, JobState::running, Duration(0));
+      const Job before = b.get(id);
+      NewJob n = unique_job(b, policy);
+      n.args = "[2]";
+      n.delay = hours(1);
+      CHECK(add(b, n).state == JobState::running);
+      const Job after = b.get(id);
+      CHECK(after.args == before.args);
+      CHECK(after.run_at == before.run_at);
+      CHECK(after.state == JobState::running);
+    }
+  }
+
+  TEST_CASE("the same key in another queue is another job") {
+    Bench b;
+    const JobId first = add(b, unique_job(b, OnConflict::keep)).id;
+    NewJob n = unique_job(b, OnConflict::keep);
+    n.queue = "other";
+    const EnqueuedJob second = add(b, n);
+    CHECK_FALSE(second.duplicate);
+    CHECK(second.id != first);
+  }
+
+  TEST_CASE("the same key twice in one enqueue is one job") {
+    Bench b;
+    const auto result = b.one<EnqueueResult>(Enqueue{
+        .jobs = {unique_job(b, OnConflict::keep), unique_job(b, OnConflict::keep), b.job()}});
+    CHECK(result.jobs[0].id == result.jobs[1].id);
+    CHECK(result.jobs[1].duplicate);
+    CHECK_FALSE(result.jobs[2].duplicate);
+    CHECK(b.stats().enqueued == 2);
+  }
+
+  TEST_CASE("a unique key is kept over a reopen") {
+    Bench b;
+    const JobId first = bring(b, JobState::completed, hours(2));
+    b.reopen();
+    CHECK(add(b, unique_job(b, OnConflict::keep)).id == first);
+    CHECK(b.get(first).unique_key == "customer-7");
+  }
+
+  TEST_CASE("a dead job cannot be retried while another one has its unique key") {
+    Bench b;
+    const JobId first = bring(b, JobState::dead, Duration(0));
+    const JobId second = add(b, unique_job(b, OnConflict::keep)).id;
+    CHECK(second != first);
+    CHECK(b.refused(RetryJob{first}) == ErrorCode::conflict);
+    CHECK(b.state(first) == JobState::dead);
+    b.finish(b.claim_one(), Complete{});
+    CHECK(b.retry(first).state == JobState::available);
+  }
+}
+
+}  // namespace
+}  // namespace mainspring::conformance

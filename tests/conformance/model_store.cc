@@ -1,0 +1,655 @@
+// The model store: each operation is a few lines over a map of jobs.
+#include "conformance/model_store.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <set>
+#include <tuple>
+
+namespace mainspring {
+namespace {
+
+struct Record {
+  Job job;
+  Instant lease_expiry = Instant::never();  // running
+  Duration lease{0};                        // of the claim
+  Duration retention{0};                    // from finished_at
+  WallTime unique_until;                    // created_at + window
+  bool expired = false;                     // cancelled because nobody started it in time
+};
+
+struct QueueRecord {
+  bool paused = false;
+  std::optional<Duration> retention_completed, retention_dead;
+  std::int64_t enqueued = 0;
+  std::int64_t pruned = 0;
+};
+
+struct IdempotencyRecord {
+  std::string fingerprint;
+  std::vector<JobId> ids;
+  WallTime until;
+};
+
+bool live(const Record& r) {
+  return !is_terminal(r.job.state);
+}
+
+bool matches(const JobFilter& f, const Job& j) {
+  return (f.queue.empty() || f.queue == j.queue) && (f.kind.empty() || f.kind == j.kind) &&
+         (!f.state || *f.state == j.state) &&
+         (f.tag.empty() || std::find(j.tags.begin(), j.tags.end(), f.tag) != j.tags.end());
+}
+
+}  // namespace
+
+struct ModelDisk {
+  std::map<JobId, Record> jobs;
+  std::map<std::string, QueueRecord> queues;
+  std::map<std::string, IdempotencyRecord> keys;
+  JobId last_id = 0;
+  Token last_token = 0;
+};
+
+std::shared_ptr<ModelDisk> make_model_disk() {
+  return std::make_shared<ModelDisk>();
+}
+
+namespace {
+
+class ModelStore final : public Store {
+ public:
+  ModelStore(std::shared_ptr<ModelDisk> disk, StoreOptions options, Now now)
+      : disk_(std::move(disk)), options_(options) {
+    for (auto& [id, r] : disk_->jobs) {
+      if (r.job.state == JobState::running) r.lease_expiry = now.instant + r.lease;
+    }
+  }
+
+  Result<BatchReport> apply(std::span<const Operation> batch, Now now) override {
+    now_ = now;
+    dirty_ = false;
+    std::set<std::string> before;
+    for (const auto& [name, q] : disk_->queues) {
+      if (has_available(name)) before.insert(name);
+    }
+    gained_.clear();
+    BatchReport report;
+    for (const Operation& operation : batch) {
+      report.results.push_back(
+          std::visit([this](const auto& op) -> OperationResult { return run(op); }, operation));
+    }
+    for (const std::string& queue : gained_) {
+      if (has_available(queue)) report.effects.available.push_back(queue);
+    }
+    if (dirty_) ++commits_;
+    return report;
+  }
+
+  Agenda agenda() const override {
+    Agenda a;
+    std::int64_t finished = 0;
+    for (const auto& [id, r] : disk_->jobs) {
+      const Job& j = r.job;
+      if (j.state == JobState::scheduled || j.state == JobState::retryable)
+        a.next_due = std::min(a.next_due, j.run_at);
+      if (j.state == JobState::running)
+        a.next_lease_expiry = std::min(a.next_lease_expiry, r.lease_expiry);
+      if (can_expire(r)) a.next_expiry = std::min(a.next_expiry, *j.expires_at);
+      if (is_terminal(j.state)) {
+        ++finished;
+        a.next_prune = std::min(a.next_prune, *j.finished_at + r.retention);
+      }
+    }
+    for (const auto& [name, key] : disk_->keys) a.next_prune = std::min(a.next_prune, key.until);
+    if (finished > options_.max_finished_jobs) a.next_prune = WallTime();
+    return a;
+  }
+
+  bool has_available(const std::string& queue) const override {
+    const auto q = disk_->queues.find(queue);
+    if (q == disk_->queues.end() || q->second.paused) return false;
+    return std::any_of(disk_->jobs.begin(), disk_->jobs.end(), [&](const auto& entry) {
+      return entry.second.job.queue == queue && entry.second.job.state == JobState::available;
+    });
+  }
+
+  Result<Job> get(JobId id) const override {
+    const auto found = disk_->jobs.find(id);
+    if (found != disk_->jobs.end()) return found->second.job;
+    return missing(id);
+  }
+
+  Result<JobPage> list(const JobFilter& filter, int limit, JobId before) const override {
+    JobPage page;
+    for (auto it = disk_->jobs.rbegin(); it != disk_->jobs.rend(); ++it) {
+      if ((before != 0 && it->first >= before) || !matches(filter, it->second.job)) continue;
+      if (static_cast<int>(page.jobs.size()) == limit) {
+        page.next = page.jobs.back().id;
+        break;
+      }
+      page.jobs.push_back(it->second.job);
+      page.jobs.back().errors.clear();
+      page.jobs.back().result.clear();
+      page.jobs.back().checkpoint.clear();
+    }
+    return page;
+  }
+
+  Result<std::vector<QueueStats>> queues() const override {
+    std::vector<QueueStats> all;
+    for (const auto& [name, q] : disk_->queues) {
+      QueueStats s;
+      s.name = name;
+      s.paused = q.paused;
+      s.enqueued = q.enqueued;
+      s.pruned = q.pruned;
+      s.retention_completed = q.retention_completed;
+      s.retention_dead = q.retention_dead;
+      for (const auto& [id, r] : disk_->jobs) {
+        if (r.job.queue != name) continue;
+        if (r.expired) {
+          ++s.expired;
+        } else {
+          ++s.counts[static_cast<std::size_t>(r.job.state)];
+        }
+        if (r.job.state == JobState::available &&
+            (!s.oldest_available || r.job.run_at < *s.oldest_available))
+          s.oldest_available = r.job.run_at;
+      }
+      all.push_back(s);
+    }
+    return all;
+  }
+
+  Result<VerifyReport> verify() const override {
+    VerifyReport report;
+    MS_TRY_ASSIGN(const auto stats, queues());
+    for (const QueueStats& s : stats) {
+      std::int64_t sum = s.pruned + s.expired;
+      for (const std::int64_t n : s.counts) sum += n;
+      if (sum != s.enqueued) report.problems.push_back("CONS-1 in queue " + s.name);
+    }
+    report.jobs = static_cast<std::int64_t>(disk_->jobs.size());
+    return report;
+  }
+
+  // Only the existence of the directory means anything here.
+  Result<void> backup(const std::string& directory) const override {
+    std::error_code error;
+    if (!std::filesystem::create_directory(directory, error))
+      return Error{.code = ErrorCode::conflict, .message = directory + " exists"};
+    return {};
+  }
+
+  std::int64_t commits() const override { return commits_; }
+
+ private:
+  Error missing(JobId id) const {
+    if (id >= 1 && id <= disk_->last_id)
+      return Error{.code = ErrorCode::expired, .message = fmt::format("job {} was pruned", id)};
+    return Error{.code = ErrorCode::not_found, .message = fmt::format("no job {}", id)};
+  }
+
+  QueueRecord& queue(const std::string& name) { return disk_->queues[name]; }
+
+  static bool can_expire(const Record& r) {
+    return r.job.expires_at && !r.job.started_at && live(r);
+  }
+
+  void touch(Record& r) {
+    ++r.job.version;
+    dirty_ = true;
+  }
+
+  // The job leaves a worker's hands, or waits anew.
+  void set_waiting(Record& r, JobState state, WallTime run_at) {
+    r.job.state = state;
+    r.job.run_at = run_at;
+    r.job.worker.clear();
+    r.job.cancel_requested = false;
+    r.lease_expiry = Instant::never();
+    if (state == JobState::available) gained_.insert(r.job.queue);
+    touch(r);
+  }
+
+  void set_terminal(Record& r, JobState state, std::string reason, std::string description) {
+    const QueueRecord& q = queue(r.job.queue);
+    r.job.state = state;
+    r.job.reason = std::move(reason);
+    r.job.description = std::move(description);
+    r.job.finished_at = now_.wall;
+    r.job.worker.clear();
+    r.lease_expiry = Instant::never();
+    r.retention = state == JobState::dead
+                      ? q.retention_dead.value_or(options_.retention_dead)
+                      : q.retention_completed.value_or(options_.retention_completed);
+    touch(r);
+  }
+
+  // -- enqueue ------------------------------------------------------------------------------------
+
+  Record* unique_holder(const NewJob& job) {
+    if (!job.unique) return nullptr;
+    for (auto& [id, r] : disk_->jobs) {
+      if (r.job.queue == job.queue && r.job.unique_key == job.unique->key &&
+          (live(r) || now_.wall < r.unique_until))
+        return &r;
+    }
+    return nullptr;
+  }
+
+  void fill(Record& r, const NewJob& n) {
+    Job& j = r.job;
+    j.queue = n.queue;
+    j.kind = n.kind;
+    j.args = n.args;
+    j.priority = n.priority;
+    j.max_attempts = n.max_attempts;
+    j.unique_key = n.unique ? n.unique->key : "";
+    j.headers = n.headers;
+    j.tags = n.tags;
+    j.correlation_id = n.correlation_id;
+    j.reply_to = n.reply_to;
+    j.timeout = n.timeout;
+    j.expires_at.reset();
+    if (n.expires_in) j.expires_at = now_.wall + *n.expires_in;
+    r.unique_until = n.unique ? j.created_at + n.unique->window : j.created_at;
+  }
+
+  WallTime run_at(const NewJob& n) const {
+    return n.run_at ? *n.run_at : now_.wall + n.delay.value_or(Duration(0));
+  }
+
+  JobState state_at(WallTime run_at) const {
+    return run_at > now_.wall ? JobState::scheduled : JobState::available;
+  }
+
+  void resolve(Record& r, const NewJob& n) {
+    if (r.job.state == JobState::running || !live(r)) return;
+    if (n.unique->on_conflict == OnConflict::keep) return;
+    const WallTime at = run_at(n);
+    if (n.unique->on_conflict == OnConflict::replace) fill(r, n);
+    set_waiting(r, state_at(at), at);
+  }
+
+  EnqueuedJob add(const NewJob& n) {
+    if (Record* holder = unique_holder(n)) {
+      resolve(*holder, n);
+      return {.id = holder->job.id, .state = holder->job.state, .duplicate = true};
+    }
+    const JobId id = ++disk_->last_id;
+    Record& r = disk_->jobs[id];
+    r.job.id = id;
+    r.job.created_at = now_.wall;
+    fill(r, n);
+    const WallTime at = run_at(n);
+    set_waiting(r, state_at(at), at);
+    r.job.version = 1;
+    ++queue(n.queue).enqueued;
+    return {.id = id, .state = r.job.state};
+  }
+
+  OperationResult replay(const IdempotencyRecord& key, const Enqueue& op) const {
+    if (key.fingerprint != op.fingerprint)
+      return Error{.code = ErrorCode::conflict, .message = "the key came with another body"};
+    EnqueueResult result{.jobs = {}, .replayed = true};
+    for (const JobId id : key.ids) {
+      const auto found = disk_->jobs.find(id);
+      result.jobs.push_back(
+          {.id = id,
+           .state = found == disk_->jobs.end() ? JobState::completed : found->second.job.state,
+           .duplicate = true});
+    }
+    return result;
+  }
+
+  OperationResult run(const Enqueue& op) {
+    if (!op.idempotency_key.empty()) {
+      const auto key = disk_->keys.find(op.idempotency_key);
+      if (key != disk_->keys.end() && now_.wall < key->second.until) return replay(key->second, op);
+    }
+    const auto alive = std::count_if(disk_->jobs.begin(), disk_->jobs.end(),
+                                     [](const auto& entry) { return live(entry.second); });
+    if (alive + static_cast<std::int64_t>(op.jobs.size()) > options_.max_live_jobs)
+      return Error{.code = ErrorCode::overloaded, .message = "max_live_jobs is reached"};
+    EnqueueResult result;
+    IdempotencyRecord key{op.fingerprint, {}, now_.wall + kIdempotencyWindow};
+    for (const NewJob& n : op.jobs) {
+      result.jobs.push_back(add(n));
+      key.ids.push_back(result.jobs.back().id);
+    }
+    if (!op.idempotency_key.empty()) {
+      disk_->keys[op.idempotency_key] = key;
+      dirty_ = true;
+    }
+    return result;
+  }
+
+  // -- claim, renew, finish -----------------------------------------------------------------------
+
+  OperationResult run(const Claim& op) {
+    std::vector<Record*> found;
+    for (auto& [id, r] : disk_->jobs) {
+      const Job& j = r.job;
+      const auto is = [](const std::vector<std::string>& list, const std::string& name) {
+        return std::find(list.begin(), list.end(), name) != list.end();
+      };
+      if (j.state == JobState::available && is(op.queues, j.queue) && !queue(j.queue).paused &&
+          (op.kinds.empty() || is(op.kinds, j.kind)) &&
+          !(can_expire(r) && *j.expires_at <= now_.wall))
+        found.push_back(&r);
+    }
+    std::sort(found.begin(), found.end(), [](const Record* a, const Record* b) {
+      return std::tie(a->job.priority, a->job.run_at, a->job.id) <
+             std::tie(b->job.priority, b->job.run_at, b->job.id);
+    });
+    if (found.size() > static_cast<std::size_t>(op.max))
+      found.resize(static_cast<std::size_t>(op.max));
+    ClaimResult result;
+    for (Record* r : found) result.jobs.push_back(start(*r, op));
+    return result;
+  }
+
+  ClaimedJob start(Record& r, const Claim& op) {
+    Job& j = r.job;
+    j.state = JobState::running;
+    j.token = ++disk_->last_token;
+    ++j.attempt;
+    j.worker = op.worker;
+    j.started_at = now_.wall;
+    j.progress.reset();
+    r.lease = op.lease;
+    r.lease_expiry = now_.instant + op.lease;
+    touch(r);
+    return {.id = j.id,
+            .token = j.token,
+            .attempt = j.attempt,
+            .max_attempts = j.max_attempts,
+            .queue = j.queue,
+            .kind = j.kind,
+            .args = j.args,
+            .priority = j.priority,
+            .run_at = j.run_at,
+            .timeout = j.timeout,
+            .lease = op.lease,
+            .checkpoint = j.checkpoint,
+            .headers = j.headers,
+            .tags = j.tags,
+            .correlation_id = j.correlation_id,
+            .reply_to = j.reply_to};
+  }
+
+  Record* held(JobId id, Token token) {
+    const auto found = disk_->jobs.find(id);
+    if (found == disk_->jobs.end()) return nullptr;
+    Record& r = found->second;
+    return r.job.state == JobState::running && r.job.token == token ? &r : nullptr;
+  }
+
+  OperationResult run(const Renew& op) {
+    RenewResult result;
+    for (const Renewal& renewal : op.leases) {
+      Record* r = held(renewal.id, renewal.token);
+      if (r == nullptr) {
+        result.lost.push_back(renewal.id);
+        continue;
+      }
+      Duration lease = op.lease;
+      if (r->job.timeout != kForever) {
+        const Duration ran = now_.wall - *r->job.started_at;
+        lease = std::min(lease, std::max(Duration(0), r->job.timeout + kTimeoutGrace - ran));
+      }
+      r->lease_expiry = now_.instant + lease;
+      if (renewal.progress) r->job.progress = renewal.progress;
+      if (renewal.checkpoint) r->job.checkpoint = *renewal.checkpoint;
+      if (renewal.progress || renewal.checkpoint) touch(*r);
+      result.renewed.push_back({.id = renewal.id, .lease = lease});
+      if (r->job.cancel_requested) result.cancel.push_back(renewal.id);
+    }
+    return result;
+  }
+
+  void add_error(Record& r, std::string message) {
+    r.job.errors.push_back({.attempt = r.job.attempt,
+                            .at = now_.wall,
+                            .worker = r.job.worker,
+                            .message = std::move(message),
+                            .ran_for = now_.wall - *r.job.started_at});
+  }
+
+  // A failed attempt: tried again, given up, or stopped if somebody asked.
+  void fail(Record& r, const std::string& message, std::optional<Duration> after) {
+    add_error(r, message);
+    if (r.job.cancel_requested) return set_terminal(r, JobState::cancelled, r.job.reason, "");
+    if (r.job.attempt >= r.job.max_attempts)
+      return set_terminal(r, JobState::dead, "max_attempts", message);
+    set_waiting(r, JobState::retryable,
+                now_.wall + after.value_or(default_back_off(r.job.id, r.job.attempt)));
+  }
+
+  void end(Record& r, const Complete& outcome) {
+    r.job.result = outcome.result;
+    set_terminal(r, JobState::completed, "", "");
+  }
+  void end(Record& r, const Retry& outcome) { fail(r, outcome.error, outcome.after); }
+  void end(Record& r, const Snooze& outcome) {
+    --r.job.attempt;
+    if (r.job.cancel_requested) return set_terminal(r, JobState::cancelled, r.job.reason, "");
+    set_waiting(r, state_at(now_.wall + outcome.after), now_.wall + outcome.after);
+  }
+  void end(Record& r, const CancelJob& outcome) {
+    set_terminal(r, JobState::cancelled, outcome.reason, "");
+  }
+  void end(Record& r, const Dead& outcome) {
+    add_error(r, outcome.description);
+    set_terminal(r, JobState::dead, outcome.reason, outcome.description);
+  }
+
+  OperationResult run(const Finish& op) {
+    FinishResult result;
+    for (const JobOutcome& o : op.results) {
+      Record* r = held(o.id, o.token);
+      if (r != nullptr) {
+        std::visit([&](const auto& outcome) { end(*r, outcome); }, o.outcome);
+        result.results.push_back(FinishStatus::ok);
+      } else {
+        result.results.push_back(disk_->jobs.contains(o.id) ? FinishStatus::stale
+                                                            : FinishStatus::not_found);
+      }
+    }
+    return result;
+  }
+
+  // -- cancel, retry, redrive, queues -------------------------------------------------------------
+
+  OperationResult run(const Cancel& op) {
+    const auto found = disk_->jobs.find(op.id);
+    if (found == disk_->jobs.end()) return missing(op.id);
+    Record& r = found->second;
+    switch (r.job.state) {
+      case JobState::completed:
+      case JobState::dead:
+        return Error{.code = ErrorCode::conflict, .message = "it has ended"};
+      case JobState::running:
+        if (!r.job.cancel_requested) {
+          r.job.cancel_requested = true;
+          r.job.reason = op.reason;
+          touch(r);
+        }
+        return CancelResult{JobState::running, true, r.job.worker};
+      case JobState::cancelled:
+        return CancelResult{};
+      default:
+        set_terminal(r, JobState::cancelled, op.reason, "");
+        return CancelResult{};
+    }
+  }
+
+  void revive(Record& r) {
+    if (!live(r)) {
+      r.job.max_attempts += r.job.attempt;
+      r.job.finished_at.reset();
+      r.job.reason.clear();
+      r.job.description.clear();
+      r.expired = false;
+      r.job.expires_at.reset();
+    }
+    set_waiting(r, JobState::available, now_.wall);
+  }
+
+  bool key_taken(const Record& r) const {
+    return !r.job.unique_key.empty() &&
+           std::any_of(disk_->jobs.begin(), disk_->jobs.end(), [&](const auto& entry) {
+             const Record& other = entry.second;
+             return &other != &r && live(other) && other.job.queue == r.job.queue &&
+                    other.job.unique_key == r.job.unique_key;
+           });
+  }
+
+  OperationResult run(const RetryJob& op) {
+    const auto found = disk_->jobs.find(op.id);
+    if (found == disk_->jobs.end()) return missing(op.id);
+    Record& r = found->second;
+    if (r.job.state == JobState::running || r.job.state == JobState::completed)
+      return Error{.code = ErrorCode::conflict, .message = "it runs or is done"};
+    if (!live(r) && key_taken(r))
+      return Error{.code = ErrorCode::conflict, .message = "another job has its unique key now"};
+    if (r.job.state != JobState::available) revive(r);
+    return RetryResult{};
+  }
+
+  OperationResult run(const Redrive& op) {
+    RedriveResult result;
+    int seen = 0;
+    JobId last = op.after;
+    for (auto it = disk_->jobs.upper_bound(op.after); it != disk_->jobs.end(); ++it) {
+      Record& r = it->second;
+      if (r.job.state != JobState::dead || !matches(op.filter, r.job)) continue;
+      if (seen == op.limit) {
+        result.next = last;
+        break;
+      }
+      ++seen;
+      last = it->first;
+      if (key_taken(r)) continue;
+      revive(r);
+      ++result.redriven;
+    }
+    return result;
+  }
+
+  OperationResult run(const PauseQueue& op) {
+    const bool is_new = !disk_->queues.contains(op.queue);
+    QueueRecord& q = queue(op.queue);
+    if (is_new || q.paused != op.paused) dirty_ = true;
+    if (q.paused && !op.paused) gained_.insert(op.queue);
+    q.paused = op.paused;
+    return Done{};
+  }
+
+  OperationResult run(const SetRetention& op) {
+    QueueRecord& q = queue(op.queue);
+    q.retention_completed = op.completed;
+    q.retention_dead = op.dead;
+    dirty_ = true;
+    return Done{};
+  }
+
+  // -- the scheduler's steps ----------------------------------------------------------------------
+
+  // Runs `change` on at most `limit` of the records that `wanted` picks, in the order of `key`.
+  template <class Wanted, class Key, class Change>
+  StepResult step(int limit, Wanted wanted, Key key, Change change) {
+    std::vector<Record*> found;
+    for (auto& [id, r] : disk_->jobs) {
+      if (wanted(r)) found.push_back(&r);
+    }
+    std::stable_sort(found.begin(), found.end(),
+                     [&](const Record* a, const Record* b) { return key(*a) < key(*b); });
+    StepResult result;
+    result.more = found.size() >= static_cast<std::size_t>(limit);
+    if (result.more) found.resize(static_cast<std::size_t>(limit));
+    for (Record* r : found) change(*r);
+    result.changed = static_cast<int>(found.size());
+    return result;
+  }
+
+  OperationResult run(const MoveDue& op) {
+    return step(
+        op.limit,
+        [&](const Record& r) {
+          return (r.job.state == JobState::scheduled || r.job.state == JobState::retryable) &&
+                 r.job.run_at <= now_.wall;
+        },
+        [](const Record& r) { return r.job.run_at; },
+        [&](Record& r) { set_waiting(r, JobState::available, r.job.run_at); });
+  }
+
+  OperationResult run(const RescueExpired& op) {
+    return step(
+        op.limit,
+        [&](const Record& r) {
+          return r.job.state == JobState::running && r.lease_expiry <= now_.instant;
+        },
+        [](const Record& r) { return r.lease_expiry; },
+        [&](Record& r) { fail(r, "lease expired", std::nullopt); });
+  }
+
+  OperationResult run(const ExpireJobs& op) {
+    return step(
+        op.limit, [&](const Record& r) { return can_expire(r) && *r.job.expires_at <= now_.wall; },
+        [](const Record& r) { return *r.job.expires_at; },
+        [&](Record& r) {
+          set_terminal(r, JobState::cancelled, "expired", "");
+          r.expired = true;
+        });
+  }
+
+  OperationResult run(const PruneJobs& op) {
+    std::erase_if(disk_->keys, [&](const auto& entry) {
+      const bool old = entry.second.until <= now_.wall;
+      dirty_ = dirty_ || old;
+      return old;
+    });
+    const auto remove = [&](Record& r) {
+      ++queue(r.job.queue).pruned;
+      dirty_ = true;
+      disk_->jobs.erase(r.job.id);
+    };
+    StepResult result = step(
+        op.limit,
+        [&](const Record& r) { return !live(r) && *r.job.finished_at + r.retention <= now_.wall; },
+        [](const Record& r) { return *r.job.finished_at + r.retention; }, remove);
+    std::int64_t over = -options_.max_finished_jobs;
+    for (const auto& [id, r] : disk_->jobs) over += live(r) ? 0 : 1;
+    const std::int64_t room = std::min<std::int64_t>(op.limit - result.changed, over);
+    if (room > 0) {
+      step(
+          static_cast<int>(room), [](const Record& r) { return !live(r); },
+          [](const Record& r) { return *r.job.finished_at; }, remove);
+      result.changed += static_cast<int>(room);
+    }
+    result.more = result.changed >= op.limit;
+    return result;
+  }
+
+  std::shared_ptr<ModelDisk> disk_;
+  StoreOptions options_;
+  Now now_{};
+  bool dirty_ = false;
+  std::set<std::string> gained_;
+  std::int64_t commits_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<Store> open_model_store(std::shared_ptr<ModelDisk> disk, StoreOptions options,
+                                        Now now) {
+  return std::make_unique<ModelStore>(std::move(disk), options, now);
+}
+
+}  // namespace mainspring

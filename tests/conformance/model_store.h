@@ -1,0 +1,22 @@
+// ModelStore: the simplest store that keeps the contract, in memory; the measure for real ones.
+//
+// Written from src/store/*.h alone: a std::map of jobs, every question answered by walking through
+// all of it, no index, no counter that could drift. The differential test runs the same operations
+// on it and on a real store and compares every answer.
+#pragma once
+
+#include <memory>
+
+#include "store/store.h"
+
+namespace mainspring {
+
+// What survives when a ModelStore is closed: its disk.
+struct ModelDisk;
+std::shared_ptr<ModelDisk> make_model_disk();
+
+// Opens over `disk`, empty or used before; `now` is the time of opening.
+std::unique_ptr<Store> open_model_store(std::shared_ptr<ModelDisk> disk, StoreOptions options,
+                                        Now now);
+
+}  // namespace mainspring
