@@ -1,0 +1,427 @@
+// Running programs: the parent's side. The other side is keeper.cc.
+#include "env/processes.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <utility>
+
+#include "env/keeper.h"
+
+namespace mainspring {
+namespace {
+
+using Steady = std::chrono::steady_clock;
+// How long a killed tree may take to be gone. Longer only if the kernel itself hangs.
+constexpr auto kKillLimit = std::chrono::seconds(10);
+constexpr int kLowestFd = 10;  // see keeper::Plan
+constexpr std::size_t kReadBytes = 64 << 10;
+constexpr int kReadsPerTurn = 16;  // of one pipe, before the others get their turn
+
+class Fd {
+ public:
+  Fd() = default;
+  explicit Fd(int fd) : fd_(fd) {}
+  Fd(Fd&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  Fd& operator=(Fd&& other) noexcept {
+    if (this != &other) close(), fd_ = std::exchange(other.fd_, -1);
+    return *this;
+  }
+  ~Fd() { close(); }
+  int get() const { return fd_; }
+  bool open() const { return fd_ >= 0; }
+  void close() {
+    if (fd_ >= 0) ::close(std::exchange(fd_, -1));
+  }
+
+ private:
+  int fd_ = -1;
+};
+
+Error os_error(ErrorCode code, std::string what, int number) {
+  return Error{.code = code, .message = fmt::format("{}: {}", what, strerror(number))};
+}
+Error os_error(std::string what) {
+  return os_error(ErrorCode::io_error, std::move(what), errno);
+}
+
+// The same file under a number that no dup2 of the keeper hits.
+Result<Fd> raised(Fd fd, std::string_view what) {
+  if (fd.get() >= kLowestFd) return fd;
+  Fd high(fcntl(fd.get(), F_DUPFD_CLOEXEC, kLowestFd));
+  if (!high.open()) return os_error(fmt::format("making {}", what));
+  return high;
+}
+
+struct Pipe {
+  Fd read, write;
+};
+Result<Pipe> make_pipe(std::string_view what) {
+  int fds[2];
+  if (pipe2(fds, O_CLOEXEC) != 0) return os_error(fmt::format("making the pipe of {}", what));
+  Pipe pipe{Fd(fds[0]), Fd(fds[1])};
+  fcntl(fds[0], F_SETFL, O_NONBLOCK);
+  MS_TRY_ASSIGN(pipe.write, raised(std::move(pipe.write), what));
+  return pipe;
+}
+
+Result<Fd> make_input(const std::string& text) {
+  Fd fd(memfd_create("mainspring-stdin", MFD_CLOEXEC));
+  if (!fd.open()) return os_error("making standard input");
+  for (std::size_t done = 0; done < text.size();) {
+    const ssize_t n = write(fd.get(), text.data() + done, text.size() - done);
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return os_error("filling standard input");
+    done += static_cast<std::size_t>(n);
+  }
+  lseek(fd.get(), 0, SEEK_SET);
+  return raised(std::move(fd), "standard input");
+}
+
+// Keeps the last bytes of a stream.
+class Tail {
+ public:
+  explicit Tail(std::size_t cap) : cap_(cap) {}
+  void add(std::string_view data) {
+    bytes_ += static_cast<std::int64_t>(data.size());
+    if (data.size() > cap_) data = data.substr(data.size() - cap_);
+    text_ += data;
+    if (text_.size() > 2 * cap_) text_.erase(0, text_.size() - cap_);
+  }
+  Captured take() {
+    if (text_.size() > cap_) text_.erase(0, text_.size() - cap_);
+    return {std::move(text_), bytes_};
+  }
+
+ private:
+  const std::size_t cap_;
+  std::string text_;
+  std::int64_t bytes_ = 0;
+};
+
+// Cuts a stream into lines; drops those over the cap.
+class Lines {
+ public:
+  Lines(std::size_t cap, const std::function<void(std::string_view)>& line)
+      : cap_(cap), line_(line) {}
+  void add(std::string_view data) {
+    while (!data.empty()) {
+      const std::size_t end = data.find('\n');
+      const std::string_view part = data.substr(0, end);
+      if (!skipping_ && text_.size() + part.size() > cap_) {
+        skipping_ = true;
+        ++dropped_;
+        text_.clear();
+      }
+      if (!skipping_) text_ += part;
+      if (end == std::string_view::npos) return;
+      finish();
+      data.remove_prefix(end + 1);
+    }
+  }
+  // The end of the line, or of the stream: a last line needs no '\n'.
+  void finish() {
+    if (!skipping_ && !text_.empty() && line_) line_(text_);
+    text_.clear();
+    skipping_ = false;
+  }
+  std::int64_t dropped() const { return dropped_; }
+
+ private:
+  const std::size_t cap_;
+  const std::function<void(std::string_view)>& line_;
+  std::string text_;
+  bool skipping_ = false;
+  std::int64_t dropped_ = 0;
+};
+
+Result<void> check(const ProcessSpec& spec) {
+  if (spec.argv.empty() || spec.argv[0].empty()) {
+    return invalid("argv", "argv: must name a program");
+  }
+  const auto has_nul = [](const std::string& s) { return s.find('\0') != std::string::npos; };
+  for (const auto* list : {&spec.argv, &spec.environment}) {
+    if (std::any_of(list->begin(), list->end(), has_nul)) {
+      return invalid("argv", "arguments and environment: must not contain a NUL byte");
+    }
+  }
+  if (has_nul(spec.directory))
+    return invalid("directory", "directory: must not contain a NUL byte");
+  return {};
+}
+
+// Where the program is: argv[0] itself if it has a slash, else found along PATH.
+Result<std::string> find_program(const ProcessSpec& spec) {
+  const std::string& name = spec.argv[0];
+  if (name.find('/') != std::string::npos) return name;
+  std::string_view path = "/usr/local/bin:/usr/bin:/bin";
+  for (const std::string& entry : spec.environment) {
+    if (entry.starts_with("PATH=")) path = std::string_view(entry).substr(5);
+  }
+  bool seen = false;
+  for (std::string_view rest = path;;) {
+    const std::size_t colon = rest.find(':');
+    const std::string_view directory = rest.substr(0, colon);
+    std::string candidate = fmt::format("{}/{}", directory.empty() ? "." : directory, name);
+    if (access(candidate.c_str(), X_OK) == 0) return candidate;
+    seen = seen || errno == EACCES;
+    if (colon == std::string_view::npos) break;
+    rest.remove_prefix(colon + 1);
+  }
+  return Error{.code = seen ? ErrorCode::forbidden : ErrorCode::not_found,
+               .message = fmt::format("program \"{}\": {} in PATH ({})", name,
+                                      seen ? "not executable" : "not found", path)};
+}
+
+std::vector<char*> c_strings(const std::vector<std::string>& list) {
+  std::vector<char*> out;
+  for (const std::string& text : list) out.push_back(const_cast<char*>(text.c_str()));
+  out.push_back(nullptr);
+  return out;
+}
+
+// One run, on the thread that called.
+class Run {
+ public:
+  Run(const ProcessSpec& spec, const std::function<void(std::string_view)>& message)
+      : spec_(spec),
+        out_tail_(spec.output_cap_bytes),
+        err_tail_(spec.output_cap_bytes),
+        lines_(spec.message_cap_bytes, message) {}
+
+  Result<void> start();
+  Result<ProcessEnd> finish(std::stop_token stop);
+
+ private:
+  void order(char what) {
+    [[maybe_unused]] const ssize_t n = send(link_.get(), &what, 1, MSG_NOSIGNAL);
+  }
+  bool pipes_open() const { return out_.open() || err_.open() || messages_.open(); }
+  int turn();  // waits for anything to happen, at most until deadline_
+  template <class Sink>
+  static void drain(Fd& fd, Sink&& sink);
+  void read_link();
+  void stop_requested();
+  bool deadline_passed();  // true: give up waiting
+  Result<ProcessEnd> result();
+  Error start_error() const;
+
+  const ProcessSpec& spec_;
+  Tail out_tail_, err_tail_;
+  Lines lines_;
+  Fd out_, err_, messages_, link_, stop_event_;
+  pid_t keeper_ = -1;
+  std::optional<keeper::Record> failed_;
+  std::optional<int> status_;
+  bool link_ended_ = false;
+  bool stopped_ = false;
+  bool killed_ = false;
+  std::optional<Steady::time_point> deadline_;
+};
+
+Result<void> Run::start() {
+  MS_TRY(check(spec_));
+  MS_TRY_ASSIGN(const std::string path, find_program(spec_));
+  MS_TRY_ASSIGN(Fd input, make_input(spec_.input));
+  MS_TRY_ASSIGN(Pipe out, make_pipe("standard output"));
+  MS_TRY_ASSIGN(Pipe err, make_pipe("standard error"));
+  MS_TRY_ASSIGN(Pipe messages, make_pipe("messages"));
+  int ends[2];
+  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
+    return os_error("making the link to a program");
+  }
+  link_ = Fd(ends[0]);
+  MS_TRY_ASSIGN(const Fd link, raised(Fd(ends[1]), "the link to a program"));
+  stop_event_ = Fd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!stop_event_.open()) return os_error("making an event");
+
+  const std::vector<char*> argv = c_strings(spec_.argv);
+  const std::vector<char*> environment = c_strings(spec_.environment);
+  const keeper::Plan plan{
+      path.c_str(),       argv.data(),
+      environment.data(), spec_.directory.empty() ? nullptr : spec_.directory.c_str(),
+      input.get(),        out.write.get(),
+      err.write.get(),    messages.write.get(),
+      link.get()};
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);  // no handler of ours may run in the child
+  keeper_ = fork();
+  if (keeper_ == 0) keeper::keep(plan);
+  const int fork_errno = errno;
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  if (keeper_ < 0) {
+    return os_error(ErrorCode::io_error, fmt::format("starting \"{}\"", spec_.argv[0]), fork_errno);
+  }
+  out_ = std::move(out.read);
+  err_ = std::move(err.read);
+  messages_ = std::move(messages.read);
+  return {};
+}
+
+template <class Sink>
+void Run::drain(Fd& fd, Sink&& sink) {
+  std::array<char, kReadBytes> buffer;
+  for (int i = 0; i < kReadsPerTurn; ++i) {
+    const ssize_t n = read(fd.get(), buffer.data(), buffer.size());
+    if (n < 0 && (errno == EAGAIN || errno == EINTR)) return;
+    if (n <= 0) return fd.close();
+    sink(std::string_view(buffer.data(), static_cast<std::size_t>(n)));
+  }
+}
+
+void Run::read_link() {
+  keeper::Record record{};
+  const ssize_t n = recv(link_.get(), &record, sizeof record, MSG_DONTWAIT);
+  if (n < 0 && (errno == EAGAIN || errno == EINTR)) return;
+  if (n != sizeof record) {
+    link_ended_ = true;
+  } else if (record.report == keeper::Report::ended) {
+    status_ = record.value;
+  } else {
+    failed_ = record;
+  }
+  if (link_ended_ || status_) deadline_ = Steady::now() + Processes::kDrain;
+}
+
+void Run::stop_requested() {
+  std::uint64_t count = 0;
+  [[maybe_unused]] const ssize_t n = read(stop_event_.get(), &count, sizeof count);
+  if (stopped_ || status_ || link_ended_) return;
+  stopped_ = true;
+  order(keeper::kTerm);
+  deadline_ = Steady::now() + spec_.kill_grace;
+}
+
+bool Run::deadline_passed() {
+  if (!deadline_ || Steady::now() < *deadline_) return false;
+  if (status_ || link_ended_ || killed_) return true;
+  killed_ = true;
+  order(keeper::kKill);
+  deadline_ = Steady::now() + kKillLimit;
+  return false;
+}
+
+int Run::turn() {
+  int timeout_ms = -1;
+  if (deadline_) {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(*deadline_ - Steady::now());
+    timeout_ms = static_cast<int>(std::clamp<std::int64_t>(left.count(), 0, 3'600'000));
+  }
+  // A negative descriptor is one that poll leaves alone.
+  pollfd fds[] = {{out_.get(), POLLIN, 0},
+                  {err_.get(), POLLIN, 0},
+                  {messages_.get(), POLLIN, 0},
+                  {status_ || link_ended_ ? -1 : link_.get(), POLLIN, 0},
+                  {stop_event_.get(), POLLIN, 0}};
+  const int ready = poll(fds, std::size(fds), timeout_ms);
+  if (ready < 0) return errno == EINTR ? 0 : errno;
+  if (fds[0].revents != 0) drain(out_, [this](std::string_view data) { out_tail_.add(data); });
+  if (fds[1].revents != 0) drain(err_, [this](std::string_view data) { err_tail_.add(data); });
+  if (fds[2].revents != 0) drain(messages_, [this](std::string_view data) { lines_.add(data); });
+  if (fds[3].revents != 0) read_link();
+  if (fds[4].revents != 0) stop_requested();
+  return 0;
+}
+
+Result<ProcessEnd> Run::finish(std::stop_token stop) {
+  {
+    const int event = stop_event_.get();
+    std::stop_callback on_stop(stop, [event] {
+      const std::uint64_t one = 1;
+      [[maybe_unused]] const ssize_t n = write(event, &one, sizeof one);
+    });
+    while (!((status_ || link_ended_) && !pipes_open()) && !deadline_passed()) {
+      if (const int error = turn(); error != 0) {
+        order(keeper::kKill);
+        return os_error(ErrorCode::io_error, "waiting for a program", error);
+      }
+    }
+  }
+  link_.close();  // whatever is not over yet is killed now
+  if (!status_ && !link_ended_) kill(keeper_, SIGKILL);
+  while (waitpid(keeper_, nullptr, 0) < 0 && errno == EINTR) {
+  }
+  lines_.finish();
+  return result();
+}
+
+Error Run::start_error() const {
+  const bool in_directory = failed_->report == keeper::Report::chdir_failed;
+  if (failed_->report == keeper::Report::fork_failed) {
+    return os_error(ErrorCode::io_error, fmt::format("starting \"{}\"", spec_.argv[0]),
+                    failed_->value);
+  }
+  if (in_directory) {
+    return os_error(ErrorCode::invalid_argument, fmt::format("directory \"{}\"", spec_.directory),
+                    failed_->value);
+  }
+  ErrorCode code = ErrorCode::io_error;
+  std::string hint;
+  if (failed_->value == ENOENT || failed_->value == ENOTDIR) code = ErrorCode::not_found;
+  if (failed_->value == EACCES || failed_->value == EPERM) code = ErrorCode::forbidden;
+  if (failed_->value == ENOEXEC) {
+    code = ErrorCode::forbidden;
+    hint = " (a script needs a first line like #!/bin/sh)";
+  }
+  if (failed_->value == E2BIG) code = ErrorCode::too_large;
+  Error error = os_error(code, fmt::format("program \"{}\"", spec_.argv[0]), failed_->value);
+  error.message += hint;
+  return error;
+}
+
+Result<ProcessEnd> Run::result() {
+  if (failed_) return start_error();
+  if (!status_) {
+    return Error{.code = ErrorCode::io_error,
+                 .message = fmt::format(
+                     "program \"{}\": {}", spec_.argv[0],
+                     link_ended_ ? "its keeper process was killed" : "it does not end after KILL")};
+  }
+  ProcessEnd end;
+  end.stopped = stopped_;
+  if (WIFEXITED(*status_)) end.exit_code = WEXITSTATUS(*status_);
+  if (WIFSIGNALED(*status_)) end.signal = WTERMSIG(*status_);
+  end.out = out_tail_.take();
+  end.err = err_tail_.take();
+  end.messages_dropped = lines_.dropped();
+  return end;
+}
+
+}  // namespace
+
+Result<ProcessEnd> SystemProcesses::run(const ProcessSpec& spec,
+                                        const std::function<void(std::string_view)>& message,
+                                        std::stop_token stop) {
+  Run run(spec, message);
+  MS_TRY(run.start());
+  return run.finish(std::move(stop));
+}
+
+std::vector<std::string> inherited_environment(std::string_view without_prefix) {
+  std::vector<std::string> out;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string_view text = *entry;
+    if (without_prefix.empty() || !text.starts_with(without_prefix)) out.emplace_back(text);
+  }
+  return out;
+}
+
+std::string signal_name(int signal) {
+  const char* name = sigabbrev_np(signal);
+  return name != nullptr ? fmt::format("SIG{}", name) : fmt::format("signal {}", signal);
+}
+
+}  // namespace mainspring

@@ -1,0 +1,74 @@
+// SIGTERM and SIGINT, taken from a signalfd.
+#include "env/signals.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/eventfd.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include <condition_variable>
+#include <mutex>
+
+#include "base/assert.h"
+
+namespace mainspring {
+namespace {
+
+sigset_t stop_signals() {
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGTERM);
+  sigaddset(&set, SIGINT);
+  return set;
+}
+
+}  // namespace
+
+StopSignals::StopSignals() {
+  const sigset_t set = stop_signals();
+  pthread_sigmask(SIG_BLOCK, &set, nullptr);
+  signal_fd_ = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+  end_fd_ = eventfd(0, EFD_CLOEXEC);
+  MS_ASSERT(signal_fd_ >= 0 && end_fd_ >= 0,
+            "a program can have two more descriptors at its start");
+  thread_ = std::thread([this] { run(); });
+}
+
+StopSignals::~StopSignals() {
+  const std::uint64_t one = 1;
+  [[maybe_unused]] const auto written = write(end_fd_, &one, sizeof one);
+  thread_.join();
+  close(signal_fd_);
+  close(end_fd_);
+  const sigset_t set = stop_signals();
+  pthread_sigmask(SIG_UNBLOCK, &set, nullptr);
+}
+
+void StopSignals::run() {
+  for (;;) {
+    pollfd fds[] = {{signal_fd_, POLLIN, 0}, {end_fd_, POLLIN, 0}};
+    if (poll(fds, 2, -1) < 0 && errno != EINTR) return;
+    if (fds[1].revents != 0) return;
+    signalfd_siginfo info{};
+    if (read(signal_fd_, &info, sizeof info) != sizeof info) continue;
+    int none = 0;
+    first_.compare_exchange_strong(none, static_cast<int>(info.ssi_signo));
+    if (!stop_.request_stop()) hurry_.request_stop();
+  }
+}
+
+void StopSignals::wait() const {
+  std::mutex mutex;
+  std::condition_variable_any changed;
+  std::unique_lock lock(mutex);
+  changed.wait(lock, stop_.get_token(), [] { return false; });
+}
+
+void StopSignals::request() {
+  stop_.request_stop();
+}
+
+}  // namespace mainspring

@@ -1,0 +1,41 @@
+// The first signal stops, the second hurries.
+#include "env/signals.h"
+
+#include <doctest/doctest.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <condition_variable>
+#include <mutex>
+
+using namespace mainspring;
+
+namespace {
+void wait_for(std::stop_token token) {
+  std::mutex mutex;
+  std::condition_variable_any changed;
+  std::unique_lock lock(mutex);
+  changed.wait(lock, token, [] { return false; });
+}
+}  // namespace
+
+TEST_CASE("the first signal requests a stop, the second one hurry") {
+  StopSignals signals;
+  CHECK(signals.first() == 0);
+  kill(getpid(), SIGTERM);
+  signals.wait();
+  CHECK(signals.first() == SIGTERM);
+  CHECK_FALSE(signals.hurry().stop_requested());
+  kill(getpid(), SIGINT);
+  wait_for(signals.hurry());
+  CHECK(signals.first() == SIGTERM);
+}
+
+TEST_CASE("something else may ask for the end, and a signal then hurries") {
+  StopSignals signals;
+  signals.request();
+  signals.wait();
+  CHECK(signals.first() == 0);
+  kill(getpid(), SIGINT);
+  wait_for(signals.hurry());
+}
