@@ -61,13 +61,13 @@ class JsonReader {
     for (bool first = true;; first = false) {
       std::string_view key;
       if (!next_member(first, key)) return leave();
-      std::size_t i = guess;
-      for (std::size_t tried = 0; tried < N; ++tried, i = i + 1 == N ? 0 : i + 1) {
-        if (fields[i].name == key) break;
-        if (tried + 1 == N) i = N;
-        if (i == N) break;
+      // Members mostly come in the table's order: look at the one after the last first.
+      std::size_t i = guess, tried = 0;
+      while (tried < N && fields[i].name != key) {
+        i = i + 1 == N ? 0 : i + 1;
+        ++tried;
       }
-      if (i == N) {
+      if (tried == N) {
         if (!unknown_member(
                 key, [&](std::size_t n) { return fields[n].name; }, N))
           return false;
@@ -106,7 +106,8 @@ class JsonReader {
   // Any value, as the slice of the input; not null unless `Null::take`.
   enum class Null { refuse, take };
   bool raw(std::string& out, Null null = Null::refuse);
-  bool raw_object(std::string& out);
+  // An object whose values are all strings, as the slice of the input.
+  bool raw_string_map(std::string& out);
   bool skip();
   // True and consumed if the next value is null.
   bool null();
@@ -121,6 +122,8 @@ class JsonReader {
   // The path now: "jobs[3]"; with a field: "jobs[3].priority".
   std::string path(std::string_view field = {}) const;
 
+  std::size_t consumed() const { return static_cast<std::size_t>(at_ - begin_); }
+  std::size_t remaining() const { return static_cast<std::size_t>(end_ - at_); }
   bool failed() const { return error_.has_value(); }
   // The first problem. failed() must be true.
   Error error() const { return *error_; }
@@ -134,10 +137,13 @@ class JsonReader {
 
   bool begin_object();
   bool begin_array();
+  // The key of the next member; false at the end of the object and after a failure.
   bool next_member(bool first, std::string_view& key);
   bool next_element(std::size_t index);
+  // Ends an object or array that ran out: true unless that was because of a failure.
   bool leave();
-  void name_step(std::string_view name);
+  bool push(char bracket, std::string_view type);
+  void name_step(std::string_view name) { path_[steps_ - 1].name = name; }
   template <class Names>
   bool unknown_member(std::string_view key, Names names, std::size_t count) {
     if (unknown_ == Unknown::skip) return skip();
@@ -149,11 +155,17 @@ class JsonReader {
   bool fail_too_many(std::size_t limit);
   bool fail_syntax(std::string_view what);
   bool fail_type(std::string_view wanted);
+  std::string label() const;  // the end of the path, for messages
+
   void skip_space();
+  // Raw content between the quotes.
   bool scan_string(std::string_view& raw, bool& escaped);
+  bool scan_escape();
   bool scan_number(std::string_view& text, bool& whole);
-  bool skip_value(int depth);
-  std::string_view number_text_;
+  bool scan_literal(std::string_view word);
+  bool scan_scalar(JsonType type);
+  bool skip_value();
+  bool decode_string(std::string& out);
 
   const char* at_;
   const char* begin_;
@@ -162,7 +174,7 @@ class JsonReader {
   int depth_ = 0;
   std::size_t steps_ = 0;
   std::array<Step, kMaxTypedDepth> path_{};
-  std::string scratch_;  // of a key with escapes
+  std::string scratch_;  // a key that had escapes
   std::optional<Error> error_;
 };
 
@@ -178,6 +190,8 @@ std::string_view cut_text(std::string_view text, std::size_t limit);
 void append_json_string(std::string& out, std::string_view text);
 void append_json_number(std::string& out, std::int64_t value);
 void append_json_number(std::string& out, double value);
+// As format_wall_time and format_duration, with quotes.
+void append_json_time(std::string& out, WallTime t);
 
 // Writes objects and arrays with the commas right:
 //   JsonWriter w(out);
@@ -213,6 +227,17 @@ class JsonWriter {
     separate();
     append_json_number(out_, value);
     return *this;
+  }
+  JsonWriter& time(WallTime t) {
+    separate();
+    append_json_time(out_, t);
+    return *this;
+  }
+  JsonWriter& duration(Duration d) { return string(format_duration(d)); }
+  // Whole milliseconds, rounded up; null for kForever.
+  JsonWriter& milliseconds(Duration d) {
+    if (d == kForever) return null();
+    return number(d.count() / 1000 + (d.count() % 1000 > 0 ? 1 : 0));
   }
   JsonWriter& boolean(bool value) { return raw(value ? "true" : "false"); }
   JsonWriter& null() { return raw("null"); }

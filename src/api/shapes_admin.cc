@@ -1,0 +1,328 @@
+// The shapes of queues, workers, the dead letter, verification and errors.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <climits>
+
+#include "api/fields.h"
+#include "api/shapes.h"
+
+namespace mainspring {
+namespace {
+
+// -- queues
+
+struct Retention {
+  std::optional<Duration> completed, dead;
+};
+bool read_retention_time(JsonReader& in, std::optional<Duration>& out) {
+  if (in.null()) return true;
+  if (!in.duration(out.emplace())) return false;
+  return out->count() > 0 || in.fail_here("must be more than 0, or null for the default");
+}
+constexpr JsonField<Retention> kRetention[] = {
+    {"completed",
+     [](JsonReader& in, Retention& r) { return read_retention_time(in, r.completed); }},
+    {"dead", [](JsonReader& in, Retention& r) { return read_retention_time(in, r.dead); }},
+};
+
+struct RetentionRequest {
+  std::optional<Retention> retention;
+};
+constexpr JsonField<RetentionRequest> kRetentionRequest[] = {
+    {"retention", [](JsonReader& in,
+                     RetentionRequest& r) { return in.object(kRetention, r.retention.emplace()); }},
+};
+
+void write_retention(JsonWriter& w, std::optional<Duration> completed,
+                     std::optional<Duration> dead) {
+  const auto write = [&](std::string_view key, std::optional<Duration> value) {
+    w.key(key);
+    value ? w.duration(*value) : w.null();
+  };
+  w.key("retention").begin_object();
+  write("completed", completed);
+  write("dead", dead);
+  w.end_object();
+}
+
+template <int State>
+bool as_state_count(JsonReader& in, QueueStats& queue) {
+  return in.integer(queue.counts[State], std::int64_t{0}, INT64_MAX);
+}
+constexpr JsonField<QueueStats> kCounts[] = {
+    {"waiting", &as_state_count<static_cast<int>(JobState::waiting)>},
+    {"scheduled", &as_state_count<static_cast<int>(JobState::scheduled)>},
+    {"available", &as_state_count<static_cast<int>(JobState::available)>},
+    {"running", &as_state_count<static_cast<int>(JobState::running)>},
+    {"completed", &as_state_count<static_cast<int>(JobState::completed)>},
+    {"retryable", &as_state_count<static_cast<int>(JobState::retryable)>},
+    {"cancelled", &as_state_count<static_cast<int>(JobState::cancelled)>},
+    {"dead", &as_state_count<static_cast<int>(JobState::dead)>},
+};
+constexpr JsonField<QueueStats> kQueue[] = {
+    {"name", &as_string<&QueueStats::name>},
+    {"paused", &as_boolean<&QueueStats::paused>},
+    {"counts", [](JsonReader& in, QueueStats& q) { return in.object(kCounts, q); }},
+    {"oldest_available_at", &as_optional_time<&QueueStats::oldest_available>},
+    {"enqueued", &as_count<&QueueStats::enqueued>},
+    {"pruned", &as_count<&QueueStats::pruned>},
+    {"expired", &as_count<&QueueStats::expired>},
+    {"retention",
+     [](JsonReader& in, QueueStats& q) {
+       Retention retention;
+       if (!in.object(kRetention, retention)) return false;
+       q.retention_completed = retention.completed;
+       q.retention_dead = retention.dead;
+       return true;
+     }},
+};
+struct QueuesAnswer {
+  std::vector<QueueStats> queues;
+};
+constexpr JsonField<QueuesAnswer> kQueues[] = {
+    {"queues",
+     [](JsonReader& in, QueuesAnswer& a) {
+       return in.array(kMaxResponseEntries,
+                       [&](std::size_t) { return in.object(kQueue, a.queues.emplace_back()); });
+     }},
+};
+
+void write_queue(JsonWriter& w, const QueueStats& queue, WallTime now) {
+  w.begin_object().key("name").string(queue.name).key("paused").boolean(queue.paused);
+  w.key("counts").begin_object();
+  for (int i = 0; i < kJobStateCount; ++i) {
+    w.key(to_string(static_cast<JobState>(i))).number(queue.counts[static_cast<std::size_t>(i)]);
+  }
+  w.end_object().key("oldest_available_ms");
+  if (queue.oldest_available) {
+    w.milliseconds(std::max(now - *queue.oldest_available, Duration(0)));
+    w.key("oldest_available_at").time(*queue.oldest_available);
+  } else {
+    w.null();
+  }
+  w.key("enqueued").number(queue.enqueued).key("pruned").number(queue.pruned);
+  w.key("expired").number(queue.expired);
+  write_retention(w, queue.retention_completed, queue.retention_dead);
+  w.end_object();
+}
+
+// -- workers
+
+constexpr JsonField<WorkerInfo> kWorker[] = {
+    {"id", &as_string<&WorkerInfo::id>},
+    {"queues", [](JsonReader& in,
+                  WorkerInfo& worker) { return read_strings(in, worker.queues, kMaxClaimQueues); }},
+    {"running", &as_integer<&WorkerInfo::running, 0, INT_MAX>},
+    {"last_seen_ms", &as_milliseconds<&WorkerInfo::last_seen>},
+    {"parked", &as_boolean<&WorkerInfo::parked>},
+};
+struct WorkersAnswer {
+  std::vector<WorkerInfo> workers;
+};
+constexpr JsonField<WorkersAnswer> kWorkers[] = {
+    {"workers",
+     [](JsonReader& in, WorkersAnswer& a) {
+       return in.array(kMaxResponseEntries,
+                       [&](std::size_t) { return in.object(kWorker, a.workers.emplace_back()); });
+     }},
+};
+
+// -- the dead letter, verification
+
+constexpr JsonField<Redrive> kRedriveRequest[] = {
+    {"queue", [](JsonReader& in, Redrive& r) { return in.null() || in.string(r.filter.queue); }},
+    {"kind", [](JsonReader& in, Redrive& r) { return in.null() || in.string(r.filter.kind); }},
+    {"tag", [](JsonReader& in, Redrive& r) { return in.null() || in.string(r.filter.tag); }},
+    {"limit", &as_integer<&Redrive::limit, 1, kMaxRedriveJobs>},
+    {"after", [](JsonReader& in, Redrive& r) {
+       return in.null() || in.integer(r.after, std::int64_t{0}, INT64_MAX);
+     }}};
+constexpr JsonField<RedriveResult> kRedriveAnswer[] = {
+    {"redriven", &as_integer<&RedriveResult::redriven, 0, INT_MAX>},
+    {"next",
+     [](JsonReader& in, RedriveResult& r) {
+       return in.null() || in.integer(r.next.emplace(), std::int64_t{1}, INT64_MAX);
+     }},
+};
+constexpr JsonField<VerifyReport> kVerify[] = {
+    {"jobs", &as_count<&VerifyReport::jobs>},
+    {"problems", [](JsonReader& in,
+                    VerifyReport& r) { return read_strings(in, r.problems, kMaxResponseEntries); }},
+};
+
+// -- errors
+
+struct WireError {
+  std::string code, message, field;
+  int retry_after_ms = 0;
+  bool given = false;
+};
+constexpr JsonField<WireError> kErrorFields[] = {
+    {"code", &as_string<&WireError::code>},
+    {"message", &as_string<&WireError::message>},
+    {"field", &as_optional_string<&WireError::field>},
+    {"retry_after_ms", &as_integer<&WireError::retry_after_ms, 0, INT_MAX>},
+};
+constexpr JsonField<WireError> kErrorBody[] = {
+    {"error",
+     [](JsonReader& in, WireError& e) {
+       e.given = true;
+       return in.object(kErrorFields, e);
+     }},
+};
+
+constexpr ErrorCode kAllCodes[] = {
+#define MS_ERROR(code, http, exit, retry, summary) ErrorCode::code,
+#include "mainspring/errors.def"
+#undef MS_ERROR
+};
+
+}  // namespace
+
+void encode_queue(const QueueStats& queue, WallTime now, std::string& out) {
+  JsonWriter w(out);
+  write_queue(w, queue, now);
+}
+
+void encode_queues(std::span<const QueueStats> queues, WallTime now, std::string& out) {
+  JsonWriter w(out);
+  w.begin_object().key("queues").begin_array();
+  for (const QueueStats& queue : queues) write_queue(w, queue, now);
+  w.end_array().end_object();
+}
+
+Result<QueueStats> decode_queue(std::string_view body) {
+  return decode_response(body, kQueue);
+}
+
+Result<std::vector<QueueStats>> decode_queues(std::string_view body) {
+  MS_TRY_ASSIGN(QueuesAnswer answer, decode_response(body, kQueues));
+  return std::move(answer.queues);
+}
+
+void encode_paused(const PauseQueue& queue, std::string& out) {
+  JsonWriter w(out);
+  w.begin_object().key("name").string(queue.queue).key("paused").boolean(queue.paused);
+  w.end_object();
+}
+
+Result<SetRetention> decode_retention_request(std::string queue, std::string_view body) {
+  MS_TRY_ASSIGN(RetentionRequest request, decode_request(body, kRetentionRequest));
+  if (!request.retention) return invalid("retention", "retention: must be given");
+  return SetRetention{std::move(queue), request.retention->completed, request.retention->dead};
+}
+
+void encode_retention_request(const SetRetention& request, std::string& out) {
+  JsonWriter w(out);
+  w.begin_object();
+  write_retention(w, request.completed, request.dead);
+  w.end_object();
+}
+
+void encode_retention_response(const SetRetention& request, std::string& out) {
+  JsonWriter w(out);
+  w.begin_object().key("name").string(request.queue);
+  write_retention(w, request.completed, request.dead);
+  w.end_object();
+}
+
+void encode_workers(std::span<const WorkerInfo> workers, std::string& out) {
+  JsonWriter w(out);
+  w.begin_object().key("workers").begin_array();
+  for (const WorkerInfo& worker : workers) {
+    w.begin_object().key("id").string(worker.id).key("queues").begin_array();
+    for (const std::string& queue : worker.queues) w.string(queue);
+    w.end_array().key("running").number(worker.running);
+    w.key("last_seen_ms").milliseconds(worker.last_seen);
+    w.key("parked").boolean(worker.parked).end_object();
+  }
+  w.end_array().end_object();
+}
+
+Result<std::vector<WorkerInfo>> decode_workers(std::string_view body) {
+  MS_TRY_ASSIGN(WorkersAnswer answer, decode_response(body, kWorkers));
+  return std::move(answer.workers);
+}
+
+Result<Redrive> decode_redrive_request(std::string_view body) {
+  if (body.empty()) return Redrive{};
+  return decode_request(body, kRedriveRequest);
+}
+
+void encode_redrive_request(const Redrive& request, std::string& out) {
+  JsonWriter w(out);
+  w.begin_object();
+  if (!request.filter.queue.empty()) w.key("queue").string(request.filter.queue);
+  if (!request.filter.kind.empty()) w.key("kind").string(request.filter.kind);
+  if (!request.filter.tag.empty()) w.key("tag").string(request.filter.tag);
+  w.key("limit").number(request.limit);
+  if (request.after != 0) w.key("after").number(request.after);
+  w.end_object();
+}
+
+void encode_redrive_response(const RedriveResult& result, std::string& out) {
+  JsonWriter w(out);
+  w.begin_object().key("redriven").number(result.redriven).key("next");
+  result.next ? w.number(*result.next) : w.null();
+  w.end_object();
+}
+
+Result<RedriveResult> decode_redrive_response(std::string_view body) {
+  return decode_response(body, kRedriveAnswer);
+}
+
+void encode_verify(const VerifyReport& report, std::string& out) {
+  JsonWriter w(out);
+  w.begin_object().key("jobs").number(report.jobs).key("problems").begin_array();
+  for (const std::string& problem : report.problems) w.string(problem);
+  w.end_array().end_object();
+}
+
+Result<VerifyReport> decode_verify(std::string_view body) {
+  return decode_response(body, kVerify);
+}
+
+void encode_error(const Error& error, std::string& out) {
+  JsonWriter w(out);
+  w.begin_object().key("error").begin_object().key("code").string(error.name());
+  w.key("message").string(error.message);
+  if (!error.field.empty()) w.key("field").string(error.field);
+  if (error.retry_after_ms != 0) w.key("retry_after_ms").number(error.retry_after_ms);
+  w.end_object().end_object();
+}
+
+Error decode_error(int http_status, std::string_view body) {
+  constexpr std::size_t kShownBytes = 200;
+  WireError wire;
+  JsonReader in(body, JsonReader::Unknown::skip);
+  const bool ours = in.object(kErrorBody, wire) && in.end() && wire.given;
+  const ErrorInfo* row = ours ? find_error(wire.code) : nullptr;
+  if (row == nullptr) {
+    const auto* found =
+        std::find_if(std::begin(kAllCodes), std::end(kAllCodes),
+                     [&](ErrorCode code) { return info(code).http_status == http_status; });
+    row = &info(found == std::end(kAllCodes) ? ErrorCode::internal : *found);
+  }
+  if (ours) return Error{row->code, wire.message, wire.field, wire.retry_after_ms};
+  return Error{
+      .code = row->code,
+      .message = fmt::format("HTTP status {}: {}", http_status, cut_text(body, kShownBytes))};
+}
+
+std::vector<std::string_view> admin_request_fields(std::string_view schema) {
+  if (schema == "RedriveRequest") return field_names(kRedriveRequest);
+  if (schema == "RetentionRequest") return field_names(kRetentionRequest);
+  if (schema == "Retention") return field_names(kRetention);
+  return {};
+}
+
+std::vector<std::string_view> request_fields(std::string_view schema) {
+  for (auto* of : {&job_request_fields, &work_request_fields, &admin_request_fields}) {
+    auto names = of(schema);
+    if (!names.empty()) return names;
+  }
+  return {};
+}
+
+}  // namespace mainspring

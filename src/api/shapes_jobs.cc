@@ -1,0 +1,428 @@
+// The shapes of enqueueing, reading, listing, cancelling and retrying jobs.
+#include <fmt/format.h>
+
+#include <charconv>
+
+#include "api/fields.h"
+#include "api/shapes.h"
+
+namespace mainspring {
+namespace {
+
+// -- the enqueue request
+
+bool read_on_conflict(JsonReader& in, Unique& unique) {
+  std::string text;
+  if (!in.string(text)) return false;
+  const auto policy = parse_on_conflict(text);
+  if (!policy) return in.fail_here("must be \"keep\", \"replace\" or \"postpone\"");
+  unique.on_conflict = *policy;
+  return true;
+}
+
+constexpr JsonField<Unique> kUnique[] = {
+    {"key", &as_string<&Unique::key>},
+    {"for", &as_duration<&Unique::window>},
+    {"on_conflict", &read_on_conflict},
+};
+
+bool read_unique(JsonReader& in, NewJob& job) {
+  if (in.null()) return true;
+  Unique& unique = job.unique.emplace();
+  return in.object(kUnique, unique) && (!unique.key.empty() || in.missing("key"));
+}
+
+bool read_tags(JsonReader& in, NewJob& job) {
+  return in.null() || read_strings(in, job.tags, kMaxTags);
+}
+
+bool read_session(JsonReader& in, NewJob&) {
+  return in.null() || in.fail_here("sessions are not supported yet; leave it out");
+}
+
+constexpr JsonField<NewJob> kNewJob[] = {
+    {"queue", &as_string<&NewJob::queue>},
+    {"kind", &as_string<&NewJob::kind>},
+    {"args", &as_raw<&NewJob::args>},
+    {"delay", &as_optional_duration<&NewJob::delay>},
+    {"run_at", &as_optional_time<&NewJob::run_at>},
+    {"priority", &as_integer<&NewJob::priority, 0, kLowestPriority>},
+    {"max_attempts", &as_integer<&NewJob::max_attempts, 1, kMaxMaxAttempts>},
+    {"unique", &read_unique},
+    {"expires_in", &as_optional_duration<&NewJob::expires_in>},
+    {"timeout", [](JsonReader& in, NewJob& job) { return read_limit(in, job.timeout); }},
+    {"tags", &read_tags},
+    {"headers", &as_optional_string_map<&NewJob::headers>},
+    {"correlation_id", &as_optional_string<&NewJob::correlation_id>},
+    {"reply_to", &as_optional_string<&NewJob::reply_to>},
+    {"session", &read_session},
+};
+
+bool read_new_job(JsonReader& in, NewJob& job) {
+  if (!in.object(kNewJob, job)) return false;
+  if (job.kind.empty()) return in.missing("kind");
+  if (validate(job)) return true;
+  std::string prefix = in.path();
+  if (!prefix.empty()) prefix += '.';
+  Error error = validate(job, prefix).error();
+  return in.fail(error.code, std::move(error.message), error.field);
+}
+
+constexpr JsonField<Enqueue> kJobs[] = {{"jobs", [](JsonReader& in, Enqueue& request) {
+                                           return in.array(kMaxEnqueueJobs, [&](std::size_t i) {
+                                             // Most batches are of jobs of one size: guess their
+                                             // number from the first.
+                                             if (i == 1)
+                                               request.jobs.reserve(
+                                                   in.remaining() / (in.consumed() + 1) + 2);
+                                             return read_new_job(in, request.jobs.emplace_back());
+                                           });
+                                         }}};
+
+bool begins_with_jobs(std::string_view body) {
+  const auto skip_space = [&] {
+    const std::size_t at = body.find_first_not_of(" \t\r\n");
+    body.remove_prefix(at == std::string_view::npos ? body.size() : at);
+  };
+  skip_space();
+  if (!body.starts_with('{')) return false;
+  body.remove_prefix(1);
+  skip_space();
+  return body.starts_with("\"jobs\"");
+}
+
+void write_new_job(JsonWriter& w, const NewJob& job) {
+  w.begin_object().key("queue").string(job.queue).key("kind").string(job.kind);
+  w.key("args").raw(job.args.empty() ? "{}" : job.args);
+  if (job.delay) w.key("delay").duration(*job.delay);
+  if (job.run_at) w.key("run_at").time(*job.run_at);
+  const NewJob standard;
+  if (job.priority != standard.priority) w.key("priority").number(job.priority);
+  if (job.max_attempts != standard.max_attempts) w.key("max_attempts").number(job.max_attempts);
+  if (job.unique) {
+    w.key("unique").begin_object().key("key").string(job.unique->key);
+    if (job.unique->window.count() != 0) w.key("for").duration(job.unique->window);
+    w.key("on_conflict").string(to_string(job.unique->on_conflict)).end_object();
+  }
+  if (job.expires_in) w.key("expires_in").duration(*job.expires_in);
+  if (job.timeout != standard.timeout) w.key("timeout").duration(job.timeout);
+  if (!job.tags.empty()) {
+    w.key("tags").begin_array();
+    for (const std::string& tag : job.tags) w.string(tag);
+    w.end_array();
+  }
+  if (!job.headers.empty()) w.key("headers").raw(job.headers);
+  if (!job.correlation_id.empty()) w.key("correlation_id").string(job.correlation_id);
+  if (!job.reply_to.empty()) w.key("reply_to").string(job.reply_to);
+  w.end_object();
+}
+
+// -- the enqueue response
+
+constexpr JsonField<EnqueuedJob> kEnqueuedJob[] = {
+    {"id", &as_id<&EnqueuedJob::id>},
+    {"state", &as_state<&EnqueuedJob::state>},
+    {"duplicate", &as_boolean<&EnqueuedJob::duplicate>},
+};
+
+void write_enqueued(JsonWriter& w, const EnqueuedJob& job) {
+  w.begin_object().key("id").number(job.id).key("state").string(to_string(job.state));
+  if (job.duplicate) w.key("duplicate").boolean(true);
+}
+
+struct EnqueueAnswer {
+  EnqueueResult result;
+  EnqueuedJob single;
+  bool many = false;
+};
+constexpr JsonField<EnqueueAnswer> kEnqueueAnswer[] = {
+    {"id", [](JsonReader& in, EnqueueAnswer& a) { return kEnqueuedJob[0].read(in, a.single); }},
+    {"state", [](JsonReader& in, EnqueueAnswer& a) { return kEnqueuedJob[1].read(in, a.single); }},
+    {"duplicate",
+     [](JsonReader& in, EnqueueAnswer& a) { return kEnqueuedJob[2].read(in, a.single); }},
+    {"jobs",
+     [](JsonReader& in, EnqueueAnswer& a) {
+       a.many = true;
+       return in.array(kMaxEnqueueJobs, [&](std::size_t) {
+         EnqueuedJob& job = a.result.jobs.emplace_back();
+         return in.object(kEnqueuedJob, job) && (job.id != 0 || in.missing("id"));
+       });
+     }},
+    {"replayed", [](JsonReader& in, EnqueueAnswer& a) { return in.boolean(a.result.replayed); }},
+};
+
+// -- a job
+
+constexpr JsonField<Progress> kProgress[] = {
+    {"value", [](JsonReader& in, Progress& p) { return in.number(p.value, 0, 1); }},
+    {"text", &as_string<&Progress::text>},
+};
+constexpr JsonField<AttemptError> kAttemptError[] = {
+    {"attempt", &as_integer<&AttemptError::attempt, 0, INT_MAX>},
+    {"at", &as_time<&AttemptError::at>},
+    {"worker", &as_string<&AttemptError::worker>},
+    {"message", &as_string<&AttemptError::message>},
+    {"after_ms", &as_milliseconds<&AttemptError::ran_for>},
+};
+
+bool read_errors(JsonReader& in, Job& job) {
+  return in.array(kMaxResponseEntries,
+                  [&](std::size_t) { return in.object(kAttemptError, job.errors.emplace_back()); });
+}
+
+constexpr JsonField<Job> kJob[] = {
+    {"id", &as_id<&Job::id>},
+    {"queue", &as_string<&Job::queue>},
+    {"kind", &as_string<&Job::kind>},
+    {"state", &as_state<&Job::state>},
+    {"args", &as_raw<&Job::args>},
+    {"priority", &as_integer<&Job::priority, 0, kLowestPriority>},
+    {"run_at", &as_time<&Job::run_at>},
+    {"attempt", &as_integer<&Job::attempt, 0, INT_MAX>},
+    {"max_attempts", &as_integer<&Job::max_attempts, 0, INT_MAX>},
+    {"token", &as_count<&Job::token>},
+    {"version", &as_count<&Job::version>},
+    {"worker", &as_string<&Job::worker>},
+    {"cancel_requested", &as_boolean<&Job::cancel_requested>},
+    {"unique_key", &as_string<&Job::unique_key>},
+    {"headers", &as_optional_raw<&Job::headers>},
+    {"tags", [](JsonReader& in, Job& job) { return read_strings(in, job.tags, kMaxTags); }},
+    {"correlation_id", &as_string<&Job::correlation_id>},
+    {"reply_to", &as_string<&Job::reply_to>},
+    {"timeout", [](JsonReader& in, Job& job) { return read_limit(in, job.timeout); }},
+    {"expires_at", &as_optional_time<&Job::expires_at>},
+    {"created_at", &as_time<&Job::created_at>},
+    {"started_at", &as_optional_time<&Job::started_at>},
+    {"finished_at", &as_optional_time<&Job::finished_at>},
+    {"progress",
+     [](JsonReader& in, Job& job) {
+       return in.null() || in.object(kProgress, job.progress.emplace());
+     }},
+    {"checkpoint", &as_optional_raw<&Job::checkpoint>},
+    {"result", &as_optional_raw<&Job::result>},
+    {"reason", &as_string<&Job::reason>},
+    {"description", &as_string<&Job::description>},
+    {"errors", &read_errors},
+};
+
+bool read_job(JsonReader& in, Job& job) {
+  return in.object(kJob, job) && (job.id != 0 || in.missing("id"));
+}
+
+void write_optional(JsonWriter& w, std::string_view key, const std::string& text) {
+  if (!text.empty()) w.key(key).string(text);
+}
+void write_optional_raw(JsonWriter& w, std::string_view key, const std::string& json) {
+  if (!json.empty()) w.key(key).raw(json);
+}
+void write_optional_time(JsonWriter& w, std::string_view key, const std::optional<WallTime>& t) {
+  if (t) w.key(key).time(*t);
+}
+
+void write_job_end(JsonWriter& w, const Job& job) {
+  write_optional_raw(w, "checkpoint", job.checkpoint);
+  write_optional_raw(w, "result", job.result);
+  w.key("errors").begin_array();
+  for (const AttemptError& error : job.errors) {
+    w.begin_object().key("attempt").number(error.attempt).key("at").time(error.at);
+    w.key("worker").string(error.worker).key("message").string(error.message);
+    w.key("after_ms").milliseconds(error.ran_for).end_object();
+  }
+  w.end_array();
+}
+
+void write_job(JsonWriter& w, const Job& job, JobDetail detail) {
+  w.begin_object().key("id").number(job.id).key("queue").string(job.queue);
+  w.key("kind").string(job.kind).key("state").string(to_string(job.state));
+  w.key("args").raw(job.args.empty() ? "{}" : job.args);
+  w.key("priority").number(job.priority).key("run_at").time(job.run_at);
+  w.key("attempt").number(job.attempt).key("max_attempts").number(job.max_attempts);
+  if (job.token != 0) w.key("token").number(job.token);
+  w.key("version").number(job.version);
+  write_optional(w, "worker", job.worker);
+  if (job.cancel_requested) w.key("cancel_requested").boolean(true);
+  write_optional(w, "unique_key", job.unique_key);
+  write_optional_raw(w, "headers", job.headers);
+  w.key("tags").begin_array();
+  for (const std::string& tag : job.tags) w.string(tag);
+  w.end_array();
+  write_optional(w, "correlation_id", job.correlation_id);
+  write_optional(w, "reply_to", job.reply_to);
+  w.key("timeout").duration(job.timeout);
+  write_optional_time(w, "expires_at", job.expires_at);
+  w.key("created_at").time(job.created_at);
+  write_optional_time(w, "started_at", job.started_at);
+  write_optional_time(w, "finished_at", job.finished_at);
+  if (job.progress) {
+    w.key("progress").begin_object().key("value").real(job.progress->value);
+    w.key("text").string(job.progress->text).end_object();
+  }
+  write_optional(w, "reason", job.reason);
+  write_optional(w, "description", job.description);
+  if (detail == JobDetail::full) write_job_end(w, job);
+  w.end_object();
+}
+
+struct JobPageAnswer {
+  JobPage page;
+  std::string cursor;
+};
+constexpr JsonField<JobPageAnswer> kJobPage[] = {
+    {"jobs",
+     [](JsonReader& in, JobPageAnswer& answer) {
+       return in.array(kMaxResponseEntries,
+                       [&](std::size_t) { return read_job(in, answer.page.jobs.emplace_back()); });
+     }},
+    {"next_cursor", &as_optional_string<&JobPageAnswer::cursor>},
+};
+
+constexpr JsonField<Cancel> kCancelRequest[] = {
+    {"reason",
+     [](JsonReader& in, Cancel& c) { return in.null() || in.text(c.reason, kMaxTextBytes); }},
+};
+constexpr JsonField<CancelResult> kCancelAnswer[] = {
+    {"state", &as_state<&CancelResult::state>},
+    {"cancel_requested", &as_boolean<&CancelResult::cancel_requested>},
+    {"worker", &as_string<&CancelResult::worker>},
+};
+constexpr JsonField<RetryResult> kRetryAnswer[] = {
+    {"state", &as_state<&RetryResult::state>},
+};
+
+}  // namespace
+
+Result<EnqueueRequest> decode_enqueue_request(std::string_view body) {
+  JsonReader in(body, JsonReader::Unknown::refuse);
+  EnqueueRequest request;
+  request.single = !begins_with_jobs(body);
+  if (request.single) {
+    if (!read_new_job(in, request.operation.jobs.emplace_back())) return in.error();
+  } else {
+    if (!in.object(kJobs, request.operation)) return in.error();
+    if (request.operation.jobs.empty()) return invalid("jobs", "jobs: must not be empty");
+  }
+  if (!in.end()) return in.error();
+  return request;
+}
+
+void encode_enqueue_request(const Enqueue& request, std::string& out) {
+  JsonWriter w(out);
+  if (request.jobs.size() == 1) return write_new_job(w, request.jobs.front());
+  w.begin_object().key("jobs").begin_array();
+  for (const NewJob& job : request.jobs) write_new_job(w, job);
+  w.end_array().end_object();
+}
+
+void encode_enqueue_response(const EnqueueResult& result, bool single, std::string& out) {
+  JsonWriter w(out);
+  if (single && result.jobs.size() == 1) {
+    write_enqueued(w, result.jobs.front());
+  } else {
+    out.reserve(out.size() + 48 * result.jobs.size() + 64);
+    w.begin_object().key("jobs").begin_array();
+    for (const EnqueuedJob& job : result.jobs) {
+      write_enqueued(w, job);
+      w.end_object();
+    }
+    w.end_array();
+  }
+  if (result.replayed) w.key("replayed").boolean(true);
+  w.end_object();
+}
+
+Result<EnqueueResult> decode_enqueue_response(std::string_view body) {
+  MS_TRY_ASSIGN(EnqueueAnswer answer, decode_response(body, kEnqueueAnswer));
+  if (!answer.many) {
+    if (answer.single.id == 0) return bad_response(invalid("id", "id: must be given"));
+    answer.result.jobs.push_back(answer.single);
+  }
+  return std::move(answer.result);
+}
+
+void encode_job(const Job& job, JobDetail detail, std::string& out) {
+  JsonWriter w(out);
+  write_job(w, job, detail);
+}
+
+Result<Job> decode_job(std::string_view body) {
+  JsonReader in(body, JsonReader::Unknown::skip);
+  Job job;
+  if (!read_job(in, job) || !in.end()) return bad_response(in.error());
+  return job;
+}
+
+void encode_job_page(const JobPage& page, std::string& out) {
+  JsonWriter w(out);
+  w.begin_object().key("jobs").begin_array();
+  for (const Job& job : page.jobs) write_job(w, job, JobDetail::summary);
+  w.end_array().key("next_cursor");
+  page.next ? w.string(encode_cursor(*page.next)) : w.null();
+  w.end_object();
+}
+
+Result<JobPage> decode_job_page(std::string_view body) {
+  MS_TRY_ASSIGN(JobPageAnswer answer, decode_response(body, kJobPage));
+  if (!answer.cursor.empty()) {
+    auto next = decode_cursor(answer.cursor);
+    if (!next) return bad_response(next.error());
+    answer.page.next = *next;
+  }
+  return std::move(answer.page);
+}
+
+std::string encode_cursor(JobId before) {
+  return fmt::to_string(before);
+}
+
+Result<JobId> decode_cursor(std::string_view cursor) {
+  JobId id = 0;
+  if (cursor.empty()) return id;
+  const char* const end = cursor.data() + cursor.size();
+  const auto [last, problem] = std::from_chars(cursor.data(), end, id);
+  if (problem != std::errc() || last != end || id < 1) {
+    return invalid("cursor", fmt::format("cursor \"{}\": must be a next_cursor of an earlier page",
+                                         cut_text(cursor, 64)));
+  }
+  return id;
+}
+
+Result<Cancel> decode_cancel_request(JobId id, std::string_view body) {
+  if (body.empty()) return Cancel{.id = id};
+  return decode_request(body, kCancelRequest, Cancel{.id = id});
+}
+
+void encode_cancel_request(const Cancel& request, std::string& out) {
+  JsonWriter w(out);
+  w.begin_object().key("reason").string(request.reason).end_object();
+}
+
+void encode_cancel_response(JobId id, const CancelResult& result, std::string& out) {
+  JsonWriter w(out);
+  w.begin_object().key("id").number(id).key("state").string(to_string(result.state));
+  if (result.cancel_requested) w.key("cancel_requested").boolean(true);
+  write_optional(w, "worker", result.worker);
+  w.end_object();
+}
+
+Result<CancelResult> decode_cancel_response(std::string_view body) {
+  return decode_response(body, kCancelAnswer);
+}
+
+void encode_retry_response(JobId id, const RetryResult& result, std::string& out) {
+  JsonWriter w(out);
+  w.begin_object().key("id").number(id).key("state").string(to_string(result.state)).end_object();
+}
+
+Result<RetryResult> decode_retry_response(std::string_view body) {
+  return decode_response(body, kRetryAnswer);
+}
+
+std::vector<std::string_view> job_request_fields(std::string_view schema) {
+  if (schema == "NewJob") return field_names(kNewJob);
+  if (schema == "Unique") return field_names(kUnique);
+  if (schema == "EnqueueRequest") return field_names(kJobs);
+  if (schema == "CancelRequest") return field_names(kCancelRequest);
+  return {};
+}
+
+}  // namespace mainspring

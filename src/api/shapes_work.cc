@@ -1,0 +1,521 @@
+// The shapes of a worker's calls: claim, finish, renew.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <climits>
+
+#include "api/fields.h"
+#include "api/shapes.h"
+
+namespace mainspring {
+namespace {
+
+bool check_worker(JsonReader& in, const std::string& worker) {
+  if (worker.empty()) return in.missing("worker");
+  auto ok = check_name("worker", worker);
+  return ok ? true : in.fail(ok.error().code, ok.error().message, in.path("worker"));
+}
+
+// A list of names, not empty, each once.
+bool read_names(JsonReader& in, std::vector<std::string>& out, std::string_view when_empty) {
+  const bool read = in.array(kMaxClaimQueues, [&](std::size_t) {
+    std::string& name = out.emplace_back();
+    if (!in.string(name)) return false;
+    auto ok = check_name("name", name);
+    return ok ? true : in.fail(ok.error().code, ok.error().message, in.path());
+  });
+  if (!read) return false;
+  if (out.empty()) return in.fail_here(when_empty);
+  std::vector<std::string_view> sorted(out.begin(), out.end());
+  std::sort(sorted.begin(), sorted.end());
+  const auto twice = std::adjacent_find(sorted.begin(), sorted.end());
+  return twice == sorted.end() || in.fail_here(fmt::format("\"{}\" is in it twice", *twice));
+}
+
+// -- claim
+
+bool read_wait(JsonReader& in, ClaimRequest& request) {
+  if (!in.duration(request.wait)) return false;
+  return request.wait <= kMaxClaimWait ||
+         in.fail_here(fmt::format("must be at most {}", format_duration(kMaxClaimWait)));
+}
+
+bool read_lease(JsonReader& in, Duration& lease) {
+  if (!in.duration(lease)) return false;
+  return (lease >= kMinLease && lease <= kMaxLease) ||
+         in.fail_here(fmt::format("must be {} to {}", format_duration(kMinLease),
+                                  format_duration(kMaxLease)));
+}
+
+constexpr JsonField<ClaimRequest> kClaimRequest[] = {
+    {"worker", [](JsonReader& in, ClaimRequest& r) { return in.string(r.operation.worker); }},
+    {"queues",
+     [](JsonReader& in, ClaimRequest& r) {
+       return read_names(in, r.operation.queues, "must not be empty");
+     }},
+    {"kinds",
+     [](JsonReader& in, ClaimRequest& r) {
+       return in.null() || read_names(in, r.operation.kinds,
+                                      "must not be empty; leave it out to take every kind");
+     }},
+    {"max",
+     [](JsonReader& in, ClaimRequest& r) { return in.integer(r.operation.max, 1, kMaxClaimJobs); }},
+    {"wait", &read_wait},
+    {"lease", [](JsonReader& in,
+                 ClaimRequest& r) { return in.null() || read_lease(in, r.operation.lease); }},
+};
+
+void write_names(JsonWriter& w, std::string_view key, const std::vector<std::string>& names) {
+  w.key(key).begin_array();
+  for (const std::string& name : names) w.string(name);
+  w.end_array();
+}
+
+void write_claim(JsonWriter& w, const ClaimRequest& request) {
+  const Claim& claim = request.operation;
+  w.begin_object().key("worker").string(claim.worker);
+  write_names(w, "queues", claim.queues);
+  if (!claim.kinds.empty()) write_names(w, "kinds", claim.kinds);
+  w.key("max").number(claim.max);
+  if (request.wait.count() != 0) w.key("wait").duration(request.wait);
+  if (claim.lease != kDefaultLease) w.key("lease").duration(claim.lease);
+  w.end_object();
+}
+
+constexpr JsonField<ClaimedJob> kClaimedJob[] = {
+    {"id", &as_id<&ClaimedJob::id>},
+    {"token", &as_id<&ClaimedJob::token>},
+    {"attempt", &as_integer<&ClaimedJob::attempt, 0, INT_MAX>},
+    {"max_attempts", &as_integer<&ClaimedJob::max_attempts, 0, INT_MAX>},
+    {"queue", &as_string<&ClaimedJob::queue>},
+    {"kind", &as_string<&ClaimedJob::kind>},
+    {"args", &as_raw<&ClaimedJob::args>},
+    {"priority", &as_integer<&ClaimedJob::priority, 0, kLowestPriority>},
+    {"run_at", &as_time<&ClaimedJob::run_at>},
+    {"timeout_ms", &as_milliseconds<&ClaimedJob::timeout>},
+    {"lease_expires_in_ms", &as_milliseconds<&ClaimedJob::lease>},
+    {"checkpoint", &as_optional_raw<&ClaimedJob::checkpoint>},
+    {"headers", &as_optional_raw<&ClaimedJob::headers>},
+    {"tags", [](JsonReader& in, ClaimedJob& job) { return read_strings(in, job.tags, kMaxTags); }},
+    {"correlation_id", &as_string<&ClaimedJob::correlation_id>},
+    {"reply_to", &as_string<&ClaimedJob::reply_to>},
+};
+
+bool read_claimed(JsonReader& in, std::vector<ClaimedJob>& jobs) {
+  return in.array(kMaxClaimJobs, [&](std::size_t) {
+    ClaimedJob& job = jobs.emplace_back();
+    if (!in.object(kClaimedJob, job)) return false;
+    if (job.id == 0) return in.missing("id");
+    if (job.token == 0) return in.missing("token");
+    return !job.kind.empty() || in.missing("kind");
+  });
+}
+
+constexpr JsonField<ClaimResult> kClaimAnswer[] = {
+    {"jobs", [](JsonReader& in, ClaimResult& r) { return read_claimed(in, r.jobs); }},
+    {"cancel", [](JsonReader& in, ClaimResult& r) { return read_ids(in, r.cancel); }},
+};
+
+void write_claimed(JsonWriter& w, const ClaimedJob& job) {
+  w.begin_object().key("id").number(job.id).key("token").number(job.token);
+  w.key("attempt").number(job.attempt).key("max_attempts").number(job.max_attempts);
+  w.key("queue").string(job.queue).key("kind").string(job.kind);
+  w.key("args").raw(job.args.empty() ? "{}" : job.args);
+  w.key("priority").number(job.priority).key("run_at").time(job.run_at);
+  w.key("timeout_ms").milliseconds(job.timeout);
+  w.key("lease_expires_in_ms").milliseconds(job.lease);
+  if (!job.checkpoint.empty()) w.key("checkpoint").raw(job.checkpoint);
+  if (!job.headers.empty()) w.key("headers").raw(job.headers);
+  if (!job.tags.empty()) write_names(w, "tags", job.tags);
+  if (!job.correlation_id.empty()) w.key("correlation_id").string(job.correlation_id);
+  if (!job.reply_to.empty()) w.key("reply_to").string(job.reply_to);
+  w.end_object();
+}
+
+// The members "jobs" and "cancel" of an open object.
+void write_claim_result(JsonWriter& w, const ClaimResult& result) {
+  w.key("jobs").begin_array();
+  for (const ClaimedJob& job : result.jobs) write_claimed(w, job);
+  w.end_array();
+  if (result.cancel.empty()) return;
+  w.key("cancel").begin_array();
+  for (const JobId id : result.cancel) w.number(id);
+  w.end_array();
+}
+
+void reserve_for(const ClaimResult& result, std::string& out) {
+  constexpr std::size_t kFrame = 320;  // of a job without its payloads
+  std::size_t bytes = 64;
+  for (const ClaimedJob& job : result.jobs) {
+    bytes += kFrame + job.args.size() + job.checkpoint.size() + job.headers.size();
+  }
+  out.reserve(out.size() + bytes);
+}
+
+// -- finish
+
+// An outcome as it is on the wire, before it is known which one it is.
+struct WireOutcome {
+  JobId id = 0;
+  Token token = 0;
+  std::string outcome;
+  std::optional<std::string> result, error, reason, description;
+  std::optional<Duration> after;
+};
+
+template <auto Member>
+bool as_cut_text(JsonReader& in, WireOutcome& o) {
+  return in.null() || in.text((o.*Member).emplace(), kMaxTextBytes);
+}
+
+bool read_result(JsonReader& in, WireOutcome& o) {
+  if (in.null()) return true;
+  std::string& result = o.result.emplace();
+  if (!in.raw(result)) return false;
+  return result.size() <= kMaxResultBytes ||
+         in.fail(
+             ErrorCode::too_large,
+             fmt::format("result has {} bytes: must be at most {}", result.size(), kMaxResultBytes),
+             in.path());
+}
+
+constexpr JsonField<WireOutcome> kOutcome[] = {
+    {"id", &as_id<&WireOutcome::id>},
+    {"token", &as_id<&WireOutcome::token>},
+    {"outcome", &as_string<&WireOutcome::outcome>},
+    {"result", &read_result},
+    {"error", &as_cut_text<&WireOutcome::error>},
+    {"after", &as_optional_duration<&WireOutcome::after>},
+    {"reason", &as_cut_text<&WireOutcome::reason>},
+    {"description", &as_cut_text<&WireOutcome::description>},
+};
+
+// Which fields an outcome takes beside id, token and outcome.
+struct OutcomeRule {
+  std::string_view name;
+  bool result, error, after, reason, description;
+};
+constexpr OutcomeRule kOutcomeRules[] = {
+    {"complete", true, false, false, false, false}, {"retry", false, true, true, false, false},
+    {"snooze", false, false, true, false, false},   {"cancel", false, false, false, true, false},
+    {"dead", false, false, false, true, true},
+};
+
+bool check_outcome(JsonReader& in, const WireOutcome& o) {
+  if (o.id == 0) return in.missing("id");
+  if (o.token == 0) return in.missing("token");
+  if (o.outcome.empty()) return in.missing("outcome");
+  const auto* rule = std::find_if(std::begin(kOutcomeRules), std::end(kOutcomeRules),
+                                  [&](const OutcomeRule& r) { return r.name == o.outcome; });
+  if (rule == std::end(kOutcomeRules)) {
+    return in.fail(ErrorCode::invalid_argument,
+                   fmt::format("outcome \"{}\": must be complete, retry, snooze, cancel or dead",
+                               cut_text(o.outcome, 64)),
+                   in.path("outcome"));
+  }
+  const auto allow = [&](bool given, bool allowed, std::string_view field) {
+    return !given || allowed ||
+           in.fail(ErrorCode::invalid_argument,
+                   fmt::format("{}: does not go with outcome \"{}\"", field, o.outcome),
+                   in.path(field));
+  };
+  return allow(o.result.has_value(), rule->result, "result") &&
+         allow(o.error.has_value(), rule->error, "error") &&
+         allow(o.after.has_value(), rule->after, "after") &&
+         allow(o.reason.has_value(), rule->reason, "reason") &&
+         allow(o.description.has_value(), rule->description, "description") &&
+         (o.after.has_value() || o.outcome != "snooze" || in.missing("after"));
+}
+
+Outcome to_outcome(WireOutcome& o) {
+  const auto take = [](std::optional<std::string>& text) { return std::move(text).value_or(""); };
+  if (o.outcome == "complete") return Complete{take(o.result)};
+  if (o.outcome == "retry") return Retry{take(o.error), o.after};
+  if (o.outcome == "snooze") return Snooze{*o.after};
+  if (o.outcome == "cancel") return CancelJob{take(o.reason)};
+  return Dead{take(o.reason), take(o.description)};
+}
+
+bool read_results(JsonReader& in, FinishRequest& request) {
+  return in.array(kMaxFinishResults, [&](std::size_t) {
+    WireOutcome wire;
+    if (!in.object(kOutcome, wire) || !check_outcome(in, wire)) return false;
+    request.operation.results.push_back({wire.id, wire.token, to_outcome(wire)});
+    return true;
+  });
+}
+
+constexpr JsonField<FinishRequest> kFinishRequest[] = {
+    {"worker", [](JsonReader& in, FinishRequest& r) { return in.string(r.operation.worker); }},
+    {"results", &read_results},
+    {"claim",
+     [](JsonReader& in, FinishRequest& r) {
+       if (in.null()) return true;
+       ClaimRequest& claim = r.claim.emplace();
+       return in.object(kClaimRequest, claim) &&
+              (!claim.operation.queues.empty() || in.missing("queues"));
+     }},
+};
+
+struct OutcomeWriter {
+  JsonWriter& w;
+  void operator()(const Complete& o) const {
+    w.key("outcome").string("complete");
+    if (!o.result.empty()) w.key("result").raw(o.result);
+  }
+  void operator()(const Retry& o) const {
+    w.key("outcome").string("retry").key("error").string(cut_text(o.error, kMaxTextBytes));
+    if (o.after) w.key("after").duration(*o.after);
+  }
+  void operator()(const Snooze& o) const {
+    w.key("outcome").string("snooze").key("after").duration(o.after);
+  }
+  void operator()(const CancelJob& o) const {
+    w.key("outcome").string("cancel").key("reason").string(cut_text(o.reason, kMaxTextBytes));
+  }
+  void operator()(const Dead& o) const {
+    w.key("outcome").string("dead").key("reason").string(cut_text(o.reason, kMaxTextBytes));
+    w.key("description").string(cut_text(o.description, kMaxTextBytes));
+  }
+};
+
+constexpr std::string_view kStatusNames[] = {"ok", "stale", "not_found"};
+
+struct WireStatus {
+  JobId id = 0;
+  FinishStatus status = FinishStatus::ok;
+};
+constexpr JsonField<WireStatus> kStatus[] = {
+    {"id", &as_id<&WireStatus::id>},
+    {"status",
+     [](JsonReader& in, WireStatus& s) {
+       std::string text;
+       if (!in.string(text)) return false;
+       const auto* found = std::find(std::begin(kStatusNames), std::end(kStatusNames), text);
+       if (found == std::end(kStatusNames)) return in.fail_here("must be ok, stale or not_found");
+       s.status = static_cast<FinishStatus>(found - std::begin(kStatusNames));
+       return true;
+     }},
+};
+
+constexpr JsonField<FinishResponse> kFinishAnswer[] = {
+    {"results",
+     [](JsonReader& in, FinishResponse& r) {
+       return in.array(kMaxFinishResults, [&](std::size_t) {
+         WireStatus status;
+         if (!in.object(kStatus, status)) return false;
+         r.ids.push_back(status.id);
+         r.result.results.push_back(status.status);
+         return true;
+       });
+     }},
+    {"jobs",
+     [](JsonReader& in, FinishResponse& r) {
+       if (!r.claim) r.claim.emplace();
+       return read_claimed(in, r.claim->jobs);
+     }},
+    {"cancel",
+     [](JsonReader& in, FinishResponse& r) {
+       if (!r.claim) r.claim.emplace();
+       return read_ids(in, r.claim->cancel);
+     }},
+};
+
+// -- renew
+
+constexpr JsonField<Progress> kProgressRequest[] = {
+    {"value", [](JsonReader& in, Progress& p) { return in.number(p.value, 0, 1); }},
+    {"text", [](JsonReader& in,
+                Progress& p) { return in.null() || in.text(p.text, kMaxProgressTextBytes); }},
+};
+
+bool read_checkpoint(JsonReader& in, Renewal& renewal) {
+  if (in.null()) return true;
+  std::string& checkpoint = renewal.checkpoint.emplace();
+  if (!in.raw(checkpoint)) return false;
+  return checkpoint.size() <= kMaxCheckpointBytes ||
+         in.fail(ErrorCode::too_large,
+                 fmt::format("checkpoint has {} bytes: must be at most {}", checkpoint.size(),
+                             kMaxCheckpointBytes),
+                 in.path());
+}
+
+constexpr JsonField<Renewal> kLease[] = {
+    {"id", &as_id<&Renewal::id>},
+    {"token", &as_id<&Renewal::token>},
+    {"progress",
+     [](JsonReader& in, Renewal& r) {
+       return in.null() || in.object(kProgressRequest, r.progress.emplace());
+     }},
+    {"checkpoint", &read_checkpoint},
+};
+
+bool read_leases(JsonReader& in, Renew& request) {
+  return in.array(kMaxRenewLeases, [&](std::size_t) {
+    Renewal& renewal = request.leases.emplace_back();
+    if (!in.object(kLease, renewal)) return false;
+    if (renewal.id == 0) return in.missing("id");
+    return renewal.token != 0 || in.missing("token");
+  });
+}
+
+constexpr JsonField<Renew> kRenewRequest[] = {
+    {"worker", &as_string<&Renew::worker>},
+    {"leases", &read_leases},
+    {"lease", [](JsonReader& in, Renew& r) { return in.null() || read_lease(in, r.lease); }},
+};
+
+constexpr JsonField<Renewed> kRenewed[] = {
+    {"id", &as_id<&Renewed::id>},
+    {"lease_expires_in_ms", &as_milliseconds<&Renewed::lease>},
+};
+constexpr JsonField<RenewResult> kRenewAnswer[] = {
+    {"renewed",
+     [](JsonReader& in, RenewResult& r) {
+       return in.array(kMaxRenewLeases,
+                       [&](std::size_t) { return in.object(kRenewed, r.renewed.emplace_back()); });
+     }},
+    {"lost", [](JsonReader& in, RenewResult& r) { return read_ids(in, r.lost); }},
+    {"cancel", [](JsonReader& in, RenewResult& r) { return read_ids(in, r.cancel); }},
+};
+
+void write_ids(JsonWriter& w, std::string_view key, const std::vector<JobId>& ids) {
+  w.key(key).begin_array();
+  for (const JobId id : ids) w.number(id);
+  w.end_array();
+}
+
+}  // namespace
+
+Result<ClaimRequest> decode_claim_request(std::string_view body) {
+  JsonReader in(body, JsonReader::Unknown::refuse);
+  ClaimRequest request;
+  if (!in.object(kClaimRequest, request) || !check_worker(in, request.operation.worker) ||
+      !(!request.operation.queues.empty() || in.missing("queues")) || !in.end()) {
+    return in.error();
+  }
+  return request;
+}
+
+void encode_claim_request(const ClaimRequest& request, std::string& out) {
+  JsonWriter w(out);
+  write_claim(w, request);
+}
+
+void encode_claim_response(const ClaimResult& result, std::string& out) {
+  reserve_for(result, out);
+  JsonWriter w(out);
+  w.begin_object();
+  write_claim_result(w, result);
+  w.end_object();
+}
+
+Result<ClaimResult> decode_claim_response(std::string_view body) {
+  return decode_response(body, kClaimAnswer);
+}
+
+Result<FinishRequest> decode_finish_request(std::string_view body) {
+  JsonReader in(body, JsonReader::Unknown::refuse);
+  FinishRequest request;
+  if (!in.object(kFinishRequest, request) || !check_worker(in, request.operation.worker) ||
+      !in.end()) {
+    return in.error();
+  }
+  if (request.claim) {
+    std::string& worker = request.claim->operation.worker;
+    if (worker.empty()) worker = request.operation.worker;
+    if (worker != request.operation.worker) {
+      return invalid("claim.worker", "claim.worker: must be the same as worker");
+    }
+  }
+  return request;
+}
+
+void encode_finish_request(const Finish& request, const ClaimRequest* claim, std::string& out) {
+  JsonWriter w(out);
+  w.begin_object().key("worker").string(request.worker).key("results").begin_array();
+  for (const JobOutcome& result : request.results) {
+    w.begin_object().key("id").number(result.id).key("token").number(result.token);
+    std::visit(OutcomeWriter{w}, result.outcome);
+    w.end_object();
+  }
+  w.end_array();
+  if (claim != nullptr) {
+    w.key("claim");
+    write_claim(w, *claim);
+  }
+  w.end_object();
+}
+
+void encode_finish_response(std::span<const JobId> ids, const FinishResult& result,
+                            const ClaimResult* claim, std::string& out) {
+  if (claim != nullptr) reserve_for(*claim, out);
+  JsonWriter w(out);
+  w.begin_object().key("results").begin_array();
+  for (std::size_t i = 0; i < ids.size() && i < result.results.size(); ++i) {
+    w.begin_object().key("id").number(ids[i]);
+    w.key("status").string(kStatusNames[static_cast<std::size_t>(result.results[i])]).end_object();
+  }
+  w.end_array();
+  if (claim != nullptr) write_claim_result(w, *claim);
+  w.end_object();
+}
+
+Result<FinishResponse> decode_finish_response(std::string_view body) {
+  return decode_response(body, kFinishAnswer);
+}
+
+Result<Renew> decode_renew_request(std::string_view body) {
+  JsonReader in(body, JsonReader::Unknown::refuse);
+  Renew request;
+  if (!in.object(kRenewRequest, request) || !check_worker(in, request.worker) || !in.end()) {
+    return in.error();
+  }
+  return request;
+}
+
+void encode_renew_request(const Renew& request, std::string& out) {
+  JsonWriter w(out);
+  w.begin_object().key("worker").string(request.worker).key("leases").begin_array();
+  for (const Renewal& renewal : request.leases) {
+    w.begin_object().key("id").number(renewal.id).key("token").number(renewal.token);
+    if (renewal.progress) {
+      w.key("progress").begin_object().key("value").real(renewal.progress->value);
+      w.key("text").string(cut_text(renewal.progress->text, kMaxProgressTextBytes)).end_object();
+    }
+    if (renewal.checkpoint) w.key("checkpoint").raw(*renewal.checkpoint);
+    w.end_object();
+  }
+  w.end_array();
+  if (request.lease != kDefaultLease) w.key("lease").duration(request.lease);
+  w.end_object();
+}
+
+void encode_renew_response(const RenewResult& result, std::string& out) {
+  JsonWriter w(out);
+  w.begin_object().key("renewed").begin_array();
+  for (const Renewed& renewed : result.renewed) {
+    w.begin_object().key("id").number(renewed.id);
+    w.key("lease_expires_in_ms").milliseconds(renewed.lease).end_object();
+  }
+  w.end_array();
+  write_ids(w, "lost", result.lost);
+  write_ids(w, "cancel", result.cancel);
+  w.key("quiet").boolean(false).key("terminate").boolean(false).end_object();
+}
+
+Result<RenewResult> decode_renew_response(std::string_view body) {
+  return decode_response(body, kRenewAnswer);
+}
+
+std::vector<std::string_view> work_request_fields(std::string_view schema) {
+  if (schema == "ClaimRequest") return field_names(kClaimRequest);
+  if (schema == "FinishRequest") return field_names(kFinishRequest);
+  if (schema == "Outcome") return field_names(kOutcome);
+  if (schema == "RenewRequest") return field_names(kRenewRequest);
+  if (schema == "Lease") return field_names(kLease);
+  if (schema == "Progress") return field_names(kProgressRequest);
+  return {};
+}
+
+}  // namespace mainspring
