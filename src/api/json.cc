@@ -7,6 +7,7 @@
 #include <bit>
 #include <charconv>
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
 
 namespace mainspring {
@@ -578,9 +579,11 @@ bool JsonReader::number(double& out, double min, double max) {
   bool whole = false;
   if (!scan_number(digits, whole)) return false;
   const auto [last, problem] = std::from_chars(digits.data(), digits.data() + digits.size(), out);
-  // A number too small for a double is as good as 0; one too large is out of every range.
-  const bool tiny = problem == std::errc::result_out_of_range && std::abs(out) < 1;
-  if ((problem != std::errc() && !tiny) || !(out >= min && out <= max)) {
+  // Out of a double's range is either as good as 0, or infinite and so out of every range.
+  if (problem == std::errc::result_out_of_range) {
+    out = std::strtod(std::string(digits).c_str(), nullptr);
+  }
+  if (!(out >= min && out <= max)) {
     return fail(
         ErrorCode::invalid_argument,
         fmt::format("{} {}: must be {} to {}", label(), digits.substr(0, kShownBytes), min, max),

@@ -72,7 +72,8 @@ Result<void> check_name(std::string_view field, std::string_view name) {
 }
 
 Result<void> validate(const NewJob& job, std::string_view prefix) {
-  const auto at = [&](std::string_view name) { return fmt::format("{}{}", prefix, name); };
+  // Runs for every job of every batch: no formatting before something is wrong.
+  const auto at = [&](std::string_view name) { return std::string(prefix).append(name); };
   MS_TRY(check_name(at("queue"), job.queue));
   MS_TRY(check_name(at("kind"), job.kind));
   MS_TRY(check_size(at("args"), job.args.size(), kMaxArgsBytes));

@@ -1,0 +1,572 @@
+// The wire shapes: literal bodies in and out, every refusal with its field, round trips.
+#include "api/shapes.h"
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+#include <rapidcheck.h>
+
+#include "api/json.h"
+
+using namespace mainspring;
+using namespace std::chrono_literals;
+
+namespace {
+
+template <class T>
+Error refusal(Result<T> result) {
+  REQUIRE_FALSE(result.has_value());
+  return result.error();
+}
+
+template <class Encode>
+std::string encoded(Encode&& encode) {
+  std::string out;
+  encode(out);
+  REQUIRE_MESSAGE(check_json("out", out).has_value(), out);
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("one job is enqueued as DESIGN says") {
+  auto request = decode_enqueue_request(
+      R"({"queue":"photos","kind":"thumbnail","args":{"path": "a.jpg"},"delay":"10s","priority":3,
+          "max_attempts":7,"unique":{"key":"a","for":"1h","on_conflict":"replace"},
+          "expires_in":"2h","timeout":"none","tags":["a","b"],
+          "headers":{"traceparent":"00-1"},"correlation_id":"c","reply_to":"answers"})");
+  REQUIRE(request);
+  CHECK(request->single);
+  REQUIRE(request->operation.jobs.size() == 1);
+  const NewJob& job = request->operation.jobs[0];
+  CHECK(job.queue == "photos");
+  CHECK(job.kind == "thumbnail");
+  CHECK(job.args == R"({"path": "a.jpg"})");
+  CHECK(job.delay == 10s);
+  CHECK(job.priority == 3);
+  CHECK(job.max_attempts == 7);
+  REQUIRE(job.unique);
+  CHECK(job.unique->key == "a");
+  CHECK(job.unique->window == 1h);
+  CHECK(job.unique->on_conflict == OnConflict::replace);
+  CHECK(job.expires_in == 2h);
+  CHECK(job.timeout == kForever);
+  CHECK(job.tags == std::vector<std::string>{"a", "b"});
+  CHECK(job.headers == R"({"traceparent":"00-1"})");
+  CHECK(job.correlation_id == "c");
+  CHECK(job.reply_to == "answers");
+}
+
+TEST_CASE("what is left out has its default; null is left out where a default is nothing") {
+  auto request = decode_enqueue_request(
+      R"({"kind":"k","delay":null,"run_at":null,"unique":null,"tags":null,"headers":null,
+          "correlation_id":null,"reply_to":null,"expires_in":null,"session":null})");
+  REQUIRE(request);
+  const NewJob& job = request->operation.jobs[0];
+  CHECK(job.queue == "default");
+  CHECK(job.args == "{}");
+  CHECK(job.priority == 5);
+  CHECK(job.max_attempts == 20);
+  CHECK(job.timeout == 15min);
+  CHECK_FALSE(job.delay);
+  CHECK_FALSE(job.unique);
+  CHECK(decode_enqueue_request(R"({"kind":"k","args":null})")->operation.jobs[0].args == "null");
+  CHECK(decode_enqueue_request(R"({"kind":"k","run_at":"2026-01-31T10:00:00+01:00"})")
+            ->operation.jobs[0]
+            .run_at == *parse_wall_time("2026-01-31T09:00:00Z"));
+}
+
+TEST_CASE("a bad job is refused with its field, its value and the rule") {
+  struct Case {
+    std::string_view body, field, message;
+    ErrorCode code = ErrorCode::invalid_argument;
+  };
+  for (const Case& c : std::initializer_list<Case>{
+           {"{}", "kind", "kind: must be given"},
+           {"", "", "the body is not JSON: it ends too early at byte 0"},
+           {R"({"jobs":[]})", "jobs", "jobs: must not be empty"},
+           {R"({"jobs":[{"kind":"a"},{}]})", "jobs[1].kind", "kind: must be given"},
+           {R"({"jobs":[{"kind":"a"},{"kind":"a","priority":12}]})", "jobs[1].priority",
+            "priority 12: must be 0 to 9"},
+           {R"({"jobs":[{"kind":"a","queue":"../etc"}]})", "jobs[0].queue",
+            "jobs[0].queue \"../etc\": must be 1 to 128 letters, digits or . _ : / -, beginning "
+            "with a letter or a digit"},
+           {R"({"jobs":[{"kind":"a"}],"x":1})", "x", "\"x\": no such field here; known are jobs"},
+           {R"({"kind":"a","priorty":1})", "priorty",
+            "\"priorty\": no such field here; did you mean \"priority\"?"},
+           {R"({"kind":"a","kind":"b"})", "kind", "kind: given twice"},
+           {R"({"kind":"a","session":"s"})", "session",
+            "session: sessions are not supported yet; leave it out"},
+           {R"({"kind":"a","delay":10})", "delay",
+            "delay: must be a duration, a string such as \"250ms\", \"30s\" or \"15m\", not a "
+            "number"},
+           {R"({"kind":"a","timeout":"0s"})", "timeout",
+            "timeout: must be more than 0, or \"none\""},
+           {R"({"kind":"a","delay":"1s","run_at":"2026-01-31T09:00:00Z"})", "delay",
+            "delay and run_at: give at most one of them"},
+           {R"({"kind":"a","unique":{}})", "unique.key", "key: must be given"},
+           {R"({"kind":"a","unique":{"key":"k","on_conflict":"drop"}})", "unique.on_conflict",
+            "on_conflict: must be \"keep\", \"replace\" or \"postpone\""},
+           {R"({"kind":"a","headers":{"a":1}})", "headers",
+            "headers: must be an object whose values are strings"},
+           {R"({"kind":"a","tags":["x",7]})", "tags[1]", "tags[1]: must be a string, not a number"},
+           {R"([{"kind":"a"}])", "", "the body: must be an object, not an array"},
+           {R"({"kind":"a"} ,)", "", "the body is not JSON: something after its end at byte 13"},
+       }) {
+    CAPTURE(c.body);
+    const Error error = refusal(decode_enqueue_request(c.body));
+    CHECK(error.code == c.code);
+    CHECK(error.field == c.field);
+    CHECK(error.message == c.message);
+  }
+  CHECK(refusal(decode_enqueue_request(R"({"kind":"a","jobs":[]})")).field == "jobs");
+  CHECK(refusal(decode_enqueue_request(R"({"kind":"a","delay":"10"})")).field == "delay");
+  CHECK(refusal(decode_enqueue_request(R"({"kind":"a","timeout":"soon"})")).field == "timeout");
+  CHECK(refusal(decode_enqueue_request(R"({"kind":"a","run_at":"tomorrow"})")).field == "run_at");
+}
+
+TEST_CASE("payloads and batches over their limit are too_large") {
+  const std::string big(kMaxArgsBytes, 'x');
+  CHECK(refusal(decode_enqueue_request(R"({"kind":"a","args":")" + big + "\"}")).code ==
+        ErrorCode::too_large);
+  std::string many = R"({"jobs":[)";
+  for (std::size_t i = 0; i <= kMaxEnqueueJobs; ++i)
+    many += i == 0 ? "{\"kind\":\"a\"}" : ",{\"kind\":\"a\"}";
+  const Error error = refusal(decode_enqueue_request(many + "]}"));
+  CHECK(error.code == ErrorCode::too_large);
+  CHECK(error.field == "jobs");
+  CHECK(error.message == "jobs has more than 10000 entries");
+}
+
+TEST_CASE("an enqueue is answered in the form it was asked in") {
+  const EnqueueResult one{.jobs = {{42, JobState::available, false}}};
+  const EnqueueResult two{.jobs = {{42, JobState::available, false}, {7, JobState::running, true}}};
+  CHECK(encoded([&](auto& out) { encode_enqueue_response(one, true, out); }) ==
+        R"({"id":42,"state":"available"})");
+  CHECK(encoded([&](auto& out) { encode_enqueue_response(one, false, out); }) ==
+        R"({"jobs":[{"id":42,"state":"available"}]})");
+  CHECK(encoded([&](auto& out) { encode_enqueue_response(two, false, out); }) ==
+        R"({"jobs":[{"id":42,"state":"available"},{"id":7,"state":"running","duplicate":true}]})");
+  auto read = decode_enqueue_response(R"({"id":7,"state":"running","duplicate":true})");
+  REQUIRE(read);
+  CHECK(read->jobs.at(0).duplicate);
+  CHECK(decode_enqueue_response(R"({"jobs":[{"id":1,"state":"available"}],"replayed":true})")
+            ->replayed);
+  CHECK(refusal(decode_enqueue_response("{}")).code == ErrorCode::internal);
+}
+
+TEST_CASE("a claim names its worker and queues") {
+  auto request = decode_claim_request(
+      R"({"worker":"w1","queues":["photos","a/b"],"kinds":["k"],"max":100,"wait":"20s",
+          "lease":"45s"})");
+  REQUIRE(request);
+  CHECK(request->operation.worker == "w1");
+  CHECK(request->operation.queues == std::vector<std::string>{"photos", "a/b"});
+  CHECK(request->operation.kinds == std::vector<std::string>{"k"});
+  CHECK(request->operation.max == 100);
+  CHECK(request->operation.lease == 45s);
+  CHECK(request->wait == 20s);
+  CHECK(decode_claim_request(R"({"worker":"w","queues":["q"]})")->wait == 0s);
+
+  const auto field = [](std::string_view body) {
+    return refusal(decode_claim_request(body)).field;
+  };
+  CHECK(field(R"({"queues":["q"]})") == "worker");
+  CHECK(field(R"({"worker":"w"})") == "queues");
+  CHECK(field(R"({"worker":"w","queues":[]})") == "queues");
+  CHECK(field(R"({"worker":"w","queues":["q","q"]})") == "queues");
+  CHECK(field(R"({"worker":"w","queues":["q",".."]})") == "queues[1]");
+  CHECK(field(R"({"worker":"w","queues":["q"],"kinds":[]})") == "kinds");
+  CHECK(field(R"({"worker":"w","queues":["q"],"max":0})") == "max");
+  CHECK(field(R"({"worker":"w","queues":["q"],"max":1001})") == "max");
+  CHECK(field(R"({"worker":"w","queues":["q"],"wait":"61s"})") == "wait");
+  CHECK(field(R"({"worker":"w","queues":["q"],"lease":"10ms"})") == "lease");
+  CHECK(field(R"({"worker":"w!","queues":["q"]})") == "worker");
+}
+
+TEST_CASE("claimed jobs are written as DESIGN says") {
+  ClaimedJob job;
+  job.id = 42, job.token = 7, job.queue = "photos", job.kind = "thumbnail";
+  job.args = R"({"n": 1})", job.run_at = *parse_wall_time("2026-01-31T09:00:00.5Z");
+  job.timeout = 15min, job.lease = 29'999'500us;
+  ClaimResult result{.jobs = {job}, .cancel = {3, 4}};
+  CHECK(encoded([&](auto& out) { encode_claim_response(result, out); }) ==
+        R"({"jobs":[{"id":42,"token":7,"attempt":1,"max_attempts":20,"queue":"photos",)"
+        R"("kind":"thumbnail","args":{"n": 1},"priority":5,"run_at":"2026-01-31T09:00:00.500Z",)"
+        R"("timeout_ms":900000,"lease_expires_in_ms":30000}],"cancel":[3,4]})");
+  CHECK(encoded([&](auto& out) { encode_claim_response({}, out); }) == R"({"jobs":[]})");
+  result.jobs[0].timeout = kForever;
+  const auto text = encoded([&](auto& out) { encode_claim_response(result, out); });
+  CHECK(text.find(R"("timeout_ms":null)") != std::string::npos);
+  CHECK(decode_claim_response(text)->jobs.at(0).timeout == kForever);
+}
+
+TEST_CASE("the five outcomes are read, with only the fields that go with each") {
+  auto request = decode_finish_request(
+      R"({"worker":"w","results":[{"id":1,"token":7,"outcome":"complete","result":{"a":1}},
+          {"id":2,"token":8,"outcome":"retry","error":"boom","after":"30s"},
+          {"id":3,"token":9,"outcome":"snooze","after":"5m"},
+          {"id":4,"token":10,"outcome":"cancel","reason":"enough"},
+          {"id":5,"token":11,"outcome":"dead","reason":"bad_input","description":"no such file"}],
+          "claim":{"queues":["q"],"max":5,"wait":"1s"}})");
+  REQUIRE(request);
+  const auto& results = request->operation.results;
+  REQUIRE(results.size() == 5);
+  CHECK(std::get<Complete>(results[0].outcome).result == R"({"a":1})");
+  CHECK(std::get<Retry>(results[1].outcome).error == "boom");
+  CHECK(std::get<Retry>(results[1].outcome).after == 30s);
+  CHECK(std::get<Snooze>(results[2].outcome).after == 5min);
+  CHECK(std::get<CancelJob>(results[3].outcome).reason == "enough");
+  CHECK(std::get<Dead>(results[4].outcome).description == "no such file");
+  REQUIRE(request->claim);
+  CHECK(request->claim->operation.worker == "w");
+  CHECK(request->claim->wait == 1s);
+
+  const auto field = [](std::string_view result) {
+    const auto body = fmt::format(R"({{"worker":"w","results":[{}]}})", result);
+    return refusal(decode_finish_request(body)).field;
+  };
+  CHECK(field(R"({"token":1,"outcome":"complete"})") == "results[0].id");
+  CHECK(field(R"({"id":1,"outcome":"complete"})") == "results[0].token");
+  CHECK(field(R"({"id":1,"token":1})") == "results[0].outcome");
+  CHECK(field(R"({"id":1,"token":1,"outcome":"done"})") == "results[0].outcome");
+  CHECK(field(R"({"id":1,"token":1,"outcome":"snooze"})") == "results[0].after");
+  CHECK(field(R"({"id":1,"token":1,"outcome":"retry","result":1})") == "results[0].result");
+  CHECK(field(R"({"id":1,"token":1,"outcome":"complete","error":"x"})") == "results[0].error");
+  CHECK(field(R"({"id":0,"token":1,"outcome":"complete"})") == "results[0].id");
+  CHECK(refusal(decode_finish_request(
+                    R"({"worker":"w","results":[],"claim":{"worker":"v","queues":["q"]}})"))
+            .field == "claim.worker");
+  CHECK(refusal(decode_finish_request(R"({"worker":"w","results":[],"claim":{"max":1}})")).field ==
+        "claim.queues");
+}
+
+TEST_CASE("long texts are cut, not refused") {
+  const std::string text(kMaxTextBytes - 1, 'x');
+  const auto body = R"({"worker":"w","results":[{"id":1,"token":1,"outcome":"retry","error":")" +
+                    text + "é\\u0000\"}]}";
+  auto request = decode_finish_request(body);
+  REQUIRE(request);
+  CHECK(std::get<Retry>(request->operation.results[0].outcome).error == text);
+  const auto renew =
+      R"({"worker":"w","leases":[{"id":1,"token":1,"progress":{"value":0.5,"text":")" + text +
+      "\"}}]}";
+  CHECK(decode_renew_request(renew)->leases[0].progress->text.size() == kMaxProgressTextBytes);
+}
+
+TEST_CASE("finish is answered in order, with the next jobs when they were asked for") {
+  const FinishResult result{{FinishStatus::ok, FinishStatus::stale, FinishStatus::not_found}};
+  const std::vector<JobId> ids = {1, 2, 3};
+  CHECK(encoded([&](auto& out) { encode_finish_response(ids, result, nullptr, out); }) ==
+        R"({"results":[{"id":1,"status":"ok"},{"id":2,"status":"stale"},)"
+        R"({"id":3,"status":"not_found"}]})");
+  const ClaimResult claim;
+  const auto text = encoded([&](auto& out) { encode_finish_response(ids, result, &claim, out); });
+  CHECK(text.ends_with(R"("jobs":[]})"));
+  auto read = decode_finish_response(text);
+  REQUIRE(read);
+  CHECK(read->ids == ids);
+  CHECK(read->result.results == result.results);
+  CHECK(read->claim);
+}
+
+TEST_CASE("renew carries progress and checkpoints, and is answered with what was lost") {
+  auto request = decode_renew_request(
+      R"({"worker":"w","leases":[{"id":1,"token":2},
+          {"id":3,"token":4,"progress":{"value":0.25,"text":"half of half"},"checkpoint":[1]}]})");
+  REQUIRE(request);
+  CHECK_FALSE(request->leases[0].progress);
+  CHECK(request->leases[1].progress == Progress{0.25, "half of half"});
+  CHECK(request->leases[1].checkpoint == "[1]");
+  const RenewResult result{{{1, 30s}}, {3}, {1}};
+  const auto text = encoded([&](auto& out) { encode_renew_response(result, out); });
+  CHECK(text == R"({"renewed":[{"id":1,"lease_expires_in_ms":30000}],"lost":[3],"cancel":[1],)"
+                R"("quiet":false,"terminate":false})");
+  auto read = decode_renew_response(text);
+  REQUIRE(read);
+  CHECK(read->renewed.at(0).lease == 30s);
+  CHECK(read->lost == result.lost);
+  CHECK(read->cancel == result.cancel);
+  CHECK(refusal(decode_renew_request(
+                    R"({"worker":"w","leases":[{"id":1,"token":2,"progress":{"value":2}}]})"))
+            .field == "leases[0].progress.value");
+  const std::string big(kMaxCheckpointBytes, 'x');
+  CHECK(refusal(decode_renew_request(R"({"worker":"w","leases":[{"id":1,"token":2,"checkpoint":")" +
+                                     big + "\"}]}"))
+            .code == ErrorCode::too_large);
+}
+
+TEST_CASE("queues, workers, pages, redrive, retention and verification read back") {
+  QueueStats queue;
+  queue.name = "photos";
+  queue.counts[static_cast<std::size_t>(JobState::available)] = 3;
+  queue.enqueued = 9;
+  queue.oldest_available = *parse_wall_time("2026-01-31T09:00:00Z");
+  queue.retention_dead = 30 * 24h;
+  const WallTime now = *queue.oldest_available + 1500ms;
+  const auto text = encoded([&](auto& out) { encode_queues({{queue}}, now, out); });
+  CHECK(text ==
+        R"({"queues":[{"name":"photos","paused":false,"counts":{"waiting":0,"scheduled":0,)"
+        R"("available":3,"running":0,"completed":0,"retryable":0,"cancelled":0,"dead":0},)"
+        R"("oldest_available_ms":1500,"oldest_available_at":"2026-01-31T09:00:00Z",)"
+        R"("enqueued":9,"pruned":0,"expired":0,"retention":{"completed":null,"dead":"30d"}}]})");
+  auto queues = decode_queues(text);
+  REQUIRE(queues);
+  CHECK(queues->at(0).counts == queue.counts);
+  CHECK(queues->at(0).oldest_available == queue.oldest_available);
+  CHECK(queues->at(0).retention_dead == queue.retention_dead);
+
+  const WorkerInfo worker{"w", {"a", "b"}, 3, 1500ms, true};
+  auto workers = decode_workers(encoded([&](auto& out) { encode_workers({{worker}}, out); }));
+  REQUIRE(workers);
+  CHECK(workers->at(0).queues == worker.queues);
+  CHECK(workers->at(0).last_seen == worker.last_seen);
+
+  auto page = decode_job_page(R"({"jobs":[],"next_cursor":"41"})");
+  REQUIRE(page);
+  CHECK(page->next == 41);
+  CHECK_FALSE(decode_job_page(R"({"jobs":[],"next_cursor":null})")->next);
+  CHECK(refusal(decode_cursor("abc")).field == "cursor");
+  CHECK(refusal(decode_cursor("-1")).field == "cursor");
+  CHECK(decode_cursor("") == 0);
+
+  auto redrive = decode_redrive_request(R"({"queue":"q","tag":"t","limit":5,"after":9})");
+  REQUIRE(redrive);
+  CHECK(redrive->filter.queue == "q");
+  CHECK(redrive->after == 9);
+  CHECK(decode_redrive_request("")->limit == 1000);
+  CHECK(refusal(decode_redrive_request(R"({"limit":0})")).field == "limit");
+  CHECK(decode_redrive_response(R"({"redriven":3,"next":null})")->redriven == 3);
+
+  auto retention = decode_retention_request("q", R"({"retention":{"completed":"1h"}})");
+  REQUIRE(retention);
+  CHECK(retention->completed == 1h);
+  CHECK_FALSE(retention->dead);
+  CHECK(refusal(decode_retention_request("q", "{}")).field == "retention");
+  CHECK(refusal(decode_retention_request("q", R"({"retention":{"dead":"0s"}})")).field ==
+        "retention.dead");
+  CHECK(decode_cancel_request(7, "")->id == 7);
+  CHECK(decode_cancel_request(7, R"({"reason":"x"})")->reason == "x");
+  auto report = decode_verify(R"({"jobs":3,"problems":["x"]})");
+  REQUIRE(report);
+  CHECK(report->problems.size() == 1);
+}
+
+TEST_CASE("errors read back; what is not ours is told by its status") {
+  const Error error{ErrorCode::overloaded, "full", "jobs", 250};
+  const auto text = encoded([&](auto& out) { encode_error(error, out); });
+  CHECK(text ==
+        R"({"error":{"code":"overloaded","message":"full","field":"jobs","retry_after_ms":250}})");
+  const Error read = decode_error(429, text);
+  CHECK(read.code == error.code);
+  CHECK(read.message == error.message);
+  CHECK(read.field == error.field);
+  CHECK(read.retry_after_ms == 250);
+  CHECK(decode_error(503, "<html>").code == ErrorCode::unavailable);
+  CHECK(decode_error(502, "<html>bad gateway").code == ErrorCode::internal);
+  CHECK(decode_error(502, "<html>bad gateway").message == "HTTP status 502: <html>bad gateway");
+  CHECK(decode_error(409, R"({"error":{"code":"brand_new","message":"m"}})").code ==
+        ErrorCode::conflict);
+}
+
+// -- round trips of anything
+
+namespace {
+
+std::string any_text() {
+  return *rc::gen::container<std::string>(rc::gen::elementOf(std::string("aZ09 \"\\\n\t/<é😀")))
+              .as("text");
+}
+std::string valid_text() {  // random bytes of a multi-byte character would become U+FFFD
+  std::string out;
+  append_json_string(out, any_text());
+  std::string decoded;
+  JsonReader in(out, JsonReader::Unknown::refuse);
+  RC_ASSERT(in.string(decoded));
+  return decoded;
+}
+std::string any_name() {
+  return "q" + *rc::gen::container<std::string>(rc::gen::elementOf(std::string("abc.:/_-09")));
+}
+std::string any_json() {
+  return *rc::gen::element<std::string>("{}", R"({"a": [1,2.50,"x\u00e9"]})", "7", "\"s\"", "[]",
+                                        "true");
+}
+WallTime any_time() {
+  return WallTime::from_us(*rc::gen::inRange<std::int64_t>(0, 4102444800'000'000));
+}
+Duration any_ms() {
+  return std::chrono::milliseconds(*rc::gen::inRange<std::int64_t>(0, 1'000'000'000));
+}
+bool coin() {
+  return *rc::gen::arbitrary<bool>();
+}
+
+NewJob any_new_job() {
+  NewJob job;
+  job.queue = any_name(), job.kind = any_name(), job.args = any_json();
+  job.priority = *rc::gen::inRange(0, 10);
+  job.max_attempts = *rc::gen::inRange(1, 1001);
+  if (coin()) {
+    job.delay = any_ms();
+  } else if (coin()) {
+    job.run_at = any_time();
+  }
+  if (coin()) job.unique = Unique{"k" + valid_text(), any_ms(), OnConflict::postpone};
+  if (coin()) job.expires_in = any_ms() + 1ms;
+  job.timeout = coin() ? kForever : any_ms() + 1us;
+  if (coin()) job.tags = {"t" + valid_text().substr(0, 0), any_name().substr(0, 60)};
+  if (coin()) job.headers = R"({"a":"b"})";
+  if (coin()) job.correlation_id = valid_text();
+  if (coin()) job.reply_to = any_name();
+  return job;
+}
+
+bool same(const NewJob& a, const NewJob& b) {
+  const bool unique =
+      a.unique.has_value() == b.unique.has_value() &&
+      (!a.unique || (a.unique->key == b.unique->key && a.unique->window == b.unique->window &&
+                     a.unique->on_conflict == b.unique->on_conflict));
+  return unique && a.queue == b.queue && a.kind == b.kind && a.args == b.args &&
+         a.priority == b.priority && a.run_at == b.run_at && a.delay == b.delay &&
+         a.max_attempts == b.max_attempts && a.expires_in == b.expires_in &&
+         a.timeout == b.timeout && a.tags == b.tags && a.headers == b.headers &&
+         a.correlation_id == b.correlation_id && a.reply_to == b.reply_to;
+}
+
+template <class F>
+void check_property(const char* what, F&& property) {
+  CHECK(rc::check(what, std::forward<F>(property)));
+}
+
+}  // namespace
+
+TEST_CASE("an enqueue written by a client is read by a server as it was") {
+  check_property("enqueue", [] {
+    Enqueue request;
+    const int count = *rc::gen::inRange(1, 5);
+    for (int i = 0; i < count; ++i) request.jobs.push_back(any_new_job());
+    std::string body;
+    encode_enqueue_request(request, body);
+    auto read = decode_enqueue_request(body);
+    if (!read) RC_FAIL(read.error().message + " in " + body);
+    RC_ASSERT(read->single == (count == 1));
+    RC_ASSERT(read->operation.jobs.size() == request.jobs.size());
+    for (std::size_t i = 0; i < request.jobs.size(); ++i)
+      RC_ASSERT(same(read->operation.jobs[i], request.jobs[i]));
+  });
+}
+
+TEST_CASE("a job written by a server is read by a client as it was") {
+  check_property("job", [] {
+    Job job;
+    job.id = *rc::gen::inRange<JobId>(1, INT64_MAX);
+    job.queue = any_name(), job.kind = any_name(), job.args = any_json();
+    job.state = static_cast<JobState>(*rc::gen::inRange(0, kJobStateCount));
+    job.run_at = any_time(), job.created_at = any_time();
+    job.attempt = *rc::gen::inRange(0, 1000);
+    job.token = *rc::gen::inRange<Token>(0, INT64_MAX);
+    job.version = *rc::gen::inRange<std::int64_t>(1, INT64_MAX);
+    job.worker = valid_text(), job.unique_key = valid_text(), job.reason = valid_text();
+    job.description = valid_text(), job.correlation_id = valid_text();
+    job.cancel_requested = coin();
+    if (coin()) job.tags = {"a", "b"};
+    if (coin()) job.headers = R"({"a":"b"})";
+    if (coin()) job.timeout = any_ms();
+    if (coin()) job.expires_at = any_time();
+    if (coin()) job.started_at = any_time();
+    if (coin()) job.finished_at = any_time();
+    if (coin()) job.progress = Progress{*rc::gen::inRange(0, 1001) / 1000.0, valid_text()};
+    if (coin()) job.checkpoint = any_json();
+    if (coin()) job.result = any_json();
+    if (coin()) job.errors.push_back({3, any_time(), "w", valid_text(), any_ms()});
+    std::string body;
+    encode_job(job, JobDetail::full, body);
+    auto read = decode_job(body);
+    if (!read) RC_FAIL(read.error().message + " in " + body);
+    RC_ASSERT(read->errors == job.errors);
+    RC_ASSERT(read->progress == job.progress);
+    RC_ASSERT(std::tie(read->id, read->queue, read->kind, read->args, read->state, read->run_at,
+                       read->created_at, read->attempt, read->token, read->version, read->worker) ==
+              std::tie(job.id, job.queue, job.kind, job.args, job.state, job.run_at, job.created_at,
+                       job.attempt, job.token, job.version, job.worker));
+    RC_ASSERT(std::tie(read->unique_key, read->reason, read->description, read->correlation_id,
+                       read->tags, read->headers, read->timeout, read->expires_at, read->started_at,
+                       read->finished_at, read->checkpoint, read->result, read->cancel_requested) ==
+              std::tie(job.unique_key, job.reason, job.description, job.correlation_id, job.tags,
+                       job.headers, job.timeout, job.expires_at, job.started_at, job.finished_at,
+                       job.checkpoint, job.result, job.cancel_requested));
+  });
+}
+
+TEST_CASE("a finish and a claim written by one side are read by the other as they were") {
+  check_property("finish", [] {
+    Finish finish{.worker = any_name()};
+    const std::vector<Outcome> outcomes = {Complete{any_json()},
+                                           Complete{},
+                                           Retry{valid_text(), any_ms()},
+                                           Retry{valid_text(), {}},
+                                           Snooze{any_ms()},
+                                           CancelJob{valid_text()},
+                                           Dead{valid_text(), valid_text()}};
+    for (const Outcome& outcome : outcomes)
+      finish.results.push_back({*rc::gen::inRange<JobId>(1, INT64_MAX), 7, outcome});
+    const ClaimRequest claim{
+        {.worker = finish.worker, .queues = {any_name()}, .kinds = {}, .max = 9, .lease = 45s},
+        std::chrono::milliseconds(*rc::gen::inRange(0, 60'000))};
+    std::string body;
+    encode_finish_request(finish, &claim, body);
+    auto read = decode_finish_request(body);
+    if (!read) RC_FAIL(read.error().message + " in " + body);
+    RC_ASSERT(read->claim.has_value());
+    RC_ASSERT(read->claim->wait == claim.wait);
+    RC_ASSERT(read->claim->operation.queues == claim.operation.queues);
+    RC_ASSERT(read->claim->operation.lease == claim.operation.lease);
+    Finish again = read->operation;
+    std::string second;
+    encode_finish_request(again, &*read->claim, second);
+    RC_ASSERT(second == body);
+  });
+  check_property("claimed jobs", [] {
+    ClaimedJob job;
+    job.id = 9, job.token = *rc::gen::inRange<Token>(1, INT64_MAX), job.queue = any_name();
+    job.kind = any_name(), job.args = any_json(), job.run_at = any_time();
+    job.timeout = coin() ? kForever : any_ms(), job.lease = any_ms();
+    if (coin()) job.checkpoint = any_json();
+    if (coin()) job.headers = R"({"a":"b"})";
+    if (coin()) job.tags = {"a"};
+    job.correlation_id = valid_text(), job.reply_to = valid_text();
+    std::string body, second;
+    encode_claim_response({.jobs = {job, job}, .cancel = {5}}, body);
+    auto read = decode_claim_response(body);
+    if (!read) RC_FAIL(read.error().message + " in " + body);
+    RC_ASSERT(read->jobs.size() == 2u);
+    RC_ASSERT(read->jobs[0].args == job.args);
+    RC_ASSERT(read->jobs[0].lease == job.lease);
+    encode_claim_response(*read, second);
+    RC_ASSERT(second == body);
+  });
+}
+
+TEST_CASE("no body, however broken, does more than be refused") {
+  const std::string good =
+      R"({"jobs":[{"queue":"q","kind":"k","args":{"a":[1,2]},"unique":{"key":"x"},"tags":["t"]}]})";
+  check_property("broken", [&] {
+    std::string body = good;
+    const int changes = *rc::gen::inRange(1, 4);
+    for (int i = 0; i < changes; ++i) {
+      const auto at = *rc::gen::inRange<std::size_t>(0, body.size());
+      if (coin()) {
+        body[at] = static_cast<char>(*rc::gen::arbitrary<unsigned char>());
+      } else {
+        body.erase(at, *rc::gen::inRange<std::size_t>(1, 8));
+        if (body.empty()) body = "x";
+      }
+    }
+    auto read = decode_enqueue_request(body);
+    RC_ASSERT(read.has_value() || !read.error().message.empty());
+    static_cast<void>(decode_claim_request(body));
+    static_cast<void>(decode_finish_request(body));
+    static_cast<void>(decode_renew_request(body));
+    static_cast<void>(decode_job(body));
+  });
+}
