@@ -26,8 +26,9 @@ namespace mainspring {
 
 // What a batch made possible, for the broker and the scheduler.
 struct Effects {
-  std::vector<std::string>
-      available;  // queues that may now give a job which they could not give before
+  // Queues that may now give a job which they could not give before.
+  std::vector<std::string> available;
+  std::vector<JobId> ended;  // jobs that became terminal
 };
 
 struct BatchReport {

@@ -1,0 +1,157 @@
+// What people do to jobs and queues: cancel, retry, redrive, pause, retention.
+#include <fmt/format.h>
+
+#include "store_sqlite/store_impl.h"
+
+namespace mainspring::sqlite {
+
+OperationResult SqliteStore::operator()(const Cancel& op) {
+  const auto lease = leases_.find(op.id);
+  if (lease != leases_.end()) {
+    if (!lease->second.cancel_requested) {
+      begin_write();
+      lease->second.cancel_requested = true;
+      lease->second.cancel_reason = op.reason;
+      sql_->cancel_lease.bind(op.id, Statement::text_or_null(op.reason), ++lease->second.version)
+          .run();
+    }
+    return CancelResult{
+        .state = JobState::running, .cancel_requested = true, .worker = *lease->second.worker};
+  }
+  auto hot = load_hot(op.id);
+  if (!hot) return missing(op.id);
+  if (hot->state == JobState::cancelled) return CancelResult{};
+  if (is_terminal(hot->state)) {
+    return Error{
+        .code = ErrorCode::conflict,
+        .message = fmt::format("job {} is {}: only a job that has not ended can be cancelled",
+                               op.id, to_string(hot->state))};
+  }
+  cancel_hot(*hot, op.reason, 0);
+  return CancelResult{};
+}
+
+void SqliteStore::cancel_hot(HotRow& hot, std::string_view reason, int flags) {
+  begin_write();
+  leave(hot);
+  count(*hot.queue, hot.state, hot.flags, -1);
+  hot.state = JobState::cancelled;
+  hot.flags |= flags;
+  hot.finished_at = now_.wall.us();
+  ++hot.version;
+  set_reason(hot.id, hot.flags, reason, "");
+  save_hot(hot);
+  count(*hot.queue, hot.state, hot.flags, 1);
+  end_job(hot.id, *hot.queue, hot.state);
+}
+
+OperationResult SqliteStore::operator()(const RetryJob& op) {
+  if (leases_.contains(op.id)) {
+    return Error{.code = ErrorCode::conflict,
+                 .message = fmt::format("job {} is running: it cannot be retried", op.id)};
+  }
+  auto hot = load_hot(op.id);
+  if (!hot) return missing(op.id);
+  if (hot->state == JobState::completed) {
+    return Error{
+        .code = ErrorCode::conflict,
+        .message = fmt::format("job {} is completed: enqueue a new one to do it again", op.id)};
+  }
+  if (hot->state != JobState::available) retry_hot(*hot);
+  return RetryResult{.state = JobState::available};
+}
+
+void SqliteStore::retry_hot(HotRow& hot) {
+  begin_write();
+  leave(hot);
+  count(*hot.queue, hot.state, hot.flags, -1);
+  if (is_terminal(hot.state)) {
+    if (hot.state == JobState::dead) sql_->delete_dead.bind(hot.id).run();
+    Statement& body = sql_->select_body;
+    body.bind(hot.id);
+    ResetGuard guard(body);
+    const int budget = body.step() ? static_cast<int>(body.integer(0)) : hot.max_attempts;
+    hot.max_attempts = hot.attempt + budget;
+    hot.finished_at.reset();
+    set_reason(hot.id, hot.flags, "", "");
+    add_live(hot.id, 1);
+  }
+  hot.flags &= ~kFlagExpired;
+  hot.expires_at.reset();
+  hot.state = JobState::available;
+  hot.run_at = now_.wall;
+  ++hot.version;
+  save_hot(hot);
+  enter(hot);
+  count(*hot.queue, hot.state, hot.flags, 1);
+}
+
+OperationResult SqliteStore::operator()(const Redrive& op) {
+  RedriveResult result;
+  std::optional<std::int64_t> queue, kind;
+  if (!op.filter.queue.empty()) {
+    const QueueState* found = find_queue(op.filter.queue);
+    if (found == nullptr) return result;
+    queue = found->id;
+  }
+  if (!op.filter.kind.empty()) {
+    const auto found = kinds_by_name_.find(op.filter.kind);
+    if (found == kinds_by_name_.end()) return result;
+    kind = found->second;
+  }
+  std::optional<std::string> tag;
+  if (!op.filter.tag.empty()) tag = kTagSeparator + op.filter.tag + kTagSeparator;
+  std::vector<JobId> ids;
+  {
+    Statement& rows = sql_->select_dead;
+    rows.bind(op.after, queue, kind, tag, op.limit + 1);
+    ResetGuard guard(rows);
+    while (rows.step()) ids.push_back(rows.integer(0));
+  }
+  if (static_cast<int>(ids.size()) > op.limit) {
+    ids.pop_back();
+    result.next = ids.empty() ? op.after : ids.back();
+  }
+  for (const JobId id : ids) {
+    auto hot = load_hot(id);
+    if (hot && hot->state == JobState::dead) {
+      retry_hot(*hot);
+      ++result.redriven;
+    }
+  }
+  return result;
+}
+
+OperationResult SqliteStore::operator()(const PauseQueue& op) {
+  QueueState& queue = queue_of(op.queue);
+  if (queue.paused == op.paused) return Done{};
+  begin_write();
+  queue.paused = op.paused;
+  if (!op.paused) queue.made_available = true;
+  touch(queue);
+  sql_->update_queue
+      .bind(queue.id, op.paused ? 1 : 0,
+            queue.retention_completed
+                ? std::optional<std::int64_t>(queue.retention_completed->count())
+                : std::nullopt,
+            queue.retention_dead ? std::optional<std::int64_t>(queue.retention_dead->count())
+                                 : std::nullopt)
+      .run();
+  return Done{};
+}
+
+OperationResult SqliteStore::operator()(const SetRetention& op) {
+  QueueState& queue = queue_of(op.queue);
+  begin_write();
+  queue.retention_completed = op.completed;
+  queue.retention_dead = op.dead;
+  touch(queue);
+  sql_->update_queue
+      .bind(queue.id, queue.paused ? 1 : 0,
+            op.completed ? std::optional<std::int64_t>(op.completed->count()) : std::nullopt,
+            op.dead ? std::optional<std::int64_t>(op.dead->count()) : std::nullopt)
+      .run();
+  return Done{};
+}
+
+}  // namespace mainspring::sqlite

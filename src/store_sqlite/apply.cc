@@ -1,0 +1,196 @@
+// The frame of a batch: one transaction, one durable commit, and what to do when the disk says no.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/assert.h"
+#include "store_sqlite/store_impl.h"
+
+namespace mainspring::sqlite {
+
+Result<BatchReport> SqliteStore::apply(std::span<const Operation> batch, Now now) {
+  if (failed_) {
+    return Error{.code = ErrorCode::io_error,
+                 .message = "the store failed to write before and takes nothing more"};
+  }
+  auto report = apply_once(batch, now, full_ && still_full());
+  if (report || report.error().code != ErrorCode::storage_full) return report;
+  // The disk is full. What frees or finishes work may use the reserve; new work waits for space.
+  if (!full_)
+    log_.warn("the disk is full: new jobs are refused until there is space", {{"path", path_}});
+  full_ = true;
+  if (guard_) guard_->give_up_reserve();
+  return apply_once(batch, now, true);
+}
+
+bool SqliteStore::still_full() {
+  if (guard_ && !guard_->has_room()) return true;
+  log_.info("there is space on the disk again: new jobs are taken", {{"path", path_}});
+  full_ = false;
+  return false;
+}
+
+Result<BatchReport> SqliteStore::apply_once(std::span<const Operation> batch, Now now,
+                                            bool refuse_enqueues) {
+  now_ = now;
+  refuse_enqueues_ = refuse_enqueues;
+  try {
+    BatchReport report;
+    report.results.reserve(batch.size());
+    for (const Operation& operation : batch) {
+      report.results.push_back(
+          std::visit([this](const auto& op) { return (*this)(op); }, operation));
+    }
+    commit_batch(report);
+    return report;
+  } catch (const SqlError& error) {
+    const int primary = error.code & 0xff;
+    if (primary != SQLITE_FULL && primary != SQLITE_BUSY) {
+      failed_ = true;
+      return Error{.code = ErrorCode::io_error, .message = error.message};
+    }
+    try {
+      roll_back();
+      load(now.instant);
+    } catch (const SqlError& again) {
+      failed_ = true;
+      return Error{.code = ErrorCode::io_error, .message = again.message};
+    }
+    if (primary == SQLITE_BUSY) {
+      return Error{.code = ErrorCode::unavailable,
+                   .message = "another program holds the store's write lock: " + error.message,
+                   .retry_after_ms = 1000};
+    }
+    return to_error(error);
+  }
+}
+
+void SqliteStore::begin_write() {
+  if (in_transaction_) return;
+  db_->execute("BEGIN IMMEDIATE");
+  in_transaction_ = true;
+}
+
+void SqliteStore::roll_back() {
+  // After some errors SQLite has rolled back by itself: then there is nothing to undo.
+  if (sqlite3_get_autocommit(db_->handle()) == 0) db_->execute("ROLLBACK");
+  in_transaction_ = false;
+}
+
+void SqliteStore::commit_batch(BatchReport& report) {
+  if (in_transaction_) {
+    write_finished();
+    write_tallies();
+    if (due_touched_ || expiring_touched_ || finished_touched_) refresh_agenda();
+    db_->execute("COMMIT");
+    in_transaction_ = false;
+    commits_.fetch_add(1, std::memory_order_relaxed);
+  }
+  for (QueueState* queue : touched_) {
+    if (queue->made_available && !queue->paused && queue->has_ready())
+      report.effects.available.push_back(queue->name);
+  }
+  report.effects.ended = std::move(ended_);
+  ended_.clear();
+  publish();
+}
+
+void SqliteStore::write_finished() {
+  for (const auto& [prune_at, ids] : finishing_) {
+    sql_->insert_finished.bind(prune_at, next_finished_seq_++, now_.wall.us(), Statement::blob(ids))
+        .run();
+    if (prune_at < next_prune_.us()) next_prune_ = WallTime::from_us(prune_at);
+  }
+  if (!finishing_.empty() && finished_jobs_ > options_.store.max_finished_jobs)
+    finished_touched_ = true;
+  finishing_.clear();
+}
+
+void SqliteStore::write_tallies() {
+  if (marks_touched_) {
+    const auto none = nullptr;
+    sql_->upsert_tally
+        .bind(0, next_id_, next_token_, none, none, none, none, none, none, none, none, none)
+        .run();
+    marks_touched_ = false;
+  }
+  for (const QueueState* queue : touched_) {
+    const Tally& t = queue->tally;
+    sql_->upsert_tally
+        .bind(queue->id, t.enqueued, t.pruned, t.expired, t.counts[0], t.counts[1], t.counts[2],
+              t.counts[3], t.counts[4], t.counts[5], t.counts[6], t.counts[7])
+        .run();
+  }
+  std::sort(touched_blocks_.begin(), touched_blocks_.end());
+  touched_blocks_.erase(std::unique(touched_blocks_.begin(), touched_blocks_.end()),
+                        touched_blocks_.end());
+  for (const std::int64_t block : touched_blocks_) {
+    const auto found = live_blocks_.find(block);
+    if (found->second == 0) {
+      sql_->delete_tally.bind(kBlockBase + block).run();
+      live_blocks_.erase(found);
+    } else {
+      const auto none = nullptr;
+      sql_->upsert_tally
+          .bind(kBlockBase + block, found->second, none, none, none, none, none, none, none, none,
+                none, none)
+          .run();
+    }
+  }
+  touched_blocks_.clear();
+}
+
+// The next times at which the scheduler has something to do, from the first rows of what lies
+// ahead.
+void SqliteStore::refresh_agenda() {
+  const auto first = [](Statement& row) {
+    row.bind();
+    ResetGuard guard(row);
+    return row.step() && !row.is_null(0) ? WallTime::from_us(row.integer(0)) : WallTime::never();
+  };
+  if (due_touched_) next_due_ = first(sql_->first_due);
+  if (expiring_touched_) next_expiry_ = first(sql_->first_expiring);
+  if (finished_touched_) {
+    next_prune_ = std::min(first(sql_->first_finished), first(sql_->first_idempotency));
+    if (finished_jobs_ > options_.store.max_finished_jobs) next_prune_ = WallTime();
+  }
+  due_touched_ = expiring_touched_ = finished_touched_ = false;
+}
+
+void SqliteStore::publish() {
+  if (touched_.empty()) return;
+  MutexLock lock(published_mutex_);
+  for (QueueState* queue : touched_) {
+    if (queue->published == nullptr) {
+      queue->published = &published_queues_[queue->name];
+      queue->published->name = queue->name;
+    }
+    QueueStats& stats = *queue->published;
+    stats.paused = queue->paused;
+    stats.counts = queue->tally.counts;
+    stats.enqueued = queue->tally.enqueued;
+    stats.pruned = queue->tally.pruned;
+    stats.expired = queue->tally.expired;
+    stats.oldest_available = queue->oldest();
+    stats.retention_completed = queue->retention_completed;
+    stats.retention_dead = queue->retention_dead;
+    queue->touched = false;
+    queue->made_available = false;
+  }
+  touched_.clear();
+}
+
+Agenda SqliteStore::agenda() const {
+  return Agenda{
+      .next_due = next_due_,
+      .next_lease_expiry = lease_order_.empty() ? Instant::never() : lease_order_.begin()->first,
+      .next_expiry = next_expiry_,
+      .next_prune = next_prune_};
+}
+
+bool SqliteStore::has_available(const std::string& name) const {
+  const QueueState* queue = find_queue(name);
+  return queue != nullptr && !queue->paused && queue->has_ready();
+}
+
+}  // namespace mainspring::sqlite

@@ -1,0 +1,71 @@
+// Database and Statement over the C interface of SQLite.
+#include "store_sqlite/database.h"
+
+#include <fmt/format.h>
+
+namespace mainspring::sqlite {
+
+Error to_error(const SqlError& error) {
+  const ErrorCode code = is_full(error.code) ? ErrorCode::storage_full : ErrorCode::io_error;
+  return Error{.code = code, .message = error.message};
+}
+
+Database::Database(const std::string& path, Mode mode, const std::string& vfs) {
+  int flags = SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE;
+  flags |= mode == Mode::read_only ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE;
+  if (mode == Mode::read_write_create) flags |= SQLITE_OPEN_CREATE;
+  const int code = sqlite3_open_v2(path.c_str(), &db_, flags, vfs.empty() ? nullptr : vfs.c_str());
+  if (code != SQLITE_OK) {
+    const std::string why = db_ != nullptr ? sqlite3_errmsg(db_) : sqlite3_errstr(code);
+    sqlite3_close(db_);
+    throw SqlError{code, fmt::format("opening the store {}: {}", path, why)};
+  }
+  sqlite3_busy_timeout(db_, 10'000);
+}
+
+Database::~Database() {
+  sqlite3_close_v2(db_);
+}
+
+void Database::fail(int code, std::string_view what) const {
+  throw SqlError{code, fmt::format("{}: {} (SQLite {})", what, sqlite3_errmsg(db_), code)};
+}
+
+void Database::execute(const char* sql) {
+  const int code = sqlite3_exec(db_, sql, nullptr, nullptr, nullptr);
+  if (code != SQLITE_OK) fail(code, std::string_view(sql).substr(0, 200));
+}
+
+std::int64_t Database::query_int(const char* sql) {
+  Statement statement(*this, sql);
+  return statement.bind().step() ? statement.integer(0) : 0;
+}
+
+Statement::Statement(Database& db, const char* sql) : db_(db) {
+  const int code =
+      sqlite3_prepare_v3(db.handle(), sql, -1, SQLITE_PREPARE_PERSISTENT, &statement_, nullptr);
+  if (code != SQLITE_OK) db.fail(code, sql);
+}
+
+Statement::~Statement() {
+  sqlite3_finalize(statement_);
+}
+
+void Statement::check(int code) {
+  if (code != SQLITE_OK) db_.fail(code, "binding a value");
+}
+
+bool Statement::step() {
+  const int code = sqlite3_step(statement_);
+  if (code == SQLITE_ROW) return true;
+  if (code == SQLITE_DONE) return false;
+  const std::string what = sqlite3_sql(statement_);
+  try {
+    db_.fail(code, what);
+  } catch (...) {
+    sqlite3_reset(statement_);
+    throw;
+  }
+}
+
+}  // namespace mainspring::sqlite

@@ -1,0 +1,209 @@
+// Enqueue: all jobs or none, with unique keys and idempotency keys.
+#include <fmt/format.h>
+
+#include <cstring>
+
+#include "store_sqlite/store_impl.h"
+
+namespace mainspring::sqlite {
+namespace {
+
+// ",a,b," with the separator for the comma; "" for none. The separators around make instr() exact.
+std::string join_tags(const std::vector<std::string>& tags) {
+  if (tags.empty()) return "";
+  std::string out(1, kTagSeparator);
+  for (const std::string& tag : tags) out += tag + kTagSeparator;
+  return out;
+}
+
+std::optional<std::int64_t> timeout_us(Duration timeout) {
+  return timeout == kForever ? std::nullopt : std::optional<std::int64_t>(timeout.count());
+}
+
+}  // namespace
+
+WallTime SqliteStore::run_at_of(const NewJob& job) const {
+  if (job.run_at) return *job.run_at;
+  return job.delay ? now_.wall + *job.delay : now_.wall;
+}
+
+OperationResult SqliteStore::operator()(const Enqueue& op) {
+  if (!op.idempotency_key.empty()) {
+    if (auto replayed = replay_idempotent(op)) return std::move(*replayed);
+  }
+  if (refuse_enqueues_) {
+    return Error{.code = ErrorCode::storage_full,
+                 .message =
+                     "the disk of the store is full: new jobs are refused until there is space; "
+                     "finishing still "
+                     "works",
+                 .retry_after_ms = 5000};
+  }
+  if (live_jobs_ + static_cast<std::int64_t>(op.jobs.size()) > options_.store.max_live_jobs) {
+    return Error{
+        .code = ErrorCode::overloaded,
+        .message = fmt::format("the store holds {} live jobs: must be at most max_live_jobs {}",
+                               live_jobs_, options_.store.max_live_jobs),
+        .retry_after_ms = 5000};
+  }
+  begin_write();
+  EnqueueResult result;
+  result.jobs.reserve(op.jobs.size());
+  for (const NewJob& job : op.jobs) result.jobs.push_back(enqueue_one(job));
+  if (!op.idempotency_key.empty()) {
+    std::string ids;
+    for (const EnqueuedJob& job : result.jobs)
+      ids.append(reinterpret_cast<const char*>(&job.id), sizeof job.id);
+    sql_->insert_idempotency
+        .bind(op.idempotency_key, op.fingerprint, Statement::blob(ids),
+              (now_.wall + kIdempotencyWindow).us())
+        .run();
+    finished_touched_ = true;
+  }
+  return result;
+}
+
+std::optional<OperationResult> SqliteStore::replay_idempotent(const Enqueue& op) {
+  std::string ids;
+  {
+    Statement& row = sql_->select_idempotency;
+    row.bind(op.idempotency_key);
+    ResetGuard guard(row);
+    if (!row.step() || row.integer(2) <= now_.wall.us()) return std::nullopt;
+    if (row.text(0) != op.fingerprint) {
+      return Error{
+          .code = ErrorCode::conflict,
+          .message = fmt::format(
+              "idempotency key \"{}\": was used with another request body in the last 24 h",
+              op.idempotency_key),
+          .field = "Idempotency-Key"};
+    }
+    ids = row.text(1);
+  }
+  EnqueueResult result;
+  result.replayed = true;
+  for (std::size_t i = 0; i + sizeof(JobId) <= ids.size(); i += sizeof(JobId)) {
+    EnqueuedJob job{.duplicate = true};
+    std::memcpy(&job.id, ids.data() + i, sizeof job.id);
+    job.state = state_of(job.id);
+    result.jobs.push_back(job);
+  }
+  return result;
+}
+
+EnqueuedJob SqliteStore::enqueue_one(const NewJob& job) {
+  QueueState& queue = queue_of(job.queue);
+  const WallTime run_at = run_at_of(job);
+  if (job.unique) {
+    if (auto duplicate = enqueue_unique(job, queue, run_at)) return *duplicate;
+  }
+  HotRow hot;
+  hot.id = next_id_++;
+  marks_touched_ = true;
+  hot.queue = &queue;
+  hot.kind = kind_of(job.kind);
+  hot.state = run_at > now_.wall ? JobState::scheduled : JobState::available;
+  hot.priority = job.priority;
+  hot.run_at = run_at;
+  hot.flags = job.unique ? kFlagUnique : 0;
+  if (job.expires_in) hot.expires_at = (now_.wall + *job.expires_in).us();
+  sql_->insert_job
+      .bind(hot.id, queue.id, hot.kind, static_cast<int>(hot.state), hot.priority, run_at.us(),
+            job.max_attempts, hot.flags, hot.expires_at)
+      .run();
+  const std::string tags = join_tags(job.tags);
+  sql_->insert_body
+      .bind(hot.id, now_.wall.us(), job.args, job.max_attempts, timeout_us(job.timeout),
+            Statement::text_or_null(tags), Statement::text_or_null(job.headers),
+            Statement::text_or_null(job.correlation_id), Statement::text_or_null(job.reply_to),
+            Statement::text_or_null(job.unique ? job.unique->key : ""))
+      .run();
+  if (job.unique) {
+    sql_->upsert_unique
+        .bind(queue.id, job.unique->key, hot.id, (now_.wall + job.unique->window).us())
+        .run();
+  }
+  if (hot.expires_at) {
+    sql_->insert_expiring.bind(*hot.expires_at, hot.id).run();
+    expiring_touched_ = true;
+  }
+  enter(hot);
+  ++queue.tally.enqueued;
+  count(queue, hot.state, hot.flags, 1);
+  add_live(hot.id, 1);
+  return {.id = hot.id, .state = hot.state};
+}
+
+std::optional<EnqueuedJob> SqliteStore::enqueue_unique(const NewJob& job, QueueState& queue,
+                                                       WallTime run_at) {
+  JobId id = 0;
+  WallTime until;
+  {
+    Statement& row = sql_->select_unique;
+    row.bind(queue.id, job.unique->key);
+    ResetGuard guard(row);
+    if (!row.step()) return std::nullopt;
+    id = row.integer(0);
+    until = WallTime::from_us(row.integer(1));
+  }
+  if (leases_.contains(id))
+    return EnqueuedJob{.id = id, .state = JobState::running, .duplicate = true};
+  auto hot = load_hot(id);
+  if (!hot) return std::nullopt;  // pruned: the window reaches no further than the record
+  if (is_terminal(hot->state)) {
+    if (now_.wall >= until) return std::nullopt;
+    return EnqueuedJob{.id = id, .state = hot->state, .duplicate = true};
+  }
+  switch (job.unique->on_conflict) {
+    case OnConflict::keep:
+      break;
+    case OnConflict::replace:
+      replace_job(*hot, job, run_at);
+      break;
+    case OnConflict::postpone:
+      move_job(*hot, hot->priority, run_at);
+      break;
+  }
+  return EnqueuedJob{.id = id, .state = hot->state, .duplicate = true};
+}
+
+void SqliteStore::replace_job(HotRow& hot, const NewJob& job, WallTime run_at) {
+  leave(hot);
+  count(*hot.queue, hot.state, hot.flags, -1);
+  if (hot.expires_at) sql_->delete_expiring.bind(*hot.expires_at, hot.id).run();
+  hot.kind = kind_of(job.kind);
+  hot.priority = job.priority;
+  hot.run_at = run_at;
+  hot.state = run_at > now_.wall ? JobState::scheduled : JobState::available;
+  hot.max_attempts = std::max(job.max_attempts, hot.attempt + 1);
+  hot.expires_at.reset();
+  if (job.expires_in) {
+    hot.expires_at = (now_.wall + *job.expires_in).us();
+    sql_->insert_expiring.bind(*hot.expires_at, hot.id).run();
+  }
+  expiring_touched_ = true;
+  ++hot.version;
+  const std::string tags = join_tags(job.tags);
+  sql_->update_body
+      .bind(hot.id, job.args, job.max_attempts, timeout_us(job.timeout),
+            Statement::text_or_null(tags), Statement::text_or_null(job.headers),
+            Statement::text_or_null(job.correlation_id), Statement::text_or_null(job.reply_to))
+      .run();
+  save_hot(hot);
+  enter(hot);
+  count(*hot.queue, hot.state, hot.flags, 1);
+}
+
+void SqliteStore::move_job(HotRow& hot, int priority, WallTime run_at) {
+  leave(hot);
+  count(*hot.queue, hot.state, hot.flags, -1);
+  hot.priority = priority;
+  hot.run_at = run_at;
+  hot.state = run_at > now_.wall ? JobState::scheduled : JobState::available;
+  ++hot.version;
+  save_hot(hot);
+  enter(hot);
+  count(*hot.queue, hot.state, hot.flags, 1);
+}
+
+}  // namespace mainspring::sqlite

@@ -1,0 +1,310 @@
+// What happens under a lease: claim, renew, finish, and rescue when it expired.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/assert.h"
+#include "store_sqlite/store_impl.h"
+
+namespace mainspring::sqlite {
+namespace {
+
+// One line of available jobs that a claim may draw from.
+struct Cursor {
+  QueueState* queue;
+  std::int32_t kind;
+  ReadyLine* line;
+  ReadyLine::iterator at;
+};
+// For a heap whose top is the first job over all lines.
+bool later(const Cursor& a, const Cursor& b) {
+  return *b.at < *a.at;
+}
+
+std::vector<std::string> split_tags(std::string_view joined) {
+  std::vector<std::string> tags;
+  while (joined.size() > 1) {
+    joined.remove_prefix(1);
+    const std::size_t end = joined.find(kTagSeparator);
+    tags.emplace_back(joined.substr(0, end));
+    joined.remove_prefix(end);
+  }
+  return tags;
+}
+
+}  // namespace
+
+OperationResult SqliteStore::operator()(const Claim& op) {
+  ClaimResult result;
+  std::vector<QueueState*> queues;
+  for (const std::string& name : op.queues) {
+    QueueState* queue = find_queue(name);
+    if (queue != nullptr && !queue->paused) queues.push_back(queue);
+  }
+  std::sort(queues.begin(), queues.end());
+  queues.erase(std::unique(queues.begin(), queues.end()), queues.end());
+  std::vector<Cursor> heap;
+  for (QueueState* queue : queues) {
+    for (auto& [kind, line] : queue->ready) {
+      if (line.empty()) continue;
+      if (!op.kinds.empty() &&
+          std::find(op.kinds.begin(), op.kinds.end(),
+                    kind_names_[static_cast<std::size_t>(kind)]) == op.kinds.end()) {
+        continue;
+      }
+      heap.push_back({queue, kind, &line, line.begin()});
+    }
+  }
+  if (heap.empty()) return result;
+  begin_write();
+  std::make_heap(heap.begin(), heap.end(), later);
+  const auto worker = std::make_shared<const std::string>(op.worker);
+  while (!heap.empty() && static_cast<int>(result.jobs.size()) < op.max) {
+    std::pop_heap(heap.begin(), heap.end(), later);
+    Cursor& first = heap.back();
+    if (claim_one(*first.at, *first.queue, first.kind, op, worker, result.jobs)) {
+      first.at = first.line->erase(first.at);
+    } else {
+      ++first.at;
+    }
+    if (first.at == first.line->end()) {
+      heap.pop_back();
+    } else {
+      std::push_heap(heap.begin(), heap.end(), later);
+    }
+  }
+  return result;
+}
+
+bool SqliteStore::claim_one(const ReadyKey& key, QueueState& queue, std::int32_t kind,
+                            const Claim& op, const std::shared_ptr<const std::string>& worker,
+                            std::vector<ClaimedJob>& out) {
+  const JobId id = key.id();
+  Statement& row = sql_->select_claim;
+  row.bind(id);
+  ResetGuard guard(row);
+  MS_ASSERT(row.step(), "an available job has its record");
+  const bool expired = !row.is_null(5) && row.is_null(4) && row.integer(5) <= now_.wall.us();
+  if (expired) return false;
+
+  Lease lease;
+  lease.token = next_token_++;
+  marks_touched_ = true;
+  lease.worker = worker;
+  lease.length = op.lease;
+  lease.claimed_at = now_.wall;
+  lease.claimed_instant = now_.instant;
+  lease.timeout = row.is_null(6) ? kForever : Duration(row.integer(6));
+  lease.priority = key.priority();
+  lease.run_at = key.run_at();
+  lease.queue = &queue;
+  lease.kind = kind;
+  lease.attempt = static_cast<int>(row.integer(0)) + 1;
+  lease.max_attempts = static_cast<int>(row.integer(1));
+  lease.version = row.integer(2) + 1;
+  lease.flags = static_cast<int>(row.integer(3));
+
+  ClaimedJob& job = out.emplace_back();
+  job.id = id;
+  job.token = lease.token;
+  job.attempt = lease.attempt;
+  job.max_attempts = lease.max_attempts;
+  job.queue = queue.name;
+  job.kind = kind_names_[static_cast<std::size_t>(kind)];
+  job.args = row.text(7);
+  job.priority = lease.priority;
+  job.run_at = lease.run_at;
+  job.timeout = lease.timeout;
+  job.lease = op.lease;
+  job.headers = row.text(8);
+  job.tags = split_tags(row.text(9));
+  job.correlation_id = row.text(10);
+  job.reply_to = row.text(11);
+  if ((lease.flags & kFlagExtras) != 0) {
+    Statement& checkpoint = sql_->select_checkpoint;
+    checkpoint.bind(id);
+    ResetGuard checkpoint_guard(checkpoint);
+    if (checkpoint.step()) job.checkpoint = checkpoint.text(0);
+  }
+
+  sql_->insert_lease.bind(id, lease.token, *worker, now_.wall.us(), op.lease.count(), lease.version)
+      .run();
+  count(queue, JobState::available, 0, -1);
+  count(queue, JobState::running, 0, 1);
+  lease.expires_at = now_.instant + op.lease;
+  lease_order_.emplace_hint(lease_order_.end(), lease.expires_at, id);
+  leases_.emplace(id, std::move(lease));
+  return true;
+}
+
+void SqliteStore::set_lease_expiry(JobId id, Lease& lease, Instant expires_at) {
+  lease_order_.erase({lease.expires_at, id});
+  lease.expires_at = expires_at;
+  lease_order_.emplace(expires_at, id);
+}
+
+OperationResult SqliteStore::operator()(const Renew& op) {
+  RenewResult result;
+  for (const Renewal& renewal : op.leases) {
+    const auto found = leases_.find(renewal.id);
+    if (found == leases_.end() || found->second.token != renewal.token) {
+      result.lost.push_back(renewal.id);
+      continue;
+    }
+    Lease& lease = found->second;
+    if (lease.expires_at <= now_.instant) {  // too late: it may be rescued at any moment
+      result.lost.push_back(renewal.id);
+      continue;
+    }
+    const Instant limit = lease.claimed_instant + lease.timeout + kTimeoutGrace;
+    set_lease_expiry(renewal.id, lease,
+                     std::min(now_.instant + op.lease, std::max(limit, lease.expires_at)));
+    lease.length = op.lease;
+    if (renewal.progress || renewal.checkpoint) {
+      begin_write();
+      if (renewal.progress) {
+        sql_->upsert_progress.bind(renewal.id, renewal.progress->value, renewal.progress->text)
+            .run();
+      }
+      if (renewal.checkpoint) {
+        sql_->upsert_checkpoint.bind(renewal.id, Statement::text_or_null(*renewal.checkpoint))
+            .run();
+      }
+      lease.flags |= kFlagExtras;
+      sql_->version_lease.bind(renewal.id, ++lease.version).run();
+    }
+    result.renewed.push_back({renewal.id, lease.expires_at - now_.instant});
+    if (lease.cancel_requested) result.cancel.push_back(renewal.id);
+  }
+  return result;
+}
+
+OperationResult SqliteStore::operator()(const Finish& op) {
+  FinishResult result;
+  result.results.reserve(op.results.size());
+  for (const JobOutcome& job : op.results) {
+    const auto found = leases_.find(job.id);
+    if (found == leases_.end() || found->second.token != job.token) {
+      result.results.push_back(status_without_lease(job));
+      continue;
+    }
+    begin_write();
+    finish_lease(job.id, found->second, job.outcome);
+    result.results.push_back(FinishStatus::ok);
+  }
+  return result;
+}
+
+FinishStatus SqliteStore::status_without_lease(const JobOutcome& result) {
+  if (leases_.contains(result.id)) return FinishStatus::stale;
+  const auto hot = load_hot(result.id);
+  if (!hot) return FinishStatus::not_found;
+  const bool repeated = hot->state == JobState::completed && hot->token == result.token &&
+                        std::holds_alternative<Complete>(result.outcome);
+  return repeated ? FinishStatus::ok : FinishStatus::stale;
+}
+
+void SqliteStore::finish_lease(JobId id, Lease& lease, const Outcome& outcome) {
+  if (const auto* complete = std::get_if<Complete>(&outcome)) {
+    if (!complete->result.empty()) {
+      sql_->upsert_result.bind(id, complete->result).run();
+      lease.flags |= kFlagExtras;
+    }
+    end_attempt(id, lease, JobState::completed, lease.run_at, lease.attempt);
+  } else if (const auto* retry = std::get_if<Retry>(&outcome)) {
+    fail_attempt(id, lease, retry->error, retry->after);
+  } else if (const auto* snooze = std::get_if<Snooze>(&outcome)) {
+    if (lease.cancel_requested) return end_cancelled(id, lease, lease.cancel_reason);
+    const WallTime run_at = now_.wall + snooze->after;
+    const JobState state = snooze->after > Duration(0) ? JobState::scheduled : JobState::available;
+    end_attempt(id, lease, state, run_at, lease.attempt - 1);
+  } else if (const auto* cancel = std::get_if<CancelJob>(&outcome)) {
+    end_cancelled(id, lease, cancel->reason.empty() ? lease.cancel_reason : cancel->reason);
+  } else {
+    const Dead& dead = std::get<Dead>(outcome);
+    add_error(id, lease, dead.description.empty() ? dead.reason : dead.description);
+    set_reason(id, lease.flags, dead.reason, dead.description);
+    end_attempt(id, lease, JobState::dead, lease.run_at, lease.attempt);
+  }
+}
+
+void SqliteStore::add_error(JobId id, Lease& lease, std::string_view message) {
+  const Duration ran_for = std::max(now_.instant - lease.claimed_instant, Duration(0));
+  sql_->insert_error
+      .bind(id, lease.attempt, now_.wall.us(), *lease.worker, message, ran_for.count())
+      .run();
+  lease.flags |= kFlagErrors;
+}
+
+void SqliteStore::fail_attempt(JobId id, Lease& lease, std::string_view message,
+                               std::optional<Duration> after) {
+  add_error(id, lease, message);
+  if (lease.cancel_requested) return end_cancelled(id, lease, lease.cancel_reason);
+  if (lease.attempt >= lease.max_attempts) {
+    set_reason(id, lease.flags, "max_attempts", message);
+    return end_attempt(id, lease, JobState::dead, lease.run_at, lease.attempt);
+  }
+  const Duration wait = after.value_or(default_back_off(id, lease.attempt));
+  const JobState state = wait > Duration(0) ? JobState::retryable : JobState::available;
+  end_attempt(id, lease, state, now_.wall + wait, lease.attempt);
+}
+
+void SqliteStore::end_cancelled(JobId id, Lease& lease, std::string_view reason) {
+  set_reason(id, lease.flags, reason, "");
+  end_attempt(id, lease, JobState::cancelled, lease.run_at, lease.attempt);
+}
+
+// Writes the job's new state and drops its lease; `lease` is gone afterwards.
+void SqliteStore::end_attempt(JobId id, Lease& lease, JobState state, WallTime run_at,
+                              int attempt) {
+  const bool terminal = is_terminal(state);
+  const std::optional<std::int64_t> finished_at =
+      terminal ? std::optional<std::int64_t>(now_.wall.us()) : std::nullopt;
+  sql_->finish_job
+      .bind(id, static_cast<int>(state), run_at.us(), attempt, lease.token, lease.version + 1,
+            lease.flags, lease.claimed_at.us(), finished_at)
+      .run();
+  sql_->delete_lease.bind(id).run();
+  QueueState& queue = *lease.queue;
+  count(queue, JobState::running, 0, -1);
+  count(queue, state, 0, 1);
+  if (terminal) {
+    end_job(id, queue, state);
+  } else {
+    HotRow hot;
+    hot.id = id;
+    hot.queue = &queue;
+    hot.kind = lease.kind;
+    hot.state = state;
+    hot.priority = lease.priority;
+    hot.run_at = run_at;
+    enter(hot);
+  }
+  lease_order_.erase({lease.expires_at, id});
+  leases_.erase(id);
+}
+
+OperationResult SqliteStore::operator()(const RescueExpired& op) {
+  StepResult result;
+  while (!lease_order_.empty() && lease_order_.begin()->first <= now_.instant) {
+    if (result.changed == op.limit) {
+      result.more = true;
+      break;
+    }
+    const JobId id = lease_order_.begin()->second;
+    Lease& lease = leases_.at(id);
+    begin_write();
+    const bool over_limit = lease.timeout != kForever &&
+                            now_.instant >= lease.claimed_instant + lease.timeout + kTimeoutGrace;
+    const std::string message =
+        over_limit ? fmt::format("over its time limit of {}: the worker did not end it",
+                                 format_duration(lease.timeout))
+                   : fmt::format("lease expired: worker {} was not heard of for {}", *lease.worker,
+                                 format_duration(lease.length));
+    fail_attempt(id, lease, message, std::nullopt);
+    ++result.changed;
+  }
+  return result;
+}
+
+}  // namespace mainspring::sqlite

@@ -1,0 +1,81 @@
+// What the SQLite store keeps in memory: the order of available jobs, the leases, counters. All of
+// it is derived from the database and rebuilt at open and after a failed commit.
+#pragma once
+
+#include <atomic>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <unordered_map>
+
+#include "store/store.h"
+
+namespace mainspring::sqlite {
+
+// Place of an available job in its line: 16 bytes, ordered by (priority, run_at, id).
+class ReadyKey {
+ public:
+  ReadyKey(int priority, WallTime run_at, JobId id)
+      : rank_((static_cast<std::uint64_t>(priority) << 60) |
+              static_cast<std::uint64_t>(run_at.us())),
+        id_(id) {}
+  JobId id() const { return id_; }
+  int priority() const { return static_cast<int>(rank_ >> 60); }
+  WallTime run_at() const {
+    return WallTime::from_us(static_cast<std::int64_t>(rank_ & ((1ULL << 60) - 1)));
+  }
+  friend bool operator<(const ReadyKey& a, const ReadyKey& b) {
+    return a.rank_ != b.rank_ ? a.rank_ < b.rank_ : a.id_ < b.id_;
+  }
+
+ private:
+  std::uint64_t rank_;
+  JobId id_;
+};
+// Available jobs of one queue and kind. Kinds apart, so that a claim for some kinds never walks
+// past others.
+using ReadyLine = std::set<ReadyKey>;
+
+// Counters of a queue as they stand in `tallies`.
+struct Tally {
+  std::int64_t enqueued = 0, pruned = 0, expired = 0;
+  std::array<std::int64_t, kJobStateCount> counts{};
+  std::int64_t& operator[](JobState s) { return counts[static_cast<std::size_t>(s)]; }
+};
+
+struct QueueState {
+  std::int64_t id = 0;
+  std::string name;
+  bool paused = false;
+  std::optional<Duration> retention_completed, retention_dead;
+  Tally tally;
+  std::map<std::int32_t, ReadyLine> ready;  // by kind; lines may be empty
+  bool touched = false;                     // tally is to be written with this batch
+  bool made_available = false;              // something became available in this batch
+  QueueStats* published = nullptr;
+  bool has_ready() const;
+  std::optional<WallTime> oldest() const;
+};
+
+struct Lease {
+  Token token = 0;
+  std::shared_ptr<const std::string> worker;
+  Instant expires_at;
+  Duration length{0};
+  WallTime claimed_at;
+  Instant claimed_instant;  // time limits are measured from here; a restart begins anew
+  Duration timeout = kForever;
+  int priority = 5;
+  WallTime run_at;
+  QueueState* queue = nullptr;
+  std::int32_t kind = 0;
+  int attempt = 0;  // this one
+  int max_attempts = 0;
+  std::int64_t version = 0;
+  int flags = 0;  // of the job's row
+  bool cancel_requested = false;
+  std::string cancel_reason;
+};
+
+}  // namespace mainspring::sqlite

@@ -1,0 +1,12 @@
+// Numbered migrations: sql/sqlite/*.sql, compiled in, applied in order, each in one transaction.
+#pragma once
+
+#include "store_sqlite/database.h"
+
+namespace mainspring::sqlite {
+
+// Brings the database to the newest schema. Throws SqlError, or Error `conflict` if it is newer
+// than this program.
+void migrate(Database& db);
+
+}  // namespace mainspring::sqlite

@@ -1,0 +1,178 @@
+// What the operations share: a job's row in and out, its place in memory, the counters.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/assert.h"
+#include "store_sqlite/store_impl.h"
+
+namespace mainspring::sqlite {
+
+bool QueueState::has_ready() const {
+  return std::any_of(ready.begin(), ready.end(),
+                     [](const auto& line) { return !line.second.empty(); });
+}
+
+std::optional<WallTime> QueueState::oldest() const {
+  std::optional<WallTime> oldest;
+  for (const auto& [kind, line] : ready) {
+    for (int priority = 0; priority <= kLowestPriority; ++priority) {
+      const auto first = line.lower_bound(ReadyKey(priority, WallTime(), 0));
+      if (first == line.end()) break;
+      priority = first->priority();
+      if (!oldest || first->run_at() < *oldest) oldest = first->run_at();
+    }
+  }
+  return oldest;
+}
+
+std::optional<HotRow> SqliteStore::load_hot(JobId id) {
+  Statement& row = sql_->select_hot;
+  row.bind(id);
+  ResetGuard guard(row);
+  if (!row.step()) return std::nullopt;
+  HotRow hot;
+  hot.id = id;
+  hot.queue = queues_by_id_.at(row.integer(0));
+  hot.kind = static_cast<std::int32_t>(row.integer(1));
+  hot.state = static_cast<JobState>(row.integer(2));
+  hot.priority = static_cast<int>(row.integer(3));
+  hot.run_at = WallTime::from_us(row.integer(4));
+  hot.attempt = static_cast<int>(row.integer(5));
+  hot.max_attempts = static_cast<int>(row.integer(6));
+  hot.token = row.integer(7);
+  hot.version = row.integer(8);
+  hot.flags = static_cast<int>(row.integer(9));
+  if (!row.is_null(10)) hot.started_at = row.integer(10);
+  if (!row.is_null(11)) hot.finished_at = row.integer(11);
+  if (!row.is_null(12)) hot.expires_at = row.integer(12);
+  return hot;
+}
+
+void SqliteStore::save_hot(const HotRow& hot) {
+  begin_write();
+  sql_->update_job
+      .bind(hot.id, hot.kind, static_cast<int>(hot.state), hot.priority, hot.run_at.us(),
+            hot.attempt, hot.max_attempts, hot.token, hot.version, hot.flags, hot.started_at,
+            hot.finished_at, hot.expires_at)
+      .run();
+}
+
+Error SqliteStore::missing(JobId id) const {
+  if (id > 0 && id < next_id_) {
+    return Error{.code = ErrorCode::expired,
+                 .message = fmt::format("job {}: its retention has ended", id)};
+  }
+  return Error{.code = ErrorCode::not_found,
+               .message = fmt::format("job {}: there is no such job", id)};
+}
+
+JobState SqliteStore::state_of(JobId id) {
+  if (leases_.contains(id)) return JobState::running;
+  const auto hot = load_hot(id);
+  return hot ? hot->state : JobState::completed;
+}
+
+QueueState* SqliteStore::find_queue(std::string_view name) const {
+  const auto found = queues_by_name_.find(name);
+  return found == queues_by_name_.end() ? nullptr : found->second;
+}
+
+QueueState& SqliteStore::queue_of(std::string_view name) {
+  if (QueueState* queue = find_queue(name)) return *queue;
+  begin_write();
+  QueueState& queue = queue_states_.emplace_back();
+  queue.id = static_cast<std::int64_t>(queue_states_.size());
+  queue.name = name;
+  sql_->insert_queue.bind(queue.id, name).run();
+  queues_by_name_.emplace(queue.name, &queue);
+  queues_by_id_.emplace(queue.id, &queue);
+  touch(queue);
+  return queue;
+}
+
+std::int32_t SqliteStore::kind_of(std::string_view name) {
+  const auto found = kinds_by_name_.find(std::string(name));
+  if (found != kinds_by_name_.end()) return found->second;
+  begin_write();
+  const auto id = static_cast<std::int32_t>(kind_names_.size());
+  sql_->insert_kind.bind(id, name).run();
+  kind_names_.emplace_back(name);
+  kinds_by_name_.emplace(name, id);
+  return id;
+}
+
+void SqliteStore::touch(QueueState& queue) {
+  if (queue.touched) return;
+  queue.touched = true;
+  touched_.push_back(&queue);
+}
+
+void SqliteStore::count(QueueState& queue, JobState state, int flags, int delta) {
+  touch(queue);
+  if (state == JobState::cancelled && (flags & kFlagExpired) != 0) {
+    queue.tally.expired += delta;
+  } else {
+    queue.tally[state] += delta;
+  }
+  if (is_terminal(state)) finished_jobs_ += delta;
+}
+
+void SqliteStore::add_live(JobId id, int delta) {
+  const std::int64_t block = id / kBlockIds;
+  live_blocks_[block] += delta;
+  live_jobs_ += delta;
+  MS_ASSERT(live_blocks_[block] >= 0, "a block never has fewer than no live jobs");
+  if (touched_blocks_.empty() || touched_blocks_.back() != block) touched_blocks_.push_back(block);
+}
+
+void SqliteStore::make_ready(QueueState& queue, std::int32_t kind, const ReadyKey& key) {
+  ReadyLine& line = queue.ready[kind];
+  line.emplace_hint(line.end(), key);
+  queue.made_available = true;
+  touch(queue);
+}
+
+void SqliteStore::enter(HotRow& hot) {
+  if (hot.state == JobState::available) {
+    make_ready(*hot.queue, hot.kind, ReadyKey(hot.priority, hot.run_at, hot.id));
+  } else {
+    MS_ASSERT(hot.state == JobState::scheduled || hot.state == JobState::retryable,
+              "only these wait for their time");
+    sql_->insert_due.bind(hot.run_at.us(), hot.id).run();
+    due_touched_ = true;
+  }
+}
+
+void SqliteStore::leave(const HotRow& hot) {
+  if (hot.state == JobState::available) {
+    hot.queue->ready[hot.kind].erase(ReadyKey(hot.priority, hot.run_at, hot.id));
+  } else if (hot.state == JobState::scheduled || hot.state == JobState::retryable) {
+    sql_->delete_due.bind(hot.run_at.us(), hot.id).run();
+    due_touched_ = true;
+  }
+}
+
+void SqliteStore::end_job(JobId id, QueueState& queue, JobState state) {
+  const bool dead = state == JobState::dead;
+  const auto& own = dead ? queue.retention_dead : queue.retention_completed;
+  const Duration keep =
+      own.value_or(dead ? options_.store.retention_dead : options_.store.retention_completed);
+  const WallTime prune_at = now_.wall + keep;
+  std::string& ids = finishing_[prune_at.us()];
+  ids.append(reinterpret_cast<const char*>(&id), sizeof id);
+  if (dead) sql_->insert_dead.bind(id).run();
+  ended_.push_back(id);
+  add_live(id, -1);
+}
+
+void SqliteStore::set_reason(JobId id, int& flags, std::string_view reason,
+                             std::string_view description) {
+  begin_write();
+  sql_->upsert_reason
+      .bind(id, Statement::text_or_null(reason), Statement::text_or_null(description))
+      .run();
+  flags |= kFlagExtras;
+}
+
+}  // namespace mainspring::sqlite

@@ -1,0 +1,223 @@
+// Opening the embedded store: lock, migrate, read back what is kept in memory.
+#include "store_sqlite/sqlite_store.h"
+
+#include <fmt/format.h>
+
+#include "base/assert.h"
+#include "base/mutant.h"
+#include "store_sqlite/migrations.h"
+#include "store_sqlite/store_impl.h"
+
+namespace mainspring::sqlite {
+
+SqliteStore::SqliteStore(SqliteOptions options, std::unique_ptr<FileGuard> guard, Log& log)
+    : options_(std::move(options)),
+      path_(options_.directory + "/mainspring.db"),
+      log_(log),
+      guard_(std::move(guard)) {}
+
+SqliteStore::~SqliteStore() = default;
+
+void SqliteStore::open(Now now) {
+  db_ = std::make_unique<Database>(path_, Database::Mode::read_write_create, options_.vfs);
+  Database& db = *db_;
+  db.execute("PRAGMA page_size = 4096");
+  db.execute("PRAGMA journal_mode = WAL");
+  db.execute(MS_MUTANT(synchronous_off) ? "PRAGMA synchronous = OFF" : "PRAGMA synchronous = FULL");
+  db.execute("PRAGMA secure_delete = OFF");
+  db.execute("PRAGMA wal_autocheckpoint = 4000");
+  db.execute("PRAGMA temp_store = MEMORY");
+  db.execute(fmt::format("PRAGMA cache_size = -{}", options_.cache_bytes / 1024).c_str());
+  migrate(db);
+  sql_ = std::make_unique<Statements>(db);
+  now_ = now;
+  load(now.instant);
+}
+
+void SqliteStore::load(Instant now) {
+  queue_states_.clear();
+  queues_by_name_.clear();
+  queues_by_id_.clear();
+  kinds_by_name_.clear();
+  kind_names_.assign(1, "");
+  leases_.clear();
+  lease_order_.clear();
+  live_blocks_.clear();
+  touched_.clear();
+  touched_blocks_.clear();
+  finishing_.clear();
+  ended_.clear();
+  marks_touched_ = false;
+  {
+    MutexLock lock(published_mutex_);
+    published_queues_.clear();
+  }
+  Database& db = *db_;
+  next_id_ = db.query_int("SELECT a FROM tallies WHERE id = 0");
+  next_token_ = db.query_int("SELECT b FROM tallies WHERE id = 0");
+  adopt_copy();
+  next_finished_seq_ = db.query_int("SELECT coalesce(max(seq), 0) + 1 FROM finished");
+  MS_ASSERT(next_id_ > db.query_int("SELECT coalesce(max(id), 0) FROM jobs"),
+            "ids are never given twice");
+  MS_ASSERT(next_token_ > db.query_int("SELECT coalesce(max(token), 0) FROM leases"),
+            "tokens are never given twice");
+  load_queues();
+  load_leases(now);
+  load_live_jobs();
+  due_touched_ = expiring_touched_ = finished_touched_ = true;
+  refresh_agenda();
+  for (QueueState& queue : queue_states_) touch(queue);
+  publish();
+}
+
+// A backup that is opened for the first time: what was given out after it was made is unknown here,
+// so ids and tokens go on from far ahead.
+void SqliteStore::adopt_copy() {
+  if (db_->query_int("SELECT coalesce(c, 0) FROM tallies WHERE id = 0") == 0) return;
+  constexpr std::int64_t kIdStride = 1'000'000'000;
+  constexpr int kTokensPerSecondBits = 21;  // more claims per second than any store can give
+  next_id_ += kIdStride;
+  next_token_ = std::max(next_token_ + 1, (now_.wall.us() / 1'000'000) << kTokensPerSecondBits);
+  db_->execute(
+      fmt::format("UPDATE tallies SET a = {}, b = {}, c = NULL WHERE id = 0", next_id_, next_token_)
+          .c_str());
+}
+
+void SqliteStore::load_queues() {
+  Statement kinds(*db_, "SELECT id, name FROM kinds ORDER BY id");
+  while (kinds.step()) {
+    MS_ASSERT(kinds.integer(0) == static_cast<std::int64_t>(kind_names_.size()),
+              "kinds are numbered without gaps");
+    kind_names_.emplace_back(kinds.text(1));
+    kinds_by_name_.emplace(kinds.text(1), static_cast<std::int32_t>(kinds.integer(0)));
+  }
+  Statement rows(*db_,
+                 "SELECT q.id, q.name, q.paused, q.retention_completed, q.retention_dead, t.a, "
+                 "t.b, t.c, t.d, t.e, "
+                 "t.f, t.g, t.h, t.i, t.j, t.k FROM queues q LEFT JOIN tallies t ON t.id = q.id "
+                 "ORDER BY q.id");
+  finished_jobs_ = 0;
+  while (rows.step()) {
+    QueueState& queue = queue_states_.emplace_back();
+    queue.id = rows.integer(0);
+    MS_ASSERT(queue.id == static_cast<std::int64_t>(queue_states_.size()),
+              "queues are numbered without gaps");
+    queue.name = rows.text(1);
+    queue.paused = rows.integer(2) != 0;
+    if (!rows.is_null(3)) queue.retention_completed = Duration(rows.integer(3));
+    if (!rows.is_null(4)) queue.retention_dead = Duration(rows.integer(4));
+    queue.tally.enqueued = rows.integer(5);
+    queue.tally.pruned = rows.integer(6);
+    queue.tally.expired = rows.integer(7);
+    for (int i = 0; i < kJobStateCount; ++i)
+      queue.tally.counts[static_cast<std::size_t>(i)] = rows.integer(8 + i);
+    for (const JobState s : {JobState::completed, JobState::cancelled, JobState::dead})
+      finished_jobs_ += queue.tally[s];
+    finished_jobs_ += queue.tally.expired;
+    queues_by_name_.emplace(queue.name, &queue);
+    queues_by_id_.emplace(queue.id, &queue);
+  }
+}
+
+// Every lease begins anew: while no server ran, no worker could renew.
+void SqliteStore::load_leases(Instant now) {
+  Statement rows(
+      *db_,
+      "SELECT l.id, l.token, l.worker, l.claimed_at, l.lease, l.version, l.cancel_requested, "
+      "l.cancel_reason, j.queue, j.kind, j.priority, j.run_at, j.attempt, j.max_attempts, j.flags, "
+      "b.timeout, e.id IS NOT NULL FROM leases l JOIN jobs j ON j.id = l.id JOIN bodies b ON b.id "
+      "= l.id "
+      "LEFT JOIN extras e ON e.id = l.id");
+  std::unordered_map<std::string, std::shared_ptr<const std::string>> workers;
+  while (rows.step()) {
+    Lease lease;
+    lease.token = rows.integer(1);
+    auto& worker = workers[std::string(rows.text(2))];
+    if (!worker) worker = std::make_shared<const std::string>(rows.text(2));
+    lease.worker = worker;
+    lease.claimed_at = WallTime::from_us(rows.integer(3));
+    lease.claimed_instant = now;
+    lease.length = Duration(rows.integer(4));
+    lease.expires_at = now + lease.length;
+    lease.version = rows.integer(5);
+    lease.cancel_requested = rows.integer(6) != 0;
+    lease.cancel_reason = rows.text(7);
+    lease.queue = queues_by_id_.at(rows.integer(8));
+    lease.kind = static_cast<std::int32_t>(rows.integer(9));
+    lease.priority = static_cast<int>(rows.integer(10));
+    lease.run_at = WallTime::from_us(rows.integer(11));
+    lease.attempt = static_cast<int>(rows.integer(12)) + 1;
+    lease.max_attempts = static_cast<int>(rows.integer(13));
+    // Extras written under a lease are noted in the job's row only when the lease ends.
+    lease.flags = static_cast<int>(rows.integer(14)) | (rows.integer(16) != 0 ? kFlagExtras : 0);
+    lease.timeout = rows.is_null(15) ? kForever : Duration(rows.integer(15));
+    lease_order_.emplace(lease.expires_at, rows.integer(0));
+    leases_.emplace(rows.integer(0), std::move(lease));
+  }
+}
+
+// Reads the available jobs from the blocks of ids that have live ones, so that a long history costs
+// nothing.
+void SqliteStore::load_live_jobs() {
+  std::vector<std::pair<std::int64_t, std::int64_t>> ranges;  // of blocks, half open
+  live_jobs_ = 0;
+  {
+    Statement blocks(*db_,
+                     "SELECT id - 4294967296, a FROM tallies WHERE id >= 4294967296 ORDER BY id");
+    while (blocks.step()) {
+      const std::int64_t block = blocks.integer(0);
+      live_blocks_.emplace(block, blocks.integer(1));
+      live_jobs_ += blocks.integer(1);
+      if (!ranges.empty() && ranges.back().second == block) {
+        ++ranges.back().second;
+      } else {
+        ranges.emplace_back(block, block + 1);
+      }
+    }
+  }
+  Statement jobs(
+      *db_,
+      "SELECT id, queue, kind, priority, run_at FROM jobs WHERE id >= ? AND id < ? AND state = 2");
+  for (const auto& [first, last] : ranges) {
+    jobs.bind(first * kBlockIds, last * kBlockIds);
+    while (jobs.step()) {
+      const JobId id = jobs.integer(0);
+      if (leases_.contains(id)) continue;
+      ReadyLine& line =
+          queues_by_id_.at(jobs.integer(1))->ready[static_cast<std::int32_t>(jobs.integer(2))];
+      line.emplace_hint(line.end(), ReadyKey(static_cast<int>(jobs.integer(3)),
+                                             WallTime::from_us(jobs.integer(4)), id));
+    }
+  }
+}
+
+}  // namespace mainspring::sqlite
+
+namespace mainspring {
+
+Result<std::unique_ptr<Store>> open_sqlite_store(SqliteOptions options, Now now, Log& log) {
+  std::unique_ptr<sqlite::FileGuard> guard;
+  if (options.guard_files) {
+    MS_TRY_ASSIGN(guard,
+                  sqlite::FileGuard::lock(options.directory, options.directory + "/mainspring.db",
+                                          options.reserve_bytes));
+  }
+  sqlite::FileGuard* files = guard.get();
+  auto store = std::make_unique<sqlite::SqliteStore>(std::move(options), std::move(guard), log);
+  try {
+    store->open(now);
+  } catch (const sqlite::SqlError& error) {
+    return sqlite::to_error(error);
+  } catch (const Error& error) {
+    return error;
+  }
+  if (files != nullptr) {
+    MS_TRY(files->mark_initialised());
+    if (!files->take_reserve()) {
+      log.warn("little space on the disk: no reserve for finishing could be set aside", {});
+    }
+  }
+  return Result<std::unique_ptr<Store>>(std::move(store));
+}
+
+}  // namespace mainspring

@@ -1,0 +1,119 @@
+// The SQL of the writer, each statement once.
+#include "store_sqlite/store_impl.h"
+
+namespace mainspring::sqlite {
+
+Statements::Statements(Database& db)
+    : insert_job(db,
+                 "INSERT INTO jobs (id, queue, kind, state, priority, run_at, attempt, "
+                 "max_attempts, token, version, "
+                 "flags, expires_at) VALUES (?, ?, ?, ?, ?, ?, 0, ?, 0, 1, ?, ?)"),
+      insert_body(db,
+                  "INSERT INTO bodies (id, created_at, args, max_attempts, timeout, tags, headers, "
+                  "correlation_id, "
+                  "reply_to, unique_key) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"),
+      update_body(
+          db,
+          "UPDATE bodies SET args = ?2, max_attempts = ?3, timeout = ?4, tags = ?5, headers = ?6, "
+          "correlation_id = ?7, reply_to = ?8 WHERE id = ?1"),
+      select_body(db, "SELECT max_attempts, unique_key FROM bodies WHERE id = ?"),
+      insert_lease(db,
+                   "INSERT INTO leases (id, token, worker, claimed_at, lease, version) VALUES (?, "
+                   "?, ?, ?, ?, ?)"),
+      delete_lease(db, "DELETE FROM leases WHERE id = ?"),
+      cancel_lease(
+          db,
+          "UPDATE leases SET cancel_requested = 1, cancel_reason = ?2, version = ?3 WHERE id = ?1"),
+      version_lease(db, "UPDATE leases SET version = ?2 WHERE id = ?1"),
+      update_job(db,
+                 "UPDATE jobs SET kind = ?2, state = ?3, priority = ?4, run_at = ?5, attempt = ?6, "
+                 "max_attempts = ?7, "
+                 "token = ?8, version = ?9, flags = ?10, started_at = ?11, finished_at = ?12, "
+                 "expires_at = ?13 "
+                 "WHERE id = ?1"),
+      finish_job(db,
+                 "UPDATE jobs SET state = ?2, run_at = ?3, attempt = ?4, token = ?5, version = ?6, "
+                 "flags = ?7, "
+                 "started_at = ?8, finished_at = ?9 WHERE id = ?1"),
+      select_hot(db,
+                 "SELECT queue, kind, state, priority, run_at, attempt, max_attempts, token, "
+                 "version, flags, "
+                 "started_at, finished_at, expires_at FROM jobs WHERE id = ?"),
+      select_claim(db,
+                   "SELECT j.attempt, j.max_attempts, j.version, j.flags, j.started_at, "
+                   "j.expires_at, b.timeout, b.args, "
+                   "b.headers, b.tags, b.correlation_id, b.reply_to FROM jobs j JOIN bodies b ON "
+                   "b.id = j.id "
+                   "WHERE j.id = ?"),
+      select_checkpoint(db, "SELECT checkpoint FROM extras WHERE id = ?"),
+      insert_error(db,
+                   "INSERT INTO errors (job, seq, attempt, at, worker, message, ran_for) VALUES "
+                   "(?1, (SELECT coalesce(max(seq), 0) + 1 FROM errors WHERE job = ?1), ?2, ?3, "
+                   "?4, ?5, ?6)"),
+      upsert_result(db,
+                    "INSERT INTO extras (id, result) VALUES (?1, ?2) ON CONFLICT (id) DO UPDATE "
+                    "SET result = ?2"),
+      upsert_reason(db,
+                    "INSERT INTO extras (id, reason, description) VALUES (?1, ?2, ?3) ON CONFLICT "
+                    "(id) DO UPDATE SET "
+                    "reason = ?2, description = ?3"),
+      upsert_progress(db,
+                      "INSERT INTO extras (id, progress_value, progress_text) VALUES (?1, ?2, ?3) "
+                      "ON CONFLICT (id) DO "
+                      "UPDATE SET progress_value = ?2, progress_text = ?3"),
+      upsert_checkpoint(
+          db,
+          "INSERT INTO extras (id, checkpoint) VALUES (?1, ?2) ON CONFLICT (id) DO UPDATE SET "
+          "checkpoint = ?2"),
+      insert_due(db, "INSERT INTO due (run_at, id) VALUES (?, ?)"),
+      delete_due(db, "DELETE FROM due WHERE run_at = ? AND id = ?"),
+      select_due(db, "SELECT run_at, id FROM due WHERE run_at <= ? ORDER BY run_at, id LIMIT ?"),
+      first_due(db, "SELECT run_at FROM due ORDER BY run_at, id LIMIT 1"),
+      insert_expiring(db, "INSERT OR IGNORE INTO expiring (expires_at, id) VALUES (?, ?)"),
+      delete_expiring(db, "DELETE FROM expiring WHERE expires_at = ? AND id = ?"),
+      select_expiring(db,
+                      "SELECT expires_at, id FROM expiring WHERE expires_at <= ? ORDER BY "
+                      "expires_at, id LIMIT ?"),
+      first_expiring(db, "SELECT expires_at FROM expiring ORDER BY expires_at, id LIMIT 1"),
+      insert_finished(db, "INSERT INTO finished (prune_at, seq, at, ids) VALUES (?, ?, ?, ?)"),
+      first_finished(db,
+                     "SELECT prune_at, seq, at, ids FROM finished ORDER BY prune_at, seq LIMIT 1"),
+      delete_finished(db, "DELETE FROM finished WHERE prune_at = ? AND seq = ?"),
+      update_finished(db, "UPDATE finished SET ids = ?3 WHERE prune_at = ?1 AND seq = ?2"),
+      insert_dead(db, "INSERT INTO dead_letter (id) VALUES (?)"),
+      delete_dead(db, "DELETE FROM dead_letter WHERE id = ?"),
+      select_dead(db,
+                  "SELECT d.id FROM dead_letter d JOIN jobs j ON j.id = d.id JOIN bodies b ON b.id "
+                  "= d.id WHERE "
+                  "d.id > ?1 AND (?2 IS NULL OR j.queue = ?2) AND (?3 IS NULL OR j.kind = ?3) AND "
+                  "(?4 IS NULL OR instr(b.tags, ?4) > 0) ORDER BY d.id LIMIT ?5"),
+      select_unique(db, "SELECT id, until FROM uniques WHERE queue = ? AND key = ?"),
+      upsert_unique(db,
+                    "INSERT INTO uniques (queue, key, id, until) VALUES (?1, ?2, ?3, ?4) ON "
+                    "CONFLICT (queue, key) DO "
+                    "UPDATE SET id = ?3, until = ?4"),
+      delete_unique(db, "DELETE FROM uniques WHERE queue = ? AND key = ? AND id = ?"),
+      select_idempotency(db, "SELECT fingerprint, ids, expires_at FROM idempotency WHERE key = ?"),
+      insert_idempotency(db,
+                         "INSERT OR REPLACE INTO idempotency (key, fingerprint, ids, expires_at) "
+                         "VALUES (?, ?, ?, ?)"),
+      delete_idempotency(
+          db,
+          "DELETE FROM idempotency WHERE key IN (SELECT key FROM idempotency WHERE expires_at <= ? "
+          "ORDER BY expires_at LIMIT ?)"),
+      first_idempotency(db, "SELECT min(expires_at) FROM idempotency"),
+      insert_queue(db, "INSERT INTO queues (id, name) VALUES (?, ?)"),
+      update_queue(db,
+                   "UPDATE queues SET paused = ?2, retention_completed = ?3, retention_dead = ?4 "
+                   "WHERE id = ?1"),
+      insert_kind(db, "INSERT INTO kinds (id, name) VALUES (?, ?)"),
+      upsert_tally(db,
+                   "INSERT OR REPLACE INTO tallies (id, a, b, c, d, e, f, g, h, i, j, k) VALUES "
+                   "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"),
+      delete_tally(db, "DELETE FROM tallies WHERE id = ?"),
+      delete_job(db, "DELETE FROM jobs WHERE id = ?"),
+      delete_body(db, "DELETE FROM bodies WHERE id = ?"),
+      delete_extras(db, "DELETE FROM extras WHERE id = ?"),
+      delete_errors(db, "DELETE FROM errors WHERE job = ?") {}
+
+}  // namespace mainspring::sqlite

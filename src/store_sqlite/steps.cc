@@ -1,0 +1,130 @@
+// What the scheduler does, each in a bounded step: move due jobs, expire, prune.
+#include <cstring>
+
+#include "store_sqlite/store_impl.h"
+
+namespace mainspring::sqlite {
+namespace {
+
+// (time, id) rows, read out before anything is changed.
+std::vector<std::pair<std::int64_t, JobId>> read_times(Statement& rows, WallTime now, int limit) {
+  std::vector<std::pair<std::int64_t, JobId>> out;
+  rows.bind(now.us(), limit);
+  ResetGuard guard(rows);
+  while (rows.step()) out.emplace_back(rows.integer(0), rows.integer(1));
+  return out;
+}
+
+}  // namespace
+
+OperationResult SqliteStore::operator()(const MoveDue& op) {
+  const auto due = read_times(sql_->select_due, now_.wall, op.limit);
+  if (due.empty()) return StepResult{};
+  begin_write();
+  for (const auto& [run_at, id] : due) {
+    auto hot = load_hot(id);
+    leave(*hot);
+    count(*hot->queue, hot->state, hot->flags, -1);
+    hot->state = JobState::available;
+    ++hot->version;
+    save_hot(*hot);
+    enter(*hot);
+    count(*hot->queue, hot->state, hot->flags, 1);
+  }
+  const int changed = static_cast<int>(due.size());
+  return StepResult{.changed = changed, .more = changed == op.limit};
+}
+
+OperationResult SqliteStore::operator()(const ExpireJobs& op) {
+  const auto expiring = read_times(sql_->select_expiring, now_.wall, op.limit);
+  if (expiring.empty()) return StepResult{};
+  begin_write();
+  expiring_touched_ = true;
+  StepResult result;
+  for (const auto& [expires_at, id] : expiring) {
+    sql_->delete_expiring.bind(expires_at, id).run();
+    if (leases_.contains(id)) continue;  // it has started: expiry is over for it
+    auto hot = load_hot(id);
+    if (!hot || is_terminal(hot->state) || hot->started_at || hot->expires_at != expires_at)
+      continue;
+    cancel_hot(*hot, "expired", kFlagExpired);
+    ++result.changed;
+  }
+  result.more = static_cast<int>(expiring.size()) == op.limit;
+  return result;
+}
+
+OperationResult SqliteStore::operator()(const PruneJobs& op) {
+  StepResult result;
+  int examined = 0;
+  while (examined < op.limit) {
+    std::int64_t prune_at = 0, seq = 0, at = 0;
+    std::string ids;
+    {
+      Statement& row = sql_->first_finished;
+      row.bind();
+      ResetGuard guard(row);
+      if (!row.step()) break;
+      const bool over_cap = finished_jobs_ > options_.store.max_finished_jobs;
+      if (row.integer(0) > now_.wall.us() && !over_cap) break;
+      prune_at = row.integer(0), seq = row.integer(1), at = row.integer(2);
+      ids = row.text(3);
+    }
+    begin_write();
+    finished_touched_ = true;
+    std::size_t used = 0;
+    for (; used < ids.size() && examined < op.limit; used += sizeof(JobId), ++examined) {
+      if (prune_at > now_.wall.us() && finished_jobs_ <= options_.store.max_finished_jobs) break;
+      JobId id = 0;
+      std::memcpy(&id, ids.data() + used, sizeof id);
+      if (prune_one(id, at)) ++result.changed;
+    }
+    if (used >= ids.size()) {
+      sql_->delete_finished.bind(prune_at, seq).run();
+    } else {
+      sql_->update_finished.bind(prune_at, seq, Statement::blob(std::string_view(ids).substr(used)))
+          .run();
+      if (examined < op.limit) break;  // the cap is kept again
+    }
+  }
+  result.more = examined >= op.limit;
+  Statement& first = sql_->first_idempotency;
+  first.bind();
+  const bool old_keys = first.step() && !first.is_null(0) && first.integer(0) <= now_.wall.us();
+  first.reset();
+  if (old_keys) {
+    begin_write();
+    finished_touched_ = true;
+    sql_->delete_idempotency.bind(now_.wall.us(), op.limit).run();
+    if (sqlite3_changes(db_->handle()) >= op.limit) result.more = true;
+  }
+  return result;
+}
+
+// Removes the job if it is still the terminal one that was noted; a job retried since has another
+// finished_at or none.
+bool SqliteStore::prune_one(JobId id, std::int64_t finished_at) {
+  const auto hot = load_hot(id);
+  if (!hot || leases_.contains(id) || !is_terminal(hot->state) || hot->finished_at != finished_at)
+    return false;
+  if ((hot->flags & kFlagUnique) != 0) {
+    std::string key;
+    {
+      Statement& body = sql_->select_body;
+      body.bind(id);
+      ResetGuard guard(body);
+      if (body.step()) key = body.text(1);
+    }
+    sql_->delete_unique.bind(hot->queue->id, key, id).run();
+  }
+  if ((hot->flags & kFlagExtras) != 0) sql_->delete_extras.bind(id).run();
+  if ((hot->flags & kFlagErrors) != 0) sql_->delete_errors.bind(id).run();
+  if (hot->state == JobState::dead) sql_->delete_dead.bind(id).run();
+  sql_->delete_body.bind(id).run();
+  sql_->delete_job.bind(id).run();
+  count(*hot->queue, hot->state, hot->flags, -1);
+  ++hot->queue->tally.pruned;
+  return true;
+}
+
+}  // namespace mainspring::sqlite

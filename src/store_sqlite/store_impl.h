@@ -1,0 +1,197 @@
+// SqliteStore: the pieces that its .cc files share. apply.cc is the frame of a batch, the other
+// files are its operations.
+#pragma once
+
+#include <deque>
+#include <vector>
+
+#include "base/mutex.h"
+#include "store_sqlite/database.h"
+#include "store_sqlite/guard.h"
+#include "store_sqlite/memory.h"
+#include "store_sqlite/sqlite_store.h"
+
+namespace mainspring::sqlite {
+
+inline constexpr int kSchemaVersion = 1;
+inline constexpr std::int64_t kBlockIds = 4096;        // ids per row of live counts
+inline constexpr std::int64_t kBlockBase = 1LL << 32;  // where those rows begin in `tallies`
+inline constexpr int kFlagExtras = 1, kFlagExpired = 2, kFlagUnique = 4, kFlagErrors = 8;
+inline constexpr char kTagSeparator = '\x1f';
+
+// The changing half of a job, as it stands in `jobs`.
+struct HotRow {
+  JobId id = 0;
+  QueueState* queue = nullptr;
+  std::int32_t kind = 0;
+  JobState state = JobState::available;
+  int priority = 5;
+  WallTime run_at;
+  int attempt = 0;
+  int max_attempts = 20;
+  Token token = 0;
+  std::int64_t version = 1;
+  int flags = 0;
+  std::optional<std::int64_t> started_at, finished_at, expires_at;
+};
+
+// The statements of the writer, prepared once.
+struct Statements {
+  explicit Statements(Database& db);
+  Statement insert_job, insert_body, update_body, select_body, insert_lease, delete_lease,
+      cancel_lease, version_lease, update_job, finish_job, select_hot, select_claim,
+      select_checkpoint, insert_error, upsert_result, upsert_reason, upsert_progress,
+      upsert_checkpoint, insert_due, delete_due, select_due, first_due, insert_expiring,
+      delete_expiring, select_expiring, first_expiring, insert_finished, first_finished,
+      delete_finished, update_finished, insert_dead, delete_dead, select_dead, select_unique,
+      upsert_unique, delete_unique, select_idempotency, insert_idempotency, delete_idempotency,
+      first_idempotency, insert_queue, update_queue, insert_kind, upsert_tally, delete_tally,
+      delete_job, delete_body, delete_extras, delete_errors;
+};
+
+// A connection for reads, with its statements.
+struct Reader {
+  Reader(const std::string& path, const std::string& vfs);
+  Database db;
+  Statement get_job, get_errors, list_jobs, list_dead, list_running, next_id, below, queue_id,
+      kind_id;
+};
+
+class SqliteStore final : public Store {
+ public:
+  SqliteStore(SqliteOptions options, std::unique_ptr<FileGuard> guard, Log& log);
+  ~SqliteStore() override;
+  // Migrates and loads; throws SqlError.
+  void open(Now now);
+
+  Result<BatchReport> apply(std::span<const Operation> batch, Now now) override;
+  Agenda agenda() const override;
+  bool has_available(const std::string& queue) const override;
+  Result<Job> get(JobId id) const override;
+  Result<JobPage> list(const JobFilter& filter, int limit, JobId before) const override;
+  Result<std::vector<QueueStats>> queues() const override;
+  Result<VerifyReport> verify() const override;
+  Result<void> backup(const std::string& directory) const override;
+  std::int64_t commits() const override { return commits_.load(); }
+
+ private:
+  // -- the frame (apply.cc)
+  Result<BatchReport> apply_once(std::span<const Operation> batch, Now now, bool refuse_enqueues);
+  void begin_write();  // a transaction, unless one is open
+  void commit_batch(BatchReport& report);
+  void write_tallies();
+  void write_finished();
+  void publish();
+  void load(Instant now);  // memory from the database
+  void adopt_copy();
+  void load_queues();
+  void load_live_jobs();
+  void load_leases(Instant now);
+  void refresh_agenda();
+  bool still_full();
+  void roll_back();
+
+  // -- operations; each checks everything before it writes
+  OperationResult operator()(const Enqueue& op);
+  OperationResult operator()(const Claim& op);
+  OperationResult operator()(const Renew& op);
+  OperationResult operator()(const Finish& op);
+  OperationResult operator()(const Cancel& op);
+  OperationResult operator()(const RetryJob& op);
+  OperationResult operator()(const Redrive& op);
+  OperationResult operator()(const PauseQueue& op);
+  OperationResult operator()(const SetRetention& op);
+  OperationResult operator()(const MoveDue& op);
+  OperationResult operator()(const RescueExpired& op);
+  OperationResult operator()(const ExpireJobs& op);
+  OperationResult operator()(const PruneJobs& op);
+
+  // -- enqueue.cc
+  std::optional<OperationResult> replay_idempotent(const Enqueue& op);
+  EnqueuedJob enqueue_one(const NewJob& job);
+  std::optional<EnqueuedJob> enqueue_unique(const NewJob& job, QueueState& queue, WallTime run_at);
+  void replace_job(HotRow& hot, const NewJob& job, WallTime run_at);
+  void move_job(HotRow& hot, int priority, WallTime run_at);  // among scheduled and available
+  WallTime run_at_of(const NewJob& job) const;
+
+  // -- lease.cc
+  // Grants the job, or returns false if it must not start any more.
+  bool claim_one(const ReadyKey& key, QueueState& queue, std::int32_t kind, const Claim& op,
+                 const std::shared_ptr<const std::string>& worker, std::vector<ClaimedJob>& out);
+  void finish_lease(JobId id, Lease& lease, const Outcome& outcome);
+  void end_attempt(JobId id, Lease& lease, JobState state, WallTime run_at, int attempt);
+  void end_cancelled(JobId id, Lease& lease, std::string_view reason);
+  void add_error(JobId id, Lease& lease, std::string_view message);
+  void set_reason(JobId id, int& flags, std::string_view reason, std::string_view description);
+  void fail_attempt(JobId id, Lease& lease, std::string_view message,
+                    std::optional<Duration> after);
+  void set_lease_expiry(JobId id, Lease& lease, Instant expires_at);
+  FinishStatus status_without_lease(const JobOutcome& result);
+
+  // -- shared by the operations (rows.cc)
+  std::optional<HotRow> load_hot(JobId id);
+  void save_hot(const HotRow& hot);
+  Error missing(JobId id) const;                // not_found or expired
+  JobState state_of(JobId id);                  // with leases; completed when pruned
+  QueueState& queue_of(std::string_view name);  // made if new
+  QueueState* find_queue(std::string_view name) const;
+  std::int32_t kind_of(std::string_view name);  // made if new
+  void touch(QueueState& queue);                // its counters are to be written
+  void count(QueueState& queue, JobState state, int flags, int delta);
+  void add_live(JobId id, int delta);
+  void enter(HotRow& hot);  // into ready or due, by hot.state
+  void leave(const HotRow& hot);
+  void make_ready(QueueState& queue, std::int32_t kind, const ReadyKey& key);
+  void end_job(JobId id, QueueState& queue, JobState state);  // bookkeeping of becoming terminal
+  void cancel_hot(HotRow& hot, std::string_view reason, int flags);
+  void retry_hot(HotRow& hot);
+  bool prune_one(JobId id, std::int64_t finished_at);
+
+  // -- reads (read.cc, verify.cc)
+  std::unique_ptr<Reader> take_reader() const;
+  void give_back(std::unique_ptr<Reader> reader) const;
+
+  const SqliteOptions options_;
+  const std::string path_;
+  Log& log_;
+  std::unique_ptr<FileGuard> guard_;
+  std::unique_ptr<Database> db_;
+  std::unique_ptr<Statements> sql_;
+  bool in_transaction_ = false;
+  bool failed_ = false;  // a write failed in a way that cannot be trusted: nothing more is written
+  bool full_ = false;    // the disk was full: enqueues are refused until there is space
+  std::atomic<std::int64_t> commits_{0};
+
+  // derived state
+  Now now_{};  // of the batch under way
+  JobId next_id_ = 1;
+  Token next_token_ = 1;
+  std::int64_t next_finished_seq_ = 1;
+  bool marks_touched_ = false;
+  bool refuse_enqueues_ = false;  // in this batch
+  std::deque<QueueState> queue_states_;
+  std::unordered_map<std::string_view, QueueState*> queues_by_name_;
+  std::unordered_map<std::int64_t, QueueState*> queues_by_id_;
+  std::unordered_map<std::string, std::int32_t> kinds_by_name_;
+  std::vector<std::string> kind_names_;  // by id
+  std::unordered_map<JobId, Lease> leases_;
+  std::set<std::pair<Instant, JobId>> lease_order_;
+  std::unordered_map<std::int64_t, std::int64_t> live_blocks_;
+  std::int64_t live_jobs_ = 0;
+  std::int64_t finished_jobs_ = 0;  // kept
+  std::vector<QueueState*> touched_;
+  std::vector<std::int64_t> touched_blocks_;
+  std::map<std::int64_t, std::string> finishing_;  // prune_at → ids, of this batch
+  std::vector<JobId> ended_;
+  bool due_touched_ = true, expiring_touched_ = true, finished_touched_ = true;
+  WallTime next_due_ = WallTime::never(), next_expiry_ = WallTime::never(),
+           next_prune_ = WallTime::never();
+
+  // what readers see
+  mutable Mutex published_mutex_;
+  std::map<std::string, QueueStats> published_queues_ MS_GUARDED_BY(published_mutex_);
+  mutable Mutex readers_mutex_;
+  mutable std::vector<std::unique_ptr<Reader>> readers_ MS_GUARDED_BY(readers_mutex_);
+};
+
+}  // namespace mainspring::sqlite

@@ -1,0 +1,159 @@
+// verify(): recounts the whole store against its counters and laws. backup(): a consistent copy
+// while running.
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstring>
+
+#include "store_sqlite/store_impl.h"
+
+namespace mainspring::sqlite {
+namespace {
+
+// A law as a query that counts what breaks it.
+struct Law {
+  const char* what;
+  const char* sql;
+};
+
+constexpr Law kLaws[] = {
+    {"jobs without a body",
+     "SELECT count(*) FROM jobs j WHERE NOT EXISTS (SELECT 1 FROM bodies b WHERE b.id = j.id)"},
+    {"bodies without a job",
+     "SELECT count(*) FROM bodies b WHERE NOT EXISTS (SELECT 1 FROM jobs j WHERE j.id = b.id)"},
+    {"jobs in an unknown state",
+     "SELECT count(*) FROM jobs WHERE state NOT IN (0, 1, 2, 4, 5, 6, 7)"},
+    {"jobs of an unknown queue",
+     "SELECT count(*) FROM jobs WHERE queue NOT IN (SELECT id FROM queues)"},
+    {"jobs of an unknown kind",
+     "SELECT count(*) FROM jobs WHERE kind NOT IN (SELECT id FROM kinds)"},
+    {"leases on jobs that are not available",
+     "SELECT count(*) FROM leases l LEFT JOIN jobs j ON j.id = l.id WHERE j.state IS NOT 2"},
+    {"leases with a token that was used before",
+     "SELECT count(*) FROM leases l JOIN jobs j ON j.id = l.id WHERE l.token <= j.token"},
+    {"two leases with one token", "SELECT count(*) - count(DISTINCT token) FROM leases"},
+    {"scheduled or retryable jobs that nothing will move",
+     "SELECT count(*) FROM jobs j WHERE state IN (1, 5) AND NOT EXISTS "
+     "(SELECT 1 FROM due d WHERE d.run_at = j.run_at AND d.id = j.id)"},
+    {"due entries without their job",
+     "SELECT count(*) FROM due d LEFT JOIN jobs j ON j.id = d.id WHERE j.state IS NULL OR j.state "
+     "NOT IN (1, 5) OR "
+     "j.run_at <> d.run_at"},
+    {"dead jobs that are not in the dead letter",
+     "SELECT count(*) FROM jobs WHERE state = 7 AND id NOT IN (SELECT id FROM dead_letter)"},
+    {"dead letter entries that are not dead",
+     "SELECT count(*) FROM dead_letter d LEFT JOIN jobs j ON j.id = d.id WHERE j.state IS NOT 7"},
+    {"terminal jobs without a time of finishing",
+     "SELECT count(*) FROM jobs WHERE (state IN (4, 6, 7)) <> (finished_at IS NOT NULL)"},
+    {"jobs with more attempts than allowed",
+     "SELECT count(*) FROM jobs WHERE attempt > max_attempts OR attempt < 0"},
+    {"ids that would be given again",
+     "SELECT count(*) FROM jobs WHERE id >= (SELECT a FROM tallies WHERE id = 0)"},
+    {"tokens that would be given again",
+     "SELECT (SELECT count(*) FROM jobs WHERE token >= (SELECT b FROM tallies WHERE id = 0)) + "
+     "(SELECT count(*) FROM leases WHERE token >= (SELECT b FROM tallies WHERE id = 0))"},
+    {"blocks whose count of live jobs is wrong",
+     "SELECT count(*) FROM (SELECT id / 4096 AS block, count(*) AS n FROM jobs WHERE state NOT IN "
+     "(4, 6, 7) GROUP BY 1) "
+     "r FULL JOIN (SELECT id - 4294967296 AS block, a AS n FROM tallies WHERE id >= 4294967296) t "
+     "ON t.block = r.block "
+     "WHERE t.n IS NOT r.n"},
+    {"queues that do not conserve jobs",
+     "SELECT count(*) FROM queue_counts WHERE enqueued <> pruned + expired + waiting + scheduled + "
+     "available + running "
+     "+ completed + retryable + cancelled + dead"},
+    {"unique keys that lead to a job of another key",
+     "SELECT count(*) FROM uniques u JOIN bodies b ON b.id = u.id WHERE b.unique_key <> u.key"},
+    {"errors without a job", "SELECT count(*) FROM errors WHERE job NOT IN (SELECT id FROM jobs)"},
+};
+
+// Per queue and state: what the counters say and what is there.
+constexpr const char* kRecount =
+    "WITH real AS (SELECT j.queue AS queue, CASE WHEN l.id IS NOT NULL THEN 3 WHEN j.flags & 2 "
+    "THEN 8 ELSE j.state END "
+    "AS state, count(*) AS n FROM jobs j LEFT JOIN leases l ON l.id = j.id GROUP BY 1, 2), "
+    "kept AS (SELECT t.id AS queue, s.column1 AS state, CASE s.column1 WHEN 0 THEN t.d WHEN 1 THEN "
+    "t.e WHEN 2 THEN t.f "
+    "WHEN 3 THEN t.g WHEN 4 THEN t.h WHEN 5 THEN t.i WHEN 6 THEN t.j WHEN 7 THEN t.k ELSE t.c END "
+    "AS n FROM tallies t, "
+    "(VALUES (0), (1), (2), (3), (4), (5), (6), (7), (8)) s WHERE t.id > 0 AND t.id < 4294967296) "
+    "SELECT q.name, k.state, k.n, coalesce(r.n, 0) FROM kept k JOIN queues q ON q.id = k.queue "
+    "LEFT JOIN real r ON "
+    "r.queue = k.queue AND r.state = k.state WHERE k.n <> coalesce(r.n, 0)";
+
+Result<void> sync_file(const std::string& path) {
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  const bool failed = fd < 0 || fsync(fd) != 0;
+  if (fd >= 0) close(fd);
+  if (!failed) return {};
+  return Error{.code = ErrorCode::io_error,
+               .message = fmt::format("syncing {}: {}", path, std::strerror(errno))};
+}
+
+}  // namespace
+
+Result<VerifyReport> SqliteStore::verify() const {
+  try {
+    Database db(path_, Database::Mode::read_only, options_.vfs);
+    db.execute("BEGIN");
+    VerifyReport report;
+    report.jobs = db.query_int("SELECT count(*) FROM jobs");
+    Statement integrity(db, "PRAGMA integrity_check(20)");
+    while (integrity.step()) {
+      if (integrity.text(0) != "ok")
+        report.problems.push_back(fmt::format("the file is damaged: {}", integrity.text(0)));
+    }
+    for (const Law& law : kLaws) {
+      const std::int64_t broken = db.query_int(law.sql);
+      if (broken != 0) report.problems.push_back(fmt::format("{}: {}", law.what, broken));
+    }
+    Statement recount(db, kRecount);
+    while (recount.step()) {
+      const auto state = recount.integer(1);
+      report.problems.push_back(
+          fmt::format("queue {}: the counter of {} says {}, there are {}", recount.text(0),
+                      state == 8 ? "expired" : to_string(static_cast<JobState>(state)),
+                      recount.integer(2), recount.integer(3)));
+    }
+    return report;
+  } catch (const SqlError& error) {
+    VerifyReport report;
+    if ((error.code & 0xff) != SQLITE_CORRUPT && (error.code & 0xff) != SQLITE_NOTADB)
+      return to_error(error);
+    report.problems.push_back(fmt::format("the file is damaged: {}", error.message));
+    return report;
+  }
+}
+
+// The copy is marked: whoever opens it first moves ids and tokens far ahead, because those given
+// since the copy was made are known to workers and clients, and must not be given again.
+Result<void> SqliteStore::backup(const std::string& directory) const {
+  const std::string copy = directory + "/mainspring.db";
+  if (access(copy.c_str(), F_OK) == 0) {
+    return Error{.code = ErrorCode::conflict,
+                 .message = fmt::format("{} exists: a backup goes to a new directory", copy)};
+  }
+  if (mkdir(directory.c_str(), 0700) != 0 && errno != EEXIST) {
+    return Error{.code = ErrorCode::io_error,
+                 .message = fmt::format("making the backup's directory {}: {}", directory,
+                                        std::strerror(errno))};
+  }
+  try {
+    {
+      Database db(path_, Database::Mode::read_only, options_.vfs);
+      Statement vacuum(db, "VACUUM INTO ?");
+      vacuum.bind(copy).run();
+    }
+    Database db(copy, Database::Mode::read_write, "");
+    db.execute("UPDATE tallies SET c = 1 WHERE id = 0");
+  } catch (const SqlError& error) {
+    return to_error(error);
+  }
+  MS_TRY(sync_file(copy));
+  MS_TRY_ASSIGN(auto guard, FileGuard::lock(directory, copy, 0));
+  return guard->mark_initialised();
+}
+
+}  // namespace mainspring::sqlite
