@@ -382,7 +382,17 @@ TEST_SUITE("store: leases") {
     CHECK(b.rescue() == 1);
   }
 
-  TEST_CASE("every claim of many threads of life has one valid holder") {
+  TEST_CASE("a renewal after the lease's end is lost, rescued or not: it may be at any moment") {
+    Bench b;
+    b.enqueue();
+    const ClaimedJob c = b.claim_one();
+    b.advance(kDefaultLease);
+    CHECK(b.renew(c, Progress{0.5, ""}).lost == std::vector<JobId>{c.id});
+    CHECK_FALSE(b.get(c.id).progress.has_value());
+    CHECK(b.rescue() == 1);
+  }
+
+  TEST_CASE("however often a job is claimed, only its last token is good") {
     Bench b;
     const JobId id = b.enqueue();
     std::set<Token> tokens;
@@ -549,7 +559,10 @@ TEST_SUITE("store: finish") {
       CHECK(b.get(id).version == before.version);
       CHECK(b.finish(now, outcome) == FinishStatus::ok);
       const Job ended = b.get(id);
-      CHECK(b.finish(now, outcome) == FinishStatus::stale);
+      const bool complete = std::holds_alternative<Complete>(outcome);
+      CHECK(b.finish(now, outcome) == (complete ? FinishStatus::ok : FinishStatus::stale));
+      CHECK(b.finish(id, now.token, CancelJob{"late"}) == FinishStatus::stale);
+      CHECK(b.finish(old, outcome) == FinishStatus::stale);
       CHECK(b.get(id).version == ended.version);
     }
   }
@@ -563,7 +576,7 @@ TEST_SUITE("store: finish") {
     Finish f{.worker = "w1", .results = {}};
     f.results.push_back({777, 1, Complete{}});
     f.results.push_back({jobs[1].id, jobs[1].token, Complete{}});
-    f.results.push_back({jobs[1].id, jobs[1].token, Complete{}});
+    f.results.push_back({jobs[1].id, jobs[1].token, Retry{"e", {}}});
     f.results.push_back({jobs[0].id, jobs[0].token, Dead{"r", "d"}});
     const auto r = b.one<FinishResult>(f);
     CHECK(r.results == std::vector<FinishStatus>{FinishStatus::not_found, FinishStatus::ok,

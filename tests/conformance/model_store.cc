@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <map>
 #include <set>
 #include <tuple>
@@ -15,6 +14,9 @@ namespace {
 struct Record {
   Job job;
   Instant lease_expiry = Instant::never();  // running
+  Instant claimed;                          // a restart begins anew
+  std::string cancel_reason;                // of a wish to cancel
+  int budget = 20;                          // max_attempts as enqueued
   Duration lease{0};                        // of the claim
   Duration retention{0};                    // from finished_at
   WallTime unique_until;                    // created_at + window
@@ -65,18 +67,17 @@ class ModelStore final : public Store {
   ModelStore(std::shared_ptr<ModelDisk> disk, StoreOptions options, Now now)
       : disk_(std::move(disk)), options_(options) {
     for (auto& [id, r] : disk_->jobs) {
-      if (r.job.state == JobState::running) r.lease_expiry = now.instant + r.lease;
+      if (r.job.state != JobState::running) continue;
+      r.lease_expiry = now.instant + r.lease;
+      r.claimed = now.instant;
     }
   }
 
   Result<BatchReport> apply(std::span<const Operation> batch, Now now) override {
     now_ = now;
     dirty_ = false;
-    std::set<std::string> before;
-    for (const auto& [name, q] : disk_->queues) {
-      if (has_available(name)) before.insert(name);
-    }
     gained_.clear();
+    ended_.clear();
     BatchReport report;
     for (const Operation& operation : batch) {
       report.results.push_back(
@@ -85,6 +86,7 @@ class ModelStore final : public Store {
     for (const std::string& queue : gained_) {
       if (has_available(queue)) report.effects.available.push_back(queue);
     }
+    report.effects.ended = ended_;
     if (dirty_) ++commits_;
     return report;
   }
@@ -177,12 +179,8 @@ class ModelStore final : public Store {
     return report;
   }
 
-  // Only the existence of the directory means anything here.
   Result<void> backup(const std::string& directory) const override {
-    std::error_code error;
-    if (!std::filesystem::create_directory(directory, error))
-      return Error{.code = ErrorCode::conflict, .message = directory + " exists"};
-    return {};
+    return Error{.code = ErrorCode::conflict, .message = directory + ": a model has no files"};
   }
 
   std::int64_t commits() const override { return commits_; }
@@ -211,6 +209,7 @@ class ModelStore final : public Store {
     r.job.run_at = run_at;
     r.job.worker.clear();
     r.job.cancel_requested = false;
+    r.cancel_reason.clear();
     r.lease_expiry = Instant::never();
     if (state == JobState::available) gained_.insert(r.job.queue);
     touch(r);
@@ -227,6 +226,7 @@ class ModelStore final : public Store {
     r.retention = state == JobState::dead
                       ? q.retention_dead.value_or(options_.retention_dead)
                       : q.retention_completed.value_or(options_.retention_completed);
+    ended_.push_back(r.job.id);
     touch(r);
   }
 
@@ -248,7 +248,8 @@ class ModelStore final : public Store {
     j.kind = n.kind;
     j.args = n.args;
     j.priority = n.priority;
-    j.max_attempts = n.max_attempts;
+    j.max_attempts = std::max(n.max_attempts, j.attempt + 1);
+    r.budget = n.max_attempts;
     j.unique_key = n.unique ? n.unique->key : "";
     j.headers = n.headers;
     j.tags = n.tags;
@@ -361,8 +362,8 @@ class ModelStore final : public Store {
     ++j.attempt;
     j.worker = op.worker;
     j.started_at = now_.wall;
-    j.progress.reset();
     r.lease = op.lease;
+    r.claimed = now_.instant;
     r.lease_expiry = now_.instant + op.lease;
     touch(r);
     return {.id = j.id,
@@ -394,20 +395,16 @@ class ModelStore final : public Store {
     RenewResult result;
     for (const Renewal& renewal : op.leases) {
       Record* r = held(renewal.id, renewal.token);
-      if (r == nullptr) {
+      if (r == nullptr || r->lease_expiry <= now_.instant) {
         result.lost.push_back(renewal.id);
         continue;
       }
-      Duration lease = op.lease;
-      if (r->job.timeout != kForever) {
-        const Duration ran = now_.wall - *r->job.started_at;
-        lease = std::min(lease, std::max(Duration(0), r->job.timeout + kTimeoutGrace - ran));
-      }
-      r->lease_expiry = now_.instant + lease;
+      const Instant limit = r->claimed + r->job.timeout + kTimeoutGrace;
+      r->lease_expiry = std::min(now_.instant + op.lease, std::max(limit, r->lease_expiry));
       if (renewal.progress) r->job.progress = renewal.progress;
       if (renewal.checkpoint) r->job.checkpoint = *renewal.checkpoint;
       if (renewal.progress || renewal.checkpoint) touch(*r);
-      result.renewed.push_back({.id = renewal.id, .lease = lease});
+      result.renewed.push_back({.id = renewal.id, .lease = r->lease_expiry - now_.instant});
       if (r->job.cancel_requested) result.cancel.push_back(renewal.id);
     }
     return result;
@@ -418,17 +415,18 @@ class ModelStore final : public Store {
                             .at = now_.wall,
                             .worker = r.job.worker,
                             .message = std::move(message),
-                            .ran_for = now_.wall - *r.job.started_at});
+                            .ran_for = now_.instant - r.claimed});
   }
 
   // A failed attempt: tried again, given up, or stopped if somebody asked.
   void fail(Record& r, const std::string& message, std::optional<Duration> after) {
     add_error(r, message);
-    if (r.job.cancel_requested) return set_terminal(r, JobState::cancelled, r.job.reason, "");
+    if (r.job.cancel_requested) return set_terminal(r, JobState::cancelled, r.cancel_reason, "");
     if (r.job.attempt >= r.job.max_attempts)
       return set_terminal(r, JobState::dead, "max_attempts", message);
-    set_waiting(r, JobState::retryable,
-                now_.wall + after.value_or(default_back_off(r.job.id, r.job.attempt)));
+    const Duration wait = after.value_or(default_back_off(r.job.id, r.job.attempt));
+    const bool at_once = wait == Duration(0);
+    set_waiting(r, at_once ? JobState::available : JobState::retryable, now_.wall + wait);
   }
 
   void end(Record& r, const Complete& outcome) {
@@ -437,16 +435,26 @@ class ModelStore final : public Store {
   }
   void end(Record& r, const Retry& outcome) { fail(r, outcome.error, outcome.after); }
   void end(Record& r, const Snooze& outcome) {
+    if (r.job.cancel_requested) return set_terminal(r, JobState::cancelled, r.cancel_reason, "");
     --r.job.attempt;
-    if (r.job.cancel_requested) return set_terminal(r, JobState::cancelled, r.job.reason, "");
     set_waiting(r, state_at(now_.wall + outcome.after), now_.wall + outcome.after);
   }
   void end(Record& r, const CancelJob& outcome) {
-    set_terminal(r, JobState::cancelled, outcome.reason, "");
+    set_terminal(r, JobState::cancelled, outcome.reason.empty() ? r.cancel_reason : outcome.reason,
+                 "");
   }
   void end(Record& r, const Dead& outcome) {
-    add_error(r, outcome.description);
+    add_error(r, outcome.description.empty() ? outcome.reason : outcome.description);
     set_terminal(r, JobState::dead, outcome.reason, outcome.description);
+  }
+
+  FinishStatus status_without_lease(const JobOutcome& o) const {
+    const auto found = disk_->jobs.find(o.id);
+    if (found == disk_->jobs.end()) return FinishStatus::not_found;
+    const Job& j = found->second.job;
+    const bool repeated = j.state == JobState::completed && j.token == o.token &&
+                          std::holds_alternative<Complete>(o.outcome);
+    return repeated ? FinishStatus::ok : FinishStatus::stale;
   }
 
   OperationResult run(const Finish& op) {
@@ -457,8 +465,7 @@ class ModelStore final : public Store {
         std::visit([&](const auto& outcome) { end(*r, outcome); }, o.outcome);
         result.results.push_back(FinishStatus::ok);
       } else {
-        result.results.push_back(disk_->jobs.contains(o.id) ? FinishStatus::stale
-                                                            : FinishStatus::not_found);
+        result.results.push_back(status_without_lease(o));
       }
     }
     return result;
@@ -477,7 +484,7 @@ class ModelStore final : public Store {
       case JobState::running:
         if (!r.job.cancel_requested) {
           r.job.cancel_requested = true;
-          r.job.reason = op.reason;
+          r.cancel_reason = op.reason;
           touch(r);
         }
         return CancelResult{JobState::running, true, r.job.worker};
@@ -491,13 +498,13 @@ class ModelStore final : public Store {
 
   void revive(Record& r) {
     if (!live(r)) {
-      r.job.max_attempts += r.job.attempt;
+      r.job.max_attempts = r.job.attempt + r.budget;
       r.job.finished_at.reset();
       r.job.reason.clear();
       r.job.description.clear();
       r.expired = false;
-      r.job.expires_at.reset();
     }
+    r.job.expires_at.reset();
     set_waiting(r, JobState::available, now_.wall);
   }
 
@@ -641,7 +648,8 @@ class ModelStore final : public Store {
   StoreOptions options_;
   Now now_{};
   bool dirty_ = false;
-  std::set<std::string> gained_;
+  std::set<std::string> gained_;  // queues
+  std::vector<JobId> ended_;
   std::int64_t commits_ = 0;
 };
 

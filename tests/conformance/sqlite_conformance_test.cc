@@ -1,0 +1,145 @@
+// The conformance suite over the SQLite store, on real files; and the damage that its verify()
+// finds.
+#include <fmt/format.h>
+#include <sqlite3.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <filesystem>
+
+#include "conformance/bench.h"
+#include "store_sqlite/sqlite_store.h"
+
+namespace mainspring {
+namespace {
+
+namespace fs = std::filesystem;
+
+// A directory that goes away with its last user.
+class TempDirectory {
+ public:
+  TempDirectory() {
+    static std::atomic<int> count{0};
+    path_ = fs::temp_directory_path() / fmt::format("ms_conformance.{}.{}", getpid(), ++count);
+    fs::remove_all(path_);
+  }
+  ~TempDirectory() { fs::remove_all(path_); }
+  TempDirectory(const TempDirectory&) = delete;
+  TempDirectory& operator=(const TempDirectory&) = delete;
+  std::string string() const { return path_.string(); }
+
+ private:
+  fs::path path_;
+};
+
+std::unique_ptr<Store> open_at(const std::string& directory, const StoreOptions& options, Now now) {
+  static NullLog log;
+  SqliteOptions o{.directory = directory, .store = options};
+  o.reserve_bytes = 1 << 20;
+  auto store = open_sqlite_store(o, now, log);
+  if (!store) FAIL("open: " << store.error().message);
+  return std::move(*store);
+}
+
+}  // namespace
+
+StoreFactory store_under_test() {
+  auto directory = std::make_shared<std::unique_ptr<TempDirectory>>();
+  return [directory](OpenAs how, const StoreOptions& options, Now now) {
+    if (how == OpenAs::fresh) *directory = std::make_unique<TempDirectory>();
+    return open_at((*directory)->string(), options, now);
+  };
+}
+
+namespace conformance {
+namespace {
+
+// A store with some of everything, closed.
+void fill(const std::string& directory, const ManualClock& clock) {
+  const auto store = open_at(directory, {}, clock.now());
+  const auto apply = [&](Operation operation) {
+    auto report = store->apply({&operation, 1}, clock.now());
+    REQUIRE(report.has_value());
+    return std::move(report->results[0]);
+  };
+  NewJob plain;
+  plain.kind = "work";
+  NewJob later = plain;
+  later.delay = hours(1);
+  later.expires_in = hours(2);
+  NewJob keyed = plain;
+  keyed.unique = Unique{.key = "k", .window = hours(3)};
+  apply(Enqueue{.jobs = {plain, plain, plain, later, keyed, plain}});
+  const auto claimed = std::get<ClaimResult>(
+      apply(Claim{.worker = "w", .queues = {"default"}, .kinds = {}, .max = 3}));
+  Finish f{.worker = "w", .results = {}};
+  f.results.push_back({claimed.jobs[0].id, claimed.jobs[0].token, Complete{"[1]"}});
+  f.results.push_back({claimed.jobs[1].id, claimed.jobs[1].token, Dead{"r", "d"}});
+  apply(f);
+  CHECK(store->verify()->problems.empty());
+}
+
+void run_sql(const std::string& directory, const std::string& sql) {
+  sqlite3* db = nullptr;
+  REQUIRE(sqlite3_open((directory + "/mainspring.db").c_str(), &db) == SQLITE_OK);
+  char* message = nullptr;
+  const int code = sqlite3_exec(db, sql.c_str(), nullptr, nullptr, &message);
+  CHECK_MESSAGE(code == SQLITE_OK, sql << ": " << (message == nullptr ? "" : message));
+  CHECK(sqlite3_total_changes(db) > 0);
+  sqlite3_free(message);
+  sqlite3_close(db);
+}
+
+TEST_SUITE("sqlite store: verify") {
+  TEST_CASE("verify finds planted damage") {
+    const std::vector<std::string> damages = {
+        "UPDATE tallies SET f = f + 1 WHERE id = 1",           // available counted wrong
+        "UPDATE tallies SET a = a + 1 WHERE id = 1",           // enqueued counted wrong
+        "UPDATE tallies SET a = a + 1 WHERE id > 4294967295",  // live jobs of a block
+        "DELETE FROM bodies WHERE id = 1",                     // half a job
+        "DELETE FROM jobs WHERE id = 6",                       // a lost job
+        "DELETE FROM due",                                     // would never be moved
+        "DELETE FROM finished",                                // would never be pruned
+        "DELETE FROM dead_letter",                             // would never be listed
+        "UPDATE jobs SET state = 7 WHERE id = 1",              // completed made dead
+        "UPDATE jobs SET queue = 77 WHERE id = 6",             // of no queue
+        "INSERT INTO leases (id, token, worker, claimed_at, lease, version) "
+        "VALUES (1, 2, 'w', 0, 30000000, 9)",          // a lease of an ended job
+        "UPDATE jobs SET priority = 12 WHERE id = 6",  // out of range
+        "DELETE FROM uniques",                         // a key that no longer holds
+    };
+    for (const std::string& damage : damages) {
+      CAPTURE(damage);
+      TempDirectory directory;
+      const ManualClock clock;
+      fill(directory.string(), clock);
+      run_sql(directory.string(), damage);
+      const auto store = open_at(directory.string(), {}, clock.now());
+      const auto report = store->verify();
+      CHECK_FALSE((report.has_value() && report->problems.empty()));
+    }
+  }
+
+  TEST_CASE("a backup while running is a whole store of that moment") {
+    TempDirectory directory;
+    TempDirectory copy;
+    const ManualClock clock;
+    fill(directory.string(), clock);
+    {
+      const auto store = open_at(directory.string(), {}, clock.now());
+      REQUIRE(store->backup(copy.string()).has_value());
+      Operation more = PauseQueue{.queue = "after", .paused = true};
+      REQUIRE(store->apply({&more, 1}, clock.now()).has_value());
+      CHECK(store->backup(copy.string()).error().code == ErrorCode::conflict);
+    }
+    const auto restored = open_at(copy.string(), {}, clock.now());
+    CHECK(restored->verify()->problems.empty());
+    CHECK(restored->verify()->jobs == 6);
+    CHECK(restored->queues()->size() == 1);
+    CHECK(restored->get(1)->result == "[1]");
+  }
+}
+
+}  // namespace
+}  // namespace conformance
+}  // namespace mainspring
