@@ -105,7 +105,7 @@ struct CancelResult {
 
 // An operator's retry: dead, cancelled, retryable and scheduled become available now; dead and
 // cancelled ones get their max_attempts anew on top of those used. Available is ok. Errors:
-// not_found, expired, conflict (running or completed).
+// not_found, expired, conflict (running or completed, or another live job has its unique key now).
 struct RetryJob {
   JobId id = 0;
 };

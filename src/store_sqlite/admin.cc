@@ -57,8 +57,36 @@ OperationResult SqliteStore::operator()(const RetryJob& op) {
         .code = ErrorCode::conflict,
         .message = fmt::format("job {} is completed: enqueue a new one to do it again", op.id)};
   }
+  if (!take_unique_key(*hot)) {
+    return Error{.code = ErrorCode::conflict,
+                 .message = fmt::format("job {}: another live job has its unique key now", op.id)};
+  }
   if (hot->state != JobState::available) retry_hot(*hot);
   return RetryResult{.state = JobState::available};
+}
+
+bool SqliteStore::take_unique_key(const HotRow& hot) {
+  if ((hot.flags & kFlagUnique) == 0 || !is_terminal(hot.state)) return true;
+  std::string key;
+  {
+    Statement& body = sql_->select_body;
+    body.bind(hot.id);
+    ResetGuard guard(body);
+    if (body.step()) key = body.text(1);
+  }
+  Statement& row = sql_->select_unique;
+  row.bind(hot.queue->id, key);
+  const bool found = row.step();
+  const JobId holder = found ? row.integer(0) : hot.id;
+  const std::int64_t until = found ? row.integer(1) : 0;
+  row.reset();
+  if (found && holder == hot.id) return true;
+  if (leases_.contains(holder)) return false;
+  const auto other = holder == hot.id ? std::nullopt : load_hot(holder);
+  if (other && !is_terminal(other->state)) return false;
+  begin_write();
+  sql_->upsert_unique.bind(hot.queue->id, key, hot.id, until).run();
+  return true;
 }
 
 void SqliteStore::retry_hot(HotRow& hot) {
@@ -114,7 +142,7 @@ OperationResult SqliteStore::operator()(const Redrive& op) {
   }
   for (const JobId id : ids) {
     auto hot = load_hot(id);
-    if (hot && hot->state == JobState::dead) {
+    if (hot && hot->state == JobState::dead && take_unique_key(*hot)) {
       retry_hot(*hot);
       ++result.redriven;
     }

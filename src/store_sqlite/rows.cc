@@ -33,7 +33,7 @@ std::optional<HotRow> SqliteStore::load_hot(JobId id) {
   if (!row.step()) return std::nullopt;
   HotRow hot;
   hot.id = id;
-  hot.queue = queues_by_id_.at(row.integer(0));
+  hot.queue = &queue_by_id(row.integer(0));
   hot.kind = static_cast<std::int32_t>(row.integer(1));
   hot.state = static_cast<JobState>(row.integer(2));
   hot.priority = static_cast<int>(row.integer(3));
@@ -71,6 +71,13 @@ JobState SqliteStore::state_of(JobId id) {
   if (leases_.contains(id)) return JobState::running;
   const auto hot = load_hot(id);
   return hot ? hot->state : JobState::completed;
+}
+
+QueueState& SqliteStore::queue_by_id(std::int64_t id) const {
+  const auto found = queues_by_id_.find(id);
+  if (found != queues_by_id_.end()) return *found->second;
+  throw SqlError{SQLITE_CORRUPT,
+                 fmt::format("the store is damaged: a job of queue {}, which is not there", id)};
 }
 
 QueueState* SqliteStore::find_queue(std::string_view name) const {

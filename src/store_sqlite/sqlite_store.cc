@@ -142,7 +142,7 @@ void SqliteStore::load_leases(Instant now) {
     lease.version = rows.integer(5);
     lease.cancel_requested = rows.integer(6) != 0;
     lease.cancel_reason = rows.text(7);
-    lease.queue = queues_by_id_.at(rows.integer(8));
+    lease.queue = &queue_by_id(rows.integer(8));
     lease.kind = static_cast<std::int32_t>(rows.integer(9));
     lease.priority = static_cast<int>(rows.integer(10));
     lease.run_at = WallTime::from_us(rows.integer(11));
@@ -184,7 +184,7 @@ void SqliteStore::load_live_jobs() {
       const JobId id = jobs.integer(0);
       if (leases_.contains(id)) continue;
       ReadyLine& line =
-          queues_by_id_.at(jobs.integer(1))->ready[static_cast<std::int32_t>(jobs.integer(2))];
+          queue_by_id(jobs.integer(1)).ready[static_cast<std::int32_t>(jobs.integer(2))];
       line.emplace_hint(line.end(), ReadyKey(static_cast<int>(jobs.integer(3)),
                                              WallTime::from_us(jobs.integer(4)), id));
     }

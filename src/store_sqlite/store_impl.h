@@ -131,9 +131,10 @@ class SqliteStore final : public Store {
   // -- shared by the operations (rows.cc)
   std::optional<HotRow> load_hot(JobId id);
   void save_hot(const HotRow& hot);
-  Error missing(JobId id) const;                // not_found or expired
-  JobState state_of(JobId id);                  // with leases; completed when pruned
-  QueueState& queue_of(std::string_view name);  // made if new
+  Error missing(JobId id) const;                   // not_found or expired
+  JobState state_of(JobId id);                     // with leases; completed when pruned
+  QueueState& queue_of(std::string_view name);     // made if new
+  QueueState& queue_by_id(std::int64_t id) const;  // one that must be there
   QueueState* find_queue(std::string_view name) const;
   std::int32_t kind_of(std::string_view name);  // made if new
   void touch(QueueState& queue);                // its counters are to be written
@@ -145,6 +146,8 @@ class SqliteStore final : public Store {
   void end_job(JobId id, QueueState& queue, JobState state);  // bookkeeping of becoming terminal
   void cancel_hot(HotRow& hot, std::string_view reason, int flags);
   void retry_hot(HotRow& hot);
+  // Takes the job's unique key back for it; false while another live job has it.
+  bool take_unique_key(const HotRow& hot);
   bool prune_one(JobId id, std::int64_t finished_at);
 
   // -- reads (read.cc, verify.cc)

@@ -47,6 +47,8 @@ constexpr Law kLaws[] = {
      "SELECT count(*) FROM dead_letter d LEFT JOIN jobs j ON j.id = d.id WHERE j.state IS NOT 7"},
     {"terminal jobs without a time of finishing",
      "SELECT count(*) FROM jobs WHERE (state IN (4, 6, 7)) <> (finished_at IS NOT NULL)"},
+    {"jobs with a priority out of range",
+     "SELECT count(*) FROM jobs WHERE priority NOT BETWEEN 0 AND 9"},
     {"jobs with more attempts than allowed",
      "SELECT count(*) FROM jobs WHERE attempt > max_attempts OR attempt < 0"},
     {"ids that would be given again",
@@ -66,6 +68,13 @@ constexpr Law kLaws[] = {
      "+ completed + retryable + cancelled + dead"},
     {"unique keys that lead to a job of another key",
      "SELECT count(*) FROM uniques u JOIN bodies b ON b.id = u.id WHERE b.unique_key <> u.key"},
+    {"ended jobs that nothing will prune",
+     "SELECT max(0, (SELECT count(*) FROM jobs WHERE state IN (4, 6, 7)) - "
+     "(SELECT coalesce(sum(length(ids)), 0) / 8 FROM finished))"},
+    {"live jobs whose unique key does not hold",
+     "SELECT count(*) FROM jobs j JOIN bodies b ON b.id = j.id WHERE b.unique_key IS NOT NULL AND "
+     "j.state NOT IN (4, 6, 7) AND NOT EXISTS (SELECT 1 FROM uniques u WHERE u.queue = j.queue AND "
+     "u.key = b.unique_key AND u.id = j.id)"},
     {"errors without a job", "SELECT count(*) FROM errors WHERE job NOT IN (SELECT id FROM jobs)"},
 };
 
