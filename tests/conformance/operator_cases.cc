@@ -1,6 +1,4 @@
 // What operators and the scheduler are promised: cancel, retry, redrive, pause, retention, reads.
-#include <filesystem>
-
 #include "conformance/bench.h"
 
 namespace mainspring::conformance {
@@ -625,15 +623,6 @@ TEST_SUITE("store: reads") {
     }
     CHECK(b.finish(running, Complete{}) == FinishStatus::ok);
     CHECK(b.store->verify()->jobs == 4);
-  }
-
-  TEST_CASE("a backup is refused where something exists") {
-    Bench b;
-    b.enqueue();
-    const auto there = std::filesystem::temp_directory_path();
-    const auto refused = b.store->backup(there.string());
-    REQUIRE_FALSE(refused.has_value());
-    CHECK(refused.error().code == ErrorCode::conflict);
   }
 }
 
