@@ -10,8 +10,12 @@
 
 namespace mainspring::sqlite {
 
+std::int64_t newest_schema() {
+  return static_cast<std::int64_t>(std::size(kMigrations));
+}
+
 void migrate(Database& db) {
-  const auto newest = static_cast<std::int64_t>(std::size(kMigrations));
+  const std::int64_t newest = newest_schema();
   const std::int64_t version = db.query_int("PRAGMA user_version");
   if (version > newest) {
     throw Error{.code = ErrorCode::conflict,

@@ -1,0 +1,189 @@
+// Runs one command line: parse, layer the settings, call the handler, print errors, give exit
+// codes.
+#include <fmt/format.h>
+#include <sys/stat.h>
+
+#include "api/json.h"
+#include "api/shapes.h"
+#include "cli/command.h"
+#include "cli/handlers.h"
+#include "cli/support.h"
+#include "cli/version.h"
+
+namespace mainspring::cli {
+namespace {
+
+constexpr std::size_t kMaxConfigBytes = 1 << 20;
+
+bool exists(const std::string& file) {
+  struct stat st {};
+  return stat(file.c_str(), &st) == 0;
+}
+
+// The file with settings: "" = none. One that was asked for must be there.
+std::string config_file(const Parsed& parsed, const Io& io) {
+  if (parsed.config) return *parsed.config;
+  if (const auto file = io.env("MAINSPRING_CONFIG"); file && !file->empty()) return *file;
+  const auto xdg = io.env("XDG_CONFIG_HOME");
+  const auto home = io.env("HOME");
+  std::string user;
+  if (xdg && !xdg->empty()) {
+    user = *xdg + "/mainspring/config.toml";
+  } else if (home && !home->empty()) {
+    user = *home + "/.config/mainspring/config.toml";
+  }
+  if (!user.empty() && exists(user)) return user;
+  const std::string machine = "/etc/mainspring/config.toml";
+  return exists(machine) ? machine : "";
+}
+
+Result<Layered> layered(const Parsed& parsed, const Io& io) {
+  Layers layers;
+  layers.flags = parsed.settings;
+  for (const Setting& setting : settings()) {
+    const auto value = io.env(environment_of(setting));
+    if (value) layers.environment[std::string(setting.name)] = *value;
+  }
+  layers.file = config_file(parsed, io);
+  if (!layers.file.empty()) {
+    MS_TRY_ASSIGN(layers.file_text, read_file(layers.file, kMaxConfigBytes));
+  }
+  return layer(layers);
+}
+
+void decide_colours(const Options& options, Io& io) {
+  const auto no_color = io.env("NO_COLOR");
+  const bool wanted = io.out_is_terminal && !(no_color && !no_color->empty());
+  io.colours = options.color == "always" || (options.color == "auto" && wanted);
+}
+
+// What a person can do about it, beyond what the message says. "" = nothing.
+std::string advice(const Error& error, const Parsed* parsed) {
+  const bool client = parsed != nullptr && parsed->invocation.command != nullptr &&
+                      (parsed->invocation.command->scopes & kClientScope) != 0;
+  if (client && error.code == ErrorCode::unavailable) {
+    return "Start a server with `mainspring serve`, or name one with --server URL or "
+           "MAINSPRING_SERVER.";
+  }
+  return "";
+}
+
+int report(const Error& error, const Parsed* parsed, bool json, Io& io) {
+  if (json) {
+    std::string line;
+    encode_error(error, line);
+    io.err(line + "\n");
+  } else {
+    io.err(fmt::format("mainspring: {}\n", error.message));
+    const std::string more = advice(error, parsed);
+    if (!more.empty()) io.err(more + "\n");
+  }
+  return info(error.code).exit_code;
+}
+
+}  // namespace
+
+int run_cli(const std::vector<std::string>& words, Io& io) {
+  bool json = false;
+  for (const std::string& word : words) json = json || word == "--json";
+  auto parsed = parse_command_line(words);
+  if (!parsed) return report(parsed.error(), nullptr, json, io);
+  const Command& command = *parsed->invocation.command;
+  if (parsed->help) {
+    decide_colours(Options{}, io);
+    io.out(help_text(command, parsed->path, io));
+    return kExitOk;
+  }
+  if (command.run == nullptr) {
+    io.err(help_text(command, parsed->path, io));
+    return info(ErrorCode::invalid_argument).exit_code;
+  }
+  auto settings_now = layered(*parsed, io);
+  if (!settings_now) return report(settings_now.error(), &*parsed, json, io);
+  parsed->invocation.options = settings_now->options;
+  parsed->invocation.origins = settings_now->origins;
+  decide_colours(settings_now->options, io);
+  const Result<int> done = command.run(parsed->invocation, io);
+  if (!done) return report(done.error(), &*parsed, json, io);
+  return *done;
+}
+
+// -- the commands that only print -----------------------------------------------------------------
+
+Result<int> run_config(const Invocation& invocation, Io& io) {
+  if (invocation.has("reference")) {
+    io.out(config_reference());
+    return kExitOk;
+  }
+  const bool explain = invocation.has("explain");
+  Table table(explain
+                  ? std::vector<Table::Column>{{"NAME"}, {"VALUE"}, {"FROM"}, {"RULE"}, {"MEANING"}}
+                  : std::vector<Table::Column>{{"NAME"}, {"VALUE"}, {"FROM"}});
+  for (const Setting& setting : settings()) {
+    const std::string value = format_setting(setting, invocation.options);
+    const std::string& origin = invocation.origins.at(setting.name);
+    if (invocation.json) {
+      std::string line;
+      JsonWriter out(line);
+      out.begin_object().key("name").string(setting.name).key("value").string(value);
+      out.key("from").string(origin).key("rule").string(rule_of(setting));
+      out.key("meaning").string(setting.meaning).end_object();
+      print_line(io, line);
+      continue;
+    }
+    const Colour colour = origin == "default" ? Colour::dim : Colour::bold;
+    std::vector<Cell> row = {{std::string(setting.name)}, {value, colour}, {origin, colour}};
+    if (explain) {
+      row.push_back({rule_of(setting).substr(5)});
+      row.push_back({std::string(setting.meaning)});
+    }
+    table.add(std::move(row));
+  }
+  if (!invocation.json) io.out(table.render(io));
+  return kExitOk;
+}
+
+Result<int> run_version(const Invocation& invocation, Io& io) {
+  if (invocation.json) {
+    print_line(io, fmt::format("{{\"version\":\"{}\"}}", kVersion));
+  } else {
+    print_line(io, fmt::format("mainspring {}", kVersion));
+  }
+  return kExitOk;
+}
+
+Result<int> run_completion(const Invocation& invocation, Io& io) {
+  const std::string shell = *invocation.argument("SHELL");
+  if (shell == "bash") {
+    io.out(completion_bash());
+  } else if (shell == "zsh") {
+    io.out(completion_zsh());
+  } else if (shell == "fish") {
+    io.out(completion_fish());
+  } else {
+    return invalid("SHELL", fmt::format("SHELL \"{}\": must be bash, zsh or fish", shell));
+  }
+  return kExitOk;
+}
+
+Result<int> run_man(const Invocation&, Io& io) {
+  io.out(man_page());
+  return kExitOk;
+}
+
+Result<int> run_help(const Invocation& invocation, Io& io) {
+  std::vector<std::string> path;
+  for (const char* name : {"COMMAND", "SUBCOMMAND"}) {
+    if (const auto word = invocation.argument(name)) path.push_back(*word);
+  }
+  const Command* const command = find_command(path);
+  if (command == nullptr) {
+    return invalid("COMMAND", fmt::format("\"{}\": there is no such command; `mainspring --help` "
+                                          "lists them",
+                                          fmt::join(path, " ")));
+  }
+  io.out(help_text(*command, path, io));
+  return kExitOk;
+}
+
+}  // namespace mainspring::cli

@@ -1,0 +1,114 @@
+// Command: one row per command, with all its texts; the parser, --help, the man page and the shell
+// completions are made from these rows, so that they cannot disagree.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cli/io.h"
+#include "cli/options.h"
+
+namespace mainspring::cli {
+
+struct Command;
+
+// A command line that has been understood.
+struct Invocation {
+  const Command* command = nullptr;
+  std::string program;                                    // argv[0]
+  std::map<std::string, std::vector<std::string>> flags;  // by name without dashes; switches: ""
+  std::map<std::string, std::vector<std::string>> arguments;  // by name: "QUEUE"
+  Options options;
+  Origins origins;
+  bool json = false;
+
+  bool has(const std::string& flag) const { return flags.contains(flag); }
+  // The (last) value of a flag or argument; nullopt if it was not given.
+  std::optional<std::string> flag(const std::string& name) const;
+  std::optional<std::string> argument(const std::string& name) const;
+  const std::vector<std::string>& all_flags(const std::string& name) const;
+  const std::vector<std::string>& all_arguments(const std::string& name) const;
+  // The value of a flag or argument by kind; nullopt if it was not given. Errors:
+  // invalid_argument, naming flag, value and rule.
+  Result<std::optional<Duration>> duration(const std::string& name) const;
+  Result<std::optional<std::int64_t>> number(const std::string& name, std::int64_t min,
+                                             std::int64_t max) const;
+};
+
+// The exit code, or an error that main() prints and turns into its exit code.
+using Run = Result<int> (*)(const Invocation& invocation, Io& io);
+
+struct Flag {
+  std::string name;   // without dashes
+  std::string value;  // what stands for its value: "FILE"; "[=TIME]" may be left out; "" = a switch
+  std::string help;
+  bool repeated = false;
+  std::vector<std::string> choices = {};
+};
+
+struct Argument {
+  std::string name;
+  std::string help;
+  enum class Count { one, optional, many } count = Count::one;
+};
+
+struct Example {
+  std::string line;
+  std::string comment;
+};
+
+struct ExitCode {
+  int code;
+  std::string meaning;
+};
+
+struct Command {
+  std::string name;
+  std::string summary;      // half a line
+  std::string description;  // paragraphs
+  std::vector<Argument> arguments = {};
+  std::vector<Flag> flags = {};
+  unsigned scopes = kNoScope;  // of the settings that are flags here
+  std::vector<Example> examples = {};
+  std::vector<ExitCode> exits = {};
+  std::vector<Command> children = {};
+  Run run = nullptr;  // nullptr = only a group of children
+  bool hidden = false;
+};
+
+// All of them, below the program itself.
+const Command& root();
+
+// Flags that every command has: json, help, config.
+const std::vector<Flag>& common_flags();
+// The settings that are flags of `command`, in table order.
+std::vector<const Setting*> settings_of(const Command& command);
+// "mainspring jobs list" to its row; nullptr if there is none.
+const Command* find_command(const std::vector<std::string>& path);
+
+// What a command line asks for.
+struct Parsed {
+  std::vector<std::string> path;  // of the command: {"jobs", "list"}; empty = the root
+  bool help = false;
+  Invocation invocation;                        // without options
+  std::map<std::string, std::string> settings;  // flags that are settings, by setting name
+  std::optional<std::string> config;            // --config
+};
+// Errors: invalid_argument (unknown flag or command, missing value or argument).
+Result<Parsed> parse_command_line(const std::vector<std::string>& words);
+
+// Texts made from the rows.
+std::string usage_line(const Command& command, const std::vector<std::string>& path);
+std::string help_text(const Command& command, const std::vector<std::string>& path, const Io& io);
+std::string man_page();
+std::string completion_bash();
+std::string completion_zsh();
+std::string completion_fish();
+
+// Runs one command line; prints; returns the exit code. Catches nothing: nothing throws.
+int run_cli(const std::vector<std::string>& words, Io& io);
+
+}  // namespace mainspring::cli

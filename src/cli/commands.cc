@@ -1,0 +1,235 @@
+// The table of commands: the program itself, and serve, work, enqueue and bench.
+#include "cli/commands.h"
+
+#include <algorithm>
+
+#include "cli/handlers.h"
+
+namespace mainspring::cli {
+namespace {
+
+Command serve_command() {
+  return {
+      .name = "serve",
+      .summary = "run the server over the embedded store",
+      .description =
+          "Runs the server: HTTP in front of the embedded store in a data directory, which is made "
+          "if it is not there. Prints the address when it is ready. SIGTERM and Ctrl-C stop it in "
+          "good order: no more claims, replies finished, store closed; a second signal ends it at "
+          "once. What was acknowledged is on disk either way.\n"
+          "\n"
+          "Only loopback addresses are served: there are no tokens and no TLS yet, and whoever "
+          "reaches the server may do everything.",
+      .flags = {{.name = "hints", .value = "", .help = "print three commands to try next"}},
+      .scopes = kServeScope | kEverywhere,
+      .examples = {{"mainspring serve", "on 127.0.0.1:8080, data in ./data"},
+                   {"mainspring serve --data /var/lib/mainspring --listen 127.0.0.1:9000", ""},
+                   {"MAINSPRING_LOG_LEVEL=debug mainspring serve", ""}},
+      .exits = {{0, "stopped by a signal, in good order"},
+                {64, "a setting breaks a rule"},
+                {65, "another process has the data directory, or it needs a newer version"},
+                {69, "the address is taken"},
+                {74, "the disk or the store failed; nothing that was acknowledged is lost"}},
+      .run = run_serve};
+}
+
+Command work_command() {
+  return {
+      .name = "work",
+      .summary = "take jobs and run a program for each",
+      .description =
+          "Claims jobs of the given queues from a server and runs a program for each, as many at "
+          "the same time as it has slots.\n"
+          "\n"
+          "The program gets the job as JSON on standard input, and MAINSPRING_JOB_ID, _QUEUE, "
+          "_KIND, _ATTEMPT, _TOKEN, _IDEMPOTENCY_KEY in its environment. Exit code 0 completes the "
+          "job; the last line of its output is the result. 75 tries again later, 65 makes the job "
+          "dead, any other code or a signal is a failed attempt, tried again later; the end of "
+          "its standard error is kept as the error. It may also write lines of JSON to file "
+          "descriptor 3: {\"progress\":{\"value\":0.5}} {\"checkpoint\":…} {\"result\":…} "
+          "{\"error\":\"…\"} {\"retry_after\":\"30s\"}.\n"
+          "\n"
+          "The command is split into words like a shell does with quotes, but there is no shell: "
+          "use --exec \"sh -c '…'\" for pipes. SIGTERM and Ctrl-C let running jobs end, then give "
+          "them back.",
+      .flags =
+          {{.name = "queue", .value = "QUEUE", .help = "take jobs of this queue", .repeated = true},
+           {.name = "exec", .value = "COMMAND", .help = "the program and its arguments"},
+           {.name = "kind", .value = "KIND", .help = "only jobs of this kind", .repeated = true},
+           {.name = "directory", .value = "DIR", .help = "where the program runs"},
+           {.name = "timeout",
+            .value = "TIME",
+            .help = "time limit of an attempt, if shorter than the job's own"},
+           {.name = "retry-after",
+            .value = "TIME",
+            .help = "before the second attempt, doubled for each further one; else the "
+                    "server decides"},
+           {.name = "max-attempts",
+            .value = "N",
+            .help = "dead after so many failed attempts, if fewer than the job's own"},
+           {.name = "once", .value = "", .help = "stop after one job"},
+           {.name = "drain",
+            .value = "",
+            .help = "stop when the queues have no available, running or retryable job"}},
+      .scopes = kClientScope | kWorkScope | kEverywhere,
+      .examples =
+          {{"mainspring work --queue photos --exec './thumbnail.sh --width 200' --slots 4", ""},
+           {"mainspring work --queue mail --queue sms --exec ./send.py --retry-after 10s", ""},
+           {"mainspring work --queue reports --exec \"sh -c 'jq .args | ./report'\" --drain",
+            "run what is there, then stop"}},
+      .exits = {{0, "stopped by a signal, --once or --drain"},
+                {64, "a flag breaks a rule, or the program is not there"},
+                {69, "the server is not reachable (at the start; later it waits for it)"}},
+      .run = run_work};
+}
+
+std::vector<Flag> enqueue_flags() {
+  return {
+      {.name = "delay", .value = "TIME", .help = "not before so long from now"},
+      {.name = "run-at", .value = "INSTANT", .help = "not before then: 2026-01-31T09:00:00Z"},
+      {.name = "priority", .value = "N", .help = "0 (first) to 9 [5]"},
+      {.name = "max-attempts", .value = "N", .help = "1 to 1000 [20]"},
+      {.name = "timeout", .value = "TIME", .help = "time limit of an attempt, or none [15m]"},
+      {.name = "expires-in", .value = "TIME", .help = "cancelled if it has not started by then"},
+      {.name = "unique", .value = "KEY", .help = "one job per queue and key that has not ended"},
+      {.name = "unique-for", .value = "TIME", .help = "with --unique: in any case for so long"},
+      {.name = "on-conflict",
+       .value = "POLICY",
+       .help = "with --unique: what happens to the old job [keep]",
+       .choices = {"keep", "replace", "postpone"}},
+      {.name = "tag", .value = "TAG", .help = "a word to find it by", .repeated = true},
+      {.name = "header", .value = "NAME=VALUE", .help = "handed to the worker", .repeated = true},
+      {.name = "correlation-id", .value = "ID", .help = "handed to the worker"},
+      {.name = "reply-to", .value = "QUEUE", .help = "handed to the worker"},
+      {.name = "idempotency-key",
+       .value = "KEY",
+       .help = "the same key within 24 h gives the same job"},
+      {.name = "many",
+       .value = "FILE",
+       .help = "one job per line as JSON ({\"args\":…,\"priority\":…}); QUEUE and KIND are for "
+               "lines that have none; - = standard input"},
+      {.name = "wait",
+       .value = "[=TIME]",
+       .help = "wait for the end [1h], print the result, exit with the outcome"},
+  };
+}
+
+Command enqueue_command() {
+  return {
+      .name = "enqueue",
+      .summary = "put jobs into a queue",
+      .description =
+          "Puts a job, or those of a file, into a queue, and prints their ids. When it returns "
+          "they "
+          "are on disk. ARGS is the job's JSON; @FILE reads it from a file, - from standard input; "
+          "without it the args are {}.\n"
+          "\n"
+          "Up to 10,000 lines of --many go as one request, all or nothing; larger files as "
+          "several.",
+      .arguments = {{"QUEUE", "the queue, made at first use", Argument::Count::optional},
+                    {"KIND", "what handler is meant", Argument::Count::optional},
+                    {"ARGS", "JSON, @FILE or -", Argument::Count::optional}},
+      .flags = enqueue_flags(),
+      .scopes = kClientScope | kEverywhere,
+      .examples = {{"mainspring enqueue photos thumbnail '{\"path\":\"a.jpg\"}'", ""},
+                   {"mainspring enqueue mail welcome @user.json --delay 10m --tag signup", ""},
+                   {"mainspring enqueue photos thumbnail --many photos.jsonl", ""},
+                   {"mainspring enqueue reports monthly --wait=10m > report.json",
+                    "run it like a program"}},
+      .exits = {{0, "enqueued; with --wait: completed"},
+                {1, "with --wait: dead"},
+                {2, "with --wait: cancelled"},
+                {64, "a flag or a field breaks a rule; nothing was enqueued"},
+                {65, "the idempotency key was used with other jobs, or too large"},
+                {69, "the server is not reachable"},
+                {75, "refused for now, try again; with --wait: not ended in time"}},
+      .run = run_enqueue};
+}
+
+Command bench_command() {
+  return {
+      .name = "bench",
+      .summary = "measure speed on this machine",
+      .description =
+          "Measures enqueue and full lifecycle (enqueue, claim, complete, all durable) in process "
+          "and over HTTP, wake latency, a million queued jobs, a thousand queues and the cost of "
+          "an idle server, each with its own store below --data; next to each figure its ratio to "
+          "a bare write and fdatasync of the same bytes on the same disk, measured in the same "
+          "run, and the target. All of it takes about ten minutes. The directory must be on a real "
+          "disk: on tmpfs the figures mean nothing.",
+      .flags = {{.name = "dir",
+                 .value = "DIR",
+                 .help = "where the stores are made and removed again [./bench-data]"},
+                {.name = "quick", .value = "", .help = "fewer, shorter runs: about a minute"},
+                {.name = "only",
+                 .value = "NAME",
+                 .help = "only this measurement; see --list",
+                 .repeated = true},
+                {.name = "list", .value = "", .help = "the names of the measurements"},
+                {.name = "save", .value = "FILE", .help = "the figures as JSON, too"}},
+      .scopes = kEverywhere,
+      .examples = {{"mainspring bench --quick", ""},
+                   {"mainspring bench --only wake --only idle", ""},
+                   {"mainspring bench --save bench.json", ""}},
+      .exits = {{0, "measured, whether or not the targets were met"}, {74, "the disk failed"}},
+      .run = run_bench};
+}
+
+Command make_root() {
+  Command root{
+      .name = "mainspring",
+      .summary = "durable background jobs: the server, the worker and the command line",
+      .description =
+          "Mainspring runs background jobs: durably, on time, in parallel. `mainspring serve` is "
+          "the server, `mainspring work` runs a program for each job, the other commands enqueue "
+          "and look. Each has --help with examples.",
+      .examples = {{"mainspring serve", "in one terminal"},
+                   {"mainspring enqueue hello greet '{\"name\":\"you\"}'", "in another one"},
+                   {"mainspring work --queue hello --exec cat --drain", ""},
+                   {"mainspring jobs list", ""}},
+  };
+  for (auto part : {running_commands(), looking_commands(), operating_commands()}) {
+    root.children.insert(root.children.end(), part.begin(), part.end());
+  }
+  return root;
+}
+
+}  // namespace
+
+std::vector<Command> running_commands() {
+  return {serve_command(), work_command(), enqueue_command(), bench_command()};
+}
+
+const Command& root() {
+  static const Command command = make_root();
+  return command;
+}
+
+const std::vector<Flag>& common_flags() {
+  static const std::vector<Flag> flags = {
+      {.name = "json", .value = "", .help = "print JSON, errors too"},
+      {.name = "config", .value = "FILE", .help = "settings from this TOML file"},
+      {.name = "help", .value = "", .help = "this text"}};
+  return flags;
+}
+
+std::vector<const Setting*> settings_of(const Command& command) {
+  std::vector<const Setting*> out;
+  for (const Setting& setting : settings()) {
+    if ((setting.scopes & command.scopes) != 0) out.push_back(&setting);
+  }
+  return out;
+}
+
+const Command* find_command(const std::vector<std::string>& path) {
+  const Command* at = &root();
+  for (const std::string& word : path) {
+    const auto found = std::find_if(at->children.begin(), at->children.end(),
+                                    [&](const Command& child) { return child.name == word; });
+    if (found == at->children.end()) return nullptr;
+    at = &*found;
+  }
+  return at;
+}
+
+}  // namespace mainspring::cli

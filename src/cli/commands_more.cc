@@ -1,0 +1,287 @@
+// The table of commands: jobs, queues, dead, workers; verify, store, config and the rest.
+#include "cli/commands.h"
+#include "cli/handlers.h"
+
+namespace mainspring::cli {
+namespace {
+
+constexpr unsigned kClient = kClientScope | kEverywhere;
+using Count = Argument::Count;
+
+const Argument kId = {"ID", "a job's number", Count::one};
+const Argument kIds = {"ID", "jobs' numbers", Count::many};
+
+std::vector<Flag> filter_flags() {
+  return {{.name = "queue", .value = "QUEUE", .help = "only of this queue"},
+          {.name = "kind", .value = "KIND", .help = "only of this kind"},
+          {.name = "tag", .value = "TAG", .help = "only with this tag"}};
+}
+
+std::vector<Flag> list_flags(bool with_state) {
+  std::vector<Flag> flags = filter_flags();
+  if (with_state) {
+    flags.push_back({.name = "state",
+                     .value = "STATE",
+                     .help = "only in this state",
+                     .choices = {"waiting", "scheduled", "available", "running", "completed",
+                                 "retryable", "cancelled", "dead"}});
+  }
+  flags.push_back({.name = "limit", .value = "N", .help = "at most so many [50]"});
+  flags.push_back({.name = "all", .value = "", .help = "all of them"});
+  return flags;
+}
+
+Command jobs_command() {
+  return {
+      .name = "jobs",
+      .summary = "list, show, cancel and retry jobs",
+      .description = "Looks at jobs and changes them.",
+      .children = {
+          {.name = "list",
+           .summary = "jobs, newest first",
+           .description = "Lists jobs, newest first.",
+           .flags = list_flags(true),
+           .scopes = kClient,
+           .examples = {{"mainspring jobs list --queue photos --state retryable", ""},
+                        {"mainspring jobs list --all --json | jq .id",
+                         "with --json: one job per line"}},
+           .run = run_jobs_list},
+          {.name = "show",
+           .summary = "everything about a job",
+           .description = "Shows a job with its result, checkpoint and the error of each attempt.",
+           .arguments = {kId},
+           .scopes = kClient,
+           .examples = {{"mainspring jobs show 42", ""},
+                        {"mainspring jobs show 42 --json | jq .result", ""}},
+           .exits = {{66, "there is no such job, or its retention has ended"}},
+           .run = run_jobs_show},
+          {.name = "cancel",
+           .summary = "stop jobs",
+           .description = "Cancels jobs. Of a running one the worker is told; it decides.",
+           .arguments = {kIds},
+           .flags = {{.name = "reason", .value = "TEXT", .help = "kept with the job"}},
+           .scopes = kClient,
+           .examples = {{"mainspring jobs cancel 42 43 --reason 'wrong file'", ""}},
+           .exits = {{65, "a job had ended"}, {66, "there is no such job"}},
+           .run = run_jobs_cancel},
+          {.name = "retry",
+           .summary = "run jobs again, now",
+           .description = "Makes dead, cancelled, retryable and scheduled jobs available now. Dead "
+                          "and cancelled ones get their attempts anew.",
+           .arguments = {kIds},
+           .scopes = kClient,
+           .examples = {{"mainspring jobs retry 42", ""}},
+           .exits = {{65, "a job is running or completed"}, {66, "there is no such job"}},
+           .run = run_jobs_retry}}};
+}
+
+Command queues_command() {
+  const Argument name = {"QUEUE", "the queue's name", Count::one};
+  const Argument names = {"QUEUE", "queues' names", Count::many};
+  return {
+      .name = "queues",
+      .summary = "list, pause and set queues",
+      .description = "Looks at queues and changes them.",
+      .children = {
+          {.name = "list",
+           .summary = "all queues with their counts",
+           .description = "Lists all queues with the number of jobs in each state.",
+           .scopes = kClient,
+           .examples = {{"mainspring queues list", ""}},
+           .run = run_queues_list},
+          {.name = "show",
+           .summary = "everything about a queue",
+           .description = "Shows a queue's counters and settings.",
+           .arguments = {name},
+           .scopes = kClient,
+           .examples = {{"mainspring queues show photos", ""}},
+           .exits = {{66, "there is no such queue"}},
+           .run = run_queues_show},
+          {.name = "pause",
+           .summary = "give no more jobs of queues",
+           .description = "Pauses queues: nothing of them is claimed until they are resumed, also "
+                          "after a restart. Running jobs go on; enqueueing too.",
+           .arguments = {names},
+           .scopes = kClient,
+           .examples = {{"mainspring queues pause photos", ""}},
+           .run = run_queues_pause},
+          {.name = "resume",
+           .summary = "undo pause",
+           .description = "Resumes paused queues.",
+           .arguments = {names},
+           .scopes = kClient,
+           .examples = {{"mainspring queues resume photos", ""}},
+           .run = run_queues_resume},
+          {.name = "set",
+           .summary = "set a queue's retention",
+           .description =
+               "Sets how long the ended jobs of a queue stay readable, for jobs that end "
+               "later. `default` goes back to the server's setting.",
+           .arguments = {name},
+           .flags = {{.name = "retention-completed",
+                      .value = "TIME",
+                      .help = "completed and cancelled jobs"},
+                     {.name = "retention-dead", .value = "TIME", .help = "dead jobs"}},
+           .scopes = kClient,
+           .examples = {{"mainspring queues set photos --retention-completed 1h", ""},
+                        {"mainspring queues set photos --retention-dead default", ""}},
+           .run = run_queues_set}}};
+}
+
+Command dead_command() {
+  std::vector<Flag> redrive = filter_flags();
+  redrive.push_back({.name = "limit", .value = "N", .help = "at most so many [all]"});
+  return {.name = "dead",
+          .summary = "the dead letter: list, show, retry, redrive",
+          .description =
+              "Looks at dead jobs, those that failed for good, and gives them another chance.",
+          .children = {
+              {.name = "list",
+               .summary = "dead jobs with their reasons",
+               .description = "Lists dead jobs, newest first, with the reason and the last error.",
+               .flags = list_flags(false),
+               .scopes = kClient,
+               .examples = {{"mainspring dead list --queue photos", ""}},
+               .run = run_dead_list},
+              {.name = "show",
+               .summary = "a dead job with all its errors",
+               .description = "Shows a dead job with the error of each attempt.",
+               .arguments = {kId},
+               .scopes = kClient,
+               .examples = {{"mainspring dead show 42", ""}},
+               .exits = {{65, "the job is not dead"}, {66, "there is no such job"}},
+               .run = run_dead_show},
+              {.name = "redrive",
+               .summary = "run all matching dead jobs again",
+               .description = "Makes all dead jobs that match available again, oldest first.",
+               .flags = redrive,
+               .scopes = kClient,
+               .examples = {{"mainspring dead redrive --queue photos --kind thumbnail", ""}},
+               .run = run_dead_redrive},
+              {.name = "retry",
+               .summary = "run dead jobs again",
+               .description = "Makes the given jobs available again.",
+               .arguments = {kIds},
+               .scopes = kClient,
+               .examples = {{"mainspring dead retry 42 43", ""}},
+               .exits = {{65, "a job is running or completed"}, {66, "there is no such job"}},
+               .run = run_dead_retry}}};
+}
+
+Command store_command() {
+  const unsigned store = kStoreScope | kEverywhere;
+  return {
+      .name = "store",
+      .summary = "back up, migrate and check a data directory",
+      .description =
+          "Works on a data directory. Only one process may have it open: `backup` and "
+          "`info` also work while a server has it.",
+      .children = {
+          {.name = "backup",
+           .summary = "a consistent copy, also while the server runs",
+           .description = "Copies the store into a new directory, which `mainspring serve --data` "
+                          "can open. While a server has the store open the copy is made by reading "
+                          "beside it.",
+           .arguments = {{"TO", "a directory that does not exist", Count::one}},
+           .scopes = store,
+           .examples = {{"mainspring store backup --data /var/lib/mainspring /backup/today", ""}},
+           .exits = {{65, "the directory exists"}, {74, "the disk failed"}},
+           .run = run_store_backup},
+          {.name = "info",
+           .summary = "what a data directory holds",
+           .description = "Shows owner, schema, sizes and jobs of a data directory.",
+           .scopes = store,
+           .examples = {{"mainspring store info --data /var/lib/mainspring", ""}},
+           .run = run_store_info},
+          {.name = "migrate",
+           .summary = "bring the schema up to this version",
+           .description = "Opens the store, which brings its schema up to this version, and closes "
+                          "it. `mainspring serve` does the same at its start.",
+           .scopes = store,
+           .examples = {{"mainspring store migrate --data /var/lib/mainspring", ""}},
+           .exits = {{65, "another process has it open, or it needs a newer version"}},
+           .run = run_store_migrate},
+          {.name = "check",
+           .summary = "check the files and recount the jobs",
+           .description = "Checks the database's pages and indexes, then recounts every job as "
+                          "`mainspring verify` does. Nobody else may have the store open.",
+           .scopes = store,
+           .examples = {{"mainspring store check --data /var/lib/mainspring", ""}},
+           .exits = {{1, "something is wrong; it is printed"}},
+           .run = run_store_check}}};
+}
+
+Command config_command() {
+  return {.name = "config",
+          .summary = "every setting, its value and where it came from",
+          .description =
+              "Shows the settings as a command would get them: default, TOML file (--config, else "
+              "$MAINSPRING_CONFIG, else ~/.config/mainspring/config.toml, else "
+              "/etc/mainspring/config.toml), environment, flag; the later ones override.",
+          .flags = {{.name = "explain", .value = "", .help = "with rules and meanings"},
+                    {.name = "reference", .value = "", .help = "docs/reference/config.md"}},
+          .scopes = kEverywhere | kClientScope | kServeScope | kStoreScope | kWorkScope,
+          .examples = {{"mainspring config --explain", ""},
+                       {"MAINSPRING_DATA=/srv/jobs mainspring config --json", ""}},
+          .run = run_config};
+}
+
+}  // namespace
+
+std::vector<Command> looking_commands() {
+  return {jobs_command(),
+          queues_command(),
+          dead_command(),
+          {.name = "workers",
+           .summary = "workers that the server has heard of",
+           .description = "Lists workers: what they take, what they run, when they last spoke.",
+           .scopes = kClient,
+           .examples = {{"mainspring workers", ""}},
+           .run = run_workers}};
+}
+
+std::vector<Command> operating_commands() {
+  return {
+      {.name = "verify",
+       .summary = "recount everything and check it",
+       .description =
+           "Recounts every job of a store and checks it against the counters and the laws "
+           "(enqueued = live + completed + cancelled + dead + pruned + expired). With "
+           "--data it opens that directory, which no server may have open; else it asks "
+           "the server.",
+       .scopes = kStoreScope | kClient,
+       .examples = {{"mainspring verify", ""},
+                    {"mainspring verify --data /var/lib/mainspring", ""}},
+       .exits = {{0, "sound"}, {1, "something is wrong; it is printed"}},
+       .run = run_verify},
+      store_command(),
+      config_command(),
+      {.name = "version",
+       .summary = "the version",
+       .description = "Prints the version.",
+       .examples = {{"mainspring version", ""}},
+       .run = run_version},
+      {.name = "completion",
+       .summary = "completions for a shell",
+       .description = "Prints the completion script of a shell.",
+       .arguments = {{"SHELL", "bash, zsh or fish", Count::one}},
+       .examples = {{"source <(mainspring completion bash)", ""},
+                    {"mainspring completion fish > ~/.config/fish/completions/mainspring.fish",
+                     ""}},
+       .run = run_completion},
+      {.name = "help",
+       .summary = "help on a command",
+       .description = "Prints the help of a command.",
+       .arguments = {{"COMMAND", "for example: jobs list", Count::optional},
+                     {"SUBCOMMAND", "", Count::optional}},
+       .examples = {{"mainspring help jobs list", ""}},
+       .run = run_help},
+      {.name = "man",
+       .summary = "the man page",
+       .description = "Prints the man page.",
+       .run = run_man,
+       .hidden = true},
+  };
+}
+
+}  // namespace mainspring::cli

@@ -1,0 +1,235 @@
+// Shell completions, made from the table of commands.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "cli/command.h"
+
+namespace mainspring::cli {
+namespace {
+
+struct Word {
+  std::string text;  // "list", "--json"
+  std::string help;
+};
+
+// What may follow below one command, and what its flags take.
+struct Node {
+  std::string path;  // "jobs list"; "" = the program
+  std::vector<Word> commands;
+  std::vector<Word> flags;
+};
+
+struct Value {
+  std::string flag;  // "--color"
+  std::vector<std::string> choices;
+  std::string kind;  // "FILE", "DIR", other words: nothing to offer
+};
+
+std::vector<std::string> split_choices(std::string_view choices) {
+  std::vector<std::string> out;
+  while (!choices.empty()) {
+    const std::size_t end = choices.find('|');
+    out.emplace_back(choices.substr(0, end));
+    choices = end == std::string_view::npos ? std::string_view{} : choices.substr(end + 1);
+  }
+  return out;
+}
+
+void walk(const Command& command, const std::string& path, std::vector<Node>& nodes,
+          std::map<std::string, Value>& values) {
+  Node node{.path = path, .commands = {}, .flags = {}};
+  for (const Command& child : command.children) {
+    if (!child.hidden) node.commands.push_back({child.name, child.summary});
+  }
+  for (const std::vector<Flag>* flags : {&command.flags, &common_flags()}) {
+    for (const Flag& flag : *flags) {
+      const std::string name = "--" + flag.name;
+      node.flags.push_back({name, flag.help});
+      if (!flag.value.empty()) values[name] = {name, flag.choices, flag.value};
+    }
+  }
+  for (const Setting* setting : settings_of(command)) {
+    const std::string name = flag_of(*setting);
+    node.flags.push_back({name, std::string(setting->meaning)});
+    values[name] = {name, split_choices(setting->choices), std::string(setting->value)};
+  }
+  nodes.push_back(std::move(node));
+  for (const Command& child : command.children) {
+    if (!child.hidden)
+      walk(child, path.empty() ? child.name : path + " " + child.name, nodes, values);
+  }
+}
+
+std::string texts(const std::vector<Word>& words) {
+  std::string out;
+  for (const Word& word : words) out += (out.empty() ? "" : " ") + word.text;
+  return out;
+}
+
+// 'text' for a shell, in single quotes.
+std::string quoted(std::string_view text, std::string_view quote_as) {
+  std::string out = "'";
+  for (const char c : text) {
+    if (c == '\'') {
+      out += quote_as;
+    } else {
+      out += c;
+    }
+  }
+  return out + "'";
+}
+
+std::string first_phrase(std::string_view help) {
+  const std::size_t end = help.find(';');
+  return std::string(help.substr(0, std::min(end, std::size_t{70})));
+}
+
+// The loop that finds the command path among the words typed so far, the same in bash and zsh.
+// `at` is the variable that it sets (zsh keeps PATH's twin in `path`).
+std::string path_finder(const std::vector<Node>& nodes) {
+  std::string known;
+  for (const Node& node : nodes) {
+    if (!node.path.empty()) known += fmt::format("{}|", quoted(node.path, ""));
+  }
+  known.pop_back();
+  return fmt::format(
+      "  for word in \"${{typed[@]}}\"; do\n"
+      "    case \"${{at:+$at }}$word\" in\n      {}) at=\"${{at:+$at }}$word\" ;;\n"
+      "    esac\n  done\n",
+      known);
+}
+
+}  // namespace
+
+std::string completion_bash() {
+  std::vector<Node> nodes;
+  std::map<std::string, Value> values;
+  walk(root(), "", nodes, values);
+  std::string out =
+      "# bash completion of mainspring, made by `mainspring completion bash`.\n"
+      "# Use it: source <(mainspring completion bash)\n"
+      "_mainspring() {\n"
+      "  local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD-1]}\n"
+      "  local at= words= word typed=(\"${COMP_WORDS[@]:1:COMP_CWORD-1}\")\n"
+      "  [[ $current == = ]] && current=\n"
+      "  [[ $previous == = ]] && previous=${COMP_WORDS[COMP_CWORD-2]}\n"
+      "  case $previous in\n";
+  for (const auto& [name, value] : values) {
+    if (value.kind.starts_with('[')) continue;
+    std::string action = "return";
+    if (!value.choices.empty()) {
+      action = fmt::format("mapfile -t COMPREPLY < <(compgen -W '{}' -- \"$current\"); return",
+                           fmt::join(value.choices, " "));
+    } else if (value.kind == "DIR") {
+      action = "mapfile -t COMPREPLY < <(compgen -d -- \"$current\"); return";
+    } else if (value.kind.find("FILE") != std::string::npos) {
+      action = "mapfile -t COMPREPLY < <(compgen -f -- \"$current\"); return";
+    }
+    out += fmt::format("    {}) {} ;;\n", name, action);
+  }
+  out += "  esac\n" + path_finder(nodes) + "  case $at in\n";
+  for (const Node& node : nodes) {
+    out += fmt::format("    '{}') words='{}' ; [[ $current == -* ]] && words='{}' ;;\n", node.path,
+                       texts(node.commands), texts(node.flags));
+  }
+  out +=
+      "  esac\n"
+      "  mapfile -t COMPREPLY < <(compgen -W \"$words\" -- \"$current\")\n"
+      "}\n"
+      "complete -o bashdefault -o default -F _mainspring mainspring\n";
+  return out;
+}
+
+std::string completion_zsh() {
+  std::vector<Node> nodes;
+  std::map<std::string, Value> values;
+  walk(root(), "", nodes, values);
+  std::string out =
+      "#compdef mainspring\n"
+      "# zsh completion of mainspring, made by `mainspring completion zsh`.\n"
+      "# Use it: put it as _mainspring into a directory of $fpath, or: source <(mainspring "
+      "completion zsh)\n"
+      "_mainspring() {\n"
+      "  local word\n"
+      "  local -a typed offers\n"
+      "  typed=(\"${(@)words[2,CURRENT-1]}\")\n"
+      "  local at=''\n"
+      "  case ${words[CURRENT-1]} in\n";
+  for (const auto& [name, value] : values) {
+    if (value.kind.starts_with('[')) continue;
+    std::string action = "return";
+    if (!value.choices.empty()) {
+      action = fmt::format("compadd -- {}; return", fmt::join(value.choices, " "));
+    } else if (value.kind == "DIR") {
+      action = "_files -/; return";
+    } else if (value.kind.find("FILE") != std::string::npos) {
+      action = "_files; return";
+    }
+    out += fmt::format("    {}) {} ;;\n", name, action);
+  }
+  out += "  esac\n" + path_finder(nodes) + "  case $at in\n";
+  const auto offers = [](const std::vector<Word>& words) {
+    std::string list;
+    for (const Word& word : words) {
+      list += " " + quoted(word.text + ":" + first_phrase(word.help), "'\\''");
+    }
+    return list;
+  };
+  for (const Node& node : nodes) {
+    out += fmt::format(
+        "    '{}')\n      if [[ ${{words[CURRENT]}} == -* ]]; then offers=({} )\n"
+        "      else offers=({} ); fi ;;\n",
+        node.path, offers(node.flags), offers(node.commands));
+  }
+  return out +
+         "  esac\n"
+         "  if (( ${#offers} )); then _describe 'mainspring' offers; else _files; fi\n"
+         "}\n"
+         "if [[ ${funcstack[1]} == _mainspring ]]; then _mainspring \"$@\"; else compdef "
+         "_mainspring "
+         "mainspring; fi\n";
+}
+
+std::string completion_fish() {
+  std::vector<Node> nodes;
+  std::map<std::string, Value> values;
+  walk(root(), "", nodes, values);
+  std::string out =
+      "# fish completion of mainspring, made by `mainspring completion fish`.\n"
+      "# Use it: mainspring completion fish > ~/.config/fish/completions/mainspring.fish\n"
+      "function __mainspring_at\n"
+      "  set -l at ''\n"
+      "  for word in (commandline -opc)[2..-1]\n"
+      "    if contains -- (string trim -- \"$at $word\")";
+  for (const Node& node : nodes) {
+    if (!node.path.empty()) out += " " + quoted(node.path, "\\'");
+  }
+  out +=
+      "\n      set at (string trim -- \"$at $word\")\n    end\n  end\n"
+      "  test \"$at\" = \"$argv[1]\"\nend\ncomplete -c mainspring -f\n";
+  for (const Node& node : nodes) {
+    const std::string when =
+        fmt::format("complete -c mainspring -n \"__mainspring_at '{}'\"", node.path);
+    for (const Word& word : node.commands) {
+      out +=
+          fmt::format("{} -a {} -d {}\n", when, word.text, quoted(first_phrase(word.help), "\\'"));
+    }
+    for (const Word& word : node.flags) {
+      out += fmt::format("{} -l {}", when, word.text.substr(2));
+      const auto value = values.find(word.text);
+      if (value != values.end() && !value->second.kind.starts_with('[')) {
+        const bool file = value->second.kind == "DIR" || value->second.kind.ends_with("FILE") ||
+                          value->second.kind.ends_with("FILE.jsonl");
+        out += file ? " -r -F" : " -x";
+        if (!value->second.choices.empty()) {
+          out += fmt::format(" -a '{}'", fmt::join(value->second.choices, " "));
+        }
+      }
+      out += fmt::format(" -d {}\n", quoted(first_phrase(word.help), "\\'"));
+    }
+  }
+  return out;
+}
+
+}  // namespace mainspring::cli

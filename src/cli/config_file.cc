@@ -1,0 +1,49 @@
+// The TOML file: read by toml++ into setting names and texts.
+#include <fmt/format.h>
+
+#define TOML_EXCEPTIONS 0
+#define TOML_HEADER_ONLY 1
+#include <toml++/toml.h>
+
+#include "cli/options.h"
+
+namespace mainspring::cli {
+namespace {
+
+std::string at(std::string_view file, const toml::source_region& source) {
+  return fmt::format("{}:{}", file, source.begin.line);
+}
+
+// A value as the text that its flag would take.
+Result<std::string> text_of(const toml::node& node, std::string_view where, std::string_view key) {
+  if (const auto* text = node.as_string()) return text->get();
+  if (const auto* number = node.as_integer()) return fmt::to_string(number->get());
+  if (const auto* flag = node.as_boolean()) return std::string(flag->get() ? "true" : "false");
+  return invalid(std::string(key),
+                 fmt::format("{}: {} must be a text or a whole number", where, key));
+}
+
+}  // namespace
+
+Result<std::map<std::string, std::string>> parse_config(std::string_view file,
+                                                        std::string_view text) {
+  const toml::parse_result parsed = toml::parse(text, file);
+  if (!parsed) {
+    return invalid("", fmt::format("{}: not TOML: {}", at(file, parsed.error().source()),
+                                   parsed.error().description()));
+  }
+  std::map<std::string, std::string> out;
+  for (const auto& [key, node] : parsed.table()) {
+    const std::string name(key.str());
+    const std::string where = at(file, key.source());
+    if (find_setting(name) == nullptr) {
+      return invalid(name, fmt::format("{}: there is no setting \"{}\"; `mainspring config "
+                                       "--explain` lists them",
+                                       where, name));
+    }
+    MS_TRY_ASSIGN(out[name], text_of(node, where, name));
+  }
+  return out;
+}
+
+}  // namespace mainspring::cli

@@ -1,0 +1,49 @@
+// What each command does; the rows of the table of commands point here.
+#pragma once
+
+#include "cli/command.h"
+
+namespace mainspring::cli {
+
+Result<int> run_serve(const Invocation& invocation, Io& io);
+Result<int> run_work(const Invocation& invocation, Io& io);
+Result<int> run_enqueue(const Invocation& invocation, Io& io);
+
+Result<int> run_jobs_list(const Invocation& invocation, Io& io);
+Result<int> run_jobs_show(const Invocation& invocation, Io& io);
+Result<int> run_jobs_cancel(const Invocation& invocation, Io& io);
+Result<int> run_jobs_retry(const Invocation& invocation, Io& io);
+
+Result<int> run_queues_list(const Invocation& invocation, Io& io);
+Result<int> run_queues_show(const Invocation& invocation, Io& io);
+Result<int> run_queues_pause(const Invocation& invocation, Io& io);
+Result<int> run_queues_resume(const Invocation& invocation, Io& io);
+Result<int> run_queues_set(const Invocation& invocation, Io& io);
+
+Result<int> run_dead_list(const Invocation& invocation, Io& io);
+Result<int> run_dead_show(const Invocation& invocation, Io& io);
+Result<int> run_dead_redrive(const Invocation& invocation, Io& io);
+Result<int> run_dead_retry(const Invocation& invocation, Io& io);
+Result<int> run_workers(const Invocation& invocation, Io& io);
+
+Result<int> run_verify(const Invocation& invocation, Io& io);
+Result<int> run_store_backup(const Invocation& invocation, Io& io);
+Result<int> run_store_info(const Invocation& invocation, Io& io);
+Result<int> run_store_migrate(const Invocation& invocation, Io& io);
+Result<int> run_store_check(const Invocation& invocation, Io& io);
+
+Result<int> run_bench(const Invocation& invocation, Io& io);
+Result<int> run_config(const Invocation& invocation, Io& io);
+Result<int> run_version(const Invocation& invocation, Io& io);
+Result<int> run_completion(const Invocation& invocation, Io& io);
+Result<int> run_man(const Invocation& invocation, Io& io);
+Result<int> run_help(const Invocation& invocation, Io& io);
+
+// Exit codes beyond those of errors.def.
+inline constexpr int kExitOk = 0;
+inline constexpr int kExitDead = 1;       // enqueue --wait: the job is dead
+inline constexpr int kExitCancelled = 2;  // enqueue --wait: the job was cancelled
+inline constexpr int kExitProblems = 1;   // verify, store check: something is wrong
+inline constexpr int kExitNotYet = 75;    // enqueue --wait: not finished in time
+
+}  // namespace mainspring::cli

@@ -1,0 +1,233 @@
+// --help and the man page, made from the table of commands.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "cli/command.h"
+#include "cli/table.h"
+#include "cli/version.h"
+
+namespace mainspring::cli {
+namespace {
+
+constexpr std::size_t kColumns = 96;
+
+// Breaks paragraphs into lines of at most `width`, each behind `indent` blanks. Lines that begin
+// with a blank are kept as they are.
+std::string wrapped(std::string_view text, std::size_t indent, std::size_t width = kColumns) {
+  std::string out;
+  const std::string margin(indent, ' ');
+  while (!text.empty()) {
+    const std::size_t end = text.find('\n');
+    std::string_view line = text.substr(0, end);
+    text = end == std::string_view::npos ? std::string_view{} : text.substr(end + 1);
+    const bool verbatim = line.starts_with(' ');
+    while (!verbatim && line.size() + indent > width) {
+      std::size_t cut = line.rfind(' ', width - indent);
+      if (cut == std::string_view::npos || cut == 0) cut = line.find(' ');
+      if (cut == std::string_view::npos) break;
+      out += margin + std::string(line.substr(0, cut)) + '\n';
+      line.remove_prefix(cut + 1);
+    }
+    out += line.empty() ? "\n" : margin + std::string(line) + '\n';
+  }
+  return out;
+}
+
+std::string flag_usage(const Flag& flag) {
+  if (flag.value.empty()) return "--" + flag.name;
+  if (flag.value.starts_with('[')) return fmt::format("--{}{}", flag.name, flag.value);
+  return fmt::format("--{} {}", flag.name, flag.value);
+}
+
+std::string with_choices(const Flag& flag) {
+  std::string help = flag.help;
+  if (!flag.choices.empty()) help += fmt::format(" ({})", fmt::join(flag.choices, ", "));
+  if (flag.repeated) help += "; may be repeated";
+  return help;
+}
+
+struct Line {
+  std::string left;
+  std::string right;
+};
+
+std::vector<Line> flag_lines(const Command& command) {
+  std::vector<Line> lines;
+  const Options defaults;
+  for (const Flag& flag : command.flags) lines.push_back({flag_usage(flag), with_choices(flag)});
+  for (const Setting* setting : settings_of(command)) {
+    std::string right =
+        fmt::format("{} [{}]", setting->meaning, format_setting(*setting, defaults));
+    lines.push_back({fmt::format("{} {}", flag_of(*setting), setting->value), right});
+  }
+  return lines;
+}
+
+std::string columns(const std::vector<Line>& lines, std::size_t left) {
+  std::string out;
+  for (const Line& line : lines) {
+    const std::string body = wrapped(line.right, left + 4);
+    if (line.left.size() > left) {
+      out += fmt::format("  {}\n{}", line.left, body);
+    } else {
+      out += fmt::format("  {:<{}}  {}", line.left, left, body.substr(left + 4));
+    }
+  }
+  return out;
+}
+
+void collect_leaves(const Command& command, const std::string& path, std::vector<Line>& out) {
+  for (const Command& child : command.children) {
+    if (child.hidden) continue;
+    const std::string name = path.empty() ? child.name : path + " " + child.name;
+    if (child.children.empty()) {
+      out.push_back({name, child.summary});
+    } else {
+      collect_leaves(child, name, out);
+    }
+  }
+}
+
+std::string heading(const Io& io, std::string_view text) {
+  return "\n" + coloured(io, text, Colour::bold) + "\n";
+}
+
+// -- man ------------------------------------------------------------------------------------------
+
+std::string roff(std::string_view text) {
+  std::string out;
+  for (const char c : text) {
+    if (c == '\\') {
+      out += "\\e";
+    } else if (c == '-') {
+      out += "\\-";
+    } else if (c == '\'' || c == '.') {
+      out += (out.empty() || out.back() == '\n') ? std::string("\\&") + c : std::string(1, c);
+    } else {
+      out += c;
+    }
+  }
+  return out;
+}
+
+void man_command(const Command& command, std::vector<std::string> path, std::string& out) {
+  if (command.hidden) return;
+  if (command.run != nullptr) {
+    out += fmt::format(".SS {}\n{}\n", roff(usage_line(command, path)), roff(command.description));
+    for (const Argument& argument : command.arguments) {
+      out += fmt::format(".TP\n.B {}\n{}\n", roff(argument.name), roff(argument.help));
+    }
+    for (const Line& line : flag_lines(command)) {
+      out += fmt::format(".TP\n.B {}\n{}\n", roff(line.left), roff(line.right));
+    }
+    for (const Example& example : command.examples) {
+      out += fmt::format(".PP\n{}\n.br\n.B {}\n", roff(example.comment), roff(example.line));
+    }
+    if (!command.exits.empty()) {
+      out += ".PP\nExit codes:";
+      for (const ExitCode& exit : command.exits) {
+        out += fmt::format("\n.br\n{} {}", exit.code, roff(exit.meaning));
+      }
+      out += '\n';
+    }
+  }
+  for (const Command& child : command.children) {
+    std::vector<std::string> below = path;
+    below.push_back(child.name);
+    man_command(child, std::move(below), out);
+  }
+}
+
+}  // namespace
+
+std::string usage_line(const Command& command, const std::vector<std::string>& path) {
+  std::string out = "mainspring";
+  for (const std::string& word : path) out += " " + word;
+  if (!command.children.empty()) out += " COMMAND";
+  for (const Argument& argument : command.arguments) {
+    if (argument.count == Argument::Count::optional) {
+      out += fmt::format(" [{}]", argument.name);
+    } else {
+      out +=
+          fmt::format(" {}{}", argument.name, argument.count == Argument::Count::many ? "…" : "");
+    }
+  }
+  return out + " [FLAG…]";
+}
+
+std::string help_text(const Command& command, const std::vector<std::string>& path, const Io& io) {
+  std::string out = fmt::format("{}\n", usage_line(command, path));
+  out += '\n' + wrapped(command.description.empty() ? command.summary : command.description, 0);
+  if (!command.children.empty()) {
+    std::vector<Line> lines;
+    collect_leaves(command, "", lines);
+    out += heading(io, "Commands") + columns(lines, 18);
+  }
+  if (!command.arguments.empty()) {
+    std::vector<Line> lines;
+    for (const Argument& argument : command.arguments) {
+      lines.push_back({argument.name, argument.help});
+    }
+    out += heading(io, "Arguments") + columns(lines, 24);
+  }
+  const std::vector<Line> flags = flag_lines(command);
+  if (!flags.empty()) out += heading(io, "Flags [default]") + columns(flags, 24);
+  std::vector<Line> common;
+  for (const Flag& flag : common_flags()) common.push_back({flag_usage(flag), flag.help});
+  out += heading(io, "Flags of every command") + columns(common, 24);
+  if (!command.examples.empty()) {
+    out += heading(io, "Examples");
+    for (const Example& example : command.examples) {
+      if (!example.comment.empty()) {
+        out += coloured(io, fmt::format("  # {}", example.comment), Colour::dim) + "\n";
+      }
+      out += fmt::format("  {}\n", example.line);
+    }
+  }
+  if (!command.exits.empty()) {
+    out += heading(io, "Exit codes");
+    for (const ExitCode& exit : command.exits) {
+      out += fmt::format("  {:>3}  {}\n", exit.code, exit.meaning);
+    }
+  }
+  return out;
+}
+
+std::string man_page() {
+  std::string out = fmt::format(
+      ".\\\" Made by `mainspring man`; change src/cli/commands*.cc instead.\n"
+      ".TH MAINSPRING 1 \"\" \"mainspring {}\" \"User Commands\"\n"
+      ".SH NAME\nmainspring \\- {}\n.SH SYNOPSIS\n.B mainspring\nCOMMAND [FLAG…]\n"
+      ".SH DESCRIPTION\n{}\n.SH COMMANDS\n",
+      kVersion, roff(root().summary), roff(root().description));
+  for (const Command& child : root().children) man_command(child, {child.name}, out);
+  out += ".SH FLAGS OF EVERY COMMAND\n";
+  for (const Flag& flag : common_flags()) {
+    out += fmt::format(".TP\n.B {}\n{}\n", roff(flag_usage(flag)), roff(flag.help));
+  }
+  out += ".SH EXIT CODES\n.TP\n.B 0\nthe command did what it was asked for\n";
+  std::map<int, std::string> codes;
+#define MS_ERROR(code, http, exit, retry, text) \
+  codes[exit] += (codes[exit].empty() ? "" : "; ") + std::string(#code ": " text);
+#include "mainspring/errors.def"
+#undef MS_ERROR
+  for (const auto& [code, meaning] : codes) {
+    out += fmt::format(".TP\n.B {}\n{}\n", code, roff(meaning));
+  }
+  out +=
+      ".SH SETTINGS\nIn the file by this name, in the environment as MAINSPRING_NAME, as a flag "
+      "with dashes.\n";
+  const Options defaults;
+  for (const Setting& setting : settings()) {
+    out += fmt::format(".TP\n.B {} = {}\n{}; {}\n", roff(setting.name),
+                       roff(format_setting(setting, defaults)), roff(setting.meaning),
+                       roff(rule_of(setting)));
+  }
+  out +=
+      ".SH FILES\n.TP\n.B $XDG_CONFIG_HOME/mainspring/config.toml\nsettings of a user\n"
+      ".TP\n.B /etc/mainspring/config.toml\nsettings of the machine, if the user has none\n";
+  return out;
+}
+
+}  // namespace mainspring::cli

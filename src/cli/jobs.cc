@@ -1,0 +1,342 @@
+// jobs list, show, cancel, retry; dead list, show, redrive, retry.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "api/json.h"
+#include "api/shapes.h"
+#include "cli/handlers.h"
+#include "cli/support.h"
+#include "env/clock.h"
+
+namespace mainspring::cli {
+namespace {
+
+constexpr int kPage = 200;
+constexpr std::int64_t kDefaultLimit = 50;
+
+Result<JobFilter> filter_of(const Invocation& invocation) {
+  JobFilter filter;
+  filter.queue = invocation.flag("queue").value_or("");
+  filter.kind = invocation.flag("kind").value_or("");
+  filter.tag = invocation.flag("tag").value_or("");
+  if (const auto state = invocation.flag("state")) filter.state = parse_job_state(*state);
+  if (!filter.queue.empty()) MS_TRY(check_name("--queue", filter.queue));
+  if (!filter.kind.empty()) MS_TRY(check_name("--kind", filter.kind));
+  return filter;
+}
+
+// Calls `page` with the jobs that match, a page at a time, until `limit` jobs were seen.
+template <class F>
+Result<bool> for_each_page(Jobs& jobs, const JobFilter& filter, std::int64_t limit, F&& page) {
+  JobId before = 0;
+  while (limit > 0) {
+    const int want = static_cast<int>(std::min<std::int64_t>(limit, kPage));
+    MS_TRY_ASSIGN(JobPage got, jobs.list(filter, want, before));
+    page(got.jobs);
+    limit -= static_cast<std::int64_t>(got.jobs.size());
+    if (!got.next) return false;
+    before = *got.next;
+  }
+  return true;  // there may be more
+}
+
+Result<std::int64_t> limit_of(const Invocation& invocation, std::int64_t fallback) {
+  if (invocation.has("all")) {
+    if (invocation.has("limit")) {
+      return invalid("limit", "--limit and --all: only one of them can be given");
+    }
+    return std::numeric_limits<std::int64_t>::max();
+  }
+  MS_TRY_ASSIGN(const auto limit, invocation.number("limit", 1, 1'000'000'000));
+  return limit.value_or(fallback);
+}
+
+// What is worth saying about a job in a list, beyond its state.
+std::string detail_of(const Job& job, WallTime now) {
+  switch (job.state) {
+    case JobState::scheduled:
+    case JobState::retryable:
+      return job.run_at > now ? fmt::format("in {}", format_age(job.run_at - now)) : "due";
+    case JobState::running: {
+      std::string text = job.cancel_requested ? "cancel requested" : "";
+      if (job.progress) {
+        text += fmt::format("{}{:.0f} % {}", text.empty() ? "" : ", ", job.progress->value * 100,
+                            job.progress->text);
+      }
+      return text;
+    }
+    case JobState::cancelled:
+    case JobState::dead:
+      return job.reason;
+    default:
+      return "";
+  }
+}
+
+Result<int> print_jobs(const Invocation& invocation, Io& io, const JobFilter& filter) {
+  MS_TRY_ASSIGN(const std::int64_t limit, limit_of(invocation, kDefaultLimit));
+  MS_TRY_ASSIGN(const auto connection, connect(invocation, Duration{0}));
+  const WallTime now = SystemClock().now().wall;
+  Table table({{"ID", Align::right},
+               {"QUEUE"},
+               {"KIND"},
+               {"STATE"},
+               {"ATTEMPT", Align::right},
+               {"AGE", Align::right},
+               {"DETAIL"}});
+  std::int64_t shown = 0;
+  auto more = for_each_page(connection->jobs(), filter, limit, [&](const std::vector<Job>& jobs) {
+    for (const Job& job : jobs) {
+      ++shown;
+      if (invocation.json) {
+        std::string line;
+        encode_job(job, JobDetail::summary, line);
+        print_line(io, line);
+        continue;
+      }
+      table.add({{fmt::to_string(job.id)},
+                 {job.queue},
+                 {job.kind},
+                 {std::string(to_string(job.state)), colour_of(job.state)},
+                 {fmt::format("{}/{}", job.attempt, job.max_attempts)},
+                 {format_age(now - job.created_at)},
+                 {detail_of(job, now)}});
+    }
+  });
+  if (!more) return more.error();
+  if (invocation.json) return kExitOk;
+  if (shown == 0) {
+    io.out("no jobs\n");
+    return kExitOk;
+  }
+  io.out(table.render(io));
+  if (*more)
+    io.err(fmt::format("These are the newest {}; --limit N or --all shows more.\n", limit));
+  return kExitOk;
+}
+
+// -- one job --------------------------------------------------------------------------------------
+
+class Sheet {
+ public:
+  void add(std::string_view name, std::string_view value) {
+    if (!value.empty()) lines_ += fmt::format("{:<15} {}\n", name, printable(value));
+  }
+  void add(std::string_view name, const std::optional<WallTime>& time, WallTime now) {
+    if (!time) return;
+    const Duration gap = *time > now ? *time - now : now - *time;
+    const std::string age = format_age(gap);
+    const std::string relation = age == "now" ? age : *time > now ? "in " + age : age + " ago";
+    add(name, fmt::format("{}  ({})", format_wall_time(*time), relation));
+  }
+  const std::string& text() const { return lines_; }
+
+ private:
+  std::string lines_;
+};
+
+std::string sheet_of(const Job& job, const Io& io) {
+  const WallTime now = SystemClock().now().wall;
+  Sheet sheet;
+  sheet.add("id", fmt::to_string(job.id));
+  sheet.add("queue", job.queue);
+  sheet.add("kind", job.kind);
+  std::string state = coloured(io, to_string(job.state), colour_of(job.state));
+  std::string out = sheet.text() + fmt::format("{:<15} {}{}\n", "state", state,
+                                               job.cancel_requested ? "  (cancel requested)" : "");
+  Sheet rest;
+  rest.add("reason", job.reason);
+  rest.add("description", job.description);
+  rest.add("attempt", fmt::format("{} of {}", job.attempt, job.max_attempts));
+  rest.add("priority", fmt::to_string(job.priority));
+  rest.add("args", job.args);
+  rest.add("result", job.result);
+  rest.add("checkpoint", job.checkpoint);
+  if (job.progress) {
+    rest.add("progress",
+             fmt::format("{:.0f} %  {}", job.progress->value * 100, job.progress->text));
+  }
+  rest.add("created_at", job.created_at, now);
+  rest.add("run_at", is_terminal(job.state) ? std::nullopt : std::optional(job.run_at), now);
+  rest.add("started_at", job.started_at, now);
+  rest.add("finished_at", job.finished_at, now);
+  rest.add("expires_at", job.expires_at, now);
+  rest.add("timeout", format_duration(job.timeout));
+  rest.add("worker", job.worker);
+  rest.add("unique_key", job.unique_key);
+  rest.add("tags", fmt::format("{}", fmt::join(job.tags, ", ")));
+  rest.add("headers", job.headers);
+  rest.add("correlation_id", job.correlation_id);
+  rest.add("reply_to", job.reply_to);
+  out += rest.text();
+  if (job.errors.empty()) return out;
+  Table errors(
+      {{"ATTEMPT", Align::right}, {"WHEN"}, {"AFTER", Align::right}, {"WORKER"}, {"ERROR"}});
+  for (const AttemptError& error : job.errors) {
+    const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(error.ran_for);
+    errors.add({{fmt::to_string(error.attempt)},
+                {format_wall_time(error.at)},
+                {format_duration(ms)},
+                {error.worker.substr(0, 8)},
+                {error.message, Colour::red}});
+  }
+  Io unlimited = io;  // errors are why one looks: not cut
+  unlimited.width = 0;
+  return out + "\n" + errors.render(unlimited);
+}
+
+Result<int> show(const Invocation& invocation, Io& io, std::optional<JobState> must_be) {
+  MS_TRY_ASSIGN(const std::vector<JobId> ids, ids_of(invocation, "ID"));
+  MS_TRY_ASSIGN(const auto connection, connect(invocation, Duration{0}));
+  MS_TRY_ASSIGN(const Job job, connection->jobs().get(ids.at(0)));
+  if (must_be && job.state != *must_be) {
+    return Error{.code = ErrorCode::conflict,
+                 .message = fmt::format("job {} is {}, not {}; `mainspring jobs show {}` shows it",
+                                        job.id, to_string(job.state), to_string(*must_be), job.id)};
+  }
+  if (invocation.json) {
+    std::string line;
+    encode_job(job, JobDetail::full, line);
+    print_line(io, line);
+  } else {
+    io.out(sheet_of(job, io));
+  }
+  return kExitOk;
+}
+
+// Calls `change` for each id, prints what it answers; goes on after an error, and returns the
+// first.
+template <class F>
+Result<int> for_each_id(const Invocation& invocation, Io& io, F&& change) {
+  MS_TRY_ASSIGN(const std::vector<JobId> ids, ids_of(invocation, "ID"));
+  MS_TRY_ASSIGN(const auto connection, connect(invocation, Duration{0}));
+  std::optional<Error> first;
+  for (const JobId id : ids) {
+    Result<std::string> said = change(connection->jobs(), id);
+    if (said) {
+      print_line(io, *said);
+    } else if (!first) {
+      first = said.error();
+    } else {
+      io.err(fmt::format("mainspring: {}\n", said.error().message));
+    }
+  }
+  if (first) return *first;
+  return kExitOk;
+}
+
+}  // namespace
+
+Result<int> run_jobs_list(const Invocation& invocation, Io& io) {
+  MS_TRY_ASSIGN(const JobFilter filter, filter_of(invocation));
+  return print_jobs(invocation, io, filter);
+}
+
+Result<int> run_jobs_show(const Invocation& invocation, Io& io) {
+  return show(invocation, io, std::nullopt);
+}
+
+Result<int> run_jobs_cancel(const Invocation& invocation, Io& io) {
+  const std::string reason = invocation.flag("reason").value_or("");
+  return for_each_id(invocation, io, [&](Jobs& jobs, JobId id) -> Result<std::string> {
+    MS_TRY_ASSIGN(const CancelResult result, jobs.cancel(Cancel{.id = id, .reason = reason}));
+    if (invocation.json) {
+      std::string line;
+      encode_cancel_response(id, result, line);
+      return line;
+    }
+    if (result.state == JobState::running) return fmt::format("{} running, its worker is told", id);
+    return fmt::format("{} {}", id, to_string(result.state));
+  });
+}
+
+Result<int> run_jobs_retry(const Invocation& invocation, Io& io) {
+  return for_each_id(invocation, io, [&](Jobs& jobs, JobId id) -> Result<std::string> {
+    MS_TRY_ASSIGN(const RetryResult result, jobs.retry(RetryJob{.id = id}));
+    if (invocation.json) {
+      std::string line;
+      encode_retry_response(id, result, line);
+      return line;
+    }
+    return fmt::format("{} {}", id, to_string(result.state));
+  });
+}
+
+Result<int> run_dead_list(const Invocation& invocation, Io& io) {
+  MS_TRY_ASSIGN(JobFilter filter, filter_of(invocation));
+  filter.state = JobState::dead;
+  if (invocation.json) return print_jobs(invocation, io, filter);
+  MS_TRY_ASSIGN(const std::int64_t limit, limit_of(invocation, kDefaultLimit));
+  MS_TRY_ASSIGN(const auto connection, connect(invocation, Duration{0}));
+  const WallTime now = SystemClock().now().wall;
+  Table table({{"ID", Align::right},
+               {"QUEUE"},
+               {"KIND"},
+               {"ATTEMPTS", Align::right},
+               {"DIED", Align::right},
+               {"REASON"},
+               {"LAST ERROR"}});
+  std::optional<Error> problem;
+  auto more = for_each_page(connection->jobs(), filter, limit, [&](const std::vector<Job>& jobs) {
+    for (const Job& summary : jobs) {
+      auto job = connection->jobs().get(summary.id);  // lists come without errors
+      if (!job) {
+        if (job.error().code != ErrorCode::expired) problem = job.error();
+        continue;
+      }
+      std::string why = job->description;
+      if (!job->errors.empty()) why = job->errors.back().message;
+      table.add({{fmt::to_string(job->id)},
+                 {job->queue},
+                 {job->kind},
+                 {fmt::to_string(job->attempt)},
+                 {format_age(now - job->finished_at.value_or(now))},
+                 {job->reason},
+                 {why, Colour::red}});
+    }
+  });
+  if (!more) return more.error();
+  if (problem) return *problem;
+  io.out(table.empty() ? "the dead letter is empty\n" : table.render(io));
+  if (*more)
+    io.err(fmt::format("These are the newest {}; --limit N or --all shows more.\n", limit));
+  return kExitOk;
+}
+
+Result<int> run_dead_show(const Invocation& invocation, Io& io) {
+  return show(invocation, io, JobState::dead);
+}
+
+Result<int> run_dead_retry(const Invocation& invocation, Io& io) {
+  return run_jobs_retry(invocation, io);
+}
+
+Result<int> run_dead_redrive(const Invocation& invocation, Io& io) {
+  MS_TRY_ASSIGN(const JobFilter filter, filter_of(invocation));
+  MS_TRY_ASSIGN(const auto limit, invocation.number("limit", 1, 1'000'000'000));
+  MS_TRY_ASSIGN(const auto connection, connect(invocation, Duration{0}));
+  std::int64_t left = limit.value_or(std::numeric_limits<std::int64_t>::max());
+  std::int64_t redriven = 0;
+  JobId after = 0;
+  ProgressLine progress(io);
+  while (left > 0) {
+    const int want = static_cast<int>(std::min<std::int64_t>(left, 1000));
+    MS_TRY_ASSIGN(const RedriveResult result,
+                  connection->jobs().redrive({.filter = filter, .limit = want, .after = after}));
+    redriven += result.redriven;
+    left -= result.redriven;
+    if (!result.next) break;
+    after = *result.next;
+    progress.show(fmt::format("{} so far", counted(redriven, "job")));
+  }
+  progress.clear();
+  if (invocation.json) {
+    print_line(io, fmt::format("{{\"redriven\":{}}}", redriven));
+  } else {
+    print_line(io, fmt::format("{} available again", counted(redriven, "job")));
+  }
+  return kExitOk;
+}
+
+}  // namespace mainspring::cli

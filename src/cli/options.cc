@@ -1,0 +1,233 @@
+// Parses, checks, layers and explains settings.
+#include "cli/options.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+
+namespace mainspring::cli {
+namespace {
+
+std::string upper(std::string_view text) {
+  std::string out(text);
+  for (char& c : out) {
+    if (c >= 'a' && c <= 'z') c = static_cast<char>(c - 'a' + 'A');
+  }
+  return out;
+}
+
+std::vector<std::string_view> split(std::string_view text, char separator) {
+  std::vector<std::string_view> parts;
+  while (true) {
+    const std::size_t end = text.find(separator);
+    parts.push_back(text.substr(0, end));
+    if (end == std::string_view::npos) return parts;
+    text.remove_prefix(end + 1);
+  }
+}
+
+std::string format_number(const Setting& setting, std::int64_t value) {
+  return setting.unit == Unit::bytes ? format_bytes(value) : fmt::to_string(value);
+}
+
+std::string joined_choices(std::string_view choices) {
+  const auto words = split(choices, '|');
+  std::string out;
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    out += i == 0 ? "" : i + 1 == words.size() ? " or " : ", ";
+    out += words[i];
+  }
+  return out;
+}
+
+Error broken(const Setting& setting, std::string_view where, std::string_view text) {
+  return invalid(std::string(setting.name),
+                 fmt::format("{} \"{}\": {}", where, text.substr(0, 200), rule_of(setting)));
+}
+
+struct Unit1024 {
+  std::string_view name;
+  std::int64_t bytes;
+};
+constexpr Unit1024 kUnits[] = {
+    {"GiB", std::int64_t{1} << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}, {"B", 1}};
+
+}  // namespace
+
+Result<std::int64_t> parse_count(std::string_view text) {
+  std::string digits;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '_' && i > 0 && i + 1 < text.size()) continue;
+    digits += text[i];
+  }
+  std::int64_t value = 0;
+  const char* const end = digits.data() + digits.size();
+  const auto [stopped, problem] = std::from_chars(digits.data(), end, value);
+  if (digits.empty() || problem != std::errc{} || stopped != end || value < 0) {
+    return invalid("", fmt::format("\"{}\": must be a whole number from 0 on", text));
+  }
+  return value;
+}
+
+Result<std::int64_t> parse_bytes(std::string_view text) {
+  for (const Unit1024& unit : kUnits) {
+    if (!text.ends_with(unit.name)) continue;
+    MS_TRY_ASSIGN(const std::int64_t count,
+                  parse_count(text.substr(0, text.size() - unit.name.size())));
+    if (count > (std::int64_t{1} << 50) / unit.bytes) break;
+    return count * unit.bytes;
+  }
+  auto plain = parse_count(text);
+  if (!plain) {
+    return invalid("",
+                   fmt::format("\"{}\": must be a size such as 4096, 64KiB, 16MiB or 2GiB", text));
+  }
+  return plain;
+}
+
+std::string format_bytes(std::int64_t bytes) {
+  for (const Unit1024& unit : kUnits) {
+    if (bytes >= unit.bytes && bytes % unit.bytes == 0) {
+      if (unit.bytes == 1) break;
+      return fmt::format("{}{}", bytes / unit.bytes, unit.name);
+    }
+  }
+  return fmt::to_string(bytes);
+}
+
+const Setting* find_setting(std::string_view name) {
+  for (const Setting& setting : settings()) {
+    if (setting.name == name) return &setting;
+  }
+  return nullptr;
+}
+
+std::string flag_of(const Setting& setting) {
+  std::string out = "--" + std::string(setting.name);
+  std::replace(out.begin(), out.end(), '_', '-');
+  return out;
+}
+
+std::string environment_of(const Setting& setting) {
+  return "MAINSPRING_" + upper(setting.name);
+}
+
+std::string rule_of(const Setting& setting) {
+  if (std::holds_alternative<std::string Options::*>(setting.member)) {
+    if (setting.choices.empty()) return "must not be empty";
+    return "must be " + joined_choices(setting.choices);
+  }
+  if (std::holds_alternative<Duration Options::*>(setting.member)) {
+    return fmt::format("must be a time from {} to {}, such as 500ms, 30s, 15m, 24h or 7d",
+                       format_duration(Duration(setting.min)),
+                       format_duration(Duration(setting.max)));
+  }
+  return fmt::format("must be a {} from {} to {}",
+                     setting.unit == Unit::bytes ? "size (4096, 64KiB, 16MiB, 2GiB)" : "number",
+                     format_number(setting, setting.min), format_number(setting, setting.max));
+}
+
+std::string format_setting(const Setting& setting, const Options& options) {
+  if (const auto* text = std::get_if<std::string Options::*>(&setting.member)) {
+    return options.**text;
+  }
+  if (const auto* duration = std::get_if<Duration Options::*>(&setting.member)) {
+    return format_duration(options.**duration);
+  }
+  return format_number(setting, options.*std::get<std::int64_t Options::*>(setting.member));
+}
+
+Result<void> set_setting(const Setting& setting, std::string_view text, std::string_view where,
+                         Options& options) {
+  if (const auto* member = std::get_if<std::string Options::*>(&setting.member)) {
+    if (text.empty()) return broken(setting, where, text);
+    if (!setting.choices.empty()) {
+      const auto words = split(setting.choices, '|');
+      if (std::find(words.begin(), words.end(), text) == words.end()) {
+        return broken(setting, where, text);
+      }
+    }
+    options.** member = std::string(text);
+    return {};
+  }
+  if (const auto* member = std::get_if<Duration Options::*>(&setting.member)) {
+    const auto value = parse_duration(text);
+    if (!value || value->count() < setting.min || value->count() > setting.max) {
+      return broken(setting, where, text);
+    }
+    options.** member = *value;
+    return {};
+  }
+  const auto value = setting.unit == Unit::bytes ? parse_bytes(text) : parse_count(text);
+  if (!value || *value < setting.min || *value > setting.max) return broken(setting, where, text);
+  options.*std::get<std::int64_t Options::*>(setting.member) = *value;
+  return {};
+}
+
+Result<Layered> layer(const Layers& layers) {
+  Layered out;
+  std::string mistakes;
+  const auto note = [&](const Error& error) {
+    if (!mistakes.empty()) mistakes += '\n';
+    mistakes += error.message;
+  };
+  std::map<std::string, std::string> file;
+  if (!layers.file_text.empty()) {
+    auto parsed = parse_config(layers.file, layers.file_text);
+    if (parsed) {
+      file = std::move(*parsed);
+    } else {
+      note(parsed.error());
+    }
+  }
+  for (const Setting& setting : settings()) {
+    out.origins[setting.name] = "default";
+    const auto apply = [&](const std::map<std::string, std::string>& values, std::string where,
+                           std::string origin) {
+      const auto found = values.find(std::string(setting.name));
+      if (found == values.end()) return;
+      const auto set = set_setting(setting, found->second, where, out.options);
+      if (!set) return note(set.error());
+      out.origins[setting.name] = std::move(origin);
+    };
+    apply(file, fmt::format("{}: {}", layers.file, setting.name), "file " + layers.file);
+    const std::string variable = environment_of(setting);
+    apply(layers.environment, variable, "environment " + variable);
+    const std::string flag = flag_of(setting);
+    apply(layers.flags, flag, "flag " + flag);
+  }
+  if (!mistakes.empty()) return invalid("", mistakes);
+  return out;
+}
+
+std::string config_reference() {
+  std::string out =
+      "# Settings\n\n"
+      "Each setting has one name: `log_level` in the file, `MAINSPRING_LOG_LEVEL` in the\n"
+      "environment, `--log-level` as a flag. A flag overrides the environment, the environment "
+      "the\n"
+      "file, the file the default. `mainspring config --explain` shows every value and where it\n"
+      "came from.\n\n"
+      "The file is TOML, one `name = value` per line, without tables: `--config FILE`, else\n"
+      "`$MAINSPRING_CONFIG`, else the first of `$XDG_CONFIG_HOME/mainspring/config.toml`\n"
+      "(`~/.config/…` if that is not set) and `/etc/mainspring/config.toml` that exists. An "
+      "unknown\n"
+      "name or a bad value in it is an error. Times are texts with a unit (`\"30s\"`), sizes "
+      "texts\n"
+      "(`\"16MiB\"`) or numbers of bytes.\n\n"
+      "```toml\ndata = \"/var/lib/mainspring\"\nlog_level = \"warn\"\nretention_dead = \"90d\"\n"
+      "```\n\n"
+      "This page is made by `mainspring config --reference`.\n\n"
+      "| Name | Default | Rule | Meaning |\n|---|---|---|---|\n";
+  const Options defaults;
+  for (const Setting& setting : settings()) {
+    std::string meaning(setting.meaning);
+    if (!setting.raise_if.empty()) meaning += fmt::format(". Change it if {}", setting.raise_if);
+    out += fmt::format("| `{}` | `{}` | {} | {} |\n", setting.name,
+                       format_setting(setting, defaults), rule_of(setting).substr(5), meaning);
+  }
+  return out;
+}
+
+}  // namespace mainspring::cli

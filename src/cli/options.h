@@ -1,0 +1,145 @@
+// Options: every setting of Mainspring in one struct, and the one table that names them.
+//
+// A setting has one name everywhere: `log_level` in the file, MAINSPRING_LOG_LEVEL in the
+// environment, --log-level as a flag. Each layer overrides the one before it: default, TOML file,
+// environment, flag. --help, `mainspring config --explain` and docs/reference/config.md are made
+// from the table.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "mainspring/result.h"
+#include "mainspring/time.h"
+
+namespace mainspring::cli {
+
+using namespace std::chrono_literals;
+
+struct Options {
+  // every command
+  std::string server = "http://127.0.0.1:8080";
+  std::string color = "auto";
+  std::string log_level = "info";
+
+  // serve
+  std::string data = "data";
+  std::string listen = "127.0.0.1:8080";
+  Duration stop_timeout = 25s;
+
+  // the store
+  Duration retention_completed = 24h;
+  Duration retention_dead = 24h * 30;
+  std::int64_t max_finished_jobs = 10'000'000;
+  std::int64_t max_live_jobs = 20'000'000;
+  std::int64_t store_reserve_bytes = 16 << 20;
+  std::int64_t store_cache_bytes = 48 << 20;
+
+  // the broker
+  std::int64_t max_waiting_jobs = 200'000;
+  std::int64_t max_waiting_bytes = 256 << 20;
+  std::int64_t max_parked_claims = 100'000;
+  std::int64_t max_waiting_urgent = 100'000;
+  std::int64_t max_batch_jobs = 4'000;
+  std::int64_t max_batch_bytes = 32 << 20;
+  Duration worker_memory = 5min;
+
+  // the scheduler
+  std::int64_t scheduler_batch = 1'000;
+  Duration scheduler_max_sleep = 60s;
+  Duration prune_interval = 10s;
+
+  // the HTTP server
+  std::int64_t http_threads = 1;
+  std::int64_t max_connections = 16'384;
+  std::int64_t max_header_bytes = 16 << 10;
+  std::int64_t max_body_bytes = 16 << 20;
+  Duration header_timeout = 10s;
+  Duration body_timeout = 60s;
+  Duration idle_timeout = 60s;
+
+  // work
+  std::int64_t slots = 0;
+  Duration lease = 30s;
+  Duration graceful_stop = 25s;
+};
+
+// Where a setting can be a flag.
+enum Scope : unsigned {
+  kNoScope = 0,
+  kEverywhere = 1u << 0,
+  kClientScope = 1u << 1,  // commands that talk to a server
+  kServeScope = 1u << 2,
+  kStoreScope = 1u << 3,  // commands that open a data directory
+  kWorkScope = 1u << 4,
+};
+
+enum class Unit { none, bytes };
+
+struct Setting {
+  using Member = std::variant<std::string Options::*, std::int64_t Options::*, Duration Options::*>;
+  std::string_view name;   // "log_level"
+  std::string_view value;  // what stands for its value in help: "LEVEL"
+  Member member;
+  unsigned scopes;
+  std::string_view meaning;
+  std::string_view raise_if = "";  // when to change it, or what it costs; "" = nothing to say
+  // The rule, by the member's type. Texts: allowed words separated by |, "" = any but the empty
+  // one. Numbers and durations (in us): min to max; kForever among durations only if `max` is
+  // kForever.
+  std::string_view choices = "";
+  std::int64_t min = 0;
+  std::int64_t max = 0;
+  Unit unit = Unit::none;
+};
+
+const std::vector<Setting>& settings();
+const Setting* find_setting(std::string_view name);
+
+std::string flag_of(const Setting& setting);         // "--log-level"
+std::string environment_of(const Setting& setting);  // "MAINSPRING_LOG_LEVEL"
+std::string rule_of(const Setting& setting);         // "must be debug, info, …"
+std::string format_setting(const Setting& setting, const Options& options);
+
+// Parses and checks. `where` names the place in messages: --log-level, MAINSPRING_LOG_LEVEL, "…
+// log_level in FILE". Errors: invalid_argument.
+Result<void> set_setting(const Setting& setting, std::string_view text, std::string_view where,
+                         Options& options);
+
+// Where a value came from: "default", "file /etc/mainspring/config.toml", "environment
+// MAINSPRING_DATA", "flag --data".
+using Origins = std::map<std::string_view, std::string>;
+
+struct Layers {
+  // Name of a setting to what its flag was given; the same for the environment.
+  std::map<std::string, std::string> flags;
+  std::map<std::string, std::string> environment;
+  std::string file;       // the file's name, for messages
+  std::string file_text;  // TOML; "" = no file
+};
+struct Layered {
+  Options options;
+  Origins origins;
+};
+// Errors: invalid_argument, with every mistake in the message, one per line.
+Result<Layered> layer(const Layers& layers);
+
+// TOML text to setting names and their values as texts. Errors: invalid_argument (bad TOML, unknown
+// keys, values of a wrong type), with `file` and the line.
+Result<std::map<std::string, std::string>> parse_config(std::string_view file,
+                                                        std::string_view text);
+
+// "64", "16KiB", "48MiB", "2GiB". Errors: invalid_argument.
+Result<std::int64_t> parse_bytes(std::string_view text);
+std::string format_bytes(std::int64_t bytes);  // the shortest that parse_bytes reads back
+// Digits, with _ allowed between them. Errors: invalid_argument.
+Result<std::int64_t> parse_count(std::string_view text);
+
+// docs/reference/config.md.
+std::string config_reference();
+
+}  // namespace mainspring::cli

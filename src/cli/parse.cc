@@ -1,0 +1,313 @@
+// Command lines: CLI11, set up from the table of commands, with messages that name flag and rule.
+#include <fmt/format.h>
+
+#include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+#include <algorithm>
+#include <memory>
+#include <numeric>
+
+#include "cli/command.h"
+
+namespace mainspring::cli {
+namespace {
+
+// The targets that CLI11 writes one command's words to.
+struct Level {
+  const Command* command = nullptr;
+  CLI::App* app = nullptr;
+  bool help = false;
+  std::map<std::string, std::vector<std::string>> flags;
+  std::map<std::string, bool> switches;
+  std::map<std::string, std::vector<std::string>> settings;
+  std::map<std::string, std::string> single;
+  std::map<std::string, std::vector<std::string>> many;
+  std::vector<std::unique_ptr<Level>> children;
+};
+
+bool is_switch(const Flag& flag) {
+  return flag.value.empty();
+}
+bool value_is_optional(const Flag& flag) {
+  return flag.value.starts_with('[');
+}
+
+void add_many(CLI::App& app, const std::string& name, std::vector<std::string>& target) {
+  app.add_option(name, target)->allow_extra_args(false);
+}
+
+void build(Level& level, CLI::App& app, const Command& command) {
+  level.command = &command;
+  level.app = &app;
+  app.set_help_flag();
+  app.allow_extras();
+  app.add_flag("-h,--help", level.help);
+  for (const std::vector<Flag>* flags : {&common_flags(), &command.flags}) {
+    for (const Flag& flag : *flags) {
+      if (flag.name == "help") continue;
+      if (is_switch(flag)) {
+        app.add_flag("--" + flag.name, level.switches[flag.name]);
+      } else {
+        add_many(app, "--" + flag.name, level.flags[flag.name]);
+      }
+    }
+  }
+  for (const Setting* setting : settings_of(command)) {
+    add_many(app, flag_of(*setting), level.settings[std::string(setting->name)]);
+  }
+  for (const Argument& argument : command.arguments) {
+    if (argument.count == Argument::Count::many) {
+      app.add_option(argument.name, level.many[argument.name]);
+    } else {
+      app.add_option(argument.name, level.single[argument.name]);
+    }
+  }
+  for (const Command& child : command.children) {
+    level.children.push_back(std::make_unique<Level>());
+    build(*level.children.back(), *app.add_subcommand(child.name), child);
+  }
+}
+
+// Finds the flag that `word` ("--name") means anywhere below `command`.
+const Flag* find_flag(const Command& command, std::string_view word) {
+  for (const std::vector<Flag>* flags : {&common_flags(), &command.flags}) {
+    for (const Flag& flag : *flags) {
+      if (word.substr(2) == flag.name) return &flag;
+    }
+  }
+  for (const Command& child : command.children) {
+    if (const Flag* flag = find_flag(child, word)) return flag;
+  }
+  return nullptr;
+}
+
+// "--name=value" becomes two words (CLI11 would drop an empty value), and a flag whose value may be
+// left out gets an empty one.
+std::vector<std::string> normalized(const std::vector<std::string>& words) {
+  std::vector<std::string> out;
+  for (std::size_t i = 1; i < words.size(); ++i) {
+    const std::string& word = words[i];
+    if (word == "--") {
+      out.insert(out.end(), words.begin() + static_cast<std::ptrdiff_t>(i), words.end());
+      break;
+    }
+    const std::size_t equals = word.find('=');
+    if (word.starts_with("--") && equals != std::string::npos) {
+      out.push_back(word.substr(0, equals));
+      out.push_back(word.substr(equals + 1));
+      continue;
+    }
+    out.push_back(word);
+    if (!word.starts_with("--")) continue;
+    const Flag* const flag = find_flag(root(), word);
+    if (flag == nullptr || is_switch(*flag)) continue;
+    if (value_is_optional(*flag)) {
+      out.emplace_back();
+    } else if (i + 1 < words.size()) {
+      out.push_back(words[++i]);
+    }
+  }
+  return out;
+}
+
+std::size_t distance(std::string_view a, std::string_view b) {
+  std::vector<std::size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), std::size_t{0});
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    std::size_t diagonal = row[0];
+    row[0] = i + 1;
+    for (std::size_t j = 0; j < b.size(); ++j) {
+      const std::size_t changed = diagonal + (a[i] == b[j] ? 0 : 1);
+      diagonal = row[j + 1];
+      row[j + 1] = std::min({row[j] + 1, row[j + 1] + 1, changed});
+    }
+  }
+  return row[b.size()];
+}
+
+std::string suggestion(std::string_view word, const std::vector<std::string>& known) {
+  const auto best = std::min_element(known.begin(), known.end(), [&](const auto& a, const auto& b) {
+    return distance(word, a) < distance(word, b);
+  });
+  if (best == known.end() || distance(word, *best) > 1 + word.size() / 3) return "";
+  return fmt::format(" Did you mean {}?", *best);
+}
+
+std::string program_path(const std::vector<std::string>& path) {
+  return path.empty() ? "mainspring" : fmt::format("mainspring {}", fmt::join(path, " "));
+}
+
+Error unexpected(const Level& level, const std::vector<std::string>& path,
+                 const std::string& word) {
+  const Command& command = *level.command;
+  std::vector<std::string> known;
+  std::string message;
+  if (word.starts_with("-") && word != "-") {
+    for (const std::vector<Flag>* flags : {&common_flags(), &command.flags}) {
+      for (const Flag& flag : *flags) known.push_back("--" + flag.name);
+    }
+    for (const Setting* setting : settings_of(command)) known.push_back(flag_of(*setting));
+    message = fmt::format("{}: unknown flag of `{}`.", word, program_path(path));
+  } else if (!command.children.empty()) {
+    for (const Command& child : command.children) known.push_back(child.name);
+    message = fmt::format("\"{}\": there is no such command of `{}`.", word, program_path(path));
+  } else {
+    message = fmt::format("\"{}\": `{}` takes no further argument.", word, program_path(path));
+  }
+  return invalid(
+      word, message + suggestion(word, known) + fmt::format(" See {} --help", program_path(path)));
+}
+
+// Moves what one level understood into `parsed`.
+Result<void> collect(Level& level, Parsed& parsed) {
+  parsed.help = parsed.help || level.help;
+  for (const auto& [name, on] : level.switches) {
+    if (on) parsed.invocation.flags[name].emplace_back();
+  }
+  parsed.invocation.json = parsed.invocation.has("json");
+  const auto once = [](const std::string& flag, std::size_t count) -> Result<void> {
+    if (count <= 1) return {};
+    return invalid(flag, fmt::format("{}: given {} times: must be given once", flag, count));
+  };
+  for (const std::vector<Flag>* flags : {&common_flags(), &level.command->flags}) {
+    for (const Flag& flag : *flags) {
+      const auto found = level.flags.find(flag.name);
+      if (found == level.flags.end() || found->second.empty()) continue;
+      if (!flag.repeated) MS_TRY(once("--" + flag.name, found->second.size()));
+      for (const std::string& value : found->second) {
+        const auto& choices = flag.choices;
+        if (!choices.empty() && std::find(choices.begin(), choices.end(), value) == choices.end()) {
+          return invalid(flag.name, fmt::format("--{} \"{}\": must be one of {}", flag.name, value,
+                                                fmt::join(choices, ", ")));
+        }
+      }
+      if (flag.name == "config") {
+        parsed.config = found->second.back();
+      } else {
+        parsed.invocation.flags[flag.name] = found->second;
+      }
+    }
+  }
+  for (const auto& [name, values] : level.settings) {
+    if (values.empty()) continue;
+    MS_TRY(once(flag_of(*find_setting(name)), values.size()));
+    parsed.settings[name] = values.back();
+  }
+  return {};
+}
+
+Result<void> collect_arguments(Level& level, Parsed& parsed) {
+  for (const Argument& argument : level.command->arguments) {
+    std::vector<std::string>& values = parsed.invocation.arguments[argument.name];
+    if (argument.count == Argument::Count::many) {
+      values = level.many[argument.name];
+    } else if (level.app->get_option(argument.name)->count() > 0) {
+      values = {level.single[argument.name]};
+    }
+    if (values.empty() && argument.count != Argument::Count::optional && !parsed.help) {
+      return invalid(argument.name, fmt::format("{} is missing. Usage: {}", argument.name,
+                                                usage_line(*level.command, parsed.path)));
+    }
+  }
+  return {};
+}
+
+// CLI11 says what is missing in its own words; the flag is at their beginning.
+Error translated(const CLI::ParseError& error) {
+  std::string text = error.what();
+  const std::size_t colon = text.find(':');
+  if (dynamic_cast<const CLI::ArgumentMismatch*>(&error) != nullptr && colon != std::string::npos) {
+    const std::string flag = text.substr(0, colon);
+    return invalid(flag, fmt::format("{}: needs a value", flag));
+  }
+  return invalid("", text);
+}
+
+}  // namespace
+
+Result<Parsed> parse_command_line(const std::vector<std::string>& words) {
+  Parsed parsed;
+  parsed.invocation.program = words.empty() ? "mainspring" : words[0];
+  CLI::App app;
+  Level top;
+  build(top, app, root());
+  std::vector<std::string> reversed = normalized(words);
+  std::reverse(reversed.begin(), reversed.end());
+  try {
+    app.parse(reversed);
+  } catch (const CLI::ParseError& error) {
+    return translated(error);
+  }
+  Level* level = &top;
+  while (true) {
+    MS_TRY(collect(*level, parsed));
+    const auto child = std::find_if(level->children.begin(), level->children.end(),
+                                    [](const auto& candidate) { return candidate->app->parsed(); });
+    const std::vector<std::string> extra = level->app->remaining();
+    if (!extra.empty() && extra[0] != "--") return unexpected(*level, parsed.path, extra[0]);
+    if (child == level->children.end()) break;
+    level = child->get();
+    parsed.path.push_back(level->command->name);
+  }
+  MS_TRY(collect_arguments(*level, parsed));
+  parsed.invocation.command = level->command;
+  return parsed;
+}
+
+// -- Invocation -----------------------------------------------------------------------------------
+
+namespace {
+std::optional<std::string> last_of(const std::map<std::string, std::vector<std::string>>& map,
+                                   const std::string& name) {
+  const auto found = map.find(name);
+  if (found == map.end() || found->second.empty()) return std::nullopt;
+  return found->second.back();
+}
+const std::vector<std::string>& all_of(const std::map<std::string, std::vector<std::string>>& map,
+                                       const std::string& name) {
+  static const std::vector<std::string> none;
+  const auto found = map.find(name);
+  return found == map.end() ? none : found->second;
+}
+}  // namespace
+
+std::optional<std::string> Invocation::flag(const std::string& name) const {
+  return last_of(flags, name);
+}
+std::optional<std::string> Invocation::argument(const std::string& name) const {
+  return last_of(arguments, name);
+}
+const std::vector<std::string>& Invocation::all_flags(const std::string& name) const {
+  return all_of(flags, name);
+}
+const std::vector<std::string>& Invocation::all_arguments(const std::string& name) const {
+  return all_of(arguments, name);
+}
+
+Result<std::optional<Duration>> Invocation::duration(const std::string& name) const {
+  const auto text = flag(name);
+  if (!text) return std::optional<Duration>{};
+  const auto value = parse_duration(*text);
+  if (!value) {
+    return invalid(name, fmt::format("--{} \"{}\": must be a time such as 500ms, 30s, 15m, 24h or "
+                                     "7d",
+                                     name, *text));
+  }
+  return std::optional<Duration>(*value);
+}
+
+Result<std::optional<std::int64_t>> Invocation::number(const std::string& name, std::int64_t min,
+                                                       std::int64_t max) const {
+  auto text = flag(name);
+  if (!text) text = argument(name);
+  if (!text) return std::optional<std::int64_t>{};
+  const auto value = parse_count(*text);
+  if (!value || *value < min || *value > max) {
+    return invalid(name, fmt::format("{}{} \"{}\": must be a number from {} to {}",
+                                     has(name) ? "--" : "", name, *text, min, max));
+  }
+  return std::optional<std::int64_t>(*value);
+}
+
+}  // namespace mainspring::cli

@@ -1,0 +1,208 @@
+// queues list, show, pause, resume, set; workers.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "api/json.h"
+#include "api/shapes.h"
+#include "cli/handlers.h"
+#include "cli/support.h"
+#include "env/clock.h"
+
+namespace mainspring::cli {
+namespace {
+
+std::int64_t count_of(const QueueStats& queue, JobState state) {
+  return queue.counts[static_cast<std::size_t>(state)];
+}
+
+Cell number_cell(std::int64_t value, Colour colour) {
+  return {format_count(value), value == 0 ? Colour::dim : colour};
+}
+
+std::string retention_text(const std::optional<Duration>& retention) {
+  return retention ? format_duration(*retention) : "default";
+}
+
+Result<QueueStats> find_queue(Jobs& jobs, const std::string& name) {
+  MS_TRY_ASSIGN(const std::vector<QueueStats> all, jobs.queues());
+  const auto found =
+      std::find_if(all.begin(), all.end(), [&](const QueueStats& q) { return q.name == name; });
+  if (found == all.end()) {
+    return Error{.code = ErrorCode::not_found,
+                 .message = fmt::format("there is no queue \"{}\"; a queue is made by the first "
+                                        "job put into it",
+                                        name)};
+  }
+  return *found;
+}
+
+Result<int> set_paused(const Invocation& invocation, Io& io, bool paused) {
+  MS_TRY_ASSIGN(const auto connection, connect(invocation, Duration{0}));
+  for (const std::string& name : invocation.all_arguments("QUEUE")) {
+    MS_TRY(check_name("QUEUE", name));
+    const PauseQueue request{.queue = name, .paused = paused};
+    MS_TRY(connection->jobs().pause_queue(request));
+    if (invocation.json) {
+      std::string line;
+      encode_paused(request, line);
+      print_line(io, line);
+    } else {
+      print_line(io, fmt::format("{} {}", name, paused ? "paused" : "resumed"));
+    }
+  }
+  return kExitOk;
+}
+
+// nullopt = not given; a Duration, or nullopt inside for "default".
+Result<std::optional<std::optional<Duration>>> retention_flag(const Invocation& invocation,
+                                                              const std::string& name) {
+  using Out = std::optional<std::optional<Duration>>;
+  const auto text = invocation.flag(name);
+  if (!text) return Out{};
+  if (*text == "default") return Out(std::optional<Duration>{});
+  MS_TRY_ASSIGN(const auto value, invocation.duration(name));
+  return Out(value);
+}
+
+}  // namespace
+
+Result<int> run_queues_list(const Invocation& invocation, Io& io) {
+  MS_TRY_ASSIGN(const auto connection, connect(invocation, Duration{0}));
+  MS_TRY_ASSIGN(const std::vector<QueueStats> queues, connection->jobs().queues());
+  const WallTime now = SystemClock().now().wall;
+  Table table({{"QUEUE"},
+               {"AVAILABLE", Align::right},
+               {"RUNNING", Align::right},
+               {"SCHEDULED", Align::right},
+               {"RETRYABLE", Align::right},
+               {"COMPLETED", Align::right},
+               {"CANCELLED", Align::right},
+               {"DEAD", Align::right},
+               {"OLDEST", Align::right},
+               {"STATE"}});
+  for (const QueueStats& queue : queues) {
+    if (invocation.json) {
+      std::string line;
+      encode_queue(queue, now, line);
+      print_line(io, line);
+      continue;
+    }
+    table.add({{queue.name},
+               number_cell(count_of(queue, JobState::available), Colour::none),
+               number_cell(count_of(queue, JobState::running), Colour::blue),
+               number_cell(count_of(queue, JobState::scheduled), Colour::none),
+               number_cell(count_of(queue, JobState::retryable), Colour::yellow),
+               number_cell(count_of(queue, JobState::completed), Colour::green),
+               number_cell(count_of(queue, JobState::cancelled) + queue.expired, Colour::none),
+               number_cell(count_of(queue, JobState::dead), Colour::red),
+               {queue.oldest_available ? format_age(now - *queue.oldest_available) : "-"},
+               {queue.paused ? "paused" : "", Colour::yellow}});
+  }
+  if (!invocation.json) io.out(table.empty() ? "no queues yet\n" : table.render(io));
+  return kExitOk;
+}
+
+Result<int> run_queues_show(const Invocation& invocation, Io& io) {
+  MS_TRY_ASSIGN(const auto connection, connect(invocation, Duration{0}));
+  MS_TRY_ASSIGN(const QueueStats queue,
+                find_queue(connection->jobs(), *invocation.argument("QUEUE")));
+  const WallTime now = SystemClock().now().wall;
+  std::string out;
+  if (invocation.json) {
+    encode_queue(queue, now, out);
+    print_line(io, out);
+    return kExitOk;
+  }
+  const auto line = [&](std::string_view name, std::string_view value) {
+    out += fmt::format("{:<20} {}\n", name, value);
+  };
+  line("queue", queue.name);
+  line("paused", queue.paused ? "yes" : "no");
+  for (int i = 0; i < kJobStateCount; ++i) {
+    const auto state = static_cast<JobState>(i);
+    line(to_string(state), format_count(count_of(queue, state)));
+  }
+  line("expired", format_count(queue.expired));
+  line("pruned", format_count(queue.pruned));
+  line("enqueued ever", format_count(queue.enqueued));
+  line("oldest available",
+       queue.oldest_available ? format_age(now - *queue.oldest_available) : "-");
+  line("retention_completed", retention_text(queue.retention_completed));
+  line("retention_dead", retention_text(queue.retention_dead));
+  io.out(out);
+  return kExitOk;
+}
+
+Result<int> run_queues_pause(const Invocation& invocation, Io& io) {
+  return set_paused(invocation, io, true);
+}
+
+Result<int> run_queues_resume(const Invocation& invocation, Io& io) {
+  return set_paused(invocation, io, false);
+}
+
+Result<int> run_queues_set(const Invocation& invocation, Io& io) {
+  const std::string name = *invocation.argument("QUEUE");
+  MS_TRY(check_name("QUEUE", name));
+  MS_TRY_ASSIGN(const auto completed, retention_flag(invocation, "retention-completed"));
+  MS_TRY_ASSIGN(const auto dead, retention_flag(invocation, "retention-dead"));
+  if (!completed && !dead) {
+    return invalid("", "nothing to set: give --retention-completed, --retention-dead or both");
+  }
+  MS_TRY_ASSIGN(const auto connection, connect(invocation, Duration{0}));
+  // The request says both: what is not given stays as it is.
+  SetRetention request{.queue = name, .completed = {}, .dead = {}};
+  const auto now = find_queue(connection->jobs(), name);
+  if (now) {
+    request.completed = now->retention_completed;
+    request.dead = now->retention_dead;
+  } else if (now.error().code != ErrorCode::not_found) {
+    return now.error();
+  }
+  if (completed) request.completed = *completed;
+  if (dead) request.dead = *dead;
+  MS_TRY(connection->jobs().set_retention(request));
+  if (invocation.json) {
+    std::string line;
+    encode_retention_response(request, line);
+    print_line(io, line);
+  } else {
+    print_line(io, fmt::format("{} keeps completed jobs {}, dead jobs {}", name,
+                               retention_text(request.completed), retention_text(request.dead)));
+  }
+  return kExitOk;
+}
+
+Result<int> run_workers(const Invocation& invocation, Io& io) {
+  MS_TRY_ASSIGN(const auto connection, connect(invocation, Duration{0}));
+  MS_TRY_ASSIGN(const std::vector<WorkerInfo> workers, connection->jobs().workers());
+  Table table(
+      {{"WORKER"}, {"RUNNING", Align::right}, {"SEEN", Align::right}, {"STATE"}, {"QUEUES"}});
+  for (const WorkerInfo& worker : workers) {
+    if (invocation.json) {
+      std::string line;
+      JsonWriter out(line);
+      out.begin_object().key("id").string(worker.id).key("queues").begin_array();
+      for (const std::string& queue : worker.queues) out.string(queue);
+      out.end_array().key("running").number(worker.running);
+      out.key("last_seen_ms").number(worker.last_seen.count() / 1000);
+      out.key("parked").boolean(worker.parked).end_object();
+      print_line(io, line);
+      continue;
+    }
+    const bool busy = worker.running > 0;
+    table.add({{worker.id},
+               {fmt::to_string(worker.running)},
+               {format_age(worker.last_seen)},
+               {worker.parked ? "waiting"
+                : busy        ? "busy"
+                              : "quiet",
+                busy ? Colour::blue : Colour::none},
+               {fmt::format("{}", fmt::join(worker.queues, ", "))}});
+  }
+  if (!invocation.json) io.out(table.empty() ? "no workers\n" : table.render(io));
+  return kExitOk;
+}
+
+}  // namespace mainspring::cli

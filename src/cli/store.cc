@@ -1,0 +1,151 @@
+// verify, and the store commands: what works on a data directory.
+#include <fmt/format.h>
+#include <sys/stat.h>
+
+#include <memory>
+
+#include "api/json.h"
+#include "api/shapes.h"
+#include "cli/handlers.h"
+#include "cli/support.h"
+#include "env/clock.h"
+#include "store_sqlite/inspect.h"
+#include "store_sqlite/sqlite_store.h"
+
+namespace mainspring::cli {
+namespace {
+
+bool is_flag(const Invocation& invocation, std::string_view setting) {
+  return invocation.origins.at(setting).starts_with("flag ");
+}
+
+// Opens a store that must be there: looking at a mistyped directory must not make one.
+Result<std::unique_ptr<Store>> open_existing(const Invocation& invocation, Log& log) {
+  const std::string& directory = invocation.options.data;
+  MS_TRY(inspect_sqlite_store(directory));
+  SqliteOptions options;
+  options.directory = directory;
+  options.reserve_bytes = static_cast<std::size_t>(invocation.options.store_reserve_bytes);
+  options.cache_bytes = static_cast<std::size_t>(invocation.options.store_cache_bytes);
+  return open_sqlite_store(std::move(options), SystemClock().now(), log);
+}
+
+int print_report(const Invocation& invocation, Io& io, const VerifyReport& report) {
+  if (invocation.json) {
+    std::string line;
+    encode_verify(report, line);
+    print_line(io, line);
+  } else {
+    for (const std::string& problem : report.problems) {
+      io.out(coloured(io, printable(problem), Colour::red) + "\n");
+    }
+    const std::string verdict =
+        report.problems.empty()
+            ? coloured(io, "sound", Colour::green)
+            : coloured(io, counted(static_cast<std::int64_t>(report.problems.size()), "problem"),
+                       Colour::red);
+    print_line(io, fmt::format("{} examined: {}", counted(report.jobs, "job"), verdict));
+  }
+  return report.problems.empty() ? kExitOk : kExitProblems;
+}
+
+}  // namespace
+
+Result<int> run_verify(const Invocation& invocation, Io& io) {
+  if (is_flag(invocation, "data")) {
+    if (is_flag(invocation, "server")) {
+      return invalid("data", "--data and --server: only one of them can be given");
+    }
+    StderrLog log(LogLevel::warn);
+    MS_TRY_ASSIGN(const auto store, open_existing(invocation, log));
+    MS_TRY_ASSIGN(const VerifyReport report, store->verify());
+    return print_report(invocation, io, report);
+  }
+  MS_TRY_ASSIGN(const auto connection, connect(invocation, Duration{0}));
+  MS_TRY_ASSIGN(const std::string body, connection->client->request("GET", "/v1/verify", ""));
+  MS_TRY_ASSIGN(const VerifyReport report, decode_verify(body));
+  return print_report(invocation, io, report);
+}
+
+Result<int> run_store_backup(const Invocation& invocation, Io& io) {
+  const std::string to = *invocation.argument("TO");
+  MS_TRY(backup_sqlite_store(invocation.options.data, to));
+  MS_TRY_ASSIGN(const StoreInfo copy, inspect_sqlite_store(to));
+  if (invocation.json) {
+    std::string line;
+    JsonWriter(line)
+        .begin_object()
+        .key("directory")
+        .string(to)
+        .key("bytes")
+        .number(copy.database_bytes);
+    print_line(io, line + "}");
+  } else {
+    print_line(io, fmt::format("{} copied to {}, {} bytes", invocation.options.data, to,
+                               format_count(copy.database_bytes)));
+  }
+  return kExitOk;
+}
+
+Result<int> run_store_info(const Invocation& invocation, Io& io) {
+  MS_TRY_ASSIGN(const StoreInfo store, inspect_sqlite_store(invocation.options.data));
+  if (invocation.json) {
+    std::string line;
+    JsonWriter out(line);
+    out.begin_object().key("directory").string(invocation.options.data);
+    out.key("owner_pid");
+    if (store.owner_pid == 0) {
+      out.null();
+    } else {
+      out.number(store.owner_pid);
+    }
+    out.key("schema").number(store.schema).key("newest_schema").number(store.newest_schema);
+    out.key("database_bytes").number(store.database_bytes);
+    out.key("log_bytes").number(store.log_bytes);
+    out.key("reserve_bytes").number(store.reserve_bytes);
+    out.key("jobs").number(store.jobs).key("queues").number(store.queues).end_object();
+    print_line(io, line);
+    return kExitOk;
+  }
+  const auto line = [&](std::string_view name, const std::string& value) {
+    io.out(fmt::format("{:<15} {}\n", name, value));
+  };
+  line("directory", invocation.options.data);
+  line("open in", store.owner_pid == 0 ? "no process" : fmt::format("process {}", store.owner_pid));
+  line("schema", store.schema == store.newest_schema
+                     ? fmt::to_string(store.schema)
+                     : fmt::format("{}, this program's is {}", store.schema, store.newest_schema));
+  line("database", format_count(store.database_bytes) + " bytes");
+  line("log", format_count(store.log_bytes) + " bytes");
+  line("reserve", format_count(store.reserve_bytes) + " bytes");
+  line("jobs kept", format_count(store.jobs));
+  line("queues", format_count(store.queues));
+  return kExitOk;
+}
+
+Result<int> run_store_migrate(const Invocation& invocation, Io& io) {
+  MS_TRY_ASSIGN(const StoreInfo before, inspect_sqlite_store(invocation.options.data));
+  StderrLog log(log_level_of(invocation.options));
+  MS_TRY_ASSIGN(auto store, open_existing(invocation, log));
+  store.reset();
+  MS_TRY_ASSIGN(const StoreInfo after, inspect_sqlite_store(invocation.options.data));
+  if (invocation.json) {
+    print_line(io, fmt::format("{{\"from\":{},\"to\":{}}}", before.schema, after.schema));
+  } else if (before.schema == after.schema) {
+    print_line(io, fmt::format("schema {}, nothing to do", after.schema));
+  } else {
+    print_line(io, fmt::format("schema {} brought up to {}", before.schema, after.schema));
+  }
+  return kExitOk;
+}
+
+Result<int> run_store_check(const Invocation& invocation, Io& io) {
+  StderrLog log(LogLevel::warn);
+  MS_TRY_ASSIGN(const auto store, open_existing(invocation, log));
+  MS_TRY_ASSIGN(std::vector<std::string> pages, check_sqlite_pages(invocation.options.data));
+  MS_TRY_ASSIGN(VerifyReport report, store->verify());
+  report.problems.insert(report.problems.begin(), pages.begin(), pages.end());
+  return print_report(invocation, io, report);
+}
+
+}  // namespace mainspring::cli

@@ -1,0 +1,117 @@
+// Connection, ids, ages, files.
+#include "cli/support.h"
+
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <cstring>
+
+namespace mainspring::cli {
+
+Result<std::unique_ptr<Connection>> connect(const Invocation& invocation, Duration retry_for) {
+  auto connection = std::make_unique<Connection>();
+  ClientOptions options;
+  options.url = invocation.options.server;
+  options.retry_for = retry_for;
+  auto client = Client::open(std::move(options), connection->random);
+  if (!client) {
+    Error error = client.error();
+    error.message = fmt::format("--server: {}", error.message);
+    return error;
+  }
+  connection->client = std::move(*client);
+  return connection;
+}
+
+LogLevel log_level_of(const Options& options) {
+  if (options.log_level == "debug") return LogLevel::debug;
+  if (options.log_level == "warn") return LogLevel::warn;
+  if (options.log_level == "error") return LogLevel::error;
+  if (options.log_level == "off") return LogLevel::off;
+  return LogLevel::info;
+}
+
+Result<std::vector<JobId>> ids_of(const Invocation& invocation, const std::string& name) {
+  std::vector<JobId> ids;
+  for (const std::string& text : invocation.all_arguments(name)) {
+    const auto id = parse_count(text);
+    if (!id || *id < 1) {
+      return invalid(name, fmt::format("{} \"{}\": must be a job's number, from 1 on", name, text));
+    }
+    ids.push_back(*id);
+  }
+  return ids;
+}
+
+std::string format_age(Duration age) {
+  using std::chrono::duration_cast;
+  const auto seconds = duration_cast<std::chrono::seconds>(age).count();
+  if (seconds < 1) return "now";
+  if (seconds < 60) return fmt::format("{}s", seconds);
+  if (seconds < 3600) return fmt::format("{}m", seconds / 60);
+  if (seconds < 86'400) return fmt::format("{}h", seconds / 3600);
+  return fmt::format("{}d", seconds / 86'400);
+}
+
+std::string format_count(std::int64_t value) {
+  std::string digits = fmt::to_string(value);
+  const std::size_t first = digits.starts_with('-') ? 1 : 0;
+  for (std::size_t at = digits.size(); at > first + 3;) {
+    at -= 3;
+    digits.insert(at, ",");
+  }
+  return digits;
+}
+
+Colour colour_of(JobState state) {
+  switch (state) {
+    case JobState::completed:
+      return Colour::green;
+    case JobState::running:
+      return Colour::blue;
+    case JobState::retryable:
+      return Colour::yellow;
+    case JobState::dead:
+      return Colour::red;
+    case JobState::cancelled:
+      return Colour::dim;
+    default:
+      return Colour::none;
+  }
+}
+
+std::string counted(std::int64_t n, std::string_view noun) {
+  return fmt::format("{} {}{}", format_count(n), noun, n == 1 ? "" : "s");
+}
+
+Result<std::string> read_file(const std::string& name, std::size_t limit) {
+  std::FILE* const file = name == "-" ? stdin : std::fopen(name.c_str(), "rb");
+  if (file == nullptr) {
+    return Error{.code = errno == ENOENT ? ErrorCode::not_found : ErrorCode::io_error,
+                 .message = fmt::format("{}: {}", name, std::strerror(errno))};
+  }
+  std::string content;
+  char buffer[64 << 10];
+  std::size_t got = 0;
+  while (content.size() <= limit && (got = std::fread(buffer, 1, sizeof buffer, file)) > 0) {
+    content.append(buffer, got);
+  }
+  const bool failed = std::ferror(file) != 0;
+  const int problem = errno;
+  if (file != stdin) (void)std::fclose(file);
+  if (failed) {
+    return Error{.code = ErrorCode::io_error,
+                 .message = fmt::format("reading {}: {}", name, std::strerror(problem))};
+  }
+  if (content.size() > limit) {
+    return Error{.code = ErrorCode::too_large,
+                 .message = fmt::format("{} has more than {} bytes", name, limit)};
+  }
+  return content;
+}
+
+void print_line(Io& io, std::string_view line) {
+  io.out(std::string(line) + "\n");
+}
+
+}  // namespace mainspring::cli

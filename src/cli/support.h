@@ -1,0 +1,47 @@
+// What several commands share: the connection, ids, ages, reading files.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cli/command.h"
+#include "cli/table.h"
+#include "client/client.h"
+#include "env/random.h"
+#include "mainspring/job.h"
+#include "telemetry/log.h"
+
+namespace mainspring::cli {
+
+// A client of --server. Connects with the first call.
+struct Connection {
+  SystemRandom random;
+  std::unique_ptr<Client> client;
+  Jobs& jobs() { return *client; }
+};
+// `retry_for`: how long calls are repeated while the server is away; 0 = a person is waiting, say
+// so at once. Errors: invalid_argument (--server).
+Result<std::unique_ptr<Connection>> connect(const Invocation& invocation, Duration retry_for);
+
+LogLevel log_level_of(const Options& options);
+
+// The job numbers of argument `name`. Errors: invalid_argument.
+Result<std::vector<JobId>> ids_of(const Invocation& invocation, const std::string& name);
+
+// "now", "12s", "3m", "5h", "2d": how long, rounded down, for people.
+std::string format_age(Duration age);
+// 1,234,567.
+std::string format_count(std::int64_t value);
+Colour colour_of(JobState state);
+// "1 job", "2 jobs".
+std::string counted(std::int64_t n, std::string_view noun);
+
+// The content of a file, "-" = standard input. Errors: not_found, io_error, too_large (over
+// `limit`).
+Result<std::string> read_file(const std::string& name, std::size_t limit);
+
+// JSON of a list: one object per line.
+void print_line(Io& io, std::string_view line);
+
+}  // namespace mainspring::cli

@@ -1,0 +1,104 @@
+// Aligns and colours rows.
+#include "cli/table.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/assert.h"
+
+namespace mainspring::cli {
+namespace {
+
+constexpr std::string_view escape_of(Colour colour) {
+  switch (colour) {
+    case Colour::none:
+      return "";
+    case Colour::dim:
+      return "\033[2m";
+    case Colour::bold:
+      return "\033[1m";
+    case Colour::green:
+      return "\033[32m";
+    case Colour::yellow:
+      return "\033[33m";
+    case Colour::red:
+      return "\033[31m";
+    case Colour::blue:
+      return "\033[34m";
+  }
+  return "";
+}
+
+bool is_continuation(char c) {
+  return (static_cast<unsigned char>(c) & 0xc0) == 0x80;
+}
+
+// The first `width` columns of `text`, the last of them "…" if something was cut.
+std::string cut(const std::string& text, std::size_t width) {
+  if (display_width(text) <= width || width == 0) return text;
+  std::size_t columns = 0;
+  std::size_t end = 0;
+  for (; end < text.size(); ++end) {
+    if (is_continuation(text[end])) continue;
+    if (++columns == width) break;
+  }
+  return text.substr(0, end) + "…";
+}
+
+constexpr std::string_view kGap = "  ";
+
+}  // namespace
+
+std::size_t display_width(std::string_view text) {
+  return static_cast<std::size_t>(
+      std::count_if(text.begin(), text.end(), [](char c) { return !is_continuation(c); }));
+}
+
+std::string coloured(const Io& io, std::string_view text, Colour colour) {
+  if (!io.colours || colour == Colour::none) return std::string(text);
+  return fmt::format("{}{}\033[0m", escape_of(colour), text);
+}
+
+void Table::add(std::vector<Cell> row) {
+  MS_ASSERT(row.size() == columns_.size(), "a row has a cell for every column");
+  for (Cell& cell : row) cell.text = printable(cell.text);
+  rows_.push_back(std::move(row));
+}
+
+std::string Table::render(const Io& io) const {
+  std::vector<std::size_t> widths;
+  for (std::size_t i = 0; i < columns_.size(); ++i) {
+    std::size_t width = display_width(columns_[i].title);
+    for (const auto& row : rows_) width = std::max(width, display_width(row[i].text));
+    widths.push_back(width);
+  }
+  std::string out;
+  const auto line = [&](auto&& cell_at) {
+    std::size_t used = 0;
+    for (std::size_t i = 0; i < columns_.size(); ++i) {
+      Cell cell = cell_at(i);
+      const bool last = i + 1 == columns_.size();
+      if (last && io.width > 0 && static_cast<std::size_t>(io.width) > used + 8) {
+        cell.text = cut(cell.text, static_cast<std::size_t>(io.width) - used);
+      }
+      const std::size_t width = display_width(cell.text);
+      const std::string padding(widths[i] > width ? widths[i] - width : 0, ' ');
+      if (columns_[i].align == Align::right) out += padding;
+      out += coloured(io, cell.text, cell.colour);
+      if (last) break;
+      if (columns_[i].align == Align::left) out += padding;
+      out += kGap;
+      used += widths[i] + kGap.size();
+    }
+    while (!out.empty() && out.back() == ' ') out.pop_back();
+    out += '\n';
+  };
+  line([&](std::size_t i) { return Cell{columns_[i].title, Colour::dim}; });
+  for (const auto& row : rows_) {
+    line([&](std::size_t i) { return row[i]; });
+  }
+  return out;
+}
+
+}  // namespace mainspring::cli

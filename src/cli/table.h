@@ -1,0 +1,43 @@
+// Table: rows for people, in aligned columns, with colours only where a person looks.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cli/io.h"
+
+namespace mainspring::cli {
+
+enum class Align { left, right };
+enum class Colour { none, dim, bold, green, yellow, red, blue };
+
+struct Cell {
+  std::string text;
+  Colour colour = Colour::none;
+};
+
+class Table {
+ public:
+  struct Column {
+    std::string title;
+    Align align = Align::left;
+  };
+  explicit Table(std::vector<Column> columns) : columns_(std::move(columns)) {}
+
+  // As many cells as columns. Control characters are made harmless.
+  void add(std::vector<Cell> row);
+  bool empty() const { return rows_.empty(); }
+  // Title line and rows; the last column is cut at the terminal's width, if it has one.
+  std::string render(const Io& io) const;
+
+ private:
+  std::vector<Column> columns_;
+  std::vector<std::vector<Cell>> rows_;
+};
+
+std::string coloured(const Io& io, std::string_view text, Colour colour);
+// Columns that `text` takes on a terminal: UTF-8 sequences count once.
+std::size_t display_width(std::string_view text);
+
+}  // namespace mainspring::cli

@@ -1,0 +1,181 @@
+// work: a worker runtime on a client, with the exec handler for every kind.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <thread>
+
+#include "base/mutex.h"
+#include "cli/handlers.h"
+#include "cli/support.h"
+#include "env/clock.h"
+#include "env/processes.h"
+#include "env/signals.h"
+#include "worker/exec.h"
+#include "worker/worker.h"
+
+namespace mainspring::cli {
+namespace {
+
+constexpr Duration kDrainPoll = 250ms;  // of --once and --drain
+
+struct WorkPlan {
+  WorkerOptions options;
+  KindOptions kind_options;
+  ExecOptions exec;
+  std::vector<std::string> kinds;  // empty = every kind
+  bool once = false;
+  bool drain = false;
+};
+
+Result<WorkPlan> plan_of(const Invocation& invocation) {
+  WorkPlan plan;
+  plan.options.queues = invocation.all_flags("queue");
+  if (plan.options.queues.empty()) return invalid("queue", "--queue: must be given at least once");
+  for (const std::string& queue : plan.options.queues) MS_TRY(check_name("--queue", queue));
+  plan.kinds = invocation.all_flags("kind");
+  for (const std::string& kind : plan.kinds) MS_TRY(check_name("--kind", kind));
+
+  const auto command = invocation.flag("exec");
+  if (!command) return invalid("exec", "--exec: must be given: the program to run for each job");
+  auto words = split_command(*command);
+  if (!words) {
+    return invalid("exec", fmt::format("--exec \"{}\": {}", *command, words.error().message));
+  }
+  plan.exec.argv = std::move(*words);
+  plan.exec.directory = invocation.flag("directory").value_or("");
+
+  MS_TRY_ASSIGN(const auto timeout, invocation.duration("timeout"));
+  plan.kind_options.timeout = timeout.value_or(Duration{0});
+  MS_TRY_ASSIGN(plan.kind_options.retry.first_delay, invocation.duration("retry-after"));
+  MS_TRY_ASSIGN(const auto attempts, invocation.number("max-attempts", 1, kMaxMaxAttempts));
+  plan.kind_options.retry.max_attempts = static_cast<int>(attempts.value_or(0));
+
+  plan.once = invocation.has("once");
+  plan.drain = invocation.has("drain");
+  if (plan.once && plan.drain) {
+    return invalid("once", "--once and --drain: only one of them can be given");
+  }
+  const long processors = std::max(1L, sysconf(_SC_NPROCESSORS_ONLN));
+  const std::int64_t slots = invocation.options.slots;
+  plan.options.slots = static_cast<int>(slots == 0 ? processors : slots);
+  if (plan.once) plan.options.slots = 1;
+  plan.options.lease = invocation.options.lease;
+  plan.options.graceful_stop = invocation.options.graceful_stop;
+  for (const auto& mistakes : {plan.options.validate(), plan.exec.validate()}) {
+    if (!mistakes.empty()) return mistakes.front();
+  }
+  return plan;
+}
+
+std::int64_t ended(const WorkerStats& stats) {
+  return stats.completed + stats.failed + stats.dead + stats.snoozed + stats.cancelled;
+}
+
+// Is nothing left that this worker would take, now or after a back-off?
+Result<bool> drained(Jobs& jobs, const WorkPlan& plan) {
+  constexpr JobState kLeft[] = {JobState::available, JobState::running, JobState::retryable};
+  if (plan.kinds.empty()) {
+    MS_TRY_ASSIGN(const std::vector<QueueStats> queues, jobs.queues());
+    for (const QueueStats& queue : queues) {
+      const auto& ours = plan.options.queues;
+      if (std::find(ours.begin(), ours.end(), queue.name) == ours.end()) continue;
+      for (const JobState state : kLeft) {
+        if (queue.counts[static_cast<std::size_t>(state)] > 0) return false;
+      }
+    }
+    return true;
+  }
+  for (const std::string& queue : plan.options.queues) {
+    for (const std::string& kind : plan.kinds) {
+      for (const JobState state : kLeft) {
+        JobId before = 0;
+        do {  // a page may be empty although there is more to look through
+          MS_TRY_ASSIGN(
+              const JobPage page,
+              jobs.list({.queue = queue, .kind = kind, .tag = "", .state = state}, 1, before));
+          if (!page.jobs.empty()) return false;
+          before = page.next.value_or(0);
+        } while (before != 0);
+      }
+    }
+  }
+  return true;
+}
+
+// Waits for what ends the worker: a signal, or the reason that --once and --drain look for.
+void wait_for_reason(const WorkPlan& plan, Jobs& jobs, const WorkerRuntime& runtime,
+                     StopSignals& signals, Io& io) {
+  if (!plan.once && !plan.drain) return signals.wait();
+  ProgressLine progress(io);
+  Mutex mutex;
+  CondVar wake;
+  const std::stop_callback on_stop(signals.stop(), [&] {
+    const MutexLock lock(mutex);
+    wake.notify_all();
+  });
+  while (!signals.stop().stop_requested()) {
+    const WorkerStats stats = runtime.stats();
+    progress.show(fmt::format("{} completed, {} failed, {} dead, {} running", stats.completed,
+                              stats.failed, stats.dead, stats.running));
+    if (plan.once && ended(stats) > 0) break;
+    if (plan.drain && stats.running == 0 && stats.waiting == 0) {
+      const auto empty = drained(jobs, plan);
+      if (empty && *empty) break;
+    }
+    const MutexLock lock(mutex);
+    if (!signals.stop().stop_requested()) wake.wait_for(mutex, kDrainPoll);
+  }
+}
+
+void print_stats(const Invocation& invocation, Io& io, const WorkerStats& stats) {
+  if (invocation.json) {
+    print_line(io, fmt::format("{{\"completed\":{},\"failed\":{},\"dead\":{},\"snoozed\":{},"
+                               "\"cancelled\":{},\"stale\":{}}}",
+                               stats.completed, stats.failed, stats.dead, stats.snoozed,
+                               stats.cancelled, stats.stale));
+    return;
+  }
+  std::string line = fmt::format("{} completed, {} failed, {} dead", format_count(stats.completed),
+                                 format_count(stats.failed), format_count(stats.dead));
+  if (stats.cancelled > 0) line += fmt::format(", {} cancelled", format_count(stats.cancelled));
+  if (stats.snoozed > 0) line += fmt::format(", {} given back", format_count(stats.snoozed));
+  if (stats.stale > 0) line += fmt::format(", {} taken over by others", format_count(stats.stale));
+  print_line(io, line);
+}
+
+}  // namespace
+
+Result<int> run_work(const Invocation& invocation, Io& io) {
+  MS_TRY_ASSIGN(const WorkPlan plan, plan_of(invocation));
+  StopSignals signals;
+  const SystemClock clock;
+  SystemRandom random;
+  StderrLog log(log_level_of(invocation.options));
+  SystemProcesses processes;
+  MS_TRY_ASSIGN(const auto connection, connect(invocation, 15s));
+  MS_TRY(connection->client->ready());  // a wrong address is said now, not tried for ever
+
+  WorkerRuntime runtime(connection->jobs(), clock, random, log, plan.options);
+  const auto handler = exec_handler(processes, plan.exec);
+  if (plan.kinds.empty()) runtime.on_any(handler, plan.kind_options);
+  for (const std::string& kind : plan.kinds) runtime.on(kind, handler, plan.kind_options);
+  MS_TRY(runtime.start());
+  if (!invocation.json) {
+    io.err(fmt::format("worker {} takes jobs of {} from {}, {} at a time. Ctrl-C stops it.\n",
+                       runtime.incarnation().substr(0, 8), fmt::join(plan.options.queues, ", "),
+                       invocation.options.server, plan.options.slots));
+  }
+  wait_for_reason(plan, connection->jobs(), runtime, signals, io);
+  if (signals.first() != 0 && io.err_is_terminal) {
+    io.err(
+        "Stopping: running jobs may end. Ctrl-C again ends at once; then they are lost with their "
+        "leases and tried again.\n");
+  }
+  const std::stop_callback hurry(signals.hurry(), [] { _exit(130); });
+  runtime.stop();
+  print_stats(invocation, io, runtime.stats());
+  return kExitOk;
+}
+
+}  // namespace mainspring::cli

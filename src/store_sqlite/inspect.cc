@@ -1,0 +1,106 @@
+// Opens a store's database for reading, beside its owner.
+#include "store_sqlite/inspect.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdlib>
+
+#include "store_sqlite/database.h"
+#include "store_sqlite/migrations.h"
+#include "store_sqlite/store_impl.h"
+
+namespace mainspring {
+namespace {
+
+using sqlite::Database;
+using sqlite::SqlError;
+
+std::string database_of(const std::string& directory) {
+  return directory + "/mainspring.db";
+}
+
+std::int64_t size_of(const std::string& path) {
+  struct stat info {};
+  return stat(path.c_str(), &info) == 0 ? info.st_size : 0;
+}
+
+Result<void> check_there(const std::string& directory) {
+  if (access(database_of(directory).c_str(), F_OK) == 0) return {};
+  return Error{.code = ErrorCode::not_found,
+               .message = fmt::format("{} holds no store: there is no {}", directory,
+                                      database_of(directory))};
+}
+
+// The pid in OWNER, if somebody holds its lock.
+std::int64_t owner_of(const std::string& directory) {
+  const int fd = open((directory + "/OWNER").c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return 0;
+  std::int64_t pid = 0;
+  if (flock(fd, LOCK_SH | LOCK_NB) != 0) {
+    char text[32] = {};
+    if (pread(fd, text, sizeof text - 1, 0) > 0) pid = std::strtoll(text, nullptr, 10);
+  }
+  close(fd);
+  return pid;
+}
+
+}  // namespace
+
+Result<StoreInfo> inspect_sqlite_store(const std::string& directory) {
+  MS_TRY(check_there(directory));
+  StoreInfo out;
+  out.owner_pid = owner_of(directory);
+  out.newest_schema = sqlite::newest_schema();
+  out.log_bytes = size_of(database_of(directory) + "-wal");
+  out.reserve_bytes = size_of(directory + "/RESERVE");
+  out.database_bytes = size_of(database_of(directory));
+  try {
+    Database db(database_of(directory), Database::Mode::read_only, "");
+    out.schema = db.query_int("PRAGMA user_version");
+    if (out.schema < 1 || out.schema > out.newest_schema) {
+      return Error{.code = ErrorCode::conflict,
+                   .message = fmt::format(
+                       "{} has schema {} and this program knows 1 to {}: {}",
+                       database_of(directory), out.schema, out.newest_schema,
+                       out.schema < 1 ? "it is not a Mainspring store" : "use a newer mainspring")};
+    }
+    out.queues = db.query_int("SELECT count(*) FROM queues");
+    out.jobs = db.query_int(
+        "SELECT coalesce(sum(expired + waiting + scheduled + available + running + completed + "
+        "retryable + cancelled + dead), 0) FROM queue_counts");
+  } catch (const SqlError& error) {
+    return sqlite::to_error(error);
+  }
+  return out;
+}
+
+Result<void> backup_sqlite_store(const std::string& directory, const std::string& to) {
+  MS_TRY(check_there(directory));
+  SqliteOptions options;
+  options.directory = directory;
+  NullLog log;
+  const sqlite::SqliteStore store(std::move(options), nullptr, log);  // not opened: only reads
+  return store.backup(to);
+}
+
+Result<std::vector<std::string>> check_sqlite_pages(const std::string& directory) {
+  MS_TRY(check_there(directory));
+  std::vector<std::string> problems;
+  try {
+    Database db(database_of(directory), Database::Mode::read_only, "");
+    sqlite::Statement check(db, "PRAGMA integrity_check(100)");
+    while (check.step()) {
+      const std::string line(check.text(0));
+      if (line != "ok") problems.push_back(line);
+    }
+  } catch (const SqlError& error) {
+    problems.push_back(error.message);
+  }
+  return problems;
+}
+
+}  // namespace mainspring

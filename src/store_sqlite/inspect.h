@@ -1,0 +1,36 @@
+// Looking at a store's directory from outside, also while another process has it open.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "mainspring/result.h"
+
+namespace mainspring {
+
+struct StoreInfo {
+  std::int64_t owner_pid = 0;  // who has it open; 0 = nobody
+  std::int64_t schema = 0;
+  std::int64_t newest_schema = 0;  // that this program knows
+  std::int64_t database_bytes = 0;
+  std::int64_t log_bytes = 0;  // of the write-ahead log
+  std::int64_t reserve_bytes = 0;
+  std::int64_t jobs = 0;  // kept, ended ones included
+  std::int64_t queues = 0;
+};
+
+// Errors: not_found (there is no store), conflict (the file is not a store, or its schema is newer
+// than this program), io_error.
+Result<StoreInfo> inspect_sqlite_store(const std::string& directory);
+
+// A consistent copy in a new directory, made by reading beside whoever has the store open; whoever
+// opens the copy goes on with ids and tokens far ahead. Errors: not_found, conflict (`to` has a
+// store), storage_full, io_error.
+Result<void> backup_sqlite_store(const std::string& directory, const std::string& to);
+
+// What SQLite finds wrong with pages and indexes; empty = nothing. Reads everything. Errors:
+// not_found, io_error.
+Result<std::vector<std::string>> check_sqlite_pages(const std::string& directory);
+
+}  // namespace mainspring
