@@ -166,7 +166,8 @@ class Broker final : public Jobs {
   // The reason to refuse an operation now, if there is one.
   std::optional<Error> refuse(const Operation& operation, std::size_t jobs, std::size_t bytes) const
       MS_REQUIRES(mutex_);
-  void wake_runner() MS_EXCLUDES(mutex_);
+  // If there is work, or a deadline earlier than the runner knows.
+  void wake_runner(Instant next) MS_EXCLUDES(mutex_);
   void run(std::stop_token stop);
   template <class T>
   Result<T> call(Operation operation);
@@ -183,6 +184,7 @@ class Broker final : public Jobs {
   mutable Mutex mutex_;
   CondVar work_;
   bool runner_waiting_ MS_GUARDED_BY(mutex_) = false;
+  Instant runner_until_ MS_GUARDED_BY(mutex_);
   std::deque<Pending> urgent_ MS_GUARDED_BY(mutex_);
   std::deque<Pending> enqueues_ MS_GUARDED_BY(mutex_);
   std::deque<Pending> claims_ MS_GUARDED_BY(mutex_);

@@ -1,0 +1,524 @@
+// The broker's batches: what goes into the next commit, who gets which answer, which claims park.
+#include "broker/broker.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/assert.h"
+#include "base/mutant.h"
+
+namespace mainspring {
+namespace {
+
+using Answers = std::vector<std::function<void()>>;
+
+// What an operation counts against the bounds of a batch.
+struct Size {
+  std::size_t jobs = 1;
+  std::size_t bytes = 256;
+};
+
+Size size_of(const Operation& operation) {
+  Size size;
+  if (const auto* enqueue = std::get_if<Enqueue>(&operation)) {
+    size.jobs = enqueue->jobs.size();
+    for (const NewJob& job : enqueue->jobs)
+      size.bytes += job.args.size() + job.headers.size() + 256;
+  } else if (const auto* finish = std::get_if<Finish>(&operation)) {
+    size.jobs = finish->results.size();
+    for (const JobOutcome& result : finish->results) {
+      const auto* complete = std::get_if<Complete>(&result.outcome);
+      size.bytes += 64 + (complete == nullptr ? 64 : complete->result.size());
+    }
+  } else if (const auto* renew = std::get_if<Renew>(&operation)) {
+    for (const Renewal& lease : renew->leases) {
+      if (lease.checkpoint) size.bytes += lease.checkpoint->size();
+      if (lease.checkpoint || lease.progress) ++size.jobs;
+    }
+  } else if (const auto* claim = std::get_if<Claim>(&operation)) {
+    size.jobs = static_cast<std::size_t>(claim->max);
+  }
+  return size;
+}
+
+Error stopping() {
+  return Error{
+      .code = ErrorCode::unavailable, .message = "the engine is stopping", .retry_after_ms = 1000};
+}
+
+bool wants_kind(const Claim& claim, const std::string& kind) {
+  return claim.kinds.empty() ||
+         std::find(claim.kinds.begin(), claim.kinds.end(), kind) != claim.kinds.end();
+}
+
+bool available_now(const NewJob& job, Now now) {
+  if (job.run_at) return *job.run_at <= now.wall;
+  return !job.delay || job.delay->count() == 0;
+}
+
+}  // namespace
+
+Broker::Broker(Store& store, const Clock& clock, Log& log, Registry& registry,
+               BrokerOptions options)
+    : store_(store),
+      clock_(clock),
+      log_(log),
+      options_(options),
+      commit_seconds_(registry.histogram("mainspring_commit_seconds",
+                                         "Time from taking a batch to its durable commit.",
+                                         duration_buckets())),
+      commit_operations_(registry.histogram("mainspring_commit_operations",
+                                            "Operations per commit.", size_buckets())),
+      enqueued_total_(
+          registry.counter("mainspring_jobs_enqueued_total", "Jobs enqueued since start.")),
+      claimed_total_(
+          registry.counter("mainspring_jobs_claimed_total", "Jobs claimed since start.")),
+      registry_(registry) {
+  registry_.gauge("mainspring_parked_claims", "Claims that wait for work.",
+                  [this] { return static_cast<double>(parked_claims()); });
+  registry_.gauge("mainspring_store_commits_total",
+                  "Transactions committed to the store since start.",
+                  [this] { return static_cast<double>(store_.commits()); });
+}
+
+Broker::~Broker() {
+  stop();
+  registry_.gauge("mainspring_parked_claims", "Claims that wait for work.", [] { return 0.0; });
+  registry_.gauge("mainspring_store_commits_total",
+                  "Transactions committed to the store since start.", [] { return 0.0; });
+}
+
+// -- the door
+// -----------------------------------------------------------------------------------------------
+
+std::optional<Error> Broker::refuse(const Operation& operation, std::size_t jobs,
+                                    std::size_t bytes) const {
+  if (stopped_) return stopping();
+  if (failed_) {
+    return Error{.code = ErrorCode::io_error,
+                 .message = "the store failed: nothing can be changed until a restart"};
+  }
+  const auto full = [](std::string_view what, std::size_t bound) {
+    return Error{.code = ErrorCode::overloaded,
+                 .message = fmt::format("{} wait for the disk: must be at most {}; try again soon",
+                                        what, bound),
+                 .retry_after_ms = 1000};
+  };
+  if (std::holds_alternative<Enqueue>(operation)) {
+    // An operation that alone exceeds a bound passes when nothing else waits.
+    if (waiting_jobs_ != 0 && waiting_jobs_ + jobs > options_.max_waiting_jobs) {
+      return full(fmt::format("{} jobs", waiting_jobs_), options_.max_waiting_jobs);
+    }
+    if (waiting_bytes_ != 0 && waiting_bytes_ + bytes > options_.max_waiting_bytes) {
+      return full(fmt::format("{} bytes of jobs", waiting_bytes_), options_.max_waiting_bytes);
+    }
+  } else if (std::holds_alternative<Claim>(operation)) {
+    if (claims_stopped_) return stopping();
+    if (parked_.size() + claims_.size() >= options_.max_parked_claims) {
+      return full(fmt::format("{} claims", parked_.size() + claims_.size()),
+                  options_.max_parked_claims);
+    }
+  } else if (urgent_.size() >= options_.max_waiting_urgent) {
+    return full(fmt::format("{} operations", urgent_.size()), options_.max_waiting_urgent);
+  }
+  return std::nullopt;
+}
+
+void Broker::push(Pending pending, std::deque<Pending>& line) {
+  if (std::holds_alternative<Enqueue>(pending.operation)) {
+    waiting_jobs_ += pending.jobs;
+    waiting_bytes_ += pending.bytes;
+  }
+  line.push_back(std::move(pending));
+}
+
+void Broker::submit(Operation operation, Answer answer) {
+  const Size size = size_of(operation);
+  std::optional<Error> refused;
+  bool wake = false;
+  {
+    MutexLock lock(mutex_);
+    refused = refuse(operation, size.jobs, size.bytes);
+    if (!refused) {
+      auto& line = std::holds_alternative<Enqueue>(operation) ? enqueues_
+                   : std::holds_alternative<Claim>(operation) ? claims_
+                                                              : urgent_;
+      push({.operation = std::move(operation),
+            .answer = std::move(answer),
+            .jobs = size.jobs,
+            .bytes = size.bytes},
+           line);
+      wake = runner_waiting_;
+    }
+  }
+  if (refused) return answer(std::move(*refused));
+  if (wake) work_.notify_one();
+}
+
+Broker::ParkId Broker::submit_claim(Claim claim, Duration wait, Answer answer) {
+  const Instant deadline = clock_.now().instant + std::min(wait, kMaxClaimWait);
+  Operation operation(std::move(claim));
+  const Size size = size_of(operation);
+  std::optional<Error> refused;
+  bool wake = false;
+  ParkId id = 0;
+  {
+    MutexLock lock(mutex_);
+    id = next_handle_++;
+    refused = refuse(operation, size.jobs, size.bytes);
+    if (!refused) {
+      push({.operation = std::move(operation),
+            .answer = std::move(answer),
+            .park_id = id,
+            .deadline = deadline,
+            .jobs = size.jobs,
+            .bytes = size.bytes},
+           claims_);
+      wake = runner_waiting_;
+    }
+  }
+  if (refused) {
+    answer(std::move(*refused));
+  } else if (wake) {
+    work_.notify_one();
+  }
+  return id;
+}
+
+void Broker::abandon(ParkId id) {
+  MutexLock lock(mutex_);
+  abandoned_.push_back(id);
+  if (runner_waiting_) work_.notify_one();
+}
+
+Broker::WatchId Broker::watch(JobId id, std::function<void()> changed) {
+  MutexLock lock(mutex_);
+  const WatchId handle = next_handle_++;
+  watches_[id].emplace_back(handle, std::move(changed));
+  watch_jobs_.emplace(handle, id);
+  return handle;
+}
+
+void Broker::unwatch(WatchId id) {
+  MutexLock lock(mutex_);
+  const auto found = watch_jobs_.find(id);
+  if (found == watch_jobs_.end()) return;
+  auto& line = watches_[found->second];
+  std::erase_if(line, [&](const auto& entry) { return entry.first == id; });
+  if (line.empty()) watches_.erase(found->second);
+  watch_jobs_.erase(found);
+}
+
+Agenda Broker::agenda() const {
+  MutexLock lock(step_mutex_);
+  return store_.agenda();
+}
+
+std::size_t Broker::parked_claims() const {
+  MutexLock lock(mutex_);
+  return parked_.size();
+}
+
+// -- one batch
+// ----------------------------------------------------------------------------------------------
+
+bool Broker::has_work() const {
+  return !urgent_.empty() || !enqueues_.empty() || !claims_.empty() || !abandoned_.empty() ||
+         !ready_.empty();
+}
+
+Instant Broker::step(Now now) {
+  MutexLock lock(step_mutex_);
+  return step_locked(now);
+}
+
+Instant Broker::step_locked(Now now) {
+  Batch batch;
+  Answers answers;
+  {
+    MutexLock lock(mutex_);
+    gather(batch, answers, now);
+  }
+  bool agenda_changed = false;
+  if (!batch.operations.empty()) {
+    const Agenda before = store_.agenda();
+    const std::int64_t commits = store_.commits();
+    auto report = store_.apply(batch.operations, now);
+    const bool committed = store_.commits() != commits;
+    if (committed) {
+      const Duration took = clock_.now().instant - now.instant;
+      commit_seconds_.observe(static_cast<double>(took.count()) / 1e6);
+      commit_operations_.observe(static_cast<double>(batch.operations.size()));
+    }
+    if (!report) {
+      const Error error = report.error();
+      const bool fatal = error.code == ErrorCode::io_error || error.code == ErrorCode::internal;
+      {
+        MutexLock lock(mutex_);
+        if (fatal) failed_ = true;
+      }
+      for (Pending& caller : batch.callers) caller.answer(error);
+      if (fatal && fatal_) fatal_(error);
+    } else {
+      const Agenda after = store_.agenda();
+      agenda_changed = before.next_due != after.next_due ||
+                       before.next_lease_expiry != after.next_lease_expiry ||
+                       before.next_expiry != after.next_expiry ||
+                       before.next_prune != after.next_prune;
+      MutexLock lock(mutex_);
+      distribute(batch, *report, answers, now);
+    }
+  }
+  for (auto& answer : answers) answer();
+  if (agenda_changed && agenda_changed_) agenda_changed_();
+  MutexLock lock(mutex_);
+  if (has_work()) return now.instant;
+  return deadlines_.empty() ? Instant::never() : deadlines_.begin()->first.first;
+}
+
+void Broker::gather_line(std::deque<Pending>& line, Batch& batch) {
+  while (!line.empty() && (batch.operations.empty() || batch.has_room(options_))) {
+    Pending& next = line.front();
+    if (!batch.operations.empty() && batch.jobs + next.jobs > options_.max_batch_jobs) break;
+    batch.jobs += next.jobs;
+    batch.bytes += next.bytes;
+    if (std::holds_alternative<Enqueue>(next.operation)) {
+      waiting_jobs_ -= next.jobs;
+      waiting_bytes_ -= next.bytes;
+    }
+    batch.operations.push_back(std::move(next.operation));
+    batch.callers.push_back(std::move(next));
+    line.pop_front();
+  }
+}
+
+void Broker::gather(Batch& batch, Answers& answers, Now now) {
+  for (const ParkId id : abandoned_) {
+    const auto found = parked_.find(id);
+    if (found != parked_.end()) {
+      answers.push_back([answer = unpark(*found->second).answer] { answer(ClaimResult{}); });
+      continue;
+    }
+    const auto fresh = std::find_if(claims_.begin(), claims_.end(),
+                                    [&](const Pending& p) { return p.park_id == id; });
+    if (fresh == claims_.end()) continue;
+    answers.push_back([answer = std::move(fresh->answer)] { answer(ClaimResult{}); });
+    claims_.erase(fresh);
+  }
+  abandoned_.clear();
+  expire_parked(answers, now);
+  gather_line(urgent_, batch);
+  gather_line(enqueues_, batch);
+  gather_new_claims(batch, answers, now);
+  wake_ready(batch);
+  if (!MS_MUTANT(parked_claim_not_woken)) wake_parked_for_enqueues(batch, now);
+  forget_workers(now);
+}
+
+// A new claim that would find nothing parks at once, without touching the store.
+void Broker::gather_new_claims(Batch& batch, Answers& answers, Now now) {
+  while (!claims_.empty() && (batch.operations.empty() || batch.has_room(options_))) {
+    Pending pending = std::move(claims_.front());
+    claims_.pop_front();
+    const Claim& claim = std::get<Claim>(pending.operation);
+    Worker& worker = workers_[claim.worker];
+    worker.last_seen = now.instant;
+    worker.queues = claim.queues;
+    const bool found =
+        std::any_of(claim.queues.begin(), claim.queues.end(),
+                    [&](const std::string& queue) { return store_.has_available(queue); });
+    if (found) {
+      batch.jobs += pending.jobs;
+      batch.operations.push_back(std::move(pending.operation));
+      batch.callers.push_back(std::move(pending));
+    } else if (!worker.cancels.empty() || pending.deadline <= now.instant) {
+      answers.push_back(
+          [answer = std::move(pending.answer), cancels = std::exchange(worker.cancels, {})] {
+            answer(ClaimResult{.cancel = cancels});
+          });
+    } else {
+      park(std::move(pending));
+    }
+  }
+}
+
+// Parked claims that an enqueue of this batch can serve go into the same commit, behind it; as many
+// as it has jobs.
+void Broker::wake_parked_for_enqueues(Batch& batch, Now now) {
+  if (parked_.empty()) return;
+  const std::size_t enqueues_end = batch.operations.size();
+  for (std::size_t i = 0; i < enqueues_end; ++i) {
+    std::map<std::string_view, std::vector<const NewJob*>> by_queue;
+    const auto* enqueue = std::get_if<Enqueue>(&batch.operations[i]);
+    if (enqueue == nullptr) continue;
+    for (const NewJob& job : enqueue->jobs) {
+      if (available_now(job, now)) by_queue[job.queue].push_back(&job);
+    }
+    std::vector<Parked*> woken;
+    for (const auto& [queue, jobs] : by_queue) {
+      const auto line = lines_.find(std::string(queue));
+      if (line == lines_.end()) continue;
+      std::size_t served = 0;
+      for (Parked* parked : line->second) {
+        if (served >= jobs.size()) break;
+        const bool fits = std::any_of(jobs.begin(), jobs.end(), [&](const NewJob* job) {
+          return wants_kind(parked->claim, job->kind);
+        });
+        if (!fits || std::find(woken.begin(), woken.end(), parked) != woken.end()) continue;
+        woken.push_back(parked);
+        served += static_cast<std::size_t>(parked->claim.max);
+      }
+    }
+    // add_parked grows the batch: `enqueue` is not used after this.
+    for (Parked* parked : woken) add_parked(batch, *parked);
+  }
+}
+
+// Queues that an earlier batch made available: offer them to the claims that were parked then.
+void Broker::wake_ready(Batch& batch) {
+  while (!ready_.empty() && (batch.operations.empty() || batch.has_room(options_))) {
+    const auto [queue, up_to] = *ready_.begin();
+    const auto line = lines_.find(queue);
+    if (line == lines_.end() || line->second.empty() || line->second.front()->order > up_to ||
+        !store_.has_available(queue)) {
+      ready_.erase(ready_.begin());
+      continue;
+    }
+    add_parked(batch, *line->second.front());
+  }
+}
+
+void Broker::add_parked(Batch& batch, Parked& parked) {
+  Pending pending = unpark(parked);
+  batch.jobs += pending.jobs;
+  batch.operations.push_back(std::move(pending.operation));
+  batch.callers.push_back(std::move(pending));
+}
+
+void Broker::park(Pending pending) {
+  auto parked = std::make_unique<Parked>();
+  parked->id = pending.park_id;
+  parked->claim = std::move(std::get<Claim>(pending.operation));
+  parked->answer = std::move(pending.answer);
+  parked->deadline = pending.deadline;
+  parked->order = next_order_++;
+  for (const std::string& queue : parked->claim.queues) {
+    QueueLine& line = lines_[queue];
+    parked->lines.emplace_back(queue, line.insert(line.end(), parked.get()));
+  }
+  deadlines_.emplace(std::pair(parked->deadline, parked->id), parked.get());
+  parked_.emplace(parked->id, std::move(parked));
+}
+
+Broker::Pending Broker::unpark(Parked& parked) {
+  Pending pending{
+      .answer = std::move(parked.answer), .park_id = parked.id, .deadline = parked.deadline};
+  for (auto& [queue, place] : parked.lines) {
+    const auto line = lines_.find(queue);
+    line->second.erase(place);
+    if (line->second.empty()) lines_.erase(line);
+  }
+  deadlines_.erase({parked.deadline, parked.id});
+  pending.jobs = static_cast<std::size_t>(parked.claim.max);
+  pending.operation = std::move(parked.claim);
+  parked_.erase(pending.park_id);
+  return pending;
+}
+
+void Broker::expire_parked(Answers& answers, Now now) {
+  while (!deadlines_.empty() && deadlines_.begin()->first.first <= now.instant) {
+    answers.push_back(
+        [answer = unpark(*deadlines_.begin()->second).answer] { answer(ClaimResult{}); });
+  }
+}
+
+// -- answers
+// ------------------------------------------------------------------------------------------------
+
+void Broker::distribute(Batch& batch, BatchReport& report, Answers& answers, Now now) {
+  MS_ASSERT(report.results.size() == batch.operations.size(), "a store answers every operation");
+  for (const std::string& queue : report.effects.available) {
+    if (lines_.contains(queue)) ready_[queue] = next_order_ - 1;
+  }
+  for (std::size_t i = 0; i < batch.operations.size(); ++i) {
+    Pending& caller = batch.callers[i];
+    OperationResult& result = report.results[i];
+    note_worker(batch.operations[i], result, now);
+    if (const auto* cancelled = std::get_if<CancelResult>(&result)) {
+      tell_cancel(*cancelled, std::get<Cancel>(batch.operations[i]).id, answers);
+    }
+    const auto* claimed = std::get_if<ClaimResult>(&result);
+    if (claimed != nullptr && claimed->jobs.empty() && caller.park_id != 0 &&
+        caller.deadline > now.instant && !claims_stopped_) {
+      caller.operation = std::move(batch.operations[i]);
+      park(std::move(caller));
+      continue;
+    }
+    answers.push_back([answer = std::move(caller.answer), result = std::move(result)]() mutable {
+      answer(std::move(result));
+    });
+  }
+  for (const JobId id : report.effects.ended) {
+    const auto watched = watches_.find(id);
+    if (watched == watches_.end()) continue;
+    for (auto& [handle, changed] : watched->second) {
+      watch_jobs_.erase(handle);
+      answers.push_back(std::move(changed));
+    }
+    watches_.erase(watched);
+  }
+}
+
+// A cancelled job that runs: its worker is told over a parked claim, else with its next claim or
+// renewal.
+void Broker::tell_cancel(const CancelResult& result, JobId id, Answers& answers) {
+  if (!result.cancel_requested) return;
+  const auto parked = std::find_if(parked_.begin(), parked_.end(), [&](const auto& entry) {
+    return entry.second->claim.worker == result.worker;
+  });
+  if (parked != parked_.end()) {
+    answers.push_back(
+        [answer = unpark(*parked->second).answer, id] { answer(ClaimResult{.cancel = {id}}); });
+    return;
+  }
+  const auto worker = workers_.find(result.worker);
+  constexpr std::size_t kMaxToldCancels = 1000;
+  if (worker != workers_.end() && worker->second.cancels.size() < kMaxToldCancels) {
+    worker->second.cancels.push_back(id);
+  }
+}
+
+void Broker::note_worker(const Operation& operation, const OperationResult& result, Now now) {
+  if (const auto* claimed = std::get_if<ClaimResult>(&result)) {
+    claimed_total_.add(static_cast<std::int64_t>(claimed->jobs.size()));
+    Worker& worker = workers_[std::get<Claim>(operation).worker];
+    worker.last_seen = now.instant;
+    worker.running += static_cast<int>(claimed->jobs.size());
+  } else if (const auto* enqueued = std::get_if<EnqueueResult>(&result)) {
+    const auto fresh = std::count_if(enqueued->jobs.begin(), enqueued->jobs.end(),
+                                     [](const EnqueuedJob& job) { return !job.duplicate; });
+    enqueued_total_.add(fresh);
+  } else if (const auto* finished = std::get_if<FinishResult>(&result)) {
+    const Finish& finish = std::get<Finish>(operation);
+    Worker& worker = workers_[finish.worker];
+    worker.last_seen = now.instant;
+    worker.running = std::max(0, worker.running - static_cast<int>(finished->results.size()));
+  } else if (const auto* renewed = std::get_if<RenewResult>(&result)) {
+    Worker& worker = workers_[std::get<Renew>(operation).worker];
+    worker.last_seen = now.instant;
+    std::erase_if(worker.cancels, [&](JobId id) {
+      return std::find(renewed->cancel.begin(), renewed->cancel.end(), id) != renewed->cancel.end();
+    });
+  }
+}
+
+void Broker::forget_workers(Now now) {
+  if (now.instant < workers_checked_ + options_.worker_memory / 10) return;
+  workers_checked_ = now.instant;
+  std::erase_if(workers_, [&](const auto& entry) {
+    return entry.second.last_seen + options_.worker_memory < now.instant;
+  });
+}
+
+}  // namespace mainspring

@@ -1,0 +1,232 @@
+// The broker's thread, and its calls that wait for their answer.
+#include <algorithm>
+
+#include "broker/broker.h"
+
+namespace mainspring {
+
+// Where a blocking call waits. The answer may come on this thread (it steps itself) or on another.
+struct Broker::SyncCall {
+  Mutex mutex;
+  CondVar answered;
+  std::optional<OperationResult> result MS_GUARDED_BY(mutex);
+
+  Answer answer() {
+    return [this](OperationResult value) {
+      MutexLock lock(mutex);
+      result = std::move(value);
+      answered.notify_one();
+    };
+  }
+  bool done() {
+    MutexLock lock(mutex);
+    return result.has_value();
+  }
+};
+
+// -- the runner
+// ---------------------------------------------------------------------------------------------
+
+void Broker::start() {
+  MutexLock lock(mutex_);
+  if (runner_.joinable() || stopped_) return;
+  runner_ = std::jthread([this](std::stop_token stop) { run(stop); });
+}
+
+void Broker::run(std::stop_token stop) {
+  while (!stop.stop_requested()) {
+    const Instant next = step(clock_.now());
+    const Instant now = clock_.now().instant;
+    MutexLock lock(mutex_);
+    if (has_work() || stop.stop_requested() || next <= now) continue;
+    runner_waiting_ = true;
+    runner_until_ = next;
+    work_.wait_for(mutex_, next == Instant::never() ? kForever : next - now);
+    runner_waiting_ = false;
+  }
+}
+
+void Broker::wake_runner(Instant next) {
+  MutexLock lock(mutex_);
+  if (runner_waiting_ && (has_work() || next < runner_until_)) work_.notify_one();
+}
+
+void Broker::stop_claims() {
+  MutexLock lock(mutex_);
+  claims_stopped_ = true;
+  for (const auto& [id, parked] : parked_) abandoned_.push_back(id);
+  for (const Pending& claim : claims_) abandoned_.push_back(claim.park_id);
+  if (runner_waiting_) work_.notify_one();
+}
+
+void Broker::stop() {
+  stop_claims();
+  std::jthread runner;
+  {
+    MutexLock lock(mutex_);
+    runner = std::move(runner_);
+    runner.request_stop();
+    if (runner_waiting_) work_.notify_one();
+  }
+  if (runner.joinable()) runner.join();
+  {
+    MutexLock lock(mutex_);
+    stopped_ = true;
+  }
+  // What was accepted before is answered: by its commit.
+  while (true) {
+    step(clock_.now());
+    MutexLock lock(mutex_);
+    if (!has_work()) break;
+    if (failed_) ready_.clear();
+  }
+}
+
+// -- blocking calls
+// -----------------------------------------------------------------------------------------
+
+// If nobody steps, this thread does: a lone caller then needs no other thread at all. Whoever steps
+// looks for work before it lets go, so an operation that arrives meanwhile is never left behind.
+void Broker::wait_for(SyncCall& sync) {
+  while (!sync.done()) {
+    if (step_mutex_.try_lock()) {
+      const Instant next = sync.done() ? Instant::never() : step_locked(clock_.now());
+      step_mutex_.unlock();
+      wake_runner(next);
+      MutexLock lock(mutex_);
+      if (has_work()) continue;
+    }
+    MutexLock lock(sync.mutex);
+    if (!sync.result) sync.answered.wait(sync.mutex);
+  }
+}
+
+template <class T>
+Result<T> Broker::call(Operation operation) {
+  SyncCall sync;
+  submit(std::move(operation), sync.answer());
+  wait_for(sync);
+  MutexLock lock(sync.mutex);
+  if (auto* error = std::get_if<Error>(&*sync.result)) return std::move(*error);
+  return std::move(std::get<T>(*sync.result));
+}
+
+Result<EnqueueResult> Broker::enqueue(Enqueue request) {
+  if (request.jobs.empty() || request.jobs.size() > kMaxEnqueueJobs) {
+    return invalid("jobs", "jobs: must be 1 to 10000 in one request");
+  }
+  for (std::size_t i = 0; i < request.jobs.size(); ++i) {
+    const std::string prefix = request.jobs.size() == 1 ? "" : "jobs[" + std::to_string(i) + "].";
+    MS_TRY(validate(request.jobs[i], prefix));
+  }
+  return call<EnqueueResult>(std::move(request));
+}
+
+Result<ClaimResult> Broker::claim(Claim request, Duration wait, std::stop_token stop) {
+  SyncCall sync;
+  const ParkId id = submit_claim(std::move(request), wait, sync.answer());
+  std::stop_callback on_stop(stop, [&] { abandon(id); });
+  wait_for(sync);
+  MutexLock lock(sync.mutex);
+  if (auto* error = std::get_if<Error>(&*sync.result)) return std::move(*error);
+  return std::move(std::get<ClaimResult>(*sync.result));
+}
+
+Result<RenewResult> Broker::renew(Renew request) {
+  return call<RenewResult>(std::move(request));
+}
+Result<FinishResult> Broker::finish(Finish request) {
+  return call<FinishResult>(std::move(request));
+}
+Result<CancelResult> Broker::cancel(Cancel request) {
+  return call<CancelResult>(std::move(request));
+}
+Result<RetryResult> Broker::retry(RetryJob request) {
+  return call<RetryResult>(request);
+}
+Result<RedriveResult> Broker::redrive(Redrive request) {
+  return call<RedriveResult>(std::move(request));
+}
+
+Result<void> Broker::pause_queue(PauseQueue request) {
+  MS_TRY(check_name("queue", request.queue));
+  MS_TRY(call<Done>(std::move(request)));
+  return {};
+}
+
+Result<void> Broker::set_retention(SetRetention request) {
+  MS_TRY(check_name("queue", request.queue));
+  MS_TRY(call<Done>(std::move(request)));
+  return {};
+}
+
+// -- reads
+// --------------------------------------------------------------------------------------------------
+
+Result<Job> Broker::get(JobId id) {
+  return store_.get(id);
+}
+
+Result<Job> Broker::wait(JobId id, Duration wait, std::stop_token stop) {
+  Mutex mutex;
+  CondVar changed;
+  bool woken = false;
+  const auto wake = [&] {
+    MutexLock lock(mutex);
+    woken = true;
+    changed.notify_one();
+  };
+  const WatchId handle = watch(id, wake);  // before the read: an end between the two is not missed
+  std::stop_callback on_stop(stop, wake);
+  auto job = store_.get(id);
+  if (job && !is_terminal(job->state)) {
+    const Instant deadline = clock_.now().instant + wait;
+    {
+      MutexLock lock(mutex);
+      while (!woken) {
+        const Instant now = clock_.now().instant;
+        if (now >= deadline) break;
+        changed.wait_for(mutex, deadline - now);
+      }
+    }
+    job = store_.get(id);
+  }
+  unwatch(handle);
+  // A callback that was taken before unwatch() may still be about to run on the stepping thread.
+  MutexLock step(step_mutex_);
+  return job;
+}
+
+Result<JobPage> Broker::list(const JobFilter& filter, int limit, JobId before) {
+  return store_.list(filter, limit, before);
+}
+
+Result<std::vector<QueueStats>> Broker::queues() {
+  return store_.queues();
+}
+
+Result<std::vector<WorkerInfo>> Broker::workers() {
+  const Instant now = clock_.now().instant;
+  MutexLock lock(mutex_);
+  std::vector<WorkerInfo> out;
+  out.reserve(workers_.size());
+  for (const auto& [id, worker] : workers_) {
+    out.push_back({.id = id,
+                   .queues = worker.queues,
+                   .running = worker.running,
+                   .last_seen = std::max(now - worker.last_seen, Duration(0))});
+  }
+  std::sort(out.begin(), out.end(),
+            [](const WorkerInfo& a, const WorkerInfo& b) { return a.id < b.id; });
+  for (const auto& [id, parked] : parked_) {
+    const auto at =
+        std::lower_bound(out.begin(), out.end(), parked->claim.worker,
+                         [](const WorkerInfo& a, const std::string& b) { return a.id < b; });
+    if (at == out.end() || at->id != parked->claim.worker) continue;
+    at->parked = true;
+    at->last_seen = Duration(0);
+  }
+  return out;
+}
+
+}  // namespace mainspring

@@ -1,0 +1,238 @@
+// The broker folds, parks and wakes; on a real store, stepped by hand.
+#include "broker/broker.h"
+
+#include <doctest/doctest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <thread>
+
+#include "store_sqlite/sqlite_store.h"
+
+using namespace mainspring;
+using namespace std::chrono_literals;
+
+namespace {
+
+// Where the answer of a claim lands; shared with the callback, which may outlive the test's scope.
+struct Got {
+  std::shared_ptr<std::optional<ClaimResult>> slot = std::make_shared<std::optional<ClaimResult>>();
+  explicit operator bool() const { return slot->has_value(); }
+  ClaimResult* operator->() const { return &**slot; }
+};
+
+struct Fixture {
+  Fixture() {
+    char name[] = "/tmp/mainspring_test_XXXXXX";
+    directory = mkdtemp(name);
+    store = std::move(
+        *open_sqlite_store({.directory = directory, .reserve_bytes = 0}, clock.now(), log));
+    broker = std::make_unique<Broker>(*store, clock, log, registry);
+  }
+  ~Fixture() {
+    broker.reset();
+    store.reset();
+    std::filesystem::remove_all(directory);
+  }
+  Instant step() { return broker->step(clock.now()); }
+  static Enqueue jobs(int count, std::string queue = "default", std::string kind = "work") {
+    Enqueue enqueue;
+    enqueue.jobs.assign(static_cast<std::size_t>(count),
+                        NewJob{.queue = std::move(queue), .kind = std::move(kind)});
+    return enqueue;
+  }
+  // Parks a claim; its jobs land in `got` when it is answered.
+  Broker::ParkId park(std::string worker, Got& got, int max = 1,
+                      std::vector<std::string> kinds = {}, Duration wait = 20s) {
+    return broker->submit_claim(
+        {.worker = std::move(worker), .queues = {"default"}, .kinds = std::move(kinds), .max = max},
+        wait,
+        [slot = got.slot](OperationResult r) { *slot = std::get<ClaimResult>(std::move(r)); });
+  }
+  std::string directory;
+  ManualClock clock;
+  NullLog log;
+  Registry registry;
+  std::unique_ptr<Store> store;
+  std::unique_ptr<Broker> broker;
+};
+
+const auto ignore = [](OperationResult) {};
+
+}  // namespace
+
+TEST_CASE_FIXTURE(Fixture, "requests that arrive together share one commit") {
+  const auto before = store->commits();
+  for (int i = 0; i < 50; ++i) broker->submit(jobs(2), ignore);
+  step();
+  CHECK(store->commits() == before + 1);
+  CHECK(store->queues()->at(0).enqueued == 100);
+}
+
+TEST_CASE_FIXTURE(Fixture, "a parked claim gets its job in the very commit that enqueues it") {
+  Got got;
+  park("w", got);
+  step();
+  CHECK_FALSE(got);
+  CHECK(broker->parked_claims() == 1);
+  const auto before = store->commits();
+  broker->submit(jobs(1), ignore);
+  step();
+  REQUIRE(got);
+  CHECK(got->jobs.size() == 1);
+  CHECK(store->commits() == before + 1);
+}
+
+TEST_CASE_FIXTURE(Fixture,
+                  "as many parked claims wake as there are jobs, the longest waiting first") {
+  Got got[4];
+  for (int i = 0; i < 4; ++i) park("w" + std::to_string(i), got[i]);
+  step();
+  broker->submit(jobs(2), ignore);
+  while (step() == clock.now().instant) {
+  }
+  CHECK(got[0]->jobs.size() == 1);
+  CHECK(got[1]->jobs.size() == 1);
+  CHECK_FALSE(got[2]);
+  CHECK_FALSE(got[3]);
+}
+
+TEST_CASE_FIXTURE(Fixture,
+                  "a claim for another kind stays parked and does not hold up the right one") {
+  Got other, right;
+  park("a", other, 1, {"mail"});
+  park("b", right, 1, {"work"});
+  step();
+  broker->submit(jobs(1), ignore);
+  while (step() == clock.now().instant) {
+  }
+  CHECK_FALSE(other);
+  REQUIRE(right);
+  CHECK(right->jobs.size() == 1);
+}
+
+TEST_CASE_FIXTURE(Fixture,
+                  "a job that a failed attempt or a resume makes available wakes a parked claim") {
+  Got first, second, third;
+  park("a", first);
+  broker->submit(jobs(1), ignore);
+  step();
+  REQUIRE(first);
+  park("b", second);
+  step();
+  const auto& job = first->jobs.at(0);
+  broker->submit(
+      Finish{.worker = "a", .results = {{job.id, job.token, Retry{.error = "x", .after = 0s}}}},
+      ignore);
+  while (step() == clock.now().instant) {
+  }
+  REQUIRE(second);
+  CHECK(second->jobs.at(0).attempt == 2);
+
+  broker->submit(PauseQueue{.queue = "default", .paused = true}, ignore);
+  broker->submit(jobs(1), ignore);
+  step();
+  park("c", third);
+  step();
+  CHECK_FALSE(third);
+  broker->submit(PauseQueue{.queue = "default", .paused = false}, ignore);
+  while (step() == clock.now().instant) {
+  }
+  REQUIRE(third);
+  CHECK(third->jobs.size() == 1);
+}
+
+TEST_CASE_FIXTURE(Fixture,
+                  "a parked claim ends empty when its wait is over, and when it is abandoned") {
+  Got waited, abandoned;
+  park("a", waited, 1, {}, 5s);
+  const auto id = park("b", abandoned, 1, {}, 60s);
+  CHECK(step() == clock.now().instant + 5s);
+  clock.advance(5s);
+  step();
+  REQUIRE(waited);
+  CHECK(waited->jobs.empty());
+  broker->abandon(id);
+  step();
+  REQUIRE(abandoned);
+  CHECK(broker->parked_claims() == 0);
+}
+
+TEST_CASE_FIXTURE(Fixture, "an idle broker with parked claims makes no store transactions") {
+  Got got[100];
+  for (auto& g : got) park("w", g, 1, {}, 60s);
+  step();
+  const auto before = store->commits();
+  for (int i = 0; i < 50; ++i) {
+    clock.advance(1s);
+    step();
+  }
+  CHECK(store->commits() == before);
+}
+
+TEST_CASE_FIXTURE(Fixture, "a cancelled running job is told over the parked claim of its worker") {
+  Got first, second;
+  park("w", first);
+  broker->submit(jobs(1), ignore);
+  step();
+  park("w", second);
+  step();
+  broker->submit(Cancel{.id = first->jobs.at(0).id, .reason = "no more"}, ignore);
+  step();
+  REQUIRE(second);
+  CHECK(second->cancel == std::vector<JobId>{first->jobs[0].id});
+}
+
+TEST_CASE("beyond its bounds the broker refuses new work and still takes what empties it") {
+  Fixture f;
+  Broker small(*f.store, f.clock, f.log, f.registry, {.max_waiting_jobs = 10});
+  std::optional<OperationResult> refused, finished;
+  small.submit(Fixture::jobs(10), ignore);
+  small.submit(Fixture::jobs(1), [&](OperationResult r) { refused = std::move(r); });
+  REQUIRE(refused);
+  CHECK(std::get<Error>(*refused).code == ErrorCode::overloaded);
+  CHECK(std::get<Error>(*refused).retry_after_ms > 0);
+  small.submit(Finish{.worker = "w", .results = {{1, 1, Complete{}}}},
+               [&](OperationResult r) { finished = std::move(r); });
+  small.step(f.clock.now());
+  REQUIRE(finished);
+  CHECK(std::holds_alternative<FinishResult>(*finished));
+}
+
+TEST_CASE_FIXTURE(Fixture, "blocking calls from many threads are all answered") {
+  SystemClock real;
+  Broker live(*store, real, log, registry);
+  live.start();
+  std::vector<std::jthread> threads;
+  for (int t = 0; t < 16; ++t) {
+    threads.emplace_back([&] {
+      for (int i = 0; i < 100; ++i) REQUIRE(live.enqueue(jobs(1)));
+    });
+  }
+  threads.clear();
+  CHECK(store->queues()->at(0).enqueued == 1600);
+  auto got = live.claim({.worker = "w", .queues = {"default"}, .max = 1000}, 0s, {});
+  REQUIRE(got);
+  CHECK(got->jobs.size() == 1000);
+  std::stop_source source;
+  source.request_stop();
+  CHECK(live.claim({.worker = "w", .queues = {"empty"}}, 60s, source.get_token())->jobs.empty());
+  live.stop();
+  live.stop();
+  CHECK(live.enqueue(jobs(1)).error().code == ErrorCode::unavailable);
+}
+
+TEST_CASE_FIXTURE(Fixture, "waiting for a job ends when it becomes terminal") {
+  SystemClock real;
+  Broker live(*store, real, log, registry);
+  live.start();
+  const JobId id = live.enqueue(jobs(1))->jobs.at(0).id;
+  std::jthread worker([&] {
+    auto got = live.claim({.worker = "w", .queues = {"default"}}, 10s, {});
+    REQUIRE(live.finish({.worker = "w", .results = {{id, got->jobs.at(0).token, Complete{"7"}}}}));
+  });
+  auto job = live.wait(id, 60s, {});
+  REQUIRE(job);
+  CHECK(job->state == JobState::completed);
+  CHECK(job->result == "7");
+}
