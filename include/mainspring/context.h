@@ -45,8 +45,8 @@ class Context {
   // kReportInterval, the last one wins; it is durable when flush() returns, and before the
   // attempt's failure is. Errors: too_large (kMaxCheckpointBytes), invalid_argument (not JSON).
   virtual Result<void> checkpoint(std::string json) = 0;
-  // Waits until progress and checkpoint so far are stored. Errors: conflict (the lease is lost),
-  // unavailable (stop was requested before the server answered).
+  // Waits until progress and checkpoint so far are stored. Errors: conflict (the lease is lost; at
+  // the latest that happens when the server has not answered for most of a lease).
   virtual Result<void> flush() = 0;
 
   static constexpr Duration kReportInterval = std::chrono::milliseconds(100);

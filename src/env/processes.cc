@@ -302,7 +302,8 @@ void Run::stop_requested() {
   if (stopped_ || status_ || link_ended_) return;
   stopped_ = true;
   order(keeper::kTerm);
-  deadline_ = Steady::now() + spec_.kill_grace;
+  deadline_ =
+      Steady::now() + (spec_.kill_grace_at_stop ? spec_.kill_grace_at_stop() : spec_.kill_grace);
 }
 
 bool Run::deadline_passed() {

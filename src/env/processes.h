@@ -35,6 +35,8 @@ struct ProcessSpec {
   std::size_t message_cap_bytes = (1 << 20) + (64 << 10);
   // Between TERM and KILL when the program is to be stopped.
   Duration kill_grace = std::chrono::seconds(10);
+  // Asked instead when the stop is requested, if it depends on why; on the thread that runs.
+  std::function<Duration()> kill_grace_at_stop;
 };
 
 // The end of a stream's output, and how much there was.

@@ -33,8 +33,9 @@ struct ExecOptions {
   std::size_t output_cap_bytes = 256 << 10;
   // Between TERM and KILL.
   Duration kill_grace = std::chrono::seconds(10);
-  // The same when the worker is shutting down, which has to fit into its graceful_stop.
-  Duration shutdown_kill_grace = std::chrono::seconds(4);
+  // The same when the worker is shutting down, which has to fit into its graceful_stop, or has lost
+  // its lease, where the program is to be gone before another worker gets the job.
+  Duration hurried_kill_grace = std::chrono::seconds(4);
 
   std::vector<Error> validate() const;
 };

@@ -30,7 +30,7 @@ namespace mainspring {
 
 class WorkerRuntime {
  public:
-  // `jobs`, `clock`, `log` outlive it. The incarnation id is drawn from `random` here.
+  // `jobs`, `clock`, `random`, `log` outlive it and are called from several threads.
   WorkerRuntime(Jobs& jobs, const Clock& clock, Random& random, Log& log, WorkerOptions options);
   ~WorkerRuntime();  // stops
   WorkerRuntime(const WorkerRuntime&) = delete;
@@ -54,8 +54,9 @@ class WorkerRuntime {
   const std::string& incarnation() const;
   WorkerStats stats() const;
 
+  struct State;  // its inside
+
  private:
-  struct State;
   std::unique_ptr<State> state_;
 };
 

@@ -1,0 +1,131 @@
+// The claimer: asks for as many jobs as there is room for, and hands them to the slots.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "worker/state.h"
+
+namespace mainspring {
+
+// Jobs beyond the idle slots: none, unless handlers are so short that the way to the server would
+// leave the slots idle.
+int WorkerRuntime::State::claim_ahead() const {
+  if (handler_us < 0 || handler_us >= static_cast<double>(kClaimAhead.count())) return 0;
+  const double per_slot = static_cast<double>(kClaimAhead.count()) / std::max(handler_us, 0.5);
+  return static_cast<int>(std::min<double>(options.slots * per_slot, kMaxClaimJobs));
+}
+
+Claim WorkerRuntime::State::next_claim() {
+  const int taken = running + static_cast<int>(ready.size());
+  Claim claim{.worker = incarnation, .queues = options.queues, .lease = options.lease};
+  claim.max = std::clamp(options.slots + claim_ahead() - taken, 0, kMaxClaimJobs);
+  if (claim.max == 0) return claim;
+  // A claim may come back with jobs of one kind only: it asks for no more than any of its kinds has
+  // room for. Kinds that are full are left out.
+  const auto room = [&](const Kind& kind) {
+    const int limit = kind.options.concurrency;
+    return limit > 0 ? limit - kind.taken : claim.max;
+  };
+  if (!any) {
+    int most = claim.max;
+    for (const auto& [name, kind] : kinds) {
+      if (kinds_limited && room(kind) <= 0) continue;
+      most = std::min(most, room(kind));
+      claim.kinds.push_back(name);
+    }
+    claim.max = claim.kinds.empty() ? 0 : most;
+  } else if (any->options.concurrency > 0) {
+    claim.max = std::clamp(room(*any), 0, claim.max);
+  }
+  return claim;
+}
+
+void WorkerRuntime::State::admit(ClaimedJob&& job, Instant now) {
+  ++stats.claimed;
+  auto attempt = std::make_shared<Attempt>();
+  attempt->job = std::move(job);
+  const JobId id = attempt->job.id;
+  const auto found = kinds.find(attempt->job.kind);
+  attempt->kind = found != kinds.end() ? &found->second : any ? &*any : nullptr;
+  // The same job again: whoever has it still in hand lost it, or we would not get it.
+  if (const auto old = active.find(id); old != active.end()) lose(AttemptPtr(old->second), true);
+  if (attempt->kind == nullptr || stopping) {
+    done.push_back({id, attempt->job.token, Snooze{}});
+    if (finisher_waits) finisher_cv.notify_one();
+    return;
+  }
+  set_lease(*attempt, now, attempt->job.lease > Duration(0) ? attempt->job.lease : options.lease);
+  ++attempt->kind->taken;
+  active.emplace(id, attempt);
+  ready.push_back(std::move(attempt));
+}
+
+void WorkerRuntime::State::accept(ClaimResult&& result, Instant now) {
+  for (ClaimedJob& job : result.jobs) admit(std::move(job), now);
+  cancel_wanted(result.cancel);
+  const int wake = std::min(idle_slots, static_cast<int>(ready.size()));
+  for (int i = 0; i < wake; ++i) slots_cv.notify_one();
+}
+
+void WorkerRuntime::State::pause_claims(const Error& error, Pauses& pauses) {
+  if (!server_away) {
+    server_away = true;
+    log.warn("cannot claim; trying again with growing pauses",
+             {{"error", std::string(error.name())}, {"message", error.message}});
+  }
+  const Instant until = clock.now().instant + pauses.next(error);
+  for (Instant now; !stopping && (now = clock.now().instant) < until;) {
+    claimer_cv.wait_for(mutex, until - now);
+  }
+}
+
+void WorkerRuntime::State::run_claimer() {
+  Pauses pauses(random);
+  mutex.lock();
+  while (!stopping) {
+    Claim claim = next_claim();
+    if (claim.max == 0) {
+      claimer_waits = true;
+      claimer_cv.wait(mutex);
+      claimer_waits = false;
+      continue;
+    }
+    ++stats.claims;
+    mutex.unlock();
+    const Instant before = clock.now().instant;
+    Result<ClaimResult> result =
+        jobs.claim(std::move(claim), options.claim_wait, claim_stop.get_token());
+    const Instant after = clock.now().instant;
+    mutex.lock();
+    if (!result) {
+      if (!stopping) pause_claims(result.error(), pauses);
+      continue;
+    }
+    if (server_away) log.info("claiming again");
+    server_away = false;
+    const bool nothing = result->jobs.empty() && result->cancel.empty();
+    accept(std::move(*result), after);
+    if (nothing && !stopping && after - before < options.claim_wait / 10) {
+      // A server that does not let claims wait is not to be asked in a loop.
+      const Instant until = after + pauses.next(Error{});
+      for (Instant now; !stopping && (now = clock.now().instant) < until;) {
+        claimer_cv.wait_for(mutex, until - now);
+      }
+    } else {
+      pauses.reset();
+    }
+  }
+  mutex.unlock();
+}
+
+void WorkerRuntime::State::give_back_ready() {
+  for (const AttemptPtr& attempt : ready) {
+    --attempt->kind->taken;
+    if (attempt->lost) continue;
+    active.erase(attempt->job.id);
+    done.push_back({attempt->job.id, attempt->job.token, Snooze{}});
+  }
+  ready.clear();
+}
+
+}  // namespace mainspring

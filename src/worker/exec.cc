@@ -1,0 +1,256 @@
+// The exec handler: one run of a program per attempt, and what its end means.
+#include "worker/exec.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "api/json.h"
+
+namespace mainspring {
+namespace {
+
+constexpr std::size_t kErrorBytes = 4 << 10;  // of standard error in a job's error
+constexpr int kErrorLines = 20;
+
+// What the program said on fd 3, the last word on each matter.
+struct Said {
+  std::optional<double> progress;
+  std::string progress_text;
+  std::optional<std::string> checkpoint;
+  std::optional<std::string> result;
+  std::optional<std::string> error;
+  std::optional<Duration> retry_after;
+  std::optional<std::string> reason;
+};
+
+struct ProgressFields {
+  double value = 0;
+  std::string text;
+};
+constexpr JsonField<ProgressFields> kProgressFields[] = {
+    {"value", [](JsonReader& in, ProgressFields& p) { return in.number(p.value, 0, 1); }},
+    {"text",
+     [](JsonReader& in, ProgressFields& p) { return in.text(p.text, kMaxProgressTextBytes); }},
+};
+constexpr JsonField<Said> kSaidFields[] = {
+    {"progress",
+     [](JsonReader& in, Said& said) {
+       ProgressFields progress;
+       if (!in.object(kProgressFields, progress)) return false;
+       said.progress = progress.value;
+       said.progress_text = std::move(progress.text);
+       return true;
+     }},
+    {"checkpoint", [](JsonReader& in, Said& said) { return in.raw(said.checkpoint.emplace()); }},
+    {"result", [](JsonReader& in,
+                  Said& said) { return in.raw(said.result.emplace(), JsonReader::Null::take); }},
+    {"error",
+     [](JsonReader& in, Said& said) { return in.text(said.error.emplace(), kMaxTextBytes); }},
+    {"retry_after",
+     [](JsonReader& in, Said& said) { return in.duration(said.retry_after.emplace(0)); }},
+    {"reason",
+     [](JsonReader& in, Said& said) { return in.text(said.reason.emplace(), kMaxTextBytes); }},
+};
+
+std::string job_json(const ClaimedJob& job, const std::string& idempotency_key) {
+  std::string out;
+  JsonWriter w(out);
+  w.begin_object().key("id").number(job.id);
+  w.key("queue").string(job.queue).key("kind").string(job.kind).key("args").raw(job.args);
+  w.key("priority").number(job.priority);
+  w.key("attempt").number(job.attempt).key("max_attempts").number(job.max_attempts);
+  w.key("token").number(job.token).key("idempotency_key").string(idempotency_key);
+  w.key("run_at").string(format_wall_time(job.run_at));
+  if (job.timeout != kForever) {
+    w.key("timeout_ms").number(std::chrono::ceil<std::chrono::milliseconds>(job.timeout).count());
+  }
+  if (!job.checkpoint.empty()) w.key("checkpoint").raw(job.checkpoint);
+  if (!job.headers.empty()) w.key("headers").raw(job.headers);
+  if (!job.tags.empty()) {
+    w.key("tags").begin_array();
+    for (const std::string& tag : job.tags) w.string(tag);
+    w.end_array();
+  }
+  if (!job.correlation_id.empty()) w.key("correlation_id").string(job.correlation_id);
+  if (!job.reply_to.empty()) w.key("reply_to").string(job.reply_to);
+  w.end_object();
+  out += '\n';
+  return out;
+}
+
+std::vector<std::string> job_environment(const ClaimedJob& job, const std::string& key) {
+  std::vector<std::string> out = inherited_environment("MAINSPRING_");
+  const auto add = [&out](std::string_view name, std::string value) {
+    std::erase(value, '\0');  // no environment can hold one
+    out.push_back(fmt::format("MAINSPRING_{}={}", name, value));
+  };
+  add("JOB_ID", fmt::to_string(job.id));
+  add("QUEUE", job.queue);
+  add("KIND", job.kind);
+  add("PRIORITY", fmt::to_string(job.priority));
+  add("ATTEMPT", fmt::to_string(job.attempt));
+  add("MAX_ATTEMPTS", fmt::to_string(job.max_attempts));
+  add("TOKEN", fmt::to_string(job.token));
+  add("CORRELATION_ID", job.correlation_id);
+  add("REPLY_TO", job.reply_to);
+  add("IDEMPOTENCY_KEY", key);
+  add("RESULT_FD", "3");
+  return out;
+}
+
+std::string_view without_trailing_space(std::string_view text) {
+  const std::size_t end = text.find_last_not_of(" \t\r\n");
+  return end == std::string_view::npos ? std::string_view() : text.substr(0, end + 1);
+}
+
+std::string_view last_line(std::string_view text) {
+  text = without_trailing_space(text);
+  const std::size_t cut = text.rfind('\n');
+  return cut == std::string_view::npos ? text : text.substr(cut + 1);
+}
+
+// The result that a program left on standard output: see exec.h.
+std::string output_result(const Captured& out) {
+  const std::string_view line = last_line(out.tail);
+  if (line.empty()) return "";
+  const bool whole = !out.cut() || line.size() < without_trailing_space(out.tail).size();
+  if (whole && check_json("result", line)) return std::string(line);
+  std::string text;
+  append_json_string(text, line);
+  return text;
+}
+
+// The last lines of standard error.
+std::string error_lines(const Captured& err) {
+  std::string_view text = without_trailing_space(err.tail);
+  if (text.size() > kErrorBytes) text = text.substr(text.size() - kErrorBytes);
+  std::size_t begin = text.size();
+  for (int lines = 0; begin > 0 && lines < kErrorLines; ++lines) {
+    const std::size_t cut = text.rfind('\n', begin - 1);
+    if (cut == std::string_view::npos) {
+      begin = 0;
+    } else if (lines + 1 == kErrorLines) {
+      begin = cut + 1;
+      break;
+    } else {
+      begin = cut;
+    }
+  }
+  text = text.substr(std::min(begin, text.size()));
+  // Not from the middle of a character.
+  while (!text.empty() && (static_cast<unsigned char>(text[0]) & 0xc0) == 0x80) {
+    text.remove_prefix(1);
+  }
+  return std::string(text);
+}
+
+std::string how_it_ended(const ProcessEnd& end) {
+  if (end.signal != 0) return fmt::format("killed by {}", signal_name(end.signal));
+  return fmt::format("exit code {}", end.exit_code);
+}
+
+class Exec {
+ public:
+  Exec(Processes& processes, const ExecOptions& options, const ClaimedJob& job, Context& context)
+      : processes_(processes), options_(options), job_(job), context_(context) {}
+
+  HandlerResult run() {
+    const std::string key = context_.idempotency_key();
+    ProcessSpec spec;
+    spec.argv = options_.argv;
+    spec.directory = options_.directory;
+    spec.environment = job_environment(job_, key);
+    spec.input = job_json(job_, key);
+    spec.output_cap_bytes = options_.output_cap_bytes;
+    spec.kill_grace_at_stop = [this] {
+      const StopReason reason = context_.stop_reason();
+      const bool hurry = reason == StopReason::shutdown || reason == StopReason::lease_lost;
+      return hurry ? std::min(options_.hurried_kill_grace, options_.kill_grace)
+                   : options_.kill_grace;
+    };
+    MS_TRY_ASSIGN(const ProcessEnd end, processes_.run(
+                                            spec, [this](std::string_view line) { listen(line); },
+                                            context_.stop_token()));
+    return outcome(end);
+  }
+
+ private:
+  void listen(std::string_view line) {
+    if (without_trailing_space(line).empty()) return;
+    Said said;
+    JsonReader in(line, JsonReader::Unknown::refuse);
+    if (!in.object(kSaidFields, said) || !in.end()) return complain(in.error());
+    if (said.progress) context_.progress(*said.progress, said.progress_text);
+    if (said.checkpoint) {
+      if (auto good = context_.checkpoint(std::move(*said.checkpoint)); !good) {
+        complain(good.error());
+      }
+    }
+    if (said.result) said_.result = std::move(said.result);
+    if (said.error) said_.error = std::move(said.error);
+    if (said.retry_after) said_.retry_after = said.retry_after;
+    if (said.reason) said_.reason = std::move(said.reason);
+  }
+
+  void complain(const Error& error) {
+    if (!complaint_) complaint_ = fmt::format("message on fd 3: {}", error.message);
+  }
+
+  std::string error_text(const ProcessEnd& end) const {
+    if (said_.error) return *said_.error;
+    const std::string lines = error_lines(end.err);
+    return lines.empty() ? how_it_ended(end) : fmt::format("{}: {}", how_it_ended(end), lines);
+  }
+
+  HandlerResult outcome(const ProcessEnd& end) {
+    if (end.messages_dropped > 0 && !complaint_) {
+      complaint_ = fmt::format("message on fd 3: {} lines were too long", end.messages_dropped);
+    }
+    if (end.signal == 0 && end.exit_code == 0) {
+      // What it did may be good, but what it said got lost.
+      if (complaint_) return Outcome(Retry{*complaint_, std::nullopt});
+      return Outcome(Complete{said_.result ? *said_.result : output_result(end.out)});
+    }
+    if (end.signal == 0 && end.exit_code == kExitDead) {
+      return Outcome(Dead{said_.reason.value_or("exit_65"), error_text(end)});
+    }
+    return Outcome(Retry{error_text(end), said_.retry_after});
+  }
+
+  Processes& processes_;
+  const ExecOptions& options_;
+  const ClaimedJob& job_;
+  Context& context_;
+  Said said_;
+  std::optional<std::string> complaint_;
+};
+
+}  // namespace
+
+std::vector<Error> ExecOptions::validate() const {
+  std::vector<Error> errors;
+  if (argv.empty() || argv[0].empty()) {
+    errors.push_back(invalid("exec", "exec: must name a program"));
+  }
+  for (const auto& [name, value] :
+       {std::pair("kill_grace", kill_grace), std::pair("hurried_kill_grace", hurried_kill_grace)}) {
+    if (value < Duration(0) || value > std::chrono::hours(1)) {
+      errors.push_back(
+          invalid(name, fmt::format("{} {}: must be 0s to 1h", name, format_duration(value))));
+    }
+  }
+  if (output_cap_bytes > std::size_t{1} << 30) {
+    errors.push_back(invalid("output_cap_bytes", "output_cap_bytes: must be at most 1 GiB"));
+  }
+  return errors;
+}
+
+Handler exec_handler(Processes& processes, ExecOptions options) {
+  return [&processes, options = std::move(options)](const ClaimedJob& job, Context& context) {
+    return Exec(processes, options, job, context).run();
+  };
+}
+
+}  // namespace mainspring

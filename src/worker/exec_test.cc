@@ -1,0 +1,210 @@
+// Programs as handlers: what they get, what they can say, and what their end means.
+#include "worker/exec.h"
+
+#include <doctest/doctest.h>
+#include <signal.h>
+
+#include "api/json.h"
+#include "worker/fake_jobs.h"
+#include "worker/worker.h"
+
+using namespace mainspring;
+using namespace std::chrono_literals;
+
+namespace {
+
+using Words = std::vector<std::string>;
+
+// Runs one job through a worker with a shell script as its program.
+struct ExecRig {
+  FakeJobs jobs;
+  SystemClock clock;
+  SystemRandom random;
+  NullLog log;
+  SystemProcesses processes;
+  WorkerOptions options;
+  ExecOptions exec;
+  std::unique_ptr<WorkerRuntime> worker;
+
+  explicit ExecRig(std::string script) {
+    options.queues = {"q"};
+    exec.argv = {"/bin/sh", "-c", std::move(script)};
+  }
+  void start() {
+    worker = std::make_unique<WorkerRuntime>(jobs, clock, random, log, options);
+    worker->on_any(exec_handler(processes, exec));
+    REQUIRE(worker->start().has_value());
+  }
+  void run(const std::function<void(ClaimedJob&)>& change = {}) {
+    jobs.add("k", "{\"a\":1}", change);
+    start();
+    REQUIRE(jobs.await_outcomes(1));
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a command is split into words by quotes and backslashes, and nothing else") {
+  CHECK(*split_command("convert -resize 200x200") == Words{"convert", "-resize", "200x200"});
+  CHECK(*split_command("  a\t'b c'  \"d \\\" \\\\ \\n\" e\\ f ") ==
+        Words{"a", "b c", "d \" \\ \\n", "e f"});
+  CHECK(*split_command("a'b'\"c\"d ''") == Words{"abcd", ""});
+  CHECK(*split_command("echo $HOME *.c | cat > x; `y` $(z) # no") ==
+        Words{"echo", "$HOME", "*.c", "|", "cat", ">", "x;", "`y`", "$(z)", "#", "no"});
+  for (const char* bad : {"", "   ", "'a", "\"a", "a \\", "'' b"}) {
+    const auto words = split_command(bad);
+    REQUIRE_MESSAGE(!words, bad);
+    CHECK(words.error().code == ErrorCode::invalid_argument);
+  }
+}
+
+TEST_CASE("a program gets the job on standard input and in its environment") {
+  setenv("MAINSPRING_SECRET", "no", 1);
+  ExecRig rig("cat; env | grep ^MAINSPRING_ | sort | tr '\\n' ' ' >&2; exit 75");
+  rig.run([](ClaimedJob& job) {
+    job.id = 42;
+    job.token = 7;
+    job.attempt = 2;
+    job.priority = 3;
+    job.queue = "photos";
+    job.kind = "thumb";
+    job.checkpoint = "{\"page\":3}";
+    job.correlation_id = "c \"1\"";
+    job.tags = {"x"};
+    job.headers = "{\"h\":\"v\"}";
+  });
+  const std::string error = rig.jobs.outcome<Retry>(42).error;
+  CHECK(error.find("MAINSPRING_JOB_ID=42 ") != std::string::npos);
+  CHECK(error.find("MAINSPRING_QUEUE=photos ") != std::string::npos);
+  CHECK(error.find("MAINSPRING_KIND=thumb ") != std::string::npos);
+  CHECK(error.find("MAINSPRING_ATTEMPT=2 ") != std::string::npos);
+  CHECK(error.find("MAINSPRING_MAX_ATTEMPTS=20 ") != std::string::npos);
+  CHECK(error.find("MAINSPRING_TOKEN=7") != std::string::npos);
+  CHECK(error.find("MAINSPRING_CORRELATION_ID=c \"1\" ") != std::string::npos);
+  CHECK(error.find("MAINSPRING_IDEMPOTENCY_KEY=ms-42-") != std::string::npos);
+  CHECK(error.find("MAINSPRING_RESULT_FD=3") != std::string::npos);
+  CHECK(error.find("SECRET") == std::string::npos);
+  unsetenv("MAINSPRING_SECRET");
+
+  ExecRig echo("cat");  // the last line of output is the result: the job itself
+  echo.run([](ClaimedJob& job) {
+    job.checkpoint = "{\"page\":3}";
+    job.tags = {"x"};
+  });
+  const std::string json = echo.jobs.outcome<Complete>(1).result;
+  for (const char* part : {"\"id\":1,", "\"kind\":\"k\"", "\"args\":{\"a\":1}", "\"attempt\":1",
+                           "\"checkpoint\":{\"page\":3}", "\"tags\":[\"x\"]"}) {
+    CHECK_MESSAGE(json.find(part) != std::string::npos, json);
+  }
+}
+
+TEST_CASE("the result is what fd 3 says, else the last line of output") {
+  const auto result = [](std::string script) {
+    ExecRig rig(std::move(script));
+    rig.run();
+    return rig.jobs.ended_as<Complete>(1) ? rig.jobs.outcome<Complete>(1).result : "(failed)";
+  };
+  CHECK(result("echo '{\"x\":1}'; echo '{\"result\":[2]}' >&3") == "[2]");
+  CHECK(result("echo '{\"result\":null}' >&3") == "null");
+  CHECK(result("echo working; echo '{\"x\": 1}'; echo") == "{\"x\": 1}");
+  CHECK(result("printf 12") == "12");
+  CHECK(result("echo all good") == "\"all good\"");
+  CHECK(result("true") == "");
+  CHECK(result("exec >&-; exec 3>&-") == "");
+}
+
+TEST_CASE("a last line that was cut by the output cap is text, not JSON") {
+  ExecRig rig("printf '{\"a\":\"'; head -c 5000 /dev/zero | tr '\\0' 1; printf 2");
+  rig.exec.output_cap_bytes = 10;
+  rig.run();
+  CHECK(rig.jobs.outcome<Complete>(1).result == "\"1111111112\"");
+}
+
+TEST_CASE("exit codes and signals mean what the manual says") {
+  const auto outcome_of = [](std::string script) {
+    ExecRig rig(std::move(script));
+    rig.run();
+    return rig.jobs.with_lock([&] { return rig.jobs.outcomes.at(1); });
+  };
+  const auto retry = [](const Outcome& o) { return std::get<Retry>(o); };
+  CHECK(retry(outcome_of("exit 75")).error == "exit code 75");
+  CHECK(retry(outcome_of("exit 1")).error == "exit code 1");
+  CHECK(retry(outcome_of("echo one >&2; echo two >&2; exit 2")).error == "exit code 2: one\ntwo");
+  CHECK(retry(outcome_of("kill -SEGV $$")).error == "killed by SIGSEGV");
+  const Retry said =
+      retry(outcome_of("echo '{\"error\":\"no network\",\"retry_after\":\"30s\"}' >&3; exit 75"));
+  CHECK(said.error == "no network");
+  CHECK(said.after == Duration(30s));
+  const Dead dead = std::get<Dead>(outcome_of("echo broken file >&2; exit 65"));
+  CHECK(dead.reason == "exit_65");
+  CHECK(dead.description == "exit code 65: broken file");
+  CHECK(std::get<Dead>(outcome_of("echo '{\"reason\":\"bad_image\"}' >&3; exit 65")).reason ==
+        "bad_image");
+}
+
+TEST_CASE("of a long standard error the last lines are the error") {
+  ExecRig rig("i=0; while [ $i -lt 100 ]; do i=$((i+1)); echo line $i >&2; done; exit 1");
+  rig.run();
+  const std::string error = rig.jobs.outcome<Retry>(1).error;
+  CHECK(error.starts_with("exit code 1: line 81\n"));
+  CHECK(error.ends_with("line 100"));
+}
+
+TEST_CASE("what cannot be started is a failed attempt that says why") {
+  ExecRig rig("");
+  rig.exec.argv = {"no-such-program-anywhere"};
+  rig.run();
+  CHECK(rig.jobs.outcome<Retry>(1).error.find("not found") != std::string::npos);
+}
+
+TEST_CASE("progress and checkpoints on fd 3 reach the server while the program runs") {
+  ExecRig rig(
+      "echo '{\"progress\":{\"value\":0.5,\"text\":\"half\"}}' >&3;"
+      "echo '{\"checkpoint\":{\"page\":9}}' >&3; sleep 1000 & wait");
+  rig.jobs.on_renew = [&](const Renew& renew) -> Result<RenewResult> {
+    return RenewResult{.renewed = {{1, renew.lease}}};
+  };
+  rig.jobs.add("k");
+  rig.start();
+  REQUIRE(rig.jobs.await([&] {
+    for (const Renew& renew : rig.jobs.renews) {
+      if (renew.leases[0].checkpoint == "{\"page\":9}" &&
+          renew.leases[0].progress == Progress{0.5, "half"}) {
+        return true;
+      }
+    }
+    return false;
+  }));
+  rig.jobs.tell_cancel(1);
+  REQUIRE(rig.jobs.await_outcomes(1));
+  CHECK(rig.jobs.ended_as<CancelJob>(1));
+}
+
+TEST_CASE("a message that is none fails the attempt, with its place") {
+  ExecRig rig("echo '{\"progres\":1}' >&3; exit 0");
+  rig.run();
+  CHECK(rig.jobs.outcome<Retry>(1).error.starts_with("message on fd 3: "));
+}
+
+TEST_CASE("over its time limit a program gets TERM, then KILL with its tree") {
+  ExecRig rig("trap '' TERM; (setsid sleep 1000 &); while :; do sleep 1000; done");
+  rig.exec.kill_grace = 30ms;
+  rig.run([](ClaimedJob& job) { job.timeout = 100ms; });
+  CHECK(rig.jobs.outcome<Retry>(1).error == "over its time limit of 100ms: killed by SIGKILL");
+
+  ExecRig obedient("sleep 1000");
+  obedient.run([](ClaimedJob& job) { job.timeout = 50ms; });
+  CHECK(obedient.jobs.outcome<Retry>(1).error == "over its time limit of 50ms: killed by SIGTERM");
+}
+
+TEST_CASE("at shutdown programs are stopped and their attempts given back") {
+  ExecRig rig(
+      "echo '{\"progress\":{\"value\":0}}' >&3; trap '' TERM; while :; do sleep 1000; done");
+  rig.options.graceful_stop = 50ms;
+  rig.exec.hurried_kill_grace = 20ms;
+  rig.jobs.add("k");
+  rig.start();
+  REQUIRE(rig.jobs.await([&] { return !rig.jobs.renews.empty(); }));
+  rig.worker->stop();
+  CHECK(rig.jobs.ended_as<Snooze>(1));
+}

@@ -1,0 +1,125 @@
+// The finisher: sends outcomes, as many per call as there are, until the server has answered.
+#include <fmt/format.h>
+
+#include "worker/state.h"
+
+namespace mainspring {
+namespace {
+
+std::size_t bytes_of(const Outcome& outcome) {
+  struct Size {
+    std::size_t operator()(const Complete& o) const { return o.result.size(); }
+    std::size_t operator()(const Retry& o) const { return o.error.size(); }
+    std::size_t operator()(const Snooze&) const { return 0; }
+    std::size_t operator()(const CancelJob& o) const { return o.reason.size(); }
+    std::size_t operator()(const Dead& o) const { return o.reason.size() + o.description.size(); }
+  };
+  return 64 + std::visit(Size{}, outcome);
+}
+
+}  // namespace
+
+Finish WorkerRuntime::State::next_finish() {
+  Finish batch{.worker = incarnation};
+  std::size_t bytes = 0;
+  while (!done.empty() && batch.results.size() < kMaxFinishResults) {
+    const std::size_t size = bytes_of(done.front().outcome);
+    if (bytes > 0 && bytes + size > kMaxCallBytes) break;
+    bytes += size;
+    batch.results.push_back(std::move(done.front()));
+    done.pop_front();
+  }
+  return batch;
+}
+
+void WorkerRuntime::State::tally(const Finish& batch, const FinishResult& result) {
+  struct Count {
+    WorkerStats& stats;
+    void operator()(const Complete&) const { ++stats.completed; }
+    void operator()(const Retry&) const { ++stats.failed; }
+    void operator()(const Snooze&) const { ++stats.snoozed; }
+    void operator()(const CancelJob&) const { ++stats.cancelled; }
+    void operator()(const Dead&) const { ++stats.dead; }
+  };
+  std::vector<JobId> refused;
+  {
+    MutexLock lock(mutex);
+    for (std::size_t i = 0; i < batch.results.size(); ++i) {
+      if (i < result.results.size() && result.results[i] == FinishStatus::ok) {
+        std::visit(Count{stats}, batch.results[i].outcome);
+      } else {
+        ++stats.stale;
+        refused.push_back(batch.results[i].id);
+      }
+    }
+  }
+  for (JobId id : refused) {
+    log.warn("an outcome came too late: the job was not ours any more",
+             {{"job", fmt::to_string(id)}});
+  }
+}
+
+bool WorkerRuntime::State::may_send_on() {
+  MutexLock lock(mutex);
+  return clock.now().instant < give_up_at;
+}
+
+void WorkerRuntime::State::send(Finish batch) {
+  Pauses pauses(random);
+  for (bool first = true;; first = false) {
+    {
+      MutexLock lock(mutex);
+      ++stats.finishes;
+    }
+    const Result<FinishResult> result = jobs.finish(batch);
+    if (result) return tally(batch, *result);
+    const Error& error = result.error();
+    const Log::Fields fields = {{"jobs", fmt::to_string(batch.results.size())},
+                                {"error", std::string(error.name())},
+                                {"message", error.message}};
+    if (info(error.code).retryable == Retryable::no) {
+      if (batch.results.size() > 1) return send_one_by_one(std::move(batch));
+      log.error("the server refuses an outcome; the job will be run again", fields);
+      return;
+    }
+    if (first) log.warn("cannot report outcomes; trying again with growing pauses", fields);
+    MutexLock lock(mutex);
+    const Instant now = clock.now().instant;
+    Instant until = now + pauses.next(error);
+    while (clock.now().instant < std::min(until, give_up_at)) {
+      finisher_cv.wait_for(mutex, std::min(until, give_up_at) - clock.now().instant);
+    }
+    if (clock.now().instant < give_up_at) continue;
+    log.error("stopping without having reported outcomes; the jobs will be run again", fields);
+    return;
+  }
+}
+
+// Something in the batch is refused for good: the others must not suffer for it.
+void WorkerRuntime::State::send_one_by_one(Finish batch) {
+  for (JobOutcome& outcome : batch.results) {
+    Finish one{.worker = batch.worker};
+    one.results.push_back(std::move(outcome));
+    send(std::move(one));
+  }
+}
+
+void WorkerRuntime::State::run_finisher() {
+  mutex.lock();
+  for (;;) {
+    if (done.empty()) {
+      if (finisher_end) break;
+      finisher_waits = true;
+      finisher_cv.wait(mutex);
+      finisher_waits = false;
+      continue;
+    }
+    Finish batch = next_finish();
+    mutex.unlock();
+    send(std::move(batch));
+    mutex.lock();
+  }
+  mutex.unlock();
+}
+
+}  // namespace mainspring

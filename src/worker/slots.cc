@@ -1,0 +1,201 @@
+// The slots: run handlers and weigh what they answer.
+#include <fmt/format.h>
+
+#include <exception>
+
+#include "api/json.h"
+#include "base/assert.h"
+#include "worker/state.h"
+
+namespace mainspring {
+namespace {
+
+// What a handler sees of its attempt.
+class AttemptContext final : public Context {
+ public:
+  AttemptContext(WorkerRuntime::State& state, Attempt& attempt)
+      : state_(state), attempt_(attempt) {}
+
+  const ClaimedJob& job() const override { return attempt_.job; }
+
+  std::string idempotency_key() const override {
+    // The id alone would be the same in two stores, so what the job is goes in too.
+    // FNV-1a, 64 bit. Source: http://www.isthe.com/chongo/tech/comp/fnv/
+    std::uint64_t h = 0xcbf29ce484222325u;
+    const auto add = [&h](std::string_view text) {
+      for (char c : text) h = (h ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
+      h *= 0x100000001b3u;  // a byte 0: where one text ends
+    };
+    add(attempt_.job.queue);
+    add(attempt_.job.kind);
+    add(attempt_.job.args);
+    return fmt::format("ms-{}-{:016x}", attempt_.job.id, h);
+  }
+
+  std::stop_token stop_token() const override { return attempt_.stop.get_token(); }
+  StopReason stop_reason() const override { return attempt_.reason.load(); }
+
+  void progress(double value, std::string_view text) override {
+    Progress progress{value >= 0 ? std::min(value, 1.0) : 0,  // also what is not a number
+                      std::string(cut_text(text, kMaxProgressTextBytes))};
+    MutexLock lock(state_.mutex);
+    attempt_.progress = std::move(progress);
+    state_.report(attempt_);
+  }
+
+  Result<void> checkpoint(std::string json) override {
+    if (json.size() > kMaxCheckpointBytes) {
+      return Error{.code = ErrorCode::too_large,
+                   .message = fmt::format("checkpoint has {} bytes: must be at most {}",
+                                          json.size(), kMaxCheckpointBytes),
+                   .field = "checkpoint"};
+    }
+    MS_TRY(check_json("checkpoint", json));
+    MutexLock lock(state_.mutex);
+    attempt_.checkpoint = std::move(json);
+    state_.report(attempt_);
+    return {};
+  }
+
+  Result<void> flush() override {
+    if (state_.flush(attempt_)) return {};
+    return Error{.code = ErrorCode::conflict,
+                 .message = fmt::format("job {}: its lease is lost", attempt_.job.id)};
+  }
+
+ private:
+  WorkerRuntime::State& state_;
+  Attempt& attempt_;
+};
+
+}  // namespace
+
+AttemptPtr WorkerRuntime::State::take_ready() {
+  for (auto it = ready.begin(); it != ready.end();) {
+    if (kinds_limited && !(*it)->lost && (*it)->kind->full()) {
+      ++it;
+      continue;
+    }
+    AttemptPtr attempt = std::move(*it);
+    it = ready.erase(it);  // mostly the first
+    if (!attempt->lost) return attempt;
+    --attempt->kind->taken;
+  }
+  return nullptr;
+}
+
+HandlerResult WorkerRuntime::State::call_handler(Attempt& attempt) {
+  AttemptContext context(*this, attempt);
+  try {
+    return attempt.kind->handler(attempt.job, context);
+  } catch (const std::exception& e) {
+    return Error{.code = ErrorCode::internal, .message = e.what()};
+  } catch (...) {
+    return Error{.code = ErrorCode::internal, .message = "the handler threw an unknown exception"};
+  }
+}
+
+Outcome WorkerRuntime::State::failure(const Attempt& attempt, std::string message,
+                                      std::optional<Duration> after) {
+  switch (attempt.reason.load()) {
+    case StopReason::cancelled:
+      return CancelJob{"cancelled"};
+    case StopReason::shutdown:
+    case StopReason::lease_lost:
+      return Snooze{};
+    case StopReason::timeout:
+      message = fmt::format("over its time limit of {}: {}", format_duration(attempt.job.timeout),
+                            message);
+      break;
+    case StopReason::none:
+      break;
+  }
+  const RetryPolicy& policy = attempt.kind->options.retry;
+  if (policy.max_attempts > 0 && attempt.job.attempt >= policy.max_attempts) {
+    return Dead{"max_attempts", std::move(message)};
+  }
+  if (!after) after = policy.delay(attempt.job.id, attempt.job.attempt);
+  return Retry{std::move(message), after};
+}
+
+std::optional<Outcome> WorkerRuntime::State::weigh(const Attempt& attempt, bool confirmed_lost,
+                                                   HandlerResult&& result) {
+  if (confirmed_lost) return std::nullopt;
+  if (!result) return failure(attempt, std::move(result.error().message), std::nullopt);
+  Outcome& outcome = *result;
+  if (Retry* retry = std::get_if<Retry>(&outcome)) {
+    return failure(attempt, std::move(retry->error), retry->after);
+  }
+  if (const Complete* complete = std::get_if<Complete>(&outcome)) {
+    if (complete->result.size() > kMaxResultBytes) {
+      return Dead{"result_too_large", fmt::format("the result has {} bytes: must be at most {}",
+                                                  complete->result.size(), kMaxResultBytes)};
+    }
+    if (!complete->result.empty()) {
+      if (auto good = check_json("result", complete->result); !good) {
+        return Dead{"bad_result", good.error().message};
+      }
+    }
+  }
+  return std::move(outcome);
+}
+
+void WorkerRuntime::State::conclude(const AttemptPtr& attempt, std::optional<Outcome> outcome) {
+  --running;
+  --attempt->kind->taken;
+  --attempt->kind->running;
+  if (const auto it = active.find(attempt->job.id); it != active.end() && it->second == attempt) {
+    active.erase(it);
+  }
+  if (!outcome) {
+    ++stats.stale;
+  } else {
+    done.push_back({attempt->job.id, attempt->job.token, std::move(*outcome)});
+    if (finisher_waits) finisher_cv.notify_one();
+  }
+  if (claimer_waits) claimer_cv.notify_one();
+  if (running == 0) ended_cv.notify_all();
+}
+
+void WorkerRuntime::State::run_slot() {
+  mutex.lock();
+  for (;;) {
+    AttemptPtr attempt = take_ready();
+    if (attempt == nullptr) {
+      if (slots_end) break;
+      ++idle_slots;
+      slots_cv.wait(mutex);
+      --idle_slots;
+      continue;
+    }
+    ++running;
+    ++attempt->kind->running;
+    const Instant begin = clock.now().instant;
+    attempt->started = true;
+    Duration limit = attempt->job.timeout;
+    if (const Duration own = attempt->kind->options.timeout; own > Duration(0)) {
+      limit = std::min(limit, own);
+    }
+    attempt->job.timeout = limit;
+    attempt->time_limit = begin + limit;
+    wake_by(*attempt);
+    mutex.unlock();
+
+    HandlerResult result = call_handler(*attempt);
+    const auto took_us = static_cast<double>((clock.now().instant - begin).count());
+    const bool complete = result && std::holds_alternative<Complete>(*result);
+    // The next attempt needs the checkpoint before it can begin.
+    if (!complete) flush(*attempt);
+
+    mutex.lock();
+    const bool confirmed_lost = attempt->confirmed;
+    mutex.unlock();
+    std::optional<Outcome> outcome = weigh(*attempt, confirmed_lost, std::move(result));
+    mutex.lock();
+    handler_us = handler_us < 0 ? took_us : handler_us + (took_us - handler_us) / 16;
+    conclude(attempt, std::move(outcome));
+  }
+  mutex.unlock();
+}
+
+}  // namespace mainspring

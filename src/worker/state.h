@@ -1,0 +1,170 @@
+// The inside of WorkerRuntime: its threads and what they share. Private to the module.
+//
+// One mutex guards all of it. Held for short steps only: never over a call of Jobs, a handler, or a
+// stop callback (those run on the watcher).
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <thread>
+#include <unordered_map>
+
+#include "base/mutex.h"
+#include "worker/worker.h"
+
+namespace mainspring {
+
+// Bodies of finish and renew are kept under what any server takes (a single larger item goes
+// alone).
+inline constexpr std::size_t kMaxCallBytes = 512 << 10;
+// A handler that is done sooner than this is fed from a store of claimed jobs: so much work per
+// slot is claimed ahead.
+inline constexpr Duration kClaimAhead = std::chrono::milliseconds(2);
+inline constexpr Duration kFirstPause = std::chrono::milliseconds(50);
+inline constexpr Duration kLongestPause = std::chrono::seconds(5);
+
+struct Kind {
+  Handler handler;
+  KindOptions options;
+  // Guarded by State::mutex.
+  int taken = 0;    // jobs of it in ready or running
+  int running = 0;  // handlers
+  bool full() const { return options.concurrency > 0 && running >= options.concurrency; }
+};
+
+// One claim of one job, from the claim to its outcome.
+struct Attempt {
+  ClaimedJob job;
+  Kind* kind = nullptr;
+  std::stop_source stop;
+  std::atomic<StopReason> reason{StopReason::none};  // the first one stays
+
+  // Guarded by State::mutex.
+  Instant renew_at;
+  Instant lease_end;  // the handler is told by then; a margin before the server
+  Instant time_limit = Instant::never();
+  bool started = false;
+  bool lost = false;       // not renewed any more
+  bool confirmed = false;  // lost, and the server said so
+  std::optional<Progress> progress;
+  std::optional<std::string> checkpoint;
+  std::uint64_t said = 0;    // counts progress and checkpoint calls
+  std::uint64_t stored = 0;  // up to which of them the server has it
+  bool pending() const { return said != stored; }
+};
+using AttemptPtr = std::shared_ptr<Attempt>;
+
+// Growing random pauses between tries: full jitter, doubling from kFirstPause to kLongestPause.
+class Pauses {
+ public:
+  explicit Pauses(Random& random) : random_(random) {}
+  Duration next(const Error& error);
+  void reset() { limit_ = kFirstPause; }
+
+ private:
+  Random& random_;
+  Duration limit_ = kFirstPause;
+};
+
+struct WorkerRuntime::State {
+  State(Jobs& jobs, const Clock& clock, Random& random, Log& log, WorkerOptions options);
+
+  // -- worker.cc: start and stop
+  Result<void> start() MS_EXCLUDES(mutex);
+  void request_stop() MS_EXCLUDES(mutex);
+  void stop() MS_EXCLUDES(mutex, stop_mutex);
+  WorkerStats snapshot() MS_EXCLUDES(mutex);
+
+  // -- claim.cc: the claimer
+  void run_claimer() MS_EXCLUDES(mutex);
+  Claim next_claim() MS_REQUIRES(mutex);  // max 0 = nothing to claim for now
+  int claim_ahead() const MS_REQUIRES(mutex);
+  void accept(ClaimResult&& result, Instant now) MS_REQUIRES(mutex);
+  void admit(ClaimedJob&& job, Instant now) MS_REQUIRES(mutex);
+  void pause_claims(const Error& error, Pauses& pauses) MS_REQUIRES(mutex);
+  void give_back_ready() MS_REQUIRES(mutex);
+
+  // -- slots.cc: the slots
+  void run_slot() MS_EXCLUDES(mutex);
+  AttemptPtr take_ready() MS_REQUIRES(mutex);
+  // The one place where handlers are called and their exceptions caught.
+  HandlerResult call_handler(Attempt& attempt) MS_EXCLUDES(mutex);
+  // nullopt = the server knows already that it is not ours: nothing to send.
+  std::optional<Outcome> weigh(const Attempt& attempt, bool confirmed_lost, HandlerResult&& result);
+  Outcome failure(const Attempt& attempt, std::string message, std::optional<Duration> after);
+  void conclude(const AttemptPtr& attempt, std::optional<Outcome> outcome) MS_REQUIRES(mutex);
+
+  // -- leases.cc: renewer and watcher
+  void run_renewer() MS_EXCLUDES(mutex);
+  Instant renew_due() const MS_REQUIRES(mutex);
+  struct Sent {
+    AttemptPtr attempt;
+    std::uint64_t said = 0;
+  };
+  Renew gather_renew(bool all, std::vector<Sent>& sent) MS_REQUIRES(mutex);
+  void renewed(const RenewResult& result, const std::vector<Sent>& sent, Instant sent_at)
+      MS_REQUIRES(mutex);
+  void renew_failed(const Error& error, const std::vector<Sent>& sent) MS_REQUIRES(mutex);
+  void lose(const AttemptPtr& attempt, bool confirmed) MS_REQUIRES(mutex);
+  void tell(const AttemptPtr& attempt, StopReason reason) MS_REQUIRES(mutex);
+  void cancel_wanted(const std::vector<JobId>& ids) MS_REQUIRES(mutex);
+  void run_watcher() MS_EXCLUDES(mutex);
+  void look(Instant now) MS_REQUIRES(mutex);
+  void set_lease(Attempt& attempt, Instant from, Duration lease) MS_REQUIRES(mutex);
+  void wake_by(Attempt& attempt) MS_REQUIRES(mutex);
+  void report(Attempt& attempt) MS_REQUIRES(mutex);
+  bool flush(Attempt& attempt) MS_EXCLUDES(mutex);  // false: the lease is lost
+
+  // -- finish.cc: the finisher
+  void run_finisher() MS_EXCLUDES(mutex);
+  Finish next_finish() MS_REQUIRES(mutex);
+  void send(Finish batch) MS_EXCLUDES(mutex);
+  void send_one_by_one(Finish batch) MS_EXCLUDES(mutex);
+  void tally(const Finish& batch, const FinishResult& result) MS_EXCLUDES(mutex);
+  bool may_send_on() MS_EXCLUDES(mutex);
+
+  Jobs& jobs;
+  const Clock& clock;
+  Random& random;
+  Log& log;
+  const WorkerOptions options;
+  const std::string incarnation;
+  std::map<std::string, Kind, std::less<>> kinds;
+  std::optional<Kind> any;
+  bool kinds_limited = false;  // some kind has a concurrency of its own
+
+  Mutex stop_mutex;  // one stop() at a time
+  Mutex mutex;
+  bool started MS_GUARDED_BY(mutex) = false;
+  bool stopping MS_GUARDED_BY(mutex) = false;                  // no more claims
+  bool slots_end MS_GUARDED_BY(mutex) = false;                 // threads end when they have nothing
+  bool finisher_end MS_GUARDED_BY(mutex) = false;              //
+  bool leases_end MS_GUARDED_BY(mutex) = false;                //
+  Instant tell_at MS_GUARDED_BY(mutex) = Instant::never();     // handlers are told of the shutdown
+  Instant give_up_at MS_GUARDED_BY(mutex) = Instant::never();  // outcomes are not sent any more
+  std::stop_source claim_stop;
+
+  CondVar claimer_cv, slots_cv, renewer_cv, watcher_cv, finisher_cv, stored_cv, ended_cv;
+  bool claimer_waits MS_GUARDED_BY(mutex) = false;
+  bool finisher_waits MS_GUARDED_BY(mutex) = false;
+  int idle_slots MS_GUARDED_BY(mutex) = 0;  // threads that wait for a job
+  int running MS_GUARDED_BY(mutex) = 0;
+  double handler_us MS_GUARDED_BY(mutex) = -1;  // moving average; -1 = not known
+  bool server_away MS_GUARDED_BY(mutex) = false;
+
+  std::deque<AttemptPtr> ready MS_GUARDED_BY(mutex);
+  std::unordered_map<JobId, AttemptPtr> active MS_GUARDED_BY(mutex);  // whose leases are renewed
+  std::deque<JobOutcome> done MS_GUARDED_BY(mutex);
+  std::vector<AttemptPtr> to_tell MS_GUARDED_BY(mutex);  // by the watcher
+  Instant renewer_wake MS_GUARDED_BY(mutex) = Instant::never();
+  Instant watcher_wake MS_GUARDED_BY(mutex) = Instant::never();
+  Instant report_at MS_GUARDED_BY(mutex) = Instant::never();  // next renew that only reports
+  Instant reported_at MS_GUARDED_BY(mutex);
+  int flushing MS_GUARDED_BY(mutex) = 0;
+  WorkerStats stats MS_GUARDED_BY(mutex);
+
+  std::thread claimer, renewer, watcher, finisher;
+  std::vector<std::thread> slots;
+};
+
+}  // namespace mainspring

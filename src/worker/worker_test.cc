@@ -1,0 +1,512 @@
+// The worker keeps its promises to handlers and to the server, whatever either does.
+#include "worker/worker.h"
+
+#include <doctest/doctest.h>
+
+#include <atomic>
+#include <latch>
+#include <semaphore>
+#include <stdexcept>
+
+#include "worker/fake_jobs.h"
+
+using namespace mainspring;
+using namespace std::chrono_literals;
+
+namespace {
+
+// A worker over a fake, with what a test wants to change.
+struct Rig {
+  FakeJobs jobs;
+  SystemClock clock;
+  SystemRandom random;
+  NullLog log;
+  WorkerOptions options;
+  std::unique_ptr<WorkerRuntime> worker;
+
+  Rig() {
+    options.queues = {"q"};
+    options.slots = 4;
+  }
+  WorkerRuntime& make() {
+    worker = std::make_unique<WorkerRuntime>(jobs, clock, random, log, options);
+    return *worker;
+  }
+  void start(Handler handler, KindOptions kind = {}) {
+    make().on("k", std::move(handler), std::move(kind));
+    REQUIRE(worker->start().has_value());
+  }
+};
+
+HandlerResult done(std::string result = "") {
+  return Outcome(Complete{std::move(result)});
+}
+
+// Blocks until the context is told to stop; says why.
+StopReason wait_for_stop(const Context& context) {
+  std::binary_semaphore told(0);
+  std::stop_callback wake(context.stop_token(), [&] { told.release(); });
+  told.acquire();
+  return context.stop_reason();
+}
+
+}  // namespace
+
+TEST_CASE("each outcome of a handler reaches the server as it is") {
+  Rig rig;
+  rig.start([](const ClaimedJob& job, Context&) -> HandlerResult {
+    if (job.args == "1") return done("{\"n\":1}");
+    if (job.args == "2") return Outcome(Retry{"later", 5s});
+    if (job.args == "3") return Outcome(Snooze{1h});
+    if (job.args == "4") return Outcome(CancelJob{"no need"});
+    if (job.args == "5") return Outcome(Dead{"bad", "very bad"});
+    if (job.args == "6") return Error{.message = "an error"};
+    if (job.args == "7") throw std::runtime_error("thrown");
+    throw 8;
+  });
+  for (const char* n : {"1", "2", "3", "4", "5", "6", "7", "8"}) rig.jobs.add("k", n);
+  REQUIRE(rig.jobs.await_outcomes(8));
+  CHECK(rig.jobs.outcome<Complete>(1).result == "{\"n\":1}");
+  CHECK(rig.jobs.outcome<Retry>(2).error == "later");
+  CHECK(rig.jobs.outcome<Retry>(2).after == Duration(5s));
+  CHECK(rig.jobs.outcome<Snooze>(3).after == Duration(1h));
+  CHECK(rig.jobs.outcome<CancelJob>(4).reason == "no need");
+  CHECK(rig.jobs.outcome<Dead>(5).description == "very bad");
+  CHECK(rig.jobs.outcome<Retry>(6).error == "an error");
+  CHECK(rig.jobs.outcome<Retry>(6).after == std::nullopt);
+  CHECK(rig.jobs.outcome<Retry>(7).error == "thrown");
+  CHECK(rig.jobs.outcome<Retry>(8).error.find("unknown exception") != std::string::npos);
+  rig.worker->stop();
+  const WorkerStats stats = rig.worker->stats();
+  CHECK(stats.claimed == 8);
+  CHECK(stats.completed == 1);
+  CHECK(stats.failed == 4);
+  CHECK(stats.snoozed == 1);
+  CHECK(stats.cancelled == 1);
+  CHECK(stats.dead == 1);
+}
+
+TEST_CASE("results that no server would take are dead letters that say why") {
+  Rig rig;
+  rig.start([](const ClaimedJob& job, Context&) {
+    return done(job.args == "1" ? "{not json" : "\"" + std::string(kMaxResultBytes, 'x') + "\"");
+  });
+  rig.jobs.add("k", "1");
+  rig.jobs.add("k", "2");
+  REQUIRE(rig.jobs.await_outcomes(2));
+  CHECK(rig.jobs.outcome<Dead>(1).reason == "bad_result");
+  CHECK(rig.jobs.outcome<Dead>(2).reason == "result_too_large");
+}
+
+TEST_CASE("claims ask for as many jobs as there are idle slots, and for none when there are none") {
+  Rig rig;
+  std::counting_semaphore<> go(0);
+  std::atomic<int> at_once = 0, most = 0;
+  rig.start([&](const ClaimedJob&, Context&) {
+    most = std::max(most.load(), ++at_once);
+    go.acquire();
+    --at_once;
+    return done();
+  });
+  REQUIRE(rig.jobs.await([&] { return rig.jobs.parked == 1; }));
+  CHECK(rig.jobs.with_lock([&] { return rig.jobs.claims.back().max; }) == 4);
+  CHECK(rig.jobs.with_lock([&] { return rig.jobs.claims.back().worker; }) ==
+        rig.worker->incarnation());
+  rig.jobs.add("k");
+  REQUIRE(rig.jobs.await([&] { return rig.jobs.parked == 1 && rig.jobs.claims.back().max == 3; }));
+  for (int i = 0; i < 5; ++i) rig.jobs.add("k");
+  REQUIRE(rig.jobs.await([&] { return rig.jobs.parked == 0; }));
+  go.release();
+  REQUIRE(rig.jobs.await_outcomes(1));
+  go.release(5);
+  REQUIRE(rig.jobs.await_outcomes(6));
+  CHECK(most <= 4);
+}
+
+TEST_CASE("only kinds with a handler are claimed, and none beyond its own concurrency") {
+  Rig rig;
+  std::counting_semaphore<> go(0);
+  std::atomic<int> at_once = 0, most = 0;
+  WorkerRuntime& worker = rig.make();
+  worker.on("narrow",
+            [&](const ClaimedJob&, Context&) {
+              most = std::max(most.load(), ++at_once);
+              go.acquire();
+              --at_once;
+              return done();
+            },
+            {.concurrency = 1});
+  worker.on("wide", [](const ClaimedJob&, Context&) { return done(); });
+  for (int i = 0; i < 3; ++i) rig.jobs.add("narrow");
+  rig.jobs.add("unknown");
+  REQUIRE(worker.start().has_value());
+  // While the narrow one is busy only wide ones are asked for, and are done.
+  REQUIRE(rig.jobs.await([&] {
+    return rig.jobs.parked == 1 && rig.jobs.claims.back().kinds == std::vector<std::string>{"wide"};
+  }));
+  for (int i = 0; i < 3; ++i) rig.jobs.add("wide");
+  REQUIRE(rig.jobs.await_outcomes(3));
+  go.release(3);
+  REQUIRE(rig.jobs.await([&] { return rig.jobs.claims.back().max > 0; }));
+  worker.request_stop();
+  worker.stop();
+  CHECK(most == 1);
+  CHECK_FALSE(rig.jobs.ended_as<Complete>(4));
+}
+
+TEST_CASE("leases are renewed while every handler is busy") {
+  Rig rig;
+  rig.jobs.lease = 1s;
+  rig.options.lease = 1s;
+  std::counting_semaphore<> go(0);
+  rig.start([&](const ClaimedJob&, Context&) {
+    go.acquire();
+    return done();
+  });
+  for (int i = 0; i < 4; ++i) rig.jobs.add("k");
+  REQUIRE(rig.jobs.await([&] { return rig.jobs.renews.size() >= 4; }));  // longer than the lease
+  CHECK(rig.jobs.with_lock([&] { return rig.jobs.renews.back().leases.size(); }) == 4);
+  go.release(4);
+  REQUIRE(rig.jobs.await_outcomes(4));
+  rig.worker->stop();
+  CHECK(rig.worker->stats().completed == 4);
+  CHECK(rig.worker->stats().lease_lost == 0);
+}
+
+TEST_CASE("a handler hears that its lease is lost before the lease ends, though renew hangs") {
+  Rig rig;
+  rig.jobs.lease = 1s;
+  rig.options.lease = 1s;
+  std::binary_semaphore renew_may_end(0);
+  rig.jobs.on_renew = [&](const Renew&) -> Result<RenewResult> {
+    renew_may_end.acquire();
+    renew_may_end.release();
+    return Error{.code = ErrorCode::timeout, .message = "no answer"};
+  };
+  std::atomic<std::int64_t> told_after_us = 0;
+  rig.start([&](const ClaimedJob&, Context& context) -> HandlerResult {
+    const Instant begin = rig.clock.now().instant;
+    CHECK(wait_for_stop(context) == StopReason::lease_lost);
+    told_after_us = (rig.clock.now().instant - begin).count();
+    renew_may_end.release();
+    return Error{.message = "gave up"};
+  });
+  rig.jobs.add("k");
+  REQUIRE(rig.jobs.await_outcomes(1));
+  CHECK(told_after_us < 1'000'000);
+  CHECK(rig.jobs.ended_as<Snooze>(1));  // a lost server does not burn the attempt
+  rig.worker->stop();
+  CHECK(rig.worker->stats().lease_lost == 1);
+}
+
+TEST_CASE("what the server calls lost is stopped, and its outcome not even sent") {
+  Rig rig;
+  rig.options.lease = 1s;
+  rig.jobs.lease = 1s;
+  rig.jobs.on_renew = [&](const Renew& renew) -> Result<RenewResult> {
+    RenewResult result;
+    for (const Renewal& one : renew.leases) {
+      if (one.id == 1) {
+        result.lost.push_back(1);
+      } else {
+        result.renewed.push_back({one.id, renew.lease});
+      }
+    }
+    return result;
+  };
+  rig.start([&](const ClaimedJob& job, Context& context) {
+    if (job.id == 1) CHECK(wait_for_stop(context) == StopReason::lease_lost);
+    return done();
+  });
+  rig.jobs.add("k");
+  REQUIRE(rig.jobs.await([&] { return !rig.jobs.renews.empty(); }));
+  rig.jobs.add("k");
+  REQUIRE(rig.jobs.await_outcomes(1));
+  rig.worker->stop();
+  CHECK_FALSE(rig.jobs.ended_as<Complete>(1));
+  CHECK(rig.jobs.ended_as<Complete>(2));
+  CHECK(rig.worker->stats().stale == 1);
+}
+
+TEST_CASE("a cancel reaches the handler by the parked claim, and a failure after it is a cancel") {
+  Rig rig;
+  rig.start([&](const ClaimedJob&, Context& context) -> HandlerResult {
+    CHECK(wait_for_stop(context) == StopReason::cancelled);
+    throw std::runtime_error("interrupted");
+  });
+  rig.jobs.add("k");
+  REQUIRE(rig.jobs.await([&] { return rig.jobs.parked == 1 && rig.jobs.claims.back().max == 3; }));
+  rig.jobs.tell_cancel(1);
+  REQUIRE(rig.jobs.await_outcomes(1));
+  CHECK(rig.jobs.ended_as<CancelJob>(1));
+}
+
+TEST_CASE("a cancel reaches the handler by a renewal") {
+  Rig rig;
+  rig.options.lease = 1s;
+  rig.options.slots = 1;
+  rig.jobs.lease = 1s;
+  rig.jobs.on_renew = [](const Renew& renew) -> Result<RenewResult> {
+    return RenewResult{.renewed = {{1, renew.lease}}, .cancel = {1}};
+  };
+  rig.start([&](const ClaimedJob&, Context& context) -> HandlerResult {
+    CHECK(wait_for_stop(context) == StopReason::cancelled);
+    return done();  // it was done all the same
+  });
+  rig.jobs.add("k");
+  REQUIRE(rig.jobs.await_outcomes(1));
+  CHECK(rig.jobs.ended_as<Complete>(1));
+}
+
+TEST_CASE("the shorter of the job's and the kind's time limit stops the handler") {
+  Rig rig;
+  const auto handler = [](const ClaimedJob&, Context& context) -> HandlerResult {
+    CHECK(wait_for_stop(context) == StopReason::timeout);
+    return Error{.message = "stopped"};
+  };
+  rig.start(handler, {.timeout = 50ms});
+  rig.jobs.add("k", "{}", [](ClaimedJob& job) { job.timeout = 20ms; });
+  rig.jobs.add("k", "{}", [](ClaimedJob& job) { job.timeout = kForever; });
+  REQUIRE(rig.jobs.await_outcomes(2));
+  CHECK(rig.jobs.outcome<Retry>(1).error == "over its time limit of 20ms: stopped");
+  CHECK(rig.jobs.outcome<Retry>(2).error == "over its time limit of 50ms: stopped");
+}
+
+TEST_CASE("progress and checkpoint go with one prompt renewal, and before the failure") {
+  Rig rig;
+  rig.start([&](const ClaimedJob& job, Context& context) -> HandlerResult {
+    if (job.id == 1) {
+      context.progress(0.25, "a quarter");
+      context.progress(7, "half");
+      CHECK(context.checkpoint("{\"at\":1}").has_value());
+      CHECK(context.checkpoint("{\"at\":2}").has_value());
+      CHECK(context.flush().has_value());
+      return done();
+    }
+    CHECK(context.checkpoint("nonsense").error().code == ErrorCode::invalid_argument);
+    CHECK(context.checkpoint("\"" + std::string(kMaxCheckpointBytes, 'x') + "\"").error().code ==
+          ErrorCode::too_large);
+    CHECK(context.checkpoint("[2]").has_value());
+    return Error{.message = "failed"};
+  });
+  rig.jobs.add("k");
+  REQUIRE(rig.jobs.await_outcomes(1));
+  const Renewal first = rig.jobs.with_lock([&] { return rig.jobs.renews.at(0).leases.at(0); });
+  CHECK(first.progress == Progress{1, "half"});
+  CHECK(first.checkpoint == "{\"at\":2}");
+  rig.jobs.add("k");
+  REQUIRE(rig.jobs.await_outcomes(2));
+  // It came with the failure, not a lease later: it was sent before.
+  const Renewal second = rig.jobs.with_lock([&] { return rig.jobs.renews.back().leases.at(0); });
+  CHECK(second.id == 2);
+  CHECK(second.checkpoint == "[2]");
+}
+
+TEST_CASE("the handler sees the job, the last checkpoint, and a key that stays the same") {
+  Rig rig;
+  std::vector<std::string> keys;
+  rig.options.slots = 1;
+  rig.start([&](const ClaimedJob& job, Context& context) {
+    CHECK(&context.job() == &job);
+    CHECK(job.checkpoint == "{\"page\":3}");
+    keys.push_back(context.idempotency_key());
+    return done();
+  });
+  const auto as = [](JobId id, Token token) {
+    return [=](ClaimedJob& job) {
+      job.id = id;
+      job.token = token;
+      job.checkpoint = "{\"page\":3}";
+    };
+  };
+  rig.jobs.add("k", "{\"a\":1}", as(7, 1));
+  rig.jobs.add("k", "{\"a\":1}", as(8, 2));
+  REQUIRE(rig.jobs.await_outcomes(2));
+  rig.jobs.with_lock([&] { rig.jobs.outcomes.clear(); });
+  rig.jobs.add("k", "{\"a\":1}", as(7, 3));
+  REQUIRE(rig.jobs.await_outcomes(1));
+  rig.worker->stop();
+  REQUIRE(keys.size() == 3);
+  CHECK(keys[0] == keys[2]);
+  CHECK(keys[0] != keys[1]);
+  CHECK(keys[0].starts_with("ms-7-"));
+}
+
+TEST_CASE("a kind's retry policy says when, and when no more") {
+  Rig rig;
+  KindOptions kind;
+  kind.retry.first_delay = 10s;
+  kind.retry.factor = 3;
+  kind.retry.max_attempts = 3;
+  rig.start([](const ClaimedJob&, Context&) -> HandlerResult { return Error{.message = "no"}; },
+            kind);
+  rig.jobs.add("k");
+  rig.jobs.add("k", "{}", [](ClaimedJob& job) { job.attempt = 2; });
+  rig.jobs.add("k", "{}", [](ClaimedJob& job) { job.attempt = 3; });
+  REQUIRE(rig.jobs.await_outcomes(3));
+  const auto within = [](std::optional<Duration> d, Duration base) {
+    return d && *d >= base * 8 / 10 && *d <= base * 12 / 10;
+  };
+  CHECK(within(rig.jobs.outcome<Retry>(1).after, 10s));
+  CHECK(within(rig.jobs.outcome<Retry>(2).after, 30s));
+  CHECK(rig.jobs.outcome<Dead>(3).reason == "max_attempts");
+  CHECK(rig.jobs.outcome<Dead>(3).description == "no");
+}
+
+TEST_CASE("outcomes are repeated until the server answers, and then go as one batch") {
+  Rig rig;
+  std::atomic<int> calls = 0;
+  rig.jobs.on_finish = [&](const Finish& finish) -> Result<FinishResult> {
+    if (++calls <= 2) return Error{.code = ErrorCode::unavailable, .message = "away"};
+    return FinishResult{std::vector(finish.results.size(), FinishStatus::ok)};
+  };
+  std::latch all(4);
+  rig.start([&](const ClaimedJob&, Context&) {
+    all.arrive_and_wait();
+    return done();
+  });
+  for (int i = 0; i < 4; ++i) rig.jobs.add("k");
+  REQUIRE(rig.jobs.await_outcomes(4));
+  rig.worker->stop();
+  CHECK(rig.worker->stats().completed == 4);
+  CHECK(rig.worker->stats().finishes <= 6);
+}
+
+TEST_CASE("an outcome that is refused for good does not hold up the others") {
+  Rig rig;
+  std::latch all(3);
+  rig.jobs.on_finish = [&](const Finish& finish) -> Result<FinishResult> {
+    for (const JobOutcome& one : finish.results) {
+      if (one.id == 2) return Error{.code = ErrorCode::too_large, .message = "no"};
+    }
+    return FinishResult{std::vector(finish.results.size(), FinishStatus::ok)};
+  };
+  rig.start([&](const ClaimedJob&, Context&) {
+    all.arrive_and_wait();
+    return done();
+  });
+  for (int i = 0; i < 3; ++i) rig.jobs.add("k");
+  REQUIRE(rig.jobs.await_outcomes(2));
+  CHECK(rig.jobs.ended_as<Complete>(1));
+  CHECK(rig.jobs.ended_as<Complete>(3));
+}
+
+TEST_CASE("stale outcomes are counted and dropped") {
+  Rig rig;
+  rig.jobs.on_finish = [&](const Finish& finish) -> Result<FinishResult> {
+    return FinishResult{std::vector(finish.results.size(), FinishStatus::stale)};
+  };
+  rig.start([](const ClaimedJob&, Context&) { return done(); });
+  rig.jobs.add("k");
+  REQUIRE(rig.jobs.await([&] { return rig.jobs.finishes.size() == 1; }));
+  rig.worker->stop();
+  CHECK(rig.worker->stats().stale == 1);
+  CHECK(rig.worker->stats().completed == 0);
+}
+
+TEST_CASE("claims go on after the server was away") {
+  Rig rig;
+  std::atomic<int> failures = 3;
+  rig.jobs.on_claim = [&]() -> std::optional<Error> {
+    if (failures-- > 0) return Error{.code = ErrorCode::unavailable, .message = "away"};
+    return std::nullopt;
+  };
+  rig.start([](const ClaimedJob&, Context&) { return done(); });
+  rig.jobs.add("k");
+  REQUIRE(rig.jobs.await_outcomes(1));
+}
+
+TEST_CASE("stop lets handlers end and claims nothing more") {
+  Rig rig;
+  std::latch running(2);
+  std::counting_semaphore<> go(0);
+  rig.options.slots = 2;
+  rig.start([&](const ClaimedJob&, Context&) {
+    running.count_down();
+    go.acquire();
+    return done();
+  });
+  rig.jobs.add("k");
+  rig.jobs.add("k");
+  running.wait();
+  rig.worker->request_stop();
+  rig.jobs.add("k");
+  std::thread stopper([&] { rig.worker->stop(); });
+  go.release(2);
+  stopper.join();
+  rig.worker->stop();
+  CHECK(rig.jobs.ended_as<Complete>(1));
+  CHECK(rig.jobs.ended_as<Complete>(2));
+  CHECK_FALSE(rig.jobs.ended_as<Complete>(3));
+  CHECK(rig.worker->stats().claimed == 2);
+}
+
+TEST_CASE("handlers that need longer than the grace are told, and their attempts given back") {
+  Rig rig;
+  std::latch running(1);
+  rig.options.graceful_stop = 100ms;
+  rig.start([&](const ClaimedJob&, Context& context) -> HandlerResult {
+    running.count_down();
+    CHECK(wait_for_stop(context) == StopReason::shutdown);
+    throw std::runtime_error("interrupted");
+  });
+  rig.jobs.add("k");
+  running.wait();
+  rig.worker->stop();
+  CHECK(rig.jobs.ended_as<Snooze>(1));
+  CHECK(rig.jobs.outcome<Snooze>(1).after == Duration(0));
+}
+
+TEST_CASE("stop before start, twice, and without a server that answers") {
+  Rig rig;
+  rig.make().on("k", [](const ClaimedJob&, Context&) { return done(); });
+  rig.worker->stop();
+  rig.worker->stop();
+  CHECK(rig.worker->start().has_value());
+
+  Rig lost;
+  lost.options.graceful_stop = 50ms;
+  lost.jobs.on_finish = [](const Finish&) -> Result<FinishResult> {
+    return Error{.code = ErrorCode::unavailable, .message = "away"};
+  };
+  std::latch ran(1);
+  lost.start([&](const ClaimedJob&, Context&) {
+    ran.count_down();
+    return done();
+  });
+  lost.jobs.add("k");
+  ran.wait();
+  lost.worker->stop();  // does not wait for ever
+  CHECK(lost.worker->start().error().code == ErrorCode::conflict);
+}
+
+TEST_CASE("short handlers are fed in large batches") {
+  Rig rig;
+  rig.options.slots = 2;
+  for (int i = 0; i < 20'000; ++i) rig.jobs.add("k");
+  rig.start([](const ClaimedJob&, Context&) { return done(); });
+  REQUIRE(rig.jobs.await_outcomes(20'000));
+  rig.worker->stop();
+  const WorkerStats stats = rig.worker->stats();
+  CHECK(stats.completed == 20'000);
+  CHECK(stats.claims < 2'000);
+  CHECK(stats.finishes < 2'000);
+}
+
+TEST_CASE("all mistakes in the options are named at once") {
+  WorkerOptions options;
+  options.slots = 0;
+  options.lease = 1ms;
+  options.queues = {"ok", "not ok"};
+  const std::vector<Error> errors = options.validate();
+  REQUIRE(errors.size() == 3);
+  CHECK(errors[0].field == "queues[1]");
+  CHECK(errors[1].message == "slots: 0, must be 1 to 1024");
+  CHECK(errors[2].field == "lease");
+
+  Rig rig;
+  rig.options.queues = {};
+  CHECK(rig.make().start().error().field == "queues");
+  rig.options.queues = {"q"};
+  CHECK(rig.make().start().error().field == "kinds");
+}
