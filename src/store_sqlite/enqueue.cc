@@ -119,9 +119,10 @@ EnqueuedJob SqliteStore::enqueue_one(const NewJob& job) {
             Statement::text_or_null(job.unique ? job.unique->key : ""))
       .run();
   if (job.unique) {
-    sql_->upsert_unique
-        .bind(queue.id, job.unique->key, hot.id, (now_.wall + job.unique->window).us())
-        .run();
+    // Without a window the key is free as soon as the job ends, wherever the wall clock is set to.
+    const Duration window = job.unique->window;
+    const std::int64_t until = window > Duration(0) ? (now_.wall + window).us() : 0;
+    sql_->upsert_unique.bind(queue.id, job.unique->key, hot.id, until).run();
   }
   if (hot.expires_at) {
     sql_->insert_expiring.bind(*hot.expires_at, hot.id).run();
