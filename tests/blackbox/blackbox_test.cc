@@ -121,7 +121,7 @@ TEST_CASE("an idempotency key makes a repeated enqueue one job, across a kill -9
   REQUIRE(server.start());
   const Answer again = http.post("/v1/jobs", body, key);
   CHECK(again.status == 200);
-  CHECK(again.body == R"({"id":1,"state":"available","duplicate":true})");
+  CHECK(again.body == R"({"id":1,"state":"available","duplicate":true,"replayed":true})");
   const Answer other = http.post("/v1/jobs", R"({"queue":"q","kind":"k","args":[2]})", key);
   CHECK(other.status == 409);
   CHECK(has(other.body, R"("code":"conflict")"));
