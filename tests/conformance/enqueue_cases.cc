@@ -358,6 +358,16 @@ TEST_SUITE("store: unique") {
     }
   }
 
+  TEST_CASE(
+      "without a window the key is free when the job has ended, also if the clock is set back") {
+    Bench b;
+    const JobId first = bring(b, JobState::completed, Duration(0));
+    b.clock.step_wall(-hours(3));
+    const EnqueuedJob second = add(b, unique_job(b, OnConflict::keep));
+    CHECK_FALSE(second.duplicate);
+    CHECK(second.id != first);
+  }
+
   TEST_CASE("keep leaves the old job as it is") {
     Bench b;
     const JobId id = add(b, unique_job(b, OnConflict::keep)).id;

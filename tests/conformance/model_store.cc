@@ -222,6 +222,8 @@ class ModelStore final : public Store {
     r.job.description = std::move(description);
     r.job.finished_at = now_.wall;
     r.job.worker.clear();
+    r.job.cancel_requested = false;
+    r.cancel_reason.clear();
     r.lease_expiry = Instant::never();
     r.retention = state == JobState::dead
                       ? q.retention_dead.value_or(options_.retention_dead)
@@ -258,7 +260,8 @@ class ModelStore final : public Store {
     j.timeout = n.timeout;
     j.expires_at.reset();
     if (n.expires_in) j.expires_at = now_.wall + *n.expires_in;
-    r.unique_until = n.unique ? j.created_at + n.unique->window : j.created_at;
+    const bool window = n.unique && n.unique->window > Duration(0);
+    r.unique_until = window ? j.created_at + n.unique->window : WallTime();
   }
 
   WallTime run_at(const NewJob& n) const {
@@ -421,7 +424,8 @@ class ModelStore final : public Store {
   // A failed attempt: tried again, given up, or stopped if somebody asked.
   void fail(Record& r, const std::string& message, std::optional<Duration> after) {
     add_error(r, message);
-    if (r.job.cancel_requested) return set_terminal(r, JobState::cancelled, r.cancel_reason, "");
+    if (r.job.cancel_requested)
+      return set_terminal(r, JobState::cancelled, std::string(r.cancel_reason), "");
     if (r.job.attempt >= r.job.max_attempts)
       return set_terminal(r, JobState::dead, "max_attempts", message);
     const Duration wait = after.value_or(default_back_off(r.job.id, r.job.attempt));
@@ -435,7 +439,8 @@ class ModelStore final : public Store {
   }
   void end(Record& r, const Retry& outcome) { fail(r, outcome.error, outcome.after); }
   void end(Record& r, const Snooze& outcome) {
-    if (r.job.cancel_requested) return set_terminal(r, JobState::cancelled, r.cancel_reason, "");
+    if (r.job.cancel_requested)
+      return set_terminal(r, JobState::cancelled, std::string(r.cancel_reason), "");
     --r.job.attempt;
     set_waiting(r, state_at(now_.wall + outcome.after), now_.wall + outcome.after);
   }

@@ -1,0 +1,188 @@
+// The texts, one overload per type.
+#include "conformance/describe.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+namespace mainspring {
+namespace {
+
+constexpr std::size_t kShown = 40;
+
+std::string shown(const std::string& text) {
+  if (text.size() <= kShown) return text;
+  return fmt::format("{}…{}#{}", text.substr(0, 8), text.size(), std::hash<std::string>{}(text));
+}
+
+std::string time(WallTime t) {
+  return t == WallTime::never() ? "never" : fmt::format("{}", t.us());
+}
+template <class T>
+std::string time(const std::optional<T>& t) {
+  return t ? time(*t) : "-";
+}
+std::string length(Duration d) {
+  return d == kForever ? "none" : fmt::format("{}us", d.count());
+}
+std::string length(const std::optional<Duration>& d) {
+  return d ? length(*d) : "-";
+}
+
+std::string line(const NewJob& j) {
+  std::string s = fmt::format("{}/{} p{} max{} args={}", j.queue, j.kind, j.priority,
+                              j.max_attempts, shown(j.args));
+  if (j.run_at) s += " run_at=" + time(j.run_at);
+  if (j.delay) s += " delay=" + length(j.delay);
+  if (j.unique)
+    s += fmt::format(" unique={}/{}/{}", j.unique->key, length(j.unique->window),
+                     to_string(j.unique->on_conflict));
+  if (j.expires_in) s += " expires_in=" + length(j.expires_in);
+  if (j.timeout != NewJob{}.timeout) s += " timeout=" + length(j.timeout);
+  if (!j.tags.empty()) s += fmt::format(" tags={}", j.tags);
+  return s;
+}
+
+std::string line(const Outcome& outcome) {
+  struct {
+    std::string operator()(const Complete& o) { return "complete " + shown(o.result); }
+    std::string operator()(const Retry& o) {
+      return fmt::format("retry {} after {}", shown(o.error), length(o.after));
+    }
+    std::string operator()(const Snooze& o) { return "snooze " + length(o.after); }
+    std::string operator()(const CancelJob& o) { return "cancel " + o.reason; }
+    std::string operator()(const Dead& o) { return "dead " + o.reason + " " + o.description; }
+  } text;
+  return std::visit(text, outcome);
+}
+
+std::string line(const JobFilter& f) {
+  return fmt::format("queue={} kind={} tag={} state={}", f.queue, f.kind, f.tag,
+                     f.state ? to_string(*f.state) : "-");
+}
+
+struct OperationText {
+  std::string operator()(const Enqueue& op) {
+    std::string s = "enqueue";
+    if (!op.idempotency_key.empty())
+      s += fmt::format(" key={}/{}", op.idempotency_key, op.fingerprint);
+    for (const NewJob& j : op.jobs) s += " [" + line(j) + "]";
+    return s;
+  }
+  std::string operator()(const Claim& op) {
+    return fmt::format("claim by {} of {} kinds {} max {} lease {}", op.worker, op.queues, op.kinds,
+                       op.max, length(op.lease));
+  }
+  std::string operator()(const Renew& op) {
+    std::string s = fmt::format("renew by {} for {}", op.worker, length(op.lease));
+    for (const Renewal& r : op.leases) {
+      s += fmt::format(" {}/{}", r.id, r.token);
+      if (r.progress) s += fmt::format(" progress={}", r.progress->value);
+      if (r.checkpoint) s += " checkpoint=" + shown(*r.checkpoint);
+    }
+    return s;
+  }
+  std::string operator()(const Finish& op) {
+    std::string s = "finish by " + op.worker;
+    for (const JobOutcome& o : op.results)
+      s += fmt::format(" {}/{} {}", o.id, o.token, line(o.outcome));
+    return s;
+  }
+  std::string operator()(const Cancel& op) { return fmt::format("cancel {} {}", op.id, op.reason); }
+  std::string operator()(const RetryJob& op) { return fmt::format("retry {}", op.id); }
+  std::string operator()(const Redrive& op) {
+    return fmt::format("redrive {} limit {} after {}", line(op.filter), op.limit, op.after);
+  }
+  std::string operator()(const PauseQueue& op) {
+    return fmt::format("{} {}", op.paused ? "pause" : "resume", op.queue);
+  }
+  std::string operator()(const SetRetention& op) {
+    return fmt::format("retention {} {} {}", op.queue, length(op.completed), length(op.dead));
+  }
+  std::string operator()(const MoveDue& op) { return fmt::format("move_due {}", op.limit); }
+  std::string operator()(const RescueExpired& op) { return fmt::format("rescue {}", op.limit); }
+  std::string operator()(const ExpireJobs& op) { return fmt::format("expire {}", op.limit); }
+  std::string operator()(const PruneJobs& op) { return fmt::format("prune {}", op.limit); }
+};
+
+struct ResultText {
+  std::string operator()(const Error& e) { return fmt::format("refused {}", e.name()); }
+  std::string operator()(const EnqueueResult& r) {
+    std::string s = r.replayed ? "replayed" : "enqueued";
+    for (const EnqueuedJob& j : r.jobs)
+      s += fmt::format(" {}:{}{}", j.id, to_string(j.state), j.duplicate ? ":duplicate" : "");
+    return s;
+  }
+  std::string operator()(const ClaimResult& r) {
+    std::string s = "claimed";
+    for (const ClaimedJob& j : r.jobs)
+      s += fmt::format(
+          " [{}/{} attempt {}/{} {}/{} p{} run_at={} timeout={} lease={} args={} checkpoint={} "
+          "headers={} tags={} correlation={} reply_to={}]",
+          j.id, j.token, j.attempt, j.max_attempts, j.queue, j.kind, j.priority, time(j.run_at),
+          length(j.timeout), length(j.lease), shown(j.args), shown(j.checkpoint), shown(j.headers),
+          j.tags, j.correlation_id, j.reply_to);
+    return s;
+  }
+  std::string operator()(const RenewResult& r) {
+    std::string s = "renewed";
+    for (const Renewed& l : r.renewed) s += fmt::format(" {}:{}", l.id, length(l.lease));
+    return s + fmt::format(" lost {} cancel {}", r.lost, r.cancel);
+  }
+  std::string operator()(const FinishResult& r) {
+    std::string s = "finished";
+    for (const FinishStatus f : r.results)
+      s += f == FinishStatus::ok ? " ok" : f == FinishStatus::stale ? " stale" : " not_found";
+    return s;
+  }
+  std::string operator()(const CancelResult& r) {
+    return fmt::format("cancel {} {} {}", to_string(r.state), r.cancel_requested, r.worker);
+  }
+  std::string operator()(const RetryResult& r) {
+    return fmt::format("retry {}", to_string(r.state));
+  }
+  std::string operator()(const RedriveResult& r) {
+    return fmt::format("redriven {} next {}", r.redriven, r.next.value_or(0));
+  }
+  std::string operator()(const Done&) { return "done"; }
+  // `more` is a hint to call again: a store may say it once too often.
+  std::string operator()(const StepResult& r) { return fmt::format("changed {}", r.changed); }
+};
+
+}  // namespace
+
+std::string describe(const Operation& operation) {
+  return std::visit(OperationText{}, operation);
+}
+
+std::string describe(const OperationResult& result) {
+  return std::visit(ResultText{}, result);
+}
+
+std::string describe(const Job& j) {
+  std::string s = fmt::format(
+      "{} {}/{} {} p{} run_at={} attempt {}/{} token={} worker={} wish={} key={} timeout={} "
+      "expires={} created={} started={} finished={} checkpoint={} result={} reason={} args={} "
+      "tags={} headers={} correlation={} reply_to={}",
+      j.id, j.queue, j.kind, to_string(j.state), j.priority, time(j.run_at), j.attempt,
+      j.max_attempts, j.token, j.worker, j.cancel_requested, j.unique_key, length(j.timeout),
+      time(j.expires_at), time(j.created_at), time(j.started_at), time(j.finished_at),
+      shown(j.checkpoint), shown(j.result), j.reason, shown(j.args), j.tags, j.headers,
+      j.correlation_id, j.reply_to);
+  if (j.reason != "max_attempts") s += " description=" + j.description;
+  if (j.progress) s += fmt::format(" progress={}/{}", j.progress->value, j.progress->text);
+  for (const AttemptError& e : j.errors) {
+    const bool own = e.message.starts_with("lease expired") || e.message.starts_with("over its");
+    s += fmt::format(" [attempt {} at {} by {} for {}: {}]", e.attempt, time(e.at), e.worker,
+                     length(e.ran_for), own ? "rescued" : e.message);
+  }
+  return s;
+}
+
+std::string describe(const QueueStats& q) {
+  return fmt::format("{} paused={} counts={} enqueued={} pruned={} expired={} oldest={} keep={}/{}",
+                     q.name, q.paused, q.counts, q.enqueued, q.pruned, q.expired,
+                     time(q.oldest_available), length(q.retention_completed),
+                     length(q.retention_dead));
+}
+
+}  // namespace mainspring

@@ -1,0 +1,17 @@
+// Operations and answers as one line of text: for failure reports, traces and comparisons.
+#pragma once
+
+#include <string>
+
+#include "store/store.h"
+
+namespace mainspring {
+
+std::string describe(const Operation& operation);
+// Everything of an answer that two right stores must agree on; of errors only the code.
+std::string describe(const OperationResult& result);
+// Without version and the store's own words (rescue messages), which stores may choose.
+std::string describe(const Job& job);
+std::string describe(const QueueStats& stats);
+
+}  // namespace mainspring

@@ -1,0 +1,477 @@
+// The SQLite store against the model: the same random operations on both, every answer compared.
+//
+// A mismatch prints the seed, the shortest history that still shows it, and both answers.
+// MS_DIFF_OPERATIONS sets how many operations run, MS_DIFF_SEED the first seed.
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <set>
+
+#include "conformance/describe.h"
+#include "conformance/model_store.h"
+#include "env/clock.h"
+#include "simulation/sim_vfs.h"
+#include "store_sqlite/sqlite_store.h"
+
+namespace mainspring {
+namespace {
+
+using std::chrono::hours;
+using std::chrono::milliseconds;
+using std::chrono::minutes;
+using std::chrono::seconds;
+
+constexpr std::int64_t kDefaultOperations = 200'000;
+constexpr int kOperationsPerSeed = 4'000;
+constexpr int kMaxShrinkRuns = 1500;
+
+struct Step {
+  Duration advance{0};
+  Duration step_wall{0};
+  bool reopen = false;
+  bool look = false;  // compare stats, jobs, lists and verify afterwards
+  std::vector<Operation> batch;
+};
+
+std::int64_t number_from(const char* name, std::int64_t otherwise) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? otherwise : std::strtoll(value, nullptr, 10);
+}
+
+StoreOptions small_store() {
+  StoreOptions o;
+  o.retention_completed = minutes(10);
+  o.retention_dead = minutes(30);
+  o.max_live_jobs = 150;
+  return o;
+}
+
+// -- the two stores side by side
+// --------------------------------------------------------------------
+
+class Pair {
+ public:
+  explicit Pair(std::uint64_t seed) : disk_(fmt::format("diff{}", ++count_), seed) { open(); }
+
+  // What differs after this step; "" = nothing.
+  std::string run(const Step& step) {
+    clock_.advance(step.advance);
+    clock_.step_wall(step.step_wall);
+    if (step.reopen) open();
+    if (!sqlite_) return "the store does not open";
+    const auto mine = model_->apply(step.batch, clock_.now());
+    const auto real = sqlite_->apply(step.batch, clock_.now());
+    if (!real) return "apply failed: " + real.error().message;
+    last_ = mine->results;
+    for (std::size_t i = 0; i < step.batch.size(); ++i) {
+      const std::string a = describe(mine->results[i]);
+      const std::string b = describe(real->results[i]);
+      if (a != b)
+        return fmt::format("{}\n  model:  {}\n  sqlite: {}", describe(step.batch[i]), a, b);
+    }
+    if (std::string why = compare_effects(mine->effects, real->effects); !why.empty()) return why;
+    if (std::string why = compare_agendas(); !why.empty()) return why;
+    return step.look ? look() : "";
+  }
+
+  const std::vector<OperationResult>& last() const { return last_; }
+  Now now() const { return clock_.now(); }
+
+ private:
+  void open() {
+    model_ = open_model_store(model_disk_, small_store(), clock_.now());
+    sqlite_.reset();
+    auto opened = open_sqlite_store(
+        {.directory = "/sim", .store = small_store(), .vfs = disk_.vfs(), .guard_files = false},
+        clock_.now(), log_);
+    if (opened) sqlite_ = std::move(*opened);
+  }
+
+  std::string compare_effects(const Effects& mine, const Effects& real) const {
+    for (const std::string& queue : mine.available) {
+      if (std::find(real.available.begin(), real.available.end(), queue) == real.available.end())
+        return "effects.available lacks " + queue;
+    }
+    for (const std::string& queue : real.available) {
+      if (!model_->has_available(queue)) return "effects.available has " + queue;
+    }
+    const auto as_set = [](const std::vector<JobId>& v) {
+      return std::set<JobId>(v.begin(), v.end());
+    };
+    if (as_set(mine.ended) != as_set(real.ended)) return "effects.ended differs";
+    return "";
+  }
+
+  // A store may look earlier than needed at what expires and what is pruned, never later.
+  std::string compare_agendas() const {
+    const Agenda mine = model_->agenda();
+    const Agenda real = sqlite_->agenda();
+    if (mine.next_due != real.next_due)
+      return fmt::format("agenda.next_due: model {}, sqlite {}", mine.next_due.us(),
+                         real.next_due.us());
+    if (mine.next_lease_expiry != real.next_lease_expiry)
+      return fmt::format("agenda.next_lease_expiry: model {}, sqlite {}",
+                         mine.next_lease_expiry.us(), real.next_lease_expiry.us());
+    if (mine.next_expiry < real.next_expiry) return "agenda.next_expiry is too late";
+    if (mine.next_prune < real.next_prune) return "agenda.next_prune is too late";
+    return "";
+  }
+
+  std::string look() {
+    const auto mine = model_->queues();
+    const auto real = sqlite_->queues();
+    if (mine->size() != real->size()) return "another number of queues";
+    for (std::size_t i = 0; i < mine->size(); ++i) {
+      if (describe((*mine)[i]) != describe((*real)[i]))
+        return fmt::format("queues:\n  model:  {}\n  sqlite: {}", describe((*mine)[i]),
+                           describe((*real)[i]));
+      if (model_->has_available((*mine)[i].name) != sqlite_->has_available((*mine)[i].name))
+        return "has_available(" + (*mine)[i].name + ")";
+    }
+    const auto all = model_->list({}, 1'000'000, 0);
+    for (const Job& j : all->jobs) {
+      const auto a = model_->get(j.id);
+      const auto b = sqlite_->get(j.id);
+      if (!b) return fmt::format("get {}: {}", j.id, b.error().message);
+      if (describe(*a) != describe(*b))
+        return fmt::format("get:\n  model:  {}\n  sqlite: {}", describe(*a), describe(*b));
+    }
+    if (std::string why = compare_lists(); !why.empty()) return why;
+    const auto verified = sqlite_->verify();
+    if (!verified) return "verify: " + verified.error().message;
+    if (!verified->problems.empty()) return "verify: " + verified->problems[0];
+    return "";
+  }
+
+  std::string compare_lists() const {
+    const std::vector<JobFilter> filters = {
+        {},
+        {.queue = "a"},
+        {.kind = "k1"},
+        {.tag = "t1"},
+        {.state = JobState::dead},
+        {.state = JobState::running},
+        {.queue = "b", .state = JobState::available},
+        {.queue = "a", .kind = "k0", .tag = "t0", .state = JobState::completed}};
+    for (const JobFilter& filter : filters) {
+      const auto collect = [&](const Store& store) {
+        std::vector<std::string> lines;
+        JobId before = 0;
+        for (int page = 0; page < 1000; ++page) {
+          const auto got = store.list(filter, 7, before);
+          if (!got) return std::vector<std::string>{got.error().message};
+          for (const Job& j : got->jobs) lines.push_back(describe(j));
+          if (!got->next) return lines;
+          before = *got->next;
+        }
+        return std::vector<std::string>{"list does not end"};
+      };
+      if (collect(*model_) != collect(*sqlite_)) return "list differs";
+    }
+    for (const JobId id : {JobId(0), JobId(1), JobId(2), JobId(1'000'000)}) {
+      const auto a = model_->get(id);
+      const auto b = sqlite_->get(id);
+      if (a.has_value() != b.has_value() || (!a && a.error().code != b.error().code))
+        return fmt::format("get({}) differs", id);
+    }
+    return "";
+  }
+
+  static inline int count_ = 0;
+  simulation::SimDisk disk_;
+  NullLog log_;
+  ManualClock clock_;
+  std::shared_ptr<ModelDisk> model_disk_ = make_model_disk();
+  std::unique_ptr<Store> model_;
+  std::unique_ptr<Store> sqlite_;
+  std::vector<OperationResult> last_;
+};
+
+// -- random histories
+// -------------------------------------------------------------------------------
+
+class Generator {
+ public:
+  explicit Generator(std::uint64_t seed) : random_(seed) {}
+
+  Step next(Now now) {
+    now_ = now;
+    Step step;
+    const auto dice = below(100);
+    if (dice < 50) step.advance = milliseconds(below(3000));
+    if (dice >= 90) step.advance = seconds(below(120));
+    if (dice == 89) step.advance = minutes(below(40));
+    if (dice == 88) step.step_wall = seconds(static_cast<int>(below(240)) - 120);
+    if (dice == 87 && below(8) == 0) step.advance = hours(25);
+    step.reopen = below(150) == 0;
+    step.look = below(25) == 0;
+    const auto size = 1 + below(below(5) == 0 ? 12 : 4);
+    for (std::uint64_t i = 0; i < size; ++i) step.batch.push_back(operation());
+    return step;
+  }
+
+  // Remembers what later operations may refer to.
+  void learn(const std::vector<Operation>& batch, const std::vector<OperationResult>& results) {
+    for (std::size_t at = 0; at < batch.size(); ++at) {
+      const OperationResult& result = results[at];
+      if (const auto* r = std::get_if<EnqueueResult>(&result)) {
+        const Enqueue& e = std::get<Enqueue>(batch[at]);
+        for (std::size_t i = 0; i < r->jobs.size(); ++i) {
+          remember(jobs_, r->jobs[i].id);
+          if (i < e.jobs.size() && e.jobs[i].queue == "windowed") windowed_.insert(r->jobs[i].id);
+        }
+      } else if (const auto* c = std::get_if<ClaimResult>(&result)) {
+        for (const ClaimedJob& j : c->jobs) remember(leases_, std::pair(j.id, j.token));
+      }
+    }
+  }
+
+ private:
+  std::uint64_t below(std::uint64_t bound) { return random_.below(bound); }
+  bool chance(std::uint64_t one_in) { return below(one_in) == 0; }
+  template <class T>
+  static void remember(std::vector<T>& list, T value) {
+    constexpr std::size_t kRemembered = 60;
+    if (list.size() >= kRemembered) list.erase(list.begin());
+    list.push_back(std::move(value));
+  }
+  std::string pick(std::initializer_list<const char*> from) {
+    return *(from.begin() + below(from.size()));
+  }
+  JobId some_job() {
+    if (jobs_.empty() || chance(30)) return static_cast<JobId>(below(500)) - 2;
+    return jobs_[below(jobs_.size())];
+  }
+  std::pair<JobId, Token> some_lease() {
+    if (leases_.empty()) return {1, 1};
+    auto lease = leases_[below(leases_.size())];
+    if (chance(20)) lease.second += chance(2) ? 1 : -1;
+    if (chance(50)) lease.first = some_job();
+    return lease;
+  }
+
+  NewJob job() {
+    NewJob j;
+    j.queue = pick({"a", "b", "c", "windowed"});
+    j.kind = pick({"k0", "k1", "k2"});
+    j.args = fmt::format("[{}]", below(1000));
+    if (chance(40)) j.args = "\"" + std::string(below(9000), 'x') + "\"";
+    if (chance(2)) j.priority = static_cast<int>(below(10));
+    if (chance(4)) j.delay = seconds(below(90));
+    if (!j.delay && chance(8)) j.run_at = now_.wall + seconds(static_cast<int>(below(100)) - 50);
+    if (chance(2)) j.max_attempts = 1 + static_cast<int>(below(3));
+    if (chance(3)) j.unique = unique(j.queue);
+    if (chance(6)) j.expires_in = seconds(1 + below(100));
+    if (chance(5)) j.timeout = chance(2) ? kForever : Duration(seconds(1 + below(30)));
+    if (chance(3)) j.tags = {pick({"t0", "t1"}), "common"};
+    if (chance(5)) j.headers = R"({"h":"v"})";
+    if (chance(5)) j.correlation_id = fmt::format("c{}", below(5));
+    if (chance(8)) j.reply_to = "answers";
+    return j;
+  }
+
+  // Keys with a window live in a queue of their own, which nobody retries: which of several ended
+  // jobs a retried one's window then counts from is not promised.
+  Unique unique(const std::string& queue) {
+    Unique u{.key = fmt::format("u{}", below(4))};
+    u.on_conflict = static_cast<OnConflict>(below(3));
+    if (queue == "windowed") u.window = minutes(3);
+    return u;
+  }
+
+  Operation enqueue() {
+    Enqueue e;
+    const auto n = chance(10) ? below(20) : 1 + below(2);
+    for (std::uint64_t i = 0; i < n; ++i) e.jobs.push_back(job());
+    if (chance(4)) {
+      e.idempotency_key = fmt::format("i{}", below(8));
+      e.fingerprint = fmt::format("f{}", below(3));
+    }
+    return e;
+  }
+
+  Operation claim() {
+    Claim c{.worker = fmt::format("w{}", below(3)), .queues = {}};
+    for (const char* q : {"a", "b", "c", "windowed"}) {
+      if (chance(2)) c.queues.push_back(q);
+    }
+    if (c.queues.empty()) c.queues.push_back(pick({"a", "nowhere"}));
+    if (chance(5)) c.kinds = {pick({"k0", "k1", "k9"}), pick({"k2", "k1"})};
+    c.max = 1 + static_cast<int>(below(chance(4) ? 30 : 4));
+    if (chance(4)) c.lease = seconds(1 + below(60));
+    return c;
+  }
+
+  Operation renew() {
+    Renew r{.worker = "w0", .leases = {}};
+    for (auto n = 1 + below(4); n > 0; --n) {
+      const auto [id, token] = some_lease();
+      Renewal& renewal = r.leases.emplace_back(Renewal{id, token, {}, {}});
+      if (chance(3)) renewal.progress = Progress{static_cast<double>(below(9)) / 8, "text"};
+      if (chance(3)) renewal.checkpoint = chance(5) ? "" : fmt::format("[{}]", below(100));
+    }
+    return r;
+  }
+
+  Outcome outcome() {
+    switch (below(8)) {
+      case 0:
+        return Retry{fmt::format("e{}", below(5)), {}};
+      case 1:
+        return Retry{"later", seconds(below(20))};
+      case 2:
+        return Snooze{seconds(below(3) * 5)};
+      case 3:
+        return CancelJob{chance(2) ? "stopped" : ""};
+      case 4:
+        return Dead{"poison", chance(2) ? "cannot be read" : ""};
+      default:
+        return Complete{chance(2) ? fmt::format("[{}]", below(100)) : ""};
+    }
+  }
+
+  Operation finish() {
+    Finish f{.worker = "w0", .results = {}};
+    for (auto n = 1 + below(4); n > 0; --n) {
+      const auto [id, token] = some_lease();
+      f.results.push_back({id, token, outcome()});
+    }
+    return f;
+  }
+
+  Operation redrive() {
+    Redrive r{.filter = {.queue = pick({"a", "b", "c"})}};
+    if (chance(3)) r.filter.kind = pick({"k0", "k1", "none"});
+    if (chance(4)) r.filter.tag = "common";
+    r.limit = 1 + static_cast<int>(below(4));
+    if (chance(3)) r.after = some_job();
+    return r;
+  }
+
+  Operation retry() {
+    const JobId id = some_job();
+    // Never one of the windowed queue: see unique().
+    return windowed_.contains(id) ? redrive() : Operation(RetryJob{id});
+  }
+
+  Operation operation() {
+    const auto dice = below(100);
+    if (dice < 24) return enqueue();
+    if (dice < 44) return claim();
+    if (dice < 52) return renew();
+    if (dice < 70) return finish();
+    if (dice < 75) return Cancel{some_job(), chance(2) ? "unwanted" : ""};
+    if (dice < 79) return retry();
+    if (dice < 81) return redrive();
+    if (dice < 84) return PauseQueue{pick({"a", "b", "c", "empty"}), chance(3)};
+    if (dice < 85) return retention();
+    if (dice < 90) return MoveDue{1 + static_cast<int>(below(20))};
+    if (dice < 94) return RescueExpired{1 + static_cast<int>(below(20))};
+    if (dice < 97) return ExpireJobs{1000};
+    return PruneJobs{1000};
+  }
+
+  Operation retention() {
+    SetRetention s{.queue = pick({"a", "b"}), .completed = {}, .dead = {}};
+    if (chance(2)) s.completed = minutes(1 + below(20));
+    if (chance(2)) s.dead = minutes(1 + below(20));
+    return s;
+  }
+
+  SeededRandom random_;
+  Now now_{};
+  std::set<JobId> windowed_;
+  std::vector<JobId> jobs_;
+  std::vector<std::pair<JobId, Token>> leases_;
+};
+
+// -- finding and shrinking
+// --------------------------------------------------------------------------
+
+std::string replay(const std::vector<Step>& steps, std::uint64_t seed, std::size_t* at = nullptr) {
+  Pair pair(seed);
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    std::string why = pair.run(steps[i]);
+    if (!why.empty()) {
+      if (at != nullptr) *at = i;
+      return why;
+    }
+  }
+  return "";
+}
+
+// Leaves out whatever is not needed for a mismatch: halves, quarters, … single steps.
+std::vector<Step> shrink(std::vector<Step> steps, std::uint64_t seed) {
+  int runs = 0;
+  for (std::size_t chunk = steps.size() / 2; chunk > 0; chunk /= 2) {
+    for (std::size_t at = 0; at + 1 < steps.size() && runs < kMaxShrinkRuns;) {
+      std::vector<Step> less(steps.begin(), steps.begin() + static_cast<std::ptrdiff_t>(at));
+      const std::size_t end = std::min(at + chunk, steps.size() - 1);
+      less.insert(less.end(), steps.begin() + static_cast<std::ptrdiff_t>(end), steps.end());
+      ++runs;
+      std::size_t failed = 0;
+      if (!replay(less, seed, &failed).empty()) {
+        less.resize(failed + 1);
+        steps = std::move(less);
+      } else {
+        at += chunk;
+      }
+    }
+  }
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    for (std::size_t op = 0; op < steps[i].batch.size() && runs < kMaxShrinkRuns;) {
+      std::vector<Step> less = steps;
+      less[i].batch.erase(less[i].batch.begin() + static_cast<std::ptrdiff_t>(op));
+      ++runs;
+      if (replay(less, seed).empty()) {
+        ++op;
+      } else {
+        steps = std::move(less);
+      }
+    }
+  }
+  return steps;
+}
+
+std::string report(const std::vector<Step>& steps, std::uint64_t seed) {
+  constexpr std::size_t kLastSteps = 40;
+  std::string out = fmt::format("seed {}: {}\nshortest history ({} batches):\n", seed,
+                                replay(steps, seed), steps.size());
+  for (std::size_t i = steps.size() > kLastSteps ? steps.size() - kLastSteps : 0; i < steps.size();
+       ++i) {
+    out += fmt::format("-- +{}us wall {:+}us{}\n", steps[i].advance.count(),
+                       steps[i].step_wall.count(), steps[i].reopen ? " reopen" : "");
+    for (const Operation& op : steps[i].batch) out += "   " + describe(op) + "\n";
+  }
+  return out;
+}
+
+// "" or the report of the first mismatch of this seed.
+std::string run_seed(std::uint64_t seed, int operations) {
+  Generator generator(seed);
+  Pair pair(seed);
+  std::vector<Step> steps;
+  for (int done = 0; done < operations;) {
+    steps.push_back(generator.next(pair.now()));
+    done += static_cast<int>(steps.back().batch.size());
+    if (!pair.run(steps.back()).empty()) return report(shrink(steps, seed), seed);
+    generator.learn(steps.back().batch, pair.last());
+  }
+  return "";
+}
+
+TEST_CASE("the SQLite store answers every operation as the model does") {
+  const std::int64_t operations = number_from("MS_DIFF_OPERATIONS", kDefaultOperations);
+  const auto first = static_cast<std::uint64_t>(number_from("MS_DIFF_SEED", 1));
+  std::int64_t done = 0;
+  for (std::uint64_t seed = first; done < operations; ++seed, done += kOperationsPerSeed) {
+    const std::string mismatch = run_seed(seed, kOperationsPerSeed);
+    if (!mismatch.empty()) FAIL(mismatch);
+  }
+  MESSAGE(done << " operations compared");
+}
+
+}  // namespace
+}  // namespace mainspring
