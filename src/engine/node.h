@@ -36,8 +36,8 @@ class Node {
   Node(const Node&) = delete;
   Node& operator=(const Node&) = delete;
 
-  // Called once, on the broker's thread, when the store can no longer be trusted: end the process.
-  // Set before start. Without one the node logs it and aborts.
+  // Called once, on a thread of the broker, when the store can no longer be trusted: end the
+  // process. Set before start. Without one the node logs it and aborts.
   void on_fatal(std::function<void(const Error&)> fatal);
 
   // Broker, then scheduler. May be called twice; not again after stop().

@@ -2,13 +2,14 @@
 // was told, and can be made to fail or to hold an answer back.
 #pragma once
 
-#include <condition_variable>
+#include <algorithm>
 #include <deque>
 #include <functional>
 #include <map>
-#include <mutex>
 
+#include "base/mutex.h"
 #include "broker/jobs.h"
+#include "env/clock.h"
 
 namespace mainspring {
 
@@ -22,7 +23,7 @@ class FakeJobs : public Jobs {
 
   JobId add(std::string kind, std::string args = "{}",
             const std::function<void(ClaimedJob&)>& change = {}) {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     ClaimedJob job{.id = ++last_id_, .token = ++last_token_, .queue = "q"};
     job.kind = std::move(kind);
     job.args = std::move(args);
@@ -33,37 +34,37 @@ class FakeJobs : public Jobs {
     return last_id_;
   }
   void tell_cancel(JobId id) {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     cancels_.push_back(id);
     changed_.notify_all();
   }
   // Waits until `done`, which is called with the lock held. False after 20 s.
   bool await(const std::function<bool()>& done) {
-    std::unique_lock lock(mutex_);
-    return changed_.wait_for(lock, std::chrono::seconds(20), done);
+    MutexLock lock(mutex_);
+    return wait_until(done, std::chrono::seconds(20));
   }
   bool await_outcomes(std::size_t n) {
     return await([&] { return outcomes.size() >= n; });
   }
   template <class T>
   T outcome(JobId id) {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     const auto it = outcomes.find(id);
     if (it == outcomes.end() || !std::holds_alternative<T>(it->second)) return T{};
     return std::get<T>(it->second);
   }
   template <class T>
   bool ended_as(JobId id) {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     const auto it = outcomes.find(id);
     return it != outcomes.end() && std::holds_alternative<T>(it->second);
   }
   // Anything else the test wants to change or read under the same lock and condition.
   template <class F>
   auto with_lock(F&& f) {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     struct Notify {
-      std::condition_variable_any& changed;
+      CondVar& changed;
       ~Notify() { changed.notify_all(); }
     } notify{changed_};
     return f();
@@ -77,17 +78,16 @@ class FakeJobs : public Jobs {
   int parked = 0;  // claims that wait now
 
   Result<ClaimResult> claim(Claim request, Duration wait, std::stop_token stop) override {
-    std::unique_lock lock(mutex_);
-    claims.push_back(request);
-    changed_.notify_all();
     if (on_claim) {
-      lock.unlock();
       if (std::optional<Error> error = on_claim()) return *error;
-      lock.lock();
     }
+    std::stop_callback wake(stop, [this] { with_lock([] {}); });
+    MutexLock lock(mutex_);
+    claims.push_back(request);
     ++parked;
     changed_.notify_all();
-    changed_.wait_for(lock, stop, wait, [&] { return has_job(request) || !cancels_.empty(); });
+    wait_until([&] { return has_job(request) || !cancels_.empty() || stop.stop_requested(); },
+               wait);
     --parked;
     changed_.notify_all();
     ClaimResult result;
@@ -107,7 +107,7 @@ class FakeJobs : public Jobs {
     RenewResult good;
     for (const Renewal& one : request.leases) good.renewed.push_back({one.id, request.lease});
     Result<RenewResult> result = on_renew ? on_renew(request) : good;
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     renews.push_back(std::move(request));
     changed_.notify_all();
     return result;
@@ -116,7 +116,7 @@ class FakeJobs : public Jobs {
     FinishResult good;
     good.results.assign(request.results.size(), FinishStatus::ok);
     Result<FinishResult> result = on_finish ? on_finish(request) : good;
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     finishes.push_back(request);
     if (result) {
       for (JobOutcome& one : request.results) outcomes[one.id] = std::move(one.outcome);
@@ -148,8 +148,17 @@ class FakeJobs : public Jobs {
                        [&](const ClaimedJob& job) { return wanted(claim, job); });
   }
 
-  std::mutex mutex_;
-  std::condition_variable_any changed_;
+  bool wait_until(const std::function<bool()>& done, Duration limit) MS_REQUIRES(mutex_) {
+    const Instant end = clock_.now().instant + limit;
+    for (Instant now; !done(); changed_.wait_for(mutex_, end - now)) {
+      if ((now = clock_.now().instant) >= end) return false;
+    }
+    return true;
+  }
+
+  SystemClock clock_;
+  Mutex mutex_;
+  CondVar changed_;
   std::deque<ClaimedJob> waiting_;
   std::vector<JobId> cancels_;
   JobId last_id_ = 0;

@@ -1,0 +1,319 @@
+// Calls of Jobs as requests of the HTTP API, repeated where that is safe.
+#include "client/client.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "api/shapes.h"
+#include "base/mutex.h"
+#include "client/connection.h"
+#include "env/clock.h"
+
+namespace mainspring {
+namespace {
+
+constexpr Duration kFirstPause = std::chrono::milliseconds(20);
+constexpr Duration kLongestPause = std::chrono::seconds(2);
+// A claim that is stopped: jobs that are already on their way here would be missed.
+constexpr Duration kAfterStop = std::chrono::milliseconds(250);
+constexpr Duration kWaitSlice = std::chrono::seconds(30);  // of GET ?wait=
+
+// In a path or a query: what is not unreserved becomes %XX. Source: RFC 3986, 2.3.
+std::string percent_encode(std::string_view text) {
+  std::string out;
+  for (char c : text) {
+    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                       c == '-' || c == '.' || c == '_' || c == '~';
+    if (plain) {
+      out += c;
+    } else {
+      out += fmt::format("%{:02X}", static_cast<unsigned char>(c));
+    }
+  }
+  return out;
+}
+
+bool is_good(const HttpResponse& response) {
+  return response.status >= 200 && response.status < 300;
+}
+
+Error error_of(const HttpResponse& response) {
+  Error error = decode_error(response.status, response.body);
+  if (error.retry_after_ms == 0) error.retry_after_ms = response.retry_after_s * 1000;
+  return error;
+}
+
+}  // namespace
+
+std::vector<Error> ClientOptions::validate() const {
+  std::vector<Error> errors;
+  if (auto good = parse_http_url(url); !good) errors.push_back(good.error());
+  for (const auto& [name, value] :
+       {std::pair("connect_timeout", connect_timeout), std::pair("read_timeout", read_timeout)}) {
+    if (value <= Duration(0)) {
+      errors.push_back(
+          invalid(name, fmt::format("{} {}: must be more than 0s", name, format_duration(value))));
+    }
+  }
+  if (retry_for < Duration(0)) {
+    errors.push_back(invalid("retry_for", "retry_for: must not be negative"));
+  }
+  return errors;
+}
+
+struct Client::Impl {
+  enum class Repeat { no, yes };
+  struct Call {
+    std::string_view method;
+    std::string target;
+    std::string body;
+    std::string idempotency_key;
+    Repeat repeat = Repeat::yes;
+    Duration answer_within{0};  // besides read_timeout; 0 = read_timeout
+    Duration after_stop{0};
+    std::stop_token stop;
+  };
+
+  Impl(ClientOptions options_, HttpUrl url_, Random& random_)
+      : options(std::move(options_)), url(std::move(url_)), random(random_) {}
+
+  Result<std::string> run(const Call& call) MS_EXCLUDES(mutex);
+  ExchangeResult once(const Call& call) MS_EXCLUDES(mutex);
+  void pause(Duration length, const std::stop_token& stop) MS_EXCLUDES(mutex);
+
+  std::unique_ptr<Connection> take() MS_EXCLUDES(mutex) {
+    MutexLock lock(mutex);
+    while (!idle.empty()) {
+      std::unique_ptr<Connection> connection = std::move(idle.back());
+      idle.pop_back();
+      if (connection->usable()) return connection;
+    }
+    return nullptr;
+  }
+  void give_back(std::unique_ptr<Connection> connection) MS_EXCLUDES(mutex) {
+    if (!connection->usable()) return;
+    MutexLock lock(mutex);
+    if (idle.size() < options.max_idle_connections) idle.push_back(std::move(connection));
+  }
+
+  const ClientOptions options;
+  const HttpUrl url;
+  Random& random;
+  const SystemClock clock;  // limits of sockets are on real time anyway
+  Mutex mutex;
+  CondVar paused;
+  std::vector<std::unique_ptr<Connection>> idle MS_GUARDED_BY(mutex);
+  std::atomic<std::int64_t> made{0};
+};
+
+// One request. On a kept connection that turns out to have been closed, one more on a fresh one:
+// the server closes idle connections when it likes, and has not seen a request that came after
+// that.
+ExchangeResult Client::Impl::once(const Call& call) {
+  const Duration first =
+      call.answer_within > Duration(0) ? call.answer_within : options.read_timeout;
+  const Connection::Limits limits{options.connect_timeout, first, options.read_timeout,
+                                  call.after_stop};
+  const HttpRequest request{call.method, call.target, call.body, call.idempotency_key};
+  if (std::unique_ptr<Connection> kept = take()) {
+    ExchangeResult result = kept->exchange(url, request, limits, call.stop);
+    if (result) {
+      give_back(std::move(kept));
+      return result;
+    }
+    const bool closed =
+        result.error().error.code == ErrorCode::unavailable && !result.error().answered;
+    if (!closed || result.error().stopped) return result;
+  }
+  auto fresh = Connection::open(url, limits.connect, call.stop);
+  if (!fresh) return tl::unexpected(std::move(fresh.error()));
+  ++made;
+  ExchangeResult result = (*fresh)->exchange(url, request, limits, call.stop);
+  if (result) give_back(std::move(*fresh));
+  return result;
+}
+
+void Client::Impl::pause(Duration length, const std::stop_token& stop) {
+  const std::stop_callback wake(stop, [this] {
+    MutexLock lock(mutex);
+    paused.notify_all();
+  });
+  const Instant until = clock.now().instant + length;
+  MutexLock lock(mutex);
+  for (Instant now; !stop.stop_requested() && (now = clock.now().instant) < until;) {
+    paused.wait_for(mutex, until - now);
+  }
+}
+
+Result<std::string> Client::Impl::run(const Call& call) {
+  const Instant give_up = clock.now().instant + options.retry_for;
+  Duration limit = kFirstPause;
+  for (;;) {
+    ExchangeResult result = once(call);
+    if (result && is_good(*result)) return std::move(result->body);
+    Error error = result ? error_of(*result) : std::move(result.error().error);
+    const bool away =
+        !result || error.code == ErrorCode::unavailable || error.code == ErrorCode::overloaded;
+    if (!away || call.repeat == Repeat::no || call.stop.stop_requested()) return error;
+    const auto bound = static_cast<std::uint64_t>(limit.count());
+    const Duration length = std::max(Duration(static_cast<std::int64_t>(random.below(bound)) + 1),
+                                     Duration(std::chrono::milliseconds(error.retry_after_ms)));
+    if (clock.now().instant + length >= give_up) return error;
+    pause(length, call.stop);
+    limit = std::min(limit * 2, kLongestPause);
+  }
+}
+
+Result<std::unique_ptr<Client>> Client::open(ClientOptions options, Random& random) {
+  if (auto errors = options.validate(); !errors.empty()) return errors.front();
+  MS_TRY_ASSIGN(HttpUrl url, parse_http_url(options.url));
+  return std::unique_ptr<Client>(
+      new Client(std::make_unique<Impl>(std::move(options), std::move(url), random)));
+}
+
+Client::Client(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Client::~Client() = default;
+
+std::int64_t Client::connections_made() const {
+  return impl_->made.load();
+}
+
+Result<void> Client::ready() {
+  MS_TRY(impl_->run({.method = "GET", .target = "/readyz", .repeat = Impl::Repeat::no}));
+  return {};
+}
+
+Result<std::string> Client::request(std::string_view method, std::string_view path,
+                                    std::string_view body) {
+  return impl_->run({.method = method,
+                     .target = std::string(path),
+                     .body = std::string(body),
+                     .repeat = Impl::Repeat::no});
+}
+
+Result<EnqueueResult> Client::enqueue(Enqueue request) {
+  Impl::Call call{.method = "POST", .target = "/v1/jobs"};
+  call.idempotency_key = request.idempotency_key.empty() ? "auto-" + impl_->random.hex128()
+                                                         : std::move(request.idempotency_key);
+  encode_enqueue_request(request, call.body);
+  MS_TRY_ASSIGN(const std::string body, impl_->run(call));
+  return decode_enqueue_response(body);
+}
+
+Result<ClaimResult> Client::claim(Claim request, Duration wait, std::stop_token stop) {
+  Impl::Call call{.method = "POST", .target = "/v1/claim", .repeat = Impl::Repeat::no};
+  call.stop = stop;
+  call.answer_within = impl_->options.read_timeout + wait;
+  call.after_stop = kAfterStop;
+  encode_claim_request({std::move(request), wait}, call.body);
+  Result<std::string> body = impl_->run(call);
+  if (!body && stop.stop_requested()) return ClaimResult{};
+  if (!body) return std::move(body.error());
+  return decode_claim_response(*body);
+}
+
+Result<RenewResult> Client::renew(Renew request) {
+  Impl::Call call{.method = "POST", .target = "/v1/renew", .repeat = Impl::Repeat::no};
+  call.answer_within = std::min(impl_->options.read_timeout, request.lease / 3);
+  encode_renew_request(request, call.body);
+  MS_TRY_ASSIGN(const std::string body, impl_->run(call));
+  return decode_renew_response(body);
+}
+
+Result<FinishResult> Client::finish(Finish request) {
+  Impl::Call call{.method = "POST", .target = "/v1/finish"};
+  encode_finish_request(request, nullptr, call.body);
+  MS_TRY_ASSIGN(const std::string body, impl_->run(call));
+  MS_TRY_ASSIGN(FinishResponse response, decode_finish_response(body));
+  if (response.result.results.size() != request.results.size()) {
+    return Error{.message = fmt::format("finish: {} answers to {} outcomes",
+                                        response.result.results.size(), request.results.size())};
+  }
+  return std::move(response.result);
+}
+
+Result<CancelResult> Client::cancel(Cancel request) {
+  Impl::Call call{.method = "POST", .target = fmt::format("/v1/jobs/{}/cancel", request.id)};
+  encode_cancel_request(request, call.body);
+  MS_TRY_ASSIGN(const std::string body, impl_->run(call));
+  return decode_cancel_response(body);
+}
+
+Result<RetryResult> Client::retry(RetryJob request) {
+  MS_TRY_ASSIGN(
+      const std::string body,
+      impl_->run({.method = "POST", .target = fmt::format("/v1/jobs/{}/retry", request.id)}));
+  return decode_retry_response(body);
+}
+
+Result<RedriveResult> Client::redrive(Redrive request) {
+  Impl::Call call{.method = "POST", .target = "/v1/dead/redrive"};
+  encode_redrive_request(request, call.body);
+  MS_TRY_ASSIGN(const std::string body, impl_->run(call));
+  return decode_redrive_response(body);
+}
+
+Result<void> Client::pause_queue(PauseQueue request) {
+  MS_TRY(impl_->run({.method = "POST",
+                     .target = fmt::format("/v1/queues/{}/{}", percent_encode(request.queue),
+                                           request.paused ? "pause" : "resume")}));
+  return {};
+}
+
+Result<void> Client::set_retention(SetRetention request) {
+  Impl::Call call{.method = "PUT", .target = "/v1/queues/" + percent_encode(request.queue)};
+  encode_retention_request(request, call.body);
+  MS_TRY(impl_->run(call));
+  return {};
+}
+
+Result<Job> Client::get(JobId id) {
+  MS_TRY_ASSIGN(const std::string body,
+                impl_->run({.method = "GET", .target = fmt::format("/v1/jobs/{}", id)}));
+  return decode_job(body);
+}
+
+Result<Job> Client::wait(JobId id, Duration wait, std::stop_token stop) {
+  const Instant end = impl_->clock.now().instant + wait;
+  for (;;) {
+    const Duration left = std::max(end - impl_->clock.now().instant, Duration(0));
+    const Duration slice = std::min(left, kWaitSlice);
+    Impl::Call call{.method = "GET",
+                    .target = fmt::format("/v1/jobs/{}?wait={}", id, format_duration(slice))};
+    call.stop = stop;
+    call.answer_within = impl_->options.read_timeout + slice;
+    Result<std::string> body = impl_->run(call);
+    if (!body && stop.stop_requested()) return get(id);
+    if (!body) return std::move(body.error());
+    MS_TRY_ASSIGN(Job job, decode_job(*body));
+    if (is_terminal(job.state) || stop.stop_requested() || left <= kWaitSlice) return job;
+  }
+}
+
+Result<JobPage> Client::list(const JobFilter& filter, int limit, JobId before) {
+  std::string target = fmt::format("/v1/jobs?limit={}", limit);
+  const auto add = [&](std::string_view name, std::string_view value) {
+    if (!value.empty()) target += fmt::format("&{}={}", name, percent_encode(value));
+  };
+  add("queue", filter.queue);
+  add("kind", filter.kind);
+  add("tag", filter.tag);
+  if (filter.state) add("state", to_string(*filter.state));
+  if (before != 0) add("cursor", encode_cursor(before));
+  MS_TRY_ASSIGN(const std::string body, impl_->run({.method = "GET", .target = target}));
+  return decode_job_page(body);
+}
+
+Result<std::vector<QueueStats>> Client::queues() {
+  MS_TRY_ASSIGN(const std::string body, impl_->run({.method = "GET", .target = "/v1/queues"}));
+  return decode_queues(body);
+}
+
+Result<std::vector<WorkerInfo>> Client::workers() {
+  MS_TRY_ASSIGN(const std::string body, impl_->run({.method = "GET", .target = "/v1/workers"}));
+  return decode_workers(body);
+}
+
+}  // namespace mainspring

@@ -1,0 +1,133 @@
+// A node's parts, wired in the order in which they stand on each other.
+#include "engine/node.h"
+
+#include <fmt/format.h>
+
+#include <cstdlib>
+
+namespace mainspring {
+namespace {
+
+// Collects mistakes; `rule` is what must hold.
+class Checks {
+ public:
+  explicit Checks(std::vector<Error>& errors) : errors_(errors) {}
+  void operator()(bool ok, std::string_view field, std::string_view value, std::string_view rule) {
+    if (ok) return;
+    errors_.push_back(
+        invalid(std::string(field), fmt::format("{} {}: must be {}", field, value, rule)));
+  }
+  template <class T>
+  void at_least(std::string_view field, T value, T least) {
+    (*this)(value >= least, field, fmt::to_string(value), fmt::format("at least {}", least));
+  }
+  void positive(std::string_view field, Duration value) {
+    (*this)(value > Duration(0), field, format_duration(value), "more than 0s");
+  }
+
+ private:
+  std::vector<Error>& errors_;
+};
+
+}  // namespace
+
+std::vector<Error> NodeOptions::validate() const {
+  std::vector<Error> errors;
+  Checks check(errors);
+  check(!sqlite.directory.empty(), "data", "\"\"", "a directory");
+  check.positive("retention_completed", sqlite.store.retention_completed);
+  check.positive("retention_dead", sqlite.store.retention_dead);
+  check.at_least<std::int64_t>("max_finished_jobs", sqlite.store.max_finished_jobs, 0);
+  check.at_least<std::int64_t>("max_live_jobs", sqlite.store.max_live_jobs, 1);
+  check.at_least<std::size_t>("cache_bytes", sqlite.cache_bytes, 1 << 20);
+  check.at_least<std::size_t>("max_waiting_jobs", broker.max_waiting_jobs, 1);
+  check.at_least<std::size_t>("max_waiting_bytes", broker.max_waiting_bytes, 1 << 20);
+  check.at_least<std::size_t>("max_parked_claims", broker.max_parked_claims, 1);
+  check.at_least<std::size_t>("max_waiting_urgent", broker.max_waiting_urgent, 1);
+  check.at_least<std::size_t>("max_batch_jobs", broker.max_batch_jobs, 1);
+  check.at_least<std::size_t>("max_batch_bytes", broker.max_batch_bytes, 1);
+  check.positive("worker_memory", broker.worker_memory);
+  check.at_least("scheduler_batch", scheduler.batch, 1);
+  check.positive("max_sleep", scheduler.max_sleep);
+  check.positive("prune_interval", scheduler.prune_interval);
+  return errors;
+}
+
+struct Node::Impl {
+  Impl(NodeOptions options_, const Clock& clock_, Log& log_, Registry& registry,
+       std::unique_ptr<Store> store_)
+      : options(std::move(options_)),
+        clock(clock_),
+        log(log_),
+        store(std::move(store_)),
+        broker(*store, clock, log, registry, options.broker),
+        scheduler(broker, clock, registry, options.scheduler) {
+    broker.on_fatal([this](const Error& error) { fail(error); });
+  }
+  ~Impl() { stop(); }
+
+  void fail(const Error& error) {
+    log.error("the store failed",
+              {{"error", std::string(error.name())}, {"message", error.message}});
+    if (!fatal) std::abort();
+    fatal(error);
+  }
+  void stop() {
+    scheduler.stop();
+    broker.stop();
+  }
+
+  const NodeOptions options;
+  const Clock& clock;
+  Log& log;
+  std::function<void(const Error&)> fatal;
+  std::unique_ptr<Store> store;
+  Broker broker;
+  Scheduler scheduler;
+};
+
+Result<std::unique_ptr<Node>> Node::open(NodeOptions options, const Clock& clock, Log& log,
+                                         Registry& registry) {
+  if (auto errors = options.validate(); !errors.empty()) return errors.front();
+  MS_TRY_ASSIGN(auto store, open_sqlite_store(options.sqlite, clock.now(), log));
+  return std::unique_ptr<Node>(
+      new Node(std::make_unique<Impl>(std::move(options), clock, log, registry, std::move(store))));
+}
+
+Node::Node(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Node::~Node() = default;
+
+void Node::on_fatal(std::function<void(const Error&)> fatal) {
+  impl_->fatal = std::move(fatal);
+}
+
+void Node::start() {
+  impl_->broker.start();
+  impl_->scheduler.start();
+}
+
+void Node::stop_claims() {
+  impl_->broker.stop_claims();
+}
+
+void Node::stop() {
+  impl_->stop();
+}
+
+Store& Node::store() {
+  return *impl_->store;
+}
+Broker& Node::broker() {
+  return impl_->broker;
+}
+Scheduler& Node::scheduler() {
+  return impl_->scheduler;
+}
+const Clock& Node::clock() const {
+  return impl_->clock;
+}
+const NodeOptions& Node::options() const {
+  return impl_->options;
+}
+
+}  // namespace mainspring
