@@ -2,8 +2,9 @@
 --
 -- jobs     the half that changes: small, so that a commit that finishes many jobs touches few pages.
 -- bodies   the half that does not: written once.
--- leases   a row here means "running": claims append here instead of rewriting jobs. The row of jobs still says
---          available then; the view `job` shows the truth.
+-- grants   one row per claim: the jobs it gave and their tokens. A claim appends here instead of rewriting each job, and
+--          ending a job rewrites only the job: a grant goes when all its jobs have ended. So a job is running when its row
+--          says available and a grant gives it a token above the row's. The views `leases` and `job` show it so.
 -- tallies  counters, kept in the same commit as what they count, together on few pages.
 -- The order of available jobs is not on disk: it is (priority, run_at, id) of jobs, read once at start from the blocks
 -- of ids that have live jobs.
@@ -26,7 +27,7 @@ CREATE TABLE jobs (
   id INTEGER PRIMARY KEY,
   queue INTEGER NOT NULL,
   kind INTEGER NOT NULL,
-  state INTEGER NOT NULL,               -- 0 waiting 1 scheduled 2 available (or running, see leases) 4 completed
+  state INTEGER NOT NULL,               -- 0 waiting 1 scheduled 2 available (or running, see grants) 4 completed
                                         -- 5 retryable 6 cancelled 7 dead
   priority INTEGER NOT NULL,
   run_at INTEGER NOT NULL,
@@ -53,14 +54,19 @@ CREATE TABLE bodies (
   unique_key TEXT
 );
 
-CREATE TABLE leases (
-  id INTEGER PRIMARY KEY,               -- of the job
-  token INTEGER NOT NULL,
+CREATE TABLE grants (
+  token INTEGER PRIMARY KEY,            -- of the first job; those of the others follow it
   worker TEXT NOT NULL,
   claimed_at INTEGER NOT NULL,
   lease INTEGER NOT NULL,               -- its length; the expiry is kept in memory and begins anew at start
+  ids TEXT NOT NULL                     -- JSON array of job ids
+);
+
+-- What happened to a running job since its claim, if anything did.
+CREATE TABLE lease_notes (
+  id INTEGER PRIMARY KEY,
   version INTEGER NOT NULL,
-  cancel_requested INTEGER NOT NULL DEFAULT 0,
+  cancel_requested INTEGER NOT NULL,
   cancel_reason TEXT
 );
 
@@ -128,6 +134,11 @@ CREATE VIEW queue_counts AS
   SELECT q.name, q.paused, t.a AS enqueued, t.b AS pruned, t.c AS expired, t.d AS waiting, t.e AS scheduled,
          t.f AS available, t.g AS running, t.h AS completed, t.i AS retryable, t.j AS cancelled, t.k AS dead
   FROM queues q JOIN tallies t ON t.id = q.id;
+
+CREATE VIEW leases AS
+  SELECT j.id, g.token + e.key AS token, g.worker, g.claimed_at, g.lease
+  FROM grants g, json_each(g.ids) e JOIN jobs j ON j.id = e.value
+  WHERE j.state = 2 AND j.token < g.token + e.key;
 
 CREATE VIEW job AS
   SELECT j.id, q.name AS queue, k.name AS kind,

@@ -12,11 +12,11 @@ OperationResult SqliteStore::operator()(const Cancel& op) {
       begin_write();
       lease->second.cancel_requested = true;
       lease->second.cancel_reason = op.reason;
-      sql_->cancel_lease.bind(op.id, Statement::text_or_null(op.reason), ++lease->second.version)
-          .run();
+      note_lease(op.id, lease->second);
     }
-    return CancelResult{
-        .state = JobState::running, .cancel_requested = true, .worker = *lease->second.worker};
+    return CancelResult{.state = JobState::running,
+                        .cancel_requested = true,
+                        .worker = lease->second.grant->worker};
   }
   auto hot = load_hot(op.id);
   if (!hot) return missing(op.id);

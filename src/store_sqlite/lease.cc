@@ -21,17 +21,6 @@ bool later(const Cursor& a, const Cursor& b) {
   return *b.at < *a.at;
 }
 
-std::vector<std::string> split_tags(std::string_view joined) {
-  std::vector<std::string> tags;
-  while (joined.size() > 1) {
-    joined.remove_prefix(1);
-    const std::size_t end = joined.find(kTagSeparator);
-    tags.emplace_back(joined.substr(0, end));
-    joined.remove_prefix(end);
-  }
-  return tags;
-}
-
 }  // namespace
 
 OperationResult SqliteStore::operator()(const Claim& op) {
@@ -58,11 +47,15 @@ OperationResult SqliteStore::operator()(const Claim& op) {
   if (heap.empty()) return result;
   begin_write();
   std::make_heap(heap.begin(), heap.end(), later);
-  const auto worker = std::make_shared<const std::string>(op.worker);
+  auto grant = std::make_unique<Grant>(Grant{.token = next_token_,
+                                             .worker = op.worker,
+                                             .claimed_at = now_.wall,
+                                             .claimed_instant = now_.instant});
+  result.jobs.reserve(static_cast<std::size_t>(std::min(op.max, 1000)));
   while (!heap.empty() && static_cast<int>(result.jobs.size()) < op.max) {
     std::pop_heap(heap.begin(), heap.end(), later);
     Cursor& first = heap.back();
-    if (claim_one(*first.at, *first.queue, first.kind, op, worker, result.jobs)) {
+    if (claim_one(*first.at, *first.queue, first.kind, op, *grant, result.jobs)) {
       first.at = first.line->erase(first.at);
     } else {
       ++first.at;
@@ -73,68 +66,100 @@ OperationResult SqliteStore::operator()(const Claim& op) {
       std::push_heap(heap.begin(), heap.end(), later);
     }
   }
+  if (result.jobs.empty()) return result;
+  std::string ids = "[";
+  for (const ClaimedJob& job : result.jobs) {
+    fmt::format_int text(job.id);
+    ids.append(text.data(), text.size()) += ',';
+  }
+  ids.back() = ']';
+  sql_->insert_grant.bind(grant->token, op.worker, now_.wall.us(), op.lease.count(), ids).run();
+  const Token token = grant->token;
+  grants_.emplace(token, std::move(grant));
   return result;
 }
 
 bool SqliteStore::claim_one(const ReadyKey& key, QueueState& queue, std::int32_t kind,
-                            const Claim& op, const std::shared_ptr<const std::string>& worker,
-                            std::vector<ClaimedJob>& out) {
+                            const Claim& op, Grant& grant, std::vector<ClaimedJob>& out) {
   const JobId id = key.id();
-  Statement& row = sql_->select_claim;
-  row.bind(id);
-  ResetGuard guard(row);
-  MS_ASSERT(row.step(), "an available job has its record");
-  const bool expired = !row.is_null(5) && row.is_null(4) && row.integer(5) <= now_.wall.us();
-  if (expired) return false;
-
   Lease lease;
+  ClaimedJob& job = out.emplace_back();
+  if (!read_claim(key, lease, job)) {
+    out.pop_back();
+    return false;
+  }
   lease.token = next_token_++;
   marks_touched_ = true;
-  lease.worker = worker;
+  lease.grant = &grant;
+  ++grant.remaining;
   lease.length = op.lease;
-  lease.claimed_at = now_.wall;
-  lease.claimed_instant = now_.instant;
-  lease.timeout = row.is_null(6) ? kForever : Duration(row.integer(6));
   lease.priority = key.priority();
   lease.run_at = key.run_at();
   lease.queue = &queue;
   lease.kind = kind;
-  lease.attempt = static_cast<int>(row.integer(0)) + 1;
-  lease.max_attempts = static_cast<int>(row.integer(1));
-  lease.version = row.integer(2) + 1;
-  lease.flags = static_cast<int>(row.integer(3));
+  lease.expires_at = now_.instant + op.lease;
 
-  ClaimedJob& job = out.emplace_back();
   job.id = id;
   job.token = lease.token;
   job.attempt = lease.attempt;
   job.max_attempts = lease.max_attempts;
   job.queue = queue.name;
   job.kind = kind_names_[static_cast<std::size_t>(kind)];
-  job.args = row.text(7);
   job.priority = lease.priority;
   job.run_at = lease.run_at;
   job.timeout = lease.timeout;
   job.lease = op.lease;
-  job.headers = row.text(8);
-  job.tags = split_tags(row.text(9));
-  job.correlation_id = row.text(10);
-  job.reply_to = row.text(11);
-  if ((lease.flags & kFlagExtras) != 0) {
-    Statement& checkpoint = sql_->select_checkpoint;
-    checkpoint.bind(id);
-    ResetGuard checkpoint_guard(checkpoint);
-    if (checkpoint.step()) job.checkpoint = checkpoint.text(0);
-  }
 
-  sql_->insert_lease.bind(id, lease.token, *worker, now_.wall.us(), op.lease.count(), lease.version)
-      .run();
   count(queue, JobState::available, 0, -1);
   count(queue, JobState::running, 0, 1);
-  lease.expires_at = now_.instant + op.lease;
   lease_order_.emplace_hint(lease_order_.end(), lease.expires_at, id);
   leases_.emplace(id, std::move(lease));
   return true;
+}
+
+// What the job's records say; false if it expired before it could start.
+bool SqliteStore::read_claim(const ReadyKey& key, Lease& lease, ClaimedJob& job) {
+  Statement& row = key.fresh() ? sql_->select_fresh : sql_->select_claim;
+  row.bind(key.id());
+  ResetGuard guard(row);
+  MS_ASSERT(row.step(), "an available job has its record");
+  lease.max_attempts = static_cast<int>(row.integer(6));
+  lease.attempt = 1;
+  lease.version = 2;
+  if (!key.fresh()) {
+    const bool expired = !row.is_null(11) && row.is_null(10) && row.integer(11) <= now_.wall.us();
+    if (expired) return false;
+    lease.attempt = static_cast<int>(row.integer(7)) + 1;
+    lease.version = row.integer(8) + 1;
+    lease.flags = static_cast<int>(row.integer(9));
+    if ((lease.flags & kFlagExtras) != 0) {
+      Statement& checkpoint = sql_->select_checkpoint;
+      checkpoint.bind(key.id());
+      ResetGuard checkpoint_guard(checkpoint);
+      if (checkpoint.step()) job.checkpoint = checkpoint.text(0);
+    }
+  }
+  lease.timeout = row.is_null(0) ? kForever : Duration(row.integer(0));
+  job.args = row.text(1);
+  if (!row.is_null(2)) job.headers = row.text(2);
+  if (!row.is_null(3)) job.tags = split_tags(row.text(3));
+  if (!row.is_null(4)) job.correlation_id = row.text(4);
+  if (!row.is_null(5)) job.reply_to = row.text(5);
+  return true;
+}
+
+// Writes down what the row of jobs does not know of a running job.
+void SqliteStore::note_lease(JobId id, Lease& lease) {
+  lease.noted = true;
+  sql_->upsert_note
+      .bind(id, ++lease.version, lease.cancel_requested ? 1 : 0,
+            Statement::text_or_null(lease.cancel_reason))
+      .run();
+}
+
+void SqliteStore::end_grant(Grant& grant) {
+  sql_->delete_grant.bind(grant.token).run();
+  grants_.erase(grant.token);
 }
 
 void SqliteStore::set_lease_expiry(JobId id, Lease& lease, Instant expires_at) {
@@ -156,7 +181,7 @@ OperationResult SqliteStore::operator()(const Renew& op) {
       result.lost.push_back(renewal.id);
       continue;
     }
-    const Instant limit = lease.claimed_instant + lease.timeout + kTimeoutGrace;
+    const Instant limit = lease.grant->claimed_instant + lease.timeout + kTimeoutGrace;
     set_lease_expiry(renewal.id, lease,
                      std::min(now_.instant + op.lease, std::max(limit, lease.expires_at)));
     lease.length = op.lease;
@@ -171,7 +196,7 @@ OperationResult SqliteStore::operator()(const Renew& op) {
             .run();
       }
       lease.flags |= kFlagExtras;
-      sql_->version_lease.bind(renewal.id, ++lease.version).run();
+      note_lease(renewal.id, lease);
     }
     result.renewed.push_back({renewal.id, lease.expires_at - now_.instant});
     if (lease.cancel_requested) result.cancel.push_back(renewal.id);
@@ -229,9 +254,9 @@ void SqliteStore::finish_lease(JobId id, Lease& lease, const Outcome& outcome) {
 }
 
 void SqliteStore::add_error(JobId id, Lease& lease, std::string_view message) {
-  const Duration ran_for = std::max(now_.instant - lease.claimed_instant, Duration(0));
+  const Duration ran_for = std::max(now_.instant - lease.grant->claimed_instant, Duration(0));
   sql_->insert_error
-      .bind(id, lease.attempt, now_.wall.us(), *lease.worker, message, ran_for.count())
+      .bind(id, lease.attempt, now_.wall.us(), lease.grant->worker, message, ran_for.count())
       .run();
   lease.flags |= kFlagErrors;
 }
@@ -262,9 +287,9 @@ void SqliteStore::end_attempt(JobId id, Lease& lease, JobState state, WallTime r
       terminal ? std::optional<std::int64_t>(now_.wall.us()) : std::nullopt;
   sql_->finish_job
       .bind(id, static_cast<int>(state), run_at.us(), attempt, lease.token, lease.version + 1,
-            lease.flags, lease.claimed_at.us(), finished_at)
+            lease.flags, lease.grant->claimed_at.us(), finished_at)
       .run();
-  sql_->delete_lease.bind(id).run();
+  if (lease.noted) sql_->delete_note.bind(id).run();
   QueueState& queue = *lease.queue;
   count(queue, JobState::running, 0, -1);
   count(queue, state, 0, 1);
@@ -278,9 +303,12 @@ void SqliteStore::end_attempt(JobId id, Lease& lease, JobState state, WallTime r
     hot.state = state;
     hot.priority = lease.priority;
     hot.run_at = run_at;
+    hot.version = lease.version + 1;
+    hot.flags = lease.flags;
     enter(hot);
   }
   lease_order_.erase({lease.expires_at, id});
+  if (--lease.grant->remaining == 0) end_grant(*lease.grant);
   leases_.erase(id);
 }
 
@@ -294,13 +322,14 @@ OperationResult SqliteStore::operator()(const RescueExpired& op) {
     const JobId id = lease_order_.begin()->second;
     Lease& lease = leases_.at(id);
     begin_write();
-    const bool over_limit = lease.timeout != kForever &&
-                            now_.instant >= lease.claimed_instant + lease.timeout + kTimeoutGrace;
+    const bool over_limit =
+        lease.timeout != kForever &&
+        now_.instant >= lease.grant->claimed_instant + lease.timeout + kTimeoutGrace;
     const std::string message =
         over_limit ? fmt::format("over its time limit of {}: the worker did not end it",
                                  format_duration(lease.timeout))
-                   : fmt::format("lease expired: worker {} was not heard of for {}", *lease.worker,
-                                 format_duration(lease.length));
+                   : fmt::format("lease expired: worker {} was not heard of for {}",
+                                 lease.grant->worker, format_duration(lease.length));
     fail_attempt(id, lease, message, std::nullopt);
     ++result.changed;
   }

@@ -19,19 +19,26 @@ class ReadyKey {
   ReadyKey(int priority, WallTime run_at, JobId id)
       : rank_((static_cast<std::uint64_t>(priority) << 60) |
               static_cast<std::uint64_t>(run_at.us())),
-        id_(id) {}
-  JobId id() const { return id_; }
+        packed_(id * 2) {}
+  JobId id() const { return packed_ >> 1; }
+  // Never claimed and nothing special about it: its row need not be read to claim it. Not part of
+  // the order.
+  bool fresh() const { return (packed_ & 1) != 0; }
+  ReadyKey& set_fresh(bool fresh) {
+    packed_ = id() * 2 + (fresh ? 1 : 0);
+    return *this;
+  }
   int priority() const { return static_cast<int>(rank_ >> 60); }
   WallTime run_at() const {
     return WallTime::from_us(static_cast<std::int64_t>(rank_ & ((1ULL << 60) - 1)));
   }
   friend bool operator<(const ReadyKey& a, const ReadyKey& b) {
-    return a.rank_ != b.rank_ ? a.rank_ < b.rank_ : a.id_ < b.id_;
+    return a.rank_ != b.rank_ ? a.rank_ < b.rank_ : a.id() < b.id();
   }
 
  private:
   std::uint64_t rank_;
-  JobId id_;
+  std::int64_t packed_;  // id, and fresh as the lowest bit
 };
 // Available jobs of one queue and kind. Kinds apart, so that a claim for some kinds never walks
 // past others.
@@ -58,22 +65,30 @@ struct QueueState {
   std::optional<WallTime> oldest() const;
 };
 
-struct Lease {
-  Token token = 0;
-  std::shared_ptr<const std::string> worker;
-  Instant expires_at;
-  Duration length{0};
+// One claim that gave jobs: what their leases have in common.
+struct Grant {
+  Token token = 0;  // of the first; the row in `grants`
+  std::string worker;
   WallTime claimed_at;
   Instant claimed_instant;  // time limits are measured from here; a restart begins anew
+  int remaining = 0;        // leases that have not ended
+};
+
+struct Lease {
+  Token token = 0;
+  Grant* grant = nullptr;
+  Instant expires_at;
+  Duration length{0};
   Duration timeout = kForever;
-  int priority = 5;
   WallTime run_at;
   QueueState* queue = nullptr;
+  std::int64_t version = 0;
   std::int32_t kind = 0;
+  int priority = 5;
   int attempt = 0;  // this one
   int max_attempts = 0;
-  std::int64_t version = 0;
-  int flags = 0;  // of the job's row
+  int flags = 0;       // of the job's row
+  bool noted = false;  // it has a row in lease_notes
   bool cancel_requested = false;
   std::string cancel_reason;
 };

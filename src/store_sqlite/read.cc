@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
+#include <limits>
 
 #include "store_sqlite/store_impl.h"
 
@@ -13,23 +15,19 @@ constexpr std::size_t kMaxIdleReaders = 4;
 // Ids that one list() looks at: bounds its time, whatever the filter.
 constexpr std::int64_t kListWindow = 20'000;
 
-// The whole record; the columns that a page leaves out are NULL there.
-#define MS_JOB_COLUMNS                                                                     \
-  "j.id, q.name, k.name, CASE WHEN l.id IS NOT NULL THEN 3 ELSE j.state END, j.priority, " \
-  "j.run_at, "                                                                             \
-  "j.attempt + (l.id IS NOT NULL), j.max_attempts, coalesce(l.token, j.token), "           \
-  "coalesce(l.version, j.version), "                                                       \
-  "l.worker, l.cancel_requested, coalesce(l.claimed_at, j.started_at), j.finished_at, "    \
-  "j.expires_at, b.created_at, "                                                           \
-  "b.args, b.timeout, b.tags, b.headers, b.correlation_id, b.reply_to, b.unique_key, "     \
-  "e.progress_value, "                                                                     \
-  "e.progress_text, e.reason, e.description"
+// The whole record. Whether it is running the grants say: see Leases.
+#define MS_JOB_COLUMNS                                                                        \
+  "j.id, q.name, k.name, j.state, j.priority, j.run_at, j.attempt, j.max_attempts, j.token, " \
+  "j.version, j.started_at, j.finished_at, j.expires_at, b.created_at, b.args, b.timeout, "   \
+  "b.tags, b.headers, b.correlation_id, b.reply_to, b.unique_key, e.progress_value, "         \
+  "e.progress_text, e.reason, e.description, n.version, n.cancel_requested, e.checkpoint, "   \
+  "e.result"
 #define MS_JOB_JOINS                                                                             \
   " JOIN bodies b ON b.id = j.id JOIN queues q ON q.id = j.queue JOIN kinds k ON k.id = j.kind " \
-  "LEFT JOIN leases l ON l.id = j.id LEFT JOIN extras e ON e.id = j.id "
-#define MS_JOB_FILTER                                                                              \
-  "(?3 IS NULL OR j.queue = ?3) AND (?4 IS NULL OR j.kind = ?4) AND (?5 IS NULL OR instr(b.tags, " \
-  "?5) > 0) "
+  "LEFT JOIN lease_notes n ON n.id = j.id LEFT JOIN extras e ON e.id = j.id "
+#define MS_JOB_FILTER                                                                \
+  "(?3 IS NULL OR j.queue = ?3) AND (?4 IS NULL OR j.kind = ?4) AND (?5 IS NULL OR " \
+  "instr(b.tags, ?5) > 0) "
 
 std::optional<WallTime> wall_or_none(const Statement& row, int column) {
   if (row.is_null(column)) return std::nullopt;
@@ -48,30 +46,74 @@ Job read_job(const Statement& row) {
   job.max_attempts = static_cast<int>(row.integer(7));
   job.token = row.integer(8);
   job.version = row.integer(9);
-  job.worker = row.text(10);
-  job.cancel_requested = row.integer(11) != 0;
-  job.started_at = wall_or_none(row, 12);
-  job.finished_at = wall_or_none(row, 13);
-  job.expires_at = wall_or_none(row, 14);
-  job.created_at = WallTime::from_us(row.integer(15));
-  job.args = row.text(16);
-  job.timeout = row.is_null(17) ? kForever : Duration(row.integer(17));
-  std::string_view tags = row.text(18);
-  while (tags.size() > 1) {
-    tags.remove_prefix(1);
-    const std::size_t end = tags.find(kTagSeparator);
-    job.tags.emplace_back(tags.substr(0, end));
-    tags.remove_prefix(end);
-  }
-  job.headers = row.text(19);
-  job.correlation_id = row.text(20);
-  job.reply_to = row.text(21);
-  job.unique_key = row.text(22);
-  if (!row.is_null(23)) job.progress = Progress{row.real(23), std::string(row.text(24))};
-  job.reason = row.text(25);
-  job.description = row.text(26);
+  job.started_at = wall_or_none(row, 10);
+  job.finished_at = wall_or_none(row, 11);
+  job.expires_at = wall_or_none(row, 12);
+  job.created_at = WallTime::from_us(row.integer(13));
+  job.args = row.text(14);
+  job.timeout = row.is_null(15) ? kForever : Duration(row.integer(15));
+  job.tags = split_tags(row.text(16));
+  job.headers = row.text(17);
+  job.correlation_id = row.text(18);
+  job.reply_to = row.text(19);
+  job.unique_key = row.text(20);
+  if (!row.is_null(21)) job.progress = Progress{row.real(21), std::string(row.text(22))};
+  job.reason = row.text(23);
+  job.description = row.text(24);
   return job;
 }
+
+// The leases of a snapshot, read from its grants when the first job asks.
+class Leases {
+ public:
+  explicit Leases(Statement& grants) : grants_(grants) {}
+
+  struct Holder {
+    Token token;
+    std::string worker;
+    WallTime claimed_at;
+  };
+  // By job; the newest grant counts.
+  const std::map<JobId, Holder>& all() {
+    if (!loaded_) {
+      loaded_ = true;
+      ResetGuard guard(grants_.bind());
+      while (grants_.step()) add(grants_.text(3));
+    }
+    return holders_;
+  }
+  // Makes the job running if a grant gives it a token above its own. `row` is the job's.
+  void apply(Job& job, const Statement& row) {
+    if (job.state != JobState::available) return;
+    const auto found = all().find(job.id);
+    if (found == holders_.end() || found->second.token <= job.token) return;
+    job.state = JobState::running;
+    job.token = found->second.token;
+    job.worker = found->second.worker;
+    job.started_at = found->second.claimed_at;
+    ++job.attempt;
+    job.version = row.is_null(25) ? job.version + 1 : row.integer(25);
+    job.cancel_requested = row.integer(26) != 0;
+  }
+
+ private:
+  // "[12,13]": the store's own writing.
+  void add(std::string_view ids) {
+    Token token = grants_.integer(0);
+    const char* at = ids.data() + 1;
+    const char* end = ids.data() + ids.size();
+    for (JobId id = 0; at < end; ++at, ++token) {
+      const auto [next, error] = std::from_chars(at, end, id);
+      if (error != std::errc()) throw SqlError{SQLITE_CORRUPT, "a grant whose ids are no list"};
+      holders_.insert_or_assign(
+          id, Holder{token, std::string(grants_.text(1)), WallTime::from_us(grants_.integer(2))});
+      at = next;
+    }
+  }
+  Statement& grants_;
+  bool loaded_ = false;
+  std::map<JobId, Holder> holders_;
+};
 
 // A read transaction, so that several statements see one state.
 class Snapshot {
@@ -95,23 +137,17 @@ std::optional<std::int64_t> lookup(Statement& by_name, const std::string& name) 
 
 Reader::Reader(const std::string& path, const std::string& vfs)
     : db(path, Database::Mode::read_only, vfs),
-      get_job(db, "SELECT " MS_JOB_COLUMNS ", e.checkpoint, e.result FROM jobs j" MS_JOB_JOINS
-                  "WHERE j.id = ?"),
+      get_job(db, "SELECT " MS_JOB_COLUMNS " FROM jobs j" MS_JOB_JOINS "WHERE j.id = ?"),
       get_errors(
           db,
           "SELECT attempt, at, worker, message, ran_for FROM errors WHERE job = ? ORDER BY seq"),
       list_jobs(db, "SELECT " MS_JOB_COLUMNS " FROM jobs j" MS_JOB_JOINS
                     "WHERE j.id < ?1 AND j.id >= ?2 AND " MS_JOB_FILTER
-                    "AND (?6 IS NULL OR (j.state = ?6 AND (l.id IS NOT NULL) = (?6 = 3))) ORDER BY "
-                    "j.id DESC LIMIT ?7"),
-      list_dead(db,
-                "SELECT " MS_JOB_COLUMNS
-                " FROM dead_letter d CROSS JOIN jobs j ON j.id = d.id" MS_JOB_JOINS
-                "WHERE d.id < ?1 AND d.id >= ?2 AND " MS_JOB_FILTER "ORDER BY d.id DESC LIMIT ?7"),
-      list_running(db, "SELECT " MS_JOB_COLUMNS
-                       " FROM leases r CROSS JOIN jobs j ON j.id = r.id" MS_JOB_JOINS
-                       "WHERE r.id < ?1 AND r.id >= ?2 AND " MS_JOB_FILTER
-                       "ORDER BY r.id DESC LIMIT ?7"),
+                    "AND (?6 IS NULL OR j.state = ?6) ORDER BY j.id DESC"),
+      list_dead(db, "SELECT " MS_JOB_COLUMNS
+                    " FROM dead_letter d CROSS JOIN jobs j ON j.id = d.id" MS_JOB_JOINS
+                    "WHERE d.id < ?1 AND d.id >= ?2 AND " MS_JOB_FILTER "ORDER BY d.id DESC"),
+      select_grants(db, "SELECT token, worker, claimed_at, ids FROM grants ORDER BY token"),
       next_id(db, "SELECT a FROM tallies WHERE id = 0"),
       below(db, "SELECT max(id) FROM jobs WHERE id < ?"),
       queue_id(db, "SELECT id FROM queues WHERE name = ?"),
@@ -146,6 +182,7 @@ Result<Job> SqliteStore::get(JobId id) const {
       ResetGuard guard(row);
       if (row.step()) {
         job = read_job(row);
+        Leases(reader->select_grants).apply(*job, row);
         job->checkpoint = row.text(27);
         job->result = row.text(28);
         Statement& errors = reader->get_errors;
@@ -183,43 +220,83 @@ Result<JobPage> SqliteStore::list(const JobFilter& filter, int limit, JobId befo
     JobPage page;
     {
       Snapshot snapshot(reader->db);
-      std::optional<std::int64_t> queue, kind;
-      if (!filter.queue.empty()) queue = lookup(reader->queue_id, filter.queue).value_or(-1);
-      if (!filter.kind.empty()) kind = lookup(reader->kind_id, filter.kind).value_or(-1);
-      std::optional<std::string> tag;
-      if (!filter.tag.empty()) tag = kTagSeparator + filter.tag + kTagSeparator;
-      const bool few = filter.state == JobState::dead ||
-                       filter.state == JobState::running;  // they have tables of their own
-      Statement& rows = filter.state == JobState::dead      ? reader->list_dead
-                        : filter.state == JobState::running ? reader->list_running
-                                                            : reader->list_jobs;
-      reader->below.bind(before > 0 ? before : std::numeric_limits<std::int64_t>::max());
-      const JobId newest = reader->below.step() ? reader->below.integer(0) : 0;
-      reader->below.reset();
-      const JobId oldest = few ? 0 : std::max<JobId>(newest + 1 - kListWindow, 0);
-      const std::optional<int> state =
-          filter.state ? std::optional<int>(static_cast<int>(*filter.state)) : std::nullopt;
-      if (few) {
-        rows.bind(newest + 1, oldest, queue, kind, tag, nullptr, limit + 1);
-      } else {
-        rows.bind(newest + 1, oldest, queue, kind, tag, state, limit + 1);
-      }
-      ResetGuard guard(rows);
-      while (rows.step()) page.jobs.push_back(read_job(rows));
-      if (static_cast<int>(page.jobs.size()) > limit) {
-        page.jobs.pop_back();
-        page.next = page.jobs.empty() ? newest + 1 : page.jobs.back().id;
-      } else if (oldest > 1) {
-        reader->below.bind(oldest);
-        ResetGuard below_guard(reader->below);
-        if (reader->below.step() && !reader->below.is_null(0)) page.next = oldest;
-      }
+      page = filter.state == JobState::running ? list_running(*reader, filter, limit, before)
+                                               : list_window(*reader, filter, limit, before);
     }
     give_back(std::move(reader));
     return page;
   } catch (const SqlError& error) {
     return to_error(error);
   }
+}
+
+// Running jobs: as many as the grants name, newest first.
+JobPage SqliteStore::list_running(Reader& reader, const JobFilter& filter, int limit,
+                                  JobId before) {
+  JobPage page;
+  Leases leases(reader.select_grants);
+  const auto& all = leases.all();
+  auto at = before > 0 ? all.lower_bound(before) : all.end();
+  while (at != all.begin()) {
+    --at;
+    Statement& row = reader.get_job;
+    row.bind(at->first);
+    ResetGuard guard(row);
+    if (!row.step()) continue;
+    Job job = read_job(row);
+    leases.apply(job, row);
+    const bool fits = job.state == JobState::running &&
+                      (filter.queue.empty() || filter.queue == job.queue) &&
+                      (filter.kind.empty() || filter.kind == job.kind) &&
+                      (filter.tag.empty() ||
+                       std::find(job.tags.begin(), job.tags.end(), filter.tag) != job.tags.end());
+    if (!fits) continue;
+    if (static_cast<int>(page.jobs.size()) == limit) {
+      page.next = page.jobs.empty() ? before : page.jobs.back().id;
+      break;
+    }
+    page.jobs.push_back(std::move(job));
+  }
+  return page;
+}
+
+JobPage SqliteStore::list_window(Reader& reader, const JobFilter& filter, int limit, JobId before) {
+  JobPage page;
+  std::optional<std::int64_t> queue, kind;
+  if (!filter.queue.empty()) queue = lookup(reader.queue_id, filter.queue).value_or(-1);
+  if (!filter.kind.empty()) kind = lookup(reader.kind_id, filter.kind).value_or(-1);
+  std::optional<std::string> tag;
+  if (!filter.tag.empty()) tag = kTagSeparator + filter.tag + kTagSeparator;
+  const auto below = [&](JobId id) -> JobId {
+    reader.below.bind(id);
+    ResetGuard guard(reader.below);
+    return reader.below.step() ? reader.below.integer(0) : 0;
+  };
+  const bool dead = filter.state == JobState::dead;  // they have a table of their own
+  const JobId newest = below(before > 0 ? before : std::numeric_limits<JobId>::max());
+  const JobId oldest = dead ? 0 : std::max<JobId>(newest + 1 - kListWindow, 0);
+  Statement& rows = dead ? reader.list_dead : reader.list_jobs;
+  if (dead) {
+    rows.bind(newest + 1, oldest, queue, kind, tag);
+  } else {
+    const std::optional<int> state =
+        filter.state ? std::optional<int>(static_cast<int>(*filter.state)) : std::nullopt;
+    rows.bind(newest + 1, oldest, queue, kind, tag, state);
+  }
+  ResetGuard guard(rows);
+  Leases leases(reader.select_grants);
+  while (rows.step()) {
+    Job job = read_job(rows);
+    leases.apply(job, rows);
+    if (filter.state && job.state != *filter.state) continue;
+    if (static_cast<int>(page.jobs.size()) == limit) {
+      page.next = page.jobs.empty() ? newest + 1 : page.jobs.back().id;
+      return page;
+    }
+    page.jobs.push_back(std::move(job));
+  }
+  if (oldest > 1 && below(oldest) > 0) page.next = oldest;
+  return page;
 }
 
 Result<std::vector<QueueStats>> SqliteStore::queues() const {

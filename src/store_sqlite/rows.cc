@@ -7,6 +7,25 @@
 #include "store_sqlite/store_impl.h"
 
 namespace mainspring::sqlite {
+namespace {
+
+// What a claim needs to know of its row is what every new row says.
+bool is_fresh(const HotRow& hot) {
+  return hot.version == 1 && hot.flags == 0 && !hot.expires_at;
+}
+
+}  // namespace
+
+std::vector<std::string> split_tags(std::string_view joined) {
+  std::vector<std::string> tags;
+  while (joined.size() > 1) {
+    joined.remove_prefix(1);
+    const std::size_t end = joined.find(kTagSeparator);
+    tags.emplace_back(joined.substr(0, end));
+    joined.remove_prefix(end);
+  }
+  return tags;
+}
 
 bool QueueState::has_ready() const {
   return std::any_of(ready.begin(), ready.end(),
@@ -142,7 +161,8 @@ void SqliteStore::make_ready(QueueState& queue, std::int32_t kind, const ReadyKe
 
 void SqliteStore::enter(HotRow& hot) {
   if (hot.state == JobState::available) {
-    make_ready(*hot.queue, hot.kind, ReadyKey(hot.priority, hot.run_at, hot.id));
+    make_ready(*hot.queue, hot.kind,
+               ReadyKey(hot.priority, hot.run_at, hot.id).set_fresh(is_fresh(hot)));
   } else {
     MS_ASSERT(hot.state == JobState::scheduled || hot.state == JobState::retryable,
               "only these wait for their time");

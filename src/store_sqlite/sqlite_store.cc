@@ -25,7 +25,7 @@ void SqliteStore::open(Now now) {
   db.execute("PRAGMA journal_mode = WAL");
   db.execute(MS_MUTANT(synchronous_off) ? "PRAGMA synchronous = OFF" : "PRAGMA synchronous = FULL");
   db.execute("PRAGMA secure_delete = OFF");
-  db.execute("PRAGMA wal_autocheckpoint = 4000");
+  db.execute(fmt::format("PRAGMA wal_autocheckpoint = {}", options_.checkpoint_pages).c_str());
   db.execute("PRAGMA temp_store = MEMORY");
   db.execute(fmt::format("PRAGMA cache_size = -{}", options_.cache_bytes / 1024).c_str());
   migrate(db);
@@ -42,6 +42,7 @@ void SqliteStore::load(Instant now) {
   kind_names_.assign(1, "");
   leases_.clear();
   lease_order_.clear();
+  grants_.clear();
   live_blocks_.clear();
   touched_.clear();
   touched_blocks_.clear();
@@ -121,27 +122,37 @@ void SqliteStore::load_queues() {
 
 // Every lease begins anew: while no server ran, no worker could renew.
 void SqliteStore::load_leases(Instant now) {
+  {
+    Statement rows(*db_, "SELECT token, worker, claimed_at FROM grants");
+    while (rows.step()) {
+      grants_.emplace(rows.integer(0), std::make_unique<Grant>(
+                                           Grant{.token = rows.integer(0),
+                                                 .worker = std::string(rows.text(1)),
+                                                 .claimed_at = WallTime::from_us(rows.integer(2)),
+                                                 .claimed_instant = now}));
+    }
+  }
   Statement rows(
       *db_,
-      "SELECT l.id, l.token, l.worker, l.claimed_at, l.lease, l.version, l.cancel_requested, "
-      "l.cancel_reason, j.queue, j.kind, j.priority, j.run_at, j.attempt, j.max_attempts, j.flags, "
-      "b.timeout, e.id IS NOT NULL FROM leases l JOIN jobs j ON j.id = l.id JOIN bodies b ON b.id "
-      "= l.id "
-      "LEFT JOIN extras e ON e.id = l.id");
-  std::unordered_map<std::string, std::shared_ptr<const std::string>> workers;
+      "SELECT j.id, g.token + e.key, g.token, g.lease, coalesce(n.version, j.version + 1), "
+      "coalesce(n.cancel_requested, 0), n.cancel_reason, n.id IS NOT NULL, j.queue, j.kind, "
+      "j.priority, j.run_at, j.attempt, j.max_attempts, j.flags, b.timeout, x.id IS NOT NULL "
+      "FROM grants g, json_each(g.ids) e JOIN jobs j ON j.id = e.value JOIN bodies b ON b.id = "
+      "j.id "
+      "LEFT JOIN lease_notes n ON n.id = j.id LEFT JOIN extras x ON x.id = j.id "
+      "WHERE j.state = 2 AND j.token < g.token + e.key");
   while (rows.step()) {
+    const JobId id = rows.integer(0);
     Lease lease;
     lease.token = rows.integer(1);
-    auto& worker = workers[std::string(rows.text(2))];
-    if (!worker) worker = std::make_shared<const std::string>(rows.text(2));
-    lease.worker = worker;
-    lease.claimed_at = WallTime::from_us(rows.integer(3));
-    lease.claimed_instant = now;
-    lease.length = Duration(rows.integer(4));
+    lease.grant = grants_.at(rows.integer(2)).get();
+    ++lease.grant->remaining;
+    lease.length = Duration(rows.integer(3));
     lease.expires_at = now + lease.length;
-    lease.version = rows.integer(5);
-    lease.cancel_requested = rows.integer(6) != 0;
-    lease.cancel_reason = rows.text(7);
+    lease.version = rows.integer(4);
+    lease.cancel_requested = rows.integer(5) != 0;
+    lease.cancel_reason = rows.text(6);
+    lease.noted = rows.integer(7) != 0;
     lease.queue = &queue_by_id(rows.integer(8));
     lease.kind = static_cast<std::int32_t>(rows.integer(9));
     lease.priority = static_cast<int>(rows.integer(10));
@@ -151,8 +162,8 @@ void SqliteStore::load_leases(Instant now) {
     // Extras written under a lease are noted in the job's row only when the lease ends.
     lease.flags = static_cast<int>(rows.integer(14)) | (rows.integer(16) != 0 ? kFlagExtras : 0);
     lease.timeout = rows.is_null(15) ? kForever : Duration(rows.integer(15));
-    lease_order_.emplace(lease.expires_at, rows.integer(0));
-    leases_.emplace(rows.integer(0), std::move(lease));
+    lease_order_.emplace(lease.expires_at, id);
+    MS_ASSERT(leases_.emplace(id, std::move(lease)).second, "a job has at most one lease");
   }
 }
 
@@ -175,9 +186,9 @@ void SqliteStore::load_live_jobs() {
       }
     }
   }
-  Statement jobs(
-      *db_,
-      "SELECT id, queue, kind, priority, run_at FROM jobs WHERE id >= ? AND id < ? AND state = 2");
+  Statement jobs(*db_,
+                 "SELECT id, queue, kind, priority, run_at, version = 1 AND flags = 0 AND "
+                 "expires_at IS NULL FROM jobs WHERE id >= ? AND id < ? AND state = 2");
   for (const auto& [first, last] : ranges) {
     jobs.bind(first * kBlockIds, last * kBlockIds);
     while (jobs.step()) {
@@ -186,7 +197,8 @@ void SqliteStore::load_live_jobs() {
       ReadyLine& line =
           queue_by_id(jobs.integer(1)).ready[static_cast<std::int32_t>(jobs.integer(2))];
       line.emplace_hint(line.end(), ReadyKey(static_cast<int>(jobs.integer(3)),
-                                             WallTime::from_us(jobs.integer(4)), id));
+                                             WallTime::from_us(jobs.integer(4)), id)
+                                        .set_fresh(jobs.integer(5) != 0));
     }
   }
 }

@@ -24,6 +24,9 @@ struct SqliteOptions {
   std::size_t reserve_bytes = 16 << 20;
   // SQLite's page cache of the writer. Raise for many queues with large backlogs.
   std::size_t cache_bytes = 48 << 20;
+  // Pages in the write-ahead log after which it is folded into the database, which stalls that
+  // commit for milliseconds. Raise for rarer and longer stalls.
+  int checkpoint_pages = 4000;
   // Name of a registered SQLite VFS; "" = the system's. The simulator gives its own.
   std::string vfs;
   // Off: no OWNER, INITIALISED and RESERVE files (simulated disks).

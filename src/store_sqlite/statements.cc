@@ -17,14 +17,14 @@ Statements::Statements(Database& db)
           "UPDATE bodies SET args = ?2, max_attempts = ?3, timeout = ?4, tags = ?5, headers = ?6, "
           "correlation_id = ?7, reply_to = ?8 WHERE id = ?1"),
       select_body(db, "SELECT max_attempts, unique_key FROM bodies WHERE id = ?"),
-      insert_lease(db,
-                   "INSERT INTO leases (id, token, worker, claimed_at, lease, version) VALUES (?, "
-                   "?, ?, ?, ?, ?)"),
-      delete_lease(db, "DELETE FROM leases WHERE id = ?"),
-      cancel_lease(
+      insert_grant(
+          db, "INSERT INTO grants (token, worker, claimed_at, lease, ids) VALUES (?, ?, ?, ?, ?)"),
+      delete_grant(db, "DELETE FROM grants WHERE token = ?"),
+      upsert_note(
           db,
-          "UPDATE leases SET cancel_requested = 1, cancel_reason = ?2, version = ?3 WHERE id = ?1"),
-      version_lease(db, "UPDATE leases SET version = ?2 WHERE id = ?1"),
+          "INSERT OR REPLACE INTO lease_notes (id, version, cancel_requested, cancel_reason) "
+          "VALUES (?, ?, ?, ?)"),
+      delete_note(db, "DELETE FROM lease_notes WHERE id = ?"),
       update_job(db,
                  "UPDATE jobs SET kind = ?2, state = ?3, priority = ?4, run_at = ?5, attempt = ?6, "
                  "max_attempts = ?7, "
@@ -40,11 +40,12 @@ Statements::Statements(Database& db)
                  "version, flags, "
                  "started_at, finished_at, expires_at FROM jobs WHERE id = ?"),
       select_claim(db,
-                   "SELECT j.attempt, j.max_attempts, j.version, j.flags, j.started_at, "
-                   "j.expires_at, b.timeout, b.args, "
-                   "b.headers, b.tags, b.correlation_id, b.reply_to FROM jobs j JOIN bodies b ON "
-                   "b.id = j.id "
-                   "WHERE j.id = ?"),
+                   "SELECT b.timeout, b.args, b.headers, b.tags, b.correlation_id, b.reply_to, "
+                   "j.max_attempts, j.attempt, j.version, j.flags, j.started_at, j.expires_at "
+                   "FROM jobs j JOIN bodies b ON b.id = j.id WHERE j.id = ?"),
+      select_fresh(db,
+                   "SELECT timeout, args, headers, tags, correlation_id, reply_to, max_attempts "
+                   "FROM bodies WHERE id = ?"),
       select_checkpoint(db, "SELECT checkpoint FROM extras WHERE id = ?"),
       insert_error(db,
                    "INSERT INTO errors (job, seq, attempt, at, worker, message, ran_for) VALUES "

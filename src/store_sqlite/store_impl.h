@@ -38,8 +38,8 @@ struct HotRow {
 // The statements of the writer, prepared once.
 struct Statements {
   explicit Statements(Database& db);
-  Statement insert_job, insert_body, update_body, select_body, insert_lease, delete_lease,
-      cancel_lease, version_lease, update_job, finish_job, select_hot, select_claim,
+  Statement insert_job, insert_body, update_body, select_body, insert_grant, delete_grant,
+      upsert_note, delete_note, update_job, finish_job, select_hot, select_claim, select_fresh,
       select_checkpoint, insert_error, upsert_result, upsert_reason, upsert_progress,
       upsert_checkpoint, insert_due, delete_due, select_due, first_due, insert_expiring,
       delete_expiring, select_expiring, first_expiring, insert_finished, first_finished,
@@ -49,11 +49,14 @@ struct Statements {
       delete_job, delete_body, delete_extras, delete_errors;
 };
 
+// The tags of a body, which stand as text with kTagSeparator before, between and after them.
+std::vector<std::string> split_tags(std::string_view joined);
+
 // A connection for reads, with its statements.
 struct Reader {
   Reader(const std::string& path, const std::string& vfs);
   Database db;
-  Statement get_job, get_errors, list_jobs, list_dead, list_running, next_id, below, queue_id,
+  Statement get_job, get_errors, list_jobs, list_dead, select_grants, next_id, below, queue_id,
       kind_id;
 };
 
@@ -115,9 +118,12 @@ class SqliteStore final : public Store {
   WallTime run_at_of(const NewJob& job) const;
 
   // -- lease.cc
-  // Grants the job, or returns false if it must not start any more.
+  // Fills in the job and its lease, or returns false if it must not start any more.
   bool claim_one(const ReadyKey& key, QueueState& queue, std::int32_t kind, const Claim& op,
-                 const std::shared_ptr<const std::string>& worker, std::vector<ClaimedJob>& out);
+                 Grant& grant, std::vector<ClaimedJob>& out);
+  bool read_claim(const ReadyKey& key, Lease& lease, ClaimedJob& job);
+  void note_lease(JobId id, Lease& lease);
+  void end_grant(Grant& grant);
   void finish_lease(JobId id, Lease& lease, const Outcome& outcome);
   void end_attempt(JobId id, Lease& lease, JobState state, WallTime run_at, int attempt);
   void end_cancelled(JobId id, Lease& lease, std::string_view reason);
@@ -151,6 +157,8 @@ class SqliteStore final : public Store {
   bool prune_one(JobId id, std::int64_t finished_at);
 
   // -- reads (read.cc, verify.cc)
+  static JobPage list_running(Reader& reader, const JobFilter& filter, int limit, JobId before);
+  static JobPage list_window(Reader& reader, const JobFilter& filter, int limit, JobId before);
   std::unique_ptr<Reader> take_reader() const;
   void give_back(std::unique_ptr<Reader> reader) const;
 
@@ -178,6 +186,7 @@ class SqliteStore final : public Store {
   std::unordered_map<std::string, std::int32_t> kinds_by_name_;
   std::vector<std::string> kind_names_;  // by id
   std::unordered_map<JobId, Lease> leases_;
+  std::unordered_map<Token, std::unique_ptr<Grant>> grants_;  // by the token of the first job
   std::set<std::pair<Instant, JobId>> lease_order_;
   std::unordered_map<std::int64_t, std::int64_t> live_blocks_;
   std::int64_t live_jobs_ = 0;

@@ -29,11 +29,13 @@ constexpr Law kLaws[] = {
      "SELECT count(*) FROM jobs WHERE queue NOT IN (SELECT id FROM queues)"},
     {"jobs of an unknown kind",
      "SELECT count(*) FROM jobs WHERE kind NOT IN (SELECT id FROM kinds)"},
-    {"leases on jobs that are not available",
-     "SELECT count(*) FROM leases l LEFT JOIN jobs j ON j.id = l.id WHERE j.state IS NOT 2"},
-    {"leases with a token that was used before",
-     "SELECT count(*) FROM leases l JOIN jobs j ON j.id = l.id WHERE l.token <= j.token"},
+    {"grants whose jobs have all ended",
+     "SELECT count(*) FROM grants g WHERE NOT EXISTS (SELECT 1 FROM json_each(g.ids) e JOIN jobs j "
+     "ON j.id = e.value WHERE j.state = 2 AND j.token < g.token + e.key)"},
+    {"jobs with two leases", "SELECT count(*) - count(DISTINCT id) FROM leases"},
     {"two leases with one token", "SELECT count(*) - count(DISTINCT token) FROM leases"},
+    {"notes of leases that have ended",
+     "SELECT count(*) FROM lease_notes WHERE id NOT IN (SELECT id FROM leases)"},
     {"scheduled or retryable jobs that nothing will move",
      "SELECT count(*) FROM jobs j WHERE state IN (1, 5) AND NOT EXISTS "
      "(SELECT 1 FROM due d WHERE d.run_at = j.run_at AND d.id = j.id)"},

@@ -103,8 +103,8 @@ TEST_SUITE("sqlite store: verify") {
         "DELETE FROM dead_letter",                             // would never be listed
         "UPDATE jobs SET state = 7 WHERE id = 1",              // completed made dead
         "UPDATE jobs SET queue = 77 WHERE id = 6",             // of no queue
-        "INSERT INTO leases (id, token, worker, claimed_at, lease, version) "
-        "VALUES (1, 2, 'w', 0, 30000000, 9)",          // a lease of an ended job
+        "INSERT INTO grants (token, worker, claimed_at, lease, ids) "
+        "VALUES (1, 'w', 0, 30000000, '[1]')",         // a grant of an ended job
         "UPDATE jobs SET priority = 12 WHERE id = 6",  // out of range
         "DELETE FROM uniques",                         // a key that no longer holds
     };
