@@ -41,6 +41,7 @@ constexpr int kStartLimitMs = 10'000;
 constexpr int kStopLimitMs = 30'000;
 constexpr int kDrainLimitMs = 90'000;
 constexpr int kReaders = 4;
+constexpr std::int64_t kJobsPerCycle = 150;
 
 class Torture {
  public:
@@ -129,6 +130,7 @@ class Torture {
       trouble_ = fmt::format("the server ended by itself with {}", server_.exit_code());
       return;
     }
+    shared_.allow(kJobsPerCycle);
     pause_for(chance_.between(20'000, 110'000));
     if (i % 25 == 13) strike_stop();
     if (i % 40 == 20) note("calm", [&] { pause_for(kLease + 250'000); });

@@ -46,7 +46,7 @@ class Worker final : public Client {
       if (done(answer) == Done::unknown) ++history_.unknown_claims;
       if (done(answer) == Done::yes) jobs = take_jobs(answer);
     }
-    if (jobs.empty() && shared_.draining) shared_.wait_up(5);
+    if (jobs.empty() && shared_.draining) pause_for(5'000);
     while (!jobs.empty() && !shared_.stop) jobs = work(jobs);
   }
 

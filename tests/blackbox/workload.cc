@@ -4,7 +4,10 @@
 #include <fmt/format.h>
 #include <rapidjson/document.h>
 
+#include <algorithm>
 #include <chrono>
+
+#include "process.h"
 
 namespace blackbox {
 
@@ -23,6 +26,20 @@ void Shared::wait_up(int milliseconds) {
   std::unique_lock lock(mutex_);
   changed_.wait_for(lock, std::chrono::milliseconds(milliseconds),
                     [&] { return up_ || stop.load(); });
+}
+
+void Shared::allow(std::int64_t jobs) {
+  const std::lock_guard lock(mutex_);
+  allowed_ = std::min(allowed_ + jobs, 2 * jobs);
+  changed_.notify_all();
+}
+
+bool Shared::take(std::int64_t jobs) {
+  std::unique_lock lock(mutex_);
+  const auto enough = [&] { return allowed_ > 0 || stop.load(); };
+  if (!changed_.wait_for(lock, std::chrono::milliseconds(10), enough) || stop) return false;
+  allowed_ -= jobs;
+  return true;
 }
 
 void Shared::remember(Id id) {
@@ -75,12 +92,14 @@ class Producer final : public Client {
 
   void turn() override {
     if (shared_.draining || shared_.backlog > kMaxBacklog) {
-      if (shared_.draining) pause();
+      if (shared_.draining) return pause();
       shared_.backlog -= 20;  // an estimate: jobs also end without our knowing
       read_something();
       return;
     }
-    Request request = compose();
+    const std::int64_t count = chance_.percent(30) ? chance_.between(2, 40) : 1;
+    if (!shared_.take(count)) return read_something();
+    Request request = compose(count);
     Done outcome = post(request);
     if (request.event.key.empty()) return;
     for (int i = 0; i < kMaxRepeats && !shared_.stop; ++i) {
@@ -95,7 +114,7 @@ class Producer final : public Client {
     }
   }
 
-  void pause() { shared_.wait_up(20); }
+  void pause() { pause_for(20'000); }
 
   std::string job(EnqueuedItem& item, const std::string& queue, const std::string& unique,
                   bool replace) {
@@ -103,7 +122,10 @@ class Producer final : public Client {
     std::string out = fmt::format(
         R"({{"queue":"{}","kind":"torture","args":{{"n":{}}},"priority":{},"max_attempts":{})",
         queue, item.nonce, chance_.between(0, 9), unique.empty() ? chance_.between(1, 4) : 20);
-    if (chance_.percent(15)) out += fmt::format(R"(,"delay":"{}ms")", chance_.between(1, 1500));
+    // Unique jobs often wait, so that a second one meets the first.
+    if (chance_.percent(unique.empty() ? 15 : 60)) {
+      out += fmt::format(R"(,"delay":"{}ms")", chance_.between(1, 1500));
+    }
     if (unique.empty() && chance_.percent(4)) {
       out += fmt::format(R"(,"expires_in":"{}ms")", chance_.between(50, 1500));
     }
@@ -119,17 +141,16 @@ class Producer final : public Client {
     return out + "}";
   }
 
-  Request compose() {
+  Request compose(std::int64_t count) {
     Request request;
     EnqueueEvent& event = request.event;
     event.queue = queue_names()[static_cast<std::size_t>(
         chance_.between(0, static_cast<std::int64_t>(queue_names().size()) - 1))];
     if (chance_.percent(40))
       event.key = fmt::format("key-{}-{}", shared_.next_nonce.load(), chance_.next());
-    if (chance_.percent(12)) event.unique = fmt::format("u{}", chance_.between(1, 40));
+    if (count == 1 && chance_.percent(16))
+      event.unique = fmt::format("u{}", chance_.between(1, 10));
     event.replaces = chance_.percent(30);
-    const std::int64_t count =
-        event.unique.empty() && chance_.percent(30) ? chance_.between(2, 40) : 1;
     event.jobs.resize(static_cast<std::size_t>(count));
     for (EnqueuedItem& item : event.jobs) {
       request.body += request.body.empty() ? "" : ",";
@@ -217,8 +238,9 @@ class Operator final : public Client {
     }
     const Id id = shared_.some_id(chance_);
     const std::int64_t what = chance_.between(1, 100);
+    pause_for(200);
     if (id == 0) {
-      shared_.wait_up(20);
+      pause_for(20'000);
     } else if (what <= 35) {
       cancel(id);
     } else if (what <= 50) {
@@ -237,14 +259,24 @@ class Operator final : public Client {
   // The end of a run: nothing stays paused, nothing waits for a long back-off.
   void drain() {
     if (paused_ || !resumed_) resumed_ = pause(false);
-    for (const char* state : {"retryable", "scheduled"}) {
-      const Answer page = send("GET", fmt::format("/v1/jobs?state={}&limit=500", state), "");
+    for (const char* state : {"retryable", "scheduled"}) retry_all(state);
+    pause_for(5'000);
+  }
+
+  void retry_all(const std::string& state) {
+    std::string cursor;
+    do {
+      const Answer page = send("GET",
+                               fmt::format("/v1/jobs?state={}&limit=500{}", state,
+                                           cursor.empty() ? "" : "&cursor=" + cursor),
+                               "");
       rapidjson::Document document;
       document.Parse(page.body.data(), page.body.size());
-      if (page.status != 200 || !document.IsObject()) continue;
+      if (page.status != 200 || !document.IsObject()) return;
       for (const auto& job : document["jobs"].GetArray()) retry(job["id"].GetInt64());
-    }
-    shared_.wait_up(1);
+      const auto& next = document["next_cursor"];
+      cursor = next.IsString() ? next.GetString() : "";
+    } while (!cursor.empty());
   }
 
   void cancel(Id id) {

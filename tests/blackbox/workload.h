@@ -38,6 +38,11 @@ class Shared {
   // Waits until the server is up or the run stops, at most `milliseconds`.
   void wait_up(int milliseconds);
 
+  // Producers may enqueue so many more jobs: a long run must not become a large one.
+  void allow(std::int64_t jobs);
+  // Takes `jobs` of what is allowed; waits a little if there is nothing, then says no.
+  bool take(std::int64_t jobs);
+
   void remember(Id id);
   Id some_id(Chance& chance);
 
@@ -52,6 +57,7 @@ class Shared {
   std::mutex mutex_;
   std::condition_variable changed_;
   bool up_ = false;
+  std::int64_t allowed_ = 0;
   std::vector<Id> ids_;
   std::size_t next_id_ = 0;
 };

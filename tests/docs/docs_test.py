@@ -285,18 +285,16 @@ def generated_errors(_):
     return "\n".join(lines)
 
 
-def children(text):
-    match = re.search(r"^COMMANDS\n(.*?)(?:\n\n|\Z)", text, re.M | re.S | re.I)
-    return re.findall(r"^ +([a-z]+)  ", match.group(1), re.M) if match else []
+def leaves(text):
+    """The commands that `mainspring help` lists: "enqueue", "jobs list", …"""
+    match = re.search(r"^Commands\n(.*?)(?:\n\n|\Z)", text, re.M | re.S)
+    return re.findall(r"^  ([a-z]+(?: [a-z]+)?)  ", match.group(1), re.M) if match else []
 
 
 def generated_cli(binary):
     out = ["```text", help_of(binary, []).strip(), "```"]
-    for name in children(help_of(binary, [])):
-        out += ["", f"## `mainspring {name}`", "```text", help_of(binary, [name]).strip(), "```"]
-        for child in children(help_of(binary, [name])):
-            out += ["", f"### `mainspring {name} {child}`", "```text",
-                    help_of(binary, [name, child]).strip(), "```"]
+    for name in leaves(help_of(binary, [])):
+        out += ["", f"## `mainspring {name}`", "```text", help_of(binary, name.split()).strip(), "```"]
     return "\n".join(out)
 
 
