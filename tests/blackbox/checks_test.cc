@@ -137,7 +137,7 @@ TEST_CASE("canary: two jobs for a unique key") {
 TEST_CASE("canary: leases that overlap, also after a renewal") {
   History h = sound();
   h.finishes[0].token = 2;
-  h.grants.push_back(grant({900'000, 900'100}, 2, 2));
+  h.grants.push_back(grant({800'000, 800'100}, 2, 2));
   h.finishes[0].at = {2'000'000, 2'000'100};
   CHECK(breaks(h, "LEASE"));
   h.grants[1].at = {1'100'000, 1'100'100};
