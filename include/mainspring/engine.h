@@ -9,11 +9,238 @@
 //
 //   auto engine = mainspring::Engine::open("/var/lib/myapp/jobs");    // or "http://127.0.0.1:8080"
 //   engine->on<Thumbnail>([](const Thumbnail& job, mainspring::Context& context) {
-//     return make_thumbnail(job.path, job.width);                     // throw or return an error
-//     to retry
+//     make_thumbnail(job.path, job.width);       // throw, or return an error, to try again later
 //   });
 //   engine->start();
 //   engine->enqueue(Thumbnail{.path = "a.jpg"});
 //
 // A directory opens an engine inside this process; http://HOST:PORT works for a server elsewhere,
 // with the same calls. All calls are safe from every thread. Guides: docs/guides/cpp.md.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <stop_token>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <vector>
+
+#include "mainspring/context.h"
+#include "mainspring/job.h"
+#include "mainspring/reflect.h"
+#include "mainspring/worker.h"
+
+namespace mainspring {
+
+struct EngineOptions {
+  // Of the handlers. `queues` need not be filled in: those of on() are added.
+  WorkerOptions worker{};
+  // Where log lines go: level ("info", "warn", "error") and text. Empty = warnings and errors to
+  // standard error.
+  std::function<void(std::string_view level, std::string_view text)> log{};
+
+  // Of a directory only:
+  // How long ended jobs stay readable.
+  Duration retention_completed = std::chrono::hours(24);
+  Duration retention_dead = std::chrono::hours(24 * 30);
+  // The store failed and can no longer be trusted to write: end the process. Called once, on a
+  // thread of the engine. Empty = abort.
+  std::function<void(const Error&)> on_fatal{};
+};
+
+// How a job is to be run; defaults as in NewJob.
+struct EnqueueOptions {
+  std::string queue{};  // "" = the type's own (T::queue), else "default"
+  int priority = 5;     // 0 (first) to 9
+  std::optional<WallTime> run_at{};
+  std::optional<Duration> delay{};
+  int max_attempts = 20;
+  std::optional<Unique> unique{};
+  std::optional<Duration> expires_in{};
+  Duration timeout = std::chrono::minutes(15);  // of one attempt; kForever = none
+  std::vector<std::string> tags{};
+  std::string headers{};  // a JSON object of strings
+  std::string correlation_id{};
+  std::string reply_to{};
+  // The same key within 24 h gives the same job. "" = none for a directory, a random one for a
+  // server, so that a broken connection cannot double the job.
+  std::string idempotency_key{};
+};
+
+struct Enqueued {
+  JobId id = 0;
+  JobState state = JobState::available;
+  bool duplicate = false;  // unique or the idempotency key found it
+};
+
+struct HandlerOptions {
+  std::string queue{};  // "" = the type's own (T::queue), else "default"
+  // As in KindOptions.
+  int concurrency = 0;
+  Duration timeout{0};
+  RetryPolicy retry{};
+};
+
+namespace reflect {
+
+template <class T>
+std::string queue_of(const std::string& chosen) {
+  if (!chosen.empty()) return chosen;
+  if constexpr (requires { std::string_view(T::queue); }) {
+    return std::string(T::queue);
+  } else {
+    return "default";
+  }
+}
+
+template <class T>
+struct IsResult : std::false_type {};
+template <class T>
+struct IsResult<Result<T>> : std::true_type {};
+
+// What a handler returned, as an outcome.
+template <class R>
+HandlerResult outcome_of(R&& returned) {
+  using T = std::remove_cvref_t<R>;
+  if constexpr (IsResult<T>::value) {
+    if (!returned) return std::move(returned.error());
+    if constexpr (std::is_void_v<typename T::value_type>) {
+      return Outcome(Complete{});
+    } else {
+      return outcome_of(std::move(*returned));
+    }
+  } else if constexpr (std::is_same_v<T, Error>) {
+    return std::forward<R>(returned);
+  } else if constexpr (std::is_convertible_v<R&&, Outcome> && !std::is_arithmetic_v<T>) {
+    return Outcome(std::forward<R>(returned));
+  } else {
+    return Outcome(Complete{to_json(returned)});
+  }
+}
+
+template <class T, class F>
+HandlerResult call(F& handler, const T& value, Context& context) {
+  constexpr bool kWithContext = std::is_invocable_v<F&, const T&, Context&>;
+  static_assert(kWithContext || std::is_invocable_v<F&, const T&>,
+                "a handler takes (const T&) or (const T&, Context&)");
+  if constexpr (kWithContext) {
+    if constexpr (std::is_void_v<std::invoke_result_t<F&, const T&, Context&>>) {
+      std::invoke(handler, value, context);
+      return Outcome(Complete{});
+    } else {
+      return outcome_of(std::invoke(handler, value, context));
+    }
+  } else if constexpr (std::is_void_v<std::invoke_result_t<F&, const T&>>) {
+    std::invoke(handler, value);
+    return Outcome(Complete{});
+  } else {
+    return outcome_of(std::invoke(handler, value));
+  }
+}
+
+}  // namespace reflect
+
+class Engine {
+ public:
+  // Opens the store in the directory (made if it is new; one process at a time), or prepares to
+  // talk to a server, which need not be there yet. Errors: invalid_argument (the URL, an option),
+  // conflict (another process has the directory open), io_error, storage_full.
+  static Result<Engine> open(std::string directory_or_url, EngineOptions options = {});
+  // Stops.
+  ~Engine();
+  Engine(Engine&&) noexcept;
+  Engine& operator=(Engine&&) noexcept;
+
+  // -- running jobs ------------------------------------------------------------------------------
+
+  // What to do with jobs of type T. The handler takes (const T&) or (const T&, Context&) and
+  // returns nothing, a result (any type to_json takes; kept with the job), a Result of one, or an
+  // Outcome. Errors and exceptions are failed attempts, args that are no T too. Before start().
+  template <class T, class F>
+  void on(F handler, HandlerOptions options = {}) {
+    const std::string queue = reflect::queue_of<T>(options.queue);
+    on_kind(std::string(kind_of<T>()),
+            [handler = std::move(handler)](const ClaimedJob& job,
+                                           Context& context) mutable -> HandlerResult {
+              auto value = from_json<T>(job.args);
+              if (!value) {
+                value.error().message = "args: " + value.error().message;
+                return std::move(value.error());
+              }
+              return reflect::call<T>(handler, *value, context);
+            },
+            {.queue = queue,
+             .concurrency = options.concurrency,
+             .timeout = options.timeout,
+             .retry = options.retry});
+  }
+  // The same for a kind by name, with args as JSON in job.args. Handlers run on several threads at
+  // once. Before start().
+  void on_kind(std::string kind, Handler handler, HandlerOptions options = {});
+
+  // Starts running jobs: of the kinds that have a handler, from their queues. Errors:
+  // invalid_argument (options, no handler), conflict (it was started before).
+  Result<void> start();
+  // Claims nothing more, lets handlers end within graceful_stop, gives other jobs back. May be
+  // called twice, and before start.
+  void stop();
+  WorkerStats stats() const;
+
+  // -- making jobs -------------------------------------------------------------------------------
+
+  // On disk when it returns. Errors: invalid_argument, too_large, conflict (the idempotency key was
+  // used for another job), overloaded, storage_full, unavailable.
+  template <class T>
+  requires(!std::is_same_v<T, NewJob>) Result<Enqueued> enqueue(const T& job,
+                                                                EnqueueOptions options = {}) {
+    std::string key = std::move(options.idempotency_key);
+    return enqueue(reflect_job(job, options), std::move(key));
+  }
+  Result<Enqueued> enqueue(NewJob job, std::string idempotency_key = "");
+  // All or none, up to kMaxEnqueueJobs, answered in their order.
+  template <class T>
+  requires(!std::is_same_v<T, NewJob>) Result<std::vector<Enqueued>> enqueue_many(
+      const std::vector<T>& jobs, EnqueueOptions options = {}) {
+    std::vector<NewJob> list;
+    list.reserve(jobs.size());
+    for (const T& job : jobs) list.push_back(reflect_job(job, options));
+    return enqueue_many(std::move(list), std::move(options.idempotency_key));
+  }
+  Result<std::vector<Enqueued>> enqueue_many(std::vector<NewJob> jobs,
+                                             std::string idempotency_key = "");
+
+  // -- looking after jobs ------------------------------------------------------------------------
+
+  // Errors: not_found, expired (its retention has ended), unavailable.
+  Result<Job> get(JobId id);
+  // The job when it has ended, or as it is after `limit`.
+  Result<Job> wait(JobId id, Duration limit = kForever, std::stop_token stop = {});
+  // What the handler of a completed job returned. Errors: conflict (it has not completed; the
+  // message says what became of it), invalid_argument (the result is no R).
+  template <class R>
+  static Result<R> result(const Job& job) {
+    MS_TRY(check_completed(job));
+    return from_json<R>(job.result);
+  }
+  // A running job's handler is told to stop. Errors: not_found, expired, conflict (it has ended).
+  Result<JobState> cancel(JobId id, std::string reason = "");
+  // A dead or cancelled job begins again. Errors: not_found, expired, conflict.
+  Result<JobState> retry(JobId id);
+
+ private:
+  struct Impl;
+  explicit Engine(std::unique_ptr<Impl> impl);
+  static Result<void> check_completed(const Job& job);
+  static NewJob new_job(std::string_view kind, std::string queue, std::string args,
+                        const EnqueueOptions& options);
+  template <class T>
+  static NewJob reflect_job(const T& job, const EnqueueOptions& options) {
+    return new_job(kind_of<T>(), reflect::queue_of<T>(options.queue), to_json(job), options);
+  }
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace mainspring

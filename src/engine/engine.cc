@@ -1,0 +1,241 @@
+// The embeddable engine: a node in this process or a client of a server, and a worker on it.
+#include "mainspring/engine.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "api/json.h"
+#include "api/shapes.h"
+#include "base/mutex.h"
+#include "client/client.h"
+#include "engine/node.h"
+#include "env/clock.h"
+#include "env/random.h"
+#include "worker/worker.h"
+
+namespace mainspring {
+namespace {
+
+// Log lines to the program's own function.
+class CallbackLog final : public Log {
+ public:
+  explicit CallbackLog(std::function<void(std::string_view, std::string_view)> write)
+      : write_(std::move(write)) {}
+  void write(LogLevel level, std::string_view message, const Fields& fields) override {
+    static constexpr std::string_view kNames[] = {"debug", "info", "warn", "error", "off"};
+    std::string text(message);
+    for (const auto& [name, value] : fields) text += fmt::format(" {}={}", name, value);
+    write_(kNames[static_cast<int>(level)], text);
+  }
+
+ private:
+  std::function<void(std::string_view, std::string_view)> write_;
+};
+
+std::unique_ptr<Log> make_log(const EngineOptions& options) {
+  if (options.log) return std::make_unique<CallbackLog>(options.log);
+  return std::make_unique<StderrLog>(LogLevel::warn);
+}
+
+// Tells one request from another under the same idempotency key: two FNV-1a hashes of its body.
+// Nobody gains by forging one. Source: http://www.isthe.com/chongo/tech/comp/fnv/
+std::string fingerprint_of(const Enqueue& request) {
+  std::string body;
+  encode_enqueue_request(request, body);
+  std::uint64_t a = 0xcbf29ce484222325u;
+  std::uint64_t b = 0x9e3779b97f4a7c15u;
+  for (char c : body) {
+    a = (a ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
+    b = (b ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
+  }
+  return fmt::format("{:016x}{:016x}", a, b);
+}
+
+struct Registration {
+  std::string kind;
+  Handler handler;
+  KindOptions options;
+};
+
+}  // namespace
+
+struct Engine::Impl {
+  explicit Impl(EngineOptions options_) : options(std::move(options_)), log(make_log(options)) {}
+  ~Impl() {
+    stop();
+    if (node) node->stop();
+  }
+
+  Result<void> open(const std::string& target);
+  Result<void> start() MS_EXCLUDES(mutex);
+  void stop() MS_EXCLUDES(mutex);
+
+  EngineOptions options;
+  SystemClock clock;
+  SystemRandom random;
+  Registry registry;
+  std::unique_ptr<Log> log;
+  std::unique_ptr<Node> node;
+  std::unique_ptr<Client> client;
+  Jobs* jobs = nullptr;  // one of them
+
+  Mutex mutex;
+  std::vector<Registration> handlers MS_GUARDED_BY(mutex);
+  std::unique_ptr<WorkerRuntime> worker MS_GUARDED_BY(mutex);
+};
+
+Result<void> Engine::Impl::open(const std::string& target) {
+  if (target.starts_with("http://") || target.starts_with("https://")) {
+    MS_TRY_ASSIGN(client, Client::open({.url = target}, random));
+    jobs = client.get();
+    return {};
+  }
+  if (const std::size_t scheme = target.find("://"); scheme != std::string::npos) {
+    return invalid("url", fmt::format("\"{}\": {} is not supported by this version; give a "
+                                      "directory, or http://HOST:PORT of a server",
+                                      target.substr(0, 200), target.substr(0, scheme)));
+  }
+  NodeOptions node_options;
+  node_options.sqlite.directory = target;
+  node_options.sqlite.store.retention_completed = options.retention_completed;
+  node_options.sqlite.store.retention_dead = options.retention_dead;
+  MS_TRY_ASSIGN(node, Node::open(std::move(node_options), clock, *log, registry));
+  if (options.on_fatal) node->on_fatal(options.on_fatal);
+  node->start();
+  jobs = &node->broker();
+  return {};
+}
+
+Result<void> Engine::Impl::start() {
+  MutexLock lock(mutex);
+  if (worker) {
+    return Error{.code = ErrorCode::conflict, .message = "engine: was started before"};
+  }
+  if (handlers.empty()) {
+    return invalid("handlers", "engine: must have a handler (on<T>()) before it is started");
+  }
+  auto made = std::make_unique<WorkerRuntime>(*jobs, clock, random, *log, options.worker);
+  for (const Registration& one : handlers) made->on(one.kind, one.handler, one.options);
+  MS_TRY(made->start());
+  worker = std::move(made);
+  return {};
+}
+
+void Engine::Impl::stop() {
+  WorkerRuntime* running = nullptr;
+  {
+    MutexLock lock(mutex);
+    running = worker.get();
+  }
+  if (running != nullptr) running->stop();
+}
+
+Engine::Engine(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Engine::~Engine() = default;
+Engine::Engine(Engine&&) noexcept = default;
+Engine& Engine::operator=(Engine&&) noexcept = default;
+
+Result<Engine> Engine::open(std::string directory_or_url, EngineOptions options) {
+  auto impl = std::make_unique<Impl>(std::move(options));
+  MS_TRY(impl->open(directory_or_url));
+  return Engine(std::move(impl));
+}
+
+void Engine::on_kind(std::string kind, Handler handler, HandlerOptions options) {
+  const std::string queue = options.queue.empty() ? "default" : std::move(options.queue);
+  MutexLock lock(impl_->mutex);
+  std::vector<std::string>& queues = impl_->options.worker.queues;
+  if (std::find(queues.begin(), queues.end(), queue) == queues.end()) queues.push_back(queue);
+  impl_->handlers.push_back({std::move(kind), std::move(handler),
+                             KindOptions{.concurrency = options.concurrency,
+                                         .timeout = options.timeout,
+                                         .retry = options.retry}});
+}
+
+Result<void> Engine::start() {
+  return impl_->start();
+}
+
+void Engine::stop() {
+  impl_->stop();
+}
+
+WorkerStats Engine::stats() const {
+  MutexLock lock(impl_->mutex);
+  return impl_->worker ? impl_->worker->stats() : WorkerStats{};
+}
+
+NewJob Engine::new_job(std::string_view kind, std::string queue, std::string args,
+                       const EnqueueOptions& options) {
+  NewJob job;
+  job.queue = std::move(queue);
+  job.kind = kind;
+  job.args = std::move(args);
+  job.priority = options.priority;
+  job.run_at = options.run_at;
+  job.delay = options.delay;
+  job.max_attempts = options.max_attempts;
+  job.unique = options.unique;
+  job.expires_in = options.expires_in;
+  job.timeout = options.timeout;
+  job.tags = options.tags;
+  job.headers = options.headers;
+  job.correlation_id = options.correlation_id;
+  job.reply_to = options.reply_to;
+  return job;
+}
+
+Result<Enqueued> Engine::enqueue(NewJob job, std::string idempotency_key) {
+  std::vector<NewJob> list;
+  list.push_back(std::move(job));
+  MS_TRY_ASSIGN(const auto done, enqueue_many(std::move(list), std::move(idempotency_key)));
+  return done.at(0);
+}
+
+Result<std::vector<Enqueued>> Engine::enqueue_many(std::vector<NewJob> jobs,
+                                                   std::string idempotency_key) {
+  // The same at this door as at a server's: what is kept must be JSON.
+  for (std::size_t i = 0; i < jobs.size(); ++i) {
+    const std::string prefix = jobs.size() == 1 ? "" : fmt::format("jobs[{}].", i);
+    MS_TRY(validate(jobs[i], prefix));
+    MS_TRY(check_json(prefix + "args", jobs[i].args));
+    if (!jobs[i].headers.empty()) MS_TRY(check_json(prefix + "headers", jobs[i].headers));
+  }
+  Enqueue request{.jobs = std::move(jobs), .idempotency_key = std::move(idempotency_key)};
+  if (!request.idempotency_key.empty()) request.fingerprint = fingerprint_of(request);
+  MS_TRY_ASSIGN(const EnqueueResult result, impl_->jobs->enqueue(std::move(request)));
+  std::vector<Enqueued> out;
+  out.reserve(result.jobs.size());
+  for (const EnqueuedJob& one : result.jobs) out.push_back({one.id, one.state, one.duplicate});
+  return out;
+}
+
+Result<Job> Engine::get(JobId id) {
+  return impl_->jobs->get(id);
+}
+
+Result<Job> Engine::wait(JobId id, Duration limit, std::stop_token stop) {
+  return impl_->jobs->wait(id, limit, std::move(stop));
+}
+
+Result<void> Engine::check_completed(const Job& job) {
+  if (job.state == JobState::completed) return {};
+  std::string why = job.description.empty() ? job.reason : job.description;
+  if (why.empty() && !job.errors.empty()) why = job.errors.back().message;
+  return Error{.code = ErrorCode::conflict,
+               .message = fmt::format("job {} has no result: it is {}{}{}", job.id,
+                                      to_string(job.state), why.empty() ? "" : ": ", why)};
+}
+
+Result<JobState> Engine::cancel(JobId id, std::string reason) {
+  MS_TRY_ASSIGN(const CancelResult result, impl_->jobs->cancel({id, std::move(reason)}));
+  return result.state;
+}
+
+Result<JobState> Engine::retry(JobId id) {
+  MS_TRY_ASSIGN(const RetryResult result, impl_->jobs->retry({id}));
+  return result.state;
+}
+
+}  // namespace mainspring

@@ -1,0 +1,243 @@
+// The embedded engine, from opening a directory to the results of typed handlers.
+#include "mainspring/engine.h"
+
+#include <doctest/doctest.h>
+
+#include <filesystem>
+#include <latch>
+#include <stdexcept>
+
+namespace {
+
+using namespace mainspring;
+using namespace std::chrono_literals;
+
+struct Add {
+  static constexpr std::string_view kind = "add";
+  static constexpr std::string_view queue = "sums";
+  int a = 0;
+  int b = 0;
+};
+BOOST_DESCRIBE_STRUCT(Add, (), (a, b))
+
+struct Step {
+  int pages = 0;
+};
+BOOST_DESCRIBE_STRUCT(Step, (), (pages))
+
+struct Sum {
+  int sum = 0;
+};
+BOOST_DESCRIBE_STRUCT(Sum, (), (sum))
+
+// A directory of its own, and a log that must stay free of errors.
+struct Folder {
+  std::filesystem::path path;
+  Folder() {
+    std::string name = (std::filesystem::temp_directory_path() / "engine-test-XXXXXX").string();
+    REQUIRE(mkdtemp(name.data()) != nullptr);
+    path = name;
+  }
+  ~Folder() { std::filesystem::remove_all(path); }
+  Result<Engine> open(EngineOptions options = {}) const {
+    return Engine::open((path / "jobs").string(), std::move(options));
+  }
+};
+
+EngineOptions quiet() {
+  EngineOptions options;
+  options.log = [](std::string_view, std::string_view) {};
+  return options;
+}
+
+RetryPolicy at_once() {
+  RetryPolicy policy;
+  policy.first_delay = 0s;
+  return policy;
+}
+
+}  // namespace
+
+TEST_CASE("a typed job is run and its result read") {
+  const Folder folder;
+  auto engine = folder.open();
+  REQUIRE(engine.has_value());
+  engine->on<Add>([](const Add& add) { return Sum{add.a + add.b}; });
+  REQUIRE(engine->start().has_value());
+  const auto job = engine->enqueue(Add{.a = 2, .b = 3});
+  REQUIRE(job.has_value());
+  const auto ended = engine->wait(job->id, 20s);
+  REQUIRE(ended.has_value());
+  CHECK(ended->state == JobState::completed);
+  CHECK(ended->queue == "sums");
+  CHECK(ended->kind == "add");
+  CHECK(Engine::result<Sum>(*ended)->sum == 5);
+  engine->stop();
+  engine->stop();
+  CHECK(engine->stats().completed == 1);
+}
+
+TEST_CASE("handlers may return whatever says best how it went") {
+  const Folder folder;
+  auto engine = folder.open(quiet());
+  engine->on<Add>(
+      [](const Add& add, Context& context) -> Result<Outcome> {
+        switch (add.a) {
+          case 1:
+            return Outcome(Complete{"[1]"});
+          case 2:
+            return Outcome(Dead{"bad", "very bad"});
+          case 3:
+            return Outcome(CancelJob{"no need"});
+          default:
+            break;
+        }
+        if (context.job().attempt < 3) throw std::runtime_error("not yet");
+        return Error{.message = "the end"};
+      },
+      {.retry = at_once()});
+  REQUIRE(engine->start().has_value());
+  std::vector<Add> jobs = {{.a = 1}, {.a = 2}, {.a = 3}, {.a = 4}};
+  const auto made = engine->enqueue_many(jobs, {.max_attempts = 3});
+  REQUIRE(made.has_value());
+  const auto end = [&](std::size_t i) { return *engine->wait(made->at(i).id, 20s); };
+  CHECK(end(0).result == "[1]");
+  CHECK(end(1).state == JobState::dead);
+  CHECK(end(1).reason == "bad");
+  CHECK(end(2).state == JobState::cancelled);
+  const Job last = end(3);
+  CHECK(last.state == JobState::dead);
+  REQUIRE(last.errors.size() == 3);
+  CHECK(last.errors[0].message == "not yet");
+  CHECK(last.errors[2].message == "the end");
+  const auto no_result = Engine::result<Sum>(last);
+  CHECK(no_result.error().code == ErrorCode::conflict);
+  CHECK(no_result.error().message.find("dead") != std::string::npos);
+}
+
+TEST_CASE("args that are no T are a failed attempt that says where") {
+  const Folder folder;
+  auto engine = folder.open(quiet());
+  engine->on<Add>([](const Add&) {});
+  REQUIRE(engine->start().has_value());
+  NewJob job{.queue = "sums", .kind = "add", .args = "{\"a\":\"two\"}", .max_attempts = 1};
+  const auto made = engine->enqueue(std::move(job));
+  const auto ended = engine->wait(made->id, 20s);
+  CHECK(ended->state == JobState::dead);
+  CHECK(ended->errors.at(0).message.find("args: a: must be an integer") == 0);
+}
+
+TEST_CASE("an attempt goes on from the last one's checkpoint") {
+  const Folder folder;
+  auto engine = folder.open(quiet());
+  std::vector<int> begun_at;
+  engine->on<Step>(
+      [&](const Step& step, Context& context) {
+        int page = context.job().checkpoint.empty() ? 0 : *from_json<int>(context.job().checkpoint);
+        begun_at.push_back(page);
+        for (; page < step.pages; ++page) {
+          if (page == 3 && context.job().attempt == 1) throw std::runtime_error("power cut");
+          (void)context.checkpoint(to_json(page + 1));
+          context.progress(static_cast<double>(page + 1) / step.pages, "pages");
+        }
+        (void)context.flush();
+        return page;
+      },
+      {.retry = at_once()});
+  REQUIRE(engine->start().has_value());
+  const auto made = engine->enqueue(Step{.pages = 5});
+  const auto ended = engine->wait(made->id, 20s);
+  CHECK(ended->state == JobState::completed);
+  CHECK(ended->progress == Progress{1, "pages"});
+  CHECK(begun_at == std::vector<int>{0, 3});
+  CHECK(ended->attempt == 2);
+}
+
+TEST_CASE("a running job can be cancelled, and its handler hears of it") {
+  const Folder folder;
+  EngineOptions options = quiet();
+  options.worker.lease = 1s;  // the handler holds the only slot: it hears at the next renewal
+  options.worker.slots = 1;
+  auto engine = folder.open(options);
+  std::latch running(1);
+  engine->on<Step>([&](const Step&, Context& context) {
+    running.count_down();
+    std::latch told(1);
+    std::stop_callback wake(context.stop_token(), [&] { told.count_down(); });
+    told.wait();
+    CHECK(context.stop_reason() == StopReason::cancelled);
+    throw std::runtime_error("interrupted");
+  });
+  REQUIRE(engine->start().has_value());
+  const auto made = engine->enqueue(Step{});
+  running.wait();
+  CHECK(*engine->cancel(made->id, "not needed") == JobState::running);
+  const auto ended = engine->wait(made->id, 20s);
+  CHECK(ended->state == JobState::cancelled);
+  CHECK(engine->cancel(made->id).has_value());
+  CHECK(engine->cancel(4711).error().code == ErrorCode::not_found);
+}
+
+TEST_CASE("jobs survive the engine, and a stopped handler's attempt is not counted") {
+  const Folder folder;
+  JobId id = 0;
+  {
+    EngineOptions options = quiet();
+    options.worker.graceful_stop = 10ms;
+    auto engine = folder.open(options);
+    std::latch running(1);
+    engine->on<Step>([&](const Step&, Context& context) {
+      running.count_down();
+      std::latch told(1);
+      std::stop_callback wake(context.stop_token(), [&] { told.count_down(); });
+      told.wait();
+      throw std::runtime_error("interrupted");
+    });
+    REQUIRE(engine->start().has_value());
+    id = engine->enqueue(Step{.pages = 7})->id;
+    running.wait();
+  }
+  auto engine = folder.open(quiet());
+  REQUIRE(engine.has_value());
+  CHECK(engine->get(id)->attempt == 0);
+  engine->on<Step>([](const Step& step) { return step.pages; });
+  REQUIRE(engine->start().has_value());
+  CHECK(*Engine::result<int>(*engine->wait(id, 20s)) == 7);
+}
+
+TEST_CASE("bad input is refused at the door, by field") {
+  const Folder folder;
+  auto engine = folder.open(quiet());
+  CHECK(engine->enqueue(Add{}, {.priority = 12}).error().field == "priority");
+  CHECK(engine->enqueue(NewJob{.kind = "k", .args = "{no json"}).error().code ==
+        ErrorCode::invalid_argument);
+  std::vector<NewJob> two(2, NewJob{.kind = "k"});
+  two[1].args = "nope";
+  CHECK(engine->enqueue_many(two).error().field.starts_with("jobs[1]."));
+  CHECK(engine->start().error().field == "handlers");
+  CHECK(engine->get(99).error().code == ErrorCode::not_found);
+}
+
+TEST_CASE("the same idempotency key is the same job, and another job under it a conflict") {
+  const Folder folder;
+  auto engine = folder.open(quiet());
+  const auto first = engine->enqueue(Add{.a = 1}, {.idempotency_key = "k1"});
+  const auto again = engine->enqueue(Add{.a = 1}, {.idempotency_key = "k1"});
+  CHECK(first->id == again->id);
+  CHECK(again->duplicate);
+  CHECK(engine->enqueue(Add{.a = 2}, {.idempotency_key = "k1"}).error().code ==
+        ErrorCode::conflict);
+}
+
+TEST_CASE("what cannot be opened says what can") {
+  CHECK(Engine::open("postgres://db/jobs").error().message.find("postgres is not supported") !=
+        std::string::npos);
+  CHECK(Engine::open("http://").error().code == ErrorCode::invalid_argument);
+  CHECK(Engine::open("https://example.com").error().message.find("https") != std::string::npos);
+  CHECK(Engine::open("").error().code == ErrorCode::invalid_argument);
+  const Folder folder;
+  auto engine = folder.open();
+  auto second = folder.open();
+  REQUIRE_FALSE(second.has_value());
+  CHECK(second.error().code == ErrorCode::conflict);
+}
