@@ -1,0 +1,349 @@
+// Calls reach a server, come back as results or its own errors, and are repeated only where safe.
+#include "client/client.h"
+
+#include <arpa/inet.h>
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <latch>
+#include <list>
+#include <mutex>
+#include <thread>
+
+#include "client/connection.h"
+
+using namespace mainspring;
+using namespace std::chrono_literals;
+
+namespace {
+
+struct Seen {
+  std::string method, target, body, key;
+};
+
+// A server of one answer at a time: what it does with each request is a function of the test.
+class FakeServer {
+ public:
+  // Returns the whole answer; "" closes the connection without one.
+  using Behave = std::function<std::string(const Seen&)>;
+
+  explicit FakeServer(Behave behave) : behave_(std::move(behave)) {
+    listener_ = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    REQUIRE(bind(listener_, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0);
+    socklen_t size = sizeof address;
+    getsockname(listener_, reinterpret_cast<sockaddr*>(&address), &size);
+    port_ = ntohs(address.sin_port);
+    listen(listener_, 100);
+    acceptor_ = std::thread([this] { accept_all(); });
+  }
+  ~FakeServer() {
+    ending_ = true;
+    shutdown(listener_, SHUT_RDWR);
+    acceptor_.join();
+    {
+      std::lock_guard lock(mutex_);
+      for (int fd : open_) shutdown(fd, SHUT_RDWR);
+    }
+    for (std::thread& thread : threads_) thread.join();
+    close(listener_);
+  }
+  std::string url() const { return fmt::format("http://127.0.0.1:{}", port_); }
+  std::vector<Seen> seen() {
+    std::lock_guard lock(mutex_);
+    return seen_;
+  }
+
+ private:
+  void accept_all() {
+    while (!ending_) {
+      const int fd = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC);
+      if (fd < 0) continue;
+      {
+        std::lock_guard lock(mutex_);
+        open_.push_back(fd);
+      }
+      threads_.emplace_back([this, fd] { serve(fd); });
+    }
+  }
+  void serve(int fd) {
+    std::string text;
+    while (std::optional<Seen> request = next(fd, text)) {
+      {
+        std::lock_guard lock(mutex_);
+        seen_.push_back(*request);
+      }
+      const std::string answer = behave_(*request);
+      if (answer.empty()) break;
+      if (send(fd, answer.data(), answer.size(), MSG_NOSIGNAL) < 0) break;
+      if (answer.find("Connection: close") != std::string::npos) break;
+    }
+    std::lock_guard lock(mutex_);
+    open_.remove(fd);
+    close(fd);
+  }
+  static std::optional<Seen> next(int fd, std::string& text) {
+    for (;;) {
+      const std::size_t end = text.find("\r\n\r\n");
+      if (end != std::string::npos) {
+        const std::string head = text.substr(0, end);
+        const auto header = [&](std::string_view name) -> std::string {
+          const std::size_t at = head.find(fmt::format("\r\n{}: ", name));
+          if (at == std::string::npos) return "";
+          const std::size_t from = at + name.size() + 4;
+          return head.substr(from, head.find("\r\n", from) - from);
+        };
+        const std::string length = header("Content-Length");
+        const std::size_t body = length.empty() ? 0 : std::stoul(length);
+        if (text.size() >= end + 4 + body) {
+          const std::size_t space = head.find(' ');
+          Seen seen{head.substr(0, space),
+                    head.substr(space + 1, head.find(' ', space + 1) - space - 1),
+                    text.substr(end + 4, body), header("Idempotency-Key")};
+          text.erase(0, end + 4 + body);
+          return seen;
+        }
+      }
+      char buffer[65536];
+      const ssize_t n = recv(fd, buffer, sizeof buffer, 0);
+      if (n <= 0) return std::nullopt;
+      text.append(buffer, static_cast<std::size_t>(n));
+    }
+  }
+
+  Behave behave_;
+  int listener_ = -1;
+  int port_ = 0;
+  std::atomic<bool> ending_ = false;
+  std::thread acceptor_;
+  std::mutex mutex_;
+  std::list<int> open_;
+  std::list<std::thread> threads_;
+  std::vector<Seen> seen_;
+};
+
+std::string answer(int status, std::string_view body, std::string_view headers = "") {
+  return fmt::format("HTTP/1.1 {} X\r\nContent-Length: {}\r\n{}\r\n{}", status, body.size(),
+                     headers, body);
+}
+
+struct Rig {
+  SystemRandom random;
+  std::unique_ptr<Client> client;
+  explicit Rig(std::string url, Duration retry_for = 10s) {
+    ClientOptions options;
+    options.url = std::move(url);
+    options.retry_for = retry_for;
+    options.connect_timeout = 2s;
+    auto opened = Client::open(std::move(options), random);
+    REQUIRE(opened.has_value());
+    client = std::move(*opened);
+  }
+};
+
+Enqueue one_job() {
+  Enqueue enqueue;
+  enqueue.jobs.push_back({.queue = "q", .kind = "k"});
+  return enqueue;
+}
+
+}  // namespace
+
+TEST_CASE("a URL is http, a host and a port") {
+  CHECK(parse_http_url("http://localhost:8080")->port == "8080");
+  CHECK(parse_http_url("http://example.com/")->port == "80");
+  CHECK(parse_http_url("http://[::1]:99")->host == "::1");
+  for (const char* bad :
+       {"", "localhost:8080", "https://x", "http://", "http://:80", "http://x:0", "http://x:99999",
+        "http://x:a", "http://x/y", "http://u@x", "http://[::1"}) {
+    CHECK_MESSAGE(!parse_http_url(bad), bad);
+  }
+}
+
+TEST_CASE("calls are requests, and share a kept connection") {
+  FakeServer server([](const Seen& seen) {
+    if (seen.target == "/v1/jobs") return answer(201, R"({"id":7,"state":"available"})");
+    if (seen.target.starts_with("/v1/queues/"))
+      return answer(200, R"({"name":"a/b","paused":true})");
+    return answer(200, R"({"id":7,"state":"cancelled"})");
+  });
+  Rig rig(server.url());
+  const auto made = rig.client->enqueue(one_job());
+  REQUIRE(made.has_value());
+  CHECK(made->jobs.at(0).id == 7);
+  CHECK(rig.client->cancel({7, "why \"not\""})->state == JobState::cancelled);
+  CHECK(rig.client->pause_queue({"a/b", true}).has_value());
+  const std::vector<Seen> seen = server.seen();
+  CHECK(seen[0].method == "POST");
+  CHECK(seen[0].key.starts_with("auto-"));
+  CHECK(seen[1].target == "/v1/jobs/7/cancel");
+  CHECK(seen[1].body == R"({"reason":"why \"not\""})");
+  CHECK(seen[2].target == "/v1/queues/a%2Fb/pause");
+  CHECK(rig.client->connections_made() == 1);
+}
+
+TEST_CASE("a server's error is the caller's error") {
+  FakeServer server([](const Seen& seen) {
+    if (seen.target == "/v1/jobs") {
+      return answer(
+          400,
+          R"({"error":{"code":"invalid_argument","message":"priority 12","field":"priority"}})");
+    }
+    if (seen.method == "GET")
+      return answer(404, R"({"error":{"code":"not_found","message":"no"}})");
+    return answer(502, "<html>a proxy</html>");
+  });
+  Rig rig(server.url(), 0s);
+  const Error error = rig.client->enqueue(one_job()).error();
+  CHECK(error.code == ErrorCode::invalid_argument);
+  CHECK(error.field == "priority");
+  CHECK(rig.client->get(1).error().code == ErrorCode::not_found);
+  CHECK_FALSE(rig.client->retry({1}).has_value());
+}
+
+TEST_CASE("an enqueue is repeated under one key until the server answers") {
+  std::atomic<int> calls = 0;
+  FakeServer server([&](const Seen&) -> std::string {
+    switch (++calls) {
+      case 1:
+        return "";  // read, then the connection breaks: nobody knows whether it was done
+      case 2:
+        return answer(503, R"({"error":{"code":"unavailable","message":"stopping"}})");
+      case 3:
+        return answer(429, R"({"error":{"code":"overloaded","message":"full"}})");
+      default:
+        return answer(200, R"({"id":7,"state":"running","duplicate":true})");
+    }
+  });
+  Rig rig(server.url());
+  const auto made = rig.client->enqueue(one_job());
+  REQUIRE(made.has_value());
+  CHECK(made->jobs.at(0).duplicate);
+  const std::vector<Seen> seen = server.seen();
+  REQUIRE(seen.size() == 4);
+  CHECK(seen[0].key == seen[3].key);
+  CHECK(seen[0].body == seen[3].body);
+}
+
+TEST_CASE("a server that is not there is unavailable, after the time for repeats") {
+  int port = 0;
+  {
+    FakeServer server([](const Seen&) { return answer(200, "{}"); });
+    port = std::stoi(server.url().substr(server.url().rfind(':') + 1));
+  }
+  Rig rig(fmt::format("http://127.0.0.1:{}", port), 50ms);
+  const Error error = rig.client->enqueue(one_job()).error();
+  CHECK(error.code == ErrorCode::unavailable);
+  CHECK(error.message.find("127.0.0.1") != std::string::npos);
+}
+
+TEST_CASE("a kept connection that the server closed is replaced without a word") {
+  FakeServer server(
+      [](const Seen&) { return answer(200, R"({"workers":[]})", "Connection: close\r\n"); });
+  Rig rig(server.url(), 0s);
+  for (int i = 0; i < 5; ++i) CHECK(rig.client->workers().has_value());
+  CHECK(rig.client->connections_made() == 5);
+}
+
+TEST_CASE("claims and renewals are not repeated here") {
+  FakeServer server([](const Seen&) -> std::string { return ""; });
+  Rig rig(server.url());
+  CHECK(rig.client->claim({.worker = "w", .queues = {"q"}}, 0s, {}).error().code ==
+        ErrorCode::unavailable);
+  CHECK(rig.client->renew({.worker = "w", .leases = {{1, 1, {}, {}}}}).error().code ==
+        ErrorCode::unavailable);
+  CHECK(server.seen().size() == 2);
+}
+
+TEST_CASE("a parked claim holds up nobody, and a stop ends it at once") {
+  std::latch parked(1);
+  std::latch release(1);
+  FakeServer server([&](const Seen& seen) {
+    if (seen.target == "/v1/claim") {
+      parked.count_down();
+      release.wait();
+      return answer(200, R"({"jobs":[]})");
+    }
+    return answer(200,
+                  R"({"renewed":[{"id":1,"lease_expires_in_ms":30000}],"lost":[],"cancel":[]})");
+  });
+  Rig rig(server.url());
+  std::stop_source stop;
+  Result<ClaimResult> claimed{ClaimResult{}};
+  std::thread claimer([&] {
+    claimed = rig.client->claim({.worker = "w", .queues = {"q"}}, 60s, stop.get_token());
+  });
+  parked.wait();
+  const auto renewed = rig.client->renew({.worker = "w", .leases = {{1, 1, {}, {}}}});
+  REQUIRE(renewed.has_value());
+  CHECK(renewed->renewed.at(0).lease == Duration(30s));
+  stop.request_stop();
+  claimer.join();
+  CHECK(claimed.has_value());
+  CHECK(claimed->jobs.empty());
+  release.count_down();
+}
+
+TEST_CASE("jobs that are on their way when a claim is stopped are not lost") {
+  std::stop_source stop;
+  FakeServer server([&](const Seen&) {
+    stop.request_stop();
+    return answer(200, R"({"jobs":[{"id":3,"token":9,"attempt":1,"max_attempts":20,"queue":"q",)"
+                       R"("kind":"k","args":{},"priority":5,"run_at":"2026-01-01T00:00:00Z",)"
+                       R"("timeout_ms":null,"lease_expires_in_ms":30000}]})");
+  });
+  Rig rig(server.url());
+  const auto claimed = rig.client->claim({.worker = "w", .queues = {"q"}}, 60s, stop.get_token());
+  REQUIRE(claimed.has_value());
+  REQUIRE(claimed->jobs.size() == 1);
+  CHECK(claimed->jobs[0].token == 9);
+}
+
+TEST_CASE("bodies of many megabytes go through, both ways") {
+  const std::string big(3 << 20, 'x');
+  FakeServer server(
+      [&](const Seen& seen) { return answer(200, fmt::format("\"{}\"", seen.body)); });
+  Rig rig(server.url());
+  const auto body = rig.client->request("POST", "/v1/echo", big);
+  REQUIRE(body.has_value());
+  CHECK(body->size() == big.size() + 2);
+}
+
+TEST_CASE("answers that are not HTTP, too long, or cut are errors, not crashes") {
+  int n = 0;
+  FakeServer server([&](const Seen&) -> std::string {
+    switch (++n) {
+      case 1:
+        return "SSH-2.0-OpenSSH\r\n\r\n";
+      case 2:
+        return "HTTP/1.1 200 OK\r\nX: " + std::string(200'000, 'y') + "\r\n\r\n";
+      default:
+        return "HTTP/1.1 200 OK\r\nContent-Length: 100\r\nConnection: close\r\n\r\nhalf";
+    }
+  });
+  Rig rig(server.url(), 0s);
+  for (int i = 0; i < 3; ++i) CHECK_FALSE(rig.client->request("GET", "/x", "").has_value());
+}
+
+TEST_CASE("a chunked answer is put together") {
+  FakeServer server([](const Seen&) -> std::string {
+    return "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n6\r\n "
+           "world\r\n0\r\n\r\n";
+  });
+  Rig rig(server.url());
+  for (int i = 0; i < 3; ++i) CHECK(*rig.client->request("GET", "/x", "") == "hello world");
+  CHECK(rig.client->connections_made() == 1);
+}
+
+TEST_CASE("all mistakes in the options are named at once") {
+  ClientOptions options;
+  options.url = "ftp://x";
+  options.read_timeout = 0s;
+  options.retry_for = Duration(-1);
+  CHECK(options.validate().size() == 3);
+}

@@ -245,7 +245,7 @@ ExchangeResult Connection::receive(bool head_only, const Limits& limits) {
     }
     boost::beast::error_code error;
     if (n == 0) {
-      parser.put_eof(error);
+      if (answered) parser.put_eof(error);
       if (error || !parser.is_done()) {
         return tl::unexpected(heed == Heed::nothing
                                   ? stopped()
