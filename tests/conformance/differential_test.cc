@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <set>
 
+#include "conformance/compare.h"
 #include "conformance/describe.h"
 #include "conformance/model_store.h"
 #include "env/clock.h"
@@ -65,14 +66,11 @@ class Pair {
     const auto real = sqlite_->apply(step.batch, clock_.now());
     if (!real) return "apply failed: " + real.error().message;
     last_ = mine->results;
-    for (std::size_t i = 0; i < step.batch.size(); ++i) {
-      const std::string a = describe(mine->results[i]);
-      const std::string b = describe(real->results[i]);
-      if (a != b)
-        return fmt::format("{}\n  model:  {}\n  sqlite: {}", describe(step.batch[i]), a, b);
-    }
+    if (std::string why = answers_differ(step.batch, last_, real->results); !why.empty())
+      return why;
     if (std::string why = compare_effects(mine->effects, real->effects); !why.empty()) return why;
-    if (std::string why = compare_agendas(); !why.empty()) return why;
+    if (std::string why = agenda_differs(model_->agenda(), sqlite_->agenda()); !why.empty())
+      return why;
     return step.look ? look() : "";
   }
 
@@ -104,40 +102,8 @@ class Pair {
     return "";
   }
 
-  // A store may look earlier than needed at what expires and what is pruned, never later.
-  std::string compare_agendas() const {
-    const Agenda mine = model_->agenda();
-    const Agenda real = sqlite_->agenda();
-    if (mine.next_due != real.next_due)
-      return fmt::format("agenda.next_due: model {}, sqlite {}", mine.next_due.us(),
-                         real.next_due.us());
-    if (mine.next_lease_expiry != real.next_lease_expiry)
-      return fmt::format("agenda.next_lease_expiry: model {}, sqlite {}",
-                         mine.next_lease_expiry.us(), real.next_lease_expiry.us());
-    if (mine.next_expiry < real.next_expiry) return "agenda.next_expiry is too late";
-    if (mine.next_prune < real.next_prune) return "agenda.next_prune is too late";
-    return "";
-  }
-
   std::string look() {
-    const auto mine = model_->queues();
-    const auto real = sqlite_->queues();
-    if (mine->size() != real->size()) return "another number of queues";
-    for (std::size_t i = 0; i < mine->size(); ++i) {
-      if (describe((*mine)[i]) != describe((*real)[i]))
-        return fmt::format("queues:\n  model:  {}\n  sqlite: {}", describe((*mine)[i]),
-                           describe((*real)[i]));
-      if (model_->has_available((*mine)[i].name) != sqlite_->has_available((*mine)[i].name))
-        return "has_available(" + (*mine)[i].name + ")";
-    }
-    const auto all = model_->list({}, 1'000'000, 0);
-    for (const Job& j : all->jobs) {
-      const auto a = model_->get(j.id);
-      const auto b = sqlite_->get(j.id);
-      if (!b) return fmt::format("get {}: {}", j.id, b.error().message);
-      if (describe(*a) != describe(*b))
-        return fmt::format("get:\n  model:  {}\n  sqlite: {}", describe(*a), describe(*b));
-    }
+    if (std::string why = differs(*model_, *sqlite_); !why.empty()) return why;
     if (std::string why = compare_lists(); !why.empty()) return why;
     const auto verified = sqlite_->verify();
     if (!verified) return "verify: " + verified.error().message;

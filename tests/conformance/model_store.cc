@@ -60,6 +60,10 @@ std::shared_ptr<ModelDisk> make_model_disk() {
   return std::make_shared<ModelDisk>();
 }
 
+std::shared_ptr<ModelDisk> copy_of(const ModelDisk& disk) {
+  return std::make_shared<ModelDisk>(disk);
+}
+
 namespace {
 
 class ModelStore final : public Store {

@@ -14,6 +14,7 @@ namespace mainspring {
 // What survives when a ModelStore is closed: its disk.
 struct ModelDisk;
 std::shared_ptr<ModelDisk> make_model_disk();
+std::shared_ptr<ModelDisk> copy_of(const ModelDisk& disk);
 
 // Opens over `disk`, empty or used before; `now` is the time of opening.
 std::unique_ptr<Store> open_model_store(std::shared_ptr<ModelDisk> disk, StoreOptions options,

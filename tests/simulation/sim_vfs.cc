@@ -395,10 +395,21 @@ void SimDisk::settle(SimFile& file) {
   }
 }
 
-void SimDisk::reboot() {
+void SimDisk::reboot(Loss loss) {
   crash();
   crashed_ = false;
   ++generation_;
+  if (loss == Loss::nothing) {
+    for (auto& [name, file] : files_) {
+      auto next = std::make_shared<SimFile>();
+      next->current = std::move(file->current);
+      next->synced = std::move(file->synced);
+      next->pending = std::move(file->pending);
+      next->entry_synced = file->entry_synced;
+      file = next;
+    }
+    return;
+  }
   std::map<std::string, std::shared_ptr<SimFile>> after;
   for (auto& [name, old] : removed_) {
     if (!files_.contains(name) && random_.below(2) == 0) files_[name] = old;

@@ -49,9 +49,12 @@ class SimDisk {
   void crash_after(std::int64_t calls) { crash_in_ = calls; }
   void crash();  // now
   bool crashed() const { return crashed_; }
-  // Power is back: what was synced and some of the rest is there. Connections from before stay
-  // dead.
-  void reboot();
+  enum class Loss {
+    unsynced,  // the power went: what was synced and some of the rest is there
+    nothing,   // only the process was killed: all that it had written is there, synced or not
+  };
+  // After a crash (or now), the next process can begin. Connections from before stay dead.
+  void reboot(Loss loss = Loss::unsynced);
   // The `calls`-th sync from now fails, and what it should have synced never reaches the disk.
   void fail_sync_after(std::int64_t calls) { fail_sync_in_ = calls; }
   // Files may not grow beyond so many bytes together; overwriting always works.

@@ -1,0 +1,70 @@
+// MirrorStore: the store under test, with the model beside it. Every batch goes to both, every
+// answer is compared; after a crash the store must be the model before or after the batch that was
+// under way, nothing else (DUR-4).
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "conformance/model_store.h"
+#include "simulation/sim_vfs.h"
+#include "store/store.h"
+
+namespace mainspring::simulation {
+
+// The model and the batch whose outcome a crash left open: what outlives one opening of the store.
+struct MirrorMemory {
+  std::shared_ptr<ModelDisk> model = make_model_disk();
+  std::vector<Operation> open_batch;
+  Now open_at{};
+  std::map<JobId, Job> pruned;  // as they were last
+};
+
+class MirrorStore final : public Store {
+ public:
+  // `memory`, `disk` outlive it. `broken` is told what differs.
+  MirrorStore(std::unique_ptr<Store> real, MirrorMemory& memory, const SimDisk& disk,
+              const StoreOptions& options, Now now, std::function<void(std::string)> broken,
+              std::function<void(const std::string&)> trace);
+
+  Result<BatchReport> apply(std::span<const Operation> batch, Now now) override;
+  Agenda agenda() const override { return real_->agenda(); }
+  bool has_available(const std::string& queue) const override {
+    return real_->has_available(queue);
+  }
+  Result<Job> get(JobId id) const override { return real_->get(id); }
+  Result<JobPage> list(const JobFilter& filter, int limit, JobId before) const override {
+    return real_->list(filter, limit, before);
+  }
+  Result<std::vector<QueueStats>> queues() const override { return real_->queues(); }
+  Result<VerifyReport> verify() const override { return real_->verify(); }
+  Result<void> backup(const std::string& directory) const override {
+    return real_->backup(directory);
+  }
+  std::int64_t commits() const override { return real_->commits(); }
+
+  // The process is gone: whatever is still applied fails and changes nothing.
+  void die() { dead_ = true; }
+  std::int64_t batches() const { return batches_; }
+  // Compares everything and verifies.
+  void look() const;
+  const Store& model() const { return *model_; }
+
+ private:
+  void open_model(Now now) { model_ = open_model_store(memory_.model, options_, now); }
+  void recover(Now now);
+  void follow(std::span<const Operation> batch, const BatchReport& report, Now now);
+
+  std::unique_ptr<Store> real_;
+  MirrorMemory& memory_;
+  const SimDisk& disk_;
+  StoreOptions options_;
+  std::function<void(std::string)> broken_;
+  std::function<void(const std::string&)> trace_;
+  std::unique_ptr<Store> model_;
+  bool dead_ = false;
+  std::int64_t batches_ = 0;
+};
+
+}  // namespace mainspring::simulation

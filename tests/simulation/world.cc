@@ -1,0 +1,370 @@
+// The world's bodies: events, network, and the life and deaths of the server.
+#include "simulation/world.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/assert.h"
+#include "conformance/describe.h"
+
+namespace mainspring::simulation {
+namespace {
+
+using std::chrono::hours;
+using std::chrono::microseconds;
+using std::chrono::milliseconds;
+using std::chrono::minutes;
+using std::chrono::seconds;
+
+constexpr std::size_t kLastLines = 120;
+constexpr int kMaxSettleRounds = 2000;
+constexpr int kMaxStarts = 50;
+// How late a living server may be with a due job, an expired lease or a parked claim (LIVE-1).
+constexpr Duration kMaxLate = seconds(1);
+constexpr WallTime kWallStart = WallTime::from_ms(1'767'225'600'000);
+
+}  // namespace
+
+void Met::add(const Met& o) {
+  events += o.events;
+  crashes += o.crashes;
+  lost_writes += o.lost_writes;
+  crashes_in_recovery += o.crashes_in_recovery;
+  full += o.full;
+  failed_syncs += o.failed_syncs;
+  dedup_hits += o.dedup_hits;
+  rescued += o.rescued;
+  stale += o.stale;
+  dead += o.dead;
+  woken += o.woken;
+  cancels += o.cancels;
+  pruned += o.pruned;
+  expired += o.expired;
+  retries += o.retries;
+  completed += o.completed;
+}
+
+// One request on its way: its copies share who is answered first.
+struct World::Request {
+  Operation operation;
+  Duration wait{0};
+  Delivery delivery = Delivery::plain;
+  int copies = 1;
+  bool answered = false;
+  Answer answer;
+  void finish(std::optional<OperationResult> result) {
+    if (answered) return;
+    answered = true;
+    const Answer told = std::move(answer);
+    told(std::move(result));
+  }
+};
+
+Now World::SimClock::now() const {
+  return {.instant = Instant::from_ms(5000) + (world_.now_ - world_.boot_),
+          .wall = kWallStart + world_.now_ + world_.wall_offset_};
+}
+
+World::World(std::uint64_t seed, std::string vfs_name)
+    : random_(seed), disk_(std::move(vfs_name), seed ^ 0x5eed) {
+  const auto draw = [&](bool& fault) { fault = chance(2); };
+  for (bool* fault : {&faults.power_cuts, &faults.kills, &faults.failed_syncs, &faults.full_disks,
+                      &faults.duplicates, &faults.delays, &faults.losses, &faults.worker_pauses,
+                      &faults.worker_crashes, &faults.wall_steps, &faults.queue_pauses,
+                      &faults.prunes, &faults.small_log}) {
+    draw(*fault);
+  }
+  start_server();
+  plan_server_fault();
+}
+
+World::~World() {
+  if (server_) {
+    disk_.crash();
+    server_->store->die();
+    server_.reset();
+  }
+}
+
+StoreOptions World::store_options() const {
+  StoreOptions o;
+  o.retention_completed = faults.prunes ? Duration(minutes(2)) : Duration(hours(24 * 30));
+  o.retention_dead = faults.prunes ? Duration(minutes(5)) : Duration(hours(24 * 60));
+  o.max_live_jobs = 400;
+  return o;
+}
+
+// -- time
+// -------------------------------------------------------------------------------------------
+
+void World::after(Duration delay, std::function<void()> action) {
+  events_.push({now_ + std::max(delay, Duration(1)), next_order_++, std::move(action)});
+}
+
+void World::run_until(Duration when) {
+  while (why_.empty() && !events_.empty() && events_.top().when <= when) {
+    Event event = events_.top();
+    events_.pop();
+    now_ = std::max(event.when, now_ + Duration(1));  // no two events at one instant
+    ++met.events;
+    event.action();
+    if (disk_.crashed() && server_) end_server(chance(3) ? End::kill : End::power_cut);
+    if (fatal_ && server_) end_server(End::kill);
+  }
+  now_ = std::max(now_, when);
+}
+
+void World::broken(std::string what) {
+  if (!why_.empty()) return;
+  why_ = std::move(what);
+  trace("BROKEN: " + why_);
+}
+
+void World::trace(const std::string& line) {
+  for (const char c : line) hash_ = (hash_ ^ static_cast<unsigned char>(c)) * 1099511628211u;
+  hash_ = (hash_ ^ static_cast<std::uint64_t>(now_.count())) * 1099511628211u;
+  lines_.push_back(fmt::format("{:>12.6f} {}", static_cast<double>(now_.count()) / 1e6, line));
+  if (lines_.size() > kLastLines) lines_.pop_front();
+}
+
+std::string World::last_lines() const {
+  std::string out;
+  for (const std::string& line : lines_) out += line.substr(0, 600) + "\n";
+  return out;
+}
+
+// -- network
+// ----------------------------------------------------------------------------------------
+
+bool World::lost(Delivery delivery) {
+  return !healed_ && faults.losses && delivery != Delivery::sure && chance(20);
+}
+
+Duration World::network_delay(Delivery delivery) {
+  if (!healed_ && faults.delays && delivery != Delivery::sure && chance(15))
+    return between(Duration(0), seconds(60));
+  return between(microseconds(50), milliseconds(5));
+}
+
+void World::call(Operation operation, Delivery delivery, Duration wait, Answer answer) {
+  auto request = std::make_shared<Request>();
+  request->operation = std::move(operation);
+  request->wait = wait;
+  request->answer = std::move(answer);
+  request->delivery = delivery;
+  const bool twice = !healed_ && faults.duplicates && delivery == Delivery::repeatable;
+  request->copies = twice && chance(6) ? 2 : 1;
+  for (int copy = 0; copy < request->copies; ++copy) {
+    if (lost(delivery)) continue;
+    after(network_delay(delivery), [this, request] { deliver(request); });
+  }
+  after(wait + seconds(10), [request] { request->finish(std::nullopt); });
+}
+
+void World::deliver(const std::shared_ptr<Request>& request) {
+  if (!server_) {
+    if (request->copies > 1 || chance(2)) return;  // into the void
+    after(network_delay(request->delivery), [request] {
+      request->finish(Error{.code = ErrorCode::unavailable, .message = "connection refused"});
+    });
+    return;
+  }
+  const std::uint64_t epoch = server_->epoch;
+  const auto answered = [this, request, epoch](OperationResult result) {
+    reply(request, epoch, std::move(result));
+  };
+  if (const Claim* claim = std::get_if<Claim>(&request->operation)) {
+    const std::uint64_t number = next_order_++;
+    server_->claims[number] = {claim->queues, claim->kinds.empty()};
+    server_->broker->submit_claim(*claim, request->wait, [this, epoch, number, answered](auto r) {
+      if (server_ && server_->epoch == epoch) server_->claims.erase(number);
+      answered(std::move(r));
+    });
+  } else {
+    server_->broker->submit(request->operation, answered);
+  }
+  if (!server_->step_soon) {
+    server_->step_soon = true;
+    wake_server(between(microseconds(100), milliseconds(3)));  // the commit under way
+  }
+}
+
+void World::reply(const std::shared_ptr<Request>& request, std::uint64_t epoch,
+                  OperationResult result) {
+  if (!server_ || server_->epoch != epoch || disk_.crashed() || fatal_) return;  // died with it
+  if (lost(request->delivery)) return;
+  if (std::holds_alternative<Error>(result) &&
+      std::get<Error>(result).code == ErrorCode::io_error) {
+    return;  // such a server stops before it answers
+  }
+  after(network_delay(request->delivery),
+        [request, result = std::move(result)] { request->finish(result); });
+}
+
+std::optional<Result<Job>> World::read(JobId id) {
+  if (!server_) return std::nullopt;
+  Result<Job> job = server_->store->get(id);
+  if (!job && job.error().code == ErrorCode::io_error) return std::nullopt;
+  return job;
+}
+
+// -- the server
+// -------------------------------------------------------------------------------------
+
+void World::start_server() {
+  fatal_ = false;
+  for (int attempt = 0; attempt < kMaxStarts; ++attempt) {
+    SqliteOptions o{.directory = "/sim", .store = store_options(), .vfs = disk_.vfs()};
+    o.guard_files = false;
+    if (faults.small_log) o.checkpoint_pages = 20;
+    if (!healed_ && (faults.power_cuts || faults.kills) && chance(3)) {
+      disk_.crash_after(static_cast<std::int64_t>(1 + below(120)));  // in recovery, perhaps
+    }
+    auto opened = open_sqlite_store(o, clock_.now(), log_);
+    if (opened && !disk_.crashed()) {
+      disk_.crash_after(kNoFault);
+      server_ = std::make_unique<Server>(next_epoch_++);
+      server_->started = now_;
+      server_->store = std::make_unique<MirrorStore>(
+          std::move(*opened), memory_, disk_, store_options(), clock_.now(),
+          [this](std::string what) { broken(std::move(what)); },
+          [this](const std::string& line) { trace(line); });
+      server_->broker = std::make_unique<Broker>(*server_->store, clock_, log_, server_->registry);
+      server_->broker->on_fatal([this](const Error&) { fatal_ = true; });
+      server_->scheduler = std::make_unique<Scheduler>(*server_->broker, clock_, server_->registry);
+      trace(fmt::format("server {} starts", server_->epoch));
+      wake_server(Duration(1));
+      return;
+    }
+    if (disk_.crashed()) {
+      ++met.crashes_in_recovery;
+      if (opened) opened->reset();
+      disk_.reboot(chance(3) ? SimDisk::Loss::nothing : SimDisk::Loss::unsynced);
+    } else if (opened.error().code == ErrorCode::storage_full) {
+      disk_.set_capacity(kNoFault);  // somebody makes space
+    } else {
+      return broken("the store does not open: " + opened.error().message);
+    }
+  }
+  broken("the server does not start");
+}
+
+void World::end_server(End how) {
+  trace(how == End::kill ? "server killed" : "power cut");
+  ++met.crashes;
+  disk_.crash();
+  server_->store->die();
+  server_.reset();
+  const std::int64_t lost = disk_.stats().lost_writes;
+  disk_.reboot(how == End::kill ? SimDisk::Loss::nothing : SimDisk::Loss::unsynced);
+  met.lost_writes += disk_.stats().lost_writes - lost;
+  const Duration down = healed_ ? milliseconds(10) : between(milliseconds(1), seconds(90));
+  after(down, [this, how] {
+    if (how == End::power_cut) boot_ = now_;  // the machine has booted
+    start_server();
+  });
+}
+
+// Every few seconds to minutes something happens to the server or its disk.
+void World::plan_server_fault() {
+  after(between(seconds(1), seconds(90)), [this] {
+    if (healed_) return;
+    plan_server_fault();
+    if (faults.wall_steps && chance(4)) {
+      wall_offset_ += between(-minutes(60), minutes(60));
+      trace("somebody sets the wall clock");
+      if (server_) wake_server(Duration(1));
+    }
+    if (!server_) return;
+    switch (below(4)) {
+      case 0:
+        if (faults.power_cuts || faults.kills)
+          disk_.crash_after(static_cast<std::int64_t>(1 + below(60)));
+        break;
+      case 1:
+        if (faults.kills && chance(2)) end_server(End::kill);
+        break;
+      case 2:
+        if (faults.failed_syncs) disk_.fail_sync_after(static_cast<std::int64_t>(1 + below(20)));
+        break;
+      default:
+        if (!faults.full_disks) break;
+        disk_.set_capacity(disk_.used() + static_cast<std::int64_t>(below(20'000)));
+        after(between(seconds(1), seconds(40)), [this] { disk_.set_capacity(kNoFault); });
+    }
+  });
+}
+
+void World::wake_server(Duration in) {
+  const std::uint64_t epoch = server_->epoch;
+  const std::uint64_t order = ++server_->step_order;
+  after(in, [this, epoch, order] {
+    if (server_ && server_->epoch == epoch && server_->step_order == order) step_server();
+  });
+}
+
+void World::step_server() {
+  server_->step_soon = false;
+  settle();
+}
+
+// Steps broker and scheduler until neither has anything to do now, as their threads would.
+void World::settle() {
+  for (int round = 0; round < kMaxSettleRounds; ++round) {
+    const Now at = clock_.now();
+    const std::int64_t batches = server_->store->batches();
+    const std::size_t parked = server_->claims.size();
+    Instant next = server_->scheduler->step(at);
+    next = std::min(next, server_->broker->step(at));
+    if (disk_.crashed() || fatal_ || !why_.empty()) return;
+    if (next > at.instant && server_->store->batches() == batches) {
+      met.woken += parked > server_->claims.size() ? 1 : 0;
+      check_live(next);
+      wake_server(std::min(next - at.instant, Duration(minutes(1))));
+      return;
+    }
+  }
+  broken("LIVE: broker and scheduler do not come to rest");
+}
+
+// Nothing that is due may be left lying by a server that has come to rest.
+void World::check_live(Instant) {
+  const Now at = clock_.now();
+  const Agenda agenda = server_->store->agenda();
+  if (agenda.next_lease_expiry + kMaxLate < at.instant)
+    broken("LIVE-1: an expired lease is not rescued");
+  if (agenda.next_due + kMaxLate < at.wall && now_ - server_->started > kMaxLate * 2)
+    broken("LIVE-2: a due job is not moved");
+  for (const auto& [number, parked] : server_->claims) {
+    if (!parked.any_kind) continue;
+    for (const std::string& queue : parked.queues) {
+      if (server_->store->has_available(queue))
+        return broken("LIVE-3: a claim stays parked while queue " + queue + " has a job");
+    }
+  }
+}
+
+// -- the end of faults
+// ------------------------------------------------------------------------------
+
+void World::heal() {
+  healed_ = true;
+  disk_.crash_after(kNoFault);
+  disk_.fail_sync_after(kNoFault);
+  disk_.set_capacity(kNoFault);
+  trace("healed");
+  if (!server_ && why_.empty()) run_until(now_ + minutes(2));
+}
+
+void World::cold_restart() {
+  trace("cold restart");
+  server_->scheduler.reset();
+  server_->broker.reset();
+  server_.reset();
+  disk_.reboot();
+  boot_ = now_;
+  start_server();
+}
+
+}  // namespace mainspring::simulation

@@ -1,0 +1,174 @@
+// World: simulated time, one server that can die, and a network that loses, delays and repeats.
+//
+//   actors (workers, producers) ── call() ─▶ network ─▶ broker ─▶ MirrorStore ─▶ SQLite ─▶ SimDisk
+//                                                        scheduler ┘
+//
+// One thread. Everything happens as an event at an instant of simulated time; equal instants do not
+// occur. The same seed gives the same run.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <queue>
+#include <set>
+#include <string>
+
+#include "blackbox/history.h"
+#include "broker/broker.h"
+#include "env/clock.h"
+#include "env/random.h"
+#include "scheduler/scheduler.h"
+#include "simulation/mirror_store.h"
+#include "simulation/sim_vfs.h"
+#include "store_sqlite/sqlite_store.h"
+
+namespace mainspring::simulation {
+
+// What may go wrong in a run; each seed draws a subset.
+struct Faults {
+  bool power_cuts = false;
+  bool kills = false;
+  bool failed_syncs = false;
+  bool full_disks = false;
+  bool duplicates = false;
+  bool delays = false;
+  bool losses = false;
+  bool worker_pauses = false;
+  bool worker_crashes = false;
+  bool wall_steps = false;
+  bool queue_pauses = false;
+  bool prunes = false;
+  bool small_log = false;  // checkpoints all the time
+};
+
+// What a set of runs must have met at least once to prove anything.
+struct Met {
+  std::int64_t events = 0, crashes = 0, lost_writes = 0, crashes_in_recovery = 0, full = 0,
+               failed_syncs = 0, dedup_hits = 0, rescued = 0, stale = 0, dead = 0, woken = 0,
+               cancels = 0, pruned = 0, expired = 0, retries = 0, completed = 0;
+  void add(const Met& other);
+};
+
+class World {
+ public:
+  World(std::uint64_t seed, std::string vfs_name);
+  ~World();
+  World(const World&) = delete;
+  World& operator=(const World&) = delete;
+
+  // -- time ---------------------------------------------------------------------------------------
+  Duration now() const { return now_; }  // since the beginning
+  void after(Duration delay, std::function<void()> action);
+  // Runs events until `when`, or until something is broken.
+  void run_until(Duration when);
+  std::uint64_t below(std::uint64_t bound) { return random_.below(bound); }
+  bool chance(std::uint64_t one_in) { return below(one_in) == 0; }
+  Duration between(Duration low, Duration high) {
+    return low + Duration(static_cast<std::int64_t>(
+                     below(static_cast<std::uint64_t>((high - low).count()) + 1)));
+  }
+
+  // -- network ------------------------------------------------------------------------------------
+  using Answer = std::function<void(std::optional<OperationResult>)>;  // nullopt = no answer came
+  enum class Delivery {
+    sure,        // arrives once, soon, and so does the answer, unless the server dies
+    plain,       // may be lost or late
+    repeatable,  // may arrive twice too
+  };
+  // `wait`: of a claim, how long it may park.
+  void call(Operation operation, Delivery delivery, Duration wait, Answer answer);
+  // A read that reaches a living server at once.
+  std::optional<Result<Job>> read(JobId id);
+
+  // -- the end of faults --------------------------------------------------------------------------
+  void heal();          // no more faults; the server lives
+  void cold_restart();  // stops it well, cuts the power, and starts it again
+  bool healed() const { return healed_; }
+  MirrorStore& store() { return *server_->store; }
+  // Closes the books: what was pruned, per job.
+  const std::map<JobId, Job>& pruned() const { return memory_.pruned; }
+
+  // -- what is wrong ------------------------------------------------------------------------------
+  void broken(std::string what);
+  const std::string& why() const { return why_; }
+  void trace(const std::string& line);
+  std::uint64_t trace_hash() const { return hash_; }
+  std::string last_lines() const;
+
+  Faults faults;
+  Met met;
+  blackbox::History history;
+
+ private:
+  struct Event {
+    Duration when;
+    std::uint64_t order;
+    std::function<void()> action;
+    bool operator>(const Event& o) const {
+      return when != o.when ? when > o.when : order > o.order;
+    }
+  };
+  // Steady time begins anew with every boot of the machine; the wall clock is set by people.
+  class SimClock final : public Clock {
+   public:
+    explicit SimClock(const World& world) : world_(world) {}
+    Now now() const override;
+
+   private:
+    const World& world_;
+  };
+  struct Request;
+  // A claim that the broker holds.
+  struct Parked {
+    std::vector<std::string> queues;
+    bool any_kind = true;
+  };
+  struct Server {
+    explicit Server(std::uint64_t e) : epoch(e) {}
+    std::uint64_t epoch;
+    Registry registry;
+    std::unique_ptr<MirrorStore> store;
+    std::unique_ptr<Broker> broker;
+    std::unique_ptr<Scheduler> scheduler;
+    std::map<std::uint64_t, Parked> claims;
+    std::uint64_t step_order = 0;  // the wake-up that counts
+    bool step_soon = false;
+    Duration started{0};
+  };
+  enum class End { power_cut, kill };
+
+  void deliver(const std::shared_ptr<Request>& request);
+  void reply(const std::shared_ptr<Request>& request, std::uint64_t epoch, OperationResult result);
+  Duration network_delay(Delivery delivery);
+  bool lost(Delivery delivery);
+  void start_server();
+  void end_server(End how);
+  void plan_server_fault();
+  void step_server();
+  void settle();
+  void check_live(Instant next);
+  void wake_server(Duration in);
+  StoreOptions store_options() const;
+
+  SeededRandom random_;
+  SimDisk disk_;
+  NullLog log_;
+  SimClock clock_{*this};
+  MirrorMemory memory_;
+  std::unique_ptr<Server> server_;
+  std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
+  std::uint64_t next_order_ = 1;
+  std::uint64_t next_epoch_ = 1;
+  Duration now_{0};
+  Duration boot_{0};
+  Duration wall_offset_{0};
+  bool healed_ = false;
+  bool fatal_ = false;
+  std::string why_;
+  std::deque<std::string> lines_;
+  std::uint64_t hash_ = 1469598103934665603u;
+};
+
+}  // namespace mainspring::simulation
