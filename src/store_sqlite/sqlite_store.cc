@@ -24,6 +24,9 @@ void SqliteStore::open(Now now) {
   db.execute("PRAGMA page_size = 4096");
   db.execute("PRAGMA journal_mode = WAL");
   db.execute(MS_MUTANT(synchronous_off) ? "PRAGMA synchronous = OFF" : "PRAGMA synchronous = FULL");
+  // What is recovered may only be in the page cache, if the process before stopped at a failed
+  // fsync: written anew and synced here, it does not hang on frames that never reached the disk.
+  db.execute("PRAGMA wal_checkpoint(TRUNCATE)");
   db.execute("PRAGMA secure_delete = OFF");
   db.execute(fmt::format("PRAGMA wal_autocheckpoint = {}", options_.checkpoint_pages).c_str());
   db.execute("PRAGMA temp_store = MEMORY");
