@@ -54,13 +54,17 @@ struct Options {
   Duration prune_interval = 10s;
 
   // the HTTP server
-  std::int64_t http_threads = 1;
-  std::int64_t max_connections = 16'384;
+  std::int64_t io_threads = 1;
+  std::int64_t reader_threads = 2;
+  std::int64_t max_waiting_reads = 4'096;
+  std::int64_t max_connections = 20'000;
   std::int64_t max_header_bytes = 16 << 10;
-  std::int64_t max_body_bytes = 16 << 20;
+  std::int64_t max_body_bytes = 1 << 20;
+  std::int64_t max_batch_body_bytes = 16 << 20;
+  std::int64_t max_buffered_bytes = 512 << 20;
   Duration header_timeout = 10s;
-  Duration body_timeout = 60s;
   Duration idle_timeout = 60s;
+  std::string allowed_hosts = "none";
 
   // work
   std::int64_t slots = 0;

@@ -1,0 +1,125 @@
+// The parts of `mainspring bench`: what is measured, and how it is reported.
+//
+// Every measurement has stores of its own below one directory on a real disk, and removes them.
+// Each figure stands next to what the bare disk does with the same bytes: a write in place and
+// fdatasync, as the store's log does it, measured in the same run.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/command.h"
+#include "env/clock.h"
+#include "mainspring/result.h"
+
+namespace mainspring::cli::bench {
+
+struct Plan {
+  std::string directory;  // made and removed by run_bench
+  bool quick = false;
+  int repeats = 3;           // of every throughput figure; the median counts
+  Duration warm_up = 400ms;  // before each
+  Duration run_for = 1500ms;
+  int samples = 2000;  // of latencies
+  std::vector<int> clients = {1, 16, 256};
+  std::vector<int> batches = {1, 10, 100, 1000};
+  std::vector<int> payloads = {200, 4096};
+  std::int64_t preload = 1'000'000;
+  Duration idle_for = 10s;
+};
+Plan quick_plan();
+
+// What one client has under way at most; heavier combinations are left out.
+inline constexpr std::int64_t kMaxJobsUnderWay = 30'000;
+inline constexpr std::int64_t kMaxBytesUnderWay = 80 << 20;
+
+struct Figure {
+  std::string name;   // "lifecycle"
+  std::string setup;  // "in process, 16 clients, batch 100, 200 B"
+  double value = 0;
+  std::string unit;  // "jobs/s", "us", "MB", "s", "%", "x"
+  double disk = 0;   // times what the bare disk needs for the same bytes and syncs; 0 = has none
+  std::string target = {};                  // "at least 75,000"; "" = none
+  std::optional<bool> met = {};             // of the target
+  std::map<std::string, double> more = {};  // further numbers for the JSON: p99_us, …
+  std::string note = {};
+};
+
+// Prints figures as they come and keeps them.
+class Report {
+ public:
+  Report(Io& io, bool json) : io_(io), json_(json), progress_(io) {}
+  void section(const std::string& title);
+  void doing(const std::string& what) { progress_.show(what + " …"); }
+  void add(Figure figure);
+  const std::vector<Figure>& figures() const { return figures_; }
+
+ private:
+  Io& io_;
+  bool json_;
+  ProgressLine progress_;
+  std::vector<Figure> figures_;
+};
+
+// -- the disk and the machine (bench_disk.cc) -----------------------------------------------------
+
+// Median microseconds of writing `bytes` in place and fdatasync, for sizes rounded up to 4 KiB and
+// beyond that to one of two steps per doubling; measured once per size, then remembered.
+class Disk {
+ public:
+  explicit Disk(std::string directory) : directory_(std::move(directory)) {}
+  Result<double> sync_us(std::int64_t bytes);
+  // How many times longer `seconds` is than `commits` bare syncs of `bytes` in all. 0 without any.
+  Result<double> ratio(double seconds, std::int64_t commits, std::int64_t bytes);
+  const std::map<std::int64_t, double>& measured() const { return measured_; }
+
+ private:
+  std::string directory_;
+  std::map<std::int64_t, double> measured_;
+};
+
+// "processor", "cores", "memory", "kernel", "file_system".
+std::vector<std::pair<std::string, std::string>> machine_facts(const std::string& directory);
+bool is_memory_file_system(const std::string& directory);
+Result<void> make_directory(const std::string& path);
+void remove_directory(const std::string& path);  // with all below it
+
+// What this process has written to disks so far, in bytes.
+std::int64_t bytes_written();
+
+double median(std::vector<double> values);
+double percentile(std::vector<double> values, double share);  // 0.5, 0.99
+double microseconds(Duration d);
+
+// -- the measurements -----------------------------------------------------------------------------
+
+struct Context {
+  const Plan& plan;
+  Report& report;
+  Disk& disk;
+  std::string program;  // this program, to start servers with
+};
+
+Result<void> measure_alone(Context& context);           // bench_local.cc
+Result<void> measure_enqueue(Context& context);         // bench_local.cc
+Result<void> measure_lifecycle(Context& context);       // bench_local.cc
+Result<void> measure_queues(Context& context);          // bench_local.cc
+Result<void> measure_http_alone(Context& context);      // bench_http.cc
+Result<void> measure_http_enqueue(Context& context);    // bench_http.cc
+Result<void> measure_http_lifecycle(Context& context);  // bench_http.cc
+Result<void> measure_wake(Context& context);            // bench_server.cc
+Result<void> measure_million(Context& context);         // bench_server.cc
+Result<void> measure_idle(Context& context);            // bench_server.cc
+
+// The figure of one caller's latencies: p50, and p99 as its note. `bytes` on disk for all of them.
+Result<Figure> alone_figure(Context& context, std::string setup,
+                            const std::vector<double>& times_us, std::int64_t bytes);
+
+// JSON text of the payload size wanted: {"data":"…"}.
+std::string payload_of(int bytes);
+std::string combination(std::string_view where, int clients, int batch, int payload);
+
+}  // namespace mainspring::cli::bench

@@ -1,0 +1,384 @@
+// Measurements of waking, of a million queued jobs, and of servers in a process of their own.
+#include <dirent.h>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstring>
+
+#include "cli/bench_http.h"
+#include "cli/support.h"
+#include "client/client.h"
+#include "env/random.h"
+#include "worker/worker.h"
+
+namespace mainspring::cli::bench {
+namespace {
+
+constexpr double kWakeP50 = 1000;       // us
+constexpr double kWakeP99 = 5000;       // us
+constexpr double kWakeBeyond = 300;     // us, p50 beyond the commit
+constexpr double kClaimRatio = 2;       // p99, a million queued against none
+constexpr double kMillionMemory = 200;  // MB
+constexpr double kStartUp = 2;          // s
+constexpr double kIdleMemory = 30;      // MB
+constexpr double kIdleCpu = 0.1;        // percent
+
+void pass(Duration time) {
+  Mutex mutex;
+  CondVar never;
+  const SystemClock clock;
+  const Instant end = clock.now().instant + time;
+  const MutexLock lock(mutex);
+  while (clock.now().instant < end) never.wait_for(mutex, end - clock.now().instant);
+}
+
+// -- a server in a process of its own -------------------------------------------------------------
+
+class Child {
+ public:
+  // Starts `program serve --data DIR` on a free port and waits for its address.
+  static Result<std::unique_ptr<Child>> start(const std::string& program,
+                                              const std::string& directory);
+  ~Child();
+  std::uint16_t port() const { return port_; }
+  double start_seconds() const { return start_seconds_; }
+  double memory_mb() const;
+  double cpu_seconds() const;
+
+ private:
+  pid_t pid_ = -1;
+  std::uint16_t port_ = 0;
+  double start_seconds_ = 0;
+};
+
+Result<std::unique_ptr<Child>> Child::start(const std::string& program,
+                                            const std::string& directory) {
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) {
+    return Error{.code = ErrorCode::io_error, .message = "bench: no pipe"};
+  }
+  std::unique_ptr<Child> child(new Child());
+  std::vector<std::string> words = {"mainspring", "serve",       "--json",      "--data", directory,
+                                    "--listen",   "127.0.0.1:0", "--log-level", "error"};
+  std::vector<char*> argv;
+  for (std::string& word : words) argv.push_back(word.data());
+  argv.push_back(nullptr);
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
+  const SystemClock clock;
+  const Instant begin = clock.now().instant;
+  const int failed =
+      posix_spawn(&child->pid_, program.c_str(), &actions, nullptr, argv.data(), environ);
+  posix_spawn_file_actions_destroy(&actions);
+  close(ends[1]);
+  std::string line;
+  char byte = 0;
+  while (failed == 0 && line.find('\n') == std::string::npos && read(ends[0], &byte, 1) == 1) {
+    line += byte;
+  }
+  close(ends[0]);
+  child->start_seconds_ = microseconds(clock.now().instant - begin) / 1e6;
+  constexpr std::string_view kBefore = "http://127.0.0.1:";
+  const std::size_t at = line.find(kBefore);
+  if (at == std::string::npos) {
+    return Error{.code = ErrorCode::io_error, .message = "bench: the server did not start"};
+  }
+  (void)std::from_chars(line.data() + at + kBefore.size(), line.data() + line.size(), child->port_);
+  return child;
+}
+
+Child::~Child() {
+  if (pid_ <= 0) return;
+  (void)kill(pid_, SIGTERM);
+  (void)waitpid(pid_, nullptr, 0);
+}
+
+std::string read_proc(pid_t pid, const std::string& name) {
+  const auto text = read_file(fmt::format("/proc/{}/{}", pid, name), 64 << 10);
+  return text ? *text : "";
+}
+
+double Child::memory_mb() const {
+  const std::string status = read_proc(pid_, "status");
+  const std::size_t at = status.find("VmRSS:");
+  if (at == std::string::npos) return 0;
+  return std::strtod(status.c_str() + at + 6, nullptr) / 1024;
+}
+
+// Of all threads, in nanoseconds each: /proc/PID/stat counts in steps of 10 ms.
+double Child::cpu_seconds() const {
+  double nanoseconds = 0;
+  DIR* const tasks = opendir(fmt::format("/proc/{}/task", pid_).c_str());
+  if (tasks == nullptr) return 0;
+  while (const dirent* task = readdir(tasks)) {
+    if (task->d_name[0] == '.') continue;
+    const std::string text = read_proc(pid_, fmt::format("task/{}/schedstat", task->d_name));
+    nanoseconds += std::strtod(text.c_str(), nullptr);
+  }
+  (void)closedir(tasks);
+  return nanoseconds / 1e9;
+}
+
+// A number of /metrics by the beginning of its line; -1 = not there.
+Result<double> metric(int fd, std::string_view name) {
+  std::string buffer;
+  MS_TRY(exchange(fd, http_request("GET", "/metrics", ""), buffer));
+  const std::size_t at = buffer.find(fmt::format("\n{} ", name));
+  if (at == std::string::npos) return -1;
+  return std::strtod(buffer.c_str() + at + name.size() + 2, nullptr);
+}
+
+// -- waking ---------------------------------------------------------------------------------------
+
+// Notes when the handler starts.
+class Bell {
+ public:
+  void ring(Instant at) {
+    const MutexLock lock(mutex_);
+    at_ = at;
+    wake_.notify_all();
+  }
+  // When it rang since the last call; never() after 10 s.
+  Instant wait() {
+    const MutexLock lock(mutex_);
+    for (int i = 0; i < 10 && at_ == Instant::never(); ++i) wake_.wait_for(mutex_, 1s);
+    return std::exchange(at_, Instant::never());
+  }
+
+ private:
+  Mutex mutex_;
+  CondVar wake_;
+  Instant at_ MS_GUARDED_BY(mutex_) = Instant::never();
+};
+
+struct WakeTimes {
+  std::vector<double> wake;
+  std::vector<double> acknowledged;
+};
+
+Result<WakeTimes> measure_wakes(Context& context, LocalServer& server) {
+  SystemRandom random;
+  const SystemClock clock;
+  StderrLog log(LogLevel::error);
+  ClientOptions options;
+  options.url = server.url();
+  MS_TRY_ASSIGN(auto client, Client::open(options, random));
+  WorkerOptions worker;
+  worker.queues = {"wake"};
+  worker.slots = 1;
+  WorkerRuntime runtime(*client, clock, random, log, worker);
+  Bell bell;
+  runtime.on_any([&](const ClaimedJob&, mainspring::Context&) -> HandlerResult {
+    bell.ring(clock.now().instant);
+    return Outcome(Complete{});
+  });
+  MS_TRY(runtime.start());
+  MS_TRY_ASSIGN(const int fd, connect_loopback(server.port()));
+  const std::string request =
+      http_request("POST", "/v1/jobs", R"({"queue":"wake","kind":"wake","args":{"n":1}})");
+  WakeTimes times;
+  std::string buffer;
+  constexpr int kWarmUp = 20;
+  const int samples = std::min(context.plan.samples, 1000) + kWarmUp;
+  for (int i = 0; i < samples; ++i) {
+    context.report.doing(fmt::format("waking: {} of {}", i, samples));
+    // The worker's claim is parked and nothing is under way: idle.
+    for (int tries = 0; server.node().broker().parked_claims() == 0 && tries < 5000; ++tries) {
+      pass(1ms);
+    }
+    pass(3ms);
+    const Instant begin = clock.now().instant;
+    const auto status = exchange(fd, request, buffer);
+    const Instant acknowledged = clock.now().instant;
+    const Instant started = bell.wait();
+    if (!status || *status != 201 || started == Instant::never()) {
+      close(fd);
+      runtime.stop();
+      return Error{.code = ErrorCode::io_error, .message = "bench: a job did not start: " + buffer};
+    }
+    if (i < kWarmUp) continue;
+    times.wake.push_back(microseconds(started - begin));
+    times.acknowledged.push_back(microseconds(acknowledged - begin));
+  }
+  close(fd);
+  runtime.stop();
+  return times;
+}
+
+// Sum and count of the commits' durations, from the node's own histogram.
+struct Commits {
+  double seconds = 0;
+  double count = 0;
+};
+Commits commits_of(LocalNode& node) {
+  const std::string text = node.registry().render();
+  const auto number = [&](std::string_view name) {
+    const std::size_t at = text.find(fmt::format("\n{} ", name));
+    return at == std::string::npos ? 0.0
+                                   : std::strtod(text.c_str() + at + name.size() + 2, nullptr);
+  };
+  return {number("mainspring_commit_seconds_sum"), number("mainspring_commit_seconds_count")};
+}
+
+// -- a million ------------------------------------------------------------------------------------
+
+// p50 and p99 of claiming one job, in microseconds; each is completed after it.
+Result<std::vector<double>> claim_times(Context& context, Broker& broker, const std::string& queue,
+                                        bool enqueue_first) {
+  const SystemClock clock;
+  std::vector<double> times;
+  const int samples = std::min(context.plan.samples, 1000);
+  for (int i = 0; i < samples; ++i) {
+    if (enqueue_first) {
+      Enqueue request;
+      request.jobs.resize(1);
+      request.jobs[0].queue = queue;
+      request.jobs[0].kind = "bench";
+      request.jobs[0].args = payload_of(200);
+      MS_TRY(broker.enqueue(std::move(request)));
+    }
+    const Instant begin = clock.now().instant;
+    MS_TRY_ASSIGN(const ClaimResult claimed,
+                  broker.claim({.worker = "bench", .queues = {queue}, .kinds = {}, .max = 1},
+                               Duration{0}, {}));
+    times.push_back(microseconds(clock.now().instant - begin));
+    Finish finish{.worker = "bench", .results = {}};
+    for (const ClaimedJob& job : claimed.jobs) {
+      finish.results.push_back({.id = job.id, .token = job.token, .outcome = Complete{}});
+    }
+    if (finish.results.empty()) {
+      return Error{.code = ErrorCode::internal, .message = "bench: a claim found nothing"};
+    }
+    MS_TRY(broker.finish(std::move(finish)));
+  }
+  return times;
+}
+
+Figure with_bound(Figure figure, double bound, std::string_view unit) {
+  figure.target = fmt::format("at most {} {}", bound, unit);
+  figure.met = figure.value <= bound;
+  return figure;
+}
+
+}  // namespace
+
+Result<void> measure_wake(Context& context) {
+  MS_TRY_ASSIGN(const auto server, LocalServer::open(context.plan, "wake"));
+  const Commits before = commits_of(server->node());
+  MS_TRY_ASSIGN(const WakeTimes times, measure_wakes(context, *server));
+  const Commits after = commits_of(server->node());
+  const double commit_us =
+      (after.seconds - before.seconds) / std::max(1.0, after.count - before.count) * 1e6;
+  const double p50 = percentile(times.wake, 0.5);
+  context.report.add(with_bound({.name = "wake",
+                                 .setup = "enqueue sent until handler started",
+                                 .value = p50,
+                                 .unit = "us p50"},
+                                kWakeP50, "us"));
+  context.report.add(with_bound({.name = "wake",
+                                 .setup = "the same",
+                                 .value = percentile(times.wake, 0.99),
+                                 .unit = "us p99"},
+                                kWakeP99, "us"));
+  Figure beyond{.name = "wake",
+                .setup = "beyond the commit itself",
+                .value = p50 - commit_us,
+                .unit = "us p50"};
+  beyond.more["commit_us"] = commit_us;
+  beyond.more["acknowledged_p50_us"] = percentile(times.acknowledged, 0.5);
+  beyond.note = fmt::format("a commit took {:.0f} us", commit_us);
+  context.report.add(with_bound(std::move(beyond), kWakeBeyond, "us"));
+  return {};
+}
+
+Result<void> measure_million(Context& context) {
+  const Plan& plan = context.plan;
+  MS_TRY_ASSIGN(auto empty, LocalNode::open(plan, "empty"));
+  context.report.doing("claims of an empty store");
+  MS_TRY_ASSIGN(const auto bare, claim_times(context, empty->broker(), "bench", true));
+  empty.reset();
+  MS_TRY_ASSIGN(auto node, LocalNode::open(plan, "million"));
+  MS_TRY(preload(node->broker(), {"bench"}, plan.preload, 200, context.report));
+  MS_TRY_ASSIGN(const auto full, claim_times(context, node->broker(), "bench", false));
+  const std::string queued = format_count(plan.preload) + " queued";
+  const double bare_p99 = percentile(bare, 0.99);
+  context.report.add({.name = "million",
+                      .setup = "claim of one job, empty store",
+                      .value = bare_p99,
+                      .unit = "us p99",
+                      .more = {{"p50_us", percentile(bare, 0.5)}}});
+  Figure claim{.name = "million",
+               .setup = "claim of one job, " + queued,
+               .value = percentile(full, 0.99),
+               .unit = "us p99",
+               .more = {{"p50_us", percentile(full, 0.5)}}};
+  claim.note = fmt::format("{:.2f}x of the empty store", claim.value / bare_p99);
+  claim.more["of_empty"] = claim.value / bare_p99;
+  claim.target = fmt::format("within {}x of the empty store", kClaimRatio);
+  claim.met = claim.value <= kClaimRatio * bare_p99;
+  context.report.add(std::move(claim));
+
+  node->keep_files();
+  const std::string directory = node->directory();
+  node.reset();
+  context.report.doing("starting a server on them");
+  MS_TRY_ASSIGN(auto child, Child::start(context.program, directory));
+  context.report.add(with_bound({.name = "million",
+                                 .setup = "start-up, " + queued,
+                                 .value = child->start_seconds(),
+                                 .unit = "s"},
+                                kStartUp, "s"));
+  context.report.add(with_bound(
+      {.name = "million", .setup = "memory, " + queued, .value = child->memory_mb(), .unit = "MB"},
+      kMillionMemory, "MB"));
+  child.reset();
+  remove_directory(directory);
+  return {};
+}
+
+Result<void> measure_idle(Context& context) {
+  const std::string directory = context.plan.directory + "/idle";
+  MS_TRY_ASSIGN(auto child, Child::start(context.program, directory));
+  MS_TRY_ASSIGN(const int fd, connect_loopback(child->port()));
+  // Something was done before, and a claim is parked: idle, not new.
+  std::string buffer;
+  const std::string enqueue =
+      http_request("POST", "/v1/jobs", R"({"queue":"other","kind":"k","delay":"1h"})");
+  for (int i = 0; i < 100; ++i) MS_TRY(exchange(fd, enqueue, buffer));
+  MS_TRY_ASSIGN(const int parked, connect_loopback(child->port()));
+  const std::string claim =
+      http_request("POST", "/v1/claim", R"({"worker":"w","queues":["bench"],"wait":"60s"})");
+  (void)send(parked, claim.data(), claim.size(), MSG_NOSIGNAL);
+  context.report.doing(fmt::format("idling for {}", format_duration(context.plan.idle_for)));
+  pass(2s);
+  MS_TRY_ASSIGN(const double commits, metric(fd, "mainspring_store_commits_total"));
+  const double cpu = child->cpu_seconds();
+  pass(context.plan.idle_for);
+  const double used = child->cpu_seconds() - cpu;
+  const double memory = child->memory_mb();
+  MS_TRY_ASSIGN(const double commits_after, metric(fd, "mainspring_store_commits_total"));
+  close(parked);
+  close(fd);
+  const double seconds = microseconds(context.plan.idle_for) / 1e6;
+  context.report.add(with_bound(
+      {.name = "idle", .setup = "store transactions", .value = commits_after - commits, .unit = ""},
+      0, "transactions"));
+  context.report.add(
+      with_bound({.name = "idle", .setup = "processor", .value = used / seconds * 100, .unit = "%"},
+                 kIdleCpu, "%"));
+  context.report.add(with_bound({.name = "idle", .setup = "memory", .value = memory, .unit = "MB"},
+                                kIdleMemory, "MB"));
+  child.reset();
+  remove_directory(directory);
+  return {};
+}
+
+}  // namespace mainspring::cli::bench

@@ -1,0 +1,333 @@
+// Settings, command lines, tables, help and lines of jobs.
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "cli/command.h"
+#include "cli/enqueue_lines.h"
+#include "cli/serve.h"
+#include "cli/support.h"
+#include "cli/table.h"
+
+using namespace mainspring;
+using namespace mainspring::cli;
+
+namespace {
+
+// Runs a command line without a terminal; keeps what it prints.
+struct Ran {
+  int code = 0;
+  std::string out;
+  std::string err;
+};
+
+Ran run(std::vector<std::string> words, std::map<std::string, std::string> environment = {}) {
+  Ran ran;
+  Io io;
+  io.out = [&](std::string_view text) { ran.out += text; };
+  io.err = [&](std::string_view text) { ran.err += text; };
+  environment.emplace("XDG_CONFIG_HOME", "/nowhere");
+  io.env = [&](std::string_view name) -> std::optional<std::string> {
+    const auto found = environment.find(std::string(name));
+    if (found == environment.end()) return std::nullopt;
+    return found->second;
+  };
+  words.insert(words.begin(), "mainspring");
+  ran.code = run_cli(words, io);
+  return ran;
+}
+
+bool has(const std::string& text, std::string_view part) {
+  return text.find(part) != std::string::npos;
+}
+
+void each_command(const Command& command, std::vector<std::string> path,
+                  const std::function<void(const Command&, const std::vector<std::string>&)>& see) {
+  see(command, path);
+  for (const Command& child : command.children) {
+    std::vector<std::string> below = path;
+    below.push_back(child.name);
+    each_command(child, below, see);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("a flag overrides the environment, the environment the file, the file the default") {
+  Layers layers;
+  layers.file = "m.toml";
+  layers.file_text =
+      "data = \"/file\"\nlisten = \"127.0.0.1:1\"\nlog_level = \"warn\"\n"
+      "max_batch_jobs = 7\nstop_timeout = \"3s\"\n";
+  layers.environment = {{"data", "/environment"}, {"listen", "127.0.0.1:2"}};
+  layers.flags = {{"data", "/flag"}};
+  const auto layered = layer(layers);
+  REQUIRE(layered);
+  CHECK(layered->options.data == "/flag");
+  CHECK(layered->options.listen == "127.0.0.1:2");
+  CHECK(layered->options.log_level == "warn");
+  CHECK(layered->options.max_batch_jobs == 7);
+  CHECK(layered->options.stop_timeout == Duration(3s));
+  CHECK(layered->options.io_threads == 1);
+  CHECK(layered->origins.at("data") == "flag --data");
+  CHECK(layered->origins.at("listen") == "environment MAINSPRING_LISTEN");
+  CHECK(layered->origins.at("log_level") == "file m.toml");
+  CHECK(layered->origins.at("io_threads") == "default");
+}
+
+TEST_CASE("every mistake in settings is told at once, each with place, value and rule") {
+  Layers layers;
+  layers.environment = {{"max_batch_jobs", "0"}, {"log_level", "loud"}};
+  layers.flags = {{"stop_timeout", "5"}};
+  const auto layered = layer(layers);
+  REQUIRE(!layered);
+  const std::string& text = layered.error().message;
+  CHECK(has(text, "MAINSPRING_MAX_BATCH_JOBS \"0\": must be a number from 1 to 1000000"));
+  CHECK(has(text, "MAINSPRING_LOG_LEVEL \"loud\": must be debug, info, warn, error or off"));
+  CHECK(has(text, "--stop-timeout \"5\": must be a time from 100ms to 1h"));
+}
+
+TEST_CASE("the file may not hold what is not a setting") {
+  const auto unknown = parse_config("m.toml", "data = \"x\"\nlog-level = \"info\"\n");
+  REQUIRE(!unknown);
+  CHECK(has(unknown.error().message, "m.toml:2: there is no setting \"log-level\""));
+  const auto broken = parse_config("m.toml", "data = \n");
+  REQUIRE(!broken);
+  CHECK(has(broken.error().message, "m.toml:1: not TOML"));
+  const auto table = parse_config("m.toml", "[data]\nx = 1\n");
+  REQUIRE(!table);
+  CHECK(has(table.error().message, "data must be a text or a whole number"));
+}
+
+TEST_CASE("every default keeps its own rule, and prints as it is read") {
+  const Options defaults;
+  for (const Setting& setting : settings()) {
+    CAPTURE(setting.name);
+    Options other;
+    const std::string text = format_setting(setting, defaults);
+    CHECK(set_setting(setting, text, "test", other));
+    CHECK(format_setting(setting, other) == text);
+    CHECK(rule_of(setting).starts_with("must "));
+    CHECK(!setting.meaning.empty());
+  }
+}
+
+TEST_CASE("sizes have units") {
+  CHECK(*parse_bytes("4096") == 4096);
+  CHECK(*parse_bytes("64KiB") == 65'536);
+  CHECK(*parse_bytes("2GiB") == std::int64_t{2} << 30);
+  CHECK(format_bytes(16 << 20) == "16MiB");
+  CHECK(format_bytes(1000) == "1000");
+  for (const char* bad : {"", "MiB", "-1", "1.5MiB", "1MB", "99999999999GiB"}) {
+    CAPTURE(bad);
+    CHECK(!parse_bytes(bad));
+  }
+}
+
+TEST_CASE("a bad command line names what is wrong and exits with 64") {
+  struct Case {
+    std::vector<std::string> words;
+    std::string_view says;
+  };
+  const Case cases[] = {
+      {{"serv"}, "\"serv\": there is no such command of `mainspring`. Did you mean serve?"},
+      {{"jobs", "shw"}, "there is no such command of `mainspring jobs`. Did you mean show?"},
+      {{"jobs", "list", "--qeue", "a"},
+       "--qeue: unknown flag of `mainspring jobs list`. Did you mean --queue?"},
+      {{"jobs", "list", "--queue"}, "--queue: needs a value"},
+      {{"jobs", "list", "--queue", "a", "--queue", "b"},
+       "--queue: given 2 times: must be given once"},
+      {{"jobs", "list", "--state", "done"}, "--state \"done\": must be one of waiting, scheduled"},
+      {{"jobs", "list", "--limit", "0"}, "--limit \"0\": must be a number from 1 to"},
+      {{"jobs", "list", "--limit", "5", "--all"}, "--limit and --all: only one of them"},
+      {{"jobs", "show"}, "ID is missing. Usage: mainspring jobs show ID"},
+      {{"jobs", "show", "x1"}, "ID \"x1\": must be a job's number"},
+      {{"jobs", "show", "1", "2"}, "\"2\": `mainspring jobs show` takes no further argument"},
+      {{"serve", "--listen", "0.0.0.0:8080"},
+       "--listen \"0.0.0.0:8080\": must be a loopback address"},
+      {{"serve", "--listen", "8080"}, "--listen \"8080\": must be HOST:PORT"},
+      {{"serve", "--listen", "127.0.0.1:99999"}, "the port must be a number from 0 to 65535"},
+      {{"serve", "--io-threads", "none"}, "--io-threads \"none\": must be a number from 1 to 64"},
+      {{"enqueue", "q"}, "KIND is missing"},
+      {{"enqueue", "-q", "k"}, "-q: unknown flag of `mainspring enqueue`"},
+      {{"enqueue", "q", "k", "{nope"}, "ARGS must be JSON"},
+      {{"enqueue", "q", "k", "--priority", "12"},
+       "--priority \"12\": must be a number from 0 to 9"},
+      {{"enqueue", "q", "k", "--delay", "5"}, "--delay \"5\": must be a time such as"},
+      {{"enqueue", "q", "k", "--run-at", "tomorrow"}, "--run-at \"tomorrow\": must be an instant"},
+      {{"enqueue", "q", "k", "--unique-for", "1h"}, "--unique-for: needs --unique KEY"},
+      {{"enqueue", "q", "k", "--header", "a"}, "--header \"a\": must be NAME=VALUE"},
+      {{"enqueue", "q!", "k"}, "queue \"q!\": must be 1 to 128"},
+      {{"enqueue", "q", "k", "--wait=soon"}, "--wait \"soon\": must be a time"},
+      {{"enqueue", "q", "k", "--many", "-", "--wait"}, "--many: cannot be given together"},
+      {{"work", "--queue", "q"}, "--exec: must be given"},
+      {{"work", "--exec", "cat"}, "--queue: must be given"},
+      {{"work", "--queue", "q", "--exec", "cat 'x"}, "--exec \"cat 'x\": "},
+      {{"work", "--queue", "q", "--exec", "cat", "--once", "--drain"}, "--once and --drain"},
+      {{"queues", "set", "q"}, "nothing to set"},
+      {{"completion", "tcsh"}, "SHELL \"tcsh\": must be bash, zsh or fish"},
+      {{"bench", "--only", "luck"}, "--only \"luck\": must be one of those that --list shows"},
+      {{"help", "nope"}, "\"nope\": there is no such command"},
+      {{"jobs", "list", "--server", "nonsense"}, "--server: "},
+  };
+  for (const Case& c : cases) {
+    const Ran ran = run(c.words);
+    CAPTURE(ran.err);
+    CAPTURE(c.says);
+    CHECK(ran.code == 64);
+    CHECK(has(ran.err, c.says));
+    CHECK(ran.out.empty());
+  }
+}
+
+TEST_CASE("a server that is not there: exit 69, and what to do") {
+  const Ran ran = run({"jobs", "list", "--server", "http://127.0.0.1:1"});
+  CHECK(ran.code == 69);
+  CHECK(has(ran.err, "Start a server with `mainspring serve`"));
+  const Ran json = run({"jobs", "list", "--json"}, {{"MAINSPRING_SERVER", "http://127.0.0.1:1"}});
+  CHECK(json.code == 69);
+  CHECK(has(json.err, R"({"error":{"code":"unavailable")"));
+}
+
+TEST_CASE("flags may be written with = or a blank, and an optional value only with =") {
+  const auto parsed = parse_command_line({"mainspring", "enqueue", "--wait", "q", "k", "[1,2]",
+                                          "--tag=a", "--tag", "b", "--delay=5s"});
+  REQUIRE(parsed);
+  const Invocation& in = parsed->invocation;
+  CHECK(in.argument("QUEUE") == "q");
+  CHECK(in.argument("KIND") == "k");
+  CHECK(in.argument("ARGS") == "[1,2]");
+  CHECK(in.flag("wait") == "");
+  CHECK(in.all_flags("tag") == std::vector<std::string>{"a", "b"});
+  CHECK(in.flag("delay") == "5s");
+  const auto valued = parse_command_line({"mainspring", "enqueue", "q", "k", "-", "--wait=3s"});
+  REQUIRE(valued);
+  CHECK(valued->invocation.flag("wait") == "3s");
+  CHECK(valued->invocation.argument("ARGS") == "-");
+  const auto dashed = parse_command_line({"mainspring", "work", "--exec", "--odd", "--queue=q"});
+  REQUIRE(dashed);
+  CHECK(dashed->invocation.flag("exec") == "--odd");
+  const auto early = parse_command_line({"mainspring", "--json", "jobs", "list"});
+  REQUIRE(early);
+  CHECK(early->invocation.json);
+}
+
+TEST_CASE("every command has help with an example, and its flags have one meaning each") {
+  each_command(root(), {}, [](const Command& command, const std::vector<std::string>& path) {
+    CAPTURE(fmt::format("{}", fmt::join(path, " ")));
+    std::vector<std::string> words = path;
+    words.emplace_back("--help");
+    const Ran ran = run(words);
+    CHECK(ran.code == 0);
+    CHECK(has(ran.out, usage_line(command, path)));
+    if (command.run != nullptr && !command.hidden) CHECK(!command.examples.empty());
+    std::vector<std::string> names;
+    for (const Flag& flag : command.flags) names.push_back("--" + flag.name);
+    for (const Flag& flag : common_flags()) names.push_back("--" + flag.name);
+    for (const Setting* setting : settings_of(command)) names.push_back(flag_of(*setting));
+    std::sort(names.begin(), names.end());
+    CHECK(std::adjacent_find(names.begin(), names.end()) == names.end());
+    for (const Example& example : command.examples) {
+      CAPTURE(example.line);
+      CHECK(has(example.line, "mainspring"));
+    }
+  });
+}
+
+TEST_CASE("man page and completions know every command") {
+  const std::string man = man_page();
+  const std::string bash = completion_bash();
+  const std::string zsh = completion_zsh();
+  const std::string fish = completion_fish();
+  each_command(root(), {}, [&](const Command& command, const std::vector<std::string>& path) {
+    if (path.empty() || command.hidden) return;
+    const std::string name = fmt::format("{}", fmt::join(path, " "));
+    CAPTURE(name);
+    if (command.run != nullptr) CHECK(has(man, ".SS mainspring " + name));
+    for (const std::string* script : {&bash, &zsh, &fish}) CHECK(has(*script, "'" + name + "'"));
+  });
+}
+
+TEST_CASE("config tells values and where they came from") {
+  const Ran ran = run({"config", "--explain"}, {{"MAINSPRING_DATA", "/srv/jobs"}});
+  CHECK(ran.code == 0);
+  CHECK(has(ran.out, "/srv/jobs"));
+  CHECK(has(ran.out, "environment MAINSPRING_DATA"));
+  const Ran json = run({"config", "--json", "--data", "/x"});
+  CHECK(has(json.out, R"({"name":"data","value":"/x","from":"flag --data")"));
+  CHECK(run({"config", "--config", "/nowhere/m.toml"}).code == 66);
+}
+
+TEST_CASE("a table aligns its columns, and makes foreign text harmless") {
+  Table table({{"NAME"}, {"COUNT", Align::right}, {"REST"}});
+  table.add({{"a"}, {"1"}, {"x"}});
+  table.add({{"größer"}, {"1,000"}, {"bell\a and\nline"}});
+  Io io;
+  CHECK(table.render(io) ==
+        "NAME    COUNT  REST\n"
+        "a           1  x\n"
+        "größer  1,000  bell\\x07 and\\nline\n");
+  io.colours = true;
+  Table coloured_table({{"S"}});
+  coloured_table.add({{"dead", Colour::red}});
+  CHECK(coloured_table.render(io) == "\033[2mS\033[0m\n\033[31mdead\033[0m\n");
+  Io narrow;
+  narrow.width = 20;
+  CHECK(has(table.render(narrow), "bell\\…"));
+}
+
+TEST_CASE("numbers and ages read well") {
+  CHECK(format_count(0) == "0");
+  CHECK(format_count(999) == "999");
+  CHECK(format_count(1'234'567) == "1,234,567");
+  CHECK(format_count(-1'000) == "-1,000");
+  CHECK(format_age(900ms) == "now");
+  CHECK(format_age(61s) == "1m");
+  CHECK(format_age(49h) == "2d");
+  CHECK(counted(1, "job") == "1 job");
+  CHECK(counted(2, "job") == "2 jobs");
+}
+
+TEST_CASE("lines of jobs take the defaults they lack, byte for byte otherwise") {
+  const auto requests = requests_of_lines("f.jsonl",
+                                          "{\"args\":{\"a\": 1}}\n\n"
+                                          "{}\n"
+                                          " {\"queue\":\"other\",\"priority\":1}\n",
+                                          {.queue = "q", .kind = "k"});
+  REQUIRE(requests);
+  REQUIRE(requests->size() == 1);
+  const std::vector<NewJob>& jobs = requests->front().jobs;
+  REQUIRE(jobs.size() == 3);
+  CHECK(jobs[0].queue == "q");
+  CHECK(jobs[0].kind == "k");
+  CHECK(jobs[0].args == "{\"a\": 1}");
+  CHECK(jobs[1].queue == "q");
+  CHECK(jobs[2].queue == "other");
+  CHECK(jobs[2].kind == "k");
+  CHECK(jobs[2].priority == 1);
+}
+
+TEST_CASE("a bad line is named by its number, before anything is sent") {
+  const auto bad = requests_of_lines("f.jsonl", "{}\n{\"priority\":12}\n", {"q", "k"});
+  REQUIRE(!bad);
+  CHECK(has(bad.error().message, "f.jsonl:2: "));
+  CHECK(has(bad.error().message, "priority"));
+  CHECK(!requests_of_lines("f", "{\"jobs\":[]}", {"q", "k"}));
+  CHECK(!requests_of_lines("f", "[]", {"q", "k"}));
+  CHECK(!requests_of_lines("f", "{}", {"", "k"}));
+}
+
+TEST_CASE("many lines become several requests, none over its bounds") {
+  std::string text;
+  for (int i = 0; i < 25'000; ++i) text += "{\"args\":[1,2,3]}\n";
+  const auto requests = requests_of_lines("f", text, {"q", "k"});
+  REQUIRE(requests);
+  std::size_t jobs = 0;
+  for (const Enqueue& request : *requests) {
+    CHECK(request.jobs.size() <= kMaxEnqueueJobs);
+    jobs += request.jobs.size();
+  }
+  CHECK(jobs == 25'000);
+  CHECK(requests->size() == 3);
+}

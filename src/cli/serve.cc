@@ -1,0 +1,188 @@
+// serve: a node with HTTP in front of it, until a signal.
+#include "cli/serve.h"
+
+#include <fmt/format.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <csignal>
+
+#include "cli/handlers.h"
+#include "cli/support.h"
+#include "cli/version.h"
+#include "engine/node.h"
+#include "env/clock.h"
+#include "env/signals.h"
+#include "http/server.h"
+
+namespace mainspring::cli {
+namespace {
+
+std::size_t size_of(std::int64_t value) {
+  return static_cast<std::size_t>(value);
+}
+
+bool is_loopback(std::string_view host) {
+  return host == "localhost" || host == "::1" || host.starts_with("127.");
+}
+
+std::vector<std::string> split_names(std::string_view text) {
+  std::vector<std::string> names;
+  if (text == "none") return names;
+  while (!text.empty()) {
+    const std::size_t end = text.find(',');
+    if (end != 0) names.emplace_back(text.substr(0, end));
+    text = end == std::string_view::npos ? std::string_view{} : text.substr(end + 1);
+  }
+  return names;
+}
+
+// As many sockets as the system lets us have: every parked claim is one.
+void raise_file_limit() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  (void)setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+void print_start(const Invocation& invocation, Io& io, const HttpServer& server) {
+  if (invocation.json) {
+    print_line(io, fmt::format("{{\"url\":\"{}\",\"pid\":{},\"version\":\"{}\"}}", server.url(),
+                               getpid(), kVersion));
+    return;
+  }
+  print_line(io, fmt::format("Mainspring {} listens on {}, its data is in {}. Ctrl-C stops it.",
+                             kVersion, server.url(), invocation.options.data));
+  if (!invocation.has("hints")) return;
+  const std::string at = server.port() == 8080 ? "" : fmt::format(" --server {}", server.url());
+  io.out(
+      fmt::format("\nTry in another terminal:\n"
+                  "  {0} enqueue hello greet '{{\"name\":\"you\"}}'{1}\n"
+                  "  {0} work --queue hello --exec 'cat' --drain{1}\n"
+                  "  {0} jobs list{1}\n",
+                  invocation.program, at));
+}
+
+// The node and its HTTP server, wired, not started.
+struct Wired {
+  std::unique_ptr<Node> node;
+  std::unique_ptr<HttpServer> server;
+};
+
+Result<Wired> wire(const Invocation& invocation, const Clock& clock, Log& log, Registry& registry) {
+  MS_TRY_ASSIGN(HttpOptions http, http_options(invocation.options));
+  Wired wired;
+  MS_TRY_ASSIGN(wired.node, Node::open(node_options(invocation.options), clock, log, registry));
+  wired.server = std::make_unique<HttpServer>(std::move(http), wired.node->broker(),
+                                              wired.node->store(), clock, log, registry);
+  return wired;
+}
+
+Result<void> start(Wired& wired, const std::string& listen) {
+  wired.node->start();
+  auto started = wired.server->start();
+  if (!started && started.error().code == ErrorCode::conflict) {
+    return Error{.code = ErrorCode::unavailable,
+                 .message = fmt::format("--listen {}: {}. Perhaps another server runs there: stop "
+                                        "it, or choose another port with --listen",
+                                        listen, started.error().message)};
+  }
+  return started;
+}
+
+}  // namespace
+
+Result<HttpOptions> http_options(const Options& options) {
+  HttpOptions http;
+  const auto bad = [&](std::string_view rule) {
+    return invalid("listen", fmt::format("--listen \"{}\": {}", options.listen, rule));
+  };
+  const std::size_t colon = options.listen.rfind(':');
+  if (colon == std::string::npos) return bad("must be HOST:PORT, for example 127.0.0.1:8080");
+  http.host = options.listen.substr(0, colon);
+  if (http.host.starts_with('[') && http.host.ends_with(']')) {
+    http.host = http.host.substr(1, http.host.size() - 2);
+  }
+  const auto port = parse_count(options.listen.substr(colon + 1));
+  if (!port || *port > 65'535) return bad("the port must be a number from 0 to 65535");
+  if (!is_loopback(http.host)) {
+    return bad(
+        "must be a loopback address (127.0.0.1, ::1, localhost): there are no tokens and no "
+        "TLS yet, and whoever reaches the server may do everything. Put a proxy that "
+        "authenticates in front of it");
+  }
+  http.port = static_cast<std::uint16_t>(*port);
+  http.allowed_hosts = split_names(options.allowed_hosts);
+  http.io_threads = static_cast<int>(options.io_threads);
+  http.reader_threads = static_cast<int>(options.reader_threads);
+  http.max_waiting_reads = size_of(options.max_waiting_reads);
+  http.max_connections = size_of(options.max_connections);
+  http.max_header_bytes = size_of(options.max_header_bytes);
+  http.max_body_bytes = size_of(options.max_body_bytes);
+  http.max_batch_body_bytes = size_of(options.max_batch_body_bytes);
+  http.max_buffered_bytes = size_of(options.max_buffered_bytes);
+  http.header_timeout = options.header_timeout;
+  http.idle_timeout = options.idle_timeout;
+  http.version = kVersion;
+  return http;
+}
+
+NodeOptions node_options(const Options& options) {
+  NodeOptions node;
+  node.sqlite.directory = options.data;
+  node.sqlite.reserve_bytes = size_of(options.store_reserve_bytes);
+  node.sqlite.cache_bytes = size_of(options.store_cache_bytes);
+  node.sqlite.store.retention_completed = options.retention_completed;
+  node.sqlite.store.retention_dead = options.retention_dead;
+  node.sqlite.store.max_finished_jobs = options.max_finished_jobs;
+  node.sqlite.store.max_live_jobs = options.max_live_jobs;
+  node.broker.max_waiting_jobs = size_of(options.max_waiting_jobs);
+  node.broker.max_waiting_bytes = size_of(options.max_waiting_bytes);
+  node.broker.max_parked_claims = size_of(options.max_parked_claims);
+  node.broker.max_waiting_urgent = size_of(options.max_waiting_urgent);
+  node.broker.max_batch_jobs = size_of(options.max_batch_jobs);
+  node.broker.max_batch_bytes = size_of(options.max_batch_bytes);
+  node.broker.worker_memory = options.worker_memory;
+  node.scheduler.batch = static_cast<int>(options.scheduler_batch);
+  node.scheduler.max_sleep = options.scheduler_max_sleep;
+  node.scheduler.prune_interval = options.prune_interval;
+  return node;
+}
+
+Result<int> run_serve(const Invocation& invocation, Io& io) {
+  StopSignals signals;  // first, so that every thread inherits its mask
+  (void)std::signal(SIGPIPE, SIG_IGN);
+  raise_file_limit();
+  const SystemClock clock;
+  StderrLog log(log_level_of(invocation.options));
+  Registry registry;
+  MS_TRY_ASSIGN(Wired wired, wire(invocation, clock, log, registry));
+
+  std::atomic<bool> store_failed{false};
+  wired.node->on_fatal([&](const Error& error) {
+    store_failed = true;
+    wired.server->set_not_ready("the store failed: " + error.message);
+    log.error("the store failed; stopping, nothing more is acknowledged", {{"why", error.message}});
+    signals.request();
+  });
+  MS_TRY(start(wired, invocation.options.listen));
+  print_start(invocation, io, *wired.server);
+
+  signals.wait();
+  const std::stop_callback hurry(signals.hurry(), [] { _exit(130); });
+  if (io.err_is_terminal) io.err("Stopping; Ctrl-C again ends at once.\n");
+  const Duration grace = store_failed ? Duration(2s) : invocation.options.stop_timeout * 4 / 5;
+  wired.server->stop(grace);
+  wired.node->stop();
+  if (store_failed) {
+    return Error{.code = ErrorCode::io_error,
+                 .message =
+                     "the disk or the store failed, see the log line above. Everything that "
+                     "was acknowledged is on disk; look at the disk, then start again"};
+  }
+  log.info("stopped in good order");
+  return kExitOk;
+}
+
+}  // namespace mainspring::cli

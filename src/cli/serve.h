@@ -1,0 +1,14 @@
+// From settings to the options of a node and its HTTP server.
+#pragma once
+
+#include "cli/options.h"
+#include "engine/node.h"
+#include "http/server.h"
+
+namespace mainspring::cli {
+
+// Errors: invalid_argument (--listen is no address, or not a loopback one).
+Result<HttpOptions> http_options(const Options& options);
+NodeOptions node_options(const Options& options);
+
+}  // namespace mainspring::cli
