@@ -1,0 +1,503 @@
+// Input and output of a connection: heads, bodies, limits, replies.
+#include "http/connection.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <boost/asio/ip/address.hpp>
+#include <boost/asio/write.hpp>
+
+#include "api/json.h"
+
+namespace mainspring::http {
+namespace {
+
+namespace asio = boost::asio;
+using boost::system::error_code;
+using namespace std::chrono_literals;
+
+// After the last reply the peer may still send; closing at once would destroy the reply on its way.
+constexpr Duration kDrainTime = 2s;
+constexpr Duration kFreeTime = 10s;  // before min_bytes_per_second counts
+
+std::string_view reason(int status) {
+  switch (status) {
+    case 200:
+      return "OK";
+    case 201:
+      return "Created";
+    case 400:
+      return "Bad Request";
+    case 403:
+      return "Forbidden";
+    case 404:
+      return "Not Found";
+    case 405:
+      return "Method Not Allowed";
+    case 408:
+      return "Request Timeout";
+    case 409:
+      return "Conflict";
+    case 410:
+      return "Gone";
+    case 413:
+      return "Content Too Large";
+    case 429:
+      return "Too Many Requests";
+    case 431:
+      return "Request Header Fields Too Large";
+    case 503:
+      return "Service Unavailable";
+    case 507:
+      return "Insufficient Storage";
+    default:
+      return status >= 500 ? "Internal Server Error" : "Error";
+  }
+}
+
+bool is_blank_object(std::string_view body) {
+  std::string packed;
+  for (const char c : body.substr(0, 64)) {
+    if (c != ' ' && c != '\n' && c != '\r' && c != '\t') packed += c;
+  }
+  return body.size() <= 64 && (packed.empty() || packed == "{}");
+}
+
+bool is_json_type(std::string_view type) {
+  const std::string_view media = type.substr(0, type.find(';'));
+  const std::size_t end = media.find_last_not_of(" \t");
+  return end != std::string_view::npos && iequals(media.substr(0, end + 1), kJson);
+}
+
+// "name:80" is "name", "[::1]:80" is "::1".
+std::string_view without_port(std::string_view host) {
+  if (host.starts_with('[')) {
+    const std::size_t end = host.find(']');
+    return end == std::string_view::npos ? host : host.substr(1, end - 1);
+  }
+  return host.substr(0, host.find(':'));
+}
+
+}  // namespace
+
+Connection::Connection(Shard& shard, asio::ip::tcp::socket socket, std::uint32_t slot)
+    : shard_(shard), socket_(std::move(socket)), slot_(slot) {}
+
+void Connection::start() {
+  error_code ignored;
+  socket_.non_blocking(true, ignored);
+  socket_.set_option(asio::ip::tcp::no_delay(true), ignored);
+  set_deadline(shard_.shared().services.options.idle_timeout);
+  arm_read();
+}
+
+void Connection::close() {
+  if (state_ == State::closed) return;
+  state_ = State::closed;
+  if (wait_ != nullptr) end_wait();
+  if (park_id_ != 0) {
+    shard_.note_abandoned(ticket_, std::move(claim_worker_));
+    shard_.shared().services.broker.abandon(park_id_);
+    park_id_ = 0;
+  }
+  free_body();
+  error_code ignored;
+  socket_.close(ignored);
+  shard_.remove(slot_);
+}
+
+void Connection::begin_stop() {
+  if (state_ == State::idle) return close();
+  if (wait_ != nullptr) {
+    wait_->last = true;
+    if (!wait_->reading) read_waited_job();
+  }
+}
+
+void Connection::on_tick(Instant now) {
+  if (now < deadline_ || state_ == State::closed) return;
+  if (state_ == State::head || state_ == State::body) {
+    return refuse_early({ErrorCode::request_timeout, "the request did not arrive in time"});
+  }
+  close();
+}
+
+// -- input
+
+void Connection::arm_read() {
+  if (armed_ || state_ == State::closed) return;
+  armed_ = true;
+  socket_.async_wait(asio::ip::tcp::socket::wait_read,
+                     [self = shared_from_this()](const error_code& problem) {
+                       self->armed_ = false;
+                       if (self->state_ == State::closed) return;
+                       problem ? self->close() : self->on_readable();
+                     });
+}
+
+void Connection::on_readable() {
+  switch (state_) {
+    case State::busy:
+      return on_peer_in_busy();
+    case State::draining:
+      return discard_input();
+    case State::writing:
+    case State::closed:
+      return;  // the end of the writing arms anew
+    default:
+      break;
+  }
+  std::string_view data;
+  if (!receive(data)) return;
+  if (state_ == State::body) {
+    feed_body(data);
+    if (state_ == State::closed) return;
+    // What is behind the body belongs to the next request.
+    if (!data.empty()) in_.append(data);
+    if (state_ == State::idle && !in_.empty()) return process(in_, true);
+  } else if (in_.empty()) {
+    return process(data, false);
+  } else {
+    in_.append(data);
+    return process(in_, true);
+  }
+  if (state_ == State::idle || state_ == State::head || state_ == State::body) arm_read();
+}
+
+bool Connection::receive(std::string_view& data) {
+  error_code problem;
+  auto& scratch = shard_.scratch();
+  const std::size_t bytes = socket_.read_some(asio::buffer(scratch), problem);
+  if (problem == asio::error::would_block) {
+    arm_read();
+    return false;
+  }
+  if (problem) {
+    close();
+    return false;
+  }
+  data = std::string_view(scratch.data(), bytes);
+  return true;
+}
+
+// The peer of a parked claim sent something, or went away.
+void Connection::on_peer_in_busy() {
+  char byte = 0;
+  error_code problem;
+  socket_.receive(asio::buffer(&byte, 1), asio::socket_base::message_peek, problem);
+  if (problem == asio::error::would_block) return arm_read();
+  if (problem) close();
+  // Else it is the next request: it is read when this one has been answered.
+}
+
+void Connection::discard_input() {
+  constexpr int kReadsAtOnce = 16;
+  error_code problem;
+  for (int i = 0; i < kReadsAtOnce && !problem; ++i) {
+    socket_.read_some(asio::buffer(shard_.scratch()), problem);
+  }
+  if (problem && problem != asio::error::would_block) return close();
+  arm_read();
+}
+
+// Takes requests from the window until one is under way or the rest is incomplete.
+void Connection::process(std::string_view window, bool owned) {
+  const HttpOptions& options = shard_.shared().services.options;
+  const std::size_t before = window.size();
+  in_process_ = true;
+  while ((state_ == State::idle || state_ == State::head) && !window.empty()) {
+    Head head;
+    const HeadResult result = parse_head(window, options.max_header_bytes, head);
+    if (result.status == Parsed::need_more) {
+      if (state_ == State::idle) set_deadline(options.header_timeout);
+      state_ = State::head;
+      break;
+    }
+    if (result.status == Parsed::too_large) {
+      refuse_early({ErrorCode::headers_too_large,
+                    fmt::format("the head of the request is over {} bytes or {} lines",
+                                options.max_header_bytes, kMaxHeaderLines)});
+    } else if (result.status == Parsed::bad) {
+      refuse_early(invalid("", fmt::format("not a good request: {}", result.problem)));
+    } else {
+      const std::string_view head_text = window.substr(0, result.bytes);
+      window.remove_prefix(result.bytes);
+      begin_request(head_text, window);
+    }
+  }
+  in_process_ = false;
+  if (state_ == State::closed) return;
+  if (owned) {
+    in_.erase(0, before - window.size());
+    if (in_.empty()) std::string().swap(in_);
+  } else {
+    in_.assign(window);
+  }
+  const bool reads = state_ == State::idle || state_ == State::head || state_ == State::body ||
+                     state_ == State::draining;
+  if (reads) arm_read();
+}
+
+Result<void> Connection::check_host(std::string_view host) const {
+  const Shared& shared = shard_.shared();
+  const std::string_view name = without_port(host);
+  for (const std::string& known : shared.host_names) {
+    if (iequals(name, known)) return {};
+  }
+  error_code not_an_address;
+  const auto address = asio::ip::make_address(std::string(name), not_an_address);
+  if (!not_an_address) {
+    if (address.is_loopback()) return {};
+    error_code problem;
+    const auto local = socket_.local_endpoint(problem);
+    if (!problem && local.address() == address) return {};
+  }
+  return Error{ErrorCode::forbidden,
+               fmt::format("Host \"{}\": must be localhost, the server's address or a name of its "
+                           "configuration (allowed_hosts)",
+                           cut_text(host, 128))};
+}
+
+std::size_t Connection::body_limit(const Route& route) const {
+  const HttpOptions& options = shard_.shared().services.options;
+  return route.batch ? options.max_batch_body_bytes : options.max_body_bytes;
+}
+
+Result<void> Connection::check_request(const Head& head, const Match& match) {
+  if (head.has_host) MS_TRY(check_host(head.host));
+  if (head.target.starts_with("http://")) {
+    const std::string_view rest = head.target.substr(7);
+    MS_TRY(check_host(rest.substr(0, rest.find('/'))));
+  }
+  if (match.route == nullptr) return {};
+  const bool has_body = head.chunked || head.content_length.value_or(0) > 0;
+  if (has_body && !head.content_type.empty() && !is_json_type(head.content_type)) {
+    return invalid("Content-Type",
+                   fmt::format("Content-Type \"{}\": must be application/json (curl: --json)",
+                               cut_text(head.content_type, 128)));
+  }
+  const std::size_t limit = body_limit(*match.route);
+  if (head.content_length.value_or(0) > limit) {
+    return Error{ErrorCode::too_large, fmt::format("the body has {} bytes: must be at most {}",
+                                                   *head.content_length, limit)};
+  }
+  return {};
+}
+
+void Connection::begin_request(std::string_view head_text, std::string_view& rest) {
+  Head head;
+  parse_head(head_text, head_text.size() + 1, head);
+  started_ = shard_.now();
+  keep_alive_ = head.keep_alive && !shard_.stopping();
+  waited_ = false;
+  ticket_ = shard_.new_ticket(slot_);
+  Match found = match(head.method, head.target);
+  route_ = found.route;
+  head_only_ = found.head_only;
+  chunked_ = head.chunked;
+  auto good = check_request(head, found);
+  const std::uint64_t length = head.content_length.value_or(0);
+  if (!good || route_ == nullptr) {
+    // The connection goes on only if the body is here to be passed over.
+    if (head.chunked || length > rest.size()) keep_alive_ = false;
+    if (keep_alive_) rest.remove_prefix(static_cast<std::size_t>(length));
+    return reply(good ? std::move(found.error) : error_reply(good.error()));
+  }
+  if (head.chunked || length > rest.size()) return begin_body(head, head_text, rest);
+  found.request.body = rest.substr(0, static_cast<std::size_t>(length));
+  found.request.idempotency_key = head.idempotency_key;
+  rest.remove_prefix(static_cast<std::size_t>(length));
+  run_plan(*route_, std::move(found.request), {});
+}
+
+void Connection::begin_body(const Head& head, std::string_view head_text, std::string_view& rest) {
+  const HttpOptions& options = shard_.shared().services.options;
+  const auto length = static_cast<std::size_t>(head.content_length.value_or(0));
+  if (!shard_.take_room(length)) {
+    return refuse_early({.code = ErrorCode::overloaded,
+                         .message = fmt::format("{} bytes of bodies are arriving already",
+                                                options.max_buffered_bytes),
+                         .retry_after_ms = 1000});
+  }
+  body_bytes_ = length;
+  head_text_ = head_text;
+  body_.clear();
+  body_.reserve(length);
+  if (head.chunked) chunks_ = std::make_unique<ChunkedReader>();
+  state_ = State::body;
+  const std::size_t expected = head.chunked ? options.max_batch_body_bytes : length;
+  set_deadline(kFreeTime + std::chrono::seconds(expected / options.min_bytes_per_second));
+  if (head.expect_continue && rest.empty()) {
+    static constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
+    error_code problem;
+    const std::size_t sent = socket_.write_some(asio::buffer(kContinue), problem);
+    if (problem || sent != kContinue.size()) return close();
+  }
+  feed_body(rest);
+}
+
+void Connection::feed_body(std::string_view& rest) {
+  if (!chunked_) {
+    const std::string_view part = rest.substr(0, body_bytes_ - body_.size());
+    body_.append(part);
+    rest.remove_prefix(part.size());
+    if (body_.size() == body_bytes_) end_body();
+    return;
+  }
+  const std::size_t limit = body_limit(*route_);
+  const Parsed status = chunks_->feed(rest, limit, body_);
+  if (status == Parsed::done) return end_body();
+  if (status == Parsed::bad) return refuse_early(invalid("", "not a good chunked body"));
+  if (status == Parsed::too_large) {
+    return refuse_early(
+        {ErrorCode::too_large,
+         fmt::format("the body is larger than {} bytes, the most it may be", limit)});
+  }
+  if (body_.size() <= body_bytes_) return;
+  const std::size_t more = body_.size() - body_bytes_;
+  if (shard_.take_room(more)) {
+    body_bytes_ += more;
+  } else {
+    refuse_early({.code = ErrorCode::overloaded,
+                  .message = "too many bytes of bodies are arriving already",
+                  .retry_after_ms = 1000});
+  }
+}
+
+// The body is whole: the head is read again, because what it pointed into may have moved.
+void Connection::end_body() {
+  Head head;
+  parse_head(head_text_, head_text_.size() + 1, head);
+  Match found = match(head.method, head.target);
+  std::string body = std::move(body_);
+  const std::string text = std::move(head_text_);
+  free_body();
+  parse_head(text, text.size() + 1, head);
+  found.request.body = body;
+  found.request.idempotency_key = head.idempotency_key;
+  run_plan(*route_, std::move(found.request), std::move(body));
+}
+
+void Connection::free_body() {
+  shard_.give_room(body_bytes_);
+  body_bytes_ = 0;
+  std::string().swap(body_);
+  std::string().swap(head_text_);
+  chunks_.reset();
+}
+
+// `owned_body` holds request.body, or is empty when that is read where it lies.
+void Connection::run_plan(const Route& route, Request request, std::string owned_body) {
+  state_ = State::busy;
+  deadline_ = Instant::never();
+  Services& services = shard_.shared().services;
+  if (route.body == BodyRule::none && !is_blank_object(request.body)) {
+    return reply(error_reply(invalid("", "the body: must be empty")));
+  }
+  if (route.body == BodyRule::optional && is_blank_object(request.body)) request.body = {};
+  if (request.body.size() < services.options.large_body_bytes) {
+    return execute(route.plan(request, services));
+  }
+  struct Held {
+    Request request;
+    std::string body, key;
+  };
+  auto held = std::make_shared<Held>();
+  held->key = request.idempotency_key;
+  held->body = owned_body.empty() ? std::string(request.body) : std::move(owned_body);
+  held->request = std::move(request);
+  held->request.body = held->body;
+  held->request.idempotency_key = held->key;
+  const bool taken = shard_.shared().readers.submit(
+      [held, &route, &services, box = shard_.mailbox(), ticket = ticket_] {
+        box->deliver_unexpected({ticket, route.plan(held->request, services)});
+      });
+  if (!taken) overloaded_reads();
+}
+
+// Before the request is whole: what follows on the connection is unknown, so it is the last reply.
+void Connection::refuse_early(const Error& error) {
+  if (state_ != State::body) {
+    route_ = nullptr;
+    started_ = shard_.now();
+    head_only_ = false;
+  }
+  free_body();
+  keep_alive_ = false;
+  reply(error_reply(error));
+}
+
+// -- output
+
+void Connection::reply(Reply reply) {
+  shard_.count(route_, reply.status, shard_.now() - started_, waited_);
+  if (shard_.stopping()) keep_alive_ = false;
+  std::string& head = shard_.reply_head();
+  head.clear();
+  fmt::format_to(std::back_inserter(head),
+                 "HTTP/1.1 {} {}\r\nContent-Type: {}\r\nContent-Length: {}\r\nDate: {}\r\n"
+                 "X-Content-Type-Options: nosniff\r\n",
+                 reply.status, reason(reply.status), reply.content_type, reply.body.size(),
+                 shard_.date());
+  if (!reply.allow.empty()) head.append("Allow: ").append(reply.allow).append("\r\n");
+  if (reply.retry_after_s > 0) {
+    fmt::format_to(std::back_inserter(head), "Retry-After: {}\r\n", reply.retry_after_s);
+  }
+  head += keep_alive_ ? "\r\n" : "Connection: close\r\n\r\n";
+  ticket_ = shard_.new_ticket(slot_);
+  if (head_only_) reply.body.clear();
+  write(head, std::move(reply.body));
+}
+
+void Connection::write(std::string_view head, std::string body) {
+  state_ = State::writing;
+  error_code problem;
+  const std::array<asio::const_buffer, 2> parts = {asio::buffer(head), asio::buffer(body)};
+  const std::size_t sent = socket_.write_some(parts, problem);
+  if (problem && problem != asio::error::would_block) return close();
+  if (sent == head.size() + body.size()) return after_write();
+  if (sent < head.size()) {
+    out_.assign(head.substr(sent)).append(body);
+    out_at_ = 0;
+  } else {
+    out_ = std::move(body);
+    out_at_ = sent - head.size();
+  }
+  const std::size_t rate = shard_.shared().services.options.min_bytes_per_second;
+  set_deadline(kFreeTime + std::chrono::seconds(out_.size() / rate));
+  on_writable();
+}
+
+void Connection::on_writable() {
+  error_code problem;
+  while (out_at_ < out_.size()) {
+    out_at_ += socket_.write_some(asio::buffer(out_) + out_at_, problem);
+    if (problem == asio::error::would_block) {
+      socket_.async_wait(asio::ip::tcp::socket::wait_write,
+                         [self = shared_from_this()](const error_code& failed) {
+                           if (self->state_ != State::writing) return;
+                           failed ? self->close() : self->on_writable();
+                         });
+      return;
+    }
+    if (problem) return close();
+  }
+  std::string().swap(out_);
+  after_write();
+}
+
+void Connection::after_write() {
+  if (!keep_alive_) {
+    error_code ignored;
+    socket_.shutdown(asio::ip::tcp::socket::shutdown_send, ignored);
+    state_ = State::draining;
+    set_deadline(kDrainTime);
+    return arm_read();
+  }
+  state_ = State::idle;
+  set_deadline(shard_.shared().services.options.idle_timeout);
+  if (in_process_) return;  // process() goes on by itself
+  in_.empty() ? arm_read() : process(in_, true);
+}
+
+}  // namespace mainspring::http

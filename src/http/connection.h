@@ -1,0 +1,130 @@
+// Connection: one socket's exchanges, one after the other.
+//
+//   idle ─▶ head ─▶ body ─▶ busy ─▶ writing ─▶ idle …            (keep-alive, pipelining)
+//                                     └───────▶ draining ─▶ closed (the last reply, or an error)
+//
+// Reading waits for readiness and then reads into the shard's scratch buffer: a connection that is
+// idle or parked owns no buffer. Only what is incomplete is kept in the connection.
+#pragma once
+
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "http/parser.h"
+#include "http/shard.h"
+
+namespace mainspring::http {
+
+class Connection : public std::enable_shared_from_this<Connection> {
+ public:
+  Connection(Shard& shard, boost::asio::ip::tcp::socket socket, std::uint32_t slot);
+
+  void start();
+  void on_mail(Mail mail);
+  void on_tick(Instant now);
+  // Ends soon: at once when idle, else after the running exchange; waits are cut short.
+  void begin_stop();
+  void close();
+
+ private:
+  enum class State { idle, head, body, busy, writing, draining, closed };
+
+  // The end of a job that somebody waits for (?wait=).
+  struct Wait {
+    JobId id = 0;
+    int status = 200;
+    Duration limit{0};
+    Broker::WatchId watch = 0;
+    bool reading = false;
+    bool last = false;  // the next read is answered whatever it says
+    bool read_is_last = false;
+    std::unique_ptr<boost::asio::steady_timer> timer;
+  };
+  struct Finishing {
+    std::vector<JobId> ids;
+    std::optional<FinishResult> result;
+    std::optional<Error> error;
+    std::optional<ClaimResult> claim;
+    bool claim_pending = false;
+    bool claim_asked = false;
+  };
+
+  // -- input
+  void arm_read();
+  void on_readable();
+  bool receive(std::string_view& data);
+  void on_peer_in_busy();
+  void discard_input();
+  void process(std::string_view window, bool owned);
+  void begin_request(std::string_view head_text, std::string_view& rest);
+  Result<void> check_request(const Head& head, const Match& match);
+  Result<void> check_host(std::string_view host) const;
+  void begin_body(const Head& head, std::string_view head_text, std::string_view& rest);
+  void feed_body(std::string_view& rest);
+  void end_body();
+  void free_body();
+  void run_plan(const Route& route, Request request, std::string owned_body);
+  void refuse_early(const Error& error);
+  std::size_t body_limit(const Route& route) const;
+
+  // -- exchange
+  void execute(Plan plan);
+  void do_write(DoWrite write);
+  void do_enqueue_and_wait(DoEnqueueAndWait enqueue);
+  void do_claim(DoClaim claim);
+  void do_finish(DoFinish finish);
+  void do_read(std::function<Reply()> read);
+  void start_wait(JobId id, Duration limit, int status);
+  void read_waited_job();
+  void on_waited_job(Result<Job> job);
+  void end_wait();
+  void on_operation_result(OperationResult result);
+  void on_claim_answer(OperationResult result);
+  void reply_to_finish();
+  void overloaded_reads();
+  // Calls the broker with an answer that comes back as mail.
+  void submit(Operation operation);
+  Broker::ParkId submit_claim(ClaimRequest request);
+
+  // -- output
+  void reply(Reply reply);
+  void write(std::string_view head, std::string body);
+  void on_writable();
+  void after_write();
+  void set_deadline(Duration from_now) { deadline_ = shard_.now() + from_now; }
+
+  Shard& shard_;
+  boost::asio::ip::tcp::socket socket_;
+  const std::uint32_t slot_;
+  State state_ = State::idle;
+  bool armed_ = false;       // a wait for readability is under way
+  bool in_process_ = false;  // process() is on the stack
+  bool keep_alive_ = true;
+  bool head_only_ = false;
+  bool waited_ = false;  // the exchange parked: its duration says nothing of the server
+  bool chunked_ = false;
+  Instant deadline_ = Instant::never();
+
+  std::string in_;         // input that was read too early, or an incomplete head
+  std::string head_text_;  // while the body arrives
+  std::string body_;
+  std::size_t body_bytes_ = 0;  // Content-Length; of chunked ones, the room taken so far
+  std::unique_ptr<ChunkedReader> chunks_;
+
+  Ticket ticket_ = 0;
+  const Route* route_ = nullptr;
+  Instant started_;
+  std::function<Reply(OperationResult&)> answer_;
+  Broker::ParkId park_id_ = 0;
+  std::string claim_worker_;  // of the claim that is under way
+  std::unique_ptr<Finishing> finishing_;
+  std::unique_ptr<Wait> wait_;
+
+  std::string out_;  // what the socket did not take yet
+  std::size_t out_at_ = 0;
+};
+
+}  // namespace mainspring::http

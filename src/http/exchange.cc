@@ -1,0 +1,233 @@
+// Carrying out plans: what a connection asks of broker and readers, and what it makes of answers.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/assert.h"
+#include "http/connection.h"
+#include "http/plans.h"
+
+namespace mainspring::http {
+
+void Connection::execute(Plan plan) {
+  struct Visitor {
+    Connection& c;
+    void operator()(Reply& reply) { c.reply(std::move(reply)); }
+    void operator()(DoWrite& write) { c.do_write(std::move(write)); }
+    void operator()(DoEnqueueAndWait& enqueue) { c.do_enqueue_and_wait(std::move(enqueue)); }
+    void operator()(DoClaim& claim) { c.do_claim(std::move(claim)); }
+    void operator()(DoFinish& finish) { c.do_finish(std::move(finish)); }
+    void operator()(DoRead& read) { c.do_read(std::move(read.read)); }
+    void operator()(DoWait& wait) { c.start_wait(wait.id, wait.wait, 200); }
+  };
+  std::visit(Visitor{*this}, plan);
+}
+
+void Connection::on_mail(Mail mail) {
+  if (state_ != State::busy) return;
+  struct Visitor {
+    Connection& c;
+    void operator()(OperationResult& result) { c.on_operation_result(std::move(result)); }
+    void operator()(ClaimAnswer& answer) { c.on_claim_answer(std::move(answer.result)); }
+    void operator()(Reply& reply) { c.reply(std::move(reply)); }
+    void operator()(Plan& plan) { c.execute(std::move(plan)); }
+    void operator()(Result<Job>& job) { c.on_waited_job(std::move(job)); }
+    void operator()(WatchFired&) {
+      if (c.wait_ == nullptr) return;
+      c.wait_->last = true;
+      if (!c.wait_->reading) c.read_waited_job();
+    }
+  };
+  std::visit(Visitor{*this}, mail.content);
+}
+
+// -- changes
+
+// The pointer and the ticket fit into a std::function without an allocation.
+void Connection::submit(Operation operation) {
+  Mailbox* const box = shard_.mailbox().get();
+  box->expect();
+  shard_.shared().services.broker.submit(std::move(operation),
+                                         [box, ticket = ticket_](OperationResult result) {
+                                           box->deliver({ticket, std::move(result)});
+                                         });
+}
+
+Broker::ParkId Connection::submit_claim(ClaimRequest request) {
+  Mailbox* const box = shard_.mailbox().get();
+  box->expect();
+  return shard_.shared().services.broker.submit_claim(
+      std::move(request.operation), request.wait, [box, ticket = ticket_](OperationResult result) {
+        box->deliver({ticket, ClaimAnswer{std::move(result)}});
+      });
+}
+
+void Connection::do_write(DoWrite write) {
+  answer_ = std::move(write.answer);
+  submit(std::move(write.operation));
+}
+
+void Connection::do_enqueue_and_wait(DoEnqueueAndWait enqueue) {
+  answer_ = nullptr;
+  wait_ = std::make_unique<Wait>();
+  wait_->limit = enqueue.wait;
+  submit(std::move(enqueue.operation));
+}
+
+void Connection::on_operation_result(OperationResult result) {
+  if (finishing_ != nullptr) {
+    if (auto* error = std::get_if<Error>(&result)) {
+      finishing_->error = std::move(*error);
+    } else {
+      finishing_->result = std::get<FinishResult>(std::move(result));
+    }
+    return reply_to_finish();
+  }
+  if (auto* error = std::get_if<Error>(&result)) {
+    wait_.reset();
+    return reply(error_reply(*error));
+  }
+  if (wait_ != nullptr) {
+    const EnqueuedJob& job = std::get<EnqueueResult>(result).jobs.front();
+    return start_wait(job.id, wait_->limit, job.duplicate ? 200 : 201);
+  }
+  reply(answer_(result));
+}
+
+// -- claims
+
+void Connection::do_claim(DoClaim claim) {
+  finishing_.reset();
+  claim_worker_ = claim.request.operation.worker;
+  const bool may_park = claim.request.wait.count() > 0;
+  waited_ = may_park;
+  park_id_ = submit_claim(std::move(claim.request));
+  if (may_park) arm_read();  // to learn that the peer goes away
+}
+
+void Connection::do_finish(DoFinish finish) {
+  finishing_ = std::make_unique<Finishing>();
+  FinishRequest& request = finish.request;
+  finishing_->ids.reserve(request.operation.results.size());
+  for (const JobOutcome& result : request.operation.results) finishing_->ids.push_back(result.id);
+  std::optional<ClaimRequest> claim = std::move(request.claim);
+  // Nothing to report, or nothing that needs a commit of its own: both go into the next batch.
+  submit(std::move(request.operation));
+  if (!claim) return;
+  finishing_->claim_asked = finishing_->claim_pending = true;
+  claim_worker_ = claim->operation.worker;
+  const bool may_park = claim->wait.count() > 0;
+  waited_ = may_park;
+  park_id_ = submit_claim(std::move(*claim));
+  if (may_park) arm_read();
+}
+
+void Connection::on_claim_answer(OperationResult result) {
+  park_id_ = 0;
+  auto* error = std::get_if<Error>(&result);
+  if (finishing_ != nullptr) {
+    finishing_->claim_pending = false;
+    // The results are reported in any case; a claim that was refused finds nothing.
+    finishing_->claim = error == nullptr ? std::get<ClaimResult>(std::move(result)) : ClaimResult{};
+    return reply_to_finish();
+  }
+  if (error != nullptr) return reply(error_reply(*error));
+  Reply out;
+  encode_claim_response(std::get<ClaimResult>(result), out.body);
+  reply(std::move(out));
+}
+
+void Connection::reply_to_finish() {
+  Finishing& f = *finishing_;
+  if (f.error && f.claim_pending) shard_.shared().services.broker.abandon(park_id_);
+  if ((!f.result && !f.error) || f.claim_pending) return;
+  const std::unique_ptr<Finishing> done = std::move(finishing_);
+  if (done->error) {
+    // Jobs that came although the results could not be kept go back: the caller gets an error.
+    if (done->claim && !done->claim->jobs.empty()) {
+      Finish back{.worker = claim_worker_, .results = {}};
+      for (const ClaimedJob& job : done->claim->jobs)
+        back.results.push_back({job.id, job.token, Snooze{}});
+      shard_.shared().services.broker.submit(std::move(back), [](OperationResult) {});
+    }
+    return reply(error_reply(*done->error));
+  }
+  Reply out;
+  const ClaimResult* const claim = done->claim_asked ? &*done->claim : nullptr;
+  encode_finish_response(done->ids, *done->result, claim, out.body);
+  reply(std::move(out));
+}
+
+// -- reads
+
+void Connection::overloaded_reads() {
+  reply(error_reply({.code = ErrorCode::overloaded,
+                     .message = fmt::format("{} reads are waiting already",
+                                            shard_.shared().services.options.max_waiting_reads),
+                     .retry_after_ms = 1000}));
+}
+
+void Connection::do_read(std::function<Reply()> read) {
+  const bool taken = shard_.shared().readers.submit(
+      [box = shard_.mailbox(), ticket = ticket_, read = std::move(read)] {
+        box->deliver_unexpected({ticket, read()});
+      });
+  if (!taken) overloaded_reads();
+}
+
+// Watches first and reads then: an end between the two is not missed.
+void Connection::start_wait(JobId id, Duration limit, int status) {
+  waited_ = true;
+  wait_ = std::make_unique<Wait>();
+  wait_->id = id;
+  wait_->status = status;
+  wait_->limit = limit;
+  wait_->last = shard_.stopping();
+  wait_->watch =
+      shard_.shared().services.broker.watch(id, [box = shard_.mailbox(), ticket = ticket_] {
+        box->deliver_unexpected({ticket, WatchFired{}});
+      });
+  wait_->timer = std::make_unique<boost::asio::steady_timer>(shard_.io());
+  wait_->timer->expires_after(limit);
+  wait_->timer->async_wait(
+      [self = shared_from_this(), ticket = ticket_](const boost::system::error_code& cancelled) {
+        if (cancelled || self->ticket_ != ticket || self->wait_ == nullptr) return;
+        self->wait_->last = true;
+        if (!self->wait_->reading) self->read_waited_job();
+      });
+  arm_read();
+  read_waited_job();
+}
+
+void Connection::read_waited_job() {
+  wait_->reading = true;
+  const Store& store = shard_.shared().services.store;
+  wait_->read_is_last = wait_->last;
+  const bool taken = shard_.shared().readers.submit(
+      [&store, box = shard_.mailbox(), ticket = ticket_, id = wait_->id] {
+        box->deliver_unexpected({ticket, store.get(id)});
+      });
+  if (taken) return;
+  end_wait();
+  overloaded_reads();
+}
+
+void Connection::on_waited_job(Result<Job> job) {
+  if (wait_ == nullptr) return;
+  wait_->reading = false;
+  if (job && !is_terminal(job->state)) {
+    if (!wait_->last) return;
+    if (!wait_->read_is_last) return read_waited_job();
+  }
+  const int status = wait_->status;
+  end_wait();
+  reply(job ? job_reply(*job, status) : error_reply(job.error()));
+}
+
+void Connection::end_wait() {
+  if (wait_->watch != 0) shard_.shared().services.broker.unwatch(wait_->watch);
+  if (wait_->timer != nullptr) wait_->timer->cancel();
+  wait_.reset();
+}
+
+}  // namespace mainspring::http

@@ -1,0 +1,16 @@
+// What the files of plans share.
+#pragma once
+
+#include "http/routes.h"
+
+namespace mainspring::http {
+
+// The value of a query parameter; nullptr = not given.
+const std::string* query_value(const Request& request, std::string_view name);
+// queue, state, kind and tag of the query.
+Result<JobFilter> parse_filter(const Request& request);
+// One page of jobs; limit and cursor from the query.
+Plan plan_page(const Request& request, Services& services, JobFilter filter);
+Reply job_reply(const Job& job, int status);
+
+}  // namespace mainspring::http

@@ -1,0 +1,152 @@
+// The plans of queues, the dead letter, workers and the server itself.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "api/json.h"
+#include "http/plans.h"
+
+namespace mainspring::http {
+namespace {
+
+Plan plan_pause(const Request& request, bool paused) {
+  auto name = check_name("queue", request.param);
+  if (!name) return error_reply(name.error());
+  PauseQueue pause{request.param, paused};
+  return DoWrite{pause, [pause](OperationResult&) {
+                   Reply reply;
+                   encode_paused(pause, reply.body);
+                   return reply;
+                 }};
+}
+
+Reply verify_reply(Services& services) {
+  if (services.verifying.exchange(true)) {
+    return error_reply({.code = ErrorCode::overloaded,
+                        .message = "another verification is running; wait for its end",
+                        .retry_after_ms = 10'000});
+  }
+  auto report = services.store.verify();
+  services.verifying = false;
+  if (!report) return error_reply(report.error());
+  Reply reply;
+  encode_verify(*report, reply.body);
+  return reply;
+}
+
+}  // namespace
+
+Plan plan_list_queues(const Request&, Services& services) {
+  return DoRead{[&services] {
+    auto queues = services.store.queues();
+    if (!queues) return error_reply(queues.error());
+    Reply reply;
+    encode_queues(*queues, services.clock.now().wall, reply.body);
+    return reply;
+  }};
+}
+
+Plan plan_get_queue(const Request& request, Services& services) {
+  auto name = check_name("queue", request.param);
+  if (!name) return error_reply(name.error());
+  return DoRead{[&services, queue = request.param] {
+    auto queues = services.store.queues();
+    if (!queues) return error_reply(queues.error());
+    const auto found = std::find_if(queues->begin(), queues->end(),
+                                    [&](const QueueStats& q) { return q.name == queue; });
+    if (found == queues->end()) {
+      return error_reply({ErrorCode::not_found, fmt::format("there is no queue \"{}\"", queue)});
+    }
+    Reply reply;
+    encode_queue(*found, services.clock.now().wall, reply.body);
+    return reply;
+  }};
+}
+
+Plan plan_pause_queue(const Request& request, Services&) {
+  return plan_pause(request, true);
+}
+
+Plan plan_resume_queue(const Request& request, Services&) {
+  return plan_pause(request, false);
+}
+
+Plan plan_set_retention(const Request& request, Services&) {
+  auto name = check_name("queue", request.param);
+  if (!name) return error_reply(name.error());
+  auto retention = decode_retention_request(request.param, request.body);
+  if (!retention) return error_reply(retention.error());
+  return DoWrite{*retention, [retention = *retention](OperationResult&) {
+                   Reply reply;
+                   encode_retention_response(retention, reply.body);
+                   return reply;
+                 }};
+}
+
+Plan plan_list_dead(const Request& request, Services& services) {
+  auto filter = parse_filter(request);
+  if (!filter) return error_reply(filter.error());
+  filter->state = JobState::dead;
+  return plan_page(request, services, std::move(*filter));
+}
+
+Plan plan_redrive(const Request& request, Services&) {
+  auto redrive = decode_redrive_request(request.body);
+  if (!redrive) return error_reply(redrive.error());
+  return DoWrite{std::move(*redrive), [](OperationResult& result) {
+                   Reply reply;
+                   encode_redrive_response(std::get<RedriveResult>(result), reply.body);
+                   return reply;
+                 }};
+}
+
+Plan plan_list_workers(const Request&, Services& services) {
+  return DoRead{[&services] {
+    auto workers = services.broker.workers();
+    if (!workers) return error_reply(workers.error());
+    Reply reply;
+    encode_workers(*workers, reply.body);
+    return reply;
+  }};
+}
+
+Plan plan_verify(const Request&, Services& services) {
+  return DoRead{[&services] { return verify_reply(services); }};
+}
+
+Plan plan_version(const Request&, Services& services) {
+  Reply reply;
+  JsonWriter w(reply.body);
+  w.begin_object().key("name").string("mainspring").key("version");
+  w.string(services.options.version).key("api").string("v1").end_object();
+  return reply;
+}
+
+Plan plan_healthz(const Request&, Services&) {
+  return Reply{.body = R"({"status":"ok"})"};
+}
+
+Plan plan_readyz(const Request&, Services& services) {
+  const std::string why = services.not_ready();
+  if (!why.empty()) {
+    return error_reply({.code = ErrorCode::unavailable, .message = why, .retry_after_ms = 1000});
+  }
+  Reply reply;
+  JsonWriter w(reply.body);
+  w.begin_object().key("status").string("ready").key("durability");
+  w.string(services.options.durability).end_object();
+  return reply;
+}
+
+Plan plan_metrics(const Request&, Services& services) {
+  return DoRead{[&services] {
+    return Reply{.body = services.registry.render(),
+                 .content_type = "text/plain; version=0.0.4; charset=utf-8"};
+  }};
+}
+
+Plan plan_openapi(const Request&, Services& services) {
+  return Reply{.body = services.openapi};
+}
+
+}  // namespace mainspring::http

@@ -1,0 +1,221 @@
+// The plans of enqueueing, reading and working on jobs.
+#include <fmt/format.h>
+#include <openssl/evp.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+
+#include "api/json.h"
+#include "http/plans.h"
+
+namespace mainspring::http {
+namespace {
+
+constexpr int kDefaultPageJobs = 100;
+constexpr int kMaxPageJobs = 1000;
+
+// 128 bits of SHA-256, in hex.
+std::string digest(std::string_view body) {
+  static constexpr char kHex[] = "0123456789abcdef";
+  std::array<unsigned char, EVP_MAX_MD_SIZE> hash{};
+  unsigned int size = 0;
+  EVP_Digest(body.data(), body.size(), hash.data(), &size, EVP_sha256(), nullptr);
+  std::string out;
+  for (std::size_t i = 0; i < 16; ++i) {
+    out += kHex[hash[i] >> 4];
+    out += kHex[hash[i] & 15];
+  }
+  return out;
+}
+
+Result<JobId> parse_id(std::string_view text) {
+  JobId id = 0;
+  const char* const end = text.data() + text.size();
+  const auto [last, problem] = std::from_chars(text.data(), end, id);
+  const bool ok = problem == std::errc() && last == end && id >= 1 && text.front() != '0';
+  if (ok) return id;
+  return invalid("id", fmt::format("id \"{}\": must be a whole number from 1", cut_text(text, 64)));
+}
+
+Result<Duration> parse_wait(const Request& request) {
+  const std::string* text = query_value(request, "wait");
+  if (text == nullptr) return Duration(0);
+  auto wait = parse_duration(*text);
+  if (!wait) return invalid("wait", "wait: " + wait.error().message);
+  if (*wait > kMaxClaimWait) {
+    return invalid(
+        "wait", fmt::format("wait {}: must be at most {}", *text, format_duration(kMaxClaimWait)));
+  }
+  return *wait;
+}
+
+Reply enqueue_reply(const EnqueueResult& result, bool single) {
+  const bool all_old = std::all_of(result.jobs.begin(), result.jobs.end(),
+                                   [](const EnqueuedJob& job) { return job.duplicate; });
+  Reply reply{.status = all_old || result.replayed ? 200 : 201};
+  encode_enqueue_response(result, single, reply.body);
+  return reply;
+}
+
+Result<void> check_idempotency_key(std::string_view key) {
+  if (key.size() > kMaxKeyBytes) {
+    return Error{.code = ErrorCode::too_large,
+                 .message = fmt::format("Idempotency-Key has {} bytes: must be at most {}",
+                                        key.size(), kMaxKeyBytes),
+                 .field = "Idempotency-Key"};
+  }
+  const bool visible =
+      std::all_of(key.begin(), key.end(), [](char c) { return c >= ' ' && c < 0x7f; });
+  if (visible) return {};
+  return invalid("Idempotency-Key", "Idempotency-Key: must be visible ASCII");
+}
+
+}  // namespace
+
+const std::string* query_value(const Request& request, std::string_view name) {
+  for (const auto& [key, value] : request.query) {
+    if (key == name) return &value;
+  }
+  return nullptr;
+}
+
+Result<JobFilter> parse_filter(const Request& request) {
+  JobFilter filter;
+  if (const auto* queue = query_value(request, "queue")) {
+    MS_TRY(check_name("queue", *queue));
+    filter.queue = *queue;
+  }
+  if (const auto* kind = query_value(request, "kind")) {
+    MS_TRY(check_name("kind", *kind));
+    filter.kind = *kind;
+  }
+  if (const auto* tag = query_value(request, "tag")) filter.tag = *tag;
+  if (const auto* state = query_value(request, "state")) {
+    filter.state = parse_job_state(*state);
+    if (!filter.state) {
+      return invalid("state",
+                     fmt::format("state \"{}\": must be waiting, scheduled, available, running, "
+                                 "completed, retryable, cancelled or dead",
+                                 cut_text(*state, 64)));
+    }
+  }
+  return filter;
+}
+
+Plan plan_page(const Request& request, Services& services, JobFilter filter) {
+  int limit = kDefaultPageJobs;
+  if (const auto* text = query_value(request, "limit")) {
+    const char* const end = text->data() + text->size();
+    const auto [last, problem] = std::from_chars(text->data(), end, limit);
+    if (problem != std::errc() || last != end || limit < 1 || limit > kMaxPageJobs) {
+      return error_reply(invalid("limit", fmt::format("limit \"{}\": must be 1 to {}",
+                                                      cut_text(*text, 64), kMaxPageJobs)));
+    }
+  }
+  JobId before = 0;
+  if (const auto* cursor = query_value(request, "cursor")) {
+    auto parsed = decode_cursor(*cursor);
+    if (!parsed) return error_reply(parsed.error());
+    before = *parsed;
+  }
+  return DoRead{[&services, filter = std::move(filter), limit, before] {
+    auto page = services.store.list(filter, limit, before);
+    if (!page) return error_reply(page.error());
+    Reply reply;
+    encode_job_page(*page, reply.body);
+    return reply;
+  }};
+}
+
+Plan plan_enqueue(const Request& request, Services&) {
+  auto decoded = decode_enqueue_request(request.body);
+  if (!decoded) return error_reply(decoded.error());
+  auto wait = parse_wait(request);
+  if (!wait) return error_reply(wait.error());
+  const bool single = decoded->single;
+  if (!single && query_value(request, "wait") != nullptr) {
+    return error_reply(invalid("wait", "wait: goes with one job, not with a batch"));
+  }
+  if (!request.idempotency_key.empty()) {
+    auto key = check_idempotency_key(request.idempotency_key);
+    if (!key) return error_reply(key.error());
+    decoded->operation.idempotency_key = request.idempotency_key;
+    decoded->operation.fingerprint = digest(request.body);
+  }
+  if (wait->count() > 0) return DoEnqueueAndWait{std::move(decoded->operation), *wait};
+  return DoWrite{std::move(decoded->operation), [single](OperationResult& result) {
+                   return enqueue_reply(std::get<EnqueueResult>(result), single);
+                 }};
+}
+
+Plan plan_get_job(const Request& request, Services& services) {
+  auto id = parse_id(request.param);
+  if (!id) return error_reply(id.error());
+  auto wait = parse_wait(request);
+  if (!wait) return error_reply(wait.error());
+  if (wait->count() > 0) return DoWait{*id, *wait};
+  return DoRead{[&services, id = *id] {
+    auto job = services.store.get(id);
+    if (!job) return error_reply(job.error());
+    return job_reply(*job, 200);
+  }};
+}
+
+Reply job_reply(const Job& job, int status) {
+  Reply reply{.status = status};
+  encode_job(job, JobDetail::full, reply.body);
+  return reply;
+}
+
+Plan plan_list_jobs(const Request& request, Services& services) {
+  auto filter = parse_filter(request);
+  if (!filter) return error_reply(filter.error());
+  return plan_page(request, services, std::move(*filter));
+}
+
+Plan plan_cancel_job(const Request& request, Services&) {
+  auto id = parse_id(request.param);
+  if (!id) return error_reply(id.error());
+  auto cancel = decode_cancel_request(*id, request.body);
+  if (!cancel) return error_reply(cancel.error());
+  return DoWrite{std::move(*cancel), [id = *id](OperationResult& result) {
+                   Reply reply;
+                   encode_cancel_response(id, std::get<CancelResult>(result), reply.body);
+                   return reply;
+                 }};
+}
+
+Plan plan_retry_job(const Request& request, Services&) {
+  auto id = parse_id(request.param);
+  if (!id) return error_reply(id.error());
+  return DoWrite{RetryJob{*id}, [id = *id](OperationResult& result) {
+                   Reply reply;
+                   encode_retry_response(id, std::get<RetryResult>(result), reply.body);
+                   return reply;
+                 }};
+}
+
+Plan plan_claim(const Request& request, Services&) {
+  auto claim = decode_claim_request(request.body);
+  if (!claim) return error_reply(claim.error());
+  return DoClaim{std::move(*claim)};
+}
+
+Plan plan_finish(const Request& request, Services&) {
+  auto finish = decode_finish_request(request.body);
+  if (!finish) return error_reply(finish.error());
+  return DoFinish{std::move(*finish)};
+}
+
+Plan plan_renew(const Request& request, Services&) {
+  auto renew = decode_renew_request(request.body);
+  if (!renew) return error_reply(renew.error());
+  return DoWrite{std::move(*renew), [](OperationResult& result) {
+                   Reply reply;
+                   encode_renew_response(std::get<RenewResult>(result), reply.body);
+                   return reply;
+                 }};
+}
+
+}  // namespace mainspring::http

@@ -1,0 +1,35 @@
+// ReaderPool: a few threads with one bounded queue, for reads of the store and large bodies.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <thread>
+#include <vector>
+
+#include "base/mutex.h"
+
+namespace mainspring::http {
+
+class ReaderPool {
+ public:
+  explicit ReaderPool(std::size_t max_waiting) : max_waiting_(max_waiting) {}
+  ~ReaderPool() { stop(); }
+
+  void start(int threads);
+  // Drops what has not begun and waits for what has. May be called twice, before start too.
+  void stop() MS_EXCLUDES(mutex_);
+  // False when max_waiting tasks wait already, or after stop(). Callable from every thread.
+  bool submit(std::function<void()> task) MS_EXCLUDES(mutex_);
+
+ private:
+  void run() MS_EXCLUDES(mutex_);
+
+  const std::size_t max_waiting_;
+  Mutex mutex_;
+  CondVar changed_;
+  std::deque<std::function<void()>> tasks_ MS_GUARDED_BY(mutex_);
+  bool stopping_ MS_GUARDED_BY(mutex_) = false;
+  std::vector<std::jthread> threads_;
+};
+
+}  // namespace mainspring::http

@@ -1,0 +1,373 @@
+// The table, and the matching of requests to it.
+#include "http/routes.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "api/json.h"
+#include "http/parser.h"
+
+namespace mainspring::http {
+namespace {
+
+constexpr std::string_view kText = R"({"type":"string"})";
+constexpr QueryParameter kWait[] = {
+    {"wait", R"({"type":"string","example":"30s"})",
+     "How long to wait for the job's end, at most 60s. The answer is the job as it is then."}};
+constexpr QueryParameter kListJobs[] = {
+    {"queue", kText, "Only jobs of this queue."},
+    {"state", R"({"$ref":"#/components/schemas/JobState"})", "Only jobs in this state."},
+    {"kind", kText, "Only jobs of this kind."},
+    {"tag", kText, "Only jobs with this tag."},
+    {"limit", R"({"type":"integer","minimum":1,"maximum":1000,"default":100})",
+     "At most so many jobs. A page may be shorter and still not be the last."},
+    {"cursor", kText, "The next_cursor of the page before."}};
+constexpr QueryParameter kListDead[] = {kListJobs[0], kListJobs[2], kListJobs[3], kListJobs[4],
+                                        kListJobs[5]};
+
+constexpr Success kEnqueued[] = {{201, "EnqueueResponse", "The jobs are on disk."},
+                                 {200, "EnqueueResponse",
+                                  "All of them had been there: found by unique or by the "
+                                  "Idempotency-Key."}};
+constexpr Success kJobOk[] = {{200, "Job", "The job."}};
+constexpr Success kPageOk[] = {{200, "JobPage", "One page, newest first."}};
+constexpr Success kCancelOk[] = {
+    {200, "CancelResponse", "Cancelled, or, of a running job, the wish is noted."}};
+constexpr Success kRetryOk[] = {{200, "RetryResponse", "The job is available."}};
+constexpr Success kClaimOk[] = {
+    {200, "ClaimResponse", "Up to max jobs; none when the wait is over."}};
+constexpr Success kFinishOk[] = {{200, "FinishResponse", "A status per result, in order."}};
+constexpr Success kRenewOk[] = {{200, "RenewResponse", "What was renewed, lost, to be stopped."}};
+constexpr Success kQueuesOk[] = {{200, "QueueList", "Every queue."}};
+constexpr Success kQueueOk[] = {{200, "Queue", "The queue."}};
+constexpr Success kPausedOk[] = {{200, "QueuePaused", "What the queue is now."}};
+constexpr Success kRetentionOk[] = {{200, "QueueRetention", "What the queue has now."}};
+constexpr Success kRedriveOk[] = {{200, "RedriveResponse", "How many became available."}};
+constexpr Success kWorkersOk[] = {{200, "WorkerList", "Workers heard of lately."}};
+constexpr Success kVerifyOk[] = {{200, "VerifyReport", "What was found."}};
+constexpr Success kVersionOk[] = {{200, "Version", "Name and version."}};
+constexpr Success kHealthOk[] = {{200, "Health", "The process is alive."}};
+constexpr Success kReadyOk[] = {{200, "Ready", "Requests are taken."}};
+constexpr Success kTextOk[] = {{200, "", "Prometheus' text format."}};
+constexpr Success kDocumentOk[] = {{200, "Document", "This document."}};
+
+constexpr ErrorCode kEnqueueErrors[] = {ErrorCode::conflict, ErrorCode::too_large,
+                                        ErrorCode::storage_full};
+constexpr ErrorCode kJobErrors[] = {ErrorCode::not_found, ErrorCode::expired};
+constexpr ErrorCode kChangeJobErrors[] = {ErrorCode::not_found, ErrorCode::expired,
+                                          ErrorCode::conflict};
+constexpr ErrorCode kBatchErrors[] = {ErrorCode::too_large};
+constexpr ErrorCode kQueueErrors[] = {ErrorCode::not_found};
+
+constexpr Route kRoutes[] = {
+    {.method = "POST",
+     .pattern = "/v1/jobs",
+     .id = "enqueue",
+     .summary = "Enqueue one job, or up to 10,000, all or none",
+     .plan = &plan_enqueue,
+     .body = BodyRule::required,
+     .batch = true,
+     .request_schema = "Enqueue",
+     .successes = kEnqueued,
+     .errors = kEnqueueErrors,
+     .query = kWait,
+     .idempotency_key = true},
+    {.method = "GET",
+     .pattern = "/v1/jobs/{id}",
+     .id = "get_job",
+     .summary = "A job with its result and errors",
+     .plan = &plan_get_job,
+     .successes = kJobOk,
+     .errors = kJobErrors,
+     .query = kWait},
+    {.method = "POST",
+     .pattern = "/v1/claim",
+     .id = "claim",
+     .summary = "Take jobs to run, waiting for them if there are none",
+     .plan = &plan_claim,
+     .body = BodyRule::required,
+     .request_schema = "ClaimRequest",
+     .successes = kClaimOk},
+    {.method = "POST",
+     .pattern = "/v1/finish",
+     .id = "finish",
+     .summary = "Report the outcomes of attempts, and optionally claim the next jobs",
+     .plan = &plan_finish,
+     .body = BodyRule::required,
+     .batch = true,
+     .request_schema = "FinishRequest",
+     .successes = kFinishOk,
+     .errors = kBatchErrors},
+    {.method = "POST",
+     .pattern = "/v1/renew",
+     .id = "renew",
+     .summary = "Keep leases, report progress, keep checkpoints",
+     .plan = &plan_renew,
+     .body = BodyRule::required,
+     .batch = true,
+     .request_schema = "RenewRequest",
+     .successes = kRenewOk,
+     .errors = kBatchErrors},
+    {.method = "GET",
+     .pattern = "/v1/jobs",
+     .id = "list_jobs",
+     .summary = "Jobs, newest first, page by page",
+     .plan = &plan_list_jobs,
+     .successes = kPageOk,
+     .query = kListJobs},
+    {.method = "POST",
+     .pattern = "/v1/jobs/{id}/cancel",
+     .id = "cancel_job",
+     .summary = "Cancel a job, also a running one",
+     .plan = &plan_cancel_job,
+     .body = BodyRule::optional,
+     .request_schema = "CancelRequest",
+     .successes = kCancelOk,
+     .errors = kChangeJobErrors},
+    {.method = "POST",
+     .pattern = "/v1/jobs/{id}/retry",
+     .id = "retry_job",
+     .summary = "Make a dead, cancelled, retryable or scheduled job available now",
+     .plan = &plan_retry_job,
+     .successes = kRetryOk,
+     .errors = kChangeJobErrors},
+    {.method = "GET",
+     .pattern = "/v1/queues",
+     .id = "list_queues",
+     .summary = "Every queue with its counters",
+     .plan = &plan_list_queues,
+     .successes = kQueuesOk},
+    {.method = "GET",
+     .pattern = "/v1/queues/{name}",
+     .id = "get_queue",
+     .summary = "One queue with its counters",
+     .plan = &plan_get_queue,
+     .successes = kQueueOk,
+     .errors = kQueueErrors},
+    {.method = "PUT",
+     .pattern = "/v1/queues/{name}",
+     .id = "set_retention",
+     .summary = "Set how long a queue's ended jobs are kept",
+     .plan = &plan_set_retention,
+     .body = BodyRule::required,
+     .request_schema = "RetentionRequest",
+     .successes = kRetentionOk},
+    {.method = "POST",
+     .pattern = "/v1/queues/{name}/pause",
+     .id = "pause_queue",
+     .summary = "Give out no jobs of this queue",
+     .plan = &plan_pause_queue,
+     .successes = kPausedOk},
+    {.method = "POST",
+     .pattern = "/v1/queues/{name}/resume",
+     .id = "resume_queue",
+     .summary = "Give out jobs of this queue again",
+     .plan = &plan_resume_queue,
+     .successes = kPausedOk},
+    {.method = "GET",
+     .pattern = "/v1/dead",
+     .id = "list_dead",
+     .summary = "The dead letter, newest first, page by page",
+     .plan = &plan_list_dead,
+     .successes = kPageOk,
+     .query = kListDead},
+    {.method = "POST",
+     .pattern = "/v1/dead/redrive",
+     .id = "redrive",
+     .summary = "Make dead jobs available again, by filter",
+     .plan = &plan_redrive,
+     .body = BodyRule::optional,
+     .request_schema = "RedriveRequest",
+     .successes = kRedriveOk},
+    {.method = "GET",
+     .pattern = "/v1/workers",
+     .id = "list_workers",
+     .summary = "Workers and what they hold",
+     .plan = &plan_list_workers,
+     .successes = kWorkersOk},
+    {.method = "GET",
+     .pattern = "/v1/verify",
+     .id = "verify",
+     .summary = "Recount the store and check its laws; slow",
+     .plan = &plan_verify,
+     .successes = kVerifyOk},
+    {.method = "GET",
+     .pattern = "/v1/version",
+     .id = "version",
+     .summary = "What this server is",
+     .plan = &plan_version,
+     .successes = kVersionOk},
+    {.method = "GET",
+     .pattern = "/healthz",
+     .id = "healthz",
+     .summary = "Is the process alive?",
+     .plan = &plan_healthz,
+     .successes = kHealthOk},
+    {.method = "GET",
+     .pattern = "/readyz",
+     .id = "readyz",
+     .summary = "Does it take requests? 503 while it stops or when its store failed",
+     .plan = &plan_readyz,
+     .successes = kReadyOk},
+    {.method = "GET",
+     .pattern = "/metrics",
+     .id = "metrics",
+     .summary = "Metrics",
+     .plan = &plan_metrics,
+     .successes = kTextOk},
+    {.method = "GET",
+     .pattern = "/openapi.json",
+     .id = "openapi",
+     .summary = "This interface as OpenAPI 3.1",
+     .plan = &plan_openapi,
+     .successes = kDocumentOk},
+};
+
+constexpr std::size_t kMaxSegments = 4;
+
+struct Path {
+  std::array<std::string, kMaxSegments> segments;
+  std::size_t count = 0;
+};
+
+// "/a/b%2Fc" is {"a", "b/c"}. nullopt: a bad escape, or more segments than any route has.
+std::optional<Path> split_path(std::string_view path) {
+  Path out;
+  if (!path.starts_with('/')) return std::nullopt;
+  while (!path.empty()) {
+    path.remove_prefix(1);
+    const std::string_view segment = path.substr(0, path.find('/'));
+    if (out.count == kMaxSegments) return std::nullopt;
+    if (segment.find('%') == std::string_view::npos) {
+      out.segments[out.count] = segment;
+    } else {
+      auto decoded = percent_decode(segment, Plus::plain);
+      if (!decoded) return std::nullopt;
+      out.segments[out.count] = std::move(*decoded);
+    }
+    ++out.count;
+    path.remove_prefix(segment.size());
+  }
+  return out;
+}
+
+bool fits(std::string_view pattern, const Path& path, std::string& param) {
+  const std::string* found = nullptr;
+  std::size_t i = 0;
+  while (!pattern.empty()) {
+    pattern.remove_prefix(1);
+    const std::string_view segment = pattern.substr(0, pattern.find('/'));
+    if (i == path.count) return false;
+    if (segment.front() == '{') {
+      if (path.segments[i].empty()) return false;
+      found = &path.segments[i];
+    } else if (segment != path.segments[i]) {
+      return false;
+    }
+    ++i;
+    pattern.remove_prefix(segment.size());
+  }
+  if (i != path.count) return false;
+  if (found != nullptr) param = *found;
+  return true;
+}
+
+// What is wrong with a query is an invalid_argument with the parameter as its field.
+Result<void> read_query(std::string_view text, const Route& route, Request& request) {
+  while (!text.empty()) {
+    const std::string_view pair = text.substr(0, text.find('&'));
+    text.remove_prefix(std::min(text.size(), pair.size() + 1));
+    if (pair.empty()) continue;
+    const std::size_t equals = pair.find('=');
+    auto name = percent_decode(pair.substr(0, equals), Plus::space);
+    auto value = percent_decode(
+        equals == std::string_view::npos ? std::string_view() : pair.substr(equals + 1),
+        Plus::space);
+    if (!name || !value) return invalid("", "the query: a % must be followed by two hex digits");
+    const auto known = std::find_if(route.query.begin(), route.query.end(),
+                                    [&](const QueryParameter& p) { return p.name == *name; });
+    if (known == route.query.end()) {
+      std::vector<std::string_view> names;
+      for (const QueryParameter& p : route.query) names.push_back(p.name);
+      return invalid(
+          *name, fmt::format("query parameter \"{}\": {}", cut_text(*name, 64),
+                             names.empty() ? "this path takes none"
+                                           : fmt::format("known are {}", fmt::join(names, ", "))));
+    }
+    for (const auto& earlier : request.query) {
+      if (earlier.first == *name) return invalid(*name, fmt::format("{}: given twice", *name));
+    }
+    request.query.emplace_back(std::move(*name), std::move(*value));
+  }
+  return {};
+}
+
+Reply unknown_path(std::string_view path) {
+  return error_reply({ErrorCode::not_found,
+                      fmt::format("there is no {}; see /openapi.json", cut_text(path, 200))});
+}
+
+}  // namespace
+
+std::span<const Route> routes() {
+  return kRoutes;
+}
+
+Reply error_reply(const Error& error) {
+  Reply reply{.status = info(error.code).http_status};
+  encode_error(error, reply.body);
+  const bool later = reply.status == 429 || reply.status == 503 || reply.status == 507;
+  if (later || error.retry_after_ms > 0) {
+    reply.retry_after_s = std::max(1, (error.retry_after_ms + 999) / 1000);
+  }
+  return reply;
+}
+
+Match match(std::string_view method, std::string_view target) {
+  Match out;
+  if (target.starts_with("http://")) {  // a whole URL: its host was checked with the head
+    const std::size_t slash = target.find('/', 7);
+    target = slash == std::string_view::npos ? std::string_view("/") : target.substr(slash);
+  }
+  const std::string_view raw_path = target.substr(0, target.find('?'));
+  const auto path = split_path(raw_path);
+  if (!path) {
+    out.error = unknown_path(raw_path);
+    return out;
+  }
+  out.head_only = method == "HEAD";
+  const std::string_view wanted = out.head_only ? "GET" : method;
+  std::string allow;
+  for (const Route& route : kRoutes) {
+    std::string param;
+    if (!fits(route.pattern, *path, param)) continue;
+    if (route.method != wanted) {
+      allow += fmt::format("{}{}", allow.empty() ? "" : ", ", route.method);
+      if (route.method == "GET") allow += ", HEAD";
+      continue;
+    }
+    out.request.param = std::move(param);
+    auto query = target.size() > raw_path.size()
+                     ? read_query(target.substr(raw_path.size() + 1), route, out.request)
+                     : Result<void>();
+    if (query) {
+      out.route = &route;
+    } else {
+      out.error = error_reply(query.error());
+    }
+    return out;
+  }
+  if (allow.empty()) {
+    out.error = unknown_path(raw_path);
+  } else {
+    out.error = error_reply(
+        {ErrorCode::method_not_allowed,
+         fmt::format("{} {}: must be {}", cut_text(method, 32), cut_text(raw_path, 200), allow)});
+    out.error.allow = std::move(allow);
+  }
+  return out;
+}
+
+}  // namespace mainspring::http

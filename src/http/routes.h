@@ -1,0 +1,90 @@
+// The one table of routes: requests are matched by it, 405 and /openapi.json are made from it.
+#pragma once
+
+#include <span>
+
+#include "http/exchange.h"
+
+namespace mainspring::http {
+
+enum class BodyRule {
+  none,      // must be empty (an empty object is taken for it)
+  optional,  // JSON or empty
+  required,  // JSON
+};
+
+struct QueryParameter {
+  std::string_view name;
+  std::string_view schema;  // JSON
+  std::string_view description;
+};
+
+// A reply that a route gives when all is well.
+struct Success {
+  int status = 0;
+  std::string_view schema;  // a name in components/schemas, "" = text
+  std::string_view description;
+};
+
+struct Route {
+  std::string_view method;
+  std::string_view pattern;  // at most one {parameter}
+  std::string_view id;       // operationId, and the label of its metrics
+  std::string_view summary;
+  // Makes the plan. Pure: no effect before the plan is carried out. On any thread.
+  Plan (*plan)(const Request& request, Services& services);
+  BodyRule body = BodyRule::none;
+  bool batch = false;  // bounded by max_batch_body_bytes
+  std::string_view request_schema = {};
+  std::span<const Success> successes = {};
+  std::span<const ErrorCode> errors = {};  // beside those that every route may give
+  std::span<const QueryParameter> query = {};
+  bool idempotency_key = false;  // takes the header
+};
+
+std::span<const Route> routes();
+
+struct Match {
+  const Route* route = nullptr;  // nullptr: `error` says why
+  Request request;               // without body and key
+  bool head_only = false;        // HEAD: answered as GET, without the body
+  Reply error;
+};
+// `target` is the request's: a path with an optional query, or a whole URL. Each segment of the
+// path is percent-decoded once, after the path was split, so that a queue's name may have a "/".
+Match match(std::string_view method, std::string_view target);
+
+// -- the plans, by file
+
+Plan plan_enqueue(const Request& request, Services& services);
+Plan plan_get_job(const Request& request, Services& services);
+Plan plan_list_jobs(const Request& request, Services& services);
+Plan plan_cancel_job(const Request& request, Services& services);
+Plan plan_retry_job(const Request& request, Services& services);
+Plan plan_claim(const Request& request, Services& services);
+Plan plan_finish(const Request& request, Services& services);
+Plan plan_renew(const Request& request, Services& services);
+
+Plan plan_list_queues(const Request& request, Services& services);
+Plan plan_get_queue(const Request& request, Services& services);
+Plan plan_pause_queue(const Request& request, Services& services);
+Plan plan_resume_queue(const Request& request, Services& services);
+Plan plan_set_retention(const Request& request, Services& services);
+Plan plan_list_dead(const Request& request, Services& services);
+Plan plan_redrive(const Request& request, Services& services);
+Plan plan_list_workers(const Request& request, Services& services);
+Plan plan_verify(const Request& request, Services& services);
+Plan plan_version(const Request& request, Services& services);
+Plan plan_healthz(const Request& request, Services& services);
+Plan plan_readyz(const Request& request, Services& services);
+Plan plan_metrics(const Request& request, Services& services);
+Plan plan_openapi(const Request& request, Services& services);
+
+// A JSON schema of components/schemas.
+struct Schema {
+  std::string_view name;
+  std::string_view json;
+};
+std::span<const Schema> schemas();
+
+}  // namespace mainspring::http

@@ -1,0 +1,259 @@
+// The listening socket, the shards, and the order of starting and stopping.
+#include "http/server.h"
+
+#include <fmt/format.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <boost/asio/dispatch.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/write.hpp>
+
+#include "http/connection.h"
+#include "http/shard.h"
+
+namespace mainspring {
+
+namespace asio = boost::asio;
+using asio::ip::tcp;
+using boost::system::error_code;
+
+namespace {
+
+constexpr int kBacklog = 4096;
+constexpr auto kAcceptPause = std::chrono::milliseconds(100);  // after running out of descriptors
+
+std::string url_host(const asio::ip::address& address) {
+  return address.is_v6() ? fmt::format("[{}]", address.to_string()) : address.to_string();
+}
+
+Result<asio::ip::address> parse_host(const std::string& host) {
+  if (host == "localhost") return asio::ip::address(asio::ip::address_v4::loopback());
+  error_code problem;
+  const auto address = asio::ip::make_address(host, problem);
+  if (!problem) return address;
+  return invalid("host", fmt::format("host \"{}\": must be an IP address or localhost", host));
+}
+
+// One descriptor per connection, and some for the store. The limit that a process starts with is
+// often 1024, and may be raised up to the hard one.
+void raise_descriptor_limit(std::size_t connections, Log& log) {
+  constexpr rlim_t kOthers = 512;
+  const rlim_t wanted = static_cast<rlim_t>(connections) + kOthers;
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= wanted) return;
+  limit.rlim_cur = std::min(wanted, limit.rlim_max);
+  if (setrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur < wanted) {
+    log.warn("fewer connections than max_connections are possible: raise the limit of open files",
+             {{"limit", fmt::to_string(limit.rlim_cur)}, {"wanted", fmt::to_string(wanted)}});
+  }
+}
+
+}  // namespace
+
+std::vector<Error> HttpOptions::validate() const {
+  std::vector<Error> mistakes;
+  const auto demand = [&](bool good, std::string_view field, std::string_view rule) {
+    if (!good) mistakes.push_back(invalid(std::string(field), fmt::format("{}: {}", field, rule)));
+  };
+  if (auto address = parse_host(host); !address) mistakes.push_back(address.error());
+  demand(io_threads >= 1 && io_threads <= 64, "io_threads", "must be 1 to 64");
+  demand(reader_threads >= 1 && reader_threads <= 64, "reader_threads", "must be 1 to 64");
+  demand(max_waiting_reads >= 1, "max_waiting_reads", "must be at least 1");
+  demand(max_connections >= 1, "max_connections", "must be at least 1");
+  demand(max_header_bytes >= 1024 && max_header_bytes <= 64 << 10, "max_header_bytes",
+         "must be 1024 to 65536");
+  demand(max_body_bytes >= 1024, "max_body_bytes", "must be at least 1024");
+  demand(max_batch_body_bytes >= max_body_bytes, "max_batch_body_bytes",
+         "must be at least max_body_bytes");
+  demand(max_buffered_bytes >=
+             max_batch_body_bytes * static_cast<std::size_t>(std::max(io_threads, 1)),
+         "max_buffered_bytes", "must be at least max_batch_body_bytes for each io thread");
+  demand(header_timeout > Duration(0), "header_timeout", "must be more than 0");
+  demand(idle_timeout > Duration(0), "idle_timeout", "must be more than 0");
+  demand(min_bytes_per_second >= 1, "min_bytes_per_second", "must be at least 1");
+  return mistakes;
+}
+
+struct HttpServer::Impl {
+  Impl(HttpOptions given, Broker& broker, const Store& store, const Clock& clock, Log& log,
+       Registry& registry)
+      : options(std::move(given)),
+        shared{.services = {broker, store, clock, registry, options, openapi(options.version)},
+               .log = log,
+               .readers = http::ReaderPool(options.max_waiting_reads)},
+        refused(registry.counter("mainspring_http_refused_connections_total",
+                                 "Connections refused because there were max_connections")) {
+    registry.gauge("mainspring_http_connections", "Open connections",
+                   [count = shared.connections] { return static_cast<double>(count->load()); });
+  }
+
+  Result<void> listen();
+  void accept();
+  void on_accept(http::Shard& shard, tcp::socket socket);
+
+  const HttpOptions options;
+  http::Shared shared;
+  Counter& refused;
+  std::vector<std::unique_ptr<http::Shard>> shards;
+  std::unique_ptr<tcp::acceptor> acceptor;           // on the first shard
+  std::unique_ptr<asio::steady_timer> accept_pause;  // likewise
+  std::size_t next_shard = 0;
+  tcp::endpoint bound;
+  bool started = false;
+  bool stopped = false;
+
+  Mutex mutex;
+  CondVar changed;
+  std::size_t shards_drained MS_GUARDED_BY(mutex) = 0;
+};
+
+HttpServer::HttpServer(HttpOptions options, Broker& broker, const Store& store, const Clock& clock,
+                       Log& log, Registry& registry)
+    : impl_(std::make_unique<Impl>(std::move(options), broker, store, clock, log, registry)) {}
+
+HttpServer::~HttpServer() {
+  stop(Duration(0));
+}
+
+Result<void> HttpServer::Impl::listen() {
+  MS_TRY_ASSIGN(const asio::ip::address address, parse_host(options.host));
+  const tcp::endpoint wanted(address, options.port);
+  error_code problem;
+  acceptor->open(wanted.protocol(), problem);
+  if (!problem) acceptor->set_option(tcp::acceptor::reuse_address(true), problem);
+  if (!problem) acceptor->bind(wanted, problem);
+  if (!problem) acceptor->listen(kBacklog, problem);
+  if (!problem) bound = acceptor->local_endpoint(problem);
+  if (!problem) return {};
+  const bool in_use = problem == asio::error::address_in_use;
+  return Error{
+      in_use ? ErrorCode::conflict : ErrorCode::io_error,
+      fmt::format("cannot listen on {}:{}: {}", url_host(address), options.port,
+                  in_use ? "another program uses it; give another port" : problem.message())};
+}
+
+Result<void> HttpServer::start() {
+  Impl& impl = *impl_;
+  if (impl.started || impl.stopped) {
+    return Error{ErrorCode::conflict, "a server is started once"};
+  }
+  const auto mistakes = impl.options.validate();
+  if (!mistakes.empty()) return mistakes.front();
+  raise_descriptor_limit(impl.options.max_connections, impl.shared.log);
+  impl.shared.drained = [&impl] {
+    MutexLock lock(impl.mutex);
+    ++impl.shards_drained;
+    impl.changed.notify_all();
+  };
+  for (int i = 0; i < impl.options.io_threads; ++i) {
+    impl.shards.push_back(std::make_unique<http::Shard>(impl.shared));
+  }
+  impl.acceptor = std::make_unique<tcp::acceptor>(impl.shards.front()->io());
+  impl.accept_pause = std::make_unique<asio::steady_timer>(impl.shards.front()->io());
+  if (auto listening = impl.listen(); !listening) {
+    impl.acceptor.reset();
+    impl.accept_pause.reset();
+    impl.shards.clear();
+    return listening.error();
+  }
+  impl.shared.host_names = impl.options.allowed_hosts;
+  impl.shared.host_names.push_back("localhost");
+  impl.shared.host_names.push_back(impl.bound.address().to_string());
+  impl.shared.readers.start(impl.options.reader_threads);
+  impl.started = true;
+  impl.accept();
+  for (auto& shard : impl.shards) shard->start();
+  impl.shared.log.info("listening", {{"url", url()}});
+  return {};
+}
+
+void HttpServer::Impl::accept() {
+  http::Shard& shard = *shards[next_shard];
+  next_shard = (next_shard + 1) % shards.size();
+  acceptor->async_accept(shard.io(), [this, &shard](const error_code& problem, tcp::socket socket) {
+    if (!acceptor->is_open()) return;
+    if (!problem) {
+      on_accept(shard, std::move(socket));
+      return accept();
+    }
+    if (problem == asio::error::operation_aborted) return;
+    // Most often: no descriptors left. Those who wait in the backlog are not lost.
+    shared.log.warn("cannot accept a connection", {{"problem", problem.message()}});
+    accept_pause->expires_after(kAcceptPause);
+    accept_pause->async_wait([this](const error_code& cancelled) {
+      if (!cancelled && acceptor->is_open()) accept();
+    });
+  });
+}
+
+void HttpServer::Impl::on_accept(http::Shard& shard, tcp::socket socket) {
+  const auto limit = static_cast<std::int64_t>(options.max_connections);
+  if (shared.connections->fetch_add(1) >= limit) {
+    shared.connections->fetch_sub(1);
+    refused.add();
+    static constexpr std::string_view kRefusal =
+        "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\n"
+        "Content-Length: 76\r\nRetry-After: 1\r\nConnection: close\r\n\r\n"
+        R"({"error":{"code":"unavailable","message":"there are too many connections"}})"
+        "\n";
+    error_code ignored;
+    socket.non_blocking(true, ignored);
+    socket.write_some(asio::buffer(kRefusal), ignored);
+    return;
+  }
+  asio::dispatch(shard.io(), [&shard, socket = std::move(socket)]() mutable {
+    shard.adopt(std::move(socket));
+  });
+}
+
+std::uint16_t HttpServer::port() const {
+  return impl_->bound.port();
+}
+
+std::string HttpServer::url() const {
+  return fmt::format("http://{}:{}", url_host(impl_->bound.address()), impl_->bound.port());
+}
+
+void HttpServer::set_not_ready(std::string why) {
+  impl_->shared.services.set_not_ready(std::move(why));
+}
+
+void HttpServer::stop_accepting() {
+  if (!impl_->started || impl_->stopped) return;
+  asio::post(impl_->shards.front()->io(), [impl = impl_.get()] {
+    error_code ignored;
+    impl->acceptor->close(ignored);
+    impl->accept_pause->cancel();
+  });
+}
+
+void HttpServer::stop(Duration grace) {
+  Impl& impl = *impl_;
+  if (!impl.started || impl.stopped) return;
+  set_not_ready("the server is stopping");
+  stop_accepting();
+  impl.shared.services.broker.stop_claims();
+  for (auto& shard : impl.shards) shard->begin_stop();
+  const Instant until = impl.shared.services.clock.now().instant + grace;
+  {
+    MutexLock lock(impl.mutex);
+    while (impl.shards_drained < impl.shards.size()) {
+      const Duration left = until - impl.shared.services.clock.now().instant;
+      if (left <= Duration(0)) break;
+      impl.changed.wait_for(impl.mutex, left);
+    }
+  }
+  impl.stopped = true;
+  const auto cut = impl.shared.connections->load();
+  impl.shared.readers.stop();
+  for (auto& shard : impl.shards) shard->stop();
+  if (cut > 0) impl.shared.log.warn("connections cut", {{"connections", fmt::to_string(cut)}});
+}
+
+std::size_t HttpServer::connections() const {
+  return static_cast<std::size_t>(impl_->shared.connections->load());
+}
+
+}  // namespace mainspring

@@ -1,0 +1,94 @@
+// HttpServer: the HTTP API of one node, on Boost.Asio, as callbacks.
+//
+//   sockets ─▶ io thread: parse, plan ──submit──▶ broker ──answers──▶ mailbox ─▶ io thread: reply
+//                              └──────read──────▶ reader threads ───────┘
+//
+// The io thread never waits: changes go through the broker, reads of the store (and the parsing of
+// large bodies) to a small pool of reader threads. A parked claim costs its socket and some 300
+// bytes; there is no timer and no buffer for it. Several servers may live in one process.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "broker/broker.h"
+#include "env/clock.h"
+#include "store/store.h"
+#include "telemetry/log.h"
+#include "telemetry/metrics.h"
+
+namespace mainspring {
+
+struct HttpOptions {
+  std::string host = "127.0.0.1";  // an address, or "localhost"
+  std::uint16_t port = 8080;       // 0 = any free one, see HttpServer::port()
+  // Names that a Host header may have, beside loopback ones and the address itself. A browser that
+  // was lured to a name pointing here (DNS rebinding) is refused by this.
+  std::vector<std::string> allowed_hosts;
+
+  // Threads that serve sockets. Raise on machines with many cores when one is at 100 %.
+  int io_threads = 1;
+  // Threads that read the store (get, list, queues, verify). They never block writes.
+  int reader_threads = 2;
+  std::size_t max_waiting_reads = 4096;  // beyond: overloaded
+
+  std::size_t max_connections = 20'000;  // beyond: answered 503 and closed
+  std::size_t max_header_bytes = 16 << 10;
+  std::size_t max_body_bytes = 1 << 20;         // of requests about one thing
+  std::size_t max_batch_body_bytes = 16 << 20;  // of enqueue, finish, renew
+  // Bodies that are arriving or being parsed, all connections together. Beyond: overloaded.
+  std::size_t max_buffered_bytes = 512 << 20;
+  // Bodies from this size on are parsed by the reader threads, so that others do not wait for them.
+  std::size_t large_body_bytes = 64 << 10;
+
+  Duration header_timeout = std::chrono::seconds(10);  // first to last byte of a head
+  Duration idle_timeout = std::chrono::seconds(60);    // between requests
+  std::size_t min_bytes_per_second = 1024;  // of a body or an answer, on average, after 10 s
+
+  std::string version = "0.1.0";  // of the program, for GET /v1/version
+  // What GET /readyz says of the store.
+  std::string durability = "every commit is synced to disk before it is answered";
+
+  // All mistakes; empty = none.
+  std::vector<Error> validate() const;
+};
+
+class HttpServer {
+ public:
+  // All outlive the server. Metrics are registered in `registry`.
+  HttpServer(HttpOptions options, Broker& broker, const Store& store, const Clock& clock, Log& log,
+             Registry& registry);
+  ~HttpServer();  // stops, with no grace
+  HttpServer(const HttpServer&) = delete;
+  HttpServer& operator=(const HttpServer&) = delete;
+
+  // Binds and serves. Once. Errors: invalid_argument (the first of validate()), conflict (the
+  // address is in use), io_error.
+  Result<void> start();
+  // The bound port; 0 before start().
+  std::uint16_t port() const;
+  // http://HOST:PORT, as bound.
+  std::string url() const;
+
+  // From now on /readyz says 503, so that balancers turn away; all else goes on. Also for a store
+  // that failed: `why` is shown.
+  void set_not_ready(std::string why);
+  // Closes the listening socket. New connections are refused.
+  void stop_accepting();
+  // stop_accepting(), answers parked claims empty (Broker::stop_claims) and waiting reads with the
+  // present state, lets running requests finish for up to `grace`, then closes every connection and
+  // joins the threads. May be called twice, before start too; waits.
+  void stop(Duration grace);
+
+  std::size_t connections() const;
+  // The document at /openapi.json.
+  static std::string openapi(std::string_view version);
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace mainspring

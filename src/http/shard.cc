@@ -1,0 +1,209 @@
+// The io thread: accepts mail, keeps the slots, looks at deadlines.
+#include "http/shard.h"
+
+#include <fmt/format.h>
+
+#include <boost/asio/post.hpp>
+
+#include "base/assert.h"
+#include "http/connection.h"
+
+namespace mainspring::http {
+namespace {
+
+namespace asio = boost::asio;
+
+// How often deadlines are looked at: they are seconds, so that one timer does for all connections.
+constexpr auto kTick = std::chrono::milliseconds(250);
+
+}  // namespace
+
+Shard::Shard(Shared& shared)
+    : shared_(shared),
+      work_(asio::make_work_guard(io_)),
+      tick_(io_),
+      scratch_(std::make_unique<std::array<char, 64 << 10>>()),
+      metrics_(routes().size() + 1),
+      mailbox_(std::make_shared<Mailbox>([this] { asio::post(io_, [this] { on_mail(); }); })) {
+  for (std::size_t i = 0; i < metrics_.size(); ++i) {
+    const std::string route = i < routes().size() ? std::string(routes()[i].id) : "none";
+    metrics_[i].seconds = &shared_.services.registry.histogram(
+        "mainspring_http_request_seconds",
+        "Time from the head of a request to its reply, parked ones left out", duration_buckets(),
+        {{"route", route}});
+  }
+}
+
+Shard::~Shard() {
+  stop();
+}
+
+void Shard::start() {
+  thread_ = std::jthread([this] { io_.run(); });
+}
+
+void Shard::begin_stop() {
+  asio::post(io_, [this] {
+    stopping_ = true;
+    arm_tick();
+    // The slots may shrink and grow while they are told: by index.
+    for (std::size_t i = 0; i < slots_.size(); ++i) {
+      if (auto connection = slots_[i].connection) connection->begin_stop();
+    }
+    check_drained();
+  });
+}
+
+void Shard::stop() {
+  if (!thread_.joinable()) return;
+  asio::post(io_, [this] {
+    for (std::size_t i = 0; i < slots_.size(); ++i) {
+      if (auto connection = slots_[i].connection) connection->close();
+    }
+    tick_.cancel();
+    work_.reset();
+    io_.stop();
+  });
+  thread_.join();
+  mailbox_->close(mailbox_);
+}
+
+void Shard::adopt(asio::ip::tcp::socket socket) {
+  std::uint32_t slot = 0;
+  if (free_slots_.empty()) {
+    slot = static_cast<std::uint32_t>(slots_.size());
+    slots_.emplace_back();
+  } else {
+    slot = free_slots_.back();
+    free_slots_.pop_back();
+  }
+  ++live_;
+  auto connection = std::make_shared<Connection>(*this, std::move(socket), slot);
+  slots_[slot].connection = connection;
+  arm_tick();
+  connection->start();
+  if (stopping_) connection->begin_stop();
+}
+
+Ticket Shard::new_ticket(std::uint32_t slot) {
+  const std::uint32_t generation = ++slots_[slot].generation;
+  return static_cast<Ticket>(generation) << 32 | slot;
+}
+
+void Shard::remove(std::uint32_t slot) {
+  MS_ASSERT(slots_[slot].connection != nullptr, "a connection is removed once");
+  ++slots_[slot].generation;
+  slots_[slot].connection.reset();
+  free_slots_.push_back(slot);
+  --live_;
+  shared_.connections->fetch_sub(1, std::memory_order_relaxed);
+  check_drained();
+}
+
+void Shard::check_drained() {
+  if (!stopping_ || live_ != 0 || drained_told_) return;
+  drained_told_ = true;
+  shared_.drained();
+}
+
+void Shard::on_mail() {
+  mails_.clear();
+  mailbox_->take(mails_);
+  for (Mail& mail : mails_) {
+    const auto slot = static_cast<std::uint32_t>(mail.ticket);
+    const auto generation = static_cast<std::uint32_t>(mail.ticket >> 32);
+    auto connection = slots_[slot].generation == generation ? slots_[slot].connection : nullptr;
+    if (connection != nullptr) {
+      connection->on_mail(std::move(mail));
+    } else {
+      return_jobs(mail);
+    }
+  }
+}
+
+void Shard::note_abandoned(Ticket ticket, std::string worker) {
+  abandoned_.emplace(ticket, std::move(worker));
+}
+
+// Jobs that were claimed for a peer that has gone become available again at once, not when their
+// lease expires, and without burning an attempt.
+void Shard::return_jobs(Mail& mail) {
+  auto* answer = std::get_if<ClaimAnswer>(&mail.content);
+  if (answer == nullptr) return;
+  const auto found = abandoned_.find(mail.ticket);
+  Finish finish;
+  if (found != abandoned_.end()) {
+    finish.worker = std::move(found->second);
+    abandoned_.erase(found);
+  }
+  const auto* claimed = std::get_if<ClaimResult>(&answer->result);
+  if (claimed == nullptr || claimed->jobs.empty()) return;
+  for (const ClaimedJob& job : claimed->jobs) {
+    finish.results.push_back({job.id, job.token, Snooze{}});
+  }
+  shared_.services.broker.submit(std::move(finish), [](OperationResult) {});
+}
+
+bool Shard::take_room(std::size_t bytes) {
+  const HttpOptions& options = shared_.services.options;
+  if (buffered_ + bytes > options.max_buffered_bytes / static_cast<std::size_t>(options.io_threads))
+    return false;
+  buffered_ += bytes;
+  return true;
+}
+
+void Shard::count(const Route* route, int status, Duration took, bool waited) {
+  const std::size_t index =
+      route == nullptr ? routes().size() : static_cast<std::size_t>(route - routes().data());
+  RouteMetrics& metrics = metrics_[index];
+  if (!waited) metrics.seconds->observe(static_cast<double>(took.count()) / 1e6);
+  for (const auto& [known, counter] : metrics.by_status) {
+    if (known == status) return counter->add();
+  }
+  Counter& counter = shared_.services.registry.counter(
+      "mainspring_http_requests_total", "Requests, by route and status",
+      {{"route", route == nullptr ? "none" : std::string(route->id)},
+       {"status", fmt::to_string(status)}});
+  metrics.by_status.emplace_back(status, &counter);
+  counter.add();
+}
+
+std::string_view Shard::date() {
+  using namespace std::chrono;
+  static constexpr std::string_view kDays[] = {"Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"};
+  static constexpr std::string_view kMonths[] = {"Jan", "Feb", "Mar", "Apr", "May", "Jun",
+                                                 "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"};
+  const std::int64_t second = shared_.services.clock.now().wall.us() / 1'000'000;
+  if (second == date_second_) return date_;
+  date_second_ = second;
+  const sys_seconds point{seconds(second)};
+  const auto midnight = floor<days>(point);
+  const year_month_day date{midnight};
+  const hh_mm_ss<seconds> clock{point - midnight};
+  date_ =
+      fmt::format("{}, {:02} {} {} {:02}:{:02}:{:02} GMT", kDays[weekday(midnight).c_encoding()],
+                  static_cast<unsigned>(date.day()),
+                  kMonths[static_cast<unsigned>(date.month()) - 1], static_cast<int>(date.year()),
+                  clock.hours().count(), clock.minutes().count(), clock.seconds().count());
+  return date_;
+}
+
+void Shard::arm_tick() {
+  if (tick_armed_) return;
+  tick_armed_ = true;
+  tick_.expires_after(kTick);
+  tick_.async_wait([this](const boost::system::error_code& problem) {
+    tick_armed_ = false;
+    if (!problem) on_tick();
+  });
+}
+
+void Shard::on_tick() {
+  const Instant time = now();
+  for (std::size_t i = 0; i < slots_.size(); ++i) {
+    if (auto connection = slots_[i].connection) connection->on_tick(time);
+  }
+  if (live_ != 0) arm_tick();
+}
+
+}  // namespace mainspring::http

@@ -1,0 +1,111 @@
+// Shard: one io thread with its sockets. A connection lives and dies on its shard's thread.
+#pragma once
+
+#include <array>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <unordered_map>
+#include <vector>
+
+#include "http/mailbox.h"
+#include "http/readers.h"
+#include "http/routes.h"
+
+namespace mainspring::http {
+
+class Connection;
+
+// What all shards of a server share.
+struct Shared {
+  Services services;
+  Log& log;
+  ReaderPool readers;
+  std::string bound_address;  // as text, without the port
+  std::vector<std::string> host_names;
+  std::shared_ptr<std::atomic<std::int64_t>> connections =
+      std::make_shared<std::atomic<std::int64_t>>(0);
+  std::function<void()> drained;  // a shard that stops has no connection left
+};
+
+class Shard {
+ public:
+  explicit Shard(Shared& shared);
+  ~Shard();
+
+  void start();  // the thread
+  // From every thread: ends connections as they become idle; Shared::drained when none is left.
+  void begin_stop();
+  // Closes all and joins. May be called twice, before start too.
+  void stop();
+
+  boost::asio::io_context& io() { return io_; }
+
+  // -- on the shard's thread
+
+  void adopt(boost::asio::ip::tcp::socket socket);
+
+  // -- for connections, on the shard's thread
+
+  Shared& shared() { return shared_; }
+  Instant now() const { return shared_.services.clock.now().instant; }
+  bool stopping() const { return stopping_; }
+  // The ticket of a new exchange of the connection in `slot`; earlier ones are void.
+  Ticket new_ticket(std::uint32_t slot);
+  void remove(std::uint32_t slot);
+  // A claim is under way and its peer has gone: what it still gets is given back.
+  void note_abandoned(Ticket ticket, std::string worker);
+  // Room for `bytes` more of bodies? Taken if so.
+  bool take_room(std::size_t bytes);
+  void give_room(std::size_t bytes) { buffered_ -= bytes; }
+  void count(const Route* route, int status, Duration took, bool waited);
+  std::shared_ptr<Mailbox>& mailbox() { return mailbox_; }
+  // Where a connection without unread input reads to. Valid until the next read of any.
+  std::array<char, 64 << 10>& scratch() { return *scratch_; }
+  // Text of the head of a reply, used again and again.
+  std::string& reply_head() { return reply_head_; }
+  std::string_view date();
+
+ private:
+  struct Slot {
+    std::shared_ptr<Connection> connection;
+    std::uint32_t generation = 1;
+  };
+  struct RouteMetrics {
+    Histogram* seconds = nullptr;
+    std::vector<std::pair<int, Counter*>> by_status;
+  };
+
+  void on_mail();
+  void return_jobs(Mail& mail);
+  void arm_tick();
+  void on_tick();
+  void check_drained();
+
+  Shared& shared_;
+  boost::asio::io_context io_{1};
+  boost::asio::executor_work_guard<boost::asio::io_context::executor_type> work_;
+  boost::asio::steady_timer tick_;
+  bool tick_armed_ = false;
+  bool stopping_ = false;
+  bool drained_told_ = false;
+  std::vector<Slot> slots_;
+  std::vector<std::uint32_t> free_slots_;
+  std::size_t live_ = 0;
+  std::size_t buffered_ = 0;
+  std::unordered_map<Ticket, std::string> abandoned_;
+  std::unique_ptr<std::array<char, 64 << 10>> scratch_;
+  std::string reply_head_;
+  std::string date_;
+  std::int64_t date_second_ = -1;
+  std::vector<RouteMetrics> metrics_;  // by index in routes(); the last is of no route
+  std::vector<Mail> mails_;
+  std::shared_ptr<Mailbox> mailbox_;
+  std::jthread thread_;
+};
+
+}  // namespace mainspring::http
