@@ -137,7 +137,7 @@ CREATE VIEW queue_counts AS
 
 CREATE VIEW leases AS
   SELECT j.id, g.token + e.key AS token, g.worker, g.claimed_at, g.lease
-  FROM grants g, json_each(g.ids) e JOIN jobs j ON j.id = e.value
+  FROM grants g CROSS JOIN json_each(g.ids) e CROSS JOIN jobs j ON j.id = e.value  -- in this order
   WHERE j.state = 2 AND j.token < g.token + e.key;
 
 CREATE VIEW job AS
