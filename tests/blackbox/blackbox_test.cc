@@ -70,10 +70,10 @@ TEST_CASE("a job that was completed is completed after kill -9") {
       http.post("/v1/claim", R"({"worker":"w1","queues":["photos"],"max":10,"wait":"0s"})");
   CHECK(claimed.status == 200);
   CHECK(has(claimed.body, R"("args":{"path":"a.jpg"})"));
-  const std::string finish = fmt::format(
-      R"({{"worker":"w1","results":[{{"id":1,"token":{},"outcome":"complete",)"
-      R"("result":{{"w":200}}}}]}})",
-      token_of(claimed.body));
+  const std::string finish =
+      fmt::format(R"({{"worker":"w1","results":[{{"id":1,"token":{},"outcome":"complete",)"
+                  R"("result":{{"w":200}}}}]}})",
+                  token_of(claimed.body));
   const Answer finished = http.post("/v1/finish", finish);
   CHECK(finished.status == 200);
   CHECK(finished.body == R"({"results":[{"id":1,"status":"ok"}]})");

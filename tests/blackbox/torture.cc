@@ -80,6 +80,10 @@ class Torture {
             .environment = options_.environment,
             .output = log_path()};
   }
+  std::string log_end() const {
+    const std::string log = read_file(log_path());
+    return log.size() < 600 ? log : log.substr(log.size() - 600);
+  }
   std::string log_path() const { return directory_ + "/server.log"; }
 
   bool start_server() {
@@ -105,6 +109,12 @@ class Torture {
     return false;
   }
 
+  // A promise is broken in a way that leaves nothing to go on with.
+  void give_up(const std::string& what) {
+    broken_.push_back(what);
+    if (trouble_.empty()) trouble_ = "the run was cut short";
+  }
+
   void start_clients() {
     for (int i = 0; i < 2; ++i) clients_.push_back(make_producer(shared_, chance_.next()));
     for (int i = 0; i < 4; ++i) clients_.push_back(make_worker(shared_, chance_.next()));
@@ -127,7 +137,7 @@ class Torture {
       std::fflush(stdout);
     }
     if (server_.wait(0)) {
-      trouble_ = fmt::format("the server ended by itself with {}", server_.exit_code());
+      give_up(fmt::format("the server ended by itself with {}", server_.exit_code()));
       return;
     }
     shared_.allow(kJobsPerCycle);
@@ -164,9 +174,9 @@ class Torture {
       server_.signal(SIGTERM);
       shared_.set_up(false);
       if (!server_.wait(kStopLimitMs)) {
-        trouble_ = fmt::format("SIGTERM did not end the server within {} ms", kStopLimitMs);
+        give_up(fmt::format("SIGTERM did not end the server within {} ms", kStopLimitMs));
       } else if (server_.exit_code() != 0) {
-        trouble_ = fmt::format("after SIGTERM the server ended with {}", server_.exit_code());
+        give_up(fmt::format("after SIGTERM the server ended with {}", server_.exit_code()));
       }
     });
   }
@@ -215,8 +225,8 @@ class Torture {
       if (left.empty()) return;
       pause_for(20'000);
     }
-    trouble_ =
-        fmt::format("{} s after the last fault jobs were left: {}", kDrainLimitMs / 1000, left);
+    give_up(
+        fmt::format("{} s after the last fault jobs were left: {}", kDrainLimitMs / 1000, left));
   }
 
   static std::string live_jobs(HttpClient& http) {
@@ -354,7 +364,7 @@ class Torture {
     int code = violated > 0 ? 1 : 0;
     if (!trouble_.empty()) {
       fmt::print("TROUBLE  {}\n", trouble_);
-      code = std::max(code, 2);
+      if (code == 0) code = 2;
     }
     for (const std::string& what : not_met(history_)) {
       if (options_.cycles < 100) break;

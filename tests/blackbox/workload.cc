@@ -148,7 +148,7 @@ class Producer final : public Client {
         chance_.between(0, static_cast<std::int64_t>(queue_names().size()) - 1))];
     if (chance_.percent(40))
       event.key = fmt::format("key-{}-{}", shared_.next_nonce.load(), chance_.next());
-    if (count == 1 && chance_.percent(25)) event.unique = fmt::format("u{}", chance_.between(1, 2));
+    if (count == 1 && chance_.percent(35)) event.unique = "only-one";
     event.replaces = chance_.percent(30);
     event.jobs.resize(static_cast<std::size_t>(count));
     for (EnqueuedItem& item : event.jobs) {

@@ -354,6 +354,9 @@ def main():
     parser.add_argument("--write", action="store_true")
     parser.add_argument("--only", help="only documents whose path contains this")
     options = parser.parse_args()
+    for lines, text, fits in ((["a…c"], "abbc\n", True), (["a…c"], "abd\n", False), (["…", "x"], "1\n2\nx\n", True),
+                              (["x"], "x\ny\n", False), (["…"], "", True)):
+        expect(bool(re.fullmatch(pattern(lines), text)) == fits, "canary", f"{lines} and {text!r}")
     metrics = busy_metrics(options.binary)
     errors = read_errors()
     expect(len(errors) > 10, "errors.def", "could not be read")
