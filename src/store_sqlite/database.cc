@@ -3,6 +3,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cstddef>
+#include <vector>
+
 namespace mainspring::sqlite {
 
 Error to_error(const SqlError& error) {
@@ -41,6 +45,38 @@ void Database::execute(const char* sql) {
 std::int64_t Database::query_int(const char* sql) {
   Statement statement(*this, sql);
   return statement.bind().step() ? statement.integer(0) : 0;
+}
+
+void rewrite_log(const std::string& database, const std::string& vfs_name) {
+  sqlite3_vfs* vfs = sqlite3_vfs_find(vfs_name.empty() ? nullptr : vfs_name.c_str());
+  const std::string log = database + "-wal";
+  const auto check = [&](int code) {
+    if (code == SQLITE_OK) return;
+    throw SqlError{code, fmt::format("rewriting {}: {}", log, sqlite3_errstr(code))};
+  };
+  int exists = 0;
+  check(vfs->xAccess(vfs, log.c_str(), SQLITE_ACCESS_EXISTS, &exists));
+  if (exists == 0) return;
+  std::vector<std::max_align_t> space(
+      static_cast<std::size_t>(vfs->szOsFile) / sizeof(std::max_align_t) + 1);
+  auto* file = reinterpret_cast<sqlite3_file*>(space.data());
+  int flags = 0;
+  check(vfs->xOpen(vfs, log.c_str(), file, SQLITE_OPEN_READWRITE | SQLITE_OPEN_WAL, &flags));
+  const auto rewrite = [&] {
+    constexpr sqlite3_int64 kChunk = 1 << 20;
+    std::string chunk(kChunk, '\0');
+    sqlite3_int64 size = 0;
+    int code = file->pMethods->xFileSize(file, &size);
+    for (sqlite3_int64 at = 0; code == SQLITE_OK && at < size; at += kChunk) {
+      const int n = static_cast<int>(std::min(kChunk, size - at));
+      code = file->pMethods->xRead(file, chunk.data(), n, at);
+      if (code == SQLITE_OK) code = file->pMethods->xWrite(file, chunk.data(), n, at);
+    }
+    return code == SQLITE_OK ? file->pMethods->xSync(file, SQLITE_SYNC_NORMAL) : code;
+  };
+  const int code = rewrite();
+  file->pMethods->xClose(file);
+  check(code);
 }
 
 Statement::Statement(Database& db, const char* sql) : db_(db) {

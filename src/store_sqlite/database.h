@@ -42,6 +42,12 @@ class Database {
   sqlite3* db_ = nullptr;
 };
 
+// Writes the write-ahead log that a process before left behind onto itself and syncs it, before it
+// is opened. Where that process stopped at a failed fsync, the log may be whole in the page cache
+// and not on the disk, and the kernel believes it written: recovering from it would carry on with
+// frames that the next power cut takes away. Source: https://wiki.postgresql.org/wiki/Fsync_Errors
+void rewrite_log(const std::string& database, const std::string& vfs);
+
 // A prepared statement, made once and used many times. bind() in order, then step() until it is
 // false; reset() before the next use (run() does it all for a statement without rows). Bound text
 // must live until the reset.

@@ -19,13 +19,13 @@ SqliteStore::SqliteStore(SqliteOptions options, std::unique_ptr<FileGuard> guard
 SqliteStore::~SqliteStore() = default;
 
 void SqliteStore::open(Now now) {
+  rewrite_log(path_, options_.vfs);
   db_ = std::make_unique<Database>(path_, Database::Mode::read_write_create, options_.vfs);
   Database& db = *db_;
   db.execute("PRAGMA page_size = 4096");
   db.execute("PRAGMA journal_mode = WAL");
   db.execute(MS_MUTANT(synchronous_off) ? "PRAGMA synchronous = OFF" : "PRAGMA synchronous = FULL");
-  // What is recovered may only be in the page cache, if the process before stopped at a failed
-  // fsync: written anew and synced here, it does not hang on frames that never reached the disk.
+  // Recovers into the database file now, while nothing else is new.
   db.execute("PRAGMA wal_checkpoint(TRUNCATE)");
   db.execute("PRAGMA secure_delete = OFF");
   db.execute(fmt::format("PRAGMA wal_autocheckpoint = {}", options_.checkpoint_pages).c_str());
