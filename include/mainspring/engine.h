@@ -163,14 +163,14 @@ class Engine {
   void on(F handler, HandlerOptions options = {}) {
     const std::string queue = reflect::queue_of<T>(options.queue);
     on_kind(std::string(kind_of<T>()),
-            [handler = std::move(handler)](const ClaimedJob& job,
-                                           Context& context) mutable -> HandlerResult {
+            [shared = std::make_shared<F>(std::move(handler))](const ClaimedJob& job,
+                                                               Context& context) -> HandlerResult {
               auto value = from_json<T>(job.args);
               if (!value) {
                 value.error().message = "args: " + value.error().message;
                 return std::move(value.error());
               }
-              return reflect::call<T>(handler, *value, context);
+              return reflect::call<T>(*shared, *value, context);
             },
             {.queue = queue,
              .concurrency = options.concurrency,

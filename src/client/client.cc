@@ -18,6 +18,8 @@ constexpr Duration kFirstPause = std::chrono::milliseconds(20);
 constexpr Duration kLongestPause = std::chrono::seconds(2);
 // A claim that is stopped: jobs that are already on their way here would be missed.
 constexpr Duration kAfterStop = std::chrono::milliseconds(250);
+// A worker that stops waits for this; it repeats what got no answer.
+constexpr Duration kFinishWithin = std::chrono::seconds(10);
 constexpr Duration kWaitSlice = std::chrono::seconds(30);  // of GET ?wait=
 
 // In a path or a query: what is not unreserved becomes %XX. Source: RFC 3986, 2.3.
@@ -223,7 +225,8 @@ Result<RenewResult> Client::renew(Renew request) {
 }
 
 Result<FinishResult> Client::finish(Finish request) {
-  Impl::Call call{.method = "POST", .target = "/v1/finish"};
+  Impl::Call call{.method = "POST", .target = "/v1/finish", .repeat = Impl::Repeat::no};
+  call.answer_within = std::min(impl_->options.read_timeout, kFinishWithin);
   encode_finish_request(request, nullptr, call.body);
   MS_TRY_ASSIGN(const std::string body, impl_->run(call));
   MS_TRY_ASSIGN(FinishResponse response, decode_finish_response(body));

@@ -3,8 +3,8 @@
 // Connections are kept alive and pooled; every call that runs at the same time has one of its own,
 // so that a parked claim holds up nobody. Calls are repeated with growing random pauses while the
 // server is away, as far as that is safe: enqueue carries an idempotency key (a random one if the
-// caller gave none), finish, renew and cancel are fenced or idempotent. claim and renew are not
-// repeated here: the worker, which makes them, decides.
+// caller gave none), the others are idempotent. claim, renew and finish are not repeated here: the
+// worker, which makes them, decides.
 #pragma once
 
 #include <atomic>

@@ -12,6 +12,8 @@ namespace {
 Duration margin(Duration lease) {
   return std::min(lease / 6, Duration(std::chrono::seconds(5)));
 }
+// Between two renewals of a job, at the least.
+constexpr Duration kLeastRenewal = std::chrono::seconds(1);
 // After a renewal that got no answer.
 constexpr Duration kRenewPause = std::chrono::milliseconds(500);
 // At the longest, so that sleep of the whole machine is noticed soon after it: waits do not count
@@ -26,7 +28,8 @@ std::size_t bytes_of(const Attempt& attempt) {
 }  // namespace
 
 void WorkerRuntime::State::set_lease(Attempt& attempt, Instant from, Duration lease) {
-  attempt.renew_at = from + lease / 3;
+  // Near a job's time limit the server grants less and less.
+  attempt.renew_at = from + std::max(lease / 3, std::min(options.lease / 12, kLeastRenewal));
   attempt.lease_end = from + (lease - margin(lease));
   wake_by(attempt);
 }
