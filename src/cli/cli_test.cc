@@ -273,8 +273,8 @@ TEST_CASE("a table aligns its columns, and makes foreign text harmless") {
   coloured_table.add({{"dead", Colour::red}});
   CHECK(coloured_table.render(io) == "\033[2mS\033[0m\n\033[31mdead\033[0m\n");
   Io narrow;
-  narrow.width = 20;
-  CHECK(has(table.render(narrow), "bell\\…"));
+  narrow.width = 24;
+  CHECK(has(table.render(narrow), "bell\\x07…"));
 }
 
 TEST_CASE("numbers and ages read well") {
@@ -315,7 +315,7 @@ TEST_CASE("a bad line is named by its number, before anything is sent") {
   CHECK(has(bad.error().message, "priority"));
   CHECK(!requests_of_lines("f", "{\"jobs\":[]}", {"q", "k"}));
   CHECK(!requests_of_lines("f", "[]", {"q", "k"}));
-  CHECK(!requests_of_lines("f", "{}", {"", "k"}));
+  CHECK(!requests_of_lines("f", "{}", {"q", ""}));
 }
 
 TEST_CASE("many lines become several requests, none over its bounds") {

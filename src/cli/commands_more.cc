@@ -273,7 +273,7 @@ std::vector<Command> operating_commands() {
        .summary = "help on a command",
        .description = "Prints the help of a command.",
        .arguments = {{"COMMAND", "for example: jobs list", Count::optional},
-                     {"SUBCOMMAND", "", Count::optional}},
+                     {"SUBCOMMAND", "its second word", Count::optional}},
        .examples = {{"mainspring help jobs list", ""}},
        .run = run_help},
       {.name = "man",

@@ -67,7 +67,7 @@ std::vector<Line> flag_lines(const Command& command) {
 std::string columns(const std::vector<Line>& lines, std::size_t left) {
   std::string out;
   for (const Line& line : lines) {
-    const std::string body = wrapped(line.right, left + 4);
+    const std::string body = wrapped(line.right.empty() ? " " : line.right, left + 4);
     if (line.left.size() > left) {
       out += fmt::format("  {}\n{}", line.left, body);
     } else {

@@ -5,8 +5,10 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <csignal>
+#include <limits>
 
 #include "cli/handlers.h"
 #include "cli/support.h"
@@ -38,12 +40,20 @@ std::vector<std::string> split_names(std::string_view text) {
   return names;
 }
 
-// As many sockets as the system lets us have: every parked claim is one.
-void raise_file_limit() {
+// As many sockets as the system lets us have: every parked claim is one. Nobody asked for the
+// default of max_connections: it shrinks to what is possible, without a word.
+constexpr std::int64_t kOtherFiles = 512;
+void fit_connections(const Origins& origins, Options& options) {
   rlimit limit{};
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
   limit.rlim_cur = limit.rlim_max;
   (void)setrlimit(RLIMIT_NOFILE, &limit);
+  const auto possible = static_cast<std::int64_t>(
+      std::min<rlim_t>(limit.rlim_cur, std::numeric_limits<std::int32_t>::max()));
+  if (origins.at("max_connections") == "default") {
+    options.max_connections =
+        std::clamp<std::int64_t>(possible - kOtherFiles, 1, options.max_connections);
+  }
 }
 
 void print_start(const Invocation& invocation, Io& io, const HttpServer& server) {
@@ -71,7 +81,9 @@ struct Wired {
 };
 
 Result<Wired> wire(const Invocation& invocation, const Clock& clock, Log& log, Registry& registry) {
-  MS_TRY_ASSIGN(HttpOptions http, http_options(invocation.options));
+  Options options = invocation.options;
+  fit_connections(invocation.origins, options);
+  MS_TRY_ASSIGN(HttpOptions http, http_options(options));
   Wired wired;
   MS_TRY_ASSIGN(wired.node, Node::open(node_options(invocation.options), clock, log, registry));
   wired.server = std::make_unique<HttpServer>(std::move(http), wired.node->broker(),
@@ -153,7 +165,6 @@ NodeOptions node_options(const Options& options) {
 Result<int> run_serve(const Invocation& invocation, Io& io) {
   StopSignals signals;  // first, so that every thread inherits its mask
   (void)std::signal(SIGPIPE, SIG_IGN);
-  raise_file_limit();
   const SystemClock clock;
   StderrLog log(log_level_of(invocation.options));
   Registry registry;
