@@ -1,0 +1,176 @@
+// For the tests of the server: a real node on a temporary directory, and a literal HTTP peer.
+#pragma once
+
+#include <arpa/inet.h>
+#include <doctest/doctest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "broker/broker.h"
+#include "env/clock.h"
+#include "http/server.h"
+#include "scheduler/scheduler.h"
+#include "store_sqlite/sqlite_store.h"
+
+namespace mainspring::test {
+
+class TempDir {
+ public:
+  TempDir() {
+    std::string name = std::filesystem::temp_directory_path() / "mainspring-http-XXXXXX";
+    path_ = ::mkdtemp(name.data());
+  }
+  ~TempDir() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  std::string path() const { return path_.string(); }
+
+ private:
+  std::filesystem::path path_;
+};
+
+// A log line of level error fails the test.
+class StrictLog final : public Log {
+ public:
+  void write(LogLevel level, std::string_view message, const Fields&) override {
+    if (level == LogLevel::error) FAIL_CHECK(std::string(message));
+  }
+};
+
+struct TestServer {
+  explicit TestServer(HttpOptions options = {}, BrokerOptions broker_options = {}) {
+    SqliteOptions sqlite;
+    sqlite.directory = directory.path() + "/data";
+    auto opened = open_sqlite_store(sqlite, clock.now(), log);
+    REQUIRE_MESSAGE(opened.has_value(), opened.error().message);
+    store = std::move(*opened);
+    broker = std::make_unique<Broker>(*store, clock, log, registry, broker_options);
+    scheduler = std::make_unique<Scheduler>(*broker, clock, registry);
+    options.port = 0;
+    server = std::make_unique<HttpServer>(options, *broker, *store, clock, log, registry);
+    broker->start();
+    scheduler->start();
+    auto started = server->start();
+    REQUIRE_MESSAGE(started.has_value(), started.error().message);
+  }
+  ~TestServer() {
+    server->stop(std::chrono::seconds(5));
+    scheduler->stop();
+    broker->stop();
+  }
+
+  TempDir directory;
+  SystemClock clock;
+  StrictLog log;
+  Registry registry;
+  std::unique_ptr<Store> store;
+  std::unique_ptr<Broker> broker;
+  std::unique_ptr<Scheduler> scheduler;
+  std::unique_ptr<HttpServer> server;
+};
+
+struct Answer {
+  int status = 0;  // 0 = the connection ended
+  std::map<std::string, std::string> headers;
+  std::string body;
+};
+
+// One connection. Reads give up after 30 s, so that a broken server fails and does not hang.
+class Peer {
+ public:
+  explicit Peer(std::uint16_t port) : fd_(::socket(AF_INET, SOCK_STREAM, 0)) {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(port);
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    connected_ = ::connect(fd_, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0;
+    const timeval limit{30, 0};
+    ::setsockopt(fd_, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+  }
+  explicit Peer(TestServer& server) : Peer(server.server->port()) { REQUIRE(connected_); }
+  Peer(const Peer&) = delete;
+  Peer& operator=(const Peer&) = delete;
+  Peer(Peer&& other) noexcept
+      : fd_(std::exchange(other.fd_, -1)), connected_(other.connected_), in_(other.in_) {}
+  ~Peer() { close(); }
+
+  bool connected() const { return connected_; }
+  void close() {
+    if (fd_ >= 0) ::close(fd_);
+    fd_ = -1;
+  }
+  void send(std::string_view text) {
+    while (!text.empty()) {
+      const ssize_t sent = ::send(fd_, text.data(), text.size(), MSG_NOSIGNAL);
+      if (sent <= 0) return;
+      text.remove_prefix(static_cast<std::size_t>(sent));
+    }
+  }
+  static std::string request(std::string_view method, std::string_view target,
+                             std::string_view body = "", std::string_view headers = "") {
+    std::string out = std::string(method) + " " + std::string(target) +
+                      " HTTP/1.1\r\nHost: localhost\r\n" + std::string(headers);
+    if (!body.empty()) {
+      out += "Content-Type: application/json\r\nContent-Length: " + std::to_string(body.size()) +
+             "\r\n";
+    }
+    return out + "\r\n" + std::string(body);
+  }
+  Answer call(std::string_view method, std::string_view target, std::string_view body = "",
+              std::string_view headers = "") {
+    send(request(method, target, body, headers));
+    return receive(method == "HEAD");
+  }
+  // Passes over 100 Continue only if it is told to.
+  Answer receive(bool head_only = false) {
+    Answer out;
+    std::size_t end = 0;
+    while ((end = in_.find("\r\n\r\n")) == std::string::npos) {
+      if (!fill()) return out;
+    }
+    out.status = std::stoi(in_.substr(9, 3));
+    std::size_t at = in_.find("\r\n") + 2;
+    while (at < end + 2) {
+      const std::size_t line_end = in_.find("\r\n", at);
+      const std::string line = in_.substr(at, line_end - at);
+      out.headers[line.substr(0, line.find(':'))] = line.substr(line.find(':') + 2);
+      at = line_end + 2;
+    }
+    in_.erase(0, end + 4);
+    const auto length = out.headers.find("Content-Length");
+    const std::size_t bytes =
+        head_only || length == out.headers.end() ? 0 : std::stoul(length->second);
+    while (in_.size() < bytes) {
+      if (!fill()) return {};
+    }
+    out.body = in_.substr(0, bytes);
+    in_.erase(0, bytes);
+    return out;
+  }
+  // Has the server closed, with nothing left to read?
+  bool ended() { return in_.empty() && !fill(); }
+
+ private:
+  bool fill() {
+    char buffer[65536];
+    const ssize_t got = ::recv(fd_, buffer, sizeof buffer, 0);
+    if (got <= 0) return false;
+    in_.append(buffer, static_cast<std::size_t>(got));
+    return true;
+  }
+
+  int fd_;
+  bool connected_ = false;
+  std::string in_;
+};
+
+}  // namespace mainspring::test
