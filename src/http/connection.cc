@@ -307,7 +307,7 @@ void Connection::begin_request(std::string_view head_text, std::string_view& res
   found.request.body = rest.substr(0, static_cast<std::size_t>(length));
   found.request.idempotency_key = head.idempotency_key;
   rest.remove_prefix(static_cast<std::size_t>(length));
-  run_plan(*route_, std::move(found.request), {});
+  run_plan(*route_, std::move(found.request), nullptr);
 }
 
 void Connection::begin_body(const Head& head, std::string_view head_text, std::string_view& rest) {
@@ -375,7 +375,7 @@ void Connection::end_body() {
   parse_head(text, text.size() + 1, head);
   found.request.body = body;
   found.request.idempotency_key = head.idempotency_key;
-  run_plan(*route_, std::move(found.request), std::move(body));
+  run_plan(*route_, std::move(found.request), &body);
 }
 
 void Connection::free_body() {
@@ -386,8 +386,8 @@ void Connection::free_body() {
   chunks_.reset();
 }
 
-// `owned_body` holds request.body, or is empty when that is read where it lies.
-void Connection::run_plan(const Route& route, Request request, std::string owned_body) {
+// `owned_body` holds request.body and may be taken; nullptr when that is read where it lies.
+void Connection::run_plan(const Route& route, Request request, std::string* owned_body) {
   state_ = State::busy;
   deadline_ = Instant::never();
   Services& services = shard_.shared().services;
@@ -404,7 +404,7 @@ void Connection::run_plan(const Route& route, Request request, std::string owned
   };
   auto held = std::make_shared<Held>();
   held->key = request.idempotency_key;
-  held->body = owned_body.empty() ? std::string(request.body) : std::move(owned_body);
+  held->body = owned_body == nullptr ? std::string(request.body) : std::move(*owned_body);
   held->request = std::move(request);
   held->request.body = held->body;
   held->request.idempotency_key = held->key;

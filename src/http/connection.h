@@ -66,7 +66,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void feed_body(std::string_view& rest);
   void end_body();
   void free_body();
-  void run_plan(const Route& route, Request request, std::string owned_body);
+  void run_plan(const Route& route, Request request, std::string* owned_body);
   void refuse_early(const Error& error);
   std::size_t body_limit(const Route& route) const;
 

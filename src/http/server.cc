@@ -234,8 +234,9 @@ void HttpServer::stop(Duration grace) {
   if (!impl.started || impl.stopped) return;
   set_not_ready("the server is stopping");
   stop_accepting();
-  impl.shared.services.broker.stop_claims();
+  // In this order: replies to the claims say already that the connection closes.
   for (auto& shard : impl.shards) shard->begin_stop();
+  impl.shared.services.broker.stop_claims();
   const Instant until = impl.shared.services.clock.now().instant + grace;
   {
     MutexLock lock(impl.mutex);
