@@ -63,8 +63,7 @@ void WorkerRuntime::State::admit(ClaimedJob&& job, Instant now) {
 void WorkerRuntime::State::accept(ClaimResult&& result, Instant now) {
   for (ClaimedJob& job : result.jobs) admit(std::move(job), now);
   cancel_wanted(result.cancel);
-  const int wake = std::min(idle_slots, static_cast<int>(ready.size()));
-  for (int i = 0; i < wake; ++i) slots_cv.notify_one();
+  wake_slot();
 }
 
 void WorkerRuntime::State::pause_claims(const Error& error, Pauses& pauses) {

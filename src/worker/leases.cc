@@ -180,7 +180,7 @@ void WorkerRuntime::State::tell(const AttemptPtr& attempt, StopReason reason) {
 }
 
 void WorkerRuntime::State::lose(const AttemptPtr& attempt, bool confirmed) {
-  attempt->confirmed = attempt->confirmed || confirmed;
+  if (confirmed) attempt->confirmed = true;
   if (attempt->lost) return;
   attempt->lost = true;
   if (const auto it = active.find(attempt->job.id); it != active.end() && it->second == attempt) {

@@ -84,6 +84,14 @@ AttemptPtr WorkerRuntime::State::take_ready() {
   return nullptr;
 }
 
+// One is woken at a time, and wakes the next when it has a job and there are more: jobs that take
+// microseconds are done by the first few, instead of all slots fighting over them.
+void WorkerRuntime::State::wake_slot() {
+  if (idle_slots == 0 || slot_waking || ready.empty()) return;
+  slot_waking = true;
+  slots_cv.notify_one();
+}
+
 HandlerResult WorkerRuntime::State::call_handler(Attempt& attempt) {
   AttemptContext context(*this, attempt);
   try {
@@ -118,9 +126,8 @@ Outcome WorkerRuntime::State::failure(const Attempt& attempt, std::string messag
   return Retry{std::move(message), after};
 }
 
-std::optional<Outcome> WorkerRuntime::State::weigh(const Attempt& attempt, bool confirmed_lost,
-                                                   HandlerResult&& result) {
-  if (confirmed_lost) return std::nullopt;
+std::optional<Outcome> WorkerRuntime::State::weigh(const Attempt& attempt, HandlerResult&& result) {
+  if (attempt.confirmed) return std::nullopt;
   if (!result) return failure(attempt, std::move(result.error().message), std::nullopt);
   Outcome& outcome = *result;
   if (Retry* retry = std::get_if<Retry>(&outcome)) {
@@ -166,6 +173,7 @@ void WorkerRuntime::State::run_slot() {
       ++idle_slots;
       slots_cv.wait(mutex);
       --idle_slots;
+      slot_waking = false;
       continue;
     }
     ++running;
@@ -179,6 +187,7 @@ void WorkerRuntime::State::run_slot() {
     attempt->job.timeout = limit;
     attempt->time_limit = begin + limit;
     wake_by(*attempt);
+    wake_slot();
     mutex.unlock();
 
     HandlerResult result = call_handler(*attempt);
@@ -187,10 +196,7 @@ void WorkerRuntime::State::run_slot() {
     // The next attempt needs the checkpoint before it can begin.
     if (!complete) flush(*attempt);
 
-    mutex.lock();
-    const bool confirmed_lost = attempt->confirmed;
-    mutex.unlock();
-    std::optional<Outcome> outcome = weigh(*attempt, confirmed_lost, std::move(result));
+    std::optional<Outcome> outcome = weigh(*attempt, std::move(result));
     mutex.lock();
     handler_us = handler_us < 0 ? took_us : handler_us + (took_us - handler_us) / 16;
     conclude(attempt, std::move(outcome));

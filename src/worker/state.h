@@ -39,13 +39,14 @@ struct Attempt {
   std::stop_source stop;
   std::atomic<StopReason> reason{StopReason::none};  // the first one stays
 
+  std::atomic<bool> confirmed{false};  // lost, and the server said so
+
   // Guarded by State::mutex.
   Instant renew_at;
   Instant lease_end;  // the handler is told by then; a margin before the server
   Instant time_limit = Instant::never();
   bool started = false;
-  bool lost = false;       // not renewed any more
-  bool confirmed = false;  // lost, and the server said so
+  bool lost = false;  // not renewed any more
   std::optional<Progress> progress;
   std::optional<std::string> checkpoint;
   std::uint64_t said = 0;    // counts progress and checkpoint calls
@@ -87,10 +88,11 @@ struct WorkerRuntime::State {
   // -- slots.cc: the slots
   void run_slot() MS_EXCLUDES(mutex);
   AttemptPtr take_ready() MS_REQUIRES(mutex);
+  void wake_slot() MS_REQUIRES(mutex);
   // The one place where handlers are called and their exceptions caught.
   HandlerResult call_handler(Attempt& attempt) MS_EXCLUDES(mutex);
   // nullopt = the server knows already that it is not ours: nothing to send.
-  std::optional<Outcome> weigh(const Attempt& attempt, bool confirmed_lost, HandlerResult&& result);
+  std::optional<Outcome> weigh(const Attempt& attempt, HandlerResult&& result);
   Outcome failure(const Attempt& attempt, std::string message, std::optional<Duration> after);
   void conclude(const AttemptPtr& attempt, std::optional<Outcome> outcome) MS_REQUIRES(mutex);
 
@@ -147,7 +149,8 @@ struct WorkerRuntime::State {
   CondVar claimer_cv, slots_cv, renewer_cv, watcher_cv, finisher_cv, stored_cv, ended_cv;
   bool claimer_waits MS_GUARDED_BY(mutex) = false;
   bool finisher_waits MS_GUARDED_BY(mutex) = false;
-  int idle_slots MS_GUARDED_BY(mutex) = 0;  // threads that wait for a job
+  int idle_slots MS_GUARDED_BY(mutex) = 0;        // threads that wait for a job
+  bool slot_waking MS_GUARDED_BY(mutex) = false;  // one of them has been told that there is one
   int running MS_GUARDED_BY(mutex) = 0;
   double handler_us MS_GUARDED_BY(mutex) = -1;  // moving average; -1 = not known
   bool server_away MS_GUARDED_BY(mutex) = false;
