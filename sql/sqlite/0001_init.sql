@@ -66,6 +66,7 @@ CREATE TABLE grants (
 CREATE TABLE lease_notes (
   id INTEGER PRIMARY KEY,
   version INTEGER NOT NULL,
+  lease INTEGER NOT NULL,               -- the longest that it was renewed for: so long it begins anew at start
   cancel_requested INTEGER NOT NULL,
   cancel_reason TEXT
 );

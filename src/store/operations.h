@@ -57,8 +57,8 @@ struct Renewal {
   std::optional<std::string> checkpoint;
 };
 // Extends leases to now + lease, but never more than kTimeoutGrace past the job's own time limit.
-// A renewal without progress and checkpoint writes nothing to disk: after a restart every lease
-// begins anew.
+// A renewal without progress and checkpoint writes nothing to disk, unless it is for longer than
+// any before: after a restart every lease begins anew, for the longest that was asked for.
 struct Renew {
   std::string worker;
   std::vector<Renewal> leases;

@@ -152,7 +152,7 @@ bool SqliteStore::read_claim(const ReadyKey& key, Lease& lease, ClaimedJob& job)
 void SqliteStore::note_lease(JobId id, Lease& lease) {
   lease.noted = true;
   sql_->upsert_note
-      .bind(id, ++lease.version, lease.cancel_requested ? 1 : 0,
+      .bind(id, ++lease.version, lease.length.count(), lease.cancel_requested ? 1 : 0,
             Statement::text_or_null(lease.cancel_reason))
       .run();
 }
@@ -184,8 +184,9 @@ OperationResult SqliteStore::operator()(const Renew& op) {
     const Instant limit = lease.grant->claimed_instant + lease.timeout + kTimeoutGrace;
     set_lease_expiry(renewal.id, lease,
                      std::min(now_.instant + op.lease, std::max(limit, lease.expires_at)));
-    lease.length = op.lease;
-    if (renewal.progress || renewal.checkpoint) {
+    const bool longer = op.lease > lease.length;  // a restart must not cut it short
+    if (longer) lease.length = op.lease;
+    if (longer || renewal.progress || renewal.checkpoint) {
       begin_write();
       if (renewal.progress) {
         sql_->upsert_progress.bind(renewal.id, renewal.progress->value, renewal.progress->text)
@@ -195,7 +196,7 @@ OperationResult SqliteStore::operator()(const Renew& op) {
         sql_->upsert_checkpoint.bind(renewal.id, Statement::text_or_null(*renewal.checkpoint))
             .run();
       }
-      lease.flags |= kFlagExtras;
+      if (renewal.progress || renewal.checkpoint) lease.flags |= kFlagExtras;
       note_lease(renewal.id, lease);
     }
     result.renewed.push_back({renewal.id, lease.expires_at - now_.instant});

@@ -137,10 +137,12 @@ void SqliteStore::load_leases(Instant now) {
   }
   Statement rows(
       *db_,
-      "SELECT j.id, g.token + e.key, g.token, g.lease, coalesce(n.version, j.version + 1), "
+      "SELECT j.id, g.token + e.key, g.token, coalesce(n.lease, g.lease), coalesce(n.version, "
+      "j.version + 1), "
       "coalesce(n.cancel_requested, 0), n.cancel_reason, n.id IS NOT NULL, j.queue, j.kind, "
       "j.priority, j.run_at, j.attempt, j.max_attempts, j.flags, b.timeout, x.id IS NOT NULL "
-      "FROM grants g CROSS JOIN json_each(g.ids) e CROSS JOIN jobs j ON j.id = e.value JOIN bodies b ON b.id = "
+      "FROM grants g CROSS JOIN json_each(g.ids) e CROSS JOIN jobs j ON j.id = e.value JOIN bodies "
+      "b ON b.id = "
       "j.id "
       "LEFT JOIN lease_notes n ON n.id = j.id LEFT JOIN extras x ON x.id = j.id "
       "WHERE j.state = 2 AND j.token < g.token + e.key");

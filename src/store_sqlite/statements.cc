@@ -20,10 +20,10 @@ Statements::Statements(Database& db)
       insert_grant(
           db, "INSERT INTO grants (token, worker, claimed_at, lease, ids) VALUES (?, ?, ?, ?, ?)"),
       delete_grant(db, "DELETE FROM grants WHERE token = ?"),
-      upsert_note(
-          db,
-          "INSERT OR REPLACE INTO lease_notes (id, version, cancel_requested, cancel_reason) "
-          "VALUES (?, ?, ?, ?)"),
+      upsert_note(db,
+                  "INSERT OR REPLACE INTO lease_notes (id, version, lease, cancel_requested, "
+                  "cancel_reason) "
+                  "VALUES (?, ?, ?, ?, ?)"),
       delete_note(db, "DELETE FROM lease_notes WHERE id = ?"),
       update_job(db,
                  "UPDATE jobs SET kind = ?2, state = ?3, priority = ?4, run_at = ?5, attempt = ?6, "

@@ -30,7 +30,8 @@ constexpr Law kLaws[] = {
     {"jobs of an unknown kind",
      "SELECT count(*) FROM jobs WHERE kind NOT IN (SELECT id FROM kinds)"},
     {"grants whose jobs have all ended",
-     "SELECT count(*) FROM grants g WHERE NOT EXISTS (SELECT 1 FROM json_each(g.ids) e CROSS JOIN jobs j "
+     "SELECT count(*) FROM grants g WHERE NOT EXISTS (SELECT 1 FROM json_each(g.ids) e CROSS JOIN "
+     "jobs j "
      "ON j.id = e.value WHERE j.state = 2 AND j.token < g.token + e.key)"},
     {"jobs with two leases", "SELECT count(*) - count(DISTINCT id) FROM leases"},
     {"two leases with one token", "SELECT count(*) - count(DISTINCT token) FROM leases"},
@@ -82,7 +83,8 @@ constexpr Law kLaws[] = {
 
 // Per queue and state: what the counters say and what is there.
 constexpr const char* kRecount =
-    "WITH l AS MATERIALIZED (SELECT id FROM leases), real AS (SELECT j.queue AS queue, CASE WHEN l.id IS NOT NULL THEN 3 WHEN j.flags & 2 "
+    "WITH l AS MATERIALIZED (SELECT id FROM leases), real AS (SELECT j.queue AS queue, CASE WHEN "
+    "l.id IS NOT NULL THEN 3 WHEN j.flags & 2 "
     "THEN 8 ELSE j.state END "
     "AS state, count(*) AS n FROM jobs j LEFT JOIN l ON l.id = j.id GROUP BY 1, 2), "
     "kept AS (SELECT t.id AS queue, s.column1 AS state, CASE s.column1 WHEN 0 THEN t.d WHEN 1 THEN "
