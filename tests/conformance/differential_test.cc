@@ -272,6 +272,7 @@ class Generator {
 
   Operation renew() {
     Renew r{.worker = "w0", .leases = {}};
+    if (chance(4)) r.lease = seconds(1 + below(90));
     for (auto n = 1 + below(4); n > 0; --n) {
       const auto [id, token] = some_lease();
       Renewal& renewal = r.leases.emplace_back(Renewal{id, token, {}, {}});

@@ -382,6 +382,19 @@ TEST_SUITE("store: leases") {
     CHECK(b.rescue() == 1);
   }
 
+  TEST_CASE("a lease that was renewed for longer begins anew at that length after a reopen") {
+    Bench b;
+    b.enqueue();
+    const auto jobs = b.one<ClaimResult>(
+        Claim{.worker = "w1", .queues = {"q"}, .kinds = {}, .max = 1, .lease = seconds(3)});
+    CHECK(b.renew(jobs.jobs.at(0)).renewed.at(0).lease == kDefaultLease);
+    b.reopen();
+    b.advance(kDefaultLease - Duration(1));
+    CHECK(b.rescue() == 0);
+    b.advance(Duration(1));
+    CHECK(b.rescue() == 1);
+  }
+
   TEST_CASE("a renewal after the lease's end is lost, rescued or not: it may be at any moment") {
     Bench b;
     b.enqueue();

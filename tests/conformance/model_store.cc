@@ -68,12 +68,12 @@ namespace {
 
 class ModelStore final : public Store {
  public:
-  ModelStore(std::shared_ptr<ModelDisk> disk, StoreOptions options, Now now)
+  ModelStore(std::shared_ptr<ModelDisk> disk, StoreOptions options, std::optional<Now> now)
       : disk_(std::move(disk)), options_(options) {
     for (auto& [id, r] : disk_->jobs) {
-      if (r.job.state != JobState::running) continue;
-      r.lease_expiry = now.instant + r.lease;
-      r.claimed = now.instant;
+      if (!now || r.job.state != JobState::running) continue;
+      r.lease_expiry = now->instant + r.lease;
+      r.claimed = now->instant;
     }
   }
 
@@ -240,12 +240,13 @@ class ModelStore final : public Store {
 
   Record* unique_holder(const NewJob& job) {
     if (!job.unique) return nullptr;
+    Record* holder = nullptr;  // the live one, else the newest whose window is open
     for (auto& [id, r] : disk_->jobs) {
-      if (r.job.queue == job.queue && r.job.unique_key == job.unique->key &&
-          (live(r) || now_.wall < r.unique_until))
-        return &r;
+      if (r.job.queue != job.queue || r.job.unique_key != job.unique->key) continue;
+      if (live(r)) return &r;
+      if (now_.wall < r.unique_until) holder = &r;
     }
-    return nullptr;
+    return holder;
   }
 
   void fill(Record& r, const NewJob& n) {
@@ -410,7 +411,8 @@ class ModelStore final : public Store {
       r->lease_expiry = std::min(now_.instant + op.lease, std::max(limit, r->lease_expiry));
       if (renewal.progress) r->job.progress = renewal.progress;
       if (renewal.checkpoint) r->job.checkpoint = *renewal.checkpoint;
-      if (renewal.progress || renewal.checkpoint) touch(*r);
+      if (renewal.progress || renewal.checkpoint || op.lease > r->lease) touch(*r);
+      r->lease = std::max(r->lease, op.lease);
       result.renewed.push_back({.id = renewal.id, .lease = r->lease_expiry - now_.instant});
       if (r->job.cancel_requested) result.cancel.push_back(renewal.id);
     }
@@ -665,7 +667,7 @@ class ModelStore final : public Store {
 }  // namespace
 
 std::unique_ptr<Store> open_model_store(std::shared_ptr<ModelDisk> disk, StoreOptions options,
-                                        Now now) {
+                                        std::optional<Now> now) {
   return std::make_unique<ModelStore>(std::move(disk), options, now);
 }
 

@@ -16,8 +16,9 @@ struct ModelDisk;
 std::shared_ptr<ModelDisk> make_model_disk();
 std::shared_ptr<ModelDisk> copy_of(const ModelDisk& disk);
 
-// Opens over `disk`, empty or used before; `now` is the time of opening.
+// Opens over `disk`, empty or used before; `now` is the time of opening. Without it nothing begins
+// anew: as if it had never been closed.
 std::unique_ptr<Store> open_model_store(std::shared_ptr<ModelDisk> disk, StoreOptions options,
-                                        Now now);
+                                        std::optional<Now> now);
 
 }  // namespace mainspring

@@ -172,8 +172,8 @@ void SimWorker::beat() {
     payload = payload || r.progress || r.checkpoint;
   }
   const Duration sent = world_.now();
-  // A late copy would put an old checkpoint back: clients do not repeat renewals.
-  world_.call(renew, payload ? World::Delivery::plain : World::Delivery::repeatable, Duration(0),
+  // A copy that arrives after the next renewal would put an old checkpoint back.
+  world_.call(renew, payload ? World::Delivery::prompt : World::Delivery::repeatable, Duration(0),
               [this, life = life_, sent,
                leases = renew.leases](const std::optional<OperationResult>& result) {
                 const blackbox::Span at{micros(sent), micros(world_.now())};

@@ -25,8 +25,8 @@ void MirrorStore::recover(Now now) {
   std::string after;
   if (!memory_.open_batch.empty()) {
     const auto with = copy_of(*memory_.model);
-    Store& applied = *(model_ = open_model_store(with, options_, memory_.open_at));
-    (void)applied.apply(memory_.open_batch, memory_.open_at);
+    model_ = open_model_store(with, options_, std::nullopt);
+    (void)model_->apply(memory_.open_batch, memory_.open_at);
     model_ = open_model_store(with, options_, now);
     after = differs(*model_, *real_);
     memory_.open_batch.clear();
@@ -59,13 +59,26 @@ Result<BatchReport> MirrorStore::apply(std::span<const Operation> batch, Now now
     memory_.open_at = now;
     return report;
   }
-  // A store that met a full disk rolls back and reads itself anew: its leases begin anew.
-  if (disk_.stats().refused_full != refused_before || !report) open_model(now);
-  if (report) follow(batch, *report, now);
+  // A store that cannot commit for a full disk reads itself anew, and its leases begin anew; one
+  // that only could not fold its log does not.
+  if (!report) {
+    open_model(now);
+    return report;
+  }
+  const bool met_full = disk_.stats().refused_full != refused_before;
+  const auto kept = met_full ? copy_of(*memory_.model) : nullptr;
+  std::string why = follow(batch, *report, now);
+  if (!why.empty() && met_full) {
+    memory_.model = kept;
+    open_model(now);
+    why = follow(batch, *report, now);
+  }
+  if (!why.empty()) broken_(why);
   return report;
 }
 
-void MirrorStore::follow(std::span<const Operation> batch, const BatchReport& report, Now now) {
+std::string MirrorStore::follow(std::span<const Operation> batch, const BatchReport& report,
+                                Now now) {
   std::vector<Operation> taken;
   std::vector<OperationResult> answers;
   bool prunes = false;
@@ -79,17 +92,15 @@ void MirrorStore::follow(std::span<const Operation> batch, const BatchReport& re
   std::map<JobId, Job> before;
   if (prunes) {
     const auto all = model_->list({}, 1'000'000, 0);
-    for (const Job& j : all->jobs)
-      before.emplace(j.id, *model_->get(j.id));
+    for (const Job& j : all->jobs) before.emplace(j.id, *model_->get(j.id));
   }
   const auto mine = model_->apply(taken, now);
   for (auto& [id, job] : before) {
     if (!model_->get(id)) memory_.pruned.emplace(id, job);
   }
   if (std::string why = answers_differ(taken, mine->results, answers); !why.empty())
-    broken_("the store and the model answer differently: " + why);
-  if (std::string why = agenda_differs(model_->agenda(), real_->agenda()); !why.empty())
-    broken_(why);
+    return "the store and the model answer differently: " + why;
+  return agenda_differs(model_->agenda(), real_->agenda());
 }
 
 void MirrorStore::look() const {

@@ -54,7 +54,8 @@ class MirrorStore final : public Store {
  private:
   void open_model(Now now) { model_ = open_model_store(memory_.model, options_, now); }
   void recover(Now now);
-  void follow(std::span<const Operation> batch, const BatchReport& report, Now now);
+  // "" or what differs.
+  std::string follow(std::span<const Operation> batch, const BatchReport& report, Now now);
 
   std::unique_ptr<Store> real_;
   MirrorMemory& memory_;

@@ -33,6 +33,7 @@ struct Options {
   std::string seed_file;
   bool anti_vacuity = true;
   bool verbose = false;
+  bool trace = false;
 };
 
 struct Outcome {
@@ -42,13 +43,13 @@ struct Outcome {
   Met met;
 };
 
-// So that a broken assertion says which seed it was.
+// So that a broken assertion says which seed it was, and what went before.
 std::uint64_t current_seed = 0;
+const World* current_world = nullptr;
 void on_abort(int) {
-  char text[64];
-  const int n = std::snprintf(text, sizeof text, "\nsim: aborted in seed %llu\n",
-                              static_cast<unsigned long long>(current_seed));
-  if (n > 0) std::fputs(text, stderr);
+  if (current_world != nullptr) std::fputs(current_world->last_lines().c_str(), stdout);
+  std::printf("\nseed %llu FAILED: aborted\n", static_cast<unsigned long long>(current_seed));
+  std::fflush(stdout);
   std::_Exit(1);
 }
 
@@ -144,7 +145,14 @@ void check_history(World& world) {
 void live(World& world) {
   world.heal();
   for (const std::string& queue : kQueues) {
-    world.call(PauseQueue{queue, false}, World::Delivery::sure, Duration(0), [](const auto&) {});
+    const Duration sent = world.now();
+    world.call(PauseQueue{queue, false}, World::Delivery::sure, Duration(0),
+               [&world, queue, sent](const std::optional<OperationResult>& result) {
+                 const bool done = result && std::holds_alternative<Done>(*result);
+                 if (!done) return world.broken("resuming a queue was refused");
+                 world.history.pauses.push_back(
+                     {{sent.count(), world.now().count()}, blackbox::Done::yes, queue, false});
+               });
   }
   const Duration limit = world.now() + hours(48);
   while (world.why().empty() && world.now() < limit) {
@@ -154,10 +162,12 @@ void live(World& world) {
   if (world.why().empty()) world.broken("LIVE-2: after 48 hours without faults not all has ended");
 }
 
-Outcome run_seed(std::uint64_t seed) {
+Outcome run_seed(std::uint64_t seed, bool print = false) {
   static int count = 0;
   current_seed = seed;
   World world(seed, fmt::format("sim{}", ++count));
+  current_world = &world;
+  if (print) world.print_all();
   std::vector<std::unique_ptr<SimWorker>> workers;
   std::vector<std::unique_ptr<Producer>> producers;
   const auto n = 1 + static_cast<int>(world.below(8));
@@ -178,6 +188,7 @@ Outcome run_seed(std::uint64_t seed) {
   if (world.why().empty()) read_back(world);
   if (world.why().empty()) check_history(world);
   tally(world);
+  current_world = nullptr;
   return {world.why(), world.why().empty() ? "" : world.last_lines(), world.trace_hash(),
           world.met};
 }
@@ -221,7 +232,7 @@ int run(const Options& o) {
   std::uint64_t ran = 0;
   for (const std::uint64_t seed : seeds_of(o)) {
     if (o.max_seconds > 0 && elapsed() > o.max_seconds) break;
-    const Outcome outcome = run_seed(seed);
+    const Outcome outcome = run_seed(seed, o.trace);
     met.add(outcome.met);
     ++ran;
     if (o.verbose) fmt::print("seed {} {:016x}\n", seed, outcome.hash);
@@ -248,9 +259,9 @@ int usage() {
   fmt::print(
       "usage: sim [--seeds N] [--first S] [--seed-file FILE] [--max-seconds S] "
       "[--no-vacuity-check] "
-      "[--verbose]\n"
+      "[--verbose] [--trace]\n"
       "  sim --seeds 1000 --first 5000   runs seeds 5000 to 5999\n"
-      "  sim --seeds 1 --first 4711      repeats a failing seed\n");
+      "  sim --seeds 1 --first 4711      repeats a failing seed; --trace prints all of it\n");
   return 64;
 }
 
@@ -264,6 +275,8 @@ int main(int argc, char** argv) {
     const char* value = i + 1 < argc ? argv[i + 1] : nullptr;
     if (name == "--no-vacuity-check") {
       o.anti_vacuity = false;
+    } else if (name == "--trace") {
+      o.trace = true;
     } else if (name == "--verbose") {
       o.verbose = true;
     } else if (value == nullptr) {

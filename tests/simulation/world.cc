@@ -125,6 +125,7 @@ void World::trace(const std::string& line) {
   for (const char c : line) hash_ = (hash_ ^ static_cast<unsigned char>(c)) * 1099511628211u;
   hash_ = (hash_ ^ static_cast<std::uint64_t>(now_.count())) * 1099511628211u;
   lines_.push_back(fmt::format("{:>12.6f} {}", static_cast<double>(now_.count()) / 1e6, line));
+  if (print_) fmt::print("{}\n", lines_.back());
   if (lines_.size() > kLastLines) lines_.pop_front();
 }
 
@@ -142,7 +143,8 @@ bool World::lost(Delivery delivery) {
 }
 
 Duration World::network_delay(Delivery delivery) {
-  if (!healed_ && faults.delays && delivery != Delivery::sure && chance(15))
+  const bool may_be_late = delivery == Delivery::plain || delivery == Delivery::repeatable;
+  if (!healed_ && faults.delays && may_be_late && chance(15))
     return between(Duration(0), seconds(60));
   return between(microseconds(50), milliseconds(5));
 }
@@ -290,10 +292,16 @@ void World::plan_server_fault() {
         break;
       default:
         if (!faults.full_disks) break;
-        disk_.set_capacity(disk_.used() + static_cast<std::int64_t>(below(20'000)));
-        after(between(seconds(1), seconds(40)), [this] { disk_.set_capacity(kNoFault); });
+        fill_disk();
     }
   });
+}
+
+void World::fill_disk() {
+  const Duration full_for = between(seconds(1), seconds(40));
+  disk_.set_capacity(disk_.used() + static_cast<std::int64_t>(below(20'000)));
+  disk_good_from_ = std::max(disk_good_from_, now_ + full_for + kMaxLate * 3);
+  after(full_for, [this] { disk_.set_capacity(kNoFault); });
 }
 
 void World::wake_server(Duration in) {
@@ -320,7 +328,7 @@ void World::settle() {
     if (disk_.crashed() || fatal_ || !why_.empty()) return;
     if (next > at.instant && server_->store->batches() == batches) {
       met.woken += parked > server_->claims.size() ? 1 : 0;
-      check_live(next);
+      check_live();
       wake_server(std::min(next - at.instant, Duration(minutes(1))));
       return;
     }
@@ -329,7 +337,8 @@ void World::settle() {
 }
 
 // Nothing that is due may be left lying by a server that has come to rest.
-void World::check_live(Instant) {
+void World::check_live() {
+  if (now_ < disk_good_from_) return;
   const Now at = clock_.now();
   const Agenda agenda = server_->store->agenda();
   if (agenda.next_lease_expiry + kMaxLate < at.instant)

@@ -74,6 +74,7 @@ class World {
   using Answer = std::function<void(std::optional<OperationResult>)>;  // nullopt = no answer came
   enum class Delivery {
     sure,        // arrives once, soon, and so does the answer, unless the server dies
+    prompt,      // may be lost, but is never late
     plain,       // may be lost or late
     repeatable,  // may arrive twice too
   };
@@ -96,6 +97,7 @@ class World {
   void trace(const std::string& line);
   std::uint64_t trace_hash() const { return hash_; }
   std::string last_lines() const;
+  void print_all() { print_ = true; }  // every line as it comes
 
   Faults faults;
   Met met;
@@ -148,7 +150,8 @@ class World {
   void plan_server_fault();
   void step_server();
   void settle();
-  void check_live(Instant next);
+  void check_live();
+  void fill_disk();
   void wake_server(Duration in);
   StoreOptions store_options() const;
 
@@ -164,8 +167,10 @@ class World {
   Duration now_{0};
   Duration boot_{0};
   Duration wall_offset_{0};
+  Duration disk_good_from_{0};  // a full disk excuses lateness
   bool healed_ = false;
   bool fatal_ = false;
+  bool print_ = false;
   std::string why_;
   std::deque<std::string> lines_;
   std::uint64_t hash_ = 1469598103934665603u;
