@@ -18,6 +18,7 @@ using namespace std::chrono_literals;
 
 // After the last reply the peer may still send; closing at once would destroy the reply on its way.
 constexpr Duration kDrainTime = 2s;
+constexpr Duration kDrainTimeAtStop = 300ms;
 constexpr Duration kFreeTime = 10s;  // before min_bytes_per_second counts
 
 std::string_view reason(int status) {
@@ -491,7 +492,7 @@ void Connection::after_write() {
     error_code ignored;
     socket_.shutdown(asio::ip::tcp::socket::shutdown_send, ignored);
     state_ = State::draining;
-    set_deadline(kDrainTime);
+    set_deadline(shard_.stopping() ? kDrainTimeAtStop : kDrainTime);
     return arm_read();
   }
   state_ = State::idle;

@@ -36,18 +36,23 @@ Result<asio::ip::address> parse_host(const std::string& host) {
   return invalid("host", fmt::format("host \"{}\": must be an IP address or localhost", host));
 }
 
-// One descriptor per connection, and some for the store. The limit that a process starts with is
-// often 1024, and may be raised up to the hard one.
-void raise_descriptor_limit(std::size_t connections, Log& log) {
+// How many connections the limit of open files allows: that limit, which often begins at 1024, is
+// raised as far as may be, and some files are left for the store.
+std::size_t possible_connections(std::size_t wanted, Log& log) {
   constexpr rlim_t kOthers = 512;
-  const rlim_t wanted = static_cast<rlim_t>(connections) + kOthers;
   rlimit limit{};
-  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= wanted) return;
-  limit.rlim_cur = std::min(wanted, limit.rlim_max);
-  if (setrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur < wanted) {
-    log.warn("fewer connections than max_connections are possible: raise the limit of open files",
-             {{"limit", fmt::to_string(limit.rlim_cur)}, {"wanted", fmt::to_string(wanted)}});
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return wanted;
+  const rlim_t needed = static_cast<rlim_t>(wanted) + kOthers;
+  if (limit.rlim_cur < needed) {
+    limit.rlim_cur = std::min(needed, limit.rlim_max);
+    if (setrlimit(RLIMIT_NOFILE, &limit) != 0) getrlimit(RLIMIT_NOFILE, &limit);
   }
+  if (limit.rlim_cur >= needed) return wanted;
+  const std::size_t possible = limit.rlim_cur > 2 * kOthers ? limit.rlim_cur - kOthers : kOthers;
+  if (possible >= wanted) return wanted;
+  log.info("connections are bounded by the limit of open files",
+           {{"max_connections", fmt::to_string(possible)}, {"wanted", fmt::to_string(wanted)}});
+  return possible;
 }
 
 }  // namespace
@@ -100,6 +105,7 @@ struct HttpServer::Impl {
   std::unique_ptr<tcp::acceptor> acceptor;           // on the first shard
   std::unique_ptr<asio::steady_timer> accept_pause;  // likewise
   std::size_t next_shard = 0;
+  std::int64_t max_connections = 0;
   tcp::endpoint bound;
   bool started = false;
   bool stopped = false;
@@ -141,7 +147,8 @@ Result<void> HttpServer::start() {
   }
   const auto mistakes = impl.options.validate();
   if (!mistakes.empty()) return mistakes.front();
-  raise_descriptor_limit(impl.options.max_connections, impl.shared.log);
+  impl.max_connections = static_cast<std::int64_t>(
+      possible_connections(impl.options.max_connections, impl.shared.log));
   impl.shared.drained = [&impl] {
     MutexLock lock(impl.mutex);
     ++impl.shards_drained;
@@ -189,8 +196,7 @@ void HttpServer::Impl::accept() {
 }
 
 void HttpServer::Impl::on_accept(http::Shard& shard, tcp::socket socket) {
-  const auto limit = static_cast<std::int64_t>(options.max_connections);
-  if (shared.connections->fetch_add(1) >= limit) {
+  if (shared.connections->fetch_add(1) >= max_connections) {
     shared.connections->fetch_sub(1);
     refused.add();
     static constexpr std::string_view kRefusal =
