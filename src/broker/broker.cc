@@ -427,7 +427,8 @@ Broker::Pending Broker::unpark(Parked& parked) {
 }
 
 void Broker::expire_parked(Answers& answers, Now now) {
-  while (!deadlines_.empty() && deadlines_.begin()->first.first <= now.instant) {
+  while (!MS_MUTANT(parked_claim_never_ends) && !deadlines_.empty() &&
+         deadlines_.begin()->first.first <= now.instant) {
     answers.push_back(
         [answer = unpark(*deadlines_.begin()->second).answer] { answer(ClaimResult{}); });
   }
@@ -439,7 +440,8 @@ void Broker::expire_parked(Answers& answers, Now now) {
 void Broker::distribute(Batch& batch, BatchReport& report, Answers& answers, Now now) {
   MS_ASSERT(report.results.size() == batch.operations.size(), "a store answers every operation");
   for (const std::string& queue : report.effects.available) {
-    if (lines_.contains(queue)) ready_[queue] = next_order_ - 1;
+    if (lines_.contains(queue) && !MS_MUTANT(parked_claim_not_woken))
+      ready_[queue] = next_order_ - 1;
   }
   for (std::size_t i = 0; i < batch.operations.size(); ++i) {
     Pending& caller = batch.callers[i];
@@ -473,7 +475,7 @@ void Broker::distribute(Batch& batch, BatchReport& report, Answers& answers, Now
 // A cancelled job that runs: its worker is told over a parked claim, else with its next claim or
 // renewal.
 void Broker::tell_cancel(const CancelResult& result, JobId id, Answers& answers) {
-  if (!result.cancel_requested) return;
+  if (!result.cancel_requested || MS_MUTANT(cancel_not_told)) return;
   const auto parked = std::find_if(parked_.begin(), parked_.end(), [&](const auto& entry) {
     return entry.second->claim.worker == result.worker;
   });

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "base/mutant.h"
+
 namespace mainspring {
 namespace {
 
@@ -40,6 +42,7 @@ Scheduler::~Scheduler() {
 void Scheduler::submit(Duty& duty, Counter& total, Operation operation) {
   broker_.submit(std::move(operation), [this, &duty, &total](OperationResult result) {
     MutexLock lock(mutex_);
+    if (MS_MUTANT(duty_ends_at_refusal) && std::holds_alternative<Error>(result)) return;
     duty.under_way = false;
     if (const auto* done = std::get_if<StepResult>(&result)) {
       total.add(done->changed);
@@ -86,7 +89,7 @@ Instant Scheduler::step(Now now) {
     expire = is_due(expire_, until(agenda.next_expiry), now, next);
     prune = is_due(prune_, until(agenda.next_prune), now, next);
   }
-  if (rescue) submit(rescue_, rescued_total_, RescueExpired{.limit = options_.batch});
+  if (rescue && !MS_MUTANT(scheduler_never_rescues)) submit(rescue_, rescued_total_, RescueExpired{.limit = options_.batch});
   if (move) submit(move_, moved_total_, MoveDue{.limit = options_.batch});
   if (expire) submit(expire_, expired_total_, ExpireJobs{.limit = options_.batch});
   if (prune) submit(prune_, pruned_total_, PruneJobs{.limit = options_.batch});

@@ -1,6 +1,7 @@
 // What people do to jobs and queues: cancel, retry, redrive, pause, retention.
 #include <fmt/format.h>
 
+#include "base/mutant.h"
 #include "store_sqlite/store_impl.h"
 
 namespace mainspring::sqlite {
@@ -66,6 +67,7 @@ OperationResult SqliteStore::operator()(const RetryJob& op) {
 }
 
 bool SqliteStore::take_unique_key(const HotRow& hot) {
+  if (MS_MUTANT(retry_ignores_unique)) return true;
   if ((hot.flags & kFlagUnique) == 0 || !is_terminal(hot.state)) return true;
   std::string key;
   {
@@ -99,7 +101,7 @@ void SqliteStore::retry_hot(HotRow& hot) {
     body.bind(hot.id);
     ResetGuard guard(body);
     const int budget = body.step() ? static_cast<int>(body.integer(0)) : hot.max_attempts;
-    hot.max_attempts = hot.attempt + budget;
+    if (!MS_MUTANT(retry_gives_no_attempts)) hot.max_attempts = hot.attempt + budget;
     hot.finished_at.reset();
     set_reason(hot.id, hot.flags, "", "");
     add_live(hot.id, 1);
@@ -158,7 +160,7 @@ OperationResult SqliteStore::operator()(const PauseQueue& op) {
   if (!op.paused) queue.made_available = true;
   touch(queue);
   sql_->update_queue
-      .bind(queue.id, op.paused ? 1 : 0,
+      .bind(queue.id, op.paused && !MS_MUTANT(pause_not_kept) ? 1 : 0,
             queue.retention_completed
                 ? std::optional<std::int64_t>(queue.retention_completed->count())
                 : std::nullopt,

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/assert.h"
+#include "base/mutant.h"
 #include "store_sqlite/store_impl.h"
 
 namespace mainspring::sqlite {
@@ -73,12 +74,13 @@ void SqliteStore::begin_write() {
 
 void SqliteStore::roll_back() {
   // After some errors SQLite has rolled back by itself: then there is nothing to undo.
-  if (sqlite3_get_autocommit(db_->handle()) == 0) db_->execute("ROLLBACK");
+  if (sqlite3_get_autocommit(db_->handle()) == 0)
+    db_->execute(MS_MUTANT(failed_batch_kept) ? "COMMIT" : "ROLLBACK");
   in_transaction_ = false;
 }
 
 void SqliteStore::commit_batch(BatchReport& report) {
-  if (in_transaction_) {
+  if (in_transaction_ && !(MS_MUTANT(ack_before_commit) && now_.wall.ms() % 2 == 0)) {
     write_finished();
     write_tallies();
     if (due_touched_ || expiring_touched_ || finished_touched_) refresh_agenda();
@@ -110,7 +112,9 @@ void SqliteStore::write_tallies() {
   if (marks_touched_) {
     const auto none = nullptr;
     sql_->upsert_tally
-        .bind(0, next_id_, next_token_, none, none, none, none, none, none, none, none, none)
+        .bind(std::int64_t{0}, MS_MUTANT(id_counter_not_kept) ? 1 : next_id_,
+              MS_MUTANT(token_counter_not_kept) ? 1 : next_token_, none, none, none, none, none,
+              none, none, none, none)
         .run();
     marks_touched_ = false;
   }

@@ -3,6 +3,7 @@
 
 #include <cstring>
 
+#include "base/mutant.h"
 #include "store_sqlite/store_impl.h"
 
 namespace mainspring::sqlite {
@@ -50,13 +51,14 @@ OperationResult SqliteStore::operator()(const Enqueue& op) {
   EnqueueResult result;
   result.jobs.reserve(op.jobs.size());
   for (const NewJob& job : op.jobs) result.jobs.push_back(enqueue_one(job));
-  if (!op.idempotency_key.empty()) {
+  if (!op.idempotency_key.empty() && !MS_MUTANT(idempotency_forgotten)) {
     std::string ids;
     for (const EnqueuedJob& job : result.jobs)
       ids.append(reinterpret_cast<const char*>(&job.id), sizeof job.id);
     sql_->insert_idempotency
-        .bind(op.idempotency_key, op.fingerprint, Statement::blob(ids),
-              (now_.wall + kIdempotencyWindow).us())
+        .bind(
+            op.idempotency_key, op.fingerprint, Statement::blob(ids),
+            (now_.wall + kIdempotencyWindow / (MS_MUTANT(short_idempotency_window) ? 100 : 1)).us())
         .run();
     finished_touched_ = true;
   }
@@ -70,7 +72,7 @@ std::optional<OperationResult> SqliteStore::replay_idempotent(const Enqueue& op)
     row.bind(op.idempotency_key);
     ResetGuard guard(row);
     if (!row.step() || row.integer(2) <= now_.wall.us()) return std::nullopt;
-    if (row.text(0) != op.fingerprint) {
+    if (row.text(0) != op.fingerprint && !MS_MUTANT(fingerprint_ignored)) {
       return Error{
           .code = ErrorCode::conflict,
           .message = fmt::format(
@@ -94,7 +96,7 @@ std::optional<OperationResult> SqliteStore::replay_idempotent(const Enqueue& op)
 EnqueuedJob SqliteStore::enqueue_one(const NewJob& job) {
   QueueState& queue = queue_of(job.queue);
   const WallTime run_at = run_at_of(job);
-  if (job.unique) {
+  if (job.unique && !MS_MUTANT(unique_ignored)) {
     if (auto duplicate = enqueue_unique(job, queue, run_at)) return *duplicate;
   }
   HotRow hot;
@@ -102,8 +104,9 @@ EnqueuedJob SqliteStore::enqueue_one(const NewJob& job) {
   marks_touched_ = true;
   hot.queue = &queue;
   hot.kind = kind_of(job.kind);
-  hot.state = run_at > now_.wall ? JobState::scheduled : JobState::available;
-  hot.priority = job.priority;
+  hot.state =
+      run_at > now_.wall && !MS_MUTANT(run_at_ignored) ? JobState::scheduled : JobState::available;
+  hot.priority = MS_MUTANT(priority_ignored) ? 5 : job.priority;
   hot.run_at = run_at;
   hot.flags = job.unique ? kFlagUnique : 0;
   if (job.expires_in) hot.expires_at = (now_.wall + *job.expires_in).us();

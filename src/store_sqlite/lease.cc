@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/assert.h"
+#include "base/mutant.h"
 #include "store_sqlite/store_impl.h"
 
 namespace mainspring::sqlite {
@@ -88,7 +89,7 @@ bool SqliteStore::claim_one(const ReadyKey& key, QueueState& queue, std::int32_t
     out.pop_back();
     return false;
   }
-  lease.token = next_token_++;
+  lease.token = MS_MUTANT(token_not_bumped) ? next_token_ : next_token_++;
   marks_touched_ = true;
   lease.grant = &grant;
   ++grant.remaining;
@@ -128,7 +129,7 @@ bool SqliteStore::read_claim(const ReadyKey& key, Lease& lease, ClaimedJob& job)
   lease.version = 2;
   if (!key.fresh()) {
     const bool expired = !row.is_null(11) && row.is_null(10) && row.integer(11) <= now_.wall.us();
-    if (expired) return false;
+    if (expired && !MS_MUTANT(expired_job_runs)) return false;
     lease.attempt = static_cast<int>(row.integer(7)) + 1;
     lease.version = row.integer(8) + 1;
     lease.flags = static_cast<int>(row.integer(9));
@@ -152,7 +153,8 @@ bool SqliteStore::read_claim(const ReadyKey& key, Lease& lease, ClaimedJob& job)
 void SqliteStore::note_lease(JobId id, Lease& lease) {
   lease.noted = true;
   sql_->upsert_note
-      .bind(id, ++lease.version, lease.length.count(), lease.cancel_requested ? 1 : 0,
+      .bind(id, ++lease.version, lease.length.count(),
+            lease.cancel_requested && !MS_MUTANT(cancel_wish_not_kept) ? 1 : 0,
             Statement::text_or_null(lease.cancel_reason))
       .run();
 }
@@ -163,6 +165,7 @@ void SqliteStore::end_grant(Grant& grant) {
 }
 
 void SqliteStore::set_lease_expiry(JobId id, Lease& lease, Instant expires_at) {
+  if (MS_MUTANT(renewal_extends_nothing)) return;
   lease_order_.erase({lease.expires_at, id});
   lease.expires_at = expires_at;
   lease_order_.emplace(expires_at, id);
@@ -172,7 +175,8 @@ OperationResult SqliteStore::operator()(const Renew& op) {
   RenewResult result;
   for (const Renewal& renewal : op.leases) {
     const auto found = leases_.find(renewal.id);
-    if (found == leases_.end() || found->second.token != renewal.token) {
+    if (found == leases_.end() ||
+        (found->second.token != renewal.token && !MS_MUTANT(renew_takes_any_token))) {
       result.lost.push_back(renewal.id);
       continue;
     }
@@ -184,7 +188,8 @@ OperationResult SqliteStore::operator()(const Renew& op) {
     const Instant limit = lease.grant->claimed_instant + lease.timeout + kTimeoutGrace;
     set_lease_expiry(renewal.id, lease,
                      std::min(now_.instant + op.lease, std::max(limit, lease.expires_at)));
-    const bool longer = op.lease > lease.length;  // a restart must not cut it short
+    const bool longer = op.lease > lease.length &&
+                        !MS_MUTANT(longer_lease_not_kept);  // a restart must not cut it short
     if (longer) lease.length = op.lease;
     if (longer || renewal.progress || renewal.checkpoint) {
       begin_write();
@@ -192,7 +197,7 @@ OperationResult SqliteStore::operator()(const Renew& op) {
         sql_->upsert_progress.bind(renewal.id, renewal.progress->value, renewal.progress->text)
             .run();
       }
-      if (renewal.checkpoint) {
+      if (renewal.checkpoint && !MS_MUTANT(checkpoint_lost)) {
         sql_->upsert_checkpoint.bind(renewal.id, Statement::text_or_null(*renewal.checkpoint))
             .run();
       }
@@ -210,7 +215,8 @@ OperationResult SqliteStore::operator()(const Finish& op) {
   result.results.reserve(op.results.size());
   for (const JobOutcome& job : op.results) {
     const auto found = leases_.find(job.id);
-    if (found == leases_.end() || found->second.token != job.token) {
+    if (found == leases_.end() ||
+        (found->second.token != job.token && !MS_MUTANT(finish_takes_any_token))) {
       result.results.push_back(status_without_lease(job));
       continue;
     }
@@ -243,7 +249,8 @@ void SqliteStore::finish_lease(JobId id, Lease& lease, const Outcome& outcome) {
     if (lease.cancel_requested) return end_cancelled(id, lease, lease.cancel_reason);
     const WallTime run_at = now_.wall + snooze->after;
     const JobState state = snooze->after > Duration(0) ? JobState::scheduled : JobState::available;
-    end_attempt(id, lease, state, run_at, lease.attempt - 1);
+    end_attempt(id, lease, state, run_at,
+                lease.attempt - (MS_MUTANT(snooze_burns_attempt) ? 0 : 1));
   } else if (const auto* cancel = std::get_if<CancelJob>(&outcome)) {
     end_cancelled(id, lease, cancel->reason.empty() ? lease.cancel_reason : cancel->reason);
   } else {
@@ -265,12 +272,16 @@ void SqliteStore::add_error(JobId id, Lease& lease, std::string_view message) {
 void SqliteStore::fail_attempt(JobId id, Lease& lease, std::string_view message,
                                std::optional<Duration> after) {
   add_error(id, lease, message);
-  if (lease.cancel_requested) return end_cancelled(id, lease, lease.cancel_reason);
+  if (lease.cancel_requested && !MS_MUTANT(cancel_wish_ignored))
+    return end_cancelled(id, lease, lease.cancel_reason);
   if (lease.attempt >= lease.max_attempts) {
+    if (MS_MUTANT(dead_letter_drops_errors)) sql_->delete_errors.bind(id).run();
     set_reason(id, lease.flags, "max_attempts", message);
     return end_attempt(id, lease, JobState::dead, lease.run_at, lease.attempt);
   }
-  const Duration wait = after.value_or(default_back_off(id, lease.attempt));
+  const Duration wait = MS_MUTANT(back_off_ignored)
+                            ? Duration(0)
+                            : after.value_or(default_back_off(id, lease.attempt));
   const JobState state = wait > Duration(0) ? JobState::retryable : JobState::available;
   end_attempt(id, lease, state, now_.wall + wait, lease.attempt);
 }
@@ -315,13 +326,15 @@ void SqliteStore::end_attempt(JobId id, Lease& lease, JobState state, WallTime r
 
 OperationResult SqliteStore::operator()(const RescueExpired& op) {
   StepResult result;
-  while (!lease_order_.empty() && lease_order_.begin()->first <= now_.instant) {
+  while (!MS_MUTANT(leases_never_expire) && !lease_order_.empty() &&
+         lease_order_.begin()->first <= now_.instant) {
     if (result.changed == op.limit) {
       result.more = true;
       break;
     }
     const JobId id = lease_order_.begin()->second;
     Lease& lease = leases_.at(id);
+    if (MS_MUTANT(rescue_burns_no_attempt)) --lease.attempt;
     begin_write();
     const bool over_limit =
         lease.timeout != kForever &&

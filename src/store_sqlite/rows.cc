@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/assert.h"
+#include "base/mutant.h"
 #include "store_sqlite/store_impl.h"
 
 namespace mainspring::sqlite {
@@ -136,6 +137,7 @@ void SqliteStore::touch(QueueState& queue) {
 
 void SqliteStore::count(QueueState& queue, JobState state, int flags, int delta) {
   touch(queue);
+  if (MS_MUTANT(counters_drift) && state == JobState::retryable) return;
   if (state == JobState::cancelled && (flags & kFlagExpired) != 0) {
     queue.tally.expired += delta;
   } else {
@@ -188,7 +190,7 @@ void SqliteStore::end_job(JobId id, QueueState& queue, JobState state) {
   const WallTime prune_at = now_.wall + keep;
   std::string& ids = finishing_[prune_at.us()];
   ids.append(reinterpret_cast<const char*>(&id), sizeof id);
-  if (dead) sql_->insert_dead.bind(id).run();
+  if (dead && !MS_MUTANT(dead_not_listed)) sql_->insert_dead.bind(id).run();
   ended_.push_back(id);
   add_live(id, -1);
 }

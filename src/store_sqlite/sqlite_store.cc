@@ -19,7 +19,7 @@ SqliteStore::SqliteStore(SqliteOptions options, std::unique_ptr<FileGuard> guard
 SqliteStore::~SqliteStore() = default;
 
 void SqliteStore::open(Now now) {
-  rewrite_log(path_, options_.vfs);
+  if (!MS_MUTANT(log_not_rewritten)) rewrite_log(path_, options_.vfs);
   db_ = std::make_unique<Database>(path_, Database::Mode::read_write_create, options_.vfs);
   Database& db = *db_;
   db.execute("PRAGMA page_size = 4096");

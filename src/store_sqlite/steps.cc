@@ -1,6 +1,7 @@
 // What the scheduler does, each in a bounded step: move due jobs, expire, prune.
 #include <cstring>
 
+#include "base/mutant.h"
 #include "store_sqlite/store_impl.h"
 
 namespace mainspring::sqlite {
@@ -18,7 +19,8 @@ std::vector<std::pair<std::int64_t, JobId>> read_times(Statement& rows, WallTime
 }  // namespace
 
 OperationResult SqliteStore::operator()(const MoveDue& op) {
-  const auto due = read_times(sql_->select_due, now_.wall, op.limit);
+  const Duration early = MS_MUTANT(due_too_early) ? std::chrono::seconds(10) : Duration(0);
+  const auto due = read_times(sql_->select_due, now_.wall + early, op.limit);
   if (due.empty()) return StepResult{};
   begin_write();
   for (const auto& [run_at, id] : due) {
@@ -105,8 +107,8 @@ OperationResult SqliteStore::operator()(const PruneJobs& op) {
 // finished_at or none.
 bool SqliteStore::prune_one(JobId id, std::int64_t finished_at) {
   const auto hot = load_hot(id);
-  if (!hot || leases_.contains(id) || !is_terminal(hot->state) || hot->finished_at != finished_at)
-    return false;
+  const bool noted = hot && is_terminal(hot->state) && hot->finished_at == finished_at;
+  if (!hot || leases_.contains(id) || (!noted && !MS_MUTANT(prune_takes_the_retried))) return false;
   if ((hot->flags & kFlagUnique) != 0) {
     std::string key;
     {
