@@ -23,8 +23,7 @@
 
 namespace mainspring {
 
-// -- POST /v1/jobs
-// -----------------------------------------------------------------------------------------
+// -- POST /v1/jobs --------------------------------------------------------------------------------
 
 // {"queue", "kind", …} or {"jobs": [{…}, …]}. Every job has passed validate().
 // The key and the fingerprint are not part of the body: whoever has the header fills them in.
@@ -38,8 +37,7 @@ void encode_enqueue_request(const Enqueue& request, std::string& out);
 void encode_enqueue_response(const EnqueueResult& result, bool single, std::string& out);
 Result<EnqueueResult> decode_enqueue_response(std::string_view body);  // reads both forms
 
-// -- POST /v1/claim
-// ----------------------------------------------------------------------------------------
+// -- POST /v1/claim -------------------------------------------------------------------------------
 
 struct ClaimRequest {
   Claim operation;
@@ -51,8 +49,7 @@ void encode_claim_request(const ClaimRequest& request, std::string& out);
 void encode_claim_response(const ClaimResult& result, std::string& out);
 Result<ClaimResult> decode_claim_response(std::string_view body);
 
-// -- POST /v1/finish
-// ---------------------------------------------------------------------------------------
+// -- POST /v1/finish ------------------------------------------------------------------------------
 
 // {"worker", "results": […], "claim"?: {…}}. The claim's worker may be left out: it is the same.
 struct FinishRequest {
@@ -71,8 +68,7 @@ void encode_finish_response(std::span<const JobId> ids, const FinishResult& resu
                             const ClaimResult* claim, std::string& out);
 Result<FinishResponse> decode_finish_response(std::string_view body);
 
-// -- POST /v1/renew
-// ----------------------------------------------------------------------------------------
+// -- POST /v1/renew -------------------------------------------------------------------------------
 
 Result<Renew> decode_renew_request(std::string_view body);
 void encode_renew_request(const Renew& request, std::string& out);
@@ -80,8 +76,7 @@ void encode_renew_request(const Renew& request, std::string& out);
 void encode_renew_response(const RenewResult& result, std::string& out);
 Result<RenewResult> decode_renew_response(std::string_view body);
 
-// -- jobs
-// --------------------------------------------------------------------------------------------------
+// -- jobs -----------------------------------------------------------------------------------------
 
 enum class JobDetail {
   full,     // GET /v1/jobs/{id}
@@ -104,8 +99,7 @@ Result<CancelResult> decode_cancel_response(std::string_view body);
 void encode_retry_response(JobId id, const RetryResult& result, std::string& out);
 Result<RetryResult> decode_retry_response(std::string_view body);
 
-// -- queues, workers, the dead letter
-// ----------------------------------------------------------------------
+// -- queues, workers, the dead letter -------------------------------------------------------------
 
 // `now` is what oldest_available_ms is reckoned from.
 void encode_queue(const QueueStats& queue, WallTime now, std::string& out);
@@ -134,8 +128,7 @@ Result<RedriveResult> decode_redrive_response(std::string_view body);
 void encode_verify(const VerifyReport& report, std::string& out);
 Result<VerifyReport> decode_verify(std::string_view body);
 
-// -- errors
-// ------------------------------------------------------------------------------------------------
+// -- errors ---------------------------------------------------------------------------------------
 
 // {"error": {"code", "message", "field"?, "retry_after_ms"?}}
 void encode_error(const Error& error, std::string& out);
@@ -144,8 +137,7 @@ void encode_error(const Error& error, std::string& out);
 // body as message.
 Error decode_error(int http_status, std::string_view body);
 
-// -- what the OpenAPI document and the tests need to know
-// ----------------------------------------------------
+// -- what the OpenAPI document and the tests need to know -----------------------------------------
 
 // The fields that a strict decoder knows, by the name of its schema in /openapi.json: NewJob,
 // Unique, EnqueueRequest, ClaimRequest, FinishRequest, Outcome, RenewRequest, Lease, Progress,

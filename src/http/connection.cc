@@ -221,9 +221,8 @@ void Connection::process(std::string_view window, bool owned) {
     } else if (result.status == Parsed::bad) {
       refuse_early(invalid("", fmt::format("not a good request: {}", result.problem)));
     } else {
-      const std::string_view head_text = window.substr(0, result.bytes);
       window.remove_prefix(result.bytes);
-      begin_request(head_text, window);
+      begin_request(std::move(head), window);
     }
   }
   in_process_ = false;
@@ -267,7 +266,7 @@ std::size_t Connection::body_limit(const Route& route) const {
 Result<void> Connection::check_request(const Head& head, const Match& match) {
   if (head.has_host) MS_TRY(check_host(head.host));
   if (head.target.starts_with("http://")) {
-    const std::string_view rest = head.target.substr(7);
+    const std::string_view rest = std::string_view(head.target).substr(7);
     MS_TRY(check_host(rest.substr(0, rest.find('/'))));
   }
   if (match.route == nullptr) return {};
@@ -285,9 +284,7 @@ Result<void> Connection::check_request(const Head& head, const Match& match) {
   return {};
 }
 
-void Connection::begin_request(std::string_view head_text, std::string_view& rest) {
-  Head head;
-  parse_head(head_text, head_text.size() + 1, head);
+void Connection::begin_request(Head head, std::string_view& rest) {
   started_ = shard_.now();
   keep_alive_ = head.keep_alive && !shard_.stopping();
   waited_ = false;
@@ -304,14 +301,14 @@ void Connection::begin_request(std::string_view head_text, std::string_view& res
     if (keep_alive_) rest.remove_prefix(static_cast<std::size_t>(length));
     return reply(good ? std::move(found.error) : error_reply(good.error()));
   }
-  if (head.chunked || length > rest.size()) return begin_body(head, head_text, rest);
+  if (head.chunked || length > rest.size()) return begin_body(std::move(head), rest);
   found.request.body = rest.substr(0, static_cast<std::size_t>(length));
   found.request.idempotency_key = head.idempotency_key;
   rest.remove_prefix(static_cast<std::size_t>(length));
   run_plan(*route_, std::move(found.request), nullptr);
 }
 
-void Connection::begin_body(const Head& head, std::string_view head_text, std::string_view& rest) {
+void Connection::begin_body(Head head, std::string_view& rest) {
   const HttpOptions& options = shard_.shared().services.options;
   const auto length = static_cast<std::size_t>(head.content_length.value_or(0));
   if (!shard_.take_room(length)) {
@@ -321,23 +318,28 @@ void Connection::begin_body(const Head& head, std::string_view head_text, std::s
                          .retry_after_ms = 1000});
   }
   body_bytes_ = length;
-  head_text_ = head_text;
   body_.clear();
   body_.reserve(length);
-  if (head.chunked) chunks_ = std::make_unique<ChunkedReader>();
+  if (head.chunked) chunks_ = std::make_unique<ChunkedReader>(body_limit(*route_));
   state_ = State::body;
-  const std::size_t expected = head.chunked ? options.max_batch_body_bytes : length;
-  set_deadline(kFreeTime + std::chrono::seconds(expected / options.min_bytes_per_second));
   if (head.expect_continue && rest.empty()) {
     static constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
     error_code problem;
     const std::size_t sent = socket_.write_some(asio::buffer(kContinue), problem);
     if (problem || sent != kContinue.size()) return close();
   }
+  head_ = std::make_unique<Head>(std::move(head));
   feed_body(rest);
 }
 
+// A peer has kFreeTime, and more only as it goes on at min_bytes_per_second.
+void Connection::set_progress_deadline(Instant since, std::size_t bytes) {
+  const std::size_t rate = shard_.shared().services.options.min_bytes_per_second;
+  deadline_ = since + kFreeTime + std::chrono::seconds(bytes / rate);
+}
+
 void Connection::feed_body(std::string_view& rest) {
+  set_progress_deadline(started_, body_.size() + rest.size());
   if (!chunked_) {
     const std::string_view part = rest.substr(0, body_bytes_ - body_.size());
     body_.append(part);
@@ -346,7 +348,7 @@ void Connection::feed_body(std::string_view& rest) {
     return;
   }
   const std::size_t limit = body_limit(*route_);
-  const Parsed status = chunks_->feed(rest, limit, body_);
+  const Parsed status = chunks_->feed(rest, body_);
   if (status == Parsed::done) return end_body();
   if (status == Parsed::bad) return refuse_early(invalid("", "not a good chunked body"));
   if (status == Parsed::too_large) {
@@ -365,17 +367,13 @@ void Connection::feed_body(std::string_view& rest) {
   }
 }
 
-// The body is whole: the head is read again, because what it pointed into may have moved.
 void Connection::end_body() {
-  Head head;
-  parse_head(head_text_, head_text_.size() + 1, head);
-  Match found = match(head.method, head.target);
+  const std::unique_ptr<Head> head = std::move(head_);
+  Match found = match(head->method, head->target);
   std::string body = std::move(body_);
-  const std::string text = std::move(head_text_);
   free_body();
-  parse_head(text, text.size() + 1, head);
   found.request.body = body;
-  found.request.idempotency_key = head.idempotency_key;
+  found.request.idempotency_key = head->idempotency_key;
   run_plan(*route_, std::move(found.request), &body);
 }
 
@@ -383,7 +381,7 @@ void Connection::free_body() {
   shard_.give_room(body_bytes_);
   body_bytes_ = 0;
   std::string().swap(body_);
-  std::string().swap(head_text_);
+  head_.reset();
   chunks_.reset();
 }
 
@@ -464,8 +462,7 @@ void Connection::write(std::string_view head, std::string body) {
     out_ = std::move(body);
     out_at_ = sent - head.size();
   }
-  const std::size_t rate = shard_.shared().services.options.min_bytes_per_second;
-  set_deadline(kFreeTime + std::chrono::seconds(out_.size() / rate));
+  write_began_ = shard_.now();
   on_writable();
 }
 
@@ -474,6 +471,7 @@ void Connection::on_writable() {
   while (out_at_ < out_.size()) {
     out_at_ += socket_.write_some(asio::buffer(out_) + out_at_, problem);
     if (problem == asio::error::would_block) {
+      set_progress_deadline(write_began_, out_at_);
       socket_.async_wait(asio::ip::tcp::socket::wait_write,
                          [self = shared_from_this()](const error_code& failed) {
                            if (self->state_ != State::writing) return;

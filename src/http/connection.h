@@ -59,10 +59,10 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void on_peer_in_busy();
   void discard_input();
   void process(std::string_view window, bool owned);
-  void begin_request(std::string_view head_text, std::string_view& rest);
+  void begin_request(Head head, std::string_view& rest);
   Result<void> check_request(const Head& head, const Match& match);
   Result<void> check_host(std::string_view host) const;
-  void begin_body(const Head& head, std::string_view head_text, std::string_view& rest);
+  void begin_body(Head head, std::string_view& rest);
   void feed_body(std::string_view& rest);
   void end_body();
   void free_body();
@@ -94,6 +94,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void write(std::string_view head, std::string body);
   void on_writable();
   void after_write();
+  void set_progress_deadline(Instant since, std::size_t bytes);
   void set_deadline(Duration from_now) { deadline_ = shard_.now() + from_now; }
 
   Shard& shard_;
@@ -108,8 +109,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   bool chunked_ = false;
   Instant deadline_ = Instant::never();
 
-  std::string in_;         // input that was read too early, or an incomplete head
-  std::string head_text_;  // while the body arrives
+  std::string in_;              // input that was read too early, or an incomplete head
+  std::unique_ptr<Head> head_;  // while the body arrives
   std::string body_;
   std::size_t body_bytes_ = 0;  // Content-Length; of chunked ones, the room taken so far
   std::unique_ptr<ChunkedReader> chunks_;
@@ -125,6 +126,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   std::string out_;  // what the socket did not take yet
   std::size_t out_at_ = 0;
+  Instant write_began_;
 };
 
 }  // namespace mainspring::http

@@ -70,11 +70,12 @@ TEST_CASE("a job goes its way over HTTP: enqueued, claimed, renewed, finished, r
   CHECK(job.id == id);
   CHECK(job.args == R"({"path": "a.jpg"})");
 
-  const Answer renewed = peer.call(
-      "POST", "/v1/renew",
-      R"({"worker":"w","leases":[{"id":)" + std::to_string(id) + R"(,"token":)" +
-          std::to_string(job.token) +
-          R"(,"progress":{"value":0.5,"text":"half"},"checkpoint":{"at":7}},{"id":999,"token":1}]})");
+  const Answer renewed =
+      peer.call("POST", "/v1/renew",
+                R"({"worker":"w","leases":[{"id":)" + std::to_string(id) + R"(,"token":)" +
+                    std::to_string(job.token) +
+                    R"(,"progress":{"value":0.5,"text":"half"},"checkpoint":{"at":7}},)"
+                    R"({"id":999,"token":1}]})");
   CHECK(renewed.status == 200);
   auto renewal = decode_renew_response(renewed.body);
   REQUIRE(renewal);
@@ -590,4 +591,26 @@ TEST_CASE("noise does not disturb others") {
     CHECK(good.call("GET", "/healthz").status == 200);
   }
   enqueue(good);
+}
+
+TEST_CASE("a large answer is written as fast as the peer takes it, a large body read likewise") {
+  TestServer server;
+  Peer peer(server);
+  const std::string args = "\"" + std::string(1'000'000, 'x') + "\"";
+  std::string body = R"({"jobs":[)";
+  for (int i = 0; i < 12; ++i) {
+    body += i == 0 ? "" : ",";
+    body += R"({"queue":"q","kind":"k","args":)" + args + "}";
+  }
+  CHECK(peer.call("POST", "/v1/jobs", body + "]}").status == 201);
+  // Twelve megabytes do not fit into the socket: the rest waits for the peer, who asks for more.
+  peer.send(Peer::request("POST", "/v1/claim", R"({"worker":"w","queues":["q"],"max":100})") +
+            Peer::request("GET", "/healthz"));
+  const Answer claimed = peer.receive();
+  CHECK(claimed.body.size() > 12'000'000);
+  auto jobs = decode_claim_response(claimed.body);
+  REQUIRE(jobs);
+  REQUIRE(jobs->jobs.size() == 12);
+  CHECK(jobs->jobs[11].args == args);
+  CHECK(peer.receive().body == R"({"status":"ok"})");
 }

@@ -12,7 +12,8 @@ constexpr Schema kSchemas[] = {
     {"JobState", R"({"enum":["waiting","scheduled","available","running","completed","retryable",
       "cancelled","dead"]})"},
     {"Unique", R"({"type":"object","additionalProperties":false,"required":["key"],
-      "description":"One job per key and queue: while the first has not ended, and in any case for the window.","properties":{
+      "description":"One job per key and queue until the first has ended and the window is over.",
+      "properties":{
       "key":{"type":"string","minLength":1,"maxLength":512},
       "for":{"$ref":"#/components/schemas/Duration"},
       "on_conflict":{"enum":["keep","replace","postpone"],"default":"keep"}}})"},

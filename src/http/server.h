@@ -45,7 +45,8 @@ struct HttpOptions {
 
   Duration header_timeout = std::chrono::seconds(10);  // first to last byte of a head
   Duration idle_timeout = std::chrono::seconds(60);    // between requests
-  std::size_t min_bytes_per_second = 1024;  // of a body or an answer, on average, after 10 s
+  // Of a body that arrives or a reply that is taken, on average, after 10 s.
+  std::size_t min_bytes_per_second = 1024;
 
   std::string version = "0.1.0";  // of the program, for GET /v1/version
   // What GET /readyz says of the store.

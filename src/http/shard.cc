@@ -107,7 +107,6 @@ void Shard::check_drained() {
 }
 
 void Shard::on_mail() {
-  mails_.clear();
   mailbox_->take(mails_);
   for (Mail& mail : mails_) {
     const auto slot = static_cast<std::uint32_t>(mail.ticket);
@@ -119,6 +118,7 @@ void Shard::on_mail() {
       return_jobs(mail);
     }
   }
+  mails_.clear();
 }
 
 void Shard::note_abandoned(Ticket ticket, std::string worker) {
