@@ -63,7 +63,7 @@ void rewrite_log(const std::string& database, const std::string& vfs_name) {
   int flags = 0;
   check(vfs->xOpen(vfs, log.c_str(), file, SQLITE_OPEN_READWRITE | SQLITE_OPEN_WAL, &flags));
   const auto rewrite = [&] {
-    constexpr sqlite3_int64 kChunk = 1 << 20;
+    constexpr sqlite3_int64 kChunk = 64 << 10;  // the system VFS cuts writes at 128 KiB
     std::string chunk(kChunk, '\0');
     sqlite3_int64 size = 0;
     int code = file->pMethods->xFileSize(file, &size);
