@@ -8,6 +8,9 @@ path=$(jq -r .args.path <<<"$job")
 to=$(jq -r .args.to <<<"$job")
 part=$to.$MAINSPRING_TOKEN.jpg
 trap 'rm -f "$part"' EXIT
-convert -regard-warnings "$path" -auto-orient -thumbnail 320x320 -strip -quality 85 "$part"
+if ! problem=$(convert -regard-warnings "$path" -auto-orient -thumbnail 320x320 -strip -quality 85 "$part" 2>&1); then
+  head -n 1 <<<"$problem" | sed 's/ @ .*//' >&2
+  exit 1
+fi
 mv "$part" "$to"
 identify -format '{"width":%w,"height":%h,"bytes":%B}\n' "$to"

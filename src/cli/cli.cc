@@ -42,7 +42,7 @@ Result<Layered> layered(const Parsed& parsed, const Io& io) {
   layers.flags = parsed.settings;
   for (const Setting& setting : settings()) {
     const auto value = io.env(environment_of(setting));
-    if (value) layers.environment[std::string(setting.name)] = *value;
+    if (value && !value->empty()) layers.environment[std::string(setting.name)] = *value;
   }
   layers.file = config_file(parsed, io);
   if (!layers.file.empty()) {

@@ -96,9 +96,7 @@ Result<void> start(Wired& wired, const std::string& listen) {
   auto started = wired.server->start();
   if (!started && started.error().code == ErrorCode::conflict) {
     return Error{.code = ErrorCode::unavailable,
-                 .message = fmt::format("--listen {}: {}. Perhaps another server runs there: stop "
-                                        "it, or choose another port with --listen",
-                                        listen, started.error().message)};
+                 .message = fmt::format("--listen {}: {}", listen, started.error().message)};
   }
   return started;
 }

@@ -136,8 +136,9 @@ void print_stats(const Invocation& invocation, Io& io, const WorkerStats& stats)
                                stats.cancelled, stats.stale));
     return;
   }
-  std::string line = fmt::format("{} completed, {} failed, {} dead", format_count(stats.completed),
-                                 format_count(stats.failed), format_count(stats.dead));
+  std::string line = fmt::format("{} completed, {}", format_count(stats.completed),
+                                 counted(stats.failed, "failed attempt"));
+  if (stats.dead > 0) line += fmt::format(", {} dead", format_count(stats.dead));
   if (stats.cancelled > 0) line += fmt::format(", {} cancelled", format_count(stats.cancelled));
   if (stats.snoozed > 0) line += fmt::format(", {} given back", format_count(stats.snoozed));
   if (stats.stale > 0) line += fmt::format(", {} taken over by others", format_count(stats.stale));

@@ -1,0 +1,192 @@
+#!/bin/bash
+# The commands against a real server, with their literal output. Usage: cli_script_test.sh PROGRAM
+# shellcheck disable=SC2016
+set -uo pipefail
+mainspring=$(readlink -f "$1")
+work=$(mktemp -d "${TMPDIR:-/tmp}/mainspring-cli-test.XXXXXX")
+cd "$work" || exit 1
+unset "${!MAINSPRING_@}"
+export XDG_CONFIG_HOME=$work/config NO_COLOR=1
+passed=0 failed=0 server=''
+clean_up() {
+  [[ -z $server ]] || kill "$server" 2>/dev/null
+  wait
+  rm -rf "$work"
+}
+trap clean_up EXIT
+
+# expect CODE TEXT COMMAND…: the command ends with CODE and prints (both streams together) TEXT, where
+# … stands for anything.
+expect() {
+  local code=$1 text=$2 got status=0 escaped
+  shift 2
+  got=$("$@" 2>&1 </dev/null) || status=$?
+  # every character as it is, but … as "anything"
+  escaped=$(printf '%s' "$text" | sed 's/[][\\*?]/\\&/g; s/…/*/g')
+  # shellcheck disable=SC2053
+  if [[ $status == "$code" && $got == $escaped ]]; then
+    passed=$((passed + 1))
+  else
+    failed=$((failed + 1))
+    printf 'FAILED: %s\n-- expected, exit code %s:\n%s\n-- got, exit code %s:\n%s\n\n' "$*" "$code" "$text" "$status" "$got"
+  fi
+}
+ms() { "$mainspring" "$@"; }
+
+start_server() {
+  rm -f server.json
+  "$mainspring" serve --data "$work/data" --listen 127.0.0.1:0 --json --log-level error >server.json 2>server.log &
+  server=$!
+  for ((i = 0; i < 200; ++i)); do
+    [[ -s server.json ]] && break
+    read -rt 0.05 <> <(:) || true
+  done
+  MAINSPRING_SERVER=$(sed 's/.*"url":"\([^"]*\)".*/\1/' server.json)
+  export MAINSPRING_SERVER
+}
+
+# -- without a server -------------------------------------------------------------------------------
+expect 0 'mainspring …' ms version
+expect 0 '{"version":"…"}' ms version --json
+expect 64 'mainspring COMMAND [FLAG…]…' ms
+expect 64 'mainspring: "fly": there is no such command of `mainspring`. See mainspring --help' ms fly
+expect 69 'mainspring: …
+Start a server with `mainspring serve`, or name one with --server URL or MAINSPRING_SERVER.' ms jobs list --server http://127.0.0.1:1
+expect 66 'mainspring: nowhere holds no store: there is no nowhere/mainspring.db' ms store info --data nowhere
+expect 66 'mainspring: nowhere holds no store: there is no nowhere/mainspring.db' ms verify --data nowhere
+expect 64 'mainspring: --listen "192.0.2.1:80": must be a loopback address…' ms serve --listen 192.0.2.1:80
+mkdir -p config/mainspring
+echo 'log_level = "warn"' >config/mainspring/config.toml
+expect 0 '{"name":"log_level","value":"warn","from":"file '"$work"'/config/mainspring/config.toml"…}' \
+  bash -c "'$mainspring' config --json | grep log_level"
+echo 'log_levl = "warn"' >config/mainspring/config.toml
+expect 64 "mainspring: $work/config/mainspring/config.toml:1: there is no setting \"log_levl\"; \`mainspring config --explain\` lists them" ms config
+rm config/mainspring/config.toml
+
+# -- an empty server --------------------------------------------------------------------------------
+start_server
+expect 0 'no jobs' ms jobs list
+expect 0 '' ms jobs list --json
+expect 0 'no queues yet' ms queues list
+expect 0 'no workers' ms workers
+expect 0 'the dead letter is empty' ms dead list
+expect 0 '0 jobs examined: sound' ms verify
+expect 66 'mainspring: job 1: there is no such job' ms jobs show 1
+expect 66 '{"error":{"code":"not_found","message":"job 1: there is no such job"}}' ms jobs show 1 --json
+expect 69 "mainspring: --listen ${MAINSPRING_SERVER#http://}: …" ms serve --data other --listen "${MAINSPRING_SERVER#http://}"
+expect 65 "mainspring: the store $work/data is open in process $server: …" ms serve --data "$work/data" --listen 127.0.0.1:0
+expect 64 'mainspring: queue "q!": must be …' ms enqueue 'q!' k
+
+# -- jobs -------------------------------------------------------------------------------------------
+expect 0 '1 available' ms enqueue mail welcome '{"to": "ann"}' --tag signup --header trace=abc --correlation-id c1
+expect 0 '2 scheduled' ms enqueue mail welcome --delay 1h --priority 2
+expect 0 '{"id":3,"state":"available"}' ms enqueue mail digest '[1,2]' --unique day --json
+expect 0 '3 available (was there already)' ms enqueue mail digest '[1,2]' --unique day
+expect 0 '4 available' ms enqueue mail digest --idempotency-key once
+expect 0 '4 available (was there already)' ms enqueue mail digest --idempotency-key once
+expect 65 'mainspring: …idempotency…' ms enqueue mail digest '{"other":1}' --idempotency-key once
+expect 0 'ID  QUEUE  KIND     STATE      ATTEMPT  AGE  DETAIL
+ 4  mail   digest   available     0/20  …
+ 3  mail   digest   available     0/20  …
+ 2  mail   welcome  scheduled     0/20  …  in …m
+ 1  mail   welcome  available     0/20  …' ms jobs list
+expect 0 'ID  QUEUE  KIND     STATE      ATTEMPT  AGE  DETAIL
+ 1  mail   welcome  available     0/20  …' ms jobs list --tag signup
+expect 0 'ID  QUEUE  KIND    STATE      ATTEMPT  AGE  DETAIL
+ 4  mail   digest  available     0/20  …
+These are the newest 1; --limit N or --all shows more.' ms jobs list --limit 1
+expect 0 'id              1
+queue           mail
+kind            welcome
+state           available
+attempt         0 of 20
+priority        5
+args            {"to": "ann"}
+created_at      …
+run_at          …
+timeout         15m
+tags            signup
+headers         {"trace":"abc"}
+correlation_id  c1' ms jobs show 1
+expect 0 '{"id":1,…"args":{"to": "ann"}…}' ms jobs show 1 --json
+expect 0 '2 cancelled' ms jobs cancel 2 --reason 'not now'
+expect 0 '2 cancelled' ms jobs cancel 2
+expect 0 '2 available' ms jobs retry 2
+expect 66 'mainspring: job 99: there is no such job' ms jobs cancel 99
+expect 0 '{"id":2,"state":"cancelled"…}' ms jobs cancel 2 --json
+
+# -- queues -----------------------------------------------------------------------------------------
+expect 0 'QUEUE  AVAILABLE  RUNNING  SCHEDULED  RETRYABLE  COMPLETED  CANCELLED  DEAD  OLDEST  STATE
+mail           3        0          0          0          0          1     0  …' ms queues list
+expect 0 'mail paused' ms queues pause mail
+expect 0 'queue                mail
+paused               yes
+…' ms queues show mail
+expect 0 '{"name":"mail","paused":false}' ms queues resume mail --json
+expect 0 'mail keeps completed jobs 1h, dead jobs default' ms queues set mail --retention-completed 1h
+expect 0 'mail keeps completed jobs 1h, dead jobs 7d' ms queues set mail --retention-dead 7d
+expect 0 'mail keeps completed jobs default, dead jobs 7d' ms queues set mail --retention-completed default
+expect 66 'mainspring: there is no queue "nope"; a queue is made by the first job put into it' ms queues show nope
+
+# -- work, many, wait, dead -------------------------------------------------------------------------
+expect 0 'worker …3 completed, 0 failed attempts' ms work --queue mail --exec cat --drain
+expect 0 'id              1
+…state           completed
+…result          {…"args":{"to": "ann"}…}
+…' ms jobs show 1
+expect 65 'mainspring: …' ms jobs retry 1
+printf '{"args":{"n":%d}}\n' 1 2 3 >lines.jsonl
+expect 0 '3 jobs enqueued, ids 5 to 7' ms enqueue nums add --many lines.jsonl
+expect 64 'mainspring: bad.jsonl:2: …' bash -c "printf '{}\n{\"priority\":77}\n' >bad.jsonl; '$mainspring' enqueue nums add --many bad.jsonl"
+expect 0 '{"completed":3,"failed":0,"dead":0,"snoozed":0,"cancelled":0,"stale":0}' \
+  ms work --queue nums --exec true --drain --json
+"$mainspring" work --queue calc --exec "sh -c 'read -r job; case \$job in *sum*) echo 42;; *fail*) echo broken >&2; exit 65;; esac'" \
+  --slots 2 >worker.log 2>&1 &
+worker=$!
+expect 0 '42' ms enqueue calc sum --wait=30s
+expect 0 '{"id":…,"state":"completed",…"result":42…}' ms enqueue calc sum --wait --json
+expect 1 'job 10 is dead: …broken' ms enqueue calc fail --wait=30s
+kill "$worker"
+wait "$worker"
+expect 0 'ID  QUEUE  KIND  ATTEMPTS  DIED  REASON  …
+10  calc   fail         1  …broken' ms dead list
+expect 0 'id              10
+…broken…' ms dead show 10
+expect 65 'mainspring: job 1 is completed, not dead; `mainspring jobs show 1` shows it' ms dead show 1
+expect 0 '1 job available again' ms dead redrive --queue calc
+expect 0 '{"redriven":0}' ms dead redrive --json
+expect 75 'job 11 is still scheduled after 10ms; it goes on. `mainspring jobs show 11` shows it' ms enqueue calc sum --delay 1h --wait=10ms
+
+# -- the store --------------------------------------------------------------------------------------
+expect 0 '11 jobs examined: sound' ms verify
+expect 0 "directory       $work/data
+open in         process $server
+schema          …
+jobs kept       11
+queues          3" ms store info --data "$work/data"
+expect 0 "$work/data copied to copy, … bytes" ms store backup --data "$work/data" copy
+expect 65 'mainspring: …' ms store backup --data "$work/data" copy
+expect 0 '11 jobs examined: sound' ms store check --data copy
+expect 0 'schema …, nothing to do' ms store migrate --data copy
+expect 65 'mainspring: …process…' ms verify --data "$work/data"
+
+# -- kill -9, then the same again; a graceful stop --------------------------------------------------
+{ kill -9 "$server" && wait "$server"; } 2>/dev/null
+start_server
+expect 0 '{"id":1,…"state":"completed"…}' ms jobs show 1 --json
+expect 0 '11 jobs examined: sound' ms verify
+kill "$server"
+wait "$server"
+stopped=$?
+expect 0 '' test "$stopped" = 0
+server=''
+expect 0 '11 jobs examined: sound' ms verify --data "$work/data"
+
+# -- texts ------------------------------------------------------------------------------------------
+expect 0 'mainspring jobs list [FLAG…]…' ms help jobs list
+expect 0 '' bash -c "'$mainspring' completion bash | bash -n"
+expect 0 'list show cancel retry' bash -c "source <('$mainspring' completion bash); COMP_WORDS=(mainspring jobs ''); COMP_CWORD=2; _mainspring; echo \${COMPREPLY[*]}"
+expect 0 'auto always never' bash -c "source <('$mainspring' completion bash); COMP_WORDS=(mainspring jobs list --color ''); COMP_CWORD=4; _mainspring; echo \${COMPREPLY[*]}"
+
+echo "$passed passed, $failed failed"
+((failed == 0))
