@@ -353,6 +353,22 @@ TEST_SUITE("store: retention") {
     CHECK(b.listed({}).size() == 3);
   }
 
+  TEST_CASE("a job that was retried is not pruned for its former end") {
+    Bench b;
+    const JobId id = b.enqueue();
+    b.cancel(id);
+    b.retry(id);
+    const JobId again = b.dead(b.job("r"));
+    b.retry(again);
+    const std::vector<ClaimedJob> running = b.claim(1, {"r"});
+    b.advance(hours(24 * 40));
+    CHECK(b.prune() == 0);
+    CHECK(b.state(id) == JobState::available);
+    CHECK(b.renew(running.at(0)).lost.size() == 1);
+    CHECK(b.state(again) == JobState::running);
+    CHECK(b.finish(running.at(0), Complete{}) == FinishStatus::ok);
+  }
+
   TEST_CASE("a queue's own retention counts for jobs that finish later, also after a reopen") {
     Bench b;
     const JobId before = b.completed(b.job());

@@ -21,27 +21,50 @@ MirrorStore::MirrorStore(std::unique_ptr<Store> real, MirrorMemory& memory, cons
   recover(now);
 }
 
+// Which of the two states is it: before the batch that was under way, or after it?
 void MirrorStore::recover(Now now) {
-  std::string after;
-  if (!memory_.open_batch.empty()) {
-    const auto with = copy_of(*memory_.model);
-    model_ = open_model_store(with, options_, std::nullopt);
-    (void)model_->apply(memory_.open_batch, memory_.open_at);
-    model_ = open_model_store(with, options_, now);
-    after = differs(*model_, *real_);
-    memory_.open_batch.clear();
-    if (after.empty()) {
-      memory_.model = with;
-      return;
-    }
-  }
+  const auto with = copy_of(*memory_.model);
+  auto after = open_model_store(with, options_, std::nullopt);
+  if (!memory_.open_batch.empty()) (void)after->apply(memory_.open_batch, memory_.open_at);
+  after = open_model_store(with, options_, now);
   open_model(now);
-  const std::string before = differs(*model_, *real_);
-  if (disk_.crashed() || before.empty()) return;
-  broken_(fmt::format(
-      "DUR-4: the store came back as no state it was ever in.\nagainst the state before the batch "
-      "under way: {}\nagainst the one after it: {}",
-      before, after.empty() ? "there was none" : after));
+  const std::string not_before = differs(*model_, *real_);
+  const std::string not_after = differs(*after, *real_);
+  if (disk_.crashed()) return;
+  if (!not_before.empty() && !not_after.empty()) {
+    return broken_(
+        fmt::format("DUR-4: the store came back as no state it was ever in.\nagainst the state "
+                    "before the batch "
+                    "under way: {}\nagainst the one after it: {}",
+                    not_before, not_after));
+  }
+  bool is_after = not_after.empty();
+  if (is_after && not_before.empty() && !ask_keys(*after, now, is_after)) return;
+  if (is_after) {
+    memory_.model = with;
+    model_ = std::move(after);
+  }
+  memory_.open_batch.clear();
+}
+
+// Both states look alike where only an idempotency key makes the difference: sends those enqueues
+// again, as their clients will. False if the store died of it.
+bool MirrorStore::ask_keys(Store& after, Now now, bool& is_after) {
+  std::vector<Operation> probe;
+  for (const Operation& op : memory_.open_batch) {
+    const auto* enqueue = std::get_if<Enqueue>(&op);
+    if (enqueue != nullptr && !enqueue->idempotency_key.empty()) probe.push_back(op);
+  }
+  if (probe.empty()) return true;
+  const auto told = real_->apply(probe, now);
+  if (!told) return false;
+  is_after = answers_differ(probe, after.apply(probe, now)->results, told->results).empty();
+  if (!is_after) {
+    const std::string why =
+        answers_differ(probe, model_->apply(probe, now)->results, told->results);
+    if (!why.empty()) broken_("DUR-4: a key is neither known nor unknown: " + why);
+  }
+  return true;
 }
 
 Result<BatchReport> MirrorStore::apply(std::span<const Operation> batch, Now now) {

@@ -216,6 +216,7 @@ std::optional<Result<Job>> World::read(JobId id) {
 
 void World::start_server() {
   fatal_ = false;
+  disk_.set_capacity(kNoFault);
   for (int attempt = 0; attempt < kMaxStarts; ++attempt) {
     SqliteOptions o{.directory = "/sim", .store = store_options(), .vfs = disk_.vfs()};
     o.guard_files = false;
