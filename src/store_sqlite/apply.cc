@@ -52,7 +52,7 @@ Result<BatchReport> SqliteStore::apply_once(std::span<const Operation> batch, No
     }
     try {
       roll_back();
-      load(now.instant);
+      if (!MS_MUTANT(memory_not_read_anew)) load(now.instant);
     } catch (const SqlError& again) {
       failed_ = true;
       return Error{.code = ErrorCode::io_error, .message = again.message};
@@ -74,8 +74,7 @@ void SqliteStore::begin_write() {
 
 void SqliteStore::roll_back() {
   // After some errors SQLite has rolled back by itself: then there is nothing to undo.
-  if (sqlite3_get_autocommit(db_->handle()) == 0)
-    db_->execute(MS_MUTANT(failed_batch_kept) ? "COMMIT" : "ROLLBACK");
+  if (sqlite3_get_autocommit(db_->handle()) == 0) db_->execute("ROLLBACK");
   in_transaction_ = false;
 }
 
