@@ -224,7 +224,8 @@ def check_cpp(document, text):
 
 
 def help_of(binary, words):
-    done = subprocess.run([binary, "help", *words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    done = subprocess.run([binary, "help", *words], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, timeout=COMMAND_LIMIT_S)
     return done.stdout.decode() if done.returncode == 0 else None
 
 
