@@ -128,7 +128,7 @@ void Report::section(const std::string& title) {
   if (!json_) {
     io_.out(fmt::format("\n{}\n", coloured(io_, title, Colour::bold)));
     io_.out(coloured(io_,
-                     fmt::format("  {:<52} {:>12} {:<7} {:>7}  {}", "", "", "", "disk", "target"),
+                     fmt::format("  {:<58} {:>10} {:<6} {:>7}  {}", "", "", "", "disk", "target"),
                      Colour::dim) +
             "\n");
   }
@@ -143,7 +143,7 @@ void Report::add(Figure figure) {
       target += *figure.met ? coloured(io_, "  met", Colour::green)
                             : coloured(io_, "  MISSED", Colour::red);
     }
-    std::string line = fmt::format("  {:<52} {:>12} {:<7} {:>7}  {}", figure.setup,
+    std::string line = fmt::format("  {:<58} {:>10} {:<6} {:>7}  {}", figure.setup,
                                    format_value(figure), figure.unit, ratio, target);
     if (!figure.note.empty()) line += fmt::format("  ({})", figure.note);
     while (line.back() == ' ') line.pop_back();

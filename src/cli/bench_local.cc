@@ -98,8 +98,8 @@ Result<void> measure_queues(Context& context) {
     for (const bool many : {false, true}) {
       options.queues = many ? queues : std::vector<std::string>{"bench"};
       const std::string setup =
-          fmt::format("{} with {} waiting, {} clients, batch 100",
-                      many ? "1,000 queues" : "1 queue", format_count(kWaiting), clients);
+          fmt::format("{}, {} waiting, {} clients, batch 100", many ? "1,000 queues" : "1 queue",
+                      format_count(kWaiting), clients);
       context.report.doing(setup);
       MS_TRY_ASSIGN(const auto node, LocalNode::open(context.plan, "queues"));
       MS_TRY(preload(node->broker(), options.queues, kWaiting, 200, context.report));

@@ -42,7 +42,6 @@ void build(Level& level, CLI::App& app, const Command& command) {
   level.app = &app;
   app.set_help_flag();
   app.allow_extras();
-  if (!command.children.empty()) app.require_subcommand(0, 1);  // or words are taken for siblings
   // One command per level: else CLI11 takes an argument that is called like a command ("help
   // serve", a queue named "bench") for that command.
   app.require_subcommand(0, 1);
