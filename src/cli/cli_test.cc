@@ -249,6 +249,16 @@ TEST_CASE("man page and completions know every command") {
   });
 }
 
+TEST_CASE("what is packaged is what the program would write now (packaging/generate.sh)") {
+  const auto packaged = [](const std::string& name) {
+    return read_file(MAINSPRING_SOURCE_DIR "/packaging/" + name, 10 << 20).value_or("");
+  };
+  CHECK(packaged("mainspring.1") == man_page());
+  CHECK(packaged("completion/mainspring.bash") == completion_bash());
+  CHECK(packaged("completion/_mainspring") == completion_zsh());
+  CHECK(packaged("completion/mainspring.fish") == completion_fish());
+}
+
 TEST_CASE("config tells values and where they came from") {
   const Ran ran = run({"config", "--explain"}, {{"MAINSPRING_DATA", "/srv/jobs"}});
   CHECK(ran.code == 0);

@@ -95,17 +95,27 @@ std::string heading(const Io& io, std::string_view text) {
 
 // -- man ------------------------------------------------------------------------------------------
 
+// Text for roff: its own characters escaped, those beyond ASCII by their number.
 std::string roff(std::string_view text) {
   std::string out;
-  for (const char c : text) {
-    if (c == '\\') {
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const auto byte = static_cast<unsigned char>(text[i]);
+    const bool line_begins = out.empty() || out.back() == '\n';
+    if (byte == '\\') {
       out += "\\e";
-    } else if (c == '-') {
+    } else if (byte == '-') {
       out += "\\-";
-    } else if (c == '\'' || c == '.') {
-      out += (out.empty() || out.back() == '\n') ? std::string("\\&") + c : std::string(1, c);
+    } else if (line_begins && (byte == '\'' || byte == '.')) {
+      out += fmt::format("\\&{}", text[i]);
+    } else if (byte < 0x80) {
+      out += text[i];
     } else {
-      out += c;
+      const int more = byte >= 0xf0 ? 3 : byte >= 0xe0 ? 2 : 1;
+      unsigned code = byte & (0x3fu >> more);
+      for (int k = 0; k < more && i + 1 < text.size(); ++k) {
+        code = code << 6 | (static_cast<unsigned char>(text[++i]) & 0x3fu);
+      }
+      out += fmt::format("\\[u{:04X}]", code);
     }
   }
   return out;
@@ -198,9 +208,9 @@ std::string man_page() {
   std::string out = fmt::format(
       ".\\\" Made by `mainspring man`; change src/cli/commands*.cc instead.\n"
       ".TH MAINSPRING 1 \"\" \"mainspring {}\" \"User Commands\"\n"
-      ".SH NAME\nmainspring \\- {}\n.SH SYNOPSIS\n.B mainspring\nCOMMAND [FLAG…]\n"
+      ".SH NAME\nmainspring \\- {}\n.SH SYNOPSIS\n.B mainspring\n{}\n"
       ".SH DESCRIPTION\n{}\n.SH COMMANDS\n",
-      kVersion, roff(root().summary), roff(root().description));
+      kVersion, roff(root().summary), roff("COMMAND [FLAG…]"), roff(root().description));
   for (const Command& child : root().children) man_command(child, {child.name}, out);
   out += ".SH FLAGS OF EVERY COMMAND\n";
   for (const Flag& flag : common_flags()) {
