@@ -37,11 +37,12 @@ Scheduler::~Scheduler() {
   broker_.on_agenda({});
 }
 
-// The answer may come inside of submit(), so mutex_ is not held here; `duty` was marked as under
+// The answer may come inside of submit(), so mutex_ is not held here; the duty was marked as under
 // way before.
-void Scheduler::submit(Duty& duty, Counter& total, Operation operation) {
-  broker_.submit(std::move(operation), [this, &duty, &total](OperationResult result) {
+void Scheduler::submit(Duty Scheduler::*which, Counter& total, Operation operation) {
+  broker_.submit(std::move(operation), [this, which, &total](OperationResult result) {
     MutexLock lock(mutex_);
+    Duty& duty = this->*which;
     if (MS_MUTANT(duty_ends_at_refusal) && std::holds_alternative<Error>(result)) return;
     duty.under_way = false;
     if (const auto* done = std::get_if<StepResult>(&result)) {
@@ -89,10 +90,11 @@ Instant Scheduler::step(Now now) {
     expire = is_due(expire_, until(agenda.next_expiry), now, next);
     prune = is_due(prune_, until(agenda.next_prune), now, next);
   }
-  if (rescue && !MS_MUTANT(scheduler_never_rescues)) submit(rescue_, rescued_total_, RescueExpired{.limit = options_.batch});
-  if (move) submit(move_, moved_total_, MoveDue{.limit = options_.batch});
-  if (expire) submit(expire_, expired_total_, ExpireJobs{.limit = options_.batch});
-  if (prune) submit(prune_, pruned_total_, PruneJobs{.limit = options_.batch});
+  if (rescue && !MS_MUTANT(scheduler_never_rescues))
+    submit(&Scheduler::rescue_, rescued_total_, RescueExpired{.limit = options_.batch});
+  if (move) submit(&Scheduler::move_, moved_total_, MoveDue{.limit = options_.batch});
+  if (expire) submit(&Scheduler::expire_, expired_total_, ExpireJobs{.limit = options_.batch});
+  if (prune) submit(&Scheduler::prune_, pruned_total_, PruneJobs{.limit = options_.batch});
   return next;
 }
 

@@ -43,7 +43,7 @@ class Scheduler {
     bool more = false;
     Instant not_before;
   };
-  void submit(Duty& duty, Counter& total, Operation operation) MS_EXCLUDES(mutex_);
+  void submit(Duty Scheduler::*which, Counter& total, Operation operation) MS_EXCLUDES(mutex_);
   // Marks the duty as under way and returns true if it is due `until` from now; else notes when it
   // will be.
   bool is_due(Duty& duty, Duration until, Now now, Instant& next) MS_REQUIRES(mutex_);
