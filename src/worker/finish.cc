@@ -1,6 +1,7 @@
 // The finisher: sends outcomes, as many per call as there are, until the server has answered.
 #include <fmt/format.h>
 
+#include "base/mutant.h"
 #include "worker/state.h"
 
 namespace mainspring {
@@ -77,6 +78,7 @@ void WorkerRuntime::State::send(Finish batch) {
     const Log::Fields fields = {{"jobs", fmt::to_string(batch.results.size())},
                                 {"error", std::string(error.name())},
                                 {"message", error.message}};
+    if (MS_MUTANT(worker_gives_up_outcomes)) return;
     if (info(error.code).retryable == Retryable::no) {
       if (batch.results.size() > 1) return send_one_by_one(std::move(batch));
       log.error("the server refuses an outcome; the job will be run again", fields);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/mutant.h"
 #include "worker/state.h"
 
 namespace mainspring {
@@ -86,7 +87,7 @@ Renew WorkerRuntime::State::gather_renew(bool all, std::vector<Sent>& sent) {
     if (pending && (bytes == 0 || bytes + bytes_of(*attempt) <= kMaxCallBytes)) {
       bytes += bytes_of(*attempt);
       renewal.progress = attempt->progress;
-      renewal.checkpoint = attempt->checkpoint;
+      if (!MS_MUTANT(worker_keeps_checkpoint)) renewal.checkpoint = attempt->checkpoint;
       said = attempt->said;
     } else if (!all) {
       continue;
@@ -113,9 +114,10 @@ void WorkerRuntime::State::renewed(const RenewResult& result, const std::vector<
     }
   }
   for (JobId id : result.lost) {
+    if (MS_MUTANT(worker_ignores_lost_lease)) break;
     if (const auto it = by_id.find(id); it != by_id.end()) lose(it->second->attempt, true);
   }
-  cancel_wanted(result.cancel);
+  if (!MS_MUTANT(worker_ignores_cancel)) cancel_wanted(result.cancel);
   stored_cv.notify_all();
 }
 
@@ -218,7 +220,7 @@ void WorkerRuntime::State::look(Instant now) {
   watcher_wake = std::min(stopping ? std::max(tell_at, now + kLongestLook) : Instant::never(),
                           active.empty() ? Instant::never() : now + kLongestLook);
   for (const auto& [id, attempt] : active) {
-    if (attempt->lease_end <= now) {
+    if (attempt->lease_end <= now && !MS_MUTANT(worker_outlives_its_lease)) {
       over.push_back(attempt);
       continue;
     }
