@@ -41,10 +41,18 @@ void MirrorStore::recover(Now now) {
   bool is_after = not_after.empty();
   if (is_after && not_before.empty() && !ask_keys(*after, now, is_after)) return;
   if (is_after) {
+    note_pruned(*model_, *after);
     memory_.model = with;
     model_ = std::move(after);
   }
   memory_.open_batch.clear();
+}
+
+void MirrorStore::note_pruned(const Store& before, const Store& after) {
+  const auto all = before.list({}, 1'000'000, 0);
+  for (const Job& j : all->jobs) {
+    if (!after.get(j.id)) memory_.pruned.emplace(j.id, *before.get(j.id));
+  }
 }
 
 // Both states look alike where only an idempotency key makes the difference: sends those enqueues
@@ -112,15 +120,9 @@ std::string MirrorStore::follow(std::span<const Operation> batch, const BatchRep
     answers.push_back(report.results[i]);
     prunes = prunes || std::holds_alternative<PruneJobs>(batch[i]);
   }
-  std::map<JobId, Job> before;
-  if (prunes) {
-    const auto all = model_->list({}, 1'000'000, 0);
-    for (const Job& j : all->jobs) before.emplace(j.id, *model_->get(j.id));
-  }
+  const auto before = prunes ? copy_of(*memory_.model) : nullptr;
   const auto mine = model_->apply(taken, now);
-  for (auto& [id, job] : before) {
-    if (!model_->get(id)) memory_.pruned.emplace(id, job);
-  }
+  if (prunes) note_pruned(*open_model_store(before, options_, std::nullopt), *model_);
   if (std::string why = answers_differ(taken, mine->results, answers); !why.empty())
     return "the store and the model answer differently: " + why;
   return agenda_differs(model_->agenda(), real_->agenda());

@@ -54,6 +54,7 @@ class MirrorStore final : public Store {
  private:
   void open_model(Now now) { model_ = open_model_store(memory_.model, options_, now); }
   void recover(Now now);
+  void note_pruned(const Store& before, const Store& after);
   bool ask_keys(Store& after, Now now, bool& is_after);
   // "" or what differs.
   std::string follow(std::span<const Operation> batch, const BatchReport& report, Now now);

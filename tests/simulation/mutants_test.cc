@@ -1,0 +1,161 @@
+// Every seeded defect must be caught: for each, the cheapest test that should fail, and does.
+//
+// A test that does not fail when the code is wrong proves nothing. The table names all MS_MUTANT()
+// of the source tree; each program is also run without a defect, and must pass.
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <regex>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace {
+
+namespace fs = std::filesystem;
+
+const std::string kPrograms = MAINSPRING_BINARY_DIR;
+const std::string kScenarios = MAINSPRING_SOURCE_DIR "/tests/scenarios/";
+constexpr int kMaxSeconds = 120;  // for one program; one that hangs has failed
+constexpr int kAtOnce = 2;
+
+std::string conformance() {
+  return kPrograms + "/sqlite_conformance_test --abort-after=1";
+}
+// Some of these wait for what a defect keeps from happening: that is a failure too.
+std::string worker(const std::string& test_case) {
+  return fmt::format("timeout 15 {}/worker_test --abort-after=1 -tc='{}'", kPrograms, test_case);
+}
+std::string scenario(const std::string& name) {
+  return kPrograms + "/scenario " + kScenarios + name + ".test";
+}
+std::string seeds(int first, int n) {
+  return fmt::format("{}/sim --no-vacuity-check --first {} --seeds {}", kPrograms, first, n);
+}
+
+const std::map<std::string, std::string>& table() {
+  static const std::map<std::string, std::string> all = {
+      // what is on disk
+      {"synchronous_off", seeds(1, 10)},
+      {"ack_before_commit", conformance()},
+      {"log_not_rewritten", seeds(37, 1)},
+      {"memory_not_read_anew", seeds(1, 20)},
+      {"id_counter_not_kept", conformance()},
+      {"token_counter_not_kept", conformance()},
+      {"idempotency_forgotten", scenario("repeated_request_makes_one_job")},
+      {"short_idempotency_window", scenario("repeated_request_makes_one_job")},
+      {"fingerprint_ignored", scenario("repeated_request_makes_one_job")},
+      {"pause_not_kept", scenario("paused_queue_gives_nothing")},
+      {"cancel_wish_not_kept", conformance()},
+      {"prune_takes_the_retried", conformance()},
+      {"counters_drift", conformance()},
+      {"dead_not_listed", conformance()},
+      // leases and tokens
+      {"finish_takes_any_token", scenario("crashed_worker_burns_an_attempt")},
+      {"renew_takes_any_token", conformance()},
+      {"token_not_bumped", conformance()},
+      {"renewal_extends_nothing", scenario("renewed_lease_is_never_rescued")},
+      {"longer_lease_not_kept", conformance()},
+      {"leases_never_expire", scenario("crashed_worker_burns_an_attempt")},
+      {"scheduler_never_rescues", scenario("crashed_worker_burns_an_attempt")},
+      // attempts and outcomes
+      {"rescue_burns_no_attempt", scenario("crashes_end_in_the_dead_letter")},
+      {"snooze_burns_attempt", scenario("snooze_burns_no_attempt")},
+      {"back_off_ignored", scenario("retry_waits_for_its_back_off")},
+      {"checkpoint_lost", scenario("checkpoint_is_handed_to_the_next_attempt")},
+      {"cancel_wish_ignored", scenario("cancel_reaches_the_running_worker")},
+      {"cancel_not_told", scenario("cancel_reaches_the_running_worker")},
+      {"dead_letter_drops_errors", scenario("crashes_end_in_the_dead_letter")},
+      {"retry_gives_no_attempts", scenario("crashes_end_in_the_dead_letter")},
+      {"retry_ignores_unique", conformance()},
+      // when and in which order
+      {"unique_ignored", scenario("unique_job_is_enqueued_once")},
+      {"priority_ignored", scenario("priority_goes_before_age")},
+      {"run_at_ignored", scenario("due_job_becomes_available_at_run_at")},
+      {"due_too_early", conformance()},
+      {"expired_job_runs", conformance()},
+      {"parked_claim_not_woken", scenario("parked_claim_gets_the_job_at_once")},
+      {"parked_claim_never_ends", scenario("parked_claim_gets_the_job_at_once")},
+      {"duty_ends_at_refusal", seeds(1, 20)},
+      // the worker
+      {"worker_ignores_lost_lease", worker("what the server calls lost*")},
+      {"worker_ignores_cancel", worker("a cancel reaches the handler by a renewal")},
+      {"worker_keeps_checkpoint", worker("progress and checkpoint go*")},
+      {"worker_outlives_its_lease", worker("a handler hears that its lease is lost*")},
+      {"worker_gives_up_outcomes", worker("outcomes are repeated until*")},
+  };
+  return all;
+}
+
+// Does the program pass with this defect ("" = none)?
+bool passes(const std::string& mutant, const std::string& command) {
+  const std::string line =
+      fmt::format("MS_MUTANT='{}' timeout {} {} > /dev/null 2>&1", mutant, kMaxSeconds, command);
+  return std::system(line.c_str()) == 0;
+}
+
+// The names in MS_MUTANT(…) of the source tree.
+std::set<std::string> in_source() {
+  const std::regex name("MS_MUTANT\\(([a-z_]+)\\)");
+  std::set<std::string> names;
+  for (const auto& entry : fs::recursive_directory_iterator(MAINSPRING_SOURCE_DIR "/src")) {
+    if (entry.path().extension() != ".cc") continue;
+    std::ifstream file(entry.path());
+    for (std::string line; std::getline(file, line);) {
+      for (std::sregex_iterator it(line.begin(), line.end(), name), end; it != end; ++it)
+        names.insert((*it)[1].str());
+    }
+  }
+  return names;
+}
+
+TEST_CASE("the table names every seeded defect of the source tree, at least 20 of them") {
+  std::set<std::string> named;
+  for (const auto& [mutant, command] : table()) named.insert(mutant);
+  const std::set<std::string> there = in_source();
+  for (const std::string& mutant : there) {
+    CHECK_MESSAGE(named.count(mutant) == 1, mutant << " is in the source and not in the table");
+  }
+  for (const std::string& mutant : named) {
+    CHECK_MESSAGE(there.count(mutant) == 1, mutant << " is in the table and not in the source");
+  }
+  CHECK(named.size() >= 20);
+}
+
+TEST_CASE("each seeded defect makes its test fail, and none makes none fail") {
+  struct Run {
+    std::string mutant, command;
+    bool passed = false;
+  };
+  std::vector<Run> runs;
+  std::set<std::string> commands;
+  for (const auto& [mutant, command] : table()) {
+    runs.push_back({mutant, command});
+    if (commands.insert(command).second) runs.push_back({"", command});
+  }
+  std::atomic<std::size_t> next{0};
+  std::vector<std::thread> threads;
+  for (int i = 0; i < kAtOnce; ++i) {
+    threads.emplace_back([&] {
+      for (std::size_t at = next++; at < runs.size(); at = next++)
+        runs[at].passed = passes(runs[at].mutant, runs[at].command);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (const Run& run : runs) {
+    if (run.mutant.empty()) {
+      CHECK_MESSAGE(run.passed, "fails without a defect: " << run.command);
+    } else {
+      CHECK_MESSAGE(!run.passed, run.mutant << " survives " << run.command);
+    }
+  }
+  MESSAGE(table().size() << " seeded defects");
+}
+
+}  // namespace
