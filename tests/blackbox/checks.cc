@@ -109,7 +109,7 @@ class Checker {
       expect(false, [&] { return what; });
     }
     for (const EnqueueEvent& e : h_.enqueues) {
-      if (e.done != Done::yes) continue;
+      if (e.done != Done::yes || !h_.complete) continue;
       for (const EnqueuedItem& item : e.jobs) {
         const FinalJob* job = final_job(item.id);
         const bool same = job != nullptr && job->queue == e.queue &&
@@ -486,6 +486,7 @@ class Checker {
   void cancelled_stays(Id id, const Story& story, const CancelEvent& c) {
     if (story.retried_after(c.at.invoke)) return;
     const FinalJob* job = final_job(id);
+    if (!h_.complete) return;
     expect(job != nullptr && job->state == "cancelled", [&] {
       return fmt::format("job {} was cancelled at {} and is {}", id, c.at.ret,
                          job == nullptr ? "gone" : job->state);

@@ -41,6 +41,7 @@ History sound() {
                .max_attempts = 3,
                .result = "{\"r\":1}"};
   h.queues["q"] = {.counts = {{"completed", 1}}, .enqueued = 1};
+  h.complete = true;
   return h;
 }
 

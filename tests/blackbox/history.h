@@ -155,6 +155,7 @@ struct History {
   std::int64_t unknown_claims = 0;
 
   // What was read back after all faults had ended and everything was drained.
+  bool complete = false;         // it was; without it what is missing proves nothing
   std::map<Id, FinalJob> jobs;   // by GET /v1/jobs/{id}
   std::vector<Id> dead_listing;  // ids of GET /v1/jobs?state=dead
   std::map<std::string, FinalQueue> queues;

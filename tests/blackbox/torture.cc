@@ -34,12 +34,14 @@ struct Options {
   std::string history;    // file for the history; "" = only when something is wrong
   int cycles = 500;
   std::uint64_t seed = 1;
+  std::string must_break;  // self-test: success means that this invariant was broken; "" = off
   std::vector<std::pair<std::string, std::string>> environment;
 };
 
 constexpr int kStartLimitMs = 10'000;
 constexpr int kStopLimitMs = 30'000;
-constexpr int kDrainLimitMs = 90'000;
+constexpr int kDrainLimitMs = 60'000;
+constexpr int kSelfTestDrainLimitMs = 10'000;  // a defect may keep it from ever ending
 constexpr int kReaders = 4;
 constexpr std::int64_t kJobsPerCycle = 150;
 
@@ -220,13 +222,14 @@ class Torture {
     HttpClient http(shared_.port);
     const Micros begun = now_us();
     std::string left;
-    while (now_us() - begun < kDrainLimitMs * 1000LL) {
+    const int limit_ms = options_.must_break.empty() ? kDrainLimitMs : kSelfTestDrainLimitMs;
+    while (now_us() - begun < limit_ms * 1000LL) {
       left = live_jobs(http);
       if (left.empty()) return;
       pause_for(20'000);
     }
-    give_up(
-        fmt::format("{} s after the last fault jobs were left: {}", kDrainLimitMs / 1000, left));
+    broken_.push_back(
+        fmt::format("{} s after the last fault jobs were left: {}", limit_ms / 1000, left));
   }
 
   static std::string live_jobs(HttpClient& http) {
@@ -268,6 +271,7 @@ class Torture {
       history_.jobs.merge(found[r]);
       for (std::string& what : lost[r]) history_.unreadable.push_back(std::move(what));
     }
+    history_.complete = trouble_.empty();
     strike_term();
   }
 
@@ -351,9 +355,12 @@ class Torture {
 
   int report(double seconds) {
     std::size_t violated = broken_.size();
+    bool caught = false;
     for (const std::string& what : broken_) fmt::print("BROKEN   {}\n", what);
     for (const Verdict& verdict : check(history_)) {
       violated += verdict.violated;
+      caught = caught || (verdict.violated > 0 && !options_.must_break.empty() &&
+                          verdict.invariant.starts_with(options_.must_break));
       fmt::print("{:8} {:62} {:>9} checked{}\n", verdict.violated == 0 ? "ok" : "BROKEN",
                  verdict.invariant, verdict.checked,
                  verdict.violated == 0 ? "" : fmt::format(", {} violated", verdict.violated));
@@ -370,6 +377,12 @@ class Torture {
       if (options_.cycles < 100) break;
       fmt::print("VACUOUS  the run did not meet {}\n", what);
       if (code == 0) code = 2;
+    }
+    if (!options_.must_break.empty()) {
+      keep_or_remove(0);
+      fmt::print("{} was {}.\n", options_.must_break,
+                 caught ? "broken, and seen" : "NOT SEEN BROKEN");
+      return caught ? 0 : 1;
     }
     keep_or_remove(code);
     fmt::print("{}\n", code == 0   ? "All promises kept."
@@ -404,7 +417,7 @@ class Torture {
 
 constexpr const char* kUsage =
     "usage: mainspring_torture --server PATH [--cycles N] [--seed S] [--directory DIR]\n"
-    "                          [--history FILE] [--env NAME=VALUE]…\n"
+    "                          [--history FILE] [--env NAME=VALUE]… [--must-break INVARIANT]\n"
     "Drives the server at PATH, kills it N times (500) and checks every promise.\n"
     "Example: mainspring_torture --server build/release/mainspring --cycles 10000 --seed 7\n";
 
@@ -424,6 +437,8 @@ std::optional<Options> parse(int argc, char** argv) {
       options.directory = value;
     } else if (name == "--history") {
       options.history = value;
+    } else if (name == "--must-break") {
+      options.must_break = value;
     } else if (name == "--env" && value.find('=') != std::string::npos) {
       const std::size_t at = value.find('=');
       options.environment.emplace_back(value.substr(0, at), value.substr(at + 1));

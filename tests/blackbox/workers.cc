@@ -4,7 +4,7 @@
 #include <rapidjson/stringbuffer.h>
 #include <rapidjson/writer.h>
 
-#include <deque>
+#include <algorithm>
 
 #include "process.h"
 #include "workload.h"
@@ -36,9 +36,15 @@ class Worker final : public Client {
   };
 
   void turn() override {
-    if (!late_.empty() && (late_.front().until < now_us() || shared_.draining)) {
-      come_back_late();
+    const auto late = std::find_if(late_.begin(), late_.end(), [&](const Held& job) {
+      return job.until < now_us() || shared_.draining;
+    });
+    if (late != late_.end()) {
+      const Held job = *late;
+      late_.erase(late);
+      come_back_late(job);
     }
+    if (!slow_.empty()) go_on();
     std::vector<Held> jobs;
     {
       const std::string body = claim_body();
@@ -99,10 +105,16 @@ class Worker final : public Client {
       const std::int64_t what = shared_.draining ? 100 : chance_.between(1, 100);
       if (what <= 5) continue;  // vanished: its lease must run out
       if (what <= 9) {
-        late_.push_back({job.id, job.token, now_us() + kLease + chance_.between(50'000, 600'000)});
+        // Some soon after their lease, some when the job has been given to somebody else.
+        const Micros late = chance_.percent(40) ? 600'000 : 6'000'000;
+        late_.push_back({job.id, job.token, now_us() + kLease + chance_.between(50'000, late)});
         continue;
       }
-      if (what <= 30) renewed.push_back(job);
+      if (what <= 14 && slow_.size() < kMaxSlow) {
+        slow_.push_back({job.id, job.token, now_us() + chance_.between(20'000, 900'000)});
+        continue;
+      }
+      if (what <= 34) renewed.push_back(job);
       results.push_back(decide(job));
     }
     if (!renewed.empty()) renew(renewed);
@@ -222,16 +234,32 @@ class Worker final : public Client {
     }
   }
 
-  void come_back_late() {
-    const Held job = late_.front();
-    late_.pop_front();
+  // Jobs that take their time: their leases are renewed, and at the end they are finished.
+  void go_on() {
+    renew({slow_.begin(), slow_.end()});
+    std::vector<Result> results;
+    for (const Held& job : slow_) {
+      if (job.until < now_us() || shared_.draining) results.push_back(decide(job));
+    }
+    std::erase_if(slow_, [&](const Held& job) {
+      return std::any_of(results.begin(), results.end(), [&](const Result& result) {
+        return result.job.id == job.id && result.job.token == job.token;
+      });
+    });
+    Done outcome = Done::no;
+    if (!results.empty()) finish(results, false, outcome);
+  }
+
+  void come_back_late(const Held& job) {
     if (chance_.percent(40)) renew({job});
     Done outcome = Done::no;
     finish({decide(job)}, false, outcome);
   }
 
   std::string name_;
-  std::deque<Held> late_;
+  std::vector<Held> late_;
+  std::vector<Held> slow_;
+  static constexpr std::size_t kMaxSlow = 20;
 };
 
 }  // namespace
