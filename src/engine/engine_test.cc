@@ -61,7 +61,7 @@ RetryPolicy at_once() {
 TEST_CASE("a typed job is run and its result read") {
   const Folder folder;
   auto engine = folder.open();
-  REQUIRE(engine.has_value());
+  REQUIRE_MESSAGE(engine.has_value(), engine.error().message);
   engine->on<Add>([](const Add& add) { return Sum{add.a + add.b}; });
   REQUIRE(engine->start().has_value());
   const auto job = engine->enqueue(Add{.a = 2, .b = 3});
@@ -174,6 +174,7 @@ TEST_CASE("a running job can be cancelled, and its handler hears of it") {
   CHECK(*engine->cancel(made->id, "not needed") == JobState::running);
   const auto ended = engine->wait(made->id, 20s);
   CHECK(ended->state == JobState::cancelled);
+  CHECK(ended->reason == "not needed");
   CHECK(engine->cancel(made->id).has_value());
   CHECK(engine->cancel(4711).error().code == ErrorCode::not_found);
 }

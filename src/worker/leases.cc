@@ -209,7 +209,7 @@ void WorkerRuntime::State::cancel_wanted(const std::vector<JobId>& ids) {
     // Not begun: nobody needs to be told.
     active.erase(it);
     attempt->lost = true;
-    done.push_back({id, attempt->job.token, CancelJob{"cancelled"}});
+    done.push_back({id, attempt->job.token, CancelJob{}});
     if (finisher_waits) finisher_cv.notify_one();
   }
 }

@@ -107,7 +107,7 @@ Outcome WorkerRuntime::State::failure(const Attempt& attempt, std::string messag
                                       std::optional<Duration> after) {
   switch (attempt.reason.load()) {
     case StopReason::cancelled:
-      return CancelJob{"cancelled"};
+      return CancelJob{};  // for the reason that the canceller gave
     case StopReason::shutdown:
     case StopReason::lease_lost:
       return Snooze{};

@@ -72,6 +72,7 @@ struct WorkerRuntime::State {
 
   // -- worker.cc: start and stop
   Result<void> start() MS_EXCLUDES(mutex);
+  Result<void> start_threads() MS_EXCLUDES(mutex, stop_mutex);
   void request_stop() MS_EXCLUDES(mutex);
   void stop() MS_EXCLUDES(mutex, stop_mutex);
   WorkerStats snapshot() MS_EXCLUDES(mutex);

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <system_error>
 
 #include "base/assert.h"
 #include "worker/state.h"
@@ -35,25 +36,42 @@ Result<void> WorkerRuntime::State::start() {
   if (kinds.empty() && !any) {
     return invalid("kinds", "worker: must have a handler before it is started");
   }
-  MutexLock stop_lock(stop_mutex);
   {
     MutexLock lock(mutex);
     if (started) {
       return Error{.code = ErrorCode::conflict,
                    .message = "worker: was started before; make another one"};
     }
-    if (stopping) return {};  // stopped before it began
     started = true;
     reported_at = clock.now().instant;
+  }
+  if (auto begun = start_threads(); !begun) {
+    stop();  // those that did start
+    return begun;
+  }
+  return {};
+}
+
+Result<void> WorkerRuntime::State::start_threads() {
+  MutexLock stop_lock(stop_mutex);
+  {
+    MutexLock lock(mutex);
+    if (stopping) return {};  // stopped before it began
   }
   const auto limited = [](const Kind& kind) { return kind.options.concurrency > 0; };
   kinds_limited = (any && limited(*any)) || std::any_of(kinds.begin(), kinds.end(),
                                                         [&](auto& k) { return limited(k.second); });
-  for (int i = 0; i < options.slots; ++i) slots.emplace_back([this] { run_slot(); });
-  renewer = std::thread([this] { run_renewer(); });
-  watcher = std::thread([this] { run_watcher(); });
-  finisher = std::thread([this] { run_finisher(); });
-  claimer = std::thread([this] { run_claimer(); });
+  try {
+    for (int i = 0; i < options.slots; ++i) slots.emplace_back([this] { run_slot(); });
+    renewer = std::thread([this] { run_renewer(); });
+    watcher = std::thread([this] { run_watcher(); });
+    finisher = std::thread([this] { run_finisher(); });
+    claimer = std::thread([this] { run_claimer(); });
+  } catch (const std::system_error& e) {
+    return Error{.code = ErrorCode::io_error,
+                 .message = fmt::format("starting the {} threads of a worker: {}",
+                                        options.slots + 4, e.what())};
+  }
   return {};
 }
 
