@@ -64,10 +64,14 @@ bool is_blank_object(std::string_view body) {
   return body.size() <= 64 && (packed.empty() || packed == "{}");
 }
 
+// JSON, or what `curl -d` calls everything. The latter a page of another site could send without
+// asking; what tells such a page apart is its Origin, see check_origin().
 bool is_json_type(std::string_view type) {
   const std::string_view media = type.substr(0, type.find(';'));
   const std::size_t end = media.find_last_not_of(" \t");
-  return end != std::string_view::npos && iequals(media.substr(0, end + 1), kJson);
+  if (end == std::string_view::npos) return false;
+  const std::string_view name = media.substr(0, end + 1);
+  return iequals(name, kJson) || iequals(name, "application/x-www-form-urlencoded");
 }
 
 // "name:80" is "name", "[::1]:80" is "::1".
@@ -258,6 +262,16 @@ Result<void> Connection::check_host(std::string_view host) const {
                            cut_text(host, 128))};
 }
 
+// A browser names the site whose page sends the request: only pages of this server may.
+Result<void> Connection::check_origin(std::string_view origin) const {
+  if (origin.empty()) return {};
+  const std::size_t scheme = origin.find("://");
+  if (scheme != std::string_view::npos && check_host(origin.substr(scheme + 3))) return {};
+  return Error{ErrorCode::forbidden,
+               fmt::format("Origin \"{}\": pages of other sites may not use this server",
+                           cut_text(origin, 128))};
+}
+
 std::size_t Connection::body_limit(const Route& route) const {
   const HttpOptions& options = shard_.shared().services.options;
   return route.batch ? options.max_batch_body_bytes : options.max_body_bytes;
@@ -265,6 +279,7 @@ std::size_t Connection::body_limit(const Route& route) const {
 
 Result<void> Connection::check_request(const Head& head, const Match& match) {
   if (head.has_host) MS_TRY(check_host(head.host));
+  MS_TRY(check_origin(head.origin));
   if (head.target.starts_with("http://")) {
     const std::string_view rest = std::string_view(head.target).substr(7);
     MS_TRY(check_host(rest.substr(0, rest.find('/'))));

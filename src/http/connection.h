@@ -62,6 +62,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void begin_request(Head head, std::string_view& rest);
   Result<void> check_request(const Head& head, const Match& match);
   Result<void> check_host(std::string_view host) const;
+  Result<void> check_origin(std::string_view origin) const;
   void begin_body(Head head, std::string_view& rest);
   void feed_body(std::string_view& rest);
   void end_body();

@@ -356,6 +356,22 @@ TEST_CASE("requests may come in one packet, in single bytes, in chunks, after 10
   CHECK(old.ended());
 }
 
+TEST_CASE("curl's own content type is taken, a page of another site is not") {
+  TestServer server;
+  const auto enqueue = [&](std::string_view header) {
+    Peer peer(server);
+    const std::string body = R"({"queue":"q","kind":"k"})";
+    peer.send("POST /v1/jobs HTTP/1.1\r\nHost: localhost\r\n" + std::string(header) +
+              "\r\nContent-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body);
+    return peer.receive().status;
+  };
+  CHECK(enqueue("Content-Type: application/x-www-form-urlencoded") == 201);
+  CHECK(enqueue("Origin: http://localhost:8080") == 201);
+  CHECK(enqueue("Origin: https://evil.example") == 403);
+  CHECK(enqueue("Origin: null") == 403);
+  CHECK(enqueue("Content-Type: text/plain") == 400);
+}
+
 TEST_CASE("what could mean two things ends the connection") {
   TestServer server;
   for (std::string_view text :

@@ -55,7 +55,7 @@ HeadResult frame(std::string_view text, std::size_t max_bytes) {
 std::string check_fields(const HeadParser::value_type& request) {
   const auto many = [&](field name) { return request.count(name) > 1; };
   for (const field name : {field::host, field::content_length, field::transfer_encoding,
-                           field::content_type, field::expect}) {
+                           field::content_type, field::expect, field::origin}) {
     if (many(name)) return std::string(to_string(name)) + " is given twice";
   }
   if (request.count("Idempotency-Key") > 1) return "Idempotency-Key is given twice";
@@ -127,6 +127,7 @@ HeadResult parse_head(std::string_view text, std::size_t max_bytes, Head& head) 
   head.has_host = request.count(field::host) != 0;
   head.host = request[field::host];
   head.content_type = request[field::content_type];
+  head.origin = request[field::origin];
   head.idempotency_key = request["Idempotency-Key"];
   head.chunked = parser.chunked();
   if (const auto length = parser.content_length()) head.content_length = *length;

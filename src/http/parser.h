@@ -22,6 +22,7 @@ struct Head {
   std::string host;
   bool has_host = false;        // HTTP/1.0 may go without
   std::string content_type;     // "" = none
+  std::string origin;           // sent by browsers; "" = none
   std::string idempotency_key;  // "" = none
   std::optional<std::uint64_t> content_length;
   bool chunked = false;
