@@ -133,7 +133,7 @@ class Producer final : public Client {
       out += R"(,"tags":["torture","t)" + std::to_string(item.nonce % 7) + "\"]";
     if (!unique.empty()) {
       out += fmt::format(R"(,"unique":{{"key":"{}"{},"on_conflict":"{}"}})", unique,
-                         chance_.percent(30) ? R"(,"for":"1h")" : "",
+                         chance_.percent(30) ? R"(,"for":"300ms")" : "",
                          replace               ? "replace"
                          : chance_.percent(50) ? "keep"
                                                : "postpone");

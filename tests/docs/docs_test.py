@@ -10,12 +10,14 @@ Checked, in README.md and docs/**/*.md:
              lines after "$ command" are the expected output, where … stands for any text, and a line that
              is only … for any number of lines. A command must end with 0 unless it shows "exit code N".
   cpp        blocks marked `cpp file=PATH` stand in that file, line for line
-  names      commands and flags of `mainspring …` lines, metrics and error codes exist
+  names      commands and flags of `mainspring …` lines, metrics, settings and error codes exist; every
+             route of /openapi.json stands in docs/reference/http.md
   generated  sections between <!-- generated: NAME --> and <!-- end --> are up to date
 """
 
 import argparse
 import http.client
+import json
 import os
 import pathlib
 import re
@@ -259,15 +261,27 @@ def sources(*suffixes):
                      if p.suffix in suffixes and not p.name.endswith("_test.cc"))
 
 
-def check_names(document, text, metrics, errors):
+def check_names(document, text, metrics, errors, settings):
     where = document.relative_to(ROOT)
     for name in set(re.findall(r"\bmainspring_[a-z_]+\b", text)):
         if name in ("mainspring_torture", "mainspring_module", "mainspring_test", "mainspring_flags"):
             continue
         base = re.sub(r"_(bucket|sum|count)$", "", name)
         expect(base in metrics or name in metrics, where, f"there is no metric {name}")
+    for name in set(re.findall(r"`((?:max|retention|store)_[a-z_]+|[a-z_]+_(?:threads|bytes|timeout))`", text)):
+        expect(name in settings or name in ("max_attempts", "store_sqlite"), where, f"there is no setting {name}")
     for code in set(re.findall(r'"code":"([a-z_]+)"', text)):
         expect(code in errors, where, f"there is no error {code}")
+
+
+def check_routes(routes):
+    page = (ROOT / "docs/reference/http.md").read_text()
+    expect(len(routes) > 10, "/openapi.json", "has hardly any routes")
+    for method, path in routes:
+        prefix, _, last = path.rpartition("/")
+        told = re.search(rf"`{method} {re.escape(path)}[`?]", page) or (
+            re.search(rf"`{method} {re.escape(prefix)}/", page) and f"`/{last}`" in page)
+        expect(told, "docs/reference/http.md", f"{method} {path} is not told")
 
 
 # -- generated sections
@@ -311,8 +325,8 @@ def read_metrics(page):
             for name, kind in sorted(kinds.items())}
 
 
-def busy_metrics(binary):
-    """The metrics of a server that has met every outcome."""
+def busy_server(binary):
+    """The metrics of a server that has met every outcome, and its routes."""
     server = Server(binary)
     try:
         for command in (
@@ -323,7 +337,10 @@ def busy_metrics(binary):
                 "curl -s http://127.0.0.1:8080/nowhere",
                 "curl -s http://127.0.0.1:8080/v1/queues"):
             server.run(command)
-        return read_metrics(server.get("/metrics")[1])
+        paths = json.loads(server.get("/openapi.json")[1])["paths"]
+        routes = [(method.upper(), path) for path, methods in paths.items()
+                  for method in methods if method in ("get", "post", "put", "delete")]
+        return read_metrics(server.get("/metrics")[1]), routes
     finally:
         server.close()
 
@@ -358,7 +375,10 @@ def main():
     for lines, text, fits in ((["a…c"], "abbc\n", True), (["a…c"], "abd\n", False), (["…", "x"], "1\n2\nx\n", True),
                               (["x"], "x\ny\n", False), (["…"], "", True)):
         expect(bool(re.fullmatch(pattern(lines), text)) == fits, "canary", f"{lines} and {text!r}")
-    metrics = busy_metrics(options.binary)
+    metrics, routes = busy_server(options.binary)
+    check_routes(routes)
+    settings = {json.loads(line)["name"] for line in subprocess.run(
+        [options.binary, "config", "--json"], stdout=subprocess.PIPE, check=True).stdout.decode().splitlines()}
     errors = read_errors()
     expect(len(errors) > 10, "errors.def", "could not be read")
     makers = {
@@ -376,7 +396,7 @@ def main():
         check_links(document, text)
         check_cpp(document, text)
         check_command_lines(document, text, options.binary)
-        check_names(document, text, metrics, errors)
+        check_names(document, text, metrics, errors, settings)
         check_console(document, text, options.binary)
     print(f"{checked} checks, {len(failures)} failed")
     return 1 if failures else 0
