@@ -38,19 +38,10 @@ constexpr Measurement kMeasurements[] = {
     {"idle", "what an idle server costs", measure_idle},
 };
 
-std::string format_value(const Figure& figure) {
-  if (figure.value >= 1000) {
-    return format_count(static_cast<std::int64_t>(figure.value + 0.5));
-  }
-  if (figure.value >= 100) return fmt::format("{:.0f}", figure.value);
-  if (figure.value >= 10) return fmt::format("{:.1f}", figure.value);
-  return fmt::format("{:.2f}", figure.value);
-}
-
-void write_json(std::string& out, const Context& context, const std::string& directory) {
+void write_json(std::string& out, const Context& context) {
   JsonWriter json(out);
   json.begin_object().key("version").string(kVersion).key("machine").begin_object();
-  for (const auto& [name, value] : machine_facts(directory)) json.key(name).string(value);
+  for (const auto& [name, value] : context.machine) json.key(name).string(value);
   json.end_object().key("disk").begin_array();
   for (const auto& [bytes, us] : context.disk.measured()) {
     json.begin_object().key("bytes").number(bytes).key("sync_us").real(us).end_object();
@@ -68,15 +59,6 @@ void write_json(std::string& out, const Context& context, const std::string& dir
   }
   json.end_array().end_object();
   out += '\n';
-}
-
-Result<void> save(const std::string& file, const std::string& text) {
-  std::FILE* const out = std::fopen(file.c_str(), "wb");
-  const bool written =
-      out != nullptr && std::fwrite(text.data(), 1, text.size(), out) == text.size();
-  const bool closed = out != nullptr && std::fclose(out) == 0;
-  if (written && closed) return {};
-  return Error{.code = ErrorCode::io_error, .message = fmt::format("writing {} failed", file)};
 }
 
 Result<std::vector<const Measurement*>> chosen(const Invocation& invocation) {
@@ -224,10 +206,14 @@ Result<int> run_bench(const Invocation& invocation, Io& io) {
   }
   Report report(io, invocation.json);
   Disk disk(plan.directory);
-  Context context{.plan = plan, .report = report, .disk = disk, .program = "/proc/self/exe"};
+  Context context{.plan = plan,
+                  .report = report,
+                  .disk = disk,
+                  .program = "/proc/self/exe",
+                  .machine = machine_facts(plan.directory)};
   if (!invocation.json) {
     io.out(fmt::format("mainspring {}\n", kVersion));
-    for (const auto& [name, value] : machine_facts(plan.directory)) {
+    for (const auto& [name, value] : context.machine) {
       io.out(fmt::format("  {:<12} {}\n", name, value));
     }
   }
@@ -238,11 +224,12 @@ Result<int> run_bench(const Invocation& invocation, Io& io) {
     if (!failed) break;
   }
   std::string text;
-  write_json(text, context, plan.directory);
+  write_json(text, context);
   remove_directory(plan.directory);
   (void)rmdir(base.c_str());  // if it is empty
   if (!failed) return failed.error();
-  if (const auto file = invocation.flag("save")) MS_TRY(save(*file, text));
+  if (const auto file = invocation.flag("save")) MS_TRY(write_file(*file, text));
+  if (const auto file = invocation.flag("report")) MS_TRY(write_report(*file, context));
   if (invocation.json) {
     io.out(text);
   } else {

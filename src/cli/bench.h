@@ -46,6 +46,9 @@ struct Figure {
   std::optional<bool> met = {};             // of the target
   std::map<std::string, double> more = {};  // further numbers for the JSON: p99_us, …
   std::string note = {};
+  int clients = 0;  // of grids; 0 = is in none
+  int batch = 0;
+  int payload = 0;
 };
 
 // Prints figures as they come and keeps them.
@@ -101,6 +104,7 @@ struct Context {
   Report& report;
   Disk& disk;
   std::string program;  // this program, to start servers with
+  std::vector<std::pair<std::string, std::string>> machine;
 };
 
 Result<void> measure_alone(Context& context);           // bench_local.cc
@@ -117,6 +121,12 @@ Result<void> measure_idle(Context& context);            // bench_server.cc
 // The figure of one caller's latencies: p50, and p99 as its note. `bytes` on disk for all of them.
 Result<Figure> alone_figure(Context& context, std::string setup,
                             const std::vector<double>& times_us, std::int64_t bytes);
+
+// The figures as Markdown, put between the markers of `file` (made if it is not there), whose other
+// text stays. Errors: io_error, invalid_argument (a file without the markers).
+Result<void> write_report(const std::string& file, const Context& context);
+std::string format_value(const Figure& figure);
+Result<void> write_file(const std::string& file, const std::string& text);
 
 // JSON text of the payload size wanted: {"data":"…"}.
 std::string payload_of(int bytes);

@@ -313,6 +313,9 @@ Result<void> measure_http_grid(Context& context, bool lifecycle) {
         if (payload == 200 && !lifecycle && clients == 256 && batch == 1) {
           set_target(figure, kEnqueueTarget);
         }
+        figure.clients = clients;
+        figure.batch = batch;
+        figure.payload = payload;
         context.report.add(std::move(figure));
       }
     }

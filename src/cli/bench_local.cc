@@ -43,6 +43,9 @@ Result<void> measure_grid(Context& context, bool lifecycle) {
           if (batch == 100) set_target(figure, kLifecycle100);
           if (batch == 1000) set_target(figure, kLifecycle1000);
         }
+        figure.clients = clients;
+        figure.batch = batch;
+        figure.payload = payload;
         context.report.add(std::move(figure));
       }
     }
