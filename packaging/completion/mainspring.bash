@@ -51,6 +51,7 @@ _mainspring() {
     --reader-threads) return ;;
     --reason) return ;;
     --reply-to) return ;;
+    --report) mapfile -t COMPREPLY < <(compgen -f -- "$current"); return ;;
     --retention-completed) return ;;
     --retention-dead) return ;;
     --retry-after) return ;;
@@ -80,7 +81,7 @@ _mainspring() {
     'serve') words='' ; [[ $current == -* ]] && words='--hints --json --config --help --color --log-level --data --listen --stop-timeout --retention-completed --retention-dead --max-finished-jobs --max-live-jobs --store-reserve-bytes --store-cache-bytes --max-waiting-jobs --max-waiting-bytes --max-parked-claims --max-waiting-urgent --max-batch-jobs --max-batch-bytes --worker-memory --scheduler-batch --scheduler-max-sleep --prune-interval --io-threads --reader-threads --max-waiting-reads --max-connections --max-header-bytes --max-body-bytes --max-batch-body-bytes --max-buffered-bytes --header-timeout --idle-timeout --allowed-hosts' ;;
     'work') words='' ; [[ $current == -* ]] && words='--queue --exec --kind --directory --timeout --retry-after --max-attempts --once --drain --json --config --help --server --color --log-level --slots --lease --graceful-stop' ;;
     'enqueue') words='' ; [[ $current == -* ]] && words='--delay --run-at --priority --max-attempts --timeout --expires-in --unique --unique-for --on-conflict --tag --header --correlation-id --reply-to --idempotency-key --many --wait --json --config --help --server --color' ;;
-    'bench') words='' ; [[ $current == -* ]] && words='--dir --quick --only --list --save --json --config --help --color' ;;
+    'bench') words='' ; [[ $current == -* ]] && words='--dir --quick --only --list --save --report --json --config --help --color' ;;
     'jobs') words='list show cancel retry' ; [[ $current == -* ]] && words='--json --config --help' ;;
     'jobs list') words='' ; [[ $current == -* ]] && words='--queue --kind --tag --state --limit --all --json --config --help --server --color' ;;
     'jobs show') words='' ; [[ $current == -* ]] && words='--json --config --help --server --color' ;;

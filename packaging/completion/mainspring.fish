@@ -107,6 +107,7 @@ complete -c mainspring -n "__mainspring_at 'bench'" -l quick -d 'fewer, shorter 
 complete -c mainspring -n "__mainspring_at 'bench'" -l only -x -d 'only this measurement'
 complete -c mainspring -n "__mainspring_at 'bench'" -l list -d 'the names of the measurements'
 complete -c mainspring -n "__mainspring_at 'bench'" -l save -r -F -d 'the figures as JSON, too'
+complete -c mainspring -n "__mainspring_at 'bench'" -l report -r -F -d 'the figures as Markdown, too, between the markers of FILE'
 complete -c mainspring -n "__mainspring_at 'bench'" -l json -d 'print JSON, errors too'
 complete -c mainspring -n "__mainspring_at 'bench'" -l config -r -F -d 'settings from this TOML file'
 complete -c mainspring -n "__mainspring_at 'bench'" -l help -d 'this text'
