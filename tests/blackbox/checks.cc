@@ -417,6 +417,12 @@ class Checker {
 
   void counters_agree() {
     begin("CONS-1 counters equal a recount");
+    for (const CountsEvent& c : h_.counts) {
+      expect(c.enqueued == c.accounted, [&] {
+        return fmt::format("queue {} at {}: {} enqueued, {} accounted for", c.queue, c.at.ret,
+                           c.enqueued, c.accounted);
+      });
+    }
     std::map<std::string, FinalQueue> recount;
     for (const auto& [id, job] : h_.jobs) {
       FinalQueue& queue = recount[job.queue];

@@ -203,6 +203,9 @@ TEST_CASE("canary: dead letter, counters, terminal states") {
   h.queues["q"].enqueued = 2;
   CHECK(breaks(h, "CONS-1"));
   h = sound();
+  h.counts.push_back({.at = {60, 70}, .queue = "q", .enqueued = 1, .accounted = 0});
+  CHECK(breaks(h, "CONS-1"));
+  h = sound();
   h.reads.push_back({.at = {400, 410}, .id = 1, .status = 200, .state = "dead", .attempt = 1});
   CHECK(breaks(h, "STATE-1"));
 }

@@ -120,6 +120,7 @@ void History::append(History&& other) {
   move_all(retries, other.retries);
   move_all(pauses, other.pauses);
   move_all(reads, other.reads);
+  move_all(counts, other.counts);
   move_all(nemeses, other.nemeses);
   unknown_claims += other.unknown_claims;
 }

@@ -117,6 +117,14 @@ struct ReadEvent {
   int attempt = 0;
 };
 
+// One queue's counters, as they were read while the run was on.
+struct CountsEvent {
+  Span at;
+  std::string queue;
+  std::int64_t enqueued = 0;
+  std::int64_t accounted = 0;  // kept in any state, expired, pruned
+};
+
 // Moments at which the server was down or stopped, and what the nemesis saw.
 struct NemesisEvent {
   Span at;
@@ -151,6 +159,7 @@ struct History {
   std::vector<RetryEvent> retries;
   std::vector<PauseEvent> pauses;
   std::vector<ReadEvent> reads;
+  std::vector<CountsEvent> counts;
   std::vector<NemesisEvent> nemeses;
   std::int64_t unknown_claims = 0;
 

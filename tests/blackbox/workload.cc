@@ -249,7 +249,7 @@ class Operator final : public Client {
     } else if (what <= 62) {
       send("GET", "/v1/jobs?state=dead&limit=20", "");
     } else if (what <= 66) {
-      send("GET", "/v1/queues", "");
+      read_counts();
     } else {
       read(id);
     }
@@ -276,6 +276,21 @@ class Operator final : public Client {
       const auto& next = document["next_cursor"];
       cursor = next.IsString() ? next.GetString() : "";
     } while (!cursor.empty());
+  }
+
+  void read_counts() {
+    const Answer answer = send("GET", "/v1/queues", "");
+    rapidjson::Document document;
+    document.Parse(answer.body.data(), answer.body.size());
+    if (answer.status != 200 || !document.IsObject()) return;
+    for (const auto& queue : document["queues"].GetArray()) {
+      CountsEvent event{{answer.invoke_us, answer.return_us}, queue["name"].GetString(), 0, 0};
+      event.enqueued = queue["enqueued"].GetInt64();
+      event.accounted = queue["pruned"].GetInt64() + queue["expired"].GetInt64();
+      for (const auto& count : queue["counts"].GetObject())
+        event.accounted += count.value.GetInt64();
+      history_.counts.push_back(std::move(event));
+    }
   }
 
   void cancel(Id id) {
