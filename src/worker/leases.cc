@@ -148,9 +148,8 @@ void WorkerRuntime::State::run_renewer() {
     if (all || reports) renew = gather_renew(all, sent);
     if (sent.empty()) {
       if (reports) report_at = Instant::never();
-      renewer_wake = std::min(due, report_at);
       const bool flush_later = flushing > 0 && retry_at > now;
-      if (flush_later) renewer_wake = std::min(renewer_wake, retry_at);
+      renewer_wake = std::min(due, std::max(flush_later ? now : report_at, retry_at));
       renewer_cv.wait_for(mutex, renewer_wake == Instant::never() ? kForever : renewer_wake - now);
       continue;
     }

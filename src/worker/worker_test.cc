@@ -302,6 +302,46 @@ TEST_CASE("progress and checkpoint go with one prompt renewal, and before the fa
   CHECK(second.checkpoint == "[2]");
 }
 
+TEST_CASE("a checkpoint is sent again after a renewal that failed, with a pause between") {
+  Rig rig;
+  rig.options.lease = 1s;
+  rig.jobs.lease = 30s;
+  std::atomic<int> calls = 0;
+  rig.jobs.on_renew = [&](const Renew& renew) -> Result<RenewResult> {
+    if (++calls <= 2) return Error{.code = ErrorCode::unavailable, .message = "away"};
+    return RenewResult{.renewed = {{1, renew.lease}}};
+  };
+  rig.start([&](const ClaimedJob&, Context& context) {
+    CHECK(context.checkpoint("[1]").has_value());
+    CHECK(context.flush().has_value());
+    CHECK(calls == 3);
+    return done();
+  });
+  rig.jobs.add("k");
+  REQUIRE(rig.jobs.await_outcomes(1));
+  CHECK(rig.jobs.with_lock([&] { return rig.jobs.renews.back().leases.at(0).checkpoint; }) ==
+        "[1]");
+}
+
+TEST_CASE("a report that no server would take does not cost the lease") {
+  Rig rig;
+  rig.jobs.on_renew = [&](const Renew& renew) -> Result<RenewResult> {
+    if (renew.leases.at(0).checkpoint) {
+      return Error{.code = ErrorCode::too_large, .message = "no"};
+    }
+    return RenewResult{.renewed = {{1, renew.lease}}};
+  };
+  rig.start([&](const ClaimedJob&, Context& context) {
+    CHECK(context.checkpoint("[1]").has_value());
+    CHECK(context.flush().has_value());
+    CHECK_FALSE(context.stop_requested());
+    return done();
+  });
+  rig.jobs.add("k");
+  REQUIRE(rig.jobs.await_outcomes(1));
+  CHECK(rig.jobs.ended_as<Complete>(1));
+}
+
 TEST_CASE("the handler sees the job, the last checkpoint, and a key that stays the same") {
   Rig rig;
   std::vector<std::string> keys;
