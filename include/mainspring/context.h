@@ -46,7 +46,8 @@ class Context {
   // attempt's failure is. Errors: too_large (kMaxCheckpointBytes), invalid_argument (not JSON).
   virtual Result<void> checkpoint(std::string json) = 0;
   // Waits until progress and checkpoint so far are stored. Errors: conflict (the lease is lost; at
-  // the latest that happens when the server has not answered for most of a lease).
+  // the latest that happens when the server has not answered for most of a lease), and the server's
+  // if it refuses them for good.
   virtual Result<void> flush() = 0;
 
   static constexpr Duration kReportInterval = std::chrono::milliseconds(100);

@@ -51,6 +51,7 @@ void WorkerRuntime::State::wake_by(Attempt& attempt) {
 
 void WorkerRuntime::State::report(Attempt& attempt) {
   ++attempt.said;
+  attempt.refused.reset();
   const Instant at = reported_at + Context::kReportInterval;
   if (at < report_at) {
     report_at = at;
@@ -58,14 +59,19 @@ void WorkerRuntime::State::report(Attempt& attempt) {
   }
 }
 
-bool WorkerRuntime::State::flush(Attempt& attempt) {
+Result<void> WorkerRuntime::State::flush(Attempt& attempt) {
   MutexLock lock(mutex);
   const std::uint64_t goal = attempt.said;
   ++flushing;
   if (attempt.stored < goal && !attempt.lost) renewer_cv.notify_one();
   while (attempt.stored < goal && !attempt.lost) stored_cv.wait(mutex);
   --flushing;
-  return attempt.stored >= goal;
+  if (attempt.stored < goal) {
+    return Error{.code = ErrorCode::conflict,
+                 .message = fmt::format("job {}: its lease is lost", attempt.job.id)};
+  }
+  if (attempt.refused) return *attempt.refused;
+  return {};
 }
 
 Instant WorkerRuntime::State::renew_due() const {
@@ -128,6 +134,8 @@ void WorkerRuntime::State::renew_failed(const Error& error, const std::vector<Se
   if (!refused) return;
   // The server will never take these reports; the leases must not suffer for it.
   for (const Sent& one : sent) {
+    if (one.attempt->stored == one.said) continue;
+    one.attempt->refused = error;
     one.attempt->stored = one.said;
     one.attempt->progress.reset();
     one.attempt->checkpoint.reset();

@@ -57,11 +57,7 @@ class AttemptContext final : public Context {
     return {};
   }
 
-  Result<void> flush() override {
-    if (state_.flush(attempt_)) return {};
-    return Error{.code = ErrorCode::conflict,
-                 .message = fmt::format("job {}: its lease is lost", attempt_.job.id)};
-  }
+  Result<void> flush() override { return state_.flush(attempt_); }
 
  private:
   WorkerRuntime::State& state_;
@@ -194,7 +190,7 @@ void WorkerRuntime::State::run_slot() {
     const auto took_us = static_cast<double>((clock.now().instant - begin).count());
     const bool complete = result && std::holds_alternative<Complete>(*result);
     // The next attempt needs the checkpoint before it can begin.
-    if (!complete) flush(*attempt);
+    if (!complete) (void)flush(*attempt);
 
     std::optional<Outcome> outcome = weigh(*attempt, std::move(result));
     mutex.lock();

@@ -49,8 +49,9 @@ struct Attempt {
   bool lost = false;  // not renewed any more
   std::optional<Progress> progress;
   std::optional<std::string> checkpoint;
-  std::uint64_t said = 0;    // counts progress and checkpoint calls
-  std::uint64_t stored = 0;  // up to which of them the server has it
+  std::optional<Error> refused;  // why the server will never take what was said last
+  std::uint64_t said = 0;        // counts progress and checkpoint calls
+  std::uint64_t stored = 0;      // up to which of them the server has it
   bool pending() const { return said != stored; }
 };
 using AttemptPtr = std::shared_ptr<Attempt>;
@@ -116,7 +117,7 @@ struct WorkerRuntime::State {
   void set_lease(Attempt& attempt, Instant from, Duration lease) MS_REQUIRES(mutex);
   void wake_by(Attempt& attempt) MS_REQUIRES(mutex);
   void report(Attempt& attempt) MS_REQUIRES(mutex);
-  bool flush(Attempt& attempt) MS_EXCLUDES(mutex);  // false: the lease is lost
+  Result<void> flush(Attempt& attempt) MS_EXCLUDES(mutex);
 
   // -- finish.cc: the finisher
   void run_finisher() MS_EXCLUDES(mutex);
