@@ -165,6 +165,8 @@ TEST_CASE("a bad command line names what is wrong and exits with 64") {
       {{"work", "--exec", "cat"}, "--queue: must be given"},
       {{"work", "--queue", "q", "--exec", "cat 'x"}, "--exec \"cat 'x\": "},
       {{"work", "--queue", "q", "--exec", "cat", "--once", "--drain"}, "--once and --drain"},
+      {{"work", "--queue", "q", "--exec", "no-such-program x"},
+       "--exec \"no-such-program x\": there is no program no-such-program that can be run"},
       {{"queues", "set", "q"}, "nothing to set"},
       {{"completion", "tcsh"}, "SHELL \"tcsh\": must be bash, zsh or fish"},
       {{"bench", "--only", "luck"}, "--only \"luck\": must be one of those that --list shows"},

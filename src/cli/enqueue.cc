@@ -146,9 +146,10 @@ int exit_of(JobState state) {
 std::string why_not(const Job& job) {
   std::string why = job.reason;
   if (!job.description.empty()) why += ": " + job.description;
-  if (job.state != JobState::cancelled && !job.errors.empty()) {
-    why += fmt::format("{}{}", why.empty() ? "" : "; last error: ", job.errors.back().message);
-  }
+  if (job.state == JobState::cancelled || job.errors.empty()) return why;
+  const std::string& last = job.errors.back().message;
+  if (last != job.description)
+    why += fmt::format("{}{}", why.empty() ? "" : "; last error: ", last);
   return why;
 }
 

@@ -28,7 +28,23 @@ struct WorkPlan {
   bool drain = false;
 };
 
-Result<WorkPlan> plan_of(const Invocation& invocation) {
+// Is there such a program? A typing error must not cost every job of a queue its attempts.
+bool program_exists(const std::string& name, const std::string& directory, const Io& io) {
+  const auto runs = [](const std::string& file) { return access(file.c_str(), X_OK) == 0; };
+  if (name.find('/') != std::string::npos) {
+    const bool relative = !name.starts_with('/') && !directory.empty();
+    return runs(relative ? directory + "/" + name : name);
+  }
+  const std::string path = io.env("PATH").value_or("/usr/bin:/bin");
+  for (std::size_t at = 0; at <= path.size();) {
+    const std::size_t end = std::min(path.find(':', at), path.size());
+    if (end > at && runs(path.substr(at, end - at) + "/" + name)) return true;
+    at = end + 1;
+  }
+  return false;
+}
+
+Result<WorkPlan> plan_of(const Invocation& invocation, const Io& io) {
   WorkPlan plan;
   plan.options.queues = invocation.all_flags("queue");
   if (plan.options.queues.empty()) return invalid("queue", "--queue: must be given at least once");
@@ -44,6 +60,10 @@ Result<WorkPlan> plan_of(const Invocation& invocation) {
   }
   plan.exec.argv = std::move(*words);
   plan.exec.directory = invocation.flag("directory").value_or("");
+  if (!program_exists(plan.exec.argv[0], plan.exec.directory, io)) {
+    return invalid("exec", fmt::format("--exec \"{}\": there is no program {} that can be run",
+                                       *command, plan.exec.argv[0]));
+  }
 
   MS_TRY_ASSIGN(const auto timeout, invocation.duration("timeout"));
   plan.kind_options.timeout = timeout.value_or(Duration{0});
@@ -148,7 +168,7 @@ void print_stats(const Invocation& invocation, Io& io, const WorkerStats& stats)
 }  // namespace
 
 Result<int> run_work(const Invocation& invocation, Io& io) {
-  MS_TRY_ASSIGN(const WorkPlan plan, plan_of(invocation));
+  MS_TRY_ASSIGN(const WorkPlan plan, plan_of(invocation, io));
   StopSignals signals;
   const SystemClock clock;
   SystemRandom random;
