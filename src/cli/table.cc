@@ -56,7 +56,7 @@ std::size_t display_width(std::string_view text) {
 }
 
 std::string coloured(const Io& io, std::string_view text, Colour colour) {
-  if (!io.colours || colour == Colour::none) return std::string(text);
+  if (!io.colours || colour == Colour::none || text.empty()) return std::string(text);
   return fmt::format("{}{}\033[0m", escape_of(colour), text);
 }
 
