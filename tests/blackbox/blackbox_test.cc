@@ -172,7 +172,7 @@ TEST_CASE("SIGTERM answers parked claims and ends well") {
 
 TEST_CASE("ten thousand parked claims are cheap, and one enqueue serves them all") {
   constexpr int kClaims = 10'000;
-  constexpr std::int64_t kMaxKbPerClaim = 24;
+  [[maybe_unused]] constexpr std::int64_t kMaxKbPerClaim = 8;
   rlimit files{};
   getrlimit(RLIMIT_NOFILE, &files);
   files.rlim_cur = files.rlim_max;
@@ -201,7 +201,9 @@ TEST_CASE("ten thousand parked claims are cheap, and one enqueue serves them all
   const std::int64_t grown_kb = server.process().rss_kb() - before_kb;
   MESSAGE("10,000 parked claims: the server grew by ", grown_kb, " KiB to ",
           server.process().rss_kb(), " KiB");
-  CHECK(grown_kb < kMaxKbPerClaim * kClaims);
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+  CHECK(grown_kb < kMaxKbPerClaim * kClaims);  // sanitizers need several times as much
+#endif
 
   std::string jobs = R"({"queue":"q","kind":"k"})";
   for (int i = 1; i < kClaims; ++i) jobs += R"(,{"queue":"q","kind":"k"})";
