@@ -105,7 +105,7 @@ std::optional<Error> Broker::refuse(const Operation& operation, std::size_t jobs
                                         what, bound),
                  .retry_after_ms = 1000};
   };
-  if (std::holds_alternative<Enqueue>(operation)) {
+  if (std::holds_alternative<Enqueue>(operation) || MS_MUTANT(no_reserved_room)) {
     // An operation that alone exceeds a bound passes when nothing else waits.
     if (waiting_jobs_ != 0 && waiting_jobs_ + jobs > options_.max_waiting_jobs) {
       return full(fmt::format("{} jobs", waiting_jobs_), options_.max_waiting_jobs);
@@ -187,6 +187,7 @@ Broker::ParkId Broker::submit_claim(Claim claim, Duration wait, Answer answer) {
 }
 
 void Broker::abandon(ParkId id) {
+  if (MS_MUTANT(abandoned_claim_lives_on)) return;
   MutexLock lock(mutex_);
   abandoned_.push_back(id);
   if (runner_waiting_) work_.notify_one();
@@ -462,6 +463,7 @@ void Broker::distribute(Batch& batch, BatchReport& report, Answers& answers, Now
     });
   }
   for (const JobId id : report.effects.ended) {
+    if (MS_MUTANT(watcher_not_told)) break;
     const auto watched = watches_.find(id);
     if (watched == watches_.end()) continue;
     for (auto& [handle, changed] : watched->second) {
