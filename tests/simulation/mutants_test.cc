@@ -29,8 +29,14 @@ std::string conformance() {
   return kPrograms + "/sqlite_conformance_test --abort-after=1";
 }
 // Some of these wait for what a defect keeps from happening: that is a failure too.
+std::string unit(const std::string& program, const std::string& test_case) {
+  return fmt::format("timeout 15 {}/{} --abort-after=1 -tc='{}'", kPrograms, program, test_case);
+}
 std::string worker(const std::string& test_case) {
-  return fmt::format("timeout 15 {}/worker_test --abort-after=1 -tc='{}'", kPrograms, test_case);
+  return unit("worker_test", test_case);
+}
+std::string broker(const std::string& test_case) {
+  return unit("broker_test", test_case);
 }
 std::string io_sweep(const std::string& test_case) {
   return fmt::format("{}/io_sweep_test --abort-after=1 -tc='{}'", kPrograms, test_case);
@@ -86,6 +92,9 @@ const std::map<std::string, std::string>& table() {
       {"parked_claim_not_woken", scenario("parked_claim_gets_the_job_at_once")},
       {"parked_claim_never_ends", scenario("parked_claim_gets_the_job_at_once")},
       {"duty_ends_at_refusal", seeds(1, 20)},
+      {"abandoned_claim_lives_on", broker("a parked claim ends empty*")},
+      {"watcher_not_told", broker("waiting for a job ends*")},
+      {"no_reserved_room", broker("beyond its bounds*")},
       // the worker
       {"worker_ignores_lost_lease", worker("what the server calls lost*")},
       {"worker_ignores_cancel", worker("a cancel reaches the handler by a renewal")},
