@@ -75,6 +75,7 @@ class Checker {
     ends_are_final();
     cancels_win_or_lose();
     paused_queues_give_nothing();
+    requests_are_answered();
     return std::move(verdicts_);
   }
 
@@ -358,6 +359,29 @@ class Checker {
       for (const FinishEvent* f : story.finishes) {
         if (f->accepted()) attempt_after(id, story, *f);
       }
+      delay_is_kept(id, story);
+    }
+    for (const auto& [id, job] : h_.jobs) {
+      for (std::size_t i = 1; i < job.errors.size(); ++i) {
+        expect(job.errors[i].first > job.errors[i - 1].first,
+               [&, job_id = id, errors = &job.errors] {
+                 return fmt::format("job {}: attempt {} failed twice", job_id, (*errors)[i].first);
+               });
+      }
+    }
+  }
+
+  void delay_is_kept(Id id, const Story& story) {
+    if (story.grants.empty() || story.enqueues.empty() || !story.retries.empty()) return;
+    const EnqueueEvent& e = *story.enqueues.front();
+    if (e.done != Done::yes || !e.unique.empty()) return;
+    for (const EnqueuedItem& item : e.jobs) {
+      // A repeated request gives the job of the first, which may have been sent before.
+      if (item.id != id || item.delay == 0 || item.duplicate) continue;
+      expect(story.grants.front()->at.ret + kClockTolerance >= e.at.invoke + item.delay, [&] {
+        return fmt::format("job {}: delayed for {} us at {}, given at {}", id, item.delay,
+                           e.at.invoke, story.grants.front()->at.ret);
+      });
     }
   }
 
@@ -543,6 +567,14 @@ class Checker {
         return fmt::format("job {} was given at {} from queue {}, paused since {}", g.id, g.at.ret,
                            g.queue, last->at.ret);
       });
+    }
+  }
+
+  void requests_are_answered() {
+    begin("LIVE-1 every request is answered or its connection breaks");
+    verdicts_.back().checked = h_.operations();
+    for (const std::string& what : h_.unanswered) {
+      expect(false, [&] { return what; });
     }
   }
 

@@ -192,6 +192,21 @@ TEST_CASE("canary: attempts and back-off") {
   CHECK(breaks(h, "DUR-2"));
 }
 
+TEST_CASE(
+    "canary: a delay that is not kept, an attempt that fails twice, a request without answer") {
+  History h = sound();
+  h.enqueues[0].jobs[0].delay = 500'000;
+  CHECK(breaks(h, "ATT-1"));
+  h.enqueues[0].jobs[0].delay = 50;
+  CHECK(broken(h).empty());
+  h.jobs[1].errors = {{1, "a"}, {1, "b"}};
+  CHECK(breaks(h, "ATT-1"));
+  h.jobs[1].errors = {{1, "a"}, {2, "b"}};
+  CHECK(broken(h).empty());
+  h.unanswered = {"POST /v1/claim"};
+  CHECK(breaks(h, "LIVE-1"));
+}
+
 TEST_CASE("canary: dead letter, counters, terminal states") {
   History h = sound();
   h.dead_listing = {1};

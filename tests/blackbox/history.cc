@@ -122,6 +122,7 @@ void History::append(History&& other) {
   move_all(reads, other.reads);
   move_all(counts, other.counts);
   move_all(nemeses, other.nemeses);
+  move_all(unanswered, other.unanswered);
   unknown_claims += other.unknown_claims;
 }
 

@@ -29,6 +29,7 @@ struct Span {
 struct EnqueuedItem {
   std::int64_t nonce = 0;  // stands in the job's args, so that a job can be recognised
   Id id = 0;               // 0 = not known
+  Micros delay = 0;        // as asked for
   bool duplicate = false;
   std::string state;
 };
@@ -162,6 +163,7 @@ struct History {
   std::vector<CountsEvent> counts;
   std::vector<NemesisEvent> nemeses;
   std::int64_t unknown_claims = 0;
+  std::vector<std::string> unanswered;  // requests that the server held without end, in words
 
   // What was read back after all faults had ended and everything was drained.
   bool complete = false;         // it was; without it what is missing proves nothing

@@ -111,7 +111,7 @@ class Worker final : public Client {
         continue;
       }
       if (what <= 14 && slow_.size() < kMaxSlow) {
-        slow_.push_back({job.id, job.token, now_us() + chance_.between(20'000, 900'000)});
+        slow_.push_back({job.id, job.token, now_us() + chance_.between(20'000, 2'500'000)});
         continue;
       }
       if (what <= 34) renewed.push_back(job);

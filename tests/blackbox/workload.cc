@@ -67,7 +67,14 @@ void Client::run() {
 
 Answer Client::send(std::string_view method, const std::string& target, const std::string& body,
                     const std::vector<std::string>& headers) {
-  return http_.request(method, target, body, headers, 5'000);
+  Answer answer = http_.request(method, target, body, headers, kAnswerLimitMs);
+  // A server that dies breaks the connection; one that is there must answer.
+  if (answer.sent == Sent::unknown &&
+      answer.return_us - answer.invoke_us >= kAnswerLimitMs * 1000LL) {
+    history_.unanswered.push_back(
+        fmt::format("{} {} sent at {}", method, target, answer.invoke_us));
+  }
+  return answer;
 }
 
 Done Client::done(const Answer& answer) {
@@ -124,7 +131,8 @@ class Producer final : public Client {
         queue, item.nonce, chance_.between(0, 9), unique.empty() ? chance_.between(1, 4) : 20);
     // Unique jobs often wait, so that a second one meets the first.
     if (chance_.percent(unique.empty() ? 15 : 60)) {
-      out += fmt::format(R"(,"delay":"{}ms")", chance_.between(1, 1500));
+      item.delay = chance_.between(1, 1500) * 1000;
+      out += fmt::format(R"(,"delay":"{}ms")", item.delay / 1000);
     }
     if (unique.empty() && chance_.percent(4)) {
       out += fmt::format(R"(,"expires_in":"{}ms")", chance_.between(50, 1500));

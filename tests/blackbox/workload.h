@@ -26,6 +26,8 @@ namespace blackbox {
 
 inline constexpr Micros kLease = 1'000'000;
 inline constexpr std::int64_t kMaxBacklog = 1'500;  // producers rest beyond it
+// Longer than any wait that a client asks for and any stop of the server.
+inline constexpr int kAnswerLimitMs = 5'000;
 inline constexpr std::size_t kMaxKnownIds = 4'096;
 
 // What the threads share.
