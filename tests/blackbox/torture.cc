@@ -82,6 +82,10 @@ class Torture {
             .environment = options_.environment,
             .output = log_path()};
   }
+  std::string log_end() const {
+    const std::string log = read_file(log_path());
+    return log.size() < 600 ? log : log.substr(log.size() - 600);
+  }
   std::string log_path() const { return directory_ + "/server.log"; }
 
   bool start_server() {
@@ -98,26 +102,13 @@ class Torture {
         return true;
       }
       if (server_.wait(2)) {
-        return not_started(fmt::format("the server ended by itself with {} while starting: {}",
-                                       server_.exit_code(), log_end()));
+        trouble_ =
+            fmt::format("the server ended by itself with {} while starting", server_.exit_code());
+        return false;
       }
     }
-    return not_started(fmt::format("the server was not ready after {} ms", kStartLimitMs));
-  }
-
-  // At the first start the run proves nothing; later a promise is broken.
-  bool not_started(const std::string& what) {
-    if (history_.nemeses.empty()) {
-      trouble_ = what;
-    } else {
-      give_up(what);
-    }
+    trouble_ = fmt::format("the server was not ready after {} ms", kStartLimitMs);
     return false;
-  }
-
-  std::string log_end() const {
-    const std::string log = read_file(log_path());
-    return log.size() < 400 ? log : log.substr(log.size() - 400);
   }
 
   // A promise is broken in a way that leaves nothing to go on with.
