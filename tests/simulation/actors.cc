@@ -349,7 +349,7 @@ void Producer::send(Enqueue request, blackbox::EnqueueEvent event, int tries) {
   event.body = request.fingerprint;
   event.queue = request.jobs[0].queue;
   event.jobs.clear();
-  for (const NewJob& j : request.jobs) event.jobs.push_back({nonce_of(j.args), 0, false, ""});
+  for (const NewJob& j : request.jobs) event.jobs.emplace_back().nonce = nonce_of(j.args);
   if (const auto& unique = request.jobs[0].unique) {
     event.unique = unique->key;
     event.replaces = unique->on_conflict == OnConflict::replace;
