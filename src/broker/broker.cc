@@ -74,19 +74,52 @@ Broker::Broker(Store& store, const Clock& clock, Log& log, Registry& registry,
           registry.counter("mainspring_jobs_enqueued_total", "Jobs enqueued since start.")),
       claimed_total_(
           registry.counter("mainspring_jobs_claimed_total", "Jobs claimed since start.")),
+      job_metrics_(registry),
       registry_(registry) {
+  register_gauges();
+}
+
+Broker::~Broker() {
+  stop();
+  // The registry lives on: what it asks must not lead here any more.
+  registry_.gauge("mainspring_parked_claims", "Claims that wait for work.", [] { return 0.0; });
+  registry_.gauge("mainspring_store_commits_total",
+                  "Transactions committed to the store since start.", [] { return 0.0; });
+  registry_.gauges("mainspring_queue_jobs", "Jobs kept now.", {});
+  registry_.gauges("mainspring_queue_oldest_available_seconds", "Age of the oldest one.", {});
+}
+
+void Broker::register_gauges() {
   registry_.gauge("mainspring_parked_claims", "Claims that wait for work.",
                   [this] { return static_cast<double>(parked_claims()); });
   registry_.gauge("mainspring_store_commits_total",
                   "Transactions committed to the store since start.",
                   [this] { return static_cast<double>(store_.commits()); });
-}
-
-Broker::~Broker() {
-  stop();
-  registry_.gauge("mainspring_parked_claims", "Claims that wait for work.", [] { return 0.0; });
-  registry_.gauge("mainspring_store_commits_total",
-                  "Transactions committed to the store since start.", [] { return 0.0; });
+  registry_.gauges("mainspring_queue_jobs", "Jobs kept now, by queue and state.", [this] {
+    Registry::Samples samples;
+    const auto queues = store_.queues();
+    for (const QueueStats& queue : queues ? *queues : std::vector<QueueStats>{}) {
+      for (std::size_t i = 0; i < queue.counts.size(); ++i) {
+        const auto state = to_string(static_cast<JobState>(i));
+        samples.push_back({{{"queue", queue.name}, {"state", std::string(state)}},
+                           static_cast<double>(queue.counts[i])});
+      }
+    }
+    return samples;
+  });
+  registry_.gauges(
+      "mainspring_queue_oldest_available_seconds",
+      "How long the oldest available job of a queue has been due.", [this] {
+        Registry::Samples samples;
+        const WallTime now = clock_.now().wall;
+        const auto queues = store_.queues();
+        for (const QueueStats& queue : queues ? *queues : std::vector<QueueStats>{}) {
+          const Duration age = now - queue.oldest_available.value_or(now);
+          samples.push_back({{{"queue", queue.name}},
+                             static_cast<double>(std::max(age, Duration(0)).count()) / 1e6});
+        }
+        return samples;
+      });
 }
 
 // -- the door
@@ -462,6 +495,7 @@ void Broker::distribute(Batch& batch, BatchReport& report, Answers& answers, Now
       answer(std::move(result));
     });
   }
+  job_metrics_.ended(report.effects.ended);
   for (const JobId id : report.effects.ended) {
     if (MS_MUTANT(watcher_not_told)) break;
     const auto watched = watches_.find(id);
@@ -496,6 +530,7 @@ void Broker::tell_cancel(const CancelResult& result, JobId id, Answers& answers)
 void Broker::note_worker(const Operation& operation, const OperationResult& result, Now now) {
   if (const auto* claimed = std::get_if<ClaimResult>(&result)) {
     claimed_total_.add(static_cast<std::int64_t>(claimed->jobs.size()));
+    job_metrics_.claimed(*claimed, now.instant);
     Worker& worker = workers_[std::get<Claim>(operation).worker];
     worker.last_seen = now.instant;
     worker.running += static_cast<int>(claimed->jobs.size());
@@ -505,6 +540,7 @@ void Broker::note_worker(const Operation& operation, const OperationResult& resu
     enqueued_total_.add(fresh);
   } else if (const auto* finished = std::get_if<FinishResult>(&result)) {
     const Finish& finish = std::get<Finish>(operation);
+    job_metrics_.finished(finish, *finished, now.instant);
     Worker& worker = workers_[finish.worker];
     worker.last_seen = now.instant;
     worker.running = std::max(0, worker.running - static_cast<int>(finished->results.size()));

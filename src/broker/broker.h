@@ -23,6 +23,7 @@
 #include <unordered_map>
 
 #include "base/mutex.h"
+#include "broker/job_metrics.h"
 #include "broker/jobs.h"
 #include "env/clock.h"
 #include "telemetry/log.h"
@@ -167,6 +168,7 @@ class Broker final : public Jobs {
   std::optional<Error> refuse(const Operation& operation, std::size_t jobs, std::size_t bytes) const
       MS_REQUIRES(mutex_);
   // If there is work, or a deadline earlier than the runner knows.
+  void register_gauges();
   void wake_runner(Instant next) MS_EXCLUDES(mutex_);
   void run(std::stop_token stop);
   template <class T>
@@ -213,6 +215,7 @@ class Broker final : public Jobs {
   Histogram& commit_operations_;
   Counter& enqueued_total_;
   Counter& claimed_total_;
+  JobMetrics job_metrics_ MS_GUARDED_BY(mutex_);
   Registry& registry_;
 };
 

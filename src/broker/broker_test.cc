@@ -183,6 +183,34 @@ TEST_CASE_FIXTURE(Fixture, "a cancelled running job is told over the parked clai
   CHECK(second->cancel == std::vector<JobId>{first->jobs[0].id});
 }
 
+TEST_CASE_FIXTURE(Fixture,
+                  "metrics tell outcomes and durations per queue, counts and the oldest age") {
+  Got first;
+  park("w", first, 2);
+  broker->submit(jobs(3), ignore);
+  step();
+  REQUIRE(first->jobs.size() == 2);
+  clock.advance(2s);
+  const auto& a = first->jobs.at(0);
+  const auto& b = first->jobs.at(1);
+  broker->submit(
+      Finish{.worker = "w",
+             .results = {{a.id, a.token, Complete{}}, {b.id, b.token, Retry{.error = "x"}}}},
+      ignore);
+  step();
+  const std::string text = registry.render();
+  for (const char* line : {
+           "mainspring_attempts_total{queue=\"default\",outcome=\"complete\"} 1\n",
+           "mainspring_attempts_total{queue=\"default\",outcome=\"retry\"} 1\n",
+           "mainspring_attempt_seconds_sum{queue=\"default\",outcome=\"complete\"} 2\n",
+           "mainspring_queue_jobs{queue=\"default\",state=\"available\"} 1\n",
+           "mainspring_queue_jobs{queue=\"default\",state=\"completed\"} 1\n",
+           "mainspring_queue_oldest_available_seconds{queue=\"default\"} 2\n",
+       }) {
+    CHECK_MESSAGE(text.find(line) != std::string::npos, line);
+  }
+}
+
 TEST_CASE("beyond its bounds the broker refuses new work and still takes what empties it") {
   Fixture f;
   Broker small(*f.store, f.clock, f.log, f.registry, {.max_waiting_jobs = 10});

@@ -58,6 +58,10 @@ class Registry {
   // A gauge is a function, asked at render time; it must be callable from any thread.
   void gauge(const std::string& name, const std::string& help, std::function<double()> read,
              const Labels& labels = {}) MS_EXCLUDES(mutex_);
+  // Many gauges of one name whose labels are known only when asked: queues, for example.
+  using Samples = std::vector<std::pair<Labels, double>>;
+  void gauges(const std::string& name, const std::string& help, std::function<Samples()> read)
+      MS_EXCLUDES(mutex_);
   std::string render() const MS_EXCLUDES(mutex_);
 
   static constexpr std::size_t kMaxSeries = 2000;
@@ -68,6 +72,7 @@ class Registry {
     std::map<std::string, Counter> counters;
     std::map<std::string, Histogram> histograms;
     std::map<std::string, std::function<double()>> gauges;
+    std::function<Samples()> samples;
   };
   static std::string label_text(const Labels& labels);
   mutable Mutex mutex_;

@@ -115,6 +115,15 @@ void Registry::gauge(const std::string& name, const std::string& help, std::func
   family.gauges[label_text(labels)] = std::move(read);
 }
 
+void Registry::gauges(const std::string& name, const std::string& help,
+                      std::function<Samples()> read) {
+  MutexLock lock(mutex_);
+  Family& family = families_[name];
+  family.help = help;
+  family.type = "gauge";
+  family.samples = std::move(read);
+}
+
 std::string Registry::render() const {
   MutexLock lock(mutex_);
   std::string out;
@@ -124,6 +133,12 @@ std::string Registry::render() const {
       out += fmt::format("{}{} {}\n", name, labels, counter.value());
     for (const auto& [labels, read] : family.gauges)
       out += fmt::format("{}{} {}\n", name, labels, read());
+    if (family.samples) {
+      const Samples samples = family.samples();
+      for (std::size_t i = 0; i < std::min(samples.size(), kMaxSeries); ++i) {
+        out += fmt::format("{}{} {}\n", name, label_text(samples[i].first), samples[i].second);
+      }
+    }
     for (const auto& [labels, histogram] : family.histograms) {
       std::int64_t total = 0;
       for (std::size_t i = 0; i < histogram.buckets_.size(); ++i) {
