@@ -559,6 +559,36 @@ TEST_CASE("stopping answers parked claims and waits, finishes replies, then clos
   server.server->stop(0s);
 }
 
+TEST_CASE("every claim that is answered by stopping is told that its connection closes") {
+  for (int round = 0; round < 5; ++round) {
+    TestServer server;
+    std::vector<Peer> parked;
+    for (int i = 0; i < 100; ++i) {
+      parked.emplace_back(server.server->port());
+      parked.back().send(Peer::request(
+          "POST", "/v1/claim",
+          R"({"worker":"w)" + std::to_string(i) + R"(","queues":["q"],"wait":"60s"})"));
+    }
+    wait_until([&] { return server.broker->parked_claims() == 100; });
+    // Other answers are in the mailbox all the while, so that it has been rung for already.
+    std::vector<std::jthread> readers;
+    for (int i = 0; i < 4; ++i) {
+      readers.emplace_back([port = server.server->port()] {
+        Peer peer(port);
+        while (peer.call("GET", "/v1/queues").status == 200) {
+        }
+      });
+    }
+    server.server->stop(10s);
+    readers.clear();
+    for (Peer& peer : parked) {
+      const Answer answer = peer.receive();
+      REQUIRE(answer.status == 200);
+      REQUIRE(answer.headers.contains("Connection"));
+    }
+  }
+}
+
 TEST_CASE("a server that cannot listen says why; one that never started can be stopped") {
   TestServer server;
   HttpOptions options;

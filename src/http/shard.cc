@@ -43,8 +43,10 @@ void Shard::start() {
 }
 
 void Shard::begin_stop() {
+  // At once, not when the io thread comes to it: a mail that is on its way already may answer a
+  // claim, and that reply must say that the connection closes.
+  stopping_ = true;
   asio::post(io_, [this] {
-    stopping_ = true;
     arm_tick();
     // The slots may shrink and grow while they are told: by index.
     for (std::size_t i = 0; i < slots_.size(); ++i) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/steady_timer.hpp>
@@ -53,7 +54,7 @@ class Shard {
 
   Shared& shared() { return shared_; }
   Instant now() const { return shared_.services.clock.now().instant; }
-  bool stopping() const { return stopping_; }
+  bool stopping() const { return stopping_.load(); }
   // The ticket of a new exchange of the connection in `slot`; earlier ones are void.
   Ticket new_ticket(std::uint32_t slot);
   void remove(std::uint32_t slot);
@@ -91,7 +92,7 @@ class Shard {
   boost::asio::executor_work_guard<boost::asio::io_context::executor_type> work_;
   boost::asio::steady_timer tick_;
   bool tick_armed_ = false;
-  bool stopping_ = false;
+  std::atomic<bool> stopping_{false};
   bool drained_told_ = false;
   std::vector<Slot> slots_;
   std::vector<std::uint32_t> free_slots_;
