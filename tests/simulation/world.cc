@@ -246,6 +246,9 @@ void World::start_server() {
       disk_.reboot(chance(3) ? SimDisk::Loss::nothing : SimDisk::Loss::unsynced);
     } else if (opened.error().code == ErrorCode::storage_full) {
       disk_.set_capacity(kNoFault);  // somebody makes space
+    } else if (faults.failed_syncs && opened.error().code == ErrorCode::io_error) {
+      disk_.fail_sync_after(
+          kNoFault);  // the sync that failed was one of the start: it is started again
     } else {
       return broken("the store does not open: " + opened.error().message);
     }
