@@ -1,14 +1,15 @@
-// The pull parser: grammar, UTF-8, depth, and errors that name the field.
+// The walk over the tape, with errors that name the field; writing.
 #include "api/json.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <bit>
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
+
+#include "api/plain_run.h"
 
 namespace mainspring {
 namespace {
@@ -36,10 +37,6 @@ std::string_view type_name(JsonType type) {
       break;
   }
   return "something else";
-}
-
-bool is_digit(char c) {
-  return c >= '0' && c <= '9';
 }
 
 bool is_continuation(unsigned char c) {
@@ -70,95 +67,6 @@ std::size_t utf8_length(const char* p, const char* end) {
   return 0;
 }
 
-// The first of eight bytes that ends a plain run (a quote, a backslash, a control character, not
-// ASCII), 8 if none does.
-std::size_t plain_run(const char* p) {
-  std::uint64_t word;
-  std::memcpy(&word, p, 8);
-  constexpr std::uint64_t kOnes = 0x0101010101010101u, kHigh = 0x8080808080808080u;
-  const auto has_zero = [](std::uint64_t v) { return (v - kOnes) & ~v & kHigh; };
-  const std::uint64_t stops = (word & kHigh) | has_zero(word ^ (kOnes * '"')) |
-                              has_zero(word ^ (kOnes * '\\')) |
-                              ((word - kOnes * 0x20) & ~word & kHigh);
-  static_assert(std::endian::native == std::endian::little);
-  return stops == 0 ? 8 : static_cast<std::size_t>(std::countr_zero(stops)) / 8;
-}
-
-int hex_value(char c) {
-  if (is_digit(c)) return c - '0';
-  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-  return -1;
-}
-
-// Four hex digits at p, -1 if they are not there.
-int hex4(const char* p, const char* end) {
-  if (end - p < 4) return -1;
-  int value = 0;
-  for (int i = 0; i < 4; ++i) {
-    const int digit = hex_value(p[i]);
-    if (digit < 0) return -1;
-    value = value * 16 + digit;
-  }
-  return value;
-}
-
-void append_utf8(std::string& out, std::uint32_t c) {
-  const auto byte = [&](std::uint32_t v) {
-    out += static_cast<char>(static_cast<unsigned char>(v));
-  };
-  if (c < 0x80) return byte(c);
-  if (c < 0x800) return byte(0xc0 | c >> 6), byte(0x80 | (c & 0x3f));
-  if (c < 0x10000) {
-    return byte(0xe0 | c >> 12), byte(0x80 | (c >> 6 & 0x3f)), byte(0x80 | (c & 0x3f));
-  }
-  byte(0xf0 | c >> 18), byte(0x80 | (c >> 12 & 0x3f)), byte(0x80 | (c >> 6 & 0x3f)),
-      byte(0x80 | (c & 0x3f));
-}
-
-// `raw` has been scanned: every escape in it is well-formed.
-void append_unescaped(std::string& out, std::string_view raw) {
-  const char* const end = raw.data() + raw.size();
-  for (const char* p = raw.data(); p < end;) {
-    const auto* stop =
-        static_cast<const char*>(std::memchr(p, '\\', static_cast<std::size_t>(end - p)));
-    if (stop == nullptr) stop = end;
-    out.append(p, stop);
-    if (stop == end) return;
-    p = stop + 2;
-    switch (stop[1]) {
-      case 'b':
-        out += '\b';
-        break;
-      case 'f':
-        out += '\f';
-        break;
-      case 'n':
-        out += '\n';
-        break;
-      case 'r':
-        out += '\r';
-        break;
-      case 't':
-        out += '\t';
-        break;
-      case 'u': {
-        auto c = static_cast<std::uint32_t>(hex4(p, end));
-        p += 4;
-        if (c >= 0xd800 && c <= 0xdbff) {
-          const auto low = static_cast<std::uint32_t>(hex4(p + 2, end));
-          p += 6;
-          c = 0x10000 + ((c - 0xd800) << 10) + (low - 0xdc00);
-        }
-        append_utf8(out, c);
-        break;
-      }
-      default:
-        out += stop[1];
-    }
-  }
-}
-
 std::size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> row(b.size() + 1);
   for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
@@ -177,7 +85,7 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
 }  // namespace
 
 JsonReader::JsonReader(std::string_view text, Unknown unknown)
-    : at_(text.data()), begin_(text.data()), end_(text.data() + text.size()), unknown_(unknown) {}
+    : text_(text), tape_(read_json_tape(text)), unknown_(unknown) {}
 
 // -- errors
 
@@ -220,15 +128,21 @@ bool JsonReader::missing(std::string_view field) {
   return fail(ErrorCode::invalid_argument, fmt::format("{}: must be given", field), path(field));
 }
 
-bool JsonReader::fail_syntax(std::string_view what) {
+bool JsonReader::fail_syntax(std::string_view what, std::size_t at) {
   return fail(ErrorCode::invalid_argument,
-              fmt::format("the body is not JSON: {} at byte {}", what, at_ - begin_), path());
+              fmt::format("the body is not JSON: {} at byte {}", what, at), path());
+}
+
+bool JsonReader::fail_bad() {
+  if (tape_.too_deep) return fail_here(fmt::format("nested deeper than {} levels", kMaxJsonDepth));
+  return fail_syntax(tape_.problem, tape_.tokens.back().begin);
 }
 
 bool JsonReader::fail_type(std::string_view wanted) {
-  const JsonType type = peek();
-  if (type == JsonType::end) return fail_syntax("it ends too early");
-  if (type == JsonType::bad) return fail_syntax("no value");
+  if (failed()) return false;
+  const JsonType type = next().type;
+  if (type == JsonType::end) return fail_syntax("it ends too early", next().begin);
+  if (type == JsonType::bad) return fail_bad();
   return fail_here(fmt::format("must be {}, not {}", wanted, type_name(type)));
 }
 
@@ -256,260 +170,86 @@ bool JsonReader::fail_unknown(std::string_view key, std::span<const std::string_
   return fail(ErrorCode::invalid_argument, std::move(message), path(shown));
 }
 
-// -- scanning
-
-void JsonReader::skip_space() {
-  while (at_ < end_ && (*at_ == ' ' || *at_ == '\n' || *at_ == '\r' || *at_ == '\t')) ++at_;
-}
+// -- walking
 
 JsonType JsonReader::peek() {
-  if (failed()) return JsonType::bad;
-  skip_space();
-  if (at_ == end_) return JsonType::end;
-  switch (*at_) {
-    case '{':
-      return JsonType::object;
-    case '[':
-      return JsonType::array;
-    case '"':
-      return JsonType::string;
-    case 't':
-    case 'f':
-      return JsonType::boolean;
-    case 'n':
-      return JsonType::null;
-    default:
-      return is_digit(*at_) || *at_ == '-' ? JsonType::number : JsonType::bad;
-  }
+  return failed() ? JsonType::bad : next().type;
 }
 
-bool JsonReader::scan_escape() {
-  if (end_ - at_ < 2) return fail_syntax("a string does not end");
-  const char c = at_[1];
-  if (c != 'u') {
-    if (std::strchr("\"\\/bfnrt", c) == nullptr || c == '\0') return fail_syntax("a bad escape");
-    at_ += 2;
-    return true;
-  }
-  const int first = hex4(at_ + 2, end_);
-  if (first < 0) return fail_syntax("a bad \\u escape");
-  if (first >= 0xdc00 && first <= 0xdfff) return fail_syntax("half of a surrogate pair");
-  if (first >= 0xd800 && first <= 0xdbff) {
-    const bool pair = end_ - at_ >= 12 && at_[6] == '\\' && at_[7] == 'u';
-    const int second = pair ? hex4(at_ + 8, end_) : -1;
-    if (second < 0xdc00 || second > 0xdfff) return fail_syntax("half of a surrogate pair");
-    at_ += 6;
-  }
-  at_ += 6;
-  return true;
+std::size_t JsonReader::consumed() const {
+  if (next_ == 0) return 0;
+  const JsonToken& last = tape_.tokens[next_ - 1];
+  const bool opened = last.type == JsonType::object || last.type == JsonType::array;
+  return opened ? last.begin + 1 : last.end;
 }
 
-bool JsonReader::scan_string(std::string_view& raw, bool& escaped) {
-  const char* const start = ++at_;
-  escaped = false;
-  for (;;) {
-    if (end_ - at_ >= 8) {
-      const std::size_t run = plain_run(at_);
-      at_ += run;
-      if (run == 8) continue;
-    } else if (at_ == end_) {
-      return fail_syntax("a string does not end");
-    }
-    const auto c = static_cast<unsigned char>(*at_);
-    if (c == '"') {
-      raw = std::string_view(start, static_cast<std::size_t>(at_ - start));
-      ++at_;
-      return true;
-    }
-    if (c == '\\') {
-      escaped = true;
-      if (!scan_escape()) return false;
-    } else if (c < 0x20) {
-      return fail_syntax("a control character in a string, which must be escaped,");
-    } else {
-      const std::size_t length = utf8_length(at_, end_);
-      if (length == 0) return fail_syntax("bytes that are not UTF-8");
-      at_ += length;
-    }
-  }
+std::string_view JsonReader::decoded(const JsonToken& string) const {
+  if (string.escaped) return tape_.unescaped[string.link];
+  return text_.substr(string.begin + 1, string.end - string.begin - 2);
 }
 
-bool JsonReader::scan_number(std::string_view& text, bool& whole) {
-  const char* const start = at_;
-  const auto digits = [&] {
-    const char* const from = at_;
-    while (at_ < end_ && is_digit(*at_)) ++at_;
-    return at_ > from;
-  };
-  if (*at_ == '-') ++at_;
-  if (at_ < end_ && *at_ == '0') {
-    ++at_;
-    if (at_ < end_ && is_digit(*at_)) return fail_syntax("a number that begins with 0");
-  } else if (!digits()) {
-    return fail_syntax("a bad number");
-  }
-  whole = true;
-  if (at_ < end_ && *at_ == '.') {
-    whole = false;
-    ++at_;
-    if (!digits()) return fail_syntax("a bad number");
-  }
-  if (at_ < end_ && (*at_ == 'e' || *at_ == 'E')) {
-    whole = false;
-    ++at_;
-    if (at_ < end_ && (*at_ == '+' || *at_ == '-')) ++at_;
-    if (!digits()) return fail_syntax("a bad number");
-  }
-  text = std::string_view(start, static_cast<std::size_t>(at_ - start));
-  return true;
-}
-
-bool JsonReader::scan_literal(std::string_view word) {
-  if (!std::string_view(at_, static_cast<std::size_t>(end_ - at_)).starts_with(word)) {
-    return fail_syntax("no value");
-  }
-  at_ += word.size();
-  return true;
-}
-
-bool JsonReader::scan_scalar(JsonType type) {
-  std::string_view text;
-  bool flag = false;
-  switch (type) {
-    case JsonType::string:
-      return scan_string(text, flag);
-    case JsonType::number:
-      return scan_number(text, flag);
-    case JsonType::boolean:
-      return scan_literal(*at_ == 't' ? "true" : "false");
-    case JsonType::null:
-      return scan_literal("null");
-    case JsonType::end:
-      return fail_syntax("it ends too early");
-    default:
-      return fail_syntax("no value");
-  }
-}
-
-// Passes over one value of any shape, without recursion: `arrays` has a bit per open container.
+// Passes over one value of any shape.
 bool JsonReader::skip_value() {
-  static_assert(kMaxJsonDepth <= 64);
-  std::uint64_t arrays = 0;
-  const int outer = depth_;
-  for (;;) {
-    const JsonType type = peek();
-    bool opened = false;
-    if (type == JsonType::object || type == JsonType::array) {
-      if (depth_ == kMaxJsonDepth) {
-        return fail_here(fmt::format("nested deeper than {} levels", kMaxJsonDepth));
+  switch (peek()) {
+    case JsonType::object:
+    case JsonType::array:
+      if (next().link == 0) {  // the document is bad before its end
+        next_ = tape_.tokens.size() - 1;
+        return fail_bad();
       }
-      ++depth_;
-      arrays = arrays << 1 | (type == JsonType::array ? 1u : 0u);
-      ++at_;
-      skip_space();
-      opened = true;
-      if (at_ < end_ && *at_ == (type == JsonType::array ? ']' : '}')) opened = false;
-    } else if (!scan_scalar(type)) {
-      return false;
-    }
-    // After a value: close what ends here, then go on to the next member or element.
-    while (!opened) {
-      if (depth_ == outer) return true;
-      skip_space();
-      if (at_ == end_) return fail_syntax("it ends too early");
-      const bool in_array = (arrays & 1) != 0;
-      if (*at_ == (in_array ? ']' : '}')) {
-        ++at_;
-        --depth_;
-        arrays >>= 1;
-        continue;
-      }
-      if (*at_ != ',') return fail_syntax(in_array ? "no , or ]" : "no , or }");
-      ++at_;
-      opened = true;
-    }
-    if ((arrays & 1) == 0) {
-      std::string_view key;
-      bool escaped = false;
-      if (peek() != JsonType::string) return fail_syntax("no member name");
-      if (!scan_string(key, escaped)) return false;
-      skip_space();
-      if (at_ == end_ || *at_ != ':') return fail_syntax("no :");
-      ++at_;
-    }
+      next_ = next().link;
+      return true;
+    case JsonType::end:
+    case JsonType::bad:
+      return fail_type("a value");
+    default:
+      ++next_;
+      return true;
   }
 }
 
 // -- objects and arrays
 
-bool JsonReader::push(char bracket, std::string_view type) {
-  if (failed()) return false;
-  skip_space();
-  if (at_ == end_ || *at_ != bracket) return fail_type(type);
+bool JsonReader::push(JsonType type, std::string_view wanted) {
+  if (peek() != type) return fail_type(wanted);
   if (steps_ == kMaxTypedDepth) return fail_here("nested too deeply");
-  ++at_;
-  ++depth_;
+  ++next_;
+  path_[steps_++] = Step{{}, type == JsonType::array ? 0 : kIsIndex};
   return true;
 }
 
 bool JsonReader::begin_object() {
-  if (!push('{', "an object")) return false;
-  path_[steps_++] = Step{{}, kIsIndex};
-  return true;
+  return push(JsonType::object, "an object");
 }
 
 bool JsonReader::begin_array() {
-  if (!push('[', "an array")) return false;
-  path_[steps_++] = Step{{}, 0};
-  return true;
+  return push(JsonType::array, "an array");
 }
 
-bool JsonReader::next_member(bool first, std::string_view& key) {
+bool JsonReader::next_member(std::string_view& key) {
   if (failed()) return false;
   name_step({});
-  skip_space();
-  if (at_ < end_ && *at_ == '}') {
-    ++at_;
-    return false;
-  }
-  if (!first) {
-    if (at_ == end_ || *at_ != ',') return fail_syntax("no , or }");
-    ++at_;
-    skip_space();
-  }
-  if (at_ == end_ || *at_ != '"') return fail_syntax("no member name");
-  bool escaped = false;
-  if (!scan_string(key, escaped)) return false;
-  if (escaped) {
-    scratch_.clear();
-    append_unescaped(scratch_, key);
-    key = scratch_;
-  }
-  skip_space();
-  if (at_ == end_ || *at_ != ':') return fail_syntax("no :");
-  ++at_;
+  const JsonToken& token = next();
+  if (token.type == JsonType::bad) return fail_bad();
+  ++next_;
+  if (token.type == JsonType::end) return false;
+  key = decoded(token);
   return true;
 }
 
 bool JsonReader::next_element(std::size_t index) {
   if (failed()) return false;
-  skip_space();
-  if (at_ < end_ && *at_ == ']') {
-    ++at_;
+  if (next().type == JsonType::end) {
+    ++next_;
     return false;
   }
-  if (index != 0) {
-    if (at_ == end_ || *at_ != ',') return fail_syntax("no , or ]");
-    ++at_;
-  }
   path_[steps_ - 1].index = index;
-  return true;
+  return next().type != JsonType::bad || fail_bad();
 }
 
 bool JsonReader::leave() {
   if (failed()) return false;
   --steps_;
-  --depth_;
   return true;
 }
 
@@ -517,15 +257,8 @@ bool JsonReader::leave() {
 
 bool JsonReader::decode_string(std::string& out) {
   if (peek() != JsonType::string) return fail_type("a string");
-  std::string_view raw_text;
-  bool escaped = false;
-  if (!scan_string(raw_text, escaped)) return false;
-  if (!escaped) {
-    out.assign(raw_text);
-  } else {
-    out.clear();
-    append_unescaped(out, raw_text);
-  }
+  out.assign(decoded(next()));
+  ++next_;
   return true;
 }
 
@@ -545,17 +278,17 @@ bool JsonReader::text(std::string& out, std::size_t limit) {
 
 bool JsonReader::boolean(bool& out) {
   if (peek() != JsonType::boolean) return fail_type("true or false");
-  out = *at_ == 't';
-  return scan_scalar(JsonType::boolean);
+  out = text_[next().begin] == 't';
+  ++next_;
+  return true;
 }
 
 bool JsonReader::integer(std::int64_t& out, std::int64_t min, std::int64_t max) {
   if (peek() != JsonType::number) return fail_type("a whole number");
-  std::string_view digits;
-  bool whole = false;
-  if (!scan_number(digits, whole)) return false;
+  const std::string_view digits = slice(next());
+  ++next_;
   const std::string_view shown = digits.substr(0, kShownBytes);
-  if (!whole)
+  if (digits.find_first_of(".eE") != std::string_view::npos)
     return fail(ErrorCode::invalid_argument,
                 fmt::format("{} {}: must be a whole number", label(), shown), path());
   const auto [last, problem] = std::from_chars(digits.data(), digits.data() + digits.size(), out);
@@ -575,9 +308,8 @@ bool JsonReader::integer(int& out, int min, int max) {
 
 bool JsonReader::number(double& out, double min, double max) {
   if (peek() != JsonType::number) return fail_type("a number");
-  std::string_view digits;
-  bool whole = false;
-  if (!scan_number(digits, whole)) return false;
+  const std::string_view digits = slice(next());
+  ++next_;
   const auto [last, problem] = std::from_chars(digits.data(), digits.data() + digits.size(), out);
   // Out of a double's range is either as good as 0, or infinite and so out of every range.
   if (problem == std::errc::result_out_of_range) {
@@ -623,26 +355,25 @@ bool JsonReader::wall_time(WallTime& out) {
 }
 
 bool JsonReader::raw(std::string& out, Null null_is) {
-  const JsonType type = peek();
-  if (type == JsonType::null && null_is == Null::refuse) return fail_type("a value");
-  const char* const start = at_;
+  if (peek() == JsonType::null && null_is == Null::refuse) return fail_type("a value");
+  const JsonToken& token = next();
   if (!skip_value()) return false;
-  out.assign(start, at_);
+  out.assign(slice(token));
   return true;
 }
 
 bool JsonReader::raw_string_map(std::string& out) {
   if (peek() != JsonType::object) return fail_type("an object of strings");
-  const char* const start = at_;
+  const JsonToken& map = next();
   if (!begin_object()) return false;
-  std::string_view key, value;
-  bool escaped = false;
-  for (bool first = true; next_member(first, key); first = false) {
+  std::string_view key;
+  while (next_member(key)) {
+    if (peek() == JsonType::bad) return fail_bad();
     if (peek() != JsonType::string) return fail_here("must be an object whose values are strings");
-    if (!scan_string(value, escaped)) return false;
+    ++next_;
   }
   if (!leave()) return false;
-  out.assign(start, at_);
+  out.assign(slice(map));
   return true;
 }
 
@@ -651,13 +382,16 @@ bool JsonReader::skip() {
 }
 
 bool JsonReader::null() {
-  return peek() == JsonType::null && scan_scalar(JsonType::null);
+  if (peek() != JsonType::null) return false;
+  ++next_;
+  return true;
 }
 
 bool JsonReader::end() {
-  const JsonType type = peek();
   if (failed()) return false;
-  return type == JsonType::end || fail_syntax("something after its end");
+  if (next().type == JsonType::bad) return fail_bad();
+  if (next_ + 1 == tape_.tokens.size()) return true;
+  return fail_syntax("something after its end", next().begin);
 }
 
 Result<void> check_json(std::string_view field, std::string_view text) {

@@ -1,9 +1,13 @@
 // JsonReader and JSON appending: the small tools that the shapes are made of.
 //
-// JsonReader walks one document once, pulled by the caller, without building a tree: a value that
-// is only passed on (args, result) is taken as a slice of the input. It validates all that it
-// passes over (grammar, UTF-8, depth). The first problem is kept, with the path of the field where
-// it was found, and every later call returns false, so that callers need not look after each step:
+// RapidJSON 1.1.0, which Debian 12 has, parses: its SAX reader checks the whole document in one
+// pass (grammar, UTF-8, numbers, depth) when a JsonReader is made, and leaves a tape of tokens with
+// their places in the text (json_tape.h). It has no pull mode; JsonReader is ours: it walks the
+// tape, pulled by the caller, without building a tree, and only looks at fields and their types. A
+// value that is only passed on (args, result) is taken as a slice of the input. The first problem
+// is kept, with the path of the field where it was found, and every later call returns false, so
+// that callers need not look after each step. What RapidJSON did not like is told when the walk
+// comes to that place, so that it too has its path:
 //
 //   struct Point { int x = 0, y = 0; };
 //   constexpr JsonField<Point> kPoint[] = {
@@ -14,8 +18,9 @@
 //   Point point;
 //   if (!in.object(kPoint, point) || !in.end()) return in.error();
 //
-// Not thread-safe; the text must outlive the reader. RapidJSON 1.1.0, which Debian 12 has, offers
-// no pull parser and copies every string that it passes; tests hold this one against it.
+// Not thread-safe; the text must outlive the reader. The tape takes 16 bytes for each value, key
+// and closing bracket: of most requests as much as the text, at worst ("[[],[],...") 11 times, and
+// while it grows three times that for a moment.
 #pragma once
 
 #include <array>
@@ -26,6 +31,7 @@
 #include <string_view>
 #include <vector>
 
+#include "api/json_tape.h"
 #include "api/shapes.h"
 #include "mainspring/result.h"
 #include "mainspring/time.h"
@@ -41,14 +47,13 @@ struct JsonField {
   bool (*read)(JsonReader& in, T& into);
 };
 
-enum class JsonType : std::uint8_t { object, array, string, number, boolean, null, end, bad };
-
 class JsonReader {
  public:
   enum class Unknown { refuse, skip };  // members that the table does not have
   JsonReader(std::string_view text, Unknown unknown);
 
-  // What the next value is, by its first byte; `end` after the last.
+  // What the next value is; `end` after the last, `bad` after a failure and where the document is
+  // not JSON.
   JsonType peek();
 
   // An object by its table; at most 64 fields. Repeated members are refused.
@@ -58,9 +63,9 @@ class JsonReader {
     if (!begin_object()) return false;
     std::uint64_t seen = 0;
     std::size_t guess = 0;
-    for (bool first = true;; first = false) {
+    for (;;) {
       std::string_view key;
-      if (!next_member(first, key)) return leave();
+      if (!next_member(key)) return leave();
       // Members mostly come in the table's order: look at the one after the last first.
       std::size_t i = guess, tried = 0;
       while (tried < N && fields[i].name != key) {
@@ -111,7 +116,7 @@ class JsonReader {
   bool skip();
   // True and consumed if the next value is null.
   bool null();
-  // Nothing but white space is left.
+  // Nothing is left.
   bool end();
 
   // Refuses the value that was read last, or the object being read: `rule` as in "must be 0 to 9".
@@ -122,8 +127,9 @@ class JsonReader {
   // The path now: "jobs[3]"; with a field: "jobs[3].priority".
   std::string path(std::string_view field = {}) const;
 
-  std::size_t consumed() const { return static_cast<std::size_t>(at_ - begin_); }
-  std::size_t remaining() const { return static_cast<std::size_t>(end_ - at_); }
+  // Bytes of the text up to the end of what was read last, and behind it.
+  std::size_t consumed() const;
+  std::size_t remaining() const { return text_.size() - consumed(); }
   bool failed() const { return error_.has_value(); }
   // The first problem. failed() must be true.
   Error error() const { return *error_; }
@@ -138,11 +144,11 @@ class JsonReader {
   bool begin_object();
   bool begin_array();
   // The key of the next member; false at the end of the object and after a failure.
-  bool next_member(bool first, std::string_view& key);
+  bool next_member(std::string_view& key);
   bool next_element(std::size_t index);
   // Ends an object or array that ran out: true unless that was because of a failure.
   bool leave();
-  bool push(char bracket, std::string_view type);
+  bool push(JsonType type, std::string_view wanted);
   void name_step(std::string_view name) { path_[steps_ - 1].name = name; }
   template <class Names>
   bool unknown_member(std::string_view key, Names names, std::size_t count) {
@@ -153,28 +159,25 @@ class JsonReader {
   }
   bool fail_unknown(std::string_view key, std::span<const std::string_view> known);
   bool fail_too_many(std::size_t limit);
-  bool fail_syntax(std::string_view what);
+  bool fail_syntax(std::string_view what, std::size_t at);
+  bool fail_bad();  // what RapidJSON did not like
   bool fail_type(std::string_view wanted);
   std::string label() const;  // the end of the path, for messages
 
-  void skip_space();
-  // Raw content between the quotes.
-  bool scan_string(std::string_view& raw, bool& escaped);
-  bool scan_escape();
-  bool scan_number(std::string_view& text, bool& whole);
-  bool scan_literal(std::string_view word);
-  bool scan_scalar(JsonType type);
+  const JsonToken& next() const { return tape_.tokens[next_]; }
+  std::string_view slice(const JsonToken& token) const {
+    return text_.substr(token.begin, token.end - token.begin);
+  }
+  std::string_view decoded(const JsonToken& string) const;
   bool skip_value();
   bool decode_string(std::string& out);
 
-  const char* at_;
-  const char* begin_;
-  const char* end_;
+  std::string_view text_;
+  JsonTape tape_;
+  std::size_t next_ = 0;  // the token to read; never beyond the last
   Unknown unknown_;
-  int depth_ = 0;
   std::size_t steps_ = 0;
   std::array<Step, kMaxTypedDepth> path_{};
-  std::string scratch_;  // a key that had escapes
   std::optional<Error> error_;
 };
 

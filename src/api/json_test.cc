@@ -1,4 +1,4 @@
-// The pull parser: grammar against RapidJSON, errors with their field, bounds, writing.
+// JsonReader: that RapidJSON decides the grammar, errors with their field, bounds, writing.
 #include "api/json.h"
 
 #include <doctest/doctest.h>
@@ -115,7 +115,7 @@ TEST_CASE("what breaks a rule is refused with field, value and rule") {
            {"{}{}", "", "the body is not JSON: something after its end at byte 2"},
            {R"({"name":"a)", "name", "the body is not JSON: a string does not end at byte 10"},
            {R"({"name":"a" "size":1})", "", "the body is not JSON: no , or } at byte 12"},
-           {R"({"name":tru})", "name", "name: must be a string, not true or false"},
+           {R"({"name":tru})", "name", "the body is not JSON: no value at byte 8"},
            {R"({"on":tru})", "on", "the body is not JSON: no value at byte 6"},
            {"{\"name\":\"a\xff\"}", "name",
             "the body is not JSON: bytes that are not UTF-8 at byte 10"},
@@ -147,6 +147,54 @@ TEST_CASE("nesting is bounded at 64, inside payloads too, without recursion") {
   const Error error = refusal(R"({"any":)" + nested(kMaxJsonDepth) + "}");
   CHECK(error.field == "any");
   CHECK(error.message == "any: nested deeper than 64 levels");
+}
+
+TEST_CASE("a NUL byte is not the end of the text") {
+  using namespace std::string_view_literals;
+  for (std::string_view text : {"\0"sv, "1\0"sv, "1\0 2"sv, "\0001"sv, "{}\0"sv, "[1\0]"sv,
+                                "[\0]"sv, "{\"a\0\":1}"sv, "\"a\0b\""sv, "tru\0"sv, "1.\0"sv}) {
+    CAPTURE(text.size());
+    CHECK_FALSE(accepts(text));
+  }
+  CHECK(refusal("{}\0"sv).message == "the body is not JSON: something after its end at byte 2");
+  CHECK(refusal("{\"name\":\"a\0b\"}"sv).message ==
+        "the body is not JSON: a control character in a string, which must be escaped, at byte 10");
+}
+
+TEST_CASE("the text need not end with a NUL byte, and what is behind it does not count") {
+  const std::string_view text = R"({"size":12})";
+  CHECK_FALSE(accepts(text.substr(0, 10)));
+  CHECK(accepts(text.substr(8, 1)));
+  CHECK(accepts(text.substr(8, 2)));
+  CHECK_FALSE(accepts(std::string_view()));
+}
+
+TEST_CASE("a problem is told when the walk comes to it: first come, first told") {
+  CHECK(refusal(R"({"size":12,"name":tru})").message == "size 12: must be 0 to 9");
+  CHECK(refusal(R"({"sise:12,"name":"x"})").message == "the body is not JSON: no : at byte 11");
+  CHECK(refusal(R"({"list":[1,2,x]})").field == "list[2]");
+  CHECK(refusal(R"({"any":[1,{"a":[2,}]})").field == "any");
+  CHECK(refusal(R"({"size":1,"name")").message ==
+        "the body is not JSON: it ends too early at byte 16");
+  CHECK(refusal(R"({"any":1e999})").message ==
+        "the body is not JSON: a number beyond what 64-bit floating point holds at byte 7");
+}
+
+TEST_CASE("a reader knows how far it has come") {
+  JsonReader in(R"( [ {"a": [1 , 2]} ,"b\n", 3] )", JsonReader::Unknown::refuse);
+  CHECK(in.consumed() == 0);
+  CHECK(in.remaining() == 29);
+  std::vector<std::size_t> at;
+  std::vector<std::string> values;
+  CHECK(in.array(9, [&](std::size_t) {
+    at.push_back(in.consumed());
+    return in.raw(values.emplace_back());
+  }));
+  CHECK(at == std::vector<std::size_t>{2, 17, 24});
+  CHECK(values == std::vector<std::string>{"{\"a\": [1 , 2]}", "\"b\\n\"", "3"});
+  CHECK(in.remaining() == 1);
+  CHECK(in.peek() == JsonType::end);
+  CHECK(in.end());
 }
 
 TEST_CASE("texts are cut at a character, never inside one") {
