@@ -68,7 +68,7 @@ Result<BatchReport> SqliteStore::apply_once(std::span<const Operation> batch, No
 
 void SqliteStore::begin_write() {
   if (in_transaction_) return;
-  db_->execute("BEGIN IMMEDIATE");
+  sql_->begin.bind().run();
   in_transaction_ = true;
 }
 
@@ -83,7 +83,7 @@ void SqliteStore::commit_batch(BatchReport& report) {
     write_finished();
     write_tallies();
     if (due_touched_ || expiring_touched_ || finished_touched_) refresh_agenda();
-    db_->execute("COMMIT");
+    sql_->commit.bind().run();
     in_transaction_ = false;
     commits_.fetch_add(1, std::memory_order_relaxed);
   }

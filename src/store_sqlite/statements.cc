@@ -4,7 +4,9 @@
 namespace mainspring::sqlite {
 
 Statements::Statements(Database& db)
-    : insert_job(db,
+    : begin(db, "BEGIN IMMEDIATE"),
+      commit(db, "COMMIT"),
+      insert_job(db,
                  "INSERT INTO jobs (id, queue, kind, state, priority, run_at, attempt, "
                  "max_attempts, token, version, "
                  "flags, expires_at) VALUES (?, ?, ?, ?, ?, ?, 0, ?, 0, 1, ?, ?)"),

@@ -38,9 +38,9 @@ struct HotRow {
 // The statements of the writer, prepared once.
 struct Statements {
   explicit Statements(Database& db);
-  Statement insert_job, insert_body, update_body, select_body, insert_grant, delete_grant,
-      upsert_note, delete_note, update_job, finish_job, select_hot, select_claim, select_fresh,
-      select_checkpoint, insert_error, upsert_result, upsert_reason, upsert_progress,
+  Statement begin, commit, insert_job, insert_body, update_body, select_body, insert_grant,
+      delete_grant, upsert_note, delete_note, update_job, finish_job, select_hot, select_claim,
+      select_fresh, select_checkpoint, insert_error, upsert_result, upsert_reason, upsert_progress,
       upsert_checkpoint, insert_due, delete_due, select_due, first_due, insert_expiring,
       delete_expiring, select_expiring, first_expiring, insert_finished, first_finished,
       delete_finished, update_finished, insert_dead, delete_dead, select_dead, select_unique,
