@@ -467,7 +467,7 @@ Result<FinishResponse> decode_finish_response(std::string_view body) {
 
 Result<Renew> decode_renew_request(std::string_view body) {
   JsonReader in(body, JsonReader::Unknown::refuse);
-  Renew request;
+  Renew request{.lease = Duration(0)};  // not given: each lease as long as it was claimed for
   if (!in.object(kRenewRequest, request) || !check_worker(in, request.worker) || !in.end()) {
     return in.error();
   }
@@ -487,7 +487,7 @@ void encode_renew_request(const Renew& request, std::string& out) {
     w.end_object();
   }
   w.end_array();
-  if (request.lease != kDefaultLease) w.key("lease").duration(request.lease);
+  if (request.lease > Duration(0)) w.key("lease").duration(request.lease);
   w.end_object();
 }
 

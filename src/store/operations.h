@@ -62,7 +62,7 @@ struct Renewal {
 struct Renew {
   std::string worker;
   std::vector<Renewal> leases;
-  Duration lease = kDefaultLease;
+  Duration lease = kDefaultLease;  // 0 = each as long as it was claimed (or last renewed) for
 };
 struct Renewed {
   JobId id = 0;

@@ -185,12 +185,13 @@ OperationResult SqliteStore::operator()(const Renew& op) {
       result.lost.push_back(renewal.id);
       continue;
     }
+    const Duration length = op.lease > Duration(0) ? op.lease : lease.length;
     const Instant limit = lease.grant->claimed_instant + lease.timeout + kTimeoutGrace;
     set_lease_expiry(renewal.id, lease,
-                     std::min(now_.instant + op.lease, std::max(limit, lease.expires_at)));
-    const bool longer = op.lease > lease.length &&
+                     std::min(now_.instant + length, std::max(limit, lease.expires_at)));
+    const bool longer = length > lease.length &&
                         !MS_MUTANT(longer_lease_not_kept);  // a restart must not cut it short
-    if (longer) lease.length = op.lease;
+    if (longer) lease.length = length;
     if (longer || renewal.progress || renewal.checkpoint) {
       begin_write();
       if (renewal.progress) {

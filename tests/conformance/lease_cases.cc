@@ -368,6 +368,19 @@ TEST_SUITE("store: leases") {
     CHECK(answer.cancel == std::vector<JobId>{jobs[1].id});
   }
 
+  TEST_CASE("a renewal without a length renews for as long as was claimed") {
+    Bench b;
+    b.enqueue();
+    const auto jobs = b.one<ClaimResult>(
+        Claim{.worker = "w1", .queues = {"q"}, .kinds = {}, .max = 1, .lease = seconds(5)});
+    const ClaimedJob& c = jobs.jobs.at(0);
+    b.advance(seconds(3));
+    Renew r{.worker = "w1", .leases = {{c.id, c.token, {}, {}}}, .lease = Duration(0)};
+    CHECK(b.one<RenewResult>(r).renewed.at(0).lease == seconds(5));
+    b.advance(seconds(5));
+    CHECK(b.rescue() == 1);
+  }
+
   TEST_CASE("after a reopen every lease begins anew") {
     Bench b;
     b.enqueue();

@@ -381,11 +381,12 @@ class ModelStore final : public Store {
         continue;
       }
       const Instant limit = r->claimed + r->job.timeout + kTimeoutGrace;
-      r->lease_expiry = std::min(now_.instant + op.lease, std::max(limit, r->lease_expiry));
+      const Duration length = op.lease > Duration(0) ? op.lease : r->lease;
+      r->lease_expiry = std::min(now_.instant + length, std::max(limit, r->lease_expiry));
       if (renewal.progress) r->job.progress = renewal.progress;
       if (renewal.checkpoint) r->job.checkpoint = *renewal.checkpoint;
-      if (renewal.progress || renewal.checkpoint || op.lease > r->lease) touch(*r);
-      r->lease = std::max(r->lease, op.lease);
+      if (renewal.progress || renewal.checkpoint || length > r->lease) touch(*r);
+      r->lease = std::max(r->lease, length);
       result.renewed.push_back({.id = renewal.id, .lease = r->lease_expiry - now_.instant});
       if (r->job.cancel_requested) result.cancel.push_back(renewal.id);
     }
