@@ -54,6 +54,7 @@ struct Unique {
   std::string key;
   Duration window{0};  // 0 = only while the first is not terminal
   OnConflict on_conflict = OnConflict::keep;
+  friend bool operator==(const Unique&, const Unique&) = default;
 };
 
 // A job as a caller asks for it. Defaults are those of docs/reference.
@@ -73,6 +74,7 @@ struct NewJob {
   std::string headers;                          // JSON object of strings, "" = none
   std::string correlation_id;                   // "" = none
   std::string reply_to;                         // a queue name; "" = none
+  friend bool operator==(const NewJob&, const NewJob&) = default;
 };
 
 struct Progress {

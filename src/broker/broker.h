@@ -100,6 +100,25 @@ class Broker final : public Jobs {
   Result<RedriveResult> redrive(Redrive request) override;
   Result<void> pause_queue(PauseQueue request) override;
   Result<void> set_retention(SetRetention request) override;
+  Result<LeaseGrant> acquire_lease(AcquireLease request, Duration wait,
+                                   std::stop_token stop) override;
+  Result<LeaseGrant> renew_lease(RenewLease request) override;
+  Result<void> release_lease(ReleaseLease request) override;
+  Result<LeaseInfo> get_lease(const std::string& name) override;
+  Result<std::vector<LeaseInfo>> leases(const std::string& after, int limit) override;
+  Result<PutScheduleResult> put_schedule(Schedule schedule, std::optional<bool> paused) override;
+  Result<void> remove_schedule(const std::string& name) override;
+  Result<void> pause_schedule(PauseSchedule request) override;
+  Result<void> set_timer(SetTimer request) override;
+  Result<FireResult> trigger_schedule(const std::string& name, TickSource source,
+                                      std::optional<Overlap> overlap) override;
+  Result<BackfillResult> backfill_schedule(Backfill request) override;
+  Result<ScheduleInfo> get_schedule(const std::string& name) override;
+  Result<std::vector<ScheduleInfo>> schedules(const std::string& after, int limit) override;
+  Result<LedgerPage> ledger(const std::string& name, int limit, std::int64_t before) override;
+  Result<std::vector<PreviewTick>> preview_schedule(const std::string& name,
+                                                    std::optional<WallTime> from,
+                                                    int count) override;
   Result<Job> get(JobId id) override;
   Result<Job> wait(JobId id, Duration wait, std::stop_token stop) override;
   Result<JobPage> list(const JobFilter& filter, int limit, JobId before) override;

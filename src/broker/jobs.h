@@ -11,6 +11,19 @@
 
 namespace mainspring {
 
+// For people who want the ticks of a time that has passed.
+struct Backfill {
+  std::string name;
+  WallTime from;
+  WallTime to;
+  std::optional<Overlap> overlap;  // nullopt = buffer_all: one after the other
+};
+struct BackfillResult {
+  int fired = 0;
+  int skipped = 0;               // had run before, or no runs remained
+  std::optional<WallTime> next;  // where to go on; nullopt = all done
+};
+
 class Jobs {
  public:
   virtual ~Jobs() = default;
@@ -28,6 +41,35 @@ class Jobs {
   virtual Result<RedriveResult> redrive(Redrive request) = 0;
   virtual Result<void> pause_queue(PauseQueue request) = 0;
   virtual Result<void> set_retention(SetRetention request) = 0;
+
+  // -- leases by name
+  // Waits up to `wait` while somebody else has it. Errors: lease_held, invalid_argument (also for
+  // reserved names), overloaded, unavailable.
+  virtual Result<LeaseGrant> acquire_lease(AcquireLease request, Duration wait,
+                                           std::stop_token stop) = 0;
+  virtual Result<LeaseGrant> renew_lease(RenewLease request) = 0;
+  virtual Result<void> release_lease(ReleaseLease request) = 0;
+  virtual Result<LeaseInfo> get_lease(const std::string& name) = 0;
+  virtual Result<std::vector<LeaseInfo>> leases(const std::string& after, int limit) = 0;
+
+  // -- schedules
+  // Errors: invalid_argument, overloaded.
+  virtual Result<PutScheduleResult> put_schedule(Schedule schedule, std::optional<bool> paused) = 0;
+  virtual Result<void> remove_schedule(const std::string& name) = 0;
+  virtual Result<void> pause_schedule(PauseSchedule request) = 0;
+  virtual Result<void> set_timer(SetTimer request) = 0;
+  // A run now, by the overlap policy given or the schedule's own. `source`: trigger or wake.
+  virtual Result<FireResult> trigger_schedule(const std::string& name, TickSource source,
+                                              std::optional<Overlap> overlap) = 0;
+  // The ticks in [from, to), up to kMaxMisfires in one call: go on from `next`.
+  virtual Result<BackfillResult> backfill_schedule(Backfill request) = 0;
+  virtual Result<ScheduleInfo> get_schedule(const std::string& name) = 0;
+  virtual Result<std::vector<ScheduleInfo>> schedules(const std::string& after, int limit) = 0;
+  virtual Result<LedgerPage> ledger(const std::string& name, int limit, std::int64_t before) = 0;
+  // The next `count` ticks after `from` (nullopt = now), 1 to kMaxPreview.
+  virtual Result<std::vector<PreviewTick>> preview_schedule(const std::string& name,
+                                                            std::optional<WallTime> from,
+                                                            int count) = 0;
 
   virtual Result<Job> get(JobId id) = 0;
   // The job once it is terminal, or as it is when `wait` has passed or `stop` is requested.

@@ -13,6 +13,8 @@
 #include <vector>
 
 #include "mainspring/job.h"
+#include "store/lease_operations.h"
+#include "store/schedule_operations.h"
 
 namespace mainspring {
 
@@ -25,6 +27,7 @@ struct Enqueue {
   std::string idempotency_key;  // "" = none; remembered for kIdempotencyWindow
   std::string
       fingerprint;  // digest of the request body; the same key with another one is `conflict`
+  Fence fence;
 };
 struct EnqueuedJob {
   JobId id = 0;
@@ -149,27 +152,34 @@ struct Done {};  // the answer of operations that have nothing to say
 
 struct MoveDue {  // scheduled and retryable with run_at <= now become available, in due order
   int limit = 1000;
+  Fence fence;
 };
 struct RescueExpired {  // running with an expired lease: a failed attempt (retryable, dead, or
                         // cancelled if asked)
   int limit = 1000;
+  Fence fence;
 };
 struct ExpireJobs {  // not started by expires_at: cancelled with reason "expired"
   int limit = 1000;
+  Fence fence;
 };
 struct PruneJobs {  // terminal jobs past their retention or over the cap, and old idempotency keys:
                     // removed
   int limit = 1000;
+  Fence fence;
 };
 struct StepResult {
   int changed = 0;    // jobs
   bool more = false;  // the limit was reached: call again
 };
 
-using Operation = std::variant<Enqueue, Claim, Renew, Finish, Cancel, RetryJob, Redrive, PauseQueue,
-                               SetRetention, MoveDue, RescueExpired, ExpireJobs, PruneJobs>;
+using Operation =
+    std::variant<Enqueue, Claim, Renew, Finish, Cancel, RetryJob, Redrive, PauseQueue, SetRetention,
+                 MoveDue, RescueExpired, ExpireJobs, PruneJobs, AcquireLease, RenewLease,
+                 ReleaseLease, PutSchedule, RemoveSchedule, PauseSchedule, SetTimer, FireSchedule>;
 using OperationResult = std::variant<Error, EnqueueResult, ClaimResult, RenewResult, FinishResult,
-                                     CancelResult, RetryResult, RedriveResult, Done, StepResult>;
+                                     CancelResult, RetryResult, RedriveResult, Done, StepResult,
+                                     LeaseGrant, PutScheduleResult, FireResult>;
 
 inline constexpr Duration kIdempotencyWindow = std::chrono::hours(24);
 inline constexpr Duration kTimeoutGrace = std::chrono::seconds(30);

@@ -1,8 +1,8 @@
 // Store: where jobs live. Two halves: apply() changes, the rest reads.
 //
-// Threads: apply(), agenda() and has_available() from one thread at a time (the broker's); the
-// reads from any thread, also while apply() runs, which they never block. A read sees every batch
-// whose apply() returned before it began, whole batches only.
+// Threads: apply(), agenda(), has_available() and lease_free_at() from one thread at a time (the
+// broker's); the reads from any thread, also while apply() runs, which they never block. A read
+// sees every batch whose apply() returned before it began, whole batches only.
 //
 // Durability: when apply() returns a report, the batch is on disk. If it returns an error nothing
 // of the batch happened, or, for `io_error`, the store can no longer be trusted to write: stop the
@@ -28,7 +28,8 @@ namespace mainspring {
 struct Effects {
   // Queues that may now give a job which they could not give before.
   std::vector<std::string> available;
-  std::vector<JobId> ended;  // jobs that became terminal
+  std::vector<JobId> ended;           // jobs that became terminal
+  std::vector<std::string> released;  // leases that became free
 };
 
 struct BatchReport {
@@ -42,6 +43,8 @@ struct Agenda {
   Instant next_lease_expiry = Instant::never();  // RescueExpired
   WallTime next_expiry = WallTime::never();      // ExpireJobs
   WallTime next_prune = WallTime::never();       // PruneJobs
+  WallTime next_schedule = WallTime::never();    // FireSchedule: the earliest next_fire not paused
+  friend bool operator==(const Agenda&, const Agenda&) = default;
 };
 
 class Store {
@@ -53,6 +56,8 @@ class Store {
   virtual Agenda agenda() const = 0;
   // Would a claim of this queue find a job? False for a paused or unknown queue.
   virtual bool has_available(const std::string& queue) const = 0;
+  // From when on somebody else could acquire the lease; the past = it is free.
+  virtual Instant lease_free_at(const std::string& name) const = 0;
 
   // Errors: not_found (never existed), expired (its retention has ended).
   virtual Result<Job> get(JobId id) const = 0;
@@ -60,14 +65,32 @@ class Store {
   // with `next` set: each call examines a bounded number of records.
   virtual Result<JobPage> list(const JobFilter& filter, int limit, JobId before) const = 0;
   virtual Result<std::vector<QueueStats>> queues() const = 0;
+  // Errors: not_found.
+  virtual Result<ScheduleInfo> schedule(const std::string& name) const = 0;
+  // By name, beginning after `after` ("" = the first), at most `limit`.
+  virtual Result<std::vector<ScheduleInfo>> schedules(const std::string& after,
+                                                      int limit) const = 0;
+  // Those not paused with next_fire <= now, earliest next_fire first.
+  virtual Result<std::vector<ScheduleInfo>> due_schedules(WallTime now, int limit) const = 0;
+  // Rows with seq < before (0 = from the newest). Errors: not_found (no such schedule).
+  virtual Result<LedgerPage> ledger(const std::string& name, int limit,
+                                    std::int64_t before) const = 0;
+  // `now` is what expires_in is reckoned from. Errors: not_found (never acquired, or nothing is
+  // left of it).
+  virtual Result<LeaseInfo> lease(const std::string& name, Instant now) const = 0;
+  // Held ones and those with a value, by name, the reserved ones too.
+  virtual Result<std::vector<LeaseInfo>> leases(const std::string& after, int limit,
+                                                Instant now) const = 0;
   // Recounts everything and checks it against the counters and the laws. Slow; reads only.
   virtual Result<VerifyReport> verify() const = 0;
   // A consistent copy while running, in a new directory. Errors: conflict (it exists),
   // storage_full, io_error.
   virtual Result<void> backup(const std::string& directory) const = 0;
 
-  // Transactions committed and store reads made since open: what an idle system must not do.
+  // Transactions committed, and reads made of the database, since open: what an idle system must
+  // not do.
   virtual std::int64_t commits() const = 0;
+  virtual std::int64_t reads() const = 0;
 };
 
 // Settings that every store has.

@@ -70,12 +70,21 @@ class SqliteStore final : public Store {
   Result<BatchReport> apply(std::span<const Operation> batch, Now now) override;
   Agenda agenda() const override;
   bool has_available(const std::string& queue) const override;
+  Instant lease_free_at(const std::string& name) const override;
+  Result<ScheduleInfo> schedule(const std::string& name) const override;
+  Result<std::vector<ScheduleInfo>> schedules(const std::string& after, int limit) const override;
+  Result<std::vector<ScheduleInfo>> due_schedules(WallTime now, int limit) const override;
+  Result<LedgerPage> ledger(const std::string& name, int limit, std::int64_t before) const override;
+  Result<LeaseInfo> lease(const std::string& name, Instant now) const override;
+  Result<std::vector<LeaseInfo>> leases(const std::string& after, int limit,
+                                        Instant now) const override;
   Result<Job> get(JobId id) const override;
   Result<JobPage> list(const JobFilter& filter, int limit, JobId before) const override;
   Result<std::vector<QueueStats>> queues() const override;
   Result<VerifyReport> verify() const override;
   Result<void> backup(const std::string& directory) const override;
   std::int64_t commits() const override { return commits_.load(); }
+  std::int64_t reads() const override { return reads_.load(); }
 
  private:
   // -- the frame (apply.cc)
@@ -108,6 +117,14 @@ class SqliteStore final : public Store {
   OperationResult operator()(const RescueExpired& op);
   OperationResult operator()(const ExpireJobs& op);
   OperationResult operator()(const PruneJobs& op);
+  OperationResult operator()(const AcquireLease& op);
+  OperationResult operator()(const RenewLease& op);
+  OperationResult operator()(const ReleaseLease& op);
+  OperationResult operator()(const PutSchedule& op);
+  OperationResult operator()(const RemoveSchedule& op);
+  OperationResult operator()(const PauseSchedule& op);
+  OperationResult operator()(const SetTimer& op);
+  OperationResult operator()(const FireSchedule& op);
 
   // -- enqueue.cc
   std::optional<OperationResult> replay_idempotent(const Enqueue& op);
@@ -172,6 +189,7 @@ class SqliteStore final : public Store {
   bool failed_ = false;  // a write failed in a way that cannot be trusted: nothing more is written
   bool full_ = false;    // the disk was full: enqueues are refused until there is space
   std::atomic<std::int64_t> commits_{0};
+  mutable std::atomic<std::int64_t> reads_{0};
 
   // derived state
   Now now_{};  // of the batch under way

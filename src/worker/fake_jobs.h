@@ -131,6 +131,31 @@ class FakeJobs : public Jobs {
   Result<RedriveResult> redrive(Redrive) override { return unused(); }
   Result<void> pause_queue(PauseQueue) override { return unused(); }
   Result<void> set_retention(SetRetention) override { return unused(); }
+  Result<LeaseGrant> acquire_lease(AcquireLease, Duration, std::stop_token) override {
+    return unused();
+  }
+  Result<LeaseGrant> renew_lease(RenewLease) override { return unused(); }
+  Result<void> release_lease(ReleaseLease) override { return unused(); }
+  Result<LeaseInfo> get_lease(const std::string&) override { return unused(); }
+  Result<std::vector<LeaseInfo>> leases(const std::string&, int) override { return unused(); }
+  Result<PutScheduleResult> put_schedule(Schedule, std::optional<bool>) override {
+    return unused();
+  }
+  Result<void> remove_schedule(const std::string&) override { return unused(); }
+  Result<void> pause_schedule(PauseSchedule) override { return unused(); }
+  Result<void> set_timer(SetTimer) override { return unused(); }
+  Result<FireResult> trigger_schedule(const std::string&, TickSource,
+                                      std::optional<Overlap>) override {
+    return unused();
+  }
+  Result<BackfillResult> backfill_schedule(Backfill) override { return unused(); }
+  Result<ScheduleInfo> get_schedule(const std::string&) override { return unused(); }
+  Result<std::vector<ScheduleInfo>> schedules(const std::string&, int) override { return unused(); }
+  Result<LedgerPage> ledger(const std::string&, int, std::int64_t) override { return unused(); }
+  Result<std::vector<PreviewTick>> preview_schedule(const std::string&, std::optional<WallTime>,
+                                                    int) override {
+    return unused();
+  }
   Result<Job> get(JobId) override { return unused(); }
   Result<Job> wait(JobId, Duration, std::stop_token) override { return unused(); }
   Result<JobPage> list(const JobFilter&, int, JobId) override { return unused(); }

@@ -102,6 +102,33 @@ struct OperationText {
   std::string operator()(const RescueExpired& op) { return fmt::format("rescue {}", op.limit); }
   std::string operator()(const ExpireJobs& op) { return fmt::format("expire {}", op.limit); }
   std::string operator()(const PruneJobs& op) { return fmt::format("prune {}", op.limit); }
+  std::string operator()(const AcquireLease& op) {
+    return fmt::format("acquire {} by {} for {}", op.name, op.holder, length(op.ttl));
+  }
+  std::string operator()(const RenewLease& op) {
+    return fmt::format("renew_lease {} by {}/{} for {} value={}", op.name, op.holder, op.token,
+                       length(op.ttl), op.value.value_or("-"));
+  }
+  std::string operator()(const ReleaseLease& op) {
+    return fmt::format("release {} by {}/{} value={}", op.name, op.holder, op.token,
+                       op.value.value_or("-"));
+  }
+  std::string operator()(const PutSchedule& op) {
+    return fmt::format("put_schedule {} next={}", op.schedule.name, time(op.next));
+  }
+  std::string operator()(const RemoveSchedule& op) {
+    return fmt::format("remove_schedule {}", op.name);
+  }
+  std::string operator()(const PauseSchedule& op) {
+    return fmt::format("pause_schedule {} {}", op.name, op.paused);
+  }
+  std::string operator()(const SetTimer& op) {
+    return fmt::format("set_timer {} {}", op.name, length(op.timeout));
+  }
+  std::string operator()(const FireSchedule& op) {
+    return fmt::format("fire {} v{} {} {} ticks next={}", op.name, op.version, to_string(op.source),
+                       op.ticks.size(), time(op.next));
+  }
 };
 
 struct ResultText {
@@ -144,6 +171,16 @@ struct ResultText {
     return fmt::format("redriven {} next {}", r.redriven, r.next.value_or(0));
   }
   std::string operator()(const Done&) { return "done"; }
+  std::string operator()(const LeaseGrant& r) {
+    return fmt::format("granted {} for {} value={} held={}", r.token, length(r.ttl), r.value,
+                       r.held);
+  }
+  std::string operator()(const PutScheduleResult& r) {
+    return fmt::format("put v{} {}", r.version, static_cast<int>(r.outcome));
+  }
+  std::string operator()(const FireResult& r) {
+    return fmt::format("fired {} skipped {} jobs {}", r.fired, r.skipped, r.jobs);
+  }
   // `more` is a hint to call again: a store may say it once too often.
   std::string operator()(const StepResult& r) { return fmt::format("changed {}", r.changed); }
 };

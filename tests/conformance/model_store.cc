@@ -116,6 +116,22 @@ class ModelStore final : public Store {
     });
   }
 
+  Instant lease_free_at(const std::string&) const override { return Instant(); }
+  Result<ScheduleInfo> schedule(const std::string&) const override { return later(); }
+  Result<std::vector<ScheduleInfo>> schedules(const std::string&, int) const override {
+    return later();
+  }
+  Result<std::vector<ScheduleInfo>> due_schedules(WallTime, int) const override {
+    return std::vector<ScheduleInfo>{};
+  }
+  Result<LedgerPage> ledger(const std::string&, int, std::int64_t) const override {
+    return later();
+  }
+  Result<LeaseInfo> lease(const std::string&, Instant) const override { return later(); }
+  Result<std::vector<LeaseInfo>> leases(const std::string&, int, Instant) const override {
+    return later();
+  }
+
   Result<Job> get(JobId id) const override {
     const auto found = disk_->jobs.find(id);
     if (found != disk_->jobs.end()) return found->second.job;
@@ -163,8 +179,18 @@ class ModelStore final : public Store {
   }
 
   std::int64_t commits() const override { return commits_; }
+  std::int64_t reads() const override { return 0; }
 
  private:
+  static Error later() { return {.code = ErrorCode::unavailable, .message = "not built"}; }
+  static OperationResult run(const AcquireLease&) { return later(); }
+  static OperationResult run(const RenewLease&) { return later(); }
+  static OperationResult run(const ReleaseLease&) { return later(); }
+  static OperationResult run(const PutSchedule&) { return later(); }
+  static OperationResult run(const RemoveSchedule&) { return later(); }
+  static OperationResult run(const PauseSchedule&) { return later(); }
+  static OperationResult run(const SetTimer&) { return later(); }
+  static OperationResult run(const FireSchedule&) { return later(); }
   Error missing(JobId id) const {
     if (id >= 1 && id <= disk_->last_id)
       return Error{.code = ErrorCode::expired, .message = fmt::format("job {} was pruned", id)};

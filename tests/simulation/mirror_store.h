@@ -33,6 +33,29 @@ class MirrorStore final : public Store {
   bool has_available(const std::string& queue) const override {
     return real_->has_available(queue);
   }
+  Instant lease_free_at(const std::string& name) const override {
+    return real_->lease_free_at(name);
+  }
+  Result<ScheduleInfo> schedule(const std::string& name) const override {
+    return real_->schedule(name);
+  }
+  Result<std::vector<ScheduleInfo>> schedules(const std::string& after, int limit) const override {
+    return real_->schedules(after, limit);
+  }
+  Result<std::vector<ScheduleInfo>> due_schedules(WallTime now, int limit) const override {
+    return real_->due_schedules(now, limit);
+  }
+  Result<LedgerPage> ledger(const std::string& name, int limit,
+                            std::int64_t before) const override {
+    return real_->ledger(name, limit, before);
+  }
+  Result<LeaseInfo> lease(const std::string& name, Instant now) const override {
+    return real_->lease(name, now);
+  }
+  Result<std::vector<LeaseInfo>> leases(const std::string& after, int limit,
+                                        Instant now) const override {
+    return real_->leases(after, limit, now);
+  }
   Result<Job> get(JobId id) const override { return real_->get(id); }
   Result<JobPage> list(const JobFilter& filter, int limit, JobId before) const override {
     return real_->list(filter, limit, before);
@@ -43,6 +66,7 @@ class MirrorStore final : public Store {
     return real_->backup(directory);
   }
   std::int64_t commits() const override { return real_->commits(); }
+  std::int64_t reads() const override { return real_->reads(); }
 
   // The process is gone: whatever is still applied fails and changes nothing.
   void die() { dead_ = true; }

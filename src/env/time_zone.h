@@ -1,0 +1,32 @@
+// TimeZone: the clock changes of a place, from the system's IANA database.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "mainspring/time.h"
+
+namespace mainspring {
+
+class TimeZone {
+ public:
+  // "UTC", "Europe/Berlin". Zones live as long as the program; the database is read at first use.
+  // Errors: invalid_argument with field "time_zone" (no such zone), unavailable (no database: says
+  // which package to install). Callable from every thread.
+  static Result<const TimeZone*> find(std::string_view name);
+  virtual ~TimeZone() = default;
+
+  // What a wall clock there shows, in seconds since 1970-01-01T00:00:00 on its calendar.
+  virtual std::int64_t local_seconds(WallTime t) const = 0;
+
+  enum class Kind : std::uint8_t { once, skipped, twice };
+  struct Resolved {
+    Kind kind = Kind::once;
+    WallTime first;   // once: the time; twice: the earlier; skipped: the end of the gap
+    WallTime second;  // twice: the later; else as first
+  };
+  virtual Resolved resolve(std::int64_t local_seconds) const = 0;
+};
+
+}  // namespace mainspring

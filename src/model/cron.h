@@ -1,0 +1,59 @@
+// Cron expressions: which wall-clock times they mean. No time zones here: see schedule.h.
+//
+//   5 fields   minute hour day-of-month month day-of-week     POSIX: where both days are
+//   restricted,
+//                                                             either of them is enough
+//   6 fields   second first                                   NCRONTAB: both days must match, and
+//                                                             Sunday is 0, not 7
+// Fields: * a a-b a,b */n a-b/n a/n (from a to the end), names of months and weekdays (three
+// letters or more of the English name, any case), L in day-of-month (last day) and nL or L-n,
+// n#k in day-of-week (the k-th of the month), nL (the last). @yearly @annually @monthly @weekly
+// @daily @midnight @hourly.
+// Source: POSIX.1-2017 crontab; NCrontab of atifaziz; vixie cron.
+#pragma once
+
+#include <array>
+#include <bitset>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "mainspring/result.h"
+
+namespace mainspring {
+
+// A calendar time without a zone, in seconds since 1970-01-01T00:00:00 on that calendar.
+using LocalSeconds = std::int64_t;
+
+class Cron {
+ public:
+  // Errors: invalid_argument with field "cron", naming the part and the rule. An expression that
+  // can never come true (31 February) is refused.
+  static Result<Cron> parse(std::string_view text);
+
+  // The first time that matches, strictly after / at or before `t`; nullopt = none in the years
+  // 1970 to 9999. Walks over days that do not match, never over seconds: at most some thousand
+  // steps of nanoseconds each, however long the gap.
+  std::optional<LocalSeconds> next_after(LocalSeconds t) const;
+  std::optional<LocalSeconds> last_until(LocalSeconds t) const;
+
+  bool every_hour() const;  // the hour field begins with *: it runs in every real hour
+  bool has_seconds() const { return has_seconds_; }
+
+ private:
+  bool day_matches(std::int64_t day) const;  // days since 1970
+  std::bitset<60> seconds_, minutes_;
+  std::bitset<24> hours_;
+  std::bitset<32> days_;
+  std::bitset<13> months_;
+  std::bitset<7> weekdays_;
+  std::array<std::bitset<6>, 7> nth_weekdays_{};  // [weekday][k], 0 = the last
+  std::bitset<32> last_days_;                     // [n]: n days before the last
+  bool days_restricted_ = false, weekdays_restricted_ = false;
+  bool either_day_ = false;
+  bool has_seconds_ = false;
+  bool hours_star_ = false;
+};
+
+}  // namespace mainspring

@@ -1,0 +1,26 @@
+// Tick: one time of a schedule and its fate, as the scheduler planned it.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "mainspring/schedule.h"
+
+namespace mainspring {
+
+struct Tick {
+  WallTime nominal;
+  std::optional<WallTime> until;
+  std::int64_t count = 1;
+  bool fire = true;  // else it is skipped with `reason`
+  bool past_due = false;
+  std::string reason;
+  std::string note;
+  friend bool operator==(const Tick&, const Tick&) = default;
+};
+
+// The headers of a tick's job: the template's and "mainspring-schedule" (the name),
+// "mainspring-nominal" (RFC 3339), and "mainspring-past-due": "true" where it is.
+std::string tick_headers(const Schedule& schedule, WallTime nominal, bool past_due);
+
+}  // namespace mainspring

@@ -1,0 +1,63 @@
+// Operations on leases by name: mutual exclusion for whoever shares the store.
+//
+// A lease is free, or held until an expiry on the store's steady clock. Each new holder gets a
+// token from the store's one sequence of tokens, so it is larger than that of every holder before,
+// for ever. Renewals without a value write nothing to disk; after a restart every lease begins anew
+// with its whole length, except the leadership: see kLeadershipLease.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "mainspring/lease.h"
+
+namespace mainspring {
+
+// Whoever holds this runs the scheduler's duties. The embedded store forgets it when it is opened:
+// its owner lock proves that no other node lives.
+inline constexpr std::string_view kLeadershipLease = "mainspring/leader";
+// Names that begin so are the engine's own; the door refuses them from outside.
+inline constexpr std::string_view kReservedLeases = "mainspring/";
+
+// Makes an operation depend on a lease: refused with lease_lost, changing nothing, unless the lease
+// is held with this token and has not expired. An empty name is no fence.
+struct Fence {
+  std::string lease;
+  Token token = 0;
+  friend bool operator==(const Fence&, const Fence&) = default;
+};
+
+// Answers LeaseGrant. Errors: lease_held (retry_after_ms = until it expires), overloaded
+// (kMaxLeases). The present holder gets its own lease again, renewed, with the same token and
+// `held` set: a repeated request does no harm.
+struct AcquireLease {
+  std::string name;    // as check_name
+  std::string holder;  // an incarnation: random, new for each holding
+  Duration ttl = kDefaultNamedLease;
+};
+struct LeaseGrant {
+  Token token = 0;
+  Duration ttl{0};    // until it must be renewed, from the answer's commit
+  std::string value;  // what holders before left, "" = none
+  bool held = false;  // the holder had it already
+};
+
+// Answers LeaseGrant. Errors: lease_lost.
+struct RenewLease {
+  std::string name;
+  std::string holder;
+  Token token = 0;
+  Duration ttl{0};                   // 0 = as long as it was acquired (or last renewed) for
+  std::optional<std::string> value;  // JSON, kept after the release; "" removes it
+};
+
+// Answers Done. Errors: lease_lost. Releasing again what this token released is ok while nobody
+// else has acquired it.
+struct ReleaseLease {
+  std::string name;
+  std::string holder;
+  Token token = 0;
+  std::optional<std::string> value;
+};
+
+}  // namespace mainspring

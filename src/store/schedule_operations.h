@@ -1,0 +1,87 @@
+// Operations on schedules. A store knows no calendar: which ticks are due, and when the next one
+// is, comes with the operation; it decides what needs the present state of jobs (overlap,
+// remaining runs), and makes the ledger's rows, the jobs and the next time one transaction.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "mainspring/schedule.h"
+#include "model/tick.h"
+#include "store/lease_operations.h"
+
+namespace mainspring {
+
+// Creates the schedule, or replaces its definition. The same definition changes nothing (except
+// `paused`, where it is given and differs). Undecided ticks of the old version that are due by now
+// get one row "replaced". Answers PutScheduleResult. Errors: overloaded (kMaxSchedules).
+struct PutSchedule {
+  Schedule schedule;  // has passed validate()
+  WallTime next;      // its first tick after now, with its fire time; never = none
+  WallTime next_fire;
+  std::optional<bool> paused;  // nullopt = as it is; false for a new one
+};
+enum class PutOutcome : std::uint8_t { created, replaced, unchanged };
+struct PutScheduleResult {
+  std::int64_t version = 1;
+  PutOutcome outcome = PutOutcome::created;
+};
+
+// The definition, the ledger and the ties to its jobs go; its jobs stay, and those that waited for
+// the end of others begin. Answers Done. Errors: not_found.
+struct RemoveSchedule {
+  std::string name;
+};
+
+// Pausing what is paused changes nothing. On resuming, undecided ticks before now become
+// "paused" (skip_before). Answers Done. Errors: not_found.
+struct PauseSchedule {
+  std::string name;
+  bool paused = true;
+  std::string reason;  // kept while it is paused
+};
+
+// Answers Done. Errors: not_found, conflict (it is not continuous).
+struct SetTimer {
+  std::string name;
+  Duration timeout{0};  // 0 = its own again
+};
+
+// Decides ticks. Each gets a ledger row; one that fires also a job made from the template, with
+// run_at its fire time (never later than now) and tick_headers(); unless
+//   - the overlap policy keeps it from firing: skipped, "overlap: job N has not ended" (skip),
+//     "overlap: job N waits already" (buffer_one), "overlap: N jobs wait" (buffer_all);
+//   - no runs remain: skipped, "no runs remain"; then next becomes never;
+//   - a tick of this nominal time has fired (backfill): skipped, "has run as job N";
+//   - it is a wake and the schedule is paused ("paused"), or two of its jobs live already ("a twin
+//     is there").
+// By source:
+//   schedule  refused with conflict, changing nothing, unless the schedule is at `version`, not
+//             paused, and its next is `expected_next`. Sets next and next_fire.
+//   trigger, wake, backfill
+//             version and expected_next do not matter, next stays. A tick with nominal 0 gets the
+//             present time. They fire also while the schedule is paused (but for wakes). A wake
+//             overlaps one living job and no more.
+// Jobs that wait (state `waiting`) begin, in the order of their ticks, when no other of the
+// schedule's jobs lives: in the transaction that ends the last one. Answers FireResult. Errors:
+// not_found, conflict, lease_lost.
+struct FireSchedule {
+  std::string name;
+  std::int64_t version = 0;
+  TickSource source = TickSource::schedule;
+  WallTime expected_next;
+  std::vector<Tick> ticks;  // up to kMaxFireTicks, oldest first
+  WallTime next = WallTime::never();
+  WallTime next_fire = WallTime::never();
+  std::optional<Overlap> overlap;  // instead of the schedule's own
+  Fence fence;
+};
+struct FireResult {
+  int fired = 0;
+  int skipped = 0;          // rows
+  std::vector<JobId> jobs;  // one per tick; 0 = it was skipped
+};
+inline constexpr std::size_t kMaxFireTicks = 2 * kMaxMisfires;
+
+}  // namespace mainspring
