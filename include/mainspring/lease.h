@@ -45,8 +45,6 @@ struct LeaseOptions {
   std::stop_token stop;  // ends the waiting
 };
 
-class Jobs;
-
 // One holding of a lease. Movable; the last owner's end releases it.
 class AutoRenewLease {
  public:

@@ -38,6 +38,8 @@ Size size_of(const Operation& operation) {
     }
   } else if (const auto* claim = std::get_if<Claim>(&operation)) {
     size.jobs = static_cast<std::size_t>(claim->max);
+  } else if (const auto* fire = std::get_if<FireSchedule>(&operation)) {
+    size.jobs = std::max<std::size_t>(1, fire->ticks.size());
   }
   return size;
 }
@@ -148,10 +150,9 @@ std::optional<Error> Broker::refuse(const Operation& operation, std::size_t jobs
     }
   } else if (std::holds_alternative<Claim>(operation)) {
     if (claims_stopped_) return stopping();
-    if (parked_.size() + claims_.size() >= options_.max_parked_claims) {
-      return full(fmt::format("{} claims", parked_.size() + claims_.size()),
-                  options_.max_parked_claims);
-    }
+    const std::size_t parked = parked_.size() + claims_.size() + lease_waiters_.size();
+    if (parked >= options_.max_parked_claims)
+      return full(fmt::format("{} claims", parked), options_.max_parked_claims);
   } else if (urgent_.size() >= options_.max_waiting_urgent) {
     return full(fmt::format("{} operations", urgent_.size()), options_.max_waiting_urgent);
   }
@@ -296,19 +297,17 @@ Instant Broker::step_locked(Now now) {
       if (fatal && fatal_) fatal_(error);
     } else {
       const Agenda after = store_.agenda();
-      agenda_changed = before.next_due != after.next_due ||
-                       before.next_lease_expiry != after.next_lease_expiry ||
-                       before.next_expiry != after.next_expiry ||
-                       before.next_prune != after.next_prune;
+      agenda_changed = before != after;
       MutexLock lock(mutex_);
       distribute(batch, *report, answers, now);
     }
   }
   for (auto& answer : answers) answer();
-  if (agenda_changed && agenda_changed_) agenda_changed_();
+  if (agenda_changed) tell_listeners();
   MutexLock lock(mutex_);
   if (has_work()) return now.instant;
-  return deadlines_.empty() ? Instant::never() : deadlines_.begin()->first.first;
+  const Instant claims = deadlines_.empty() ? Instant::never() : deadlines_.begin()->first.first;
+  return std::min(claims, lease_waiters_.next());
 }
 
 void Broker::gather_line(std::deque<Pending>& line, Batch& batch) {
@@ -328,26 +327,34 @@ void Broker::gather_line(std::deque<Pending>& line, Batch& batch) {
 }
 
 void Broker::gather(Batch& batch, Answers& answers, Now now) {
-  for (const ParkId id : abandoned_) {
-    const auto found = parked_.find(id);
-    if (found != parked_.end()) {
-      answers.push_back([answer = unpark(*found->second).answer] { answer(ClaimResult{}); });
-      continue;
-    }
-    const auto fresh = std::find_if(claims_.begin(), claims_.end(),
-                                    [&](const Pending& p) { return p.park_id == id; });
-    if (fresh == claims_.end()) continue;
-    answers.push_back([answer = std::move(fresh->answer)] { answer(ClaimResult{}); });
-    claims_.erase(fresh);
-  }
+  for (const ParkId id : abandoned_) abandon_now(id, answers);
   abandoned_.clear();
   expire_parked(answers, now);
   gather_line(urgent_, batch);
+  wake_acquires(batch, answers, now);
   gather_line(enqueues_, batch);
   gather_new_claims(batch, answers, now);
   wake_ready(batch);
   if (!MS_MUTANT(parked_claim_not_woken)) wake_parked_for_enqueues(batch, now);
   forget_workers(now);
+}
+
+void Broker::abandon_now(ParkId id, Answers& answers) {
+  if (const auto found = parked_.find(id); found != parked_.end()) {
+    answers.push_back([answer = unpark(*found->second).answer] { answer(ClaimResult{}); });
+    return;
+  }
+  if (auto waiter = lease_waiters_.take(id)) {
+    answers.push_back([gone = std::move(*waiter)] { gone.answer(gone.held); });
+    return;
+  }
+  const auto is_it = [&](const Pending& p) { return p.park_id == id; };
+  const auto acquire = std::find_if(urgent_.begin(), urgent_.end(), is_it);
+  if (acquire != urgent_.end()) acquire->deadline = Instant();  // it is tried, and does not wait
+  const auto fresh = std::find_if(claims_.begin(), claims_.end(), is_it);
+  if (fresh == claims_.end()) return;
+  answers.push_back([answer = std::move(fresh->answer)] { answer(ClaimResult{}); });
+  claims_.erase(fresh);
 }
 
 // A new claim that would find nothing parks at once, without touching the store.
@@ -477,6 +484,8 @@ void Broker::distribute(Batch& batch, BatchReport& report, Answers& answers, Now
     if (lines_.contains(queue) && !MS_MUTANT(parked_claim_not_woken))
       ready_[queue] = next_order_ - 1;
   }
+  for (const std::string& lease : report.effects.released)
+    lease_waiters_.retry_at(lease, now.instant);
   for (std::size_t i = 0; i < batch.operations.size(); ++i) {
     Pending& caller = batch.callers[i];
     OperationResult& result = report.results[i];
@@ -484,6 +493,7 @@ void Broker::distribute(Batch& batch, BatchReport& report, Answers& answers, Now
     if (const auto* cancelled = std::get_if<CancelResult>(&result)) {
       tell_cancel(*cancelled, std::get<Cancel>(batch.operations[i]).id, answers);
     }
+    if (park_acquire(caller, batch.operations[i], result, now)) continue;
     const auto* claimed = std::get_if<ClaimResult>(&result);
     if (claimed != nullptr && claimed->jobs.empty() && caller.park_id != 0 &&
         caller.deadline > now.instant && !claims_stopped_) {

@@ -25,6 +25,7 @@
 #include "base/mutex.h"
 #include "broker/job_metrics.h"
 #include "broker/jobs.h"
+#include "broker/lease_waiters.h"
 #include "env/clock.h"
 #include "telemetry/log.h"
 #include "telemetry/metrics.h"
@@ -63,7 +64,12 @@ class Broker final : public Jobs {
   // A claim that may park up to `wait` from now. Returns a handle for abandon().
   using ParkId = std::uint64_t;
   ParkId submit_claim(Claim claim, Duration wait, Answer answer) MS_EXCLUDES(mutex_);
-  // The caller of a claim went away: answers it empty unless it has been, or is being, answered.
+  // An acquire that may wait up to `wait` (at most kMaxClaimWait) while somebody else has the
+  // lease. Answered with LeaseGrant, or lease_held when the time is over or the handle was
+  // abandoned.
+  ParkId submit_acquire(AcquireLease request, Duration wait, Answer answer) MS_EXCLUDES(mutex_);
+  // The caller of a claim or an acquire went away: answers it empty unless it has been, or is
+  // being, answered.
   void abandon(ParkId id) MS_EXCLUDES(mutex_);
   // Calls back once when the job is terminal, at the latest with the first change after it. For GET
   // ?wait=. The caller re-reads the job. Returns a handle for unwatch().
@@ -75,11 +81,18 @@ class Broker final : public Jobs {
   // Instant::never() = when something is submitted. Calling it early or often is harmless.
   Instant step(Now now) MS_EXCLUDES(mutex_, step_mutex_);
 
-  // Called (from step) after a batch that may have changed the agenda; set before start().
-  void on_agenda(std::function<void()> changed) { agenda_changed_ = std::move(changed); }
+  // Called (from step) after a batch that may have changed the agenda, until it is removed; when
+  // remove_agenda_listener() returns it is not running, unless it is the caller.
+  using ListenerId = std::uint64_t;
+  ListenerId add_agenda_listener(std::function<void()> changed) MS_EXCLUDES(listeners_mutex_);
+  void remove_agenda_listener(ListenerId id) MS_EXCLUDES(listeners_mutex_);
   // Called (from step) when the store can no longer be trusted; set before start().
   void on_fatal(std::function<void(const Error&)> fatal) { fatal_ = std::move(fatal); }
   Agenda agenda() const MS_EXCLUDES(step_mutex_);
+  // See Store::due_schedules. From every thread.
+  Result<std::vector<ScheduleInfo>> due_schedules(WallTime now, int limit) const {
+    return store_.due_schedules(now, limit);
+  }
 
   // The thread that steps. Start and stop may be called twice, in any order; stop waits. After
   // stop_claims() parked claims are answered empty and later ones are refused as unavailable; after
@@ -129,8 +142,9 @@ class Broker final : public Jobs {
   struct Pending {
     Operation operation;
     Answer answer;
-    ParkId park_id = 0;    // claims: their handle
-    Instant deadline;      // claims: until when they may park
+    ParkId park_id = 0;    // claims and acquires: their handle
+    Instant deadline;      // claims and acquires: until when they may park
+    bool waited = false;   // acquires: it has been parked before
     std::size_t jobs = 0;  // what it counts against max_batch_jobs
     std::size_t bytes = 0;
   };
@@ -171,6 +185,15 @@ class Broker final : public Jobs {
       MS_REQUIRES(step_mutex_, mutex_);
   void wake_parked_for_enqueues(Batch& batch, Now now) MS_REQUIRES(mutex_);
   void wake_ready(Batch& batch) MS_REQUIRES(step_mutex_, mutex_);
+  void abandon_now(ParkId id, std::vector<std::function<void()>>& answers) MS_REQUIRES(mutex_);
+  // -- leases.cc
+  void wake_acquires(Batch& batch, std::vector<std::function<void()>>& answers, Now now)
+      MS_REQUIRES(step_mutex_, mutex_);
+  bool add_waiter(Batch& batch, const std::string& lease) MS_REQUIRES(mutex_);
+  // True if it waits on instead of being answered.
+  bool park_acquire(Pending& caller, Operation& operation, const OperationResult& result, Now now)
+      MS_REQUIRES(step_mutex_, mutex_);
+  void tell_listeners() MS_EXCLUDES(listeners_mutex_);
   void add_parked(Batch& batch, Parked& parked) MS_REQUIRES(mutex_);
   void park(Pending pending) MS_REQUIRES(mutex_);
   Pending unpark(Parked& parked) MS_REQUIRES(mutex_);
@@ -191,15 +214,17 @@ class Broker final : public Jobs {
   void wake_runner(Instant next) MS_EXCLUDES(mutex_);
   void run(std::stop_token stop);
   template <class T>
-  Result<T> call(Operation operation);
+  Result<T> call(Operation operation) MS_EXCLUDES(mutex_);
   void wait_for(SyncCall& sync) MS_EXCLUDES(mutex_);
 
   Store& store_;
   const Clock& clock_;
   Log& log_;
   const BrokerOptions options_;
-  std::function<void()> agenda_changed_;
   std::function<void(const Error&)> fatal_;
+  mutable Mutex listeners_mutex_;  // held while they are called
+  std::map<ListenerId, std::function<void()>> listeners_ MS_GUARDED_BY(listeners_mutex_);
+  ListenerId next_listener_ MS_GUARDED_BY(listeners_mutex_) = 1;
 
   mutable Mutex step_mutex_;  // held while a batch is put together, committed and answered
   mutable Mutex mutex_;
@@ -218,6 +243,7 @@ class Broker final : public Jobs {
   // this order.
   std::map<std::string, std::uint64_t> ready_ MS_GUARDED_BY(mutex_);
   std::vector<ParkId> abandoned_ MS_GUARDED_BY(mutex_);
+  LeaseWaiters lease_waiters_ MS_GUARDED_BY(mutex_);
   std::unordered_map<std::string, Worker> workers_ MS_GUARDED_BY(mutex_);
   std::unordered_map<JobId, std::vector<std::pair<WatchId, std::function<void()>>>> watches_
       MS_GUARDED_BY(mutex_);

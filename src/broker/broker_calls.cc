@@ -1,28 +1,9 @@
 // The broker's thread, and its calls that wait for their answer.
 #include <algorithm>
 
-#include "broker/broker.h"
+#include "broker/sync_call.h"
 
 namespace mainspring {
-
-// Where a blocking call waits. The answer may come on this thread (it steps itself) or on another.
-struct Broker::SyncCall {
-  Mutex mutex;
-  CondVar answered;
-  std::optional<OperationResult> result MS_GUARDED_BY(mutex);
-
-  Answer answer() {
-    return [this](OperationResult value) {
-      MutexLock lock(mutex);
-      result = std::move(value);
-      answered.notify_one();
-    };
-  }
-  bool done() {
-    MutexLock lock(mutex);
-    return result.has_value();
-  }
-};
 
 // -- the runner
 // ---------------------------------------------------------------------------------------------
@@ -56,6 +37,7 @@ void Broker::stop_claims() {
   claims_stopped_ = true;
   for (const auto& [id, parked] : parked_) abandoned_.push_back(id);
   for (const Pending& claim : claims_) abandoned_.push_back(claim.park_id);
+  for (const ParkId id : lease_waiters_.ids()) abandoned_.push_back(id);
   if (runner_waiting_) work_.notify_one();
 }
 
@@ -101,16 +83,6 @@ void Broker::wait_for(SyncCall& sync) {
   }
 }
 
-template <class T>
-Result<T> Broker::call(Operation operation) {
-  SyncCall sync;
-  submit(std::move(operation), sync.answer());
-  wait_for(sync);
-  MutexLock lock(sync.mutex);
-  if (auto* error = std::get_if<Error>(&*sync.result)) return std::move(*error);
-  return std::move(std::get<T>(*sync.result));
-}
-
 Result<EnqueueResult> Broker::enqueue(Enqueue request) {
   if (request.jobs.empty() || request.jobs.size() > kMaxEnqueueJobs) {
     return invalid("jobs", "jobs: must be 1 to 10000 in one request");
@@ -127,9 +99,7 @@ Result<ClaimResult> Broker::claim(Claim request, Duration wait, std::stop_token 
   const ParkId id = submit_claim(std::move(request), wait, sync.answer());
   std::stop_callback on_stop(stop, [&] { abandon(id); });
   wait_for(sync);
-  MutexLock lock(sync.mutex);
-  if (auto* error = std::get_if<Error>(&*sync.result)) return std::move(*error);
-  return std::move(std::get<ClaimResult>(*sync.result));
+  return sync.take<ClaimResult>();
 }
 
 Result<RenewResult> Broker::renew(Renew request) {

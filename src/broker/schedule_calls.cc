@@ -1,59 +1,92 @@
 // Leases and schedules: the broker's calls that wait for their answer.
-#include "broker/broker.h"
+#include "broker/schedule_plans.h"
+#include "broker/sync_call.h"
+#include "model/schedule.h"
 
 namespace mainspring {
-namespace {
-Error later() {
-  return {.code = ErrorCode::unavailable, .message = "not built"};
-}
-}  // namespace
 
-Result<LeaseGrant> Broker::acquire_lease(AcquireLease, Duration, std::stop_token) {
-  return later();
+Result<LeaseGrant> Broker::acquire_lease(AcquireLease request, Duration wait,
+                                         std::stop_token stop) {
+  MS_TRY(validate(request));
+  SyncCall sync;
+  const ParkId id = submit_acquire(std::move(request), wait, sync.answer());
+  std::stop_callback on_stop(stop, [&] { abandon(id); });
+  wait_for(sync);
+  return sync.take<LeaseGrant>();
 }
-Result<LeaseGrant> Broker::renew_lease(RenewLease) {
-  return later();
+
+Result<LeaseGrant> Broker::renew_lease(RenewLease request) {
+  MS_TRY(validate(request));
+  return call<LeaseGrant>(std::move(request));
 }
-Result<void> Broker::release_lease(ReleaseLease) {
-  return later();
+
+Result<void> Broker::release_lease(ReleaseLease request) {
+  MS_TRY(validate(request));
+  MS_TRY(call<Done>(std::move(request)));
+  return {};
 }
-Result<LeaseInfo> Broker::get_lease(const std::string&) {
-  return later();
+
+Result<LeaseInfo> Broker::get_lease(const std::string& name) {
+  MS_TRY(check_name("name", name));
+  return store_.lease(name, clock_.now().instant);
 }
-Result<std::vector<LeaseInfo>> Broker::leases(const std::string&, int) {
-  return later();
+
+Result<std::vector<LeaseInfo>> Broker::leases(const std::string& after, int limit) {
+  return store_.leases(after, limit, clock_.now().instant);
 }
-Result<PutScheduleResult> Broker::put_schedule(Schedule, std::optional<bool>) {
-  return later();
+
+Result<PutScheduleResult> Broker::put_schedule(Schedule schedule, std::optional<bool> paused) {
+  MS_TRY_ASSIGN(PutSchedule put, plan_put(std::move(schedule), paused, clock_.now().wall));
+  return call<PutScheduleResult>(std::move(put));
 }
-Result<void> Broker::remove_schedule(const std::string&) {
-  return later();
+
+Result<void> Broker::remove_schedule(const std::string& name) {
+  MS_TRY(call<Done>(RemoveSchedule{name}));
+  return {};
 }
-Result<void> Broker::pause_schedule(PauseSchedule) {
-  return later();
+
+Result<void> Broker::pause_schedule(PauseSchedule request) {
+  MS_TRY(call<Done>(std::move(request)));
+  return {};
 }
-Result<void> Broker::set_timer(SetTimer) {
-  return later();
+
+Result<void> Broker::set_timer(SetTimer request) {
+  if (request.timeout < Duration(0))
+    return invalid("timeout", "timeout: must be more than 0, or 0 for the schedule's own");
+  MS_TRY(call<Done>(std::move(request)));
+  return {};
 }
-Result<FireResult> Broker::trigger_schedule(const std::string&, TickSource,
-                                            std::optional<Overlap>) {
-  return later();
+
+Result<FireResult> Broker::trigger_schedule(const std::string& name, TickSource source,
+                                            std::optional<Overlap> overlap) {
+  return call<FireResult>(plan_trigger(name, source, overlap));
 }
-Result<BackfillResult> Broker::backfill_schedule(Backfill) {
-  return later();
+
+Result<BackfillResult> Broker::backfill_schedule(Backfill request) {
+  MS_TRY_ASSIGN(const ScheduleInfo info, store_.schedule(request.name));
+  MS_TRY_ASSIGN(BackfillPlan plan, plan_backfill(info, request));
+  if (plan.fire.ticks.empty()) return BackfillResult{.next = plan.next};
+  MS_TRY_ASSIGN(const FireResult done, call<FireResult>(std::move(plan.fire)));
+  return BackfillResult{.fired = done.fired, .skipped = done.skipped, .next = plan.next};
 }
-Result<ScheduleInfo> Broker::get_schedule(const std::string&) {
-  return later();
+
+Result<ScheduleInfo> Broker::get_schedule(const std::string& name) {
+  return store_.schedule(name);
 }
-Result<std::vector<ScheduleInfo>> Broker::schedules(const std::string&, int) {
-  return later();
+
+Result<std::vector<ScheduleInfo>> Broker::schedules(const std::string& after, int limit) {
+  return store_.schedules(after, limit);
 }
-Result<LedgerPage> Broker::ledger(const std::string&, int, std::int64_t) {
-  return later();
+
+Result<LedgerPage> Broker::ledger(const std::string& name, int limit, std::int64_t before) {
+  return store_.ledger(name, limit, before);
 }
-Result<std::vector<PreviewTick>> Broker::preview_schedule(const std::string&,
-                                                          std::optional<WallTime>, int) {
-  return later();
+
+Result<std::vector<PreviewTick>> Broker::preview_schedule(const std::string& name,
+                                                          std::optional<WallTime> from, int count) {
+  MS_TRY(check_preview_count(count));
+  MS_TRY_ASSIGN(const ScheduleInfo info, store_.schedule(name));
+  return preview(info.schedule, from.value_or(clock_.now().wall), count);
 }
 
 }  // namespace mainspring

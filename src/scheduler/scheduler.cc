@@ -25,7 +25,7 @@ Scheduler::Scheduler(Broker& broker, const Clock& clock, Registry& registry,
                                       "Jobs that expired before they started.")),
       pruned_total_(
           registry.counter("mainspring_jobs_pruned_total", "Terminal jobs removed by retention.")) {
-  broker_.on_agenda([this] {
+  listener_ = broker_.add_agenda_listener([this] {
     MutexLock lock(mutex_);
     dirty_ = true;
     changed_.notify_one();
@@ -34,7 +34,7 @@ Scheduler::Scheduler(Broker& broker, const Clock& clock, Registry& registry,
 
 Scheduler::~Scheduler() {
   stop();
-  broker_.on_agenda({});
+  broker_.remove_agenda_listener(listener_);
 }
 
 // The answer may come inside of submit(), so mutex_ is not held here; the duty was marked as under

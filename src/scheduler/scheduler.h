@@ -3,7 +3,7 @@
 //
 // It sleeps until the next instant at which the store's agenda has something, not for a period: an
 // idle system has no ticks. step() submits what is due and says when to call next; the broker's
-// on_agenda says when that is out of date.
+// agenda listener says when that is out of date.
 #pragma once
 
 #include <atomic>
@@ -24,7 +24,7 @@ struct SchedulerOptions {
 
 class Scheduler {
  public:
-  // `broker` and `clock` outlive it. Takes the broker's on_agenda.
+  // `broker` and `clock` outlive it.
   Scheduler(Broker& broker, const Clock& clock, Registry& registry, SchedulerOptions options = {});
   ~Scheduler();
 
@@ -51,6 +51,7 @@ class Scheduler {
 
   Broker& broker_;
   const Clock& clock_;
+  Broker::ListenerId listener_ = 0;
   const SchedulerOptions options_;
   Mutex mutex_;
   CondVar changed_;

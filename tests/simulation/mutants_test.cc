@@ -50,6 +50,10 @@ std::string seeds(int first, int n) {
 
 const std::map<std::string, std::string>& table() {
   static const std::map<std::string, std::string> all = {
+      // leases by name
+      {"lease_handover_forgotten", broker("a waiting acquire is granted in the release's commit")},
+      {"waiter_never_retries", broker("a waiting acquire gets the lease when it expires")},
+      {"reserved_lease_for_all", broker("the engine's own leases are refused from outside")},
       // what is on disk
       {"synchronous_off", seeds(1, 10)},
       {"ack_before_commit", conformance()},

@@ -24,10 +24,12 @@ struct PublicHeader {
   int floor;
 };
 const std::map<std::string_view, PublicHeader> kPublicHeaders = {
-    {"mainspring/result.h", {"base", 0}},   {"mainspring/time.h", {"base", 0}},
-    {"mainspring/errors.def", {"base", 0}}, {"mainspring/job.h", {"model", 2}},
-    {"mainspring/worker.h", {"worker", 6}}, {"mainspring/context.h", {"worker", 6}},
-    {"mainspring/engine.h", {"engine", 8}}, {"mainspring/reflect.h", {"engine", 8}}};
+    {"mainspring/result.h", {"base", 0}},    {"mainspring/time.h", {"base", 0}},
+    {"mainspring/errors.def", {"base", 0}},  {"mainspring/job.h", {"model", 2}},
+    {"mainspring/schedule.h", {"model", 2}}, {"mainspring/lease.h", {"model", 2}},
+    {"mainspring/slot.h", {"worker", 6}},    {"mainspring/timer.h", {"worker", 6}},
+    {"mainspring/worker.h", {"worker", 6}},  {"mainspring/context.h", {"worker", 6}},
+    {"mainspring/engine.h", {"engine", 8}},  {"mainspring/reflect.h", {"engine", 8}}};
 
 bool starts_with(std::string_view text, std::string_view start) {
   return text.substr(0, start.size()) == start;
