@@ -25,7 +25,8 @@ namespace mainspring {
 
 // -- POST /v1/jobs --------------------------------------------------------------------------------
 
-// {"queue", "kind", …} or {"jobs": [{…}, …]}. Every job has passed validate().
+// {"queue", "kind", …} or {"jobs": [{…}, …]}, either with "fence"?: {"lease", "token"}. Every job
+// has passed validate().
 // The key and the fingerprint are not part of the body: whoever has the header fills them in.
 struct EnqueueRequest {
   Enqueue operation;
@@ -140,8 +141,9 @@ Error decode_error(int http_status, std::string_view body);
 // -- what the OpenAPI document and the tests need to know -----------------------------------------
 
 // The fields that a strict decoder knows, by the name of its schema in /openapi.json: NewJob,
-// Unique, EnqueueRequest, ClaimRequest, FinishRequest, Outcome, RenewRequest, Lease, Progress,
-// CancelRequest, RedriveRequest, RetentionRequest, Retention. Empty for other names.
+// SingleJob, Unique, Fence, EnqueueRequest, ClaimRequest, FinishRequest, Outcome, RenewRequest,
+// Lease, Progress, CancelRequest, RedriveRequest, RetentionRequest, Retention,
+// AcquireLeaseRequest, RenewLeaseRequest, ReleaseLeaseRequest. Empty for other names.
 std::vector<std::string_view> request_fields(std::string_view schema);
 
 inline constexpr int kMaxJsonDepth = 64;

@@ -5,6 +5,7 @@
 
 #include "api/fields.h"
 #include "api/shapes.h"
+#include "base/mutant.h"
 
 namespace mainspring {
 namespace {
@@ -58,8 +59,8 @@ constexpr JsonField<NewJob> kNewJob[] = {
     {"session", &read_session},
 };
 
-bool read_new_job(JsonReader& in, NewJob& job) {
-  if (!in.object(kNewJob, job)) return false;
+// What holds of a job beyond its members.
+bool check_new_job(JsonReader& in, const NewJob& job) {
   if (job.kind.empty()) return in.missing("kind");
   if (validate(job)) return true;
   std::string prefix = in.path();
@@ -68,18 +69,56 @@ bool read_new_job(JsonReader& in, NewJob& job) {
   return in.fail(error.code, std::move(error.message), error.field);
 }
 
-constexpr JsonField<Enqueue> kJobs[] = {{"jobs", [](JsonReader& in, Enqueue& request) {
-                                           return in.array(kMaxEnqueueJobs, [&](std::size_t i) {
-                                             // Most batches are of jobs of one size: guess their
-                                             // number from the first.
-                                             if (i == 1)
-                                               request.jobs.reserve(
-                                                   in.remaining() / (in.consumed() + 1) + 2);
-                                             return read_new_job(in, request.jobs.emplace_back());
-                                           });
-                                         }}};
+bool read_new_job(JsonReader& in, NewJob& job) {
+  return in.object(kNewJob, job) && check_new_job(in, job);
+}
 
-bool begins_with_jobs(std::string_view body) {
+constexpr JsonField<Fence> kFence[] = {
+    {"lease", &as_string<&Fence::lease>},
+    {"token", &as_id<&Fence::token>},
+};
+
+bool read_fence(JsonReader& in, Enqueue& request) {
+  Fence& fence = request.fence;
+  if (in.null()) return true;
+  if (!in.object(kFence, fence)) return false;
+  if (fence.lease.empty()) return in.missing("lease");
+  if (auto good = check_name("lease", fence.lease); !good)
+    return in.fail(good.error().code, good.error().message, in.path("lease"));
+  if (fence.token == 0) return in.missing("token");
+  if (MS_MUTANT(fence_dropped)) fence = {};
+  return true;
+}
+
+bool read_jobs(JsonReader& in, Enqueue& request) {
+  return in.array(kMaxEnqueueJobs, [&](std::size_t i) {
+    // Most batches are of jobs of one size: guess their number from the first.
+    if (i == 1) request.jobs.reserve(in.remaining() / (in.consumed() + 1) + 2);
+    return read_new_job(in, request.jobs.emplace_back());
+  });
+}
+
+constexpr JsonField<Enqueue> kJobs[] = {
+    {"jobs", &read_jobs},
+    {"fence", &read_fence},
+};
+
+// A single job has its members beside the fence: NewJob's table and one more row.
+template <std::size_t Row>
+bool read_single_member(JsonReader& in, Enqueue& request) {
+  return kNewJob[Row].read(in, request.jobs.front());
+}
+struct SingleTable {
+  JsonField<Enqueue> fields[std::size(kNewJob) + 1];
+};
+template <std::size_t... Row>
+constexpr SingleTable make_single_table(std::index_sequence<Row...>) {
+  return {{{kNewJob[Row].name, &read_single_member<Row>}..., {"fence", &read_fence}}};
+}
+constexpr SingleTable kSingle = make_single_table(std::make_index_sequence<std::size(kNewJob)>());
+
+// Does the first member's name begin with `name`?
+bool begins_with(std::string_view body, std::string_view name) {
   const auto skip_space = [&] {
     const std::size_t at = body.find_first_not_of(" \t\r\n");
     body.remove_prefix(at == std::string_view::npos ? body.size() : at);
@@ -88,10 +127,32 @@ bool begins_with_jobs(std::string_view body) {
   if (!body.starts_with('{')) return false;
   body.remove_prefix(1);
   skip_space();
-  return body.starts_with("\"jobs\"");
+  return body.starts_with(name);
 }
 
-void write_new_job(JsonWriter& w, const NewJob& job) {
+struct Seen {
+  bool jobs = false;
+};
+constexpr JsonField<Seen> kSeen[] = {
+    {"jobs", [](JsonReader& in, Seen& seen) { return (seen.jobs = true) && in.skip(); }},
+};
+
+// Many jobs? Nearly always the first member tells; a fence may stand before either.
+bool is_many(std::string_view body) {
+  if (begins_with(body, "\"jobs\"")) return true;
+  if (!begins_with(body, "\"fence\"")) return false;
+  JsonReader in(body, JsonReader::Unknown::skip);
+  Seen seen;
+  return in.object(kSeen, seen) && seen.jobs;
+}
+
+void write_fence(JsonWriter& w, const Fence& fence) {
+  if (fence.lease.empty()) return;
+  w.key("fence").begin_object().key("lease").string(fence.lease);
+  w.key("token").number(fence.token).end_object();
+}
+
+void write_new_job(JsonWriter& w, const NewJob& job, const Fence& fence = {}) {
   w.begin_object().key("queue").string(job.queue).key("kind").string(job.kind);
   w.key("args").raw(job.args.empty() ? "{}" : job.args);
   if (job.delay) w.key("delay").duration(*job.delay);
@@ -114,6 +175,7 @@ void write_new_job(JsonWriter& w, const NewJob& job) {
   if (!job.headers.empty()) w.key("headers").raw(job.headers);
   if (!job.correlation_id.empty()) w.key("correlation_id").string(job.correlation_id);
   if (!job.reply_to.empty()) w.key("reply_to").string(job.reply_to);
+  write_fence(w, fence);
   w.end_object();
 }
 
@@ -294,9 +356,10 @@ constexpr JsonField<RetryResult> kRetryAnswer[] = {
 Result<EnqueueRequest> decode_enqueue_request(std::string_view body) {
   JsonReader in(body, JsonReader::Unknown::refuse);
   EnqueueRequest request;
-  request.single = !begins_with_jobs(body);
+  request.single = !is_many(body);
   if (request.single) {
-    if (!read_new_job(in, request.operation.jobs.emplace_back())) return in.error();
+    const NewJob& job = request.operation.jobs.emplace_back();
+    if (!in.object(kSingle.fields, request.operation) || !check_new_job(in, job)) return in.error();
   } else {
     if (!in.object(kJobs, request.operation)) return in.error();
     if (request.operation.jobs.empty()) return invalid("jobs", "jobs: must not be empty");
@@ -307,10 +370,12 @@ Result<EnqueueRequest> decode_enqueue_request(std::string_view body) {
 
 void encode_enqueue_request(const Enqueue& request, std::string& out) {
   JsonWriter w(out);
-  if (request.jobs.size() == 1) return write_new_job(w, request.jobs.front());
+  if (request.jobs.size() == 1) return write_new_job(w, request.jobs.front(), request.fence);
   w.begin_object().key("jobs").begin_array();
   for (const NewJob& job : request.jobs) write_new_job(w, job);
-  w.end_array().end_object();
+  w.end_array();
+  write_fence(w, request.fence);
+  w.end_object();
 }
 
 void encode_enqueue_response(const EnqueueResult& result, bool single, std::string& out) {
@@ -420,6 +485,8 @@ Result<RetryResult> decode_retry_response(std::string_view body) {
 std::vector<std::string_view> job_request_fields(std::string_view schema) {
   if (schema == "NewJob") return field_names(kNewJob);
   if (schema == "Unique") return field_names(kUnique);
+  if (schema == "SingleJob") return field_names(kSingle.fields);
+  if (schema == "Fence") return field_names(kFence);
   if (schema == "EnqueueRequest") return field_names(kJobs);
   if (schema == "CancelRequest") return field_names(kCancelRequest);
   return {};

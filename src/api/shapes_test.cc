@@ -90,7 +90,8 @@ TEST_CASE("a bad job is refused with its field, its value and the rule") {
            {R"({"jobs":[{"kind":"a","queue":"../etc"}]})", "jobs[0].queue",
             "jobs[0].queue \"../etc\": must be 1 to 128 letters, digits or . _ : / -, beginning "
             "with a letter or a digit"},
-           {R"({"jobs":[{"kind":"a"}],"x":1})", "x", "\"x\": no such field here; known are jobs"},
+           {R"({"jobs":[{"kind":"a"}],"x":1})", "x",
+            "\"x\": no such field here; known are jobs, fence"},
            {R"({"kind":"a","priorty":1})", "priorty",
             "\"priorty\": no such field here; did you mean \"priority\"?"},
            {R"({"kind":"a","kind":"b"})", "kind", "kind: given twice"},

@@ -1,0 +1,218 @@
+// The shapes of leases by name.
+#include "api/lease_shapes.h"
+
+#include <fmt/format.h>
+
+#include "api/fields.h"
+#include "base/mutant.h"
+
+namespace mainspring {
+namespace {
+
+bool read_holder(JsonReader& in, std::string& holder) {
+  if (!in.string(holder)) return false;
+  auto good = check_name("holder", holder);
+  return good ? true : in.fail(good.error().code, good.error().message, in.path());
+}
+
+bool read_ttl(JsonReader& in, Duration& ttl) {
+  if (in.null()) return true;
+  if (!in.duration(ttl)) return false;
+  return (ttl >= kMinLease && ttl <= kMaxLease) ||
+         in.fail_here(fmt::format("must be {} to {}", format_duration(kMinLease),
+                                  format_duration(kMaxLease)));
+}
+
+bool read_wait(JsonReader& in, Duration& wait) {
+  if (in.null()) return true;
+  if (!in.duration(wait)) return false;
+  return wait <= kMaxClaimWait ||
+         in.fail_here(fmt::format("must be at most {}", format_duration(kMaxClaimWait)));
+}
+
+// null removes what is there.
+bool read_value(JsonReader& in, std::optional<std::string>& value) {
+  if (in.null()) {
+    value.emplace();
+    return true;
+  }
+  if (!in.raw(value.emplace())) return false;
+  return value->size() <= kMaxLeaseValueBytes ||
+         in.fail(ErrorCode::too_large,
+                 fmt::format("value has {} bytes: must be at most {}", value->size(),
+                             kMaxLeaseValueBytes),
+                 in.path());
+}
+
+constexpr JsonField<AcquireRequest> kAcquire[] = {
+    {"holder",
+     [](JsonReader& in, AcquireRequest& r) { return read_holder(in, r.operation.holder); }},
+    {"ttl", [](JsonReader& in, AcquireRequest& r) { return read_ttl(in, r.operation.ttl); }},
+    {"wait", [](JsonReader& in, AcquireRequest& r) { return read_wait(in, r.wait); }},
+};
+constexpr JsonField<RenewLease> kRenew[] = {
+    {"holder", [](JsonReader& in, RenewLease& r) { return read_holder(in, r.holder); }},
+    {"token", &as_id<&RenewLease::token>},
+    {"ttl", [](JsonReader& in, RenewLease& r) { return read_ttl(in, r.ttl); }},
+    {"value", [](JsonReader& in, RenewLease& r) { return read_value(in, r.value); }},
+};
+constexpr JsonField<ReleaseLease> kRelease[] = {
+    {"holder", [](JsonReader& in, ReleaseLease& r) { return read_holder(in, r.holder); }},
+    {"token", &as_id<&ReleaseLease::token>},
+    {"value", [](JsonReader& in, ReleaseLease& r) { return read_value(in, r.value); }},
+};
+constexpr JsonField<LeaseGrant> kGrant[] = {
+    {"token", &as_id<&LeaseGrant::token>},
+    {"expires_in_ms", &as_milliseconds<&LeaseGrant::ttl>},
+    {"value", &as_optional_raw<&LeaseGrant::value>},
+    {"held", &as_boolean<&LeaseGrant::held>},
+};
+constexpr JsonField<LeaseInfo> kLease[] = {
+    {"name", &as_string<&LeaseInfo::name>},
+    {"holder", &as_string<&LeaseInfo::holder>},
+    {"token", &as_count<&LeaseInfo::token>},
+    {"expires_in_ms", &as_milliseconds<&LeaseInfo::expires_in>},
+    {"since", &as_optional_time<&LeaseInfo::since>},
+    {"value", &as_optional_raw<&LeaseInfo::value>},
+};
+struct LeasesAnswer {
+  std::vector<LeaseInfo> leases;
+};
+constexpr JsonField<LeasesAnswer> kLeases[] = {
+    {"leases",
+     [](JsonReader& in, LeasesAnswer& a) {
+       return in.array(kMaxResponseEntries,
+                       [&](std::size_t) { return in.object(kLease, a.leases.emplace_back()); });
+     }},
+};
+
+Error missing(std::string_view field) {
+  return invalid(std::string(field), fmt::format("{} must be given", field));
+}
+// What renew and release have in common.
+template <class T, std::size_t N>
+Result<T> decode_holding(std::string name, std::string_view body, const JsonField<T> (&fields)[N]) {
+  MS_TRY(check_public_lease("name", name));
+  MS_TRY_ASSIGN(T request, decode_request(body, fields));
+  if (request.holder.empty()) return missing("holder");
+  if (request.token == 0) return missing("token");
+  request.name = std::move(name);
+  return request;
+}
+
+void write_value(JsonWriter& w, const std::optional<std::string>& value) {
+  if (!value) return;
+  w.key("value");
+  value->empty() ? w.null() : w.raw(*value);
+}
+
+void write_lease(JsonWriter& w, const LeaseInfo& lease) {
+  w.begin_object().key("name").string(lease.name).key("holder").string(lease.holder);
+  w.key("token").number(lease.token).key("expires_in_ms").milliseconds(lease.expires_in);
+  if (lease.since) w.key("since").time(*lease.since);
+  if (!lease.value.empty()) w.key("value").raw(lease.value);
+  w.end_object();
+}
+
+}  // namespace
+
+Result<void> check_public_lease(std::string_view field, std::string_view name) {
+  MS_TRY(check_name(field, name));
+  if (!name.starts_with(kReservedLeases) || MS_MUTANT(reserved_lease_accepted)) return {};
+  return invalid(std::string(field),
+                 fmt::format("{} \"{}\": must not begin with {}, these leases are the engine's own",
+                             field, name, kReservedLeases));
+}
+
+Result<AcquireRequest> decode_acquire_request(std::string name, std::string_view body) {
+  MS_TRY(check_public_lease("name", name));
+  MS_TRY_ASSIGN(AcquireRequest request, decode_request(body, kAcquire));
+  if (request.operation.holder.empty()) return missing("holder");
+  request.operation.name = std::move(name);
+  return request;
+}
+
+void encode_acquire_request(const AcquireLease& request, Duration wait, std::string& out) {
+  JsonWriter w(out);
+  w.begin_object().key("holder").string(request.holder).key("ttl").duration(request.ttl);
+  if (wait.count() != 0) w.key("wait").duration(wait);
+  w.end_object();
+}
+
+Result<RenewLease> decode_renew_lease_request(std::string name, std::string_view body) {
+  return decode_holding(std::move(name), body, kRenew);
+}
+
+void encode_renew_lease_request(const RenewLease& request, std::string& out) {
+  JsonWriter w(out);
+  w.begin_object().key("holder").string(request.holder).key("token").number(request.token);
+  if (request.ttl.count() != 0) w.key("ttl").duration(request.ttl);
+  write_value(w, request.value);
+  w.end_object();
+}
+
+void encode_lease_grant(std::string_view name, const LeaseGrant& grant, std::string& out) {
+  JsonWriter w(out);
+  w.begin_object().key("name").string(name).key("token").number(grant.token);
+  w.key("expires_in_ms").milliseconds(grant.ttl);
+  if (!grant.value.empty()) w.key("value").raw(grant.value);
+  if (grant.held) w.key("held").boolean(true);
+  w.end_object();
+}
+
+Result<LeaseGrant> decode_lease_grant(std::string_view body) {
+  MS_TRY_ASSIGN(LeaseGrant grant, decode_response(body, kGrant));
+  if (grant.token == 0) return bad_response(missing("token"));
+  return grant;
+}
+
+Result<ReleaseLease> decode_release_request(std::string name, std::string_view body) {
+  return decode_holding(std::move(name), body, kRelease);
+}
+
+void encode_release_request(const ReleaseLease& request, std::string& out) {
+  JsonWriter w(out);
+  w.begin_object().key("holder").string(request.holder).key("token").number(request.token);
+  write_value(w, request.value);
+  w.end_object();
+}
+
+void encode_released(std::string_view name, std::string& out) {
+  JsonWriter w(out);
+  w.begin_object().key("name").string(name).key("released").boolean(true).end_object();
+}
+
+void encode_lease(const LeaseInfo& lease, std::string& out) {
+  JsonWriter w(out);
+  write_lease(w, lease);
+}
+
+Result<LeaseInfo> decode_lease(std::string_view body) {
+  MS_TRY_ASSIGN(LeaseInfo lease, decode_response(body, kLease));
+  if (lease.name.empty()) return bad_response(missing("name"));
+  return lease;
+}
+
+void encode_leases(std::span<const LeaseInfo> leases, int limit, std::string& out) {
+  JsonWriter w(out);
+  w.begin_object().key("leases").begin_array();
+  for (const LeaseInfo& lease : leases) write_lease(w, lease);
+  w.end_array().key("next");
+  const bool full = !leases.empty() && leases.size() >= static_cast<std::size_t>(limit);
+  full ? w.string(leases.back().name) : w.null();
+  w.end_object();
+}
+
+Result<std::vector<LeaseInfo>> decode_leases(std::string_view body) {
+  MS_TRY_ASSIGN(LeasesAnswer answer, decode_response(body, kLeases));
+  return std::move(answer.leases);
+}
+
+std::vector<std::string_view> lease_request_fields(std::string_view schema) {
+  if (schema == "AcquireLeaseRequest") return field_names(kAcquire);
+  if (schema == "RenewLeaseRequest") return field_names(kRenew);
+  if (schema == "ReleaseLeaseRequest") return field_names(kRelease);
+  return {};
+}
+
+}  // namespace mainspring

@@ -1,0 +1,49 @@
+// Shapes of leases by name. See shapes.h for what encode_… and decode_… promise.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "store/lease_operations.h"
+
+namespace mainspring {
+
+// As check_name, and not one of the engine's own (kReservedLeases), which nobody outside acquires,
+// renews or releases. Errors: invalid_argument.
+Result<void> check_public_lease(std::string_view field, std::string_view name);
+
+// POST /v1/leases/{name}/acquire: {"holder", "ttl"?: "15s", "wait"?: "10s"}
+struct AcquireRequest {
+  AcquireLease operation;
+  Duration wait{0};  // how long it may park; 0 = answer at once; at most kMaxClaimWait
+};
+Result<AcquireRequest> decode_acquire_request(std::string name, std::string_view body);
+void encode_acquire_request(const AcquireLease& request, Duration wait, std::string& out);
+
+// POST /v1/leases/{name}/renew: {"holder", "token", "ttl"?, "value"?}. Without ttl: as long as
+// before. A value of null removes it; without value it stays.
+Result<RenewLease> decode_renew_lease_request(std::string name, std::string_view body);
+void encode_renew_lease_request(const RenewLease& request, std::string& out);
+
+// {"name", "token", "expires_in_ms", "value"?, "held"?}
+void encode_lease_grant(std::string_view name, const LeaseGrant& grant, std::string& out);
+Result<LeaseGrant> decode_lease_grant(std::string_view body);
+
+// POST /v1/leases/{name}/release: {"holder", "token", "value"?}
+Result<ReleaseLease> decode_release_request(std::string name, std::string_view body);
+void encode_release_request(const ReleaseLease& request, std::string& out);
+// {"name", "released": true}
+void encode_released(std::string_view name, std::string& out);
+
+// {"name", "holder", "token", "expires_in_ms", "since"?, "value"?}; holder "" = free.
+void encode_lease(const LeaseInfo& lease, std::string& out);
+Result<LeaseInfo> decode_lease(std::string_view body);
+// {"leases": […], "next": name | null}. `limit` is what was asked for: a full page may not be the
+// last.
+void encode_leases(std::span<const LeaseInfo> leases, int limit, std::string& out);
+Result<std::vector<LeaseInfo>> decode_leases(std::string_view body);
+
+}  // namespace mainspring
