@@ -4,24 +4,9 @@
 #include <fmt/format.h>
 
 #include "api/fields.h"
-#include "base/mutant.h"
 
 namespace mainspring {
 namespace {
-
-bool read_holder(JsonReader& in, std::string& holder) {
-  if (!in.string(holder)) return false;
-  auto good = check_name("holder", holder);
-  return good ? true : in.fail(good.error().code, good.error().message, in.path());
-}
-
-bool read_ttl(JsonReader& in, Duration& ttl) {
-  if (in.null()) return true;
-  if (!in.duration(ttl)) return false;
-  return (ttl >= kMinLease && ttl <= kMaxLease) ||
-         in.fail_here(fmt::format("must be {} to {}", format_duration(kMinLease),
-                                  format_duration(kMaxLease)));
-}
 
 bool read_wait(JsonReader& in, Duration& wait) {
   if (in.null()) return true;
@@ -36,28 +21,23 @@ bool read_value(JsonReader& in, std::optional<std::string>& value) {
     value.emplace();
     return true;
   }
-  if (!in.raw(value.emplace())) return false;
-  return value->size() <= kMaxLeaseValueBytes ||
-         in.fail(ErrorCode::too_large,
-                 fmt::format("value has {} bytes: must be at most {}", value->size(),
-                             kMaxLeaseValueBytes),
-                 in.path());
+  return in.raw(value.emplace());
 }
 
 constexpr JsonField<AcquireRequest> kAcquire[] = {
-    {"holder",
-     [](JsonReader& in, AcquireRequest& r) { return read_holder(in, r.operation.holder); }},
-    {"ttl", [](JsonReader& in, AcquireRequest& r) { return read_ttl(in, r.operation.ttl); }},
+    {"holder", [](JsonReader& in, AcquireRequest& r) { return in.string(r.operation.holder); }},
+    {"ttl",
+     [](JsonReader& in, AcquireRequest& r) { return in.null() || in.duration(r.operation.ttl); }},
     {"wait", [](JsonReader& in, AcquireRequest& r) { return read_wait(in, r.wait); }},
 };
 constexpr JsonField<RenewLease> kRenew[] = {
-    {"holder", [](JsonReader& in, RenewLease& r) { return read_holder(in, r.holder); }},
+    {"holder", &as_string<&RenewLease::holder>},
     {"token", &as_id<&RenewLease::token>},
-    {"ttl", [](JsonReader& in, RenewLease& r) { return read_ttl(in, r.ttl); }},
+    {"ttl", [](JsonReader& in, RenewLease& r) { return in.null() || in.duration(r.ttl); }},
     {"value", [](JsonReader& in, RenewLease& r) { return read_value(in, r.value); }},
 };
 constexpr JsonField<ReleaseLease> kRelease[] = {
-    {"holder", [](JsonReader& in, ReleaseLease& r) { return read_holder(in, r.holder); }},
+    {"holder", &as_string<&ReleaseLease::holder>},
     {"token", &as_id<&ReleaseLease::token>},
     {"value", [](JsonReader& in, ReleaseLease& r) { return read_value(in, r.value); }},
 };
@@ -92,7 +72,6 @@ Error missing(std::string_view field) {
 // What renew and release have in common.
 template <class T, std::size_t N>
 Result<T> decode_holding(std::string name, std::string_view body, const JsonField<T> (&fields)[N]) {
-  MS_TRY(check_public_lease("name", name));
   MS_TRY_ASSIGN(T request, decode_request(body, fields));
   if (request.holder.empty()) return missing("holder");
   if (request.token == 0) return missing("token");
@@ -116,16 +95,7 @@ void write_lease(JsonWriter& w, const LeaseInfo& lease) {
 
 }  // namespace
 
-Result<void> check_public_lease(std::string_view field, std::string_view name) {
-  MS_TRY(check_name(field, name));
-  if (!name.starts_with(kReservedLeases) || MS_MUTANT(reserved_lease_accepted)) return {};
-  return invalid(std::string(field),
-                 fmt::format("{} \"{}\": must not begin with {}, these leases are the engine's own",
-                             field, name, kReservedLeases));
-}
-
 Result<AcquireRequest> decode_acquire_request(std::string name, std::string_view body) {
-  MS_TRY(check_public_lease("name", name));
   MS_TRY_ASSIGN(AcquireRequest request, decode_request(body, kAcquire));
   if (request.operation.holder.empty()) return missing("holder");
   request.operation.name = std::move(name);

@@ -1,4 +1,5 @@
-// Shapes of leases by name. See shapes.h for what encode_… and decode_… promise.
+// Shapes of leases by name. See shapes.h for what encode_… and decode_… promise. The rules of
+// names, holders and lengths are the broker's: see validate() in broker/schedule_plans.h.
 #pragma once
 
 #include <optional>
@@ -10,10 +11,6 @@
 #include "store/lease_operations.h"
 
 namespace mainspring {
-
-// As check_name, and not one of the engine's own (kReservedLeases), which nobody outside acquires,
-// renews or releases. Errors: invalid_argument.
-Result<void> check_public_lease(std::string_view field, std::string_view name);
 
 // POST /v1/leases/{name}/acquire: {"holder", "ttl"?: "15s", "wait"?: "10s"}
 struct AcquireRequest {
