@@ -4,6 +4,7 @@
 #include <charconv>
 
 #include "api/fields.h"
+#include "api/schedule_fields.h"
 #include "api/shapes.h"
 #include "base/mutant.h"
 
@@ -69,9 +70,13 @@ bool check_new_job(JsonReader& in, const NewJob& job) {
   return in.fail(error.code, std::move(error.message), error.field);
 }
 
+}  // namespace
+
 bool read_new_job(JsonReader& in, NewJob& job) {
   return in.object(kNewJob, job) && check_new_job(in, job);
 }
+
+namespace {
 
 constexpr JsonField<Fence> kFence[] = {
     {"lease", &as_string<&Fence::lease>},
@@ -152,7 +157,7 @@ void write_fence(JsonWriter& w, const Fence& fence) {
   w.key("token").number(fence.token).end_object();
 }
 
-void write_new_job(JsonWriter& w, const NewJob& job, const Fence& fence = {}) {
+void write_job_and_fence(JsonWriter& w, const NewJob& job, const Fence& fence) {
   w.begin_object().key("queue").string(job.queue).key("kind").string(job.kind);
   w.key("args").raw(job.args.empty() ? "{}" : job.args);
   if (job.delay) w.key("delay").duration(*job.delay);
@@ -178,6 +183,14 @@ void write_new_job(JsonWriter& w, const NewJob& job, const Fence& fence = {}) {
   write_fence(w, fence);
   w.end_object();
 }
+
+}  // namespace
+
+void write_new_job(JsonWriter& w, const NewJob& job) {
+  write_job_and_fence(w, job, {});
+}
+
+namespace {
 
 // -- the enqueue response
 
@@ -370,7 +383,7 @@ Result<EnqueueRequest> decode_enqueue_request(std::string_view body) {
 
 void encode_enqueue_request(const Enqueue& request, std::string& out) {
   JsonWriter w(out);
-  if (request.jobs.size() == 1) return write_new_job(w, request.jobs.front(), request.fence);
+  if (request.jobs.size() == 1) return write_job_and_fence(w, request.jobs.front(), request.fence);
   w.begin_object().key("jobs").begin_array();
   for (const NewJob& job : request.jobs) write_new_job(w, job);
   w.end_array();

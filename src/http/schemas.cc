@@ -4,21 +4,9 @@
 namespace mainspring::http {
 namespace {
 
-constexpr Schema kSchemas[] = {
-    {"Name", R"({"type":"string","minLength":1,"maxLength":128,
-      "pattern":"^[A-Za-z0-9][A-Za-z0-9._:/-]*$"})"},
-    {"Duration", R"({"type":"string","description":"A number with a unit: us, ms, s, m, h, d.",
-      "examples":["250ms","30s","1h30m"]})"},
-    {"JobState", R"({"enum":["waiting","scheduled","available","running","completed","retryable",
-      "cancelled","dead"]})"},
-    {"Unique", R"({"type":"object","additionalProperties":false,"required":["key"],
-      "description":"One job per key and queue until the first has ended and the window is over.",
-      "properties":{
-      "key":{"type":"string","minLength":1,"maxLength":512},
-      "for":{"$ref":"#/components/schemas/Duration"},
-      "on_conflict":{"enum":["keep","replace","postpone"],"default":"keep"}}})"},
-    {"NewJob", R"({"type":"object","additionalProperties":false,"required":["kind"],"properties":{
-      "queue":{"$ref":"#/components/schemas/Name","default":"default"},
+// A job's members: of one in a list, and of a single one, which has a fence beside them.
+#define MS_JOB_PROPERTIES \
+  R"("queue":{"$ref":"#/components/schemas/Name","default":"default"},
       "kind":{"$ref":"#/components/schemas/Name"},
       "args":{"description":"Any JSON value, up to 1 MiB of text, kept byte for byte.",
         "default":{}},
@@ -37,11 +25,35 @@ constexpr Schema kSchemas[] = {
       "headers":{"type":"object","additionalProperties":{"type":"string"}},
       "correlation_id":{"type":"string","maxLength":512},
       "reply_to":{"$ref":"#/components/schemas/Name"},
-      "session":{"type":"null","description":"Reserved."}}})"},
+      "session":{"type":"null","description":"Reserved."})"
+
+constexpr Schema kSchemas[] = {
+    {"Name", R"({"type":"string","minLength":1,"maxLength":128,
+      "pattern":"^[A-Za-z0-9][A-Za-z0-9._:/-]*$"})"},
+    {"Duration", R"({"type":"string","description":"A number with a unit: us, ms, s, m, h, d.",
+      "examples":["250ms","30s","1h30m"]})"},
+    {"JobState", R"({"enum":["waiting","scheduled","available","running","completed","retryable",
+      "cancelled","dead"]})"},
+    {"Unique", R"({"type":"object","additionalProperties":false,"required":["key"],
+      "description":"One job per key and queue until the first has ended and the window is over.",
+      "properties":{
+      "key":{"type":"string","minLength":1,"maxLength":512},
+      "for":{"$ref":"#/components/schemas/Duration"},
+      "on_conflict":{"enum":["keep","replace","postpone"],"default":"keep"}}})"},
+    {"NewJob", R"({"type":"object","additionalProperties":false,"required":["kind"],"properties":{)"
+               MS_JOB_PROPERTIES "}}"},
+    {"SingleJob",
+     R"({"type":"object","additionalProperties":false,"required":["kind"],"properties":{
+      "fence":{"$ref":"#/components/schemas/Fence"},)" MS_JOB_PROPERTIES "}}"},
+    {"Fence", R"({"type":"object","additionalProperties":false,"required":["lease","token"],
+      "description":"Refused with lease_lost, unless the lease is held with this token.",
+      "properties":{"lease":{"$ref":"#/components/schemas/Name"},
+      "token":{"type":"integer","format":"int64"}}})"},
     {"EnqueueRequest", R"({"type":"object","additionalProperties":false,"required":["jobs"],
       "properties":{"jobs":{"type":"array","minItems":1,"maxItems":10000,
-        "items":{"$ref":"#/components/schemas/NewJob"}}}})"},
-    {"Enqueue", R"({"oneOf":[{"$ref":"#/components/schemas/NewJob"},
+        "items":{"$ref":"#/components/schemas/NewJob"}},
+      "fence":{"$ref":"#/components/schemas/Fence"}}})"},
+    {"Enqueue", R"({"oneOf":[{"$ref":"#/components/schemas/SingleJob"},
       {"$ref":"#/components/schemas/EnqueueRequest"}]})"},
     {"EnqueuedJob", R"({"type":"object","required":["id","state"],"properties":{
       "id":{"type":"integer","format":"int64"},

@@ -99,6 +99,8 @@ const std::map<std::string, std::string>& table() {
       {"abandoned_claim_lives_on", broker("a parked claim ends empty*")},
       {"watcher_not_told", broker("waiting for a job ends*")},
       {"no_reserved_room", broker("beyond its bounds*")},
+      // the door
+      {"fence_dropped", unit("api_test", "a job and a batch carry a fence")},
       // the worker
       {"worker_ignores_lost_lease", worker("what the server calls lost*")},
       {"worker_ignores_cancel", worker("a cancel reaches the handler by a renewal")},
