@@ -1,12 +1,14 @@
 // components/schemas of the OpenAPI document. A test holds them against the decoders of src/api.
+#include <array>
+
 #include "http/routes.h"
 
 namespace mainspring::http {
 namespace {
 
 // A job's members: of one in a list, and of a single one, which has a fence beside them.
-#define MS_JOB_PROPERTIES \
-  R"("queue":{"$ref":"#/components/schemas/Name","default":"default"},
+constexpr std::string_view kJobMembers =
+    R"("queue":{"$ref":"#/components/schemas/Name","default":"default"},
       "kind":{"$ref":"#/components/schemas/Name"},
       "args":{"description":"Any JSON value, up to 1 MiB of text, kept byte for byte.",
         "default":{}},
@@ -25,7 +27,27 @@ namespace {
       "headers":{"type":"object","additionalProperties":{"type":"string"}},
       "correlation_id":{"type":"string","maxLength":512},
       "reply_to":{"$ref":"#/components/schemas/Name"},
-      "session":{"type":"null","description":"Reserved."})"
+      "session":{"type":"null","description":"Reserved."})";
+constexpr std::string_view kJobHead =
+    R"({"type":"object","additionalProperties":false,"required":["kind"],"properties":{)";
+constexpr std::string_view kFenceMember = R"("fence":{"$ref":"#/components/schemas/Fence"},)";
+constexpr std::string_view kJobTail = "}}";
+
+// One text of several, made by the compiler.
+template <const std::string_view&... Parts>
+struct Joined {
+  static constexpr auto make() {
+    std::array<char, (Parts.size() + ...)> out{};
+    std::size_t at = 0;
+    const auto add = [&](std::string_view part) {
+      for (const char c : part) out[at++] = c;
+    };
+    (add(Parts), ...);
+    return out;
+  }
+  static constexpr auto kText = make();
+  static constexpr std::string_view kView{kText.data(), kText.size()};
+};
 
 constexpr Schema kSchemas[] = {
     {"Name", R"({"type":"string","minLength":1,"maxLength":128,
@@ -40,11 +62,8 @@ constexpr Schema kSchemas[] = {
       "key":{"type":"string","minLength":1,"maxLength":512},
       "for":{"$ref":"#/components/schemas/Duration"},
       "on_conflict":{"enum":["keep","replace","postpone"],"default":"keep"}}})"},
-    {"NewJob", R"({"type":"object","additionalProperties":false,"required":["kind"],"properties":{)"
-               MS_JOB_PROPERTIES "}}"},
-    {"SingleJob",
-     R"({"type":"object","additionalProperties":false,"required":["kind"],"properties":{
-      "fence":{"$ref":"#/components/schemas/Fence"},)" MS_JOB_PROPERTIES "}}"},
+    {"NewJob", Joined<kJobHead, kJobMembers, kJobTail>::kView},
+    {"SingleJob", Joined<kJobHead, kFenceMember, kJobMembers, kJobTail>::kView},
     {"Fence", R"({"type":"object","additionalProperties":false,"required":["lease","token"],
       "description":"Refused with lease_lost, unless the lease is held with this token.",
       "properties":{"lease":{"$ref":"#/components/schemas/Name"},
