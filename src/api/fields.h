@@ -150,5 +150,6 @@ std::vector<std::string_view> work_request_fields(std::string_view schema);
 std::vector<std::string_view> admin_request_fields(std::string_view schema);
 std::vector<std::string_view> lease_request_fields(std::string_view schema);
 std::vector<std::string_view> schedule_request_fields(std::string_view schema);
+std::vector<std::string_view> schedule_call_fields(std::string_view schema);
 
 }  // namespace mainspring

@@ -78,6 +78,7 @@ Result<Schedule> decode_schedule(std::string_view body) {
 }
 
 std::vector<std::string_view> schedule_request_fields(std::string_view schema) {
+  if (schema == "ScheduleDefinition") return field_names(kScheduleFields);
   if (schema == "Continuous") return field_names(kContinuous);
   return {};
 }
