@@ -1,5 +1,5 @@
 // Calls of Jobs as requests of the HTTP API, repeated where that is safe.
-#include "client/client.h"
+#include "client/calls.h"
 
 #include <fmt/format.h>
 
@@ -7,22 +7,27 @@
 #include <utility>
 
 #include "api/shapes.h"
-#include "base/mutex.h"
-#include "client/connection.h"
-#include "env/clock.h"
 
 namespace mainspring {
 namespace {
 
 constexpr Duration kFirstPause = std::chrono::milliseconds(20);
 constexpr Duration kLongestPause = std::chrono::seconds(2);
-// A claim that is stopped: jobs that are already on their way here would be missed.
-constexpr Duration kAfterStop = std::chrono::milliseconds(250);
 // A worker that stops waits for this; it repeats what got no answer.
 constexpr Duration kFinishWithin = std::chrono::seconds(10);
-constexpr Duration kWaitSlice = std::chrono::seconds(30);  // of GET ?wait=
 
-// In a path or a query: what is not unreserved becomes %XX. Source: RFC 3986, 2.3.
+bool is_good(const HttpResponse& response) {
+  return response.status >= 200 && response.status < 300;
+}
+
+Error error_of(const HttpResponse& response) {
+  Error error = decode_error(response.status, response.body);
+  if (error.retry_after_ms == 0) error.retry_after_ms = response.retry_after_s * 1000;
+  return error;
+}
+
+}  // namespace
+
 std::string percent_encode(std::string_view text) {
   std::string out;
   for (char c : text) {
@@ -36,18 +41,6 @@ std::string percent_encode(std::string_view text) {
   }
   return out;
 }
-
-bool is_good(const HttpResponse& response) {
-  return response.status >= 200 && response.status < 300;
-}
-
-Error error_of(const HttpResponse& response) {
-  Error error = decode_error(response.status, response.body);
-  if (error.retry_after_ms == 0) error.retry_after_ms = response.retry_after_s * 1000;
-  return error;
-}
-
-}  // namespace
 
 std::vector<Error> ClientOptions::validate() const {
   std::vector<Error> errors;
@@ -64,51 +57,6 @@ std::vector<Error> ClientOptions::validate() const {
   }
   return errors;
 }
-
-struct Client::Impl {
-  enum class Repeat { no, yes };
-  struct Call {
-    std::string_view method;
-    std::string target;
-    std::string body;
-    std::string idempotency_key;
-    Repeat repeat = Repeat::yes;
-    Duration answer_within{0};  // besides read_timeout; 0 = read_timeout
-    Duration after_stop{0};
-    std::stop_token stop;
-  };
-
-  Impl(ClientOptions options_, HttpUrl url_, Random& random_)
-      : options(std::move(options_)), url(std::move(url_)), random(random_) {}
-
-  Result<std::string> run(const Call& call) MS_EXCLUDES(mutex);
-  ExchangeResult once(const Call& call) MS_EXCLUDES(mutex);
-  void pause(Duration length, const std::stop_token& stop) MS_EXCLUDES(mutex);
-
-  std::unique_ptr<Connection> take() MS_EXCLUDES(mutex) {
-    MutexLock lock(mutex);
-    while (!idle.empty()) {
-      std::unique_ptr<Connection> connection = std::move(idle.back());
-      idle.pop_back();
-      if (connection->usable()) return connection;
-    }
-    return nullptr;
-  }
-  void give_back(std::unique_ptr<Connection> connection) MS_EXCLUDES(mutex) {
-    if (!connection->usable()) return;
-    MutexLock lock(mutex);
-    if (idle.size() < options.max_idle_connections) idle.push_back(std::move(connection));
-  }
-
-  const ClientOptions options;
-  const HttpUrl url;
-  Random& random;
-  const SystemClock clock;  // limits of sockets are on real time anyway
-  Mutex mutex;
-  CondVar paused;
-  std::vector<std::unique_ptr<Connection>> idle MS_GUARDED_BY(mutex);
-  std::atomic<std::int64_t> made{0};
-};
 
 // One request. On a kept connection that turns out to have been closed, one more on a fresh one:
 // the server closes idle connections when it likes, and has not seen a request that came after
@@ -130,7 +78,10 @@ ExchangeResult Client::Impl::once(const Call& call) {
     if (!closed || result.error().stopped) return result;
   }
   auto fresh = Connection::open(url, limits.connect, call.stop);
-  if (!fresh) return tl::unexpected(std::move(fresh.error()));
+  if (!fresh) {
+    fresh.error().unsent = true;
+    return tl::unexpected(std::move(fresh.error()));
+  }
   ++made;
   ExchangeResult result = (*fresh)->exchange(url, request, limits, call.stop);
   if (result) give_back(std::move(*fresh));
@@ -155,10 +106,12 @@ Result<std::string> Client::Impl::run(const Call& call) {
   for (;;) {
     ExchangeResult result = once(call);
     if (result && is_good(*result)) return std::move(result->body);
+    const bool seen = !result && !result.error().unsent;
     Error error = result ? error_of(*result) : std::move(result.error().error);
     const bool away =
         !result || error.code == ErrorCode::unavailable || error.code == ErrorCode::overloaded;
-    if (!away || call.repeat == Repeat::no || call.stop.stop_requested()) return error;
+    const bool may = call.repeat == Repeat::yes || (call.repeat == Repeat::unseen && !seen);
+    if (!away || !may || call.stop.stop_requested()) return error;
     const auto bound = static_cast<std::uint64_t>(limit.count());
     const Duration length = std::max(Duration(static_cast<std::int64_t>(random.below(bound)) + 1),
                                      Duration(std::chrono::milliseconds(error.retry_after_ms)));

@@ -304,6 +304,133 @@ TEST_CASE("jobs that are on their way when a claim is stopped are not lost") {
   CHECK(claimed->jobs[0].token == 9);
 }
 
+TEST_CASE("calls on leases and schedules are requests, names with a slash too") {
+  FakeServer server([](const Seen& seen) {
+    if (seen.target.starts_with("/v1/leases?")) return answer(200, R"({"leases":[]})");
+    if (seen.target.starts_with("/v1/leases/"))
+      return answer(200, R"({"name":"a/b","token":7,"expires_in_ms":15000,"value":[1]})");
+    if (seen.target.ends_with("/trigger")) return answer(201, R"({"job":9})");
+    if (seen.target.ends_with("/backfill"))
+      return answer(200, R"({"fired":2,"skipped":1,"next":"2026-01-01T00:00:00Z"})");
+    if (seen.method == "PUT")
+      return answer(201, R"({"outcome":"created","version":4,"name":"a/b"})");
+    return answer(200, R"({"ticks":[],"schedules":[],"next_cursor":null})");
+  });
+  Rig rig(server.url());
+  const WallTime t = *parse_wall_time("2026-01-01T00:00:00Z");
+  const auto grant = rig.client->acquire_lease({.name = "a/b", .holder = "h"}, 0s, {});
+  REQUIRE(grant);
+  CHECK(grant->token == 7);
+  CHECK(grant->value == "[1]");
+  CHECK(rig.client->renew_lease({.name = "a/b", .holder = "h", .token = 7, .value = "2"}));
+  CHECK(rig.client->release_lease({.name = "a/b", .holder = "h", .token = 7}));
+  CHECK(rig.client->get_lease("a/b"));
+  CHECK(rig.client->leases("a/a", 5));
+  Schedule schedule;
+  schedule.name = "a/b";
+  schedule.every = 5min;
+  schedule.job.kind = "k";
+  const auto put = rig.client->put_schedule(schedule, true);
+  REQUIRE(put);
+  CHECK(put->version == 4);
+  CHECK(put->outcome == PutOutcome::created);
+  CHECK(rig.client->pause_schedule({.name = "a/b", .paused = true, .reason = "r"}));
+  CHECK(rig.client->pause_schedule({.name = "a/b", .paused = false, .reason = {}}));
+  CHECK(rig.client->set_timer({.name = "a/b", .timeout = 5min}));
+  const auto fired = rig.client->trigger_schedule("a/b", TickSource::trigger, Overlap::allow);
+  REQUIRE(fired);
+  CHECK(fired->jobs == std::vector<JobId>{9});
+  const auto filled = rig.client->backfill_schedule({"a/b", t, t + 1h, std::nullopt});
+  REQUIRE(filled);
+  CHECK(filled->fired == 2);
+  CHECK(filled->next == t);
+  CHECK(rig.client->schedules("", 10));
+  CHECK(rig.client->ledger("a/b", 10, 44));
+  CHECK(rig.client->preview_schedule("a/b", t, 3));
+  CHECK(rig.client->remove_schedule("a/b"));
+  std::vector<std::string> lines;
+  for (const Seen& seen : server.seen()) lines.push_back(seen.method + " " + seen.target);
+  CHECK(lines == std::vector<std::string>{
+                     "POST /v1/leases/a%2Fb/acquire", "POST /v1/leases/a%2Fb/renew",
+                     "POST /v1/leases/a%2Fb/release", "GET /v1/leases/a%2Fb",
+                     "GET /v1/leases?limit=5&after=a%2Fa", "PUT /v1/schedules/a%2Fb",
+                     "POST /v1/schedules/a%2Fb/pause", "POST /v1/schedules/a%2Fb/resume",
+                     "PUT /v1/schedules/a%2Fb/timer", "POST /v1/schedules/a%2Fb/trigger",
+                     "POST /v1/schedules/a%2Fb/backfill", "GET /v1/schedules?limit=10",
+                     "GET /v1/schedules/a%2Fb/ledger?limit=10&cursor=44",
+                     "GET /v1/schedules/a%2Fb/preview?count=3&from=2026-01-01T00%3A00%3A00Z",
+                     "DELETE /v1/schedules/a%2Fb"});
+  CHECK(server.seen().at(5).body.ends_with(R"("paused":true})"));
+}
+
+TEST_CASE("a run that the server may have begun is not asked for again, one it refused is") {
+  std::atomic<int> calls = 0;
+  FakeServer server([&](const Seen& seen) -> std::string {
+    if (seen.target.starts_with("/v1/schedules/broken/")) return "";
+    if (++calls == 1)
+      return answer(503, R"({"error":{"code":"unavailable","message":"stopping"}})");
+    return answer(201, R"({"job":9})");
+  });
+  Rig rig(server.url());
+  CHECK(rig.client->trigger_schedule("s", TickSource::wake, std::nullopt)->fired == 1);
+  CHECK(server.seen().size() == 2);
+  CHECK(rig.client->trigger_schedule("broken", TickSource::trigger, std::nullopt).error().code ==
+        ErrorCode::unavailable);
+  CHECK(server.seen().at(2).target == "/v1/schedules/broken/trigger");
+}
+
+TEST_CASE("a run that was skipped is an answer, not an error") {
+  FakeServer server([](const Seen&) {
+    return answer(409, R"({"error":{"code":"conflict","message":"overlap: job 3 has not ended"}})");
+  });
+  Rig rig(server.url());
+  const auto fired = rig.client->trigger_schedule("s", TickSource::trigger, std::nullopt);
+  REQUIRE(fired);
+  CHECK(fired->skipped == 1);
+  CHECK(fired->jobs == std::vector<JobId>{0});
+}
+
+TEST_CASE("an acquire is repeated as long as it may wait, and a stop ends it at once") {
+  std::latch parked(1);
+  std::latch release(1);
+  std::atomic<int> calls = 0;
+  FakeServer server([&](const Seen&) -> std::string {
+    const std::string held =
+        answer(409, R"({"error":{"code":"lease_held","message":"w has it","retry_after_ms":5}})");
+    switch (++calls) {
+      case 1:
+        return "";  // nobody knows whether it was granted: the same holder asks again
+      case 2:
+        return held;  // before its time: the server stops
+      case 3:
+        return answer(200, R"({"token":7,"expires_in_ms":15000,"held":true})");
+      case 4:
+        return held;
+      default:
+        parked.count_down();
+        release.wait();
+        return held;
+    }
+  });
+  Rig rig(server.url());
+  const auto grant = rig.client->acquire_lease({.name = "a", .holder = "h"}, 20s, {});
+  REQUIRE(grant);
+  CHECK(grant->token == 7);
+  CHECK(calls == 3);
+  CHECK(rig.client->acquire_lease({.name = "a", .holder = "h"}, 0s, {}).error().code ==
+        ErrorCode::lease_held);
+  std::stop_source stop;
+  std::thread stopper([&] {
+    parked.wait();
+    stop.request_stop();
+  });
+  CHECK(
+      rig.client->acquire_lease({.name = "a", .holder = "h"}, 1h, stop.get_token()).error().code ==
+      ErrorCode::lease_held);
+  stopper.join();
+  release.count_down();
+}
+
 TEST_CASE("bodies of many megabytes go through, both ways") {
   const std::string big(3 << 20, 'x');
   FakeServer server(

@@ -38,6 +38,7 @@ struct ExchangeError {
   Error error;
   bool answered = false;  // some of the answer had come
   bool stopped = false;   // the stop token was the reason
+  bool unsent = false;    // there was no connection: the server has not seen it
 };
 using ExchangeResult = tl::expected<HttpResponse, ExchangeError>;
 

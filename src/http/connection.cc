@@ -101,7 +101,7 @@ void Connection::close() {
   state_ = State::closed;
   if (wait_ != nullptr) end_wait();
   if (park_id_ != 0) {
-    shard_.note_abandoned(ticket_, std::move(claim_worker_));
+    if (!claim_worker_.empty()) shard_.note_abandoned(ticket_, std::move(claim_worker_));
     shard_.shared().services.broker.abandon(park_id_);
     park_id_ = 0;
   }

@@ -77,6 +77,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void do_enqueue_and_wait(DoEnqueueAndWait enqueue);
   void do_claim(DoClaim claim);
   void do_finish(DoFinish finish);
+  void do_acquire(DoAcquire acquire);
   void do_read(std::function<Reply()> read);
   void start_wait(JobId id, Duration limit, int status);
   void read_waited_job();
@@ -119,9 +120,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Ticket ticket_ = 0;
   const Route* route_ = nullptr;
   Instant started_;
-  std::function<Reply(OperationResult&)> answer_;
-  Broker::ParkId park_id_ = 0;
-  std::string claim_worker_;  // of the claim that is under way
+  std::function<DoWrite::Answer(OperationResult&)> answer_;
+  Broker::ParkId park_id_ = 0;  // of a claim or an acquire
+  std::string claim_worker_;    // of the claim that is under way; "" = an acquire
   std::unique_ptr<Finishing> finishing_;
   std::unique_ptr<Wait> wait_;
 

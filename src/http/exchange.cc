@@ -17,6 +17,7 @@ void Connection::execute(Plan plan) {
     void operator()(DoEnqueueAndWait& enqueue) { c.do_enqueue_and_wait(std::move(enqueue)); }
     void operator()(DoClaim& claim) { c.do_claim(std::move(claim)); }
     void operator()(DoFinish& finish) { c.do_finish(std::move(finish)); }
+    void operator()(DoAcquire& acquire) { c.do_acquire(std::move(acquire)); }
     void operator()(DoRead& read) { c.do_read(std::move(read.read)); }
     void operator()(DoWait& wait) { c.start_wait(wait.id, wait.wait, 200); }
   };
@@ -83,6 +84,7 @@ void Connection::on_operation_result(OperationResult result) {
     }
     return reply_to_finish();
   }
+  park_id_ = 0;  // of an acquire
   if (auto* error = std::get_if<Error>(&result)) {
     wait_.reset();
     return reply(error_reply(*error));
@@ -91,7 +93,9 @@ void Connection::on_operation_result(OperationResult result) {
     const EnqueuedJob& job = std::get<EnqueueResult>(result).jobs.front();
     return start_wait(job.id, wait_->limit, job.duplicate ? 200 : 201);
   }
-  reply(answer_(result));
+  DoWrite::Answer answer = answer_(result);
+  if (auto* read = std::get_if<DoRead>(&answer)) return do_read(std::move(read->read));
+  reply(std::get<Reply>(std::move(answer)));
 }
 
 // -- claims
@@ -156,6 +160,30 @@ void Connection::reply_to_finish() {
   const ClaimResult* const claim = done->claim_asked ? &*done->claim : nullptr;
   encode_finish_response(done->ids, *done->result, claim, out.body);
   reply(std::move(out));
+}
+
+// -- acquires
+
+// A caller that goes away is forgotten while it waits. What it was granted in the same moment ends
+// when it is not renewed: to release it could take it from the caller's next try, which finds it
+// held by itself.
+void Connection::do_acquire(DoAcquire acquire) {
+  AcquireRequest& request = acquire.request;
+  answer_ = [name = request.operation.name](OperationResult& result) -> DoWrite::Answer {
+    Reply out;
+    encode_lease_grant(name, std::get<LeaseGrant>(result), out.body);
+    return out;
+  };
+  claim_worker_.clear();
+  const bool may_park = request.wait.count() > 0;
+  waited_ = may_park;
+  Mailbox* const box = shard_.mailbox().get();
+  box->expect();
+  park_id_ = shard_.shared().services.broker.submit_acquire(
+      std::move(request.operation), request.wait, [box, ticket = ticket_](OperationResult result) {
+        box->deliver({ticket, std::move(result)});
+      });
+  if (may_park) arm_read();
 }
 
 // -- reads

@@ -11,6 +11,7 @@
 #include <variant>
 #include <vector>
 
+#include "api/lease_shapes.h"
 #include "api/shapes.h"
 #include "base/mutex.h"
 #include "http/server.h"
@@ -38,10 +39,15 @@ struct Request {
 
 // -- what is to be done
 
+// A read, on a reader thread.
+struct DoRead {
+  std::function<Reply()> read;
+};
 // A change, through the broker.
 struct DoWrite {
+  using Answer = std::variant<Reply, DoRead>;  // now, or from what the store says then
   Operation operation;
-  std::function<Reply(OperationResult& result)> answer;  // not called with an Error
+  std::function<Answer(OperationResult& result)> answer;  // not called with an Error
 };
 // An enqueue of one job whose end is waited for.
 struct DoEnqueueAndWait {
@@ -54,16 +60,17 @@ struct DoClaim {
 struct DoFinish {
   FinishRequest request;
 };
-// A read, on a reader thread.
-struct DoRead {
-  std::function<Reply()> read;
+// An acquire of a lease, which may wait for it.
+struct DoAcquire {
+  AcquireRequest request;
 };
 // GET of a job once it is terminal.
 struct DoWait {
   JobId id = 0;
   Duration wait{0};
 };
-using Plan = std::variant<Reply, DoWrite, DoEnqueueAndWait, DoClaim, DoFinish, DoRead, DoWait>;
+using Plan =
+    std::variant<Reply, DoWrite, DoEnqueueAndWait, DoClaim, DoFinish, DoAcquire, DoRead, DoWait>;
 
 // What plans are made with and reads read. Everything in it may be used from every thread.
 struct Services {

@@ -35,8 +35,11 @@ void write_parameters(JsonWriter& w, const Route& route) {
                     "The job's id.");
   }
   if (route.pattern.find("{name}") != std::string_view::npos) {
+    const std::string_view of = route.pattern.starts_with("/v1/leases")      ? "lease"
+                                : route.pattern.starts_with("/v1/schedules") ? "schedule"
+                                                                             : "queue";
     write_parameter(w, "path", "name", true, reference("Name"),
-                    "The queue's name; a / in it is written as %2F.");
+                    fmt::format("The {}'s name; a / in it is written as %2F.", of));
   }
   for (const QueryParameter& parameter : route.query) {
     write_parameter(w, "query", parameter.name, false, parameter.schema, parameter.description);

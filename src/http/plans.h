@@ -9,6 +9,10 @@ namespace mainspring::http {
 const std::string* query_value(const Request& request, std::string_view name);
 // queue, state, kind and tag of the query.
 Result<JobFilter> parse_filter(const Request& request);
+// A whole number from 1. Errors: invalid_argument.
+Result<int> query_integer(const Request& request, std::string_view name, int fallback, int max);
+// The "limit" of a list, 1 to 1000.
+Result<int> parse_limit(const Request& request);
 // One page of jobs; limit and cursor from the query.
 Plan plan_page(const Request& request, Services& services, JobFilter filter);
 Reply job_reply(const Job& job, int status);

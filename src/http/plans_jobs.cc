@@ -12,8 +12,8 @@
 namespace mainspring::http {
 namespace {
 
-constexpr int kDefaultPageJobs = 100;
-constexpr int kMaxPageJobs = 1000;
+constexpr int kDefaultPage = 100;
+constexpr int kMaxPage = 1000;
 
 // 128 bits of SHA-256, in hex.
 std::string digest(std::string_view body) {
@@ -103,23 +103,31 @@ Result<JobFilter> parse_filter(const Request& request) {
   return filter;
 }
 
+Result<int> query_integer(const Request& request, std::string_view name, int fallback, int max) {
+  const auto* text = query_value(request, name);
+  if (text == nullptr) return fallback;
+  int value = 0;
+  const char* const end = text->data() + text->size();
+  const auto [last, problem] = std::from_chars(text->data(), end, value);
+  if (problem == std::errc() && last == end && value >= 1 && value <= max) return value;
+  return invalid(std::string(name),
+                 fmt::format("{} \"{}\": must be 1 to {}", name, cut_text(*text, 64), max));
+}
+
+Result<int> parse_limit(const Request& request) {
+  return query_integer(request, "limit", kDefaultPage, kMaxPage);
+}
+
 Plan plan_page(const Request& request, Services& services, JobFilter filter) {
-  int limit = kDefaultPageJobs;
-  if (const auto* text = query_value(request, "limit")) {
-    const char* const end = text->data() + text->size();
-    const auto [last, problem] = std::from_chars(text->data(), end, limit);
-    if (problem != std::errc() || last != end || limit < 1 || limit > kMaxPageJobs) {
-      return error_reply(invalid("limit", fmt::format("limit \"{}\": must be 1 to {}",
-                                                      cut_text(*text, 64), kMaxPageJobs)));
-    }
-  }
+  const auto limit = parse_limit(request);
+  if (!limit) return error_reply(limit.error());
   JobId before = 0;
   if (const auto* cursor = query_value(request, "cursor")) {
     auto parsed = decode_cursor(*cursor);
     if (!parsed) return error_reply(parsed.error());
     before = *parsed;
   }
-  return DoRead{[&services, filter = std::move(filter), limit, before] {
+  return DoRead{[&services, filter = std::move(filter), limit = *limit, before] {
     auto page = services.store.list(filter, limit, before);
     if (!page) return error_reply(page.error());
     Reply reply;

@@ -51,7 +51,8 @@ struct Match {
   Reply error;
 };
 // `target` is the request's: a path with an optional query, or a whole URL. Each segment of the
-// path is percent-decoded once, after the path was split, so that a queue's name may have a "/".
+// path is percent-decoded once, after the path was split: a "/" in a name is written %2F. A plain
+// one would make the preview of schedule "a" out of the schedule "a/preview".
 Match match(std::string_view method, std::string_view target);
 
 // -- the plans, by file
@@ -79,6 +80,26 @@ Plan plan_healthz(const Request& request, Services& services);
 Plan plan_readyz(const Request& request, Services& services);
 Plan plan_metrics(const Request& request, Services& services);
 Plan plan_openapi(const Request& request, Services& services);
+
+Plan plan_acquire_lease(const Request& request, Services& services);
+Plan plan_renew_lease(const Request& request, Services& services);
+Plan plan_release_lease(const Request& request, Services& services);
+Plan plan_get_lease(const Request& request, Services& services);
+Plan plan_list_leases(const Request& request, Services& services);
+
+Plan plan_put_schedule(const Request& request, Services& services);
+Plan plan_get_schedule(const Request& request, Services& services);
+Plan plan_list_schedules(const Request& request, Services& services);
+Plan plan_remove_schedule(const Request& request, Services& services);
+Plan plan_pause_schedule(const Request& request, Services& services);
+Plan plan_resume_schedule(const Request& request, Services& services);
+Plan plan_trigger_schedule(const Request& request, Services& services);
+Plan plan_wake_schedule(const Request& request, Services& services);
+Plan plan_backfill_schedule(const Request& request, Services& services);
+Plan plan_set_timer(const Request& request, Services& services);
+Plan plan_preview_schedule(const Request& request, Services& services);
+Plan plan_preview_definition(const Request& request, Services& services);
+Plan plan_ledger(const Request& request, Services& services);
 
 // A JSON schema of components/schemas.
 struct Schema {

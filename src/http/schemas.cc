@@ -31,7 +31,64 @@ constexpr std::string_view kJobMembers =
 constexpr std::string_view kJobHead =
     R"({"type":"object","additionalProperties":false,"required":["kind"],"properties":{)";
 constexpr std::string_view kFenceMember = R"("fence":{"$ref":"#/components/schemas/Fence"},)";
-constexpr std::string_view kJobTail = "}}";
+constexpr std::string_view kTail = "}}";
+
+// A schedule's members: defined, put, and told.
+constexpr std::string_view kScheduleMembers = R"(
+      "name":{"$ref":"#/components/schemas/Name",
+        "description":"As in the path; may be left out."},
+      "cron":{"type":"string",
+        "description":"5 fields, or 6 with seconds first. Exactly one of cron, every and at.",
+        "examples":["30 2 * * *","*/10 * * * * *","@daily"]},
+      "every":{"$ref":"#/components/schemas/Duration",
+        "description":"At multiples of it since start_at, or since 1970; at least 1s."},
+      "at":{"type":"string","format":"date-time","description":"Once."},
+      "time_zone":{"type":"string","default":"UTC","description":"IANA name, for cron.",
+        "examples":["Europe/Berlin"]},
+      "job":{"$ref":"#/components/schemas/NewJob",
+        "description":"What each tick enqueues; without run_at, delay and unique."},
+      "misfire":{"enum":["skip","once","all"],"default":"once",
+        "description":"What happens to ticks that nobody could fire in time."},
+      "misfire_window":{"$ref":"#/components/schemas/Duration","default":"24h",
+        "description":"What is later than that never fires."},
+      "misfire_cap":{"type":"integer","minimum":1,"maximum":1000,"default":100,
+        "description":"Of misfire all: the last so many."},
+      "overlap":{"$ref":"#/components/schemas/Overlap","default":"skip"},
+      "jitter":{"$ref":"#/components/schemas/Duration","default":"0s",
+        "description":"Each tick fires later by one fixed part of this."},
+      "start_at":{"type":"string","format":"date-time","description":"No tick before."},
+      "end_at":{"type":"string","format":"date-time","description":"No tick at or after."},
+      "max_runs":{"type":"integer","minimum":0,"default":0,
+        "description":"Ends after so many jobs; 0: no limit."},
+      "pause_on_failure":{"type":"boolean","default":false,
+        "description":"Pauses when a job of it is dead."},
+      "continuous":{"$ref":"#/components/schemas/Continuous"})";
+constexpr std::string_view kDefinitionHead =
+    R"({"type":"object","additionalProperties":false,"properties":{)";
+constexpr std::string_view kPutHead = R"({"type":"object","additionalProperties":false,
+      "required":["job"],"examples":[{"cron":"30 2 * * *","time_zone":"Europe/Berlin",
+      "job":{"queue":"reports","kind":"nightly","args":{"region":"eu"}}}],"properties":{
+      "paused":{"type":"boolean","description":"Left out: as it is."},)";
+constexpr std::string_view kScheduleHead = R"({"type":"object",
+      "required":["name","job","version","paused","next"],"properties":{
+      "outcome":{"enum":["created","replaced","unchanged"],"description":"Of PUT."},
+      "version":{"type":"integer","format":"int64",
+        "description":"Grows with every other definition, never used twice for a name."},
+      "paused":{"type":"boolean"},"paused_reason":{"type":"string"},
+      "next":{"type":["string","null"],"format":"date-time",
+        "description":"Nominal time of the first undecided tick; null: none."},
+      "next_fire":{"type":["string","null"],"format":"date-time",
+        "description":"When it is decided: with the jitter."},
+      "remaining":{"type":"integer","description":"Jobs it may still make."},
+      "fired":{"type":"integer","description":"Jobs made, ever."},
+      "last_fired":{"type":"string","format":"date-time"},
+      "last_job":{"type":"integer","format":"int64"},
+      "live":{"type":"array","items":{"type":"integer","format":"int64"},
+        "description":"Its jobs that have not ended and do not wait."},
+      "buffered":{"type":"integer","description":"Its jobs that wait for the end of others."},
+      "timeout_override":{"type":"string","description":"Of a continuous timer."},
+      "created_at":{"type":"string","format":"date-time"},
+      "updated_at":{"type":"string","format":"date-time"},)";
 
 // One text of several, made by the compiler.
 template <const std::string_view&... Parts>
@@ -62,8 +119,8 @@ constexpr Schema kSchemas[] = {
       "key":{"type":"string","minLength":1,"maxLength":512},
       "for":{"$ref":"#/components/schemas/Duration"},
       "on_conflict":{"enum":["keep","replace","postpone"],"default":"keep"}}})"},
-    {"NewJob", Joined<kJobHead, kJobMembers, kJobTail>::kView},
-    {"SingleJob", Joined<kJobHead, kFenceMember, kJobMembers, kJobTail>::kView},
+    {"NewJob", Joined<kJobHead, kJobMembers, kTail>::kView},
+    {"SingleJob", Joined<kJobHead, kFenceMember, kJobMembers, kTail>::kView},
     {"Fence", R"({"type":"object","additionalProperties":false,"required":["lease","token"],
       "description":"Refused with lease_lost, unless the lease is held with this token.",
       "properties":{"lease":{"$ref":"#/components/schemas/Name"},
@@ -227,6 +284,105 @@ constexpr Schema kSchemas[] = {
     {"VerifyReport", R"({"type":"object","required":["jobs","problems"],"properties":{
       "jobs":{"type":"integer"},
       "problems":{"type":"array","items":{"type":"string"},"description":"Empty: sound."}}})"},
+    {"AcquireLeaseRequest", R"({"type":"object","additionalProperties":false,
+      "required":["holder"],"examples":[{"holder":"3f1c-host-7","ttl":"15s","wait":"10s"}],
+      "properties":{
+      "holder":{"type":"string","minLength":1,"maxLength":128,
+        "description":"Random, new for each holding: who says it again gets the same lease."},
+      "ttl":{"$ref":"#/components/schemas/Duration","default":"15s","description":"1s to 12h."},
+      "wait":{"$ref":"#/components/schemas/Duration",
+        "description":"While somebody else has it; at most 60s."}}})"},
+    {"RenewLeaseRequest", R"({"type":"object","additionalProperties":false,
+      "required":["holder","token"],"properties":{
+      "holder":{"type":"string"},"token":{"type":"integer","format":"int64"},
+      "ttl":{"$ref":"#/components/schemas/Duration","description":"Left out: as long as before."},
+      "value":{
+        "description":"Any JSON up to 64 KiB, kept after the release; null removes it."}}})"},
+    {"ReleaseLeaseRequest", R"({"type":"object","additionalProperties":false,
+      "required":["holder","token"],"properties":{
+      "holder":{"type":"string"},"token":{"type":"integer","format":"int64"},
+      "value":{"description":"As in renew."}}})"},
+    {"LeaseGrant", R"({"type":"object","required":["name","token","expires_in_ms"],"properties":{
+      "name":{"type":"string"},
+      "token":{"type":"integer","format":"int64",
+        "description":"Larger than that of every holder before: for fences."},
+      "expires_in_ms":{"type":"integer","description":"Renew at a third of it."},
+      "value":{"description":"What holders before left."},
+      "held":{"type":"boolean","description":"This holder had it already."}}})"},
+    {"LeaseReleased", R"({"type":"object","properties":{"name":{"type":"string"},
+      "released":{"const":true}}})"},
+    {"NamedLease", R"({"type":"object","required":["name","holder","token","expires_in_ms"],
+      "properties":{"name":{"type":"string"},
+      "holder":{"type":"string","description":"Empty: free."},
+      "token":{"type":"integer","format":"int64","description":"Of the present or last holder."},
+      "expires_in_ms":{"type":"integer"},"since":{"type":"string","format":"date-time"},
+      "value":{}}})"},
+    {"NamedLeaseList", R"({"type":"object","required":["leases","next"],"properties":{
+      "leases":{"type":"array","items":{"$ref":"#/components/schemas/NamedLease"}},
+      "next":{"type":["string","null"],"description":"Pass as after; null: there is no more."}}})"},
+    {"Overlap", R"({"enum":["skip","buffer_one","buffer_all","cancel_other","terminate_other",
+      "allow"],"description":"What happens to a tick when jobs of earlier ones have not ended."})"},
+    {"Continuous", R"({"type":"object","additionalProperties":false,
+      "description":"A timer that runs almost without a pause.","properties":{
+      "timeout":{"$ref":"#/components/schemas/Duration","default":"20m"},
+      "margin":{"$ref":"#/components/schemas/Duration","default":"60s",
+        "description":"No batch begins in the last margin of a run."},
+      "handoff":{"$ref":"#/components/schemas/Duration","default":"30s",
+        "description":"The twin is started so long before that; 0s: no twin."}}})"},
+    {"ScheduleDefinition", Joined<kDefinitionHead, kScheduleMembers, kTail>::kView},
+    {"ScheduleRequest", Joined<kPutHead, kScheduleMembers, kTail>::kView},
+    {"Schedule", Joined<kScheduleHead, kScheduleMembers, kTail>::kView},
+    {"ScheduleList", R"({"type":"object","required":["schedules","next"],"properties":{
+      "schedules":{"type":"array","items":{"$ref":"#/components/schemas/Schedule"}},
+      "next":{"type":["string","null"],"description":"Pass as after; null: there is no more."}}})"},
+    {"ScheduleRemoved", R"({"type":"object","properties":{"name":{"type":"string"},
+      "removed":{"const":true}}})"},
+    {"PauseRequest", R"({"type":"object","additionalProperties":false,"properties":{
+      "reason":{"type":"string","description":"Kept while it is paused."}}})"},
+    {"TimerRequest", R"({"type":"object","additionalProperties":false,"required":["timeout"],
+      "properties":{"timeout":{"type":["string","null"],
+        "description":"Instead of the timer's own, at once; null: its own again."}}})"},
+    {"TriggerRequest", R"({"type":"object","additionalProperties":false,"properties":{
+      "overlap":{"$ref":"#/components/schemas/Overlap",
+        "description":"Left out: the schedule's own."}}})"},
+    {"TriggerResponse", R"({"type":"object","required":["job"],"properties":{
+      "job":{"type":"integer","format":"int64"}}})"},
+    {"BackfillRequest", R"({"type":"object","additionalProperties":false,"required":["from","to"],
+      "examples":[{"from":"2026-01-01T00:00:00Z","to":"2026-02-01T00:00:00Z"}],"properties":{
+      "from":{"type":"string","format":"date-time"},
+      "to":{"type":"string","format":"date-time","description":"Not included."},
+      "overlap":{"$ref":"#/components/schemas/Overlap","default":"buffer_all"}}})"},
+    {"BackfillResponse", R"({"type":"object","required":["fired","skipped","next"],"properties":{
+      "fired":{"type":"integer"},
+      "skipped":{"type":"integer","description":"Had run before, or no runs remained."},
+      "next":{"type":["string","null"],"format":"date-time",
+        "description":"Call again from here; null: all done."}}})"},
+    {"PreviewRequest", R"({"type":"object","additionalProperties":false,"required":["schedule"],
+      "properties":{"schedule":{"$ref":"#/components/schemas/ScheduleDefinition"},
+      "from":{"type":"string","format":"date-time","description":"Left out: now."},
+      "count":{"type":"integer","minimum":1,"maximum":1000,"default":10}}})"},
+    {"Preview", R"({"type":"object","required":["ticks"],"properties":{
+      "ticks":{"type":"array","items":{"type":"object","properties":{
+        "nominal":{"type":"string","format":"date-time"},
+        "fires_at":{"type":"string","format":"date-time","description":"With the jitter."},
+        "note":{"type":"string",
+          "description":"How a clock change moves it: shifted: 02:30 does not exist."}}}}}})"},
+    {"Ledger", R"({"type":"object","required":["ticks","next_cursor"],"properties":{
+      "ticks":{"type":"array","items":{"$ref":"#/components/schemas/LedgerRow"}},
+      "next_cursor":{"type":["string","null"],"description":"null: there is no more."}}})"},
+    {"LedgerRow", R"({"type":"object","properties":{
+      "seq":{"type":"integer","format":"int64"},"version":{"type":"integer","format":"int64"},
+      "nominal":{"type":"string","format":"date-time"},
+      "until":{"type":"string","format":"date-time",
+        "description":"The last tick, where the row stands for several."},
+      "count":{"type":["integer","null"],
+        "description":"Ticks; left out: 1; null: too many to count."},
+      "source":{"enum":["schedule","trigger","backfill","wake"]},
+      "state":{"enum":["fired","skipped"]},"past_due":{"type":"boolean"},
+      "job":{"type":"integer","format":"int64"},
+      "job_state":{"$ref":"#/components/schemas/JobState"},
+      "reason":{"type":"string","description":"Why it was skipped."},
+      "note":{"type":"string"},"decided_at":{"type":"string","format":"date-time"}}})"},
     {"Version", R"({"type":"object","properties":{"name":{"type":"string"},
       "version":{"type":"string"},"api":{"type":"string"}}})"},
     {"Health", R"({"type":"object","properties":{"status":{"const":"ok"}}})"},

@@ -1,0 +1,71 @@
+// What the files of Client share: how a call becomes requests, and when it is repeated.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/mutex.h"
+#include "client/client.h"
+#include "client/connection.h"
+#include "env/clock.h"
+
+namespace mainspring {
+
+// In a path or a query: what is not unreserved becomes %XX. Source: RFC 3986, 2.3.
+std::string percent_encode(std::string_view text);
+
+// A claim or an acquire that is stopped: what is already on its way here would be missed.
+inline constexpr Duration kAfterStop = std::chrono::milliseconds(250);
+inline constexpr Duration kWaitSlice = std::chrono::seconds(30);  // of what waits longer
+
+struct Client::Impl {
+  enum class Repeat {
+    no,
+    unseen,  // only what the server has not seen, or said that it did not do
+    yes,
+  };
+  struct Call {
+    std::string_view method;
+    std::string target;
+    std::string body;
+    std::string idempotency_key;
+    Repeat repeat = Repeat::yes;
+    Duration answer_within{0};  // besides read_timeout; 0 = read_timeout
+    Duration after_stop{0};
+    std::stop_token stop;
+  };
+
+  Impl(ClientOptions options_, HttpUrl url_, Random& random_)
+      : options(std::move(options_)), url(std::move(url_)), random(random_) {}
+
+  Result<std::string> run(const Call& call) MS_EXCLUDES(mutex);
+  ExchangeResult once(const Call& call) MS_EXCLUDES(mutex);
+  void pause(Duration length, const std::stop_token& stop) MS_EXCLUDES(mutex);
+
+  std::unique_ptr<Connection> take() MS_EXCLUDES(mutex) {
+    MutexLock lock(mutex);
+    while (!idle.empty()) {
+      std::unique_ptr<Connection> connection = std::move(idle.back());
+      idle.pop_back();
+      if (connection->usable()) return connection;
+    }
+    return nullptr;
+  }
+  void give_back(std::unique_ptr<Connection> connection) MS_EXCLUDES(mutex) {
+    if (!connection->usable()) return;
+    MutexLock lock(mutex);
+    if (idle.size() < options.max_idle_connections) idle.push_back(std::move(connection));
+  }
+
+  const ClientOptions options;
+  const HttpUrl url;
+  Random& random;
+  const SystemClock clock;  // limits of sockets are on real time anyway
+  Mutex mutex;
+  CondVar paused;
+  std::vector<std::unique_ptr<Connection>> idle MS_GUARDED_BY(mutex);
+  std::atomic<std::int64_t> made{0};
+};
+
+}  // namespace mainspring

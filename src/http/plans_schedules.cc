@@ -1,0 +1,228 @@
+// The plans of schedules: what needs the calendar is planned here or on a reader thread, never on
+// the broker's.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "api/schedule_shapes.h"
+#include "broker/schedule_plans.h"
+#include "http/plans.h"
+#include "model/schedule.h"
+
+namespace mainspring::http {
+namespace {
+
+// How far back the row of a tick that was just skipped is looked for: others may have been decided
+// since.
+constexpr int kRowsBack = 50;
+
+Reply schedule_reply(const Services& services, const std::string& name) {
+  auto info = services.store.schedule(name);
+  if (!info) return error_reply(info.error());
+  Reply reply;
+  encode_schedule_info(*info, reply.body);
+  return reply;
+}
+
+// A change that is answered with the schedule as it is then.
+DoWrite change(const Services& services, Operation operation, const std::string& name) {
+  return DoWrite{std::move(operation), [&services, name](OperationResult&) -> DoWrite::Answer {
+                   return DoRead{[&services, name] { return schedule_reply(services, name); }};
+                 }};
+}
+
+Result<PutSchedule> put_of(const Request& request, const Services& services) {
+  MS_TRY(check_name("name", request.param));
+  MS_TRY_ASSIGN(PutScheduleRequest put, decode_put_schedule_request(request.param, request.body));
+  return plan_put(std::move(put.schedule), put.paused, services.clock.now().wall);
+}
+
+Reply put_reply(const Services& services, const std::string& name,
+                const PutScheduleResult& result) {
+  auto info = services.store.schedule(name);
+  if (!info) return error_reply(info.error());
+  Reply reply{.status = result.outcome == PutOutcome::created ? 201 : 200};
+  encode_put_schedule_response(*info, result, reply.body);
+  return reply;
+}
+
+// Why the newest tick of this source was skipped.
+Reply skipped_reply(const Services& services, const std::string& name, TickSource source) {
+  auto page = services.store.ledger(name, kRowsBack, 0);
+  if (!page) return error_reply(page.error());
+  const auto row = std::find_if(page->rows.begin(), page->rows.end(), [&](const LedgerRow& one) {
+    return one.source == source && one.state == TickState::skipped;
+  });
+  return error_reply(
+      {ErrorCode::conflict, fmt::format("schedule \"{}\" did not run: {}", name,
+                                        row == page->rows.end() ? "see its ledger" : row->reason)});
+}
+
+DoWrite run_now(const Services& services, const std::string& name, TickSource source,
+                std::optional<Overlap> overlap) {
+  return DoWrite{plan_trigger(name, source, overlap),
+                 [&services, name, source](OperationResult& result) -> DoWrite::Answer {
+                   const auto& fired = std::get<FireResult>(result);
+                   const JobId job = fired.jobs.empty() ? 0 : fired.jobs.front();
+                   if (job == 0) {
+                     return DoRead{[&services, name, source] {
+                       return skipped_reply(services, name, source);
+                     }};
+                   }
+                   Reply reply{.status = 201};
+                   encode_trigger_response(job, reply.body);
+                   return reply;
+                 }};
+}
+
+Result<WallTime> query_time(const Request& request, std::string_view name, WallTime fallback) {
+  const auto* text = query_value(request, name);
+  if (text == nullptr) return fallback;
+  auto time = parse_wall_time(*text);
+  if (!time) return invalid(std::string(name), fmt::format("{}: {}", name, time.error().message));
+  return time;
+}
+
+Reply preview_reply(const Schedule& schedule, WallTime from, int count) {
+  Reply reply;
+  encode_preview(preview(schedule, from, count), reply.body);
+  return reply;
+}
+
+Reply backfill_reply(Services& services, const Backfill& backfill) {
+  auto done = services.broker.backfill_schedule(backfill);
+  if (!done) return error_reply(done.error());
+  Reply reply;
+  encode_backfill_response({.fired = done->fired, .skipped = done->skipped, .next = done->next},
+                           reply.body);
+  return reply;
+}
+
+}  // namespace
+
+Plan plan_put_schedule(const Request& request, Services& services) {
+  auto put = put_of(request, services);
+  if (!put) return error_reply(put.error());
+  return DoWrite{std::move(*put),
+                 [&services, name = request.param](OperationResult& result) -> DoWrite::Answer {
+                   return DoRead{[&services, name, put = std::get<PutScheduleResult>(result)] {
+                     return put_reply(services, name, put);
+                   }};
+                 }};
+}
+
+Plan plan_get_schedule(const Request& request, Services& services) {
+  if (auto good = check_name("name", request.param); !good) return error_reply(good.error());
+  return DoRead{[&services, name = request.param] { return schedule_reply(services, name); }};
+}
+
+Plan plan_list_schedules(const Request& request, Services& services) {
+  const auto limit = parse_limit(request);
+  if (!limit) return error_reply(limit.error());
+  const auto* after = query_value(request, "after");
+  return DoRead{[&services, limit = *limit, after = after == nullptr ? std::string() : *after] {
+    auto schedules = services.store.schedules(after, limit);
+    if (!schedules) return error_reply(schedules.error());
+    Reply reply;
+    encode_schedules(*schedules, limit, reply.body);
+    return reply;
+  }};
+}
+
+Plan plan_remove_schedule(const Request& request, Services&) {
+  if (auto good = check_name("name", request.param); !good) return error_reply(good.error());
+  return DoWrite{RemoveSchedule{request.param},
+                 [name = request.param](OperationResult&) -> DoWrite::Answer {
+                   Reply reply;
+                   encode_schedule_removed(name, reply.body);
+                   return reply;
+                 }};
+}
+
+Plan plan_pause_schedule(const Request& request, Services& services) {
+  if (auto good = check_name("name", request.param); !good) return error_reply(good.error());
+  auto pause = decode_pause_request(request.param, request.body);
+  if (!pause) return error_reply(pause.error());
+  return change(services, std::move(*pause), request.param);
+}
+
+Plan plan_resume_schedule(const Request& request, Services& services) {
+  if (auto good = check_name("name", request.param); !good) return error_reply(good.error());
+  return change(services, PauseSchedule{.name = request.param, .paused = false, .reason = {}},
+                request.param);
+}
+
+Plan plan_set_timer(const Request& request, Services& services) {
+  if (auto good = check_name("name", request.param); !good) return error_reply(good.error());
+  auto timer = decode_timer_request(request.param, request.body);
+  if (!timer) return error_reply(timer.error());
+  return change(services, std::move(*timer), request.param);
+}
+
+Plan plan_trigger_schedule(const Request& request, Services& services) {
+  if (auto good = check_name("name", request.param); !good) return error_reply(good.error());
+  auto overlap = decode_trigger_request(request.body);
+  if (!overlap) return error_reply(overlap.error());
+  return run_now(services, request.param, TickSource::trigger, *overlap);
+}
+
+Plan plan_wake_schedule(const Request& request, Services& services) {
+  if (auto good = check_name("name", request.param); !good) return error_reply(good.error());
+  return run_now(services, request.param, TickSource::wake, std::nullopt);
+}
+
+// On a reader thread: thousands of ticks may have to be found.
+Plan plan_backfill_schedule(const Request& request, Services& services) {
+  if (auto good = check_name("name", request.param); !good) return error_reply(good.error());
+  auto decoded = decode_backfill_request(request.body);
+  if (!decoded) return error_reply(decoded.error());
+  return DoRead{[&services, backfill = Backfill{request.param, *decoded->from, *decoded->to,
+                                                decoded->overlap}] {
+    return backfill_reply(services, backfill);
+  }};
+}
+
+Plan plan_preview_schedule(const Request& request, Services& services) {
+  if (auto good = check_name("name", request.param); !good) return error_reply(good.error());
+  const auto from = query_time(request, "from", services.clock.now().wall);
+  if (!from) return error_reply(from.error());
+  const auto count = query_integer(request, "count", PreviewRequest::kDefaultPreview, kMaxPreview);
+  if (!count) return error_reply(count.error());
+  return DoRead{[&services, name = request.param, from = *from, count = *count] {
+    auto info = services.store.schedule(name);
+    if (!info) return error_reply(info.error());
+    return preview_reply(info->schedule, from, count);
+  }};
+}
+
+Plan plan_preview_definition(const Request& request, Services& services) {
+  auto decoded = decode_preview_request(request.body);
+  if (!decoded) return error_reply(decoded.error());
+  if (auto good = validate(decoded->schedule); !good) {
+    Error error = good.error();
+    if (!error.field.empty()) error.field = "schedule." + error.field;
+    return error_reply(error);
+  }
+  const WallTime from = decoded->from.value_or(services.clock.now().wall);
+  return DoRead{[schedule = std::move(decoded->schedule), from, count = decoded->count] {
+    return preview_reply(schedule, from, count);
+  }};
+}
+
+Plan plan_ledger(const Request& request, Services& services) {
+  if (auto good = check_name("name", request.param); !good) return error_reply(good.error());
+  const auto limit = parse_limit(request);
+  if (!limit) return error_reply(limit.error());
+  const auto* cursor = query_value(request, "cursor");
+  const auto before = decode_cursor(cursor == nullptr ? std::string_view() : *cursor);
+  if (!before) return error_reply(before.error());
+  return DoRead{[&services, name = request.param, limit = *limit, before = *before] {
+    auto page = services.store.ledger(name, limit, before);
+    if (!page) return error_reply(page.error());
+    Reply reply;
+    encode_ledger(*page, reply.body);
+    return reply;
+  }};
+}
+
+}  // namespace mainspring::http
