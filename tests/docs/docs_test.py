@@ -269,7 +269,7 @@ def check_names(document, text, metrics, errors, settings):
         base = re.sub(r"_(bucket|sum|count)$", "", name)
         expect(base in metrics or name in metrics, where, f"there is no metric {name}")
     named = re.findall(r"`((?:max|retention|store)_[a-z_]+|[a-z_]+_(?:threads|bytes|timeout))`", text)
-    for name in set(named) - {"max_attempts", "store_sqlite", "request_timeout"}:
+    for name in set(named) - {"max_attempts", "max_runs", "store_sqlite", "request_timeout"}:
         expect(name in settings, where, f"there is no setting {name}")
     for code in set(re.findall(r'"code":"([a-z_]+)"', text)):
         expect(code in errors, where, f"there is no error {code}")

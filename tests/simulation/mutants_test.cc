@@ -100,6 +100,7 @@ const std::map<std::string, std::string>& table() {
       {"watcher_not_told", broker("waiting for a job ends*")},
       {"no_reserved_room", broker("beyond its bounds*")},
       // the door
+      {"paused_dropped", unit("api_test", "a put says the name once*")},
       {"fence_dropped", unit("api_test", "a job and a batch carry a fence")},
       // the worker
       {"worker_ignores_lost_lease", worker("what the server calls lost*")},
