@@ -6,6 +6,7 @@
 
 #include "cli/command.h"
 #include "cli/enqueue_lines.h"
+#include "cli/schedule_files.h"
 #include "cli/serve.h"
 #include "cli/support.h"
 #include "cli/table.h"
@@ -342,4 +343,64 @@ TEST_CASE("many lines become several requests, none over its bounds") {
   }
   CHECK(jobs == 25'000);
   CHECK(requests->size() == 3);
+}
+
+TEST_CASE("a file of schedules is one definition over many lines, or one per line") {
+  const std::string one = "{\n  \"every\": \"5m\",\n  \"job\": {\"kind\": \"k\"}\n}\n";
+  auto single = schedules_of_file("one.json", one, "a");
+  REQUIRE_MESSAGE(single, single.error().message);
+  REQUIRE(single->size() == 1);
+  CHECK((*single)[0].schedule.name == "a");
+  CHECK(schedules_of_file("one.json", one, "").error().field == "name");
+
+  const std::string line = R"({"every":"5m","job":{"kind":"k"},"name":")";
+  auto many = schedules_of_file("m", line + "a\"}\n\n" + line + "b\",\"paused\":true}\n", "");
+  REQUIRE_MESSAGE(many, many.error().message);
+  REQUIRE(many->size() == 2);
+  CHECK((*many)[1].schedule.name == "b");
+  CHECK((*many)[1].paused == true);
+  const auto refused = [](const std::string& text, const std::string& name) {
+    auto got = schedules_of_file("m", text, name);
+    REQUIRE_FALSE(got);
+    return got.error().message;
+  };
+  CHECK(
+      has(refused(line + "a\"}\n" + line + "a\"}\n", ""), "m:2: name \"a\": is in the file twice"));
+  CHECK(has(refused(line + "a\"}\n{\"every\":\"5m\"}\n", ""), "m:2: name: must be given"));
+  CHECK(has(refused(line + "a\"}\n" + line + "b\"}\n", "c"), "leave out c"));
+  CHECK(has(refused(line + "a\"}\n{\"name\":\"b\",\"every\":5}\n", ""), "m:2: every"));
+  CHECK(has(refused(line + "a\"}", "b"), "must be the NAME of the command, b"));
+  CHECK(has(refused("nonsense", "a"), "m: "));
+}
+
+TEST_CASE(
+    "what breaks a rule of schedules, timers and leases is refused before a server is asked") {
+  const auto says = [](std::vector<std::string> words, std::string_view part) {
+    words.emplace_back("--server");
+    words.emplace_back("http://127.0.0.1:1");  // nobody is there: exit code 69
+    const Ran ran = run(words);
+    CAPTURE(ran.err);
+    CHECK(ran.code == 64);
+    CHECK(has(ran.err, part));
+  };
+  says({"schedules", "set"}, "NAME is missing");
+  says({"schedules", "set", "a b", "--every", "5m", "--kind", "k"}, "name \"a b\"");
+  says({"schedules", "set", "a", "--every", "soon", "--kind", "k"}, "--every \"soon\"");
+  says({"schedules", "set", "a", "--every", "5m"}, "--kind");
+  says({"schedules", "set", "a", "--every", "5m", "--kind", "k", "--args", "{"}, "--args must be");
+  says({"schedules", "set", "a", "--every", "5m", "--kind", "k", "--misfire", "x"},
+       "--misfire \"x\": must be one of skip, once, all");
+  says({"schedules", "set", "a", "--every", "5m", "--kind", "k", "--priority", "12"},
+       "--priority \"12\"");
+  says({"schedules", "set", "--file", "x", "--every", "5m"}, "--every: cannot be given together");
+  says({"schedules", "preview"}, "give the NAME");
+  says({"schedules", "preview", "a", "--every", "5m"}, "only one of them");
+  says({"schedules", "preview", "a", "--from", "today"}, "--from \"today\"");
+  says({"schedules", "backfill", "a", "--from", "2026-01-01T00:00:00Z"}, "--to: must be given");
+  says({"schedules", "pause"}, "NAME is missing");
+  says({"timers", "set", "a", "--kind", "k", "--margin", "x"}, "--margin \"x\"");
+  says({"timers", "timeout", "a", "0s"}, "must be a time such as 5m, or own");
+  says({"enqueue", "q", "k", "--fence", "a"}, "must be LEASE:TOKEN");
+  says({"enqueue", "q", "k", "--fence", "a:0"}, "must be LEASE:TOKEN");
+  CHECK(run({"leases", "list", "--server", "http://127.0.0.1:1"}).code == 69);
 }

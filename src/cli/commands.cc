@@ -84,23 +84,18 @@ Command work_command() {
 }
 
 std::vector<Flag> enqueue_flags() {
-  return {
+  std::vector<Flag> flags = {
       {.name = "delay", .value = "TIME", .help = "not before so long from now"},
       {.name = "run-at", .value = "INSTANT", .help = "not before then: 2026-01-31T09:00:00Z"},
-      {.name = "priority", .value = "N", .help = "0 (first) to 9 [5]"},
-      {.name = "max-attempts", .value = "N", .help = "1 to 1000 [20]"},
-      {.name = "timeout", .value = "TIME", .help = "time limit of an attempt, or none [15m]"},
-      {.name = "expires-in", .value = "TIME", .help = "cancelled if it has not started by then"},
       {.name = "unique", .value = "KEY", .help = "one job per queue and key that has not ended"},
       {.name = "unique-for", .value = "TIME", .help = "with --unique: in any case for so long"},
       {.name = "on-conflict",
        .value = "POLICY",
        .help = "with --unique: what happens to the old job [keep]",
        .choices = {"keep", "replace", "postpone"}},
-      {.name = "tag", .value = "TAG", .help = "a word to find it by", .repeated = true},
-      {.name = "header", .value = "NAME=VALUE", .help = "handed to the worker", .repeated = true},
-      {.name = "correlation-id", .value = "ID", .help = "handed to the worker"},
-      {.name = "reply-to", .value = "QUEUE", .help = "handed to the worker"},
+      {.name = "fence",
+       .value = "LEASE:TOKEN",
+       .help = "refused unless the lease is held with that token"},
       {.name = "idempotency-key",
        .value = "KEY",
        .help = "the same key within 24 h gives the same job"},
@@ -112,6 +107,9 @@ std::vector<Flag> enqueue_flags() {
        .value = "[=TIME]",
        .help = "wait for the end [1h], print the result, exit with the outcome"},
   };
+  const std::vector<Flag> job = job_flags(JobTimeout::flag);
+  flags.insert(flags.begin() + 2, job.begin(), job.end());
+  return flags;
 }
 
 Command enqueue_command() {
@@ -191,13 +189,29 @@ Command make_root() {
                    {"mainspring work --queue hello --exec cat --drain", ""},
                    {"mainspring jobs list", ""}},
   };
-  for (auto part : {running_commands(), looking_commands(), operating_commands()}) {
+  for (auto part :
+       {running_commands(), looking_commands(), timing_commands(), operating_commands()}) {
     root.children.insert(root.children.end(), part.begin(), part.end());
   }
   return root;
 }
 
 }  // namespace
+
+std::vector<Flag> job_flags(JobTimeout timeout) {
+  std::vector<Flag> flags = {
+      {.name = "priority", .value = "N", .help = "0 (first) to 9 [5]"},
+      {.name = "max-attempts", .value = "N", .help = "1 to 1000 [20]"},
+      {.name = "timeout", .value = "TIME", .help = "time limit of an attempt, or none [15m]"},
+      {.name = "expires-in", .value = "TIME", .help = "cancelled if it has not started by then"},
+      {.name = "tag", .value = "TAG", .help = "a word to find it by", .repeated = true},
+      {.name = "header", .value = "NAME=VALUE", .help = "handed to the worker", .repeated = true},
+      {.name = "correlation-id", .value = "ID", .help = "handed to the worker"},
+      {.name = "reply-to", .value = "QUEUE", .help = "handed to the worker"},
+  };
+  if (timeout == JobTimeout::none) flags.erase(flags.begin() + 2);
+  return flags;
+}
 
 std::vector<Command> running_commands() {
   return {serve_command(), work_command(), enqueue_command(), bench_command()};

@@ -6,5 +6,10 @@
 namespace mainspring::cli {
 std::vector<Command> running_commands();    // serve, work, enqueue, bench
 std::vector<Command> looking_commands();    // jobs, queues, dead, workers
+std::vector<Command> timing_commands();     // schedules, timers, leases
 std::vector<Command> operating_commands();  // verify, store, config, version, completion, help, man
+
+// The flags of job_options.h.
+enum class JobTimeout { flag, none };  // none: the command has another --timeout
+std::vector<Flag> job_flags(JobTimeout timeout);
 }  // namespace mainspring::cli

@@ -7,6 +7,7 @@
 #include "api/shapes.h"
 #include "cli/enqueue_lines.h"
 #include "cli/handlers.h"
+#include "cli/job_options.h"
 #include "cli/support.h"
 #include "env/clock.h"
 #include "env/signals.h"
@@ -17,49 +18,6 @@ namespace {
 constexpr std::size_t kMaxManyFileBytes = std::size_t{4} << 30;
 constexpr Duration kDefaultWait = 1h;
 constexpr Duration kRetryFor = 5s;
-
-Result<std::string> args_of(const Invocation& invocation) {
-  const auto given = invocation.argument("ARGS");
-  if (!given) return std::string("{}");
-  std::string text = *given;
-  if (text == "-" || text.starts_with('@')) {
-    MS_TRY_ASSIGN(text, read_file(text == "-" ? text : text.substr(1), kMaxArgsBytes));
-    while (!text.empty() && (text.back() == '\n' || text.back() == '\r')) text.pop_back();
-  }
-  const auto valid = check_json("ARGS", text);
-  if (!valid) {
-    return invalid("ARGS",
-                   fmt::format("{}; ARGS must be JSON, for example '{{\"path\":\"a.jpg\"}}', "
-                               "@FILE or -",
-                               valid.error().message));
-  }
-  return text;
-}
-
-Result<std::string> headers_of(const Invocation& invocation) {
-  const std::vector<std::string>& given = invocation.all_flags("header");
-  if (given.empty()) return std::string();
-  std::string out;
-  JsonWriter json(out);
-  json.begin_object();
-  std::vector<std::string> names;
-  for (const std::string& header : given) {
-    const std::size_t equals = header.find('=');
-    const std::string name = header.substr(0, equals);
-    if (equals == std::string::npos || name.empty()) {
-      return invalid("header", fmt::format("--header \"{}\": must be NAME=VALUE", header));
-    }
-    if (std::find(names.begin(), names.end(), name) != names.end()) {
-      return invalid("header", fmt::format("--header \"{}\": {} is given twice", header, name));
-    }
-    names.push_back(name);
-    if (names.size() > 1) out += ',';
-    append_json_string(out, name);
-    out += ':';
-    append_json_string(out, header.substr(equals + 1));
-  }
-  return out + "}";
-}
 
 Result<std::optional<Unique>> unique_of(const Invocation& invocation) {
   const auto key = invocation.flag("unique");
@@ -78,19 +36,6 @@ Result<std::optional<Unique>> unique_of(const Invocation& invocation) {
   return std::optional<Unique>(unique);
 }
 
-// "priority 12: must …" from the model becomes "--priority 12: must …".
-Error with_flag_names(Error error) {
-  std::string flag = error.field;
-  std::replace(flag.begin(), flag.end(), '_', '-');
-  if (flag == "tags") flag = "tag";
-  if (flag.starts_with("unique.")) flag = "unique";
-  const bool is_flag = !flag.empty() && flag != "queue" && flag != "kind" && flag != "args";
-  if (is_flag && error.message.starts_with(error.field)) {
-    error.message = "--" + flag + error.message.substr(error.field.size());
-  }
-  return error;
-}
-
 Result<NewJob> job_of(const Invocation& invocation) {
   const auto queue = invocation.argument("QUEUE");
   const auto kind = invocation.argument("KIND");
@@ -102,36 +47,29 @@ Result<NewJob> job_of(const Invocation& invocation) {
   NewJob job;
   job.queue = *queue;
   job.kind = *kind;
-  MS_TRY_ASSIGN(job.args, args_of(invocation));
-  MS_TRY_ASSIGN(const auto priority, invocation.number("priority", 0, kLowestPriority));
-  job.priority = static_cast<int>(priority.value_or(5));
-  MS_TRY_ASSIGN(const auto attempts, invocation.number("max-attempts", 1, kMaxMaxAttempts));
-  job.max_attempts = static_cast<int>(attempts.value_or(20));
+  MS_TRY_ASSIGN(job.args, read_args(invocation.argument("ARGS"), "ARGS"));
+  MS_TRY(read_job_options(invocation, job));
   MS_TRY_ASSIGN(job.delay, invocation.duration("delay"));
-  if (const auto text = invocation.flag("run-at")) {
-    const auto run_at = parse_wall_time(*text);
-    if (!run_at) {
-      return invalid("run_at", fmt::format("--run-at \"{}\": must be an instant such as "
-                                           "2026-01-31T09:00:00Z",
-                                           *text));
-    }
-    job.run_at = *run_at;
-  }
-  if (invocation.flag("timeout") == "none") {
-    job.timeout = kForever;
-  } else {
-    MS_TRY_ASSIGN(const auto timeout, invocation.duration("timeout"));
-    if (timeout) job.timeout = *timeout;
-  }
-  MS_TRY_ASSIGN(job.expires_in, invocation.duration("expires-in"));
+  MS_TRY_ASSIGN(job.run_at, instant_flag(invocation, "run-at"));
   MS_TRY_ASSIGN(job.unique, unique_of(invocation));
-  job.tags = invocation.all_flags("tag");
-  MS_TRY_ASSIGN(job.headers, headers_of(invocation));
-  job.correlation_id = invocation.flag("correlation-id").value_or("");
-  job.reply_to = invocation.flag("reply-to").value_or("");
   const auto valid = validate(job);
   if (!valid) return with_flag_names(valid.error());
   return job;
+}
+
+// LEASE:TOKEN; names of leases may have colons, so the last one counts.
+Result<Fence> fence_of(const Invocation& invocation) {
+  const auto text = invocation.flag("fence");
+  if (!text) return Fence{};
+  const std::size_t colon = text->rfind(':');
+  const auto token = parse_count(colon == std::string::npos ? "" : text->substr(colon + 1));
+  const std::string lease = text->substr(0, colon);
+  if (!token || *token < 1 || !check_name("fence", lease)) {
+    return invalid("fence", fmt::format("--fence \"{}\": must be LEASE:TOKEN, as `mainspring lease "
+                                        "run` gives them to its command",
+                                        *text));
+  }
+  return Fence{lease, *token};
 }
 
 // -- waiting --------------------------------------------------------------------------------------
@@ -204,6 +142,7 @@ Result<int> enqueue_one(const Invocation& invocation, Io& io) {
   Enqueue request;
   request.jobs.push_back(std::move(job));
   request.idempotency_key = invocation.flag("idempotency-key").value_or("");
+  MS_TRY_ASSIGN(request.fence, fence_of(invocation));
   MS_TRY_ASSIGN(const EnqueueResult result, connection->jobs().enqueue(std::move(request)));
   if (invocation.has("wait")) {
     return wait_and_print(invocation, io, *connection, result.jobs.at(0).id, limit);
@@ -227,7 +166,7 @@ Result<int> enqueue_many(const Invocation& invocation, Io& io) {
     return invalid("many", "--many: cannot be given together with --wait or ARGS");
   }
   for (const Flag& flag : invocation.command->flags) {
-    const bool fits = flag.name == "many" || flag.name == "idempotency-key";
+    const bool fits = flag.name == "many" || flag.name == "idempotency-key" || flag.name == "fence";
     if (!fits && invocation.has(flag.name)) {
       return invalid(flag.name, fmt::format("--{}: cannot be given together with --many; say it in "
                                             "the lines of the file",
@@ -241,6 +180,7 @@ Result<int> enqueue_many(const Invocation& invocation, Io& io) {
   MS_TRY_ASSIGN(std::vector<Enqueue> requests, requests_of_lines(file, text, defaults));
   MS_TRY_ASSIGN(const auto connection, connect(invocation, kRetryFor));
   const std::string key = invocation.flag("idempotency-key").value_or("");
+  MS_TRY_ASSIGN(const Fence fence, fence_of(invocation));
   std::int64_t jobs = 0;
   std::int64_t duplicates = 0;
   JobId first = 0;
@@ -248,6 +188,7 @@ Result<int> enqueue_many(const Invocation& invocation, Io& io) {
   ProgressLine progress(io);
   for (std::size_t i = 0; i < requests.size(); ++i) {
     if (!key.empty()) requests[i].idempotency_key = i == 0 ? key : fmt::format("{}#{}", key, i);
+    requests[i].fence = fence;
     auto result = connection->jobs().enqueue(std::move(requests[i]));
     if (!result) {
       Error error = result.error();

@@ -26,6 +26,29 @@ Result<int> run_dead_redrive(const Invocation& invocation, Io& io);
 Result<int> run_dead_retry(const Invocation& invocation, Io& io);
 Result<int> run_workers(const Invocation& invocation, Io& io);
 
+Result<int> run_schedules_set(const Invocation& invocation, Io& io);
+Result<int> run_schedules_list(const Invocation& invocation, Io& io);
+Result<int> run_schedules_show(const Invocation& invocation, Io& io);
+Result<int> run_schedules_preview(const Invocation& invocation, Io& io);
+Result<int> run_schedules_trigger(const Invocation& invocation, Io& io);
+Result<int> run_schedules_pause(const Invocation& invocation, Io& io);
+Result<int> run_schedules_resume(const Invocation& invocation, Io& io);
+Result<int> run_schedules_ledger(const Invocation& invocation, Io& io);
+Result<int> run_schedules_backfill(const Invocation& invocation, Io& io);
+Result<int> run_schedules_remove(const Invocation& invocation, Io& io);
+
+Result<int> run_timers_set(const Invocation& invocation, Io& io);
+Result<int> run_timers_list(const Invocation& invocation, Io& io);
+Result<int> run_timers_show(const Invocation& invocation, Io& io);
+Result<int> run_timers_start(const Invocation& invocation, Io& io);
+Result<int> run_timers_stop(const Invocation& invocation, Io& io);
+Result<int> run_timers_wake(const Invocation& invocation, Io& io);
+Result<int> run_timers_timeout(const Invocation& invocation, Io& io);
+Result<int> run_timers_remove(const Invocation& invocation, Io& io);
+
+Result<int> run_leases_list(const Invocation& invocation, Io& io);
+Result<int> run_leases_show(const Invocation& invocation, Io& io);
+
 Result<int> run_verify(const Invocation& invocation, Io& io);
 Result<int> run_store_backup(const Invocation& invocation, Io& io);
 Result<int> run_store_info(const Invocation& invocation, Io& io);

@@ -6,6 +6,7 @@
 #include "api/json.h"
 #include "api/shapes.h"
 #include "cli/handlers.h"
+#include "cli/sheet.h"
 #include "cli/support.h"
 #include "env/clock.h"
 
@@ -117,24 +118,6 @@ Result<int> print_jobs(const Invocation& invocation, Io& io, const JobFilter& fi
 }
 
 // -- one job --------------------------------------------------------------------------------------
-
-class Sheet {
- public:
-  void add(std::string_view name, std::string_view value) {
-    if (!value.empty()) lines_ += fmt::format("{:<15} {}\n", name, printable(value));
-  }
-  void add(std::string_view name, const std::optional<WallTime>& time, WallTime now) {
-    if (!time) return;
-    const Duration gap = *time > now ? *time - now : now - *time;
-    const std::string age = format_age(gap);
-    const std::string relation = age == "now" ? age : *time > now ? "in " + age : age + " ago";
-    add(name, fmt::format("{}  ({})", format_wall_time(*time), relation));
-  }
-  const std::string& text() const { return lines_; }
-
- private:
-  std::string lines_;
-};
 
 std::string sheet_of(const Job& job, const Io& io) {
   const WallTime now = SystemClock().now().wall;
