@@ -30,6 +30,7 @@
 
 #include "mainspring/context.h"
 #include "mainspring/job.h"
+#include "mainspring/lease.h"
 #include "mainspring/reflect.h"
 #include "mainspring/worker.h"
 
@@ -82,6 +83,7 @@ struct HandlerOptions {
   int concurrency = 0;
   Duration timeout{0};
   RetryPolicy retry{};
+  std::string singleton{};
 };
 
 namespace reflect {
@@ -175,7 +177,8 @@ class Engine {
             {.queue = queue,
              .concurrency = options.concurrency,
              .timeout = options.timeout,
-             .retry = options.retry});
+             .retry = options.retry,
+             .singleton = options.singleton});
   }
   // The same for a kind by name, with args as JSON in job.args. Handlers run on several threads at
   // once. Before start().
@@ -229,6 +232,26 @@ class Engine {
   Result<JobState> cancel(JobId id, std::string reason = "");
   // A dead or cancelled job begins again. Errors: not_found, expired, conflict.
   Result<JobState> retry(JobId id);
+
+  // -- one in the whole system; guide: docs/guides/leases.md --------------------------------------
+
+  // Holds the lease `name` until the object ends; the engine outlives it. Errors: lease_held (after
+  // options.wait), invalid_argument, overloaded, unavailable.
+  Result<AutoRenewLease> acquire_lease(std::string name, LeaseOptions options = {});
+  // Sees to it that the action has been done once in the whole system, ever: runs it under the
+  // lease `name`, or waits while another process does. An action that fails, or dies with its
+  // process, leaves it undone for the next caller. What the action wrote and could not be recorded
+  // (the lease was lost meanwhile) is done again: let it write with lease.token(). Errors: the
+  // action's; lease_held (after options.wait, or at a stop), lease_lost, unavailable, conflict (the
+  // lease's value is another program's).
+  Result<Once> do_once(std::string name, const LeaseAction& action,
+                       LeaseOptions options = {.wait = kForever});
+  // Runs the action every `interval` in the whole system, until options.stop is requested: one
+  // process does under the lease `name`, others wait to take over. Counted from the beginning of
+  // the last run that succeeded, in whichever process, also after restarts. An error of the action
+  // ends it and is returned. Errors: as do_once.
+  Result<void> do_every(std::string name, Duration interval, const LeaseAction& action,
+                        LeaseOptions options = {.wait = kForever});
 
  private:
   struct Impl;

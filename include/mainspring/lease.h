@@ -10,6 +10,7 @@
 // ends. Source: the AutoRenewLease of Azure's samples, which never learned that it had lost.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -39,8 +40,8 @@ struct LeaseOptions {
   // stall; lower to be replaced sooner. kMinLease to kMaxLease.
   Duration ttl = kDefaultNamedLease;
   Duration wait{0};  // how long to wait while somebody else has it; 0 = answer at once
-  // Called once, from the renewing thread, when the lease is lost: before its end by the store's
-  // clock if renewals fail, at once if somebody else has it. Must not block.
+  // Called once, from a thread of the lease, when it is lost: before its end by the store's clock
+  // if renewals fail, at once if somebody else has it. Must not block, nor release the lease.
   std::function<void()> on_lost;
   std::stop_token stop;  // ends the waiting
 };
@@ -68,6 +69,15 @@ class AutoRenewLease {
 
  private:
   std::shared_ptr<State> state_;
+};
+
+// What is done while a lease is held: it can look at the token and at the stop token.
+using LeaseAction = std::function<Result<void>(const AutoRenewLease& lease)>;
+
+// What became of a do_once.
+enum class Once : std::uint8_t {
+  ran,          // the action has been done, by this call
+  done_before,  // it had been done
 };
 
 }  // namespace mainspring

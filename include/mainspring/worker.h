@@ -32,7 +32,16 @@ struct KindOptions {
   // Time limit of an attempt; 0 = the job's own. The shorter of the two counts.
   Duration timeout{0};
   RetryPolicy retry;
+  // The name of a lease that a handler holds while it runs: "report/{customer}", where {field} is
+  // the string or number at that field of args. At most one job with the same name runs at once in
+  // the system, whatever its kind. Who does not get it gives the job back without counting the
+  // attempt: for 1 s, longer where many want it, up to kLongestSingletonPause. "" = no lease. Args
+  // without the field make the job dead. A job waits in its slot for up to kSingletonWait; no more
+  // than one per name and a quarter of the slots at once.
+  std::string singleton;
 };
+inline constexpr Duration kSingletonWait = std::chrono::seconds(1);
+inline constexpr Duration kLongestSingletonPause = std::chrono::seconds(30);
 
 // What a handler answers. An error is a failed attempt, as is an exception.
 using HandlerResult = Result<Outcome>;

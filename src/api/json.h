@@ -86,6 +86,17 @@ class JsonReader {
     }
   }
 
+  // Calls `member(name)` before each value of an object with any members, which must read it.
+  template <class F>
+  bool members(F&& member) {
+    if (!begin_object()) return false;
+    for (std::string_view key; next_member(key);) {
+      name_step(key);
+      if (!member(key)) return false;
+    }
+    return leave();
+  }
+
   // Calls `element(index)` before each element, which must read it. More than `limit` elements are
   // too_large.
   template <class F>

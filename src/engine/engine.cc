@@ -12,6 +12,7 @@
 #include "engine/node.h"
 #include "env/clock.h"
 #include "env/random.h"
+#include "worker/auto_renew_lease.h"
 #include "worker/worker.h"
 
 namespace mainspring {
@@ -150,7 +151,8 @@ void Engine::on_kind(std::string kind, Handler handler, HandlerOptions options) 
   impl_->handlers.push_back({std::move(kind), std::move(handler),
                              KindOptions{.concurrency = options.concurrency,
                                          .timeout = options.timeout,
-                                         .retry = options.retry}});
+                                         .retry = options.retry,
+                                         .singleton = std::move(options.singleton)}});
 }
 
 Result<void> Engine::start() {
@@ -236,6 +238,21 @@ Result<JobState> Engine::cancel(JobId id, std::string reason) {
 Result<JobState> Engine::retry(JobId id) {
   MS_TRY_ASSIGN(const RetryResult result, impl_->jobs->retry({id}));
   return result.state;
+}
+
+Result<AutoRenewLease> Engine::acquire_lease(std::string name, LeaseOptions options) {
+  return acquire(*impl_->jobs, impl_->clock, impl_->random, std::move(name), std::move(options));
+}
+
+Result<Once> Engine::do_once(std::string name, const LeaseAction& action, LeaseOptions options) {
+  return mainspring::do_once(*impl_->jobs, impl_->clock, impl_->random, std::move(name), action,
+                             std::move(options));
+}
+
+Result<void> Engine::do_every(std::string name, Duration interval, const LeaseAction& action,
+                              LeaseOptions options) {
+  return mainspring::do_every(*impl_->jobs, impl_->clock, impl_->random, std::move(name), interval,
+                              action, std::move(options));
 }
 
 }  // namespace mainspring

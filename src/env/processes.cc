@@ -1,6 +1,7 @@
 // Running programs: the parent's side. The other side is keeper.cc.
 #include "env/processes.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -418,6 +419,15 @@ std::vector<std::string> inherited_environment(std::string_view without_prefix) 
     if (without_prefix.empty() || !text.starts_with(without_prefix)) out.emplace_back(text);
   }
   return out;
+}
+
+std::string process_name() {
+  std::array<char, 65> host{};
+  if (gethostname(host.data(), host.size() - 1) != 0) host = {"localhost"};
+  std::string name = host.data();
+  const auto bad = [](char c) { return isalnum(static_cast<unsigned char>(c)) == 0 && c != '-'; };
+  std::replace_if(name.begin(), name.end(), bad, '.');
+  return fmt::format("{}:{}", name, getpid());
 }
 
 std::string signal_name(int signal) {

@@ -86,6 +86,9 @@ class SystemProcesses final : public Processes {
 // ("" = all of it).
 std::vector<std::string> inherited_environment(std::string_view without_prefix = "");
 
+// "host:pid" of this process, in letters that names are made of: to tell people who holds what.
+std::string process_name();
+
 // "SIGKILL" for 9; "signal 99" if it has no name.
 std::string signal_name(int signal);
 

@@ -131,12 +131,73 @@ class FakeJobs : public Jobs {
   Result<RedriveResult> redrive(Redrive) override { return unused(); }
   Result<void> pause_queue(PauseQueue) override { return unused(); }
   Result<void> set_retention(SetRetention) override { return unused(); }
-  Result<LeaseGrant> acquire_lease(AcquireLease, Duration, std::stop_token) override {
-    return unused();
+  Result<LeaseGrant> acquire_lease(AcquireLease request, Duration wait,
+                                   std::stop_token stop) override {
+    std::stop_callback wake(stop, [this] { with_lock([] {}); });
+    MutexLock lock(mutex_);
+    ++acquires;
+    changed_.notify_all();
+    const Instant end = clock_.now().instant + wait;
+    Lease& held = leases_[request.name];
+    for (Instant now; (now = clock_.now().instant) < held.end && held.holder != request.holder;) {
+      if (now >= end || stop.stop_requested()) {
+        return Error{.code = ErrorCode::lease_held,
+                     .message = request.name + " is held by " + held.holder};
+      }
+      changed_.wait_for(mutex_, std::min(end, held.end) - now);
+    }
+    held.holder = request.holder;
+    held.token = ++last_token_;
+    held.ttl = request.ttl;
+    held.end = clock_.now().instant + request.ttl;
+    ++grants;
+    changed_.notify_all();
+    return LeaseGrant{.token = held.token, .ttl = held.ttl, .value = held.value};
   }
-  Result<LeaseGrant> renew_lease(RenewLease) override { return unused(); }
-  Result<void> release_lease(ReleaseLease) override { return unused(); }
-  Result<LeaseInfo> get_lease(const std::string&) override { return unused(); }
+  Result<LeaseGrant> renew_lease(RenewLease request) override {
+    if (on_renew_lease) {
+      if (std::optional<Error> error = on_renew_lease(request)) return *error;
+    }
+    MutexLock lock(mutex_);
+    ++lease_renews;
+    changed_.notify_all();
+    Lease& held = leases_[request.name];
+    const Instant now = clock_.now().instant;
+    if (held.token != request.token || now >= held.end) return lost(request.name);
+    if (request.value) held.value = *request.value;
+    held.end = now + held.ttl;
+    return LeaseGrant{.token = held.token, .ttl = held.ttl, .value = held.value};
+  }
+  Result<void> release_lease(ReleaseLease request) override {
+    MutexLock lock(mutex_);
+    ++releases;
+    Lease& held = leases_[request.name];
+    if (held.token != request.token) return lost(request.name);
+    held.holder.clear();
+    held.end = Instant();
+    if (request.value) held.value = *request.value;
+    changed_.notify_all();
+    return {};
+  }
+  // Somebody else takes it, whoever has it.
+  void steal_lease(const std::string& name) {
+    MutexLock lock(mutex_);
+    leases_[name].token = ++last_token_;
+    leases_[name].holder = "thief";
+    leases_[name].end = Instant::never();
+  }
+  // What its holders left.
+  std::string lease_value(const std::string& name) {
+    MutexLock lock(mutex_);
+    return leases_[name].value;
+  }
+  std::function<std::optional<Error>(const RenewLease&)> on_renew_lease;
+  int acquires = 0, grants = 0, lease_renews = 0, releases = 0;
+  Result<LeaseInfo> get_lease(const std::string& name) override {
+    MutexLock lock(mutex_);
+    const Lease& held = leases_[name];
+    return LeaseInfo{.name = name, .holder = held.holder, .token = held.token, .value = held.value};
+  }
   Result<std::vector<LeaseInfo>> leases(const std::string&, int) override { return unused(); }
   Result<PutScheduleResult> put_schedule(Schedule, std::optional<bool>) override {
     return unused();
@@ -163,6 +224,16 @@ class FakeJobs : public Jobs {
   Result<std::vector<WorkerInfo>> workers() override { return unused(); }
 
  private:
+  struct Lease {
+    std::string holder;
+    Token token = 0;
+    Duration ttl{0};
+    Instant end;  // free from then on
+    std::string value;
+  };
+  static Error lost(const std::string& name) {
+    return Error{.code = ErrorCode::lease_lost, .message = name + " is lost"};
+  }
   static Error unused() { return Error{.message = "the fake does not do this"}; }
   static bool wanted(const Claim& claim, const ClaimedJob& job) {
     return claim.kinds.empty() ||
@@ -186,6 +257,7 @@ class FakeJobs : public Jobs {
   CondVar changed_;
   std::deque<ClaimedJob> waiting_;
   std::vector<JobId> cancels_;
+  std::map<std::string, Lease> leases_;
   JobId last_id_ = 0;
   Token last_token_ = 100;
 };

@@ -5,6 +5,7 @@
 
 #include "api/json.h"
 #include "base/assert.h"
+#include "base/mutant.h"
 #include "worker/state.h"
 
 namespace mainspring {
@@ -99,6 +100,21 @@ HandlerResult WorkerRuntime::State::call_handler(Attempt& attempt) {
   }
 }
 
+HandlerResult WorkerRuntime::State::call_alone(const AttemptPtr& attempt) {
+  const std::string& pattern = attempt->kind->options.singleton;
+  if (pattern.empty() || MS_MUTANT(singleton_runs_beside)) return call_handler(*attempt);
+  const Result<std::string> name = singleton_name(pattern, attempt->job.args);
+  if (!name) return Outcome(Dead{"singleton", name.error().message});
+  const auto on_lost = [this, attempt] {
+    MutexLock lock(mutex);
+    tell(attempt, StopReason::lease_lost);
+  };
+  Result<Singletons::Entry> entry = singletons.enter(*name, on_lost, attempt->stop.get_token());
+  if (!entry) return std::move(entry.error());
+  if (const Duration* pause = std::get_if<Duration>(&*entry)) return Outcome(Snooze{*pause});
+  return call_handler(*attempt);  // the entry's end releases the lease
+}
+
 Outcome WorkerRuntime::State::failure(const Attempt& attempt, std::string message,
                                       std::optional<Duration> after) {
   switch (attempt.reason.load()) {
@@ -186,7 +202,7 @@ void WorkerRuntime::State::run_slot() {
     wake_slot();
     mutex.unlock();
 
-    HandlerResult result = call_handler(*attempt);
+    HandlerResult result = call_alone(attempt);
     const auto took_us = static_cast<double>((clock.now().instant - begin).count());
     const bool complete = result && std::holds_alternative<Complete>(*result);
     // The next attempt needs the checkpoint before it can begin.

@@ -10,6 +10,7 @@
 #include <unordered_map>
 
 #include "base/mutex.h"
+#include "worker/singletons.h"
 #include "worker/worker.h"
 
 namespace mainspring {
@@ -93,6 +94,8 @@ struct WorkerRuntime::State {
   void wake_slot() MS_REQUIRES(mutex);
   // The one place where handlers are called and their exceptions caught.
   HandlerResult call_handler(Attempt& attempt) MS_EXCLUDES(mutex);
+  // The same, under the lease that its kind asks for.
+  HandlerResult call_alone(const AttemptPtr& attempt) MS_EXCLUDES(mutex);
   // nullopt = the server knows already that it is not ours: nothing to send.
   std::optional<Outcome> weigh(const Attempt& attempt, HandlerResult&& result);
   Outcome failure(const Attempt& attempt, std::string message, std::optional<Duration> after);
@@ -136,6 +139,7 @@ struct WorkerRuntime::State {
   std::map<std::string, Kind, std::less<>> kinds;
   std::optional<Kind> any;
   bool kinds_limited = false;  // some kind has a concurrency of its own
+  Singletons singletons;
 
   Mutex stop_mutex;  // one stop() at a time
   Mutex mutex;

@@ -22,7 +22,8 @@ WorkerRuntime::State::State(Jobs& jobs_, const Clock& clock_, Random& random_, L
       random(random_),
       log(log_),
       options(std::move(options_)),
-      incarnation(random_.hex128()) {}
+      incarnation(random_.hex128()),
+      singletons(jobs_, clock_, random_, options.lease, options.slots) {}
 
 Duration Pauses::next(const Error& error) {
   const auto bound = static_cast<std::uint64_t>(limit_.count());
@@ -36,6 +37,10 @@ Result<void> WorkerRuntime::State::start() {
   if (kinds.empty() && !any) {
     return invalid("kinds", "worker: must have a handler before it is started");
   }
+  for (const auto& [name, kind] : kinds) {
+    if (!kind.options.singleton.empty()) MS_TRY(check_singleton(kind.options.singleton));
+  }
+  if (any && !any->options.singleton.empty()) MS_TRY(check_singleton(any->options.singleton));
   {
     MutexLock lock(mutex);
     if (started) {

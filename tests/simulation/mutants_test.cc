@@ -54,6 +54,10 @@ const std::map<std::string, std::string>& table() {
       {"lease_handover_forgotten", broker("a waiting acquire is granted in the release's commit")},
       {"waiter_never_retries", broker("a waiting acquire gets the lease when it expires")},
       {"reserved_lease_for_all", broker("the engine's own leases are refused from outside")},
+      {"renewal_reckoned_from_answer", worker("the holder hears of the loss before the lease*")},
+      {"lease_release_forgotten", worker("the end of the scope releases the lease*")},
+      {"once_done_again", worker("do_once runs the action once*")},
+      {"singleton_runs_beside", worker("one job of a singleton runs at a time*")},
       // what is on disk
       {"synchronous_off", seeds(1, 10)},
       {"ack_before_commit", conformance()},
