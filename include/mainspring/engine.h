@@ -32,6 +32,7 @@
 #include "mainspring/job.h"
 #include "mainspring/lease.h"
 #include "mainspring/reflect.h"
+#include "mainspring/slot.h"
 #include "mainspring/worker.h"
 
 namespace mainspring {
@@ -191,6 +192,10 @@ class Engine {
   // called twice, and before start.
   void stop();
   WorkerStats stats() const;
+  // Instead of start(): runs jobs one after the other inside a time slot, with the handlers of
+  // on(), and returns at its end. For programs that are started every minute; guide:
+  // docs/guides/slots.md. Errors: invalid_argument (options, no handler), unavailable.
+  Result<SlotSummary> run_slot(SlotOptions slot = {}, std::stop_token stop = {});
 
   // -- making jobs -------------------------------------------------------------------------------
 

@@ -163,6 +163,22 @@ void Engine::stop() {
   impl_->stop();
 }
 
+Result<SlotSummary> Engine::run_slot(SlotOptions slot, std::stop_token stop) {
+  WorkerOptions worker;
+  std::vector<Registration> handlers;
+  {
+    MutexLock lock(impl_->mutex);
+    worker = impl_->options.worker;
+    handlers = impl_->handlers;
+  }
+  SlotRunner runner(*impl_->jobs, impl_->clock, impl_->random, *impl_->log, std::move(worker),
+                    std::move(slot));
+  for (Registration& one : handlers) {
+    runner.on(std::move(one.kind), std::move(one.handler), std::move(one.options));
+  }
+  return runner.run(std::move(stop));
+}
+
 WorkerStats Engine::stats() const {
   MutexLock lock(impl_->mutex);
   return impl_->worker ? impl_->worker->stats() : WorkerStats{};

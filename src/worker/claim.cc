@@ -93,7 +93,8 @@ void WorkerRuntime::State::run_claimer() {
     mutex.unlock();
     const Instant before = clock.now().instant;
     Result<ClaimResult> result =
-        jobs.claim(std::move(claim), options.claim_wait, claim_stop.get_token());
+        claim_call ? claim_call(std::move(claim), options.claim_wait, claim_stop.get_token())
+                   : jobs.claim(std::move(claim), options.claim_wait, claim_stop.get_token());
     const Instant after = clock.now().instant;
     mutex.lock();
     if (!result) {

@@ -140,6 +140,7 @@ struct WorkerRuntime::State {
   std::optional<Kind> any;
   bool kinds_limited = false;  // some kind has a concurrency of its own
   Singletons singletons;
+  ClaimCall claim_call;  // empty = jobs.claim
 
   Mutex stop_mutex;  // one stop() at a time
   Mutex mutex;

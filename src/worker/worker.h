@@ -16,6 +16,7 @@
 // answers; its token makes that safe.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -40,6 +41,12 @@ class WorkerRuntime {
   void on(std::string kind, Handler handler, KindOptions options = {});
   // Before start. Takes every kind that has no handler of its own.
   void on_any(Handler handler, KindOptions options = {});
+
+  // Before start. Claims go this way instead of to `jobs` directly: for whoever has a say in what
+  // is claimed, and when. Called from one thread; may wait longer than it is told to, but not after
+  // a stop.
+  using ClaimCall = std::function<Result<ClaimResult>(Claim, Duration wait, std::stop_token stop)>;
+  void claim_with(ClaimCall call);
 
   // Errors: invalid_argument (options, no handler), conflict (it was started before). Does not wait
   // for the server: while it is away, claims are tried again with growing pauses.

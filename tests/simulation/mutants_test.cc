@@ -58,6 +58,7 @@ const std::map<std::string, std::string>& table() {
       {"lease_release_forgotten", worker("the end of the scope releases the lease*")},
       {"once_done_again", worker("do_once runs the action once*")},
       {"singleton_runs_beside", worker("one job of a singleton runs at a time*")},
+      {"slot_starts_what_does_not_fit", worker("a kind that was given back is not asked*")},
       // what is on disk
       {"synchronous_off", seeds(1, 10)},
       {"ack_before_commit", conformance()},
