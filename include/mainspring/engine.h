@@ -33,6 +33,7 @@
 #include "mainspring/lease.h"
 #include "mainspring/reflect.h"
 #include "mainspring/slot.h"
+#include "mainspring/timer.h"
 #include "mainspring/worker.h"
 
 namespace mainspring {
@@ -184,6 +185,11 @@ class Engine {
   // The same for a kind by name, with args as JSON in job.args. Handlers run on several threads at
   // once. Before start().
   void on_kind(std::string kind, Handler handler, HandlerOptions options = {});
+
+  // Runs of continuous timers whose schedules make jobs of this kind; guide: docs/guides/timers.md.
+  // A run holds one of worker.slots, its twin a second one. Before start(), which refuses options
+  // that break a rule.
+  void on_timer(std::string kind, ProcessBatch process, TimerOptions options = {});
 
   // Starts running jobs: of the kinds that have a handler, from their queues. Errors:
   // invalid_argument (options, no handler), conflict (it was started before).

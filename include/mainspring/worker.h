@@ -39,6 +39,9 @@ struct KindOptions {
   // without the field make the job dead. A job waits in its slot for up to kSingletonWait; no more
   // than one per name and a quarter of the slots at once.
   std::string singleton;
+  // The handler goes on until it is told to end: when the worker stops it is told at once, not
+  // after four fifths of graceful_stop.
+  bool until_told = false;
 };
 inline constexpr Duration kSingletonWait = std::chrono::seconds(1);
 inline constexpr Duration kLongestSingletonPause = std::chrono::seconds(30);

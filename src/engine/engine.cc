@@ -13,6 +13,7 @@
 #include "env/clock.h"
 #include "env/random.h"
 #include "worker/auto_renew_lease.h"
+#include "worker/continuous_timer.h"
 #include "worker/worker.h"
 
 namespace mainspring {
@@ -71,6 +72,8 @@ struct Engine::Impl {
   Result<void> open(const std::string& target);
   Result<void> start() MS_EXCLUDES(mutex);
   void stop() MS_EXCLUDES(mutex);
+  void add(std::string kind, const std::string& queue, Handler handler, KindOptions options_of_kind)
+      MS_EXCLUDES(mutex);
 
   EngineOptions options;
   SystemClock clock;
@@ -81,7 +84,10 @@ struct Engine::Impl {
   std::unique_ptr<Client> client;
   Jobs* jobs = nullptr;  // one of them
 
+  TimerSlots timer_slots{kMaxTimerSlots};
+
   Mutex mutex;
+  std::vector<Error> mistakes MS_GUARDED_BY(mutex);  // of on_timer
   std::vector<Registration> handlers MS_GUARDED_BY(mutex);
   std::unique_ptr<WorkerRuntime> worker MS_GUARDED_BY(mutex);
 };
@@ -113,6 +119,7 @@ Result<void> Engine::Impl::start() {
   if (worker) {
     return Error{.code = ErrorCode::conflict, .message = "engine: was started before"};
   }
+  if (!mistakes.empty()) return mistakes.front();
   if (handlers.empty()) {
     return invalid("handlers", "engine: must have a handler (on<T>()) before it is started");
   }
@@ -143,16 +150,35 @@ Result<Engine> Engine::open(std::string directory_or_url, EngineOptions options)
   return Engine(std::move(impl));
 }
 
+void Engine::Impl::add(std::string kind, const std::string& queue, Handler handler,
+                       KindOptions options_of_kind) {
+  const std::string name = queue.empty() ? "default" : queue;
+  MutexLock lock(mutex);
+  std::vector<std::string>& queues = options.worker.queues;
+  if (std::find(queues.begin(), queues.end(), name) == queues.end()) queues.push_back(name);
+  handlers.push_back({std::move(kind), std::move(handler), std::move(options_of_kind)});
+}
+
 void Engine::on_kind(std::string kind, Handler handler, HandlerOptions options) {
-  const std::string queue = options.queue.empty() ? "default" : std::move(options.queue);
-  MutexLock lock(impl_->mutex);
-  std::vector<std::string>& queues = impl_->options.worker.queues;
-  if (std::find(queues.begin(), queues.end(), queue) == queues.end()) queues.push_back(queue);
-  impl_->handlers.push_back({std::move(kind), std::move(handler),
-                             KindOptions{.concurrency = options.concurrency,
-                                         .timeout = options.timeout,
-                                         .retry = options.retry,
-                                         .singleton = std::move(options.singleton)}});
+  impl_->add(std::move(kind), options.queue, std::move(handler),
+             {.concurrency = options.concurrency,
+              .timeout = options.timeout,
+              .retry = options.retry,
+              .singleton = std::move(options.singleton)});
+}
+
+void Engine::on_timer(std::string kind, ProcessBatch process, TimerOptions options) {
+  const auto errors = options.validate();
+  if (!errors.empty()) {
+    MutexLock lock(impl_->mutex);
+    impl_->mistakes.insert(impl_->mistakes.end(), errors.begin(), errors.end());
+    return;
+  }
+  const std::string queue = options.queue;
+  impl_->add(std::move(kind), queue,
+             timer_handler(*impl_->jobs, impl_->clock, impl_->random, impl_->timer_slots,
+                           std::move(process), std::move(options)),
+             {.until_told = true});
 }
 
 Result<void> Engine::start() {

@@ -119,7 +119,10 @@ class FakeJobs : public Jobs {
     MutexLock lock(mutex_);
     finishes.push_back(request);
     if (result) {
-      for (JobOutcome& one : request.results) outcomes[one.id] = std::move(one.outcome);
+      for (JobOutcome& one : request.results) {
+        for (auto& [name, info] : schedules_) std::erase(info.live, one.id);
+        outcomes[one.id] = std::move(one.outcome);
+      }
     }
     changed_.notify_all();
     return result;
@@ -205,19 +208,65 @@ class FakeJobs : public Jobs {
   Result<void> remove_schedule(const std::string&) override { return unused(); }
   Result<void> pause_schedule(PauseSchedule) override { return unused(); }
   Result<void> set_timer(SetTimer) override { return unused(); }
-  Result<FireResult> trigger_schedule(const std::string&, TickSource,
+  // A continuous timer whose jobs are of `kind`; a wake makes one, unless two live or it is paused.
+  void set_timer(const std::string& name, std::string kind, Continuous rule) {
+    MutexLock lock(mutex_);
+    ScheduleInfo& info = schedules_[name];
+    info.schedule.name = name;
+    info.schedule.job.kind = std::move(kind);
+    info.schedule.continuous = rule;
+  }
+  void change_timer(const std::string& name, const std::function<void(ScheduleInfo&)>& change) {
+    MutexLock lock(mutex_);
+    change(schedules_[name]);
+  }
+  std::function<std::optional<Error>()> on_get_schedule;
+  int schedule_reads = 0;
+  std::vector<JobId> woken;  // 0 = skipped
+  Result<FireResult> trigger_schedule(const std::string& name, TickSource,
                                       std::optional<Overlap>) override {
-    return unused();
+    JobId id = 0;
+    {
+      MutexLock lock(mutex_);
+      ScheduleInfo& info = schedules_[name];
+      if (!info.paused && info.live.size() < 2) {
+        id = ++last_id_;
+        ClaimedJob job{.id = id, .token = ++last_token_, .queue = "q"};
+        job.kind = info.schedule.job.kind;
+        job.priority = info.schedule.job.priority;
+        job.lease = lease;
+        job.headers = "{\"mainspring-schedule\":\"" + name + "\"}";
+        info.live.push_back(id);
+        waiting_.push_back(std::move(job));
+      }
+      woken.push_back(id);
+      changed_.notify_all();
+    }
+    return FireResult{.fired = id != 0, .skipped = id == 0, .jobs = {id}};
   }
   Result<BackfillResult> backfill_schedule(Backfill) override { return unused(); }
-  Result<ScheduleInfo> get_schedule(const std::string&) override { return unused(); }
+  Result<ScheduleInfo> get_schedule(const std::string& name) override {
+    if (on_get_schedule) {
+      if (std::optional<Error> error = on_get_schedule()) return *error;
+    }
+    MutexLock lock(mutex_);
+    ++schedule_reads;
+    const auto it = schedules_.find(name);
+    if (it == schedules_.end()) return Error{.code = ErrorCode::not_found, .message = name};
+    return it->second;
+  }
   Result<std::vector<ScheduleInfo>> schedules(const std::string&, int) override { return unused(); }
   Result<LedgerPage> ledger(const std::string&, int, std::int64_t) override { return unused(); }
   Result<std::vector<PreviewTick>> preview_schedule(const std::string&, std::optional<WallTime>,
                                                     int) override {
     return unused();
   }
-  Result<Job> get(JobId) override { return unused(); }
+  Result<Job> get(JobId id) override {
+    MutexLock lock(mutex_);
+    Job job{.id = id};
+    job.state = outcomes.contains(id) ? JobState::completed : JobState::running;
+    return job;
+  }
   Result<Job> wait(JobId, Duration, std::stop_token) override { return unused(); }
   Result<JobPage> list(const JobFilter&, int, JobId) override { return unused(); }
   Result<std::vector<QueueStats>> queues() override { return unused(); }
@@ -258,6 +307,7 @@ class FakeJobs : public Jobs {
   std::deque<ClaimedJob> waiting_;
   std::vector<JobId> cancels_;
   std::map<std::string, Lease> leases_;
+  std::map<std::string, ScheduleInfo> schedules_;
   JobId last_id_ = 0;
   Token last_token_ = 100;
 };

@@ -232,7 +232,8 @@ void WorkerRuntime::State::look(Instant now) {
       continue;
     }
     if (attempt->started && attempt->time_limit <= now) tell(attempt, StopReason::timeout);
-    if (attempt->started && tell_at <= now) tell(attempt, StopReason::shutdown);
+    const bool told = tell_at <= now || (stopping && attempt->kind->options.until_told);
+    if (attempt->started && told) tell(attempt, StopReason::shutdown);
     watcher_wake = std::min(watcher_wake, attempt->lease_end);
     if (attempt->reason.load() == StopReason::none) {
       watcher_wake = std::min({watcher_wake, attempt->time_limit, tell_at});

@@ -59,6 +59,10 @@ const std::map<std::string, std::string>& table() {
       {"once_done_again", worker("do_once runs the action once*")},
       {"singleton_runs_beside", worker("one job of a singleton runs at a time*")},
       {"slot_starts_what_does_not_fit", worker("a kind that was given back is not asked*")},
+      {"kill_switch_read_once", worker("C4 the kill switch is read before every batch*")},
+      {"twin_does_not_wait", worker("C10 the twin is woken before the end*")},
+      {"timer_does_not_wake", worker("C3 C7 near its timeout*")},
+      {"timer_priority_ignored", worker("C9 the free slot goes to the highest priority*")},
       // what is on disk
       {"synchronous_off", seeds(1, 10)},
       {"ack_before_commit", conformance()},
