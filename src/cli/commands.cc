@@ -1,4 +1,4 @@
-// The table of commands: the program itself, and serve, work, enqueue and bench.
+// The table of commands: the program itself, and serve, enqueue and bench.
 #include "cli/commands.h"
 
 #include <algorithm>
@@ -31,56 +31,6 @@ Command serve_command() {
                 {69, "the address is taken"},
                 {74, "the disk or the store failed; nothing that was acknowledged is lost"}},
       .run = run_serve};
-}
-
-Command work_command() {
-  return {
-      .name = "work",
-      .summary = "take jobs and run a program for each",
-      .description =
-          "Claims jobs of the given queues from a server and runs a program for each, as many at "
-          "the same time as it has slots.\n"
-          "\n"
-          "The program gets the job as JSON on standard input, and MAINSPRING_JOB_ID, _QUEUE, "
-          "_KIND, _ATTEMPT, _TOKEN, _IDEMPOTENCY_KEY in its environment. Exit code 0 completes the "
-          "job; the last line of its output is the result. 75 tries again later, 65 makes the job "
-          "dead, any other code or a signal is a failed attempt, tried again later; the end of "
-          "its standard error is kept as the error. It may also write lines of JSON to file "
-          "descriptor 3: {\"progress\":{\"value\":0.5}} {\"checkpoint\":…} {\"result\":…} "
-          "{\"error\":\"…\"} {\"retry_after\":\"30s\"}.\n"
-          "\n"
-          "The command is split into words like a shell does with quotes, but there is no shell: "
-          "use --exec \"sh -c '…'\" for pipes. SIGTERM and Ctrl-C let running jobs end, then give "
-          "them back.",
-      .flags =
-          {{.name = "queue", .value = "QUEUE", .help = "take jobs of this queue", .repeated = true},
-           {.name = "exec", .value = "COMMAND", .help = "the program and its arguments"},
-           {.name = "kind", .value = "KIND", .help = "only jobs of this kind", .repeated = true},
-           {.name = "directory", .value = "DIR", .help = "where the program runs"},
-           {.name = "timeout",
-            .value = "TIME",
-            .help = "time limit of an attempt, if shorter than the job's own"},
-           {.name = "retry-after",
-            .value = "TIME",
-            .help = "before the second attempt, doubled for each further one; else the "
-                    "server decides"},
-           {.name = "max-attempts",
-            .value = "N",
-            .help = "dead after so many failed attempts, if fewer than the job's own"},
-           {.name = "once", .value = "", .help = "stop after one job"},
-           {.name = "drain",
-            .value = "",
-            .help = "stop when the queues have no available, running or retryable job"}},
-      .scopes = kClientScope | kWorkScope | kEverywhere,
-      .examples =
-          {{"mainspring work --queue photos --exec './thumbnail.sh --width 200' --slots 4", ""},
-           {"mainspring work --queue mail --queue sms --exec ./send.py --retry-after 10s", ""},
-           {"mainspring work --queue reports --exec \"sh -c 'jq .args | ./report'\" --drain",
-            "run what is there, then stop"}},
-      .exits = {{0, "stopped by a signal, --once or --drain"},
-                {64, "a flag breaks a rule, or the program is not there"},
-                {69, "the server is not reachable (at the start; later it waits for it)"}},
-      .run = run_work};
 }
 
 std::vector<Flag> enqueue_flags() {
@@ -214,7 +164,7 @@ std::vector<Flag> job_flags(JobTimeout timeout) {
 }
 
 std::vector<Command> running_commands() {
-  return {serve_command(), work_command(), enqueue_command(), bench_command()};
+  return {serve_command(), work_command(), lease_command(), enqueue_command(), bench_command()};
 }
 
 const Command& root() {

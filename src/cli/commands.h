@@ -4,7 +4,9 @@
 #include "cli/command.h"
 
 namespace mainspring::cli {
-std::vector<Command> running_commands();    // serve, work, enqueue, bench
+std::vector<Command> running_commands();  // serve, work, lease, enqueue, bench
+Command work_command();
+Command lease_command();
 std::vector<Command> looking_commands();    // jobs, queues, dead, workers
 std::vector<Command> timing_commands();     // schedules, timers, leases
 std::vector<Command> operating_commands();  // verify, store, config, version, completion, help, man

@@ -7,26 +7,13 @@
 
 #include "base/mutex.h"
 #include "cli/handlers.h"
-#include "cli/support.h"
-#include "env/clock.h"
-#include "env/processes.h"
-#include "env/signals.h"
-#include "worker/exec.h"
-#include "worker/worker.h"
+#include "cli/work.h"
+#include "worker/continuous_timer.h"
 
 namespace mainspring::cli {
 namespace {
 
 constexpr Duration kDrainPoll = 250ms;  // of --once and --drain
-
-struct WorkPlan {
-  WorkerOptions options;
-  KindOptions kind_options;
-  ExecOptions exec;
-  std::vector<std::string> kinds;  // empty = every kind
-  bool once = false;
-  bool drain = false;
-};
 
 // Is there such a program? A typing error must not cost every job of a queue its attempts.
 bool program_exists(const std::string& name, const std::string& directory, const Io& io) {
@@ -76,11 +63,23 @@ Result<WorkPlan> plan_of(const Invocation& invocation, const Io& io) {
   if (plan.once && plan.drain) {
     return invalid("once", "--once and --drain: only one of them can be given");
   }
+  MS_TRY_ASSIGN(plan.timer, timer_of(invocation));
+  MS_TRY_ASSIGN(plan.slot, slot_of(invocation));
+  if (plan.slot && (plan.once || plan.drain)) {
+    return invalid("slot", "--slot: cannot be given with --once or --drain");
+  }
   const long processors = std::max(1L, sysconf(_SC_NPROCESSORS_ONLN));
+  plan.options.lease = invocation.options.lease;
   const std::int64_t slots = invocation.options.slots;
   plan.options.slots = static_cast<int>(slots == 0 ? processors : slots);
-  if (plan.once) plan.options.slots = 1;
-  plan.options.lease = invocation.options.lease;
+  if (plan.once || plan.slot) plan.options.slots = 1;
+  if (plan.timer) {
+    // Each of the timers, and its twin.
+    const int least = 2 * plan.timer->timer_slots;
+    if (slots == 0) plan.options.slots = std::max(plan.options.slots, least);
+    plan.timer->lease = std::min(plan.timer->lease, plan.options.lease);
+    plan.kind_options.until_told = true;
+  }
   plan.options.graceful_stop = invocation.options.graceful_stop;
   for (const auto& mistakes : {plan.options.validate(), plan.exec.validate()}) {
     if (!mistakes.empty()) return mistakes.front();
@@ -177,8 +176,16 @@ Result<int> run_work(const Invocation& invocation, Io& io) {
   MS_TRY_ASSIGN(const auto connection, connect(invocation, 15s));
   MS_TRY(connection->client->ready());  // a wrong address is said now, not tried for ever
 
-  WorkerRuntime runtime(connection->jobs(), clock, random, log, plan.options);
-  const auto handler = exec_handler(processes, plan.exec);
+  TimerSlots timer_slots(kMaxTimerSlots);
+  Jobs& jobs = connection->jobs();
+  const auto handler = plan.timer ? timer_handler(jobs, clock, random, timer_slots,
+                                                  exec_batch(processes, plan.exec), *plan.timer)
+                                  : exec_handler(processes, plan.exec);
+  if (plan.slot) {
+    const std::stop_callback hurry(signals.hurry(), [] { _exit(130); });
+    return run_work_slot(invocation, io, plan, jobs, handler, signals);
+  }
+  WorkerRuntime runtime(jobs, clock, random, log, plan.options);
   if (plan.kinds.empty()) runtime.on_any(handler, plan.kind_options);
   for (const std::string& kind : plan.kinds) runtime.on(kind, handler, plan.kind_options);
   MS_TRY(runtime.start());

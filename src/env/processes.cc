@@ -78,6 +78,19 @@ Result<Pipe> make_pipe(std::string_view what) {
   return pipe;
 }
 
+// A descriptor of this process, for a program too.
+Result<Fd> copied(int fd) {
+  Fd high(fcntl(fd, F_DUPFD_CLOEXEC, kLowestFd));
+  if (!high.open()) return os_error(fmt::format("handing on descriptor {}", fd));
+  return high;
+}
+
+Result<Pipe> own_stream(int fd) {
+  Pipe pipe;  // nothing to read
+  MS_TRY_ASSIGN(pipe.write, copied(fd));
+  return pipe;
+}
+
 Result<Fd> make_input(const std::string& text) {
   Fd fd(memfd_create("mainspring-stdin", MFD_CLOEXEC));
   if (!fd.open()) return os_error("making standard input");
@@ -235,9 +248,10 @@ class Run {
 Result<void> Run::start() {
   MS_TRY(check(spec_));
   MS_TRY_ASSIGN(const std::string path, find_program(spec_));
-  MS_TRY_ASSIGN(Fd input, make_input(spec_.input));
-  MS_TRY_ASSIGN(Pipe out, make_pipe("standard output"));
-  MS_TRY_ASSIGN(Pipe err, make_pipe("standard error"));
+  const bool own = spec_.inherit_streams;
+  MS_TRY_ASSIGN(const Fd input, own ? copied(0) : make_input(spec_.input));
+  MS_TRY_ASSIGN(Pipe out, own ? own_stream(1) : make_pipe("standard output"));
+  MS_TRY_ASSIGN(Pipe err, own ? own_stream(2) : make_pipe("standard error"));
   MS_TRY_ASSIGN(Pipe messages, make_pipe("messages"));
   int ends[2];
   if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {

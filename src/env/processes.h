@@ -29,6 +29,8 @@ struct ProcessSpec {
   std::vector<std::string> environment;  // all of it, "NAME=value"; nothing is inherited
   std::string directory;                 // "" = this process's
   std::string input;                     // standard input: a file in memory with this content
+  // This process's own standard input, output and error instead: nothing is fed or captured.
+  bool inherit_streams = false;
   // Bytes kept of each of standard output and error: the last ones; the rest is only counted.
   std::size_t output_cap_bytes = 256 << 10;
   // Lines on fd 3 that are longer are dropped and counted.

@@ -1,0 +1,41 @@
+// The parts of `work`: what its flags ask for, and its three ways to run.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/support.h"
+#include "env/clock.h"
+#include "env/processes.h"
+#include "env/signals.h"
+#include "mainspring/slot.h"
+#include "mainspring/timer.h"
+#include "worker/exec.h"
+#include "worker/worker.h"
+
+namespace mainspring::cli {
+
+struct WorkPlan {
+  WorkerOptions options;
+  KindOptions kind_options;
+  ExecOptions exec;
+  std::vector<std::string> kinds;  // empty = every kind
+  bool once = false;
+  bool drain = false;
+  std::optional<SlotOptions> slot;
+  std::optional<TimerOptions> timer;
+};
+
+// Errors: invalid_argument: a flag of --slot or --timer without it, or that breaks a rule.
+Result<std::optional<SlotOptions>> slot_of(const Invocation& invocation);
+Result<std::optional<TimerOptions>> timer_of(const Invocation& invocation);
+
+// Runs the slot and prints its summary.
+Result<int> run_work_slot(const Invocation& invocation, Io& io, const WorkPlan& plan, Jobs& jobs,
+                          const Handler& handler, StopSignals& signals);
+
+// Runs a program once per batch; its exit code says what there was to do.
+ProcessBatch exec_batch(Processes& processes, ExecOptions options);
+
+}  // namespace mainspring::cli

@@ -1,0 +1,117 @@
+// work --slot: one time slot, and the line that says how it went.
+#include <fmt/format.h>
+
+#include <charconv>
+
+#include "api/json.h"
+#include "cli/handlers.h"
+#include "cli/work.h"
+
+namespace mainspring::cli {
+namespace {
+
+const char* const kSlotOnly[] = {"name", "estimate", "tolerance", "idle", "poll", "twin"};
+
+Result<double> decimal(const Invocation& invocation, const std::string& name, double otherwise) {
+  const auto text = invocation.flag(name);
+  if (!text) return otherwise;
+  double value = 0;
+  const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), value);
+  if (error == std::errc() && end == text->data() + text->size()) return value;
+  return invalid(name, fmt::format("--{} \"{}\": must be a number such as 2.5", name, *text));
+}
+
+std::string json_of(const SlotSummary& slot) {
+  std::string out;
+  JsonWriter w(out);
+  w.begin_object().key("end").string(to_string(slot.end));
+  w.key("handled").number(slot.handled).key("given_back").number(slot.given_back);
+  w.key("completed").number(slot.worker.completed).key("failed").number(slot.worker.failed);
+  w.key("dead").number(slot.worker.dead);
+  w.key("busy_share").real(slot.busy_share());
+  w.key("waited_ms").number(slot.waited.count() / 1000);
+  w.key("ran_ms").number(slot.ran.count() / 1000);
+  w.key("slack_ms").number(slot.slack.count() / 1000);
+  if (!slot.holder.empty()) w.key("holder").string(slot.holder);
+  w.end_object();
+  return out;
+}
+
+std::string why(SlotEnd end) {
+  switch (end) {
+    case SlotEnd::full:
+      return "no job would fit any more";
+    case SlotEnd::empty:
+      return "the queue is empty, and no more time to wait";
+    case SlotEnd::stopped:
+      return "stopped by a signal";
+    case SlotEnd::lease_lost:
+      return "the slot's lease was lost";
+    default:
+      return "";
+  }
+}
+
+std::string seconds(Duration d) {
+  return fmt::format("{:.2f} s", double(d.count()) / 1e6);
+}
+
+std::string text_of(const SlotSummary& slot, const std::string& name) {
+  if (slot.end == SlotEnd::held) {
+    return fmt::format("nothing done: slot {} is held by {}", name, printable(slot.holder));
+  }
+  std::string line = fmt::format("{} handled, {:.1f} % busy in {}", format_count(slot.handled),
+                                 100 * slot.busy_share(), seconds(slot.ran));
+  if (slot.worker.failed > 0) line += ", " + counted(slot.worker.failed, "failed attempt");
+  if (slot.worker.dead > 0) line += fmt::format(", {} dead", format_count(slot.worker.dead));
+  if (slot.given_back > 0) line += fmt::format(", {} given back", format_count(slot.given_back));
+  line += ": " + why(slot.end);
+  if (slot.slack < Duration(0)) return line + fmt::format("; {} too late", seconds(-slot.slack));
+  return line + fmt::format("; {} left", seconds(slot.slack));
+}
+
+}  // namespace
+
+Result<std::optional<SlotOptions>> slot_of(const Invocation& invocation) {
+  if (!invocation.has("slot")) {
+    for (const char* name : kSlotOnly) {
+      if (!invocation.has(name)) continue;
+      return invalid(name, fmt::format("--{}: can be given with --slot only", name));
+    }
+    return std::optional<SlotOptions>();
+  }
+  SlotOptions slot;
+  slot.name = invocation.flag("name").value_or(slot.name);
+  if (invocation.has("poll")) slot.rule = SlotRule::poll;
+  slot.twin = invocation.has("twin");
+  if (invocation.has("idle") && slot.rule != SlotRule::poll) {
+    return invalid("idle", "--idle: can be given with --poll only; else the slot waits on a push");
+  }
+  MS_TRY_ASSIGN(const auto length, invocation.duration("slot"));
+  MS_TRY_ASSIGN(const auto estimate, invocation.duration("estimate"));
+  MS_TRY_ASSIGN(const auto idle, invocation.duration("idle"));
+  MS_TRY_ASSIGN(slot.tolerance, decimal(invocation, "tolerance", slot.tolerance));
+  slot.length = length.value_or(slot.length);
+  slot.estimate = estimate.value_or(slot.estimate);
+  slot.idle = idle.value_or(slot.idle);
+  for (Error& error : slot.validate()) {
+    error.message = "--" + error.message;
+    return error;
+  }
+  return std::optional(slot);
+}
+
+Result<int> run_work_slot(const Invocation& invocation, Io& io, const WorkPlan& plan, Jobs& jobs,
+                          const Handler& handler, StopSignals& signals) {
+  const SystemClock clock;
+  SystemRandom random;
+  StderrLog log(log_level_of(invocation.options));
+  SlotRunner runner(jobs, clock, random, log, plan.options, *plan.slot);
+  if (plan.kinds.empty()) runner.on_any(handler, plan.kind_options);
+  for (const std::string& kind : plan.kinds) runner.on(kind, handler, plan.kind_options);
+  MS_TRY_ASSIGN(const SlotSummary slot, runner.run(signals.stop()));
+  print_line(io, invocation.json ? json_of(slot) : text_of(slot, plan.slot->name));
+  return kExitOk;
+}
+
+}  // namespace mainspring::cli
