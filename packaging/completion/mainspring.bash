@@ -9,6 +9,8 @@ _mainspring() {
     --allowed-hosts) return ;;
     --args) return ;;
     --at) return ;;
+    --batch) return ;;
+    --batch-idle) return ;;
     --color) mapfile -t COMPREPLY < <(compgen -W 'auto always never' -- "$current"); return ;;
     --config) mapfile -t COMPREPLY < <(compgen -f -- "$current"); return ;;
     --correlation-id) return ;;
@@ -19,6 +21,7 @@ _mainspring() {
     --dir) mapfile -t COMPREPLY < <(compgen -d -- "$current"); return ;;
     --directory) mapfile -t COMPREPLY < <(compgen -d -- "$current"); return ;;
     --end-at) return ;;
+    --estimate) return ;;
     --every) return ;;
     --exec) return ;;
     --expires-in) return ;;
@@ -30,6 +33,7 @@ _mainspring() {
     --header) return ;;
     --header-timeout) return ;;
     --idempotency-key) return ;;
+    --idle) return ;;
     --idle-timeout) return ;;
     --io-threads) return ;;
     --jitter) return ;;
@@ -59,6 +63,7 @@ _mainspring() {
     --misfire) mapfile -t COMPREPLY < <(compgen -W 'skip once all' -- "$current"); return ;;
     --misfire-cap) return ;;
     --misfire-window) return ;;
+    --name) return ;;
     --on-conflict) mapfile -t COMPREPLY < <(compgen -W 'keep replace postpone' -- "$current"); return ;;
     --only) return ;;
     --overlap) mapfile -t COMPREPLY < <(compgen -W 'skip buffer_one buffer_all cancel_other terminate_other allow' -- "$current"); return ;;
@@ -77,6 +82,7 @@ _mainspring() {
     --scheduler-batch) return ;;
     --scheduler-max-sleep) return ;;
     --server) return ;;
+    --slot) return ;;
     --slots) return ;;
     --start-at) return ;;
     --state) mapfile -t COMPREPLY < <(compgen -W 'waiting scheduled available running completed retryable cancelled dead' -- "$current"); return ;;
@@ -86,20 +92,25 @@ _mainspring() {
     --tag) return ;;
     --time-zone) return ;;
     --timeout) return ;;
+    --timer-slots) return ;;
     --to) return ;;
+    --tolerance) return ;;
+    --ttl) return ;;
     --unique) return ;;
     --unique-for) return ;;
     --worker-memory) return ;;
   esac
   for word in "${typed[@]}"; do
     case "${at:+$at }$word" in
-      'serve'|'work'|'enqueue'|'bench'|'jobs'|'jobs list'|'jobs show'|'jobs cancel'|'jobs retry'|'queues'|'queues list'|'queues show'|'queues pause'|'queues resume'|'queues set'|'dead'|'dead list'|'dead show'|'dead redrive'|'dead retry'|'workers'|'schedules'|'schedules set'|'schedules list'|'schedules show'|'schedules preview'|'schedules trigger'|'schedules pause'|'schedules resume'|'schedules ledger'|'schedules backfill'|'schedules remove'|'timers'|'timers set'|'timers list'|'timers show'|'timers start'|'timers stop'|'timers wake'|'timers timeout'|'timers remove'|'leases'|'leases list'|'leases show'|'verify'|'store'|'store backup'|'store info'|'store migrate'|'store check'|'config'|'version'|'completion'|'help') at="${at:+$at }$word" ;;
+      'serve'|'work'|'lease'|'lease run'|'enqueue'|'bench'|'jobs'|'jobs list'|'jobs show'|'jobs cancel'|'jobs retry'|'queues'|'queues list'|'queues show'|'queues pause'|'queues resume'|'queues set'|'dead'|'dead list'|'dead show'|'dead redrive'|'dead retry'|'workers'|'schedules'|'schedules set'|'schedules list'|'schedules show'|'schedules preview'|'schedules trigger'|'schedules pause'|'schedules resume'|'schedules ledger'|'schedules backfill'|'schedules remove'|'timers'|'timers set'|'timers list'|'timers show'|'timers start'|'timers stop'|'timers wake'|'timers timeout'|'timers remove'|'leases'|'leases list'|'leases show'|'verify'|'store'|'store backup'|'store info'|'store migrate'|'store check'|'config'|'version'|'completion'|'help') at="${at:+$at }$word" ;;
     esac
   done
   case $at in
-    '') words='serve work enqueue bench jobs queues dead workers schedules timers leases verify store config version completion help' ; [[ $current == -* ]] && words='--json --config --help' ;;
+    '') words='serve work lease enqueue bench jobs queues dead workers schedules timers leases verify store config version completion help' ; [[ $current == -* ]] && words='--json --config --help' ;;
     'serve') words='' ; [[ $current == -* ]] && words='--hints --json --config --help --color --log-level --data --listen --stop-timeout --retention-completed --retention-dead --max-finished-jobs --max-live-jobs --store-reserve-bytes --store-cache-bytes --max-waiting-jobs --max-waiting-bytes --max-parked-claims --max-waiting-urgent --max-batch-jobs --max-batch-bytes --worker-memory --scheduler-batch --scheduler-max-sleep --prune-interval --io-threads --reader-threads --max-waiting-reads --max-connections --max-header-bytes --max-body-bytes --max-batch-body-bytes --max-buffered-bytes --header-timeout --idle-timeout --allowed-hosts' ;;
-    'work') words='' ; [[ $current == -* ]] && words='--queue --exec --kind --directory --timeout --retry-after --max-attempts --once --drain --json --config --help --server --color --log-level --slots --lease --graceful-stop' ;;
+    'work') words='' ; [[ $current == -* ]] && words='--queue --exec --kind --directory --timeout --retry-after --max-attempts --once --drain --slot --name --estimate --tolerance --poll --idle --twin --timer --batch --batch-idle --timer-slots --json --config --help --server --color --log-level --slots --lease --graceful-stop' ;;
+    'lease') words='run' ; [[ $current == -* ]] && words='--json --config --help' ;;
+    'lease run') words='' ; [[ $current == -* ]] && words='--ttl --wait --json --config --help --server --color' ;;
     'enqueue') words='' ; [[ $current == -* ]] && words='--delay --run-at --priority --max-attempts --timeout --expires-in --tag --header --correlation-id --reply-to --unique --unique-for --on-conflict --fence --idempotency-key --many --wait --json --config --help --server --color' ;;
     'bench') words='' ; [[ $current == -* ]] && words='--dir --quick --only --list --save --report --json --config --help --color' ;;
     'jobs') words='list show cancel retry' ; [[ $current == -* ]] && words='--json --config --help' ;;

@@ -3,7 +3,7 @@
 function __mainspring_at
   set -l at ''
   for word in (commandline -opc)[2..-1]
-    if contains -- (string trim -- "$at $word") 'serve' 'work' 'enqueue' 'bench' 'jobs' 'jobs list' 'jobs show' 'jobs cancel' 'jobs retry' 'queues' 'queues list' 'queues show' 'queues pause' 'queues resume' 'queues set' 'dead' 'dead list' 'dead show' 'dead redrive' 'dead retry' 'workers' 'schedules' 'schedules set' 'schedules list' 'schedules show' 'schedules preview' 'schedules trigger' 'schedules pause' 'schedules resume' 'schedules ledger' 'schedules backfill' 'schedules remove' 'timers' 'timers set' 'timers list' 'timers show' 'timers start' 'timers stop' 'timers wake' 'timers timeout' 'timers remove' 'leases' 'leases list' 'leases show' 'verify' 'store' 'store backup' 'store info' 'store migrate' 'store check' 'config' 'version' 'completion' 'help'
+    if contains -- (string trim -- "$at $word") 'serve' 'work' 'lease' 'lease run' 'enqueue' 'bench' 'jobs' 'jobs list' 'jobs show' 'jobs cancel' 'jobs retry' 'queues' 'queues list' 'queues show' 'queues pause' 'queues resume' 'queues set' 'dead' 'dead list' 'dead show' 'dead redrive' 'dead retry' 'workers' 'schedules' 'schedules set' 'schedules list' 'schedules show' 'schedules preview' 'schedules trigger' 'schedules pause' 'schedules resume' 'schedules ledger' 'schedules backfill' 'schedules remove' 'timers' 'timers set' 'timers list' 'timers show' 'timers start' 'timers stop' 'timers wake' 'timers timeout' 'timers remove' 'leases' 'leases list' 'leases show' 'verify' 'store' 'store backup' 'store info' 'store migrate' 'store check' 'config' 'version' 'completion' 'help'
       set at (string trim -- "$at $word")
     end
   end
@@ -12,6 +12,7 @@ end
 complete -c mainspring -f
 complete -c mainspring -n "__mainspring_at ''" -a serve -d 'run the server over the embedded store'
 complete -c mainspring -n "__mainspring_at ''" -a work -d 'take jobs and run a program for each'
+complete -c mainspring -n "__mainspring_at ''" -a lease -d 'run a command while holding a lease'
 complete -c mainspring -n "__mainspring_at ''" -a enqueue -d 'put jobs into a queue'
 complete -c mainspring -n "__mainspring_at ''" -a bench -d 'measure speed on this machine'
 complete -c mainspring -n "__mainspring_at ''" -a jobs -d 'list, show, cancel and retry jobs'
@@ -75,6 +76,17 @@ complete -c mainspring -n "__mainspring_at 'work'" -l retry-after -x -d 'before 
 complete -c mainspring -n "__mainspring_at 'work'" -l max-attempts -x -d 'dead after so many failed attempts, if fewer than the job\'s own'
 complete -c mainspring -n "__mainspring_at 'work'" -l once -d 'stop after one job'
 complete -c mainspring -n "__mainspring_at 'work'" -l drain -d 'stop when the queues have no available, running or retryable job'
+complete -c mainspring -n "__mainspring_at 'work'" -l slot -x -d 'end before so long has passed'
+complete -c mainspring -n "__mainspring_at 'work'" -l name -x -d '--slot: at most one of a name runs [default]'
+complete -c mainspring -n "__mainspring_at 'work'" -l estimate -x -d '--slot: of a job of which nothing is known [2s]'
+complete -c mainspring -n "__mainspring_at 'work'" -l tolerance -x -d '--slot: so many estimates are kept free [5]'
+complete -c mainspring -n "__mainspring_at 'work'" -l poll -d '--slot: the plain rule: mean times tolerance'
+complete -c mainspring -n "__mainspring_at 'work'" -l idle -x -d '--poll: between looks at an empty queue [5s]'
+complete -c mainspring -n "__mainspring_at 'work'" -l twin -d '--slot: wait while another one of the name runs'
+complete -c mainspring -n "__mainspring_at 'work'" -l timer -d 'jobs are runs of continuous timers'
+complete -c mainspring -n "__mainspring_at 'work'" -l batch -x -d '--timer: _BATCH_MAX of each batch [100]'
+complete -c mainspring -n "__mainspring_at 'work'" -l batch-idle -x -d '--timer: after exit code 3 [1s]'
+complete -c mainspring -n "__mainspring_at 'work'" -l timer-slots -x -d '--timer: kinds that run at once [3]'
 complete -c mainspring -n "__mainspring_at 'work'" -l json -d 'print JSON, errors too'
 complete -c mainspring -n "__mainspring_at 'work'" -l config -r -F -d 'settings from this TOML file'
 complete -c mainspring -n "__mainspring_at 'work'" -l help -d 'this text'
@@ -84,6 +96,17 @@ complete -c mainspring -n "__mainspring_at 'work'" -l log-level -x -a 'debug inf
 complete -c mainspring -n "__mainspring_at 'work'" -l slots -x -d 'jobs that run at the same time'
 complete -c mainspring -n "__mainspring_at 'work'" -l lease -x -d 'how long the server waits for a sign of life before it gives a job to '
 complete -c mainspring -n "__mainspring_at 'work'" -l graceful-stop -x -d 'how long a stop takes at most: jobs may go on for four fifths of it, t'
+complete -c mainspring -n "__mainspring_at 'lease'" -a run -d 'run a command while holding a lease'
+complete -c mainspring -n "__mainspring_at 'lease'" -l json -d 'print JSON, errors too'
+complete -c mainspring -n "__mainspring_at 'lease'" -l config -r -F -d 'settings from this TOML file'
+complete -c mainspring -n "__mainspring_at 'lease'" -l help -d 'this text'
+complete -c mainspring -n "__mainspring_at 'lease run'" -l ttl -x -d 'until others may have it, 1s to 12h [15s]'
+complete -c mainspring -n "__mainspring_at 'lease run'" -l wait -d 'while somebody else has it [0s]'
+complete -c mainspring -n "__mainspring_at 'lease run'" -l json -d 'print JSON, errors too'
+complete -c mainspring -n "__mainspring_at 'lease run'" -l config -r -F -d 'settings from this TOML file'
+complete -c mainspring -n "__mainspring_at 'lease run'" -l help -d 'this text'
+complete -c mainspring -n "__mainspring_at 'lease run'" -l server -x -d 'the server that commands talk to'
+complete -c mainspring -n "__mainspring_at 'lease run'" -l color -x -a 'auto always never' -d 'colours in tables'
 complete -c mainspring -n "__mainspring_at 'enqueue'" -l delay -x -d 'not before so long from now'
 complete -c mainspring -n "__mainspring_at 'enqueue'" -l run-at -x -d 'not before then: 2026-01-31T09:00:00Z'
 complete -c mainspring -n "__mainspring_at 'enqueue'" -l priority -x -d '0 (first) to 9 [5]'

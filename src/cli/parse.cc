@@ -89,6 +89,7 @@ const Flag* find_flag(const Command& command, std::string_view word) {
 // left out gets an empty one.
 std::vector<std::string> normalized(const std::vector<std::string>& words) {
   std::vector<std::string> out;
+  const Command* command = &root();  // as far as the words have named it
   for (std::size_t i = 1; i < words.size(); ++i) {
     const std::string& word = words[i];
     if (word == "--") {
@@ -102,8 +103,15 @@ std::vector<std::string> normalized(const std::vector<std::string>& words) {
       continue;
     }
     out.push_back(word);
-    if (!word.starts_with("--")) continue;
-    const Flag* const flag = find_flag(root(), word);
+    if (!word.starts_with("--")) {
+      const auto child =
+          std::find_if(command->children.begin(), command->children.end(),
+                       [&](const Command& candidate) { return candidate.name == word; });
+      if (child != command->children.end()) command = &*child;
+      continue;
+    }
+    const Flag* flag = find_flag(*command, word);
+    if (flag == nullptr) flag = find_flag(root(), word);
     if (flag == nullptr || is_switch(*flag)) continue;
     if (value_is_optional(*flag)) {
       out.emplace_back();
