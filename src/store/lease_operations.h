@@ -2,8 +2,9 @@
 //
 // A lease is free, or held until an expiry on the store's steady clock. Each new holder gets a
 // token from the store's one sequence of tokens, so it is larger than that of every holder before,
-// for ever. Renewals without a value write nothing to disk; after a restart every lease begins anew
-// with its whole length, except the leadership: see kLeadershipLease.
+// for ever. Renewals without a value write nothing to disk, unless they are for longer than any
+// before; after a restart every lease begins anew with its whole length, except the leadership: see
+// kLeadershipLease. A lease that has expired is free, and nothing is left of it but its value.
 #pragma once
 
 #include <optional>
@@ -42,7 +43,7 @@ struct LeaseGrant {
   bool held = false;  // the holder had it already
 };
 
-// Answers LeaseGrant. Errors: lease_lost.
+// Answers LeaseGrant, with `held` set. Errors: lease_lost, too_large (kMaxLeaseValueBytes).
 struct RenewLease {
   std::string name;
   std::string holder;
@@ -51,8 +52,8 @@ struct RenewLease {
   std::optional<std::string> value;  // JSON, kept after the release; "" removes it
 };
 
-// Answers Done. Errors: lease_lost. Releasing again what this token released is ok while nobody
-// else has acquired it.
+// Answers Done. Errors: lease_lost, too_large. Releasing again what this token released is ok while
+// nobody else has acquired it, for at least as long as it would have been held.
 struct ReleaseLease {
   std::string name;
   std::string holder;

@@ -93,6 +93,10 @@ void SqliteStore::commit_batch(BatchReport& report) {
   }
   report.effects.ended = std::move(ended_);
   ended_.clear();
+  for (const std::string& name : freed_leases_) {
+    if (lease_free_at(name) <= now_.instant) report.effects.released.push_back(name);
+  }
+  freed_leases_.clear();
   publish();
 }
 
@@ -161,8 +165,10 @@ void SqliteStore::refresh_agenda() {
 }
 
 void SqliteStore::publish() {
-  if (touched_.empty()) return;
+  if (touched_.empty() && touched_leases_.empty() && !publish_anew_) return;
   MutexLock lock(published_mutex_);
+  publish_leases();
+  publish_anew_ = false;
   for (QueueState* queue : touched_) {
     if (queue->published == nullptr) {
       queue->published = &published_queues_[queue->name];

@@ -29,6 +29,7 @@ WallTime SqliteStore::run_at_of(const NewJob& job) const {
 }
 
 OperationResult SqliteStore::operator()(const Enqueue& op) {
+  if (auto lost = fenced(op.fence)) return std::move(*lost);
   if (!op.idempotency_key.empty()) {
     if (auto replayed = replay_idempotent(op)) return std::move(*replayed);
   }

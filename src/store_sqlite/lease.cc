@@ -326,6 +326,7 @@ void SqliteStore::end_attempt(JobId id, Lease& lease, JobState state, WallTime r
 }
 
 OperationResult SqliteStore::operator()(const RescueExpired& op) {
+  if (auto lost = fenced(op.fence)) return std::move(*lost);
   StepResult result;
   while (!MS_MUTANT(leases_never_expire) && !lease_order_.empty() &&
          lease_order_.begin()->first <= now_.instant) {

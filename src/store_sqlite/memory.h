@@ -93,4 +93,19 @@ struct Lease {
   std::string cancel_reason;
 };
 
+// A lease by name. One that is free and has no value is remembered until `ends`, so that its
+// release can be repeated.
+struct NamedLease {
+  enum class State : std::uint8_t { held, released, expired };
+  State state = State::held;
+  std::string holder;  // the present or last one
+  Token token = 0;
+  Duration ttl{0};   // as it was last asked for
+  Duration kept{0};  // as it is on disk: the longest that this holder asked for
+  Instant ends;      // held: when it expires; released: when it is forgotten
+  WallTime since;
+  std::string value;
+  bool held(Instant now) const { return state == State::held && ends > now; }
+};
+
 }  // namespace mainspring::sqlite

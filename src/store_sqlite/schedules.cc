@@ -20,7 +20,8 @@ OperationResult SqliteStore::operator()(const PauseSchedule&) {
 OperationResult SqliteStore::operator()(const SetTimer&) {
   return later();
 }
-OperationResult SqliteStore::operator()(const FireSchedule&) {
+OperationResult SqliteStore::operator()(const FireSchedule& op) {
+  if (auto lost = fenced(op.fence)) return std::move(*lost);
   return later();
 }
 Result<ScheduleInfo> SqliteStore::schedule(const std::string&) const {

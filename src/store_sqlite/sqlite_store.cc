@@ -34,6 +34,8 @@ void SqliteStore::open(Now now) {
   migrate(db);
   sql_ = std::make_unique<Statements>(db);
   now_ = now;
+  // The lock of the directory proves that whoever led before is gone.
+  if (!MS_MUTANT(leadership_outlives_its_process)) sql_->delete_lease.bind(kLeadershipLease).run();
   load(now.instant);
 }
 
@@ -52,6 +54,8 @@ void SqliteStore::load(Instant now) {
   finishing_.clear();
   ended_.clear();
   marks_touched_ = false;
+  freed_leases_.clear();
+  publish_anew_ = true;
   {
     MutexLock lock(published_mutex_);
     published_queues_.clear();
@@ -63,10 +67,12 @@ void SqliteStore::load(Instant now) {
   next_finished_seq_ = db.query_int("SELECT coalesce(max(seq), 0) + 1 FROM finished");
   MS_ASSERT(next_id_ > db.query_int("SELECT coalesce(max(id), 0) FROM jobs"),
             "ids are never given twice");
-  MS_ASSERT(next_token_ > db.query_int("SELECT coalesce(max(token), 0) FROM leases"),
+  MS_ASSERT(next_token_ > db.query_int("SELECT max((SELECT coalesce(max(token), 0) FROM leases), "
+                                       "(SELECT coalesce(max(token), 0) FROM named_leases))"),
             "tokens are never given twice");
   load_queues();
   load_leases(now);
+  load_named_leases(now);
   load_live_jobs();
   due_touched_ = expiring_touched_ = finished_touched_ = true;
   refresh_agenda();

@@ -117,6 +117,10 @@ Statements::Statements(Database& db)
       delete_job(db, "DELETE FROM jobs WHERE id = ?"),
       delete_body(db, "DELETE FROM bodies WHERE id = ?"),
       delete_extras(db, "DELETE FROM extras WHERE id = ?"),
-      delete_errors(db, "DELETE FROM errors WHERE job = ?") {}
+      delete_errors(db, "DELETE FROM errors WHERE job = ?"),
+      upsert_lease(db,
+                   "INSERT OR REPLACE INTO named_leases (name, state, holder, token, ttl, since, "
+                   "value) VALUES (?, ?, ?, ?, ?, ?, ?)"),
+      delete_lease(db, "DELETE FROM named_leases WHERE name = ?") {}
 
 }  // namespace mainspring::sqlite

@@ -19,6 +19,7 @@ std::vector<std::pair<std::int64_t, JobId>> read_times(Statement& rows, WallTime
 }  // namespace
 
 OperationResult SqliteStore::operator()(const MoveDue& op) {
+  if (auto lost = fenced(op.fence)) return std::move(*lost);
   const Duration early = MS_MUTANT(due_too_early) ? std::chrono::seconds(10) : Duration(0);
   const auto due = read_times(sql_->select_due, now_.wall + early, op.limit);
   if (due.empty()) return StepResult{};
@@ -38,6 +39,7 @@ OperationResult SqliteStore::operator()(const MoveDue& op) {
 }
 
 OperationResult SqliteStore::operator()(const ExpireJobs& op) {
+  if (auto lost = fenced(op.fence)) return std::move(*lost);
   const auto expiring = read_times(sql_->select_expiring, now_.wall, op.limit);
   if (expiring.empty()) return StepResult{};
   begin_write();
@@ -57,6 +59,7 @@ OperationResult SqliteStore::operator()(const ExpireJobs& op) {
 }
 
 OperationResult SqliteStore::operator()(const PruneJobs& op) {
+  if (auto lost = fenced(op.fence)) return std::move(*lost);
   StepResult result;
   int examined = 0;
   while (examined < op.limit) {

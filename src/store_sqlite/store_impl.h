@@ -13,7 +13,6 @@
 
 namespace mainspring::sqlite {
 
-inline constexpr int kSchemaVersion = 1;
 inline constexpr std::int64_t kBlockIds = 4096;        // ids per row of live counts
 inline constexpr std::int64_t kBlockBase = 1LL << 32;  // where those rows begin in `tallies`
 inline constexpr int kFlagExtras = 1, kFlagExpired = 2, kFlagUnique = 4, kFlagErrors = 8;
@@ -46,7 +45,7 @@ struct Statements {
       delete_finished, update_finished, insert_dead, delete_dead, select_dead, select_unique,
       upsert_unique, delete_unique, select_idempotency, insert_idempotency, delete_idempotency,
       first_idempotency, insert_queue, update_queue, insert_kind, upsert_tally, delete_tally,
-      delete_job, delete_body, delete_extras, delete_errors;
+      delete_job, delete_body, delete_extras, delete_errors, upsert_lease, delete_lease;
 };
 
 // The tags of a body, which stand as text with kTagSeparator before, between and after them.
@@ -151,6 +150,19 @@ class SqliteStore final : public Store {
   void set_lease_expiry(JobId id, Lease& lease, Instant expires_at);
   FinishStatus status_without_lease(const JobOutcome& result);
 
+  // -- named_leases.cc
+  std::optional<Error> fenced(const Fence& fence) const;  // the error, or nothing: it holds
+  LeaseGrant grant_lease(const AcquireLease& op);
+  NamedLease* find_held(const std::string& name, const std::string& holder, Token token);
+  void extend_lease(const std::string& name, NamedLease& lease, Duration ttl);
+  void set_lease_end(const std::string& name, NamedLease& lease, Instant ends);
+  void save_lease(const std::string& name, const NamedLease& lease);
+  void drop_lease(const std::string& name);
+  void sweep_leases(std::size_t limit);
+  bool make_room_for_lease();
+  void load_named_leases(Instant now);
+  void publish_leases() MS_REQUIRES(published_mutex_);
+
   // -- shared by the operations (rows.cc)
   std::optional<HotRow> load_hot(JobId id);
   void save_hot(const HotRow& hot);
@@ -213,6 +225,12 @@ class SqliteStore final : public Store {
   std::vector<std::int64_t> touched_blocks_;
   std::map<std::int64_t, std::string> finishing_;  // prune_at → ids, of this batch
   std::vector<JobId> ended_;
+  std::unordered_map<std::string, NamedLease> named_leases_;
+  std::set<std::pair<Instant, std::string>> lease_ends_;  // of the held, and of the forgotten
+  std::size_t released_leases_ = 0;                       // without a value
+  std::set<std::string> touched_leases_;
+  std::vector<std::string> freed_leases_;  // in this batch
+  bool publish_anew_ = true;               // what readers see is made from the beginning
   bool due_touched_ = true, expiring_touched_ = true, finished_touched_ = true;
   WallTime next_due_ = WallTime::never(), next_expiry_ = WallTime::never(),
            next_prune_ = WallTime::never();
@@ -220,6 +238,7 @@ class SqliteStore final : public Store {
   // what readers see
   mutable Mutex published_mutex_;
   std::map<std::string, QueueStats> published_queues_ MS_GUARDED_BY(published_mutex_);
+  std::map<std::string, NamedLease> published_leases_ MS_GUARDED_BY(published_mutex_);
   mutable Mutex readers_mutex_;
   mutable std::vector<std::unique_ptr<Reader>> readers_ MS_GUARDED_BY(readers_mutex_);
 };

@@ -6,9 +6,30 @@
 #include "conformance/describe.h"
 
 namespace mainspring {
+namespace {
+
+constexpr int kAll = 1'000'000;
+
+// When each ends, from the beginning of the clock.
+std::string leases_differ(const Store& model, const Store& real) {
+  const auto mine = model.leases("", kAll, Instant());
+  const auto theirs = real.leases("", kAll, Instant());
+  if (!theirs) return "leases: " + theirs.error().message;
+  if (mine->size() != theirs->size()) return "another number of leases";
+  for (std::size_t i = 0; i < mine->size(); ++i) {
+    const std::string a = describe((*mine)[i]);
+    const std::string b = describe((*theirs)[i]);
+    if (a != b) return fmt::format("leases:\n  model: {}\n  store: {}", a, b);
+    if (model.lease_free_at((*mine)[i].name) != real.lease_free_at((*mine)[i].name))
+      return "lease_free_at of " + (*mine)[i].name;
+  }
+  return "";
+}
+
+}  // namespace
 
 std::string differs(const Store& model, const Store& real) {
-  constexpr int kAll = 1'000'000;
+  if (std::string why = leases_differ(model, real); !why.empty()) return why;
   const auto mine = model.queues();
   const auto theirs = real.queues();
   if (!theirs) return "queues: " + theirs.error().message;

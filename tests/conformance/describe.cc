@@ -60,13 +60,17 @@ std::string line(const JobFilter& f) {
                      f.state ? to_string(*f.state) : "-");
 }
 
+std::string line(const Fence& f) {
+  return f.lease.empty() ? "" : fmt::format(" if {}/{}", f.lease, f.token);
+}
+
 struct OperationText {
   std::string operator()(const Enqueue& op) {
     std::string s = "enqueue";
     if (!op.idempotency_key.empty())
       s += fmt::format(" key={}/{}", op.idempotency_key, op.fingerprint);
     for (const NewJob& j : op.jobs) s += " [" + line(j) + "]";
-    return s;
+    return s + line(op.fence);
   }
   std::string operator()(const Claim& op) {
     return fmt::format("claim by {} of {} kinds {} max {} lease {}", op.worker, op.queues, op.kinds,
@@ -98,20 +102,28 @@ struct OperationText {
   std::string operator()(const SetRetention& op) {
     return fmt::format("retention {} {} {}", op.queue, length(op.completed), length(op.dead));
   }
-  std::string operator()(const MoveDue& op) { return fmt::format("move_due {}", op.limit); }
-  std::string operator()(const RescueExpired& op) { return fmt::format("rescue {}", op.limit); }
-  std::string operator()(const ExpireJobs& op) { return fmt::format("expire {}", op.limit); }
-  std::string operator()(const PruneJobs& op) { return fmt::format("prune {}", op.limit); }
+  std::string operator()(const MoveDue& op) {
+    return fmt::format("move_due {}{}", op.limit, line(op.fence));
+  }
+  std::string operator()(const RescueExpired& op) {
+    return fmt::format("rescue {}{}", op.limit, line(op.fence));
+  }
+  std::string operator()(const ExpireJobs& op) {
+    return fmt::format("expire {}{}", op.limit, line(op.fence));
+  }
+  std::string operator()(const PruneJobs& op) {
+    return fmt::format("prune {}{}", op.limit, line(op.fence));
+  }
   std::string operator()(const AcquireLease& op) {
     return fmt::format("acquire {} by {} for {}", op.name, op.holder, length(op.ttl));
   }
   std::string operator()(const RenewLease& op) {
     return fmt::format("renew_lease {} by {}/{} for {} value={}", op.name, op.holder, op.token,
-                       length(op.ttl), op.value.value_or("-"));
+                       length(op.ttl), shown(op.value.value_or("-")));
   }
   std::string operator()(const ReleaseLease& op) {
     return fmt::format("release {} by {}/{} value={}", op.name, op.holder, op.token,
-                       op.value.value_or("-"));
+                       shown(op.value.value_or("-")));
   }
   std::string operator()(const PutSchedule& op) {
     return fmt::format("put_schedule {} next={}", op.schedule.name, time(op.next));
@@ -132,7 +144,10 @@ struct OperationText {
 };
 
 struct ResultText {
-  std::string operator()(const Error& e) { return fmt::format("refused {}", e.name()); }
+  std::string operator()(const Error& e) {
+    if (e.code != ErrorCode::lease_held) return fmt::format("refused {}", e.name());
+    return fmt::format("refused lease_held for {} ms", e.retry_after_ms);
+  }
   std::string operator()(const EnqueueResult& r) {
     std::string s = r.replayed ? "replayed" : "enqueued";
     for (const EnqueuedJob& j : r.jobs)
@@ -172,7 +187,7 @@ struct ResultText {
   }
   std::string operator()(const Done&) { return "done"; }
   std::string operator()(const LeaseGrant& r) {
-    return fmt::format("granted {} for {} value={} held={}", r.token, length(r.ttl), r.value,
+    return fmt::format("granted {} for {} value={} held={}", r.token, length(r.ttl), shown(r.value),
                        r.held);
   }
   std::string operator()(const PutScheduleResult& r) {
@@ -220,6 +235,11 @@ std::string describe(const QueueStats& q) {
                      q.name, q.paused, q.counts, q.enqueued, q.pruned, q.expired,
                      time(q.oldest_available), length(q.retention_completed),
                      length(q.retention_dead));
+}
+
+std::string describe(const LeaseInfo& l) {
+  return fmt::format("lease {} by {}/{} for {} since={} value={}", l.name, l.holder, l.token,
+                     length(l.expires_in), time(l.since), shown(l.value));
 }
 
 }  // namespace mainspring

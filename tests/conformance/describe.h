@@ -13,5 +13,6 @@ std::string describe(const OperationResult& result);
 // Without version and the store's own words (rescue messages), which stores may choose.
 std::string describe(const Job& job);
 std::string describe(const QueueStats& stats);
+std::string describe(const LeaseInfo& lease);
 
 }  // namespace mainspring

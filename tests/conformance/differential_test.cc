@@ -99,6 +99,9 @@ class Pair {
       return std::set<JobId>(v.begin(), v.end());
     };
     if (as_set(mine.ended) != as_set(real.ended)) return "effects.ended differs";
+    const std::set<std::string> freed(mine.released.begin(), mine.released.end());
+    if (freed != std::set<std::string>(real.released.begin(), real.released.end()))
+      return "effects.released differs";
     return "";
   }
 
@@ -190,6 +193,9 @@ class Generator {
         }
       } else if (const auto* c = std::get_if<ClaimResult>(&result)) {
         for (const ClaimedJob& j : c->jobs) remember(leases_, std::pair(j.id, j.token));
+      } else if (const auto* g = std::get_if<LeaseGrant>(&result)) {
+        if (const auto* a = std::get_if<AcquireLease>(&batch[at]))
+          remember(holdings_, {a->name, a->holder, g->token});
       }
     }
   }
@@ -216,6 +222,45 @@ class Generator {
     if (chance(20)) lease.second += chance(2) ? 1 : -1;
     if (chance(50)) lease.first = some_job();
     return lease;
+  }
+
+  struct Holding {
+    std::string name, holder;
+    Token token = 0;
+  };
+  Holding some_holding() {
+    if (holdings_.empty()) return {"l0", "h0", 1};
+    Holding h = holdings_[holdings_.size() - 1 - below(std::min<std::size_t>(holdings_.size(), 6))];
+    if (chance(20)) h.token += chance(2) ? 1 : -1;
+    if (chance(30)) h.holder = "h9";
+    return h;
+  }
+  Fence fence(std::uint64_t one_in) {
+    if (!chance(one_in)) return {};
+    const Holding h = some_holding();
+    return {h.name, h.token};
+  }
+  std::optional<std::string> value() {
+    if (!chance(4)) return std::nullopt;
+    if (chance(12)) return std::string(kMaxLeaseValueBytes + below(2), 'v');
+    return chance(3) ? "" : fmt::format("[{}]", below(100));
+  }
+  Operation lease() {
+    const auto dice = below(10);
+    if (dice < 5) {
+      return AcquireLease{.name = pick({"l0", "l1", "l2", "mainspring/leader"}),
+                          .holder = fmt::format("h{}", below(3)),
+                          .ttl = seconds(1 + below(30))};
+    }
+    const Holding h = some_holding();
+    if (dice < 8) {
+      return RenewLease{.name = h.name,
+                        .holder = h.holder,
+                        .token = h.token,
+                        .ttl = chance(2) ? seconds(0) : seconds(1 + below(40)),
+                        .value = value()};
+    }
+    return ReleaseLease{.name = h.name, .holder = h.holder, .token = h.token, .value = value()};
   }
 
   NewJob job() {
@@ -255,6 +300,7 @@ class Generator {
       e.idempotency_key = fmt::format("i{}", below(8));
       e.fingerprint = fmt::format("f{}", below(3));
     }
+    e.fence = fence(12);
     return e;
   }
 
@@ -324,7 +370,7 @@ class Generator {
   }
 
   Operation operation() {
-    const auto dice = below(100);
+    const auto dice = below(110);
     if (dice < 24) return enqueue();
     if (dice < 44) return claim();
     if (dice < 52) return renew();
@@ -334,10 +380,11 @@ class Generator {
     if (dice < 81) return redrive();
     if (dice < 84) return PauseQueue{pick({"a", "b", "c", "empty"}), chance(3)};
     if (dice < 85) return retention();
-    if (dice < 90) return MoveDue{1 + static_cast<int>(below(20))};
-    if (dice < 94) return RescueExpired{1 + static_cast<int>(below(20))};
-    if (dice < 97) return ExpireJobs{1000};
-    return PruneJobs{1000};
+    if (dice < 90) return MoveDue{1 + static_cast<int>(below(20)), fence(4)};
+    if (dice < 94) return RescueExpired{1 + static_cast<int>(below(20)), fence(4)};
+    if (dice < 97) return ExpireJobs{1000, fence(4)};
+    if (dice < 100) return PruneJobs{1000, fence(4)};
+    return lease();
   }
 
   Operation retention() {
@@ -352,6 +399,7 @@ class Generator {
   std::set<JobId> windowed_;
   std::vector<JobId> jobs_;
   std::vector<std::pair<JobId, Token>> leases_;
+  std::vector<Holding> holdings_;
 };
 
 // -- finding and shrinking

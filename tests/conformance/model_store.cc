@@ -1,33 +1,14 @@
 // The model store: each operation is a few lines over a map of jobs.
-#include "conformance/model_store.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
 #include <set>
 #include <tuple>
 
+#include "conformance/model_leases.h"
+
 namespace mainspring {
 namespace {
-
-struct Record {
-  Job job;
-  Instant lease_expiry = Instant::never();  // running
-  Instant claimed;                          // a restart begins anew
-  std::string cancel_reason;                // of a wish to cancel
-  int budget = 20;                          // max_attempts as enqueued
-  Duration lease{0};                        // of the claim
-  Duration retention{0};                    // from finished_at
-  WallTime unique_until;                    // created_at + window
-  bool expired = false;                     // cancelled because nobody started it in time
-};
-
-struct KeyRecord {
-  std::string fingerprint;
-  std::vector<JobId> ids;
-  WallTime until;
-};
 
 bool live(const Record& r) {
   return !is_terminal(r.job.state);
@@ -41,14 +22,6 @@ bool matches(const JobFilter& f, const Job& j) {
 
 }  // namespace
 
-struct ModelDisk {
-  std::map<JobId, Record> jobs;
-  std::map<std::string, QueueStats> queues;  // what cannot be recounted
-  std::map<std::string, KeyRecord> keys;
-  JobId last_id = 0;
-  Token last_token = 0;
-};
-
 std::shared_ptr<ModelDisk> make_model_disk() {
   return std::make_shared<ModelDisk>();
 }
@@ -61,8 +34,10 @@ namespace {
 
 class ModelStore final : public Store {
  public:
-  ModelStore(std::shared_ptr<ModelDisk> disk, StoreOptions options, std::optional<Now> now)
-      : disk_(std::move(disk)), options_(options) {
+  ModelStore(std::shared_ptr<ModelDisk> disk, StoreOptions options, std::optional<Now> now,
+             ModelOpening how)
+      : disk_(std::move(disk)), options_(options), leases_(*disk_) {
+    if (now) leases_.begin_anew(now->instant, how);
     for (auto& [id, r] : disk_->jobs) {
       if (!now || r.job.state != JobState::running) continue;
       r.lease_expiry = now->instant + r.lease;
@@ -84,6 +59,7 @@ class ModelStore final : public Store {
       if (has_available(queue)) report.effects.available.push_back(queue);
     }
     report.effects.ended = ended_;
+    report.effects.released = leases_.take_released(now.instant);
     if (dirty_) ++commits_;
     return report;
   }
@@ -116,7 +92,9 @@ class ModelStore final : public Store {
     });
   }
 
-  Instant lease_free_at(const std::string&) const override { return Instant(); }
+  Instant lease_free_at(const std::string& name) const override {
+    return leases_.free_at(name, now_.instant);
+  }
   Result<ScheduleInfo> schedule(const std::string&) const override { return later(); }
   Result<std::vector<ScheduleInfo>> schedules(const std::string&, int) const override {
     return later();
@@ -127,9 +105,12 @@ class ModelStore final : public Store {
   Result<LedgerPage> ledger(const std::string&, int, std::int64_t) const override {
     return later();
   }
-  Result<LeaseInfo> lease(const std::string&, Instant) const override { return later(); }
-  Result<std::vector<LeaseInfo>> leases(const std::string&, int, Instant) const override {
-    return later();
+  Result<LeaseInfo> lease(const std::string& name, Instant now) const override {
+    return leases_.read(name, now);
+  }
+  Result<std::vector<LeaseInfo>> leases(const std::string& after, int limit,
+                                        Instant now) const override {
+    return leases_.list(after, limit, now);
   }
 
   Result<Job> get(JobId id) const override {
@@ -183,14 +164,21 @@ class ModelStore final : public Store {
 
  private:
   static Error later() { return {.code = ErrorCode::unavailable, .message = "not built"}; }
-  static OperationResult run(const AcquireLease&) { return later(); }
-  static OperationResult run(const RenewLease&) { return later(); }
-  static OperationResult run(const ReleaseLease&) { return later(); }
+  OperationResult run(const AcquireLease& op) { return note(leases_.run(op, now_)); }
+  OperationResult run(const RenewLease& op) { return note(leases_.run(op, now_)); }
+  OperationResult run(const ReleaseLease& op) { return note(leases_.run(op, now_)); }
+  OperationResult note(ModelLeases::Answer answer) {
+    dirty_ = dirty_ || answer.wrote;
+    return std::move(answer.result);
+  }
   static OperationResult run(const PutSchedule&) { return later(); }
   static OperationResult run(const RemoveSchedule&) { return later(); }
   static OperationResult run(const PauseSchedule&) { return later(); }
   static OperationResult run(const SetTimer&) { return later(); }
-  static OperationResult run(const FireSchedule&) { return later(); }
+  OperationResult run(const FireSchedule& op) {
+    if (!leases_.holds(op.fence, now_.instant)) return leases_.lost();
+    return later();
+  }
   Error missing(JobId id) const {
     if (id >= 1 && id <= disk_->last_id)
       return Error{.code = ErrorCode::expired, .message = fmt::format("job {} was pruned", id)};
@@ -316,6 +304,7 @@ class ModelStore final : public Store {
   }
 
   OperationResult run(const Enqueue& op) {
+    if (!leases_.holds(op.fence, now_.instant)) return leases_.lost();
     if (!op.idempotency_key.empty()) {
       const auto key = disk_->keys.find(op.idempotency_key);
       if (key != disk_->keys.end() && now_.wall < key->second.until) return replay(key->second, op);
@@ -597,6 +586,7 @@ class ModelStore final : public Store {
   }
 
   OperationResult run(const MoveDue& op) {
+    if (!leases_.holds(op.fence, now_.instant)) return leases_.lost();
     return step(
         op.limit,
         [&](const Record& r) {
@@ -608,6 +598,7 @@ class ModelStore final : public Store {
   }
 
   OperationResult run(const RescueExpired& op) {
+    if (!leases_.holds(op.fence, now_.instant)) return leases_.lost();
     return step(
         op.limit,
         [&](const Record& r) {
@@ -618,6 +609,7 @@ class ModelStore final : public Store {
   }
 
   OperationResult run(const ExpireJobs& op) {
+    if (!leases_.holds(op.fence, now_.instant)) return leases_.lost();
     return step(
         op.limit, [&](const Record& r) { return can_expire(r) && *r.job.expires_at <= now_.wall; },
         [](const Record& r) { return *r.job.expires_at; },
@@ -628,6 +620,7 @@ class ModelStore final : public Store {
   }
 
   OperationResult run(const PruneJobs& op) {
+    if (!leases_.holds(op.fence, now_.instant)) return leases_.lost();
     std::erase_if(disk_->keys, [&](const auto& entry) {
       const bool old = entry.second.until <= now_.wall;
       dirty_ = dirty_ || old;
@@ -657,6 +650,7 @@ class ModelStore final : public Store {
 
   std::shared_ptr<ModelDisk> disk_;
   StoreOptions options_;
+  ModelLeases leases_;
   Now now_{};
   bool dirty_ = false;
   std::set<std::string> gained_;  // queues
@@ -667,8 +661,8 @@ class ModelStore final : public Store {
 }  // namespace
 
 std::unique_ptr<Store> open_model_store(std::shared_ptr<ModelDisk> disk, StoreOptions options,
-                                        std::optional<Now> now) {
-  return std::make_unique<ModelStore>(std::move(disk), options, now);
+                                        std::optional<Now> now, ModelOpening how) {
+  return std::make_unique<ModelStore>(std::move(disk), options, now, how);
 }
 
 }  // namespace mainspring

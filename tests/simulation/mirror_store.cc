@@ -27,7 +27,7 @@ void MirrorStore::recover(Now now) {
   auto after = open_model_store(with, options_, std::nullopt);
   if (!memory_.open_batch.empty()) (void)after->apply(memory_.open_batch, memory_.open_at);
   after = open_model_store(with, options_, now);
-  open_model(now);
+  open_model(now, ModelOpening::process);
   const std::string not_before = differs(*model_, *real_);
   const std::string not_after = differs(*after, *real_);
   if (disk_.crashed()) return;
@@ -93,7 +93,7 @@ Result<BatchReport> MirrorStore::apply(std::span<const Operation> batch, Now now
   // A store that cannot commit for a full disk reads itself anew, and its leases begin anew; one
   // that only could not fold its log does not.
   if (!report) {
-    open_model(now);
+    open_model(now, ModelOpening::reread);
     return report;
   }
   const bool met_full = disk_.stats().refused_full != refused_before;
@@ -101,7 +101,7 @@ Result<BatchReport> MirrorStore::apply(std::span<const Operation> batch, Now now
   std::string why = follow(batch, *report, now);
   if (!why.empty() && met_full) {
     memory_.model = kept;
-    open_model(now);
+    open_model(now, ModelOpening::reread);
     why = follow(batch, *report, now);
   }
   if (!why.empty()) broken_(why);

@@ -76,7 +76,9 @@ class MirrorStore final : public Store {
   const Store& model() const { return *model_; }
 
  private:
-  void open_model(Now now) { model_ = open_model_store(memory_.model, options_, now); }
+  void open_model(Now now, ModelOpening how) {
+    model_ = open_model_store(memory_.model, options_, now, how);
+  }
   void recover(Now now);
   void note_pruned(const Store& before, const Store& after);
   bool ask_keys(Store& after, Now now, bool& is_after);

@@ -1,0 +1,52 @@
+// What a model store keeps: plain records in maps.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "conformance/model_store.h"
+
+namespace mainspring {
+
+struct Record {
+  Job job;
+  Instant lease_expiry = Instant::never();  // running
+  Instant claimed;                          // a restart begins anew
+  std::string cancel_reason;                // of a wish to cancel
+  int budget = 20;                          // max_attempts as enqueued
+  Duration lease{0};                        // of the claim
+  Duration retention{0};                    // from finished_at
+  WallTime unique_until;                    // created_at + window
+  bool expired = false;                     // cancelled because nobody started it in time
+};
+
+struct KeyRecord {
+  std::string fingerprint;
+  std::vector<JobId> ids;
+  WallTime until;
+};
+
+// Free when it was released or when `ends` has come. Free and without a value, it is invisible.
+struct LeaseRecord {
+  std::string holder;
+  Token token = 0;
+  Duration ttl{0};
+  Duration kept{0};  // the longest of this holding: what a restart begins anew with
+  Instant ends;
+  WallTime since;
+  std::string value;
+  bool released = false;
+  bool expired = false;  // seen to be; has a value
+};
+
+struct ModelDisk {
+  std::map<JobId, Record> jobs;
+  std::map<std::string, QueueStats> queues;  // what cannot be recounted
+  std::map<std::string, KeyRecord> keys;
+  std::map<std::string, LeaseRecord> leases;
+  JobId last_id = 0;
+  Token last_token = 0;
+};
+
+}  // namespace mainspring
