@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "api/shapes.h"
+#include "base/mutant.h"
 
 namespace mainspring {
 namespace {
@@ -67,7 +68,10 @@ ExchangeResult Client::Impl::once(const Call& call) {
   const Connection::Limits limits{options.connect_timeout, first, options.read_timeout,
                                   call.after_stop};
   const HttpRequest request{call.method, call.target, call.body, call.idempotency_key};
-  if (std::unique_ptr<Connection> kept = take()) {
+  // A call that must not be made twice cannot tell such a close from one after it was done: it goes
+  // over a fresh connection.
+  const bool may_take = call.repeat != Repeat::unseen || MS_MUTANT(run_asked_for_again);
+  if (std::unique_ptr<Connection> kept = may_take ? take() : nullptr) {
     ExchangeResult result = kept->exchange(url, request, limits, call.stop);
     if (result) {
       give_back(std::move(kept));

@@ -376,7 +376,7 @@ TEST_CASE("a run that the server may have begun is not asked for again, one it r
   CHECK(server.seen().size() == 2);
   CHECK(rig.client->trigger_schedule("broken", TickSource::trigger, std::nullopt).error().code ==
         ErrorCode::unavailable);
-  CHECK(server.seen().at(2).target == "/v1/schedules/broken/trigger");
+  CHECK(server.seen().size() == 3);  // also not over a connection that was kept
 }
 
 TEST_CASE("a run that was skipped is an answer, not an error") {
