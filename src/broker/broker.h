@@ -102,6 +102,7 @@ class Broker final : public Jobs {
   void stop() MS_EXCLUDES(mutex_);
 
   std::size_t parked_claims() const MS_EXCLUDES(mutex_);
+  std::size_t parked_acquires() const MS_EXCLUDES(mutex_);  // of leases
 
   // -- Jobs ---------------------------------------------------------------------------------------
   Result<EnqueueResult> enqueue(Enqueue request) override;

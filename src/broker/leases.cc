@@ -91,6 +91,11 @@ bool Broker::park_acquire(Pending& caller, Operation& operation, const Operation
   return true;
 }
 
+std::size_t Broker::parked_acquires() const {
+  MutexLock lock(mutex_);
+  return lease_waiters_.size();
+}
+
 Broker::ListenerId Broker::add_agenda_listener(std::function<void()> changed) {
   MutexLock lock(listeners_mutex_);
   listeners_.emplace(next_listener_, std::move(changed));

@@ -8,6 +8,7 @@
 #include <boost/asio/write.hpp>
 
 #include "api/json.h"
+#include "base/mutant.h"
 
 namespace mainspring::http {
 namespace {
@@ -102,7 +103,7 @@ void Connection::close() {
   if (wait_ != nullptr) end_wait();
   if (park_id_ != 0) {
     if (!claim_worker_.empty()) shard_.note_abandoned(ticket_, std::move(claim_worker_));
-    shard_.shared().services.broker.abandon(park_id_);
+    if (!MS_MUTANT(gone_caller_waits_on)) shard_.shared().services.broker.abandon(park_id_);
     park_id_ = 0;
   }
   free_body();

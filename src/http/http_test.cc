@@ -14,14 +14,6 @@ using namespace std::chrono_literals;
 
 namespace {
 
-std::string code_of(const Answer& answer) {
-  return std::string(decode_error(answer.status, answer.body).name());
-}
-
-std::string field_of(const Answer& answer) {
-  return decode_error(answer.status, answer.body).field;
-}
-
 JobId enqueue(Peer& peer, std::string_view body = R"({"queue":"q","kind":"k"})") {
   const Answer answer = peer.call("POST", "/v1/jobs", body);
   REQUIRE_MESSAGE(answer.status == 201, answer.body);
@@ -39,17 +31,6 @@ ClaimResult claim(Peer& peer, std::string_view body = R"({"worker":"w","queues":
 std::string finish_body(const ClaimedJob& job, std::string_view outcome) {
   return R"({"worker":"w","results":[{"id":)" + std::to_string(job.id) + R"(,"token":)" +
          std::to_string(job.token) + "," + std::string(outcome) + "}]}";
-}
-
-// Until the broker says so; the broker is asked, nothing is slept for.
-template <class Condition>
-void wait_until(Condition condition) {
-  const SystemClock clock;
-  const Instant limit = clock.now().instant + 20s;
-  while (!condition()) {
-    REQUIRE(clock.now().instant < limit);
-    std::this_thread::yield();
-  }
 }
 
 }  // namespace

@@ -13,7 +13,9 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <thread>
 
+#include "api/shapes.h"
 #include "broker/broker.h"
 #include "env/clock.h"
 #include "http/server.h"
@@ -172,5 +174,49 @@ class Peer {
   bool connected_ = false;
   std::string in_;
 };
+
+// -- what an answer says
+
+inline std::string code_of(const Answer& answer) {
+  return std::string(decode_error(answer.status, answer.body).name());
+}
+inline std::string field_of(const Answer& answer) {
+  return decode_error(answer.status, answer.body).field;
+}
+inline std::string message_of(const Answer& answer) {
+  return decode_error(answer.status, answer.body).message;
+}
+inline bool has(const std::string& text, std::string_view part) {
+  return text.find(part) != std::string::npos;
+}
+
+struct Refusal {
+  std::string_view method, target, body;
+  int status;
+  std::string_view code, field;
+};
+inline void check_refusals(Peer& peer, std::initializer_list<Refusal> refusals) {
+  for (const Refusal& c : refusals) {
+    CAPTURE(c.method);
+    CAPTURE(c.target);
+    CAPTURE(c.body);
+    const Answer answer = peer.call(c.method, c.target, c.body);
+    CAPTURE(answer.body);
+    CHECK(answer.status == c.status);
+    CHECK(code_of(answer) == c.code);
+    CHECK(field_of(answer) == c.field);
+  }
+}
+
+// Until the broker says so; nothing is slept for.
+template <class Condition>
+void wait_until(Condition condition) {
+  const SystemClock clock;
+  const Instant limit = clock.now().instant + std::chrono::seconds(20);
+  while (!condition()) {
+    REQUIRE(clock.now().instant < limit);
+    std::this_thread::yield();
+  }
+}
 
 }  // namespace mainspring::test

@@ -134,6 +134,8 @@ const std::map<std::string, std::string>& table() {
         {"watcher_not_told", broker("waiting for a job ends*")},
         {"no_reserved_room", broker("beyond its bounds*")},
         // the door
+        {"run_asked_for_again", unit("client_test", "a run that the server may have begun*")},
+        {"gone_caller_waits_on", unit("http_test", "an acquire waits for the release*")},
         {"paused_dropped", unit("api_test", "a put says the name once*")},
         {"fence_dropped", unit("api_test", "a job and a batch carry a fence")},
     };
