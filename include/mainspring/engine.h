@@ -32,6 +32,7 @@
 #include "mainspring/job.h"
 #include "mainspring/lease.h"
 #include "mainspring/reflect.h"
+#include "mainspring/schedule.h"
 #include "mainspring/slot.h"
 #include "mainspring/timer.h"
 #include "mainspring/worker.h"
@@ -243,6 +244,22 @@ class Engine {
   Result<JobState> cancel(JobId id, std::string reason = "");
   // A dead or cancelled job begins again. Errors: not_found, expired, conflict.
   Result<JobState> retry(JobId id);
+
+  // -- schedules and timers ----------------------------------------------------------------------
+
+  // Defines it, or changes its definition; the same again changes nothing. Answers its version.
+  // Errors: invalid_argument, overloaded.
+  Result<std::int64_t> put_schedule(Schedule schedule);
+  // Errors of these: not_found.
+  Result<void> remove_schedule(const std::string& name);
+  Result<void> pause_schedule(const std::string& name, std::string reason = "");
+  Result<void> resume_schedule(const std::string& name);
+  Result<ScheduleInfo> get_schedule(const std::string& name);
+  // A run now. Answers its job, 0 = the overlap policy skipped it.
+  Result<JobId> trigger_schedule(const std::string& name);
+  // Another timeout of a continuous timer, while it runs; 0 = its own again. Errors: conflict (it
+  // is not continuous), not_found.
+  Result<void> set_timer_timeout(const std::string& name, Duration timeout);
 
   // -- one in the whole system; guide: docs/guides/leases.md --------------------------------------
 

@@ -282,6 +282,38 @@ Result<JobState> Engine::retry(JobId id) {
   return result.state;
 }
 
+Result<std::int64_t> Engine::put_schedule(Schedule schedule) {
+  MS_TRY_ASSIGN(const PutScheduleResult result,
+                impl_->jobs->put_schedule(std::move(schedule), std::nullopt));
+  return result.version;
+}
+
+Result<void> Engine::remove_schedule(const std::string& name) {
+  return impl_->jobs->remove_schedule(name);
+}
+
+Result<void> Engine::pause_schedule(const std::string& name, std::string reason) {
+  return impl_->jobs->pause_schedule({.name = name, .paused = true, .reason = std::move(reason)});
+}
+
+Result<void> Engine::resume_schedule(const std::string& name) {
+  return impl_->jobs->pause_schedule({.name = name, .paused = false, .reason = ""});
+}
+
+Result<ScheduleInfo> Engine::get_schedule(const std::string& name) {
+  return impl_->jobs->get_schedule(name);
+}
+
+Result<JobId> Engine::trigger_schedule(const std::string& name) {
+  MS_TRY_ASSIGN(const FireResult result,
+                impl_->jobs->trigger_schedule(name, TickSource::trigger, std::nullopt));
+  return result.jobs.empty() ? 0 : result.jobs.front();
+}
+
+Result<void> Engine::set_timer_timeout(const std::string& name, Duration timeout) {
+  return impl_->jobs->set_timer({.name = name, .timeout = timeout});
+}
+
 Result<AutoRenewLease> Engine::acquire_lease(std::string name, LeaseOptions options) {
   return acquire(*impl_->jobs, impl_->clock, impl_->random, std::move(name), std::move(options));
 }
