@@ -131,12 +131,14 @@ Duration Singletons::end(const std::string& name, bool waited, bool held) {
 
 Result<Singletons::Entry> Singletons::enter(const std::string& name, std::function<void()> on_lost,
                                             std::stop_token stop) {
-  const bool waits = begin(name);
-  Result<AutoRenewLease> lease = acquire(jobs_, clock_, random_, name,
-                                         {.ttl = ttl_,
-                                          .wait = waits ? kSingletonWait : Duration(0),
-                                          .on_lost = std::move(on_lost),
-                                          .stop = std::move(stop)});
+  LeaseOptions options{.ttl = ttl_, .on_lost = std::move(on_lost), .stop = std::move(stop)};
+  Result<AutoRenewLease> lease = acquire(jobs_, clock_, random_, name, options);
+  bool waits = false;
+  if (!lease && lease.error().code == ErrorCode::lease_held) {
+    waits = begin(name);
+    options.wait = kSingletonWait;
+    if (waits) lease = acquire(jobs_, clock_, random_, name, options);
+  }
   const Duration pause = end(name, waits, lease.has_value());
   if (lease) return Entry(std::move(*lease));
   if (lease.error().code == ErrorCode::lease_held) return Entry(pause);
