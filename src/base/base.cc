@@ -46,20 +46,26 @@ void assertion_failed(const char* expression, const char* file, int line, const 
 
 #if defined(MAINSPRING_MUTANTS)
 namespace {
-std::string& mutant_name() {
-  static std::string name = [] {
+// The one of the environment, and the one that a test has set beside it.
+const std::string& mutant_of_environment() {
+  static const std::string name = [] {
     const char* value = std::getenv("MS_MUTANT");
     return std::string(value == nullptr ? "" : value);
   }();
   return name;
 }
+std::string& mutant_of_test() {
+  static std::string name;
+  return name;
+}
 }  // namespace
 bool mutant_active(std::string_view name) {
-  const std::string& active = mutant_name();
-  return !active.empty() && active == name;
+  const std::string& outer = mutant_of_environment();
+  const std::string& inner = mutant_of_test();
+  return (!outer.empty() && outer == name) || (!inner.empty() && inner == name);
 }
 void set_mutant(std::string_view name) {
-  mutant_name() = name;
+  mutant_of_test() = name;
 }
 #endif
 

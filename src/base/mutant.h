@@ -9,9 +9,10 @@
 
 namespace mainspring {
 #if defined(MAINSPRING_MUTANTS)
-// Is this the one defect that is switched on? Safe from every thread.
+// Is this defect switched on? Safe from every thread.
 bool mutant_active(std::string_view name);
-// "" switches all off. For tests, before threads start.
+// One beside that of the environment, for tests that need a fault; "" switches it off. Before
+// threads start.
 void set_mutant(std::string_view name);
 #define MS_MUTANT(name) (::mainspring::mutant_active(#name))
 #else
