@@ -87,6 +87,8 @@ Broker::~Broker() {
   registry_.gauge("mainspring_parked_claims", "Claims that wait for work.", [] { return 0.0; });
   registry_.gauge("mainspring_store_commits_total",
                   "Transactions committed to the store since start.", [] { return 0.0; });
+  registry_.gauge("mainspring_store_reads_total", "Queries of the store's database since start.",
+                  [] { return 0.0; });
   registry_.gauges("mainspring_queue_jobs", "Jobs kept now.", {});
   registry_.gauges("mainspring_queue_oldest_available_seconds", "Age of the oldest one.", {});
 }
@@ -97,6 +99,8 @@ void Broker::register_gauges() {
   registry_.gauge("mainspring_store_commits_total",
                   "Transactions committed to the store since start.",
                   [this] { return static_cast<double>(store_.commits()); });
+  registry_.gauge("mainspring_store_reads_total", "Queries of the store's database since start.",
+                  [this] { return static_cast<double>(store_.reads()); });
   registry_.gauges("mainspring_queue_jobs", "Jobs kept now, by queue and state.", [this] {
     Registry::Samples samples;
     const auto queues = store_.queues();
@@ -335,7 +339,10 @@ void Broker::gather(Batch& batch, Answers& answers, Now now) {
   gather_line(enqueues_, batch);
   gather_new_claims(batch, answers, now);
   wake_ready(batch);
-  if (!MS_MUTANT(parked_claim_not_woken)) wake_parked_for_enqueues(batch, now);
+  if (!MS_MUTANT(parked_claim_not_woken)) {
+    wake_parked_for_enqueues(batch, now);
+    wake_parked_for_due(batch, now);
+  }
   forget_workers(now);
 }
 
@@ -414,6 +421,39 @@ void Broker::wake_parked_for_enqueues(Batch& batch, Now now) {
     // add_parked grows the batch: `enqueue` is not used after this.
     for (Parked* parked : woken) add_parked(batch, *parked);
   }
+}
+
+// What this batch makes available because its time has come is handed over in the same commit too:
+// as far as the store can tell beforehand. A claim that was woken for nothing parks again.
+void Broker::wake_parked_for_due(Batch& batch, Now now) {
+  constexpr int kMaxLook = 100;
+  if (parked_.empty()) return;
+  const std::size_t end = batch.operations.size();
+  std::map<std::string, std::size_t> jobs;
+  for (std::size_t i = 0; i < end; ++i) {
+    if (const auto* move = std::get_if<MoveDue>(&batch.operations[i])) {
+      for (const auto& [queue, count] :
+           store_.due_queues(now.wall, std::min(move->limit, kMaxLook)))
+        jobs[queue] += static_cast<std::size_t>(count);
+    } else if (const auto* fire = std::get_if<FireSchedule>(&batch.operations[i])) {
+      const auto info = store_.schedule(fire->name);
+      if (info) jobs[info->schedule.job.queue] += fire->ticks.size();
+    }
+  }
+  for (const auto& [queue, count] : jobs) wake_line(batch, queue, count);
+}
+
+void Broker::wake_line(Batch& batch, const std::string& queue, std::size_t jobs) {
+  const auto line = lines_.find(queue);
+  if (line == lines_.end()) return;
+  std::vector<Parked*> woken;
+  std::size_t served = 0;
+  for (Parked* parked : line->second) {
+    if (served >= jobs) break;
+    woken.push_back(parked);
+    served += static_cast<std::size_t>(parked->claim.max);
+  }
+  for (Parked* parked : woken) add_parked(batch, *parked);
 }
 
 // Queues that an earlier batch made available: offer them to the claims that were parked then.

@@ -185,6 +185,8 @@ class Broker final : public Jobs {
   void gather_new_claims(Batch& batch, std::vector<std::function<void()>>& answers, Now now)
       MS_REQUIRES(step_mutex_, mutex_);
   void wake_parked_for_enqueues(Batch& batch, Now now) MS_REQUIRES(mutex_);
+  void wake_parked_for_due(Batch& batch, Now now) MS_REQUIRES(step_mutex_, mutex_);
+  void wake_line(Batch& batch, const std::string& queue, std::size_t jobs) MS_REQUIRES(mutex_);
   void wake_ready(Batch& batch) MS_REQUIRES(step_mutex_, mutex_);
   void abandon_now(ParkId id, std::vector<std::function<void()>>& answers) MS_REQUIRES(mutex_);
   // -- leases.cc

@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <thread>
@@ -263,4 +264,49 @@ TEST_CASE_FIXTURE(Fixture, "waiting for a job ends when it becomes terminal") {
   REQUIRE(job);
   CHECK(job->state == JobState::completed);
   CHECK(job->result == "7");
+}
+
+// The three steps of a claim that finds nothing are: look, park, wait. Wherever between them the
+// job comes, in a batch with the claim or in one of its own, the claim gets it.
+TEST_CASE_FIXTURE(Fixture, "W3: a job that arrives between empty and parked is seen") {
+  enum Act : int { claims, enqueues, steps };
+  std::vector<int> acts = {claims, enqueues, steps, steps, steps};
+  int orders = 0;
+  do {
+    Got got;
+    for (const int act : acts) {
+      if (act == claims) park("w", got);
+      if (act == enqueues) broker->submit(jobs(1), ignore);
+      if (act == steps) step();
+    }
+    while (step() <= clock.now().instant) {
+    }
+    CAPTURE(acts);
+    REQUIRE(got);
+    REQUIRE(got->jobs.size() == 1);
+    CHECK(broker->parked_claims() == 0);
+    broker->submit(
+        Finish{.worker = "w", .results = {{got->jobs[0].id, got->jobs[0].token, Complete{}}}},
+        ignore);
+    step();
+    ++orders;
+  } while (std::next_permutation(acts.begin(), acts.end()));
+  CHECK(orders == 20);
+}
+
+TEST_CASE_FIXTURE(Fixture, "a parked claim gets a due job in the very commit that moves it") {
+  Enqueue later = jobs(1);
+  later.jobs[0].delay = 10s;
+  broker->submit(later, ignore);
+  step();
+  Got got;
+  park("w", got);
+  step();
+  clock.advance(10s);
+  const auto before = store->commits();
+  broker->submit(MoveDue{}, ignore);
+  step();
+  REQUIRE(got);
+  CHECK(got->jobs.size() == 1);
+  CHECK(store->commits() == before + 1);
 }

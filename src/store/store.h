@@ -1,8 +1,8 @@
 // Store: where jobs live. Two halves: apply() changes, the rest reads.
 //
-// Threads: apply(), agenda(), has_available() and lease_free_at() from one thread at a time (the
-// broker's); the reads from any thread, also while apply() runs, which they never block. A read
-// sees every batch whose apply() returned before it began, whole batches only.
+// Threads: apply(), agenda(), has_available(), due_queues() and lease_free_at() from one thread at
+// a time (the broker's); the reads from any thread, also while apply() runs, which they never
+// block. A read sees every batch whose apply() returned before it began, whole batches only.
 //
 // Durability: when apply() returns a report, the batch is on disk. If it returns an error nothing
 // of the batch happened, or, for `io_error`, the store can no longer be trusted to write: stop the
@@ -56,6 +56,12 @@ class Store {
   virtual Agenda agenda() const = 0;
   // Would a claim of this queue find a job? False for a paused or unknown queue.
   virtual bool has_available(const std::string& queue) const = 0;
+  // A hint for the broker: queues of the first `limit` jobs that MoveDue would move now, with how
+  // many of each. To know none is always right.
+  virtual std::vector<std::pair<std::string, int>> due_queues(WallTime now, int limit) const {
+    (void)now, (void)limit;
+    return {};
+  }
   // From when on somebody else could acquire the lease; the past = it is free.
   virtual Instant lease_free_at(const std::string& name) const = 0;
 

@@ -71,6 +71,9 @@ Statements::Statements(Database& db)
       insert_due(db, "INSERT INTO due (run_at, id) VALUES (?, ?)"),
       delete_due(db, "DELETE FROM due WHERE run_at = ? AND id = ?"),
       select_due(db, "SELECT run_at, id FROM due WHERE run_at <= ? ORDER BY run_at, id LIMIT ?"),
+      due_jobs(db,
+               "SELECT j.queue, count(*) FROM (SELECT id FROM due WHERE run_at <= ? ORDER BY "
+               "run_at, id LIMIT ?) d CROSS JOIN jobs j ON j.id = d.id GROUP BY j.queue"),
       first_due(db, "SELECT run_at FROM due ORDER BY run_at, id LIMIT 1"),
       insert_expiring(db, "INSERT OR IGNORE INTO expiring (expires_at, id) VALUES (?, ?)"),
       delete_expiring(db, "DELETE FROM expiring WHERE expires_at = ? AND id = ?"),

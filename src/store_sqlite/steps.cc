@@ -38,6 +38,21 @@ OperationResult SqliteStore::operator()(const MoveDue& op) {
   return StepResult{.changed = changed, .more = changed == op.limit};
 }
 
+std::vector<std::pair<std::string, int>> SqliteStore::due_queues(WallTime now, int limit) const {
+  std::vector<std::pair<std::string, int>> out;
+  if (next_due_ > now || failed_) return out;
+  try {
+    Statement& rows = sql_->due_jobs;
+    rows.bind(now.us(), limit);
+    ResetGuard guard(rows);
+    while (rows.step())
+      out.emplace_back(queue_by_id(rows.integer(0)).name, static_cast<int>(rows.integer(1)));
+  } catch (const SqlError&) {
+    out.clear();  // a hint: the operation itself will say what is wrong
+  }
+  return out;
+}
+
 OperationResult SqliteStore::operator()(const ExpireJobs& op) {
   if (auto lost = fenced(op.fence)) return std::move(*lost);
   const auto expiring = read_times(sql_->select_expiring, now_.wall, op.limit);

@@ -40,7 +40,7 @@ struct Statements {
   Statement begin, commit, insert_job, insert_body, update_body, select_body, insert_grant,
       delete_grant, upsert_note, delete_note, update_job, finish_job, select_hot, select_claim,
       select_fresh, select_checkpoint, insert_error, upsert_result, upsert_reason, upsert_progress,
-      upsert_checkpoint, insert_due, delete_due, select_due, first_due, insert_expiring,
+      upsert_checkpoint, insert_due, delete_due, select_due, due_jobs, first_due, insert_expiring,
       delete_expiring, select_expiring, first_expiring, insert_finished, first_finished,
       delete_finished, update_finished, insert_dead, delete_dead, select_dead, select_unique,
       upsert_unique, delete_unique, select_idempotency, insert_idempotency, delete_idempotency,
@@ -69,6 +69,7 @@ class SqliteStore final : public Store {
   Result<BatchReport> apply(std::span<const Operation> batch, Now now) override;
   Agenda agenda() const override;
   bool has_available(const std::string& queue) const override;
+  std::vector<std::pair<std::string, int>> due_queues(WallTime now, int limit) const override;
   Instant lease_free_at(const std::string& name) const override;
   Result<ScheduleInfo> schedule(const std::string& name) const override;
   Result<std::vector<ScheduleInfo>> schedules(const std::string& after, int limit) const override;

@@ -33,6 +33,9 @@ class MirrorStore final : public Store {
   bool has_available(const std::string& queue) const override {
     return real_->has_available(queue);
   }
+  std::vector<std::pair<std::string, int>> due_queues(WallTime now, int limit) const override {
+    return real_->due_queues(now, limit);
+  }
   Instant lease_free_at(const std::string& name) const override {
     return real_->lease_free_at(name);
   }
