@@ -5,6 +5,8 @@
 
 #include <cstdlib>
 
+#include "env/random.h"
+
 namespace mainspring {
 namespace {
 
@@ -50,6 +52,13 @@ std::vector<Error> NodeOptions::validate() const {
   check.at_least("scheduler_batch", scheduler.batch, 1);
   check.positive("max_sleep", scheduler.max_sleep);
   check.positive("prune_interval", scheduler.prune_interval);
+  check(scheduler.leadership >= kMinLease, "leadership", format_duration(scheduler.leadership),
+        "at least 1s");
+  check(scheduler.leadership_renew > Duration(0) &&
+            3 * scheduler.leadership_renew <= scheduler.leadership,
+        "leadership_renew", format_duration(scheduler.leadership_renew),
+        "at most a third of leadership");
+  check.positive("duty_bound", scheduler.duty_bound);
   return errors;
 }
 
@@ -61,7 +70,7 @@ struct Node::Impl {
         log(log_),
         store(std::move(store_)),
         broker(*store, clock, log, registry, options.broker),
-        scheduler(broker, clock, registry, options.scheduler) {
+        scheduler(broker, clock, log, registry, options.scheduler) {
     broker.on_fatal([this](const Error& error) { fail(error); });
   }
   ~Impl() { stop(); }
@@ -89,6 +98,7 @@ struct Node::Impl {
 Result<std::unique_ptr<Node>> Node::open(NodeOptions options, const Clock& clock, Log& log,
                                          Registry& registry) {
   if (auto errors = options.validate(); !errors.empty()) return errors.front();
+  options.scheduler.incarnation = SystemRandom().hex128();
   MS_TRY_ASSIGN(auto store, open_sqlite_store(options.sqlite, clock.now(), log));
   return std::unique_ptr<Node>(
       new Node(std::make_unique<Impl>(std::move(options), clock, log, registry, std::move(store))));

@@ -56,7 +56,7 @@ struct TestServer {
     REQUIRE_MESSAGE(opened.has_value(), opened.error().message);
     store = std::move(*opened);
     broker = std::make_unique<Broker>(*store, clock, log, registry, broker_options);
-    scheduler = std::make_unique<Scheduler>(*broker, clock, registry);
+    scheduler = std::make_unique<Scheduler>(*broker, clock, log, registry);
     options.port = 0;
     server = std::make_unique<HttpServer>(options, *broker, *store, clock, log, registry);
     broker->start();

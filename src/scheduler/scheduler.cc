@@ -1,74 +1,140 @@
 // The scheduler's duties, driven by the store's agenda.
 #include "scheduler/scheduler.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "base/mutant.h"
+#include "model/schedule.h"
 
 namespace mainspring {
 namespace {
 
 constexpr Duration kRefusedPause = std::chrono::seconds(1);  // after an operation was refused
+constexpr std::array<std::string_view, 5> kDutyNames = {"rescue", "move", "fire", "expire",
+                                                        "prune"};
 
 }  // namespace
 
-Scheduler::Scheduler(Broker& broker, const Clock& clock, Registry& registry,
+Scheduler::Scheduler(Broker& broker, const Clock& clock, Log& log, Registry& registry,
                      SchedulerOptions options)
     : broker_(broker),
       clock_(clock),
-      options_(options),
-      moved_total_(registry.counter("mainspring_jobs_moved_total",
-                                    "Scheduled and retryable jobs made available.")),
-      rescued_total_(
-          registry.counter("mainspring_jobs_rescued_total", "Jobs whose lease expired.")),
-      expired_total_(registry.counter("mainspring_jobs_expired_total",
-                                      "Jobs that expired before they started.")),
-      pruned_total_(
-          registry.counter("mainspring_jobs_pruned_total", "Terminal jobs removed by retention.")) {
-  listener_ = broker_.add_agenda_listener([this] {
-    MutexLock lock(mutex_);
-    dirty_ = true;
-    changed_.notify_one();
-  });
+      log_(log),
+      options_(std::move(options)),
+      skipped_total_(registry.counter("mainspring_ticks_skipped_total",
+                                      "Rows of the schedules' ledgers that say why not.")),
+      lateness_(registry.histogram("mainspring_tick_lateness_seconds",
+                                   "From the time of a tick, jitter included, to its firing.",
+                                   duration_buckets())),
+      registry_(registry) {
+  totals_[rescue] = &registry.counter("mainspring_jobs_rescued_total", "Jobs whose lease expired.");
+  totals_[move] = &registry.counter("mainspring_jobs_moved_total",
+                                    "Scheduled and retryable jobs made available.");
+  totals_[fire] =
+      &registry.counter("mainspring_ticks_fired_total", "Jobs made by schedules when due.");
+  totals_[expire] =
+      &registry.counter("mainspring_jobs_expired_total", "Jobs that expired before they started.");
+  totals_[prune] =
+      &registry.counter("mainspring_jobs_pruned_total", "Terminal jobs removed by retention.");
+  leader_ = std::make_unique<Leader>(broker_, clock_, log_,
+                                     LeaderOptions{.incarnation = options_.incarnation,
+                                                   .lease = options_.leadership,
+                                                   .renew = options_.leadership_renew},
+                                     [this] { wake(); });
+  registry_.gauge("mainspring_leader", "1 while this node runs the scheduler's duties.",
+                  [this] { return leads(clock_.now().instant) ? 1.0 : 0.0; });
+  listener_ = broker_.add_agenda_listener([this] { wake(); });
 }
 
 Scheduler::~Scheduler() {
   stop();
+  registry_.gauge("mainspring_leader", "1 while this node runs the scheduler's duties.",
+                  [] { return 0.0; });
   broker_.remove_agenda_listener(listener_);
+}
+
+void Scheduler::wake() {
+  MutexLock lock(mutex_);
+  dirty_ = true;
+  changed_.notify_one();
 }
 
 // The answer may come inside of submit(), so mutex_ is not held here; the duty was marked as under
 // way before.
-void Scheduler::submit(Duty Scheduler::*which, Counter& total, Operation operation) {
-  broker_.submit(std::move(operation), [this, which, &total](OperationResult result) {
-    MutexLock lock(mutex_);
-    Duty& duty = this->*which;
-    if (MS_MUTANT(duty_ends_at_refusal) && std::holds_alternative<Error>(result)) return;
-    duty.under_way = false;
-    if (const auto* done = std::get_if<StepResult>(&result)) {
-      total.add(done->changed);
-      duty.more = done->more;
-    } else {
-      duty.not_before = clock_.now().instant + kRefusedPause;
-    }
-    dirty_ = true;
-    changed_.notify_one();
+void Scheduler::submit(Which which, Token term, Operation operation) {
+  if (MS_MUTANT(leader_duties_hang)) return;
+  broker_.submit(std::move(operation), [this, which, term](const OperationResult& result) {
+    answered(which, term, result);
   });
 }
 
-bool Scheduler::is_due(Duty& duty, Duration until, Now now, Instant& next) {
-  if (duty.under_way) return false;  // its answer sets dirty_
+void Scheduler::answered(Which which, Token term, const OperationResult& result) {
+  const auto* error = std::get_if<Error>(&result);
+  if (MS_MUTANT(duty_ends_at_refusal) && error != nullptr) return;
+  if (error != nullptr && error->code == ErrorCode::lease_lost) leader_->lost(term);
+  MutexLock lock(mutex_);
+  Duty& duty = duties_[which];
+  --duty.under_way;
+  duty.waits_since = Instant::never();
+  if (const auto* done = std::get_if<StepResult>(&result)) {
+    totals_[which]->add(done->changed);
+    duty.more = done->more;
+  } else if (const auto* fired = std::get_if<FireResult>(&result)) {
+    totals_[which]->add(fired->fired);
+    skipped_total_.add(fired->skipped);
+  } else if (error->code != ErrorCode::conflict) {  // conflict: the schedule changed; look again
+    duty.not_before = clock_.now().instant + kRefusedPause;
+  }
+  dirty_ = true;
+  changed_.notify_one();
+}
+
+bool Scheduler::is_due(Which which, Duration until, Now now, Instant& next) {
+  Duty& duty = duties_[which];
+  if (duty.under_way > 0) return false;  // its answer sets dirty_
   if (!duty.more) {
     if (now.instant < duty.not_before) until = std::max(until, duty.not_before - now.instant);
     if (until > Duration(0)) {
       next = std::min(next, now.instant + until);
       return false;
     }
-    if (&duty == &prune_) duty.not_before = now.instant + options_.prune_interval;
+    if (which == prune) duty.not_before = now.instant + options_.prune_interval;
   }
-  duty.under_way = true;
+  duty.under_way = 1;
   duty.more = false;
   return true;
+}
+
+Scheduler::Due Scheduler::look(const Agenda& agenda, Now now) {
+  const auto wall = [&](WallTime t) { return t == WallTime::never() ? kForever : t - now.wall; };
+  std::array<Duration, kDuties> until{};
+  until[rescue] = agenda.next_lease_expiry == Instant::never()
+                      ? kForever
+                      : agenda.next_lease_expiry - now.instant;
+  until[move] = wall(agenda.next_due);
+  until[fire] = wall(agenda.next_schedule);
+  until[expire] = wall(agenda.next_expiry);
+  until[prune] = wall(agenda.next_prune);
+  Due due{.next = now.instant + options_.max_sleep};
+  const Instant since = leader_->leading_since(now.instant);
+  MutexLock lock(mutex_);
+  for (int i = 0; i < kDuties; ++i) {
+    const auto which = static_cast<Which>(i);
+    Duty& duty = duties_[which];
+    const bool waits = until[which] <= Duration(0) || duty.under_way > 0;
+    if (!waits || since == Instant::never() || now.instant < duty.not_before) {
+      duty.waits_since = Instant::never();
+    } else {
+      if (duty.waits_since == Instant::never()) duty.waits_since = now.instant;
+      const Instant bound = std::max(since, duty.waits_since) + options_.duty_bound;
+      due.stalled[which] = now.instant >= bound;
+      if (now.instant < bound) due.next = std::min(due.next, bound);
+    }
+    due.duty[which] = is_due(which, until[which], now, due.next);
+  }
+  return due;
 }
 
 Instant Scheduler::step(Now now) {
@@ -76,26 +142,57 @@ Instant Scheduler::step(Now now) {
     MutexLock lock(mutex_);
     dirty_ = false;  // before the agenda is read: a change after it is not missed
   }
-  const Agenda agenda = broker_.agenda();
-  const auto until = [&](WallTime t) { return t == WallTime::never() ? kForever : t - now.wall; };
-  const Duration until_rescue = agenda.next_lease_expiry == Instant::never()
-                                    ? kForever
-                                    : agenda.next_lease_expiry - now.instant;
-  Instant next = now.instant + options_.max_sleep;
-  bool rescue = false, move = false, expire = false, prune = false;
+  const Instant next = leader_->step(now);
+  const auto term = leader_->term(now.instant);
+  if (!term) return next;
+  const Due due = look(broker_.agenda(), now);
+  supervise(due, now);
+  const Fence fence{.lease = std::string(kLeadershipLease), .token = *term};
+  if (due.duty[rescue] && !MS_MUTANT(scheduler_never_rescues))
+    submit(rescue, *term, RescueExpired{.limit = options_.batch, .fence = fence});
+  if (due.duty[move]) submit(move, *term, MoveDue{.limit = options_.batch, .fence = fence});
+  if (due.duty[fire]) fire_due(*term, now);
+  if (due.duty[expire]) submit(expire, *term, ExpireJobs{.limit = options_.batch, .fence = fence});
+  if (due.duty[prune]) submit(prune, *term, PruneJobs{.limit = options_.batch, .fence = fence});
+  return std::min(next, due.next);
+}
+
+// One operation per schedule: the broker folds them into a commit.
+void Scheduler::fire_due(Token term, Now now) {
+  auto due = broker_.due_schedules(now.wall, options_.schedules);
+  const std::size_t count = due ? due->size() : 0;
   {
     MutexLock lock(mutex_);
-    rescue = is_due(rescue_, until_rescue, now, next);
-    move = is_due(move_, until(agenda.next_due), now, next);
-    expire = is_due(expire_, until(agenda.next_expiry), now, next);
-    prune = is_due(prune_, until(agenda.next_prune), now, next);
+    Duty& duty = duties_[fire];
+    duty.under_way += static_cast<int>(count) - 1;
+    duty.more = count == static_cast<std::size_t>(options_.schedules);
+    if (!due) duty.not_before = now.instant + kRefusedPause;
+    if (count == 0) duty.waits_since = Instant::never();
   }
-  if (rescue && !MS_MUTANT(scheduler_never_rescues))
-    submit(&Scheduler::rescue_, rescued_total_, RescueExpired{.limit = options_.batch});
-  if (move) submit(&Scheduler::move_, moved_total_, MoveDue{.limit = options_.batch});
-  if (expire) submit(&Scheduler::expire_, expired_total_, ExpireJobs{.limit = options_.batch});
-  if (prune) submit(&Scheduler::prune_, pruned_total_, PruneJobs{.limit = options_.batch});
-  return next;
+  if (!due) return;
+  for (const ScheduleInfo& info : *due) {
+    FiringPlan plan = plan_firing(info, now.wall);
+    lateness_.observe(static_cast<double>((now.wall - info.next_fire).count()) / 1e6);
+    submit(fire, term,
+           FireSchedule{.name = info.schedule.name,
+                        .version = info.version,
+                        .source = TickSource::schedule,
+                        .expected_next = info.next,
+                        .ticks = std::move(plan.ticks),
+                        .next = plan.next.nominal,
+                        .next_fire = plan.next.fires_at,
+                        .fence = {.lease = std::string(kLeadershipLease), .token = term}});
+  }
+}
+
+void Scheduler::supervise(const Due& due, Now now) {
+  for (std::size_t i = 0; i < kDuties; ++i) {
+    if (!due.stalled[i] || MS_MUTANT(duties_not_supervised)) continue;
+    leader_->resign(fmt::format("{} has been due for {} without an answer", kDutyNames[i],
+                                format_duration(options_.duty_bound)),
+                    2 * options_.leadership, now.instant);
+    return;
+  }
 }
 
 void Scheduler::start() {
@@ -109,7 +206,7 @@ void Scheduler::run(std::stop_token stop) {
     const Instant now = clock_.now().instant;
     MutexLock lock(mutex_);
     if (dirty_ || stop.stop_requested() || next <= now) continue;
-    changed_.wait_for(mutex_, next - now);
+    changed_.wait_for(mutex_, next == Instant::never() ? kForever : next - now);
   }
 }
 
@@ -120,6 +217,7 @@ void Scheduler::stop() {
     changed_.notify_one();
   }
   if (runner_.joinable()) runner_.join();
+  leader_->stop();
 }
 
 }  // namespace mainspring

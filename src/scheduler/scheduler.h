@@ -1,70 +1,95 @@
-// Scheduler: moves due jobs, rescues expired leases, expires and prunes; each as bounded operations
-// through the broker.
+// Scheduler: what only the leader does. Moves due jobs, fires schedules, rescues expired leases,
+// expires and prunes; each as bounded operations through the broker, fenced by the leader's term.
 //
 // It sleeps until the next instant at which the store's agenda has something, not for a period: an
 // idle system has no ticks. step() submits what is due and says when to call next; the broker's
 // agenda listener says when that is out of date.
+//
+// The duties are supervised: a leader in whose term something has been due for longer than
+// `duty_bound` without one answer of that duty renews, but does not work; it resigns, and stands
+// back so that another node leads.
 #pragma once
 
-#include <atomic>
+#include <array>
 #include <memory>
 #include <thread>
 
 #include "broker/broker.h"
+#include "scheduler/leader.h"
 
 namespace mainspring {
 
 struct SchedulerOptions {
-  int batch = 1000;  // jobs per operation: bounds how long one commit takes
+  std::string incarnation = "scheduler";  // random, new for each process start
+  int batch = 1000;                       // jobs per operation: bounds how long one commit takes
+  int schedules = 500;                    // schedules fired at once
   Duration max_sleep =
       std::chrono::seconds(60);  // look again at the latest, in case the wall clock was set
   Duration prune_interval =
       std::chrono::seconds(10);  // prune at most so often unless there is a backlog
+  Duration leadership = std::chrono::seconds(10);       // see LeaderOptions
+  Duration leadership_renew = std::chrono::seconds(3);  // see LeaderOptions
+  Duration duty_bound = std::chrono::seconds(20);       // raise for disks that stall for longer
 };
 
 class Scheduler {
  public:
-  // `broker` and `clock` outlive it.
-  Scheduler(Broker& broker, const Clock& clock, Registry& registry, SchedulerOptions options = {});
+  // `broker`, `clock`, `log` outlive it.
+  Scheduler(Broker& broker, const Clock& clock, Log& log, Registry& registry,
+            SchedulerOptions options = {});
   ~Scheduler();
 
   // Submits the operations that are due, unless the last ones are still under way. Returns when to
   // call again.
   Instant step(Now now);
+  // Does this node lead?
+  bool leads(Instant now) const { return leader_->term(now).has_value(); }
 
-  // The thread that steps. May be called twice, in any order; stop waits.
+  // The thread that steps. May be called twice, in any order; stop waits, and gives the leadership
+  // back.
   void start();
   void stop();
 
  private:
-  // One kind of duty: at most one operation of it is under way.
+  enum Which : std::uint8_t { rescue, move, fire, expire, prune, kDuties };
+  // One kind of duty: its operations are under way, or none is.
   struct Duty {
-    bool under_way = false;
+    int under_way = 0;  // operations
     bool more = false;
     Instant not_before;
+    Instant waits_since = Instant::never();  // due, or under way, and not answered since then
   };
-  void submit(Duty Scheduler::*which, Counter& total, Operation operation) MS_EXCLUDES(mutex_);
+  struct Due {
+    std::array<bool, kDuties> duty{};
+    std::array<bool, kDuties> stalled{};
+    Instant next;
+  };
+  Due look(const Agenda& agenda, Now now) MS_EXCLUDES(mutex_);
   // Marks the duty as under way and returns true if it is due `until` from now; else notes when it
   // will be.
-  bool is_due(Duty& duty, Duration until, Now now, Instant& next) MS_REQUIRES(mutex_);
+  bool is_due(Which which, Duration until, Now now, Instant& next) MS_REQUIRES(mutex_);
+  void submit(Which which, Token term, Operation operation) MS_EXCLUDES(mutex_);
+  void answered(Which which, Token term, const OperationResult& result) MS_EXCLUDES(mutex_);
+  void fire_due(Token term, Now now) MS_EXCLUDES(mutex_);
+  void supervise(const Due& due, Now now);
+  void wake() MS_EXCLUDES(mutex_);
   void run(std::stop_token stop);
 
   Broker& broker_;
   const Clock& clock_;
-  Broker::ListenerId listener_ = 0;
+  Log& log_;
   const SchedulerOptions options_;
   Mutex mutex_;
   CondVar changed_;
   bool dirty_ MS_GUARDED_BY(mutex_) = true;
-  Duty move_ MS_GUARDED_BY(mutex_);
-  Duty rescue_ MS_GUARDED_BY(mutex_);
-  Duty expire_ MS_GUARDED_BY(mutex_);
-  Duty prune_ MS_GUARDED_BY(mutex_);
+  std::array<Duty, kDuties> duties_ MS_GUARDED_BY(mutex_);
+  std::unique_ptr<Leader> leader_;
+  Broker::ListenerId listener_ = 0;
   std::jthread runner_;
-  Counter& moved_total_;
-  Counter& rescued_total_;
-  Counter& expired_total_;
-  Counter& pruned_total_;
+  std::array<Counter*, kDuties> totals_{};
+  Counter& skipped_total_;
+  Histogram& lateness_;
+  Registry& registry_;
 };
 
 }  // namespace mainspring

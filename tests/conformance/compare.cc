@@ -10,7 +10,8 @@ namespace {
 
 constexpr int kAll = 1'000'000;
 
-// When each ends, from the beginning of the clock.
+}  // namespace
+
 std::string leases_differ(const Store& model, const Store& real) {
   const auto mine = model.leases("", kAll, Instant());
   const auto theirs = real.leases("", kAll, Instant());
@@ -25,8 +26,6 @@ std::string leases_differ(const Store& model, const Store& real) {
   }
   return "";
 }
-
-}  // namespace
 
 std::string differs(const Store& model, const Store& real) {
   if (std::string why = leases_differ(model, real); !why.empty()) return why;

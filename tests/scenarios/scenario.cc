@@ -17,19 +17,31 @@
 //   set_wall +D                       somebody sets the wall clock
 //   restart | kill | power_cut        the server ends, well or not, and starts again
 //   disk full | disk free
+//   schedule NAME every=D | cron=0_30_2_*_*_* | at=+D [zone=Z] [misfire=P] [window=D] [cap=N]
+//            [overlap=P] [jitter=D] [max_runs=N] [pause_on_failure=yes] [kind=K]
+//                                     -> created | replaced | unchanged | refused CODE
+//   pause_schedule NAME  resume_schedule NAME  trigger NAME -> job 3 | skipped
+//   backfill NAME from=D to=D         (so long ago)           -> fired 3 skipped 1
+//   acquire NAME by=HOLDER [ttl=D] [wait=D]    -> granted | refused lease_held | (nothing: waits)
+//   renew_lease NAME by=HOLDER [value=JSON]    release NAME by=HOLDER    -> ok | refused lease_lost
+//   fenced KIND lease=NAME by=HOLDER -> jobs 1 | refused lease_lost     an enqueue with its token
 //   expect job N STATE|pruned|unknown [attempt=] [errors=] [reason=] [result=] [checkpoint=]
 //   expect queue QUEUE [available=2] [dead=1] [enqueued=5] …
-//   expect WORKER waits | got jobs 1 2 | got nothing | told to stop 1
+//   expect schedule NAME [fired=3] [rows=5] [last=fired|skipped] [reason=WORD] [next=D]
+//   [paused=yes] expect lease NAME HOLDER|free expect WORKER waits | got jobs 1 2 | got nothing |
+//   told to stop 1
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdio>
 #include <fstream>
 #include <map>
 #include <sstream>
 
 #include "broker/broker.h"
+#include "broker/schedule_plans.h"
 #include "env/clock.h"
 #include "scheduler/scheduler.h"
 #include "simulation/sim_vfs.h"
@@ -111,16 +123,33 @@ class Engine {
  private:
   using Command = std::string (Engine::*)(const Line&);
   static const std::map<std::string, Command>& commands() {
-    static const std::map<std::string, Command> all = {
-        {"enqueue", &Engine::enqueue},   {"claim", &Engine::claim},
-        {"park", &Engine::park},         {"renew", &Engine::renew},
-        {"finish", &Engine::finish},     {"cancel", &Engine::cancel},
-        {"retry", &Engine::retry},       {"redrive", &Engine::redrive},
-        {"pause", &Engine::pause},       {"resume", &Engine::pause},
-        {"retention", &Engine::retain},  {"advance", &Engine::advance},
-        {"set_wall", &Engine::set_wall}, {"restart", &Engine::end},
-        {"kill", &Engine::end},          {"power_cut", &Engine::end},
-        {"disk", &Engine::disk},         {"expect", &Engine::expect}};
+    static const std::map<std::string, Command> all = {{"enqueue", &Engine::enqueue},
+                                                       {"claim", &Engine::claim},
+                                                       {"park", &Engine::park},
+                                                       {"renew", &Engine::renew},
+                                                       {"finish", &Engine::finish},
+                                                       {"cancel", &Engine::cancel},
+                                                       {"retry", &Engine::retry},
+                                                       {"redrive", &Engine::redrive},
+                                                       {"pause", &Engine::pause},
+                                                       {"resume", &Engine::pause},
+                                                       {"retention", &Engine::retain},
+                                                       {"advance", &Engine::advance},
+                                                       {"set_wall", &Engine::set_wall},
+                                                       {"restart", &Engine::end},
+                                                       {"kill", &Engine::end},
+                                                       {"power_cut", &Engine::end},
+                                                       {"disk", &Engine::disk},
+                                                       {"expect", &Engine::expect},
+                                                       {"schedule", &Engine::schedule},
+                                                       {"pause_schedule", &Engine::pause_schedule},
+                                                       {"trigger", &Engine::trigger},
+                                                       {"resume_schedule", &Engine::pause_schedule},
+                                                       {"backfill", &Engine::backfill},
+                                                       {"acquire", &Engine::acquire},
+                                                       {"renew_lease", &Engine::renew_lease},
+                                                       {"release", &Engine::release},
+                                                       {"fenced", &Engine::fenced}};
     return all;
   }
 
@@ -132,7 +161,7 @@ class Engine {
     if (!opened) throw Mistake{"the store does not open: " + opened.error().message};
     store_ = std::move(*opened);
     broker_ = std::make_unique<Broker>(*store_, clock_, log_, registry_);
-    scheduler_ = std::make_unique<Scheduler>(*broker_, clock_, registry_);
+    scheduler_ = std::make_unique<Scheduler>(*broker_, clock_, log_, registry_);
     settle();
   }
 
@@ -330,11 +359,100 @@ class Engine {
     return "";
   }
 
+  // -- schedules and leases -----------------------------------------------------------------------
+
+  std::string schedule(const Line& line) {
+    Schedule s{.name = line.word(1), .cron = line.value("cron")};
+    std::replace(s.cron.begin(), s.cron.end(), '_', ' ');
+    if (line.has("every")) s.every = duration(line.value("every"));
+    if (line.has("at")) s.at = clock_.now().wall + duration(line.value("at").substr(1));
+    s.time_zone = line.value("zone", "UTC");
+    s.misfire = parse_misfire(line.value("misfire", "once")).value();
+    s.misfire_window = duration(line.value("window", "24h"));
+    s.misfire_cap = std::stoi(line.value("cap", "100"));
+    s.overlap = parse_overlap(line.value("overlap", "skip")).value();
+    s.jitter = duration(line.value("jitter", "0s"));
+    s.max_runs = std::stoi(line.value("max_runs", "0"));
+    s.pause_on_failure = line.has("pause_on_failure");
+    s.job = {.queue = "q", .kind = line.value("kind", "tick")};
+    auto plan = plan_put(std::move(s), std::nullopt, clock_.now().wall);
+    if (!plan) return fmt::format("refused {}", plan.error().name());
+    return say<PutScheduleResult>(ask(std::move(*plan)), [](const PutScheduleResult& r) {
+      constexpr std::array<const char*, 3> kWords = {"created", "replaced", "unchanged"};
+      return std::string(kWords.at(static_cast<std::size_t>(r.outcome)));
+    });
+  }
+  std::string pause_schedule(const Line& line) {
+    return say<Done>(
+        ask(PauseSchedule{.name = line.word(1), .paused = line.word(0) == "pause_schedule"}),
+        [](const Done&) { return ""; });
+  }
+  std::string trigger(const Line& line) {
+    return say<FireResult>(ask(plan_trigger(line.word(1), TickSource::trigger, std::nullopt)),
+                           [](const FireResult& r) {
+                             return r.fired == 1 ? fmt::format("job {}", r.jobs.at(0)) : "skipped";
+                           });
+  }
+  std::string backfill(const Line& line) {
+    const auto info = store_->schedule(line.word(1));
+    if (!info) return fmt::format("refused {}", info.error().name());
+    const WallTime now = clock_.now().wall;
+    auto plan = plan_backfill(*info, {.name = line.word(1),
+                                      .from = now - duration(line.value("from")),
+                                      .to = now - duration(line.value("to"))});
+    if (!plan) return fmt::format("refused {}", plan.error().name());
+    return say<FireResult>(ask(std::move(plan->fire)), [](const FireResult& r) {
+      return fmt::format("fired {} skipped {}", r.fired, r.skipped);
+    });
+  }
+  std::string acquire(const Line& line) {
+    const std::string name = line.word(1), holder = line.value("by");
+    std::string answer;
+    const auto told = std::make_shared<bool>(true);
+    broker_->submit_acquire(
+        {.name = name, .holder = holder, .ttl = duration(line.value("ttl", "15s"))},
+        duration(line.value("wait", "0s")),
+        [this, &answer, told, name, holder](const OperationResult& r) {
+          const auto* grant = std::get_if<LeaseGrant>(&r);
+          if (grant != nullptr) lease_tokens_[{name, holder}] = grant->token;
+          if (!*told) return;  // it waited, and this line is over
+          answer =
+              grant != nullptr ? "granted" : fmt::format("refused {}", std::get<Error>(r).name());
+        });
+    settle();
+    *told = false;
+    return answer;
+  }
+  std::string renew_lease(const Line& line) {
+    const std::string holder = line.value("by");
+    RenewLease r{.name = line.word(1), .holder = holder};
+    r.token = lease_tokens_[{r.name, holder}];
+    if (line.has("value")) r.value = line.value("value");
+    return say<LeaseGrant>(ask(std::move(r)), [](const LeaseGrant&) { return "ok"; });
+  }
+  std::string release(const Line& line) {
+    const std::string holder = line.value("by");
+    ReleaseLease r{.name = line.word(1), .holder = holder};
+    r.token = lease_tokens_[{r.name, holder}];
+    return say<Done>(ask(std::move(r)), [](const Done&) { return "ok"; });
+  }
+  std::string fenced(const Line& line) {
+    Enqueue e;
+    e.jobs = {NewJob{.queue = "q", .kind = line.word(1)}};
+    e.fence = {.lease = line.value("lease")};
+    e.fence.token = lease_tokens_[{e.fence.lease, line.value("by")}];
+    return say<EnqueueResult>(ask(std::move(e)), [](const EnqueueResult& r) {
+      return fmt::format("jobs {}", r.jobs.at(0).id);
+    });
+  }
+
   // -- expectations -------------------------------------------------------------------------------
 
   std::string expect(const Line& line) {
     if (line.word(1) == "job") return expect_job(line);
     if (line.word(1) == "queue") return expect_queue(line);
+    if (line.word(1) == "schedule") return expect_schedule(line);
+    if (line.word(1) == "lease") return expect_lease(line);
     const auto parked = parked_.find(line.word(1));
     if (parked == parked_.end()) throw Mistake{"worker " + line.word(1) + " has not parked"};
     std::string is = "waits";
@@ -402,6 +520,37 @@ class Engine {
     return "";
   }
 
+  std::string expect_schedule(const Line& line) {
+    const auto info = store_->schedule(line.word(2));
+    if (!info) throw Mistake{info.error().message};
+    const auto page = store_->ledger(line.word(2), 1000, 0);
+    const LedgerRow last = page->rows.empty() ? LedgerRow{} : page->rows.front();
+    const std::map<std::string, std::string> is = {
+        {"fired", fmt::format("{}", info->fired)},
+        {"rows", fmt::format("{}", page->rows.size())},
+        {"last", std::string(to_string(last.state))},
+        {"past_due", last.past_due ? "yes" : "no"},
+        {"reason", last.reason.substr(0, last.reason.find_first_of(": "))},
+        {"paused", info->paused ? "yes" : "no"},
+        {"buffered", fmt::format("{}", info->buffered)},
+        {"next", info->next == WallTime::never()
+                     ? "never"
+                     : format_duration(info->next - clock_.now().wall)}};
+    for (const auto& [name, wanted] : line.named) {
+      const auto found = is.find(name);
+      if (found == is.end()) throw Mistake{"a schedule has no \"" + name + "\""};
+      check(name, wanted, found->second);
+    }
+    return "";
+  }
+
+  std::string expect_lease(const Line& line) {
+    const auto lease = store_->lease(line.word(2), clock_.now().instant);
+    const bool held = lease && lease->expires_in > Duration(0);
+    check("holder", line.word(3), held ? lease->holder : "free");
+    return "";
+  }
+
   SimDisk disk_{"scenario", 1};
   ManualClock clock_;
   NullLog log_;
@@ -411,6 +560,7 @@ class Engine {
   std::unique_ptr<Scheduler> scheduler_;
   std::map<std::pair<std::string, JobId>, Token> tokens_;
   std::map<std::string, std::optional<ClaimResult>> parked_;
+  std::map<std::pair<std::string, std::string>, Token> lease_tokens_;
 };
 
 int run_file(const std::string& path) {

@@ -55,13 +55,19 @@ void MirrorStore::note_pruned(const Store& before, const Store& after) {
   }
 }
 
-// Both states look alike where only an idempotency key makes the difference: sends those enqueues
-// again, as their clients will. False if the store died of it.
+// Both states look alike where only an idempotency key or a token makes the difference: sends those
+// enqueues again, as their clients will, and takes a lease. False if the store died of it.
 bool MirrorStore::ask_keys(Store& after, Now now, bool& is_after) {
   std::vector<Operation> probe;
   for (const Operation& op : memory_.open_batch) {
     const auto* enqueue = std::get_if<Enqueue>(&op);
     if (enqueue != nullptr && !enqueue->idempotency_key.empty()) probe.push_back(op);
+    // The leadership is forgotten at open: only the next token tells whether it was granted.
+    const auto* acquire = std::get_if<AcquireLease>(&op);
+    if (acquire != nullptr && acquire->name == kLeadershipLease)
+      probe.push_back(AcquireLease{.name = fmt::format("probe/{}", memory_.open_at.wall.us()),
+                                   .holder = "mirror",
+                                   .ttl = kMinLease});
   }
   if (probe.empty()) return true;
   const auto told = real_->apply(probe, now);
@@ -99,6 +105,7 @@ Result<BatchReport> MirrorStore::apply(std::span<const Operation> batch, Now now
   const bool met_full = disk_.stats().refused_full != refused_before;
   const auto kept = met_full ? copy_of(*memory_.model) : nullptr;
   std::string why = follow(batch, *report, now);
+  if (why.empty() && met_full) why = leases_differ(*model_, *real_);
   if (!why.empty() && met_full) {
     memory_.model = kept;
     open_model(now, ModelOpening::reread);

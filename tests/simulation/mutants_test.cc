@@ -38,6 +38,9 @@ std::string worker(const std::string& test_case) {
 std::string broker(const std::string& test_case) {
   return unit("broker_test", test_case);
 }
+std::string scheduler(const std::string& test_case) {
+  return unit("scheduler_test", test_case);
+}
 std::string io_sweep(const std::string& test_case) {
   return fmt::format("{}/io_sweep_test --abort-after=1 -tc='{}'", kPrograms, test_case);
 }
@@ -88,6 +91,11 @@ const std::map<std::string, std::string>& table() {
          broker("a waiting acquire is granted in the release's commit")},
         {"waiter_never_retries", broker("a waiting acquire gets the lease when it expires")},
         {"reserved_lease_for_all", broker("the engine's own leases are refused from outside")},
+        // leadership
+        {"leader_never_expires", scheduler("T3: a leader stopped past its lease*")},
+        {"leader_keeps_lease_at_stop", scheduler("a leader that stops in good order*")},
+        {"leader_duties_hang", scheduler("due jobs become available*")},
+        {"duties_not_supervised", scheduler("a leader that renews but does not work*")},
         // what is on disk
         {"synchronous_off", seeds(1, 10)},
         {"ack_before_commit", conformance()},

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "base/assert.h"
+#include "broker/schedule_plans.h"
 #include "conformance/describe.h"
 
 namespace mainspring::simulation {
@@ -22,6 +23,9 @@ constexpr int kMaxSettleRounds = 2000;
 constexpr int kMaxStarts = 50;
 // How late a living server may be with a due job, an expired lease or a parked claim (LIVE-1).
 constexpr Duration kMaxLate = seconds(1);
+// Until another scheduler leads when one is silent: its lease, and that of another which was
+// stopped while it waited, and got it.
+constexpr Duration kTakeover = seconds(21);
 constexpr WallTime kWallStart = WallTime::from_ms(1'767'225'600'000);
 
 }  // namespace
@@ -43,6 +47,14 @@ void Met::add(const Met& o) {
   expired += o.expired;
   retries += o.retries;
   completed += o.completed;
+  schedules += o.schedules;
+  fired += o.fired;
+  skipped += o.skipped;
+  past_due += o.past_due;
+  takeovers += o.takeovers;
+  grants += o.grants;
+  leases_lost += o.leases_lost;
+  fenced += o.fenced;
 }
 
 // One request on its way: its copies share who is answered first.
@@ -69,14 +81,16 @@ Now World::SimClock::now() const {
 World::World(std::uint64_t seed, std::string vfs_name)
     : random_(seed), disk_(std::move(vfs_name), seed ^ 0x5eed) {
   const auto draw = [&](bool& fault) { fault = chance(2); };
-  for (bool* fault : {&faults.power_cuts, &faults.kills, &faults.failed_syncs, &faults.full_disks,
-                      &faults.duplicates, &faults.delays, &faults.losses, &faults.worker_pauses,
-                      &faults.worker_crashes, &faults.wall_steps, &faults.queue_pauses,
-                      &faults.prunes, &faults.small_log}) {
+  for (bool* fault :
+       {&faults.power_cuts, &faults.kills, &faults.failed_syncs, &faults.full_disks,
+        &faults.duplicates, &faults.delays, &faults.losses, &faults.worker_pauses,
+        &faults.worker_crashes, &faults.wall_steps, &faults.queue_pauses, &faults.prunes,
+        &faults.small_log, &faults.node_deaths, &faults.node_pauses}) {
     draw(*fault);
   }
   start_server();
   plan_server_fault();
+  plan_node_fault();
 }
 
 World::~World() {
@@ -183,6 +197,15 @@ void World::deliver(const std::shared_ptr<Request>& request) {
       if (server_ && server_->epoch == epoch) server_->claims.erase(number);
       answered(std::move(r));
     });
+  } else if (const auto* acquire = std::get_if<AcquireLease>(&request->operation)) {
+    server_->broker->submit_acquire(*acquire, request->wait, answered);
+  } else if (const auto* put = std::get_if<PutSchedule>(&request->operation)) {
+    // What the door of a server does, at its own time.
+    if (auto plan = plan_put(put->schedule, put->paused, clock_.now().wall)) {
+      server_->broker->submit(std::move(*plan), answered);
+    } else {
+      answered(plan.error());
+    }
   } else {
     server_->broker->submit(request->operation, answered);
   }
@@ -235,7 +258,8 @@ void World::start_server() {
           [this](const std::string& line) { trace(line); });
       server_->broker = std::make_unique<Broker>(*server_->store, clock_, log_, server_->registry);
       server_->broker->on_fatal([this](const Error&) { fatal_ = true; });
-      server_->scheduler = std::make_unique<Scheduler>(*server_->broker, clock_, server_->registry);
+      const auto nodes = 1 + below(3);
+      for (std::uint64_t i = 0; i < nodes; ++i) add_node();
       trace(fmt::format("server {} starts", server_->epoch));
       wake_server(Duration(1));
       return;
@@ -301,10 +325,71 @@ void World::plan_server_fault() {
   });
 }
 
+// -- the nodes
+// --------------------------------------------------------------------------------------
+
+void World::add_node() {
+  SchedulerOptions options{.incarnation = fmt::format("node{}", ++nodes_made_)};
+  server_->nodes.push_back({.scheduler = std::make_unique<Scheduler>(*server_->broker, clock_, log_,
+                                                                     server_->registry, options)});
+}
+
+Instant World::step_nodes(Now at) {
+  Instant next = Instant::never();
+  for (Node& node : server_->nodes) {
+    if (node.dead || now_ < node.paused_until) continue;
+    next = std::min(next, node.scheduler->step(at));
+  }
+  return next;
+}
+
+void World::plan_node_fault() {
+  after(between(seconds(1), seconds(60)), [this] {
+    if (healed_) return;
+    plan_node_fault();
+    if (!server_) return;
+    std::vector<Node*> living;
+    for (Node& node : server_->nodes) {
+      if (!node.dead && now_ >= node.paused_until) living.push_back(&node);
+    }
+    if (!living.empty()) fault_node(*living[below(living.size())]);
+  });
+}
+
+// Dies, stops in good order, or is stopped for longer than its lease and goes on.
+void World::fault_node(Node& node) {
+  const std::uint64_t epoch = server_->epoch;
+  const auto later = [this, epoch](Duration delay, auto action) {
+    after(delay, [this, epoch, action] {
+      if (!server_ || server_->epoch != epoch) return;
+      action();
+      wake_server(Duration(1));
+    });
+  };
+  const Duration gone = between(milliseconds(1), seconds(30));
+  if (faults.node_pauses && chance(2)) {
+    trace("a scheduler is stopped for a while");
+    node.paused_until = now_ + gone;
+    later(gone, [] {});
+  } else if (faults.node_deaths) {
+    const bool killed = chance(2);
+    trace(killed ? "a scheduler is killed" : "a scheduler stops");
+    if (!killed) node.scheduler->stop();
+    node.dead = true;
+    later(gone, [this] { add_node(); });
+  } else {
+    return;
+  }
+  ++met.takeovers;
+  leader_good_from_ = std::max(leader_good_from_, now_ + gone + kTakeover);
+}
+
 void World::fill_disk() {
   const Duration full_for = between(seconds(1), seconds(40));
   disk_.set_capacity(disk_.used() + static_cast<std::int64_t>(below(20'000)));
   disk_good_from_ = std::max(disk_good_from_, now_ + full_for + kMaxLate * 3);
+  // A release that finds no space is one that never came.
+  leader_good_from_ = std::max(leader_good_from_, now_ + full_for + kTakeover);
   after(full_for, [this] { disk_.set_capacity(kNoFault); });
 }
 
@@ -327,7 +412,7 @@ void World::settle() {
     const Now at = clock_.now();
     const std::int64_t batches = server_->store->batches();
     const std::size_t parked = server_->claims.size();
-    Instant next = server_->scheduler->step(at);
+    Instant next = step_nodes(at);
     next = std::min(next, server_->broker->step(at));
     if (disk_.crashed() || fatal_ || !why_.empty()) return;
     if (next > at.instant && server_->store->batches() == batches) {
@@ -345,10 +430,14 @@ void World::check_live() {
   if (now_ < disk_good_from_) return;
   const Now at = clock_.now();
   const Agenda agenda = server_->store->agenda();
-  if (agenda.next_lease_expiry + kMaxLate < at.instant)
+  const bool settled = now_ >= leader_good_from_ && now_ - server_->started > kMaxLate * 2;
+  if (now_ >= leader_good_from_ && agenda.next_lease_expiry + kMaxLate < at.instant)
     broken("LIVE-1: an expired lease is not rescued");
-  if (agenda.next_due + kMaxLate < at.wall && now_ - server_->started > kMaxLate * 2)
-    broken("LIVE-2: a due job is not moved");
+  if (settled && agenda.next_due + kMaxLate < at.wall) broken("LIVE-2: a due job is not moved");
+  if (settled && agenda.next_schedule + kMaxLate < at.wall)
+    broken("LIVE-2: a due schedule is not fired");
+  // Without a leader, what should have started by now is still there, and no claim gives it.
+  if (now_ < leader_good_from_ && agenda.next_expiry <= at.wall) return;
   for (const auto& [number, parked] : server_->claims) {
     if (!parked.any_kind) continue;
     for (const std::string& queue : parked.queues) {
@@ -362,17 +451,20 @@ void World::check_live() {
 // ------------------------------------------------------------------------------
 
 void World::heal() {
+  std::vector<Node> none;
   healed_ = true;
   disk_.crash_after(kNoFault);
   disk_.fail_sync_after(kNoFault);
   disk_.set_capacity(kNoFault);
+  for (Node& node : server_ ? server_->nodes : none) node.paused_until = now_;
+  leader_good_from_ = std::max(leader_good_from_, now_ + seconds(12));
   trace("healed");
   if (!server_ && why_.empty()) run_until(now_ + minutes(2));
 }
 
 void World::cold_restart() {
   trace("cold restart");
-  server_->scheduler.reset();
+  server_->nodes.clear();
   server_->broker.reset();
   server_.reset();
   disk_.reboot();

@@ -40,7 +40,9 @@ struct Faults {
   bool wall_steps = false;
   bool queue_pauses = false;
   bool prunes = false;
-  bool small_log = false;  // checkpoints all the time
+  bool small_log = false;    // checkpoints all the time
+  bool node_deaths = false;  // of schedulers: the leader's or a follower's
+  bool node_pauses = false;
 };
 
 // What a set of runs must have met at least once to prove anything.
@@ -48,6 +50,9 @@ struct Met {
   std::int64_t events = 0, crashes = 0, lost_writes = 0, crashes_in_recovery = 0, full = 0,
                failed_syncs = 0, dedup_hits = 0, rescued = 0, stale = 0, dead = 0, woken = 0,
                cancels = 0, pruned = 0, expired = 0, retries = 0, completed = 0;
+  // of what lives by the clock
+  std::int64_t schedules = 0, fired = 0, skipped = 0, past_due = 0, takeovers = 0, grants = 0,
+               leases_lost = 0, fenced = 0;
   void add(const Met& other);
 };
 
@@ -60,6 +65,7 @@ class World {
 
   // -- time ---------------------------------------------------------------------------------------
   Duration now() const { return now_; }  // since the beginning
+  WallTime wall() const { return clock_.now().wall; }
   void after(Duration delay, std::function<void()> action);
   // Runs events until `when`, or until something is broken.
   void run_until(Duration when);
@@ -127,13 +133,19 @@ class World {
     std::vector<std::string> queues;
     bool any_kind = true;
   };
+  // A scheduler among several over the store, as if each were in a process of its own.
+  struct Node {
+    std::unique_ptr<Scheduler> scheduler;
+    bool dead = false;
+    Duration paused_until{0};
+  };
   struct Server {
     explicit Server(std::uint64_t e) : epoch(e) {}
     std::uint64_t epoch;
     Registry registry;
     std::unique_ptr<MirrorStore> store;
     std::unique_ptr<Broker> broker;
-    std::unique_ptr<Scheduler> scheduler;
+    std::vector<Node> nodes;  // the dead ones too: their answers may be on their way
     std::map<std::uint64_t, Parked> claims;
     std::uint64_t step_order = 0;  // the wake-up that counts
     bool step_soon = false;
@@ -148,6 +160,10 @@ class World {
   void start_server();
   void end_server(End how);
   void plan_server_fault();
+  void add_node();
+  void plan_node_fault();
+  void fault_node(Node& node);
+  Instant step_nodes(Now at);
   void step_server();
   void settle();
   void check_live();
@@ -167,7 +183,10 @@ class World {
   Duration now_{0};
   Duration boot_{0};
   Duration wall_offset_{0};
-  Duration disk_good_from_{0};  // a full disk excuses lateness
+  Duration disk_good_from_{0};    // a full disk excuses lateness
+  Duration leader_good_from_{0};  // so does a takeover, for what only the leader does
+  int nodes_made_ = 0;
+  Token last_term_ = 0;
   bool healed_ = false;
   bool fatal_ = false;
   bool print_ = false;
