@@ -117,6 +117,8 @@ Result<void> measure_http_lifecycle(Context& context);  // bench_http.cc
 Result<void> measure_wake(Context& context);            // bench_server.cc
 Result<void> measure_million(Context& context);         // bench_server.cc
 Result<void> measure_idle(Context& context);            // bench_server.cc
+Result<void> measure_lateness(Context& context);        // bench_time.cc
+Result<void> measure_due(Context& context);             // bench_time.cc
 
 // The figure of one caller's latencies: p50, and p99 as its note. `bytes` on disk for all of them.
 Result<Figure> alone_figure(Context& context, std::string setup,

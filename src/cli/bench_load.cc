@@ -6,6 +6,15 @@
 
 namespace mainspring::cli::bench {
 
+void pass(Duration time) {
+  Mutex mutex;
+  CondVar never;
+  const SystemClock clock;
+  const Instant end = clock.now().instant + time;
+  const MutexLock lock(mutex);
+  while (clock.now().instant < end) never.wait_for(mutex, end - clock.now().instant);
+}
+
 Result<std::unique_ptr<LocalNode>> LocalNode::open(const Plan& plan, const std::string& name) {
   std::unique_ptr<LocalNode> out(new LocalNode());
   out->directory_ = plan.directory + "/" + name;

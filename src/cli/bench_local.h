@@ -81,6 +81,9 @@ class LocalLoad {
   std::thread thread_;
 };
 
+// Lets time go by.
+void pass(Duration time);
+
 // What a stretch of time held.
 struct Rate {
   double jobs_per_second = 0;  // median of plan.repeats runs, after a warm-up

@@ -30,15 +30,6 @@ constexpr double kStartUp = 2;          // s
 constexpr double kIdleMemory = 30;      // MB
 constexpr double kIdleCpu = 0.1;        // percent
 
-void pass(Duration time) {
-  Mutex mutex;
-  CondVar never;
-  const SystemClock clock;
-  const Instant end = clock.now().instant + time;
-  const MutexLock lock(mutex);
-  while (clock.now().instant < end) never.wait_for(mutex, end - clock.now().instant);
-}
-
 // -- a server in a process of its own -------------------------------------------------------------
 
 class Child {
