@@ -59,7 +59,8 @@ class AutoRenewLease {
   Token token() const;
   // The value as it was when the lease was acquired, or as this holder set it last.
   std::string value() const;
-  // On disk when it returns. Errors: lease_lost, too_large, unavailable.
+  // JSON, "" = none. On disk when it returns. Errors: lease_lost, invalid_argument, too_large,
+  // unavailable.
   Result<void> set_value(std::string json);
   bool lost() const;
   std::stop_token stop_token() const;  // stop is requested when the lease is lost

@@ -404,3 +404,39 @@ TEST_CASE(
   says({"enqueue", "q", "k", "--fence", "a:0"}, "must be LEASE:TOKEN");
   CHECK(run({"leases", "list", "--server", "http://127.0.0.1:1"}).code == 69);
 }
+
+TEST_CASE("what breaks a rule of lease run, --slot and --timer is refused before it begins") {
+  const auto says = [](std::vector<std::string> words, std::string_view part) {
+    if (words[0] == "work") {
+      for (const char* word : {"--queue", "q", "--exec", "cat"}) words.emplace_back(word);
+    }
+    const Ran ran = run(words);
+    CAPTURE(ran.err);
+    CHECK(ran.code == 64);
+    CHECK(has(ran.err, part));
+  };
+  says({"lease", "run", "a"}, "COMMAND is missing");
+  says({"lease", "run", "a b", "--", "cat"}, "NAME \"a b\"");
+  says({"lease", "run", "a", "--ttl", "10ms", "--", "cat"}, "--ttl 10ms: must be 1s to 12h");
+  says({"lease", "run", "a", "--wait", "25h", "--", "cat"}, "--wait 25h: must be at most 24h");
+  for (const char* flag : {"--poll", "--twin"}) {
+    says({"work", flag}, fmt::format("{}: can be given with --slot only", flag));
+  }
+  for (const char* flag : {"--name", "--estimate", "--tolerance", "--idle"}) {
+    says({"work", flag, "5"}, fmt::format("{}: can be given with --slot only", flag));
+  }
+  says({"work", "--slot", "60s", "--idle", "5s"}, "--idle: can be given with --poll only");
+  says({"work", "--slot", "10ms"}, "--slot 10ms: must be 1s to 24h");
+  says({"work", "--slot", "60s", "--name", "a b"}, "--name \"a b\"");
+  says({"work", "--slot", "60s", "--tolerance", "x"}, "--tolerance \"x\": must be a number");
+  says({"work", "--slot", "60s", "--tolerance", "-1"}, "--tolerance -1: must be 0 to 1000");
+  says({"work", "--slot", "60s", "--once"}, "--slot: cannot be given with --once");
+  for (const char* flag : {"--batch", "--timer-slots"}) {
+    says({"work", flag, "5"}, fmt::format("{}: can be given with --timer only", flag));
+  }
+  says({"work", "--batch-idle", "5s"}, "--batch-idle: can be given with --timer only");
+  says({"work", "--timer", "--batch", "0"}, "--batch");
+  says({"work", "--timer", "--batch-idle", "0s"}, "--batch-idle");
+  says({"work", "--timer", "--slot", "60s"}, "--slot: cannot be given with --timer");
+  says({"work", "--timer", "--drain"}, "--drain: cannot be given with --timer");
+}

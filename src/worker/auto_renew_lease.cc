@@ -7,6 +7,7 @@
 #include <system_error>
 #include <thread>
 
+#include "api/json.h"
 #include "base/mutant.h"
 #include "base/mutex.h"
 #include "env/processes.h"
@@ -131,6 +132,7 @@ void AutoRenewLease::State::run_watcher() {
 }
 
 Result<void> AutoRenewLease::State::set_value(std::string json) {
+  if (!json.empty()) MS_TRY(check_json("value", json));
   {
     MutexLock lock(mutex);
     if (lost || ended) return lost_error(name);

@@ -1,0 +1,112 @@
+#!/bin/bash
+# lease run, work --slot and work --timer against a real server. Usage: worker_script_test.sh PROGRAM
+# shellcheck disable=SC2016
+set -uo pipefail
+mainspring=$(readlink -f "$1")
+work=$(mktemp -d "${TMPDIR:-/tmp}/mainspring-worker-test.XXXXXX")
+cd "$work" || exit 1
+unset "${!MAINSPRING_@}"
+export XDG_CONFIG_HOME=$work/config NO_COLOR=1
+passed=0 failed=0 server=''
+clean_up() {
+  [[ -z $server ]] || kill "$server" 2>/dev/null
+  wait
+  rm -rf "$work"
+}
+trap clean_up EXIT
+
+# expect CODE TEXT COMMAND…: as in cli_script_test.sh.
+expect() {
+  local code=$1 text=$2 got status=0 escaped
+  shift 2
+  got=$("$@" 2>&1 </dev/null) || status=$?
+  escaped=$(printf '%s' "$text" | sed 's/[][\\*?]/\\&/g; s/…/*/g')
+  # shellcheck disable=SC2053
+  if [[ $status == "$code" && $got == $escaped ]]; then
+    passed=$((passed + 1))
+  else
+    failed=$((failed + 1))
+    printf 'FAILED: %s\n-- expected, exit code %s:\n%s\n-- got, exit code %s:\n%s\n\n' "$*" "$code" "$text" "$status" "$got"
+  fi
+}
+ms() { "$mainspring" "$@"; }
+# await COMMAND…: until it succeeds, for at most 20 s.
+await() {
+  for ((n = 0; n < 400; ++n)); do
+    "$@" >/dev/null 2>&1 && return 0
+    read -rt 0.05 <> <(:) || true
+  done
+  echo "FAILED: waited in vain for: $*"
+  failed=$((failed + 1))
+}
+# The exit code of a background process.
+code_of() {
+  wait "$1"
+  echo $?
+}
+
+"$mainspring" serve --data "$work/data" --listen 127.0.0.1:0 --json --log-level error >server.json 2>server.log &
+server=$!
+await test -s server.json
+MAINSPRING_SERVER=$(sed 's/.*"url":"\([^"]*\)".*/\1/' server.json)
+export MAINSPRING_SERVER
+
+# -- lease run --------------------------------------------------------------------------------------
+expect 7 'report/eu has a token: yes' ms lease run report/eu -- sh -c 'echo "$MAINSPRING_LEASE_NAME has a token: ${MAINSPRING_LEASE_TOKEN:+yes}"; exit 7'
+expect 0 'from its input' bash -c "echo 'from its input' | '$mainspring' lease run report/eu -- cat"
+expect 143 '' ms lease run a -- sh -c 'kill -TERM $$'
+expect 66 'mainspring: program "no-such-program": not found…' ms lease run a -- no-such-program
+expect 66 '…' ms leases show never
+
+mkfifo go
+ms lease run held -- sh -c 'touch began; read -r line <go; exit 3' &
+first=$!
+await test -e began
+expect 75 'mainspring: lease held is held by …' ms lease run held -- echo never
+ms lease run held --wait 20s -- touch second &
+second=$!
+echo >go
+[[ $(code_of $first) == 3 ]] && passed=$((passed + 1)) || failed=$((failed + 1))
+[[ $(code_of $second) == 0 && -e second ]] && passed=$((passed + 1)) || failed=$((failed + 1))
+
+# A signal is passed on, and the lease is free afterwards.
+ms lease run signalled -- sh -c 'trap "touch told; exit 9" TERM; touch began2; while :; do sleep 0.05; done' &
+signalled=$!
+await test -e began2
+kill -TERM $signalled
+expect 9 '' sh -c "exit $(code_of $signalled)"
+expect 0 '' test -e told
+expect 0 '' ms lease run signalled -- true
+
+# A holder that was stopped past its lease ends its command when it goes on.
+ms lease run stopped --ttl 1s -- sh -c 'touch began3; exec sleep 60' 2>stopped.log &
+stopped=$!
+await test -e began3
+kill -STOP $stopped
+expect 0 'mine' ms lease run stopped --wait 20s -- echo mine
+kill -CONT $stopped
+expect 75 '' sh -c "exit $(code_of $stopped)"
+expect 0 'mainspring: lease stopped was lost; the command was ended' cat stopped.log
+
+# -- work --slot ------------------------------------------------------------------------------------
+for _ in 1 2 3; do ms enqueue mails send >/dev/null; done
+expect 0 '3 handled, … % busy in … s: no job would fit any more; … s left' ms work --queue mails --exec cat --slot 1s --estimate 50ms
+ms enqueue mails send >/dev/null
+expect 0 '{"end":"full","handled":1,"given_back":0,"completed":1,"failed":0,"dead":0,"busy_share":…,"waited_ms":0,"ran_ms":…,"slack_ms":…}' ms work --queue mails --exec cat --slot 1s --estimate 50ms --json
+expect 0 '0 handled, 0.0 % busy in … s: the queue is empty, and no more time to wait; … s left' ms work --queue mails --exec cat --slot 1s --estimate 50ms --tolerance 1 --poll --idle 400ms --name polled
+expect 0 '…"kinds":{"send":{"n":…' ms leases show slot/default
+ms work --queue none --exec cat --slot 30s --name long >long.out 2>&1 &
+long=$!
+await ms leases show slot/long
+expect 0 'nothing done: slot long is held by …' ms work --queue none --exec cat --slot 30s --name long
+ms work --queue none --exec cat --slot 30s --name long --twin --json >twin.out 2>&1 &
+twin=$!
+kill -TERM $long
+expect 0 '' sh -c "exit $(code_of $long)"
+expect 0 '0 handled, 0.0 % busy in … s: stopped by a signal; … s left' cat long.out
+kill -TERM $twin
+expect 0 '' sh -c "exit $(code_of $twin)"
+expect 0 '{"end":"stopped",…' cat twin.out
+
+echo "$passed passed, $failed failed"
+((failed == 0))
