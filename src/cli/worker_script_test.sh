@@ -39,10 +39,11 @@ await() {
   echo "FAILED: waited in vain for: $*"
   failed=$((failed + 1))
 }
-# The exit code of a background process.
-code_of() {
-  wait "$1"
-  echo $?
+# ended CODE PID: a process in the background ends with CODE.
+ended() {
+  local status=0
+  wait "$2" || status=$?
+  expect "$1" '' sh -c "exit $status"
 }
 
 "$mainspring" serve --data "$work/data" --listen 127.0.0.1:0 --json --log-level error >server.json 2>server.log &
@@ -59,33 +60,34 @@ expect 66 'mainspring: program "no-such-program": not found…' ms lease run a -
 expect 66 '…' ms leases show never
 
 mkfifo go
-ms lease run held -- sh -c 'touch began; read -r line <go; exit 3' &
+"$mainspring" lease run held -- sh -c 'touch began; read -r line <go; exit 3' &
 first=$!
 await test -e began
 expect 75 'mainspring: lease held is held by …' ms lease run held -- echo never
-ms lease run held --wait 20s -- touch second &
+"$mainspring" lease run held --wait 20s -- touch second &
 second=$!
 echo >go
-[[ $(code_of $first) == 3 ]] && passed=$((passed + 1)) || failed=$((failed + 1))
-[[ $(code_of $second) == 0 && -e second ]] && passed=$((passed + 1)) || failed=$((failed + 1))
+ended 3 $first
+ended 0 $second
+expect 0 '' test -e second
 
 # A signal is passed on, and the lease is free afterwards.
-ms lease run signalled -- sh -c 'trap "touch told; exit 9" TERM; touch began2; while :; do sleep 0.05; done' &
+"$mainspring" lease run signalled -- sh -c 'trap "touch told; exit 9" TERM; touch began2; while :; do sleep 0.05; done' &
 signalled=$!
 await test -e began2
 kill -TERM $signalled
-expect 9 '' sh -c "exit $(code_of $signalled)"
+ended 9 $signalled
 expect 0 '' test -e told
 expect 0 '' ms lease run signalled -- true
 
 # A holder that was stopped past its lease ends its command when it goes on.
-ms lease run stopped --ttl 1s -- sh -c 'touch began3; exec sleep 60' 2>stopped.log &
+"$mainspring" lease run stopped --ttl 1s -- sh -c 'touch began3; exec sleep 60' 2>stopped.log &
 stopped=$!
 await test -e began3
 kill -STOP $stopped
 expect 0 'mine' ms lease run stopped --wait 20s -- echo mine
 kill -CONT $stopped
-expect 75 '' sh -c "exit $(code_of $stopped)"
+ended 75 $stopped
 expect 0 'mainspring: lease stopped was lost; the command was ended' cat stopped.log
 
 # -- work --slot ------------------------------------------------------------------------------------
@@ -95,17 +97,17 @@ ms enqueue mails send >/dev/null
 expect 0 '{"end":"full","handled":1,"given_back":0,"completed":1,"failed":0,"dead":0,"busy_share":…,"waited_ms":0,"ran_ms":…,"slack_ms":…}' ms work --queue mails --exec cat --slot 1s --estimate 50ms --json
 expect 0 '0 handled, 0.0 % busy in … s: the queue is empty, and no more time to wait; … s left' ms work --queue mails --exec cat --slot 1s --estimate 50ms --tolerance 1 --poll --idle 400ms --name polled
 expect 0 '…"kinds":{"send":{"n":…' ms leases show slot/default
-ms work --queue none --exec cat --slot 30s --name long >long.out 2>&1 &
+"$mainspring" work --queue none --exec cat --slot 30s --name long >long.out 2>&1 &
 long=$!
 await ms leases show slot/long
 expect 0 'nothing done: slot long is held by …' ms work --queue none --exec cat --slot 30s --name long
-ms work --queue none --exec cat --slot 30s --name long --twin --json >twin.out 2>&1 &
+"$mainspring" work --queue none --exec cat --slot 30s --name long --twin --json >twin.out 2>&1 &
 twin=$!
 kill -TERM $long
-expect 0 '' sh -c "exit $(code_of $long)"
+ended 0 $long
 expect 0 '0 handled, 0.0 % busy in … s: stopped by a signal; … s left' cat long.out
 kill -TERM $twin
-expect 0 '' sh -c "exit $(code_of $twin)"
+ended 0 $twin
 expect 0 '{"end":"stopped",…' cat twin.out
 
 echo "$passed passed, $failed failed"
