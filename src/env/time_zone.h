@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <string_view>
 
@@ -11,14 +12,23 @@ namespace mainspring {
 
 class TimeZone {
  public:
-  // "UTC", "Europe/Berlin". Zones live as long as the program; the database is read at first use.
-  // Errors: invalid_argument with field "time_zone" (no such zone), unavailable (no database: says
-  // which package to install). Callable from every thread.
+  // "UTC" (which needs no database), "Europe/Berlin". Zones live as long as the program; each is
+  // read at first use. Errors: invalid_argument with field "time_zone" (no such zone), unavailable
+  // (no database: says which package to install). Callable from every thread.
   static Result<const TimeZone*> find(std::string_view name);
   virtual ~TimeZone() = default;
 
   // What a wall clock there shows, in seconds since 1970-01-01T00:00:00 on its calendar.
   virtual std::int64_t local_seconds(WallTime t) const = 0;
+
+  // The time around `t` in which its clocks were not changed: [begin, end).
+  struct Span {
+    WallTime begin = WallTime::from_us(kBeginningUs);  // the least value: since ever
+    WallTime end = WallTime::never();                  // never: no change is known
+    std::int64_t offset_s = 0;                         // what a clock shows more than UTC
+    static constexpr std::int64_t kBeginningUs = std::numeric_limits<std::int64_t>::min();
+  };
+  virtual Span span(WallTime t) const = 0;
 
   enum class Kind : std::uint8_t { once, skipped, twice };
   struct Resolved {
