@@ -140,6 +140,7 @@ inline constexpr Duration kMisfireGrace = std::chrono::seconds(60);
 inline constexpr int kMaxMisfires = 1000;
 inline constexpr int kMaxBuffered = 1000;
 inline constexpr Duration kMinEvery = std::chrono::seconds(1);
+inline constexpr Duration kMaxEvery = std::chrono::hours(24 * 3660);
 inline constexpr Duration kMaxJitter = std::chrono::hours(24);
 inline constexpr std::int64_t kLedgerRows = 10'000;  // kept per schedule; older ones go
 inline constexpr int kMaxPreview = 1000;

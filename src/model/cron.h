@@ -1,14 +1,13 @@
 // Cron expressions: which wall-clock times they mean. No time zones here: see schedule.h.
 //
-//   5 fields   minute hour day-of-month month day-of-week     POSIX: where both days are
-//   restricted,
+//   5 fields   minute hour day-of-month month day-of-week     POSIX: where both days are given,
 //                                                             either of them is enough
 //   6 fields   second first                                   NCRONTAB: both days must match, and
 //                                                             Sunday is 0, not 7
 // Fields: * a a-b a,b */n a-b/n a/n (from a to the end), names of months and weekdays (three
-// letters or more of the English name, any case), L in day-of-month (last day) and nL or L-n,
-// n#k in day-of-week (the k-th of the month), nL (the last). @yearly @annually @monthly @weekly
-// @daily @midnight @hourly.
+// letters or more of the English name, any case), L (the last day) and L-n (n days before it) in
+// day-of-month, a#k (the k-th of the month) and aL (the last) in day-of-week. A day field that
+// begins with * counts as not given. @yearly @annually @monthly @weekly @daily @midnight @hourly.
 // Source: POSIX.1-2017 crontab; NCrontab of atifaziz; vixie cron.
 #pragma once
 
@@ -42,6 +41,7 @@ class Cron {
   bool has_seconds() const { return has_seconds_; }
 
  private:
+  struct Days;
   bool day_matches(std::int64_t day) const;  // days since 1970
   std::bitset<60> seconds_, minutes_;
   std::bitset<24> hours_;
@@ -50,7 +50,6 @@ class Cron {
   std::bitset<7> weekdays_;
   std::array<std::bitset<6>, 7> nth_weekdays_{};  // [weekday][k], 0 = the last
   std::bitset<32> last_days_;                     // [n]: n days before the last
-  bool days_restricted_ = false, weekdays_restricted_ = false;
   bool either_day_ = false;
   bool has_seconds_ = false;
   bool hours_star_ = false;

@@ -1,0 +1,377 @@
+// Reading cron expressions, and finding the times that they mean.
+#include "model/cron.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <chrono>
+#include <span>
+#include <vector>
+
+#include "base/mutant.h"
+
+namespace mainspring {
+namespace {
+
+using std::chrono::day;
+using std::chrono::days;
+using std::chrono::last;
+using std::chrono::month;
+using std::chrono::sys_days;
+using std::chrono::weekday;
+using std::chrono::year;
+using std::chrono::year_month;
+using std::chrono::year_month_day;
+
+constexpr LocalSeconds kDay = 86400;
+constexpr LocalSeconds kFirst = 0;               // 1970-01-01
+constexpr LocalSeconds kLast = 253402300799;     // 9999-12-31T23:59:59
+constexpr std::int64_t kCycleMonths = 400 * 12;  // after which dates and weekdays repeat
+constexpr std::size_t kMaxBytes = 256;
+constexpr int kMaxLastDays = 30;
+
+constexpr std::array<std::string_view, 12> kMonthNames = {
+    "january", "february", "march",     "april",   "may",      "june",
+    "july",    "august",   "september", "october", "november", "december"};
+constexpr std::array<std::string_view, 7> kDayNames = {"sunday",   "monday", "tuesday", "wednesday",
+                                                       "thursday", "friday", "saturday"};
+
+struct Field {
+  std::string_view name;
+  int first, last;  // last: of * and a/n
+  int highest;      // of a number
+  std::span<const std::string_view> names = {};
+  int name_base = 0;
+};
+constexpr Field kSecond{"second", 0, 59, 59};
+constexpr Field kMinute{"minute", 0, 59, 59};
+constexpr Field kHour{"hour", 0, 23, 23};
+constexpr Field kDayOfMonth{"day-of-month", 1, 31, 31};
+constexpr Field kMonth{"month", 1, 12, 12, kMonthNames, 1};
+constexpr Field kDayOfWeek{"day-of-week", 0, 6, 6, kDayNames, 0};
+constexpr Field kDayOfWeekPosix{"day-of-week", 0, 6, 7, kDayNames, 0};
+
+constexpr std::array<std::pair<std::string_view, std::string_view>, 7> kNicknames = {
+    {{"@yearly", "0 0 1 1 *"},
+     {"@annually", "0 0 1 1 *"},
+     {"@monthly", "0 0 1 * *"},
+     {"@weekly", "0 0 * * 0"},
+     {"@daily", "0 0 * * *"},
+     {"@midnight", "0 0 * * *"},
+     {"@hourly", "0 * * * *"}}};
+
+Error wrong(std::string_view what) {
+  return invalid("cron", fmt::format("cron: {}", what));
+}
+Error wrong(const Field& field, std::string_view part, std::string_view rule) {
+  return wrong(fmt::format("{} \"{}\": {}", field.name, part, rule));
+}
+
+std::string lower(std::string_view text) {
+  std::string out(text);
+  for (char& c : out) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  return out;
+}
+
+std::vector<std::string_view> split(std::string_view text, std::string_view separators) {
+  std::vector<std::string_view> parts;
+  for (std::size_t at = 0; at <= text.size();) {
+    const std::size_t end = std::min(text.find_first_of(separators, at), text.size());
+    parts.push_back(text.substr(at, end - at));
+    at = end + 1;
+  }
+  return parts;
+}
+
+std::optional<int> number(std::string_view text) {
+  int value = 0;
+  const char* end = text.data() + text.size();
+  const auto [at, failed] = std::from_chars(text.data(), end, value);
+  if (failed != std::errc() || at != end || text.size() > 4 || text[0] == '-') return std::nullopt;
+  return value;
+}
+
+// A number or a name.
+Result<int> value_of(const Field& field, std::string_view text, std::string_view part) {
+  if (const std::optional<int> value = number(text)) {
+    if (*value >= field.first && *value <= field.highest) return *value;
+    const bool sunday = field.names.size() == kDayNames.size() && *value == 7;
+    return wrong(field, part,
+                 fmt::format("{} must be {} to {}{}", *value, field.first, field.highest,
+                             sunday ? " (Sunday is 0 where there are 6 fields)" : ""));
+  }
+  const std::string word = lower(text);
+  for (std::size_t i = 0; i < field.names.size(); ++i) {
+    if (word.size() >= 3 && field.names[i].starts_with(word)) {
+      return static_cast<int>(i) + field.name_base;
+    }
+  }
+  return wrong(
+      field, part,
+      fmt::format("\"{}\" must be a number from {} to {}{}", text, field.first, field.highest,
+                  field.names.empty() ? "" : " or three letters or more of a name"));
+}
+
+Result<int> step_of(const Field& field, std::string_view text, std::string_view part) {
+  const int most = field.last - field.first + 1;
+  const std::optional<int> step = number(text);
+  if (step && *step >= 1 && *step <= most) return *step;
+  return wrong(field, part, fmt::format("step \"{}\" must be 1 to {}", text, most));
+}
+
+// * a a-b */n a-b/n a/n
+template <std::size_t N>
+Result<void> read_values(const Field& field, std::string_view part, std::bitset<N>& out) {
+  const std::size_t slash = part.find('/');
+  const std::string_view range = part.substr(0, slash);
+  int first = field.first;
+  int end = field.last;
+  if (range != "*") {
+    const std::size_t dash = range.find('-');
+    MS_TRY_ASSIGN(first, value_of(field, range.substr(0, dash), part));
+    end = slash == std::string_view::npos ? first : std::max(first, field.last);
+    if (dash != std::string_view::npos) {
+      MS_TRY_ASSIGN(end, value_of(field, range.substr(dash + 1), part));
+    }
+  }
+  if (first > end) {
+    return wrong(field, part, "the range goes backwards: write two, such as 5-6,0-1 for 5-1");
+  }
+  int step = 1;
+  if (slash != std::string_view::npos) {
+    MS_TRY_ASSIGN(step, step_of(field, part.substr(slash + 1), part));
+  }
+  const int modulus = field.highest == 7 ? 7 : static_cast<int>(N);  // Sunday is also 7
+  for (int value = first; value <= end; value += step) {
+    out.set(static_cast<std::size_t>(value % modulus));
+  }
+  return {};
+}
+
+template <std::size_t N>
+Result<void> read_plain(const Field& field, std::string_view text, std::bitset<N>& out) {
+  for (const std::string_view part : split(text, ",")) {
+    MS_TRY(read_values(field, part, out));
+  }
+  return {};
+}
+
+// Month 0 is January 1970.
+year_month month_at(std::int64_t index) {
+  return year(static_cast<int>(1970 + index / 12)) / month(static_cast<unsigned>(index % 12 + 1));
+}
+std::int64_t month_index(std::int64_t day_number) {
+  const year_month_day date{sys_days(days(day_number))};
+  return (static_cast<int>(date.year()) - 1970) * 12LL + static_cast<unsigned>(date.month()) - 1;
+}
+std::int64_t first_day(year_month at) {
+  return sys_days(at / day(1)).time_since_epoch().count();
+}
+
+template <std::size_t N>
+int next_set(const std::bitset<N>& bits, int from) {
+  for (int i = from; i < static_cast<int>(N); ++i) {
+    if (bits[static_cast<std::size_t>(i)]) return i;
+  }
+  return -1;
+}
+template <std::size_t N>
+int previous_set(const std::bitset<N>& bits, int from) {
+  for (int i = from; i >= 0; --i) {
+    if (bits[static_cast<std::size_t>(i)]) return i;
+  }
+  return -1;
+}
+
+}  // namespace
+
+// The days: what other fields have, L and # besides.
+struct Cron::Days {
+  static Result<void> of_month(std::string_view text, Cron& cron) {
+    for (const std::string_view part : split(text, ",")) {
+      if (part.empty() || (part[0] != 'L' && part[0] != 'l')) {
+        if (part.ends_with('L') || part.ends_with('l')) {
+          return wrong(kDayOfMonth, part, "must be L (the last day) or L-2 (two days before it)");
+        }
+        MS_TRY(read_values(kDayOfMonth, part, cron.days_));
+        continue;
+      }
+      int before = 0;
+      if (part.size() > 1) {
+        const std::optional<int> value = part[1] == '-' ? number(part.substr(2)) : std::nullopt;
+        if (!value || *value > kMaxLastDays) {
+          return wrong(kDayOfMonth, part,
+                       fmt::format("must be L or L-n with n from 0 to {}", kMaxLastDays));
+        }
+        before = *value;
+      }
+      cron.last_days_.set(static_cast<std::size_t>(before));
+    }
+    return {};
+  }
+
+  static Result<void> of_week(const Field& field, std::string_view text, Cron& cron) {
+    for (const std::string_view part : split(text, ",")) {
+      const std::size_t hash = part.find('#');
+      const bool last_one = part.ends_with('L') || part.ends_with('l');
+      if (hash == std::string_view::npos && !last_one) {
+        MS_TRY(read_values(field, part, cron.weekdays_));
+        continue;
+      }
+      const std::string_view name = part.substr(0, last_one ? part.size() - 1 : hash);
+      if (name.empty()) {
+        return wrong(field, part, "must name the weekday, as 5L (the last Friday of the month)");
+      }
+      MS_TRY_ASSIGN(const int value, value_of(field, name, part));
+      int nth = 0;
+      if (!last_one) {
+        const std::optional<int> k = number(part.substr(hash + 1));
+        if (!k || *k < 1 || *k > 5) return wrong(field, part, "what follows # must be 1 to 5");
+        nth = *k;
+      }
+      cron.nth_weekdays_[static_cast<std::size_t>(value % 7)].set(static_cast<std::size_t>(nth));
+    }
+    return {};
+  }
+};
+
+Result<Cron> Cron::parse(std::string_view text) {
+  if (text.size() > kMaxBytes) {
+    return wrong(fmt::format("has {} bytes: must be at most {}", text.size(), kMaxBytes));
+  }
+  std::vector<std::string_view> fields = split(text, " \t");
+  std::erase(fields, "");
+  if (fields.size() == 1 && fields[0][0] == '@') {
+    const std::string word = lower(fields[0]);
+    const auto found = std::find_if(kNicknames.begin(), kNicknames.end(),
+                                    [&](const auto& one) { return one.first == word; });
+    if (found == kNicknames.end()) {
+      return wrong(
+          fmt::format("\"{}\": must be one of @yearly @annually @monthly @weekly @daily "
+                      "@midnight @hourly",
+                      fields[0]));
+    }
+    return parse(found->second);
+  }
+  if (fields.size() != 5 && fields.size() != 6) {
+    return wrong(
+        fmt::format("\"{}\" has {} fields: must be 5 (minute hour day-of-month month "
+                    "day-of-week) or 6 (second first)",
+                    text, fields.size()));
+  }
+  Cron cron;
+  cron.has_seconds_ = fields.size() == 6;
+  cron.seconds_.set(0);
+  if (cron.has_seconds_) {
+    cron.seconds_.reset();
+    MS_TRY(read_plain(kSecond, fields[0], cron.seconds_));
+    fields.erase(fields.begin());
+  }
+  MS_TRY(read_plain(kMinute, fields[0], cron.minutes_));
+  MS_TRY(read_plain(kHour, fields[1], cron.hours_));
+  MS_TRY(Days::of_month(fields[2], cron));
+  MS_TRY(read_plain(kMonth, fields[3], cron.months_));
+  MS_TRY(Days::of_week(cron.has_seconds_ ? kDayOfWeek : kDayOfWeekPosix, fields[4], cron));
+  cron.hours_star_ = fields[1].starts_with('*');
+  // POSIX speaks of fields that are not "*"; vixie cron, and all after it, of those that do not
+  // begin with it: "*/2" and a weekday must both match.
+  const bool both = !fields[2].starts_with('*') && !fields[4].starts_with('*');
+  cron.either_day_ = both && !cron.has_seconds_ && !MS_MUTANT(cron_days_both);
+  if (!cron.next_after(kFirst - 1)) {
+    return wrong(fmt::format("\"{}\" never comes true: no month of it has such a day", text));
+  }
+  return cron;
+}
+
+bool Cron::every_hour() const {
+  return hours_star_;
+}
+
+bool Cron::day_matches(std::int64_t number_of_day) const {
+  const year_month_day date{sys_days(days(number_of_day))};
+  const unsigned of_month = static_cast<unsigned>(date.day());
+  const unsigned length =
+      static_cast<unsigned>(year_month_day(date.year() / date.month() / last).day());
+  const unsigned of_week = weekday(sys_days(days(number_of_day))).c_encoding();
+  const std::bitset<6>& nth = nth_weekdays_[of_week];
+  const bool month_day = days_[of_month] || last_days_[length - of_month];
+  const bool week_day =
+      weekdays_[of_week] || nth[(of_month - 1) / 7 + 1] || (nth[0] && of_month + 7 > length);
+  return either_day_ ? month_day || week_day : month_day && week_day;
+}
+
+std::optional<LocalSeconds> Cron::next_after(LocalSeconds t) const {
+  if (t >= kLast) return std::nullopt;
+  t = std::max(t + 1, kFirst);
+  std::int64_t today = t / kDay;
+  int hour = next_set(hours_, static_cast<int>(t % kDay / 3600));
+  // Today, if a time of it is left.
+  if (months_[static_cast<std::size_t>(month_index(today) % 12 + 1)] && day_matches(today)) {
+    int minute = -1;
+    int second = -1;
+    if (hour == t % kDay / 3600) {
+      minute = next_set(minutes_, static_cast<int>(t % 3600 / 60));
+      if (minute == t % 3600 / 60) {
+        second = next_set(seconds_, static_cast<int>(t % 60));
+        if (second < 0) minute = next_set(minutes_, minute + 1);
+      }
+      if (minute < 0) hour = next_set(hours_, hour + 1);
+    }
+    if (hour >= 0) {
+      if (minute < 0) minute = next_set(minutes_, 0);
+      if (second < 0) second = next_set(seconds_, 0);
+      return today * kDay + hour * 3600 + minute * 60 + second;
+    }
+  }
+  const std::int64_t start = month_index(++today);
+  const std::int64_t end = std::min(start + kCycleMonths, month_index(kLast / kDay) + 1);
+  for (std::int64_t m = start; m < end; ++m) {
+    if (!months_[static_cast<std::size_t>(m % 12 + 1)]) continue;
+    const std::int64_t after = first_day(month_at(m + 1));
+    for (std::int64_t d = std::max(today, first_day(month_at(m))); d < after; ++d) {
+      if (!day_matches(d)) continue;
+      return d * kDay + next_set(hours_, 0) * 3600 + next_set(minutes_, 0) * 60 +
+             next_set(seconds_, 0);
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<LocalSeconds> Cron::last_until(LocalSeconds t) const {
+  if (t < kFirst) return std::nullopt;
+  t = std::min(t, kLast);
+  std::int64_t today = t / kDay;
+  int hour = previous_set(hours_, static_cast<int>(t % kDay / 3600));
+  if (months_[static_cast<std::size_t>(month_index(today) % 12 + 1)] && day_matches(today)) {
+    int minute = -1;
+    int second = -1;
+    if (hour == t % kDay / 3600) {
+      minute = previous_set(minutes_, static_cast<int>(t % 3600 / 60));
+      if (minute == t % 3600 / 60) {
+        second = previous_set(seconds_, static_cast<int>(t % 60));
+        if (second < 0) minute = previous_set(minutes_, minute - 1);
+      }
+      if (minute < 0) hour = previous_set(hours_, hour - 1);
+    }
+    if (hour >= 0) {
+      if (minute < 0) minute = previous_set(minutes_, 59);
+      if (second < 0) second = previous_set(seconds_, 59);
+      return today * kDay + hour * 3600 + minute * 60 + second;
+    }
+  }
+  if (--today < 0) return std::nullopt;
+  const std::int64_t start = month_index(today);
+  for (std::int64_t m = start; m >= std::max<std::int64_t>(0, start - kCycleMonths); --m) {
+    if (!months_[static_cast<std::size_t>(m % 12 + 1)]) continue;
+    const std::int64_t first = first_day(month_at(m));
+    for (std::int64_t d = std::min(today, first_day(month_at(m + 1)) - 1); d >= first; --d) {
+      if (!day_matches(d)) continue;
+      return d * kDay + previous_set(hours_, 23) * 3600 + previous_set(minutes_, 59) * 60 +
+             previous_set(seconds_, 59);
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace mainspring

@@ -1,0 +1,185 @@
+// The times of a schedule: its local times, laid onto the real time line.
+//
+// A fixed wall time L runs at f(L), the first instant at which the clock shows L or more: the time
+// itself, the first of two, or the end of the gap. f never decreases, so the tick after t is f of
+// the first L beyond the latest that the clock has shown until t, and the one before it likewise.
+// Where every real hour runs, a tick is any instant whose local time matches: that is looked for
+// between one clock change and the next.
+#include "model/ticks.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/mutant.h"
+
+namespace mainspring {
+namespace {
+
+constexpr std::int64_t kSecond = 1'000'000;
+constexpr std::int64_t kMaxCounted = 100;  // steps spent on a number that people like to see
+// Of clock changes looked through for one tick: 8000 years of two changes, and some.
+constexpr int kMaxSpans = 20'000;
+const WallTime kFirstTime = WallTime::from_us(0);
+const WallTime kLastTime = WallTime::from_us(253402300799LL * kSecond);  // the year 9999
+
+WallTime time_of(std::int64_t seconds) {
+  return WallTime::from_us(seconds * kSecond);
+}
+
+// "02:30", with seconds if it has any, and with its date if that is not `today`.
+std::string clock_text(LocalSeconds local, LocalSeconds today) {
+  const std::string text = format_wall_time(time_of(local));  // 2026-03-29T02:30:00Z
+  const std::string clock = text.substr(11, local % 60 == 0 ? 5 : 8);
+  return local / 86400 == today / 86400 ? clock : text.substr(0, 10) + " " + clock;
+}
+
+}  // namespace
+
+Ticks::Ticks(const Schedule& schedule)
+    : every_us_(schedule.every.count()),
+      at_(schedule.at),
+      start_(schedule.start_at),
+      end_(schedule.end_at) {
+  if (every_us_ > 0 && start_) base_us_ = start_->us();
+  if (schedule.cron.empty()) return;
+  const Result<Cron> cron = Cron::parse(schedule.cron);
+  const Result<const TimeZone*> zone = TimeZone::find(schedule.time_zone);
+  if (!cron || !zone) {
+    problem_ = (cron ? zone.error() : cron.error()).message;
+    return;
+  }
+  cron_ = *cron;
+  zone_ = *zone;
+}
+
+std::optional<WallTime> Ticks::next_after(WallTime t) const {
+  ++steps_;
+  t = std::max(t, kFirstTime - Duration(1));
+  if (start_) t = std::max(t, *start_ - Duration(1));
+  std::optional<WallTime> found;
+  if (at_) {
+    if (*at_ > t) found = at_;
+  } else if (every_us_ > 0) {
+    const std::int64_t since = t.us() - base_us_;
+    const std::int64_t n = since < 0 ? 0 : since / every_us_ + 1;
+    if (n <= (kLastTime.us() - base_us_) / every_us_) {
+      found = WallTime::from_us(base_us_ + n * every_us_);
+    }
+  } else if (cron_ && t < kLastTime) {
+    found = cron_after(t);
+  }
+  if (found && (*found > kLastTime || (end_ && *found >= *end_))) found.reset();
+  return found;
+}
+
+std::optional<WallTime> Ticks::last_until(WallTime t) const {
+  ++steps_;
+  t = std::min(t, kLastTime);
+  if (end_) t = std::min(t, *end_ - Duration(1));
+  if (t < kFirstTime) return std::nullopt;
+  std::optional<WallTime> found;
+  if (at_) {
+    if (*at_ <= t) found = at_;
+  } else if (every_us_ > 0) {
+    if (t.us() >= base_us_) {
+      found = WallTime::from_us(t.us() - (t.us() - base_us_) % every_us_);
+    }
+  } else if (cron_) {
+    found = cron_until(t);
+  }
+  if (found && start_ && *found < *start_) found.reset();
+  return found;
+}
+
+std::optional<LocalSeconds> Ticks::local_after(LocalSeconds t) const {
+  ++steps_;
+  return cron_->next_after(t);
+}
+std::optional<LocalSeconds> Ticks::local_until(LocalSeconds t) const {
+  ++steps_;
+  return cron_->last_until(t);
+}
+
+LocalSeconds Ticks::shown_until(WallTime t) const {
+  const LocalSeconds now = zone_->local_seconds(t);
+  const TimeZone::Span span = zone_->span(t);
+  if (span.begin <= kFirstTime || MS_MUTANT(dst_runs_twice)) return now;
+  return std::max(now, zone_->local_seconds(span.begin - Duration(kSecond)));
+}
+
+std::optional<WallTime> Ticks::fixed_after(WallTime t) const {
+  std::optional<LocalSeconds> local = local_after(shown_until(t));
+  // The first is it: more than one round only where a clock was set back twice within hours.
+  for (int i = 0; local && i < kMaxSpans; ++i, local = local_after(*local)) {
+    const TimeZone::Resolved found = zone_->resolve(*local);
+    if (MS_MUTANT(dst_gap_loses_tick) && found.kind == TimeZone::Kind::skipped) continue;
+    if (found.first > t) return found.first;
+    if (MS_MUTANT(dst_runs_twice) && found.second > t) return found.second;
+  }
+  return std::nullopt;
+}
+
+std::optional<WallTime> Ticks::cron_after(WallTime t) const {
+  if (!cron_->every_hour()) return fixed_after(t);
+  LocalSeconds shown = zone_->local_seconds(t);  // look for what the clock shows after that
+  for (int i = 0; i < kMaxSpans && t < kLastTime; ++i) {
+    const TimeZone::Span span = zone_->span(t);
+    const std::optional<LocalSeconds> local = local_after(shown);
+    if (!local) return std::nullopt;
+    const WallTime found = time_of(*local - span.offset_s);
+    if (found < span.end) return found;
+    t = span.end;
+    shown = zone_->local_seconds(t) - 1;  // the first instant after the change may be one
+  }
+  return std::nullopt;
+}
+
+std::optional<WallTime> Ticks::cron_until(WallTime t) const {
+  if (!cron_->every_hour()) {
+    const std::optional<LocalSeconds> local = local_until(shown_until(t));
+    if (!local) return std::nullopt;
+    return zone_->resolve(*local).first;
+  }
+  for (int i = 0; i < kMaxSpans && t >= kFirstTime; ++i) {
+    const TimeZone::Span span = zone_->span(t);
+    const std::optional<LocalSeconds> local = local_until(zone_->local_seconds(t));
+    if (!local) return std::nullopt;
+    const WallTime found = time_of(*local - span.offset_s);
+    if (found >= span.begin) return found;
+    t = span.begin - Duration(kSecond);
+  }
+  return std::nullopt;
+}
+
+std::string Ticks::note(WallTime t) const {
+  if (!cron_ || cron_->every_hour()) return "";
+  const LocalSeconds now = zone_->local_seconds(t);
+  const TimeZone::Resolved shown = zone_->resolve(now);
+  if (shown.kind == TimeZone::Kind::twice) {
+    return fmt::format("{} exists twice: the first time", clock_text(now, now));
+  }
+  const TimeZone::Span span = zone_->span(t);
+  if (span.begin != t || t <= kFirstTime) return "";
+  const LocalSeconds before = zone_->local_seconds(t - Duration(kSecond));
+  const std::optional<LocalSeconds> first = local_after(before);
+  if (!first || *first >= now) return "";
+  const std::optional<LocalSeconds> last = local_until(now - 1);
+  const std::string times =
+      *first == *last ? clock_text(*first, now) + " does not exist"
+                      : clock_text(*first, now) + " to " + clock_text(*last, now) + " do not exist";
+  return (local_after(now - 1) == now ? "merged: " : "shifted: ") + times;
+}
+
+std::int64_t Ticks::count(WallTime first, WallTime last) const {
+  if (first == last) return 1;
+  if (every_us_ > 0) return (last - first).count() / every_us_ + 1;
+  std::int64_t n = 1;
+  for (std::optional<WallTime> t = first; n <= kMaxCounted; ++n) {
+    t = next_after(*t);
+    if (!t || *t > last) return n;
+  }
+  return 0;
+}
+
+}  // namespace mainspring

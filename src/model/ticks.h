@@ -1,0 +1,51 @@
+// Ticks: the times of one schedule, forwards and backwards. Private to the model's schedule.cc and
+// plan.cc; the rules are stated in schedule.h.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "env/time_zone.h"
+#include "mainspring/schedule.h"
+#include "model/cron.h"
+
+namespace mainspring {
+
+class Ticks {
+ public:
+  // `schedule` has passed validate().
+  explicit Ticks(const Schedule& schedule);
+
+  // The first tick strictly after / the last at or before `t`; nullopt = none.
+  std::optional<WallTime> next_after(WallTime t) const;
+  std::optional<WallTime> last_until(WallTime t) const;
+  // What a clock change did to the tick at `t`; "" = nothing.
+  std::string note(WallTime t) const;
+  // How many there are from `first` to `last`, both of them ticks; 0 = too many to count.
+  std::int64_t count(WallTime first, WallTime last) const;
+  // Why nothing is known, or "". What a store brings back was valid once, but a zone may have gone
+  // with an update of the system's database.
+  const std::string& problem() const { return problem_; }
+  // Calls of the calendar so far: what it cost.
+  std::int64_t steps() const { return steps_; }
+
+ private:
+  std::optional<WallTime> fixed_after(WallTime t) const;
+  std::optional<WallTime> cron_after(WallTime t) const;
+  std::optional<WallTime> cron_until(WallTime t) const;
+  std::optional<LocalSeconds> local_after(LocalSeconds t) const;
+  std::optional<LocalSeconds> local_until(LocalSeconds t) const;
+  // The latest that a clock has shown until `t`, which is more than it shows after it was set back.
+  LocalSeconds shown_until(WallTime t) const;
+
+  std::optional<Cron> cron_;
+  const TimeZone* zone_ = nullptr;
+  std::int64_t every_us_ = 0;
+  std::int64_t base_us_ = 0;
+  std::optional<WallTime> at_;
+  std::optional<WallTime> start_, end_;
+  std::string problem_;
+  mutable std::int64_t steps_ = 0;
+};
+
+}  // namespace mainspring
