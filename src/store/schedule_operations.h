@@ -14,8 +14,9 @@
 namespace mainspring {
 
 // Creates the schedule, or replaces its definition. The same definition changes nothing (except
-// `paused`, where it is given and differs). Undecided ticks of the old version that are due by now
-// get one row "replaced". Answers PutScheduleResult. Errors: overloaded (kMaxSchedules).
+// `paused`, where it is given and differs). Undecided ticks of the old version whose time has come
+// get one row "replaced": `until` now, count 0. max_runs counts anew for each version. Answers
+// PutScheduleResult. Errors: overloaded (kMaxSchedules).
 struct PutSchedule {
   Schedule schedule;  // has passed validate()
   WallTime next;      // its first tick after now, with its fire time; never = none
@@ -49,11 +50,13 @@ struct SetTimer {
 };
 
 // Decides ticks. Each gets a ledger row; one that fires also a job made from the template, with
-// run_at its fire time (never later than now) and tick_headers(); unless
+// run_at its fire time (never later than now; of source schedule with the jitter, of the others
+// now) and tick_headers(); unless
 //   - the overlap policy keeps it from firing: skipped, "overlap: job N has not ended" (skip),
 //     "overlap: job N waits already" (buffer_one), "overlap: N jobs wait" (buffer_all);
-//   - no runs remain: skipped, "no runs remain"; then next becomes never;
-//   - a tick of this nominal time has fired (backfill): skipped, "has run as job N";
+//   - no runs remain: skipped, "no runs remain". With the last run, next becomes never;
+//   - the tick of this nominal time has fired, by the clock or a backfill: skipped, "has run as job
+//     N". Of this version; for a backfill, of any version;
 //   - it is a wake and the schedule is paused ("paused"), or two of its jobs live already ("a twin
 //     is there").
 // By source:
@@ -64,8 +67,10 @@ struct SetTimer {
 //             present time. They fire also while the schedule is paused (but for wakes). A wake
 //             overlaps one living job and no more.
 // Jobs that wait (state `waiting`) begin, in the order of their ticks, when no other of the
-// schedule's jobs lives: in the transaction that ends the last one. Answers FireResult. Errors:
-// not_found, conflict, lease_lost.
+// schedule's jobs lives: in the transaction that ends the last one. An operator's retry of one that
+// waits begins it now; of one that is dead or cancelled makes it live again. Answers FireResult.
+// Errors: not_found, conflict, lease_lost, too_large (kMaxFireTicks), and as Enqueue: overloaded,
+// storage_full.
 struct FireSchedule {
   std::string name;
   std::int64_t version = 0;

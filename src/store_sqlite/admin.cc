@@ -9,12 +9,7 @@ namespace mainspring::sqlite {
 OperationResult SqliteStore::operator()(const Cancel& op) {
   const auto lease = leases_.find(op.id);
   if (lease != leases_.end()) {
-    if (!lease->second.cancel_requested) {
-      begin_write();
-      lease->second.cancel_requested = true;
-      lease->second.cancel_reason = op.reason;
-      note_lease(op.id, lease->second);
-    }
+    wish_cancel(op.id, lease->second, op.reason);
     return CancelResult{.state = JobState::running,
                         .cancel_requested = true,
                         .worker = lease->second.grant->worker};
@@ -30,6 +25,14 @@ OperationResult SqliteStore::operator()(const Cancel& op) {
   }
   cancel_hot(*hot, op.reason, 0);
   return CancelResult{};
+}
+
+void SqliteStore::wish_cancel(JobId id, Lease& lease, const std::string& reason) {
+  if (lease.cancel_requested) return;
+  begin_write();
+  lease.cancel_requested = true;
+  lease.cancel_reason = reason;
+  note_lease(id, lease);
 }
 
 void SqliteStore::cancel_hot(HotRow& hot, std::string_view reason, int flags) {
@@ -95,12 +98,15 @@ void SqliteStore::retry_hot(HotRow& hot) {
   begin_write();
   leave(hot);
   count(*hot.queue, hot.state, hot.flags, -1);
+  std::int64_t schedule = 0;
   if (is_terminal(hot.state)) {
     if (hot.state == JobState::dead) sql_->delete_dead.bind(hot.id).run();
     Statement& body = sql_->select_body;
     body.bind(hot.id);
     ResetGuard guard(body);
-    const int budget = body.step() ? static_cast<int>(body.integer(0)) : hot.max_attempts;
+    const bool found = body.step();
+    const int budget = found ? static_cast<int>(body.integer(0)) : hot.max_attempts;
+    if (found) schedule = body.integer(2);
     if (!MS_MUTANT(retry_gives_no_attempts)) hot.max_attempts = hot.attempt + budget;
     hot.finished_at.reset();
     set_reason(hot.id, hot.flags, "", "");
@@ -114,6 +120,7 @@ void SqliteStore::retry_hot(HotRow& hot) {
   save_hot(hot);
   enter(hot);
   count(*hot.queue, hot.state, hot.flags, 1);
+  retie(hot.id, schedule);
 }
 
 OperationResult SqliteStore::operator()(const Redrive& op) {

@@ -165,9 +165,11 @@ void SqliteStore::refresh_agenda() {
 }
 
 void SqliteStore::publish() {
-  if (touched_.empty() && touched_leases_.empty() && !publish_anew_) return;
+  if (touched_.empty() && touched_leases_.empty() && touched_schedules_.empty() && !publish_anew_)
+    return;
   MutexLock lock(published_mutex_);
   publish_leases();
+  publish_schedules();
   publish_anew_ = false;
   for (QueueState* queue : touched_) {
     if (queue->published == nullptr) {
@@ -194,7 +196,8 @@ Agenda SqliteStore::agenda() const {
       .next_due = next_due_,
       .next_lease_expiry = lease_order_.empty() ? Instant::never() : lease_order_.begin()->first,
       .next_expiry = next_expiry_,
-      .next_prune = next_prune_};
+      .next_prune = next_prune_,
+      .next_schedule = fire_order_.empty() ? WallTime::never() : fire_order_.begin()->first};
 }
 
 bool SqliteStore::has_available(const std::string& name) const {

@@ -100,13 +100,20 @@ EnqueuedJob SqliteStore::enqueue_one(const NewJob& job) {
   if (job.unique && !MS_MUTANT(unique_ignored)) {
     if (auto duplicate = enqueue_unique(job, queue, run_at)) return *duplicate;
   }
+  const JobState state =
+      run_at > now_.wall && !MS_MUTANT(run_at_ignored) ? JobState::scheduled : JobState::available;
+  return {.id = make_job(job, run_at, state, 0), .state = state};
+}
+
+JobId SqliteStore::make_job(const NewJob& job, WallTime run_at, JobState state,
+                            std::int64_t schedule) {
+  QueueState& queue = queue_of(job.queue);
   HotRow hot;
   hot.id = next_id_++;
   marks_touched_ = true;
   hot.queue = &queue;
   hot.kind = kind_of(job.kind);
-  hot.state =
-      run_at > now_.wall && !MS_MUTANT(run_at_ignored) ? JobState::scheduled : JobState::available;
+  hot.state = state;
   hot.priority = MS_MUTANT(priority_ignored) ? 5 : job.priority;
   hot.run_at = run_at;
   hot.flags = job.unique ? kFlagUnique : 0;
@@ -120,7 +127,8 @@ EnqueuedJob SqliteStore::enqueue_one(const NewJob& job) {
       .bind(hot.id, now_.wall.us(), job.args, job.max_attempts, timeout_us(job.timeout),
             Statement::text_or_null(tags), Statement::text_or_null(job.headers),
             Statement::text_or_null(job.correlation_id), Statement::text_or_null(job.reply_to),
-            Statement::text_or_null(job.unique ? job.unique->key : ""))
+            Statement::text_or_null(job.unique ? job.unique->key : ""),
+            schedule != 0 ? std::optional<std::int64_t>(schedule) : std::nullopt)
       .run();
   if (job.unique) {
     // Without a window the key is free as soon as the job ends, wherever the wall clock is set to.
@@ -136,7 +144,7 @@ EnqueuedJob SqliteStore::enqueue_one(const NewJob& job) {
   ++queue.tally.enqueued;
   count(queue, hot.state, hot.flags, 1);
   add_live(hot.id, 1);
-  return {.id = hot.id, .state = hot.state};
+  return hot.id;
 }
 
 std::optional<EnqueuedJob> SqliteStore::enqueue_unique(const NewJob& job, QueueState& queue,

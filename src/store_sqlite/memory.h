@@ -108,4 +108,13 @@ struct NamedLease {
   bool held(Instant now) const { return state == State::held && ends > now; }
 };
 
+// A schedule, and which of its jobs have not ended.
+struct ScheduleState {
+  std::int64_t id = 0;
+  ScheduleInfo info;          // `live` and `buffered` are filled in when it is published
+  std::set<JobId> live;       // may run
+  std::set<JobId> waiting;    // for the end of those; empty if there are none
+  std::int64_t next_seq = 1;  // of its ledger
+};
+
 }  // namespace mainspring::sqlite

@@ -82,6 +82,12 @@ class Leases {
     }
     return holders_;
   }
+  // The state that the job's row and the grants make together.
+  JobState state(JobId id, JobState row, Token token) {
+    if (row != JobState::available) return row;
+    const auto found = all().find(id);
+    return found != holders_.end() && found->second.token > token ? JobState::running : row;
+  }
   // Makes the job running if a grant gives it a token above its own. `row` is the job's.
   void apply(Job& job, const Statement& row) {
     if (job.state != JobState::available) return;
@@ -151,9 +157,15 @@ Reader::Reader(const std::string& path, const std::string& vfs)
       next_id(db, "SELECT a FROM tallies WHERE id = 0"),
       below(db, "SELECT max(id) FROM jobs WHERE id < ?"),
       queue_id(db, "SELECT id FROM queues WHERE name = ?"),
-      kind_id(db, "SELECT id FROM kinds WHERE name = ?") {}
+      kind_id(db, "SELECT id FROM kinds WHERE name = ?"),
+      schedule_id(db, "SELECT id FROM schedules WHERE name = ?"),
+      ledger(db,
+             "SELECT l.seq, l.version, l.nominal, l.until, l.count, l.source, l.state, l.past_due, "
+             "l.job, l.reason, l.note, l.decided_at, j.state, j.token FROM ledger l LEFT JOIN jobs "
+             "j ON j.id = l.job WHERE l.schedule = ? AND l.seq < ? ORDER BY l.seq DESC LIMIT ?") {}
 
 std::unique_ptr<Reader> SqliteStore::take_reader() const {
+  reads_.fetch_add(1, std::memory_order_relaxed);
   {
     MutexLock lock(readers_mutex_);
     if (!readers_.empty()) {
@@ -305,6 +317,59 @@ Result<std::vector<QueueStats>> SqliteStore::queues() const {
   out.reserve(published_queues_.size());
   for (const auto& [name, stats] : published_queues_) out.push_back(stats);
   return out;
+}
+
+Result<LedgerPage> SqliteStore::ledger(const std::string& name, int limit,
+                                       std::int64_t before) const {
+  try {
+    auto reader = take_reader();
+    LedgerPage page;
+    std::optional<std::int64_t> schedule;
+    {
+      Snapshot snapshot(reader->db);
+      schedule = lookup(reader->schedule_id, name);
+      if (schedule) page = read_ledger(*reader, *schedule, limit, before);
+    }
+    give_back(std::move(reader));
+    if (schedule) return page;
+    return Error{.code = ErrorCode::not_found,
+                 .message = fmt::format("schedule {}: there is no such schedule", name)};
+  } catch (const SqlError& error) {
+    return to_error(error);
+  }
+}
+
+LedgerPage SqliteStore::read_ledger(Reader& reader, std::int64_t schedule, int limit,
+                                    std::int64_t before) {
+  LedgerPage page;
+  Leases leases(reader.select_grants);
+  Statement& rows = reader.ledger;
+  rows.bind(schedule, before > 0 ? before : std::numeric_limits<std::int64_t>::max(), limit + 1);
+  ResetGuard guard(rows);
+  while (rows.step()) {
+    if (static_cast<int>(page.rows.size()) == limit) {
+      page.next = page.rows.empty() ? before : page.rows.back().seq;
+      break;
+    }
+    LedgerRow& row = page.rows.emplace_back();
+    row.seq = rows.integer(0);
+    row.version = rows.integer(1);
+    row.nominal = WallTime::from_us(rows.integer(2));
+    row.until = wall_or_none(rows, 3);
+    row.count = rows.integer(4);
+    row.source = static_cast<TickSource>(rows.integer(5));
+    row.state = static_cast<TickState>(rows.integer(6));
+    row.past_due = rows.integer(7) != 0;
+    row.job = rows.integer(8);
+    row.reason = rows.text(9);
+    row.note = rows.text(10);
+    row.decided_at = WallTime::from_us(rows.integer(11));
+    if (!rows.is_null(12)) {
+      row.job_state =
+          leases.state(row.job, static_cast<JobState>(rows.integer(12)), rows.integer(13));
+    }
+  }
+  return page;
 }
 
 }  // namespace mainspring::sqlite

@@ -165,9 +165,9 @@ void SqliteStore::enter(HotRow& hot) {
   if (hot.state == JobState::available) {
     make_ready(*hot.queue, hot.kind,
                ReadyKey(hot.priority, hot.run_at, hot.id).set_fresh(is_fresh(hot)));
-  } else {
+  } else if (hot.state != JobState::waiting) {
     MS_ASSERT(hot.state == JobState::scheduled || hot.state == JobState::retryable,
-              "only these wait for their time");
+              "only these begin at a time");
     sql_->insert_due.bind(hot.run_at.us(), hot.id).run();
     due_touched_ = true;
   }
@@ -193,6 +193,7 @@ void SqliteStore::end_job(JobId id, QueueState& queue, JobState state) {
   if (dead && !MS_MUTANT(dead_not_listed)) sql_->insert_dead.bind(id).run();
   ended_.push_back(id);
   add_live(id, -1);
+  if (!tied_jobs_.empty()) end_tie(id, state);
 }
 
 void SqliteStore::set_reason(JobId id, int& flags, std::string_view reason,

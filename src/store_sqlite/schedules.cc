@@ -1,40 +1,309 @@
-// Schedules and their ledger.
+// Schedules: their definitions, and how far each is. What becomes of their ticks: firing.cc.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "api/schedule_shapes.h"
+#include "base/assert.h"
+#include "base/mutant.h"
 #include "store_sqlite/store_impl.h"
 
 namespace mainspring::sqlite {
 namespace {
-Error later() {
-  return {.code = ErrorCode::unavailable, .message = "not built"};
+
+Error no_schedule(const std::string& name) {
+  return {.code = ErrorCode::not_found,
+          .message = fmt::format("schedule {}: there is no such schedule", name)};
 }
+
+std::optional<std::int64_t> limit_of(const Schedule& schedule) {
+  return schedule.max_runs > 0 ? std::optional(schedule.max_runs) : std::nullopt;
+}
+
+std::string json_of(const Schedule& schedule) {
+  std::string out;
+  encode_schedule(schedule, out);
+  return out;
+}
+
+ScheduleInfo read_schedule(const Statement& row) {
+  const std::string name(row.text(1));
+  auto definition = decode_schedule(row.text(3));
+  if (!definition) {
+    throw SqlError{SQLITE_CORRUPT, fmt::format("the store is damaged: schedule {}: {}", name,
+                                               definition.error().message)};
+  }
+  ScheduleInfo info;
+  info.schedule = std::move(*definition);
+  info.version = row.integer(2);
+  info.paused = row.integer(4) != 0;
+  info.paused_reason = row.text(5);
+  info.next = WallTime::from_us(row.integer(6));
+  info.next_fire = WallTime::from_us(row.integer(7));
+  info.skip_before = WallTime::from_us(row.integer(8));
+  info.skip_reason = row.text(9);
+  if (!row.is_null(10)) info.remaining = row.integer(10);
+  info.fired = row.integer(11);
+  if (!row.is_null(12)) info.last_fired = WallTime::from_us(row.integer(12));
+  info.last_job = row.integer(13);
+  if (!row.is_null(14)) info.timeout_override = Duration(row.integer(14));
+  info.created_at = WallTime::from_us(row.integer(15));
+  info.updated_at = WallTime::from_us(row.integer(16));
+  return info;
+}
+
 }  // namespace
 
-OperationResult SqliteStore::operator()(const PutSchedule&) {
-  return later();
+ScheduleState* SqliteStore::find_schedule(const std::string& name) {
+  const auto found = schedules_.find(name);
+  return found == schedules_.end() ? nullptr : &found->second;
 }
-OperationResult SqliteStore::operator()(const RemoveSchedule&) {
-  return later();
+
+OperationResult SqliteStore::operator()(const PutSchedule& op) {
+  ScheduleState* state = find_schedule(op.schedule.name);
+  if (state == nullptr) return create_schedule(op);
+  if (!(state->info.schedule == op.schedule)) return replace_schedule(*state, op);
+  if (op.paused && *op.paused != state->info.paused) set_paused(*state, *op.paused, "");
+  return PutScheduleResult{.version = state->info.version, .outcome = PutOutcome::unchanged};
 }
-OperationResult SqliteStore::operator()(const PauseSchedule&) {
-  return later();
+
+OperationResult SqliteStore::create_schedule(const PutSchedule& op) {
+  if (schedules_.size() >= std::size_t{kMaxSchedules}) {
+    return Error{.code = ErrorCode::overloaded,
+                 .message = fmt::format("there are {} schedules: must be at most {}",
+                                        schedules_.size(), kMaxSchedules)};
+  }
+  begin_write();
+  const std::string& name = op.schedule.name;
+  ScheduleState& state = schedules_[name];
+  ScheduleInfo& info = state.info;
+  {
+    Statement& removed = schedule_sql_->select_removed;
+    removed.bind(name);
+    ResetGuard guard(removed);
+    if (removed.step() && !MS_MUTANT(version_given_again)) info.version = removed.integer(0) + 1;
+  }
+  if (info.version > 1) schedule_sql_->delete_removed.bind(name).run();
+  info.schedule = op.schedule;
+  info.next = op.next;
+  info.next_fire = op.next_fire;
+  info.paused = op.paused.value_or(false);
+  info.remaining = limit_of(op.schedule);
+  info.created_at = info.updated_at = now_.wall;
+  schedule_sql_->insert.bind(name, info.version, json_of(op.schedule), now_.wall.us()).run();
+  state.id = sqlite3_last_insert_rowid(db_->handle());
+  schedules_by_id_.emplace(state.id, &state);
+  list(state);
+  save_schedule(state);
+  return PutScheduleResult{.version = info.version, .outcome = PutOutcome::created};
 }
-OperationResult SqliteStore::operator()(const SetTimer&) {
-  return later();
+
+OperationResult SqliteStore::replace_schedule(ScheduleState& state, const PutSchedule& op) {
+  begin_write();
+  ScheduleInfo& info = state.info;
+  if (info.next <= now_.wall) {
+    LedgerRow row{.version = info.version, .nominal = info.next, .state = TickState::skipped};
+    row.reason = "replaced";
+    if (!info.schedule.at) {  // one or more: only the calendar could tell
+      row.until = now_.wall;
+      row.count = 0;
+    }
+    add_row(state, row);
+  }
+  unlist(state);
+  info.schedule = op.schedule;
+  ++info.version;
+  info.next = op.next;
+  info.next_fire = op.next_fire;
+  info.skip_before = WallTime::from_us(0);
+  info.skip_reason.clear();
+  info.remaining = limit_of(op.schedule);
+  if (!op.schedule.continuous) info.timeout_override.reset();
+  if (op.paused && *op.paused != info.paused) {
+    info.paused = *op.paused;
+    info.paused_reason.clear();
+  }
+  info.updated_at = now_.wall;
+  list(state);
+  schedule_sql_->update_definition.bind(state.id, json_of(op.schedule)).run();
+  save_schedule(state);
+  return PutScheduleResult{.version = info.version, .outcome = PutOutcome::replaced};
 }
-OperationResult SqliteStore::operator()(const FireSchedule& op) {
-  if (auto lost = fenced(op.fence)) return std::move(*lost);
-  return later();
+
+OperationResult SqliteStore::operator()(const RemoveSchedule& op) {
+  ScheduleState* state = find_schedule(op.name);
+  if (state == nullptr) return no_schedule(op.name);
+  begin_write();
+  const std::set<JobId> waiting = state->waiting;
+  for (const JobId id : waiting) begin_waiting(id, *state);
+  for (const JobId id : state->live) {
+    schedule_sql_->delete_tie.bind(id).run();
+    tied_jobs_.erase(id);
+  }
+  schedule_sql_->delete_ledger.bind(state->id).run();
+  schedule_sql_->insert_removed.bind(op.name, state->info.version).run();
+  schedule_sql_->remove.bind(state->id).run();
+  unlist(*state);
+  schedules_by_id_.erase(state->id);
+  touched_schedules_.insert(op.name);
+  schedules_.erase(op.name);
+  return Done{};
 }
-Result<ScheduleInfo> SqliteStore::schedule(const std::string&) const {
-  return later();
+
+OperationResult SqliteStore::operator()(const PauseSchedule& op) {
+  ScheduleState* state = find_schedule(op.name);
+  if (state == nullptr) return no_schedule(op.name);
+  if (state->info.paused != op.paused) set_paused(*state, op.paused, op.reason);
+  return Done{};
 }
-Result<std::vector<ScheduleInfo>> SqliteStore::schedules(const std::string&, int) const {
-  return later();
+
+void SqliteStore::set_paused(ScheduleState& state, bool paused, std::string reason) {
+  ScheduleInfo& info = state.info;
+  unlist(state);
+  info.paused = paused;
+  info.paused_reason = paused ? std::move(reason) : "";
+  if (!paused && !MS_MUTANT(paused_ticks_fire)) {
+    info.skip_before = now_.wall;
+    info.skip_reason = "paused";
+  }
+  info.updated_at = now_.wall;
+  list(state);
+  save_schedule(state);
 }
-Result<std::vector<ScheduleInfo>> SqliteStore::due_schedules(WallTime, int) const {
-  return std::vector<ScheduleInfo>{};
+
+OperationResult SqliteStore::operator()(const SetTimer& op) {
+  ScheduleState* state = find_schedule(op.name);
+  if (state == nullptr) return no_schedule(op.name);
+  if (!state->info.schedule.continuous) {
+    return Error{.code = ErrorCode::conflict,
+                 .message = fmt::format(
+                     "schedule {} is not continuous: it has no timeout of its own", op.name)};
+  }
+  const auto timeout = op.timeout > Duration(0) ? std::optional(op.timeout) : std::nullopt;
+  if (state->info.timeout_override == timeout) return Done{};
+  state->info.timeout_override = timeout;
+  state->info.updated_at = now_.wall;
+  save_schedule(*state);
+  return Done{};
 }
-Result<LedgerPage> SqliteStore::ledger(const std::string&, int, std::int64_t) const {
-  return later();
+
+void SqliteStore::save_schedule(const ScheduleState& state) {
+  begin_write();
+  const ScheduleInfo& info = state.info;
+  const auto last =
+      info.last_fired ? std::optional<std::int64_t>(info.last_fired->us()) : std::nullopt;
+  const auto timeout = info.timeout_override
+                           ? std::optional<std::int64_t>(info.timeout_override->count())
+                           : std::nullopt;
+  schedule_sql_->update
+      .bind(state.id, info.version, info.paused ? 1 : 0,
+            Statement::text_or_null(info.paused_reason), info.next.us(), info.next_fire.us(),
+            info.skip_before.us(), Statement::text_or_null(info.skip_reason), info.remaining,
+            info.fired, last, info.last_job, timeout, info.updated_at.us(), state.next_seq)
+      .run();
+  touched_schedules_.insert(info.schedule.name);
+}
+
+void SqliteStore::unlist(const ScheduleState& state) {
+  fire_order_.erase({state.info.next_fire, state.id});
+}
+
+void SqliteStore::list(const ScheduleState& state) {
+  if (!state.info.paused && state.info.next_fire != WallTime::never())
+    fire_order_.emplace(state.info.next_fire, state.id);
+}
+
+void SqliteStore::load_schedules() {
+  schedules_.clear();
+  schedules_by_id_.clear();
+  tied_jobs_.clear();
+  fire_order_.clear();
+  touched_schedules_.clear();
+  Statement rows(*db_,
+                 "SELECT id, name, version, definition, paused, paused_reason, next, next_fire, "
+                 "skip_before, skip_reason, remaining, fired, last_fired, last_job, "
+                 "timeout_override, created_at, updated_at, next_seq FROM schedules");
+  while (rows.step()) {
+    ScheduleState& state = schedules_[std::string(rows.text(1))];
+    state.id = rows.integer(0);
+    state.info = read_schedule(rows);
+    state.next_seq = rows.integer(17);
+    schedules_by_id_.emplace(state.id, &state);
+    list(state);
+    touched_schedules_.insert(state.info.schedule.name);
+  }
+}
+
+void SqliteStore::load_ties() {
+  Statement ties(*db_,
+                 "SELECT t.job, t.schedule, j.state FROM schedule_jobs t JOIN jobs j ON j.id = "
+                 "t.job");
+  while (ties.step()) {
+    const auto found = schedules_by_id_.find(ties.integer(1));
+    if (found == schedules_by_id_.end()) {
+      throw SqlError{SQLITE_CORRUPT,
+                     fmt::format("the store is damaged: a job of schedule {}, which is not there",
+                                 ties.integer(1))};
+    }
+    ScheduleState& state = *found->second;
+    const bool waits = static_cast<JobState>(ties.integer(2)) == JobState::waiting;
+    (waits ? state.waiting : state.live).insert(ties.integer(0));
+    tied_jobs_.emplace(ties.integer(0), &state);
+  }
+}
+
+// -- reads
+// -----------------------------------------------------------------------------------------
+
+void SqliteStore::publish_schedules() {
+  if (publish_anew_) {
+    published_schedules_.clear();
+    published_due_.clear();
+  }
+  for (const std::string& name : touched_schedules_) {
+    const auto old = published_schedules_.find(name);
+    if (old != published_schedules_.end()) published_due_.erase({old->second->next_fire, name});
+    const auto found = schedules_.find(name);
+    if (found == schedules_.end()) {
+      if (old != published_schedules_.end()) published_schedules_.erase(old);
+      continue;
+    }
+    const ScheduleState& state = found->second;
+    auto info = std::make_shared<ScheduleInfo>(state.info);
+    info->live.assign(state.live.begin(), state.live.end());
+    info->buffered = static_cast<int>(state.waiting.size());
+    if (!info->paused && info->next_fire != WallTime::never())
+      published_due_.emplace(info->next_fire, name);
+    published_schedules_[name] = std::move(info);
+  }
+  touched_schedules_.clear();
+}
+
+Result<ScheduleInfo> SqliteStore::schedule(const std::string& name) const {
+  MutexLock lock(published_mutex_);
+  const auto found = published_schedules_.find(name);
+  if (found == published_schedules_.end()) return no_schedule(name);
+  return *found->second;
+}
+
+Result<std::vector<ScheduleInfo>> SqliteStore::schedules(const std::string& after,
+                                                         int limit) const {
+  MutexLock lock(published_mutex_);
+  std::vector<ScheduleInfo> out;
+  for (auto it = published_schedules_.upper_bound(after);
+       it != published_schedules_.end() && static_cast<int>(out.size()) < limit; ++it)
+    out.push_back(*it->second);
+  return out;
+}
+
+Result<std::vector<ScheduleInfo>> SqliteStore::due_schedules(WallTime now, int limit) const {
+  MutexLock lock(published_mutex_);
+  std::vector<ScheduleInfo> out;
+  for (const auto& [next_fire, name] : published_due_) {
+    if (next_fire > now || static_cast<int>(out.size()) == limit) break;
+    out.push_back(*published_schedules_.at(name));
+  }
+  return out;
 }
 
 }  // namespace mainspring::sqlite

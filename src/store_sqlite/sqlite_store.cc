@@ -33,6 +33,7 @@ void SqliteStore::open(Now now) {
   db.execute(fmt::format("PRAGMA cache_size = -{}", options_.cache_bytes / 1024).c_str());
   migrate(db);
   sql_ = std::make_unique<Statements>(db);
+  schedule_sql_ = std::make_unique<ScheduleStatements>(db);
   now_ = now;
   // The lock of the directory proves that whoever led before is gone.
   if (!MS_MUTANT(leadership_outlives_its_process)) sql_->delete_lease.bind(kLeadershipLease).run();
@@ -73,6 +74,8 @@ void SqliteStore::load(Instant now) {
   load_queues();
   load_leases(now);
   load_named_leases(now);
+  load_schedules();
+  load_ties();
   load_live_jobs();
   due_touched_ = expiring_touched_ = finished_touched_ = true;
   refresh_agenda();

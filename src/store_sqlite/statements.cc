@@ -13,12 +13,12 @@ Statements::Statements(Database& db)
       insert_body(db,
                   "INSERT INTO bodies (id, created_at, args, max_attempts, timeout, tags, headers, "
                   "correlation_id, "
-                  "reply_to, unique_key) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"),
+                  "reply_to, unique_key, schedule) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"),
       update_body(
           db,
           "UPDATE bodies SET args = ?2, max_attempts = ?3, timeout = ?4, tags = ?5, headers = ?6, "
           "correlation_id = ?7, reply_to = ?8 WHERE id = ?1"),
-      select_body(db, "SELECT max_attempts, unique_key FROM bodies WHERE id = ?"),
+      select_body(db, "SELECT max_attempts, unique_key, schedule FROM bodies WHERE id = ?"),
       insert_grant(
           db, "INSERT INTO grants (token, worker, claimed_at, lease, ids) VALUES (?, ?, ?, ?, ?)"),
       delete_grant(db, "DELETE FROM grants WHERE token = ?"),
@@ -125,5 +125,33 @@ Statements::Statements(Database& db)
                    "INSERT OR REPLACE INTO named_leases (name, state, holder, token, ttl, since, "
                    "value) VALUES (?, ?, ?, ?, ?, ?, ?)"),
       delete_lease(db, "DELETE FROM named_leases WHERE name = ?") {}
+
+ScheduleStatements::ScheduleStatements(Database& db)
+    : insert(db,
+             "INSERT INTO schedules (name, version, definition, paused, next, next_fire, "
+             "skip_before, fired, last_job, created_at, updated_at, next_seq) "
+             "VALUES (?, ?, ?, 0, 0, 0, 0, 0, 0, ?, 0, 1)"),
+      update(db,
+             "UPDATE schedules SET version = ?2, paused = ?3, paused_reason = ?4, next = ?5, "
+             "next_fire = ?6, skip_before = ?7, skip_reason = ?8, remaining = ?9, fired = ?10, "
+             "last_fired = ?11, last_job = ?12, timeout_override = ?13, updated_at = ?14, "
+             "next_seq = ?15 WHERE id = ?1"),
+      update_definition(db, "UPDATE schedules SET definition = ?2 WHERE id = ?1"),
+      remove(db, "DELETE FROM schedules WHERE id = ?"),
+      select_removed(db, "SELECT version FROM removed_schedules WHERE name = ?"),
+      insert_removed(db, "INSERT INTO removed_schedules (name, version) VALUES (?, ?)"),
+      delete_removed(db, "DELETE FROM removed_schedules WHERE name = ?"),
+      insert_tick(db,
+                  "INSERT INTO ledger (schedule, seq, version, nominal, until, count, source, "
+                  "state, past_due, job, reason, note, decided_at) "
+                  "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"),
+      delete_tick(db, "DELETE FROM ledger WHERE schedule = ? AND seq = ?"),
+      delete_ledger(db, "DELETE FROM ledger WHERE schedule = ?"),
+      select_fired(db,
+                   "SELECT job FROM ledger WHERE schedule = ?1 AND nominal = ?2 AND state = 0 AND "
+                   "source IN (0, 2) AND (?3 IS NULL OR version = ?3) ORDER BY version DESC "
+                   "LIMIT 1"),
+      insert_tie(db, "INSERT INTO schedule_jobs (job, schedule) VALUES (?, ?)"),
+      delete_tie(db, "DELETE FROM schedule_jobs WHERE job = ?") {}
 
 }  // namespace mainspring::sqlite

@@ -48,6 +48,13 @@ struct Statements {
       delete_job, delete_body, delete_extras, delete_errors, upsert_lease, delete_lease;
 };
 
+// Those of schedules.
+struct ScheduleStatements {
+  explicit ScheduleStatements(Database& db);
+  Statement insert, update, update_definition, remove, select_removed, insert_removed,
+      delete_removed, insert_tick, delete_tick, delete_ledger, select_fired, insert_tie, delete_tie;
+};
+
 // The tags of a body, which stand as text with kTagSeparator before, between and after them.
 std::vector<std::string> split_tags(std::string_view joined);
 
@@ -56,7 +63,7 @@ struct Reader {
   Reader(const std::string& path, const std::string& vfs);
   Database db;
   Statement get_job, get_errors, list_jobs, list_dead, select_grants, next_id, below, queue_id,
-      kind_id;
+      kind_id, schedule_id, ledger;
 };
 
 class SqliteStore final : public Store {
@@ -129,6 +136,8 @@ class SqliteStore final : public Store {
   // -- enqueue.cc
   std::optional<OperationResult> replay_idempotent(const Enqueue& op);
   EnqueuedJob enqueue_one(const NewJob& job);
+  // `schedule` = 0: nobody's but the caller's.
+  JobId make_job(const NewJob& job, WallTime run_at, JobState state, std::int64_t schedule);
   std::optional<EnqueuedJob> enqueue_unique(const NewJob& job, QueueState& queue, WallTime run_at);
   void replace_job(HotRow& hot, const NewJob& job, WallTime run_at);
   void move_job(HotRow& hot, int priority, WallTime run_at);  // among scheduled and available
@@ -164,6 +173,34 @@ class SqliteStore final : public Store {
   void load_named_leases(Instant now);
   void publish_leases() MS_REQUIRES(published_mutex_);
 
+  // -- schedules.cc
+  OperationResult create_schedule(const PutSchedule& op);
+  OperationResult replace_schedule(ScheduleState& state, const PutSchedule& op);
+  ScheduleState* find_schedule(const std::string& name);
+  void set_paused(ScheduleState& state, bool paused, std::string reason);
+  void save_schedule(const ScheduleState& state);
+  // Around every change of paused or next_fire.
+  void unlist(const ScheduleState& state);
+  void list(const ScheduleState& state);
+  void load_schedules();
+  void load_ties();
+  void publish_schedules() MS_REQUIRES(published_mutex_);
+
+  // -- firing.cc
+  std::optional<Error> check_fire(const FireSchedule& op, const ScheduleState* state) const;
+  JobId decide(ScheduleState& state, const FireSchedule& op, const Tick& tick);
+  // Why a tick does not fire, or "" with the state in which its job begins.
+  std::string refuse_tick(ScheduleState& state, const FireSchedule& op, WallTime nominal,
+                          JobState& begins);
+  std::string overlap(ScheduleState& state, Overlap policy, JobState& begins);
+  void stop_others(ScheduleState& state, Overlap policy);
+  JobId fire_tick(ScheduleState& state, const FireSchedule& op, const Tick& tick, JobState begins);
+  void add_row(ScheduleState& state, const LedgerRow& row);
+  void tie(JobId id, ScheduleState& state, JobState job);
+  void end_tie(JobId id, JobState state);
+  void retie(JobId id, std::int64_t schedule);  // a job that an operator retried
+  void begin_waiting(JobId id, ScheduleState& state);
+
   // -- shared by the operations (rows.cc)
   std::optional<HotRow> load_hot(JobId id);
   void save_hot(const HotRow& hot);
@@ -180,6 +217,7 @@ class SqliteStore final : public Store {
   void leave(const HotRow& hot);
   void make_ready(QueueState& queue, std::int32_t kind, const ReadyKey& key);
   void end_job(JobId id, QueueState& queue, JobState state);  // bookkeeping of becoming terminal
+  void wish_cancel(JobId id, Lease& lease, const std::string& reason);
   void cancel_hot(HotRow& hot, std::string_view reason, int flags);
   void retry_hot(HotRow& hot);
   // Takes the job's unique key back for it; false while another live job has it.
@@ -189,6 +227,8 @@ class SqliteStore final : public Store {
   // -- reads (read.cc, verify.cc)
   static JobPage list_running(Reader& reader, const JobFilter& filter, int limit, JobId before);
   static JobPage list_window(Reader& reader, const JobFilter& filter, int limit, JobId before);
+  static LedgerPage read_ledger(Reader& reader, std::int64_t schedule, int limit,
+                                std::int64_t before);
   std::unique_ptr<Reader> take_reader() const;
   void give_back(std::unique_ptr<Reader> reader) const;
 
@@ -198,6 +238,7 @@ class SqliteStore final : public Store {
   std::unique_ptr<FileGuard> guard_;
   std::unique_ptr<Database> db_;
   std::unique_ptr<Statements> sql_;
+  std::unique_ptr<ScheduleStatements> schedule_sql_;
   bool in_transaction_ = false;
   bool failed_ = false;  // a write failed in a way that cannot be trusted: nothing more is written
   bool full_ = false;    // the disk was full: enqueues are refused until there is space
@@ -231,7 +272,12 @@ class SqliteStore final : public Store {
   std::size_t released_leases_ = 0;                       // without a value
   std::set<std::string> touched_leases_;
   std::vector<std::string> freed_leases_;  // in this batch
-  bool publish_anew_ = true;               // what readers see is made from the beginning
+  std::map<std::string, ScheduleState> schedules_;
+  std::unordered_map<std::int64_t, ScheduleState*> schedules_by_id_;
+  std::unordered_map<JobId, ScheduleState*> tied_jobs_;     // of schedules, not ended
+  std::set<std::pair<WallTime, std::int64_t>> fire_order_;  // those not paused: next_fire, id
+  std::set<std::string> touched_schedules_;
+  bool publish_anew_ = true;  // what readers see is made from the beginning
   bool due_touched_ = true, expiring_touched_ = true, finished_touched_ = true;
   WallTime next_due_ = WallTime::never(), next_expiry_ = WallTime::never(),
            next_prune_ = WallTime::never();
@@ -240,6 +286,9 @@ class SqliteStore final : public Store {
   mutable Mutex published_mutex_;
   std::map<std::string, QueueStats> published_queues_ MS_GUARDED_BY(published_mutex_);
   std::map<std::string, NamedLease> published_leases_ MS_GUARDED_BY(published_mutex_);
+  std::map<std::string, std::shared_ptr<const ScheduleInfo>> published_schedules_
+      MS_GUARDED_BY(published_mutex_);
+  std::set<std::pair<WallTime, std::string>> published_due_ MS_GUARDED_BY(published_mutex_);
   mutable Mutex readers_mutex_;
   mutable std::vector<std::unique_ptr<Reader>> readers_ MS_GUARDED_BY(readers_mutex_);
 };

@@ -79,6 +79,42 @@ constexpr Law kLaws[] = {
      "j.state NOT IN (4, 6, 7) AND NOT EXISTS (SELECT 1 FROM uniques u WHERE u.queue = j.queue AND "
      "u.key = b.unique_key AND u.id = j.id)"},
     {"errors without a job", "SELECT count(*) FROM errors WHERE job NOT IN (SELECT id FROM jobs)"},
+    {"leases whose token would be given again",
+     "SELECT count(*) FROM named_leases WHERE token >= (SELECT b FROM tallies WHERE id = 0)"},
+    {"leases in an unknown state",
+     "SELECT count(*) FROM named_leases WHERE state NOT IN (0, 1, 2) OR (state = 2 AND value IS "
+     "NULL)"},
+    {"ticks that fired twice",
+     "SELECT count(*) FROM (SELECT 1 FROM ledger NOT INDEXED WHERE state = 0 AND source IN (0, 2) "
+     "GROUP BY schedule, nominal, version HAVING count(*) > 1)"},
+    {"ticks that fired without a job, or were skipped with one",
+     "SELECT count(*) FROM ledger WHERE (state = 0) <> (job IS NOT NULL)"},
+    {"ticks whose job's id was never given",
+     "SELECT count(*) FROM ledger WHERE job >= (SELECT a FROM tallies WHERE id = 0)"},
+    {"ledgers without a schedule",
+     "SELECT count(*) FROM ledger WHERE schedule NOT IN (SELECT id FROM schedules)"},
+    {"rows of a ledger whose number would be given again, or that should have gone",
+     "SELECT count(*) FROM ledger l JOIN schedules s ON s.id = l.schedule WHERE l.seq >= "
+     "s.next_seq OR l.seq < s.next_seq - 10000"},
+    {"schedules that made fewer jobs than their ledger says",
+     "SELECT count(*) FROM schedules s WHERE s.fired < (SELECT count(*) FROM ledger l WHERE "
+     "l.schedule = s.id AND l.state = 0)"},
+    {"schedules that made more jobs than they may",
+     "SELECT count(*) FROM schedules WHERE remaining < 0 OR (remaining = 0 AND next <> "
+     "9223372036854775807)"},
+    {"schedules whose version was given before",
+     "SELECT count(*) FROM schedules s JOIN removed_schedules r ON r.name = s.name"},
+    {"ties of jobs that have ended, or to no schedule",
+     "SELECT count(*) FROM schedule_jobs t LEFT JOIN jobs j ON j.id = t.job WHERE j.state IS NULL "
+     "OR j.state IN (4, 6, 7) OR t.schedule NOT IN (SELECT id FROM schedules)"},
+    {"jobs of a schedule that it does not know of",
+     "SELECT count(*) FROM bodies b JOIN schedules s ON s.id = b.schedule JOIN jobs j ON j.id = "
+     "b.id WHERE j.state NOT IN (4, 6, 7) AND NOT EXISTS (SELECT 1 FROM schedule_jobs t WHERE "
+     "t.job = j.id AND t.schedule = s.id)"},
+    {"jobs that wait for nothing",
+     "SELECT count(*) FROM jobs j LEFT JOIN schedule_jobs t ON t.job = j.id WHERE j.state = 0 AND "
+     "NOT EXISTS (SELECT 1 FROM schedule_jobs o JOIN jobs p ON p.id = o.job WHERE o.schedule = "
+     "t.schedule AND p.state <> 0)"},
 };
 
 // Per queue and state: what the counters say and what is there.

@@ -3,12 +3,56 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "conformance/describe.h"
 
 namespace mainspring {
 namespace {
 
 constexpr int kAll = 1'000'000;
+
+std::vector<std::string> ledger_of(const Store& store, const std::string& name) {
+  std::vector<std::string> lines;
+  std::int64_t before = 0;
+  constexpr int kMaxPages = 10'000;
+  for (int page = 0; page < kMaxPages; ++page) {
+    const auto got = store.ledger(name, 50, before);
+    if (!got) return {"ledger: " + got.error().message};
+    for (const LedgerRow& row : got->rows) lines.push_back(describe(row));
+    if (!got->next) break;
+    before = *got->next;
+  }
+  return lines;
+}
+
+std::string schedules_differ(const Store& model, const Store& real) {
+  const auto mine = model.schedules("", kAll);
+  const auto theirs = real.schedules("", kAll);
+  if (!theirs) return "schedules: " + theirs.error().message;
+  if (mine->size() != theirs->size()) return "another number of schedules";
+  for (std::size_t i = 0; i < mine->size(); ++i) {
+    const std::string a = describe((*mine)[i]);
+    const std::string b = describe((*theirs)[i]);
+    if (a != b) return fmt::format("schedules:\n  model: {}\n  store: {}", a, b);
+    const std::string& name = (*mine)[i].schedule.name;
+    const std::vector<std::string> rows = ledger_of(model, name);
+    const std::vector<std::string> real_rows = ledger_of(real, name);
+    for (std::size_t row = 0; row < std::max(rows.size(), real_rows.size()); ++row) {
+      const std::string x = row < rows.size() ? rows[row] : "nothing";
+      const std::string y = row < real_rows.size() ? real_rows[row] : "nothing";
+      if (x != y) return fmt::format("ledger of {}:\n  model: {}\n  store: {}", name, x, y);
+    }
+  }
+  const auto due = model.due_schedules(WallTime::never(), kAll);
+  const auto real_due = real.due_schedules(WallTime::never(), kAll);
+  if (due->size() != real_due->size()) return "another number of due schedules";
+  for (std::size_t i = 0; i < due->size(); ++i) {
+    if ((*due)[i].schedule.name != (*real_due)[i].schedule.name)
+      return "the order of due schedules";
+  }
+  return "";
+}
 
 }  // namespace
 
@@ -29,6 +73,7 @@ std::string leases_differ(const Store& model, const Store& real) {
 
 std::string differs(const Store& model, const Store& real) {
   if (std::string why = leases_differ(model, real); !why.empty()) return why;
+  if (std::string why = schedules_differ(model, real); !why.empty()) return why;
   const auto mine = model.queues();
   const auto theirs = real.queues();
   if (!theirs) return "queues: " + theirs.error().message;
@@ -58,6 +103,9 @@ std::string agenda_differs(const Agenda& model, const Agenda& real) {
   if (model.next_lease_expiry != real.next_lease_expiry)
     return fmt::format("agenda.next_lease_expiry: model {}, store {}", model.next_lease_expiry.us(),
                        real.next_lease_expiry.us());
+  if (model.next_schedule != real.next_schedule)
+    return fmt::format("agenda.next_schedule: model {}, store {}", model.next_schedule.us(),
+                       real.next_schedule.us());
   if (model.next_expiry < real.next_expiry) return "agenda.next_expiry is too late";
   if (model.next_prune < real.next_prune) return "agenda.next_prune is too late";
   return "";

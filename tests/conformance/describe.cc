@@ -64,6 +64,25 @@ std::string line(const Fence& f) {
   return f.lease.empty() ? "" : fmt::format(" if {}/{}", f.lease, f.token);
 }
 
+std::string line(const Schedule& s) {
+  std::string out = fmt::format(
+      "{} cron={} every={} at={} zone={} job=({} headers={}) misfire={}/{}/{} overlap={} jitter={} "
+      "from={} to={} runs={} pause_on_failure={}",
+      s.name, s.cron, length(s.every), time(s.at), s.time_zone, line(s.job), shown(s.job.headers),
+      to_string(s.misfire), length(s.misfire_window), s.misfire_cap, to_string(s.overlap),
+      length(s.jitter), time(s.start_at), time(s.end_at), s.max_runs, s.pause_on_failure);
+  if (s.continuous)
+    out += fmt::format(" continuous={}/{}/{}", length(s.continuous->timeout),
+                       length(s.continuous->margin), length(s.continuous->handoff));
+  return out;
+}
+
+std::string line(const Tick& t) {
+  return fmt::format("{} until={} x{} {}{} {} {}", time(t.nominal), time(t.until), t.count,
+                     t.fire ? "fires" : "is skipped", t.past_due ? " past due" : "", t.reason,
+                     t.note);
+}
+
 struct OperationText {
   std::string operator()(const Enqueue& op) {
     std::string s = "enqueue";
@@ -126,20 +145,26 @@ struct OperationText {
                        shown(op.value.value_or("-")));
   }
   std::string operator()(const PutSchedule& op) {
-    return fmt::format("put_schedule {} next={}", op.schedule.name, time(op.next));
+    return fmt::format("put_schedule {} next={} fires={} paused={}", line(op.schedule),
+                       time(op.next), time(op.next_fire),
+                       op.paused ? (*op.paused ? "yes" : "no") : "-");
   }
   std::string operator()(const RemoveSchedule& op) {
     return fmt::format("remove_schedule {}", op.name);
   }
   std::string operator()(const PauseSchedule& op) {
-    return fmt::format("pause_schedule {} {}", op.name, op.paused);
+    return fmt::format("{}_schedule {} {}", op.paused ? "pause" : "resume", op.name, op.reason);
   }
   std::string operator()(const SetTimer& op) {
     return fmt::format("set_timer {} {}", op.name, length(op.timeout));
   }
   std::string operator()(const FireSchedule& op) {
-    return fmt::format("fire {} v{} {} {} ticks next={}", op.name, op.version, to_string(op.source),
-                       op.ticks.size(), time(op.next));
+    std::string s =
+        fmt::format("fire {} v{} by {} at {} overlap={}", op.name, op.version, to_string(op.source),
+                    time(op.expected_next), op.overlap ? to_string(*op.overlap) : "-");
+    for (const Tick& t : op.ticks) s += " [" + line(t) + "]";
+    return s +
+           fmt::format(" then {} fires={}{}", time(op.next), time(op.next_fire), line(op.fence));
   }
 };
 
@@ -240,6 +265,24 @@ std::string describe(const QueueStats& q) {
 std::string describe(const LeaseInfo& l) {
   return fmt::format("lease {} by {}/{} for {} since={} value={}", l.name, l.holder, l.token,
                      length(l.expires_in), time(l.since), shown(l.value));
+}
+
+std::string describe(const ScheduleInfo& i) {
+  return fmt::format(
+      "v{} {} paused={} ({}) next={} fires={} skip before {} ({}) remaining={} fired={} last={}/{} "
+      "live={} buffered={} timeout={} created={} updated={}",
+      i.version, line(i.schedule), i.paused, i.paused_reason, time(i.next), time(i.next_fire),
+      time(i.skip_before), i.skip_reason, i.remaining.value_or(-1), i.fired, time(i.last_fired),
+      i.last_job, i.live, i.buffered, length(i.timeout_override), time(i.created_at),
+      time(i.updated_at));
+}
+
+std::string describe(const LedgerRow& r) {
+  return fmt::format("#{} v{} {} until={} x{} by {} {}{} job={} {} {} {} decided={}", r.seq,
+                     r.version, time(r.nominal), time(r.until), r.count, to_string(r.source),
+                     to_string(r.state), r.past_due ? " past due" : "", r.job,
+                     r.job_state ? to_string(*r.job_state) : "-", r.reason, r.note,
+                     time(r.decided_at));
 }
 
 }  // namespace mainspring

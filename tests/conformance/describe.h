@@ -14,5 +14,7 @@ std::string describe(const OperationResult& result);
 std::string describe(const Job& job);
 std::string describe(const QueueStats& stats);
 std::string describe(const LeaseInfo& lease);
+std::string describe(const ScheduleInfo& schedule);
+std::string describe(const LedgerRow& row);
 
 }  // namespace mainspring

@@ -75,6 +75,7 @@ class Pair {
   }
 
   const std::vector<OperationResult>& last() const { return last_; }
+  const Store& model() const { return *model_; }
   Now now() const { return clock_.now(); }
 
  private:
@@ -165,8 +166,9 @@ class Generator {
  public:
   explicit Generator(std::uint64_t seed) : random_(seed) {}
 
-  Step next(Now now) {
+  Step next(Now now, const Store& model) {
     now_ = now;
+    schedules_ = *model.schedules("", 100);
     Step step;
     const auto dice = below(100);
     if (dice < 50) step.advance = milliseconds(below(3000));
@@ -196,6 +198,10 @@ class Generator {
       } else if (const auto* g = std::get_if<LeaseGrant>(&result)) {
         if (const auto* a = std::get_if<AcquireLease>(&batch[at]))
           remember(holdings_, {a->name, a->holder, g->token});
+      } else if (const auto* f = std::get_if<FireResult>(&result)) {
+        for (const JobId id : f->jobs) {
+          if (id != 0) remember(jobs_, id);
+        }
       }
     }
   }
@@ -369,8 +375,79 @@ class Generator {
     return windowed_.contains(id) ? redrive() : Operation(RetryJob{id});
   }
 
+  Schedule definition(std::string name) {
+    Schedule s{.name = std::move(name), .every = seconds(10 + 10 * below(2)), .job = job()};
+    s.job.run_at.reset();
+    s.job.delay.reset();
+    s.job.unique.reset();
+    s.overlap = static_cast<Overlap>(below(6));
+    if (chance(3)) s.jitter = seconds(below(5));
+    if (chance(4)) s.max_runs = 1 + static_cast<std::int64_t>(below(20));
+    s.pause_on_failure = chance(3);
+    if (chance(6)) s.end_at = now_.wall + minutes(10);
+    if (chance(3)) s.continuous = Continuous{.timeout = seconds(30 + below(2))};
+    if (chance(8)) {
+      s.every = Duration(0);
+      s.at = now_.wall + seconds(5);
+    }
+    return s;
+  }
+
+  Operation put_schedule() {
+    PutSchedule put;
+    const std::string name = pick({"s0", "s1", "s2", "s3"});
+    put.schedule = definition(name);
+    for (const ScheduleInfo& info : schedules_) {
+      if (info.schedule.name == name && !chance(3)) put.schedule = info.schedule;
+    }
+    put.next = chance(12) ? WallTime::never() : now_.wall + seconds(static_cast<int>(below(30)));
+    put.next_fire = put.next == WallTime::never() ? put.next : put.next + seconds(below(4));
+    if (chance(4)) put.paused = chance(3);
+    return put;
+  }
+
+  Operation fire() {
+    if (schedules_.empty()) return FireSchedule{.name = "s0"};
+    const ScheduleInfo& info = schedules_[below(schedules_.size())];
+    FireSchedule f{.name = info.schedule.name, .version = info.version};
+    f.source = chance(2) ? TickSource::schedule : static_cast<TickSource>(below(4));
+    f.expected_next = info.next;
+    if (chance(12)) f.expected_next = info.next + seconds(1);
+    if (chance(12)) ++f.version;
+    if (chance(4)) f.overlap = static_cast<Overlap>(below(6));
+    WallTime at = info.next == WallTime::never() ? now_.wall : info.next;
+    if (f.source == TickSource::backfill) at = at - seconds(10 * below(20));
+    const auto n = below(chance(6) ? 8 : 3);
+    for (std::uint64_t i = 0; i < n; ++i, at = at + seconds(10)) {
+      Tick& t = f.ticks.emplace_back(Tick{.nominal = at});
+      if (f.source == TickSource::trigger || chance(30)) t.nominal = WallTime();
+      t.past_due = chance(3);
+      if (chance(4)) t.note = "shifted";
+      if (chance(4)) {
+        t.fire = false;
+        t.reason = "missed";
+        t.until = at + seconds(4);
+        t.count = static_cast<std::int64_t>(below(3));
+      }
+    }
+    f.next = chance(20) ? WallTime::never() : at;
+    f.next_fire = f.next == WallTime::never() ? f.next : f.next + (info.next_fire - info.next);
+    f.fence = fence(6);
+    return f;
+  }
+
+  Operation schedule() {
+    const auto dice = below(20);
+    const std::string name = pick({"s0", "s1", "s2", "s3"});
+    if (dice < 4) return put_schedule();
+    if (dice < 14) return fire();
+    if (dice < 17) return PauseSchedule{name, chance(3), chance(2) ? "why" : ""};
+    if (dice < 19) return SetTimer{name, chance(2) ? seconds(0) : seconds(1 + below(3))};
+    return chance(3) ? Operation(RemoveSchedule{name}) : put_schedule();
+  }
+
   Operation operation() {
-    const auto dice = below(110);
+    const auto dice = below(124);
     if (dice < 24) return enqueue();
     if (dice < 44) return claim();
     if (dice < 52) return renew();
@@ -384,6 +461,7 @@ class Generator {
     if (dice < 94) return RescueExpired{1 + static_cast<int>(below(20)), fence(4)};
     if (dice < 97) return ExpireJobs{1000, fence(4)};
     if (dice < 100) return PruneJobs{1000, fence(4)};
+    if (dice >= 110) return schedule();
     return lease();
   }
 
@@ -400,6 +478,7 @@ class Generator {
   std::vector<JobId> jobs_;
   std::vector<std::pair<JobId, Token>> leases_;
   std::vector<Holding> holdings_;
+  std::vector<ScheduleInfo> schedules_;  // as they are now
 };
 
 // -- finding and shrinking
@@ -469,7 +548,7 @@ std::string run_seed(std::uint64_t seed, int operations) {
   Pair pair(seed);
   std::vector<Step> steps;
   for (int done = 0; done < operations;) {
-    steps.push_back(generator.next(pair.now()));
+    steps.push_back(generator.next(pair.now(), pair.model()));
     done += static_cast<int>(steps.back().batch.size());
     if (!pair.run(steps.back()).empty()) return report(shrink(steps, seed), seed);
     generator.learn(steps.back().batch, pair.last());

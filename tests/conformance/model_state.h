@@ -19,6 +19,7 @@ struct Record {
   Duration retention{0};                    // from finished_at
   WallTime unique_until;                    // created_at + window
   bool expired = false;                     // cancelled because nobody started it in time
+  std::int64_t schedule = 0;                // that made it; 0 = none did
 };
 
 struct KeyRecord {
@@ -40,11 +41,21 @@ struct LeaseRecord {
   bool expired = false;  // seen to be; has a value
 };
 
+struct ScheduleRecord {
+  std::int64_t id = 0;
+  ScheduleInfo info;  // without `live` and `buffered`
+  std::vector<LedgerRow> ledger;
+  std::int64_t last_seq = 0;
+};
+
 struct ModelDisk {
   std::map<JobId, Record> jobs;
   std::map<std::string, QueueStats> queues;  // what cannot be recounted
   std::map<std::string, KeyRecord> keys;
   std::map<std::string, LeaseRecord> leases;
+  std::map<std::string, ScheduleRecord> schedules;
+  std::map<std::string, std::int64_t> removed;  // last versions
+  std::int64_t last_schedule = 0;
   JobId last_id = 0;
   Token last_token = 0;
 };

@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "conformance/model_leases.h"
+#include "conformance/model_schedules.h"
 
 namespace mainspring {
 namespace {
@@ -32,11 +33,14 @@ std::shared_ptr<ModelDisk> copy_of(const ModelDisk& disk) {
 
 namespace {
 
-class ModelStore final : public Store {
+class ModelStore final : public Store, private ModelJobs {
  public:
   ModelStore(std::shared_ptr<ModelDisk> disk, StoreOptions options, std::optional<Now> now,
              ModelOpening how)
-      : disk_(std::move(disk)), options_(options), leases_(*disk_) {
+      : disk_(std::move(disk)),
+        options_(options),
+        leases_(*disk_),
+        schedules_(*disk_, *this, options.max_live_jobs) {
     if (now) leases_.begin_anew(now->instant, how);
     for (auto& [id, r] : disk_->jobs) {
       if (!now || r.job.state != JobState::running) continue;
@@ -60,7 +64,7 @@ class ModelStore final : public Store {
     }
     report.effects.ended = ended_;
     report.effects.released = leases_.take_released(now.instant);
-    if (dirty_) ++commits_;
+    if (schedules_.take_wrote() || dirty_) ++commits_;
     return report;
   }
 
@@ -81,6 +85,7 @@ class ModelStore final : public Store {
     }
     for (const auto& [name, key] : disk_->keys) a.next_prune = std::min(a.next_prune, key.until);
     if (finished > options_.max_finished_jobs) a.next_prune = WallTime();
+    a.next_schedule = schedules_.next_fire();
     return a;
   }
 
@@ -95,15 +100,18 @@ class ModelStore final : public Store {
   Instant lease_free_at(const std::string& name) const override {
     return leases_.free_at(name, now_.instant);
   }
-  Result<ScheduleInfo> schedule(const std::string&) const override { return later(); }
-  Result<std::vector<ScheduleInfo>> schedules(const std::string&, int) const override {
-    return later();
+  Result<ScheduleInfo> schedule(const std::string& name) const override {
+    return schedules_.read(name);
   }
-  Result<std::vector<ScheduleInfo>> due_schedules(WallTime, int) const override {
-    return std::vector<ScheduleInfo>{};
+  Result<std::vector<ScheduleInfo>> schedules(const std::string& after, int limit) const override {
+    return schedules_.list(after, limit);
   }
-  Result<LedgerPage> ledger(const std::string&, int, std::int64_t) const override {
-    return later();
+  Result<std::vector<ScheduleInfo>> due_schedules(WallTime now, int limit) const override {
+    return schedules_.due(now, limit);
+  }
+  Result<LedgerPage> ledger(const std::string& name, int limit,
+                            std::int64_t before) const override {
+    return schedules_.ledger(name, limit, before);
   }
   Result<LeaseInfo> lease(const std::string& name, Instant now) const override {
     return leases_.read(name, now);
@@ -163,7 +171,6 @@ class ModelStore final : public Store {
   std::int64_t reads() const override { return 0; }
 
  private:
-  static Error later() { return {.code = ErrorCode::unavailable, .message = "not built"}; }
   OperationResult run(const AcquireLease& op) { return note(leases_.run(op, now_)); }
   OperationResult run(const RenewLease& op) { return note(leases_.run(op, now_)); }
   OperationResult run(const ReleaseLease& op) { return note(leases_.run(op, now_)); }
@@ -171,14 +178,28 @@ class ModelStore final : public Store {
     dirty_ = dirty_ || answer.wrote;
     return std::move(answer.result);
   }
-  static OperationResult run(const PutSchedule&) { return later(); }
-  static OperationResult run(const RemoveSchedule&) { return later(); }
-  static OperationResult run(const PauseSchedule&) { return later(); }
-  static OperationResult run(const SetTimer&) { return later(); }
+  OperationResult run(const PutSchedule& op) { return schedules_.run(op, now_); }
+  OperationResult run(const RemoveSchedule& op) { return schedules_.run(op); }
+  OperationResult run(const PauseSchedule& op) { return schedules_.run(op, now_); }
+  OperationResult run(const SetTimer& op) { return schedules_.run(op, now_); }
   OperationResult run(const FireSchedule& op) {
     if (!leases_.holds(op.fence, now_.instant)) return leases_.lost();
-    return later();
+    return schedules_.run(op, now_);
   }
+
+  JobId make(const NewJob& n, WallTime at, JobState state, std::int64_t schedule) override {
+    const JobId id = add_record(n, at, state);
+    disk_->jobs[id].schedule = schedule;
+    return id;
+  }
+  void ask_to_stop(Record& r, const std::string& reason) override {
+    (void)run(Cancel{r.job.id, reason});
+  }
+  void end_now(Record& r, const std::string& reason) override {
+    set_terminal(r, JobState::cancelled, reason, "");
+  }
+  void begin(Record& r) override { set_waiting(r, JobState::available, r.job.run_at); }
+
   Error missing(JobId id) const {
     if (id >= 1 && id <= disk_->last_id)
       return Error{.code = ErrorCode::expired, .message = fmt::format("job {} was pruned", id)};
@@ -221,6 +242,7 @@ class ModelStore final : public Store {
                       ? q.retention_dead.value_or(options_.retention_dead)
                       : q.retention_completed.value_or(options_.retention_completed);
     ended_.push_back(r.job.id);
+    schedules_.job_ended(r, now_);
   }
 
   // -- enqueue ------------------------------------------------------------------------------------
@@ -277,16 +299,21 @@ class ModelStore final : public Store {
       resolve(*holder, n);
       return {.id = holder->job.id, .state = holder->job.state, .duplicate = true};
     }
+    const WallTime at = run_at(n);
+    const JobState state = state_at(at);
+    return {.id = add_record(n, at, state), .state = state};
+  }
+
+  JobId add_record(const NewJob& n, WallTime at, JobState state) {
     const JobId id = ++disk_->last_id;
     Record& r = disk_->jobs[id];
     r.job.id = id;
     r.job.created_at = now_.wall;
     fill(r, n);
-    const WallTime at = run_at(n);
-    set_waiting(r, state_at(at), at);
+    set_waiting(r, state, at);
     r.job.version = 1;
     ++queue(n.queue).enqueued;
-    return {.id = id, .state = r.job.state};
+    return id;
   }
 
   OperationResult replay(const KeyRecord& key, const Enqueue& op) const {
@@ -651,6 +678,7 @@ class ModelStore final : public Store {
   std::shared_ptr<ModelDisk> disk_;
   StoreOptions options_;
   ModelLeases leases_;
+  ModelSchedules schedules_;
   Now now_{};
   bool dirty_ = false;
   std::set<std::string> gained_;  // queues

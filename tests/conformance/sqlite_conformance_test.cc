@@ -76,6 +76,17 @@ void fill(const std::string& directory, const ManualClock& clock) {
   f.results.push_back({claimed.jobs[0].id, claimed.jobs[0].token, Complete{"[1]"}});
   f.results.push_back({claimed.jobs[1].id, claimed.jobs[1].token, Dead{"r", "d"}});
   apply(f);
+  Schedule s{.name = "s", .every = minutes(1), .job = plain};
+  s.job.queue = "other";
+  s.overlap = Overlap::buffer_all;
+  const WallTime start = clock.now().wall;
+  apply(PutSchedule{.schedule = s, .next = start, .next_fire = start});
+  apply(FireSchedule{.name = "s",
+                     .source = TickSource::backfill,
+                     .ticks = {{.nominal = start}, {.nominal = start + minutes(1)}}});
+  apply(AcquireLease{.name = "l", .holder = "h"});
+  apply(PutSchedule{.schedule = {.name = "old"}, .next = start, .next_fire = start});
+  apply(RemoveSchedule{"old"});
   CHECK(store->verify()->problems.empty());
 }
 
@@ -107,6 +118,20 @@ TEST_SUITE("sqlite store: verify") {
         "VALUES (2, 'w', 0, 30000000, '[3]')",         // a second lease of a running job
         "UPDATE jobs SET priority = 12 WHERE id = 6",  // out of range
         "DELETE FROM uniques",                         // a key that no longer holds
+        "UPDATE named_leases SET token = 1000",        // would be given again
+        "DELETE FROM ledger WHERE seq = 2; UPDATE schedules SET fired = 0",
+        "DROP INDEX ledger_fired; UPDATE ledger SET nominal = 0",   // a tick that fired twice
+        "UPDATE ledger SET job = NULL",                             // fired, without a job
+        "UPDATE ledger SET job = 1000",                             // of a job that never was
+        "UPDATE ledger SET schedule = 77",                          // of no schedule
+        "UPDATE schedules SET next_seq = 1",                        // would be given again
+        "UPDATE schedules SET remaining = 0",                       // no runs, and a next one
+        "UPDATE removed_schedules SET name = 's'",                  // a version given twice
+        "DELETE FROM schedule_jobs WHERE job = 7",                  // a living one forgotten
+        "DELETE FROM schedule_jobs WHERE job = 8",                  // one that nobody will begin
+        "UPDATE schedule_jobs SET schedule = 77 WHERE job = 7",     // of no schedule
+        "INSERT INTO schedule_jobs (job, schedule) VALUES (1, 1)",  // one that has ended
+        "UPDATE jobs SET state = 0 WHERE id = 7",                   // all wait, nobody lives
     };
     for (const std::string& damage : damages) {
       CAPTURE(damage);
@@ -134,8 +159,11 @@ TEST_SUITE("sqlite store: verify") {
     }
     const auto restored = open_at(copy.string(), {}, clock.now());
     CHECK(restored->verify()->problems.empty());
-    CHECK(restored->verify()->jobs == 6);
-    CHECK(restored->queues()->size() == 1);
+    CHECK(restored->verify()->jobs == 8);
+    CHECK(restored->queues()->size() == 2);
+    CHECK(restored->schedule("s")->buffered == 1);
+    CHECK(restored->ledger("s", 9, 0)->rows.size() == 2);
+    CHECK(restored->lease("l", clock.now().instant)->holder == "h");
     CHECK(restored->get(1)->result == "[1]");
   }
 }

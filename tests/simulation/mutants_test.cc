@@ -80,6 +80,14 @@ std::map<std::string, std::string> store_defects() {
       {"fence_ignores_expiry", conformance()},
       {"lost_lease_renewed", conformance()},
       {"leadership_outlives_its_process", conformance()},
+      {"job_without_a_row", conformance()},
+      {"next_not_advanced", conformance()},
+      {"version_given_again", conformance()},
+      {"paused_ticks_fire", conformance()},
+      {"overlap_ignored", conformance()},
+      {"third_twin", conformance()},
+      {"buffered_job_forgotten", conformance()},
+      {"failure_does_not_pause", conformance()},
   };
 }
 

@@ -14,9 +14,9 @@ namespace {
 
 const std::map<std::string_view, int> kFloors = {
     {"base", 0},   {"env", 1},    {"model", 2},        {"telemetry", 2},      {"store", 3},
-    {"api", 4},    {"broker", 5}, {"store_sqlite", 4}, {"store_postgres", 4}, {"scheduler", 6},
-    {"worker", 6}, {"client", 6}, {"flow", 6},         {"trigger", 6},        {"host", 7},
-    {"engine", 8}, {"http", 9},   {"cli", 10}};
+    {"api", 4},    {"broker", 6}, {"store_sqlite", 5}, {"store_postgres", 5}, {"scheduler", 7},
+    {"worker", 7}, {"client", 7}, {"flow", 7},         {"trigger", 7},        {"host", 8},
+    {"engine", 9}, {"http", 10},  {"cli", 11}};
 
 // A public header stands on the floor of the module whose face it is.
 struct PublicHeader {
@@ -27,9 +27,9 @@ const std::map<std::string_view, PublicHeader> kPublicHeaders = {
     {"mainspring/result.h", {"base", 0}},    {"mainspring/time.h", {"base", 0}},
     {"mainspring/errors.def", {"base", 0}},  {"mainspring/job.h", {"model", 2}},
     {"mainspring/schedule.h", {"model", 2}}, {"mainspring/lease.h", {"model", 2}},
-    {"mainspring/slot.h", {"worker", 6}},    {"mainspring/timer.h", {"worker", 6}},
-    {"mainspring/worker.h", {"worker", 6}},  {"mainspring/context.h", {"worker", 6}},
-    {"mainspring/engine.h", {"engine", 8}},  {"mainspring/reflect.h", {"engine", 8}}};
+    {"mainspring/slot.h", {"worker", 7}},    {"mainspring/timer.h", {"worker", 7}},
+    {"mainspring/worker.h", {"worker", 7}},  {"mainspring/context.h", {"worker", 7}},
+    {"mainspring/engine.h", {"engine", 9}},  {"mainspring/reflect.h", {"engine", 9}}};
 
 bool starts_with(std::string_view text, std::string_view start) {
   return text.substr(0, start.size()) == start;

@@ -1,0 +1,244 @@
+// What becomes of the ticks of schedules: the row in the ledger, the job, and the next time, in one
+// transaction; and the jobs that wait for the end of others.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/assert.h"
+#include "base/mutant.h"
+#include "store_sqlite/store_impl.h"
+
+namespace mainspring::sqlite {
+
+OperationResult SqliteStore::operator()(const FireSchedule& op) {
+  if (auto lost = fenced(op.fence)) return std::move(*lost);
+  ScheduleState* state = find_schedule(op.name);
+  if (auto refused = check_fire(op, state)) return std::move(*refused);
+  begin_write();
+  FireResult result;
+  result.jobs.reserve(op.ticks.size());
+  for (const Tick& tick : op.ticks) {
+    const JobId id = decide(*state, op, tick);
+    result.jobs.push_back(id);
+    ++(id != 0 ? result.fired : result.skipped);
+  }
+  ScheduleInfo& info = state->info;
+  unlist(*state);
+  if (op.source == TickSource::schedule && !MS_MUTANT(next_not_advanced)) {
+    info.next = op.next;
+    info.next_fire = op.next_fire;
+  }
+  if (info.remaining == 0) info.next = info.next_fire = WallTime::never();
+  list(*state);
+  save_schedule(*state);
+  return result;
+}
+
+std::optional<Error> SqliteStore::check_fire(const FireSchedule& op,
+                                             const ScheduleState* state) const {
+  if (state == nullptr) {
+    return Error{.code = ErrorCode::not_found,
+                 .message = fmt::format("schedule {}: there is no such schedule", op.name)};
+  }
+  const ScheduleInfo& info = state->info;
+  const bool as_planned =
+      info.version == op.version && !info.paused && info.next == op.expected_next;
+  if (op.source == TickSource::schedule && !as_planned) {
+    return Error{
+        .code = ErrorCode::conflict,
+        .message = fmt::format(
+            "schedule {}: has changed since its ticks were planned: plan them anew", op.name)};
+  }
+  if (op.ticks.size() > kMaxFireTicks) {
+    return Error{.code = ErrorCode::too_large,
+                 .message = fmt::format("schedule {}: {} ticks at once: must be at most {}",
+                                        op.name, op.ticks.size(), kMaxFireTicks)};
+  }
+  const auto wanted =
+      std::count_if(op.ticks.begin(), op.ticks.end(), [](const Tick& tick) { return tick.fire; });
+  if (refuse_enqueues_ && wanted > 0) {
+    return Error{.code = ErrorCode::storage_full,
+                 .message = fmt::format(
+                     "schedule {}: the disk of the store is full: no job is made until there is "
+                     "space",
+                     op.name),
+                 .retry_after_ms = 5000};
+  }
+  if (live_jobs_ + wanted > options_.store.max_live_jobs) {
+    return Error{.code = ErrorCode::overloaded,
+                 .message = fmt::format(
+                     "schedule {}: the store holds {} live jobs: must be at most max_live_jobs {}",
+                     op.name, live_jobs_, options_.store.max_live_jobs),
+                 .retry_after_ms = 5000};
+  }
+  return std::nullopt;
+}
+
+// One tick: its row, and its job unless it is skipped; 0 = it is.
+JobId SqliteStore::decide(ScheduleState& state, const FireSchedule& op, const Tick& planned) {
+  Tick tick = planned;
+  if (op.source != TickSource::schedule && tick.nominal == WallTime()) tick.nominal = now_.wall;
+  JobState begins = JobState::available;
+  std::string reason = tick.fire ? refuse_tick(state, op, tick.nominal, begins) : tick.reason;
+  LedgerRow row{.version = state.info.version,
+                .nominal = tick.nominal,
+                .until = tick.until,
+                .count = tick.count,
+                .source = op.source,
+                .past_due = tick.past_due};
+  row.note = tick.note;
+  if (tick.fire && reason.empty()) {
+    row.job = fire_tick(state, op, tick, begins);
+  } else {
+    row.state = TickState::skipped;
+    row.reason = std::move(reason);
+  }
+  if (!(MS_MUTANT(job_without_a_row) && row.job != 0)) add_row(state, row);
+  return row.job;
+}
+
+std::string SqliteStore::refuse_tick(ScheduleState& state, const FireSchedule& op, WallTime nominal,
+                                     JobState& begins) {
+  const ScheduleInfo& info = state.info;
+  if (op.source == TickSource::schedule || op.source == TickSource::backfill) {
+    const bool any_version = op.source == TickSource::backfill;
+    Statement& fired = schedule_sql_->select_fired;
+    fired.bind(state.id, nominal.us(), any_version ? std::nullopt : std::optional(info.version));
+    ResetGuard guard(fired);
+    if (fired.step()) return fmt::format("has run as job {}", fired.integer(0));
+  }
+  if (op.source == TickSource::wake && info.paused) return "paused";
+  if (info.remaining == 0) return "no runs remain";
+  if (op.source == TickSource::wake) {
+    const std::size_t there = state.live.size() + state.waiting.size();
+    return there >= 2 && !MS_MUTANT(third_twin) ? "a twin is there" : "";
+  }
+  return overlap(state, op.overlap.value_or(info.schedule.overlap), begins);
+}
+
+// With jobs of earlier ticks that have not ended: by the policy.
+std::string SqliteStore::overlap(ScheduleState& state, Overlap policy, JobState& begins) {
+  if (state.live.empty() || MS_MUTANT(overlap_ignored)) return "";
+  switch (policy) {
+    case Overlap::skip:
+      return fmt::format("overlap: job {} has not ended", *state.live.begin());
+    case Overlap::buffer_one:
+      if (!state.waiting.empty())
+        return fmt::format("overlap: job {} waits already", *state.waiting.begin());
+      break;
+    case Overlap::buffer_all:
+      if (state.waiting.size() >= std::size_t{kMaxBuffered})
+        return fmt::format("overlap: {} jobs wait", state.waiting.size());
+      break;
+    case Overlap::cancel_other:
+    case Overlap::terminate_other:
+      stop_others(state, policy);
+      break;
+    case Overlap::allow:
+      return "";
+  }
+  if (!state.live.empty()) begins = JobState::waiting;
+  return "";
+}
+
+// Those that wait first, so that none begins when the last that lives ends.
+void SqliteStore::stop_others(ScheduleState& state, Overlap policy) {
+  const bool at_once = policy == Overlap::terminate_other;
+  const std::string reason = fmt::format("{} by schedule {}", at_once ? "terminated" : "cancelled",
+                                         state.info.schedule.name);
+  std::vector<JobId> others(state.waiting.begin(), state.waiting.end());
+  others.insert(others.end(), state.live.begin(), state.live.end());
+  for (const JobId id : others) {
+    const auto lease = leases_.find(id);
+    if (lease == leases_.end()) {
+      auto hot = load_hot(id);
+      cancel_hot(*hot, reason, 0);
+    } else if (at_once) {
+      end_cancelled(id, lease->second, reason);
+    } else {
+      wish_cancel(id, lease->second, reason);
+    }
+  }
+}
+
+JobId SqliteStore::fire_tick(ScheduleState& state, const FireSchedule& op, const Tick& tick,
+                             JobState begins) {
+  ScheduleInfo& info = state.info;
+  WallTime run_at = now_.wall;
+  if (op.source == TickSource::schedule)  // every tick of a schedule has the same jitter
+    run_at = std::min(tick.nominal + (info.next_fire - info.next), now_.wall);
+  NewJob job = info.schedule.job;
+  job.headers = tick_headers(info.schedule, tick.nominal, tick.past_due);
+  const JobId id = make_job(job, run_at, begins, state.id);
+  tie(id, state, begins);
+  ++info.fired;
+  info.last_fired = tick.nominal;
+  info.last_job = id;
+  if (info.remaining) --*info.remaining;
+  return id;
+}
+
+void SqliteStore::add_row(ScheduleState& state, const LedgerRow& row) {
+  const std::int64_t seq = state.next_seq++;
+  const auto until = row.until ? std::optional<std::int64_t>(row.until->us()) : std::nullopt;
+  const auto job = row.job != 0 ? std::optional<std::int64_t>(row.job) : std::nullopt;
+  schedule_sql_->insert_tick
+      .bind(state.id, seq, row.version, row.nominal.us(), until, row.count,
+            static_cast<int>(row.source), static_cast<int>(row.state), row.past_due ? 1 : 0, job,
+            Statement::text_or_null(row.reason), Statement::text_or_null(row.note), now_.wall.us())
+      .run();
+  if (seq > kLedgerRows) schedule_sql_->delete_tick.bind(state.id, seq - kLedgerRows).run();
+}
+
+void SqliteStore::tie(JobId id, ScheduleState& state, JobState job) {
+  schedule_sql_->insert_tie.bind(id, state.id).run();
+  tied_jobs_.emplace(id, &state);
+  (job == JobState::waiting ? state.waiting : state.live).insert(id);
+  touched_schedules_.insert(state.info.schedule.name);
+}
+
+// The job has ended: it holds nobody up any more.
+void SqliteStore::end_tie(JobId id, JobState job) {
+  const auto found = tied_jobs_.find(id);
+  if (found == tied_jobs_.end()) return;
+  ScheduleState& state = *found->second;
+  tied_jobs_.erase(found);
+  state.live.erase(id);
+  state.waiting.erase(id);
+  schedule_sql_->delete_tie.bind(id).run();
+  touched_schedules_.insert(state.info.schedule.name);
+  const bool failed = job == JobState::dead && state.info.schedule.pause_on_failure;
+  if (failed && !state.info.paused && !MS_MUTANT(failure_does_not_pause))
+    set_paused(state, true, fmt::format("job {} is dead", id));
+  if (state.live.empty() && !state.waiting.empty() && !MS_MUTANT(buffered_job_forgotten))
+    begin_waiting(*state.waiting.begin(), state);
+}
+
+void SqliteStore::begin_waiting(JobId id, ScheduleState& state) {
+  state.waiting.erase(id);
+  state.live.insert(id);
+  touched_schedules_.insert(state.info.schedule.name);
+  auto hot = load_hot(id);
+  MS_ASSERT(hot && hot->state == JobState::waiting, "what waits for its turn is there");
+  count(*hot->queue, hot->state, hot->flags, -1);
+  hot->state = JobState::available;
+  ++hot->version;
+  save_hot(*hot);
+  enter(*hot);
+  count(*hot->queue, hot->state, hot->flags, 1);
+}
+
+void SqliteStore::retie(JobId id, std::int64_t schedule) {
+  const auto tied = tied_jobs_.find(id);
+  if (tied != tied_jobs_.end()) {  // it may have waited
+    ScheduleState& state = *tied->second;
+    state.waiting.erase(id);
+    state.live.insert(id);
+    touched_schedules_.insert(state.info.schedule.name);
+    return;
+  }
+  const auto found = schedules_by_id_.find(schedule);
+  if (found != schedules_by_id_.end()) tie(id, *found->second, JobState::available);
+}
+
+}  // namespace mainspring::sqlite
