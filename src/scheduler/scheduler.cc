@@ -84,7 +84,8 @@ void Scheduler::answered(Which which, Token term, const OperationResult& result)
   } else if (const auto* fired = std::get_if<FireResult>(&result)) {
     totals_[which]->add(fired->fired);
     skipped_total_.add(fired->skipped);
-  } else if (error->code != ErrorCode::conflict) {  // conflict: the schedule changed; look again
+  } else if (error->code != ErrorCode::conflict && error->code != ErrorCode::not_found) {
+    // Those two: a schedule has changed or is gone; look again.
     duty.not_before = clock_.now().instant + kRefusedPause;
   }
   dirty_ = true;
