@@ -28,9 +28,17 @@ void MirrorStore::recover(Now now) {
   if (!memory_.open_batch.empty()) (void)after->apply(memory_.open_batch, memory_.open_at);
   after = open_model_store(with, options_, now);
   open_model(now, ModelOpening::process);
-  const std::string not_before = differs(*model_, *real_);
-  const std::string not_after = differs(*after, *real_);
+  std::string not_before = differs(*model_, *real_);
+  std::string not_after = differs(*after, *real_);
   if (disk_.crashed()) return;
+  if (not_before.empty() && not_after.empty()) {  // how long leases are shows in the agenda only
+    const std::string before_then = agenda_differs(model_->agenda(), real_->agenda());
+    const std::string after_then = agenda_differs(after->agenda(), real_->agenda());
+    if (before_then.empty() != after_then.empty()) {
+      not_before = before_then;
+      not_after = after_then;
+    }
+  }
   if (!not_before.empty() && !not_after.empty()) {
     return broken_(
         fmt::format("DUR-4: the store came back as no state it was ever in.\nagainst the state "
