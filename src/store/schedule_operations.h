@@ -69,8 +69,8 @@ struct SetTimer {
 // Jobs that wait (state `waiting`) begin, in the order of their ticks, when no other of the
 // schedule's jobs lives: in the transaction that ends the last one. An operator's retry of one that
 // waits begins it now; of one that is dead or cancelled makes it live again. Answers FireResult.
-// Errors: not_found, conflict, lease_lost, too_large (kMaxFireTicks), and as Enqueue: overloaded,
-// storage_full.
+// Errors: not_found, conflict, lease_lost, too_large (kMaxFireTicks), storage_full. max_live_jobs
+// refuses no tick: what a policy other than `allow` lets through is bounded by itself.
 struct FireSchedule {
   std::string name;
   std::int64_t version = 0;

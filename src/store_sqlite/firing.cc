@@ -64,13 +64,6 @@ std::optional<Error> SqliteStore::check_fire(const FireSchedule& op,
                      op.name),
                  .retry_after_ms = 5000};
   }
-  if (live_jobs_ + wanted > options_.store.max_live_jobs) {
-    return Error{.code = ErrorCode::overloaded,
-                 .message = fmt::format(
-                     "schedule {}: the store holds {} live jobs: must be at most max_live_jobs {}",
-                     op.name, live_jobs_, options_.store.max_live_jobs),
-                 .retry_after_ms = 5000};
-  }
   return std::nullopt;
 }
 

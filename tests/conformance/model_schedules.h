@@ -19,8 +19,7 @@ class ModelJobs {
 
 class ModelSchedules {
  public:
-  ModelSchedules(ModelDisk& disk, ModelJobs& jobs, std::int64_t max_live_jobs)
-      : disk_(disk), jobs_(jobs), max_live_jobs_(max_live_jobs) {}
+  ModelSchedules(ModelDisk& disk, ModelJobs& jobs) : disk_(disk), jobs_(jobs) {}
 
   OperationResult run(const PutSchedule& op, Now now);
   OperationResult run(const RemoveSchedule& op);
@@ -52,7 +51,6 @@ class ModelSchedules {
 
   ModelDisk& disk_;
   ModelJobs& jobs_;
-  std::int64_t max_live_jobs_;
   bool wrote_ = false;
 };
 

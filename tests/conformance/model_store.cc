@@ -37,10 +37,7 @@ class ModelStore final : public Store, private ModelJobs {
  public:
   ModelStore(std::shared_ptr<ModelDisk> disk, StoreOptions options, std::optional<Now> now,
              ModelOpening how)
-      : disk_(std::move(disk)),
-        options_(options),
-        leases_(*disk_),
-        schedules_(*disk_, *this, options.max_live_jobs) {
+      : disk_(std::move(disk)), options_(options), leases_(*disk_), schedules_(*disk_, *this) {
     if (now) leases_.begin_anew(now->instant, how);
     for (auto& [id, r] : disk_->jobs) {
       if (!now || r.job.state != JobState::running) continue;

@@ -458,20 +458,15 @@ TEST_SUITE("store: ticks") {
     CHECK(b.ledger("b").size() == 1);
   }
 
-  TEST_CASE("what would be too many live jobs is refused whole, and fires later") {
+  TEST_CASE("ticks fire also where max_live_jobs refuses enqueues") {
     StoreOptions few;
     few.max_live_jobs = 2;
     ScheduleBench b(few);
     b.put(b.definition("a", Overlap::allow));
-    b.advance(minutes(1));
     b.enqueue();
-    FireSchedule plan = b.plan("a");
-    plan.ticks.push_back({.nominal = plan.expected_next + seconds(1)});
-    CHECK(b.refused(plan) == ErrorCode::overloaded);
-    CHECK(b.ledger("a").empty());
-    CHECK(b.info("a").next == plan.expected_next);
-    plan.ticks.pop_back();
-    CHECK(b.one<FireResult>(plan).fired == 1);
+    b.enqueue();
+    CHECK(b.trigger("a") != 0);
+    CHECK(b.refused(Enqueue{.jobs = {b.job()}}) == ErrorCode::overloaded);
   }
 }
 
