@@ -157,16 +157,93 @@ expect 0 '1 job available again' ms dead redrive --queue calc
 expect 0 '{"redriven":0}' ms dead redrive --json
 expect 75 'job 11 is still scheduled after 10ms; it goes on. `mainspring jobs show 11` shows it' ms enqueue calc sum --delay 1h --wait=10ms
 
+# -- schedules, timers, leases ----------------------------------------------------------------------
+expect 0 'no schedules' ms schedules list
+expect 0 'no timers' ms timers list
+expect 66 'mainspring: …nightly…' ms schedules show nightly
+expect 64 'mainspring: …--cron…' ms schedules set nightly --cron '99 * * * *' --kind nightly
+expect 64 'mainspring: …--time-zone…Mars…' ms schedules set nightly --cron '@daily' --time-zone Mars/Base --kind nightly
+expect 0 'nightly created, version 1' ms schedules set nightly --cron '30 2 * * *' --time-zone Europe/Berlin \
+  --queue reports --kind nightly --args '{"region":"eu"}' --tag t
+expect 0 'nightly unchanged, version 1' ms schedules set nightly --cron '30 2 * * *' --time-zone Europe/Berlin \
+  --queue reports --kind nightly --args '{"region":"eu"}' --tag t
+expect 0 '{"name":"nightly","version":2,"outcome":"replaced"}' ms schedules set nightly --cron '30 2 * * *' \
+  --time-zone Europe/Berlin --queue reports --kind nightly --json
+expect 0 'SCHEDULE  WHEN        ZONE           QUEUE    KIND     NEXT  …LAST  FIRED  STATE
+nightly   30 2 * * *  Europe/Berlin  reports  nightly  in …-         0' ms schedules list
+expect 0 'name            nightly
+when            30 2 * * *
+time_zone       Europe/Berlin
+state           active
+next            …Z  (in …h)
+fired           0
+queue           reports
+…' ms schedules show nightly
+expect 0 '{"name":"nightly","cron":"30 2 * * *"…"version":2,"paused":false…}' ms schedules show nightly --json
+expect 0 'NOMINAL               Europe/Berlin        FIRES                 WHEN…NOTE
+2026-03-28T01:30:00Z  2026-03-28 02:30:00  2026-03-28T01:30:00Z  …
+2026-03-29T01:00:00Z  2026-03-29 03:00:00  2026-03-29T01:00:00Z  …shifted…' ms schedules preview nightly --from 2026-03-28T00:00:00Z --count 2
+expect 0 '{"ticks":[{"nominal":"2026-01-01T00:00:00Z","fires_at":"2026-01-01T00:00:00Z"}]}' \
+  ms schedules preview --cron @daily --from 2025-12-31T12:00:00Z --count 1 --json
+expect 0 'nightly runs as job 12' ms schedules trigger nightly
+expect 65 'mainspring: nightly did not run: overlap: job 12 has not ended' ms schedules trigger nightly
+expect 0 '{"job":13}' ms schedules trigger nightly --overlap allow --json
+expect 0 'NOMINAL  …TICKS  SOURCE   STATE    JOB  JOB STATE  WHY
+…Z      1  trigger  fired     13  available
+…Z      1  trigger  skipped    -  -          overlap: job 12 has not ended
+…Z      1  trigger  fired     12  available' ms schedules ledger nightly
+expect 0 'nightly paused' ms schedules pause nightly --reason audit
+expect 0 '…state           paused
+paused_reason   audit
+…' ms schedules show nightly
+expect 0 'nightly resumed' ms schedules resume nightly
+printf '{"name":"%s","every":"1h","job":{"queue":"reports","kind":"hourly"},"paused":true}\n' a/1 a/2 >schedules.jsonl
+expect 0 'a/1 created, version 1
+a/2 created, version 1' ms schedules set --file schedules.jsonl
+expect 0 'a/1 unchanged, version 1
+a/2 unchanged, version 1' ms schedules set --file schedules.jsonl
+expect 64 'mainspring: bad.jsonl:2: …' bash -c "head -1 schedules.jsonl >bad.jsonl; echo '{\"name\":\"b\"}' >>bad.jsonl; '$mainspring' schedules set --file bad.jsonl"
+expect 0 '24 ticks fired, 0 skipped' ms schedules backfill a/1 --from 2026-01-01T00:00:00Z --to 2026-01-02T00:00:00Z --overlap allow
+expect 0 '{"fired":0,"skipped":24,"next":null}' ms schedules backfill a/1 --from 2026-01-01T00:00:00Z --to 2026-01-02T00:00:00Z --overlap allow --json
+expect 0 'a/1 removed
+a/2 removed' ms schedules remove a/1 a/2
+expect 66 'mainspring: …a/1…' ms schedules remove a/1
+expect 0 'orders created, version 1' ms timers set orders --queue timers --kind orders --every 5m --timeout 20m --margin 60s --handoff 30s --stopped
+expect 0 'TIMER   QUEUE   KIND    TIMEOUT  FALLBACK  LAST RUN  RUNS  JOB  STATE
+orders  timers  orders      20m  every 5m  -            0    -  stopped' ms timers list
+expect 65 'mainspring: orders did not run: paused' ms timers wake orders
+expect 0 'orders started, job 38' ms timers start orders
+expect 0 'orders has timeout 5m' ms timers timeout orders 5m
+expect 0 '…timeout         20m
+timeout now     5m
+…' ms timers show orders
+expect 0 'orders has its own timeout again' ms timers timeout orders own
+expect 0 'orders stops after its batch' ms timers stop orders --reason 'wrong prices'
+expect 65 'mainspring: nightly is a schedule, but not a continuous timer; …' ms timers show nightly
+expect 0 'orders removed' ms timers remove orders
+lease='{"holder":"h1","ttl":"1h"}'
+token=$(curl -s "$MAINSPRING_SERVER/v1/leases/report%2Feu/acquire" --json "$lease" | sed 's/.*"token":\([0-9]*\).*/\1/')
+expect 0 '…report/eu…h1…' ms leases list
+expect 0 'name            report/eu
+holder          h1
+token           '"$token"'
+since           …
+expires_in      …' ms leases show report/eu
+expect 66 'mainspring: …nobody…' ms leases show nobody
+expect 0 '39 available' ms enqueue mail welcome --fence "report/eu:$token"
+expect 65 'mainspring: …' ms enqueue mail welcome --fence "report/eu:$((token + 1))"
+for id in 12 13 38 39; do ms jobs cancel "$id" >/dev/null; done
+
 # -- the store --------------------------------------------------------------------------------------
-expect 0 '11 jobs examined: sound' ms verify
+expect 0 '39 jobs examined: sound' ms verify
 expect 0 "directory       $work/data
 open in         process $server
 schema          …
-jobs kept       11
-queues          3" ms store info --data "$work/data"
+jobs kept       39
+queues          5" ms store info --data "$work/data"
 expect 0 "$work/data copied to copy, … bytes" ms store backup --data "$work/data" copy
 expect 65 'mainspring: …' ms store backup --data "$work/data" copy
-expect 0 '11 jobs examined: sound' ms store check --data copy
+expect 0 '39 jobs examined: sound' ms store check --data copy
 expect 0 'schema …, nothing to do' ms store migrate --data copy
 expect 65 'mainspring: …process…' ms verify --data "$work/data"
 
@@ -174,13 +251,13 @@ expect 65 'mainspring: …process…' ms verify --data "$work/data"
 { kill -9 "$server" && wait "$server"; } 2>/dev/null
 start_server
 expect 0 '{"id":1,…"state":"completed"…}' ms jobs show 1 --json
-expect 0 '11 jobs examined: sound' ms verify
+expect 0 '39 jobs examined: sound' ms verify
 kill "$server"
 wait "$server"
 stopped=$?
 expect 0 '' test "$stopped" = 0
 server=''
-expect 0 '11 jobs examined: sound' ms verify --data "$work/data"
+expect 0 '39 jobs examined: sound' ms verify --data "$work/data"
 
 # -- texts ------------------------------------------------------------------------------------------
 expect 0 'mainspring jobs list [FLAG…]…' ms help jobs list

@@ -12,6 +12,7 @@
 #include "cli/sheet.h"
 #include "cli/support.h"
 #include "env/clock.h"
+#include "env/time_zone.h"
 #include "model/schedule.h"
 
 namespace mainspring::cli {
@@ -108,7 +109,11 @@ Result<std::int64_t> limit_of(const Invocation& invocation, std::int64_t fallbac
 
 // -- preview --------------------------------------------------------------------------------------
 
-Result<std::vector<PreviewTick>> ticks_to_come(const Invocation& invocation, Client& client) {
+struct ToCome {
+  std::vector<PreviewTick> ticks;
+  std::string time_zone;  // of the schedule
+};
+Result<ToCome> ticks_to_come(const Invocation& invocation, Client& client) {
   MS_TRY_ASSIGN(const auto from, instant_flag(invocation, "from"));
   MS_TRY_ASSIGN(const auto count, invocation.number("count", 1, kMaxPreview));
   const int wanted = static_cast<int>(count.value_or(PreviewRequest::kDefaultPreview));
@@ -117,7 +122,9 @@ Result<std::vector<PreviewTick>> ticks_to_come(const Invocation& invocation, Cli
     if (defined) {
       return invalid("NAME", "NAME and --cron, --every or --at: only one of them can be given");
     }
-    return client.preview_schedule(*name, from, wanted);
+    MS_TRY_ASSIGN(const ScheduleInfo info, client.get_schedule(*name));
+    MS_TRY_ASSIGN(std::vector<PreviewTick> ticks, client.preview_schedule(*name, from, wanted));
+    return ToCome{std::move(ticks), info.schedule.time_zone};
   }
   if (!defined) return invalid("NAME", "give the NAME of a schedule, or --cron, --every or --at");
   PreviewRequest request{.schedule = {}, .from = from, .count = wanted};
@@ -129,7 +136,18 @@ Result<std::vector<PreviewTick>> ticks_to_come(const Invocation& invocation, Cli
   std::string body;
   encode_preview_request(request, body);
   MS_TRY_ASSIGN(const std::string answer, client.request("POST", "/v1/schedules/preview", body));
-  return decode_preview(answer);
+  MS_TRY_ASSIGN(std::vector<PreviewTick> ticks, decode_preview(answer));
+  return ToCome{std::move(ticks), request.schedule.time_zone};
+}
+
+// What a wall clock in the zone shows: "2026-03-29 03:00:00"; "" if the zone is not known here.
+std::string local_text(WallTime time, const std::string& zone) {
+  const auto found = TimeZone::find(zone);
+  if (!found) return "";
+  std::string text = format_wall_time(WallTime::from_ms((*found)->local_seconds(time) * 1000));
+  text.pop_back();  // the Z
+  text[10] = ' ';
+  return text;
 }
 
 // Why the newest tick of this source was skipped.
@@ -344,18 +362,18 @@ Result<int> run_schedules_show(const Invocation& invocation, Io& io) {
 
 Result<int> run_schedules_preview(const Invocation& invocation, Io& io) {
   MS_TRY_ASSIGN(const auto connection, connect(invocation, Duration{0}));
-  MS_TRY_ASSIGN(const std::vector<PreviewTick> ticks,
-                ticks_to_come(invocation, *connection->client));
+  MS_TRY_ASSIGN(const ToCome to_come, ticks_to_come(invocation, *connection->client));
   if (invocation.json) {
     std::string line;
-    encode_preview(ticks, line);
+    encode_preview(to_come.ticks, line);
     print_line(io, line);
     return kExitOk;
   }
   const WallTime now = SystemClock().now().wall;
-  Table table({{"NOMINAL"}, {"FIRES"}, {"WHEN"}, {"NOTE"}});
-  for (const PreviewTick& tick : ticks) {
+  Table table({{"NOMINAL"}, {to_come.time_zone}, {"FIRES"}, {"WHEN"}, {"NOTE"}});
+  for (const PreviewTick& tick : to_come.ticks) {
     table.add({{format_wall_time(tick.nominal)},
+               {local_text(tick.nominal, to_come.time_zone)},
                {format_wall_time(tick.fires_at)},
                {relative_to(tick.fires_at, now)},
                {tick.note, Colour::yellow}});
