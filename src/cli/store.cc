@@ -103,7 +103,8 @@ Result<int> run_store_info(const Invocation& invocation, Io& io) {
     out.key("database_bytes").number(store.database_bytes);
     out.key("log_bytes").number(store.log_bytes);
     out.key("reserve_bytes").number(store.reserve_bytes);
-    out.key("jobs").number(store.jobs).key("queues").number(store.queues).end_object();
+    out.key("jobs").number(store.jobs).key("queues").number(store.queues);
+    out.key("schedules").number(store.schedules).key("leases").number(store.leases).end_object();
     print_line(io, line);
     return kExitOk;
   }
@@ -120,6 +121,8 @@ Result<int> run_store_info(const Invocation& invocation, Io& io) {
   line("reserve", format_count(store.reserve_bytes) + " bytes");
   line("jobs kept", format_count(store.jobs));
   line("queues", format_count(store.queues));
+  line("schedules", format_count(store.schedules));
+  line("leases", format_count(store.leases));
   return kExitOk;
 }
 

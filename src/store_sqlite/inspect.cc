@@ -72,6 +72,10 @@ Result<StoreInfo> inspect_sqlite_store(const std::string& directory) {
     out.jobs = db.query_int(
         "SELECT coalesce(sum(expired + waiting + scheduled + available + running + completed + "
         "retryable + cancelled + dead), 0) FROM queue_counts");
+    if (out.schema >= 2) {
+      out.schedules = db.query_int("SELECT count(*) FROM schedules");
+      out.leases = db.query_int("SELECT count(*) FROM named_leases WHERE state = 0");
+    }
   } catch (const SqlError& error) {
     return sqlite::to_error(error);
   }

@@ -18,6 +18,8 @@ struct StoreInfo {
   std::int64_t reserve_bytes = 0;
   std::int64_t jobs = 0;  // kept, ended ones included
   std::int64_t queues = 0;
+  std::int64_t schedules = 0;
+  std::int64_t leases = 0;  // by name, those that have expired and not been acquired since too
 };
 
 // Errors: not_found (there is no store), conflict (the file is not a store, or its schema is newer

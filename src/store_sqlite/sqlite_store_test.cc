@@ -6,9 +6,12 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <fstream>
+#include <sstream>
 
 #include "env/clock.h"
 #include "store_sqlite/database.h"
+#include "store_sqlite/inspect.h"
 #include "store_sqlite/sqlite_store.h"
 
 using namespace mainspring;
@@ -141,4 +144,97 @@ TEST_CASE_FIXTURE(Fixture,
       std::get<ClaimResult>(apply(**copy, Claim{.worker = "x", .queues = {"default"}}).results[0]);
   CHECK(claimed.jobs.at(0).token > token + 1'000'000);
   CHECK((*copy)->verify()->problems.empty());
+}
+
+namespace {
+
+// Tables, indexes and their columns, as SQLite knows them.
+std::string schema_of(sqlite::Database& db) {
+  sqlite::Statement rows(db,
+                         "SELECT m.name, group_concat(c.name) FROM sqlite_schema m JOIN "
+                         "pragma_table_info(m.name) c WHERE m.name NOT LIKE 'sqlite%' GROUP BY "
+                         "m.name ORDER BY m.name");
+  std::string out;
+  while (rows.step()) out += fmt::format("{}({})\n", rows.text(0), rows.text(1));
+  return out;
+}
+
+std::string file_text(const std::string& path) {
+  std::ostringstream text;
+  text << std::ifstream(path).rdbuf();
+  return text.str();
+}
+
+}  // namespace
+
+TEST_CASE_FIXTURE(Fixture, "a store of schema 1 is migrated at open and keeps what it has") {
+  const std::string path = dir.path + "/data/mainspring.db";
+  {
+    auto store = *open();
+    apply(*store, one());
+    apply(*store, one("second"));
+    apply(*store, Claim{.worker = "w", .queues = {"default"}});
+  }
+  {
+    sqlite::Database db(path, sqlite::Database::Mode::read_write, "");
+    db.execute(
+        "DROP TABLE named_leases; DROP TABLE ledger; DROP TABLE schedule_jobs; DROP TABLE "
+        "schedules; DROP TABLE removed_schedules; ALTER TABLE bodies DROP COLUMN schedule; "
+        "PRAGMA user_version = 1");
+    sqlite::Database first(dir.path + "/first.db", sqlite::Database::Mode::read_write_create, "");
+    first.execute(file_text(MAINSPRING_SOURCE_DIR "/sql/sqlite/0001_init.sql").c_str());
+    REQUIRE(schema_of(db) == schema_of(first));
+  }
+  auto store = *open();
+  CHECK(store->get(1)->state == JobState::running);
+  CHECK(store->get(2)->kind == "second");
+  CHECK(store->schedules("", 9)->empty());
+  PutSchedule put{.schedule = {.name = "s", .every = 60s}, .next = clock.now().wall};
+  put.next_fire = put.next;
+  put.schedule.job.kind = "tick";
+  apply(*store, put);
+  const auto fired = std::get<FireResult>(
+      apply(*store, FireSchedule{.name = "s", .source = TickSource::trigger, .ticks = {Tick{}}})
+          .results[0]);
+  CHECK(fired.jobs == std::vector<JobId>{3});
+  CHECK(store->verify()->problems.empty());
+  auto info = inspect_sqlite_store(dir.path + "/data");
+  REQUIRE(info);
+  CHECK(info->schema == 2);
+  CHECK(info->schedules == 1);
+}
+
+TEST_CASE_FIXTURE(Fixture, "a store of schema 1 is inspected before it is migrated") {
+  { auto store = *open(); }
+  {
+    sqlite::Database db(dir.path + "/data/mainspring.db", sqlite::Database::Mode::read_write, "");
+    db.execute("DROP TABLE named_leases; DROP TABLE schedules; PRAGMA user_version = 1");
+  }
+  auto info = inspect_sqlite_store(dir.path + "/data");
+  REQUIRE(info);
+  CHECK(info->schema == 1);
+  CHECK(info->newest_schema == 2);
+  CHECK(info->schedules == 0);
+}
+
+TEST_CASE_FIXTURE(Fixture, "reads of jobs and ledgers are counted, those from memory are none") {
+  auto store = *open();
+  PutSchedule put{.schedule = {.name = "s", .every = 60s}, .next = clock.now().wall};
+  put.next_fire = put.next;
+  apply(*store, put);
+  apply(*store, AcquireLease{.name = "l", .holder = "h"});
+  const auto before = store->reads();
+  (void)store->queues();
+  (void)store->schedule("s");
+  (void)store->schedules("", 9);
+  (void)store->due_schedules(clock.now().wall, 9);
+  (void)store->lease("l", clock.now().instant);
+  (void)store->leases("", 9, clock.now().instant);
+  (void)store->agenda();
+  (void)store->has_available("default");
+  CHECK(store->reads() == before);
+  (void)store->get(1);
+  (void)store->list({}, 9, 0);
+  (void)store->ledger("s", 9, 0);
+  CHECK(store->reads() == before + 3);
 }

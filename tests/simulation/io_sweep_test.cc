@@ -97,7 +97,7 @@ class Run {
                           .idempotency_key = fmt::format("i{}", next_ % 9),
                           .fingerprint = fmt::format("f{}", next_ % 9)});
     if (next_ % 2 == 0) {
-      Claim c{.worker = "w", .queues = {"default"}, .kinds = {}, .max = 3, .lease = seconds(8)};
+      Claim c{.worker = "w", .queues = {"default", "ticks"}, .max = 3, .lease = seconds(8)};
       ops.push_back(std::move(c));
     }
     if (next_ % 2 == 1 && !held_.empty()) {
@@ -110,7 +110,30 @@ class Run {
     }
     if (next_ % 4 == 3) ops.insert(ops.end(), {MoveDue{}, RescueExpired{}, PauseQueue{"p", true}});
     if (next_ % 6 == 5) ops.push_back(Cancel{next_, "r"});
+    add_schedules(ops);
     return ops;
+  }
+
+  // One definition, another later, ticks in between, and a lease with a value.
+  void add_schedules(std::vector<Operation>& ops) {
+    const WallTime now = clock_.now().wall;
+    if (next_ % 11 == 0) {
+      PutSchedule put{.schedule = {.name = "s", .every = seconds(2 + next_)}};
+      put.schedule.job.queue = "ticks";
+      put.schedule.job.kind = "tick";
+      put.schedule.overlap = Overlap::buffer_all;
+      put.next = put.next_fire = now;
+      ops.push_back(std::move(put));
+    } else if (const auto info = store_->schedule("s"); info && next_ % 3 != 2) {
+      FireSchedule fire{.name = "s", .version = info->version, .expected_next = info->next};
+      fire.ticks = {{.nominal = info->next, .fire = false, .reason = "missed"},
+                    {.nominal = info->next + seconds(1)}};
+      fire.next = fire.next_fire = now + seconds(1);
+      ops.push_back(std::move(fire));
+    }
+    if (next_ % 5 == 0) ops.push_back(AcquireLease{.name = "l", .holder = std::to_string(next_)});
+    if (next_ % 7 == 6) ops.push_back(PauseSchedule{"s", next_ % 2 == 0, "r"});
+    if (next_ == 20) ops.push_back(RemoveSchedule{"s"});
   }
 
   static inline int count_ = 0;
@@ -199,6 +222,77 @@ TEST_CASE("the disk is full from each batch on, and there is space again later")
     }
   }
   CHECK(refused > 50);
+}
+
+// One schedule whose tick is due, on a disk of its own.
+class DueTick {
+ public:
+  explicit DueTick(std::uint64_t seed) : disk_(fmt::format("tick{}", seed), seed) {
+    open();
+    PutSchedule put{.schedule = {.name = "s", .every = seconds(60)}};
+    put.schedule.job.kind = "tick";
+    put.next = put.next_fire = clock_.now().wall;
+    const Operation operation = std::move(put);
+    REQUIRE(store_->apply({&operation, 1}, clock_.now()));
+  }
+
+  // Fires with a fault at the k-th call; then the next process opens. Was it acknowledged?
+  bool fire_and_die(std::int64_t k) {
+    const Operation fire = FireSchedule{.name = "s",
+                                        .version = 1,
+                                        .expected_next = clock_.now().wall,
+                                        .ticks = {{.nominal = clock_.now().wall}},
+                                        .next = clock_.now().wall + seconds(60),
+                                        .next_fire = clock_.now().wall + seconds(60)};
+    disk_.crash_after(k);
+    const bool acknowledged = store_->apply({&fire, 1}, clock_.now()).has_value();
+    died_ = disk_.crashed();
+    if (!died_) disk_.crash();
+    store_.reset();
+    disk_.reboot();
+    open();
+    return acknowledged;
+  }
+  bool died() const { return died_; }
+  const Store& store() const { return *store_; }
+
+ private:
+  void open() {
+    auto opened = open_sqlite_store({.directory = "/sim", .vfs = disk_.vfs(), .guard_files = false},
+                                    clock_.now(), log_);
+    REQUIRE(opened);
+    store_ = std::move(*opened);
+  }
+
+  SimDisk disk_;
+  NullLog log_;
+  ManualClock clock_;
+  std::unique_ptr<Store> store_;
+  bool died_ = false;
+};
+
+TEST_CASE("T4: whichever call of a fire fails, its row, its job and the next time agree") {
+  bool died = true;
+  int lost = 0, kept = 0;
+  constexpr std::int64_t kMaxCalls = 200;
+  for (std::int64_t k = 1; died && k < kMaxCalls; ++k) {
+    CAPTURE(k);
+    DueTick tick(static_cast<std::uint64_t>(k));
+    const bool acknowledged = tick.fire_and_die(k);
+    died = tick.died();
+    const Store& store = tick.store();
+    const std::size_t rows = store.ledger("s", 9, 0)->rows.size();
+    CHECK(store.list({}, 9, 0)->jobs.size() == rows);
+    CHECK(store.schedule("s")->fired == static_cast<std::int64_t>(rows));
+    CHECK(store.schedule("s")->live.size() == rows);
+    CHECK((store.schedule("s")->next == store.agenda().next_schedule));
+    CHECK((rows == 1 || !acknowledged));
+    CHECK((rows == 1) == (store.due_schedules(ManualClock().now().wall, 9)->empty()));
+    CHECK(store.verify()->problems.empty());
+    ++(rows == 0 ? lost : kept);
+  }
+  CHECK(lost > 3);
+  CHECK(kept >= 1);
 }
 
 }  // namespace
