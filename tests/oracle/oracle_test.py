@@ -81,8 +81,8 @@ class Zone:
         self.changes = [b for b in self.begins[1:] if self.begin + DAY <= b < self.end - DAY]
 
     def local_range(self, begin, end):
-        """Local times that can be shown, or skipped, from begin to end."""
-        first = max(0, bisect.bisect_right(self.begins, begin) - 1)
+        """Local times that can be shown from begin to end, or are skipped by a change at begin or later."""
+        first = max(0, bisect.bisect_right(self.begins, begin - 1) - 1)
         last = bisect.bisect_right(self.begins, end)
         near = self.offsets[first:last]
         return begin + min(near), end + max(near)
