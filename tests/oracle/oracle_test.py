@@ -200,19 +200,25 @@ def calendar_of(expression):
 
 def local_times(calendar, begin, end, limit=None):
     """Sorted naive local times in [begin, end]; None = more than limit."""
+    # croniter overshoots February: for "1,31" it goes from 22 February by 31 - 22 days to 3 March and loses the
+    # 1st. Asked anew from every 1 March, it is right.
+    firsts = [int(datetime.datetime(year, 3, 1, tzinfo=datetime.timezone.utc).timestamp())
+              for year in range(2000, 2100)]
+    borders = [begin] + [t for t in firsts if begin < t <= end] + [end + 1]
     times = set()
     for expression, day_or in calendar:
-        iterator = croniter(expression, begin - 1, ret_type=float, day_or=day_or)
-        while True:
-            try:
-                t = int(iterator.get_next())
-            except CroniterBadDateError:
-                break
-            if t > end:
-                break
-            times.add(t)
-            if limit is not None and len(times) > limit:
-                return None
+        for first, after in zip(borders, borders[1:]):
+            iterator = croniter(expression, first - 1, ret_type=float, day_or=day_or)
+            while True:
+                try:
+                    t = int(iterator.get_next())
+                except CroniterBadDateError:
+                    break
+                if t >= after:
+                    break
+                times.add(t)
+                if limit is not None and len(times) > limit:
+                    return None
     return sorted(times)
 
 
