@@ -1,6 +1,7 @@
 // The shapes of what is asked and told of schedules: put, state, ticks, ledger.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <climits>
 
 #include "api/schedule_fields.h"
@@ -67,7 +68,12 @@ constexpr JsonField<ScheduleInfo> kState[] = {
     {"fired", &as_count<&ScheduleInfo::fired>},
     {"last_fired", &as_optional_time<&ScheduleInfo::last_fired>},
     {"last_job", &as_count<&ScheduleInfo::last_job>},
-    {"live", [](JsonReader& in, ScheduleInfo& info) { return read_ids(in, info.live); }},
+    {"live",
+     [](JsonReader& in, ScheduleInfo& info) {
+       return in.array(kMaxResponseEntries, [&](std::size_t) {
+         return in.integer(info.live.emplace_back(), std::int64_t{1}, INT64_MAX);
+       });
+     }},
     {"buffered", &as_integer<&ScheduleInfo::buffered, 0, INT_MAX>},
     {"timeout_override", &as_optional_duration<&ScheduleInfo::timeout_override>},
     {"created_at", &as_time<&ScheduleInfo::created_at>},
@@ -106,8 +112,10 @@ void write_info(JsonWriter& w, const ScheduleInfo& info) {
   if (info.last_fired) w.key("last_fired").time(*info.last_fired);
   if (info.last_job != 0) w.key("last_job").number(info.last_job);
   w.key("live").begin_array();
-  for (const JobId id : info.live) w.number(id);
-  w.end_array().key("buffered").number(info.buffered);
+  for (std::size_t i = 0; i < std::min(info.live.size(), kMaxLiveShown); ++i)
+    w.number(info.live[i]);
+  w.end_array().key("live_count").number(static_cast<std::int64_t>(info.live.size()));
+  w.key("buffered").number(info.buffered);
   if (info.timeout_override) w.key("timeout_override").duration(*info.timeout_override);
   w.key("created_at").time(info.created_at).key("updated_at").time(info.updated_at);
 }

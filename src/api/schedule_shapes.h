@@ -37,8 +37,10 @@ std::string_view to_string(PutOutcome outcome);  // "created", "replaced", "unch
 // -- what is known of a schedule ------------------------------------------------------------------
 
 // The definition and {"version", "paused", "paused_reason"?, "next": … | null, "next_fire": … |
-// null, "remaining"?, "fired", "last_fired"?, "last_job"?, "live": [ids], "buffered",
-// "timeout_override"?, "created_at", "updated_at"}
+// null, "remaining"?, "fired", "last_fired"?, "last_job"?, "live": [ids], "live_count",
+// "buffered", "timeout_override"?, "created_at", "updated_at"}
+// Only the first kMaxLiveShown of "live" are told.
+inline constexpr std::size_t kMaxLiveShown = 100;
 void encode_schedule_info(const ScheduleInfo& info, std::string& out);
 Result<ScheduleInfo> decode_schedule_info(std::string_view body);
 // The same with "outcome" before it; the answer to PUT.

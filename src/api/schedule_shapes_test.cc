@@ -174,6 +174,18 @@ TEST_CASE("what is known of a schedule is read back as it was told") {
   CHECK_FALSE(decode_put_schedule_response(R"({"version":1})"));
 }
 
+TEST_CASE("of thousands of living jobs the first are told, and how many") {
+  ScheduleInfo info;
+  info.schedule = full_schedule();
+  for (JobId id = 1; id <= 20'000; ++id) info.live.push_back(id);
+  std::string out;
+  encode_schedule_info(info, out);
+  CHECK(out.find(R"(,100],"live_count":20000,)") != std::string::npos);
+  auto back = decode_schedule_info(out);
+  REQUIRE(back);
+  CHECK(back->live.size() == kMaxLiveShown);
+}
+
 TEST_CASE("the calls on a schedule are read strictly and written as they are read") {
   CHECK(decode_pause_request("a", "")->paused);
   CHECK(decode_pause_request("a", R"({"reason":"why"})")->reason == "why");

@@ -241,6 +241,18 @@ std::string when_of(const Schedule& schedule) {
   return schedule.at ? "at " + format_wall_time(*schedule.at) : "-";
 }
 
+// The first ones; a server tells at most kMaxLiveShown.
+std::string ids_text(const std::vector<JobId>& ids) {
+  constexpr std::size_t kShown = 10;
+  const auto end = ids.begin() + static_cast<std::ptrdiff_t>(std::min(ids.size(), kShown));
+  std::string out = fmt::format("{}", fmt::join(ids.begin(), end, ", "));
+  if (ids.size() > kShown) {
+    out += fmt::format(" and {}{} more", ids.size() < kMaxLiveShown ? "" : "at least ",
+                       ids.size() - kShown);
+  }
+  return out;
+}
+
 std::string sheet_of(const ScheduleInfo& info) {
   const WallTime now = SystemClock().now().wall;
   const Schedule& s = info.schedule;
@@ -259,7 +271,7 @@ std::string sheet_of(const ScheduleInfo& info) {
   if (info.last_job != 0) sheet.add("last_job", fmt::to_string(info.last_job));
   sheet.add("fired", format_count(info.fired));
   if (info.remaining) sheet.add("remaining", format_count(*info.remaining));
-  sheet.add("live", fmt::format("{}", fmt::join(info.live, ", ")));
+  sheet.add("live", ids_text(info.live));
   if (info.buffered != 0) sheet.add("buffered", fmt::to_string(info.buffered));
   sheet.add("queue", s.job.queue);
   sheet.add("kind", s.job.kind);

@@ -26,6 +26,8 @@ Result<JobId> run_now(Jobs& jobs, const std::string& name, TickSource source,
 Result<int> remove_schedules(const Invocation& invocation, Io& io);
 // "30 2 * * *", "every 5m", "at 2026-…".
 std::string when_of(const Schedule& schedule);
+// "41, 42 and 7 more".
+std::string ids_text(const std::vector<JobId>& ids);
 std::string sheet_of(const ScheduleInfo& info);
 
 }  // namespace mainspring::cli

@@ -102,7 +102,7 @@ Result<int> run_timers_list(const Invocation& invocation, Io& io) {
                {when_of(s)},
                {info.last_fired ? relative_to(*info.last_fired, now) : "-"},
                {format_count(info.fired)},
-               {info.live.empty() ? "-" : fmt::format("{}", fmt::join(info.live, " "))},
+               {info.live.empty() ? "-" : ids_text(info.live)},
                {std::string(state_of(info)), info.paused         ? Colour::yellow
                                              : info.live.empty() ? Colour::dim
                                                                  : Colour::blue}});
