@@ -77,7 +77,7 @@ TEST_CASE_FIXTURE(LeaseFixture, "an acquire without waiting is told at once who 
   CHECK(std::get<Error>(**b.slot).message.find("a") != std::string::npos);
 }
 
-TEST_CASE_FIXTURE(LeaseFixture, "a waiting acquire is granted in the release's commit") {
+TEST_CASE_FIXTURE(LeaseFixture, "a waiting acquire is granted in the commit of the release") {
   const Answered a = acquire("a");
   settle();
   const Answered b = acquire("b", 60s);
@@ -174,7 +174,7 @@ TEST_CASE_FIXTURE(LeaseFixture, "stopping answers those who wait") {
   CHECK(b.code() == ErrorCode::lease_held);
 }
 
-TEST_CASE_FIXTURE(LeaseFixture, "the engine's own leases are refused from outside") {
+TEST_CASE_FIXTURE(LeaseFixture, "the leases of the engine itself are refused from outside") {
   const auto refused =
       broker->acquire_lease({.name = "mainspring/leader", .holder = "me", .ttl = 15s}, 0s, {});
   REQUIRE_FALSE(refused.has_value());

@@ -61,7 +61,8 @@ struct SetTimer {
 //     is there").
 // By source:
 //   schedule  refused with conflict, changing nothing, unless the schedule is at `version`, not
-//             paused, and its next is `expected_next`. Sets next and next_fire.
+//             paused, and its next is `expected_next`; with unavailable, if a tick is later than
+//             now by the store's clock: a scheduler's may be ahead. Sets next and next_fire.
 //   trigger, wake, backfill
 //             version and expected_next do not matter, next stays. A tick with nominal 0 gets the
 //             present time. They fire also while the schedule is paused (but for wakes). A wake

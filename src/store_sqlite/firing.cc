@@ -34,6 +34,13 @@ OperationResult SqliteStore::operator()(const FireSchedule& op) {
   return result;
 }
 
+// A scheduler whose clock is ahead fires nothing before its time: the store's clock counts.
+bool SqliteStore::is_early(const FireSchedule& op) const {
+  return std::any_of(op.ticks.begin(), op.ticks.end(), [&](const Tick& tick) {
+    return tick.until.value_or(tick.nominal) > now_.wall;
+  });
+}
+
 std::optional<Error> SqliteStore::check_fire(const FireSchedule& op,
                                              const ScheduleState* state) const {
   if (state == nullptr) {
@@ -48,6 +55,12 @@ std::optional<Error> SqliteStore::check_fire(const FireSchedule& op,
         .code = ErrorCode::conflict,
         .message = fmt::format(
             "schedule {}: has changed since its ticks were planned: plan them anew", op.name)};
+  }
+  if (op.source == TickSource::schedule && is_early(op) && !MS_MUTANT(early_tick_taken)) {
+    return Error{.code = ErrorCode::unavailable,
+                 .message = fmt::format("schedule {}: by the store's clock its tick is not due yet",
+                                        op.name),
+                 .retry_after_ms = 1000};
   }
   if (op.ticks.size() > kMaxFireTicks) {
     return Error{.code = ErrorCode::too_large,

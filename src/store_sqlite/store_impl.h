@@ -187,6 +187,7 @@ class SqliteStore final : public Store {
   void publish_schedules() MS_REQUIRES(published_mutex_);
 
   // -- firing.cc
+  bool is_early(const FireSchedule& op) const;
   std::optional<Error> check_fire(const FireSchedule& op, const ScheduleState* state) const;
   JobId decide(ScheduleState& state, const FireSchedule& op, const Tick& tick);
   // Why a tick does not fire, or "" with the state in which its job begins.

@@ -418,6 +418,8 @@ class Generator {
     WallTime at = info.next == WallTime::never() ? now_.wall : info.next;
     if (f.source == TickSource::backfill) at = at - seconds(10 * below(20));
     const auto n = below(chance(6) ? 8 : 3);
+    const bool early = chance(8);  // refused, if its time has not come
+    if (!early) at = std::min(at, now_.wall - seconds(10 * static_cast<int>(n)));
     for (std::uint64_t i = 0; i < n; ++i, at = at + seconds(10)) {
       Tick& t = f.ticks.emplace_back(Tick{.nominal = at});
       if (f.source == TickSource::trigger || chance(30)) t.nominal = WallTime();

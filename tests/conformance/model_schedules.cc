@@ -135,6 +135,10 @@ OperationResult ModelSchedules::run(const FireSchedule& op, Now now) {
   const bool by_the_clock = op.source == TickSource::schedule;
   if (by_the_clock && (info.version != op.version || info.paused || info.next != op.expected_next))
     return Error{.code = ErrorCode::conflict, .message = "it has changed"};
+  for (const Tick& tick : op.ticks) {
+    if (by_the_clock && tick.until.value_or(tick.nominal) > now.wall)
+      return Error{.code = ErrorCode::unavailable, .message = "it is not due"};
+  }
   if (op.ticks.size() > kMaxFireTicks)
     return Error{.code = ErrorCode::too_large, .message = "too many ticks"};
   FireResult result;

@@ -345,7 +345,7 @@ TEST_SUITE("store: ticks") {
     Schedule s = b.definition("a", Overlap::allow);
     s.max_runs = 2;
     b.put(s);
-    b.advance(minutes(2));
+    b.advance(minutes(3));
     FireSchedule plan = b.plan("a");
     plan.ticks.push_back({.nominal = plan.expected_next + minutes(1)});
     plan.ticks.push_back({.nominal = plan.expected_next + minutes(2)});
@@ -373,6 +373,21 @@ TEST_SUITE("store: ticks") {
     CHECK(early.run_at == b.wall());
     CHECK(early.state == JobState::available);
     CHECK(b.get(b.trigger("a")).run_at == b.wall());
+  }
+
+  TEST_CASE("SCHED-3: a scheduler whose clock is ahead of the store's fires nothing early") {
+    ScheduleBench b;
+    b.put("a");
+    b.advance(minutes(1) - milliseconds(1));
+    FireSchedule plan = b.plan("a");
+    CHECK(b.refused(plan) == ErrorCode::unavailable);
+    CHECK(b.ledger("a").empty());
+    CHECK(b.info("a").next == plan.expected_next);
+    plan.ticks[0].fire = false;
+    plan.ticks[0].reason = "missed";
+    CHECK(b.refused(plan) == ErrorCode::unavailable);
+    b.advance(milliseconds(1));
+    CHECK(b.one<FireResult>(b.plan("a")).fired == 1);
   }
 
   TEST_CASE("a trigger, a wake and a backfill leave the next tick; only a wake minds the pause") {

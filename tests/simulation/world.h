@@ -43,6 +43,7 @@ struct Faults {
   bool small_log = false;    // checkpoints all the time
   bool node_deaths = false;  // of schedulers: the leader's or a follower's
   bool node_pauses = false;
+  bool skews = false;  // of the nodes' wall clocks
 };
 
 // What a set of runs must have met at least once to prove anything.
@@ -127,6 +128,18 @@ class World {
    private:
     const World& world_;
   };
+  class SkewedClock final : public Clock {
+   public:
+    SkewedClock(const Clock& clock, Duration skew) : clock_(clock), skew_(skew) {}
+    Now now() const override {
+      const Now now = clock_.now();
+      return {.instant = now.instant, .wall = now.wall + skew_};
+    }
+
+   private:
+    const Clock& clock_;
+    const Duration skew_;
+  };
   struct Request;
   // A claim that the broker holds.
   struct Parked {
@@ -135,6 +148,7 @@ class World {
   };
   // A scheduler among several over the store, as if each were in a process of its own.
   struct Node {
+    std::unique_ptr<Clock> clock;  // its own: up to kMaxSkew beside the store's
     std::unique_ptr<Scheduler> scheduler;
     bool dead = false;
     Duration paused_until{0};
@@ -163,7 +177,7 @@ class World {
   void add_node();
   void plan_node_fault();
   void fault_node(Node& node);
-  Instant step_nodes(Now at);
+  Instant step_nodes();
   void step_server();
   void settle();
   void check_live();
