@@ -101,9 +101,11 @@ std::map<std::string, std::string> calendar_defects() {
 std::map<std::string, std::string> leadership_defects() {
   return {
       {"early_tick_taken", conformance()},
-      {"lease_handover_forgotten", broker("a waiting acquire is granted in the commit of the release")},
+      {"lease_handover_forgotten",
+       broker("a waiting acquire is granted in the commit of the release")},
       {"waiter_never_retries", broker("a waiting acquire gets the lease when it expires")},
-      {"reserved_lease_for_all", broker("the leases of the engine itself are refused from outside")},
+      {"reserved_lease_for_all",
+       broker("the leases of the engine itself are refused from outside")},
       {"leader_never_expires", scheduler("T3: a leader stopped past its lease*")},
       {"leader_keeps_lease_at_stop", scheduler("a leader that stops in good order*")},
       {"leader_duties_hang", scheduler("due jobs become available*")},
