@@ -334,10 +334,12 @@ bool TimerSlots::may_enter(const std::string& kind, const std::string& name) con
 }
 
 bool TimerSlots::is_first(const Waiter& waiter) const {
-  return std::none_of(waiters_.begin(), waiters_.end(), [&](const Waiter& other) {
-    return std::pair(other.priority, other.order) < std::pair(waiter.priority, waiter.order) &&
-           may_enter(other.kind, other.name);
-  });
+  for (const Waiter& other : waiters_) {
+    const bool before =
+        std::pair(other.priority, other.order) < std::pair(waiter.priority, waiter.order);
+    if (before && may_enter(other.kind, other.name)) return false;
+  }
+  return true;
 }
 
 std::optional<TimerSlots::Place> TimerSlots::enter(const std::string& kind, const std::string& name,

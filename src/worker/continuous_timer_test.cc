@@ -30,7 +30,7 @@ struct Rig {
   explicit Rig(Continuous rule = {.timeout = 1h, .margin = 1s, .handoff = 0s}) {
     jobs.set_timer("t", "k", rule);
   }
-  ~Rig() { worker.stop(); }
+  // Call worker.stop() before what the timers use goes out of scope.
   void on(const std::string& kind, ProcessBatch process, TimerOptions options = {}) {
     worker.on(kind, timer_handler(jobs, clock, random, slots, std::move(process), options),
               {.until_told = true});
@@ -88,6 +88,7 @@ TEST_CASE("C3 C7 near its timeout a run ends after its batch, and wakes itself")
   // The next run goes on.
   const int before = batches;
   REQUIRE(rig.jobs.await([&] { return batches > before; }));
+  rig.worker.stop();
 }
 
 TEST_CASE("C1 a change of the override takes effect while the run goes on") {
@@ -102,6 +103,7 @@ TEST_CASE("C1 a change of the override takes effect while the run goes on") {
   });
   REQUIRE(rig.jobs.await([&] { return rig.jobs.outcomes.contains(id); }));
   CHECK(rig.jobs.outcome<Complete>(id).result == R"({"ended":"timeout","batches":1,"handled":1})");
+  rig.worker.stop();
 }
 
 TEST_CASE("C4 the kill switch is read before every batch, and ends the run without a wake") {
@@ -116,6 +118,7 @@ TEST_CASE("C4 the kill switch is read before every batch, and ends the run witho
   CHECK(rig.jobs.outcome<Complete>(id).result == R"({"ended":"stopped","batches":3,"handled":3})");
   CHECK(rig.jobs.with_lock([&] { return rig.jobs.schedule_reads; }) == 4);
   CHECK(rig.woken().size() == 1);
+  rig.worker.stop();
 }
 
 TEST_CASE("C4 while the kill switch cannot be read nothing is processed") {
@@ -134,6 +137,7 @@ TEST_CASE("C4 while the kill switch cannot be read nothing is processed") {
   });
   REQUIRE(rig.jobs.await([&] { return rig.jobs.outcomes.contains(id); }));
   CHECK(batches == 1);
+  rig.worker.stop();
 }
 
 TEST_CASE("C5 each batch is a call of its own, with the run's token and a count") {
@@ -153,6 +157,7 @@ TEST_CASE("C5 each batch is a call of its own, with the run's token and a count"
   CHECK(numbers == std::vector<int>{1, 2, 3});
   CHECK(tokens.size() == 1);
   CHECK(*tokens.begin() > 0);
+  rig.worker.stop();
 }
 
 TEST_CASE("C6 an error or exception is recorded, and the timer wakes itself and goes on") {
@@ -178,6 +183,7 @@ TEST_CASE("C6 an error or exception is recorded, and the timer wakes itself and 
   CHECK(rig.jobs.ended_as<Complete>(rig.woken()[2]));
   // Errors in a row are counted for the pause, and forgotten after a good batch.
   CHECK(rig.jobs.lease_value("timer/t").empty());
+  rig.worker.stop();
 }
 
 TEST_CASE("C8 a job that no schedule made is dead: the fallback and wakes start timers") {
@@ -187,6 +193,7 @@ TEST_CASE("C8 a job that no schedule made is dead: the fallback and wakes start 
   const JobId id = rig.jobs.add("k");
   REQUIRE(rig.jobs.await_outcomes(1));
   CHECK(rig.jobs.outcome<Dead>(id).reason == "no_timer");
+  rig.worker.stop();
 }
 
 TEST_CASE("C9 slots bound the kinds at once, one timer of a kind, its twin shares its slot") {
@@ -248,6 +255,7 @@ TEST_CASE("C9 a timer that finds no slot gives its job back without an attempt")
   CHECK(rig.jobs.ended_as<Snooze>(id));
   rig.pause();
   go.count_down();
+  rig.worker.stop();
 }
 
 TEST_CASE("C10 the twin is woken before the end, and begins when the first has stopped") {
@@ -269,6 +277,7 @@ TEST_CASE("C10 the twin is woken before the end, and begins when the first has s
   REQUIRE(rig.jobs.await([&] { return rig.jobs.outcomes.size() >= 3; }));
   CHECK(most == 1);
   CHECK(tokens.size() == 3);
+  rig.worker.stop();
 }
 
 TEST_CASE("C10 a run that loses its lease stops, and its job waits for its turn again") {
@@ -287,6 +296,7 @@ TEST_CASE("C10 a run that loses its lease stops, and its job waits for its turn 
   REQUIRE(rig.jobs.await([&] { return rig.jobs.outcomes.contains(id); }));
   CHECK(rig.jobs.ended_as<Snooze>(id));
   CHECK(rig.woken().size() == 1);
+  rig.worker.stop();
 }
 
 TEST_CASE("a worker that ends gives the timer's job back, at once and without an attempt") {
@@ -303,6 +313,7 @@ TEST_CASE("a worker that ends gives the timer's job back, at once and without an
   rig.worker.stop();
   CHECK(rig.jobs.ended_as<Snooze>(id));
   CHECK(rig.woken().size() == 1);
+  rig.worker.stop();
 }
 
 TEST_CASE("timer options that break a rule are refused") {

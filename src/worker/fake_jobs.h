@@ -251,6 +251,7 @@ class FakeJobs : public Jobs {
     }
     MutexLock lock(mutex_);
     ++schedule_reads;
+    changed_.notify_all();
     const auto it = schedules_.find(name);
     if (it == schedules_.end()) return Error{.code = ErrorCode::not_found, .message = name};
     return it->second;
