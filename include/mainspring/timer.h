@@ -59,6 +59,10 @@ struct TimerOptions {
   // All mistakes; empty = none.
   std::vector<Error> validate() const;
 };
+// For the max_attempts of a timer's job: a run that was killed is tried again so often, each time
+// later; then its job is dead, and the fallback starts another. While it waits to be tried again it
+// counts as living, so that neither the fallback nor a wake starts one beside it.
+inline constexpr int kTimerAttempts = 3;
 inline constexpr int kMaxTimerSlots = 1000;
 inline constexpr Duration kLongestTimerPause = std::chrono::seconds(20);
 

@@ -7,6 +7,7 @@
 #include "cli/sheet.h"
 #include "cli/support.h"
 #include "env/clock.h"
+#include "mainspring/timer.h"
 #include "model/schedule.h"
 
 namespace mainspring::cli {
@@ -40,6 +41,7 @@ Result<PutScheduleRequest> timer_of(const Invocation& invocation) {
   timer.margin = margin.value_or(timer.margin);
   timer.handoff = handoff.value_or(timer.handoff);
   MS_TRY(read_template_flags(invocation, schedule.job));
+  if (!invocation.has("max-attempts")) schedule.job.max_attempts = kTimerAttempts;
   schedule.job.timeout = kForever;  // the run ends itself; its timeout may change meanwhile
   if (invocation.has("stopped")) request.paused = true;
   const auto valid = validate(schedule);

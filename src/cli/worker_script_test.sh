@@ -110,5 +110,53 @@ kill -TERM $twin
 ended 0 $twin
 expect 0 '{"end":"stopped",…' cat twin.out
 
+# -- work --timer -----------------------------------------------------------------------------------
+# A batch that finds another one at work says so: the lock goes with its process, however it dies.
+cat >batch.sh <<'END'
+#!/bin/bash
+exec 9>>lock
+flock -n 9 || echo "$MAINSPRING_TOKEN beside another" >>overlaps
+echo "$MAINSPRING_TOKEN $MAINSPRING_TIMER_NAME $MAINSPRING_BATCH_MAX" >>batches
+((MAINSPRING_REMAINING_MS >= 0 && MAINSPRING_BATCH >= 1)) || echo "bad environment" >>overlaps
+read -rt 0.01 <> <(:)
+exit 0
+END
+chmod +x batch.sh
+batches_after() { (($(wc -l <batches) > $1 + 5)); }
+ms timers set outbox --queue timers --kind outbox --every 1s --max-attempts 1 --timeout 1500ms --margin 500ms --handoff 500ms >/dev/null
+"$mainspring" work --queue timers --timer --batch 7 --exec ./batch.sh --lease 2s --log-level error 2>>workers.log &
+one=$!
+"$mainspring" work --queue timers --timer --batch 7 --exec ./batch.sh --lease 2s --log-level error 2>>workers.log &
+two=$!
+ms timers wake outbox >/dev/null
+await batches_after 0
+expect 0 '… outbox 7' tail -n 1 batches
+# Whoever dies in the middle of whatever: another run goes on.
+for _ in 1 2 3; do
+  read -rt 0.7 <> <(:)
+  { kill -9 $one && wait $one; } 2>/dev/null
+  await batches_after "$(wc -l <batches)"
+  "$mainspring" work --queue timers --timer --batch 7 --exec ./batch.sh --lease 2s --log-level error 2>>workers.log &
+  one=$!
+  read -rt 0.4 <> <(:)
+  { kill -9 $two && wait $two; } 2>/dev/null
+  await batches_after "$(wc -l <batches)"
+  "$mainspring" work --queue timers --timer --batch 7 --exec ./batch.sh --lease 2s --log-level error 2>>workers.log &
+  two=$!
+done
+expect 1 '' test -e overlaps
+# Tokens never go back.
+expect 0 '' bash -c "cut -d' ' -f1 batches | sort -nc"
+# The kill switch: nothing more begins, until it is started again.
+ms timers stop outbox --reason 'wrong prices' >/dev/null
+idle() { [[ $(ms leases show timer/outbox | sed -n 's/^holder *//p') == free ]]; }
+await idle
+count=$(wc -l <batches)
+ms timers start outbox >/dev/null
+await batches_after "$count"
+kill $one $two
+ended 0 $one
+ended 0 $two
+
 echo "$passed passed, $failed failed"
 ((failed == 0))

@@ -86,6 +86,7 @@ class Run final : public TimerContext {
   std::optional<RunEnd> read_schedule();
   void start_twin();
   void see_to_the_next();
+  void wake_next();
   Result<int> one_batch();
   RunEnd why_stopped() const;
   Outcome outcome(RunEnd end);
@@ -107,7 +108,9 @@ class Run final : public TimerContext {
   Instant began_;                       // C2: running since
   Instant end_at_;                      // no batch begins after
   Instant twin_at_ = Instant::never();  // C10
-  JobId twin_ = 0;                      // 0 = none was started
+  bool twin_tried_ = false;
+  std::vector<JobId> live_;  // of the schedule
+  JobId twin_ = 0;           // 0 = none was started
   int batches_ = 0;
   std::int64_t handled_ = 0;
   int errors_ = 0;  // runs in a row that ended by an error, before this one
@@ -159,6 +162,7 @@ std::optional<RunEnd> Run::read_schedule() {
     }
     if (info->paused || !info->schedule.continuous) return RunEnd::stopped;  // C4
     const Continuous& rule = *info->schedule.continuous;
+    live_ = info->live;
     const Duration timeout = effective_timeout(*info);
     // The job's own time limit counts from when it was claimed.
     const Instant limit = std::min(
@@ -173,21 +177,34 @@ std::optional<RunEnd> Run::read_schedule() {
 }
 
 void Run::start_twin() {
-  if (twin_ != 0 || clock_.now().instant < twin_at_) return;
+  if (twin_tried_ || clock_.now().instant < twin_at_) return;
+  twin_tried_ = true;
+  wake_next();
+}
+
+// Another run of this timer begins, or is there: one that was killed and waits for its back-off
+// goes on now.
+void Run::wake_next() {
   const auto woken = jobs_.trigger_schedule(name_, TickSource::wake, std::nullopt);
   if (woken && !woken->jobs.empty()) twin_ = woken->jobs.front();
+  if (!woken || twin_ != 0) return;
+  for (const JobId id : live_) {
+    const Result<Job> other = id == job_.id ? Result<Job>(Error{}) : jobs_.get(id);
+    if (!other || is_terminal(other->state)) continue;
+    if (other->state == JobState::retryable) (void)jobs_.retry({id});
+    twin_ = id;
+  }
 }
 
 // C3, C6, C7: unless the twin is there, the timer wakes itself.
 void Run::see_to_the_next() {
   if (twin_ != 0) {
     const Result<Job> twin = jobs_.get(twin_);
-    if (twin && !is_terminal(twin->state)) return;
+    if (twin && !is_terminal(twin->state) && twin->state != JobState::retryable) return;
+    twin_ = 0;
   }
   // If it fails, or the server is away, the fallback schedule (C8) starts it.
-  if (!MS_MUTANT(timer_does_not_wake)) {
-    (void)jobs_.trigger_schedule(name_, TickSource::wake, std::nullopt);
-  }
+  if (!MS_MUTANT(timer_does_not_wake)) wake_next();
 }
 
 Result<int> Run::one_batch() {
@@ -220,7 +237,7 @@ RunEnd Run::process_all() {
     if (*done > 0) continue;
     // Nothing to do: but the twin and the end of the run are not to be missed.
     const Instant now = clock_.now().instant;
-    const Instant next = std::min(end_at_, twin_ == 0 ? twin_at_ : Instant::never());
+    const Instant next = std::min(end_at_, twin_tried_ ? Instant::never() : twin_at_);
     sleep(next > now ? std::min(options_.idle, next - now) : options_.idle);
   }
 }

@@ -280,6 +280,21 @@ TEST_CASE("C10 the twin is woken before the end, and begins when the first has s
   rig.worker.stop();
 }
 
+TEST_CASE("C10 a run that was killed and waits for its back-off goes on when its turn has come") {
+  Rig rig({.timeout = 1500ms, .margin = 500ms, .handoff = 800ms});
+  // It lives, so no other one is woken.
+  rig.jobs.change_timer("t", [](ScheduleInfo& info) { info.live.push_back(99); });
+  rig.jobs.with_lock([&] { rig.jobs.states[99] = JobState::retryable; });
+  const JobId id = rig.start([&](TimerContext&, int) -> Result<int> { return 0; }, {.idle = 50ms});
+  REQUIRE(rig.jobs.await([&] { return !rig.jobs.retried.empty(); }));
+  CHECK(rig.jobs.with_lock([&] { return rig.jobs.retried.front(); }) == 99);
+  rig.jobs.with_lock([&] { rig.jobs.states[99] = JobState::running; });
+  REQUIRE(rig.jobs.await([&] { return rig.jobs.outcomes.contains(id); }));
+  // One wake was tried, not one for each batch, and none at the end.
+  CHECK(rig.woken() == std::vector<JobId>{id, 0});
+  rig.worker.stop();
+}
+
 TEST_CASE("C10 a run that loses its lease stops, and its job waits for its turn again") {
   Rig rig;
   rig.jobs.on_renew_lease = [&](const RenewLease&) -> std::optional<Error> {

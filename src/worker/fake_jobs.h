@@ -130,7 +130,12 @@ class FakeJobs : public Jobs {
 
   Result<EnqueueResult> enqueue(Enqueue) override { return unused(); }
   Result<CancelResult> cancel(Cancel) override { return unused(); }
-  Result<RetryResult> retry(RetryJob) override { return unused(); }
+  Result<RetryResult> retry(RetryJob request) override {
+    MutexLock lock(mutex_);
+    retried.push_back(request.id);
+    changed_.notify_all();
+    return RetryResult{};
+  }
   Result<RedriveResult> redrive(Redrive) override { return unused(); }
   Result<void> pause_queue(PauseQueue) override { return unused(); }
   Result<void> set_retention(SetRetention) override { return unused(); }
@@ -222,7 +227,9 @@ class FakeJobs : public Jobs {
   }
   std::function<std::optional<Error>()> on_get_schedule;
   int schedule_reads = 0;
-  std::vector<JobId> woken;  // 0 = skipped
+  std::vector<JobId> woken;          // 0 = skipped
+  std::map<JobId, JobState> states;  // that get() tells, instead of running
+  std::vector<JobId> retried;
   Result<FireResult> trigger_schedule(const std::string& name, TickSource,
                                       std::optional<Overlap>) override {
     JobId id = 0;
@@ -265,7 +272,10 @@ class FakeJobs : public Jobs {
   Result<Job> get(JobId id) override {
     MutexLock lock(mutex_);
     Job job{.id = id};
-    job.state = outcomes.contains(id) ? JobState::completed : JobState::running;
+    const auto state = states.find(id);
+    job.state = outcomes.contains(id)   ? JobState::completed
+                : state != states.end() ? state->second
+                                        : JobState::running;
     return job;
   }
   Result<Job> wait(JobId, Duration, std::stop_token) override { return unused(); }

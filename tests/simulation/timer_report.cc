@@ -70,6 +70,8 @@ int run(const std::string& directory, std::size_t handovers, bool twin) {
   schedule.name = "report";
   schedule.every = 5min;
   schedule.job.kind = "t";
+  schedule.job.timeout = kForever;
+  schedule.job.max_attempts = kTimerAttempts;
   schedule.continuous = Continuous{
       .timeout = 500ms, .margin = 100ms, .handoff = twin ? Duration(150ms) : Duration(0)};
   if (auto put = engine->put_schedule(schedule); !put) return fail(put.error());
