@@ -124,9 +124,9 @@ END
 chmod +x batch.sh
 batches_after() { (($(wc -l <batches) > $1 + 5)); }
 ms timers set outbox --queue timers --kind outbox --every 1s --max-attempts 1 --timeout 1500ms --margin 500ms --handoff 500ms >/dev/null
-"$mainspring" work --queue timers --timer --batch 7 --exec ./batch.sh --lease 2s --log-level error 2>>workers.log &
+"$mainspring" work --queue timers --timer --batch 7 --exec ./batch.sh --lease 2s --log-level error >>workers.log 2>&1 &
 one=$!
-"$mainspring" work --queue timers --timer --batch 7 --exec ./batch.sh --lease 2s --log-level error 2>>workers.log &
+"$mainspring" work --queue timers --timer --batch 7 --exec ./batch.sh --lease 2s --log-level error >>workers.log 2>&1 &
 two=$!
 ms timers wake outbox >/dev/null
 await batches_after 0
@@ -136,12 +136,12 @@ for _ in 1 2 3; do
   read -rt 0.7 <> <(:)
   { kill -9 $one && wait $one; } 2>/dev/null
   await batches_after "$(wc -l <batches)"
-  "$mainspring" work --queue timers --timer --batch 7 --exec ./batch.sh --lease 2s --log-level error 2>>workers.log &
+  "$mainspring" work --queue timers --timer --batch 7 --exec ./batch.sh --lease 2s --log-level error >>workers.log 2>&1 &
   one=$!
   read -rt 0.4 <> <(:)
   { kill -9 $two && wait $two; } 2>/dev/null
   await batches_after "$(wc -l <batches)"
-  "$mainspring" work --queue timers --timer --batch 7 --exec ./batch.sh --lease 2s --log-level error 2>>workers.log &
+  "$mainspring" work --queue timers --timer --batch 7 --exec ./batch.sh --lease 2s --log-level error >>workers.log 2>&1 &
   two=$!
 done
 expect 1 '' test -e overlaps
@@ -149,12 +149,12 @@ expect 1 '' test -e overlaps
 expect 0 '' bash -c "cut -d' ' -f1 batches | sort -nc"
 # The kill switch: nothing more begins, until it is started again.
 ms timers stop outbox --reason 'wrong prices' >/dev/null
-idle() { [[ $(ms leases show timer/outbox | sed -n 's/^holder *//p') == free ]]; }
+idle() { ! ms leases show timer/outbox; }
 await idle
 count=$(wc -l <batches)
 ms timers start outbox >/dev/null
 await batches_after "$count"
-kill $one $two
+kill $one $two 2>/dev/null
 ended 0 $one
 ended 0 $two
 
