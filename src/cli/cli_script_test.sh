@@ -240,7 +240,9 @@ expect 0 "directory       $work/data
 open in         process $server
 schema          …
 jobs kept       39
-queues          5" ms store info --data "$work/data"
+queues          5
+schedules       1
+leases          2" ms store info --data "$work/data"
 expect 0 "$work/data copied to copy, … bytes" ms store backup --data "$work/data" copy
 expect 65 'mainspring: …' ms store backup --data "$work/data" copy
 expect 0 '39 jobs examined: sound' ms store check --data copy
