@@ -76,7 +76,7 @@ class Store {
   // By name, beginning after `after` ("" = the first), at most `limit`.
   virtual Result<std::vector<ScheduleInfo>> schedules(const std::string& after,
                                                       int limit) const = 0;
-  // Those not paused with next_fire <= now, earliest next_fire first.
+  // Those not paused with next_fire <= now, earliest next_fire first; without `live`.
   virtual Result<std::vector<ScheduleInfo>> due_schedules(WallTime now, int limit) const = 0;
   // Rows with seq < before (0 = from the newest). Errors: not_found (no such schedule).
   virtual Result<LedgerPage> ledger(const std::string& name, int limit,

@@ -199,8 +199,20 @@ void SqliteStore::add_row(ScheduleState& state, const LedgerRow& row) {
 void SqliteStore::tie(JobId id, ScheduleState& state, JobState job) {
   schedule_sql_->insert_tie.bind(id, state.id).run();
   tied_jobs_.emplace(id, &state);
-  (job == JobState::waiting ? state.waiting : state.live).insert(id);
-  touched_schedules_.insert(state.info.schedule.name);
+  if (job != JobState::waiting) return set_live(id, state, true);
+  state.waiting.insert(id);
+  touched_schedules_[state.info.schedule.name];
+}
+
+// Readers are told what changed, not all of it: with the policy `allow` there may be many.
+void SqliteStore::set_live(JobId id, ScheduleState& state, bool lives) {
+  if (lives) {
+    state.live.insert(id);
+  } else {
+    state.live.erase(id);
+  }
+  state.waiting.erase(id);
+  touched_schedules_[state.info.schedule.name].live.emplace_back(id, lives);
 }
 
 // The job has ended: it holds nobody up any more.
@@ -209,10 +221,8 @@ void SqliteStore::end_tie(JobId id, JobState job) {
   if (found == tied_jobs_.end()) return;
   ScheduleState& state = *found->second;
   tied_jobs_.erase(found);
-  state.live.erase(id);
-  state.waiting.erase(id);
+  set_live(id, state, false);
   schedule_sql_->delete_tie.bind(id).run();
-  touched_schedules_.insert(state.info.schedule.name);
   const bool failed = job == JobState::dead && state.info.schedule.pause_on_failure;
   if (failed && !state.info.paused && !MS_MUTANT(failure_does_not_pause))
     set_paused(state, true, fmt::format("job {} is dead", id));
@@ -221,9 +231,7 @@ void SqliteStore::end_tie(JobId id, JobState job) {
 }
 
 void SqliteStore::begin_waiting(JobId id, ScheduleState& state) {
-  state.waiting.erase(id);
-  state.live.insert(id);
-  touched_schedules_.insert(state.info.schedule.name);
+  set_live(id, state, true);
   auto hot = load_hot(id);
   MS_ASSERT(hot && hot->state == JobState::waiting, "what waits for its turn is there");
   count(*hot->queue, hot->state, hot->flags, -1);
@@ -237,10 +245,7 @@ void SqliteStore::begin_waiting(JobId id, ScheduleState& state) {
 void SqliteStore::retie(JobId id, std::int64_t schedule) {
   const auto tied = tied_jobs_.find(id);
   if (tied != tied_jobs_.end()) {  // it may have waited
-    ScheduleState& state = *tied->second;
-    state.waiting.erase(id);
-    state.live.insert(id);
-    touched_schedules_.insert(state.info.schedule.name);
+    set_live(id, *tied->second, true);
     return;
   }
   const auto found = schedules_by_id_.find(schedule);

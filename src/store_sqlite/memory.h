@@ -8,6 +8,7 @@
 #include <set>
 #include <string>
 #include <unordered_map>
+#include <vector>
 
 #include "store/store.h"
 
@@ -115,6 +116,17 @@ struct ScheduleState {
   std::set<JobId> live;       // may run
   std::set<JobId> waiting;    // for the end of those; empty if there are none
   std::int64_t next_seq = 1;  // of its ledger
+};
+
+// What a batch changed of a schedule that readers see.
+struct TouchedSchedule {
+  bool anew = false;  // created or removed
+  bool info = false;
+  std::vector<std::pair<JobId, bool>> live;  // in order: lives now, or does not any more
+};
+struct PublishedSchedule {
+  ScheduleInfo info;  // without `live`
+  std::set<JobId> live;
 };
 
 }  // namespace mainspring::sqlite

@@ -26,6 +26,24 @@ std::string json_of(const Schedule& schedule) {
   return out;
 }
 
+void publish_changes(const ScheduleState& state, const TouchedSchedule& touched,
+                     PublishedSchedule& seen) {
+  if (touched.info) seen.info = state.info;
+  for (const auto& [id, lives] : touched.live) {
+    if (lives) {
+      seen.live.insert(id);
+    } else {
+      seen.live.erase(id);
+    }
+  }
+}
+
+ScheduleInfo whole(const PublishedSchedule& published) {
+  ScheduleInfo info = published.info;
+  info.live.assign(published.live.begin(), published.live.end());
+  return info;
+}
+
 ScheduleInfo read_schedule(const Statement& row) {
   const std::string name(row.text(1));
   auto definition = decode_schedule(row.text(3));
@@ -95,6 +113,7 @@ OperationResult SqliteStore::create_schedule(const PutSchedule& op) {
   schedules_by_id_.emplace(state.id, &state);
   list(state);
   save_schedule(state);
+  touched_schedules_[name].anew = true;
   return PutScheduleResult{.version = info.version, .outcome = PutOutcome::created};
 }
 
@@ -145,7 +164,7 @@ OperationResult SqliteStore::operator()(const RemoveSchedule& op) {
   schedule_sql_->remove.bind(state->id).run();
   unlist(*state);
   schedules_by_id_.erase(state->id);
-  touched_schedules_.insert(op.name);
+  touched_schedules_[op.name].anew = true;
   schedules_.erase(op.name);
   return Done{};
 }
@@ -201,7 +220,7 @@ void SqliteStore::save_schedule(const ScheduleState& state) {
             info.skip_before.us(), Statement::text_or_null(info.skip_reason), info.remaining,
             info.fired, last, info.last_job, timeout, info.updated_at.us(), state.next_seq)
       .run();
-  touched_schedules_.insert(info.schedule.name);
+  touched_schedules_[info.schedule.name].info = true;
 }
 
 void SqliteStore::unlist(const ScheduleState& state) {
@@ -230,7 +249,7 @@ void SqliteStore::load_schedules() {
     state.next_seq = rows.integer(17);
     schedules_by_id_.emplace(state.id, &state);
     list(state);
-    touched_schedules_.insert(state.info.schedule.name);
+    touched_schedules_[state.info.schedule.name].anew = true;
   }
 }
 
@@ -260,21 +279,24 @@ void SqliteStore::publish_schedules() {
     published_schedules_.clear();
     published_due_.clear();
   }
-  for (const std::string& name : touched_schedules_) {
+  for (const auto& [name, touched] : touched_schedules_) {
     const auto old = published_schedules_.find(name);
-    if (old != published_schedules_.end()) published_due_.erase({old->second->next_fire, name});
+    if (old != published_schedules_.end()) published_due_.erase({old->second.info.next_fire, name});
     const auto found = schedules_.find(name);
     if (found == schedules_.end()) {
       if (old != published_schedules_.end()) published_schedules_.erase(old);
       continue;
     }
     const ScheduleState& state = found->second;
-    auto info = std::make_shared<ScheduleInfo>(state.info);
-    info->live.assign(state.live.begin(), state.live.end());
-    info->buffered = static_cast<int>(state.waiting.size());
-    if (!info->paused && info->next_fire != WallTime::never())
-      published_due_.emplace(info->next_fire, name);
-    published_schedules_[name] = std::move(info);
+    PublishedSchedule& seen = published_schedules_[name];
+    if (touched.anew) {
+      seen = {.info = state.info, .live = state.live};
+    } else {
+      publish_changes(state, touched, seen);
+    }
+    seen.info.buffered = static_cast<int>(state.waiting.size());
+    if (!seen.info.paused && seen.info.next_fire != WallTime::never())
+      published_due_.emplace(seen.info.next_fire, name);
   }
   touched_schedules_.clear();
 }
@@ -283,7 +305,7 @@ Result<ScheduleInfo> SqliteStore::schedule(const std::string& name) const {
   MutexLock lock(published_mutex_);
   const auto found = published_schedules_.find(name);
   if (found == published_schedules_.end()) return no_schedule(name);
-  return *found->second;
+  return whole(found->second);
 }
 
 Result<std::vector<ScheduleInfo>> SqliteStore::schedules(const std::string& after,
@@ -292,7 +314,7 @@ Result<std::vector<ScheduleInfo>> SqliteStore::schedules(const std::string& afte
   std::vector<ScheduleInfo> out;
   for (auto it = published_schedules_.upper_bound(after);
        it != published_schedules_.end() && static_cast<int>(out.size()) < limit; ++it)
-    out.push_back(*it->second);
+    out.push_back(whole(it->second));
   return out;
 }
 
@@ -301,7 +323,7 @@ Result<std::vector<ScheduleInfo>> SqliteStore::due_schedules(WallTime now, int l
   std::vector<ScheduleInfo> out;
   for (const auto& [next_fire, name] : published_due_) {
     if (next_fire > now || static_cast<int>(out.size()) == limit) break;
-    out.push_back(*published_schedules_.at(name));
+    out.push_back(published_schedules_.at(name).info);
   }
   return out;
 }

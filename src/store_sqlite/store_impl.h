@@ -198,6 +198,7 @@ class SqliteStore final : public Store {
   JobId fire_tick(ScheduleState& state, const FireSchedule& op, const Tick& tick, JobState begins);
   void add_row(ScheduleState& state, const LedgerRow& row);
   void tie(JobId id, ScheduleState& state, JobState job);
+  void set_live(JobId id, ScheduleState& state, bool lives);
   void end_tie(JobId id, JobState state);
   void retie(JobId id, std::int64_t schedule);  // a job that an operator retried
   void begin_waiting(JobId id, ScheduleState& state);
@@ -277,7 +278,7 @@ class SqliteStore final : public Store {
   std::unordered_map<std::int64_t, ScheduleState*> schedules_by_id_;
   std::unordered_map<JobId, ScheduleState*> tied_jobs_;     // of schedules, not ended
   std::set<std::pair<WallTime, std::int64_t>> fire_order_;  // those not paused: next_fire, id
-  std::set<std::string> touched_schedules_;
+  std::map<std::string, TouchedSchedule> touched_schedules_;
   bool publish_anew_ = true;  // what readers see is made from the beginning
   bool due_touched_ = true, expiring_touched_ = true, finished_touched_ = true;
   WallTime next_due_ = WallTime::never(), next_expiry_ = WallTime::never(),
@@ -287,8 +288,7 @@ class SqliteStore final : public Store {
   mutable Mutex published_mutex_;
   std::map<std::string, QueueStats> published_queues_ MS_GUARDED_BY(published_mutex_);
   std::map<std::string, NamedLease> published_leases_ MS_GUARDED_BY(published_mutex_);
-  std::map<std::string, std::shared_ptr<const ScheduleInfo>> published_schedules_
-      MS_GUARDED_BY(published_mutex_);
+  std::map<std::string, PublishedSchedule> published_schedules_ MS_GUARDED_BY(published_mutex_);
   std::set<std::pair<WallTime, std::string>> published_due_ MS_GUARDED_BY(published_mutex_);
   mutable Mutex readers_mutex_;
   mutable std::vector<std::unique_ptr<Reader>> readers_ MS_GUARDED_BY(readers_mutex_);

@@ -265,6 +265,20 @@ TEST_SUITE("store: jobs of schedules") {
     CHECK(b.info("a").live.empty());
     CHECK(b.trigger("a") != 0);
   }
+
+  TEST_CASE("removed and put again in one batch, it knows nothing of the jobs of before") {
+    ScheduleBench b;
+    b.put(b.definition("a", Overlap::allow));
+    const FireSchedule fire{.name = "a", .source = TickSource::trigger, .ticks = {Tick{}}};
+    const auto answers =
+        b.apply({fire, RemoveSchedule{"a"}, b.planned(b.definition("a", Overlap::skip)), fire});
+    const JobId first = std::get<FireResult>(answers[0]).jobs.at(0);
+    const JobId second = std::get<FireResult>(answers[3]).jobs.at(0);
+    CHECK(first != 0);
+    CHECK(second != 0);
+    CHECK(b.info("a").live == std::vector<JobId>{second});
+    CHECK(b.info("a").version == 2);
+  }
 }
 
 }  // namespace
