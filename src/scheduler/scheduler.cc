@@ -173,6 +173,9 @@ void Scheduler::fire_due(Token term, Now now) {
   if (!due) return;
   for (const ScheduleInfo& info : *due) {
     FiringPlan plan = plan_firing(info, now.wall);
+    if (plan.ticks.empty() && !plan.next.note.empty())
+      log_.error("a schedule cannot be planned",
+                 {{"schedule", info.schedule.name}, {"why", plan.next.note}});
     lateness_.observe(static_cast<double>((now.wall - info.next_fire).count()) / 1e6);
     submit(fire, term,
            FireSchedule{.name = info.schedule.name,
