@@ -185,6 +185,8 @@ TEST_CASE_FIXTURE(LeaseFixture, "the leases of the engine itself are refused fro
         "holder");
   CHECK(broker->acquire_lease({.name = "x", .holder = "h", .ttl = 1ms}, 0s, {}).error().field ==
         "ttl");
+  CHECK(broker->renew_lease({.name = "x", .holder = "h", .token = 1, .value = "{"}).error().field ==
+        "value");
 }
 
 TEST_CASE_FIXTURE(LeaseFixture, "blocking calls: acquire, wait, stop, release, from threads") {

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "api/json.h"
 #include "base/mutant.h"
 #include "model/schedule.h"
 
@@ -24,7 +25,8 @@ Result<void> check_ttl(Duration ttl) {
 }
 
 Result<void> check_value(const std::optional<std::string>& value) {
-  if (!value || value->size() <= kMaxLeaseValueBytes) return {};
+  if (!value || value->empty()) return {};
+  if (value->size() <= kMaxLeaseValueBytes) return check_json("value", *value);
   return Error{.code = ErrorCode::too_large,
                .message = fmt::format("value has {} bytes: must be at most {}", value->size(),
                                       kMaxLeaseValueBytes),
@@ -40,6 +42,8 @@ Result<void> check_token(Token token) {
 
 Result<PutSchedule> plan_put(Schedule schedule, std::optional<bool> paused, WallTime now) {
   MS_TRY(validate(schedule));
+  MS_TRY(check_json("job.args", schedule.job.args));
+  if (!schedule.job.headers.empty()) MS_TRY(check_json("job.headers", schedule.job.headers));
   const NextTick first = first_tick(schedule, now);
   return PutSchedule{.schedule = std::move(schedule),
                      .next = first.nominal,

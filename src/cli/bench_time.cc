@@ -36,7 +36,7 @@ class Punctuality {
   }
 
  private:
-  const SystemClock clock_;
+  SystemClock clock_;
   Mutex mutex_;
   CondVar done_;
   std::size_t wanted_ MS_GUARDED_BY(mutex_) = 0;

@@ -64,8 +64,8 @@ Instant Leader::step(Now now) {
   bool want = false, renew_now = false;
   Instant next = Instant::never();
   {
-    MutexLock lock(state_->mutex);
     State& s = *state_;
+    MutexLock lock(s.mutex);
     if (s.stopped) return next;
     if (s.term != 0) {
       // A lease that ran out unrenewed may still be ours if nobody took it: the renewal tells.
