@@ -30,7 +30,8 @@ Result<void> check_when(const Schedule& schedule) {
                     static_cast<int>(schedule.at.has_value());
   if (given != 1) {
     return invalid(
-        "cron", fmt::format("cron, every, at: {} of them are given: must be exactly one", given));
+        "cron",
+        fmt::format("cron (or every, or at): {} of them are given: must be exactly one", given));
   }
   if (!schedule.cron.empty()) MS_TRY(Cron::parse(schedule.cron));
   if (schedule.every != Duration(0) && (schedule.every < kMinEvery || schedule.every > kMaxEvery)) {
