@@ -253,6 +253,8 @@ std::string ids_text(const std::vector<JobId>& ids) {
   return out;
 }
 
+namespace {
+
 std::string sheet_of(const ScheduleInfo& info) {
   const WallTime now = SystemClock().now().wall;
   const Schedule& s = info.schedule;
@@ -293,6 +295,18 @@ std::string sheet_of(const ScheduleInfo& info) {
   sheet.add("created_at", info.created_at, now);
   sheet.add("updated_at", info.updated_at, now);
   return sheet.text();
+}
+
+}  // namespace
+
+void print_schedule(const Invocation& invocation, Io& io, const ScheduleInfo& info) {
+  if (invocation.json) {
+    std::string line;
+    encode_schedule_info(info, line);
+    print_line(io, line);
+  } else {
+    io.out(sheet_of(info));
+  }
 }
 
 // -- the commands ---------------------------------------------------------------------------------
@@ -362,13 +376,7 @@ Result<int> run_schedules_show(const Invocation& invocation, Io& io) {
   MS_TRY_ASSIGN(const auto connection, connect(invocation, Duration{0}));
   MS_TRY_ASSIGN(const ScheduleInfo info,
                 connection->jobs().get_schedule(*invocation.argument("NAME")));
-  if (invocation.json) {
-    std::string line;
-    encode_schedule_info(info, line);
-    print_line(io, line);
-  } else {
-    io.out(sheet_of(info));
-  }
+  print_schedule(invocation, io, info);
   return kExitOk;
 }
 

@@ -28,6 +28,7 @@ Result<int> remove_schedules(const Invocation& invocation, Io& io);
 std::string when_of(const Schedule& schedule);
 // "41, 42 and 7 more".
 std::string ids_text(const std::vector<JobId>& ids);
-std::string sheet_of(const ScheduleInfo& info);
+// The schedule as its sheet, or as JSON.
+void print_schedule(const Invocation& invocation, Io& io, const ScheduleInfo& info);
 
 }  // namespace mainspring::cli

@@ -118,13 +118,7 @@ Result<int> run_timers_show(const Invocation& invocation, Io& io) {
   MS_TRY_ASSIGN(const auto connection, connect(invocation, Duration{0}));
   MS_TRY_ASSIGN(const ScheduleInfo info,
                 find_timer(connection->jobs(), *invocation.argument("NAME")));
-  if (invocation.json) {
-    std::string line;
-    encode_schedule_info(info, line);
-    print_line(io, line);
-  } else {
-    io.out(sheet_of(info));
-  }
+  print_schedule(invocation, io, info);
   return kExitOk;
 }
 
