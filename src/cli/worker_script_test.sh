@@ -2,34 +2,9 @@
 # lease run, work --slot and work --timer against a real server. Usage: worker_script_test.sh PROGRAM
 # shellcheck disable=SC2016
 set -uo pipefail
-mainspring=$(readlink -f "$1")
-work=$(mktemp -d "${TMPDIR:-/tmp}/mainspring-worker-test.XXXXXX")
-cd "$work" || exit 1
-unset "${!MAINSPRING_@}"
-export XDG_CONFIG_HOME=$work/config NO_COLOR=1
-passed=0 failed=0 server=''
-clean_up() {
-  [[ -z $server ]] || kill "$server" 2>/dev/null
-  wait
-  rm -rf "$work"
-}
-trap clean_up EXIT
+# shellcheck source=src/cli/script_test.sh
+source "$(dirname "$0")/script_test.sh"
 
-# expect CODE TEXT COMMAND…: as in cli_script_test.sh.
-expect() {
-  local code=$1 text=$2 got status=0 escaped
-  shift 2
-  got=$("$@" 2>&1 </dev/null) || status=$?
-  escaped=$(printf '%s' "$text" | sed 's/[][\\*?]/\\&/g; s/…/*/g')
-  # shellcheck disable=SC2053
-  if [[ $status == "$code" && $got == $escaped ]]; then
-    passed=$((passed + 1))
-  else
-    failed=$((failed + 1))
-    printf 'FAILED: %s\n-- expected, exit code %s:\n%s\n-- got, exit code %s:\n%s\n\n' "$*" "$code" "$text" "$status" "$got"
-  fi
-}
-ms() { "$mainspring" "$@"; }
 # await COMMAND…: until it succeeds, for at most 20 s.
 await() {
   for ((n = 0; n < 400; ++n)); do
