@@ -13,6 +13,7 @@
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <stop_token>
 #include <string>
 #include <string_view>
@@ -22,6 +23,31 @@
 #include "mainspring/time.h"
 
 namespace mainspring {
+
+// What a program may do and use, set between fork and exec; absent, empty and false = as this
+// process.
+struct ProcessLimits {
+  std::optional<int> nice;                  // -20 to 19, also of its autogroup
+  std::optional<std::int64_t> cpu_seconds;  // RLIMIT_CPU, of each process
+  std::optional<std::int64_t> address_space_bytes;
+  std::optional<std::int64_t> file_bytes;  // RLIMIT_FSIZE
+  std::optional<std::int64_t> open_files;  // RLIMIT_NOFILE
+  std::optional<std::int64_t> processes;   // RLIMIT_NPROC, of its user
+  std::optional<int> umask;
+  bool no_core = false;       // RLIMIT_CORE 0
+  bool no_new_privs = false;  // set-uid programs give it nothing
+  // Files into which it writes "0" to join control groups, before it gives up its user.
+  std::vector<std::string> cgroup_procs;
+  std::string user;  // a name or number; with its groups; "" = this process's. Needs root
+};
+
+enum class OutputStream : std::uint8_t { out, err };
+
+// A program that runs: its own number, and that of the keeper above it (see above).
+struct ProcessIds {
+  int program = 0;
+  int keeper = 0;
+};
 
 // What to run. There is no shell: argv is passed as it is.
 struct ProcessSpec {
@@ -39,6 +65,19 @@ struct ProcessSpec {
   Duration kill_grace = std::chrono::seconds(10);
   // Asked instead when the stop is requested, if it depends on why; on the thread that runs.
   std::function<Duration()> kill_grace_at_stop;
+  // Takes standard output and error as they come, on the thread that runs, instead of their being
+  // captured. While it does not return nothing is read: the pipes fill, and the program waits.
+  // Called with all that was written before the end, then no more.
+  std::function<void(OutputStream, std::string_view)> output;
+  // A descriptor that becomes standard input instead of `input`; -1 = none. Not closed here.
+  int input_fd = -1;
+  ProcessLimits limits;
+  // Called once, on the thread that runs, when the program runs.
+  std::function<void(ProcessIds)> started;
+  // Kills what the tree's processes may have become beyond the keeper's reach (a control group):
+  // called on the thread that runs after the program's end, and instead of waiting when the tree
+  // is to be killed.
+  std::function<void()> kill_rest;
 };
 
 // The end of a stream's output, and how much there was.

@@ -13,10 +13,11 @@ namespace mainspring::tidy {
 namespace {
 
 const std::map<std::string_view, int> kFloors = {
-    {"base", 0},   {"env", 1},    {"model", 2},        {"telemetry", 2},      {"store", 3},
-    {"api", 4},    {"broker", 6}, {"store_sqlite", 5}, {"store_postgres", 5}, {"scheduler", 7},
-    {"worker", 7}, {"client", 7}, {"flow", 7},         {"trigger", 7},        {"host", 8},
-    {"engine", 9}, {"http", 10},  {"cli", 11}};
+    {"base", 0},           {"env", 1},       {"model", 2},  {"telemetry", 2},
+    {"store", 3},          {"api", 4},       {"broker", 6}, {"store_sqlite", 5},
+    {"store_postgres", 5}, {"scheduler", 7}, {"worker", 7}, {"client", 7},
+    {"flow", 7},           {"trigger", 7},   {"host", 8},   {"engine", 9},
+    {"http", 10},          {"roles", 11},    {"cli", 11}};
 
 // A public header stands on the floor of the module whose face it is.
 struct PublicHeader {
@@ -29,7 +30,8 @@ const std::map<std::string_view, PublicHeader> kPublicHeaders = {
     {"mainspring/schedule.h", {"model", 2}}, {"mainspring/lease.h", {"model", 2}},
     {"mainspring/slot.h", {"worker", 7}},    {"mainspring/timer.h", {"worker", 7}},
     {"mainspring/worker.h", {"worker", 7}},  {"mainspring/context.h", {"worker", 7}},
-    {"mainspring/engine.h", {"engine", 9}},  {"mainspring/reflect.h", {"engine", 9}}};
+    {"mainspring/engine.h", {"engine", 9}},  {"mainspring/reflect.h", {"engine", 9}},
+    {"mainspring/role.h", {"roles", 11}}};
 
 bool starts_with(std::string_view text, std::string_view start) {
   return text.substr(0, start.size()) == start;

@@ -1,0 +1,44 @@
+// Hooks: posts events to URLs that asked for them. Kept in a file; no retries; a 410 answer removes
+// a hook, 10 s are the limit, user:password@ in the URL is basic authentication. Source: Kudu.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "env/clock.h"
+#include "env/random.h"
+#include "host/control.h"
+#include "telemetry/log.h"
+
+namespace mainspring {
+
+class Hooks {
+ public:
+  // `path`: hooks.json. Errors: io_error; a file that cannot be understood is one (it is not
+  // overwritten).
+  static Result<std::unique_ptr<Hooks>> open(std::string path, const Clock& clock, Random& random,
+                                             Log& log);
+  ~Hooks();  // waits for the post under way, for up to its limit; drops the others
+
+  Result<std::pair<HookView, bool>> add(const std::string& url, const std::string& event,
+                                        bool insecure_ssl);
+  std::vector<HookView> list() const;
+  Result<void> remove(const std::string& id);
+  // Posts in the background, in order, up to kMaxWaiting events; beyond, the oldest is dropped with
+  // a warning in the log.
+  void publish(const std::string& event, std::string_view json);
+  // Waits until nothing is to be posted; for tests and the end.
+  void drain();
+
+  static constexpr std::size_t kMaxHooks = 100;
+  static constexpr std::size_t kMaxWaiting = 1000;
+
+ private:
+  struct Impl;
+  explicit Hooks(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace mainspring

@@ -1,0 +1,71 @@
+// JobFolder: a folder of scripts, and what is to be run in it.
+//
+//   jobs/continuous/mailer/run.py        jobs/triggered/report/{run.sh,settings.job}
+//   jobs/queues/photos/run.js
+//
+// Source of the rules: Azure WebJobs (Kudu), mapped to what Linux has; docs/reference/host.md.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "host/settings.h"
+#include "mainspring/result.h"
+
+namespace mainspring {
+
+// Who runs a script: "BashScriptHost" runs .sh by bash. In the order in which they are asked.
+struct ScriptHost {
+  std::string name;                     // "BashScriptHost"
+  std::vector<std::string> extensions;  // ".sh"; empty = executables (x bit; ELF or #!)
+  std::vector<std::string> command;     // {"/usr/bin/bash"}; empty = run directly
+  bool in_place = false;                // the default of is_in_place
+};
+// Those whose interpreter is in `path` (PATH): executables, .ps1 pwsh, .sh bash, .py python3, .php
+// php, .js node, .jar java -jar.
+std::vector<ScriptHost> find_script_hosts(std::string_view path);
+
+struct JobFolder {
+  JobType type = JobType::triggered;
+  std::string name;
+  std::string directory;   // jobs/triggered/report
+  std::string script_dir;  // directory, or the only directory in it (repeated)
+  std::string run_file;    // relative to script_dir: "run.sh"
+  ScriptHost host;
+  std::string settings_json;  // as in the file; "{}" if there is none
+  JobSettings settings;
+  std::vector<std::string> warnings;  // of settings.job
+  bool disabled = false;              // disable.job is in script_dir
+
+  // What people are shown: "run.sh".
+  const std::string& run_command() const { return run_file; }
+  bool in_place() const { return settings.is_in_place.value_or(host.in_place); }
+};
+
+// Reads one folder. Errors: not_found (no such folder; or nothing in it that one of `hosts` can
+// run: "No runnable script file was found."), invalid_argument (the name is not 1 to 80 letters,
+// digits, '.', '_', '-', beginning with a letter or digit), io_error.
+Result<JobFolder> read_job_folder(JobType type, const std::string& directory,
+                                  const std::vector<ScriptHost>& hosts);
+
+struct Found {
+  std::vector<JobFolder> jobs;        // by type, then name
+  std::vector<std::string> problems;  // folders that are left out, and why
+};
+// All below `roots`/{continuous,triggered,queues}; of equal names the first root's counts. Folders
+// whose names begin with '.' are passed over without a word: that is where deployments are made.
+Found discover(const std::vector<std::string>& roots, const std::vector<ScriptHost>& hosts);
+
+// "continuous", "triggered", "queues".
+std::string_view folder_of(JobType type);
+
+// Brings `copies` (a directory of the job's own) up to date and returns the copy to run in:
+// copies/{random}. Copied anew only if a file of `source` was added or has another modification
+// time or size, or one of the copy is gone; older copies are removed then, unless they are `keep`
+// (a run is in them). The files keep their modes. Symbolic links are copied as links, what is
+// neither file, directory nor link is refused. Errors: io_error, storage_full, invalid_argument.
+Result<std::string> update_working_copy(const std::string& source, const std::string& copies,
+                                        const std::vector<std::string>& keep);
+
+}  // namespace mainspring

@@ -1,0 +1,59 @@
+// QueueScripts: the script of a queue folder, run for the jobs of its queue.
+//
+// One process per job, as `mainspring work --exec` does (docs/guides/scripts.md), or with
+// "persistent": true long-lived children that take job after job:
+//
+//   to the child     a line of JSON per job on standard input: {"id","kind","args","attempt",…}
+//   from the child   lines of JSON on fd 3: {"id":42,"result":…}   it is complete
+//                    {"id":42,"error":"…","retry_after":"30s"?}    a failed attempt
+//                    {"id":42,"dead":"reason","error":"…"?}  {"id":42,"snooze":"5m"}
+//                    {"id":42,"progress":{…}} {"id":42,"checkpoint":…}   not the end
+//   its output       goes to the folder's log
+//
+// A child has one job at a time. One that ends, or answers what is no answer, fails its job's
+// attempt and is replaced, with growing pauses when it ends again and again. A job over its time
+// limit, cancelled, or whose lease is lost ends its child: TERM, later KILL; what it answers then
+// counts for nothing. min children are kept ready, up to max are made while jobs wait; those beyond
+// min end after kIdle: their standard input is closed, and after stopping_wait_time TERM.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "env/clock.h"
+#include "env/processes.h"
+#include "mainspring/worker.h"
+#include "telemetry/log.h"
+
+namespace mainspring {
+
+struct PersistentOptions {
+  // How to start a child: argv, environment, directory, limits, output (called from the child's
+  // thread). Asked anew for each.
+  std::function<Result<ProcessSpec>()> spec;
+  int min_children = 0;
+  int max_children = 1;
+  Duration stopping_wait_time = std::chrono::seconds(5);
+  Duration idle = std::chrono::seconds(60);
+};
+
+class PersistentPool {
+ public:
+  // All outlive it.
+  PersistentPool(Processes& processes, const Clock& clock, Log& log, PersistentOptions options);
+  ~PersistentPool();  // ends the children; waits
+
+  // Starts min_children. May be called once.
+  void start();
+  // The handler of a worker with at least max_children slots. Waits for a free child.
+  HandlerResult handle(const ClaimedJob& job, Context& context);
+  int children() const;
+  std::int64_t started() const;  // children, ever
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace mainspring
