@@ -5,6 +5,7 @@
 // five keys and the WEBJOBS_* variables are those of Azure WebJobs.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <optional>
@@ -35,6 +36,8 @@ struct ChildLimits {
   std::optional<std::string> user;           // run as; needs root
   friend bool operator==(const ChildLimits&, const ChildLimits&) = default;
 };
+
+inline constexpr std::size_t kMaxSettingsBytes = 256 << 10;  // of settings.job, host.json
 
 // settings.job, understood.
 struct JobSettings {
