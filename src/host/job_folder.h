@@ -33,7 +33,7 @@ struct JobFolder {
   std::string script_dir;  // directory, or the only directory in it (repeated)
   std::string run_file;    // relative to script_dir: "run.sh"
   ScriptHost host;
-  std::string settings_json;  // as in the file; "{}" if there is none
+  std::string settings_json;  // as in the file; "{}" if there is none, or no JSON object in it
   JobSettings settings;
   std::vector<std::string> warnings;  // of settings.job
   bool disabled = false;              // disable.job is in script_dir
@@ -43,9 +43,14 @@ struct JobFolder {
   bool in_place() const { return settings.is_in_place.value_or(host.in_place); }
 };
 
+inline constexpr std::size_t kMaxJobNameBytes = 80;
+// 1 to 80 letters, digits, '.', '_', '-', beginning with a letter or digit. Errors:
+// invalid_argument with field "name".
+Result<void> check_job_name(std::string_view name);
+
 // Reads one folder. Errors: not_found (no such folder; or nothing in it that one of `hosts` can
-// run: "No runnable script file was found."), invalid_argument (the name is not 1 to 80 letters,
-// digits, '.', '_', '-', beginning with a letter or digit), io_error.
+// run: "No runnable script file was found."), invalid_argument (the name, as of check_job_name),
+// io_error.
 Result<JobFolder> read_job_folder(JobType type, const std::string& directory,
                                   const std::vector<ScriptHost>& hosts);
 
@@ -62,9 +67,10 @@ std::string_view folder_of(JobType type);
 
 // Brings `copies` (a directory of the job's own) up to date and returns the copy to run in:
 // copies/{random}. Copied anew only if a file of `source` was added or has another modification
-// time or size, or one of the copy is gone; older copies are removed then, unless they are `keep`
-// (a run is in them). The files keep their modes. Symbolic links are copied as links, what is
-// neither file, directory nor link is refused. Errors: io_error, storage_full, invalid_argument.
+// time, size or mode, or one of the copy is gone; older copies are removed then, unless they are
+// `keep` (a run is in them). The files keep their modes and times; disable.job is left out.
+// Symbolic links are copied as links, what is neither file, directory nor link is refused. Errors:
+// io_error, storage_full, invalid_argument.
 Result<std::string> update_working_copy(const std::string& source, const std::string& copies,
                                         const std::vector<std::string>& keep);
 

@@ -394,10 +394,14 @@ constexpr Key<JobSettings> kJobKeys[] = {
 };
 static_assert(kMaxMaxAttempts == 1000);  // as the rule says
 
+std::string_view without_mark(std::string_view json) {
+  constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";  // editors on Windows write it
+  return json.substr(json.starts_with(kByteOrderMark) ? kByteOrderMark.size() : 0);
+}
+
 // The members of a whole file; none with a warning if it is not one.
 Members members_of_file(std::string_view name, std::string_view json, const Warnings& warnings) {
-  constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";  // editors on Windows write it
-  if (json.starts_with(kByteOrderMark)) json.remove_prefix(kByteOrderMark.size());
+  json = without_mark(json);
   if (json.size() > kMaxSettingsBytes) {
     warnings.add(fmt::format("{}: over {} bytes; taken for {{}}", name, kMaxSettingsBytes));
     return {};
@@ -536,6 +540,11 @@ Understood<JobSettings> parse_job_settings(std::string_view json) {
     settings.min_children = 0;
   }
   return out;
+}
+
+std::string settings_object(std::string_view json) {
+  json = without_mark(json);
+  return json.size() <= kMaxSettingsBytes && members_of(json) ? std::string(json) : "{}";
 }
 
 Understood<HostFile> parse_host_file(std::string_view json) {

@@ -86,6 +86,8 @@ struct Understood {
 // Never fails: what is not JSON, or no object, is taken for {} with a warning.
 Understood<JobSettings> parse_job_settings(std::string_view json);
 Understood<HostFile> parse_host_file(std::string_view json);
+// The text of a settings.job as it can stand in another document: "{}" if it is no JSON object.
+std::string settings_object(std::string_view json);
 
 // The host's settings of B3's names in an environment.
 struct HostVariables {

@@ -1,0 +1,245 @@
+// Finding job folders and what is to be run in them.
+#include "host/job_folder.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <set>
+#include <span>
+
+#include "host/files.h"
+
+namespace mainspring {
+namespace {
+
+constexpr int kMaxNesting = 32;  // of folders that hold nothing but a folder
+constexpr std::size_t kMaxFolders = 10'000;
+constexpr const char* kNotRunnable = "No runnable script file was found.";
+
+struct Interpreter {
+  const char* name;
+  const char* extension;
+  const char* program;
+  std::vector<std::string> arguments;
+  bool in_place;
+};
+
+std::string lower(std::string_view text) {
+  std::string out(text);
+  for (char& c : out) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  return out;
+}
+
+// "" if there is none; relative parts of PATH would mean another program in every directory.
+std::string find_program(std::string_view path, std::string_view program) {
+  while (!path.empty()) {
+    const std::size_t end = std::min(path.find(':'), path.size());
+    const std::string candidate = fmt::format("{}/{}", path.substr(0, end), program);
+    path.remove_prefix(std::min(end + 1, path.size()));
+    struct stat status {};
+    if (candidate[0] == '/' && ::stat(candidate.c_str(), &status) == 0 && S_ISREG(status.st_mode) &&
+        ::access(candidate.c_str(), X_OK) == 0) {
+      return candidate;
+    }
+  }
+  return "";
+}
+
+bool is_program(int directory, const std::string& name) {
+  const Fd fd(::openat(directory, name.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  struct stat status {};
+  char start[4] = {};
+  if (!fd || ::fstat(fd.get(), &status) != 0 || (status.st_mode & 0111) == 0) return false;
+  const ssize_t count = ::pread(fd.get(), start, sizeof start, 0);
+  const std::string_view begins(start, count < 0 ? 0 : static_cast<std::size_t>(count));
+  return begins ==
+             "\x7f"
+             "ELF" ||
+         begins.starts_with("#!");
+}
+
+bool has_extension(const ScriptHost& host, const std::string& name) {
+  const std::size_t dot = name.rfind('.');
+  return dot != std::string::npos &&
+         std::count(host.extensions.begin(), host.extensions.end(), lower(name.substr(dot))) != 0;
+}
+
+// Executables are those that no other host runs by their extension: a run.sh is bash's, x bit or
+// not, so that it is run the same way wherever it was unpacked.
+bool runs(const ScriptHost& host, int directory, const std::string& name,
+          std::span<const ScriptHost> hosts) {
+  if (!host.extensions.empty()) return has_extension(host, name);
+  return std::none_of(hosts.begin(), hosts.end(),
+                      [&](const ScriptHost& other) { return has_extension(other, name); }) &&
+         is_program(directory, name);
+}
+
+bool is_named_run(const std::string& name) {
+  return lower(name.substr(0, name.rfind('.'))) == "run";
+}
+
+// The files that could be run, by name.
+Result<std::vector<std::string>> candidates(int directory, const std::string& path) {
+  MS_TRY_ASSIGN(const std::vector<Entry> entries, list_directory(directory, path));
+  std::vector<std::string> names;
+  for (const Entry& entry : entries) {
+    if (entry.name[0] == '.' || entry.name == "settings.job" || entry.name == "disable.job") {
+      continue;
+    }
+    struct stat status {};
+    const bool file =
+        entry.type == DT_REG ||
+        (entry.type == DT_LNK && ::fstatat(directory, entry.name.c_str(), &status, 0) == 0 &&
+         S_ISREG(status.st_mode));
+    if (file) names.push_back(entry.name);
+  }
+  return names;
+}
+
+Result<void> choose_run_file(JobFolder& job, const std::vector<ScriptHost>& hosts) {
+  const Fd fd(::open(job.script_dir.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!fd) return file_error("open", job.script_dir, errno);
+  MS_TRY_ASSIGN(const std::vector<std::string> names, candidates(fd.get(), job.script_dir));
+  for (const bool only_run : {true, false}) {
+    for (const ScriptHost& host : hosts) {
+      const auto found = std::find_if(names.begin(), names.end(), [&](const std::string& name) {
+        return (!only_run || is_named_run(name)) && runs(host, fd.get(), name, hosts);
+      });
+      if (found == names.end()) continue;
+      job.run_file = *found;
+      job.host = host;
+      return {};
+    }
+  }
+  return Error{ErrorCode::not_found, kNotRunnable};
+}
+
+Result<std::string> find_script_dir(std::string directory) {
+  for (int depth = 0; depth < kMaxNesting; ++depth) {
+    MS_TRY_ASSIGN(const std::vector<Entry> entries, list_directory(directory));
+    if (entries.size() != 1 || entries[0].type != DT_DIR) return directory;
+    directory += "/" + entries[0].name;
+  }
+  return Error{ErrorCode::not_found, kNotRunnable};
+}
+
+void read_settings(JobFolder& job) {
+  job.settings_json = "{}";
+  auto text = read_whole_file(job.script_dir + "/settings.job", kMaxSettingsBytes);
+  if (!text) {
+    job.warnings.push_back(fmt::format("settings.job: {}; taken for {{}}", text.error().message));
+    return;
+  }
+  if (!text->has_value()) return;
+  Understood<JobSettings> understood = parse_job_settings(**text);
+  job.settings = std::move(understood.value);
+  job.warnings = std::move(understood.warnings);
+  job.settings_json = settings_object(**text);
+}
+
+}  // namespace
+
+Result<void> check_job_name(std::string_view name) {
+  const auto plain = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+  };
+  if (!name.empty() && name.size() <= kMaxJobNameBytes && plain(name[0]) &&
+      std::all_of(name.begin(), name.end(),
+                  [&](char c) { return plain(c) || c == '.' || c == '_' || c == '-'; })) {
+    return {};
+  }
+  return invalid("name", fmt::format("name \"{}\": must be 1 to {} letters, digits, '.', '_' or "
+                                     "'-', beginning with a letter or digit",
+                                     name.substr(0, kMaxJobNameBytes), kMaxJobNameBytes));
+}
+
+std::vector<ScriptHost> find_script_hosts(std::string_view path) {
+  const Interpreter interpreters[] = {
+      {"PowerShellScriptHost", ".ps1", "pwsh", {"-NoProfile", "-NonInteractive", "-File"}, false},
+      {"BashScriptHost", ".sh", "bash", {}, false},
+      {"PythonScriptHost", ".py", "python3", {"-u"}, false},  // its output comes line by line
+      {"PhpScriptHost", ".php", "php", {}, false},
+      {"NodeScriptHost", ".js", "node", {}, true},
+      {"JavaScriptHost", ".jar", "java", {"-jar"}, false},
+  };
+  std::vector<ScriptHost> hosts;
+  hosts.push_back({.name = "BinaryScriptHost"});
+  for (const Interpreter& interpreter : interpreters) {
+    const std::string program = find_program(path, interpreter.program);
+    if (program.empty()) continue;
+    ScriptHost host{interpreter.name, {interpreter.extension}, {program}, interpreter.in_place};
+    host.command.insert(host.command.end(), interpreter.arguments.begin(),
+                        interpreter.arguments.end());
+    hosts.push_back(std::move(host));
+  }
+  return hosts;
+}
+
+Result<JobFolder> read_job_folder(JobType type, const std::string& directory,
+                                  const std::vector<ScriptHost>& hosts) {
+  JobFolder job;
+  job.type = type;
+  job.name = base_name(directory);
+  MS_TRY(check_job_name(job.name));
+  job.directory = directory;
+  MS_TRY_ASSIGN(job.script_dir, find_script_dir(directory));
+  MS_TRY(choose_run_file(job, hosts));
+  read_settings(job);
+  job.disabled = ::access((job.script_dir + "/disable.job").c_str(), F_OK) == 0;
+  return job;
+}
+
+namespace {
+
+// Adds those of one root and type whose names are not in `names` yet, which then are.
+void discover_in(const std::string& folder, JobType type, const std::vector<ScriptHost>& hosts,
+                 std::set<std::string>& names, Found& found) {
+  const auto entries = list_directory(folder);
+  if (!entries) {
+    if (entries.error().code != ErrorCode::not_found) {
+      found.problems.push_back(entries.error().message);
+    }
+    return;
+  }
+  for (const Entry& entry : *entries) {
+    const std::string directory = folder + "/" + entry.name;
+    struct stat status {};
+    if (entry.name[0] == '.' || ::stat(directory.c_str(), &status) != 0 ||
+        !S_ISDIR(status.st_mode) || names.count(entry.name) != 0) {
+      continue;
+    }
+    if (names.size() == kMaxFolders) {
+      found.problems.push_back(fmt::format("{}: more than {} folders", folder, kMaxFolders));
+      return;
+    }
+    names.insert(entry.name);
+    auto job = read_job_folder(type, directory, hosts);
+    if (job) {
+      found.jobs.push_back(std::move(*job));
+    } else {
+      found.problems.push_back(fmt::format("{}: {}", directory, job.error().message));
+    }
+  }
+}
+
+}  // namespace
+
+Found discover(const std::vector<std::string>& roots, const std::vector<ScriptHost>& hosts) {
+  Found found;
+  for (const JobType type : {JobType::continuous, JobType::triggered, JobType::queue}) {
+    std::set<std::string> names;
+    const auto first = static_cast<std::ptrdiff_t>(found.jobs.size());
+    for (const std::string& root : roots) {
+      discover_in(fmt::format("{}/{}", root, folder_of(type)), type, hosts, names, found);
+    }
+    std::sort(found.jobs.begin() + first, found.jobs.end(),
+              [](const JobFolder& a, const JobFolder& b) { return a.name < b.name; });
+  }
+  return found;
+}
+
+}  // namespace mainspring
