@@ -29,7 +29,7 @@ struct JobLogOptions {
   std::string path;                   // "…/job_log.txt"; its directory is made
   std::string instance;               // six characters
   std::int64_t roll_bytes = 1 << 20;  // 0 = never rolled
-  int generations = 10;               // older files that are kept; 0 = none
+  int generations = 10;               // older files that are kept, up to 100; 0 = none
   // A run's log: over this many bytes standard output and error are counted, not kept, one WARN
   // line says so and the end says how many; 0 = no cap. System lines are always kept.
   std::int64_t cap_bytes = 0;
@@ -44,8 +44,8 @@ class JobLog {
   ~JobLog();
 
   // One line; a '\r' or '\n' at its end is not needed. Lines over kMaxLineBytes are cut into
-  // several. Callable from every thread. Errors: io_error, storage_full (the line is lost, and the
-  // log goes on when there is room again).
+  // several. Callable from every thread. Errors: io_error, storage_full (the line is lost; the log
+  // goes on when there is room again, and a WARN line says how many were), conflict (closed).
   Result<void> write(LogSource source, std::string_view line);
   // The output of a child as it comes: cut into lines; a last line without an end is kept until
   // more comes or flush(). Callable from every thread.

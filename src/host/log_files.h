@@ -1,0 +1,84 @@
+// The files of a job's log: their names, and which part of the log each of them holds.
+//
+//   job_log.txt              the newest lines
+//   job_prev_log.txt         those before, job_prev_log.1.txt those before them, …
+//   .job_log.txt.index       the inode of each file and the log's position where it begins
+//
+// A log that is rolled for the first time gets an index; before, its only file begins at 0. The
+// index is replaced (by a rename) before a new file gets the log's name, and files only ever move
+// away from that name: whoever opens the files from the newest to the oldest and reads the index
+// after that knows for each of them where it belongs, whatever was renamed or removed meanwhile.
+// Sizes alone could not tell this across the removal of the oldest. Where the index is gone, or was
+// copied (other inodes), positions are derived from the files' order and sizes.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "mainspring/result.h"
+
+namespace mainspring::log_files {
+
+inline constexpr int kMaxGenerations = 100;
+
+// Owns a file descriptor.
+class Descriptor {
+ public:
+  Descriptor() = default;
+  explicit Descriptor(int fd) : fd_(fd) {}
+  ~Descriptor() { reset(); }
+  Descriptor(Descriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  Descriptor& operator=(Descriptor&& other) noexcept {
+    if (this != &other) reset(std::exchange(other.fd_, -1));
+    return *this;
+  }
+  int get() const { return fd_; }
+  explicit operator bool() const { return fd_ >= 0; }
+  void reset(int fd = -1);
+
+ private:
+  int fd_ = -1;
+};
+
+// "open /x/y: No space left on device", by errno now; storage_full where that is what it says.
+Error file_error(const std::string& tried, const std::string& path);
+
+// The name of a generation: 0 = `path` itself, 1 = …_prev_log.txt, 2 = …_prev_log.1.txt.
+std::string name_of(const std::string& path, int generation);
+
+struct IndexEntry {
+  ino_t inode = 0;
+  std::int64_t begin = 0;
+};
+// Oldest first. Empty if there is no index, or one that cannot be understood.
+std::vector<IndexEntry> read_index(const std::string& path);
+Result<void> write_index(const std::string& path, const std::vector<IndexEntry>& entries);
+
+// A file of a log, open for reading.
+struct LogFile {
+  Descriptor fd;
+  ino_t inode = 0;
+  std::int64_t begin = 0;
+  std::int64_t size = 0;
+  std::int64_t end() const { return begin + size; }
+};
+
+// All files of the log that are there, oldest first, placed. With `position` >= 0 those that hold
+// what is before it may be left out. Empty if there are none. Errors: io_error.
+Result<std::vector<LogFile>> open_all(const std::string& path, std::int64_t position);
+
+// Makes an empty file with the log's name whose content will begin at `begin`; `older` are the
+// files that stay. Replaces the file of that name if there is one. Errors: io_error, storage_full.
+Result<LogFile> create(const std::string& path, std::int64_t begin,
+                       const std::vector<IndexEntry>& older);
+
+// Frees the log's name: its file becomes generation 1, that one 2, …; what would be over
+// `generations` is removed. With 0 the file keeps its name for create() to replace. Errors:
+// io_error, storage_full; some may have been renamed then.
+Result<void> shift(const std::string& path, int generations);
+
+}  // namespace mainspring::log_files
