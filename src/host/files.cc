@@ -53,7 +53,9 @@ void Fd::reset() {
 
 Error file_error(std::string_view what, const std::string& path, int error_number) {
   ErrorCode code = ErrorCode::io_error;
-  if (error_number == ENOSPC || error_number == EDQUOT) code = ErrorCode::storage_full;
+  // EFBIG: the limit of this process (RLIMIT_FSIZE), which a full disk is tested with.
+  if (error_number == ENOSPC || error_number == EDQUOT || error_number == EFBIG)
+    code = ErrorCode::storage_full;
   if (error_number == EROFS) code = ErrorCode::unavailable;
   return Error{code, fmt::format("cannot {} {}: {}", what, path, std::strerror(error_number))};
 }

@@ -17,13 +17,11 @@
 #include <vector>
 
 #include "base/mutex.h"
+#include "host/files.h"
 #include "host/log_files.h"
 
 namespace mainspring {
 namespace {
-
-using log_files::file_error;
-
 // Formatted lines are written when there are so many bytes of them, so that a large output() needs
 // no more memory than this and a line.
 constexpr std::size_t kChunkBytes = 256 << 10;
@@ -212,19 +210,19 @@ Result<void> JobLog::Impl::open_files() {
   MS_TRY_ASSIGN(std::vector<log_files::LogFile> files, log_files::open_all(options.path, -1));
   for (const log_files::LogFile& old : files) older.push_back({old.inode, old.begin});
   const int fd = ::open(options.path.c_str(), O_RDWR | O_APPEND | O_CLOEXEC);
-  if (fd < 0 && errno != ENOENT) return file_error("open", options.path);
+  if (fd < 0 && errno != ENOENT) return file_error("open", options.path, errno);
   if (fd < 0) {
     const std::int64_t begin = files.empty() ? 0 : files.back().end();
     MS_TRY_ASSIGN(file, log_files::create(options.path, begin, older));
     return {};
   }
   file = std::move(files.back());
-  file.fd.reset(fd);
+  file.fd = Fd(fd);
   older.pop_back();
   // A line that a crash or a full disk cut ends here.
   char last = '\n';
   if (file.size > 0 && ::pread(fd, &last, 1, file.size - 1) == 1 && last != '\n') {
-    if (::write(fd, "\r\n", 2) != 2) return file_error("write", options.path);
+    if (::write(fd, "\r\n", 2) != 2) return file_error("write", options.path, errno);
     file.size += 2;
   }
   return {};
@@ -411,8 +409,7 @@ Result<void> JobLog::Impl::keep_whole_lines(std::size_t written, int error) {
     // What is cut stays then, as part of a line of its own.
     file.size += static_cast<std::int64_t>(written - whole);
   }
-  errno = error;
-  return file_error("write", options.path);
+  return file_error("write", options.path, error);
 }
 
 template <class F>

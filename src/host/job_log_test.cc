@@ -567,7 +567,7 @@ TEST_CASE("a log that cannot be rolled goes on and says so") {
   for (int i = 0; i < 9; ++i) REQUIRE(log->write(LogSource::out, fmt::format("line {}", i)));
   const std::string text = messages(content(path));
   CHECK(count_of(text, "INFO] line ") == 9);
-  CHECK(count_of(text, "The log could not be rolled: rename ") > 0);
+  CHECK(count_of(text, "The log could not be rolled: cannot rename ") > 0);
   CHECK(log->size() == static_cast<std::int64_t>(content(path).size()));
 }
 

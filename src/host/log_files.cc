@@ -14,7 +14,6 @@
 
 namespace mainspring::log_files {
 namespace {
-
 constexpr std::string_view kIndexHeader = "mainspring log index 1\n";
 constexpr std::size_t kMaxIndexBytes = 64 << 10;
 // A reader looks again when files were moved under its eyes; each time needs a roll meanwhile.
@@ -46,13 +45,13 @@ bool take_number(std::string_view& text, char end_of_number, T& into) {
 }
 
 Result<std::optional<LogFile>> open_one(const std::string& path) {
-  Descriptor fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!fd) {
     if (errno == ENOENT || errno == ENOTDIR) return std::optional<LogFile>();
-    return file_error("open", path);
+    return file_error("open", path, errno);
   }
   struct stat info {};
-  if (fstat(fd.get(), &info) != 0) return file_error("look at", path);
+  if (fstat(fd.get(), &info) != 0) return file_error("look at", path, errno);
   if (!S_ISREG(info.st_mode)) return std::optional<LogFile>();
   LogFile file;
   file.inode = info.st_ino;
@@ -137,18 +136,6 @@ bool complete(const std::vector<LogFile>& files, const std::vector<IndexEntry>& 
 
 }  // namespace
 
-void Descriptor::reset(int fd) {
-  if (fd_ >= 0) ::close(fd_);
-  fd_ = fd;
-}
-
-Error file_error(const std::string& tried, const std::string& path) {
-  const int number = errno;
-  const bool full = number == ENOSPC || number == EDQUOT || number == EFBIG;
-  return {full ? ErrorCode::storage_full : ErrorCode::io_error,
-          fmt::format("{} {}: {}", tried, path, strerror(number))};
-}
-
 std::string name_of(const std::string& path, int generation) {
   if (generation == 0) return path;
   const auto [directory, name] = split(path);
@@ -165,7 +152,7 @@ std::string name_of(const std::string& path, int generation) {
 }
 
 std::vector<IndexEntry> read_index(const std::string& path) {
-  const Descriptor fd(::open(index_path(path).c_str(), O_RDONLY | O_CLOEXEC));
+  const Fd fd(::open(index_path(path).c_str(), O_RDONLY | O_CLOEXEC));
   if (!fd) return {};
   std::string content(kMaxIndexBytes, '\0');
   const ssize_t got = ::read(fd.get(), content.data(), content.size());
@@ -188,15 +175,14 @@ Result<void> write_index(const std::string& path, const std::vector<IndexEntry>&
   for (const IndexEntry& entry : entries) text += fmt::format("{} {}\n", entry.inode, entry.begin);
   const std::string final_name = index_path(path);
   const std::string name = final_name + ".new";
-  const Descriptor fd(::open(name.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
-  if (!fd) return file_error("open", name);
+  const Fd fd(::open(name.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
+  if (!fd) return file_error("open", name, errno);
   const ssize_t written = ::write(fd.get(), text.data(), text.size());
-  if (written < 0) return file_error("write", name);
+  if (written < 0) return file_error("write", name, errno);
   if (static_cast<std::size_t>(written) != text.size()) {
-    errno = ENOSPC;
-    return file_error("write", name);
+    return file_error("write", name, ENOSPC);
   }
-  if (::rename(name.c_str(), final_name.c_str()) != 0) return file_error("rename", name);
+  if (::rename(name.c_str(), final_name.c_str()) != 0) return file_error("rename", name, errno);
   return {};
 }
 
@@ -231,10 +217,10 @@ Result<LogFile> create(const std::string& path, std::int64_t begin,
   const auto [directory, name] = split(path);
   const std::string temporary = directory + "." + name + ".new";
   LogFile file;
-  file.fd.reset(::open(temporary.c_str(), O_RDWR | O_APPEND | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
-  if (!file.fd) return file_error("open", temporary);
+  file.fd = Fd(::open(temporary.c_str(), O_RDWR | O_APPEND | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
+  if (!file.fd) return file_error("open", temporary, errno);
   struct stat info {};
-  if (fstat(file.fd.get(), &info) != 0) return file_error("look at", temporary);
+  if (fstat(file.fd.get(), &info) != 0) return file_error("look at", temporary, errno);
   file.inode = info.st_ino;
   file.begin = begin;
   if (begin > 0 || !older.empty()) {
@@ -242,7 +228,7 @@ Result<LogFile> create(const std::string& path, std::int64_t begin,
     entries.push_back({file.inode, begin});
     MS_TRY(write_index(path, entries));
   }
-  if (::rename(temporary.c_str(), path.c_str()) != 0) return file_error("rename", temporary);
+  if (::rename(temporary.c_str(), path.c_str()) != 0) return file_error("rename", temporary, errno);
   return file;
 }
 
@@ -254,7 +240,7 @@ Result<void> shift(const std::string& path, int generations) {
   for (int i = last; i > 0; --i) {
     const std::string from = name_of(path, i - 1);
     if (::rename(from.c_str(), name_of(path, i).c_str()) != 0 && errno != ENOENT) {
-      return file_error("rename", from);
+      return file_error("rename", from, errno);
     }
   }
   return {};

@@ -19,33 +19,11 @@
 #include <utility>
 #include <vector>
 
+#include "host/files.h"
 #include "mainspring/result.h"
 
 namespace mainspring::log_files {
-
 inline constexpr int kMaxGenerations = 100;
-
-// Owns a file descriptor.
-class Descriptor {
- public:
-  Descriptor() = default;
-  explicit Descriptor(int fd) : fd_(fd) {}
-  ~Descriptor() { reset(); }
-  Descriptor(Descriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  Descriptor& operator=(Descriptor&& other) noexcept {
-    if (this != &other) reset(std::exchange(other.fd_, -1));
-    return *this;
-  }
-  int get() const { return fd_; }
-  explicit operator bool() const { return fd_ >= 0; }
-  void reset(int fd = -1);
-
- private:
-  int fd_ = -1;
-};
-
-// "open /x/y: No space left on device", by errno now; storage_full where that is what it says.
-Error file_error(const std::string& tried, const std::string& path);
 
 // The name of a generation: 0 = `path` itself, 1 = …_prev_log.txt, 2 = …_prev_log.1.txt.
 std::string name_of(const std::string& path, int generation);
@@ -60,7 +38,7 @@ Result<void> write_index(const std::string& path, const std::vector<IndexEntry>&
 
 // A file of a log, open for reading.
 struct LogFile {
-  Descriptor fd;
+  Fd fd;
   ino_t inode = 0;
   std::int64_t begin = 0;
   std::int64_t size = 0;

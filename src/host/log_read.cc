@@ -4,12 +4,12 @@
 
 #include <algorithm>
 
+#include "host/files.h"
 #include "host/job_log.h"
 #include "host/log_files.h"
 
 namespace mainspring {
 namespace {
-
 using log_files::LogFile;
 
 // Appends up to `max` bytes at the log's position `from`, over all files.
@@ -22,7 +22,7 @@ Result<std::string> read_at(const std::vector<LogFile>& files, const std::string
       const std::size_t want = std::min(max - old, static_cast<std::size_t>(file.end() - from));
       text.resize(old + want);
       const ssize_t got = ::pread(file.fd.get(), text.data() + old, want, from - file.begin);
-      if (got < 0 && errno != EINTR) return log_files::file_error("read", path);
+      if (got < 0 && errno != EINTR) return file_error("read", path, errno);
       text.resize(old + static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
       if (got == 0) return text;  // it was made shorter meanwhile
       from += std::max<ssize_t>(got, 0);

@@ -16,16 +16,12 @@
 #include <utility>
 
 #include "api/json.h"
-#include "host/log_files.h"
+#include "host/files.h"
 
 namespace fs = std::filesystem;
 
 namespace mainspring {
 namespace {
-
-using log_files::Descriptor;
-using log_files::file_error;
-
 constexpr std::size_t kIdDigits = 18;
 constexpr std::int64_t kTickUs = 100;  // of run ids
 // Ids that are tried, one tick further each, before a caller is told that they are taken.
@@ -128,20 +124,19 @@ constexpr JsonField<RunRecord> kStatusFields[] = {
 // The status in a file of its own in `directory`, not visible yet: its name.
 Result<std::string> prepare_status(const std::string& directory, const RunRecord& run) {
   std::string name = directory + "/.status.XXXXXX";
-  const Descriptor fd(::mkostemp(name.data(), O_CLOEXEC));
-  if (!fd) return file_error("make", name);
+  const Fd fd(::mkostemp(name.data(), O_CLOEXEC));
+  if (!fd) return file_error("make", name, errno);
   Result<std::string> result = name;
   const std::string text = status_json(run);
   const ssize_t written = ::write(fd.get(), text.data(), text.size());
   if (written < 0) {
-    result = file_error("write", name);
+    result = file_error("write", name, errno);
   } else if (static_cast<std::size_t>(written) != text.size()) {
-    errno = ENOSPC;
-    result = file_error("write", name);
+    result = file_error("write", name, ENOSPC);
   } else if (::fchmod(fd.get(), 0644) != 0 || ::fdatasync(fd.get()) != 0) {
     // Without the sync a rename that is on disk before the content would leave an empty status
     // after a power cut.
-    result = file_error("sync", name);
+    result = file_error("sync", name, errno);
   }
   if (!result) ::unlink(name.c_str());
   return result;
@@ -206,7 +201,7 @@ void trim(const std::string& directory, int keep, const std::vector<std::string>
 
 // nullopt = no file, or none of ours.
 std::optional<RunRecord> read_status(const std::string& path) {
-  const Descriptor fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  const Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!fd) return std::nullopt;
   std::string text(kMaxStatusBytes, '\0');
   const ssize_t got = ::read(fd.get(), text.data(), text.size());
@@ -263,9 +258,9 @@ Result<std::string> RunHistory::begin(RunRecord record, int keep,
   if (made != 0) {
     result = errno == EEXIST
                  ? Error{ErrorCode::conflict, "there is a run " + directory_of(record.id)}
-                 : file_error("make", directory_of(record.id));
+                 : file_error("make", directory_of(record.id), errno);
   } else if (::rename(status.c_str(), (directory_of(record.id) + "/status").c_str()) != 0) {
-    result = file_error("rename", status);
+    result = file_error("rename", status, errno);
     ::rmdir(directory_of(record.id).c_str());
   }
   if (!result) {
@@ -286,7 +281,7 @@ Result<void> RunHistory::update(const RunRecord& record) {
   }
   MS_TRY_ASSIGN(const std::string status, prepare_status(directory, record));
   if (::rename(status.c_str(), (directory + "/status").c_str()) != 0) {
-    const Error error = file_error("rename", status);
+    const Error error = file_error("rename", status, errno);
     ::unlink(status.c_str());
     return error;
   }
