@@ -28,6 +28,12 @@ std::string_view reason(int status) {
       return "OK";
     case 201:
       return "Created";
+    case 202:
+      return "Accepted";
+    case 204:
+      return "No Content";
+    case 304:
+      return "Not Modified";
     case 400:
       return "Bad Request";
     case 403:
@@ -53,7 +59,7 @@ std::string_view reason(int status) {
     case 507:
       return "Insufficient Storage";
     default:
-      return status >= 500 ? "Internal Server Error" : "Error";
+      return status >= 500 ? "Internal Server Error" : status >= 400 ? "Error" : "Other";
   }
 }
 
@@ -101,6 +107,7 @@ void Connection::close() {
   if (state_ == State::closed) return;
   state_ = State::closed;
   if (wait_ != nullptr) end_wait();
+  if (stream_ != nullptr) drop_stream();
   if (park_id_ != 0) {
     if (!claim_worker_.empty()) shard_.note_abandoned(ticket_, std::move(claim_worker_));
     if (!MS_MUTANT(gone_caller_waits_on)) shard_.shared().services.broker.abandon(park_id_);
@@ -114,6 +121,7 @@ void Connection::close() {
 
 void Connection::begin_stop() {
   if (state_ == State::idle) return close();
+  if (stream_ != nullptr) return end_stream_early();
   if (wait_ != nullptr) {
     wait_->last = true;
     if (!wait_->reading) read_waited_job();
@@ -121,6 +129,7 @@ void Connection::begin_stop() {
 }
 
 void Connection::on_tick(Instant now) {
+  if (stream_ != nullptr) retry_stream();
   if (now < deadline_ || state_ == State::closed) return;
   if (state_ == State::head || state_ == State::body) {
     return refuse_early({ErrorCode::request_timeout, "the request did not arrive in time"});
@@ -275,6 +284,7 @@ Result<void> Connection::check_origin(std::string_view origin) const {
 
 std::size_t Connection::body_limit(const Route& route) const {
   const HttpOptions& options = shard_.shared().services.options;
+  if (route.upload) return shard_.shared().services.host_routes.max_upload_bytes;
   return route.batch ? options.max_batch_body_bytes : options.max_body_bytes;
 }
 
@@ -287,7 +297,8 @@ Result<void> Connection::check_request(const Head& head, const Match& match) {
   }
   if (match.route == nullptr) return {};
   const bool has_body = head.chunked || head.content_length.value_or(0) > 0;
-  if (has_body && !head.content_type.empty() && !is_json_type(head.content_type)) {
+  const bool any_type = match.route->body == BodyRule::bytes;
+  if (has_body && !any_type && !head.content_type.empty() && !is_json_type(head.content_type)) {
     return invalid("Content-Type",
                    fmt::format("Content-Type \"{}\": must be application/json (curl: --json)",
                                cut_text(head.content_type, 128)));
@@ -305,10 +316,13 @@ void Connection::begin_request(Head head, std::string_view& rest) {
   keep_alive_ = head.keep_alive && !shard_.stopping();
   waited_ = false;
   ticket_ = shard_.new_ticket(slot_);
-  Match found = match(head.method, head.target);
+  Match found = match(head.method, head.target, shard_.shared().more_routes);
   route_ = found.route;
   head_only_ = found.head_only;
   chunked_ = head.chunked;
+  http10_ = head.http10;
+  if (route_ != nullptr && route_->headers) head.fields = header_fields(head.text);
+  head.text = {};  // it lies in a buffer that is used again
   auto good = check_request(head, found);
   const std::uint64_t length = head.content_length.value_or(0);
   if (!good || route_ == nullptr) {
@@ -320,7 +334,13 @@ void Connection::begin_request(Head head, std::string_view& rest) {
   if (head.chunked || length > rest.size()) return begin_body(std::move(head), rest);
   found.request.body = rest.substr(0, static_cast<std::size_t>(length));
   found.request.idempotency_key = head.idempotency_key;
+  found.request.headers = std::move(head.fields);
   rest.remove_prefix(static_cast<std::size_t>(length));
+  if (route_->body == BodyRule::bytes) {
+    found.request.upload =
+        std::make_shared<Upload>(std::string(found.request.body), shard_.room(), 0);
+    found.request.body = {};
+  }
   run_plan(*route_, std::move(found.request), nullptr);
 }
 
@@ -385,7 +405,15 @@ void Connection::feed_body(std::string_view& rest) {
 
 void Connection::end_body() {
   const std::unique_ptr<Head> head = std::move(head_);
-  Match found = match(head->method, head->target);
+  Match found = match(head->method, head->target, shard_.shared().more_routes);
+  found.request.headers = std::move(head->fields);
+  if (route_->body == BodyRule::bytes) {
+    // The room is given back when nobody has the bytes any more.
+    found.request.upload =
+        std::make_shared<Upload>(std::move(body_), shard_.room(), std::exchange(body_bytes_, 0));
+    free_body();
+    return run_plan(*route_, std::move(found.request), nullptr);
+  }
   std::string body = std::move(body_);
   free_body();
   found.request.body = body;
@@ -447,13 +475,21 @@ void Connection::refuse_early(const Error& error) {
 void Connection::reply(Reply reply) {
   shard_.count(route_, reply.status, shard_.now() - started_, waited_);
   if (shard_.stopping()) keep_alive_ = false;
+  const bool no_body = reply.status == 204 || reply.status == 304;
   std::string& head = shard_.reply_head();
   head.clear();
   fmt::format_to(std::back_inserter(head),
-                 "HTTP/1.1 {} {}\r\nContent-Type: {}\r\nContent-Length: {}\r\nDate: {}\r\n"
-                 "X-Content-Type-Options: nosniff\r\n",
-                 reply.status, reason(reply.status), reply.content_type, reply.body.size(),
-                 shard_.date());
+                 "HTTP/1.1 {} {}\r\nDate: {}\r\nX-Content-Type-Options: nosniff\r\n", reply.status,
+                 reason(reply.status), shard_.date());
+  if (!reply.content_type.empty() && !no_body) {
+    head.append("Content-Type: ").append(reply.content_type).append("\r\n");
+  }
+  if (no_body) {
+    reply.body.clear();
+  } else {
+    fmt::format_to(std::back_inserter(head), "Content-Length: {}\r\n", reply.body.size());
+  }
+  head += reply.headers;
   if (!reply.allow.empty()) head.append("Allow: ").append(reply.allow).append("\r\n");
   if (reply.retry_after_s > 0) {
     fmt::format_to(std::back_inserter(head), "Retry-After: {}\r\n", reply.retry_after_s);
@@ -502,6 +538,7 @@ void Connection::on_writable() {
 }
 
 void Connection::after_write() {
+  if (stream_ != nullptr) return after_piece();
   if (!keep_alive_) {
     error_code ignored;
     socket_.shutdown(asio::ip::tcp::socket::shutdown_send, ignored);

@@ -52,6 +52,19 @@ class Connection : public std::enable_shared_from_this<Connection> {
     bool claim_asked = false;
   };
 
+  // What comes bit by bit.
+  struct Stream {
+    std::shared_ptr<DoStream> plan;
+    bool begun = false;    // the head has been sent
+    bool reading = false;  // a piece is being read
+    bool ready = false;    // the watch has fired
+    bool retry = false;    // the readers had no room for us
+    bool last = false;     // the wait is over
+    bool ended = false;    // the end is being written
+    std::shared_ptr<void> watch;
+    std::unique_ptr<boost::asio::steady_timer> timer;
+  };
+
   // -- input
   void arm_read();
   void on_readable();
@@ -78,7 +91,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void do_claim(DoClaim claim);
   void do_finish(DoFinish finish);
   void do_acquire(DoAcquire acquire);
-  void do_read(std::function<Reply()> read);
+  void do_read(DoRead read);
   void start_wait(JobId id, Duration limit, int status);
   void read_waited_job();
   void on_waited_job(Result<Job> job);
@@ -87,6 +100,17 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void on_claim_answer(OperationResult result);
   void reply_to_finish();
   void overloaded_reads();
+  void do_proxy(DoProxy proxy);
+  // -- streams
+  void do_stream(DoStream stream);
+  void read_piece();
+  void on_piece(StreamRead read);
+  void on_stream_ready();
+  void write_piece(std::string_view bytes, bool ended);
+  void after_piece();
+  void retry_stream();
+  void end_stream_early();
+  void drop_stream();
   // Calls the broker with an answer that comes back as mail.
   void submit(Operation operation);
   Broker::ParkId submit_claim(ClaimRequest request);
@@ -109,6 +133,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   bool head_only_ = false;
   bool waited_ = false;  // the exchange parked: its duration says nothing of the server
   bool chunked_ = false;
+  bool http10_ = false;
   Instant deadline_ = Instant::never();
 
   std::string in_;              // input that was read too early, or an incomplete head
@@ -125,6 +150,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   std::string claim_worker_;    // of the claim that is under way; "" = an acquire
   std::unique_ptr<Finishing> finishing_;
   std::unique_ptr<Wait> wait_;
+  std::unique_ptr<Stream> stream_;
 
   std::string out_;  // what the socket did not take yet
   std::size_t out_at_ = 0;

@@ -18,8 +18,10 @@ void Connection::execute(Plan plan) {
     void operator()(DoClaim& claim) { c.do_claim(std::move(claim)); }
     void operator()(DoFinish& finish) { c.do_finish(std::move(finish)); }
     void operator()(DoAcquire& acquire) { c.do_acquire(std::move(acquire)); }
-    void operator()(DoRead& read) { c.do_read(std::move(read.read)); }
+    void operator()(DoRead& read) { c.do_read(std::move(read)); }
     void operator()(DoWait& wait) { c.start_wait(wait.id, wait.wait, 200); }
+    void operator()(DoStream& stream) { c.do_stream(std::move(stream)); }
+    void operator()(DoProxy& proxy) { c.do_proxy(std::move(proxy)); }
   };
   std::visit(Visitor{*this}, plan);
 }
@@ -38,6 +40,8 @@ void Connection::on_mail(Mail mail) {
       c.wait_->last = true;
       if (!c.wait_->reading) c.read_waited_job();
     }
+    void operator()(StreamReady&) { c.on_stream_ready(); }
+    void operator()(StreamRead& read) { c.on_piece(std::move(read)); }
   };
   std::visit(Visitor{*this}, mail.content);
 }
@@ -94,7 +98,7 @@ void Connection::on_operation_result(OperationResult result) {
     return start_wait(job.id, wait_->limit, job.duplicate ? 200 : 201);
   }
   DoWrite::Answer answer = answer_(result);
-  if (auto* read = std::get_if<DoRead>(&answer)) return do_read(std::move(read->read));
+  if (auto* read = std::get_if<DoRead>(&answer)) return do_read(std::move(*read));
   reply(std::get<Reply>(std::move(answer)));
 }
 
@@ -195,9 +199,11 @@ void Connection::overloaded_reads() {
                      .retry_after_ms = 1000}));
 }
 
-void Connection::do_read(std::function<Reply()> read) {
-  const bool taken = shard_.shared().readers.submit(
-      [box = shard_.mailbox(), ticket = ticket_, read = std::move(read)] {
+void Connection::do_read(DoRead read) {
+  Shared& shared = shard_.shared();
+  ReaderPool& pool = read.pool == Pool::host ? shared.host_readers : shared.readers;
+  const bool taken =
+      pool.submit([box = shard_.mailbox(), ticket = ticket_, read = std::move(read.read)] {
         box->deliver_unexpected({ticket, read()});
       });
   if (!taken) overloaded_reads();

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -26,22 +27,51 @@ struct Reply {
   std::string_view content_type = kJson;  // of static lifetime
   std::string allow = {};                 // of a 405: the methods
   int retry_after_s = 0;                  // 0 = no header
+  std::string headers = {};               // more lines, by add_header()
 };
 Reply error_reply(const Error& error);
+// Controls in `value` become blanks, so that it stays one line.
+void add_header(Reply& reply, std::string_view name, std::string_view value);
+
+using HeaderFields = std::vector<std::pair<std::string, std::string>>;
+// The first value of a header; "" = it is not there.
+std::string_view header_value(const HeaderFields& headers, std::string_view name);
+
+// A body of any type, handed over whole. Its bytes count as buffered while somebody has it.
+struct Upload {
+  Upload(std::string given, std::shared_ptr<std::atomic<std::size_t>> shared_room,
+         std::size_t taken)
+      : bytes(std::move(given)), room(std::move(shared_room)), room_bytes(taken) {}
+  Upload(const Upload&) = delete;
+  Upload& operator=(const Upload&) = delete;
+  ~Upload() { *room -= room_bytes; }
+  const std::string bytes;
+  const std::shared_ptr<std::atomic<std::size_t>> room;
+  const std::size_t room_bytes;
+};
 
 // A request that has been matched to a route.
 struct Request {
   std::string param;  // of the path: an id or a name, decoded; "" if the route has none
+  std::vector<std::string> more_params;  // those after the first; a {rest*} is not decoded
   std::vector<std::pair<std::string, std::string>> query;
   std::string_view body;
   std::string_view idempotency_key;
+  // -- of routes that ask for them, else empty
+  HeaderFields headers;
+  std::shared_ptr<const Upload> upload;
+  std::string method;     // of a route for every method
+  std::string raw_query;  // of a route that takes any
 };
 
 // -- what is to be done
 
+// Who reads: the threads for the store, or those for job folders, whose files may be slow.
+enum class Pool { store, host };
 // A read, on a reader thread.
 struct DoRead {
   std::function<Reply()> read;
+  Pool pool = Pool::store;
 };
 // A change, through the broker.
 struct DoWrite {
@@ -69,8 +99,35 @@ struct DoWait {
   JobId id = 0;
   Duration wait{0};
 };
-using Plan =
-    std::variant<Reply, DoWrite, DoEnqueueAndWait, DoClaim, DoFinish, DoAcquire, DoRead, DoWait>;
+// What a stream sends next.
+struct StreamPiece {
+  std::optional<Reply> reply;  // instead of a piece: all there is, or why it cannot go on
+  std::string bytes;           // "" = nothing yet
+  bool ended = false;          // nothing comes after `bytes`
+};
+// What comes bit by bit: sent as it comes, or waited for. One piece is under way at a time; nobody
+// holds a thread between them.
+struct DoStream {
+  // The next piece, on a reader thread, one call at a time. `last`: the wait is over, so that
+  // nothing yet must be told by a reply.
+  std::function<StreamPiece(bool last)> next;
+  // Called after a piece of nothing, on the same thread: calls `ready` once when there may be more.
+  // Answers what ends the watch when it is destroyed.
+  std::function<Result<std::shared_ptr<void>>(std::function<void()> ready)> watch;
+  // Absent: a stream of pieces. Given: one reply, as soon as next() has one or after this time.
+  std::optional<Duration> wait;
+  std::string_view content_type = "text/plain; charset=utf-8";
+};
+// A request that is passed on to a program on this machine.
+struct DoProxy {
+  std::function<Result<int>()> port;  // on a reader thread
+  std::string method, target;
+  HeaderFields headers;
+  std::shared_ptr<const Upload> body;
+  Reply (*refusal)(int status, std::string_view message) = nullptr;  // when it cannot be
+};
+using Plan = std::variant<Reply, DoWrite, DoEnqueueAndWait, DoClaim, DoFinish, DoAcquire, DoRead,
+                          DoWait, DoStream, DoProxy>;
 
 // What plans are made with and reads read. Everything in it may be used from every thread.
 struct Services {
@@ -81,6 +138,9 @@ struct Services {
   const HttpOptions& options;
   std::string openapi;
   std::atomic<bool> verifying{false};  // one verification at a time
+  HostControl* host = nullptr;         // set before the start; nullptr = no job folders
+  HostRoutes host_routes = {};
+  std::atomic<int> proxied{0};  // requests that are passed on now
 
   std::string not_ready() const MS_EXCLUDES(mutex) {
     MutexLock lock(mutex);

@@ -49,7 +49,8 @@ class StrictLog final : public Log {
 };
 
 struct TestServer {
-  explicit TestServer(HttpOptions options = {}, BrokerOptions broker_options = {}) {
+  explicit TestServer(HttpOptions options = {}, BrokerOptions broker_options = {},
+                      HostControl* host = nullptr, HostRoutes host_routes = {}) {
     SqliteOptions sqlite;
     sqlite.directory = directory.path() + "/data";
     auto opened = open_sqlite_store(sqlite, clock.now(), log);
@@ -59,6 +60,7 @@ struct TestServer {
     scheduler = std::make_unique<Scheduler>(*broker, clock, log, registry);
     options.port = 0;
     server = std::make_unique<HttpServer>(options, *broker, *store, clock, log, registry);
+    if (host != nullptr) server->serve_host(*host, host_routes);
     broker->start();
     scheduler->start();
     auto started = server->start();
@@ -157,6 +159,26 @@ class Peer {
     out.body = in_.substr(0, bytes);
     in_.erase(0, bytes);
     return out;
+  }
+  // The next chunk of a chunked body; "" = it was the last one. A connection that ends is "cut".
+  std::string chunk() {
+    std::size_t end = 0;
+    while ((end = in_.find("\r\n")) == std::string::npos) {
+      if (!fill()) return "cut";
+    }
+    const std::size_t bytes = std::stoul(in_.substr(0, end), nullptr, 16);
+    while (in_.size() < end + 2 + bytes + 2) {
+      if (!fill()) return "cut";
+    }
+    const std::string out = in_.substr(end + 2, bytes);
+    in_.erase(0, end + 2 + bytes + 2);
+    return out;
+  }
+  // Everything until the connection ends.
+  std::string rest() {
+    while (fill()) {
+    }
+    return std::exchange(in_, {});
   }
   // Has the server closed, with nothing left to read?
   bool ended() { return in_.empty() && !fill(); }

@@ -23,9 +23,16 @@ struct ClaimAnswer {
   OperationResult result;
 };
 struct WatchFired {};
+struct StreamReady {};
+struct StreamRead {
+  StreamPiece piece;
+  std::shared_ptr<void> watch;  // after a piece of nothing
+};
 struct Mail {
   Ticket ticket = 0;
-  std::variant<OperationResult, ClaimAnswer, Reply, Plan, Result<Job>, WatchFired> content;
+  std::variant<OperationResult, ClaimAnswer, Reply, Plan, Result<Job>, WatchFired, StreamReady,
+               StreamRead>
+      content;
 };
 
 class Mailbox {

@@ -34,7 +34,19 @@ void write_parameters(JsonWriter& w, const Route& route) {
     write_parameter(w, "path", "id", true, R"({"type":"integer","format":"int64","minimum":1})",
                     "The job's id.");
   }
-  if (route.pattern.find("{name}") != std::string_view::npos) {
+  if (route.pattern.find("{type}") != std::string_view::npos) {
+    write_parameter(w, "path", "type", true, R"({"enum":["continuous","triggered","queue"]})",
+                    "What kind of job folder.");
+  }
+  if (route.pattern.find("{run}") != std::string_view::npos) {
+    write_parameter(w, "path", "run", true, R"({"type":"string","pattern":"^[0-9]{1,32}$"})",
+                    "The run's id.");
+  }
+  if (route.pattern.find("{type}/{name}") != std::string_view::npos) {
+    write_parameter(w, "path", "name", true,
+                    R"({"type":"string","pattern":"^[A-Za-z0-9][A-Za-z0-9._-]{0,79}$"})",
+                    "The job folder's name.");
+  } else if (route.pattern.find("{name}") != std::string_view::npos) {
     const std::string_view of = route.pattern.starts_with("/v1/leases")      ? "lease"
                                 : route.pattern.starts_with("/v1/schedules") ? "schedule"
                                                                              : "queue";
@@ -53,12 +65,12 @@ void write_parameters(JsonWriter& w, const Route& route) {
   w.end_array();
 }
 
-void write_content(JsonWriter& w, std::string_view schema) {
+void write_content(JsonWriter& w, std::string_view schema, std::string_view type = kJson) {
   w.key("content").begin_object();
   if (schema.empty()) {
     w.key("text/plain").begin_object().key("schema").raw(R"({"type":"string"})");
   } else {
-    w.key(kJson).begin_object().key("schema").raw(reference(schema));
+    w.key(type).begin_object().key("schema").raw(reference(schema));
   }
   w.end_object().end_object();
 }
@@ -92,8 +104,8 @@ void write_operation(JsonWriter& w, const Route& route) {
   write_parameters(w, route);
   if (!route.request_schema.empty()) {
     w.key("requestBody").begin_object();
-    w.key("required").boolean(route.body == BodyRule::required);
-    write_content(w, route.request_schema);
+    w.key("required").boolean(route.body == BodyRule::required || route.body == BodyRule::bytes);
+    write_content(w, route.request_schema, route.request_type);
     w.end_object();
   }
   w.key("responses").begin_object();

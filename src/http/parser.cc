@@ -133,7 +133,28 @@ HeadResult parse_head(std::string_view text, std::size_t max_bytes, Head& head) 
   if (const auto length = parser.content_length()) head.content_length = *length;
   head.keep_alive = request.keep_alive();
   head.expect_continue = request.count(field::expect) != 0;
+  head.http10 = request.version() == 10;
+  head.text = framed;
   return result;
+}
+
+std::vector<std::pair<std::string, std::string>> header_fields(std::string_view head_text) {
+  std::vector<std::pair<std::string, std::string>> fields;
+  const auto trimmed = [](std::string_view text) {
+    const std::size_t begin = text.find_first_not_of(" \t");
+    if (begin == std::string_view::npos) return std::string_view();
+    return text.substr(begin, text.find_last_not_of(" \t") - begin + 1);
+  };
+  std::size_t at = head_text.find("\r\n");
+  while (at != std::string_view::npos) {
+    head_text.remove_prefix(at + 2);
+    at = head_text.find("\r\n");
+    const std::string_view line = head_text.substr(0, at);
+    const std::size_t colon = line.find(':');
+    if (colon == std::string_view::npos) break;  // the empty line
+    fields.emplace_back(line.substr(0, colon), trimmed(line.substr(colon + 1)));
+  }
+  return fields;
 }
 
 // The library reads chunked bodies behind a head; this one has been read, so it gets another.

@@ -12,6 +12,8 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 namespace mainspring::http {
 
@@ -28,7 +30,12 @@ struct Head {
   bool chunked = false;
   bool keep_alive = true;
   bool expect_continue = false;
+  bool http10 = false;
+  std::string_view text;  // all of it, in what parse_head() was given
+  std::vector<std::pair<std::string, std::string>> fields;  // for whoever asks header_fields()
 };
+// The header lines of a head that parse_head() took, in their order.
+std::vector<std::pair<std::string, std::string>> header_fields(std::string_view head_text);
 
 enum class Parsed { done, need_more, bad, too_large };
 

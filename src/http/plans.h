@@ -11,6 +11,8 @@ const std::string* query_value(const Request& request, std::string_view name);
 Result<JobFilter> parse_filter(const Request& request);
 // A whole number from 1. Errors: invalid_argument.
 Result<int> query_integer(const Request& request, std::string_view name, int fallback, int max);
+// The "wait", at most kMaxClaimWait; 0 if it is not given.
+Result<Duration> parse_wait(const Request& request);
 // The "limit" of a list, 1 to 1000.
 Result<int> parse_limit(const Request& request);
 // One page of jobs; limit and cursor from the query.

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "api/json.h"
+#include "http/host_shapes.h"
 #include "http/plans.h"
 
 namespace mainspring::http {
@@ -122,8 +123,18 @@ Plan plan_version(const Request&, Services& services) {
   return reply;
 }
 
-Plan plan_healthz(const Request&, Services&) {
-  return Reply{.body = R"({"status":"ok"})"};
+Plan plan_healthz(const Request&, Services& services) {
+  if (services.host == nullptr) return Reply{.body = R"({"status":"ok"})"};
+  // Not with the threads of job folders: an upload that takes its time is no bad health.
+  return DoRead{[&host = *services.host] {
+    const HostView view = host.view();
+    Reply reply;
+    JsonWriter w(reply.body);
+    w.begin_object().key("status").string("ok").key("host").begin_object().key("layers");
+    write_layers(w, view);
+    w.key("running").number(view.running).end_object().end_object();
+    return reply;
+  }};
 }
 
 Plan plan_readyz(const Request&, Services& services) {

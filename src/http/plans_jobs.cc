@@ -38,18 +38,6 @@ Result<JobId> parse_id(std::string_view text) {
   return invalid("id", fmt::format("id \"{}\": must be a whole number from 1", cut_text(text, 64)));
 }
 
-Result<Duration> parse_wait(const Request& request) {
-  const std::string* text = query_value(request, "wait");
-  if (text == nullptr) return Duration(0);
-  auto wait = parse_duration(*text);
-  if (!wait) return invalid("wait", "wait: " + wait.error().message);
-  if (*wait > kMaxClaimWait) {
-    return invalid(
-        "wait", fmt::format("wait {}: must be at most {}", *text, format_duration(kMaxClaimWait)));
-  }
-  return *wait;
-}
-
 Reply enqueue_reply(const EnqueueResult& result, bool single) {
   const bool all_old = std::all_of(result.jobs.begin(), result.jobs.end(),
                                    [](const EnqueuedJob& job) { return job.duplicate; });
@@ -72,6 +60,18 @@ Result<void> check_idempotency_key(std::string_view key) {
 }
 
 }  // namespace
+
+Result<Duration> parse_wait(const Request& request) {
+  const std::string* text = query_value(request, "wait");
+  if (text == nullptr) return Duration(0);
+  auto wait = parse_duration(*text);
+  if (!wait) return invalid("wait", "wait: " + wait.error().message);
+  if (*wait > kMaxClaimWait) {
+    return invalid(
+        "wait", fmt::format("wait {}: must be at most {}", *text, format_duration(kMaxClaimWait)));
+  }
+  return *wait;
+}
 
 const std::string* query_value(const Request& request, std::string_view name) {
   for (const auto& [key, value] : request.query) {

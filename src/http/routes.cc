@@ -68,6 +68,28 @@ constexpr Success kPreviewOk[] = {{200, "Preview", "Ticks to come, in order."}};
 constexpr Success kLedgerOk[] = {{200, "Ledger", "One page, newest first."}};
 constexpr Success kVerifyOk[] = {{200, "VerifyReport", "What was found."}};
 constexpr Success kVersionOk[] = {{200, "Version", "Name and version."}};
+constexpr Success kHostOk[] = {{200, "Host", "The job host."}};
+constexpr Success kHostJobsOk[] = {{200, "HostJobList", "By type, then name."}};
+constexpr Success kHostJobOk[] = {{200, "HostJob", "The job as it is then."}};
+constexpr Success kHostRemovedOk[] = {{200, "HostJobRemoved", "It is gone, or was not there."}};
+constexpr Success kHostSettingsOk[] = {{200, "HostSettings", "settings.job as it is."}};
+constexpr Success kHostStartedOk[] = {{202, "HostRunStarted", "It runs; see its history."}};
+constexpr Success kHostHistoryOk[] = {{200, "HostHistory", "Newest first."}};
+constexpr Success kHostRunOk[] = {{200, "HostRun", "The run."}};
+constexpr Success kHostLogOk[] = {
+    {200, "HostLog", "A part of the log; with follow=true text/plain, as it is written."}};
+constexpr QueryParameter kHostJobsQuery[] = {
+    {"type", R"({"enum":["continuous","triggered","queue"]})", "Only jobs of this type."}};
+constexpr QueryParameter kHostLogQuery[] = {
+    {"run", kText, "Of a triggered job: which run [the latest]."},
+    {"position", R"({"type":"integer","format":"int64","default":0})",
+     "From this byte on: the next of the answer before; below 0: from the end."},
+    {"max", R"({"type":"integer","minimum":1,"maximum":1048576,"default":65536})",
+     "At most so many bytes, in whole lines."},
+    {"wait", R"({"type":"string","example":"30s"})",
+     "How long to wait for more if there is none, at most 60s."},
+    {"follow", R"({"type":"boolean","default":false})",
+     "A stream of text/plain, until the log ends."}};
 constexpr Success kHealthOk[] = {{200, "Health", "The process is alive."}};
 constexpr Success kReadyOk[] = {{200, "Ready", "Requests are taken."}};
 constexpr Success kTextOk[] = {{200, "", "Prometheus' text format."}};
@@ -86,6 +108,11 @@ constexpr ErrorCode kNameErrors[] = {ErrorCode::not_found};
 constexpr ErrorCode kPutErrors[] = {ErrorCode::too_large, ErrorCode::storage_full};
 constexpr ErrorCode kRunErrors[] = {ErrorCode::not_found, ErrorCode::conflict,
                                     ErrorCode::storage_full};
+
+constexpr ErrorCode kHostErrors[] = {ErrorCode::not_found};
+constexpr ErrorCode kDeployErrors[] = {ErrorCode::not_found, ErrorCode::too_large,
+                                       ErrorCode::storage_full};
+constexpr ErrorCode kHostChangeErrors[] = {ErrorCode::not_found, ErrorCode::conflict};
 
 constexpr Route kRoutes[] = {
     {.method = "POST",
@@ -359,6 +386,109 @@ constexpr Route kRoutes[] = {
      .plan = &plan_list_workers,
      .successes = kWorkersOk},
     {.method = "GET",
+     .pattern = "/v1/host",
+     .id = "host",
+     .summary = "The job host: its layers of isolation, its problems",
+     .plan = &plan_host,
+     .successes = kHostOk,
+     .errors = kHostErrors},
+    {.method = "GET",
+     .pattern = "/v1/host/jobs",
+     .id = "host_jobs",
+     .summary = "Job folders",
+     .plan = &plan_host_jobs,
+     .successes = kHostJobsOk,
+     .errors = kHostErrors,
+     .query = kHostJobsQuery},
+    {.method = "GET",
+     .pattern = "/v1/host/jobs/{type}/{name}",
+     .id = "host_job",
+     .summary = "One job folder",
+     .plan = &plan_host_job,
+     .successes = kHostJobOk,
+     .errors = kHostErrors},
+    {.method = "PUT",
+     .pattern = "/v1/host/jobs/{type}/{name}",
+     .id = "deploy_host_job",
+     .summary = "Replace a job's files by a zip, or by the file that Content-Disposition names",
+     .plan = &plan_deploy_host_job,
+     .body = BodyRule::bytes,
+     .upload = true,
+     .request_type = "application/zip",
+     .request_schema = "HostFiles",
+     .successes = kHostJobOk,
+     .errors = kDeployErrors,
+     .headers = true},
+    {.method = "DELETE",
+     .pattern = "/v1/host/jobs/{type}/{name}",
+     .id = "remove_host_job",
+     .summary = "Remove a job folder with its data",
+     .plan = &plan_remove_host_job,
+     .successes = kHostRemovedOk,
+     .errors = kHostErrors},
+    {.method = "GET",
+     .pattern = "/v1/host/jobs/{type}/{name}/settings",
+     .id = "host_settings",
+     .summary = "Its settings.job",
+     .plan = &plan_host_settings,
+     .successes = kHostSettingsOk,
+     .errors = kHostChangeErrors},
+    {.method = "PUT",
+     .pattern = "/v1/host/jobs/{type}/{name}/settings",
+     .id = "put_host_settings",
+     .summary = "Replace its settings.job",
+     .plan = &plan_put_host_settings,
+     .body = BodyRule::required,
+     .request_schema = "HostSettings",
+     .successes = kHostSettingsOk,
+     .errors = kHostErrors},
+    {.method = "POST",
+     .pattern = "/v1/host/jobs/{type}/{name}/run",
+     .id = "run_host_job",
+     .summary = "Start a run of a triggered job",
+     .plan = &plan_run_host_job,
+     .body = BodyRule::optional,
+     .request_schema = "HostRunRequest",
+     .successes = kHostStartedOk,
+     .errors = kHostChangeErrors,
+     .headers = true},
+    {.method = "POST",
+     .pattern = "/v1/host/jobs/{type}/{name}/stop",
+     .id = "stop_host_job",
+     .summary = "Cancel a triggered job's run; disable a continuous job",
+     .plan = &plan_stop_host_job,
+     .successes = kHostJobOk,
+     .errors = kHostChangeErrors},
+    {.method = "POST",
+     .pattern = "/v1/host/jobs/{type}/{name}/start",
+     .id = "start_host_job",
+     .summary = "Enable a continuous job; thaws it too",
+     .plan = &plan_start_host_job,
+     .successes = kHostJobOk,
+     .errors = kHostChangeErrors},
+    {.method = "GET",
+     .pattern = "/v1/host/jobs/{type}/{name}/history",
+     .id = "host_history",
+     .summary = "The runs of a triggered job",
+     .plan = &plan_host_history,
+     .successes = kHostHistoryOk,
+     .errors = kHostErrors},
+    {.method = "GET",
+     .pattern = "/v1/host/jobs/{type}/{name}/history/{run}",
+     .id = "host_run",
+     .summary = "One run",
+     .plan = &plan_host_run,
+     .successes = kHostRunOk,
+     .errors = kHostErrors},
+    {.method = "GET",
+     .pattern = "/v1/host/jobs/{type}/{name}/log",
+     .id = "host_log",
+     .summary = "What a job wrote: a part, or followed as it grows",
+     .plan = &plan_host_log,
+     .successes = kHostLogOk,
+     .errors = kHostErrors,
+     .query = kHostLogQuery},
+    {.method = "GET",
      .pattern = "/v1/verify",
      .id = "verify",
      .summary = "Recount the store and check its laws; slow",
@@ -396,21 +526,25 @@ constexpr Route kRoutes[] = {
      .successes = kDocumentOk},
 };
 
-constexpr std::size_t kMaxSegments = 4;
+constexpr std::size_t kMaxSegments = 7;
 
 struct Path {
   std::array<std::string, kMaxSegments> segments;
+  std::array<std::string_view, kMaxSegments> rests;  // from a segment on, not decoded
   std::size_t count = 0;
+  bool longer = false;  // than any route without a {rest*}
 };
 
-// "/a/b%2Fc" is {"a", "b/c"}. nullopt: a bad escape, or more segments than any route has.
+// "/a/b%2Fc" is {"a", "b/c"}. nullopt: a bad escape.
 std::optional<Path> split_path(std::string_view path) {
   Path out;
   if (!path.starts_with('/')) return std::nullopt;
   while (!path.empty()) {
     path.remove_prefix(1);
     const std::string_view segment = path.substr(0, path.find('/'));
-    if (out.count == kMaxSegments) return std::nullopt;
+    out.longer = out.count == kMaxSegments;
+    if (out.longer) break;
+    out.rests[out.count] = path;
     if (segment.find('%') == std::string_view::npos) {
       out.segments[out.count] = segment;
     } else {
@@ -424,25 +558,41 @@ std::optional<Path> split_path(std::string_view path) {
   return out;
 }
 
-bool fits(std::string_view pattern, const Path& path, std::string& param) {
-  const std::string* found = nullptr;
+bool fits(std::string_view pattern, const Path& path) {
   std::size_t i = 0;
   while (!pattern.empty()) {
     pattern.remove_prefix(1);
     const std::string_view segment = pattern.substr(0, pattern.find('/'));
+    if (segment.ends_with("*}")) return i < path.count;
     if (i == path.count) return false;
     if (segment.front() == '{') {
       if (path.segments[i].empty()) return false;
-      found = &path.segments[i];
     } else if (segment != path.segments[i]) {
       return false;
     }
     ++i;
     pattern.remove_prefix(segment.size());
   }
-  if (i != path.count) return false;
-  if (found != nullptr) param = *found;
-  return true;
+  return i == path.count && !path.longer;
+}
+
+// Of a path that fits.
+void take_params(std::string_view pattern, Path& path, Request& request) {
+  bool first = true;
+  for (std::size_t i = 0; !pattern.empty(); ++i) {
+    pattern.remove_prefix(1);
+    const std::string_view segment = pattern.substr(0, pattern.find('/'));
+    pattern.remove_prefix(segment.size());
+    if (segment.front() != '{') continue;
+    std::string value = segment.ends_with("*}") ? std::string(path.rests[i])  // its '/' count
+                                                : std::move(path.segments[i]);
+    if (first) {
+      request.param = std::move(value);
+    } else {
+      request.more_params.push_back(std::move(value));
+    }
+    first = false;
+  }
 }
 
 // What is wrong with a query is an invalid_argument with the parameter as its field.
@@ -459,6 +609,7 @@ Result<void> read_query(std::string_view text, const Route& route, Request& requ
     if (!name || !value) return invalid("", "the query: a % must be followed by two hex digits");
     const auto known = std::find_if(route.query.begin(), route.query.end(),
                                     [&](const QueryParameter& p) { return p.name == *name; });
+    if (known == route.query.end() && route.any_query) continue;
     if (known == route.query.end()) {
       std::vector<std::string_view> names;
       for (const QueryParameter& p : route.query) names.push_back(p.name);
@@ -496,48 +647,74 @@ Reply error_reply(const Error& error) {
   return reply;
 }
 
-Match match(std::string_view method, std::string_view target) {
+void add_header(Reply& reply, std::string_view name, std::string_view value) {
+  reply.headers.append(name).append(": ");
+  for (const char c : value) {
+    const auto byte = static_cast<unsigned char>(c);
+    reply.headers += byte < 0x20 || byte == 0x7f ? ' ' : c;
+  }
+  reply.headers += "\r\n";
+}
+
+std::string_view header_value(const HeaderFields& headers, std::string_view name) {
+  for (const auto& [key, value] : headers) {
+    if (iequals(key, name)) return value;
+  }
+  return {};
+}
+
+namespace {
+
+// True when the path is in the table: then `out` has the route or an error.
+bool match_in(std::span<const Route> table, std::string_view method, std::string_view target,
+              Match& out) {
+  const std::string_view raw_path = target.substr(0, target.find('?'));
+  auto path = split_path(raw_path);
+  if (!path) return false;
+  const std::string_view wanted = out.head_only ? "GET" : method;
+  std::string allow;
+  for (const Route& route : table) {
+    if (!fits(route.pattern, *path)) continue;
+    if (route.method != wanted && route.method != "*") {
+      allow += fmt::format("{}{}", allow.empty() ? "" : ", ", route.method);
+      if (route.method == "GET") allow += ", HEAD";
+      continue;
+    }
+    take_params(route.pattern, *path, out.request);
+    if (route.method == "*") out.request.method = method;
+    const std::string_view query =
+        target.size() > raw_path.size() ? target.substr(raw_path.size() + 1) : std::string_view();
+    if (route.any_query) out.request.raw_query = query;
+    auto read = route.method == "*" ? Result<void>() : read_query(query, route, out.request);
+    if (read) {
+      out.route = &route;
+    } else {
+      out.error = error_reply(read.error());
+    }
+    return true;
+  }
+  if (allow.empty()) return false;
+  out.error = error_reply(
+      {ErrorCode::method_not_allowed,
+       fmt::format("{} {}: must be {}", cut_text(method, 32), cut_text(raw_path, 200), allow)});
+  out.error.allow = std::move(allow);
+  return true;
+}
+
+}  // namespace
+
+Match match(std::string_view method, std::string_view target, const MoreRoutes& more) {
   Match out;
   if (target.starts_with("http://")) {  // a whole URL: its host was checked with the head
     const std::size_t slash = target.find('/', 7);
     target = slash == std::string_view::npos ? std::string_view("/") : target.substr(slash);
   }
-  const std::string_view raw_path = target.substr(0, target.find('?'));
-  const auto path = split_path(raw_path);
-  if (!path) {
-    out.error = unknown_path(raw_path);
-    return out;
-  }
   out.head_only = method == "HEAD";
-  const std::string_view wanted = out.head_only ? "GET" : method;
-  std::string allow;
-  for (const Route& route : kRoutes) {
-    std::string param;
-    if (!fits(route.pattern, *path, param)) continue;
-    if (route.method != wanted) {
-      allow += fmt::format("{}{}", allow.empty() ? "" : ", ", route.method);
-      if (route.method == "GET") allow += ", HEAD";
-      continue;
-    }
-    out.request.param = std::move(param);
-    auto query = target.size() > raw_path.size()
-                     ? read_query(target.substr(raw_path.size() + 1), route, out.request)
-                     : Result<void>();
-    if (query) {
-      out.route = &route;
-    } else {
-      out.error = error_reply(query.error());
-    }
+  if (match_in(kRoutes, method, target, out)) return out;
+  if (!more.routes.empty() && match_in(more.routes, method, more.canonical(target), out)) {
     return out;
   }
-  if (allow.empty()) {
-    out.error = unknown_path(raw_path);
-  } else {
-    out.error = error_reply(
-        {ErrorCode::method_not_allowed,
-         fmt::format("{} {}: must be {}", cut_text(method, 32), cut_text(raw_path, 200), allow)});
-    out.error.allow = std::move(allow);
-  }
+  out.error = unknown_path(target.substr(0, target.find('?')));
   return out;
 }
 

@@ -11,6 +11,7 @@ enum class BodyRule {
   none,      // must be empty (an empty object is taken for it)
   optional,  // JSON or empty
   required,  // JSON
+  bytes,     // of any type, as Request::upload
 };
 
 struct QueryParameter {
@@ -27,22 +28,34 @@ struct Success {
 };
 
 struct Route {
-  std::string_view method;
-  std::string_view pattern;  // at most one {parameter}
-  std::string_view id;       // operationId, and the label of its metrics
+  std::string_view method;  // "*" = every one
+  // Segments, {parameter}s, and at the end perhaps a {rest*}: what is left, not decoded.
+  std::string_view pattern;
+  std::string_view id;  // operationId, and the label of its metrics
   std::string_view summary;
   // Makes the plan. Pure: no effect before the plan is carried out. On any thread.
   Plan (*plan)(const Request& request, Services& services);
   BodyRule body = BodyRule::none;
-  bool batch = false;  // bounded by max_batch_body_bytes
+  bool batch = false;   // bounded by max_batch_body_bytes
+  bool upload = false;  // bounded by max_upload_bytes; BodyRule::bytes
+  std::string_view request_type = kJson;
   std::string_view request_schema = {};
   std::span<const Success> successes = {};
   std::span<const ErrorCode> errors = {};  // beside those that every route may give
   std::span<const QueryParameter> query = {};
   bool idempotency_key = false;  // takes the header
+  bool headers = false;          // reads headers: Request::headers
+  bool any_query = false;        // parameters that are not in `query` mean nothing
 };
 
 std::span<const Route> routes();
+
+// Routes beside the table, which are not in /openapi.json.
+struct MoreRoutes {
+  std::span<const Route> routes = {};
+  // The target as it is in that table's patterns.
+  std::string (*canonical)(std::string_view target) = nullptr;
+};
 
 struct Match {
   const Route* route = nullptr;  // nullptr: `error` says why
@@ -53,7 +66,7 @@ struct Match {
 // `target` is the request's: a path with an optional query, or a whole URL. Each segment of the
 // path is percent-decoded once, after the path was split: a "/" in a name is written %2F. A plain
 // one would make the preview of schedule "a" out of the schedule "a/preview".
-Match match(std::string_view method, std::string_view target);
+Match match(std::string_view method, std::string_view target, const MoreRoutes& more = {});
 
 // -- the plans, by file
 
@@ -100,6 +113,20 @@ Plan plan_set_timer(const Request& request, Services& services);
 Plan plan_preview_schedule(const Request& request, Services& services);
 Plan plan_preview_definition(const Request& request, Services& services);
 Plan plan_ledger(const Request& request, Services& services);
+
+Plan plan_host(const Request& request, Services& services);
+Plan plan_host_jobs(const Request& request, Services& services);
+Plan plan_host_job(const Request& request, Services& services);
+Plan plan_deploy_host_job(const Request& request, Services& services);
+Plan plan_remove_host_job(const Request& request, Services& services);
+Plan plan_host_settings(const Request& request, Services& services);
+Plan plan_put_host_settings(const Request& request, Services& services);
+Plan plan_run_host_job(const Request& request, Services& services);
+Plan plan_stop_host_job(const Request& request, Services& services);
+Plan plan_start_host_job(const Request& request, Services& services);
+Plan plan_host_history(const Request& request, Services& services);
+Plan plan_host_run(const Request& request, Services& services);
+Plan plan_host_log(const Request& request, Services& services);
 
 // A JSON schema of components/schemas.
 struct Schema {

@@ -10,6 +10,7 @@
 #include <boost/asio/post.hpp>
 #include <boost/asio/write.hpp>
 
+#include "base/assert.h"
 #include "http/connection.h"
 #include "http/shard.h"
 
@@ -87,7 +88,8 @@ struct HttpServer::Impl {
       : options(std::move(given)),
         shared{.services = {broker, store, clock, registry, options, openapi(options.version)},
                .log = log,
-               .readers = http::ReaderPool(options.max_waiting_reads)},
+               .readers = http::ReaderPool(options.max_waiting_reads),
+               .host_readers = http::ReaderPool(options.max_waiting_reads)},
         refused(registry.counter("mainspring_http_refused_connections_total",
                                  "Connections refused because there were max_connections")) {
     registry.gauge("mainspring_http_connections", "Open connections",
@@ -121,6 +123,18 @@ HttpServer::HttpServer(HttpOptions options, Broker& broker, const Store& store, 
 
 HttpServer::~HttpServer() {
   stop(Duration(0));
+}
+
+void HttpServer::serve_host(HostControl& host, HostRoutes host_routes) {
+  Impl& impl = *impl_;
+  MS_ASSERT(!impl.started, "job folders are served before the start");
+  http::Services& services = impl.shared.services;
+  // A body that is never let in would be told to come back, for ever.
+  const std::size_t room =
+      impl.options.max_buffered_bytes / static_cast<std::size_t>(impl.options.io_threads);
+  host_routes.max_upload_bytes = std::min(host_routes.max_upload_bytes, room);
+  services.host = &host;
+  services.host_routes = host_routes;
 }
 
 Result<void> HttpServer::Impl::listen() {
@@ -169,6 +183,9 @@ Result<void> HttpServer::start() {
   impl.shared.host_names.push_back("localhost");
   impl.shared.host_names.push_back(impl.bound.address().to_string());
   impl.shared.readers.start(impl.options.reader_threads);
+  if (impl.shared.services.host != nullptr) {
+    impl.shared.host_readers.start(impl.shared.services.host_routes.threads);
+  }
   impl.started = true;
   impl.accept();
   for (auto& shard : impl.shards) shard->start();
@@ -255,6 +272,7 @@ void HttpServer::stop(Duration grace) {
   impl.stopped = true;
   const auto cut = impl.shared.connections->load();
   impl.shared.readers.stop();
+  impl.shared.host_readers.stop();
   for (auto& shard : impl.shards) shard->stop();
   if (cut > 0) impl.shared.log.warn("connections cut", {{"connections", fmt::to_string(cut)}});
 }

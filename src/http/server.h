@@ -56,6 +56,14 @@ struct HttpOptions {
   std::vector<Error> validate() const;
 };
 
+class HostControl;
+// What a server shows of job folders.
+struct HostRoutes {
+  bool webjobs_api = false;                     // the routes of Azure WebJobs too, below /api
+  std::size_t max_upload_bytes = 256ULL << 20;  // of a job's file or zip
+  int threads = 4;                              // that read and write job folders
+};
+
 class HttpServer {
  public:
   // All outlive the server. Metrics are registered in `registry`.
@@ -64,6 +72,10 @@ class HttpServer {
   ~HttpServer();  // stops, with no grace
   HttpServer(const HttpServer&) = delete;
   HttpServer& operator=(const HttpServer&) = delete;
+
+  // Serves job folders too: /v1/host and, if wanted, the WebJobs API. Before start(). `host`
+  // outlives the server's stop().
+  void serve_host(HostControl& host, HostRoutes host_routes);
 
   // Binds and serves. Once. Errors: invalid_argument (the first of validate()), conflict (the
   // address is in use), io_error.

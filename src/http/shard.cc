@@ -23,14 +23,19 @@ Shard::Shard(Shared& shared)
       work_(asio::make_work_guard(io_)),
       tick_(io_),
       scratch_(std::make_unique<std::array<char, 64 << 10>>()),
-      metrics_(routes().size() + 1),
+      metrics_(routes().size() + shared.more_routes.routes.size() + 1),
       mailbox_(std::make_shared<Mailbox>([this] { asio::post(io_, [this] { on_mail(); }); })) {
   for (std::size_t i = 0; i < metrics_.size(); ++i) {
-    const std::string route = i < routes().size() ? std::string(routes()[i].id) : "none";
+    const std::span<const Route> more = shared_.more_routes.routes;
+    std::string_view id = "none";
+    if (i < routes().size())
+      id = routes()[i].id;
+    else if (i + 1 < metrics_.size())
+      id = more[i - routes().size()].id;
     metrics_[i].seconds = &shared_.services.registry.histogram(
         "mainspring_http_request_seconds",
         "Time from the head of a request to its reply, parked ones left out", duration_buckets(),
-        {{"route", route}});
+        {{"route", std::string(id)}});
   }
 }
 
@@ -148,15 +153,27 @@ void Shard::return_jobs(Mail& mail) {
 
 bool Shard::take_room(std::size_t bytes) {
   const HttpOptions& options = shared_.services.options;
-  if (buffered_ + bytes > options.max_buffered_bytes / static_cast<std::size_t>(options.io_threads))
-    return false;
-  buffered_ += bytes;
+  const std::size_t most =
+      options.max_buffered_bytes / static_cast<std::size_t>(options.io_threads);
+  if (*room_ + bytes > most) return false;
+  *room_ += bytes;
   return true;
 }
 
+// Those of the table, those beside it, and the last for requests of no route.
+std::size_t Shard::metrics_index(const Route* route) const {
+  if (route == nullptr) return metrics_.size() - 1;
+  const auto place = [route](std::span<const Route> table) {
+    std::size_t i = 0;
+    while (i < table.size() && &table[i] != route) ++i;
+    return i;
+  };
+  const std::size_t at = place(routes());
+  return at < routes().size() ? at : at + place(shared_.more_routes.routes);
+}
+
 void Shard::count(const Route* route, int status, Duration took, bool waited) {
-  const std::size_t index =
-      route == nullptr ? routes().size() : static_cast<std::size_t>(route - routes().data());
+  const std::size_t index = metrics_index(route);
   RouteMetrics& metrics = metrics_[index];
   if (!waited) metrics.seconds->observe(static_cast<double>(took.count()) / 1e6);
   for (const auto& [known, counter] : metrics.by_status) {

@@ -26,8 +26,10 @@ struct Shared {
   Services services;
   Log& log;
   ReaderPool readers;
+  ReaderPool host_readers;    // job folders may be slow; reads of the store do not wait for them
   std::string bound_address;  // as text, without the port
   std::vector<std::string> host_names;
+  MoreRoutes more_routes = {};
   std::shared_ptr<std::atomic<std::int64_t>> connections =
       std::make_shared<std::atomic<std::int64_t>>(0);
   std::function<void()> drained;  // a shard that stops has no connection left
@@ -62,7 +64,8 @@ class Shard {
   void note_abandoned(Ticket ticket, std::string worker);
   // Room for `bytes` more of bodies? Taken if so.
   bool take_room(std::size_t bytes);
-  void give_room(std::size_t bytes) { buffered_ -= bytes; }
+  void give_room(std::size_t bytes) { *room_ -= bytes; }
+  const std::shared_ptr<std::atomic<std::size_t>>& room() { return room_; }
   void count(const Route* route, int status, Duration took, bool waited);
   std::shared_ptr<Mailbox>& mailbox() { return mailbox_; }
   // Where a connection without unread input reads to. Valid until the next read of any.
@@ -81,6 +84,7 @@ class Shard {
     std::vector<std::pair<int, Counter*>> by_status;
   };
 
+  std::size_t metrics_index(const Route* route) const;
   void on_mail();
   void return_jobs(Mail& mail);
   void arm_tick();
@@ -97,7 +101,8 @@ class Shard {
   std::vector<Slot> slots_;
   std::vector<std::uint32_t> free_slots_;
   std::size_t live_ = 0;
-  std::size_t buffered_ = 0;
+  // Bytes that bodies take; also given back by those who keep a body longer than its connection.
+  std::shared_ptr<std::atomic<std::size_t>> room_ = std::make_shared<std::atomic<std::size_t>>(0);
   std::unordered_map<Ticket, std::string> abandoned_;
   std::unique_ptr<std::array<char, 64 << 10>> scratch_;
   std::string reply_head_;

@@ -11,7 +11,7 @@ Checked, in README.md and docs/**/*.md:
              is only … for any number of lines. A command must end with 0 unless it shows "exit code N".
   cpp        blocks marked `cpp file=PATH` stand in that file, line for line
   names      commands and flags of `mainspring …` lines, metrics, settings and error codes exist; every
-             route of /openapi.json stands in docs/reference/http.md
+             route of /openapi.json stands in docs/reference/http.md or host_api.md
   generated  sections between <!-- generated: NAME --> and <!-- end --> are up to date
 """
 
@@ -276,7 +276,8 @@ def check_names(document, text, metrics, errors, settings):
 
 
 def check_routes(routes):
-    page = (ROOT / "docs/reference/http.md").read_text()
+    page = "".join((ROOT / "docs/reference" / name).read_text()
+                   for name in ("http.md", "host_api.md"))
     expect(len(routes) > 10, "/openapi.json", "has hardly any routes")
     for method, path in routes:
         prefix, _, last = path.rpartition("/")

@@ -1,0 +1,24 @@
+// What the routes of job folders share: /v1/host and the WebJobs API.
+#pragma once
+
+#include "host/control.h"
+#include "http/plans.h"
+
+namespace mainspring::http {
+
+// 404, of a server without job folders.
+Reply no_host();
+// As in read_job_folder(): what comes here becomes a path. Errors: invalid_argument.
+Result<void> check_job_name(std::string_view name);
+// Errors: not_found.
+Result<void> check_run_id(std::string_view id);
+// The file name of a Content-Disposition: "attachment; filename=run.sh", with quotes or without,
+// also filename*=UTF-8''run.sh; without directories. "" = there is none.
+std::string disposition_file_name(std::string_view value);
+// Is this Content-Type that of a zip?
+bool is_zip_type(std::string_view content_type);
+// "External - curl/7.88.1", of the User-Agent.
+std::string external_trigger(const HeaderFields& headers);
+inline constexpr std::size_t kMaxArgumentsBytes = 64 << 10;  // of a run
+
+}  // namespace mainspring::http
