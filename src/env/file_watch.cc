@@ -184,10 +184,8 @@ struct FileWatch::Impl {
       at += sizeof(inotify_event) + event->len;
     }
     if (gone) return true;
-    // All are dropped before one is made anew: a directory that moved from one marked path to
-    // another has one watch, which dropping its old path would end.
-    for (const std::string& path : moved) drop(path, depth, changes.entries);
     for (const std::string& path : moved) {
+      drop(path, depth, changes.entries);
       auto added = add(path, depth, changes.entries);
       if (added) continue;
       if (added.error().code != ErrorCode::not_found) return std::move(added.error());
