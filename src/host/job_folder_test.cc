@@ -315,8 +315,11 @@ TEST_CASE("a working copy is made anew only when a file of the folder is new or 
   CHECK(same());
   touch(root.path("job/run.sh"), 1'600'000'000);
   CHECK_FALSE(same());
+  touch(root.path("job/run.sh"), 1'600'000'001);
+  CHECK_FALSE(same());
+  CHECK(same());
   root.write("job/run.sh", "22", 0755);
-  touch(root.path("job/run.sh"), 1'600'000'000);
+  touch(root.path("job/run.sh"), 1'600'000'001);
   CHECK_FALSE(same());
   fs::permissions(root.path("job/run.sh"), static_cast<fs::perms>(0700));
   CHECK_FALSE(same());
