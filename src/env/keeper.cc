@@ -3,11 +3,16 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <grp.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -16,9 +21,19 @@ namespace {
 
 constexpr int kLink = 3;  // where the keeper puts its end of the link, after the program was forked
 constexpr int kFirstUnused = 4;
+constexpr int kReapedPerTurn = 256;  // then an order is looked for
+constexpr int kPlainRounds = 4;      // of killing, before all are stopped first
+constexpr int kStopRounds = 64;
+constexpr int kMaxDepth = 200;   // of processes below processes that are looked at: 0.6 KiB each
+constexpr int kCalmRounds = 32;  // of killing, before the keeper asks for more of the processor
 
-void report(int link, Report what, int value) {
-  const Record record{what, value};
+// The kernel lets a user who is not root change an autogroup's priority ten times a second, of all
+// of them together.
+constexpr int kAutogroupTries = 20;
+constexpr int kAutogroupPause_ms = 50;
+
+void report(int link, Report what, int value, int which = 0) {
+  const Record record{what, value, which};
   while (send(link, &record, sizeof record, MSG_NOSIGNAL) < 0 && errno == EINTR) {
   }
 }
@@ -29,14 +44,78 @@ void default_signals() {
   for (int signal = 1; signal < NSIG; ++signal) sigaction(signal, &action, nullptr);
 }
 
+[[noreturn]] void give_up(const Plan& plan, Report what, int which = 0) {
+  report(plan.link, what, errno, which);
+  _exit(127);
+}
+
+// A session of its own is an autogroup of its own: between those the kernel shares the processor by
+// the groups' priority, and that of a process counts only inside. Source: sched(7).
+void set_autogroup_nice(int nice) {
+  const int fd = open("/proc/self/autogroup", O_WRONLY | O_CLOEXEC);
+  if (fd < 0) return;  // a kernel without them
+  char text[4];
+  std::size_t size = 0;
+  if (nice < 0) text[size++] = '-';
+  const int value = nice < 0 ? -nice : nice;
+  if (value >= 10) text[size++] = static_cast<char>('0' + value / 10);
+  text[size++] = static_cast<char>('0' + value % 10);
+  for (int i = 0; write(fd, text, size) < 0 && errno == EAGAIN && i < kAutogroupTries; ++i) {
+    poll(nullptr, 0, kAutogroupPause_ms);
+  }
+  close(fd);
+}
+
+void set_resource(const Plan& plan, std::size_t which) {
+  const ResourceLimit& limit = plan.limits.resources[which];
+  rlimit now{};
+  getrlimit(static_cast<__rlimit_resource_t>(limit.resource), &now);
+  rlimit next{limit.soft, limit.hard};
+  // More than was asked for need not be allowed.
+  if (next.rlim_max > now.rlim_max && next.rlim_cur <= now.rlim_max) next.rlim_max = now.rlim_max;
+  if (setrlimit(static_cast<__rlimit_resource_t>(limit.resource), &next) != 0) {
+    give_up(plan, Report::limit_failed, static_cast<int>(which));
+  }
+}
+
+// By the bare system calls: the library's change all threads by signals, of which only this one
+// came through the fork.
+void change_user(const Plan& plan) {
+  const Limits& limits = plan.limits;
+  if (syscall(SYS_setgroups, limits.user_group_count, limits.user_groups) != 0 ||
+      syscall(SYS_setresgid, limits.gid, limits.gid, limits.gid) != 0 ||
+      syscall(SYS_setresuid, limits.uid, limits.uid, limits.uid) != 0) {
+    give_up(plan, Report::user_failed);
+  }
+}
+
+// Groups come first, while it may still join them; the user after all that needs to be root.
+void apply_limits(const Plan& plan) {
+  const Limits& limits = plan.limits;
+  for (std::size_t i = 0; i < limits.groups_to_join_count; ++i) {
+    if (write(limits.groups_to_join[i], "0", 1) != 1) {
+      give_up(plan, Report::cgroup_failed, static_cast<int>(i));
+    }
+  }
+  if (limits.set_nice) {
+    if (setpriority(PRIO_PROCESS, 0, limits.nice) != 0) give_up(plan, Report::nice_failed);
+    set_autogroup_nice(limits.nice);
+  }
+  for (std::size_t i = 0; i < limits.resource_count; ++i) set_resource(plan, i);
+  if (limits.umask >= 0) umask(static_cast<mode_t>(limits.umask));
+  if (limits.change_user) change_user(plan);
+  if (limits.no_new_privs && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) {
+    give_up(plan, Report::privs_failed);
+  }
+}
+
 [[noreturn]] void become_program(const Plan& plan, pid_t keeper) {
   setpgid(0, 0);
   prctl(PR_SET_PDEATHSIG, SIGKILL);  // should somebody kill the keeper
+  apply_limits(plan);
+  prctl(PR_SET_PDEATHSIG, SIGKILL);  // a change of user took it away
   if (getppid() != keeper) _exit(127);
-  if (plan.directory != nullptr && chdir(plan.directory) != 0) {
-    report(plan.link, Report::chdir_failed, errno);
-    _exit(127);
-  }
+  if (plan.directory != nullptr && chdir(plan.directory) != 0) give_up(plan, Report::chdir_failed);
   dup2(plan.input, 0);
   dup2(plan.out, 1);
   dup2(plan.err, 2);
@@ -46,56 +125,135 @@ void default_signals() {
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);
   execve(plan.path, plan.argv, plan.environment);
-  report(plan.link, Report::exec_failed, errno);
-  _exit(127);
+  give_up(plan, Report::exec_failed);
 }
 
-// KILL to every child of this process. Returns false if the kernel does not list them.
-bool kill_children() {
-  const int fd = open("/proc/thread-self/children", O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return false;
-  char text[4096];
+// "1234" into `out`; returns its end.
+char* put_number(char* out, pid_t number) {
+  char digits[12];
+  int size = 0;
+  do {
+    digits[size++] = static_cast<char>('0' + number % 10);
+  } while ((number /= 10) > 0);
+  while (size > 0) *out++ = digits[--size];
+  return out;
+}
+
+char* put(char* out, const char* text) {
+  while (*text != 0) *out++ = *text++;
+  return out;
+}
+
+// The list of children that the first thread of a process has; 0 = this one.
+int open_children(pid_t parent) {
+  char path[64];
+  char* end = put(path, "/proc/");
+  if (parent == 0) {
+    end = put(end, "thread-self");
+  } else {
+    end = put_number(end, parent);
+    end = put(end, "/task/");
+    end = put_number(end, parent);
+  }
+  *put(end, "/children") = 0;
+  return open(path, O_RDONLY | O_CLOEXEC);
+}
+
+// Sends `signal` to all below `parent` (0 = this process): STOP from above, so that a list does not
+// change once it is read, KILL from below. Returns how many there were, -1 if the kernel does not
+// list them. Whom it does not see (children of other threads, too far below) come to us when those
+// between are dead.
+int signal_below(pid_t parent, int signal, int depth) {
+  if (depth == kMaxDepth) return 0;
+  const int fd = open_children(parent);
+  if (fd < 0) return -1;
+  char text[512];
   pid_t pid = 0;
+  int count = 0;
+  const auto one = [&] {
+    if (pid == 0) return;
+    if (signal == SIGSTOP) kill(pid, signal);
+    const int below = signal_below(pid, signal, depth + 1);
+    if (signal != SIGSTOP) kill(pid, signal);
+    count += 1 + (below > 0 ? below : 0);
+    pid = 0;
+  };
   for (ssize_t n = 0; (n = read(fd, text, sizeof text)) > 0;) {
     for (ssize_t i = 0; i < n; ++i) {
       if (text[i] >= '0' && text[i] <= '9') {
         pid = pid * 10 + (text[i] - '0');
       } else {
-        if (pid > 0) kill(pid, SIGKILL);
-        pid = 0;
+        one();
       }
     }
   }
-  if (pid > 0) kill(pid, SIGKILL);
+  one();
   close(fd);
-  return true;
+  return count;
+}
+
+// Those of a bomb fork as fast as others are killed: all are stopped before any is killed. Two
+// equal counts in a row mean that nobody new came.
+void stop_all() {
+  int before = -1;
+  for (int i = 0; i < kStopRounds; ++i) {
+    const int count = signal_below(0, SIGSTOP, 0);
+    if (count == before) return;
+    before = count;
+  }
+}
+
+// The others of a bomb that forks in ever new sessions want the processor too. Best effort: only
+// root may.
+void hurry() {
+  setpriority(PRIO_PROCESS, 0, -20);
+  sched_param param{};
+  param.sched_priority = 1;
+  sched_setscheduler(0, SCHED_FIFO | SCHED_RESET_ON_FORK, &param);
 }
 
 // Kills and reaps until nothing is left below us. When a child dies its children become ours before
 // it can be reaped, so that listing and killing after each reaping finds everybody in the end.
-// `status` is set when the program is among the reaped.
+// The group's signal reaches all its members at once, those that are being forked included; one by
+// one go those who left it. `status` is set when the program is among the reaped.
 void kill_all(pid_t program, int& status) {
   kill(-program, SIGKILL);
-  for (;;) {
-    const bool listed = kill_children();
-    int ended = 0;
-    const pid_t pid = waitpid(-1, &ended, listed ? 0 : WNOHANG);
-    if (pid == program) status = ended;
-    if (pid > 0 || (pid < 0 && errno == EINTR)) continue;
-    return;  // nobody left, or nobody whom we could name
+  for (int round = 0;; ++round) {
+    if (round == kCalmRounds) hurry();
+    const bool plain = round < kPlainRounds;
+    if (!plain) stop_all();
+    // A number that was read from a process that goes on might be another's by now: then only our
+    // own children are safe to name, whom nobody else reaps.
+    const bool listed = signal_below(0, SIGKILL, plain ? kMaxDepth - 1 : 0) >= 0;
+    // All that have ended by now: a listing for each of many would be too slow.
+    int flags = listed ? 0 : WNOHANG;
+    for (;;) {
+      int ended = 0;
+      const pid_t pid = waitpid(-1, &ended, flags);
+      if (pid == program) status = ended;
+      if (pid < 0 && errno == EINTR) continue;
+      if (pid < 0) return;              // nobody left
+      if (pid == 0 && !listed) return;  // nobody whom we could name
+      if (pid == 0) break;
+      flags = WNOHANG;
+    }
   }
 }
 
 // Waits until the program has ended or is to be killed. Returns true if it has ended.
 bool watch(pid_t program, int child_fd, int& status) {
+  int reaped = 0;
   for (;;) {
     pollfd fds[] = {{kLink, POLLIN, 0}, {child_fd, POLLIN, 0}};
-    if (poll(fds, 2, -1) < 0 && errno != EINTR) return false;
-    if (fds[1].revents != 0) {
+    const int timeout = reaped == kReapedPerTurn ? 0 : -1;  // there may be more
+    if (poll(fds, 2, timeout) < 0 && errno != EINTR) return false;
+    if (fds[1].revents != 0 || reaped == kReapedPerTurn) {
       signalfd_siginfo info;
       [[maybe_unused]] const ssize_t n = read(child_fd, &info, sizeof info);
       int ended = 0;
-      for (pid_t pid = 0; (pid = waitpid(-1, &ended, WNOHANG)) > 0;) {
+      for (reaped = 0; reaped < kReapedPerTurn; ++reaped) {
+        const pid_t pid = waitpid(-1, &ended, WNOHANG);
+        if (pid <= 0) break;
         if (pid != program) continue;  // an orphan that came to us
         status = ended;
         return true;
@@ -125,6 +283,7 @@ void keep(const Plan& plan) {
     _exit(127);
   }
   setpgid(program, program);  // both sides, so that it is done before either goes on
+  report(plan.link, Report::forked, program);
   // Hold nothing of the parent's: no pipe's end, no lock's descriptor, no terminal.
   const int null = open("/dev/null", O_RDWR);
   for (int fd = 0; fd < 3; ++fd) dup2(null, fd);
@@ -137,6 +296,7 @@ void keep(const Plan& plan) {
   const int child_fd = signalfd(-1, &children, SFD_CLOEXEC | SFD_NONBLOCK);
   int status = 0;
   if (child_fd >= 0) watch(program, child_fd, status);
+  report(kLink, Report::killing, 0);
   kill_all(program, status);
   report(kLink, Report::ended, status);
   _exit(0);

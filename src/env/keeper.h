@@ -4,27 +4,60 @@
 // memory that was prepared before the fork, no allocation, no locks.
 #pragma once
 
+#include <sys/resource.h>
 #include <sys/types.h>
 
+#include <cstddef>
 #include <cstdint>
 
 namespace mainspring::keeper {
 
 // From the keeper (and from the program before its exec) to the parent, over the link.
 enum class Report : std::int32_t {
-  ended,         // value: the wait status; everything of the tree is gone
-  fork_failed,   // value: errno, as below
-  chdir_failed,  //
-  exec_failed,   //
+  forked,         // value: the program's number; it has not run yet
+  killing,        // the program has ended, or is to: the rest of the tree is being killed
+  ended,          // value: the wait status; everything of the tree is gone
+  fork_failed,    // value: errno, as in all below; nothing runs
+  cgroup_failed,  // which: of groups_to_join
+  nice_failed,    //
+  limit_failed,   // which: of resources
+  user_failed,    //
+  privs_failed,   //
+  chdir_failed,   //
+  exec_failed,    //
 };
 struct Record {
   Report report;
   std::int32_t value;
+  std::int32_t which;
 };
 
 // From the parent to the keeper: one byte. The link's end means kKill.
 inline constexpr char kTerm = 't';  // TERM to the program's process group
 inline constexpr char kKill = 'k';  // KILL to all of the tree
+
+struct ResourceLimit {
+  int resource;
+  rlim_t soft;
+  rlim_t hard;
+};
+
+// What is set in the program, in this order; see ProcessLimits.
+struct Limits {
+  const int* groups_to_join = nullptr;  // open files into which it writes "0"
+  std::size_t groups_to_join_count = 0;
+  bool set_nice = false;
+  int nice = 0;
+  const ResourceLimit* resources = nullptr;
+  std::size_t resource_count = 0;
+  int umask = -1;  // -1 = as it is
+  bool change_user = false;
+  uid_t uid = 0;
+  gid_t gid = 0;
+  const gid_t* user_groups = nullptr;
+  std::size_t user_group_count = 0;
+  bool no_new_privs = false;
+};
 
 // Prepared before the fork. Descriptors are 10 or higher, so that dup2 onto 0 to 3 hits none.
 struct Plan {
@@ -37,9 +70,11 @@ struct Plan {
   int err;                // becomes 2
   int messages;           // becomes 3
   int link;               // a socket to the parent
+  Limits limits;
 };
 
 // Call in the forked child with all signals blocked. Starts the program, watches, cleans up, ends.
+// All descriptors that are not the program's are closed at its exec: how the parent sees that.
 [[noreturn]] void keep(const Plan& plan);
 
 }  // namespace mainspring::keeper

@@ -9,6 +9,7 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -19,7 +20,9 @@
 #include <optional>
 #include <utility>
 
+#include "env/fd.h"
 #include "env/keeper.h"
+#include "env/limits.h"
 
 namespace mainspring {
 namespace {
@@ -27,29 +30,11 @@ namespace {
 using Steady = std::chrono::steady_clock;
 // How long a killed tree may take to be gone. Longer only if the kernel itself hangs.
 constexpr auto kKillLimit = std::chrono::seconds(10);
+// How long the keeper may kill alone before kill_rest helps.
+constexpr auto kKeeperAlone = std::chrono::seconds(1);
 constexpr int kLowestFd = 10;  // see keeper::Plan
 constexpr std::size_t kReadBytes = 64 << 10;
 constexpr int kReadsPerTurn = 16;  // of one pipe, before the others get their turn
-
-class Fd {
- public:
-  Fd() = default;
-  explicit Fd(int fd) : fd_(fd) {}
-  Fd(Fd&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  Fd& operator=(Fd&& other) noexcept {
-    if (this != &other) close(), fd_ = std::exchange(other.fd_, -1);
-    return *this;
-  }
-  ~Fd() { close(); }
-  int get() const { return fd_; }
-  bool open() const { return fd_ >= 0; }
-  void close() {
-    if (fd_ >= 0) ::close(std::exchange(fd_, -1));
-  }
-
- private:
-  int fd_ = -1;
-};
 
 Error os_error(ErrorCode code, std::string what, int number) {
   return Error{.code = code, .message = fmt::format("{}: {}", what, strerror(number))};
@@ -83,6 +68,13 @@ Result<Fd> copied(int fd) {
   Fd high(fcntl(fd, F_DUPFD_CLOEXEC, kLowestFd));
   if (!high.open()) return os_error(fmt::format("handing on descriptor {}", fd));
   return high;
+}
+
+Result<Fd> given_input(int fd) {
+  if (fd < 0 || fcntl(fd, F_GETFD) < 0) {
+    return invalid("input_fd", fmt::format("input_fd {}: must be an open descriptor", fd));
+  }
+  return copied(fd);
 }
 
 Result<Pipe> own_stream(int fd) {
@@ -173,6 +165,9 @@ Result<void> check(const ProcessSpec& spec) {
   }
   if (has_nul(spec.directory))
     return invalid("directory", "directory: must not contain a NUL byte");
+  if (spec.output && spec.inherit_streams) {
+    return invalid("output", "output: must be empty with inherit_streams, where none is read");
+  }
   return {};
 }
 
@@ -211,8 +206,8 @@ class Run {
  public:
   Run(const ProcessSpec& spec, const std::function<void(std::string_view)>& message)
       : spec_(spec),
-        out_tail_(spec.output_cap_bytes),
-        err_tail_(spec.output_cap_bytes),
+        out_tail_(spec.output ? 0 : spec.output_cap_bytes),
+        err_tail_(spec.output ? 0 : spec.output_cap_bytes),
         lines_(spec.message_cap_bytes, message) {}
 
   Result<void> start();
@@ -222,37 +217,55 @@ class Run {
   void order(char what) {
     [[maybe_unused]] const ssize_t n = send(link_.get(), &what, 1, MSG_NOSIGNAL);
   }
-  bool pipes_open() const { return out_.open() || err_.open() || messages_.open(); }
+  bool pipes_open() const { return out_.open() || err_.open() || messages_.open() || exec_.open(); }
+  Result<Fd> input() const;
+  Result<void> fork_keeper(const std::string& path, const int (&fds)[5]);
   int turn();  // waits for anything to happen, at most until deadline_
   template <class Sink>
-  static void drain(Fd& fd, Sink&& sink);
-  void read_link();
+  void drain(Fd& fd, Sink&& sink);
+  void take(OutputStream stream, std::string_view data);
+  void drain_what_is_left();
+  void exec_ended();
+  bool read_link();  // false: nothing there
+  void tree_is_killed();
   void stop_requested();
   bool deadline_passed();  // true: give up waiting
   Result<ProcessEnd> result();
   Error start_error() const;
+  Error exec_error() const;
 
   const ProcessSpec& spec_;
   Tail out_tail_, err_tail_;
   Lines lines_;
   Fd out_, err_, messages_, link_, stop_event_;
+  Fd exec_;  // ends when the program runs, or nothing will
+  PreparedLimits limits_;
+  ProcessIds ids_;
   pid_t keeper_ = -1;
   std::optional<keeper::Record> failed_;
   std::optional<int> status_;
   bool link_ended_ = false;
   bool stopped_ = false;
   bool killed_ = false;
+  bool rest_killed_ = false;
   std::optional<Steady::time_point> deadline_;
 };
 
+Result<Fd> Run::input() const {
+  if (spec_.inherit_streams) return copied(0);
+  return spec_.input_fd != -1 ? given_input(spec_.input_fd) : make_input(spec_.input);
+}
+
 Result<void> Run::start() {
   MS_TRY(check(spec_));
+  MS_TRY_ASSIGN(limits_, PreparedLimits::make(spec_.limits));
   MS_TRY_ASSIGN(const std::string path, find_program(spec_));
   const bool own = spec_.inherit_streams;
-  MS_TRY_ASSIGN(const Fd input, own ? copied(0) : make_input(spec_.input));
+  MS_TRY_ASSIGN(const Fd in, input());
   MS_TRY_ASSIGN(Pipe out, own ? own_stream(1) : make_pipe("standard output"));
   MS_TRY_ASSIGN(Pipe err, own ? own_stream(2) : make_pipe("standard error"));
   MS_TRY_ASSIGN(Pipe messages, make_pipe("messages"));
+  MS_TRY_ASSIGN(Pipe exec, make_pipe("the start"));
   int ends[2];
   if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
     return os_error("making the link to a program");
@@ -261,15 +274,28 @@ Result<void> Run::start() {
   MS_TRY_ASSIGN(const Fd link, raised(Fd(ends[1]), "the link to a program"));
   stop_event_ = Fd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!stop_event_.open()) return os_error("making an event");
+  MS_TRY(fork_keeper(
+      path, {in.get(), out.write.get(), err.write.get(), messages.write.get(), link.get()}));
+  out_ = std::move(out.read);
+  err_ = std::move(err.read);
+  messages_ = std::move(messages.read);
+  exec_ = std::move(exec.read);
+  return {};
+}
 
+Result<void> Run::fork_keeper(const std::string& path, const int (&fds)[5]) {
   const std::vector<char*> argv = c_strings(spec_.argv);
   const std::vector<char*> environment = c_strings(spec_.environment);
-  const keeper::Plan plan{
-      path.c_str(),       argv.data(),
-      environment.data(), spec_.directory.empty() ? nullptr : spec_.directory.c_str(),
-      input.get(),        out.write.get(),
-      err.write.get(),    messages.write.get(),
-      link.get()};
+  const keeper::Plan plan{path.c_str(),
+                          argv.data(),
+                          environment.data(),
+                          spec_.directory.empty() ? nullptr : spec_.directory.c_str(),
+                          fds[0],
+                          fds[1],
+                          fds[2],
+                          fds[3],
+                          fds[4],
+                          limits_.plan()};
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);  // no handler of ours may run in the child
@@ -280,16 +306,22 @@ Result<void> Run::start() {
   if (keeper_ < 0) {
     return os_error(ErrorCode::io_error, fmt::format("starting \"{}\"", spec_.argv[0]), fork_errno);
   }
-  out_ = std::move(out.read);
-  err_ = std::move(err.read);
-  messages_ = std::move(messages.read);
+  ids_.keeper = keeper_;
   return {};
 }
 
+void Run::take(OutputStream stream, std::string_view data) {
+  Tail& tail = stream == OutputStream::out ? out_tail_ : err_tail_;
+  tail.add(data);
+  if (spec_.output) spec_.output(stream, data);
+}
+
+// A sink may take its time: then what else has happened is looked at after every piece.
 template <class Sink>
 void Run::drain(Fd& fd, Sink&& sink) {
   std::array<char, kReadBytes> buffer;
-  for (int i = 0; i < kReadsPerTurn; ++i) {
+  const int reads = spec_.output ? 1 : kReadsPerTurn;
+  for (int i = 0; i < reads; ++i) {
     const ssize_t n = read(fd.get(), buffer.data(), buffer.size());
     if (n < 0 && (errno == EAGAIN || errno == EINTR)) return;
     if (n <= 0) return fd.close();
@@ -297,24 +329,61 @@ void Run::drain(Fd& fd, Sink&& sink) {
   }
 }
 
-void Run::read_link() {
+// Somebody outside of the tree holds an end, or the sink was slow: what is in the pipes now counts,
+// what may come does not.
+void Run::drain_what_is_left() {
+  const auto rest = [](Fd& fd, auto&& sink) {
+    int waiting = 0;
+    if (!fd.open() || ioctl(fd.get(), FIONREAD, &waiting) != 0 || waiting <= 0) return;
+    std::string data(static_cast<std::size_t>(waiting), '\0');
+    const ssize_t n = read(fd.get(), data.data(), data.size());
+    if (n > 0) sink(std::string_view(data).substr(0, static_cast<std::size_t>(n)));
+  };
+  rest(out_, [this](std::string_view data) { take(OutputStream::out, data); });
+  rest(err_, [this](std::string_view data) { take(OutputStream::err, data); });
+  rest(messages_, [this](std::string_view data) { lines_.add(data); });
+}
+
+void Run::exec_ended() {
+  exec_.close();
+  while (!status_ && !link_ended_ && read_link()) {
+  }
+  if (spec_.started && !failed_ && ids_.program != 0) spec_.started(ids_);
+}
+
+bool Run::read_link() {
   keeper::Record record{};
   const ssize_t n = recv(link_.get(), &record, sizeof record, MSG_DONTWAIT);
-  if (n < 0 && (errno == EAGAIN || errno == EINTR)) return;
+  if (n < 0 && (errno == EAGAIN || errno == EINTR)) return false;
   if (n != sizeof record) {
     link_ended_ = true;
+    if (spec_.kill_rest && !failed_) spec_.kill_rest();  // nobody else does any more
   } else if (record.report == keeper::Report::ended) {
     status_ = record.value;
+  } else if (record.report == keeper::Report::forked) {
+    ids_.program = record.value;
+  } else if (record.report == keeper::Report::killing) {
+    if (!killed_) tree_is_killed();
   } else {
     failed_ = record;
   }
   if (link_ended_ || status_) deadline_ = Steady::now() + Processes::kDrain;
+  return true;
+}
+
+void Run::tree_is_killed() {
+  killed_ = true;
+  if (spec_.kill_rest) {
+    deadline_ = Steady::now() + kKeeperAlone;
+  } else {
+    deadline_ = Steady::now() + kKillLimit;
+  }
 }
 
 void Run::stop_requested() {
   std::uint64_t count = 0;
   [[maybe_unused]] const ssize_t n = read(stop_event_.get(), &count, sizeof count);
-  if (stopped_ || status_ || link_ended_) return;
+  if (stopped_ || killed_ || status_ || link_ended_) return;
   stopped_ = true;
   order(keeper::kTerm);
   deadline_ =
@@ -323,9 +392,15 @@ void Run::stop_requested() {
 
 bool Run::deadline_passed() {
   if (!deadline_ || Steady::now() < *deadline_) return false;
-  if (status_ || link_ended_ || killed_) return true;
-  killed_ = true;
-  order(keeper::kKill);
+  if (status_ || link_ended_) return true;
+  if (!killed_) {
+    order(keeper::kKill);
+    tree_is_killed();
+    return false;
+  }
+  if (rest_killed_ || !spec_.kill_rest) return true;
+  rest_killed_ = true;
+  spec_.kill_rest();
   deadline_ = Steady::now() + kKillLimit;
   return false;
 }
@@ -337,17 +412,21 @@ int Run::turn() {
     timeout_ms = static_cast<int>(std::clamp<std::int64_t>(left.count(), 0, 3'600'000));
   }
   // A negative descriptor is one that poll leaves alone.
-  pollfd fds[] = {{out_.get(), POLLIN, 0},
-                  {err_.get(), POLLIN, 0},
-                  {messages_.get(), POLLIN, 0},
-                  {status_ || link_ended_ ? -1 : link_.get(), POLLIN, 0},
-                  {stop_event_.get(), POLLIN, 0}};
+  pollfd fds[] = {
+      {out_.get(), POLLIN, 0},        {err_.get(), POLLIN, 0},
+      {messages_.get(), POLLIN, 0},   {status_ || link_ended_ ? -1 : link_.get(), POLLIN, 0},
+      {stop_event_.get(), POLLIN, 0}, {exec_.get(), POLLIN, 0}};
   const int ready = poll(fds, std::size(fds), timeout_ms);
   if (ready < 0) return errno == EINTR ? 0 : errno;
-  if (fds[0].revents != 0) drain(out_, [this](std::string_view data) { out_tail_.add(data); });
-  if (fds[1].revents != 0) drain(err_, [this](std::string_view data) { err_tail_.add(data); });
+  if (fds[5].revents != 0) exec_ended();
+  if (fds[0].revents != 0) {
+    drain(out_, [this](std::string_view data) { take(OutputStream::out, data); });
+  }
+  if (fds[1].revents != 0) {
+    drain(err_, [this](std::string_view data) { take(OutputStream::err, data); });
+  }
   if (fds[2].revents != 0) drain(messages_, [this](std::string_view data) { lines_.add(data); });
-  if (fds[3].revents != 0) read_link();
+  if (fds[3].revents != 0 && !status_ && !link_ended_) read_link();
   if (fds[4].revents != 0) stop_requested();
   return 0;
 }
@@ -370,20 +449,28 @@ Result<ProcessEnd> Run::finish(std::stop_token stop) {
   if (!status_ && !link_ended_) kill(keeper_, SIGKILL);
   while (waitpid(keeper_, nullptr, 0) < 0 && errno == EINTR) {
   }
+  if (spec_.kill_rest && !failed_) spec_.kill_rest();
+  drain_what_is_left();
   lines_.finish();
   return result();
 }
 
 Error Run::start_error() const {
-  const bool in_directory = failed_->report == keeper::Report::chdir_failed;
-  if (failed_->report == keeper::Report::fork_failed) {
-    return os_error(ErrorCode::io_error, fmt::format("starting \"{}\"", spec_.argv[0]),
-                    failed_->value);
+  switch (failed_->report) {
+    case keeper::Report::fork_failed:
+      return os_error(ErrorCode::io_error, fmt::format("starting \"{}\"", spec_.argv[0]),
+                      failed_->value);
+    case keeper::Report::chdir_failed:
+      return os_error(ErrorCode::invalid_argument, fmt::format("directory \"{}\"", spec_.directory),
+                      failed_->value);
+    case keeper::Report::exec_failed:
+      return exec_error();
+    default:
+      return limits_.error(spec_.limits, *failed_);
   }
-  if (in_directory) {
-    return os_error(ErrorCode::invalid_argument, fmt::format("directory \"{}\"", spec_.directory),
-                    failed_->value);
-  }
+}
+
+Error Run::exec_error() const {
   ErrorCode code = ErrorCode::io_error;
   std::string hint;
   if (failed_->value == ENOENT || failed_->value == ENOTDIR) code = ErrorCode::not_found;
