@@ -6,6 +6,7 @@
 //   /sys/fs/cgroup/…/mainspring.3f9a1c…/pool/run           v2
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -16,6 +17,7 @@
 
 namespace mainspring {
 
+// Absent = unlimited. One whose controller is not active (see Cgroups::controllers) is left out.
 struct CgroupLimits {
   std::optional<std::int64_t> memory_bytes;
   std::optional<std::int64_t> pids;
@@ -28,16 +30,20 @@ class Cgroup {
   virtual ~Cgroup() = default;
   // Where a process writes "0" to join: one file per hierarchy. For ProcessLimits::cgroup_procs.
   virtual const std::vector<std::string>& procs_files() const = 0;
-  // Applies other limits. Errors: io_error.
+  // Applies other limits. Errors: invalid_argument (out of range), forbidden, io_error (refused:
+  // memory below what is in use, in v1 also more of a processor than the parent has).
   virtual Result<void> limit(const CgroupLimits& limits) = 0;
   // KILL to all in it and below, also those that are being made (frozen first where that is
   // possible). Waits until they are gone, for up to 10 s. Errors: timeout.
   virtual Result<void> kill_all() = 0;
   virtual std::optional<Duration> cpu_time() const = 0;         // nullopt = not accounted
   virtual std::optional<std::int64_t> memory_peak() const = 0;  // bytes
+  // Processes that the kernel killed for want of memory, in it and below, removed groups included.
   virtual std::int64_t oom_kills() const = 0;
-  // A group inside. v1 memory and pids and v2 limit the children together by the parent's.
-  // Errors: io_error, conflict (exists and is not empty).
+  // A group inside. The parent's limits hold for its children together. Programs join either a
+  // group or groups inside it: in v2 one with groups inside takes none.
+  // Errors: invalid_argument (name or limits), conflict (exists and is not empty), forbidden,
+  // io_error.
   virtual Result<std::unique_ptr<Cgroup>> make(const std::string& name,
                                                const CgroupLimits& limits) = 0;
 };
@@ -48,12 +54,24 @@ struct CgroupController {
   std::string detail;  // "v1", "v2", or why not
 };
 
+// Where Cgroups::open looks, and how groups are made and removed (0 or an errno): the kernel's, or
+// a directory that imitates it.
+struct CgroupSources {
+  std::string mounts;                                     // the text of /proc/self/mountinfo
+  std::string own;                                        // that of /proc/self/cgroup
+  std::function<int(const std::string&)> make_directory;  // empty = mkdir(2)
+  std::function<int(const std::string&)> remove_directory;
+};
+
 class Cgroups {
  public:
-  // Looks at `mounts` (the text of /proc/self/mountinfo) and /proc/self/cgroup, makes a group named
-  // `name` below this process's own in every hierarchy that lets it, and kills and removes what an
-  // earlier process of the same name left there. Never fails: without any group, root() is nullptr.
+  // Reads /proc/self/mountinfo and /proc/self/cgroup, makes a group named `name` (1 to 128 of
+  // A-Z a-z 0-9 . _ -) below this process's own in every hierarchy that lets it, and kills and
+  // removes what an earlier process of the same name left there. In v2, where a group with
+  // processes gives no controllers on, this process moves from its group to one below it, named
+  // "<name>.self", if it is alone in there. Never fails: without any group, root() is nullptr.
   static Cgroups open(const std::string& name);
+  static Cgroups open(const std::string& name, const CgroupSources& sources);
   Cgroup* root() const { return root_.get(); }
   const std::vector<CgroupController>& controllers() const { return controllers_; }
 

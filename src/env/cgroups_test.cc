@@ -1,0 +1,399 @@
+// Control groups limit, count and kill what is in them: the machine's own where it has them, and
+// version 2's in a directory that imitates it.
+#include "env/cgroups.h"
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+#include "env/cgroup_tree.h"
+#include "env/fd.h"
+#include "env/leftovers.h"
+#include "env/processes.h"
+
+using namespace mainspring;
+using namespace std::chrono_literals;
+namespace fs = std::filesystem;
+
+namespace {
+
+std::string fresh_name(int n) {
+  return fmt::format("mainspring.test-{}-{}", getpid(), n);
+}
+
+// Whether all of `needed` are active; says loudly if they are not.
+bool active(const Cgroups& groups, std::vector<std::string> needed) {
+  for (const CgroupController& controller : groups.controllers()) {
+    if (controller.active) std::erase(needed, controller.name);
+  }
+  if (needed.empty()) return true;
+  for (const CgroupController& controller : groups.controllers()) {
+    MESSAGE(controller.name, ": ", controller.detail);
+  }
+  MESSAGE("no control group for ", needed[0], " here: this case is skipped");
+  return false;
+}
+
+ProcessSpec python(std::string script, const Cgroup& group) {
+  ProcessSpec spec;
+  spec.argv = {"python3", "-c", std::move(script)};
+  spec.environment = {"PATH=/usr/bin:/bin"};
+  spec.kill_grace = 20ms;
+  spec.limits.cgroup_procs = group.procs_files();
+  return spec;
+}
+
+// A stop is requested at the first line on fd 3.
+Result<ProcessEnd> run_and_stop(const ProcessSpec& spec) {
+  std::stop_source stop;
+  return SystemProcesses().run(
+      spec, [&](std::string_view) { stop.request_stop(); }, stop.get_token());
+}
+
+// Forks for ever, each child in a session of its own, and ignores TERM.
+constexpr const char* kBomb =
+    "import os, signal\n"
+    "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+    "tried = False\n"
+    "while True:\n"
+    "  try:\n"
+    "    if os.fork() == 0: os.setsid()\n"
+    "  except OSError:\n"
+    "    if not tried: os.write(3, b'full\\n')\n"
+    "    tried = True\n";
+
+void write_file(const fs::path& path, std::string_view text) {
+  std::ofstream(path) << text;
+}
+std::string text_of(const fs::path& path) {
+  return cgroup::read(path).value_or("(none)");
+}
+
+// A directory that looks as a v2 hierarchy does to a process in /service.
+struct ImitatedV2 {
+  fs::path root;
+  CgroupSources sources;
+
+  explicit ImitatedV2(int n) : root(fs::temp_directory_path() / fresh_name(n)) {
+    fs::create_directories(root / "service");
+    populate(root / "service");
+    sources.mounts =
+        fmt::format("31 23 0:28 / {} rw,nosuid shared:4 - cgroup2 cgroup2 rw\n", root.string());
+    sources.own = "0::/service\n";
+    sources.make_directory = [](const std::string& path) {
+      std::error_code error;
+      if (!fs::create_directory(path, error)) return error ? error.value() : EEXIST;
+      populate(path);
+      return 0;
+    };
+    sources.remove_directory = [](const std::string& path) {
+      if (!cgroup::groups_in(path).empty()) return EBUSY;
+      fs::remove_all(path);
+      return 0;
+    };
+  }
+  ~ImitatedV2() { fs::remove_all(root); }
+
+  static void populate(const fs::path& group) {
+    for (const char* file :
+         {"cgroup.procs", "cgroup.subtree_control", "memory.max", "memory.swap.max", "pids.max",
+          "cpu.max", "cgroup.kill", "cgroup.freeze", "memory.peak"}) {
+      write_file(group / file, "");
+    }
+    write_file(group / "cgroup.controllers", "cpuset cpu io memory pids\n");
+    write_file(group / "cpu.stat", "usage_usec 1234567\nuser_usec 1\n");
+    write_file(group / "memory.events", "low 0\noom 3\noom_kill 2\noom_group_kill 0\n");
+    write_file(group / "cgroup.events", "populated 0\nfrozen 1\n");
+  }
+};
+
+const CgroupController& find(const Cgroups& groups, std::string_view name) {
+  const auto& all = groups.controllers();
+  return *std::find_if(all.begin(), all.end(), [&](const auto& c) { return c.name == name; });
+}
+
+}  // namespace
+
+TEST_CASE("a fork bomb in ever new sessions dies with everything it started") {
+  const std::string name = fresh_name(1);
+  Cgroups groups = Cgroups::open(name);
+  if (!active(groups, {"pids"})) return;
+  auto group = groups.root()->make("run", {.memory_bytes = {}, .pids = 50, .cpu_percent = {}});
+  REQUIRE_MESSAGE(group.has_value(), group.error().message);
+  ProcessSpec spec = python(kBomb, **group);
+  SUBCASE("by the keeper and its group") {
+    spec.kill_rest = [&] { CHECK((*group)->kill_all().has_value()); };
+  }
+  SUBCASE("by the keeper alone") {}
+  const Result<ProcessEnd> end = run_and_stop(spec);
+  REQUIRE_MESSAGE(end.has_value(), end.error().message);
+  CHECK(end->signal == SIGKILL);
+  for (const std::string& file : (*group)->procs_files()) CHECK(text_of(file) == "");
+}
+
+TEST_CASE("a group kills all in it, also those whom nobody watches, and nobody else") {
+  const std::string name = fresh_name(2);
+  Cgroups groups = Cgroups::open(name);
+  if (!active(groups, {"pids"})) return;
+  auto group = groups.root()->make("run", {.memory_bytes = {}, .pids = 60, .cpu_percent = {}});
+  REQUIRE(group.has_value());
+  ProcessSpec spec = python(kBomb, **group);
+  int calls = 0;
+  spec.kill_rest = [&] {
+    if (++calls > 1) return;
+    CHECK((*group)->kill_all().has_value());
+  };
+  std::stop_source stop;
+  ProcessIds ids;
+  spec.started = [&](ProcessIds those) { ids = those; };
+  const Result<ProcessEnd> end =
+      SystemProcesses().run(spec,
+                            [&](std::string_view) {
+                              kill(ids.keeper, SIGKILL);  // nobody is left to kill them
+                            },
+                            {});
+  CHECK_FALSE(end.has_value());
+  CHECK(calls >= 1);
+  for (const std::string& file : (*group)->procs_files()) CHECK(text_of(file) == "");
+}
+
+TEST_CASE("a program over its memory is killed, and the group says so") {
+  const std::string name = fresh_name(3);
+  Cgroups groups = Cgroups::open(name);
+  if (!active(groups, {"memory"})) return;
+  {
+    auto group =
+        groups.root()->make("run", {.memory_bytes = 50 << 20, .pids = {}, .cpu_percent = {}});
+    REQUIRE_MESSAGE(group.has_value(), group.error().message);
+    CHECK((*group)->oom_kills() == 0);
+    const Result<ProcessEnd> end =
+        SystemProcesses().run(python("x = bytearray(200 << 20)", **group), nullptr, {});
+    REQUIRE(end.has_value());
+    CHECK(end->signal == SIGKILL);
+    CHECK_FALSE(end->stopped);
+    CHECK((*group)->oom_kills() == 1);
+    CHECK((*group)->memory_peak().value_or(0) > 40 << 20);
+    CHECK((*group)->memory_peak().value_or(0) <= 50 << 20);
+    CHECK(groups.root()->oom_kills() == 1);
+  }
+  CHECK(groups.root()->oom_kills() == 1);  // the group is gone, what happened in it is not
+}
+
+TEST_CASE("groups inside share the limits of the one around them") {
+  const std::string name = fresh_name(4);
+  Cgroups groups = Cgroups::open(name);
+  if (!active(groups, {"memory", "pids"})) return;
+  auto pool = groups.root()->make("pool", {.memory_bytes = 60 << 20, .pids = 8, .cpu_percent = {}});
+  REQUIRE(pool.has_value());
+  auto one = (*pool)->make("one", {});
+  auto two = (*pool)->make("two", {.memory_bytes = 500 << 20, .pids = {}, .cpu_percent = {}});
+  REQUIRE(one.has_value());
+  REQUIRE(two.has_value());
+  const Result<ProcessEnd> end =
+      SystemProcesses().run(python("x = bytearray(200 << 20)", **two), nullptr, {});
+  CHECK(end->signal == SIGKILL);
+  CHECK((*pool)->oom_kills() == 1);
+  CHECK((*one)->oom_kills() == 0);
+  // Eight together: the shell and five leave two for the other.
+  ProcessSpec holder = python("", **one);
+  holder.argv = {"/bin/sh", "-c", "for i in 1 2 3 4 5; do sleep 1000 & done; echo x >&3; wait"};
+  std::string second;
+  std::stop_source stop;
+  const Result<ProcessEnd> held = SystemProcesses().run(
+      holder,
+      [&](std::string_view) {
+        ProcessSpec other = python("", **two);
+        other.argv = {"/bin/sh", "-c", "sleep 1000 & sleep 1000 & echo not reached"};
+        const Result<ProcessEnd> refused = SystemProcesses().run(other, nullptr, {});
+        if (refused) second = refused->err.tail + refused->out.tail;
+        stop.request_stop();
+      },
+      stop.get_token());
+  CHECK(held.has_value());
+  CHECK(second.find("not reached") == std::string::npos);
+  CHECK(second.find("fork") != std::string::npos);
+}
+
+TEST_CASE("limits can be changed, processor time is counted, and bad ones are refused") {
+  const std::string name = fresh_name(5);
+  Cgroups groups = Cgroups::open(name);
+  if (!active(groups, {"memory", "pids", "cpu", "cpuacct"})) return;
+  CHECK(groups.root()->limit({.memory_bytes = 64 << 20, .pids = 9, .cpu_percent = 150}));
+  CHECK(groups.root()->limit({.memory_bytes = 128 << 20, .pids = 5, .cpu_percent = 20}));
+  auto group = groups.root()->make("run", {});
+  REQUIRE(group.has_value());
+  ProcessSpec spec = python(
+      "import time\n"
+      "begin = time.monotonic()\n"
+      "while time.process_time() < 0.2: pass\n"
+      "print('slowed' if time.monotonic() - begin > 0.6 else 'free')\n",
+      **group);
+  CHECK(SystemProcesses().run(spec, nullptr, {})->out.tail == "slowed\n");
+  CHECK((*group)->cpu_time().value_or(0s) >= 200ms);
+  CHECK(groups.root()->cpu_time().value_or(0s) >= (*group)->cpu_time().value_or(1h));
+  CHECK(groups.root()->limit({}));
+  CHECK(SystemProcesses().run(spec, nullptr, {})->exit_code == 0);
+  CHECK(groups.root()->limit({.memory_bytes = {}, .pids = 0, .cpu_percent = {}}).error().message ==
+        "pids 0: must be at least 1");
+  CHECK(groups.root()->make("..", {}).error().code == ErrorCode::invalid_argument);
+  CHECK(groups.root()->make("a/b", {}).error().code == ErrorCode::invalid_argument);
+}
+
+TEST_CASE("a group with processes in it is not made again") {
+  const std::string name = fresh_name(6);
+  Cgroups groups = Cgroups::open(name);
+  if (!active(groups, {"pids"})) return;
+  auto group = groups.root()->make("run", {});
+  REQUIRE(group.has_value());
+  std::stop_source stop;
+  ProcessSpec spec = python("import os, time; os.write(3, b'up\\n'); time.sleep(1000)", **group);
+  ErrorCode code = ErrorCode::internal;
+  (void)SystemProcesses().run(
+      spec,
+      [&](std::string_view) {
+        auto again = groups.root()->make("run", {});
+        if (!again) code = again.error().code;
+        stop.request_stop();
+      },
+      stop.get_token());
+  CHECK(code == ErrorCode::conflict);
+}
+
+TEST_CASE("what an earlier process of the same name left in its groups is ended and removed") {
+  const std::string name = fresh_name(7);
+  const std::string mark = fmt::format("MAINSPRING_CGROUPS_TEST={}", getpid());
+  if (!active(Cgroups::open(name), {"pids"})) return;
+  int ends[2];
+  REQUIRE(pipe(ends) == 0);
+  const pid_t host = fork();
+  if (host == 0) {
+    Cgroups groups = Cgroups::open(name);
+    auto group = groups.root()->make("run", {});
+    ProcessSpec spec = python("import os, time; os.write(3, b'up\\n'); time.sleep(1000)", **group);
+    spec.environment.push_back(mark);
+    ProcessIds ids;
+    spec.started = [&](ProcessIds those) { ids = those; };
+    (void)SystemProcesses().run(spec,
+                                [&](std::string_view) {
+                                  // Neither the program nor its groups are cleaned up by anybody.
+                                  kill(ids.keeper, SIGSTOP);
+                                  [[maybe_unused]] const auto n = write(ends[1], &ids, sizeof ids);
+                                  kill(getpid(), SIGKILL);
+                                },
+                                {});
+    _exit(0);
+  }
+  ProcessIds ids;
+  REQUIRE(read(ends[0], &ids, sizeof ids) == sizeof ids);
+  waitpid(host, nullptr, 0);
+  close(ends[0]);
+  close(ends[1]);
+  CHECK(find_marked(mark).size() == 1);
+  {
+    Cgroups groups = Cgroups::open(name);
+    CHECK(find_marked(mark).empty());
+    for (const std::string& file : groups.root()->procs_files()) {
+      CHECK(cgroup::groups_in(fs::path(file).parent_path()).empty());
+    }
+  }
+  kill(ids.keeper, SIGKILL);
+}
+
+TEST_CASE("a group's end leaves no directory behind") {
+  const std::string name = fresh_name(8);
+  std::vector<std::string> files;
+  {
+    Cgroups groups = Cgroups::open(name);
+    if (!active(groups, {"pids"})) return;
+    files = groups.root()->procs_files();
+    auto pool = groups.root()->make("pool", {});
+    auto run = (*pool)->make("run", {});
+    pool->reset();  // the parent first: what is below goes with it
+    CHECK_FALSE(fs::exists(fs::path(files[0]).parent_path() / "pool"));
+  }
+  for (const std::string& file : files) CHECK_FALSE(fs::exists(file));
+}
+
+TEST_CASE("v2: controllers are given on, and limits written in its words") {
+  const ImitatedV2 v2(9);
+  Cgroups groups = Cgroups::open("host", v2.sources);
+  for (const char* name : {"memory", "pids", "cpu", "cpuacct", "freezer"}) {
+    CHECK(find(groups, name).active);
+    CHECK(find(groups, name).detail == "v2");
+  }
+  const fs::path own = v2.root / "service";
+  CHECK(text_of(own / "cgroup.subtree_control").starts_with("+"));
+  REQUIRE(groups.root() != nullptr);
+  CHECK(text_of(own / "host/cgroup.subtree_control") == "");
+  auto run = groups.root()->make("run", {.memory_bytes = 1000, .pids = 7, .cpu_percent = 150});
+  REQUIRE_MESSAGE(run.has_value(), run.error().message);
+  CHECK(text_of(own / "host/cgroup.subtree_control").starts_with("+"));
+  CHECK(text_of(own / "host/run/memory.max") == "1000");
+  CHECK(text_of(own / "host/run/memory.swap.max") == "0");
+  CHECK(text_of(own / "host/run/pids.max") == "7");
+  CHECK(text_of(own / "host/run/cpu.max") == "150000 100000");
+  REQUIRE((*run)->limit({}).has_value());
+  CHECK(text_of(own / "host/run/memory.max") == "max");
+  CHECK(text_of(own / "host/run/memory.swap.max") == "max");
+  CHECK(text_of(own / "host/run/cpu.max") == "max 100000");
+  CHECK((*run)->cpu_time() == Duration(1'234'567));
+  CHECK((*run)->oom_kills() == 2);
+  CHECK((*run)->procs_files() == std::vector{(own / "host/run/cgroup.procs").string()});
+  run->reset();
+  CHECK_FALSE(fs::exists(own / "host/run"));
+}
+
+TEST_CASE("v2: all are killed by cgroup.kill, or frozen and killed one by one without it") {
+  const ImitatedV2 v2(10);
+  Cgroups groups = Cgroups::open("host", v2.sources);
+  const fs::path group = v2.root / "service/host";
+  const pid_t child = fork();
+  if (child == 0) {
+    pause();
+    _exit(0);
+  }
+  write_file(group / "cgroup.procs", fmt::format("{}\n", child));
+  fs::remove(group / "cgroup.kill");
+  std::thread kernel([&] {  // the part of the kernel: who is dead is no member
+    waitpid(child, nullptr, 0);
+    write_file(group / "cgroup.procs", "");
+  });
+  CHECK(groups.root()->kill_all().has_value());
+  kernel.join();
+  CHECK(text_of(group / "cgroup.freeze") == "0");
+}
+
+TEST_CASE("a system without control groups has none, and says which") {
+  const CgroupSources none{.mounts = "23 1 0:21 / /proc rw - proc proc rw\nrubbish\n",
+                           .own = "0::/\nrubbish",
+                           .make_directory = {},
+                           .remove_directory = {}};
+  const Cgroups groups = Cgroups::open("host", none);
+  CHECK(groups.root() == nullptr);
+  CHECK(find(groups, "memory").detail == "not mounted");
+  CHECK(groups.controllers().size() == 5);
+  CHECK(Cgroups::open("../host").root() == nullptr);
+}
+
+TEST_CASE("groups are looked for where a container sees them") {
+  CgroupSources sources;
+  sources.mounts =
+      "40 30 0:30 /docker/abc /sys/fs/cgroup/memory\\040x ro - cgroup cgroup rw,memory\n"
+      "41 30 0:31 / /sys/fs/cgroup/cpu,cpuacct rw master:9 - cgroup cgroup rw,cpu,cpuacct\n"
+      "42 30 0:32 /elsewhere /sys/fs/cgroup/pids rw - cgroup cgroup rw,pids\n"
+      "43 30 0:33 / /sys/fs/cgroup/systemd rw - cgroup cgroup rw,name=systemd\n";
+  sources.own = "4:memory:/docker/abc/in\n3:cpu,cpuacct:/a:b\n2:pids:/docker/abc\n1:name=x:/\n";
+  const std::vector<cgroup::Hierarchy> found = cgroup::find(sources);
+  REQUIRE(found.size() == 3);
+  CHECK(found[0].own == "/sys/fs/cgroup/memory x/in");
+  CHECK(found[1].own == "/sys/fs/cgroup/cpu,cpuacct/a:b");
+  CHECK(found[1].controllers == std::vector<std::string>{"cpu", "cpuacct"});
+  CHECK(found[2].own == "");
+}
