@@ -135,7 +135,7 @@ std::vector<std::string> offered(const std::string& directory) {
 
 std::optional<std::string> read(const std::string& path) {
   const Fd file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!file.open()) return std::nullopt;
+  if (!file) return std::nullopt;
   std::string out;
   std::array<char, 16384> buffer;
   while (out.size() < kMaxFileBytes) {
@@ -172,7 +172,7 @@ std::optional<std::int64_t> read_entry(const std::string& path, std::string_view
 
 int write(const std::string& path, std::string_view text) {
   const Fd file(open(path.c_str(), O_WRONLY | O_TRUNC | O_CLOEXEC));
-  if (!file.open()) return errno;
+  if (!file) return errno;
   for (;;) {
     if (::write(file.get(), text.data(), text.size()) >= 0) return 0;
     if (errno != EINTR) return errno;

@@ -1,4 +1,4 @@
-// Fd: owns a file descriptor.
+// Fd: a file descriptor that closes itself.
 #pragma once
 
 #include <unistd.h>
@@ -13,13 +13,16 @@ class Fd {
   explicit Fd(int fd) : fd_(fd) {}
   Fd(Fd&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
   Fd& operator=(Fd&& other) noexcept {
-    if (this != &other) close(), fd_ = std::exchange(other.fd_, -1);
+    if (this != &other) {
+      reset();
+      fd_ = std::exchange(other.fd_, -1);
+    }
     return *this;
   }
-  ~Fd() { close(); }
+  ~Fd() { reset(); }
   int get() const { return fd_; }
-  bool open() const { return fd_ >= 0; }
-  void close() {
+  explicit operator bool() const { return fd_ >= 0; }
+  void reset() {
     if (fd_ >= 0) ::close(std::exchange(fd_, -1));
   }
 

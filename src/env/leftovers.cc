@@ -34,7 +34,7 @@ constexpr Duration kLongestLimit = std::chrono::hours(24);
 std::string read_file(const std::string& path, std::size_t cap) {
   const Fd file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
   std::string out;
-  if (!file.open()) return out;
+  if (!file) return out;
   std::array<char, 16384> buffer;
   while (out.size() < cap) {
     const ssize_t n = read(file.get(), buffer.data(), buffer.size());
@@ -109,7 +109,7 @@ class Ending {
     Fd file(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
     // From here on the descriptor means one process, and its mark tells whether it is the right
     // one.
-    if (!file.open() || !has_mark(pid, mark_)) return;
+    if (!file || !has_mark(pid, mark_)) return;
     if (syscall(SYS_pidfd_send_signal, file.get(), SIGKILL, nullptr, 0) == 0) {
       killed.emplace_back(pid, std::move(file));
     } else if (errno == EPERM) {

@@ -104,7 +104,7 @@ TEST_CASE("what is left when host and keeper were killed is found in every sessi
                                 {});
     _exit(0);
   }
-  write_end.close();
+  write_end.reset();
   const std::vector<pid_t> pids = read_numbers(read_end.get(), 3);
   REQUIRE(pids.size() == 3);
   // The keeper is the parent of the program. Neither may be told what happens.

@@ -105,7 +105,7 @@ Result<PreparedLimits> PreparedLimits::make(const ProcessLimits& limits) {
 Result<void> PreparedLimits::open_groups(const ProcessLimits& limits) {
   for (const std::string& path : limits.cgroup_procs) {
     Fd file(open(path.c_str(), O_WRONLY | O_CLOEXEC));
-    if (!file.open()) {
+    if (!file) {
       return step_error("limits.cgroup_procs", fmt::format("control group \"{}\"", path), errno,
                         "it must be writable for this process");
     }

@@ -264,7 +264,7 @@ TEST_CASE("a descriptor of ours becomes standard input, and is not closed here")
                             [&](std::string_view line) {
                               CHECK(line == "got one");
                               REQUIRE(write(write_end.get(), "two\n", 4) == 4);
-                              write_end.close();
+                              write_end.reset();
                             },
                             {});
   CHECK(end->out.tail == "two\n");
@@ -285,7 +285,7 @@ TEST_CASE("started is called once, when the program runs, with its number and it
   spec.started = [&](ProcessIds those) {
     ++calls;
     ids = those;
-    write_end.close();
+    write_end.reset();
   };
   const std::string out = said(spec);
   CHECK(calls == 1);

@@ -47,7 +47,7 @@ Error os_error(std::string what) {
 Result<Fd> raised(Fd fd, std::string_view what) {
   if (fd.get() >= kLowestFd) return fd;
   Fd high(fcntl(fd.get(), F_DUPFD_CLOEXEC, kLowestFd));
-  if (!high.open()) return os_error(fmt::format("making {}", what));
+  if (!high) return os_error(fmt::format("making {}", what));
   return high;
 }
 
@@ -66,7 +66,7 @@ Result<Pipe> make_pipe(std::string_view what) {
 // A descriptor of this process, for a program too.
 Result<Fd> copied(int fd) {
   Fd high(fcntl(fd, F_DUPFD_CLOEXEC, kLowestFd));
-  if (!high.open()) return os_error(fmt::format("handing on descriptor {}", fd));
+  if (!high) return os_error(fmt::format("handing on descriptor {}", fd));
   return high;
 }
 
@@ -85,7 +85,7 @@ Result<Pipe> own_stream(int fd) {
 
 Result<Fd> make_input(const std::string& text) {
   Fd fd(memfd_create("mainspring-stdin", MFD_CLOEXEC));
-  if (!fd.open()) return os_error("making standard input");
+  if (!fd) return os_error("making standard input");
   for (std::size_t done = 0; done < text.size();) {
     const ssize_t n = write(fd.get(), text.data() + done, text.size() - done);
     if (n < 0 && errno == EINTR) continue;
@@ -217,7 +217,7 @@ class Run {
   void order(char what) {
     [[maybe_unused]] const ssize_t n = send(link_.get(), &what, 1, MSG_NOSIGNAL);
   }
-  bool pipes_open() const { return out_.open() || err_.open() || messages_.open() || exec_.open(); }
+  bool pipes_open() const { return out_ || err_ || messages_ || exec_; }
   Result<Fd> input() const;
   Result<void> fork_keeper(const std::string& path, const int (&fds)[5]);
   int turn();  // waits for anything to happen, at most until deadline_
@@ -273,7 +273,7 @@ Result<void> Run::start() {
   link_ = Fd(ends[0]);
   MS_TRY_ASSIGN(const Fd link, raised(Fd(ends[1]), "the link to a program"));
   stop_event_ = Fd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  if (!stop_event_.open()) return os_error("making an event");
+  if (!stop_event_) return os_error("making an event");
   MS_TRY(fork_keeper(
       path, {in.get(), out.write.get(), err.write.get(), messages.write.get(), link.get()}));
   out_ = std::move(out.read);
@@ -324,7 +324,7 @@ void Run::drain(Fd& fd, Sink&& sink) {
   for (int i = 0; i < reads; ++i) {
     const ssize_t n = read(fd.get(), buffer.data(), buffer.size());
     if (n < 0 && (errno == EAGAIN || errno == EINTR)) return;
-    if (n <= 0) return fd.close();
+    if (n <= 0) return fd.reset();
     sink(std::string_view(buffer.data(), static_cast<std::size_t>(n)));
   }
 }
@@ -334,7 +334,7 @@ void Run::drain(Fd& fd, Sink&& sink) {
 void Run::drain_what_is_left() {
   const auto rest = [](Fd& fd, auto&& sink) {
     int waiting = 0;
-    if (!fd.open() || ioctl(fd.get(), FIONREAD, &waiting) != 0 || waiting <= 0) return;
+    if (!fd || ioctl(fd.get(), FIONREAD, &waiting) != 0 || waiting <= 0) return;
     std::string data(static_cast<std::size_t>(waiting), '\0');
     const ssize_t n = read(fd.get(), data.data(), data.size());
     if (n > 0) sink(std::string_view(data).substr(0, static_cast<std::size_t>(n)));
@@ -345,7 +345,7 @@ void Run::drain_what_is_left() {
 }
 
 void Run::exec_ended() {
-  exec_.close();
+  exec_.reset();
   while (!status_ && !link_ended_ && read_link()) {
   }
   if (spec_.started && !failed_ && ids_.program != 0) spec_.started(ids_);
@@ -445,7 +445,7 @@ Result<ProcessEnd> Run::finish(std::stop_token stop) {
       }
     }
   }
-  link_.close();  // whatever is not over yet is killed now
+  link_.reset();  // whatever is not over yet is killed now
   if (!status_ && !link_ended_) kill(keeper_, SIGKILL);
   while (waitpid(keeper_, nullptr, 0) < 0 && errno == EINTR) {
   }

@@ -38,19 +38,6 @@ Result<void> remove_at(int parent, const std::string& name, const std::string& s
 
 }  // namespace
 
-Fd& Fd::operator=(Fd&& other) noexcept {
-  if (this != &other) {
-    reset();
-    fd_ = std::exchange(other.fd_, -1);
-  }
-  return *this;
-}
-
-void Fd::reset() {
-  if (fd_ >= 0) ::close(fd_);
-  fd_ = -1;
-}
-
 Error file_error(std::string_view what, const std::string& path, int error_number) {
   ErrorCode code = ErrorCode::io_error;
   // EFBIG: the limit of this process (RLIMIT_FSIZE), which a full disk is tested with.

@@ -1,5 +1,5 @@
-// Files for the host's parts: descriptors that close themselves, and trees that are walked below a
-// directory's descriptor, so that no link leads out of them.
+// Files for the host's parts: trees that are walked below a directory's descriptor, so that no link
+// leads out of them.
 #pragma once
 
 #include <sys/stat.h>
@@ -8,27 +8,12 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
+#include "env/fd.h"
 #include "mainspring/result.h"
 
 namespace mainspring {
-
-class Fd {
- public:
-  Fd() = default;
-  explicit Fd(int fd) : fd_(fd) {}
-  Fd(Fd&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  Fd& operator=(Fd&& other) noexcept;
-  ~Fd() { reset(); }
-  int get() const { return fd_; }
-  explicit operator bool() const { return fd_ >= 0; }
-  void reset();
-
- private:
-  int fd_ = -1;
-};
 
 // storage_full where the disk or its quota is full, unavailable where it is read-only, else
 // io_error: "cannot <what> <path>: <why>".
