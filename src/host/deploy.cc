@@ -214,13 +214,15 @@ Result<void> remove_folder(const std::string& directory) {
   return sync_directory(parent_of(directory));
 }
 
-Result<void> write_file_atomically(const std::string& path, std::string_view content) {
+Result<void> write_file_atomically(const std::string& path, std::string_view content,
+                                   unsigned new_mode) {
   std::string beside = fmt::format("{}/{}XXXXXX", parent_of(path), kAside);
   const Fd file(::mkostemp(beside.data(), O_CLOEXEC));
   if (!file) return file_error("write", path, errno);
   struct stat old {};
-  const mode_t mode =
-      ::lstat(path.c_str(), &old) == 0 && S_ISREG(old.st_mode) ? old.st_mode & 0777 : kFileMode;
+  const mode_t mode = ::lstat(path.c_str(), &old) == 0 && S_ISREG(old.st_mode)
+                          ? old.st_mode & 0777
+                          : static_cast<mode_t>(new_mode);
   Result<void> written = write_all(file.get(), content, path);
   if (written && (::fchmod(file.get(), mode) != 0 || ::fsync(file.get()) != 0 ||
                   ::rename(beside.c_str(), path.c_str()) != 0)) {

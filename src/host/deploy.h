@@ -34,8 +34,10 @@ Result<JobFolder> deploy_zip(JobType type, const std::string& directory, std::st
                              const std::vector<ScriptHost>& hosts, const DeployLimits& limits = {});
 // Gone at once (renamed away first). Succeeds if it was not there. Errors: io_error.
 Result<void> remove_folder(const std::string& directory);
-// Replaces a file in one step: written beside it, synced, renamed. Errors: io_error, storage_full.
-Result<void> write_file_atomically(const std::string& path, std::string_view content);
+// Replaces a file in one step: written beside it, synced, renamed. It keeps its mode; a new one
+// gets `new_mode`. Errors: io_error, storage_full.
+Result<void> write_file_atomically(const std::string& path, std::string_view content,
+                                   unsigned new_mode = 0644);
 // What a deployment that was cut off by a crash left below `root`/{continuous,…}.
 void remove_deployment_leftovers(const std::string& root);
 

@@ -16,22 +16,30 @@ namespace mainspring {
 
 class Hooks {
  public:
-  // `path`: hooks.json. Errors: io_error; a file that cannot be understood is one (it is not
-  // overwritten).
+  // `path`: hooks.json, readable by its owner only: URLs may hold passwords. `limit`: of a post,
+  // from its first step to the end of the answer. Errors: io_error; a file that cannot be
+  // understood is one (it is not overwritten).
   static Result<std::unique_ptr<Hooks>> open(std::string path, const Clock& clock, Random& random,
-                                             Log& log);
+                                             Log& log, Duration limit = kLimit);
   ~Hooks();  // waits for the post under way, for up to its limit; drops the others
 
+  // The hook, and whether it is new. Errors: invalid_argument (url: http or https with a host;
+  // event), conflict (the url has a hook of another event), too_large (kMaxHooks), io_error,
+  // storage_full.
   Result<std::pair<HookView, bool>> add(const std::string& url, const std::string& event,
                                         bool insecure_ssl);
   std::vector<HookView> list() const;
+  // Errors: not_found, io_error, storage_full.
   Result<void> remove(const std::string& id);
-  // Posts in the background, in order, up to kMaxWaiting events; beyond, the oldest is dropped with
-  // a warning in the log.
+  // Posts in the background, one after the other, each to the hooks of its event. What came of the
+  // last post stands in the hook: last_status "200" or "error", last_reason "OK" or what went
+  // wrong, last_datetime, last_context the beginning of what was posted. In order, up to
+  // kMaxWaiting events; beyond, the oldest is dropped with a warning in the log.
   void publish(const std::string& event, std::string_view json);
   // Waits until nothing is to be posted; for tests and the end.
   void drain();
 
+  static constexpr Duration kLimit = std::chrono::seconds(10);
   static constexpr std::size_t kMaxHooks = 100;
   static constexpr std::size_t kMaxWaiting = 1000;
 

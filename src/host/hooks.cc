@@ -1,0 +1,422 @@
+// Posting events by libcurl, on a thread of its own.
+#include "host/hooks.h"
+
+#include <curl/curl.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <deque>
+#include <thread>
+
+#include "api/json.h"
+#include "base/mutex.h"
+#include "host/deploy.h"
+#include "host/files.h"
+
+namespace mainspring {
+namespace {
+
+constexpr std::size_t kMaxUrlBytes = 2048;
+constexpr std::size_t kMaxEventBytes = 80;
+constexpr std::size_t kMaxFileBytes = 4 << 20;
+constexpr std::size_t kMaxContextBytes = 4096;
+constexpr std::size_t kMaxReasonBytes = 200;
+constexpr std::size_t kMaxAnswerBytes = 1 << 20;  // read and thrown away, so that it ends well
+constexpr long kGone = 410;
+constexpr const char* kFailed = "error";
+
+// -- hooks.json
+
+template <std::string HookView::*Field>
+bool text(JsonReader& in, HookView& hook) {
+  return in.string(hook.*Field);
+}
+
+constexpr JsonField<HookView> kFields[] = {
+    {"id", &text<&HookView::id>},
+    {"url", &text<&HookView::url>},
+    {"event", &text<&HookView::event>},
+    {"insecure_ssl", [](JsonReader& in, HookView& hook) { return in.boolean(hook.insecure_ssl); }},
+    {"last_status", &text<&HookView::last_status>},
+    {"last_reason", &text<&HookView::last_reason>},
+    {"last_datetime", &text<&HookView::last_datetime>},
+    {"last_context", &text<&HookView::last_context>},
+};
+
+Result<std::vector<HookView>> read_hooks(const std::string& path) {
+  MS_TRY_ASSIGN(const auto file, read_whole_file(path, kMaxFileBytes));
+  std::vector<HookView> hooks;
+  if (!file) return hooks;
+  JsonReader in(*file, JsonReader::Unknown::skip);
+  const bool read = in.array(Hooks::kMaxHooks, [&](std::size_t) {
+    hooks.emplace_back();
+    return in.object(kFields, hooks.back());
+  });
+  if (read && in.end()) return hooks;
+  return Error{ErrorCode::io_error, fmt::format("cannot understand {}: {}; mend it or move it away",
+                                                path, in.error().message)};
+}
+
+std::string to_json(const std::vector<HookView>& hooks) {
+  std::string out;
+  JsonWriter w(out);
+  w.begin_array();
+  for (const HookView& hook : hooks) {
+    w.begin_object().key("id").string(hook.id).key("url").string(hook.url);
+    w.key("event").string(hook.event).key("insecure_ssl").boolean(hook.insecure_ssl);
+    w.key("last_status").string(hook.last_status).key("last_reason").string(hook.last_reason);
+    w.key("last_datetime").string(hook.last_datetime);
+    w.key("last_context").string(hook.last_context).end_object();
+  }
+  w.end_array();
+  return out + "\n";
+}
+
+// -- URLs
+
+struct FreeUrl {
+  void operator()(CURLU* url) const { ::curl_url_cleanup(url); }
+};
+using Url = std::unique_ptr<CURLU, FreeUrl>;
+
+std::string part(const Url& url, CURLUPart which) {
+  char* text = nullptr;
+  if (::curl_url_get(url.get(), which, &text, 0) != CURLUE_OK) return "";
+  const std::string out(text);
+  ::curl_free(text);
+  return out;
+}
+
+Url parse_url(const std::string& text) {
+  Url url(::curl_url());
+  if (url && ::curl_url_set(url.get(), CURLUPART_URL, text.c_str(), 0) != CURLUE_OK) url.reset();
+  return url;
+}
+
+// A message never shows the URL: it may hold a password.
+Result<void> check_url(const std::string& text) {
+  const bool plain = !text.empty() && text.size() <= kMaxUrlBytes &&
+                     std::all_of(text.begin(), text.end(), [](char c) {
+                       return static_cast<unsigned char>(c) > 0x20 && c != 0x7f;
+                     });
+  const Url url = plain ? parse_url(text) : Url();
+  if (url) {
+    const std::string scheme = part(url, CURLUPART_SCHEME);
+    const bool web = scheme == "http" || scheme == "https";
+    if (web && !part(url, CURLUPART_HOST).empty()) return {};
+  }
+  return invalid("url", fmt::format("url: must be http://… or https://… with a host, at most {} "
+                                    "bytes without blanks",
+                                    kMaxUrlBytes));
+}
+
+Result<void> check_event(std::string_view event) {
+  const bool plain = !event.empty() && event.size() <= kMaxEventBytes &&
+                     std::all_of(event.begin(), event.end(), [](char c) {
+                       return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+                              (c >= '0' && c <= '9') || c == '_' || c == '.' || c == '-';
+                     });
+  if (plain) return {};
+  return invalid("event", fmt::format("event \"{}\": must be 1 to {} letters, digits, '.', '_' or "
+                                      "'-', such as TriggeredJobFinished",
+                                      cut_text(event, kMaxEventBytes), kMaxEventBytes));
+}
+
+// Where it goes, for the log.
+std::string host_of(const std::string& text) {
+  const Url url = parse_url(text);
+  return url ? part(url, CURLUPART_HOST) : "";
+}
+
+// -- posting
+
+struct PostOutcome {
+  long status = 0;  // 0 = there was no answer
+  std::string reason;
+};
+
+struct Answer {
+  std::string reason;
+  std::size_t bytes = 0;
+};
+
+std::size_t take_body(char*, std::size_t size, std::size_t count, void* into) {
+  auto& answer = *static_cast<Answer*>(into);
+  answer.bytes += size * count;
+  return answer.bytes > kMaxAnswerBytes ? 0 : size * count;
+}
+
+// "HTTP/1.1 200 OK" -> "OK"; the last of them counts, after a 100 too.
+std::size_t take_header(char* data, std::size_t size, std::size_t count, void* into) {
+  std::string_view line(data, size * count);
+  if (line.starts_with("HTTP/")) {
+    while (line.ends_with('\n') || line.ends_with('\r')) line.remove_suffix(1);
+    const std::size_t code = std::min(line.find(' '), line.size());
+    const std::size_t reason = line.find(' ', code + 1);
+    static_cast<Answer*>(into)->reason =
+        reason == std::string_view::npos ? "" : line.substr(reason + 1, kMaxReasonBytes);
+  }
+  return size * count;
+}
+
+struct FreeCurl {
+  void operator()(CURL* curl) const { ::curl_easy_cleanup(curl); }
+  void operator()(curl_slist* list) const { ::curl_slist_free_all(list); }
+};
+
+bool is_loopback(std::string_view host) {
+  return host == "localhost" || host == "[::1]" || host.starts_with("127.");
+}
+
+// What libcurl does by default and we rely on: no redirects are followed, a user and password in
+// the URL are basic authentication, certificates are verified, the environment's proxy is used.
+PostOutcome post(const HookView& hook, const std::string& json, Duration limit) {
+  const std::unique_ptr<CURL, FreeCurl> curl(::curl_easy_init());
+  std::unique_ptr<curl_slist, FreeCurl> headers;
+  // "Expect:" takes that header away: servers that know nothing of it would be waited for.
+  for (const char* header : {"Content-Type: application/json", "Expect:"}) {
+    curl_slist* const longer = ::curl_slist_append(headers.get(), header);
+    if (longer == nullptr) return {0, "out of memory"};
+    (void)headers.release();
+    headers.reset(longer);
+  }
+  if (!curl) return {0, "libcurl cannot be started"};
+  Answer answer;
+  char problem[CURL_ERROR_SIZE] = {};
+  const auto limit_ms = std::chrono::duration_cast<std::chrono::milliseconds>(limit).count();
+  CURL* const c = curl.get();
+  ::curl_easy_setopt(c, CURLOPT_URL, hook.url.c_str());
+  ::curl_easy_setopt(c, CURLOPT_PROTOCOLS_STR, "http,https");
+  ::curl_easy_setopt(c, CURLOPT_NOSIGNAL, 1L);  // no alarm in a program of many threads
+  ::curl_easy_setopt(c, CURLOPT_TIMEOUT_MS, static_cast<long>(limit_ms));
+  ::curl_easy_setopt(c, CURLOPT_USERAGENT, "mainspring");
+  ::curl_easy_setopt(c, CURLOPT_HTTPHEADER, headers.get());
+  ::curl_easy_setopt(c, CURLOPT_POSTFIELDS, json.data());
+  ::curl_easy_setopt(c, CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(json.size()));
+  ::curl_easy_setopt(c, CURLOPT_ERRORBUFFER, problem);
+  ::curl_easy_setopt(c, CURLOPT_WRITEFUNCTION, &take_body);
+  ::curl_easy_setopt(c, CURLOPT_WRITEDATA, &answer);
+  ::curl_easy_setopt(c, CURLOPT_HEADERFUNCTION, &take_header);
+  ::curl_easy_setopt(c, CURLOPT_HEADERDATA, &answer);
+  if (hook.insecure_ssl) {
+    ::curl_easy_setopt(c, CURLOPT_SSL_VERIFYPEER, 0L);
+    ::curl_easy_setopt(c, CURLOPT_SSL_VERIFYHOST, 0L);
+  }
+  if (is_loopback(host_of(hook.url))) ::curl_easy_setopt(c, CURLOPT_PROXY, "");
+  const CURLcode done = ::curl_easy_perform(c);
+  PostOutcome outcome;
+  ::curl_easy_getinfo(c, CURLINFO_RESPONSE_CODE, &outcome.status);
+  outcome.reason = answer.reason;
+  // A status that came before the answer was too long or too slow is an answer.
+  if (done != CURLE_OK && outcome.status < 200) {
+    outcome = {0, problem[0] != '\0' ? problem : ::curl_easy_strerror(done)};
+  }
+  return outcome;
+}
+
+}  // namespace
+
+struct Hooks::Impl {
+  struct Event {
+    std::string name;
+    std::string json;
+  };
+
+  Impl(std::string path_of_file, const Clock& the_clock, Random& the_random, Log& the_log,
+       Duration limit_of_post)
+      : path(std::move(path_of_file)),
+        clock(the_clock),
+        random(the_random),
+        log(the_log),
+        limit(limit_of_post) {}
+
+  const std::string path;
+  const Clock& clock;
+  Random& random;
+  Log& log;
+  const Duration limit;
+
+  // Held while a change of the hooks is written, so that files are written in the order of changes;
+  // `mutex`, under which the hooks are read, never is.
+  Mutex writing;
+  Mutex mutex;
+  CondVar changed;
+  std::vector<HookView> hooks MS_GUARDED_BY(mutex);
+  std::deque<Event> waiting MS_GUARDED_BY(mutex);
+  bool busy MS_GUARDED_BY(mutex) = false;
+  bool stopping MS_GUARDED_BY(mutex) = false;
+  std::thread thread;
+
+  std::vector<HookView> all() {
+    MutexLock lock(mutex);
+    return hooks;
+  }
+
+  // `change` gets the hooks and says whether it changed them; they are what they were if they
+  // cannot be written.
+  template <class F>
+  Result<void> update(F&& change) MS_EXCLUDES(writing) {
+    MutexLock order(writing);
+    std::vector<HookView> next = all();
+    MS_TRY_ASSIGN(const bool is_changed, change(next));
+    if (!is_changed) return {};
+    MS_TRY(write_file_atomically(path, to_json(next), 0600));
+    MutexLock lock(mutex);
+    hooks = std::move(next);
+    return {};
+  }
+
+  void run();
+  void publish_to(const HookView& hook, const Event& event);
+};
+
+void Hooks::Impl::run() {
+  for (;;) {
+    Event event;
+    std::vector<HookView> to;
+    {
+      MutexLock lock(mutex);
+      busy = false;
+      changed.notify_all();
+      while (waiting.empty() && !stopping) changed.wait(mutex);
+      if (stopping) return;
+      event = std::move(waiting.front());
+      waiting.pop_front();
+      busy = true;
+      to = hooks;
+    }
+    for (const HookView& hook : to) {
+      if (hook.event != event.name) continue;
+      publish_to(hook, event);
+      MutexLock lock(mutex);
+      if (stopping) return;
+    }
+  }
+}
+
+void Hooks::Impl::publish_to(const HookView& hook, const Event& event) {
+  const PostOutcome outcome = post(hook, event.json, limit);
+  const auto updated = update([&](std::vector<HookView>& next) -> Result<bool> {
+    const auto found =
+        std::find_if(next.begin(), next.end(), [&](const HookView& h) { return h.id == hook.id; });
+    if (found == next.end()) return false;  // removed meanwhile
+    if (outcome.status == kGone) {
+      next.erase(found);
+      return true;
+    }
+    found->last_status = outcome.status == 0 ? kFailed : fmt::to_string(outcome.status);
+    found->last_reason = outcome.reason;
+    found->last_datetime = format_wall_time(clock.now().wall);
+    found->last_context = cut_text(event.json, kMaxContextBytes);
+    return true;
+  });
+  if (outcome.status == kGone) {
+    log.info("hook removed: its server answered 410", {{"id", hook.id}, {"event", hook.event}});
+  } else if (outcome.status < 200 || outcome.status > 299) {
+    log.warn("hook failed", {{"id", hook.id},
+                             {"host", host_of(hook.url)},
+                             {"status", fmt::to_string(outcome.status)},
+                             {"reason", outcome.reason}});
+  }
+  if (!updated) log.warn("hook's outcome not kept", {{"reason", updated.error().message}});
+}
+
+Hooks::Hooks(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {
+  impl_->thread = std::thread([this] { impl_->run(); });
+}
+
+Hooks::~Hooks() {
+  {
+    MutexLock lock(impl_->mutex);
+    impl_->stopping = true;
+    impl_->changed.notify_all();
+  }
+  impl_->thread.join();
+}
+
+Result<std::unique_ptr<Hooks>> Hooks::open(std::string path, const Clock& clock, Random& random,
+                                           Log& log, Duration limit) {
+  // Once in a program, before its threads use it; there is no moment to end it.
+  static const CURLcode started = ::curl_global_init(CURL_GLOBAL_DEFAULT);
+  if (started != CURLE_OK) return Error{ErrorCode::io_error, "libcurl cannot be started"};
+  auto impl = std::make_unique<Impl>(std::move(path), clock, random, log, limit);
+  MS_TRY_ASSIGN(auto hooks, read_hooks(impl->path));
+  {
+    MutexLock lock(impl->mutex);
+    impl->hooks = std::move(hooks);
+  }
+  return std::unique_ptr<Hooks>(new Hooks(std::move(impl)));
+}
+
+Result<std::pair<HookView, bool>> Hooks::add(const std::string& url, const std::string& event,
+                                             bool insecure_ssl) {
+  MS_TRY(check_url(url));
+  MS_TRY(check_event(event));
+  std::pair<HookView, bool> added;
+  MS_TRY(impl_->update([&](std::vector<HookView>& hooks) -> Result<bool> {
+    const auto same = std::find_if(hooks.begin(), hooks.end(),
+                                   [&](const HookView& hook) { return hook.url == url; });
+    if (same != hooks.end() && same->event != event) {
+      return Error{ErrorCode::conflict,
+                   fmt::format("url: there is a hook with it already, for the event {}: {}",
+                               same->event, same->id),
+                   "url"};
+    }
+    if (same != hooks.end()) {
+      added = {*same, false};
+      return false;
+    }
+    if (hooks.size() == kMaxHooks) {
+      return Error{ErrorCode::too_large,
+                   fmt::format("there are {} hooks already; remove one", kMaxHooks)};
+    }
+    HookView hook;
+    hook.id = impl_->random.hex128();
+    hook.url = url;
+    hook.event = event;
+    hook.insecure_ssl = insecure_ssl;
+    hooks.push_back(hook);
+    added = {std::move(hook), true};
+    return true;
+  }));
+  return added;
+}
+
+std::vector<HookView> Hooks::list() const {
+  return impl_->all();
+}
+
+Result<void> Hooks::remove(const std::string& id) {
+  return impl_->update([&](std::vector<HookView>& hooks) -> Result<bool> {
+    if (std::erase_if(hooks, [&](const HookView& hook) { return hook.id == id; }) != 0) return true;
+    return Error{ErrorCode::not_found, fmt::format("no hook {}", id.substr(0, kMaxEventBytes))};
+  });
+}
+
+void Hooks::publish(const std::string& event, std::string_view json) {
+  std::size_t dropped = 0;
+  {
+    MutexLock lock(impl_->mutex);
+    const auto& hooks = impl_->hooks;
+    if (std::none_of(hooks.begin(), hooks.end(),
+                     [&](const HookView& hook) { return hook.event == event; })) {
+      return;
+    }
+    for (; impl_->waiting.size() >= kMaxWaiting; ++dropped) impl_->waiting.pop_front();
+    impl_->waiting.push_back({event, std::string(json)});
+    impl_->changed.notify_all();
+  }
+  if (dropped != 0) {
+    impl_->log.warn("hooks are too slow: the oldest event was dropped",
+                    {{"waiting", fmt::to_string(kMaxWaiting)}});
+  }
+}
+
+void Hooks::drain() {
+  MutexLock lock(impl_->mutex);
+  while ((!impl_->waiting.empty() || impl_->busy) && !impl_->stopping) {
+    impl_->changed.wait(impl_->mutex);
+  }
+}
+
+}  // namespace mainspring

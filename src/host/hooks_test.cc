@@ -1,0 +1,416 @@
+// Hooks: events arrive where they were asked for, in order, once; outcomes are kept.
+#include "host/hooks.h"
+
+#include <arpa/inet.h>
+#include <doctest/doctest.h>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <deque>
+#include <thread>
+
+#include "base/mutex.h"
+#include "host/files.h"
+#include "host/folder_testing.h"
+
+using namespace mainspring;
+using namespace mainspring::testing;
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr const char* kOk = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
+
+// Takes one request after the other on a loopback port and gives the answers that it was told,
+// then kOk; "" = never answers.
+class TinyServer {
+ public:
+  explicit TinyServer(std::deque<std::string> answers = {}) : answers_(std::move(answers)) {
+    listener_ = Fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof address;
+    auto* const generic = reinterpret_cast<sockaddr*>(&address);
+    REQUIRE(::bind(listener_.get(), generic, size) == 0);
+    REQUIRE(::listen(listener_.get(), 16) == 0);
+    REQUIRE(::getsockname(listener_.get(), generic, &size) == 0);
+    port_ = ntohs(address.sin_port);
+    thread_ = std::thread([this] { serve(); });
+  }
+  ~TinyServer() {
+    ::shutdown(listener_.get(), SHUT_RDWR);
+    thread_.join();
+  }
+  std::string url(const std::string& path = "/", const std::string& user = "") const {
+    return fmt::format("http://{}127.0.0.1:{}{}", user, port_, path);
+  }
+  std::vector<std::string> requests() {
+    MutexLock lock(mutex_);
+    return requests_;
+  }
+  void wait_for(std::size_t requests) {
+    MutexLock lock(mutex_);
+    while (requests_.size() < requests) changed_.wait_for(mutex_, 30s);
+  }
+
+ private:
+  static std::string read_request(int fd) {
+    std::string text;
+    char buffer[4096];
+    for (;;) {
+      const std::size_t head = text.find("\r\n\r\n");
+      const std::size_t at = text.find("Content-Length: ");
+      if (head != std::string::npos && at != std::string::npos &&
+          text.size() >= head + 4 + std::stoul(text.substr(at + 16))) {
+        return text;
+      }
+      const ssize_t count = ::recv(fd, buffer, sizeof buffer, 0);
+      if (count <= 0) return text;
+      text.append(buffer, static_cast<std::size_t>(count));
+    }
+  }
+  void serve() {
+    std::vector<Fd> unanswered;
+    for (;;) {
+      Fd fd(::accept(listener_.get(), nullptr, nullptr));
+      if (!fd) return;
+      const std::string request = read_request(fd.get());
+      std::string answer = kOk;
+      {
+        MutexLock lock(mutex_);
+        requests_.push_back(request);
+        if (!answers_.empty()) {
+          answer = answers_.front();
+          answers_.pop_front();
+        }
+        changed_.notify_all();
+      }
+      if (answer.empty()) {
+        unanswered.push_back(std::move(fd));
+      } else {
+        (void)::send(fd.get(), answer.data(), answer.size(), MSG_NOSIGNAL);
+      }
+    }
+  }
+
+  Fd listener_;
+  int port_ = 0;
+  Mutex mutex_;
+  CondVar changed_;
+  std::deque<std::string> answers_ MS_GUARDED_BY(mutex_);
+  std::vector<std::string> requests_ MS_GUARDED_BY(mutex_);
+  std::thread thread_;
+};
+
+class CountingLog final : public Log {
+ public:
+  void write(LogLevel level, std::string_view message, const Fields& fields) override {
+    MutexLock lock(mutex_);
+    std::string line(message);
+    for (const auto& [name, value] : fields) line += fmt::format(" {}={}", name, value);
+    if (level == LogLevel::warn) warnings_.push_back(line);
+  }
+  std::vector<std::string> warnings() {
+    MutexLock lock(mutex_);
+    return warnings_;
+  }
+
+ private:
+  Mutex mutex_;
+  std::vector<std::string> warnings_ MS_GUARDED_BY(mutex_);
+};
+
+struct Fixture {
+  TemporaryDirectory directory;
+  ManualClock clock;
+  SeededRandom random{7};
+  CountingLog log;
+  std::string file() const { return directory.path("hooks.json"); }
+  std::unique_ptr<Hooks> open(Duration limit = 30s) {
+    auto hooks = Hooks::open(file(), clock, random, log, limit);
+    REQUIRE_MESSAGE(hooks, hooks.error().message);
+    return std::move(*hooks);
+  }
+};
+
+std::string body_of(const std::string& request) {
+  return request.substr(request.find("\r\n\r\n") + 4);
+}
+
+}  // namespace
+
+TEST_CASE("an event is posted to the hooks that asked for it, in order") {
+  Fixture f;
+  TinyServer server, other;
+  const auto hooks = f.open();
+  const auto added = hooks->add(server.url("/done?x=1"), "TriggeredJobFinished", false);
+  REQUIRE(added);
+  CHECK(added->second);
+  CHECK(added->first.id.size() == 32);
+  REQUIRE(hooks->add(other.url(), "Other", false));
+  for (int i = 0; i < 20; ++i)
+    hooks->publish("TriggeredJobFinished", fmt::format("{{\"n\":{}}}", i));
+  hooks->publish("Nobody", "{}");
+  hooks->drain();
+  const auto requests = server.requests();
+  REQUIRE(requests.size() == 20);
+  CHECK(requests[0].find("POST /done?x=1 HTTP/1.1\r\n") == 0);
+  CHECK(requests[0].find("Content-Type: application/json\r\n") != std::string::npos);
+  CHECK(requests[0].find("Authorization") == std::string::npos);
+  for (std::size_t i = 0; i < 20; ++i)
+    CHECK(body_of(requests[i]) == fmt::format("{{\"n\":{}}}", i));
+  CHECK(other.requests().empty());
+  const HookView hook = hooks->list().at(0);
+  CHECK(hook.last_status == "200");
+  CHECK(hook.last_reason == "OK");
+  CHECK(hook.last_datetime == "2026-01-01T00:00:00Z");
+  CHECK(hook.last_context == "{\"n\":19}");
+  CHECK(hooks->list().at(1).last_status.empty());
+}
+
+TEST_CASE("hooks and their outcomes are there again after a restart, for their owner's eyes only") {
+  Fixture f;
+  TinyServer server({"HTTP/1.1 503 Not Now\r\nContent-Length: 0\r\n\r\n"});
+  std::string id;
+  {
+    const auto hooks = f.open();
+    id = hooks->add(server.url("/", "me:secret@"), "TriggeredJobFinished", true)->first.id;
+    hooks->publish("TriggeredJobFinished", "{\"text\":\"\\u00fc \\\"q\\\"\"}");
+    hooks->drain();
+  }
+  struct stat status {};
+  REQUIRE(::stat(f.file().c_str(), &status) == 0);
+  CHECK((status.st_mode & 0777) == 0600);
+  const auto hooks = f.open();
+  REQUIRE(hooks->list().size() == 1);
+  const HookView hook = hooks->list()[0];
+  CHECK(hook.id == id);
+  CHECK(hook.url == server.url("/", "me:secret@"));
+  CHECK(hook.insecure_ssl);
+  CHECK(hook.last_status == "503");
+  CHECK(hook.last_reason == "Not Now");
+  CHECK(hook.last_context == "{\"text\":\"\\u00fc \\\"q\\\"\"}");
+  CHECK(server.requests().size() == 1);  // there are no retries
+}
+
+TEST_CASE("user and password of the URL are basic authentication, and stay out of the log") {
+  Fixture f;
+  TinyServer server({"HTTP/1.1 500 Oops\r\nContent-Length: 0\r\n\r\n"});
+  const auto hooks = f.open();
+  REQUIRE(hooks->add(server.url("/", "me:secret@"), "E", false));
+  hooks->publish("E", "{}");
+  hooks->drain();
+  CHECK(server.requests().at(0).find("Authorization: Basic bWU6c2VjcmV0\r\n") != std::string::npos);
+  REQUIRE(f.log.warnings().size() == 1);
+  CHECK(f.log.warnings()[0].find("secret") == std::string::npos);
+}
+
+TEST_CASE("a 410 answer removes the hook, for good") {
+  Fixture f;
+  TinyServer server({"HTTP/1.1 410 Gone\r\nContent-Length: 0\r\n\r\n"});
+  {
+    const auto hooks = f.open();
+    REQUIRE(hooks->add(server.url(), "E", false));
+    hooks->publish("E", "{}");
+    hooks->drain();
+    CHECK(hooks->list().empty());
+    hooks->publish("E", "{}");
+    hooks->drain();
+  }
+  CHECK(f.open()->list().empty());
+  CHECK(server.requests().size() == 1);
+}
+
+TEST_CASE("redirects are not followed") {
+  Fixture f;
+  TinyServer target;
+  TinyServer server(
+      {"HTTP/1.1 307 Over There\r\nLocation: " + target.url() + "\r\nContent-Length: 0\r\n\r\n"});
+  const auto hooks = f.open();
+  REQUIRE(hooks->add(server.url("/", "me:secret@"), "E", false));
+  hooks->publish("E", "{}");
+  hooks->drain();
+  CHECK(hooks->list()[0].last_status == "307");
+  CHECK(target.requests().empty());
+}
+
+TEST_CASE(
+    "a server that does not answer is given up at the limit, and the next hook is posted to") {
+  Fixture f;
+  TinyServer silent({""}), server;
+  const auto hooks = f.open(100ms);
+  REQUIRE(hooks->add(silent.url(), "E", false));
+  REQUIRE(hooks->add(server.url(), "E", false));
+  hooks->publish("E", "{}");
+  hooks->drain();
+  CHECK(hooks->list()[0].last_status == "error");
+  CHECK(hooks->list()[0].last_reason.find("timed out") != std::string::npos);
+  CHECK(server.requests().size() == 1);
+}
+
+TEST_CASE("nobody at the port, an answer that is none, one that is too long") {
+  Fixture f;
+  std::string url;
+  {
+    TinyServer gone;
+    url = gone.url();
+  }
+  TinyServer strange({"SSH-2.0-x\r\n"});
+  TinyServer endless(
+      {"HTTP/1.1 200 OK\r\nContent-Length: 9000000\r\n\r\n" + std::string(3'000'000, 'x')});
+  const auto hooks = f.open();
+  REQUIRE(hooks->add(url, "E", false));
+  REQUIRE(hooks->add(strange.url(), "E", false));
+  REQUIRE(hooks->add(endless.url(), "E", false));
+  hooks->publish("E", "{}");
+  hooks->drain();
+  CHECK(hooks->list()[0].last_status == "error");
+  CHECK(hooks->list()[1].last_status == "error");
+  CHECK(hooks->list()[2].last_status == "200");
+  CHECK(f.log.warnings().size() == 2);
+}
+
+TEST_CASE("one url has one hook; a second is the first, or refused for another event") {
+  Fixture f;
+  const auto hooks = f.open();
+  const auto first = *hooks->add("http://127.0.0.1:9/a", "E", false);
+  const auto again = *hooks->add("http://127.0.0.1:9/a", "E", false);
+  CHECK(first.second);
+  CHECK_FALSE(again.second);
+  CHECK(again.first.id == first.first.id);
+  CHECK(hooks->add("http://127.0.0.1:9/a", "F", false).error().code == ErrorCode::conflict);
+  CHECK(hooks->list().size() == 1);
+  CHECK(hooks->remove(first.first.id));
+  CHECK(hooks->remove(first.first.id).error().code == ErrorCode::not_found);
+  CHECK(hooks->add("http://127.0.0.1:9/a", "F", false));
+}
+
+TEST_CASE("urls that are not of the web, and events without a name, are refused") {
+  Fixture f;
+  const auto hooks = f.open();
+  for (const std::string& url :
+       {std::string(), std::string("127.0.0.1/x"), std::string("file:///etc/passwd"),
+        std::string("ftp://a/b"), std::string("gopher://a:70/x"), std::string("http://"),
+        std::string("http://a b/"), std::string("http://a/\r\nX: y"), std::string("javascript:x"),
+        "http://a/" + std::string(2048, 'x')}) {
+    const auto added = hooks->add(url, "E", false);
+    REQUIRE_MESSAGE(!added, url);
+    CHECK(added.error().code == ErrorCode::invalid_argument);
+    CHECK(added.error().field == "url");
+  }
+  CHECK(hooks->add("http://a/", "", false).error().field == "event");
+  CHECK(hooks->add("http://a/", "a b", false).error().field == "event");
+  CHECK(hooks->list().empty());
+  CHECK(hooks->add("HTTPS://user:p%40ss@example.com:8443/x?y=z", "E", false));
+}
+
+TEST_CASE("there are at most 100 hooks") {
+  Fixture f;
+  const auto hooks = f.open();
+  for (std::size_t i = 0; i < Hooks::kMaxHooks; ++i) {
+    REQUIRE(hooks->add(fmt::format("http://127.0.0.1:9/{}", i), "E", false));
+  }
+  CHECK(hooks->add("http://127.0.0.1:9/x", "E", false).error().code == ErrorCode::too_large);
+}
+
+TEST_CASE("events that nobody takes are dropped, the oldest first, with a warning") {
+  Fixture f;
+  auto server = std::make_unique<TinyServer>(std::deque<std::string>{""});
+  const auto hooks = f.open();
+  REQUIRE(hooks->add(server->url(), "E", false));
+  hooks->publish("E", "{}");
+  server->wait_for(1);  // it is being posted: not one of those that wait
+  for (std::size_t i = 0; i < Hooks::kMaxWaiting; ++i) hooks->publish("E", "{}");
+  CHECK(f.log.warnings().empty());
+  hooks->publish("E", "{}");
+  CHECK(f.log.warnings().size() == 1);
+  server.reset();  // ends the post under way, for which hooks waits
+}
+
+TEST_CASE("the end waits for the post under way and drops the others") {
+  Fixture f;
+  TinyServer server({""});
+  {
+    const auto hooks = f.open(200ms);
+    REQUIRE(hooks->add(server.url(), "E", false));
+    for (int i = 0; i < 50; ++i) hooks->publish("E", fmt::format("{}", i));
+    server.wait_for(1);
+  }
+  CHECK(server.requests().size() == 1);
+  CHECK(f.open()->list()[0].last_context == "0");
+}
+
+TEST_CASE("a hooks.json that is damaged is an error and is not overwritten") {
+  Fixture f;
+  for (const char* text : {"", "{}", "[{\"id\":1}]", "[{\"id\":\"a\"}", "[] x"}) {
+    f.directory.write("hooks.json", text);
+    const auto hooks = Hooks::open(f.file(), f.clock, f.random, f.log);
+    REQUIRE_MESSAGE(!hooks, text);
+    CHECK(hooks.error().code == ErrorCode::io_error);
+    CHECK(read_text(f.file()) == text);
+  }
+}
+
+TEST_CASE("a hook that cannot be written is not there") {
+  Fixture f;
+  auto hooks = Hooks::open(f.directory.path("none/hooks.json"), f.clock, f.random, f.log);
+  REQUIRE(hooks);
+  CHECK((*hooks)->add("http://127.0.0.1:9/", "E", false).error().code == ErrorCode::io_error);
+  CHECK((*hooks)->list().empty());
+}
+
+TEST_CASE("a certificate that nobody vouches for is refused, unless the hook says insecure_ssl") {
+  Fixture f;
+  // Prints its port, then answers each post. Its end comes with that of its input.
+  const std::string script = fmt::format(R"(cd '{}' && openssl req -x509 -newkey rsa:2048 -nodes \
+-keyout key -out cert -days 2 -subj /CN=localhost 2>/dev/null && exec python3 -c '
+import http.server, ssl, sys, threading, os
+class Handler(http.server.BaseHTTPRequestHandler):
+    def do_POST(self):
+        self.rfile.read(int(self.headers["Content-Length"]))
+        self.send_response(204)
+        self.end_headers()
+    def log_message(self, *a): pass
+server = http.server.HTTPServer(("127.0.0.1", 0), Handler)
+context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+context.load_cert_chain("cert", "key")
+server.socket = context.wrap_socket(server.socket, server_side=True)
+print(server.server_port, flush=True)
+threading.Thread(target=server.serve_forever, daemon=True).start()
+sys.stdin.read()
+')",
+                                         f.directory.path());
+  int input[2], output[2];
+  REQUIRE(::pipe2(input, O_CLOEXEC) == 0);
+  REQUIRE(::pipe2(output, O_CLOEXEC) == 0);
+  Fd keep_alive(input[1]), child_input(input[0]), told(output[0]), child_output(output[1]);
+  const pid_t child = ::fork();
+  REQUIRE(child >= 0);
+  if (child == 0) {
+    ::dup2(child_input.get(), 0);
+    ::dup2(child_output.get(), 1);
+    ::execl("/bin/sh", "sh", "-c", script.c_str(), nullptr);
+    ::_exit(127);
+  }
+  child_output.reset();
+  char port[16] = {};
+  REQUIRE(::read(told.get(), port, sizeof port - 1) > 0);
+  const auto hooks = f.open();
+  const std::string url = fmt::format("https://127.0.0.1:{}/", std::stoi(port));
+  REQUIRE(hooks->add(url + "strict", "E", false));
+  REQUIRE(hooks->add(url + "insecure", "E", true));
+  hooks->publish("E", "{}");
+  hooks->drain();
+  CHECK(hooks->list()[0].last_status == "error");
+  CHECK(hooks->list()[0].last_reason.find("certificate") != std::string::npos);
+  CHECK(hooks->list()[1].last_status == "204");
+  keep_alive.reset();
+  int ended = 0;
+  ::waitpid(child, &ended, 0);
+}
