@@ -140,6 +140,7 @@ struct Services {
   std::atomic<bool> verifying{false};  // one verification at a time
   HostControl* host = nullptr;         // set before the start; nullptr = no job folders
   HostRoutes host_routes = {};
+  std::int64_t host_epoch = 0;  // of this start: versions of the host begin anew with it
   std::atomic<int> proxied{0};  // requests that are passed on now
 
   std::string not_ready() const MS_EXCLUDES(mutex) {

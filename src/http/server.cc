@@ -13,6 +13,7 @@
 #include "base/assert.h"
 #include "http/connection.h"
 #include "http/shard.h"
+#include "http/webjobs_routes.h"
 
 namespace mainspring {
 
@@ -135,6 +136,8 @@ void HttpServer::serve_host(HostControl& host, HostRoutes host_routes) {
   host_routes.max_upload_bytes = std::min(host_routes.max_upload_bytes, room);
   services.host = &host;
   services.host_routes = host_routes;
+  services.host_epoch = services.clock.now().wall.us();
+  if (host_routes.webjobs_api) impl.shared.more_routes = http::webjobs_routes();
 }
 
 Result<void> HttpServer::Impl::listen() {
