@@ -313,6 +313,38 @@ TEST_CASE("names of files and jobs that are not plain are refused") {
   CHECK(jobs.everything() == before);
 }
 
+TEST_CASE(
+    "many who deploy and remove one job at once leave a whole job or none, and nothing else") {
+  const Jobs jobs;
+  const std::string one = zip("versions_1"), two = zip("versions_2");
+  std::atomic<int> problems = 0;
+  std::vector<std::thread> threads;
+  for (int who = 0; who < 3; ++who) {
+    threads.emplace_back([&, who] {
+      for (int i = 0; i < 40; ++i) {
+        if (who == 2) {
+          problems += remove_folder(jobs.directory()) ? 0 : 1;
+          continue;
+        }
+        // The job may be gone again when it is read for the answer.
+        const auto job = jobs.put_zip(who == 0 ? one : two);
+        problems += job || job.error().code == ErrorCode::not_found ? 0 : 1;
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  CHECK(problems == 0);
+  CHECK(jobs.put_zip(one));
+  CHECK(names_in(jobs.root().path("jobs/triggered")) == std::vector<std::string>{"report"});
+  CHECK(read_text(jobs.path("run.sh")) == read_text(jobs.path("other.txt")));
+}
+
+TEST_CASE("a full disk is told as storage_full") {
+  const Fd full(::open("/dev/full", O_WRONLY));
+  REQUIRE(full);
+  CHECK(write_all(full.get(), "x", "x").error().code == ErrorCode::storage_full);
+}
+
 TEST_CASE("a job is removed at once, twice is as good as once") {
   const Jobs jobs;
   CHECK(remove_folder(jobs.directory()));
