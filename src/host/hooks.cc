@@ -397,11 +397,9 @@ void Hooks::publish(const std::string& event, std::string_view json) {
   std::size_t dropped = 0;
   {
     MutexLock lock(impl_->mutex);
-    const auto& hooks = impl_->hooks;
-    if (std::none_of(hooks.begin(), hooks.end(),
-                     [&](const HookView& hook) { return hook.event == event; })) {
-      return;
-    }
+    bool wanted = false;
+    for (const HookView& hook : impl_->hooks) wanted = wanted || hook.event == event;
+    if (!wanted) return;
     for (; impl_->waiting.size() >= kMaxWaiting; ++dropped) impl_->waiting.pop_front();
     impl_->waiting.push_back({event, std::string(json)});
     impl_->changed.notify_all();

@@ -73,7 +73,9 @@ Result<Members> members_of(std::string_view json) {
 template <class T, std::size_t N>
 void obey(const Members& members, const Key<T> (&keys)[N], T& into, Others others,
           const Warnings& warnings) {
-  for (const auto& [name, value] : members) {
+  for (const auto& member : members) {
+    const std::string& name = member.first;
+    const std::string& value = member.second;
     const auto* const key =
         std::find_if(keys, keys + N, [&](const Key<T>& k) { return k.name == name; });
     if (key == keys + N) {
