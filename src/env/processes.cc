@@ -120,8 +120,9 @@ class Tail {
 // Cuts a stream into lines; drops those over the cap.
 class Lines {
  public:
-  Lines(std::size_t cap, const std::function<void(std::string_view)>& line)
-      : cap_(cap), line_(line) {}
+  Lines(std::size_t cap, const std::function<void(std::string_view)>& line,
+        const std::function<void()>& dropped)
+      : cap_(cap), line_(line), drop_(dropped) {}
   void add(std::string_view data) {
     while (!data.empty()) {
       const std::size_t end = data.find('\n');
@@ -130,6 +131,7 @@ class Lines {
         skipping_ = true;
         ++dropped_;
         text_.clear();
+        if (drop_) drop_();
       }
       if (!skipping_) text_ += part;
       if (end == std::string_view::npos) return;
@@ -148,6 +150,7 @@ class Lines {
  private:
   const std::size_t cap_;
   const std::function<void(std::string_view)>& line_;
+  const std::function<void()>& drop_;
   std::string text_;
   bool skipping_ = false;
   std::int64_t dropped_ = 0;
@@ -208,7 +211,7 @@ class Run {
       : spec_(spec),
         out_tail_(spec.output ? 0 : spec.output_cap_bytes),
         err_tail_(spec.output ? 0 : spec.output_cap_bytes),
-        lines_(spec.message_cap_bytes, message) {}
+        lines_(spec.message_cap_bytes, message, spec.message_dropped) {}
 
   Result<void> start();
   Result<ProcessEnd> finish(std::stop_token stop);

@@ -61,6 +61,8 @@ struct ProcessSpec {
   std::size_t output_cap_bytes = 256 << 10;
   // Lines on fd 3 that are longer are dropped and counted.
   std::size_t message_cap_bytes = (1 << 20) + (64 << 10);
+  // Told of each of those as soon as it is over the cap, on the thread that runs; may be empty.
+  std::function<void()> message_dropped;
   // Between TERM and KILL when the program is to be stopped.
   Duration kill_grace = std::chrono::seconds(10);
   // Asked instead when the stop is requested, if it depends on why; on the thread that runs.

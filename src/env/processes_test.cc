@@ -126,7 +126,10 @@ TEST_CASE("messages are lines; too long ones are dropped and counted") {
   ProcessSpec spec = shell(
       "printf 'one\\n' >&3; head -c 200 /dev/zero | tr '\\0' x >&3; printf '\\ntwo\\nlast' >&3");
   spec.message_cap_bytes = 100;
+  int told = 0;
+  spec.message_dropped = [&] { ++told; };
   const Ran ran = run(spec);
+  CHECK(told == 1);
   CHECK(ran.messages == std::vector<std::string>{"one", "two", "last"});
   CHECK(ran.end->messages_dropped == 1);
 }

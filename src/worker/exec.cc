@@ -7,78 +7,13 @@
 #include <optional>
 
 #include "api/json.h"
+#include "worker/program_words.h"
 
 namespace mainspring {
 namespace {
 
 constexpr std::size_t kErrorBytes = 4 << 10;  // of standard error in a job's error
 constexpr int kErrorLines = 20;
-
-// What the program said on fd 3, the last word on each matter.
-struct Said {
-  std::optional<double> progress;
-  std::string progress_text;
-  std::optional<std::string> checkpoint;
-  std::optional<std::string> result;
-  std::optional<std::string> error;
-  std::optional<Duration> retry_after;
-  std::optional<std::string> reason;
-};
-
-struct ProgressFields {
-  double value = 0;
-  std::string text;
-};
-constexpr JsonField<ProgressFields> kProgressFields[] = {
-    {"value", [](JsonReader& in, ProgressFields& p) { return in.number(p.value, 0, 1); }},
-    {"text",
-     [](JsonReader& in, ProgressFields& p) { return in.text(p.text, kMaxProgressTextBytes); }},
-};
-constexpr JsonField<Said> kSaidFields[] = {
-    {"progress",
-     [](JsonReader& in, Said& said) {
-       ProgressFields progress;
-       if (!in.object(kProgressFields, progress)) return false;
-       said.progress = progress.value;
-       said.progress_text = std::move(progress.text);
-       return true;
-     }},
-    {"checkpoint", [](JsonReader& in, Said& said) { return in.raw(said.checkpoint.emplace()); }},
-    {"result", [](JsonReader& in,
-                  Said& said) { return in.raw(said.result.emplace(), JsonReader::Null::take); }},
-    {"error",
-     [](JsonReader& in, Said& said) { return in.text(said.error.emplace(), kMaxTextBytes); }},
-    {"retry_after",
-     [](JsonReader& in, Said& said) { return in.duration(said.retry_after.emplace(0)); }},
-    {"reason",
-     [](JsonReader& in, Said& said) { return in.text(said.reason.emplace(), kMaxTextBytes); }},
-};
-
-std::string job_json(const ClaimedJob& job, const std::string& idempotency_key) {
-  std::string out;
-  JsonWriter w(out);
-  w.begin_object().key("id").number(job.id);
-  w.key("queue").string(job.queue).key("kind").string(job.kind).key("args").raw(job.args);
-  w.key("priority").number(job.priority);
-  w.key("attempt").number(job.attempt).key("max_attempts").number(job.max_attempts);
-  w.key("token").number(job.token).key("idempotency_key").string(idempotency_key);
-  w.key("run_at").string(format_wall_time(job.run_at));
-  if (job.timeout != kForever) {
-    w.key("timeout_ms").number(std::chrono::ceil<std::chrono::milliseconds>(job.timeout).count());
-  }
-  if (!job.checkpoint.empty()) w.key("checkpoint").raw(job.checkpoint);
-  if (!job.headers.empty()) w.key("headers").raw(job.headers);
-  if (!job.tags.empty()) {
-    w.key("tags").begin_array();
-    for (const std::string& tag : job.tags) w.string(tag);
-    w.end_array();
-  }
-  if (!job.correlation_id.empty()) w.key("correlation_id").string(job.correlation_id);
-  if (!job.reply_to.empty()) w.key("reply_to").string(job.reply_to);
-  w.end_object();
-  out += '\n';
-  return out;
-}
 
 std::vector<std::string> job_environment(const ClaimedJob& job, const std::string& key) {
   std::vector<std::string> out = inherited_environment("MAINSPRING_");
@@ -98,11 +33,6 @@ std::vector<std::string> job_environment(const ClaimedJob& job, const std::strin
   add("IDEMPOTENCY_KEY", key);
   add("RESULT_FD", "3");
   return out;
-}
-
-std::string_view without_trailing_space(std::string_view text) {
-  const std::size_t end = text.find_last_not_of(" \t\r\n");
-  return end == std::string_view::npos ? std::string_view() : text.substr(0, end + 1);
 }
 
 std::string_view last_line(std::string_view text) {
@@ -146,11 +76,6 @@ std::string error_lines(const Captured& err) {
   return std::string(text);
 }
 
-std::string how_it_ended(const ProcessEnd& end) {
-  if (end.signal != 0) return fmt::format("killed by {}", signal_name(end.signal));
-  return fmt::format("exit code {}", end.exit_code);
-}
-
 class Exec {
  public:
   Exec(Processes& processes, const ExecOptions& options, const ClaimedJob& job, Context& context)
@@ -179,15 +104,10 @@ class Exec {
  private:
   void listen(std::string_view line) {
     if (without_trailing_space(line).empty()) return;
-    Said said;
-    JsonReader in(line, JsonReader::Unknown::refuse);
-    if (!in.object(kSaidFields, said) || !in.end()) return complain(in.error());
-    if (said.progress) context_.progress(*said.progress, said.progress_text);
-    if (said.checkpoint) {
-      if (auto good = context_.checkpoint(std::move(*said.checkpoint)); !good) {
-        complain(good.error());
-      }
-    }
+    Result<ProgramSaid> parsed = parse_said(line, Speaker::program);
+    if (!parsed) return complain(parsed.error());
+    ProgramSaid& said = *parsed;
+    if (auto good = report_said(said, context_); !good) complain(good.error());
     if (said.result) said_.result = std::move(said.result);
     if (said.error) said_.error = std::move(said.error);
     if (said.retry_after) said_.retry_after = said.retry_after;
@@ -223,7 +143,7 @@ class Exec {
   const ExecOptions& options_;
   const ClaimedJob& job_;
   Context& context_;
-  Said said_;
+  ProgramSaid said_;
   std::optional<std::string> complaint_;
 };
 
