@@ -67,9 +67,10 @@ class Mailbox {
   }
   // Owner only: nothing is kept or woken from now on.
   void close(std::shared_ptr<Mailbox> self) MS_EXCLUDES(mutex_) {
+    std::vector<Mail> dropped;  // not under the lock: the end of a watch takes locks of its own
     MutexLock lock(mutex_);
     closed_ = true;
-    mails_.clear();
+    dropped.swap(mails_);
     expected_at_close_ = expected_;
     if (received_ < expected_) self_ = std::move(self);
   }

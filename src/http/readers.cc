@@ -10,10 +10,11 @@ void ReaderPool::start(int threads) {
 }
 
 void ReaderPool::stop() {
+  std::deque<std::function<void()>> dropped;  // not under the lock: what they hold may take others
   {
     MutexLock lock(mutex_);
     stopping_ = true;
-    tasks_.clear();
+    dropped.swap(tasks_);
     changed_.notify_all();
   }
   threads_.clear();  // joins

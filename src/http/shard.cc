@@ -121,6 +121,9 @@ void Shard::on_mail() {
     auto connection = slots_[slot].generation == generation ? slots_[slot].connection : nullptr;
     if (connection != nullptr) {
       connection->on_mail(std::move(mail));
+    } else if (auto* read = std::get_if<StreamRead>(&mail.content)) {
+      // The end of a watch may have to wait for a file.
+      shared_.host_readers.submit([watch = std::move(read->watch)] {});
     } else {
       return_jobs(mail);
     }
@@ -163,13 +166,12 @@ bool Shard::take_room(std::size_t bytes) {
 // Those of the table, those beside it, and the last for requests of no route.
 std::size_t Shard::metrics_index(const Route* route) const {
   if (route == nullptr) return metrics_.size() - 1;
-  const auto place = [route](std::span<const Route> table) {
-    std::size_t i = 0;
-    while (i < table.size() && &table[i] != route) ++i;
-    return i;
-  };
-  const std::size_t at = place(routes());
-  return at < routes().size() ? at : at + place(shared_.more_routes.routes);
+  const std::span<const Route> table = routes();
+  const std::span<const Route> more = shared_.more_routes.routes;
+  const bool in_more =
+      std::greater_equal<>()(route, more.data()) && std::less<>()(route, more.data() + more.size());
+  return in_more ? table.size() + static_cast<std::size_t>(route - more.data())
+                 : static_cast<std::size_t>(route - table.data());
 }
 
 void Shard::count(const Route* route, int status, Duration took, bool waited) {

@@ -143,6 +143,13 @@ TEST_CASE("lists and history have an ETag, and are not sent again to who has the
   }
 }
 
+TEST_CASE("an ETag of before a restart names nothing, though the host's versions begin anew") {
+  WebJobs before, after;
+  REQUIRE(before.host.version() == after.host.version());
+  const std::string etag = before.raw("GET /api/webjobs").headers.at("ETag");
+  CHECK(after.raw("GET /api/webjobs", "If-None-Match: " + etag + "\r\n").status == 200);
+}
+
 TEST_CASE("PUT of a file needs a Content-Disposition, a zip is told by its type") {
   WebJobs s;
   const Answer nameless =
