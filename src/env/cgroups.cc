@@ -124,10 +124,17 @@ class Killing {
     return false;
   }
 
-  // While they are frozen nobody forks, and no number goes to another process.
+  // While they are frozen nobody forks, and no number goes to another process. Without freezing
+  // they may at least not fork while they are being killed.
   void kill_one_by_one() const {
-    freeze();
+    const Part* pids = freeze() ? nullptr : part_with("pids");
+    std::string before;
+    if (pids != nullptr) {
+      before = cgroup::read(pids->file("pids.max")).value_or("max");
+      cgroup::write(pids->file("pids.max"), "0");
+    }
     for (const pid_t pid : processes()) kill(pid, SIGKILL);
+    if (pids != nullptr) cgroup::write(pids->file("pids.max"), before);
     for (const Part& part : parts_) {
       // v1 keeps the killed ones until they thaw.
       if (part.has("freezer")) cgroup::write(part.file("freezer.state"), "THAWED");
@@ -135,8 +142,16 @@ class Killing {
     }
   }
 
-  void freeze() const {
+  const Part* part_with(std::string_view controller) const {
+    for (const Part& part : parts_) {
+      if (part.has(controller)) return &part;
+    }
+    return nullptr;
+  }
+
+  bool freeze() const {
     const auto deadline = Steady::now() + kFreezeLimit;
+    bool any = false;
     for (const Part& part : parts_) {
       std::function<bool()> frozen;
       if (part.version == 2 && cgroup::write(part.file("cgroup.freeze"), "1") == 0) {
@@ -148,7 +163,9 @@ class Killing {
       }
       if (!frozen) continue;
       for (Pause pause; !frozen() && Steady::now() < deadline;) pause();
+      any = any || frozen();
     }
+    return any;
   }
 
   const std::vector<Part>& parts_;

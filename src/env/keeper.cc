@@ -110,6 +110,7 @@ void apply_limits(const Plan& plan) {
 }
 
 [[noreturn]] void become_program(const Plan& plan, pid_t keeper) {
+  report(plan.link, Report::forked, getpid());  // before anything that it writes
   setpgid(0, 0);
   prctl(PR_SET_PDEATHSIG, SIGKILL);  // should somebody kill the keeper
   apply_limits(plan);
@@ -283,7 +284,6 @@ void keep(const Plan& plan) {
     _exit(127);
   }
   setpgid(program, program);  // both sides, so that it is done before either goes on
-  report(plan.link, Report::forked, program);
   // Hold nothing of the parent's: no pipe's end, no lock's descriptor, no terminal.
   const int null = open("/dev/null", O_RDWR);
   for (int fd = 0; fd < 3; ++fd) dup2(null, fd);

@@ -421,7 +421,9 @@ int Run::turn() {
       {stop_event_.get(), POLLIN, 0}, {exec_.get(), POLLIN, 0}};
   const int ready = poll(fds, std::size(fds), timeout_ms);
   if (ready < 0) return errno == EINTR ? 0 : errno;
-  if (fds[5].revents != 0) exec_ended();
+  // Who writes runs, though the keeper may still hold its copy of the descriptor that tells.
+  const bool writes = ((fds[0].revents | fds[1].revents | fds[2].revents) & POLLIN) != 0;
+  if (exec_ && (writes || fds[5].revents != 0)) exec_ended();
   if (fds[0].revents != 0) {
     drain(out_, [this](std::string_view data) { take(OutputStream::out, data); });
   }

@@ -74,7 +74,7 @@ struct ProcessSpec {
   // A descriptor that becomes standard input instead of `input`; -1 = none. Not closed here.
   int input_fd = -1;
   ProcessLimits limits;
-  // Called once, on the thread that runs, when the program runs.
+  // Called once, on the thread that runs, when the program runs: before its output and messages.
   std::function<void(ProcessIds)> started;
   // Kills what the tree's processes may have become beyond the keeper's reach (a control group):
   // called on the thread that runs after the program's end, and instead of waiting when the tree
