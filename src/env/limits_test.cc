@@ -244,18 +244,25 @@ TEST_CASE("a slow sink gets all that was written before the end, beyond the time
 
 TEST_CASE("a stop is heeded when the sink returns, though output goes on for ever") {
   ProcessSpec spec = shell("trap '' TERM; yes");
-  spec.kill_grace = 20ms;
   std::stop_source stop;
   std::size_t bytes = 0;
+  int calls_after = 0, when_heeded = -1;
   spec.output = [&](OutputStream, std::string_view data) {
     bytes += data.size();
+    if (stop.stop_requested()) ++calls_after;
     if (bytes > 1'000'000) stop.request_stop();
     poll(nullptr, 0, 2);  // slower than the program: the pipe is never empty
+  };
+  spec.kill_grace_at_stop = [&] {
+    when_heeded = calls_after;
+    return Duration(20ms);
   };
   const Result<ProcessEnd> end = run(spec, stop.get_token());
   REQUIRE(end.has_value());
   CHECK(end->stopped);
   CHECK(end->signal == SIGKILL);
+  CHECK(when_heeded >= 0);
+  CHECK(when_heeded <= 2);  // one piece of each stream
 }
 
 TEST_CASE("a descriptor of ours becomes standard input, and is not closed here") {
