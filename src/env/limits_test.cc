@@ -190,8 +190,9 @@ TEST_CASE("who is not root is told what it may not do, and how it could") {
   CHECK(WEXITSTATUS(status) == 0);
 }
 
-TEST_CASE("a sink gets all output in order, and nothing is kept") {
+TEST_CASE("a sink gets all output in order, and the end is kept if it is wanted") {
   ProcessSpec spec = shell("seq 1 200000; echo problem >&2");
+  spec.output_cap_bytes = 14;
   std::string out, err;
   spec.output = [&](OutputStream stream, std::string_view data) {
     (stream == OutputStream::out ? out : err) += data;
@@ -202,8 +203,28 @@ TEST_CASE("a sink gets all output in order, and nothing is kept") {
   CHECK(out.ends_with("\n199999\n200000\n"));
   CHECK(err == "problem\n");
   CHECK(end->out.bytes == 1'288'895);
-  CHECK(end->out.tail.empty());
+  CHECK(end->out.tail == "199999\n200000\n");
   CHECK(end->err.bytes == 8);
+  spec.output_cap_bytes = 0;
+  CHECK(run(spec)->out.tail.empty());
+}
+
+TEST_CASE("TERM goes only to a program that handles it, if that is wanted") {
+  const auto stopped = [](std::string script, bool no_term) {
+    ProcessSpec spec = shell(std::move(script));
+    spec.term_if_handled = true;
+    spec.no_term = no_term;
+    spec.kill_grace = std::chrono::milliseconds(200);
+    std::stop_source stop;
+    const auto begun = [&](std::string_view) { stop.request_stop(); };
+    const Result<ProcessEnd> end = SystemProcesses().run(spec, begun, stop.get_token());
+    REQUIRE(end.has_value());
+    return std::pair(end->signal, end->exit_code);
+  };
+  const std::string wait = "echo go >&3; while :; do sleep 0.01; done";
+  CHECK(stopped("trap 'exit 7' TERM; " + wait, false) == std::pair(0, 7));
+  CHECK(stopped(wait, false) == std::pair(SIGKILL, -1));
+  CHECK(stopped("trap 'exit 7' TERM; " + wait, true) == std::pair(SIGKILL, -1));
 }
 
 TEST_CASE("while the sink does not return the program waits, and nothing is lost") {

@@ -17,6 +17,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <optional>
 #include <utility>
 
@@ -204,13 +205,26 @@ std::vector<char*> c_strings(const std::vector<std::string>& list) {
   return out;
 }
 
+// Does the program catch TERM? True if that cannot be known.
+bool handles_term(pid_t program) {
+  const Fd status(open(fmt::format("/proc/{}/status", program).c_str(), O_RDONLY | O_CLOEXEC));
+  std::array<char, 4096> text{};
+  const ssize_t n = status ? read(status.get(), text.data(), text.size() - 1) : 0;
+  const std::string_view lines(text.data(), n > 0 ? static_cast<std::size_t>(n) : 0);
+  constexpr std::string_view kCaught = "\nSigCgt:\t";
+  const std::size_t at = lines.find(kCaught);
+  if (at == std::string_view::npos) return true;
+  const std::uint64_t caught = std::strtoull(lines.data() + at + kCaught.size(), nullptr, 16);
+  return ((caught >> (SIGTERM - 1)) & 1) != 0;
+}
+
 // One run, on the thread that called.
 class Run {
  public:
   Run(const ProcessSpec& spec, const std::function<void(std::string_view)>& message)
       : spec_(spec),
-        out_tail_(spec.output ? 0 : spec.output_cap_bytes),
-        err_tail_(spec.output ? 0 : spec.output_cap_bytes),
+        out_tail_(spec.output_cap_bytes),
+        err_tail_(spec.output_cap_bytes),
         lines_(spec.message_cap_bytes, message, spec.message_dropped) {}
 
   Result<void> start();
@@ -388,7 +402,8 @@ void Run::stop_requested() {
   [[maybe_unused]] const ssize_t n = read(stop_event_.get(), &count, sizeof count);
   if (stopped_ || killed_ || status_ || link_ended_) return;
   stopped_ = true;
-  order(keeper::kTerm);
+  const bool polite = !spec_.no_term && (!spec_.term_if_handled || handles_term(ids_.program));
+  if (polite) order(keeper::kTerm);
   deadline_ =
       Steady::now() + (spec_.kill_grace_at_stop ? spec_.kill_grace_at_stop() : spec_.kill_grace);
 }

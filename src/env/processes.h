@@ -57,7 +57,8 @@ struct ProcessSpec {
   std::string input;                     // standard input: a file in memory with this content
   // This process's own standard input, output and error instead: nothing is fed or captured.
   bool inherit_streams = false;
-  // Bytes kept of each of standard output and error: the last ones; the rest is only counted.
+  // Bytes kept of each of standard output and error: the last ones; the rest is only counted. 0 =
+  // none, for those who have `output`.
   std::size_t output_cap_bytes = 256 << 10;
   // Lines on fd 3 that are longer are dropped and counted.
   std::size_t message_cap_bytes = (1 << 20) + (64 << 10);
@@ -67,9 +68,13 @@ struct ProcessSpec {
   Duration kill_grace = std::chrono::seconds(10);
   // Asked instead when the stop is requested, if it depends on why; on the thread that runs.
   std::function<Duration()> kill_grace_at_stop;
-  // Takes standard output and error as they come, on the thread that runs, instead of their being
-  // captured. While it does not return nothing is read: the pipes fill, and the program waits.
-  // Called with all that was written before the end, then no more.
+  // At a stop TERM goes only to a program that handles it; others have until the KILL. For
+  // programs that are told in another way too, which TERM would cut off.
+  bool term_if_handled = false;
+  bool no_term = false;  // only KILL, at the end of the grace
+  // Takes standard output and error as they come, on the thread that runs. While it does not return
+  // nothing is read: the pipes fill, and the program waits. Called with all that was written before
+  // the end, then no more.
   std::function<void(OutputStream, std::string_view)> output;
   // A descriptor that becomes standard input instead of `input`; -1 = none. Not closed here.
   int input_fd = -1;
