@@ -95,6 +95,7 @@ class Exec {
       return hurry ? std::min(options_.hurried_kill_grace, options_.kill_grace)
                    : options_.kill_grace;
     };
+    if (options_.prepare) MS_TRY(options_.prepare(spec));
     MS_TRY_ASSIGN(const ProcessEnd end, processes_.run(
                                             spec, [this](std::string_view line) { listen(line); },
                                             context_.stop_token()));

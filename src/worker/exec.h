@@ -17,6 +17,7 @@
 // killed.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -36,6 +37,9 @@ struct ExecOptions {
   // The same when the worker is shutting down, which has to fit into its graceful_stop, or has lost
   // its lease, where the program is to be gone before another worker gets the job.
   Duration hurried_kill_grace = std::chrono::seconds(4);
+  // Called before each run with what is about to be started: to change it. An error fails the
+  // attempt. nullptr = nothing is changed.
+  std::function<Result<void>(ProcessSpec&)> prepare;
 
   std::vector<Error> validate() const;
 };
