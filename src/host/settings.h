@@ -50,7 +50,7 @@ struct JobSettings {
   int max_attempts = 1;                            // triggered: 1 = a failed run is not repeated
   std::optional<Duration> timeout;                 // of a run; absent = none
   std::optional<Duration> restart_time;            // continuous: instead of WEBJOBS_RESTART_TIME
-  bool restart_back_off = false;                   // continuous: doubles with each failure, to 1 h
+  bool restart_back_off = true;                    // continuous: see RestartRule
   bool freeze = false;                             // stays asleep until this is false again
   std::string time_zone;                           // of the schedule; "" = the host's
   std::string pool;                                // a pool of host.json; "" = "default"

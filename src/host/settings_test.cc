@@ -42,7 +42,7 @@ TEST_CASE("settings.job as written for WebJobs is understood") {
 
 TEST_CASE("our own keys are understood") {
   const auto read = parse_job_settings(
-      R"({"max_attempts":3,"timeout":"90s","restart_time":"0s","restart_back_off":true,)"
+      R"({"max_attempts":3,"timeout":"90s","restart_time":"0s","restart_back_off":false,)"
       R"("freeze":true,"time_zone":"Europe/Berlin","pool":"heavy",)"
       R"("environment_allow":["HOME","AWS_*"],"environment":{"A":"1","B_2":""},)"
       R"("limits":{"memory":"512MiB","pids":100,"cpu_percent":50,"nice":10,"open_files":256,)"
@@ -53,7 +53,7 @@ TEST_CASE("our own keys are understood") {
   CHECK(s.max_attempts == 3);
   CHECK(s.timeout == 90s);
   CHECK(s.restart_time == 0s);
-  CHECK((s.restart_back_off && s.freeze && s.persistent));
+  CHECK((!s.restart_back_off && s.freeze && s.persistent));
   CHECK(s.time_zone == "Europe/Berlin");
   CHECK(s.pool == "heavy");
   CHECK(s.environment_allow == std::vector<std::string>{"HOME", "AWS_*"});
@@ -127,7 +127,7 @@ TEST_CASE("a value of another type is warned about and not obeyed") {
     const JobSettings& s = read.value;
     CHECK_MESSAGE((!s.is_singleton && !s.stopping_wait_time && s.schedule.empty()), pair);
     CHECK_MESSAGE((!s.is_in_place && s.max_attempts == 1 && !s.timeout && !s.restart_time), pair);
-    CHECK_MESSAGE((!s.restart_back_off && !s.freeze && s.time_zone.empty()), pair);
+    CHECK_MESSAGE((s.restart_back_off && !s.freeze && s.time_zone.empty()), pair);
     CHECK_MESSAGE((s.pool.empty() && s.environment_allow.empty() && s.environment.empty()), pair);
     CHECK_MESSAGE((s.limits == ChildLimits{} && !s.persistent && s.min_children == 0), pair);
     CHECK_MESSAGE(s.kinds.empty(), pair);

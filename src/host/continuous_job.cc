@@ -1,0 +1,285 @@
+// A continuous job's life: its engine job, its runs, its status.
+#include "host/continuous_job.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+
+#include "api/json.h"
+#include "host/deploy.h"
+
+namespace mainspring {
+namespace {
+
+using namespace std::chrono_literals;
+
+// What is done again when the engine did not answer.
+constexpr Duration kEnginePause = 1s;
+// How long after a claim was possible a singleton is looked for at another node.
+constexpr Duration kSettled = 2s;
+constexpr Duration kHurriedGrace = 4s;  // the lease is lost: gone before another node begins
+constexpr int kMaxLeftovers = 100;
+
+}  // namespace
+
+Duration RestartRule::after(bool succeeded, Duration lived) {
+  const bool healthy = lived >= kHealthy;
+  failures_ = succeeded || healthy ? 0 : failures_ + 1;
+  if (healthy) return Duration(0);
+  Duration wait = options_.restart_time;
+  if (!options_.back_off) return wait;
+  for (int i = kPatience; i < failures_ && wait < kLongest; ++i) wait *= 2;
+  return std::max(options_.restart_time, std::min(wait, kLongest));
+}
+
+ContinuousJob::ContinuousJob(HostParts& host, std::string name)
+    : JobRunner(host), name_(std::move(name)) {}
+
+ContinuousJob::~ContinuousJob() {
+  end(Why::shutdown);
+}
+
+std::string ContinuousJob::kind_of(const HostParts& host, const JobFolder& folder) {
+  if (folder.settings.is_singleton) return "continuous/" + folder.name;
+  return fmt::format("continuous/{}:{}", folder.name, host.node);
+}
+
+JobView ContinuousJob::view() const {
+  JobView view;
+  {
+    MutexLock lock(mutex_);
+    view.status = status_;
+    view.port = status_ == ContinuousStatus::running ? port_ : 0;
+    view.job = job_;
+  }
+  view.detailed_status = fmt::format("{} - {}\r\n", host_.instance, to_string(view.status));
+  return view;
+}
+
+void ContinuousJob::set_status(ContinuousStatus status) {
+  {
+    MutexLock lock(mutex_);
+    if (status_ == status) return;
+    status_ = status;
+  }
+  write_status_file(status);
+  if (on_change) on_change();
+}
+
+// For whoever looks at the data directory: {data}/status_{instance}.
+void ContinuousJob::write_status_file(ContinuousStatus status) {
+  std::string json = "{\"Status\":";
+  append_json_string(json, to_string(status));
+  json += "}";
+  const std::string directory = job_data_path(host_.options, JobType::continuous, name_);
+  std::error_code ignored;
+  std::filesystem::create_directories(directory, ignored);
+  std::ofstream(directory + "/status_" + host_.instance) << json;
+}
+
+// The jobs of this node's earlier lives: their process is gone, and nobody else will take them.
+void ContinuousJob::cancel_leftovers(const std::string& kind) {
+  for (JobState state :
+       {JobState::running, JobState::available, JobState::scheduled, JobState::retryable}) {
+    const auto page = host_.jobs.list({.queue = host_.options.queue, .kind = kind, .state = state},
+                                      kMaxLeftovers, 0);
+    if (!page) return;
+    for (const Job& job : page->jobs) {
+      (void)host_.jobs.cancel({job.id, "aborted: the host that ran it has ended"});
+    }
+  }
+}
+
+void ContinuousJob::cancel_job(const JobFolder& folder, JobId id) {
+  if (id == 0) return;
+  const auto job = host_.jobs.get(id);
+  // A singleton that another node runs goes on there.
+  if (!job || is_terminal(job->state) || job->state == JobState::running) return;
+  static constexpr std::string_view kReasons[] = {"changed", "disabled", "removed", "shutdown"};
+  const Why reason = why();
+  if (folder.settings.is_singleton && (reason == Why::shutdown || reason == Why::changed)) return;
+  (void)host_.jobs.cancel({id, std::string(kReasons[static_cast<std::size_t>(reason)])});
+}
+
+// Is the singleton with another node?
+bool ContinuousJob::look_for_others(JobId id) {
+  const auto job = host_.jobs.get(id);
+  MutexLock lock(mutex_);
+  return job && job->state == JobState::running && job->worker != worker_;
+}
+
+void ContinuousJob::keep_job(const JobFolder& folder, const std::string& kind,
+                             std::stop_token stop) {
+  NewJob job{.queue = host_.options.queue, .kind = kind};
+  JsonWriter args(job.args = "");
+  args.begin_object().key("name").string(name_).key("run_command").string(folder.run_command());
+  args.key("node").string(host_.node).end_object();
+  job.max_attempts = kMaxMaxAttempts;
+  job.timeout = folder.settings.timeout.value_or(kForever);
+  std::string key = kind;
+  if (!folder.settings.is_singleton) {
+    MutexLock lock(mutex_);
+    key += "/" + worker_;
+  }
+  job.unique = Unique{.key = std::move(key)};
+  const auto made = host_.jobs.enqueue({.jobs = {job}});
+  if (!made) {
+    host_.log.warn("a continuous job cannot be started yet",
+                   {{"job", name_}, {"why", made.error().message}});
+    return wait_for_stop(stop, kEnginePause);
+  }
+  const JobId id = made->jobs.front().id;
+  {
+    MutexLock lock(mutex_);
+    job_ = id;
+  }
+  await_end(folder, id, stop);
+}
+
+// Waits for the engine job's end. A singleton is looked for at other nodes when one of them had the
+// time to take it: soon after the beginning, and after each restart time.
+void ContinuousJob::await_end(const JobFolder& folder, JobId id, std::stop_token stop) {
+  {
+    MutexLock lock(mutex_);
+    look_at_ = host_.clock.now().instant + kSettled;
+  }
+  while (!stop.stop_requested()) {
+    std::stop_source wake;
+    Instant look = Instant::never();
+    {
+      MutexLock lock(mutex_);
+      wake_ = wake;
+      if (folder.settings.is_singleton) look = look_at_;
+    }
+    const std::stop_callback on_stop(stop, [&wake] { wake.request_stop(); });
+    const Instant now = host_.clock.now().instant;
+    const Duration limit = look == Instant::never() ? kForever : std::max(Duration(0), look - now);
+    const auto seen = host_.jobs.wait(id, limit, wake.get_token());
+    if (!seen && seen.error().code == ErrorCode::unavailable) {
+      wait_for_stop(stop, kEnginePause);
+      continue;
+    }
+    if (!seen || is_terminal(seen->state)) {
+      if (stop.stop_requested()) return;
+      host_.log.warn("a continuous job's engine job was ended; it is started again",
+                     {{"job", name_}, {"id", fmt::to_string(id)}});
+      return wait_for_stop(stop, restart_time(folder));
+    }
+    if (host_.clock.now().instant < look) continue;
+    if (look_for_others(id)) set_status(ContinuousStatus::inactive_instance);
+    MutexLock lock(mutex_);
+    if (look_at_ == look) look_at_ = Instant::never();
+  }
+}
+
+Duration ContinuousJob::restart_time(const JobFolder& folder) const {
+  return folder.settings.restart_time.value_or(host_.options.variables.restart_time);
+}
+
+void ContinuousJob::serve(const JobFolder& folder, std::stop_token stop) {
+  const auto log = host_.logs.open(folder.type, name_);
+  if (!log) {
+    host_.log.error("a job's log cannot be written: the job is not run",
+                    {{"job", name_}, {"why", log.error().message}});
+    return wait_for_stop(stop, kForever);
+  }
+  const std::string kind = kind_of(host_, folder);
+  RestartRule rule({.restart_time = restart_time(folder),
+                    .back_off = folder.settings.restart_back_off && !host_.options.strict});
+  WorkerOptions options{.queues = {host_.options.queue}, .slots = 1, .lease = host_.options.lease};
+  options.graceful_stop = stopping_wait_time(folder) + 10s;
+  WorkerRuntime runtime(host_.jobs, host_.clock, host_.random, host_.log, options);
+  runtime.on(kind,
+             [&](const ClaimedJob& job, Context& context) {
+               return run_once(folder, **log, rule, job, context);
+             },
+             {.until_told = true});
+  {
+    MutexLock lock(mutex_);
+    worker_ = runtime.incarnation();
+  }
+  if (!folder.settings.is_singleton) cancel_leftovers(kind);
+  if (auto started = runtime.start(); !started) {
+    host_.log.error("a continuous job cannot be run",
+                    {{"job", name_}, {"why", started.error().message}});
+    return wait_for_stop(stop, kForever);
+  }
+  set_status(ContinuousStatus::starting);
+  while (!stop.stop_requested()) keep_job(folder, kind, stop);
+  set_status(why() == Why::disabled ? ContinuousStatus::disabling : ContinuousStatus::stopping);
+  runtime.stop();
+  JobId last = 0;
+  {
+    MutexLock lock(mutex_);
+    last = job_;
+  }
+  cancel_job(folder, last);
+  set_status(ContinuousStatus::stopped);
+}
+
+HandlerResult ContinuousJob::run_once(const JobFolder& folder, JobLog& log, RestartRule& rule,
+                                      const ClaimedJob&, Context& context) {
+  set_status(ContinuousStatus::starting);
+  log.begin_run();
+  const auto grace = [&]() -> Duration {
+    const Duration wait = stopping_wait_time(folder);
+    return context.stop_reason() == StopReason::lease_lost ? std::min(wait, kHurriedGrace) : wait;
+  };
+  const Result<ScriptEnd> end =
+      run_script(host_, {.folder = folder,
+                         .arguments = {},
+                         .arguments_text = "",
+                         .run_id = "",
+                         .log = log,
+                         .liveness = true,
+                         .stop = context.stop_token(),
+                         .grace = grace,
+                         .on_running = [this, &log](int port) {
+                           {
+                             MutexLock lock(mutex_);
+                             port_ = port;
+                           }
+                           set_status(ContinuousStatus::running);
+                           (void)log.write(LogSource::system_info, "Status changed to Running");
+                         }});
+  return outcome(folder, log, rule, end, context);
+}
+
+Outcome ContinuousJob::outcome(const JobFolder& folder, JobLog& log, RestartRule& rule,
+                               const Result<ScriptEnd>& end, Context& context) {
+  const bool succeeded = end && end->succeeded();
+  if (!end) {
+    (void)log.write(LogSource::system_error, end.error().message);
+  } else if (succeeded) {
+    set_status(ContinuousStatus::success);
+    (void)log.write(LogSource::system_info, "Status changed to Success");
+  } else if (!context.stop_requested() || context.stop_reason() == StopReason::timeout) {
+    (void)log.write(LogSource::system_error, fmt::format("Job failed due to {}", end->how()));
+  }
+  const StopReason stopped = context.stop_reason();
+  if (stopped != StopReason::none && stopped != StopReason::timeout) {
+    (void)log.write(LogSource::system_info, "Status changed to Stopped");
+    if (stopped == StopReason::cancelled) return CancelJob{};
+    return Snooze{};  // given back; who disabled it cancels it
+  }
+  const Duration wait = rule.after(succeeded, end ? end->lived : Duration(0));
+  (void)log.write(LogSource::system_info,
+                  fmt::format("Process went down, waiting for {} seconds",
+                              std::chrono::duration_cast<std::chrono::seconds>(wait).count()));
+  set_status(ContinuousStatus::pending_restart);
+  (void)log.write(LogSource::system_info, "Status changed to PendingRestart");
+  if (rule.failures() == RestartRule::kPatience) {
+    host_.log.warn("a continuous job ends again and again", {{"job", folder.name}});
+  }
+  {
+    MutexLock lock(mutex_);
+    look_at_ = host_.clock.now().instant + wait + kSettled;
+    wake_.request_stop();
+  }
+  if (succeeded) return Snooze{wait};
+  return Retry{end ? end->how() : end.error().message, wait};
+}
+
+}  // namespace mainspring

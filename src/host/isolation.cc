@@ -1,0 +1,206 @@
+// Fencing children in, as far as this system can.
+#include "host/isolation.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "env/leftovers.h"
+
+namespace mainspring {
+namespace {
+
+constexpr Duration kLeftoversLimit = std::chrono::seconds(10);
+
+// What every job may see of the server's environment: where programs and people's files are, the
+// language, and what belongs to WebJobs, connection strings among it.
+const std::vector<std::string> kAllowed = {"PATH",
+                                           "HOME",
+                                           "USER",
+                                           "LOGNAME",
+                                           "SHELL",
+                                           "LANG",
+                                           "LANGUAGE",
+                                           "LC_*",
+                                           "TZ",
+                                           "TMPDIR",
+                                           "XDG_*",
+                                           "SSL_CERT_*",
+                                           "WEBSITE_*",
+                                           "WEBJOBS_*",
+                                           "AzureWebJobs*",
+                                           "APPSETTING_*",
+                                           "SQLCONNSTR_*",
+                                           "SQLAZURECONNSTR_*",
+                                           "MYSQLCONNSTR_*",
+                                           "POSTGRESQLCONNSTR_*",
+                                           "CUSTOMCONNSTR_*"};
+
+std::string_view name_of(std::string_view entry) {
+  return entry.substr(0, entry.find('='));
+}
+
+template <class T>
+std::optional<T> first(const std::optional<T>& a, const std::optional<T>& b) {
+  return a ? a : b;
+}
+
+CgroupLimits group_limits(const ChildLimits& limits) {
+  return {
+      .memory_bytes = limits.memory_bytes, .pids = limits.pids, .cpu_percent = limits.cpu_percent};
+}
+
+bool active(const Cgroups& cgroups, std::string_view controller) {
+  return std::any_of(cgroups.controllers().begin(), cgroups.controllers().end(),
+                     [&](const CgroupController& c) { return c.name == controller && c.active; });
+}
+
+}  // namespace
+
+bool allowed_name(std::string_view name, const std::vector<std::string>& patterns) {
+  return std::any_of(patterns.begin(), patterns.end(), [&](const std::string& pattern) {
+    if (pattern.ends_with('*')) {
+      return name.starts_with(std::string_view(pattern).substr(0, pattern.size() - 1));
+    }
+    return name == pattern;
+  });
+}
+
+Isolation::Isolation(const HostOptions& options, std::string id, Log& log)
+    : options_(options), id_(std::move(id)), log_(log) {
+  const auto ended = end_marked("MAINSPRING_HOST=" + id_, kLeftoversLimit);
+  if (!ended) {
+    log_.warn("what an earlier host left running could not be ended",
+              {{"why", ended.error().message}});
+  } else if (*ended > 0) {
+    ended_leftovers_ = *ended;
+    log_.warn("ended what an earlier host left running", {{"processes", fmt::to_string(*ended)}});
+  }
+  cgroups_ = Cgroups::open("mainspring." + id_);
+}
+
+void Isolation::configure(HostFile file) {
+  MutexLock lock(mutex_);
+  file_ = std::move(file);
+  for (auto& [name, group] : groups_) {
+    const auto found = file_.pools.find(name);
+    const CgroupLimits limits =
+        found == file_.pools.end() ? CgroupLimits{} : group_limits(found->second.limits);
+    if (auto good = group->limit(limits); !good) {
+      log_.warn("the limits of a pool could not be changed",
+                {{"pool", name}, {"why", good.error().message}});
+    }
+  }
+}
+
+PoolSettings Isolation::pool(const std::string& name) const {
+  MutexLock lock(mutex_);
+  const auto found = file_.pools.find(name);
+  return found == file_.pools.end() ? PoolSettings{} : found->second;
+}
+
+std::vector<std::string> Isolation::pools() const {
+  MutexLock lock(mutex_);
+  std::vector<std::string> names = {"default"};
+  for (const auto& [name, pool] : file_.pools) {
+    if (name != "default") names.push_back(name);
+  }
+  return names;
+}
+
+std::vector<std::string> Isolation::environment_of(const JobFolder& folder) const {
+  std::vector<std::string> out;
+  const std::map<std::string, std::string>& own = folder.settings.environment;
+  for (const std::string& entry : options_.environment) {
+    const std::string_view name = name_of(entry);
+    if (name.starts_with("MAINSPRING_") || own.contains(std::string(name))) continue;
+    if (options_.strict || allowed_name(name, kAllowed) ||
+        allowed_name(name, file_.environment_allow) ||
+        allowed_name(name, folder.settings.environment_allow)) {
+      out.push_back(entry);
+    }
+  }
+  for (const auto& [name, value] : own) out.push_back(fmt::format("{}={}", name, value));
+  out.push_back("MAINSPRING_HOST=" + id_);
+  return out;
+}
+
+Result<Cgroup*> Isolation::pool_group(const std::string& name, const PoolSettings& settings) {
+  if (cgroups_.root() == nullptr) return nullptr;
+  std::unique_ptr<Cgroup>& group = groups_[name];
+  if (!group) {
+    MS_TRY_ASSIGN(group, cgroups_.root()->make("pool-" + name, group_limits(settings.limits)));
+  }
+  return group.get();
+}
+
+Result<std::unique_ptr<Cgroup>> Isolation::fence(const JobFolder& folder, ProcessSpec& spec) {
+  MutexLock lock(mutex_);
+  const std::string pool_name = folder.settings.pool.empty() ? "default" : folder.settings.pool;
+  const auto found = file_.pools.find(pool_name);
+  if (found == file_.pools.end() && pool_name != "default") {
+    return invalid("pool", fmt::format("pool \"{}\": must be defined in host.json", pool_name));
+  }
+  const PoolSettings pool = found == file_.pools.end() ? PoolSettings{} : found->second;
+  const ChildLimits& own = folder.settings.limits;
+  const ChildLimits& shared = pool.limits;
+
+  spec.limits.no_core = true;
+  spec.limits.no_new_privs = !options_.strict;
+  if (!options_.strict) spec.limits.nice = kNice;
+  if (const auto nice = first(own.nice, shared.nice)) spec.limits.nice = nice;
+  spec.limits.open_files = first(own.open_files, shared.open_files);
+  spec.limits.file_bytes = first(own.file_bytes, shared.file_bytes);
+  spec.limits.user = first(own.user, shared.user).value_or("");
+  // What the host has set counts more than what the server was given.
+  for (std::string& entry : environment_of(folder)) {
+    const std::string_view name = name_of(entry);
+    const bool set = std::any_of(spec.environment.begin(), spec.environment.end(),
+                                 [&](const std::string& other) { return name_of(other) == name; });
+    if (!set) spec.environment.push_back(std::move(entry));
+  }
+
+  const auto needs = [&](bool wanted, std::string_view controller,
+                         std::string_view limit) -> Result<void> {
+    if (!wanted || active(cgroups_, controller)) return {};
+    return Error{.code = ErrorCode::io_error,
+                 .message = fmt::format("limit {}: this system lets the server make no control "
+                                        "group for it; see /healthz",
+                                        limit)};
+  };
+  MS_TRY(needs(first(own.memory_bytes, shared.memory_bytes).has_value(), "memory", "memory"));
+  MS_TRY(needs(first(own.pids, shared.pids).has_value(), "pids", "pids"));
+  MS_TRY(needs(first(own.cpu_percent, shared.cpu_percent).has_value(), "cpu", "cpu_percent"));
+  MS_TRY_ASSIGN(Cgroup * group, pool_group(pool_name, pool));
+  if (group == nullptr) return nullptr;
+  MS_TRY_ASSIGN(auto run,
+                group->make(fmt::format("{}-{}", folder.name, ++runs_), group_limits(own)));
+  spec.limits.cgroup_procs = run->procs_files();
+  return run;
+}
+
+std::vector<LayerView> Isolation::layers() const {
+  std::vector<LayerView> layers = {
+      {.name = "process_group", .active = true, .detail = "a session of its own, under a keeper"},
+      {.name = "descriptors", .active = true, .detail = "none are inherited"},
+      {.name = "rlimits", .active = true, .detail = "no core files; files and sizes by settings"},
+      {.name = "no_new_privs",
+       .active = !options_.strict,
+       .detail = options_.strict ? "off by strict_webjobs" : ""},
+      {.name = "environment",
+       .active = !options_.strict,
+       .detail = options_.strict ? "off by strict_webjobs" : "an allow-list"},
+      {.name = "user",
+       .active = geteuid() == 0,
+       .detail = geteuid() == 0 ? "by settings" : "the server is not root"},
+      {.name = "leftovers", .active = true, .detail = "found by their environment at the start"}};
+  for (const CgroupController& controller : cgroups_.controllers()) {
+    layers.push_back({.name = "cgroup_" + controller.name,
+                      .active = controller.active,
+                      .detail = controller.detail});
+  }
+  return layers;
+}
+
+}  // namespace mainspring

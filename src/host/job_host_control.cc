@@ -1,0 +1,334 @@
+// What people and programs see and do of job folders: see host/control.h.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "api/json.h"
+#include "host/deploy.h"
+#include "host/job_host_impl.h"
+
+namespace mainspring {
+namespace {
+
+namespace fs = std::filesystem;
+
+Error no_job(JobType type, const std::string& name) {
+  return Error{.code = ErrorCode::not_found,
+               .message = fmt::format("{} job \"{}\": there is none", to_string(type), name)};
+}
+
+}  // namespace
+
+std::string JobHost::Impl::directory_of(JobType type, const std::string& name) const {
+  MutexLock lock(mutex);
+  const auto found = entries.find({type, name});
+  if (found != entries.end()) return found->second.folder.directory;
+  return fmt::format("{}/{}/{}", options.roots.front(), folder_of(type), name);
+}
+
+Result<JobFolder> JobHost::Impl::folder(JobType type, const std::string& name) const {
+  MutexLock lock(mutex);
+  const auto found = entries.find({type, name});
+  if (found == entries.end()) return no_job(type, name);
+  return found->second.folder;
+}
+
+JobView JobHost::Impl::view_of(const HostKey& key, const HostEntry& entry) const {
+  JobView view;
+  if (entry.runner) view = entry.runner->view();
+  view.folder = entry.folder;
+  view.pool = entry.folder.settings.pool.empty() ? "default" : entry.folder.settings.pool;
+  view.frozen = entry.folder.settings.freeze;
+  if (key.first == JobType::triggered) {
+    const RunHistory history(job_data_path(options, key.first, key.second));
+    if (const auto latest = history.latest()) {
+      if (auto run = triggered.run_of(key.second, *latest)) view.latest_run = std::move(*run);
+    }
+    if (view.latest_run) view.job = view.latest_run->job;
+  }
+  const auto pools = isolation.pools();
+  if (std::find(pools.begin(), pools.end(), view.pool) == pools.end()) {
+    view.error = fmt::format("pool \"{}\": must be defined in host.json", view.pool);
+  }
+  return view;
+}
+
+HostView JobHost::view() {
+  HostView view;
+  view.instance = impl_->parts.instance;
+  view.directory = impl_->options.roots.front();
+  view.stopped = impl_->options.variables.stopped;
+  view.strict = impl_->options.strict;
+  view.layers = impl_->isolation.layers();
+  view.running = impl_->triggered.running();
+  MutexLock lock(impl_->mutex);
+  view.problems = impl_->problems;
+  for (const auto& [key, entry] : impl_->entries) {
+    if (key.first == JobType::continuous) ++view.continuous;
+    if (key.first == JobType::triggered) ++view.triggered;
+    if (key.first == JobType::queue) ++view.queues;
+    if (!entry.runner) continue;
+    const JobView job = entry.runner->view();
+    if (key.first == JobType::continuous && job.status == ContinuousStatus::running) ++view.running;
+    view.running += job.children;
+    if (impl_->options.strict) continue;
+    for (const std::string& warning : entry.folder.warnings) {
+      view.problems.push_back(fmt::format("{}: {}", key.second, warning));
+    }
+  }
+  return view;
+}
+
+std::vector<JobView> JobHost::list(std::optional<JobType> type) {
+  std::vector<JobView> views;
+  MutexLock lock(impl_->mutex);
+  for (const auto& [key, entry] : impl_->entries) {
+    if (!type || key.first == *type) views.push_back(impl_->view_of(key, entry));
+  }
+  return views;
+}
+
+Result<JobView> JobHost::find(JobType type, const std::string& name) {
+  MutexLock lock(impl_->mutex);
+  const auto found = impl_->entries.find({type, name});
+  if (found == impl_->entries.end()) return no_job(type, name);
+  return impl_->view_of(found->first, found->second);
+}
+
+std::uint64_t JobHost::version() {
+  return impl_->version.load();
+}
+
+// -- deploying
+
+Result<JobView> JobHost::Impl::deployed(JobType type, const std::string& name,
+                                        Result<JobFolder> result) {
+  if (!result) return std::move(result.error());
+  refresh_all(true);
+  changed();
+  MutexLock lock(mutex);
+  const auto found = entries.find({type, name});
+  if (found == entries.end()) return no_job(type, name);
+  return view_of(found->first, found->second);
+}
+
+Result<JobView> JobHost::deploy_file(JobType type, const std::string& name,
+                                     const std::string& file_name, std::string_view content) {
+  return impl_->deployed(type, name,
+                         mainspring::deploy_file(type, impl_->directory_of(type, name), file_name,
+                                                 content, impl_->script_hosts));
+}
+
+Result<JobView> JobHost::deploy_zip(JobType type, const std::string& name, std::string_view zip) {
+  return impl_->deployed(
+      type, name,
+      mainspring::deploy_zip(type, impl_->directory_of(type, name), zip, impl_->script_hosts));
+}
+
+Result<void> JobHost::remove(JobType type, const std::string& name) {
+  MS_TRY(check_name("name", name));
+  if (name.find('/') != std::string::npos) {
+    return invalid("name", fmt::format("name \"{}\": must not have a /", name));
+  }
+  MS_TRY(remove_folder(impl_->directory_of(type, name)));
+  impl_->refresh_all(true);
+  impl_->changed();
+  std::error_code ignored;
+  fs::remove_all(job_data_path(impl_->options, type, name), ignored);
+  fs::remove_all(working_copies_path(impl_->options, type, name), ignored);
+  fs::remove_all(shutdown_files_path(impl_->options, type, name), ignored);
+  return {};
+}
+
+Result<std::string> JobHost::settings(JobType type, const std::string& name) {
+  MS_TRY_ASSIGN(const JobFolder folder, impl_->folder(type, name));
+  return folder.settings_json;
+}
+
+Result<void> JobHost::put_settings(JobType type, const std::string& name, std::string_view json) {
+  MS_TRY_ASSIGN(const JobFolder folder, impl_->folder(type, name));
+  JsonReader in(json, JsonReader::Unknown::skip);
+  if (!in.members([&](std::string_view) { return in.skip(); }) || !in.end()) {
+    return invalid("settings", "settings.job: must be a JSON object: " + in.error().message);
+  }
+  MS_TRY(write_file_atomically(folder.script_dir + "/settings.job", json));
+  impl_->refresh_all(true);
+  impl_->changed();
+  return {};
+}
+
+// -- triggered
+
+Result<std::string> JobHost::run(const std::string& name, const std::string& arguments,
+                                 const std::string& trigger) {
+  if (const auto folder = impl_->folder(JobType::triggered, name);
+      folder && folder->settings.freeze) {
+    return Error{.code = ErrorCode::conflict,
+                 .message = fmt::format("triggered job \"{}\": is frozen", name)};
+  }
+  return impl_->triggered.run(name, arguments, trigger);
+}
+
+Result<void> JobHost::cancel_run(const std::string& name) {
+  return impl_->triggered.cancel(name);
+}
+
+Result<std::vector<RunRecord>> JobHost::history(const std::string& name) {
+  return impl_->triggered.history(name);
+}
+
+Result<RunRecord> JobHost::run_of(const std::string& name, const std::string& id) {
+  return impl_->triggered.run_of(name, id);
+}
+
+// -- continuous
+
+Result<void> JobHost::stop_job(const std::string& name) {
+  MS_TRY_ASSIGN(const JobFolder folder, impl_->folder(JobType::continuous, name));
+  if (auto written = write_file_atomically(folder.script_dir + "/disable.job", ""); !written) {
+    return Error{.code = ErrorCode::conflict, .message = written.error().message};
+  }
+  impl_->refresh_all(true);
+  return {};
+}
+
+Result<void> JobHost::start_job(const std::string& name) {
+  MS_TRY_ASSIGN(const JobFolder folder, impl_->folder(JobType::continuous, name));
+  std::error_code problem;
+  fs::remove(folder.script_dir + "/disable.job", problem);
+  if (problem) {
+    return Error{
+        .code = ErrorCode::conflict,
+        .message = fmt::format("{}/disable.job: {}", folder.script_dir, problem.message())};
+  }
+  impl_->refresh_all(true);
+  // One that waits for its restart begins now.
+  MS_TRY_ASSIGN(const JobView view, find(JobType::continuous, name));
+  if (view.status == ContinuousStatus::pending_restart && view.job != 0) {
+    (void)impl_->parts.jobs.retry({view.job});
+  }
+  return {};
+}
+
+Result<int> JobHost::port(const std::string& name) {
+  MS_TRY_ASSIGN(const JobView view, find(JobType::continuous, name));
+  if (view.port != 0) return view.port;
+  return Error{.code = ErrorCode::not_found,
+               .message = fmt::format("continuous job \"{}\": does not run", name)};
+}
+
+// -- logs
+
+std::shared_ptr<JobLog> JobHost::Impl::open_log(JobType type, const std::string& name,
+                                                const std::string& run) {
+  if (type != JobType::triggered) return logs.find(type, name);
+  return triggered.log_of(name, run);
+}
+
+Result<std::string> JobHost::Impl::log_path(JobType type, const std::string& name,
+                                            const std::string& run) {
+  if (type != JobType::triggered) {
+    MS_TRY(folder(type, name));
+    return job_log_path(options, type, name);
+  }
+  if (auto good = time_of_run_id(run); !good) return no_job(type, name + "/" + run);
+  return RunHistory(job_data_path(options, type, name)).log_path(run);
+}
+
+namespace {
+
+// The run that is meant: "" = the latest.
+Result<std::string> run_or_latest(const HostOptions& options, JobType type, const std::string& name,
+                                  const std::string& run) {
+  if (type != JobType::triggered || !run.empty()) return run;
+  MS_TRY(check_name("name", name));
+  const auto latest = RunHistory(job_data_path(options, type, name)).latest();
+  if (latest) return *latest;
+  return Error{.code = ErrorCode::not_found,
+               .message = fmt::format("triggered job \"{}\": has no runs", name)};
+}
+
+}  // namespace
+
+Result<LogText> JobHost::log(JobType type, const std::string& name, const std::string& run,
+                             std::int64_t position, std::size_t max) {
+  MS_TRY_ASSIGN(const std::string id, run_or_latest(impl_->options, type, name, run));
+  MS_TRY_ASSIGN(const std::string path, impl_->log_path(type, name, id));
+  auto text = read_log(path, position, max);
+  if (text || text.error().code != ErrorCode::not_found) return text;
+  // Nothing was written yet.
+  if (type == JobType::triggered) MS_TRY(impl_->triggered.run_of(name, id));
+  return LogText{.next = std::max<std::int64_t>(position, 0), .at_end = true};
+}
+
+Result<JobHost::Watch> JobHost::watch_log(JobType type, const std::string& name,
+                                          const std::string& run, std::int64_t position,
+                                          std::function<void()> changed) {
+  MS_TRY_ASSIGN(const std::string id, run_or_latest(impl_->options, type, name, run));
+  const std::shared_ptr<JobLog> log = impl_->open_log(type, name, id);
+  if (!log && !log_ended(type, name, id) && type == JobType::triggered) {
+    Watch watch = impl_->triggered.watch_begin(id, changed);
+    if (impl_->open_log(type, name, id)) changed();  // it began meanwhile
+    return watch;
+  }
+  if (!log) {
+    MS_TRY(impl_->log_path(type, name, id));
+    changed();  // it will not grow any more
+    return Watch();
+  }
+  const std::uint64_t number = log->notify(position, std::move(changed));
+  return Watch(nullptr, [log, number](void*) { log->forget(number); });
+}
+
+bool JobHost::log_ended(JobType type, const std::string& name, const std::string& run) {
+  const auto id = run_or_latest(impl_->options, type, name, run);
+  if (!id) return true;
+  if (type == JobType::triggered) {
+    const auto seen = impl_->triggered.run_of(name, *id);
+    // A run that waits for its slot has no log yet.
+    if (seen && seen->status == RunStatus::initializing) return false;
+  }
+  const std::shared_ptr<JobLog> log = impl_->open_log(type, name, *id);
+  return !log || log->closed();
+}
+
+Result<std::string> JobHost::data_file(std::string_view path, std::size_t max) {
+  std::error_code problem;
+  const fs::path base = fs::weakly_canonical(impl_->options.data + "/data", problem);
+  const fs::path wanted = fs::weakly_canonical(base / fs::path(path).relative_path(), problem);
+  const auto none = [&] {
+    return Error{.code = ErrorCode::not_found,
+                 .message = fmt::format("data file \"{}\": there is none", path.substr(0, 200))};
+  };
+  const std::string inside = base.native() + "/";
+  if (problem || !wanted.native().starts_with(inside)) return none();
+  if (!fs::is_regular_file(wanted, problem) || problem) return none();
+  const std::uintmax_t bytes = fs::file_size(wanted, problem);
+  if (problem) return none();
+  if (bytes > max) {
+    return Error{.code = ErrorCode::too_large,
+                 .message = fmt::format("data file \"{}\" has {} bytes: at most {} are sent", path,
+                                        bytes, max)};
+  }
+  MS_TRY_ASSIGN(LogText text, read_log(wanted.native(), 0, max));
+  return std::move(text.text);
+}
+
+// -- hooks
+
+Result<std::pair<HookView, bool>> JobHost::add_hook(const std::string& url,
+                                                    const std::string& event, bool insecure_ssl) {
+  return impl_->hooks->add(url, event, insecure_ssl);
+}
+std::vector<HookView> JobHost::hooks() {
+  return impl_->hooks->list();
+}
+Result<void> JobHost::remove_hook(const std::string& id) {
+  return impl_->hooks->remove(id);
+}
+void JobHost::publish(const std::string& event, std::string_view json) {
+  impl_->hooks->publish(event, json);
+}
+
+}  // namespace mainspring

@@ -1,0 +1,75 @@
+// The thread that makes a folder's runner what it is wanted to be.
+#include "host/job_runner.h"
+
+namespace mainspring {
+
+void wait_for_stop(std::stop_token stop, Duration limit) {
+  Mutex mutex;
+  CondVar changed;
+  const std::stop_callback wake(stop, [&] {
+    MutexLock lock(mutex);
+    changed.notify_all();
+  });
+  MutexLock lock(mutex);
+  if (limit != kForever) {
+    if (!stop.stop_requested()) changed.wait_for(mutex, limit);
+    return;
+  }
+  while (!stop.stop_requested()) changed.wait(mutex);
+}
+
+void JobRunner::set(std::optional<JobFolder> folder, Why why) {
+  std::stop_source serving{std::nostopstate};
+  {
+    MutexLock lock(mutex_);
+    if (end_) return;
+    wanted_ = std::move(folder);
+    why_ = why;
+    ++generation_;
+    serving = serving_;
+    changed_.notify_all();
+    if (!thread_.joinable()) thread_ = std::thread([this] { run(); });
+  }
+  serving.request_stop();  // without the lock: callbacks run in it
+}
+
+void JobRunner::end(Why why) {
+  set(std::nullopt, why);
+  std::thread thread;
+  {
+    MutexLock lock(mutex_);
+    end_ = true;
+    changed_.notify_all();
+    thread.swap(thread_);
+  }
+  if (thread.joinable()) thread.join();
+}
+
+JobRunner::Why JobRunner::why() const {
+  MutexLock lock(mutex_);
+  return why_;
+}
+
+void JobRunner::run() {
+  std::uint64_t served = 0;
+  mutex_.lock();
+  for (;;) {
+    if (generation_ == served) {
+      if (end_) break;
+      changed_.wait(mutex_);
+      continue;
+    }
+    served = generation_;
+    if (!wanted_) continue;
+    const JobFolder folder = *wanted_;
+    serving_ = std::stop_source();
+    const std::stop_token stop = serving_.get_token();
+    mutex_.unlock();
+    serve(folder, stop);
+    mutex_.lock();
+    serving_ = std::stop_source(std::nostopstate);
+  }
+  mutex_.unlock();
+}
+
+}  // namespace mainspring

@@ -1,0 +1,57 @@
+// HostOptions: what a job host is told when it is made.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "host/settings.h"
+#include "mainspring/job.h"
+#include "mainspring/result.h"
+
+namespace mainspring {
+
+struct HostOptions {
+  // Directories with continuous/, triggered/ and queues/ in them; of two jobs with one name the
+  // first directory's counts. The first may be made later; it is where deployments go.
+  std::vector<std::string> roots;
+  // Logs, histories, working copies, the host's identity. Made if it is not there; one process at a
+  // time.
+  std::string data;
+  // Only what WebJobs does: no TERM, no shutdown file for triggered jobs, the server's whole
+  // environment, 200 lines of output per continuous run, no back-off, no warnings about settings.
+  bool strict = false;
+  HostVariables variables;
+  // The server's environment, of which jobs get what the allow-list lets through.
+  std::vector<std::string> environment;
+
+  // The engine's queue of all runs.
+  std::string queue = "host";
+  // How long another node waits for news of this one before it takes over a singleton or repeats a
+  // run. Raise for machines that stall.
+  Duration lease = kDefaultLease;
+  // A folder is read again when it has not changed for so long.
+  Duration quiet = std::chrono::seconds(5);
+  // How often a directory of jobs that is not there is looked for.
+  Duration root_retry = std::chrono::seconds(30);
+  // A log of a continuous job or a queue folder is rolled at this size, and so many older files are
+  // kept.
+  std::int64_t log_roll_bytes = std::int64_t{1} << 20;
+  int log_generations = 10;
+  // What is kept of the output of one triggered run; 0 = all.
+  std::int64_t log_cap_bytes = std::int64_t{2} << 30;
+
+  // All mistakes; empty = none.
+  std::vector<Error> validate() const;
+};
+
+// Directories below HostOptions::data.
+std::string job_data_path(const HostOptions& options, JobType type, const std::string& name);
+std::string working_copies_path(const HostOptions& options, JobType type, const std::string& name);
+std::string shutdown_files_path(const HostOptions& options, JobType type, const std::string& name);
+// The one log of a continuous job or a queue folder.
+std::string job_log_path(const HostOptions& options, JobType type, const std::string& name);
+
+// Six characters that tell this host's lines from others' in logs.
+std::string instance6(const HostVariables& variables);
+
+}  // namespace mainspring

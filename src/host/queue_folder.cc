@@ -1,0 +1,140 @@
+// A queue folder's worker: a process per job, or children that take job after job.
+#include "host/queue_folder.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <thread>
+
+namespace mainspring {
+namespace {
+
+using namespace std::chrono_literals;
+
+int max_children(const JobFolder& folder) {
+  if (folder.settings.max_children > 0) return folder.settings.max_children;
+  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+}
+
+}  // namespace
+
+QueueFolder::QueueFolder(HostParts& host, std::string name)
+    : JobRunner(host), name_(std::move(name)) {}
+
+QueueFolder::~QueueFolder() {
+  end(Why::shutdown);
+}
+
+JobView QueueFolder::view() const {
+  JobView view;
+  MutexLock lock(mutex_);
+  if (runtime_ != nullptr) view.children = runtime_->stats().running;
+  if (pool_ != nullptr) view.children = pool_->children();
+  return view;
+}
+
+Result<void> QueueFolder::prepare(const JobFolder& folder, ProcessSpec& spec,
+                                  const std::shared_ptr<JobLog>& log) {
+  std::string directory = folder.script_dir;
+  if (!folder.in_place()) {
+    MutexLock lock(mutex_);  // one copy at a time; those in use stay
+    MS_TRY_ASSIGN(directory, update_working_copy(
+                                 folder.script_dir,
+                                 working_copies_path(host_.options, folder.type, name_), copies_));
+    copies_.push_back(directory);
+  }
+  ProcessSpec script = script_spec(host_, folder, directory, {});
+  spec.argv = std::move(script.argv);
+  spec.directory = std::move(script.directory);
+  // What says who the job is comes from whoever runs it; of the server's environment only what the
+  // allow-list lets through.
+  std::erase_if(spec.environment,
+                [](const std::string& entry) { return !entry.starts_with("MAINSPRING_"); });
+  spec.environment.insert(spec.environment.end(), script.environment.begin(),
+                          script.environment.end());
+  MS_TRY_ASSIGN(std::shared_ptr<Cgroup> group, host_.isolation.fence(folder, spec));
+  if (group) spec.kill_rest = [group] { (void)group->kill_all(); };
+  const std::shared_ptr<void> held(nullptr, [this, group, directory](void*) {
+    MutexLock lock(mutex_);
+    const auto used = std::find(copies_.begin(), copies_.end(), directory);
+    if (used != copies_.end()) copies_.erase(used);
+  });
+  spec.output = [log, held](OutputStream stream, std::string_view bytes) {
+    (void)log->output(stream == OutputStream::out ? LogSource::out : LogSource::err, bytes);
+  };
+  return {};
+}
+
+Handler QueueFolder::exec(const JobFolder& folder, std::shared_ptr<JobLog> log) {
+  ExecOptions options;
+  options.argv = {folder.run_file};
+  options.kill_grace = stopping_wait_time(folder);
+  options.prepare = [this, folder, log](ProcessSpec& spec) { return prepare(folder, spec, log); };
+  return exec_handler(host_.processes, std::move(options));
+}
+
+PersistentOptions QueueFolder::persistent(const JobFolder& folder, std::shared_ptr<JobLog> log) {
+  PersistentOptions options;
+  options.spec = [this, folder, log]() -> Result<ProcessSpec> {
+    ProcessSpec spec;
+    MS_TRY(prepare(folder, spec, log));
+    return spec;
+  };
+  options.min_children = folder.settings.min_children;
+  options.max_children = max_children(folder);
+  options.stopping_wait_time = stopping_wait_time(folder);
+  return options;
+}
+
+void QueueFolder::serve(const JobFolder& folder, std::stop_token stop) {
+  const auto log = host_.logs.open(folder.type, name_);
+  if (!log) {
+    host_.log.error("a queue folder's log cannot be written: its jobs are not run",
+                    {{"queue", name_}, {"why", log.error().message}});
+    return wait_for_stop(stop, kForever);
+  }
+  (*log)->begin_run();
+  (void)(*log)->write(LogSource::system_info,
+                      fmt::format("Run script '{}' with script host - '{}' for jobs of queue '{}'",
+                                  folder.run_command(), folder.host.name, name_));
+  WorkerOptions options{
+      .queues = {name_}, .slots = max_children(folder), .lease = host_.options.lease};
+  options.graceful_stop = stopping_wait_time(folder) + 10s;
+  std::unique_ptr<PersistentPool> pool;
+  Handler handler;
+  if (folder.settings.persistent) {
+    pool = std::make_unique<PersistentPool>(host_.processes, host_.clock, host_.log,
+                                            persistent(folder, *log));
+    pool->start();
+    handler = [&pool](const ClaimedJob& job, Context& context) {
+      return pool->handle(job, context);
+    };
+  } else {
+    handler = exec(folder, *log);
+  }
+  WorkerRuntime runtime(host_.jobs, host_.clock, host_.random, host_.log, options);
+  KindOptions kind;
+  if (folder.settings.timeout) kind.timeout = *folder.settings.timeout;
+  for (const std::string& name : folder.settings.kinds) runtime.on(name, handler, kind);
+  if (folder.settings.kinds.empty()) runtime.on_any(handler, kind);
+  {
+    MutexLock lock(mutex_);
+    runtime_ = &runtime;
+    pool_ = pool.get();
+  }
+  if (auto started = runtime.start(); !started) {
+    host_.log.error("a queue folder cannot run jobs",
+                    {{"queue", name_}, {"why", started.error().message}});
+  }
+  wait_for_stop(stop, kForever);
+  runtime.stop();
+  {
+    MutexLock lock(mutex_);
+    runtime_ = nullptr;
+    pool_ = nullptr;
+  }
+  pool.reset();
+  (void)(*log)->flush();
+}
+
+}  // namespace mainspring

@@ -1,0 +1,39 @@
+// QueueFolder: runs a folder's script for the jobs of the queue that the folder is named after.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <string>
+
+#include "host/job_runner.h"
+#include "host/queue_scripts.h"
+#include "worker/exec.h"
+#include "worker/worker.h"
+
+namespace mainspring {
+
+class QueueFolder final : public JobRunner {
+ public:
+  QueueFolder(HostParts& host, std::string name);
+  ~QueueFolder() override;
+
+  JobView view() const override;
+
+ private:
+  void serve(const JobFolder& folder, std::stop_token stop) override;
+  // One process per job.
+  Handler exec(const JobFolder& folder, std::shared_ptr<JobLog> log);
+  PersistentOptions persistent(const JobFolder& folder, std::shared_ptr<JobLog> log);
+  // Directory, fences and log of a process that is about to be started. What belongs to it alone is
+  // held by the spec's functions, and ends with them.
+  Result<void> prepare(const JobFolder& folder, ProcessSpec& spec,
+                       const std::shared_ptr<JobLog>& log);
+
+  const std::string name_;
+  mutable Mutex mutex_;
+  WorkerRuntime* runtime_ MS_GUARDED_BY(mutex_) = nullptr;
+  PersistentPool* pool_ MS_GUARDED_BY(mutex_) = nullptr;
+  std::vector<std::string> copies_ MS_GUARDED_BY(mutex_);  // working copies in use
+};
+
+}  // namespace mainspring

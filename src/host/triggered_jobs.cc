@@ -1,0 +1,381 @@
+// Triggered folders as kinds of the engine's jobs: pools of runs, and the runs themselves.
+#include "host/triggered_jobs.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "api/json.h"
+#include "worker/auto_renew_lease.h"
+#include "worker/exec.h"
+
+namespace mainspring {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr std::string_view kBusy = "Cannot start a new run since job is already running.";
+constexpr std::string_view kStopped = "WebJobs are currently in \"stopped\" state.";
+// Until a folder that went away between claim and run is looked for elsewhere.
+constexpr Duration kElsewhere = 30s;
+constexpr Duration kServerPause = 1s;
+constexpr Duration kHurriedGrace = 4s;  // the lease is lost: gone before another node begins
+
+}  // namespace
+
+// One pool's runs: a worker that claims the kinds of the pool's folders, which may change.
+struct TriggeredJobs::Pool {
+  Pool(HostParts& host, int concurrency_, Handler handler)
+      : concurrency(concurrency_),
+        jobs(host.jobs),
+        runtime(host.jobs, host.clock, host.random, host.log, options_of(host, concurrency_)) {
+    runtime.on_any(std::move(handler), {.until_told = true});
+    runtime.claim_with([this](Claim claim, Duration wait, std::stop_token stop) {
+      return this->claim(std::move(claim), wait, std::move(stop));
+    });
+  }
+
+  static WorkerOptions options_of(HostParts& host, int concurrency) {
+    WorkerOptions options;
+    options.queues = {host.options.queue};
+    options.slots = concurrency;
+    options.lease = host.options.lease;
+    options.graceful_stop = std::chrono::hours(1);  // each run ends after its stopping_wait_time
+    return options;
+  }
+
+  void set(std::vector<std::string> wanted) MS_EXCLUDES(mutex) {
+    std::stop_source old{std::nostopstate};
+    {
+      MutexLock lock(mutex);
+      if (wanted == kinds) return;
+      kinds = std::move(wanted);
+      old = claiming;
+      changed.notify_all();
+    }
+    old.request_stop();  // the claim that waits for the old kinds
+  }
+
+  Result<ClaimResult> claim(Claim claim, Duration wait, std::stop_token stop) MS_EXCLUDES(mutex) {
+    std::stop_source ended;
+    const std::stop_callback on_stop(stop, [&] {
+      ended.request_stop();
+      MutexLock lock(mutex);
+      changed.notify_all();
+    });
+    {
+      MutexLock lock(mutex);
+      if (kinds.empty() && !stop.stop_requested()) changed.wait_for(mutex, wait);
+      if (kinds.empty() || stop.stop_requested()) return ClaimResult{};
+      claim.kinds = kinds;
+      claiming = ended;
+    }
+    return jobs.claim(std::move(claim), wait, ended.get_token());
+  }
+
+  const int concurrency;
+  Jobs& jobs;
+  Mutex mutex;
+  CondVar changed;
+  std::vector<std::string> kinds MS_GUARDED_BY(mutex);
+  std::stop_source claiming MS_GUARDED_BY(mutex){std::nostopstate};
+  WorkerRuntime runtime;  // last: its threads use the others
+};
+
+// One run, from the claim to its outcome.
+struct TriggeredJobs::Attempt {
+  const JobFolder& folder;
+  const Request& request;
+  const ClaimedJob& job;
+  Context& context;
+  std::stop_source stop;  // the context's, or the lease is lost
+  std::atomic<bool> lease_lost{false};
+  RunHistory history;
+  RunRecord record;
+  std::shared_ptr<JobLog> log;
+};
+
+TriggeredJobs::TriggeredJobs(HostParts& host, Registry& registry)
+    : host_(host), registry_(registry) {}
+
+TriggeredJobs::~TriggeredJobs() {
+  stop();
+}
+
+void TriggeredJobs::set_pools(const std::map<std::string, std::vector<std::string>>& kinds) {
+  for (auto& [name, pool] : pools_) {
+    if (!kinds.contains(name)) pool->set({});
+  }
+  for (const auto& [name, list] : kinds) {
+    const int concurrency = host_.isolation.pool(name).concurrency;
+    std::unique_ptr<Pool>& pool = pools_[name];
+    if (pool && pool->concurrency != concurrency) {
+      pool->set({});
+      retired_.push_back(std::move(pool));
+    }
+    if (!pool) {
+      pool = std::make_unique<Pool>(
+          host_, concurrency,
+          [this](const ClaimedJob& job, Context& context) { return handle(job, context); });
+      if (auto started = pool->runtime.start(); !started) {
+        host_.log.error("a pool cannot run jobs",
+                        {{"pool", name}, {"why", started.error().message}});
+      }
+    }
+    pool->set(list);
+  }
+}
+
+void TriggeredJobs::set(std::vector<JobFolder> folders) {
+  std::set<std::string> gone;
+  {
+    MutexLock lock(mutex_);
+    if (stopped_) return;
+    folders_.clear();
+    gone = scheduled_;
+    unput_.clear();
+    std::map<std::string, std::vector<std::string>> kinds;
+    for (JobFolder& folder : folders) {
+      const bool frozen = folder.settings.freeze || host_.options.variables.stopped;
+      if (!frozen) {
+        const std::string& pool = folder.settings.pool;
+        kinds[pool.empty() ? "default" : pool].push_back(kind_of(folder.name));
+      }
+      if (!frozen && !folder.settings.schedule.empty() &&
+          !host_.options.variables.disable_schedule) {
+        gone.erase(folder.name);
+        unput_.insert(folder.name);
+        scheduled_.insert(folder.name);
+      }
+      std::string name = folder.name;
+      folders_.emplace(std::move(name), std::move(folder));
+    }
+    set_pools(kinds);
+    remember_schedules();
+  }
+  remove_schedules(gone);
+  tend();
+}
+
+void TriggeredJobs::stop() {
+  std::vector<Pool*> all;
+  {
+    MutexLock lock(mutex_);
+    stopped_ = true;
+    for (auto& [name, pool] : pools_) all.push_back(pool.get());
+    for (auto& pool : retired_) all.push_back(pool.get());
+  }
+  for (Pool* pool : all) pool->runtime.request_stop();
+  for (Pool* pool : all) pool->runtime.stop();
+  tell_watchers(nullptr);
+}
+
+std::optional<JobFolder> TriggeredJobs::folder_of_kind(const std::string& kind) const {
+  const std::size_t slash = kind.find('/');
+  MutexLock lock(mutex_);
+  const auto found = folders_.find(slash == std::string::npos ? kind : kind.substr(slash + 1));
+  if (found == folders_.end()) return std::nullopt;
+  return found->second;
+}
+
+Result<TriggeredJobs::Request> TriggeredJobs::read_request(const ClaimedJob& job) const {
+  static constexpr JsonField<Request> kFields[] = {
+      {"arguments", [](JsonReader& in, Request& r) { return in.string(r.arguments); }},
+      {"trigger", [](JsonReader& in, Request& r) { return in.string(r.trigger); }},
+      {"run_id", [](JsonReader& in, Request& r) { return in.string(r.run_id); }},
+  };
+  Request request;
+  JsonReader in(job.args, JsonReader::Unknown::skip);
+  if (!in.object(kFields, request) || !in.end()) return in.error();
+  if (request.trigger.empty()) request.trigger = fmt::format("External - job {}", job.id);
+  if (job.attempt > 1 || !time_of_run_id(request.run_id)) request.run_id.clear();
+  return request;
+}
+
+HandlerResult TriggeredJobs::handle(const ClaimedJob& job, Context& context) {
+  const std::optional<JobFolder> folder = folder_of_kind(job.kind);
+  if (!folder) return Outcome(Snooze{kElsewhere});
+  Result<Request> request = read_request(job);
+  if (!request) {
+    request.error().message = "args: " + request.error().message;
+    return Outcome(Dead{"args", request.error().message});
+  }
+  Attempt attempt{
+      .folder = *folder,
+      .request = *request,
+      .job = job,
+      .context = context,
+      .history = RunHistory(job_data_path(host_.options, JobType::triggered, folder->name))};
+  auto lease = acquire(host_.jobs, host_.clock, host_.random, kind_of(folder->name),
+                       {.on_lost =
+                            [&attempt] {
+                              attempt.lease_lost = true;
+                              attempt.stop.request_stop();
+                            },
+                        .stop = context.stop_token()});
+  if (!lease && lease.error().code == ErrorCode::lease_held) {
+    return Outcome(CancelJob{std::string(kBusy)});
+  }
+  if (!lease) return Outcome(Snooze{kServerPause});
+  return run_alone(attempt);
+}
+
+Result<void> TriggeredJobs::begin(Attempt& attempt) {
+  RunRecord& run = attempt.record;
+  run.id = attempt.request.run_id;
+  run.trigger = attempt.request.trigger;
+  run.started = host_.clock.now().wall;
+  run.job = attempt.job.id;
+  // It is there already if this host accepted the run.
+  const bool accepted = !run.id.empty() && attempt.history.get(run.id).has_value();
+  if (accepted) {
+    MS_TRY(attempt.history.update(run));
+  } else {
+    MS_TRY_ASSIGN(run.id, attempt.history.begin(run, host_.options.variables.history_size, {}));
+  }
+  MS_TRY_ASSIGN(std::unique_ptr<JobLog> log,
+                JobLog::open({.path = attempt.history.log_path(run.id),
+                              .instance = host_.instance,
+                              .roll_bytes = 0,
+                              .cap_bytes = host_.options.log_cap_bytes},
+                             host_.clock));
+  attempt.log = std::move(log);
+  {
+    MutexLock lock(mutex_);
+    active_[attempt.folder.name] = {.id = run.id, .job = run.job, .log = attempt.log};
+  }
+  tell_watchers(&run.id);
+  return {};
+}
+
+HandlerResult TriggeredJobs::run_alone(Attempt& attempt) {
+  if (auto begun = begin(attempt); !begun) return std::move(begun.error());
+  const auto say = [&](std::string_view text) {
+    (void)attempt.log->write(LogSource::system_info, text);
+  };
+  say("Status changed to Initializing");
+  if (on_change) on_change();
+  const auto words = attempt.request.arguments.empty()
+                         ? Result<std::vector<std::string>>(std::vector<std::string>{})
+                         : split_command(attempt.request.arguments);
+  if (!words) return finish(attempt, words.error());
+  const std::stop_callback on_stop(attempt.context.stop_token(),
+                                   [&attempt] { attempt.stop.request_stop(); });
+  const auto grace = [&]() -> Duration {
+    const Duration wait = stopping_wait_time(attempt.folder);
+    const bool lost = attempt.lease_lost || attempt.context.stop_reason() == StopReason::lease_lost;
+    return lost ? std::min(wait, kHurriedGrace) : wait;
+  };
+  return finish(attempt, run_script(host_, {.folder = attempt.folder,
+                                            .arguments = *words,
+                                            .arguments_text = attempt.request.arguments,
+                                            .run_id = attempt.record.id,
+                                            .log = *attempt.log,
+                                            .idle_timeout = host_.options.variables.idle_timeout,
+                                            .stop = attempt.stop.get_token(),
+                                            .grace = grace,
+                                            .on_running = [&](int) {
+                                              attempt.record.status = RunStatus::running;
+                                              (void)attempt.history.update(attempt.record);
+                                              say("Status changed to Running");
+                                              if (on_change) on_change();
+                                            }}));
+}
+
+void TriggeredJobs::tell_end(Attempt& attempt, RunStatus status) {
+  RunRecord& run = attempt.record;
+  run.status = status;
+  run.ended = host_.clock.now().wall;
+  if (auto good = attempt.history.update(run); !good) {
+    host_.log.warn("how a run ended could not be written",
+                   {{"job", attempt.folder.name}, {"why", good.error().message}});
+  }
+  (void)attempt.log->write(LogSource::system_info,
+                           fmt::format("Status changed to {}", to_string(status)));
+  attempt.log->close();
+  {
+    MutexLock lock(mutex_);
+    active_.erase(attempt.folder.name);
+  }
+  registry_
+      .counter("mainspring_host_runs_total", "Runs of triggered job folders that have ended",
+               {{"status", std::string(to_string(status))}})
+      .add();
+  if (host_.options.variables.log_triggered_jobs) {
+    host_.log.info("a triggered job has ended", {{"job", attempt.folder.name},
+                                                 {"run", run.id},
+                                                 {"status", std::string(to_string(status))}});
+  }
+  if (on_change) on_change();
+  if (on_end) on_end(attempt.folder.name, run);
+}
+
+Outcome TriggeredJobs::finish(Attempt& attempt, const Result<ScriptEnd>& end) {
+  const StopReason reason =
+      attempt.lease_lost ? StopReason::lease_lost : attempt.context.stop_reason();
+  const bool succeeded = end && end->succeeded();
+  const std::string how = end ? end->how() : end.error().message;
+  if (end && end->process.signal == 0) attempt.record.exit_code = end->process.exit_code;
+  if (!succeeded && reason == StopReason::none) {
+    (void)attempt.log->write(LogSource::system_error, fmt::format("Job failed due to {}", how));
+  }
+  if (succeeded) {
+    tell_end(attempt, RunStatus::success);
+    return Complete{fmt::format("{{\"run\":\"{}\",\"exit_code\":0}}", attempt.record.id)};
+  }
+  switch (reason) {
+    case StopReason::cancelled:
+      tell_end(attempt, RunStatus::stopped);
+      return CancelJob{};
+    case StopReason::shutdown:
+    case StopReason::lease_lost:
+      tell_end(attempt, RunStatus::aborted);
+      if (attempt.job.max_attempts > 1) return Snooze{};  // given back: it is repeated
+      return Dead{"aborted", "the host stopped while it ran, and max_attempts is 1"};
+    case StopReason::timeout:
+    case StopReason::none:
+      break;
+  }
+  tell_end(attempt, RunStatus::failed);
+  return Retry{fmt::format("run {}: {}", attempt.record.id, how), std::nullopt};
+}
+
+Result<std::string> TriggeredJobs::run(const std::string& name, const std::string& arguments,
+                                       const std::string& trigger) {
+  if (host_.options.variables.stopped) {
+    return Error{.code = ErrorCode::conflict, .message = std::string(kStopped)};
+  }
+  const auto folder = folder_of_kind(kind_of(name));
+  if (!folder) {
+    return Error{.code = ErrorCode::not_found,
+                 .message = fmt::format("triggered job \"{}\": there is none", name)};
+  }
+  if (!arguments.empty()) MS_TRY(split_command(arguments));
+  const auto lease = host_.jobs.get_lease(kind_of(name));
+  if (lease && !lease->holder.empty()) {
+    return Error{.code = ErrorCode::conflict, .message = std::string(kBusy)};
+  }
+  RunHistory history(job_data_path(host_.options, JobType::triggered, name));
+  RunRecord record{.trigger = trigger, .started = host_.clock.now().wall};
+  MS_TRY_ASSIGN(record.id, history.begin(record, host_.options.variables.history_size, {}));
+  NewJob job{.queue = host_.options.queue, .kind = kind_of(name)};
+  JsonWriter args(job.args = "");
+  args.begin_object().key("arguments").string(arguments).key("trigger").string(trigger);
+  args.key("run_id").string(record.id).end_object();
+  job.max_attempts = folder->settings.max_attempts;
+  job.timeout = folder->settings.timeout.value_or(kForever);
+  job.unique = Unique{.key = kind_of(name)};
+  job.correlation_id = record.id;
+  const auto made = host_.jobs.enqueue({.jobs = {job}});
+  if (!made || made->jobs.front().duplicate) {
+    std::error_code ignored;
+    std::filesystem::remove_all(history.directory_of(record.id), ignored);
+    if (!made) return made.error();
+    return Error{.code = ErrorCode::conflict, .message = std::string(kBusy)};
+  }
+  if (on_change) on_change();
+  return record.id;
+}
+
+}  // namespace mainspring

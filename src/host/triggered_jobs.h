@@ -1,0 +1,111 @@
+// TriggeredJobs: runs of triggered folders, on demand and by schedule, one at a time per folder in
+// the whole system.
+//
+//   run() ───────────────▶ engine job, kind triggered/{name}, unique ─┐
+//   schedule host/{name} ▶ engine job, kind triggered/{name} ─────────┴▶ claim ▶ lease ▶ script
+//
+// A claim's kinds are the folders of this host, by pool; the lease triggered/{name} is held during
+// the run, so that a tick that falls into a run is dropped (and says so), on whichever node.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "host/run_history.h"
+#include "host/script_run.h"
+#include "mainspring/schedule.h"
+#include "telemetry/metrics.h"
+#include "worker/worker.h"
+
+namespace mainspring {
+
+class TriggeredJobs {
+ public:
+  TriggeredJobs(HostParts& host, Registry& registry);
+  ~TriggeredJobs();  // stops
+
+  // Called when a run has ended, on a thread of a run: for hooks.
+  std::function<void(const std::string& name, const RunRecord& run)> on_end;
+  std::function<void()> on_change;  // when a list or a history would look different
+
+  // The folders that there are now; their schedules are defined, those of folders that are gone
+  // removed. Runs that are under way go on as they began.
+  void set(std::vector<JobFolder> folders);
+  // Before the first set(): the folders whose schedules an earlier host has put.
+  void read_remembered_schedules();
+  // Tries again what the engine did not take: schedules.
+  void tend();
+  // Runs are told to end, get their stopping_wait_time, and are waited for.
+  void stop();
+
+  // See HostControl.
+  Result<std::string> run(const std::string& name, const std::string& arguments,
+                          const std::string& trigger);
+  Result<void> cancel(const std::string& name);
+  Result<std::vector<RunRecord>> history(const std::string& name) const;
+  Result<RunRecord> run_of(const std::string& name, const std::string& id) const;
+  // Is this run's log still written?
+  bool active(const std::string& name, const std::string& id) const;
+  // The log of a run that is under way here; nullptr = none.
+  std::shared_ptr<JobLog> log_of(const std::string& name, const std::string& id) const;
+  int running() const;
+  // Calls `begun` once when the run's log is opened, or it is known that the run will not begin;
+  // answers what ends that when it is destroyed.
+  std::shared_ptr<void> watch_begin(const std::string& id, std::function<void()> begun);
+
+  static std::string kind_of(const std::string& name) { return "triggered/" + name; }
+  static std::string schedule_of(const std::string& name) { return "host/" + name; }
+
+ private:
+  struct Pool;
+  struct Active {
+    std::string id;
+    JobId job = 0;
+    std::shared_ptr<JobLog> log;
+  };
+  struct Request {  // args of the engine job
+    std::string arguments;
+    std::string trigger;
+    std::string run_id;
+  };
+  struct Attempt;
+
+  void set_pools(const std::map<std::string, std::vector<std::string>>& kinds) MS_REQUIRES(mutex_);
+  Schedule schedule(const JobFolder& folder) const;
+  bool put_schedule(const JobFolder& folder);
+  void remove_schedules(const std::set<std::string>& names);
+  void remember_schedules() const MS_REQUIRES(mutex_);
+  std::optional<JobFolder> folder_of_kind(const std::string& kind) const;
+  Result<Request> read_request(const ClaimedJob& job) const;
+  HandlerResult handle(const ClaimedJob& job, Context& context);
+  HandlerResult run_alone(Attempt& attempt);
+  Result<void> begin(Attempt& attempt);
+  Outcome finish(Attempt& attempt, const Result<ScriptEnd>& end);
+  void tell_end(Attempt& attempt, RunStatus status);
+  void tell_watchers(const std::string* id);  // nullptr = all: they look themselves
+  RunRecord seen(const std::string& name, RunRecord run) const;
+
+  HostParts& host_;
+  Registry& registry_;
+  mutable Mutex mutex_;
+  std::map<std::string, JobFolder> folders_ MS_GUARDED_BY(mutex_);
+  std::map<std::string, Active> active_ MS_GUARDED_BY(mutex_);
+  std::set<std::string> scheduled_ MS_GUARDED_BY(mutex_);  // names whose schedules were put
+  std::map<std::string, std::unique_ptr<Pool>> pools_ MS_GUARDED_BY(mutex_);
+  std::vector<std::unique_ptr<Pool>> retired_ MS_GUARDED_BY(mutex_);  // of another concurrency
+  std::set<std::string> unput_ MS_GUARDED_BY(mutex_);  // names whose schedules are to be put
+  struct Watcher {
+    std::string id;
+    std::function<void()> begun;
+  };
+  std::map<std::uint64_t, Watcher> watchers_ MS_GUARDED_BY(mutex_);
+  std::uint64_t last_watcher_ MS_GUARDED_BY(mutex_) = 0;
+  bool stopped_ MS_GUARDED_BY(mutex_) = false;
+};
+
+}  // namespace mainspring
