@@ -11,6 +11,7 @@ _mainspring() {
     --at) return ;;
     --batch) return ;;
     --batch-idle) return ;;
+    --bytes) return ;;
     --color) mapfile -t COMPREPLY < <(compgen -W 'auto always never' -- "$current"); return ;;
     --config) mapfile -t COMPREPLY < <(compgen -f -- "$current"); return ;;
     --correlation-id) return ;;
@@ -27,16 +28,22 @@ _mainspring() {
     --expires-in) return ;;
     --fence) return ;;
     --file) mapfile -t COMPREPLY < <(compgen -f -- "$current"); return ;;
+    --folder-quiet) return ;;
     --from) return ;;
     --graceful-stop) return ;;
     --handoff) return ;;
     --header) return ;;
     --header-timeout) return ;;
+    --host-data) mapfile -t COMPREPLY < <(compgen -d -- "$current"); return ;;
     --idempotency-key) return ;;
     --idle) return ;;
     --idle-timeout) return ;;
     --io-threads) return ;;
     --jitter) return ;;
+    --job-log-cap-bytes) return ;;
+    --job-log-generations) return ;;
+    --job-log-roll-bytes) return ;;
+    --jobs) mapfile -t COMPREPLY < <(compgen -d -- "$current"); return ;;
     --kind) return ;;
     --lease) return ;;
     --limit) return ;;
@@ -56,6 +63,7 @@ _mainspring() {
     --max-live-jobs) return ;;
     --max-parked-claims) return ;;
     --max-runs) return ;;
+    --max-upload-bytes) return ;;
     --max-waiting-bytes) return ;;
     --max-waiting-jobs) return ;;
     --max-waiting-reads) return ;;
@@ -77,6 +85,7 @@ _mainspring() {
     --retention-completed) return ;;
     --retention-dead) return ;;
     --retry-after) return ;;
+    --run) return ;;
     --run-at) return ;;
     --save) mapfile -t COMPREPLY < <(compgen -f -- "$current"); return ;;
     --scheduler-batch) return ;;
@@ -102,12 +111,12 @@ _mainspring() {
   esac
   for word in "${typed[@]}"; do
     case "${at:+$at }$word" in
-      'serve'|'work'|'lease'|'lease run'|'enqueue'|'bench'|'jobs'|'jobs list'|'jobs show'|'jobs cancel'|'jobs retry'|'queues'|'queues list'|'queues show'|'queues pause'|'queues resume'|'queues set'|'dead'|'dead list'|'dead show'|'dead redrive'|'dead retry'|'workers'|'schedules'|'schedules set'|'schedules list'|'schedules show'|'schedules preview'|'schedules trigger'|'schedules pause'|'schedules resume'|'schedules ledger'|'schedules backfill'|'schedules remove'|'timers'|'timers set'|'timers list'|'timers show'|'timers start'|'timers stop'|'timers wake'|'timers timeout'|'timers remove'|'leases'|'leases list'|'leases show'|'verify'|'store'|'store backup'|'store info'|'store migrate'|'store check'|'config'|'version'|'completion'|'help') at="${at:+$at }$word" ;;
+      'serve'|'work'|'lease'|'lease run'|'enqueue'|'bench'|'jobs'|'jobs list'|'jobs show'|'jobs cancel'|'jobs retry'|'queues'|'queues list'|'queues show'|'queues pause'|'queues resume'|'queues set'|'dead'|'dead list'|'dead show'|'dead redrive'|'dead retry'|'workers'|'schedules'|'schedules set'|'schedules list'|'schedules show'|'schedules preview'|'schedules trigger'|'schedules pause'|'schedules resume'|'schedules ledger'|'schedules backfill'|'schedules remove'|'timers'|'timers set'|'timers list'|'timers show'|'timers start'|'timers stop'|'timers wake'|'timers timeout'|'timers remove'|'leases'|'leases list'|'leases show'|'host'|'jobs-host'|'jobs-host list'|'jobs-host show'|'jobs-host info'|'jobs-host history'|'jobs-host run'|'jobs-host stop'|'jobs-host start'|'jobs-host settings'|'jobs-host deploy'|'jobs-host remove'|'logs'|'verify'|'store'|'store backup'|'store info'|'store migrate'|'store check'|'config'|'version'|'completion'|'help') at="${at:+$at }$word" ;;
     esac
   done
   case $at in
-    '') words='serve work lease enqueue bench jobs queues dead workers schedules timers leases verify store config version completion help' ; [[ $current == -* ]] && words='--json --config --help' ;;
-    'serve') words='' ; [[ $current == -* ]] && words='--hints --json --config --help --color --log-level --data --listen --stop-timeout --retention-completed --retention-dead --max-finished-jobs --max-live-jobs --store-reserve-bytes --store-cache-bytes --max-waiting-jobs --max-waiting-bytes --max-parked-claims --max-waiting-urgent --max-batch-jobs --max-batch-bytes --worker-memory --scheduler-batch --scheduler-max-sleep --prune-interval --io-threads --reader-threads --max-waiting-reads --max-connections --max-header-bytes --max-body-bytes --max-batch-body-bytes --max-buffered-bytes --header-timeout --idle-timeout --allowed-hosts' ;;
+    '') words='serve work lease enqueue bench jobs queues dead workers schedules timers leases host jobs-host logs verify store config version completion help' ; [[ $current == -* ]] && words='--json --config --help' ;;
+    'serve') words='' ; [[ $current == -* ]] && words='--hints --json --config --help --color --log-level --data --listen --stop-timeout --retention-completed --retention-dead --max-finished-jobs --max-live-jobs --store-reserve-bytes --store-cache-bytes --max-waiting-jobs --max-waiting-bytes --max-parked-claims --max-waiting-urgent --max-batch-jobs --max-batch-bytes --worker-memory --scheduler-batch --scheduler-max-sleep --prune-interval --io-threads --reader-threads --max-waiting-reads --max-connections --max-header-bytes --max-body-bytes --max-batch-body-bytes --max-buffered-bytes --header-timeout --idle-timeout --allowed-hosts --jobs --host-data --webjobs-api --strict-webjobs --folder-quiet --job-log-roll-bytes --job-log-generations --job-log-cap-bytes --max-upload-bytes' ;;
     'work') words='' ; [[ $current == -* ]] && words='--queue --exec --kind --directory --timeout --retry-after --max-attempts --once --drain --slot --name --estimate --tolerance --poll --idle --twin --timer --batch --batch-idle --timer-slots --json --config --help --server --color --log-level --slots --lease --graceful-stop' ;;
     'lease') words='run' ; [[ $current == -* ]] && words='--json --config --help' ;;
     'lease run') words='' ; [[ $current == -* ]] && words='--ttl --wait --json --config --help --server --color' ;;
@@ -153,13 +162,26 @@ _mainspring() {
     'leases') words='list show' ; [[ $current == -* ]] && words='--json --config --help' ;;
     'leases list') words='' ; [[ $current == -* ]] && words='--json --config --help --server --color' ;;
     'leases show') words='' ; [[ $current == -* ]] && words='--json --config --help --server --color' ;;
+    'host') words='' ; [[ $current == -* ]] && words='--json --config --help --server --color --log-level --jobs --host-data --strict-webjobs --folder-quiet --job-log-roll-bytes --job-log-generations --job-log-cap-bytes' ;;
+    'jobs-host') words='list show info history run stop start settings deploy remove' ; [[ $current == -* ]] && words='--json --config --help' ;;
+    'jobs-host list') words='' ; [[ $current == -* ]] && words='--json --config --help --server --color' ;;
+    'jobs-host show') words='' ; [[ $current == -* ]] && words='--json --config --help --server --color' ;;
+    'jobs-host info') words='' ; [[ $current == -* ]] && words='--json --config --help --server --color' ;;
+    'jobs-host history') words='' ; [[ $current == -* ]] && words='--json --config --help --server --color' ;;
+    'jobs-host run') words='' ; [[ $current == -* ]] && words='--wait --json --config --help --server --color' ;;
+    'jobs-host stop') words='' ; [[ $current == -* ]] && words='--json --config --help --server --color' ;;
+    'jobs-host start') words='' ; [[ $current == -* ]] && words='--json --config --help --server --color' ;;
+    'jobs-host settings') words='' ; [[ $current == -* ]] && words='--json --config --help --server --color' ;;
+    'jobs-host deploy') words='' ; [[ $current == -* ]] && words='--json --config --help --server --color' ;;
+    'jobs-host remove') words='' ; [[ $current == -* ]] && words='--json --config --help --server --color' ;;
+    'logs') words='' ; [[ $current == -* ]] && words='--follow --run --bytes --all --json --config --help --server --color' ;;
     'verify') words='' ; [[ $current == -* ]] && words='--json --config --help --server --color --log-level --data --store-reserve-bytes --store-cache-bytes' ;;
     'store') words='backup info migrate check' ; [[ $current == -* ]] && words='--json --config --help' ;;
     'store backup') words='' ; [[ $current == -* ]] && words='--json --config --help --color --log-level --data --store-reserve-bytes --store-cache-bytes' ;;
     'store info') words='' ; [[ $current == -* ]] && words='--json --config --help --color --log-level --data --store-reserve-bytes --store-cache-bytes' ;;
     'store migrate') words='' ; [[ $current == -* ]] && words='--json --config --help --color --log-level --data --store-reserve-bytes --store-cache-bytes' ;;
     'store check') words='' ; [[ $current == -* ]] && words='--json --config --help --color --log-level --data --store-reserve-bytes --store-cache-bytes' ;;
-    'config') words='' ; [[ $current == -* ]] && words='--explain --reference --json --config --help --server --color --log-level --data --listen --stop-timeout --retention-completed --retention-dead --max-finished-jobs --max-live-jobs --store-reserve-bytes --store-cache-bytes --max-waiting-jobs --max-waiting-bytes --max-parked-claims --max-waiting-urgent --max-batch-jobs --max-batch-bytes --worker-memory --scheduler-batch --scheduler-max-sleep --prune-interval --io-threads --reader-threads --max-waiting-reads --max-connections --max-header-bytes --max-body-bytes --max-batch-body-bytes --max-buffered-bytes --header-timeout --idle-timeout --allowed-hosts --slots --lease --graceful-stop' ;;
+    'config') words='' ; [[ $current == -* ]] && words='--explain --reference --json --config --help --server --color --log-level --data --listen --stop-timeout --retention-completed --retention-dead --max-finished-jobs --max-live-jobs --store-reserve-bytes --store-cache-bytes --max-waiting-jobs --max-waiting-bytes --max-parked-claims --max-waiting-urgent --max-batch-jobs --max-batch-bytes --worker-memory --scheduler-batch --scheduler-max-sleep --prune-interval --io-threads --reader-threads --max-waiting-reads --max-connections --max-header-bytes --max-body-bytes --max-batch-body-bytes --max-buffered-bytes --header-timeout --idle-timeout --allowed-hosts --webjobs-api --max-upload-bytes --slots --lease --graceful-stop' ;;
     'version') words='' ; [[ $current == -* ]] && words='--json --config --help' ;;
     'completion') words='' ; [[ $current == -* ]] && words='--json --config --help' ;;
     'help') words='' ; [[ $current == -* ]] && words='--json --config --help' ;;

@@ -47,12 +47,13 @@ struct Flag {
   std::string help;
   bool repeated = false;
   std::vector<std::string> choices = {};
+  std::string letter = {};  // of a switch: "f" for -f as well
 };
 
 struct Argument {
   std::string name;
   std::string help;
-  enum class Count { one, optional, many } count = Count::one;
+  enum class Count { one, optional, many, any } count = Count::one;
 };
 
 struct Example {

@@ -18,11 +18,15 @@ Command serve_command() {
           "good order: no more claims, replies finished, store closed; a second signal ends it at "
           "once. What was acknowledged is on disk either way.\n"
           "\n"
+          "With --jobs it also runs job folders: scripts and programs that are always on, run on "
+          "demand or by a schedule, or take the jobs of a queue. See `mainspring jobs-host`.\n"
+          "\n"
           "Only loopback addresses are served: there are no tokens and no TLS yet, and whoever "
           "reaches the server may do everything.",
       .flags = {{.name = "hints", .value = "", .help = "print three commands to try next"}},
-      .scopes = kServeScope | kEverywhere,
+      .scopes = kServeScope | kHostScope | kEverywhere,
       .examples = {{"mainspring serve", "on 127.0.0.1:8080, data in ./data"},
+                   {"mainspring serve --jobs jobs", "runs the job folders in ./jobs too"},
                    {"mainspring serve --data /var/lib/mainspring --listen 127.0.0.1:9000", ""},
                    {"MAINSPRING_LOG_LEVEL=debug mainspring serve", ""}},
       .exits = {{0, "stopped by a signal, in good order"},
@@ -139,8 +143,8 @@ Command make_root() {
                    {"mainspring work --queue hello --exec cat --drain", ""},
                    {"mainspring jobs list", ""}},
   };
-  for (auto part :
-       {running_commands(), looking_commands(), timing_commands(), operating_commands()}) {
+  for (auto part : {running_commands(), looking_commands(), timing_commands(), host_commands(),
+                    operating_commands()}) {
     root.children.insert(root.children.end(), part.begin(), part.end());
   }
   return root;

@@ -52,6 +52,7 @@ void walk(const Command& command, const std::string& path, std::vector<Node>& no
   for (const Setting* setting : settings_of(command)) {
     const std::string name = flag_of(*setting);
     node.flags.push_back({name, std::string(setting->meaning)});
+    if (is_switch(*setting)) continue;
     values[name] = {name, split_choices(setting->choices), std::string(setting->value)};
   }
   nodes.push_back(std::move(node));

@@ -50,6 +50,19 @@ Result<int> run_timers_remove(const Invocation& invocation, Io& io);
 Result<int> run_leases_list(const Invocation& invocation, Io& io);
 Result<int> run_leases_show(const Invocation& invocation, Io& io);
 
+Result<int> run_host(const Invocation& invocation, Io& io);
+Result<int> run_host_list(const Invocation& invocation, Io& io);
+Result<int> run_host_show(const Invocation& invocation, Io& io);
+Result<int> run_host_run(const Invocation& invocation, Io& io);
+Result<int> run_host_stop(const Invocation& invocation, Io& io);
+Result<int> run_host_start(const Invocation& invocation, Io& io);
+Result<int> run_host_history(const Invocation& invocation, Io& io);
+Result<int> run_host_settings(const Invocation& invocation, Io& io);
+Result<int> run_host_deploy(const Invocation& invocation, Io& io);
+Result<int> run_host_remove(const Invocation& invocation, Io& io);
+Result<int> run_host_info(const Invocation& invocation, Io& io);
+Result<int> run_logs(const Invocation& invocation, Io& io);
+
 Result<int> run_verify(const Invocation& invocation, Io& io);
 Result<int> run_store_backup(const Invocation& invocation, Io& io);
 Result<int> run_store_info(const Invocation& invocation, Io& io);

@@ -35,7 +35,8 @@ std::string wrapped(std::string_view text, std::size_t indent, std::size_t width
 }
 
 std::string flag_usage(const Flag& flag) {
-  if (flag.value.empty()) return "--" + flag.name;
+  const std::string letter = flag.letter.empty() ? "" : fmt::format("-{}, ", flag.letter);
+  if (flag.value.empty()) return letter + "--" + flag.name;
   if (flag.value.starts_with('[')) return fmt::format("--{}{}", flag.name, flag.value);
   return fmt::format("--{} {}", flag.name, flag.value);
 }
@@ -59,7 +60,8 @@ std::vector<Line> flag_lines(const Command& command) {
   for (const Setting* setting : settings_of(command)) {
     std::string right =
         fmt::format("{} [{}]", setting->meaning, format_setting(*setting, defaults));
-    lines.push_back({fmt::format("{} {}", flag_of(*setting), setting->value), right});
+    const std::string_view gap = is_switch(*setting) ? "" : " ";
+    lines.push_back({fmt::format("{}{}{}", flag_of(*setting), gap, setting->value), right});
   }
   return lines;
 }
@@ -158,6 +160,8 @@ std::string usage_line(const Command& command, const std::vector<std::string>& p
   for (const Argument& argument : command.arguments) {
     if (argument.count == Argument::Count::optional) {
       out += fmt::format(" [{}]", argument.name);
+    } else if (argument.count == Argument::Count::any) {
+      out += fmt::format(" [{}…]", argument.name);
     } else {
       out +=
           fmt::format(" {}{}", argument.name, argument.count == Argument::Count::many ? "…" : "");

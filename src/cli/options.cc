@@ -114,6 +114,7 @@ std::string environment_of(const Setting& setting) {
 }
 
 std::string rule_of(const Setting& setting) {
+  if (is_switch(setting)) return "must be true or false";
   if (std::holds_alternative<std::string Options::*>(setting.member)) {
     if (setting.choices.empty()) return "must not be empty";
     return "must be " + joined_choices(setting.choices);
@@ -128,7 +129,14 @@ std::string rule_of(const Setting& setting) {
                      format_number(setting, setting.min), format_number(setting, setting.max));
 }
 
+bool is_switch(const Setting& setting) {
+  return std::holds_alternative<bool Options::*>(setting.member);
+}
+
 std::string format_setting(const Setting& setting, const Options& options) {
+  if (const auto* on = std::get_if<bool Options::*>(&setting.member)) {
+    return options.**on ? "true" : "false";
+  }
   if (const auto* text = std::get_if<std::string Options::*>(&setting.member)) {
     return options.**text;
   }
@@ -140,6 +148,11 @@ std::string format_setting(const Setting& setting, const Options& options) {
 
 Result<void> set_setting(const Setting& setting, std::string_view text, std::string_view where,
                          Options& options) {
+  if (const auto* member = std::get_if<bool Options::*>(&setting.member)) {
+    if (text != "true" && text != "false") return broken(setting, where, text);
+    options.** member = text == "true";
+    return {};
+  }
   if (const auto* member = std::get_if<std::string Options::*>(&setting.member)) {
     if (text.empty()) return broken(setting, where, text);
     if (!setting.choices.empty()) {

@@ -66,6 +66,17 @@ struct Options {
   Duration idle_timeout = 60s;
   std::string allowed_hosts = "none";
 
+  // the job host
+  std::string jobs = "none";
+  std::string host_data = "auto";
+  bool webjobs_api = false;
+  bool strict_webjobs = false;
+  Duration folder_quiet = 5s;
+  std::int64_t job_log_roll_bytes = 1 << 20;
+  std::int64_t job_log_generations = 10;
+  std::int64_t job_log_cap_bytes = std::int64_t{2} << 30;
+  std::int64_t max_upload_bytes = 256 << 20;
+
   // work
   std::int64_t slots = 0;
   Duration lease = 30s;
@@ -80,21 +91,23 @@ enum Scope : unsigned {
   kServeScope = 1u << 2,
   kStoreScope = 1u << 3,  // commands that open a data directory
   kWorkScope = 1u << 4,
+  kHostScope = 1u << 5,  // commands that run job folders
 };
 
 enum class Unit { none, bytes };
 
 struct Setting {
-  using Member = std::variant<std::string Options::*, std::int64_t Options::*, Duration Options::*>;
+  using Member = std::variant<std::string Options::*, std::int64_t Options::*, Duration Options::*,
+                              bool Options::*>;
   std::string_view name;   // "log_level"
-  std::string_view value;  // what stands for its value in help: "LEVEL"
+  std::string_view value;  // what stands for its value in help: "LEVEL"; "" of a switch
   Member member;
   unsigned scopes;
   std::string_view meaning;
   std::string_view raise_if = "";  // when to change it, or what it costs; "" = nothing to say
-  // The rule, by the member's type. Texts: allowed words separated by |, "" = any but the empty
-  // one. Numbers and durations (in us): min to max; kForever among durations only if `max` is
-  // kForever.
+  // The rule, by the member's type. Switches: true or false; the flag alone means true. Texts:
+  // allowed words separated by |, "" = any but the empty one. Numbers and durations (in us): min to
+  // max; kForever among durations only if `max` is kForever.
   std::string_view choices = "";
   std::int64_t min = 0;
   std::int64_t max = 0;
@@ -106,7 +119,8 @@ const Setting* find_setting(std::string_view name);
 
 std::string flag_of(const Setting& setting);         // "--log-level"
 std::string environment_of(const Setting& setting);  // "MAINSPRING_LOG_LEVEL"
-std::string rule_of(const Setting& setting);         // "must be debug, info, …"
+bool is_switch(const Setting& setting);
+std::string rule_of(const Setting& setting);  // "must be debug, info, …"
 std::string format_setting(const Setting& setting, const Options& options);
 
 // Parses and checks. `where` names the place in messages: --log-level, MAINSPRING_LOG_LEVEL, "…

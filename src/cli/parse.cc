@@ -21,6 +21,7 @@ struct Level {
   std::map<std::string, std::vector<std::string>> flags;
   std::map<std::string, bool> switches;
   std::map<std::string, std::vector<std::string>> settings;
+  std::map<std::string, bool> setting_switches;
   std::map<std::string, std::string> single;
   std::map<std::string, std::vector<std::string>> many;
   std::vector<std::unique_ptr<Level>> children;
@@ -28,6 +29,9 @@ struct Level {
 
 bool is_switch(const Flag& flag) {
   return flag.value.empty();
+}
+bool takes_several(const Argument& argument) {
+  return argument.count == Argument::Count::many || argument.count == Argument::Count::any;
 }
 bool value_is_optional(const Flag& flag) {
   return flag.value.starts_with('[');
@@ -50,17 +54,22 @@ void build(Level& level, CLI::App& app, const Command& command) {
     for (const Flag& flag : *flags) {
       if (flag.name == "help") continue;
       if (is_switch(flag)) {
-        app.add_flag("--" + flag.name, level.switches[flag.name]);
+        const std::string letter = flag.letter.empty() ? "" : "-" + flag.letter + ",";
+        app.add_flag(letter + "--" + flag.name, level.switches[flag.name]);
       } else {
         add_many(app, "--" + flag.name, level.flags[flag.name]);
       }
     }
   }
   for (const Setting* setting : settings_of(command)) {
-    add_many(app, flag_of(*setting), level.settings[std::string(setting->name)]);
+    if (is_switch(*setting)) {
+      app.add_flag(flag_of(*setting), level.setting_switches[std::string(setting->name)]);
+    } else {
+      add_many(app, flag_of(*setting), level.settings[std::string(setting->name)]);
+    }
   }
   for (const Argument& argument : command.arguments) {
-    if (argument.count == Argument::Count::many) {
+    if (takes_several(argument)) {
       app.add_option(argument.name, level.many[argument.name]);
     } else {
       app.add_option(argument.name, level.single[argument.name]);
@@ -205,18 +214,23 @@ Result<void> collect(Level& level, Parsed& parsed) {
     MS_TRY(once(flag_of(*find_setting(name)), values.size()));
     parsed.settings[name] = values.back();
   }
+  for (const auto& [name, on] : level.setting_switches) {
+    if (on) parsed.settings[name] = "true";
+  }
   return {};
 }
 
 Result<void> collect_arguments(Level& level, Parsed& parsed) {
   for (const Argument& argument : level.command->arguments) {
     std::vector<std::string>& values = parsed.invocation.arguments[argument.name];
-    if (argument.count == Argument::Count::many) {
+    if (takes_several(argument)) {
       values = level.many[argument.name];
     } else if (level.app->get_option(argument.name)->count() > 0) {
       values = {level.single[argument.name]};
     }
-    if (values.empty() && argument.count != Argument::Count::optional && !parsed.help) {
+    const bool needed =
+        argument.count == Argument::Count::one || argument.count == Argument::Count::many;
+    if (values.empty() && needed && !parsed.help) {
       return invalid(argument.name, fmt::format("{} is missing. Usage: {}", argument.name,
                                                 usage_line(*level.command, parsed.path)));
     }

@@ -11,11 +11,14 @@
 #include <limits>
 
 #include "cli/handlers.h"
+#include "cli/host.h"
 #include "cli/support.h"
 #include "cli/version.h"
 #include "engine/node.h"
 #include "env/clock.h"
+#include "env/random.h"
 #include "env/signals.h"
+#include "host/job_host.h"
 #include "http/server.h"
 
 namespace mainspring::cli {
@@ -74,21 +77,30 @@ void print_start(const Invocation& invocation, Io& io, const HttpServer& server)
                   invocation.program, at));
 }
 
-// The node and its HTTP server, wired, not started.
+// The node, its job host if it has one, and its HTTP server, wired, not started.
 struct Wired {
+  SystemRandom random;
+  SystemProcesses processes;
   std::unique_ptr<Node> node;
+  std::unique_ptr<JobHost> host;
   std::unique_ptr<HttpServer> server;
 };
 
-Result<Wired> wire(const Invocation& invocation, const Clock& clock, Log& log, Registry& registry) {
+Result<void> wire(const Invocation& invocation, const Clock& clock, Log& log, Registry& registry,
+                  Wired& wired) {
   Options options = invocation.options;
   fit_connections(invocation.origins, options);
   MS_TRY_ASSIGN(HttpOptions http, http_options(options));
-  Wired wired;
+  MS_TRY_ASSIGN(std::optional<HostOptions> host, host_options(options, options.data, log));
   MS_TRY_ASSIGN(wired.node, Node::open(node_options(invocation.options), clock, log, registry));
   wired.server = std::make_unique<HttpServer>(std::move(http), wired.node->broker(),
                                               wired.node->store(), clock, log, registry);
-  return wired;
+  if (!host) return {};
+  MS_TRY_ASSIGN(wired.host, JobHost::open(std::move(*host), wired.node->broker(), wired.processes,
+                                          clock, wired.random, log, registry));
+  wired.server->serve_host(*wired.host, {.webjobs_api = options.webjobs_api,
+                                         .max_upload_bytes = size_of(options.max_upload_bytes)});
+  return {};
 }
 
 Result<void> start(Wired& wired, const std::string& listen) {
@@ -98,7 +110,16 @@ Result<void> start(Wired& wired, const std::string& listen) {
     return Error{.code = ErrorCode::unavailable,
                  .message = fmt::format("--listen {}: {}", listen, started.error().message)};
   }
+  if (started && wired.host) wired.host->start();
   return started;
+}
+
+// Children first, while the broker still takes how they ended; then the rest.
+void stop_all(Wired& wired, Duration grace) {
+  wired.server->set_not_ready("the server is stopping");
+  if (wired.host) wired.host->stop();
+  wired.server->stop(grace);
+  wired.node->stop();
 }
 
 }  // namespace
@@ -166,7 +187,8 @@ Result<int> run_serve(const Invocation& invocation, Io& io) {
   const SystemClock clock;
   StderrLog log(log_level_of(invocation.options));
   Registry registry;
-  MS_TRY_ASSIGN(Wired wired, wire(invocation, clock, log, registry));
+  Wired wired;
+  MS_TRY(wire(invocation, clock, log, registry, wired));
 
   std::atomic<bool> store_failed{false};
   wired.node->on_fatal([&](const Error& error) {
@@ -182,8 +204,7 @@ Result<int> run_serve(const Invocation& invocation, Io& io) {
   const std::stop_callback hurry(signals.hurry(), [] { _exit(130); });
   if (io.err_is_terminal) io.err("Stopping; Ctrl-C again ends at once.\n");
   const Duration grace = store_failed ? Duration(2s) : invocation.options.stop_timeout * 4 / 5;
-  wired.server->stop(grace);
-  wired.node->stop();
+  stop_all(wired, grace);
   if (store_failed) {
     return Error{.code = ErrorCode::io_error,
                  .message =

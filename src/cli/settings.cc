@@ -26,7 +26,7 @@ std::vector<Setting> make_general() {
       {.name = "log_level",
        .value = "LEVEL",
        .member = &Options::log_level,
-       .scopes = kServeScope | kWorkScope | kStoreScope,
+       .scopes = kServeScope | kWorkScope | kStoreScope | kHostScope,
        .meaning = "log lines on standard error from this level on",
        .raise_if = "debug tells every batch and every request: for looking into a problem",
        .choices = "debug|info|warn|error|off"},
@@ -303,12 +303,80 @@ std::vector<Setting> make_work() {
   };
 }
 
+std::vector<Setting> make_host() {
+  return {
+      {.name = "jobs",
+       .value = "DIR",
+       .member = &Options::jobs,
+       .scopes = kHostScope,
+       .meaning = "job folders are run: DIR/continuous/NAME, DIR/triggered/NAME, "
+                  "DIR/queues/QUEUE; none = no job host, unless WEBJOBS_ROOT_PATH is set"},
+      {.name = "host_data",
+       .value = "DIR",
+       .member = &Options::host_data,
+       .scopes = kHostScope,
+       .meaning = "where the job host keeps logs, histories and working copies; auto = host in "
+                  "the data directory"},
+      {.name = "webjobs_api",
+       .value = "",
+       .member = &Options::webjobs_api,
+       .scopes = kServeScope,
+       .meaning = "serve the REST API of Azure WebJobs under /api, for tools that speak it"},
+      {.name = "strict_webjobs",
+       .value = "",
+       .member = &Options::strict_webjobs,
+       .scopes = kHostScope,
+       .meaning = "run jobs exactly as WebJobs does, without what is ours: no TERM, the whole "
+                  "environment, 200 lines of output per run, no back-off"},
+      {.name = "folder_quiet",
+       .value = "TIME",
+       .member = &Options::folder_quiet,
+       .scopes = kHostScope,
+       .meaning = "a changed job folder is taken up when it has not changed for so long",
+       .raise_if = "files are copied into it slowly",
+       .min = 0,
+       .max = us(1h)},
+      {.name = "job_log_roll_bytes",
+       .value = "SIZE",
+       .member = &Options::job_log_roll_bytes,
+       .scopes = kHostScope,
+       .meaning = "the log of a continuous job or a queue folder is rolled at this size",
+       .min = 4096,
+       .max = std::int64_t{1} << 40,
+       .unit = Unit::bytes},
+      {.name = "job_log_generations",
+       .value = "N",
+       .member = &Options::job_log_generations,
+       .scopes = kHostScope,
+       .meaning = "rolled logs that are kept for each job",
+       .min = 0,
+       .max = 1000},
+      {.name = "job_log_cap_bytes",
+       .value = "SIZE",
+       .member = &Options::job_log_cap_bytes,
+       .scopes = kHostScope,
+       .meaning = "output that is kept of one triggered run, the rest is counted; 0 = all",
+       .min = 0,
+       .max = std::int64_t{1} << 40,
+       .unit = Unit::bytes},
+      {.name = "max_upload_bytes",
+       .value = "SIZE",
+       .member = &Options::max_upload_bytes,
+       .scopes = kServeScope,
+       .meaning = "a deployed file or zip",
+       .min = 1,
+       .max = std::int64_t{4} << 30,
+       .unit = Unit::bytes},
+  };
+}
+
 }  // namespace
 
 const std::vector<Setting>& settings() {
   static const std::vector<Setting> all = [] {
     std::vector<Setting> list;
-    for (auto part : {make_general(), make_store(), make_broker(), make_http(), make_work()}) {
+    for (auto part :
+         {make_general(), make_store(), make_broker(), make_http(), make_host(), make_work()}) {
       list.insert(list.end(), part.begin(), part.end());
     }
     return list;

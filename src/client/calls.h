@@ -34,6 +34,8 @@ struct Client::Impl {
     Duration answer_within{0};  // besides read_timeout; 0 = read_timeout
     Duration after_stop{0};
     std::stop_token stop;
+    std::string_view content_type = "application/json";
+    std::string_view file_name = "";
   };
 
   Impl(ClientOptions options_, HttpUrl url_, Random& random_)

@@ -67,7 +67,8 @@ ExchangeResult Client::Impl::once(const Call& call) {
       call.answer_within > Duration(0) ? call.answer_within : options.read_timeout;
   const Connection::Limits limits{options.connect_timeout, first, options.read_timeout,
                                   call.after_stop};
-  const HttpRequest request{call.method, call.target, call.body, call.idempotency_key};
+  const HttpRequest request{call.method,          call.target,       call.body,
+                            call.idempotency_key, call.content_type, call.file_name};
   // A call that must not be made twice cannot tell such a close from one after it was done: it goes
   // over a fresh connection.
   const bool may_take = call.repeat != Repeat::unseen || MS_MUTANT(run_asked_for_again);
@@ -150,6 +151,16 @@ Result<std::string> Client::request(std::string_view method, std::string_view pa
                      .target = std::string(path),
                      .body = std::string(body),
                      .repeat = Impl::Repeat::no});
+}
+
+Result<std::string> Client::upload(std::string_view method, std::string_view path, std::string body,
+                                   std::string_view content_type, std::string_view file_name) {
+  return impl_->run({.method = method,
+                     .target = std::string(path),
+                     .body = std::move(body),
+                     .repeat = Impl::Repeat::no,
+                     .content_type = content_type,
+                     .file_name = file_name});
 }
 
 Result<EnqueueResult> Client::enqueue(Enqueue request) {

@@ -43,6 +43,9 @@ class Client final : public Jobs {
   // server's, unavailable, timeout. Not repeated.
   Result<std::string> request(std::string_view method, std::string_view path,
                               std::string_view body);
+  // The same with a body that is not JSON. `file_name` goes into Content-Disposition; "" = none.
+  Result<std::string> upload(std::string_view method, std::string_view path, std::string body,
+                             std::string_view content_type, std::string_view file_name);
 
   Result<EnqueueResult> enqueue(Enqueue request) override;
   Result<ClaimResult> claim(Claim request, Duration wait, std::stop_token stop) override;

@@ -281,13 +281,18 @@ ExchangeResult Connection::receive(bool head_only, const Limits& limits) {
 
 ExchangeResult Connection::exchange(const HttpUrl& url, const HttpRequest& request,
                                     const Limits& limits, std::stop_token stop) {
-  std::string head =
-      fmt::format("{} {} HTTP/1.1\r\nHost: {}\r\n", request.method, request.target, url.authority);
+  std::string head = fmt::format("{} {} HTTP/1.1\r\nHost: {}\r\nUser-Agent: mainspring\r\n",
+                                 request.method, request.target, url.authority);
+  if (!request.file_name.empty()) {
+    head += fmt::format("Content-Disposition: attachment; filename=\"{}\"\r\n", request.file_name);
+  }
   if (!request.idempotency_key.empty()) {
     head += fmt::format("Idempotency-Key: {}\r\n", request.idempotency_key);
   }
   if (request.method != "GET") {
-    if (!request.body.empty()) head += "Content-Type: application/json\r\n";
+    if (!request.body.empty()) {
+      head += fmt::format("Content-Type: {}\r\n", request.content_type);
+    }
     head += fmt::format("Content-Length: {}\r\n", request.body.size());
   }
   head += "\r\n";

@@ -24,8 +24,10 @@ Result<HttpUrl> parse_http_url(std::string_view url);
 struct HttpRequest {
   std::string_view method;
   std::string_view target;
-  std::string_view body;             // "" = none
-  std::string_view idempotency_key;  // "" = none
+  std::string_view body;                               // "" = none
+  std::string_view idempotency_key;                    // "" = none
+  std::string_view content_type = "application/json";  // of a body
+  std::string_view file_name = "";                     // for Content-Disposition; "" = none
 };
 struct HttpResponse {
   int status = 0;

@@ -1,0 +1,78 @@
+// host: a job host that works for a server elsewhere; and what a job host is told by settings.
+#include "cli/host.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+
+#include "cli/handlers.h"
+#include "cli/version.h"
+#include "env/signals.h"
+#include "host/job_host.h"
+
+namespace mainspring::cli {
+
+Result<std::optional<HostOptions>> host_options(const Options& options, const std::string& data,
+                                                Log& log) {
+  Understood<HostVariables> variables =
+      read_host_variables([](const char* name) { return std::getenv(name); });
+  for (const std::string& warning : variables.warnings) {
+    log.warn("a variable is not obeyed", {{"warning", warning}});
+  }
+  HostOptions host;
+  // As in WebJobs, the variable counts more; what is relative begins at --jobs.
+  const std::string base = options.jobs == "none" ? "." : options.jobs;
+  if (const std::string& root = variables.value.root_path; !root.empty()) {
+    host.roots.push_back((std::filesystem::path(base) / root).string());
+  }
+  if (options.jobs != "none") host.roots.push_back(options.jobs);
+  if (host.roots.empty()) {
+    if (!options.webjobs_api) return std::nullopt;
+    return invalid("webjobs_api", "--webjobs-api: needs --jobs DIR, the folders that it is about");
+  }
+  host.data = options.host_data == "auto" ? data + "/host" : options.host_data;
+  host.strict = options.strict_webjobs;
+  host.variables = std::move(variables.value);
+  host.environment = inherited_environment();
+  host.quiet = options.folder_quiet;
+  host.log_roll_bytes = options.job_log_roll_bytes;
+  host.log_generations = static_cast<int>(options.job_log_generations);
+  host.log_cap_bytes = options.job_log_cap_bytes;
+  if (auto errors = host.validate(); !errors.empty()) return errors.front();
+  return host;
+}
+
+Result<int> run_host(const Invocation& invocation, Io& io) {
+  StopSignals signals;  // first, so that every thread inherits its mask
+  (void)std::signal(SIGPIPE, SIG_IGN);
+  const SystemClock clock;
+  StderrLog log(log_level_of(invocation.options));
+  Registry registry;
+  SystemProcesses processes;
+  MS_TRY_ASSIGN(const auto connection, connect(invocation, std::chrono::seconds(15)));
+  const std::string& data = invocation.options.host_data;
+  MS_TRY_ASSIGN(auto options,
+                host_options(invocation.options, data == "auto" ? "host-data" : data, log));
+  if (!options) return invalid("jobs", "--jobs: must be given: the directory of the job folders");
+  if (data == "auto") options->data = "host-data";
+  MS_TRY_ASSIGN(const auto host, JobHost::open(std::move(*options), connection->jobs(), processes,
+                                               clock, connection->random, log, registry));
+  host->start();
+  const HostView view = host->view();
+  print_line(io, invocation.json
+                     ? fmt::format("{{\"instance\":\"{}\",\"pid\":{},\"version\":\"{}\"}}",
+                                   view.instance, getpid(), kVersion)
+                     : fmt::format("The job folders in {} run for {}. Ctrl-C stops them.",
+                                   view.directory, invocation.options.server));
+  signals.wait();
+  const std::stop_callback hurry(signals.hurry(), [] { _exit(130); });
+  if (io.err_is_terminal) io.err("Stopping the jobs; Ctrl-C again ends at once.\n");
+  host->stop();
+  log.info("stopped in good order");
+  return kExitOk;
+}
+
+}  // namespace mainspring::cli
