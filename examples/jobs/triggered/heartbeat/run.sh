@@ -1,0 +1,3 @@
+#!/bin/sh
+# Every second, by the schedule in settings.job.
+date -u +%H:%M:%S >> "$WEBJOBS_DATA_PATH/beats"

@@ -1,0 +1,5 @@
+# Takes memory until somebody stops it.
+hoard = []
+while True:
+    hoard.append(bytearray(10 << 20))
+    print(len(hoard) * 10, "MiB", flush=True)

@@ -1,0 +1,203 @@
+// Continuous job folders, run by a host over a real engine.
+#include "host/continuous_job.h"
+
+#include "host/harness.h"
+
+using namespace mainspring;
+using namespace mainspring::test;
+
+namespace {
+
+constexpr JobType kContinuous = JobType::continuous;
+constexpr std::string_view kLoop =
+    "#!/bin/bash\n"
+    "echo begun in $PWD\n"
+    "while [ ! -e \"$WEBJOBS_SHUTDOWN_FILE\" ]; do sleep 0.02; done\n"
+    "echo told to end\n";
+
+}  // namespace
+
+TEST_CASE("restarts: 60 s, at once after two good minutes, longer when it fails again and again") {
+  RestartRule rule({.restart_time = 60s});
+  CHECK(rule.after(true, 1s) == 60s);
+  for (int i = 0; i < RestartRule::kPatience; ++i) CHECK(rule.after(false, 1s) == 60s);
+  CHECK(rule.after(false, 1s) == 120s);
+  CHECK(rule.after(false, 1s) == 240s);
+  for (int i = 0; i < 20; ++i) (void)rule.after(false, 1s);
+  CHECK(rule.after(false, 1s) == RestartRule::kLongest);
+  CHECK(rule.after(false, 120s) == 0s);
+  CHECK(rule.after(false, 1s) == 60s);
+  RestartRule strict({.restart_time = 60s, .back_off = false});
+  for (int i = 0; i < 50; ++i) CHECK(strict.after(false, 119s) == 60s);
+}
+
+TEST_CASE("a continuous job runs in its working copy, with what WebJobs tells a job") {
+  HostTest t;
+  t.script("continuous/a/run.sh",
+           "#!/bin/bash\necho \"$WEBJOBS_NAME $WEBJOBS_TYPE [$WEBJOBS_RUN_ID] $WEBSITE_NAME "
+           "[$SECRET] $WEBSITE_ALWAYS_ON_JOB_RUNNING_a\"\n"
+           "[ \"$PWD\" = \"$WEBJOBS_PATH\" ] && [ -d \"$WEBJOBS_DATA_PATH\" ] && "
+           "[ \"$WEBJOBS_PORT\" -gt 0 ] && [ ! -e \"$WEBJOBS_SHUTDOWN_FILE\" ] && echo good\n"
+           "echo wrong >&2\nsleep 1000\n");
+  t.settings("continuous/a", R"({"stopping_wait_time":0})");
+  t.start();
+  REQUIRE(t.await_log(kContinuous, "a", "wrong"));
+  REQUIRE(t.await_status("a", ContinuousStatus::running));
+  const std::string log = t.log_of(kContinuous, "a");
+  CHECK(log.find(" > abcdef: SYS INFO] Run script 'run.sh' with script host - 'BashScriptHost'") !=
+        log.npos);
+  CHECK(log.find(" > abcdef: INFO] a continuous [] shop [] true\r\n") != log.npos);
+  CHECK(log.find(" > abcdef: INFO] good\r\n") != log.npos);
+  CHECK(log.find(" > abcdef: ERR ] wrong\r\n") != log.npos);
+  const auto port = t.host->port("a");
+  CHECK((port && *port > 1024));
+  const auto job = t.host->find(kContinuous, "a");
+  REQUIRE(job.has_value());
+  CHECK(job->detailed_status == "abcdef - Running\r\n");
+  const auto engine = t.node->broker().get(job->job);
+  REQUIRE(engine.has_value());
+  CHECK((engine->queue == "host" && engine->state == JobState::running));
+}
+
+TEST_CASE("a job that fails is retried as its engine job, and started at once when asked") {
+  HostTest t;
+  t.script("continuous/f/run.sh", "#!/bin/bash\necho run\nexit 3\n");
+  t.start();
+  REQUIRE(t.await_status("f", ContinuousStatus::pending_restart));
+  REQUIRE(t.await_log(kContinuous, "f", "Process went down, waiting for 60 seconds"));
+  CHECK(t.log_of(kContinuous, "f").find("Job failed due to exit code 3") != std::string::npos);
+  const auto job = t.host->find(kContinuous, "f");
+  REQUIRE(job.has_value());
+  REQUIRE(await([&] {
+    const auto engine = t.node->broker().get(job->job);
+    return engine && engine->state == JobState::retryable && engine->errors.size() == 1 &&
+           engine->errors[0].message == "exit code 3";
+  }));
+  REQUIRE(t.host->start_job("f").has_value());
+  CHECK(await([&] {
+    const auto engine = t.node->broker().get(job->job);
+    return engine && engine->errors.size() == 2;
+  }));
+}
+
+TEST_CASE("a job that ends well runs again, and burns no attempt") {
+  HostTest t;
+  t.script("continuous/w/run.sh", "#!/bin/bash\necho one more\n");
+  t.settings("continuous/w", R"({"restart_time":"0s"})");
+  t.start();
+  REQUIRE(await([&] {
+    const std::string log = t.log_of(kContinuous, "w");
+    std::size_t runs = 0;
+    for (std::size_t at = 0; (at = log.find("one more", at)) != log.npos; ++at) ++runs;
+    return runs >= 5;
+  }));
+  const auto job = t.host->find(kContinuous, "w");
+  const auto engine = t.node->broker().get(job->job);
+  REQUIRE(engine.has_value());
+  CHECK((engine->attempt <= 1 && engine->errors.empty()));
+}
+
+TEST_CASE("stop disables a job for good, start enables it") {
+  HostTest t;
+  t.script("continuous/s/run.sh", kLoop);
+  t.start();
+  REQUIRE(t.await_status("s", ContinuousStatus::running));
+  const JobId engine = t.host->find(kContinuous, "s")->job;
+  REQUIRE(t.host->stop_job("s").has_value());
+  REQUIRE(t.await_status("s", ContinuousStatus::stopped));
+  CHECK(t.log_of(kContinuous, "s").find("told to end") != std::string::npos);
+  CHECK(fs::exists(t.directory / "jobs/continuous/s/disable.job"));
+  CHECK(await([&] { return t.node->broker().get(engine)->state == JobState::cancelled; }));
+
+  t.host.reset();
+  t.start();  // it stays so
+  CHECK(t.host->find(kContinuous, "s")->folder.disabled);
+  REQUIRE(t.host->start_job("s").has_value());
+  CHECK(t.await_status("s", ContinuousStatus::running));
+  CHECK_FALSE(fs::exists(t.directory / "jobs/continuous/s/disable.job"));
+  CHECK(t.host->stop_job("nobody").error().code == ErrorCode::not_found);
+}
+
+TEST_CASE("a program that handles TERM gets it, another one is given its time") {
+  HostTest t;
+  t.script("continuous/handles/run.sh",
+           "#!/bin/bash\ntrap 'echo caught; exit 0' TERM\necho ready\n"
+           "while :; do sleep 0.02; done\n");
+  t.script("continuous/file/run.sh",
+           "#!/bin/bash\necho ready\nwhile [ ! -e \"$WEBJOBS_SHUTDOWN_FILE\" ]; do sleep 0.02; "
+           "done\nsleep 0.1\necho finished my work\n");
+  t.settings("continuous/handles", R"({"stopping_wait_time":600})");
+  t.settings("continuous/file", R"({"stopping_wait_time":600})");
+  t.start();
+  REQUIRE(t.await_log(kContinuous, "handles", "ready"));
+  REQUIRE(t.await_log(kContinuous, "file", "ready"));
+  t.host->stop();
+  CHECK(t.log_of(kContinuous, "handles").find("caught") != std::string::npos);
+  CHECK(t.log_of(kContinuous, "file").find("finished my work") != std::string::npos);
+}
+
+TEST_CASE("a folder that changes is started anew, one that goes away is ended") {
+  HostTest t;
+  t.start();
+  t.script("continuous/c/run.sh", kLoop);
+  REQUIRE(t.await_log(kContinuous, "c", "begun"));
+  t.script("continuous/c/run.sh", "#!/bin/bash\necho version two\nsleep 1000\n");
+  t.settings("continuous/c", R"({"stopping_wait_time":0})");
+  REQUIRE(t.await_log(kContinuous, "c", "version two"));
+  const JobId engine = t.host->find(kContinuous, "c")->job;
+  fs::remove_all(t.directory / "jobs/continuous/c");
+  CHECK(await([&] { return !t.host->find(kContinuous, "c").has_value(); }));
+  CHECK(await([&] { return is_terminal(t.node->broker().get(engine)->state); }));
+}
+
+TEST_CASE("of two hosts one runs a singleton, and the other takes over when it ends") {
+  HostTest t;
+  t.script("continuous/one/run.sh", kLoop);
+  t.settings("continuous/one", R"({"is_singleton":true})");
+  t.start();
+  REQUIRE(t.await_status("one", ContinuousStatus::running));
+  HostOptions other = t.options;
+  other.data = (t.directory / "host2").string();
+  other.variables.instance_id = "second";
+  const auto second = t.make(other);
+  second->start();
+  REQUIRE(t.await_status(*second, "one", ContinuousStatus::inactive_instance));
+  CHECK(t.host->find(kContinuous, "one")->status == ContinuousStatus::running);
+  CHECK(second->port("one").error().code == ErrorCode::not_found);
+  t.host->stop();
+  CHECK(t.await_status(*second, "one", ContinuousStatus::running));
+}
+
+TEST_CASE("what is frozen or stopped as a whole does not run") {
+  HostTest t;
+  t.script("continuous/z/run.sh", kLoop);
+  t.settings("continuous/z", R"({"freeze":true})");
+  t.start();
+  CHECK(t.host->find(kContinuous, "z")->frozen);
+  CHECK(t.engine_jobs("continuous/z").empty());
+  REQUIRE(t.host->put_settings(kContinuous, "z", "{}").has_value());
+  CHECK(t.await_status("z", ContinuousStatus::running));
+  CHECK(t.host->put_settings(kContinuous, "z", "[]").error().code == ErrorCode::invalid_argument);
+  t.host.reset();
+  t.options.variables.stopped = true;
+  t.start();
+  CHECK(t.host->find(kContinuous, "z")->status != ContinuousStatus::running);
+}
+
+TEST_CASE("a job of a pool that is not defined says so") {
+  HostTest t;
+  t.script("continuous/p/run.sh", kLoop);
+  t.settings("continuous/p", R"({"pool":"nowhere"})");
+  t.start();
+  CHECK(t.host->find(kContinuous, "p")->error.find("nowhere") != std::string::npos);
+  CHECK(t.await_log(kContinuous, "p", "must be defined in host.json"));
+}
+
+TEST_CASE("two hosts cannot share a data directory") {
+  HostTest t;
+  t.start();
+  const auto again = JobHost::open(t.options, t.node->broker(), t.processes, t.clock, t.random,
+                                   t.log, *t.registry);
+  REQUIRE_FALSE(again.has_value());
+  CHECK(again.error().code == ErrorCode::conflict);
+}

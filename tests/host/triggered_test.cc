@@ -1,0 +1,240 @@
+// Triggered job folders: runs, histories, schedules, and queue folders.
+#include "host/harness.h"
+#include "host/triggered_jobs.h"
+
+using namespace mainspring;
+using namespace mainspring::test;
+
+namespace {
+
+constexpr JobType kTriggered = JobType::triggered;
+constexpr std::string_view kWaits =
+    "#!/bin/bash\necho begun\nwhile [ ! -e \"$WEBJOBS_SHUTDOWN_FILE\" ]; do sleep 0.02; done\n"
+    "exit 4\n";
+
+}  // namespace
+
+TEST_CASE("a run has an id, a log, a history and a job of the engine") {
+  HostTest t;
+  t.script("triggered/r/run.sh",
+           "#!/bin/bash\nprintf '<%s>' \"$@\"; echo\n"
+           "echo \"$WEBJOBS_RUN_ID $WEBJOBS_COMMAND_ARGUMENTS\"\n");
+  t.start();
+  const auto id = t.host->run("r", "one 'two three'", "External - test");
+  REQUIRE(id.has_value());
+  CHECK(id->size() == 18);
+  const RunRecord run = t.await_run("r", *id);
+  CHECK(run.status == RunStatus::success);
+  CHECK(run.trigger == "External - test");
+  CHECK(run.exit_code == 0);
+  const std::string log = t.log_of(kTriggered, "r", *id);
+  std::string said;
+  for (std::size_t at = 0, end = 0; (end = log.find("\r\n", at)) != log.npos; at = end + 2) {
+    const std::string line = log.substr(at, end - at);
+    said += line.substr(line.find("abcdef: ") + 8) + "\n";
+  }
+  CHECK(said ==
+        "SYS INFO] Status changed to Initializing\n"
+        "SYS INFO] Run script 'run.sh' with script host - 'BashScriptHost'\n"
+        "SYS INFO] Status changed to Running\n"
+        "INFO] <one><two three>\n"
+        "INFO] " +
+            *id +
+            " one 'two three'\n"
+            "SYS INFO] Status changed to Success\n");
+  CHECK(t.host->log_ended(kTriggered, "r", *id));
+  const auto engine = t.node->broker().get(run.job);
+  REQUIRE(engine.has_value());
+  CHECK(engine->queue == "host");
+  CHECK(engine->kind == "triggered/r");
+  CHECK(await([&] { return t.node->broker().get(run.job)->state == JobState::completed; }));
+  const auto history = t.host->history("r");
+  REQUIRE(history.has_value());
+  CHECK((history->size() == 1 && history->front().id == *id));
+  CHECK(t.host->find(kTriggered, "r")->latest_run->id == *id);
+  CHECK(t.host->history("never").error().code == ErrorCode::not_found);
+  CHECK(t.host->run("never", "", "x").error().code == ErrorCode::not_found);
+  CHECK(t.host->run("r", "an 'open quote", "x").error().code == ErrorCode::invalid_argument);
+}
+
+TEST_CASE("a second run is refused while one is under way, and nothing is queued") {
+  HostTest t;
+  t.script("triggered/b/run.sh", kWaits);
+  t.start();
+  const auto first = t.host->run("b", "", "External - one");
+  REQUIRE(first.has_value());
+  REQUIRE(t.await_log(kTriggered, "b", "begun"));
+  const auto second = t.host->run("b", "", "External - two");
+  REQUIRE_FALSE(second.has_value());
+  CHECK(second.error().code == ErrorCode::conflict);
+  CHECK(second.error().message == "Cannot start a new run since job is already running.");
+  CHECK(t.host->history("b")->size() == 1);
+  CHECK(t.engine_jobs("triggered/b").size() == 1);
+  REQUIRE(t.host->cancel_run("b").has_value());
+  CHECK(t.await_run("b", *first).status == RunStatus::stopped);
+  CHECK(await([&] { return t.engine_jobs("triggered/b")[0].state == JobState::cancelled; }));
+  CHECK(t.host->cancel_run("b").error().code == ErrorCode::conflict);
+  // And then there is room again.
+  CHECK(await([&] { return t.host->run("b", "", "External - three").has_value(); }));
+}
+
+TEST_CASE("a failed run is failed, its job dead, unless it may be repeated") {
+  HostTest t;
+  t.script("triggered/once/run.sh", "#!/bin/bash\nexit 9\n");
+  t.script("triggered/twice/run.sh", "#!/bin/bash\nexit 9\n");
+  t.settings("triggered/twice", R"({"max_attempts":2})");
+  t.start();
+  const auto once = t.host->run("once", "", "x");
+  REQUIRE(once.has_value());
+  const RunRecord run = t.await_run("once", *once);
+  CHECK((run.status == RunStatus::failed && run.exit_code == 9));
+  CHECK(await([&] { return t.engine_jobs("triggered/once")[0].state == JobState::dead; }));
+  const auto twice = t.host->run("twice", "", "x");
+  REQUIRE(twice.has_value());
+  CHECK(t.await_run("twice", *twice).status == RunStatus::failed);
+  REQUIRE(await([&] { return t.engine_jobs("triggered/twice")[0].state == JobState::retryable; }));
+  (void)t.node->broker().retry({t.engine_jobs("triggered/twice")[0].id});
+  CHECK(await([&] { return t.engine_jobs("triggered/twice")[0].state == JobState::dead; }));
+  CHECK(t.host->history("twice")->size() == 2);
+}
+
+TEST_CASE("histories are trimmed") {
+  HostTest t;
+  t.script("triggered/h/run.sh", "#!/bin/bash\n");
+  t.options.variables.history_size = 3;
+  t.start();
+  std::string last;
+  for (int i = 0; i < 6; ++i) {
+    REQUIRE(await([&] {
+      const auto id = t.host->run("h", "", "x");
+      if (id) last = *id;
+      return id.has_value();
+    }));
+    CHECK(t.await_run("h", last).status == RunStatus::success);
+  }
+  CHECK(t.host->history("h")->size() == 3);
+  CHECK(t.host->history("h")->front().id == last);
+}
+
+TEST_CASE("a run that says nothing and does nothing is ended") {
+  HostTest t;
+  t.script("triggered/i/run.sh", "#!/bin/bash\nread -r never < <(sleep 1000)\n");
+  t.options.variables.idle_timeout = 200ms;
+  t.start();
+  const auto id = t.host->run("i", "", "x");
+  REQUIRE(id.has_value());
+  CHECK(t.await_run("i", *id).status == RunStatus::failed);
+  CHECK(t.log_of(kTriggered, "i", *id).find("no output nor CPU activity") != std::string::npos);
+}
+
+TEST_CASE("the host's stop ends a run, which is aborted") {
+  HostTest t;
+  t.script("triggered/a/run.sh", kWaits);
+  t.start();
+  const auto id = t.host->run("a", "", "x");
+  REQUIRE(id.has_value());
+  REQUIRE(t.await_log(kTriggered, "a", "begun"));
+  t.host.reset();
+  CHECK(await([&] { return t.engine_jobs("triggered/a")[0].state == JobState::dead; }));
+  CHECK(t.engine_jobs("triggered/a")[0].reason == "aborted");
+  t.start();
+  CHECK(t.host->run_of("a", *id)->status == RunStatus::aborted);
+}
+
+TEST_CASE("a run whose host died is aborted when it is looked at") {
+  HostTest t;
+  t.script("triggered/d/run.sh", "#!/bin/bash\n");
+  const std::string data = job_data_path(t.options, kTriggered, "d");
+  RunHistory history(data);
+  const auto id = history.begin({.status = RunStatus::running, .trigger = "x"}, 50, {});
+  REQUIRE(id.has_value());
+  t.start();
+  CHECK(t.host->run_of("d", *id)->status == RunStatus::aborted);
+}
+
+TEST_CASE("a folder's schedule is the engine's, comes and goes with it, and its ticks are runs") {
+  HostTest t;
+  t.script("triggered/s/run.sh", "#!/bin/bash\necho tick\n");
+  t.settings("triggered/s", R"({"schedule":"* * * * * *"})");
+  t.start();
+  REQUIRE(await([&] { return t.node->broker().get_schedule("host/s").has_value(); }));
+  REQUIRE(await([&] {
+    const auto history = t.host->history("s");
+    return history && history->front().status == RunStatus::success;
+  }));
+  CHECK(t.host->history("s")->front().trigger == "Schedule - * * * * * *");
+  const auto ledger = t.node->broker().ledger("host/s", 10, INT64_MAX);
+  REQUIRE(ledger.has_value());
+  CHECK(ledger->rows.front().state == TickState::fired);
+  t.host.reset();
+  fs::remove_all(t.directory / "jobs/triggered/s");
+  t.start();  // it remembers which schedules were its own
+  CHECK(await([&] { return !t.node->broker().get_schedule("host/s").has_value(); }));
+}
+
+TEST_CASE("a tick that falls into a run is dropped") {
+  HostTest t;
+  t.script("triggered/o/run.sh", kWaits);
+  t.start();
+  REQUIRE(t.host->run("o", "", "x").has_value());
+  REQUIRE(t.await_log(kTriggered, "o", "begun"));
+  const auto made = t.node->broker().enqueue({.jobs = {{.queue = "host",
+                                                        .kind = "triggered/o",
+                                                        .args = R"({"trigger":"Schedule - x"})",
+                                                        .max_attempts = 1}}});
+  REQUIRE(made.has_value());
+  const JobId tick = made->jobs[0].id;
+  REQUIRE(await([&] { return t.node->broker().get(tick)->state == JobState::cancelled; }));
+  CHECK(t.node->broker().get(tick)->reason ==
+        "Cannot start a new run since job is already running.");
+  CHECK(t.host->history("o")->size() == 1);
+}
+
+TEST_CASE("nothing runs while WebJobs are stopped") {
+  HostTest t;
+  t.script("triggered/n/run.sh", "#!/bin/bash\n");
+  t.options.variables.stopped = true;
+  t.start();
+  const auto run = t.host->run("n", "", "x");
+  REQUIRE_FALSE(run.has_value());
+  CHECK(run.error().message == "WebJobs are currently in \"stopped\" state.");
+}
+
+TEST_CASE("a queue folder runs its script for each job of the queue") {
+  HostTest t;
+  t.script("queues/photos/run.sh",
+           "#!/bin/bash\nread -r job\necho \"job $MAINSPRING_JOB_ID of $MAINSPRING_QUEUE "
+           "[$SECRET]\" >&2\necho '{\"done\":true}'\n");
+  t.start();
+  const auto made = t.node->broker().enqueue({.jobs = {{.queue = "photos", .kind = "thumb"}}});
+  REQUIRE(made.has_value());
+  const JobId id = made->jobs[0].id;
+  const auto job = t.node->broker().wait(id, 30s, {});
+  REQUIRE(job.has_value());
+  CHECK(job->state == JobState::completed);
+  CHECK(job->result == R"({"done":true})");
+  CHECK(t.await_log(JobType::queue, "photos", fmt::format("job {} of photos []", id)));
+}
+
+TEST_CASE("a persistent child takes job after job") {
+  HostTest t;
+  t.script("queues/words/run.py",
+           "import json, os, sys\n"
+           "out = os.fdopen(3, 'w', buffering=1)\n"
+           "for line in sys.stdin:\n"
+           "  job = json.loads(line)\n"
+           "  out.write(json.dumps({'id': job['id'], 'result': os.getpid()}) + '\\n')\n");
+  t.settings("queues/words", R"({"persistent":true,"max":1})");
+  t.start();
+  std::string pid;
+  for (int i = 0; i < 5; ++i) {
+    const auto made = t.node->broker().enqueue({.jobs = {{.queue = "words", .kind = "count"}}});
+    REQUIRE(made.has_value());
+    const auto job = t.node->broker().wait(made->jobs[0].id, 30s, {});
+    REQUIRE(job.has_value());
+    REQUIRE(job->state == JobState::completed);
+    if (!pid.empty()) CHECK(job->result == pid);
+    pid = job->result;
+  }
+  CHECK(t.host->find(JobType::queue, "words")->children == 1);
+}
