@@ -1,4 +1,4 @@
-// SIGTERM and SIGINT, taken from a signalfd.
+// SIGTERM, SIGINT and SIGHUP, taken from a signalfd.
 #include "env/signals.h"
 
 #include <errno.h>
@@ -11,24 +11,26 @@
 
 #include <condition_variable>
 #include <mutex>
+#include <utility>
 
 #include "base/assert.h"
 
 namespace mainspring {
 namespace {
 
-sigset_t stop_signals() {
+sigset_t signals_taken(bool hangup) {
   sigset_t set;
   sigemptyset(&set);
   sigaddset(&set, SIGTERM);
   sigaddset(&set, SIGINT);
+  if (hangup) sigaddset(&set, SIGHUP);
   return set;
 }
 
 }  // namespace
 
-StopSignals::StopSignals() {
-  const sigset_t set = stop_signals();
+StopSignals::StopSignals(std::function<void()> hangup) : hangup_(std::move(hangup)) {
+  const sigset_t set = signals_taken(hangup_ != nullptr);
   pthread_sigmask(SIG_BLOCK, &set, nullptr);
   signal_fd_ = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
   end_fd_ = eventfd(0, EFD_CLOEXEC);
@@ -43,7 +45,7 @@ StopSignals::~StopSignals() {
   thread_.join();
   close(signal_fd_);
   close(end_fd_);
-  const sigset_t set = stop_signals();
+  const sigset_t set = signals_taken(hangup_ != nullptr);
   pthread_sigmask(SIG_UNBLOCK, &set, nullptr);
 }
 
@@ -54,6 +56,10 @@ void StopSignals::run() {
     if (fds[1].revents != 0) return;
     signalfd_siginfo info{};
     if (read(signal_fd_, &info, sizeof info) != sizeof info) continue;
+    if (info.ssi_signo == SIGHUP) {
+      hangup_();
+      continue;
+    }
     int none = 0;
     first_.compare_exchange_strong(none, static_cast<int>(info.ssi_signo));
     if (!stop_.request_stop()) hurry_.request_stop();

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <stop_token>
 #include <thread>
 
@@ -13,7 +14,9 @@ namespace mainspring {
 // Programs started by Processes get the signals back as they were.
 class StopSignals {
  public:
-  StopSignals();
+  // With `hangup`, SIGHUP is taken too and calls it, on that thread, each time it comes (several at
+  // once may be one); without, SIGHUP does what it did.
+  explicit StopSignals(std::function<void()> hangup = {});
   ~StopSignals();
   StopSignals(const StopSignals&) = delete;
   StopSignals& operator=(const StopSignals&) = delete;
@@ -29,6 +32,7 @@ class StopSignals {
 
  private:
   void run();
+  const std::function<void()> hangup_;
   std::stop_source stop_;
   std::stop_source hurry_;
   std::atomic<int> first_{0};

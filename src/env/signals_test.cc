@@ -39,3 +39,21 @@ TEST_CASE("something else may ask for the end, and a signal then hurries") {
   kill(getpid(), SIGINT);
   wait_for(signals.hurry());
 }
+
+TEST_CASE("a hangup calls what was given for it, and stops nothing") {
+  std::mutex mutex;
+  std::condition_variable changed;
+  int calls = 0;
+  StopSignals signals([&] {
+    std::lock_guard lock(mutex);
+    ++calls;
+    changed.notify_all();
+  });
+  for (int i = 1; i <= 2; ++i) {
+    kill(getpid(), SIGHUP);
+    std::unique_lock lock(mutex);
+    changed.wait(lock, [&] { return calls == i; });
+  }
+  CHECK(signals.first() == 0);
+  CHECK_FALSE(signals.stop().stop_requested());
+}
