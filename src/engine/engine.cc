@@ -156,7 +156,15 @@ void Engine::Impl::add(std::string kind, const std::string& queue, Handler handl
   MutexLock lock(mutex);
   std::vector<std::string>& queues = options.worker.queues;
   if (std::find(queues.begin(), queues.end(), name) == queues.end()) queues.push_back(name);
-  handlers.push_back({std::move(kind), std::move(handler), std::move(options_of_kind)});
+  Registration one{std::move(kind), std::move(handler), std::move(options_of_kind)};
+  // The last one of a kind counts: who registers again and again keeps no more than one.
+  const auto same = std::find_if(handlers.begin(), handlers.end(),
+                                 [&](const Registration& r) { return r.kind == one.kind; });
+  if (same == handlers.end()) {
+    handlers.push_back(std::move(one));
+  } else {
+    *same = std::move(one);
+  }
 }
 
 void Engine::on_kind(std::string kind, Handler handler, HandlerOptions options) {
