@@ -93,11 +93,17 @@ struct RoleOptions {
 enum class RoleState : std::uint8_t { starting, running, pausing, frozen, stopping, stopped };
 std::string_view to_string(RoleState state);
 
+// Waits until a stop is requested, for up to `limit`; answers whether it was. For a run() whose
+// work is done by handlers, or now and then: while (!wait_for_stop(stop, 10s)) look();
+bool wait_for_stop(std::stop_token stop, Duration limit = kForever);
+
 // A whole program: flags (--engine, --listen for /healthz, /readyz and /metrics, --config, --set,
 // --freeze ROLE, --log-level, --help), signals (SIGTERM and Ctrl-C stop, a second one ends at once,
 // SIGHUP reads the configuration again: a role named in `freeze` goes to sleep when its run() has
 // ended, or before its next start; when it is no longer there it is thawed), roles. Returns the
-// exit code: 0 stopped in good order, 64 bad flags, 70 a startup task or the stop failed.
+// exit code: 0 stopped in good order, 64 bad flags or roles, 70 a startup task, the engine or the
+// stop failed; where the engine cannot be opened, or the address not be listened on, that error's.
+// Ends the process with 70 after stop_limit, with 130 at the second signal.
 int run(std::span<Role* const> roles, int argc, char** argv, RoleOptions options = {});
 int run(std::initializer_list<Role*> roles, int argc, char** argv, RoleOptions options = {});
 
