@@ -1,6 +1,7 @@
 #!/bin/sh
 # Runs an example in a new directory and compares what it prints with what it should.
 #   run_example.sh PROGRAM EXPECTED [SERVER]    with SERVER, one is started and its URL handed over
+# FLAG in the environment stands before the directory: --engine, for example.
 set -eu
 folder=$(mktemp -d)
 server=
@@ -22,5 +23,5 @@ if [ $# -gt 2 ]; then
   cat <&4 >&2 &
 fi
 
-"$1" "$target" >"$folder/output"
+"$1" ${FLAG:+"$FLAG"} "$target" >"$folder/output"
 diff -u "$2" "$folder/output"
