@@ -106,8 +106,14 @@ TEST_CASE("a follower of an empty log gets the head at once, and lines as they c
   }
 }
 
-TEST_CASE("a follower that goes away is forgotten") {
+TEST_CASE("a follower that goes away is forgotten, and one that waits for its first line too") {
   LogServer s;
+  {
+    Peer peer(s.server);
+    peer.send(Peer::request("GET", std::string(kMailerLog) + "?wait=60s"));
+    wait_until([&] { return s.host.watches() == 1; });
+  }
+  wait_until([&] { return s.host.watches() == 0; });
   {
     Peer peer(s.server);
     follow(peer);
