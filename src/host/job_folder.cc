@@ -102,6 +102,9 @@ Result<std::vector<std::string>> candidates(int directory, const std::string& pa
 
 Result<void> choose_run_file(JobFolder& job, const std::vector<ScriptHost>& hosts) {
   const Fd fd(::open(job.script_dir.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!fd && (errno == ENOENT || errno == ENOTDIR)) {  // removed since it was found
+    return Error{ErrorCode::not_found, fmt::format("{}: no such directory", job.script_dir)};
+  }
   if (!fd) return file_error("open", job.script_dir, errno);
   MS_TRY_ASSIGN(const std::vector<std::string> names, candidates(fd.get(), job.script_dir));
   for (const bool only_run : {true, false}) {
