@@ -5,8 +5,8 @@
 # What the build needs, and what the tests need beyond it.
 # shellcheck disable=SC2034
 BUILD_PACKAGES=(g++ cmake ninja-build ccache libboost1.81-dev libssl-dev libsqlite3-dev libfmt-dev
-  rapidjson-dev libexpected-dev libcli11-dev libtomlplusplus-dev libhowardhinnant-date-dev zlib1g-dev
-  libcurl4-openssl-dev tzdata)
+  rapidjson-dev libexpected-dev libcli11-dev libtomlplusplus-dev libhowardhinnant-date-dev
+  libarchive-dev libcurl4-openssl-dev tzdata)
 # shellcheck disable=SC2034
 TEST_PACKAGES=(doctest-dev librapidcheck-dev imagemagick curl openssl python3 python3-croniter sqlite3 procps)
 

@@ -93,15 +93,14 @@ std::string lower(std::string_view text) {
 }
 
 // Of the zip's bits those of the owner's choice that harm nobody: readable by all, writable by the
-// owner. Zips of systems without modes cannot say that a run.* is a program.
+// owner. Zips of systems without modes cannot say that a run.* is a program, so it always is.
 mode_t mode_of(const ZipEntry& entry, std::string_view name) {
-  if (entry.mode != 0) return static_cast<mode_t>((entry.mode & kProgramMode) | kFileMode);
-  const std::string stem = lower(name.substr(0, name.rfind('.')));
-  return stem == "run" ? kProgramMode : kFileMode;
+  if (lower(name.substr(0, name.rfind('.'))) == "run") return kProgramMode;
+  return static_cast<mode_t>((entry.mode & kProgramMode) | kFileMode);
 }
 
 // Below `root` only: every part is opened from its parent, and none may be a link.
-Result<void> write_entry(int root, const ZipEntry& entry) {
+Result<void> write_entry(int root, const ZipEntry& entry, const UnpackEntry& unpack) {
   Fd folder;
   const auto at = [&] { return folder ? folder.get() : root; };
   std::string_view left = entry.path;
@@ -111,7 +110,7 @@ Result<void> write_entry(int root, const ZipEntry& entry) {
     if (slash == std::string_view::npos && !entry.directory) {
       MS_TRY_ASSIGN(const Fd file, make_file(at(), name, mode_of(entry, name), entry.path));
       return unpack(
-          entry, [&](std::string_view piece) { return write_all(file.get(), piece, entry.path); });
+          [&](std::string_view piece) { return write_all(file.get(), piece, entry.path); });
     }
     MS_TRY_ASSIGN(folder, make_folder(at(), name, entry.path));
     if (slash == std::string_view::npos) return {};
@@ -193,10 +192,10 @@ Result<JobFolder> deploy_file(JobType type, const std::string& directory,
 
 Result<JobFolder> deploy_zip(JobType type, const std::string& directory, std::string_view zip,
                              const std::vector<ScriptHost>& hosts, const DeployLimits& limits) {
-  MS_TRY_ASSIGN(const std::vector<ZipEntry> entries, read_zip(zip, limits));
-  return deploy(type, directory, hosts, [&](int folder) -> Result<void> {
-    for (const ZipEntry& entry : entries) MS_TRY(write_entry(folder, entry));
-    return {};
+  return deploy(type, directory, hosts, [&](int folder) {
+    return unpack_zip(zip, limits, [&](const ZipEntry& entry, const UnpackEntry& unpack) {
+      return write_entry(folder, entry, unpack);
+    });
   });
 }
 

@@ -4,6 +4,7 @@ import struct
 import sys
 import warnings
 import zipfile
+import zlib
 
 warnings.simplefilter("ignore")
 os.chdir(sys.argv[1])
@@ -48,7 +49,7 @@ make("stored", (entry("run.sh", method=zipfile.ZIP_STORED), "echo stored"),
 make("names", RUN, ("\u00fcber/\u65e5\u672c.txt", "x"), ("with space", "x"), (".env", "x"))
 with zipfile.ZipFile("comment.zip", "w") as out:
     out.writestr("run.sh", "x")
-    out.comment = b"PK\x05\x06" + b"c" * 100
+    out.comment = b"c" * 1000
 with zipfile.ZipFile("streamed.zip", "w", zipfile.ZIP_DEFLATED) as out:  # zip64, data descriptors
     class Pipe:
         def __init__(self, to): self.to = to
@@ -58,6 +59,11 @@ with open("streamed.zip", "wb") as to:
     with zipfile.ZipFile(Pipe(to), "w", zipfile.ZIP_DEFLATED) as out:
         with out.open("run.sh", "w", force_zip64=True) as file:
             file.write(b"echo streamed")
+make("macos", ("report/run.sh", "x"), ("report/lib/a.txt", "y"), ("report/.DS_Store", "z"),
+     (".DS_Store", "z"), (entry("__MACOSX/", 0o40755), ""), ("__MACOSX/report/._run.sh", "z"))
+make("not_macos", RUN, ("lib/__MACOSX/a", "x"), ("__MACOSX.txt", "x"), ("a.DS_Store", "x"))
+make("backslashes", RUN, (entry("lib!a.py", 0, 0), "x"))
+patch("backslashes.zip", b"lib!a.py", b"lib\\a.py")
 
 # -- bad: names
 make("up", RUN, ("../outside", "x"))
@@ -68,6 +74,16 @@ make("dot", RUN, ("./a", "x"))
 make("empty_part", RUN, ("a//b", "x"))
 make("only_slash", RUN, ("/", ""))
 patch(make("backslash", RUN, ("..!outside", "x")), b"..!outside", b"..\\outside")
+make("backslash_and_slash", RUN, ("lib/a!b", "x"))
+patch("backslash_and_slash.zip", b"lib/a!b", b"lib/a\\b")
+# A second name, in UTF-8, of the kind that Info-ZIP writes: readers take it instead of the first.
+info = entry("second_name")
+second = b"../outside"
+info.extra = struct.pack("<HHBI", 0x7075, 5 + len(second), 1, zlib.crc32(b"second_name")) + second
+make("second_name", RUN, (info, "x"))
+make("litter_up", RUN, ("__MACOSX/../../outside", "x"))
+make("litter_link", RUN, (entry("__MACOSX/a", 0o120777), "/etc/passwd"))
+patch(make("no_utf8", RUN, ("\u00fc", "x")), "\u00fc".encode(), b"\xff\xff")
 patch(make("nul", RUN, ("a.sh!txt", "x")), b"a.sh!txt", b"a.sh\0txt")
 make("control", RUN, ("a\nb", "x"))
 make("long", RUN, ("d/" * 600 + "x", "x"))
@@ -104,6 +120,11 @@ with zipfile.ZipFile("many.zip", "w") as out:
     out.writestr("run.sh", "x")
     for i in range(20000):
         out.writestr("f%d" % i, "")
+# One file, and a directory that names it half a million times.
+data = open(make("records", RUN), "rb").read()
+first, end = data.index(b"PK\x01\x02"), data.index(b"PK\x05\x06")
+open("records.zip", "wb").write(data[:first] + data[first:end] * 500001 + data[end:end + 12] +
+                                struct.pack("<IIH", (end - first) * 500001, first, 0))
 # The directory says 10 bytes; there are 20 MiB.
 path = make("lies", RUN, ("big", bytes(20 << 20)))
 patch(path, struct.pack("<I", 20 << 20), struct.pack("<I", 10))
@@ -128,3 +149,22 @@ open("bent.zip", "wb").write(bent)
 patch(make("checksum", (entry("run.sh", method=zipfile.ZIP_STORED), "echo good")),
       b"echo good", b"echo evil")
 patch(make("two_names", ("run.sh", "x"), ("a.txt", "y")), b"a.txt", b"../ab", 1)
+
+# -- odd: readers disagree about them
+path = make("two_names_too", ("run.sh", "x"), ("a.txt", "y"))
+data = open(path, "rb").read()
+at = data.rindex(b"a.txt")
+open(path, "wb").write(data[:at] + b"../ab" + data[at + 5:])
+with zipfile.ZipFile("two_ends.zip", "w") as out:
+    out.writestr("run.sh", "x")
+    out.comment = b"PK\x05\x06" + b"c" * 100
+with zipfile.ZipFile("long_comment.zip", "w") as out:
+    out.writestr("run.sh", "x")
+    out.comment = b"c" * 0xffff
+# A file between the others of which the directory knows nothing.
+data = open(make("gap", RUN, ("../outside", "x")), "rb").read()
+first = data.index(b"PK\x01\x02")
+second = data.index(b"PK\x01\x02", first + 1)
+end = data.index(b"PK\x05\x06")
+open("gap.zip", "wb").write(data[:second] + data[end:end + 8] + struct.pack(
+    "<HHIIH", 1, 1, second - first, first, 0))

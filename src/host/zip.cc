@@ -1,31 +1,28 @@
-// Zips: the directory at their end, and what it points to.
+// Zips by libarchive: once through the headers, then once more for the data.
 #include "host/zip.h"
 
+#include <archive.h>
+#include <archive_entry.h>
 #include <fmt/format.h>
-#include <sys/stat.h>
-#include <zlib.h>
+#include <locale.h>
 
 #include <algorithm>
-#include <array>
 #include <map>
+#include <memory>
+#include <optional>
+#include <vector>
 
 namespace mainspring {
 namespace {
 
-constexpr std::size_t kEndBytes = 22, kEnd64Bytes = 56, kLocatorBytes = 20;
-constexpr std::size_t kCentralBytes = 46, kLocalBytes = 30;
-constexpr std::size_t kMaxCommentBytes = 0xffff;
-constexpr std::uint32_t kEnd = 0x06054b50, kEnd64 = 0x06064b50, kLocator = 0x07064b50;
-constexpr std::uint32_t kCentral = 0x02014b50, kLocal = 0x04034b50;
-constexpr std::uint16_t kIn64 = 0xffff;  // the real value is in the zip64 field
-constexpr std::uint32_t kIn64Long = 0xffffffff;
-constexpr unsigned kEncrypted = 1u << 0 | 1u << 6 | 1u << 13;  // wholly, strongly, its directory
-constexpr std::uint16_t kStored = 0, kDeflated = 8;
 constexpr std::size_t kMaxNameBytes = 255;  // of a part of a path
 constexpr std::size_t kMaxParts = 64;
 constexpr std::uint64_t kSmallBytes = 10 << 20;  // below, the ratio does not matter
-constexpr std::size_t kPieceBytes = 64 << 10;
 constexpr std::size_t kShownBytes = 200;
+// libarchive keeps some 150 bytes of each record of the directory before it gives the first entry,
+// far more than a record needs in a zip. Zips that lie unpacked in the zip count too.
+constexpr std::size_t kMaxRecords = 500'000;
+constexpr std::string_view kRecordBegin = "PK\x01\x02";
 
 Error bad(std::string what) {
   return invalid("zip", "zip: " + std::move(what));
@@ -42,57 +39,8 @@ Error bad(std::string_view path, std::string_view why) {
   return bad(fmt::format("\"{}\": {}", shown(path), why));
 }
 
-// Little-endian numbers; the caller has checked that they are within the bytes.
-std::uint64_t number_at(std::string_view bytes, std::size_t at, std::size_t size) {
-  std::uint64_t value = 0;
-  for (std::size_t i = size; i-- > 0;) {
-    value = value << 8 | static_cast<unsigned char>(bytes[at + i]);
-  }
-  return value;
-}
-std::uint16_t u16(std::string_view bytes, std::size_t at) {
-  return static_cast<std::uint16_t>(number_at(bytes, at, 2));
-}
-std::uint32_t u32(std::string_view bytes, std::size_t at) {
-  return static_cast<std::uint32_t>(number_at(bytes, at, 4));
-}
-std::uint64_t u64(std::string_view bytes, std::size_t at) {
-  return number_at(bytes, at, 8);
-}
-
-bool has(std::string_view bytes, std::uint64_t at, std::size_t size) {
-  return at <= bytes.size() && bytes.size() - at >= size;
-}
-
-struct Directory {
-  std::uint64_t entries = 0;
-  std::uint64_t begin = 0;
-  std::uint64_t bytes = 0;
-};
-
-Result<Directory> find_directory(std::string_view zip) {
-  const Error none = bad("this is not a zip, or its end is cut off");
-  if (zip.size() < kEndBytes) return none;
-  std::size_t end = zip.size() - kEndBytes;
-  const std::size_t first = end > kMaxCommentBytes ? end - kMaxCommentBytes : 0;
-  while (u32(zip, end) != kEnd || end + kEndBytes + u16(zip, end + 20) != zip.size()) {
-    if (end-- == first) return none;
-  }
-  if (u16(zip, end + 4) != 0 && u16(zip, end + 4) != kIn64) return bad("it has several parts");
-  Directory directory{u16(zip, end + 10), u32(zip, end + 16), u32(zip, end + 12)};
-  std::uint64_t behind = end;
-  if (directory.entries == kIn64 || directory.begin == kIn64Long || directory.bytes == kIn64Long) {
-    if (end < kLocatorBytes || u32(zip, end - kLocatorBytes) != kLocator) return none;
-    behind = u64(zip, end - kLocatorBytes + 8);
-    if (!has(zip, behind, kEnd64Bytes)) return none;
-    const std::string_view end64 = zip.substr(behind);
-    if (u32(end64, 0) != kEnd64) return none;
-    directory = {u64(end64, 32), u64(end64, 48), u64(end64, 40)};
-  }
-  if (directory.begin > behind || directory.bytes != behind - directory.begin) {
-    return bad("its directory is not where its end says; is something before the zip?");
-  }
-  return directory;
+Error too_large(std::string what) {
+  return Error{ErrorCode::too_large, "zip: " + std::move(what), "zip"};
 }
 
 // The path without the '/' at a directory's end.
@@ -127,85 +75,131 @@ Result<std::string> check_path(std::string_view path, std::size_t max_bytes) {
   }
 }
 
-// What of a central record does not fit into its 32 bits.
-Result<void> read_zip64(std::string_view extra, std::string_view path, std::uint64_t& bytes,
-                        std::uint64_t& packed, std::uint64_t& begin) {
-  while (extra.size() >= 4) {
-    const std::size_t size = u16(extra, 2);
-    if (!has(extra, 4, size)) break;
-    std::string_view field = extra.substr(4, size);
-    const bool zip64 = u16(extra, 0) == 1;
-    extra.remove_prefix(4 + size);
-    if (!zip64) continue;
-    for (std::uint64_t* value : {&bytes, &packed, &begin}) {
-      if (*value != kIn64Long || field.size() < 8) continue;
-      *value = u64(field, 0);
-      field.remove_prefix(8);
+// libarchive gives names in the encoding of the thread's locale, which is "C" in a server: there,
+// what is not ASCII would be lost.
+class Utf8Names {
+ public:
+  Utf8Names()
+      : utf8_(::newlocale(LC_CTYPE_MASK, "C.UTF-8", nullptr)),
+        before_(utf8_ != nullptr ? ::uselocale(utf8_) : nullptr) {}
+  Utf8Names(const Utf8Names&) = delete;
+  Utf8Names& operator=(const Utf8Names&) = delete;
+  ~Utf8Names() {
+    if (utf8_ == nullptr) return;
+    ::uselocale(before_);
+    ::freelocale(utf8_);
+  }
+  bool ready() const { return utf8_ != nullptr; }
+
+ private:
+  locale_t utf8_, before_;
+};
+
+// One way through a zip, from its first entry to its last.
+class Reader {
+ public:
+  Reader(std::string_view zip, const DeployLimits& limits) : zip_(zip), limits_(limits) {}
+
+  Result<void> open() {
+    archive_.reset(::archive_read_new());
+    if (!names_.ready() || archive_ == nullptr ||
+        ::archive_read_support_format_zip_seekable(archive_.get()) != ARCHIVE_OK) {
+      return Error{ErrorCode::io_error, "libarchive cannot be started, or has no C.UTF-8 locale"};
     }
-    break;
+    if (::archive_read_open_memory(archive_.get(), zip_.data(), zip_.size()) != ARCHIVE_OK) {
+      return bad("this is not a zip, or its end is cut off: " + problem());
+    }
+    return {};
   }
-  if (bytes == kIn64Long || packed == kIn64Long || begin == kIn64Long) {
-    return bad(path, "its size is not told");
+
+  // The next one, by itself without fault; nothing behind the last.
+  Result<std::optional<ZipEntry>> next() {
+    archive_entry* header = nullptr;
+    const int state = ::archive_read_next_header(archive_.get(), &header);
+    if (state == ARCHIVE_EOF) return std::optional<ZipEntry>();
+    const char* path = header != nullptr ? ::archive_entry_pathname(header) : nullptr;
+    // A warning too: of names that are no UTF-8, and of headers that disagree about sizes.
+    if (state != ARCHIVE_OK) return bad(path != nullptr ? path : "", "is damaged: " + problem());
+    if (path == nullptr) return bad("a file has no name");
+    ZipEntry entry;
+    MS_TRY_ASSIGN(entry.path, check_path(path, limits_.max_path_bytes));
+    MS_TRY(check_kind(header, path));
+    entry.directory = ::archive_entry_filetype(header) == AE_IFDIR;
+    entry.mode = static_cast<unsigned>(::archive_entry_perm(header)) & 0777u;
+    const std::int64_t bytes = ::archive_entry_size(header);
+    if (!::archive_entry_size_is_set(header) || bytes < 0) return bad(path, "its size is not told");
+    if (entry.directory && bytes != 0) return bad(path, "is a folder with content");
+    if (bytes > limits_.max_file_bytes) {
+      return too_large(fmt::format("\"{}\" has {} bytes, more than {}", shown(path), bytes,
+                                   limits_.max_file_bytes));
+    }
+    entry.bytes = static_cast<std::uint64_t>(bytes);
+    return std::optional(std::move(entry));
+  }
+
+  // Of the entry that `next` gave last.
+  Result<void> unpack(const ZipEntry& entry, const TakePiece& take) {
+    std::uint64_t made = 0;
+    for (;;) {
+      const void* piece = nullptr;
+      std::size_t size = 0;
+      la_int64_t at = 0;
+      const int state = ::archive_read_data_block(archive_.get(), &piece, &size, &at);
+      if (state == ARCHIVE_EOF) break;
+      // A wrong checksum is but a warning, and comes with the last piece.
+      if (state != ARCHIVE_OK) return bad(entry.path, "is damaged: " + problem());
+      if (at < 0 || static_cast<std::uint64_t>(at) != made) return bad(entry.path, "has holes");
+      // The sizes were summed up and found good before; this holds the data to them.
+      if (size > entry.bytes - made) return bad(entry.path, "is longer than its size");
+      made += size;
+      if (size != 0) MS_TRY(take({static_cast<const char*>(piece), size}));
+    }
+    if (made != entry.bytes) return bad(entry.path, "is shorter than its size");
+    return {};
+  }
+
+ private:
+  struct Free {
+    void operator()(archive* archive) const { ::archive_read_free(archive); }
+  };
+
+  std::string problem() const {
+    const char* text = ::archive_error_string(archive_.get());
+    return text != nullptr ? shown(text) : "unknown";
+  }
+
+  Result<void> check_kind(archive_entry* header, std::string_view path) const {
+    if (::archive_entry_is_encrypted(header)) return bad(path, "is encrypted");
+    const auto type = ::archive_entry_filetype(header);
+    if (type == AE_IFLNK || ::archive_entry_hardlink(header) != nullptr) {
+      return bad(path, "is a link");
+    }
+    if (type != AE_IFREG && type != AE_IFDIR) return bad(path, "is neither a file nor a folder");
+    // "ZIP 2.0 (deflation)": of this entry. Without this every unpacker that libarchive was built
+    // with would read what strangers send.
+    const char* name = ::archive_format_name(archive_.get());
+    const std::string_view format = name != nullptr ? name : "";
+    if (!format.ends_with("(uncompressed)") && !format.ends_with("(deflation)")) {
+      return bad(path, fmt::format("{}: must be stored or deflated", shown(format)));
+    }
+    return {};
+  }
+
+  std::string_view zip_;
+  const DeployLimits& limits_;
+  Utf8Names names_;  // outlives what may ask for the locale
+  std::unique_ptr<archive, Free> archive_;
+};
+
+Result<void> check_records(std::string_view zip) {
+  std::size_t records = 0;
+  for (std::size_t at = zip.find(kRecordBegin); at != std::string_view::npos;
+       at = zip.find(kRecordBegin, at + kRecordBegin.size())) {
+    if (++records > kMaxRecords) {
+      return too_large(fmt::format("more than {} records of files in it", kMaxRecords));
+    }
   }
   return {};
-}
-
-// `record` begins with a central record whose variable parts are within it.
-Result<void> read_kind(std::string_view record, std::string_view path, ZipEntry& entry) {
-  if ((u16(record, 8) & kEncrypted) != 0) return bad(path, "is encrypted");
-  const std::uint16_t method = u16(record, 10);
-  if (method != kStored && method != kDeflated) {
-    return bad(path, fmt::format("compression method {}: must be stored or deflated", method));
-  }
-  entry.deflated = method == kDeflated;
-  const unsigned attributes = u32(record, 38);
-  const unsigned mode = attributes >> 16;
-  // Whatever system it says it was made on: readers disagree about when these bits mean something.
-  const unsigned type = mode & S_IFMT;
-  if (type == S_IFLNK) return bad(path, "is a symbolic link");
-  if (type != 0 && type != S_IFREG && type != S_IFDIR) {
-    return bad(path, "is neither a file nor a folder");
-  }
-  entry.mode = mode & 0777;
-  entry.directory = path.ends_with('/');
-  if (type != 0 && entry.directory != (type == S_IFDIR)) {
-    return bad(path, "is a file by its name and a folder by its mode, or the reverse");
-  }
-  return {};
-}
-
-Result<ZipEntry> read_entry(std::string_view zip, const Directory& directory,
-                            std::string_view record, const DeployLimits& limits) {
-  const std::string_view path = record.substr(kCentralBytes, u16(record, 28));
-  const std::string_view extra = record.substr(kCentralBytes + path.size(), u16(record, 30));
-  ZipEntry entry;
-  MS_TRY_ASSIGN(entry.path, check_path(path, limits.max_path_bytes));
-  MS_TRY(read_kind(record, path, entry));
-  entry.crc = u32(record, 16);
-  entry.bytes = u32(record, 24);
-  std::uint64_t packed = u32(record, 20), begin = u32(record, 42);
-  MS_TRY(read_zip64(extra, path, entry.bytes, packed, begin));
-  if (entry.bytes > static_cast<std::uint64_t>(limits.max_file_bytes)) {
-    return Error{ErrorCode::too_large,
-                 fmt::format("zip: \"{}\" has {} bytes, more than {}", shown(path), entry.bytes,
-                             limits.max_file_bytes),
-                 "zip"};
-  }
-  const std::string_view files = zip.substr(0, directory.begin);
-  if (!has(files, begin, kLocalBytes) || u32(files, begin) != kLocal) {
-    return bad(path, "is not where the directory says");
-  }
-  const std::size_t name_bytes = u16(files, begin + 26);
-  const std::uint64_t data = begin + kLocalBytes + name_bytes + u16(files, begin + 28);
-  if (!has(files, data, 0) || packed > files.size() - data) return bad(path, "is cut off");
-  if (files.substr(begin + kLocalBytes, name_bytes) != path ||
-      (u16(files, begin + 6) & kEncrypted) != 0 || u16(files, begin + 8) != u16(record, 10)) {
-    return bad(path, "its header says other things than the directory");
-  }
-  entry.packed = files.substr(data, packed);
-  if (entry.directory && entry.bytes != 0) return bad(path, "is a folder with content");
-  if (!entry.deflated && packed != entry.bytes) return bad(path, "its sizes do not fit");
-  return entry;
 }
 
 // One path, one thing: no file twice, and none that is a folder too.
@@ -227,99 +221,60 @@ Result<void> check_paths(const std::vector<ZipEntry>& entries) {
 
 Result<void> check_sizes(std::string_view zip, const std::vector<ZipEntry>& entries,
                          const DeployLimits& limits) {
-  std::uint64_t bytes = 0, packed = 0;  // cannot overflow: the entries' number and size are bound
-  for (const ZipEntry& entry : entries) {
-    bytes += entry.bytes;
-    packed += entry.packed.size();
-  }
-  if (packed > zip.size()) return bad("its files overlap");
+  std::uint64_t bytes = 0;  // cannot overflow: the entries' number and size are bound
+  for (const ZipEntry& entry : entries) bytes += entry.bytes;
   if (bytes > static_cast<std::uint64_t>(limits.max_total_bytes)) {
-    return Error{
-        ErrorCode::too_large,
-        fmt::format("zip: unpacks to {} bytes, more than {}", bytes, limits.max_total_bytes),
-        "zip"};
+    return too_large(
+        fmt::format("unpacks to {} bytes, more than {}", bytes, limits.max_total_bytes));
   }
   if (bytes > kSmallBytes && bytes / static_cast<unsigned>(limits.max_ratio) > zip.size()) {
-    return Error{ErrorCode::too_large,
-                 fmt::format("zip: unpacks to {} bytes, more than {} times its {}", bytes,
-                             limits.max_ratio, zip.size()),
-                 "zip"};
+    return too_large(fmt::format("unpacks to {} bytes, more than {} times its {}", bytes,
+                                 limits.max_ratio, zip.size()));
   }
   return {};
 }
 
-// Ends the inflater with its scope.
-struct Inflater {
-  z_stream stream{};
-  bool ready = ::inflateInit2(&stream, -MAX_WBITS) == Z_OK;  // negative: no zlib header
-  ~Inflater() {
-    if (ready) ::inflateEnd(&stream);
-  }
-};
-
-}  // namespace
-
-Result<std::vector<ZipEntry>> read_zip(std::string_view zip, const DeployLimits& limits) {
-  MS_TRY_ASSIGN(const Directory directory, find_directory(zip));
-  if (directory.entries > limits.max_entries) {
-    return Error{
-        ErrorCode::too_large,
-        fmt::format("zip: {} entries, more than {}", directory.entries, limits.max_entries), "zip"};
-  }
-  std::string_view left = zip.substr(directory.begin, directory.bytes);
+// Every rule that can be checked without unpacking.
+Result<std::vector<ZipEntry>> check(std::string_view zip, const DeployLimits& limits) {
+  MS_TRY(check_records(zip));
+  Reader reader(zip, limits);
+  MS_TRY(reader.open());
   std::vector<ZipEntry> entries;
-  for (std::uint64_t i = 0; i < directory.entries; ++i) {
-    if (left.size() < kCentralBytes || u32(left, 0) != kCentral) return bad("damaged directory");
-    const std::size_t bytes =
-        kCentralBytes + std::size_t{u16(left, 28)} + u16(left, 30) + u16(left, 32);
-    if (left.size() < bytes) return bad("damaged directory");
-    MS_TRY_ASSIGN(ZipEntry entry, read_entry(zip, directory, left.substr(0, bytes), limits));
-    entries.push_back(std::move(entry));
-    left.remove_prefix(bytes);
+  for (;;) {
+    MS_TRY_ASSIGN(std::optional<ZipEntry> entry, reader.next());
+    if (!entry) break;
+    if (entries.size() == limits.max_entries) {
+      return too_large(fmt::format("more than {} entries", limits.max_entries));
+    }
+    entries.push_back(std::move(*entry));
   }
-  if (!left.empty()) return bad("its directory is longer than its number of entries");
   MS_TRY(check_paths(entries));
   MS_TRY(check_sizes(zip, entries, limits));
   return entries;
 }
 
-Result<void> unpack(const ZipEntry& entry,
-                    const std::function<Result<void>(std::string_view piece)>& take) {
-  std::uint64_t left = entry.bytes;
-  uLong crc = ::crc32(0, nullptr, 0);
-  const auto give = [&](std::string_view piece) -> Result<void> {
-    if (piece.size() > left) return bad(entry.path, "is longer than its size");
-    left -= piece.size();
-    crc =
-        ::crc32(crc, reinterpret_cast<const Bytef*>(piece.data()), static_cast<uInt>(piece.size()));
-    return piece.empty() ? Result<void>() : take(piece);
-  };
-  std::string_view input = entry.packed;
-  if (!entry.deflated) {
-    for (; !input.empty(); input.remove_prefix(std::min(kPieceBytes, input.size()))) {
-      MS_TRY(give(input.substr(0, kPieceBytes)));
+// What the Finder of macOS knows about the files.
+bool is_litter(std::string_view path) {
+  return path == "__MACOSX" || path.starts_with("__MACOSX/") || path == ".DS_Store" ||
+         path.ends_with("/.DS_Store");
+}
+
+}  // namespace
+
+Result<void> unpack_zip(std::string_view zip, const DeployLimits& limits, const VisitEntry& visit) {
+  MS_TRY_ASSIGN(const std::vector<ZipEntry> entries, check(zip, limits));
+  Reader reader(zip, limits);
+  MS_TRY(reader.open());
+  for (const ZipEntry& checked : entries) {
+    MS_TRY_ASSIGN(const std::optional<ZipEntry> entry, reader.next());
+    // What was checked is what is written, even if reading data should lead the reader elsewhere.
+    if (!entry || entry->path != checked.path || entry->directory != checked.directory ||
+        entry->bytes != checked.bytes) {
+      return bad(checked.path, "is damaged: it is another one when it is read again");
     }
-  } else {
-    Inflater inflater;
-    if (!inflater.ready) return Error{ErrorCode::io_error, "zlib cannot be started"};
-    std::array<char, kPieceBytes> buffer;
-    for (int state = Z_OK; state != Z_STREAM_END;) {
-      z_stream& stream = inflater.stream;
-      const std::size_t given = std::min(kPieceBytes, input.size());
-      stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(input.data()));
-      stream.avail_in = static_cast<uInt>(given);
-      stream.next_out = reinterpret_cast<Bytef*>(buffer.data());
-      stream.avail_out = kPieceBytes;
-      state = ::inflate(&stream, Z_NO_FLUSH);
-      input.remove_prefix(given - stream.avail_in);
-      const std::size_t made = kPieceBytes - stream.avail_out;
-      // Z_BUF_ERROR: neither input nor room was used; the input has ended too early.
-      if (state != Z_OK && state != Z_STREAM_END) return bad(entry.path, "is damaged");
-      MS_TRY(give({buffer.data(), made}));
-    }
-    if (!input.empty()) return bad(entry.path, "is followed by something");
+    if (is_litter(checked.path)) continue;
+    MS_TRY(visit(checked, [&](const TakePiece& take) { return reader.unpack(checked, take); }));
   }
-  if (left != 0 || crc != entry.crc) return bad(entry.path, "is damaged: wrong size or checksum");
   return {};
 }
 

@@ -1,16 +1,15 @@
-// Reading zips that come from the network: the whole directory is checked before a byte is
-// unpacked.
+// Reading zips that come from the network: everything is checked before a byte is unpacked.
 //
-// The central directory is the one authority; what a local header says otherwise is refused, as are
-// gaps and overlaps, so that no two readers can see two different zips here. Of the methods those
-// that everybody writes: stored and deflated. Source: APPNOTE.TXT 6.3.10 of PKWARE.
+// libarchive reads them; what it says of an entry is the one authority here, so that what was
+// checked is what is written. Its reader by the directory at the end, not the one of streams: a zip
+// has one list of what is in it. Of the methods those that everybody writes: stored and deflated.
+// Source: libarchive's archive_read(3), archive_read_format(3).
 #pragma once
 
 #include <cstdint>
 #include <functional>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "host/deploy.h"
 #include "mainspring/result.h"
@@ -20,20 +19,20 @@ namespace mainspring {
 struct ZipEntry {
   std::string path;        // "lib/a.py": relative, of plain parts, without a '/' at its end
   bool directory = false;  // files' folders need no entries of their own
-  unsigned mode = 0;       // permission bits; 0 = the zip has none
+  unsigned mode = 0;       // permission bits; what libarchive makes up where the zip has none
   std::uint64_t bytes = 0;
-  std::uint32_t crc = 0;
-  bool deflated = false;
-  std::string_view packed;  // in the zip
 };
 
-// All of them, each path once, within `limits`. Errors: invalid_argument with field "zip" (what
-// breaks a rule, and which), too_large.
-Result<std::vector<ZipEntry>> read_zip(std::string_view zip, const DeployLimits& limits);
+// Gives the file's bytes to `take`, piece by piece, never more than the entry's. Errors: those of
+// `take`; invalid_argument (damaged: another size or checksum).
+using TakePiece = std::function<Result<void>(std::string_view piece)>;
+using UnpackEntry = std::function<Result<void>(const TakePiece& take)>;
+using VisitEntry = std::function<Result<void>(const ZipEntry& entry, const UnpackEntry& unpack)>;
 
-// Gives a file's bytes to `take`, piece by piece, never more than `bytes`. Errors: those of `take`;
-// invalid_argument (the size or the checksum is another, damaged).
-Result<void> unpack(const ZipEntry& entry,
-                    const std::function<Result<void>(std::string_view piece)>& take);
+// Calls `visit` for each entry, each path once, after all of them were found to be within `limits`.
+// It calls `unpack` at most once, and only for files. What macOS adds ("__MACOSX/", ".DS_Store") is
+// checked like the rest, and not visited. Errors: invalid_argument with field "zip" (what breaks a
+// rule, and which), too_large; those of `visit`; io_error (libarchive cannot be started).
+Result<void> unpack_zip(std::string_view zip, const DeployLimits& limits, const VisitEntry& visit);
 
 }  // namespace mainspring
