@@ -28,7 +28,11 @@ constexpr auto kRemoveLimit = std::chrono::seconds(1);
 constexpr int kLongestPause_ms = 16;
 constexpr std::size_t kMaxNameBytes = 128;
 constexpr std::int64_t kPeriod_us = 100'000;  // over which a processor's share is counted
-constexpr int kMaxCpuPercent = 100'000;       // 1,000 cores
+constexpr int kUsualWeight = 100;             // of version 2; version 1 calls it 1024 shares
+constexpr int kUsualShares = 1024;
+constexpr int kFewestShares = 2;
+constexpr int kMaxWeight = 10'000;
+constexpr int kMaxCpuPercent = 100'000;  // 1,000 cores
 
 // A group's directory in one hierarchy.
 struct Part {
@@ -81,6 +85,9 @@ Result<void> check(const CgroupLimits& limits) {
   if (limits.pids && *limits.pids < 1) return low("pids", *limits.pids, "at least 1");
   if (limits.cpu_percent && (*limits.cpu_percent < 1 || *limits.cpu_percent > kMaxCpuPercent)) {
     return low("cpu_percent", *limits.cpu_percent, fmt::format("1 to {}", kMaxCpuPercent));
+  }
+  if (limits.cpu_weight && (*limits.cpu_weight < 1 || *limits.cpu_weight > kMaxWeight)) {
+    return low("cpu_weight", *limits.cpu_weight, fmt::format("1 to {}", kMaxWeight));
   }
   return {};
 }
@@ -234,6 +241,7 @@ class FileGroup final : public Cgroup {
   Result<void> set(const Part& part, std::string_view file, const std::string& value) const;
   Result<void> limit_memory(std::optional<std::int64_t> bytes);
   Result<void> limit_cpu(std::optional<int> percent);
+  Result<void> weigh_cpu(std::optional<int> weight);
   Result<void> give_on(const Part& part) const;
   Result<void> make_empty(const std::vector<Part>& parts, const std::string& name) const;
 
@@ -265,6 +273,7 @@ Result<void> FileGroup::limit(const CgroupLimits& limits) {
     limits_.pids = limits.pids;
   }
   if (limits.cpu_percent != limits_.cpu_percent) MS_TRY(limit_cpu(limits.cpu_percent));
+  if (limits.cpu_weight != limits_.cpu_weight) MS_TRY(weigh_cpu(limits.cpu_weight));
   return {};
 }
 
@@ -301,6 +310,19 @@ Result<void> FileGroup::limit_cpu(std::optional<int> percent) {
     MS_TRY(set(*part, "cpu.cfs_quota_us", fmt::to_string(quota)));
   }
   limits_.cpu_percent = percent;
+  return {};
+}
+
+Result<void> FileGroup::weigh_cpu(std::optional<int> weight) {
+  const Part* part = part_of("cpu");
+  const int value = weight.value_or(kUsualWeight);
+  if (part != nullptr && part->version == 2) {
+    MS_TRY(set(*part, "cpu.weight", fmt::to_string(value)));
+  } else if (part != nullptr) {
+    const int shares = std::max(kFewestShares, value * kUsualShares / kUsualWeight);
+    MS_TRY(set(*part, "cpu.shares", fmt::to_string(shares)));
+  }
+  limits_.cpu_weight = weight;
   return {};
 }
 

@@ -22,6 +22,9 @@ struct CgroupLimits {
   std::optional<std::int64_t> memory_bytes;
   std::optional<std::int64_t> pids;
   std::optional<int> cpu_percent;  // of one core
+  // Share of the processors when others want them too, 1 to 10,000; 100 = as much as any group. It
+  // keeps others responsive better than nice does: programs in many sessions are one to them.
+  std::optional<int> cpu_weight;
 };
 
 // One group. Movable handle; its end kills what is in it and removes it.

@@ -105,7 +105,7 @@ struct ImitatedV2 {
   static void populate(const fs::path& group) {
     for (const char* file :
          {"cgroup.procs", "cgroup.subtree_control", "memory.max", "memory.swap.max", "pids.max",
-          "cpu.max", "cgroup.kill", "cgroup.freeze", "memory.peak"}) {
+          "cpu.max", "cpu.weight", "cgroup.kill", "cgroup.freeze", "memory.peak"}) {
       write_file(group / file, "");
     }
     write_file(group / "cgroup.controllers", "cpuset cpu io memory pids\n");
@@ -278,6 +278,37 @@ TEST_CASE("limits can be changed, processor time is counted, and bad ones are re
   CHECK(groups.root()->make("a/b", {}).error().code == ErrorCode::invalid_argument);
 }
 
+TEST_CASE("a group of little weight leaves the processors to others, and has them when alone") {
+  Cgroups groups = Cgroups::open(fresh_name(11));
+  if (!active(groups, {"cpu", "cpuacct"})) return;
+  auto light = groups.root()->make("light", {.cpu_weight = 1});
+  auto usual = groups.root()->make("usual", {});
+  REQUIRE_MESSAGE(light.has_value(), light.error().message);
+  REQUIRE(usual.has_value());
+  CHECK_FALSE(groups.root()->make("bad", {.cpu_weight = 10'001}).has_value());
+  // Both on one processor, until the second has had a while of it.
+  constexpr const char* kPinned =
+      "import os, time\n"
+      "os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})\n"
+      "os.write(3, b'up\\n')\n"
+      "while time.process_time() < 0.3: pass\n";
+  std::optional<Duration> before, after;
+  std::stop_source stop;
+  ProcessSpec endless = python(std::string(kPinned) + "while True: pass\n", **light);
+  const Result<ProcessEnd> end = SystemProcesses().run(
+      endless,
+      [&](std::string_view) {
+        before = (*light)->cpu_time();
+        CHECK(SystemProcesses().run(python(kPinned, **usual), nullptr, {}).has_value());
+        after = (*light)->cpu_time();
+        stop.request_stop();
+      },
+      stop.get_token());
+  REQUIRE(end.has_value());
+  REQUIRE((before && after));
+  CHECK(*after - *before < 150ms);  // half of it if they were equal
+}
+
 TEST_CASE("a group with processes in it is not made again") {
   const std::string name = fresh_name(6);
   Cgroups groups = Cgroups::open(name);
@@ -364,14 +395,17 @@ TEST_CASE("v2: controllers are given on, and limits written in its words") {
   CHECK(text_of(own / "cgroup.subtree_control").starts_with("+"));
   REQUIRE(groups.root() != nullptr);
   CHECK(text_of(own / "host/cgroup.subtree_control") == "");
-  auto run = groups.root()->make("run", {.memory_bytes = 1000, .pids = 7, .cpu_percent = 150});
+  auto run = groups.root()->make(
+      "run", {.memory_bytes = 1000, .pids = 7, .cpu_percent = 150, .cpu_weight = 10});
   REQUIRE_MESSAGE(run.has_value(), run.error().message);
   CHECK(text_of(own / "host/cgroup.subtree_control").starts_with("+"));
   CHECK(text_of(own / "host/run/memory.max") == "1000");
   CHECK(text_of(own / "host/run/memory.swap.max") == "0");
   CHECK(text_of(own / "host/run/pids.max") == "7");
   CHECK(text_of(own / "host/run/cpu.max") == "150000 100000");
+  CHECK(text_of(own / "host/run/cpu.weight") == "10");
   REQUIRE((*run)->limit({}).has_value());
+  CHECK(text_of(own / "host/run/cpu.weight") == "100");
   CHECK(text_of(own / "host/run/memory.max") == "max");
   CHECK(text_of(own / "host/run/memory.swap.max") == "max");
   CHECK(text_of(own / "host/run/cpu.max") == "max 100000");
