@@ -8,6 +8,7 @@
 #include <fstream>
 
 #include "api/json.h"
+#include "base/mutant.h"
 #include "host/deploy.h"
 
 namespace mainspring {
@@ -42,7 +43,8 @@ ContinuousJob::~ContinuousJob() {
 }
 
 std::string ContinuousJob::kind_of(const HostParts& host, const JobFolder& folder) {
-  if (folder.settings.is_singleton) return "continuous/" + folder.name;
+  const bool everywhere = folder.settings.is_singleton && !MS_MUTANT(host_singleton_on_each_node);
+  if (everywhere) return "continuous/" + folder.name;
   return fmt::format("continuous/{}:{}", folder.name, host.node);
 }
 
@@ -200,7 +202,9 @@ void ContinuousJob::serve(const JobFolder& folder, std::stop_token stop) {
     MutexLock lock(mutex_);
     worker_ = runtime.incarnation();
   }
-  if (!folder.settings.is_singleton) cancel_leftovers(kind);
+  if (!folder.settings.is_singleton && !MS_MUTANT(host_forgets_earlier_lives)) {
+    cancel_leftovers(kind);
+  }
   if (auto started = runtime.start(); !started) {
     host_.log.error("a continuous job cannot be run",
                     {{"job", name_}, {"why", started.error().message}});
@@ -278,7 +282,7 @@ Outcome ContinuousJob::outcome(const JobFolder& folder, JobLog& log, RestartRule
     look_at_ = host_.clock.now().instant + wait + kSettled;
     wake_.request_stop();
   }
-  if (succeeded) return Snooze{wait};
+  if (succeeded && !MS_MUTANT(host_success_burns_attempt)) return Snooze{wait};
   return Retry{end ? end->how() : end.error().message, wait};
 }
 

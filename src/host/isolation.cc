@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "base/mutant.h"
 #include "env/leftovers.h"
 
 namespace mainspring {
@@ -115,7 +116,7 @@ std::vector<std::string> Isolation::environment_of(const JobFolder& folder) cons
   for (const std::string& entry : options_.environment) {
     const std::string_view name = name_of(entry);
     if (name.starts_with("MAINSPRING_") || own.contains(std::string(name))) continue;
-    if (options_.strict || allowed_name(name, kAllowed) ||
+    if (options_.strict || MS_MUTANT(host_whole_environment) || allowed_name(name, kAllowed) ||
         allowed_name(name, file_.environment_allow) ||
         allowed_name(name, folder.settings.environment_allow)) {
       out.push_back(entry);

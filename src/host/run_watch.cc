@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "base/mutant.h"
+
 namespace mainspring {
 
 RunWatch::RunWatch(Options options, Instant start)
@@ -30,7 +32,8 @@ RunWatch::Step RunWatch::step(Instant now,
     return step;
   }
   const std::optional<Duration> used = cpu_time();
-  if (quiet_since_ && used && cpu_then_ && *used == *cpu_then_) {
+  if (quiet_since_ && used && cpu_then_ &&
+      (*used == *cpu_then_ || MS_MUTANT(host_idle_by_silence_alone))) {
     step.idle = true;
     step.next = Instant::never();
     return step;

@@ -10,6 +10,7 @@
 #include <atomic>
 #include <filesystem>
 
+#include "base/mutant.h"
 #include "base/mutex.h"
 #include "env/leftovers.h"
 #include "host/deploy.h"
@@ -125,7 +126,7 @@ Instant Run::step(Now now) {
 }
 
 void Run::on_stop() {
-  if (!shutdown_file_.empty()) {
+  if (!shutdown_file_.empty() && !MS_MUTANT(host_writes_no_shutdown_file)) {
     const std::string time = format_wall_time(host_.clock.now().wall);
     if (auto good = write_file_atomically(shutdown_file_, time); !good) {
       (void)run_.log.write(LogSource::system_warn, good.error().message);

@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "api/json.h"
+#include "base/mutant.h"
 #include "worker/auto_renew_lease.h"
 #include "worker/exec.h"
 
@@ -214,7 +215,9 @@ HandlerResult TriggeredJobs::handle(const ClaimedJob& job, Context& context) {
                               attempt.stop.request_stop();
                             },
                         .stop = context.stop_token()});
-  if (!lease && lease.error().code == ErrorCode::lease_held) {
+  const bool held = !lease && lease.error().code == ErrorCode::lease_held;
+  if (MS_MUTANT(host_runs_overlap)) return run_alone(attempt);
+  if (held) {
     return Outcome(CancelJob{std::string(kBusy)});
   }
   if (!lease) return Outcome(Snooze{kServerPause});
@@ -331,7 +334,8 @@ Outcome TriggeredJobs::finish(Attempt& attempt, const Result<ScriptEnd>& end) {
     case StopReason::shutdown:
     case StopReason::lease_lost:
       tell_end(attempt, RunStatus::aborted);
-      if (attempt.job.max_attempts > 1) return Snooze{};  // given back: it is repeated
+      if (attempt.job.max_attempts > 1 || MS_MUTANT(host_repeats_aborted_run))
+        return Snooze{};  // given back: it is repeated
       return Dead{"aborted", "the host stopped while it ran, and max_attempts is 1"};
     case StopReason::timeout:
     case StopReason::none:
@@ -353,7 +357,7 @@ Result<std::string> TriggeredJobs::run(const std::string& name, const std::strin
   }
   if (!arguments.empty()) MS_TRY(split_command(arguments));
   const auto lease = host_.jobs.get_lease(kind_of(name));
-  if (lease && !lease->holder.empty()) {
+  if (lease && !lease->holder.empty() && !MS_MUTANT(host_accepts_second_run)) {
     return Error{.code = ErrorCode::conflict, .message = std::string(kBusy)};
   }
   RunHistory history(job_data_path(host_.options, JobType::triggered, name));
@@ -365,7 +369,7 @@ Result<std::string> TriggeredJobs::run(const std::string& name, const std::strin
   args.key("run_id").string(record.id).end_object();
   job.max_attempts = folder->settings.max_attempts;
   job.timeout = folder->settings.timeout.value_or(kForever);
-  job.unique = Unique{.key = kind_of(name)};
+  if (!MS_MUTANT(host_accepts_second_run)) job.unique = Unique{.key = kind_of(name)};
   job.correlation_id = record.id;
   const auto made = host_.jobs.enqueue({.jobs = {job}});
   if (!made || made->jobs.front().duplicate) {

@@ -4,6 +4,7 @@
 #include <fstream>
 
 #include "api/json.h"
+#include "base/mutant.h"
 #include "host/deploy.h"
 #include "host/triggered_jobs.h"
 
@@ -68,6 +69,7 @@ void TriggeredJobs::tend() {
 }
 
 void TriggeredJobs::remove_schedules(const std::set<std::string>& names) {
+  if (MS_MUTANT(host_schedule_outlives_folder)) return;
   for (const std::string& name : names) {
     const auto removed = host_.jobs.remove_schedule(schedule_of(name));
     if (!removed && removed.error().code != ErrorCode::not_found) {
@@ -180,7 +182,7 @@ RunRecord TriggeredJobs::seen(const std::string& name, RunRecord run) const {
   }
   const auto job = run.job == 0 ? Result<Job>(Error{}) : host_.jobs.get(run.job);
   const bool alive = job && !is_terminal(job->state) && job->attempt <= 1;
-  if (!alive) run.status = RunStatus::aborted;
+  if (!alive && !MS_MUTANT(host_dead_run_runs)) run.status = RunStatus::aborted;
   return run;
 }
 

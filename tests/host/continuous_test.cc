@@ -150,6 +150,24 @@ TEST_CASE("a folder that changes is started anew, one that goes away is ended") 
   CHECK(await([&] { return is_terminal(t.node->broker().get(engine)->state); }));
 }
 
+TEST_CASE("the engine jobs of an earlier life are cancelled, their process is gone") {
+  HostTest t;
+  t.start();
+  const std::string node = t.read_id().substr(0, 8);
+  const std::string kind = "continuous/l:" + node;
+  const auto made = t.node->broker().enqueue({.jobs = {{.queue = "host", .kind = kind}}});
+  REQUIRE(made.has_value());
+  const JobId left = made->jobs[0].id;
+  // Somebody claimed it, and died.
+  const auto claimed = t.node->broker().claim(
+      {.worker = "dead", .queues = {"host"}, .kinds = {kind}, .lease = 1s}, 0s, {});
+  REQUIRE(claimed->jobs.size() == 1);
+  t.script("continuous/l/run.sh", kLoop);
+  REQUIRE(t.await_status("l", ContinuousStatus::running));
+  CHECK(t.host->find(kContinuous, "l")->job != left);
+  CHECK(await([&] { return t.node->broker().get(left)->state == JobState::cancelled; }));
+}
+
 TEST_CASE("of two hosts one runs a singleton, and the other takes over when it ends") {
   HostTest t;
   t.script("continuous/one/run.sh", kLoop);

@@ -70,6 +70,7 @@ struct HostTest {
     options.roots = {(directory / "jobs").string()};
     options.data = (directory / "host").string();
     options.quiet = 50ms;
+    options.root_retry = 50ms;
     options.variables.instance_id = "abcdef99";
     options.environment = {"PATH=/usr/local/bin:/usr/bin:/bin", "SECRET=x", "WEBSITE_NAME=shop"};
   }
@@ -97,6 +98,7 @@ struct HostTest {
     host->start();
   }
 
+  std::string read_id() { return read_all(fs::path(options.data) / "id"); }
   std::string log_of(JobType type, const std::string& name, const std::string& run = "") {
     const auto text = host->log(type, name, run, 0, 1 << 20);
     return text ? text->text : "";

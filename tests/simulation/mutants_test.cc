@@ -41,6 +41,9 @@ std::string broker(const std::string& test_case) {
 std::string scheduler(const std::string& test_case) {
   return unit("scheduler_test", test_case);
 }
+std::string host(const std::string& test_case) {
+  return unit("host_folders_test", test_case);
+}
 std::string io_sweep(const std::string& test_case) {
   return fmt::format("{}/io_sweep_test --abort-after=1 -tc='{}'", kPrograms, test_case);
 }
@@ -49,6 +52,23 @@ std::string scenario(const std::string& name) {
 }
 std::string seeds(int first, int n) {
   return fmt::format("{}/sim --no-vacuity-check --first {} --seeds {}", kPrograms, first, n);
+}
+
+// Of src/host.
+std::map<std::string, std::string> host_defects() {
+  return {
+      {"host_singleton_on_each_node", host("of two hosts one runs a singleton*")},
+      {"host_forgets_earlier_lives", host("the engine jobs of an earlier life*")},
+      {"host_success_burns_attempt", host("a job that ends well runs again*")},
+      {"host_runs_overlap", host("a tick that falls into a run is dropped")},
+      {"host_accepts_second_run", host("a second run is refused while one is under way*")},
+      {"host_repeats_aborted_run", host("the host?s stop ends a run*")},
+      {"host_dead_run_runs", host("a run whose host died is aborted*")},
+      {"host_schedule_outlives_folder", host("a folder?s schedule is the engine*")},
+      {"host_whole_environment", host("a continuous job runs in its working copy*")},
+      {"host_writes_no_shutdown_file", host("stop disables a job for good*")},
+      {"host_idle_by_silence_alone", unit("host_test", "a run that uses the CPU is not idle*")},
+  };
 }
 
 // Of src/worker.
@@ -169,6 +189,7 @@ const std::map<std::string, std::string>& table() {
     };
     most.merge(leadership_defects());
     most.merge(worker_defects());
+    most.merge(host_defects());
     most.merge(store_defects());
     most.merge(calendar_defects());
     return most;
