@@ -9,6 +9,7 @@ Checked, in README.md and docs/**/*.md:
   console    blocks marked `console` are run, in order, against a real server of their own per document;
              lines after "$ command" are the expected output, where … stands for any text, and a line that
              is only … for any number of lines. A command must end with 0 unless it shows "exit code N".
+             In blocks marked `console eventually` a command is repeated until it says what is shown.
   cpp        blocks marked `cpp file=PATH` stand in that file, line for line
   names      commands and flags of `mainspring …` lines, metrics, settings and error codes exist; every
              route of /openapi.json stands in docs/reference/http.md or host_api.md
@@ -31,6 +32,7 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 COMMAND_LIMIT_S = 60
+EVENTUALLY_S = 30
 failures = []
 checked = 0
 
@@ -94,7 +96,7 @@ class Server:
     def __init__(self, binary):
         self.directory = pathlib.Path(tempfile.mkdtemp(prefix="mainspring-docs-"))
         self.home = self.directory / "home"
-        self.home.mkdir()
+        (self.home / "jobs").mkdir(parents=True)
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             self.port = probe.getsockname()[1]
@@ -109,7 +111,8 @@ class Server:
         )
         self.log = open(self.directory / "server.log", "wb")
         self.process = subprocess.Popen(
-            [binary, "serve", "--listen", f"127.0.0.1:{self.port}"],
+            [binary, "serve", "--listen", f"127.0.0.1:{self.port}", "--jobs", "jobs",
+             "--folder-quiet", "50ms", "--webjobs-api"],
             env=self.environment, cwd=self.home, stdout=self.log, stderr=self.log)
         deadline = time.monotonic() + 30
         while not self.ready():
@@ -157,11 +160,13 @@ class Server:
 
 
 def commands(lines):
-    """A console block: (offset, command, expected lines)."""
+    """A console block: (offset, command, expected lines). Lines after "> " go on with the command."""
     found = []
     for offset, line in enumerate(lines):
         if line.startswith("$ "):
             found.append((offset, line[2:], []))
+        elif line.startswith("> ") and found and not found[-1][2]:
+            found[-1] = (found[-1][0], found[-1][1] + "\n" + line[2:], [])
         elif found:
             found[-1][2].append(line)
     return found
@@ -177,26 +182,40 @@ def pattern(expected):
     return "".join(parts)
 
 
+def shown_exit_code(expected):
+    """The exit code that a command is to have, and the lines that it is to print."""
+    if expected and (shown := re.fullmatch(r"exit code (\d+)", expected[-1].strip())):
+        return int(shown.group(1)), expected[:-1]
+    return 0, expected
+
+
+def check_console_command(server, where, command, expected, limit):
+    wanted, expected = shown_exit_code(expected)
+    expected = [line for line in expected if line.strip()]
+    deadline = time.monotonic() + limit
+    while True:
+        code, output = server.run(command)
+        shown = "".join(line + "\n" for line in output.split("\n") if line.strip())
+        fits = not expected or re.fullmatch(pattern(expected), shown)
+        if (code == wanted and fits) or time.monotonic() >= deadline:
+            break
+        server.wait(0.05)
+    expect(code == wanted, where, f"`{command}` ended with {code}:\n{output}")
+    if expected:
+        expect(fits, where, f"`{command}` printed\n{output}instead of\n" + "\n".join(expected))
+
+
 def check_console(document, text, binary):
-    found = [b for b in blocks(text) if b[1] == "console"]
+    found = [b for b in blocks(text) if b[1] in ("console", "console eventually")]
     if not found:
         return
     server = Server(binary)
     try:
-        for start, _, lines in found:
+        for start, info, lines in found:
+            limit = EVENTUALLY_S if info == "console eventually" else 0
             for offset, command, expected in commands(lines):
                 where = f"{document.relative_to(ROOT)}:{start + 1 + offset}"
-                code, output = server.run(command)
-                wanted = 0
-                if expected and (shown := re.fullmatch(r"exit code (\d+)", expected[-1].strip())):
-                    wanted = int(shown.group(1))
-                    expected = expected[:-1]
-                expect(code == wanted, where, f"`{command}` ended with {code}:\n{output}")
-                expected = [line for line in expected if line.strip()]
-                shown = "".join(line + "\n" for line in output.split("\n") if line.strip())
-                if expected:
-                    expect(re.fullmatch(pattern(expected), shown), where,
-                           f"`{command}` printed\n{output}instead of\n" + "\n".join(expected))
+                check_console_command(server, where, command, expected, limit)
     finally:
         code = server.close()
         expect(code == 0, document.relative_to(ROOT), f"the server ended with {code}")
@@ -233,7 +252,7 @@ def help_of(binary, words):
 
 def check_command_lines(document, text, binary):
     for start, info, lines in blocks(text):
-        if info not in ("console", "sh"):
+        if info not in ("console", "console eventually", "sh"):
             continue
         for offset, line in enumerate(lines):
             line = line.split(" #")[0]
@@ -339,6 +358,8 @@ def busy_server(binary):
                 "mainspring work --queue q --exec true --drain",
                 "mainspring enqueue q k",
                 "mainspring jobs cancel 2",
+                "echo true > true.sh && mainspring jobs-host deploy triggered/t true.sh",
+                "mainspring jobs-host run t --wait",
                 "curl -s http://127.0.0.1:8080/nowhere",
                 "curl -s http://127.0.0.1:8080/v1/queues"):
             server.run(command)
