@@ -79,6 +79,11 @@ Isolation::Isolation(const HostOptions& options, std::string id, Log& log)
     log_.warn("ended what an earlier host left running", {{"processes", fmt::to_string(*ended)}});
   }
   cgroups_ = Cgroups::open("mainspring." + id_);
+  if (cgroups_.root() == nullptr || options_.strict) return;
+  if (auto good = cgroups_.root()->limit({.cpu_weight = kCpuWeight}); !good) {
+    log_.warn("the jobs' share of the processors could not be set",
+              {{"why", good.error().message}});
+  }
 }
 
 void Isolation::configure(HostFile file) {

@@ -42,6 +42,10 @@ class Isolation {
   // Children run at this niceness unless they or their pool say otherwise, so that work does not
   // take the server's time.
   static constexpr int kNice = 10;
+  // All of them together, where there is a control group: their share of the processors when the
+  // server wants them too, of 100. Nice alone does not keep the server quick: programs in sessions
+  // of their own are groups of their own to the kernel (tests/host/partition_report.py measures).
+  static constexpr int kCpuWeight = 10;
 
  private:
   std::vector<std::string> environment_of(const JobFolder& folder) const MS_REQUIRES(mutex_);
