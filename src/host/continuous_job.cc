@@ -96,12 +96,13 @@ void ContinuousJob::cancel_leftovers(const std::string& kind) {
 
 void ContinuousJob::cancel_job(const JobFolder& folder, JobId id) {
   if (id == 0) return;
-  const auto job = host_.jobs.get(id);
-  // A singleton that another node runs goes on there.
+  const Why reason = why();
+  const bool singleton = folder.settings.is_singleton;
+  if (singleton && (reason == Why::shutdown || reason == Why::changed)) return;
+  // Another node that waits for a singleton has taken it by then, and it goes on there.
+  const auto job = singleton ? host_.jobs.wait(id, kSettled, {}) : host_.jobs.get(id);
   if (!job || is_terminal(job->state) || job->state == JobState::running) return;
   static constexpr std::string_view kReasons[] = {"changed", "disabled", "removed", "shutdown"};
-  const Why reason = why();
-  if (folder.settings.is_singleton && (reason == Why::shutdown || reason == Why::changed)) return;
   (void)host_.jobs.cancel({id, std::string(kReasons[static_cast<std::size_t>(reason)])});
 }
 
@@ -167,7 +168,9 @@ void ContinuousJob::await_end(const JobFolder& folder, JobId id, std::stop_token
       if (stop.stop_requested()) return;
       host_.log.warn("a continuous job's engine job was ended; it is started again",
                      {{"job", name_}, {"id", fmt::to_string(id)}});
-      return wait_for_stop(stop, restart_time(folder));
+      // A singleton's may have been ended by a node that thought nobody wanted it.
+      return wait_for_stop(stop,
+                           folder.settings.is_singleton ? kEnginePause : restart_time(folder));
     }
     if (host_.clock.now().instant < look) continue;
     if (look_for_others(id)) set_status(ContinuousStatus::inactive_instance);

@@ -186,6 +186,30 @@ TEST_CASE("of two hosts one runs a singleton, and the other takes over when it e
   CHECK(t.await_status(*second, "one", ContinuousStatus::running));
 }
 
+TEST_CASE("a singleton that is disabled on one host goes on at the other, undisturbed") {
+  HostTest t;
+  t.script("continuous/d/run.sh", kLoop);
+  t.settings("continuous/d", R"({"is_singleton":true})");
+  t.start();
+  REQUIRE(t.await_status("d", ContinuousStatus::running));
+  HostOptions other = t.options;
+  other.data = (t.directory / "host2").string();
+  other.roots = {(t.directory / "jobs2").string()};
+  fs::copy(t.directory / "jobs", t.directory / "jobs2", fs::copy_options::recursive);
+  const auto second = t.make(other);
+  second->start();
+  REQUIRE(t.await_status(*second, "d", ContinuousStatus::inactive_instance));
+  REQUIRE(t.host->stop_job("d").has_value());
+  REQUIRE(t.await_status("d", ContinuousStatus::stopped));
+  REQUIRE(t.await_status(*second, "d", ContinuousStatus::running));
+  const auto engine = t.node->broker().get(second->find(kContinuous, "d")->job);
+  REQUIRE(engine.has_value());
+  CHECK((engine->state == JobState::running && !engine->cancel_requested));
+  // And when nobody wants it any more, its engine job is ended.
+  REQUIRE(second->stop_job("d").has_value());
+  CHECK(await([&] { return t.node->broker().get(engine->id)->state == JobState::cancelled; }));
+}
+
 TEST_CASE("what is frozen or stopped as a whole does not run") {
   HostTest t;
   t.script("continuous/z/run.sh", kLoop);
