@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <limits>
 
 #include "api/fields.h"
 #include "cli/handlers.h"
@@ -54,8 +55,12 @@ struct LogPiece {
   std::int64_t next = 0, skipped = 0;
   bool at_end = false, ended = false;
 };
+// Scripts write what they like, U+0000 too: it is shown as '?'.
+bool log_text(JsonReader& in, LogPiece& piece) {
+  return in.text(piece.text, std::numeric_limits<std::size_t>::max());
+}
 constexpr JsonField<LogPiece> kPieceFields[] = {
-    {"text", &as_string<&LogPiece::text>},      {"run", &as_string<&LogPiece::run>},
+    {"text", &log_text},                        {"run", &as_string<&LogPiece::run>},
     {"next", &as_count<&LogPiece::next>},       {"skipped", &as_count<&LogPiece::skipped>},
     {"at_end", &as_boolean<&LogPiece::at_end>}, {"ended", &as_boolean<&LogPiece::ended>},
 };

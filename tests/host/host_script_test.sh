@@ -136,6 +136,12 @@ check test "$rss" -lt 300000
 echo "a log of $(stat -c %s "$log") bytes; the server's memory was at most $rss KiB"
 expect 0 'chatty is removed, with its data' ms jobs-host remove chatty
 check test ! -e "$log"
+# Output that is no text does not end the reading of a log.
+mkdir -p binary jobs/triggered
+printf '%s\n' '#!/bin/bash' "printf 'a\\0b\\n\\377\\n'" 'echo "after it"' >binary/run.sh
+mv binary jobs/triggered/binary
+await ms jobs-host show binary
+expect 0 '…INFO] a?b…INFO] after it…' ms jobs-host run binary --wait
 
 # -- 7. one that exits at once for ever -------------------------------------------------------------------
 install_job continuous/flapping
