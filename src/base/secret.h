@@ -1,0 +1,58 @@
+// Secret: text that nobody prints: tokens, keys, passwords.
+//
+// It cannot be streamed, formatted, compared by accident or turned into a string without saying so,
+// and its bytes are wiped when it goes. Whoever needs them writes reveal(), which is easy to find.
+#pragma once
+
+#include <fmt/core.h>
+#include <strings.h>
+
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace mainspring {
+
+class Secret {
+ public:
+  Secret() = default;
+  explicit Secret(std::string text) : text_(std::move(text)) {}
+  Secret(const Secret& other) = default;
+  Secret(Secret&& other) noexcept : text_(other.text_) { other.wipe(); }
+  Secret& operator=(const Secret& other) {
+    if (this != &other) {
+      wipe();
+      text_ = other.text_;
+    }
+    return *this;
+  }
+  Secret& operator=(Secret&& other) noexcept {
+    if (this != &other) {
+      wipe();
+      text_ = other.text_;
+      other.wipe();
+    }
+    return *this;
+  }
+  ~Secret() { wipe(); }
+
+  const std::string& reveal() const { return text_; }
+  bool empty() const { return text_.empty(); }
+
+ private:
+  // Short texts live in the object itself, long ones on the heap: both are overwritten.
+  void wipe() noexcept {
+    text_.resize(text_.capacity());
+    explicit_bzero(text_.data(), text_.size());
+    text_.clear();
+  }
+  std::string text_;
+};
+
+}  // namespace mainspring
+
+// Whoever formats a Secret gets a compiler error that leads here.
+template <class Char>
+struct fmt::formatter<mainspring::Secret, Char> {
+  formatter() = delete;
+};

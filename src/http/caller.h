@@ -1,0 +1,46 @@
+// Caller: who sends a request, and what they may do.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "mainspring/result.h"
+#include "model/access.h"
+
+namespace mainspring::http {
+
+// Of one connection and one token; shared by its requests, never changed.
+struct Caller {
+  std::string who;   // a token's name; "local" = no token was needed
+  std::string from;  // the peer: "192.0.2.7", "unix uid=1000"; with a certificate " cert=NAME"
+  std::shared_ptr<const Scopes> scopes;  // nullptr = all: no token was needed
+
+  bool may(Verb verb, std::string_view name) const {
+    return scopes == nullptr || scopes->allows(verb, name);
+  }
+  bool may_all(Verb verb) const { return scopes == nullptr || scopes->allows_all(verb); }
+  bool may_some(Verb verb) const { return scopes == nullptr || scopes->allows_some(verb); }
+  Within within(Verb verb) const { return {scopes, verb}; }
+};
+
+// What a route asks of its caller. Every route says it: without, the table does not compile.
+enum class On {
+  open,       // nothing: health, for balancers
+  signed_in,  // any token, where one is needed
+  all,        // the verb for "*": what concerns everybody
+  queue,      // the verb for the queue that is the path's first parameter
+  lease,      // … for the lease
+  folder,     // … for "folder/" and the last of {type}/{name}, or of {name}
+  plan,       // the verb for some name; the plan then checks which, see Request::caller
+};
+struct Access {
+  constexpr Access(On what) : on(what) {}  // of open and signed_in
+  constexpr Access(Verb which, On what) : verb(which), on(what) {}
+  Verb verb = Verb::admin;
+  On on;
+};
+
+// Errors: forbidden, with the scope that is missing: `needs the scope "work=photos"`.
+Result<void> check_may(const Caller& caller, Verb verb, std::string_view name);
+
+}  // namespace mainspring::http

@@ -1,0 +1,83 @@
+// Scopes: what they say, what they allow, what they cover.
+#include "model/access.h"
+
+#include <doctest/doctest.h>
+
+using namespace mainspring;
+
+namespace {
+Scopes scopes(std::string_view text) {
+  auto parsed = Scopes::parse(text);
+  REQUIRE(parsed);
+  return *parsed;
+}
+}  // namespace
+
+TEST_CASE("scopes nobody has parsed allow nothing") {
+  const Scopes none;
+  for (int i = 0; i < kVerbs; ++i) {
+    CHECK_FALSE(none.allows(static_cast<Verb>(i), "photos"));
+    CHECK_FALSE(none.allows_some(static_cast<Verb>(i)));
+  }
+  CHECK(none.covers(none));
+}
+
+TEST_CASE("a pattern is a name, a beginning and a star, or a star") {
+  const Scopes some = scopes("enqueue=photos work=img-* read");
+  CHECK(some.allows(Verb::enqueue, "photos"));
+  CHECK_FALSE(some.allows(Verb::enqueue, "photos2"));
+  CHECK_FALSE(some.allows(Verb::enqueue, "photo"));
+  CHECK_FALSE(some.allows(Verb::enqueue, ""));
+  CHECK(some.allows(Verb::work, "img-a"));
+  CHECK(some.allows(Verb::work, "img-"));
+  CHECK_FALSE(some.allows(Verb::work, "img"));
+  CHECK(some.allows(Verb::read, "whatever"));
+  CHECK(some.allows_all(Verb::read));
+  CHECK_FALSE(some.allows_all(Verb::work));
+  CHECK(some.allows_some(Verb::work));
+  CHECK_FALSE(some.allows_some(Verb::admin));
+}
+
+TEST_CASE("one verb never grants another") {
+  for (int i = 0; i < kVerbs; ++i) {
+    const Scopes one({Scope{static_cast<Verb>(i), "*"}});
+    for (int j = 0; j < kVerbs; ++j) CHECK(one.allows_some(static_cast<Verb>(j)) == (i == j));
+  }
+}
+
+TEST_CASE("what scopes say reads back as the same scopes") {
+  for (const auto* text :
+       {"enqueue", "read:payload=photos define-exec=folder/a", "work=a*,read=b"}) {
+    const Scopes first = scopes(text);
+    CHECK(scopes(first.text()) == first);
+  }
+  CHECK(scopes(Scopes::all().text()) == Scopes::all());
+  CHECK(scopes("read  read,read").text() == "read");
+}
+
+TEST_CASE("scopes that are not understood are refused, and say which") {
+  for (const auto* text : {"", " , ", "fly", "read=", "READ", "read=*a", "read=a**", "read=-a",
+                           "read=a b=", "enqueue =a", "read=\"", "read:", "=a", "payload"}) {
+    CAPTURE(text);
+    const auto parsed = Scopes::parse(text);
+    REQUIRE_FALSE(parsed);
+    CHECK(parsed.error().code == ErrorCode::invalid_argument);
+    CHECK(parsed.error().field == "scopes");
+  }
+}
+
+TEST_CASE("nobody covers more than they allow") {
+  CHECK(scopes("admin read").covers(scopes("admin=a read=b*")));
+  CHECK(scopes("read=a*").covers(scopes("read=ab* read=a* read=ac")));
+  CHECK_FALSE(scopes("read=ab*").covers(scopes("read=a*")));
+  CHECK_FALSE(scopes("read=a").covers(scopes("read=a*")));
+  CHECK_FALSE(scopes("read=a*").covers(scopes("read")));
+  CHECK_FALSE(scopes("admin").covers(scopes("define-exec=a")));
+  CHECK(Scopes::all().covers(scopes("define-exec admin")));
+}
+
+TEST_CASE("without scopes an operation is not restricted, with empty ones it reaches nothing") {
+  CHECK(Within{}.has("photos"));
+  const Within nothing{std::make_shared<const Scopes>(), Verb::work};
+  CHECK_FALSE(nothing.has("photos"));
+}

@@ -1,0 +1,77 @@
+// TLS: contexts for servers and clients, and certificates of a private authority. OpenSSL behind
+// it.
+#pragma once
+
+#include <openssl/ssl.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/mutex.h"
+#include "mainspring/result.h"
+#include "mainspring/time.h"
+
+namespace mainspring {
+
+struct TlsServerOptions {
+  std::string certificate_file;  // PEM: the server's, then what leads to its authority
+  std::string key_file;          // PEM; 0600 or stricter, else refused
+  std::string client_ca_file;    // "" = clients need no certificate
+  bool client_optional = false;  // one that is given must still be good
+};
+// TLS 1.2 and later, forward secrecy, no compression, no renegotiation; the server chooses.
+// Errors: invalid_argument (names the file, and what is wrong: not there, key does not fit,
+// expired, readable by others).
+Result<std::shared_ptr<SSL_CTX>> make_server_context(const TlsServerOptions& options);
+
+struct TlsClientOptions {
+  std::string ca_file;           // "" = what the system trusts
+  std::string certificate_file;  // "" = none
+  std::string key_file;
+};
+// Verifies the chain; whoever connects sets the name that the certificate must have
+// (expect_host()).
+Result<std::shared_ptr<SSL_CTX>> make_client_context(const TlsClientOptions& options);
+// For SNI and verification: a name or an address.
+bool expect_host(SSL* ssl, const std::string& host);
+
+// The context of new connections; reload() exchanges it, and old connections keep theirs.
+class TlsServer {
+ public:
+  static Result<std::unique_ptr<TlsServer>> open(TlsServerOptions options);
+  std::shared_ptr<SSL_CTX> context() const;
+  // On an error the old one stays.
+  Result<void> reload();
+  WallTime expires_at() const;  // of the server's certificate
+  const TlsServerOptions& options() const { return options_; }
+
+ private:
+  explicit TlsServer(TlsServerOptions options) : options_(std::move(options)) {}
+  const TlsServerOptions options_;
+  mutable Mutex mutex_;
+  std::shared_ptr<SSL_CTX> context_ MS_GUARDED_BY(mutex_);
+  WallTime expires_at_ MS_GUARDED_BY(mutex_);
+};
+
+// -- a private authority: ECDSA P-256, files in a directory made with 0700, keys 0600
+
+struct Authority {
+  // Makes ca.pem and ca.key. Errors: conflict (they are there), io_error.
+  static Result<void> create(const std::string& directory, const std::string& name, Duration valid,
+                             WallTime now);
+  // Makes NAME.pem (with its chain) and NAME.key, signed by that authority. Server certificates
+  // have `hosts` (names and addresses) as alternative names, client ones none. An existing one is
+  // replaced, by rename. Errors: not_found (no authority there), invalid_argument, io_error.
+  static Result<void> issue(const std::string& directory, const std::string& name,
+                            const std::vector<std::string>& hosts, bool client, Duration valid,
+                            WallTime now);
+};
+struct CertificateInfo {
+  std::string subject, issuer;
+  std::vector<std::string> hosts;
+  WallTime not_before, not_after;
+};
+Result<CertificateInfo> read_certificate(const std::string& file);
+
+}  // namespace mainspring
