@@ -15,6 +15,7 @@
 #include <chrono>
 #include <utility>
 
+#include "env/cgroup_owner.h"
 #include "env/cgroup_tree.h"
 #include "env/limits.h"
 
@@ -32,6 +33,7 @@ constexpr int kUsualWeight = 100;             // of version 2; version 1 calls i
 constexpr int kUsualShares = 1024;
 constexpr int kFewestShares = 2;
 constexpr int kMaxWeight = 10'000;
+constexpr int kMaxMoves = 5;             // into a group of this process's own
 constexpr int kMaxCpuPercent = 100'000;  // 1,000 cores
 
 // A group's directory in one hierarchy.
@@ -206,11 +208,13 @@ using Tally = std::shared_ptr<std::atomic<std::int64_t>>;
 
 class FileGroup final : public Cgroup {
  public:
-  FileGroup(std::string name, std::vector<Part> parts, std::shared_ptr<const Io> io, Tally above)
+  FileGroup(std::string name, std::vector<Part> parts, std::shared_ptr<const Io> io, Tally above,
+            std::vector<Fd> owners = {})
       : name_(std::move(name)),
         parts_(std::move(parts)),
         io_(std::move(io)),
-        above_(std::move(above)) {
+        above_(std::move(above)),
+        owners_(std::move(owners)) {
     for (const Part& part : parts_) procs_files_.push_back(part.file("cgroup.procs"));
   }
 
@@ -248,7 +252,8 @@ class FileGroup final : public Cgroup {
   const std::string name_;
   const std::vector<Part> parts_;
   const std::shared_ptr<const Io> io_;
-  const Tally above_;  // where the parent counts what v1 forgets with a group
+  const Tally above_;             // where the parent counts what v1 forgets with a group
+  const std::vector<Fd> owners_;  // what says that this process is alive
   const Tally removed_ = std::make_shared<std::atomic<std::int64_t>>(0);
   std::vector<std::string> procs_files_;
   CgroupLimits limits_;
@@ -431,7 +436,7 @@ class Opening {
   Opening(const std::string& name, const CgroupSources& sources)
       : name_(name), sources_(sources), io_(std::make_shared<const Io>(sources)) {}
 
-  std::unique_ptr<Cgroup> run(std::vector<CgroupController>& controllers) {
+  std::unique_ptr<Cgroup> run(std::vector<CgroupController>& controllers, int& dead_removed) {
     for (const char* name : {"memory", "pids", "cpu", "cpuacct", "freezer"}) {
       controllers.push_back({name, false, "not mounted"});
     }
@@ -448,9 +453,14 @@ class Opening {
                      [](const auto& a, const auto& b) { return a.version < b.version; });
     end_leftovers(found);
     std::vector<Part> parts;
-    for (const cgroup::Hierarchy& hierarchy : found) add(hierarchy, parts);
+    for (const cgroup::Hierarchy& hierarchy : found) {
+      if (!hierarchy.own.empty()) {
+        dead_removed += cgroup::remove_dead(base(hierarchy), name_, io_->remove);
+      }
+      add(hierarchy, parts);
+    }
     if (parts.empty()) return nullptr;
-    return std::make_unique<FileGroup>(name_, std::move(parts), io_, nullptr);
+    return std::make_unique<FileGroup>(name_, std::move(parts), io_, nullptr, std::move(owners_));
   }
 
  private:
@@ -464,10 +474,12 @@ class Opening {
 
   void end_leftovers(const std::vector<cgroup::Hierarchy>& found) const {
     std::vector<Part> parts;
+    std::vector<Fd> owners;  // held until all is removed
     for (const cgroup::Hierarchy& hierarchy : found) {
       if (hierarchy.own.empty()) continue;
       const std::string directory = base(hierarchy) + "/" + name_;
-      if (!cgroup::exists(directory)) continue;
+      Fd& owner = owners.emplace_back();
+      if (!cgroup::exists(directory) || !cgroup::take_over(directory, owner)) continue;
       parts.push_back({hierarchy.version, hierarchy.controllers, directory});
     }
     Killing(parts).run();
@@ -490,9 +502,10 @@ class Opening {
     if (hierarchy.version == 2) names = {"memory", "pids", "cpu", "cpuacct", "freezer"};
     std::string problem;
     Part part{hierarchy.version, hierarchy.controllers, above + "/" + name_};
+    Fd owner;
     if (hierarchy.own.empty()) {
       problem = fmt::format("{}: this process's group is not below what is mounted", version);
-    } else if (const int error = io_->make(part.directory); error != 0) {
+    } else if (const int error = cgroup::make_owned(part.directory, io_->make, owner); error != 0) {
       problem = fmt::format("{}: making a group in {}: {}", version, above, strerror(error));
     }
     if (!problem.empty()) {
@@ -502,6 +515,7 @@ class Opening {
     if (hierarchy.version == 2) give_on(above, part);
     for (const std::string& name : part.controllers) say(name, true, version);
     parts.push_back(std::move(part));
+    owners_.push_back(std::move(owner));
   }
 
   // v2: which controllers the new group has; time and freezing need none.
@@ -530,14 +544,21 @@ class Opening {
   bool move_aside(const std::string& above) const {
     if (cgroup::processes_in(above) != std::vector<pid_t>{getpid()}) return false;
     const std::string self = fmt::format("{}/{}.self", above, name_);
-    const int made = io_->make(self);
-    return (made == 0 || made == EEXIST) && cgroup::write(self + "/cgroup.procs", "0") == 0;
+    for (int tries = 0; tries < kMaxMoves; ++tries) {  // empty, it may be taken for a dead one's
+      const int made = io_->make(self);
+      if (made != 0 && made != EEXIST) return false;
+      if (const int error = cgroup::write(self + "/cgroup.procs", "0"); error != ENOENT) {
+        return error == 0;
+      }
+    }
+    return false;
   }
 
   const std::string& name_;
   const CgroupSources& sources_;
   const std::shared_ptr<const Io> io_;
   std::vector<CgroupController>* controllers_ = nullptr;
+  std::vector<Fd> owners_;
 };
 
 }  // namespace
@@ -551,7 +572,7 @@ Cgroups Cgroups::open(const std::string& name) {
 
 Cgroups Cgroups::open(const std::string& name, const CgroupSources& sources) {
   Cgroups out;
-  out.root_ = Opening(name, sources).run(out.controllers_);
+  out.root_ = Opening(name, sources).run(out.controllers_, out.dead_removed_);
   return out;
 }
 

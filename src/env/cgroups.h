@@ -2,8 +2,8 @@
 // process may use. Version 1 (a hierarchy per controller) and version 2 (one for all), each
 // controller wherever it is.
 //
-//   /sys/fs/cgroup/memory/mainspring.3f9a1c…/pool/run      v1
-//   /sys/fs/cgroup/…/mainspring.3f9a1c…/pool/run           v2
+//   /sys/fs/cgroup/memory/mainspring-host.3f9a1c…/pool/run      v1
+//   /sys/fs/cgroup/…/mainspring-host.3f9a1c…/pool/run           v2
 #pragma once
 
 #include <functional>
@@ -70,17 +70,21 @@ class Cgroups {
  public:
   // Reads /proc/self/mountinfo and /proc/self/cgroup, makes a group named `name` (1 to 128 of
   // A-Z a-z 0-9 . _ -) below this process's own in every hierarchy that lets it, and kills and
-  // removes what an earlier process of the same name left there. In v2, where a group with
-  // processes gives no controllers on, this process moves from its group to one below it, named
+  // removes what an earlier process of the same name left there. What dead processes of other names
+  // left beside it goes too, if no process is in it and the names are equal up to the first dot. In
+  // v2, where a group with processes gives no controllers on, this process moves from its group to
+  // one below it, named
   // "<name>.self", if it is alone in there. Never fails: without any group, root() is nullptr.
   static Cgroups open(const std::string& name);
   static Cgroups open(const std::string& name, const CgroupSources& sources);
   Cgroup* root() const { return root_.get(); }
   const std::vector<CgroupController>& controllers() const { return controllers_; }
+  int dead_removed() const { return dead_removed_; }  // groups of others, over all hierarchies
 
  private:
   std::unique_ptr<Cgroup> root_;
   std::vector<CgroupController> controllers_;
+  int dead_removed_ = 0;
 };
 
 }  // namespace mainspring

@@ -9,11 +9,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
 #include <thread>
 
+#include "env/cgroup_owner.h"
 #include "env/cgroup_tree.h"
 #include "env/fd.h"
 #include "env/leftovers.h"
@@ -26,7 +28,7 @@ namespace fs = std::filesystem;
 namespace {
 
 std::string fresh_name(int n) {
-  return fmt::format("mainspring.test-{}-{}", getpid(), n);
+  return fmt::format("mainspring-test-{}.{}", getpid(), n);
 }
 
 // Whether all of `needed` are active; says loudly if they are not.
@@ -382,6 +384,113 @@ TEST_CASE("a group's end leaves no directory behind") {
     CHECK_FALSE(fs::exists(fs::path(files[0]).parent_path() / "pool"));
   }
   for (const std::string& file : files) CHECK_FALSE(fs::exists(file));
+}
+
+// The groups in which `name` is made, in each hierarchy.
+std::vector<fs::path> above(const Cgroups& groups) {
+  std::vector<fs::path> out;
+  for (const std::string& file : groups.root()->procs_files()) {
+    out.push_back(fs::path(file).parent_path().parent_path());
+  }
+  return out;
+}
+
+TEST_CASE("empty groups of a dead process are removed by the next of its family") {
+  const std::string dead = fresh_name(20);
+  int ready[2];
+  REQUIRE(pipe(ready) == 0);
+  const pid_t host = fork();
+  if (host == 0) {
+    Cgroups groups = Cgroups::open(dead);
+    auto pool = groups.root() == nullptr ? nullptr : groups.root()->make("pool", {}).value();
+    auto run = pool ? pool->make("run", {}).value() : nullptr;
+    [[maybe_unused]] const auto n = write(ready[1], "x", 1);
+    for (;;) pause();
+  }
+  char byte = 0;
+  REQUIRE(read(ready[0], &byte, 1) == 1);
+  close(ready[0]);
+  close(ready[1]);
+  const Cgroups groups = Cgroups::open(fresh_name(21));
+  if (active(groups, {"pids"})) {
+    CHECK(groups.dead_removed() == 0);
+    for (const fs::path& group : above(groups)) CHECK(fs::exists(group / dead / "pool/run"));
+  }
+  kill(host, SIGKILL);
+  waitpid(host, nullptr, 0);
+  if (groups.root() == nullptr) return;
+  CHECK(Cgroups::open("mainspring-other.x").dead_removed() == 0);
+  for (const fs::path& group : above(groups)) CHECK(fs::exists(group / dead));
+  const Cgroups later = Cgroups::open(fresh_name(22));
+  CHECK(later.dead_removed() == static_cast<int>(above(groups).size()));
+  for (const fs::path& group : above(groups)) {
+    CHECK_FALSE(fs::exists(group / dead));
+    CHECK(fs::exists(group / fresh_name(21)));  // nothing runs in it, but its owner is alive
+  }
+}
+
+TEST_CASE("processes that begin at once do not take each other's new groups for a dead one's") {
+  constexpr int kThreads = 4, kRounds = 15;
+  std::atomic<int> without = 0, failed = 0;
+  std::vector<std::thread> threads;
+  for (int thread = 0; thread < kThreads; ++thread) {
+    threads.emplace_back([&, thread] {
+      for (int round = 0; round < kRounds; ++round) {
+        const Cgroups groups = Cgroups::open(fresh_name(100 + kRounds * thread + round));
+        if (groups.root() == nullptr) continue;
+        for (const std::string& file : groups.root()->procs_files()) without += !fs::exists(file);
+        failed += !groups.root()->make("run", {}).has_value();
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  CHECK(without == 0);
+  CHECK(failed == 0);
+}
+
+TEST_CASE("a group that another removed before it had an owner is made again") {
+  const fs::path path = fs::temp_directory_path() / fresh_name(24);
+  int made = 0;
+  Fd owner;
+  const auto make = [&](const std::string& directory) {
+    fs::create_directory(directory);
+    if (++made == 1) fs::remove(directory);
+    return 0;
+  };
+  CHECK(cgroup::make_owned(path, make, owner) == 0);
+  CHECK(made == 2);
+  CHECK(fs::exists(path));
+  CHECK(owner);
+  Fd another;
+  CHECK_FALSE(cgroup::take_over(path, another));  // waits a second: its owner is alive
+  owner.reset();
+  CHECK(cgroup::take_over(path, another));
+  fs::remove(path);
+}
+
+TEST_CASE("a dead process's group with a process in it is left alone, and so are those of others") {
+  const ImitatedV2 v2(23);
+  const fs::path own = v2.root / "service";
+  const auto group = [&](const char* name, std::string_view processes) {
+    v2.sources.make_directory(own / name);
+    write_file(own / name / "cgroup.procs", processes);
+  };
+  group("host.busy", "1\n");
+  group("host.busy.self", "");
+  group("host.gone.self", "");
+  group("host.mine.self", "");
+  group("host", "");
+  group("hosts.idle", "");
+  group("a.host.idle", "");
+  group("host.idle", "");
+  const Cgroups groups = Cgroups::open("host.mine", v2.sources);
+  CHECK(groups.dead_removed() == 2);
+  CHECK_FALSE(fs::exists(own / "host.idle"));
+  CHECK_FALSE(fs::exists(own / "host.gone.self"));
+  for (const char* name :
+       {"host.busy", "host.busy.self", "host.mine.self", "host", "hosts.idle", "a.host.idle"}) {
+    CHECK_MESSAGE(fs::exists(own / name), name);
+  }
 }
 
 TEST_CASE("v2: controllers are given on, and limits written in its words") {

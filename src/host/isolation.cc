@@ -78,7 +78,11 @@ Isolation::Isolation(const HostOptions& options, std::string id, Log& log)
     ended_leftovers_ = *ended;
     log_.warn("ended what an earlier host left running", {{"processes", fmt::to_string(*ended)}});
   }
-  cgroups_ = Cgroups::open("mainspring." + id_);
+  cgroups_ = Cgroups::open("mainspring-host." + id_);
+  if (cgroups_.dead_removed() > 0) {
+    log_.info("removed empty control groups of hosts that are dead",
+              {{"groups", fmt::to_string(cgroups_.dead_removed())}});
+  }
   if (cgroups_.root() == nullptr || options_.strict) return;
   if (auto good = cgroups_.root()->limit({.cpu_weight = kCpuWeight}); !good) {
     log_.warn("the jobs' share of the processors could not be set",

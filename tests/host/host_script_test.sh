@@ -224,6 +224,11 @@ await status_is sweeper Running
 expect 0 '…"layers":[{"name":"process_group","active":true…' curl -s "$MAINSPRING_SERVER/healthz"
 stop_server
 check none "$work/data/host"
+# The second host was killed and never came back: this one has removed its groups, and now its own.
+check test -s host2/id
+for id in host2/id data/host/id; do
+  check test -z "$(find /sys/fs/cgroup -maxdepth 4 -name "mainspring-host.$(cat $id)" 2>/dev/null)"
+done
 if grep -q ' ERROR ' server.log second.log; then
   failed=$((failed + 1))
   grep ' ERROR ' server.log second.log
