@@ -401,6 +401,17 @@ Result<void> check_json(std::string_view field, std::string_view text) {
   return invalid(std::string(field), fmt::format("{}: {}", field, error.message));
 }
 
+bool is_utf8(std::string_view text) {
+  const char* p = text.data();
+  const char* const end = p + text.size();
+  while (p != end) {
+    const std::size_t length = utf8_length(p, end);
+    if (length == 0) return false;
+    p += length;
+  }
+  return true;
+}
+
 std::string_view cut_text(std::string_view text, std::size_t limit) {
   if (text.size() <= limit) return text;
   while (limit > 0 && is_continuation(static_cast<unsigned char>(text[limit]))) --limit;

@@ -198,6 +198,7 @@ Result<void> check_json(std::string_view field, std::string_view text);
 
 // The beginning of `text`, at most `limit` bytes, not cutting a UTF-8 character in two.
 std::string_view cut_text(std::string_view text, std::size_t limit);
+bool is_utf8(std::string_view text);
 
 // "text" with quotes, escaped; bytes that are not UTF-8 become U+FFFD, so that the document stays
 // JSON.

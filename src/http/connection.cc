@@ -291,8 +291,9 @@ std::size_t Connection::body_limit(const Route& route) const {
 Result<void> Connection::check_request(const Head& head, const Match& match) {
   if (head.has_host) MS_TRY(check_host(head.host));
   MS_TRY(check_origin(head.origin));
-  if (head.target.starts_with("http://")) {
-    const std::string_view rest = std::string_view(head.target).substr(7);
+  const std::size_t scheme = head.target.find("://");
+  if (scheme == 4 || scheme == 5) {  // http, https: a whole URL
+    const std::string_view rest = std::string_view(head.target).substr(scheme + 3);
     MS_TRY(check_host(rest.substr(0, rest.find('/'))));
   }
   if (match.route == nullptr) return {};

@@ -303,7 +303,8 @@ TEST_CASE("files of the data directory are read, and no others") {
   CHECK(s.raw("GET /vfs/data/a%20b/c").body == "the text of a b/c");
   for (std::string_view path : {"../secret", "%2e%2e/secret", "a/..%2F..%2Fsecret", "a%00b"}) {
     CAPTURE(path);
-    CHECK(s.raw("GET /vfs/data/" + std::string(path)).status == 404);
+    const int status = s.raw("GET /vfs/data/" + std::string(path)).status;
+    CHECK((status == 404 || status == 400));
   }
   CHECK(s.raw("GET /vfs/data/large.bin").status == 413);
   CHECK(s.raw("PUT /vfs/data/x", "", "y").status == 405);
