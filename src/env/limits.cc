@@ -5,13 +5,13 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <grp.h>
-#include <pwd.h>
 #include <string.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <charconv>
 #include <limits>
+
+#include "env/accounts.h"
 
 namespace mainspring {
 namespace {
@@ -19,9 +19,8 @@ namespace {
 constexpr std::int64_t kMaxLimit = std::numeric_limits<std::int64_t>::max();
 // A program that goes on after SIGXCPU at its soft limit is killed so much later.
 constexpr rlim_t kCpuGraceSeconds = 5;
-constexpr std::int64_t kFewestFiles = 4;          // 0 to 3 are given to it
-constexpr std::size_t kLongestAccount = 1 << 20;  // bytes of a passwd entry
-constexpr int kMostGroups = 65536;                // NGROUPS_MAX of Linux
+constexpr std::int64_t kFewestFiles = 4;  // 0 to 3 are given to it
+constexpr int kMostGroups = 65536;        // NGROUPS_MAX of Linux
 
 Result<void> in_range(std::string_view field, std::optional<std::int64_t> value, std::int64_t low,
                       std::int64_t high) {
@@ -40,22 +39,6 @@ Result<void> check(const ProcessLimits& limits) {
   MS_TRY(in_range("open_files", limits.open_files, kFewestFiles, kMaxLimit));
   MS_TRY(in_range("processes", limits.processes, 1, kMaxLimit));
   return in_range("umask", limits.umask, 0, 0777);
-}
-
-// Calls getpwnam_r or getpwuid_r, which want to know how long an entry is before they read it.
-template <class Lookup>
-int find_account(Lookup&& lookup, passwd& entry, bool& found) {
-  for (std::size_t size = 4096; size <= kLongestAccount; size *= 4) {
-    std::vector<char> buffer(size);
-    passwd* result = nullptr;
-    const int error = lookup(entry, buffer, &result);
-    if (error == ERANGE) continue;
-    found = result != nullptr;
-    // The strings die with the buffer; only the numbers are used.
-    entry.pw_dir = entry.pw_shell = entry.pw_gecos = entry.pw_passwd = nullptr;
-    return error;
-  }
-  return ERANGE;
 }
 
 std::string_view resource_field(int resource) {
@@ -130,31 +113,12 @@ void PreparedLimits::add_resource_limits(const ProcessLimits& limits) {
 }
 
 Result<void> PreparedLimits::find_user(const std::string& user) {
-  std::uint32_t number = 0;
-  const char* end = user.data() + user.size();
-  const auto parsed = std::from_chars(user.data(), end, number);
-  const bool is_number = parsed.ec == std::errc() && parsed.ptr == end;
-  passwd entry{};
-  std::string name;
-  bool found = false;
-  const int error = find_account(
-      [&](passwd& to, std::vector<char>& buffer, passwd** result) {
-        const int failed =
-            is_number ? getpwuid_r(number, &to, buffer.data(), buffer.size(), result)
-                      : getpwnam_r(user.c_str(), &to, buffer.data(), buffer.size(), result);
-        if (failed == 0 && *result != nullptr) name = to.pw_name;
-        return failed;
-      },
-      entry, found);
-  if (!found) {
-    const std::string why = error == 0 ? "there is no such user" : strerror(error);
-    return invalid("limits.user", fmt::format("limits.user \"{}\": {}", user, why));
-  }
+  MS_TRY_ASSIGN(const Account account, find_account(user, "limits.user"));
   // Who runs as that user already has its groups, and may not set them.
-  if (entry.pw_uid == geteuid() && entry.pw_uid == getuid() && entry.pw_uid != 0) return {};
+  if (account.uid == geteuid() && account.uid == getuid() && account.uid != 0) return {};
   int count = 64;
   groups_.resize(64);
-  while (getgrouplist(name.c_str(), entry.pw_gid, groups_.data(), &count) < 0) {
+  while (getgrouplist(account.name.c_str(), account.gid, groups_.data(), &count) < 0) {
     if (count > kMostGroups) {
       return invalid("limits.user",
                      fmt::format("limits.user \"{}\": is in over {} groups", user, kMostGroups));
@@ -164,8 +128,8 @@ Result<void> PreparedLimits::find_user(const std::string& user) {
   }
   groups_.resize(static_cast<std::size_t>(count));
   plan_.change_user = true;
-  plan_.uid = entry.pw_uid;
-  plan_.gid = entry.pw_gid;
+  plan_.uid = account.uid;
+  plan_.gid = account.gid;
   return {};
 }
 

@@ -480,9 +480,15 @@ Error Run::start_error() const {
     case keeper::Report::fork_failed:
       return os_error(ErrorCode::io_error, fmt::format("starting \"{}\"", spec_.argv[0]),
                       failed_->value);
-    case keeper::Report::chdir_failed:
-      return os_error(ErrorCode::invalid_argument, fmt::format("directory \"{}\"", spec_.directory),
-                      failed_->value);
+    case keeper::Report::chdir_failed: {
+      Error error = os_error(ErrorCode::invalid_argument,
+                             fmt::format("directory \"{}\"", spec_.directory), failed_->value);
+      if (!spec_.limits.user.empty() && failed_->value == EACCES) {
+        error.message += fmt::format("; user \"{}\" must be able to enter it and all above it",
+                                     spec_.limits.user);
+      }
+      return error;
+    }
     case keeper::Report::exec_failed:
       return exec_error();
     default:

@@ -1,13 +1,18 @@
 // Fencing children in, as far as this system can.
 #include "host/isolation.h"
 
+#include <errno.h>
 #include <fmt/format.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <filesystem>
 
 #include "base/mutant.h"
+#include "env/accounts.h"
 #include "env/leftovers.h"
+#include "host/files.h"
 
 namespace mainspring {
 namespace {
@@ -136,6 +141,33 @@ std::vector<std::string> Isolation::environment_of(const JobFolder& folder) cons
   return out;
 }
 
+Result<void> Isolation::become_user(const JobFolder& folder, ProcessSpec& spec) const {
+  MS_TRY_ASSIGN(const Account account, find_account(spec.limits.user, "limits.user"));
+  if (account.uid == geteuid() || geteuid() != 0) return {};  // who is not root is refused later
+  const std::string parent = user_data_path(options_, folder.type, folder.name);
+  const std::string directory = fmt::format("{}/{}", parent, account.uid);
+  std::error_code problem;
+  std::filesystem::create_directories(parent, problem);
+  // Its parent is the server's, so that nobody can put something else in its place.
+  if (problem) return file_error("make", parent, problem.value());
+  if ((mkdir(directory.c_str(), 0700) != 0 && errno != EEXIST) ||
+      lchown(directory.c_str(), account.uid, account.gid) != 0) {
+    return file_error("make", directory, errno);
+  }
+  std::erase_if(spec.environment,
+                [](const std::string& entry) { return name_of(entry) == "WEBJOBS_DATA_PATH"; });
+  const auto set = [&](std::string_view name, const std::string& value) {
+    if (folder.settings.environment.contains(std::string(name))) return;
+    spec.environment.push_back(fmt::format("{}={}", name, value));
+  };
+  spec.environment.push_back("WEBJOBS_DATA_PATH=" + directory);
+  set("HOME", account.home);
+  set("USER", account.name);
+  set("LOGNAME", account.name);
+  set("SHELL", account.shell);
+  return {};
+}
+
 Result<Cgroup*> Isolation::pool_group(const std::string& name, const PoolSettings& settings) {
   if (cgroups_.root() == nullptr) return nullptr;
   std::unique_ptr<Cgroup>& group = groups_[name];
@@ -163,6 +195,7 @@ Result<std::unique_ptr<Cgroup>> Isolation::fence(const JobFolder& folder, Proces
   spec.limits.open_files = first(own.open_files, shared.open_files);
   spec.limits.file_bytes = first(own.file_bytes, shared.file_bytes);
   spec.limits.user = first(own.user, shared.user).value_or("");
+  if (!spec.limits.user.empty()) MS_TRY(become_user(folder, spec));
   // What the host has set counts more than what the server was given.
   for (std::string& entry : environment_of(folder)) {
     const std::string_view name = name_of(entry);

@@ -48,6 +48,8 @@ class Isolation {
   static constexpr int kCpuWeight = 10;
 
  private:
+  // For a job that runs as another user: its home and names, and a directory that it may write in.
+  Result<void> become_user(const JobFolder& folder, ProcessSpec& spec) const;
   std::vector<std::string> environment_of(const JobFolder& folder) const MS_REQUIRES(mutex_);
   Result<Cgroup*> pool_group(const std::string& name, const PoolSettings& settings)
       MS_REQUIRES(mutex_);

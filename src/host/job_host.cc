@@ -12,6 +12,7 @@
 #include <iterator>
 
 #include "host/deploy.h"
+#include "host/files.h"
 #include "host/job_host_impl.h"
 
 namespace mainspring {
@@ -427,6 +428,7 @@ void JobHost::Impl::remove_old_data(const Found&) {
       if (there) continue;
       std::error_code ignored;
       fs::remove_all(it->path(), ignored);
+      (void)remove_tree(user_data_path(options, type, name));
       fs::remove_all(working_copies_path(options, type, name), ignored);
     }
   }

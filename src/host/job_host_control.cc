@@ -6,6 +6,7 @@
 
 #include "api/json.h"
 #include "host/deploy.h"
+#include "host/files.h"
 #include "host/job_host_impl.h"
 
 namespace mainspring {
@@ -136,6 +137,7 @@ Result<void> JobHost::remove(JobType type, const std::string& name) {
   impl_->changed();
   std::error_code ignored;
   fs::remove_all(job_data_path(impl_->options, type, name), ignored);
+  (void)remove_tree(user_data_path(impl_->options, type, name));
   fs::remove_all(working_copies_path(impl_->options, type, name), ignored);
   fs::remove_all(shutdown_files_path(impl_->options, type, name), ignored);
   return {};

@@ -42,6 +42,10 @@ std::string job_data_path(const HostOptions& options, JobType type, const std::s
   return below(options, "data/jobs", type, name);
 }
 
+std::string user_data_path(const HostOptions& options, JobType type, const std::string& name) {
+  return below(options, "users", type, name);
+}
+
 std::string working_copies_path(const HostOptions& options, JobType type, const std::string& name) {
   return below(options, "tmp/jobs", type, name);
 }

@@ -46,6 +46,9 @@ struct HostOptions {
 
 // Directories below HostOptions::data.
 std::string job_data_path(const HostOptions& options, JobType type, const std::string& name);
+// What a job that runs as another user may write in: not among the files that the host writes and
+// serves, where a link would lead the host where that user may not go.
+std::string user_data_path(const HostOptions& options, JobType type, const std::string& name);
 std::string working_copies_path(const HostOptions& options, JobType type, const std::string& name);
 std::string shutdown_files_path(const HostOptions& options, JobType type, const std::string& name);
 // The one log of a continuous job or a queue folder.

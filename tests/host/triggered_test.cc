@@ -238,3 +238,44 @@ TEST_CASE("a persistent child takes job after job") {
   }
   CHECK(t.host->find(JobType::queue, "words")->children == 1);
 }
+
+TEST_CASE("a job of another user has a home and a directory to write in, which go with it") {
+  if (geteuid() != 0) {
+    MESSAGE("not root: jobs of other users were not run");
+    return;
+  }
+  HostTest t;
+  t.script(
+      "triggered/u/run.sh",
+      "#!/bin/bash\necho \"I am $(id -un) $USER $LOGNAME\"\n"
+      "[ \"$HOME\" = \"$(getent passwd nobody | cut -d: -f6)\" ] && echo at home\n"
+      "echo x >\"$WEBJOBS_DATA_PATH/file\" && stat -c 'file of %U' \"$WEBJOBS_DATA_PATH/file\"\n"
+      "echo \"others: $(stat -c %a \"$WEBJOBS_DATA_PATH\")\"\n");
+  t.settings("triggered/u", R"({"limits":{"user":"nobody"}})");
+  t.options.environment = {"PATH=/usr/local/bin:/usr/bin:/bin", "HOME=/root", "USER=root",
+                           "LOGNAME=root"};
+  const auto finished = [&] {
+    const auto runs = t.host->history("u");
+    return runs && !runs->empty() && runs->front().status != RunStatus::initializing &&
+           runs->front().status != RunStatus::running;
+  };
+  SUBCASE("where it may enter the host's directory") {
+    fs::permissions(t.directory, fs::perms(0755));
+    t.start();
+    REQUIRE(t.host->run("u", "", "x").has_value());
+    CHECK(t.await_log(JobType::triggered, "u", "others: 700"));
+    for (const char* line : {"I am nobody nobody nobody", "at home", "file of nobody"}) {
+      CHECK_MESSAGE(t.log_of(JobType::triggered, "u").find(line) != std::string::npos, line);
+    }
+    REQUIRE(await(finished));
+    const fs::path own = user_data_path(t.options, JobType::triggered, "u");
+    CHECK(fs::exists(own));
+    REQUIRE(t.host->remove(JobType::triggered, "u").has_value());
+    CHECK_FALSE(fs::exists(own));
+  }
+  SUBCASE("where it may not, the error says what to do") {
+    t.start();
+    REQUIRE(t.host->run("u", "", "x").has_value());
+    CHECK(t.await_log(JobType::triggered, "u", "user \"nobody\" must be able to enter it"));
+  }
+}

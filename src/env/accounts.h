@@ -1,0 +1,22 @@
+// Accounts: what the system knows about a user.
+#pragma once
+
+#include <sys/types.h>
+
+#include <string>
+
+#include "mainspring/result.h"
+
+namespace mainspring {
+
+struct Account {
+  std::string name, home, shell;
+  uid_t uid = 0;
+  gid_t gid = 0;
+};
+
+// By name or number. `field` is who asks, in errors: invalid_argument (no such user, or why it
+// cannot be known).
+Result<Account> find_account(const std::string& user, const std::string& field);
+
+}  // namespace mainspring
