@@ -298,6 +298,8 @@ void JobHost::Impl::read_host_file() {
     log_.warn("host.json", {{"file", path}, {"warning", warning}});
   }
   isolation.configure(std::move(file.value));
+  MutexLock lock(mutex);
+  host_file_warnings = std::move(file.warnings);
 }
 
 void JobHost::Impl::take_up(const JobFolder& folder, const std::string& signature,

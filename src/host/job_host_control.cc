@@ -65,14 +65,20 @@ HostView JobHost::view() {
   view.running = impl_->triggered.running();
   MutexLock lock(impl_->mutex);
   view.problems = impl_->problems;
+  for (const std::string& warning : impl_->host_file_warnings) {
+    view.problems.push_back("host.json: " + warning);
+  }
   for (const auto& [key, entry] : impl_->entries) {
     if (key.first == JobType::continuous) ++view.continuous;
     if (key.first == JobType::triggered) ++view.triggered;
     if (key.first == JobType::queue) ++view.queues;
-    if (!entry.runner) continue;
-    const JobView job = entry.runner->view();
-    if (key.first == JobType::continuous && job.status == ContinuousStatus::running) ++view.running;
-    view.running += job.children;
+    if (entry.runner) {
+      const JobView job = entry.runner->view();
+      if (key.first == JobType::continuous && job.status == ContinuousStatus::running) {
+        ++view.running;
+      }
+      view.running += job.children;
+    }
     if (impl_->options.strict) continue;
     for (const std::string& warning : entry.folder.warnings) {
       view.problems.push_back(fmt::format("{}: {}", key.second, warning));

@@ -77,6 +77,7 @@ struct JobHost::Impl {
   bool all_dirty MS_GUARDED_BY(mutex) = false;
   bool host_file_dirty MS_GUARDED_BY(mutex) = false;
   std::vector<std::string> problems MS_GUARDED_BY(mutex);
+  std::vector<std::string> host_file_warnings MS_GUARDED_BY(mutex);
   bool started MS_GUARDED_BY(mutex) = false;
   bool stopping MS_GUARDED_BY(mutex) = false;
   std::vector<FileWatch*> watches MS_GUARDED_BY(mutex);  // to be woken at the end

@@ -279,3 +279,18 @@ TEST_CASE("a job of another user has a home and a directory to write in, which g
     CHECK(t.await_log(JobType::triggered, "u", "user \"nobody\" must be able to enter it"));
   }
 }
+
+TEST_CASE("the host names what is not obeyed in host.json and in settings of each type") {
+  HostTest t;
+  t.script("host.json", R"({"pools":{"a":{"concurrency":"2"}}})");
+  for (const char* type : {"triggered", "queues", "continuous"}) {
+    t.script(fmt::format("{}/j/run.sh", type), "#!/bin/bash\nexec sleep 1000\n");
+    t.settings(fmt::format("{}/j", type), R"({"stopping_wait_time":"60"})");
+  }
+  t.start();
+  const HostView view = t.host->view();
+  REQUIRE(view.problems.size() == 4);
+  CHECK(view.problems[0] ==
+        "host.json: pools.a.concurrency \"2\": must be a whole number, 1 to 10000");
+  for (int i = 1; i < 4; ++i) CHECK(view.problems[i].starts_with("j: stopping_wait_time \"60\""));
+}
