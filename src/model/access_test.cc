@@ -3,6 +3,10 @@
 
 #include <doctest/doctest.h>
 
+#include <set>
+
+#include "model/token_text.h"
+
 using namespace mainspring;
 
 namespace {
@@ -80,4 +84,43 @@ TEST_CASE("without scopes an operation is not restricted, with empty ones it rea
   CHECK(Within{}.has("photos"));
   const Within nothing{std::make_shared<const Scopes>(), Verb::work};
   CHECK_FALSE(nothing.has("photos"));
+}
+
+TEST_CASE("a token's text has 256 bits, all of them its own") {
+  SeededRandom random(1);
+  std::set<std::string> seen;
+  std::set<char> last, first;
+  for (int i = 0; i < 2000; ++i) {
+    const Secret text = make_token_text(random);
+    CHECK(text.reveal().size() == kTokenBytes);
+    CHECK(text.reveal().starts_with("mst_"));
+    CHECK(digest_of_token(text.reveal()) == sha256(text.reveal()));
+    seen.insert(text.reveal());
+    first.insert(text.reveal()[4]);
+    last.insert(text.reveal().back());
+  }
+  CHECK(seen.size() == 2000);
+  CHECK(first.size() == 64);
+  CHECK(last.size() == 64);
+}
+
+TEST_CASE("what cannot be a token has no digest") {
+  SeededRandom random(2);
+  const std::string good = make_token_text(random).reveal();
+  for (const std::string& bad :
+       {std::string(), std::string("mst_"), good.substr(1), good + "A", "xst_" + good.substr(4),
+        good.substr(0, 46) + "+", good.substr(0, 46) + std::string(1, '\0'),
+        good.substr(0, 46) + " "}) {
+    CHECK(digest_of_token(bad) == std::nullopt);
+  }
+}
+
+TEST_CASE("a secret that was moved or replaced leaves nothing behind") {
+  Secret a(std::string(100, 's'));
+  Secret b(std::move(a));
+  CHECK(b.reveal().size() == 100);
+  CHECK(a.empty());  // NOLINT: that is the promise
+  const char* const bytes = b.reveal().data();
+  b = Secret(std::string(100, 't'));
+  CHECK(std::string_view(bytes, 100).find("sss") == std::string_view::npos);
 }
