@@ -12,7 +12,6 @@
 #include <iterator>
 
 #include "host/deploy.h"
-#include "host/files.h"
 #include "host/job_host_impl.h"
 
 namespace mainspring {
@@ -428,10 +427,7 @@ void JobHost::Impl::remove_old_data(const Found&) {
             return fs::exists(fmt::format("{}/{}/{}", root, folder_of(type), name), ignored);
           });
       if (there) continue;
-      std::error_code ignored;
-      fs::remove_all(it->path(), ignored);
-      (void)remove_tree(user_data_path(options, type, name));
-      fs::remove_all(working_copies_path(options, type, name), ignored);
+      remove_job_data(options, type, name);
     }
   }
 }

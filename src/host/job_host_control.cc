@@ -6,7 +6,6 @@
 
 #include "api/json.h"
 #include "host/deploy.h"
-#include "host/files.h"
 #include "host/job_host_impl.h"
 
 namespace mainspring {
@@ -141,11 +140,9 @@ Result<void> JobHost::remove(JobType type, const std::string& name) {
   MS_TRY(remove_folder(impl_->directory_of(type, name)));
   impl_->refresh_all(true);
   impl_->changed();
-  std::error_code ignored;
-  fs::remove_all(job_data_path(impl_->options, type, name), ignored);
-  (void)remove_tree(user_data_path(impl_->options, type, name));
-  fs::remove_all(working_copies_path(impl_->options, type, name), ignored);
-  fs::remove_all(shutdown_files_path(impl_->options, type, name), ignored);
+  if (type != JobType::triggered || !impl_->triggered.forget_at_end(name)) {
+    remove_job_data(impl_->options, type, name);
+  }
   return {};
 }
 

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "env/processes.h"
+#include "host/files.h"
 #include "host/job_folder.h"
 
 namespace mainspring {
@@ -56,6 +57,14 @@ std::string shutdown_files_path(const HostOptions& options, JobType type, const 
 
 std::string job_log_path(const HostOptions& options, JobType type, const std::string& name) {
   return job_data_path(options, type, name) + "/job_log.txt";
+}
+
+void remove_job_data(const HostOptions& options, JobType type, const std::string& name) {
+  for (const std::string& path :
+       {job_data_path(options, type, name), user_data_path(options, type, name),
+        working_copies_path(options, type, name), shutdown_files_path(options, type, name)}) {
+    (void)remove_tree(path);
+  }
 }
 
 std::string instance6(const HostVariables& variables) {

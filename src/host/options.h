@@ -56,5 +56,7 @@ std::string job_log_path(const HostOptions& options, JobType type, const std::st
 
 // Six characters that tell this host's lines from others' in logs.
 std::string instance6(const HostVariables& variables);
+// Removes all that is kept of a job, as far as it can be.
+void remove_job_data(const HostOptions& options, JobType type, const std::string& name);
 
 }  // namespace mainspring

@@ -92,6 +92,8 @@ struct TriggeredJobs::Attempt {
   Context& context;
   std::stop_source stop;  // the context's, or the lease is lost
   std::atomic<bool> lease_lost{false};
+  std::atomic<bool> removed{false};  // its folder is gone
+  std::atomic<bool> forget{false};   // and what is kept of it is to go too
   RunHistory history;
   RunRecord record;
   std::shared_ptr<JobLog> log;
@@ -130,6 +132,7 @@ void TriggeredJobs::set_pools(const std::map<std::string, std::vector<std::strin
 
 void TriggeredJobs::set(std::vector<JobFolder> folders) {
   std::set<std::string> gone;
+  std::vector<std::stop_source> homeless;
   {
     MutexLock lock(mutex_);
     if (stopped_) return;
@@ -152,9 +155,15 @@ void TriggeredJobs::set(std::vector<JobFolder> folders) {
       std::string name = folder.name;
       folders_.emplace(std::move(name), std::move(folder));
     }
+    for (auto& [name, run] : active_) {
+      if (folders_.contains(name)) continue;
+      run.attempt->removed = true;
+      homeless.push_back(run.attempt->stop);
+    }
     set_pools(kinds);
     remember_schedules();
   }
+  for (std::stop_source& run : homeless) run.request_stop();
   remove_schedules(gone);
   tend();
 }
@@ -246,8 +255,11 @@ Result<void> TriggeredJobs::begin(Attempt& attempt) {
   attempt.log = std::move(log);
   {
     MutexLock lock(mutex_);
-    active_[attempt.folder.name] = {.id = run.id, .job = run.job, .log = attempt.log};
+    active_[attempt.folder.name] = {
+        .id = run.id, .job = run.job, .log = attempt.log, .attempt = &attempt};
+    attempt.removed = !folders_.contains(attempt.folder.name);  // since it was claimed
   }
+  if (attempt.removed) attempt.stop.request_stop();
   tell_watchers(&run.id);
   return {};
 }
@@ -312,6 +324,16 @@ void TriggeredJobs::tell_end(Attempt& attempt, RunStatus status) {
   }
   if (on_change) on_change();
   if (on_end) on_end(attempt.folder.name, run);
+  // The job's lease is held until the outcome is told: nobody runs it anew meanwhile.
+  if (attempt.forget) remove_job_data(host_.options, JobType::triggered, attempt.folder.name);
+}
+
+bool TriggeredJobs::forget_at_end(const std::string& name) {
+  MutexLock lock(mutex_);
+  const auto found = active_.find(name);
+  if (found == active_.end() || !found->second.attempt->removed) return false;
+  found->second.attempt->forget = true;
+  return true;
 }
 
 Outcome TriggeredJobs::finish(Attempt& attempt, const Result<ScriptEnd>& end) {
@@ -320,12 +342,16 @@ Outcome TriggeredJobs::finish(Attempt& attempt, const Result<ScriptEnd>& end) {
   const bool succeeded = end && end->succeeded();
   const std::string how = end ? end->how() : end.error().message;
   if (end && end->process.signal == 0) attempt.record.exit_code = end->process.exit_code;
-  if (!succeeded && reason == StopReason::none) {
+  if (!succeeded && reason == StopReason::none && !attempt.removed) {
     (void)attempt.log->write(LogSource::system_error, fmt::format("Job failed due to {}", how));
   }
   if (succeeded) {
     tell_end(attempt, RunStatus::success);
     return Complete{fmt::format("{{\"run\":\"{}\",\"exit_code\":0}}", attempt.record.id)};
+  }
+  if (attempt.removed && reason != StopReason::lease_lost) {
+    tell_end(attempt, RunStatus::stopped);
+    return CancelJob{"its folder was removed while it ran"};
   }
   switch (reason) {
     case StopReason::cancelled:

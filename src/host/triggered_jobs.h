@@ -34,12 +34,15 @@ class TriggeredJobs {
   std::function<void()> on_change;  // when a list or a history would look different
 
   // The folders that there are now; their schedules are defined, those of folders that are gone
-  // removed. Runs that are under way go on as they began.
+  // removed. Runs that are under way go on as they began; those of folders that are gone are ended.
   void set(std::vector<JobFolder> folders);
   // Before the first set(): the folders whose schedules an earlier host has put.
   void read_remembered_schedules();
   // Tries again what the engine did not take: schedules.
   void tend();
+  // What is kept of a job whose folder is gone is removed when its run here has ended; false = none
+  // is under way here.
+  bool forget_at_end(const std::string& name);
   // Runs are told to end, get their stopping_wait_time, and are waited for.
   void stop();
 
@@ -63,17 +66,18 @@ class TriggeredJobs {
 
  private:
   struct Pool;
+  struct Attempt;
   struct Active {
     std::string id;
     JobId job = 0;
     std::shared_ptr<JobLog> log;
+    Attempt* attempt = nullptr;
   };
   struct Request {  // args of the engine job
     std::string arguments;
     std::string trigger;
     std::string run_id;
   };
-  struct Attempt;
 
   void set_pools(const std::map<std::string, std::vector<std::string>>& kinds) MS_REQUIRES(mutex_);
   Schedule schedule(const JobFolder& folder) const;

@@ -294,3 +294,33 @@ TEST_CASE("the host names what is not obeyed in host.json and in settings of eac
         "host.json: pools.a.concurrency \"2\": must be a whole number, 1 to 10000");
   for (int i = 1; i < 4; ++i) CHECK(view.problems[i].starts_with("j: stopping_wait_time \"60\""));
 }
+
+TEST_CASE("a run whose folder is removed is ended, and what is kept of it goes then") {
+  HostTest t;
+  const std::string bye = (t.directory / "bye").string();
+  t.script("triggered/r/run.sh",
+           "#!/bin/bash\necho up\nwhile [ ! -e \"$WEBJOBS_SHUTDOWN_FILE\" ]; do sleep 0.02; done\n"
+           "echo x >" +
+               bye + "\n[ -e \"$WEBJOBS_DATA_PATH\" ] && echo x >" + bye + "2\nexit 1\n");
+  t.start();
+  REQUIRE(t.host->run("r", "", "x").has_value());
+  REQUIRE(t.await_log(JobType::triggered, "r", "up"));
+  const fs::path data = job_data_path(t.options, JobType::triggered, "r");
+  const auto job = [&] { return t.node->broker().get(1)->state; };
+  SUBCASE("by a command") {
+    REQUIRE(t.host->remove(JobType::triggered, "r").has_value());
+    REQUIRE(await([&] { return job() == JobState::cancelled; }));
+    CHECK(fs::exists(bye + "2"));
+    CHECK_FALSE(fs::exists(data));
+  }
+  SUBCASE("by hand: what is kept stays until the host starts anew") {
+    fs::remove_all(t.directory / "jobs/triggered/r");
+    REQUIRE(await([&] { return job() == JobState::cancelled; }));
+    CHECK(fs::exists(bye));
+    CHECK(fs::exists(data));
+  }
+  // The name is free again.
+  t.script("triggered/r/run.sh", "#!/bin/bash\necho anew\n");
+  REQUIRE(await([&] { return t.host->run("r", "", "x").has_value(); }));
+  CHECK(t.await_log(JobType::triggered, "r", "anew"));
+}
