@@ -66,11 +66,11 @@ Found discover(const std::vector<std::string>& roots, const std::vector<ScriptHo
 std::string_view folder_of(JobType type);
 
 // Brings `copies` (a directory of the job's own) up to date and returns the copy to run in:
-// copies/{random}. Copied anew only if a file of `source` was added or has another modification
-// time, size or mode, or one of the copy is gone; older copies are removed then, unless they are
-// `keep` (a run is in them). The files keep their modes and times; disable.job is left out.
-// Symbolic links are copied as links, what is neither file, directory nor link is refused. Errors:
-// io_error, storage_full, invalid_argument.
+// copies/{random}. Copied anew only if a file of `source` was added or deleted or has another
+// modification time, size or mode, or one of the copy is gone; older copies are removed then,
+// unless they are `keep` (a run is in them). The files keep their modes and times; disable.job is
+// left out. Symbolic links are copied as links, what is neither file, directory nor link is
+// refused. Errors: io_error, storage_full, invalid_argument.
 Result<std::string> update_working_copy(const std::string& source, const std::string& copies,
                                         const std::vector<std::string>& keep);
 

@@ -305,7 +305,13 @@ TEST_CASE("a working copy is made anew only when a file of the folder is new or 
   CHECK(same());
   root.write("copies/" + base_name(copy) + "/written_by_the_job", "x");
   CHECK(same());
-  fs::remove(root.path("job/lib/a.txt"));  // as in WebJobs: the copy keeps it
+  fs::remove(root.path("job/lib/a.txt"));
+  CHECK_FALSE(same());
+  CHECK(names_in(copy + "/lib").empty());
+  fs::rename(root.path("job/lib"), root.path("job/lib2"));
+  CHECK_FALSE(same());
+  fs::rename(root.path("job/lib2"), root.path("job/lib"));
+  CHECK_FALSE(same());
   CHECK(same());
   root.write("job/disable.job", "");
   CHECK(same());

@@ -1,8 +1,9 @@
 // Working copies: a job runs in a copy of its folder, so that the folder can be replaced meanwhile.
 //
 // A copy is made under a name that begins with '.' and renamed when it is whole. It is compared
-// entry by entry with the folder each time; what it has more (a job writes beside its script, a
-// file was deleted from the folder) does not count.
+// entry by entry with the folder each time. What it has more does not count, as a job writes beside
+// its script; that a file was deleted from the folder is told by the copy's name, which ends in a
+// hash of the names that were copied.
 #include <dirent.h>
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -25,11 +26,26 @@ constexpr std::size_t kMaxLinkBytes = 4096;
 constexpr mode_t kModeBits = 0777;  // not set-user-id: the copy may belong to another user
 constexpr std::string_view kUnfinished = ".copy-";
 
+// A hash of a set of paths, in whatever order they are added (FNV-1a, summed up).
+class NamesHash {
+ public:
+  void add(std::string_view path) {
+    std::uint64_t hash = 14695981039346656037U;
+    for (const char c : path) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211U;
+    sum_ += hash;
+  }
+  std::string text() const { return fmt::format("-{:016x}", sum_); }
+
+ private:
+  std::uint64_t sum_ = 0;
+};
+
 // One level of a walk through the folder.
 struct Level {
   int directory;
   std::string shown;
   int depth;
+  NamesHash& names;  // of all levels
 };
 
 bool left_out(const Level& level, const Entry& entry) {
@@ -67,6 +83,7 @@ bool is_current(const Level& from, int copy) {
   if (!entries || from.depth == kMaxTreeDepth) return false;
   for (const Entry& entry : *entries) {
     if (left_out(from, entry)) continue;
+    from.names.add(from.shown + "/" + entry.name);
     const char* const name = entry.name.c_str();
     struct stat theirs {
     }, ours{};
@@ -79,7 +96,7 @@ bool is_current(const Level& from, int copy) {
       const Fd below = open_directory(from.directory, entry.name);
       const Fd below_copy = open_directory(copy, entry.name);
       if (!below || !below_copy) return false;
-      const Level level{below.get(), from.shown + "/" + entry.name, from.depth + 1};
+      const Level level{below.get(), from.shown + "/" + entry.name, from.depth + 1, from.names};
       if (!is_current(level, below_copy.get())) return false;
     } else if (S_ISLNK(theirs.st_mode)) {
       const auto target = link_target(from.directory, entry.name, from.shown);
@@ -135,7 +152,7 @@ Result<void> copy_directory(const Level& from, int to, const std::string& name,
   if (::mkdirat(to, name.c_str(), 0700) != 0) return file_error("make the copy of", shown, errno);
   const Fd copy = open_directory(to, name);
   if (!copy) return file_error("open the copy of", shown, errno);
-  MS_TRY(copy_level({below.get(), shown, from.depth + 1}, copy.get(), left));
+  MS_TRY(copy_level({below.get(), shown, from.depth + 1, from.names}, copy.get(), left));
   if (::fchmod(copy.get(), status.st_mode & kModeBits) != 0) {
     return file_error("make the copy of", shown, errno);
   }
@@ -149,6 +166,7 @@ Result<void> copy_level(const Level& from, int to, std::size_t& left) {
   for (const Entry& entry : entries) {
     if (left_out(from, entry)) continue;
     const std::string shown = from.shown + "/" + entry.name;
+    from.names.add(shown);
     if (left == 0) {
       return refuse(from.shown, fmt::format("more than {} entries", kMaxCopiedEntries));
     }
@@ -181,7 +199,7 @@ Result<std::string> make_copy(const Level& from, const std::string& copies) {
   } else {
     copied = copy_level(from, to.get(), left);
   }
-  const std::string name = path.substr(copies.size() + 1 + kUnfinished.size());
+  const std::string name = path.substr(copies.size() + 1 + kUnfinished.size()) + from.names.text();
   const std::string final_path = copies + "/" + name;
   if (copied &&
       (::fchmod(to.get(), status.st_mode & kModeBits) != 0 ||
@@ -203,18 +221,22 @@ Result<std::string> update_working_copy(const std::string& source, const std::st
   if (problem) return file_error("make", copies, problem.value());
   const Fd from(::open(source.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!from) return file_error("open", source, errno);
-  const Level level{from.get(), source, 0};
   MS_TRY_ASSIGN(const std::vector<Entry> existing, list_directory(copies));
   std::string current;
   for (const Entry& entry : existing) {
     if (entry.type != DT_DIR || entry.name[0] == '.') continue;
     const Fd copy(open_directory(AT_FDCWD, copies + "/" + entry.name));
-    if (!copy || !is_current(level, copy.get())) continue;
+    NamesHash names;
+    if (!copy || !is_current({from.get(), source, 0, names}, copy.get()) ||
+        !entry.name.ends_with(names.text())) {
+      continue;
+    }
     current = copies + "/" + entry.name;
     break;
   }
   if (current.empty()) {
-    MS_TRY_ASSIGN(current, make_copy(level, copies));
+    NamesHash names;
+    MS_TRY_ASSIGN(current, make_copy({from.get(), source, 0, names}, copies));
   }
   for (const Entry& entry : existing) {
     const std::string path = copies + "/" + entry.name;
