@@ -274,7 +274,8 @@ Result<JobHost::Watch> JobHost::watch_log(JobType type, const std::string& name,
   const std::shared_ptr<JobLog> log = impl_->open_log(type, name, id);
   if (!log && !log_ended(type, name, id) && type == JobType::triggered) {
     Watch watch = impl_->triggered.watch_begin(id, changed);
-    if (impl_->open_log(type, name, id)) changed();  // it began meanwhile
+    // It began, or ended, meanwhile.
+    if (impl_->open_log(type, name, id) || log_ended(type, name, id)) changed();
     return watch;
   }
   if (!log) {
@@ -289,13 +290,12 @@ Result<JobHost::Watch> JobHost::watch_log(JobType type, const std::string& name,
 bool JobHost::log_ended(JobType type, const std::string& name, const std::string& run) {
   const auto id = run_or_latest(impl_->options, type, name, run);
   if (!id) return true;
-  if (type == JobType::triggered) {
-    const auto seen = impl_->triggered.run_of(name, *id);
-    // A run that waits for its slot has no log yet.
-    if (seen && seen->status == RunStatus::initializing) return false;
-  }
   const std::shared_ptr<JobLog> log = impl_->open_log(type, name, *id);
-  return !log || log->closed();
+  if (log || type != JobType::triggered) return !log || log->closed();
+  // A run that waits for its slot has no log yet, one at another host none here. (Looked at after
+  // the log: whose log was closed before that is seen as ended.)
+  const auto seen = impl_->triggered.run_of(name, *id);
+  return !seen || (seen->status != RunStatus::initializing && seen->status != RunStatus::running);
 }
 
 Result<std::string> JobHost::data_file(std::string_view path, std::size_t max) {

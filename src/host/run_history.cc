@@ -186,19 +186,6 @@ void remove_gone(const std::string& directory) {
   for (const fs::path& path : gone) fs::remove_all(path, error);
 }
 
-void trim(const std::string& directory, int keep, const std::vector<std::string>& active) {
-  remove_gone(directory);
-  const Result<std::vector<std::string>> ids = ids_in(directory);
-  if (!ids) return;  // the next run trims
-  auto surplus = static_cast<std::ptrdiff_t>(ids->size()) - std::max(keep, 1);
-  for (const std::string& id : *ids) {
-    if (surplus <= 0) return;
-    if (std::find(active.begin(), active.end(), id) != active.end()) continue;
-    remove_run(directory, id);
-    --surplus;
-  }
-}
-
 // nullopt = no file, or none of ours.
 std::optional<RunRecord> read_status(const std::string& path) {
   const Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
@@ -269,8 +256,23 @@ Result<std::string> RunHistory::begin(RunRecord record, int keep,
   }
   std::vector<std::string> stay = active;
   stay.push_back(record.id);
-  trim(directory_, keep, stay);
+  trim(keep, [&stay](const std::string& id) {
+    return std::find(stay.begin(), stay.end(), id) != stay.end();
+  });
   return result;
+}
+
+void RunHistory::trim(int keep, const std::function<bool(const std::string& id)>& spare) {
+  remove_gone(directory_);
+  const Result<std::vector<std::string>> ids = ids_in(directory_);
+  if (!ids) return;  // the next run trims
+  auto surplus = static_cast<std::ptrdiff_t>(ids->size()) - std::max(keep, 1);
+  for (const std::string& id : *ids) {
+    if (surplus <= 0) return;
+    if (spare(id)) continue;
+    remove_run(directory_, id);
+    --surplus;
+  }
 }
 
 Result<void> RunHistory::update(const RunRecord& record) {

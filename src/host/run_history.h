@@ -7,6 +7,7 @@
 // out, written in one step; ours adds "Job" (the engine's) and "ExitCode". Source: Kudu.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -38,6 +39,9 @@ class RunHistory {
   // with it, never those of `active`. `record.id` is chosen if "". Errors: conflict (the id is
   // taken), io_error, storage_full.
   Result<std::string> begin(RunRecord record, int keep, const std::vector<std::string>& active);
+  // Removes the oldest so that at most `keep` remain, never those that `spare` is true of, which is
+  // asked of those only that would go.
+  void trim(int keep, const std::function<bool(const std::string& id)>& spare);
   Result<void> update(const RunRecord& record);
   // Errors: not_found, io_error. A status file that cannot be read is an `aborted` run.
   Result<RunRecord> get(const std::string& id) const;

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <limits>
 
 #include "api/json.h"
 #include "base/mutant.h"
@@ -21,6 +22,7 @@ constexpr std::string_view kStopped = "WebJobs are currently in \"stopped\" stat
 // Until a folder that went away between claim and run is looked for elsewhere.
 constexpr Duration kElsewhere = 30s;
 constexpr Duration kServerPause = 1s;
+constexpr int kUntrimmed = std::numeric_limits<int>::max();  // until the run is sure to be
 constexpr Duration kHurriedGrace = 4s;  // the lease is lost: gone before another node begins
 
 }  // namespace
@@ -244,7 +246,7 @@ Result<void> TriggeredJobs::begin(Attempt& attempt) {
   if (accepted) {
     MS_TRY(attempt.history.update(run));
   } else {
-    MS_TRY_ASSIGN(run.id, attempt.history.begin(run, host_.options.variables.history_size, {}));
+    MS_TRY_ASSIGN(run.id, attempt.history.begin(run, kUntrimmed, {}));
   }
   MS_TRY_ASSIGN(std::unique_ptr<JobLog> log,
                 JobLog::open({.path = attempt.history.log_path(run.id),
@@ -252,6 +254,7 @@ Result<void> TriggeredJobs::begin(Attempt& attempt) {
                               .roll_bytes = 0,
                               .cap_bytes = host_.options.log_cap_bytes},
                              host_.clock));
+  trim(attempt.folder.name, attempt.history, run.id);
   attempt.log = std::move(log);
   {
     MutexLock lock(mutex_);
@@ -388,7 +391,7 @@ Result<std::string> TriggeredJobs::run(const std::string& name, const std::strin
   }
   RunHistory history(job_data_path(host_.options, JobType::triggered, name));
   RunRecord record{.trigger = trigger, .started = host_.clock.now().wall};
-  MS_TRY_ASSIGN(record.id, history.begin(record, host_.options.variables.history_size, {}));
+  MS_TRY_ASSIGN(record.id, history.begin(record, kUntrimmed, {}));
   NewJob job{.queue = host_.options.queue, .kind = kind_of(name)};
   JsonWriter args(job.args = "");
   args.begin_object().key("arguments").string(arguments).key("trigger").string(trigger);
@@ -404,6 +407,7 @@ Result<std::string> TriggeredJobs::run(const std::string& name, const std::strin
     if (!made) return made.error();
     return Error{.code = ErrorCode::conflict, .message = std::string(kBusy)};
   }
+  trim(name, history, record.id);
   if (on_change) on_change();
   return record.id;
 }

@@ -93,6 +93,7 @@ class TriggeredJobs {
   void tell_end(Attempt& attempt, RunStatus status);
   void tell_watchers(const std::string* id);  // nullptr = all: they look themselves
   RunRecord seen(const std::string& name, RunRecord run) const;
+  void trim(const std::string& name, RunHistory& history, const std::string& newest) const;
 
   HostParts& host_;
   Registry& registry_;

@@ -166,10 +166,40 @@ int TriggeredJobs::running() const {
   return static_cast<int>(active_.size());
 }
 
+namespace {
+
+// A run that was accepted here and did not begin here: its job says what became of it, at whichever
+// host.
+RunRecord seen_elsewhere(RunRecord run, const Job& job) {
+  switch (job.state) {
+    case JobState::running:
+      run.status = RunStatus::running;
+      return run;
+    case JobState::completed:
+      run.status = RunStatus::success;
+      break;
+    case JobState::cancelled:
+      run.status = RunStatus::stopped;
+      break;
+    case JobState::dead:
+      run.status = job.reason == "aborted" ? RunStatus::aborted : RunStatus::failed;
+      break;
+    default:
+      if (job.errors.empty()) return run;
+      run.status = RunStatus::failed;  // a further attempt is a run of its own
+      return run;
+  }
+  run.ended = job.finished_at;
+  return run;
+}
+
+}  // namespace
+
 // What a status file says was true when it was written: a run that nobody runs is aborted.
 RunRecord TriggeredJobs::seen(const std::string& name, RunRecord run) const {
   if (run.status != RunStatus::running && run.status != RunStatus::initializing) return run;
   if (active(name, run.id)) return run;
+  const bool began_here = run.job != 0;
   // Its job may still wait for a slot, or be with another node.
   if (run.job == 0) {
     const auto page =
@@ -181,9 +211,21 @@ RunRecord TriggeredJobs::seen(const std::string& name, RunRecord run) const {
     }
   }
   const auto job = run.job == 0 ? Result<Job>(Error{}) : host_.jobs.get(run.job);
+  if (!began_here && job) return seen_elsewhere(std::move(run), *job);
   const bool alive = job && !is_terminal(job->state) && job->attempt <= 1;
   if (!alive && !MS_MUTANT(host_dead_run_runs)) run.status = RunStatus::aborted;
   return run;
+}
+
+// Runs that are under way, or wait for their slot, stay whatever comes after them.
+void TriggeredJobs::trim(const std::string& name, RunHistory& history,
+                         const std::string& newest) const {
+  history.trim(host_.options.variables.history_size, [&](const std::string& id) {
+    if (id == newest || MS_MUTANT(host_trims_waiting_run)) return id == newest;
+    const auto run = run_of(name, id);
+    return run && !run->ended &&
+           (run->status == RunStatus::running || run->status == RunStatus::initializing);
+  });
 }
 
 Result<std::vector<RunRecord>> TriggeredJobs::history(const std::string& name) const {

@@ -116,6 +116,82 @@ TEST_CASE("histories are trimmed") {
   CHECK(t.host->history("h")->front().id == last);
 }
 
+TEST_CASE("a run that waits for its slot stays in the history, whoever asks for another one") {
+  HostTest t;
+  t.script("triggered/busy/run.sh", kWaits);
+  t.script("triggered/w/run.sh", "#!/bin/bash\necho done\n");
+  t.script("host.json", R"({"pools":{"default":{"concurrency":1}}})");
+  t.options.variables.history_size = 1;
+  t.options.lease = 3s;  // a cancel is told by a renewal
+  t.start();
+  REQUIRE(t.host->run("busy", "", "x").has_value());
+  REQUIRE(t.await_log(kTriggered, "busy", "begun"));
+  const auto id = t.host->run("w", "", "x");
+  REQUIRE(id.has_value());
+  CHECK(t.host->run("w", "", "y").error().code == ErrorCode::conflict);
+  const auto waiting = t.host->run_of("w", *id);
+  REQUIRE(waiting.has_value());
+  CHECK(waiting->status == RunStatus::initializing);
+  REQUIRE(t.host->cancel_run("busy").has_value());
+  CHECK(t.await_run("w", *id).status == RunStatus::success);
+}
+
+TEST_CASE("a run that waits behind a tick is not trimmed by it") {
+  HostTest t;
+  t.script("triggered/busy/run.sh", kWaits);
+  t.script(
+      "triggered/w/run.sh",
+      "#!/bin/bash\necho begun\nuntil [ -e \"$WEBJOBS_DATA_PATH/go\" ]; do sleep 0.02; done\n");
+  t.script("host.json", R"({"pools":{"default":{"concurrency":1}}})");
+  t.options.variables.history_size = 1;
+  t.options.lease = 3s;  // a cancel is told by a renewal
+  t.start();
+  REQUIRE(t.host->run("busy", "", "x").has_value());
+  REQUIRE(t.await_log(kTriggered, "busy", "begun"));
+  const auto tick = t.node->broker().enqueue({.jobs = {{.queue = "host",
+                                                        .kind = "triggered/w",
+                                                        .args = R"({"trigger":"Schedule - x"})",
+                                                        .max_attempts = 1}}});
+  REQUIRE(tick.has_value());
+  const auto id = t.host->run("w", "", "x");
+  REQUIRE(id.has_value());
+  REQUIRE(t.host->cancel_run("busy").has_value());
+  REQUIRE(t.await_log(kTriggered, "w", "begun"));
+  CHECK(t.engine_jobs("triggered/w").size() == 2);
+  CHECK(t.host->run_of("w", *id).has_value());
+  write_script(fs::path(job_data_path(t.options, kTriggered, "w")) / "go", "");
+  CHECK(t.await_run("w", *id).status == RunStatus::success);
+}
+
+TEST_CASE("a run that another host took is seen as it is there") {
+  HostTest t;
+  t.script("triggered/busy/run.sh", kWaits);
+  t.script("triggered/w/run.sh", "#!/bin/bash\nexit \"$1\"\n");
+  t.script("host.json", R"({"pools":{"default":{"concurrency":1}}})");
+  t.start();
+  REQUIRE(t.host->run("busy", "", "x").has_value());
+  REQUIRE(t.await_log(kTriggered, "busy", "begun"));
+  HostOptions other = t.options;
+  other.data = (t.directory / "host2").string();
+  other.roots = {(t.directory / "jobs2").string()};
+  fs::create_directories(t.directory / "jobs2/triggered");
+  fs::copy(t.directory / "jobs/triggered/w", t.directory / "jobs2/triggered/w");
+  const auto second = t.make(other);
+  second->start();
+  for (const auto& [code, status] :
+       {std::pair{"0", RunStatus::success}, {"3", RunStatus::failed}}) {
+    Result<std::string> id = Error{};
+    REQUIRE(await([&] {
+      id = t.host->run("w", code, "x");
+      return id.has_value();
+    }));
+    const RunRecord run = t.await_run("w", *id);
+    CHECK(run.status == status);
+    CHECK(run.ended.has_value());
+    CHECK(await([&] { return second->run_of("w", *id)->status == status; }));
+  }
+}
+
 TEST_CASE("a run that says nothing and does nothing is ended") {
   HostTest t;
   t.script("triggered/i/run.sh", "#!/bin/bash\nread -r never < <(sleep 1000)\n");

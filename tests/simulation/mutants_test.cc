@@ -63,6 +63,7 @@ std::map<std::string, std::string> host_defects() {
       {"host_runs_overlap", host("a tick that falls into a run is dropped")},
       {"host_accepts_second_run", host("a second run is refused while one is under way*")},
       {"host_repeats_aborted_run", host("the host?s stop ends a run*")},
+      {"host_trims_waiting_run", host("a run that waits behind a tick*")},
       {"host_dead_run_runs", host("a run whose host died is aborted*")},
       {"host_schedule_outlives_folder", host("a folder?s schedule is the engine*")},
       {"host_whole_environment", host("a continuous job runs in its working copy*")},
