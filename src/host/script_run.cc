@@ -116,10 +116,11 @@ Instant Run::step(Now now) {
     idle_ = true;
     (void)run_.log.write(
         LogSource::system_error,
-        fmt::format("Command '{}' aborted due to no output nor CPU activity for {} seconds. You "
-                    "can increase the WEBJOBS_IDLE_TIMEOUT setting if needed.",
-                    run_.folder.run_command(),
-                    std::chrono::duration_cast<std::chrono::seconds>(run_.idle_timeout).count()));
+        fmt::format(
+            "Command '{}' was aborted due to no output nor CPU activity for {} seconds. You "
+            "can increase the WEBJOBS_IDLE_TIMEOUT setting if needed.",
+            run_.folder.run_command(),
+            std::chrono::duration_cast<std::chrono::seconds>(run_.idle_timeout).count()));
     end_.request_stop();
   }
   return step.next;

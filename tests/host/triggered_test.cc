@@ -200,7 +200,9 @@ TEST_CASE("a run that says nothing and does nothing is ended") {
   const auto id = t.host->run("i", "", "x");
   REQUIRE(id.has_value());
   CHECK(t.await_run("i", *id).status == RunStatus::failed);
-  CHECK(t.log_of(kTriggered, "i", *id).find("no output nor CPU activity") != std::string::npos);
+  CHECK(
+      t.log_of(kTriggered, "i", *id).find("' was aborted due to no output nor CPU activity for") !=
+      std::string::npos);
 }
 
 TEST_CASE("the host's stop ends a run, which is aborted") {
