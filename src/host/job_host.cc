@@ -163,16 +163,23 @@ void JobHost::Impl::start() {
   for (const std::string& root : options.roots) remove_deployment_leftovers(root);
   triggered.read_remembered_schedules();
   read_host_file();
+  std::vector<bool> missing;
+  std::error_code ignored;
+  for (const std::string& root : options.roots) {
+    missing.push_back(!fs::is_directory(root, ignored));
+  }
   remove_old_data(discover(options.roots, script_hosts));
   refresh_all(true);
   threads.emplace_back([this] { control(); });
-  for (const std::string& root : options.roots) {
-    threads.emplace_back([this, root] { watch_root(root); });
+  for (std::size_t i = 0; i < missing.size(); ++i) {
+    const bool was_missing = missing[i];
+    threads.emplace_back(
+        [this, root = options.roots[i], was_missing] { watch_root(root, was_missing); });
   }
 }
 
 void JobHost::Impl::stop() {
-  std::vector<JobRunner*> runners;
+  std::vector<JobRunner*> runners, leavers;
   {
     MutexLock lock(mutex);
     if (!stopping) {
@@ -189,17 +196,21 @@ void JobHost::Impl::stop() {
     for (auto& [key, entry] : entries) {
       if (entry.runner) runners.push_back(entry.runner.get());
     }
+    for (auto& [key, job] : leaving) {
+      if (job.runner) leavers.push_back(job.runner.get());
+    }
   }
   for (JobRunner* runner : runners) runner->set(std::nullopt, JobRunner::Why::shutdown);
   triggered.stop();
   for (JobRunner* runner : runners) runner->end(JobRunner::Why::shutdown);
+  for (JobRunner* runner : leavers) runner->end(JobRunner::Why::removed);
   logs.close_all();
   hooks.reset();
 }
 
 // -- following changes
 
-void JobHost::Impl::watch_root(const std::string& root) {
+void JobHost::Impl::watch_root(const std::string& root, bool missing) {
   bool told = false;
   for (;;) {
     auto watch = FileWatch::open(root);
@@ -208,6 +219,9 @@ void JobHost::Impl::watch_root(const std::string& root) {
                 {{"directory", root}, {"why", watch.error().message}});
     }
     told = !watch;
+    const Found found = missing && watch ? discover({root}, script_hosts) : Found{};
+    missing = !watch;
+    const Instant now = clock.now().instant;
     MutexLock lock(mutex);
     if (stopping) return;
     if (!watch) {
@@ -216,6 +230,8 @@ void JobHost::Impl::watch_root(const std::string& root) {
       continue;
     }
     watches.push_back(watch->get());
+    // It has only just been made: what is in it may still be being copied.
+    for (const JobFolder& folder : found.jobs) dirty[{folder.type, folder.name}] = now;
     all_dirty = true;  // what happened before the watch began
     wake.notify_all();
     mutex.unlock();
@@ -255,13 +271,18 @@ void JobHost::Impl::control() {
   mutex.lock();
   while (!stopping) {
     const Instant now = clock.now().instant;
+    const bool left = some_left;
     bool due = all_dirty || host_file_dirty;
     Instant next = tend_at;
     for (const auto& [key, at] : dirty) {
       if (at + options.quiet <= now) due = true;
       next = std::min(next, at + options.quiet);
     }
-    if (due) {
+    if (left) {
+      mutex.unlock();
+      see_off();
+      mutex.lock();
+    } else if (due) {
       const bool file = host_file_dirty;
       all_dirty = host_file_dirty = false;
       mutex.unlock();
@@ -318,15 +339,7 @@ void JobHost::Impl::take_up(const JobFolder& folder, const std::string& signatur
   entry.signature = signature;
   changed();
   if (folder.type == JobType::triggered) return;
-  if (!entry.runner) {
-    if (folder.type == JobType::continuous) {
-      auto job = std::make_unique<ContinuousJob>(parts, folder.name);
-      job->on_change = [this] { changed(); };
-      entry.runner = std::move(job);
-    } else {
-      entry.runner = std::make_unique<QueueFolder>(parts, folder.name);
-    }
-  }
+  if (!entry.runner) entry.runner = new_runner(key);
   const bool asleep = folder.disabled || folder.settings.freeze || options.variables.stopped;
   if (asleep) {
     entry.runner->set(std::nullopt, JobRunner::Why::disabled);
@@ -335,8 +348,34 @@ void JobHost::Impl::take_up(const JobFolder& folder, const std::string& signatur
   }
 }
 
+std::unique_ptr<JobRunner> JobHost::Impl::new_runner(const HostKey& key) {
+  // One of that name may still be ending: then it goes on with the new folder after that, as two
+  // would write to one log.
+  if (const auto old = leaving.find(key); old != leaving.end()) {
+    std::unique_ptr<JobRunner> runner = std::move(old->second.runner);
+    leaving.erase(old);
+    return runner;
+  }
+  std::unique_ptr<JobRunner> runner;
+  if (key.first == JobType::continuous) {
+    auto job = std::make_unique<ContinuousJob>(parts, key.second);
+    job->on_change = [this] { changed(); };
+    runner = std::move(job);
+  } else {
+    runner = std::make_unique<QueueFolder>(parts, key.second);
+  }
+  runner->on_rest = [this] {
+    MutexLock lock(mutex);
+    some_left = true;
+    wake.notify_all();
+  };
+  return runner;
+}
+
+// Does not wait for runs to end: that may take as long as their settings say, and everything else
+// that happens to folders would wait too.
 void JobHost::Impl::drop_missing(const std::vector<HostKey>& seen, bool everything) {
-  std::vector<std::pair<HostKey, std::unique_ptr<JobRunner>>> gone;
+  std::vector<HostKey> gone;
   const Instant now = clock.now().instant;
   {
     MutexLock lock(mutex);
@@ -349,15 +388,42 @@ void JobHost::Impl::drop_missing(const std::vector<HostKey>& seen, bool everythi
         ++it;
         continue;
       }
-      gone.emplace_back(it->first, std::move(it->second.runner));
+      gone.push_back(it->first);
+      if (it->second.runner) {
+        it->second.runner->set(std::nullopt, JobRunner::Why::removed);
+        leaving[it->first].runner = std::move(it->second.runner);
+      }
       it = entries.erase(it);
       changed();
     }
   }
-  for (auto& [key, runner] : gone) {
-    if (runner) runner->end(JobRunner::Why::removed);
-    logs.close(key.first, key.second);
+  for (const HostKey& key : gone) {
     log_.info("a job folder is gone", {{"job", key.second}});
+  }
+}
+
+void JobHost::Impl::see_off() {
+  MutexLock one(refresh_mutex);
+  std::vector<HostKey> left;
+  {
+    MutexLock lock(mutex);
+    some_left = false;
+    for (const auto& [key, job] : leaving) {
+      if (job.runner->resting()) left.push_back(key);
+    }
+  }
+  for (const HostKey& key : left) {
+    LeavingJob job;
+    {
+      MutexLock lock(mutex);
+      job = std::move(leaving[key]);
+    }
+    job.runner.reset();
+    logs.close(key.first, key.second);
+    if (job.with_data) remove_job_data(options, key.first, key.second);
+    MutexLock lock(mutex);
+    leaving.erase(key);
+    wake.notify_all();
   }
 }
 

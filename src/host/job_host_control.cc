@@ -13,6 +13,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// Who removes a job waits so long for the end of its run; then it ends without being watched.
+constexpr Duration kRemovalWait = std::chrono::seconds(10);
+
 Error no_job(JobType type, const std::string& name) {
   return Error{.code = ErrorCode::not_found,
                .message = fmt::format("{} job \"{}\": there is none", to_string(type), name)};
@@ -141,9 +144,30 @@ Result<void> JobHost::remove(JobType type, const std::string& name) {
   impl_->refresh_all(true);
   impl_->changed();
   if (type != JobType::triggered || !impl_->triggered.forget_at_end(name)) {
-    remove_job_data(impl_->options, type, name);
+    impl_->remove_data_of({type, name});
   }
   return {};
+}
+
+// Now, or when a run that still is has ended.
+void JobHost::Impl::remove_data_of(const HostKey& key) {
+  const Instant until = clock.now().instant + kRemovalWait;
+  {
+    MutexLock lock(mutex);
+    if (const auto job = leaving.find(key); job != leaving.end()) {
+      job->second.with_data = true;
+      while (leaving.contains(key) && !stopping && clock.now().instant < until) {
+        wake.wait_for(mutex, until - clock.now().instant);
+      }
+      return;
+    }
+  }
+  MutexLock one(refresh_mutex);
+  {
+    MutexLock lock(mutex);
+    if (entries.contains(key)) return;  // it was made again meanwhile
+  }
+  remove_job_data(options, key.first, key.second);
 }
 
 Result<std::string> JobHost::settings(JobType type, const std::string& name) {

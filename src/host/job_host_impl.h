@@ -25,6 +25,12 @@ struct HostEntry {
 
 using HostKey = std::pair<JobType, std::string>;
 
+// A folder that is gone, and whose run is given its time to end.
+struct LeavingJob {
+  std::unique_ptr<JobRunner> runner;
+  bool with_data = false;  // which goes too then
+};
+
 struct JobHost::Impl {
   Impl(HostOptions options, Jobs& jobs, Processes& processes, const Clock& clock, Random& random,
        Log& log, Registry& registry, std::string id, int lock_fd);
@@ -34,14 +40,18 @@ struct JobHost::Impl {
   void stop();
 
   // -- looking (job_host.cc)
-  void watch_root(const std::string& root);  // a thread for each root
-  void control();                            // the thread that takes up what has become quiet
+  // A thread for each root. `missing`: it was not there when the host began.
+  void watch_root(const std::string& root, bool missing);
+  void control();  // the thread that takes up what has become quiet
   void on_changes(const FileWatch::Changes& changes);
   void refresh_all(bool everything) MS_EXCLUDES(refresh_mutex, mutex);
   void read_host_file();
   void take_up(const JobFolder& folder, const std::string& signature, std::vector<HostKey>& seen)
       MS_REQUIRES(refresh_mutex);
   void drop_missing(const std::vector<HostKey>& seen, bool everything) MS_REQUIRES(refresh_mutex);
+  std::unique_ptr<JobRunner> new_runner(const HostKey& key) MS_REQUIRES(refresh_mutex, mutex);
+  void see_off() MS_EXCLUDES(refresh_mutex, mutex);  // those that have left
+  void remove_data_of(const HostKey& key) MS_EXCLUDES(refresh_mutex, mutex);
   void give_triggered() MS_REQUIRES(refresh_mutex);
   bool quiet(const HostKey& key, Instant now) MS_EXCLUDES(mutex);
   void remove_old_data(const Found& found);
@@ -73,6 +83,8 @@ struct JobHost::Impl {
   mutable Mutex mutex;
   CondVar wake;
   std::map<HostKey, HostEntry> entries MS_GUARDED_BY(mutex);
+  std::map<HostKey, LeavingJob> leaving MS_GUARDED_BY(mutex);
+  bool some_left MS_GUARDED_BY(mutex) = false;
   std::map<HostKey, Instant> dirty MS_GUARDED_BY(mutex);  // when it last changed
   bool all_dirty MS_GUARDED_BY(mutex) = false;
   bool host_file_dirty MS_GUARDED_BY(mutex) = false;

@@ -50,17 +50,27 @@ JobRunner::Why JobRunner::why() const {
   return why_;
 }
 
+bool JobRunner::resting() const {
+  MutexLock lock(mutex_);
+  return !wanted_ && served_ == generation_;
+}
+
 void JobRunner::run() {
-  std::uint64_t served = 0;
   mutex_.lock();
   for (;;) {
-    if (generation_ == served) {
+    if (generation_ == served_) {
       if (end_) break;
       changed_.wait(mutex_);
       continue;
     }
-    served = generation_;
-    if (!wanted_) continue;
+    served_ = generation_;
+    if (!wanted_) {
+      mutex_.unlock();
+      rest();
+      if (on_rest) on_rest();
+      mutex_.lock();
+      continue;
+    }
     const JobFolder folder = *wanted_;
     serving_ = std::stop_source();
     const std::stop_token stop = serving_.get_token();

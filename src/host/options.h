@@ -32,7 +32,7 @@ struct HostOptions {
   // A folder is read again when it has not changed for so long.
   Duration quiet = std::chrono::seconds(5);
   // How often a directory of jobs that is not there is looked for.
-  Duration root_retry = std::chrono::seconds(30);
+  Duration root_retry = std::chrono::seconds(2);
   // A log of a continuous job or a queue folder is rolled at this size, and so many older files are
   // kept.
   std::int64_t log_roll_bytes = std::int64_t{1} << 20;

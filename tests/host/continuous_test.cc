@@ -150,6 +150,59 @@ TEST_CASE("a folder that changes is started anew, one that goes away is ended") 
   CHECK(await([&] { return is_terminal(t.node->broker().get(engine)->state); }));
 }
 
+TEST_CASE("a job that takes its time to end keeps nobody waiting") {
+  HostTest t;
+  const std::string slow =
+      "#!/bin/bash\ntrap '' TERM\necho begun\nuntil [ -e \"$WEBJOBS_DATA_PATH/go\" ]; do sleep "
+      "0.02; "
+      "done\necho ended at last\n";
+  for (const std::string name : {"back", "removed"}) {
+    t.script("continuous/" + name + "/run.sh", slow);
+    t.settings("continuous/" + name, R"({"stopping_wait_time":600})");
+  }
+  t.start();
+  REQUIRE(t.await_log(kContinuous, "back", "begun"));
+  REQUIRE(t.await_log(kContinuous, "removed", "begun"));
+  const auto file = [&](const std::string& name) {
+    return fs::path(job_data_path(t.options, kContinuous, name)) / "go";
+  };
+  fs::remove_all(t.directory / "jobs/continuous/back");
+  REQUIRE(await([&] { return !t.host->find(kContinuous, "back").has_value(); }));
+  t.script("continuous/other/run.sh", kLoop);
+  REQUIRE(t.await_status("other", ContinuousStatus::running));
+  REQUIRE(t.host->stop_job("other").has_value());
+  // A folder of its name begins when it has ended.
+  t.script("continuous/back/run.sh", "#!/bin/bash\necho version two\nsleep 1000\n");
+  t.settings("continuous/back", R"({"stopping_wait_time":0})");
+  REQUIRE(await([&] { return t.host->find(kContinuous, "back").has_value(); }));
+  CHECK(t.log_of(kContinuous, "back").find("version two") == std::string::npos);
+  write_script(file("back"), "");
+  REQUIRE(t.await_log(kContinuous, "back", "version two"));
+  const std::string log = t.log_of(kContinuous, "back");
+  CHECK(log.find("ended at last") < log.find("version two"));
+  // One that is removed with its data takes the data along when it has ended.
+  std::thread remover([&] { CHECK(t.host->remove(kContinuous, "removed").has_value()); });
+  CHECK(await([&] { return !t.host->find(kContinuous, "removed").has_value(); }));
+  CHECK(fs::exists(file("removed").parent_path()));
+  write_script(file("removed"), "");
+  remover.join();
+  CHECK(await([&] { return !fs::exists(file("removed").parent_path()); }));
+}
+
+TEST_CASE("of a directory of jobs that is made late nothing is run before it is quiet") {
+  HostTest t;
+  t.options.quiet = 24h;
+  t.start();
+  const fs::path made = t.directory / "made";
+  write_script(made / "continuous/c/run.sh", kLoop);
+  fs::create_directories(made / "continuous/nothing_to_run");
+  fs::rename(made, t.directory / "jobs");
+  REQUIRE(await([&] { return !t.host->view().problems.empty(); }));  // it was looked at
+  CHECK_FALSE(t.host->find(kContinuous, "c").has_value());
+  t.host->refresh();
+  CHECK(t.await_status("c", ContinuousStatus::running));
+}
+
 TEST_CASE("the engine jobs of an earlier life are cancelled, their process is gone") {
   HostTest t;
   t.start();
