@@ -110,7 +110,7 @@ class HostControl {
   virtual Result<RunRecord> run_of(const std::string& name, const std::string& id) = 0;
 
   // -- continuous: writes or removes disable.job. Errors: not_found, conflict (the file could not
-  // be written or removed). `start` also thaws.
+  // be written or removed; `start`: it is frozen, which only its settings can end).
   virtual Result<void> stop_job(const std::string& name) = 0;
   virtual Result<void> start_job(const std::string& name) = 0;
   // The loopback port that its run was given. Errors: not_found (no such job, or it does not run).

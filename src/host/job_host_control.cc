@@ -194,7 +194,9 @@ Result<std::string> JobHost::run(const std::string& name, const std::string& arg
   if (const auto folder = impl_->folder(JobType::triggered, name);
       folder && folder->settings.freeze) {
     return Error{.code = ErrorCode::conflict,
-                 .message = fmt::format("triggered job \"{}\": is frozen", name)};
+                 .message = fmt::format("triggered job \"{}\": is frozen; take \"freeze\" out of "
+                                        "its settings",
+                                        name)};
   }
   return impl_->triggered.run(name, arguments, trigger);
 }
@@ -224,6 +226,12 @@ Result<void> JobHost::stop_job(const std::string& name) {
 
 Result<void> JobHost::start_job(const std::string& name) {
   MS_TRY_ASSIGN(const JobFolder folder, impl_->folder(JobType::continuous, name));
+  if (folder.settings.freeze) {
+    return Error{.code = ErrorCode::conflict,
+                 .message = fmt::format("continuous job \"{}\": is frozen; take \"freeze\" out of "
+                                        "its settings",
+                                        name)};
+  }
   std::error_code problem;
   fs::remove(folder.script_dir + "/disable.job", problem);
   if (problem) {

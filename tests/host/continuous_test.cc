@@ -270,6 +270,10 @@ TEST_CASE("what is frozen or stopped as a whole does not run") {
   t.start();
   CHECK(t.host->find(kContinuous, "z")->frozen);
   CHECK(t.engine_jobs("continuous/z").empty());
+  const auto started = t.host->start_job("z");
+  REQUIRE_FALSE(started.has_value());
+  CHECK(started.error().code == ErrorCode::conflict);
+  CHECK(started.error().message.find("is frozen") != std::string::npos);
   REQUIRE(t.host->put_settings(kContinuous, "z", "{}").has_value());
   CHECK(t.await_status("z", ContinuousStatus::running));
   CHECK(t.host->put_settings(kContinuous, "z", "[]").error().code == ErrorCode::invalid_argument);
