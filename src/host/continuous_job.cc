@@ -61,24 +61,51 @@ JobView ContinuousJob::view() const {
 }
 
 void ContinuousJob::set_status(ContinuousStatus status) {
+  std::shared_ptr<JobLog> log;
   {
     MutexLock lock(mutex_);
     if (status_ == status) return;
+    log = log_;
+  }
+  // Whoever sees the status finds its line in the log.
+  if (log) {
+    (void)log->write(LogSource::system_info,
+                     fmt::format("Status changed to {}", to_string(status)));
+  }
+  {
+    MutexLock lock(mutex_);
     status_ = status;
   }
   write_status_file(status);
   if (on_change) on_change();
 }
 
-// For whoever looks at the data directory: {data}/status_{instance}.
+void ContinuousJob::rest() {
+  set_status(ContinuousStatus::stopped);
+}
+
+// For whoever looks at the data directory: {data}/status_{instance}. No other host writes there, so
+// those of other instances are what this one was called before.
 void ContinuousJob::write_status_file(ContinuousStatus status) {
   std::string json = "{\"Status\":";
   append_json_string(json, to_string(status));
   json += "}";
   const std::string directory = job_data_path(host_.options, JobType::continuous, name_);
+  const std::string name = "status_" + host_.instance;
   std::error_code ignored;
   std::filesystem::create_directories(directory, ignored);
-  std::ofstream(directory + "/status_" + host_.instance) << json;
+  std::vector<std::filesystem::path> old;
+  for (std::filesystem::directory_iterator it(directory, ignored), end; !ignored && it != end;
+       it.increment(ignored)) {
+    const std::string other = it->path().filename().string();
+    if (other == name || !other.starts_with("status_") || other.size() != name.size()) continue;
+    // The job keeps its own files there too.
+    std::string begins(std::string_view("{\"Status\":\"").size(), '\0');
+    std::ifstream(it->path()).read(begins.data(), static_cast<std::streamsize>(begins.size()));
+    if (begins == "{\"Status\":\"") old.push_back(it->path());
+  }
+  for (const std::filesystem::path& path : old) std::filesystem::remove(path, ignored);
+  std::ofstream(directory + "/" + name) << json;
 }
 
 // The jobs of this node's earlier lives: their process is gone, and nobody else will take them.
@@ -168,6 +195,7 @@ void ContinuousJob::await_end(const JobFolder& folder, JobId id, std::stop_token
       if (stop.stop_requested()) return;
       host_.log.warn("a continuous job's engine job was ended; it is started again",
                      {{"job", name_}, {"id", fmt::to_string(id)}});
+      if (!folder.settings.is_singleton) set_status(ContinuousStatus::pending_restart);
       // A singleton's may have been ended by a node that thought nobody wanted it.
       return wait_for_stop(stop,
                            folder.settings.is_singleton ? kEnginePause : restart_time(folder));
@@ -189,6 +217,10 @@ void ContinuousJob::serve(const JobFolder& folder, std::stop_token stop) {
     host_.log.error("a job's log cannot be written: the job is not run",
                     {{"job", name_}, {"why", log.error().message}});
     return wait_for_stop(stop, kForever);
+  }
+  {
+    MutexLock lock(mutex_);
+    log_ = *log;
   }
   const std::string kind = kind_of(host_, folder);
   RestartRule rule({.restart_time = restart_time(folder),
@@ -215,7 +247,8 @@ void ContinuousJob::serve(const JobFolder& folder, std::stop_token stop) {
   }
   set_status(ContinuousStatus::starting);
   while (!stop.stop_requested()) keep_job(folder, kind, stop);
-  set_status(why() == Why::disabled ? ContinuousStatus::disabling : ContinuousStatus::stopping);
+  if (why() == Why::disabled) set_status(ContinuousStatus::disabling);
+  set_status(ContinuousStatus::stopping);
   runtime.stop();
   JobId last = 0;
   {
@@ -228,30 +261,37 @@ void ContinuousJob::serve(const JobFolder& folder, std::stop_token stop) {
 
 HandlerResult ContinuousJob::run_once(const JobFolder& folder, JobLog& log, RestartRule& rule,
                                       const ClaimedJob&, Context& context) {
-  set_status(ContinuousStatus::starting);
   log.begin_run();
   const auto grace = [&]() -> Duration {
     const Duration wait = stopping_wait_time(folder);
     return context.stop_reason() == StopReason::lease_lost ? std::min(wait, kHurriedGrace) : wait;
   };
-  const Result<ScriptEnd> end =
-      run_script(host_, {.folder = folder,
-                         .arguments = {},
-                         .arguments_text = "",
-                         .run_id = "",
-                         .log = log,
-                         .liveness = true,
-                         .stop = context.stop_token(),
-                         .grace = grace,
-                         .on_running = [this, &log](int port) {
-                           {
-                             MutexLock lock(mutex_);
-                             port_ = port;
-                           }
-                           set_status(ContinuousStatus::running);
-                           (void)log.write(LogSource::system_info, "Status changed to Running");
-                         }});
+  const Result<ScriptEnd> end = run_script(host_, {.folder = folder,
+                                                   .arguments = {},
+                                                   .arguments_text = "",
+                                                   .run_id = "",
+                                                   .log = log,
+                                                   .liveness = true,
+                                                   .stop = context.stop_token(),
+                                                   .grace = grace,
+                                                   .on_running = [this](int port) {
+                                                     {
+                                                       MutexLock lock(mutex_);
+                                                       port_ = port;
+                                                     }
+                                                     set_status(ContinuousStatus::running);
+                                                   }});
   return outcome(folder, log, rule, end, context);
+}
+
+void ContinuousJob::look_again_in(Duration time) {
+  std::stop_source wake{std::nostopstate};
+  {
+    MutexLock lock(mutex_);
+    look_at_ = host_.clock.now().instant + time;
+    wake = wake_;
+  }
+  wake.request_stop();
 }
 
 Outcome ContinuousJob::outcome(const JobFolder& folder, JobLog& log, RestartRule& rule,
@@ -261,13 +301,13 @@ Outcome ContinuousJob::outcome(const JobFolder& folder, JobLog& log, RestartRule
     (void)log.write(LogSource::system_error, end.error().message);
   } else if (succeeded) {
     set_status(ContinuousStatus::success);
-    (void)log.write(LogSource::system_info, "Status changed to Success");
   } else if (!context.stop_requested() || context.stop_reason() == StopReason::timeout) {
     (void)log.write(LogSource::system_error, fmt::format("Job failed due to {}", end->how()));
   }
   const StopReason stopped = context.stop_reason();
   if (stopped != StopReason::none && stopped != StopReason::timeout) {
-    (void)log.write(LogSource::system_info, "Status changed to Stopped");
+    set_status(ContinuousStatus::stopped);
+    if (stopped == StopReason::lease_lost) look_again_in(kSettled);
     if (stopped == StopReason::cancelled) return CancelJob{};
     return Snooze{};  // given back; who disabled it cancels it
   }
@@ -276,15 +316,10 @@ Outcome ContinuousJob::outcome(const JobFolder& folder, JobLog& log, RestartRule
                   fmt::format("Process went down, waiting for {} seconds",
                               std::chrono::duration_cast<std::chrono::seconds>(wait).count()));
   set_status(ContinuousStatus::pending_restart);
-  (void)log.write(LogSource::system_info, "Status changed to PendingRestart");
   if (rule.failures() == RestartRule::kPatience) {
     host_.log.warn("a continuous job ends again and again", {{"job", folder.name}});
   }
-  {
-    MutexLock lock(mutex_);
-    look_at_ = host_.clock.now().instant + wait + kSettled;
-    wake_.request_stop();
-  }
+  look_again_in(wait + kSettled);
   if (succeeded && !MS_MUTANT(host_success_burns_attempt)) return Snooze{wait};
   return Retry{end ? end->how() : end.error().message, wait};
 }

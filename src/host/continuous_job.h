@@ -56,6 +56,7 @@ class ContinuousJob final : public JobRunner {
 
  private:
   void serve(const JobFolder& folder, std::stop_token stop) override;
+  void rest() override;
   // Has an engine job stand for this life; waits until it has ended or until `stop`.
   void keep_job(const JobFolder& folder, const std::string& kind, std::stop_token stop);
   void await_end(const JobFolder& folder, JobId id, std::stop_token stop);
@@ -67,6 +68,8 @@ class ContinuousJob final : public JobRunner {
   Outcome outcome(const JobFolder& folder, JobLog& log, RestartRule& rule,
                   const Result<ScriptEnd>& end, Context& context);
   bool look_for_others(JobId id);
+  void look_again_in(Duration time);
+  // With its line in the log, and its file.
   void set_status(ContinuousStatus status);
   void write_status_file(ContinuousStatus status);
 
@@ -76,6 +79,7 @@ class ContinuousJob final : public JobRunner {
   int port_ MS_GUARDED_BY(mutex_) = 0;
   JobId job_ MS_GUARDED_BY(mutex_) = 0;
   std::string worker_ MS_GUARDED_BY(mutex_);
+  std::shared_ptr<JobLog> log_ MS_GUARDED_BY(mutex_);  // when it was served
   // When a singleton is to be looked for at other nodes, and what ends the waiting before that.
   Instant look_at_ MS_GUARDED_BY(mutex_) = Instant::never();
   std::stop_source wake_ MS_GUARDED_BY(mutex_){std::nostopstate};

@@ -97,6 +97,47 @@ TEST_CASE("a job that ends well runs again, and burns no attempt") {
   CHECK((engine->attempt <= 1 && engine->errors.empty()));
 }
 
+TEST_CASE("the log has each status, and the status is stopped after the end") {
+  HostTest t;
+  t.script("continuous/l/run.sh",
+           "#!/bin/bash\nwhile [ ! -e \"$WEBJOBS_SHUTDOWN_FILE\" ]; do sleep 0.02; done\nexit 4\n");
+  write_script(fs::path(job_data_path(t.options, kContinuous, "l")) / "status_before",
+               R"({"Status":"Running"})");
+  write_script(fs::path(job_data_path(t.options, kContinuous, "l")) / "status_mailed", "its own");
+  t.start();
+  REQUIRE(t.await_status("l", ContinuousStatus::running));
+  REQUIRE(t.host->stop_job("l").has_value());
+  REQUIRE(t.await_status("l", ContinuousStatus::stopped));
+  const std::string log = t.log_of(kContinuous, "l");
+  std::string said;
+  for (std::size_t at = 0, end = 0; (end = log.find("\r\n", at)) != log.npos; at = end + 2) {
+    const std::string line = log.substr(at, end - at);
+    said += line.substr(line.find("abcdef: ") + 8) + "\n";
+  }
+  CHECK(said ==
+        "SYS INFO] Status changed to Starting\n"
+        "SYS INFO] Run script 'run.sh' with script host - 'BashScriptHost'\n"
+        "SYS INFO] Status changed to Running\n"
+        "SYS INFO] Status changed to Disabling\n"
+        "SYS INFO] Status changed to Stopping\n"
+        "SYS INFO] Status changed to Stopped\n");
+  const fs::path data = job_data_path(t.options, kContinuous, "l");
+  CHECK(read_all(data / "status_abcdef") == R"({"Status":"Stopped"})");
+  CHECK_FALSE(fs::exists(data / "status_before"));  // what the instance was called before
+  CHECK(fs::exists(data / "status_mailed"));
+}
+
+TEST_CASE("a job whose engine job is cancelled is started again after the restart time") {
+  HostTest t;
+  t.script("continuous/c/run.sh", kLoop);
+  t.options.lease = 3s;  // a cancel is told by a renewal
+  t.start();
+  REQUIRE(t.await_status("c", ContinuousStatus::running));
+  REQUIRE(t.node->broker().cancel({t.host->find(kContinuous, "c")->job, "by hand"}).has_value());
+  CHECK(t.await_status("c", ContinuousStatus::pending_restart));
+  CHECK(t.host->find(kContinuous, "c")->port == 0);
+}
+
 TEST_CASE("stop disables a job for good, start enables it") {
   HostTest t;
   t.script("continuous/s/run.sh", kLoop);
@@ -112,6 +153,7 @@ TEST_CASE("stop disables a job for good, start enables it") {
   t.host.reset();
   t.start();  // it stays so
   CHECK(t.host->find(kContinuous, "s")->folder.disabled);
+  CHECK(t.await_status("s", ContinuousStatus::stopped));
   REQUIRE(t.host->start_job("s").has_value());
   CHECK(t.await_status("s", ContinuousStatus::running));
   CHECK_FALSE(fs::exists(t.directory / "jobs/continuous/s/disable.job"));
