@@ -36,6 +36,8 @@ Size size_of(const Operation& operation) {
       if (lease.checkpoint) size.bytes += lease.checkpoint->size();
       if (lease.checkpoint || lease.progress) ++size.jobs;
     }
+  } else if (const auto* audit = std::get_if<Audit>(&operation)) {
+    size.bytes += audit->before.size() + audit->after.size();
   } else if (const auto* claim = std::get_if<Claim>(&operation)) {
     size.jobs = static_cast<std::size_t>(claim->max);
   } else if (const auto* fire = std::get_if<FireSchedule>(&operation)) {
@@ -171,7 +173,7 @@ void Broker::push(Pending pending, std::deque<Pending>& line) {
   line.push_back(std::move(pending));
 }
 
-void Broker::submit(Operation operation, Answer answer) {
+void Broker::submit(Operation operation, Answer answer, std::optional<Audit> audit) {
   const Size size = size_of(operation);
   std::optional<Error> refused;
   bool wake = false;
@@ -185,7 +187,8 @@ void Broker::submit(Operation operation, Answer answer) {
       push({.operation = std::move(operation),
             .answer = std::move(answer),
             .jobs = size.jobs,
-            .bytes = size.bytes},
+            .bytes = size.bytes,
+            .audit = std::move(audit)},
            line);
       wake = runner_waiting_;
     }
@@ -194,7 +197,8 @@ void Broker::submit(Operation operation, Answer answer) {
   if (wake) work_.notify_one();
 }
 
-Broker::ParkId Broker::submit_claim(Claim claim, Duration wait, Answer answer) {
+Broker::ParkId Broker::submit_claim(Claim claim, Duration wait, Answer answer,
+                                    std::optional<Audit> audit) {
   const Instant deadline = clock_.now().instant + std::min(wait, kMaxClaimWait);
   Operation operation(std::move(claim));
   const Size size = size_of(operation);
@@ -211,7 +215,8 @@ Broker::ParkId Broker::submit_claim(Claim claim, Duration wait, Answer answer) {
             .park_id = id,
             .deadline = deadline,
             .jobs = size.jobs,
-            .bytes = size.bytes},
+            .bytes = size.bytes,
+            .audit = std::move(audit)},
            claims_);
       wake = runner_waiting_;
     }
@@ -314,18 +319,26 @@ Instant Broker::step_locked(Now now) {
   return std::min(claims, lease_waiters_.next());
 }
 
+void Broker::Batch::add(Pending pending) {
+  std::optional<Audit> audit = std::exchange(pending.audit, std::nullopt);
+  jobs += pending.jobs;
+  bytes += pending.bytes;
+  operations.push_back(std::move(pending.operation));
+  callers.push_back(std::move(pending));
+  if (!audit) return;
+  operations.emplace_back(std::move(*audit));
+  callers.push_back({.answer = [](const OperationResult&) {}});
+}
+
 void Broker::gather_line(std::deque<Pending>& line, Batch& batch) {
   while (!line.empty() && (batch.operations.empty() || batch.has_room(options_))) {
     Pending& next = line.front();
     if (!batch.operations.empty() && batch.jobs + next.jobs > options_.max_batch_jobs) break;
-    batch.jobs += next.jobs;
-    batch.bytes += next.bytes;
     if (std::holds_alternative<Enqueue>(next.operation)) {
       waiting_jobs_ -= next.jobs;
       waiting_bytes_ -= next.bytes;
     }
-    batch.operations.push_back(std::move(next.operation));
-    batch.callers.push_back(std::move(next));
+    batch.add(std::move(next));
     line.pop_front();
   }
 }
@@ -377,9 +390,7 @@ void Broker::gather_new_claims(Batch& batch, Answers& answers, Now now) {
         std::any_of(claim.queues.begin(), claim.queues.end(),
                     [&](const std::string& queue) { return store_.has_available(queue); });
     if (found) {
-      batch.jobs += pending.jobs;
-      batch.operations.push_back(std::move(pending.operation));
-      batch.callers.push_back(std::move(pending));
+      batch.add(std::move(pending));
     } else if (!worker.cancels.empty() || pending.deadline <= now.instant) {
       answers.push_back(
           [answer = std::move(pending.answer), cancels = std::exchange(worker.cancels, {})] {
@@ -471,10 +482,7 @@ void Broker::wake_ready(Batch& batch) {
 }
 
 void Broker::add_parked(Batch& batch, Parked& parked) {
-  Pending pending = unpark(parked);
-  batch.jobs += pending.jobs;
-  batch.operations.push_back(std::move(pending.operation));
-  batch.callers.push_back(std::move(pending));
+  batch.add(unpark(parked));
 }
 
 void Broker::park(Pending pending) {
@@ -484,6 +492,7 @@ void Broker::park(Pending pending) {
   parked->answer = std::move(pending.answer);
   parked->deadline = pending.deadline;
   parked->order = next_order_++;
+  parked->audit = std::move(pending.audit);
   for (const std::string& queue : parked->claim.queues) {
     QueueLine& line = lines_[queue];
     parked->lines.emplace_back(queue, line.insert(line.end(), parked.get()));
@@ -503,6 +512,7 @@ Broker::Pending Broker::unpark(Parked& parked) {
   deadlines_.erase({parked.deadline, parked.id});
   pending.jobs = static_cast<std::size_t>(parked.claim.max);
   pending.operation = std::move(parked.claim);
+  pending.audit = std::move(parked.audit);
   parked_.erase(pending.park_id);
   return pending;
 }
@@ -538,6 +548,9 @@ void Broker::distribute(Batch& batch, BatchReport& report, Answers& answers, Now
     if (claimed != nullptr && claimed->jobs.empty() && caller.park_id != 0 &&
         caller.deadline > now.instant && !claims_stopped_) {
       caller.operation = std::move(batch.operations[i]);
+      auto* audit =
+          i + 1 < batch.operations.size() ? std::get_if<Audit>(&batch.operations[i + 1]) : nullptr;
+      if (audit != nullptr && !audit->alone) caller.audit = std::move(*audit);
       park(std::move(caller));
       continue;
     }

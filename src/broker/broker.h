@@ -60,10 +60,16 @@ class Broker final : public Jobs {
 
   // Asynchronous door. The answer comes exactly once, from step() or, when refused, from submit()
   // itself.
-  void submit(Operation operation, Answer answer) MS_EXCLUDES(mutex_);
+  void submit(Operation operation, Answer answer) MS_EXCLUDES(mutex_) {
+    submit(std::move(operation), std::move(answer), std::nullopt);
+  }
+  // With the record of who asked: in the same commit, behind the operation (see Audit). An Audit
+  // that is `alone` is an operation like others.
+  void submit(Operation operation, Answer answer, std::optional<Audit> audit) MS_EXCLUDES(mutex_);
   // A claim that may park up to `wait` from now. Returns a handle for abandon().
   using ParkId = std::uint64_t;
-  ParkId submit_claim(Claim claim, Duration wait, Answer answer) MS_EXCLUDES(mutex_);
+  ParkId submit_claim(Claim claim, Duration wait, Answer answer,
+                      std::optional<Audit> audit = std::nullopt) MS_EXCLUDES(mutex_);
   // An acquire that may wait up to `wait` (at most kMaxClaimWait) while somebody else has the
   // lease. Answered with LeaseGrant, or lease_held when the time is over or the handle was
   // abandoned.
@@ -148,6 +154,7 @@ class Broker final : public Jobs {
     bool waited = false;   // acquires: it has been parked before
     std::size_t jobs = 0;  // what it counts against max_batch_jobs
     std::size_t bytes = 0;
+    std::optional<Audit> audit;  // goes behind the operation
   };
   struct Parked;
   using QueueLine = std::list<Parked*>;  // parked claims of one queue, first come first
@@ -157,13 +164,17 @@ class Broker final : public Jobs {
     Answer answer;
     Instant deadline;
     std::uint64_t order = 0;  // when it was parked: see ready_
+    std::optional<Audit> audit;
     std::vector<std::pair<std::string, QueueLine::iterator>> lines;
   };
   struct Batch {
     std::vector<Operation> operations;
-    std::vector<Pending> callers;  // same order; callers[i].operation has been moved from
+    std::vector<Pending> callers;  // same order; callers[i].operation has been moved from; of an
+                                   // Audit nobody's
     std::size_t jobs = 0;
     std::size_t bytes = 0;
+    // The operation, its caller, and its audit.
+    void add(Pending pending);
     bool has_room(const BrokerOptions& o) const {
       return jobs < o.max_batch_jobs && bytes < o.max_batch_bytes;
     }

@@ -32,9 +32,10 @@ struct TokenRecord {
 };
 
 // Answers Done. Errors: conflict (a usable token has the name; one that is revoked or expired is
-// replaced), overloaded (kMaxTokens usable ones; of the others the oldest makes room).
+// replaced; or any token has the digest), overloaded (kMaxTokens usable ones; of the others the
+// oldest makes room).
 struct CreateToken {
-  TokenRecord token;  // created_at and revoked_at are the store's
+  TokenRecord token;  // created_at and revoked_at are the store's; has passed validate()
 };
 // Answers Done; of a revoked one too. Errors: not_found.
 struct RevokeToken {
@@ -43,17 +44,22 @@ struct RevokeToken {
 
 // Says who makes a change: stands behind the operation that it is about, in the same batch. If that
 // operation was not refused and the object is another one after it, a record is appended, in the
-// same transaction; otherwise nothing. Answers Done.
+// same transaction; otherwise nothing. Answers Done. Errors: invalid_argument (nothing stands
+// before it that it could be about). Texts are cut to kMaxAuditTextBytes, images over
+// kMaxAuditImageBytes become {"bytes", "sha256"}.
 struct Audit {
   std::string who, from, action;
   std::string object;  // "queue/NAME", "job/ID", "schedule/NAME", "token/NAME": the store fills in
-                       // before and after. Of others it takes those given:
+                       // before and after. Of others it takes those given (JSON, or ""):
   std::string before, after;
   // A record of its own, about something outside the store: whatever stands before it in the batch.
   bool alone = false;
-  // Also if nothing is different after it: what was asked is worth a record.
+  // Also if nothing is different after it: what was asked is worth a record. A claim that gave
+  // nothing is not.
   bool always = false;
 };
+inline constexpr std::size_t kMaxAuditTextBytes = 512;
+inline constexpr std::size_t kMaxAuditImageBytes = 64 << 10;
 
 // -- reads
 
@@ -68,25 +74,12 @@ struct AuditPage {
   std::vector<AuditRecord> records;
   std::optional<std::int64_t> next;  // the `from` of the next page; nullopt = no more
 };
+inline constexpr int kMaxAuditPage = 1000;  // what callers ask for at most
 // What of the chain is kept. `base` is the mark of the newest record that was pruned.
 struct AuditState {
   AuditMark base;
   AuditMark head;
   std::int64_t records = 0;
 };
-
-// What class Store gets for them:
-//
-//   // From every thread; cheap: a pointer that is exchanged when tokens change.
-//   virtual std::shared_ptr<const Tokens> tokens() const = 0;
-//   // Another number after each change of tokens; cheap enough to ask with every request.
-//   virtual std::int64_t tokens_version() const = 0;
-//   // Records with seq >= from (oldest first) or <= from (newest first; 0 = from the newest).
-//   virtual Result<AuditPage> audit(const AuditFilter& filter, AuditOrder order, int limit,
-//                                   std::int64_t from) const = 0;
-//   virtual AuditState audit_state() const = 0;
-//
-// Store::verify() follows the whole chain. PruneJobs also removes audit records that are older than
-// StoreOptions::audit_retention (365 days; the agenda knows) and moves `base`.
 
 }  // namespace mainspring

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "mainspring/job.h"
+#include "store/access_operations.h"
 #include "store/lease_operations.h"
 #include "store/schedule_operations.h"
 
@@ -163,20 +164,21 @@ struct ExpireJobs {  // not started by expires_at: cancelled with reason "expire
   int limit = 1000;
   Fence fence;
 };
-struct PruneJobs {  // terminal jobs past their retention or over the cap, and old idempotency keys:
-                    // removed
+struct PruneJobs {  // terminal jobs past their retention or over the cap, old idempotency keys and
+                    // audit records: removed
   int limit = 1000;
   Fence fence;
 };
 struct StepResult {
-  int changed = 0;    // jobs
+  int changed = 0;    // jobs; of PruneJobs those alone
   bool more = false;  // the limit was reached: call again
 };
 
 using Operation =
     std::variant<Enqueue, Claim, Renew, Finish, Cancel, RetryJob, Redrive, PauseQueue, SetRetention,
                  MoveDue, RescueExpired, ExpireJobs, PruneJobs, AcquireLease, RenewLease,
-                 ReleaseLease, PutSchedule, RemoveSchedule, PauseSchedule, SetTimer, FireSchedule>;
+                 ReleaseLease, PutSchedule, RemoveSchedule, PauseSchedule, SetTimer, FireSchedule,
+                 CreateToken, RevokeToken, Audit>;
 using OperationResult = std::variant<Error, EnqueueResult, ClaimResult, RenewResult, FinishResult,
                                      CancelResult, RetryResult, RedriveResult, Done, StepResult,
                                      LeaseGrant, PutScheduleResult, FireResult>;

@@ -87,7 +87,19 @@ class Store {
   // Held ones and those with a value, by name, the reserved ones too.
   virtual Result<std::vector<LeaseInfo>> leases(const std::string& after, int limit,
                                                 Instant now) const = 0;
-  // Recounts everything and checks it against the counters and the laws. Slow; reads only.
+  // Every token, revoked and expired ones too; a snapshot. From every thread; cheap: a pointer that
+  // is exchanged when tokens change.
+  virtual std::shared_ptr<const Tokens> tokens() const = 0;
+  // Another number after each committed change of tokens; cheap enough to ask with every request.
+  // Asked before tokens(), it is never newer than what that answers.
+  virtual std::int64_t tokens_version() const = 0;
+  // At most `limit` records that match, with seq >= from (oldest first) or <= from (newest first; 0
+  // = from the newest). A page may be short, even empty, with `next` set, as of list().
+  virtual Result<AuditPage> audit(const AuditFilter& filter, AuditOrder order, int limit,
+                                  std::int64_t from) const = 0;
+  virtual AuditState audit_state() const = 0;
+  // Recounts everything, checks it against the counters and the laws, and follows the chain of
+  // audit records. Slow; reads only.
   virtual Result<VerifyReport> verify() const = 0;
   // A consistent copy while running, in a new directory. Errors: conflict (it exists),
   // storage_full, io_error.
@@ -103,8 +115,9 @@ class Store {
 struct StoreOptions {
   Duration retention_completed = std::chrono::hours(24);  // completed and cancelled
   Duration retention_dead = std::chrono::hours(24 * 30);
-  std::int64_t max_finished_jobs = 10'000'000;  // cap by count; oldest go first
-  std::int64_t max_live_jobs = 20'000'000;      // enqueue beyond is `overloaded`
+  std::int64_t max_finished_jobs = 10'000'000;              // cap by count; oldest go first
+  std::int64_t max_live_jobs = 20'000'000;                  // enqueue beyond is `overloaded`
+  Duration audit_retention = std::chrono::hours(24 * 365);  // of audit records
 };
 
 }  // namespace mainspring

@@ -37,10 +37,13 @@ Result<BatchReport> SqliteStore::apply_once(std::span<const Operation> batch, No
   refuse_enqueues_ = refuse_enqueues;
   try {
     BatchReport report;
-    report.results.reserve(batch.size());
-    for (const Operation& operation : batch) {
+    report.results.reserve(batch.size());  // about_ points into it
+    about_ = nullptr;
+    for (std::size_t i = 0; i < batch.size(); ++i) {
+      look_before(batch, i);
       report.results.push_back(
-          std::visit([this](const auto& op) { return (*this)(op); }, operation));
+          std::visit([this](const auto& op) { return (*this)(op); }, batch[i]));
+      about_ = std::holds_alternative<Audit>(batch[i]) ? nullptr : &report.results.back();
     }
     commit_batch(report);
     return report;
@@ -82,6 +85,7 @@ void SqliteStore::commit_batch(BatchReport& report) {
   if (in_transaction_ && !(MS_MUTANT(ack_before_commit) && now_.wall.ms() % 2 == 0)) {
     write_finished();
     write_tallies();
+    write_audit_mark();
     if (due_touched_ || expiring_touched_ || finished_touched_) refresh_agenda();
     sql_->commit.bind().run();
     in_transaction_ = false;
@@ -165,9 +169,13 @@ void SqliteStore::refresh_agenda() {
 }
 
 void SqliteStore::publish() {
-  if (touched_.empty() && touched_leases_.empty() && touched_schedules_.empty() && !publish_anew_)
+  if (touched_.empty() && touched_leases_.empty() && touched_schedules_.empty() &&
+      !tokens_touched_ && !audit_touched_ && !publish_anew_)
     return;
   MutexLock lock(published_mutex_);
+  publish_tokens();
+  published_audit_ = audit_;
+  audit_touched_ = false;
   publish_leases();
   publish_schedules();
   publish_anew_ = false;
@@ -196,7 +204,7 @@ Agenda SqliteStore::agenda() const {
       .next_due = next_due_,
       .next_lease_expiry = lease_order_.empty() ? Instant::never() : lease_order_.begin()->first,
       .next_expiry = next_expiry_,
-      .next_prune = next_prune_,
+      .next_prune = std::min(next_prune_, audit_due_),
       .next_schedule = fire_order_.empty() ? WallTime::never() : fire_order_.begin()->first};
 }
 

@@ -134,4 +134,16 @@ class ResetGuard {
   Statement& statement_;
 };
 
+// A read transaction, so that several statements see one state.
+class Snapshot {
+ public:
+  explicit Snapshot(Database& db) : db_(db) { db_.execute("BEGIN"); }
+  ~Snapshot() { sqlite3_exec(db_.handle(), "ROLLBACK", nullptr, nullptr, nullptr); }
+  Snapshot(const Snapshot&) = delete;
+  Snapshot& operator=(const Snapshot&) = delete;
+
+ private:
+  Database& db_;
+};
+
 }  // namespace mainspring::sqlite

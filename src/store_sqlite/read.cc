@@ -121,18 +121,6 @@ class Leases {
   std::map<JobId, Holder> holders_;
 };
 
-// A read transaction, so that several statements see one state.
-class Snapshot {
- public:
-  explicit Snapshot(Database& db) : db_(db) { db_.execute("BEGIN"); }
-  ~Snapshot() { sqlite3_exec(db_.handle(), "ROLLBACK", nullptr, nullptr, nullptr); }
-  Snapshot(const Snapshot&) = delete;
-  Snapshot& operator=(const Snapshot&) = delete;
-
- private:
-  Database& db_;
-};
-
 std::optional<std::int64_t> lookup(Statement& by_name, const std::string& name) {
   by_name.bind(name);
   ResetGuard guard(by_name);
@@ -162,7 +150,8 @@ Reader::Reader(const std::string& path, const std::string& vfs)
       ledger(db,
              "SELECT l.seq, l.version, l.nominal, l.until, l.count, l.source, l.state, l.past_due, "
              "l.job, l.reason, l.note, l.decided_at, j.state, j.token FROM ledger l LEFT JOIN jobs "
-             "j ON j.id = l.job WHERE l.schedule = ? AND l.seq < ? ORDER BY l.seq DESC LIMIT ?") {}
+             "j ON j.id = l.job WHERE l.schedule = ? AND l.seq < ? ORDER BY l.seq DESC LIMIT ?"),
+      audit(db) {}
 
 std::unique_ptr<Reader> SqliteStore::take_reader() const {
   reads_.fetch_add(1, std::memory_order_relaxed);

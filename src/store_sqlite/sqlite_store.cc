@@ -34,6 +34,7 @@ void SqliteStore::open(Now now) {
   migrate(db);
   sql_ = std::make_unique<Statements>(db);
   schedule_sql_ = std::make_unique<ScheduleStatements>(db);
+  access_sql_ = std::make_unique<AccessStatements>(db);
   now_ = now;
   // The lock of the directory proves that whoever led before is gone.
   if (!MS_MUTANT(leadership_outlives_its_process)) sql_->delete_lease.bind(kLeadershipLease).run();
@@ -77,6 +78,8 @@ void SqliteStore::load(Instant now) {
   load_schedules();
   load_ties();
   load_live_jobs();
+  load_tokens();
+  load_audit();
   due_touched_ = expiring_touched_ = finished_touched_ = true;
   refresh_agenda();
   for (QueueState& queue : queue_states_) touch(queue);

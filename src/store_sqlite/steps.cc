@@ -118,6 +118,7 @@ OperationResult SqliteStore::operator()(const PruneJobs& op) {
     sql_->delete_idempotency.bind(now_.wall.us(), op.limit).run();
     if (sqlite3_changes(db_->handle()) >= op.limit) result.more = true;
   }
+  if (prune_audit(op.limit)) result.more = true;
   return result;
 }
 

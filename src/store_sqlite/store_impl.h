@@ -5,6 +5,7 @@
 #include <deque>
 #include <vector>
 
+#include "api/audit_images.h"
 #include "base/mutex.h"
 #include "store_sqlite/database.h"
 #include "store_sqlite/guard.h"
@@ -55,6 +56,22 @@ struct ScheduleStatements {
       delete_removed, insert_tick, delete_tick, delete_ledger, select_fired, insert_tie, delete_tie;
 };
 
+// Those of tokens and of the audit.
+struct AccessStatements {
+  explicit AccessStatements(Database& db);
+  Statement upsert_token, delete_token, insert_audit, update_mark, first_audit, prune_audit;
+};
+
+// Reads of the audit.
+struct AuditStatements {
+  explicit AuditStatements(Database& db);
+  Statement oldest_first, newest_first, newest, oldest;
+};
+
+// What is wrong with the audit records of a snapshot. `known`: the newest that was committed before
+// it.
+void verify_audit(Database& db, const AuditMark& known, std::vector<std::string>& problems);
+
 // The tags of a body, which stand as text with kTagSeparator before, between and after them.
 std::vector<std::string> split_tags(std::string_view joined);
 
@@ -64,6 +81,7 @@ struct Reader {
   Database db;
   Statement get_job, get_errors, list_jobs, list_dead, select_grants, next_id, below, queue_id,
       kind_id, schedule_id, ledger;
+  AuditStatements audit;
 };
 
 class SqliteStore final : public Store {
@@ -88,6 +106,13 @@ class SqliteStore final : public Store {
   Result<Job> get(JobId id) const override;
   Result<JobPage> list(const JobFilter& filter, int limit, JobId before) const override;
   Result<std::vector<QueueStats>> queues() const override;
+  std::shared_ptr<const Tokens> tokens() const override;
+  std::int64_t tokens_version() const override {
+    return tokens_version_.load(std::memory_order_acquire);
+  }
+  Result<AuditPage> audit(const AuditFilter& filter, AuditOrder order, int limit,
+                          std::int64_t from) const override;
+  AuditState audit_state() const override;
   Result<VerifyReport> verify() const override;
   Result<void> backup(const std::string& directory) const override;
   std::int64_t commits() const override { return commits_.load(); }
@@ -132,6 +157,9 @@ class SqliteStore final : public Store {
   OperationResult operator()(const PauseSchedule& op);
   OperationResult operator()(const SetTimer& op);
   OperationResult operator()(const FireSchedule& op);
+  OperationResult operator()(const CreateToken& op);
+  OperationResult operator()(const RevokeToken& op);
+  OperationResult operator()(const Audit& op);
 
   // -- enqueue.cc
   std::optional<OperationResult> replay_idempotent(const Enqueue& op);
@@ -203,6 +231,22 @@ class SqliteStore final : public Store {
   void retie(JobId id, std::int64_t schedule);  // a job that an operator retried
   void begin_waiting(JobId id, ScheduleState& state);
 
+  // -- access.cc
+  bool drop_oldest_token();
+  void save_token(const TokenRecord& token);
+  void load_tokens();
+  void publish_tokens() MS_REQUIRES(published_mutex_);
+
+  // -- audit.cc
+  std::string image_of(const AuditObject& object);  // "" = it is not there
+  // Keeps the image of what an Audit behind the operation `at` is about.
+  void look_before(std::span<const Operation> batch, std::size_t at);
+  void append_audit(AuditRecord record);
+  void write_audit_mark();
+  bool prune_audit(int limit);  // true: the limit was reached
+  void note_oldest_audit();
+  void load_audit();
+
   // -- shared by the operations (rows.cc)
   std::optional<HotRow> load_hot(JobId id);
   void save_hot(const HotRow& hot);
@@ -241,6 +285,7 @@ class SqliteStore final : public Store {
   std::unique_ptr<Database> db_;
   std::unique_ptr<Statements> sql_;
   std::unique_ptr<ScheduleStatements> schedule_sql_;
+  std::unique_ptr<AccessStatements> access_sql_;
   bool in_transaction_ = false;
   bool failed_ = false;  // a write failed in a way that cannot be trusted: nothing more is written
   bool full_ = false;    // the disk was full: enqueues are refused until there is space
@@ -279,7 +324,14 @@ class SqliteStore final : public Store {
   std::unordered_map<JobId, ScheduleState*> tied_jobs_;     // of schedules, not ended
   std::set<std::pair<WallTime, std::int64_t>> fire_order_;  // those not paused: next_fire, id
   std::map<std::string, TouchedSchedule> touched_schedules_;
-  bool publish_anew_ = true;  // what readers see is made from the beginning
+  Tokens tokens_;
+  bool tokens_touched_ = true;
+  AuditState audit_;
+  bool audit_touched_ = false;
+  WallTime audit_due_ = WallTime::never();  // when the oldest record is to be pruned
+  const OperationResult* about_ = nullptr;  // of this batch: what an Audit now would be about,
+  std::string image_before_;                // and how its object was before
+  bool publish_anew_ = true;                // what readers see is made from the beginning
   bool due_touched_ = true, expiring_touched_ = true, finished_touched_ = true;
   WallTime next_due_ = WallTime::never(), next_expiry_ = WallTime::never(),
            next_prune_ = WallTime::never();
@@ -290,6 +342,9 @@ class SqliteStore final : public Store {
   std::map<std::string, NamedLease> published_leases_ MS_GUARDED_BY(published_mutex_);
   std::map<std::string, PublishedSchedule> published_schedules_ MS_GUARDED_BY(published_mutex_);
   std::set<std::pair<WallTime, std::string>> published_due_ MS_GUARDED_BY(published_mutex_);
+  std::shared_ptr<const Tokens> published_tokens_ MS_GUARDED_BY(published_mutex_);
+  AuditState published_audit_ MS_GUARDED_BY(published_mutex_);
+  std::atomic<std::int64_t> tokens_version_{0};
   mutable Mutex readers_mutex_;
   mutable std::vector<std::unique_ptr<Reader>> readers_ MS_GUARDED_BY(readers_mutex_);
 };

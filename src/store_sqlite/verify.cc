@@ -146,7 +146,8 @@ Result<void> sync_file(const std::string& path) {
 Result<VerifyReport> SqliteStore::verify() const {
   try {
     Database db(path_, Database::Mode::read_only, options_.vfs);
-    db.execute("BEGIN");
+    const AuditMark known = audit_state().head;
+    Snapshot snapshot(db);
     VerifyReport report;
     report.jobs = db.query_int("SELECT count(*) FROM jobs");
     Statement integrity(db, "PRAGMA integrity_check(20)");
@@ -166,6 +167,7 @@ Result<VerifyReport> SqliteStore::verify() const {
                       state == 8 ? "expired" : to_string(static_cast<JobState>(state)),
                       recount.integer(2), recount.integer(3)));
     }
+    verify_audit(db, known, report.problems);
     return report;
   } catch (const SqlError& error) {
     VerifyReport report;

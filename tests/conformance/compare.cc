@@ -54,6 +54,33 @@ std::string schedules_differ(const Store& model, const Store& real) {
   return "";
 }
 
+std::string access_differs(const Store& model, const Store& real) {
+  const auto mine = model.tokens();
+  const auto theirs = real.tokens();
+  if (mine->size() != theirs->size()) return "another number of tokens";
+  for (const auto& [name, token] : *mine) {
+    const auto other = theirs->find(name);
+    const std::string b = other == theirs->end() ? "nothing" : describe(other->second);
+    if (const std::string a = describe(token); a != b)
+      return fmt::format("tokens:\n  model: {}\n  store: {}", a, b);
+  }
+  const AuditState a = model.audit_state();
+  const AuditState b = real.audit_state();
+  if (a.base != b.base || a.head != b.head || a.records != b.records)
+    return fmt::format("audit: model {} to {}, {}; store {} to {}, {}", a.base.seq, a.head.seq,
+                       a.records, b.base.seq, b.head.seq, b.records);
+  const auto records = model.audit({}, AuditOrder::oldest_first, kAll, 0);
+  const auto real_records = real.audit({}, AuditOrder::oldest_first, kAll, 0);
+  if (!real_records) return "audit: " + real_records.error().message;
+  for (std::size_t i = 0; i < records->records.size(); ++i) {
+    const auto& theirs_too = real_records->records;
+    const std::string y = i < theirs_too.size() ? describe(theirs_too[i]) : "nothing";
+    if (const std::string x = describe(records->records[i]); x != y)
+      return fmt::format("audit:\n  model: {}\n  store: {}", x, y);
+  }
+  return "";
+}
+
 }  // namespace
 
 std::string leases_differ(const Store& model, const Store& real) {
@@ -74,6 +101,7 @@ std::string leases_differ(const Store& model, const Store& real) {
 std::string differs(const Store& model, const Store& real) {
   if (std::string why = leases_differ(model, real); !why.empty()) return why;
   if (std::string why = schedules_differ(model, real); !why.empty()) return why;
+  if (std::string why = access_differs(model, real); !why.empty()) return why;
   const auto mine = model.queues();
   const auto theirs = real.queues();
   if (!theirs) return "queues: " + theirs.error().message;

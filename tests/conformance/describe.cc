@@ -166,6 +166,13 @@ struct OperationText {
     return s +
            fmt::format(" then {} fires={}{}", time(op.next), time(op.next_fire), line(op.fence));
   }
+  std::string operator()(const CreateToken& op) { return "create " + describe(op.token); }
+  std::string operator()(const RevokeToken& op) { return "revoke " + op.name; }
+  std::string operator()(const Audit& op) {
+    return fmt::format("audit {} {} by {} from {}{}{} before={} after={}", op.action, op.object,
+                       op.who, op.from, op.alone ? " alone" : "", op.always ? " always" : "",
+                       shown(op.before), shown(op.after));
+  }
 };
 
 struct ResultText {
@@ -275,6 +282,18 @@ std::string describe(const ScheduleInfo& i) {
       time(i.skip_before), i.skip_reason, i.remaining.value_or(-1), i.fired, time(i.last_fired),
       i.last_job, i.live, i.buffered, length(i.timeout_override), time(i.created_at),
       time(i.updated_at));
+}
+
+std::string describe(const TokenRecord& t) {
+  return fmt::format("token {} #{} {} rate={} created={} by {} expires={} revoked={}", t.name,
+                     to_hex(t.digest).substr(0, 8), t.scopes.text(), t.rate, time(t.created_at),
+                     t.created_by, time(t.expires_at), time(t.revoked_at));
+}
+
+std::string describe(const AuditRecord& r) {
+  return fmt::format("#{} at {} {} {} by {} from {} before={} after={} hash={}", r.seq, time(r.at),
+                     r.action, r.object, r.who, r.from, r.before, r.after,
+                     to_hex(r.hash).substr(0, 8));
 }
 
 std::string describe(const LedgerRow& r) {

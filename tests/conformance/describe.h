@@ -16,5 +16,7 @@ std::string describe(const QueueStats& stats);
 std::string describe(const LeaseInfo& lease);
 std::string describe(const ScheduleInfo& schedule);
 std::string describe(const LedgerRow& row);
+std::string describe(const TokenRecord& token);
+std::string describe(const AuditRecord& record);
 
 }  // namespace mainspring

@@ -56,6 +56,9 @@ struct ModelDisk {
   std::map<std::string, ScheduleRecord> schedules;
   std::map<std::string, std::int64_t> removed;  // last versions
   std::int64_t last_schedule = 0;
+  Tokens tokens;
+  std::vector<AuditRecord> audit;
+  AuditMark audit_base;
   JobId last_id = 0;
   Token last_token = 0;
 };

@@ -5,6 +5,7 @@
 #include <set>
 #include <tuple>
 
+#include "conformance/model_access.h"
 #include "conformance/model_leases.h"
 #include "conformance/model_schedules.h"
 
@@ -37,7 +38,11 @@ class ModelStore final : public Store, private ModelJobs {
  public:
   ModelStore(std::shared_ptr<ModelDisk> disk, StoreOptions options, std::optional<Now> now,
              ModelOpening how)
-      : disk_(std::move(disk)), options_(options), leases_(*disk_), schedules_(*disk_, *this) {
+      : disk_(std::move(disk)),
+        options_(options),
+        leases_(*disk_),
+        schedules_(*disk_, *this),
+        access_(*disk_) {
     if (now) leases_.begin_anew(now->instant, how);
     for (auto& [id, r] : disk_->jobs) {
       if (!now || r.job.state != JobState::running) continue;
@@ -52,16 +57,19 @@ class ModelStore final : public Store, private ModelJobs {
     gained_.clear();
     ended_.clear();
     BatchReport report;
-    for (const Operation& operation : batch) {
+    for (std::size_t i = 0; i < batch.size(); ++i) {
+      access_.look_before(batch, i);
       report.results.push_back(
-          std::visit([this](const auto& op) -> OperationResult { return run(op); }, operation));
+          std::visit([this](const auto& op) -> OperationResult { return run(op); }, batch[i]));
+      access_.look_after(batch[i], report.results.back());
     }
     for (const std::string& queue : gained_) {
       if (has_available(queue)) report.effects.available.push_back(queue);
     }
     report.effects.ended = ended_;
     report.effects.released = leases_.take_released(now.instant);
-    if (schedules_.take_wrote() || dirty_) ++commits_;
+    const bool of_access = access_.take_wrote();
+    if (schedules_.take_wrote() || of_access || dirty_) ++commits_;
     return report;
   }
 
@@ -81,6 +89,8 @@ class ModelStore final : public Store, private ModelJobs {
       }
     }
     for (const auto& [name, key] : disk_->keys) a.next_prune = std::min(a.next_prune, key.until);
+    if (!disk_->audit.empty())
+      a.next_prune = std::min(a.next_prune, disk_->audit[0].at + options_.audit_retention);
     if (finished > options_.max_finished_jobs) a.next_prune = WallTime();
     a.next_schedule = schedules_.next_fire();
     return a;
@@ -117,6 +127,16 @@ class ModelStore final : public Store, private ModelJobs {
                                         Instant now) const override {
     return leases_.list(after, limit, now);
   }
+
+  std::shared_ptr<const Tokens> tokens() const override {
+    return std::make_shared<const Tokens>(disk_->tokens);
+  }
+  std::int64_t tokens_version() const override { return access_.tokens_version(); }
+  Result<AuditPage> audit(const AuditFilter& filter, AuditOrder order, int limit,
+                          std::int64_t from) const override {
+    return access_.page(filter, order, limit, from);
+  }
+  AuditState audit_state() const override { return access_.state(); }
 
   Result<Job> get(JobId id) const override {
     const auto found = disk_->jobs.find(id);
@@ -183,6 +203,10 @@ class ModelStore final : public Store, private ModelJobs {
     if (!leases_.holds(op.fence, now_.instant)) return leases_.lost();
     return schedules_.run(op, now_);
   }
+
+  OperationResult run(const CreateToken& op) { return access_.run(op, now_); }
+  OperationResult run(const RevokeToken& op) { return access_.run(op, now_); }
+  OperationResult run(const Audit& op) { return access_.run(op, now_); }
 
   JobId make(const NewJob& n, WallTime at, JobState state, std::int64_t schedule) override {
     const JobId id = add_record(n, at, state);
@@ -669,6 +693,7 @@ class ModelStore final : public Store, private ModelJobs {
       result.changed += static_cast<int>(room);
     }
     result.more = result.changed >= op.limit;
+    if (access_.prune(op.limit, options_.audit_retention, now_)) result.more = true;
     return result;
   }
 
@@ -676,6 +701,7 @@ class ModelStore final : public Store, private ModelJobs {
   StoreOptions options_;
   ModelLeases leases_;
   ModelSchedules schedules_;
+  ModelAccess access_;
   Now now_{};
   bool dirty_ = false;
   std::set<std::string> gained_;  // queues

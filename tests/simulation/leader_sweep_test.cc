@@ -95,6 +95,13 @@ class Gate final : public Store {
     return real_->list(f, l, b);
   }
   Result<std::vector<QueueStats>> queues() const override { return real_->queues(); }
+  std::shared_ptr<const Tokens> tokens() const override { return real_->tokens(); }
+  std::int64_t tokens_version() const override { return real_->tokens_version(); }
+  Result<AuditPage> audit(const AuditFilter& f, AuditOrder o, int l,
+                          std::int64_t from) const override {
+    return real_->audit(f, o, l, from);
+  }
+  AuditState audit_state() const override { return real_->audit_state(); }
   Result<VerifyReport> verify() const override { return real_->verify(); }
   Result<void> backup(const std::string& d) const override { return real_->backup(d); }
   std::int64_t commits() const override { return real_->commits(); }

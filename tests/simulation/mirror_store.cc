@@ -130,7 +130,11 @@ std::string MirrorStore::follow(std::span<const Operation> batch, const BatchRep
   bool prunes = false;
   for (std::size_t i = 0; i < batch.size(); ++i) {
     const Error* error = std::get_if<Error>(&report.results[i]);
-    if (error != nullptr && error->code == ErrorCode::storage_full) continue;
+    if (error != nullptr && error->code == ErrorCode::storage_full) {
+      const auto* audit = i + 1 < batch.size() ? std::get_if<Audit>(&batch[i + 1]) : nullptr;
+      if (audit != nullptr && !audit->alone) ++i;  // of what was refused nothing is recorded
+      continue;
+    }
     taken.push_back(batch[i]);
     answers.push_back(report.results[i]);
     prunes = prunes || std::holds_alternative<PruneJobs>(batch[i]);

@@ -64,6 +64,13 @@ class MirrorStore final : public Store {
     return real_->list(filter, limit, before);
   }
   Result<std::vector<QueueStats>> queues() const override { return real_->queues(); }
+  std::shared_ptr<const Tokens> tokens() const override { return real_->tokens(); }
+  std::int64_t tokens_version() const override { return real_->tokens_version(); }
+  Result<AuditPage> audit(const AuditFilter& filter, AuditOrder order, int limit,
+                          std::int64_t from) const override {
+    return real_->audit(filter, order, limit, from);
+  }
+  AuditState audit_state() const override { return real_->audit_state(); }
   Result<VerifyReport> verify() const override { return real_->verify(); }
   Result<void> backup(const std::string& directory) const override {
     return real_->backup(directory);

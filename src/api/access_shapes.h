@@ -1,0 +1,45 @@
+// Shapes of tokens and of the audit. See shapes.h for what encode_… and decode_… promise. Nothing
+// here shows a digest of a token.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/secret.h"
+#include "store/access_operations.h"
+
+namespace mainspring {
+
+// What an audit record says of whoever needed no token: no token may be named so.
+inline constexpr std::string_view kLocalCaller = "local";
+
+// Every rule of a token that needs no store. Errors: invalid_argument with the field.
+Result<void> validate(const TokenRecord& token);
+
+// POST /v1/tokens: {"name", "scopes": ["enqueue=photos", …], "expires_in"?: "30d" | "expires_at"?,
+// "rate"?: 100}. Without either the token does not expire. Has passed validate(), and ends after
+// `now`. Digest and created_by are for the caller to fill in.
+Result<TokenRecord> decode_create_token(std::string_view body, WallTime now);
+void encode_create_token(const TokenRecord& token, std::string& out);
+// {"token": text} and the fields of encode_token_list: the only answer that has the text.
+void encode_created_token(const TokenRecord& token, const Secret& text, WallTime now,
+                          std::string& out);
+Result<Secret> decode_created_token(std::string_view body);
+
+// {"tokens": [{"name", "scopes": […], "rate", "created_at", "created_by", "expires_at": … | null,
+// "revoked_at"?, "usable"}]}
+void encode_token_list(const Tokens& tokens, WallTime now, std::string& out);
+Result<std::vector<TokenRecord>> decode_token_list(std::string_view body);
+// {"name", "revoked": true}
+void encode_token_revoked(std::string_view name, std::string& out);
+
+// {"records": [{"seq", "at", "who", "from", "action", "object", "before", "after", "hash"}],
+// "next": seq | null}; before and after are JSON, null = nothing was or is there.
+void encode_audit_page(const AuditPage& page, std::string& out);
+Result<AuditPage> decode_audit_page(std::string_view body);
+// {"base": {"seq", "hash"}, "head": {"seq", "hash"}, "records"}
+void encode_audit_state(const AuditState& state, std::string& out);
+Result<AuditState> decode_audit_state(std::string_view body);
+
+}  // namespace mainspring

@@ -1,0 +1,108 @@
+// The images.
+#include "api/audit_images.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+
+#include "api/json.h"
+#include "api/schedule_shapes.h"
+
+namespace mainspring {
+namespace {
+
+void write_limit(JsonWriter& w, std::string_view key, std::optional<Duration> value) {
+  w.key(key);
+  value ? w.milliseconds(*value) : w.null();
+}
+
+// A record is for reading: what is too large is told apart by its digest.
+std::string bounded(std::string image) {
+  if (image.size() <= kMaxAuditImageBytes) return image;
+  std::string out;
+  JsonWriter w(out);
+  w.begin_object().key("bytes").number(static_cast<std::int64_t>(image.size()));
+  w.key("sha256").string(to_hex(sha256(image))).end_object();
+  return out;
+}
+
+std::string cut(const std::string& text) {
+  return std::string(cut_text(text, kMaxAuditTextBytes));
+}
+
+}  // namespace
+
+std::string queue_image(bool paused, std::optional<Duration> retention_completed,
+                        std::optional<Duration> retention_dead) {
+  std::string out;
+  JsonWriter w(out);
+  w.begin_object().key("paused").boolean(paused);
+  write_limit(w, "retention_completed_ms", retention_completed);
+  write_limit(w, "retention_dead_ms", retention_dead);
+  w.end_object();
+  return out;
+}
+
+std::string job_image(JobState state, std::string_view queue, bool cancel_requested) {
+  std::string out;
+  JsonWriter w(out);
+  w.begin_object().key("state").string(to_string(state)).key("queue").string(queue);
+  w.key("cancel_requested").boolean(cancel_requested).end_object();
+  return out;
+}
+
+std::string schedule_image(const ScheduleInfo& info) {
+  std::string out;
+  encode_schedule(info.schedule, out);
+  out.pop_back();  // the bracket: it goes on
+  out += fmt::format(",\"paused\":{},\"version\":{}}}", info.paused, info.version);
+  return out;
+}
+
+std::string token_image(const TokenRecord& token) {
+  std::string out;
+  JsonWriter w(out);
+  w.begin_object().key("scopes").begin_array();
+  for (const Scope& scope : token.scopes.list()) w.string(to_string(scope));
+  w.end_array().key("expires_at");
+  token.expires_at == WallTime::never() ? w.null() : w.time(token.expires_at);
+  w.key("revoked").boolean(token.revoked_at.has_value());
+  w.key("rate").number(token.rate).end_object();
+  return out;
+}
+
+AuditObject parse_audit_object(std::string_view object) {
+  using Kind = AuditObject::Kind;
+  const std::size_t slash = object.find('/');
+  if (slash == std::string_view::npos) return {};
+  const std::string_view kind = object.substr(0, slash);
+  const std::string_view name = object.substr(slash + 1);
+  if (kind == "queue") return {.kind = Kind::queue, .name = std::string(name)};
+  if (kind == "schedule") return {.kind = Kind::schedule, .name = std::string(name)};
+  if (kind == "token") return {.kind = Kind::token, .name = std::string(name)};
+  if (kind != "job") return {};
+  AuditObject job{.kind = Kind::job, .name = ""};
+  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), job.id);
+  if (error != std::errc() || end != name.data() + name.size()) job.id = 0;
+  return job;
+}
+
+AuditRecord audit_record(const Audit& op, std::string before, std::string after, WallTime at) {
+  AuditRecord record;
+  record.at = at;
+  record.who = cut(op.who);
+  record.from = cut(op.from);
+  record.action = cut(op.action);
+  record.object = cut(op.object);
+  record.before = bounded(std::move(before));
+  record.after = bounded(std::move(after));
+  return record;
+}
+
+bool worth_a_record(const OperationResult& result) {
+  if (std::holds_alternative<Error>(result)) return false;
+  const auto* claimed = std::get_if<ClaimResult>(&result);
+  return claimed == nullptr || !claimed->jobs.empty();
+}
+
+}  // namespace mainspring

@@ -1,0 +1,137 @@
+// Tokens: who may call. All of them are in memory; readers see a snapshot.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/mutant.h"
+#include "store_sqlite/store_impl.h"
+
+namespace mainspring::sqlite {
+namespace {
+
+Digest read_digest(std::string_view bytes) {
+  Digest digest{};
+  if (bytes.size() != digest.size())
+    throw SqlError{SQLITE_CORRUPT, "the store is damaged: a digest is not of 32 bytes"};
+  std::copy(bytes.begin(), bytes.end(), digest.begin());
+  return digest;
+}
+
+TokenRecord read_token(const Statement& row) {
+  TokenRecord token;
+  token.name = row.text(0);
+  token.digest = read_digest(row.text(1));
+  if (!row.text(2).empty()) {
+    auto scopes = Scopes::parse(row.text(2));
+    if (!scopes) {
+      throw SqlError{SQLITE_CORRUPT, fmt::format("the store is damaged: token {}: {}", token.name,
+                                                 scopes.error().message)};
+    }
+    token.scopes = std::move(*scopes);
+  }
+  token.rate = static_cast<int>(row.integer(3));
+  token.created_at = WallTime::from_us(row.integer(4));
+  token.created_by = row.text(5);
+  token.expires_at = WallTime::from_us(row.integer(6));
+  if (!row.is_null(7)) token.revoked_at = WallTime::from_us(row.integer(7));
+  return token;
+}
+
+}  // namespace
+
+OperationResult SqliteStore::operator()(const CreateToken& op) {
+  const std::string& name = op.token.name;
+  const auto same_digest = std::find_if(tokens_.begin(), tokens_.end(), [&](const auto& entry) {
+    return equal_in_constant_time(entry.second.digest, op.token.digest);
+  });
+  if (same_digest != tokens_.end()) {
+    return Error{.code = ErrorCode::conflict,
+                 .message = fmt::format("token {}: another token has or had its text: make a new "
+                                        "one",
+                                        name)};
+  }
+  const auto old = tokens_.find(name);
+  if (old != tokens_.end() && old->second.usable(now_.wall)) {
+    return Error{
+        .code = ErrorCode::conflict,
+        .message = fmt::format("token {} exists: revoke it first, or choose another name", name)};
+  }
+  if (old == tokens_.end() && tokens_.size() >= kMaxTokens && !drop_oldest_token()) {
+    return Error{.code = ErrorCode::overloaded,
+                 .message = fmt::format("there are {} tokens: must be at most {}; revoke some",
+                                        tokens_.size(), kMaxTokens)};
+  }
+  TokenRecord& token = tokens_[name];
+  token = op.token;
+  token.created_at = now_.wall;
+  token.revoked_at.reset();
+  save_token(token);
+  return Done{};
+}
+
+// Of those that nobody can use any more, the one that was made first.
+bool SqliteStore::drop_oldest_token() {
+  auto oldest = tokens_.end();
+  for (auto it = tokens_.begin(); it != tokens_.end(); ++it) {
+    if (it->second.usable(now_.wall)) continue;
+    if (oldest == tokens_.end() || it->second.created_at < oldest->second.created_at) oldest = it;
+  }
+  if (oldest == tokens_.end()) return false;
+  begin_write();
+  access_sql_->delete_token.bind(oldest->first).run();
+  tokens_.erase(oldest);
+  return true;
+}
+
+OperationResult SqliteStore::operator()(const RevokeToken& op) {
+  const auto found = tokens_.find(op.name);
+  if (found == tokens_.end()) {
+    return Error{.code = ErrorCode::not_found,
+                 .message = fmt::format("token {}: there is no such token", op.name)};
+  }
+  if (found->second.revoked_at) return Done{};
+  found->second.revoked_at = now_.wall;
+  save_token(found->second);
+  return Done{};
+}
+
+void SqliteStore::save_token(const TokenRecord& token) {
+  begin_write();
+  tokens_touched_ = true;
+  const bool revoked = token.revoked_at && !MS_MUTANT(token_revoke_forgotten);
+  const auto revoked_at =
+      revoked ? std::optional<std::int64_t>(token.revoked_at->us()) : std::nullopt;
+  const std::string scopes = token.scopes.text();
+  access_sql_->upsert_token
+      .bind(token.name, Statement::blob(bytes_of(token.digest)), scopes, token.rate,
+            token.created_at.us(), token.created_by, token.expires_at.us(), revoked_at)
+      .run();
+}
+
+void SqliteStore::load_tokens() {
+  tokens_.clear();
+  tokens_touched_ = true;
+  Statement rows(*db_,
+                 "SELECT name, digest, scopes, rate, created_at, created_by, expires_at, "
+                 "revoked_at FROM tokens");
+  while (rows.step()) {
+    TokenRecord token = read_token(rows);
+    std::string name = token.name;
+    tokens_.emplace(std::move(name), std::move(token));
+  }
+}
+
+// The snapshot first: who has seen the number finds at least what it stands for.
+void SqliteStore::publish_tokens() {
+  if (!tokens_touched_) return;
+  published_tokens_ = std::make_shared<const Tokens>(tokens_);
+  tokens_version_.fetch_add(1, std::memory_order_release);
+  tokens_touched_ = false;
+}
+
+std::shared_ptr<const Tokens> SqliteStore::tokens() const {
+  MutexLock lock(published_mutex_);
+  return published_tokens_;
+}
+
+}  // namespace mainspring::sqlite

@@ -1,0 +1,291 @@
+// The audit: records that are appended with the changes they tell of, and the chain they form.
+//
+//   batch   [ pause queue ][ Audit ]         one transaction
+//            ^ image before  ^ image after; another one? append
+//
+// The image before is read in front of the operation: afterwards it is gone.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "api/audit_images.h"
+#include "base/mutant.h"
+#include "store_sqlite/store_impl.h"
+
+namespace mainspring::sqlite {
+namespace {
+
+// Records that one audit() looks at: bounds its time, whatever the filter.
+constexpr std::int64_t kAuditWindow = 20'000;
+constexpr std::size_t kMaxAuditProblems = 20;  // more say nothing more
+
+constexpr const char* kRecordColumns =
+    "SELECT seq, at, who, origin, action, object, before, after, hash FROM audit ";
+
+Digest read_hash(std::string_view bytes) {
+  Digest digest{};  // one of another length is wrong, and found so by the chain
+  if (bytes.size() == digest.size()) std::copy(bytes.begin(), bytes.end(), digest.begin());
+  return digest;
+}
+
+AuditRecord read_record(const Statement& row) {
+  AuditRecord record;
+  record.seq = row.integer(0);
+  record.at = WallTime::from_us(row.integer(1));
+  record.who = row.text(2);
+  record.from = row.text(3);
+  record.action = row.text(4);
+  record.object = row.text(5);
+  record.before = row.text(6);
+  record.after = row.text(7);
+  record.hash = read_hash(row.text(8));
+  return record;
+}
+
+std::optional<std::string_view> wanted(const std::string& text) {
+  return Statement::text_or_null(text);
+}
+
+}  // namespace
+
+AccessStatements::AccessStatements(Database& db)
+    : upsert_token(db,
+                   "INSERT OR REPLACE INTO tokens (name, digest, scopes, rate, created_at, "
+                   "created_by, expires_at, revoked_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"),
+      delete_token(db, "DELETE FROM tokens WHERE name = ?"),
+      insert_audit(db,
+                   "INSERT INTO audit (seq, at, who, origin, action, object, before, after, hash) "
+                   "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"),
+      update_mark(db, "UPDATE audit_marks SET seq = ?2, hash = ?3 WHERE id = ?1"),
+      first_audit(db, "SELECT seq, at, hash FROM audit WHERE seq > ? ORDER BY seq LIMIT ?"),
+      prune_audit(db, "DELETE FROM audit WHERE seq <= ?") {}
+
+AuditStatements::AuditStatements(Database& db)
+    : oldest_first(db, (std::string(kRecordColumns) +
+                        "WHERE seq >= ?1 AND seq <= ?2 AND (?3 IS NULL OR who = ?3) AND (?4 IS "
+                        "NULL OR action = ?4) AND (?5 IS NULL OR object = ?5) ORDER BY seq LIMIT "
+                        "?6")
+                           .c_str()),
+      newest_first(db, (std::string(kRecordColumns) +
+                        "WHERE seq >= ?1 AND seq <= ?2 AND (?3 IS NULL OR who = ?3) AND (?4 IS "
+                        "NULL OR action = ?4) AND (?5 IS NULL OR object = ?5) ORDER BY seq DESC "
+                        "LIMIT ?6")
+                           .c_str()),
+      newest(db, "SELECT coalesce(max(seq), 0) FROM audit"),
+      oldest(db, "SELECT coalesce(min(seq), 0) FROM audit") {}
+
+// -- appending
+// -----------------------------------------------------------------------------------------
+
+std::string SqliteStore::image_of(const AuditObject& object) {
+  using Kind = AuditObject::Kind;
+  if (object.kind == Kind::queue) {
+    const QueueState* queue = find_queue(object.name);
+    if (queue == nullptr) return "";
+    return queue_image(queue->paused, queue->retention_completed, queue->retention_dead);
+  }
+  if (object.kind == Kind::schedule) {
+    const ScheduleState* schedule = find_schedule(object.name);
+    return schedule == nullptr ? "" : schedule_image(schedule->info);
+  }
+  if (object.kind == Kind::token) {
+    const auto found = tokens_.find(object.name);
+    return found == tokens_.end() ? "" : token_image(found->second);
+  }
+  if (object.kind != Kind::job) return "";
+  const auto lease = leases_.find(object.id);
+  if (lease != leases_.end()) {
+    return job_image(JobState::running, lease->second.queue->name, lease->second.cancel_requested);
+  }
+  const auto hot = load_hot(object.id);
+  return hot ? job_image(hot->state, hot->queue->name, false) : "";
+}
+
+void SqliteStore::look_before(std::span<const Operation> batch, std::size_t at) {
+  const auto* audit = at + 1 < batch.size() ? std::get_if<Audit>(&batch[at + 1]) : nullptr;
+  if (audit == nullptr || audit->alone || std::holds_alternative<Audit>(batch[at])) return;
+  const AuditObject object = parse_audit_object(audit->object);
+  image_before_ = object.kind == AuditObject::Kind::other ? audit->before : image_of(object);
+}
+
+OperationResult SqliteStore::operator()(const Audit& op) {
+  if (op.alone) {
+    append_audit(audit_record(op, op.before, op.after, now_.wall));
+    return Done{};
+  }
+  if (about_ == nullptr) {
+    return Error{.code = ErrorCode::invalid_argument,
+                 .message = "audit: must stand behind the operation that it is about"};
+  }
+  if (!worth_a_record(*about_)) return Done{};
+  const AuditObject object = parse_audit_object(op.object);
+  std::string after = object.kind == AuditObject::Kind::other ? op.after : image_of(object);
+  if (!op.always && after == image_before_) return Done{};
+  append_audit(audit_record(op, std::move(image_before_), std::move(after), now_.wall));
+  return Done{};
+}
+
+void SqliteStore::append_audit(AuditRecord record) {
+  if (MS_MUTANT(audit_not_recorded)) return;
+  begin_write();
+  record.seq = audit_.head.seq + 1;
+  record.hash =
+      chain_hash(MS_MUTANT(audit_chain_skips) ? audit_.base.hash : audit_.head.hash, record);
+  const auto text = [](const std::string& t) { return Statement::text_or_null(t); };
+  access_sql_->insert_audit
+      .bind(record.seq, record.at.us(), record.who, record.from, record.action, record.object,
+            text(record.before), text(record.after), Statement::blob(bytes_of(record.hash)))
+      .run();
+  audit_.head = {record.seq, record.hash};
+  if (++audit_.records == 1) audit_due_ = record.at + options_.store.audit_retention;
+  audit_touched_ = true;
+}
+
+void SqliteStore::write_audit_mark() {
+  if (!audit_touched_) return;
+  access_sql_->update_mark.bind(1, audit_.head.seq, Statement::blob(bytes_of(audit_.head.hash)))
+      .run();
+}
+
+// -- the end of a record's time
+// -----------------------------------------------------------------------------------------
+
+bool SqliteStore::prune_audit(int limit) {
+  if (audit_due_ > now_.wall) return false;
+  AuditMark base = audit_.base;
+  int pruned = 0;
+  {
+    Statement& rows = access_sql_->first_audit;
+    rows.bind(base.seq, limit);
+    ResetGuard guard(rows);
+    while (rows.step()) {
+      if (WallTime::from_us(rows.integer(1)) + options_.store.audit_retention > now_.wall) break;
+      base = {rows.integer(0), read_hash(rows.text(2))};
+      ++pruned;
+    }
+  }
+  if (pruned > 0) {
+    begin_write();
+    access_sql_->update_mark.bind(0, base.seq, Statement::blob(bytes_of(base.hash))).run();
+    access_sql_->prune_audit.bind(base.seq).run();
+    audit_.base = base;
+    audit_.records -= pruned;
+    audit_touched_ = true;
+  }
+  note_oldest_audit();
+  return pruned >= limit;
+}
+
+void SqliteStore::note_oldest_audit() {
+  Statement& row = access_sql_->first_audit;
+  row.bind(audit_.base.seq, 1);
+  ResetGuard guard(row);
+  audit_due_ = row.step() ? WallTime::from_us(row.integer(1)) + options_.store.audit_retention
+                          : WallTime::never();
+}
+
+// -- reading
+// -----------------------------------------------------------------------------------------
+
+void SqliteStore::load_audit() {
+  {
+    Statement marks(*db_, "SELECT seq, hash FROM audit_marks ORDER BY id");
+    for (AuditMark* mark : {&audit_.base, &audit_.head}) {
+      if (!marks.step())
+        throw SqlError{SQLITE_CORRUPT, "the store is damaged: a mark of the audit is missing"};
+      *mark = {marks.integer(0), read_hash(marks.text(1))};
+    }
+  }
+  // More than is known was put there by somebody else: verify() tells, and what is appended goes
+  // behind it.
+  audit_.head.seq =
+      std::max(audit_.head.seq, db_->query_int("SELECT coalesce(max(seq), 0) FROM audit"));
+  audit_.records = audit_.head.seq - audit_.base.seq;
+  audit_touched_ = false;
+  note_oldest_audit();
+}
+
+Result<AuditPage> SqliteStore::audit(const AuditFilter& filter, AuditOrder order, int limit,
+                                     std::int64_t from) const {
+  const auto one = [](Statement& row) {
+    row.bind();
+    ResetGuard guard(row);
+    return row.step() ? row.integer(0) : 0;
+  };
+  try {
+    auto reader = take_reader();
+    AuditPage page;
+    {
+      Snapshot snapshot(reader->db);
+      AuditStatements& sql = reader->audit;
+      const bool rising = order == AuditOrder::oldest_first;
+      std::int64_t first = one(sql.oldest), last = one(sql.newest);
+      std::optional<std::int64_t> beyond;  // of the window
+      if (rising) {
+        first = std::max(first, from);
+        if (last - first >= kAuditWindow) beyond = first + kAuditWindow;
+        last = beyond ? *beyond - 1 : last;
+      } else {
+        if (from > 0) last = std::min(last, from);
+        if (last - first >= kAuditWindow) beyond = last - kAuditWindow;
+        first = beyond ? *beyond + 1 : first;
+      }
+      Statement& rows = rising ? sql.oldest_first : sql.newest_first;
+      rows.bind(first, last, wanted(filter.who), wanted(filter.action), wanted(filter.object),
+                limit + 1);
+      ResetGuard guard(rows);
+      page.next = beyond;
+      while (rows.step()) {
+        if (static_cast<int>(page.records.size()) == limit) {
+          page.next = rows.integer(0);
+          break;
+        }
+        page.records.push_back(read_record(rows));
+      }
+    }
+    give_back(std::move(reader));
+    return page;
+  } catch (const SqlError& error) {
+    return to_error(error);
+  }
+}
+
+AuditState SqliteStore::audit_state() const {
+  MutexLock lock(published_mutex_);
+  return published_audit_;
+}
+
+// `known` is what this process had committed before the snapshot began: records beyond it may have
+// come since, and none up to it may be missing.
+void verify_audit(Database& db, const AuditMark& known, std::vector<std::string>& problems) {
+  AuditMark marks[2];
+  {
+    Statement rows(db, "SELECT id, seq, hash FROM audit_marks ORDER BY id");
+    while (rows.step())
+      marks[rows.integer(0) == 0 ? 0 : 1] = {rows.integer(1), read_hash(rows.text(2))};
+  }
+  const auto [base, end] = std::pair(marks[0], marks[1]);
+  AuditMark at = base;
+  bool met = known.seq <= base.seq;
+  Statement rows(db, (std::string(kRecordColumns) + "ORDER BY seq").c_str());
+  while (rows.step()) {
+    const AuditRecord record = read_record(rows);
+    if (auto wrong = follow_chain(at, {record})) problems.push_back(std::move(*wrong));
+    at = {record.seq, record.hash};  // the next one is judged by itself
+    met = met || at == known;
+    if (problems.size() >= kMaxAuditProblems) return;
+  }
+  if (at.seq < end.seq) {
+    problems.push_back(fmt::format("audit records {} to {} are missing: they were the newest",
+                                   at.seq + 1, end.seq));
+  } else if (at != end) {
+    problems.push_back(fmt::format("audit record {}: it is not the newest that the store wrote, {}",
+                                   at.seq, end.seq));
+  } else if (!met) {
+    problems.push_back(fmt::format(
+        "audit record {}: it was altered or removed while the store was open", known.seq));
+  }
+}
+
+}  // namespace mainspring::sqlite

@@ -1,0 +1,363 @@
+// Tokens and the audit, as every store keeps them.
+#include "api/audit_images.h"
+#include "conformance/bench.h"
+
+namespace mainspring::conformance {
+namespace {
+
+TokenRecord token(const std::string& name, const std::string& text) {
+  TokenRecord t;
+  t.name = name;
+  t.digest = sha256(text);
+  t.scopes = *Scopes::parse("enqueue=photos read");
+  t.created_by = "ops";
+  return t;
+}
+CreateToken create(const std::string& name, const std::string& text) {
+  return {token(name, text)};
+}
+
+Audit audit(std::string object, std::string action = "change") {
+  Audit a{.who = "ops",
+          .from = "192.0.2.7",
+          .action = std::move(action),
+          .object = "",
+          .before = "",
+          .after = ""};
+  a.object = std::move(object);
+  return a;
+}
+
+std::vector<AuditRecord> records(const Bench& bench) {
+  const auto page = bench.store->audit({}, AuditOrder::oldest_first, kMaxAuditPage, 0);
+  REQUIRE(page.has_value());
+  CHECK_FALSE(page->next.has_value());
+  return page->records;
+}
+
+// The chain from its base to its end, as anybody can follow it.
+void check_chain(const Bench& bench) {
+  const AuditState state = bench.store->audit_state();
+  AuditMark at = state.base;
+  const auto wrong = follow_chain(at, records(bench));
+  CHECK_MESSAGE(!wrong, wrong.value_or(""));
+  CHECK(at == state.head);
+  CHECK(state.records == state.head.seq - state.base.seq);
+}
+
+std::string queue_text(bool paused) {
+  return queue_image(paused, std::nullopt, std::nullopt);
+}
+
+TEST_SUITE_BEGIN("access");
+
+TEST_CASE("a token is there once it was created, and after a restart") {
+  Bench bench;
+  CHECK(bench.store->tokens()->empty());
+  const std::int64_t version = bench.store->tokens_version();
+  CreateToken op = create("ci", "secret");
+  op.token.rate = 9;
+  op.token.expires_at = bench.wall() + hours(1);
+  bench.one<Done>(op);
+  CHECK(bench.store->tokens_version() != version);
+  const auto check = [&] {
+    const auto tokens = bench.store->tokens();
+    REQUIRE(tokens->size() == 1);
+    const TokenRecord& kept = tokens->at("ci");
+    CHECK(kept.digest == sha256("secret"));
+    CHECK(kept.scopes == op.token.scopes);
+    CHECK(kept.rate == 9);
+    CHECK(kept.expires_at == op.token.expires_at);
+    CHECK(kept.created_by == "ops");
+    CHECK_FALSE(kept.revoked_at.has_value());
+    CHECK(kept.usable(bench.wall()));
+  };
+  check();
+  bench.reopen();
+  check();
+  bench.advance(hours(1));
+  CHECK_FALSE(bench.store->tokens()->at("ci").usable(bench.wall()));
+}
+
+TEST_CASE("a token that was revoked stays so after a restart") {
+  Bench bench;
+  bench.one<Done>(create("ci", "secret"));
+  const std::int64_t version = bench.store->tokens_version();
+  const auto before = bench.store->tokens();
+  bench.advance(seconds(5));
+  bench.one<Done>(RevokeToken{"ci"});
+  CHECK(bench.store->tokens_version() != version);
+  CHECK(before->at("ci").usable(bench.wall()));  // a snapshot does not change
+  CHECK(bench.store->tokens()->at("ci").revoked_at == bench.wall());
+  const WallTime revoked = bench.wall();
+  bench.advance(seconds(5));
+  bench.one<Done>(RevokeToken{"ci"});  // again: nothing changes
+  bench.reopen();
+  CHECK(bench.store->tokens()->at("ci").revoked_at == revoked);
+  CHECK_FALSE(bench.store->tokens()->at("ci").usable(bench.wall()));
+  CHECK(bench.refused(RevokeToken{"nobody"}) == ErrorCode::not_found);
+}
+
+TEST_CASE("the name of a usable token is taken, that of another is free") {
+  Bench bench;
+  bench.one<Done>(create("ci", "one"));
+  CHECK(bench.refused(create("ci", "two")) == ErrorCode::conflict);
+  bench.one<Done>(RevokeToken{"ci"});
+  bench.one<Done>(create("ci", "two"));
+  CHECK(bench.store->tokens()->at("ci").digest == sha256("two"));
+  CreateToken brief = create("brief", "three");
+  brief.token.expires_at = bench.wall() + seconds(1);
+  bench.one<Done>(brief);
+  bench.advance(seconds(1));
+  bench.one<Done>(create("brief", "four"));
+  CHECK(bench.store->tokens()->at("brief").usable(bench.wall()));
+  bench.reopen();
+  CHECK(bench.store->tokens()->size() == 2);
+  CHECK(bench.store->tokens()->at("ci").digest == sha256("two"));
+}
+
+TEST_CASE("the text of a token comes back under no name, not even its own") {
+  Bench bench;
+  bench.one<Done>(create("ci", "one"));
+  CHECK(bench.refused(create("other", "one")) == ErrorCode::conflict);
+  bench.one<Done>(RevokeToken{"ci"});
+  CHECK(bench.refused(create("ci", "one")) == ErrorCode::conflict);
+  CHECK_FALSE(bench.store->tokens()->at("ci").usable(bench.wall()));
+}
+
+TEST_CASE("beyond kMaxTokens the oldest that nobody can use makes room, and no other") {
+  Bench bench;
+  std::vector<Operation> batch;
+  for (std::size_t i = 0; i < kMaxTokens; ++i) {
+    const std::string name = "t" + std::to_string(i);
+    batch.emplace_back(create(name, name));
+  }
+  for (const OperationResult& result : bench.apply(std::move(batch)))
+    REQUIRE(std::holds_alternative<Done>(result));
+  CHECK(bench.refused(create("more", "more")) == ErrorCode::overloaded);
+  bench.advance(seconds(1));
+  bench.one<Done>(RevokeToken{"t7"});
+  bench.one<Done>(create("more", "more"));
+  CHECK(bench.store->tokens()->size() == kMaxTokens);
+  CHECK_FALSE(bench.store->tokens()->contains("t7"));
+  CHECK(bench.refused(create("again", "again")) == ErrorCode::overloaded);
+}
+
+TEST_CASE("a change and the record of it are one: who, what, before and after") {
+  Bench bench;
+  bench.enqueue(bench.job("photos"));
+  bench.apply({PauseQueue{"photos", true}, audit("queue/photos", "pause_queue")});
+  const auto all = records(bench);
+  REQUIRE(all.size() == 1);
+  CHECK(all[0].seq == 1);
+  CHECK(all[0].at == bench.wall());
+  CHECK(all[0].who == "ops");
+  CHECK(all[0].from == "192.0.2.7");
+  CHECK(all[0].action == "pause_queue");
+  CHECK(all[0].object == "queue/photos");
+  CHECK(all[0].before == queue_text(false));
+  CHECK(all[0].after == queue_text(true));
+  check_chain(bench);
+}
+
+TEST_CASE("what changes nothing is not recorded, unless it is wanted") {
+  Bench bench;
+  bench.one<Done>(PauseQueue{"photos", true});
+  const std::int64_t commits = bench.store->commits();
+  bench.apply({PauseQueue{"photos", true}, audit("queue/photos")});
+  CHECK(records(bench).empty());
+  CHECK(bench.store->commits() == commits);
+  Audit wanted = audit("queue/photos");
+  wanted.always = true;
+  bench.apply({PauseQueue{"photos", true}, wanted});
+  REQUIRE(records(bench).size() == 1);
+  CHECK(records(bench)[0].before == records(bench)[0].after);
+}
+
+TEST_CASE("what was refused is not recorded, even if it is wanted") {
+  Bench bench;
+  Audit wanted = audit("job/77");
+  wanted.always = true;
+  const auto results = bench.apply({Cancel{77, "no"}, wanted});
+  CHECK(std::holds_alternative<Error>(results[0]));
+  CHECK(std::holds_alternative<Done>(results[1]));
+  CHECK(records(bench).empty());
+}
+
+TEST_CASE("a claim that gave nothing is not recorded, one that gave a job is") {
+  Bench bench;
+  Audit wanted = audit("queue/q", "claim");
+  wanted.always = true;
+  const Claim claim{.worker = "w1", .queues = {"q"}, .kinds = {}};
+  bench.apply({claim, wanted});
+  CHECK(records(bench).empty());
+  bench.enqueue();
+  bench.apply({claim, wanted});
+  CHECK(records(bench).size() == 1);
+}
+
+TEST_CASE("an audit that stands behind nothing is refused") {
+  Bench bench;
+  CHECK(bench.refused(audit("queue/q")) == ErrorCode::invalid_argument);
+  const auto results =
+      bench.apply({PauseQueue{"q", true}, audit("queue/q"), audit("queue/q", "twice")});
+  CHECK(std::holds_alternative<Done>(results[1]));
+  CHECK(std::holds_alternative<Error>(results[2]));
+  CHECK(records(bench).size() == 1);
+}
+
+TEST_CASE("each record of a batch has the image between its neighbours") {
+  Bench bench;
+  bench.apply({PauseQueue{"q", true}, audit("queue/q", "first"), PauseQueue{"q", false},
+               audit("queue/q", "second"), SetRetention{"q", seconds(1), std::nullopt},
+               audit("queue/q", "third")});
+  const auto all = records(bench);
+  REQUIRE(all.size() == 3);
+  CHECK(all[0].before.empty());  // there was no such queue
+  CHECK(all[0].after == all[1].before);
+  CHECK(all[1].after == all[2].before);
+  CHECK(all[2].after == queue_image(false, seconds(1), std::nullopt));
+  check_chain(bench);
+}
+
+TEST_CASE("jobs, schedules and tokens have images of their own, and a token's has no digest") {
+  Bench bench;
+  const JobId id = bench.enqueue();
+  bench.apply({Cancel{id, "no"}, audit("job/" + std::to_string(id), "cancel_job")});
+  bench.apply({create("ci", "secret"), audit("token/ci", "create_token")});
+  bench.apply({RevokeToken{"ci"}, audit("token/ci", "revoke_token")});
+  PutSchedule put;
+  put.schedule.name = "s";
+  put.schedule.every = minutes(1);
+  put.schedule.job = bench.job();
+  put.next = put.next_fire = bench.wall() + minutes(1);
+  bench.apply({put, audit("schedule/s", "put_schedule")});
+  bench.apply({PauseSchedule{"s", true, ""}, audit("schedule/s", "pause_schedule")});
+  bench.apply({RemoveSchedule{"s"}, audit("schedule/s", "remove_schedule")});
+  const auto all = records(bench);
+  REQUIRE(all.size() == 6);
+  CHECK(all[0].before == job_image(JobState::available, "q", false));
+  CHECK(all[0].after == job_image(JobState::cancelled, "q", false));
+  CHECK(all[1].before.empty());
+  TokenRecord ci = token("ci", "secret");
+  CHECK(all[1].after == token_image(ci));
+  ci.revoked_at = bench.wall();
+  CHECK(all[2].after == token_image(ci));
+  for (const AuditRecord& record : all)
+    CHECK(record.after.find(to_hex(ci.digest)) == std::string::npos);
+  CHECK(all[3].before.empty());
+  CHECK(all[3].after == all[4].before);
+  CHECK(all[4].after.find(R"("paused":true)") != std::string::npos);
+  CHECK(all[5].after.empty());
+  check_chain(bench);
+}
+
+TEST_CASE("the wish to cancel a running job is a change of it") {
+  Bench bench;
+  const JobId id = bench.enqueue();
+  bench.claim_one();
+  bench.apply({Cancel{id, "no"}, audit("job/" + std::to_string(id))});
+  const auto all = records(bench);
+  REQUIRE(all.size() == 1);
+  CHECK(all[0].before == job_image(JobState::running, "q", false));
+  CHECK(all[0].after == job_image(JobState::running, "q", true));
+}
+
+TEST_CASE("what lies outside of the store is recorded as it is told") {
+  Bench bench;
+  Audit op = audit("folder/continuous/x", "deploy");
+  op.alone = true;
+  op.before = R"({"files":1})";
+  op.after = R"({"files":2})";
+  bench.apply({op});
+  bench.apply({PauseQueue{"q", true}, op});
+  const auto all = records(bench);
+  REQUIRE(all.size() == 2);
+  CHECK(all[1].before == op.before);
+  CHECK(all[1].after == op.after);
+  check_chain(bench);
+}
+
+TEST_CASE("the chain goes on after a restart") {
+  Bench bench;
+  bench.apply({PauseQueue{"q", true}, audit("queue/q")});
+  const AuditMark head = bench.store->audit_state().head;
+  CHECK(head.seq == 1);
+  bench.reopen();
+  CHECK(bench.store->audit_state().head == head);
+  bench.apply({PauseQueue{"q", false}, audit("queue/q")});
+  CHECK(bench.store->audit_state().head.seq == 2);
+  check_chain(bench);
+}
+
+TEST_CASE("records are read in pages, in either order, by who, action and object") {
+  Bench bench;
+  for (int i = 0; i < 7; ++i) {
+    Audit op = audit(i % 2 == 0 ? "folder/a" : "folder/b", i < 3 ? "deploy" : "remove");
+    op.who = i == 6 ? "other" : "ops";
+    op.alone = true;
+    bench.apply({op});
+  }
+  const auto seqs = [&](const AuditFilter& filter, AuditOrder order) {
+    std::vector<std::int64_t> all;
+    std::int64_t from = 0;
+    for (int page = 0; page < 10; ++page) {
+      const auto got = bench.store->audit(filter, order, 2, from);
+      REQUIRE(got.has_value());
+      CHECK(got->records.size() <= 2);
+      for (const AuditRecord& record : got->records) all.push_back(record.seq);
+      if (!got->next) return all;
+      from = *got->next;
+    }
+    FAIL("the pages do not end");
+    return all;
+  };
+  using Seqs = std::vector<std::int64_t>;
+  CHECK(seqs({}, AuditOrder::oldest_first) == Seqs{1, 2, 3, 4, 5, 6, 7});
+  CHECK(seqs({}, AuditOrder::newest_first) == Seqs{7, 6, 5, 4, 3, 2, 1});
+  CHECK(seqs({.who = "other", .action = "", .object = ""}, AuditOrder::oldest_first) == Seqs{7});
+  CHECK(seqs({.who = "", .action = "deploy", .object = ""}, AuditOrder::newest_first) ==
+        Seqs{3, 2, 1});
+  CHECK(seqs({.who = "", .action = "remove", .object = "folder/b"}, AuditOrder::oldest_first) ==
+        Seqs{4, 6});
+  CHECK(seqs({.who = "nobody", .action = "", .object = ""}, AuditOrder::oldest_first).empty());
+}
+
+TEST_CASE("records past their retention go, the oldest first, and the chain still fits") {
+  StoreOptions options;
+  options.audit_retention = hours(2);
+  Bench bench(options);
+  const auto record = [&](bool paused) {
+    bench.apply({PauseQueue{"q", paused}, audit("queue/q")});
+  };
+  record(true);
+  const WallTime first = bench.wall();
+  CHECK(bench.store->agenda().next_prune <= first + hours(2));
+  bench.advance(hours(1));
+  record(false);
+  record(true);
+  const AuditMark oldest{1, records(bench)[0].hash};
+  bench.advance(hours(1) - seconds(1));
+  bench.prune();
+  CHECK(records(bench).size() == 3);
+  bench.advance(seconds(1));
+  bench.prune();
+  CHECK(records(bench).size() == 2);
+  CHECK(bench.store->audit_state().base == oldest);
+  check_chain(bench);
+  bench.reopen();
+  check_chain(bench);
+  bench.advance(hours(9));
+  CHECK(bench.one<StepResult>(PruneJobs{.limit = 1, .fence = {}}).more);
+  CHECK(records(bench).size() == 1);
+  bench.prune();
+  CHECK(records(bench).empty());
+  record(false);
+  CHECK(records(bench)[0].seq == 4);
+  check_chain(bench);
+}
+
+TEST_SUITE_END();
+
+}  // namespace
+}  // namespace mainspring::conformance

@@ -1,0 +1,39 @@
+// The tokens and the audit of the model store.
+#pragma once
+
+#include <span>
+#include <utility>
+
+#include "conformance/model_state.h"
+
+namespace mainspring {
+
+class ModelAccess {
+ public:
+  explicit ModelAccess(ModelDisk& disk) : disk_(disk) {}
+
+  // Around every operation of a batch.
+  void look_before(std::span<const Operation> batch, std::size_t at);
+  void look_after(const Operation& operation, const OperationResult& result);
+
+  OperationResult run(const CreateToken& op, Now now);
+  OperationResult run(const RevokeToken& op, Now now);
+  OperationResult run(const Audit& op, Now now);
+  bool prune(int limit, Duration retention, Now now);
+  bool take_wrote() { return std::exchange(wrote_, false); }
+
+  std::int64_t tokens_version() const { return tokens_version_; }
+  AuditPage page(const AuditFilter& filter, AuditOrder order, int limit, std::int64_t from) const;
+  AuditState state() const;
+
+ private:
+  std::string image(const std::string& object) const;
+
+  ModelDisk& disk_;
+  bool wrote_ = false;
+  std::int64_t tokens_version_ = 0;
+  std::string before_;                    // of what the next Audit is about
+  std::optional<OperationResult> about_;  // its answer
+};
+
+}  // namespace mainspring
