@@ -94,7 +94,7 @@ std::map<std::string, std::string> worker_defects() {
   };
 }
 
-// Of src/store_sqlite: leases by name, schedules.
+// Of src/store_sqlite: leases by name, schedules, tokens and the audit.
 std::map<std::string, std::string> store_defects() {
   return {
       {"lease_token_reused", conformance()},     {"fence_ignores_expiry", conformance()},
@@ -103,6 +103,8 @@ std::map<std::string, std::string> store_defects() {
       {"version_given_again", conformance()},    {"paused_ticks_fire", conformance()},
       {"overlap_ignored", conformance()},        {"third_twin", conformance()},
       {"buffered_job_forgotten", conformance()}, {"failure_does_not_pause", conformance()},
+      {"audit_not_recorded", conformance()},     {"audit_chain_skips", conformance()},
+      {"token_revoke_forgotten", conformance()},
   };
 }
 
