@@ -35,6 +35,10 @@ struct TlsClientOptions {
 Result<std::shared_ptr<SSL_CTX>> make_client_context(const TlsClientOptions& options);
 // For SNI and verification: a name or an address.
 bool expect_host(SSL* ssl, const std::string& host);
+// Reads and writes go to that socket, and raise no SIGPIPE; it stays the caller's.
+bool attach_socket(SSL* ssl, int fd);
+// What OpenSSL says of the last failure in this thread, as "this; that".
+std::string tls_problem();
 
 // The context of new connections; reload() exchanges it, and old connections keep theirs.
 class TlsServer {
@@ -60,7 +64,7 @@ struct Authority {
   // Makes ca.pem and ca.key. Errors: conflict (they are there), io_error.
   static Result<void> create(const std::string& directory, const std::string& name, Duration valid,
                              WallTime now);
-  // Makes NAME.pem (with its chain) and NAME.key, signed by that authority. Server certificates
+  // Makes NAME.pem and NAME.key, signed by that authority. Server certificates
   // have `hosts` (names and addresses) as alternative names, client ones none. An existing one is
   // replaced, by rename. Errors: not_found (no authority there), invalid_argument, io_error.
   static Result<void> issue(const std::string& directory, const std::string& name,
