@@ -5,7 +5,7 @@
 
 #include <array>
 #include <boost/asio/ip/address.hpp>
-#include <boost/asio/write.hpp>
+#include <boost/asio/post.hpp>
 
 #include "api/json.h"
 #include "base/mutant.h"
@@ -92,19 +92,50 @@ std::string_view without_port(std::string_view host) {
 
 }  // namespace
 
-Connection::Connection(Shard& shard, asio::ip::tcp::socket socket, std::uint32_t slot)
-    : shard_(shard), socket_(std::move(socket)), slot_(slot) {}
+Connection::Connection(Shard& shard, Socket socket, std::shared_ptr<SSL_CTX> tls,
+                       std::uint32_t slot)
+    : shard_(shard), transport_(std::move(socket), std::move(tls)), slot_(slot) {}
 
 void Connection::start() {
-  error_code ignored;
-  socket_.non_blocking(true, ignored);
-  socket_.set_option(asio::ip::tcp::no_delay(true), ignored);
-  set_deadline(shard_.shared().services.options.idle_timeout);
+  if (transport_.tls()) {
+    set_deadline(shard_.shared().services.options.header_timeout);
+  } else {
+    state_ = State::idle;
+    set_deadline(shard_.shared().services.options.idle_timeout);
+  }
   arm_read();
+}
+
+void Connection::shake_hands() {
+  switch (transport_.handshake().next) {
+    case Transport::Next::done:
+      state_ = State::idle;
+      set_deadline(shard_.shared().services.options.idle_timeout);
+      return arm_read();
+    case Transport::Next::wait_read:
+      return arm_read();
+    case Transport::Next::wait_write:
+      return wait_to_write(Transport::Next::wait_write);
+    case Transport::Next::plain:
+      return refuse_plain();
+    default:
+      return close();
+  }
+}
+
+// The last words of a connection that was meant for TLS.
+void Connection::refuse_plain() {
+  keep_alive_ = false;
+  started_ = shard_.now();
+  Reply last{.status = 400, .content_type = "text/plain"};
+  last.body = "This server speaks HTTPS here: use https:// and try again.\n";
+  reply(std::move(last));
 }
 
 void Connection::close() {
   if (state_ == State::closed) return;
+  // Elsewhere the peer may miss the end of something, and must not take it for whole.
+  const bool in_order = state_ == State::idle;
   state_ = State::closed;
   if (wait_ != nullptr) end_wait();
   if (stream_ != nullptr) drop_stream();
@@ -114,13 +145,13 @@ void Connection::close() {
     park_id_ = 0;
   }
   free_body();
-  error_code ignored;
-  socket_.close(ignored);
+  if (in_order) transport_.finish();
+  transport_.close();
   shard_.remove(slot_);
 }
 
 void Connection::begin_stop() {
-  if (state_ == State::idle) return close();
+  if (state_ == State::idle || state_ == State::handshake) return close();
   if (stream_ != nullptr) return end_stream_early();
   if (wait_ != nullptr) {
     wait_->last = true;
@@ -142,16 +173,23 @@ void Connection::on_tick(Instant now) {
 void Connection::arm_read() {
   if (armed_ || state_ == State::closed) return;
   armed_ = true;
-  socket_.async_wait(asio::ip::tcp::socket::wait_read,
-                     [self = shared_from_this()](const error_code& problem) {
-                       self->armed_ = false;
-                       if (self->state_ == State::closed) return;
-                       problem ? self->close() : self->on_readable();
-                     });
+  auto on_ready = [self = shared_from_this()](const error_code& problem) {
+    self->armed_ = false;
+    if (self->state_ == State::closed) return;
+    problem ? self->close() : self->on_readable();
+  };
+  // What TLS holds already no socket tells of.
+  if (transport_.pending() && state_ != State::draining) {
+    asio::post(shard_.io(), [on_ready = std::move(on_ready)] { on_ready(error_code()); });
+  } else {
+    transport_.socket().async_wait(Socket::wait_read, std::move(on_ready));
+  }
 }
 
 void Connection::on_readable() {
   switch (state_) {
+    case State::handshake:
+      return shake_hands();
     case State::busy:
       return on_peer_in_busy();
     case State::draining:
@@ -180,38 +218,57 @@ void Connection::on_readable() {
 }
 
 bool Connection::receive(std::string_view& data) {
-  error_code problem;
   auto& scratch = shard_.scratch();
-  const std::size_t bytes = socket_.read_some(asio::buffer(scratch), problem);
-  if (problem == asio::error::would_block) {
-    arm_read();
-    return false;
+  const Transport::Step step = transport_.read(scratch);
+  switch (step.next) {
+    case Transport::Next::done:
+      data = std::string_view(scratch.data(), step.bytes);
+      return true;
+    case Transport::Next::wait_read:
+      arm_read();
+      return false;
+    case Transport::Next::wait_write:
+      wait_to_read();
+      return false;
+    default:
+      close();
+      return false;
   }
-  if (problem) {
-    close();
-    return false;
-  }
-  data = std::string_view(scratch.data(), bytes);
-  return true;
+}
+
+// TLS has to write before it can read on.
+void Connection::wait_to_read() {
+  if (armed_) return;
+  armed_ = true;
+  transport_.socket().async_wait(Socket::wait_write,
+                                 [self = shared_from_this()](const error_code& problem) {
+                                   self->armed_ = false;
+                                   if (self->state_ == State::closed) return;
+                                   problem ? self->close() : self->on_readable();
+                                 });
 }
 
 // The peer of a parked claim sent something, or went away.
 void Connection::on_peer_in_busy() {
-  char byte = 0;
-  error_code problem;
-  socket_.receive(asio::buffer(&byte, 1), asio::socket_base::message_peek, problem);
-  if (problem == asio::error::would_block) return arm_read();
-  if (problem) close();
-  // Else it is the next request: it is read when this one has been answered.
+  switch (transport_.peek().next) {
+    case Transport::Next::done:
+      return;  // the next request: it is read when this one has been answered
+    case Transport::Next::wait_read:
+      return arm_read();
+    case Transport::Next::wait_write:
+      return wait_to_read();
+    default:
+      return close();
+  }
 }
 
 void Connection::discard_input() {
   constexpr int kReadsAtOnce = 16;
-  error_code problem;
-  for (int i = 0; i < kReadsAtOnce && !problem; ++i) {
-    socket_.read_some(asio::buffer(shard_.scratch()), problem);
+  for (int i = 0; i < kReadsAtOnce; ++i) {
+    const Transport::Step step = transport_.discard(shard_.scratch());
+    if (step.next == Transport::Next::wait_read) break;
+    if (step.next != Transport::Next::done) return close();
   }
-  if (problem && problem != asio::error::would_block) return close();
   arm_read();
 }
 
@@ -262,9 +319,7 @@ Result<void> Connection::check_host(std::string_view host) const {
   const auto address = asio::ip::make_address(std::string(name), not_an_address);
   if (!not_an_address) {
     if (address.is_loopback()) return {};
-    error_code problem;
-    const auto local = socket_.local_endpoint(problem);
-    if (!problem && local.address() == address) return {};
+    if (transport_.local_address() == address.to_string()) return {};
   }
   return Error{ErrorCode::forbidden,
                fmt::format("Host \"{}\": must be localhost, the server's address or a name of its "
@@ -361,9 +416,7 @@ void Connection::begin_body(Head head, std::string_view& rest) {
   state_ = State::body;
   if (head.expect_continue && rest.empty()) {
     static constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
-    error_code problem;
-    const std::size_t sent = socket_.write_some(asio::buffer(kContinue), problem);
-    if (problem || sent != kContinue.size()) return close();
+    if (transport_.write(kContinue).bytes != kContinue.size()) return close();
   }
   head_ = std::make_unique<Head>(std::move(head));
   feed_body(rest);
@@ -503,10 +556,11 @@ void Connection::reply(Reply reply) {
 
 void Connection::write(std::string_view head, std::string body) {
   state_ = State::writing;
-  error_code problem;
-  const std::array<asio::const_buffer, 2> parts = {asio::buffer(head), asio::buffer(body)};
-  const std::size_t sent = socket_.write_some(parts, problem);
-  if (problem && problem != asio::error::would_block) return close();
+  const Transport::Step step = transport_.write(head, body);
+  const bool waits =
+      step.next == Transport::Next::wait_read || step.next == Transport::Next::wait_write;
+  if (step.next != Transport::Next::done && !waits) return close();
+  const std::size_t sent = step.bytes;
   if (sent == head.size() + body.size()) return after_write();
   if (sent < head.size()) {
     out_.assign(head.substr(sent)).append(body);
@@ -520,29 +574,39 @@ void Connection::write(std::string_view head, std::string body) {
 }
 
 void Connection::on_writable() {
-  error_code problem;
   while (out_at_ < out_.size()) {
-    out_at_ += socket_.write_some(asio::buffer(out_) + out_at_, problem);
-    if (problem == asio::error::would_block) {
-      set_progress_deadline(write_began_, out_at_);
-      socket_.async_wait(asio::ip::tcp::socket::wait_write,
-                         [self = shared_from_this()](const error_code& failed) {
-                           if (self->state_ != State::writing) return;
-                           failed ? self->close() : self->on_writable();
-                         });
-      return;
+    const Transport::Step step = transport_.write(std::string_view(out_).substr(out_at_));
+    switch (step.next) {
+      case Transport::Next::done:
+        out_at_ += step.bytes;
+        break;
+      case Transport::Next::wait_read:
+      case Transport::Next::wait_write:
+        set_progress_deadline(write_began_, out_at_);
+        return wait_to_write(step.next);
+      default:
+        return close();
     }
-    if (problem) return close();
   }
   std::string().swap(out_);
   after_write();
 }
 
+// Of a reply, or of a handshake.
+void Connection::wait_to_write(Transport::Next next) {
+  const auto what = next == Transport::Next::wait_read ? Socket::wait_read : Socket::wait_write;
+  transport_.socket().async_wait(what, [self = shared_from_this()](const error_code& failed) {
+    const bool shakes = self->state_ == State::handshake;
+    if (self->state_ != State::writing && !shakes) return;
+    if (failed) return self->close();
+    shakes ? self->shake_hands() : self->on_writable();
+  });
+}
+
 void Connection::after_write() {
   if (stream_ != nullptr) return after_piece();
   if (!keep_alive_) {
-    error_code ignored;
-    socket_.shutdown(asio::ip::tcp::socket::shutdown_send, ignored);
+    transport_.finish();
     state_ = State::draining;
     set_deadline(shard_.stopping() ? kDrainTimeAtStop : kDrainTime);
     return arm_read();

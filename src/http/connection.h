@@ -1,5 +1,6 @@
 // Connection: one socket's exchanges, one after the other.
 //
+//   handshake ─▶                                                 (TLS)
 //   idle ─▶ head ─▶ body ─▶ busy ─▶ writing ─▶ idle …            (keep-alive, pipelining)
 //                                     └───────▶ draining ─▶ closed (the last reply, or an error)
 //
@@ -7,7 +8,6 @@
 // idle or parked owns no buffer. Only what is incomplete is kept in the connection.
 #pragma once
 
-#include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <memory>
 #include <optional>
@@ -15,12 +15,13 @@
 
 #include "http/parser.h"
 #include "http/shard.h"
+#include "http/transport.h"
 
 namespace mainspring::http {
 
 class Connection : public std::enable_shared_from_this<Connection> {
  public:
-  Connection(Shard& shard, boost::asio::ip::tcp::socket socket, std::uint32_t slot);
+  Connection(Shard& shard, Socket socket, std::shared_ptr<SSL_CTX> tls, std::uint32_t slot);
 
   void start();
   void on_mail(Mail mail);
@@ -30,7 +31,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void close();
 
  private:
-  enum class State { idle, head, body, busy, writing, draining, closed };
+  enum class State { handshake, idle, head, body, busy, writing, draining, closed };
 
   // The end of a job that somebody waits for (?wait=).
   struct Wait {
@@ -68,6 +69,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
   // -- input
   void arm_read();
   void on_readable();
+  void shake_hands();
+  void refuse_plain();
+  void wait_to_read();
   bool receive(std::string_view& data);
   void on_peer_in_busy();
   void discard_input();
@@ -119,14 +123,15 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void reply(Reply reply);
   void write(std::string_view head, std::string body);
   void on_writable();
+  void wait_to_write(Transport::Next next);
   void after_write();
   void set_progress_deadline(Instant since, std::size_t bytes);
   void set_deadline(Duration from_now) { deadline_ = shard_.now() + from_now; }
 
   Shard& shard_;
-  boost::asio::ip::tcp::socket socket_;
+  Transport transport_;
   const std::uint32_t slot_;
-  State state_ = State::idle;
+  State state_ = State::handshake;
   bool armed_ = false;       // a wait for readability is under way
   bool in_process_ = false;  // process() is on the stack
   bool keep_alive_ = true;

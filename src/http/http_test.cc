@@ -414,8 +414,9 @@ TEST_CASE("heads, bodies and connections have limits") {
   CHECK(small.receive().status == 413);
   Peer fourth(server);
   const Answer refused = fourth.receive();
-  CHECK(refused.status == 503);
-  CHECK(check_json("body", refused.body));
+  // Under TLS the words would cost a handshake.
+  CHECK(refused.status == (over_tls() ? 0 : 503));
+  if (!over_tls()) CHECK(check_json("body", refused.body));
   CHECK(fourth.ended());
   header.close();
   wait_until([&] { return server.server->connections() < 3; });

@@ -1,4 +1,7 @@
 // For the tests of the server: a real node on a temporary directory, and a literal HTTP peer.
+//
+// With MAINSPRING_TEST_TLS=1 in the environment all of it goes over TLS: each promise about HTTP
+// holds there too.
 #pragma once
 
 #include <arpa/inet.h>
@@ -21,6 +24,7 @@
 #include "http/server.h"
 #include "scheduler/scheduler.h"
 #include "store_sqlite/sqlite_store.h"
+#include "tls/tls_testing.h"
 
 namespace mainspring::test {
 
@@ -48,6 +52,26 @@ class StrictLog final : public Log {
   }
 };
 
+inline bool over_tls() {
+  return std::getenv("MAINSPRING_TEST_TLS") != nullptr;
+}
+
+// Of all servers in these tests; a client takes it for localhost.
+struct TestTls {
+  TestTls() {
+    certificates.issue("server", {"localhost", "127.0.0.1"});
+    server = *TlsServer::open(certificates.server());
+    client = *make_client_context(certificates.client());
+  }
+  mainspring::testing::Certificates certificates;
+  std::unique_ptr<TlsServer> server;
+  std::shared_ptr<SSL_CTX> client;
+};
+inline TestTls& test_tls() {
+  static TestTls tls;
+  return tls;
+}
+
 struct TestServer {
   explicit TestServer(HttpOptions options = {}, BrokerOptions broker_options = {},
                       HostControl* host = nullptr, HostRoutes host_routes = {}) {
@@ -59,6 +83,7 @@ struct TestServer {
     broker = std::make_unique<Broker>(*store, clock, log, registry, broker_options);
     scheduler = std::make_unique<Scheduler>(*broker, clock, log, registry);
     options.port = 0;
+    if (over_tls() && options.tls == nullptr) options.tls = test_tls().server.get();
     server = std::make_unique<HttpServer>(options, *broker, *store, clock, log, registry);
     if (host != nullptr) server->serve_host(*host, host_routes);
     broker->start();
@@ -91,7 +116,8 @@ struct Answer {
 // One connection. Reads give up after 30 s, so that a broken server fails and does not hang.
 class Peer {
  public:
-  explicit Peer(std::uint16_t port) : fd_(::socket(AF_INET, SOCK_STREAM, 0)) {
+  explicit Peer(std::uint16_t port, SSL_CTX* tls = over_tls() ? test_tls().client.get() : nullptr)
+      : fd_(::socket(AF_INET, SOCK_STREAM, 0)) {
     sockaddr_in address{};
     address.sin_family = AF_INET;
     address.sin_port = htons(port);
@@ -99,22 +125,35 @@ class Peer {
     connected_ = ::connect(fd_, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0;
     const timeval limit{30, 0};
     ::setsockopt(fd_, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+    if (tls == nullptr || !connected_) return;
+    ssl_ = SSL_new(tls);
+    attach_socket(ssl_, fd_);
+    expect_host(ssl_, "localhost");
+    SSL_connect(ssl_);  // if it fails so will all that follows
   }
   explicit Peer(TestServer& server) : Peer(server.server->port()) { REQUIRE(connected_); }
   Peer(const Peer&) = delete;
   Peer& operator=(const Peer&) = delete;
   Peer(Peer&& other) noexcept
-      : fd_(std::exchange(other.fd_, -1)), connected_(other.connected_), in_(other.in_) {}
+      : fd_(std::exchange(other.fd_, -1)),
+        ssl_(std::exchange(other.ssl_, nullptr)),
+        connected_(other.connected_),
+        in_(other.in_) {}
   ~Peer() { close(); }
 
   bool connected() const { return connected_; }
+  SSL* ssl() { return ssl_; }
+  int fd() const { return fd_; }
   void close() {
+    SSL_free(std::exchange(ssl_, nullptr));
     if (fd_ >= 0) ::close(fd_);
     fd_ = -1;
   }
   void send(std::string_view text) {
     while (!text.empty()) {
-      const ssize_t sent = ::send(fd_, text.data(), text.size(), MSG_NOSIGNAL);
+      const ssize_t sent = ssl_ != nullptr
+                               ? SSL_write(ssl_, text.data(), static_cast<int>(text.size()))
+                               : ::send(fd_, text.data(), text.size(), MSG_NOSIGNAL);
       if (sent <= 0) return;
       text.remove_prefix(static_cast<std::size_t>(sent));
     }
@@ -186,13 +225,15 @@ class Peer {
  private:
   bool fill() {
     char buffer[65536];
-    const ssize_t got = ::recv(fd_, buffer, sizeof buffer, 0);
+    const ssize_t got = ssl_ != nullptr ? SSL_read(ssl_, buffer, sizeof buffer)
+                                        : ::recv(fd_, buffer, sizeof buffer, 0);
     if (got <= 0) return false;
     in_.append(buffer, static_cast<std::size_t>(got));
     return true;
   }
 
   int fd_;
+  SSL* ssl_ = nullptr;
   bool connected_ = false;
   std::string in_;
 };

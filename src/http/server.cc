@@ -1,4 +1,4 @@
-// The listening socket, the shards, and the order of starting and stopping.
+// The listener, the shards, and the order of starting and stopping.
 #include "http/server.h"
 
 #include <fmt/format.h>
@@ -6,37 +6,23 @@
 
 #include <algorithm>
 #include <boost/asio/dispatch.hpp>
-#include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/write.hpp>
 
 #include "base/assert.h"
 #include "http/connection.h"
+#include "http/listener.h"
 #include "http/shard.h"
 #include "http/webjobs_routes.h"
 
 namespace mainspring {
 
 namespace asio = boost::asio;
-using asio::ip::tcp;
 using boost::system::error_code;
 
 namespace {
 
-constexpr int kBacklog = 4096;
 constexpr auto kAcceptPause = std::chrono::milliseconds(100);  // after running out of descriptors
-
-std::string url_host(const asio::ip::address& address) {
-  return address.is_v6() ? fmt::format("[{}]", address.to_string()) : address.to_string();
-}
-
-Result<asio::ip::address> parse_host(const std::string& host) {
-  if (host == "localhost") return asio::ip::address(asio::ip::address_v4::loopback());
-  error_code problem;
-  const auto address = asio::ip::make_address(host, problem);
-  if (!problem) return address;
-  return invalid("host", fmt::format("host \"{}\": must be an IP address or localhost", host));
-}
 
 // How many connections the limit of open files allows: that limit, which often begins at 1024, is
 // raised as far as may be, and some files are left for the store.
@@ -64,7 +50,13 @@ std::vector<Error> HttpOptions::validate() const {
   const auto demand = [&](bool good, std::string_view field, std::string_view rule) {
     if (!good) mistakes.push_back(invalid(std::string(field), fmt::format("{}: {}", field, rule)));
   };
-  if (auto address = parse_host(host); !address) mistakes.push_back(address.error());
+  if (unix_path.empty()) {
+    if (auto address = http::parse_host(host); !address) mistakes.push_back(address.error());
+  } else if (auto good = http::check_unix_path(unix_path); !good) {
+    mistakes.push_back(good.error());
+  }
+  demand(unix_path.empty() || tls == nullptr, "unix_path",
+         "a unix socket goes without TLS: nothing of it leaves the machine");
   demand(io_threads >= 1 && io_threads <= 64, "io_threads", "must be 1 to 64");
   demand(reader_threads >= 1 && reader_threads <= 64, "reader_threads", "must be 1 to 64");
   demand(max_waiting_reads >= 1, "max_waiting_reads", "must be at least 1");
@@ -97,19 +89,17 @@ struct HttpServer::Impl {
                    [count = shared.connections] { return static_cast<double>(count->load()); });
   }
 
-  Result<void> listen();
   void accept();
-  void on_accept(http::Shard& shard, tcp::socket socket);
+  void on_accept(http::Shard& shard, http::Socket socket);
 
   const HttpOptions options;
   http::Shared shared;
   Counter& refused;
   std::vector<std::unique_ptr<http::Shard>> shards;
-  std::unique_ptr<tcp::acceptor> acceptor;           // on the first shard
+  std::unique_ptr<http::Listener> listener;          // on the first shard
   std::unique_ptr<asio::steady_timer> accept_pause;  // likewise
   std::size_t next_shard = 0;
   std::int64_t max_connections = 0;
-  tcp::endpoint bound;
   bool started = false;
   bool stopped = false;
 
@@ -140,23 +130,6 @@ void HttpServer::serve_host(HostControl& host, HostRoutes host_routes) {
   if (host_routes.webjobs_api) impl.shared.more_routes = http::webjobs_routes();
 }
 
-Result<void> HttpServer::Impl::listen() {
-  MS_TRY_ASSIGN(const asio::ip::address address, parse_host(options.host));
-  const tcp::endpoint wanted(address, options.port);
-  error_code problem;
-  acceptor->open(wanted.protocol(), problem);
-  if (!problem) acceptor->set_option(tcp::acceptor::reuse_address(true), problem);
-  if (!problem) acceptor->bind(wanted, problem);
-  if (!problem) acceptor->listen(kBacklog, problem);
-  if (!problem) bound = acceptor->local_endpoint(problem);
-  if (!problem) return {};
-  const bool in_use = problem == asio::error::address_in_use;
-  return Error{
-      in_use ? ErrorCode::conflict : ErrorCode::io_error,
-      fmt::format("cannot listen on {}:{}: {}", url_host(address), options.port,
-                  in_use ? "another program uses it; give another port" : problem.message())};
-}
-
 Result<void> HttpServer::start() {
   Impl& impl = *impl_;
   if (impl.started || impl.stopped) {
@@ -174,17 +147,17 @@ Result<void> HttpServer::start() {
   for (int i = 0; i < impl.options.io_threads; ++i) {
     impl.shards.push_back(std::make_unique<http::Shard>(impl.shared));
   }
-  impl.acceptor = std::make_unique<tcp::acceptor>(impl.shards.front()->io());
+  impl.listener = std::make_unique<http::Listener>(impl.shards.front()->io());
   impl.accept_pause = std::make_unique<asio::steady_timer>(impl.shards.front()->io());
-  if (auto listening = impl.listen(); !listening) {
-    impl.acceptor.reset();
+  if (auto listening = impl.listener->open(impl.options); !listening) {
+    impl.listener.reset();
     impl.accept_pause.reset();
     impl.shards.clear();
     return listening.error();
   }
   impl.shared.host_names = impl.options.allowed_hosts;
   impl.shared.host_names.push_back("localhost");
-  impl.shared.host_names.push_back(impl.bound.address().to_string());
+  if (impl.options.unix_path.empty()) impl.shared.host_names.push_back(impl.listener->address());
   impl.shared.readers.start(impl.options.reader_threads);
   if (impl.shared.services.host != nullptr) {
     impl.shared.host_readers.start(impl.shared.services.host_routes.threads);
@@ -199,8 +172,9 @@ Result<void> HttpServer::start() {
 void HttpServer::Impl::accept() {
   http::Shard& shard = *shards[next_shard];
   next_shard = (next_shard + 1) % shards.size();
-  acceptor->async_accept(shard.io(), [this, &shard](const error_code& problem, tcp::socket socket) {
-    if (!acceptor->is_open()) return;
+  auto& acceptor = listener->acceptor();
+  acceptor.async_accept(shard.io(), [this, &shard](const error_code& problem, http::Socket socket) {
+    if (!listener->is_open()) return;
     if (!problem) {
       on_accept(shard, std::move(socket));
       return accept();
@@ -210,12 +184,12 @@ void HttpServer::Impl::accept() {
     shared.log.warn("cannot accept a connection", {{"problem", problem.message()}});
     accept_pause->expires_after(kAcceptPause);
     accept_pause->async_wait([this](const error_code& cancelled) {
-      if (!cancelled && acceptor->is_open()) accept();
+      if (!cancelled && listener->is_open()) accept();
     });
   });
 }
 
-void HttpServer::Impl::on_accept(http::Shard& shard, tcp::socket socket) {
+void HttpServer::Impl::on_accept(http::Shard& shard, http::Socket socket) {
   if (shared.connections->fetch_add(1) >= max_connections) {
     shared.connections->fetch_sub(1);
     refused.add();
@@ -224,6 +198,7 @@ void HttpServer::Impl::on_accept(http::Shard& shard, tcp::socket socket) {
         "Content-Length: 76\r\nRetry-After: 1\r\nConnection: close\r\n\r\n"
         R"({"error":{"code":"unavailable","message":"there are too many connections"}})"
         "\n";
+    if (options.tls != nullptr) return;  // the words would come too dear
     error_code ignored;
     socket.non_blocking(true, ignored);
     socket.write_some(asio::buffer(kRefusal), ignored);
@@ -235,11 +210,14 @@ void HttpServer::Impl::on_accept(http::Shard& shard, tcp::socket socket) {
 }
 
 std::uint16_t HttpServer::port() const {
-  return impl_->bound.port();
+  return impl_->listener == nullptr ? std::uint16_t{0} : impl_->listener->port();
 }
 
 std::string HttpServer::url() const {
-  return fmt::format("http://{}:{}", url_host(impl_->bound.address()), impl_->bound.port());
+  if (impl_->listener == nullptr) return "";
+  if (!impl_->options.unix_path.empty()) return "unix:" + impl_->options.unix_path;
+  return fmt::format("{}://{}", impl_->options.tls == nullptr ? "http" : "https",
+                     impl_->listener->host_and_port());
 }
 
 void HttpServer::set_not_ready(std::string why) {
@@ -249,8 +227,7 @@ void HttpServer::set_not_ready(std::string why) {
 void HttpServer::stop_accepting() {
   if (!impl_->started || impl_->stopped) return;
   asio::post(impl_->shards.front()->io(), [impl = impl_.get()] {
-    error_code ignored;
-    impl->acceptor->close(ignored);
+    impl->listener->close();
     impl->accept_pause->cancel();
   });
 }

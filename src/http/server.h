@@ -21,9 +21,17 @@
 
 namespace mainspring {
 
+class TlsServer;
+
 struct HttpOptions {
   std::string host = "127.0.0.1";  // an address, or "localhost"
   std::uint16_t port = 8080;       // 0 = any free one, see HttpServer::port()
+  // A socket in the file system instead, which only its owner may use (0600); then host and port
+  // mean nothing. One that a dead server left is replaced; it goes when the server stops.
+  std::string unix_path;
+  // Speaks TLS, each connection with the context of its beginning; nullptr = plain. Outlives the
+  // server.
+  const TlsServer* tls = nullptr;
   // Names that a Host header may have, beside loopback ones and the address itself. A browser that
   // was lured to a name pointing here (DNS rebinding) is refused by this.
   std::vector<std::string> allowed_hosts;
@@ -80,9 +88,9 @@ class HttpServer {
   // Binds and serves. Once. Errors: invalid_argument (the first of validate()), conflict (the
   // address is in use), io_error.
   Result<void> start();
-  // The bound port; 0 before start().
+  // The bound port; 0 before start() and of a unix socket.
   std::uint16_t port() const;
-  // http://HOST:PORT, as bound.
+  // http://HOST:PORT or https://HOST:PORT, as bound; unix:PATH.
   std::string url() const;
 
   // From now on /readyz says 503, so that balancers turn away; all else goes on. Also for a store

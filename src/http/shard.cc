@@ -7,6 +7,7 @@
 
 #include "base/assert.h"
 #include "http/connection.h"
+#include "tls/tls.h"
 
 namespace mainspring::http {
 namespace {
@@ -75,7 +76,7 @@ void Shard::stop() {
   mailbox_->close(mailbox_);
 }
 
-void Shard::adopt(asio::ip::tcp::socket socket) {
+void Shard::adopt(Socket socket) {
   std::uint32_t slot = 0;
   if (free_slots_.empty()) {
     slot = static_cast<std::uint32_t>(slots_.size());
@@ -85,7 +86,9 @@ void Shard::adopt(asio::ip::tcp::socket socket) {
     free_slots_.pop_back();
   }
   ++live_;
-  auto connection = std::make_shared<Connection>(*this, std::move(socket), slot);
+  const TlsServer* const tls = shared_.services.options.tls;
+  auto connection = std::make_shared<Connection>(*this, std::move(socket),
+                                                 tls == nullptr ? nullptr : tls->context(), slot);
   slots_[slot].connection = connection;
   arm_tick();
   connection->start();

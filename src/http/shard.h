@@ -4,7 +4,6 @@
 #include <array>
 #include <atomic>
 #include <boost/asio/io_context.hpp>
-#include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <functional>
 #include <memory>
@@ -16,6 +15,7 @@
 #include "http/mailbox.h"
 #include "http/readers.h"
 #include "http/routes.h"
+#include "http/transport.h"
 
 namespace mainspring::http {
 
@@ -26,8 +26,7 @@ struct Shared {
   Services services;
   Log& log;
   ReaderPool readers;
-  ReaderPool host_readers;    // job folders may be slow; reads of the store do not wait for them
-  std::string bound_address;  // as text, without the port
+  ReaderPool host_readers;  // job folders may be slow; reads of the store do not wait for them
   std::vector<std::string> host_names;
   MoreRoutes more_routes = {};
   std::shared_ptr<std::atomic<std::int64_t>> connections =
@@ -50,7 +49,7 @@ class Shard {
 
   // -- on the shard's thread
 
-  void adopt(boost::asio::ip::tcp::socket socket);
+  void adopt(Socket socket);
 
   // -- for connections, on the shard's thread
 

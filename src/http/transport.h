@@ -10,6 +10,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 
 namespace mainspring::http {
 
@@ -29,6 +30,7 @@ class Transport {
     wait_write,  // … writable
     closed,      // the peer closed in good order
     broken,      // it did not, or does not speak TLS
+    plain,       // of a handshake: the peer speaks plain HTTP; so does this from now on
   };
   struct Step {
     Next next = Next::broken;
@@ -38,12 +40,16 @@ class Transport {
   // called.
   Step handshake();
   Step read(std::span<char> into);
-  Step write(std::string_view bytes);
+  // Both parts as if they were one. After wait_write it must be called again with the same bytes,
+  // wherever they lie then, and maybe more behind them.
+  Step write(std::string_view head, std::string_view body = {});
   // Has it bytes that a wait for readiness would not tell of? Then read() first.
   bool pending() const;
   // Is the peer still there? done = it has sent something (which is kept), closed or broken = it
   // has gone, wait_read = it is there and silent.
   Step peek();
+  // Passes over what the peer sends, as it comes; read() cannot be called any more.
+  Step discard(std::span<char> scratch);
   // Tells the peer that nothing more comes (close_notify), as far as it goes at once.
   void finish();
   void close();
@@ -52,6 +58,8 @@ class Transport {
   Socket& socket() { return socket_; }
   // "192.0.2.7", "unix uid=1000"; known from the beginning.
   const std::string& peer() const { return peer_; }
+  // "192.0.2.1"; "" of a unix socket.
+  std::string local_address() const;
   bool local() const { return local_; }  // loopback or unix
   std::string certificate_name() const;  // CN of the peer's certificate, "" = none
 
@@ -59,6 +67,8 @@ class Transport {
   Step after(int result);
   Socket socket_;
   SSL* ssl_ = nullptr;
+  bool begun_ = false;   // the peer has sent something
+  bool broken_ = false;  // OpenSSL wants no further calls
   std::string peer_;
   bool local_ = false;
 };
