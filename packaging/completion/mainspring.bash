@@ -6,9 +6,12 @@ _mainspring() {
   [[ $current == = ]] && current=
   [[ $previous == = ]] && previous=${COMP_WORDS[COMP_CWORD-2]}
   case $previous in
+    --action) return ;;
     --allowed-hosts) return ;;
     --args) return ;;
     --at) return ;;
+    --audit) mapfile -t COMPREPLY < <(compgen -W 'changes all' -- "$current"); return ;;
+    --audit-retention) return ;;
     --batch) return ;;
     --batch-idle) return ;;
     --bytes) return ;;
@@ -25,6 +28,8 @@ _mainspring() {
     --estimate) return ;;
     --every) return ;;
     --exec) return ;;
+    --expect) return ;;
+    --expires) return ;;
     --expires-in) return ;;
     --fence) return ;;
     --file) mapfile -t COMPREPLY < <(compgen -f -- "$current"); return ;;
@@ -58,6 +63,7 @@ _mainspring() {
     --max-body-bytes) return ;;
     --max-buffered-bytes) return ;;
     --max-connections) return ;;
+    --max-connections-per-address) return ;;
     --max-finished-jobs) return ;;
     --max-header-bytes) return ;;
     --max-live-jobs) return ;;
@@ -72,12 +78,15 @@ _mainspring() {
     --misfire-cap) return ;;
     --misfire-window) return ;;
     --name) return ;;
+    --object) return ;;
     --on-conflict) mapfile -t COMPREPLY < <(compgen -W 'keep replace postpone' -- "$current"); return ;;
     --only) return ;;
     --overlap) mapfile -t COMPREPLY < <(compgen -W 'skip buffer_one buffer_all cancel_other terminate_other allow' -- "$current"); return ;;
     --priority) return ;;
     --prune-interval) return ;;
     --queue) return ;;
+    --rate) return ;;
+    --rate-per-token) return ;;
     --reader-threads) return ;;
     --reason) return ;;
     --reply-to) return ;;
@@ -90,6 +99,7 @@ _mainspring() {
     --save) mapfile -t COMPREPLY < <(compgen -f -- "$current"); return ;;
     --scheduler-batch) return ;;
     --scheduler-max-sleep) return ;;
+    --scope) return ;;
     --server) return ;;
     --slot) return ;;
     --slots) return ;;
@@ -107,16 +117,17 @@ _mainspring() {
     --ttl) return ;;
     --unique) return ;;
     --unique-for) return ;;
+    --who) return ;;
     --worker-memory) return ;;
   esac
   for word in "${typed[@]}"; do
     case "${at:+$at }$word" in
-      'serve'|'work'|'lease'|'lease run'|'enqueue'|'bench'|'jobs'|'jobs list'|'jobs show'|'jobs cancel'|'jobs retry'|'queues'|'queues list'|'queues show'|'queues pause'|'queues resume'|'queues set'|'dead'|'dead list'|'dead show'|'dead redrive'|'dead retry'|'workers'|'schedules'|'schedules set'|'schedules list'|'schedules show'|'schedules preview'|'schedules trigger'|'schedules pause'|'schedules resume'|'schedules ledger'|'schedules backfill'|'schedules remove'|'timers'|'timers set'|'timers list'|'timers show'|'timers start'|'timers stop'|'timers wake'|'timers timeout'|'timers remove'|'leases'|'leases list'|'leases show'|'host'|'jobs-host'|'jobs-host list'|'jobs-host show'|'jobs-host info'|'jobs-host history'|'jobs-host run'|'jobs-host stop'|'jobs-host start'|'jobs-host settings'|'jobs-host deploy'|'jobs-host remove'|'logs'|'verify'|'store'|'store backup'|'store info'|'store migrate'|'store check'|'config'|'version'|'completion'|'help') at="${at:+$at }$word" ;;
+      'serve'|'work'|'lease'|'lease run'|'enqueue'|'bench'|'jobs'|'jobs list'|'jobs show'|'jobs cancel'|'jobs retry'|'queues'|'queues list'|'queues show'|'queues pause'|'queues resume'|'queues set'|'dead'|'dead list'|'dead show'|'dead redrive'|'dead retry'|'workers'|'schedules'|'schedules set'|'schedules list'|'schedules show'|'schedules preview'|'schedules trigger'|'schedules pause'|'schedules resume'|'schedules ledger'|'schedules backfill'|'schedules remove'|'timers'|'timers set'|'timers list'|'timers show'|'timers start'|'timers stop'|'timers wake'|'timers timeout'|'timers remove'|'leases'|'leases list'|'leases show'|'host'|'jobs-host'|'jobs-host list'|'jobs-host show'|'jobs-host info'|'jobs-host history'|'jobs-host run'|'jobs-host stop'|'jobs-host start'|'jobs-host settings'|'jobs-host deploy'|'jobs-host remove'|'logs'|'token'|'token create'|'token list'|'token revoke'|'audit'|'audit list'|'audit verify'|'audit head'|'verify'|'store'|'store backup'|'store info'|'store migrate'|'store check'|'config'|'version'|'completion'|'help') at="${at:+$at }$word" ;;
     esac
   done
   case $at in
-    '') words='serve work lease enqueue bench jobs queues dead workers schedules timers leases host jobs-host logs verify store config version completion help' ; [[ $current == -* ]] && words='--json --config --help' ;;
-    'serve') words='' ; [[ $current == -* ]] && words='--hints --json --config --help --color --log-level --data --listen --stop-timeout --retention-completed --retention-dead --max-finished-jobs --max-live-jobs --store-reserve-bytes --store-cache-bytes --max-waiting-jobs --max-waiting-bytes --max-parked-claims --max-waiting-urgent --max-batch-jobs --max-batch-bytes --worker-memory --scheduler-batch --scheduler-max-sleep --prune-interval --io-threads --reader-threads --max-waiting-reads --max-connections --max-header-bytes --max-body-bytes --max-batch-body-bytes --max-buffered-bytes --header-timeout --idle-timeout --allowed-hosts --jobs --host-data --webjobs-api --strict-webjobs --folder-quiet --job-log-roll-bytes --job-log-generations --job-log-cap-bytes --max-upload-bytes' ;;
+    '') words='serve work lease enqueue bench jobs queues dead workers schedules timers leases host jobs-host logs token audit verify store config version completion help' ; [[ $current == -* ]] && words='--json --config --help' ;;
+    'serve') words='' ; [[ $current == -* ]] && words='--hints --json --config --help --color --log-level --data --listen --stop-timeout --retention-completed --retention-dead --max-finished-jobs --max-live-jobs --store-reserve-bytes --store-cache-bytes --max-waiting-jobs --max-waiting-bytes --max-parked-claims --max-waiting-urgent --max-batch-jobs --max-batch-bytes --worker-memory --scheduler-batch --scheduler-max-sleep --prune-interval --io-threads --reader-threads --max-waiting-reads --max-connections --max-header-bytes --max-body-bytes --max-batch-body-bytes --max-buffered-bytes --header-timeout --idle-timeout --allowed-hosts --require-token --rate-per-token --max-connections-per-address --audit --audit-retention --jobs --host-data --webjobs-api --strict-webjobs --folder-quiet --job-log-roll-bytes --job-log-generations --job-log-cap-bytes --max-upload-bytes' ;;
     'work') words='' ; [[ $current == -* ]] && words='--queue --exec --kind --directory --timeout --retry-after --max-attempts --once --drain --slot --name --estimate --tolerance --poll --idle --twin --timer --batch --batch-idle --timer-slots --json --config --help --server --color --log-level --slots --lease --graceful-stop' ;;
     'lease') words='run' ; [[ $current == -* ]] && words='--json --config --help' ;;
     'lease run') words='' ; [[ $current == -* ]] && words='--ttl --wait --json --config --help --server --color' ;;
@@ -175,13 +186,21 @@ _mainspring() {
     'jobs-host deploy') words='' ; [[ $current == -* ]] && words='--json --config --help --server --color' ;;
     'jobs-host remove') words='' ; [[ $current == -* ]] && words='--json --config --help --server --color' ;;
     'logs') words='' ; [[ $current == -* ]] && words='--follow --run --bytes --all --json --config --help --server --color' ;;
+    'token') words='create list revoke' ; [[ $current == -* ]] && words='--json --config --help' ;;
+    'token create') words='' ; [[ $current == -* ]] && words='--scope --expires --rate --json --config --help --server --color --log-level --data --store-reserve-bytes --store-cache-bytes' ;;
+    'token list') words='' ; [[ $current == -* ]] && words='--json --config --help --server --color --log-level --data --store-reserve-bytes --store-cache-bytes' ;;
+    'token revoke') words='' ; [[ $current == -* ]] && words='--json --config --help --server --color --log-level --data --store-reserve-bytes --store-cache-bytes' ;;
+    'audit') words='list verify head' ; [[ $current == -* ]] && words='--json --config --help' ;;
+    'audit list') words='' ; [[ $current == -* ]] && words='--who --action --object --limit --all --oldest-first --json --config --help --server --color' ;;
+    'audit verify') words='' ; [[ $current == -* ]] && words='--expect --json --config --help --server --color' ;;
+    'audit head') words='' ; [[ $current == -* ]] && words='--json --config --help --server --color' ;;
     'verify') words='' ; [[ $current == -* ]] && words='--json --config --help --server --color --log-level --data --store-reserve-bytes --store-cache-bytes' ;;
     'store') words='backup info migrate check' ; [[ $current == -* ]] && words='--json --config --help' ;;
     'store backup') words='' ; [[ $current == -* ]] && words='--json --config --help --color --log-level --data --store-reserve-bytes --store-cache-bytes' ;;
     'store info') words='' ; [[ $current == -* ]] && words='--json --config --help --color --log-level --data --store-reserve-bytes --store-cache-bytes' ;;
     'store migrate') words='' ; [[ $current == -* ]] && words='--json --config --help --color --log-level --data --store-reserve-bytes --store-cache-bytes' ;;
     'store check') words='' ; [[ $current == -* ]] && words='--json --config --help --color --log-level --data --store-reserve-bytes --store-cache-bytes' ;;
-    'config') words='' ; [[ $current == -* ]] && words='--explain --reference --json --config --help --server --color --log-level --data --listen --stop-timeout --retention-completed --retention-dead --max-finished-jobs --max-live-jobs --store-reserve-bytes --store-cache-bytes --max-waiting-jobs --max-waiting-bytes --max-parked-claims --max-waiting-urgent --max-batch-jobs --max-batch-bytes --worker-memory --scheduler-batch --scheduler-max-sleep --prune-interval --io-threads --reader-threads --max-waiting-reads --max-connections --max-header-bytes --max-body-bytes --max-batch-body-bytes --max-buffered-bytes --header-timeout --idle-timeout --allowed-hosts --webjobs-api --max-upload-bytes --slots --lease --graceful-stop' ;;
+    'config') words='' ; [[ $current == -* ]] && words='--explain --reference --json --config --help --server --color --log-level --data --listen --stop-timeout --retention-completed --retention-dead --max-finished-jobs --max-live-jobs --store-reserve-bytes --store-cache-bytes --max-waiting-jobs --max-waiting-bytes --max-parked-claims --max-waiting-urgent --max-batch-jobs --max-batch-bytes --worker-memory --scheduler-batch --scheduler-max-sleep --prune-interval --io-threads --reader-threads --max-waiting-reads --max-connections --max-header-bytes --max-body-bytes --max-batch-body-bytes --max-buffered-bytes --header-timeout --idle-timeout --allowed-hosts --require-token --rate-per-token --max-connections-per-address --audit --audit-retention --webjobs-api --max-upload-bytes --slots --lease --graceful-stop' ;;
     'version') words='' ; [[ $current == -* ]] && words='--json --config --help' ;;
     'completion') words='' ; [[ $current == -* ]] && words='--json --config --help' ;;
     'help') words='' ; [[ $current == -* ]] && words='--json --config --help' ;;

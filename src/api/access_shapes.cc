@@ -144,6 +144,15 @@ void write_image(JsonWriter& w, std::string_view key, const std::string& image) 
   }
 }
 
+void write_record(JsonWriter& w, const AuditRecord& record) {
+  w.begin_object().key("seq").number(record.seq).key("at").time(record.at);
+  w.key("who").string(record.who).key("from").string(record.from);
+  w.key("action").string(record.action).key("object").string(record.object);
+  write_image(w, "before", record.before);
+  write_image(w, "after", record.after);
+  w.key("hash").string(to_hex(record.hash)).end_object();
+}
+
 }  // namespace
 
 Result<void> validate(const TokenRecord& token) {
@@ -219,22 +228,27 @@ Result<std::vector<TokenRecord>> decode_token_list(std::string_view body) {
   return std::move(answer.tokens);
 }
 
+void encode_token(const TokenRecord& token, WallTime now, std::string& out) {
+  JsonWriter w(out);
+  w.begin_object();
+  write_token(w, token, now);
+  w.end_object();
+}
+
 void encode_token_revoked(std::string_view name, std::string& out) {
   JsonWriter w(out);
   w.begin_object().key("name").string(name).key("revoked").boolean(true).end_object();
 }
 
+void encode_audit_record(const AuditRecord& record, std::string& out) {
+  JsonWriter w(out);
+  write_record(w, record);
+}
+
 void encode_audit_page(const AuditPage& page, std::string& out) {
   JsonWriter w(out);
   w.begin_object().key("records").begin_array();
-  for (const AuditRecord& record : page.records) {
-    w.begin_object().key("seq").number(record.seq).key("at").time(record.at);
-    w.key("who").string(record.who).key("from").string(record.from);
-    w.key("action").string(record.action).key("object").string(record.object);
-    write_image(w, "before", record.before);
-    write_image(w, "after", record.after);
-    w.key("hash").string(to_hex(record.hash)).end_object();
-  }
+  for (const AuditRecord& record : page.records) write_record(w, record);
   w.end_array().key("next");
   page.next ? w.number(*page.next) : w.null();
   w.end_object();

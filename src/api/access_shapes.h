@@ -31,12 +31,14 @@ Result<Secret> decode_created_token(std::string_view body);
 // "revoked_at"?, "usable"}]}
 void encode_token_list(const Tokens& tokens, WallTime now, std::string& out);
 Result<std::vector<TokenRecord>> decode_token_list(std::string_view body);
+void encode_token(const TokenRecord& token, WallTime now, std::string& out);  // one of the list
 // {"name", "revoked": true}
 void encode_token_revoked(std::string_view name, std::string& out);
 
 // {"records": [{"seq", "at", "who", "from", "action", "object", "before", "after", "hash"}],
 // "next": seq | null}; before and after are JSON, null = nothing was or is there.
 void encode_audit_page(const AuditPage& page, std::string& out);
+void encode_audit_record(const AuditRecord& record, std::string& out);  // one of the page
 Result<AuditPage> decode_audit_page(std::string_view body);
 // {"base": {"seq", "hash"}, "head": {"seq", "hash"}, "records"}
 void encode_audit_state(const AuditState& state, std::string& out);

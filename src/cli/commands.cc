@@ -144,7 +144,7 @@ Command make_root() {
                    {"mainspring jobs list", ""}},
   };
   for (auto part : {running_commands(), looking_commands(), timing_commands(), host_commands(),
-                    operating_commands()}) {
+                    access_commands(), operating_commands()}) {
     root.children.insert(root.children.end(), part.begin(), part.end());
   }
   return root;

@@ -10,6 +10,7 @@ Command lease_command();
 std::vector<Command> looking_commands();    // jobs, queues, dead, workers
 std::vector<Command> timing_commands();     // schedules, timers, leases
 std::vector<Command> host_commands();       // host, jobs-host, logs
+std::vector<Command> access_commands();     // token, audit
 std::vector<Command> operating_commands();  // verify, store, config, version, completion, help, man
 
 // The flags of job_options.h.

@@ -63,6 +63,13 @@ Result<int> run_host_remove(const Invocation& invocation, Io& io);
 Result<int> run_host_info(const Invocation& invocation, Io& io);
 Result<int> run_logs(const Invocation& invocation, Io& io);
 
+Result<int> run_token_create(const Invocation& invocation, Io& io);
+Result<int> run_token_list(const Invocation& invocation, Io& io);
+Result<int> run_token_revoke(const Invocation& invocation, Io& io);
+Result<int> run_audit_list(const Invocation& invocation, Io& io);
+Result<int> run_audit_verify(const Invocation& invocation, Io& io);
+Result<int> run_audit_head(const Invocation& invocation, Io& io);
+
 Result<int> run_verify(const Invocation& invocation, Io& io);
 Result<int> run_store_backup(const Invocation& invocation, Io& io);
 Result<int> run_store_info(const Invocation& invocation, Io& io);

@@ -60,9 +60,12 @@ bool log_text(JsonReader& in, LogPiece& piece) {
   return in.text(piece.text, std::numeric_limits<std::size_t>::max());
 }
 constexpr JsonField<LogPiece> kPieceFields[] = {
-    {"text", &log_text},                        {"run", &as_string<&LogPiece::run>},
-    {"next", &as_count<&LogPiece::next>},       {"skipped", &as_count<&LogPiece::skipped>},
-    {"at_end", &as_boolean<&LogPiece::at_end>}, {"ended", &as_boolean<&LogPiece::ended>},
+    {"text", &log_text},
+    {"run", &as_string<&LogPiece::run>},
+    {"next", &as_count<&LogPiece::next>},
+    {"skipped", &as_count<&LogPiece::skipped>},
+    {"at_end", &as_boolean<&LogPiece::at_end>},
+    {"ended", &as_boolean<&LogPiece::ended>},
 };
 
 Result<LogPiece> read_piece(Connection& connection, const HostJob& job, const std::string& run,

@@ -66,6 +66,13 @@ struct Options {
   Duration idle_timeout = 60s;
   std::string allowed_hosts = "none";
 
+  // doors
+  bool require_token = false;
+  std::int64_t rate_per_token = 0;
+  std::int64_t max_connections_per_address = 1000;
+  std::string audit = "changes";
+  Duration audit_retention = 24h * 365;
+
   // the job host
   std::string jobs = "none";
   std::string host_data = "auto";

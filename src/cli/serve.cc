@@ -167,6 +167,7 @@ NodeOptions node_options(const Options& options) {
   node.sqlite.store.retention_completed = options.retention_completed;
   node.sqlite.store.retention_dead = options.retention_dead;
   node.sqlite.store.max_finished_jobs = options.max_finished_jobs;
+  node.sqlite.store.audit_retention = options.audit_retention;
   node.sqlite.store.max_live_jobs = options.max_live_jobs;
   node.broker.max_waiting_jobs = size_of(options.max_waiting_jobs);
   node.broker.max_waiting_bytes = size_of(options.max_waiting_bytes);

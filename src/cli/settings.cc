@@ -1,6 +1,8 @@
 // The table of settings: the one place where each is named, explained and bounded.
 #include "cli/options.h"
 
+#include "store/access_operations.h"
+
 namespace mainspring::cli {
 namespace {
 
@@ -303,6 +305,47 @@ std::vector<Setting> make_work() {
   };
 }
 
+std::vector<Setting> make_doors() {
+  return {
+      {.name = "require_token",
+       .value = "",
+       .member = &Options::require_token,
+       .scopes = kServeScope,
+       .meaning = "a token is needed on loopback and unix sockets too; elsewhere it always is",
+       .raise_if = "a proxy on this machine lets others in, or its users are not all trusted"},
+      {.name = "rate_per_token",
+       .value = "N",
+       .member = &Options::rate_per_token,
+       .scopes = kServeScope,
+       .meaning = "requests per second of a token that has no rate of its own; 0 = no limit",
+       .min = 0,
+       .max = kMaxTokenRate},
+      {.name = "max_connections_per_address",
+       .value = "N",
+       .member = &Options::max_connections_per_address,
+       .scopes = kServeScope,
+       .meaning = "open connections of one address; loopback and unix sockets have no such limit",
+       .raise_if = "many workers come from behind one address",
+       .min = 1,
+       .max = 1'000'000},
+      {.name = "audit",
+       .value = "WHAT",
+       .member = &Options::audit,
+       .scopes = kServeScope,
+       .meaning = "what is recorded: changes = of queues, jobs, schedules, folders, tokens by "
+                  "people; all = requests that enqueue, claim and finish too",
+       .raise_if = "each of them must be accounted for; all costs a row for each request",
+       .choices = "changes|all"},
+      {.name = "audit_retention",
+       .value = "TIME",
+       .member = &Options::audit_retention,
+       .scopes = kServeScope,
+       .meaning = "how long audit records are kept",
+       .min = us(24h),
+       .max = us(24h * 36500)},
+  };
+}
+
 std::vector<Setting> make_host() {
   return {
       {.name = "jobs",
@@ -375,8 +418,8 @@ std::vector<Setting> make_host() {
 const std::vector<Setting>& settings() {
   static const std::vector<Setting> all = [] {
     std::vector<Setting> list;
-    for (auto part :
-         {make_general(), make_store(), make_broker(), make_http(), make_host(), make_work()}) {
+    for (auto part : {make_general(), make_store(), make_broker(), make_http(), make_doors(),
+                      make_host(), make_work()}) {
       list.insert(list.end(), part.begin(), part.end());
     }
     return list;
