@@ -1,0 +1,74 @@
+// Which addresses an outgoing request may reach: all of the public Internet, and what an
+// allow-list adds.
+//
+// A server that posts to URLs that others give it can be aimed at what only it can reach: its own
+// loopback, its network, the metadata service of its cloud. So an address is refused unless it is
+// known to be public. Source: the special-purpose registries of IANA (RFC 6890), RFC 6052, RFC
+// 8215.
+#pragma once
+
+#include <sys/socket.h>
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "mainspring/result.h"
+
+namespace mainspring {
+
+struct IpAddress {
+  bool v6 = false;
+  std::array<std::uint8_t, 16> bytes{};  // of a v4 address the first 4
+  bool operator==(const IpAddress&) const = default;
+};
+// The usual text only: four decimal numbers, or RFC 4291 without a zone.
+std::optional<IpAddress> parse_address(std::string_view text);
+std::optional<IpAddress> address_of(const sockaddr& address);  // nullopt: neither v4 nor v6
+std::string to_string(const IpAddress& address);
+
+// Addresses with the same first `bits`.
+struct AddressRange {
+  IpAddress first;
+  int bits = 0;
+  bool contains(const IpAddress& address) const;
+};
+std::optional<AddressRange> parse_range(std::string_view text);  // "10.0.0.0/8", or one address
+
+// Why an address is not public: "loopback", "private", "link-local", …
+struct Forbidden {
+  std::string_view name;
+  std::string_view range;  // "127.0.0.0/8"
+  bool own = false;        // machines of one's own have such addresses: loopback, private, shared
+};
+// nullopt: it is public. What tunnels or translates to v4 is refused whatever it leads to.
+std::optional<Forbidden> forbidden_range(const IpAddress& address);
+
+// What an operator allows beyond that: ranges ("10.1.0.0/16", "::1") and names ("hooks.corp").
+class AllowList {
+ public:
+  static constexpr std::size_t kMaxEntries = 1000;
+  // Errors: invalid_argument (field outgoing_allow; the entry and the rule).
+  static Result<AllowList> parse(const std::vector<std::string>& entries);
+  bool has_name(std::string_view name) const;  // of any case, with or without a dot at its end
+  bool has_address(const IpAddress& address) const;
+  bool has_ranges() const { return !ranges_.empty(); }
+  // Why a request to the address under this name is refused; nullopt: it may go. A name that is
+  // allowed leads to public addresses and to one's own machines, never to link-local, metadata and
+  // the like: whoever answers for the name could lead there. Those need their range here.
+  std::optional<Forbidden> refuses(std::string_view name, const IpAddress& address) const;
+
+ private:
+  std::vector<AddressRange> ranges_;
+  std::vector<std::string> names_;  // lower case, without a dot at the end
+};
+
+// Letters, digits, '-', '_' and dots, at most 253 bytes, in labels of 1 to 63; the last is no
+// number, so that nothing takes the name for an address.
+bool is_host_name(std::string_view name);
+std::string lower_name(std::string_view name);  // lower case, without a dot at its end
+
+}  // namespace mainspring
