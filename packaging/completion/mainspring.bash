@@ -81,6 +81,7 @@ _mainspring() {
     --object) return ;;
     --on-conflict) mapfile -t COMPREPLY < <(compgen -W 'keep replace postpone' -- "$current"); return ;;
     --only) return ;;
+    --outgoing-allow) return ;;
     --overlap) mapfile -t COMPREPLY < <(compgen -W 'skip buffer_one buffer_all cancel_other terminate_other allow' -- "$current"); return ;;
     --priority) return ;;
     --prune-interval) return ;;
@@ -127,7 +128,7 @@ _mainspring() {
   done
   case $at in
     '') words='serve work lease enqueue bench jobs queues dead workers schedules timers leases host jobs-host logs token audit verify store config version completion help' ; [[ $current == -* ]] && words='--json --config --help' ;;
-    'serve') words='' ; [[ $current == -* ]] && words='--hints --json --config --help --color --log-level --data --listen --stop-timeout --retention-completed --retention-dead --max-finished-jobs --max-live-jobs --store-reserve-bytes --store-cache-bytes --max-waiting-jobs --max-waiting-bytes --max-parked-claims --max-waiting-urgent --max-batch-jobs --max-batch-bytes --worker-memory --scheduler-batch --scheduler-max-sleep --prune-interval --io-threads --reader-threads --max-waiting-reads --max-connections --max-header-bytes --max-body-bytes --max-batch-body-bytes --max-buffered-bytes --header-timeout --idle-timeout --allowed-hosts --require-token --rate-per-token --max-connections-per-address --audit --audit-retention --jobs --host-data --webjobs-api --strict-webjobs --folder-quiet --job-log-roll-bytes --job-log-generations --job-log-cap-bytes --max-upload-bytes' ;;
+    'serve') words='' ; [[ $current == -* ]] && words='--hints --json --config --help --color --log-level --data --listen --stop-timeout --retention-completed --retention-dead --max-finished-jobs --max-live-jobs --store-reserve-bytes --store-cache-bytes --max-waiting-jobs --max-waiting-bytes --max-parked-claims --max-waiting-urgent --max-batch-jobs --max-batch-bytes --worker-memory --scheduler-batch --scheduler-max-sleep --prune-interval --io-threads --reader-threads --max-waiting-reads --max-connections --max-header-bytes --max-body-bytes --max-batch-body-bytes --max-buffered-bytes --header-timeout --idle-timeout --allowed-hosts --require-token --rate-per-token --max-connections-per-address --audit --audit-retention --jobs --host-data --webjobs-api --strict-webjobs --folder-quiet --job-log-roll-bytes --job-log-generations --job-log-cap-bytes --outgoing-allow --max-upload-bytes' ;;
     'work') words='' ; [[ $current == -* ]] && words='--queue --exec --kind --directory --timeout --retry-after --max-attempts --once --drain --slot --name --estimate --tolerance --poll --idle --twin --timer --batch --batch-idle --timer-slots --json --config --help --server --color --log-level --slots --lease --graceful-stop' ;;
     'lease') words='run' ; [[ $current == -* ]] && words='--json --config --help' ;;
     'lease run') words='' ; [[ $current == -* ]] && words='--ttl --wait --json --config --help --server --color' ;;
@@ -173,7 +174,7 @@ _mainspring() {
     'leases') words='list show' ; [[ $current == -* ]] && words='--json --config --help' ;;
     'leases list') words='' ; [[ $current == -* ]] && words='--json --config --help --server --color' ;;
     'leases show') words='' ; [[ $current == -* ]] && words='--json --config --help --server --color' ;;
-    'host') words='' ; [[ $current == -* ]] && words='--json --config --help --server --color --log-level --jobs --host-data --strict-webjobs --folder-quiet --job-log-roll-bytes --job-log-generations --job-log-cap-bytes' ;;
+    'host') words='' ; [[ $current == -* ]] && words='--json --config --help --server --color --log-level --jobs --host-data --strict-webjobs --folder-quiet --job-log-roll-bytes --job-log-generations --job-log-cap-bytes --outgoing-allow' ;;
     'jobs-host') words='list show info history run stop start settings deploy remove' ; [[ $current == -* ]] && words='--json --config --help' ;;
     'jobs-host list') words='' ; [[ $current == -* ]] && words='--json --config --help --server --color' ;;
     'jobs-host show') words='' ; [[ $current == -* ]] && words='--json --config --help --server --color' ;;

@@ -41,6 +41,7 @@ Result<std::optional<HostOptions>> host_options(const Options& options, const st
   host.log_roll_bytes = options.job_log_roll_bytes;
   host.log_generations = static_cast<int>(options.job_log_generations);
   host.log_cap_bytes = options.job_log_cap_bytes;
+  host.outgoing_allow = split_names(options.outgoing_allow);
   if (auto errors = host.validate(); !errors.empty()) return errors.front();
   return host;
 }

@@ -243,4 +243,15 @@ std::string config_reference() {
   return out;
 }
 
+std::vector<std::string> split_names(std::string_view text) {
+  std::vector<std::string> names;
+  if (text == "none") return names;
+  while (!text.empty()) {
+    const std::size_t end = text.find(',');
+    if (end != 0) names.emplace_back(text.substr(0, end));
+    text = end == std::string_view::npos ? std::string_view{} : text.substr(end + 1);
+  }
+  return names;
+}
+
 }  // namespace mainspring::cli

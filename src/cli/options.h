@@ -79,6 +79,7 @@ struct Options {
   bool webjobs_api = false;
   bool strict_webjobs = false;
   Duration folder_quiet = 5s;
+  std::string outgoing_allow = "none";
   std::int64_t job_log_roll_bytes = 1 << 20;
   std::int64_t job_log_generations = 10;
   std::int64_t job_log_cap_bytes = std::int64_t{2} << 30;
@@ -163,6 +164,9 @@ Result<std::int64_t> parse_bytes(std::string_view text);
 std::string format_bytes(std::int64_t bytes);  // the shortest that parse_bytes reads back
 // Digits, with _ allowed between them. Errors: invalid_argument.
 Result<std::int64_t> parse_count(std::string_view text);
+
+// "a,b" -> a and b; "none" -> nothing.
+std::vector<std::string> split_names(std::string_view text);
 
 // docs/reference/config.md.
 std::string config_reference();

@@ -32,17 +32,6 @@ bool is_loopback(std::string_view host) {
   return host == "localhost" || host == "::1" || host.starts_with("127.");
 }
 
-std::vector<std::string> split_names(std::string_view text) {
-  std::vector<std::string> names;
-  if (text == "none") return names;
-  while (!text.empty()) {
-    const std::size_t end = text.find(',');
-    if (end != 0) names.emplace_back(text.substr(0, end));
-    text = end == std::string_view::npos ? std::string_view{} : text.substr(end + 1);
-  }
-  return names;
-}
-
 // As many sockets as the system lets us have: every parked claim is one. Nobody asked for the
 // default of max_connections: it shrinks to what is possible, without a word.
 constexpr std::int64_t kOtherFiles = 512;

@@ -402,6 +402,12 @@ std::vector<Setting> make_host() {
        .min = 0,
        .max = std::int64_t{1} << 40,
        .unit = Unit::bytes},
+      {.name = "outgoing_allow",
+       .value = "LIST",
+       .member = &Options::outgoing_allow,
+       .scopes = kHostScope,
+       .meaning = "what hooks may be posted to beyond public addresses and the ports 80 and 443: "
+                  "ranges such as 10.1.0.0/16, addresses and host names, separated by commas"},
       {.name = "max_upload_bytes",
        .value = "SIZE",
        .member = &Options::max_upload_bytes,

@@ -1,7 +1,6 @@
-// Posting events by libcurl, on a thread of its own.
+// Posting events through the guarded client, on a thread of its own.
 #include "host/hooks.h"
 
-#include <curl/curl.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -12,17 +11,15 @@
 #include "base/mutex.h"
 #include "host/deploy.h"
 #include "host/files.h"
+#include "outgoing/outgoing_client.h"
 
 namespace mainspring {
 namespace {
 
-constexpr std::size_t kMaxUrlBytes = 2048;
 constexpr std::size_t kMaxEventBytes = 80;
 constexpr std::size_t kMaxFileBytes = 4 << 20;
 constexpr std::size_t kMaxContextBytes = 4096;
-constexpr std::size_t kMaxReasonBytes = 200;
-constexpr std::size_t kMaxAnswerBytes = 1 << 20;  // read and thrown away, so that it ends well
-constexpr long kGone = 410;
+constexpr int kGone = 410;
 constexpr const char* kFailed = "error";
 
 // -- hooks.json
@@ -72,44 +69,6 @@ std::string to_json(const std::vector<HookView>& hooks) {
   return out + "\n";
 }
 
-// -- URLs
-
-struct FreeUrl {
-  void operator()(CURLU* url) const { ::curl_url_cleanup(url); }
-};
-using Url = std::unique_ptr<CURLU, FreeUrl>;
-
-std::string part(const Url& url, CURLUPart which) {
-  char* text = nullptr;
-  if (::curl_url_get(url.get(), which, &text, 0) != CURLUE_OK) return "";
-  const std::string out(text);
-  ::curl_free(text);
-  return out;
-}
-
-Url parse_url(const std::string& text) {
-  Url url(::curl_url());
-  if (url && ::curl_url_set(url.get(), CURLUPART_URL, text.c_str(), 0) != CURLUE_OK) url.reset();
-  return url;
-}
-
-// A message never shows the URL: it may hold a password.
-Result<void> check_url(const std::string& text) {
-  const bool plain = !text.empty() && text.size() <= kMaxUrlBytes &&
-                     std::all_of(text.begin(), text.end(), [](char c) {
-                       return static_cast<unsigned char>(c) > 0x20 && c != 0x7f;
-                     });
-  const Url url = plain ? parse_url(text) : Url();
-  if (url) {
-    const std::string scheme = part(url, CURLUPART_SCHEME);
-    const bool web = scheme == "http" || scheme == "https";
-    if (web && !part(url, CURLUPART_HOST).empty()) return {};
-  }
-  return invalid("url", fmt::format("url: must be http://… or https://… with a host, at most {} "
-                                    "bytes without blanks",
-                                    kMaxUrlBytes));
-}
-
 Result<void> check_event(std::string_view event) {
   const bool plain = !event.empty() && event.size() <= kMaxEventBytes &&
                      std::all_of(event.begin(), event.end(), [](char c) {
@@ -122,96 +81,23 @@ Result<void> check_event(std::string_view event) {
                                       cut_text(event, kMaxEventBytes), kMaxEventBytes));
 }
 
-// Where it goes, for the log.
-std::string host_of(const std::string& text) {
-  const Url url = parse_url(text);
-  return url ? part(url, CURLUPART_HOST) : "";
-}
-
 // -- posting
 
 struct PostOutcome {
-  long status = 0;  // 0 = there was no answer
+  int status = 0;  // 0 = there was no answer
   std::string reason;
 };
 
-struct Answer {
-  std::string reason;
-  std::size_t bytes = 0;
-};
-
-std::size_t take_body(char*, std::size_t size, std::size_t count, void* into) {
-  auto& answer = *static_cast<Answer*>(into);
-  answer.bytes += size * count;
-  return answer.bytes > kMaxAnswerBytes ? 0 : size * count;
-}
-
-// "HTTP/1.1 200 OK" -> "OK"; the last of them counts, after a 100 too.
-std::size_t take_header(char* data, std::size_t size, std::size_t count, void* into) {
-  std::string_view line(data, size * count);
-  if (line.starts_with("HTTP/")) {
-    while (line.ends_with('\n') || line.ends_with('\r')) line.remove_suffix(1);
-    const std::size_t code = std::min(line.find(' '), line.size());
-    const std::size_t reason = line.find(' ', code + 1);
-    static_cast<Answer*>(into)->reason =
-        reason == std::string_view::npos ? "" : line.substr(reason + 1, kMaxReasonBytes);
-  }
-  return size * count;
-}
-
-struct FreeCurl {
-  void operator()(CURL* curl) const { ::curl_easy_cleanup(curl); }
-  void operator()(curl_slist* list) const { ::curl_slist_free_all(list); }
-};
-
-bool is_loopback(std::string_view host) {
-  return host == "localhost" || host == "[::1]" || host.starts_with("127.");
-}
-
-// What libcurl does by default and we rely on: no redirects are followed, a user and password in
-// the URL are basic authentication, certificates are verified, the environment's proxy is used.
-PostOutcome post(const HookView& hook, const std::string& json, Duration limit) {
-  const std::unique_ptr<CURL, FreeCurl> curl(::curl_easy_init());
-  std::unique_ptr<curl_slist, FreeCurl> headers;
-  // "Expect:" takes that header away: servers that know nothing of it would be waited for.
-  for (const char* header : {"Content-Type: application/json", "Expect:"}) {
-    curl_slist* const longer = ::curl_slist_append(headers.get(), header);
-    if (longer == nullptr) return {0, "out of memory"};
-    (void)headers.release();
-    headers.reset(longer);
-  }
-  if (!curl) return {0, "libcurl cannot be started"};
-  Answer answer;
-  char problem[CURL_ERROR_SIZE] = {};
-  const auto limit_ms = std::chrono::duration_cast<std::chrono::milliseconds>(limit).count();
-  CURL* const c = curl.get();
-  ::curl_easy_setopt(c, CURLOPT_URL, hook.url.c_str());
-  ::curl_easy_setopt(c, CURLOPT_PROTOCOLS_STR, "http,https");
-  ::curl_easy_setopt(c, CURLOPT_NOSIGNAL, 1L);  // no alarm in a program of many threads
-  ::curl_easy_setopt(c, CURLOPT_TIMEOUT_MS, static_cast<long>(limit_ms));
-  ::curl_easy_setopt(c, CURLOPT_USERAGENT, "mainspring");
-  ::curl_easy_setopt(c, CURLOPT_HTTPHEADER, headers.get());
-  ::curl_easy_setopt(c, CURLOPT_POSTFIELDS, json.data());
-  ::curl_easy_setopt(c, CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(json.size()));
-  ::curl_easy_setopt(c, CURLOPT_ERRORBUFFER, problem);
-  ::curl_easy_setopt(c, CURLOPT_WRITEFUNCTION, &take_body);
-  ::curl_easy_setopt(c, CURLOPT_WRITEDATA, &answer);
-  ::curl_easy_setopt(c, CURLOPT_HEADERFUNCTION, &take_header);
-  ::curl_easy_setopt(c, CURLOPT_HEADERDATA, &answer);
-  if (hook.insecure_ssl) {
-    ::curl_easy_setopt(c, CURLOPT_SSL_VERIFYPEER, 0L);
-    ::curl_easy_setopt(c, CURLOPT_SSL_VERIFYHOST, 0L);
-  }
-  if (is_loopback(host_of(hook.url))) ::curl_easy_setopt(c, CURLOPT_PROXY, "");
-  const CURLcode done = ::curl_easy_perform(c);
-  PostOutcome outcome;
-  ::curl_easy_getinfo(c, CURLINFO_RESPONSE_CODE, &outcome.status);
-  outcome.reason = answer.reason;
-  // A status that came before the answer was too long or too slow is an answer.
-  if (done != CURLE_OK && outcome.status < 200) {
-    outcome = {0, problem[0] != '\0' ? problem : ::curl_easy_strerror(done)};
-  }
-  return outcome;
+PostOutcome post(const OutgoingClient& client, const HookView& hook, const std::string& json) {
+  OutgoingRequest request;
+  request.url = hook.url;
+  request.headers = {{"Content-Type", "application/json"}};
+  request.body = json;
+  request.take_userinfo = true;
+  request.certificates = hook.insecure_ssl ? Certificates::any : Certificates::verified;
+  const auto answer = client.post(request);
+  if (!answer) return {0, answer.error().message};
+  return {answer->status, answer->reason};
 }
 
 }  // namespace
@@ -223,18 +109,20 @@ struct Hooks::Impl {
   };
 
   Impl(std::string path_of_file, const Clock& the_clock, Random& the_random, Log& the_log,
-       Duration limit_of_post)
+       std::unique_ptr<Resolver> the_resolver, std::unique_ptr<OutgoingClient> the_client)
       : path(std::move(path_of_file)),
         clock(the_clock),
         random(the_random),
         log(the_log),
-        limit(limit_of_post) {}
+        resolver(std::move(the_resolver)),
+        client(std::move(the_client)) {}
 
   const std::string path;
   const Clock& clock;
   Random& random;
   Log& log;
-  const Duration limit;
+  const std::unique_ptr<Resolver> resolver;
+  const std::unique_ptr<OutgoingClient> client;
 
   // Held while a change of the hooks is written, so that files are written in the order of changes;
   // `mutex`, under which the hooks are read, never is.
@@ -295,7 +183,7 @@ void Hooks::Impl::run() {
 }
 
 void Hooks::Impl::publish_to(const HookView& hook, const Event& event) {
-  const PostOutcome outcome = post(hook, event.json, limit);
+  const PostOutcome outcome = post(*client, hook, event.json);
   const auto updated = update([&](std::vector<HookView>& next) -> Result<bool> {
     const auto found =
         std::find_if(next.begin(), next.end(), [&](const HookView& h) { return h.id == hook.id; });
@@ -313,10 +201,9 @@ void Hooks::Impl::publish_to(const HookView& hook, const Event& event) {
   if (outcome.status == kGone) {
     log.info("hook removed: its server answered 410", {{"id", hook.id}, {"event", hook.event}});
   } else if (outcome.status < 200 || outcome.status > 299) {
-    log.warn("hook failed", {{"id", hook.id},
-                             {"host", host_of(hook.url)},
-                             {"status", fmt::to_string(outcome.status)},
-                             {"reason", outcome.reason}});
+    log.warn(
+        "hook failed",
+        {{"id", hook.id}, {"status", fmt::to_string(outcome.status)}, {"reason", outcome.reason}});
   }
   if (!updated) log.warn("hook's outcome not kept", {{"reason", updated.error().message}});
 }
@@ -335,11 +222,16 @@ Hooks::~Hooks() {
 }
 
 Result<std::unique_ptr<Hooks>> Hooks::open(std::string path, const Clock& clock, Random& random,
-                                           Log& log, Duration limit) {
-  // Once in a program, before its threads use it; there is no moment to end it.
-  static const CURLcode started = ::curl_global_init(CURL_GLOBAL_DEFAULT);
-  if (started != CURLE_OK) return Error{ErrorCode::io_error, "libcurl cannot be started"};
-  auto impl = std::make_unique<Impl>(std::move(path), clock, random, log, limit);
+                                           Log& log, std::vector<std::string> outgoing_allow,
+                                           Duration limit) {
+  OutgoingOptions options;
+  options.allow = std::move(outgoing_allow);
+  options.total_limit = limit;
+  options.connect_limit = std::min(limit, options.connect_limit);
+  auto resolver = std::make_unique<SystemResolver>();
+  MS_TRY_ASSIGN(auto client, OutgoingClient::open(std::move(options), *resolver, clock));
+  auto impl = std::make_unique<Impl>(std::move(path), clock, random, log, std::move(resolver),
+                                     std::move(client));
   MS_TRY_ASSIGN(auto hooks, read_hooks(impl->path));
   {
     MutexLock lock(impl->mutex);
@@ -350,7 +242,7 @@ Result<std::unique_ptr<Hooks>> Hooks::open(std::string path, const Clock& clock,
 
 Result<std::pair<HookView, bool>> Hooks::add(const std::string& url, const std::string& event,
                                              bool insecure_ssl) {
-  MS_TRY(check_url(url));
+  MS_TRY(impl_->client->check(url, true));
   MS_TRY(check_event(event));
   std::pair<HookView, bool> added;
   MS_TRY(impl_->update([&](std::vector<HookView>& hooks) -> Result<bool> {

@@ -18,14 +18,16 @@ class Hooks {
  public:
   // `path`: hooks.json, readable by its owner only: URLs may hold passwords. `limit`: of a post,
   // from its first step to the end of the answer. Errors: io_error; a file that cannot be
-  // understood is one (it is not overwritten).
+  // understood is one (it is not overwritten); invalid_argument (outgoing_allow: what hooks may
+  // reach beyond public addresses, see OutgoingOptions).
   static Result<std::unique_ptr<Hooks>> open(std::string path, const Clock& clock, Random& random,
-                                             Log& log, Duration limit = kLimit);
+                                             Log& log, std::vector<std::string> outgoing_allow,
+                                             Duration limit = kLimit);
   ~Hooks();  // waits for the post under way, for up to its limit; drops the others
 
-  // The hook, and whether it is new. Errors: invalid_argument (url: http or https with a host;
-  // event), conflict (the url has a hook of another event), too_large (kMaxHooks), io_error,
-  // storage_full.
+  // The hook, and whether it is new. Errors: invalid_argument (url: one that outgoing requests may
+  // not go to; event), conflict (the url has a hook of another event), too_large (kMaxHooks),
+  // io_error, storage_full.
   Result<std::pair<HookView, bool>> add(const std::string& url, const std::string& event,
                                         bool insecure_ssl);
   std::vector<HookView> list() const;

@@ -1,12 +1,9 @@
 // Hooks: events arrive where they were asked for, in order, once; outcomes are kept.
 #include "host/hooks.h"
 
-#include <arpa/inet.h>
 #include <doctest/doctest.h>
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -17,96 +14,13 @@
 #include "base/mutex.h"
 #include "host/files.h"
 #include "host/folder_testing.h"
+#include "outgoing/tiny_server.h"
 
 using namespace mainspring;
 using namespace mainspring::testing;
 using namespace std::chrono_literals;
 
 namespace {
-
-constexpr const char* kOk = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
-
-// Takes one request after the other on a loopback port and gives the answers that it was told,
-// then kOk; "" = never answers.
-class TinyServer {
- public:
-  explicit TinyServer(std::deque<std::string> answers = {}) : answers_(std::move(answers)) {
-    listener_ = Fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t size = sizeof address;
-    auto* const generic = reinterpret_cast<sockaddr*>(&address);
-    REQUIRE(::bind(listener_.get(), generic, size) == 0);
-    REQUIRE(::listen(listener_.get(), 16) == 0);
-    REQUIRE(::getsockname(listener_.get(), generic, &size) == 0);
-    port_ = ntohs(address.sin_port);
-    thread_ = std::thread([this] { serve(); });
-  }
-  ~TinyServer() {
-    ::shutdown(listener_.get(), SHUT_RDWR);
-    thread_.join();
-  }
-  std::string url(const std::string& path = "/", const std::string& user = "") const {
-    return fmt::format("http://{}127.0.0.1:{}{}", user, port_, path);
-  }
-  std::vector<std::string> requests() {
-    MutexLock lock(mutex_);
-    return requests_;
-  }
-  void wait_for(std::size_t requests) {
-    MutexLock lock(mutex_);
-    while (requests_.size() < requests) changed_.wait_for(mutex_, 30s);
-  }
-
- private:
-  static std::string read_request(int fd) {
-    std::string text;
-    char buffer[4096];
-    for (;;) {
-      const std::size_t head = text.find("\r\n\r\n");
-      const std::size_t at = text.find("Content-Length: ");
-      if (head != std::string::npos && at != std::string::npos &&
-          text.size() >= head + 4 + std::stoul(text.substr(at + 16))) {
-        return text;
-      }
-      const ssize_t count = ::recv(fd, buffer, sizeof buffer, 0);
-      if (count <= 0) return text;
-      text.append(buffer, static_cast<std::size_t>(count));
-    }
-  }
-  void serve() {
-    std::vector<Fd> unanswered;
-    for (;;) {
-      Fd fd(::accept(listener_.get(), nullptr, nullptr));
-      if (!fd) return;
-      const std::string request = read_request(fd.get());
-      std::string answer = kOk;
-      {
-        MutexLock lock(mutex_);
-        requests_.push_back(request);
-        if (!answers_.empty()) {
-          answer = answers_.front();
-          answers_.pop_front();
-        }
-        changed_.notify_all();
-      }
-      if (answer.empty()) {
-        unanswered.push_back(std::move(fd));
-      } else {
-        (void)::send(fd.get(), answer.data(), answer.size(), MSG_NOSIGNAL);
-      }
-    }
-  }
-
-  Fd listener_;
-  int port_ = 0;
-  Mutex mutex_;
-  CondVar changed_;
-  std::deque<std::string> answers_ MS_GUARDED_BY(mutex_);
-  std::vector<std::string> requests_ MS_GUARDED_BY(mutex_);
-  std::thread thread_;
-};
 
 class CountingLog final : public Log {
  public:
@@ -133,7 +47,7 @@ struct Fixture {
   CountingLog log;
   std::string file() const { return directory.path("hooks.json"); }
   std::unique_ptr<Hooks> open(Duration limit = 30s) {
-    auto hooks = Hooks::open(file(), clock, random, log, limit);
+    auto hooks = Hooks::open(file(), clock, random, log, {"127.0.0.0/8"}, limit);
     REQUIRE_MESSAGE(hooks, hooks.error().message);
     return std::move(*hooks);
   }
@@ -307,7 +221,41 @@ TEST_CASE("urls that are not of the web, and events without a name, are refused"
   CHECK(hooks->add("http://a/", "", false).error().field == "event");
   CHECK(hooks->add("http://a/", "a b", false).error().field == "event");
   CHECK(hooks->list().empty());
-  CHECK(hooks->add("HTTPS://user:p%40ss@example.com:8443/x?y=z", "E", false));
+  CHECK(hooks->add("HTTPS://user:p%40ss@example.com/x?y=z", "E", false));
+}
+
+TEST_CASE("a hook that leads into the machine or its network is refused, and told what allows it") {
+  Fixture f;
+  TinyServer server;
+  const auto closed = Hooks::open(f.file(), f.clock, f.random, f.log, {});
+  REQUIRE(closed);
+  for (const std::string& url :
+       {server.url(), std::string("http://localhost/"), std::string("http://10.0.0.1/"),
+        std::string("http://2130706433/"), std::string("http://169.254.169.254/latest"),
+        std::string("http://[::1]/"), std::string("http://me:canary@127.0.0.1/"),
+        std::string("http://example.com:8080/")}) {
+    const auto refused = (*closed)->add(url, "E", false);
+    REQUIRE_MESSAGE(!refused, url);
+    CHECK(refused.error().field == "url");
+    CHECK(refused.error().message.find("outgoing_allow") != std::string::npos);
+    CHECK(refused.error().message.find("canary") == std::string::npos);
+  }
+  CHECK((*closed)->list().empty());
+  CHECK(Hooks::open(f.file(), f.clock, f.random, f.log, {"127.0.0.1/8"}).error().field ==
+        "outgoing_allow");
+}
+
+TEST_CASE("a hook that was allowed once is not posted to when it is no longer") {
+  Fixture f;
+  TinyServer server;
+  REQUIRE(f.open()->add(server.url(), "E", false));
+  const auto closed = Hooks::open(f.file(), f.clock, f.random, f.log, {});
+  REQUIRE(closed);
+  (*closed)->publish("E", "{}");
+  (*closed)->drain();
+  CHECK(server.requests().empty());
+  CHECK((*closed)->list()[0].last_status == "error");
+  CHECK((*closed)->list()[0].last_reason.find("outgoing_allow") != std::string::npos);
 }
 
 TEST_CASE("there are at most 100 hooks") {
@@ -350,7 +298,7 @@ TEST_CASE("a hooks.json that is damaged is an error and is not overwritten") {
   Fixture f;
   for (const char* text : {"", "{}", "[{\"id\":1}]", "[{\"id\":\"a\"}", "[] x"}) {
     f.directory.write("hooks.json", text);
-    const auto hooks = Hooks::open(f.file(), f.clock, f.random, f.log);
+    const auto hooks = Hooks::open(f.file(), f.clock, f.random, f.log, {"127.0.0.0/8"});
     REQUIRE_MESSAGE(!hooks, text);
     CHECK(hooks.error().code == ErrorCode::io_error);
     CHECK(read_text(f.file()) == text);
@@ -359,7 +307,8 @@ TEST_CASE("a hooks.json that is damaged is an error and is not overwritten") {
 
 TEST_CASE("a hook that cannot be written is not there") {
   Fixture f;
-  auto hooks = Hooks::open(f.directory.path("none/hooks.json"), f.clock, f.random, f.log);
+  auto hooks =
+      Hooks::open(f.directory.path("none/hooks.json"), f.clock, f.random, f.log, {"127.0.0.0/8"});
   REQUIRE(hooks);
   CHECK((*hooks)->add("http://127.0.0.1:9/", "E", false).error().code == ErrorCode::io_error);
   CHECK((*hooks)->list().empty());

@@ -135,9 +135,11 @@ Result<std::unique_ptr<JobHost>> JobHost::open(HostOptions options, Jobs& jobs,
     return std::move(id.error());
   }
   const std::string hooks_path = options.data + "/hooks.json";
+  std::vector<std::string> outgoing_allow = options.outgoing_allow;
   auto impl = std::make_unique<Impl>(std::move(options), jobs, processes, clock, random, log,
                                      registry, *id, lock_fd);
-  MS_TRY_ASSIGN(impl->hooks, Hooks::open(hooks_path, clock, random, log));
+  MS_TRY_ASSIGN(impl->hooks,
+                Hooks::open(hooks_path, clock, random, log, std::move(outgoing_allow)));
   return std::unique_ptr<JobHost>(new JobHost(std::move(impl)));
 }
 

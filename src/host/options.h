@@ -39,6 +39,8 @@ struct HostOptions {
   int log_generations = 10;
   // What is kept of the output of one triggered run; 0 = all.
   std::int64_t log_cap_bytes = std::int64_t{2} << 30;
+  // What hooks may reach beyond public addresses: ranges, addresses, names (OutgoingOptions).
+  std::vector<std::string> outgoing_allow;
 
   // All mistakes; empty = none.
   std::vector<Error> validate() const;
