@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 
 #include "api/json.h"
@@ -101,8 +102,13 @@ AuditRecord audit_record(const Audit& op, std::string before, std::string after,
 
 bool worth_a_record(const OperationResult& result) {
   if (std::holds_alternative<Error>(result)) return false;
-  const auto* claimed = std::get_if<ClaimResult>(&result);
-  return claimed == nullptr || !claimed->jobs.empty();
+  if (const auto* claimed = std::get_if<ClaimResult>(&result)) return !claimed->jobs.empty();
+  if (const auto* renewed = std::get_if<RenewResult>(&result)) return !renewed->renewed.empty();
+  if (const auto* finished = std::get_if<FinishResult>(&result)) {
+    return std::find(finished->results.begin(), finished->results.end(), FinishStatus::ok) !=
+           finished->results.end();
+  }
+  return true;
 }
 
 }  // namespace mainspring

@@ -55,7 +55,7 @@ struct Audit {
   // A record of its own, about something outside the store: whatever stands before it in the batch.
   bool alone = false;
   // Also if nothing is different after it: what was asked is worth a record. A claim that gave
-  // nothing is not.
+  // nothing, a renewal and a finish of which nothing was accepted are not.
   bool always = false;
 };
 inline constexpr std::size_t kMaxAuditTextBytes = 512;

@@ -3,6 +3,9 @@
 // Store::apply(batch, now) runs them in order, each seeing the effects of those before it, and
 // answers each. An operation that is refused (bad input, stale token) changes nothing; the others
 // stand.
+//
+// `within` restricts to the queues that a caller may touch, in the transaction itself: a job of
+// another queue, or a schedule of jobs for one, is not there for it.
 #pragma once
 
 #include <array>
@@ -67,6 +70,7 @@ struct Renew {
   std::string worker;
   std::vector<Renewal> leases;
   Duration lease = kDefaultLease;  // 0 = each as long as it was claimed (or last renewed) for
+  Within within{};                 // those outside are lost
 };
 struct Renewed {
   JobId id = 0;
@@ -86,6 +90,7 @@ struct JobOutcome {
 struct Finish {
   std::string worker;
   std::vector<JobOutcome> results;
+  Within within{};  // those outside are not_found
 };
 // ok also for a repeated request: the same token says again that a job is complete which it
 // completed. stale: the job is there, and the token is not its present lease. not_found: no such
@@ -100,6 +105,7 @@ struct FinishResult {
 struct Cancel {
   JobId id = 0;
   std::string reason;
+  Within within{};
 };
 struct CancelResult {
   JobState state = JobState::cancelled;  // cancelled, or running
@@ -112,6 +118,7 @@ struct CancelResult {
 // not_found, expired, conflict (running or completed, or another live job has its unique key now).
 struct RetryJob {
   JobId id = 0;
+  Within within{};
 };
 struct RetryResult {
   JobState state = JobState::available;
@@ -123,12 +130,15 @@ struct JobFilter {
   std::string kind;
   std::string tag;
   std::optional<JobState> state;
+  Within within{};  // those outside are passed over
 };
-// RetryJob for up to `limit` dead jobs that match, oldest id first, beginning after `after`.
+// RetryJob for up to `limit` dead jobs that match, oldest id first, beginning after `after`. Those
+// outside, by the filter's `within` or its own, count against the limit and are passed over.
 struct Redrive {
   JobFilter filter;
   int limit = 1000;
   JobId after = 0;
+  Within within{};
 };
 struct RedriveResult {
   int redriven = 0;

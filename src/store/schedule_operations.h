@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "mainspring/schedule.h"
+#include "model/access.h"
 #include "model/tick.h"
 #include "store/lease_operations.h"
 
@@ -16,12 +17,14 @@ namespace mainspring {
 // Creates the schedule, or replaces its definition. The same definition changes nothing (except
 // `paused`, where it is given and differs). Undecided ticks of the old version whose time has come
 // get one row "replaced": `until` now, count 0. max_runs counts anew for each version. Answers
-// PutScheduleResult. Errors: overloaded (kMaxSchedules).
+// PutScheduleResult. Errors: overloaded (kMaxSchedules), forbidden (the schedule that is there is
+// of jobs outside of `within`; the queue of the new one is the caller's to check).
 struct PutSchedule {
   Schedule schedule;  // has passed validate()
   WallTime next;      // its first tick after now, with its fire time; never = none
   WallTime next_fire;
   std::optional<bool> paused;  // nullopt = as it is; false for a new one
+  Within within{};
 };
 enum class PutOutcome : std::uint8_t { created, replaced, unchanged };
 struct PutScheduleResult {
@@ -33,6 +36,7 @@ struct PutScheduleResult {
 // the end of others begin. Answers Done. Errors: not_found.
 struct RemoveSchedule {
   std::string name;
+  Within within{};
 };
 
 // Pausing what is paused changes nothing. On resuming, undecided ticks before now become
@@ -41,12 +45,14 @@ struct PauseSchedule {
   std::string name;
   bool paused = true;
   std::string reason;  // kept while it is paused
+  Within within{};
 };
 
 // Answers Done. Errors: not_found, conflict (it is not continuous).
 struct SetTimer {
   std::string name;
   Duration timeout{0};  // 0 = its own again
+  Within within{};
 };
 
 // Decides ticks. Each gets a ledger row; one that fires also a job made from the template, with
@@ -82,6 +88,7 @@ struct FireSchedule {
   WallTime next_fire = WallTime::never();
   std::optional<Overlap> overlap;  // instead of the schedule's own
   Fence fence;
+  Within within{};
 };
 struct FireResult {
   int fired = 0;

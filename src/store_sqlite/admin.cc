@@ -9,6 +9,7 @@ namespace mainspring::sqlite {
 OperationResult SqliteStore::operator()(const Cancel& op) {
   const auto lease = leases_.find(op.id);
   if (lease != leases_.end()) {
+    if (!op.within.has(lease->second.queue->name)) return no_job(op.id);
     wish_cancel(op.id, lease->second, op.reason);
     return CancelResult{.state = JobState::running,
                         .cancel_requested = true,
@@ -16,6 +17,7 @@ OperationResult SqliteStore::operator()(const Cancel& op) {
   }
   auto hot = load_hot(op.id);
   if (!hot) return missing(op.id);
+  if (!op.within.has(hot->queue->name)) return no_job(op.id);
   if (hot->state == JobState::cancelled) return CancelResult{};
   if (is_terminal(hot->state)) {
     return Error{
@@ -50,12 +52,15 @@ void SqliteStore::cancel_hot(HotRow& hot, std::string_view reason, int flags) {
 }
 
 OperationResult SqliteStore::operator()(const RetryJob& op) {
-  if (leases_.contains(op.id)) {
+  const auto lease = leases_.find(op.id);
+  if (lease != leases_.end()) {
+    if (!op.within.has(lease->second.queue->name)) return no_job(op.id);
     return Error{.code = ErrorCode::conflict,
                  .message = fmt::format("job {} is running: it cannot be retried", op.id)};
   }
   auto hot = load_hot(op.id);
   if (!hot) return missing(op.id);
+  if (!op.within.has(hot->queue->name)) return no_job(op.id);
   if (hot->state == JobState::completed) {
     return Error{
         .code = ErrorCode::conflict,
@@ -151,7 +156,10 @@ OperationResult SqliteStore::operator()(const Redrive& op) {
   }
   for (const JobId id : ids) {
     auto hot = load_hot(id);
-    if (hot && hot->state == JobState::dead && take_unique_key(*hot)) {
+    if (!hot || hot->state != JobState::dead) continue;
+    const std::string& name = hot->queue->name;
+    if (!op.within.has(name) || !op.filter.within.has(name)) continue;
+    if (take_unique_key(*hot)) {
       retry_hot(*hot);
       ++result.redriven;
     }

@@ -12,7 +12,7 @@ namespace mainspring::sqlite {
 
 OperationResult SqliteStore::operator()(const FireSchedule& op) {
   if (auto lost = fenced(op.fence)) return std::move(*lost);
-  ScheduleState* state = find_schedule(op.name);
+  ScheduleState* state = find_schedule(op.name, op.within);
   if (auto refused = check_fire(op, state)) return std::move(*refused);
   begin_write();
   FireResult result;

@@ -181,7 +181,8 @@ OperationResult SqliteStore::operator()(const Renew& op) {
       continue;
     }
     Lease& lease = found->second;
-    if (lease.expires_at <= now_.instant) {  // too late: it may be rescued at any moment
+    // Too late: it may be rescued at any moment.
+    if (lease.expires_at <= now_.instant || !op.within.has(lease.queue->name)) {
       result.lost.push_back(renewal.id);
       continue;
     }
@@ -218,7 +219,11 @@ OperationResult SqliteStore::operator()(const Finish& op) {
     const auto found = leases_.find(job.id);
     if (found == leases_.end() ||
         (found->second.token != job.token && !MS_MUTANT(finish_takes_any_token))) {
-      result.results.push_back(status_without_lease(job));
+      result.results.push_back(status_without_lease(job, op.within));
+      continue;
+    }
+    if (!op.within.has(found->second.queue->name) && !MS_MUTANT(within_ignored_on_finish)) {
+      result.results.push_back(FinishStatus::not_found);
       continue;
     }
     begin_write();
@@ -228,10 +233,13 @@ OperationResult SqliteStore::operator()(const Finish& op) {
   return result;
 }
 
-FinishStatus SqliteStore::status_without_lease(const JobOutcome& result) {
-  if (leases_.contains(result.id)) return FinishStatus::stale;
+FinishStatus SqliteStore::status_without_lease(const JobOutcome& result, const Within& within) {
+  const auto lease = leases_.find(result.id);
+  if (lease != leases_.end()) {
+    return within.has(lease->second.queue->name) ? FinishStatus::stale : FinishStatus::not_found;
+  }
   const auto hot = load_hot(result.id);
-  if (!hot) return FinishStatus::not_found;
+  if (!hot || !within.has(hot->queue->name)) return FinishStatus::not_found;
   const bool repeated = hot->state == JobState::completed && hot->token == result.token &&
                         std::holds_alternative<Complete>(result.outcome);
   return repeated ? FinishStatus::ok : FinishStatus::stale;

@@ -238,12 +238,18 @@ JobPage SqliteStore::list_running(Reader& reader, const JobFilter& filter, int l
   Leases leases(reader.select_grants);
   const auto& all = leases.all();
   auto at = before > 0 ? all.lower_bound(before) : all.end();
+  std::int64_t passed = 0;
   while (at != all.begin()) {
     --at;
     Statement& row = reader.get_job;
     row.bind(at->first);
     ResetGuard guard(row);
     if (!row.step()) continue;
+    if (!filter.within.has(row.text(1))) {
+      if (++passed < kListWindow) continue;
+      page.next = at->first;
+      break;
+    }
     Job job = read_job(row);
     leases.apply(job, row);
     const bool fits = job.state == JobState::running &&
@@ -286,7 +292,13 @@ JobPage SqliteStore::list_window(Reader& reader, const JobFilter& filter, int li
   }
   ResetGuard guard(rows);
   Leases leases(reader.select_grants);
+  std::int64_t passed = 0;
   while (rows.step()) {
+    if (!filter.within.has(rows.text(1))) {
+      if (++passed < kListWindow) continue;
+      page.next = rows.integer(0);
+      return page;
+    }
     Job job = read_job(rows);
     leases.apply(job, rows);
     if (filter.state && job.state != *filter.state) continue;

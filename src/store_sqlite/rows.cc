@@ -83,6 +83,10 @@ Error SqliteStore::missing(JobId id) const {
     return Error{.code = ErrorCode::expired,
                  .message = fmt::format("job {}: its retention has ended", id)};
   }
+  return no_job(id);
+}
+
+Error SqliteStore::no_job(JobId id) {
   return Error{.code = ErrorCode::not_found,
                .message = fmt::format("job {}: there is no such job", id)};
 }

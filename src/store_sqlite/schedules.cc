@@ -77,9 +77,20 @@ ScheduleState* SqliteStore::find_schedule(const std::string& name) {
   return found == schedules_.end() ? nullptr : &found->second;
 }
 
+ScheduleState* SqliteStore::find_schedule(const std::string& name, const Within& within) {
+  ScheduleState* state = find_schedule(name);
+  return state != nullptr && within.has(state->info.schedule.job.queue) ? state : nullptr;
+}
+
 OperationResult SqliteStore::operator()(const PutSchedule& op) {
   ScheduleState* state = find_schedule(op.schedule.name);
   if (state == nullptr) return create_schedule(op);
+  if (!op.within.has(state->info.schedule.job.queue)) {
+    return Error{.code = ErrorCode::forbidden,
+                 .message = fmt::format("schedule {}: there is a schedule of that name for another "
+                                        "queue",
+                                        op.schedule.name)};
+  }
   if (!(state->info.schedule == op.schedule)) return replace_schedule(*state, op);
   if (op.paused && *op.paused != state->info.paused) set_paused(*state, *op.paused, "");
   return PutScheduleResult{.version = state->info.version, .outcome = PutOutcome::unchanged};
@@ -150,7 +161,7 @@ OperationResult SqliteStore::replace_schedule(ScheduleState& state, const PutSch
 }
 
 OperationResult SqliteStore::operator()(const RemoveSchedule& op) {
-  ScheduleState* state = find_schedule(op.name);
+  ScheduleState* state = find_schedule(op.name, op.within);
   if (state == nullptr) return no_schedule(op.name);
   begin_write();
   const std::set<JobId> waiting = state->waiting;
@@ -170,7 +181,7 @@ OperationResult SqliteStore::operator()(const RemoveSchedule& op) {
 }
 
 OperationResult SqliteStore::operator()(const PauseSchedule& op) {
-  ScheduleState* state = find_schedule(op.name);
+  ScheduleState* state = find_schedule(op.name, op.within);
   if (state == nullptr) return no_schedule(op.name);
   if (state->info.paused != op.paused) set_paused(*state, op.paused, op.reason);
   return Done{};
@@ -191,7 +202,7 @@ void SqliteStore::set_paused(ScheduleState& state, bool paused, std::string reas
 }
 
 OperationResult SqliteStore::operator()(const SetTimer& op) {
-  ScheduleState* state = find_schedule(op.name);
+  ScheduleState* state = find_schedule(op.name, op.within);
   if (state == nullptr) return no_schedule(op.name);
   if (!state->info.schedule.continuous) {
     return Error{.code = ErrorCode::conflict,

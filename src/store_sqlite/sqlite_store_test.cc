@@ -240,3 +240,38 @@ TEST_CASE_FIXTURE(Fixture, "reads of jobs and ledgers are counted, those from me
   (void)store->ledger("s", 9, 0);
   CHECK(store->reads() == before + 3);
 }
+
+TEST_CASE_FIXTURE(Fixture, "a list for a caller of few queues looks at a bounded number of jobs") {
+  constexpr int kJobs = 25'000;  // more than one window
+  auto store = *open();
+  Enqueue first = one();
+  first.jobs[0].queue = "mine";
+  apply(*store, first);
+  Enqueue many;
+  many.jobs.assign(kJobs, NewJob{.queue = "theirs", .kind = "work"});
+  apply(*store, many);
+  const auto claimed = std::get<ClaimResult>(
+      apply(*store, Claim{.worker = "w", .queues = {"mine", "theirs"}, .max = kJobs + 1})
+          .results[0]);
+  REQUIRE(claimed.jobs.size() == kJobs + 1);
+  const auto scopes = std::make_shared<const Scopes>(*Scopes::parse("read=mine"));
+  const auto pages = [&](std::optional<JobState> state) {
+    const JobFilter filter{.state = state, .within = {scopes, Verb::read}};
+    auto page = store->list(filter, 10, 0);
+    REQUIRE(page);
+    CHECK(page->jobs.empty());  // none within the bound
+    REQUIRE(page->next);
+    page = store->list(filter, 10, *page->next);
+    REQUIRE(page);
+    REQUIRE(page->jobs.size() == 1);
+    CHECK(page->jobs[0].id == 1);
+    CHECK_FALSE(page->next);
+  };
+  pages(JobState::running);
+  Finish finish{.worker = "w", .results = {}};
+  for (const ClaimedJob& job : claimed.jobs)
+    finish.results.push_back({job.id, job.token, Dead{"poison", ""}});
+  apply(*store, finish);
+  pages(JobState::dead);
+  pages(std::nullopt);
+}

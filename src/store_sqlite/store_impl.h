@@ -186,7 +186,7 @@ class SqliteStore final : public Store {
   void fail_attempt(JobId id, Lease& lease, std::string_view message,
                     std::optional<Duration> after);
   void set_lease_expiry(JobId id, Lease& lease, Instant expires_at);
-  FinishStatus status_without_lease(const JobOutcome& result);
+  FinishStatus status_without_lease(const JobOutcome& result, const Within& within);
 
   // -- named_leases.cc
   std::optional<Error> fenced(const Fence& fence) const;  // the error, or nothing: it holds
@@ -205,6 +205,7 @@ class SqliteStore final : public Store {
   OperationResult create_schedule(const PutSchedule& op);
   OperationResult replace_schedule(ScheduleState& state, const PutSchedule& op);
   ScheduleState* find_schedule(const std::string& name);
+  ScheduleState* find_schedule(const std::string& name, const Within& within);
   void set_paused(ScheduleState& state, bool paused, std::string reason);
   void save_schedule(const ScheduleState& state);
   // Around every change of paused or next_fire.
@@ -251,6 +252,7 @@ class SqliteStore final : public Store {
   std::optional<HotRow> load_hot(JobId id);
   void save_hot(const HotRow& hot);
   Error missing(JobId id) const;                   // not_found or expired
+  static Error no_job(JobId id);                   // not_found
   JobState state_of(JobId id);                     // with leases; completed when pruned
   QueueState& queue_of(std::string_view name);     // made if new
   QueueState& queue_by_id(std::int64_t id) const;  // one that must be there

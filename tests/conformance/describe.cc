@@ -55,9 +55,14 @@ std::string line(const Outcome& outcome) {
   return std::visit(text, outcome);
 }
 
+std::string line(const Within& w) {
+  if (w.scopes == nullptr) return "";
+  return fmt::format(" within {} of {}", to_string(w.verb), w.scopes->text());
+}
+
 std::string line(const JobFilter& f) {
-  return fmt::format("queue={} kind={} tag={} state={}", f.queue, f.kind, f.tag,
-                     f.state ? to_string(*f.state) : "-");
+  return fmt::format("queue={} kind={} tag={} state={}{}", f.queue, f.kind, f.tag,
+                     f.state ? to_string(*f.state) : "-", line(f.within));
 }
 
 std::string line(const Fence& f) {
@@ -102,18 +107,23 @@ struct OperationText {
       if (r.progress) s += fmt::format(" progress={}", r.progress->value);
       if (r.checkpoint) s += " checkpoint=" + shown(*r.checkpoint);
     }
-    return s;
+    return s + line(op.within);
   }
   std::string operator()(const Finish& op) {
     std::string s = "finish by " + op.worker;
     for (const JobOutcome& o : op.results)
       s += fmt::format(" {}/{} {}", o.id, o.token, line(o.outcome));
-    return s;
+    return s + line(op.within);
   }
-  std::string operator()(const Cancel& op) { return fmt::format("cancel {} {}", op.id, op.reason); }
-  std::string operator()(const RetryJob& op) { return fmt::format("retry {}", op.id); }
+  std::string operator()(const Cancel& op) {
+    return fmt::format("cancel {} {}{}", op.id, op.reason, line(op.within));
+  }
+  std::string operator()(const RetryJob& op) {
+    return fmt::format("retry {}{}", op.id, line(op.within));
+  }
   std::string operator()(const Redrive& op) {
-    return fmt::format("redrive {} limit {} after {}", line(op.filter), op.limit, op.after);
+    return fmt::format("redrive {} limit {} after {}{}", line(op.filter), op.limit, op.after,
+                       line(op.within));
   }
   std::string operator()(const PauseQueue& op) {
     return fmt::format("{} {}", op.paused ? "pause" : "resume", op.queue);
@@ -145,26 +155,27 @@ struct OperationText {
                        shown(op.value.value_or("-")));
   }
   std::string operator()(const PutSchedule& op) {
-    return fmt::format("put_schedule {} next={} fires={} paused={}", line(op.schedule),
+    return fmt::format("put_schedule {} next={} fires={} paused={}{}", line(op.schedule),
                        time(op.next), time(op.next_fire),
-                       op.paused ? (*op.paused ? "yes" : "no") : "-");
+                       op.paused ? (*op.paused ? "yes" : "no") : "-", line(op.within));
   }
   std::string operator()(const RemoveSchedule& op) {
-    return fmt::format("remove_schedule {}", op.name);
+    return fmt::format("remove_schedule {}{}", op.name, line(op.within));
   }
   std::string operator()(const PauseSchedule& op) {
-    return fmt::format("{}_schedule {} {}", op.paused ? "pause" : "resume", op.name, op.reason);
+    return fmt::format("{}_schedule {} {}{}", op.paused ? "pause" : "resume", op.name, op.reason,
+                       line(op.within));
   }
   std::string operator()(const SetTimer& op) {
-    return fmt::format("set_timer {} {}", op.name, length(op.timeout));
+    return fmt::format("set_timer {} {}{}", op.name, length(op.timeout), line(op.within));
   }
   std::string operator()(const FireSchedule& op) {
     std::string s =
         fmt::format("fire {} v{} by {} at {} overlap={}", op.name, op.version, to_string(op.source),
                     time(op.expected_next), op.overlap ? to_string(*op.overlap) : "-");
     for (const Tick& t : op.ticks) s += " [" + line(t) + "]";
-    return s +
-           fmt::format(" then {} fires={}{}", time(op.next), time(op.next_fire), line(op.fence));
+    return s + fmt::format(" then {} fires={}{}{}", time(op.next), time(op.next_fire),
+                           line(op.fence), line(op.within));
   }
   std::string operator()(const CreateToken& op) { return "create " + describe(op.token); }
   std::string operator()(const RevokeToken& op) { return "revoke " + op.name; }

@@ -46,6 +46,7 @@ StoreOptions small_store() {
   o.retention_completed = minutes(10);
   o.retention_dead = minutes(30);
   o.max_live_jobs = 150;
+  o.audit_retention = minutes(20);
   return o;
 }
 
@@ -116,6 +117,7 @@ class Pair {
   }
 
   std::string compare_lists() const {
+    const Within within_b{std::make_shared<const Scopes>(*Scopes::parse("read=b")), Verb::read};
     const std::vector<JobFilter> filters = {
         {},
         {.queue = "a"},
@@ -124,6 +126,9 @@ class Pair {
         {.state = JobState::dead},
         {.state = JobState::running},
         {.queue = "b", .state = JobState::available},
+        {.within = within_b},
+        {.state = JobState::running, .within = within_b},
+        {.state = JobState::dead, .within = within_b},
         {.queue = "a", .kind = "k0", .tag = "t0", .state = JobState::completed}};
     for (const JobFilter& filter : filters) {
       const auto collect = [&](const Store& store) {
@@ -179,7 +184,11 @@ class Generator {
     step.reopen = below(150) == 0;
     step.look = below(25) == 0;
     const auto size = 1 + below(below(5) == 0 ? 12 : 4);
-    for (std::uint64_t i = 0; i < size; ++i) step.batch.push_back(operation());
+    for (std::uint64_t i = 0; i < size; ++i) {
+      step.batch.push_back(operation());
+      restrict(step.batch.back());
+      if (chance(4)) step.batch.emplace_back(audit(step.batch.back()));
+    }
     return step;
   }
 
@@ -449,7 +458,7 @@ class Generator {
   }
 
   Operation operation() {
-    const auto dice = below(124);
+    const auto dice = below(128);
     if (dice < 24) return enqueue();
     if (dice < 44) return claim();
     if (dice < 52) return renew();
@@ -463,8 +472,66 @@ class Generator {
     if (dice < 94) return RescueExpired{1 + static_cast<int>(below(20)), fence(4)};
     if (dice < 97) return ExpireJobs{1000, fence(4)};
     if (dice < 100) return PruneJobs{1000, fence(4)};
+    if (dice >= 124) return token();
     if (dice >= 110) return schedule();
     return lease();
+  }
+
+  Operation token() {
+    const std::string name = fmt::format("t{}", below(5));
+    if (chance(3)) return RevokeToken{name};
+    CreateToken create;
+    create.token.name = name;
+    create.token.digest = sha256(fmt::format("{}", chance(6) ? below(4) : below(1'000'000)));
+    create.token.scopes = *Scopes::parse(pick({"read", "work=a enqueue", "admin=b*"}));
+    create.token.rate = static_cast<int>(below(3));
+    create.token.created_by = pick({"local", "ops"});
+    if (chance(2)) create.token.expires_at = now_.wall + seconds(below(300));
+    return create;
+  }
+
+  // Now and then whoever asks may not touch every queue.
+  void restrict(Operation& operation) {
+    if (!chance(4)) return;
+    const auto scopes = std::make_shared<const Scopes>(
+        *Scopes::parse(pick({"work=a", "work=a work=b", "work=window*", "work", "read"})));
+    std::visit(
+        [&](auto& op) {
+          if constexpr (requires { op.within; }) op.within = {scopes, Verb::work};
+          if constexpr (requires { op.filter.within; }) {
+            if (chance(2)) op.filter.within = {scopes, Verb::work};
+          }
+        },
+        operation);
+  }
+
+  // Of the object that the operation is about, most times.
+  Audit audit(const Operation& about) {
+    Audit a{.who = pick({"ops", "ci"}),
+            .from = "",
+            .action = "",
+            .object = "",
+            .before = "",
+            .after = ""};
+    a.action = fmt::format("a{}", about.index());
+    a.always = chance(6);
+    if (chance(12)) {
+      a.alone = chance(2);
+      a.object = "folder/x", a.before = "1", a.after = fmt::format("{}", below(3));
+    } else if (const auto* pause = std::get_if<PauseQueue>(&about)) {
+      a.object = "queue/" + pause->queue;
+    } else if (const auto* keep = std::get_if<SetRetention>(&about)) {
+      a.object = "queue/" + keep->queue;
+    } else if (const auto* cancel = std::get_if<Cancel>(&about)) {
+      a.object = fmt::format("job/{}", cancel->id);
+    } else if (const auto* finish = std::get_if<Finish>(&about)) {
+      a.object = fmt::format("job/{}", finish->results[0].id);
+    } else if (const auto* create = std::get_if<CreateToken>(&about)) {
+      a.object = "token/" + create->token.name;
+    } else {
+      a.object = pick({"token/t0", "token/t1", "schedule/s0", "schedule/s1", "queue/a", "job/3"});
+    }
+    return a;
   }
 
   Operation retention() {

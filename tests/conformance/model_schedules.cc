@@ -54,6 +54,14 @@ void ModelSchedules::set_paused(ScheduleRecord& schedule, bool paused, std::stri
   info.skip_reason = "paused";
 }
 
+std::map<std::string, ScheduleRecord>::iterator ModelSchedules::find(const std::string& name,
+                                                                     const Within& within) {
+  const auto found = disk_.schedules.find(name);
+  const bool there =
+      found != disk_.schedules.end() && within.has(found->second.info.schedule.job.queue);
+  return there ? found : disk_.schedules.end();
+}
+
 OperationResult ModelSchedules::run(const PutSchedule& op, Now now) {
   const std::string& name = op.schedule.name;
   const bool is_new = !disk_.schedules.contains(name);
@@ -61,6 +69,8 @@ OperationResult ModelSchedules::run(const PutSchedule& op, Now now) {
     return Error{.code = ErrorCode::overloaded, .message = "too many schedules"};
   ScheduleRecord& schedule = disk_.schedules[name];
   ScheduleInfo& info = schedule.info;
+  if (!is_new && !op.within.has(info.schedule.job.queue))
+    return Error{.code = ErrorCode::forbidden, .message = "it is for another queue"};
   if (!is_new && info.schedule == op.schedule) {
     if (op.paused && *op.paused != info.paused) set_paused(schedule, *op.paused, "", now);
     return PutScheduleResult{.version = info.version, .outcome = PutOutcome::unchanged};
@@ -96,7 +106,7 @@ OperationResult ModelSchedules::run(const PutSchedule& op, Now now) {
 }
 
 OperationResult ModelSchedules::run(const RemoveSchedule& op) {
-  const auto found = disk_.schedules.find(op.name);
+  const auto found = find(op.name, op.within);
   if (found == disk_.schedules.end()) return missing();
   wrote_ = true;
   for (Record* r : jobs_of(found->second, true)) jobs_.begin(*r);
@@ -106,14 +116,14 @@ OperationResult ModelSchedules::run(const RemoveSchedule& op) {
 }
 
 OperationResult ModelSchedules::run(const PauseSchedule& op, Now now) {
-  const auto found = disk_.schedules.find(op.name);
+  const auto found = find(op.name, op.within);
   if (found == disk_.schedules.end()) return missing();
   if (found->second.info.paused != op.paused) set_paused(found->second, op.paused, op.reason, now);
   return Done{};
 }
 
 OperationResult ModelSchedules::run(const SetTimer& op, Now now) {
-  const auto found = disk_.schedules.find(op.name);
+  const auto found = find(op.name, op.within);
   if (found == disk_.schedules.end()) return missing();
   ScheduleInfo& info = found->second.info;
   if (!info.schedule.continuous)
@@ -128,7 +138,7 @@ OperationResult ModelSchedules::run(const SetTimer& op, Now now) {
 }
 
 OperationResult ModelSchedules::run(const FireSchedule& op, Now now) {
-  const auto found = disk_.schedules.find(op.name);
+  const auto found = find(op.name, op.within);
   if (found == disk_.schedules.end()) return missing();
   ScheduleRecord& schedule = found->second;
   ScheduleInfo& info = schedule.info;

@@ -39,6 +39,8 @@ class ModelSchedules {
   static Error missing() {
     return {.code = ErrorCode::not_found, .message = "there is no such schedule"};
   }
+  std::map<std::string, ScheduleRecord>::iterator find(const std::string& name,
+                                                       const Within& within);
   std::vector<Record*> jobs_of(const ScheduleRecord& schedule, bool waiting) const;
   ScheduleInfo shown(const ScheduleRecord& schedule) const;
   void set_paused(ScheduleRecord& schedule, bool paused, std::string reason, Now now);

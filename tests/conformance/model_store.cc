@@ -18,7 +18,7 @@ bool live(const Record& r) {
 
 bool matches(const JobFilter& f, const Job& j) {
   return (f.queue.empty() || f.queue == j.queue) && (f.kind.empty() || f.kind == j.kind) &&
-         (!f.state || *f.state == j.state) &&
+         (!f.state || *f.state == j.state) && f.within.has(j.queue) &&
          (f.tag.empty() || std::find(j.tags.begin(), j.tags.end(), f.tag) != j.tags.end());
 }
 
@@ -225,6 +225,10 @@ class ModelStore final : public Store, private ModelJobs {
     if (id >= 1 && id <= disk_->last_id)
       return Error{.code = ErrorCode::expired, .message = fmt::format("job {} was pruned", id)};
     return Error{.code = ErrorCode::not_found, .message = fmt::format("no job {}", id)};
+  }
+
+  static Error outside() {
+    return Error{.code = ErrorCode::not_found, .message = "no such job for this caller"};
   }
 
   QueueStats& queue(const std::string& name) { return disk_->queues[name]; }
@@ -439,7 +443,7 @@ class ModelStore final : public Store, private ModelJobs {
     RenewResult result;
     for (const Renewal& renewal : op.leases) {
       Record* r = held(renewal.id, renewal.token);
-      if (r == nullptr || r->lease_expiry <= now_.instant) {
+      if (r == nullptr || r->lease_expiry <= now_.instant || !op.within.has(r->job.queue)) {
         result.lost.push_back(renewal.id);
         continue;
       }
@@ -509,7 +513,10 @@ class ModelStore final : public Store, private ModelJobs {
     FinishResult result;
     for (const JobOutcome& o : op.results) {
       Record* r = held(o.id, o.token);
-      if (r != nullptr) {
+      const auto found = disk_->jobs.find(o.id);
+      if (found != disk_->jobs.end() && !op.within.has(found->second.job.queue)) {
+        result.results.push_back(FinishStatus::not_found);
+      } else if (r != nullptr) {
         std::visit([&](const auto& outcome) { end(*r, outcome); }, o.outcome);
         result.results.push_back(FinishStatus::ok);
       } else {
@@ -525,6 +532,7 @@ class ModelStore final : public Store, private ModelJobs {
     const auto found = disk_->jobs.find(op.id);
     if (found == disk_->jobs.end()) return missing(op.id);
     Record& r = found->second;
+    if (!op.within.has(r.job.queue)) return outside();
     switch (r.job.state) {
       case JobState::completed:
       case JobState::dead:
@@ -569,6 +577,7 @@ class ModelStore final : public Store, private ModelJobs {
     const auto found = disk_->jobs.find(op.id);
     if (found == disk_->jobs.end()) return missing(op.id);
     Record& r = found->second;
+    if (!op.within.has(r.job.queue)) return outside();
     if (r.job.state == JobState::running || r.job.state == JobState::completed)
       return Error{.code = ErrorCode::conflict, .message = "it runs or is done"};
     if (!live(r) && key_taken(r))
@@ -583,13 +592,16 @@ class ModelStore final : public Store, private ModelJobs {
     JobId last = op.after;
     for (auto it = disk_->jobs.upper_bound(op.after); it != disk_->jobs.end(); ++it) {
       Record& r = it->second;
-      if (r.job.state != JobState::dead || !matches(op.filter, r.job)) continue;
+      JobFilter whole = op.filter;
+      whole.within = {};
+      if (r.job.state != JobState::dead || !matches(whole, r.job)) continue;
       if (seen == op.limit) {
         result.next = last;
         break;
       }
       ++seen;
       last = it->first;
+      if (!op.within.has(r.job.queue) || !op.filter.within.has(r.job.queue)) continue;
       if (key_taken(r)) continue;
       revive(r);
       ++result.redriven;

@@ -104,7 +104,7 @@ std::map<std::string, std::string> store_defects() {
       {"overlap_ignored", conformance()},        {"third_twin", conformance()},
       {"buffered_job_forgotten", conformance()}, {"failure_does_not_pause", conformance()},
       {"audit_not_recorded", conformance()},     {"audit_chain_skips", conformance()},
-      {"token_revoke_forgotten", conformance()},
+      {"token_revoke_forgotten", conformance()}, {"within_ignored_on_finish", conformance()},
   };
 }
 
