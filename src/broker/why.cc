@@ -1,0 +1,107 @@
+// The gates in the order in which a job passes them.
+#include "broker/why.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace mainspring {
+namespace {
+
+std::string how_it_ended(const Job& job) {
+  std::string text(to_string(job.state));
+  if (!job.reason.empty()) text += ": " + job.reason;
+  if (!job.description.empty()) text += ", " + job.description;
+  if (job.description.empty() && !job.errors.empty()) text += ", " + job.errors.back().message;
+  return "it is " + text;
+}
+
+std::string how_it_runs(const Job& job) {
+  std::string text =
+      fmt::format("it runs at {}, attempt {} of {}", job.worker, job.attempt, job.max_attempts);
+  if (job.cancel_requested) text += "; its worker has been asked to stop it";
+  return text;
+}
+
+Why held_by_time(const Job& job, WallTime now) {
+  const std::string when = format_wall_time(job.run_at);
+  if (job.run_at <= now) return {Gate::claim, fmt::format("it has been due since {}", when), {}};
+  if (job.state == JobState::retryable) {
+    const std::string last = job.errors.empty() ? "" : ": " + job.errors.back().message;
+    return {Gate::time,
+            fmt::format("attempt {} of {} failed; the next is at {}{}", job.attempt,
+                        job.max_attempts, when, last),
+            job.run_at};
+  }
+  return {Gate::time, fmt::format("it is scheduled for {}", when), job.run_at};
+}
+
+Why held_by_workers(const Job& job, const std::vector<WorkerInfo>& workers) {
+  const auto takes = [&](const WorkerInfo& worker) {
+    return std::find(worker.queues.begin(), worker.queues.end(), job.queue) != worker.queues.end();
+  };
+  const auto theirs = std::count_if(workers.begin(), workers.end(), takes);
+  if (theirs == 0) {
+    return {Gate::no_worker,
+            fmt::format("no worker that was heard of lately takes jobs of queue {}", job.queue),
+            {}};
+  }
+  const bool idle = std::any_of(workers.begin(), workers.end(), [&](const WorkerInfo& worker) {
+    return takes(worker) && worker.parked;
+  });
+  if (idle) {
+    return {Gate::claim,
+            fmt::format("a worker waits for jobs of queue {}: it is about to be claimed, or none "
+                        "of them takes jobs of kind {}",
+                        job.queue, job.kind),
+            {}};
+  }
+  return {
+      Gate::busy_workers,
+      fmt::format("{} {} of queue {} {} as much as {}", theirs, theirs == 1 ? "worker" : "workers",
+                  job.queue, theirs == 1 ? "has" : "have", theirs == 1 ? "it wants" : "they want"),
+      {}};
+}
+
+}  // namespace
+
+std::string_view to_string(Gate gate) {
+  switch (gate) {
+    case Gate::ended:
+      return "ended";
+    case Gate::running:
+      return "running";
+    case Gate::time:
+      return "time";
+    case Gate::earlier_run:
+      return "earlier_run";
+    case Gate::queue_paused:
+      return "queue_paused";
+    case Gate::no_worker:
+      return "no_worker";
+    case Gate::busy_workers:
+      return "busy_workers";
+    case Gate::claim:
+      break;
+  }
+  return "claim";
+}
+
+Why why_of(const Job& job, const QueueStats* queue, const std::vector<WorkerInfo>& workers,
+           WallTime now) {
+  if (is_terminal(job.state)) return {Gate::ended, how_it_ended(job), {}};
+  if (job.state == JobState::running) return {Gate::running, how_it_runs(job), {}};
+  if (job.state == JobState::waiting) {
+    return {Gate::earlier_run, "an earlier run of its schedule has not ended", {}};
+  }
+  // A pause holds what is due and what is not: it is the more useful answer.
+  if (queue != nullptr && queue->paused) {
+    return {Gate::queue_paused,
+            fmt::format("queue {} is paused: `mainspring queues resume {}`", job.queue, job.queue),
+            {}};
+  }
+  if (job.state != JobState::available) return held_by_time(job, now);
+  return held_by_workers(job, workers);
+}
+
+}  // namespace mainspring

@@ -1,0 +1,36 @@
+// Why: which gate holds a job back now, for whoever asks why it does not run.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "store/store.h"
+
+namespace mainspring {
+
+enum class Gate {
+  ended,         // it is completed, cancelled or dead
+  running,       // nothing holds it
+  time,          // its run_at, or the pause after a failure, has not come
+  earlier_run,   // of the same schedule, which has not ended
+  queue_paused,  // somebody paused it
+  no_worker,     // nobody who was heard of lately takes its queue
+  busy_workers,  // all who take its queue have as much as they want
+  claim,         // it is about to be claimed
+};
+std::string_view to_string(Gate gate);
+
+struct Why {
+  Gate gate = Gate::claim;
+  std::string text;               // a sentence for people
+  std::optional<WallTime> until;  // when the gate opens by itself, if that is known
+};
+
+// From what the store and the broker say at `now`. `queue` = nullptr: unknown. `kinds` of workers
+// are not known: one that takes the queue may still not take the job's kind.
+Why why_of(const Job& job, const QueueStats* queue, const std::vector<WorkerInfo>& workers,
+           WallTime now);
+
+}  // namespace mainspring

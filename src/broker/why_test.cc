@@ -1,0 +1,92 @@
+// Each gate is named when it is the one that holds the job.
+#include "broker/why.h"
+
+#include <doctest/doctest.h>
+
+using namespace mainspring;
+using namespace std::chrono_literals;
+
+namespace {
+
+const WallTime kNow = WallTime::from_us(1'700'000'000'000'000);
+
+Job job_in(JobState state) {
+  Job job;
+  job.id = 7;
+  job.queue = "photos";
+  job.kind = "thumbnail";
+  job.state = state;
+  job.run_at = kNow;
+  return job;
+}
+
+Gate gate_of(const Job& job, bool paused = false, std::vector<WorkerInfo> workers = {}) {
+  QueueStats queue;
+  queue.name = "photos";
+  queue.paused = paused;
+  const Why why = why_of(job, &queue, workers, kNow);
+  CHECK_FALSE(why.text.empty());
+  return why.gate;
+}
+
+WorkerInfo worker(std::string queue, bool parked) {
+  WorkerInfo info;
+  info.id = "w1";
+  info.queues = {std::move(queue)};
+  info.parked = parked;
+  return info;
+}
+
+}  // namespace
+
+TEST_CASE("what has ended says how") {
+  Job job = job_in(JobState::dead);
+  job.reason = "max_attempts";
+  job.errors.push_back({.attempt = 20, .message = "disk on fire"});
+  CHECK(gate_of(job) == Gate::ended);
+  CHECK(why_of(job, nullptr, {}, kNow).text == "it is dead: max_attempts, disk on fire");
+}
+
+TEST_CASE("what runs says where") {
+  Job job = job_in(JobState::running);
+  job.worker = "w1";
+  job.attempt = 2;
+  job.cancel_requested = true;
+  CHECK(gate_of(job) == Gate::running);
+  CHECK(why_of(job, nullptr, {}, kNow).text ==
+        "it runs at w1, attempt 2 of 20; its worker has been asked to stop it");
+}
+
+TEST_CASE("what is not due says until when, and after which error") {
+  Job job = job_in(JobState::scheduled);
+  job.run_at = kNow + 5min;
+  CHECK(gate_of(job) == Gate::time);
+  CHECK(why_of(job, nullptr, {}, kNow).until == job.run_at);
+  job.state = JobState::retryable;
+  job.attempt = 1;
+  job.errors.push_back({.attempt = 1, .message = "no route"});
+  const Why why = why_of(job, nullptr, {}, kNow);
+  CHECK(why.gate == Gate::time);
+  CHECK(why.text.find("no route") != std::string::npos);
+  job.run_at = kNow;
+  CHECK(gate_of(job) == Gate::claim);
+}
+
+TEST_CASE("a pause is named before time and workers") {
+  Job later = job_in(JobState::scheduled);
+  later.run_at = kNow + 5min;
+  CHECK(gate_of(later, true) == Gate::queue_paused);
+  CHECK(gate_of(job_in(JobState::available), true, {worker("photos", true)}) == Gate::queue_paused);
+}
+
+TEST_CASE("what is available waits for a worker: for any, for a free one, or for the claim") {
+  const Job job = job_in(JobState::available);
+  CHECK(gate_of(job) == Gate::no_worker);
+  CHECK(gate_of(job, false, {worker("mails", true)}) == Gate::no_worker);
+  CHECK(gate_of(job, false, {worker("photos", false)}) == Gate::busy_workers);
+  CHECK(gate_of(job, false, {worker("photos", false), worker("photos", true)}) == Gate::claim);
+}
+
+TEST_CASE("what waits for an earlier run of its schedule says so") {
+  CHECK(gate_of(job_in(JobState::waiting)) == Gate::earlier_run);
+}
