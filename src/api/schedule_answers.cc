@@ -101,8 +101,16 @@ void write_time_or_never(JsonWriter& w, std::string_view key, WallTime time) {
   time == WallTime::never() ? w.null() : w.time(time);
 }
 
-void write_info(JsonWriter& w, const ScheduleInfo& info) {
-  write_definition(w, info.schedule);
+void write_info(JsonWriter& w, const ScheduleInfo& info, Payload payload) {
+  if (payload == Payload::masked) {
+    Schedule shown = info.schedule;
+    shown.job.args = "null";
+    if (!shown.job.headers.empty()) shown.job.headers = "null";
+    write_definition(w, shown);
+    w.key("masked").boolean(true);
+  } else {
+    write_definition(w, info.schedule);
+  }
   w.key("version").number(info.version).key("paused").boolean(info.paused);
   if (!info.paused_reason.empty()) w.key("paused_reason").string(info.paused_reason);
   write_time_or_never(w, "next", info.next);
@@ -298,10 +306,10 @@ void encode_put_schedule_request(const PutScheduleRequest& request, std::string&
   w.end_object();
 }
 
-void encode_schedule_info(const ScheduleInfo& info, std::string& out) {
+void encode_schedule_info(const ScheduleInfo& info, std::string& out, Payload payload) {
   JsonWriter w(out);
   w.begin_object();
-  write_info(w, info);
+  write_info(w, info, payload);
   w.end_object();
 }
 
@@ -313,10 +321,10 @@ Result<ScheduleInfo> decode_schedule_info(std::string_view body) {
 }
 
 void encode_put_schedule_response(const ScheduleInfo& info, const PutScheduleResult& result,
-                                  std::string& out) {
+                                  std::string& out, Payload payload) {
   JsonWriter w(out);
   w.begin_object().key("outcome").string(to_string(result.outcome));
-  write_info(w, info);
+  write_info(w, info, payload);
   w.end_object();
 }
 
@@ -326,12 +334,14 @@ Result<PutScheduleResult> decode_put_schedule_response(std::string_view body) {
   return answer.result;
 }
 
-void encode_schedules(std::span<const ScheduleInfo> schedules, int limit, std::string& out) {
+void encode_schedules(std::span<const ScheduleInfo> schedules, int limit, std::string& out,
+                      const Within& payloads) {
   JsonWriter w(out);
   w.begin_object().key("schedules").begin_array();
   for (const ScheduleInfo& info : schedules) {
     w.begin_object();
-    write_info(w, info);
+    const bool shown = payloads.has(info.schedule.job.queue);
+    write_info(w, info, shown ? Payload::shown : Payload::masked);
     w.end_object();
   }
   w.end_array().key("next");

@@ -8,6 +8,8 @@
 #include <string_view>
 #include <vector>
 
+#include "api/payload.h"
+#include "model/access.h"
 #include "store/schedule_operations.h"
 
 namespace mainspring {
@@ -41,15 +43,18 @@ std::string_view to_string(PutOutcome outcome);  // "created", "replaced", "unch
 // "buffered", "timeout_override"?, "created_at", "updated_at"}
 // Only the first kMaxLiveShown of "live" are told.
 inline constexpr std::size_t kMaxLiveShown = 100;
-void encode_schedule_info(const ScheduleInfo& info, std::string& out);
+void encode_schedule_info(const ScheduleInfo& info, std::string& out,
+                          Payload payload = Payload::shown);
 Result<ScheduleInfo> decode_schedule_info(std::string_view body);
 // The same with "outcome" before it; the answer to PUT.
 void encode_put_schedule_response(const ScheduleInfo& info, const PutScheduleResult& result,
-                                  std::string& out);
+                                  std::string& out, Payload payload = Payload::shown);
 Result<PutScheduleResult> decode_put_schedule_response(std::string_view body);
 // {"schedules": […], "next": name | null}. `limit` is what was asked for: a full page may not be
 // the last.
-void encode_schedules(std::span<const ScheduleInfo> schedules, int limit, std::string& out);
+// `payloads` says of which queues they are shown.
+void encode_schedules(std::span<const ScheduleInfo> schedules, int limit, std::string& out,
+                      const Within& payloads = {});
 Result<std::vector<ScheduleInfo>> decode_schedules(std::string_view body);
 
 // -- what is asked of one -------------------------------------------------------------------------

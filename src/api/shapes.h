@@ -19,6 +19,8 @@
 #include <string_view>
 #include <vector>
 
+#include "api/payload.h"
+#include "model/access.h"
 #include "store/operations.h"
 
 namespace mainspring {
@@ -82,11 +84,15 @@ Result<RenewResult> decode_renew_response(std::string_view body);
 enum class JobDetail {
   full,     // GET /v1/jobs/{id}
   summary,  // in lists: without errors, result, checkpoint
+  outcome,  // id, queue, state, and the result of one that has it
+  state,    // id, queue, state
 };
-void encode_job(const Job& job, JobDetail detail, std::string& out);
+void encode_job(const Job& job, JobDetail detail, std::string& out,
+                Payload payload = Payload::shown);
 Result<Job> decode_job(std::string_view body);
 // {"jobs": […], "next_cursor": "…" | null}
-void encode_job_page(const JobPage& page, std::string& out);
+// `payloads` says of which queues they are shown.
+void encode_job_page(const JobPage& page, std::string& out, const Within& payloads = {});
 Result<JobPage> decode_job_page(std::string_view body);
 std::string encode_cursor(JobId before);
 Result<JobId> decode_cursor(std::string_view cursor);  // "" = 0, from the newest

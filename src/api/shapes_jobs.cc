@@ -230,13 +230,13 @@ constexpr JsonField<EnqueueAnswer> kEnqueueAnswer[] = {
 
 constexpr JsonField<Progress> kProgress[] = {
     {"value", [](JsonReader& in, Progress& p) { return in.number(p.value, 0, 1); }},
-    {"text", &as_string<&Progress::text>},
+    {"text", &as_optional_string<&Progress::text>},
 };
 constexpr JsonField<AttemptError> kAttemptError[] = {
     {"attempt", &as_integer<&AttemptError::attempt, 0, INT_MAX>},
     {"at", &as_time<&AttemptError::at>},
     {"worker", &as_string<&AttemptError::worker>},
-    {"message", &as_string<&AttemptError::message>},
+    {"message", &as_optional_string<&AttemptError::message>},
     {"after_ms", &as_milliseconds<&AttemptError::ran_for>},
 };
 
@@ -276,7 +276,7 @@ constexpr JsonField<Job> kJob[] = {
     {"checkpoint", &as_optional_raw<&Job::checkpoint>},
     {"result", &as_optional_raw<&Job::result>},
     {"reason", &as_string<&Job::reason>},
-    {"description", &as_string<&Job::description>},
+    {"description", &as_optional_string<&Job::description>},
     {"errors", &read_errors},
 };
 
@@ -294,22 +294,43 @@ void write_optional_time(JsonWriter& w, std::string_view key, const std::optiona
   if (t) w.key(key).time(*t);
 }
 
-void write_job_end(JsonWriter& w, const Job& job) {
-  write_optional_raw(w, "checkpoint", job.checkpoint);
-  write_optional_raw(w, "result", job.result);
+// null stands for what is there and not shown.
+void write_text(JsonWriter& w, std::string_view key, const std::string& text, Payload payload) {
+  w.key(key);
+  payload == Payload::masked ? w.null() : w.string(text);
+}
+void write_payload(JsonWriter& w, std::string_view key, const std::string& json, Payload payload) {
+  if (!json.empty()) w.key(key).raw(payload == Payload::masked ? "null" : std::string_view(json));
+}
+
+void write_job_end(JsonWriter& w, const Job& job, Payload payload) {
+  write_payload(w, "checkpoint", job.checkpoint, payload);
+  write_payload(w, "result", job.result, payload);
   w.key("errors").begin_array();
   for (const AttemptError& error : job.errors) {
     w.begin_object().key("attempt").number(error.attempt).key("at").time(error.at);
-    w.key("worker").string(error.worker).key("message").string(error.message);
+    w.key("worker").string(error.worker);
+    write_text(w, "message", error.message, payload);
     w.key("after_ms").milliseconds(error.ran_for).end_object();
   }
   w.end_array();
 }
 
-void write_job(JsonWriter& w, const Job& job, JobDetail detail) {
+// What those who wait for a job see of it.
+void write_outcome(JsonWriter& w, const Job& job, JobDetail detail) {
+  w.begin_object().key("id").number(job.id).key("queue").string(job.queue);
+  w.key("state").string(to_string(job.state));
+  if (detail == JobDetail::outcome) write_optional_raw(w, "result", job.result);
+  w.key("masked").boolean(true).end_object();
+}
+
+void write_job(JsonWriter& w, const Job& job, JobDetail detail, Payload payload) {
+  if (detail == JobDetail::outcome || detail == JobDetail::state) {
+    return write_outcome(w, job, detail);
+  }
   w.begin_object().key("id").number(job.id).key("queue").string(job.queue);
   w.key("kind").string(job.kind).key("state").string(to_string(job.state));
-  w.key("args").raw(job.args.empty() ? "{}" : job.args);
+  write_payload(w, "args", job.args.empty() ? "{}" : job.args, payload);
   w.key("priority").number(job.priority).key("run_at").time(job.run_at);
   w.key("attempt").number(job.attempt).key("max_attempts").number(job.max_attempts);
   if (job.token != 0) w.key("token").number(job.token);
@@ -317,7 +338,7 @@ void write_job(JsonWriter& w, const Job& job, JobDetail detail) {
   write_optional(w, "worker", job.worker);
   if (job.cancel_requested) w.key("cancel_requested").boolean(true);
   write_optional(w, "unique_key", job.unique_key);
-  write_optional_raw(w, "headers", job.headers);
+  write_payload(w, "headers", job.headers, payload);
   w.key("tags").begin_array();
   for (const std::string& tag : job.tags) w.string(tag);
   w.end_array();
@@ -330,11 +351,13 @@ void write_job(JsonWriter& w, const Job& job, JobDetail detail) {
   write_optional_time(w, "finished_at", job.finished_at);
   if (job.progress) {
     w.key("progress").begin_object().key("value").real(job.progress->value);
-    w.key("text").string(job.progress->text).end_object();
+    write_text(w, "text", job.progress->text, payload);
+    w.end_object();
   }
   write_optional(w, "reason", job.reason);
-  write_optional(w, "description", job.description);
-  if (detail == JobDetail::full) write_job_end(w, job);
+  if (!job.description.empty()) write_text(w, "description", job.description, payload);
+  if (detail == JobDetail::full) write_job_end(w, job, payload);
+  if (payload == Payload::masked) w.key("masked").boolean(true);
   w.end_object();
 }
 
@@ -417,9 +440,9 @@ Result<EnqueueResult> decode_enqueue_response(std::string_view body) {
   return std::move(answer.result);
 }
 
-void encode_job(const Job& job, JobDetail detail, std::string& out) {
+void encode_job(const Job& job, JobDetail detail, std::string& out, Payload payload) {
   JsonWriter w(out);
-  write_job(w, job, detail);
+  write_job(w, job, detail, payload);
 }
 
 Result<Job> decode_job(std::string_view body) {
@@ -429,10 +452,13 @@ Result<Job> decode_job(std::string_view body) {
   return job;
 }
 
-void encode_job_page(const JobPage& page, std::string& out) {
+void encode_job_page(const JobPage& page, std::string& out, const Within& payloads) {
   JsonWriter w(out);
   w.begin_object().key("jobs").begin_array();
-  for (const Job& job : page.jobs) write_job(w, job, JobDetail::summary);
+  for (const Job& job : page.jobs) {
+    const bool shown = payloads.has(job.queue) || MS_MUTANT(mask_forgotten_in_list);
+    write_job(w, job, JobDetail::summary, shown ? Payload::shown : Payload::masked);
+  }
   w.end_array().key("next_cursor");
   page.next ? w.string(encode_cursor(*page.next)) : w.null();
   w.end_object();

@@ -45,6 +45,7 @@ struct JobView {
   std::string pool;
   bool frozen = false;
   JobId job = 0;  // of the engine, of the present or last run; 0 = none
+  bool masked = false;  // whoever it is for does not see the settings
 };
 
 // One isolation layer, for /healthz.
