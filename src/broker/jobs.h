@@ -17,6 +17,7 @@ struct Backfill {
   WallTime from;
   WallTime to;
   std::optional<Overlap> overlap;  // nullopt = buffer_all: one after the other
+  Within within = {};
 };
 struct BackfillResult {
   int fired = 0;

@@ -64,7 +64,11 @@ Result<FireResult> Broker::trigger_schedule(const std::string& name, TickSource 
 
 Result<BackfillResult> Broker::backfill_schedule(Backfill request) {
   MS_TRY_ASSIGN(const ScheduleInfo info, store_.schedule(request.name));
+  if (!request.within.has(info.schedule.job.queue)) {
+    return Error{ErrorCode::not_found, "schedule " + request.name + ": there is no such schedule"};
+  }
   MS_TRY_ASSIGN(BackfillPlan plan, plan_backfill(info, request));
+  plan.fire.within = request.within;
   if (plan.fire.ticks.empty()) return BackfillResult{.next = plan.next};
   MS_TRY_ASSIGN(const FireResult done, call<FireResult>(std::move(plan.fire)));
   return BackfillResult{.fired = done.fired, .skipped = done.skipped, .next = plan.next};

@@ -35,12 +35,21 @@ enum class On {
 };
 struct Access {
   constexpr Access(On what) : on(what) {}  // of open and signed_in
-  constexpr Access(Verb which, On what) : verb(which), on(what) {}
+  constexpr Access(Verb which, On what) : verb(which), other(which), on(what) {}
+  constexpr Access(Verb which, Verb or_this, On what) : verb(which), other(or_this), on(what) {}
   Verb verb = Verb::admin;
+  Verb other = Verb::admin;  // one of the two is enough, where they differ
   On on;
 };
 
 // Errors: forbidden, with the scope that is missing: `needs the scope "work=photos"`.
 Result<void> check_may(const Caller& caller, Verb verb, std::string_view name);
+// The same for everything: `needs the scope "admin"`.
+Result<void> check_may_all(const Caller& caller, Verb verb);
+
+// A job folder's name as scopes have it.
+inline std::string folder_scope(std::string_view name) {
+  return std::string(kFolderPrefix).append(name);
+}
 
 }  // namespace mainspring::http

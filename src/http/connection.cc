@@ -36,6 +36,8 @@ std::string_view reason(int status) {
       return "Not Modified";
     case 400:
       return "Bad Request";
+    case 401:
+      return "Unauthorized";
     case 403:
       return "Forbidden";
     case 404:
@@ -96,7 +98,25 @@ Connection::Connection(Shard& shard, Socket socket, std::shared_ptr<SSL_CTX> tls
                        std::uint32_t slot)
     : shard_(shard), transport_(std::move(socket), std::move(tls)), slot_(slot) {}
 
+void turn_away(Socket& socket) {
+  static constexpr std::string_view kRefusal =
+      "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\n"
+      "Content-Length: 76\r\nRetry-After: 1\r\nConnection: close\r\n\r\n"
+      R"({"error":{"code":"unavailable","message":"there are too many connections"}})"
+      "\n";
+  error_code ignored;
+  socket.non_blocking(true, ignored);
+  socket.write_some(asio::buffer(kRefusal), ignored);
+}
+
 void Connection::start() {
+  Shared& shared = shard_.shared();
+  counted_ = !transport_.local() && shared.addresses.enter(transport_.peer());
+  if (!counted_ && !transport_.local()) {
+    shared.refused.add();
+    if (!transport_.tls()) turn_away(transport_.socket());
+    return close();
+  }
   if (transport_.tls()) {
     set_deadline(shard_.shared().services.options.header_timeout);
   } else {
@@ -147,6 +167,7 @@ void Connection::close() {
   free_body();
   if (in_order) transport_.finish();
   transport_.close();
+  if (counted_) shard_.shared().addresses.leave(transport_.peer());
   shard_.remove(slot_);
 }
 
@@ -160,6 +181,7 @@ void Connection::begin_stop() {
 }
 
 void Connection::on_tick(Instant now) {
+  if (state_ == State::busy && !welcome()) end_unwelcome();
   if (stream_ != nullptr) retry_stream();
   if (now < deadline_ || state_ == State::closed) return;
   if (state_ == State::head || state_ == State::body) {
@@ -343,7 +365,27 @@ std::size_t Connection::body_limit(const Route& route) const {
   return route.batch ? options.max_batch_body_bytes : options.max_body_bytes;
 }
 
-Result<void> Connection::check_request(const Head& head, const Match& match) {
+// Who sends this, and may they? Before the body is read, and before a path is known or unknown.
+Result<void> Connection::admit(const Head& head, Match& match) {
+  Doorman& doorman = shard_.shared().doorman;
+  const Now now = shard_.shared().services.clock.now();
+  if (peer_.text.empty()) {
+    peer_ = {transport_.peer(), transport_.local(), transport_.certificate_name()};
+  }
+  const Secret* const presented = head.has_authorization ? &head.authorization : nullptr;
+  const bool open = match.route != nullptr && match.route->access.on == On::open;
+  if (open || (MS_MUTANT(auth_skipped_for_head) && match.head_only)) {
+    pass_ = doorman.admit_anybody(peer_, presented, now);
+  } else {
+    MS_TRY_ASSIGN(pass_, doorman.admit(peer_, presented, pass_, now));
+  }
+  if (match.route == nullptr) return {};
+  match.request.caller = pass_.caller;
+  if (MS_MUTANT(auth_skipped_for_head) && match.head_only) return {};
+  return check_access(*match.route, match.request);
+}
+
+Result<void> Connection::check_request(const Head& head, Match& match) {
   if (head.has_host) MS_TRY(check_host(head.host));
   MS_TRY(check_origin(head.origin));
   const std::size_t scheme = head.target.find("://");
@@ -351,6 +393,7 @@ Result<void> Connection::check_request(const Head& head, const Match& match) {
     const std::string_view rest = std::string_view(head.target).substr(scheme + 3);
     MS_TRY(check_host(rest.substr(0, rest.find('/'))));
   }
+  MS_TRY(admit(head, match));
   if (match.route == nullptr) return {};
   const bool has_body = head.chunked || head.content_length.value_or(0) > 0;
   const bool any_type = match.route->body == BodyRule::bytes;
@@ -487,6 +530,8 @@ void Connection::free_body() {
 void Connection::run_plan(const Route& route, Request request, std::string* owned_body) {
   state_ = State::busy;
   deadline_ = Instant::never();
+  request.caller = pass_.caller;
+  request.action = route.id;
   Services& services = shard_.shared().services;
   if (route.body == BodyRule::none && !is_blank_object(request.body)) {
     return reply(error_reply(invalid("", "the body: must be empty")));

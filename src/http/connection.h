@@ -19,6 +19,9 @@
 
 namespace mainspring::http {
 
+// The last that is sent to whoever finds no room.
+void turn_away(Socket& socket);
+
 class Connection : public std::enable_shared_from_this<Connection> {
  public:
   Connection(Shard& shard, Socket socket, std::shared_ptr<SSL_CTX> tls, std::uint32_t slot);
@@ -39,6 +42,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
     int status = 200;
     Duration limit{0};
     Broker::WatchId watch = 0;
+    bool own = false;  // the caller enqueued it
     bool reading = false;
     bool last = false;  // the next read is answered whatever it says
     bool read_is_last = false;
@@ -77,7 +81,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void discard_input();
   void process(std::string_view window, bool owned);
   void begin_request(Head head, std::string_view& rest);
-  Result<void> check_request(const Head& head, const Match& match);
+  Result<void> check_request(const Head& head, Match& match);
+  Result<void> admit(const Head& head, Match& match);
   Result<void> check_host(std::string_view host) const;
   Result<void> check_origin(std::string_view origin) const;
   void begin_body(Head head, std::string_view& rest);
@@ -89,6 +94,10 @@ class Connection : public std::enable_shared_from_this<Connection> {
   std::size_t body_limit(const Route& route) const;
 
   // -- exchange
+  // Is the token of this exchange still good? What waits for something ends when it is not.
+  bool welcome();
+  void end_unwelcome();
+  void give_back(const ClaimResult& claimed);
   void execute(Plan plan);
   void do_write(DoWrite write);
   void do_enqueue_and_wait(DoEnqueueAndWait enqueue);
@@ -130,7 +139,10 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   Shard& shard_;
   Transport transport_;
+  bool counted_ = false;  // in the book of addresses
   const std::uint32_t slot_;
+  PeerName peer_;  // known when the first request comes
+  Pass pass_;      // of the latest request that was let in
   State state_ = State::handshake;
   bool armed_ = false;       // a wait for readability is under way
   bool in_process_ = false;  // process() is on the stack

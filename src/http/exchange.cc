@@ -26,6 +26,28 @@ void Connection::execute(Plan plan) {
   std::visit(Visitor{*this}, plan);
 }
 
+bool Connection::welcome() {
+  return shard_.shared().doorman.still_good(pass_, shard_.shared().services.clock.now().wall);
+}
+
+// The token was revoked, or expired, while its request waits. What is done at once is done.
+void Connection::end_unwelcome() {
+  keep_alive_ = false;
+  const Error no_more{ErrorCode::unauthenticated, "the token was revoked, or has expired"};
+  if (stream_ != nullptr) {
+    // What was begun can only be cut off, and the missing end tells so.
+    if (stream_->begun) return close();
+    drop_stream();
+    return reply(error_reply(no_more));
+  }
+  if (wait_ != nullptr && wait_->id != 0) {
+    end_wait();
+    return reply(error_reply(no_more));
+  }
+  // The answer is an empty one, unless it is on its way.
+  if (park_id_ != 0) shard_.shared().services.broker.abandon(park_id_);
+}
+
 void Connection::on_mail(Mail mail) {
   if (state_ != State::busy) return;
   struct Visitor {
@@ -76,6 +98,7 @@ void Connection::do_enqueue_and_wait(DoEnqueueAndWait enqueue) {
   answer_ = nullptr;
   wait_ = std::make_unique<Wait>();
   wait_->limit = enqueue.wait;
+  wait_->own = true;
   submit(std::move(enqueue.operation));
 }
 
@@ -130,9 +153,22 @@ void Connection::do_finish(DoFinish finish) {
   if (may_park) arm_read();
 }
 
+// Jobs that cannot be handed to the one who asked are available again at once.
+void Connection::give_back(const ClaimResult& claimed) {
+  if (claimed.jobs.empty()) return;
+  Finish back{.worker = claim_worker_, .results = {}};
+  for (const ClaimedJob& job : claimed.jobs) back.results.push_back({job.id, job.token, Snooze{}});
+  shard_.shared().services.broker.submit(std::move(back), [](OperationResult) {});
+}
+
 void Connection::on_claim_answer(OperationResult result) {
   park_id_ = 0;
   auto* error = std::get_if<Error>(&result);
+  if (error == nullptr && !welcome()) {
+    keep_alive_ = false;
+    give_back(std::get<ClaimResult>(result));
+    result = ClaimResult{};
+  }
   if (finishing_ != nullptr) {
     finishing_->claim_pending = false;
     // The results are reported in any case; a claim that was refused finds nothing.
@@ -152,12 +188,7 @@ void Connection::reply_to_finish() {
   const std::unique_ptr<Finishing> done = std::move(finishing_);
   if (done->error) {
     // Jobs that came although the results could not be kept go back: the caller gets an error.
-    if (done->claim && !done->claim->jobs.empty()) {
-      Finish back{.worker = claim_worker_, .results = {}};
-      for (const ClaimedJob& job : done->claim->jobs)
-        back.results.push_back({job.id, job.token, Snooze{}});
-      shard_.shared().services.broker.submit(std::move(back), [](OperationResult) {});
-    }
+    if (done->claim) give_back(*done->claim);
     return reply(error_reply(*done->error));
   }
   Reply out;
@@ -212,7 +243,9 @@ void Connection::do_read(DoRead read) {
 // Watches first and reads then: an end between the two is not missed.
 void Connection::start_wait(JobId id, Duration limit, int status) {
   waited_ = true;
+  const bool own = wait_ != nullptr && wait_->own;
   wait_ = std::make_unique<Wait>();
+  wait_->own = own;
   wait_->id = id;
   wait_->status = status;
   wait_->limit = limit;
@@ -249,13 +282,22 @@ void Connection::read_waited_job() {
 void Connection::on_waited_job(Result<Job> job) {
   if (wait_ == nullptr) return;
   wait_->reading = false;
-  if (job && !is_terminal(job->state)) {
+  if (!welcome()) return end_unwelcome();
+  // Those whose job it is not do not learn by waiting that it is there.
+  const Caller& caller = *pass_.caller;
+  const bool own = wait_->own;
+  const bool there =
+      job && (own || caller.may(Verb::read, job->queue) || caller.may(Verb::result, job->queue));
+  if (there && !is_terminal(job->state)) {
     if (!wait_->last) return;
     if (!wait_->read_is_last) return read_waited_job();
   }
   const int status = wait_->status;
+  const JobId id = wait_->id;
   end_wait();
-  reply(job ? job_reply(*job, status) : error_reply(job.error()));
+  if (!job) return reply(error_reply(job.error()));
+  auto shown = job_reply(*job, status, *pass_.caller, own);
+  reply(shown ? std::move(*shown) : no_job(id));
 }
 
 void Connection::end_wait() {

@@ -15,6 +15,7 @@
 #include "api/lease_shapes.h"
 #include "api/shapes.h"
 #include "base/mutex.h"
+#include "http/caller.h"
 #include "http/server.h"
 
 namespace mainspring::http {
@@ -57,6 +58,8 @@ struct Request {
   std::vector<std::pair<std::string, std::string>> query;
   std::string_view body;
   std::string_view idempotency_key;
+  std::shared_ptr<const Caller> caller;  // never nullptr when a plan is made
+  std::string_view action;               // the route's id
   // -- of routes that ask for them, else empty
   HeaderFields headers;
   std::shared_ptr<const Upload> upload;

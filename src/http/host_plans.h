@@ -19,6 +19,9 @@ std::string disposition_file_name(std::string_view value);
 bool is_zip_type(std::string_view content_type);
 // "External - curl/7.88.1", of the User-Agent.
 std::string external_trigger(const HeaderFields& headers);
+// The jobs that the caller may see, without settings where they may not see payloads.
+std::vector<JobView> shown_jobs(std::vector<JobView> jobs, const Caller& caller);
+JobView shown_job(JobView job, const Caller& caller);
 inline constexpr std::size_t kMaxArgumentsBytes = 64 << 10;  // of a run
 
 }  // namespace mainspring::http

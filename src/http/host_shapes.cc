@@ -69,7 +69,11 @@ void write_host_job(JsonWriter& w, const JobView& job) {
   write_state(w, job);
   if (job.job != 0) w.key("job").number(job.job);
   const bool good = check_json("settings", folder.settings_json).has_value();
-  w.key("settings").raw(good ? std::string_view(folder.settings_json) : "{}");
+  if (job.masked) {
+    w.key("settings").null().key("masked").boolean(true);
+  } else {
+    w.key("settings").raw(good ? std::string_view(folder.settings_json) : "{}");
+  }
   if (!folder.warnings.empty()) write_texts(w, "warnings", folder.warnings);
   w.end_object();
 }

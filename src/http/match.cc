@@ -93,6 +93,7 @@ Reply error_reply(const Error& error) {
   if (later || error.retry_after_ms > 0) {
     reply.retry_after_s = std::max(1, (error.retry_after_ms + 999) / 1000);
   }
+  if (error.code == ErrorCode::unauthenticated) add_header(reply, "WWW-Authenticate", "Bearer");
   return reply;
 }
 

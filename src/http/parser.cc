@@ -54,8 +54,9 @@ HeadResult frame(std::string_view text, std::size_t max_bytes) {
 // What the library takes and this server does not.
 std::string check_fields(const HeadParser::value_type& request) {
   const auto many = [&](field name) { return request.count(name) > 1; };
-  for (const field name : {field::host, field::content_length, field::transfer_encoding,
-                           field::content_type, field::expect, field::origin}) {
+  for (const field name :
+       {field::host, field::content_length, field::transfer_encoding, field::content_type,
+        field::expect, field::origin, field::authorization}) {
     if (many(name)) return std::string(to_string(name)) + " is given twice";
   }
   if (request.count("Idempotency-Key") > 1) return "Idempotency-Key is given twice";
@@ -129,6 +130,8 @@ HeadResult parse_head(std::string_view text, std::size_t max_bytes, Head& head) 
   head.content_type = request[field::content_type];
   head.origin = request[field::origin];
   head.idempotency_key = request["Idempotency-Key"];
+  head.has_authorization = request.count(field::authorization) != 0;
+  if (head.has_authorization) head.authorization = Secret(request[field::authorization]);
   head.chunked = parser.chunked();
   if (const auto length = parser.content_length()) head.content_length = *length;
   head.keep_alive = request.keep_alive();
@@ -152,7 +155,9 @@ std::vector<std::pair<std::string, std::string>> header_fields(std::string_view 
     const std::string_view line = head_text.substr(0, at);
     const std::size_t colon = line.find(':');
     if (colon == std::string_view::npos) break;  // the empty line
-    fields.emplace_back(line.substr(0, colon), trimmed(line.substr(colon + 1)));
+    const std::string_view name = line.substr(0, colon);
+    if (iequals(name, "Authorization")) continue;
+    fields.emplace_back(name, trimmed(line.substr(colon + 1)));
   }
   return fields;
 }

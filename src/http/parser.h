@@ -15,6 +15,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/secret.h"
+
 namespace mainspring::http {
 
 // The parts of a request head that this server looks at.
@@ -26,6 +28,8 @@ struct Head {
   std::string content_type;     // "" = none
   std::string origin;           // sent by browsers; "" = none
   std::string idempotency_key;  // "" = none
+  bool has_authorization = false;
+  Secret authorization;
   std::optional<std::uint64_t> content_length;
   bool chunked = false;
   bool keep_alive = true;
@@ -34,7 +38,8 @@ struct Head {
   std::string_view text;  // all of it, in what parse_head() was given
   std::vector<std::pair<std::string, std::string>> fields;  // for whoever asks header_fields()
 };
-// The header lines of a head that parse_head() took, in their order.
+// The header lines of a head that parse_head() took, in their order; without Authorization, which
+// is the doorman's alone.
 std::vector<std::pair<std::string, std::string>> header_fields(std::string_view head_text);
 
 enum class Parsed { done, need_more, bad, too_large };

@@ -15,8 +15,34 @@ Result<int> query_integer(const Request& request, std::string_view name, int fal
 Result<Duration> parse_wait(const Request& request);
 // The "limit" of a list, 1 to 1000.
 Result<int> parse_limit(const Request& request);
+// What the caller is shown of what a queue's jobs carry.
+Payload payload_for(const Caller& caller, std::string_view queue);
+// As the caller may see it; nullopt: the job is not there for them. `own`: they enqueued it, so
+// that they see its state in any case.
+std::optional<Reply> job_reply(const Job& job, int status, const Caller& caller, bool own = false);
+Reply no_job(JobId id);
+// Every queue that a claim names.
+Result<void> check_claim(const Caller& caller, const Claim& claim);
+// One page of what `read(after, limit)` reads by name: only what `shown` lets through, the next
+// ones in its place. `name` is that of one.
+template <class T, class Read, class Shown, class Name>
+Result<std::vector<T>> read_shown(const std::string& after, int limit, Read read, Shown shown,
+                                  Name name) {
+  constexpr int kMaxRead = 1000;  // at once
+  std::vector<T> out;
+  std::string from = after;
+  const auto wanted = static_cast<std::size_t>(limit);
+  for (int asked = limit;; asked = kMaxRead) {
+    MS_TRY_ASSIGN(std::vector<T> page, read(from, asked));
+    if (page.empty()) return out;
+    from = name(page.back());
+    for (T& one : page) {
+      if (out.size() < wanted && shown(one)) out.push_back(std::move(one));
+    }
+    if (out.size() == wanted || page.size() < static_cast<std::size_t>(asked)) return out;
+  }
+}
 // One page of jobs; limit and cursor from the query.
 Plan plan_page(const Request& request, Services& services, JobFilter filter);
-Reply job_reply(const Job& job, int status);
 
 }  // namespace mainspring::http

@@ -37,10 +37,12 @@ Reply verify_reply(Services& services) {
 
 }  // namespace
 
-Plan plan_list_queues(const Request&, Services& services) {
-  return DoRead{[&services] {
+Plan plan_list_queues(const Request& request, Services& services) {
+  return DoRead{[&services, caller = request.caller] {
     auto queues = services.store.queues();
     if (!queues) return error_reply(queues.error());
+    std::erase_if(*queues,
+                  [&](const QueueStats& queue) { return !caller->may(Verb::read, queue.name); });
     Reply reply;
     encode_queues(*queues, services.clock.now().wall, reply.body);
     return reply;
@@ -94,6 +96,7 @@ Plan plan_list_dead(const Request& request, Services& services) {
 Plan plan_redrive(const Request& request, Services&) {
   auto redrive = decode_redrive_request(request.body);
   if (!redrive) return error_reply(redrive.error());
+  redrive->filter.within = request.caller->within(Verb::admin);
   return DoWrite{std::move(*redrive), [](OperationResult& result) {
                    Reply reply;
                    encode_redrive_response(std::get<RedriveResult>(result), reply.body);
@@ -123,8 +126,10 @@ Plan plan_version(const Request&, Services& services) {
   return reply;
 }
 
-Plan plan_healthz(const Request&, Services& services) {
-  if (services.host == nullptr) return Reply{.body = R"({"status":"ok"})"};
+// What more than that is told, is told only to those who may see everything.
+Plan plan_healthz(const Request& request, Services& services) {
+  if (services.host == nullptr || !request.caller->may_all(Verb::read))
+    return Reply{.body = R"({"status":"ok"})"};
   // Not with the threads of job folders: an upload that takes its time is no bad health.
   return DoRead{[&host = *services.host] {
     const HostView view = host.view();
@@ -137,15 +142,19 @@ Plan plan_healthz(const Request&, Services& services) {
   }};
 }
 
-Plan plan_readyz(const Request&, Services& services) {
+Plan plan_readyz(const Request& request, Services& services) {
+  const bool may_know = request.caller->may_all(Verb::read);
   const std::string why = services.not_ready();
   if (!why.empty()) {
-    return error_reply({.code = ErrorCode::unavailable, .message = why, .retry_after_ms = 1000});
+    return error_reply({.code = ErrorCode::unavailable,
+                        .message = may_know ? why : "the server is not ready",
+                        .retry_after_ms = 1000});
   }
   Reply reply;
   JsonWriter w(reply.body);
-  w.begin_object().key("status").string("ready").key("durability");
-  w.string(services.options.durability).end_object();
+  w.begin_object().key("status").string("ready");
+  if (may_know) w.key("durability").string(services.options.durability);
+  w.end_object();
   return reply;
 }
 

@@ -140,6 +140,20 @@ std::string external_trigger(const HeaderFields& headers) {
   return fmt::format("External - {}", cut_text(header_value(headers, "User-Agent"), kMaxBytes));
 }
 
+JobView shown_job(JobView job, const Caller& caller) {
+  if (!caller.may(Verb::read_payload, folder_scope(job.folder.name))) job.masked = true;
+  return job;
+}
+
+std::vector<JobView> shown_jobs(std::vector<JobView> jobs, const Caller& caller) {
+  std::vector<JobView> out;
+  for (JobView& job : jobs) {
+    if (!caller.may(Verb::read, folder_scope(job.folder.name))) continue;
+    out.push_back(shown_job(std::move(job), caller));
+  }
+  return out;
+}
+
 Plan plan_host(const Request&, Services& services) {
   if (services.host == nullptr) return no_host();
   return on_host(services, [](HostControl& host) -> Result<Reply> {
@@ -161,11 +175,11 @@ Plan plan_host_jobs(const Request& request, Services& services) {
                                                      cut_text(*wanted, 64))));
     }
   }
-  return on_host(services, [type](HostControl& host) -> Result<Reply> {
+  return on_host(services, [type, caller = request.caller](HostControl& host) -> Result<Reply> {
     Reply reply;
     JsonWriter w(reply.body);
     w.begin_object().key("jobs").begin_array();
-    for (const JobView& job : host.list(type)) write_host_job(w, job);
+    for (const JobView& job : shown_jobs(host.list(type), *caller)) write_host_job(w, job);
     w.end_array().end_object();
     return reply;
   });
@@ -175,10 +189,11 @@ Plan plan_host_job(const Request& request, Services& services) {
   if (services.host == nullptr) return no_host();
   auto job = named(request);
   if (!job) return error_reply(job.error());
-  return on_host(services, [job = *job](HostControl& host) -> Result<Reply> {
-    MS_TRY_ASSIGN(const JobView view, host.find(job.type, job.name));
-    return job_reply(view);
-  });
+  return on_host(services,
+                 [job = *job, caller = request.caller](HostControl& host) -> Result<Reply> {
+                   MS_TRY_ASSIGN(const JobView view, host.find(job.type, job.name));
+                   return job_reply(shown_job(view, *caller));
+                 });
 }
 
 Plan plan_deploy_host_job(const Request& request, Services& services) {
@@ -194,12 +209,12 @@ Plan plan_deploy_host_job(const Request& request, Services& services) {
                 "is a zip (Content-Type: application/zip)"));
   }
   return on_host(services,
-                 [job = *job, zip, file = std::move(file),
-                  upload = request.upload](HostControl& host) -> Result<Reply> {
+                 [job = *job, zip, file = std::move(file), upload = request.upload,
+                  caller = request.caller](HostControl& host) -> Result<Reply> {
                    MS_TRY_ASSIGN(const JobView view,
                                  zip ? host.deploy_zip(job.type, job.name, upload->bytes)
                                      : host.deploy_file(job.type, job.name, file, upload->bytes));
-                   return job_reply(view);
+                   return job_reply(shown_job(view, *caller));
                  });
 }
 
@@ -276,11 +291,13 @@ Plan plan_stop_host_job(const Request& request, Services& services) {
   auto job = named(request);
   if (!job) return error_reply(job.error());
   if (job->type == JobType::queue) return error_reply(queues_are_paused(job->name));
-  return on_host(services, [job = *job](HostControl& host) -> Result<Reply> {
-    MS_TRY(job.type == JobType::triggered ? host.cancel_run(job.name) : host.stop_job(job.name));
-    MS_TRY_ASSIGN(const JobView view, host.find(job.type, job.name));
-    return job_reply(view);
-  });
+  return on_host(services,
+                 [job = *job, caller = request.caller](HostControl& host) -> Result<Reply> {
+                   MS_TRY(job.type == JobType::triggered ? host.cancel_run(job.name)
+                                                         : host.stop_job(job.name));
+                   MS_TRY_ASSIGN(const JobView view, host.find(job.type, job.name));
+                   return job_reply(shown_job(view, *caller));
+                 });
 }
 
 Plan plan_start_host_job(const Request& request, Services& services) {
@@ -291,11 +308,12 @@ Plan plan_start_host_job(const Request& request, Services& services) {
   if (job->type == JobType::triggered) {
     return error_reply(invalid("type", "type \"triggered\": is started by …/run"));
   }
-  return on_host(services, [job = *job](HostControl& host) -> Result<Reply> {
-    MS_TRY(host.start_job(job.name));
-    MS_TRY_ASSIGN(const JobView view, host.find(job.type, job.name));
-    return job_reply(view);
-  });
+  return on_host(services,
+                 [job = *job, caller = request.caller](HostControl& host) -> Result<Reply> {
+                   MS_TRY(host.start_job(job.name));
+                   MS_TRY_ASSIGN(const JobView view, host.find(job.type, job.name));
+                   return job_reply(shown_job(view, *caller));
+                 });
 }
 
 Plan plan_host_history(const Request& request, Services& services) {

@@ -7,6 +7,7 @@
 #include <charconv>
 
 #include "api/json.h"
+#include "base/mutant.h"
 #include "http/plans.h"
 
 namespace mainspring::http {
@@ -127,11 +128,13 @@ Plan plan_page(const Request& request, Services& services, JobFilter filter) {
     if (!parsed) return error_reply(parsed.error());
     before = *parsed;
   }
-  return DoRead{[&services, filter = std::move(filter), limit = *limit, before] {
+  filter.within = request.caller->within(Verb::read);
+  return DoRead{[&services, filter = std::move(filter), limit = *limit, before,
+                 payloads = request.caller->within(Verb::read_payload)] {
     auto page = services.store.list(filter, limit, before);
     if (!page) return error_reply(page.error());
     Reply reply;
-    encode_job_page(*page, reply.body);
+    encode_job_page(*page, reply.body, payloads);
     return reply;
   }};
 }
@@ -141,6 +144,10 @@ Plan plan_enqueue(const Request& request, Services&) {
   if (!decoded) return error_reply(decoded.error());
   auto wait = parse_wait(request);
   if (!wait) return error_reply(wait.error());
+  for (const NewJob& job : decoded->operation.jobs) {
+    auto may = check_may(*request.caller, Verb::enqueue, job.queue);
+    if (!may) return error_reply(may.error());
+  }
   const bool single = decoded->single;
   if (!single && query_value(request, "wait") != nullptr) {
     return error_reply(invalid("wait", "wait: goes with one job, not with a batch"));
@@ -163,17 +170,40 @@ Plan plan_get_job(const Request& request, Services& services) {
   auto wait = parse_wait(request);
   if (!wait) return error_reply(wait.error());
   if (wait->count() > 0) return DoWait{*id, *wait};
-  return DoRead{[&services, id = *id] {
+  return DoRead{[&services, id = *id, caller = request.caller] {
     auto job = services.store.get(id);
     if (!job) return error_reply(job.error());
-    return job_reply(*job, 200);
+    auto reply = job_reply(*job, 200, *caller);
+    return reply ? std::move(*reply) : no_job(id);
   }};
 }
 
-Reply job_reply(const Job& job, int status) {
+Reply no_job(JobId id) {
+  return error_reply({ErrorCode::not_found, fmt::format("job {}: there is no such job", id)});
+}
+
+Payload payload_for(const Caller& caller, std::string_view queue) {
+  return caller.may(Verb::read_payload, queue) ? Payload::shown : Payload::masked;
+}
+
+std::optional<Reply> job_reply(const Job& job, int status, const Caller& caller, bool own) {
   Reply reply{.status = status};
-  encode_job(job, JobDetail::full, reply.body);
+  if (caller.may(Verb::read, job.queue)) {
+    encode_job(job, JobDetail::full, reply.body, payload_for(caller, job.queue));
+  } else if (caller.may(Verb::result, job.queue)) {
+    encode_job(job, JobDetail::outcome, reply.body);
+  } else if (own) {
+    encode_job(job, JobDetail::state, reply.body);
+  } else {
+    return std::nullopt;
+  }
   return reply;
+}
+
+Result<void> check_claim(const Caller& caller, const Claim& claim) {
+  if (MS_MUTANT(scope_not_checked_on_claim)) return {};
+  for (const std::string& queue : claim.queues) MS_TRY(check_may(caller, Verb::work, queue));
+  return {};
 }
 
 Plan plan_list_jobs(const Request& request, Services& services) {
@@ -187,6 +217,7 @@ Plan plan_cancel_job(const Request& request, Services&) {
   if (!id) return error_reply(id.error());
   auto cancel = decode_cancel_request(*id, request.body);
   if (!cancel) return error_reply(cancel.error());
+  cancel->within = request.caller->within(Verb::admin);
   return DoWrite{std::move(*cancel), [id = *id](OperationResult& result) {
                    Reply reply;
                    encode_cancel_response(id, std::get<CancelResult>(result), reply.body);
@@ -197,7 +228,9 @@ Plan plan_cancel_job(const Request& request, Services&) {
 Plan plan_retry_job(const Request& request, Services&) {
   auto id = parse_id(request.param);
   if (!id) return error_reply(id.error());
-  return DoWrite{RetryJob{*id}, [id = *id](OperationResult& result) {
+  RetryJob retry{*id};
+  retry.within = request.caller->within(Verb::admin);
+  return DoWrite{retry, [id = *id](OperationResult& result) {
                    Reply reply;
                    encode_retry_response(id, std::get<RetryResult>(result), reply.body);
                    return reply;
@@ -207,18 +240,26 @@ Plan plan_retry_job(const Request& request, Services&) {
 Plan plan_claim(const Request& request, Services&) {
   auto claim = decode_claim_request(request.body);
   if (!claim) return error_reply(claim.error());
+  auto may = check_claim(*request.caller, claim->operation);
+  if (!may) return error_reply(may.error());
   return DoClaim{std::move(*claim)};
 }
 
 Plan plan_finish(const Request& request, Services&) {
   auto finish = decode_finish_request(request.body);
   if (!finish) return error_reply(finish.error());
+  if (finish->claim) {
+    auto may = check_claim(*request.caller, finish->claim->operation);
+    if (!may) return error_reply(may.error());
+  }
+  finish->operation.within = request.caller->within(Verb::work);
   return DoFinish{std::move(*finish)};
 }
 
 Plan plan_renew(const Request& request, Services&) {
   auto renew = decode_renew_request(request.body);
   if (!renew) return error_reply(renew.error());
+  renew->within = request.caller->within(Verb::work);
   return DoWrite{std::move(*renew), [](OperationResult& result) {
                    Reply reply;
                    encode_renew_response(std::get<RenewResult>(result), reply.body);

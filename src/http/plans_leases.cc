@@ -68,8 +68,14 @@ Plan plan_list_leases(const Request& request, Services& services) {
   const auto limit = parse_limit(request);
   if (!limit) return error_reply(limit.error());
   const auto* after = query_value(request, "after");
-  return DoRead{[&services, limit = *limit, after = after == nullptr ? std::string() : *after] {
-    auto leases = services.store.leases(after, limit, services.clock.now().instant);
+  return DoRead{[&services, limit = *limit, after = after == nullptr ? std::string() : *after,
+                 caller = request.caller] {
+    const Instant now = services.clock.now().instant;
+    auto leases = read_shown<LeaseInfo>(
+        after, limit,
+        [&](const std::string& from, int most) { return services.store.leases(from, most, now); },
+        [&](const LeaseInfo& lease) { return caller->may(Verb::lease, lease.name); },
+        [](const LeaseInfo& lease) { return lease.name; });
     if (!leases) return error_reply(leases.error());
     Reply reply;
     encode_leases(*leases, limit, reply.body);

@@ -16,33 +16,53 @@ namespace {
 // since.
 constexpr int kRowsBack = 50;
 
-Reply schedule_reply(const Services& services, const std::string& name) {
-  auto info = services.store.schedule(name);
+// Of a schedule of jobs for queues that `within` has; others are not there.
+Result<ScheduleInfo> find_schedule(const Services& services, const std::string& name,
+                                   const Within& within) {
+  MS_TRY_ASSIGN(ScheduleInfo info, services.store.schedule(name));
+  if (within.has(info.schedule.job.queue)) return info;
+  return Error{ErrorCode::not_found, fmt::format("schedule {}: there is no such schedule", name)};
+}
+
+Reply schedule_reply(const Services& services, const std::string& name, const Caller& caller,
+                     Verb verb) {
+  auto info = find_schedule(services, name, caller.within(verb));
   if (!info) return error_reply(info.error());
   Reply reply;
-  encode_schedule_info(*info, reply.body);
+  encode_schedule_info(*info, reply.body, payload_for(caller, info->schedule.job.queue));
   return reply;
 }
 
 // A change that is answered with the schedule as it is then.
-DoWrite change(const Services& services, Operation operation, const std::string& name) {
-  return DoWrite{std::move(operation), [&services, name](OperationResult&) -> DoWrite::Answer {
-                   return DoRead{[&services, name] { return schedule_reply(services, name); }};
+template <class T>
+DoWrite change(const Request& request, const Services& services, T operation) {
+  operation.within = request.caller->within(Verb::schedule);
+  return DoWrite{std::move(operation),
+                 [&services, name = request.param,
+                  caller = request.caller](OperationResult&) -> DoWrite::Answer {
+                   return DoRead{[&services, name, caller] {
+                     return schedule_reply(services, name, *caller, Verb::schedule);
+                   }};
                  }};
 }
 
 Result<PutSchedule> put_of(const Request& request, const Services& services) {
   MS_TRY(check_name("name", request.param));
   MS_TRY_ASSIGN(PutScheduleRequest put, decode_put_schedule_request(request.param, request.body));
-  return plan_put(std::move(put.schedule), put.paused, services.clock.now().wall);
+  MS_TRY(check_may(*request.caller, Verb::schedule, put.schedule.job.queue));
+  MS_TRY_ASSIGN(PutSchedule operation,
+                plan_put(std::move(put.schedule), put.paused, services.clock.now().wall));
+  operation.within = request.caller->within(Verb::schedule);
+  return operation;
 }
 
-Reply put_reply(const Services& services, const std::string& name,
-                const PutScheduleResult& result) {
+Reply put_reply(const Services& services, const std::string& name, const PutScheduleResult& result,
+                const Caller& caller) {
   auto info = services.store.schedule(name);
   if (!info) return error_reply(info.error());
   Reply reply{.status = result.outcome == PutOutcome::created ? 201 : 200};
-  encode_put_schedule_response(*info, result, reply.body);
+  encode_put_schedule_response(*info, result, reply.body,
+                               payload_for(caller, info->schedule.job.queue));
   return reply;
 }
 
@@ -58,21 +78,23 @@ Reply skipped_reply(const Services& services, const std::string& name, TickSourc
                                         row == page->rows.end() ? "see its ledger" : row->reason)});
 }
 
-DoWrite run_now(const Services& services, const std::string& name, TickSource source,
+DoWrite run_now(const Request& request, const Services& services, TickSource source,
                 std::optional<Overlap> overlap) {
-  return DoWrite{plan_trigger(name, source, overlap),
-                 [&services, name, source](OperationResult& result) -> DoWrite::Answer {
-                   const auto& fired = std::get<FireResult>(result);
-                   const JobId job = fired.jobs.empty() ? 0 : fired.jobs.front();
-                   if (job == 0) {
-                     return DoRead{[&services, name, source] {
-                       return skipped_reply(services, name, source);
-                     }};
-                   }
-                   Reply reply{.status = 201};
-                   encode_trigger_response(job, reply.body);
-                   return reply;
-                 }};
+  FireSchedule fire = plan_trigger(request.param, source, overlap);
+  fire.within = request.caller->within(Verb::schedule);
+  return DoWrite{
+      std::move(fire),
+      [&services, name = request.param, source](OperationResult& result) -> DoWrite::Answer {
+        const auto& fired = std::get<FireResult>(result);
+        const JobId job = fired.jobs.empty() ? 0 : fired.jobs.front();
+        if (job == 0) {
+          return DoRead{
+              [&services, name, source] { return skipped_reply(services, name, source); }};
+        }
+        Reply reply{.status = 201};
+        encode_trigger_response(job, reply.body);
+        return reply;
+      }};
 }
 
 Result<WallTime> query_time(const Request& request, std::string_view name, WallTime fallback) {
@@ -103,36 +125,46 @@ Reply backfill_reply(Services& services, const Backfill& backfill) {
 Plan plan_put_schedule(const Request& request, Services& services) {
   auto put = put_of(request, services);
   if (!put) return error_reply(put.error());
-  return DoWrite{std::move(*put),
-                 [&services, name = request.param](OperationResult& result) -> DoWrite::Answer {
-                   return DoRead{[&services, name, put = std::get<PutScheduleResult>(result)] {
-                     return put_reply(services, name, put);
-                   }};
-                 }};
+  return DoWrite{
+      std::move(*put),
+      [&services, name = request.param,
+       caller = request.caller](OperationResult& result) -> DoWrite::Answer {
+        return DoRead{[&services, name, caller, put = std::get<PutScheduleResult>(result)] {
+          return put_reply(services, name, put, *caller);
+        }};
+      }};
 }
 
 Plan plan_get_schedule(const Request& request, Services& services) {
   if (auto good = check_name("name", request.param); !good) return error_reply(good.error());
-  return DoRead{[&services, name = request.param] { return schedule_reply(services, name); }};
+  return DoRead{[&services, name = request.param, caller = request.caller] {
+    return schedule_reply(services, name, *caller, Verb::read);
+  }};
 }
 
 Plan plan_list_schedules(const Request& request, Services& services) {
   const auto limit = parse_limit(request);
   if (!limit) return error_reply(limit.error());
   const auto* after = query_value(request, "after");
-  return DoRead{[&services, limit = *limit, after = after == nullptr ? std::string() : *after] {
-    auto schedules = services.store.schedules(after, limit);
+  return DoRead{[&services, limit = *limit, after = after == nullptr ? std::string() : *after,
+                 caller = request.caller] {
+    auto schedules = read_shown<ScheduleInfo>(
+        after, limit,
+        [&](const std::string& from, int most) { return services.store.schedules(from, most); },
+        [&](const ScheduleInfo& one) { return caller->may(Verb::read, one.schedule.job.queue); },
+        [](const ScheduleInfo& one) { return one.schedule.name; });
     if (!schedules) return error_reply(schedules.error());
     Reply reply;
-    encode_schedules(*schedules, limit, reply.body);
+    encode_schedules(*schedules, limit, reply.body, caller->within(Verb::read_payload));
     return reply;
   }};
 }
 
 Plan plan_remove_schedule(const Request& request, Services&) {
   if (auto good = check_name("name", request.param); !good) return error_reply(good.error());
-  return DoWrite{RemoveSchedule{request.param},
-                 [name = request.param](OperationResult&) -> DoWrite::Answer {
+  RemoveSchedule remove{request.param};
+  remove.within = request.caller->within(Verb::schedule);
+  return DoWrite{std::move(remove), [name = request.param](OperationResult&) -> DoWrite::Answer {
                    Reply reply;
                    encode_schedule_removed(name, reply.body);
                    return reply;
@@ -143,32 +175,32 @@ Plan plan_pause_schedule(const Request& request, Services& services) {
   if (auto good = check_name("name", request.param); !good) return error_reply(good.error());
   auto pause = decode_pause_request(request.param, request.body);
   if (!pause) return error_reply(pause.error());
-  return change(services, std::move(*pause), request.param);
+  return change(request, services, std::move(*pause));
 }
 
 Plan plan_resume_schedule(const Request& request, Services& services) {
   if (auto good = check_name("name", request.param); !good) return error_reply(good.error());
-  return change(services, PauseSchedule{.name = request.param, .paused = false, .reason = {}},
-                request.param);
+  return change(request, services,
+                PauseSchedule{.name = request.param, .paused = false, .reason = {}});
 }
 
 Plan plan_set_timer(const Request& request, Services& services) {
   if (auto good = check_name("name", request.param); !good) return error_reply(good.error());
   auto timer = decode_timer_request(request.param, request.body);
   if (!timer) return error_reply(timer.error());
-  return change(services, std::move(*timer), request.param);
+  return change(request, services, std::move(*timer));
 }
 
 Plan plan_trigger_schedule(const Request& request, Services& services) {
   if (auto good = check_name("name", request.param); !good) return error_reply(good.error());
   auto overlap = decode_trigger_request(request.body);
   if (!overlap) return error_reply(overlap.error());
-  return run_now(services, request.param, TickSource::trigger, *overlap);
+  return run_now(request, services, TickSource::trigger, *overlap);
 }
 
 Plan plan_wake_schedule(const Request& request, Services& services) {
   if (auto good = check_name("name", request.param); !good) return error_reply(good.error());
-  return run_now(services, request.param, TickSource::wake, std::nullopt);
+  return run_now(request, services, TickSource::wake, std::nullopt);
 }
 
 // On a reader thread: thousands of ticks may have to be found.
@@ -176,10 +208,11 @@ Plan plan_backfill_schedule(const Request& request, Services& services) {
   if (auto good = check_name("name", request.param); !good) return error_reply(good.error());
   auto decoded = decode_backfill_request(request.body);
   if (!decoded) return error_reply(decoded.error());
-  return DoRead{[&services, backfill = Backfill{request.param, *decoded->from, *decoded->to,
-                                                decoded->overlap}] {
-    return backfill_reply(services, backfill);
-  }};
+  return DoRead{
+      [&services, backfill = Backfill{request.param, *decoded->from, *decoded->to, decoded->overlap,
+                                      request.caller->within(Verb::schedule)}] {
+        return backfill_reply(services, backfill);
+      }};
 }
 
 Plan plan_preview_schedule(const Request& request, Services& services) {
@@ -188,8 +221,9 @@ Plan plan_preview_schedule(const Request& request, Services& services) {
   if (!from) return error_reply(from.error());
   const auto count = query_integer(request, "count", PreviewRequest::kDefaultPreview, kMaxPreview);
   if (!count) return error_reply(count.error());
-  return DoRead{[&services, name = request.param, from = *from, count = *count] {
-    auto info = services.store.schedule(name);
+  return DoRead{[&services, name = request.param, from = *from, count = *count,
+                 within = request.caller->within(Verb::read)] {
+    auto info = find_schedule(services, name, within);
     if (!info) return error_reply(info.error());
     return preview_reply(info->schedule, from, count);
   }};
@@ -216,7 +250,11 @@ Plan plan_ledger(const Request& request, Services& services) {
   const auto* cursor = query_value(request, "cursor");
   const auto before = decode_cursor(cursor == nullptr ? std::string_view() : *cursor);
   if (!before) return error_reply(before.error());
-  return DoRead{[&services, name = request.param, limit = *limit, before = *before] {
+  return DoRead{[&services, name = request.param, limit = *limit, before = *before,
+                 within = request.caller->within(Verb::read)] {
+    if (auto there = find_schedule(services, name, within); !there) {
+      return error_reply(there.error());
+    }
     auto page = services.store.ledger(name, limit, before);
     if (!page) return error_reply(page.error());
     Reply reply;

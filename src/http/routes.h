@@ -35,6 +35,8 @@ struct Route {
   std::string_view summary;
   // Makes the plan. Pure: no effect before the plan is carried out. On any thread.
   Plan (*plan)(const Request& request, Services& services);
+  // What it asks of the caller before the plan is made, and before a body is read.
+  Access access;
   BodyRule body = BodyRule::none;
   bool batch = false;   // bounded by max_batch_body_bytes
   bool upload = false;  // bounded by max_upload_bytes; BodyRule::bytes
@@ -67,6 +69,9 @@ struct Match {
 // path is percent-decoded once, after the path was split: a "/" in a name is written %2F. A plain
 // one would make the preview of schedule "a" out of the schedule "a/preview".
 Match match(std::string_view method, std::string_view target, const MoreRoutes& more = {});
+
+// Does the route's access let Request::caller in? Errors: forbidden.
+Result<void> check_access(const Route& route, const Request& request);
 
 // -- the plans, by file
 

@@ -43,6 +43,10 @@ std::size_t possible_connections(std::size_t wanted, Log& log) {
   return possible;
 }
 
+http::Doorman::Source token_source(const Store& store) {
+  return {[&store] { return store.tokens(); }, [&store] { return store.tokens_version(); }};
+}
+
 }  // namespace
 
 std::vector<Error> HttpOptions::validate() const {
@@ -71,6 +75,10 @@ std::vector<Error> HttpOptions::validate() const {
          "max_buffered_bytes", "must be at least max_batch_body_bytes for each io thread");
   demand(header_timeout > Duration(0), "header_timeout", "must be more than 0");
   demand(idle_timeout > Duration(0), "idle_timeout", "must be more than 0");
+  demand(rate_per_token >= 0 && rate_per_token <= kMaxTokenRate, "rate_per_token",
+         "must be 0 to 1000000");
+  demand(free_failures >= 1 && free_failures <= 1'000'000, "free_failures", "must be 1 to 1000000");
+  demand(max_connections_per_address >= 1, "max_connections_per_address", "must be at least 1");
   demand(min_bytes_per_second >= 1, "min_bytes_per_second", "must be at least 1");
   return mistakes;
 }
@@ -82,9 +90,15 @@ struct HttpServer::Impl {
         shared{.services = {broker, store, clock, registry, options, openapi(options.version)},
                .log = log,
                .readers = http::ReaderPool(options.max_waiting_reads),
-               .host_readers = http::ReaderPool(options.max_waiting_reads)},
-        refused(registry.counter("mainspring_http_refused_connections_total",
-                                 "Connections refused because there were max_connections")) {
+               .host_readers = http::ReaderPool(options.max_waiting_reads),
+               .doorman = http::Doorman({.require_token = options.require_token,
+                                         .rate_per_token = options.rate_per_token,
+                                         .free_failures = options.free_failures},
+                                        token_source(store), registry),
+               .addresses = http::AddressBook(options.max_connections_per_address),
+               .refused = registry.counter("mainspring_http_refused_connections_total",
+                                           "Connections refused: there were max_connections, or "
+                                           "max_connections_per_address")} {
     registry.gauge("mainspring_http_connections", "Open connections",
                    [count = shared.connections] { return static_cast<double>(count->load()); });
   }
@@ -94,7 +108,6 @@ struct HttpServer::Impl {
 
   const HttpOptions options;
   http::Shared shared;
-  Counter& refused;
   std::vector<std::unique_ptr<http::Shard>> shards;
   std::unique_ptr<http::Listener> listener;          // on the first shard
   std::unique_ptr<asio::steady_timer> accept_pause;  // likewise
@@ -192,16 +205,8 @@ void HttpServer::Impl::accept() {
 void HttpServer::Impl::on_accept(http::Shard& shard, http::Socket socket) {
   if (shared.connections->fetch_add(1) >= max_connections) {
     shared.connections->fetch_sub(1);
-    refused.add();
-    static constexpr std::string_view kRefusal =
-        "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\n"
-        "Content-Length: 76\r\nRetry-After: 1\r\nConnection: close\r\n\r\n"
-        R"({"error":{"code":"unavailable","message":"there are too many connections"}})"
-        "\n";
-    if (options.tls != nullptr) return;  // the words would come too dear
-    error_code ignored;
-    socket.non_blocking(true, ignored);
-    socket.write_some(asio::buffer(kRefusal), ignored);
+    shared.refused.add();
+    if (options.tls == nullptr) http::turn_away(socket);  // under TLS the words come too dear
     return;
   }
   asio::dispatch(shard.io(), [&shard, socket = std::move(socket)]() mutable {

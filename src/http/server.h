@@ -56,6 +56,18 @@ struct HttpOptions {
   // Of a body that arrives or a reply that is taken, on average, after 10 s.
   std::size_t min_bytes_per_second = 1024;
 
+  // -- who comes in: whoever presents a token that is good, and, without one, peers on this machine
+  // (loopback addresses, unix sockets)
+  bool require_token = false;  // of those too
+  // Requests per second of one token that has no rate of its own. 0 = without limit.
+  int rate_per_token = 0;
+  // Requests without a good token that an address may send before it is told to wait; one is
+  // forgotten every 6 s.
+  int free_failures = 10;
+  // Of one address that is not on this machine; beyond: answered 503 and closed. Raise for many
+  // workers behind one address.
+  std::size_t max_connections_per_address = 1024;
+
   std::string version = "0.1.0";  // of the program, for GET /v1/version
   // What GET /readyz says of the store.
   std::string durability = "every commit is synced to disk before it is answered";

@@ -12,6 +12,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "http/doorman.h"
 #include "http/mailbox.h"
 #include "http/readers.h"
 #include "http/routes.h"
@@ -27,6 +28,9 @@ struct Shared {
   Log& log;
   ReaderPool readers;
   ReaderPool host_readers;  // job folders may be slow; reads of the store do not wait for them
+  Doorman doorman;
+  AddressBook addresses;
+  Counter& refused;  // connections
   std::vector<std::string> host_names;
   MoreRoutes more_routes = {};
   std::shared_ptr<std::atomic<std::int64_t>> connections =

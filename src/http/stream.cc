@@ -71,6 +71,7 @@ void Connection::on_piece(StreamRead read) {
   Stream& s = *stream_;
   s.reading = false;
   s.watch = std::move(read.watch);
+  if (!welcome()) return end_unwelcome();
   StreamPiece& piece = read.piece;
   if (piece.reply) {
     // What was begun can only be cut off, and the missing end tells so.

@@ -73,13 +73,13 @@ Plan with_etag(const Request& request, Services& services, F write) {
 
 Plan list_of(const Request& request, Services& services, std::vector<JobType> types) {
   return with_etag(request, services,
-                   [types = std::move(types), base = base_url(request),
+                   [types = std::move(types), base = base_url(request), caller = request.caller,
                     &clock = services.clock](HostControl& host) -> Result<std::string> {
                      std::string body;
                      JsonWriter w(body);
                      w.begin_array();
                      for (const JobType type : types) {
-                       for (const JobView& job : host.list(type)) {
+                       for (const JobView& job : shown_jobs(host.list(type), *caller)) {
                          write_webjob(w, job, base, clock.now().wall);
                        }
                      }
@@ -110,10 +110,10 @@ template <JobType Type>
 Plan plan_webjob(const Request& request, Services& services) {
   if (auto good = check_name_of(request); !good) return webjobs_error(good.error());
   return on_host(services,
-                 [name = request.param, base = base_url(request),
+                 [name = request.param, base = base_url(request), caller = request.caller,
                   &clock = services.clock](HostControl& host) -> Result<Reply> {
                    MS_TRY_ASSIGN(const JobView job, host.find(Type, name));
-                   return webjob_reply(job, base, clock.now().wall);
+                   return webjob_reply(shown_job(job, *caller), base, clock.now().wall);
                  });
 }
 
@@ -123,14 +123,15 @@ Plan plan_put_webjob(const Request& request, Services& services) {
   std::string file = disposition_file_name(header_value(request.headers, "Content-Disposition"));
   if (file.empty()) return webjobs_message(400, "Missing Content-Disposition header.");
   const bool zip = is_zip_type(header_value(request.headers, "Content-Type"));
-  return on_host(
-      services,
-      [name = request.param, base = base_url(request), zip, file = std::move(file),
-       upload = request.upload, &clock = services.clock](HostControl& host) -> Result<Reply> {
-        MS_TRY_ASSIGN(const JobView job, zip ? host.deploy_zip(Type, name, upload->bytes)
-                                             : host.deploy_file(Type, name, file, upload->bytes));
-        return webjob_reply(job, base, clock.now().wall);
-      });
+  return on_host(services,
+                 [name = request.param, base = base_url(request), zip, file = std::move(file),
+                  upload = request.upload, caller = request.caller,
+                  &clock = services.clock](HostControl& host) -> Result<Reply> {
+                   MS_TRY_ASSIGN(const JobView job,
+                                 zip ? host.deploy_zip(Type, name, upload->bytes)
+                                     : host.deploy_file(Type, name, file, upload->bytes));
+                   return webjob_reply(shown_job(job, *caller), base, clock.now().wall);
+                 });
 }
 
 template <JobType Type>
@@ -211,9 +212,10 @@ Plan plan_webjob_run(const Request& request, Services& services) {
 
 Plan plan_webjobs_swagger(const Request& request, Services& services) {
   return on_host(services,
-                 [host_name = std::string(header_value(request.headers, "Host"))](
-                     HostControl& host) -> Result<Reply> {
-                   return Reply{.body = webjobs_swagger(host.list(JobType::triggered), host_name)};
+                 [host_name = std::string(header_value(request.headers, "Host")),
+                  caller = request.caller](HostControl& host) -> Result<Reply> {
+                   return Reply{.body = webjobs_swagger(
+                                    shown_jobs(host.list(JobType::triggered), *caller), host_name)};
                  });
 }
 
@@ -328,9 +330,32 @@ Plan plan_publish_hook(const Request& request, Services& services) {
 
 // -- files
 
+namespace {
+
+// The job whose file this is: of jobs/TYPE/NAME/…. "" = of none.
+std::string_view job_of_file(std::string_view path) {
+  for (const std::string_view prefix : {"jobs/triggered/", "jobs/continuous/", "jobs/queue/"}) {
+    if (!path.starts_with(prefix)) continue;
+    const std::string_view rest = path.substr(prefix.size());
+    const std::size_t slash = rest.find('/');
+    if (slash != std::string_view::npos) return rest.substr(0, slash);
+  }
+  return {};
+}
+
+}  // namespace
+
 Plan plan_data_file(const Request& request, Services& services) {
   auto path = percent_decode(request.param, Plus::plain);
   if (!path) return webjobs_message(404, "There is no such file.");
+  const std::string_view job = job_of_file(*path);
+  // The host finds files by names as they are on disk: what it would read in another way than
+  // job_of_file() is of no job.
+  const bool plain = check_job_name(job) && path->find("//") == std::string::npos &&
+                     path->find("..") == std::string::npos;
+  auto may = plain ? check_may(*request.caller, Verb::read_payload, folder_scope(job))
+                   : check_may_all(*request.caller, Verb::read_payload);
+  if (!may) return webjobs_error(may.error());
   return on_host(services, [path = std::move(*path)](HostControl& host) -> Result<Reply> {
     MS_TRY_ASSIGN(std::string content, host.data_file(path, kMaxDataFileBytes));
     // Nothing that a browser would run: what is in the file, a job wrote.

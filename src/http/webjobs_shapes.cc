@@ -40,7 +40,7 @@ void write_webjob(JsonWriter& w, const JobView& job, const std::string& base_url
   w.key("type").string(type);
   text_or_null(w, "error", job.error);
   w.key("using_sdk").boolean(false);
-  const bool good = check_json("settings", folder.settings_json).has_value();
+  const bool good = !job.masked && check_json("settings", folder.settings_json).has_value();
   w.key("settings").raw(good ? std::string_view(folder.settings_json) : "{}");
   if (folder.type == JobType::triggered) {
     w.key("latest_run");

@@ -1,0 +1,274 @@
+// Tokens by digest, failures by address, rates by token.
+#include "http/doorman.h"
+
+#include <arpa/inet.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/mutant.h"
+#include "http/parser.h"
+#include "model/token_text.h"
+
+namespace mainspring::http {
+namespace {
+
+constexpr std::size_t kMaxTokenBytes = 512;
+constexpr std::string_view kNeedsToken = "a token is needed: Authorization: Bearer TOKEN";
+// One text for every reason: who has no good token does not learn whether it was one once.
+constexpr std::string_view kBadToken = "the token is not valid: unknown, expired or revoked";
+
+std::string_view trimmed(std::string_view text) {
+  while (text.starts_with(' ') || text.starts_with('\t')) text.remove_prefix(1);
+  while (text.ends_with(' ') || text.ends_with('\t')) text.remove_suffix(1);
+  return text;
+}
+
+int base64_value(char c) {
+  if (c >= 'A' && c <= 'Z') return c - 'A';
+  if (c >= 'a' && c <= 'z') return c - 'a' + 26;
+  if (c >= '0' && c <= '9') return c - '0' + 52;
+  return c == '+' || c == '-' ? 62 : c == '/' || c == '_' ? 63 : -1;
+}
+
+std::optional<std::string> decode_base64(std::string_view text) {
+  while (text.ends_with('=')) text.remove_suffix(1);
+  std::string out;
+  unsigned bits = 0;
+  int count = 0;
+  for (const char c : text) {
+    const int value = base64_value(c);
+    if (value < 0) return std::nullopt;
+    bits = (bits << 6 | static_cast<unsigned>(value)) & 0xffff;
+    count += 6;
+    if (count < 8) continue;
+    count -= 8;
+    out += static_cast<char>(bits >> count & 0xff);
+  }
+  return out;
+}
+
+std::uint64_t first_bytes(const Digest& digest) {
+  std::uint64_t out = 0;
+  std::memcpy(&out, digest.data(), sizeof out);
+  return out;
+}
+
+std::string from(const PeerName& peer) {
+  return peer.certificate.empty() ? peer.text
+                                  : fmt::format("{} cert={}", peer.text, peer.certificate);
+}
+
+Error too_many(std::string message, Duration wait) {
+  const auto ms = std::chrono::ceil<std::chrono::milliseconds>(wait).count();
+  return {.code = ErrorCode::overloaded,
+          .message = std::move(message),
+          .retry_after_ms = static_cast<int>(std::clamp<std::int64_t>(ms, 1, 3'600'000))};
+}
+
+}  // namespace
+
+std::optional<Secret> presented_token(std::string_view authorization) {
+  authorization = trimmed(authorization);
+  const std::size_t blank = authorization.find(' ');
+  if (blank == std::string_view::npos) return std::nullopt;
+  const std::string_view scheme = authorization.substr(0, blank);
+  const std::string_view rest = trimmed(authorization.substr(blank));
+  if (rest.empty() || rest.size() > kMaxTokenBytes) return std::nullopt;
+  if (iequals(scheme, "Bearer")) return Secret(std::string(rest));
+  if (!iequals(scheme, "Basic")) return std::nullopt;
+  auto decoded = decode_base64(rest);
+  if (!decoded) return std::nullopt;
+  const Secret pair(std::move(*decoded));  // wiped, whatever becomes of it
+  const std::size_t colon = pair.reveal().find(':');
+  if (colon == std::string::npos || colon + 1 == pair.reveal().size()) return std::nullopt;
+  return Secret(pair.reveal().substr(colon + 1));
+}
+
+std::string address_group(const std::string& peer) {
+  in6_addr six{};
+  if (inet_pton(AF_INET6, peer.substr(0, peer.find('%')).c_str(), &six) != 1) return peer;
+  char text[INET6_ADDRSTRLEN] = {};
+  if (IN6_IS_ADDR_V4MAPPED(&six)) {
+    inet_ntop(AF_INET, &six.s6_addr[12], text, sizeof text);
+    return text;
+  }
+  std::fill(std::begin(six.s6_addr) + 8, std::end(six.s6_addr), std::uint8_t{0});
+  inet_ntop(AF_INET6, &six, text, sizeof text);
+  return fmt::format("{}/64", text);
+}
+
+// -- failures
+
+std::optional<Duration> Failures::add(const std::string& address, Instant now) {
+  MutexLock lock(mutex_);
+  auto found = clean_at_.find(address);
+  if (found == clean_at_.end() && clean_at_.size() >= kMaxAddresses) {
+    sweep(now);
+    // The one entry of those who find no room.
+    found = clean_at_.size() < kMaxAddresses ? clean_at_.end() : clean_at_.try_emplace("").first;
+  }
+  if (found == clean_at_.end()) found = clean_at_.try_emplace(address).first;
+  Instant& clean_at = found->second;
+  const Instant then = std::max(clean_at, now) + kForget;
+  const Duration allowed = kForget * free_;
+  if (then - now > allowed) return then - now - allowed;
+  clean_at = then;
+  return std::nullopt;
+}
+
+void Failures::sweep(Instant now) {
+  if (now < next_sweep_) return;
+  next_sweep_ = now + kForget;
+  std::erase_if(clean_at_, [&](const auto& entry) { return entry.second <= now; });
+}
+
+std::size_t Failures::addresses() const {
+  MutexLock lock(mutex_);
+  return clean_at_.size();
+}
+
+// -- connections
+
+bool AddressBook::enter(const std::string& peer) {
+  MutexLock lock(mutex_);
+  std::size_t& count = connections_[address_group(peer)];
+  if (count >= most_) return false;
+  ++count;
+  return true;
+}
+
+void AddressBook::leave(const std::string& peer) {
+  MutexLock lock(mutex_);
+  const auto found = connections_.find(address_group(peer));
+  if (found != connections_.end() && --found->second == 0) connections_.erase(found);
+}
+
+// -- tokens
+
+Doorman::Doorman(DoormanOptions options, Source source, Registry& registry)
+    : options_(options),
+      source_(std::move(source)),
+      failures_(options.free_failures),
+      unauthenticated_(registry.counter("mainspring_http_unauthenticated_total",
+                                        "Requests without a valid token where one is needed")),
+      throttled_(registry.counter("mainspring_http_throttled_total",
+                                  "Requests over a token's rate, or of addresses that presented "
+                                  "too many bad tokens")) {}
+
+std::shared_ptr<const Doorman::Snapshot> Doorman::snapshot() {
+  // In this order: what is built is never older than the version that it is kept under.
+  const std::int64_t version = source_.version();
+  MutexLock lock(mutex_);
+  if (snapshot_ != nullptr && snapshot_->version == version) return snapshot_;
+  const std::shared_ptr<const Tokens> tokens = source_.tokens();
+  auto fresh = std::make_shared<Snapshot>();
+  fresh->version = version;
+  for (const auto& [name, token] : *tokens) {
+    Entry entry{token, std::make_shared<const Scopes>(token.scopes), nullptr};
+    if (snapshot_ != nullptr) {
+      if (const Entry* old = find(*snapshot_, token.digest)) entry.bucket = old->bucket;
+    }
+    if (entry.bucket == nullptr) entry.bucket = std::make_shared<Bucket>();
+    fresh->entries.emplace(first_bytes(token.digest), std::move(entry));
+  }
+  snapshot_ = fresh;
+  return fresh;
+}
+
+const Doorman::Entry* Doorman::find(const Snapshot& snapshot, const Digest& digest) {
+  const auto [begin, end] = snapshot.entries.equal_range(first_bytes(digest));
+  const Entry* found = nullptr;
+  for (auto it = begin; it != end; ++it) {
+    if (equal_in_constant_time(it->second.token.digest, digest)) found = &it->second;
+  }
+  return found;
+}
+
+// A second's worth may come at once.
+Result<void> Doorman::spend(const Entry& entry, Instant now) const {
+  constexpr std::int64_t kSecond = 1'000'000'000;
+  const int rate = entry.token.rate > 0 ? entry.token.rate : options_.rate_per_token;
+  if (rate <= 0) return {};
+  const std::int64_t present = now.us() * 1000;
+  const std::int64_t each = kSecond / rate;
+  std::atomic<std::int64_t>& spent = entry.bucket->spent_until;
+  std::int64_t until = spent.load();
+  std::int64_t then = 0;
+  do {
+    then = std::max(until, present) + each;
+    if (then - present > kSecond) {
+      return too_many(
+          fmt::format("the token \"{}\" may send {} requests per second", entry.token.name, rate),
+          Duration((then - present - kSecond + 999) / 1000));
+    }
+  } while (!spent.compare_exchange_weak(until, then));
+  return {};
+}
+
+Error Doorman::refuse(const PeerName& peer, std::string message, Instant now) {
+  if (const auto wait = failures_.add(address_group(peer.text), now)) {
+    throttled_.add();
+    return too_many("too many requests without a valid token came from this address", *wait);
+  }
+  unauthenticated_.add();
+  return {ErrorCode::unauthenticated, std::move(message)};
+}
+
+Result<Pass> Doorman::admit(const PeerName& peer, const Secret* authorization, const Pass& earlier,
+                            Now now) {
+  if (authorization == nullptr) {
+    if (!peer.local || options_.require_token) {
+      return refuse(peer, std::string(kNeedsToken), now.instant);
+    }
+    if (earlier.caller != nullptr && !earlier.by_token && earlier.caller->scopes == nullptr) {
+      return earlier;
+    }
+    return Pass{.caller = std::make_shared<Caller>(Caller{"local", from(peer), nullptr})};
+  }
+  const auto presented = presented_token(authorization->reveal());
+  if (!presented) return refuse(peer, std::string(kNeedsToken), now.instant);
+  const auto digest = digest_of_token(presented->reveal());
+  const auto known = snapshot();
+  const Entry* const entry = digest ? find(*known, *digest) : nullptr;
+  const bool usable =
+      entry != nullptr && (entry->token.usable(now.wall) ||
+                           (MS_MUTANT(expired_token_accepted) && !entry->token.revoked_at));
+  if (!usable) return refuse(peer, std::string(kBadToken), now.instant);
+  if (auto good = spend(*entry, now.instant); !good) {
+    throttled_.add();
+    return good.error();
+  }
+  if (earlier.by_token && earlier.version == known->version && earlier.digest == *digest) {
+    return earlier;
+  }
+  return Pass{
+      .caller = std::make_shared<Caller>(Caller{entry->token.name, from(peer), entry->scopes}),
+      .by_token = true,
+      .digest = *digest,
+      .expires_at = entry->token.expires_at,
+      .version = known->version};
+}
+
+Pass Doorman::admit_anybody(const PeerName& peer, const Secret* authorization, Now now) {
+  const bool unasked = authorization == nullptr && (!peer.local || options_.require_token);
+  if (!unasked) {
+    if (auto pass = admit(peer, authorization, {}, now)) return std::move(*pass);
+  }
+  return Pass{
+      .caller = std::make_shared<Caller>(Caller{"", from(peer), std::make_shared<const Scopes>()})};
+}
+
+bool Doorman::still_good(Pass& pass, WallTime now) {
+  if (!pass.by_token) return true;
+  if (now >= pass.expires_at) return false;
+  if (source_.version() == pass.version) return true;
+  const auto known = snapshot();
+  const Entry* const entry = find(*known, pass.digest);
+  if (entry == nullptr || !entry->token.usable(now)) return false;
+  pass.version = known->version;
+  return true;
+}
+
+}  // namespace mainspring::http

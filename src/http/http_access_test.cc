@@ -1,0 +1,337 @@
+// Tokens at the server: who is let in, what is shown to whom, what ends when a token does.
+#include <algorithm>
+
+#include "env/random.h"
+#include "http/http_test_support.h"
+#include "model/token_text.h"
+
+using namespace mainspring;
+using namespace mainspring::test;
+using namespace std::chrono_literals;
+
+namespace {
+
+struct Doors : TestServer {
+  explicit Doors(HttpOptions options = strict()) : TestServer(std::move(options)) {}
+  static HttpOptions strict() {
+    HttpOptions options;
+    options.require_token = true;
+    return options;
+  }
+
+  void apply(Operation operation) {
+    std::atomic<int> done = 0;
+    broker->submit(std::move(operation), [&](OperationResult result) {
+      done = std::holds_alternative<Error>(result) ? 2 : 1;
+    });
+    wait_until([&] { return done != 0; });
+    REQUIRE(done == 1);
+  }
+  // The header line of a new token.
+  std::string token(const std::string& name, std::string_view scopes, Duration lives = 1h) {
+    const Secret text = make_token_text(random);
+    TokenRecord record;
+    record.name = name;
+    record.digest = *digest_of_token(text.reveal());
+    record.scopes = *Scopes::parse(scopes);
+    record.expires_at = clock.now().wall + lives;
+    apply(CreateToken{record});
+    return "Authorization: Bearer " + text.reveal() + "\r\n";
+  }
+
+  SystemRandom random;
+};
+
+std::string job(std::string_view queue) {
+  return R"({"queue":")" + std::string(queue) +
+         R"(","kind":"k","args":{"secret":"canary"},"headers":{"h":"canary"}})";
+}
+
+}  // namespace
+
+TEST_CASE(
+    "without a good token nothing is done and nothing is told, not even what paths there are") {
+  Doors doors;
+  Peer peer(doors);
+  for (const auto& [method, path] : {std::pair{"GET", "/v1/queues"},
+                                     {"HEAD", "/v1/queues"},
+                                     {"GET", "/nothing"},
+                                     {"DELETE", "/v1/jobs"},
+                                     {"GET", "/v1/queues?bad=1"},
+                                     {"GET", "/metrics"},
+                                     {"GET", "/openapi.json"},
+                                     {"GET", "/v1/version"}}) {
+    CAPTURE(path);
+    const Answer answer = peer.call(method, path);
+    if (answer.status == 429) continue;  // ten are free
+    CHECK(answer.status == 401);
+    CHECK(answer.headers.at("WWW-Authenticate") == "Bearer");
+  }
+  const Answer enqueue =
+      Peer(doors).call("POST", "/v1/jobs", job("a"), "Authorization: Bearer \r\n");
+  CHECK(enqueue.status == 401);
+  CHECK(doors.store->queues()->empty());
+}
+
+TEST_CASE("a wrong token is refused on loopback too, where none would be needed") {
+  Doors doors{HttpOptions{}};
+  Peer peer(doors);
+  CHECK(peer.call("GET", "/v1/queues").status == 200);
+  CHECK(peer.call("GET", "/v1/queues", "", "Authorization: Bearer mst_x\r\n").status == 401);
+  CHECK(peer.call("GET", "/v1/queues", "", "Authorization:\r\n").status == 401);
+  CHECK(peer.call("GET", "/v1/queues", "", "Authorization: Bearer a\r\nAuthorization: Bearer b\r\n")
+            .status == 400);
+  CHECK(Peer(doors).call("GET", "/v1/queues").status == 200);
+}
+
+TEST_CASE("health is told to everybody, details only to those who may read all") {
+  Doors doors;
+  const std::string reader = doors.token("reader", "read");
+  Peer peer(doors);
+  CHECK(peer.call("GET", "/healthz").status == 200);
+  CHECK(peer.call("GET", "/readyz").body == R"({"status":"ready"})");
+  CHECK(peer.call("GET", "/readyz", "", "Authorization: Bearer x\r\n").status == 200);
+  CHECK(has(peer.call("GET", "/readyz", "", reader).body, "durability"));
+}
+
+TEST_CASE("too many failures of one address are told to wait; its good tokens pass") {
+  Doors doors;
+  const std::string good = doors.token("good", "read");
+  Peer peer(doors);
+  for (int i = 0; i < 10; ++i) CHECK(peer.call("GET", "/v1/queues").status == 401);
+  const Answer late = peer.call("GET", "/v1/queues");
+  CHECK(late.status == 429);
+  CHECK(late.headers.contains("Retry-After"));
+  CHECK(peer.call("GET", "/v1/queues", "", good).status == 200);
+  CHECK(peer.call("GET", "/healthz").status == 200);
+}
+
+TEST_CASE("a body that nobody may send is not waited for") {
+  Doors doors;
+  const std::string reader = doors.token("reader", "read");
+  for (const std::string& header : {std::string(), reader}) {
+    Peer peer(doors);
+    peer.send("POST /v1/jobs HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000\r\n" + header +
+              "\r\n{");
+    const Answer answer = peer.receive();
+    CHECK(answer.status == (header.empty() ? 401 : 403));
+    CHECK(answer.headers.at("Connection") == "close");
+  }
+}
+
+TEST_CASE("jobs of other queues are not there: not by id, not in lists, not by waiting") {
+  Doors doors;
+  const std::string root = doors.token("root", "enqueue read read:payload");
+  const std::string mine = doors.token("mine", "enqueue=a read=a result=c");
+  Peer peer(doors);
+  for (const char* queue : {"a", "b", "c"}) peer.call("POST", "/v1/jobs", job(queue), root);
+  const Answer a = peer.call("GET", "/v1/jobs/1", "", mine);
+  CHECK(a.status == 200);
+  CHECK_FALSE(has(a.body, "canary"));
+  CHECK(has(a.body, R"("args":null)"));
+  CHECK(has(a.body, R"("headers":null)"));
+  CHECK(has(a.body, R"("masked":true)"));
+  const Answer b = peer.call("GET", "/v1/jobs/2", "", mine);
+  CHECK(b.status == 404);
+  std::string none = peer.call("GET", "/v1/jobs/99", "", mine).body;
+  none.replace(none.find("99"), 2, "2");
+  CHECK(b.body == none);
+  CHECK(peer.call("GET", "/v1/jobs/2?wait=30s", "", mine).status == 404);
+  const Answer c = peer.call("GET", "/v1/jobs/3", "", mine);
+  CHECK(c.body == R"({"id":3,"queue":"c","state":"available","masked":true})");
+  CHECK(has(peer.call("GET", "/v1/jobs/1", "", root).body, "canary"));
+
+  const Answer queues = peer.call("GET", "/v1/queues", "", mine);
+  CHECK(has(queues.body, R"("name":"a")"));
+  CHECK_FALSE(has(queues.body, R"("name":"b")"));
+  CHECK(peer.call("GET", "/v1/queues/b", "", mine).status == 403);
+  CHECK(peer.call("POST", "/v1/jobs", job("b"), mine).status == 403);
+  const std::string batch = R"({"jobs":[)" + job("a") + "," + job("b") + "]}";
+  const Answer mixed = peer.call("POST", "/v1/jobs", batch, mine);
+  CHECK(mixed.status == 403);
+  CHECK(message_of(mixed) == R"("mine" needs the scope "enqueue=b")");
+}
+
+TEST_CASE("lists show no payloads without read:payload, and those of the queues that have it") {
+  Doors doors;
+  const std::string root = doors.token("root", "enqueue read read:payload");
+  const std::string some = doors.token("some", "read read:payload=a");
+  Peer peer(doors);
+  for (const char* queue : {"a", "b"}) peer.call("POST", "/v1/jobs", job(queue), root);
+  const Answer page = peer.call("GET", "/v1/jobs?queue=b", "", some);
+  CHECK(page.status == 200);
+  CHECK_FALSE(has(page.body, "canary"));
+  CHECK(has(page.body, R"("masked":true)"));
+  CHECK(has(peer.call("GET", "/v1/jobs?queue=a", "", some).body, "canary"));
+}
+
+TEST_CASE("who enqueues and waits sees how it ended, and not more than the scopes allow") {
+  Doors doors;
+  const std::string sender = doors.token("sender", "enqueue=a");
+  const std::string asker = doors.token("asker", "enqueue=a result=a");
+  const std::string worker = doors.token("worker", "work=a");
+  for (const auto& [header, result] : {std::pair{sender, false}, {asker, true}}) {
+    Peer waiting(doors), working(doors);
+    waiting.send(Peer::request("POST", "/v1/jobs?wait=30s", job("a"), header));
+    const Answer claim =
+        working.call("POST", "/v1/claim", R"({"worker":"w","queues":["a"],"wait":"30s"})", worker);
+    REQUIRE(has(claim.body, "canary"));
+    const std::string id = claim.body.substr(claim.body.find("\"id\":") + 5, 1);
+    const std::size_t at = claim.body.find("\"token\":") + 8;
+    const std::string fence = claim.body.substr(at, claim.body.find_first_of(",}", at) - at);
+    working.call("POST", "/v1/finish",
+                 R"({"worker":"w","results":[{"id":)" + id + R"(,"token":)" + fence +
+                     R"(,"outcome":"complete","result":{"r":1}}]})",
+                 worker);
+    const Answer done = waiting.receive();
+    CAPTURE(done.body);
+    CHECK(done.status == 201);
+    CHECK(has(done.body, R"("state":"completed")"));
+    CHECK(has(done.body, R"("result":{"r":1})") == result);
+    CHECK_FALSE(has(done.body, "canary"));
+  }
+}
+
+TEST_CASE("a claim needs the scope for each queue that it names, also behind a finish") {
+  Doors doors;
+  const std::string worker = doors.token("worker", "work=a work=img-*");
+  Peer peer(doors);
+  const auto claim = [](const char* queues) {
+    return R"({"worker":"w","queues":[)" + std::string(queues) + "]}";
+  };
+  CHECK(peer.call("POST", "/v1/claim", claim(R"("a","img-1")"), worker).status == 200);
+  const Answer refused = peer.call("POST", "/v1/claim", claim(R"("a","b")"), worker);
+  CHECK(refused.status == 403);
+  CHECK(message_of(refused) == R"("worker" needs the scope "work=b")");
+  CHECK(peer.call("POST", "/v1/finish", R"({"worker":"w","results":[],"claim":{"queues":["b"]}})",
+                  worker)
+            .status == 403);
+}
+
+TEST_CASE("a parked claim ends empty when its token is revoked, and gets no job any more") {
+  Doors doors;
+  const std::string worker = doors.token("worker", "work=a");
+  Peer peer(doors);
+  peer.send(
+      Peer::request("POST", "/v1/claim", R"({"worker":"w","queues":["a"],"wait":"60s"})", worker));
+  wait_until([&] { return doors.broker->parked_claims() == 1; });
+  doors.apply(RevokeToken{"worker"});
+  const Answer answer = peer.receive();
+  CHECK(answer.status == 200);
+  CHECK(answer.body == R"({"jobs":[]})");
+  CHECK(answer.headers.at("Connection") == "close");
+  CHECK(Peer(doors).call("GET", "/v1/version", "", worker).status == 401);
+}
+
+TEST_CASE("who waits for a job is told when the token ends; others wait on") {
+  Doors doors;
+  const std::string root = doors.token("root", "enqueue read");
+  const std::string brief = doors.token("brief", "read", 1500ms);
+  const std::string other = doors.token("other", "work=b");
+  Peer(doors).call("POST", "/v1/jobs", job("a"), root);
+  Peer waiting(doors), parked(doors);
+  parked.send(
+      Peer::request("POST", "/v1/claim", R"({"worker":"w","queues":["b"],"wait":"60s"})", other));
+  wait_until([&] { return doors.broker->parked_claims() == 1; });
+  waiting.send(Peer::request("GET", "/v1/jobs/1?wait=60s", "", brief));
+  CHECK(waiting.receive().status == 401);
+  CHECK(waiting.ended());
+  CHECK(doors.broker->parked_claims() == 1);
+  Peer(doors).call("POST", "/v1/jobs", job("b"), root);
+  CHECK(has(parked.receive().body, "canary"));
+}
+
+TEST_CASE("a token has its rate") {
+  HttpOptions options = Doors::strict();
+  options.rate_per_token = 3;
+  Doors doors(options);
+  const std::string reader = doors.token("reader", "read");
+  Peer peer(doors);
+  int refused = 0;
+  for (int i = 0; i < 12; ++i) {
+    const Answer answer = peer.call("GET", "/v1/version", "", reader);
+    if (answer.status == 200) continue;
+    ++refused;
+    CHECK(answer.status == 429);
+    CHECK(answer.headers.contains("Retry-After"));
+  }
+  CHECK(refused > 0);
+}
+
+TEST_CASE("leases and schedules of others are not there") {
+  Doors doors;
+  const std::string root = doors.token("root", "lease schedule read read:payload");
+  const std::string mine = doors.token("mine", "lease=m-* schedule=a read=a");
+  Peer peer(doors);
+  for (const char* name : {"l-1", "m-1", "m-2", "n-1"}) {
+    CHECK(
+        peer.call("POST", "/v1/leases/" + std::string(name) + "/acquire", R"({"holder":"h"})", root)
+            .status == 200);
+  }
+  CHECK(peer.call("GET", "/v1/leases/l-1", "", mine).status == 403);
+  const Answer leases = peer.call("GET", "/v1/leases?limit=1", "", mine);
+  CHECK(has(leases.body, R"("name":"m-1")"));
+  CHECK_FALSE(has(leases.body, "l-1"));
+  CHECK(has(peer.call("GET", "/v1/leases?limit=2&after=m-1", "", mine).body, R"("next":null)"));
+
+  const auto put = [&](const char* name, const char* queue, const std::string& header) {
+    return peer
+        .call("PUT", "/v1/schedules/" + std::string(name),
+              R"({"every":"1h","job":)" + job(queue) + "}", header)
+        .status;
+  };
+  CHECK(put("s-a", "a", root) == 201);
+  CHECK(put("s-b", "b", root) == 201);
+  CHECK(put("s-c", "b", mine) == 403);
+  const Answer list = peer.call("GET", "/v1/schedules", "", mine);
+  CHECK(has(list.body, "s-a"));
+  CHECK_FALSE(has(list.body, "s-b"));
+  CHECK_FALSE(has(list.body, "canary"));
+  CHECK(has(list.body, R"("masked":true)"));
+  for (const char* path :
+       {"/v1/schedules/s-b", "/v1/schedules/s-b/ledger", "/v1/schedules/s-b/preview"}) {
+    CHECK(peer.call("GET", path, "", mine).status == 404);
+  }
+  CHECK_FALSE(has(peer.call("GET", "/v1/schedules/s-a", "", mine).body, "canary"));
+  CHECK(has(peer.call("GET", "/v1/schedules/s-a", "", root).body, "canary"));
+}
+
+TEST_CASE("what belongs to other queues cannot be finished, renewed, cancelled, retried, removed") {
+  Doors doors;
+  const std::string root = doors.token("root", "enqueue read admin work schedule");
+  const std::string other = doors.token("other", "work=b admin=b schedule=b read=b");
+  Peer peer(doors);
+  peer.call("POST", "/v1/jobs", job("a"), root);
+  peer.call("POST", "/v1/jobs", job("a"), root);
+  CHECK(has(peer.call("POST", "/v1/claim", R"({"worker":"w","queues":["a"]})", root).body,
+            R"("id":1)"));
+  CHECK(
+      has(peer.call("POST", "/v1/finish",
+                    R"({"worker":"w","results":[{"id":1,"token":1,"outcome":"complete"}]})", other)
+              .body,
+          "not_found"));
+  CHECK(has(
+      peer.call("POST", "/v1/renew", R"({"worker":"w","leases":[{"id":1,"token":1}]})", other).body,
+      R"("lost":[1])"));
+  CHECK(peer.call("POST", "/v1/jobs/2/cancel", "", other).status == 404);
+  CHECK(peer.call("POST", "/v1/jobs/2/retry", "", other).status == 404);
+  CHECK(peer.call("GET", "/v1/jobs", "", other).body == R"({"jobs":[],"next_cursor":null})");
+  CHECK(peer.call("POST", "/v1/queues/a/pause", "", other).status == 403);
+  peer.call("PUT", "/v1/schedules/s", R"({"every":"1h","job":)" + job("a") + "}", root);
+  for (const auto& [method, path, body] :
+       {std::tuple{"DELETE", "/v1/schedules/s", ""},
+        {"POST", "/v1/schedules/s/pause", ""},
+        {"POST", "/v1/schedules/s/resume", ""},
+        {"POST", "/v1/schedules/s/trigger", ""},
+        {"POST", "/v1/schedules/s/wake", ""},
+        {"POST", "/v1/schedules/s/backfill",
+         R"({"from":"2026-01-01T00:00:00Z","to":"2026-01-01T02:00:00Z"})"},
+        {"PUT", "/v1/schedules/s/timer", R"({"timeout":"5m"})"}}) {
+    CAPTURE(path);
+    CHECK(peer.call(method, path, body, other).status == 404);
+  }
+  CHECK(peer.call("PUT", "/v1/schedules/s", R"({"every":"2h","job":)" + job("b") + "}", other)
+            .status == 403);
+  CHECK(has(peer.call("GET", "/v1/jobs/1", "", root).body, R"("state":"running")"));
+  CHECK(peer.call("POST", "/v1/jobs/2/cancel", "", root).status == 200);
+}
