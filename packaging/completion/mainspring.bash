@@ -123,7 +123,7 @@ _mainspring() {
   esac
   for word in "${typed[@]}"; do
     case "${at:+$at }$word" in
-      'serve'|'work'|'lease'|'lease run'|'enqueue'|'bench'|'jobs'|'jobs list'|'jobs show'|'jobs cancel'|'jobs retry'|'queues'|'queues list'|'queues show'|'queues pause'|'queues resume'|'queues set'|'dead'|'dead list'|'dead show'|'dead redrive'|'dead retry'|'workers'|'schedules'|'schedules set'|'schedules list'|'schedules show'|'schedules preview'|'schedules trigger'|'schedules pause'|'schedules resume'|'schedules ledger'|'schedules backfill'|'schedules remove'|'timers'|'timers set'|'timers list'|'timers show'|'timers start'|'timers stop'|'timers wake'|'timers timeout'|'timers remove'|'leases'|'leases list'|'leases show'|'host'|'jobs-host'|'jobs-host list'|'jobs-host show'|'jobs-host info'|'jobs-host history'|'jobs-host run'|'jobs-host stop'|'jobs-host start'|'jobs-host settings'|'jobs-host deploy'|'jobs-host remove'|'logs'|'token'|'token create'|'token list'|'token revoke'|'audit'|'audit list'|'audit verify'|'audit head'|'verify'|'store'|'store backup'|'store info'|'store migrate'|'store check'|'config'|'version'|'completion'|'help') at="${at:+$at }$word" ;;
+      'serve'|'work'|'lease'|'lease run'|'enqueue'|'bench'|'jobs'|'jobs list'|'jobs show'|'jobs why'|'jobs cancel'|'jobs retry'|'queues'|'queues list'|'queues show'|'queues pause'|'queues resume'|'queues set'|'dead'|'dead list'|'dead show'|'dead redrive'|'dead retry'|'workers'|'schedules'|'schedules set'|'schedules list'|'schedules show'|'schedules preview'|'schedules trigger'|'schedules pause'|'schedules resume'|'schedules ledger'|'schedules backfill'|'schedules remove'|'timers'|'timers set'|'timers list'|'timers show'|'timers start'|'timers stop'|'timers wake'|'timers timeout'|'timers remove'|'leases'|'leases list'|'leases show'|'host'|'jobs-host'|'jobs-host list'|'jobs-host show'|'jobs-host info'|'jobs-host history'|'jobs-host run'|'jobs-host stop'|'jobs-host start'|'jobs-host settings'|'jobs-host deploy'|'jobs-host remove'|'logs'|'token'|'token create'|'token list'|'token revoke'|'audit'|'audit list'|'audit verify'|'audit head'|'verify'|'store'|'store backup'|'store info'|'store migrate'|'store check'|'config'|'version'|'completion'|'help') at="${at:+$at }$word" ;;
     esac
   done
   case $at in
@@ -134,9 +134,10 @@ _mainspring() {
     'lease run') words='' ; [[ $current == -* ]] && words='--ttl --wait --json --config --help --server --color' ;;
     'enqueue') words='' ; [[ $current == -* ]] && words='--delay --run-at --priority --max-attempts --timeout --expires-in --tag --header --correlation-id --reply-to --unique --unique-for --on-conflict --fence --idempotency-key --many --wait --json --config --help --server --color' ;;
     'bench') words='' ; [[ $current == -* ]] && words='--dir --quick --only --list --save --report --json --config --help --color' ;;
-    'jobs') words='list show cancel retry' ; [[ $current == -* ]] && words='--json --config --help' ;;
+    'jobs') words='list show why cancel retry' ; [[ $current == -* ]] && words='--json --config --help' ;;
     'jobs list') words='' ; [[ $current == -* ]] && words='--queue --kind --tag --state --limit --all --json --config --help --server --color' ;;
     'jobs show') words='' ; [[ $current == -* ]] && words='--json --config --help --server --color' ;;
+    'jobs why') words='' ; [[ $current == -* ]] && words='--json --config --help --server --color' ;;
     'jobs cancel') words='' ; [[ $current == -* ]] && words='--reason --json --config --help --server --color' ;;
     'jobs retry') words='' ; [[ $current == -* ]] && words='--json --config --help --server --color' ;;
     'queues') words='list show pause resume set' ; [[ $current == -* ]] && words='--json --config --help' ;;

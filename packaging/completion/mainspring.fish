@@ -3,7 +3,7 @@
 function __mainspring_at
   set -l at ''
   for word in (commandline -opc)[2..-1]
-    if contains -- (string trim -- "$at $word") 'serve' 'work' 'lease' 'lease run' 'enqueue' 'bench' 'jobs' 'jobs list' 'jobs show' 'jobs cancel' 'jobs retry' 'queues' 'queues list' 'queues show' 'queues pause' 'queues resume' 'queues set' 'dead' 'dead list' 'dead show' 'dead redrive' 'dead retry' 'workers' 'schedules' 'schedules set' 'schedules list' 'schedules show' 'schedules preview' 'schedules trigger' 'schedules pause' 'schedules resume' 'schedules ledger' 'schedules backfill' 'schedules remove' 'timers' 'timers set' 'timers list' 'timers show' 'timers start' 'timers stop' 'timers wake' 'timers timeout' 'timers remove' 'leases' 'leases list' 'leases show' 'host' 'jobs-host' 'jobs-host list' 'jobs-host show' 'jobs-host info' 'jobs-host history' 'jobs-host run' 'jobs-host stop' 'jobs-host start' 'jobs-host settings' 'jobs-host deploy' 'jobs-host remove' 'logs' 'token' 'token create' 'token list' 'token revoke' 'audit' 'audit list' 'audit verify' 'audit head' 'verify' 'store' 'store backup' 'store info' 'store migrate' 'store check' 'config' 'version' 'completion' 'help'
+    if contains -- (string trim -- "$at $word") 'serve' 'work' 'lease' 'lease run' 'enqueue' 'bench' 'jobs' 'jobs list' 'jobs show' 'jobs why' 'jobs cancel' 'jobs retry' 'queues' 'queues list' 'queues show' 'queues pause' 'queues resume' 'queues set' 'dead' 'dead list' 'dead show' 'dead redrive' 'dead retry' 'workers' 'schedules' 'schedules set' 'schedules list' 'schedules show' 'schedules preview' 'schedules trigger' 'schedules pause' 'schedules resume' 'schedules ledger' 'schedules backfill' 'schedules remove' 'timers' 'timers set' 'timers list' 'timers show' 'timers start' 'timers stop' 'timers wake' 'timers timeout' 'timers remove' 'leases' 'leases list' 'leases show' 'host' 'jobs-host' 'jobs-host list' 'jobs-host show' 'jobs-host info' 'jobs-host history' 'jobs-host run' 'jobs-host stop' 'jobs-host start' 'jobs-host settings' 'jobs-host deploy' 'jobs-host remove' 'logs' 'token' 'token create' 'token list' 'token revoke' 'audit' 'audit list' 'audit verify' 'audit head' 'verify' 'store' 'store backup' 'store info' 'store migrate' 'store check' 'config' 'version' 'completion' 'help'
       set at (string trim -- "$at $word")
     end
   end
@@ -161,6 +161,7 @@ complete -c mainspring -n "__mainspring_at 'bench'" -l help -d 'this text'
 complete -c mainspring -n "__mainspring_at 'bench'" -l color -x -a 'auto always never' -d 'colours in tables'
 complete -c mainspring -n "__mainspring_at 'jobs'" -a list -d 'jobs, newest first'
 complete -c mainspring -n "__mainspring_at 'jobs'" -a show -d 'everything about a job'
+complete -c mainspring -n "__mainspring_at 'jobs'" -a why -d 'why a job does not run'
 complete -c mainspring -n "__mainspring_at 'jobs'" -a cancel -d 'stop jobs'
 complete -c mainspring -n "__mainspring_at 'jobs'" -a retry -d 'run jobs again, now'
 complete -c mainspring -n "__mainspring_at 'jobs'" -l json -d 'print JSON, errors too'
@@ -182,6 +183,11 @@ complete -c mainspring -n "__mainspring_at 'jobs show'" -l config -r -F -d 'sett
 complete -c mainspring -n "__mainspring_at 'jobs show'" -l help -d 'this text'
 complete -c mainspring -n "__mainspring_at 'jobs show'" -l server -x -d 'the server that commands talk to'
 complete -c mainspring -n "__mainspring_at 'jobs show'" -l color -x -a 'auto always never' -d 'colours in tables'
+complete -c mainspring -n "__mainspring_at 'jobs why'" -l json -d 'print JSON, errors too'
+complete -c mainspring -n "__mainspring_at 'jobs why'" -l config -r -F -d 'settings from this TOML file'
+complete -c mainspring -n "__mainspring_at 'jobs why'" -l help -d 'this text'
+complete -c mainspring -n "__mainspring_at 'jobs why'" -l server -x -d 'the server that commands talk to'
+complete -c mainspring -n "__mainspring_at 'jobs why'" -l color -x -a 'auto always never' -d 'colours in tables'
 complete -c mainspring -n "__mainspring_at 'jobs cancel'" -l reason -x -d 'kept with the job'
 complete -c mainspring -n "__mainspring_at 'jobs cancel'" -l json -d 'print JSON, errors too'
 complete -c mainspring -n "__mainspring_at 'jobs cancel'" -l config -r -F -d 'settings from this TOML file'

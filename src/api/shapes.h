@@ -114,6 +114,14 @@ void encode_queues(std::span<const QueueStats> queues, WallTime now, std::string
 Result<QueueStats> decode_queue(std::string_view body);
 Result<std::vector<QueueStats>> decode_queues(std::string_view body);
 // {"name", "paused"}
+// Why a job does not run: {"id", "state", "gate", "why", "until"?}.
+struct WhyAnswer {
+  JobId id = 0;
+  std::string state, gate, why;
+  std::optional<WallTime> until;
+};
+void encode_why(const WhyAnswer& answer, std::string& out);
+Result<WhyAnswer> decode_why(std::string_view body);
 void encode_paused(const PauseQueue& queue, std::string& out);
 // {"retention": {"completed"?: "24h" | null, "dead"?: "30d" | null}}; null or absent = default.
 Result<SetRetention> decode_retention_request(std::string queue, std::string_view body);

@@ -178,6 +178,14 @@ constexpr ErrorCode kAllCodes[] = {
 #undef MS_ERROR
 };
 
+constexpr JsonField<WhyAnswer> kWhy[] = {
+    {"id", &as_id<&WhyAnswer::id>},
+    {"state", &as_string<&WhyAnswer::state>},
+    {"gate", &as_string<&WhyAnswer::gate>},
+    {"why", &as_string<&WhyAnswer::why>},
+    {"until", &as_optional_time<&WhyAnswer::until>},
+};
+
 }  // namespace
 
 void encode_queue(const QueueStats& queue, WallTime now, std::string& out) {
@@ -199,6 +207,18 @@ Result<QueueStats> decode_queue(std::string_view body) {
 Result<std::vector<QueueStats>> decode_queues(std::string_view body) {
   MS_TRY_ASSIGN(QueuesAnswer answer, decode_response(body, kQueues));
   return std::move(answer.queues);
+}
+
+void encode_why(const WhyAnswer& answer, std::string& out) {
+  JsonWriter w(out);
+  w.begin_object().key("id").number(answer.id).key("state").string(answer.state);
+  w.key("gate").string(answer.gate).key("why").string(answer.why);
+  if (answer.until) w.key("until").time(*answer.until);
+  w.end_object();
+}
+
+Result<WhyAnswer> decode_why(std::string_view body) {
+  return decode_response(body, kWhy);
 }
 
 void encode_paused(const PauseQueue& queue, std::string& out) {

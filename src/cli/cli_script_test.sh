@@ -81,7 +81,10 @@ tags            signup
 headers         {"trace":"abc"}
 correlation_id  c1' ms jobs show 1
 expect 0 '{"id":1,…"args":{"to": "ann"}…}' ms jobs show 1 --json
+expect 0 '1 available (no_worker): no worker that was heard of lately takes jobs of queue mail' ms jobs why 1
+expect 66 'mainspring: …there is no such job' ms jobs why 99
 expect 0 '2 cancelled' ms jobs cancel 2 --reason 'not now'
+expect 0 '{"id":2,"state":"cancelled","gate":"ended","why":"it is cancelled: not now"}' ms jobs why 2 --json
 expect 0 '2 cancelled' ms jobs cancel 2
 expect 0 '2 available' ms jobs retry 2
 expect 66 'mainspring: job 99: there is no such job' ms jobs cancel 99
@@ -91,6 +94,7 @@ expect 0 '{"id":2,"state":"cancelled"…}' ms jobs cancel 2 --json
 expect 0 'QUEUE  AVAILABLE  RUNNING  SCHEDULED  RETRYABLE  COMPLETED  CANCELLED  DEAD  OLDEST  STATE
 mail           3        0          0          0          0          1     0  …' ms queues list
 expect 0 'mail paused' ms queues pause mail
+expect 0 '1 available (queue_paused): queue mail is paused: `mainspring queues resume mail`' ms jobs why 1
 expect 0 'queue                mail
 paused               yes
 …' ms queues show mail

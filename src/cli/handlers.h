@@ -12,6 +12,7 @@ Result<int> run_enqueue(const Invocation& invocation, Io& io);
 
 Result<int> run_jobs_list(const Invocation& invocation, Io& io);
 Result<int> run_jobs_show(const Invocation& invocation, Io& io);
+Result<int> run_jobs_why(const Invocation& invocation, Io& io);
 Result<int> run_jobs_cancel(const Invocation& invocation, Io& io);
 Result<int> run_jobs_retry(const Invocation& invocation, Io& io);
 

@@ -220,6 +220,20 @@ Result<int> run_jobs_show(const Invocation& invocation, Io& io) {
   return show(invocation, io, std::nullopt);
 }
 
+Result<int> run_jobs_why(const Invocation& invocation, Io& io) {
+  MS_TRY_ASSIGN(const std::vector<JobId> ids, ids_of(invocation, "ID"));
+  MS_TRY_ASSIGN(const auto connection, connect(invocation, Duration{0}));
+  for (const JobId id : ids) {
+    MS_TRY_ASSIGN(const std::string body,
+                  connection->client->request("GET", fmt::format("/v1/jobs/{}/why", id), ""));
+    MS_TRY_ASSIGN(const WhyAnswer answer, decode_why(body));
+    print_line(io, invocation.json ? body
+                                   : fmt::format("{} {} ({}): {}", id, answer.state, answer.gate,
+                                                 printable(answer.why)));
+  }
+  return kExitOk;
+}
+
 Result<int> run_jobs_cancel(const Invocation& invocation, Io& io) {
   const std::string reason = invocation.flag("reason").value_or("");
   return for_each_id(invocation, io, [&](Jobs& jobs, JobId id) -> Result<std::string> {

@@ -144,6 +144,9 @@ Result<HttpOptions> http_options(const Options& options) {
   http.max_buffered_bytes = size_of(options.max_buffered_bytes);
   http.header_timeout = options.header_timeout;
   http.idle_timeout = options.idle_timeout;
+  http.require_token = options.require_token;
+  http.rate_per_token = static_cast<int>(options.rate_per_token);
+  http.max_connections_per_address = size_of(options.max_connections_per_address);
   http.version = kVersion;
   return http;
 }

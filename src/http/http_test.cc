@@ -135,6 +135,25 @@ TEST_CASE("finish takes the next claim along") {
   CHECK(job->errors[0].message == "boom");
 }
 
+TEST_CASE("a job says which gate holds it back") {
+  TestServer server;
+  Peer peer(server);
+  const std::string id = std::to_string(enqueue(peer));
+  const auto gate = [&] {
+    auto answer = decode_why(peer.call("GET", "/v1/jobs/" + id + "/why").body);
+    REQUIRE(answer);
+    return answer->gate;
+  };
+  CHECK(gate() == "no_worker");
+  peer.call("POST", "/v1/queues/q/pause");
+  CHECK(gate() == "queue_paused");
+  peer.call("POST", "/v1/queues/q/resume");
+  REQUIRE(claim(peer).jobs.size() == 1);
+  CHECK(gate() == "running");
+  CHECK(peer.call("GET", "/v1/jobs/99/why").status == 404);
+  CHECK(peer.call("GET", "/v1/jobs/x/why").status == 400);
+}
+
 TEST_CASE("cancel, retry, dead, redrive, list") {
   TestServer server;
   Peer peer(server);

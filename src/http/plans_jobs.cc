@@ -8,6 +8,7 @@
 
 #include "api/json.h"
 #include "base/mutant.h"
+#include "broker/why.h"
 #include "http/plans.h"
 
 namespace mainspring::http {
@@ -175,6 +176,36 @@ Plan plan_get_job(const Request& request, Services& services) {
     if (!job) return error_reply(job.error());
     auto reply = job_reply(*job, 200, *caller);
     return reply ? std::move(*reply) : no_job(id);
+  }};
+}
+
+Plan plan_why(const Request& request, Services& services) {
+  auto id = parse_id(request.param);
+  if (!id) return error_reply(id.error());
+  return DoRead{[&services, id = *id, caller = request.caller] {
+    auto job = services.store.get(id);
+    if (!job) return error_reply(job.error());
+    if (!caller->may(Verb::read, job->queue)) return no_job(id);
+    if (payload_for(*caller, job->queue) == Payload::masked) {
+      job->errors.clear();
+      job->description.clear();
+    }
+    auto queues = services.store.queues();
+    if (!queues) return error_reply(queues.error());
+    auto workers = services.broker.workers();
+    if (!workers) return error_reply(workers.error());
+    const auto queue = std::find_if(queues->begin(), queues->end(),
+                                    [&](const QueueStats& q) { return q.name == job->queue; });
+    const Why why = why_of(*job, queue == queues->end() ? nullptr : &*queue, *workers,
+                           services.clock.now().wall);
+    Reply reply;
+    encode_why({.id = id,
+                .state = std::string(to_string(job->state)),
+                .gate = std::string(to_string(why.gate)),
+                .why = why.text,
+                .until = why.until},
+               reply.body);
+    return reply;
   }};
 }
 

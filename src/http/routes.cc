@@ -31,6 +31,7 @@ constexpr Success kEnqueued[] = {{201, "EnqueueResponse", "The jobs are on disk.
                                   "All of them had been there: found by unique or by the "
                                   "Idempotency-Key."}};
 constexpr Success kJobOk[] = {{200, "Job", "The job."}};
+constexpr Success kWhyOk[] = {{200, "Why", "The gate, in a word and in a sentence."}};
 constexpr Success kPageOk[] = {{200, "JobPage", "One page, newest first."}};
 constexpr Success kCancelOk[] = {
     {200, "CancelResponse", "Cancelled, or, of a running job, the wish is noted."}};
@@ -129,6 +130,14 @@ constexpr Route kRoutes[] = {
      .successes = kJobOk,
      .errors = kJobErrors,
      .query = kWait},
+    {.method = "GET",
+     .pattern = "/v1/jobs/{id}/why",
+     .id = "why",
+     .summary = "Which gate holds a job back",
+     .plan = &plan_why,
+     .access = {Verb::read, On::plan},
+     .successes = kWhyOk,
+     .errors = kJobErrors},
     {.method = "POST",
      .pattern = "/v1/claim",
      .id = "claim",

@@ -277,6 +277,12 @@ constexpr Schema kSchemas[] = {
     {"RedriveResponse", R"({"type":"object","required":["redriven","next"],"properties":{
       "redriven":{"type":"integer"},
       "next":{"type":["integer","null"],"description":"null: all have been seen."}}})"},
+    {"Why", R"({"type":"object","required":["id","state","gate","why"],"properties":{
+      "id":{"type":"integer","format":"int64"},"state":{"$ref":"#/components/schemas/JobState"},
+      "gate":{"enum":["ended","running","time","earlier_run","queue_paused","no_worker",
+        "busy_workers","claim"]},
+      "why":{"type":"string"},
+      "until":{"type":"string","format":"date-time","description":"When it opens by itself."}}})"},
     {"WorkerList", R"({"type":"object","required":["workers"],"properties":{
       "workers":{"type":"array","items":{"type":"object","properties":{
         "id":{"type":"string"},"queues":{"type":"array","items":{"type":"string"}},
