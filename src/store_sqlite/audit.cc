@@ -128,6 +128,12 @@ OperationResult SqliteStore::operator()(const Audit& op) {
 
 void SqliteStore::append_audit(AuditRecord record) {
   if (MS_MUTANT(audit_not_recorded)) return;
+  if (MS_MUTANT(audit_commits_apart) && in_transaction_) {
+    write_finished();
+    write_tallies();
+    sql_->commit.bind().run();
+    in_transaction_ = false;
+  }
   begin_write();
   record.seq = audit_.head.seq + 1;
   record.hash =

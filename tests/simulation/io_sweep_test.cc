@@ -111,7 +111,29 @@ class Run {
     if (next_ % 4 == 3) ops.insert(ops.end(), {MoveDue{}, RescueExpired{}, PauseQueue{"p", true}});
     if (next_ % 6 == 5) ops.push_back(Cancel{next_, "r"});
     add_schedules(ops);
+    add_access(ops);
     return ops;
+  }
+
+  // A change and its record, twice in a batch; tokens that come and go.
+  void add_access(std::vector<Operation>& ops) {
+    Audit audit{.who = "ops",
+                .from = "",
+                .action = "pause",
+                .object = "queue/p",
+                .before = "",
+                .after = ""};
+    if (next_ % 3 == 1) {
+      ops.insert(ops.end(), {PauseQueue{"p", false}, audit, PauseQueue{"p", true}, audit});
+    }
+    if (next_ % 8 == 2) {
+      CreateToken create;
+      create.token.name = fmt::format("t{}", next_ % 16);
+      create.token.digest = sha256(std::to_string(next_));
+      audit.object = "token/" + create.token.name;
+      ops.insert(ops.end(), {create, audit});
+    }
+    if (next_ % 8 == 6) ops.push_back(RevokeToken{fmt::format("t{}", (next_ - 4) % 16)});
   }
 
   // One definition, another later, ticks in between, and a lease with a value.

@@ -180,6 +180,47 @@ void World::call(Operation operation, Delivery delivery, Duration wait, Answer a
   after(wait + seconds(10), [request] { request->finish(std::nullopt); });
 }
 
+// What the door of a server records: who changed what.
+std::optional<Audit> World::audit_of(const Operation& operation) {
+  Audit audit{
+      .who = "operator", .from = "sim", .action = "", .object = "", .before = "", .after = ""};
+  if (const auto* pause = std::get_if<PauseQueue>(&operation)) {
+    audit.object = "queue/" + pause->queue;
+  } else if (const auto* cancel = std::get_if<Cancel>(&operation)) {
+    audit.object = fmt::format("job/{}", cancel->id);
+  } else if (const auto* retry = std::get_if<RetryJob>(&operation)) {
+    audit.object = fmt::format("job/{}", retry->id);
+  } else if (const auto* remove = std::get_if<RemoveSchedule>(&operation)) {
+    audit.object = "schedule/" + remove->name;
+  } else if (const auto* create = std::get_if<CreateToken>(&operation)) {
+    audit.object = "token/" + create->token.name;
+  } else if (const auto* revoke = std::get_if<RevokeToken>(&operation)) {
+    audit.object = "token/" + revoke->name;
+  } else {
+    return std::nullopt;
+  }
+  return audit;
+}
+
+// One token after the other is made, and revoked later. Nobody waits for the answers: the mirror
+// compares what the store then has.
+void World::change_tokens() {
+  const std::int64_t number = next_token_change_++;
+  const std::string name = fmt::format("t{}", number / 2 % 3);
+  Operation change = RevokeToken{name};
+  if (number % 2 == 0) {
+    CreateToken create;
+    create.token.name = name;
+    create.token.digest = sha256(std::to_string(number));
+    create.token.scopes = Scopes::all();
+    create.token.created_by = "operator";
+    change = std::move(create);
+  }
+  auto audit = audit_of(change);
+  server_->broker->submit(
+      std::move(change), [](const OperationResult&) {}, std::move(audit));
+}
+
 void World::deliver(const std::shared_ptr<Request>& request) {
   if (!server_) {
     if (request->copies > 1 || chance(2)) return;  // into the void
@@ -209,7 +250,9 @@ void World::deliver(const std::shared_ptr<Request>& request) {
       answered(plan.error());
     }
   } else {
-    server_->broker->submit(request->operation, answered);
+    const bool change = std::holds_alternative<PauseQueue>(request->operation);
+    server_->broker->submit(request->operation, answered, audit_of(request->operation));
+    if (change) change_tokens();
   }
   if (!server_->step_soon) {
     server_->step_soon = true;
@@ -334,8 +377,8 @@ void World::add_node() {
   SchedulerOptions options{.incarnation = fmt::format("node{}", ++nodes_made_)};
   const Duration skew = faults.skews ? between(-kMaxSkew, kMaxSkew) : Duration(0);
   Node node{.clock = std::make_unique<SkewedClock>(clock_, skew)};
-  node.scheduler = std::make_unique<Scheduler>(*server_->broker, *node.clock, log_,
-                                               server_->registry, options);
+  node.scheduler =
+      std::make_unique<Scheduler>(*server_->broker, *node.clock, log_, server_->registry, options);
   server_->nodes.push_back(std::move(node));
 }
 

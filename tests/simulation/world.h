@@ -167,6 +167,8 @@ class World {
   };
   enum class End { power_cut, kill };
 
+  static std::optional<Audit> audit_of(const Operation& operation);
+  void change_tokens();
   void deliver(const std::shared_ptr<Request>& request);
   void reply(const std::shared_ptr<Request>& request, std::uint64_t epoch, OperationResult result);
   Duration network_delay(Delivery delivery);
@@ -194,6 +196,7 @@ class World {
   std::unique_ptr<Server> server_;
   std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
   std::uint64_t next_order_ = 1;
+  std::int64_t next_token_change_ = 0;
   std::uint64_t next_epoch_ = 1;
   Duration now_{0};
   Duration boot_{0};
