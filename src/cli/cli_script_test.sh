@@ -240,7 +240,7 @@ expect 0 '39 jobs examined: sound' ms verify --data "$work/data"
 # -- texts ------------------------------------------------------------------------------------------
 expect 0 'mainspring jobs list [FLAG…]…' ms help jobs list
 expect 0 '' bash -c "'$mainspring' completion bash | bash -n"
-expect 0 'list show cancel retry' bash -c "source <('$mainspring' completion bash); COMP_WORDS=(mainspring jobs ''); COMP_CWORD=2; _mainspring; echo \${COMPREPLY[*]}"
+expect 0 'list show why cancel retry' bash -c "source <('$mainspring' completion bash); COMP_WORDS=(mainspring jobs ''); COMP_CWORD=2; _mainspring; echo \${COMPREPLY[*]}"
 expect 0 'auto always never' bash -c "source <('$mainspring' completion bash); COMP_WORDS=(mainspring jobs list --color ''); COMP_CWORD=4; _mainspring; echo \${COMPREPLY[*]}"
 
 echo "$passed passed, $failed failed"
