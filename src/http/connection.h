@@ -125,8 +125,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void end_stream_early();
   void drop_stream();
   // Calls the broker with an answer that comes back as mail.
-  void submit(Operation operation);
-  Broker::ParkId submit_claim(ClaimRequest request);
+  void submit(Operation operation, std::optional<Audit> audit);
+  Broker::ParkId submit_claim(ClaimRequest request, std::optional<Audit> audit);
 
   // -- output
   void reply(Reply reply);

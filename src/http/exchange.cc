@@ -71,27 +71,31 @@ void Connection::on_mail(Mail mail) {
 // -- changes
 
 // The pointer and the ticket fit into a std::function without an allocation.
-void Connection::submit(Operation operation) {
+void Connection::submit(Operation operation, std::optional<Audit> audit) {
   Mailbox* const box = shard_.mailbox().get();
   box->expect();
-  shard_.shared().services.broker.submit(std::move(operation),
-                                         [box, ticket = ticket_](OperationResult result) {
-                                           box->deliver({ticket, std::move(result)});
-                                         });
+  shard_.shared().services.broker.submit(
+      std::move(operation),
+      [box, ticket = ticket_](OperationResult result) {
+        box->deliver({ticket, std::move(result)});
+      },
+      std::move(audit));
 }
 
-Broker::ParkId Connection::submit_claim(ClaimRequest request) {
+Broker::ParkId Connection::submit_claim(ClaimRequest request, std::optional<Audit> audit) {
   Mailbox* const box = shard_.mailbox().get();
   box->expect();
   return shard_.shared().services.broker.submit_claim(
-      std::move(request.operation), request.wait, [box, ticket = ticket_](OperationResult result) {
+      std::move(request.operation), request.wait,
+      [box, ticket = ticket_](OperationResult result) {
         box->deliver({ticket, ClaimAnswer{std::move(result)}});
-      });
+      },
+      std::move(audit));
 }
 
 void Connection::do_write(DoWrite write) {
   answer_ = std::move(write.answer);
-  submit(std::move(write.operation));
+  submit(std::move(write.operation), std::move(write.audit));
 }
 
 void Connection::do_enqueue_and_wait(DoEnqueueAndWait enqueue) {
@@ -99,7 +103,7 @@ void Connection::do_enqueue_and_wait(DoEnqueueAndWait enqueue) {
   wait_ = std::make_unique<Wait>();
   wait_->limit = enqueue.wait;
   wait_->own = true;
-  submit(std::move(enqueue.operation));
+  submit(std::move(enqueue.operation), std::move(enqueue.audit));
 }
 
 void Connection::on_operation_result(OperationResult result) {
@@ -132,7 +136,7 @@ void Connection::do_claim(DoClaim claim) {
   claim_worker_ = claim.request.operation.worker;
   const bool may_park = claim.request.wait.count() > 0;
   waited_ = may_park;
-  park_id_ = submit_claim(std::move(claim.request));
+  park_id_ = submit_claim(std::move(claim.request), std::move(claim.audit));
   if (may_park) arm_read();  // to learn that the peer goes away
 }
 
@@ -143,13 +147,13 @@ void Connection::do_finish(DoFinish finish) {
   for (const JobOutcome& result : request.operation.results) finishing_->ids.push_back(result.id);
   std::optional<ClaimRequest> claim = std::move(request.claim);
   // Nothing to report, or nothing that needs a commit of its own: both go into the next batch.
-  submit(std::move(request.operation));
+  submit(std::move(request.operation), std::move(finish.audit));
   if (!claim) return;
   finishing_->claim_asked = finishing_->claim_pending = true;
   claim_worker_ = claim->operation.worker;
   const bool may_park = claim->wait.count() > 0;
   waited_ = may_park;
-  park_id_ = submit_claim(std::move(*claim));
+  park_id_ = submit_claim(std::move(*claim), std::move(finish.claim_audit));
   if (may_park) arm_read();
 }
 
@@ -233,9 +237,11 @@ void Connection::overloaded_reads() {
 void Connection::do_read(DoRead read) {
   Shared& shared = shard_.shared();
   ReaderPool& pool = read.pool == Pool::host ? shared.host_readers : shared.readers;
-  const bool taken =
-      pool.submit([box = shard_.mailbox(), ticket = ticket_, read = std::move(read.read)] {
-        box->deliver_unexpected({ticket, read()});
+  const bool taken = pool.submit(
+      [box = shard_.mailbox(), ticket = ticket_, read = std::move(read.read)]() mutable {
+        Reply reply = read();
+        read = nullptr;  // a body that it has is free again when the client hears of it
+        box->deliver_unexpected({ticket, std::move(reply)});
       });
   if (!taken) overloaded_reads();
 }

@@ -15,6 +15,7 @@
 #include "api/lease_shapes.h"
 #include "api/shapes.h"
 #include "base/mutex.h"
+#include "env/random.h"
 #include "http/caller.h"
 #include "http/server.h"
 
@@ -81,17 +82,22 @@ struct DoWrite {
   using Answer = std::variant<Reply, DoRead>;  // now, or from what the store says then
   Operation operation;
   std::function<Answer(OperationResult& result)> answer;  // not called with an Error
+  std::optional<Audit> audit = {};
 };
 // An enqueue of one job whose end is waited for.
 struct DoEnqueueAndWait {
   Enqueue operation;
   Duration wait{0};
+  std::optional<Audit> audit = {};
 };
 struct DoClaim {
   ClaimRequest request;
+  std::optional<Audit> audit = {};
 };
 struct DoFinish {
   FinishRequest request;
+  std::optional<Audit> audit = {};
+  std::optional<Audit> claim_audit = {};
 };
 // An acquire of a lease, which may wait for it.
 struct DoAcquire {
@@ -144,6 +150,7 @@ struct Services {
   HostControl* host = nullptr;         // set before the start; nullptr = no job folders
   HostRoutes host_routes = {};
   std::int64_t host_epoch = 0;  // of this start: versions of the host begin anew with it
+  SystemRandom random = {};
   std::atomic<int> proxied{0};  // requests that are passed on now
 
   std::string not_ready() const MS_EXCLUDES(mutex) {

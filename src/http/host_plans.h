@@ -6,6 +6,25 @@
 
 namespace mainspring::http {
 
+// A plan that changes something of the host, and leaves the record of it: `work(host, audit)` fills
+// in what was before and after. `refusal` makes the reply to an error.
+template <class F>
+Plan change_host(const Request& request, Services& services, std::string object,
+                 Reply (*refusal)(const Error&), F work) {
+  return DoRead{[&services, audit = audit_of(request, std::move(object)), refusal,
+                 work = std::move(work)]() -> Reply {
+                  Audit record = audit;
+                  Result<Reply> reply = work(*services.host, record);
+                  if (!reply) return refusal(reply.error());
+                  if (reply->status >= 400) return std::move(*reply);
+                  auto kept = append_record(services, std::move(record));
+                  return kept ? std::move(*reply) : refusal(kept.error());
+                },
+                Pool::host};
+}
+inline std::string folder_object(JobType type, std::string_view name) {
+  return std::string("folder/").append(to_string(type)).append("/").append(name);
+}
 // 404, of a server without job folders.
 Reply no_host();
 // As in read_job_folder(): what comes here becomes a path. Errors: invalid_argument.

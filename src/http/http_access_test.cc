@@ -335,3 +335,109 @@ TEST_CASE("what belongs to other queues cannot be finished, renewed, cancelled, 
   CHECK(has(peer.call("GET", "/v1/jobs/1", "", root).body, R"("state":"running")"));
   CHECK(peer.call("POST", "/v1/jobs/2/cancel", "", root).status == 200);
 }
+
+TEST_CASE("tokens are made and revoked over HTTP, and are shown once") {
+  Doors doors;
+  const std::string root = doors.token("root", "admin enqueue=a* read");
+  const std::string small = doors.token("small", "admin=a read");
+  Peer peer(doors);
+  const std::string wanted = R"({"name":"ci","scopes":["enqueue=ab","read=x"],"rate":9})";
+  CHECK(peer.call("POST", "/v1/tokens", wanted, small).status == 403);
+  CHECK(peer.call("GET", "/v1/tokens", "", small).status == 403);
+  for (const char* too_much :
+       {R"({"name":"n","scopes":["enqueue"]})", R"({"name":"n","scopes":["enqueue=b"]})",
+        R"({"name":"n","scopes":["read","define-exec=x"]})",
+        R"({"name":"n","scopes":["read:payload"]})"}) {
+    const Answer refused = peer.call("POST", "/v1/tokens", too_much, root);
+    CHECK(refused.status == 403);
+    CHECK(field_of(refused) == "scopes");
+  }
+  const Answer made = peer.call("POST", "/v1/tokens", wanted, root);
+  REQUIRE(made.status == 201);
+  CHECK(made.headers.at("Cache-Control") == "no-store");
+  const std::size_t at = made.body.find("mst_");
+  REQUIRE(at != std::string::npos);
+  const std::string text = made.body.substr(at, kTokenBytes);
+  const std::string header = "Authorization: Bearer " + text + "\r\n";
+  CHECK(peer.call("POST", "/v1/jobs", job("ab"), header).status == 201);
+  CHECK(peer.call("POST", "/v1/jobs", job("ac"), header).status == 403);
+  const Answer list = peer.call("GET", "/v1/tokens", "", root);
+  CHECK(has(list.body, R"("name":"ci")"));
+  CHECK(has(list.body, R"("created_by":"root")"));
+  CHECK_FALSE(has(list.body, text.substr(4)));
+  CHECK_FALSE(has(list.body, to_hex(*digest_of_token(text))));
+  CHECK(peer.call("POST", "/v1/tokens", wanted, root).status == 409);
+  CHECK(peer.call("DELETE", "/v1/tokens/ci", "", root).status == 200);
+  CHECK(peer.call("DELETE", "/v1/tokens/nobody", "", root).status == 404);
+  CHECK(peer.call("POST", "/v1/jobs", job("ab"), header).status == 401);
+}
+
+TEST_CASE("the audit says who changed what, from where, and what it was before") {
+  Doors doors;
+  const std::string root = doors.token("root", "admin enqueue read schedule work");
+  Peer peer(doors);
+  peer.call("POST", "/v1/jobs", job("a"), root);
+  peer.call("POST", "/v1/queues/a/pause", "", root);
+  peer.call("POST", "/v1/queues/a/pause", "", root);  // nothing is different
+  peer.call("PUT", "/v1/queues/a", R"({"retention":{"dead":"7d"}})", root);
+  peer.call("POST", "/v1/jobs/1/cancel", "", root);
+  peer.call("POST", "/v1/jobs/77/cancel", "", root);  // refused
+  peer.call("PUT", "/v1/schedules/s", R"({"every":"1h","job":)" + job("a") + "}", root);
+  peer.call("POST", "/v1/schedules/s/pause", "", root);
+  peer.call("POST", "/v1/schedules/s/trigger", "", root);
+  peer.call("DELETE", "/v1/schedules/s", "", root);
+  peer.call("POST", "/v1/dead/redrive", R"({"queue":"a"})", root);
+  peer.call("POST", "/v1/tokens", R"({"name":"ci","scopes":["read"]})", root);
+  peer.call("DELETE", "/v1/tokens/ci", "", root);
+  const auto page = doors.store->audit({}, AuditOrder::oldest_first, 100, 0);
+  REQUIRE(page.has_value());
+  std::vector<std::pair<std::string, std::string>> seen;
+  for (const AuditRecord& record : page->records) {
+    CHECK(record.who == "root");
+    CHECK(record.from == "127.0.0.1");
+    seen.emplace_back(record.action, record.object);
+  }
+  const std::vector<std::pair<std::string, std::string>> expected = {
+      {"pause_queue", "queue/a"},        {"set_retention", "queue/a"},
+      {"cancel_job", "job/1"},           {"put_schedule", "schedule/s"},
+      {"pause_schedule", "schedule/s"},  {"trigger_schedule", "schedule/s"},
+      {"remove_schedule", "schedule/s"}, {"redrive", ""},
+      {"create_token", "token/ci"},      {"revoke_token", "token/ci"}};
+  CHECK(seen == expected);
+  CHECK(has(page->records[0].before, R"("paused":false)"));
+  CHECK(has(page->records[0].after, R"("paused":true)"));
+  CHECK(page->records[8].before.empty());
+
+  const Answer answer =
+      peer.call("GET", "/v1/audit?object=queue%2Fa&order=oldest_first&limit=1", "", root);
+  CHECK(has(answer.body, R"("action":"pause_queue")"));
+  CHECK_FALSE(has(answer.body, "set_retention"));
+  CHECK(has(peer.call("GET", "/v1/audit?who=root&limit=1", "", root).body, "revoke_token"));
+  CHECK(peer.call("GET", "/v1/audit?order=sideways", "", root).status == 400);
+  CHECK(has(peer.call("GET", "/v1/audit/head", "", root).body, R"("seq":10)"));
+}
+
+TEST_CASE("all that is asked is recorded where that is wanted: work too") {
+  HttpOptions options = Doors::strict();
+  options.audit_all = true;
+  Doors doors(options);
+  const std::string root = doors.token("root", "enqueue work");
+  Peer peer(doors);
+  peer.call("POST", "/v1/claim", R"({"worker":"w","queues":["a"]})", root);  // finds nothing
+  peer.call("POST", "/v1/jobs", job("a"), root);
+  const Answer claim = peer.call("POST", "/v1/claim", R"({"worker":"w","queues":["a"]})", root);
+  const std::size_t at = claim.body.find("\"token\":") + 8;
+  const std::string fence = claim.body.substr(at, claim.body.find_first_of(",}", at) - at);
+  peer.call("POST", "/v1/finish",
+            R"({"worker":"w","results":[{"id":1,"token":)" + fence + R"(,"outcome":"complete"}]})",
+            root);
+  const auto page = doors.store->audit({}, AuditOrder::oldest_first, 100, 0);
+  REQUIRE(page.has_value());
+  REQUIRE(page->records.size() == 3);
+  CHECK(page->records[0].action == "enqueue");
+  CHECK(page->records[0].after == R"({"queues":["a"],"jobs":1})");
+  CHECK(page->records[1].action == "claim");
+  CHECK(page->records[1].after == R"({"queues":["a"],"worker":"w"})");
+  CHECK(page->records[2].action == "finish");
+  CHECK(page->records[2].after == R"({"worker":"w","jobs":[1],"count":1})");
+}

@@ -12,10 +12,10 @@ namespace http {
 namespace {
 
 // What any route may answer.
-constexpr ErrorCode kCommonErrors[] = {ErrorCode::invalid_argument,  ErrorCode::forbidden,
-                                       ErrorCode::request_timeout,   ErrorCode::overloaded,
-                                       ErrorCode::headers_too_large, ErrorCode::internal,
-                                       ErrorCode::unavailable};
+constexpr ErrorCode kCommonErrors[] = {ErrorCode::invalid_argument, ErrorCode::unauthenticated,
+                                       ErrorCode::forbidden,        ErrorCode::request_timeout,
+                                       ErrorCode::overloaded,       ErrorCode::headers_too_large,
+                                       ErrorCode::internal,         ErrorCode::unavailable};
 
 std::string reference(std::string_view schema) {
   return fmt::format(R"({{"$ref":"#/components/schemas/{}"}})", schema);
@@ -49,6 +49,7 @@ void write_parameters(JsonWriter& w, const Route& route) {
   } else if (route.pattern.find("{name}") != std::string_view::npos) {
     const std::string_view of = route.pattern.starts_with("/v1/leases")      ? "lease"
                                 : route.pattern.starts_with("/v1/schedules") ? "schedule"
+                                : route.pattern.starts_with("/v1/tokens")    ? "token"
                                                                              : "queue";
     write_parameter(w, "path", "name", true, reference("Name"),
                     fmt::format("The {}'s name; a / in it is written as %2F.", of));

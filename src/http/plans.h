@@ -23,6 +23,24 @@ std::optional<Reply> job_reply(const Job& job, int status, const Caller& caller,
 Reply no_job(JobId id);
 // Every queue that a claim names.
 Result<void> check_claim(const Caller& caller, const Claim& claim);
+// -- records in the audit, behind the operation that they are about
+
+// Of a change of an object that the store knows: "queue/NAME", "job/ID", "schedule/NAME", …
+Audit audit_of(const Request& request, std::string object);
+// Of what was asked, whether or not anything is different then; `after` is JSON that tells more.
+Audit audit_of_request(const Request& request, std::string object, std::string after);
+// Of work, where that is recorded at all.
+std::optional<Audit> audit_of_enqueue(const Request& request, const Services& services,
+                                      const Enqueue& enqueue);
+std::optional<Audit> audit_of_claim(const Request& request, const Services& services,
+                                    const Claim& claim);
+std::optional<Audit> audit_of_finish(const Request& request, const Services& services,
+                                     const Finish& finish);
+// {"bytes", "sha256"}: of what may be large or have secrets in it.
+std::string digest_image(std::string_view content);
+// Of something outside the store that has been done; waits for the commit: not on io threads.
+Result<void> append_record(Services& services, Audit audit);
+
 // One page of what `read(after, limit)` reads by name: only what `shown` lets through, the next
 // ones in its place. `name` is that of one.
 template <class T, class Read, class Shown, class Name>

@@ -14,11 +14,13 @@ Plan plan_pause(const Request& request, bool paused) {
   auto name = check_name("queue", request.param);
   if (!name) return error_reply(name.error());
   PauseQueue pause{request.param, paused};
-  return DoWrite{pause, [pause](OperationResult&) {
+  return DoWrite{pause,
+                 [pause](OperationResult&) {
                    Reply reply;
                    encode_paused(pause, reply.body);
                    return reply;
-                 }};
+                 },
+                 audit_of(request, "queue/" + request.param)};
 }
 
 Reply verify_reply(Services& services) {
@@ -79,11 +81,13 @@ Plan plan_set_retention(const Request& request, Services&) {
   if (!name) return error_reply(name.error());
   auto retention = decode_retention_request(request.param, request.body);
   if (!retention) return error_reply(retention.error());
-  return DoWrite{*retention, [retention = *retention](OperationResult&) {
+  return DoWrite{*retention,
+                 [retention = *retention](OperationResult&) {
                    Reply reply;
                    encode_retention_response(retention, reply.body);
                    return reply;
-                 }};
+                 },
+                 audit_of(request, "queue/" + request.param)};
 }
 
 Plan plan_list_dead(const Request& request, Services& services) {
@@ -97,11 +101,15 @@ Plan plan_redrive(const Request& request, Services&) {
   auto redrive = decode_redrive_request(request.body);
   if (!redrive) return error_reply(redrive.error());
   redrive->filter.within = request.caller->within(Verb::admin);
-  return DoWrite{std::move(*redrive), [](OperationResult& result) {
+  std::string asked;
+  encode_redrive_request(*redrive, asked);
+  return DoWrite{std::move(*redrive),
+                 [](OperationResult& result) {
                    Reply reply;
                    encode_redrive_response(std::get<RedriveResult>(result), reply.body);
                    return reply;
-                 }};
+                 },
+                 audit_of_request(request, "", std::move(asked))};
 }
 
 Plan plan_list_workers(const Request&, Services& services) {

@@ -208,28 +208,33 @@ Plan plan_deploy_host_job(const Request& request, Services& services) {
                 "Content-Disposition: must be given as attachment; filename=NAME, unless the body "
                 "is a zip (Content-Type: application/zip)"));
   }
-  return on_host(services,
-                 [job = *job, zip, file = std::move(file), upload = request.upload,
-                  caller = request.caller](HostControl& host) -> Result<Reply> {
-                   MS_TRY_ASSIGN(const JobView view,
-                                 zip ? host.deploy_zip(job.type, job.name, upload->bytes)
-                                     : host.deploy_file(job.type, job.name, file, upload->bytes));
-                   return job_reply(shown_job(view, *caller));
-                 });
+  return change_host(request, services, folder_object(job->type, job->name), &error_reply,
+                     [job = *job, zip, file = std::move(file), upload = request.upload,
+                      caller = request.caller](HostControl& host, Audit& audit) -> Result<Reply> {
+                       MS_TRY_ASSIGN(
+                           const JobView view,
+                           zip ? host.deploy_zip(job.type, job.name, upload->bytes)
+                               : host.deploy_file(job.type, job.name, file, upload->bytes));
+                       audit.after = digest_image(upload->bytes);
+                       return job_reply(shown_job(view, *caller));
+                     });
 }
 
 Plan plan_remove_host_job(const Request& request, Services& services) {
   if (services.host == nullptr) return no_host();
   auto job = named(request);
   if (!job) return error_reply(job.error());
-  return on_host(services, [job = *job](HostControl& host) -> Result<Reply> {
-    MS_TRY(host.remove(job.type, job.name));
-    Reply reply;
-    JsonWriter w(reply.body);
-    w.begin_object().key("type").string(to_string(job.type)).key("name").string(job.name);
-    w.key("removed").boolean(true).end_object();
-    return reply;
-  });
+  return change_host(
+      request, services, folder_object(job->type, job->name), &error_reply,
+      [job = *job](HostControl& host, Audit& audit) -> Result<Reply> {
+        if (host.find(job.type, job.name)) audit.before = R"({"present":true})";
+        MS_TRY(host.remove(job.type, job.name));
+        Reply reply;
+        JsonWriter w(reply.body);
+        w.begin_object().key("type").string(to_string(job.type)).key("name").string(job.name);
+        w.key("removed").boolean(true).end_object();
+        return reply;
+      });
 }
 
 Plan plan_host_settings(const Request& request, Services& services) {
@@ -250,11 +255,15 @@ Plan plan_put_host_settings(const Request& request, Services& services) {
   if (services.host == nullptr) return no_host();
   auto job = named(request);
   if (!job) return error_reply(job.error());
-  return on_host(
-      services, [job = *job, json = std::string(request.body)](HostControl& host) -> Result<Reply> {
-        MS_TRY(host.put_settings(job.type, job.name, json));
-        return Reply{.body = json};
-      });
+  return change_host(request, services, folder_object(job->type, job->name), &error_reply,
+                     [job = *job, json = std::string(request.body)](HostControl& host,
+                                                                    Audit& audit) -> Result<Reply> {
+                       if (auto old = host.settings(job.type, job.name))
+                         audit.before = digest_image(*old);
+                       MS_TRY(host.put_settings(job.type, job.name, json));
+                       audit.after = digest_image(json);
+                       return Reply{.body = json};
+                     });
 }
 
 Plan plan_run_host_job(const Request& request, Services& services) {
@@ -263,17 +272,19 @@ Plan plan_run_host_job(const Request& request, Services& services) {
   if (!job) return error_reply(job.error());
   auto arguments = arguments_of(request.body);
   if (!arguments) return error_reply(arguments.error());
-  return on_host(services,
-                 [name = job->name, arguments = std::move(*arguments),
-                  trigger = external_trigger(request.headers)](HostControl& host) -> Result<Reply> {
-                   MS_TRY_ASSIGN(const std::string run, host.run(name, arguments, trigger));
-                   Reply reply{.status = 202};
-                   JsonWriter w(reply.body);
-                   w.begin_object().key("run").string(run).end_object();
-                   add_header(reply, "Location",
-                              fmt::format("/v1/host/jobs/triggered/{}/history/{}", name, run));
-                   return reply;
-                 });
+  return change_host(request, services, folder_object(JobType::triggered, job->name), &error_reply,
+                     [name = job->name, arguments = std::move(*arguments),
+                      trigger = external_trigger(request.headers)](HostControl& host,
+                                                                   Audit& audit) -> Result<Reply> {
+                       MS_TRY_ASSIGN(const std::string run, host.run(name, arguments, trigger));
+                       audit.after = fmt::format(R"({{"run":"{}"}})", run);
+                       Reply reply{.status = 202};
+                       JsonWriter w(reply.body);
+                       w.begin_object().key("run").string(run).end_object();
+                       add_header(reply, "Location",
+                                  fmt::format("/v1/host/jobs/triggered/{}/history/{}", name, run));
+                       return reply;
+                     });
 }
 
 namespace {
@@ -291,13 +302,15 @@ Plan plan_stop_host_job(const Request& request, Services& services) {
   auto job = named(request);
   if (!job) return error_reply(job.error());
   if (job->type == JobType::queue) return error_reply(queues_are_paused(job->name));
-  return on_host(services,
-                 [job = *job, caller = request.caller](HostControl& host) -> Result<Reply> {
-                   MS_TRY(job.type == JobType::triggered ? host.cancel_run(job.name)
-                                                         : host.stop_job(job.name));
-                   MS_TRY_ASSIGN(const JobView view, host.find(job.type, job.name));
-                   return job_reply(shown_job(view, *caller));
-                 });
+  return change_host(
+      request, services, folder_object(job->type, job->name), &error_reply,
+      [job = *job, caller = request.caller](HostControl& host, Audit& audit) -> Result<Reply> {
+        MS_TRY(job.type == JobType::triggered ? host.cancel_run(job.name)
+                                              : host.stop_job(job.name));
+        audit.after = R"({"stopped":true})";
+        MS_TRY_ASSIGN(const JobView view, host.find(job.type, job.name));
+        return job_reply(shown_job(view, *caller));
+      });
 }
 
 Plan plan_start_host_job(const Request& request, Services& services) {
@@ -308,12 +321,14 @@ Plan plan_start_host_job(const Request& request, Services& services) {
   if (job->type == JobType::triggered) {
     return error_reply(invalid("type", "type \"triggered\": is started by …/run"));
   }
-  return on_host(services,
-                 [job = *job, caller = request.caller](HostControl& host) -> Result<Reply> {
-                   MS_TRY(host.start_job(job.name));
-                   MS_TRY_ASSIGN(const JobView view, host.find(job.type, job.name));
-                   return job_reply(shown_job(view, *caller));
-                 });
+  return change_host(
+      request, services, folder_object(job->type, job->name), &error_reply,
+      [job = *job, caller = request.caller](HostControl& host, Audit& audit) -> Result<Reply> {
+        MS_TRY(host.start_job(job.name));
+        audit.after = R"({"stopped":false})";
+        MS_TRY_ASSIGN(const JobView view, host.find(job.type, job.name));
+        return job_reply(shown_job(view, *caller));
+      });
 }
 
 Plan plan_host_history(const Request& request, Services& services) {

@@ -140,7 +140,7 @@ Plan plan_page(const Request& request, Services& services, JobFilter filter) {
   }};
 }
 
-Plan plan_enqueue(const Request& request, Services&) {
+Plan plan_enqueue(const Request& request, Services& services) {
   auto decoded = decode_enqueue_request(request.body);
   if (!decoded) return error_reply(decoded.error());
   auto wait = parse_wait(request);
@@ -159,10 +159,15 @@ Plan plan_enqueue(const Request& request, Services&) {
     decoded->operation.idempotency_key = request.idempotency_key;
     decoded->operation.fingerprint = digest(request.body);
   }
-  if (wait->count() > 0) return DoEnqueueAndWait{std::move(decoded->operation), *wait};
-  return DoWrite{std::move(decoded->operation), [single](OperationResult& result) {
+  auto audit = audit_of_enqueue(request, services, decoded->operation);
+  if (wait->count() > 0) {
+    return DoEnqueueAndWait{std::move(decoded->operation), *wait, std::move(audit)};
+  }
+  return DoWrite{std::move(decoded->operation),
+                 [single](OperationResult& result) {
                    return enqueue_reply(std::get<EnqueueResult>(result), single);
-                 }};
+                 },
+                 std::move(audit)};
 }
 
 Plan plan_get_job(const Request& request, Services& services) {
@@ -249,11 +254,13 @@ Plan plan_cancel_job(const Request& request, Services&) {
   auto cancel = decode_cancel_request(*id, request.body);
   if (!cancel) return error_reply(cancel.error());
   cancel->within = request.caller->within(Verb::admin);
-  return DoWrite{std::move(*cancel), [id = *id](OperationResult& result) {
+  return DoWrite{std::move(*cancel),
+                 [id = *id](OperationResult& result) {
                    Reply reply;
                    encode_cancel_response(id, std::get<CancelResult>(result), reply.body);
                    return reply;
-                 }};
+                 },
+                 audit_of(request, fmt::format("job/{}", *id))};
 }
 
 Plan plan_retry_job(const Request& request, Services&) {
@@ -261,22 +268,25 @@ Plan plan_retry_job(const Request& request, Services&) {
   if (!id) return error_reply(id.error());
   RetryJob retry{*id};
   retry.within = request.caller->within(Verb::admin);
-  return DoWrite{retry, [id = *id](OperationResult& result) {
+  return DoWrite{retry,
+                 [id = *id](OperationResult& result) {
                    Reply reply;
                    encode_retry_response(id, std::get<RetryResult>(result), reply.body);
                    return reply;
-                 }};
+                 },
+                 audit_of(request, fmt::format("job/{}", *id))};
 }
 
-Plan plan_claim(const Request& request, Services&) {
+Plan plan_claim(const Request& request, Services& services) {
   auto claim = decode_claim_request(request.body);
   if (!claim) return error_reply(claim.error());
   auto may = check_claim(*request.caller, claim->operation);
   if (!may) return error_reply(may.error());
-  return DoClaim{std::move(*claim)};
+  auto audit = audit_of_claim(request, services, claim->operation);
+  return DoClaim{std::move(*claim), std::move(audit)};
 }
 
-Plan plan_finish(const Request& request, Services&) {
+Plan plan_finish(const Request& request, Services& services) {
   auto finish = decode_finish_request(request.body);
   if (!finish) return error_reply(finish.error());
   if (finish->claim) {
@@ -284,7 +294,10 @@ Plan plan_finish(const Request& request, Services&) {
     if (!may) return error_reply(may.error());
   }
   finish->operation.within = request.caller->within(Verb::work);
-  return DoFinish{std::move(*finish)};
+  auto audit = audit_of_finish(request, services, finish->operation);
+  auto claim_audit = finish->claim ? audit_of_claim(request, services, finish->claim->operation)
+                                   : std::optional<Audit>();
+  return DoFinish{std::move(*finish), std::move(audit), std::move(claim_audit)};
 }
 
 Plan plan_renew(const Request& request, Services&) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "api/json.h"
 #include "api/schedule_shapes.h"
 #include "broker/schedule_plans.h"
 #include "http/plans.h"
@@ -43,7 +44,8 @@ DoWrite change(const Request& request, const Services& services, T operation) {
                    return DoRead{[&services, name, caller] {
                      return schedule_reply(services, name, *caller, Verb::schedule);
                    }};
-                 }};
+                 },
+                 audit_of(request, "schedule/" + request.param)};
 }
 
 Result<PutSchedule> put_of(const Request& request, const Services& services) {
@@ -81,6 +83,9 @@ Reply skipped_reply(const Services& services, const std::string& name, TickSourc
 DoWrite run_now(const Request& request, const Services& services, TickSource source,
                 std::optional<Overlap> overlap) {
   FireSchedule fire = plan_trigger(request.param, source, overlap);
+  // Timers wake themselves, again and again: that is work.
+  Audit audit = audit_of(request, "schedule/" + request.param);
+  audit.always = source == TickSource::trigger || services.options.audit_all;
   fire.within = request.caller->within(Verb::schedule);
   return DoWrite{
       std::move(fire),
@@ -94,7 +99,8 @@ DoWrite run_now(const Request& request, const Services& services, TickSource sou
         Reply reply{.status = 201};
         encode_trigger_response(job, reply.body);
         return reply;
-      }};
+      },
+      std::move(audit)};
 }
 
 Result<WallTime> query_time(const Request& request, std::string_view name, WallTime fallback) {
@@ -111,9 +117,16 @@ Reply preview_reply(const Schedule& schedule, WallTime from, int count) {
   return reply;
 }
 
-Reply backfill_reply(Services& services, const Backfill& backfill) {
+Reply backfill_reply(Services& services, const Backfill& backfill, Audit audit) {
   auto done = services.broker.backfill_schedule(backfill);
   if (!done) return error_reply(done.error());
+  JsonWriter w(audit.after);
+  w.begin_object().key("from").time(backfill.from).key("to").time(backfill.to);
+  w.key("fired").number(done->fired).end_object();
+  // Not the schedule's own record, whose image the store would take.
+  if (auto kept = append_record(services, std::move(audit)); !kept) {
+    return error_reply(kept.error());
+  }
   Reply reply;
   encode_backfill_response({.fired = done->fired, .skipped = done->skipped, .next = done->next},
                            reply.body);
@@ -132,7 +145,8 @@ Plan plan_put_schedule(const Request& request, Services& services) {
         return DoRead{[&services, name, caller, put = std::get<PutScheduleResult>(result)] {
           return put_reply(services, name, put, *caller);
         }};
-      }};
+      },
+      audit_of(request, "schedule/" + request.param)};
 }
 
 Plan plan_get_schedule(const Request& request, Services& services) {
@@ -164,11 +178,13 @@ Plan plan_remove_schedule(const Request& request, Services&) {
   if (auto good = check_name("name", request.param); !good) return error_reply(good.error());
   RemoveSchedule remove{request.param};
   remove.within = request.caller->within(Verb::schedule);
-  return DoWrite{std::move(remove), [name = request.param](OperationResult&) -> DoWrite::Answer {
+  return DoWrite{std::move(remove),
+                 [name = request.param](OperationResult&) -> DoWrite::Answer {
                    Reply reply;
                    encode_schedule_removed(name, reply.body);
                    return reply;
-                 }};
+                 },
+                 audit_of(request, "schedule/" + request.param)};
 }
 
 Plan plan_pause_schedule(const Request& request, Services& services) {
@@ -208,11 +224,12 @@ Plan plan_backfill_schedule(const Request& request, Services& services) {
   if (auto good = check_name("name", request.param); !good) return error_reply(good.error());
   auto decoded = decode_backfill_request(request.body);
   if (!decoded) return error_reply(decoded.error());
-  return DoRead{
-      [&services, backfill = Backfill{request.param, *decoded->from, *decoded->to, decoded->overlap,
-                                      request.caller->within(Verb::schedule)}] {
-        return backfill_reply(services, backfill);
-      }};
+  return DoRead{[&services,
+                 backfill = Backfill{request.param, *decoded->from, *decoded->to, decoded->overlap,
+                                     request.caller->within(Verb::schedule)},
+                 audit = audit_of(request, "backfill/" + request.param)] {
+    return backfill_reply(services, backfill, audit);
+  }};
 }
 
 Plan plan_preview_schedule(const Request& request, Services& services) {

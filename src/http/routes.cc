@@ -26,6 +26,15 @@ constexpr QueryParameter kPreviewQuery[] = {
     {"count", R"({"type":"integer","minimum":1,"maximum":1000,"default":10})", "At most so many."}};
 constexpr QueryParameter kLedgerQuery[] = {kListJobs[4], kListJobs[5]};
 
+constexpr QueryParameter kAuditQuery[] = {
+    {"who", kText, "Only changes by this token."},
+    {"action", kText, "Only this action: an operationId."},
+    {"object", kText, "Only this object, as queue/photos."},
+    {"order", R"({"enum":["newest_first","oldest_first"],"default":"newest_first"})", "Which way."},
+    kListJobs[4],
+    {"from", R"({"type":"integer","format":"int64","default":0})",
+     "Begin with this record: the next of the page before; 0: from the newest."}};
+
 constexpr Success kEnqueued[] = {{201, "EnqueueResponse", "The jobs are on disk."},
                                  {200, "EnqueueResponse",
                                   "All of them had been there: found by unique or by the "
@@ -60,6 +69,11 @@ constexpr Success kBackfillOk[] = {{200, "BackfillResponse", "Up to 1000 ticks a
 constexpr Success kPreviewOk[] = {{200, "Preview", "Ticks to come, in order."}};
 constexpr Success kLedgerOk[] = {{200, "Ledger", "One page, newest first."}};
 constexpr Success kVerifyOk[] = {{200, "VerifyReport", "What was found."}};
+constexpr Success kTokenOk[] = {{201, "CreatedToken", "The token, with its text."}};
+constexpr Success kTokensOk[] = {{200, "TokenList", "Revoked and expired ones too."}};
+constexpr Success kRevokedOk[] = {{200, "TokenRevoked", "It is refused from now on."}};
+constexpr Success kAuditOk[] = {{200, "AuditPage", "One page."}};
+constexpr Success kAuditHeadOk[] = {{200, "AuditHead", "The newest mark, and the oldest kept."}};
 constexpr Success kVersionOk[] = {{200, "Version", "Name and version."}};
 constexpr Success kHostOk[] = {{200, "Host", "The job host."}};
 constexpr Success kHostJobsOk[] = {{200, "HostJobList", "By type, then name."}};
@@ -97,6 +111,7 @@ constexpr ErrorCode kBatchErrors[] = {ErrorCode::too_large};
 constexpr ErrorCode kQueueErrors[] = {ErrorCode::not_found};
 constexpr ErrorCode kAcquireErrors[] = {ErrorCode::lease_held};
 constexpr ErrorCode kHoldErrors[] = {ErrorCode::lease_lost, ErrorCode::too_large};
+constexpr ErrorCode kTokenErrors[] = {ErrorCode::conflict};
 constexpr ErrorCode kNameErrors[] = {ErrorCode::not_found};
 constexpr ErrorCode kPutErrors[] = {ErrorCode::too_large, ErrorCode::storage_full};
 constexpr ErrorCode kRunErrors[] = {ErrorCode::not_found, ErrorCode::conflict,
@@ -536,6 +551,46 @@ constexpr Route kRoutes[] = {
      .successes = kHostLogOk,
      .errors = kHostErrors,
      .query = kHostLogQuery},
+    {.method = "POST",
+     .pattern = "/v1/tokens",
+     .id = "create_token",
+     .summary = "Make a token; the answer is the only place where its text is",
+     .plan = &plan_create_token,
+     .access = {Verb::admin, On::all},
+     .body = BodyRule::required,
+     .request_schema = "CreateTokenRequest",
+     .successes = kTokenOk,
+     .errors = kTokenErrors},
+    {.method = "GET",
+     .pattern = "/v1/tokens",
+     .id = "list_tokens",
+     .summary = "Tokens by name, without their text",
+     .plan = &plan_list_tokens,
+     .access = {Verb::admin, On::all},
+     .successes = kTokensOk},
+    {.method = "DELETE",
+     .pattern = "/v1/tokens/{name}",
+     .id = "revoke_token",
+     .summary = "Refuse a token from now on; what waits with it ends",
+     .plan = &plan_revoke_token,
+     .access = {Verb::admin, On::all},
+     .successes = kRevokedOk,
+     .errors = kNameErrors},
+    {.method = "GET",
+     .pattern = "/v1/audit",
+     .id = "audit",
+     .summary = "Who changed what: the records, page by page",
+     .plan = &plan_audit,
+     .access = {Verb::admin, On::all},
+     .successes = kAuditOk,
+     .query = kAuditQuery},
+    {.method = "GET",
+     .pattern = "/v1/audit/head",
+     .id = "audit_head",
+     .summary = "Where the chain of records stands",
+     .plan = &plan_audit_head,
+     .access = {Verb::admin, On::all},
+     .successes = kAuditHeadOk},
     {.method = "GET",
      .pattern = "/v1/verify",
      .id = "verify",

@@ -100,6 +100,12 @@ Plan plan_readyz(const Request& request, Services& services);
 Plan plan_metrics(const Request& request, Services& services);
 Plan plan_openapi(const Request& request, Services& services);
 
+Plan plan_create_token(const Request& request, Services& services);
+Plan plan_list_tokens(const Request& request, Services& services);
+Plan plan_revoke_token(const Request& request, Services& services);
+Plan plan_audit(const Request& request, Services& services);
+Plan plan_audit_head(const Request& request, Services& services);
+
 Plan plan_acquire_lease(const Request& request, Services& services);
 Plan plan_renew_lease(const Request& request, Services& services);
 Plan plan_release_lease(const Request& request, Services& services);

@@ -64,6 +64,9 @@ struct HttpOptions {
   // Requests without a good token that an address may send before it is told to wait; one is
   // forgotten every 6 s.
   int free_failures = 10;
+  // A record in the audit for each request that enqueues, claims or finishes too, not only for
+  // changes that people make.
+  bool audit_all = false;
   // Of one address that is not on this machine; beyond: answered 503 and closed. Raise for many
   // workers behind one address.
   std::size_t max_connections_per_address = 1024;

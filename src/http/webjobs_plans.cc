@@ -123,25 +123,28 @@ Plan plan_put_webjob(const Request& request, Services& services) {
   std::string file = disposition_file_name(header_value(request.headers, "Content-Disposition"));
   if (file.empty()) return webjobs_message(400, "Missing Content-Disposition header.");
   const bool zip = is_zip_type(header_value(request.headers, "Content-Type"));
-  return on_host(services,
-                 [name = request.param, base = base_url(request), zip, file = std::move(file),
-                  upload = request.upload, caller = request.caller,
-                  &clock = services.clock](HostControl& host) -> Result<Reply> {
-                   MS_TRY_ASSIGN(const JobView job,
-                                 zip ? host.deploy_zip(Type, name, upload->bytes)
-                                     : host.deploy_file(Type, name, file, upload->bytes));
-                   return webjob_reply(shown_job(job, *caller), base, clock.now().wall);
-                 });
+  return change_host(request, services, folder_object(Type, request.param), &webjobs_error,
+                     [name = request.param, base = base_url(request), zip, file = std::move(file),
+                      upload = request.upload, caller = request.caller,
+                      &clock = services.clock](HostControl& host, Audit& audit) -> Result<Reply> {
+                       MS_TRY_ASSIGN(const JobView job,
+                                     zip ? host.deploy_zip(Type, name, upload->bytes)
+                                         : host.deploy_file(Type, name, file, upload->bytes));
+                       audit.after = digest_image(upload->bytes);
+                       return webjob_reply(shown_job(job, *caller), base, clock.now().wall);
+                     });
 }
 
 template <JobType Type>
 Plan plan_remove_webjob(const Request& request, Services& services) {
   // A name that no job can have: there is no such job, which is what was asked for.
   if (!check_job_name(request.param)) return empty(200);
-  return on_host(services, [name = request.param](HostControl& host) -> Result<Reply> {
-    MS_TRY(host.remove(Type, name));
-    return empty(200);
-  });
+  return change_host(request, services, folder_object(Type, request.param), &webjobs_error,
+                     [name = request.param](HostControl& host, Audit& audit) -> Result<Reply> {
+                       if (host.find(Type, name)) audit.before = R"({"present":true})";
+                       MS_TRY(host.remove(Type, name));
+                       return empty(200);
+                     });
 }
 
 // An unknown job and a file that cannot be read are {}, as there.
@@ -158,29 +161,33 @@ Plan plan_webjob_settings(const Request& request, Services& services) {
 template <JobType Type>
 Plan plan_put_webjob_settings(const Request& request, Services& services) {
   if (auto good = check_name_of(request); !good) return webjobs_error(good.error());
-  return on_host(
-      services,
-      [name = request.param, upload = request.upload](HostControl& host) -> Result<Reply> {
-        MS_TRY(check_json("settings", upload->bytes));
-        MS_TRY(host.put_settings(Type, name, upload->bytes));
-        return empty(200);
-      });
+  return change_host(request, services, folder_object(Type, request.param), &webjobs_error,
+                     [name = request.param, upload = request.upload](
+                         HostControl& host, Audit& audit) -> Result<Reply> {
+                       MS_TRY(check_json("settings", upload->bytes));
+                       if (auto old = host.settings(Type, name)) audit.before = digest_image(*old);
+                       MS_TRY(host.put_settings(Type, name, upload->bytes));
+                       audit.after = digest_image(upload->bytes);
+                       return empty(200);
+                     });
 }
 
 Plan plan_run_webjob(const Request& request, Services& services) {
   if (auto good = check_name_of(request); !good) return webjobs_error(good.error());
   const std::string* given = query_value(request, "arguments");
   std::string arguments = given == nullptr ? std::string() : *given;  // bounded as heads are
-  return on_host(services,
-                 [name = request.param, base = base_url(request), arguments = std::move(arguments),
-                  trigger = external_trigger(request.headers)](HostControl& host) -> Result<Reply> {
-                   MS_TRY_ASSIGN(const std::string run, host.run(name, arguments, trigger));
-                   Reply reply = empty(202);
-                   add_header(
-                       reply, "Location",
-                       fmt::format("{}/api/triggeredwebjobs/{}/history/{}", base, name, run));
-                   return reply;
-                 });
+  return change_host(
+      request, services, folder_object(JobType::triggered, request.param), &webjobs_error,
+      [name = request.param, base = base_url(request), arguments = std::move(arguments),
+       trigger = external_trigger(request.headers)](HostControl& host,
+                                                    Audit& audit) -> Result<Reply> {
+        MS_TRY_ASSIGN(const std::string run, host.run(name, arguments, trigger));
+        audit.after = fmt::format(R"({{"run":"{}"}})", run);
+        Reply reply = empty(202);
+        add_header(reply, "Location",
+                   fmt::format("{}/api/triggeredwebjobs/{}/history/{}", base, name, run));
+        return reply;
+      });
 }
 
 Plan plan_webjob_history(const Request& request, Services& services) {
@@ -234,16 +241,22 @@ Reply switch_reply(const Result<void>& result) {
 
 Plan plan_stop_webjob(const Request& request, Services& services) {
   if (auto good = check_name_of(request); !good) return webjobs_error(good.error());
-  return on_host(services, [name = request.param](HostControl& host) -> Result<Reply> {
-    return switch_reply(host.stop_job(name));
-  });
+  return change_host(request, services, folder_object(JobType::continuous, request.param),
+                     &webjobs_error,
+                     [name = request.param](HostControl& host, Audit& audit) -> Result<Reply> {
+                       audit.after = R"({"stopped":true})";
+                       return switch_reply(host.stop_job(name));
+                     });
 }
 
 Plan plan_start_webjob(const Request& request, Services& services) {
   if (auto good = check_name_of(request); !good) return webjobs_error(good.error());
-  return on_host(services, [name = request.param](HostControl& host) -> Result<Reply> {
-    return switch_reply(host.start_job(name));
-  });
+  return change_host(request, services, folder_object(JobType::continuous, request.param),
+                     &webjobs_error,
+                     [name = request.param](HostControl& host, Audit& audit) -> Result<Reply> {
+                       audit.after = R"({"stopped":false})";
+                       return switch_reply(host.start_job(name));
+                     });
 }
 
 Plan plan_passthrough(const Request& request, Services& services) {
@@ -276,13 +289,17 @@ Plan plan_add_hook(const Request& request, Services& services) {
   NewHook hook;
   JsonReader in(request.upload->bytes, JsonReader::Unknown::skip);
   if (!in.object(kFields, hook) || !in.end()) return webjobs_error(in.error());
-  return on_host(services, [hook = std::move(hook)](HostControl& host) -> Result<Reply> {
-    MS_TRY_ASSIGN(const auto added, host.add_hook(hook.url, hook.event, hook.insecure_ssl));
-    Reply reply{.status = 201};
-    JsonWriter w(reply.body);
-    write_hook(w, added.first);
-    return reply;
-  });
+  return change_host(
+      request, services, "hook", &webjobs_error,
+      [hook = std::move(hook)](HostControl& host, Audit& audit) -> Result<Reply> {
+        MS_TRY_ASSIGN(const auto added, host.add_hook(hook.url, hook.event, hook.insecure_ssl));
+        audit.object += "/" + added.first.id;
+        JsonWriter(audit.after).begin_object().key("event").string(hook.event).end_object();
+        Reply reply{.status = 201};
+        JsonWriter w(reply.body);
+        write_hook(w, added.first);
+        return reply;
+      });
 }
 
 Plan plan_hooks(const Request&, Services& services) {
@@ -310,20 +327,25 @@ Plan plan_hook(const Request& request, Services& services) {
 }
 
 Plan plan_remove_hook(const Request& request, Services& services) {
-  return on_host(services, [id = request.param](HostControl& host) -> Result<Reply> {
-    auto removed = host.remove_hook(id);
-    if (!removed && removed.error().code != ErrorCode::not_found) return removed.error();
-    return empty(200);
-  });
+  return change_host(request, services, "hook/" + request.param, &webjobs_error,
+                     [id = request.param](HostControl& host, Audit& audit) -> Result<Reply> {
+                       auto removed = host.remove_hook(id);
+                       if (!removed && removed.error().code != ErrorCode::not_found)
+                         return removed.error();
+                       if (removed) audit.before = R"({"present":true})";
+                       return empty(200);
+                     });
 }
 
 Plan plan_publish_hook(const Request& request, Services& services) {
   const std::string& body = request.upload->bytes;
   if (auto good = check_json("body", body); !good) return webjobs_error(good.error());
-  return on_host(
-      services,
-      [event = request.param, upload = request.upload](HostControl& host) -> Result<Reply> {
+  return change_host(
+      request, services, "hook", &webjobs_error,
+      [event = request.param, upload = request.upload](HostControl& host,
+                                                       Audit& audit) -> Result<Reply> {
         host.publish(event, upload->bytes);
+        JsonWriter(audit.after).begin_object().key("event").string(event).end_object();
         return empty(200);
       });
 }

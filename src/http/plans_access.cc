@@ -1,0 +1,199 @@
+// The plans of tokens and of the audit, and the records that other plans leave.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <future>
+
+#include "api/access_shapes.h"
+#include "api/json.h"
+#include "http/plans.h"
+#include "model/token_text.h"
+
+namespace mainspring::http {
+namespace {
+
+constexpr std::size_t kMaxShown = 100;  // ids and queues in a record
+
+std::string list_text(std::string_view key, const std::vector<std::string>& texts) {
+  std::string out;
+  JsonWriter w(out);
+  w.begin_object().key(key).begin_array();
+  for (std::size_t i = 0; i < std::min(texts.size(), kMaxShown); ++i) w.string(texts[i]);
+  w.end_array();
+  return out;  // open: its writer adds more
+}
+
+Result<AuditOrder> order_of(const Request& request) {
+  const std::string* text = query_value(request, "order");
+  if (text == nullptr || *text == "newest_first") return AuditOrder::newest_first;
+  if (*text == "oldest_first") return AuditOrder::oldest_first;
+  return invalid("order", fmt::format("order \"{}\": must be newest_first or oldest_first",
+                                      cut_text(*text, 64)));
+}
+
+Result<std::int64_t> from_of(const Request& request) {
+  const std::string* text = query_value(request, "from");
+  if (text == nullptr) return 0;
+  std::int64_t from = 0;
+  const char* const end = text->data() + text->size();
+  const auto [last, problem] = std::from_chars(text->data(), end, from);
+  if (problem == std::errc() && last == end && from >= 0) return from;
+  return invalid(
+      "from", fmt::format("from \"{}\": must be a number of a record, or 0", cut_text(*text, 64)));
+}
+
+std::string text_of(const Request& request, std::string_view name) {
+  const std::string* text = query_value(request, name);
+  return text == nullptr ? std::string() : *text;
+}
+
+}  // namespace
+
+// -- records
+
+Audit audit_of(const Request& request, std::string object) {
+  return {.who = request.caller->who,
+          .from = request.caller->from,
+          .action = std::string(request.action),
+          .object = std::move(object)};
+}
+
+Audit audit_of_request(const Request& request, std::string object, std::string after) {
+  Audit audit = audit_of(request, std::move(object));
+  audit.after = std::move(after);
+  audit.always = true;
+  return audit;
+}
+
+std::optional<Audit> audit_of_enqueue(const Request& request, const Services& services,
+                                      const Enqueue& enqueue) {
+  if (!services.options.audit_all) return std::nullopt;
+  std::vector<std::string> queues;
+  for (const NewJob& job : enqueue.jobs) {
+    if (queues.size() == kMaxShown) break;
+    if (std::find(queues.begin(), queues.end(), job.queue) == queues.end()) {
+      queues.push_back(job.queue);
+    }
+  }
+  return audit_of_request(
+      request, "",
+      fmt::format("{},\"jobs\":{}}}", list_text("queues", queues), enqueue.jobs.size()));
+}
+
+std::optional<Audit> audit_of_claim(const Request& request, const Services& services,
+                                    const Claim& claim) {
+  if (!services.options.audit_all) return std::nullopt;
+  std::string worker;
+  JsonWriter(worker).string(claim.worker);
+  return audit_of_request(
+      request, "", fmt::format("{},\"worker\":{}}}", list_text("queues", claim.queues), worker));
+}
+
+std::optional<Audit> audit_of_finish(const Request& request, const Services& services,
+                                     const Finish& finish) {
+  if (!services.options.audit_all || finish.results.empty()) return std::nullopt;
+  std::string after;
+  JsonWriter w(after);
+  w.begin_object().key("worker").string(finish.worker).key("jobs").begin_array();
+  for (std::size_t i = 0; i < std::min(finish.results.size(), kMaxShown); ++i) {
+    w.number(finish.results[i].id);
+  }
+  w.end_array().key("count").number(static_cast<std::int64_t>(finish.results.size()));
+  w.end_object();
+  return audit_of_request(request, "", std::move(after));
+}
+
+std::string digest_image(std::string_view content) {
+  return fmt::format(R"({{"bytes":{},"sha256":"{}"}})", content.size(), to_hex(sha256(content)));
+}
+
+Result<void> append_record(Services& services, Audit audit) {
+  audit.alone = true;
+  auto told = std::make_shared<std::promise<std::optional<Error>>>();
+  auto answer = told->get_future();
+  services.broker.submit(std::move(audit), [told](OperationResult result) {
+    auto* error = std::get_if<Error>(&result);
+    told->set_value(error == nullptr ? std::nullopt : std::optional(std::move(*error)));
+  });
+  if (auto error = answer.get()) {
+    error->message = "it was done, and could not be recorded in the audit: " + error->message;
+    return std::move(*error);
+  }
+  return {};
+}
+
+// -- tokens
+
+Plan plan_create_token(const Request& request, Services& services) {
+  auto token = decode_create_token(request.body, services.clock.now().wall);
+  if (!token) return error_reply(token.error());
+  const Caller& caller = *request.caller;
+  if (caller.scopes != nullptr && !caller.scopes->covers(token->scopes)) {
+    return error_reply(
+        {.code = ErrorCode::forbidden,
+         .message = fmt::format("\"{}\" cannot give scopes that it does not have", caller.who),
+         .field = "scopes"});
+  }
+  const auto text = std::make_shared<const Secret>(make_token_text(services.random));
+  token->digest = *digest_of_token(text->reveal());
+  token->created_by = caller.who;
+  token->created_at = services.clock.now().wall;
+  return DoWrite{.operation = CreateToken{*token},
+                 .answer = [&services, token = *token, text](OperationResult&) -> DoWrite::Answer {
+                   Reply reply{.status = 201};
+                   encode_created_token(token, *text, services.clock.now().wall, reply.body);
+                   add_header(reply, "Cache-Control", "no-store");
+                   return reply;
+                 },
+                 .audit = audit_of(request, "token/" + token->name)};
+}
+
+Plan plan_list_tokens(const Request&, Services& services) {
+  return DoRead{[&services] {
+    Reply reply;
+    encode_token_list(*services.store.tokens(), services.clock.now().wall, reply.body);
+    return reply;
+  }};
+}
+
+Plan plan_revoke_token(const Request& request, Services&) {
+  if (auto good = check_name("name", request.param); !good) return error_reply(good.error());
+  return DoWrite{.operation = RevokeToken{request.param},
+                 .answer = [name = request.param](OperationResult&) -> DoWrite::Answer {
+                   Reply reply;
+                   encode_token_revoked(name, reply.body);
+                   return reply;
+                 },
+                 .audit = audit_of(request, "token/" + request.param)};
+}
+
+// -- the audit
+
+Plan plan_audit(const Request& request, Services& services) {
+  const auto limit = parse_limit(request);
+  if (!limit) return error_reply(limit.error());
+  const auto order = order_of(request);
+  if (!order) return error_reply(order.error());
+  const auto from = from_of(request);
+  if (!from) return error_reply(from.error());
+  return DoRead{[&services, limit = *limit, order = *order, from = *from,
+                 filter = AuditFilter{text_of(request, "who"), text_of(request, "action"),
+                                      text_of(request, "object")}] {
+    auto page = services.store.audit(filter, order, limit, from);
+    if (!page) return error_reply(page.error());
+    Reply reply;
+    encode_audit_page(*page, reply.body);
+    return reply;
+  }};
+}
+
+Plan plan_audit_head(const Request&, Services& services) {
+  return DoRead{[&services] {
+    Reply reply;
+    encode_audit_state(services.store.audit_state(), reply.body);
+    return reply;
+  }};
+}
+
+}  // namespace mainspring::http
