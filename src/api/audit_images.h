@@ -14,7 +14,7 @@ namespace mainspring {
 // JSON with a stable order of keys.
 //   queue     {"paused", "retention_completed_ms", "retention_dead_ms"}; null = the default
 //   job       {"state", "queue", "cancel_requested"}
-//   schedule  the definition and "paused", "version"
+//   schedule  the definition and "paused", "version"; of args and headers content_image()
 //   token     {"scopes", "expires_at", "revoked", "rate"}; never the digest
 std::string queue_image(bool paused, std::optional<Duration> retention_completed,
                         std::optional<Duration> retention_dead);
@@ -29,6 +29,9 @@ struct AuditObject {
   std::string name;  // of queue, schedule, token
   JobId id = 0;      // of job
 };
+// {"bytes", "sha256"}: of what may be large or have secrets in it.
+std::string content_image(std::string_view content);
+
 AuditObject parse_audit_object(std::string_view object);
 
 // The record of an Audit, without seq and hash; texts and images within their bounds.

@@ -395,6 +395,7 @@ TEST_CASE("the audit says who changed what, from where, and what it was before")
   for (const AuditRecord& record : page->records) {
     CHECK(record.who == "root");
     CHECK(record.from == "127.0.0.1");
+    CHECK_FALSE(has(record.before + record.after, "canary"));
     seen.emplace_back(record.action, record.object);
   }
   const std::vector<std::pair<std::string, std::string>> expected = {

@@ -1,6 +1,7 @@
 // What the files of plans share.
 #pragma once
 
+#include "api/audit_images.h"
 #include "http/routes.h"
 
 namespace mainspring::http {
@@ -36,8 +37,6 @@ std::optional<Audit> audit_of_claim(const Request& request, const Services& serv
                                     const Claim& claim);
 std::optional<Audit> audit_of_finish(const Request& request, const Services& services,
                                      const Finish& finish);
-// {"bytes", "sha256"}: of what may be large or have secrets in it.
-std::string digest_image(std::string_view content);
 // Of something outside the store that has been done; waits for the commit: not on io threads.
 Result<void> append_record(Services& services, Audit audit);
 

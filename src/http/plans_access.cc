@@ -104,10 +104,6 @@ std::optional<Audit> audit_of_finish(const Request& request, const Services& ser
   return audit_of_request(request, "", std::move(after));
 }
 
-std::string digest_image(std::string_view content) {
-  return fmt::format(R"({{"bytes":{},"sha256":"{}"}})", content.size(), to_hex(sha256(content)));
-}
-
 Result<void> append_record(Services& services, Audit audit) {
   audit.alone = true;
   auto told = std::make_shared<std::promise<std::optional<Error>>>();

@@ -215,7 +215,7 @@ Plan plan_deploy_host_job(const Request& request, Services& services) {
                            const JobView view,
                            zip ? host.deploy_zip(job.type, job.name, upload->bytes)
                                : host.deploy_file(job.type, job.name, file, upload->bytes));
-                       audit.after = digest_image(upload->bytes);
+                       audit.after = content_image(upload->bytes);
                        return job_reply(shown_job(view, *caller));
                      });
 }
@@ -259,9 +259,9 @@ Plan plan_put_host_settings(const Request& request, Services& services) {
                      [job = *job, json = std::string(request.body)](HostControl& host,
                                                                     Audit& audit) -> Result<Reply> {
                        if (auto old = host.settings(job.type, job.name))
-                         audit.before = digest_image(*old);
+                         audit.before = content_image(*old);
                        MS_TRY(host.put_settings(job.type, job.name, json));
-                       audit.after = digest_image(json);
+                       audit.after = content_image(json);
                        return Reply{.body = json};
                      });
 }

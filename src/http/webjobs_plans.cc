@@ -130,7 +130,7 @@ Plan plan_put_webjob(const Request& request, Services& services) {
                        MS_TRY_ASSIGN(const JobView job,
                                      zip ? host.deploy_zip(Type, name, upload->bytes)
                                          : host.deploy_file(Type, name, file, upload->bytes));
-                       audit.after = digest_image(upload->bytes);
+                       audit.after = content_image(upload->bytes);
                        return webjob_reply(shown_job(job, *caller), base, clock.now().wall);
                      });
 }
@@ -165,9 +165,9 @@ Plan plan_put_webjob_settings(const Request& request, Services& services) {
                      [name = request.param, upload = request.upload](
                          HostControl& host, Audit& audit) -> Result<Reply> {
                        MS_TRY(check_json("settings", upload->bytes));
-                       if (auto old = host.settings(Type, name)) audit.before = digest_image(*old);
+                       if (auto old = host.settings(Type, name)) audit.before = content_image(*old);
                        MS_TRY(host.put_settings(Type, name, upload->bytes));
-                       audit.after = digest_image(upload->bytes);
+                       audit.after = content_image(upload->bytes);
                        return empty(200);
                      });
 }
