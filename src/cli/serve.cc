@@ -147,6 +147,7 @@ Result<HttpOptions> http_options(const Options& options) {
   http.require_token = options.require_token;
   http.rate_per_token = static_cast<int>(options.rate_per_token);
   http.max_connections_per_address = size_of(options.max_connections_per_address);
+  http.audit_all = options.audit == "all";
   http.version = kVersion;
   return http;
 }
