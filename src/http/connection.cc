@@ -138,6 +138,8 @@ void Connection::shake_hands() {
       return wait_to_write(Transport::Next::wait_write);
     case Transport::Next::plain:
       return refuse_plain();
+    case Transport::Next::broken:
+      return drain();  // the alert says why; a close with unread input would destroy it
     default:
       return close();
   }
@@ -282,6 +284,14 @@ void Connection::on_peer_in_busy() {
     default:
       return close();
   }
+}
+
+// Nothing more is said; what the peer still says is passed over until it closes.
+void Connection::drain() {
+  transport_.finish();
+  state_ = State::draining;
+  set_deadline(shard_.stopping() ? kDrainTimeAtStop : kDrainTime);
+  arm_read();
 }
 
 void Connection::discard_input() {
@@ -650,12 +660,7 @@ void Connection::wait_to_write(Transport::Next next) {
 
 void Connection::after_write() {
   if (stream_ != nullptr) return after_piece();
-  if (!keep_alive_) {
-    transport_.finish();
-    state_ = State::draining;
-    set_deadline(shard_.stopping() ? kDrainTimeAtStop : kDrainTime);
-    return arm_read();
-  }
+  if (!keep_alive_) return drain();
   state_ = State::idle;
   set_deadline(shard_.shared().services.options.idle_timeout);
   if (in_process_) return;  // process() goes on by itself

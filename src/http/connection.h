@@ -78,6 +78,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void wait_to_read();
   bool receive(std::string_view& data);
   void on_peer_in_busy();
+  void drain();
   void discard_input();
   void process(std::string_view window, bool owned);
   void begin_request(Head head, std::string_view& rest);
