@@ -14,8 +14,9 @@
 //   engine->start();
 //   engine->enqueue(Thumbnail{.path = "a.jpg"});
 //
-// A directory opens an engine inside this process; http://HOST:PORT works for a server elsewhere,
-// with the same calls. All calls are safe from every thread. Guides: docs/guides/cpp.md.
+// A directory opens an engine inside this process; https://HOST:PORT (http:// on this machine,
+// unix:/PATH) works for a server elsewhere, with the same calls. All calls are safe from every
+// thread. Guides: docs/guides/cpp.md.
 #pragma once
 
 #include <functional>
@@ -45,6 +46,15 @@ struct EngineOptions {
   // Where log lines go: level ("info", "warn", "error") and text. Empty = warnings and errors to
   // standard error.
   std::function<void(std::string_view level, std::string_view text)> log{};
+
+  // Of a server only:
+  // What says who you are; "" = none. Over plain http:// it goes to this machine only.
+  std::string token{};
+  // Of https://, files in PEM. Who may have signed the server's certificate; "" = whom the system
+  // trusts. And a certificate of one's own with its key, for servers that ask for one.
+  std::string ca_file{};
+  std::string certificate_file{};
+  std::string key_file{};
 
   // Of a directory only:
   // How long ended jobs stay readable.

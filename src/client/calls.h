@@ -38,8 +38,8 @@ struct Client::Impl {
     std::string_view file_name = "";
   };
 
-  Impl(ClientOptions options_, HttpUrl url_, Random& random_)
-      : options(std::move(options_)), url(std::move(url_)), random(random_) {}
+  Impl(ClientOptions options_, HttpUrl url_, std::shared_ptr<SSL_CTX> tls_, Random& random_)
+      : options(std::move(options_)), url(std::move(url_)), tls(std::move(tls_)), random(random_) {}
 
   Result<std::string> run(const Call& call) MS_EXCLUDES(mutex);
   ExchangeResult once(const Call& call) MS_EXCLUDES(mutex);
@@ -62,6 +62,7 @@ struct Client::Impl {
 
   const ClientOptions options;
   const HttpUrl url;
+  const std::shared_ptr<SSL_CTX> tls;  // nullptr = not https
   Random& random;
   const SystemClock clock;  // limits of sockets are on real time anyway
   Mutex mutex;

@@ -8,6 +8,7 @@
 
 #include "api/shapes.h"
 #include "base/mutant.h"
+#include "tls/tls.h"
 
 namespace mainspring {
 namespace {
@@ -16,6 +17,13 @@ constexpr Duration kFirstPause = std::chrono::milliseconds(20);
 constexpr Duration kLongestPause = std::chrono::seconds(2);
 // A worker that stops waits for this; it repeats what got no answer.
 constexpr Duration kFinishWithin = std::chrono::seconds(10);
+
+// It goes into a header: nothing that could end the line.
+constexpr std::size_t kMaxTokenBytes = 4096;
+bool is_token_text(std::string_view text) {
+  return text.size() <= kMaxTokenBytes &&
+         std::all_of(text.begin(), text.end(), [](char c) { return c > ' ' && c < 0x7f; });
+}
 
 bool is_good(const HttpResponse& response) {
   return response.status >= 200 && response.status < 300;
@@ -45,7 +53,19 @@ std::string percent_encode(std::string_view text) {
 
 std::vector<Error> ClientOptions::validate() const {
   std::vector<Error> errors;
-  if (auto good = parse_http_url(url); !good) errors.push_back(good.error());
+  if (auto good = parse_http_url(url); !good) {
+    errors.push_back(good.error());
+  } else if (!token.empty() && !good->tls && !good->local()) {
+    errors.push_back(invalid(
+        "url", fmt::format("url \"{}\": a token must not go over plain HTTP to another machine, "
+                           "where others could read it: use https://{}",
+                           url.substr(0, 200), good->authority)));
+  }
+  if (!is_token_text(token.reveal())) {
+    errors.push_back(invalid("token", fmt::format("the token: must be at most {} characters, all "
+                                                  "of them visible ASCII without spaces",
+                                                  kMaxTokenBytes)));
+  }
   for (const auto& [name, value] :
        {std::pair("connect_timeout", connect_timeout), std::pair("read_timeout", read_timeout)}) {
     if (value <= Duration(0)) {
@@ -67,8 +87,9 @@ ExchangeResult Client::Impl::once(const Call& call) {
       call.answer_within > Duration(0) ? call.answer_within : options.read_timeout;
   const Connection::Limits limits{options.connect_timeout, first, options.read_timeout,
                                   call.after_stop};
-  const HttpRequest request{call.method,          call.target,       call.body,
-                            call.idempotency_key, call.content_type, call.file_name};
+  const HttpRequest request{call.method,           call.target,       call.body,
+                            call.idempotency_key,  call.content_type, call.file_name,
+                            options.token.reveal()};
   // A call that must not be made twice cannot tell such a close from one after it was done: it goes
   // over a fresh connection.
   const bool may_take = call.repeat != Repeat::unseen || MS_MUTANT(run_asked_for_again);
@@ -82,7 +103,7 @@ ExchangeResult Client::Impl::once(const Call& call) {
         result.error().error.code == ErrorCode::unavailable && !result.error().answered;
     if (!closed || result.error().stopped) return result;
   }
-  auto fresh = Connection::open(url, limits.connect, call.stop);
+  auto fresh = Connection::open(url, tls.get(), limits.connect, call.stop);
   if (!fresh) {
     fresh.error().unsent = true;
     return tl::unexpected(std::move(fresh.error()));
@@ -129,8 +150,13 @@ Result<std::string> Client::Impl::run(const Call& call) {
 Result<std::unique_ptr<Client>> Client::open(ClientOptions options, Random& random) {
   if (auto errors = options.validate(); !errors.empty()) return errors.front();
   MS_TRY_ASSIGN(HttpUrl url, parse_http_url(options.url));
-  return std::unique_ptr<Client>(
-      new Client(std::make_unique<Impl>(std::move(options), std::move(url), random)));
+  std::shared_ptr<SSL_CTX> tls;
+  if (url.tls) {
+    MS_TRY_ASSIGN(
+        tls, make_client_context({options.ca_file, options.certificate_file, options.key_file}));
+  }
+  return std::unique_ptr<Client>(new Client(
+      std::make_unique<Impl>(std::move(options), std::move(url), std::move(tls), random)));
 }
 
 Client::Client(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}

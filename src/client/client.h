@@ -11,13 +11,20 @@
 #include <memory>
 #include <string>
 
+#include "base/secret.h"
 #include "broker/jobs.h"
 #include "env/random.h"
 
 namespace mainspring {
 
 struct ClientOptions {
-  std::string url;  // http://HOST:PORT
+  std::string url;  // http://HOST:PORT, https://HOST:PORT or unix:PATH
+  // Sent with each request; empty = none. Over plain HTTP only where it does not leave the machine.
+  Secret token;
+  // Of https, read once, PEM. The server must show a certificate for HOST, whatever is set here.
+  std::string ca_file;           // who may have signed it; "" = whom the system trusts
+  std::string certificate_file;  // our own, "" = none
+  std::string key_file;          // of that one; 0600 or stricter
   Duration connect_timeout = std::chrono::seconds(5);
   // Without a byte of answer; claims and waits add their own waiting time. Raise for huge batches
   // on slow disks.
@@ -32,8 +39,8 @@ struct ClientOptions {
 
 class Client final : public Jobs {
  public:
-  // Does not connect yet. `random` outlives it. Errors: invalid_argument (a URL that is not
-  // http://HOST:PORT, options).
+  // Does not connect yet. `random` outlives it. Errors: invalid_argument (the URL, options, files;
+  // a token that would go over plain HTTP to another machine).
   static Result<std::unique_ptr<Client>> open(ClientOptions options, Random& random);
   ~Client() override;
 

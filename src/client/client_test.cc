@@ -21,7 +21,7 @@ using namespace std::chrono_literals;
 namespace {
 
 struct Seen {
-  std::string method, target, body, key;
+  std::string method, target, body, key, authorization = {};
 };
 
 // A server of one answer at a time: what it does with each request is a function of the test.
@@ -104,7 +104,7 @@ class FakeServer {
           const std::size_t space = head.find(' ');
           Seen seen{head.substr(0, space),
                     head.substr(space + 1, head.find(' ', space + 1) - space - 1),
-                    text.substr(end + 4, body), header("Idempotency-Key")};
+                    text.substr(end + 4, body), header("Idempotency-Key"), header("Authorization")};
           text.erase(0, end + 4 + body);
           return seen;
         }
@@ -154,12 +154,30 @@ Enqueue one_job() {
 
 }  // namespace
 
+TEST_CASE("a token goes with each request, and only if there is one") {
+  FakeServer server([](const Seen&) { return answer(200, "{}"); });
+  SystemRandom random;
+  for (const char* token : {"", "mst_abc"}) {
+    ClientOptions options;
+    options.url = server.url();
+    options.token = Secret(token);
+    const auto client = *Client::open(std::move(options), random);
+    CHECK(client->ready());
+    CHECK(client->request("POST", "/v1/x", "{}"));
+  }
+  const std::vector<Seen> seen = server.seen();
+  REQUIRE(seen.size() == 4);
+  CHECK(seen[1].authorization == "");
+  CHECK(seen[2].authorization == "Bearer mst_abc");
+  CHECK(seen[3].authorization == "Bearer mst_abc");
+}
+
 TEST_CASE("a URL is http, a host and a port") {
   CHECK(parse_http_url("http://localhost:8080")->port == "8080");
   CHECK(parse_http_url("http://example.com/")->port == "80");
   CHECK(parse_http_url("http://[::1]:99")->host == "::1");
   for (const char* bad :
-       {"", "localhost:8080", "https://x", "http://", "http://:80", "http://x:0", "http://x:99999",
+       {"", "localhost:8080", "unix:", "http://", "http://:80", "http://x:0", "http://x:99999",
         "http://x:a", "http://x/y", "http://u@x", "http://[::1"}) {
     CHECK_MESSAGE(!parse_http_url(bad), bad);
   }

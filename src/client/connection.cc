@@ -7,10 +7,13 @@
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <openssl/err.h>
+#include <openssl/x509.h>
 #include <poll.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -21,6 +24,8 @@
 #include <charconv>
 #include <utility>
 
+#include "tls/tls.h"
+
 namespace mainspring {
 namespace {
 
@@ -29,6 +34,8 @@ namespace http = boost::beast::http;
 constexpr std::size_t kReadBytes = 64 << 10;
 constexpr std::size_t kMaxResponseBytes = std::size_t{1} << 30;  // 1,000 jobs with 1 MiB each
 constexpr std::uint32_t kMaxHeaderBytes = 16 << 10;
+constexpr std::size_t kRecordBytes = 16 << 10;  // of TLS
+constexpr int kMaxHandshakeTurns = 1000;
 constexpr unsigned kUserTimeoutMs = 20'000;  // sent and not acknowledged: the peer is gone
 
 Error unavailable(std::string message) {
@@ -70,50 +77,34 @@ void set_options(int fd) {
   setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &kUserTimeoutMs, sizeof kUserTimeoutMs);
 }
 
-bool is_port(std::string_view text) {
-  int port = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), port);
-  return error == std::errc() && end == text.data() + text.size() && port >= 1 && port <= 65535;
+// Which of the many things that can go wrong with TLS it was, for who set it up.
+ExchangeError tls_refusal(const HttpUrl& url, SSL* ssl, const std::string& problem) {
+  const long verdict = SSL_get_verify_result(ssl);
+  if (verdict != X509_V_OK) {
+    return broken(fmt::format("TLS with {}: its certificate is refused: {}", url.authority,
+                              X509_verify_cert_error_string(verdict)));
+  }
+  if (problem.find("wrong version number") != std::string::npos) {
+    return broken(fmt::format("TLS with {}: it does not speak TLS; use http:// if that is meant",
+                              url.authority));
+  }
+  return broken(fmt::format("TLS with {}: {}", url.authority, problem));
 }
 
 }  // namespace
 
-Result<HttpUrl> parse_http_url(std::string_view url) {
-  const auto bad = [&](std::string_view rule) {
-    return invalid("url", fmt::format("url \"{}\": {}", url.substr(0, 200), rule));
-  };
-  if (url.starts_with("https://")) {
-    return bad("https is not supported by this version: use http://HOST:PORT");
+Connection::Opened Connection::open(const HttpUrl& url, SSL_CTX* tls, Duration limit,
+                                    std::stop_token stop) {
+  auto opened = url.unix_path.empty() ? open_tcp(url, limit, stop) : open_unix(url, limit, stop);
+  if (!opened || !url.tls) return opened;
+  if (auto good = (*opened)->shake_hands(url, tls, limit, stop); !good) {
+    return tl::unexpected(std::move(good.error()));
   }
-  if (!url.starts_with("http://")) return bad("must be http://HOST:PORT");
-  std::string_view rest = url.substr(7);
-  if (rest.ends_with('/')) rest.remove_suffix(1);
-  if (rest.find_first_of("/?#@ ") != std::string_view::npos) {
-    return bad("must be http://HOST:PORT, without user, path or query");
-  }
-  HttpUrl out;
-  out.authority = rest;
-  std::string_view after = rest;
-  if (rest.starts_with('[')) {
-    const std::size_t close = rest.find(']');
-    if (close == std::string_view::npos) return bad("the [ of an IPv6 address is not closed");
-    out.host = rest.substr(1, close - 1);
-    after = rest.substr(close + 1);
-    if (!after.empty() && after[0] != ':') return bad("must have a : after the ]");
-  } else {
-    const std::size_t colon = std::min(rest.find(':'), rest.size());
-    out.host = rest.substr(0, colon);
-    after = rest.substr(colon);
-  }
-  out.port = after.empty() ? "80" : std::string(after.substr(1));
-  if (out.host.empty()) return bad("must have a host");
-  if (!is_port(out.port)) return bad("the port must be 1 to 65535");
-  return out;
+  return opened;
 }
 
-tl::expected<std::unique_ptr<Connection>, ExchangeError> Connection::open(const HttpUrl& url,
-                                                                          Duration limit,
-                                                                          std::stop_token stop) {
+Connection::Opened Connection::open_tcp(const HttpUrl& url, Duration limit,
+                                        const std::stop_token& stop) {
   addrinfo hints{};
   hints.ai_socktype = SOCK_STREAM;
   hints.ai_flags = AI_NUMERICSERV;
@@ -126,35 +117,81 @@ tl::expected<std::unique_ptr<Connection>, ExchangeError> Connection::open(const 
   const std::unique_ptr<addrinfo, void (*)(addrinfo*)> owned(list, freeaddrinfo);
   ExchangeError last = broken(fmt::format("\"{}\" has no address", url.host));
   for (const addrinfo* at = list; at != nullptr; at = at->ai_next) {
-    const int fd =
-        socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, at->ai_protocol);
-    const int event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    std::unique_ptr<Connection> connection(new Connection(fd, event));
-    if (fd < 0 || event < 0) {
-      return tl::unexpected(broken(fmt::format("making a socket: {}", strerror(errno))));
-    }
-    const std::stop_callback wake(stop, waker(event));
-    set_options(fd);
-    int error = connect(fd, at->ai_addr, at->ai_addrlen) == 0 ? 0 : errno;
-    if (error == EINPROGRESS) {
-      switch (connection->wait_for(POLLOUT, limit)) {
-        case Wait::stopped:
-          return tl::unexpected(stopped());
-        case Wait::timeout:
-          error = ETIMEDOUT;
-          break;
-        case Wait::ready:
-          socklen_t size = sizeof error;
-          getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size);
-      }
-    }
-    if (error == 0) return connection;
-    last = broken(fmt::format("connecting to {}: {}", url.authority, strerror(error)));
+    auto made = connect_to(url, at->ai_family, at->ai_addr, at->ai_addrlen, limit, stop);
+    if (made || made.error().stopped) return made;
+    last = std::move(made.error());
   }
   return tl::unexpected(std::move(last));
 }
 
+Connection::Opened Connection::open_unix(const HttpUrl& url, Duration limit,
+                                         const std::stop_token& stop) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  url.unix_path.copy(address.sun_path, sizeof address.sun_path - 1);
+  return connect_to(url, AF_UNIX, reinterpret_cast<const sockaddr*>(&address), sizeof address,
+                    limit, stop);
+}
+
+Connection::Opened Connection::connect_to(const HttpUrl& url, int family, const sockaddr* address,
+                                          socklen_t size, Duration limit,
+                                          const std::stop_token& stop) {
+  const int fd = socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  const int event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  std::unique_ptr<Connection> connection(new Connection(fd, event));
+  if (fd < 0 || event < 0) {
+    return tl::unexpected(broken(fmt::format("making a socket: {}", strerror(errno))));
+  }
+  const std::stop_callback wake(stop, waker(event));
+  if (family != AF_UNIX) set_options(fd);
+  int error = connect(fd, address, size) == 0 ? 0 : errno;
+  if (error == EINPROGRESS) {
+    switch (connection->wait_for(POLLOUT, limit)) {
+      case Wait::stopped:
+        return tl::unexpected(stopped());
+      case Wait::timeout:
+        error = ETIMEDOUT;
+        break;
+      case Wait::ready:
+        socklen_t error_size = sizeof error;
+        getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &error_size);
+    }
+  }
+  if (error == 0) return connection;
+  return tl::unexpected(broken(fmt::format(
+      "connecting to {}: {}", url.unix_path.empty() ? url.authority : "unix:" + url.unix_path,
+      strerror(error))));
+}
+
+tl::expected<void, ExchangeError> Connection::shake_hands(const HttpUrl& url, SSL_CTX* tls,
+                                                          Duration limit,
+                                                          const std::stop_token& stop) {
+  const std::stop_callback wake(stop, waker(event_fd_));
+  ssl_ = SSL_new(tls);
+  if (ssl_ == nullptr || !attach_socket(ssl_, fd_) || !expect_host(ssl_, url.host)) {
+    return tl::unexpected(broken(fmt::format("TLS with {}: {}", url.authority, tls_problem())));
+  }
+  SSL_set_connect_state(ssl_);
+  for (int turn = 0; turn < kMaxHandshakeTurns; ++turn) {
+    ERR_clear_error();
+    const Moved moved = after(SSL_do_handshake(ssl_));
+    if (moved.bytes > 0) return {};
+    if (moved.ended) {
+      return tl::unexpected(
+          broken(fmt::format("TLS with {}: the server closed the connection", url.authority)));
+    }
+    if (moved.events == 0) return tl::unexpected(tls_refusal(url, ssl_, moved.problem));
+    const Wait waited = wait_for(moved.events, limit);
+    if (waited == Wait::stopped) return tl::unexpected(stopped());
+    if (waited == Wait::timeout) {
+      return tl::unexpected(broken(fmt::format("TLS with {}: no answer in time", url.authority)));
+    }
+  }
+  return tl::unexpected(broken(fmt::format("TLS with {}: it never ends", url.authority)));
+}
+
 Connection::~Connection() {
+  SSL_free(ssl_);
   if (fd_ >= 0) close(fd_);
   if (event_fd_ >= 0) close(event_fd_);
 }
@@ -172,35 +209,84 @@ Connection::Wait Connection::wait_for(short events, Duration limit, Heed heed) c
 bool Connection::usable() const {
   if (!keep_alive_) return false;
   pollfd fd = {fd_, POLLIN, 0};
-  return poll(&fd, 1, 0) == 0;  // readable now means closed, or an answer that nobody asked for
+  // Readable now means closed, or an answer that nobody asked for; under TLS perhaps only a word
+  // between its two ends.
+  if (poll(&fd, 1, 0) == 0) return true;
+  if (ssl_ == nullptr) return false;
+  char byte = 0;
+  ERR_clear_error();
+  return after(SSL_peek(ssl_, &byte, 1)).events == POLLIN;
+}
+
+Connection::Moved Connection::after(int result) const {
+  if (result > 0) return {static_cast<std::size_t>(result)};
+  switch (SSL_get_error(ssl_, result)) {
+    case SSL_ERROR_WANT_READ:
+      return {.events = POLLIN};
+    case SSL_ERROR_WANT_WRITE:
+      return {.events = POLLOUT};
+    case SSL_ERROR_ZERO_RETURN:
+      return {.ended = true};
+    case SSL_ERROR_SYSCALL:
+      return {.problem = errno == 0 ? "the connection was cut" : strerror(errno)};
+    default:
+      return {.problem = tls_problem()};
+  }
+}
+
+Connection::Moved Connection::write_some(std::string_view head, std::string_view body) {
+  if (ssl_ != nullptr) {
+    ERR_clear_error();
+    errno = 0;
+    const std::string_view part = head.empty() ? body : head;
+    const std::size_t size = std::min(part.size(), kReadBytes);
+    return after(SSL_write(ssl_, part.data(), static_cast<int>(size)));
+  }
+  std::array<iovec, 2> parts{iovec{const_cast<char*>(head.data()), head.size()},
+                             iovec{const_cast<char*>(body.data()), body.size()}};
+  msghdr message{};
+  message.msg_iov = parts.data();
+  message.msg_iovlen = parts.size();
+  const ssize_t n = sendmsg(fd_, &message, MSG_NOSIGNAL);
+  if (n >= 0) return {static_cast<std::size_t>(n)};
+  if (errno == EAGAIN || errno == EINTR) return {.events = POLLOUT};
+  return {.problem = strerror(errno)};
+}
+
+Connection::Moved Connection::read_some(char* into, std::size_t size) {
+  if (ssl_ != nullptr) {
+    ERR_clear_error();
+    errno = 0;
+    return after(SSL_read(ssl_, into, static_cast<int>(size)));
+  }
+  const ssize_t n = recv(fd_, into, size, 0);
+  if (n > 0) return {static_cast<std::size_t>(n)};
+  if (n == 0) return {.ended = true};
+  if (errno == EAGAIN || errno == EINTR) return {.events = POLLIN};
+  return {.problem = strerror(errno)};
+}
+
+void Connection::say_no_more() {
+  if (ssl_ != nullptr) {
+    ERR_clear_error();
+    SSL_shutdown(ssl_);
+    ERR_clear_error();
+  }
+  shutdown(fd_, SHUT_WR);
 }
 
 tl::expected<void, ExchangeError> Connection::send_all(const std::string& head,
                                                        std::string_view body, Duration limit) {
   std::size_t sent = 0;
   while (sent < head.size() + body.size()) {
-    std::array<iovec, 2> parts{};
-    std::size_t count = 0;
-    if (sent < head.size()) {
-      parts[count++] = {const_cast<char*>(head.data()) + sent, head.size() - sent};
+    const Moved moved = write_some(std::string_view(head).substr(std::min(sent, head.size())),
+                                   body.substr(sent > head.size() ? sent - head.size() : 0));
+    sent += moved.bytes;
+    if (moved.bytes > 0) continue;
+    if (moved.events == 0) {
+      return tl::unexpected(broken(fmt::format("sending a request: {}", moved.problem)));
     }
-    const std::size_t of_body = sent > head.size() ? sent - head.size() : 0;
-    if (of_body < body.size()) {
-      parts[count++] = {const_cast<char*>(body.data()) + of_body, body.size() - of_body};
-    }
-    msghdr message{};
-    message.msg_iov = parts.data();
-    message.msg_iovlen = count;
-    const ssize_t n = sendmsg(fd_, &message, MSG_NOSIGNAL);
-    if (n >= 0) {
-      sent += static_cast<std::size_t>(n);
-      continue;
-    }
-    if (errno == EINTR) continue;
-    if (errno != EAGAIN) {
-      return tl::unexpected(broken(fmt::format("sending a request: {}", strerror(errno))));
-    }
-    switch (wait_for(POLLOUT, limit)) {
+    switch (wait_for(moved.events, limit)) {
       case Wait::ready:
         break;
       case Wait::stopped:
@@ -223,28 +309,26 @@ ExchangeResult Connection::receive(bool head_only, const Limits& limits) {
   bool answered = false;
   Heed heed = Heed::stop;
   while (!parser.is_done()) {
-    const ssize_t n = recv(fd_, buffer.data() + filled, buffer.size() - filled, 0);
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0 && errno == EAGAIN) {
+    const Moved moved = read_some(buffer.data() + filled, buffer.size() - filled);
+    if (moved.events != 0) {
       const Duration limit = heed == Heed::nothing ? limits.after_stop
                              : answered            ? limits.next
                                                    : limits.first;
-      const Wait got = wait_for(POLLIN, limit, heed);
+      const Wait got = wait_for(moved.events, limit, heed);
       if (got == Wait::ready) continue;
       if (heed == Heed::nothing || (got == Wait::stopped && limits.after_stop == Duration(0))) {
         return tl::unexpected(stopped());
       }
       if (got == Wait::timeout) return tl::unexpected(timed_out("no answer in time", answered));
       heed = Heed::nothing;
-      shutdown(fd_, SHUT_WR);
+      say_no_more();
       continue;
     }
-    if (n < 0) {
-      return tl::unexpected(
-          broken(fmt::format("reading an answer: {}", strerror(errno)), answered));
+    if (moved.bytes == 0 && !moved.ended) {
+      return tl::unexpected(broken(fmt::format("reading an answer: {}", moved.problem), answered));
     }
     boost::beast::error_code error;
-    if (n == 0) {
+    if (moved.ended) {
       if (answered) parser.put_eof(error);
       if (error || !parser.is_done()) {
         return tl::unexpected(heed == Heed::nothing
@@ -254,7 +338,7 @@ ExchangeResult Connection::receive(bool head_only, const Limits& limits) {
       break;
     }
     answered = true;
-    filled += static_cast<std::size_t>(n);
+    filled += moved.bytes;
     const std::size_t used = parser.put(boost::asio::buffer(buffer.data(), filled), error);
     if (error && error != http::error::need_more) {
       return tl::unexpected(ExchangeError{
@@ -289,6 +373,7 @@ ExchangeResult Connection::exchange(const HttpUrl& url, const HttpRequest& reque
   if (!request.idempotency_key.empty()) {
     head += fmt::format("Idempotency-Key: {}\r\n", request.idempotency_key);
   }
+  if (!request.token.empty()) head += fmt::format("Authorization: Bearer {}\r\n", request.token);
   if (request.method != "GET") {
     if (!request.body.empty()) {
       head += fmt::format("Content-Type: {}\r\n", request.content_type);
@@ -299,7 +384,9 @@ ExchangeResult Connection::exchange(const HttpUrl& url, const HttpRequest& reque
   drain(event_fd_);
   const std::stop_callback wake(stop, waker(event_fd_));
   keep_alive_ = false;  // until the answer is whole
-  if (auto sent = send_all(head, request.body, limits.next); !sent) {
+  std::string_view body = request.body;
+  if (ssl_ != nullptr && body.size() <= kRecordBytes) head += std::exchange(body, {});
+  if (auto sent = send_all(head, body, limits.next); !sent) {
     return tl::unexpected(std::move(sent.error()));
   }
   return receive(request.method == "HEAD", limits);

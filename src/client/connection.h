@@ -2,6 +2,9 @@
 // to be interrupted. Private to the module.
 #pragma once
 
+#include <openssl/ssl.h>
+#include <sys/socket.h>
+
 #include <memory>
 #include <stop_token>
 #include <string>
@@ -12,11 +15,16 @@
 
 namespace mainspring {
 
-// http://HOST:PORT, taken apart. HOST may be a name, an IPv4 or a bracketed IPv6 address.
+// http://HOST:PORT, https://HOST:PORT or unix:PATH, taken apart. HOST may be a name, an IPv4 or a
+// bracketed IPv6 address.
 struct HttpUrl {
   std::string host;  // without brackets
-  std::string port;  // "80" if the URL has none
+  std::string port;  // "80" or "443" if the URL has none
   std::string authority;
+  bool tls = false;
+  std::string unix_path;  // "" = TCP
+  // Does nothing of it leave this machine? "localhost" and addresses that say so, no other names.
+  bool local() const;
 };
 // Errors: invalid_argument (another scheme, a path, a user, a bad port).
 Result<HttpUrl> parse_http_url(std::string_view url);
@@ -28,6 +36,7 @@ struct HttpRequest {
   std::string_view idempotency_key;                    // "" = none
   std::string_view content_type = "application/json";  // of a body
   std::string_view file_name = "";                     // for Content-Disposition; "" = none
+  std::string_view token = "";                         // for Authorization; "" = none
 };
 struct HttpResponse {
   int status = 0;
@@ -54,9 +63,10 @@ class Connection {
     // told that nothing else will come. For claims: jobs in it would be missed.
     Duration after_stop{0};
   };
-  // Errors: unavailable (nobody there, in time or at all), not_found is never used.
+  // `tls` is used if the URL says so. Errors: unavailable (nobody there, in time or at all; a
+  // certificate that is not good).
   static tl::expected<std::unique_ptr<Connection>, ExchangeError> open(const HttpUrl& url,
-                                                                       Duration limit,
+                                                                       SSL_CTX* tls, Duration limit,
                                                                        std::stop_token stop);
   ~Connection();
   Connection(const Connection&) = delete;
@@ -73,12 +83,32 @@ class Connection {
   Connection(int fd, int event_fd) : fd_(fd), event_fd_(event_fd) {}
   enum class Wait { ready, timeout, stopped };
   enum class Heed { stop, nothing };
+  // What moving bytes came to: so many, or how it goes on.
+  struct Moved {
+    std::size_t bytes = 0;
+    short events = 0;  // poll for these, then try again
+    bool ended = false;
+    std::string problem = {};
+  };
+  using Opened = tl::expected<std::unique_ptr<Connection>, ExchangeError>;
+
+  static Opened connect_to(const HttpUrl& url, int family, const sockaddr* address, socklen_t size,
+                           Duration limit, const std::stop_token& stop);
+  static Opened open_tcp(const HttpUrl& url, Duration limit, const std::stop_token& stop);
+  static Opened open_unix(const HttpUrl& url, Duration limit, const std::stop_token& stop);
+  tl::expected<void, ExchangeError> shake_hands(const HttpUrl& url, SSL_CTX* tls, Duration limit,
+                                                const std::stop_token& stop);
   Wait wait_for(short events, Duration limit, Heed heed = Heed::stop) const;
+  Moved write_some(std::string_view head, std::string_view body);
+  Moved read_some(char* into, std::size_t size);
+  Moved after(int result) const;
+  void say_no_more();
   tl::expected<void, ExchangeError> send_all(const std::string& head, std::string_view body,
                                              Duration limit);
   ExchangeResult receive(bool head_only, const Limits& limits);
 
   int fd_;
+  SSL* ssl_ = nullptr;
   int event_fd_;  // becomes readable when the stop token is requested
   bool keep_alive_ = true;
 };

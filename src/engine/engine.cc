@@ -93,14 +93,20 @@ struct Engine::Impl {
 };
 
 Result<void> Engine::Impl::open(const std::string& target) {
-  if (target.starts_with("http://") || target.starts_with("https://")) {
-    MS_TRY_ASSIGN(client, Client::open({.url = target}, random));
+  if (target.starts_with("http://") || target.starts_with("https://") ||
+      target.starts_with("unix:")) {
+    ClientOptions of_client{.url = target,
+                            .token = Secret(options.token),
+                            .ca_file = options.ca_file,
+                            .certificate_file = options.certificate_file,
+                            .key_file = options.key_file};
+    MS_TRY_ASSIGN(client, Client::open(std::move(of_client), random));
     jobs = client.get();
     return {};
   }
   if (const std::size_t scheme = target.find("://"); scheme != std::string::npos) {
     return invalid("url", fmt::format("\"{}\": {} is not supported by this version; give a "
-                                      "directory, or http://HOST:PORT of a server",
+                                      "directory, or https://HOST:PORT of a server",
                                       target.substr(0, 200), target.substr(0, scheme)));
   }
   NodeOptions node_options;

@@ -22,7 +22,7 @@ struct Rig {
   std::unique_ptr<Client> client;
 
   Rig() {
-    auto opened = Client::open({.url = server.url()}, random);
+    auto opened = Client::open(server.client_options(), random);
     REQUIRE(opened.has_value());
     client = std::move(*opened);
   }
@@ -238,7 +238,7 @@ TEST_CASE("a claim that is stopped leaves nothing parked and takes no job with i
 
 TEST_CASE("typed jobs on a remote engine") {
   Rig rig;
-  EngineOptions options;
+  EngineOptions options = rig.server.engine_options();
   options.log = [](std::string_view, std::string_view) {};
   auto engine = Engine::open(rig.server.url(), options);
   REQUIRE(engine.has_value());

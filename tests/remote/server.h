@@ -1,4 +1,5 @@
-// A server of this process, for tests with real sockets.
+// A server of this process, for tests with real sockets: plain, and with MAINSPRING_TEST_DOOR=tls
+// or unix in the environment over those.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -7,10 +8,20 @@
 
 #include <filesystem>
 
+#include "client/client.h"
 #include "engine/node.h"
 #include "http/server.h"
+#include "mainspring/engine.h"
+#include "tls/tls_testing.h"
 
 namespace mainspring::test {
+
+enum class Door { plain, tls, unix_socket };
+inline Door door_of_environment() {
+  const char* const name = std::getenv("MAINSPRING_TEST_DOOR");
+  if (name == nullptr) return Door::plain;
+  return std::string_view(name) == "tls" ? Door::tls : Door::unix_socket;
+}
 
 // A server in a directory of its own, which can be stopped and started again on the same port.
 struct Server {
@@ -21,11 +32,17 @@ struct Server {
   std::unique_ptr<Node> node;
   std::unique_ptr<HttpServer> http;
   std::uint16_t port = 0;
+  const Door door;
+  bool asks_certificate = false;
+  std::unique_ptr<mainspring::testing::Certificates> certificates;
+  std::unique_ptr<TlsServer> tls;
 
-  Server() {
+  explicit Server(Door through = door_of_environment(), bool certificate_needed = false)
+      : door(through), asks_certificate(certificate_needed) {
     std::string name = (std::filesystem::temp_directory_path() / "remote-test-XXXXXX").string();
     REQUIRE(mkdtemp(name.data()) != nullptr);
     directory = name;
+    if (door == Door::tls) make_tls();
     start();
   }
   ~Server() {
@@ -42,6 +59,8 @@ struct Server {
     node->start();
     HttpOptions http_options;
     http_options.port = port;
+    http_options.tls = tls.get();
+    if (door == Door::unix_socket) http_options.unix_path = socket();
     http = std::make_unique<HttpServer>(http_options, node->broker(), node->store(), clock, log,
                                         *registry);
     REQUIRE(http->start().has_value());
@@ -53,7 +72,32 @@ struct Server {
     http.reset();
     node.reset();
   }
-  std::string url() const { return fmt::format("http://127.0.0.1:{}", port); }
+  void make_tls() {
+    certificates = std::make_unique<mainspring::testing::Certificates>();
+    certificates->issue("server", {"localhost", "127.0.0.1"});
+    certificates->issue("worker", {});
+    TlsServerOptions options = certificates->server();
+    if (asks_certificate) options.client_ca_file = certificates->path("ca.pem");
+    auto opened = TlsServer::open(std::move(options));
+    REQUIRE_MESSAGE(opened.has_value(), opened.error().message);
+    tls = std::move(*opened);
+  }
+  std::string socket() const { return (directory / "api.sock").string(); }
+  std::string url() const {
+    if (door == Door::unix_socket) return "unix:" + socket();
+    return fmt::format("{}://127.0.0.1:{}", door == Door::tls ? "https" : "http", port);
+  }
+  ClientOptions client_options() const {
+    ClientOptions options;
+    options.url = url();
+    if (door == Door::tls) options.ca_file = certificates->path("ca.pem");
+    return options;
+  }
+  EngineOptions engine_options() const {
+    EngineOptions options;
+    options.ca_file = client_options().ca_file;
+    return options;
+  }
 };
 
 }  // namespace mainspring::test

@@ -22,7 +22,7 @@ struct Rig {
   std::unique_ptr<Client> client = make();
 
   std::unique_ptr<Client> make() {
-    auto opened = Client::open({.url = server.url()}, random);
+    auto opened = Client::open(server.client_options(), random);
     REQUIRE(opened.has_value());
     return std::move(*opened);
   }
