@@ -61,7 +61,8 @@ void decide_colours(const Options& options, Io& io) {
 std::string advice(const Error& error, const Parsed* parsed) {
   const bool client = parsed != nullptr && parsed->invocation.command != nullptr &&
                       (parsed->invocation.command->scopes & kClientScope) != 0;
-  if (client && error.code == ErrorCode::unavailable) {
+  const bool met = error.message.starts_with("TLS ");  // there is a server, and it says why not
+  if (client && error.code == ErrorCode::unavailable && !met) {
     return "Start a server with `mainspring serve`, or name one with --server URL or "
            "MAINSPRING_SERVER.";
   }
@@ -102,6 +103,7 @@ int run_cli(const std::vector<std::string>& words, Io& io) {
   if (!settings_now) return report(settings_now.error(), &*parsed, json, io);
   parsed->invocation.options = settings_now->options;
   parsed->invocation.origins = settings_now->origins;
+  parsed->invocation.token = Secret(io.env("MAINSPRING_TOKEN").value_or(""));
   decide_colours(settings_now->options, io);
   const Result<int> done = command.run(parsed->invocation, io);
   if (!done) return report(done.error(), &*parsed, json, io);

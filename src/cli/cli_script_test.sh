@@ -21,12 +21,12 @@ start_server() {
 expect 0 'mainspring …' ms version
 expect 0 '{"version":"…"}' ms version --json
 expect 64 'mainspring COMMAND [FLAG…]…' ms
-expect 64 'mainspring: "fly": there is no such command of `mainspring`. See mainspring --help' ms fly
+expect 64 'mainspring: "flyingfish": there is no such command of `mainspring`. See mainspring --help' ms flyingfish
 expect 69 'mainspring: …
 Start a server with `mainspring serve`, or name one with --server URL or MAINSPRING_SERVER.' ms jobs list --server http://127.0.0.1:1
 expect 66 'mainspring: nowhere holds no store: there is no nowhere/mainspring.db' ms store info --data nowhere
 expect 66 'mainspring: nowhere holds no store: there is no nowhere/mainspring.db' ms verify --data nowhere
-expect 64 'mainspring: --listen "192.0.2.1:80": must be a loopback address…' ms serve --listen 192.0.2.1:80
+expect 64 'mainspring: --listen "192.0.2.1:80": other machines reach that…' ms serve --listen 192.0.2.1:80
 mkdir -p config/mainspring
 echo 'log_level = "warn"' >config/mainspring/config.toml
 expect 0 '{"name":"log_level","value":"warn","from":"file '"$work"'/config/mainspring/config.toml"…}' \

@@ -146,7 +146,7 @@ TEST_CASE("a bad command line names what is wrong and exits with 64") {
       {{"jobs", "show", "x1"}, "ID \"x1\": must be a job's number"},
       {{"jobs", "show", "1", "2"}, "\"2\": `mainspring jobs show` takes no further argument"},
       {{"serve", "--listen", "0.0.0.0:8080"},
-       "--listen \"0.0.0.0:8080\": must be a loopback address"},
+       "--listen \"0.0.0.0:8080\": other machines reach that"},
       {{"serve", "--listen", "8080"}, "--listen \"8080\": must be HOST:PORT"},
       {{"serve", "--listen", "127.0.0.1:99999"}, "the port must be a number from 0 to 65535"},
       {{"serve", "--io-threads", "none"}, "--io-threads \"none\": must be a number from 1 to 64"},

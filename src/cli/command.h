@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/secret.h"
 #include "cli/io.h"
 #include "cli/options.h"
 
@@ -23,6 +24,7 @@ struct Invocation {
   std::map<std::string, std::vector<std::string>> arguments;  // by name: "QUEUE"
   Options options;
   Origins origins;
+  Secret token;  // MAINSPRING_TOKEN; never a setting, which would be shown
   bool json = false;
 
   bool has(const std::string& flag) const { return flags.contains(flag); }

@@ -21,13 +21,18 @@ Command serve_command() {
           "With --jobs it also runs job folders: scripts and programs that are always on, run on "
           "demand or by a schedule, or take the jobs of a queue. See `mainspring jobs-host`.\n"
           "\n"
-          "Only loopback addresses are served: there are no tokens and no TLS yet, and whoever "
-          "reaches the server may do everything.",
+          "On a loopback address or a unix socket it needs nothing more. What other machines reach "
+          "must have TLS (--tls-cert, --tls-key; see `mainspring tls`) and a token; a server that "
+          "lacks one does not start. New certificates are taken up when their files change, or on "
+          "SIGHUP; connections stay.",
       .flags = {{.name = "hints", .value = "", .help = "print three commands to try next"}},
       .scopes = kServeScope | kHostScope | kEverywhere,
       .examples = {{"mainspring serve", "on 127.0.0.1:8080, data in ./data"},
                    {"mainspring serve --jobs jobs", "runs the job folders in ./jobs too"},
                    {"mainspring serve --data /var/lib/mainspring --listen 127.0.0.1:9000", ""},
+                   {"mainspring serve --listen unix:/run/mainspring/socket", "its owner only"},
+                   {"mainspring serve --tls-cert tls/server.pem --tls-key tls/server.key",
+                    "https://127.0.0.1:8080"},
                    {"MAINSPRING_LOG_LEVEL=debug mainspring serve", ""}},
       .exits = {{0, "stopped by a signal, in good order"},
                 {64, "a setting breaks a rule"},

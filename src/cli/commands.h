@@ -7,11 +7,13 @@ namespace mainspring::cli {
 std::vector<Command> running_commands();  // serve, work, lease, enqueue, bench
 Command work_command();
 Command lease_command();
+Command tls_command();
 std::vector<Command> looking_commands();    // jobs, queues, dead, workers
 std::vector<Command> timing_commands();     // schedules, timers, leases
 std::vector<Command> host_commands();       // host, jobs-host, logs
 std::vector<Command> access_commands();     // token, audit
-std::vector<Command> operating_commands();  // verify, store, config, version, completion, help, man
+// verify, store, tls, config, version, completion, help, man
+std::vector<Command> operating_commands();
 
 // The flags of job_options.h.
 enum class JobTimeout { flag, none };  // none: the command has another --timeout

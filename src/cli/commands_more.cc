@@ -264,6 +264,7 @@ std::vector<Command> operating_commands() {
        .exits = {{0, "sound"}, {1, "something is wrong; it is printed"}},
        .run = run_verify},
       store_command(),
+      tls_command(),
       config_command(),
       {.name = "version",
        .summary = "the version",

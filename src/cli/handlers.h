@@ -77,6 +77,10 @@ Result<int> run_store_info(const Invocation& invocation, Io& io);
 Result<int> run_store_migrate(const Invocation& invocation, Io& io);
 Result<int> run_store_check(const Invocation& invocation, Io& io);
 
+Result<int> run_tls_init(const Invocation& invocation, Io& io);
+Result<int> run_tls_issue(const Invocation& invocation, Io& io);
+Result<int> run_tls_show(const Invocation& invocation, Io& io);
+
 Result<int> run_bench(const Invocation& invocation, Io& io);
 Result<int> run_config(const Invocation& invocation, Io& io);
 Result<int> run_version(const Invocation& invocation, Io& io);

@@ -25,11 +25,19 @@ struct Options {
   std::string server = "http://127.0.0.1:8080";
   std::string color = "auto";
   std::string log_level = "info";
+  std::string token_file = "none";
+  std::string ca_file = "system";
+  std::string cert_file = "none";
+  std::string key_file = "none";
 
   // serve
   std::string data = "data";
   std::string listen = "127.0.0.1:8080";
   Duration stop_timeout = 25s;
+  std::string tls_cert = "none";
+  std::string tls_key = "none";
+  std::string tls_client_ca = "none";
+  std::string tls_clients = "required";
 
   // the store
   Duration retention_completed = 24h;

@@ -10,9 +10,11 @@
 #include <csignal>
 #include <limits>
 
+#include "cli/exposure.h"
 #include "cli/handlers.h"
 #include "cli/host.h"
 #include "cli/support.h"
+#include "cli/tls_reload.h"
 #include "cli/version.h"
 #include "engine/node.h"
 #include "env/clock.h"
@@ -20,16 +22,13 @@
 #include "env/signals.h"
 #include "host/job_host.h"
 #include "http/server.h"
+#include "tls/tls.h"
 
 namespace mainspring::cli {
 namespace {
 
 std::size_t size_of(std::int64_t value) {
   return static_cast<std::size_t>(value);
-}
-
-bool is_loopback(std::string_view host) {
-  return host == "localhost" || host == "::1" || host.starts_with("127.");
 }
 
 // As many sockets as the system lets us have: every parked claim is one. Nobody asked for the
@@ -57,7 +56,8 @@ void print_start(const Invocation& invocation, Io& io, const HttpServer& server)
   print_line(io, fmt::format("Mainspring {} listens on {}, its data is in {}. Ctrl-C stops it.",
                              kVersion, server.url(), invocation.options.data));
   if (!invocation.has("hints")) return;
-  const std::string at = server.port() == 8080 ? "" : fmt::format(" --server {}", server.url());
+  const std::string at =
+      server.url() == Options().server ? "" : fmt::format(" --server {}", server.url());
   io.out(
       fmt::format("\nTry in another terminal:\n"
                   "  {0} enqueue hello greet '{{\"name\":\"you\"}}'{1}\n"
@@ -72,14 +72,35 @@ struct Wired {
   SystemProcesses processes;
   std::unique_ptr<Node> node;
   std::unique_ptr<JobHost> host;
+  std::unique_ptr<TlsServer> tls;
+  std::unique_ptr<TlsReload> tls_reload;
   std::unique_ptr<HttpServer> server;
 };
+
+// Names of the certificate need not be said again: under them clients know the server.
+Result<void> open_tls(const Options& options, HttpOptions& http, const Clock& clock, Log& log,
+                      Registry& registry, Wired& wired) {
+  if (!has_tls(options)) return {};
+  TlsServerOptions tls{
+      .certificate_file = options.tls_cert,
+      .key_file = options.tls_key,
+      .client_ca_file = options.tls_client_ca == "none" ? std::string() : options.tls_client_ca,
+      .client_optional = options.tls_clients == "optional"};
+  MS_TRY_ASSIGN(wired.tls, TlsServer::open(std::move(tls)));
+  MS_TRY_ASSIGN(const CertificateInfo info, read_certificate(options.tls_cert));
+  http.allowed_hosts.insert(http.allowed_hosts.end(), info.hosts.begin(), info.hosts.end());
+  http.tls = wired.tls.get();
+  wired.tls_reload = std::make_unique<TlsReload>(*wired.tls, clock, log, registry);
+  return {};
+}
 
 Result<void> wire(const Invocation& invocation, const Clock& clock, Log& log, Registry& registry,
                   Wired& wired) {
   Options options = invocation.options;
   fit_connections(invocation.origins, options);
   MS_TRY_ASSIGN(HttpOptions http, http_options(options));
+  MS_TRY(check_exposure(options, false));
+  MS_TRY(open_tls(options, http, clock, log, registry, wired));
   MS_TRY_ASSIGN(std::optional<HostOptions> host, host_options(options, options.data, log));
   MS_TRY_ASSIGN(wired.node, Node::open(node_options(invocation.options), clock, log, registry));
   wired.server = std::make_unique<HttpServer>(std::move(http), wired.node->broker(),
@@ -100,12 +121,14 @@ Result<void> start(Wired& wired, const std::string& listen) {
                  .message = fmt::format("--listen {}: {}", listen, started.error().message)};
   }
   if (started && wired.host) wired.host->start();
+  if (started && wired.tls_reload) wired.tls_reload->start();
   return started;
 }
 
 // Children first, while the broker still takes how they ended; then the rest.
 void stop_all(Wired& wired, Duration grace) {
   wired.server->set_not_ready("the server is stopping");
+  if (wired.tls_reload) wired.tls_reload->stop();
   if (wired.host) wired.host->stop();
   wired.server->stop(grace);
   wired.node->stop();
@@ -115,24 +138,10 @@ void stop_all(Wired& wired, Duration grace) {
 
 Result<HttpOptions> http_options(const Options& options) {
   HttpOptions http;
-  const auto bad = [&](std::string_view rule) {
-    return invalid("listen", fmt::format("--listen \"{}\": {}", options.listen, rule));
-  };
-  const std::size_t colon = options.listen.rfind(':');
-  if (colon == std::string::npos) return bad("must be HOST:PORT, for example 127.0.0.1:8080");
-  http.host = options.listen.substr(0, colon);
-  if (http.host.starts_with('[') && http.host.ends_with(']')) {
-    http.host = http.host.substr(1, http.host.size() - 2);
-  }
-  const auto port = parse_count(options.listen.substr(colon + 1));
-  if (!port || *port > 65'535) return bad("the port must be a number from 0 to 65535");
-  if (!is_loopback(http.host)) {
-    return bad(
-        "must be a loopback address (127.0.0.1, ::1, localhost): there are no tokens and no "
-        "TLS yet, and whoever reaches the server may do everything. Put a proxy that "
-        "authenticates in front of it");
-  }
-  http.port = static_cast<std::uint16_t>(*port);
+  MS_TRY_ASSIGN(ListenOn listen, parse_listen(options.listen));
+  http.host = std::move(listen.host);
+  http.port = listen.port;
+  http.unix_path = std::move(listen.unix_path);
   http.allowed_hosts = split_names(options.allowed_hosts);
   http.io_threads = static_cast<int>(options.io_threads);
   http.reader_threads = static_cast<int>(options.reader_threads);
@@ -176,13 +185,21 @@ NodeOptions node_options(const Options& options) {
 }
 
 Result<int> run_serve(const Invocation& invocation, Io& io) {
-  StopSignals signals;  // first, so that every thread inherits its mask
+  // First, so that every thread inherits its mask. A hangup means new certificates, if there is
+  // TLS.
+  std::atomic<TlsReload*> reload{nullptr};
+  const auto hangup = [&reload] {
+    if (TlsReload* const present = reload.load()) present->reload_soon();
+  };
+  const auto on_hangup = has_tls(invocation.options) ? std::function<void()>(hangup) : nullptr;
+  StopSignals signals(on_hangup);
   (void)std::signal(SIGPIPE, SIG_IGN);
   const SystemClock clock;
   StderrLog log(log_level_of(invocation.options));
   Registry registry;
   Wired wired;
   MS_TRY(wire(invocation, clock, log, registry, wired));
+  reload = wired.tls_reload.get();
 
   std::atomic<bool> store_failed{false};
   wired.node->on_fatal([&](const Error& error) {
@@ -198,6 +215,7 @@ Result<int> run_serve(const Invocation& invocation, Io& io) {
   const std::stop_callback hurry(signals.hurry(), [] { _exit(130); });
   if (io.err_is_terminal) io.err("Stopping; Ctrl-C again ends at once.\n");
   const Duration grace = store_failed ? Duration(2s) : invocation.options.stop_timeout * 4 / 5;
+  reload = nullptr;
   stop_all(wired, grace);
   if (store_failed) {
     return Error{.code = ErrorCode::io_error,

@@ -18,7 +18,8 @@ std::vector<Setting> make_general() {
        .value = "URL",
        .member = &Options::server,
        .scopes = kClientScope,
-       .meaning = "the server that commands talk to"},
+       .meaning = "the server that commands talk to: http://HOST:PORT, https://HOST:PORT or "
+                  "unix:PATH"},
       {.name = "color",
        .value = "WHEN",
        .member = &Options::color,
@@ -38,10 +39,11 @@ std::vector<Setting> make_general() {
        .scopes = kServeScope | kStoreScope,
        .meaning = "the directory of the embedded store; made if it is not there"},
       {.name = "listen",
-       .value = "HOST:PORT",
+       .value = "ADDRESS",
        .member = &Options::listen,
        .scopes = kServeScope,
-       .meaning = "where the server listens; a loopback address; port 0 = any free one"},
+       .meaning = "where the server listens: HOST:PORT (port 0 = any free one) or unix:PATH (only "
+                  "its owner gets in); what other machines reach must have TLS and a token"},
       {.name = "stop_timeout",
        .value = "TIME",
        .member = &Options::stop_timeout,
@@ -49,6 +51,55 @@ std::vector<Setting> make_general() {
        .meaning = "how long a stop waits for replies under way before it cuts connections",
        .min = us(100ms),
        .max = us(1h)},
+  };
+}
+
+std::vector<Setting> make_tls() {
+  return {
+      {.name = "tls_cert",
+       .value = "FILE",
+       .member = &Options::tls_cert,
+       .scopes = kServeScope,
+       .meaning = "serve HTTPS with this certificate, and what leads to its authority, in PEM; "
+                  "taken up anew when it changes; `mainspring tls init` makes one"},
+      {.name = "tls_key",
+       .value = "FILE",
+       .member = &Options::tls_key,
+       .scopes = kServeScope,
+       .meaning = "the key of that certificate; mode 0600 or stricter"},
+      {.name = "tls_client_ca",
+       .value = "FILE",
+       .member = &Options::tls_client_ca,
+       .scopes = kServeScope,
+       .meaning = "ask clients for certificates that these authorities have signed, beside tokens"},
+      {.name = "tls_clients",
+       .value = "WHICH",
+       .member = &Options::tls_clients,
+       .scopes = kServeScope,
+       .meaning = "with tls_client_ca: whether clients without a certificate are let in",
+       .choices = "required|optional"},
+      {.name = "token_file",
+       .value = "FILE",
+       .member = &Options::token_file,
+       .scopes = kClientScope,
+       .meaning = "the token to show to the server is the first line of this file; "
+                  "MAINSPRING_TOKEN holds the token itself"},
+      {.name = "ca_file",
+       .value = "FILE",
+       .member = &Options::ca_file,
+       .scopes = kClientScope,
+       .meaning = "authorities that may have signed the server's certificate, in PEM; system = "
+                  "those that the system trusts"},
+      {.name = "cert_file",
+       .value = "FILE",
+       .member = &Options::cert_file,
+       .scopes = kClientScope,
+       .meaning = "a certificate to show to servers that ask for one"},
+      {.name = "key_file",
+       .value = "FILE",
+       .member = &Options::key_file,
+       .scopes = kClientScope,
+       .meaning = "its key; mode 0600 or stricter"},
   };
 }
 
@@ -424,8 +475,8 @@ std::vector<Setting> make_host() {
 const std::vector<Setting>& settings() {
   static const std::vector<Setting> all = [] {
     std::vector<Setting> list;
-    for (auto part : {make_general(), make_store(), make_broker(), make_http(), make_doors(),
-                      make_host(), make_work()}) {
+    for (auto part : {make_general(), make_tls(), make_store(), make_broker(), make_http(),
+                      make_doors(), make_host(), make_work()}) {
       list.insert(list.end(), part.begin(), part.end());
     }
     return list;

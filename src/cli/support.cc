@@ -3,15 +3,54 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
 namespace mainspring::cli {
 
-Result<std::unique_ptr<Connection>> connect(const Invocation& invocation, Duration retry_for) {
-  auto connection = std::make_unique<Connection>();
+namespace {
+
+constexpr std::size_t kMaxTokenFileBytes = 8 << 10;
+
+// Programs that `mainspring work` runs find the number of their attempt under the same name.
+bool is_number(const std::string& text) {
+  return std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
+}
+
+// A flag goes before MAINSPRING_TOKEN, and that before what a file or another variable says.
+Result<Secret> token_of(const Invocation& invocation) {
+  const std::string& file = invocation.options.token_file;
+  const bool by_flag = invocation.origins.at("token_file").starts_with("flag ");
+  if (!is_number(invocation.token.reveal()) && !by_flag) return invocation.token;
+  if (file == "none") return Secret();
+  MS_TRY_ASSIGN(std::string text, read_file(file, kMaxTokenFileBytes));
+  text.resize(std::min(text.find_first_of("\r\n"), text.size()));
+  if (text.empty()) {
+    return invalid("token_file", fmt::format("--token-file {}: its first line is empty", file));
+  }
+  return Secret(std::move(text));
+}
+
+std::string path_or_nothing(const std::string& setting, std::string_view word) {
+  return setting == word ? "" : setting;
+}
+
+}  // namespace
+
+Result<ClientOptions> client_options(const Invocation& invocation) {
   ClientOptions options;
   options.url = invocation.options.server;
+  MS_TRY_ASSIGN(options.token, token_of(invocation));
+  options.ca_file = path_or_nothing(invocation.options.ca_file, "system");
+  options.certificate_file = path_or_nothing(invocation.options.cert_file, "none");
+  options.key_file = path_or_nothing(invocation.options.key_file, "none");
+  return options;
+}
+
+Result<std::unique_ptr<Connection>> connect(const Invocation& invocation, Duration retry_for) {
+  auto connection = std::make_unique<Connection>();
+  MS_TRY_ASSIGN(ClientOptions options, client_options(invocation));
   options.retry_for = retry_for;
   auto client = Client::open(std::move(options), connection->random);
   if (!client) {

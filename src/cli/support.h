@@ -24,6 +24,10 @@ struct Connection {
 // so at once. Errors: invalid_argument (--server).
 Result<std::unique_ptr<Connection>> connect(const Invocation& invocation, Duration retry_for);
 
+// The options of a client of --server, with its token. Errors: invalid_argument, not_found,
+// io_error (the file of the token).
+Result<ClientOptions> client_options(const Invocation& invocation);
+
 LogLevel log_level_of(const Options& options);
 
 // The job numbers of argument `name`. Errors: invalid_argument.

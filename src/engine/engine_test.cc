@@ -234,7 +234,7 @@ TEST_CASE("what cannot be opened says what can") {
   CHECK(Engine::open("postgres://db/jobs").error().message.find("postgres is not supported") !=
         std::string::npos);
   CHECK(Engine::open("http://").error().code == ErrorCode::invalid_argument);
-  CHECK(Engine::open("https://example.com").error().message.find("https") != std::string::npos);
+  CHECK(Engine::open("https://example.com").has_value());  // which need not be there yet
   CHECK(Engine::open("").error().code == ErrorCode::invalid_argument);
   const Folder folder;
   auto engine = folder.open();

@@ -285,7 +285,7 @@ def check_names(document, text, metrics, errors, settings):
     for name in set(re.findall(r"\bmainspring_[a-z_]+\b", text)):
         if name in ("mainspring_torture", "mainspring_module", "mainspring_test", "mainspring_flags"):
             continue
-        if name.startswith("mainspring_role"):  # of other programs than the server
+        if name.startswith(("mainspring_role", "mainspring_tls")):  # of other programs, or of TLS
             expect(f'"{name}"' in sources(".cc"), where, f"there is no metric {name}")
             continue
         base = re.sub(r"_(bucket|sum|count)$", "", name)

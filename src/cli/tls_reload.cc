@@ -1,0 +1,100 @@
+// Looks at the files of a certificate, and takes them up.
+#include "cli/tls_reload.h"
+
+#include <fmt/format.h>
+#include <sys/stat.h>
+
+namespace mainspring::cli {
+
+TlsReload::TlsReload(TlsServer& tls, const Clock& clock, Log& log, Registry& registry)
+    : tls_(tls), clock_(clock), log_(log), taken_(look()), seen_(taken_) {
+  registry.gauge("mainspring_tls_certificate_expiry_seconds",
+                 "Until the server's certificate expires", [&tls, &clock] {
+                   const Duration left = tls.expires_at() - clock.now().wall;
+                   return static_cast<double>(left.count()) / 1e6;
+                 });
+}
+
+TlsReload::~TlsReload() {
+  stop();
+}
+
+void TlsReload::start() {
+  thread_ = std::thread([this] { run(); });
+}
+
+void TlsReload::stop() {
+  {
+    MutexLock lock(mutex_);
+    stopping_ = true;
+    changed_.notify_all();
+  }
+  if (thread_.joinable()) thread_.join();
+}
+
+void TlsReload::reload_soon() {
+  MutexLock lock(mutex_);
+  asked_ = true;
+  changed_.notify_all();
+}
+
+void TlsReload::run() {
+  for (;;) {
+    step(clock_.now());
+    MutexLock lock(mutex_);
+    if (!asked_ && !stopping_) changed_.wait_for(mutex_, kLookAtCertificates);
+    if (stopping_) return;
+  }
+}
+
+void TlsReload::step(Now now) {
+  bool asked = false;
+  {
+    MutexLock lock(mutex_);
+    asked = std::exchange(asked_, false);
+  }
+  const Stamps present = look();
+  if (asked || (present != taken_ && present == seen_)) {
+    taken_ = present;
+    reload();
+    warn_at_ = now.instant;
+  }
+  seen_ = present;
+  if (now.instant >= warn_at_) warn_of_end(now);
+}
+
+TlsReload::Stamps TlsReload::look() const {
+  const TlsServerOptions& options = tls_.options();
+  Stamps out;
+  std::size_t at = 0;
+  for (const std::string* file :
+       {&options.certificate_file, &options.key_file, &options.client_ca_file}) {
+    Stamp& stamp = out[at++];
+    struct stat status {};
+    if (file->empty() || ::stat(file->c_str(), &status) != 0) continue;
+    stamp = {status.st_dev, status.st_ino,
+             status.st_mtim.tv_sec * 1'000'000'000 + status.st_mtim.tv_nsec, status.st_size};
+  }
+  return out;
+}
+
+void TlsReload::reload() {
+  const auto done = tls_.reload();
+  if (!done) {
+    return log_.error("the new certificate is no good; the old one stays",
+                      {{"why", done.error().message}});
+  }
+  log_.info("certificate taken up", {{"file", tls_.options().certificate_file},
+                                     {"expires_at", format_wall_time(tls_.expires_at())}});
+}
+
+void TlsReload::warn_of_end(Now now) {
+  warn_at_ = now.instant + kWarnAgain;
+  const WallTime end = tls_.expires_at();
+  if (end - now.wall >= kExpiresSoon) return;
+  log_.warn(end <= now.wall ? "the server's certificate has expired"
+                            : "the server's certificate expires soon",
+            {{"file", tls_.options().certificate_file}, {"expires_at", format_wall_time(end)}});
+}
+
+}  // namespace mainspring::cli

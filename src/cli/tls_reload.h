@@ -1,0 +1,64 @@
+// TlsReload: takes up new certificates when their files change or somebody says so, and warns
+// before they expire.
+#pragma once
+
+#include <array>
+#include <thread>
+
+#include "base/mutex.h"
+#include "env/clock.h"
+#include "telemetry/log.h"
+#include "telemetry/metrics.h"
+#include "tls/tls.h"
+
+namespace mainspring::cli {
+
+// Files are looked at, not watched: what they are may be exchanged by links far above them, as
+// Kubernetes and certbot do.
+inline constexpr Duration kLookAtCertificates = std::chrono::seconds(1);
+inline constexpr Duration kExpiresSoon = std::chrono::hours(24 * 14);
+inline constexpr Duration kWarnAgain = std::chrono::hours(24);
+
+class TlsReload {
+ public:
+  // All outlive it. Registers mainspring_tls_certificate_expiry_seconds.
+  TlsReload(TlsServer& tls, const Clock& clock, Log& log, Registry& registry);
+  ~TlsReload();  // stops
+  TlsReload(const TlsReload&) = delete;
+  TlsReload& operator=(const TlsReload&) = delete;
+
+  void start();
+  void stop();
+  // From every thread: reads the files again, changed or not.
+  void reload_soon();
+
+  // One look, by the thread that start() makes or by a test. Changed files are read when they have
+  // not changed since the look before: a certificate and its key come one after the other.
+  void step(Now now);
+
+ private:
+  // Which file, and which state of it.
+  struct Stamp {
+    std::uint64_t device = 0, inode = 0;
+    std::int64_t changed_ns = 0, size = -1;
+    friend bool operator==(const Stamp&, const Stamp&) = default;
+  };
+  using Stamps = std::array<Stamp, 3>;
+  Stamps look() const;
+  void reload();
+  void warn_of_end(Now now);
+  void run();
+
+  TlsServer& tls_;
+  const Clock& clock_;
+  Log& log_;
+  Stamps taken_, seen_;
+  Instant warn_at_;
+  Mutex mutex_;
+  CondVar changed_;
+  bool asked_ MS_GUARDED_BY(mutex_) = false;
+  bool stopping_ MS_GUARDED_BY(mutex_) = false;
+  std::thread thread_;
+};
+
+}  // namespace mainspring::cli

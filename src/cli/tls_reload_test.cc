@@ -1,0 +1,94 @@
+// New certificates are taken up whole, bad ones are not, and the end of one is told in time.
+#include "cli/tls_reload.h"
+
+#include <vector>
+
+#include "tls/tls_testing.h"
+
+using namespace mainspring;
+using namespace mainspring::cli;
+using namespace mainspring::testing;
+
+namespace {
+
+struct Lines final : Log {
+  void write(LogLevel level, std::string_view message, const Fields&) override {
+    if (level == LogLevel::error) ++errors;
+    if (level == LogLevel::warn) ++warnings;
+    last = message;
+  }
+  int errors = 0, warnings = 0;
+  std::string last;
+};
+
+struct Rig {
+  explicit Rig(Duration valid = 60 * kDay) : certificates(clock.now().wall) {
+    certificates.issue("server", {"localhost"}, valid);
+    tls = *TlsServer::open(certificates.server());
+    reload = std::make_unique<TlsReload>(*tls, clock, log, registry);
+  }
+  void step() {
+    clock.advance(std::chrono::seconds(1));
+    reload->step(clock.now());
+  }
+  ManualClock clock{SystemClock().now().wall};
+  Certificates certificates;
+  Lines log;
+  Registry registry;
+  std::unique_ptr<TlsServer> tls;
+  std::unique_ptr<TlsReload> reload;
+};
+
+}  // namespace
+
+TEST_CASE("changed files are taken up when they are quiet") {
+  Rig rig;
+  const auto first = rig.tls->context();
+  rig.step();
+  rig.step();
+  CHECK(rig.tls->context() == first);
+  rig.certificates.issue("server", {"localhost"});
+  rig.step();
+  CHECK(rig.tls->context() == first);
+  rig.step();
+  CHECK(rig.tls->context() != first);
+  CHECK(rig.log.errors == 0);
+}
+
+TEST_CASE("a bad certificate is told of once, and the old one stays until a good one comes") {
+  Rig rig;
+  const auto first = rig.tls->context();
+  write_text(rig.certificates.path("server.pem"), "nothing");
+  for (int i = 0; i < 5; ++i) rig.step();
+  CHECK(rig.tls->context() == first);
+  CHECK(rig.log.errors == 1);
+  rig.certificates.issue("server", {"localhost"});
+  rig.step();
+  rig.step();
+  CHECK(rig.tls->context() != first);
+}
+
+TEST_CASE("whoever asks gets the files read at once") {
+  Rig rig;
+  const auto first = rig.tls->context();
+  rig.reload->reload_soon();
+  rig.step();
+  CHECK(rig.tls->context() != first);
+}
+
+TEST_CASE("an end within 14 days is warned of, once a day, and shown as a metric") {
+  Rig rig(15 * kDay);
+  rig.step();
+  CHECK(rig.log.warnings == 0);
+  rig.clock.advance(2 * kDay);
+  for (int i = 0; i < 10; ++i) rig.step();
+  CHECK(rig.log.warnings == 1);
+  rig.clock.advance(kDay);
+  rig.step();
+  CHECK(rig.log.warnings == 2);
+  rig.clock.advance(20 * kDay);
+  rig.step();
+  CHECK(rig.log.last == "the server's certificate has expired");
+  CHECK(rig.registry.render().find("mainspring_tls_certificate_expiry_seconds -") !=
+        std::string::npos);
+}
