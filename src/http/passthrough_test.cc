@@ -1,7 +1,9 @@
 // Requests that are passed on to a job's own HTTP server, and its answers, good and bad.
 #include <poll.h>
 
+#include "env/random.h"
 #include "http/fake_host.h"
+#include "model/token_text.h"
 
 using namespace mainspring;
 using namespace mainspring::test;
@@ -102,6 +104,27 @@ TEST_CASE("a request is passed on with its method, headers, query and body; so i
   CHECK(answer.headers.at("Content-Length") == "5");
   CHECK(answer.body == "hello");
   CHECK(s.peer.call("GET", "/v1/version").status == 200);
+}
+
+TEST_CASE("a token is for this server: the program does not get it") {
+  Passing s;
+  SystemRandom random;
+  const Secret text = make_token_text(random);
+  TokenRecord token;
+  token.name = "t";
+  token.digest = *digest_of_token(text.reveal());
+  token.scopes = *Scopes::parse("enqueue");
+  std::atomic<bool> made = false;
+  s.server.broker->submit(CreateToken{token}, [&](OperationResult) { made = true; });
+  wait_until([&] { return made.load(); });
+  s.peer.send(Peer::request("GET", "/api/continuouswebjobs/mailer/passthrough/x", "",
+                            "authorization: Bearer " + text.reveal() + "\r\nX-Mine: yes\r\n"));
+  const int fd = s.program.take();
+  CHECK(has(s.program.asked(), "X-Mine: yes\r\n"));
+  CHECK_FALSE(has(s.program.asked(), "uthorization"));
+  CHECK_FALSE(has(s.program.asked(), text.reveal()));
+  Program::answer(fd, "HTTP/1.1 204 No Content\r\n\r\n");
+  CHECK(s.peer.receive().status == 204);
 }
 
 TEST_CASE("the root of a program, HEAD, and answers without a body") {

@@ -228,7 +228,7 @@ std::optional<Reply> job_reply(const Job& job, int status, const Caller& caller,
     encode_job(job, JobDetail::full, reply.body, payload_for(caller, job.queue));
   } else if (caller.may(Verb::result, job.queue)) {
     encode_job(job, JobDetail::outcome, reply.body);
-  } else if (own) {
+  } else if (own || MS_MUTANT(foreign_job_shown)) {
     encode_job(job, JobDetail::state, reply.body);
   } else {
     return std::nullopt;

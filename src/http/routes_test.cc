@@ -5,8 +5,12 @@
 #include <rapidjson/document.h>
 
 #include <algorithm>
+#include <fstream>
 #include <functional>
+#include <iterator>
 #include <set>
+
+#include "http/webjobs_routes.h"
 
 using namespace mainspring;
 using namespace mainspring::http;
@@ -160,4 +164,54 @@ TEST_CASE("the schemas of requests have exactly the fields that the decoders tak
     CHECK(documented == decoded);
   }
   CHECK(compared == 27);
+}
+
+namespace {
+
+std::string of(const Route& route) {
+  const bool lease = route.pattern.starts_with("/v1/leases");
+  const bool folder = route.pattern.starts_with("/v1/host") || route.pattern.starts_with("/api");
+  switch (route.access.on) {
+    case On::open:
+      return "| | nothing is needed |";
+    case On::signed_in:
+      return "| | any token |";
+    case On::all:
+      return "all |";
+    case On::queue:
+      return "queue |";
+    case On::lease:
+      return "lease |";
+    case On::folder:
+      return "folder |";
+    case On::plan:
+      return lease ? "those shown |" : folder ? "folders shown |" : "jobs |";
+  }
+  return "";
+}
+
+std::string row_of(const Route& route) {
+  const Access& access = route.access;
+  std::string out = "| `" + std::string(route.method == "*" ? "any" : route.method) + " " +
+                    std::string(route.pattern) + "` ";
+  if (access.on == On::open || access.on == On::signed_in) return out + of(route);
+  out += "| `" + std::string(to_string(access.verb)) + "`";
+  if (access.other != access.verb) out += " or `" + std::string(to_string(access.other)) + "`";
+  return out + " | " + of(route);
+}
+
+}  // namespace
+
+TEST_CASE("the reference of scopes says what the tables say") {
+  std::ifstream file(MAINSPRING_SOURCE_DIR "/docs/reference/scopes.md");
+  const std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  const auto check = [&](const std::string& line) {
+    CHECK_MESSAGE(text.find(line + "\n") != std::string::npos, line);
+  };
+  for (int i = 0; i < kVerbs; ++i) {
+    const auto verb = static_cast<Verb>(i);
+    check("| `" + std::string(to_string(verb)) + "` | " + std::string(meaning(verb)) + " |");
+  }
+  for (const Route& route : routes()) check(row_of(route));
+  for (const Route& route : webjobs_routes().routes) check(row_of(route));
 }

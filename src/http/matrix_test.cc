@@ -1,0 +1,387 @@
+// Every route, asked with every verb's token of every pattern, and with every kind of bad token.
+//
+// What must come of it stands in a table of its own here, not in that of the routes: whoever adds a
+// route says it twice, and a route that is not in this table fails the test.
+#include <algorithm>
+#include <iterator>
+#include <set>
+
+#include "env/random.h"
+#include "http/fake_host.h"
+#include "http/webjobs_routes.h"
+#include "model/token_text.h"
+
+using namespace mainspring;
+using namespace mainspring::http;
+using namespace mainspring::test;
+using namespace std::chrono_literals;
+
+namespace {
+
+enum class Rule {
+  open,     // whoever comes
+  token,    // any token
+  all,      // the verb for everything
+  name,     // the verb for "photos"
+  folder,   // the verb for "folder/photos"
+  some,     // the verb, whatever the pattern
+  item,     // a thing of "photos": whoever has the verb for others does not find it
+  list,     // the verb, and the thing is in it only for those who have it for "photos"
+  folders,  // the same of "folder/photos"
+  outcome,  // the same of a list of results: `marker` says that it is not theirs
+};
+struct Row {
+  std::string_view id;
+  Rule rule;
+  std::string_view verbs;  // one of them
+  std::string_view method, target;
+  std::string_view body = {}, headers = {};
+  std::string_view marker = {};  // of lists: what shows the thing
+};
+
+constexpr std::string_view kFile = "Content-Disposition: attachment; filename=run.sh\r\n";
+constexpr std::string_view kSchedule = R"({"every":"1h","job":{"queue":"photos","kind":"k"}})";
+constexpr std::string_view kTimes =
+    R"({"from":"2026-01-01T00:00:00Z","to":"2026-01-01T01:00:00Z"})";
+constexpr std::string_view kNamed = R"("name":"photos")";
+// {job} is a new job of photos, {held} and {token} one that a worker "w" has claimed.
+constexpr Row kRows[] = {
+    {"enqueue", Rule::name, "enqueue", "POST", "/v1/jobs", R"({"queue":"photos","kind":"k"})"},
+    {"get_job", Rule::item, "read result", "GET", "/v1/jobs/{job}"},
+    {"why", Rule::item, "read", "GET", "/v1/jobs/{job}/why"},
+    {"list_jobs", Rule::list, "read", "GET", "/v1/jobs", "", "", R"("queue":"photos")"},
+    {"cancel_job", Rule::item, "admin", "POST", "/v1/jobs/{job}/cancel"},
+    {"retry_job", Rule::item, "admin", "POST", "/v1/jobs/{job}/retry"},
+    {"claim", Rule::name, "work", "POST", "/v1/claim", R"({"worker":"x","queues":["photos"]})"},
+    {"finish", Rule::outcome, "work", "POST", "/v1/finish",
+     R"({"worker":"w","results":[{"id":{held},"token":{token},"outcome":"complete"}]})", "",
+     "not_found"},
+    {"renew", Rule::outcome, "work", "POST", "/v1/renew",
+     R"({"worker":"w","leases":[{"id":{held},"token":{token}}]})", "", R"("lost":[{held}])"},
+    {"list_queues", Rule::list, "read", "GET", "/v1/queues", "", "", kNamed},
+    {"get_queue", Rule::name, "read", "GET", "/v1/queues/photos"},
+    {"set_retention", Rule::name, "admin", "PUT", "/v1/queues/photos", R"({"retention":{}})"},
+    {"pause_queue", Rule::name, "admin", "POST", "/v1/queues/photos/pause"},
+    {"resume_queue", Rule::name, "admin", "POST", "/v1/queues/photos/resume"},
+    {"acquire_lease", Rule::name, "lease", "POST", "/v1/leases/photos/acquire",
+     R"({"holder":"h"})"},
+    {"renew_lease", Rule::name, "lease", "POST", "/v1/leases/photos/renew",
+     R"({"holder":"h","token":1})"},
+    {"release_lease", Rule::name, "lease", "POST", "/v1/leases/photos/release",
+     R"({"holder":"h","token":1})"},
+    {"get_lease", Rule::name, "lease", "GET", "/v1/leases/photos"},
+    {"list_leases", Rule::list, "lease", "GET", "/v1/leases", "", "", kNamed},
+    {"put_schedule", Rule::name, "schedule", "PUT", "/v1/schedules/photos", kSchedule},
+    {"get_schedule", Rule::item, "read", "GET", "/v1/schedules/photos"},
+    {"list_schedules", Rule::list, "read", "GET", "/v1/schedules", "", "", kNamed},
+    {"remove_schedule", Rule::item, "schedule", "DELETE", "/v1/schedules/photos"},
+    {"pause_schedule", Rule::item, "schedule", "POST", "/v1/schedules/photos/pause"},
+    {"resume_schedule", Rule::item, "schedule", "POST", "/v1/schedules/photos/resume"},
+    {"trigger_schedule", Rule::item, "schedule", "POST", "/v1/schedules/photos/trigger"},
+    {"wake_schedule", Rule::item, "schedule", "POST", "/v1/schedules/photos/wake"},
+    {"backfill_schedule", Rule::item, "schedule", "POST", "/v1/schedules/photos/backfill", kTimes},
+    {"set_timer", Rule::item, "schedule", "PUT", "/v1/schedules/photos/timer",
+     R"({"timeout":null})"},
+    {"preview_schedule", Rule::item, "read", "GET", "/v1/schedules/photos/preview"},
+    {"ledger", Rule::item, "read", "GET", "/v1/schedules/photos/ledger"},
+    {"preview_definition", Rule::token, "", "POST", "/v1/schedules/preview",
+     R"({"schedule":{"every":"1h"}})"},
+    {"list_dead", Rule::some, "read", "GET", "/v1/dead"},
+    {"redrive", Rule::some, "admin", "POST", "/v1/dead/redrive"},
+    {"list_workers", Rule::all, "read", "GET", "/v1/workers"},
+    {"create_token", Rule::all, "admin", "POST", "/v1/tokens",
+     R"({"name":"made","scopes":["admin"]})"},
+    {"list_tokens", Rule::all, "admin", "GET", "/v1/tokens"},
+    {"revoke_token", Rule::all, "admin", "DELETE", "/v1/tokens/made"},
+    {"audit", Rule::all, "admin", "GET", "/v1/audit"},
+    {"audit_head", Rule::all, "admin", "GET", "/v1/audit/head"},
+    {"verify", Rule::all, "admin", "GET", "/v1/verify"},
+    {"metrics", Rule::all, "metrics", "GET", "/metrics"},
+    {"version", Rule::token, "", "GET", "/v1/version"},
+    {"openapi", Rule::token, "", "GET", "/openapi.json"},
+    {"healthz", Rule::open, "", "GET", "/healthz"},
+    {"readyz", Rule::open, "", "GET", "/readyz"},
+    {"host", Rule::all, "read", "GET", "/v1/host"},
+    {"host_jobs", Rule::folders, "read", "GET", "/v1/host/jobs", "", "", kNamed},
+    {"host_job", Rule::folder, "read", "GET", "/v1/host/jobs/triggered/photos"},
+    {"deploy_host_job", Rule::folder, "define-exec", "PUT", "/v1/host/jobs/triggered/photos", "x",
+     kFile},
+    {"remove_host_job", Rule::folder, "define-exec", "DELETE", "/v1/host/jobs/queue/photos"},
+    {"host_settings", Rule::folder, "read:payload", "GET",
+     "/v1/host/jobs/triggered/photos/settings"},
+    {"put_host_settings", Rule::folder, "define-exec", "PUT",
+     "/v1/host/jobs/triggered/photos/settings", "{}"},
+    {"run_host_job", Rule::folder, "enqueue", "POST", "/v1/host/jobs/triggered/photos/run"},
+    {"stop_host_job", Rule::folder, "admin", "POST", "/v1/host/jobs/continuous/photos/stop"},
+    {"start_host_job", Rule::folder, "admin", "POST", "/v1/host/jobs/continuous/photos/start"},
+    {"host_history", Rule::folder, "read", "GET", "/v1/host/jobs/triggered/photos/history"},
+    {"host_run", Rule::folder, "read", "GET", "/v1/host/jobs/triggered/photos/history/1"},
+    {"host_log", Rule::folder, "read:payload", "GET", "/v1/host/jobs/triggered/photos/log?run=1"},
+    // -- of WebJobs
+    {"webjobs", Rule::folders, "read", "GET", "/api/webjobs", "", "", kNamed},
+    {"triggered_webjobs", Rule::folders, "read", "GET", "/api/triggeredwebjobs", "", "", kNamed},
+    {"continuous_webjobs", Rule::folders, "read", "GET", "/jobs/continuous", "", "", kNamed},
+    {"webjobs_swagger", Rule::folders, "read", "GET", "/api/triggeredwebjobsswagger", "", "",
+     "photos/run"},
+    {"triggered_webjob", Rule::folder, "read", "GET", "/api/triggeredjobs/photos"},
+    {"continuous_webjob", Rule::folder, "read", "GET", "/api/continuouswebjobs/photos"},
+    {"put_triggered_webjob", Rule::folder, "define-exec", "PUT", "/api/triggeredwebjobs/photos",
+     "x", kFile},
+    {"put_continuous_webjob", Rule::folder, "define-exec", "PUT", "/api/continuouswebjobs/photos",
+     "x", kFile},
+    {"remove_triggered_webjob", Rule::folder, "define-exec", "DELETE",
+     "/api/triggeredwebjobs/photos"},
+    {"remove_continuous_webjob", Rule::folder, "define-exec", "DELETE",
+     "/api/continuouswebjobs/photos"},
+    {"triggered_webjob_settings", Rule::folder, "read:payload", "GET",
+     "/api/triggeredwebjobs/photos/settings"},
+    {"continuous_webjob_settings", Rule::folder, "read:payload", "GET",
+     "/api/continuouswebjobs/photos/settings"},
+    {"put_triggered_webjob_settings", Rule::folder, "define-exec", "PUT",
+     "/api/triggeredwebjobs/photos/settings", "{}"},
+    {"put_continuous_webjob_settings", Rule::folder, "define-exec", "PUT",
+     "/api/continuouswebjobs/photos/settings", "{}"},
+    {"run_webjob", Rule::folder, "enqueue", "POST", "/api/triggeredwebjobs/photos/run"},
+    {"webjob_history", Rule::folder, "read", "GET", "/api/triggeredwebjobs/photos/history"},
+    {"webjob_run", Rule::folder, "read", "GET", "/api/triggeredwebjobs/photos/history/1"},
+    {"stop_webjob", Rule::folder, "admin", "POST", "/api/continuouswebjobs/photos/stop"},
+    {"start_webjob", Rule::folder, "admin", "POST", "/api/continuouswebjobs/photos/start"},
+    {"webjob_passthrough", Rule::folder, "enqueue", "GET",
+     "/api/continuouswebjobs/photos/passthrough"},
+    {"webjob_passthrough_path", Rule::folder, "enqueue", "DELETE",
+     "/api/continuouswebjobs/photos/passthrough/a/b"},
+    {"add_hook", Rule::all, "admin", "POST", "/api/hooks",
+     R"({"url":"http://example.com","event":"TriggeredJobFinished"})"},
+    {"hooks", Rule::all, "admin", "GET", "/api/hooks"},
+    {"hook", Rule::all, "admin", "GET", "/api/hooks/1"},
+    {"remove_hook", Rule::all, "admin", "DELETE", "/api/hooks/1"},
+    {"publish_hook", Rule::all, "admin", "POST", "/api/hooks/publish/e", "{}"},
+    {"data_file", Rule::folder, "read:payload", "GET", "/vfs/data/jobs/triggered/photos/a.txt"},
+};
+
+constexpr std::string_view kVerbNames[] = {"enqueue",      "work",       "lease",    "read",
+                                           "read:payload", "result",     "schedule", "metrics",
+                                           "admin",        "define-exec"};
+static_assert(std::size(kVerbNames) == kVerbs);
+constexpr std::string_view kPatterns[] = {"photos", "folder/photos", "films", "*"};
+
+struct Given {
+  std::string_view verb, pattern;
+};
+
+bool has_word(std::string_view words, std::string_view word) {
+  while (!words.empty()) {
+    const std::string_view one = words.substr(0, words.find(' '));
+    if (one == word) return true;
+    words.remove_prefix(std::min(words.size(), one.size() + 1));
+  }
+  return false;
+}
+
+void replace(std::string& text, std::string_view what, const std::string& by) {
+  const std::size_t at = text.find(what);
+  if (at != std::string::npos) text.replace(at, what.size(), by);
+}
+
+std::string number_after(const std::string& text, std::string_view key) {
+  const std::size_t at = text.find(key) + key.size();
+  return text.substr(at, text.find_first_not_of("0123456789", at) - at);
+}
+
+HostRoutes with_webjobs() {
+  HostRoutes routes;
+  routes.webjobs_api = true;
+  return routes;
+}
+HttpOptions with_tokens() {
+  HttpOptions options;
+  options.require_token = true;
+  options.free_failures = 1'000'000;
+  return options;
+}
+
+struct Matrix : HostServer {
+  Matrix() : HostServer(with_webjobs(), with_tokens()), peer(std::make_unique<Peer>(server)) {
+    root = token("root", *Scopes::parse("enqueue work lease read schedule admin"));
+    for (const std::string_view verb : kVerbNames) {
+      for (const std::string_view pattern : kPatterns) {
+        const std::string scope = std::string(verb) + "=" + std::string(pattern);
+        single[scope] = token("t" + std::to_string(single.size()), *Scopes::parse(scope));
+      }
+    }
+  }
+  void apply(Operation operation) {
+    std::atomic<int> done = 0;
+    server.broker->submit(std::move(operation), [&](OperationResult result) {
+      done = std::holds_alternative<Error>(result) ? 2 : 1;
+    });
+    wait_until([&] { return done != 0; });
+    REQUIRE(done == 1);
+  }
+  std::string token(const std::string& name, Scopes scopes, Duration lives = 1h) {
+    const Secret text = make_token_text(random);
+    TokenRecord record;
+    record.name = name;
+    record.digest = *digest_of_token(text.reveal());
+    record.scopes = std::move(scopes);
+    record.expires_at = server.clock.now().wall + lives;
+    apply(CreateToken{record});
+    return "Authorization: Bearer " + text.reveal() + "\r\n";
+  }
+  Answer ask(std::string_view method, std::string_view target, std::string_view body,
+             const std::string& headers) {
+    std::string text(method);
+    text.append(" ").append(target).append(" HTTP/1.1\r\nHost: localhost\r\n").append(headers);
+    if (!body.empty()) text += "Content-Length: " + std::to_string(body.size()) + "\r\n";
+    text.append("\r\n").append(body);
+    peer->send(text);
+    Answer answer = peer->receive(method == "HEAD");
+    REQUIRE(answer.status != 0);
+    const auto connection = answer.headers.find("Connection");
+    if (connection != answer.headers.end() && connection->second == "close") {
+      peer = std::make_unique<Peer>(server);
+    }
+    return answer;
+  }
+  // What the row is about is there, whatever the request before did to it.
+  Answer ask(const Row& row, const std::string& header) {
+    host.add(JobType::triggered, "photos");
+    host.add(JobType::continuous, "photos");
+    if (row.rule == Rule::item || row.rule == Rule::list) {
+      ask("PUT", "/v1/schedules/photos", kSchedule, root);
+      ask("POST", "/v1/leases/photos/acquire", R"({"holder":"h"})", root);
+    }
+    job = held = fence = "1";
+    if (row.target.find("{job}") != std::string_view::npos || row.rule == Rule::outcome ||
+        row.id == "list_jobs") {
+      job = number_after(ask("POST", "/v1/jobs", R"({"queue":"photos","kind":"k"})", root).body,
+                         R"("id":)");
+    }
+    if (row.rule == Rule::outcome) {
+      const std::string claim =
+          ask("POST", "/v1/claim", R"({"worker":"w","queues":["photos"]})", root).body;
+      held = number_after(claim, R"("id":)");
+      fence = number_after(claim, R"("token":)");
+    }
+    return ask(row.method, filled(row.target), filled(row.body), header + std::string(row.headers));
+  }
+  std::string filled(std::string_view text) const {
+    std::string out(text);
+    replace(out, "{job}", job);
+    replace(out, "{held}", held);
+    replace(out, "{token}", fence);
+    return out;
+  }
+
+  SystemRandom random;
+  std::unique_ptr<Peer> peer;
+  std::string root, job, held, fence;
+  std::map<std::string, std::string> single;  // header lines by scope
+};
+
+// What must come of a request with this one scope.
+void check(Matrix& m, const Row& row, const Given& given, const Answer& answer) {
+  const bool of_folder = row.rule == Rule::folder || row.rule == Rule::folders;
+  const bool verb = has_word(row.verbs, given.verb);
+  const bool match =
+      verb && (given.pattern == "*" || given.pattern == (of_folder ? "folder/photos" : "photos"));
+  const bool in = answer.status != 401 && answer.status != 403;
+  switch (row.rule) {
+    case Rule::open:
+    case Rule::token:
+      CHECK(answer.status == 200);
+      break;
+    case Rule::all:
+      CHECK(in == (verb && given.pattern == "*"));
+      break;
+    case Rule::name:
+    case Rule::folder:
+      CHECK(in == match);
+      break;
+    case Rule::some:
+      CHECK(in == verb);
+      break;
+    case Rule::item:
+      CHECK(in == verb);
+      if (verb) CHECK((answer.status != 404) == match);
+      break;
+    case Rule::list:
+    case Rule::folders:
+      CHECK((answer.status == 200) == verb);
+      if (verb) CHECK(has(answer.body, row.marker) == match);
+      break;
+    case Rule::outcome:
+      CHECK((answer.status == 200) == verb);
+      if (verb) CHECK(has(answer.body, m.filled(row.marker)) == !match);
+      break;
+  }
+  if (!in) CHECK(answer.status == 403);
+}
+
+}  // namespace
+
+TEST_CASE("matrix: every route is in the table of what must come of it, once") {
+  std::multiset<std::string_view> here, there;
+  for (const Row& row : kRows) here.insert(row.id);
+  for (const Route& route : routes()) there.insert(route.id);
+  for (const Route& route : webjobs_routes().routes) there.insert(route.id);
+  CHECK(here == there);
+  for (const Row& row : kRows) {
+    CAPTURE(row.id);
+    const Match found = match(row.method, row.target, webjobs_routes());
+    REQUIRE(found.route != nullptr);
+    CHECK(found.route->id == row.id);
+  }
+}
+
+TEST_CASE("matrix: every route with every verb of every pattern") {
+  Matrix m;
+  int asked = 0;
+  for (const Row& row : kRows) {
+    CAPTURE(row.id);
+    for (const std::string_view verb : kVerbNames) {
+      for (const std::string_view pattern : kPatterns) {
+        const std::string scope = std::string(verb) + "=" + std::string(pattern);
+        CAPTURE(scope);
+        const Answer answer = m.ask(row, m.single.at(scope));
+        CAPTURE(answer.body);
+        check(m, row, {verb, pattern}, answer);
+        ++asked;
+        if (row.method != "GET") continue;
+        const int head = m.ask("HEAD", m.filled(row.target), "", m.single.at(scope)).status;
+        CHECK((head == 403) == (answer.status == 403));
+      }
+    }
+  }
+  CHECK(asked == static_cast<int>(std::size(kRows) * std::size(kVerbNames) * std::size(kPatterns)));
+}
+
+TEST_CASE("matrix: every route without a token, and with each kind of bad one") {
+  Matrix m;
+  const Scopes all = Scopes::all();
+  const std::string expired = m.token("expired", all, 1us);
+  const std::string revoked = m.token("revoked", all);
+  m.apply(RevokeToken{"revoked"});
+  const std::string good = m.token("good", all);
+  const std::string unknown =
+      "Authorization: Bearer " + make_token_text(m.random).reveal() + "\r\n";
+  wait_until(
+      [&, end = m.server.clock.now().wall + 1us] { return m.server.clock.now().wall > end; });
+  for (const Row& row : kRows) {
+    CAPTURE(row.id);
+    for (const std::string& header :
+         {std::string(), std::string("Authorization:\r\n"),
+          std::string("Authorization: Bearer \r\n"), std::string("Authorization: Basic Og==\r\n"),
+          unknown, expired, revoked}) {
+      CAPTURE(header);
+      CHECK(m.ask(row, header).status == (row.rule == Rule::open ? 200 : 401));
+      if (row.method == "GET") {
+        CHECK(m.ask("HEAD", m.filled(row.target), "", header).status ==
+              (row.rule == Rule::open ? 200 : 401));
+      }
+    }
+    const int status = m.ask(row, good).status;
+    CHECK(status != 401);
+    CHECK(status != 403);
+  }
+}
