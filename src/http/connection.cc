@@ -511,6 +511,9 @@ void Connection::feed_body(std::string_view& rest) {
 }
 
 void Connection::end_body() {
+  if (!welcome()) {  // it took its time
+    return refuse_early({ErrorCode::unauthenticated, "the token was revoked, or has expired"});
+  }
   const std::unique_ptr<Head> head = std::move(head_);
   Match found = match(head->method, head->target, shard_.shared().more_routes);
   found.request.headers = std::move(head->fields);

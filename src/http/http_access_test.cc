@@ -241,6 +241,21 @@ TEST_CASE("who waits for a job is told when the token ends; others wait on") {
   CHECK(has(parked.receive().body, "canary"));
 }
 
+TEST_CASE("a body that ends after its token did is not obeyed") {
+  Doors doors;
+  const std::string sender = doors.token("sender", "enqueue=a");
+  Peer peer(doors);
+  const std::string request = Peer::request("POST", "/v1/jobs", job("a"), sender);
+  peer.send(request.substr(0, request.size() - 3));
+  wait_until([&] { return doors.server->connections() == 1; });
+  // The head has been read when another request of the same thread is answered.
+  CHECK(Peer(doors).call("GET", "/healthz").status == 200);
+  doors.apply(RevokeToken{"sender"});
+  peer.send(request.substr(request.size() - 3));
+  CHECK(peer.receive().status == 401);
+  CHECK(doors.store->queues()->empty());
+}
+
 TEST_CASE("a token has its rate") {
   HttpOptions options = Doors::strict();
   options.rate_per_token = 3;
