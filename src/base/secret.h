@@ -49,6 +49,20 @@ class Secret {
   std::string text_;
 };
 
+// The URL with *** for its password, or for all before the '@' if there is no ':'; as it is if
+// there is neither. For whatever is shown or logged; takes texts that are no URLs too.
+inline std::string without_password(std::string_view url) {
+  const std::size_t slashes = url.find("//");
+  const std::size_t begin = slashes == std::string_view::npos ? 0 : slashes + 2;
+  // Everything up to the last '@' before the path may be a password: one with a '/' in it, which is
+  // no URL, is not shown either.
+  const std::size_t at = url.rfind('@', url.find_first_of("?#", begin));
+  if (at == std::string_view::npos || at < begin) return std::string(url);
+  const std::size_t colon = url.substr(0, at).find(':', begin);
+  const std::size_t from = colon == std::string_view::npos ? begin : colon + 1;
+  return std::string(url.substr(0, from)) + "***" + std::string(url.substr(at));
+}
+
 }  // namespace mainspring
 
 // Whoever formats a Secret gets a compiler error that leads here.

@@ -9,6 +9,7 @@
 
 #include "api/json.h"
 #include "base/mutant.h"
+#include "base/secret.h"
 
 namespace mainspring::http {
 namespace {
@@ -356,7 +357,7 @@ Result<void> Connection::check_host(std::string_view host) const {
   return Error{ErrorCode::forbidden,
                fmt::format("Host \"{}\": must be localhost, the server's address or a name of its "
                            "configuration (allowed_hosts)",
-                           cut_text(host, 128))};
+                           without_password(cut_text(host, 128)))};
 }
 
 // A browser names the site whose page sends the request: only pages of this server may.

@@ -165,6 +165,8 @@ std::vector<std::pair<std::string, std::string>> header_fields(std::string_view 
 }
 
 // The library reads chunked bodies behind a head; this one has been read, so it gets another.
+constexpr std::size_t kEmptyBodyBytes = std::string_view("0\r\n\r\n").size();
+
 struct ChunkedReader::Impl {
   beast::http::request_parser<beast::http::string_body> parser;
   std::string pending;  // what the library could not take yet: a part of a chunk's line
@@ -185,6 +187,12 @@ Parsed ChunkedReader::feed(std::string_view& input, std::string& body) {
       4096;  // of a chunk's line with its extensions, or the trailers
   std::string& pending = impl_->pending;
   pending.append(input);
+  // The library, once it has seen the line of a last chunk that is the first too, asserts that it
+  // is given all of "0\r\n\r\n".
+  if (!pending.empty() && pending.front() == '0' && pending.size() < kEmptyBodyBytes) {
+    input = {};
+    return Parsed::need_more;
+  }
   beast::error_code error;
   const std::size_t used =
       impl_->parser.put(boost::asio::buffer(pending.data(), pending.size()), error);

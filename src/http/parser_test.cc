@@ -131,6 +131,22 @@ TEST_CASE("chunks are put together, however they arrive") {
   CHECK(ok);
 }
 
+TEST_CASE("an empty chunked body may come byte by byte") {
+  for (const std::string_view text :
+       {"0\r\n\r\n", "00\r\n\r\n", "0;x\r\n\r\n", "0\r\nT: v\r\n\r\n"}) {
+    ChunkedReader reader(100);
+    std::string body;
+    Parsed status = Parsed::need_more;
+    for (const char& c : text) {
+      CHECK(status == Parsed::need_more);
+      std::string_view piece(&c, 1);
+      status = reader.feed(piece, body);
+    }
+    CHECK(status == Parsed::done);
+    CHECK(body.empty());
+  }
+}
+
 TEST_CASE("bad chunks are refused") {
   const auto feed = [](std::string_view text, std::size_t limit = 100) {
     ChunkedReader reader(limit);
