@@ -24,6 +24,10 @@ void migrate(Database& db) {
                     "mainspring",
                     version, newest)};
   }
+  if (version < 0) {
+    throw Error{.code = ErrorCode::io_error,
+                .message = fmt::format("the store has schema {}: the file is damaged", version)};
+  }
   if (version == 0 && db.query_int("SELECT count(*) FROM sqlite_schema") != 0) {
     throw Error{.code = ErrorCode::conflict,
                 .message = "the database is not a Mainspring store: it has other tables"};

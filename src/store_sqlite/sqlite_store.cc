@@ -9,6 +9,20 @@
 #include "store_sqlite/store_impl.h"
 
 namespace mainspring::sqlite {
+namespace {
+
+// What is read at the start may come from a damaged disk: an error, where the same later would be a
+// broken promise of this program.
+void must(bool condition, std::string_view law) {
+  if (condition) return;
+  throw Error{
+      .code = ErrorCode::io_error,
+      .message = fmt::format("the store is damaged, it breaks the law \"{}\": take a backup, "
+                             "or look with `mainspring store check`",
+                             law)};
+}
+
+}  // namespace
 
 SqliteStore::SqliteStore(SqliteOptions options, std::unique_ptr<FileGuard> guard, Log& log)
     : options_(std::move(options)),
@@ -67,11 +81,11 @@ void SqliteStore::load(Instant now) {
   next_token_ = db.query_int("SELECT b FROM tallies WHERE id = 0");
   adopt_copy();
   next_finished_seq_ = db.query_int("SELECT coalesce(max(seq), 0) + 1 FROM finished");
-  MS_ASSERT(next_id_ > db.query_int("SELECT coalesce(max(id), 0) FROM jobs"),
-            "ids are never given twice");
-  MS_ASSERT(next_token_ > db.query_int("SELECT max((SELECT coalesce(max(token), 0) FROM leases), "
-                                       "(SELECT coalesce(max(token), 0) FROM named_leases))"),
-            "tokens are never given twice");
+  must(next_id_ > db.query_int("SELECT coalesce(max(id), 0) FROM jobs"),
+       "ids are never given twice");
+  must(next_token_ > db.query_int("SELECT max((SELECT coalesce(max(token), 0) FROM leases), "
+                                  "(SELECT coalesce(max(token), 0) FROM named_leases))"),
+       "tokens are never given twice");
   load_queues();
   load_leases(now);
   load_named_leases(now);
@@ -102,8 +116,8 @@ void SqliteStore::adopt_copy() {
 void SqliteStore::load_queues() {
   Statement kinds(*db_, "SELECT id, name FROM kinds ORDER BY id");
   while (kinds.step()) {
-    MS_ASSERT(kinds.integer(0) == static_cast<std::int64_t>(kind_names_.size()),
-              "kinds are numbered without gaps");
+    must(kinds.integer(0) == static_cast<std::int64_t>(kind_names_.size()),
+         "kinds are numbered without gaps");
     kind_names_.emplace_back(kinds.text(1));
     kinds_by_name_.emplace(kinds.text(1), static_cast<std::int32_t>(kinds.integer(0)));
   }
@@ -116,8 +130,8 @@ void SqliteStore::load_queues() {
   while (rows.step()) {
     QueueState& queue = queue_states_.emplace_back();
     queue.id = rows.integer(0);
-    MS_ASSERT(queue.id == static_cast<std::int64_t>(queue_states_.size()),
-              "queues are numbered without gaps");
+    must(queue.id == static_cast<std::int64_t>(queue_states_.size()),
+         "queues are numbered without gaps");
     queue.name = rows.text(1);
     queue.paused = rows.integer(2) != 0;
     if (!rows.is_null(3)) queue.retention_completed = Duration(rows.integer(3));
@@ -180,7 +194,7 @@ void SqliteStore::load_leases(Instant now) {
     lease.flags = static_cast<int>(rows.integer(14)) | (rows.integer(16) != 0 ? kFlagExtras : 0);
     lease.timeout = rows.is_null(15) ? kForever : Duration(rows.integer(15));
     lease_order_.emplace(lease.expires_at, id);
-    MS_ASSERT(leases_.emplace(id, std::move(lease)).second, "a job has at most one lease");
+    must(leases_.emplace(id, std::move(lease)).second, "a job has at most one lease");
   }
 }
 
