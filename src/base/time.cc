@@ -99,6 +99,8 @@ std::string format_duration(Duration d) {
   return fmt::format("{}us", us);
 }
 
+constexpr std::int64_t kLastSecond = 253'402'300'799;  // 9999-12-31T23:59:59Z
+
 Result<WallTime> parse_wall_time(std::string_view text) {
   using namespace std::chrono;
   const int y = digits(text, 0, 4), mo = digits(text, 5, 2), d = digits(text, 8, 2);
@@ -132,7 +134,8 @@ Result<WallTime> parse_wall_time(std::string_view text) {
   }
   const std::int64_t day_s = sys_days(date).time_since_epoch().count() * 86'400LL;
   const std::int64_t total_s = day_s + h * 3600 + mi * 60 + s - offset_s;
-  if (total_s < 0) return bad_time(text);
+  // A leap second and an offset may lead beyond the years that can be written.
+  if (total_s < 0 || total_s > kLastSecond) return bad_time(text);
   return WallTime::from_us(total_s * 1'000'000 + fraction_us);
 }
 

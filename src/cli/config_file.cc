@@ -1,10 +1,7 @@
 // The TOML file: read by toml++ into setting names and texts.
 #include <fmt/format.h>
 
-#define TOML_EXCEPTIONS 0
-#define TOML_HEADER_ONLY 1
-#include <toml++/toml.h>
-
+#include "base/toml.h"
 #include "cli/options.h"
 
 namespace mainspring::cli {
@@ -27,13 +24,9 @@ Result<std::string> text_of(const toml::node& node, std::string_view where, std:
 
 Result<std::map<std::string, std::string>> parse_config(std::string_view file,
                                                         std::string_view text) {
-  const toml::parse_result parsed = toml::parse(text, file);
-  if (!parsed) {
-    return invalid("", fmt::format("{}: not TOML: {}", at(file, parsed.error().source()),
-                                   parsed.error().description()));
-  }
+  MS_TRY_ASSIGN(const toml::table table, parse_toml(text, file));
   std::map<std::string, std::string> out;
-  for (const auto& [key, node] : parsed.table()) {
+  for (const auto& [key, node] : table) {
     const std::string name(key.str());
     const std::string where = at(file, key.source());
     if (find_setting(name) == nullptr) {

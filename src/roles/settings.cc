@@ -9,9 +9,7 @@
 #include <fstream>
 #include <iterator>
 
-#define TOML_EXCEPTIONS 0
-#define TOML_HEADER_ONLY 1
-#include <toml++/toml.h>
+#include "base/toml.h"
 
 namespace mainspring::roles {
 namespace {
@@ -108,13 +106,9 @@ Result<Flags> collect(const Words& words) {
 }  // namespace
 
 Result<ConfigFile> parse_config_file(const std::string& file, std::string_view text) {
-  const toml::parse_result parsed = toml::parse(text, file);
-  if (!parsed) {
-    return invalid("", fmt::format("{}: not TOML: {}", at(file, parsed.error().source()),
-                                   parsed.error().description()));
-  }
+  MS_TRY_ASSIGN(const toml::table table, parse_toml(text, file));
   ConfigFile config;
-  for (const auto& [key, node] : parsed.table()) {
+  for (const auto& [key, node] : table) {
     const std::string where = at(file, key.source());
     if (key.str() == "freeze") {
       MS_TRY_ASSIGN(config.freeze, names_of(where, node));
