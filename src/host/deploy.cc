@@ -121,7 +121,7 @@ Result<void> write_entry(int root, const ZipEntry& entry, const UnpackEntry& unp
 // Puts `made` in the place of `directory`, and what was there in the place of `made`.
 Result<void> exchange(const std::string& made, const std::string& directory) {
   for (int i = 0; i < kMaxExchanges; ++i) {
-    for (const unsigned how : {RENAME_EXCHANGE, RENAME_NOREPLACE}) {
+    for (const unsigned how : {unsigned{RENAME_EXCHANGE}, unsigned{RENAME_NOREPLACE}}) {
       if (::renameat2(AT_FDCWD, made.c_str(), AT_FDCWD, directory.c_str(), how) == 0) return {};
       if (errno == EINVAL || errno == EXDEV || errno == ENOSYS) {
         return Error{ErrorCode::io_error,

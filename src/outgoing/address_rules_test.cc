@@ -89,7 +89,7 @@ constexpr std::pair<const char*, const char*> kCases[] = {
 }  // namespace
 
 TEST_CASE("addresses that are not public are told by their range, up to its edges") {
-  for (const auto& [address, expected] : kCases) CHECK_MESSAGE(why(address) == expected, address);
+  for (const auto& row : kCases) CHECK_MESSAGE(why(row.first) == row.second, row.first);
 }
 
 TEST_CASE("only the usual text is an address") {

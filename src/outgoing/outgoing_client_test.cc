@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <map>
 
+#include "base/secret.h"
 #include "outgoing/tiny_server.h"
 
 using namespace mainspring;
@@ -95,8 +96,7 @@ constexpr const char* kSpellings[] = {
     "http://example.com\\@127.0.0.1/",
     // digits and dots that become ASCII in other readers
     "http://\xef\xbc\x91\xef\xbc\x92\xef\xbc\x97.0.0.1/",
-    "http://127\xe3\x80\x82"
-    "0.0.1/",
+    "http://127\343\200\2020.0.1/",
     "http://\xe2\x91\xa0\xe2\x91\xa1\xe2\x91\xa6.0.0.1/",
     "http://loc\xe2\x93\x90lhost/",
     // "this network", which reaches this machine
@@ -416,6 +416,21 @@ TEST_CASE("calls from several threads do not mix") {
   }
   for (std::thread& thread : threads) thread.join();
   for (std::size_t i = 0; i < 8; ++i) CHECK(bodies[i] == fmt::to_string(i));
+}
+
+TEST_CASE("a URL that is shown has no password") {
+  const std::pair<const char*, const char*> cases[] = {
+      {"http://a/", "http://a/"},
+      {"http://me:secret@a/x?y=b@c", "http://me:***@a/x?y=b@c"},
+      {"http://secret@a/", "http://***@a/"},
+      {"http://me:sec@ret@a/", "http://me:***@a/"},
+      {"http://me:sec/ret@a/", "http://me:***@a/"},
+      {"http://me:@a/", "http://me:***@a/"},
+      {"me:secret@a", "me:***@a"},
+      {"http://a/?me@b", "http://a/?me@b"},
+      {"", ""},
+  };
+  for (const auto& row : cases) CHECK(without_password(row.first) == row.second);
 }
 
 TEST_CASE("the system's resolver knows localhost, and says what it does not know") {

@@ -22,7 +22,7 @@ enum class Userinfo { refused, taken };
 
 struct CheckedUrl {
   struct Free {
-    void operator()(CURLU* url) const { ::curl_url_cleanup(url); }
+    void operator()(CURLU* handle) const { ::curl_url_cleanup(handle); }
   };
   std::unique_ptr<CURLU, Free> url;  // without its userinfo
   std::string host;                  // a name, or an address without brackets
