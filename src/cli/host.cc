@@ -8,8 +8,10 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "base/secret.h"
 #include "cli/handlers.h"
 #include "cli/version.h"
+#include "env/private_memory.h"
 #include "env/signals.h"
 #include "host/job_host.h"
 
@@ -48,6 +50,7 @@ Result<std::optional<HostOptions>> host_options(const Options& options, const st
 
 Result<int> run_host(const Invocation& invocation, Io& io) {
   StopSignals signals;  // first, so that every thread inherits its mask
+  if (!invocation.options.allow_core) MS_TRY(keep_memory_private());
   (void)std::signal(SIGPIPE, SIG_IGN);
   const SystemClock clock;
   StderrLog log(log_level_of(invocation.options));
@@ -67,7 +70,7 @@ Result<int> run_host(const Invocation& invocation, Io& io) {
                      ? fmt::format("{{\"instance\":\"{}\",\"pid\":{},\"version\":\"{}\"}}",
                                    view.instance, getpid(), kVersion)
                      : fmt::format("The job folders in {} run for {}. Ctrl-C stops them.",
-                                   view.directory, invocation.options.server));
+                                   view.directory, without_password(invocation.options.server)));
   signals.wait();
   const std::stop_callback hurry(signals.hurry(), [] { _exit(130); });
   if (io.err_is_terminal) io.err("Stopping the jobs; Ctrl-C again ends at once.\n");

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <charconv>
 
+#include "base/secret.h"
+
 namespace mainspring::cli {
 namespace {
 
@@ -138,7 +140,7 @@ std::string format_setting(const Setting& setting, const Options& options) {
     return options.**on ? "true" : "false";
   }
   if (const auto* text = std::get_if<std::string Options::*>(&setting.member)) {
-    return options.**text;
+    return *text == &Options::server ? without_password(options.**text) : options.**text;
   }
   if (const auto* duration = std::get_if<Duration Options::*>(&setting.member)) {
     return format_duration(options.**duration);

@@ -76,6 +76,7 @@ struct Options {
 
   // doors
   bool require_token = false;
+  bool allow_core = false;
   std::int64_t rate_per_token = 0;
   std::int64_t max_connections_per_address = 1000;
   std::string audit = "changes";

@@ -18,6 +18,7 @@
 #include "cli/version.h"
 #include "engine/node.h"
 #include "env/clock.h"
+#include "env/private_memory.h"
 #include "env/random.h"
 #include "env/signals.h"
 #include "host/job_host.h"
@@ -193,6 +194,7 @@ Result<int> run_serve(const Invocation& invocation, Io& io) {
   };
   const auto on_hangup = has_tls(invocation.options) ? std::function<void()>(hangup) : nullptr;
   StopSignals signals(on_hangup);
+  if (!invocation.options.allow_core) MS_TRY(keep_memory_private());
   (void)std::signal(SIGPIPE, SIG_IGN);
   const SystemClock clock;
   StderrLog log(log_level_of(invocation.options));

@@ -364,6 +364,13 @@ std::vector<Setting> make_doors() {
        .scopes = kServeScope,
        .meaning = "a token is needed on loopback and unix sockets too; elsewhere it always is",
        .raise_if = "a proxy on this machine lets others in, or its users are not all trusted"},
+      {.name = "allow_core",
+       .value = "",
+       .member = &Options::allow_core,
+       .scopes = kServeScope | kHostScope | kWorkScope,
+       .meaning = "let core files, debuggers and processes of the same user see this process's "
+                  "memory, where tokens and payloads are",
+       .raise_if = "a crash is looked into"},
       {.name = "rate_per_token",
        .value = "N",
        .member = &Options::rate_per_token,

@@ -6,8 +6,10 @@
 #include <thread>
 
 #include "base/mutex.h"
+#include "base/secret.h"
 #include "cli/handlers.h"
 #include "cli/work.h"
+#include "env/private_memory.h"
 #include "worker/continuous_timer.h"
 
 namespace mainspring::cli {
@@ -169,6 +171,7 @@ void print_stats(const Invocation& invocation, Io& io, const WorkerStats& stats)
 Result<int> run_work(const Invocation& invocation, Io& io) {
   MS_TRY_ASSIGN(const WorkPlan plan, plan_of(invocation, io));
   StopSignals signals;
+  if (!invocation.options.allow_core) MS_TRY(keep_memory_private());
   const SystemClock clock;
   SystemRandom random;
   StderrLog log(log_level_of(invocation.options));
@@ -192,7 +195,7 @@ Result<int> run_work(const Invocation& invocation, Io& io) {
   if (!invocation.json) {
     io.err(fmt::format("worker {} takes jobs of {} from {}, {} at a time. Ctrl-C stops it.\n",
                        runtime.incarnation().substr(0, 8), fmt::join(plan.options.queues, ", "),
-                       invocation.options.server, plan.options.slots));
+                       without_password(invocation.options.server), plan.options.slots));
   }
   wait_for_reason(plan, connection->jobs(), runtime, signals, io);
   if (signals.first() != 0 && io.err_is_terminal) {

@@ -66,7 +66,7 @@ struct HostView {
 
 struct HookView {
   std::string id;
-  std::string url;  // with its password, if it has one
+  std::string url;  // without its password
   std::string event;
   bool insecure_ssl = false;
   std::string last_status, last_reason, last_datetime, last_context;

@@ -9,6 +9,7 @@
 
 #include "api/json.h"
 #include "base/mutex.h"
+#include "base/secret.h"
 #include "host/deploy.h"
 #include "host/files.h"
 #include "outgoing/outgoing_client.h"
@@ -98,6 +99,12 @@ PostOutcome post(const OutgoingClient& client, const HookView& hook, const std::
   const auto answer = client.post(request);
   if (!answer) return {0, answer.error().message};
   return {answer->status, answer->reason};
+}
+
+// As it is shown: who may see hooks need not see their passwords.
+HookView shown(HookView hook) {
+  hook.url = without_password(hook.url);
+  return hook;
 }
 
 }  // namespace
@@ -271,11 +278,14 @@ Result<std::pair<HookView, bool>> Hooks::add(const std::string& url, const std::
     added = {std::move(hook), true};
     return true;
   }));
+  added.first = shown(std::move(added.first));
   return added;
 }
 
 std::vector<HookView> Hooks::list() const {
-  return impl_->all();
+  std::vector<HookView> hooks = impl_->all();
+  for (HookView& hook : hooks) hook = shown(std::move(hook));
+  return hooks;
 }
 
 Result<void> Hooks::remove(const std::string& id) {

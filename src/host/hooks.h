@@ -30,6 +30,7 @@ class Hooks {
   // io_error, storage_full.
   Result<std::pair<HookView, bool>> add(const std::string& url, const std::string& event,
                                         bool insecure_ssl);
+  // Their URLs as without_password() shows them; so is that of add().
   std::vector<HookView> list() const;
   // Errors: not_found, io_error, storage_full.
   Result<void> remove(const std::string& id);

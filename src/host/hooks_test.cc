@@ -105,7 +105,8 @@ TEST_CASE("hooks and their outcomes are there again after a restart, for their o
   REQUIRE(hooks->list().size() == 1);
   const HookView hook = hooks->list()[0];
   CHECK(hook.id == id);
-  CHECK(hook.url == server.url("/", "me:secret@"));
+  CHECK(hook.url == server.url("/", "me:***@"));
+  CHECK(read_text(f.file()).find("me:secret@") != std::string::npos);
   CHECK(hook.insecure_ssl);
   CHECK(hook.last_status == "503");
   CHECK(hook.last_reason == "Not Now");
