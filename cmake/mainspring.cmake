@@ -27,6 +27,19 @@ if(MAINSPRING_SANITIZE)
     target_compile_options(mainspring_flags INTERFACE -fno-sanitize-recover=undefined)
   endif()
 endif()
+if(MAINSPRING_HARDEN)
+  # tests/doors/hardening_test.sh looks for what each of these leaves in the program.
+  target_compile_definitions(mainspring_flags INTERFACE _FORTIFY_SOURCE=2 _GLIBCXX_ASSERTIONS)
+  target_compile_options(mainspring_flags INTERFACE
+    -fPIE -fstack-protector-strong -fstack-clash-protection -fcf-protection)
+  # The same bytes wherever it is built: no path of the tree in debug information, __FILE__ or asserts.
+  target_compile_options(mainspring_flags INTERFACE
+    -ffile-prefix-map=${CMAKE_BINARY_DIR}=build -ffile-prefix-map=${CMAKE_SOURCE_DIR}=.)
+  target_link_options(mainspring_flags INTERFACE -pie -Wl,-z,relro,-z,now,-z,noexecstack)
+endif()
+if(MAINSPRING_FUZZ)
+  target_compile_options(mainspring_flags INTERFACE -fsanitize=fuzzer-no-link)
+endif()
 if(MAINSPRING_MUTANTS)
   target_compile_definitions(mainspring_flags INTERFACE MAINSPRING_MUTANTS=1)
 endif()
