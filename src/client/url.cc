@@ -36,7 +36,8 @@ Result<HttpUrl> parse_unix(std::string_view path) {
 
 Result<HttpUrl> parse_http_url(std::string_view url) {
   const auto bad = [&](std::string_view rule) {
-    return invalid("url", fmt::format("url \"{}\": {}", without_password(url).substr(0, 200), rule));
+    return invalid("url",
+                   fmt::format("url \"{}\": {}", without_password(url).substr(0, 200), rule));
   };
   if (url.starts_with("unix:")) return parse_unix(url.substr(5));
   HttpUrl out;
