@@ -103,7 +103,7 @@ int run_cli(const std::vector<std::string>& words, Io& io) {
   if (!settings_now) return report(settings_now.error(), &*parsed, json, io);
   parsed->invocation.options = settings_now->options;
   parsed->invocation.origins = settings_now->origins;
-  parsed->invocation.token = Secret(io.env("MAINSPRING_TOKEN").value_or(""));
+  parsed->invocation.token = Secret(io.env("MAINSPRING_ACCESS_TOKEN").value_or(""));
   decide_colours(settings_now->options, io);
   const Result<int> done = command.run(parsed->invocation, io);
   if (!done) return report(done.error(), &*parsed, json, io);

@@ -24,7 +24,7 @@ struct Invocation {
   std::map<std::string, std::vector<std::string>> arguments;  // by name: "QUEUE"
   Options options;
   Origins origins;
-  Secret token;  // MAINSPRING_TOKEN; never a setting, which would be shown
+  Secret token;  // MAINSPRING_ACCESS_TOKEN; never a setting, which would be shown
   bool json = false;
 
   bool has(const std::string& flag) const { return flags.contains(flag); }

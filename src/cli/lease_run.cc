@@ -69,7 +69,7 @@ Result<int> run_lease_run(const Invocation& invocation, Io& io) {
   spec.argv = invocation.all_arguments("COMMAND");
   spec.environment = inherited_environment("MAINSPRING_LEASE_");
   std::erase_if(spec.environment, [](const std::string& entry) {
-    return entry.starts_with("MAINSPRING_TOKEN=");  // ours, and not the command's
+    return entry.starts_with("MAINSPRING_ACCESS_TOKEN=");  // ours, and not the command's
   });
   spec.environment.push_back("MAINSPRING_LEASE_NAME=" + name);
   spec.environment.push_back(fmt::format("MAINSPRING_LEASE_TOKEN={}", lease->token()));

@@ -83,7 +83,7 @@ std::vector<Setting> make_tls() {
        .member = &Options::token_file,
        .scopes = kClientScope,
        .meaning = "the token to show to the server is the first line of this file; "
-                  "MAINSPRING_TOKEN holds the token itself"},
+                  "MAINSPRING_ACCESS_TOKEN holds the token itself"},
       {.name = "ca_file",
        .value = "FILE",
        .member = &Options::ca_file,

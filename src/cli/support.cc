@@ -13,16 +13,11 @@ namespace {
 
 constexpr std::size_t kMaxTokenFileBytes = 8 << 10;
 
-// Programs that `mainspring work` runs find the number of their attempt under the same name.
-bool is_number(const std::string& text) {
-  return std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
-}
-
-// A flag goes before MAINSPRING_TOKEN, and that before what a file or another variable says.
+// A flag goes before MAINSPRING_ACCESS_TOKEN, and that before what a file or another variable says.
 Result<Secret> token_of(const Invocation& invocation) {
   const std::string& file = invocation.options.token_file;
   const bool by_flag = invocation.origins.at("token_file").starts_with("flag ");
-  if (!is_number(invocation.token.reveal()) && !by_flag) return invocation.token;
+  if (!invocation.token.empty() && !by_flag) return invocation.token;
   if (file == "none") return Secret();
   MS_TRY_ASSIGN(std::string text, read_file(file, kMaxTokenFileBytes));
   text.resize(std::min(text.find_first_of("\r\n"), text.size()));

@@ -94,7 +94,7 @@ void print_created(const Invocation& invocation, Io& io, const TokenRecord& toke
   if (io.err_is_terminal) {
     io.err(
         "This is the token. It is not shown again: put it into a file that only its user can "
-        "read, for --token-file, or into MAINSPRING_TOKEN.\n");
+        "read, for --token-file, or into MAINSPRING_ACCESS_TOKEN.\n");
   }
 }
 

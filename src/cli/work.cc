@@ -124,9 +124,19 @@ Result<bool> drained(Jobs& jobs, const WorkPlan& plan) {
   return true;
 }
 
+// Why a worker was refused, if it was: it ends then, instead of asking for ever.
+struct Refusal {
+  Mutex mutex;
+  std::optional<Error> error MS_GUARDED_BY(mutex);
+  void set(const Error& why) {
+    const MutexLock lock(mutex);
+    if (!error) error = why;
+  }
+};
+
 // Waits for what ends the worker: a signal, or the reason that --once and --drain look for.
 void wait_for_reason(const WorkPlan& plan, Jobs& jobs, const WorkerRuntime& runtime,
-                     StopSignals& signals, Io& io) {
+                     StopSignals& signals, Refusal& refusal, Io& io) {
   if (!plan.once && !plan.drain) return signals.wait();
   ProgressLine progress(io);
   Mutex mutex;
@@ -143,6 +153,12 @@ void wait_for_reason(const WorkPlan& plan, Jobs& jobs, const WorkerRuntime& runt
     if (plan.drain && stats.running == 0 && stats.waiting == 0) {
       const auto empty = drained(jobs, plan);
       if (empty && *empty) break;
+      if (!empty && empty.error().code == ErrorCode::forbidden) {
+        Error error = empty.error();
+        error.message += "; --drain looks at the queues' counters";
+        refusal.set(error);
+        break;
+      }
     }
     const MutexLock lock(mutex);
     if (!signals.stop().stop_requested()) wake.wait_for(mutex, kDrainPoll);
@@ -188,16 +204,21 @@ Result<int> run_work(const Invocation& invocation, Io& io) {
     const std::stop_callback hurry(signals.hurry(), [] { _exit(130); });
     return run_work_slot(invocation, io, plan, jobs, handler, signals);
   }
+  Refusal refusal;
   WorkerRuntime runtime(jobs, clock, random, log, plan.options);
   if (plan.kinds.empty()) runtime.on_any(handler, plan.kind_options);
   for (const std::string& kind : plan.kinds) runtime.on(kind, handler, plan.kind_options);
+  runtime.on_refused([&](const Error& error) {
+    refusal.set(error);
+    signals.request();
+  });
   MS_TRY(runtime.start());
   if (!invocation.json) {
     io.err(fmt::format("worker {} takes jobs of {} from {}, {} at a time. Ctrl-C stops it.\n",
                        runtime.incarnation().substr(0, 8), fmt::join(plan.options.queues, ", "),
                        without_password(invocation.options.server), plan.options.slots));
   }
-  wait_for_reason(plan, connection->jobs(), runtime, signals, io);
+  wait_for_reason(plan, connection->jobs(), runtime, signals, refusal, io);
   if (signals.first() != 0 && io.err_is_terminal) {
     io.err(
         "Stopping: running jobs may end. Ctrl-C again ends at once; then they are lost with their "
@@ -206,6 +227,8 @@ Result<int> run_work(const Invocation& invocation, Io& io) {
   const std::stop_callback hurry(signals.hurry(), [] { _exit(130); });
   runtime.stop();
   print_stats(invocation, io, runtime.stats());
+  const MutexLock lock(refusal.mutex);
+  if (refusal.error) return *refusal.error;
   return kExitOk;
 }
 

@@ -78,6 +78,12 @@ void WorkerRuntime::State::pause_claims(const Error& error, Pauses& pauses) {
   }
 }
 
+void WorkerRuntime::State::tell_refused(const Error& error) {
+  const bool for_good =
+      error.code == ErrorCode::unauthenticated || error.code == ErrorCode::forbidden;
+  if (for_good && when_refused) std::exchange(when_refused, nullptr)(error);
+}
+
 void WorkerRuntime::State::run_claimer() {
   Pauses pauses(random);
   mutex.lock();
@@ -96,6 +102,7 @@ void WorkerRuntime::State::run_claimer() {
         claim_call ? claim_call(std::move(claim), options.claim_wait, claim_stop.get_token())
                    : jobs.claim(std::move(claim), options.claim_wait, claim_stop.get_token());
     const Instant after = clock.now().instant;
+    if (!result) tell_refused(result.error());
     mutex.lock();
     if (!result) {
       if (!stopping) pause_claims(result.error(), pauses);

@@ -85,6 +85,7 @@ struct WorkerRuntime::State {
   int claim_ahead() const MS_REQUIRES(mutex);
   void accept(ClaimResult&& result, Instant now) MS_REQUIRES(mutex);
   void admit(ClaimedJob&& job, Instant now) MS_REQUIRES(mutex);
+  void tell_refused(const Error& error);
   void pause_claims(const Error& error, Pauses& pauses) MS_REQUIRES(mutex);
   void give_back_ready() MS_REQUIRES(mutex);
 
@@ -141,6 +142,8 @@ struct WorkerRuntime::State {
   bool kinds_limited = false;  // some kind has a concurrency of its own
   Singletons singletons;
   ClaimCall claim_call;  // empty = jobs.claim
+  std::function<void(const Error&)>
+      when_refused;  // of the claimer; empty = nobody asks, or was told
 
   Mutex stop_mutex;  // one stop() at a time
   Mutex mutex;

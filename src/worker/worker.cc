@@ -154,6 +154,10 @@ void WorkerRuntime::on_any(Handler handler, KindOptions options) {
   state_->any = Kind{std::move(handler), std::move(options)};
 }
 
+void WorkerRuntime::on_refused(std::function<void(const Error&)> refused) {
+  state_->when_refused = std::move(refused);
+}
+
 void WorkerRuntime::claim_with(ClaimCall call) {
   state_->claim_call = std::move(call);
 }

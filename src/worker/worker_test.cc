@@ -456,6 +456,27 @@ TEST_CASE("claims go on after the server was away") {
   REQUIRE(rig.jobs.await_outcomes(1));
 }
 
+TEST_CASE("a worker that is refused says so, once, and not when the server is only away") {
+  Rig rig;
+  std::atomic<int> claims = 0, told = 0;
+  rig.jobs.on_claim = [&]() -> std::optional<Error> {
+    const int n = ++claims;
+    if (n == 1) return Error{.code = ErrorCode::unavailable, .message = "away"};
+    if (n <= 3) return Error{.code = ErrorCode::forbidden, .message = "needs work=q"};
+    return std::nullopt;
+  };
+  rig.make().on("k", [](const ClaimedJob&, Context&) { return done(); });
+  rig.worker->on_refused([&](const Error& error) {
+    CHECK(error.message == "needs work=q");
+    CHECK(claims == 2);
+    ++told;
+  });
+  REQUIRE(rig.worker->start().has_value());
+  rig.jobs.add("k");
+  REQUIRE(rig.jobs.await_outcomes(1));
+  CHECK(told == 1);
+}
+
 TEST_CASE("stop lets handlers end and claims nothing more") {
   Rig rig;
   std::latch running(2);

@@ -6,7 +6,7 @@ set -uo pipefail
 # shellcheck source=src/cli/script_test.sh
 source "$(dirname "$0")/../../src/cli/script_test.sh"
 exec 2>&1
-unset MAINSPRING_TOKEN MAINSPRING_CA_FILE
+unset MAINSPRING_ACCESS_TOKEN MAINSPRING_CA_FILE
 
 # await COMMAND…: until it succeeds, for at most 30 s.
 await() {
@@ -172,18 +172,19 @@ echo mst_of_a_file >token
 expect 64 'mainspring: --server: url "http://192.0.2.1:80": a token must not go over plain HTTP…' \
   ms queues list --server http://192.0.2.1:80 --token-file token
 expect 64 'mainspring: --server: url "http://192.0.2.1:80": a token must not go over plain HTTP…' \
-  env MAINSPRING_TOKEN=mst_secret "$mainspring" queues list --server http://192.0.2.1:80
+  env MAINSPRING_ACCESS_TOKEN=mst_secret "$mainspring" queues list --server http://192.0.2.1:80
 expect 64 'mainspring: --token-file empty: its first line is empty' bash -c ': >empty; "$0" queues list --token-file empty' "$mainspring"
-check bash -c '! MAINSPRING_TOKEN=mst_secret "$0" config --explain | grep -q mst_secret' "$mainspring"
+check bash -c '! MAINSPRING_ACCESS_TOKEN=mst_secret "$0" config --explain | grep -q mst_secret' "$mainspring"
 check bash -c '! "$0" queues list --token mst_secret' "$mainspring"
-# Programs that we start do not get it; one of digits only, which is sent to nobody, shows that.
+# Programs that we start do not get it.
+seen=$("$mainspring" token create seen --scope work --scope read --scope lease)
 check "$mainspring" enqueue seen k
 printf '#!/bin/sh\nenv >%s/of_exec\n' "$PWD" >tell
 chmod +x tell
-env MAINSPRING_TOKEN=4242424242 "$mainspring" work --queue seen --exec "$PWD/tell" --drain
-check bash -c '! grep -q 4242424242 of_exec && grep -q MAINSPRING_JOB_ID= of_exec'
-env MAINSPRING_TOKEN=4242424242 "$mainspring" lease run l -- env >of_lease 2>&1
-check bash -c '! grep -q 4242424242 of_lease && grep -q MAINSPRING_LEASE_NAME=l of_lease'
+env MAINSPRING_ACCESS_TOKEN="$seen" "$mainspring" work --queue seen --exec "$PWD/tell" --drain
+check bash -c '! grep -q "$0" of_exec && grep -q MAINSPRING_JOB_ID= of_exec' "$seen"
+env MAINSPRING_ACCESS_TOKEN="$seen" "$mainspring" lease run l -- env >of_lease 2>&1
+check bash -c '! grep -q "$0" of_lease && grep -q MAINSPRING_LEASE_NAME=l of_lease' "$seen"
 stop_server
 mkdir -p jobs/continuous/nosy
 printf '#!/bin/sh\nenv >%s/of_folder.new; mv %s/of_folder.new %s/of_folder; sleep 60\n' "$PWD" "$PWD" "$PWD" >jobs/continuous/nosy/run.sh
@@ -191,7 +192,7 @@ chmod +x jobs/continuous/nosy/run.sh
 for strict in '' --strict-webjobs; do
   rm -f of_folder
   # shellcheck disable=SC2086
-  MAINSPRING_TOKEN=4242424242 serve --listen unix:api.sock --jobs jobs --folder-quiet 100ms $strict
+  MAINSPRING_ACCESS_TOKEN=4242424242 serve --listen unix:api.sock --jobs jobs --folder-quiet 100ms $strict
   await test -e of_folder
   check bash -c '! grep -q 4242424242 of_folder && grep -q MAINSPRING_HOST= of_folder'
   stop_server
