@@ -45,8 +45,8 @@ check() {
 
 spot "environment of the server, not on the allow-list"
 export DATABASE_PASSWORD=$canary
-spot "MAINSPRING_TOKEN in the server's environment"
-export MAINSPRING_TOKEN=$canary
+spot "MAINSPRING_ACCESS_TOKEN in the server's environment"
+export MAINSPRING_ACCESS_TOKEN=$canary
 spot "configuration: a comment of a file that is damaged"
 printf '# %s\nlog_level = \n' "$canary" >damaged.toml
 cli serve --config damaged.toml
@@ -74,7 +74,7 @@ printf '#!/bin/bash\ncat /proc/self/environ /proc/self/cmdline | tr "\\0" "\\n" 
 server=$!
 wait_until grep -q url started.json || { cat "$out/server.log"; exit 1; }
 base=$(sed -n 's/.*"url":"\([^"]*\)".*/\1/p' started.json)
-unset MAINSPRING_TOKEN DATABASE_PASSWORD
+unset MAINSPRING_ACCESS_TOKEN DATABASE_PASSWORD
 
 # -- requests
 
