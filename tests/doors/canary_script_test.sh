@@ -154,7 +154,7 @@ while read -r canary; do
   number=$((number + 1))
   encoded=$(printf 'me:%s' "$canary" | base64 -w0)
   where=$(grep -rlaF -e "$canary" -e "${encoded:4:20}" "$out" || true)
-  check "${spots[number - 1]}: $(basename -a $where | paste -sd' ') has it" test -z "$where"
+  check "${spots[number - 1]}: $(printf "%s " $where) has it" test -z "$where"
 done <canaries
 printf 'planted\n' >"$out/planted.txt"
 check "canary of the canaries: what is there is found" test -n "$(grep -rlaF planted "$out")"
