@@ -105,7 +105,10 @@ void ContinuousJob::write_status_file(ContinuousStatus status) {
     if (begins == "{\"Status\":\"") old.push_back(it->path());
   }
   for (const std::filesystem::path& path : old) std::filesystem::remove(path, ignored);
-  std::ofstream(directory + "/" + name) << json;
+  // By rename: whoever looks meanwhile sees the one or the other.
+  const std::string fresh = directory + "/.new_" + name;
+  std::ofstream(fresh) << json;
+  std::filesystem::rename(fresh, directory + "/" + name, ignored);
 }
 
 // The jobs of this node's earlier lives: their process is gone, and nobody else will take them.

@@ -122,7 +122,7 @@ TEST_CASE("the log has each status, and the status is stopped after the end") {
         "SYS INFO] Status changed to Stopping\n"
         "SYS INFO] Status changed to Stopped\n");
   const fs::path data = job_data_path(t.options, kContinuous, "l");
-  CHECK(read_all(data / "status_abcdef") == R"({"Status":"Stopped"})");
+  CHECK(await([&] { return read_all(data / "status_abcdef") == R"({"Status":"Stopped"})"; }));
   CHECK_FALSE(fs::exists(data / "status_before"));  // what the instance was called before
   CHECK(fs::exists(data / "status_mailed"));
 }
