@@ -5,6 +5,7 @@
 #include <string>
 
 #include "mainspring/result.h"
+#include "mainspring/time.h"
 #include "model/access.h"
 
 namespace mainspring::http {
@@ -13,7 +14,8 @@ namespace mainspring::http {
 struct Caller {
   std::string who;   // a token's name; "local" = no token was needed
   std::string from;  // the peer: "192.0.2.7", "unix uid=1000"; with a certificate " cert=NAME"
-  std::shared_ptr<const Scopes> scopes;  // nullptr = all: no token was needed
+  std::shared_ptr<const Scopes> scopes;     // nullptr = all: no token was needed
+  WallTime expires_at = WallTime::never();  // of the token
 
   bool may(Verb verb, std::string_view name) const {
     return scopes == nullptr || scopes->allows(verb, name);

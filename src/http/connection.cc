@@ -388,7 +388,7 @@ Result<void> Connection::admit(const Head& head, Match& match) {
   if (open || (MS_MUTANT(auth_skipped_for_head) && match.head_only)) {
     pass_ = doorman.admit_anybody(peer_, presented, now);
   } else {
-    MS_TRY_ASSIGN(pass_, doorman.admit(peer_, presented, pass_, now));
+    MS_TRY_ASSIGN(pass_, doorman.admit(peer_, presented, head.forwarded, pass_, now));
   }
   if (match.route == nullptr) return {};
   match.request.caller = pass_.caller;

@@ -15,6 +15,10 @@ namespace mainspring::http {
 namespace {
 
 constexpr std::size_t kMaxTokenBytes = 512;
+constexpr std::string_view kForwarded =
+    "a token is needed: the request was passed on by a proxy (X-Forwarded-For, Forwarded, "
+    "X-Real-IP or "
+    "Via), and whoever asks may be anywhere";
 constexpr std::string_view kNeedsToken = "a token is needed: Authorization: Bearer TOKEN";
 // One text for every reason: who has no good token does not learn whether it was one once.
 constexpr std::string_view kBadToken = "the token is not valid: unknown, expired or revoked";
@@ -216,9 +220,12 @@ Error Doorman::refuse(const PeerName& peer, std::string message, Instant now) {
   return {ErrorCode::unauthenticated, std::move(message)};
 }
 
-Result<Pass> Doorman::admit(const PeerName& peer, const Secret* authorization, const Pass& earlier,
-                            Now now) {
+Result<Pass> Doorman::admit(const PeerName& peer, const Secret* authorization, bool forwarded,
+                            const Pass& earlier, Now now) {
   if (authorization == nullptr) {
+    if (forwarded && !MS_MUTANT(proxied_is_local)) {
+      return refuse(peer, std::string(kForwarded), now.instant);
+    }
     if (!peer.local || options_.require_token) {
       return refuse(peer, std::string(kNeedsToken), now.instant);
     }
@@ -243,18 +250,18 @@ Result<Pass> Doorman::admit(const PeerName& peer, const Secret* authorization, c
   if (earlier.by_token && earlier.version == known->version && earlier.digest == *digest) {
     return earlier;
   }
-  return Pass{
-      .caller = std::make_shared<Caller>(Caller{entry->token.name, from(peer), entry->scopes}),
-      .by_token = true,
-      .digest = *digest,
-      .expires_at = entry->token.expires_at,
-      .version = known->version};
+  return Pass{.caller = std::make_shared<Caller>(
+                  Caller{entry->token.name, from(peer), entry->scopes, entry->token.expires_at}),
+              .by_token = true,
+              .digest = *digest,
+              .expires_at = entry->token.expires_at,
+              .version = known->version};
 }
 
 Pass Doorman::admit_anybody(const PeerName& peer, const Secret* authorization, Now now) {
   const bool unasked = authorization == nullptr && (!peer.local || options_.require_token);
   if (!unasked) {
-    if (auto pass = admit(peer, authorization, {}, now)) return std::move(*pass);
+    if (auto pass = admit(peer, authorization, false, {}, now)) return std::move(*pass);
   }
   return Pass{
       .caller = std::make_shared<Caller>(Caller{"", from(peer), std::make_shared<const Scopes>()})};

@@ -95,11 +95,13 @@ class Doorman {
   };
   Doorman(DoormanOptions options, Source source, Registry& registry);
 
-  // `authorization` is the header's value, nullptr = there is none. `earlier` is the pass of the
-  // connection's request before, which is used again where it is the same. Errors:
-  // unauthenticated, overloaded (too many failures of the address, or requests with the token).
-  Result<Pass> admit(const PeerName& peer, const Secret* authorization, const Pass& earlier,
-                     Now now);
+  // `authorization` is the header's value, nullptr = there is none. `forwarded`: a proxy on this
+  // machine has passed the request on, so that its being here says nothing of who asks. `earlier`
+  // is the pass of the connection's request before, which is used again where it is the same.
+  // Errors: unauthenticated, overloaded (too many failures of the address, or requests with the
+  // token).
+  Result<Pass> admit(const PeerName& peer, const Secret* authorization, bool forwarded,
+                     const Pass& earlier, Now now);
   // Of requests that everybody may send: what is no good is as none, and gets the pass of nobody.
   Pass admit_anybody(const PeerName& peer, const Secret* authorization, Now now);
   // May the one with this pass still have what it waits for?

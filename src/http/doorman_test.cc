@@ -69,9 +69,11 @@ struct Door {
   }
   Result<Pass> come(const PeerName& peer, std::string_view header, const Pass& earlier = {}) {
     const Secret secret{std::string(header)};
-    return doorman.admit(peer, &secret, earlier, clock.now());
+    return doorman.admit(peer, &secret, false, earlier, clock.now());
   }
-  Result<Pass> come(const PeerName& peer) { return doorman.admit(peer, nullptr, {}, clock.now()); }
+  Result<Pass> come(const PeerName& peer, bool forwarded = false) {
+    return doorman.admit(peer, nullptr, forwarded, {}, clock.now());
+  }
   std::int64_t counted(const std::string& name) { return registry.counter(name, "").value(); }
 
   std::shared_ptr<const Tokens> tokens = std::make_shared<const Tokens>();
@@ -96,6 +98,7 @@ TEST_CASE("without a token only peers on this machine come in, and they not if o
   CHECK(refusal(open.come(kRemote)) == ErrorCode::unauthenticated);
   CHECK(refusal(closed.come(kLocal)) == ErrorCode::unauthenticated);
   CHECK(closed.come(kLocal, bearer("ci")).has_value());
+  CHECK(refusal(open.come(kLocal, true)) == ErrorCode::unauthenticated);
 }
 
 TEST_CASE("a token that is presented is checked, also of local peers; nothing is no token") {

@@ -28,13 +28,14 @@ struct Doors : TestServer {
     REQUIRE(done == 1);
   }
   // The header line of a new token.
-  std::string token(const std::string& name, std::string_view scopes, Duration lives = 1h) {
+  std::string token(const std::string& name, std::string_view scopes,
+                    std::optional<Duration> lives = std::nullopt) {
     const Secret text = make_token_text(random);
     TokenRecord record;
     record.name = name;
     record.digest = *digest_of_token(text.reveal());
     record.scopes = *Scopes::parse(scopes);
-    record.expires_at = clock.now().wall + lives;
+    if (lives) record.expires_at = clock.now().wall + *lives;
     apply(CreateToken{record});
     return "Authorization: Bearer " + text.reveal() + "\r\n";
   }
@@ -385,6 +386,42 @@ TEST_CASE("tokens are made and revoked over HTTP, and are shown once") {
   CHECK(peer.call("DELETE", "/v1/tokens/ci", "", root).status == 200);
   CHECK(peer.call("DELETE", "/v1/tokens/nobody", "", root).status == 404);
   CHECK(peer.call("POST", "/v1/jobs", job("ab"), header).status == 401);
+}
+
+TEST_CASE("what a proxy on this machine passes on needs a token, whatever header tells of it") {
+  Doors doors{HttpOptions{}};
+  Peer peer(doors);
+  CHECK(peer.call("GET", "/v1/queues").status == 200);
+  for (const std::string header : {"X-Forwarded-For: 192.0.2.7", "Forwarded: for=192.0.2.7",
+                                   "x-real-ip: 192.0.2.7", "Via: 1.1 proxy", "X-Forwarded-For: "}) {
+    CAPTURE(header);
+    const Answer refused = peer.call("GET", "/v1/queues", "", header + "\r\n");
+    CHECK(refused.status == 401);
+    CHECK(has(refused.body, "proxy"));
+    const std::string good = doors.token("t" + std::to_string(header.size()), "read");
+    CHECK(peer.call("GET", "/v1/queues", "", header + "\r\n" + good).status == 200);
+    CHECK(peer.call("GET", "/healthz", "", header + "\r\n").status == 200);
+  }
+}
+
+TEST_CASE("nobody makes a token that outlives their own") {
+  Doors doors;
+  const std::string root = doors.token("root", "admin read");
+  Peer peer(doors);
+  const Answer made =
+      peer.call("POST", "/v1/tokens",
+                R"({"name":"short","scopes":["admin","read"],"expires_in":"1d"})", root);
+  REQUIRE(made.status == 201);
+  const std::size_t at = made.body.find("mst_");
+  const std::string mine = "Authorization: Bearer " + made.body.substr(at, kTokenBytes) + "\r\n";
+  for (const char* longer : {R"({"name":"n","scopes":["read"]})",
+                             R"({"name":"n","scopes":["read"],"expires_in":"2d"})"}) {
+    const Answer refused = peer.call("POST", "/v1/tokens", longer, mine);
+    CHECK(refused.status == 403);
+    CHECK(field_of(refused) == "expires_in");
+  }
+  CHECK(peer.call("POST", "/v1/tokens", R"({"name":"n","scopes":["read"],"expires_in":"1h"})", mine)
+            .status == 201);
 }
 
 TEST_CASE("the audit says who changed what, from where, and what it was before") {

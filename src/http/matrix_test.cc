@@ -218,13 +218,14 @@ struct Matrix : HostServer {
     wait_until([&] { return done != 0; });
     REQUIRE(done == 1);
   }
-  std::string token(const std::string& name, Scopes scopes, Duration lives = 1h) {
+  std::string token(const std::string& name, Scopes scopes,
+                    std::optional<Duration> lives = std::nullopt) {
     const Secret text = make_token_text(random);
     TokenRecord record;
     record.name = name;
     record.digest = *digest_of_token(text.reveal());
     record.scopes = std::move(scopes);
-    record.expires_at = server.clock.now().wall + lives;
+    if (lives) record.expires_at = server.clock.now().wall + *lives;
     apply(CreateToken{record});
     return "Authorization: Bearer " + text.reveal() + "\r\n";
   }

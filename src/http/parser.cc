@@ -133,7 +133,13 @@ HeadResult parse_head(std::string_view text, std::size_t max_bytes, Head& head) 
   head.origin = request[field::origin];
   head.idempotency_key = request["Idempotency-Key"];
   head.has_authorization = request.count(field::authorization) != 0;
-  if (head.has_authorization) head.authorization = Secret(request[field::authorization]);
+  if (head.has_authorization) {
+    head.authorization = Secret(request[field::authorization]);
+  } else {
+    for (const std::string_view name : {"X-Forwarded-For", "Forwarded", "X-Real-IP", "Via"}) {
+      head.forwarded = head.forwarded || request.count(name) != 0;
+    }
+  }
   head.chunked = parser.chunked();
   if (const auto length = parser.content_length()) head.content_length = *length;
   head.keep_alive = request.keep_alive();

@@ -29,6 +29,8 @@ struct Head {
   std::string origin;           // sent by browsers; "" = none
   std::string idempotency_key;  // "" = none
   bool has_authorization = false;
+  // Without an authorization: a proxy has passed it on for somebody, and says so.
+  bool forwarded = false;
   Secret authorization;
   std::optional<std::uint64_t> content_length;
   bool chunked = false;

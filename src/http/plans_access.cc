@@ -133,6 +133,13 @@ Plan plan_create_token(const Request& request, Services& services) {
          .message = fmt::format("\"{}\" cannot give scopes that it does not have", caller.who),
          .field = "scopes"});
   }
+  if (token->expires_at > caller.expires_at) {
+    return error_reply(
+        {.code = ErrorCode::forbidden,
+         .message = fmt::format("\"{}\" ends at {}, and cannot make a token that ends later",
+                                caller.who, format_wall_time(caller.expires_at)),
+         .field = "expires_in"});
+  }
   const auto text = std::make_shared<const Secret>(make_token_text(services.random));
   token->digest = *digest_of_token(text->reveal());
   token->created_by = caller.who;

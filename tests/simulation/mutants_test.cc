@@ -128,6 +128,7 @@ std::map<std::string, std::string> door_defects() {
       {"foreign_job_shown", http("matrix: every route with every verb*")},
       {"revoked_waits_on", http("who waits for a job is told when the token ends*")},
       {"scopes_given_freely", http("tokens are made and revoked*")},
+      {"proxied_is_local", http("what a proxy on this machine*")},
       {"token_passed_on", http("a token is for this server*")},
   };
 }
