@@ -9,6 +9,7 @@
 #include "base/secret.h"
 #include "cli/handlers.h"
 #include "cli/work.h"
+#include "client/calls.h"
 #include "env/private_memory.h"
 #include "worker/continuous_timer.h"
 
@@ -93,6 +94,18 @@ std::int64_t ended(const WorkerStats& stats) {
   return stats.completed + stats.failed + stats.dead + stats.snoozed + stats.cancelled;
 }
 
+// To see whether a queue is empty takes a scope; without it there seems to be nothing.
+Result<void> check_visible(Client& client, const std::vector<std::string>& queues) {
+  for (const std::string& queue : queues) {
+    const auto seen = client.request("GET", "/v1/queues/" + percent_encode(queue), "");
+    if (seen || seen.error().code == ErrorCode::not_found) continue;
+    Error error = seen.error();
+    error.message += "; --drain looks whether the queue is empty";
+    return error;
+  }
+  return {};
+}
+
 // Is nothing left that this worker would take, now or after a back-off?
 Result<bool> drained(Jobs& jobs, const WorkPlan& plan) {
   constexpr JobState kLeft[] = {JobState::available, JobState::running, JobState::retryable};
@@ -136,7 +149,7 @@ struct Refusal {
 
 // Waits for what ends the worker: a signal, or the reason that --once and --drain look for.
 void wait_for_reason(const WorkPlan& plan, Jobs& jobs, const WorkerRuntime& runtime,
-                     StopSignals& signals, Refusal& refusal, Io& io) {
+                     StopSignals& signals, Io& io) {
   if (!plan.once && !plan.drain) return signals.wait();
   ProgressLine progress(io);
   Mutex mutex;
@@ -153,12 +166,6 @@ void wait_for_reason(const WorkPlan& plan, Jobs& jobs, const WorkerRuntime& runt
     if (plan.drain && stats.running == 0 && stats.waiting == 0) {
       const auto empty = drained(jobs, plan);
       if (empty && *empty) break;
-      if (!empty && empty.error().code == ErrorCode::forbidden) {
-        Error error = empty.error();
-        error.message += "; --drain looks at the queues' counters";
-        refusal.set(error);
-        break;
-      }
     }
     const MutexLock lock(mutex);
     if (!signals.stop().stop_requested()) wake.wait_for(mutex, kDrainPoll);
@@ -195,6 +202,8 @@ Result<int> run_work(const Invocation& invocation, Io& io) {
   MS_TRY_ASSIGN(const auto connection, connect(invocation, 15s));
   MS_TRY(connection->client->ready());  // a wrong address is said now, not tried for ever
 
+  if (plan.drain) MS_TRY(check_visible(*connection->client, plan.options.queues));
+
   TimerSlots timer_slots(kMaxTimerSlots);
   Jobs& jobs = connection->jobs();
   const auto handler = plan.timer ? timer_handler(jobs, clock, random, timer_slots,
@@ -218,7 +227,7 @@ Result<int> run_work(const Invocation& invocation, Io& io) {
                        runtime.incarnation().substr(0, 8), fmt::join(plan.options.queues, ", "),
                        without_password(invocation.options.server), plan.options.slots));
   }
-  wait_for_reason(plan, connection->jobs(), runtime, signals, refusal, io);
+  wait_for_reason(plan, connection->jobs(), runtime, signals, io);
   if (signals.first() != 0 && io.err_is_terminal) {
     io.err(
         "Stopping: running jobs may end. Ctrl-C again ends at once; then they are lost with their "

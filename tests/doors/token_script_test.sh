@@ -94,7 +94,8 @@ expect 77 "$denied" as oncall ms token list
 expect 77 "$denied" as oncall ms audit list
 expect 0 200 status_of -H "Authorization: Bearer $metrics" "$MAINSPRING_SERVER/metrics"
 expect 77 "$denied" as metrics ms queues list
-expect 77 '…mainspring: "worker" needs the scope "work=photos"' as worker ms work --queue photos --exec cat --drain
+expect 77 'mainspring: "worker" needs the scope "read=photos"; --drain looks whether the queue is empty' as worker ms work --queue photos --exec cat --drain
+expect 77 '…mainspring: "worker" needs the scope "work=photos"' as worker ms work --queue photos --exec cat
 expect 0 '…1 completed…' as worker ms work --queue mails --exec cat --drain
 expect 0 '{"id":1,"queue":"mails","state":"completed","result":…}' as web ms jobs show 1 --json
 expect 0 429 bash -c "for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15; do curl -s -o /dev/null -w '%{http_code}\n' -H 'Authorization: Bearer $metrics' $MAINSPRING_SERVER/metrics; done | sort -u | tail -1"
