@@ -8,7 +8,7 @@ BUILD_PACKAGES=(g++ cmake ninja-build ccache libboost1.81-dev libssl-dev libsqli
   rapidjson-dev libexpected-dev libcli11-dev libtomlplusplus-dev libhowardhinnant-date-dev
   libarchive-dev libcurl4-openssl-dev tzdata)
 # shellcheck disable=SC2034
-TEST_PACKAGES=(doctest-dev librapidcheck-dev imagemagick curl openssl python3 python3-croniter sqlite3 procps slowhttptest testssl.sh)
+TEST_PACKAGES=(doctest-dev librapidcheck-dev imagemagick curl openssl python3 python3-croniter sqlite3 procps slowhttptest iproute2 testssl.sh)
 
 say() { printf '%s\n' "$*" >&2; }
 die() { say "${0##*/}: $*"; exit 1; }

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <atomic>
 #include <csignal>
+#include <filesystem>
 #include <limits>
 
 #include "cli/exposure.h"
@@ -95,15 +96,24 @@ Result<void> open_tls(const Options& options, HttpOptions& http, const Clock& cl
   return {};
 }
 
+bool has_usable_token(const Store& store, WallTime now) {
+  const auto tokens = store.tokens();
+  return std::any_of(tokens->begin(), tokens->end(),
+                     [&](const auto& entry) { return entry.second.usable(now); });
+}
+
 Result<void> wire(const Invocation& invocation, const Clock& clock, Log& log, Registry& registry,
                   Wired& wired) {
   Options options = invocation.options;
   fit_connections(invocation.origins, options);
   MS_TRY_ASSIGN(HttpOptions http, http_options(options));
-  MS_TRY(check_exposure(options, false));
+  // Said before a store is made: where there is none, there is no token.
+  const bool store_is_there = std::filesystem::exists(options.data + "/mainspring.db");
+  MS_TRY(check_exposure(options, store_is_there));
   MS_TRY(open_tls(options, http, clock, log, registry, wired));
   MS_TRY_ASSIGN(std::optional<HostOptions> host, host_options(options, options.data, log));
   MS_TRY_ASSIGN(wired.node, Node::open(node_options(invocation.options), clock, log, registry));
+  MS_TRY(check_exposure(options, has_usable_token(wired.node->store(), clock.now().wall)));
   wired.server = std::make_unique<HttpServer>(std::move(http), wired.node->broker(),
                                               wired.node->store(), clock, log, registry);
   if (!host) return {};
