@@ -29,7 +29,7 @@ packages() {
 # The short names of a package's licences: Debian's copyright file says them where it is in the machine-readable format.
 licences() {
   local file=/usr/share/doc/$1/copyright names
-  names=$(sed -n 's/^License: *//p' "$file" 2>/dev/null | sort -u | paste -sd, - | sed 's/,/, /g')
+  names=$(sed -n 's/^License: *\([^ ].*\)/\1/p' "$file" 2>/dev/null | sort -u | paste -sd, - | sed 's/,/, /g')
   printf '%s' "${names:-see $file}"
 }
 
