@@ -10,7 +10,7 @@ commit=$(git rev-parse --verify "${1:-HEAD}^{commit}")
 work=$(mktemp -d "${TMPDIR:-/tmp}/mainspring-reproduce.XXXXXX")
 trap 'rm -rf "$work"' EXIT
 SOURCE_DATE_EPOCH=$(git show -s --format=%ct "$commit")
-export SOURCE_DATE_EPOCH LC_ALL=C TZ=UTC
+export SOURCE_DATE_EPOCH LC_ALL=C TZ=UTC CCACHE_DISABLE=1
 
 alone=()
 if ((EUID == 0)) && unshare -n true 2>/dev/null; then
@@ -23,7 +23,7 @@ fi
 build_in() {
   mkdir -p "$1"
   git archive "$commit" | tar -x -C "$1"
-  step "Configuring in $1" cmake -S "$1" --preset release -B "$1/build/release" -DCCACHE=CCACHE-NOTFOUND
+  step "Configuring in $1" cmake -S "$1" --preset release -B "$1/build/release"
   step "Building $(cut -c1-12 <<<"$commit") in $1" "${alone[@]}" ninja -C "$1/build/release" mainspring
 }
 build_in "$work/a"

@@ -124,8 +124,39 @@ cli token list --data other
 cli audit list --data other
 http /v1/queues -H "Authorization: Bearer $text"
 http "/v1/queues?limit=x" -u ":$text"
-spot "a token, right, and used"
+spot "the token of a file, right, towards a server that needs it"
+sed -i '$d' canaries
+printf '%s\n' "$text" >>canaries
+printf '%s\n' "$text" >token
+chmod 600 token
 check "the database has no text of a token" bash -c "! grep -rqaF -- '$text' other"
+"$mainspring" serve --data other --listen unix:other.sock --require-token --log-level debug --json \
+  >other.json 2>"$out/other.log" &
+other=$!
+wait_until grep -q url other.json || cat "$out/other.log"
+as_deploy() { cli "$@" --server unix:other.sock --token-file token; }
+as_deploy queue list
+as_deploy jobs list --limit x
+as_deploy token list
+as_deploy audit list
+as_deploy enqueue q k '{}'
+curl -s -i -m 20 --unix-socket other.sock http://localhost/v1/queues -H "Authorization: Bearer $text" >>"$out/answers.txt"
+curl -s -i -m 20 --unix-socket other.sock http://localhost/v1/tokens -u "me:$text" >>"$out/answers.txt"
+curl -s -i -m 20 --unix-socket other.sock http://localhost/metrics -H "Authorization: Bearer $text" >>"$out/answers.txt"
+check "the right token was let in" grep -q 'HTTP/1.1 200' "$out/answers.txt"
+spot "the token of a worker's environment, in its jobs' environment"
+MAINSPRING_TOKEN=$canary cli work --queue q --server unix:other.sock --once --exec "k=env"
+MAINSPRING_TOKEN=$canary cli config --explain
+spot "the token of a file that is no token"
+printf 'a b %s\n' "$canary" >bad_token
+chmod 600 bad_token
+cli queue list --server unix:other.sock --token-file bad_token
+spot "the token of a file that others can read"
+printf 'mst_%s\n' "$canary" >open_token
+chmod 644 open_token
+cli queue list --server unix:other.sock --token-file open_token
+kill "$other"
+wait "$other" 2>/dev/null || true
 
 # -- what is left behind
 
