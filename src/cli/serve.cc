@@ -96,6 +96,23 @@ Result<void> open_tls(const Options& options, HttpOptions& http, const Clock& cl
   return {};
 }
 
+// Whom a hangup is for, as long as it is there.
+class HangupTarget {
+ public:
+  void set(TlsReload* target) {
+    const MutexLock lock(mutex_);
+    target_ = target;
+  }
+  void tell() {
+    const MutexLock lock(mutex_);
+    if (target_ != nullptr) target_->reload_soon();
+  }
+
+ private:
+  Mutex mutex_;
+  TlsReload* target_ MS_GUARDED_BY(mutex_) = nullptr;
+};
+
 bool has_usable_token(const Store& store, WallTime now) {
   const auto tokens = store.tokens();
   return std::any_of(tokens->begin(), tokens->end(),
@@ -198,10 +215,8 @@ NodeOptions node_options(const Options& options) {
 Result<int> run_serve(const Invocation& invocation, Io& io) {
   // First, so that every thread inherits its mask. A hangup means new certificates, if there is
   // TLS.
-  std::atomic<TlsReload*> reload{nullptr};
-  const auto hangup = [&reload] {
-    if (TlsReload* const present = reload.load()) present->reload_soon();
-  };
+  HangupTarget reload;
+  const auto hangup = [&reload] { reload.tell(); };
   const auto on_hangup = has_tls(invocation.options) ? std::function<void()>(hangup) : nullptr;
   StopSignals signals(on_hangup);
   if (!invocation.options.allow_core) MS_TRY(keep_memory_private());
@@ -211,7 +226,9 @@ Result<int> run_serve(const Invocation& invocation, Io& io) {
   Registry registry;
   Wired wired;
   MS_TRY(wire(invocation, clock, log, registry, wired));
-  reload = wired.tls_reload.get();
+  reload.set(wired.tls_reload.get());
+  const auto forget = std::unique_ptr<HangupTarget, void (*)(HangupTarget*)>(
+      &reload, [](HangupTarget* target) { target->set(nullptr); });
 
   std::atomic<bool> store_failed{false};
   wired.node->on_fatal([&](const Error& error) {
@@ -227,7 +244,6 @@ Result<int> run_serve(const Invocation& invocation, Io& io) {
   const std::stop_callback hurry(signals.hurry(), [] { _exit(130); });
   if (io.err_is_terminal) io.err("Stopping; Ctrl-C again ends at once.\n");
   const Duration grace = store_failed ? Duration(2s) : invocation.options.stop_timeout * 4 / 5;
-  reload = nullptr;
   stop_all(wired, grace);
   if (store_failed) {
     return Error{.code = ErrorCode::io_error,
