@@ -351,9 +351,11 @@ bool TimerSlots::may_enter(const std::string& kind, const std::string& name) con
 }
 
 bool TimerSlots::is_first(const Waiter& waiter) const {
+  const auto rank = [](const Waiter& one) {
+    return std::pair(MS_MUTANT(timer_priority_ignored) ? 0 : one.priority, one.order);
+  };
   for (const Waiter& other : waiters_) {
-    const bool before =
-        std::pair(other.priority, other.order) < std::pair(waiter.priority, waiter.order);
+    const bool before = rank(other) < rank(waiter);
     if (before && may_enter(other.kind, other.name)) return false;
   }
   return true;
@@ -373,7 +375,7 @@ std::optional<TimerSlots::Place> TimerSlots::enter(const std::string& kind, cons
   waiters_.push_back(me);
   bool in = false;
   for (Instant now; !stop.stop_requested();) {
-    in = may_enter(kind, name) && (MS_MUTANT(timer_priority_ignored) || is_first(me));
+    in = may_enter(kind, name) && is_first(me);
     if (in || (now = clock.now().instant) >= until) break;
     changed_.wait_for(mutex_, until - now);
   }
