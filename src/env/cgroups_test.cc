@@ -142,12 +142,14 @@ TEST_CASE("a fork bomb in ever new sessions dies with everything it started") {
 }
 
 TEST_CASE("a group kills those that never stand still, by each means that a system may have") {
-  // Twenty that fork and end, fork and end: a number that was read is gone when it is used.
+  // Twenty that fork and end, fork and end: a number that was read is gone when it is used. They
+  // wait for one another: else they fill the group before the last of them was made.
   constexpr const char* kRunners =
-      "import os\n"
+      "import os, time\n"
+      "r, w = os.pipe()\n"
       "for i in range(20):\n"
-      "  if os.fork() == 0: break\n"
-      "else: os.write(3, b'up\\n'); import time; time.sleep(1000)\n"
+      "  if os.fork() == 0: os.close(w); os.read(r, 1); break\n"  // they begin together
+      "else: os.close(w); os.write(3, b'up\\n'); time.sleep(1000)\n"
       "os.setsid()\n"
       "while True:\n"
       "  try:\n"
