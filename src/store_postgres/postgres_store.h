@@ -18,7 +18,7 @@
 
 #include "base/secret.h"
 #include "env/clock.h"
-#include "store/store.h"
+#include "store/shared_store.h"
 #include "telemetry/log.h"
 
 namespace mainspring {
@@ -34,10 +34,10 @@ struct PostgresOptions {
   bool migrate = true;
   // Off for connection poolers that mix transactions of several clients on one connection.
   bool prepared = true;
-  int readers = 4;                                         // connections for reads
-  Duration connect_timeout = std::chrono::seconds(2);      // for each host
-  Duration statement_timeout = std::chrono::seconds(10);   // for each round trip of a batch
-  Duration read_timeout = std::chrono::seconds(5);         // for each read
+  int readers = 4;                                        // connections for reads
+  Duration connect_timeout = std::chrono::seconds(2);     // for each host
+  Duration statement_timeout = std::chrono::seconds(10);  // for each round trip of a batch
+  Duration read_timeout = std::chrono::seconds(5);        // for each read
   // How long apply() tries to reach the database again before it answers `unavailable`.
   Duration patience = std::chrono::seconds(1);
   // What leases are measured on: the shared clock is the database's. Tests give their own.
@@ -45,36 +45,6 @@ struct PostgresOptions {
   LeaseClock lease_clock = LeaseClock::wall;
   // Random, new for each process start; "" = one is made. Names the node in the table `nodes`.
   std::string incarnation;
-};
-
-// What a change of another node (or of a client by SQL) made possible here.
-struct Heard {
-  std::vector<std::string> queues;               // may have work
-  WallTime next_due = WallTime::never();         // something becomes due or fires then
-  bool catalog = false;                          // queues, schedules or tokens changed
-};
-
-// The durability that the database gives now.
-struct Durability {
-  std::string synchronous_commit;  // as the server says: on, remote_apply, local, off, …
-  int synchronous_standbys = 0;    // that a commit waits for now
-  bool read_only = false;          // a standby, or told to be
-};
-
-class SharedStore : public Store {
- public:
-  // Notes what others changed. Like apply(), from one thread at a time. Cheap; asks nothing.
-  virtual void heard(const Heard& what) = 0;
-  // What this store's own last batch changed that others should hear of; emptied.
-  virtual Heard take_news() = 0;
-  // Compares the copies in memory with the database, if it is time; like apply().
-  virtual Result<Heard> refresh(Now now) = 0;
-  // One more number for each node that opens; never given twice.
-  virtual std::int64_t node_number() const = 0;
-  // From any thread. Errors: unavailable.
-  virtual Result<Durability> durability() const = 0;
-  // True while the last try to reach the database failed.
-  virtual bool away() const = 0;
 };
 
 // Wall time as the database tells it, carried on between its answers by this machine's steady

@@ -1,0 +1,56 @@
+// SharedStore: a store that other nodes change too, and what they say to each other about it.
+//
+// All that is heard is a hint. To hear nothing is always right, only slower: refresh() finds the
+// same by asking.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "store/store.h"
+
+namespace mainspring {
+
+// What a change of another node (or of a client by SQL) made possible here.
+struct Heard {
+  std::vector<std::string> queues;        // may have work
+  std::vector<std::string> released;      // leases that became free
+  std::vector<JobId> ended;               // jobs that became terminal
+  WallTime next_due = WallTime::never();  // something becomes due or fires then
+  bool catalog = false;                   // queues, schedules or tokens changed
+  // More than can be said, or than is known (somebody was away): all of the above may have changed.
+  // The next refresh() compares, however soon it comes.
+  bool everything = false;
+
+  bool empty() const {
+    return queues.empty() && released.empty() && ended.empty() && next_due == WallTime::never() &&
+           !catalog && !everything;
+  }
+};
+
+// The durability that the database gives now.
+struct Durability {
+  std::string synchronous_commit;  // as the server says: on, remote_apply, local, off, …
+  int synchronous_standbys = 0;    // that a commit waits for now
+  bool read_only = false;          // a standby, or told to be
+};
+
+class SharedStore : public Store {
+ public:
+  // Notes what others changed. Like apply(), from one thread at a time. Cheap; asks nothing.
+  virtual void heard(const Heard& what) = 0;
+  // What this store's own last batch changed that others should hear of; emptied. Leases and ended
+  // jobs need not be in it: the report of the batch has them.
+  virtual Heard take_news() = 0;
+  // Compares the copies in memory with the database, if it is time; like apply().
+  virtual Result<Heard> refresh(Now now) = 0;
+  // One more number for each node that opens; never given twice.
+  virtual std::int64_t node_number() const = 0;
+  // From any thread. Errors: unavailable.
+  virtual Result<Durability> durability() const = 0;
+  // True while the last try to reach the database failed.
+  virtual bool away() const = 0;
+};
+
+}  // namespace mainspring
