@@ -1,0 +1,498 @@
+// libpq in pipeline mode, non-blocking, with poll() for the deadlines.
+#include "store_postgres/connection.h"
+
+#include <endian.h>
+#include <fmt/format.h>
+#include <poll.h>
+
+#include <atomic>
+#include <bit>
+#include <cstring>
+
+namespace mainspring::pg {
+namespace {
+
+std::atomic<int> statements_made{0};
+
+template <class T>
+void append(std::string& out, T big_endian) {
+  out.append(reinterpret_cast<const char*>(&big_endian), sizeof big_endian);
+}
+void append32(std::string& out, std::uint32_t v) {
+  append(out, htobe32(v));
+}
+void append64(std::string& out, std::uint64_t v) {
+  append(out, htobe64(v));
+}
+std::uint32_t read32(const char* at) {
+  std::uint32_t v = 0;
+  std::memcpy(&v, at, sizeof v);
+  return be32toh(v);
+}
+std::uint64_t read64(const char* at) {
+  std::uint64_t v = 0;
+  std::memcpy(&v, at, sizeof v);
+  return be64toh(v);
+}
+
+// One dimension from 1, as in the binary format of arrays.
+void begin_array(std::string& out, Oid element, std::size_t size, bool nulls) {
+  append32(out, size == 0 ? 0 : 1);
+  append32(out, nulls ? 1 : 0);
+  append32(out, element);
+  if (size == 0) return;
+  append32(out, static_cast<std::uint32_t>(size));
+  append32(out, 1);
+}
+
+constexpr std::uint32_t kNull = 0xffffffff;
+
+std::string trimmed(const char* message) {
+  std::string text = message == nullptr ? "" : message;
+  while (!text.empty() && (text.back() == '\n' || text.back() == ' ')) text.pop_back();
+  return text;
+}
+
+int left_ms(Instant deadline, Instant now) {
+  const auto left = (deadline - now).count();
+  return left <= 0 ? 0 : static_cast<int>(std::min<std::int64_t>(left / 1000 + 1, 1'000'000));
+}
+
+}  // namespace
+
+bool PgError::passing() const {
+  return sqlstate == "40001" || sqlstate == "40P01" || sqlstate == "55P03" || sqlstate == "57014";
+}
+
+Statement::Statement(std::string_view schema, std::string_view text)
+    : number(statements_made.fetch_add(1)) {
+  constexpr std::string_view kSchema = "$schema.";
+  std::size_t at = 0;
+  for (std::size_t found = 0; (found = text.find(kSchema, at)) != std::string_view::npos;) {
+    sql.append(text.substr(at, found - at)).append(schema).append(".");
+    at = found + kSchema.size();
+  }
+  sql.append(text.substr(at));
+}
+
+// -- parameters -----------------------------------------------------------------------------------
+
+void Params::begin(Oid type) {
+  types_.push_back(type);
+  begins_.push_back(bytes_.size());
+}
+void Params::end() {
+  lengths_.push_back(static_cast<int>(bytes_.size() - begins_.back()));
+}
+Params& Params::null(Oid type) {
+  begin(type);
+  lengths_.push_back(-1);
+  return *this;
+}
+Params& Params::add(std::int64_t v) {
+  begin(kInt8);
+  append64(bytes_, static_cast<std::uint64_t>(v));
+  end();
+  return *this;
+}
+Params& Params::add(bool v) {
+  begin(kBool);
+  bytes_.push_back(v ? 1 : 0);
+  end();
+  return *this;
+}
+Params& Params::add(double v) {
+  begin(kFloat8);
+  append64(bytes_, std::bit_cast<std::uint64_t>(v));
+  end();
+  return *this;
+}
+Params& Params::add(std::string_view v) {
+  begin(kText);
+  bytes_.append(v);
+  end();
+  return *this;
+}
+Params& Params::bytes(std::string_view v) {
+  begin(kBytea);
+  bytes_.append(v);
+  end();
+  return *this;
+}
+Params& Params::add(const Ints& v) {
+  begin(kInt8Array);
+  bytes_.reserve(bytes_.size() + 24 + v.size() * 12);
+  begin_array(bytes_, kInt8, v.size(), false);
+  for (const std::int64_t n : v) {
+    append32(bytes_, 8);
+    append64(bytes_, static_cast<std::uint64_t>(n));
+  }
+  end();
+  return *this;
+}
+Params& Params::add(const OptInts& v) {
+  begin(kInt8Array);
+  begin_array(bytes_, kInt8, v.size(), true);
+  for (const auto& n : v) {
+    append32(bytes_, n ? 8 : kNull);
+    if (n) append64(bytes_, static_cast<std::uint64_t>(*n));
+  }
+  end();
+  return *this;
+}
+Params& Params::add(const Reals& v) {
+  begin(kFloat8Array);
+  begin_array(bytes_, kFloat8, v.size(), true);
+  for (const auto& n : v) {
+    append32(bytes_, n ? 8 : kNull);
+    if (n) append64(bytes_, std::bit_cast<std::uint64_t>(*n));
+  }
+  end();
+  return *this;
+}
+Params& Params::add(const Texts& v) {
+  begin(kTextArray);
+  begin_array(bytes_, kText, v.size(), true);
+  for (const auto& text : v) {
+    append32(bytes_, text ? static_cast<std::uint32_t>(text->size()) : kNull);
+    if (text) bytes_.append(*text);
+  }
+  end();
+  return *this;
+}
+Params& Params::add(const std::vector<std::string>& v) {
+  return add(Texts(v.begin(), v.end()));
+}
+
+// -- answers --------------------------------------------------------------------------------------
+
+std::int64_t Rows::affected() const {
+  return result_ ? std::strtoll(PQcmdTuples(result_.get()), nullptr, 10) : 0;
+}
+
+std::int64_t Rows::integer(int row, int column) const {
+  if (is_null(row, column)) return 0;
+  const char* at = PQgetvalue(result_.get(), row, column);
+  switch (PQgetlength(result_.get(), row, column)) {
+    case 8:
+      return static_cast<std::int64_t>(read64(at));
+    case 4:
+      return static_cast<std::int32_t>(read32(at));
+    case 2: {
+      std::uint16_t v = 0;
+      std::memcpy(&v, at, sizeof v);
+      return static_cast<std::int16_t>(be16toh(v));
+    }
+    case 1:
+      return *at;
+    default:
+      throw PgError{"", "an integer of another length", false};
+  }
+}
+
+std::optional<std::int64_t> Rows::maybe(int row, int column) const {
+  if (is_null(row, column)) return std::nullopt;
+  return integer(row, column);
+}
+
+double Rows::real(int row, int column) const {
+  return std::bit_cast<double>(read64(PQgetvalue(result_.get(), row, column)));
+}
+
+std::string_view Rows::text(int row, int column) const {
+  return {PQgetvalue(result_.get(), row, column),
+          static_cast<std::size_t>(PQgetlength(result_.get(), row, column))};
+}
+
+namespace {
+
+// Calls `element(bytes, length)` for each of an array of one dimension; length -1 = NULL.
+template <class Element>
+void read_array(std::string_view bytes, Element element) {
+  if (bytes.size() < 20) return;  // empty, or NULL
+  const char* at = bytes.data() + 12;
+  const std::uint32_t size = read32(at);
+  at += 8;
+  for (std::uint32_t i = 0; i < size; ++i) {
+    const auto length = static_cast<std::int32_t>(read32(at));
+    at += 4;
+    element(at, length);
+    if (length > 0) at += length;
+  }
+}
+
+}  // namespace
+
+std::vector<std::int64_t> Rows::ints(int row, int column) const {
+  std::vector<std::int64_t> all;
+  read_array(text(row, column), [&](const char* at, std::int32_t length) {
+    all.push_back(length == 8 ? static_cast<std::int64_t>(read64(at)) : 0);
+  });
+  return all;
+}
+
+std::vector<std::string> Rows::texts(int row, int column) const {
+  std::vector<std::string> all;
+  read_array(text(row, column), [&](const char* at, std::int32_t length) {
+    all.emplace_back(at, length < 0 ? 0 : static_cast<std::size_t>(length));
+  });
+  return all;
+}
+
+// -- the connection -------------------------------------------------------------------------------
+
+Connection::Connection(const ConnectionOptions& options, const Clock& clock)
+    : clock_(clock), options_(options) {
+  const std::string seconds =
+      fmt::to_string(std::max<std::int64_t>(1, options.connect_timeout.count() / 1'000'000));
+  const std::string unheard =
+      fmt::to_string(std::max<std::int64_t>(1000, options.timeout.count() / 1000));
+  // Later ones win: what the URL says goes before the defaults, but not before what must be.
+  const std::array keys = {"connect_timeout",
+                           "tcp_user_timeout",
+                           "keepalives_idle",
+                           "fallback_application_name",
+                           "dbname",
+                           "client_encoding",
+                           static_cast<const char*>(nullptr)};
+  const std::array values = {seconds.c_str(),
+                             unheard.c_str(),
+                             "10",
+                             options.name.c_str(),
+                             options.url.reveal().c_str(),
+                             "UTF8",
+                             static_cast<const char*>(nullptr)};
+  static_assert(keys.size() == values.size());
+  connection_ = PQconnectStartParams(keys.data(), values.data(), 1);
+  if (connection_ == nullptr) throw PgError{"", "no memory for a connection", true};
+  // The library tries one host after the other, each with its own connect_timeout only when it
+  // blocks: here the whole has the bound.
+  const Instant deadline = clock_.now().instant + options.connect_timeout * 3;
+  PostgresPollingStatusType status = PGRES_POLLING_WRITING;
+  while (status != PGRES_POLLING_OK) {
+    if (status == PGRES_POLLING_FAILED || PQstatus(connection_) == CONNECTION_BAD)
+      lose("connecting");
+    wait(status == PGRES_POLLING_READING, deadline);
+    status = PQconnectPoll(connection_);
+  }
+  if (options.writable && parameter("in_hot_standby") == "on") {
+    PQfinish(connection_);
+    connection_ = nullptr;
+    throw PgError{"25006", "the server is a standby: it accepts no writes", true};
+  }
+  PQsetNoticeProcessor(
+      connection_, [](void*, const char*) {}, nullptr);
+  if (PQsetnonblocking(connection_, 1) != 0 || PQenterPipelineMode(connection_) != 1)
+    lose("entering pipeline mode");
+}
+
+Connection::~Connection() {
+  if (connection_ != nullptr) PQfinish(connection_);
+}
+
+std::string Connection::parameter(const char* name) const {
+  const char* value = PQparameterStatus(connection_, name);
+  return value == nullptr ? "" : value;
+}
+
+void Connection::lose(std::string_view what) {
+  const std::string why = connection_ == nullptr ? "closed" : trimmed(PQerrorMessage(connection_));
+  const bool refused = connection_ != nullptr && PQconnectionNeedsPassword(connection_) != 0;
+  if (connection_ != nullptr) PQfinish(connection_);
+  connection_ = nullptr;
+  pending_ = 0;
+  preparing_.clear();
+  const bool denied = refused || why.find("authentication failed") != std::string::npos;
+  throw PgError{denied ? "28P01" : "", fmt::format("{}: {}", what, why), true};
+}
+
+void Connection::wait(bool for_reading, Instant deadline) {
+  pollfd fd{.fd = PQsocket(connection_),
+            .events = static_cast<short>(for_reading ? POLLIN : POLLOUT),
+            .revents = 0};
+  for (;;) {
+    const int ready = poll(&fd, 1, left_ms(deadline, clock_.now().instant));
+    if (ready > 0) return;
+    if (ready < 0 && errno == EINTR) continue;
+    if (PQisBusy(connection_) != 0 || ready <= 0) {
+      PQfinish(connection_);
+      connection_ = nullptr;
+      pending_ = 0;
+      preparing_.clear();
+      throw PgError{"", "no answer in time", true};
+    }
+  }
+}
+
+void Connection::queue(const Statement& statement, const Params& params) {
+  if (connection_ == nullptr) throw PgError{"", "the connection is closed", true};
+  const auto number = static_cast<std::size_t>(statement.number);
+  std::vector<const char*> values;
+  values.reserve(params.types_.size());
+  for (std::size_t i = 0; i < params.types_.size(); ++i)
+    values.push_back(params.lengths_[i] < 0 ? nullptr : params.bytes_.data() + params.begins_[i]);
+  const std::vector<int> formats(params.types_.size(), 1);
+  const int count = static_cast<int>(params.types_.size());
+  bool prepares = false;
+  int sent = 0;
+  if (options_.prepared) {
+    if (prepared_.size() <= number) prepared_.resize(number + 1, false);
+    const std::string name = fmt::format("ms{}_{}", generation_, number);
+    if (!prepared_[number]) {
+      if (PQsendPrepare(connection_, name.c_str(), statement.sql.c_str(), count,
+                        params.types_.data()) != 1)
+        lose("preparing");
+      prepares = true;
+      prepared_[number] = true;
+    }
+    sent = PQsendQueryPrepared(connection_, name.c_str(), count, values.data(),
+                               params.lengths_.data(), formats.data(), 1);
+  } else {
+    sent = PQsendQueryParams(connection_, statement.sql.c_str(), count, params.types_.data(),
+                             values.data(), params.lengths_.data(), formats.data(), 1);
+  }
+  if (sent != 1) lose("sending");
+  preparing_.push_back(prepares);
+  ++pending_;
+  flushed_ = false;
+}
+
+void Connection::send_all(Instant deadline) {
+  for (;;) {
+    const int left = PQflush(connection_);
+    if (left < 0) lose("sending");
+    if (left == 0) return;
+    // The server may want its answers read before it reads on.
+    pollfd fd{.fd = PQsocket(connection_), .events = POLLIN | POLLOUT, .revents = 0};
+    const int ready = poll(&fd, 1, left_ms(deadline, clock_.now().instant));
+    if (ready == 0) wait(false, Instant());
+    if (ready > 0 && (fd.revents & POLLIN) != 0 && PQconsumeInput(connection_) != 1)
+      lose("receiving");
+  }
+}
+
+// What was queued is to be answered. A sync also ends what an error made the server skip.
+void Connection::sync(Instant deadline) {
+  if (flushed_) return;
+  if (PQpipelineSync(connection_) != 1) lose("sending");
+  ++syncs_;
+  send_all(deadline);
+  flushed_ = true;
+  ++trips_;
+}
+
+// The next result, or nullptr for the end of one statement's.
+PGresult* Connection::take(Instant deadline) {
+  while (PQisBusy(connection_) != 0) {
+    wait(true, deadline);
+    if (PQconsumeInput(connection_) != 1) lose("receiving");
+  }
+  return PQgetResult(connection_);
+}
+
+// The next one that answers a statement.
+PGresult* Connection::take_answer(Instant deadline) {
+  for (;;) {
+    PGresult* result = take(deadline);
+    if (result == nullptr) lose("receiving: an answer is missing");
+    if (PQresultStatus(result) != PGRES_PIPELINE_SYNC) return result;
+    PQclear(result);
+    --syncs_;
+  }
+}
+
+// Reads up to the last sync.
+void Connection::drain(Instant deadline) {
+  for (int quiet = 0; syncs_ > 0;) {
+    const Rows rows(take(deadline));
+    if (rows.get() == nullptr) {
+      if (PQstatus(connection_) == CONNECTION_BAD || ++quiet > 100'000) lose("receiving");
+    } else if (PQresultStatus(rows.get()) == PGRES_PIPELINE_SYNC) {
+      --syncs_;
+    }
+  }
+}
+
+Rows Connection::next() {
+  if (connection_ == nullptr) throw PgError{"", "the connection is closed", true};
+  const Instant deadline = clock_.now().instant + options_.timeout;
+  sync(deadline);
+  const bool prepares = preparing_.front();
+  preparing_.pop_front();
+  --pending_;
+  for (int part = prepares ? 0 : 1; part < 2; ++part) {
+    Rows rows(take_answer(deadline));
+    PGresult* result = rows.get();
+    const ExecStatusType status = PQresultStatus(result);
+    if (status != PGRES_TUPLES_OK && status != PGRES_COMMAND_OK) fail(result);
+    Rows end(take(deadline));
+    if (end.get() != nullptr) lose("receiving: an answer too many");
+    if (part == 1) return rows;
+  }
+  lose("receiving");
+}
+
+// The statements behind a failed one are skipped by the server up to the next sync.
+void Connection::fail(const PGresult* result) {
+  const char* state = PQresultErrorField(result, PG_DIAG_SQLSTATE);
+  PgError error{state == nullptr ? "" : state, trimmed(PQresultErrorMessage(result)), false};
+  if (PQstatus(connection_) == CONNECTION_BAD) lose("receiving");
+  // The server is ending, or its other processes crashed: nothing more comes from here.
+  error.lost = error.sqlstate.rfind("57P", 0) == 0;
+  // What was to be prepared behind it is not; the names are not used again.
+  prepared_.clear();
+  ++generation_;
+  const Instant deadline = clock_.now().instant + options_.timeout;
+  sync(deadline);
+  drain(deadline);
+  pending_ = 0;
+  preparing_.clear();
+  throw error;
+}
+
+void Connection::forget() {
+  while (pending_ > 0) {
+    try {
+      next();
+    } catch (const PgError& error) {
+      if (error.lost) throw;
+    }
+  }
+}
+
+void Connection::execute(const std::string& sql) {
+  if (connection_ == nullptr) throw PgError{"", "the connection is closed", true};
+  const Instant deadline = clock_.now().instant + options_.timeout;
+  drain(deadline);
+  if (PQexitPipelineMode(connection_) != 1) lose("leaving pipeline mode");
+  if (PQsendQuery(connection_, sql.c_str()) != 1) lose("sending");
+  send_all(deadline);
+  ++trips_;
+  PgError error;
+  while (PGresult* taken = take(deadline)) {
+    const Rows rows(taken);
+    const ExecStatusType status = PQresultStatus(taken);
+    if (status == PGRES_TUPLES_OK || status == PGRES_COMMAND_OK || status == PGRES_EMPTY_QUERY)
+      continue;
+    const char* state = PQresultErrorField(taken, PG_DIAG_SQLSTATE);
+    error.sqlstate = state == nullptr ? "XX000" : state;
+    error.message = trimmed(PQresultErrorMessage(taken));
+  }
+  if (PQstatus(connection_) == CONNECTION_BAD) lose("receiving");
+  if (PQenterPipelineMode(connection_) != 1) lose("entering pipeline mode");
+  if (!error.message.empty()) throw error;
+}
+
+Error to_error(const PgError& error) {
+  if (error.is("28P01") || error.is("28000") || error.is("42501"))
+    return {.code = ErrorCode::unauthenticated, .message = "PostgreSQL: " + error.message};
+  if (error.is("53100"))
+    return {.code = ErrorCode::storage_full,
+            .message = "PostgreSQL: " + error.message,
+            .retry_after_ms = 5000};
+  return {.code = ErrorCode::unavailable,
+          .message = "PostgreSQL: " + error.message,
+          .retry_after_ms = 1000};
+}
+
+}  // namespace mainspring::pg

@@ -1,0 +1,184 @@
+// Connection: libpq with RAII, binary parameters and results, a deadline for each round trip, and
+// errors as one exception that never leaves this module.
+//
+// A connection works in libpq's pipeline mode: queue() sends a statement without waiting, next()
+// takes the oldest answer that has not been taken, so that a transaction of several statements
+// costs one round trip where none needs the answer of another.
+//
+// Threads: one at a time. After an error with `lost` the connection is closed: open another one.
+#pragma once
+
+#include <libpq-fe.h>
+
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/secret.h"
+#include "env/clock.h"
+#include "mainspring/result.h"
+
+namespace mainspring::pg {
+
+// Thrown by everything here; caught where the module's functions return a Result.
+struct PgError {
+  std::string sqlstate;  // of the server; "" = the connection's
+  std::string message;
+  bool lost = false;  // the connection cannot be used any more
+  // Serialization failure, deadlock, lock or statement timeout: the transaction was undone and may
+  // be tried again.
+  bool passing() const;
+  bool is(std::string_view state) const { return sqlstate == state; }
+};
+
+// One statement. `$schema.` in the text stands for the schema. Made once per store, used on every
+// connection; prepared at its first use on each.
+struct Statement {
+  Statement(std::string_view schema, std::string_view sql);
+  std::string sql;
+  int number;  // of its prepared name
+};
+
+using Int = std::int64_t;
+using Ints = std::vector<std::int64_t>;
+using OptInts = std::vector<std::optional<std::int64_t>>;
+using Reals = std::vector<std::optional<double>>;
+using Texts =
+    std::vector<std::optional<std::string_view>>;  // must live until the statement is sent
+
+// The parameters of one execution, in order, as the server's binary format: bigint, float8, bool,
+// text, bytea, and arrays of bigint, float8 and text. Cast in the SQL where a column is smaller.
+class Params {
+ public:
+  Params& add(std::int64_t v);
+  Params& add(int v) { return add(static_cast<std::int64_t>(v)); }
+  Params& add(bool v);
+  Params& add(double v);
+  Params& add(std::string_view v);
+  Params& add(const std::string& v) { return add(std::string_view(v)); }
+  Params& add(const char* v) { return add(std::string_view(v)); }
+  Params& bytes(std::string_view v);  // bytea
+  Params& add(const Ints& v);
+  Params& add(const OptInts& v);
+  Params& add(const Reals& v);
+  Params& add(const Texts& v);
+  Params& add(const std::vector<std::string>& v);
+  Params& add(const std::optional<std::int64_t>& v) { return v ? add(*v) : null(kInt8); }
+  Params& add(const std::optional<double>& v) { return v ? add(*v) : null(kFloat8); }
+  Params& add(const std::optional<std::string_view>& v) { return v ? add(*v) : null(kText); }
+  // "" becomes NULL.
+  Params& text_or_null(std::string_view v) { return v.empty() ? null(kText) : add(v); }
+
+  static constexpr Oid kBool = 16, kBytea = 17, kInt8 = 20, kText = 25, kFloat8 = 701,
+                       kTextArray = 1009, kInt8Array = 1016, kFloat8Array = 1022;
+
+ private:
+  friend class Connection;
+  Params& null(Oid type);
+  void begin(Oid type);
+  void end();
+  std::string bytes_;  // of all parameters
+  std::vector<Oid> types_;
+  std::vector<std::size_t> begins_;
+  std::vector<int> lengths_;  // -1 = NULL
+};
+template <class... Args>
+Params params(Args&&... args) {
+  Params all;
+  (all.add(std::forward<Args>(args)), ...);
+  return all;
+}
+
+// The answer of one statement.
+class Rows {
+ public:
+  Rows() = default;
+  explicit Rows(PGresult* result) : result_(result, &PQclear) {}
+  int size() const { return result_ ? PQntuples(result_.get()) : 0; }
+  bool empty() const { return size() == 0; }
+  PGresult* get() const { return result_.get(); }
+  std::int64_t affected() const;
+  bool is_null(int row, int column) const { return PQgetisnull(result_.get(), row, column) != 0; }
+  // bigint, integer, smallint and bool, by the length that came. NULL is 0.
+  std::int64_t integer(int row, int column) const;
+  std::optional<std::int64_t> maybe(int row, int column) const;
+  double real(int row, int column) const;            // float8
+  std::string_view text(int row, int column) const;  // text, bytea, name; NULL is ""
+  std::string string(int row, int column) const { return std::string(text(row, column)); }
+  std::vector<std::int64_t> ints(int row, int column) const;  // of bigint[]
+  std::vector<std::string> texts(int row, int column) const;  // of text[]; NULLs are ""
+
+ private:
+  std::unique_ptr<PGresult, void (*)(PGresult*)> result_{nullptr, &PQclear};
+};
+
+struct ConnectionOptions {
+  Secret url;
+  Duration connect_timeout{0};
+  Duration timeout{0};  // of each wait for an answer
+  bool prepared = true;
+  bool writable = true;  // refuse a server that is read-only
+  std::string name;      // application_name
+};
+
+class Connection {
+ public:
+  // Throws PgError. Waits at most connect_timeout for each host.
+  Connection(const ConnectionOptions& options, const Clock& clock);
+  ~Connection();
+  Connection(const Connection&) = delete;
+  Connection& operator=(const Connection&) = delete;
+
+  // Sends without waiting. Throws when the connection is lost.
+  void queue(const Statement& statement, const Params& params = {});
+  // The answer of the oldest queued statement. If it failed, those behind it are dropped with it,
+  // up to here: the transaction is the caller's to end.
+  Rows next();
+  Rows run(const Statement& statement, const Params& params = {}) {
+    queue(statement, params);
+    return next();
+  }
+  std::size_t pending() const { return pending_; }
+  // Drops the answers that nobody wants, and errors with them.
+  void forget();
+  // Text without parameters, several statements if need be; not within pipeline: for migrations.
+  // Nothing may be pending.
+  void execute(const std::string& sql);
+  // Waits until the server says something, at most until `deadline`; for notifications.
+  PGconn* handle() { return connection_; }
+  int server_version() const { return PQserverVersion(connection_); }
+  std::string parameter(const char* name) const;  // as ParameterStatus tells it
+  // Round trips so far.
+  std::int64_t trips() const { return trips_; }
+
+ private:
+  [[noreturn]] void lose(std::string_view what);
+  [[noreturn]] void fail(const PGresult* result);
+  void send_all(Instant deadline);
+  void wait(bool for_reading, Instant deadline);
+  void sync(Instant deadline);
+  PGresult* take(Instant deadline);
+  PGresult* take_answer(Instant deadline);
+  void drain(Instant deadline);
+
+  const Clock& clock_;
+  ConnectionOptions options_;
+  PGconn* connection_ = nullptr;
+  std::vector<bool> prepared_;  // by the statement's number
+  std::deque<bool> preparing_;  // one per pending statement: an answer of PREPARE comes before
+  std::size_t pending_ = 0;
+  bool flushed_ = true;  // a sync stands behind all that was queued
+  int syncs_ = 0;        // that have not been answered
+  int generation_ = 0;   // of prepared names
+  std::int64_t trips_ = 0;
+};
+
+// What a caller is told. `unavailable` for what may be tried again.
+Error to_error(const PgError& error);
+
+}  // namespace mainspring::pg

@@ -1,0 +1,347 @@
+// PostgresStore: the pieces that its .cc files share. apply.cc is the frame of a batch; jobs.cc and
+// flush.cc are the rows of jobs that a transaction has in hand; the other files are the operations.
+//
+// An operation takes rows of jobs in hand with job() or jobs_by_id(), which lock them, and changes
+// them in memory; flush() writes the differences to every table that follows from them (ready, due,
+// expiring, finished, dead_letter, tallies), all with arrays, without waiting. What an operation
+// selects by a condition it asks the database for, behind a flush().
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <map>
+#include <set>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "api/audit_images.h"
+#include "base/mutex.h"
+#include "store_postgres/connection.h"
+#include "store_postgres/postgres_store.h"
+#include "store_postgres/statements.h"
+
+namespace mainspring::pg {
+
+inline constexpr int kFlagExtras = 1, kFlagExpired = 2, kFlagUnique = 4, kFlagErrors = 8,
+                     kFlagCancel = 16;
+
+// The changing part of a job, and what decides about it. Times in microseconds, 0 = none.
+struct JobRow {
+  JobId id = 0;
+  JobState state = JobState::waiting;
+  int flags = 0;
+  int priority = 5;
+  int attempt = 0;
+  int max_attempts = 20;
+  std::int64_t version = 1;
+  Token token = 0;
+  std::int64_t lease_until = 0, lease = 0, claimed_at = 0;  // on the lease clock
+  std::int64_t run_at = 0, started_at = 0, finished_at = 0, expires_at = 0;
+  std::int64_t created_at = 0;
+  std::int64_t timeout = 0;   // as a count; kForever is kept as it is
+  std::int64_t schedule = 0;  // 0 = none
+  int queue = 0, kind = 0;
+  int budget = 20;
+  std::string worker;
+  std::string unique_key;
+};
+
+// What a transaction has in hand of a job.
+struct JobInHand {
+  JobRow row;                  // as the operations want it
+  std::optional<JobRow> was;   // as the database has it; nullopt = it is new
+  bool removed = false;        // pruned
+  bool touched = false;        // differs, or may
+  std::optional<NewJob> body;  // of a new or replaced one
+};
+
+struct QueueInfo {
+  int id = 0;
+  std::string name;
+  bool paused = false;
+  std::optional<std::int64_t> retention_completed, retention_dead;
+};
+
+// What this node believes of the line of a queue. Hints: the database decides.
+struct QueueHint {
+  std::int64_t available = 0;  // as far as this node knows; below 0 is 0
+  bool uncertain = true;       // others may have added
+  // No available job of the priority has an earlier run_at, as far as this node knows.
+  std::array<std::int64_t, kLowestPriority + 1> first{};
+  Instant looked_at;    // when the line was last read from its beginning,
+  Duration looking{0};  // and how long that took
+};
+
+// Counters of a queue that a transaction changes.
+struct TallyChange {
+  std::int64_t enqueued = 0, pruned = 0, expired = 0;
+  std::array<std::int64_t, kJobStateCount> counts{};
+};
+
+struct LeaseOfJob {
+  Token token = 0;
+  std::int64_t until = 0;  // on the lease clock
+  int flags = 0;
+  int queue = 0;
+  bool plain = false;  // it can be completed without looking: no schedule waits for its end
+};
+
+// What a batch changes of this node's memory, once it is committed.
+struct AfterCommit {
+  std::map<int, std::int64_t> available;             // by queue: more or fewer
+  std::vector<std::pair<JobId, LeaseOfJob>> leased;  // claimed or renewed
+  std::vector<JobId> unleased;                       // not running any more
+  std::set<int> gained;                              // queues
+  std::vector<JobId> ended;
+  std::set<std::string> freed;          // leases by name
+  std::int64_t live = 0, finished = 0;  // more or fewer
+  WallTime next_due = WallTime::never(), next_expiry = WallTime::never(),
+           next_prune = WallTime::never();                         // at the latest
+  bool look_due = false, look_expiry = false, look_prune = false;  // the first may have gone
+  bool queues = false, schedules = false, tokens = false;          // copies are out of date
+};
+
+class PostgresStore final : public SharedStore {
+ public:
+  PostgresStore(PostgresOptions options, Log& log, DatabaseClock* clock);
+  ~PostgresStore() override;
+  void open(Now now);  // throws PgError or Error
+
+  Result<BatchReport> apply(std::span<const Operation> batch, Now now) override;
+  Agenda agenda() const override;
+  bool has_available(const std::string& queue) const override;
+  std::vector<std::pair<std::string, int>> due_queues(WallTime now, int limit) const override;
+  Instant lease_free_at(const std::string& name) const override;
+  Result<ScheduleInfo> schedule(const std::string& name) const override;
+  Result<std::vector<ScheduleInfo>> schedules(const std::string& after, int limit) const override;
+  Result<std::vector<ScheduleInfo>> due_schedules(WallTime now, int limit) const override;
+  Result<LedgerPage> ledger(const std::string& name, int limit, std::int64_t before) const override;
+  Result<LeaseInfo> lease(const std::string& name, Instant now) const override;
+  Result<std::vector<LeaseInfo>> leases(const std::string& after, int limit,
+                                        Instant now) const override;
+  Result<Job> get(JobId id) const override;
+  Result<JobPage> list(const JobFilter& filter, int limit, JobId before) const override;
+  Result<std::vector<QueueStats>> queues() const override;
+  std::shared_ptr<const Tokens> tokens() const override;
+  std::int64_t tokens_version() const override { return tokens_version_.load(); }
+  Result<AuditPage> audit(const AuditFilter& filter, AuditOrder order, int limit,
+                          std::int64_t from) const override;
+  AuditState audit_state() const override;
+  Result<VerifyReport> verify() const override;
+  Result<void> backup(const std::string& directory) const override;
+  std::int64_t commits() const override { return commits_.load(); }
+  std::int64_t reads() const override { return reads_.load(); }
+
+  void heard(const Heard& what) override;
+  Heard take_news() override;
+  Result<Heard> refresh(Now now) override;
+  std::int64_t node_number() const override { return node_; }
+  Result<Durability> durability() const override;
+  bool away() const override { return away_.load(); }
+
+ private:
+  // -- the frame (apply.cc)
+  Result<BatchReport> apply_once(std::span<const Operation> batch, bool& sent_commit);
+  void ensure_connected();
+  void begin();   // a transaction, unless one is open; costs no round trip
+  bool commit();  // false: there was nothing to commit
+  void roll_back() noexcept;
+  // Was this batch committed? Throws when that cannot be found out.
+  bool was_committed(std::int64_t batch);
+  void remember(BatchReport& report);  // after_ into memory
+  void refresh_agenda();
+  // Runs a statement of the transaction and waits for its rows.
+  Rows ask(const Statement& statement, const Params& params);
+  // Queues one whose answer nobody needs; an error of it surfaces with the next ask() or commit().
+  void tell(const Statement& statement, const Params& params);
+  // The same, and the batch has something to commit. Not `durably`: it may be lost with the server.
+  void write(const Statement& statement, const Params& params, bool durably = true);
+  // This batch wrote, whatever by.
+  void wrote(bool durably = true);
+
+  // -- time
+  std::int64_t wall() const { return now_.wall.us(); }
+  std::int64_t lease_now() const { return lease_time(now_); }
+  std::int64_t lease_time(Now now) const {
+    return options_.lease_clock == PostgresOptions::LeaseClock::wall ? now.wall.us()
+                                                                     : now.instant.us();
+  }
+  // A time of the lease clock as this process's steady time.
+  Instant to_instant(std::int64_t lease_time_us) const;
+
+  // -- operations; each checks everything before it writes
+  OperationResult operator()(const Enqueue& op);
+  OperationResult operator()(const Claim& op);
+  OperationResult operator()(const Renew& op);
+  OperationResult operator()(const Finish& op);
+  OperationResult operator()(const Cancel& op);
+  OperationResult operator()(const RetryJob& op);
+  OperationResult operator()(const Redrive& op);
+  OperationResult operator()(const PauseQueue& op);
+  OperationResult operator()(const SetRetention& op);
+  OperationResult operator()(const MoveDue& op);
+  OperationResult operator()(const RescueExpired& op);
+  OperationResult operator()(const ExpireJobs& op);
+  OperationResult operator()(const PruneJobs& op);
+  OperationResult operator()(const AcquireLease& op);
+  OperationResult operator()(const RenewLease& op);
+  OperationResult operator()(const ReleaseLease& op);
+  OperationResult operator()(const PutSchedule& op);
+  OperationResult operator()(const RemoveSchedule& op);
+  OperationResult operator()(const PauseSchedule& op);
+  OperationResult operator()(const SetTimer& op);
+  OperationResult operator()(const FireSchedule& op);
+  OperationResult operator()(const CreateToken& op);
+  OperationResult operator()(const RevokeToken& op);
+  OperationResult operator()(const Audit& op);
+
+  // -- jobs in hand (jobs.cc)
+  JobInHand* job(JobId id);                        // nullptr = there is none
+  void jobs_by_id(const std::vector<JobId>& ids);  // takes them in hand, in one round trip
+  std::int64_t new_ids(std::size_t count);         // reserves; next_id() gives them
+  JobId next_id();
+  JobInHand& add_job(const NewJob& job, WallTime run_at, JobState state, std::int64_t schedule);
+  JobRow& touch(JobInHand& job);  // its version grows
+  void set_waiting(JobInHand& job, JobState state, std::int64_t run_at);
+  // Terminal, with all that follows: retention, ended, the schedule that waits for it.
+  void end_job(JobInHand& job, JobState state, std::string_view reason,
+               std::string_view description);
+  void leave_worker(JobInHand& job, JobState state);
+  void fail_attempt(JobInHand& job, std::string_view message, std::optional<Duration> after);
+  void add_error(const JobRow& job, std::string_view message);
+  void set_reason(JobInHand& job, std::string_view reason, std::string_view description);
+  std::string cancel_reason(JobId id);  // of the wish
+  static JobRow read_row(const Rows& rows, int row);
+  Error missing(JobId id);
+  static Error no_job(JobId id);
+  JobState state_of(JobId id);  // completed when pruned
+  bool take_unique_key(JobInHand& job);
+  void revive(JobInHand& job);
+
+  // -- their differences, into the tables (flush.cc)
+  void flush();
+  void flush_bodies(const std::vector<JobInHand*>& fresh);
+  void flush_rows(const std::vector<JobInHand*>& changed);
+  void flush_replaced(const std::vector<JobInHand*>& changed);
+  void flush_lines(const std::vector<JobInHand*>& all);
+  void flush_removed(const std::vector<JobInHand*>& all);
+  void count(const JobRow& row, int delta);
+  void flush_tallies();
+
+  // -- enqueue.cc
+  std::optional<OperationResult> replay_idempotent(const Enqueue& op);
+  EnqueuedJob enqueue_one(const NewJob& job);
+  std::optional<EnqueuedJob> enqueue_unique(const NewJob& job, WallTime run_at);
+  void replace_job(JobInHand& held, const NewJob& job, WallTime run_at);
+  WallTime run_at_of(const NewJob& job) const;
+
+  // -- claim.cc
+  std::vector<ClaimedJob> claim_from(const std::vector<const QueueInfo*>& queues, const Claim& op,
+                                     bool from_the_beginning);
+  ClaimedJob read_claimed(const Rows& rows, int row, const Claim& op);
+  void note_leased(std::int64_t look_at, const Ints& ids);
+
+  // -- finish.cc
+  void finish_one(JobInHand& job, const Outcome& outcome);
+
+  // -- catalog.cc: queues and kinds
+  const QueueInfo* find_queue(const std::string& name);  // nullptr = there is none
+  const QueueInfo& queue_of(const std::string& name);    // made if new
+  const QueueInfo& queue_by_id(int id);
+  const std::string& queue_name(int id) { return queue_by_id(id).name; }
+  int kind_of(const std::string& name);  // made if new
+  const std::string& kind_name(int id);
+  void load_queues();
+  void load_kinds();
+
+  // -- named_leases.cc
+  std::optional<Error> fenced(const Fence& fence);  // the error, or nothing: it holds
+  void begin_leases_anew();                         // at open, if no other node lives
+  void load_named_leases();                         // what lease_free_at() answers from
+
+  // -- schedules.cc, firing.cc. A schedule's row is locked by whoever decides about it.
+  // Of a job that a schedule made (row.schedule != 0):
+  void schedule_job_ended(JobInHand& job);    // others that waited may begin
+  void schedule_job_revived(JobInHand& job);  // an operator's retry made it live again
+  void load_schedules();                      // the copy that reads answer from
+
+  // -- access.cc, audit.cc
+  void load_tokens();
+  // Keeps the image of what an Audit behind the operation `at` is about.
+  void look_before(std::span<const Operation> batch, std::size_t at);
+  std::string image_of(const AuditObject& object);  // "" = it is not there
+  bool prune_audit(int limit);                      // true: the limit was reached
+  void load_audit();
+
+  // -- reads (read.cc): connections of their own
+  struct Reader;
+  std::unique_ptr<Reader> take_reader() const;  // throws PgError
+  void give_back(std::unique_ptr<Reader> reader) const;
+  // Calls `read(Connection&)`; tries once more on a new connection if the old one was lost.
+  template <class Read>
+  auto with_reader(Read read) const -> Result<decltype(read(std::declval<Connection&>()))>;
+
+  const PostgresOptions options_;
+  Log& log_;
+  DatabaseClock* const database_clock_;
+  const std::string schema_;  // quoted
+  const Statements sql_;
+  const ScheduleStatements schedule_sql_;
+  const AccessStatements access_sql_;
+  const ReadStatements read_sql_;
+  const SystemClock steady_;  // for deadlines of the connections alone
+  std::unique_ptr<Connection> connection_;
+  std::int64_t node_ = 0;
+  std::int64_t batch_ = 0;  // number of the batch under way, of this node
+  bool in_transaction_ = false;
+  bool wrote_ = false, durable_ = false;
+  std::atomic<bool> away_{false};
+  std::atomic<std::int64_t> commits_{0};
+  mutable std::atomic<std::int64_t> reads_{0};
+
+  // the batch under way
+  Now now_{};
+  std::map<JobId, JobInHand> in_hand_;
+  bool any_touched_ = false;
+  JobId next_id_ = 0, ids_end_ = 0;  // reserved ones
+  std::map<int, TallyChange> tally_;
+  struct NewError {
+    JobId job;
+    Token seq;
+    std::int64_t attempt, at, ran_for;
+    std::string worker, message;
+  };
+  std::vector<NewError> new_errors_;
+  AfterCommit after_;
+  const OperationResult* about_ = nullptr;  // what an Audit now would be about,
+  std::string image_before_;                // and how its object was before
+
+  // copies and hints
+  std::unordered_map<std::string, QueueInfo*> queues_by_name_;
+  std::unordered_map<int, std::unique_ptr<QueueInfo>> queues_by_id_;
+  mutable std::unordered_map<int, QueueHint> hints_;
+  std::unordered_map<std::string, int> kinds_by_name_;
+  std::unordered_map<int, std::string> kind_names_;
+  std::unordered_map<JobId, LeaseOfJob> own_leases_;      // claimed through this node
+  std::set<std::pair<std::int64_t, JobId>> lease_order_;  // of those
+  std::int64_t foreign_lease_ = 0;  // when to look at those of other nodes; 0 = there are none
+  std::int64_t live_jobs_ = 0, finished_jobs_ = 0;
+  WallTime next_due_ = WallTime::never(), next_expiry_ = WallTime::never(),
+           next_prune_ = WallTime::never(), audit_due_ = WallTime::never();
+  std::int64_t queues_version_ = 0, schedules_version_ = 0;
+  std::int64_t tokens_db_version_ = 0;
+  Instant refreshed_at_;
+  Heard news_;
+
+  // what readers see
+  mutable Mutex published_mutex_;
+  std::map<std::string, ScheduleInfo> published_schedules_ MS_GUARDED_BY(published_mutex_);
+  std::map<std::string, std::int64_t> lease_ends_ MS_GUARDED_BY(published_mutex_);  // by name
+  std::shared_ptr<const Tokens> published_tokens_ MS_GUARDED_BY(published_mutex_);
+  AuditState published_audit_ MS_GUARDED_BY(published_mutex_);
+  std::atomic<std::int64_t> tokens_version_{0};
+  mutable Mutex readers_mutex_;
+  mutable std::vector<std::unique_ptr<Reader>> readers_ MS_GUARDED_BY(readers_mutex_);
+};
+
+}  // namespace mainspring::pg
