@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "base/assert.h"
 #include "base/mutant.h"
@@ -12,6 +13,8 @@ namespace mainspring {
 namespace {
 
 using Answers = std::vector<std::function<void()>>;
+
+constexpr std::size_t kEveryone = std::numeric_limits<std::size_t>::max();
 
 // What an operation counts against the bounds of a batch.
 struct Size {
@@ -241,6 +244,7 @@ Broker::WatchId Broker::watch(JobId id, std::function<void()> changed) {
   const WatchId handle = next_handle_++;
   watches_[id].emplace_back(handle, std::move(changed));
   watch_jobs_.emplace(handle, id);
+  if (shared_ != nullptr && runner_waiting_) work_.notify_one();  // it may end on another node
   return handle;
 }
 
@@ -269,7 +273,7 @@ std::size_t Broker::parked_claims() const {
 
 bool Broker::has_work() const {
   return !urgent_.empty() || !enqueues_.empty() || !claims_.empty() || !abandoned_.empty() ||
-         !ready_.empty();
+         !ready_.empty() || !heard_.empty();
 }
 
 Instant Broker::step(Now now) {
@@ -280,43 +284,47 @@ Instant Broker::step(Now now) {
 Instant Broker::step_locked(Now now) {
   Batch batch;
   Answers answers;
+  const Agenda before = store_.agenda();
+  if (shared_ != nullptr) listen(answers, now);
   {
     MutexLock lock(mutex_);
     gather(batch, answers, now);
   }
-  bool agenda_changed = false;
-  if (!batch.operations.empty()) {
-    const Agenda before = store_.agenda();
-    const std::int64_t commits = store_.commits();
-    auto report = store_.apply(batch.operations, now);
-    const bool committed = store_.commits() != commits;
-    if (committed) {
-      const Duration took = clock_.now().instant - now.instant;
-      commit_seconds_.observe(static_cast<double>(took.count()) / 1e6);
-      commit_operations_.observe(static_cast<double>(batch.operations.size()));
-    }
-    if (!report) {
-      const Error error = report.error();
-      const bool fatal = error.code == ErrorCode::io_error || error.code == ErrorCode::internal;
-      {
-        MutexLock lock(mutex_);
-        if (fatal) failed_ = true;
-      }
-      for (Pending& caller : batch.callers) caller.answer(error);
-      if (fatal && fatal_) fatal_(error);
-    } else {
-      const Agenda after = store_.agenda();
-      agenda_changed = before != after;
-      MutexLock lock(mutex_);
-      distribute(batch, *report, answers, now);
-    }
-  }
+  if (!batch.operations.empty()) commit(batch, answers, now);
   for (auto& answer : answers) answer();
-  if (agenda_changed) tell_listeners();
+  if (before != store_.agenda()) tell_listeners();
   MutexLock lock(mutex_);
   if (has_work()) return now.instant;
   const Instant claims = deadlines_.empty() ? Instant::never() : deadlines_.begin()->first.first;
-  return std::min(claims, lease_waiters_.next());
+  return std::min({claims, lease_waiters_.next(), next_poll_, next_look_});
+}
+
+void Broker::commit(Batch& batch, Answers& answers, Now now) {
+  const std::int64_t commits = store_.commits();
+  auto report = store_.apply(batch.operations, now);
+  const bool committed = store_.commits() != commits;
+  if (committed) {
+    const Duration took = clock_.now().instant - now.instant;
+    commit_seconds_.observe(static_cast<double>(took.count()) / 1e6);
+    commit_operations_.observe(static_cast<double>(batch.operations.size()));
+  }
+  if (report) {
+    {
+      MutexLock lock(mutex_);
+      distribute(batch, *report, answers, now);
+    }
+    if (shared_ != nullptr) tell_others(report->effects);
+    return;
+  }
+  const Error error = report.error();
+  const bool fatal = error.code == ErrorCode::io_error || error.code == ErrorCode::internal;
+  {
+    MutexLock lock(mutex_);
+    if (fatal) failed_ = true;
+    give_back(batch, error, answers, now);
+  }
+  for (auto& answer : std::exchange(answers, {})) answer();
+  if (fatal && fatal_) fatal_(error);
 }
 
 void Broker::Batch::add(Pending pending) {
@@ -469,15 +477,22 @@ void Broker::wake_line(Batch& batch, const std::string& queue, std::size_t jobs)
 
 // Queues that an earlier batch made available: offer them to the claims that were parked then.
 void Broker::wake_ready(Batch& batch) {
-  while (!ready_.empty() && (batch.operations.empty() || batch.has_room(options_))) {
-    const auto [queue, up_to] = *ready_.begin();
-    const auto line = lines_.find(queue);
-    if (line == lines_.end() || line->second.empty() || line->second.front()->order > up_to ||
-        !store_.has_available(queue)) {
-      ready_.erase(ready_.begin());
+  const auto has_room = [&] { return batch.operations.empty() || batch.has_room(options_); };
+  for (auto it = ready_.begin(); it != ready_.end() && has_room();) {
+    auto& [queue, ready] = *it;
+    bool done = false;
+    for (std::size_t woken = 0; woken < ready.burst && !done && has_room(); ++woken) {
+      const auto line = lines_.find(queue);
+      done = line == lines_.end() || line->second.front()->order > ready.up_to ||
+             !store_.has_available(queue);
+      if (!done) add_parked(batch, *line->second.front());
+    }
+    if (done) {
+      it = ready_.erase(it);
       continue;
     }
-    add_parked(batch, *line->second.front());
+    if (ready.burst <= options_.max_parked_claims) ready.burst *= 4;
+    ++it;
   }
 }
 
@@ -532,7 +547,7 @@ void Broker::distribute(Batch& batch, BatchReport& report, Answers& answers, Now
   MS_ASSERT(report.results.size() == batch.operations.size(), "a store answers every operation");
   for (const std::string& queue : report.effects.available) {
     if (lines_.contains(queue) && !MS_MUTANT(parked_claim_not_woken))
-      ready_[queue] = next_order_ - 1;
+      ready_[queue] = {.up_to = next_order_ - 1, .burst = kEveryone};
   }
   for (const std::string& lease : report.effects.released)
     lease_waiters_.retry_at(lease, now.instant);
@@ -547,11 +562,7 @@ void Broker::distribute(Batch& batch, BatchReport& report, Answers& answers, Now
     const auto* claimed = std::get_if<ClaimResult>(&result);
     if (claimed != nullptr && claimed->jobs.empty() && caller.park_id != 0 &&
         caller.deadline > now.instant && !claims_stopped_) {
-      caller.operation = std::move(batch.operations[i]);
-      auto* audit =
-          i + 1 < batch.operations.size() ? std::get_if<Audit>(&batch.operations[i + 1]) : nullptr;
-      if (audit != nullptr && !audit->alone) caller.audit = std::move(*audit);
-      park(std::move(caller));
+      park_again(batch, i);
       continue;
     }
     answers.push_back([answer = std::move(caller.answer), result = std::move(result)]() mutable {
@@ -559,7 +570,20 @@ void Broker::distribute(Batch& batch, BatchReport& report, Answers& answers, Now
     });
   }
   job_metrics_.ended(report.effects.ended);
-  for (const JobId id : report.effects.ended) {
+  tell_ended(report.effects.ended, answers);
+}
+
+void Broker::park_again(Batch& batch, std::size_t i) {
+  Pending& caller = batch.callers[i];
+  caller.operation = std::move(batch.operations[i]);
+  auto* audit =
+      i + 1 < batch.operations.size() ? std::get_if<Audit>(&batch.operations[i + 1]) : nullptr;
+  if (audit != nullptr && !audit->alone) caller.audit = std::move(*audit);
+  park(std::move(caller));
+}
+
+void Broker::tell_ended(const std::vector<JobId>& ended, Answers& answers) {
+  for (const JobId id : ended) {
     if (MS_MUTANT(watcher_not_told)) break;
     const auto watched = watches_.find(id);
     if (watched == watches_.end()) continue;

@@ -27,6 +27,8 @@
 #include "broker/jobs.h"
 #include "broker/lease_waiters.h"
 #include "env/clock.h"
+#include "env/random.h"
+#include "store/heard_set.h"
 #include "telemetry/log.h"
 #include "telemetry/metrics.h"
 
@@ -48,6 +50,9 @@ struct BrokerOptions {
   std::size_t max_batch_bytes = 32 << 20;
   // A worker is forgotten when it has not been heard of for so long.
   Duration worker_memory = std::chrono::minutes(5);
+  // A store that other nodes change is compared with what is known of it about so often, give or
+  // take 20 %, in case that nothing was heard. Raise to spare the database.
+  Duration poll = std::chrono::seconds(5);
 };
 
 class Broker final : public Jobs {
@@ -95,6 +100,15 @@ class Broker final : public Jobs {
   // Called (from step) when the store can no longer be trusted; set before start().
   void on_fatal(std::function<void(const Error&)> fatal) { fatal_ = std::move(fatal); }
   Agenda agenda() const MS_EXCLUDES(step_mutex_);
+
+  // -- a store that other nodes change too (others.cc)
+  // `store` is the one of the constructor. `tell` is called (from step) with what a batch may have
+  // made possible on other nodes; it must not block. `random` spreads the polls of many nodes. Both
+  // outlive the broker. Before start().
+  void share(SharedStore& store, Random& random, std::function<void(const Heard&)> tell);
+  // What another node's change may have made possible here. From every thread; a hint.
+  void hear(const Heard& what) MS_EXCLUDES(mutex_);
+
   // See Store::due_schedules. From every thread.
   Result<std::vector<ScheduleInfo>> due_schedules(WallTime now, int limit) const {
     return store_.due_schedules(now, limit);
@@ -185,11 +199,19 @@ class Broker final : public Jobs {
     int running = 0;
     std::vector<JobId> cancels;  // to be told with its next claim
   };
+  // A queue that got work which its parked claims have not been offered yet: those parked up to
+  // `up_to`, at most `burst` of them in the next batch.
+  struct Ready {
+    std::uint64_t up_to = 0;
+    std::size_t burst = 0;
+  };
   struct SyncCall;
 
   bool has_work() const MS_REQUIRES(mutex_);
   // Steps once; the caller holds step_mutex_.
   Instant step_locked(Now now) MS_REQUIRES(step_mutex_) MS_EXCLUDES(mutex_);
+  void commit(Batch& batch, std::vector<std::function<void()>>& answers, Now now)
+      MS_REQUIRES(step_mutex_) MS_EXCLUDES(mutex_);
   void gather(Batch& batch, std::vector<std::function<void()>>& answers, Now now)
       MS_REQUIRES(step_mutex_, mutex_);
   void gather_line(std::deque<Pending>& line, Batch& batch) MS_REQUIRES(mutex_);
@@ -208,6 +230,24 @@ class Broker final : public Jobs {
   bool park_acquire(Pending& caller, Operation& operation, const OperationResult& result, Now now)
       MS_REQUIRES(step_mutex_, mutex_);
   void tell_listeners() MS_EXCLUDES(listeners_mutex_);
+  // -- others.cc
+  // What was heard, and what a poll finds, becomes work.
+  void listen(std::vector<std::function<void()>>& answers, Now now) MS_REQUIRES(step_mutex_)
+      MS_EXCLUDES(mutex_);
+  // Asks the database, if it is time.
+  std::optional<Heard> poll(bool soon, Now now) MS_REQUIRES(step_mutex_) MS_EXCLUDES(mutex_);
+  void take_up(const Heard& heard, std::vector<std::function<void()>>& answers, Now now)
+      MS_REQUIRES(step_mutex_, mutex_);
+  void offer(const std::string& queue) MS_REQUIRES(step_mutex_, mutex_);
+  void tell_ended(const std::vector<JobId>& ended, std::vector<std::function<void()>>& answers)
+      MS_REQUIRES(mutex_);
+  // Watched jobs that have ended on other nodes.
+  std::vector<JobId> ended_elsewhere(Now now) MS_REQUIRES(step_mutex_) MS_EXCLUDES(mutex_);
+  void tell_others(const Effects& effects) MS_REQUIRES(step_mutex_) MS_EXCLUDES(mutex_);
+  // The batch came to nothing: those who may wait wait on, all others are told.
+  void give_back(Batch& batch, const Error& error, std::vector<std::function<void()>>& answers,
+                 Now now) MS_REQUIRES(step_mutex_, mutex_);
+  Duration spread(Duration about);
   void add_parked(Batch& batch, Parked& parked) MS_REQUIRES(mutex_);
   void park(Pending pending) MS_REQUIRES(mutex_);
   Pending unpark(Parked& parked) MS_REQUIRES(mutex_);
@@ -216,6 +256,8 @@ class Broker final : public Jobs {
                   Now now) MS_REQUIRES(step_mutex_, mutex_);
   void note_worker(const Operation& operation, const OperationResult& result, Now now)
       MS_REQUIRES(mutex_);
+  // A claim of the batch that waits on instead of being answered.
+  void park_again(Batch& batch, std::size_t i) MS_REQUIRES(mutex_);
   void tell_cancel(const CancelResult& result, JobId id,
                    std::vector<std::function<void()>>& answers) MS_REQUIRES(mutex_);
   void forget_workers(Now now) MS_REQUIRES(mutex_);
@@ -236,13 +278,23 @@ class Broker final : public Jobs {
   Log& log_;
   const BrokerOptions options_;
   std::function<void(const Error&)> fatal_;
+  SharedStore* shared_ = nullptr;  // store_, if other nodes change it too
+  Random* random_ = nullptr;
+  std::function<void(const Heard&)> tell_;
   mutable Mutex listeners_mutex_;  // held while they are called
   std::map<ListenerId, std::function<void()>> listeners_ MS_GUARDED_BY(listeners_mutex_);
   ListenerId next_listener_ MS_GUARDED_BY(listeners_mutex_) = 1;
 
   mutable Mutex step_mutex_;  // held while a batch is put together, committed and answered
+  Instant next_poll_ MS_GUARDED_BY(step_mutex_) = Instant::never();
+  Instant last_poll_ MS_GUARDED_BY(step_mutex_);
+  Instant next_look_ MS_GUARDED_BY(step_mutex_) = Instant::never();  // for watched jobs
+  WatchId last_looked_ MS_GUARDED_BY(step_mutex_) = 0;
+  // The database could not be reached since: whoever waits may have missed something.
+  bool missed_ MS_GUARDED_BY(step_mutex_) = false;
   mutable Mutex mutex_;
   CondVar work_;
+  HeardSet heard_ MS_GUARDED_BY(mutex_);
   bool runner_waiting_ MS_GUARDED_BY(mutex_) = false;
   Instant runner_until_ MS_GUARDED_BY(mutex_);
   std::deque<Pending> urgent_ MS_GUARDED_BY(mutex_);
@@ -253,15 +305,13 @@ class Broker final : public Jobs {
   std::unordered_map<ParkId, std::unique_ptr<Parked>> parked_ MS_GUARDED_BY(mutex_);
   std::unordered_map<std::string, QueueLine> lines_ MS_GUARDED_BY(mutex_);
   std::map<std::pair<Instant, ParkId>, Parked*> deadlines_ MS_GUARDED_BY(mutex_);
-  // Queues that got work which their parked claims have not been offered yet: those parked up to
-  // this order.
-  std::map<std::string, std::uint64_t> ready_ MS_GUARDED_BY(mutex_);
+  std::map<std::string, Ready> ready_ MS_GUARDED_BY(mutex_);
   std::vector<ParkId> abandoned_ MS_GUARDED_BY(mutex_);
   LeaseWaiters lease_waiters_ MS_GUARDED_BY(mutex_);
   std::unordered_map<std::string, Worker> workers_ MS_GUARDED_BY(mutex_);
   std::unordered_map<JobId, std::vector<std::pair<WatchId, std::function<void()>>>> watches_
       MS_GUARDED_BY(mutex_);
-  std::unordered_map<WatchId, JobId> watch_jobs_ MS_GUARDED_BY(mutex_);
+  std::map<WatchId, JobId> watch_jobs_ MS_GUARDED_BY(mutex_);
   std::uint64_t next_handle_ MS_GUARDED_BY(mutex_) = 1;
   std::uint64_t next_order_ MS_GUARDED_BY(mutex_) = 1;
   Instant workers_checked_ MS_GUARDED_BY(mutex_);

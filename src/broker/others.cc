@@ -1,0 +1,167 @@
+// A store that other nodes change too: what is heard of them becomes work here, what is done here
+// is told to them, and a poll finds what nobody heard.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/mutant.h"
+#include "broker/broker.h"
+
+namespace mainspring {
+namespace {
+
+using Answers = std::vector<std::function<void()>>;
+
+// Claims that are offered a queue of which it was heard that it may have work: nobody knows how
+// much. If they find some, more follow.
+constexpr std::size_t kHeardBurst = 4;
+// Between two polls, whoever says that everything may have changed.
+constexpr Duration kLeastPollGap = std::chrono::milliseconds(100);
+// Between two tries to reach a database that is away.
+constexpr Duration kAwayPause = std::chrono::seconds(1);
+// Watched jobs are looked at so often, so many at once, unless their end is heard.
+constexpr Duration kLookEvery = std::chrono::seconds(1);
+constexpr std::size_t kMaxLooks = 32;
+
+}  // namespace
+
+void Broker::share(SharedStore& store, Random& random, std::function<void(const Heard&)> tell) {
+  MutexLock step(step_mutex_);
+  MutexLock lock(mutex_);
+  shared_ = &store;
+  random_ = &random;
+  tell_ = std::move(tell);
+  next_poll_ = Instant();
+}
+
+void Broker::hear(const Heard& what) {
+  MutexLock lock(mutex_);
+  heard_.add(what);
+  if (runner_waiting_) work_.notify_one();
+}
+
+Duration Broker::spread(Duration about) {
+  constexpr std::uint64_t kSteps = 1000;
+  const auto step = static_cast<std::int64_t>(random_->below(kSteps));
+  return about * 4 / 5 + about * 2 / 5 * step / kSteps;
+}
+
+std::optional<Heard> Broker::poll(bool soon, Now now) {
+  if (!soon && now.instant < next_poll_) return std::nullopt;
+  if (now.instant < last_poll_ + kLeastPollGap) {
+    next_poll_ = std::min(next_poll_, last_poll_ + kLeastPollGap);
+    return std::nullopt;
+  }
+  auto found = shared_->refresh(now);
+  last_poll_ = now.instant;
+  next_poll_ = now.instant + spread(found ? options_.poll : kAwayPause);
+  if (!found) {
+    missed_ = true;
+    return std::nullopt;
+  }
+  found->everything = std::exchange(missed_, false) || found->everything;
+  return std::move(*found);
+}
+
+void Broker::listen(Answers& answers, Now now) {
+  Heard heard;
+  {
+    MutexLock lock(mutex_);
+    heard = heard_.take();
+  }
+  if (!heard.empty()) shared_->heard(heard);
+  const auto found = poll(heard.everything, now);
+  const std::vector<JobId> ended = ended_elsewhere(now);
+  MutexLock lock(mutex_);
+  if (!MS_MUTANT(nothing_heard)) take_up(heard, answers, now);
+  if (found) take_up(*found, answers, now);
+  tell_ended(ended, answers);
+}
+
+void Broker::take_up(const Heard& heard, Answers& answers, Now now) {
+  if (heard.everything) {
+    for (const auto& [queue, line] : lines_) offer(queue);
+  } else {
+    for (const std::string& queue : heard.queues) offer(queue);
+  }
+  for (const std::string& lease : heard.released) lease_waiters_.retry_at(lease, now.instant);
+  tell_ended(heard.ended, answers);
+}
+
+void Broker::offer(const std::string& queue) {
+  if (!lines_.contains(queue) || !store_.has_available(queue)) return;
+  Ready& ready = ready_[queue];
+  ready.up_to = next_order_ - 1;
+  ready.burst = std::max(ready.burst, kHeardBurst);
+}
+
+// Asks for a bounded number of them, in turn.
+std::vector<JobId> Broker::ended_elsewhere(Now now) {
+  std::vector<JobId> look;
+  {
+    MutexLock lock(mutex_);
+    if (watch_jobs_.empty()) {
+      next_look_ = Instant::never();
+      return {};
+    }
+    if (next_look_ == Instant::never()) next_look_ = now.instant + kLookEvery;
+    if (now.instant < next_look_) return {};
+    next_look_ = now.instant + kLookEvery;
+    auto it = watch_jobs_.upper_bound(last_looked_);
+    while (look.size() < std::min(kMaxLooks, watch_jobs_.size())) {
+      if (it == watch_jobs_.end()) it = watch_jobs_.begin();
+      look.push_back(it->second);
+      last_looked_ = it->first;
+      ++it;
+    }
+  }
+  if (shared_->away()) return {};
+  std::vector<JobId> ended;
+  for (const JobId id : look) {
+    const auto job = store_.get(id);
+    if (!job && job.error().code == ErrorCode::unavailable) break;
+    if (!job || is_terminal(job->state)) ended.push_back(id);
+  }
+  return ended;
+}
+
+void Broker::tell_others(const Effects& effects) {
+  Heard news = shared_->take_news();
+  // What this batch has handed over to its own claims is nothing for others.
+  std::erase_if(news.queues,
+                [&](const std::string& queue) { return !store_.has_available(queue); });
+  news.released.insert(news.released.end(), effects.released.begin(), effects.released.end());
+  const std::size_t ended = std::min(effects.ended.size(), HeardSet::kMaxEnded);
+  news.ended.insert(news.ended.end(), effects.ended.begin(),
+                    effects.ended.begin() + static_cast<std::ptrdiff_t>(ended));
+  if (!news.empty() && tell_ && !MS_MUTANT(news_not_told)) tell_(news);
+}
+
+void Broker::give_back(Batch& batch, const Error& error, Answers& answers, Now now) {
+  const bool away = shared_ != nullptr && error.code == ErrorCode::unavailable;
+  if (away) {
+    missed_ = true;
+    ready_.clear();  // they are offered again when the database is back
+    next_poll_ = std::min(next_poll_, now.instant + spread(kAwayPause));
+  }
+  for (std::size_t i = 0; i < batch.operations.size(); ++i) {
+    Pending& caller = batch.callers[i];
+    const bool waits = away && caller.park_id != 0 && caller.deadline > now.instant &&
+                       !claims_stopped_ && !MS_MUTANT(outage_ends_waits);
+    auto* acquire = std::get_if<AcquireLease>(&batch.operations[i]);
+    if (waits && std::holds_alternative<Claim>(batch.operations[i])) {
+      park_again(batch, i);
+    } else if (waits && acquire != nullptr && caller.waited) {
+      lease_waiters_.park({.id = caller.park_id,
+                           .request = std::move(*acquire),
+                           .answer = std::move(caller.answer),
+                           .deadline = caller.deadline,
+                           .held = error},
+                          LeaseWaiters::Place::first, now.instant + kAwayPause);
+    } else {
+      answers.push_back([answer = std::move(caller.answer), error] { answer(error); });
+    }
+  }
+}
+
+}  // namespace mainspring

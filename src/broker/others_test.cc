@@ -1,0 +1,383 @@
+// Brokers of several nodes over one store: what one does, the others hear of; an outage is waited
+// out.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <set>
+
+#include "broker/broker.h"
+#include "store_sqlite/sqlite_store.h"
+
+using namespace mainspring;
+using namespace std::chrono_literals;
+
+namespace {
+
+// One database, which can be away.
+struct Database {
+  std::unique_ptr<Store> store;
+  bool away = false;
+  int tries = 0;  // asked while it was away
+};
+
+// What one node knows of it: which queues have work is a hint, made by its own batches, by what it
+// hears, and by a refresh.
+class NodeStore final : public SharedStore {
+ public:
+  explicit NodeStore(Database& database) : db_(database) {}
+
+  Result<BatchReport> apply(std::span<const Operation> batch, Now now) override {
+    if (db_.away) return unreachable();
+    auto report = store().apply(batch, now);
+    if (!report) return report;
+    for (const Operation& operation : batch) {
+      const auto* enqueue = std::get_if<Enqueue>(&operation);
+      if (enqueue == nullptr) continue;
+      for (const NewJob& job : enqueue->jobs) note(job.queue);
+    }
+    for (const std::string& queue : report->effects.available) note(queue);
+    return report;
+  }
+  void heard(const Heard& what) override {
+    known_.insert(what.queues.begin(), what.queues.end());
+    released_.insert(what.released.begin(), what.released.end());
+    due_ = std::min(due_, what.next_due);
+  }
+  Heard take_news() override { return std::exchange(news_, {}); }
+  Result<Heard> refresh(Now) override {
+    ++refreshes;
+    if (db_.away) return unreachable();
+    Heard found;
+    const auto queues_now = *store().queues();
+    for (const QueueStats& queue : queues_now) {
+      if (store().has_available(queue.name) && known_.insert(queue.name).second)
+        found.queues.push_back(queue.name);
+    }
+    return found;
+  }
+  std::int64_t node_number() const override { return 1; }
+  Result<Durability> durability() const override { return Durability{}; }
+  bool away() const override { return db_.away; }
+
+  Agenda agenda() const override {
+    Agenda agenda = store().agenda();
+    agenda.next_due = std::min(agenda.next_due, due_);
+    return agenda;
+  }
+  bool has_available(const std::string& queue) const override {
+    return known_.contains(queue) && store().has_available(queue);
+  }
+  Instant lease_free_at(const std::string& name) const override {
+    return released_.contains(name) ? Instant() : store().lease_free_at(name);
+  }
+  Result<Job> get(JobId id) const override { return store().get(id); }
+  Result<JobPage> list(const JobFilter& filter, int limit, JobId before) const override {
+    return store().list(filter, limit, before);
+  }
+  Result<std::vector<QueueStats>> queues() const override { return store().queues(); }
+  Result<ScheduleInfo> schedule(const std::string& name) const override {
+    return store().schedule(name);
+  }
+  Result<std::vector<ScheduleInfo>> schedules(const std::string& after, int limit) const override {
+    return store().schedules(after, limit);
+  }
+  Result<std::vector<ScheduleInfo>> due_schedules(WallTime now, int limit) const override {
+    return store().due_schedules(now, limit);
+  }
+  Result<LedgerPage> ledger(const std::string& name, int limit,
+                            std::int64_t before) const override {
+    return store().ledger(name, limit, before);
+  }
+  Result<LeaseInfo> lease(const std::string& name, Instant now) const override {
+    return store().lease(name, now);
+  }
+  Result<std::vector<LeaseInfo>> leases(const std::string& after, int limit,
+                                        Instant now) const override {
+    return store().leases(after, limit, now);
+  }
+  std::shared_ptr<const Tokens> tokens() const override { return store().tokens(); }
+  std::int64_t tokens_version() const override { return store().tokens_version(); }
+  Result<AuditPage> audit(const AuditFilter& filter, AuditOrder order, int limit,
+                          std::int64_t from) const override {
+    return store().audit(filter, order, limit, from);
+  }
+  AuditState audit_state() const override { return store().audit_state(); }
+  Result<VerifyReport> verify() const override { return store().verify(); }
+  Result<void> backup(const std::string& directory) const override {
+    return store().backup(directory);
+  }
+  std::int64_t commits() const override { return store().commits(); }
+  std::int64_t reads() const override { return store().reads(); }
+
+  int refreshes = 0;
+
+ private:
+  Store& store() const { return *db_.store; }
+  void note(const std::string& queue) {
+    known_.insert(queue);
+    if (std::find(news_.queues.begin(), news_.queues.end(), queue) == news_.queues.end())
+      news_.queues.push_back(queue);
+  }
+  Error unreachable() {
+    ++db_.tries;
+    return Error{.code = ErrorCode::unavailable,
+                 .message = "the database cannot be reached",
+                 .retry_after_ms = 1000};
+  }
+  Database& db_;
+  std::set<std::string> known_, released_;
+  WallTime due_ = WallTime::never();
+  Heard news_;
+};
+
+struct Nodes {
+  struct Node {
+    Node(Database& database, const Clock& clock, Log& log) : store(database), random(7) {
+      broker = std::make_unique<Broker>(store, clock, log, registry);
+      broker->share(store, random, [this](const Heard& what) { told.push_back(what); });
+    }
+    NodeStore store;
+    SeededRandom random;
+    Registry registry;
+    std::vector<Heard> told;
+    std::unique_ptr<Broker> broker;
+  };
+
+  Nodes() {
+    char name[] = "/tmp/mainspring_test_XXXXXX";
+    directory = mkdtemp(name);
+    db.store = std::move(
+        *open_sqlite_store({.directory = directory, .reserve_bytes = 0}, clock.now(), log));
+    a = std::make_unique<Node>(db, clock, log);
+    b = std::make_unique<Node>(db, clock, log);
+    settle(*a);
+    settle(*b);
+  }
+  ~Nodes() {
+    a.reset();
+    b.reset();
+    db.store.reset();
+    std::filesystem::remove_all(directory);
+  }
+  // Steps until it wants to wait; returns until when. A node that never does is a finding.
+  Instant settle(Node& node) {
+    for (int i = 0; i < 100; ++i) {
+      const Instant next = node.broker->step(clock.now());
+      if (next > clock.now().instant) return next;
+    }
+    FAIL("a step that never waits");
+    return {};
+  }
+  void enqueue(Node& node, int count = 1) {
+    Enqueue request;
+    request.jobs.assign(static_cast<std::size_t>(count), NewJob{.queue = "q", .kind = "work"});
+    node.broker->submit(std::move(request), [this](const OperationResult& result) {
+      last = result;
+      if (const auto* done = std::get_if<EnqueueResult>(&result)) job = done->jobs.front().id;
+    });
+    settle(node);
+  }
+  using Answered = std::shared_ptr<std::optional<OperationResult>>;
+  Answered claim(Node& node, Duration wait = 20s) {
+    auto slot = std::make_shared<std::optional<OperationResult>>();
+    node.broker->submit_claim({.worker = "w", .queues = {"q"}, .max = 1}, wait,
+                              [slot](OperationResult result) { *slot = std::move(result); });
+    settle(node);
+    return slot;
+  }
+  Answered acquire(Node& node, const std::string& holder, Duration wait = 20s) {
+    auto slot = std::make_shared<std::optional<OperationResult>>();
+    node.broker->submit_acquire({.name = "l", .holder = holder, .ttl = 1min}, wait,
+                                [slot](OperationResult result) { *slot = std::move(result); });
+    settle(node);
+    return slot;
+  }
+  static std::size_t jobs(const Answered& answered) {
+    REQUIRE(answered->has_value());
+    return std::get<ClaimResult>(**answered).jobs.size();
+  }
+  // What a told b.
+  void carry() {
+    for (const Heard& what : std::exchange(a->told, {})) b->broker->hear(what);
+    settle(*b);
+  }
+  std::string directory;
+  ManualClock clock;
+  NullLog log;
+  Database db;
+  std::unique_ptr<Node> a, b;
+  std::optional<OperationResult> last;
+  JobId job = 0;
+};
+
+}  // namespace
+
+TEST_CASE_FIXTURE(Nodes, "a job enqueued on one node wakes a claim that is parked on another") {
+  const auto got = claim(*b);
+  CHECK_FALSE(got->has_value());
+  enqueue(*a);
+  REQUIRE(a->told.size() == 1);
+  CHECK(a->told[0].queues == std::vector<std::string>{"q"});
+  settle(*b);
+  CHECK_FALSE(got->has_value());  // nobody told it
+  carry();
+  CHECK(jobs(got) == 1);
+}
+
+TEST_CASE_FIXTURE(Nodes, "what a node hands over to its own claims is not told to others") {
+  const auto got = claim(*a);
+  enqueue(*a);
+  CHECK(jobs(got) == 1);
+  for (const Heard& told : a->told) CHECK(told.queues.empty());
+}
+
+TEST_CASE_FIXTURE(Nodes, "work that nobody told of is found by the poll, within 6 s") {
+  const auto got = claim(*b);
+  enqueue(*a);
+  const Instant next = settle(*b);
+  CHECK(next <= clock.now().instant + 6s);
+  CHECK(next >= clock.now().instant + 3s);
+  clock.advance(6s);
+  settle(*b);
+  CHECK(jobs(got) == 1);
+}
+
+TEST_CASE_FIXTURE(Nodes, "an idle node asks once in 4 to 6 s, however often it is stepped") {
+  const int before = b->store.refreshes;
+  for (int i = 0; i < 600; ++i) {
+    clock.advance(100ms);
+    settle(*b);
+  }
+  CHECK(b->store.refreshes - before >= 60 / 6);
+  CHECK(b->store.refreshes - before <= 60 / 4);
+}
+
+TEST_CASE_FIXTURE(Nodes, "a bell for nothing leaves the claims parked") {
+  const auto got = claim(*b);
+  b->broker->hear({.queues = {"q", "elsewhere"}});
+  settle(*b);
+  CHECK_FALSE(got->has_value());
+  CHECK(b->broker->parked_claims() == 1);
+  enqueue(*a);
+  carry();
+  CHECK(jobs(got) == 1);
+}
+
+TEST_CASE_FIXTURE(Nodes, "of many parked claims few are tried until work is found, then the rest") {
+  std::vector<Answered> parked;
+  for (int i = 0; i < 40; ++i) parked.push_back(claim(*b));
+  enqueue(*a, 40);
+  carry();
+  for (const Answered& one : parked) CHECK(jobs(one) == 1);
+}
+
+TEST_CASE_FIXTURE(Nodes, "a claim whose node hears that everything may have changed gets its job") {
+  const auto got = claim(*b);
+  enqueue(*a);
+  clock.advance(1s);
+  b->broker->hear({.everything = true});
+  settle(*b);
+  CHECK(jobs(got) == 1);
+}
+
+TEST_CASE_FIXTURE(Nodes,
+                  "whoever shouts everything makes a node ask no more than ten times a second") {
+  const int before = b->store.refreshes;
+  for (int i = 0; i < 1000; ++i) {
+    clock.advance(1ms);
+    b->broker->hear({.everything = true});
+    settle(*b);
+  }
+  CHECK(b->store.refreshes - before <= 11);
+}
+
+TEST_CASE_FIXTURE(Nodes, "a lease released on one node is had at once by who waits on another") {
+  const auto first = acquire(*a, "a");
+  REQUIRE(first->has_value());
+  const Token token = std::get<LeaseGrant>(**first).token;
+  const auto second = acquire(*b, "b");
+  CHECK_FALSE(second->has_value());
+  a->broker->submit(ReleaseLease{.name = "l", .holder = "a", .token = token},
+                    [](const OperationResult&) {});
+  settle(*a);
+  CHECK_FALSE(second->has_value());
+  carry();
+  REQUIRE(second->has_value());
+  CHECK(std::holds_alternative<LeaseGrant>(**second));
+}
+
+TEST_CASE_FIXTURE(Nodes, "who waits for a job hears that it has ended on another node") {
+  enqueue(*a);
+  int woken = 0;
+  b->broker->watch(job, [&] { ++woken; });
+  a->broker->submit(Cancel{.id = job}, [](const OperationResult&) {});
+  settle(*a);
+  settle(*b);
+  SUBCASE("it is told") {
+    carry();
+    CHECK(woken == 1);
+  }
+  SUBCASE("nobody told it: it looks") {
+    CHECK(woken == 0);
+    CHECK(settle(*b) <= clock.now().instant + 1s);
+    clock.advance(1s);
+    settle(*b);
+    CHECK(woken == 1);
+  }
+}
+
+TEST_CASE_FIXTURE(Nodes,
+                  "a job due earlier on another node is heard by those who keep the agenda") {
+  int changes = 0;
+  b->broker->add_agenda_listener([&] { ++changes; });
+  b->broker->hear({.next_due = clock.now().wall + 3s});
+  settle(*b);
+  CHECK(changes == 1);
+  CHECK(b->broker->agenda().next_due == clock.now().wall + 3s);
+}
+
+TEST_CASE_FIXTURE(Nodes, "while the database is away callers are told when to come again") {
+  db.away = true;
+  enqueue(*a);
+  REQUIRE(last.has_value());
+  const auto* error = std::get_if<Error>(&*last);
+  REQUIRE(error != nullptr);
+  CHECK(error->code == ErrorCode::unavailable);
+  CHECK(error->retry_after_ms == 1000);
+  db.away = false;
+  enqueue(*a);
+  CHECK(std::holds_alternative<EnqueueResult>(*last));  // an outage is not fatal
+}
+
+TEST_CASE_FIXTURE(Nodes, "a parked claim waits an outage out, and gets its job when it is over") {
+  enqueue(*a);
+  b->broker->hear({.queues = {"q"}});
+  settle(*b);
+  db.away = true;
+  const auto got = claim(*b, 30s);  // seems to have work: it is tried, and parks
+  const auto impatient = claim(*b, 0s);
+  CHECK_FALSE(got->has_value());
+  REQUIRE(impatient->has_value());
+  CHECK(std::get<Error>(**impatient).code == ErrorCode::unavailable);
+  const int before = db.tries;
+  for (int i = 0; i < 100; ++i) {
+    clock.advance(100ms);
+    settle(*b);
+  }
+  CHECK(db.tries - before <= 14);  // 10 s: about once per second, no more
+  CHECK_FALSE(got->has_value());
+  db.away = false;
+  clock.advance(1200ms);
+  settle(*b);
+  CHECK(jobs(got) == 1);
+}
+
+TEST_CASE_FIXTURE(Nodes, "a claim parked all through an outage ends when its own wait does") {
+  db.away = true;
+  const auto got = claim(*b, 5s);
+  clock.advance(5s);
+  settle(*b);
+  CHECK(jobs(got) == 0);
+}
