@@ -6,9 +6,10 @@
 # shellcheck disable=SC2034
 BUILD_PACKAGES=(g++ cmake ninja-build ccache libboost1.81-dev libssl-dev libsqlite3-dev libfmt-dev
   rapidjson-dev libexpected-dev libcli11-dev libtomlplusplus-dev libhowardhinnant-date-dev
-  libarchive-dev libcurl4-openssl-dev tzdata)
+  libarchive-dev libcurl4-openssl-dev libpq-dev tzdata)
 # shellcheck disable=SC2034
-TEST_PACKAGES=(doctest-dev librapidcheck-dev imagemagick curl openssl python3 python3-croniter sqlite3 procps slowhttptest iproute2 testssl.sh)
+TEST_PACKAGES=(doctest-dev librapidcheck-dev imagemagick curl openssl python3 python3-croniter sqlite3 procps slowhttptest iproute2 testssl.sh
+  postgresql pgbouncer)
 
 say() { printf '%s\n' "$*" >&2; }
 die() { say "${0##*/}: $*"; exit 1; }
@@ -74,8 +75,35 @@ need() {
     sudo -v || die "sudo was refused; install by hand: apt-get install ${packages[*]}"
   fi
   step "Reading Debian's package lists" "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get update -q
-  step "Installing ${packages[*]}" "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
-    apt-get install -q -y --no-install-recommends "${packages[@]}"
+  (
+    trap unquiet_servers EXIT
+    quiet_servers
+    step "Installing ${packages[*]}" "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
+      apt-get install -q -y --no-install-recommends "${packages[@]}"
+  )
+}
+
+# Tests start servers of their own. Packages of servers start one of the system's when they are installed, and
+# PostgreSQL's makes a data directory for it: kept from both while `need` installs, and only then. What is there already
+# stays as it is.
+QUIET_FILES=()
+quiet_servers() {
+  put_quiet /usr/sbin/policy-rc.d 755 '#!/bin/sh
+exit 101'
+  put_quiet /etc/postgresql-common/createcluster.d/mainspring.conf 644 'create_main_cluster = false'
+}
+unquiet_servers() {
+  ((${#QUIET_FILES[@]} == 0)) || "${as_root[@]}" rm -f "${QUIET_FILES[@]}"
+  QUIET_FILES=()
+}
+
+# put_quiet FILE MODE TEXT: makes it, unless there is one.
+put_quiet() {
+  [[ ! -e $1 ]] || return 0
+  "${as_root[@]}" mkdir -p "$(dirname "$1")"
+  printf '%s\n' "$3" | "${as_root[@]}" tee "$1" >/dev/null
+  "${as_root[@]}" chmod "$2" "$1"
+  QUIET_FILES+=("$1")
 }
 
 # build PRESET: configures (once; ninja configures again by itself when a CMake file changes) and builds it.
