@@ -1,0 +1,241 @@
+// The two stores side by side, and the search for the shortest history on which they differ.
+#include "conformance/differential.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <set>
+
+#include "conformance/compare.h"
+#include "conformance/describe.h"
+#include "conformance/histories.h"
+#include "conformance/model_store.h"
+#include "env/clock.h"
+
+namespace mainspring {
+namespace {
+
+using std::chrono::minutes;
+
+constexpr int kOperationsPerSeed = 4'000;
+
+std::int64_t number_from(const char* name, std::int64_t otherwise) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? otherwise : std::strtoll(value, nullptr, 10);
+}
+
+StoreOptions small_store() {
+  StoreOptions o;
+  o.retention_completed = minutes(10);
+  o.retention_dead = minutes(30);
+  o.max_live_jobs = 150;
+  o.audit_retention = minutes(20);
+  return o;
+}
+
+class Pair {
+ public:
+  Pair(const Differential& how, std::uint64_t seed) : how_(how), place_(how.new_place(seed)) {
+    open();
+  }
+
+  // What differs after this step; "" = nothing.
+  std::string run(const Step& step) {
+    clock_.advance(step.advance);
+    clock_.step_wall(step.step_wall);
+    if (step.reopen) open();
+    if (!real_) return "the store does not open";
+    const auto mine = model_->apply(step.batch, clock_.now());
+    const auto real = real_->apply(step.batch, clock_.now());
+    if (!real) return "apply failed: " + real.error().message;
+    last_ = mine->results;
+    if (std::string why = answers_differ(step.batch, last_, real->results); !why.empty())
+      return why;
+    if (std::string why = compare_effects(mine->effects, real->effects); !why.empty()) return why;
+    if (std::string why = compare_agendas(); !why.empty()) return why;
+    return step.look ? look() : "";
+  }
+
+  const std::vector<OperationResult>& last() const { return last_; }
+  const Store& model() const { return *model_; }
+  Now now() const { return clock_.now(); }
+
+ private:
+  void open() {
+    model_ = open_model_store(model_disk_, small_store(), clock_.now());
+    real_.reset();
+    real_ = place_(small_store(), clock_.now());
+  }
+
+  std::string compare_agendas() const {
+    const Agenda real = real_->agenda();
+    Agenda mine = model_->agenda();
+    if (how_.early_agenda) {  // an earlier one counts as equal
+      mine.next_due = std::min(mine.next_due, real.next_due);
+      mine.next_lease_expiry = std::min(mine.next_lease_expiry, real.next_lease_expiry);
+    }
+    return agenda_differs(mine, real);
+  }
+
+  std::string compare_effects(const Effects& mine, const Effects& real) const {
+    for (const std::string& queue : mine.available) {
+      if (std::find(real.available.begin(), real.available.end(), queue) == real.available.end())
+        return "effects.available lacks " + queue;
+    }
+    for (const std::string& queue : real.available) {
+      if (!model_->has_available(queue)) return "effects.available has " + queue;
+    }
+    const auto as_set = [](const std::vector<JobId>& v) {
+      return std::set<JobId>(v.begin(), v.end());
+    };
+    if (as_set(mine.ended) != as_set(real.ended)) return "effects.ended differs";
+    const std::set<std::string> freed(mine.released.begin(), mine.released.end());
+    if (freed != std::set<std::string>(real.released.begin(), real.released.end()))
+      return "effects.released differs";
+    return "";
+  }
+
+  std::string look() {
+    if (std::string why = differs(*model_, *real_); !why.empty()) return why;
+    if (std::string why = compare_lists(); !why.empty()) return why;
+    const auto verified = real_->verify();
+    if (!verified) return "verify: " + verified.error().message;
+    if (!verified->problems.empty()) return "verify: " + verified->problems[0];
+    return "";
+  }
+
+  std::string compare_lists() const {
+    const Within within_b{std::make_shared<const Scopes>(*Scopes::parse("read=b")), Verb::read};
+    const std::vector<JobFilter> filters = {
+        {},
+        {.queue = "a"},
+        {.kind = "k1"},
+        {.tag = "t1"},
+        {.state = JobState::dead},
+        {.state = JobState::running},
+        {.queue = "b", .state = JobState::available},
+        {.within = within_b},
+        {.state = JobState::running, .within = within_b},
+        {.state = JobState::dead, .within = within_b},
+        {.queue = "a", .kind = "k0", .tag = "t0", .state = JobState::completed}};
+    for (const JobFilter& filter : filters) {
+      const auto collect = [&](const Store& store) {
+        std::vector<std::string> lines;
+        JobId before = 0;
+        for (int page = 0; page < 1000; ++page) {
+          const auto got = store.list(filter, 7, before);
+          if (!got) return std::vector<std::string>{got.error().message};
+          for (const Job& j : got->jobs) lines.push_back(describe(j));
+          if (!got->next) return lines;
+          before = *got->next;
+        }
+        return std::vector<std::string>{"list does not end"};
+      };
+      if (collect(*model_) != collect(*real_)) return "list differs";
+    }
+    for (const JobId id : {JobId(0), JobId(1), JobId(2), JobId(1'000'000)}) {
+      const auto a = model_->get(id);
+      const auto b = real_->get(id);
+      if (a.has_value() != b.has_value() || (!a && a.error().code != b.error().code))
+        return fmt::format("get({}) differs", id);
+    }
+    return "";
+  }
+
+  const Differential& how_;
+  Differential::Place place_;
+  ManualClock clock_;
+  std::shared_ptr<ModelDisk> model_disk_ = make_model_disk();
+  std::unique_ptr<Store> model_;
+  std::unique_ptr<Store> real_;
+  std::vector<OperationResult> last_;
+};
+
+std::string replay(const Differential& how, const std::vector<Step>& steps, std::uint64_t seed,
+                   std::size_t* at = nullptr) {
+  Pair pair(how, seed);
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    std::string why = pair.run(steps[i]);
+    if (!why.empty()) {
+      if (at != nullptr) *at = i;
+      return why;
+    }
+  }
+  return "";
+}
+
+// Leaves out whatever is not needed for a mismatch: halves, quarters, … single steps.
+std::vector<Step> shrink(const Differential& how, std::vector<Step> steps, std::uint64_t seed) {
+  int runs = 0;
+  for (std::size_t chunk = steps.size() / 2; chunk > 0; chunk /= 2) {
+    for (std::size_t at = 0; at + 1 < steps.size() && runs < how.max_shrink_runs;) {
+      std::vector<Step> less(steps.begin(), steps.begin() + static_cast<std::ptrdiff_t>(at));
+      const std::size_t end = std::min(at + chunk, steps.size() - 1);
+      less.insert(less.end(), steps.begin() + static_cast<std::ptrdiff_t>(end), steps.end());
+      ++runs;
+      std::size_t failed = 0;
+      if (!replay(how, less, seed, &failed).empty()) {
+        less.resize(failed + 1);
+        steps = std::move(less);
+      } else {
+        at += chunk;
+      }
+    }
+  }
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    for (std::size_t op = 0; op < steps[i].batch.size() && runs < how.max_shrink_runs;) {
+      std::vector<Step> less = steps;
+      less[i].batch.erase(less[i].batch.begin() + static_cast<std::ptrdiff_t>(op));
+      ++runs;
+      if (replay(how, less, seed).empty()) {
+        ++op;
+      } else {
+        steps = std::move(less);
+      }
+    }
+  }
+  return steps;
+}
+
+std::string report(const Differential& how, const std::vector<Step>& steps, std::uint64_t seed) {
+  constexpr std::size_t kLastSteps = 40;
+  std::string out = fmt::format("seed {}: {}\nshortest history ({} batches):\n", seed,
+                                replay(how, steps, seed), steps.size());
+  for (std::size_t i = steps.size() > kLastSteps ? steps.size() - kLastSteps : 0; i < steps.size();
+       ++i) {
+    out += fmt::format("-- +{}us wall {:+}us{}\n", steps[i].advance.count(),
+                       steps[i].step_wall.count(), steps[i].reopen ? " reopen" : "");
+    for (const Operation& op : steps[i].batch) out += "   " + describe(op) + "\n";
+  }
+  return out;
+}
+
+// "" or the report of the first mismatch of this seed.
+std::string run_seed(const Differential& how, std::uint64_t seed, int operations) {
+  Generator generator(seed);
+  Pair pair(how, seed);
+  std::vector<Step> steps;
+  for (int done = 0; done < operations;) {
+    steps.push_back(generator.next(pair.now(), pair.model()));
+    done += static_cast<int>(steps.back().batch.size());
+    if (!pair.run(steps.back()).empty()) return report(how, shrink(how, steps, seed), seed);
+    generator.learn(steps.back().batch, pair.last());
+  }
+  return "";
+}
+
+}  // namespace
+
+Compared compare_with_model(const Differential& how, std::int64_t operations) {
+  const std::int64_t wanted = number_from("MS_DIFF_OPERATIONS", operations);
+  auto seed = static_cast<std::uint64_t>(number_from("MS_DIFF_SEED", 1));
+  Compared compared;
+  for (; compared.operations < wanted; ++seed, compared.operations += kOperationsPerSeed) {
+    compared.mismatch = run_seed(how, seed, kOperationsPerSeed);
+    if (!compared.mismatch.empty()) return compared;
+  }
+  return compared;
+}
+
+}  // namespace mainspring

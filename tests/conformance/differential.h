@@ -1,0 +1,32 @@
+// A store against the model: the same random operations on both, every answer compared.
+//
+// A mismatch becomes the seed, the shortest history that still shows it, and both answers.
+// MS_DIFF_OPERATIONS sets how many operations run, MS_DIFF_SEED the first seed.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "store/store.h"
+
+namespace mainspring {
+
+struct Differential {
+  // Opens the store of one place; the one that it opened before has been destroyed. nullptr = it
+  // does not open.
+  using Place = std::function<std::unique_ptr<Store>(const StoreOptions& options, Now now)>;
+  // An empty place, for each history that is run.
+  std::function<Place(std::uint64_t seed)> new_place;
+  bool early_agenda =
+      false;  // its agenda may name earlier times than the model's, never later ones
+  int max_shrink_runs = 1500;
+};
+
+struct Compared {
+  std::int64_t operations = 0;
+  std::string mismatch;  // the report of the first one; "" = none
+};
+Compared compare_with_model(const Differential& how, std::int64_t operations);
+
+}  // namespace mainspring

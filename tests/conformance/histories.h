@@ -1,0 +1,416 @@
+// Random histories of operations, from a seed: what the differential tests run.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "env/digest.h"
+#include "env/random.h"
+#include "store/store.h"
+
+namespace mainspring {
+
+// A batch, and what happens before it.
+struct Step {
+  Duration advance{0};
+  Duration step_wall{0};
+  bool reopen = false;
+  bool look = false;  // compare stats, jobs, lists and verify afterwards
+  std::vector<Operation> batch;
+};
+
+// Makes one step after the other. Refers to what came out of those before: see learn().
+class Generator {
+  using hours = std::chrono::hours;
+  using milliseconds = std::chrono::milliseconds;
+  using minutes = std::chrono::minutes;
+  using seconds = std::chrono::seconds;
+
+ public:
+  explicit Generator(std::uint64_t seed) : random_(seed) {}
+
+  Step next(Now now, const Store& model) {
+    now_ = now;
+    schedules_ = *model.schedules("", 100);
+    Step step;
+    const auto dice = below(100);
+    if (dice < 50) step.advance = milliseconds(below(3000));
+    if (dice >= 90) step.advance = seconds(below(120));
+    if (dice == 89) step.advance = minutes(below(40));
+    if (dice == 88) step.step_wall = seconds(static_cast<int>(below(240)) - 120);
+    if (dice == 87 && below(8) == 0) step.advance = hours(25);
+    step.reopen = below(150) == 0;
+    step.look = below(25) == 0;
+    const auto size = 1 + below(below(5) == 0 ? 12 : 4);
+    for (std::uint64_t i = 0; i < size; ++i) {
+      step.batch.push_back(operation());
+      restrict(step.batch.back());
+      if (chance(4)) step.batch.emplace_back(audit(step.batch.back()));
+    }
+    return step;
+  }
+
+  // Remembers what later operations may refer to.
+  void learn(const std::vector<Operation>& batch, const std::vector<OperationResult>& results) {
+    for (std::size_t at = 0; at < batch.size(); ++at) {
+      const OperationResult& result = results[at];
+      if (const auto* r = std::get_if<EnqueueResult>(&result)) {
+        const Enqueue& e = std::get<Enqueue>(batch[at]);
+        for (std::size_t i = 0; i < r->jobs.size(); ++i) {
+          remember(jobs_, r->jobs[i].id);
+          if (i < e.jobs.size() && e.jobs[i].queue == "windowed") windowed_.insert(r->jobs[i].id);
+        }
+      } else if (const auto* c = std::get_if<ClaimResult>(&result)) {
+        for (const ClaimedJob& j : c->jobs) remember(leases_, std::pair(j.id, j.token));
+      } else if (const auto* g = std::get_if<LeaseGrant>(&result)) {
+        if (const auto* a = std::get_if<AcquireLease>(&batch[at]))
+          remember(holdings_, {a->name, a->holder, g->token});
+      } else if (const auto* f = std::get_if<FireResult>(&result)) {
+        for (const JobId id : f->jobs) {
+          if (id != 0) remember(jobs_, id);
+        }
+      }
+    }
+  }
+
+ private:
+  std::uint64_t below(std::uint64_t bound) { return random_.below(bound); }
+  bool chance(std::uint64_t one_in) { return below(one_in) == 0; }
+  template <class T>
+  static void remember(std::vector<T>& list, T value) {
+    constexpr std::size_t kRemembered = 60;
+    if (list.size() >= kRemembered) list.erase(list.begin());
+    list.push_back(std::move(value));
+  }
+  std::string pick(std::initializer_list<const char*> from) {
+    return *(from.begin() + below(from.size()));
+  }
+  JobId some_job() {
+    if (jobs_.empty() || chance(30)) return static_cast<JobId>(below(500)) - 2;
+    return jobs_[below(jobs_.size())];
+  }
+  std::pair<JobId, Token> some_lease() {
+    if (leases_.empty()) return {1, 1};
+    auto lease = leases_[below(leases_.size())];
+    if (chance(20)) lease.second += chance(2) ? 1 : -1;
+    if (chance(50)) lease.first = some_job();
+    return lease;
+  }
+
+  struct Holding {
+    std::string name, holder;
+    Token token = 0;
+  };
+  Holding some_holding() {
+    if (holdings_.empty()) return {"l0", "h0", 1};
+    Holding h = holdings_[holdings_.size() - 1 - below(std::min<std::size_t>(holdings_.size(), 6))];
+    if (chance(20)) h.token += chance(2) ? 1 : -1;
+    if (chance(30)) h.holder = "h9";
+    return h;
+  }
+  Fence fence(std::uint64_t one_in) {
+    if (!chance(one_in)) return {};
+    const Holding h = some_holding();
+    return {h.name, h.token};
+  }
+  std::optional<std::string> value() {
+    if (!chance(4)) return std::nullopt;
+    if (chance(12)) return std::string(kMaxLeaseValueBytes + below(2), 'v');
+    return chance(3) ? "" : fmt::format("[{}]", below(100));
+  }
+  Operation lease() {
+    const auto dice = below(10);
+    if (dice < 5) {
+      return AcquireLease{.name = pick({"l0", "l1", "l2", "mainspring/leader"}),
+                          .holder = fmt::format("h{}", below(3)),
+                          .ttl = seconds(1 + below(30))};
+    }
+    const Holding h = some_holding();
+    if (dice < 8) {
+      return RenewLease{.name = h.name,
+                        .holder = h.holder,
+                        .token = h.token,
+                        .ttl = chance(2) ? seconds(0) : seconds(1 + below(40)),
+                        .value = value()};
+    }
+    return ReleaseLease{.name = h.name, .holder = h.holder, .token = h.token, .value = value()};
+  }
+
+  NewJob job() {
+    NewJob j;
+    j.queue = pick({"a", "b", "c", "windowed"});
+    j.kind = pick({"k0", "k1", "k2"});
+    j.args = fmt::format("[{}]", below(1000));
+    if (chance(40)) j.args = "\"" + std::string(below(9000), 'x') + "\"";
+    if (chance(2)) j.priority = static_cast<int>(below(10));
+    if (chance(4)) j.delay = seconds(below(90));
+    if (!j.delay && chance(8)) j.run_at = now_.wall + seconds(static_cast<int>(below(100)) - 50);
+    if (chance(2)) j.max_attempts = 1 + static_cast<int>(below(3));
+    if (chance(3)) j.unique = unique(j.queue);
+    if (chance(6)) j.expires_in = seconds(1 + below(100));
+    if (chance(5)) j.timeout = chance(2) ? kForever : Duration(seconds(1 + below(30)));
+    if (chance(3)) j.tags = {pick({"t0", "t1"}), "common"};
+    if (chance(5)) j.headers = R"({"h":"v"})";
+    if (chance(5)) j.correlation_id = fmt::format("c{}", below(5));
+    if (chance(8)) j.reply_to = "answers";
+    return j;
+  }
+
+  // Keys with a window live in a queue of their own, which nobody retries: which of several ended
+  // jobs a retried one's window then counts from is not promised.
+  Unique unique(const std::string& queue) {
+    Unique u{.key = fmt::format("u{}", below(4))};
+    u.on_conflict = static_cast<OnConflict>(below(3));
+    if (queue == "windowed") u.window = minutes(3);
+    return u;
+  }
+
+  Operation enqueue() {
+    Enqueue e;
+    const auto n = chance(10) ? below(20) : 1 + below(2);
+    for (std::uint64_t i = 0; i < n; ++i) e.jobs.push_back(job());
+    if (chance(4)) {
+      e.idempotency_key = fmt::format("i{}", below(8));
+      e.fingerprint = fmt::format("f{}", below(3));
+    }
+    e.fence = fence(12);
+    return e;
+  }
+
+  Operation claim() {
+    Claim c{.worker = fmt::format("w{}", below(3)), .queues = {}};
+    for (const char* q : {"a", "b", "c", "windowed"}) {
+      if (chance(2)) c.queues.push_back(q);
+    }
+    if (c.queues.empty()) c.queues.push_back(pick({"a", "nowhere"}));
+    if (chance(5)) c.kinds = {pick({"k0", "k1", "k9"}), pick({"k2", "k1"})};
+    c.max = 1 + static_cast<int>(below(chance(4) ? 30 : 4));
+    if (chance(4)) c.lease = seconds(1 + below(60));
+    return c;
+  }
+
+  Operation renew() {
+    Renew r{.worker = "w0", .leases = {}};
+    if (chance(4)) r.lease = seconds(1 + below(90));
+    for (auto n = 1 + below(4); n > 0; --n) {
+      const auto [id, token] = some_lease();
+      Renewal& renewal = r.leases.emplace_back(Renewal{id, token, {}, {}});
+      if (chance(3)) renewal.progress = Progress{static_cast<double>(below(9)) / 8, "text"};
+      if (chance(3)) renewal.checkpoint = chance(5) ? "" : fmt::format("[{}]", below(100));
+    }
+    return r;
+  }
+
+  Outcome outcome() {
+    switch (below(8)) {
+      case 0:
+        return Retry{fmt::format("e{}", below(5)), {}};
+      case 1:
+        return Retry{"later", seconds(below(20))};
+      case 2:
+        return Snooze{seconds(below(3) * 5)};
+      case 3:
+        return CancelJob{chance(2) ? "stopped" : ""};
+      case 4:
+        return Dead{"poison", chance(2) ? "cannot be read" : ""};
+      default:
+        return Complete{chance(2) ? fmt::format("[{}]", below(100)) : ""};
+    }
+  }
+
+  Operation finish() {
+    Finish f{.worker = "w0", .results = {}};
+    for (auto n = 1 + below(4); n > 0; --n) {
+      const auto [id, token] = some_lease();
+      f.results.push_back({id, token, outcome()});
+    }
+    return f;
+  }
+
+  Operation redrive() {
+    Redrive r{.filter = {.queue = pick({"a", "b", "c"})}};
+    if (chance(3)) r.filter.kind = pick({"k0", "k1", "none"});
+    if (chance(4)) r.filter.tag = "common";
+    r.limit = 1 + static_cast<int>(below(4));
+    if (chance(3)) r.after = some_job();
+    return r;
+  }
+
+  Operation retry() {
+    const JobId id = some_job();
+    // Never one of the windowed queue: see unique().
+    return windowed_.contains(id) ? redrive() : Operation(RetryJob{id});
+  }
+
+  Schedule definition(std::string name) {
+    Schedule s{.name = std::move(name), .every = seconds(10 + 10 * below(2)), .job = job()};
+    s.job.run_at.reset();
+    s.job.delay.reset();
+    s.job.unique.reset();
+    s.overlap = static_cast<Overlap>(below(6));
+    if (chance(3)) s.jitter = seconds(below(5));
+    if (chance(4)) s.max_runs = 1 + static_cast<std::int64_t>(below(20));
+    s.pause_on_failure = chance(3);
+    if (chance(6)) s.end_at = now_.wall + minutes(10);
+    if (chance(3)) s.continuous = Continuous{.timeout = seconds(30 + below(2))};
+    if (chance(8)) {
+      s.every = Duration(0);
+      s.at = now_.wall + seconds(5);
+    }
+    return s;
+  }
+
+  Operation put_schedule() {
+    PutSchedule put;
+    const std::string name = pick({"s0", "s1", "s2", "s3"});
+    put.schedule = definition(name);
+    for (const ScheduleInfo& info : schedules_) {
+      if (info.schedule.name == name && !chance(3)) put.schedule = info.schedule;
+    }
+    put.next = chance(12) ? WallTime::never() : now_.wall + seconds(static_cast<int>(below(30)));
+    put.next_fire = put.next == WallTime::never() ? put.next : put.next + seconds(below(4));
+    if (chance(4)) put.paused = chance(3);
+    return put;
+  }
+
+  Operation fire() {
+    if (schedules_.empty()) return FireSchedule{.name = "s0"};
+    const ScheduleInfo& info = schedules_[below(schedules_.size())];
+    FireSchedule f{.name = info.schedule.name, .version = info.version};
+    f.source = chance(2) ? TickSource::schedule : static_cast<TickSource>(below(4));
+    f.expected_next = info.next;
+    if (chance(12)) f.expected_next = info.next + seconds(1);
+    if (chance(12)) ++f.version;
+    if (chance(4)) f.overlap = static_cast<Overlap>(below(6));
+    WallTime at = info.next == WallTime::never() ? now_.wall : info.next;
+    if (f.source == TickSource::backfill) at = at - seconds(10 * below(20));
+    const auto n = below(chance(6) ? 8 : 3);
+    const bool early = chance(8);  // refused, if its time has not come
+    if (!early) at = std::min(at, now_.wall - seconds(10 * static_cast<int>(n)));
+    for (std::uint64_t i = 0; i < n; ++i, at = at + seconds(10)) {
+      Tick& t = f.ticks.emplace_back(Tick{.nominal = at});
+      if (f.source == TickSource::trigger || chance(30)) t.nominal = WallTime();
+      t.past_due = chance(3);
+      if (chance(4)) t.note = "shifted";
+      if (chance(4)) {
+        t.fire = false;
+        t.reason = "missed";
+        t.until = at + seconds(4);
+        t.count = static_cast<std::int64_t>(below(3));
+      }
+    }
+    f.next = chance(20) ? WallTime::never() : at;
+    f.next_fire = f.next == WallTime::never() ? f.next : f.next + (info.next_fire - info.next);
+    f.fence = fence(6);
+    return f;
+  }
+
+  Operation schedule() {
+    const auto dice = below(20);
+    const std::string name = pick({"s0", "s1", "s2", "s3"});
+    if (dice < 4) return put_schedule();
+    if (dice < 14) return fire();
+    if (dice < 17) return PauseSchedule{name, chance(3), chance(2) ? "why" : ""};
+    if (dice < 19) return SetTimer{name, chance(2) ? seconds(0) : seconds(1 + below(3))};
+    return chance(3) ? Operation(RemoveSchedule{name}) : put_schedule();
+  }
+
+  Operation operation() {
+    const auto dice = below(128);
+    if (dice < 24) return enqueue();
+    if (dice < 44) return claim();
+    if (dice < 52) return renew();
+    if (dice < 70) return finish();
+    if (dice < 75) return Cancel{some_job(), chance(2) ? "unwanted" : ""};
+    if (dice < 79) return retry();
+    if (dice < 81) return redrive();
+    if (dice < 84) return PauseQueue{pick({"a", "b", "c", "empty"}), chance(3)};
+    if (dice < 85) return retention();
+    if (dice < 90) return MoveDue{1 + static_cast<int>(below(20)), fence(4)};
+    if (dice < 94) return RescueExpired{1 + static_cast<int>(below(20)), fence(4)};
+    if (dice < 97) return ExpireJobs{1000, fence(4)};
+    if (dice < 100) return PruneJobs{1000, fence(4)};
+    if (dice >= 124) return token();
+    if (dice >= 110) return schedule();
+    return lease();
+  }
+
+  Operation token() {
+    const std::string name = fmt::format("t{}", below(5));
+    if (chance(3)) return RevokeToken{name};
+    CreateToken create;
+    create.token.name = name;
+    create.token.digest = sha256(fmt::format("{}", chance(6) ? below(4) : below(1'000'000)));
+    create.token.scopes = *Scopes::parse(pick({"read", "work=a enqueue", "admin=b*"}));
+    create.token.rate = static_cast<int>(below(3));
+    create.token.created_by = pick({"local", "ops"});
+    if (chance(2)) create.token.expires_at = now_.wall + seconds(below(300));
+    return create;
+  }
+
+  // Now and then whoever asks may not touch every queue.
+  void restrict(Operation& operation) {
+    if (!chance(4)) return;
+    const auto scopes = std::make_shared<const Scopes>(
+        *Scopes::parse(pick({"work=a", "work=a work=b", "work=window*", "work", "read"})));
+    std::visit(
+        [&](auto& op) {
+          if constexpr (requires { op.within; }) op.within = {scopes, Verb::work};
+          if constexpr (requires { op.filter.within; }) {
+            if (chance(2)) op.filter.within = {scopes, Verb::work};
+          }
+        },
+        operation);
+  }
+
+  // Of the object that the operation is about, most times.
+  Audit audit(const Operation& about) {
+    Audit a{.who = pick({"ops", "ci"}),
+            .from = "",
+            .action = "",
+            .object = "",
+            .before = "",
+            .after = ""};
+    a.action = fmt::format("a{}", about.index());
+    a.always = chance(6);
+    if (chance(12)) {
+      a.alone = chance(2);
+      a.object = "folder/x", a.before = "1", a.after = fmt::format("{}", below(3));
+    } else if (const auto* pause = std::get_if<PauseQueue>(&about)) {
+      a.object = "queue/" + pause->queue;
+    } else if (const auto* keep = std::get_if<SetRetention>(&about)) {
+      a.object = "queue/" + keep->queue;
+    } else if (const auto* cancel = std::get_if<Cancel>(&about)) {
+      a.object = fmt::format("job/{}", cancel->id);
+    } else if (const auto* finish = std::get_if<Finish>(&about)) {
+      a.object = fmt::format("job/{}", finish->results[0].id);
+    } else if (const auto* create = std::get_if<CreateToken>(&about)) {
+      a.object = "token/" + create->token.name;
+    } else {
+      a.object = pick({"token/t0", "token/t1", "schedule/s0", "schedule/s1", "queue/a", "job/3"});
+    }
+    return a;
+  }
+
+  Operation retention() {
+    SetRetention s{.queue = pick({"a", "b"}), .completed = {}, .dead = {}};
+    if (chance(2)) s.completed = minutes(1 + below(20));
+    if (chance(2)) s.dead = minutes(1 + below(20));
+    return s;
+  }
+
+  SeededRandom random_;
+  Now now_{};
+  std::set<JobId> windowed_;
+  std::vector<JobId> jobs_;
+  std::vector<std::pair<JobId, Token>> leases_;
+  std::vector<Holding> holdings_;
+  std::vector<ScheduleInfo> schedules_;  // as they are now
+};
+
+}  // namespace mainspring
