@@ -71,6 +71,7 @@ class Params {
   Params& add(const std::optional<std::int64_t>& v) { return v ? add(*v) : null(kInt8); }
   Params& add(const std::optional<double>& v) { return v ? add(*v) : null(kFloat8); }
   Params& add(const std::optional<std::string_view>& v) { return v ? add(*v) : null(kText); }
+  Params& add(const std::optional<Ints>& v) { return v ? add(*v) : null(kInt8Array); }
   // "" becomes NULL.
   Params& text_or_null(std::string_view v) { return v.empty() ? null(kText) : add(v); }
 

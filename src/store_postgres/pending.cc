@@ -5,7 +5,6 @@ namespace mainspring::pg {
 
 ScheduleStatements::ScheduleStatements(std::string_view) {}
 AccessStatements::AccessStatements(std::string_view) {}
-ReadStatements::ReadStatements(std::string_view) {}
 
 namespace {
 Error pending() {
@@ -98,16 +97,6 @@ AuditState PostgresStore::audit_state() const {
 }
 
 // read.cc, verify.cc
-struct PostgresStore::Reader {};
-Result<Job> PostgresStore::get(JobId) const {
-  return pending();
-}
-Result<JobPage> PostgresStore::list(const JobFilter&, int, JobId) const {
-  return pending();
-}
-Result<std::vector<QueueStats>> PostgresStore::queues() const {
-  return pending();
-}
 Result<VerifyReport> PostgresStore::verify() const {
   return pending();
 }

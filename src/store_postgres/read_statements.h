@@ -7,6 +7,16 @@ namespace mainspring::pg {
 
 struct ReadStatements {
   explicit ReadStatements(std::string_view schema);
+  Statement begin_snapshot, end_snapshot;
+  // one job
+  Statement get_job, last_id;
+  // Pages of jobs. `candidates_…` answer how many there are, up to $2, and the newest below $1, at
+  // most $4 of them.
+  Statement queue_names, list_window, window_end, list_ids, candidates_dead, candidates_running,
+      candidates_ready, candidates_ready_of, candidates_due, candidates_waiting;
+  Statement queues;
+  // audit
+  Statement audit_ends, audit_rising, audit_falling, audit_marks;
 };
 
 }  // namespace mainspring::pg

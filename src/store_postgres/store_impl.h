@@ -277,7 +277,9 @@ class PostgresStore final : public SharedStore {
   struct Reader;
   std::unique_ptr<Reader> take_reader() const;  // throws PgError
   void give_back(std::unique_ptr<Reader> reader) const;
-  // Calls `read(Connection&)`; tries once more on a new connection if the old one was lost.
+  void drop_readers(std::unique_ptr<Reader> failed) const;
+  // Calls `read(Connection&)`; tries once more on a new connection if the old one was lost. In
+  // reader.h.
   template <class Read>
   auto with_reader(Read read) const -> Result<decltype(read(std::declval<Connection&>()))>;
 
@@ -341,7 +343,9 @@ class PostgresStore final : public SharedStore {
   AuditState published_audit_ MS_GUARDED_BY(published_mutex_);
   std::atomic<std::int64_t> tokens_version_{0};
   mutable Mutex readers_mutex_;
-  mutable std::vector<std::unique_ptr<Reader>> readers_ MS_GUARDED_BY(readers_mutex_);
+  mutable CondVar reader_back_;
+  mutable std::vector<std::unique_ptr<Reader>> readers_ MS_GUARDED_BY(readers_mutex_);  // idle
+  mutable int readers_made_ MS_GUARDED_BY(readers_mutex_) = 0;  // idle and in use
 };
 
 }  // namespace mainspring::pg

@@ -1,0 +1,304 @@
+// Reads: one job, pages of jobs, queues. On connections of their own, so that they go on while the
+// writer is in a transaction.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "store_postgres/reader.h"
+
+namespace mainspring::pg {
+namespace {
+
+// Jobs that one list() looks at: bounds its time, whatever the filter.
+constexpr std::int64_t kListWindow = 20'000;
+// Where a state has a table of its own, and that has at most so many entries, they are looked at
+// instead of all jobs.
+constexpr std::int64_t kMaxCandidates = 100'000;
+constexpr std::size_t kMaxProbe = 5000;  // candidates read in one statement
+
+std::optional<WallTime> wall_or_none(std::int64_t us) {
+  if (us == 0) return std::nullopt;
+  return WallTime::from_us(us);
+}
+
+Job read_job(const Rows& rows, int row) {
+  const auto number = [&](int column) { return static_cast<int>(rows.integer(row, column)); };
+  const auto wall = [&](int column) { return WallTime::from_us(rows.integer(row, column)); };
+  const auto maybe = [&](int column) { return wall_or_none(rows.integer(row, column)); };
+  Job job;
+  job.id = rows.integer(row, 0);
+  job.queue = rows.text(row, 1);
+  job.kind = rows.text(row, 2);
+  job.state = static_cast<JobState>(rows.integer(row, 3));
+  job.priority = number(4);
+  job.run_at = wall(5);
+  job.attempt = number(6);
+  job.max_attempts = number(7);
+  job.token = rows.integer(row, 8);
+  job.version = rows.integer(row, 9);
+  job.started_at = maybe(10);
+  job.finished_at = maybe(11);
+  job.expires_at = maybe(12);
+  job.created_at = wall(13);
+  job.args = rows.text(row, 14);
+  job.timeout = Duration(rows.integer(row, 15));
+  job.tags = rows.texts(row, 16);
+  job.headers = rows.text(row, 17);
+  job.correlation_id = rows.text(row, 18);
+  job.reply_to = rows.text(row, 19);
+  job.unique_key = rows.text(row, 20);
+  job.worker = rows.text(row, 21);
+  job.cancel_requested = (rows.integer(row, 22) & kFlagCancel) != 0;
+  if (!rows.is_null(row, 23)) job.progress = Progress{rows.real(row, 23), rows.string(row, 24)};
+  job.reason = rows.text(row, 25);
+  job.description = rows.text(row, 26);
+  return job;
+}
+
+// The rest of what get() answers.
+void read_details(const Rows& rows, int row, Job& job) {
+  job.checkpoint = rows.text(row, 27);
+  job.result = rows.text(row, 28);
+  const auto attempts = rows.ints(row, 29), ats = rows.ints(row, 30), ran = rows.ints(row, 31);
+  const auto workers = rows.texts(row, 32), messages = rows.texts(row, 33);
+  for (std::size_t i = 0; i < attempts.size(); ++i) {
+    job.errors.push_back({.attempt = static_cast<int>(attempts[i]),
+                          .at = WallTime::from_us(ats.at(i)),
+                          .worker = workers.at(i),
+                          .message = messages.at(i),
+                          .ran_for = Duration(ran.at(i))});
+  }
+}
+
+// One page, in a snapshot.
+class Lister {
+ public:
+  Lister(Snapshot& snapshot, const ReadStatements& sql, const JobFilter& filter, int limit,
+         JobId before)
+      : snapshot_(snapshot),
+        sql_(sql),
+        filter_(filter),
+        limit_(std::max(limit, 1)),
+        before_(before > 0 ? before : std::numeric_limits<JobId>::max()) {}
+
+  JobPage page() {
+    if (filter_.within.scopes != nullptr) {
+      const Rows rows = snapshot_.run(sql_.queue_names);
+      visible_.emplace();
+      for (int i = 0; i < rows.size(); ++i) {
+        if (filter_.within.has(rows.text(i, 1))) visible_->push_back(rows.integer(i, 0));
+      }
+    }
+    if (const Statement* candidates = candidates_of_state()) {
+      const Rows found = snapshot_.run(
+          *candidates, params(before_, kMaxCandidates + 1, wanted(filter_.queue), kListWindow));
+      if (found.integer(0, 0) <= kMaxCandidates) return among(found.ints(0, 1));
+    }
+    return window();
+  }
+
+ private:
+  static std::optional<std::string_view> wanted(const std::string& text) {
+    return text.empty() ? std::nullopt : std::optional<std::string_view>(text);
+  }
+
+  // Of the states that few jobs are in for long, however many have ended.
+  const Statement* candidates_of_state() const {
+    if (!filter_.state) return nullptr;
+    switch (*filter_.state) {
+      case JobState::dead:
+        return &sql_.candidates_dead;
+      case JobState::running:
+        return &sql_.candidates_running;
+      case JobState::available:
+        return filter_.queue.empty() ? &sql_.candidates_ready : &sql_.candidates_ready_of;
+      case JobState::scheduled:
+      case JobState::retryable:
+        return &sql_.candidates_due;
+      case JobState::waiting:
+        return &sql_.candidates_waiting;
+      case JobState::completed:
+      case JobState::cancelled:
+        return nullptr;
+    }
+    return nullptr;
+  }
+
+  // Adds what fits, one more than the page has room for at most.
+  void add_filter(Params& to) const {
+    to.add(std::int64_t{limit_} + 1 - static_cast<std::int64_t>(page_.jobs.size()));
+    to.add(wanted(filter_.queue)).add(wanted(filter_.kind)).add(wanted(filter_.tag));
+    to.add(filter_.state ? std::optional<std::int64_t>(static_cast<int>(*filter_.state))
+                         : std::nullopt);
+    visible_ ? to.add(*visible_) : to.add(std::optional<Ints>());
+  }
+  // True: the page is full, and says where the next one begins.
+  bool take(const Rows& rows) {
+    for (int i = 0; i < rows.size(); ++i) {
+      if (static_cast<int>(page_.jobs.size()) == limit_) {
+        page_.next = page_.jobs.back().id;
+        return true;
+      }
+      page_.jobs.push_back(read_job(rows, i));
+    }
+    return false;
+  }
+
+  JobPage among(const Ints& ids) {
+    std::size_t at = 0;
+    for (std::size_t probe = static_cast<std::size_t>(limit_) + 1; at < ids.size(); probe *= 4) {
+      const std::size_t end = std::min(ids.size(), at + std::min(probe, kMaxProbe));
+      const auto first = ids.begin() + static_cast<std::ptrdiff_t>(at);
+      Params p = params(Ints(first, first + static_cast<std::ptrdiff_t>(end - at)));
+      add_filter(p);
+      if (take(snapshot_.run(sql_.list_ids, p))) return std::move(page_);
+      at = end;
+    }
+    if (static_cast<std::int64_t>(ids.size()) == kListWindow) page_.next = ids.back();
+    return std::move(page_);
+  }
+
+  JobPage window() {
+    Params p = params(before_);
+    add_filter(p);
+    p.add(kListWindow);
+    if (take(snapshot_.run(sql_.list_window, p))) return std::move(page_);
+    const Rows end = snapshot_.run(sql_.window_end, params(before_, kListWindow));
+    if (end.size() == 2) page_.next = end.integer(0, 0);
+    return std::move(page_);
+  }
+
+  Snapshot& snapshot_;
+  const ReadStatements& sql_;
+  const JobFilter& filter_;
+  const int limit_;
+  const JobId before_;
+  std::optional<Ints> visible_;  // queues
+  JobPage page_;
+};
+
+}  // namespace
+
+// -- the pool -------------------------------------------------------------------------------------
+
+std::unique_ptr<PostgresStore::Reader> PostgresStore::take_reader() const {
+  const Instant deadline = steady_.now().instant + options_.read_timeout;
+  {
+    MutexLock lock(readers_mutex_);
+    while (readers_.empty() && readers_made_ >= 2 * std::max(options_.readers, 1)) {
+      const Instant now = steady_.now().instant;
+      if (now >= deadline) {
+        throw PgError{"", fmt::format("all {} connections for reads are in use", readers_made_),
+                      false};
+      }
+      reader_back_.wait_for(readers_mutex_, deadline - now);
+    }
+    if (!readers_.empty()) {
+      auto reader = std::move(readers_.back());
+      readers_.pop_back();
+      return reader;
+    }
+    ++readers_made_;
+  }
+  try {
+    return std::make_unique<Reader>(ConnectionOptions{.url = options_.url,
+                                                      .connect_timeout = options_.connect_timeout,
+                                                      .timeout = options_.read_timeout,
+                                                      .prepared = options_.prepared,
+                                                      .name = "mainspring-reads"},
+                                    steady_);
+  } catch (...) {
+    MutexLock lock(readers_mutex_);
+    --readers_made_;
+    reader_back_.notify_one();
+    throw;
+  }
+}
+
+void PostgresStore::give_back(std::unique_ptr<Reader> reader) const {
+  {
+    MutexLock lock(readers_mutex_);
+    if (static_cast<int>(readers_.size()) < std::max(options_.readers, 1)) {
+      readers_.push_back(std::move(reader));
+    } else {
+      --readers_made_;  // it is closed behind the lock
+    }
+  }
+  reader_back_.notify_one();
+}
+
+// Those that lie idle too: they go to the same server.
+void PostgresStore::drop_readers(std::unique_ptr<Reader> failed) const {
+  std::vector<std::unique_ptr<Reader>> idle;
+  {
+    MutexLock lock(readers_mutex_);
+    idle.swap(readers_);
+    readers_made_ -= static_cast<int>(idle.size()) + 1;
+  }
+  failed.reset();
+  reader_back_.notify_all();
+}
+
+// -- reads ----------------------------------------------------------------------------------------
+
+Result<Job> PostgresStore::get(JobId id) const {
+  std::int64_t last = 0;
+  MS_TRY_ASSIGN(std::optional<Job> found, with_reader([&](Connection& c) -> std::optional<Job> {
+                  // A second look, behind the one that tells which ids were given: the job may
+                  // have been made between the two.
+                  for (int look = 0; look < 2; ++look) {
+                    const Rows row = c.run(read_sql_.get_job, params(id));
+                    if (!row.empty()) {
+                      Job job = read_job(row, 0);
+                      read_details(row, 0, job);
+                      return job;
+                    }
+                    if (look == 0) last = c.run(read_sql_.last_id).integer(0, 0);
+                    if (id <= 0 || id > last) return std::nullopt;
+                  }
+                  return std::nullopt;
+                }));
+  if (found) return std::move(*found);
+  if (id <= 0 || id > last) return no_job(id);
+  return Error{.code = ErrorCode::expired,
+               .message = fmt::format("job {}: its retention has ended", id)};
+}
+
+Result<JobPage> PostgresStore::list(const JobFilter& filter, int limit, JobId before) const {
+  return with_reader([&](Connection& c) {
+    Snapshot snapshot(c, read_sql_);
+    JobPage page = Lister(snapshot, read_sql_, filter, limit, before).page();
+    snapshot.end();
+    return page;
+  });
+}
+
+Result<std::vector<QueueStats>> PostgresStore::queues() const {
+  return with_reader([&](Connection& c) {
+    const Rows rows = c.run(read_sql_.queues);
+    const auto duration = [&](int row, int column) {
+      const auto us = rows.maybe(row, column);
+      return us ? std::optional(Duration(*us)) : std::nullopt;
+    };
+    std::vector<QueueStats> all(static_cast<std::size_t>(rows.size()));
+    for (int i = 0; i < rows.size(); ++i) {
+      QueueStats& q = all[static_cast<std::size_t>(i)];
+      q.name = rows.text(i, 0);
+      q.paused = rows.integer(i, 1) != 0;
+      q.retention_completed = duration(i, 2);
+      q.retention_dead = duration(i, 3);
+      constexpr int kCounts = 5;  // column 4 is the queue's number
+      for (int state = 0; state < kJobStateCount; ++state)
+        q.counts[static_cast<std::size_t>(state)] = rows.integer(i, kCounts + state);
+      q.enqueued = rows.integer(i, kCounts + kJobStateCount);
+      q.pruned = rows.integer(i, kCounts + kJobStateCount + 1);
+      q.expired = rows.integer(i, kCounts + kJobStateCount + 2);
+      if (const auto oldest = rows.maybe(i, kCounts + kJobStateCount + 3))
+        q.oldest_available = WallTime::from_us(*oldest);
+    }
+    return all;
+  });
+}
+
+}  // namespace mainspring::pg

@@ -1,0 +1,86 @@
+// The texts of the statements of reads.
+#include "store_postgres/read_statements.h"
+
+namespace mainspring::pg {
+
+// The whole record; read_job() counts these columns.
+#define MS_JOB                                                                                \
+  "j.id, q.name, k.name, j.state, j.priority, j.run_at, j.attempt, j.max_attempts, j.token, " \
+  "j.version, j.started_at, j.finished_at, j.expires_at, j.created_at, j.args, j.timeout, "   \
+  "j.tags, j.headers, j.correlation_id, j.reply_to, j.unique_key, j.worker, j.flags, "        \
+  "e.progress_value, e.progress_text, e.reason, e.description"
+#define MS_JOINS                                                                              \
+  " JOIN $schema.queues q ON q.id = j.queue JOIN $schema.kinds k ON k.id = j.kind LEFT JOIN " \
+  "$schema.extras e ON e.id = j.id "
+// $3 queue, $4 kind, $5 tag, $6 state, $7 queues that the caller may see; NULL = any.
+#define MS_FILTER                                                                                \
+  "($3::text IS NULL OR queue = (SELECT id FROM $schema.queues WHERE name = $3)) AND ($4::text " \
+  "IS NULL OR kind = (SELECT id FROM $schema.kinds WHERE name = $4)) AND ($5::text IS NULL OR "  \
+  "$5 = ANY(tags)) AND ($6::bigint IS NULL OR state = $6) AND ($7::bigint[] IS NULL OR queue = " \
+  "ANY($7))"
+// Of the ids that `from` gives.
+#define MS_CANDIDATES(from)                                                                 \
+  "WITH c AS MATERIALIZED (" from                                                           \
+  " LIMIT $2) SELECT (SELECT count(*) FROM c), ARRAY(SELECT DISTINCT id FROM c WHERE id < " \
+  "$1 ORDER BY id DESC LIMIT $4)"
+#define MS_RECORD \
+  "SELECT seq, at, who, origin, action, object, before, after, hash FROM $schema.audit "
+#define MS_RECORD_FILTER                                                                       \
+  "WHERE seq >= $1 AND seq <= $2 AND ($3::text IS NULL OR who = $3) AND ($4::text IS NULL OR " \
+  "action = $4) AND ($5::text IS NULL OR object = $5) "
+
+ReadStatements::ReadStatements(std::string_view s)
+    : begin_snapshot(s, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"),
+      end_snapshot(s, "COMMIT"),
+      get_job(s, "SELECT " MS_JOB ", e.checkpoint, e.result, x.* FROM $schema.jobs j" MS_JOINS
+                 "CROSS JOIN LATERAL (SELECT array_agg(attempt::bigint ORDER BY seq), array_agg(at "
+                 "ORDER BY seq), array_agg(ran_for ORDER BY seq), array_agg(worker ORDER BY seq), "
+                 "array_agg(message ORDER BY seq) FROM $schema.errors WHERE job = j.id AND j.flags "
+                 "& 8 <> 0) x WHERE j.id = $1"),
+      last_id(s, "SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM $schema.job_ids"),
+      queue_names(s, "SELECT id, name FROM $schema.queues"),
+      list_window(s, "SELECT " MS_JOB
+                     " FROM (SELECT * FROM (SELECT * FROM $schema.jobs WHERE id < $1 ORDER BY id "
+                     "DESC LIMIT $8) w WHERE " MS_FILTER " ORDER BY id DESC LIMIT $2) j" MS_JOINS
+                     "ORDER BY j.id DESC"),
+      window_end(s,
+                 "SELECT id FROM $schema.jobs WHERE id < $1 ORDER BY id DESC OFFSET $2::bigint - 1 "
+                 "LIMIT 2"),
+      list_ids(s, "SELECT " MS_JOB
+                  " FROM (SELECT * FROM $schema.jobs WHERE id = ANY($1::bigint[]) AND " MS_FILTER
+                  " ORDER BY id DESC LIMIT $2) j" MS_JOINS "ORDER BY j.id DESC"),
+      candidates_dead(s,
+                      "SELECT 0::bigint, ARRAY(SELECT id FROM $schema.dead_letter WHERE id < $1 "
+                      "ORDER BY id DESC LIMIT $4)"),
+      candidates_running(s, MS_CANDIDATES("SELECT unnest(ids) AS id FROM $schema.leased")),
+      candidates_ready(s, MS_CANDIDATES("SELECT id FROM $schema.ready")),
+      candidates_ready_of(s, MS_CANDIDATES("SELECT id FROM $schema.ready WHERE queue = (SELECT id "
+                                           "FROM $schema.queues WHERE name = $3)")),
+      candidates_due(s, MS_CANDIDATES("SELECT id FROM $schema.due")),
+      candidates_waiting(s, MS_CANDIDATES("SELECT job AS id FROM $schema.schedule_jobs")),
+      // The oldest by priority, each by one look into the index.
+      queues(
+          s,
+          "SELECT q.name, q.paused, q.retention_completed, q.retention_dead, t.*, o.run_at FROM "
+          "$schema.queues q LEFT JOIN (SELECT queue, sum(waiting)::bigint, "
+          "sum(scheduled)::bigint, sum(available)::bigint AS available, sum(running)::bigint, "
+          "sum(completed)::bigint, sum(retryable)::bigint, sum(cancelled)::bigint, "
+          "sum(dead)::bigint, sum(enqueued)::bigint, sum(pruned)::bigint, sum(expired)::bigint "
+          "FROM $schema.tallies WHERE queue <> 0 GROUP BY queue) t ON t.queue = q.id LEFT JOIN "
+          "LATERAL (SELECT min(r.run_at) AS run_at FROM generate_series(0, 9) AS p(priority) "
+          "CROSS JOIN LATERAL (SELECT run_at FROM $schema.ready WHERE queue = q.id AND priority = "
+          "p.priority ORDER BY run_at LIMIT 1) r WHERE t.available > 0) o ON true ORDER BY "
+          "q.name"),
+      audit_ends(s, "SELECT coalesce(min(seq), 0), coalesce(max(seq), 0) FROM $schema.audit"),
+      audit_rising(s, MS_RECORD MS_RECORD_FILTER "ORDER BY seq LIMIT $6"),
+      audit_falling(s, MS_RECORD MS_RECORD_FILTER "ORDER BY seq DESC LIMIT $6"),
+      audit_marks(s, "SELECT id, seq, hash FROM $schema.audit_marks ORDER BY id") {}
+
+#undef MS_JOB
+#undef MS_JOINS
+#undef MS_FILTER
+#undef MS_CANDIDATES
+#undef MS_RECORD
+#undef MS_RECORD_FILTER
+
+}  // namespace mainspring::pg
