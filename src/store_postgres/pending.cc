@@ -3,7 +3,6 @@
 
 namespace mainspring::pg {
 
-ScheduleStatements::ScheduleStatements(std::string_view) {}
 AccessStatements::AccessStatements(std::string_view) {}
 
 namespace {
@@ -12,16 +11,7 @@ Error pending() {
 }
 }  // namespace
 
-// named_leases.cc, schedules.cc, firing.cc
-OperationResult PostgresStore::operator()(const AcquireLease&) {
-  return pending();
-}
-OperationResult PostgresStore::operator()(const RenewLease&) {
-  return pending();
-}
-OperationResult PostgresStore::operator()(const ReleaseLease&) {
-  return pending();
-}
+// schedules.cc, firing.cc
 OperationResult PostgresStore::operator()(const PutSchedule&) {
   return pending();
 }
@@ -37,17 +27,9 @@ OperationResult PostgresStore::operator()(const SetTimer&) {
 OperationResult PostgresStore::operator()(const FireSchedule&) {
   return pending();
 }
-std::optional<Error> PostgresStore::fenced(const Fence&) {
-  return std::nullopt;
-}
-void PostgresStore::begin_leases_anew() {}
-void PostgresStore::load_named_leases() {}
 void PostgresStore::schedule_job_ended(JobInHand&) {}
 void PostgresStore::schedule_job_revived(JobInHand&) {}
 void PostgresStore::load_schedules() {}
-Instant PostgresStore::lease_free_at(const std::string&) const {
-  return Instant();
-}
 Result<ScheduleInfo> PostgresStore::schedule(const std::string&) const {
   return pending();
 }
@@ -58,12 +40,6 @@ Result<std::vector<ScheduleInfo>> PostgresStore::due_schedules(WallTime, int) co
   return pending();
 }
 Result<LedgerPage> PostgresStore::ledger(const std::string&, int, std::int64_t) const {
-  return pending();
-}
-Result<LeaseInfo> PostgresStore::lease(const std::string&, Instant) const {
-  return pending();
-}
-Result<std::vector<LeaseInfo>> PostgresStore::leases(const std::string&, int, Instant) const {
   return pending();
 }
 

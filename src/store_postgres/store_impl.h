@@ -86,15 +86,31 @@ struct LeaseOfJob {
   bool plain = false;  // it can be completed without looking: no schedule waits for its end
 };
 
-// What a batch changes of this node's memory, once it is committed.
+// A row of named_leases that the transaction has locked.
+struct LeaseInHand {
+  enum class State : std::uint8_t { held, released, expired, absent };
+  State state = State::absent;
+  bool exclusive = false;  // else it is locked against changes of others alone
+  Token token = 0;
+  std::int64_t ttl = 0, kept = 0;
+  std::int64_t ends = 0;  // on the lease clock
+  std::int64_t since = 0;
+  std::string holder;
+  std::string value;
+
+  bool held(std::int64_t lease_now) const { return state == State::held && ends > lease_now; }
+};
+
+// What a batch changes of this node's memory, once it is committed. Emptied before each try.
 struct AfterCommit {
   std::map<int, std::int64_t> available;             // by queue: more or fewer
   std::vector<std::pair<JobId, LeaseOfJob>> leased;  // claimed or renewed
   std::vector<JobId> unleased;                       // not running any more
   std::set<int> gained;                              // queues
   std::vector<JobId> ended;
-  std::set<std::string> freed;          // leases by name
-  std::int64_t live = 0, finished = 0;  // more or fewer
+  std::set<std::string> freed;                // leases by name
+  std::map<std::string, LeaseInHand> leases;  // as this transaction left or found them
+  std::int64_t live = 0, finished = 0;        // more or fewer
   WallTime next_due = WallTime::never(), next_expiry = WallTime::never(),
            next_prune = WallTime::never();                         // at the latest
   bool look_due = false, look_expiry = false, look_prune = false;  // the first may have gone
@@ -258,6 +274,19 @@ class PostgresStore final : public SharedStore {
   std::optional<Error> fenced(const Fence& fence);  // the error, or nothing: it holds
   void begin_leases_anew();                         // at open, if no other node lives
   void load_named_leases();                         // what lease_free_at() answers from
+  void remember_leases();                           // after_.leases, once committed or in vain
+  enum class LeaseLock : std::uint8_t { shared, exclusive };
+  void take_leases(const std::vector<std::string>& names, LeaseLock lock);  // in one round trip
+  LeaseInHand& take_lease(const std::string& name, LeaseLock lock);
+  LeaseInHand* find_held(const std::string& name, const std::string& holder, Token token);
+  std::optional<LeaseGrant> grant_lease(const AcquireLease& op, LeaseInHand& lease);
+  LeaseGrant extend_lease(const std::string& name, LeaseInHand& lease, Duration ttl);
+  void save_lease(const std::string& name, const LeaseInHand& lease);
+  void end_lease_at(LeaseInHand& lease, std::int64_t ends);
+  bool make_room_for_lease();
+  // For reads; nullopt = the database's own clock, the only one that a reader can trust.
+  std::optional<std::int64_t> read_at(Instant now) const;
+  void sweep_leases();
 
   // -- schedules.cc, firing.cc. A schedule's row is locked by whoever decides about it.
   // Of a job that a schedule made (row.schedule != 0):
@@ -330,6 +359,10 @@ class PostgresStore final : public SharedStore {
   std::int64_t live_jobs_ = 0, finished_jobs_ = 0;
   WallTime next_due_ = WallTime::never(), next_expiry_ = WallTime::never(),
            next_prune_ = WallTime::never(), audit_due_ = WallTime::never();
+  // Leases by name: none that this node knows of ends before first_lease_end_; so many can be
+  // inserted before they are counted again; there were too many, and nothing helps until.
+  std::int64_t first_lease_end_ = 0, leases_swept_at_ = 0, leases_counted_ = 0, lease_room_ = 0,
+               leases_full_until_ = 0;
   std::int64_t queues_version_ = 0, schedules_version_ = 0;
   std::int64_t tokens_db_version_ = 0;
   Instant refreshed_at_;
