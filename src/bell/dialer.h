@@ -1,0 +1,67 @@
+// Dialer: the connection over which one peer is rung. Private to the module; on the bell's thread.
+//
+//   waits ──retry──▶ dials ──proofs──▶ ready ──frame──▶ unheard ──ack──▶ ready
+//     ▲                │                 │                 │
+//     └──── failed ────┴─────────────────┴─────────────────┘  what was unheard is said again
+#pragma once
+
+#include <array>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <memory>
+
+#include "bell/core.h"
+#include "store/heard_set.h"
+
+namespace mainspring::bell {
+
+class Dialer : public std::enable_shared_from_this<Dialer> {
+ public:
+  Dialer(boost::asio::io_context& io, Core& core, Bell::Peer peer);
+
+  void dial();
+  void add(const Heard& what);
+  // For good.
+  void close();
+  const Bell::Peer& peer() const { return peer_; }
+
+ private:
+  using Error = boost::system::error_code;
+  void connect(const boost::asio::ip::tcp::resolver::results_type& ends);
+  void hear_hello();
+  void answer_hello();
+  void hear_proof();
+  void now_ready();
+  void hear_acks();
+  void flush();
+  void send();
+  void failed(std::string_view why);
+  void end_round();
+  void expect_answer();
+  // A handler that does nothing if another round has begun since, and fails this one at an error.
+  template <class Next>
+  auto then(Next next);
+
+  Core& core_;
+  const Bell::Peer peer_;
+  boost::asio::ip::tcp::resolver resolver_;
+  boost::asio::ip::tcp::socket socket_;
+  boost::asio::steady_timer deadline_, retry_, gap_;
+  int round_ = 0;  // tries to connect
+  bool closed_ = false;
+  bool ready_ = false;
+  bool complained_ = false;
+  bool gap_armed_ = false;
+  Duration pause_{0};  // before the next try
+  Talk talk_;
+  Digest session_{};
+  std::uint64_t number_ = 0;  // of the last frame
+  bool unheard_ = false;      // it has not been acknowledged
+  Heard in_flight_;
+  HeardSet waiting_;
+  Instant last_sent_;
+  std::array<char, 64> in_{};
+  std::string out_;
+};
+
+}  // namespace mainspring::bell

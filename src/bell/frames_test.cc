@@ -1,0 +1,100 @@
+// Bodies come back as they were; what no node makes is refused.
+#include "bell/frames.h"
+
+#include <doctest/doctest.h>
+
+#include "env/random.h"
+
+using namespace mainspring;
+using namespace mainspring::bell;
+
+namespace {
+
+bool same(const Heard& a, const Heard& b) {
+  return a.queues == b.queues && a.released == b.released && a.ended == b.ended &&
+         a.next_due == b.next_due && a.catalog == b.catalog && a.everything == b.everything;
+}
+
+}  // namespace
+
+TEST_CASE("what is said is heard") {
+  const Heard all[] = {{},
+                       {.queues = {"a", "mail.high"}},
+                       {.released = {"mainspring/leader"}, .catalog = true},
+                       {.ended = {1, 9'007'199'254'740'993}},
+                       {.next_due = WallTime::from_ms(1'767'225'600'000)},
+                       {.queues = {std::string(128, 'x')}, .everything = true}};
+  for (const Heard& what : all) {
+    const auto back = decode_body(encode_body(what));
+    REQUIRE(back.has_value());
+    CHECK(same(*back, what));
+  }
+}
+
+TEST_CASE("what does not fit into a frame is said as everything") {
+  Heard much;
+  for (int i = 0; i < 2000; ++i) much.queues.push_back(std::string(100, 'q') + std::to_string(i));
+  const std::string body = encode_body(much);
+  CHECK(body.size() <= kMaxBody);
+  const auto back = decode_body(body);
+  REQUIRE(back.has_value());
+  CHECK(back->everything);
+  CHECK(back->catalog);
+  CHECK(back->queues.empty());
+}
+
+TEST_CASE("a body that is cut, longer, or has unknown flags is refused and names the rule") {
+  const std::string body = encode_body({.queues = {"a", "b"}, .released = {"l"}, .ended = {7}});
+  for (std::size_t n = 0; n < body.size(); ++n) CHECK_FALSE(decode_body(body.substr(0, n)));
+  CHECK_FALSE(decode_body(body + "x"));
+  std::string flagged = body;
+  flagged[0] = 4;
+  const auto refused = decode_body(flagged);
+  REQUIRE_FALSE(refused.has_value());
+  CHECK(refused.error().message.find("must be one that a node makes") != std::string::npos);
+  CHECK_FALSE(decode_body(std::string(kMaxBody + 1, '\0')));
+}
+
+TEST_CASE("random bytes never do worse than to be refused") {
+  SeededRandom random(1);
+  const std::string good = encode_body({.queues = {"abc", "def"}, .released = {"l"}, .ended = {7}});
+  for (int i = 0; i < 20'000; ++i) {
+    std::string body = good;
+    for (int changes = 0; changes < 3; ++changes)
+      body[random.below(body.size())] = static_cast<char>(random.next());
+    const auto what = decode_body(body);
+    if (what) CHECK(encode_body(*what).size() <= kMaxBody);
+  }
+}
+
+TEST_CASE("a proof is bound to its role, both nonces and both nodes") {
+  const Digest key = sha256("key");
+  const Talk talk{.acceptor_nonce = std::string(kNonceBytes, 'a'),
+                  .dialer_nonce = std::string(kNonceBytes, 'd'),
+                  .acceptor = 1,
+                  .dialer = 2};
+  const Digest proved = proof(key, Role::dials, talk);
+  CHECK(proved == proof(key, Role::dials, talk));
+  CHECK(proved != proof(key, Role::accepts, talk));
+  CHECK(proved != proof(sha256("other"), Role::dials, talk));
+  Talk other = talk;
+  other.acceptor = 3;
+  CHECK(proved != proof(key, Role::dials, other));
+  other = talk;
+  other.dialer = 3;
+  CHECK(proved != proof(key, Role::dials, other));
+  other = talk;
+  other.acceptor_nonce[0] = 'x';
+  CHECK(proved != proof(key, Role::dials, other));
+  other = talk;
+  other.dialer_nonce[0] = 'x';
+  CHECK(proved != proof(key, Role::dials, other));
+}
+
+TEST_CASE("a frame's code is bound to its number and its bytes") {
+  const Digest session = sha256("session");
+  CHECK(frame_mac(session, 1, "body") == frame_mac(session, 1, "body"));
+  CHECK(frame_mac(session, 1, "body") != frame_mac(session, 2, "body"));
+  CHECK(frame_mac(session, 1, "body") != frame_mac(session, 1, "bodY"));
+  CHECK(frame_mac(session, 1, "") != ack_mac(session, 1));
+}
