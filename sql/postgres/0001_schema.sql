@@ -13,6 +13,7 @@
 
 CREATE TABLE $schema.meta (
   version bigint NOT NULL,              -- of the schema
+  compatible bigint NOT NULL,           -- programs that know schemas up to this one may use it too
   one boolean PRIMARY KEY DEFAULT true CHECK (one)
 );
 
@@ -71,6 +72,7 @@ CREATE TABLE $schema.ready (
   kind integer NOT NULL,
   run_at bigint NOT NULL,
   id bigint NOT NULL,
+  expires_at bigint NOT NULL,           -- not to be started from then on; 0 = may always
   PRIMARY KEY (queue, priority, run_at, id)
 ) WITH (autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 5000, autovacuum_vacuum_cost_delay = 0);
 
@@ -160,7 +162,8 @@ CREATE TABLE $schema.tallies (
   completed bigint NOT NULL DEFAULT 0,
   retryable bigint NOT NULL DEFAULT 0,
   cancelled bigint NOT NULL DEFAULT 0,
-  dead bigint NOT NULL DEFAULT 0
+  dead bigint NOT NULL DEFAULT 0,
+  ids bigint[]                          -- of new jobs, where the batch was nothing else: its answer, if that is lost
 );
 
 CREATE TABLE $schema.named_leases (

@@ -78,9 +78,10 @@ class Params {
   static constexpr Oid kBool = 16, kBytea = 17, kInt8 = 20, kText = 25, kFloat8 = 701,
                        kTextArray = 1009, kInt8Array = 1016, kFloat8Array = 1022;
 
+  Params& null(Oid type);
+
  private:
   friend class Connection;
-  Params& null(Oid type);
   void begin(Oid type);
   void end();
   std::string bytes_;  // of all parameters

@@ -30,6 +30,9 @@ OperationResult PostgresStore::operator()(const FireSchedule&) {
 void PostgresStore::schedule_job_ended(JobInHand&) {}
 void PostgresStore::schedule_job_revived(JobInHand&) {}
 void PostgresStore::load_schedules() {}
+WallTime PostgresStore::next_schedule() const {
+  return WallTime::never();
+}
 Result<ScheduleInfo> PostgresStore::schedule(const std::string&) const {
   return pending();
 }

@@ -10,7 +10,7 @@ namespace mainspring::pg {
 
 struct Statements {
   explicit Statements(std::string_view schema);
-  Statement begin, begin_quietly, commit, roll_back, mark_batch, find_batch;
+  Statement begin, clock, begin_quietly, commit, roll_back, mark_batch, await_batch, find_batch;
   // catalog
   Statement load_queues, insert_queue, update_queue, load_kinds, insert_kind, raise_version;
   // jobs in hand
@@ -21,18 +21,19 @@ struct Statements {
   Statement upsert_reasons, upsert_results, upsert_progress, upsert_checkpoints, upsert_wish,
       select_wish;
   // enqueue
-  Statement select_idempotency, insert_idempotency, take_unique, claim_unique, set_unique,
-      delete_unique, enqueue_plain;
+  Statement select_idempotency, claim_idempotency, drop_idempotency, insert_idempotency,
+      take_unique, claim_unique, set_unique, delete_unique, enqueue_plain;
   // claim
   Statement claim_one_queue, claim_queues;
   // finish
   Statement complete_plain, renew_plain;
   // steps
-  Statement due_jobs, due_queues, expiring_jobs, delete_expiring_upto, leased_rows, delete_leased,
-      finished_rows, delete_finished, update_finished, delete_idempotency, dead_jobs, fold_tallies;
+  Statement due_jobs, due_queues, expiring_jobs, leased_rows, finished_rows, delete_finished,
+      update_finished, delete_idempotency, dead_jobs, fold_tallies;
   // agenda and copies
   Statement first_due, first_expiring, first_prune, first_leased, totals, versions, available,
-      durability, node_joins, nodes_alive, node_beats, node_leaves, own_running, begin_jobs_anew;
+      durability, lock_nodes, node_joins, nodes_alive, node_beats, waiting_queues, node_leaves,
+      drop_leased, begin_jobs_anew;
 };
 
 }  // namespace mainspring::pg

@@ -9,6 +9,7 @@
 
 #include <array>
 #include <atomic>
+#include <functional>
 #include <map>
 #include <set>
 #include <unordered_map>
@@ -114,7 +115,9 @@ struct AfterCommit {
   WallTime next_due = WallTime::never(), next_expiry = WallTime::never(),
            next_prune = WallTime::never();                         // at the latest
   bool look_due = false, look_expiry = false, look_prune = false;  // the first may have gone
-  bool queues = false, schedules = false, tokens = false;          // copies are out of date
+  bool look_leases = false;
+  std::int64_t foreign_lease = 0;                          // as it was found
+  bool queues = false, schedules = false, tokens = false;  // copies are out of date
 };
 
 class PostgresStore final : public SharedStore {
@@ -157,22 +160,33 @@ class PostgresStore final : public SharedStore {
 
  private:
   // -- the frame (apply.cc)
-  Result<BatchReport> apply_once(std::span<const Operation> batch, bool& sent_commit);
-  void ensure_connected();
-  void begin();   // a transaction, unless one is open; costs no round trip
-  bool commit();  // false: there was nothing to commit
+  Result<BatchReport> try_batch(std::span<const Operation> batch);
+  void run_batch(std::span<const Operation> batch, BatchReport& report);
+  void ensure_connected(Instant until);
+  std::unique_ptr<Connection> connect(bool writable) const;  // throws PgError
+  void pause_before_reconnect() const;
+  void join();           // as a node
+  void begin_anew();     // every lease, as after a restart
+  void reload_copies();  // queues, kinds, totals, agenda: outside of a transaction
+  void begin();          // a transaction, unless one is open; costs no round trip
+  void commit(BatchReport& report);
   void roll_back() noexcept;
-  // Was this batch committed? Throws when that cannot be found out.
-  bool was_committed(std::int64_t batch);
+  void clear_batch();
+  // Was this batch committed? Fills in what its answer said, if that was lost.
+  bool was_committed(std::span<const Operation> batch, BatchReport& report);
   void remember(BatchReport& report);  // after_ into memory
-  void refresh_agenda();
-  // Runs a statement of the transaction and waits for its rows.
+  void drop_lease(JobId id);           // from memory
+  void refresh_agenda();               // asks for what after_ says is not known any more
+  // Runs a statement of the transaction and waits for its rows, and for those of all before it.
   Rows ask(const Statement& statement, const Params& params);
-  // Queues one whose answer nobody needs; an error of it surfaces with the next ask() or commit().
+  // Queues one whose answer nobody needs; an error of it surfaces with the next wait.
   void tell(const Statement& statement, const Params& params);
-  // The same, and the batch has something to commit. Not `durably`: it may be lost with the server.
+  // Queues one; `then` gets the rows with the next wait.
+  void later(const Statement& statement, const Params& params, std::function<void(Rows)> then);
+  void settle();  // waits for all that was queued
+  // As tell(), and the batch has something to commit. Not `durably`: it may be lost with the
+  // server, and is not counted in commits().
   void write(const Statement& statement, const Params& params, bool durably = true);
-  // This batch wrote, whatever by.
   void wrote(bool durably = true);
 
   // -- time
@@ -245,6 +259,9 @@ class PostgresStore final : public SharedStore {
   void flush_tallies();
 
   // -- enqueue.cc
+  // As many of the operations as can be folded into one statement; 0 = none.
+  std::size_t enqueue_run(std::span<const Operation> rest, std::vector<OperationResult>& results,
+                          bool nothing_else);
   std::optional<OperationResult> replay_idempotent(const Enqueue& op);
   EnqueuedJob enqueue_one(const NewJob& job);
   std::optional<EnqueuedJob> enqueue_unique(const NewJob& job, WallTime run_at);
@@ -252,13 +269,20 @@ class PostgresStore final : public SharedStore {
   WallTime run_at_of(const NewJob& job) const;
 
   // -- claim.cc
-  std::vector<ClaimedJob> claim_from(const std::vector<const QueueInfo*>& queues, const Claim& op,
-                                     bool from_the_beginning);
+  struct Claiming;
+  void send_claim(const std::shared_ptr<Claiming>& claiming, bool from_the_beginning);
+  void take_claimed(Claiming& claiming, const Rows& rows);
+  std::size_t claim_run(std::span<const Operation> rest, std::vector<OperationResult>& results);
   ClaimedJob read_claimed(const Rows& rows, int row, const Claim& op);
   void note_leased(std::int64_t look_at, const Ints& ids);
 
   // -- finish.cc
+  std::size_t finish_run(std::span<const Operation> rest, std::vector<OperationResult>& results);
+  void renew_one(JobInHand& job, const Renewal& renewal, Duration length, RenewResult& result);
   void finish_one(JobInHand& job, const Outcome& outcome);
+
+  // -- steps.cc
+  bool prune_one(JobId id, std::int64_t finished_at);
 
   // -- catalog.cc: queues and kinds
   const QueueInfo* find_queue(const std::string& name);  // nullptr = there is none
@@ -269,6 +293,7 @@ class PostgresStore final : public SharedStore {
   const std::string& kind_name(int id);
   void load_queues();
   void load_kinds();
+  void changed_queue(const QueueInfo& queue);  // writes it, and tells the others
 
   // -- named_leases.cc
   std::optional<Error> fenced(const Fence& fence);  // the error, or nothing: it holds
@@ -293,6 +318,7 @@ class PostgresStore final : public SharedStore {
   void schedule_job_ended(JobInHand& job);    // others that waited may begin
   void schedule_job_revived(JobInHand& job);  // an operator's retry made it live again
   void load_schedules();                      // the copy that reads answer from
+  WallTime next_schedule() const;             // the earliest next_fire of those not paused
 
   // -- access.cc, audit.cc
   void load_tokens();
@@ -323,9 +349,16 @@ class PostgresStore final : public SharedStore {
   const SystemClock steady_;  // for deadlines of the connections alone
   std::unique_ptr<Connection> connection_;
   std::int64_t node_ = 0;
-  std::int64_t batch_ = 0;  // number of the batch under way, of this node
+  std::int64_t batch_ = 0;                         // number of the batch under way, of this node
+  std::deque<std::function<void(Rows)>> waiting_;  // one per statement that was queued
   bool in_transaction_ = false;
+  bool commit_sent_ = false;
+  bool must_look_ = false;        // the answers decide what else is to be written
+  bool copies_of_batch_ = false;  // this batch changed them: stale if it is undone
+  bool copies_stale_ = false;     // queues and kinds are read anew before the next batch
+  Instant clock_asked_;
   bool wrote_ = false, durable_ = false;
+  bool marked_ = false;  // a row of tallies says that the batch was committed
   std::atomic<bool> away_{false};
   std::atomic<std::int64_t> commits_{0};
   mutable std::atomic<std::int64_t> reads_{0};
@@ -351,6 +384,7 @@ class PostgresStore final : public SharedStore {
   std::unordered_map<std::string, QueueInfo*> queues_by_name_;
   std::unordered_map<int, std::unique_ptr<QueueInfo>> queues_by_id_;
   mutable std::unordered_map<int, QueueHint> hints_;
+  std::unordered_set<std::string> unknown_queues_;  // that others named: to be looked up
   std::unordered_map<std::string, int> kinds_by_name_;
   std::unordered_map<int, std::string> kind_names_;
   std::unordered_map<JobId, LeaseOfJob> own_leases_;      // claimed through this node
@@ -363,8 +397,8 @@ class PostgresStore final : public SharedStore {
   // inserted before they are counted again; there were too many, and nothing helps until.
   std::int64_t first_lease_end_ = 0, leases_swept_at_ = 0, leases_counted_ = 0, lease_room_ = 0,
                leases_full_until_ = 0;
-  std::int64_t queues_version_ = 0, schedules_version_ = 0;
-  std::int64_t tokens_db_version_ = 0;
+  std::int64_t folded_at_ = 0, folded_commits_ = 0;  // tallies: when (wall clock), and after what
+  std::map<std::string, std::int64_t> versions_;     // of the copies, as the database counts them
   Instant refreshed_at_;
   Heard news_;
 

@@ -1,0 +1,346 @@
+// The frame of a batch: one transaction, as few round trips as its operations allow, and what to do
+// when the connection is lost.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/assert.h"
+#include "store_postgres/store_impl.h"
+
+namespace mainspring::pg {
+
+namespace {
+constexpr int kMaxTries = 10;  // of a batch that conflicts with those of other nodes
+constexpr Duration kClockInterval = std::chrono::milliseconds(500);
+
+Error cannot_reach(const PgError& why) {
+  Error error = to_error(why);
+  error.message = "the store cannot be reached: " + error.message;
+  return error;
+}
+}  // namespace
+
+Result<BatchReport> PostgresStore::apply(std::span<const Operation> batch, Now now) {
+  now_ = now;
+  if (batch.empty()) return BatchReport{};
+  const Instant until = steady_.now().instant + options_.patience;
+  PgError last{"", "no try was made", true};
+  for (int tries = 0; tries < kMaxTries; ++tries) {
+    BatchReport report;
+    try {
+      ensure_connected(until);
+      ++batch_;
+      auto done = try_batch(batch);
+      if (away_.exchange(false)) log_.info("the store is reached again", {});
+      return done;
+    } catch (const PgError& error) {
+      last = error;
+      const bool unknown = commit_sent_ && error.lost;
+      if (!unknown) {
+        roll_back();
+        copies_stale_ = true;
+        if (!error.lost && !error.passing()) {
+          log_.error("a batch failed", {{"sqlstate", error.sqlstate}, {"message", error.message}});
+          return to_error(error);
+        }
+        if (error.lost && steady_.now().instant >= until) break;
+        continue;
+      }
+      connection_.reset();
+      return Error{.code = ErrorCode::timeout,
+                   .message =
+                       "the connection to the store was lost while it committed: whether "
+                       "this was done is not known; look, or ask again with the same key",
+                   .retry_after_ms = 1000};
+    }
+  }
+  if (!away_.exchange(true)) log_.warn("the store cannot be reached", {{"message", last.message}});
+  return cannot_reach(last);
+}
+
+Result<BatchReport> PostgresStore::try_batch(std::span<const Operation> batch) {
+  clear_batch();
+  BatchReport report;
+  report.results.resize(batch.size());  // about_ points into it
+  try {
+    run_batch(batch, report);
+    commit(report);
+  } catch (const PgError& error) {
+    if (!commit_sent_ || !error.lost) throw;
+    if (!was_committed(batch, report)) {
+      commit_sent_ = false;
+      throw;
+    }
+  }
+  remember(report);
+  return report;
+}
+
+void PostgresStore::run_batch(std::span<const Operation> batch, BatchReport& report) {
+  std::vector<OperationResult>& results = report.results;
+  about_ = nullptr;
+  for (std::size_t i = 0; i < batch.size();) {
+    const auto rest = batch.subspan(i);
+    std::vector<OperationResult> folded;
+    std::size_t done = enqueue_run(rest, results, batch.size() == rest.size());
+    if (done == 0) done = finish_run(rest, results);
+    if (done == 0) done = claim_run(rest, results);
+    if (done != 0) {
+      i += done;
+      about_ = nullptr;
+      continue;
+    }
+    if (std::holds_alternative<Audit>(batch[i])) settle();
+    look_before(batch, i);
+    results[i] = std::visit([this](const auto& op) { return (*this)(op); }, batch[i]);
+    about_ = std::holds_alternative<Audit>(batch[i]) ? nullptr : &results[i];
+    ++i;
+  }
+}
+
+// -- statements -----------------------------------------------------------------------------------
+
+void PostgresStore::later(const Statement& statement, const Params& params,
+                          std::function<void(Rows)> then) {
+  begin();
+  connection_->queue(statement, params);
+  waiting_.push_back(std::move(then));
+}
+
+void PostgresStore::tell(const Statement& statement, const Params& params) {
+  later(statement, params, nullptr);
+}
+
+Rows PostgresStore::ask(const Statement& statement, const Params& params) {
+  Rows answer;
+  later(statement, params, [&](Rows rows) { answer = std::move(rows); });
+  settle();
+  return answer;
+}
+
+void PostgresStore::settle() {
+  while (!waiting_.empty()) {
+    Rows rows = connection_->next();
+    const auto then = std::move(waiting_.front());
+    waiting_.pop_front();
+    if (then) then(std::move(rows));
+  }
+}
+
+void PostgresStore::write(const Statement& statement, const Params& params, bool durably) {
+  tell(statement, params);
+  wrote(durably);
+}
+
+void PostgresStore::wrote(bool durably) {
+  wrote_ = true;
+  durable_ = durable_ || durably;
+}
+
+void PostgresStore::begin() {
+  if (in_transaction_) return;
+  in_transaction_ = true;
+  connection_->queue(sql_.begin);
+  waiting_.push_back(nullptr);
+  const Now sent = steady_.now();
+  if (database_clock_ == nullptr || sent.instant < clock_asked_ + kClockInterval) return;
+  clock_asked_ = sent.instant;
+  connection_->queue(sql_.clock);
+  waiting_.push_back([this, sent](const Rows& rows) {
+    database_clock_->note(WallTime::from_us(rows.integer(0, 0)), sent, steady_.now());
+  });
+}
+
+void PostgresStore::commit(BatchReport&) {
+  if (must_look_) settle();
+  flush();
+  if (!wrote_) {
+    if (in_transaction_) tell(sql_.roll_back, {});
+    settle();
+    in_transaction_ = false;
+    return;
+  }
+  flush_tallies();
+  if (durable_ && !marked_) tell(sql_.mark_batch, params(node_, batch_, wall()));
+  refresh_agenda();
+  if (!durable_) tell(sql_.begin_quietly, {});
+  tell(sql_.commit, {});
+  commit_sent_ = true;
+  settle();
+  commit_sent_ = false;
+  in_transaction_ = false;
+  if (durable_) commits_.fetch_add(1, std::memory_order_relaxed);
+}
+
+void PostgresStore::roll_back() noexcept {
+  waiting_.clear();
+  commit_sent_ = false;
+  const bool open = std::exchange(in_transaction_, false);
+  if (!connection_) return;
+  try {
+    connection_->forget();
+    if (open) connection_->run(sql_.roll_back);
+  } catch (const PgError&) {
+    connection_.reset();
+  }
+}
+
+void PostgresStore::clear_batch() {
+  in_hand_.clear();
+  waiting_.clear();
+  tally_.clear();
+  new_errors_.clear();
+  after_ = {};
+  any_touched_ = wrote_ = durable_ = marked_ = must_look_ = false;
+  next_id_ = ids_end_ = 0;
+}
+
+// -- the connection -------------------------------------------------------------------------------
+
+void PostgresStore::ensure_connected(Instant until) {
+  while (!connection_) {
+    try {
+      connection_ = connect(true);
+      copies_stale_ = true;
+    } catch (const PgError&) {
+      if (steady_.now().instant >= until) throw;
+      pause_before_reconnect();
+    }
+  }
+  if (!copies_stale_) return;
+  try {
+    reload_copies();
+  } catch (const PgError&) {
+    roll_back();
+    throw;
+  }
+  copies_stale_ = false;
+}
+
+bool PostgresStore::was_committed(std::span<const Operation> batch, BatchReport& report) {
+  waiting_.clear();
+  in_transaction_ = false;
+  connection_.reset();
+  const Instant until = steady_.now().instant + options_.statement_timeout;
+  for (;;) {
+    try {
+      while (!connection_) {
+        connection_ = connect(true);
+        copies_stale_ = true;
+      }
+      // A commit that the server has not ended yet still holds the lock of its batch.
+      connection_->run(sql_.await_batch, params(node_, batch_));
+      const Rows rows = connection_->run(sql_.find_batch, params(node_, batch_));
+      if (rows.empty()) return false;
+      const std::vector<std::int64_t> ids = rows.ints(0, 0);
+      std::size_t next = 0;
+      for (std::size_t i = 0; i < batch.size(); ++i) {
+        auto* enqueued = std::get_if<EnqueueResult>(&report.results[i]);
+        if (enqueued == nullptr || ids.empty()) continue;
+        for (EnqueuedJob& job : enqueued->jobs) {
+          if (next < ids.size()) job.id = ids[next++];
+        }
+      }
+      commits_.fetch_add(1, std::memory_order_relaxed);
+      commit_sent_ = false;
+      return true;
+    } catch (const PgError&) {
+      connection_.reset();
+      if (steady_.now().instant >= until) throw;
+      pause_before_reconnect();
+    }
+  }
+}
+
+// -- memory ---------------------------------------------------------------------------------------
+
+void PostgresStore::refresh_agenda() {
+  const auto first = [this](const Statement& statement, WallTime& into) {
+    later(statement, {}, [&into](const Rows& rows) {
+      into = rows.empty() || rows.is_null(0, 0) ? WallTime::never()
+                                                : WallTime::from_us(rows.integer(0, 0));
+    });
+  };
+  // Asked behind the batch's own changes: what it answers is what will be committed.
+  if (after_.look_due) first(sql_.first_due, after_.next_due);
+  if (after_.look_expiry) first(sql_.first_expiring, after_.next_expiry);
+  if (after_.look_prune) first(sql_.first_prune, after_.next_prune);
+  if (after_.look_leases) {
+    later(sql_.first_leased, params(node_), [this](const Rows& rows) {
+      after_.foreign_lease = rows.empty() ? 0 : rows.integer(0, 0);
+    });
+  }
+}
+
+void PostgresStore::remember(BatchReport& report) {
+  const auto merge = [](bool known, WallTime found, WallTime& kept) {
+    kept = known ? found : std::min(kept, found);
+  };
+  const WallTime due = next_due_;
+  merge(after_.look_due, after_.next_due, next_due_);
+  merge(after_.look_expiry, after_.next_expiry, next_expiry_);
+  merge(after_.look_prune, after_.next_prune, next_prune_);
+  live_jobs_ += after_.live;
+  finished_jobs_ += after_.finished;
+  if (finished_jobs_ > options_.store.max_finished_jobs) next_prune_ = WallTime();
+  for (const auto& [queue, delta] : after_.available) {
+    QueueHint& hint = hints_[queue];
+    hint.available = std::max<std::int64_t>(0, hint.available + delta);
+  }
+  for (const JobId id : after_.unleased) drop_lease(id);
+  if (after_.look_leases) {
+    foreign_lease_ = after_.foreign_lease;
+    // Those of this node that have come to their end were dealt with, here or elsewhere.
+    while (!lease_order_.empty() && lease_order_.begin()->first <= lease_now())
+      drop_lease(lease_order_.begin()->second);
+  }
+  for (const auto& [id, lease] : after_.leased) {
+    drop_lease(id);
+    own_leases_[id] = lease;
+    lease_order_.emplace(lease.until, id);
+  }
+  for (const int id : after_.gained) {
+    const QueueInfo& queue = queue_by_id(id);
+    if (!has_available(queue.name)) continue;
+    report.effects.available.push_back(queue.name);
+    news_.queues.push_back(queue.name);
+  }
+  if (next_due_ < due) news_.next_due = std::min(news_.next_due, next_due_);
+  report.effects.ended = std::move(after_.ended);
+  for (const std::string& name : after_.freed) {
+    if (lease_free_at(name) <= now_.instant) report.effects.released.push_back(name);
+  }
+  if (after_.queues || after_.schedules || after_.tokens) news_.catalog = true;
+}
+
+void PostgresStore::drop_lease(JobId id) {
+  const auto found = own_leases_.find(id);
+  if (found == own_leases_.end()) return;
+  lease_order_.erase({found->second.until, id});
+  own_leases_.erase(found);
+}
+
+Instant PostgresStore::to_instant(std::int64_t us) const {
+  return now_.instant + Duration(us - lease_now());
+}
+
+Agenda PostgresStore::agenda() const {
+  std::int64_t lease = foreign_lease_;
+  if (!lease_order_.empty() && (lease == 0 || lease_order_.begin()->first < lease))
+    lease = lease_order_.begin()->first;
+  return Agenda{.next_due = next_due_,
+                .next_lease_expiry = lease == 0 ? Instant::never() : to_instant(lease),
+                .next_expiry = next_expiry_,
+                .next_prune = std::min(next_prune_, audit_due_),
+                .next_schedule = next_schedule()};
+}
+
+bool PostgresStore::has_available(const std::string& name) const {
+  const auto found = queues_by_name_.find(name);
+  if (found == queues_by_name_.end()) return unknown_queues_.contains(name);
+  if (found->second->paused) return false;
+  const QueueHint& hint = hints_[found->second->id];
+  return hint.available > 0 || hint.uncertain;
+}
+
+}  // namespace mainspring::pg

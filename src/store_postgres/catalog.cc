@@ -1,0 +1,149 @@
+// Queues and kinds: small tables of which every node keeps a copy.
+#include "store_postgres/store_impl.h"
+
+namespace mainspring::pg {
+
+namespace {
+QueueInfo read_queue(const Rows& rows, int row, int first) {
+  QueueInfo queue;
+  queue.paused = rows.integer(row, first) != 0;
+  queue.retention_completed = rows.maybe(row, first + 1);
+  queue.retention_dead = rows.maybe(row, first + 2);
+  return queue;
+}
+}  // namespace
+
+void PostgresStore::load_queues() {
+  const Rows rows = connection_->run(sql_.load_queues);
+  for (int i = 0; i < rows.size(); ++i) {
+    QueueInfo read = read_queue(rows, i, 2);
+    read.id = static_cast<int>(rows.integer(i, 0));
+    read.name = rows.string(i, 1);
+    auto& kept = queues_by_id_[read.id];
+    if (!kept) kept = std::make_unique<QueueInfo>();
+    *kept = std::move(read);
+    queues_by_name_[kept->name] = kept.get();
+  }
+  // What a batch made that was undone.
+  if (static_cast<std::size_t>(rows.size()) != queues_by_id_.size()) {
+    std::unordered_set<int> there;
+    for (int i = 0; i < rows.size(); ++i) there.insert(static_cast<int>(rows.integer(i, 0)));
+    std::erase_if(queues_by_name_, [&](const auto& e) { return !there.contains(e.second->id); });
+    std::erase_if(queues_by_id_, [&](const auto& e) { return !there.contains(e.first); });
+  }
+  unknown_queues_.clear();
+}
+
+void PostgresStore::load_kinds() {
+  const Rows rows = connection_->run(sql_.load_kinds);
+  kinds_by_name_.clear();
+  kind_names_.clear();
+  for (int i = 0; i < rows.size(); ++i) {
+    const int id = static_cast<int>(rows.integer(i, 0));
+    kind_names_[id] = rows.string(i, 1);
+    kinds_by_name_[rows.string(i, 1)] = id;
+  }
+}
+
+const QueueInfo* PostgresStore::find_queue(const std::string& name) {
+  const auto found = queues_by_name_.find(name);
+  return found == queues_by_name_.end() ? nullptr : found->second;
+}
+
+const QueueInfo& PostgresStore::queue_of(const std::string& name) {
+  if (const QueueInfo* queue = find_queue(name)) return *queue;
+  const Rows rows = ask(sql_.insert_queue, params(name));
+  wrote();
+  copies_of_batch_ = true;
+  auto queue = std::make_unique<QueueInfo>(read_queue(rows, 0, 1));
+  queue->id = static_cast<int>(rows.integer(0, 0));
+  queue->name = name;
+  if (rows.integer(0, 4) != 0) {
+    write(sql_.raise_version, params("queues"));
+    after_.queues = true;
+    hints_[queue->id].uncertain = false;
+  }
+  unknown_queues_.erase(name);
+  const QueueInfo& kept = *queue;
+  queues_by_name_[name] = queue.get();
+  queues_by_id_[kept.id] = std::move(queue);
+  return kept;
+}
+
+const QueueInfo& PostgresStore::queue_by_id(int id) {
+  auto found = queues_by_id_.find(id);
+  if (found == queues_by_id_.end()) {
+    // Another node made it. Not by load_queues(): answers of this transaction may be under way.
+    const Rows rows = ask(sql_.load_queues, {});
+    for (int i = 0; i < rows.size(); ++i) {
+      auto& kept = queues_by_id_[static_cast<int>(rows.integer(i, 0))];
+      if (kept) continue;
+      kept = std::make_unique<QueueInfo>(read_queue(rows, i, 2));
+      kept->id = static_cast<int>(rows.integer(i, 0));
+      kept->name = rows.string(i, 1);
+      queues_by_name_[kept->name] = kept.get();
+    }
+    found = queues_by_id_.find(id);
+  }
+  if (found == queues_by_id_.end() || !found->second)
+    throw PgError{"XX001", "the store is damaged: a job of a queue that is not there", false};
+  return *found->second;
+}
+
+int PostgresStore::kind_of(const std::string& name) {
+  const auto found = kinds_by_name_.find(name);
+  if (found != kinds_by_name_.end()) return found->second;
+  const Rows rows = ask(sql_.insert_kind, params(name));
+  wrote();
+  copies_of_batch_ = true;
+  const int id = static_cast<int>(rows.integer(0, 0));
+  kinds_by_name_[name] = id;
+  kind_names_[id] = name;
+  return id;
+}
+
+const std::string& PostgresStore::kind_name(int id) {
+  const auto found = kind_names_.find(id);
+  if (found != kind_names_.end()) return found->second;
+  const Rows rows = ask(sql_.load_kinds, {});
+  for (int i = 0; i < rows.size(); ++i) {
+    const int read = static_cast<int>(rows.integer(i, 0));
+    kind_names_[read] = rows.string(i, 1);
+    kinds_by_name_[rows.string(i, 1)] = read;
+  }
+  return kind_names_[id];
+}
+
+void PostgresStore::changed_queue(const QueueInfo& queue) {
+  write(sql_.update_queue, params(std::int64_t{queue.id}, queue.paused, queue.retention_completed,
+                                  queue.retention_dead));
+  write(sql_.raise_version, params("queues"));
+  copies_of_batch_ = true;
+  after_.queues = true;
+}
+
+OperationResult PostgresStore::operator()(const PauseQueue& op) {
+  const QueueInfo& queue = queue_of(op.queue);
+  if (queue.paused == op.paused) return Done{};
+  QueueInfo& changed = *queues_by_id_[queue.id];
+  changed.paused = op.paused;
+  changed_queue(changed);
+  if (!op.paused) {
+    after_.gained.insert(queue.id);
+    hints_[queue.id].uncertain = hints_[queue.id].uncertain || hints_[queue.id].available > 0;
+  }
+  return Done{};
+}
+
+OperationResult PostgresStore::operator()(const SetRetention& op) {
+  QueueInfo& queue = *queues_by_id_[queue_of(op.queue).id];
+  const auto count = [](const std::optional<Duration>& d) {
+    return d ? std::optional<std::int64_t>(d->count()) : std::nullopt;
+  };
+  queue.retention_completed = count(op.completed);
+  queue.retention_dead = count(op.dead);
+  changed_queue(queue);
+  return Done{};
+}
+
+}  // namespace mainspring::pg

@@ -1,0 +1,232 @@
+// Claim: takes jobs from the front of the lines of their queues, past those that other nodes are
+// taking.
+//
+// What was claimed leaves a dead entry at the front of its line until the database has cleaned up,
+// which a transaction that somebody holds open prevents for as long as it lives. So this store
+// remembers for each queue and priority where the line begins, and looks from the very beginning
+// only when that finds too little, and seldom in proportion to what such a look costs.
+#include <algorithm>
+
+#include "store_postgres/store_impl.h"
+
+namespace mainspring::pg {
+
+namespace {
+constexpr Duration kCheapLook = std::chrono::milliseconds(2);
+constexpr int kLookShare = 10;  // of the time, at most a tenth goes into looks from the beginning
+// Others may commit a job with a run_at a little before what was claimed meanwhile.
+constexpr std::int64_t kLateCommit = 100'000;  // microseconds
+}  // namespace
+
+struct PostgresStore::Claiming {
+  const Claim* op = nullptr;
+  OperationResult* answer = nullptr;
+  std::vector<const QueueInfo*> queues;
+  ClaimResult result;
+  bool from_beginning = false;
+  bool short_of = false;
+  Instant sent;
+};
+
+std::size_t PostgresStore::claim_run(std::span<const Operation> rest,
+                                     std::vector<OperationResult>& results) {
+  const std::size_t first = results.size() - rest.size();
+  std::vector<std::shared_ptr<Claiming>> run;
+  std::size_t done = 0;
+  for (; done < rest.size(); ++done) {
+    const auto* op = std::get_if<Claim>(&rest[done]);
+    if (op == nullptr) break;
+    if (done + 1 < rest.size() && std::holds_alternative<Audit>(rest[done + 1])) break;
+    auto claiming = std::make_shared<Claiming>();
+    claiming->op = op;
+    claiming->answer = &results[first + done];
+    run.push_back(std::move(claiming));
+  }
+  if (run.empty()) return 0;
+  flush();
+  for (const auto& claiming : run) {
+    for (const std::string& name : claiming->op->queues) {
+      const QueueInfo* queue = find_queue(name);
+      auto& all = claiming->queues;
+      if (queue != nullptr && std::find(all.begin(), all.end(), queue) == all.end())
+        all.push_back(queue);
+    }
+    *claiming->answer = ClaimResult{};
+    if (!claiming->queues.empty()) send_claim(claiming, false);
+  }
+  must_look_ = true;
+  if (std::none_of(run.begin(), run.end(), [](const auto& c) { return c->queues.size() == 1; }))
+    return done;
+  // Short of what was asked for, and the line was not looked at from its beginning.
+  settle();
+  for (const auto& claiming : run) {
+    if (!claiming->short_of) continue;
+    const QueueHint& hint = hints_[claiming->queues.front()->id];
+    const Instant next = hint.looked_at + hint.looking * kLookShare;
+    if (hint.looking > kCheapLook && steady_.now().instant < next) continue;
+    send_claim(claiming, true);
+    settle();
+  }
+  return done;
+}
+
+void PostgresStore::send_claim(const std::shared_ptr<Claiming>& claiming, bool from_beginning) {
+  const Claim& op = *claiming->op;
+  const auto max = op.max - static_cast<int>(claiming->result.jobs.size());
+  std::optional<Ints> kinds;
+  if (!op.kinds.empty()) {
+    kinds.emplace();
+    for (const std::string& name : op.kinds) {
+      const auto found = kinds_by_name_.find(name);
+      if (found != kinds_by_name_.end()) kinds->push_back(found->second);
+    }
+    if (kinds->empty()) {
+      const Rows all = ask(sql_.load_kinds, {});  // another node may have made it
+      for (int i = 0; i < all.size(); ++i) {
+        const int id = static_cast<int>(all.integer(i, 0));
+        kind_names_[id] = all.string(i, 1);
+        kinds_by_name_[all.string(i, 1)] = id;
+        if (std::find(op.kinds.begin(), op.kinds.end(), all.string(i, 1)) != op.kinds.end())
+          kinds->push_back(id);
+      }
+      if (kinds->empty()) return;
+    }
+  }
+  const std::int64_t until = lease_now() + op.lease.count();
+  claiming->sent = steady_.now().instant;
+  claiming->short_of = false;
+  auto then = [this, claiming](const Rows& rows) { take_claimed(*claiming, rows); };
+  Params p;
+  if (claiming->queues.size() == 1) {
+    const int queue = claiming->queues.front()->id;
+    const QueueHint& hint = hints_[queue];
+    Ints priorities, firsts;
+    claiming->from_beginning = true;
+    for (int priority = 0; priority <= kLowestPriority; ++priority) {
+      const std::int64_t at = hint.first[static_cast<std::size_t>(priority)];
+      priorities.push_back(priority);
+      firsts.push_back(from_beginning ? 0 : at);
+      if (!from_beginning && at != 0) claiming->from_beginning = false;
+    }
+    p.add(std::int64_t{queue}).add(priorities).add(firsts);
+  } else {
+    Ints ids;
+    for (const QueueInfo* queue : claiming->queues) ids.push_back(queue->id);
+    claiming->from_beginning = true;
+    p.add(ids);
+  }
+  p.add(max);
+  if (kinds) {
+    p.add(*kinds);
+  } else {
+    p.null(Params::kInt8Array);
+  }
+  p.add(op.worker).add(op.lease.count()).add(until).add(lease_now()).add(wall());
+  later(claiming->queues.size() == 1 ? sql_.claim_one_queue : sql_.claim_queues, p,
+        std::move(then));
+}
+
+void PostgresStore::take_claimed(Claiming& claiming, const Rows& rows) {
+  const Claim& op = *claiming.op;
+  const bool one_queue = claiming.queues.size() == 1;
+  Ints ids;
+  for (int i = 0; i < rows.size(); ++i) {
+    claiming.result.jobs.push_back(read_claimed(rows, i, op));
+    ids.push_back(claiming.result.jobs.back().id);
+  }
+  if (!ids.empty()) {
+    wrote();
+    note_leased(lease_now() + op.lease.count(), ids);
+  }
+  const bool enough = static_cast<int>(claiming.result.jobs.size()) >= op.max;
+  if (one_queue) {
+    QueueHint& hint = hints_[claiming.queues.front()->id];
+    // Behind what was claimed, as far as nothing of that priority was left before it.
+    if (op.kinds.empty()) {
+      for (const ClaimedJob& job : claiming.result.jobs) {
+        auto& first = hint.first[static_cast<std::size_t>(job.priority)];
+        first = std::max(first, job.run_at.us() - kLateCommit);
+      }
+    }
+    if (claiming.from_beginning) {
+      hint.looked_at = steady_.now().instant;
+      hint.looking = hint.looked_at - claiming.sent;
+    }
+    claiming.short_of = !enough && !claiming.from_beginning;
+  }
+  if (!enough && op.kinds.empty() && !claiming.short_of) {
+    // Nothing is left that a claim could take, as far as anybody can tell now.
+    for (const QueueInfo* queue : claiming.queues) {
+      if (queue->paused) continue;
+      QueueHint& hint = hints_[queue->id];
+      hint.uncertain = false;
+      after_.available[queue->id] = -hint.available;
+    }
+  }
+  *claiming.answer = claiming.result;
+}
+
+ClaimedJob PostgresStore::read_claimed(const Rows& rows, int row, const Claim& op) {
+  // The columns: the line of `ready`, those of read_row(), and the body.
+  constexpr int kRow = 1, kBody = 24;
+  const auto column = [&](int at) { return rows.integer(row, kRow + at); };
+  ClaimedJob job;
+  job.id = column(0);
+  job.token = column(7);
+  job.attempt = static_cast<int>(column(4));
+  job.max_attempts = static_cast<int>(column(5));
+  const int queue = static_cast<int>(column(18));
+  job.queue = queue_name(queue);
+  job.kind = kind_name(static_cast<int>(column(19)));
+  job.args = rows.string(row, kBody);
+  job.priority = static_cast<int>(column(3));
+  job.run_at = WallTime::from_us(column(11));
+  job.timeout = Duration(column(16));
+  job.lease = op.lease;
+  job.checkpoint = rows.string(row, kBody + 5);
+  job.headers = rows.string(row, kBody + 1);
+  job.tags = rows.texts(row, kBody + 2);
+  job.correlation_id = rows.string(row, kBody + 3);
+  job.reply_to = rows.string(row, kBody + 4);
+  in_hand_.erase(job.id);  // as it was before
+  TallyChange& tally = tally_[queue];
+  --tally.counts[static_cast<std::size_t>(JobState::available)];
+  ++tally.counts[static_cast<std::size_t>(JobState::running)];
+  --after_.available[queue];
+  const std::int64_t schedule = column(17);
+  if (column(14) != 0 && column(12) == 0) after_.look_expiry = true;
+  after_.leased.emplace_back(job.id, LeaseOfJob{.token = job.token,
+                                                .until = column(8),
+                                                .flags = static_cast<int>(column(2)),
+                                                .queue = queue,
+                                                .plain = schedule == 0});
+  return job;
+}
+
+void PostgresStore::note_leased(std::int64_t look_at, const Ints& ids) {
+  write(sql_.insert_leased, params(look_at, node_, ids));
+}
+
+OperationResult PostgresStore::operator()(const Claim& op) {
+  flush();
+  auto claiming = std::make_shared<Claiming>();
+  OperationResult answer = ClaimResult{};
+  claiming->op = &op;
+  claiming->answer = &answer;
+  for (const std::string& name : op.queues) {
+    const QueueInfo* queue = find_queue(name);
+    auto& all = claiming->queues;
+    if (queue != nullptr && std::find(all.begin(), all.end(), queue) == all.end())
+      all.push_back(queue);
+  }
+  if (claiming->queues.empty()) return answer;
+  send_claim(claiming, false);
+  settle();
+  if (claiming->short_of) {
+    send_claim(claiming, true);
+    settle();
+  }
+  return answer;
+}
+
+}  // namespace mainspring::pg

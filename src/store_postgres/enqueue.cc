@@ -1,0 +1,206 @@
+// Enqueue: all jobs or none, with unique keys and idempotency keys; plain ones of many requests in
+// one statement.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "store_postgres/store_impl.h"
+
+namespace mainspring::pg {
+namespace {
+
+std::optional<std::string_view> text_or_null(std::string_view text) {
+  return text.empty() ? std::nullopt : std::optional<std::string_view>(text);
+}
+
+bool is_plain(const NewJob& job) {
+  return !job.unique && !job.expires_in;
+}
+
+bool is_plain(const Enqueue& op) {
+  return op.idempotency_key.empty() && op.fence.lease.empty() && !op.jobs.empty() &&
+         std::all_of(op.jobs.begin(), op.jobs.end(), [](const NewJob& j) { return is_plain(j); });
+}
+
+Error too_many(std::int64_t live, std::int64_t bound) {
+  return {.code = ErrorCode::overloaded,
+          .message = fmt::format("the store holds {} live jobs: must be at most max_live_jobs {}",
+                                 live, bound),
+          .retry_after_ms = 5000};
+}
+
+}  // namespace
+
+WallTime PostgresStore::run_at_of(const NewJob& job) const {
+  if (job.run_at) return *job.run_at;
+  return job.delay ? now_.wall + *job.delay : now_.wall;
+}
+
+std::size_t PostgresStore::enqueue_run(std::span<const Operation> rest,
+                                       std::vector<OperationResult>& results, bool from_start) {
+  std::size_t run = 0;
+  const std::size_t first = results.size() - rest.size();
+  Ints state, priority, run_at, queue, kind, max_attempts, timeout;
+  Texts args, headers, tags, correlation, reply;
+  std::deque<std::string> joined;
+  for (; run < rest.size(); ++run) {
+    const auto* op = std::get_if<Enqueue>(&rest[run]);
+    if (op == nullptr || !is_plain(*op)) break;
+    // The record of who asked stands behind it: that goes one by one.
+    if (run + 1 < rest.size() && std::holds_alternative<Audit>(rest[run + 1])) break;
+    const auto size = static_cast<std::int64_t>(op->jobs.size());
+    if (live_jobs_ + after_.live + size > options_.store.max_live_jobs) {
+      results[first + run] = too_many(live_jobs_ + after_.live, options_.store.max_live_jobs);
+      continue;
+    }
+    EnqueueResult answer;
+    for (const NewJob& job : op->jobs) {
+      const WallTime at = run_at_of(job);
+      const JobState begins = at > now_.wall ? JobState::scheduled : JobState::available;
+      const int id = queue_of(job.queue).id;
+      answer.jobs.push_back({.state = begins});
+      state.push_back(static_cast<int>(begins)), priority.push_back(job.priority);
+      run_at.push_back(at.us()), queue.push_back(id), kind.push_back(kind_of(job.kind));
+      max_attempts.push_back(job.max_attempts), timeout.push_back(job.timeout.count());
+      args.emplace_back(job.args), headers.push_back(text_or_null(job.headers));
+      std::string all;
+      for (const std::string& tag : job.tags) all += (all.empty() ? "" : "\x1f") + tag;
+      joined.push_back(std::move(all));
+      tags.push_back(text_or_null(joined.back()));
+      correlation.push_back(text_or_null(job.correlation_id));
+      reply.push_back(text_or_null(job.reply_to));
+      TallyChange& tally = tally_[id];
+      ++tally.enqueued;
+      ++tally.counts[static_cast<std::size_t>(begins)];
+      if (begins == JobState::available) {
+        after_.gained.insert(id);
+        ++after_.available[id];
+        auto& begin = hints_[id].first[static_cast<std::size_t>(job.priority)];
+        begin = std::min(begin, at.us());
+      } else {
+        after_.next_due = std::min(after_.next_due, at);
+      }
+    }
+    after_.live += size;
+    results[first + run] = std::move(answer);
+  }
+  if (state.empty()) return run;
+  flush();  // in the order of the batch
+  const bool alone = from_start && run == rest.size();
+  wrote();
+  later(sql_.enqueue_plain,
+        params(state, priority, run_at, queue, kind, max_attempts, timeout, args, headers, tags,
+               correlation, reply, wall(), node_, batch_, alone),
+        [&results, first, run](const Rows& rows) {
+          int row = 0;
+          for (std::size_t i = first; i < first + run; ++i) {
+            auto* answer = std::get_if<EnqueueResult>(&results[i]);
+            if (answer == nullptr) continue;
+            for (EnqueuedJob& job : answer->jobs) job.id = rows.integer(row++, 0);
+          }
+        });
+  return run;
+}
+
+OperationResult PostgresStore::operator()(const Enqueue& op) {
+  if (auto lost = fenced(op.fence)) return std::move(*lost);
+  if (!op.idempotency_key.empty()) {
+    if (auto replayed = replay_idempotent(op)) return std::move(*replayed);
+  }
+  const auto live = live_jobs_ + after_.live;
+  if (live + static_cast<std::int64_t>(op.jobs.size()) > options_.store.max_live_jobs) {
+    if (!op.idempotency_key.empty()) tell(sql_.drop_idempotency, params(op.idempotency_key));
+    return too_many(live, options_.store.max_live_jobs);
+  }
+  std::size_t fresh = 0;
+  for (const NewJob& job : op.jobs) fresh += job.unique ? 0 : 1;
+  if (fresh > 1) new_ids(fresh);
+  EnqueueResult result;
+  result.jobs.reserve(op.jobs.size());
+  Ints ids;
+  for (const NewJob& job : op.jobs) {
+    result.jobs.push_back(enqueue_one(job));
+    ids.push_back(result.jobs.back().id);
+  }
+  if (!op.idempotency_key.empty()) {
+    const WallTime until = now_.wall + kIdempotencyWindow;
+    write(sql_.insert_idempotency, params(op.idempotency_key, until.us(), op.fingerprint, ids));
+    after_.next_prune = std::min(after_.next_prune, until);
+  }
+  return result;
+}
+
+std::optional<OperationResult> PostgresStore::replay_idempotent(const Enqueue& op) {
+  // Two nodes with one key: the second waits here until the first has committed.
+  tell(sql_.claim_idempotency, params(op.idempotency_key));
+  const Rows row = ask(sql_.select_idempotency, params(op.idempotency_key));
+  if (row.empty() || row.integer(0, 2) <= wall()) return std::nullopt;
+  if (row.text(0, 0) != op.fingerprint) {
+    return Error{.code = ErrorCode::conflict,
+                 .message = fmt::format("idempotency key \"{}\": was used with another request "
+                                        "body in the last 24 h",
+                                        op.idempotency_key),
+                 .field = "Idempotency-Key"};
+  }
+  EnqueueResult result{.jobs = {}, .replayed = true};
+  const std::vector<JobId> ids = row.ints(0, 1);
+  jobs_by_id(ids);
+  for (const JobId id : ids) {
+    const auto held = in_hand_.find(id);
+    const bool there = held != in_hand_.end() && !held->second.removed;
+    result.jobs.push_back({.id = id,
+                           .state = there ? held->second.row.state : JobState::completed,
+                           .duplicate = true});
+  }
+  return result;
+}
+
+EnqueuedJob PostgresStore::enqueue_one(const NewJob& job) {
+  const WallTime run_at = run_at_of(job);
+  if (job.unique) {
+    if (auto duplicate = enqueue_unique(job, run_at)) return *duplicate;
+  }
+  const JobState state = run_at > now_.wall ? JobState::scheduled : JobState::available;
+  const JobInHand& made = add_job(job, run_at, state, 0);
+  if (job.unique) {
+    // Without a window the key is free as soon as the job ends, wherever the wall clock is set to.
+    const Duration window = job.unique->window;
+    const std::int64_t until = window > Duration(0) ? (now_.wall + window).us() : 0;
+    write(sql_.set_unique,
+          params(std::int64_t{made.row.queue}, job.unique->key, made.row.id, until));
+  }
+  return {.id = made.row.id, .state = state};
+}
+
+std::optional<EnqueuedJob> PostgresStore::enqueue_unique(const NewJob& job, WallTime run_at) {
+  const std::int64_t queue = queue_of(job.queue).id;
+  tell(sql_.claim_unique, params(queue, job.unique->key));
+  const Rows row = ask(sql_.take_unique, params(queue, job.unique->key));
+  const JobId id = row.integer(0, 0);
+  if (id == 0) return std::nullopt;
+  JobInHand* held = this->job(id);
+  if (held == nullptr) return std::nullopt;  // pruned: the window reaches no further than it
+  const JobRow& found = held->row;
+  if (is_terminal(found.state)) {
+    if (wall() >= row.integer(0, 1)) return std::nullopt;
+    return EnqueuedJob{.id = id, .state = found.state, .duplicate = true};
+  }
+  if (found.state == JobState::running || job.unique->on_conflict == OnConflict::keep)
+    return EnqueuedJob{.id = id, .state = found.state, .duplicate = true};
+  if (job.unique->on_conflict == OnConflict::replace) replace_job(*held, job, run_at);
+  set_waiting(*held, run_at > now_.wall ? JobState::scheduled : JobState::available, run_at.us());
+  return EnqueuedJob{.id = id, .state = held->row.state, .duplicate = true};
+}
+
+void PostgresStore::replace_job(JobInHand& held, const NewJob& job, WallTime) {
+  JobRow& row = held.row;
+  row.kind = kind_of(job.kind);
+  row.priority = job.priority;
+  row.max_attempts = std::max(job.max_attempts, row.attempt + 1);
+  row.budget = job.max_attempts;
+  row.timeout = job.timeout.count();
+  row.expires_at = job.expires_in ? (now_.wall + *job.expires_in).us() : 0;
+  held.body = job;
+}
+
+}  // namespace mainspring::pg

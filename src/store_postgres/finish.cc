@@ -1,0 +1,261 @@
+// What happens under a lease: renew, finish, and rescue when it expired.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "store_postgres/store_impl.h"
+
+namespace mainspring::pg {
+
+// Completions of jobs that this node gave out and that nothing waits for: one statement for many
+// requests, without looking at the rows first. Those that it does not find are looked at.
+std::size_t PostgresStore::finish_run(std::span<const Operation> rest,
+                                      std::vector<OperationResult>& results) {
+  const std::size_t first = results.size() - rest.size();
+  Ints ids, tokens, flags, result_ids;
+  Texts result_texts;
+  std::unordered_set<JobId> seen;
+  std::map<int, Ints> by_queue;
+  std::size_t run = 0;
+  for (; run < rest.size(); ++run) {
+    const auto* op = std::get_if<Finish>(&rest[run]);
+    if (op == nullptr || op->results.empty()) break;
+    if (run + 1 < rest.size() && std::holds_alternative<Audit>(rest[run + 1])) break;
+    const bool plain = std::all_of(op->results.begin(), op->results.end(), [&](const auto& r) {
+      const auto lease = own_leases_.find(r.id);
+      return std::holds_alternative<Complete>(r.outcome) && lease != own_leases_.end() &&
+             lease->second.plain && lease->second.token == r.token && !in_hand_.contains(r.id) &&
+             op->within.has(queue_name(lease->second.queue)) && !seen.contains(r.id);
+    });
+    std::unordered_set<JobId> own;
+    if (!plain || !std::all_of(op->results.begin(), op->results.end(),
+                               [&](const auto& r) { return own.insert(r.id).second; }))
+      break;
+    for (const JobOutcome& r : op->results) {
+      seen.insert(r.id);
+      const auto& complete = std::get<Complete>(r.outcome);
+      ids.push_back(r.id), tokens.push_back(r.token);
+      flags.push_back(complete.result.empty() ? 0 : kFlagExtras);
+      if (complete.result.empty()) continue;
+      result_ids.push_back(r.id), result_texts.emplace_back(complete.result);
+    }
+    results[first + run] =
+        FinishResult{.results = std::vector<FinishStatus>(op->results.size(), FinishStatus::stale)};
+  }
+  if (run == 0) return 0;
+  std::unordered_set<JobId> done;
+  const Rows rows = ask(sql_.complete_plain, params(ids, tokens, wall(), flags));
+  for (int i = 0; i < rows.size(); ++i) done.insert(rows.integer(i, 0));
+  if (!done.empty()) wrote();
+  std::vector<std::pair<JobOutcome const*, FinishStatus*>> looked_at;
+  std::map<std::int64_t, Ints> finished;
+  for (std::size_t i = 0; i < run; ++i) {
+    const auto& op = std::get<Finish>(rest[i]);
+    auto& answer = std::get<FinishResult>(results[first + i]);
+    for (std::size_t r = 0; r < op.results.size(); ++r) {
+      const JobId id = op.results[r].id;
+      if (!done.contains(id)) {
+        looked_at.emplace_back(&op.results[r], &answer.results[r]);
+        continue;
+      }
+      answer.results[r] = FinishStatus::ok;
+      const int queue = own_leases_.find(id)->second.queue;
+      TallyChange& tally = tally_[queue];
+      --tally.counts[static_cast<std::size_t>(JobState::running)];
+      ++tally.counts[static_cast<std::size_t>(JobState::completed)];
+      --after_.live, ++after_.finished;
+      after_.ended.push_back(id);
+      after_.unleased.push_back(id);
+      const auto keep = queue_by_id(queue).retention_completed.value_or(
+          options_.store.retention_completed.count());
+      finished[wall() + keep].push_back(id);
+    }
+  }
+  for (const auto& [prune_at, all] : finished) {
+    write(sql_.insert_finished, params(prune_at, wall(), all));
+    after_.next_prune = std::min(after_.next_prune, WallTime::from_us(prune_at));
+  }
+  Ints kept_ids;
+  Texts kept;
+  for (std::size_t i = 0; i < result_ids.size(); ++i) {
+    if (!done.contains(result_ids[i])) continue;
+    kept_ids.push_back(result_ids[i]), kept.push_back(result_texts[i]);
+  }
+  if (!kept_ids.empty()) write(sql_.upsert_results, params(kept_ids, kept));
+  for (const auto& [outcome, status] : looked_at) {
+    after_.unleased.push_back(outcome->id);  // it is not this node's any more, or soon will not be
+    Operation again = Finish{.worker = "", .results = {*outcome}};
+    const OperationResult answer = (*this)(std::get<Finish>(again));
+    *status = std::get<FinishResult>(answer).results[0];
+  }
+  return run;
+}
+
+OperationResult PostgresStore::operator()(const Finish& op) {
+  FinishResult result;
+  std::vector<JobId> ids;
+  for (const JobOutcome& r : op.results) ids.push_back(r.id);
+  jobs_by_id(ids);
+  for (const JobOutcome& r : op.results) {
+    JobInHand* held = job(r.id);
+    if (held == nullptr || !op.within.has(queue_name(held->row.queue))) {
+      result.results.push_back(FinishStatus::not_found);
+      continue;
+    }
+    if (held->row.token == r.token && held->row.state == JobState::running) {
+      finish_one(*held, r.outcome);
+      result.results.push_back(FinishStatus::ok);
+      continue;
+    }
+    const bool repeated = held->row.state == JobState::completed && held->row.token == r.token &&
+                          std::holds_alternative<Complete>(r.outcome);
+    result.results.push_back(repeated ? FinishStatus::ok : FinishStatus::stale);
+  }
+  return result;
+}
+
+void PostgresStore::finish_one(JobInHand& job, const Outcome& outcome) {
+  const bool asked_to_stop = (job.row.flags & kFlagCancel) != 0;
+  if (const auto* complete = std::get_if<Complete>(&outcome)) {
+    if (!complete->result.empty()) {
+      write(sql_.upsert_results, params(Ints{job.row.id}, Texts{complete->result}));
+      job.row.flags |= kFlagExtras;
+    }
+    end_job(job, JobState::completed, "", "");
+  } else if (const auto* retry = std::get_if<Retry>(&outcome)) {
+    fail_attempt(job, retry->error, retry->after);
+  } else if (const auto* snooze = std::get_if<Snooze>(&outcome)) {
+    if (asked_to_stop) return end_job(job, JobState::cancelled, cancel_reason(job.row.id), "");
+    --job.row.attempt;
+    const WallTime at = now_.wall + snooze->after;
+    set_waiting(job, at > now_.wall ? JobState::scheduled : JobState::available, at.us());
+  } else if (const auto* cancel = std::get_if<CancelJob>(&outcome)) {
+    std::string reason = cancel->reason;
+    if (reason.empty() && asked_to_stop) reason = cancel_reason(job.row.id);
+    end_job(job, JobState::cancelled, reason, "");
+  } else if (const auto* dead = std::get_if<Dead>(&outcome)) {
+    add_error(job.row, dead->description.empty() ? dead->reason : dead->description);
+    job.row.flags |= kFlagErrors;
+    end_job(job, JobState::dead, dead->reason, dead->description);
+  }
+}
+
+OperationResult PostgresStore::operator()(const Renew& op) {
+  RenewResult result;
+  std::vector<JobId> ids;
+  for (const Renewal& r : op.leases) ids.push_back(r.id);
+  flush();  // what it renews by arrays stands behind what was changed before
+  jobs_by_id(ids);
+  for (const Renewal& renewal : op.leases) {
+    JobInHand* held = job(renewal.id);
+    const bool holds = held != nullptr && held->row.state == JobState::running &&
+                       held->row.token == renewal.token && held->row.lease_until > lease_now() &&
+                       op.within.has(queue_name(held->row.queue));
+    if (!holds) {
+      result.lost.push_back(renewal.id);
+      continue;
+    }
+    const Duration length = op.lease > Duration(0) ? op.lease : Duration(held->row.lease);
+    renew_one(*held, renewal, length, result);
+  }
+  return result;
+}
+
+void PostgresStore::renew_one(JobInHand& job, const Renewal& renewal, Duration length,
+                              RenewResult& result) {
+  JobRow& row = job.row;
+  const std::int64_t before = row.lease_until;
+  const Instant claimed = Instant::from_us(row.claimed_at);
+  const std::int64_t limit = (claimed + Duration(row.timeout) + kTimeoutGrace).us();
+  const std::int64_t until =
+      std::min(lease_now() + length.count(), std::max(limit, row.lease_until));
+  const bool longer = length.count() > row.lease;
+  row.lease_until = until;
+  row.lease = std::max(row.lease, static_cast<std::int64_t>(length.count()));
+  if (renewal.progress) {
+    write(sql_.upsert_progress,
+          params(Ints{row.id}, Reals{renewal.progress->value}, Texts{renewal.progress->text}));
+  }
+  if (renewal.checkpoint) {
+    const auto text = renewal.checkpoint->empty()
+                          ? std::nullopt
+                          : std::optional<std::string_view>(*renewal.checkpoint);
+    write(sql_.upsert_checkpoints, params(Ints{row.id}, Texts{text}));
+  }
+  if (renewal.progress || renewal.checkpoint) row.flags |= kFlagExtras;
+  if (longer || renewal.progress || renewal.checkpoint) {
+    touch(job);
+  } else {
+    // Nothing of it has to outlive the server: a restart begins every lease anew.
+    write(sql_.renew_plain, params(Ints{row.id}, Ints{row.token}, Ints{until}), false);
+    if (job.was) job.was->lease_until = until;
+  }
+  if (until < before) {
+    tell(sql_.insert_leased, params(until, node_, Ints{row.id}));
+    wrote(false);
+  }
+  LeaseOfJob lease{.token = row.token,
+                   .until = until,
+                   .flags = row.flags,
+                   .queue = row.queue,
+                   .plain = row.schedule == 0};
+  after_.leased.emplace_back(row.id, lease);
+  result.renewed.push_back({.id = row.id, .lease = Duration(until - lease_now())});
+  if ((row.flags & kFlagCancel) != 0) result.cancel.push_back(row.id);
+}
+
+OperationResult PostgresStore::operator()(const RescueExpired& op) {
+  if (auto lost = fenced(op.fence)) return std::move(*lost);
+  flush();
+  constexpr std::int64_t kClaims = 10'000;  // looked at once
+  const Rows rows = ask(sql_.leased_rows, params(lease_now(), kClaims));
+  StepResult result;
+  std::vector<JobId> expired;
+  std::map<std::int64_t, Ints> later_on;  // by when to look again
+  // Not one row for each renewed lease: those of one second together.
+  constexpr std::int64_t kTogether = 1'000'000;
+  for (int i = 0; i < rows.size(); ++i) {
+    const JobId id = rows.integer(i, 0);
+    const std::int64_t until = rows.integer(i, 1);
+    if (until <= lease_now() && static_cast<int>(expired.size()) < op.limit) {
+      expired.push_back(id);
+    } else {
+      auto at = later_on.lower_bound(until - kTogether);
+      if (at == later_on.end() || at->first > until) at = later_on.emplace(until, Ints{}).first;
+      at->second.push_back(id);
+    }
+  }
+  jobs_by_id(expired);
+  for (const JobId id : expired) {
+    JobInHand* held = job(id);
+    if (held == nullptr || held->row.state != JobState::running) continue;
+    if (held->row.lease_until > lease_now()) {  // renewed since
+      later_on[held->row.lease_until].push_back(id);
+      continue;
+    }
+    const Duration timeout(held->row.timeout);
+    const bool over_limit = timeout != kForever &&
+                            lease_now() >= held->row.claimed_at + (timeout + kTimeoutGrace).count();
+    const std::string message =
+        over_limit ? fmt::format("over its time limit of {}: the worker did not end it",
+                                 format_duration(timeout))
+                   : fmt::format("lease expired: worker {} was not heard of for {}",
+                                 held->row.worker, format_duration(Duration(held->row.lease)));
+    fail_attempt(*held, message, std::nullopt);
+    ++result.changed;
+  }
+  // The rows that were looked at are gone: even if nothing expired, that is to be committed. It may
+  // be lost with the server: then the rows are there again.
+  for (const auto& [at, ids] : later_on) {
+    Ints own, others;
+    for (const JobId id : ids) (own_leases_.contains(id) ? own : others).push_back(id);
+    if (!own.empty()) tell(sql_.insert_leased, params(at, node_, own));
+    if (!others.empty()) tell(sql_.insert_leased, params(at, std::int64_t{0}, others));
+  }
+  wrote(false);
+  after_.look_leases = true;
+  result.more = static_cast<int>(expired.size()) >= op.limit;
+  return result;
+}
+
+}  // namespace mainspring::pg

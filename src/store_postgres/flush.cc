@@ -1,0 +1,268 @@
+// What is different of the jobs in hand goes to the database, with arrays and without waiting.
+#include <algorithm>
+
+#include "store_postgres/store_impl.h"
+
+namespace mainspring::pg {
+namespace {
+
+std::optional<std::string_view> text_or_null(std::string_view text) {
+  return text.empty() ? std::nullopt : std::optional<std::string_view>(text);
+}
+
+std::string join_tags(const std::vector<std::string>& tags) {
+  std::string out;
+  for (const std::string& tag : tags) {
+    if (!out.empty()) out += '\x1f';
+    out += tag;
+  }
+  return out;
+}
+
+bool waits_for_its_time(const JobRow& row) {
+  return row.state == JobState::scheduled || row.state == JobState::retryable;
+}
+
+bool can_expire(const JobRow& row) {
+  return row.expires_at != 0 && row.started_at == 0 && !is_terminal(row.state);
+}
+
+// The row of `ready`.
+struct Place {
+  int queue = 0, priority = 0, kind = 0;
+  std::int64_t run_at = 0, id = 0, expires_at = 0;
+  friend bool operator==(const Place&, const Place&) = default;
+};
+std::optional<Place> place_of(const JobRow& row) {
+  if (row.state != JobState::available) return std::nullopt;
+  return Place{.queue = row.queue,
+               .priority = row.priority,
+               .kind = row.kind,
+               .run_at = row.run_at,
+               .id = row.id,
+               .expires_at = row.started_at == 0 ? row.expires_at : 0};
+}
+
+}  // namespace
+
+void PostgresStore::flush() {
+  if (!any_touched_) return;
+  any_touched_ = false;
+  std::vector<JobInHand*> touched, fresh, changed;
+  for (auto& [id, job] : in_hand_) {
+    if (!job.touched) continue;
+    touched.push_back(&job);
+    if (job.removed) continue;
+    (job.was ? changed : fresh).push_back(&job);
+  }
+  if (!fresh.empty()) flush_bodies(fresh);
+  if (!changed.empty()) {
+    flush_replaced(changed);
+    flush_rows(changed);
+  }
+  flush_lines(touched);
+  flush_removed(touched);
+  if (!new_errors_.empty()) {
+    Ints jobs, seqs, attempts, ats, ran;
+    Texts workers, messages;
+    for (const NewError& e : new_errors_) {
+      jobs.push_back(e.job), seqs.push_back(e.seq), attempts.push_back(e.attempt);
+      ats.push_back(e.at), ran.push_back(e.ran_for);
+      workers.emplace_back(e.worker), messages.emplace_back(e.message);
+    }
+    write(sql_.insert_errors, params(jobs, seqs, attempts, ats, ran, workers, messages));
+    new_errors_.clear();
+  }
+  for (JobInHand* job : touched) {
+    if (job->was) count(*job->was, -1);
+    if (!job->removed) count(job->row, 1);
+    job->was = job->row;
+    job->touched = false;
+    job->body.reset();
+  }
+}
+
+void PostgresStore::flush_bodies(const std::vector<JobInHand*>& fresh) {
+  Ints id, state, flags, priority, max_attempts, run_at, expires_at, timeout, schedule, queue, kind,
+      budget;
+  Texts key, correlation, reply, tags, headers, args;
+  std::vector<std::string> joined(fresh.size());
+  for (std::size_t i = 0; i < fresh.size(); ++i) {
+    const JobRow& row = fresh[i]->row;
+    const NewJob& body = *fresh[i]->body;
+    id.push_back(row.id), state.push_back(static_cast<int>(row.state)), flags.push_back(row.flags);
+    priority.push_back(row.priority), max_attempts.push_back(row.max_attempts);
+    run_at.push_back(row.run_at), expires_at.push_back(row.expires_at);
+    timeout.push_back(row.timeout), schedule.push_back(row.schedule), queue.push_back(row.queue);
+    kind.push_back(row.kind), budget.push_back(row.budget);
+    key.push_back(text_or_null(row.unique_key));
+    correlation.push_back(text_or_null(body.correlation_id));
+    reply.push_back(text_or_null(body.reply_to));
+    joined[i] = join_tags(body.tags);
+    tags.push_back(text_or_null(joined[i]));
+    headers.push_back(text_or_null(body.headers)), args.emplace_back(body.args);
+  }
+  write(sql_.insert_jobs,
+        params(id, state, flags, priority, max_attempts, run_at, expires_at, timeout, schedule,
+               queue, kind, key, correlation, reply, tags, headers, wall(), args, budget));
+  // A new row that was changed since it was made is written again, with its other fields.
+  std::vector<JobInHand*> changed;
+  for (JobInHand* job : fresh) {
+    if (job->row.version != 1) changed.push_back(job);
+  }
+  if (!changed.empty()) flush_rows(changed);
+}
+
+void PostgresStore::flush_rows(const std::vector<JobInHand*>& changed) {
+  std::array<Ints, 15> c;
+  Texts worker;
+  for (const JobInHand* job : changed) {
+    const JobRow& r = job->row;
+    const std::array<std::int64_t, 15> values = {r.id,          static_cast<std::int64_t>(r.state),
+                                                 r.flags,       r.priority,
+                                                 r.attempt,     r.max_attempts,
+                                                 r.version,     r.token,
+                                                 r.lease_until, r.lease,
+                                                 r.claimed_at,  r.run_at,
+                                                 r.started_at,  r.finished_at,
+                                                 r.expires_at};
+    for (std::size_t i = 0; i < values.size(); ++i) c[i].push_back(values[i]);
+    worker.push_back(text_or_null(r.worker));
+  }
+  write(sql_.update_jobs, params(c[0], c[1], c[2], c[3], c[4], c[5], c[6], c[7], c[8], c[9], c[10],
+                                 c[11], c[12], c[13], c[14], worker));
+}
+
+void PostgresStore::flush_replaced(const std::vector<JobInHand*>& changed) {
+  for (const JobInHand* job : changed) {
+    if (!job->body) continue;
+    const NewJob& body = *job->body;
+    const std::string tags = join_tags(body.tags);
+    write(sql_.replace_bodies,
+          params(job->row.id, std::int64_t{job->row.kind}, std::int64_t{job->row.budget},
+                 job->row.timeout, text_or_null(body.correlation_id), text_or_null(body.reply_to),
+                 text_or_null(tags), text_or_null(body.headers), body.args));
+  }
+}
+
+void PostgresStore::flush_lines(const std::vector<JobInHand*>& all) {
+  std::array<Ints, 4> gone;
+  std::array<Ints, 6> come;
+  std::array<Ints, 2> not_due, due, not_expiring, expiring;
+  Ints dead, not_dead;
+  std::map<std::int64_t, Ints> finished;  // by prune_at
+  for (const JobInHand* job : all) {
+    const std::optional<JobRow> now = job->removed ? std::nullopt : std::optional(job->row);
+    const auto before = job->was ? place_of(*job->was) : std::nullopt;
+    const auto after = now ? place_of(*now) : std::nullopt;
+    if (before && before != after) {
+      gone[0].push_back(before->queue), gone[1].push_back(before->priority);
+      gone[2].push_back(before->run_at), gone[3].push_back(before->id);
+    }
+    if (after && before != after) {
+      come[0].push_back(after->queue), come[1].push_back(after->priority);
+      come[2].push_back(after->kind), come[3].push_back(after->run_at);
+      come[4].push_back(after->id), come[5].push_back(after->expires_at);
+      auto& first = hints_[after->queue].first[static_cast<std::size_t>(after->priority)];
+      first = std::min(first, after->run_at);
+    }
+    const bool was_due = job->was && waits_for_its_time(*job->was);
+    const bool is_due = now && waits_for_its_time(*now);
+    if (was_due && !(is_due && now->run_at == job->was->run_at)) {
+      not_due[0].push_back(job->was->run_at), not_due[1].push_back(job->was->id);
+      after_.look_due = true;
+    }
+    if (is_due && !(was_due && now->run_at == job->was->run_at)) {
+      due[0].push_back(now->run_at), due[1].push_back(now->id);
+      after_.next_due = std::min(after_.next_due, WallTime::from_us(now->run_at));
+    }
+    const std::int64_t expired = job->was && can_expire(*job->was) ? job->was->expires_at : 0;
+    const std::int64_t expires = now && can_expire(*now) ? now->expires_at : 0;
+    if (expired != 0 && expired != expires) {
+      not_expiring[0].push_back(expired), not_expiring[1].push_back(job->row.id);
+      after_.look_expiry = true;
+    }
+    if (expires != 0 && expired != expires) {
+      expiring[0].push_back(expires), expiring[1].push_back(job->row.id);
+      after_.next_expiry = std::min(after_.next_expiry, WallTime::from_us(expires));
+    }
+    const bool was_dead = job->was && job->was->state == JobState::dead;
+    const bool is_dead = now && now->state == JobState::dead;
+    if (is_dead && !was_dead) dead.push_back(now->id);
+    if (was_dead && now && !is_dead) not_dead.push_back(now->id);
+    if (now && is_terminal(now->state) &&
+        !(job->was && is_terminal(job->was->state) && job->was->finished_at == now->finished_at)) {
+      const QueueInfo& queue = queue_by_id(now->queue);
+      const Duration keep =
+          is_dead ? Duration(queue.retention_dead.value_or(options_.store.retention_dead.count()))
+                  : Duration(queue.retention_completed.value_or(
+                        options_.store.retention_completed.count()));
+      finished[(now_.wall + keep).us()].push_back(now->id);
+    }
+  }
+  if (!gone[0].empty()) write(sql_.delete_ready, params(gone[0], gone[1], gone[2], gone[3]));
+  if (!come[0].empty())
+    write(sql_.insert_ready, params(come[0], come[1], come[2], come[3], come[4], come[5]));
+  if (!not_due[0].empty()) write(sql_.delete_due, params(not_due[0], not_due[1]));
+  if (!due[0].empty()) write(sql_.insert_due, params(due[0], due[1]));
+  if (!not_expiring[0].empty())
+    write(sql_.delete_expiring, params(not_expiring[0], not_expiring[1]));
+  if (!expiring[0].empty()) write(sql_.insert_expiring, params(expiring[0], expiring[1]));
+  if (!not_dead.empty()) write(sql_.delete_dead, params(not_dead));
+  if (!dead.empty()) write(sql_.insert_dead, params(dead));
+  for (const auto& [prune_at, ids] : finished) {
+    write(sql_.insert_finished, params(prune_at, wall(), ids));
+    after_.next_prune = std::min(after_.next_prune, WallTime::from_us(prune_at));
+  }
+}
+
+void PostgresStore::flush_removed(const std::vector<JobInHand*>& all) {
+  Ints ids, extras, errors, dead, key_queues, key_ids;
+  Texts keys;
+  for (const JobInHand* job : all) {
+    if (!job->removed || !job->was) continue;
+    const JobRow& row = *job->was;
+    ids.push_back(row.id);
+    if ((row.flags & kFlagExtras) != 0) extras.push_back(row.id);
+    if ((row.flags & kFlagErrors) != 0) errors.push_back(row.id);
+    if (row.state == JobState::dead) dead.push_back(row.id);
+    if (!row.unique_key.empty()) {
+      key_queues.push_back(row.queue), key_ids.push_back(row.id);
+      keys.emplace_back(row.unique_key);
+    }
+    ++tally_[row.queue].pruned;
+  }
+  if (ids.empty()) return;
+  write(sql_.delete_jobs, params(ids, extras, errors, dead));
+  if (!keys.empty()) write(sql_.delete_unique, params(key_queues, keys, key_ids));
+}
+
+void PostgresStore::count(const JobRow& row, int delta) {
+  TallyChange& tally = tally_[row.queue];
+  if (row.state == JobState::cancelled && (row.flags & kFlagExpired) != 0) {
+    tally.expired += delta;
+  } else {
+    tally.counts[static_cast<std::size_t>(row.state)] += delta;
+  }
+  if (is_terminal(row.state)) after_.finished += delta;
+  if (row.state == JobState::available) after_.available[row.queue] += delta;
+}
+
+void PostgresStore::flush_tallies() {
+  std::array<Ints, 12> c;
+  for (const auto& [queue, t] : tally_) {
+    const bool same = t.enqueued == 0 && t.pruned == 0 && t.expired == 0 &&
+                      std::all_of(t.counts.begin(), t.counts.end(), [](auto n) { return n == 0; });
+    if (same) continue;
+    c[0].push_back(queue), c[1].push_back(t.enqueued), c[2].push_back(t.pruned);
+    c[3].push_back(t.expired);
+    for (std::size_t i = 0; i < t.counts.size(); ++i) c[4 + i].push_back(t.counts[i]);
+  }
+  tally_.clear();
+  if (c[0].empty()) return;
+  marked_ = true;
+  write(sql_.insert_tallies, params(node_, batch_, wall(), c[0], c[1], c[2], c[3], c[4], c[5], c[6],
+                                    c[7], c[8], c[9], c[10], c[11]));
+}
+
+}  // namespace mainspring::pg

@@ -1,0 +1,229 @@
+// Jobs in hand: rows that the transaction has locked, or is to make, and the changes they share.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/assert.h"
+#include "store_postgres/store_impl.h"
+
+namespace mainspring::pg {
+
+JobRow PostgresStore::read_row(const Rows& rows, int row) {
+  JobRow job;
+  int column = 0;
+  const auto next = [&] { return rows.integer(row, column++); };
+  job.id = next();
+  job.state = static_cast<JobState>(next());
+  job.flags = static_cast<int>(next());
+  job.priority = static_cast<int>(next());
+  job.attempt = static_cast<int>(next());
+  job.max_attempts = static_cast<int>(next());
+  job.version = next();
+  job.token = next();
+  job.lease_until = next();
+  job.lease = next();
+  job.claimed_at = next();
+  job.run_at = next();
+  job.started_at = next();
+  job.finished_at = next();
+  job.expires_at = next();
+  job.created_at = next();
+  job.timeout = next();
+  job.schedule = next();
+  job.queue = static_cast<int>(next());
+  job.kind = static_cast<int>(next());
+  job.budget = static_cast<int>(next());
+  job.worker = rows.text(row, column++);
+  job.unique_key = rows.text(row, column++);
+  return job;
+}
+
+void PostgresStore::jobs_by_id(const std::vector<JobId>& ids) {
+  Ints wanted;
+  for (const JobId id : ids) {
+    if (!in_hand_.contains(id)) wanted.push_back(id);
+  }
+  if (wanted.empty()) return;
+  std::sort(wanted.begin(), wanted.end());
+  const Rows rows = ask(sql_.take_jobs, params(wanted));
+  for (int i = 0; i < rows.size(); ++i) {
+    JobInHand held{.row = read_row(rows, i)};
+    held.was = held.row;
+    in_hand_.emplace(held.row.id, std::move(held));
+  }
+}
+
+JobInHand* PostgresStore::job(JobId id) {
+  auto found = in_hand_.find(id);
+  if (found == in_hand_.end()) {
+    jobs_by_id({id});
+    found = in_hand_.find(id);
+  }
+  return found == in_hand_.end() || found->second.removed ? nullptr : &found->second;
+}
+
+std::int64_t PostgresStore::new_ids(std::size_t count) {
+  const Rows rows = ask(sql_.new_ids, params(static_cast<std::int64_t>(count)));
+  // Another node may have taken some in between: then only the part up to the gap is used.
+  next_id_ = rows.integer(0, 0);
+  ids_end_ = next_id_ + 1;
+  for (int i = 1; i < rows.size() && rows.integer(i, 0) == ids_end_; ++i) ++ids_end_;
+  return next_id_;
+}
+
+JobId PostgresStore::next_id() {
+  if (next_id_ >= ids_end_) new_ids(1);
+  return next_id_++;
+}
+
+JobInHand& PostgresStore::add_job(const NewJob& job, WallTime run_at, JobState state,
+                                  std::int64_t schedule) {
+  JobRow row;
+  row.id = next_id();
+  row.state = state;
+  row.flags = job.unique ? kFlagUnique : 0;
+  row.priority = job.priority;
+  row.max_attempts = row.budget = job.max_attempts;
+  row.run_at = run_at.us();
+  if (job.expires_in) row.expires_at = (now_.wall + *job.expires_in).us();
+  row.created_at = wall();
+  row.timeout = job.timeout.count();
+  row.schedule = schedule;
+  row.queue = queue_of(job.queue).id;
+  row.kind = kind_of(job.kind);
+  if (job.unique) row.unique_key = job.unique->key;
+  JobInHand& held = in_hand_[row.id];
+  held.row = row;
+  held.was.reset();
+  held.touched = true;
+  held.body = job;
+  any_touched_ = true;
+  wrote();
+  if (state == JobState::available) after_.gained.insert(row.queue);
+  ++tally_[row.queue].enqueued;
+  ++after_.live;
+  return held;
+}
+
+JobRow& PostgresStore::touch(JobInHand& job) {
+  if (!job.touched || job.was) ++job.row.version;
+  job.touched = true;
+  any_touched_ = true;
+  wrote();
+  return job.row;
+}
+
+void PostgresStore::leave_worker(JobInHand& job, JobState state) {
+  JobRow& row = touch(job);
+  if (row.state == JobState::running) after_.unleased.push_back(row.id);
+  row.state = state;
+  row.worker.clear();
+  row.flags &= ~kFlagCancel;
+  row.lease_until = 0;
+}
+
+void PostgresStore::set_waiting(JobInHand& job, JobState state, std::int64_t run_at) {
+  leave_worker(job, state);
+  job.row.run_at = run_at;
+  if (state == JobState::available) after_.gained.insert(job.row.queue);
+}
+
+void PostgresStore::end_job(JobInHand& job, JobState state, std::string_view reason,
+                            std::string_view description) {
+  leave_worker(job, state);
+  job.row.finished_at = wall();
+  if (!reason.empty() || !description.empty()) set_reason(job, reason, description);
+  after_.ended.push_back(job.row.id);
+  --after_.live;
+  if (job.row.schedule != 0) schedule_job_ended(job);
+}
+
+void PostgresStore::set_reason(JobInHand& job, std::string_view reason,
+                               std::string_view description) {
+  const auto text = [](std::string_view t) {
+    return t.empty() ? std::nullopt : std::optional<std::string_view>(t);
+  };
+  write(sql_.upsert_reasons,
+        params(Ints{job.row.id}, Texts{text(reason)}, Texts{text(description)}));
+  job.row.flags |= kFlagExtras;
+}
+
+std::string PostgresStore::cancel_reason(JobId id) {
+  const Rows rows = ask(sql_.select_wish, params(id));
+  return rows.empty() ? "" : rows.string(0, 0);
+}
+
+void PostgresStore::add_error(const JobRow& job, std::string_view message) {
+  new_errors_.push_back({.job = job.id,
+                         .seq = job.token,
+                         .attempt = job.attempt,
+                         .at = wall(),
+                         .ran_for = lease_now() - job.claimed_at,
+                         .worker = job.worker,
+                         .message = std::string(message)});
+}
+
+// A failed attempt: tried again, given up, or stopped if somebody asked.
+void PostgresStore::fail_attempt(JobInHand& job, std::string_view message,
+                                 std::optional<Duration> after) {
+  add_error(job.row, message);
+  job.row.flags |= kFlagErrors;
+  if ((job.row.flags & kFlagCancel) != 0)
+    return end_job(job, JobState::cancelled, cancel_reason(job.row.id), "");
+  if (job.row.attempt >= job.row.max_attempts)
+    return end_job(job, JobState::dead, "max_attempts", message);
+  const Duration wait = after.value_or(default_back_off(job.row.id, job.row.attempt));
+  const bool at_once = wait == Duration(0);
+  set_waiting(job, at_once ? JobState::available : JobState::retryable, (now_.wall + wait).us());
+}
+
+Error PostgresStore::no_job(JobId id) {
+  return Error{.code = ErrorCode::not_found,
+               .message = fmt::format("job {}: there is no such job", id)};
+}
+
+Error PostgresStore::missing(JobId id) {
+  const Rows last = ask(sql_.last_id, {});
+  const bool given = id > 0 && last.integer(0, 1) != 0 && id <= last.integer(0, 0);
+  if (!given) return no_job(id);
+  return Error{.code = ErrorCode::expired,
+               .message = fmt::format("job {}: its retention has ended", id)};
+}
+
+JobState PostgresStore::state_of(JobId id) {
+  const JobInHand* held = job(id);
+  return held == nullptr ? JobState::completed : held->row.state;
+}
+
+// Its unique key again for a job that has ended; false while another live job has it.
+bool PostgresStore::take_unique_key(JobInHand& held) {
+  if (held.row.unique_key.empty() || !is_terminal(held.row.state)) return true;
+  const JobId id = held.row.id;
+  const int queue = held.row.queue;
+  tell(sql_.claim_unique, params(std::int64_t{queue}, held.row.unique_key));
+  const Rows row = ask(sql_.take_unique, params(std::int64_t{queue}, held.row.unique_key));
+  MS_ASSERT(row.size() == 1, "the row of a key is there: it was just made, or locked");
+  const JobId holder = row.integer(0, 0);
+  if (holder == id) return true;
+  const JobInHand* other = holder == 0 ? nullptr : job(holder);
+  if (other != nullptr && !is_terminal(other->row.state)) return false;
+  write(sql_.set_unique, params(std::int64_t{queue}, held.row.unique_key, id, row.integer(0, 1)));
+  return true;
+}
+
+// An operator's retry of a job that neither runs, nor is completed or available.
+void PostgresStore::revive(JobInHand& job) {
+  const bool ended = is_terminal(job.row.state);
+  if (ended) {
+    job.row.max_attempts = job.row.attempt + job.row.budget;
+    job.row.finished_at = 0;
+    set_reason(job, "", "");
+    ++after_.live;
+  }
+  job.row.flags &= ~kFlagExpired;
+  job.row.expires_at = 0;
+  set_waiting(job, JobState::available, wall());
+  if (job.row.schedule != 0) schedule_job_revived(job);
+}
+
+}  // namespace mainspring::pg

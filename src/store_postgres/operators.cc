@@ -1,0 +1,91 @@
+// What people do to jobs: cancel, retry, redrive.
+#include <fmt/format.h>
+
+#include "store_postgres/store_impl.h"
+
+namespace mainspring::pg {
+
+OperationResult PostgresStore::operator()(const Cancel& op) {
+  JobInHand* held = job(op.id);
+  if (held == nullptr) return missing(op.id);
+  if (!op.within.has(queue_name(held->row.queue))) return no_job(op.id);
+  switch (held->row.state) {
+    case JobState::cancelled:
+      return CancelResult{};
+    case JobState::completed:
+    case JobState::dead:
+      return Error{
+          .code = ErrorCode::conflict,
+          .message = fmt::format("job {} is {}: only a job that has not ended can be cancelled",
+                                 op.id, to_string(held->row.state))};
+    case JobState::running:
+      if ((held->row.flags & kFlagCancel) == 0) {
+        touch(*held).flags |= kFlagCancel | kFlagExtras;
+        write(sql_.upsert_wish, params(op.id, op.reason));
+      }
+      return CancelResult{
+          .state = JobState::running, .cancel_requested = true, .worker = held->row.worker};
+    default:
+      end_job(*held, JobState::cancelled, op.reason, "");
+      return CancelResult{};
+  }
+}
+
+OperationResult PostgresStore::operator()(const RetryJob& op) {
+  JobInHand* held = job(op.id);
+  if (held == nullptr) return missing(op.id);
+  if (!op.within.has(queue_name(held->row.queue))) return no_job(op.id);
+  if (held->row.state == JobState::running) {
+    return Error{.code = ErrorCode::conflict,
+                 .message = fmt::format("job {} is running: it cannot be retried", op.id)};
+  }
+  if (held->row.state == JobState::completed) {
+    return Error{
+        .code = ErrorCode::conflict,
+        .message = fmt::format("job {} is completed: enqueue a new one to do it again", op.id)};
+  }
+  if (!take_unique_key(*held)) {
+    return Error{.code = ErrorCode::conflict,
+                 .message = fmt::format("job {}: another live job has its unique key now", op.id)};
+  }
+  if (held->row.state != JobState::available) revive(*held);
+  return RetryResult{.state = JobState::available};
+}
+
+OperationResult PostgresStore::operator()(const Redrive& op) {
+  RedriveResult result;
+  std::optional<std::int64_t> queue, kind;
+  if (!op.filter.queue.empty()) {
+    const QueueInfo* found = find_queue(op.filter.queue);
+    if (found == nullptr) return result;
+    queue = found->id;
+  }
+  if (!op.filter.kind.empty()) {
+    const auto found = kinds_by_name_.find(op.filter.kind);
+    if (found == kinds_by_name_.end()) return result;
+    kind = found->second;
+  }
+  flush();
+  Params p = params(op.after, queue, kind);
+  p.text_or_null(op.filter.tag).add(std::int64_t{op.limit} + 1);
+  const Rows rows = ask(sql_.dead_jobs, p);
+  std::vector<JobId> ids;
+  for (int i = 0; i < rows.size(); ++i) ids.push_back(rows.integer(i, 0));
+  if (static_cast<int>(ids.size()) > op.limit) {
+    ids.pop_back();
+    result.next = ids.empty() ? op.after : ids.back();
+  }
+  jobs_by_id(ids);
+  for (const JobId id : ids) {
+    JobInHand* held = job(id);
+    if (held == nullptr || held->row.state != JobState::dead) continue;
+    const std::string& name = queue_name(held->row.queue);
+    if (!op.within.has(name) || !op.filter.within.has(name)) continue;
+    if (!take_unique_key(*held)) continue;
+    revive(*held);
+    ++result.redriven;
+  }
+  return result;
+}
+
+}  // namespace mainspring::pg

@@ -1,0 +1,190 @@
+// Opening the shared store: the connection, the schema, this node's place among the others.
+#include "store_postgres/postgres_store.h"
+
+#include <fmt/format.h>
+#include <poll.h>
+
+#include <algorithm>
+
+#include "env/random.h"
+#include "store_postgres/migrations.h"
+#include "store_postgres/reader.h"
+#include "store_postgres/store_impl.h"
+
+namespace mainspring::pg {
+
+namespace {
+
+constexpr int kOldestServer = 150000;
+constexpr std::int64_t kNodeAlive = 15'000'000;  // since it was last seen, in microseconds
+constexpr std::size_t kMaxSchemaName = 40;
+
+PostgresOptions with_incarnation(PostgresOptions options) {
+  if (options.incarnation.empty()) options.incarnation = SystemRandom().hex128();
+  return options;
+}
+
+}  // namespace
+
+PostgresStore::PostgresStore(PostgresOptions options, Log& log, DatabaseClock* clock)
+    : options_(with_incarnation(std::move(options))),
+      log_(log),
+      database_clock_(clock),
+      schema_(options_.schema),
+      sql_(schema_),
+      schedule_sql_(schema_),
+      access_sql_(schema_),
+      read_sql_(schema_) {}
+
+PostgresStore::~PostgresStore() {
+  try {
+    if (connection_ && node_ != 0) connection_->run(sql_.node_leaves, params(node_));
+  } catch (const PgError&) {
+    // It is forgotten when nothing is heard of it.
+  }
+}
+
+std::unique_ptr<Connection> PostgresStore::connect(bool writable) const {
+  return std::make_unique<Connection>(
+      ConnectionOptions{.url = options_.url,
+                        .connect_timeout = options_.connect_timeout,
+                        .timeout = writable ? options_.statement_timeout : options_.read_timeout,
+                        .prepared = options_.prepared,
+                        .writable = writable,
+                        .name = "mainspring " + options_.incarnation.substr(0, 8)},
+      steady_);
+}
+
+void PostgresStore::pause_before_reconnect() const {
+  constexpr int kPauseMs = 50;
+  poll(nullptr, 0, kPauseMs);
+}
+
+void PostgresStore::open(Now now) {
+  now_ = now;
+  connection_ = connect(true);
+  if (connection_->server_version() < kOldestServer) {
+    throw Error{.code = ErrorCode::conflict,
+                .message = fmt::format("the server is PostgreSQL {}: must be 15 or newer",
+                                       connection_->server_version() / 10000)};
+  }
+  if (options_.migrate) {
+    migrate(*connection_, schema_);
+  } else {
+    check_schema(schema_version(*connection_, schema_), schema_);
+  }
+  if (database_clock_ != nullptr) {
+    const Now sent = steady_.now();
+    const Rows time = connection_->run(sql_.clock);
+    database_clock_->note(WallTime::from_us(time.integer(0, 0)), sent, steady_.now());
+    now_ = database_clock_->now();
+  }
+  join();
+  reload_copies();
+}
+
+// Two nodes that open at once must not both believe that they are alone, or both begin leases anew
+// over the other's first claims: the table is locked while one of them decides.
+void PostgresStore::join() {
+  connection_->run(sql_.begin);
+  connection_->run(sql_.lock_nodes);
+  const Rows others =
+      connection_->run(sql_.nodes_alive, params(wall() - kNodeAlive, options_.incarnation));
+  const Rows joined =
+      connection_->run(sql_.node_joins, params(options_.incarnation, MAINSPRING_VERSION, wall()));
+  node_ = joined.integer(0, 0);
+  in_transaction_ = true;
+  if (others.integer(0, 0) == 0) begin_anew();
+  settle();
+  connection_->run(sql_.commit);
+  in_transaction_ = false;
+}
+
+void PostgresStore::begin_anew() {
+  const Rows rows = ask(sql_.begin_jobs_anew, params(lease_now()));
+  tell(sql_.drop_leased, {});
+  std::map<std::int64_t, Ints> ends;
+  for (int i = 0; i < rows.size(); ++i) {
+    const JobRow row = read_row(rows, i);
+    ends[row.lease_until].push_back(row.id);
+    own_leases_[row.id] = LeaseOfJob{.token = row.token,
+                                     .until = row.lease_until,
+                                     .flags = row.flags,
+                                     .queue = row.queue,
+                                     .plain = row.schedule == 0};
+    lease_order_.emplace(row.lease_until, row.id);
+  }
+  for (const auto& [at, ids] : ends) tell(sql_.insert_leased, params(at, node_, ids));
+  begin_leases_anew();
+}
+
+void PostgresStore::reload_copies() {
+  load_queues();
+  load_kinds();
+  Connection& c = *connection_;
+  c.queue(sql_.available);
+  c.queue(sql_.totals);
+  c.queue(sql_.first_due);
+  c.queue(sql_.first_expiring);
+  c.queue(sql_.first_prune);
+  c.queue(sql_.first_leased, params(node_));
+  c.queue(sql_.versions);
+  const Rows available = c.next();
+  for (auto& [id, hint] : hints_) hint.available = 0;
+  for (const auto& [id, queue] : queues_by_id_) hints_[id].uncertain = false;
+  for (int i = 0; i < available.size(); ++i)
+    hints_[static_cast<int>(available.integer(i, 0))].available = available.integer(i, 1);
+  const Rows totals = c.next();
+  live_jobs_ = totals.integer(0, 0);
+  finished_jobs_ = totals.integer(0, 1);
+  const auto time_of = [](const Rows& rows) {
+    return rows.empty() || rows.is_null(0, 0) ? WallTime::never()
+                                              : WallTime::from_us(rows.integer(0, 0));
+  };
+  next_due_ = time_of(c.next());
+  next_expiry_ = time_of(c.next());
+  next_prune_ = time_of(c.next());
+  if (finished_jobs_ > options_.store.max_finished_jobs) next_prune_ = WallTime();
+  const Rows leased = c.next();
+  foreign_lease_ = leased.empty() ? 0 : leased.integer(0, 0);
+  const Rows versions = c.next();
+  for (int i = 0; i < versions.size(); ++i)
+    versions_[versions.string(i, 0)] = versions.integer(i, 1);
+  load_named_leases();
+  load_schedules();
+  load_tokens();
+  load_audit();
+}
+
+}  // namespace mainspring::pg
+
+namespace mainspring {
+
+Result<std::unique_ptr<SharedStore>> open_postgres_store(PostgresOptions options, Now now, Log& log,
+                                                         DatabaseClock* clock) {
+  const std::string& schema = options.schema;
+  const auto letter = [](char c) { return (c >= 'a' && c <= 'z') || c == '_'; };
+  const bool named = !schema.empty() && schema.size() <= pg::kMaxSchemaName && letter(schema[0]) &&
+                     std::all_of(schema.begin(), schema.end(),
+                                 [&](char c) { return letter(c) || (c >= '0' && c <= '9'); });
+  if (!named || schema.rfind("pg_", 0) == 0) {
+    return Error{.code = ErrorCode::invalid_argument,
+                 .message = fmt::format("schema \"{}\": must be 1 to {} of [a-z0-9_], begin with a "
+                                        "letter, and not with pg_",
+                                        schema, pg::kMaxSchemaName),
+                 .field = "schema"};
+  }
+  auto store = std::make_unique<pg::PostgresStore>(std::move(options), log, clock);
+  try {
+    store->open(now);
+  } catch (const pg::PgError& error) {
+    Error told = pg::to_error(error);
+    told.message = "the store does not open: " + told.message;
+    return told;
+  } catch (const Error& error) {
+    return error;
+  }
+  return std::unique_ptr<SharedStore>(std::move(store));
+}
+
+}  // namespace mainspring

@@ -1,0 +1,113 @@
+// What nodes of one store know of each other's changes: what was heard, what is to be told, and the
+// comparison with the database that finds what nobody heard.
+#include <algorithm>
+
+#include "store_postgres/reader.h"
+#include "store_postgres/store_impl.h"
+
+namespace mainspring::pg {
+
+namespace {
+constexpr std::int64_t kAnswered = 60'000'000;      // nobody waits so long for an answer, in us
+constexpr std::int64_t kFoldInterval = 30'000'000;  // of tallies
+constexpr std::size_t kMaxUnknownQueues = 10'000;
+}  // namespace
+
+void PostgresStore::heard(const Heard& what) {
+  for (const std::string& name : what.queues) {
+    const auto found = queues_by_name_.find(name);
+    if (found != queues_by_name_.end()) {
+      hints_[found->second->id].uncertain = true;
+    } else if (unknown_queues_.size() < kMaxUnknownQueues) {
+      unknown_queues_.insert(name);
+      copies_stale_ = true;
+    }
+  }
+  if (what.everything) {
+    for (auto& [id, hint] : hints_) hint.uncertain = true;
+    refreshed_at_ = Instant();
+  }
+  if (what.catalog || what.everything) copies_stale_ = true;
+  next_due_ = std::min(next_due_, what.next_due);
+}
+
+Heard PostgresStore::take_news() {
+  return std::exchange(news_, {});
+}
+
+Result<Heard> PostgresStore::refresh(Now now) {
+  constexpr Duration kInterval = std::chrono::milliseconds(3500);
+  if (refreshed_at_ != Instant() && now.instant < refreshed_at_ + kInterval) return Heard{};
+  now_ = now;
+  try {
+    ensure_connected(steady_.now().instant);
+    Ints quiet;
+    for (const auto& [id, queue] : queues_by_id_) {
+      const QueueHint& hint = hints_[id];
+      if (!queue->paused && hint.available <= 0 && !hint.uncertain) quiet.push_back(id);
+    }
+    Connection& c = *connection_;
+    const Now sent = steady_.now();
+    c.queue(sql_.node_beats, params(node_, wall()));
+    c.queue(sql_.clock);
+    c.queue(sql_.versions);
+    c.queue(sql_.first_due);
+    c.queue(sql_.first_expiring);
+    c.queue(sql_.first_prune);
+    c.queue(sql_.first_leased, params(node_));
+    if (!quiet.empty()) c.queue(sql_.waiting_queues, params(quiet));
+    const bool folds = commits_ != folded_commits_ && wall() >= folded_at_ + kFoldInterval;
+    if (folds) c.queue(sql_.fold_tallies, params(wall() - kAnswered));
+    c.next();
+    const Rows time = c.next();
+    if (database_clock_ != nullptr)
+      database_clock_->note(WallTime::from_us(time.integer(0, 0)), sent, steady_.now());
+    Heard heard;
+    const Rows versions = c.next();
+    for (int i = 0; i < versions.size(); ++i) {
+      auto& known = versions_[versions.string(i, 0)];
+      heard.catalog = heard.catalog || known != versions.integer(i, 1);
+    }
+    const auto time_of = [](const Rows& rows) {
+      return rows.empty() || rows.is_null(0, 0) ? WallTime::never()
+                                                : WallTime::from_us(rows.integer(0, 0));
+    };
+    const WallTime due = next_due_;
+    next_due_ = time_of(c.next());
+    next_expiry_ = time_of(c.next());
+    next_prune_ = time_of(c.next());
+    const Rows leased = c.next();
+    foreign_lease_ = leased.empty() ? 0 : leased.integer(0, 0);
+    if (next_due_ < due) heard.next_due = next_due_;
+    if (!quiet.empty()) {
+      const Rows rows = c.next();
+      for (int i = 0; i < rows.size(); ++i) heard.queues.push_back(rows.string(i, 0));
+    }
+    if (folds) {
+      c.next();
+      folded_at_ = wall();
+      folded_commits_ = commits_;
+    }
+    if (heard.catalog) reload_copies();
+    this->heard({.queues = heard.queues});
+    refreshed_at_ = now.instant;
+    if (away_.exchange(false)) log_.info("the store is reached again", {});
+    return heard;
+  } catch (const PgError& error) {
+    roll_back();
+    copies_stale_ = true;
+    away_ = away_ || error.lost;
+    return to_error(error);
+  }
+}
+
+Result<Durability> PostgresStore::durability() const {
+  return with_reader([this](Connection& c) {
+    const Rows row = c.run(sql_.durability);
+    return Durability{.synchronous_commit = row.string(0, 0),
+                      .synchronous_standbys = static_cast<int>(row.integer(0, 1)),
+                      .read_only = row.integer(0, 2) != 0};
+  });
+}
+
+}  // namespace mainspring::pg

@@ -1,0 +1,325 @@
+// The texts of the statements. Times in microseconds; arrays instead of many executions.
+#include "store_postgres/statements.h"
+
+namespace mainspring::pg {
+
+#define MS_COLUMNS                                                                              \
+  "j.id, j.state, j.flags, j.priority, j.attempt, j.max_attempts, j.version, j.token, "         \
+  "j.lease_until, j.lease, j.claimed_at, j.run_at, j.started_at, j.finished_at, j.expires_at, " \
+  "j.created_at, j.timeout, j.schedule, j.queue, j.kind, j.budget, j.worker, j.unique_key"
+
+Statements::Statements(std::string_view s)
+    : begin(s, "BEGIN"),
+      clock(s, "SELECT $schema.now_us()"),
+      begin_quietly(s, "SET LOCAL synchronous_commit = off"),
+      commit(s, "COMMIT"),
+      roll_back(s, "ROLLBACK"),
+      mark_batch(s,
+                 "INSERT INTO $schema.tallies (node, batch, at, queue) SELECT $1, $2, $3, 0 FROM "
+                 "(SELECT pg_advisory_xact_lock(($1 << 40) | $2)) AS l"),
+      await_batch(s, "SELECT pg_advisory_xact_lock(($1 << 40) | $2)"),
+      find_batch(s,
+                 "SELECT ids FROM $schema.tallies WHERE node = $1 AND batch = $2 ORDER BY ids IS "
+                 "NULL LIMIT 1"),
+      // -- catalog
+      load_queues(s,
+                  "SELECT id, name, paused, retention_completed, retention_dead FROM "
+                  "$schema.queues"),
+      insert_queue(s,
+                   "WITH new AS (INSERT INTO $schema.queues (name) VALUES ($1) ON CONFLICT (name) "
+                   "DO UPDATE SET name = excluded.name RETURNING id, paused, retention_completed, "
+                   "retention_dead, xmax = 0 AS made) SELECT id, paused, retention_completed, "
+                   "retention_dead, made FROM new"),
+      update_queue(s,
+                   "UPDATE $schema.queues SET paused = $2, retention_completed = $3, "
+                   "retention_dead = $4 WHERE id = $1::bigint"),
+      load_kinds(s, "SELECT id, name FROM $schema.kinds"),
+      insert_kind(s,
+                  "INSERT INTO $schema.kinds (name) VALUES ($1) ON CONFLICT (name) DO UPDATE SET "
+                  "name = excluded.name RETURNING id"),
+      raise_version(s, "UPDATE $schema.versions SET version = version + 1 WHERE what = $1"),
+      // -- jobs in hand
+      take_jobs(s, "SELECT " MS_COLUMNS
+                   " FROM $schema.jobs j WHERE j.id = ANY($1) ORDER BY j.id FOR UPDATE"),
+      new_ids(s, "SELECT nextval('$schema.job_ids') FROM generate_series(1, $1::integer)"),
+      last_id(s, "SELECT last_value, is_called FROM $schema.job_ids"),
+      insert_jobs(
+          s,
+          "INSERT INTO $schema.jobs (id, state, flags, priority, attempt, max_attempts, version, "
+          "token, lease_until, lease, claimed_at, run_at, started_at, finished_at, expires_at, "
+          "created_at, timeout, schedule, queue, kind, budget, unique_key, correlation_id, "
+          "reply_to, tags, headers, args) SELECT id, state, flags, priority, 0, max_attempts, 1, "
+          "0, 0, 0, 0, run_at, 0, 0, expires_at, $17, timeout, schedule, queue, kind, budget, "
+          "unique_key, correlation_id, reply_to, string_to_array(tags, E'\\x1f'), headers, args "
+          "FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], "
+          "$6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[], $10::bigint[], $11::bigint[], "
+          "$12::text[], $13::text[], $14::text[], $15::text[], $16::text[], $18::text[], "
+          "$19::bigint[]) AS u(id, state, flags, priority, max_attempts, run_at, expires_at, "
+          "timeout, schedule, queue, kind, unique_key, correlation_id, reply_to, tags, headers, "
+          "args, budget)"),
+      update_jobs(
+          s,
+          "UPDATE $schema.jobs j SET state = u.state, flags = u.flags, priority = u.priority, "
+          "attempt = u.attempt, max_attempts = u.max_attempts, version = u.version, "
+          "token = u.token, lease_until = u.lease_until, lease = u.lease, "
+          "claimed_at = u.claimed_at, run_at = u.run_at, started_at = u.started_at, "
+          "finished_at = u.finished_at, expires_at = u.expires_at, worker = u.worker "
+          "FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], "
+          "$6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[], $10::bigint[], $11::bigint[], "
+          "$12::bigint[], $13::bigint[], $14::bigint[], $15::bigint[], $16::text[]) AS u(id, "
+          "state, flags, priority, attempt, max_attempts, version, token, lease_until, lease, "
+          "claimed_at, run_at, started_at, finished_at, expires_at, worker) WHERE j.id = u.id"),
+      replace_bodies(
+          s,
+          "UPDATE $schema.jobs SET kind = $2::bigint, budget = $3::bigint, timeout = $4, "
+          "correlation_id = $5, reply_to = $6, tags = string_to_array($7, E'\\x1f'), "
+          "headers = $8, args = $9 WHERE id = $1"),
+      insert_ready(
+          s,
+          "INSERT INTO $schema.ready (queue, priority, kind, run_at, id, expires_at) SELECT * FROM "
+          "unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], "
+          "$6::bigint[])"),
+      delete_ready(
+          s,
+          "DELETE FROM $schema.ready r USING unnest($1::bigint[], $2::bigint[], $3::bigint[], "
+          "$4::bigint[]) AS u(queue, priority, run_at, id) WHERE r.queue = u.queue AND "
+          "r.priority = u.priority AND r.run_at = u.run_at AND r.id = u.id"),
+      insert_due(s,
+                 "INSERT INTO $schema.due (run_at, id) SELECT * FROM unnest($1::bigint[], "
+                 "$2::bigint[])"),
+      delete_due(s,
+                 "DELETE FROM $schema.due d USING unnest($1::bigint[], $2::bigint[]) AS "
+                 "u(run_at, id) WHERE d.run_at = u.run_at AND d.id = u.id"),
+      insert_expiring(s,
+                      "INSERT INTO $schema.expiring (expires_at, id) SELECT * FROM "
+                      "unnest($1::bigint[], $2::bigint[]) ON CONFLICT DO NOTHING"),
+      delete_expiring(s,
+                      "DELETE FROM $schema.expiring d USING unnest($1::bigint[], $2::bigint[]) AS "
+                      "u(expires_at, id) WHERE d.expires_at = u.expires_at AND d.id = u.id"),
+      insert_leased(s,
+                    "INSERT INTO $schema.leased (look_at, seq, node, ids) VALUES ($1, "
+                    "nextval('$schema.row_numbers'), $2, $3)"),
+      insert_finished(s,
+                      "INSERT INTO $schema.finished (prune_at, seq, at, ids) VALUES ($1, "
+                      "nextval('$schema.row_numbers'), $2, $3)"),
+      insert_dead(s,
+                  "INSERT INTO $schema.dead_letter (id) SELECT unnest($1::bigint[]) ON CONFLICT DO "
+                  "NOTHING"),
+      delete_dead(s, "DELETE FROM $schema.dead_letter WHERE id = ANY($1)"),
+      insert_tallies(
+          s,
+          "INSERT INTO $schema.tallies (node, batch, at, queue, enqueued, pruned, expired, "
+          "waiting, scheduled, available, running, completed, retryable, cancelled, dead) SELECT "
+          "$1, $2, $3, u.* FROM unnest($4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[], "
+          "$8::bigint[], $9::bigint[], $10::bigint[], $11::bigint[], $12::bigint[], "
+          "$13::bigint[], $14::bigint[], $15::bigint[]) AS u, (SELECT "
+          "pg_advisory_xact_lock(($1 << 40) | $2)) AS l"),
+      insert_errors(
+          s,
+          "INSERT INTO $schema.errors (job, seq, attempt, at, ran_for, worker, message) SELECT * "
+          "FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], "
+          "$6::text[], $7::text[])"),
+      delete_jobs(s,
+                  "WITH e AS (DELETE FROM $schema.extras WHERE id = ANY($2)), r AS (DELETE FROM "
+                  "$schema.errors WHERE job = ANY($3)), d AS (DELETE FROM $schema.dead_letter "
+                  "WHERE id = ANY($4)) DELETE FROM $schema.jobs WHERE id = ANY($1)"),
+      // -- extras
+      upsert_reasons(
+          s,
+          "INSERT INTO $schema.extras (id, reason, description) SELECT * FROM "
+          "unnest($1::bigint[], $2::text[], $3::text[]) ON CONFLICT (id) DO UPDATE SET reason = "
+          "excluded.reason, description = excluded.description"),
+      upsert_results(s,
+                     "INSERT INTO $schema.extras (id, result) SELECT * FROM unnest($1::bigint[], "
+                     "$2::text[]) ON CONFLICT (id) DO UPDATE SET result = excluded.result"),
+      upsert_progress(
+          s,
+          "INSERT INTO $schema.extras (id, progress_value, progress_text) SELECT * FROM "
+          "unnest($1::bigint[], $2::float8[], $3::text[]) ON CONFLICT (id) DO UPDATE SET "
+          "progress_value = excluded.progress_value, progress_text = excluded.progress_text"),
+      upsert_checkpoints(
+          s,
+          "INSERT INTO $schema.extras (id, checkpoint) SELECT * FROM unnest($1::bigint[], "
+          "$2::text[]) ON CONFLICT (id) DO UPDATE SET checkpoint = excluded.checkpoint"),
+      upsert_wish(s,
+                  "INSERT INTO $schema.extras (id, cancel_reason) VALUES ($1, $2) ON CONFLICT "
+                  "(id) DO UPDATE SET cancel_reason = excluded.cancel_reason"),
+      select_wish(s, "SELECT cancel_reason FROM $schema.extras WHERE id = $1"),
+      // -- enqueue
+      select_idempotency(s,
+                         "SELECT fingerprint, ids, expires_at FROM $schema.idempotency WHERE key "
+                         "= $1 FOR UPDATE"),
+      claim_idempotency(s,
+                        "INSERT INTO $schema.idempotency (key, expires_at, fingerprint, ids) "
+                        "VALUES ($1, 0, '', '{}') ON CONFLICT (key) DO NOTHING"),
+      drop_idempotency(s, "DELETE FROM $schema.idempotency WHERE key = $1 AND expires_at = 0"),
+      insert_idempotency(
+          s,
+          "INSERT INTO $schema.idempotency (key, expires_at, fingerprint, ids) VALUES ($1, $2, "
+          "$3, $4) ON CONFLICT (key) DO UPDATE SET expires_at = excluded.expires_at, fingerprint "
+          "= excluded.fingerprint, ids = excluded.ids"),
+      take_unique(s,
+                  "SELECT id, until FROM $schema.uniques WHERE queue = $1::bigint AND key = $2 "
+                  "FOR UPDATE"),
+      claim_unique(s,
+                   "INSERT INTO $schema.uniques (queue, key, id, until) VALUES ($1::bigint, $2, 0, "
+                   "0) ON CONFLICT (queue, key) DO NOTHING"),
+      set_unique(s,
+                 "INSERT INTO $schema.uniques (queue, key, id, until) VALUES ($1::bigint, $2, $3, "
+                 "$4) ON CONFLICT (queue, key) DO UPDATE SET id = excluded.id, until = "
+                 "excluded.until"),
+      delete_unique(s,
+                    "DELETE FROM $schema.uniques d USING unnest($1::bigint[], $2::text[], "
+                    "$3::bigint[]) AS u(queue, key, id) WHERE d.queue = u.queue AND d.key = u.key "
+                    "AND d.id = u.id"),
+      enqueue_plain(
+          s,
+          "WITH n AS MATERIALIZED (SELECT nextval('$schema.job_ids') AS id, u.* FROM "
+          "unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], "
+          "$6::bigint[], $7::bigint[], $8::text[], $9::text[], $10::text[], $11::text[], "
+          "$12::text[]) AS u(state, priority, run_at, queue, kind, max_attempts, timeout, args, "
+          "headers, tags, correlation_id, reply_to)), "
+          "j AS (INSERT INTO $schema.jobs (id, state, flags, priority, attempt, max_attempts, "
+          "version, token, lease_until, lease, claimed_at, run_at, started_at, finished_at, "
+          "expires_at, created_at, timeout, schedule, queue, kind, budget, correlation_id, "
+          "reply_to, tags, headers, args) SELECT id, state, 0, priority, 0, max_attempts, 1, 0, "
+          "0, 0, 0, run_at, 0, 0, 0, $13, timeout, 0, queue, kind, max_attempts, "
+          "correlation_id, reply_to, string_to_array(tags, E'\\x1f'), headers, args FROM n), "
+          "r AS (INSERT INTO $schema.ready (queue, priority, kind, run_at, id, expires_at) SELECT "
+          "queue, priority, kind, run_at, id, 0 FROM n WHERE state = 2), "
+          "d AS (INSERT INTO $schema.due (run_at, id) SELECT run_at, id FROM n WHERE state = 1), "
+          "t AS (INSERT INTO $schema.tallies (node, batch, at, queue, ids) SELECT $14, $15, $13, "
+          "0, array_agg(id) FROM n WHERE $16::boolean HAVING $16::boolean) "
+          "SELECT id FROM n"),
+      // -- claim: the priorities one after the other, as far as needed
+      claim_one_queue(
+          s,
+          "WITH c AS MATERIALIZED (SELECT r.ctid, r.id, r.priority, r.run_at FROM "
+          "$schema.queues q, unnest($2::bigint[], $3::bigint[]) AS h(priority, first), LATERAL "
+          "(SELECT ctid, * FROM $schema.ready WHERE queue = q.id AND priority = h.priority AND "
+          "run_at >= h.first AND (expires_at = 0 OR expires_at > $10) AND ($5::bigint[] IS NULL OR "
+          "kind = ANY($5)) ORDER BY run_at, id "
+          "LIMIT $4::bigint FOR UPDATE SKIP LOCKED) r WHERE q.id = $1::bigint AND NOT q.paused "
+          "LIMIT $4::bigint), "
+          "g AS (UPDATE $schema.jobs j SET state = 3, attempt = attempt + 1, version = version + "
+          "1, token = nextval('$schema.tokens_given'), worker = $6, lease = $7, lease_until = $8, "
+          "claimed_at = $9, started_at = $10 FROM c WHERE j.id = c.id AND j.state = 2 "
+          "RETURNING c.ctid AS "
+          "line, " MS_COLUMNS
+          ", j.args, j.headers, j.tags, j.correlation_id, j.reply_to), "
+          "d AS (DELETE FROM $schema.ready USING g WHERE ready.ctid = g.line) "
+          "SELECT g.*, e.checkpoint, (SELECT count(*) FROM c) AS seen FROM g LEFT JOIN "
+          "$schema.extras e ON e.id = g.id AND g.flags & 1 <> 0 ORDER BY g.priority, g.run_at, "
+          "g.id"),
+      claim_queues(
+          s,
+          "WITH f AS MATERIALIZED (SELECT r.* FROM $schema.queues q, "
+          "generate_series(0, 9) AS h(priority), LATERAL (SELECT ctid, * FROM $schema.ready WHERE "
+          "queue = q.id AND priority = h.priority AND (expires_at = 0 OR expires_at > $8) AND "
+          "($3::bigint[] IS NULL OR kind = ANY($3)) "
+          "ORDER BY run_at, id LIMIT $2::bigint) r WHERE q.id = ANY($1) AND NOT q.paused ORDER "
+          "BY r.priority, r.run_at, r.id LIMIT $2::bigint), "
+          "c AS MATERIALIZED (SELECT r.ctid, r.id FROM f JOIN $schema.ready r ON r.ctid = f.ctid "
+          "FOR UPDATE OF r SKIP LOCKED), "
+          "g AS (UPDATE $schema.jobs j SET state = 3, attempt = attempt + 1, version = version + "
+          "1, token = nextval('$schema.tokens_given'), worker = $4, lease = $5, lease_until = $6, "
+          "claimed_at = $7, started_at = $8 FROM c WHERE j.id = c.id AND j.state = 2 "
+          "RETURNING c.ctid AS "
+          "line, " MS_COLUMNS
+          ", j.args, j.headers, j.tags, j.correlation_id, j.reply_to), "
+          "d AS (DELETE FROM $schema.ready USING g WHERE ready.ctid = g.line) "
+          "SELECT g.*, e.checkpoint, (SELECT count(*) FROM f) AS seen FROM g LEFT JOIN "
+          "$schema.extras e ON e.id = g.id AND g.flags & 1 <> 0 ORDER BY g.priority, g.run_at, "
+          "g.id"),
+      // -- finish
+      complete_plain(
+          s,
+          "UPDATE $schema.jobs j SET state = 4, version = j.version + 1, finished_at = $3, worker "
+          "= NULL, lease_until = 0, flags = (j.flags & ~16) | u.flags FROM unnest($1::bigint[], "
+          "$2::bigint[], $4::bigint[]) AS u(id, token, flags) WHERE j.id = u.id AND j.token = "
+          "u.token AND j.state = 3 AND j.schedule = 0 RETURNING j.id"),
+      renew_plain(s,
+                  "UPDATE $schema.jobs j SET lease_until = u.until FROM unnest($1::bigint[], "
+                  "$2::bigint[], $3::bigint[]) AS u(id, token, until) WHERE j.id = u.id AND "
+                  "j.token = u.token AND j.state = 3"),
+      // -- steps
+      due_jobs(s,
+               "SELECT run_at, id FROM $schema.due WHERE run_at <= $1 ORDER BY run_at, id LIMIT "
+               "$2::bigint FOR UPDATE SKIP LOCKED"),
+      due_queues(s,
+                 "SELECT j.queue, count(*) FROM (SELECT id FROM $schema.due WHERE run_at <= $1 "
+                 "ORDER BY run_at, id LIMIT $2::bigint) d JOIN $schema.jobs j ON j.id = d.id "
+                 "GROUP BY j.queue"),
+      expiring_jobs(s,
+                    "DELETE FROM $schema.expiring WHERE ctid = ANY(ARRAY(SELECT ctid FROM "
+                    "$schema.expiring WHERE expires_at <= $1 ORDER BY expires_at, id LIMIT "
+                    "$2::bigint FOR UPDATE SKIP LOCKED)) RETURNING expires_at, id"),
+      leased_rows(s,
+                  "WITH l AS (DELETE FROM $schema.leased WHERE ctid = ANY(ARRAY(SELECT ctid FROM "
+                  "$schema.leased WHERE look_at <= $1 ORDER BY look_at, seq LIMIT $2::bigint FOR "
+                  "UPDATE SKIP LOCKED)) RETURNING ids) SELECT j.id, j.lease_until FROM (SELECT "
+                  "DISTINCT unnest(ids) AS id FROM l) u JOIN $schema.jobs j ON j.id = u.id WHERE "
+                  "j.state = 3 ORDER BY j.lease_until, j.id"),
+      finished_rows(s,
+                    "SELECT prune_at, seq, at, ids FROM $schema.finished WHERE prune_at <= $1 "
+                    "ORDER BY prune_at, seq LIMIT $2::bigint FOR UPDATE SKIP LOCKED"),
+      delete_finished(s,
+                      "DELETE FROM $schema.finished d USING unnest($1::bigint[], $2::bigint[]) AS "
+                      "u(prune_at, seq) WHERE d.prune_at = u.prune_at AND d.seq = u.seq"),
+      update_finished(s, "UPDATE $schema.finished SET ids = $3 WHERE prune_at = $1 AND seq = $2"),
+      delete_idempotency(s,
+                         "DELETE FROM $schema.idempotency WHERE ctid = ANY(ARRAY(SELECT ctid FROM "
+                         "$schema.idempotency WHERE expires_at <= $1 LIMIT $2::bigint FOR UPDATE "
+                         "SKIP LOCKED))"),
+      dead_jobs(s,
+                "SELECT j.id FROM $schema.dead_letter d JOIN $schema.jobs j ON j.id = d.id WHERE "
+                "d.id > $1 AND ($2::bigint IS NULL OR j.queue = $2) AND ($3::bigint IS NULL OR "
+                "j.kind = $3) AND ($4::text IS NULL OR $4 = ANY(j.tags)) ORDER BY d.id LIMIT "
+                "$5::bigint"),
+      fold_tallies(
+          s,
+          "WITH d AS (DELETE FROM $schema.tallies WHERE at < $1 RETURNING *) INSERT INTO "
+          "$schema.tallies SELECT 0, 0, 0, queue, sum(enqueued), sum(pruned), sum(expired), "
+          "sum(waiting), sum(scheduled), sum(available), sum(running), sum(completed), "
+          "sum(retryable), sum(cancelled), sum(dead) FROM d WHERE queue <> 0 GROUP BY queue"),
+      // -- agenda and copies
+      first_due(s, "SELECT run_at FROM $schema.due ORDER BY run_at LIMIT 1"),
+      first_expiring(s, "SELECT expires_at FROM $schema.expiring ORDER BY expires_at LIMIT 1"),
+      first_prune(s,
+                  "SELECT least((SELECT prune_at FROM $schema.finished ORDER BY prune_at LIMIT 1), "
+                  "(SELECT expires_at FROM $schema.idempotency ORDER BY expires_at LIMIT 1))"),
+      first_leased(s,
+                   "SELECT look_at FROM $schema.leased WHERE node <> $1 ORDER BY look_at LIMIT 1"),
+      totals(s,
+             "SELECT coalesce(sum(waiting + scheduled + available + running + retryable), "
+             "0)::bigint, coalesce(sum(completed + cancelled + expired + dead), 0)::bigint FROM "
+             "$schema.tallies"),
+      versions(s, "SELECT what, version FROM $schema.versions"),
+      available(s,
+                "SELECT queue, sum(available)::bigint FROM $schema.tallies WHERE queue <> 0 GROUP "
+                "BY queue"),
+      durability(s,
+                 "SELECT current_setting('synchronous_commit'), (SELECT count(*) FROM "
+                 "pg_stat_replication WHERE sync_state IN ('sync', 'quorum')), "
+                 "pg_is_in_recovery() OR current_setting('transaction_read_only') = 'on', "
+                 "current_setting('synchronous_standby_names')"),
+      lock_nodes(s, "LOCK TABLE $schema.nodes IN SHARE ROW EXCLUSIVE MODE"),
+      node_joins(s,
+                 "INSERT INTO $schema.nodes (id, incarnation, address, program, started_at, "
+                 "seen_at) VALUES (nextval('$schema.node_numbers'), $1, '', $2, $3, $3) RETURNING "
+                 "id"),
+      nodes_alive(s, "SELECT count(*) FROM $schema.nodes WHERE seen_at > $1 AND incarnation <> $2"),
+      node_beats(s, "UPDATE $schema.nodes SET seen_at = $2 WHERE id = $1"),
+      waiting_queues(s,
+                     "SELECT q.name FROM $schema.queues q WHERE q.id = ANY($1) AND NOT q.paused "
+                     "AND EXISTS (SELECT 1 FROM $schema.ready r WHERE r.queue = q.id)"),
+      node_leaves(s, "DELETE FROM $schema.nodes WHERE id = $1"),
+      drop_leased(s, "DELETE FROM $schema.leased"),
+      begin_jobs_anew(s,
+                      "UPDATE $schema.jobs j SET lease_until = $1 + lease, claimed_at = $1 FROM "
+                      "(SELECT DISTINCT unnest(ids) AS id FROM $schema.leased) l WHERE j.id = l.id "
+                      "AND j.state = 3 RETURNING " MS_COLUMNS) {}
+
+#undef MS_COLUMNS
+
+}  // namespace mainspring::pg
