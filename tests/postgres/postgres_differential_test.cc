@@ -1,0 +1,32 @@
+// The PostgreSQL store against the model.
+#include <doctest/doctest.h>
+
+#include "conformance/differential.h"
+#include "postgres/places.h"
+#include "store_postgres/postgres_store.h"
+
+namespace mainspring {
+namespace {
+
+TEST_CASE("the PostgreSQL store answers every operation as the model does") {
+  NullLog log;
+  Differential how;
+  how.early_agenda = true;
+  how.max_shrink_runs = 300;
+  how.new_place = [&](std::uint64_t) -> Differential::Place {
+    return [&log, place = pg_testing::new_place()](const StoreOptions& options,
+                                                   Now now) -> std::unique_ptr<Store> {
+      PostgresOptions o = place;
+      o.store = options;
+      auto opened = open_postgres_store(o, now, log);
+      if (!opened) MESSAGE(opened.error().message);
+      return opened ? std::move(*opened) : nullptr;
+    };
+  };
+  const Compared compared = compare_with_model(how, 40'000);
+  if (!compared.mismatch.empty()) FAIL(compared.mismatch);
+  MESSAGE(compared.operations << " operations compared");
+}
+
+}  // namespace
+}  // namespace mainspring
