@@ -3,8 +3,6 @@
 
 namespace mainspring::pg {
 
-AccessStatements::AccessStatements(std::string_view) {}
-
 namespace {
 Error pending() {
   return Error{.code = ErrorCode::internal, .message = "not there yet"};
@@ -44,35 +42,6 @@ Result<std::vector<ScheduleInfo>> PostgresStore::due_schedules(WallTime, int) co
 }
 Result<LedgerPage> PostgresStore::ledger(const std::string&, int, std::int64_t) const {
   return pending();
-}
-
-// access.cc, audit.cc
-OperationResult PostgresStore::operator()(const CreateToken&) {
-  return pending();
-}
-OperationResult PostgresStore::operator()(const RevokeToken&) {
-  return pending();
-}
-OperationResult PostgresStore::operator()(const Audit&) {
-  return pending();
-}
-void PostgresStore::load_tokens() {}
-void PostgresStore::look_before(std::span<const Operation>, std::size_t) {}
-std::string PostgresStore::image_of(const AuditObject&) {
-  return "";
-}
-bool PostgresStore::prune_audit(int) {
-  return false;
-}
-void PostgresStore::load_audit() {}
-std::shared_ptr<const Tokens> PostgresStore::tokens() const {
-  return std::make_shared<const Tokens>();
-}
-Result<AuditPage> PostgresStore::audit(const AuditFilter&, AuditOrder, int, std::int64_t) const {
-  return pending();
-}
-AuditState PostgresStore::audit_state() const {
-  return {};
 }
 
 // read.cc, verify.cc

@@ -1,0 +1,167 @@
+// Tokens: who may call. All of them are in memory; readers see a snapshot. A batch that changes
+// them reads them anew, behind a lock that makes nodes take turns.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/mutant.h"
+#include "store_postgres/store_impl.h"
+
+namespace mainspring::pg {
+namespace {
+
+PgError damaged(std::string message) {
+  return PgError{"XX001", "the store is damaged: " + std::move(message), false};
+}
+
+Digest read_digest(std::string_view bytes) {
+  Digest digest{};
+  if (bytes.size() != digest.size()) throw damaged("a digest is not of 32 bytes");
+  std::copy(bytes.begin(), bytes.end(), digest.begin());
+  return digest;
+}
+
+Tokens read_tokens(const Rows& rows) {
+  Tokens all;
+  for (int i = 0; i < rows.size(); ++i) {
+    TokenRecord token;
+    token.name = rows.text(i, 0);
+    token.digest = read_digest(rows.text(i, 1));
+    if (!rows.text(i, 2).empty()) {
+      auto scopes = Scopes::parse(rows.text(i, 2));
+      if (!scopes) throw damaged(fmt::format("token {}: {}", token.name, scopes.error().message));
+      token.scopes = std::move(*scopes);
+    }
+    token.rate = static_cast<int>(rows.integer(i, 3));
+    token.created_at = WallTime::from_us(rows.integer(i, 4));
+    token.created_by = rows.text(i, 5);
+    token.expires_at = WallTime::from_us(rows.integer(i, 6));
+    if (const auto revoked = rows.maybe(i, 7)) token.revoked_at = WallTime::from_us(*revoked);
+    std::string name = token.name;
+    all.emplace(std::move(name), std::move(token));
+  }
+  return all;
+}
+
+}  // namespace
+
+OperationResult PostgresStore::operator()(const CreateToken& op) {
+  const std::string& name = op.token.name;
+  Tokens& tokens = tokens_in_hand();
+  const auto same_digest = std::find_if(tokens.begin(), tokens.end(), [&](const auto& entry) {
+    return equal_in_constant_time(entry.second.digest, op.token.digest);
+  });
+  if (same_digest != tokens.end()) {
+    return Error{.code = ErrorCode::conflict,
+                 .message = fmt::format("token {}: another token has or had its text: make a new "
+                                        "one",
+                                        name)};
+  }
+  const auto old = tokens.find(name);
+  if (old != tokens.end() && old->second.usable(now_.wall)) {
+    return Error{
+        .code = ErrorCode::conflict,
+        .message = fmt::format("token {} exists: revoke it first, or choose another name", name)};
+  }
+  if (old == tokens.end() && tokens.size() >= kMaxTokens && !drop_oldest_token()) {
+    return Error{.code = ErrorCode::overloaded,
+                 .message = fmt::format("there are {} tokens: must be at most {}; revoke some",
+                                        tokens.size(), kMaxTokens)};
+  }
+  TokenRecord& token = tokens[name];
+  token = op.token;
+  token.created_at = now_.wall;
+  token.revoked_at.reset();
+  save_token(token);
+  return Done{};
+}
+
+// Of those that nobody can use any more, the one that was made first.
+bool PostgresStore::drop_oldest_token() {
+  Tokens& tokens = tokens_in_hand();
+  auto oldest = tokens.end();
+  for (auto it = tokens.begin(); it != tokens.end(); ++it) {
+    if (it->second.usable(now_.wall)) continue;
+    if (oldest == tokens.end() || it->second.created_at < oldest->second.created_at) oldest = it;
+  }
+  if (oldest == tokens.end()) return false;
+  write(access_sql_.delete_token, params(oldest->first));
+  tokens.erase(oldest);
+  return true;
+}
+
+OperationResult PostgresStore::operator()(const RevokeToken& op) {
+  Tokens& tokens = tokens_in_hand();
+  const auto found = tokens.find(op.name);
+  if (found == tokens.end()) {
+    return Error{.code = ErrorCode::not_found,
+                 .message = fmt::format("token {}: there is no such token", op.name)};
+  }
+  if (found->second.revoked_at) return Done{};
+  found->second.revoked_at = now_.wall;
+  save_token(found->second);
+  return Done{};
+}
+
+// Those of the database, as this batch leaves them, behind the lock.
+Tokens& PostgresStore::tokens_in_hand() {
+  if (after_.all_tokens == nullptr) {
+    tell(access_sql_.lock_tokens, Params());
+    const Rows version = ask(access_sql_.tokens_version, Params());
+    if (version.empty()) throw damaged("the version of the tokens is missing");
+    after_.tokens_version = version.integer(0, 0);
+    after_.all_tokens =
+        std::make_shared<Tokens>(read_tokens(ask(access_sql_.select_tokens, Params())));
+  }
+  return *after_.all_tokens;
+}
+
+void PostgresStore::save_token(const TokenRecord& token) {
+  const bool revoked = token.revoked_at && !MS_MUTANT(token_revoke_forgotten);
+  Params p = params(token.name);
+  p.bytes(bytes_of(token.digest)).add(token.scopes.text()).add(token.rate);
+  p.add(token.created_at.us()).add(token.created_by).add(token.expires_at.us());
+  p.add(revoked ? std::optional<std::int64_t>(token.revoked_at->us()) : std::nullopt);
+  write(access_sql_.upsert_token, p);
+  if (after_.tokens) return;
+  write(access_sql_.raise_version, Params());
+  ++after_.tokens_version;
+  after_.tokens = true;
+}
+
+// From the database, outside of a batch.
+void PostgresStore::load_tokens() {
+  // The version first: who comes between makes the next look find another one.
+  const Rows version = connection_->run(access_sql_.tokens_version);
+  if (version.empty()) throw damaged("the version of the tokens is missing");
+  auto all =
+      std::make_shared<const Tokens>(read_tokens(connection_->run(access_sql_.select_tokens)));
+  publish_tokens(std::move(all), version.integer(0, 0));
+}
+
+// The snapshot first: who has seen the number finds at least what it stands for.
+void PostgresStore::publish_tokens(std::shared_ptr<const Tokens> all, std::int64_t version) {
+  tokens_db_version_ = version;
+  {
+    MutexLock lock(published_mutex_);
+    if (published_tokens_ != nullptr && *published_tokens_ == *all) return;
+    published_tokens_ = std::move(all);
+  }
+  tokens_version_.fetch_add(1, std::memory_order_release);
+}
+
+std::shared_ptr<const Tokens> PostgresStore::tokens() const {
+  MutexLock lock(published_mutex_);
+  return published_tokens_ != nullptr ? published_tokens_ : std::make_shared<const Tokens>();
+}
+
+// Tokens and the audit as the batch left them; it is committed.
+void PostgresStore::remember_access() {
+  if (after_.tokens) publish_tokens(after_.all_tokens, after_.tokens_version);
+  if (after_.audit_due) audit_due_ = *after_.audit_due;
+  if (!after_.audit) return;
+  MutexLock lock(published_mutex_);
+  published_audit_ = *after_.audit;
+}
+
+}  // namespace mainspring::pg
