@@ -44,12 +44,4 @@ Result<LedgerPage> PostgresStore::ledger(const std::string&, int, std::int64_t) 
   return pending();
 }
 
-// read.cc, verify.cc
-Result<VerifyReport> PostgresStore::verify() const {
-  return pending();
-}
-Result<void> PostgresStore::backup(const std::string&) const {
-  return pending();
-}
-
 }  // namespace mainspring::pg

@@ -1,0 +1,130 @@
+// verify(): recounts the whole store, in one snapshot, against its counters and laws; other nodes
+// go on writing.
+#include <fmt/format.h>
+
+#include "store_postgres/audit_reads.h"
+#include "store_postgres/reader.h"
+#include "store_postgres/verify_statements.h"
+
+namespace mainspring::pg {
+namespace {
+
+constexpr Duration kVerifyTimeout = std::chrono::minutes(30);  // of one law, at most
+constexpr std::int64_t kAuditPage = 5000;
+constexpr std::size_t kMaxAuditProblems = 20;  // more say nothing more
+
+class Verifier {
+ public:
+  Verifier(Connection& connection, const ReadStatements& sql, std::string_view schema)
+      : snapshot_(connection, sql), sql_(sql), schema_(schema) {}
+
+  VerifyReport report(const AuditMark& known) {
+    snapshot_.run(Statement(schema_, kVerifySettings));
+    report_.jobs = number("SELECT count(*) FROM $schema.jobs");
+    for (const Law& law : laws()) {
+      const std::int64_t broken = number(law.sql);
+      if (broken != 0) report_.problems.push_back(fmt::format("{}: {}", law.what, broken));
+    }
+    recount();
+    follow_audit(known);
+    snapshot_.end();
+    return std::move(report_);
+  }
+
+ private:
+  std::int64_t number(std::string_view sql) {
+    return snapshot_.run(Statement(schema_, sql)).integer(0, 0);
+  }
+
+  // Per queue and state: what the counters say and what is there.
+  void recount() {
+    const Rows rows = snapshot_.run(Statement(schema_, kRecount));
+    for (int i = 0; i < rows.size(); ++i) {
+      const std::int64_t state = rows.integer(i, 1);
+      report_.problems.push_back(
+          fmt::format("queue {}: the counter of {} says {}, there are {}", rows.text(i, 0),
+                      state == kJobStateCount ? "expired" : to_string(static_cast<JobState>(state)),
+                      rows.integer(i, 2), rows.integer(i, 3)));
+    }
+  }
+
+  // `known` is what this process had committed before the snapshot began: records beyond it may
+  // have come since, and none up to it may be missing.
+  void follow_audit(const AuditMark& known) {
+    std::vector<std::string>& problems = report_.problems;
+    const std::size_t most = problems.size() + kMaxAuditProblems;
+    const AuditState marks = read_audit_marks(snapshot_.run(sql_.audit_marks));
+    AuditMark at = marks.base;
+    bool met = known.seq <= marks.base.seq;
+    // By the row, not by what is expected next: records below the base are found too.
+    std::int64_t last = -1;
+    const Statement page(schema_, kAuditPageSql);
+    for (;;) {
+      const Rows rows = snapshot_.run(page, params(last, kAuditPage));
+      for (int i = 0; i < rows.size(); ++i) {
+        const AuditRecord record = read_audit_record(rows, i);
+        if (auto wrong = follow_chain(at, {record})) problems.push_back(std::move(*wrong));
+        at = {record.seq, record.hash};  // the next one is judged by itself
+        last = record.seq;
+        met = met || at == known;
+        if (problems.size() >= most) return;
+      }
+      if (rows.size() < kAuditPage) break;
+    }
+    if (at.seq < marks.head.seq) {
+      problems.push_back(fmt::format("audit records {} to {} are missing: they were the newest",
+                                     at.seq + 1, marks.head.seq));
+    } else if (at != marks.head) {
+      problems.push_back(
+          fmt::format("audit record {}: it is not the newest that the store wrote, {}", at.seq,
+                      marks.head.seq));
+    } else if (!met) {
+      problems.push_back(fmt::format(
+          "audit record {}: it was altered or removed while the store was open", known.seq));
+    }
+  }
+
+  Snapshot snapshot_;
+  const ReadStatements& sql_;
+  const std::string_view schema_;
+  VerifyReport report_;
+};
+
+bool is_damage(const PgError& error) {
+  return error.is("XX001") || error.is("XX002");
+}
+
+}  // namespace
+
+Result<VerifyReport> PostgresStore::verify() const {
+  reads_.fetch_add(1, std::memory_order_relaxed);
+  AuditMark known;
+  {
+    MutexLock lock(published_mutex_);
+    known = published_audit_.head;
+  }
+  try {
+    Connection connection(ConnectionOptions{.url = options_.url,
+                                            .connect_timeout = options_.connect_timeout,
+                                            .timeout = kVerifyTimeout,
+                                            .prepared = false,
+                                            .name = "mainspring-verify"},
+                          steady_);
+    return Verifier(connection, read_sql_, schema_).report(known);
+  } catch (const PgError& error) {
+    if (!is_damage(error)) return to_error(error);
+    VerifyReport report;
+    report.problems.push_back(fmt::format("the database is damaged: {}", error.message));
+    return report;
+  }
+}
+
+Result<void> PostgresStore::backup(const std::string& directory) const {
+  return Error{
+      .code = ErrorCode::invalid_argument,
+      .message = fmt::format("backup to {}: the store is the schema {} of a PostgreSQL database: "
+                             "copy that with pg_dump --schema, or the server with pg_basebackup",
+                             directory, options_.schema)};
+}
+
+}  // namespace mainspring::pg

@@ -1,0 +1,179 @@
+// The laws. All of them join, so that they are quick enough at millions of jobs: none asks once per
+// job.
+#include "store_postgres/verify_statements.h"
+
+namespace mainspring::pg {
+namespace {
+
+#define MS_LAST_ID "(SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM $schema.job_ids)"
+#define MS_LAST_TOKEN \
+  "(SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM $schema.tokens_given)"
+#define MS_NEVER "9223372036854775807"
+
+constexpr Law kLaws[] = {
+    // -- the row of a job
+    {"jobs in an unknown state",
+     "SELECT count(*) FROM $schema.jobs WHERE state NOT BETWEEN 0 AND 7"},
+    {"jobs of an unknown queue",
+     "SELECT count(*) FROM $schema.jobs j WHERE NOT EXISTS (SELECT 1 FROM $schema.queues q WHERE "
+     "q.id = j.queue)"},
+    {"jobs of an unknown kind",
+     "SELECT count(*) FROM $schema.jobs j WHERE NOT EXISTS (SELECT 1 FROM $schema.kinds k WHERE "
+     "k.id = j.kind)"},
+    {"jobs with a priority out of range",
+     "SELECT count(*) FROM $schema.jobs WHERE priority NOT BETWEEN 0 AND 9"},
+    {"jobs with more attempts than allowed",
+     "SELECT count(*) FROM $schema.jobs WHERE attempt > max_attempts OR attempt < 0"},
+    {"terminal jobs without a time of finishing",
+     "SELECT count(*) FROM $schema.jobs WHERE (state IN (4, 6, 7)) <> (finished_at <> 0)"},
+    {"running jobs without a lease, or others with one",
+     "SELECT count(*) FROM $schema.jobs WHERE (state = 3) <> (lease_until <> 0) OR (state = 3 AND "
+     "token = 0) OR (state <> 3 AND worker IS NOT NULL)"},
+    {"ids that would be given again",
+     "SELECT count(*) FROM $schema.jobs WHERE id <= 0 OR id > " MS_LAST_ID},
+    {"tokens that would be given again",
+     "SELECT count(*) FROM $schema.jobs WHERE token > " MS_LAST_TOKEN},
+    {"tokens that were given twice",
+     "SELECT count(*) - count(DISTINCT token) FROM (SELECT token FROM $schema.jobs WHERE token <> "
+     "0 UNION ALL SELECT token FROM $schema.named_leases) t"},
+    // -- the tables that follow from it
+    {"available jobs that are not in their line",
+     "SELECT count(*) FROM $schema.jobs j WHERE state = 2 AND NOT EXISTS (SELECT 1 FROM "
+     "$schema.ready r WHERE r.id = j.id AND r.queue = j.queue AND r.priority = j.priority AND "
+     "r.kind = j.kind AND r.run_at = j.run_at)"},
+    {"entries of a line without their available job",
+     "SELECT count(*) FROM $schema.ready r LEFT JOIN $schema.jobs j ON j.id = r.id WHERE j.state "
+     "IS DISTINCT FROM 2 OR r.queue <> j.queue OR r.priority <> j.priority OR r.kind <> j.kind OR "
+     "r.run_at <> j.run_at"},
+    {"scheduled or retryable jobs that nothing will move",
+     "SELECT count(*) FROM $schema.jobs j WHERE state IN (1, 5) AND NOT EXISTS (SELECT 1 FROM "
+     "$schema.due d WHERE d.run_at = j.run_at AND d.id = j.id)"},
+    {"due entries without their job",
+     "SELECT count(*) FROM $schema.due d LEFT JOIN $schema.jobs j ON j.id = d.id WHERE j.state IS "
+     "NULL OR j.state NOT IN (1, 5) OR j.run_at <> d.run_at"},
+    {"jobs that nothing will expire",
+     "SELECT count(*) FROM $schema.jobs j WHERE expires_at <> 0 AND started_at = 0 AND state NOT "
+     "IN (4, 6, 7) AND NOT EXISTS (SELECT 1 FROM $schema.expiring e WHERE e.expires_at = "
+     "j.expires_at AND e.id = j.id)"},
+    {"running jobs whose lease nobody will look at",
+     "WITH l AS MATERIALIZED (SELECT unnest(ids) AS id FROM $schema.leased) SELECT count(*) FROM "
+     "$schema.jobs j WHERE state = 3 AND NOT EXISTS (SELECT 1 FROM l WHERE l.id = j.id)"},
+    {"ended jobs that nothing will prune",
+     "WITH f AS MATERIALIZED (SELECT unnest(ids) AS id, at FROM $schema.finished) SELECT count(*) "
+     "FROM $schema.jobs j WHERE state IN (4, 6, 7) AND NOT EXISTS (SELECT 1 FROM f WHERE f.id = "
+     "j.id AND f.at = j.finished_at)"},
+    {"dead jobs that are not in the dead letter",
+     "SELECT count(*) FROM $schema.jobs j WHERE state = 7 AND NOT EXISTS (SELECT 1 FROM "
+     "$schema.dead_letter d WHERE d.id = j.id)"},
+    {"dead letter entries that are not dead",
+     "SELECT count(*) FROM $schema.dead_letter d LEFT JOIN $schema.jobs j ON j.id = d.id WHERE "
+     "j.state IS DISTINCT FROM 7"},
+    {"jobs whose extras are missing",
+     "SELECT count(*) FROM $schema.jobs j WHERE flags & 1 <> 0 AND NOT EXISTS (SELECT 1 FROM "
+     "$schema.extras e WHERE e.id = j.id)"},
+    {"extras that their job does not know of",
+     "SELECT count(*) FROM $schema.extras e LEFT JOIN $schema.jobs j ON j.id = e.id WHERE "
+     "coalesce(j.flags & 1, 0) = 0"},
+    {"errors that their job does not know of",
+     "SELECT count(*) FROM $schema.errors e LEFT JOIN $schema.jobs j ON j.id = e.job WHERE "
+     "coalesce(j.flags & 8, 0) = 0"},
+    {"jobs whose errors are missing",
+     "SELECT count(*) FROM $schema.jobs j WHERE flags & 8 <> 0 AND NOT EXISTS (SELECT 1 FROM "
+     "$schema.errors e WHERE e.job = j.id)"},
+    {"unique keys that lead to a job of another key",
+     "SELECT count(*) FROM $schema.uniques u JOIN $schema.jobs j ON j.id = u.id WHERE "
+     "j.unique_key IS DISTINCT FROM u.key OR j.queue <> u.queue"},
+    {"live jobs whose unique key does not hold",
+     "SELECT count(*) FROM $schema.jobs j WHERE unique_key IS NOT NULL AND state NOT IN (4, 6, 7) "
+     "AND NOT EXISTS (SELECT 1 FROM $schema.uniques u WHERE u.queue = j.queue AND u.key = "
+     "j.unique_key AND u.id = j.id)"},
+    // -- counters
+    {"queues that do not conserve jobs",
+     "SELECT count(*) FROM $schema.queue_counts WHERE enqueued <> pruned + expired + waiting + "
+     "scheduled + available + running + completed + retryable + cancelled + dead"},
+    {"counters of an unknown queue",
+     "SELECT count(*) FROM $schema.tallies t WHERE queue <> 0 AND NOT EXISTS (SELECT 1 FROM "
+     "$schema.queues q WHERE q.id = t.queue)"},
+    {"versions of copies that are missing",
+     "SELECT 3 - count(*) FROM $schema.versions WHERE what IN ('queues', 'schedules', 'tokens')"},
+    // -- leases by name
+    {"leases whose token would be given again",
+     "SELECT count(*) FROM $schema.named_leases WHERE token > " MS_LAST_TOKEN},
+    {"leases in an unknown state",
+     "SELECT count(*) FROM $schema.named_leases WHERE state NOT IN (0, 1, 2) OR (state = 2 AND "
+     "value IS NULL)"},
+    // -- schedules
+    {"ticks that fired twice",
+     "SELECT count(*) FROM (SELECT 1 FROM $schema.ledger WHERE state = 0 AND source IN (0, 2) "
+     "GROUP BY schedule, nominal, version HAVING count(*) > 1) t"},
+    {"ticks that fired without a job, or were skipped with one",
+     "SELECT count(*) FROM $schema.ledger WHERE (state = 0) <> (job IS NOT NULL)"},
+    {"ticks whose job's id was never given",
+     "SELECT count(*) FROM $schema.ledger WHERE job > " MS_LAST_ID},
+    {"ledgers without a schedule",
+     "SELECT count(*) FROM $schema.ledger l WHERE NOT EXISTS (SELECT 1 FROM $schema.schedules s "
+     "WHERE s.id = l.schedule)"},
+    {"rows of a ledger whose number would be given again, or that should have gone",
+     "SELECT count(*) FROM $schema.ledger l JOIN $schema.schedules s ON s.id = l.schedule WHERE "
+     "l.seq >= s.next_seq OR l.seq < s.next_seq - 10000"},
+    {"schedules that made fewer jobs than their ledger says",
+     "SELECT count(*) FROM $schema.schedules s JOIN (SELECT schedule, count(*) AS n FROM "
+     "$schema.ledger WHERE state = 0 GROUP BY schedule) l ON l.schedule = s.id WHERE s.fired < "
+     "l.n"},
+    {"schedules that made more jobs than they may",
+     "SELECT count(*) FROM $schema.schedules WHERE remaining < 0 OR (remaining = 0 AND next "
+     "<> " MS_NEVER ")"},
+    {"schedules whose version was given before",
+     "SELECT count(*) FROM $schema.schedules s JOIN $schema.removed_schedules r ON r.name = "
+     "s.name"},
+    {"ties of jobs that have ended, or to no schedule",
+     "SELECT count(*) FROM $schema.schedule_jobs t LEFT JOIN $schema.jobs j ON j.id = t.job LEFT "
+     "JOIN $schema.schedules s ON s.id = t.schedule WHERE j.state IS NULL OR j.state IN (4, 6, 7) "
+     "OR s.id IS NULL"},
+    {"jobs of a schedule that it does not know of",
+     "SELECT count(*) FROM $schema.jobs j JOIN $schema.schedules s ON s.id = j.schedule WHERE "
+     "j.state NOT IN (4, 6, 7) AND NOT EXISTS (SELECT 1 FROM $schema.schedule_jobs t WHERE t.job "
+     "= j.id AND t.schedule = s.id)"},
+    {"jobs that wait for nothing",
+     "WITH live AS MATERIALIZED (SELECT DISTINCT t.schedule FROM $schema.schedule_jobs t JOIN "
+     "$schema.jobs p ON p.id = t.job WHERE p.state <> 0) SELECT count(*) FROM $schema.jobs j LEFT "
+     "JOIN $schema.schedule_jobs t ON t.job = j.id LEFT JOIN live l ON l.schedule = t.schedule "
+     "WHERE j.state = 0 AND l.schedule IS NULL"},
+    {"waiting jobs of which their schedule says that they do not wait, or the reverse",
+     "SELECT count(*) FROM $schema.schedule_jobs t JOIN $schema.jobs j ON j.id = t.job WHERE "
+     "t.waits <> (j.state = 0)"},
+    // -- tokens
+    {"access tokens whose digest is not of 32 bytes",
+     "SELECT count(*) FROM $schema.tokens WHERE octet_length(digest) <> 32"},
+};
+
+}  // namespace
+
+std::span<const Law> laws() {
+  return kLaws;
+}
+
+const std::string_view kRecount =
+    "WITH real AS (SELECT queue, CASE WHEN state = 6 AND flags & 2 <> 0 THEN 8 ELSE state END AS "
+    "state, count(*) AS n FROM $schema.jobs GROUP BY 1, 2), kept AS (SELECT t.queue, s.state, "
+    "sum(CASE s.state WHEN 0 THEN waiting WHEN 1 THEN scheduled WHEN 2 THEN available WHEN 3 THEN "
+    "running WHEN 4 THEN completed WHEN 5 THEN retryable WHEN 6 THEN cancelled WHEN 7 THEN dead "
+    "ELSE expired END)::bigint AS n FROM $schema.tallies t CROSS JOIN generate_series(0, 8) AS "
+    "s(state) WHERE t.queue <> 0 GROUP BY 1, 2) SELECT coalesce(q.name, '?'), coalesce(k.state, "
+    "r.state), coalesce(k.n, 0), coalesce(r.n, 0) FROM kept k FULL JOIN real r ON r.queue = "
+    "k.queue AND r.state = k.state LEFT JOIN $schema.queues q ON q.id = coalesce(k.queue, "
+    "r.queue) WHERE coalesce(k.n, 0) <> coalesce(r.n, 0) ORDER BY 1, 2";
+
+const std::string_view kAuditPageSql =
+    "SELECT seq, at, who, origin, action, object, before, after, hash FROM $schema.audit WHERE "
+    "seq > $1 ORDER BY seq LIMIT $2";
+
+const std::string_view kVerifySettings =
+    "SELECT set_config('statement_timeout', '0', true), set_config('work_mem', '64MB', true), "
+    "set_config('enable_nestloop', 'off', true)";
+
+#undef MS_LAST_ID
+#undef MS_LAST_TOKEN
+#undef MS_NEVER
+
+}  // namespace mainspring::pg
