@@ -124,24 +124,19 @@ void PostgresStore::save_token(const TokenRecord& token) {
   p.add(revoked ? std::optional<std::int64_t>(token.revoked_at->us()) : std::nullopt);
   write(access_sql_.upsert_token, p);
   if (after_.tokens) return;
-  write(access_sql_.raise_version, Params());
+  write(sql_.raise_version, params("tokens"));
   ++after_.tokens_version;
   after_.tokens = true;
 }
 
 // From the database, outside of a batch.
 void PostgresStore::load_tokens() {
-  // The version first: who comes between makes the next look find another one.
-  const Rows version = connection_->run(access_sql_.tokens_version);
-  if (version.empty()) throw damaged("the version of the tokens is missing");
-  auto all =
-      std::make_shared<const Tokens>(read_tokens(connection_->run(access_sql_.select_tokens)));
-  publish_tokens(std::move(all), version.integer(0, 0));
+  publish_tokens(
+      std::make_shared<const Tokens>(read_tokens(connection_->run(access_sql_.select_tokens))));
 }
 
 // The snapshot first: who has seen the number finds at least what it stands for.
-void PostgresStore::publish_tokens(std::shared_ptr<const Tokens> all, std::int64_t version) {
-  tokens_db_version_ = version;
+void PostgresStore::publish_tokens(std::shared_ptr<const Tokens> all) {
   {
     MutexLock lock(published_mutex_);
     if (published_tokens_ != nullptr && *published_tokens_ == *all) return;
@@ -157,7 +152,10 @@ std::shared_ptr<const Tokens> PostgresStore::tokens() const {
 
 // Tokens and the audit as the batch left them; it is committed.
 void PostgresStore::remember_access() {
-  if (after_.tokens) publish_tokens(after_.all_tokens, after_.tokens_version);
+  if (after_.tokens) {
+    publish_tokens(after_.all_tokens);
+    versions_["tokens"] = after_.tokens_version;
+  }
   if (after_.audit_due) audit_due_ = *after_.audit_due;
   if (!after_.audit) return;
   MutexLock lock(published_mutex_);

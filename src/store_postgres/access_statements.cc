@@ -20,7 +20,6 @@ AccessStatements::AccessStatements(std::string_view s)
                    "created_by = excluded.created_by, expires_at = excluded.expires_at, "
                    "revoked_at = excluded.revoked_at"),
       delete_token(s, "DELETE FROM $schema.tokens WHERE name = $1"),
-      raise_version(s, "UPDATE $schema.versions SET version = version + 1 WHERE what = 'tokens'"),
       lock_chain(s, "SELECT 1 FROM $schema.audit_marks WHERE id = 1 FOR UPDATE"),
       chain_ends(s,
                  "SELECT id, seq, hash, (SELECT coalesce(max(seq), 0) FROM $schema.audit) FROM "

@@ -310,6 +310,7 @@ void PostgresStore::remember(BatchReport& report) {
   for (const std::string& name : after_.freed) {
     if (lease_free_at(name) <= now_.instant) report.effects.released.push_back(name);
   }
+  remember_access();
   if (after_.queues || after_.schedules || after_.tokens) news_.catalog = true;
 }
 

@@ -119,6 +119,8 @@ void PostgresStore::begin_anew() {
 }
 
 void PostgresStore::reload_copies() {
+  // First: what changes behind it is found again.
+  const Rows versions = connection_->run(sql_.versions);
   load_queues();
   load_kinds();
   Connection& c = *connection_;
@@ -128,7 +130,6 @@ void PostgresStore::reload_copies() {
   c.queue(sql_.first_expiring);
   c.queue(sql_.first_prune);
   c.queue(sql_.first_leased, params(node_));
-  c.queue(sql_.versions);
   const Rows available = c.next();
   for (auto& [id, hint] : hints_) hint.available = 0;
   for (const auto& [id, queue] : queues_by_id_) hints_[id].uncertain = false;
@@ -147,7 +148,6 @@ void PostgresStore::reload_copies() {
   if (finished_jobs_ > options_.store.max_finished_jobs) next_prune_ = WallTime();
   const Rows leased = c.next();
   foreign_lease_ = leased.empty() ? 0 : leased.integer(0, 0);
-  const Rows versions = c.next();
   for (int i = 0; i < versions.size(); ++i)
     versions_[versions.string(i, 0)] = versions.integer(i, 1);
   load_named_leases();

@@ -116,12 +116,12 @@ struct AfterCommit {
            next_prune = WallTime::never();                         // at the latest
   bool look_due = false, look_expiry = false, look_prune = false;  // the first may have gone
   bool look_leases = false;
-  std::int64_t foreign_lease = 0;                          // as it was found
-  bool queues = false, schedules = false;                          // copies are out of date
-  std::shared_ptr<Tokens> all_tokens;  // as they are now, once the batch has looked
-  bool tokens = false;                 // and changed
-  std::int64_t tokens_version = 0;     // in the database
-  std::optional<AuditState> audit;     // the chain as it is now, once the batch has looked
+  std::int64_t foreign_lease = 0;          // as it was found
+  bool queues = false, schedules = false;  // copies are out of date
+  std::shared_ptr<Tokens> all_tokens;      // as they are now, once the batch has looked
+  bool tokens = false;                     // and changed
+  std::int64_t tokens_version = 0;         // in the database
+  std::optional<AuditState> audit;         // the chain as it is now, once the batch has looked
   std::optional<WallTime> audit_due;
 };
 
@@ -330,7 +330,7 @@ class PostgresStore final : public SharedStore {
   Tokens& tokens_in_hand();
   bool drop_oldest_token();
   void save_token(const TokenRecord& token);
-  void publish_tokens(std::shared_ptr<const Tokens> all, std::int64_t version);
+  void publish_tokens(std::shared_ptr<const Tokens> all);
   void remember_access();  // of after_, what is theirs
   // Keeps the image of what an Audit behind the operation `at` is about.
   void look_before(std::span<const Operation> batch, std::size_t at);
@@ -338,7 +338,7 @@ class PostgresStore final : public SharedStore {
   std::string image_of(const AuditObject& object, ImageLock lock);  // "" = it is not there
   void append_audit(AuditRecord record);
   AuditState& chain_in_hand();
-  bool prune_audit(int limit);                      // true: the limit was reached
+  bool prune_audit(int limit);  // true: the limit was reached
   void load_audit();
 
   // -- reads (read.cc): connections of their own

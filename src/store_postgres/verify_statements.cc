@@ -40,7 +40,8 @@ constexpr Law kLaws[] = {
     {"available jobs that are not in their line",
      "SELECT count(*) FROM $schema.jobs j WHERE state = 2 AND NOT EXISTS (SELECT 1 FROM "
      "$schema.ready r WHERE r.id = j.id AND r.queue = j.queue AND r.priority = j.priority AND "
-     "r.kind = j.kind AND r.run_at = j.run_at)"},
+     "r.kind = j.kind AND r.run_at = j.run_at AND r.expires_at = CASE WHEN j.started_at = 0 THEN "
+     "j.expires_at ELSE 0 END)"},
     {"entries of a line without their available job",
      "SELECT count(*) FROM $schema.ready r LEFT JOIN $schema.jobs j ON j.id = r.id WHERE j.state "
      "IS DISTINCT FROM 2 OR r.queue <> j.queue OR r.priority <> j.priority OR r.kind <> j.kind OR "
