@@ -483,6 +483,15 @@ void Connection::execute(const std::string& sql) {
   if (!error.message.empty()) throw error;
 }
 
+void Connection::ping() {
+  if (connection_ == nullptr) throw PgError{"", "the connection is closed", true};
+  const Instant deadline = clock_.now().instant + options_.timeout;
+  drain(deadline);
+  flushed_ = false;
+  sync(deadline);
+  drain(deadline);
+}
+
 Error to_error(const PgError& error) {
   if (error.is("28P01") || error.is("28000") || error.is("42501"))
     return {.code = ErrorCode::unauthenticated, .message = "PostgreSQL: " + error.message};

@@ -151,7 +151,9 @@ class Connection {
   // Text without parameters, several statements if need be; not within pipeline: for migrations.
   // Nothing may be pending.
   void execute(const std::string& sql);
-  // Waits until the server says something, at most until `deadline`; for notifications.
+  // A round trip that is no transaction. Throws when there is no answer in time.
+  void ping();
+  // For notifications, and to wait for them.
   PGconn* handle() { return connection_; }
   int server_version() const { return PQserverVersion(connection_); }
   std::string parameter(const char* name) const;  // as ParameterStatus tells it

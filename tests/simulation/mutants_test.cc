@@ -133,6 +133,20 @@ std::map<std::string, std::string> door_defects() {
   };
 }
 
+// Of many nodes over one store: the bell, the channel, the broker's ear.
+std::map<std::string, std::string> cluster_defects() {
+  return {
+      {"channel_never_pings",
+       "timeout 60 " + kPrograms + "/node_channel_test --abort-after=1 -tc='a half-open*'"},
+      {"bell_not_coalesced", unit("bell_test", "what is rung while a frame*")},
+      {"bell_takes_any_key", unit("bell_test", "who does not know the key*")},
+      {"bell_believes_forgeries", unit("bell_test", "frames that are forged*")},
+      {"nothing_heard", broker("a job enqueued on one node wakes*")},
+      {"news_not_told", broker("a job enqueued on one node wakes*")},
+      {"outage_ends_waits", broker("a parked claim waits an outage out*")},
+  };
+}
+
 // Of src/model.
 std::map<std::string, std::string> calendar_defects() {
   const auto calendar = [](const std::string& test_case) { return unit("model_test", test_case); };
@@ -203,12 +217,6 @@ const std::map<std::string, std::string>& table() {
         {"run_at_ignored", scenario("due_job_becomes_available_at_run_at")},
         {"due_too_early", conformance()},
         {"expired_job_runs", conformance()},
-        {"bell_not_coalesced", unit("bell_test", "what is rung while a frame*")},
-        {"bell_takes_any_key", unit("bell_test", "who does not know the key*")},
-        {"bell_believes_forgeries", unit("bell_test", "frames that are forged*")},
-        {"nothing_heard", broker("a job enqueued on one node wakes*")},
-        {"news_not_told", broker("a job enqueued on one node wakes*")},
-        {"outage_ends_waits", broker("a parked claim waits an outage out*")},
         {"parked_claim_not_woken", scenario("parked_claim_gets_the_job_at_once")},
         {"parked_claim_never_ends", scenario("parked_claim_gets_the_job_at_once")},
         {"duty_ends_at_refusal", seeds(1, 20)},
@@ -226,6 +234,7 @@ const std::map<std::string, std::string>& table() {
     most.merge(host_defects());
     most.merge(store_defects());
     most.merge(door_defects());
+    most.merge(cluster_defects());
     most.merge(calendar_defects());
     return most;
   }();
