@@ -155,6 +155,7 @@ void PostgresStore::commit(BatchReport&) {
   if (must_look_) settle();
   flush();
   if (!wrote_) {
+    refresh_agenda();  // a step that found nothing has looked
     if (in_transaction_) tell(sql_.roll_back, {});
     settle();
     in_transaction_ = false;
