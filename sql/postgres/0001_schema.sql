@@ -107,6 +107,10 @@ CREATE TABLE $schema.finished (
   PRIMARY KEY (prune_at, seq)
 );
 
+-- Ids hardly compress, and trying costs more than the rest of such a row.
+ALTER TABLE $schema.leased ALTER COLUMN ids SET STORAGE EXTERNAL;
+ALTER TABLE $schema.finished ALTER COLUMN ids SET STORAGE EXTERNAL;
+
 CREATE TABLE $schema.dead_letter (id bigint PRIMARY KEY);
 
 CREATE TABLE $schema.extras (
@@ -165,6 +169,8 @@ CREATE TABLE $schema.tallies (
   dead bigint NOT NULL DEFAULT 0,
   ids bigint[]                          -- of new jobs, where the batch was nothing else: its answer, if that is lost
 );
+
+ALTER TABLE $schema.tallies ALTER COLUMN ids SET STORAGE EXTERNAL;
 
 CREATE TABLE $schema.named_leases (
   name text COLLATE "C" PRIMARY KEY,

@@ -6,6 +6,7 @@
 // remembers for each queue and priority where the line begins, and looks from the very beginning
 // only when that finds too little, and seldom in proportion to what such a look costs.
 #include <algorithm>
+#include <tuple>
 
 #include "store_postgres/store_impl.h"
 
@@ -23,6 +24,7 @@ struct PostgresStore::Claiming {
   OperationResult* answer = nullptr;
   std::vector<const QueueInfo*> queues;
   ClaimResult result;
+  Ints extras;  // jobs that may have a checkpoint
   bool from_beginning = false;
   bool short_of = false;
   Instant sent;
@@ -51,23 +53,24 @@ std::size_t PostgresStore::claim_run(std::span<const Operation> rest,
       if (queue != nullptr && std::find(all.begin(), all.end(), queue) == all.end())
         all.push_back(queue);
     }
-    *claiming->answer = ClaimResult{};
     if (!claiming->queues.empty()) send_claim(claiming, false);
   }
-  must_look_ = true;
-  if (std::none_of(run.begin(), run.end(), [](const auto& c) { return c->queues.size() == 1; }))
-    return done;
-  // Short of what was asked for, and the line was not looked at from its beginning.
   settle();
   for (const auto& claiming : run) {
-    if (!claiming->short_of) continue;
-    const QueueHint& hint = hints_[claiming->queues.front()->id];
-    const Instant next = hint.looked_at + hint.looking * kLookShare;
-    if (hint.looking > kCheapLook && steady_.now().instant < next) continue;
-    send_claim(claiming, true);
-    settle();
+    // Short of what was asked for, and the line was not looked at from its beginning.
+    if (claiming->short_of && may_look(*claiming)) {
+      send_claim(claiming, true);
+      settle();
+    }
+    answer_claim(*claiming);
   }
   return done;
+}
+
+bool PostgresStore::may_look(const Claiming& claiming) {
+  const QueueHint& hint = hints_[claiming.queues.front()->id];
+  const Instant next = hint.looked_at + hint.looking * kLookShare;
+  return hint.looking <= kCheapLook || steady_.now().instant >= next;
 }
 
 void PostgresStore::send_claim(const std::shared_ptr<Claiming>& claiming, bool from_beginning) {
@@ -130,10 +133,18 @@ void PostgresStore::take_claimed(Claiming& claiming, const Rows& rows) {
   const Claim& op = *claiming.op;
   const bool one_queue = claiming.queues.size() == 1;
   Ints ids;
+  auto& jobs = claiming.result.jobs;
+  const auto before = static_cast<std::ptrdiff_t>(jobs.size());
+  jobs.reserve(jobs.size() + static_cast<std::size_t>(rows.size()));
   for (int i = 0; i < rows.size(); ++i) {
-    claiming.result.jobs.push_back(read_claimed(rows, i, op));
-    ids.push_back(claiming.result.jobs.back().id);
+    jobs.push_back(read_claimed(rows, i, op));
+    ids.push_back(jobs.back().id);
+    if ((after_.leased.back().second.flags & kFlagExtras) != 0)
+      claiming.extras.push_back(jobs.back().id);
   }
+  std::sort(jobs.begin() + before, jobs.end(), [](const ClaimedJob& a, const ClaimedJob& b) {
+    return std::tie(a.priority, a.run_at, a.id) < std::tie(b.priority, b.run_at, b.id);
+  });
   if (!ids.empty()) {
     wrote();
     note_leased(lease_now() + op.lease.count(), ids);
@@ -163,13 +174,25 @@ void PostgresStore::take_claimed(Claiming& claiming, const Rows& rows) {
       after_.available[queue->id] = -hint.available;
     }
   }
-  *claiming.answer = claiming.result;
+}
+
+// The last attempt's checkpoint, for the few that have one; then the answer is whole.
+void PostgresStore::answer_claim(Claiming& claiming) {
+  if (!claiming.extras.empty()) {
+    const Rows rows = ask(sql_.checkpoints, params(claiming.extras));
+    for (int i = 0; i < rows.size(); ++i) {
+      for (ClaimedJob& job : claiming.result.jobs) {
+        if (job.id == rows.integer(i, 0)) job.checkpoint = rows.string(i, 1);
+      }
+    }
+  }
+  *claiming.answer = std::move(claiming.result);
 }
 
 ClaimedJob PostgresStore::read_claimed(const Rows& rows, int row, const Claim& op) {
-  // The columns: the line of `ready`, those of read_row(), and the body.
-  constexpr int kRow = 1, kBody = 24;
-  const auto column = [&](int at) { return rows.integer(row, kRow + at); };
+  // The columns: those of read_row(), and the body.
+  constexpr int kBody = 23;
+  const auto column = [&](int at) { return rows.integer(row, at); };
   ClaimedJob job;
   job.id = column(0);
   job.token = column(7);
@@ -183,7 +206,6 @@ ClaimedJob PostgresStore::read_claimed(const Rows& rows, int row, const Claim& o
   job.run_at = WallTime::from_us(column(11));
   job.timeout = Duration(column(16));
   job.lease = op.lease;
-  job.checkpoint = rows.string(row, kBody + 5);
   job.headers = rows.string(row, kBody + 1);
   job.tags = rows.texts(row, kBody + 2);
   job.correlation_id = rows.string(row, kBody + 3);
@@ -222,10 +244,11 @@ OperationResult PostgresStore::operator()(const Claim& op) {
   if (claiming->queues.empty()) return answer;
   send_claim(claiming, false);
   settle();
-  if (claiming->short_of) {
+  if (claiming->short_of && may_look(*claiming)) {
     send_claim(claiming, true);
     settle();
   }
+  answer_claim(*claiming);
   return answer;
 }
 

@@ -172,65 +172,59 @@ Statements::Statements(std::string_view s)
                     "DELETE FROM $schema.uniques d USING unnest($1::bigint[], $2::text[], "
                     "$3::bigint[]) AS u(queue, key, id) WHERE d.queue = u.queue AND d.key = u.key "
                     "AND d.id = u.id"),
+      // The payload goes straight into its row; what else is needed of it comes back from there.
       enqueue_plain(
           s,
-          "WITH n AS MATERIALIZED (SELECT nextval('$schema.job_ids') AS id, u.* FROM "
-          "unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], "
-          "$6::bigint[], $7::bigint[], $8::text[], $9::text[], $10::text[], $11::text[], "
-          "$12::text[]) AS u(state, priority, run_at, queue, kind, max_attempts, timeout, args, "
-          "headers, tags, correlation_id, reply_to)), "
-          "j AS (INSERT INTO $schema.jobs (id, state, flags, priority, attempt, max_attempts, "
-          "version, token, lease_until, lease, claimed_at, run_at, started_at, finished_at, "
-          "expires_at, created_at, timeout, schedule, queue, kind, budget, correlation_id, "
-          "reply_to, tags, headers, args) SELECT id, state, 0, priority, 0, max_attempts, 1, 0, "
-          "0, 0, 0, run_at, 0, 0, 0, $13, timeout, 0, queue, kind, max_attempts, "
-          "correlation_id, reply_to, string_to_array(tags, E'\\x1f'), headers, args FROM n), "
+          "WITH j AS (INSERT INTO $schema.jobs (id, state, flags, priority, attempt, "
+          "max_attempts, version, token, lease_until, lease, claimed_at, run_at, started_at, "
+          "finished_at, expires_at, created_at, timeout, schedule, queue, kind, budget, "
+          "correlation_id, reply_to, tags, headers, args) SELECT nextval('$schema.job_ids'), "
+          "state, 0, priority, 0, max_attempts, 1, 0, 0, 0, 0, run_at, 0, 0, 0, $13, timeout, 0, "
+          "queue, kind, max_attempts, correlation_id, reply_to, string_to_array(tags, E'\\x1f'), "
+          "headers, args FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], "
+          "$5::bigint[], $6::bigint[], $7::bigint[], $8::text[], $9::text[], $10::text[], "
+          "$11::text[], $12::text[]) AS u(state, priority, run_at, queue, kind, max_attempts, "
+          "timeout, args, headers, tags, correlation_id, reply_to) RETURNING id, state, queue, "
+          "priority, kind, run_at), "
           "r AS (INSERT INTO $schema.ready (queue, priority, kind, run_at, id, expires_at) SELECT "
-          "queue, priority, kind, run_at, id, 0 FROM n WHERE state = 2), "
-          "d AS (INSERT INTO $schema.due (run_at, id) SELECT run_at, id FROM n WHERE state = 1), "
+          "queue, priority, kind, run_at, id, 0 FROM j WHERE state = 2), "
+          "d AS (INSERT INTO $schema.due (run_at, id) SELECT run_at, id FROM j WHERE state = 1), "
           "t AS (INSERT INTO $schema.tallies (node, batch, at, queue, ids) SELECT $14, $15, $13, "
-          "0, array_agg(id) FROM n WHERE $16::boolean HAVING $16::boolean) "
-          "SELECT id FROM n"),
+          "0, array_agg(id) FROM j WHERE $16::boolean HAVING $16::boolean) "
+          "SELECT id FROM j"),
       // -- claim: the priorities one after the other, as far as needed
       claim_one_queue(
           s,
-          "WITH c AS MATERIALIZED (SELECT r.ctid, r.id, r.priority, r.run_at FROM "
-          "$schema.queues q, unnest($2::bigint[], $3::bigint[]) AS h(priority, first), LATERAL "
-          "(SELECT ctid, * FROM $schema.ready WHERE queue = q.id AND priority = h.priority AND "
-          "run_at >= h.first AND (expires_at = 0 OR expires_at > $10) AND ($5::bigint[] IS NULL OR "
-          "kind = ANY($5)) ORDER BY run_at, id "
-          "LIMIT $4::bigint FOR UPDATE SKIP LOCKED) r WHERE q.id = $1::bigint AND NOT q.paused "
-          "LIMIT $4::bigint), "
-          "g AS (UPDATE $schema.jobs j SET state = 3, attempt = attempt + 1, version = version + "
-          "1, token = nextval('$schema.tokens_given'), worker = $6, lease = $7, lease_until = $8, "
-          "claimed_at = $9, started_at = $10 FROM c WHERE j.id = c.id AND j.state = 2 "
-          "RETURNING c.ctid AS "
-          "line, " MS_COLUMNS
-          ", j.args, j.headers, j.tags, j.correlation_id, j.reply_to), "
-          "d AS (DELETE FROM $schema.ready USING g WHERE ready.ctid = g.line) "
-          "SELECT g.*, e.checkpoint, (SELECT count(*) FROM c) AS seen FROM g LEFT JOIN "
-          "$schema.extras e ON e.id = g.id AND g.flags & 1 <> 0 ORDER BY g.priority, g.run_at, "
-          "g.id"),
+          "WITH c AS MATERIALIZED (SELECT r.ctid, r.id FROM $schema.queues q, "
+          "unnest($2::bigint[], $3::bigint[]) AS h(priority, first), LATERAL (SELECT ctid, id FROM "
+          "$schema.ready WHERE queue = q.id AND priority = h.priority AND run_at >= h.first AND "
+          "(expires_at = 0 OR expires_at > $10) AND ($5::bigint[] IS NULL OR kind = ANY($5)) "
+          "ORDER BY run_at, id LIMIT $4::bigint FOR UPDATE SKIP LOCKED) r WHERE q.id = $1::bigint "
+          "AND NOT q.paused LIMIT $4::bigint), "
+          "d AS (DELETE FROM $schema.ready USING c WHERE ready.ctid = c.ctid) "
+          "UPDATE $schema.jobs j SET state = 3, attempt = attempt + 1, version = version + 1, "
+          "token "
+          "= nextval('$schema.tokens_given'), worker = $6, lease = $7, lease_until = $8, "
+          "claimed_at = $9, started_at = $10 FROM c WHERE j.id = c.id RETURNING " MS_COLUMNS
+          ", j.args, j.headers, j.tags, j.correlation_id, j.reply_to"),
       claim_queues(
           s,
           "WITH f AS MATERIALIZED (SELECT r.* FROM $schema.queues q, "
           "generate_series(0, 9) AS h(priority), LATERAL (SELECT ctid, * FROM $schema.ready WHERE "
           "queue = q.id AND priority = h.priority AND (expires_at = 0 OR expires_at > $8) AND "
-          "($3::bigint[] IS NULL OR kind = ANY($3)) "
-          "ORDER BY run_at, id LIMIT $2::bigint) r WHERE q.id = ANY($1) AND NOT q.paused ORDER "
-          "BY r.priority, r.run_at, r.id LIMIT $2::bigint), "
+          "($3::bigint[] IS NULL OR kind = ANY($3)) ORDER BY run_at, id LIMIT $2::bigint) r WHERE "
+          "q.id = ANY($1) AND NOT q.paused ORDER BY r.priority, r.run_at, r.id LIMIT $2::bigint), "
           "c AS MATERIALIZED (SELECT r.ctid, r.id FROM f JOIN $schema.ready r ON r.ctid = f.ctid "
           "FOR UPDATE OF r SKIP LOCKED), "
-          "g AS (UPDATE $schema.jobs j SET state = 3, attempt = attempt + 1, version = version + "
-          "1, token = nextval('$schema.tokens_given'), worker = $4, lease = $5, lease_until = $6, "
-          "claimed_at = $7, started_at = $8 FROM c WHERE j.id = c.id AND j.state = 2 "
-          "RETURNING c.ctid AS "
-          "line, " MS_COLUMNS
-          ", j.args, j.headers, j.tags, j.correlation_id, j.reply_to), "
-          "d AS (DELETE FROM $schema.ready USING g WHERE ready.ctid = g.line) "
-          "SELECT g.*, e.checkpoint, (SELECT count(*) FROM f) AS seen FROM g LEFT JOIN "
-          "$schema.extras e ON e.id = g.id AND g.flags & 1 <> 0 ORDER BY g.priority, g.run_at, "
-          "g.id"),
+          "d AS (DELETE FROM $schema.ready USING c WHERE ready.ctid = c.ctid) "
+          "UPDATE $schema.jobs j SET state = 3, attempt = attempt + 1, version = version + 1, "
+          "token "
+          "= nextval('$schema.tokens_given'), worker = $4, lease = $5, lease_until = $6, "
+          "claimed_at = $7, started_at = $8 FROM c WHERE j.id = c.id RETURNING " MS_COLUMNS
+          ", j.args, j.headers, j.tags, j.correlation_id, j.reply_to"),
+      checkpoints(s,
+                  "SELECT id, checkpoint FROM $schema.extras WHERE id = ANY($1) AND checkpoint IS "
+                  "NOT NULL"),
       // -- finish
       complete_plain(
           s,

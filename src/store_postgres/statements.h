@@ -24,7 +24,7 @@ struct Statements {
   Statement select_idempotency, claim_idempotency, drop_idempotency, insert_idempotency,
       take_unique, claim_unique, set_unique, delete_unique, enqueue_plain;
   // claim
-  Statement claim_one_queue, claim_queues;
+  Statement claim_one_queue, claim_queues, checkpoints;
   // finish
   Statement complete_plain, renew_plain;
   // steps

@@ -277,6 +277,8 @@ class PostgresStore final : public SharedStore {
   struct Claiming;
   void send_claim(const std::shared_ptr<Claiming>& claiming, bool from_the_beginning);
   void take_claimed(Claiming& claiming, const Rows& rows);
+  void answer_claim(Claiming& claiming);
+  bool may_look(const Claiming& claiming);  // from the beginning of the line
   std::size_t claim_run(std::span<const Operation> rest, std::vector<OperationResult>& results);
   ClaimedJob read_claimed(const Rows& rows, int row, const Claim& op);
   void note_leased(std::int64_t look_at, const Ints& ids);
