@@ -128,10 +128,7 @@ OperationResult PostgresStore::operator()(const PauseQueue& op) {
   QueueInfo& changed = *queues_by_id_[queue.id];
   changed.paused = op.paused;
   changed_queue(changed);
-  if (!op.paused) {
-    after_.gained.insert(queue.id);
-    hints_[queue.id].uncertain = hints_[queue.id].uncertain || hints_[queue.id].available > 0;
-  }
+  if (!op.paused) after_.gained.insert(queue.id);
   return Done{};
 }
 

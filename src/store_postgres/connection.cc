@@ -47,6 +47,33 @@ void begin_array(std::string& out, Oid element, std::size_t size, bool nulls) {
 
 constexpr std::uint32_t kNull = 0xffffffff;
 
+constexpr char kEncoded = '\x01';  // begins text that is not as it was given
+constexpr std::string_view kHex = "0123456789abcdef";
+
+std::string decoded(std::string_view text) {
+  std::string out;
+  for (std::size_t i = 1; i + 1 < text.size(); i += 2) {
+    out.push_back(static_cast<char>(kHex.find(text[i]) * 16 + kHex.find(text[i + 1])));
+  }
+  return out;
+}
+
+// The length of the UTF-8 sequence at `at`, or 0 if it is none. Source: Unicode 15, table 3-7.
+std::size_t sequence_length(const unsigned char* at, std::size_t left) {
+  const auto follows = [&](std::size_t i, unsigned low, unsigned high) {
+    return left > i && at[i] >= low && at[i] <= high;
+  };
+  const unsigned first = at[0];
+  if (first >= 0xC2 && first <= 0xDF) return follows(1, 0x80, 0xBF) ? 2 : 0;
+  if (first >= 0xE0 && first <= 0xEF) {
+    const bool second = follows(1, first == 0xE0 ? 0xA0 : 0x80, first == 0xED ? 0x9F : 0xBF);
+    return second && follows(2, 0x80, 0xBF) ? 3 : 0;
+  }
+  if (first < 0xF0 || first > 0xF4) return 0;
+  const bool second = follows(1, first == 0xF0 ? 0x90 : 0x80, first == 0xF4 ? 0x8F : 0xBF);
+  return second && follows(2, 0x80, 0xBF) && follows(3, 0x80, 0xBF) ? 4 : 0;
+}
+
 std::string trimmed(const char* message) {
   std::string text = message == nullptr ? "" : message;
   while (!text.empty() && (text.back() == '\n' || text.back() == ' ')) text.pop_back();
@@ -73,6 +100,37 @@ Statement::Statement(std::string_view schema, std::string_view text)
     at = found + kSchema.size();
   }
   sql.append(text.substr(at));
+}
+
+bool is_storable(std::string_view text) {
+  if (!text.empty() && text[0] == kEncoded) return false;
+  const auto* at = reinterpret_cast<const unsigned char*>(text.data());
+  for (std::size_t left = text.size(); left > 0;) {
+    std::uint64_t eight = 0;
+    if (left >= sizeof eight) {  // plain ASCII without a zero byte, eight at a time
+      std::memcpy(&eight, at, sizeof eight);
+      constexpr std::uint64_t kHigh = 0x8080808080808080, kOnes = 0x0101010101010101;
+      if (((eight | (eight - kOnes)) & kHigh) == 0) {
+        at += sizeof eight, left -= sizeof eight;
+        continue;
+      }
+    }
+    const std::size_t length = *at != 0 && *at < 0x80 ? 1 : sequence_length(at, left);
+    if (length == 0) return false;
+    at += length, left -= length;
+  }
+  return true;
+}
+
+std::string storable(std::string_view text) {
+  if (is_storable(text)) return std::string(text);
+  std::string out(1, kEncoded);
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    out.push_back(kHex[byte >> 4]);
+    out.push_back(kHex[byte & 15]);
+  }
+  return out;
 }
 
 // -- parameters -----------------------------------------------------------------------------------
@@ -107,9 +165,16 @@ Params& Params::add(double v) {
   end();
   return *this;
 }
+void Params::append_text(std::string_view text) {
+  if (is_storable(text)) {
+    bytes_.append(text);
+  } else {
+    bytes_.append(storable(text));
+  }
+}
 Params& Params::add(std::string_view v) {
   begin(kText);
-  bytes_.append(v);
+  append_text(v);
   end();
   return *this;
 }
@@ -154,8 +219,16 @@ Params& Params::add(const Texts& v) {
   begin(kTextArray);
   begin_array(bytes_, kText, v.size(), true);
   for (const auto& text : v) {
-    append32(bytes_, text ? static_cast<std::uint32_t>(text->size()) : kNull);
-    if (text) bytes_.append(*text);
+    if (!text) {
+      append32(bytes_, kNull);
+      continue;
+    }
+    const std::size_t at = bytes_.size();
+    append32(bytes_, 0);
+    append_text(*text);
+    const std::uint32_t length =
+        htobe32(static_cast<std::uint32_t>(bytes_.size() - at - sizeof(std::uint32_t)));
+    std::memcpy(bytes_.data() + at, &length, sizeof length);
   }
   end();
   return *this;
@@ -199,9 +272,11 @@ double Rows::real(int row, int column) const {
   return std::bit_cast<double>(read64(PQgetvalue(result_.get(), row, column)));
 }
 
-std::string_view Rows::text(int row, int column) const {
-  return {PQgetvalue(result_.get(), row, column),
-          static_cast<std::size_t>(PQgetlength(result_.get(), row, column))};
+std::string Rows::text(int row, int column) const {
+  const std::string_view raw = bytes(row, column);
+  if (raw.empty() || raw[0] != kEncoded || PQftype(result_.get(), column) == Params::kBytea)
+    return std::string(raw);
+  return decoded(raw);
 }
 
 namespace {
@@ -225,7 +300,7 @@ void read_array(std::string_view bytes, Element element) {
 
 std::vector<std::int64_t> Rows::ints(int row, int column) const {
   std::vector<std::int64_t> all;
-  read_array(text(row, column), [&](const char* at, std::int32_t length) {
+  read_array(bytes(row, column), [&](const char* at, std::int32_t length) {
     all.push_back(length == 8 ? static_cast<std::int64_t>(read64(at)) : 0);
   });
   return all;
@@ -233,8 +308,9 @@ std::vector<std::int64_t> Rows::ints(int row, int column) const {
 
 std::vector<std::string> Rows::texts(int row, int column) const {
   std::vector<std::string> all;
-  read_array(text(row, column), [&](const char* at, std::int32_t length) {
-    all.emplace_back(at, length < 0 ? 0 : static_cast<std::size_t>(length));
+  read_array(bytes(row, column), [&](const char* at, std::int32_t length) {
+    const std::string_view raw(at, length < 0 ? 0 : static_cast<std::size_t>(length));
+    all.push_back(!raw.empty() && raw[0] == kEncoded ? decoded(raw) : std::string(raw));
   });
   return all;
 }

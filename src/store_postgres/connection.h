@@ -51,6 +51,12 @@ using Reals = std::vector<std::optional<double>>;
 using Texts =
     std::vector<std::optional<std::string_view>>;  // must live until the statement is sent
 
+// Text as a column of type text takes it: the server refuses zero bytes and what is no UTF-8, which
+// callers may give. Such text goes as 0x01 and its bytes in hexadecimal; Rows gives it back.
+std::string storable(std::string_view text);
+// True if it goes as it is.
+bool is_storable(std::string_view text);
+
 // The parameters of one execution, in order, as the server's binary format: bigint, float8, bool,
 // text, bytea, and arrays of bigint, float8 and text. Cast in the SQL where a column is smaller.
 class Params {
@@ -83,6 +89,7 @@ class Params {
  private:
   friend class Connection;
   void begin(Oid type);
+  void append_text(std::string_view text);
   void end();
   std::string bytes_;  // of all parameters
   std::vector<Oid> types_;
@@ -109,13 +116,18 @@ class Rows {
   // bigint, integer, smallint and bool, by the length that came. NULL is 0.
   std::int64_t integer(int row, int column) const;
   std::optional<std::int64_t> maybe(int row, int column) const;
-  double real(int row, int column) const;            // float8
-  std::string_view text(int row, int column) const;  // text, bytea, name; NULL is ""
-  std::string string(int row, int column) const { return std::string(text(row, column)); }
+  double real(int row, int column) const;  // float8
+  // Of text as it was given to Params; of bytea the bytes. NULL is "".
+  std::string text(int row, int column) const;
+  std::string string(int row, int column) const { return text(row, column); }
   std::vector<std::int64_t> ints(int row, int column) const;  // of bigint[]
   std::vector<std::string> texts(int row, int column) const;  // of text[]; NULLs are ""
 
  private:
+  std::string_view bytes(int row, int column) const {
+    return {PQgetvalue(result_.get(), row, column),
+            static_cast<std::size_t>(PQgetlength(result_.get(), row, column))};
+  }
   std::unique_ptr<PGresult, void (*)(PGresult*)> result_{nullptr, &PQclear};
 };
 

@@ -64,7 +64,7 @@ std::size_t PostgresStore::enqueue_run(std::span<const Operation> rest,
       max_attempts.push_back(job.max_attempts), timeout.push_back(job.timeout.count());
       args.emplace_back(job.args), headers.push_back(text_or_null(job.headers));
       std::string all;
-      for (const std::string& tag : job.tags) all += (all.empty() ? "" : "\x1f") + tag;
+      for (const std::string& tag : job.tags) all += (all.empty() ? "" : "\x1f") + storable(tag);
       joined.push_back(std::move(all));
       tags.push_back(text_or_null(joined.back()));
       correlation.push_back(text_or_null(job.correlation_id));

@@ -14,7 +14,7 @@ std::string join_tags(const std::vector<std::string>& tags) {
   std::string out;
   for (const std::string& tag : tags) {
     if (!out.empty()) out += '\x1f';
-    out += tag;
+    out += storable(tag);
   }
   return out;
 }
