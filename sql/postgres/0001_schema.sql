@@ -218,7 +218,7 @@ CREATE TABLE $schema.ledger (
   version bigint NOT NULL,
   nominal bigint NOT NULL,
   until bigint,                         -- the last tick, where the row stands for several
-  count integer NOT NULL,               -- 0 = too many to count
+  count bigint NOT NULL,                -- 0 = too many to count
   source smallint NOT NULL,             -- 0 schedule 1 trigger 2 backfill 3 wake
   state smallint NOT NULL,              -- 0 fired 1 skipped
   past_due boolean NOT NULL,
@@ -238,6 +238,7 @@ CREATE TABLE $schema.schedule_jobs (
   waits boolean NOT NULL                -- for the end of the others
 );
 CREATE INDEX schedule_jobs_of ON $schema.schedule_jobs (schedule, job);
+CREATE INDEX schedule_jobs_waiting ON $schema.schedule_jobs (schedule, job) WHERE waits;
 
 CREATE TABLE $schema.tokens (
   name text COLLATE "C" PRIMARY KEY,

@@ -79,7 +79,8 @@ Result<BatchReport> PostgresStore::try_batch(std::span<const Operation> batch) {
 void PostgresStore::run_batch(std::span<const Operation> batch, BatchReport& report) {
   std::vector<OperationResult>& results = report.results;
   about_ = nullptr;
-  for (std::size_t i = 0; i < batch.size();) {
+  look_ahead(batch);
+  for (std::size_t i = 0; i < batch.size(); settle_ties()) {
     const auto rest = batch.subspan(i);
     std::vector<OperationResult> folded;
     std::size_t done = enqueue_run(rest, results, batch.size() == rest.size());
@@ -153,6 +154,7 @@ void PostgresStore::begin() {
 
 void PostgresStore::commit(BatchReport&) {
   if (must_look_) settle();
+  settle_ties();
   flush();
   if (!wrote_) {
     refresh_agenda();  // a step that found nothing has looked
@@ -277,6 +279,8 @@ void PostgresStore::remember(BatchReport& report) {
   const auto merge = [](bool known, WallTime found, WallTime& kept) {
     kept = known ? found : std::min(kept, found);
   };
+  remember_leases();
+  remember_schedules();
   const WallTime due = next_due_;
   merge(after_.look_due, after_.next_due, next_due_);
   merge(after_.look_expiry, after_.next_expiry, next_expiry_);

@@ -272,13 +272,13 @@ bool PostgresStore::make_room_for_lease() {
 
 // While no node lived no holder could renew. Of those that lived, the leader has died with them.
 void PostgresStore::begin_leases_anew() {
-  write(schedule_sql_.forget_leader, params(kLeadershipLease));
-  write(schedule_sql_.begin_leases_anew, params(lease_now()));
+  tell(schedule_sql_.forget_leader, params(kLeadershipLease));
+  tell(schedule_sql_.begin_leases_anew, params(lease_now()));
   first_lease_end_ = 0;
 }
 
 void PostgresStore::load_named_leases() {
-  const Rows rows = ask(schedule_sql_.held_leases, params(lease_now()));
+  const Rows rows = connection_->run(schedule_sql_.held_leases, params(lease_now()));
   MutexLock lock(published_mutex_);
   lease_ends_.clear();
   for (int row = 0; row < rows.size(); ++row)

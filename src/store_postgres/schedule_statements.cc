@@ -65,6 +65,118 @@ constexpr std::string_view kReadLeases =
     "WHERE name > $1 AND (value IS NOT NULL OR (state = 0 AND ends > now)) "
     "ORDER BY name LIMIT $3";
 
+// -- schedules ------------------------------------------------------------------------------------
+
+#define MS_SCHEDULE                                                                             \
+  "SELECT id, name, version, definition, paused, paused_reason, next, next_fire, skip_before, " \
+  "skip_reason, remaining, fired, last_fired, last_job, timeout_override, created_at, "         \
+  "updated_at, next_seq FROM $schema.schedules "
+
+constexpr std::string_view kLockSchedules =
+    MS_SCHEDULE "WHERE name = ANY($1) ORDER BY name FOR UPDATE";
+constexpr std::string_view kLockSchedulesById =
+    MS_SCHEDULE "WHERE id = ANY($1) ORDER BY name FOR UPDATE";
+// No row = somebody else was quicker.
+constexpr std::string_view kInsertSchedule =
+    "WITH before AS (DELETE FROM $schema.removed_schedules WHERE name = $1 RETURNING version) "
+    "INSERT INTO $schema.schedules (name, version, definition, queue, paused, next, next_fire, "
+    "skip_before, remaining, fired, last_job, created_at, updated_at, next_seq) "
+    "SELECT $1, coalesce((SELECT version FROM before), 0) + 1, $2, $3, $4, $5, $6, 0, $7, 0, 0, "
+    "$8, $8, 1 ON CONFLICT (name) DO NOTHING RETURNING id, version";
+constexpr std::string_view kSaveSchedule =
+    "UPDATE $schema.schedules SET version = $2, paused = $3, paused_reason = $4, next = $5, "
+    "next_fire = $6, skip_before = $7, skip_reason = $8, remaining = $9, fired = $10, "
+    "last_fired = $11, last_job = $12, timeout_override = $13, updated_at = $14, next_seq = $15 "
+    "WHERE id = $1";
+constexpr std::string_view kDefineSchedule =
+    "UPDATE $schema.schedules SET definition = $2, queue = $3 WHERE id = $1";
+constexpr std::string_view kCountSchedules = "SELECT count(*) FROM $schema.schedules";
+constexpr std::string_view kDeleteSchedule =
+    "WITH s AS (DELETE FROM $schema.schedules WHERE id = $1 RETURNING name, version), "
+    "t AS (DELETE FROM $schema.schedule_jobs WHERE schedule = $1), "
+    "l AS (DELETE FROM $schema.ledger WHERE schedule = $1) "
+    "INSERT INTO $schema.removed_schedules (name, version) SELECT name, version FROM s "
+    "ON CONFLICT (name) DO UPDATE SET version = excluded.version";
+
+// -- ledgers --------------------------------------------------------------------------------------
+
+constexpr std::string_view kSelectFired =
+    "SELECT l.schedule, l.nominal, l.version, l.job FROM unnest($1::bigint[], $2::bigint[]) AS "
+    "u(schedule, nominal) JOIN $schema.ledger l ON l.schedule = u.schedule AND "
+    "l.nominal = u.nominal WHERE l.state = 0 AND l.source IN (0, 2) ORDER BY l.schedule, l.seq";
+constexpr std::string_view kInsertTicks =
+    "INSERT INTO $schema.ledger (schedule, seq, version, nominal, until, count, source, state, "
+    "past_due, job, reason, note, decided_at) SELECT $1, u.seq, u.version, u.nominal, u.until, "
+    "u.count, u.source, u.state, u.past_due <> 0, u.job, u.reason, u.note, $2 FROM "
+    "unnest($3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[], "
+    "$9::bigint[], $10::bigint[], $11::bigint[], $12::text[], $13::text[]) AS u(seq, version, "
+    "nominal, until, count, source, state, past_due, job, reason, note)";
+constexpr std::string_view kDeleteTicks =
+    "DELETE FROM $schema.ledger WHERE schedule = $1 AND seq <= $2";
+// One row without a seq: the schedule is there, and has no such rows.
+constexpr std::string_view kReadLedger =
+    "SELECT l.seq, l.version, l.nominal, l.until, l.count, l.source, l.state, l.past_due, l.job, "
+    "l.reason, l.note, l.decided_at, j.state FROM $schema.schedules s LEFT JOIN LATERAL (SELECT * "
+    "FROM $schema.ledger WHERE schedule = s.id AND seq < $2 ORDER BY seq DESC LIMIT $3) l ON true "
+    "LEFT JOIN $schema.jobs j ON j.id = l.job WHERE s.name = $1 ORDER BY l.seq DESC";
+
+// -- jobs of schedules that have not ended --------------------------------------------------------
+
+constexpr std::string_view kTiesOf =
+    "SELECT schedule, job, waits FROM $schema.schedule_jobs WHERE schedule = ANY($1)";
+constexpr std::string_view kJobsOf =
+    "SELECT t.job FROM $schema.schedule_jobs t JOIN $schema.schedules s ON s.id = t.schedule "
+    "WHERE s.name = $1";
+constexpr std::string_view kInsertTies =
+    "INSERT INTO $schema.schedule_jobs (job, schedule, waits) SELECT u.job, $1, u.waits <> 0 FROM "
+    "unnest($2::bigint[], $3::bigint[]) AS u(job, waits)";
+// Of the jobs $1, of which $2 are dead: those whose end nobody waits for.
+constexpr std::string_view kEndTies =
+    "DELETE FROM $schema.schedule_jobs t WHERE t.job = ANY($1) AND (t.waits OR (NOT EXISTS "
+    "(SELECT 1 FROM $schema.schedule_jobs w WHERE w.schedule = t.schedule AND w.waits AND "
+    "w.job <> ALL($1)) AND NOT (t.job = ANY($2) AND EXISTS (SELECT 1 FROM $schema.schedules s "
+    "WHERE s.id = t.schedule AND NOT s.paused AND "
+    "s.definition::jsonb @> '{\"pause_on_failure\": true}'))))";
+// Behind it: the schedules to be locked for the others, and those where somebody began to wait in
+// the meantime.
+constexpr std::string_view kTiesToSettle =
+    "SELECT schedule FROM $schema.schedule_jobs WHERE job = ANY($1) "
+    "UNION SELECT schedule FROM $schema.schedule_jobs WHERE schedule = ANY($2) AND waits";
+constexpr std::string_view kDeleteTies = "DELETE FROM $schema.schedule_jobs WHERE job = ANY($1)";
+constexpr std::string_view kBeginTie =
+    "UPDATE $schema.schedule_jobs SET waits = false WHERE job = $1";
+// Nothing where the schedule has been removed.
+constexpr std::string_view kReviveTie =
+    "INSERT INTO $schema.schedule_jobs (job, schedule, waits) SELECT $1, s.id, false FROM (SELECT "
+    "id FROM $schema.schedules WHERE id = $2 FOR KEY SHARE) s ON CONFLICT (job) DO UPDATE SET "
+    "waits = false";
+constexpr std::string_view kGuardTie =
+    "SELECT job FROM $schema.schedule_jobs WHERE schedule = $1 AND NOT waits ORDER BY job DESC "
+    "LIMIT 1 FOR KEY SHARE SKIP LOCKED";
+constexpr std::string_view kAwaitTie =
+    "SELECT job FROM $schema.schedule_jobs WHERE schedule = $1 AND NOT waits ORDER BY job LIMIT 1 "
+    "FOR KEY SHARE";
+
+// -- the copy -------------------------------------------------------------------------------------
+
+// All that transactions before this one changed can be seen.
+constexpr std::string_view kSnapshot =
+    "SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint";
+// Rows written by transactions from $1 on: their 32 bits compare in a circle. A row that is very
+// old may be among them.
+#define MS_SINCE "WHERE ((xmin::text::bigint - $1) & 4294967295) < 2147483648"
+constexpr std::string_view kChangedSchedules = MS_SCHEDULE MS_SINCE;
+constexpr std::string_view kAllSchedules = MS_SCHEDULE;
+constexpr std::string_view kRemovedSchedules =
+    "SELECT name FROM $schema.removed_schedules " MS_SINCE;
+constexpr std::string_view kSumTies =
+    "SELECT count(*), count(*) FILTER (WHERE waits), coalesce(sum(job), 0)::bigint FROM "
+    "$schema.schedule_jobs";
+constexpr std::string_view kAllTies = "SELECT schedule, job, waits FROM $schema.schedule_jobs";
+
+#undef MS_SINCE
+#undef MS_SCHEDULE
+
 }  // namespace
 
 ScheduleStatements::ScheduleStatements(std::string_view schema)
@@ -81,6 +193,33 @@ ScheduleStatements::ScheduleStatements(std::string_view schema)
       forget_leader(schema, kForgetLeader),
       held_leases(schema, kHeldLeases),
       read_lease(schema, kReadLease),
-      read_leases(schema, kReadLeases) {}
+      read_leases(schema, kReadLeases),
+      lock_schedules(schema, kLockSchedules),
+      lock_schedules_by_id(schema, kLockSchedulesById),
+      insert_schedule(schema, kInsertSchedule),
+      save_schedule(schema, kSaveSchedule),
+      define_schedule(schema, kDefineSchedule),
+      count_schedules(schema, kCountSchedules),
+      delete_schedule(schema, kDeleteSchedule),
+      select_fired(schema, kSelectFired),
+      insert_ticks(schema, kInsertTicks),
+      delete_ticks(schema, kDeleteTicks),
+      read_ledger(schema, kReadLedger),
+      ties_of(schema, kTiesOf),
+      jobs_of(schema, kJobsOf),
+      insert_ties(schema, kInsertTies),
+      end_ties(schema, kEndTies),
+      ties_to_settle(schema, kTiesToSettle),
+      delete_ties(schema, kDeleteTies),
+      begin_tie(schema, kBeginTie),
+      revive_tie(schema, kReviveTie),
+      guard_tie(schema, kGuardTie),
+      await_tie(schema, kAwaitTie),
+      snapshot(schema, kSnapshot),
+      changed_schedules(schema, kChangedSchedules),
+      all_schedules(schema, kAllSchedules),
+      removed_schedules(schema, kRemovedSchedules),
+      sum_ties(schema, kSumTies),
+      all_ties(schema, kAllTies) {}
 
 }  // namespace mainspring::pg

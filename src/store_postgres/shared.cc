@@ -88,6 +88,7 @@ Result<Heard> PostgresStore::refresh(Now now) {
       folded_at_ = wall();
       folded_commits_ = commits_;
     }
+    heard.catalog = load_schedules() || heard.catalog;
     if (heard.catalog) reload_copies();
     this->heard({.queues = heard.queues});
     refreshed_at_ = now.instant;

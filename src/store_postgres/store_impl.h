@@ -19,6 +19,7 @@
 #include "base/mutex.h"
 #include "store_postgres/connection.h"
 #include "store_postgres/postgres_store.h"
+#include "store_postgres/schedule_state.h"
 #include "store_postgres/statements.h"
 
 namespace mainspring::pg {
@@ -87,21 +88,6 @@ struct LeaseOfJob {
   bool plain = false;  // it can be completed without looking: no schedule waits for its end
 };
 
-// A row of named_leases that the transaction has locked.
-struct LeaseInHand {
-  enum class State : std::uint8_t { held, released, expired, absent };
-  State state = State::absent;
-  bool exclusive = false;  // else it is locked against changes of others alone
-  Token token = 0;
-  std::int64_t ttl = 0, kept = 0;
-  std::int64_t ends = 0;  // on the lease clock
-  std::int64_t since = 0;
-  std::string holder;
-  std::string value;
-
-  bool held(std::int64_t lease_now) const { return state == State::held && ends > lease_now; }
-};
-
 // What a batch changes of this node's memory, once it is committed. Emptied before each try.
 struct AfterCommit {
   std::map<int, std::int64_t> available;             // by queue: more or fewer
@@ -123,6 +109,12 @@ struct AfterCommit {
   std::int64_t tokens_version = 0;         // in the database
   std::optional<AuditState> audit;         // the chain as it is now, once the batch has looked
   std::optional<WallTime> audit_due;
+  std::map<std::string, ScheduleInHand>
+      schedules_in_hand;                               // as this transaction left or found them
+  std::map<std::int64_t, std::string> schedule_names;  // of those, by id
+  std::vector<EndedTie> ended_ties;                    // to be looked at: see settle_ties()
+  std::vector<TieChange> ties;
+  std::int64_t schedules_made = 0;  // more or fewer
 };
 
 class PostgresStore final : public SharedStore {
@@ -320,12 +312,63 @@ class PostgresStore final : public SharedStore {
   std::optional<std::int64_t> read_at(Instant now) const;
   void sweep_leases();
 
-  // -- schedules.cc, firing.cc. A schedule's row is locked by whoever decides about it.
+  // Locks what a batch of several operations on leases or schedules is about, in few round trips.
+  void look_ahead(std::span<const Operation> batch);
+
+  // -- schedules.cc. A schedule's row is locked by whoever decides about it.
+  void take_schedules(const std::vector<std::string>& names);  // in one round trip
+  void take_schedules(const Ints& ids);                        // and their jobs
+  static ScheduleInHand read_schedule(const Rows& rows, int row);
+  void keep_schedules(const Rows& rows);
+  ScheduleInHand& take_schedule(const std::string& name);
+  ScheduleInHand* take_schedule(const std::string& name, const Within& within);
+  // The jobs of these schedules in hand that have not ended.
+  void know_ties(const std::vector<ScheduleInHand*>& schedules);
+  std::optional<OperationResult> create_schedule(const PutSchedule& op);
+  OperationResult replace_schedule(ScheduleInHand& schedule, const PutSchedule& op);
+  void set_paused(ScheduleInHand& schedule, bool paused, std::string reason);
+  void save_schedule(const ScheduleInHand& schedule);
+  void add_ledger_rows(ScheduleInHand& schedule, const std::vector<LedgerRow>& rows);
+
+  // -- firing.cc
+  struct Firing;
+  std::optional<Error> check_fire(const FireSchedule& op, const ScheduleInHand& schedule) const;
+  void know_others(const FireSchedule& op);
+  static bool minds_others(const FireSchedule& op, const ScheduleInHand& schedule);
+  bool ends_others(const FireSchedule& op) const;
+  void add_unknown_ticks(const FireSchedule& op, ScheduleInHand& schedule, Ints& ids,
+                         Ints& nominals) const;
+  void ask_fired(const Ints& ids, const Ints& nominals);
+  JobId decide(Firing& firing, const Tick& planned);
+  std::string refuse_tick(Firing& firing, WallTime nominal, JobState& begins);
+  std::string overlap(Firing& firing, Overlap policy, JobState& begins);
+  static JobId has_run(const Firing& firing, WallTime nominal);
+  std::size_t sure_to_fire(const Firing& firing) const;
+  void stop_others(ScheduleInHand& schedule, Overlap policy);
+  JobId fire_tick(Firing& firing, const Tick& tick, JobState begins);
+  void write_new_ties(ScheduleInHand& schedule);
+
+  // -- ties.cc: the jobs of schedules that have not ended
   // Of a job that a schedule made (row.schedule != 0):
-  void schedule_job_ended(JobInHand& job);    // others that waited may begin
+  void schedule_job_ended(JobInHand& job);    // others that waited begin with settle_ties()
   void schedule_job_revived(JobInHand& job);  // an operator's retry made it live again
-  void load_schedules();                      // the copy that reads answer from
-  WallTime next_schedule() const;             // the earliest next_fire of those not paused
+  // Behind each operation, and before anybody asks what can be claimed.
+  void settle_ties();
+  void settle_tie(ScheduleInHand& schedule, const EndedTie& ended);
+  ScheduleInHand* known_schedule(std::int64_t id);
+  void begin_next_waiting(ScheduleInHand& schedule);
+  void begin_waiting(ScheduleInHand& schedule, JobId id);
+  void guard_waiting(ScheduleInHand& schedule);
+
+  // -- schedule_copies.cc: what reads answer from
+  bool load_schedules();           // false: it was up to date
+  void remember_schedules();       // after_, once committed
+  WallTime next_schedule() const;  // the earliest next_fire of those not paused
+  void publish_schedule(const std::string& name, std::int64_t id, ScheduleInfo info)
+      MS_REQUIRES(published_mutex_);
+  void unpublish_schedule(const std::string& name) MS_REQUIRES(published_mutex_);
+  void publish_tie(const TieChange& change) MS_REQUIRES(published_mutex_);
+  void load_ties(bool anew);
 
   // -- access.cc, audit.cc
   void load_tokens();  // the copy that tokens() answers
@@ -408,6 +451,9 @@ class PostgresStore final : public SharedStore {
   std::int64_t live_jobs_ = 0, finished_jobs_ = 0;
   WallTime next_due_ = WallTime::never(), next_expiry_ = WallTime::never(),
            next_prune_ = WallTime::never(), audit_due_ = WallTime::never();
+  // The copy of schedules has all that was committed before this transaction, as the server process
+  // with that number said; 0 = there is none.
+  std::int64_t schedules_seen_ = 0, schedules_seen_by_ = 0;
   // Leases by name: none that this node knows of ends before first_lease_end_; so many can be
   // inserted before they are counted again; there were too many, and nothing helps until.
   std::int64_t first_lease_end_ = 0, leases_swept_at_ = 0, leases_counted_ = 0, lease_room_ = 0,
@@ -419,7 +465,12 @@ class PostgresStore final : public SharedStore {
 
   // what readers see
   mutable Mutex published_mutex_;
-  std::map<std::string, ScheduleInfo> published_schedules_ MS_GUARDED_BY(published_mutex_);
+  std::map<std::string, PublishedSchedule> published_schedules_ MS_GUARDED_BY(published_mutex_);
+  std::unordered_map<std::int64_t, std::string> published_ids_ MS_GUARDED_BY(published_mutex_);
+  // Of those not paused, by the time that they fire.
+  std::set<std::pair<WallTime, std::string>> published_due_ MS_GUARDED_BY(published_mutex_);
+  // Of the ties in the copy: how many, how many of them wait, and the sum of their jobs.
+  std::array<std::int64_t, 3> published_ties_ MS_GUARDED_BY(published_mutex_){};
   std::map<std::string, std::int64_t> lease_ends_ MS_GUARDED_BY(published_mutex_);  // by name
   std::shared_ptr<const Tokens> published_tokens_ MS_GUARDED_BY(published_mutex_);
   AuditState published_audit_ MS_GUARDED_BY(published_mutex_);

@@ -1,0 +1,326 @@
+// What becomes of the ticks of schedules: the row in the ledger, the job, and the next time, in one
+// transaction.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/assert.h"
+#include "base/mutant.h"
+#include "store_postgres/store_impl.h"
+
+namespace mainspring::pg {
+namespace {
+
+// Its ticks are those of the calendar, and run once.
+bool counts(TickSource source) {
+  return source == TickSource::schedule || source == TickSource::backfill;
+}
+
+bool fires_any(const FireSchedule& op) {
+  return std::any_of(op.ticks.begin(), op.ticks.end(), [](const Tick& tick) { return tick.fire; });
+}
+
+// A scheduler whose clock is ahead fires nothing before its time: the store's clock counts.
+bool is_early(const FireSchedule& op, WallTime now) {
+  return std::any_of(op.ticks.begin(), op.ticks.end(),
+                     [&](const Tick& tick) { return tick.until.value_or(tick.nominal) > now; });
+}
+
+WallTime nominal_of(const FireSchedule& op, const Tick& tick, WallTime now) {
+  return op.source != TickSource::schedule && tick.nominal == WallTime() ? now : tick.nominal;
+}
+
+}  // namespace
+
+// An operation under way.
+struct PostgresStore::Firing {
+  const FireSchedule& op;
+  ScheduleInHand& schedule;
+  std::vector<LedgerRow> rows;
+  std::size_t at = 0;  // the tick that is being decided
+};
+
+OperationResult PostgresStore::operator()(const FireSchedule& op) {
+  if (auto lost = fenced(op.fence)) return std::move(*lost);
+  if (ends_others(op)) know_others(op);
+  ScheduleInHand* schedule = take_schedule(op.name, op.within);
+  if (schedule == nullptr) {
+    return Error{.code = ErrorCode::not_found,
+                 .message = fmt::format("schedule {}: there is no such schedule", op.name)};
+  }
+  if (auto refused = check_fire(op, *schedule)) return std::move(*refused);
+  if (minds_others(op, *schedule)) know_ties({schedule});
+  Ints ids, nominals;
+  add_unknown_ticks(op, *schedule, ids, nominals);
+  ask_fired(ids, nominals);
+  Firing firing{.op = op, .schedule = *schedule};
+  FireResult result;
+  result.jobs.reserve(op.ticks.size());
+  for (; firing.at < op.ticks.size(); ++firing.at) {
+    const JobId id = decide(firing, op.ticks[firing.at]);
+    result.jobs.push_back(id);
+    ++(id != 0 ? result.fired : result.skipped);
+  }
+  ScheduleInfo& info = schedule->info;
+  if (op.source == TickSource::schedule && !MS_MUTANT(next_not_advanced)) {
+    info.next = op.next;
+    info.next_fire = op.next_fire;
+  }
+  if (info.remaining == 0) info.next = info.next_fire = WallTime::never();
+  add_ledger_rows(*schedule, firing.rows);
+  save_schedule(*schedule);
+  write_new_ties(*schedule);
+  guard_waiting(*schedule);
+  return result;
+}
+
+std::optional<Error> PostgresStore::check_fire(const FireSchedule& op,
+                                               const ScheduleInHand& schedule) const {
+  const ScheduleInfo& info = schedule.info;
+  const bool as_planned =
+      info.version == op.version && !info.paused && info.next == op.expected_next;
+  if (op.source == TickSource::schedule && !as_planned) {
+    return Error{
+        .code = ErrorCode::conflict,
+        .message = fmt::format(
+            "schedule {}: has changed since its ticks were planned: plan them anew", op.name)};
+  }
+  if (op.source == TickSource::schedule && is_early(op, now_.wall) &&
+      !MS_MUTANT(early_tick_taken)) {
+    return Error{.code = ErrorCode::unavailable,
+                 .message = fmt::format("schedule {}: by the store's clock its tick is not due yet",
+                                        op.name),
+                 .retry_after_ms = 1000};
+  }
+  if (op.ticks.size() > kMaxFireTicks) {
+    return Error{.code = ErrorCode::too_large,
+                 .message = fmt::format("schedule {}: {} ticks at once: must be at most {}",
+                                        op.name, op.ticks.size(), kMaxFireTicks)};
+  }
+  return std::nullopt;
+}
+
+// -- what is to be known before -------------------------------------------------------------------
+
+bool PostgresStore::minds_others(const FireSchedule& op, const ScheduleInHand& schedule) {
+  if (!fires_any(op)) return false;
+  const Overlap policy = op.overlap.value_or(schedule.info.schedule.overlap);
+  return op.source == TickSource::wake || policy != Overlap::allow;
+}
+
+// As far as this node's copy knows: a guess that only the order of locks depends on.
+bool PostgresStore::ends_others(const FireSchedule& op) const {
+  if (!fires_any(op) || op.source == TickSource::wake) return false;
+  std::optional<Overlap> policy = op.overlap;
+  if (!policy) {
+    MutexLock lock(published_mutex_);
+    const auto found = published_schedules_.find(op.name);
+    if (found != published_schedules_.end()) policy = found->second.info.schedule.overlap;
+  }
+  return policy == Overlap::cancel_other || policy == Overlap::terminate_other;
+}
+
+// Whoever ends a job locks it, and then its schedule. Who ends the jobs of a schedule does the same
+// in the same order.
+void PostgresStore::know_others(const FireSchedule& op) {
+  if (after_.schedules_in_hand.contains(op.name)) return;
+  const Rows rows = ask(schedule_sql_.jobs_of, params(op.name));
+  std::vector<JobId> jobs;
+  for (int row = 0; row < rows.size(); ++row) jobs.push_back(rows.integer(row, 0));
+  jobs_by_id(jobs);
+}
+
+// The nominal times of this operation whose fate in the ledger is not in hand.
+void PostgresStore::add_unknown_ticks(const FireSchedule& op, ScheduleInHand& schedule, Ints& ids,
+                                      Ints& nominals) const {
+  if (!counts(op.source)) return;
+  for (const Tick& tick : op.ticks) {
+    if (!tick.fire) continue;
+    const std::int64_t nominal = nominal_of(op, tick, now_.wall).us();
+    if (!schedule.fired.try_emplace(nominal).second) continue;
+    ids.push_back(schedule.id);
+    nominals.push_back(nominal);
+  }
+}
+
+void PostgresStore::ask_fired(const Ints& ids, const Ints& nominals) {
+  if (ids.empty()) return;
+  const Rows rows = ask(schedule_sql_.select_fired, params(ids, nominals));
+  for (int row = 0; row < rows.size(); ++row) {
+    ScheduleInHand* schedule = known_schedule(rows.integer(row, 0));
+    MS_ASSERT(schedule != nullptr, "only schedules in hand are asked for");
+    schedule->fired[rows.integer(row, 1)].push_back(
+        {.version = rows.integer(row, 2), .job = rows.integer(row, 3)});
+  }
+}
+
+// -- one tick -------------------------------------------------------------------------------------
+
+// Its row, and its job unless it is skipped; 0 = it is.
+JobId PostgresStore::decide(Firing& firing, const Tick& planned) {
+  Tick tick = planned;
+  tick.nominal = nominal_of(firing.op, planned, now_.wall);
+  JobState begins = JobState::available;
+  std::string reason = tick.fire ? refuse_tick(firing, tick.nominal, begins) : tick.reason;
+  LedgerRow row{.version = firing.schedule.info.version,
+                .nominal = tick.nominal,
+                .until = tick.until,
+                .count = tick.count,
+                .source = firing.op.source,
+                .past_due = tick.past_due};
+  row.note = tick.note;
+  if (tick.fire && reason.empty()) {
+    row.job = fire_tick(firing, tick, begins);
+  } else {
+    row.state = TickState::skipped;
+    row.reason = std::move(reason);
+  }
+  const JobId job = row.job;
+  if (!(MS_MUTANT(job_without_a_row) && job != 0)) firing.rows.push_back(std::move(row));
+  return job;
+}
+
+std::string PostgresStore::refuse_tick(Firing& firing, WallTime nominal, JobState& begins) {
+  const FireSchedule& op = firing.op;
+  const ScheduleInHand& schedule = firing.schedule;
+  const ScheduleInfo& info = schedule.info;
+  if (const JobId had = has_run(firing, nominal); had != 0)
+    return fmt::format("has run as job {}", had);
+  if (op.source == TickSource::wake && info.paused) return "paused";
+  if (info.remaining == 0) return "no runs remain";
+  if (op.source == TickSource::wake) {
+    const std::size_t there = schedule.live.size() + schedule.waiting.size();
+    return there >= 2 && !MS_MUTANT(third_twin) ? "a twin is there" : "";
+  }
+  return overlap(firing, op.overlap.value_or(info.schedule.overlap), begins);
+}
+
+// The job of this nominal time by the clock or a backfill; 0 = there is none.
+JobId PostgresStore::has_run(const Firing& firing, WallTime nominal) {
+  if (!counts(firing.op.source)) return 0;
+  const bool any_version = firing.op.source == TickSource::backfill;
+  JobId had = 0;
+  for (const auto& fired : firing.schedule.fired.at(nominal.us())) {
+    if (any_version || fired.version == firing.schedule.info.version) had = fired.job;
+  }
+  return had;
+}
+
+// With jobs of earlier ticks that have not ended: by the policy.
+std::string PostgresStore::overlap(Firing& firing, Overlap policy, JobState& begins) {
+  ScheduleInHand& schedule = firing.schedule;
+  if (schedule.live.empty() || MS_MUTANT(overlap_ignored)) return "";
+  switch (policy) {
+    case Overlap::skip:
+      return fmt::format("overlap: job {} has not ended", *schedule.live.begin());
+    case Overlap::buffer_one:
+      if (!schedule.waiting.empty())
+        return fmt::format("overlap: job {} waits already", *schedule.waiting.begin());
+      break;
+    case Overlap::buffer_all:
+      if (schedule.waiting.size() >= std::size_t{kMaxBuffered})
+        return fmt::format("overlap: {} jobs wait", schedule.waiting.size());
+      break;
+    case Overlap::cancel_other:
+    case Overlap::terminate_other:
+      stop_others(schedule, policy);
+      break;
+    case Overlap::allow:
+      return "";
+  }
+  if (!schedule.live.empty()) begins = JobState::waiting;
+  return "";
+}
+
+// Those that wait first, so that none begins when the last that lives ends.
+void PostgresStore::stop_others(ScheduleInHand& schedule, Overlap policy) {
+  const bool at_once = policy == Overlap::terminate_other;
+  const std::string reason = fmt::format("{} by schedule {}", at_once ? "terminated" : "cancelled",
+                                         schedule.info.schedule.name);
+  std::vector<JobId> others(schedule.waiting.begin(), schedule.waiting.end());
+  others.insert(others.end(), schedule.live.begin(), schedule.live.end());
+  jobs_by_id(others);
+  for (const JobId id : others) {
+    JobInHand* held = job(id);
+    if (held == nullptr || is_terminal(held->row.state)) continue;
+    if (at_once || held->row.state != JobState::running) {
+      end_job(*held, JobState::cancelled, reason, "");
+    } else {
+      (void)(*this)(Cancel{.id = id, .reason = reason});
+    }
+  }
+  settle_ties();
+}
+
+JobId PostgresStore::fire_tick(Firing& firing, const Tick& tick, JobState begins) {
+  const FireSchedule& op = firing.op;
+  ScheduleInHand& schedule = firing.schedule;
+  ScheduleInfo& info = schedule.info;
+  WallTime run_at = now_.wall;
+  if (op.source == TickSource::schedule)  // every tick of a schedule has the same jitter
+    run_at = std::min(tick.nominal + (info.next_fire - info.next), now_.wall);
+  NewJob made = info.schedule.job;
+  made.headers = tick_headers(info.schedule, tick.nominal, tick.past_due);
+  if (next_id_ >= ids_end_) new_ids(sure_to_fire(firing));
+  const JobId id = add_job(made, run_at, begins, schedule.id).row.id;
+  const bool waits = begins == JobState::waiting;
+  (waits ? schedule.waiting : schedule.live).insert(id);
+  schedule.unwritten.insert(id);
+  if (!waits) schedule.live_is_ours = true;
+  after_.ties.push_back({.schedule = schedule.id,
+                         .job = id,
+                         .to = waits ? TieChange::To::waiting : TieChange::To::live});
+  if (counts(op.source))
+    schedule.fired[tick.nominal.us()].push_back({.version = info.version, .job = id});
+  ++info.fired;
+  info.last_fired = tick.nominal;
+  info.last_job = id;
+  if (info.remaining) --*info.remaining;
+  return id;
+}
+
+// How many ids are needed from this tick on, which fires: never more than will be used.
+std::size_t PostgresStore::sure_to_fire(const Firing& firing) const {
+  const FireSchedule& op = firing.op;
+  const ScheduleInHand& schedule = firing.schedule;
+  std::set<WallTime> nominals;
+  std::size_t ticks = 0;
+  for (std::size_t i = firing.at; i < op.ticks.size(); ++i) {
+    const Tick& tick = op.ticks[i];
+    if (!tick.fire) continue;
+    const WallTime nominal = nominal_of(op, tick, now_.wall);
+    const bool runs_once = counts(op.source);
+    if (runs_once && (!nominals.insert(nominal).second || has_run(firing, nominal) != 0)) continue;
+    ++ticks;
+  }
+  if (schedule.info.remaining)
+    ticks = std::min(ticks, static_cast<std::size_t>(*schedule.info.remaining));
+  if (op.source == TickSource::wake) return 1;
+  switch (op.overlap.value_or(schedule.info.schedule.overlap)) {
+    case Overlap::skip:
+    case Overlap::buffer_one:
+      return 1;
+    case Overlap::buffer_all: {
+      const std::size_t waiting = std::min(schedule.waiting.size(), std::size_t{kMaxBuffered});
+      const std::size_t room = std::size_t{kMaxBuffered} - waiting;
+      return std::max<std::size_t>(1, std::min(ticks, room + (schedule.live.empty() ? 1 : 0)));
+    }
+    case Overlap::cancel_other:
+    case Overlap::terminate_other:
+    case Overlap::allow:
+      break;
+  }
+  return ticks;
+}
+
+void PostgresStore::write_new_ties(ScheduleInHand& schedule) {
+  Ints jobs, waits;
+  for (const JobId id : schedule.unwritten) {
+    jobs.push_back(id);
+    waits.push_back(schedule.waiting.contains(id) ? 1 : 0);
+  }
+  schedule.unwritten.clear();
+  if (!jobs.empty()) write(schedule_sql_.insert_ties, params(schedule.id, jobs, waits));
+}
+
+}  // namespace mainspring::pg

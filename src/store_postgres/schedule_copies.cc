@@ -1,0 +1,238 @@
+// The copy of schedules that reads answer from, without asking the database.
+//
+// What this node's batches change is patched in when they are committed. What other nodes changed
+// is found by the number of the transaction that wrote a row last: a counter of changes that all
+// nodes write would make them wait for each other.
+#include <libpq-fe.h>
+
+#include <fmt/format.h>
+
+#include <limits>
+
+#include "store_postgres/reader.h"
+
+namespace mainspring::pg {
+namespace {
+
+constexpr std::int64_t kTransactionBits = 0xffffffff;  // of xmin
+
+Error no_schedule(const std::string& name) {
+  return {.code = ErrorCode::not_found,
+          .message = fmt::format("schedule {}: there is no such schedule", name)};
+}
+
+ScheduleInfo whole(const PublishedSchedule& published) {
+  ScheduleInfo info = published.info;
+  info.live.assign(published.live.begin(), published.live.end());
+  info.buffered = static_cast<int>(published.waiting.size());
+  return info;
+}
+
+LedgerRow read_tick(const Rows& rows, int row) {
+  LedgerRow tick;
+  tick.seq = rows.integer(row, 0);
+  tick.version = rows.integer(row, 1);
+  tick.nominal = WallTime::from_us(rows.integer(row, 2));
+  if (const auto until = rows.maybe(row, 3)) tick.until = WallTime::from_us(*until);
+  tick.count = rows.integer(row, 4);
+  tick.source = static_cast<TickSource>(rows.integer(row, 5));
+  tick.state = static_cast<TickState>(rows.integer(row, 6));
+  tick.past_due = rows.integer(row, 7) != 0;
+  tick.job = rows.integer(row, 8);
+  tick.reason = rows.text(row, 9);
+  tick.note = rows.text(row, 10);
+  tick.decided_at = WallTime::from_us(rows.integer(row, 11));
+  if (const auto state = rows.maybe(row, 12)) tick.job_state = static_cast<JobState>(*state);
+  return tick;
+}
+
+}  // namespace
+
+// -- changes --------------------------------------------------------------------------------------
+
+void PostgresStore::publish_schedule(const std::string& name, std::int64_t id, ScheduleInfo info) {
+  const auto old = published_schedules_.find(name);
+  if (old != published_schedules_.end() && old->second.id != id) unpublish_schedule(name);
+  PublishedSchedule& seen = published_schedules_[name];
+  published_due_.erase({seen.info.next_fire, name});
+  seen.id = id;
+  seen.info = std::move(info);
+  published_ids_[id] = name;
+  if (!seen.info.paused && seen.info.next_fire != WallTime::never())
+    published_due_.emplace(seen.info.next_fire, name);
+}
+
+void PostgresStore::unpublish_schedule(const std::string& name) {
+  const auto found = published_schedules_.find(name);
+  if (found == published_schedules_.end()) return;
+  const PublishedSchedule& gone = found->second;
+  for (const JobId id : gone.live) published_ties_[2] -= id;
+  for (const JobId id : gone.waiting) published_ties_[2] -= id;
+  published_ties_[0] -= static_cast<std::int64_t>(gone.live.size() + gone.waiting.size());
+  published_ties_[1] -= static_cast<std::int64_t>(gone.waiting.size());
+  published_due_.erase({gone.info.next_fire, name});
+  published_ids_.erase(gone.id);
+  published_schedules_.erase(found);
+}
+
+void PostgresStore::publish_tie(const TieChange& change) {
+  const auto name = published_ids_.find(change.schedule);
+  if (name == published_ids_.end()) return;
+  PublishedSchedule& seen = published_schedules_.at(name->second);
+  const bool waited = seen.waiting.erase(change.job) > 0;
+  const bool lived = seen.live.erase(change.job) > 0;
+  const bool waits = change.to == TieChange::To::waiting;
+  const bool lives = change.to == TieChange::To::live;
+  if (waits) seen.waiting.insert(change.job);
+  if (lives) seen.live.insert(change.job);
+  const std::int64_t more = (waits || lives ? 1 : 0) - (waited || lived ? 1 : 0);
+  published_ties_[0] += more;
+  published_ties_[1] += (waits ? 1 : 0) - (waited ? 1 : 0);
+  published_ties_[2] += more * change.job;
+}
+
+// Also what was only found: a copy that another node's change has made stale is right again.
+void PostgresStore::remember_schedules() {
+  if (after_.schedules_in_hand.empty() && after_.ties.empty()) return;
+  MutexLock lock(published_mutex_);
+  for (auto& [name, schedule] : after_.schedules_in_hand) {
+    if (schedule.id == 0) {
+      unpublish_schedule(name);
+    } else {
+      publish_schedule(name, schedule.id, schedule.info);
+    }
+  }
+  for (const TieChange& change : after_.ties) publish_tie(change);
+}
+
+WallTime PostgresStore::next_schedule() const {
+  MutexLock lock(published_mutex_);
+  return published_due_.empty() ? WallTime::never() : published_due_.begin()->first;
+}
+
+// -- what others changed --------------------------------------------------------------------------
+
+// Everything on a new connection, since behind it may be a server that took over and has lost what
+// another one had; else what has changed since the last time.
+bool PostgresStore::load_schedules() {
+  Connection& c = *connection_;
+  const std::int64_t server = PQbackendPID(c.handle());
+  const bool anew = schedules_seen_ == 0 || schedules_seen_by_ != server;
+  const Params since = params(schedules_seen_ & kTransactionBits);
+  c.queue(schedule_sql_.snapshot);
+  if (anew) {
+    c.queue(schedule_sql_.all_schedules);
+  } else {
+    c.queue(schedule_sql_.changed_schedules, since);
+    c.queue(schedule_sql_.removed_schedules, since);
+  }
+  const std::int64_t seen = c.next().integer(0, 0);
+  const Rows rows = c.next();
+  std::vector<ScheduleInHand> found;
+  for (int row = 0; row < rows.size(); ++row) found.push_back(read_schedule(rows, row));
+  std::set<std::string> removed;
+  if (!anew) {
+    const Rows names = c.next();
+    for (int row = 0; row < names.size(); ++row) removed.insert(names.string(row, 0));
+  }
+  bool changed = anew;
+  {
+    MutexLock lock(published_mutex_);
+    if (anew) {
+      published_schedules_.clear();
+      published_ids_.clear();
+      published_due_.clear();
+      published_ties_ = {};
+    }
+    for (ScheduleInHand& schedule : found) {
+      const std::string name = schedule.info.schedule.name;
+      const auto old = published_schedules_.find(name);
+      changed = changed || old == published_schedules_.end() || old->second.id != schedule.id ||
+                old->second.info.updated_at != schedule.info.updated_at ||
+                old->second.info.next_fire != schedule.info.next_fire;
+      removed.erase(name);
+      publish_schedule(name, schedule.id, std::move(schedule.info));
+    }
+    for (const std::string& name : removed) {
+      changed = changed || published_schedules_.contains(name);
+      unpublish_schedule(name);
+    }
+  }
+  load_ties(anew);
+  schedules_seen_ = seen;
+  schedules_seen_by_ = server;
+  return changed;
+}
+
+// Ids only grow: other ties than before have another number, or another sum.
+void PostgresStore::load_ties(bool anew) {
+  if (!anew) {
+    const Rows sums = connection_->run(schedule_sql_.sum_ties);
+    MutexLock lock(published_mutex_);
+    if (published_ties_ == std::array{sums.integer(0, 0), sums.integer(0, 1), sums.integer(0, 2)})
+      return;
+  }
+  const Rows rows = connection_->run(schedule_sql_.all_ties);
+  MutexLock lock(published_mutex_);
+  for (auto& [name, schedule] : published_schedules_) {
+    schedule.live.clear();
+    schedule.waiting.clear();
+  }
+  published_ties_ = {};
+  for (int row = 0; row < rows.size(); ++row) {
+    const bool waits = rows.integer(row, 2) != 0;
+    publish_tie({.schedule = rows.integer(row, 0),
+                 .job = rows.integer(row, 1),
+                 .to = waits ? TieChange::To::waiting : TieChange::To::live});
+  }
+}
+
+// -- reads ----------------------------------------------------------------------------------------
+
+Result<ScheduleInfo> PostgresStore::schedule(const std::string& name) const {
+  MutexLock lock(published_mutex_);
+  const auto found = published_schedules_.find(name);
+  if (found == published_schedules_.end()) return no_schedule(name);
+  return whole(found->second);
+}
+
+Result<std::vector<ScheduleInfo>> PostgresStore::schedules(const std::string& after,
+                                                           int limit) const {
+  MutexLock lock(published_mutex_);
+  std::vector<ScheduleInfo> out;
+  for (auto it = published_schedules_.upper_bound(after);
+       it != published_schedules_.end() && static_cast<int>(out.size()) < limit; ++it)
+    out.push_back(whole(it->second));
+  return out;
+}
+
+Result<std::vector<ScheduleInfo>> PostgresStore::due_schedules(WallTime now, int limit) const {
+  MutexLock lock(published_mutex_);
+  std::vector<ScheduleInfo> out;
+  for (const auto& [next_fire, name] : published_due_) {
+    if (next_fire > now || static_cast<int>(out.size()) == limit) break;
+    out.push_back(published_schedules_.at(name).info);
+  }
+  return out;
+}
+
+Result<LedgerPage> PostgresStore::ledger(const std::string& name, int limit,
+                                         std::int64_t before) const {
+  const std::int64_t below = before > 0 ? before : std::numeric_limits<std::int64_t>::max();
+  MS_TRY_ASSIGN(const Rows rows, with_reader([&](Connection& connection) {
+                  return connection.run(schedule_sql_.read_ledger,
+                                        params(name, below, std::int64_t{limit} + 1));
+                }));
+  if (rows.empty()) return no_schedule(name);
+  LedgerPage page;
+  for (int row = 0; row < rows.size() && !rows.is_null(row, 0); ++row) {
+    if (static_cast<int>(page.rows.size()) == limit) {
+      page.next = page.rows.empty() ? before : page.rows.back().seq;
+      break;
+    }
+    page.rows.push_back(read_tick(rows, row));
+  }
+  return page;
+}
+
+}  // namespace mainspring::pg

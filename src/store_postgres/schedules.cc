@@ -1,0 +1,352 @@
+// Schedules: their definitions, and how far each is. What becomes of their ticks: firing.cc.
+//
+// Whoever decides about a schedule locks its row first. What a transaction has locked it keeps in
+// hand, so that several operations on one schedule read it once.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "api/schedule_shapes.h"
+#include "base/mutant.h"
+#include "store_postgres/store_impl.h"
+
+namespace mainspring::pg {
+namespace {
+
+// Each repetition means that another node created or removed it in between.
+constexpr int kMaxCreateTries = 5;
+
+Error no_schedule(const std::string& name) {
+  return {.code = ErrorCode::not_found,
+          .message = fmt::format("schedule {}: there is no such schedule", name)};
+}
+
+std::optional<std::int64_t> limit_of(const Schedule& schedule) {
+  return schedule.max_runs > 0 ? std::optional(schedule.max_runs) : std::nullopt;
+}
+
+std::string json_of(const Schedule& schedule) {
+  std::string out;
+  encode_schedule(schedule, out);
+  return out;
+}
+
+}  // namespace
+
+// -- rows in hand ---------------------------------------------------------------------------------
+
+ScheduleInHand PostgresStore::read_schedule(const Rows& rows, int row) {
+  ScheduleInHand found;
+  found.id = rows.integer(row, 0);
+  const std::string name = rows.string(row, 1);
+  auto definition = decode_schedule(rows.text(row, 3));
+  if (!definition) {
+    throw PgError{.sqlstate = "XX001",
+                  .message = fmt::format("the store is damaged: schedule {}: {}", name,
+                                         definition.error().message)};
+  }
+  ScheduleInfo& info = found.info;
+  info.schedule = std::move(*definition);
+  info.version = rows.integer(row, 2);
+  info.paused = rows.integer(row, 4) != 0;
+  info.paused_reason = rows.text(row, 5);
+  info.next = WallTime::from_us(rows.integer(row, 6));
+  info.next_fire = WallTime::from_us(rows.integer(row, 7));
+  info.skip_before = WallTime::from_us(rows.integer(row, 8));
+  info.skip_reason = rows.text(row, 9);
+  info.remaining = rows.maybe(row, 10);
+  info.fired = rows.integer(row, 11);
+  if (const auto last = rows.maybe(row, 12)) info.last_fired = WallTime::from_us(*last);
+  info.last_job = rows.integer(row, 13);
+  if (const auto timeout = rows.maybe(row, 14)) info.timeout_override = Duration(*timeout);
+  info.created_at = WallTime::from_us(rows.integer(row, 15));
+  info.updated_at = WallTime::from_us(rows.integer(row, 16));
+  found.next_seq = rows.integer(row, 17);
+  return found;
+}
+
+void PostgresStore::keep_schedules(const Rows& rows) {
+  for (int row = 0; row < rows.size(); ++row) {
+    ScheduleInHand found = read_schedule(rows, row);
+    const std::string name = found.info.schedule.name;
+    after_.schedule_names[found.id] = name;
+    after_.schedules_in_hand[name] = std::move(found);
+  }
+}
+
+void PostgresStore::take_schedules(const std::vector<std::string>& names) {
+  std::vector<std::string> wanted;
+  for (const std::string& name : names) {
+    if (!after_.schedules_in_hand.contains(name)) wanted.push_back(name);
+  }
+  if (wanted.empty()) return;
+  const Rows rows = ask(schedule_sql_.lock_schedules, params(wanted));
+  for (std::string& name : wanted) after_.schedules_in_hand[std::move(name)];
+  keep_schedules(rows);
+}
+
+void PostgresStore::take_schedules(const Ints& ids) {
+  Ints wanted;
+  for (const std::int64_t id : ids) {
+    if (!after_.schedule_names.contains(id)) wanted.push_back(id);
+  }
+  if (!wanted.empty()) keep_schedules(ask(schedule_sql_.lock_schedules_by_id, params(wanted)));
+  std::vector<ScheduleInHand*> all;
+  for (const std::int64_t id : ids) {
+    if (ScheduleInHand* schedule = known_schedule(id)) all.push_back(schedule);
+  }
+  know_ties(all);
+}
+
+ScheduleInHand& PostgresStore::take_schedule(const std::string& name) {
+  take_schedules(std::vector<std::string>{name});
+  return after_.schedules_in_hand[name];
+}
+
+ScheduleInHand* PostgresStore::take_schedule(const std::string& name, const Within& within) {
+  ScheduleInHand& schedule = take_schedule(name);
+  const bool there = schedule.id != 0 && within.has(schedule.info.schedule.job.queue);
+  return there ? &schedule : nullptr;
+}
+
+// In hand, or nullptr.
+ScheduleInHand* PostgresStore::known_schedule(std::int64_t id) {
+  const auto name = after_.schedule_names.find(id);
+  return name == after_.schedule_names.end() ? nullptr : &after_.schedules_in_hand.at(name->second);
+}
+
+// -- operations -----------------------------------------------------------------------------------
+
+OperationResult PostgresStore::operator()(const PutSchedule& op) {
+  const std::string& name = op.schedule.name;
+  for (int tries = 0; tries < kMaxCreateTries; ++tries) {
+    ScheduleInHand& schedule = take_schedule(name);
+    if (schedule.id == 0) {
+      if (auto done = create_schedule(op)) return std::move(*done);
+      after_.schedules_in_hand.erase(name);
+      continue;
+    }
+    ScheduleInfo& info = schedule.info;
+    if (!op.within.has(info.schedule.job.queue)) {
+      return Error{.code = ErrorCode::forbidden,
+                   .message = fmt::format("schedule {}: there is a schedule of that name for "
+                                          "another queue",
+                                          name)};
+    }
+    if (!(info.schedule == op.schedule)) return replace_schedule(schedule, op);
+    if (op.paused && *op.paused != info.paused) set_paused(schedule, *op.paused, "");
+    return PutScheduleResult{.version = info.version, .outcome = PutOutcome::unchanged};
+  }
+  return Error{.code = ErrorCode::unavailable,
+               .message = fmt::format("schedule {}: others create and remove it at once", name),
+               .retry_after_ms = 100};
+}
+
+// Nothing: somebody else has created it.
+std::optional<OperationResult> PostgresStore::create_schedule(const PutSchedule& op) {
+  std::int64_t count = 0;
+  {
+    MutexLock lock(published_mutex_);
+    count = static_cast<std::int64_t>(published_schedules_.size()) + after_.schedules_made;
+  }
+  if (count >= kMaxSchedules) count = ask(schedule_sql_.count_schedules, {}).integer(0, 0);
+  if (count >= kMaxSchedules) {
+    return Error{
+        .code = ErrorCode::overloaded,
+        .message = fmt::format("there are {} schedules: must be at most {}", count, kMaxSchedules)};
+  }
+  const std::string& name = op.schedule.name;
+  ScheduleInHand made;
+  ScheduleInfo& info = made.info;
+  info.schedule = op.schedule;
+  info.next = op.next;
+  info.next_fire = op.next_fire;
+  info.paused = op.paused.value_or(false);
+  info.remaining = limit_of(op.schedule);
+  info.created_at = info.updated_at = now_.wall;
+  const Rows rows = ask(schedule_sql_.insert_schedule,
+                        params(name, json_of(op.schedule), op.schedule.job.queue, info.paused,
+                               info.next.us(), info.next_fire.us(), info.remaining, wall()));
+  if (rows.empty()) return std::nullopt;
+  wrote();
+  made.id = rows.integer(0, 0);
+  info.version = rows.integer(0, 1);
+  made.ties_known = true;
+  after_.schedule_names[made.id] = name;
+  after_.schedules_in_hand[name] = std::move(made);
+  after_.schedules = true;
+  ++after_.schedules_made;
+  return PutScheduleResult{.version = rows.integer(0, 1), .outcome = PutOutcome::created};
+}
+
+OperationResult PostgresStore::replace_schedule(ScheduleInHand& schedule, const PutSchedule& op) {
+  ScheduleInfo& info = schedule.info;
+  if (info.next <= now_.wall) {
+    LedgerRow row{.version = info.version, .nominal = info.next, .state = TickState::skipped};
+    row.reason = "replaced";
+    if (!info.schedule.at) {  // one or more: only the calendar could tell
+      row.until = now_.wall;
+      row.count = 0;
+    }
+    add_ledger_rows(schedule, {row});
+  }
+  info.schedule = op.schedule;
+  ++info.version;
+  info.next = op.next;
+  info.next_fire = op.next_fire;
+  info.skip_before = WallTime::from_us(0);
+  info.skip_reason.clear();
+  info.remaining = limit_of(op.schedule);
+  if (!op.schedule.continuous) info.timeout_override.reset();
+  if (op.paused && *op.paused != info.paused) {
+    info.paused = *op.paused;
+    info.paused_reason.clear();
+  }
+  info.updated_at = now_.wall;
+  write(schedule_sql_.define_schedule,
+        params(schedule.id, json_of(op.schedule), op.schedule.job.queue));
+  save_schedule(schedule);
+  after_.schedules = true;
+  return PutScheduleResult{.version = info.version, .outcome = PutOutcome::replaced};
+}
+
+OperationResult PostgresStore::operator()(const RemoveSchedule& op) {
+  ScheduleInHand* schedule = take_schedule(op.name, op.within);
+  if (schedule == nullptr) return no_schedule(op.name);
+  know_ties({schedule});
+  const std::set<JobId> waiting = schedule->waiting;
+  jobs_by_id({waiting.begin(), waiting.end()});
+  for (const JobId id : waiting) begin_waiting(*schedule, id);
+  write(schedule_sql_.delete_schedule, params(schedule->id));
+  after_.schedule_names.erase(schedule->id);
+  *schedule = {};
+  after_.schedules = true;
+  --after_.schedules_made;
+  return Done{};
+}
+
+OperationResult PostgresStore::operator()(const PauseSchedule& op) {
+  ScheduleInHand* schedule = take_schedule(op.name, op.within);
+  if (schedule == nullptr) return no_schedule(op.name);
+  if (schedule->info.paused != op.paused) set_paused(*schedule, op.paused, op.reason);
+  return Done{};
+}
+
+void PostgresStore::set_paused(ScheduleInHand& schedule, bool paused, std::string reason) {
+  ScheduleInfo& info = schedule.info;
+  info.paused = paused;
+  info.paused_reason = paused ? std::move(reason) : "";
+  if (!paused && !MS_MUTANT(paused_ticks_fire)) {
+    info.skip_before = now_.wall;
+    info.skip_reason = "paused";
+  }
+  info.updated_at = now_.wall;
+  save_schedule(schedule);
+  after_.schedules = true;
+}
+
+OperationResult PostgresStore::operator()(const SetTimer& op) {
+  ScheduleInHand* schedule = take_schedule(op.name, op.within);
+  if (schedule == nullptr) return no_schedule(op.name);
+  ScheduleInfo& info = schedule->info;
+  if (!info.schedule.continuous) {
+    return Error{.code = ErrorCode::conflict,
+                 .message = fmt::format(
+                     "schedule {} is not continuous: it has no timeout of its own", op.name)};
+  }
+  const auto timeout = op.timeout > Duration(0) ? std::optional(op.timeout) : std::nullopt;
+  if (info.timeout_override == timeout) return Done{};
+  info.timeout_override = timeout;
+  info.updated_at = now_.wall;
+  save_schedule(*schedule);
+  after_.schedules = true;
+  return Done{};
+}
+
+void PostgresStore::save_schedule(const ScheduleInHand& schedule) {
+  const ScheduleInfo& info = schedule.info;
+  Params all = params(schedule.id, info.version, info.paused);
+  all.text_or_null(info.paused_reason)
+      .add(info.next.us())
+      .add(info.next_fire.us())
+      .add(info.skip_before.us())
+      .text_or_null(info.skip_reason)
+      .add(info.remaining)
+      .add(info.fired)
+      .add(info.last_fired ? std::optional(info.last_fired->us()) : std::nullopt)
+      .add(info.last_job)
+      .add(info.timeout_override ? std::optional<std::int64_t>(info.timeout_override->count())
+                                 : std::nullopt)
+      .add(info.updated_at.us())
+      .add(schedule.next_seq);
+  write(schedule_sql_.save_schedule, all);
+}
+
+// -- the ledger -----------------------------------------------------------------------------------
+
+// The schedule is to be saved behind it.
+void PostgresStore::add_ledger_rows(ScheduleInHand& schedule, const std::vector<LedgerRow>& rows) {
+  if (rows.empty()) return;
+  Ints seq, version, nominal, count, source, state, past_due;
+  OptInts until, job;
+  Texts reason, note;
+  const auto text = [](const std::string& t) {
+    return t.empty() ? std::nullopt : std::optional<std::string_view>(t);
+  };
+  for (const LedgerRow& row : rows) {
+    seq.push_back(schedule.next_seq++);
+    version.push_back(row.version);
+    nominal.push_back(row.nominal.us());
+    until.push_back(row.until ? std::optional(row.until->us()) : std::nullopt);
+    count.push_back(row.count);
+    source.push_back(static_cast<int>(row.source));
+    state.push_back(static_cast<int>(row.state));
+    past_due.push_back(row.past_due ? 1 : 0);
+    job.push_back(row.job != 0 ? std::optional(row.job) : std::nullopt);
+    reason.push_back(text(row.reason));
+    note.push_back(text(row.note));
+  }
+  write(schedule_sql_.insert_ticks, params(schedule.id, wall(), seq, version, nominal, until, count,
+                                           source, state, past_due, job, reason, note));
+  const std::int64_t last = schedule.next_seq - 1;
+  if (last > kLedgerRows)
+    write(schedule_sql_.delete_ticks, params(schedule.id, last - kLedgerRows));
+}
+
+// -- several operations at once -------------------------------------------------------------------
+
+// In the order in which operations on one thing lock it: leases, then schedules, each by name.
+// Where the jobs of a schedule are ended by its next tick, they are locked before it: see
+// know_others().
+void PostgresStore::look_ahead(std::span<const Operation> batch) {
+  std::vector<std::string> leases, schedules;
+  const auto look = [&](const Operation& operation) {
+    if (const auto* acquire = std::get_if<AcquireLease>(&operation)) {
+      leases.push_back(acquire->name);
+    } else if (const auto* renew = std::get_if<RenewLease>(&operation)) {
+      leases.push_back(renew->name);
+    } else if (const auto* release = std::get_if<ReleaseLease>(&operation)) {
+      leases.push_back(release->name);
+    } else if (const auto* fire = std::get_if<FireSchedule>(&operation)) {
+      if (!ends_others(*fire)) schedules.push_back(fire->name);
+    }
+  };
+  for (const Operation& operation : batch) look(operation);
+  if (leases.size() > 1) take_leases(leases, LeaseLock::exclusive);
+  if (schedules.size() < 2) return;
+  take_schedules(schedules);
+  std::vector<ScheduleInHand*> overlapping;
+  Ints ids, nominals;
+  for (const Operation& operation : batch) {
+    const auto* fire = std::get_if<FireSchedule>(&operation);
+    if (fire == nullptr) continue;
+    const auto found = after_.schedules_in_hand.find(fire->name);
+    if (found == after_.schedules_in_hand.end() || found->second.id == 0) continue;
+    if (minds_others(*fire, found->second)) overlapping.push_back(&found->second);
+    add_unknown_ticks(*fire, found->second, ids, nominals);
+  }
+  know_ties(overlapping);
+  ask_fired(ids, nominals);
+}
+
+}  // namespace mainspring::pg
