@@ -72,18 +72,22 @@ Result<std::int64_t> parse_count(std::string_view text) {
   return value;
 }
 
+// What a size may be at most; larger ones would not come back from their shortest text.
+constexpr std::int64_t kMaxBytes = std::int64_t{1} << 50;
+
 Result<std::int64_t> parse_bytes(std::string_view text) {
   for (const Unit1024& unit : kUnits) {
     if (!text.ends_with(unit.name)) continue;
     MS_TRY_ASSIGN(const std::int64_t count,
                   parse_count(text.substr(0, text.size() - unit.name.size())));
-    if (count > (std::int64_t{1} << 50) / unit.bytes) break;
+    if (count > kMaxBytes / unit.bytes) break;
     return count * unit.bytes;
   }
   auto plain = parse_count(text);
-  if (!plain) {
-    return invalid("",
-                   fmt::format("\"{}\": must be a size such as 4096, 64KiB, 16MiB or 2GiB", text));
+  if (!plain || *plain > kMaxBytes) {
+    return invalid("", fmt::format("\"{}\": must be a size such as 4096, 64KiB, 16MiB or 2GiB, up "
+                                   "to 1048576GiB",
+                                   text));
   }
   return plain;
 }
