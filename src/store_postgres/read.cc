@@ -30,6 +30,12 @@ Job read_job(const Rows& rows, int row) {
   job.id = rows.integer(row, 0);
   job.queue = rows.text(row, 1);
   job.kind = rows.text(row, 2);
+  if (rows.integer(row, 3) < 0 || rows.integer(row, 3) >= kJobStateCount) {
+    throw PgError{
+        "XX001",
+        fmt::format("the store is damaged: job {} is in state {}", job.id, rows.integer(row, 3)),
+        false};
+  }
   job.state = static_cast<JobState>(rows.integer(row, 3));
   job.priority = number(4);
   job.run_at = wall(5);

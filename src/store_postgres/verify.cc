@@ -41,10 +41,12 @@ class Verifier {
     const Rows rows = snapshot_.run(Statement(schema_, kRecount));
     for (int i = 0; i < rows.size(); ++i) {
       const std::int64_t state = rows.integer(i, 1);
-      report_.problems.push_back(
-          fmt::format("queue {}: the counter of {} says {}, there are {}", rows.text(i, 0),
-                      state == kJobStateCount ? "expired" : to_string(static_cast<JobState>(state)),
-                      rows.integer(i, 2), rows.integer(i, 3)));
+      std::string name = fmt::format("state {}", state);
+      if (state == kJobStateCount) name = "expired";
+      if (state >= 0 && state < kJobStateCount) name = to_string(static_cast<JobState>(state));
+      report_.problems.push_back(fmt::format("queue {}: the counter of {} says {}, there are {}",
+                                             rows.text(i, 0), name, rows.integer(i, 2),
+                                             rows.integer(i, 3)));
     }
   }
 

@@ -1,0 +1,252 @@
+// verify() of the PostgreSQL store: every damage that is planted is found, and nothing is found
+// while other nodes write.
+#include <doctest/doctest.h>
+
+#include <thread>
+
+#include "postgres/places.h"
+
+namespace mainspring {
+namespace {
+
+using pg_testing::must;
+using std::chrono::hours;
+using std::chrono::minutes;
+
+NullLog no_log;
+
+class Place {
+ public:
+  Place() : options_(pg_testing::new_place()) {}
+  std::unique_ptr<SharedStore> open() const {
+    return must(open_postgres_store(options_, clock.now(), no_log));
+  }
+  // As superuser. `schema.` in the text stands for the schema.
+  Result<pg_testing::Rows> try_sql(std::string text) const {
+    constexpr std::string_view kWord = "schema.";
+    const std::string name = options_.schema + ".";
+    for (std::size_t at = 0; (at = text.find(kWord, at)) != std::string::npos; at += name.size())
+      text.replace(at, kWord.size(), name);
+    return pg_testing::the_cluster().sql(text, pg_testing::the_database());
+  }
+  void sql(const std::string& text) const { must(try_sql(text)); }
+  OperationResult apply(Store& store, Operation operation) const {
+    auto report = must(store.apply({&operation, 1}, clock.now()));
+    return std::move(report.results[0]);
+  }
+  ManualClock clock;
+
+ private:
+  PostgresOptions options_;
+};
+
+// A store with some of everything.
+std::unique_ptr<SharedStore> filled(const Place& place) {
+  auto store = place.open();
+  NewJob plain;
+  plain.kind = "work";
+  NewJob later = plain;
+  later.delay = hours(1);
+  later.expires_in = hours(2);
+  NewJob keyed = plain;
+  keyed.unique = Unique{.key = "k", .window = hours(3)};
+  place.apply(*store, Enqueue{.jobs = {plain, plain, plain, later, keyed, plain}});
+  const auto claimed = std::get<ClaimResult>(
+      place.apply(*store, Claim{.worker = "w", .queues = {"default"}, .kinds = {}, .max = 3}));
+  REQUIRE(claimed.jobs.size() == 3);
+  Finish f{.worker = "w", .results = {}};
+  f.results.push_back({claimed.jobs[0].id, claimed.jobs[0].token, Complete{"[1]"}});
+  f.results.push_back({claimed.jobs[1].id, claimed.jobs[1].token, Dead{"r", "d"}});
+  place.apply(*store, f);
+  Schedule s{.name = "s", .every = minutes(1), .job = plain};
+  s.job.queue = "other";
+  s.overlap = Overlap::buffer_all;
+  const WallTime start = place.clock.now().wall;
+  place.apply(*store, PutSchedule{.schedule = s, .next = start, .next_fire = start});
+  place.apply(*store, FireSchedule{.name = "s",
+                                   .source = TickSource::backfill,
+                                   .ticks = {{.nominal = start}, {.nominal = start + minutes(1)}}});
+  place.apply(*store, AcquireLease{.name = "l", .holder = "h"});
+  s.name = "old";
+  place.apply(*store, PutSchedule{.schedule = s, .next = start, .next_fire = start});
+  place.apply(*store, RemoveSchedule{"old"});
+  for (const char* object : {"a", "b", "c"}) {
+    place.apply(*store, Audit{.who = "ops",
+                              .from = "",
+                              .action = "deploy",
+                              .object = object,
+                              .before = "",
+                              .after = "{}",
+                              .alone = true});
+  }
+  const auto report = must(store->verify());
+  CHECK_MESSAGE(report.problems.empty(), report.problems.at(0));
+  CHECK(report.jobs == 8);
+  return store;
+}
+
+struct Damage {
+  std::string sql;
+  std::string found;  // a part of a problem
+};
+
+void check(const std::vector<Damage>& damages) {
+  for (const Damage& damage : damages) {
+    CAPTURE(damage.sql);
+    const Place place;
+    const auto store = filled(place);
+    place.sql(damage.sql);
+    const auto report = must(store->verify());
+    std::string all;
+    for (const std::string& problem : report.problems) all += problem + "\n";
+    CHECK_MESSAGE(all.find(damage.found) != std::string::npos, all);
+  }
+}
+
+TEST_CASE("verify finds planted damage of jobs") {
+  check({
+      {"UPDATE schema.tallies SET available = available + 1 WHERE ctid = (SELECT min(ctid) FROM "
+       "schema.tallies WHERE queue = 1)",
+       "the counter of available"},
+      {"UPDATE schema.tallies SET enqueued = enqueued + 1 WHERE ctid = (SELECT min(ctid) FROM "
+       "schema.tallies WHERE queue = 1)",
+       "do not conserve jobs"},
+      {"INSERT INTO schema.tallies (node, batch, at, queue) VALUES (1, 99, 0, 77)",
+       "counters of an unknown queue"},
+      {"DELETE FROM schema.jobs WHERE id = 6", "the counter of available"},
+      {"DELETE FROM schema.due", "that nothing will move"},
+      {"INSERT INTO schema.due VALUES (5, 6)", "due entries without their job"},
+      {"DELETE FROM schema.ready", "not in their line"},
+      {"UPDATE schema.ready SET priority = 1", "entries of a line"},
+      {"INSERT INTO schema.ready (queue, priority, kind, run_at, id, expires_at) VALUES (1, 5, 1, "
+       "0, 1, 0)",
+       "entries of a line"},
+      {"DELETE FROM schema.finished", "that nothing will prune"},
+      {"DELETE FROM schema.leased", "whose lease nobody will look at"},
+      {"DELETE FROM schema.expiring", "that nothing will expire"},
+      {"DELETE FROM schema.dead_letter", "not in the dead letter"},
+      {"UPDATE schema.jobs SET state = 7 WHERE id = 1", "not in the dead letter"},
+      {"INSERT INTO schema.dead_letter VALUES (6)", "that are not dead"},
+      {"UPDATE schema.jobs SET queue = 77 WHERE id = 6", "of an unknown queue"},
+      {"UPDATE schema.jobs SET kind = 77 WHERE id = 6", "of an unknown kind"},
+      {"UPDATE schema.jobs SET state = 9 WHERE id = 6", "in an unknown state"},
+      {"UPDATE schema.jobs SET priority = 12 WHERE id = 6", "priority out of range"},
+      {"UPDATE schema.jobs SET attempt = 99 WHERE id = 6", "more attempts than allowed"},
+      {"UPDATE schema.jobs SET finished_at = 0 WHERE id = 1", "without a time of finishing"},
+      {"UPDATE schema.jobs SET worker = 'w' WHERE id = 6", "or others with one"},
+      {"UPDATE schema.jobs SET lease_until = 0 WHERE id = 3", "running jobs without a lease"},
+      {"UPDATE schema.jobs SET token = (SELECT token FROM schema.jobs WHERE id = 2) WHERE id = 3",
+       "tokens that were given twice"},
+      {"UPDATE schema.jobs SET token = 1000 WHERE id = 3", "tokens that would be given again"},
+      {"SELECT setval('schema.job_ids', 3)", "ids that would be given again"},
+      {"DELETE FROM schema.uniques", "whose unique key does not hold"},
+      {"UPDATE schema.uniques SET key = 'other'", "a job of another key"},
+      {"DELETE FROM schema.extras", "whose extras are missing"},
+      {"INSERT INTO schema.extras (id) VALUES (6)", "extras that their job does not know of"},
+      {"INSERT INTO schema.errors VALUES (6, 1, 1, 1, 1, 'w', 'm')",
+       "errors that their job does not know of"},
+      {"DELETE FROM schema.versions WHERE what = 'tokens'", "versions of copies"},
+  });
+}
+
+TEST_CASE("verify finds planted damage of leases and schedules") {
+  check({
+      {"UPDATE schema.named_leases SET token = 1000", "whose token would be given again"},
+      {"UPDATE schema.named_leases SET state = 2, value = NULL", "in an unknown state"},
+      {"UPDATE schema.schedules SET fired = 0", "fewer jobs than their ledger says"},
+      {"DROP INDEX schema.ledger_fired; UPDATE schema.ledger SET nominal = 0", "fired twice"},
+      {"UPDATE schema.ledger SET job = NULL", "fired without a job"},
+      {"UPDATE schema.ledger SET job = 1000", "whose job's id was never given"},
+      {"UPDATE schema.ledger SET schedule = 77", "ledgers without a schedule"},
+      {"UPDATE schema.schedules SET next_seq = 1", "whose number would be given again"},
+      {"UPDATE schema.schedules SET remaining = 0", "more jobs than they may"},
+      {"UPDATE schema.removed_schedules SET name = 's'", "whose version was given before"},
+      {"DELETE FROM schema.schedule_jobs WHERE job = 7", "that it does not know of"},
+      {"DELETE FROM schema.schedule_jobs WHERE job = 8", "that wait for nothing"},
+      {"UPDATE schema.schedule_jobs SET schedule = 77 WHERE job = 7", "or to no schedule"},
+      {"INSERT INTO schema.schedule_jobs (job, schedule, waits) VALUES (1, 1, false)",
+       "ties of jobs that have ended"},
+      {"UPDATE schema.jobs SET state = 0 WHERE id = 7", "that wait for nothing"},
+      {"UPDATE schema.schedule_jobs SET waits = NOT waits", "that they do not wait"},
+  });
+}
+
+TEST_CASE("verify finds records of the audit that were altered, removed or added") {
+  const std::string off =
+      "ALTER TABLE schema.audit DISABLE TRIGGER ALL; "
+      "ALTER TABLE schema.audit_marks DISABLE TRIGGER ALL; ";
+  const std::string altered = off + "UPDATE schema.audit SET who = 'nobody' WHERE seq = 2";
+  const std::string middle = off + "DELETE FROM schema.audit WHERE seq = 2";
+  const std::string newest = off + "DELETE FROM schema.audit WHERE seq = 3";
+  const std::string both = newest +
+                           "; UPDATE schema.audit_marks SET seq = 2, hash = (SELECT hash FROM "
+                           "schema.audit WHERE seq = 2) WHERE id = 1";
+  const std::string all = off + "DELETE FROM schema.audit; DELETE FROM schema.audit_marks";
+  check({
+      {altered, "audit record 2"},
+      {middle, "audit record"},
+      {newest, "audit records 3 to 3 are missing"},
+      {both, "while the store was open"},
+      {all, "a mark of the audit is missing"},
+      {"INSERT INTO schema.audit SELECT 4, at, who, origin, action, object, before, after, hash "
+       "FROM schema.audit WHERE seq = 3",
+       "audit record 4"},
+  });
+}
+
+TEST_CASE("records of the audit cannot be changed by SQL, or removed out of order") {
+  const Place place;
+  const auto store = filled(place);
+  for (const char* text :
+       {"UPDATE schema.audit SET who = 'nobody'", "DELETE FROM schema.audit WHERE seq = 2",
+        "UPDATE schema.audit_marks SET seq = 1 WHERE id = 1", "DELETE FROM schema.audit_marks"}) {
+    CAPTURE(text);
+    CHECK_FALSE(place.try_sql(text).has_value());
+  }
+  CHECK(must(store->verify()).problems.empty());
+}
+
+TEST_CASE("verify finds nothing while other nodes write") {
+  const Place place;
+  const auto store = place.open();
+  constexpr int kNodes = 2, kBatches = 60, kLooks = 12;
+  std::vector<std::jthread> nodes;
+  for (int n = 0; n < kNodes; ++n) {
+    nodes.emplace_back([&place] {
+      const auto node = place.open();
+      NewJob job;
+      job.kind = "work";
+      for (int i = 0; i < kBatches; ++i) {
+        place.apply(*node, Enqueue{.jobs = {job, job, job}});
+        auto claimed = std::get<ClaimResult>(
+            place.apply(*node, Claim{.worker = "w", .queues = {"default"}, .kinds = {}, .max = 4}));
+        Finish f{.worker = "w", .results = {}};
+        for (std::size_t k = 0; k < claimed.jobs.size(); ++k) {
+          const ClaimedJob& c = claimed.jobs[k];
+          f.results.push_back({c.id, c.token, Complete{}});
+          if (k % 2 == 1) f.results.back().outcome = Retry{.error = "x", .after = hours(1)};
+        }
+        if (!f.results.empty()) place.apply(*node, f);
+      }
+    });
+  }
+  for (int i = 0; i < kLooks; ++i) {
+    const auto report = must(store->verify());
+    CHECK_MESSAGE(report.problems.empty(), report.problems.at(0));
+  }
+  nodes.clear();
+  const auto report = must(store->verify());
+  CHECK_MESSAGE(report.problems.empty(), report.problems.at(0));
+  CHECK(report.jobs == kNodes * kBatches * 3);
+}
+
+TEST_CASE("a backup is refused with the words for the tool that makes one") {
+  const Place place;
+  const auto refused = place.open()->backup("/tmp/nowhere");
+  REQUIRE_FALSE(refused.has_value());
+  CHECK(refused.error().code == ErrorCode::invalid_argument);
+  CHECK(refused.error().message.find("pg_dump") != std::string::npos);
+}
+
+}  // namespace
+}  // namespace mainspring
