@@ -3,9 +3,6 @@
 
 namespace mainspring::pg {
 
-#define MS_QUEUE_IMAGE \
-  "SELECT paused, retention_completed, retention_dead FROM $schema.queues WHERE name = $1"
-
 AccessStatements::AccessStatements(std::string_view s)
     : lock_tokens(s, "SELECT version FROM $schema.versions WHERE what = 'tokens' FOR UPDATE"),
       select_tokens(s,
@@ -31,12 +28,11 @@ AccessStatements::AccessStatements(std::string_view s)
       first_audit(s,
                   "SELECT seq, at, hash FROM $schema.audit WHERE seq > $1 ORDER BY seq LIMIT $2"),
       prune_audit(s, "DELETE FROM $schema.audit WHERE seq <= $1"),
-      queue_image(s, MS_QUEUE_IMAGE),
-      lock_queue_image(s, MS_QUEUE_IMAGE " FOR UPDATE"),
+      queue_image(s,
+                  "SELECT paused, retention_completed, retention_dead FROM $schema.queues WHERE "
+                  "name = $1"),
       schedule_image(s,
                      "SELECT definition, paused, version FROM $schema.schedules WHERE name = "
                      "$1") {}
-
-#undef MS_QUEUE_IMAGE
 
 }  // namespace mainspring::pg

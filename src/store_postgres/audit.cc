@@ -70,16 +70,25 @@ AuditState read_audit_marks(const Rows& rows) {
 
 // -- appending ------------------------------------------------------------------------------------
 
+// With the lock nobody changes the queue before this batch is committed, or makes it.
+std::string PostgresStore::image_of_queue(const std::string& name, ImageLock lock) {
+  const Statement& look = lock == ImageLock::taken ? sql_.lock_queue : access_sql_.queue_image;
+  Rows row = ask(look, params(name));
+  if (row.empty() && lock == ImageLock::taken) {
+    const bool others = std::exchange(after_.queues, false);
+    queue_of(name);
+    const bool made = after_.queues;
+    after_.queues = made || others;
+    if (!made) row = ask(look, params(name));  // another node was quicker
+  }
+  if (row.empty()) return "";
+  return queue_image(row.integer(0, 0) != 0, duration(row, 1), duration(row, 2));
+}
+
 std::string PostgresStore::image_of(const AuditObject& object, ImageLock lock) {
   using Kind = AuditObject::Kind;
   flush();
-  if (object.kind == Kind::queue) {
-    const Rows row =
-        ask(lock == ImageLock::taken ? access_sql_.lock_queue_image : access_sql_.queue_image,
-            params(object.name));
-    if (row.empty()) return "";
-    return queue_image(row.integer(0, 0) != 0, duration(row, 1), duration(row, 2));
-  }
+  if (object.kind == Kind::queue) return image_of_queue(object.name, lock);
   if (object.kind == Kind::schedule) {
     const Rows row = ask(access_sql_.schedule_image, params(object.name));
     if (row.empty()) return "";

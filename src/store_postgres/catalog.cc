@@ -1,4 +1,5 @@
 // Queues and kinds: small tables of which every node keeps a copy.
+#include "base/assert.h"
 #include "store_postgres/store_impl.h"
 
 namespace mainspring::pg {
@@ -122,18 +123,29 @@ void PostgresStore::changed_queue(const QueueInfo& queue) {
   after_.queues = true;
 }
 
+// As the database has it: the copy may not know what another node did, and would undo that.
+QueueInfo& PostgresStore::locked_queue(const std::string& name) {
+  QueueInfo& queue = *queues_by_id_[queue_of(name).id];
+  const Rows row = ask(sql_.lock_queue, params(name));
+  MS_ASSERT(row.size() == 1, "queues are never removed");
+  const QueueInfo now = read_queue(row, 0, 0);
+  queue.paused = now.paused;
+  queue.retention_completed = now.retention_completed;
+  queue.retention_dead = now.retention_dead;
+  return queue;
+}
+
 OperationResult PostgresStore::operator()(const PauseQueue& op) {
-  const QueueInfo& queue = queue_of(op.queue);
+  QueueInfo& queue = locked_queue(op.queue);
   if (queue.paused == op.paused) return Done{};
-  QueueInfo& changed = *queues_by_id_[queue.id];
-  changed.paused = op.paused;
-  changed_queue(changed);
+  queue.paused = op.paused;
+  changed_queue(queue);
   if (!op.paused) after_.gained.insert(queue.id);
   return Done{};
 }
 
 OperationResult PostgresStore::operator()(const SetRetention& op) {
-  QueueInfo& queue = *queues_by_id_[queue_of(op.queue).id];
+  QueueInfo& queue = locked_queue(op.queue);
   const auto count = [](const std::optional<Duration>& d) {
     return d ? std::optional<std::int64_t>(d->count()) : std::nullopt;
   };

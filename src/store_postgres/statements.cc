@@ -33,6 +33,9 @@ Statements::Statements(std::string_view s)
       update_queue(s,
                    "UPDATE $schema.queues SET paused = $2, retention_completed = $3, "
                    "retention_dead = $4 WHERE id = $1::bigint"),
+      lock_queue(s,
+                 "SELECT paused, retention_completed, retention_dead FROM $schema.queues WHERE "
+                 "name = $1 FOR UPDATE"),
       load_kinds(s, "SELECT id, name FROM $schema.kinds"),
       insert_kind(s,
                   "INSERT INTO $schema.kinds (name) VALUES ($1) ON CONFLICT (name) DO UPDATE SET "

@@ -12,7 +12,8 @@ struct Statements {
   explicit Statements(std::string_view schema);
   Statement begin, clock, begin_quietly, commit, roll_back, mark_batch, await_batch, find_batch;
   // catalog
-  Statement load_queues, insert_queue, update_queue, load_kinds, insert_kind, raise_version;
+  Statement load_queues, insert_queue, update_queue, lock_queue, load_kinds, insert_kind,
+      raise_version;
   // jobs in hand
   Statement take_jobs, new_ids, last_id, insert_jobs, update_jobs, replace_bodies, insert_ready,
       delete_ready, insert_due, delete_due, insert_expiring, delete_expiring, insert_leased,

@@ -286,6 +286,7 @@ class PostgresStore final : public SharedStore {
   // -- catalog.cc: queues and kinds
   const QueueInfo* find_queue(const std::string& name);  // nullptr = there is none
   const QueueInfo& queue_of(const std::string& name);    // made if new
+  QueueInfo& locked_queue(const std::string& name);      // made if new; as the database has it
   const QueueInfo& queue_by_id(int id);
   const std::string& queue_name(int id) { return queue_by_id(id).name; }
   int kind_of(const std::string& name);  // made if new
@@ -381,6 +382,7 @@ class PostgresStore final : public SharedStore {
   void look_before(std::span<const Operation> batch, std::size_t at);
   enum class ImageLock { taken, left_alone };                       // of the object's row
   std::string image_of(const AuditObject& object, ImageLock lock);  // "" = it is not there
+  std::string image_of_queue(const std::string& name, ImageLock lock);
   void append_audit(AuditRecord record);
   AuditState& chain_in_hand();
   bool prune_audit(int limit);  // true: the limit was reached
