@@ -34,6 +34,13 @@ std::string step_sql(const std::string& schema, std::int64_t to) {
              schema, to, kCompatible[i]);
 }
 
+// Not by IF NOT EXISTS: that wants the right to make schemas, there or not.
+std::string make_schema_sql(const std::string& schema) {
+  return fmt::format(
+      "DO $do$ BEGIN IF to_regnamespace('{0}') IS NULL THEN CREATE SCHEMA {0}; END IF; END $do$",
+      schema);
+}
+
 }  // namespace
 
 std::int64_t newest_schema() {
@@ -88,7 +95,7 @@ void migrate(Connection& connection, const std::string& schema) {
       connection.execute("SET LOCAL lock_timeout = '5s'");
       connection.execute(fmt::format(
           "SELECT pg_advisory_xact_lock(hashtextextended('mainspring migrate {}', 0))", schema));
-      connection.execute(fmt::format("CREATE SCHEMA IF NOT EXISTS {}", schema));
+      connection.execute(make_schema_sql(schema));
       const SchemaVersion now = schema_version(connection, schema);
       if (now.version == before.version) connection.execute(step_sql(schema, now.version + 1));
       connection.execute("COMMIT");
@@ -104,7 +111,7 @@ void migrate(Connection& connection, const std::string& schema) {
 }
 
 std::string migration_sql(const std::string& schema, std::int64_t version) {
-  std::string out = fmt::format("CREATE SCHEMA IF NOT EXISTS {};\n", schema);
+  std::string out = make_schema_sql(schema) + ";\n";
   for (std::int64_t next = version + 1; next <= newest_schema(); ++next)
     out += "BEGIN;\n" + step_sql(schema, next) + "COMMIT;\n";
   return out;
