@@ -106,7 +106,7 @@ JobInHand& PostgresStore::add_job(const NewJob& job, WallTime run_at, JobState s
 }
 
 JobRow& PostgresStore::touch(JobInHand& job) {
-  if (!job.touched || job.was) ++job.row.version;
+  ++job.row.version;
   job.touched = true;
   any_touched_ = true;
   wrote();
