@@ -42,7 +42,7 @@ struct PostgresStore::Firing {
 
 OperationResult PostgresStore::operator()(const FireSchedule& op) {
   if (auto lost = fenced(op.fence)) return std::move(*lost);
-  if (ends_others(op)) know_others(op);
+  if (ends_others(op)) know_others({op.name});
   ScheduleInHand* schedule = take_schedule(op.name, op.within);
   if (schedule == nullptr) {
     return Error{.code = ErrorCode::not_found,
@@ -122,9 +122,13 @@ bool PostgresStore::ends_others(const FireSchedule& op) const {
 
 // Whoever ends a job locks it, and then its schedule. Who ends the jobs of a schedule does the same
 // in the same order.
-void PostgresStore::know_others(const FireSchedule& op) {
-  if (after_.schedules_in_hand.contains(op.name)) return;
-  const Rows rows = ask(schedule_sql_.jobs_of, params(op.name));
+void PostgresStore::know_others(const std::vector<std::string>& names) {
+  std::vector<std::string> wanted;
+  for (const std::string& name : names) {
+    if (!after_.schedules_in_hand.contains(name)) wanted.push_back(name);
+  }
+  if (wanted.empty()) return;
+  const Rows rows = ask(schedule_sql_.jobs_of, params(wanted));
   std::vector<JobId> jobs;
   for (int row = 0; row < rows.size(); ++row) jobs.push_back(rows.integer(row, 0));
   jobs_by_id(jobs);

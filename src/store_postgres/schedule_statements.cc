@@ -126,7 +126,7 @@ constexpr std::string_view kTiesOf =
     "SELECT schedule, job, waits FROM $schema.schedule_jobs WHERE schedule = ANY($1)";
 constexpr std::string_view kJobsOf =
     "SELECT t.job FROM $schema.schedule_jobs t JOIN $schema.schedules s ON s.id = t.schedule "
-    "WHERE s.name = $1";
+    "WHERE s.name = ANY($1)";
 constexpr std::string_view kInsertTies =
     "INSERT INTO $schema.schedule_jobs (job, schedule, waits) SELECT u.job, $1, u.waits <> 0 FROM "
     "unnest($2::bigint[], $3::bigint[]) AS u(job, waits)";

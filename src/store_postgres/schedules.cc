@@ -315,11 +315,10 @@ void PostgresStore::add_ledger_rows(ScheduleInHand& schedule, const std::vector<
 
 // -- several operations at once -------------------------------------------------------------------
 
-// In the order in which operations on one thing lock it: leases, then schedules, each by name.
-// Where the jobs of a schedule are ended by its next tick, they are locked before it: see
-// know_others().
+// In the order in which operations lock these things, each by name or id, so that two nodes seldom
+// wait for each other: leases, jobs that are ended by ticks, schedules.
 void PostgresStore::look_ahead(std::span<const Operation> batch) {
-  std::vector<std::string> leases, schedules;
+  std::vector<std::string> leases, schedules, ending;
   const auto look = [&](const Operation& operation) {
     if (const auto* acquire = std::get_if<AcquireLease>(&operation)) {
       leases.push_back(acquire->name);
@@ -328,12 +327,22 @@ void PostgresStore::look_ahead(std::span<const Operation> batch) {
     } else if (const auto* release = std::get_if<ReleaseLease>(&operation)) {
       leases.push_back(release->name);
     } else if (const auto* fire = std::get_if<FireSchedule>(&operation)) {
-      if (!ends_others(*fire)) schedules.push_back(fire->name);
+      schedules.push_back(fire->name);
+      if (ends_others(*fire)) ending.push_back(fire->name);
+    } else if (const auto* put = std::get_if<PutSchedule>(&operation)) {
+      schedules.push_back(put->schedule.name);
+    } else if (const auto* remove = std::get_if<RemoveSchedule>(&operation)) {
+      schedules.push_back(remove->name);
+    } else if (const auto* pause = std::get_if<PauseSchedule>(&operation)) {
+      schedules.push_back(pause->name);
+    } else if (const auto* timer = std::get_if<SetTimer>(&operation)) {
+      schedules.push_back(timer->name);
     }
   };
   for (const Operation& operation : batch) look(operation);
   if (leases.size() > 1) take_leases(leases, LeaseLock::exclusive);
   if (schedules.size() < 2) return;
+  know_others(ending);
   take_schedules(schedules);
   std::vector<ScheduleInHand*> overlapping;
   Ints ids, nominals;

@@ -334,7 +334,7 @@ class PostgresStore final : public SharedStore {
   // -- firing.cc
   struct Firing;
   std::optional<Error> check_fire(const FireSchedule& op, const ScheduleInHand& schedule) const;
-  void know_others(const FireSchedule& op);
+  void know_others(const std::vector<std::string>& names);
   static bool minds_others(const FireSchedule& op, const ScheduleInHand& schedule);
   bool ends_others(const FireSchedule& op) const;
   void add_unknown_ticks(const FireSchedule& op, ScheduleInHand& schedule, Ints& ids,
