@@ -289,6 +289,14 @@ CREATE TABLE $schema.nodes (
   info text NOT NULL DEFAULT '{}'
 ) WITH (fillfactor = 50);
 
+-- Nodes that lost the answer to a commit. Of their batches those of an earlier session do not commit any more: whoever looks
+-- for such a batch and does not find it may make it again, wherever the first one still is.
+CREATE TABLE $schema.given_up (
+  node bigint PRIMARY KEY,
+  session bigint NOT NULL,              -- the first that may commit
+  at bigint NOT NULL
+);
+
 CREATE TABLE $schema.secrets (
   name text PRIMARY KEY,                -- 'bell': what nodes prove to each other that they share this store
   secret bytea NOT NULL
@@ -296,6 +304,16 @@ CREATE TABLE $schema.secrets (
 
 CREATE FUNCTION $schema.now_us() RETURNS bigint LANGUAGE sql VOLATILE PARALLEL SAFE
   AS $$ SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint $$;
+
+-- Called once by each batch before its commit. The lock is held until the commit has ended. It is taken first: if the batch is
+-- given up behind this look, whoever gave it up waits for the lock.
+CREATE FUNCTION $schema.hold_batch(of_node bigint, batch bigint, of_session bigint) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+  PERFORM pg_advisory_xact_lock((of_node << 40) | batch);
+  IF EXISTS (SELECT 1 FROM $schema.given_up WHERE node = of_node AND session > of_session) THEN
+    RAISE EXCEPTION 'the batch was given up' USING ERRCODE = '40003';
+  END IF;
+END $$;
 
 CREATE FUNCTION $schema.audit_append_only() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN

@@ -164,7 +164,7 @@ void PostgresStore::commit(BatchReport&) {
     return;
   }
   flush_tallies();
-  if (durable_ && !marked_) tell(sql_.mark_batch, params(node_, batch_, wall()));
+  if (durable_ && !marked_) tell(sql_.mark_batch, params(node_, batch_, wall(), session_));
   refresh_agenda();
   if (!durable_) tell(sql_.begin_quietly, {});
   tell(sql_.commit, {});
@@ -224,6 +224,7 @@ bool PostgresStore::was_committed(std::span<const Operation> batch, BatchReport&
   waiting_.clear();
   in_transaction_ = false;
   connection_.reset();
+  ++session_;
   const Instant until = steady_.now().instant + options_.statement_timeout;
   for (;;) {
     try {
@@ -231,10 +232,14 @@ bool PostgresStore::was_committed(std::span<const Operation> batch, BatchReport&
         connection_ = connect(true);
         copies_stale_ = true;
       }
-      // A commit that the server has not ended yet still holds the lock of its batch.
+      // What the server has of the batch and has not begun to commit, be it still in a network or
+      // waiting for a lock, will not be. What it is committing holds the lock of the batch.
+      connection_->run(sql_.give_up, params(node_, session_, wall()));
       connection_->run(sql_.await_batch, params(node_, batch_));
       const Rows rows = connection_->run(sql_.find_batch, params(node_, batch_));
       if (rows.empty()) return false;
+      // It may not be on the standbys that commits wait for: another commit behind it is.
+      connection_->run(sql_.give_up, params(node_, session_, wall()));
       const std::vector<std::int64_t> ids = rows.ints(0, 0);
       std::size_t next = 0;
       for (std::size_t i = 0; i < batch.size(); ++i) {

@@ -262,7 +262,7 @@ void PostgresStore::flush_tallies() {
   if (c[0].empty()) return;
   marked_ = true;
   write(sql_.insert_tallies, params(node_, batch_, wall(), c[0], c[1], c[2], c[3], c[4], c[5], c[6],
-                                    c[7], c[8], c[9], c[10], c[11]));
+                                    c[7], c[8], c[9], c[10], c[11], session_));
 }
 
 }  // namespace mainspring::pg

@@ -16,7 +16,12 @@ Statements::Statements(std::string_view s)
       roll_back(s, "ROLLBACK"),
       mark_batch(s,
                  "INSERT INTO $schema.tallies (node, batch, at, queue) SELECT $1, $2, $3, 0 FROM "
-                 "(SELECT pg_advisory_xact_lock(($1 << 40) | $2)) AS l"),
+                 "(SELECT $schema.hold_batch($1, $2, $4)) AS l"),
+      give_up(s,
+              "WITH old AS (DELETE FROM $schema.given_up WHERE at < $3 - 86400000000 AND node <> "
+              "$1) INSERT INTO $schema.given_up AS g (node, session, at) VALUES ($1, $2, $3) ON "
+              "CONFLICT (node) DO UPDATE SET session = greatest(g.session, excluded.session), at = "
+              "excluded.at"),
       await_batch(s, "SELECT pg_advisory_xact_lock(($1 << 40) | $2)"),
       find_batch(s,
                  "SELECT ids FROM $schema.tallies WHERE node = $1 AND batch = $2 ORDER BY ids IS "
@@ -116,7 +121,7 @@ Statements::Statements(std::string_view s)
           "$1, $2, $3, u.* FROM unnest($4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[], "
           "$8::bigint[], $9::bigint[], $10::bigint[], $11::bigint[], $12::bigint[], "
           "$13::bigint[], $14::bigint[], $15::bigint[]) AS u, (SELECT "
-          "pg_advisory_xact_lock(($1 << 40) | $2)) AS l"),
+          "$schema.hold_batch($1, $2, $16)) AS l"),
       insert_errors(
           s,
           "INSERT INTO $schema.errors (job, seq, attempt, at, ran_for, worker, message) SELECT * "

@@ -10,7 +10,8 @@ namespace mainspring::pg {
 
 struct Statements {
   explicit Statements(std::string_view schema);
-  Statement begin, clock, begin_quietly, commit, roll_back, mark_batch, await_batch, find_batch;
+  Statement begin, clock, begin_quietly, commit, roll_back, mark_batch, give_up, await_batch,
+      find_batch;
   // catalog
   Statement load_queues, insert_queue, update_queue, lock_queue, load_kinds, insert_kind,
       raise_version;

@@ -413,6 +413,7 @@ class PostgresStore final : public SharedStore {
   std::deque<std::function<void(Rows)>> waiting_;  // one per statement that was queued
   bool in_transaction_ = false;
   bool commit_sent_ = false;
+  std::int64_t session_ = 0;      // grows when a batch is given up: see hold_batch() in the schema
   bool must_look_ = false;        // the answers decide what else is to be written
   bool copies_of_batch_ = false;  // this batch changed them: stale if it is undone
   bool copies_stale_ = false;     // queues and kinds are read anew before the next batch
