@@ -173,6 +173,9 @@ class Connection {
   std::int64_t trips() const { return trips_; }
 
  private:
+  struct Host;
+  static std::vector<Host> hosts_of(const std::string& url);
+  void connect_to(const Host& host);
   [[noreturn]] void lose(std::string_view what);
   [[noreturn]] void fail(const PGresult* result);
   void send_all(Instant deadline);

@@ -57,8 +57,9 @@ auto PostgresStore::with_reader(Read read) const
       give_back(std::move(reader));
       return answer;
     } catch (const PgError& error) {
+      const bool reached = reader != nullptr;  // if nobody answers, nobody would the second time
       if (reader != nullptr) drop_readers(std::move(reader));
-      if (!error.lost || attempt == kTries) return to_error(error);
+      if (!error.lost || !reached || attempt == kTries) return to_error(error);
     } catch (...) {
       if (reader != nullptr) drop_readers(std::move(reader));
       throw;
