@@ -42,6 +42,7 @@ struct Link {
   Fd client, server;
   Way up, down;  // requests, answers
   bool lost = false;
+  bool stalled = false, was_stalled = false;
   bool dead = false;
 };
 
@@ -99,7 +100,7 @@ Duration TcpProxy::State::prepare(std::vector<pollfd>& fds) {
   fds.push_back({hold || !room ? -1 : listener.get(), POLLIN, 0});
   Duration limit = std::chrono::hours(1);
   const Instant now = clock.now().instant;
-  const auto side = [&](const Fd& fd, const Way& in, const Way& out) {
+  const auto side = [&](const Link& link, const Fd& fd, const Way& in, const Way& out) {
     short events = 0;
     if (!in.ended && in.bytes < kMaxBuffered) events |= POLLIN;
     if (!out.chunks.empty()) {
@@ -111,11 +112,11 @@ Duration TcpProxy::State::prepare(std::vector<pollfd>& fds) {
       }
     }
     // One without events would still report its hang-up, again and again.
-    fds.push_back({hold || events == 0 ? -1 : fd.get(), events, 0});
+    fds.push_back({hold || link.stalled || events == 0 ? -1 : fd.get(), events, 0});
   };
   for (const Link& link : links) {
-    side(link.client, link.up, link.down);
-    side(link.server, link.down, link.up);
+    side(link, link.client, link.up, link.down);
+    side(link, link.server, link.down, link.up);
   }
   return limit;
 }
@@ -245,6 +246,10 @@ int TcpProxy::port() const {
 void TcpProxy::set(Mode mode) {
   MutexLock lock(state_->mutex);
   state_->mode = mode;
+  for (Link& link : state_->links) {
+    link.stalled = mode == Mode::stall;
+    link.was_stalled |= link.stalled;
+  }
   if (mode != Mode::deaf) {
     state_->links.remove_if([](const Link& link) {
       if (link.lost) reset(link.client);
@@ -280,6 +285,18 @@ std::int64_t TcpProxy::accepted() const {
 std::int64_t TcpProxy::bytes_lost() const {
   MutexLock lock(state_->mutex);
   return state_->lost;
+}
+
+bool TcpProxy::await_gone(Duration limit) const {
+  MutexLock lock(state_->mutex);
+  const Instant end = state_->clock.now().instant + limit;
+  const auto busy = [](const Link& link) { return link.was_stalled; };
+  while (std::any_of(state_->links.begin(), state_->links.end(), busy)) {
+    const Duration left = end - state_->clock.now().instant;
+    if (left <= Duration(0)) return false;
+    state_->turned.wait_for(state_->mutex, left);
+  }
+  return true;
 }
 
 bool TcpProxy::await_lost(std::int64_t bytes, Duration limit) const {

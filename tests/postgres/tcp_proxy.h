@@ -25,6 +25,7 @@ class TcpProxy {
     pass,
     hold,    // nothing passes, nothing is closed: as if packets were dropped. New ones wait too
     deaf,    // requests pass, answers vanish: whoever has lost one is cut when the mode changes
+    stall,   // as hold, for the connections that there are; new ones pass
     refuse,  // new connections are closed at once; old ones pass
   };
   void set(Mode mode);
@@ -35,6 +36,9 @@ class TcpProxy {
   int connections() const;          // now
   std::int64_t accepted() const;    // ever
   std::int64_t bytes_lost() const;  // while deaf, ever
+  // Waits until the connections that were stalled are closed, and all that was sent on them has
+  // been handed on; false after `limit`.
+  bool await_gone(Duration limit) const;
   // Waits until bytes_lost() is at least this; false after `limit`.
   bool await_lost(std::int64_t bytes, Duration limit) const;
 
