@@ -1,0 +1,646 @@
+// The nodes: batches of random requests, and the history that they leave.
+#include "postgres/fleet.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <deque>
+#include <functional>
+#include <map>
+
+#include "blackbox/process.h"
+
+namespace mainspring::pg_testing {
+
+using blackbox::Done;
+using blackbox::Span;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+namespace {
+
+constexpr std::size_t kKnownJobs = 200;
+constexpr int kMaxHeld = 12;
+constexpr int kQueues = 3;
+constexpr std::int64_t kMaxLive = 300;  // nodes enqueue nothing beyond
+
+std::string queue_name(std::int64_t number) {
+  return fmt::format("q{}", number);
+}
+
+const char* status_text(FinishStatus s) {
+  return s == FinishStatus::ok ? "ok" : s == FinishStatus::stale ? "stale" : "not_found";
+}
+
+std::int64_t nonce_of(const std::string& args) {
+  const std::size_t at = args.find("\"n\":");
+  return at == std::string::npos ? -1 : std::strtoll(args.c_str() + at + 4, nullptr, 10);
+}
+
+void merge(Heard& into, const Heard& more) {
+  into.queues.insert(into.queues.end(), more.queues.begin(), more.queues.end());
+  into.released.insert(into.released.end(), more.released.begin(), more.released.end());
+  into.next_due = std::min(into.next_due, more.next_due);
+  into.catalog |= more.catalog;
+  into.everything |= more.everything;
+}
+
+}  // namespace
+
+// -- the board ------------------------------------------------------------------------------------
+
+void Board::post(int from, const Heard& news) {
+  if (news.empty()) return;
+  MutexLock lock(mutex_);
+  for (std::size_t i = 0; i < mail_.size(); ++i) {
+    if (static_cast<int>(i) != from) merge(mail_[i], news);
+  }
+}
+
+Heard Board::take_mail(int node) {
+  MutexLock lock(mutex_);
+  return std::exchange(mail_[static_cast<std::size_t>(node)], {});
+}
+
+void Board::note_job(JobId id) {
+  MutexLock lock(mutex_);
+  if (jobs_.size() < kKnownJobs) {
+    jobs_.push_back(id);
+  } else {
+    jobs_[next_job_++ % kKnownJobs] = id;
+  }
+}
+
+JobId Board::some_job(std::uint64_t dice) const {
+  MutexLock lock(mutex_);
+  return jobs_.empty() ? 0 : jobs_[dice % jobs_.size()];
+}
+
+// -- a node ---------------------------------------------------------------------------------------
+
+struct FleetNode::Body {
+  Board& board;
+  const int number;
+  PostgresOptions options;
+  blackbox::Chance chance;
+  const SystemClock steady;
+  NullLog log;
+  std::unique_ptr<SharedStore> store;
+  NodeReport report;
+  int lives = 0;
+  std::string worker;
+
+  struct Held {
+    Token token = 0;
+    Instant until;  // what it does then: finish, or nothing at all
+    bool careless = false;
+    int beats = 0;
+    bool told = false;  // to stop
+    // Of a finish that may have happened: it is repeated as it was.
+    std::optional<Outcome> said;
+  };
+  std::map<JobId, Held> held;
+  std::deque<Enqueue> again;                 // refused ones with a key, to be repeated
+  std::vector<std::pair<JobId, Token>> old;  // that it once held
+  std::int64_t requests = 0;
+  int keys = 0;
+  Instant refresh_at, step_at;
+
+  std::vector<Operation> batch;
+  // The answer; nullptr = the batch was refused, and nothing of it happened. `sure` is then false
+  // if it may have happened.
+  using Handler = std::function<void(const OperationResult*, bool sure, Span)>;
+  std::vector<Handler> handlers;
+
+  Now now() const { return board.clock().now(); }
+  bool storm() const { return board.phase() == Board::Phase::storm; }
+  bool percent(int p) { return chance.percent(p); }
+  blackbox::History& history() { return report.history; }
+  void broke(const std::string& what) {
+    if (report.broken.size() < 5) report.broken.push_back(fmt::format("node {}: {}", number, what));
+  }
+  void note_time(Instant began) {
+    report.longest_call = std::max(report.longest_call, steady.now().instant - began);
+  }
+  void add(Operation operation, Handler handler) {
+    batch.push_back(std::move(operation));
+    handlers.push_back(std::move(handler));
+  }
+
+  bool open();
+  void run(std::atomic<bool>& restart);
+  void turn();
+  void fill();
+  void apply();
+  void listen();
+  void read_something();
+
+  void enqueue();
+  void send(Enqueue request);
+  void repeat(Enqueue request) {
+    again.push_back(std::move(request));
+    board.count_unsent(1);
+  }
+  void claim();
+  void granted(const ClaimResult& result, Span at, Duration lease);
+  void work();
+  void finish(JobId id, const Held& mine);
+  void finish_with_old_token();
+  void renew();
+  void cancel();
+  void pause(const std::string& queue, bool paused);
+  void steps();
+  Outcome draw_outcome();
+};
+
+bool FleetNode::Body::open() {
+  options.incarnation = fmt::format("node{}.{}.{}", number, ++lives, chance.next());
+  worker = fmt::format("w{}.{}", number, lives);
+  auto opened = open_postgres_store(options, now(), log);
+  if (!opened) {
+    if (opened.error().code != ErrorCode::unavailable)
+      broke(fmt::format("opening: {}: {}", opened.error().name(), opened.error().message));
+    return false;
+  }
+  store = std::move(*opened);
+  // Those of the process before are nobody's now.
+  for (const auto& [id, mine] : held) old.emplace_back(id, mine.token);
+  held.clear();
+  return true;
+}
+
+void FleetNode::Body::run(std::atomic<bool>& restart) {
+  while (board.phase() != Board::Phase::stop) {
+    if (restart.exchange(false) && store) {
+      store.reset();
+      ++report.reopened;
+    }
+    if (!store && !open()) continue;
+    turn();
+  }
+  store.reset();
+}
+
+void FleetNode::Body::turn() {
+  batch.clear();
+  handlers.clear();
+  fill();
+  if (!batch.empty()) {
+    apply();
+  } else {
+    blackbox::pause_for(2000);  // a node with nothing to do
+  }
+  listen();
+  if (percent(5)) read_something();
+}
+
+void FleetNode::Body::fill() {
+  steps();
+  work();
+  if (storm()) {
+    if (board.live() < kMaxLive) {
+      for (auto n = chance.between(0, 2); n > 0; --n) enqueue();
+    }
+    if (percent(6)) cancel();
+    if (percent(3)) finish_with_old_token();
+    if (number == 0 && percent(2)) pause(queue_name(chance.between(0, kQueues - 1)), percent(30));
+  }
+  if (!again.empty() && (!storm() || percent(20))) {
+    Enqueue request = std::move(again.front());
+    again.pop_front();
+    send(std::move(request));
+    board.count_unsent(-1);
+  }
+  if (static_cast<int>(held.size()) < kMaxHeld) claim();
+}
+
+void FleetNode::Body::apply() {
+  const Instant began = steady.now().instant;
+  const Now sent = now();
+  const auto result = store->apply(batch, sent);
+  const Span at{sent.instant.us(), now().instant.us()};
+  note_time(began);
+  ++report.batches;
+  bool sure = true;
+  if (!result) {
+    ++report.unavailable;
+    ++report.refusals[fmt::format("{}: {}", result.error().name(), result.error().message)];
+    const ErrorCode code = result.error().code;
+    sure = code == ErrorCode::unavailable || code == ErrorCode::storage_full;
+    const bool known = sure || code == ErrorCode::timeout;
+    if (!known) broke(fmt::format("apply: {}: {}", result.error().name(), result.error().message));
+    if (sure && result.error().retry_after_ms <= 0) broke("apply: no retry_after_ms");
+  } else if (result->results.size() != batch.size()) {
+    return broke("apply: another number of answers");
+  }
+  for (std::size_t i = 0; i < handlers.size(); ++i)
+    handlers[i](result ? &result->results[i] : nullptr, sure, at);
+  Heard news = store->take_news();
+  if (result) {
+    news.released = result->effects.released;
+    news.ended = result->effects.ended;
+    board.count_live(-static_cast<std::int64_t>(result->effects.ended.size()));
+  }
+  // Some news are lost on their way: refresh() must find them.
+  if (!percent(20)) board.post(number, news);
+}
+
+void FleetNode::Body::listen() {
+  if (const Heard mail = board.take_mail(number); !mail.empty()) store->heard(mail);
+  const Now n = now();
+  if (n.instant < refresh_at) return;
+  refresh_at = n.instant + milliseconds(100);
+  ++report.refreshes;
+  const Instant began = steady.now().instant;
+  const auto heard = store->refresh(n);
+  note_time(began);
+  if (!heard && heard.error().code != ErrorCode::unavailable)
+    broke(fmt::format("refresh: {}: {}", heard.error().name(), heard.error().message));
+}
+
+void FleetNode::Body::read_something() {
+  const JobId id = board.some_job(chance.next());
+  if (id == 0) return;
+  blackbox::ReadEvent e;
+  e.at.invoke = now().instant.us();
+  e.id = id;
+  const auto job = store->get(id);
+  e.at.ret = now().instant.us();
+  if (!job && job.error().code == ErrorCode::unavailable) return;
+  e.status = job ? 200 : info(job.error().code).http_status;
+  if (!job) return broke(fmt::format("get({}): {}", id, job.error().message));
+  e.state = to_string(job->state);
+  e.attempt = job->attempt;
+  history().reads.push_back(e);
+}
+
+// -- enqueue
+
+void FleetNode::Body::enqueue() {
+  Enqueue e;
+  const std::string queue = queue_name(chance.between(0, kQueues - 1));
+  const auto n = percent(70) ? 1 : chance.between(2, 6);
+  for (std::int64_t i = 0; i < n; ++i) {
+    NewJob& j = e.jobs.emplace_back();
+    j.queue = queue;
+    j.kind = "work";
+    j.args = fmt::format("{{\"n\":{}}}", board.new_nonce());
+    j.priority = static_cast<int>(chance.between(3, 6));
+    j.max_attempts = percent(8) ? 1 : 20;
+    if (percent(20)) j.delay = milliseconds(chance.between(1, 400));
+    if (percent(5)) j.expires_in = milliseconds(chance.between(50, 900));
+  }
+  if (n == 1 && percent(20)) {
+    NewJob& j = e.jobs[0];
+    j.unique = Unique{.key = fmt::format("u{}", chance.between(0, 3))};
+    j.max_attempts = 1000;
+    j.expires_in.reset();
+  }
+  if (percent(50)) {
+    e.idempotency_key = fmt::format("key{}.{}", number, ++keys);
+    for (const NewJob& j : e.jobs) e.fingerprint += j.args;
+    if (percent(10)) repeat(e);  // asked for twice
+  }
+  send(std::move(e));
+}
+
+void FleetNode::Body::send(Enqueue request) {
+  blackbox::EnqueueEvent event;
+  event.key = request.idempotency_key;
+  event.body = request.fingerprint;
+  event.queue = request.jobs[0].queue;
+  for (const NewJob& j : request.jobs) {
+    auto& item = event.jobs.emplace_back();
+    item.nonce = nonce_of(j.args);
+    item.delay = j.delay.value_or(Duration(0)).count();
+  }
+  if (request.jobs[0].unique) event.unique = request.jobs[0].unique->key;
+  add(request, [this, request, event](const OperationResult* result, bool sure, Span at) mutable {
+    event.at = at;
+    const auto* r = result == nullptr ? nullptr : std::get_if<EnqueueResult>(result);
+    if (r != nullptr) {
+      event.done = Done::yes;
+      event.status = r->replayed ? 200 : 201;
+      for (std::size_t i = 0; i < r->jobs.size(); ++i) {
+        event.jobs[i].id = r->jobs[i].id;
+        event.jobs[i].duplicate = r->jobs[i].duplicate || r->replayed;
+        event.jobs[i].state = to_string(r->jobs[i].state);
+        board.note_job(r->jobs[i].id);
+        if (!event.jobs[i].duplicate) board.count_live(1);
+      }
+    } else {
+      event.done = sure ? Done::no : Done::unknown;
+      event.status = 503;
+      if (result != nullptr) {
+        const Error& error = std::get<Error>(*result);
+        event.status = info(error.code).http_status;
+        broke(fmt::format("enqueue: {}: {}", error.name(), error.message));
+      }
+      if (!event.key.empty()) repeat(request);
+    }
+    history().enqueues.push_back(event);
+  });
+}
+
+// -- work
+
+void FleetNode::Body::claim() {
+  Claim c{.worker = worker, .queues = {}, .kinds = {}};
+  // What a broker does: it asks when there may be something.
+  for (int q = 0; q < kQueues; ++q) {
+    if (store->has_available(queue_name(q))) c.queues.push_back(queue_name(q));
+  }
+  if (c.queues.empty()) return;
+  c.max = static_cast<int>(chance.between(1, kMaxHeld - static_cast<int>(held.size())));
+  c.lease = storm() ? milliseconds(chance.between(250, 1500)) : milliseconds(5000);
+  add(c, [this, lease = c.lease](const OperationResult* result, bool sure, Span at) {
+    if (result == nullptr) {
+      if (!sure) ++history().unknown_claims;
+      return;
+    }
+    if (const auto* error = std::get_if<Error>(result)) return broke("claim: " + error->message);
+    granted(std::get<ClaimResult>(*result), at, lease);
+  });
+}
+
+void FleetNode::Body::granted(const ClaimResult& result, Span at, Duration lease) {
+  const std::int64_t request = ++requests * 64 + number;
+  for (const ClaimedJob& j : result.jobs) {
+    blackbox::GrantEvent g;
+    g.at = at;
+    g.request = request;
+    g.id = j.id;
+    g.token = j.token;
+    g.attempt = j.attempt;
+    g.max_attempts = j.max_attempts;
+    g.nonce = nonce_of(j.args);
+    g.queue = j.queue;
+    g.checkpoint = j.checkpoint;
+    g.lease = lease.count();
+    history().grants.push_back(g);
+    Held mine{.token = j.token, .until = now().instant};
+    if (storm()) {
+      mine.until = mine.until + milliseconds(chance.between(0, 60));
+      if (percent(6)) mine.careless = true, mine.until = mine.until + seconds(2);
+    }
+    held[j.id] = mine;
+  }
+}
+
+void FleetNode::Body::work() {
+  const Instant at = now().instant;
+  std::vector<JobId> ripe;
+  for (const auto& [id, mine] : held) {
+    if (mine.until <= at || mine.told || !storm()) ripe.push_back(id);
+  }
+  for (const JobId id : ripe) finish(id, held[id]);
+  if (!held.empty() && percent(30)) renew();
+}
+
+Outcome FleetNode::Body::draw_outcome() {
+  const auto text = [&] { return fmt::format("e{}", chance.next() % 1'000'000'000); };
+  const auto dice = storm() ? chance.between(0, 99) : 99;
+  if (dice < 12) return Retry{text(), milliseconds(chance.between(0, 300))};
+  if (dice < 20) return Snooze{milliseconds(chance.between(0, 200))};
+  if (dice < 23) return CancelJob{text()};
+  if (dice < 27) return Dead{text(), "the handler says so"};
+  return Complete{fmt::format("[\"{}\"]", text())};
+}
+
+void note_outcome(const Outcome& outcome, blackbox::FinishEvent& event) {
+  if (const auto* c = std::get_if<Complete>(&outcome)) {
+    event.outcome = "complete", event.text = c->result;
+  } else if (const auto* r = std::get_if<Retry>(&outcome)) {
+    event.outcome = "retry", event.text = r->error;
+    event.after = r->after.value_or(Duration(0)).count();
+  } else if (const auto* s = std::get_if<Snooze>(&outcome)) {
+    event.outcome = "snooze", event.after = s->after.count();
+  } else if (const auto* k = std::get_if<CancelJob>(&outcome)) {
+    event.outcome = "cancel", event.text = k->reason;
+  } else {
+    event.outcome = "dead", event.text = std::get<Dead>(outcome).reason;
+  }
+}
+
+void FleetNode::Body::finish(JobId id, const Held& mine) {
+  const Outcome outcome = mine.said   ? *mine.said
+                          : mine.told ? Outcome(CancelJob{"told to stop"})
+                                      : draw_outcome();
+  Finish f{.worker = worker, .results = {}};
+  f.results.push_back({id, mine.token, outcome});
+  blackbox::FinishEvent event;
+  event.id = id;
+  event.token = mine.token;
+  note_outcome(outcome, event);
+  add(f, [this, event, outcome](const OperationResult* result, bool sure, Span at) mutable {
+    event.at = at;
+    const auto* r = result == nullptr ? nullptr : std::get_if<FinishResult>(result);
+    event.done = r != nullptr ? Done::yes : sure ? Done::no : Done::unknown;
+    if (r != nullptr) event.status = status_text(r->results.at(0));
+    history().finishes.push_back(event);
+    if (result != nullptr && r == nullptr) broke("finish: " + std::get<Error>(*result).message);
+    const auto mine_now = held.find(event.id);
+    if (mine_now == held.end() || mine_now->second.token != event.token) return;
+    if (event.done == Done::unknown) mine_now->second.said = outcome;
+    if (r == nullptr) return;
+    old.emplace_back(event.id, event.token);
+    if (old.size() > kKnownJobs) old.erase(old.begin());
+    held.erase(mine_now);
+  });
+}
+
+// Of a job that it does not hold any more: refused, unless it repeats its completion.
+void FleetNode::Body::finish_with_old_token() {
+  if (old.empty()) return;
+  const auto [id, token] = old[chance.next() % old.size()];
+  if (held.contains(id)) return;
+  Finish f{.worker = worker, .results = {}};
+  f.results.push_back({id, token, Retry{"too late", Duration(0)}});
+  blackbox::FinishEvent event;
+  event.id = id;
+  event.token = token;
+  event.outcome = "retry";
+  event.text = "too late";
+  add(f, [this, event](const OperationResult* result, bool sure, Span at) mutable {
+    event.at = at;
+    const auto* r = result == nullptr ? nullptr : std::get_if<FinishResult>(result);
+    event.done = r != nullptr ? Done::yes : sure ? Done::no : Done::unknown;
+    if (r != nullptr) event.status = status_text(r->results.at(0));
+    history().finishes.push_back(event);
+  });
+}
+
+void FleetNode::Body::renew() {
+  Renew renew{.worker = worker, .leases = {}, .lease = milliseconds(chance.between(300, 1500))};
+  for (auto& [id, mine] : held) {
+    const bool in_batch = std::any_of(batch.begin(), batch.end(), [&, id = id](const auto& o) {
+      const auto* f = std::get_if<Finish>(&o);
+      return f != nullptr && f->results[0].id == id;
+    });
+    if (mine.careless || in_batch) continue;
+    Renewal& r = renew.leases.emplace_back(Renewal{id, mine.token, {}, {}});
+    if (percent(40)) r.checkpoint = fmt::format("[{},{}]", mine.token, ++mine.beats);
+  }
+  if (renew.leases.empty()) return;
+  add(renew, [this, sent = renew.leases](const OperationResult* result, bool sure, Span at) {
+    const auto* r = result == nullptr ? nullptr : std::get_if<RenewResult>(result);
+    const auto in = [](const std::vector<JobId>& list, JobId id) {
+      return std::find(list.begin(), list.end(), id) != list.end();
+    };
+    for (const Renewal& lease : sent) {
+      blackbox::RenewEvent e;
+      e.at = at;
+      e.id = lease.id;
+      e.token = lease.token;
+      e.checkpoint = lease.checkpoint.value_or("");
+      e.done = r != nullptr ? Done::yes : sure ? Done::no : Done::unknown;
+      const auto mine = held.find(lease.id);
+      const bool still = mine != held.end() && mine->second.token == lease.token;
+      if (r != nullptr) {
+        for (const Renewed& ok : r->renewed) {
+          if (ok.id == lease.id) e.renewed = true, e.lease = ok.lease.count();
+        }
+        e.lost = in(r->lost, lease.id);
+        e.cancel = in(r->cancel, lease.id);
+        if (still && e.cancel) mine->second.told = true;
+        if (still && e.lost) {
+          old.emplace_back(lease.id, lease.token);
+          held.erase(mine);
+        }
+      }
+      history().renews.push_back(e);
+    }
+  });
+}
+
+// -- operators and the scheduler
+
+void FleetNode::Body::cancel() {
+  const JobId id = board.some_job(chance.next());
+  if (id == 0) return;
+  add(Cancel{id, "unwanted"}, [this, id](const OperationResult* result, bool sure, Span at) {
+    blackbox::CancelEvent e;
+    e.at = at;
+    e.id = id;
+    const auto* r = result == nullptr ? nullptr : std::get_if<CancelResult>(result);
+    e.done = r != nullptr ? Done::yes : sure ? Done::no : Done::unknown;
+    if (r != nullptr) {
+      e.status = 200;
+      e.state = to_string(r->state);
+      e.requested = r->cancel_requested;
+    } else if (result != nullptr) {
+      const Error& error = std::get<Error>(*result);
+      e.status = info(error.code).http_status;
+      if (error.code != ErrorCode::conflict)
+        broke(fmt::format("cancel {}: {}: {}", id, error.name(), error.message));
+    }
+    history().cancels.push_back(e);
+  });
+}
+
+void FleetNode::Body::pause(const std::string& queue, bool paused) {
+  add(PauseQueue{queue, paused},
+      [this, queue, paused](const OperationResult* result, bool sure, Span at) {
+        const bool ok = result != nullptr && std::holds_alternative<mainspring::Done>(*result);
+        history().pauses.push_back({at,
+                                    ok     ? Done::yes
+                                    : sure ? Done::no
+                                           : Done::unknown,
+                                    queue, paused});
+      });
+}
+
+// Without a leader: any number of nodes may do them.
+void FleetNode::Body::steps() {
+  const Now n = now();
+  const Agenda agenda = store->agenda();
+  const auto ignore = [this](const OperationResult* result, bool, Span) {
+    if (result == nullptr) return;
+    if (const auto* error = std::get_if<Error>(result)) broke("step: " + error->message);
+  };
+  if (!storm() && number == 0 && percent(20)) {
+    for (int q = 0; q < kQueues; ++q) pause(queue_name(q), false);
+  }
+  if (n.instant < step_at) return;
+  step_at = n.instant + milliseconds(20);
+  if (agenda.next_due <= n.wall) add(MoveDue{}, ignore);
+  if (agenda.next_lease_expiry <= n.instant) add(RescueExpired{}, ignore);
+  if (agenda.next_expiry <= n.wall) add(ExpireJobs{}, ignore);
+}
+
+FleetNode::FleetNode(Board& board, int number, PostgresOptions options, std::uint64_t seed)
+    : body_(new Body{board, number, std::move(options), blackbox::Chance(seed)}) {}
+
+FleetNode::~FleetNode() {
+  if (thread_.joinable()) thread_.join();
+}
+
+void FleetNode::start() {
+  thread_ = std::thread([this] { body_->run(restart_); });
+}
+
+NodeReport FleetNode::join() {
+  if (thread_.joinable()) thread_.join();
+  return std::move(body_->report);
+}
+
+// -- in the end -----------------------------------------------------------------------------------
+
+namespace {
+
+std::vector<JobId> all_jobs(const Store& store, const JobFilter& filter,
+                            blackbox::History& history) {
+  std::vector<JobId> found;
+  JobId before = 0;
+  constexpr int kMaxPages = 100'000;
+  for (int page = 0; page < kMaxPages; ++page) {
+    const auto got = store.list(filter, 500, before);
+    if (!got) {
+      history.unreadable.push_back("list: " + got.error().message);
+      break;
+    }
+    for (const Job& j : got->jobs) found.push_back(j.id);
+    if (!got->next) break;
+    before = *got->next;
+  }
+  return found;
+}
+
+}  // namespace
+
+void read_back(const Store& store, blackbox::History& history) {
+  for (const JobId id : all_jobs(store, {}, history)) {
+    const auto job = store.get(id);
+    if (!job) {
+      history.unreadable.push_back(fmt::format("job {}: {}", id, job.error().message));
+      continue;
+    }
+    blackbox::FinalJob f;
+    f.id = id;
+    f.nonce = nonce_of(job->args);
+    f.queue = job->queue;
+    f.state = to_string(job->state);
+    f.attempt = job->attempt;
+    f.max_attempts = job->max_attempts;
+    f.result = job->result;
+    f.reason = job->reason;
+    for (const AttemptError& e : job->errors) f.errors.emplace_back(e.attempt, e.message);
+    history.jobs[id] = std::move(f);
+  }
+  history.dead_listing = all_jobs(store, {.state = JobState::dead}, history);
+  const auto queues = store.queues();
+  if (!queues) history.unreadable.push_back("queues: " + queues.error().message);
+  for (const QueueStats& q : queues ? *queues : std::vector<QueueStats>{}) {
+    blackbox::FinalQueue& f = history.queues[q.name];
+    for (int s = 0; s < kJobStateCount; ++s) {
+      f.counts[std::string(to_string(static_cast<JobState>(s)))] =
+          q.counts[static_cast<std::size_t>(s)];
+    }
+    f.enqueued = q.enqueued;
+    f.pruned = q.pruned;
+    f.expired = q.expired;
+  }
+  history.complete = true;
+}
+
+}  // namespace mainspring::pg_testing
