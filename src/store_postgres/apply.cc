@@ -37,6 +37,7 @@ Result<BatchReport> PostgresStore::apply(std::span<const Operation> batch, Now n
       last = error;
       const bool unknown = commit_sent_ && error.lost;
       if (!unknown) {
+        if (error.lost) connection_.reset();
         roll_back();
         copies_stale_ = true;
         if (!error.lost && !error.passing()) {

@@ -95,6 +95,7 @@ Result<Heard> PostgresStore::refresh(Now now) {
     if (away_.exchange(false)) log_.info("the store is reached again", {});
     return heard;
   } catch (const PgError& error) {
+    if (error.lost) connection_.reset();
     roll_back();
     copies_stale_ = true;
     away_ = away_ || error.lost;
