@@ -182,7 +182,10 @@ void Dialer::failed(std::string_view why) {
 }
 
 void Dialer::close() {
-  if (std::exchange(closed_, true)) return;
+  if (closed_) return;
+  // The last words of a node that stops: what it has released, for one. Nobody waits for an answer.
+  if (ready_ && !waiting_.empty()) send();
+  closed_ = true;
   end_round();
   retry_.cancel();
   gap_.cancel();

@@ -79,7 +79,8 @@ void Broker::listen(Answers& answers, Now now) {
 }
 
 void Broker::take_up(const Heard& heard, Answers& answers, Now now) {
-  if (heard.everything) {
+  // A queue that is new, or not paused any more, is in the catalog.
+  if (heard.everything || heard.catalog) {
     for (const auto& [queue, line] : lines_) offer(queue);
   } else {
     for (const std::string& queue : heard.queues) offer(queue);
@@ -138,7 +139,10 @@ void Broker::tell_others(const Effects& effects) {
 }
 
 void Broker::give_back(Batch& batch, const Error& error, Answers& answers, Now now) {
-  const bool away = shared_ != nullptr && error.code == ErrorCode::unavailable;
+  // Or nobody knows whether it was done: a claim may be asked again all the same. What the first
+  // one got comes back when its lease ends.
+  const bool away = shared_ != nullptr &&
+                    (error.code == ErrorCode::unavailable || error.code == ErrorCode::timeout);
   if (away) {
     missed_ = true;
     ready_.clear();  // they are offered again when the database is back

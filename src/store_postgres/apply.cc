@@ -180,6 +180,7 @@ void PostgresStore::roll_back() noexcept {
   waiting_.clear();
   commit_sent_ = false;
   const bool open = std::exchange(in_transaction_, false);
+  if (connection_ && connection_->handle() == nullptr) connection_.reset();  // it was lost
   if (!connection_) return;
   try {
     connection_->forget();

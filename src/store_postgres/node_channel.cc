@@ -44,10 +44,10 @@ struct ChannelSql {
              "UPDATE SET address = excluded.address, program = excluded.program, seen_at = "
              "excluded.seen_at"),
         peers(schema,
-              "SELECT id, address FROM $schema.nodes WHERE id <> $1 AND address <> '' AND seen_at "
+              "SELECT id, address FROM $schema.nodes WHERE id <> $1 AND seen_at "
               "> $schema.now_us() - $2 ORDER BY id LIMIT $3"),
         forget(schema, "DELETE FROM $schema.nodes WHERE seen_at < $schema.now_us() - $1"),
-        leave(schema, "UPDATE $schema.nodes SET address = '' WHERE id = $1"),
+        leave(schema, "UPDATE $schema.nodes SET seen_at = 0 WHERE id = $1"),
         notify(schema, "SELECT pg_notify($1, $2)"),
         make_key(schema,
                  "INSERT INTO $schema.secrets (name, secret) VALUES ('bell', $1) ON CONFLICT "

@@ -55,7 +55,7 @@ class NodeChannel {
  public:
   struct Peer {
     std::int64_t node = 0;
-    std::string address;
+    std::string address;  // "" = it has no bell
   };
   enum class Listening { not_yet, works, does_not_work, away };
   struct Handlers {

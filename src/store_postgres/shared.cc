@@ -11,6 +11,12 @@ namespace {
 constexpr std::int64_t kAnswered = 60'000'000;      // nobody waits so long for an answer, in us
 constexpr std::int64_t kFoldInterval = 30'000'000;  // of tallies
 constexpr std::size_t kMaxUnknownQueues = 10'000;
+
+WallTime time_of(const Rows& rows) {
+  return rows.empty() || rows.is_null(0, 0) ? WallTime::never()
+                                            : WallTime::from_us(rows.integer(0, 0));
+}
+
 }  // namespace
 
 void PostgresStore::heard(const Heard& what) {
@@ -29,6 +35,8 @@ void PostgresStore::heard(const Heard& what) {
   }
   if (what.catalog || what.everything) copies_stale_ = true;
   next_due_ = std::min(next_due_, what.next_due);
+  MutexLock lock(published_mutex_);
+  for (const std::string& lease : what.released) lease_ends_.erase(lease);
 }
 
 Heard PostgresStore::take_news() {
@@ -48,6 +56,10 @@ Result<Heard> PostgresStore::refresh(Now now) {
     }
     Connection& c = *connection_;
     const Now sent = steady_.now();
+    // One transaction, so that an idle node is one to the server; a heartbeat may be lost with it.
+    in_transaction_ = true;
+    c.queue(sql_.begin);
+    c.queue(sql_.begin_quietly);
     c.queue(sql_.node_beats, params(node_, wall()));
     c.queue(sql_.clock);
     c.queue(sql_.versions);
@@ -58,7 +70,7 @@ Result<Heard> PostgresStore::refresh(Now now) {
     if (!quiet.empty()) c.queue(sql_.waiting_queues, params(quiet));
     const bool folds = commits_ != folded_commits_ && wall() >= folded_at_ + kFoldInterval;
     if (folds) c.queue(sql_.fold_tallies, params(wall() - kAnswered));
-    c.next();
+    for (int i = 0; i < 3; ++i) c.next();
     const Rows time = c.next();
     if (database_clock_ != nullptr)
       database_clock_->note(WallTime::from_us(time.integer(0, 0)), sent, steady_.now());
@@ -68,10 +80,6 @@ Result<Heard> PostgresStore::refresh(Now now) {
       auto& known = versions_[versions.string(i, 0)];
       heard.catalog = heard.catalog || known != versions.integer(i, 1);
     }
-    const auto time_of = [](const Rows& rows) {
-      return rows.empty() || rows.is_null(0, 0) ? WallTime::never()
-                                                : WallTime::from_us(rows.integer(0, 0));
-    };
     const WallTime due = next_due_;
     next_due_ = time_of(c.next());
     next_expiry_ = time_of(c.next());
@@ -89,6 +97,8 @@ Result<Heard> PostgresStore::refresh(Now now) {
       folded_commits_ = commits_;
     }
     heard.catalog = load_schedules() || heard.catalog;
+    c.run(sql_.commit);
+    in_transaction_ = false;
     if (heard.catalog) reload_copies();
     this->heard({.queues = heard.queues});
     refreshed_at_ = now.instant;

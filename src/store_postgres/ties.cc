@@ -101,7 +101,6 @@ void PostgresStore::begin_waiting(ScheduleInHand& schedule, JobId id) {
 
 // What waits must have somebody to wait for, whose end cannot have passed unnoticed.
 void PostgresStore::guard_waiting(ScheduleInHand& schedule) {
-  if (MS_MUTANT(buffered_job_forgotten)) return;
   while (!schedule.waiting.empty() && !schedule.live_is_ours) {
     Rows guard = ask(schedule_sql_.guard_tie, params(schedule.id));
     // All of them are being ended: wait for one that is not, or for their end.
