@@ -104,15 +104,23 @@ Result<void> Engine::Impl::open(const std::string& target) {
     jobs = client.get();
     return {};
   }
-  if (const std::size_t scheme = target.find("://"); scheme != std::string::npos) {
-    return invalid("url", fmt::format("\"{}\": {} is not supported by this version; give a "
-                                      "directory, or https://HOST:PORT of a server",
-                                      target.substr(0, 200), target.substr(0, scheme)));
+  const bool postgres = target.starts_with("postgres://") || target.starts_with("postgresql://");
+  if (const std::size_t scheme = target.find("://"); scheme != std::string::npos && !postgres) {
+    return invalid("url",
+                   fmt::format("\"{}\": {} is not supported by this version; give a "
+                               "directory, postgres://… of a database, or "
+                               "https://HOST:PORT of a server",
+                               without_password(target.substr(0, 200)), target.substr(0, scheme)));
   }
+  StoreOptions kept{.retention_completed = options.retention_completed,
+                    .retention_dead = options.retention_dead};
   NodeOptions node_options;
-  node_options.sqlite.directory = target;
-  node_options.sqlite.store.retention_completed = options.retention_completed;
-  node_options.sqlite.store.retention_dead = options.retention_dead;
+  if (postgres) {
+    node_options.postgres = PostgresOptions{.url = Secret(target), .store = kept};
+  } else {
+    node_options.sqlite.directory = target;
+    node_options.sqlite.store = kept;
+  }
   MS_TRY_ASSIGN(node, Node::open(std::move(node_options), clock, *log, registry));
   if (options.on_fatal) node->on_fatal(options.on_fatal);
   node->start();

@@ -230,8 +230,15 @@ TEST_CASE("the same idempotency key is the same job, and another job under it a 
         ErrorCode::conflict);
 }
 
+TEST_CASE("a database that does not answer is unavailable, and no password is told") {
+  const auto opened = Engine::open("postgres://me:hunter2@127.0.0.1:1/jobs");
+  REQUIRE_FALSE(opened.has_value());
+  CHECK(opened.error().code == ErrorCode::unavailable);
+  CHECK(opened.error().message.find("hunter2") == std::string::npos);
+}
+
 TEST_CASE("what cannot be opened says what can") {
-  CHECK(Engine::open("postgres://db/jobs").error().message.find("postgres is not supported") !=
+  CHECK(Engine::open("mysql://db/jobs").error().message.find("mysql is not supported") !=
         std::string::npos);
   CHECK(Engine::open("http://").error().code == ErrorCode::invalid_argument);
   CHECK(Engine::open("https://example.com").has_value());  // which need not be there yet

@@ -36,12 +36,20 @@ class Checks {
 std::vector<Error> NodeOptions::validate() const {
   std::vector<Error> errors;
   Checks check(errors);
-  check(!sqlite.directory.empty(), "data", "\"\"", "a directory");
-  check.positive("retention_completed", sqlite.store.retention_completed);
-  check.positive("retention_dead", sqlite.store.retention_dead);
-  check.at_least<std::int64_t>("max_finished_jobs", sqlite.store.max_finished_jobs, 0);
-  check.at_least<std::int64_t>("max_live_jobs", sqlite.store.max_live_jobs, 1);
-  check.at_least<std::size_t>("cache_bytes", sqlite.cache_bytes, 1 << 20);
+  const StoreOptions& store = postgres ? postgres->store : sqlite.store;
+  if (postgres) {
+    check(!postgres->url.empty(), "store", "\"\"", "postgres://…");
+    check.positive("patience", postgres->patience);
+    auto more = neighbours.validate();
+    errors.insert(errors.end(), more.begin(), more.end());
+  } else {
+    check(!sqlite.directory.empty(), "data", "\"\"", "a directory");
+    check.at_least<std::size_t>("cache_bytes", sqlite.cache_bytes, 1 << 20);
+  }
+  check.positive("retention_completed", store.retention_completed);
+  check.positive("retention_dead", store.retention_dead);
+  check.at_least<std::int64_t>("max_finished_jobs", store.max_finished_jobs, 0);
+  check.at_least<std::int64_t>("max_live_jobs", store.max_live_jobs, 1);
   check.at_least<std::size_t>("max_waiting_jobs", broker.max_waiting_jobs, 1);
   check.at_least<std::size_t>("max_waiting_bytes", broker.max_waiting_bytes, 1 << 20);
   check.at_least<std::size_t>("max_parked_claims", broker.max_parked_claims, 1);
@@ -49,6 +57,7 @@ std::vector<Error> NodeOptions::validate() const {
   check.at_least<std::size_t>("max_batch_jobs", broker.max_batch_jobs, 1);
   check.at_least<std::size_t>("max_batch_bytes", broker.max_batch_bytes, 1);
   check.positive("worker_memory", broker.worker_memory);
+  check.positive("poll", broker.poll);
   check.at_least("scheduler_batch", scheduler.batch, 1);
   check.positive("max_sleep", scheduler.max_sleep);
   check.positive("prune_interval", scheduler.prune_interval);
@@ -62,14 +71,20 @@ std::vector<Error> NodeOptions::validate() const {
   return errors;
 }
 
+// What a node stands on: one or the other store, and its time.
+struct Node::Ground {
+  std::unique_ptr<DatabaseClock> database_clock;  // of a shared one
+  std::unique_ptr<Store> store;
+  SharedStore* shared = nullptr;  // the same
+};
+
 struct Node::Impl {
-  Impl(NodeOptions options_, const Clock& clock_, Log& log_, Registry& registry,
-       std::unique_ptr<Store> store_)
+  Impl(NodeOptions options_, const Clock& clock_, Log& log_, Registry& registry, Ground ground_)
       : options(std::move(options_)),
-        clock(clock_),
+        ground(std::move(ground_)),
+        clock(ground.database_clock ? *ground.database_clock : clock_),
         log(log_),
-        store(std::move(store_)),
-        broker(*store, clock, log, registry, options.broker),
+        broker(*ground.store, clock, log, registry, options.broker),
         scheduler(broker, clock, log, registry, options.scheduler) {
     broker.on_fatal([this](const Error& error) { fail(error); });
   }
@@ -84,24 +99,47 @@ struct Node::Impl {
   void stop() {
     scheduler.stop();
     broker.stop();
+    if (neighbours) neighbours->stop();
   }
 
   const NodeOptions options;
+  const Ground ground;
   const Clock& clock;
   Log& log;
+  SystemRandom random;
   std::function<void(const Error&)> fatal;
-  std::unique_ptr<Store> store;
   Broker broker;
   Scheduler scheduler;
+  std::unique_ptr<Neighbours> neighbours;
 };
+
+Result<Node::Ground> Node::open_ground(NodeOptions& options, const Clock& clock, Log& log) {
+  Ground ground;
+  if (!options.postgres) {
+    MS_TRY_ASSIGN(ground.store, open_sqlite_store(options.sqlite, clock.now(), log));
+    return ground;
+  }
+  options.postgres->incarnation = options.scheduler.incarnation;
+  ground.database_clock = std::make_unique<DatabaseClock>(clock);
+  MS_TRY_ASSIGN(auto shared, open_postgres_store(*options.postgres, clock.now(), log,
+                                                 ground.database_clock.get()));
+  ground.shared = shared.get();
+  ground.store = std::move(shared);
+  return ground;
+}
 
 Result<std::unique_ptr<Node>> Node::open(NodeOptions options, const Clock& clock, Log& log,
                                          Registry& registry) {
   if (auto errors = options.validate(); !errors.empty()) return errors.front();
   options.scheduler.incarnation = SystemRandom().hex128();
-  MS_TRY_ASSIGN(auto store, open_sqlite_store(options.sqlite, clock.now(), log));
-  return std::unique_ptr<Node>(
-      new Node(std::make_unique<Impl>(std::move(options), clock, log, registry, std::move(store))));
+  MS_TRY_ASSIGN(Ground ground, open_ground(options, clock, log));
+  auto impl = std::make_unique<Impl>(std::move(options), clock, log, registry, std::move(ground));
+  if (SharedStore* shared = impl->ground.shared) {
+    MS_TRY_ASSIGN(impl->neighbours,
+                  Neighbours::open(impl->options.neighbours, *impl->options.postgres, *shared,
+                                   impl->broker, clock, impl->random, log, registry));
+  }
+  return std::unique_ptr<Node>(new Node(std::move(impl)));
 }
 
 Node::Node(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -112,6 +150,7 @@ void Node::on_fatal(std::function<void(const Error&)> fatal) {
 }
 
 void Node::start() {
+  if (impl_->neighbours) impl_->neighbours->start();
   impl_->broker.start();
   impl_->scheduler.start();
 }
@@ -125,7 +164,7 @@ void Node::stop() {
 }
 
 Store& Node::store() {
-  return *impl_->store;
+  return *impl_->ground.store;
 }
 Broker& Node::broker() {
   return impl_->broker;
@@ -135,6 +174,9 @@ Scheduler& Node::scheduler() {
 }
 const Clock& Node::clock() const {
   return impl_->clock;
+}
+Neighbours* Node::neighbours() {
+  return impl_->neighbours.get();
 }
 const NodeOptions& Node::options() const {
   return impl_->options;

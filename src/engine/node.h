@@ -4,12 +4,15 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "broker/broker.h"
+#include "engine/neighbours.h"
 #include "env/clock.h"
 #include "scheduler/scheduler.h"
+#include "store_postgres/postgres_store.h"
 #include "store_sqlite/sqlite_store.h"
 #include "telemetry/log.h"
 #include "telemetry/metrics.h"
@@ -17,7 +20,10 @@
 namespace mainspring {
 
 struct NodeOptions {
+  // One of them: a directory, or a database that any number of nodes share.
   SqliteOptions sqlite;  // sqlite.directory must be given
+  std::optional<PostgresOptions> postgres;
+  NeighbourOptions neighbours;  // with postgres
   BrokerOptions broker;
   SchedulerOptions scheduler;
 
@@ -27,9 +33,9 @@ struct NodeOptions {
 
 class Node {
  public:
-  // Opens the store (see open_sqlite_store) and wires broker and scheduler, which do not run yet.
-  // `clock`, `log`, `registry` outlive it. Errors: invalid_argument (the first of validate()), and
-  // those of open_sqlite_store.
+  // Opens the store (see open_sqlite_store, open_postgres_store) and wires broker and scheduler,
+  // which do not run yet. `clock`, `log`, `registry` outlive it. Errors: invalid_argument (the
+  // first of validate()), and those of opening.
   static Result<std::unique_ptr<Node>> open(NodeOptions options, const Clock& clock, Log& log,
                                             Registry& registry);
   ~Node();  // stops
@@ -51,11 +57,16 @@ class Node {
   Store& store();
   Broker& broker();
   Scheduler& scheduler();
+  // The time of the store: the database's, if it is shared; `clock` of open() if not.
   const Clock& clock() const;
+  // nullptr = the store is this process's own.
+  Neighbours* neighbours();
   const NodeOptions& options() const;
 
  private:
   struct Impl;
+  struct Ground;
+  static Result<Ground> open_ground(NodeOptions& options, const Clock& clock, Log& log);
   explicit Node(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;
 };

@@ -138,6 +138,9 @@ std::map<std::string, std::string> cluster_defects() {
   return {
       {"channel_never_pings",
        "timeout 60 " + kPrograms + "/node_channel_test --abort-after=1 -tc='a half-open*'"},
+      {"bell_not_rung",
+       "timeout 60 " + kPrograms +
+           "/postgres_nodes_test --abort-after=1 -tc='a job enqueued on one node is handed*'"},
       {"bell_not_coalesced", unit("bell_test", "what is rung while a frame*")},
       {"bell_takes_any_key", unit("bell_test", "who does not know the key*")},
       {"bell_believes_forgeries", unit("bell_test", "frames that are forged*")},

@@ -1,0 +1,292 @@
+// Several nodes over one database: what one does is served by another at once, the leadership
+// moves, and an outage of the database or of a node is waited out.
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include <thread>
+
+#include "base/mutex.h"
+#include "engine/node.h"
+#include "env/clock.h"
+#include "postgres/cluster.h"
+#include "postgres/tcp_proxy.h"
+
+using namespace mainspring;
+using namespace std::chrono_literals;
+using pg_testing::PgCluster;
+using pg_testing::TcpProxy;
+
+namespace {
+
+constexpr Duration kLimit = 60s;
+
+template <class T>
+T must(Result<T> result) {
+  if (!result) FAIL(result.error().message);
+  return std::move(*result);
+}
+
+PgCluster& cluster() {
+  static const std::unique_ptr<PgCluster> one = must(PgCluster::make({}));
+  return *one;
+}
+
+struct TestNode {
+  explicit TestNode(const std::string& url, NodeOptions options = {}) {
+    options.postgres = PostgresOptions{.url = Secret(url)};
+    node = must(Node::open(std::move(options), clock, log, registry));
+    node->start();
+  }
+  ~TestNode() { node->stop(); }
+  Broker& broker() { return node->broker(); }
+  JobId enqueue(const std::string& queue, std::optional<Duration> delay = {}) {
+    Enqueue request;
+    request.jobs.push_back(NewJob{.queue = queue, .kind = "work", .delay = delay});
+    return must(broker().enqueue(std::move(request))).jobs.front().id;
+  }
+  Result<ClaimResult> claim(const std::string& queue, Duration wait = 20s) {
+    return broker().claim({.worker = "w", .queues = {queue}, .max = 1, .lease = 5s}, wait, {});
+  }
+  bool leads() { return node->scheduler().leads(clock.now().instant); }
+  bool says(const std::string& what) {
+    return node->neighbours()->describe().find(what) != std::string::npos;
+  }
+  int bell_reaches() {
+    const std::string text = node->neighbours()->describe();
+    const std::string key = "\"bell_reaches\":";
+    return std::stoi(text.substr(text.find(key) + key.size()));
+  }
+
+  SystemClock clock;
+  NullLog log;
+  Registry registry;
+  std::unique_ptr<Node> node;
+};
+
+// Waits until it is so; asks again and again, with a bound. For what nothing tells of.
+template <class Done>
+bool eventually(Done done, Duration limit = kLimit) {
+  const SystemClock clock;
+  Mutex mutex;
+  CondVar never;
+  const Instant end = clock.now().instant + limit;
+  while (!done()) {
+    if (clock.now().instant >= end) return false;
+    MutexLock lock(mutex);
+    never.wait_for(mutex, 10ms);
+  }
+  return true;
+}
+
+struct Three {
+  explicit Three(const NodeOptions& options = {})
+      : database(must(cluster().new_database())), url(cluster().url(database)) {
+    for (auto& node : nodes) node = std::make_unique<TestNode>(url, options);
+    if (options.neighbours.wake != Wake::automatic) return;
+    REQUIRE(eventually([&] {
+      return std::all_of(std::begin(nodes), std::end(nodes),
+                         [](const auto& node) { return node->bell_reaches() == 2; });
+    }));
+  }
+  int leader() {
+    REQUIRE(
+        eventually([&] { return nodes[0]->leads() || nodes[1]->leads() || nodes[2]->leads(); }));
+    for (int i = 0; i < 3; ++i)
+      if (nodes[i]->leads()) return i;
+    return -1;
+  }
+  std::string database, url;
+  std::unique_ptr<TestNode> nodes[3];
+};
+
+// A claim that waits on a thread of its own.
+struct Waiting {
+  Waiting(TestNode& node, const std::string& queue, Duration wait = 30s)
+      : thread([this, &node, queue, wait] {
+          result = node.claim(queue, wait);
+          answered = node.clock.now().instant;
+        }) {
+    REQUIRE(eventually([&] { return node.broker().parked_claims() >= 1; }));
+  }
+  std::size_t jobs() {
+    thread.join();
+    REQUIRE(result.has_value());
+    REQUIRE_MESSAGE(result->has_value(), (*result ? "" : result->error().message));
+    return (*result)->jobs.size();
+  }
+  std::optional<Result<ClaimResult>> result;
+  Instant answered;
+  std::thread thread;
+};
+
+}  // namespace
+
+TEST_CASE("a job enqueued on one node is handed to a claim that is parked on another") {
+  Three three;
+  three.nodes[0]->enqueue("warm");
+  for (const int other : {1, 2}) {
+    Waiting waiting(*three.nodes[other], "q");
+    const Instant begin = three.nodes[0]->clock.now().instant;
+    three.nodes[0]->enqueue("q");
+    CHECK(waiting.jobs() == 1);
+    CHECK(waiting.answered - begin < 2s);  // by the bell, not by the poll
+  }
+}
+
+TEST_CASE("where nodes may not connect to each other NOTIFY wakes them") {
+  NodeOptions options;
+  options.neighbours.wake = Wake::notify;
+  Three three(options);
+  REQUIRE(eventually([&] { return three.nodes[0]->says("\"others\":2"); }));
+  for (const auto& node : three.nodes)
+    REQUIRE(eventually([&] { return node->says("\"listen\":\"works\""); }));
+  Waiting waiting(*three.nodes[1], "q");
+  const Instant begin = three.nodes[0]->clock.now().instant;
+  three.nodes[0]->enqueue("q");
+  CHECK(waiting.jobs() == 1);
+  CHECK(waiting.answered - begin < 2s);
+}
+
+TEST_CASE("where nothing wakes them the poll does") {
+  NodeOptions options;
+  options.neighbours.wake = Wake::poll;
+  Three three(options);
+  Waiting waiting(*three.nodes[1], "q");
+  three.nodes[0]->enqueue("q");
+  CHECK(waiting.jobs() == 1);
+}
+
+TEST_CASE("one node leads; another one does as soon as it stops") {
+  Three three;
+  const int leader = three.leader();
+  REQUIRE(leader >= 0);
+  CHECK(std::count_if(std::begin(three.nodes), std::end(three.nodes),
+                      [](const auto& node) { return node->leads(); }) == 1);
+  const SystemClock clock;
+  const Instant begin = clock.now().instant;
+  three.nodes[leader].reset();
+  three.nodes[leader] = std::make_unique<TestNode>(three.url);
+  CHECK(three.leader() != -1);
+  CHECK(clock.now().instant - begin < 5s);  // it was released: nobody waited for its end
+}
+
+TEST_CASE("a delayed job of any node runs when it is due, whoever leads") {
+  Three three;
+  (void)three.leader();
+  Waiting waiting(*three.nodes[2], "later");
+  const Instant begin = three.nodes[0]->clock.now().instant;
+  for (int i = 0; i < 3; ++i) {
+    if (!three.nodes[i]->leads()) {
+      three.nodes[i]->enqueue("later", 1s);
+      break;
+    }
+  }
+  CHECK(waiting.jobs() == 1);
+  CHECK(waiting.answered - begin >= 1s);
+  CHECK(waiting.answered - begin < 3s);
+}
+
+TEST_CASE("who waits for a job hears its end from another node") {
+  Three three;
+  const JobId id = three.nodes[0]->enqueue("q");
+  std::optional<Result<Job>> ended;
+  std::thread waiter([&] { ended = three.nodes[1]->broker().wait(id, 30s, {}); });
+  const auto claimed = must(three.nodes[2]->claim("q"));
+  REQUIRE(claimed.jobs.size() == 1);
+  Finish finish{.worker = "w"};
+  finish.results.push_back({.id = id, .token = claimed.jobs[0].token, .outcome = Complete{}});
+  (void)must(three.nodes[2]->broker().finish(std::move(finish)));
+  waiter.join();
+  REQUIRE(ended->has_value());
+  CHECK((*ended)->state == JobState::completed);
+}
+
+TEST_CASE("an idle cluster of 3 nodes and 100 queues makes fewer than 2 transactions per second") {
+  Three three;
+  for (int i = 0; i < 100; ++i) {
+    const std::string queue = fmt::format("q{}", i);
+    const JobId id = three.nodes[0]->enqueue(queue);
+    const auto claimed = must(three.nodes[i % 3]->claim(queue));
+    Finish finish{.worker = "w"};
+    finish.results.push_back({.id = id, .token = claimed.jobs[0].token, .outcome = Complete{}});
+    (void)must(three.nodes[i % 3]->broker().finish(std::move(finish)));
+  }
+  (void)three.leader();
+  const auto transactions = [&] {
+    const auto rows = must(cluster().sql(
+        fmt::format("SELECT xact_commit + xact_rollback FROM pg_stat_database WHERE datname = '{}'",
+                    three.database)));
+    return std::stoll(rows.at(0).at(0));
+  };
+  const SystemClock clock;
+  // The server's own housekeeping counts too, and what was done before is published late.
+  REQUIRE(cluster().set("autovacuum", "off").has_value());
+  (void)eventually([] { return false; }, 11s);
+  const auto before = transactions();
+  const Instant begin = clock.now().instant;
+  (void)eventually([] { return false; }, 20s);
+  const double seconds = static_cast<double>((clock.now().instant - begin).count()) / 1e6;
+  const double rate = static_cast<double>(transactions() - before) / seconds;
+  MESSAGE("idle: ", rate, " transactions per second");
+  CHECK(rate < 2.0);
+  REQUIRE(cluster().set("autovacuum", "on").has_value());
+}
+
+TEST_CASE("a node that is cut off from the database says so, claims nothing, and comes back") {
+  const std::string database = must(cluster().new_database());
+  TestNode other(cluster().url(database));
+  const auto proxy = must(TcpProxy::make(cluster().socket_path()));
+  TestNode cut(PgCluster::tcp_url(proxy->port(), database));
+  Waiting waiting(cut, "q", 60s);
+  REQUIRE_FALSE(cut.node->neighbours()->not_ready().has_value());
+  proxy->set(TcpProxy::Mode::refuse);
+  proxy->cut();
+  other.enqueue("q");
+  CHECK(eventually([&] { return cut.node->neighbours()->not_ready().has_value(); }));
+  CHECK_FALSE(waiting.result.has_value());
+  Enqueue request;
+  request.jobs.push_back(NewJob{.queue = "q", .kind = "work"});
+  const auto refused = cut.broker().enqueue(std::move(request));
+  REQUIRE_FALSE(refused.has_value());
+  CHECK(refused.error().code == ErrorCode::unavailable);
+  CHECK(refused.error().retry_after_ms > 0);
+  proxy->set(TcpProxy::Mode::pass);
+  CHECK(waiting.jobs() == 1);  // all that it needed was waiting
+  CHECK_FALSE(cut.node->neighbours()->not_ready().has_value());
+}
+
+TEST_CASE("the database restarts under three nodes: they go on by themselves") {
+  Three three;
+  Waiting waiting(*three.nodes[1], "q", 60s);
+  auto own = must(PgCluster::make({}));
+  const std::string database = must(own->new_database());
+  TestNode a(own->url(database)), b(own->url(database));
+  a.enqueue("x");
+  own->kill9();
+  (void)eventually([&] { return a.node->neighbours()->not_ready().has_value(); }, 10s);
+  REQUIRE(own->start().has_value());
+  CHECK(eventually([&] {
+    Enqueue request;
+    request.jobs.push_back(NewJob{.queue = "y", .kind = "work"});
+    return b.broker().enqueue(std::move(request)).has_value();
+  }));
+  CHECK(must(a.claim("y")).jobs.size() == 1);
+  CHECK(must(b.claim("x")).jobs.size() == 1);
+  three.nodes[2]->enqueue("q");
+  CHECK(waiting.jobs() == 1);
+}
+
+TEST_CASE("require_rpo0 refuses a server without a synchronous standby, and says what is missing") {
+  NodeOptions options;
+  options.postgres = PostgresOptions{.url = Secret(cluster().url(must(cluster().new_database())))};
+  options.neighbours.require_rpo0 = true;
+  SystemClock clock;
+  NullLog log;
+  Registry registry;
+  const auto refused = Node::open(std::move(options), clock, log, registry);
+  REQUIRE_FALSE(refused.has_value());
+  CHECK(refused.error().code == ErrorCode::conflict);
+  CHECK(refused.error().message.find("no standby is synchronous") != std::string::npos);
+  CHECK_FALSE(check_rpo0({.synchronous_commit = "local", .synchronous_standbys = 2}).has_value());
+  CHECK(check_rpo0({.synchronous_commit = "on", .synchronous_standbys = 1}).has_value());
+}
