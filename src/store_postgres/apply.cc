@@ -295,16 +295,17 @@ void PostgresStore::remember(BatchReport& report) {
   live_jobs_ += after_.live;
   finished_jobs_ += after_.finished;
   if (finished_jobs_ > options_.store.max_finished_jobs) next_prune_ = WallTime();
-  for (const auto& [queue, delta] : after_.available) {
-    QueueHint& hint = hints_[queue];
-    hint.available = std::max<std::int64_t>(0, hint.available + delta);
-  }
+  remember_lines();
   for (const JobId id : after_.unleased) drop_lease(id);
   if (after_.look_leases) {
     foreign_lease_ = after_.foreign_lease;
     // Those of this node that have come to their end were dealt with, here or elsewhere.
-    while (!lease_order_.empty() && lease_order_.begin()->first <= lease_now())
-      drop_lease(lease_order_.begin()->second);
+    std::vector<JobId> over;
+    for (const auto& [until, id] : lease_order_) {
+      if (until > lease_now()) break;
+      if (!after_.still_expired.contains(id)) over.push_back(id);
+    }
+    for (const JobId id : over) drop_lease(id);
   }
   for (const auto& [id, lease] : after_.leased) {
     drop_lease(id);
@@ -324,6 +325,26 @@ void PostgresStore::remember(BatchReport& report) {
   }
   remember_access();
   if (after_.queues || after_.schedules || after_.tokens) news_.catalog = true;
+}
+
+// What is left in the lines of queues, as far as this node can tell. A line that is believed dry
+// and is not would keep claims waiting; one that is believed wet costs one claim that finds
+// nothing.
+void PostgresStore::remember_lines() {
+  for (const auto& [queue, delta] : after_.available) hints_[queue].available += delta;
+  for (const int queue : after_.dry) {
+    QueueHint& hint = hints_[queue];
+    hint.dry = true;
+    if (!hint.uncertain) continue;
+    hint.uncertain = false;
+    hint.available = 0;
+    hint.drifts = true;
+  }
+  for (const int queue : after_.gained) {
+    QueueHint& hint = hints_[queue];
+    hint.dry = false;
+    if (hint.drifts && hint.available <= 0) hint.uncertain = true;
+  }
 }
 
 void PostgresStore::drop_lease(JobId id) {
@@ -353,7 +374,7 @@ bool PostgresStore::has_available(const std::string& name) const {
   if (found == queues_by_name_.end()) return unknown_queues_.contains(name);
   if (found->second->paused) return false;
   const QueueHint& hint = hints_[found->second->id];
-  return hint.available > 0 || hint.uncertain;
+  return !hint.dry && (hint.available > 0 || hint.uncertain);
 }
 
 }  // namespace mainspring::pg

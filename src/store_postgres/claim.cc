@@ -169,9 +169,8 @@ void PostgresStore::take_claimed(Claiming& claiming, const Rows& rows) {
     // Nothing is left that a claim could take, as far as anybody can tell now.
     for (const QueueInfo* queue : claiming.queues) {
       if (queue->paused) continue;
-      QueueHint& hint = hints_[queue->id];
-      hint.uncertain = false;
-      after_.available[queue->id] = -hint.available;
+      after_.dry.insert(queue->id);
+      after_.gained.erase(queue->id);
     }
   }
 }

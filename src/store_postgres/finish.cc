@@ -220,6 +220,7 @@ OperationResult PostgresStore::operator()(const RescueExpired& op) {
     if (until <= lease_now() && static_cast<int>(expired.size()) < op.limit) {
       expired.push_back(id);
     } else {
+      if (until <= lease_now()) after_.still_expired.insert(id);
       auto at = later_on.lower_bound(until - kTogether);
       if (at == later_on.end() || at->first > until) at = later_on.emplace(until, Ints{}).first;
       at->second.push_back(id);

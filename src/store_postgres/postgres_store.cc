@@ -45,7 +45,7 @@ PostgresStore::~PostgresStore() {
 }
 
 std::unique_ptr<Connection> PostgresStore::connect(bool writable) const {
-  return std::make_unique<Connection>(
+  auto connection = std::make_unique<Connection>(
       ConnectionOptions{.url = options_.url,
                         .connect_timeout = options_.connect_timeout,
                         .timeout = writable ? options_.statement_timeout : options_.read_timeout,
@@ -53,6 +53,15 @@ std::unique_ptr<Connection> PostgresStore::connect(bool writable) const {
                         .writable = writable,
                         .name = "mainspring " + options_.incarnation.substr(0, 8)},
       steady_);
+  // A batch is few rows by their keys, whatever the statistics of the moment say. Behind a pooler
+  // this would be for others too: there it is the role that has these settings.
+  if (writable && options_.prepared) {
+    connection->execute(
+        "SET plan_cache_mode = force_generic_plan; SET enable_hashjoin = off; SET "
+        "enable_mergejoin = off; SET enable_seqscan = off; SET enable_bitmapscan = off; SET jit = "
+        "off");
+  }
+  return connection;
 }
 
 void PostgresStore::pause_before_reconnect() const {
@@ -131,8 +140,8 @@ void PostgresStore::reload_copies() {
   c.queue(sql_.first_prune);
   c.queue(sql_.first_leased, params(node_));
   const Rows available = c.next();
-  for (auto& [id, hint] : hints_) hint.available = 0;
-  for (const auto& [id, queue] : queues_by_id_) hints_[id].uncertain = false;
+  for (const auto& [id, queue] : queues_by_id_) hints_[id];
+  for (auto& [id, hint] : hints_) hint.available = 0, hint.uncertain = hint.dry = false;
   for (int i = 0; i < available.size(); ++i)
     hints_[static_cast<int>(available.integer(i, 0))].available = available.integer(i, 1);
   const Rows totals = c.next();

@@ -23,14 +23,16 @@ void PostgresStore::heard(const Heard& what) {
   for (const std::string& name : what.queues) {
     const auto found = queues_by_name_.find(name);
     if (found != queues_by_name_.end()) {
-      hints_[found->second->id].uncertain = true;
+      QueueHint& hint = hints_[found->second->id];
+      hint.uncertain = true;
+      hint.dry = false;
     } else if (unknown_queues_.size() < kMaxUnknownQueues) {
       unknown_queues_.insert(name);
       copies_stale_ = true;
     }
   }
   if (what.everything) {
-    for (auto& [id, hint] : hints_) hint.uncertain = true;
+    for (auto& [id, hint] : hints_) hint.uncertain = true, hint.dry = false;
     refreshed_at_ = Instant();
   }
   if (what.catalog || what.everything) copies_stale_ = true;
@@ -51,8 +53,7 @@ Result<Heard> PostgresStore::refresh(Now now) {
     ensure_connected(steady_.now().instant);
     Ints quiet;
     for (const auto& [id, queue] : queues_by_id_) {
-      const QueueHint& hint = hints_[id];
-      if (!queue->paused && hint.available <= 0 && !hint.uncertain) quiet.push_back(id);
+      if (!queue->paused && !has_available(queue->name)) quiet.push_back(id);
     }
     Connection& c = *connection_;
     const Now sent = steady_.now();

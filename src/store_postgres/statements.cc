@@ -223,7 +223,7 @@ Statements::Statements(std::string_view s)
           "($3::bigint[] IS NULL OR kind = ANY($3)) ORDER BY run_at, id LIMIT $2::bigint) r WHERE "
           "q.id = ANY($1) AND NOT q.paused ORDER BY r.priority, r.run_at, r.id LIMIT $2::bigint), "
           "c AS MATERIALIZED (SELECT r.ctid, r.id FROM f JOIN $schema.ready r ON r.ctid = f.ctid "
-          "FOR UPDATE OF r SKIP LOCKED), "
+          "ORDER BY f.priority, f.run_at, f.id FOR UPDATE OF r SKIP LOCKED), "
           "d AS (DELETE FROM $schema.ready USING c WHERE ready.ctid = c.ctid) "
           "UPDATE $schema.jobs j SET state = 3, attempt = attempt + 1, version = version + 1, "
           "token "

@@ -66,8 +66,10 @@ struct QueueInfo {
 
 // What this node believes of the line of a queue. Hints: the database decides.
 struct QueueHint {
-  std::int64_t available = 0;  // as far as this node knows; below 0 is 0
+  std::int64_t available = 0;  // by what this node did and found; others may have added or taken
   bool uncertain = true;       // others may have added
+  bool dry = false;            // a claim found nothing, and nothing has come since
+  bool drifts = false;         // `available` was a guess once
   // No available job of the priority has an earlier run_at, as far as this node knows.
   std::array<std::int64_t, kLowestPriority + 1> first{};
   Instant looked_at;    // when the line was last read from its beginning,
@@ -93,7 +95,8 @@ struct AfterCommit {
   std::map<int, std::int64_t> available;             // by queue: more or fewer
   std::vector<std::pair<JobId, LeaseOfJob>> leased;  // claimed or renewed
   std::vector<JobId> unleased;                       // not running any more
-  std::set<int> gained;                              // queues
+  std::set<int> gained;  // queues that may give a job now,
+  std::set<int> dry;     // and those that have none
   std::vector<JobId> ended;
   std::set<std::string> freed;                // leases by name
   std::map<std::string, LeaseInHand> leases;  // as this transaction left or found them
@@ -102,12 +105,13 @@ struct AfterCommit {
            next_prune = WallTime::never();                         // at the latest
   bool look_due = false, look_expiry = false, look_prune = false;  // the first may have gone
   bool look_leases = false;
-  std::int64_t foreign_lease = 0;          // as it was found
-  bool queues = false, schedules = false;  // copies are out of date
-  std::shared_ptr<Tokens> all_tokens;      // as they are now, once the batch has looked
-  bool tokens = false;                     // and changed
-  std::int64_t tokens_version = 0;         // in the database
-  std::optional<AuditState> audit;         // the chain as it is now, once the batch has looked
+  std::unordered_set<JobId> still_expired;  // that were seen and left for the next time
+  std::int64_t foreign_lease = 0;           // as it was found
+  bool queues = false, schedules = false;   // copies are out of date
+  std::shared_ptr<Tokens> all_tokens;       // as they are now, once the batch has looked
+  bool tokens = false;                      // and changed
+  std::int64_t tokens_version = 0;          // in the database
+  std::optional<AuditState> audit;          // the chain as it is now, once the batch has looked
   std::optional<WallTime> audit_due;
   std::map<std::string, ScheduleInHand>
       schedules_in_hand;                               // as this transaction left or found them
@@ -172,8 +176,9 @@ class PostgresStore final : public SharedStore {
   // Was this batch committed? Fills in what its answer said, if that was lost.
   bool was_committed(std::span<const Operation> batch, BatchReport& report);
   void remember(BatchReport& report);  // after_ into memory
-  void drop_lease(JobId id);           // from memory
-  void refresh_agenda();               // asks for what after_ says is not known any more
+  void remember_lines();
+  void drop_lease(JobId id);  // from memory
+  void refresh_agenda();      // asks for what after_ says is not known any more
   // Runs a statement of the transaction and waits for its rows, and for those of all before it.
   Rows ask(const Statement& statement, const Params& params);
   // Queues one whose answer nobody needs; an error of it surfaces with the next wait.

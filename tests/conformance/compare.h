@@ -10,6 +10,8 @@ namespace mainspring {
 // Everything that reads can tell: queues, every job, what is available; "" = equal. `model` is
 // asked for all of its jobs at once.
 std::string differs(const Store& model, const Store& real);
+// No available job of the model's queue could be started for ever.
+bool only_expiring(const Store& model, const std::string& queue);
 // Leases by name, and when each ends.
 std::string leases_differ(const Store& model, const Store& real);
 // A store may look earlier than needed at what expires and what is pruned, never later.
