@@ -191,7 +191,7 @@ void PostgresStore::flush_lines(const std::vector<JobInHand*>& all) {
     if (is_dead && !was_dead) dead.push_back(now->id);
     if (was_dead && now && !is_dead) not_dead.push_back(now->id);
     if (now && is_terminal(now->state) &&
-        !(job->was && is_terminal(job->was->state) && job->was->finished_at == now->finished_at)) {
+        !(job->was && job->was->state == now->state && job->was->finished_at == now->finished_at)) {
       const QueueInfo& queue = queue_by_id(now->queue);
       const Duration keep =
           is_dead ? Duration(queue.retention_dead.value_or(options_.store.retention_dead.count()))

@@ -220,7 +220,10 @@ std::string run_seed(const Differential& how, std::uint64_t seed, int operations
   for (int done = 0; done < operations;) {
     steps.push_back(generator.next(pair.now(), pair.model()));
     done += static_cast<int>(steps.back().batch.size());
-    if (!pair.run(steps.back()).empty()) return report(how, shrink(how, steps, seed), seed);
+    if (const std::string why = pair.run(steps.back()); !why.empty()) {
+      fmt::print(stderr, "seed {}: {}\nlooking for a shorter history\n", seed, why);
+      return report(how, shrink(how, steps, seed), seed);
+    }
     generator.learn(steps.back().batch, pair.last());
   }
   return "";
