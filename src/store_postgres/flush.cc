@@ -78,6 +78,7 @@ void PostgresStore::flush() {
     if (!job->removed) count(job->row, 1);
     job->was = job->row;
     job->touched = false;
+    job->prune_at = 0;
     job->body.reset();
   }
 }
@@ -190,15 +191,8 @@ void PostgresStore::flush_lines(const std::vector<JobInHand*>& all) {
     const bool is_dead = now && now->state == JobState::dead;
     if (is_dead && !was_dead) dead.push_back(now->id);
     if (was_dead && now && !is_dead) not_dead.push_back(now->id);
-    if (now && is_terminal(now->state) &&
-        !(job->was && job->was->state == now->state && job->was->finished_at == now->finished_at)) {
-      const QueueInfo& queue = queue_by_id(now->queue);
-      const Duration keep =
-          is_dead ? Duration(queue.retention_dead.value_or(options_.store.retention_dead.count()))
-                  : Duration(queue.retention_completed.value_or(
-                        options_.store.retention_completed.count()));
-      finished[(now_.wall + keep).us()].push_back(now->id);
-    }
+    if (now && job->prune_at != 0 && is_terminal(now->state))
+      finished[job->prune_at].push_back(now->id);
   }
   if (!gone[0].empty()) write(sql_.delete_ready, params(gone[0], gone[1], gone[2], gone[3]));
   if (!come[0].empty())

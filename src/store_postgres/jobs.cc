@@ -132,6 +132,12 @@ void PostgresStore::end_job(JobInHand& job, JobState state, std::string_view rea
                             std::string_view description) {
   leave_worker(job, state);
   job.row.finished_at = wall();
+  const QueueInfo& queue = queue_by_id(job.row.queue);
+  const bool dead = state == JobState::dead;
+  const auto& own = dead ? queue.retention_dead : queue.retention_completed;
+  const Duration keep(own.value_or(
+      (dead ? options_.store.retention_dead : options_.store.retention_completed).count()));
+  job.prune_at = (now_.wall + keep).us();
   if (!reason.empty() || !description.empty()) set_reason(job, reason, description);
   after_.ended.push_back(job.row.id);
   --after_.live;
