@@ -50,6 +50,7 @@ CREATE TABLE $schema.jobs (
   started_at bigint NOT NULL,           -- 0 = never
   finished_at bigint NOT NULL,          -- 0 = not yet
   expires_at bigint NOT NULL,           -- 0 = does not
+  worker text,                          -- running: its holder
   id bigint PRIMARY KEY,
   created_at bigint NOT NULL,
   timeout bigint NOT NULL,
@@ -57,14 +58,13 @@ CREATE TABLE $schema.jobs (
   queue integer NOT NULL,
   kind integer NOT NULL,
   budget integer NOT NULL,              -- max_attempts as enqueued
-  worker text,                          -- running: its holder
   unique_key text,
   correlation_id text,
   reply_to text,
   tags text[],
   headers text,
   args text NOT NULL
-) WITH (fillfactor = 60, autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0);
+) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0);
 
 CREATE TABLE $schema.ready (
   queue integer NOT NULL,

@@ -57,7 +57,8 @@ std::unique_ptr<Connection> PostgresStore::connect(bool writable) const {
   // this would be for others too: there it is the role that has these settings.
   if (writable && options_.prepared) {
     connection->execute(
-        "SET plan_cache_mode = force_generic_plan; SET enable_hashjoin = off; SET "
+        "SET plan_cache_mode = force_generic_plan; SET random_page_cost = 0.01; SET seq_page_cost "
+        "= 0.01; SET enable_hashjoin = off; SET "
         "enable_mergejoin = off; SET enable_seqscan = off; SET enable_bitmapscan = off; SET jit = "
         "off");
   }
