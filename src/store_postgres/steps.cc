@@ -58,16 +58,22 @@ OperationResult PostgresStore::operator()(const ExpireJobs& op) {
   StepResult result;
   if (rows.empty()) return result;
   wrote();
+  std::vector<std::pair<std::int64_t, JobId>> over;
   std::vector<JobId> ids;
-  for (int i = 0; i < rows.size(); ++i) ids.push_back(rows.integer(i, 1));
-  jobs_by_id(ids);
   for (int i = 0; i < rows.size(); ++i) {
-    JobInHand* held = job(rows.integer(i, 1));
+    over.emplace_back(rows.integer(i, 0), rows.integer(i, 1));
+    ids.push_back(rows.integer(i, 1));
+  }
+  std::sort(over.begin(), over.end());
+  jobs_by_id(ids);
+  for (const auto& [expires_at, id] : over) {
+    JobInHand* held = job(id);
     if (held == nullptr) continue;
     const JobRow& row = held->row;
     // Started: expiry is over for it.
-    if (is_terminal(row.state) || row.started_at != 0 || row.expires_at != rows.integer(i, 0))
-      continue;
+    if (is_terminal(row.state) || row.started_at != 0 || row.expires_at != expires_at) continue;
+    // It may have waited for one before it: then it begins, and is over all the same.
+    if (row.state == JobState::waiting) settle_ties();
     end_job(*held, JobState::cancelled, "expired", "");
     held->row.flags |= kFlagExpired;
     ++result.changed;
