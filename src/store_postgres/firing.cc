@@ -265,7 +265,7 @@ JobId PostgresStore::fire_tick(Firing& firing, const Tick& tick, JobState begins
     run_at = std::min(tick.nominal + (info.next_fire - info.next), now_.wall);
   NewJob made = info.schedule.job;
   made.headers = tick_headers(info.schedule, tick.nominal, tick.past_due);
-  if (next_id_ >= ids_end_) new_ids(sure_to_fire(firing));
+  if (next_id_ >= ids_end_) new_ids(std::max<std::size_t>(1, sure_to_fire(firing)));
   const JobId id = add_job(made, run_at, begins, schedule.id).row.id;
   const bool waits = begins == JobState::waiting;
   (waits ? schedule.waiting : schedule.live).insert(id);
@@ -283,31 +283,30 @@ JobId PostgresStore::fire_tick(Firing& firing, const Tick& tick, JobState begins
   return id;
 }
 
-// How many ids are needed from this tick on, which fires: never more than will be used.
+// So many ticks fire from this one on, at least: ids that nobody uses are lost.
 std::size_t PostgresStore::sure_to_fire(const Firing& firing) const {
   const FireSchedule& op = firing.op;
   const ScheduleInHand& schedule = firing.schedule;
   std::set<WallTime> nominals;
   std::size_t ticks = 0;
   for (std::size_t i = firing.at; i < op.ticks.size(); ++i) {
-    const Tick& tick = op.ticks[i];
-    if (!tick.fire) continue;
-    const WallTime nominal = nominal_of(op, tick, now_.wall);
+    if (!op.ticks[i].fire) continue;
+    const WallTime nominal = nominal_of(op, op.ticks[i], now_.wall);
     const bool runs_once = counts(op.source);
     if (runs_once && (!nominals.insert(nominal).second || has_run(firing, nominal) != 0)) continue;
     ++ticks;
   }
   if (schedule.info.remaining)
     ticks = std::min(ticks, static_cast<std::size_t>(*schedule.info.remaining));
-  if (op.source == TickSource::wake) return 1;
+  if (op.source == TickSource::wake) return 0;
+  const std::size_t free = schedule.live.empty() ? 1 : 0;
   switch (op.overlap.value_or(schedule.info.schedule.overlap)) {
     case Overlap::skip:
     case Overlap::buffer_one:
-      return 1;
+      return std::min(ticks, free);
     case Overlap::buffer_all: {
       const std::size_t waiting = std::min(schedule.waiting.size(), std::size_t{kMaxBuffered});
-      const std::size_t room = std::size_t{kMaxBuffered} - waiting;
-      return std::max<std::size_t>(1, std::min(ticks, room + (schedule.live.empty() ? 1 : 0)));
+      return std::min(ticks, std::size_t{kMaxBuffered} - waiting + free);
     }
     case Overlap::cancel_other:
     case Overlap::terminate_other:
@@ -315,6 +314,21 @@ std::size_t PostgresStore::sure_to_fire(const Firing& firing) const {
       break;
   }
   return ticks;
+}
+
+// For a batch of nothing but ticks, as the leader's: all of their ids at once.
+void PostgresStore::reserve_for(std::span<const Operation> batch) {
+  std::set<std::string_view> names;
+  std::size_t ids = 0;
+  for (const Operation& operation : batch) {
+    const auto* fire = std::get_if<FireSchedule>(&operation);
+    if (fire == nullptr) return;
+    if (!names.insert(fire->name).second || fenced(fire->fence)) continue;
+    ScheduleInHand* schedule = take_schedule(fire->name, fire->within);
+    if (schedule == nullptr || check_fire(*fire, *schedule)) continue;
+    ids += sure_to_fire(Firing{.op = *fire, .schedule = *schedule});
+  }
+  if (ids > 0) new_ids(ids);
 }
 
 void PostgresStore::write_new_ties(ScheduleInHand& schedule) {

@@ -318,7 +318,7 @@ void PostgresStore::add_ledger_rows(ScheduleInHand& schedule, const std::vector<
 // In the order in which operations lock these things, each by name or id, so that two nodes seldom
 // wait for each other: leases, jobs that are ended by ticks, schedules.
 void PostgresStore::look_ahead(std::span<const Operation> batch) {
-  std::vector<std::string> leases, schedules, ending;
+  std::vector<std::string> leases, fences, schedules, ending;
   const auto look = [&](const Operation& operation) {
     if (const auto* acquire = std::get_if<AcquireLease>(&operation)) {
       leases.push_back(acquire->name);
@@ -328,6 +328,7 @@ void PostgresStore::look_ahead(std::span<const Operation> batch) {
       leases.push_back(release->name);
     } else if (const auto* fire = std::get_if<FireSchedule>(&operation)) {
       schedules.push_back(fire->name);
+      if (!fire->fence.lease.empty()) fences.push_back(fire->fence.lease);
       if (ends_others(*fire)) ending.push_back(fire->name);
     } else if (const auto* put = std::get_if<PutSchedule>(&operation)) {
       schedules.push_back(put->schedule.name);
@@ -340,8 +341,9 @@ void PostgresStore::look_ahead(std::span<const Operation> batch) {
     }
   };
   for (const Operation& operation : batch) look(operation);
-  if (leases.size() > 1) take_leases(leases, LeaseLock::exclusive);
+  if (leases.size() + fences.size() > 1) take_leases(leases, LeaseLock::exclusive);
   if (schedules.size() < 2) return;
+  take_leases(fences, LeaseLock::shared);
   know_others(ending);
   take_schedules(schedules);
   std::vector<ScheduleInHand*> overlapping;
@@ -356,6 +358,7 @@ void PostgresStore::look_ahead(std::span<const Operation> batch) {
   }
   know_ties(overlapping);
   ask_fired(ids, nominals);
+  reserve_for(batch);
 }
 
 }  // namespace mainspring::pg

@@ -351,6 +351,7 @@ class PostgresStore final : public SharedStore {
   std::string overlap(Firing& firing, Overlap policy, JobState& begins);
   static JobId has_run(const Firing& firing, WallTime nominal);
   std::size_t sure_to_fire(const Firing& firing) const;
+  void reserve_for(std::span<const Operation> batch);
   void stop_others(ScheduleInHand& schedule, Overlap policy);
   JobId fire_tick(Firing& firing, const Tick& tick, JobState begins);
   void write_new_ties(ScheduleInHand& schedule);
