@@ -86,7 +86,10 @@ std::size_t PostgresStore::enqueue_run(std::span<const Operation> rest,
   }
   if (state.empty()) return run;
   flush();  // in the order of the batch
+  // Then its mark keeps the ids, for the case that the answer to the commit is lost; else they must
+  // be here before it.
   const bool alone = from_start && run == rest.size();
+  must_look_ = must_look_ || !alone;
   wrote();
   later(sql_.enqueue_plain,
         params(state, priority, run_at, queue, kind, max_attempts, timeout, args, headers, tags,

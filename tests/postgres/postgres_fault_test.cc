@@ -71,6 +71,37 @@ TEST_CASE("a commit that the server made and did not answer is answered as done"
   bed.must_be_sound();
 }
 
+TEST_CASE("a commit whose answer was lost is answered with the ids that it gave") {
+  BedOptions options;
+  options.statement_timeout = options.patience = seconds(20);
+  Bed bed(options);
+  CHECK(bed.enqueue(1).has_value());
+  NewJob job;
+  job.queue = "q";
+  job.kind = "work";
+  const std::vector<std::vector<Operation>> batches = {
+      {Enqueue{.jobs = {job}}, Enqueue{.jobs = {job, job}}},
+      {something(), Enqueue{.jobs = {job, job}}},
+      {Enqueue{.jobs = {job}}, something(), Enqueue{.jobs = {job}}}};
+  for (const std::vector<Operation>& batch : batches) {
+    must(bed.cluster->set("synchronous_standby_names", "nobody"));
+    auto call =
+        std::async(std::launch::async, [&] { return bed.store->apply(batch, bed.clock.now()); });
+    REQUIRE(bed.await_backend("COMMIT waiting") != 0);
+    must(bed.cluster->sql("ALTER SYSTEM RESET synchronous_standby_names"));
+    bed.cluster->kill9();
+    must(bed.cluster->start());
+    REQUIRE(call.wait_for(seconds(60)) == std::future_status::ready);
+    const BatchReport report = must(call.get());
+    for (const OperationResult& result : report.results) {
+      const auto* enqueued = std::get_if<EnqueueResult>(&result);
+      if (enqueued == nullptr) continue;
+      for (const EnqueuedJob& one : enqueued->jobs) CHECK(bed.store->get(one.id).has_value());
+    }
+  }
+  bed.must_be_sound();
+}
+
 TEST_CASE("a commit that never reached the disk is made again, once") {
   BedOptions options;
   options.cluster.fsync = true;
