@@ -4,7 +4,9 @@
 // What was claimed leaves a dead entry at the front of its line until the database has cleaned up,
 // which a transaction that somebody holds open prevents for as long as it lives. So this store
 // remembers for each queue and priority where the line begins, and looks from the very beginning
-// only when that finds too little, and seldom in proportion to what such a look costs.
+// only when that finds too little, and seldom in proportion to what such a look costs. And now and
+// then although it finds enough: a transaction of somebody's own that enqueued may have been open
+// for long before its commit, and its job must not wait until the others are done.
 #include <algorithm>
 #include <tuple>
 
@@ -14,6 +16,7 @@ namespace mainspring::pg {
 
 namespace {
 constexpr Duration kCheapLook = std::chrono::milliseconds(2);
+constexpr Duration kLookEvery = std::chrono::seconds(2);
 constexpr int kLookShare = 10;  // of the time, at most a tenth goes into looks from the beginning
 // Others may commit a job with a run_at a little before what was claimed meanwhile.
 constexpr std::int64_t kLateCommit = 100'000;  // microseconds
@@ -53,7 +56,7 @@ std::size_t PostgresStore::claim_run(std::span<const Operation> rest,
       if (queue != nullptr && std::find(all.begin(), all.end(), queue) == all.end())
         all.push_back(queue);
     }
-    if (!claiming->queues.empty()) send_claim(claiming, false);
+    if (!claiming->queues.empty()) send_claim(claiming, must_look(*claiming));
   }
   settle();
   for (const auto& claiming : run) {
@@ -71,6 +74,16 @@ bool PostgresStore::may_look(const Claiming& claiming) {
   const QueueHint& hint = hints_[claiming.queues.front()->id];
   const Instant next = hint.looked_at + hint.looking * kLookShare;
   return hint.looking <= kCheapLook || steady_.now().instant >= next;
+}
+
+// Enough may be found without; then once in a while.
+bool PostgresStore::must_look(const Claiming& claiming) {
+  if (claiming.queues.size() != 1) return false;
+  QueueHint& hint = hints_[claiming.queues.front()->id];
+  const Instant now = steady_.now().instant;
+  if (now < hint.looked_at + std::max(kLookEvery, hint.looking * kLookShare)) return false;
+  hint.looked_at = now;  // not the next claim of this batch too
+  return true;
 }
 
 void PostgresStore::send_claim(const std::shared_ptr<Claiming>& claiming, bool from_beginning) {
@@ -241,7 +254,7 @@ OperationResult PostgresStore::operator()(const Claim& op) {
       all.push_back(queue);
   }
   if (claiming->queues.empty()) return answer;
-  send_claim(claiming, false);
+  send_claim(claiming, must_look(*claiming));
   settle();
   if (claiming->short_of && may_look(*claiming)) {
     send_claim(claiming, true);

@@ -96,8 +96,8 @@ struct AfterCommit {
   std::map<int, std::int64_t> available;             // by queue: more or fewer
   std::vector<std::pair<JobId, LeaseOfJob>> leased;  // claimed or renewed
   std::vector<JobId> unleased;                       // not running any more
-  std::set<int> gained;  // queues that may give a job now,
-  std::set<int> dry;     // and those that have none
+  std::set<int> gained;                              // queues that may give a job now,
+  std::set<int> dry;                                 // and those that have none
   std::vector<JobId> ended;
   std::set<std::string> freed;                // leases by name
   std::map<std::string, LeaseInHand> leases;  // as this transaction left or found them
@@ -277,6 +277,7 @@ class PostgresStore final : public SharedStore {
   void take_claimed(Claiming& claiming, const Rows& rows);
   void answer_claim(Claiming& claiming);
   bool may_look(const Claiming& claiming);  // from the beginning of the line
+  bool must_look(const Claiming& claiming);
   std::size_t claim_run(std::span<const Operation> rest, std::vector<OperationResult>& results);
   ClaimedJob read_claimed(const Rows& rows, int row, const Claim& op);
   void note_leased(std::int64_t look_at, const Ints& ids);
