@@ -105,6 +105,9 @@ void PostgresStore::join() {
   node_ = joined.integer(0, 0);
   in_transaction_ = true;
   if (others.integer(0, 0) == 0) begin_anew();
+  // For functions, which see no options.
+  tell(sql_.keep_setting,
+       params("retention_completed", options_.store.retention_completed.count()));
   settle();
   connection_->run(sql_.commit);
   in_transaction_ = false;

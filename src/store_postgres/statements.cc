@@ -296,7 +296,14 @@ Statements::Statements(std::string_view s)
              "SELECT coalesce(sum(waiting + scheduled + available + running + retryable), "
              "0)::bigint, coalesce(sum(completed + cancelled + expired + dead), 0)::bigint FROM "
              "$schema.tallies"),
-      versions(s, "SELECT what, version FROM $schema.versions"),
+      // Queues that are made in a transaction of others raise no version: that would hold up all
+      // who do, until it ends. Their number tells.
+      versions(s,
+               "SELECT what, version FROM $schema.versions UNION ALL SELECT 'number of queues', "
+               "count(*) FROM $schema.queues"),
+      keep_setting(s,
+                   "INSERT INTO $schema.settings AS s (name, value) VALUES ($1, $2) ON CONFLICT "
+                   "(name) DO UPDATE SET value = excluded.value WHERE s.value <> excluded.value"),
       available(s,
                 "SELECT queue, sum(available)::bigint FROM $schema.tallies WHERE queue <> 0 GROUP "
                 "BY queue"),

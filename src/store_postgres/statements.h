@@ -33,9 +33,9 @@ struct Statements {
   Statement due_jobs, due_queues, expiring_jobs, leased_rows, finished_rows, delete_finished,
       update_finished, delete_idempotency, dead_jobs, fold_tallies;
   // agenda and copies
-  Statement first_due, first_expiring, first_prune, first_leased, totals, versions, available,
-      durability, lock_nodes, node_joins, nodes_alive, node_beats, waiting_queues, node_leaves,
-      drop_leased, begin_jobs_anew;
+  Statement first_due, first_expiring, first_prune, first_leased, totals, versions, keep_setting,
+      available, durability, lock_nodes, node_joins, nodes_alive, node_beats, waiting_queues,
+      node_leaves, drop_leased, begin_jobs_anew;
 };
 
 }  // namespace mainspring::pg

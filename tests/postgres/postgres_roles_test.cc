@@ -98,6 +98,32 @@ TEST_CASE("the guide's roles: the owner makes the tables, nodes live with rows a
   }
 }
 
+TEST_CASE("the guide's role for applications enqueues by a trigger, and can do nothing else") {
+  const ManualClock clock;
+  run_each(block("enqueue role"), std::string(kOurs));
+  must(the_cluster().sql(block("trigger"), std::string(kOurs)));
+  must(
+      the_cluster().sql("CREATE ROLE shop LOGIN; GRANT guided_enqueue TO shop; GRANT INSERT ON "
+                        "orders TO shop; GRANT CONNECT ON DATABASE guided TO shop",
+                        std::string(kOurs)));
+  auto shop = must(pg_testing::PgConnection::open(the_cluster().url(std::string(kOurs), "shop")));
+  must(shop.sql("INSERT INTO orders VALUES (17, 'anna')"));
+  must(shop.sql("BEGIN; INSERT INTO orders VALUES (18, 'bert'); ROLLBACK"));
+  for (const char* text : {"SELECT * FROM guided.jobs", "DELETE FROM guided.ready"}) {
+    CAPTURE(text);
+    CHECK_FALSE(shop.sql(text).has_value());
+  }
+  const auto store = must(open_postgres_store(place("guided"), clock.now(), no_log));
+  const Operation claim = Claim{.worker = "w", .queues = {"mail"}, .kinds = {}, .max = 9};
+  const auto report = must(store->apply({&claim, 1}, clock.now()));
+  const auto& claimed = std::get<ClaimResult>(report.results[0]).jobs;
+  REQUIRE(claimed.size() == 1);
+  CHECK(claimed[0].kind == "confirm");
+  CHECK(claimed[0].args == R"({"order": 17})");
+  CHECK(must(store->get(claimed[0].id)).unique_key == "order 17");
+  CHECK(must(store->verify()).problems.empty());
+}
+
 TEST_CASE("the guide's words for a restored copy: what was given is not given again") {
   const ManualClock clock;
   const auto store = must(open_postgres_store(place("guided"), clock.now(), no_log));
