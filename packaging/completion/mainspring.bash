@@ -14,6 +14,8 @@ _mainspring() {
     --audit-retention) return ;;
     --batch) return ;;
     --batch-idle) return ;;
+    --bell-advertise) return ;;
+    --bell-listen) return ;;
     --bytes) return ;;
     --ca-file) mapfile -t COMPREPLY < <(compgen -f -- "$current"); return ;;
     --cert-file) mapfile -t COMPREPLY < <(compgen -f -- "$current"); return ;;
@@ -58,6 +60,7 @@ _mainspring() {
     --lease) return ;;
     --limit) return ;;
     --listen) return ;;
+    --listen-url) return ;;
     --log-level) mapfile -t COMPREPLY < <(compgen -W 'debug info warn error off' -- "$current"); return ;;
     --many) mapfile -t COMPREPLY < <(compgen -f -- "$current"); return ;;
     --margin) return ;;
@@ -112,8 +115,16 @@ _mainspring() {
     --start-at) return ;;
     --state) mapfile -t COMPREPLY < <(compgen -W 'waiting scheduled available running completed retryable cancelled dead' -- "$current"); return ;;
     --stop-timeout) return ;;
+    --store) return ;;
     --store-cache-bytes) return ;;
+    --store-connect-timeout) return ;;
+    --store-file) mapfile -t COMPREPLY < <(compgen -f -- "$current"); return ;;
+    --store-migrate) mapfile -t COMPREPLY < <(compgen -W 'on off' -- "$current"); return ;;
+    --store-poll) return ;;
+    --store-prepared) mapfile -t COMPREPLY < <(compgen -W 'on off' -- "$current"); return ;;
+    --store-readers) return ;;
     --store-reserve-bytes) return ;;
+    --store-schema) return ;;
     --tag) return ;;
     --time-zone) return ;;
     --timeout) return ;;
@@ -128,6 +139,7 @@ _mainspring() {
     --ttl) return ;;
     --unique) return ;;
     --unique-for) return ;;
+    --wake) mapfile -t COMPREPLY < <(compgen -W 'auto notify poll' -- "$current"); return ;;
     --who) return ;;
     --worker-memory) return ;;
   esac
@@ -138,7 +150,7 @@ _mainspring() {
   done
   case $at in
     '') words='serve work lease enqueue bench jobs queues dead workers schedules timers leases host jobs-host logs token audit verify store tls config version completion help' ; [[ $current == -* ]] && words='--json --config --help' ;;
-    'serve') words='' ; [[ $current == -* ]] && words='--hints --json --config --help --color --log-level --data --listen --stop-timeout --tls-cert --tls-key --tls-client-ca --tls-clients --retention-completed --retention-dead --max-finished-jobs --max-live-jobs --store-reserve-bytes --store-cache-bytes --max-waiting-jobs --max-waiting-bytes --max-parked-claims --max-waiting-urgent --max-batch-jobs --max-batch-bytes --worker-memory --scheduler-batch --scheduler-max-sleep --prune-interval --io-threads --reader-threads --max-waiting-reads --max-connections --max-header-bytes --max-body-bytes --max-batch-body-bytes --max-buffered-bytes --header-timeout --idle-timeout --allowed-hosts --require-token --allow-core --rate-per-token --max-connections-per-address --audit --audit-retention --jobs --host-data --webjobs-api --strict-webjobs --folder-quiet --job-log-roll-bytes --job-log-generations --job-log-cap-bytes --outgoing-allow --max-upload-bytes' ;;
+    'serve') words='' ; [[ $current == -* ]] && words='--hints --json --config --help --color --log-level --data --listen --stop-timeout --tls-cert --tls-key --tls-client-ca --tls-clients --retention-completed --retention-dead --max-finished-jobs --max-live-jobs --store-reserve-bytes --store-cache-bytes --store --store-file --store-schema --store-migrate --store-prepared --store-readers --store-connect-timeout --store-poll --bell-listen --bell-advertise --wake --listen-url --require-rpo0 --max-waiting-jobs --max-waiting-bytes --max-parked-claims --max-waiting-urgent --max-batch-jobs --max-batch-bytes --worker-memory --scheduler-batch --scheduler-max-sleep --prune-interval --io-threads --reader-threads --max-waiting-reads --max-connections --max-header-bytes --max-body-bytes --max-batch-body-bytes --max-buffered-bytes --header-timeout --idle-timeout --allowed-hosts --require-token --allow-core --rate-per-token --max-connections-per-address --audit --audit-retention --jobs --host-data --webjobs-api --strict-webjobs --folder-quiet --job-log-roll-bytes --job-log-generations --job-log-cap-bytes --outgoing-allow --max-upload-bytes' ;;
     'work') words='' ; [[ $current == -* ]] && words='--queue --exec --kind --directory --timeout --retry-after --max-attempts --once --drain --slot --name --estimate --tolerance --poll --idle --twin --timer --batch --batch-idle --timer-slots --json --config --help --server --color --log-level --token-file --ca-file --cert-file --key-file --allow-core --slots --lease --graceful-stop' ;;
     'lease') words='run' ; [[ $current == -* ]] && words='--json --config --help' ;;
     'lease run') words='' ; [[ $current == -* ]] && words='--ttl --wait --json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
@@ -199,24 +211,24 @@ _mainspring() {
     'jobs-host remove') words='' ; [[ $current == -* ]] && words='--json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
     'logs') words='' ; [[ $current == -* ]] && words='--follow --run --bytes --all --json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
     'token') words='create list revoke' ; [[ $current == -* ]] && words='--json --config --help' ;;
-    'token create') words='' ; [[ $current == -* ]] && words='--scope --expires --rate --json --config --help --server --color --log-level --data --token-file --ca-file --cert-file --key-file --store-reserve-bytes --store-cache-bytes' ;;
-    'token list') words='' ; [[ $current == -* ]] && words='--json --config --help --server --color --log-level --data --token-file --ca-file --cert-file --key-file --store-reserve-bytes --store-cache-bytes' ;;
-    'token revoke') words='' ; [[ $current == -* ]] && words='--json --config --help --server --color --log-level --data --token-file --ca-file --cert-file --key-file --store-reserve-bytes --store-cache-bytes' ;;
+    'token create') words='' ; [[ $current == -* ]] && words='--scope --expires --rate --json --config --help --server --color --log-level --data --token-file --ca-file --cert-file --key-file --store-reserve-bytes --store-cache-bytes --store --store-file --store-schema --store-migrate --store-prepared --store-connect-timeout' ;;
+    'token list') words='' ; [[ $current == -* ]] && words='--json --config --help --server --color --log-level --data --token-file --ca-file --cert-file --key-file --store-reserve-bytes --store-cache-bytes --store --store-file --store-schema --store-migrate --store-prepared --store-connect-timeout' ;;
+    'token revoke') words='' ; [[ $current == -* ]] && words='--json --config --help --server --color --log-level --data --token-file --ca-file --cert-file --key-file --store-reserve-bytes --store-cache-bytes --store --store-file --store-schema --store-migrate --store-prepared --store-connect-timeout' ;;
     'audit') words='list verify head' ; [[ $current == -* ]] && words='--json --config --help' ;;
     'audit list') words='' ; [[ $current == -* ]] && words='--who --action --object --limit --all --oldest-first --json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
     'audit verify') words='' ; [[ $current == -* ]] && words='--expect --json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
     'audit head') words='' ; [[ $current == -* ]] && words='--json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
-    'verify') words='' ; [[ $current == -* ]] && words='--json --config --help --server --color --log-level --data --token-file --ca-file --cert-file --key-file --store-reserve-bytes --store-cache-bytes' ;;
+    'verify') words='' ; [[ $current == -* ]] && words='--json --config --help --server --color --log-level --data --token-file --ca-file --cert-file --key-file --store-reserve-bytes --store-cache-bytes --store --store-file --store-schema --store-migrate --store-prepared --store-connect-timeout' ;;
     'store') words='backup info migrate check' ; [[ $current == -* ]] && words='--json --config --help' ;;
-    'store backup') words='' ; [[ $current == -* ]] && words='--json --config --help --color --log-level --data --store-reserve-bytes --store-cache-bytes' ;;
-    'store info') words='' ; [[ $current == -* ]] && words='--json --config --help --color --log-level --data --store-reserve-bytes --store-cache-bytes' ;;
-    'store migrate') words='' ; [[ $current == -* ]] && words='--json --config --help --color --log-level --data --store-reserve-bytes --store-cache-bytes' ;;
-    'store check') words='' ; [[ $current == -* ]] && words='--json --config --help --color --log-level --data --store-reserve-bytes --store-cache-bytes' ;;
+    'store backup') words='' ; [[ $current == -* ]] && words='--json --config --help --color --log-level --data --store-reserve-bytes --store-cache-bytes --store --store-file --store-schema --store-migrate --store-prepared --store-connect-timeout' ;;
+    'store info') words='' ; [[ $current == -* ]] && words='--json --config --help --color --log-level --data --store-reserve-bytes --store-cache-bytes --store --store-file --store-schema --store-migrate --store-prepared --store-connect-timeout' ;;
+    'store migrate') words='' ; [[ $current == -* ]] && words='--json --config --help --color --log-level --data --store-reserve-bytes --store-cache-bytes --store --store-file --store-schema --store-migrate --store-prepared --store-connect-timeout' ;;
+    'store check') words='' ; [[ $current == -* ]] && words='--json --config --help --color --log-level --data --store-reserve-bytes --store-cache-bytes --store --store-file --store-schema --store-migrate --store-prepared --store-connect-timeout' ;;
     'tls') words='init issue show' ; [[ $current == -* ]] && words='--json --config --help' ;;
     'tls init') words='' ; [[ $current == -* ]] && words='--dir --host --days --json --config --help' ;;
     'tls issue') words='' ; [[ $current == -* ]] && words='--dir --client --host --days --json --config --help' ;;
     'tls show') words='' ; [[ $current == -* ]] && words='--json --config --help' ;;
-    'config') words='' ; [[ $current == -* ]] && words='--explain --reference --json --config --help --server --color --log-level --data --listen --stop-timeout --tls-cert --tls-key --tls-client-ca --tls-clients --token-file --ca-file --cert-file --key-file --retention-completed --retention-dead --max-finished-jobs --max-live-jobs --store-reserve-bytes --store-cache-bytes --max-waiting-jobs --max-waiting-bytes --max-parked-claims --max-waiting-urgent --max-batch-jobs --max-batch-bytes --worker-memory --scheduler-batch --scheduler-max-sleep --prune-interval --io-threads --reader-threads --max-waiting-reads --max-connections --max-header-bytes --max-body-bytes --max-batch-body-bytes --max-buffered-bytes --header-timeout --idle-timeout --allowed-hosts --require-token --allow-core --rate-per-token --max-connections-per-address --audit --audit-retention --webjobs-api --max-upload-bytes --slots --lease --graceful-stop' ;;
+    'config') words='' ; [[ $current == -* ]] && words='--explain --reference --json --config --help --server --color --log-level --data --listen --stop-timeout --tls-cert --tls-key --tls-client-ca --tls-clients --token-file --ca-file --cert-file --key-file --retention-completed --retention-dead --max-finished-jobs --max-live-jobs --store-reserve-bytes --store-cache-bytes --store --store-file --store-schema --store-migrate --store-prepared --store-readers --store-connect-timeout --store-poll --bell-listen --bell-advertise --wake --listen-url --require-rpo0 --max-waiting-jobs --max-waiting-bytes --max-parked-claims --max-waiting-urgent --max-batch-jobs --max-batch-bytes --worker-memory --scheduler-batch --scheduler-max-sleep --prune-interval --io-threads --reader-threads --max-waiting-reads --max-connections --max-header-bytes --max-body-bytes --max-batch-body-bytes --max-buffered-bytes --header-timeout --idle-timeout --allowed-hosts --require-token --allow-core --rate-per-token --max-connections-per-address --audit --audit-retention --webjobs-api --max-upload-bytes --slots --lease --graceful-stop' ;;
     'version') words='' ; [[ $current == -* ]] && words='--json --config --help' ;;
     'completion') words='' ; [[ $current == -* ]] && words='--json --config --help' ;;
     'help') words='' ; [[ $current == -* ]] && words='--json --config --help' ;;

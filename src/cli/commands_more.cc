@@ -179,12 +179,14 @@ Command dead_command() {
 
 Command store_command() {
   const unsigned store = kStoreScope | kEverywhere;
+  const Argument url{"URL", "postgres://… of a database", Count::optional};
   return {
       .name = "store",
-      .summary = "back up, migrate and check a data directory",
+      .summary = "back up, migrate and check a store",
       .description =
-          "Works on a data directory. Only one process may have it open: `backup` and "
-          "`info` also work while a server has it.",
+          "Works on a data directory, or on a database (--store, --store-file or URL). Only one "
+          "process may have a directory open: `backup` and `info` also work while a server has "
+          "it. A database is open to all.",
       .children = {
           {.name = "backup",
            .summary = "a consistent copy, also while the server runs",
@@ -197,17 +199,22 @@ Command store_command() {
            .exits = {{65, "the directory exists"}, {74, "the disk failed"}},
            .run = run_store_backup},
           {.name = "info",
-           .summary = "what a data directory holds",
-           .description = "Shows owner, schema, sizes and jobs of a data directory.",
+           .summary = "what a store holds",
+           .description = "Shows owner, schema, sizes and jobs of a data directory; schema, size, "
+                          "servers and durability of a database.",
+           .arguments = {url},
            .scopes = store,
            .examples = {{"mainspring store info --data /var/lib/mainspring", ""}},
            .run = run_store_info},
           {.name = "migrate",
            .summary = "bring the schema up to this version",
            .description = "Opens the store, which brings its schema up to this version, and closes "
-                          "it. `mainspring serve` does the same at its start.",
+                          "it. `mainspring serve` does the same at its start, for a database "
+                          "unless store_migrate is off.",
+           .arguments = {url},
            .scopes = store,
-           .examples = {{"mainspring store migrate --data /var/lib/mainspring", ""}},
+           .examples = {{"mainspring store migrate --data /var/lib/mainspring", ""},
+                        {"mainspring store migrate postgres://owner@db/jobs", ""}},
            .exits = {{65, "another process has it open, or it needs a newer version"}},
            .run = run_store_migrate},
           {.name = "check",
@@ -256,8 +263,8 @@ std::vector<Command> operating_commands() {
        .description =
            "Recounts every job of a store and checks it against the counters and the laws "
            "(enqueued = live + completed + cancelled + dead + pruned + expired). With "
-           "--data it opens that directory, which no server may have open; else it asks "
-           "the server.",
+           "--data it opens that directory, which no server may have open; with --store that "
+           "database; else it asks the server.",
        .scopes = kStoreScope | kClient,
        .examples = {{"mainspring verify", ""},
                     {"mainspring verify --data /var/lib/mainspring", ""}},

@@ -4,6 +4,8 @@
 #include <arpa/inet.h>
 #include <fmt/format.h>
 
+#include "cli/shared_store.h"
+
 namespace mainspring::cli {
 namespace {
 
@@ -80,8 +82,13 @@ Result<void> check_exposure(const Options& options, bool has_token) {
         listen.host == "0.0.0.0" || listen.host == "::" ? "NAME" : listen.host);
   }
   if (!has_token) {
-    missing += fmt::format("\n  no token:  mainspring token create admin --scope admin --data {}",
-                           options.data);
+    missing += has_shared_store(options)
+                   ? "\n  no token:  mainspring token create admin --scope admin, with a server "
+                     "of the same store that listens on a loopback address"
+                   : fmt::format(
+                         "\n  no token:  mainspring token create admin --scope admin "
+                         "--data {}",
+                         options.data);
   }
   return invalid("listen", fmt::format("--listen \"{}\": other machines reach that, and whoever "
                                        "reaches a server without TLS and tokens may do everything. "

@@ -7,6 +7,7 @@
 #include <charconv>
 
 #include "base/secret.h"
+#include "cli/shared_store.h"
 
 namespace mainspring::cli {
 namespace {
@@ -144,7 +145,9 @@ std::string format_setting(const Setting& setting, const Options& options) {
     return options.**on ? "true" : "false";
   }
   if (const auto* text = std::get_if<std::string Options::*>(&setting.member)) {
-    return *text == &Options::server ? without_password(options.**text) : options.**text;
+    const bool url =
+        *text == &Options::server || *text == &Options::store || *text == &Options::listen_url;
+    return url ? shown_url(options.**text) : options.**text;
   }
   if (const auto* duration = std::get_if<Duration Options::*>(&setting.member)) {
     return format_duration(options.**duration);

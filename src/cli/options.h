@@ -47,6 +47,21 @@ struct Options {
   std::int64_t store_reserve_bytes = 16 << 20;
   std::int64_t store_cache_bytes = 48 << 20;
 
+  // a store that several servers share
+  std::string store = "none";
+  std::string store_file = "none";
+  std::string store_schema = "mainspring";
+  std::string store_migrate = "on";
+  std::string store_prepared = "on";
+  std::int64_t store_readers = 4;
+  Duration store_connect_timeout = 2s;
+  Duration store_poll = 5s;
+  std::string bell_listen = "127.0.0.1:0";
+  std::string bell_advertise = "auto";
+  std::string wake = "auto";
+  std::string listen_url = "none";
+  bool require_rpo0 = false;
+
   // the broker
   std::int64_t max_waiting_jobs = 200'000;
   std::int64_t max_waiting_bytes = 256 << 20;
@@ -132,6 +147,8 @@ struct Setting {
 };
 
 const std::vector<Setting>& settings();
+std::vector<Setting> shared_store_settings();  // a part of them
+std::vector<Setting> neighbour_settings();     // another one
 const Setting* find_setting(std::string_view name);
 
 std::string flag_of(const Setting& setting);         // "--log-level"

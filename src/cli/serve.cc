@@ -14,6 +14,7 @@
 #include "cli/exposure.h"
 #include "cli/handlers.h"
 #include "cli/host.h"
+#include "cli/shared_store.h"
 #include "cli/support.h"
 #include "cli/tls_reload.h"
 #include "cli/version.h"
@@ -56,7 +57,7 @@ void print_start(const Invocation& invocation, Io& io, const HttpServer& server)
     return;
   }
   print_line(io, fmt::format("Mainspring {} listens on {}, its data is in {}. Ctrl-C stops it.",
-                             kVersion, server.url(), invocation.options.data));
+                             kVersion, server.url(), shown_store(invocation.options)));
   if (!invocation.has("hints")) return;
   const std::string at =
       server.url() == Options().server ? "" : fmt::format(" --server {}", server.url());
@@ -125,17 +126,26 @@ Result<void> wire(const Invocation& invocation, const Clock& clock, Log& log, Re
   fit_connections(invocation.origins, options);
   MS_TRY_ASSIGN(HttpOptions http, http_options(options));
   // Said before a store is made: where there is none, there is no token.
-  const bool store_is_there = std::filesystem::exists(options.data + "/mainspring.db");
+  const bool store_is_there =
+      has_shared_store(options) || std::filesystem::exists(options.data + "/mainspring.db");
   MS_TRY(check_exposure(options, store_is_there));
   MS_TRY(open_tls(options, http, clock, log, registry, wired));
   MS_TRY_ASSIGN(std::optional<HostOptions> host, host_options(options, options.data, log));
-  MS_TRY_ASSIGN(wired.node, Node::open(node_options(invocation.options), clock, log, registry));
-  MS_TRY(check_exposure(options, has_usable_token(wired.node->store(), clock.now().wall)));
+  MS_TRY_ASSIGN(NodeOptions of_node, node_options(invocation.options));
+  MS_TRY_ASSIGN(wired.node, Node::open(std::move(of_node), clock, log, registry));
+  // The time of the store: what servers of one database agree on.
+  const Clock& time = wired.node->clock();
+  MS_TRY(check_exposure(options, has_usable_token(wired.node->store(), time.now().wall)));
+  if (Neighbours* neighbours = wired.node->neighbours()) {
+    http.durability.clear();
+    http.unready = [neighbours] { return neighbours->not_ready(); };
+    http.store_state = [neighbours] { return neighbours->describe(); };
+  }
   wired.server = std::make_unique<HttpServer>(std::move(http), wired.node->broker(),
-                                              wired.node->store(), clock, log, registry);
+                                              wired.node->store(), time, log, registry);
   if (!host) return {};
   MS_TRY_ASSIGN(wired.host, JobHost::open(std::move(*host), wired.node->broker(), wired.processes,
-                                          clock, wired.random, log, registry));
+                                          time, wired.random, log, registry));
   wired.server->serve_host(*wired.host, {.webjobs_api = options.webjobs_api,
                                          .max_upload_bytes = size_of(options.max_upload_bytes)});
   return {};
@@ -189,8 +199,13 @@ Result<HttpOptions> http_options(const Options& options) {
   return http;
 }
 
-NodeOptions node_options(const Options& options) {
+Result<NodeOptions> node_options(const Options& options) {
   NodeOptions node;
+  if (has_shared_store(options)) {
+    MS_TRY_ASSIGN(node.postgres, postgres_options(options));
+    MS_TRY_ASSIGN(node.neighbours, neighbour_options(options));
+  }
+  node.broker.poll = options.store_poll;
   node.sqlite.directory = options.data;
   node.sqlite.reserve_bytes = size_of(options.store_reserve_bytes);
   node.sqlite.cache_bytes = size_of(options.store_cache_bytes);

@@ -9,6 +9,7 @@ namespace mainspring::cli {
 
 // Errors: invalid_argument (--listen is no address, or not a loopback one).
 Result<HttpOptions> http_options(const Options& options);
-NodeOptions node_options(const Options& options);
+// Errors: those of the URL of a shared store.
+Result<NodeOptions> node_options(const Options& options);
 
 }  // namespace mainspring::cli

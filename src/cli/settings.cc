@@ -482,8 +482,9 @@ std::vector<Setting> make_host() {
 const std::vector<Setting>& settings() {
   static const std::vector<Setting> all = [] {
     std::vector<Setting> list;
-    for (auto part : {make_general(), make_tls(), make_store(), make_broker(), make_http(),
-                      make_doors(), make_host(), make_work()}) {
+    for (auto part :
+         {make_general(), make_tls(), make_store(), shared_store_settings(), neighbour_settings(),
+          make_broker(), make_http(), make_doors(), make_host(), make_work()}) {
       list.insert(list.end(), part.begin(), part.end());
     }
     return list;

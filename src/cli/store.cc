@@ -7,8 +7,10 @@
 #include "api/json.h"
 #include "api/shapes.h"
 #include "cli/handlers.h"
+#include "cli/shared_store.h"
 #include "cli/support.h"
 #include "env/clock.h"
+#include "store_postgres/inspect.h"
 #include "store_sqlite/inspect.h"
 #include "store_sqlite/sqlite_store.h"
 
@@ -19,8 +21,27 @@ bool is_flag(const Invocation& invocation, std::string_view setting) {
   return invocation.origins.at(setting).starts_with("flag ");
 }
 
+// The options of a shared store, if the command is about one: named by its argument or by settings.
+Result<std::optional<PostgresOptions>> shared_store(const Invocation& invocation) {
+  Options options = invocation.options;
+  const auto url = invocation.argument("URL");
+  if (!url && !means_shared_store(invocation)) return std::nullopt;
+  if (url) {
+    options.store = *url;
+    options.store_file = "none";
+  }
+  MS_TRY_ASSIGN(PostgresOptions postgres, postgres_options(options));
+  return postgres;
+}
+
 // Opens a store that must be there: looking at a mistyped directory must not make one.
 Result<std::unique_ptr<Store>> open_existing(const Invocation& invocation, Log& log) {
+  MS_TRY_ASSIGN(auto shared, shared_store(invocation));
+  if (shared) {
+    shared->migrate = false;
+    MS_TRY_ASSIGN(auto opened, open_postgres_store(*shared, SystemClock().now(), log));
+    return std::unique_ptr<Store>(std::move(opened));
+  }
   const std::string& directory = invocation.options.data;
   MS_TRY(inspect_sqlite_store(directory));
   SqliteOptions options;
@@ -49,12 +70,60 @@ int print_report(const Invocation& invocation, Io& io, const VerifyReport& repor
   return report.problems.empty() ? kExitOk : kExitProblems;
 }
 
+std::string version_text(int server) {
+  return fmt::format("{}.{}", server / 10'000, server % 10'000);
+}
+
+int print_shared_info(const Invocation& invocation, Io& io, const SharedStoreInfo& store) {
+  const Durability& durability = store.durability;
+  if (invocation.json) {
+    std::string text;
+    JsonWriter out(text);
+    out.begin_object().key("kind").string("postgres");
+    out.key("server").string(version_text(store.server_version));
+    out.key("schema").number(store.schema).key("newest_schema").number(store.newest_schema);
+    out.key("bytes").number(store.bytes).key("nodes").number(store.nodes);
+    out.key("synchronous_commit").string(durability.synchronous_commit);
+    out.key("standbys").number(durability.synchronous_standbys);
+    out.key("read_only").boolean(durability.read_only).end_object();
+    print_line(io, text);
+    return kExitOk;
+  }
+  const auto line = [&](std::string_view name, const std::string& value) {
+    io.out(fmt::format("{:<15} {}\n", name, value));
+  };
+  line("server", "PostgreSQL " + version_text(store.server_version) +
+                     (durability.read_only ? ", accepts no writes" : ""));
+  line("schema", store.schema == 0 ? "none"
+                 : store.schema == store.newest_schema
+                     ? fmt::to_string(store.schema)
+                     : fmt::format("{}, this program's is {}", store.schema, store.newest_schema));
+  line("size", format_count(store.bytes) + " bytes");
+  line("servers", format_count(store.nodes) + " alive");
+  line("durability",
+       fmt::format("synchronous_commit {}, {} to wait for", durability.synchronous_commit,
+                   counted(durability.synchronous_standbys, "standby")));
+  return kExitOk;
+}
+
+int print_migrated(const Invocation& invocation, Io& io, std::int64_t from, std::int64_t to) {
+  if (invocation.json) {
+    print_line(io, fmt::format("{{\"from\":{},\"to\":{}}}", from, to));
+  } else if (from == to) {
+    print_line(io, fmt::format("schema {}, nothing to do", to));
+  } else {
+    print_line(io, fmt::format("schema {} brought up to {}", from, to));
+  }
+  return kExitOk;
+}
+
 }  // namespace
 
 Result<int> run_verify(const Invocation& invocation, Io& io) {
-  if (is_flag(invocation, "data")) {
+  if (is_flag(invocation, "data") || is_flag(invocation, "store") ||
+      is_flag(invocation, "store_file")) {
     if (is_flag(invocation, "server")) {
-      return invalid("data", "--data and --server: only one of them can be given");
+      return invalid("data", "--data, --store and --server: only one of them can be given");
     }
     StderrLog log(LogLevel::warn);
     MS_TRY_ASSIGN(const auto store, open_existing(invocation, log));
@@ -69,6 +138,12 @@ Result<int> run_verify(const Invocation& invocation, Io& io) {
 
 Result<int> run_store_backup(const Invocation& invocation, Io& io) {
   const std::string to = *invocation.argument("TO");
+  if (means_shared_store(invocation)) {
+    StderrLog log(LogLevel::warn);
+    MS_TRY_ASSIGN(const auto store, open_existing(invocation, log));
+    MS_TRY(store->backup(to));  // which says what makes backups of a database
+    return kExitOk;
+  }
   MS_TRY(backup_sqlite_store(invocation.options.data, to));
   MS_TRY_ASSIGN(const StoreInfo copy, inspect_sqlite_store(to));
   if (invocation.json) {
@@ -88,6 +163,11 @@ Result<int> run_store_backup(const Invocation& invocation, Io& io) {
 }
 
 Result<int> run_store_info(const Invocation& invocation, Io& io) {
+  MS_TRY_ASSIGN(const auto shared, shared_store(invocation));
+  if (shared) {
+    MS_TRY_ASSIGN(const SharedStoreInfo found, inspect_postgres_store(*shared));
+    return print_shared_info(invocation, io, found);
+  }
   MS_TRY_ASSIGN(const StoreInfo store, inspect_sqlite_store(invocation.options.data));
   if (invocation.json) {
     std::string line;
@@ -127,25 +207,29 @@ Result<int> run_store_info(const Invocation& invocation, Io& io) {
 }
 
 Result<int> run_store_migrate(const Invocation& invocation, Io& io) {
+  MS_TRY_ASSIGN(const auto shared, shared_store(invocation));
+  if (shared) {
+    MS_TRY_ASSIGN(const SharedStoreInfo was, inspect_postgres_store(*shared));
+    MS_TRY(migrate_postgres_store(*shared));
+    MS_TRY_ASSIGN(const SharedStoreInfo is, inspect_postgres_store(*shared));
+    return print_migrated(invocation, io, was.schema, is.schema);
+  }
   MS_TRY_ASSIGN(const StoreInfo before, inspect_sqlite_store(invocation.options.data));
   StderrLog log(log_level_of(invocation.options));
   MS_TRY_ASSIGN(auto store, open_existing(invocation, log));
   store.reset();
   MS_TRY_ASSIGN(const StoreInfo after, inspect_sqlite_store(invocation.options.data));
-  if (invocation.json) {
-    print_line(io, fmt::format("{{\"from\":{},\"to\":{}}}", before.schema, after.schema));
-  } else if (before.schema == after.schema) {
-    print_line(io, fmt::format("schema {}, nothing to do", after.schema));
-  } else {
-    print_line(io, fmt::format("schema {} brought up to {}", before.schema, after.schema));
-  }
-  return kExitOk;
+  return print_migrated(invocation, io, before.schema, after.schema);
 }
 
 Result<int> run_store_check(const Invocation& invocation, Io& io) {
   StderrLog log(LogLevel::warn);
   MS_TRY_ASSIGN(const auto store, open_existing(invocation, log));
-  MS_TRY_ASSIGN(std::vector<std::string> pages, check_sqlite_pages(invocation.options.data));
+  MS_TRY_ASSIGN(const auto shared, shared_store(invocation));
+  std::vector<std::string> pages;  // a database server checks its own
+  if (!shared) {
+    MS_TRY_ASSIGN(pages, check_sqlite_pages(invocation.options.data));
+  }
   MS_TRY_ASSIGN(VerifyReport report, store->verify());
   report.problems.insert(report.problems.begin(), pages.begin(), pages.end());
   return print_report(invocation, io, report);

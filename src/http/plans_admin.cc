@@ -152,16 +152,31 @@ Plan plan_healthz(const Request& request, Services& services) {
 
 Plan plan_readyz(const Request& request, Services& services) {
   const bool may_know = request.caller->may_all(Verb::read);
-  const std::string why = services.not_ready();
+  std::string why = services.not_ready();
+  if (why.empty() && services.options.unready) why = services.options.unready().value_or("");
   if (!why.empty()) {
     return error_reply({.code = ErrorCode::unavailable,
                         .message = may_know ? why : "the server is not ready",
                         .retry_after_ms = 1000});
   }
+  const HttpOptions& options = services.options;
+  if (may_know && options.store_state) {
+    return DoRead{[&options] {
+      Reply reply;
+      JsonWriter(reply.body)
+          .begin_object()
+          .key("status")
+          .string("ready")
+          .key("store")
+          .raw(options.store_state())
+          .end_object();
+      return reply;
+    }};
+  }
   Reply reply;
   JsonWriter w(reply.body);
   w.begin_object().key("status").string("ready");
-  if (may_know) w.key("durability").string(services.options.durability);
+  if (may_know) w.key("durability").string(options.durability);
   w.end_object();
   return reply;
 }

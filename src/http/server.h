@@ -9,7 +9,9 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -72,8 +74,13 @@ struct HttpOptions {
   std::size_t max_connections_per_address = 1024;
 
   std::string version = "0.1.0";  // of the program, for GET /v1/version
-  // What GET /readyz says of the store.
+  // What GET /readyz says of the store; "" = nothing.
   std::string durability = "every commit is synced to disk before it is answered";
+  // Of a shared store: why this node should get no requests now, if it should not; called by every
+  // GET /readyz, on any thread, and must not block. And its state, as JSON, which may ask the
+  // database.
+  std::function<std::optional<std::string>()> unready;
+  std::function<std::string()> store_state;
 
   // All mistakes; empty = none.
   std::vector<Error> validate() const;

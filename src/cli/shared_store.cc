@@ -1,0 +1,100 @@
+// Where the URL comes from, and the options that it needs.
+#include "cli/shared_store.h"
+
+#include <fmt/format.h>
+
+#include "cli/support.h"
+
+namespace mainspring::cli {
+namespace {
+
+constexpr std::size_t kMaxUrlBytes = 8 << 10;
+
+bool is_url(std::string_view text) {
+  return text.starts_with("postgres://") || text.starts_with("postgresql://");
+}
+
+bool is_flag(const Invocation& invocation, std::string_view setting) {
+  return invocation.origins.at(setting).starts_with("flag ");
+}
+
+Result<Secret> url_of(const Options& options) {
+  if (options.store != "none" && options.store_file != "none") {
+    return invalid("store", "--store and --store-file: only one of them can be given");
+  }
+  std::string text = options.store;
+  if (options.store_file != "none") {
+    MS_TRY_ASSIGN(text, read_file(options.store_file, kMaxUrlBytes));
+    text.resize(std::min(text.find_first_of("\r\n"), text.size()));
+  }
+  if (!is_url(text)) {
+    return invalid("store", fmt::format("{}: must begin with postgres://",
+                                        options.store_file == "none"
+                                            ? fmt::format("--store \"{}\"", shown_url(text))
+                                            : "--store-file " + options.store_file));
+  }
+  return Secret(std::move(text));
+}
+
+}  // namespace
+
+std::string shown_url(std::string_view url) {
+  std::string shown = without_password(url);
+  constexpr std::string_view kName = "password=";
+  for (std::size_t at = 0; (at = shown.find(kName, at)) != std::string::npos;) {
+    at += kName.size();
+    shown.replace(at, std::min(shown.find('&', at), shown.size()) - at, "***");
+  }
+  return shown;
+}
+
+bool has_shared_store(const Options& options) {
+  return options.store != "none" || options.store_file != "none";
+}
+
+bool means_shared_store(const Invocation& invocation) {
+  if (!has_shared_store(invocation.options)) return false;
+  return is_flag(invocation, "store") || is_flag(invocation, "store_file") ||
+         !is_flag(invocation, "data");
+}
+
+Result<PostgresOptions> postgres_options(const Options& options) {
+  PostgresOptions postgres;
+  MS_TRY_ASSIGN(postgres.url, url_of(options));
+  postgres.schema = options.store_schema;
+  postgres.migrate = options.store_migrate == "on";
+  postgres.prepared = options.store_prepared == "on";
+  postgres.readers = static_cast<int>(options.store_readers);
+  postgres.connect_timeout = options.store_connect_timeout;
+  postgres.store.retention_completed = options.retention_completed;
+  postgres.store.retention_dead = options.retention_dead;
+  postgres.store.max_finished_jobs = options.max_finished_jobs;
+  postgres.store.max_live_jobs = options.max_live_jobs;
+  postgres.store.audit_retention = options.audit_retention;
+  return postgres;
+}
+
+Result<NeighbourOptions> neighbour_options(const Options& options) {
+  NeighbourOptions neighbours;
+  neighbours.bell_listen = options.bell_listen;
+  if (options.bell_advertise != "auto") neighbours.bell_advertise = options.bell_advertise;
+  neighbours.wake = options.wake == "notify" ? Wake::notify
+                    : options.wake == "poll" ? Wake::poll
+                                             : Wake::automatic;
+  if (options.listen_url != "none") {
+    if (!is_url(options.listen_url)) {
+      return invalid("listen_url", fmt::format("--listen-url \"{}\": must begin with postgres://",
+                                               shown_url(options.listen_url)));
+    }
+    neighbours.listen_url = Secret(options.listen_url);
+  }
+  neighbours.require_rpo0 = options.require_rpo0;
+  return neighbours;
+}
+
+std::string shown_store(const Options& options) {
+  if (options.store_file != "none") return "the database of " + options.store_file;
+  return options.store == "none" ? options.data : shown_url(options.store);
+}
+
+}  // namespace mainspring::cli

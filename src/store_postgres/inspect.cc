@@ -1,0 +1,70 @@
+// One connection, a few questions.
+#include "store_postgres/inspect.h"
+
+#include "store_postgres/connection.h"
+#include "store_postgres/migrations.h"
+#include "store_postgres/statements.h"
+
+namespace mainspring {
+namespace {
+
+constexpr std::int64_t kNodeAlive = 15'000'000;  // since it was last seen, in microseconds
+
+pg::ConnectionOptions connection_options(const PostgresOptions& options, bool writable) {
+  return {.url = options.url,
+          .connect_timeout = options.connect_timeout,
+          .timeout = options.statement_timeout,
+          .prepared = options.prepared,
+          .writable = writable,
+          .name = "mainspring store"};
+}
+
+// What the module throws, as a Result.
+template <class Do>
+auto caught(Do act) -> decltype(act()) {
+  try {
+    return act();
+  } catch (const pg::PgError& error) {
+    return pg::to_error(error);
+  } catch (const Error& error) {
+    return error;
+  }
+}
+
+}  // namespace
+
+Result<SharedStoreInfo> inspect_postgres_store(const PostgresOptions& options) {
+  return caught([&]() -> Result<SharedStoreInfo> {
+    const SystemClock clock;
+    pg::Connection c(connection_options(options, false), clock);
+    SharedStoreInfo info{.newest_schema = pg::newest_schema(),
+                         .server_version = c.server_version()};
+    info.schema = pg::schema_version(c, options.schema).version;
+    const pg::Statements sql(options.schema);
+    const pg::Rows durable = c.run(sql.durability);
+    info.durability = {.synchronous_commit = durable.string(0, 0),
+                       .synchronous_standbys = static_cast<int>(durable.integer(0, 1)),
+                       .read_only = durable.integer(0, 2) != 0};
+    if (info.schema == 0) return info;
+    const pg::Statement size(
+        options.schema,
+        "SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0)::bigint FROM pg_class c JOIN "
+        "pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = $1 AND c.relkind = 'r'");
+    const pg::Statement nodes(
+        options.schema, "SELECT count(*) FROM $schema.nodes WHERE seen_at > $schema.now_us() - $1");
+    info.bytes = c.run(size, pg::params(options.schema)).integer(0, 0);
+    info.nodes = c.run(nodes, pg::params(kNodeAlive)).integer(0, 0);
+    return info;
+  });
+}
+
+Result<void> migrate_postgres_store(const PostgresOptions& options) {
+  return caught([&]() -> Result<void> {
+    const SystemClock clock;
+    pg::Connection c(connection_options(options, true), clock);
+    pg::migrate(c, options.schema);
+    return {};
+  });
+}
+
+}  // namespace mainspring
