@@ -194,6 +194,7 @@ void Broker::submit(Operation operation, Answer answer, std::optional<Audit> aud
             .audit = std::move(audit)},
            line);
       wake = runner_waiting_;
+      wake_lane();
     }
   }
   if (refused) return answer(std::move(*refused));
@@ -289,6 +290,8 @@ Instant Broker::step_locked(Now now) {
   {
     MutexLock lock(mutex_);
     gather(batch, answers, now);
+    committing_ = !batch.operations.empty();
+    wake_lane();
   }
   if (!batch.operations.empty()) commit(batch, answers, now);
   for (auto& answer : answers) answer();
@@ -302,6 +305,10 @@ Instant Broker::step_locked(Now now) {
 void Broker::commit(Batch& batch, Answers& answers, Now now) {
   const std::int64_t commits = store_.commits();
   auto report = store_.apply(batch.operations, now);
+  {
+    MutexLock lock(mutex_);
+    committing_ = false;
+  }
   const bool committed = store_.commits() != commits;
   if (committed) {
     const Duration took = clock_.now().instant - now.instant;

@@ -106,6 +106,9 @@ class Broker final : public Jobs {
   // made possible on other nodes; it must not block. `random` spreads the polls of many nodes. Both
   // outlive the broker. Before start().
   void share(SharedStore& store, Random& random, std::function<void(const Heard&)> tell);
+  // Another connection to the same store, for enqueues that arrive while the runner commits (see
+  // lane.cc). It outlives the broker. Before start().
+  void add_lane(SharedStore& lane) MS_EXCLUDES(mutex_);
   // What another node's change may have made possible here. From every thread; a hint.
   void hear(const Heard& what) MS_EXCLUDES(mutex_);
 
@@ -269,6 +272,10 @@ class Broker final : public Jobs {
   void register_gauges();
   void wake_runner(Instant next) MS_EXCLUDES(mutex_);
   void run(std::stop_token stop);
+  void run_lane(std::stop_token stop) MS_EXCLUDES(mutex_);
+  void commit_by_lane(Batch& batch) MS_EXCLUDES(mutex_);
+  void wake_lane() MS_REQUIRES(mutex_);
+  void stop_lane() MS_EXCLUDES(mutex_);
   template <class T>
   Result<T> call(Operation operation) MS_EXCLUDES(mutex_);
   void wait_for(SyncCall& sync) MS_EXCLUDES(mutex_);
@@ -319,6 +326,11 @@ class Broker final : public Jobs {
   bool stopped_ MS_GUARDED_BY(mutex_) = false;
   bool failed_ MS_GUARDED_BY(mutex_) = false;
   std::jthread runner_;
+  SharedStore* lane_ = nullptr;
+  CondVar lane_work_;
+  bool committing_ MS_GUARDED_BY(mutex_) = false;  // the runner, or who steps in its place
+  bool lane_waiting_ MS_GUARDED_BY(mutex_) = false;
+  std::jthread lane_runner_;
 
   Histogram& commit_seconds_;
   Histogram& commit_operations_;

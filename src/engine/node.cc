@@ -75,7 +75,8 @@ std::vector<Error> NodeOptions::validate() const {
 struct Node::Ground {
   std::unique_ptr<DatabaseClock> database_clock;  // of a shared one
   std::unique_ptr<Store> store;
-  SharedStore* shared = nullptr;  // the same
+  SharedStore* shared = nullptr;      // the same
+  std::unique_ptr<SharedStore> lane;  // a second connection to it
 };
 
 struct Node::Impl {
@@ -123,6 +124,10 @@ Result<Node::Ground> Node::open_ground(NodeOptions& options, const Clock& clock,
   ground.database_clock = std::make_unique<DatabaseClock>(clock);
   MS_TRY_ASSIGN(auto shared, open_postgres_store(*options.postgres, clock.now(), log,
                                                  ground.database_clock.get()));
+  PostgresOptions by_lane = *options.postgres;
+  by_lane.incarnation += "-lane";
+  MS_TRY_ASSIGN(ground.lane,
+                open_postgres_store(by_lane, clock.now(), log, ground.database_clock.get()));
   ground.shared = shared.get();
   ground.store = std::move(shared);
   return ground;
@@ -135,6 +140,7 @@ Result<std::unique_ptr<Node>> Node::open(NodeOptions options, const Clock& clock
   MS_TRY_ASSIGN(Ground ground, open_ground(options, clock, log));
   auto impl = std::make_unique<Impl>(std::move(options), clock, log, registry, std::move(ground));
   if (SharedStore* shared = impl->ground.shared) {
+    impl->broker.add_lane(*impl->ground.lane);
     MS_TRY_ASSIGN(impl->neighbours,
                   Neighbours::open(impl->options.neighbours, *impl->options.postgres, *shared,
                                    impl->broker, clock, impl->random, log, registry));

@@ -36,6 +36,19 @@ WallTime PostgresStore::run_at_of(const NewJob& job) const {
   return job.delay ? now_.wall + *job.delay : now_.wall;
 }
 
+// Others add and end jobs too: before anything is refused the counters are asked, now and then.
+bool PostgresStore::has_room(std::int64_t jobs) {
+  constexpr Duration kAskEvery = std::chrono::seconds(1);
+  const auto fits = [&] { return live_jobs_ + after_.live + jobs <= options_.store.max_live_jobs; };
+  const Instant now = steady_.now().instant;
+  if (fits() || now < counted_at_ + kAskEvery) return fits();
+  counted_at_ = now;
+  const Rows totals = ask(sql_.totals, {});
+  live_jobs_ = totals.integer(0, 0);
+  finished_jobs_ = totals.integer(0, 1);
+  return fits();
+}
+
 std::size_t PostgresStore::enqueue_run(std::span<const Operation> rest,
                                        std::vector<OperationResult>& results, bool from_start) {
   std::size_t run = 0;
@@ -49,7 +62,7 @@ std::size_t PostgresStore::enqueue_run(std::span<const Operation> rest,
     // The record of who asked stands behind it: that goes one by one.
     if (run + 1 < rest.size() && std::holds_alternative<Audit>(rest[run + 1])) break;
     const auto size = static_cast<std::int64_t>(op->jobs.size());
-    if (live_jobs_ + after_.live + size > options_.store.max_live_jobs) {
+    if (!has_room(size)) {
       results[first + run] = too_many(live_jobs_ + after_.live, options_.store.max_live_jobs);
       continue;
     }
@@ -110,10 +123,9 @@ OperationResult PostgresStore::operator()(const Enqueue& op) {
   if (!op.idempotency_key.empty()) {
     if (auto replayed = replay_idempotent(op)) return std::move(*replayed);
   }
-  const auto live = live_jobs_ + after_.live;
-  if (live + static_cast<std::int64_t>(op.jobs.size()) > options_.store.max_live_jobs) {
+  if (!has_room(static_cast<std::int64_t>(op.jobs.size()))) {
     if (!op.idempotency_key.empty()) tell(sql_.drop_idempotency, params(op.idempotency_key));
-    return too_many(live, options_.store.max_live_jobs);
+    return too_many(live_jobs_ + after_.live, options_.store.max_live_jobs);
   }
   std::size_t fresh = 0;
   for (const NewJob& job : op.jobs) fresh += job.unique ? 0 : 1;

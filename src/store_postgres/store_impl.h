@@ -265,6 +265,7 @@ class PostgresStore final : public SharedStore {
   // As many of the operations as can be folded into one statement; 0 = none.
   std::size_t enqueue_run(std::span<const Operation> rest, std::vector<OperationResult>& results,
                           bool nothing_else);
+  bool has_room(std::int64_t jobs);
   std::optional<OperationResult> replay_idempotent(const Enqueue& op);
   EnqueuedJob enqueue_one(const NewJob& job);
   std::optional<EnqueuedJob> enqueue_unique(const NewJob& job, WallTime run_at);
@@ -425,7 +426,7 @@ class PostgresStore final : public SharedStore {
   bool must_look_ = false;        // the answers decide what else is to be written
   bool copies_of_batch_ = false;  // this batch changed them: stale if it is undone
   bool copies_stale_ = false;     // queues and kinds are read anew before the next batch
-  Instant clock_asked_;
+  Instant clock_asked_, counted_at_;
   bool wrote_ = false, durable_ = false;
   bool marked_ = false;  // a row of tallies says that the batch was committed
   std::atomic<bool> away_{false};
