@@ -8,7 +8,8 @@
 //   - It can be away. apply() then answers `unavailable` with retry_after_ms: nothing of the batch
 //     happened. It never answers io_error for that.
 //   - Where the connection was lost while it committed, the batch is looked up by its number when
-//     the database is back: done is answered as done, not done is done again.
+//     the database is back: done is answered as done, not done is done again. If it does not come
+//     back in time the answer is `timeout`: unknown.
 #pragma once
 
 #include <functional>

@@ -8,7 +8,7 @@ namespace mainspring::pg {
   "j.lease_until, j.lease, j.claimed_at, j.run_at, j.started_at, j.finished_at, j.expires_at, " \
   "j.created_at, j.timeout, j.schedule, j.queue, j.kind, j.budget, j.worker, j.unique_key"
 
-Statements::Statements(std::string_view s)
+BatchStatements::BatchStatements(std::string_view s)
     : begin(s, "BEGIN"),
       clock(s, "SELECT $schema.now_us()"),
       begin_quietly(s, "SET LOCAL synchronous_commit = off"),
@@ -25,9 +25,10 @@ Statements::Statements(std::string_view s)
       await_batch(s, "SELECT pg_advisory_xact_lock(($1 << 40) | $2)"),
       find_batch(s,
                  "SELECT ids FROM $schema.tallies WHERE node = $1 AND batch = $2 ORDER BY ids IS "
-                 "NULL LIMIT 1"),
-      // -- catalog
-      load_queues(s,
+                 "NULL LIMIT 1") {}
+
+CatalogStatements::CatalogStatements(std::string_view s)
+    : load_queues(s,
                   "SELECT id, name, paused, retention_completed, retention_dead FROM "
                   "$schema.queues"),
       insert_queue(s,
@@ -45,9 +46,10 @@ Statements::Statements(std::string_view s)
       insert_kind(s,
                   "INSERT INTO $schema.kinds (name) VALUES ($1) ON CONFLICT (name) DO UPDATE SET "
                   "name = excluded.name RETURNING id"),
-      raise_version(s, "UPDATE $schema.versions SET version = version + 1 WHERE what = $1"),
-      // -- jobs in hand
-      take_jobs(s, "SELECT " MS_COLUMNS
+      raise_version(s, "UPDATE $schema.versions SET version = version + 1 WHERE what = $1") {}
+
+JobStatements::JobStatements(std::string_view s)
+    : take_jobs(s, "SELECT " MS_COLUMNS
                    " FROM $schema.jobs j WHERE j.id = ANY($1) ORDER BY j.id FOR UPDATE"),
       new_ids(s, "SELECT nextval('$schema.job_ids') FROM generate_series(1, $1::integer)"),
       last_id(s, "SELECT last_value, is_called FROM $schema.job_ids"),
@@ -81,8 +83,10 @@ Statements::Statements(std::string_view s)
           s,
           "UPDATE $schema.jobs SET kind = $2::bigint, budget = $3::bigint, timeout = $4, "
           "correlation_id = $5, reply_to = $6, tags = string_to_array($7, E'\\x1f'), "
-          "headers = $8, args = $9 WHERE id = $1"),
-      insert_ready(
+          "headers = $8, args = $9 WHERE id = $1") {}
+
+LineStatements::LineStatements(std::string_view s)
+    : insert_ready(
           s,
           "INSERT INTO $schema.ready (queue, priority, kind, run_at, id, expires_at) SELECT * FROM "
           "unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], "
@@ -130,9 +134,10 @@ Statements::Statements(std::string_view s)
       delete_jobs(s,
                   "WITH e AS (DELETE FROM $schema.extras WHERE id = ANY($2)), r AS (DELETE FROM "
                   "$schema.errors WHERE job = ANY($3)), d AS (DELETE FROM $schema.dead_letter "
-                  "WHERE id = ANY($4)) DELETE FROM $schema.jobs WHERE id = ANY($1)"),
-      // -- extras
-      upsert_reasons(
+                  "WHERE id = ANY($4)) DELETE FROM $schema.jobs WHERE id = ANY($1)") {}
+
+ExtraStatements::ExtraStatements(std::string_view s)
+    : upsert_reasons(
           s,
           "INSERT INTO $schema.extras (id, reason, description) SELECT * FROM "
           "unnest($1::bigint[], $2::text[], $3::text[]) ON CONFLICT (id) DO UPDATE SET reason = "
@@ -152,9 +157,10 @@ Statements::Statements(std::string_view s)
       upsert_wish(s,
                   "INSERT INTO $schema.extras (id, cancel_reason) VALUES ($1, $2) ON CONFLICT "
                   "(id) DO UPDATE SET cancel_reason = excluded.cancel_reason"),
-      select_wish(s, "SELECT cancel_reason FROM $schema.extras WHERE id = $1"),
-      // -- enqueue
-      select_idempotency(s,
+      select_wish(s, "SELECT cancel_reason FROM $schema.extras WHERE id = $1") {}
+
+EnqueueStatements::EnqueueStatements(std::string_view s)
+    : select_idempotency(s,
                          "SELECT fingerprint, ids, expires_at FROM $schema.idempotency WHERE key "
                          "= $1 FOR UPDATE"),
       claim_idempotency(s,
@@ -199,9 +205,10 @@ Statements::Statements(std::string_view s)
           "d AS (INSERT INTO $schema.due (run_at, id) SELECT run_at, id FROM j WHERE state = 1), "
           "t AS (INSERT INTO $schema.tallies (node, batch, at, queue, ids) SELECT $14, $15, $13, "
           "0, array_agg(id) FROM j WHERE $16::boolean HAVING $16::boolean) "
-          "SELECT id FROM j"),
-      // -- claim: the priorities one after the other, as far as needed
-      claim_one_queue(
+          "SELECT id FROM j") {}
+
+ClaimStatements::ClaimStatements(std::string_view s)
+    : claim_one_queue(
           s,
           "WITH c AS MATERIALIZED (SELECT r.ctid, r.id FROM $schema.queues q, "
           "unnest($2::bigint[], $3::bigint[]) AS h(priority, first), LATERAL (SELECT ctid, id FROM "
@@ -233,7 +240,6 @@ Statements::Statements(std::string_view s)
       checkpoints(s,
                   "SELECT id, checkpoint FROM $schema.extras WHERE id = ANY($1) AND checkpoint IS "
                   "NOT NULL"),
-      // -- finish
       complete_plain(
           s,
           "UPDATE $schema.jobs j SET state = 4, version = j.version + 1, finished_at = $3, worker "
@@ -243,9 +249,10 @@ Statements::Statements(std::string_view s)
       renew_plain(s,
                   "UPDATE $schema.jobs j SET lease_until = u.until FROM unnest($1::bigint[], "
                   "$2::bigint[], $3::bigint[]) AS u(id, token, until) WHERE j.id = u.id AND "
-                  "j.token = u.token AND j.state = 3"),
-      // -- steps
-      due_jobs(s,
+                  "j.token = u.token AND j.state = 3") {}
+
+StepStatements::StepStatements(std::string_view s)
+    : due_jobs(s,
                "SELECT run_at, id FROM $schema.due WHERE run_at <= $1 ORDER BY run_at, id LIMIT "
                "$2::bigint FOR UPDATE SKIP LOCKED"),
       due_queues(s,
@@ -283,9 +290,10 @@ Statements::Statements(std::string_view s)
           "WITH d AS (DELETE FROM $schema.tallies WHERE at < $1 RETURNING *) INSERT INTO "
           "$schema.tallies SELECT 0, 0, 0, queue, sum(enqueued), sum(pruned), sum(expired), "
           "sum(waiting), sum(scheduled), sum(available), sum(running), sum(completed), "
-          "sum(retryable), sum(cancelled), sum(dead) FROM d WHERE queue <> 0 GROUP BY queue"),
-      // -- agenda and copies
-      first_due(s, "SELECT run_at FROM $schema.due ORDER BY run_at LIMIT 1"),
+          "sum(retryable), sum(cancelled), sum(dead) FROM d WHERE queue <> 0 GROUP BY queue") {}
+
+AgendaStatements::AgendaStatements(std::string_view s)
+    : first_due(s, "SELECT run_at FROM $schema.due ORDER BY run_at LIMIT 1"),
       first_expiring(s, "SELECT expires_at FROM $schema.expiring ORDER BY expires_at LIMIT 1"),
       first_prune(s,
                   "SELECT least((SELECT prune_at FROM $schema.finished ORDER BY prune_at LIMIT 1), "
@@ -306,8 +314,10 @@ Statements::Statements(std::string_view s)
                    "(name) DO UPDATE SET value = excluded.value WHERE s.value <> excluded.value"),
       available(s,
                 "SELECT queue, sum(available)::bigint FROM $schema.tallies WHERE queue <> 0 GROUP "
-                "BY queue"),
-      durability(s,
+                "BY queue") {}
+
+NodeStatements::NodeStatements(std::string_view s)
+    : durability(s,
                  "SELECT current_setting('synchronous_commit'), (SELECT count(*) FROM "
                  "pg_stat_replication WHERE sync_state IN ('sync', 'quorum')), "
                  "pg_is_in_recovery() OR current_setting('transaction_read_only') = 'on', "

@@ -8,34 +8,96 @@
 
 namespace mainspring::pg {
 
-struct Statements {
-  explicit Statements(std::string_view schema);
+// A transaction, and what says that it was committed.
+struct BatchStatements {
+  explicit BatchStatements(std::string_view schema);
   Statement begin, clock, begin_quietly, commit, roll_back, mark_batch, give_up, await_batch,
       find_batch;
-  // catalog
+};
+
+// Queues and kinds.
+struct CatalogStatements {
+  explicit CatalogStatements(std::string_view schema);
   Statement load_queues, insert_queue, update_queue, lock_queue, load_kinds, insert_kind,
       raise_version;
-  // jobs in hand
-  Statement take_jobs, new_ids, last_id, insert_jobs, update_jobs, replace_bodies, insert_ready,
-      delete_ready, insert_due, delete_due, insert_expiring, delete_expiring, insert_leased,
-      insert_finished, insert_dead, delete_dead, insert_tallies, insert_errors, delete_jobs;
-  // extras
+};
+
+// Rows of jobs.
+struct JobStatements {
+  explicit JobStatements(std::string_view schema);
+  Statement take_jobs, new_ids, last_id, insert_jobs, update_jobs, replace_bodies;
+};
+
+// What follows from the state of a job.
+struct LineStatements {
+  explicit LineStatements(std::string_view schema);
+  Statement insert_ready, delete_ready, insert_due, delete_due, insert_expiring, delete_expiring,
+      insert_leased, insert_finished, insert_dead, delete_dead, insert_tallies, insert_errors,
+      delete_jobs;
+};
+
+// What few jobs have.
+struct ExtraStatements {
+  explicit ExtraStatements(std::string_view schema);
   Statement upsert_reasons, upsert_results, upsert_progress, upsert_checkpoints, upsert_wish,
       select_wish;
-  // enqueue
+};
+
+// Keys, and plain jobs of many requests.
+struct EnqueueStatements {
+  explicit EnqueueStatements(std::string_view schema);
   Statement select_idempotency, claim_idempotency, drop_idempotency, insert_idempotency,
       take_unique, claim_unique, set_unique, delete_unique, enqueue_plain;
-  // claim
-  Statement claim_one_queue, claim_queues, checkpoints;
-  // finish
-  Statement complete_plain, renew_plain;
-  // steps
+};
+
+// Claims, completions and renewals.
+struct ClaimStatements {
+  explicit ClaimStatements(std::string_view schema);
+  Statement claim_one_queue, claim_queues, checkpoints, complete_plain, renew_plain;
+};
+
+// What the scheduler does.
+struct StepStatements {
+  explicit StepStatements(std::string_view schema);
   Statement due_jobs, due_queues, expiring_jobs, leased_rows, finished_rows, delete_finished,
       update_finished, delete_idempotency, dead_jobs, fold_tallies;
-  // agenda and copies
+};
+
+// What this node has copies of.
+struct AgendaStatements {
+  explicit AgendaStatements(std::string_view schema);
   Statement first_due, first_expiring, first_prune, first_leased, totals, versions, keep_setting,
-      available, durability, lock_nodes, node_joins, nodes_alive, node_beats, waiting_queues,
+      available;
+};
+
+// This node among the others.
+struct NodeStatements {
+  explicit NodeStatements(std::string_view schema);
+  Statement durability, lock_nodes, node_joins, nodes_alive, node_beats, waiting_queues,
       node_leaves, drop_leased, begin_jobs_anew;
+};
+
+struct Statements : BatchStatements,
+                    CatalogStatements,
+                    JobStatements,
+                    LineStatements,
+                    ExtraStatements,
+                    EnqueueStatements,
+                    ClaimStatements,
+                    StepStatements,
+                    AgendaStatements,
+                    NodeStatements {
+  explicit Statements(std::string_view schema)
+      : BatchStatements(schema),
+        CatalogStatements(schema),
+        JobStatements(schema),
+        LineStatements(schema),
+        ExtraStatements(schema),
+        EnqueueStatements(schema),
+        ClaimStatements(schema),
+        StepStatements(schema),
+        AgendaStatements(schema),
+        NodeStatements(schema) {}
 };
 
 }  // namespace mainspring::pg

@@ -283,6 +283,12 @@ class PostgresStore final : public SharedStore {
   ClaimedJob read_claimed(const Rows& rows, int row, const Claim& op);
   void note_leased(std::int64_t look_at, const Ints& ids);
 
+  // -- complete.cc
+  struct Completing;
+  bool completes_plainly(const Finish& op, const Completing& run) const;
+  static void take_completions(const Finish& op, Completing& run);
+  void note_completed(const Completing& run, const std::unordered_set<JobId>& done);
+
   // -- finish.cc
   std::size_t finish_run(std::span<const Operation> rest, std::vector<OperationResult>& results);
   void renew_one(JobInHand& job, const Renewal& renewal, Duration length, RenewResult& result);
