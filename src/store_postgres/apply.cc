@@ -37,14 +37,16 @@ Result<BatchReport> PostgresStore::apply(std::span<const Operation> batch, Now n
       last = error;
       const bool unknown = commit_sent_ && error.lost;
       if (!unknown) {
-        if (error.lost) connection_.reset();
+        const bool elsewhere = error.lost || error.read_only();
+        if (elsewhere) connection_.reset();
         roll_back();
         copies_stale_ = true;
-        if (!error.lost && !error.passing()) {
+        if (!elsewhere && !error.passing()) {
           log_.error("a batch failed", {{"sqlstate", error.sqlstate}, {"message", error.message}});
           return to_error(error);
         }
-        if (error.lost && steady_.now().instant >= until) break;
+        if (elsewhere && steady_.now().instant >= until) break;
+        if (error.read_only()) pause_before_reconnect();
         continue;
       }
       connection_.reset();

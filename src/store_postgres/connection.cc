@@ -9,6 +9,8 @@
 #include <bit>
 #include <cstring>
 
+#include "store_postgres/connecting.h"
+
 namespace mainspring::pg {
 namespace {
 
@@ -317,103 +319,12 @@ std::vector<std::string> Rows::texts(int row, int column) const {
 
 // -- the connection -------------------------------------------------------------------------------
 
-namespace {
-
-std::vector<std::string> split(const std::string& text) {
-  std::vector<std::string> parts(1);
-  for (const char c : text) {
-    if (c == ',') {
-      parts.emplace_back();
-    } else {
-      parts.back() += c;
-    }
-  }
-  return parts;
-}
-
-}  // namespace
-
-// One of the hosts that a URL names. Empty fields: as the URL or the environment says.
-struct Connection::Host {
-  std::string host, address, port;
-};
-
-std::vector<Connection::Host> Connection::hosts_of(const std::string& url) {
-  std::string host, address, port;
-  PQconninfoOption* const all = PQconninfoParse(url.c_str(), nullptr);
-  for (const PQconninfoOption* o = all; o != nullptr && o->keyword != nullptr; ++o) {
-    const std::string_view keyword = o->keyword;
-    if (o->val == nullptr) continue;
-    if (keyword == "host") host = o->val;
-    if (keyword == "hostaddr") address = o->val;
-    if (keyword == "port") port = o->val;
-  }
-  PQconninfoFree(all);
-  const std::vector<std::string> hosts = split(host), addresses = split(address),
-                                 ports = split(port);
-  const std::size_t count = std::max(hosts.size(), addresses.size());
-  if (count == 1) return {Host{}};
-  std::vector<Host> found;
-  for (std::size_t i = 0; i < count; ++i) {
-    Host& one = found.emplace_back();
-    if (hosts.size() == count) one.host = hosts[i];
-    if (addresses.size() == count) one.address = addresses[i];
-    one.port = ports.size() == count ? ports[i] : ports[0];
-  }
-  return found;
-}
-
 Connection::Connection(const ConnectionOptions& options, const Clock& clock)
-    : clock_(clock), options_(options) {
-  // One after the other, each with a limit: when it does not block, the library gives the first one
-  // that does not answer all the time there is.
-  const std::vector<Host> hosts = hosts_of(options.url.reveal());
-  for (std::size_t i = 0; connection_ == nullptr; ++i) {
-    try {
-      connect_to(hosts[i]);
-    } catch (const PgError&) {
-      if (i + 1 == hosts.size()) throw;
-    }
-  }
+    : clock_(clock), options_(options), connection_(connect_to_any(options, clock)) {
   PQsetNoticeProcessor(
       connection_, [](void*, const char*) {}, nullptr);
   if (PQsetnonblocking(connection_, 1) != 0 || PQenterPipelineMode(connection_) != 1)
     lose("entering pipeline mode");
-}
-
-void Connection::connect_to(const Host& host) {
-  const std::string unheard =
-      fmt::to_string(std::max<std::int64_t>(1000, options_.timeout.count() / 1000));
-  // Later ones win: what the URL says goes before the defaults, but not before what must be.
-  std::vector<const char*> keys = {"tcp_user_timeout", "keepalives_idle",
-                                   "fallback_application_name", "dbname", "client_encoding"};
-  std::vector<const char*> values = {unheard.c_str(), "10", options_.name.c_str(),
-                                     options_.url.reveal().c_str(), "UTF8"};
-  const auto add = [&](const char* key, const std::string& value) {
-    if (value.empty()) return;
-    keys.push_back(key);
-    values.push_back(value.c_str());
-  };
-  add("host", host.host);
-  add("hostaddr", host.address);
-  add("port", host.port);
-  keys.push_back(nullptr);
-  values.push_back(nullptr);
-  connection_ = PQconnectStartParams(keys.data(), values.data(), 1);
-  if (connection_ == nullptr) throw PgError{"", "no memory for a connection", true};
-  const Instant deadline = clock_.now().instant + options_.connect_timeout;
-  PostgresPollingStatusType status = PGRES_POLLING_WRITING;
-  while (status != PGRES_POLLING_OK) {
-    if (status == PGRES_POLLING_FAILED || PQstatus(connection_) == CONNECTION_BAD)
-      lose("connecting");
-    wait(status == PGRES_POLLING_READING, deadline);
-    status = PQconnectPoll(connection_);
-  }
-  if (options_.writable && parameter("in_hot_standby") == "on") {
-    PQfinish(connection_);
-    connection_ = nullptr;
-    throw PgError{"25006", "the server is a standby: it accepts no writes", true};
-  }
 }
 
 Connection::~Connection() {
@@ -427,13 +338,11 @@ std::string Connection::parameter(const char* name) const {
 
 void Connection::lose(std::string_view what) {
   const std::string why = connection_ == nullptr ? "closed" : trimmed(PQerrorMessage(connection_));
-  const bool refused = connection_ != nullptr && PQconnectionNeedsPassword(connection_) != 0;
   if (connection_ != nullptr) PQfinish(connection_);
   connection_ = nullptr;
   pending_ = 0;
   preparing_.clear();
-  const bool denied = refused || why.find("authentication failed") != std::string::npos;
-  throw PgError{denied ? "28P01" : "", fmt::format("{}: {}", what, why), true};
+  throw PgError{"", fmt::format("{}: {}", what, why), true};
 }
 
 void Connection::wait(bool for_reading, Instant deadline) {

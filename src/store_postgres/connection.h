@@ -33,6 +33,9 @@ struct PgError {
   // Serialization failure, deadlock, lock or statement timeout: the transaction was undone and may
   // be tried again.
   bool passing() const;
+  // The server behind the connection accepts no writes any more, as what stands behind one address
+  // may when the primary changes. The transaction was undone; another connection may do better.
+  bool read_only() const { return sqlstate == "25006"; }
   bool is(std::string_view state) const { return sqlstate == state; }
 };
 
@@ -142,7 +145,7 @@ struct ConnectionOptions {
 
 class Connection {
  public:
-  // Throws PgError. Waits at most connect_timeout for each host.
+  // Throws PgError. Waits at most connect_timeout for each host, for several of them at once.
   Connection(const ConnectionOptions& options, const Clock& clock);
   ~Connection();
   Connection(const Connection&) = delete;
@@ -173,9 +176,6 @@ class Connection {
   std::int64_t trips() const { return trips_; }
 
  private:
-  struct Host;
-  static std::vector<Host> hosts_of(const std::string& url);
-  void connect_to(const Host& host);
   [[noreturn]] void lose(std::string_view what);
   [[noreturn]] void fail(const PGresult* result);
   void send_all(Instant deadline);

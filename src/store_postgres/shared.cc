@@ -106,10 +106,11 @@ Result<Heard> PostgresStore::refresh(Now now) {
     if (away_.exchange(false)) log_.info("the store is reached again", {});
     return heard;
   } catch (const PgError& error) {
-    if (error.lost) connection_.reset();
+    const bool elsewhere = error.lost || error.read_only();
+    if (elsewhere) connection_.reset();
     roll_back();
     copies_stale_ = true;
-    away_ = away_ || error.lost;
+    away_ = away_ || elsewhere;
     return to_error(error);
   }
 }

@@ -399,6 +399,50 @@ TEST_CASE("of several hosts one that answers is found, past one that does not") 
   CHECK(bed.numbers() == Numbers{1, 2});
 }
 
+TEST_CASE("hosts that do not answer are waited for side by side") {
+  BedOptions options;
+  options.proxy = true;
+  Bed bed(options);
+  bed.proxy->set(TcpProxy::Mode::hold);
+  const std::string silent = fmt::format("127.0.0.1:{}", bed.proxy->port());
+  std::string directory;
+  for (const char c : bed.cluster->directory()) directory += c == '/' ? "%2F" : std::string(1, c);
+  bed.options.connect_timeout = seconds(10);
+  bed.options.url = Secret(
+      fmt::format("postgres://mainspring@{0},{0},{0},{1}/{2}", silent, directory, bed.database));
+  const Instant before = bed.clock.now().instant;
+  bed.store = bed.open_another();
+  CHECK(bed.enqueue(1).has_value());
+  CHECK(bed.clock.now().instant - before < seconds(10));
+}
+
+TEST_CASE("a URL may leave out the ports of its hosts") {
+  Bed bed;
+  std::string directory;
+  for (const char c : bed.cluster->directory()) directory += c == '/' ? "%2F" : std::string(1, c);
+  bed.options.url =
+      Secret(fmt::format("postgres://mainspring@%2Fnowhere,{0}/{1}", directory, bed.database));
+  bed.store = bed.open_another();
+  CHECK(bed.enqueue(1).has_value());
+}
+
+TEST_CASE("a connection on which nothing can be written any more is replaced") {
+  Bed bed;
+  CHECK(bed.enqueue(1).has_value());
+  const auto set = [&](const std::string& what) {
+    must(bed.cluster->sql(fmt::format("ALTER DATABASE {} {}", bed.database, what)));
+  };
+  set("SET default_transaction_read_only = on");  // for connections from now on
+  for (const auto& backend : bed.cluster->backends())
+    must(bed.cluster->sql(fmt::format("SELECT pg_terminate_backend({}, 5000)", backend.pid)));
+  bed.must_be_unavailable(something());
+  set("RESET default_transaction_read_only");
+  bed.must_come_back();
+  CHECK(bed.enqueue(2).has_value());
+  CHECK(bed.numbers() == Numbers{1, 2});
+  bed.must_be_sound();
+}
+
 TEST_CASE("behind a pooler that mixes transactions the store does all it does without") {
   Bed bed;
   const auto bouncer = must(PgBouncer::make(*bed.cluster, 2));

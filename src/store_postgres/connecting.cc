@@ -1,0 +1,209 @@
+// Tries the hosts of a URL side by side, each a little later than the one before.
+#include "store_postgres/connecting.h"
+
+#include <fmt/format.h>
+#include <poll.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace mainspring::pg {
+namespace {
+
+struct Option {
+  std::string keyword, value;
+};
+using HostOptions = std::vector<Option>;  // all that is said of one host
+
+std::vector<std::string> split(const std::string& text) {
+  std::vector<std::string> parts(1);
+  for (const char c : text) {
+    if (c == ',') {
+      parts.emplace_back();
+    } else {
+      parts.back() += c;
+    }
+  }
+  return parts;
+}
+
+// What the URL says, once for each of its hosts. A host, address or port that is left out there is
+// left out here: then libpq's default holds. Lists that do not fit together stay lists, which libpq
+// refuses in its own words; so does what cannot be parsed, as "dbname".
+std::vector<HostOptions> hosts_of(const std::string& url) {
+  std::vector<Option> lists, others;
+  std::size_t hosts = 1;
+  PQconninfoOption* const all = PQconninfoParse(url.c_str(), nullptr);
+  if (all == nullptr) return {{{"dbname", url}}};
+  for (const PQconninfoOption* o = all; o->keyword != nullptr; ++o) {
+    if (o->val == nullptr) continue;
+    const std::string_view keyword = o->keyword;
+    const bool is_list = keyword == "host" || keyword == "hostaddr" || keyword == "port";
+    (is_list ? lists : others).push_back({o->keyword, o->val});
+    if (is_list && keyword != "port") hosts = std::max(hosts, split(o->val).size());
+  }
+  PQconninfoFree(all);
+  std::vector<HostOptions> found(hosts, others);
+  for (const Option& list : lists) {
+    const std::vector<std::string> parts = split(list.value);
+    for (std::size_t i = 0; i < hosts; ++i) {
+      const bool fits = parts.size() == hosts || (list.keyword == "port" && parts.size() == 1);
+      const std::string& one = !fits ? list.value : parts.size() == 1 ? parts[0] : parts[i];
+      if (!one.empty()) found[i].push_back({list.keyword, one});
+    }
+  }
+  return found;
+}
+
+// One host that is being connected to.
+class Attempt {
+ public:
+  Attempt(const ConnectionOptions& options, const HostOptions& host, Instant deadline);
+  Attempt(const Attempt&) = delete;
+  Attempt& operator=(const Attempt&) = delete;
+  Attempt(Attempt&& other) noexcept
+      : deadline_(other.deadline_),
+        connection_(std::exchange(other.connection_, nullptr)),
+        status_(other.status_) {}
+  ~Attempt() {
+    if (connection_ != nullptr) PQfinish(connection_);
+  }
+
+  pollfd waits_for() const {
+    const short events = status_ == PGRES_POLLING_READING ? POLLIN : POLLOUT;
+    return {.fd = PQsocket(connection_), .events = events, .revents = 0};
+  }
+  Instant deadline() const { return deadline_; }
+  // To be called when the socket is ready, or the deadline has come. True = it is connected. Throws
+  // PgError when it failed.
+  bool go_on(const ConnectionOptions& options, bool ready, Instant now);
+  PGconn* release() { return std::exchange(connection_, nullptr); }
+
+ private:
+  [[noreturn]] void fail() const;
+
+  Instant deadline_;
+  PGconn* connection_;
+  PostgresPollingStatusType status_ = PGRES_POLLING_WRITING;
+};
+
+Attempt::Attempt(const ConnectionOptions& options, const HostOptions& host, Instant deadline)
+    : deadline_(deadline) {
+  const std::string unheard =
+      fmt::to_string(std::max<std::int64_t>(1000, options.timeout.count() / 1000));
+  // Later ones win: what the URL says goes before the defaults, but not before what must be.
+  std::vector<const char*> keys = {"tcp_user_timeout", "keepalives_idle",
+                                   "fallback_application_name"};
+  std::vector<const char*> values = {unheard.c_str(), "10", options.name.c_str()};
+  for (const Option& option : host) {
+    keys.push_back(option.keyword.c_str());
+    values.push_back(option.value.c_str());
+  }
+  keys.insert(keys.end(), {"client_encoding", nullptr});
+  values.insert(values.end(), {"UTF8", nullptr});
+  connection_ = PQconnectStartParams(keys.data(), values.data(), 1);
+  if (connection_ == nullptr) throw PgError{"", "no memory for a connection", true};
+}
+
+void Attempt::fail() const {
+  std::string why = PQerrorMessage(connection_);
+  why.erase(why.find_last_not_of("\n ") + 1);
+  const bool denied = PQconnectionNeedsPassword(connection_) != 0 ||
+                      why.find("authentication failed") != std::string::npos;
+  throw PgError{denied ? "28P01" : "", "connecting: " + why, true};
+}
+
+bool Attempt::go_on(const ConnectionOptions& options, bool ready, Instant now) {
+  if (PQstatus(connection_) == CONNECTION_BAD) fail();
+  if (ready) status_ = PQconnectPoll(connection_);
+  if (status_ == PGRES_POLLING_FAILED) fail();
+  if (status_ != PGRES_POLLING_OK) {
+    if (now < deadline_) return false;
+    const char* host = PQhost(connection_);
+    throw PgError{"", fmt::format("no answer in time of \"{}\"", host == nullptr ? "" : host),
+                  true};
+  }
+  const char* standby = PQparameterStatus(connection_, "in_hot_standby");
+  if (options.writable && standby != nullptr && std::string_view(standby) == "on")
+    throw PgError{"25006", "the server is a standby: it accepts no writes", true};
+  return true;
+}
+
+// The hosts of one URL until one of them is connected.
+class Race {
+ public:
+  Race(const ConnectionOptions& options, const Clock& clock)
+      : options_(options), clock_(clock), hosts_(hosts_of(options.url.reveal())) {}
+  PGconn* run();
+
+ private:
+  void begin_next(Instant now);
+  PGconn* step(const std::vector<pollfd>& sockets);
+  void note(const PgError& error);
+
+  const ConnectionOptions& options_;
+  const Clock& clock_;
+  const std::vector<HostOptions> hosts_;
+  std::size_t begun_ = 0;
+  Instant next_at_;
+  std::vector<Attempt> attempts_;
+  PgError failed_{"", "", true};
+};
+
+void Race::note(const PgError& error) {
+  next_at_ = Instant();
+  if (error.is("28P01") || failed_.sqlstate.empty()) failed_.sqlstate = error.sqlstate;
+  if (failed_.message.find(error.message) != std::string::npos) return;
+  failed_.message += (failed_.message.empty() ? "" : "; ") + error.message;
+}
+
+void Race::begin_next(Instant now) {
+  next_at_ = now + kNextHostAfter;
+  try {
+    Attempt attempt(options_, hosts_[begun_++], now + options_.connect_timeout);
+    attempt.go_on(options_, false, now);  // what is refused at once
+    attempts_.push_back(std::move(attempt));
+  } catch (const PgError& error) {
+    note(error);
+  }
+}
+
+PGconn* Race::step(const std::vector<pollfd>& sockets) {
+  const Instant now = clock_.now().instant;
+  std::vector<Attempt> left;
+  for (std::size_t i = 0; i < attempts_.size(); ++i) {
+    try {
+      if (attempts_[i].go_on(options_, sockets[i].revents != 0, now)) return attempts_[i].release();
+      left.push_back(std::move(attempts_[i]));
+    } catch (const PgError& error) {
+      note(error);
+    }
+  }
+  attempts_ = std::move(left);
+  return nullptr;
+}
+
+PGconn* Race::run() {
+  for (;;) {
+    const Instant now = clock_.now().instant;
+    while (begun_ < hosts_.size() && (attempts_.empty() || now >= next_at_)) begin_next(now);
+    if (attempts_.empty()) throw failed_;
+    Instant wake = begun_ < hosts_.size() ? next_at_ : Instant::never();
+    std::vector<pollfd> sockets;
+    for (const Attempt& attempt : attempts_) {
+      sockets.push_back(attempt.waits_for());
+      wake = std::min(wake, attempt.deadline());
+    }
+    const std::int64_t left_us = std::max<std::int64_t>(0, (wake - now).count());
+    (void)poll(sockets.data(), sockets.size(), static_cast<int>(left_us / 1000 + 1));
+    if (PGconn* const connected = step(sockets)) return connected;
+  }
+}
+
+}  // namespace
+
+PGconn* connect_to_any(const ConnectionOptions& options, const Clock& clock) {
+  return Race(options, clock).run();
+}
+
+}  // namespace mainspring::pg
