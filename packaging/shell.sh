@@ -9,7 +9,7 @@ BUILD_PACKAGES=(g++ cmake ninja-build ccache libboost1.81-dev libssl-dev libsqli
   libarchive-dev libcurl4-openssl-dev libpq-dev tzdata)
 # shellcheck disable=SC2034
 TEST_PACKAGES=(doctest-dev librapidcheck-dev imagemagick curl openssl python3 python3-croniter sqlite3 procps slowhttptest iproute2 testssl.sh
-  postgresql pgbouncer)
+  postgresql pgbouncer patroni etcd-server python3-etcd)
 
 say() { printf '%s\n' "$*" >&2; }
 die() { say "${0##*/}: $*"; exit 1; }
@@ -85,14 +85,23 @@ need() {
 
 # Tests start servers of their own. Packages of servers start one of the system's when they are installed, and
 # PostgreSQL's makes a data directory for it: kept from both while `need` installs, and only then. What is there already
-# stays as it is.
+# stays as it is. Nor do those that came with it start when the machine does.
 QUIET_FILES=()
+QUIET_SERVICES=()
 quiet_servers() {
+  local service
+  for service in etcd patroni pgbouncer; do
+    [[ -e /etc/init.d/$service ]] || QUIET_SERVICES+=("$service")
+  done
   put_quiet /usr/sbin/policy-rc.d 755 '#!/bin/sh
 exit 101'
   put_quiet /etc/postgresql-common/createcluster.d/mainspring.conf 644 'create_main_cluster = false'
 }
 unquiet_servers() {
+  local service
+  for service in ${QUIET_SERVICES[@]+"${QUIET_SERVICES[@]}"}; do
+    [[ ! -e /etc/init.d/$service ]] || "${as_root[@]}" update-rc.d "$service" disable >/dev/null 2>&1 || true
+  done
   ((${#QUIET_FILES[@]} == 0)) || "${as_root[@]}" rm -f "${QUIET_FILES[@]}"
   QUIET_FILES=()
 }
