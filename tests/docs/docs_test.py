@@ -284,7 +284,7 @@ def check_names(document, text, metrics, errors, settings):
     where = document.relative_to(ROOT)
     for name in set(re.findall(r"\bmainspring_[a-z_]+\b", text)):
         if name in ("mainspring_torture", "mainspring_module", "mainspring_test", "mainspring_flags",
-                    "mainspring_owner"):  # a role of databases
+                    "mainspring_owner", "mainspring_enqueue"):  # roles of databases
             continue
         if name.startswith(("mainspring_role", "mainspring_tls")):  # of other programs, or of TLS
             expect(f'"{name}"' in sources(".cc"), where, f"there is no metric {name}")
@@ -292,7 +292,8 @@ def check_names(document, text, metrics, errors, settings):
         base = re.sub(r"_(bucket|sum|count)$", "", name)
         expect(base in metrics or name in metrics, where, f"there is no metric {name}")
     named = re.findall(r"`((?:max|retention|store)_[a-z_]+|[a-z_]+_(?:threads|bytes|timeout))`", text)
-    for name in set(named) - {"max_attempts", "max_runs", "store_sqlite", "request_timeout"}:
+    of_others = {"primary_start_timeout", "retry_timeout"}  # Patroni's
+    for name in set(named) - of_others - {"max_attempts", "max_runs", "store_sqlite", "request_timeout"}:
         expect(name in settings, where, f"there is no setting {name}")
     for code in set(re.findall(r'"code":"([a-z_]+)"', text)):
         expect(code in errors, where, f"there is no error {code}")
