@@ -8,6 +8,7 @@
 
 #include "api/json.h"
 #include "cli/handlers.h"
+#include "cli/shared_store.h"
 #include "cli/support.h"
 #include "cli/table.h"
 #include "cli/version.h"
@@ -198,6 +199,9 @@ Result<int> run_bench(const Invocation& invocation, Io& io) {
   }
   MS_TRY_ASSIGN(const std::vector<const Measurement*> measurements, chosen(invocation));
   Plan plan = invocation.has("quick") ? quick_plan() : Plan{};
+  if (has_shared_store(invocation.options)) {
+    MS_TRY_ASSIGN(plan.postgres, postgres_options(invocation.options));
+  }
   const std::string base = invocation.flag("dir").value_or("bench-data");
   plan.directory = fmt::format("{}/{}", base, getpid());
   MS_TRY(make_directory(plan.directory));

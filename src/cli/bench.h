@@ -14,11 +14,14 @@
 #include "cli/command.h"
 #include "env/clock.h"
 #include "mainspring/result.h"
+#include "store_postgres/postgres_store.h"
 
 namespace mainspring::cli::bench {
 
 struct Plan {
   std::string directory;  // made and removed by run_bench
+  // In process on this database instead of a directory, in a schema of its own.
+  std::optional<PostgresOptions> postgres;
   bool quick = false;
   int repeats = 3;           // of every throughput figure; the median counts
   Duration warm_up = 400ms;  // before each

@@ -3,6 +3,7 @@
 
 #include "cli/bench_local.h"
 #include "cli/support.h"
+#include "store_postgres/inspect.h"
 
 namespace mainspring::cli::bench {
 
@@ -20,7 +21,14 @@ Result<std::unique_ptr<LocalNode>> LocalNode::open(const Plan& plan, const std::
   out->directory_ = plan.directory + "/" + name;
   remove_directory(out->directory_);
   NodeOptions options;
-  options.sqlite.directory = out->directory_;
+  if (plan.postgres) {
+    options.postgres = plan.postgres;
+    options.postgres->schema = fmt::format("{}_{}", kScratchSchema, name);
+    MS_TRY(drop_postgres_store(*options.postgres));
+    out->dropped_ = options.postgres;
+  } else {
+    options.sqlite.directory = out->directory_;
+  }
   MS_TRY_ASSIGN(out->node_, Node::open(std::move(options), out->clock_, out->log_, out->registry_));
   out->node_->start();
   return out;
@@ -28,6 +36,7 @@ Result<std::unique_ptr<LocalNode>> LocalNode::open(const Plan& plan, const std::
 
 LocalNode::~LocalNode() {
   close();
+  if (dropped_) (void)drop_postgres_store(*dropped_);
   if (!keep_files_) remove_directory(directory_);
 }
 

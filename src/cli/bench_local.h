@@ -34,6 +34,7 @@ class LocalNode {
   std::string directory_;
   std::unique_ptr<Node> node_;
   bool keep_files_ = false;
+  std::optional<PostgresOptions> dropped_;
 };
 
 struct LoadOptions {

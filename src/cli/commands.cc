@@ -113,7 +113,8 @@ Command bench_command() {
           "an idle server, each with its own store below --data; next to each figure its ratio to "
           "a bare write and fdatasync of the same bytes on the same disk, measured in the same "
           "run, and the target. All of it takes about ten minutes. The directory must be on a real "
-          "disk: on tmpfs the figures mean nothing.",
+          "disk: on tmpfs the figures mean nothing. With MAINSPRING_STORE what runs in process is "
+          "measured on that PostgreSQL database, in schemas of its own that are removed again.",
       .flags = {{.name = "dir",
                  .value = "DIR",
                  .help = "where the stores are made and removed again [./bench-data]"},

@@ -67,4 +67,20 @@ Result<void> migrate_postgres_store(const PostgresOptions& options) {
   });
 }
 
+Result<void> drop_postgres_store(const PostgresOptions& options) {
+  if (!options.schema.starts_with(kScratchSchema)) {
+    return Error{.code = ErrorCode::invalid_argument,
+                 .message = fmt::format("schema {}: only schemas whose names begin with {} are "
+                                        "removed",
+                                        options.schema, kScratchSchema),
+                 .field = "schema"};
+  }
+  return caught([&]() -> Result<void> {
+    const SystemClock clock;
+    pg::Connection c(connection_options(options, true), clock);
+    c.execute(fmt::format("DROP SCHEMA IF EXISTS {} CASCADE", options.schema));
+    return {};
+  });
+}
+
 }  // namespace mainspring

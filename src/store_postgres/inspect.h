@@ -18,5 +18,10 @@ struct SharedStoreInfo {
 Result<SharedStoreInfo> inspect_postgres_store(const PostgresOptions& options);
 // Brings the schema up to this program's. Errors: as open_postgres_store().
 Result<void> migrate_postgres_store(const PostgresOptions& options);
+// Removes the schema and all that is in it. For measurements and tests, in schemas of their own.
+// Errors: as open_postgres_store(), invalid_argument (its name does not begin with
+// kScratchSchema).
+inline constexpr std::string_view kScratchSchema = "mainspring_bench";
+Result<void> drop_postgres_store(const PostgresOptions& options);
 
 }  // namespace mainspring
