@@ -309,6 +309,100 @@ BEGIN
   RETURN job.id;
 END $$;
 
+-- The oldest of the jobs that wait for others of `schedule`; false = it was ended meanwhile. The schedule is locked.
+CREATE FUNCTION $schema.begin_waiting(at bigint, of_schedule bigint, wake boolean) RETURNS boolean LANGUAGE plpgsql AS $$
+DECLARE
+  next bigint;
+  job $schema.jobs;
+BEGIN
+  SELECT t.job INTO next FROM $schema.schedule_jobs t WHERE t.schedule = of_schedule AND t.waits ORDER BY t.job LIMIT 1;
+  SELECT * INTO job FROM $schema.jobs j WHERE j.id = next FOR UPDATE;
+  IF NOT FOUND OR job.state IN (4, 6, 7) THEN
+    DELETE FROM $schema.schedule_jobs t WHERE t.job = next;
+    RETURN false;
+  END IF;
+  UPDATE $schema.schedule_jobs t SET waits = false WHERE t.job = next;
+  IF job.state = 0 THEN
+    UPDATE $schema.jobs j SET state = 2, version = j.version + 1 WHERE j.id = next;
+    job.state := 2;
+    INSERT INTO $schema.ready (queue, priority, kind, run_at, id, expires_at)
+      VALUES (job.queue, job.priority, job.kind, job.run_at, job.id,
+              CASE WHEN job.started_at = 0 THEN job.expires_at ELSE 0 END);
+    PERFORM $schema.tally(at, job.queue, 0, 2);
+    IF wake THEN PERFORM $schema.wake_for(at, job, (SELECT q.name FROM $schema.queues q WHERE q.id = job.queue)); END IF;
+  END IF;
+  RETURN true;
+END $$;
+
+-- A job of a schedule has ended: who waits for it begins. As ties.cc does it, which says why it is safe.
+CREATE FUNCTION $schema.end_tie(at bigint, ended bigint, of_schedule bigint, wake boolean) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+  DELETE FROM $schema.schedule_jobs t WHERE t.job = ended AND (t.waits OR NOT EXISTS (
+    SELECT 1 FROM $schema.schedule_jobs w WHERE w.schedule = of_schedule AND w.waits AND w.job <> ended));
+  IF NOT EXISTS (SELECT 1 FROM $schema.schedule_jobs t
+                 WHERE t.job = ended OR (t.schedule = of_schedule AND t.waits)) THEN
+    RETURN;
+  END IF;
+  PERFORM 1 FROM $schema.schedules s WHERE s.id = of_schedule FOR UPDATE;
+  DELETE FROM $schema.schedule_jobs t WHERE t.job = ended;
+  -- What waits must have somebody to wait for, whose end cannot pass unnoticed: one that begins here, or one that lives and
+  -- is locked until this has committed.
+  WHILE EXISTS (SELECT 1 FROM $schema.schedule_jobs t WHERE t.schedule = of_schedule AND t.waits) LOOP
+    IF NOT EXISTS (SELECT 1 FROM $schema.schedule_jobs t WHERE t.schedule = of_schedule AND NOT t.waits) THEN
+      IF $schema.begin_waiting(at, of_schedule, wake) THEN RETURN; END IF;
+    ELSE
+      PERFORM 1 FROM $schema.schedule_jobs t WHERE t.schedule = of_schedule AND NOT t.waits
+        ORDER BY t.job DESC LIMIT 1 FOR KEY SHARE SKIP LOCKED;
+      IF FOUND THEN RETURN; END IF;
+      PERFORM 1 FROM $schema.schedule_jobs t WHERE t.schedule = of_schedule AND NOT t.waits
+        ORDER BY t.job LIMIT 1 FOR KEY SHARE;
+      IF FOUND THEN RETURN; END IF;
+    END IF;
+  END LOOP;
+END $$;
+
+-- The job is done when the caller's transaction commits, if `token` is that of its present attempt: 'ok', also if it was
+-- done under that token before; 'stale', and the transaction should be rolled back: somebody else has it, or it was stopped;
+-- 'not_found'.
+CREATE FUNCTION $schema.complete(id bigint, token bigint, result anycompatible DEFAULT NULL::text, wake boolean DEFAULT true)
+RETURNS text LANGUAGE plpgsql SECURITY DEFINER
+  SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
+DECLARE
+  at CONSTANT bigint := $schema.now_us();
+  result_text text;
+  job $schema.jobs;
+  keep bigint;
+BEGIN
+  wake := coalesce(wake, true);
+  result_text := $schema.json_text('result', result);
+  SELECT * INTO job FROM $schema.jobs j WHERE j.id = complete.id FOR UPDATE;
+  IF NOT FOUND THEN RETURN 'not_found'; END IF;
+  IF job.token IS DISTINCT FROM token OR job.state <> 3 THEN
+    RETURN CASE WHEN job.token = token AND job.state = 4 THEN 'ok' ELSE 'stale' END;
+  END IF;
+  IF job.schedule <> 0 AND current_setting('transaction_isolation') <> 'read committed' THEN
+    RAISE EXCEPTION USING ERRCODE = 'invalid_transaction_state',
+      MESSAGE = format('job %s is of a schedule: must be completed in a transaction that is READ COMMITTED, not %s', job.id,
+                       upper(current_setting('transaction_isolation')));
+  END IF;
+  SELECT coalesce(q.retention_completed, (SELECT value FROM $schema.settings WHERE name = 'retention_completed'))
+    INTO keep FROM $schema.queues q WHERE q.id = job.queue;
+  UPDATE $schema.jobs j SET state = 4, version = j.version + 1, finished_at = at, worker = NULL, lease_until = 0,
+      flags = (j.flags & ~16) | CASE WHEN result_text IS NULL THEN 0 ELSE 1 END
+    WHERE j.id = job.id;
+  IF result_text IS NOT NULL THEN
+    INSERT INTO $schema.extras AS e (id, result) VALUES (job.id, result_text)
+      ON CONFLICT ON CONSTRAINT extras_pkey DO UPDATE SET result = excluded.result;
+  END IF;
+  INSERT INTO $schema.finished (prune_at, seq, at, ids)
+    VALUES (at + keep, nextval('$schema.row_numbers'), at, ARRAY[job.id]);
+  PERFORM $schema.tally(at, job.queue, 3, 4);
+  IF job.schedule <> 0 THEN PERFORM $schema.end_tie(at, job.id, job.schedule, wake); END IF;
+  IF wake THEN PERFORM pg_notify('$schema', format('{"ended":[%s]}', job.id)); END IF;
+  RETURN 'ok';
+END $$;
+
 REVOKE ALL ON FUNCTION $schema.refuse, $schema.check_name, $schema.check_size, $schema.check_json, $schema.json_text,
   $schema.duration_us, $schema.kept, $schema.queue_of, $schema.kind_of, $schema.tally, $schema.leave_lines,
-  $schema.enter_lines, $schema.wake_for, $schema.holder_of_key, $schema.enqueue FROM PUBLIC;
+  $schema.enter_lines, $schema.wake_for, $schema.holder_of_key, $schema.enqueue, $schema.begin_waiting, $schema.end_tie,
+  $schema.complete FROM PUBLIC;

@@ -6,76 +6,21 @@
 #include <set>
 #include <thread>
 
-#include "base/mutex.h"
-#include "postgres/places.h"
-#include "store_postgres/node_channel.h"
+#include "postgres/sql_place.h"
 
 namespace mainspring {
 namespace {
 
+using pg_testing::database_time;
+using pg_testing::Listener;
 using pg_testing::must;
 using pg_testing::PgConnection;
+using pg_testing::Place;
 using pg_testing::the_cluster;
 using pg_testing::the_database;
 using std::chrono::hours;
 using std::chrono::minutes;
 using std::chrono::seconds;
-
-NullLog no_log;
-constexpr Duration kLimit = seconds(30);
-
-WallTime database_time() {
-  const auto rows =
-      must(the_cluster().sql("SELECT (extract(epoch FROM clock_timestamp()) * 1e6)::bigint"));
-  return WallTime::from_us(std::stoll(rows.at(0).at(0)));
-}
-
-// A store in a schema of its own. `ms.` in SQL stands for the schema.
-class Place {
- public:
-  Place() : clock(database_time()), options(pg_testing::new_place()), store(open()) {}
-
-  std::unique_ptr<SharedStore> open() const {
-    return must(open_postgres_store(options, clock.now(), no_log));
-  }
-  static PgConnection connect(const std::string& user = "mainspring") {
-    return must(PgConnection::open(the_cluster().url(the_database(), user)));
-  }
-  std::string named(std::string text) const {
-    const std::string name = options.schema + ".";
-    for (std::size_t at = 0; (at = text.find("ms.", at)) != std::string::npos; at += name.size())
-      text.replace(at, 3, name);
-    return text;
-  }
-  Result<pg_testing::Rows> try_sql(const std::string& text) { return connection_.sql(named(text)); }
-  pg_testing::Rows sql(const std::string& text) { return must(try_sql(text)); }
-  // `SELECT ms.enqueue(ARGUMENTS)`
-  JobId enqueue(const std::string& arguments) {
-    return std::stoll(sql("SELECT ms.enqueue(" + arguments + ")").at(0).at(0));
-  }
-  template <class Answer>
-  Answer apply(const Operation& operation) {
-    return std::get<Answer>(must(store->apply({&operation, 1}, clock.now())).results[0]);
-  }
-  JobId enqueue(const NewJob& job) {
-    return apply<EnqueueResult>(Enqueue{.jobs = {job}}).jobs.at(0).id;
-  }
-  std::vector<ClaimedJob> claim(const std::string& queue, int max = 1) {
-    return apply<ClaimResult>(Claim{.worker = "w", .queues = {queue}, .kinds = {}, .max = max})
-        .jobs;
-  }
-  void check_laws() {
-    const auto report = must(store->verify());
-    CHECK_MESSAGE(report.problems.empty(), report.problems.at(0));
-  }
-
-  ManualClock clock;
-  PostgresOptions options;
-  std::unique_ptr<SharedStore> store;
-
- private:
-  PgConnection connection_ = connect();
-};
 
 NewJob new_job(const std::string& queue = "default") {
   NewJob job;
@@ -363,7 +308,7 @@ TEST_CASE("a job whose transaction was long does not wait for all that was enque
   CHECK(place.claim("q", 60).size() == 60);  // the line is believed to begin behind these
   const JobId old = place.enqueue("'q', 'send', run_at => now() - interval '1 h'");
   const SystemClock clock;
-  const Instant limit = clock.now().instant + kLimit;
+  const Instant limit = clock.now().instant + pg_testing::kHearLimit;
   for (bool found = false; !found && clock.now().instant < limit;) {
     place.apply<EnqueueResult>(Enqueue{.jobs = {filler, filler}});  // the line is never short
     for (const ClaimedJob& job : place.claim("q")) found = found || job.id == old;
@@ -372,47 +317,6 @@ TEST_CASE("a job whose transaction was long does not wait for all that was enque
 }
 
 // -- wake-ups -------------------------------------------------------------------------------------
-
-struct Listener {
-  explicit Listener(const PostgresOptions& place)
-      : channel({.url = place.url, .schema = place.schema, .node = 77, .incarnation = "i"}, clock,
-                random, no_log, registry,
-                {.heard = [this](const Heard& what) { note(what); }, .peers = [](const auto&) {}}) {
-    channel.start();
-    REQUIRE(wait([this] { return channel.listening() == NodeChannel::Listening::works; }));
-  }
-  void note(const Heard& what) {
-    MutexLock lock(mutex);
-    for (const std::string& queue : what.queues) queues.insert(queue);
-    if (what.next_due != WallTime::never()) due.insert(what.next_due);
-    for (const JobId id : what.ended) ended.insert(id);
-    changed.notify_all();
-  }
-  template <class Done>
-  bool wait(Done done) {
-    const Instant limit = clock.now().instant + kLimit;
-    MutexLock lock(mutex);
-    while (!done()) {
-      const Instant now = clock.now().instant;
-      if (now >= limit) return false;
-      changed.wait_for(mutex, std::min<Duration>(limit - now, std::chrono::milliseconds(20)));
-    }
-    return true;
-  }
-  bool hears(const std::string& queue) {
-    return wait([&] { return queues.contains(queue); });
-  }
-
-  SystemClock clock;
-  SystemRandom random;
-  Registry registry;
-  Mutex mutex;
-  CondVar changed;
-  std::set<std::string> queues;
-  std::set<WallTime> due;
-  std::set<JobId> ended;
-  NodeChannel channel;
-};
 
 TEST_CASE("nodes that listen hear of the commit, and of nothing else") {
   Place place;
@@ -573,8 +477,8 @@ TEST_CASE("what a caller has made does not run with the owner's rights") {
       "VALUES "
       "(current_user); SELECT what $$; "
       "CREATE TYPE {0}.word AS ENUM ('x'); "
-      "CREATE FUNCTION {0}.words({0}.word) RETURNS text LANGUAGE sql AS $$ SELECT {0}.note('1') "
-      "$$; "
+      "CREATE FUNCTION {0}.words({0}.word) RETURNS text LANGUAGE plpgsql AS $$ BEGIN RAISE "
+      "EXCEPTION 'ran'; END $$; "
       "CREATE CAST ({0}.word AS text) WITH FUNCTION {0}.words; "
       "CREATE FUNCTION {0}.format(text, text, text) RETURNS text LANGUAGE sql AS $$ SELECT "
       "{0}.note('1') $$; "
