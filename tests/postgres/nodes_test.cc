@@ -147,6 +147,34 @@ TEST_CASE("where nodes may not connect to each other NOTIFY wakes them") {
   CHECK(waiting.answered - begin < 2s);
 }
 
+TEST_CASE(
+    "what an application enqueues and completes by SQL wakes whoever waits, with its commit") {
+  Three three;
+  for (const auto& node : three.nodes)
+    REQUIRE(eventually([&] { return node->says("\"listen\":\"works\""); }));
+  auto application = must(pg_testing::PgConnection::open(three.url));
+  const Clock& clock = three.nodes[0]->clock;
+  for (const char* call :
+       {"mainspring.enqueue('q', 'work')", "mainspring.enqueue('q', 'work', delay => '800 ms')"}) {
+    CAPTURE(call);
+    Waiting waiting(*three.nodes[1], "q");
+    (void)must(application.sql(fmt::format("BEGIN; SELECT {}", call)));
+    CHECK(three.nodes[1]->broker().parked_claims() == 1);
+    const Instant begin = clock.now().instant;
+    (void)must(application.sql("COMMIT"));
+    CHECK(waiting.jobs() == 1);
+    CHECK(waiting.answered - begin < 3s);  // by NOTIFY, not by the poll
+    const ClaimedJob& job = (*waiting.result)->jobs[0];
+    std::optional<Result<Job>> ended;
+    std::thread waiter([&] { ended = three.nodes[2]->broker().wait(job.id, 30s, {}); });
+    (void)must(application.sql(
+        fmt::format("SELECT mainspring.complete({}, {}, '[1]')", job.id, job.token)));
+    waiter.join();
+    REQUIRE(ended->has_value());
+    CHECK((*ended)->result == "[1]");
+  }
+}
+
 TEST_CASE("where nothing wakes them the poll does") {
   NodeOptions options;
   options.neighbours.wake = Wake::poll;
