@@ -14,6 +14,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <sstream>
 
 #include "env/accounts.h"
 #include "env/fd.h"
@@ -45,7 +46,9 @@ std::string program(const std::string& name) {
 
 std::string read_text(const fs::path& path) {
   std::ifstream in(path, std::ios::binary);
-  return std::string(std::istreambuf_iterator<char>(in), {});
+  std::ostringstream text;
+  text << in.rdbuf();  // of a process that goes while it is read: nothing, and no exception
+  return text.str();
 }
 
 Result<void> give_to_server(const fs::path& path) {
