@@ -66,6 +66,7 @@ struct Neighbours::Impl {
   const NeighbourOptions options;
   SharedStore& store;
   Log& log;
+  Registry* registry = nullptr;
   std::atomic<int> others{0};
   std::unique_ptr<Bell> bell;
   std::unique_ptr<NodeChannel> channel;
@@ -105,6 +106,34 @@ void Neighbours::Impl::watch(const std::stop_token& stop) {
   }
 }
 
+namespace {
+
+constexpr const char* kOldestSnapshot = "mainspring_store_oldest_snapshot_seconds";
+constexpr const char* kOldestSnapshotHelp =
+    "How long a transaction has kept the database from removing dead rows.";
+constexpr const char* kDeadRows = "mainspring_store_dead_rows";
+constexpr const char* kDeadRowsHelp = "Dead rows in the store's tables, estimated.";
+
+// Asked with each scrape; nothing while the database is away.
+void register_health(SharedStore& store, Registry& registry) {
+  const auto sample = [&store](auto value) {
+    return [&store, value] {
+      Registry::Samples samples;
+      if (store.away()) return samples;
+      if (const auto health = store.health()) samples.push_back({{}, value(*health)});
+      return samples;
+    };
+  };
+  registry.gauges(kOldestSnapshot, kOldestSnapshotHelp, sample([](const StoreHealth& health) {
+                    return static_cast<double>(health.oldest_snapshot.count()) / 1e6;
+                  }));
+  registry.gauges(kDeadRows, kDeadRowsHelp, sample([](const StoreHealth& health) {
+                    return static_cast<double>(health.dead_rows);
+                  }));
+}
+
+}  // namespace
+
 Result<std::unique_ptr<Neighbours>> Neighbours::open(NeighbourOptions options,
                                                      const PostgresOptions& postgres,
                                                      SharedStore& store, Broker& broker,
@@ -136,7 +165,9 @@ Result<std::unique_ptr<Neighbours>> Neighbours::open(NeighbourOptions options,
                                 raw->set_peers(peers);
                               }});
   }
+  register_health(store, registry);
   auto out = std::unique_ptr<Neighbours>(new Neighbours(std::move(impl)));
+  out->impl_->registry = &registry;
   broker.share(store, random, [raw = out.get()](const Heard& what) { raw->tell(what); });
   return out;
 }
@@ -144,6 +175,10 @@ Result<std::unique_ptr<Neighbours>> Neighbours::open(NeighbourOptions options,
 Neighbours::Neighbours(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Neighbours::~Neighbours() {
   stop();
+  // The registry lives on: what it asks must not lead here any more.
+  if (impl_->registry == nullptr) return;
+  impl_->registry->gauges(kOldestSnapshot, kOldestSnapshotHelp, {});
+  impl_->registry->gauges(kDeadRows, kDeadRowsHelp, {});
 }
 
 void Neighbours::start() {

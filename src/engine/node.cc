@@ -125,7 +125,7 @@ Result<Node::Ground> Node::open_ground(NodeOptions& options, const Clock& clock,
   MS_TRY_ASSIGN(auto shared, open_postgres_store(*options.postgres, clock.now(), log,
                                                  ground.database_clock.get()));
   PostgresOptions by_lane = *options.postgres;
-  by_lane.incarnation += "-lane";
+  by_lane.joins = false;
   MS_TRY_ASSIGN(ground.lane,
                 open_postgres_store(by_lane, clock.now(), log, ground.database_clock.get()));
   ground.shared = shared.get();

@@ -36,6 +36,14 @@ struct Durability {
   bool read_only = false;          // a standby, or told to be
 };
 
+// What makes a database slow while nothing is wrong with any job.
+struct StoreHealth {
+  // How long the oldest transaction or prepared transaction of the whole server, or a replication
+  // slot, has kept dead rows from being removed; 0 = nothing does.
+  Duration oldest_snapshot{0};
+  std::int64_t dead_rows = 0;  // of the store's tables, as the server estimates
+};
+
 class SharedStore : public Store {
  public:
   // Notes what others changed. Like apply(), from one thread at a time. Cheap; asks nothing.
@@ -49,6 +57,8 @@ class SharedStore : public Store {
   virtual std::int64_t node_number() const = 0;
   // From any thread. Errors: unavailable.
   virtual Result<Durability> durability() const = 0;
+  // From any thread. Errors: unavailable.
+  virtual Result<StoreHealth> health() const { return StoreHealth{}; }
   // True while the last try to reach the database failed.
   virtual bool away() const = 0;
 };

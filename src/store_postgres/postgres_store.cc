@@ -96,6 +96,10 @@ void PostgresStore::open(Now now) {
 // Two nodes that open at once must not both believe that they are alone, or both begin leases anew
 // over the other's first claims: the table is locked while one of them decides.
 void PostgresStore::join() {
+  if (!options_.joins) {
+    node_ = connection_->run(sql_.node_number).integer(0, 0);
+    return;
+  }
   connection_->run(sql_.begin);
   connection_->run(sql_.lock_nodes);
   const Rows others =

@@ -46,6 +46,9 @@ struct PostgresOptions {
   LeaseClock lease_clock = LeaseClock::wall;
   // Random, new for each process start; "" = one is made. Names the node in the table `nodes`.
   std::string incarnation;
+  // Off: a second connection of a node that has joined. It stands in no table, hears nothing, and
+  // begins no lease anew.
+  bool joins = true;
 };
 
 // Wall time as the database tells it, carried on between its answers by this machine's steady

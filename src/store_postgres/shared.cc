@@ -124,4 +124,12 @@ Result<Durability> PostgresStore::durability() const {
   });
 }
 
+Result<StoreHealth> PostgresStore::health() const {
+  return with_reader([this](Connection& c) {
+    const Rows row = c.run(sql_.health, params(schema_));
+    return StoreHealth{.oldest_snapshot = Duration(row.integer(0, 0)),
+                       .dead_rows = row.integer(0, 1)};
+  });
+}
+
 }  // namespace mainspring::pg

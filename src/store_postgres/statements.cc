@@ -322,6 +322,14 @@ NodeStatements::NodeStatements(std::string_view s)
                  "pg_stat_replication WHERE sync_state IN ('sync', 'quorum')), "
                  "pg_is_in_recovery() OR current_setting('transaction_read_only') = 'on', "
                  "current_setting('synchronous_standby_names')"),
+      health(s,
+             "SELECT greatest(0, (SELECT max((extract(epoch FROM clock_timestamp() - since) * "
+             "1000000)::bigint) FROM (SELECT xact_start AS since FROM pg_stat_activity WHERE "
+             "backend_xmin IS NOT NULL AND pid <> pg_backend_pid() AND backend_type <> "
+             "'autovacuum worker' UNION ALL SELECT prepared FROM pg_prepared_xacts) AS held)), "
+             "(SELECT coalesce(sum(n_dead_tup), 0)::bigint FROM pg_stat_user_tables WHERE "
+             "schemaname = $1)"),
+      node_number(s, "SELECT nextval('$schema.node_numbers')"),
       lock_nodes(s, "LOCK TABLE $schema.nodes IN SHARE ROW EXCLUSIVE MODE"),
       node_joins(s,
                  "INSERT INTO $schema.nodes (id, incarnation, address, program, started_at, "

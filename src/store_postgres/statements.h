@@ -73,8 +73,8 @@ struct AgendaStatements {
 // This node among the others.
 struct NodeStatements {
   explicit NodeStatements(std::string_view schema);
-  Statement durability, lock_nodes, node_joins, nodes_alive, node_beats, waiting_queues,
-      node_leaves, drop_leased, begin_jobs_anew;
+  Statement durability, health, node_number, lock_nodes, node_joins, nodes_alive, node_beats,
+      waiting_queues, node_leaves, drop_leased, begin_jobs_anew;
 };
 
 struct Statements : BatchStatements,

@@ -158,6 +158,7 @@ class PostgresStore final : public SharedStore {
   Result<Heard> refresh(Now now) override;
   std::int64_t node_number() const override { return node_; }
   Result<Durability> durability() const override;
+  Result<StoreHealth> health() const override;
   bool away() const override { return away_.load(); }
 
  private:
