@@ -5,6 +5,7 @@
 #include <poll.h>
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 namespace mainspring::pg {
@@ -137,62 +138,100 @@ class Race {
   PGconn* run();
 
  private:
-  void begin_next(Instant now);
+  struct Runner {
+    std::size_t host = 0;
+    bool again = false;
+    Attempt attempt;
+  };
+
+  bool is_asked(std::size_t host) const;
+  bool first_round_runs() const;
+  void begin(std::size_t host, bool again, Instant now);
+  void begin_more(Instant now);
   PGconn* step(const std::vector<pollfd>& sockets);
-  void note(const PgError& error);
+  void note(std::size_t host, const PgError& error);
 
   const ConnectionOptions& options_;
   const Clock& clock_;
   const std::vector<HostOptions> hosts_;
-  std::size_t begun_ = 0;
-  Instant next_at_;
-  std::vector<Attempt> attempts_;
+  std::size_t begun_ = 0;  // of hosts_, for the first time
+  Instant next_at_;        // more of them are asked then
+  std::set<std::size_t> denied_;
+  std::vector<Runner> runners_;
   PgError failed_{"", "", true};
 };
 
-void Race::note(const PgError& error) {
-  next_at_ = Instant();
+bool Race::is_asked(std::size_t host) const {
+  return std::any_of(runners_.begin(), runners_.end(),
+                     [&](const Runner& runner) { return runner.host == host; });
+}
+
+bool Race::first_round_runs() const {
+  return begun_ < hosts_.size() || std::any_of(runners_.begin(), runners_.end(),
+                                               [](const Runner& runner) { return !runner.again; });
+}
+
+void Race::note(std::size_t host, const PgError& error) {
+  constexpr std::size_t kMaxText = 2000;
+  if (begun_ < hosts_.size()) next_at_ = Instant();
+  if (error.is("28P01")) denied_.insert(host);
   if (error.is("28P01") || failed_.sqlstate.empty()) failed_.sqlstate = error.sqlstate;
   if (failed_.message.find(error.message) != std::string::npos) return;
+  if (failed_.message.size() > kMaxText) return;
   failed_.message += (failed_.message.empty() ? "" : "; ") + error.message;
 }
 
-void Race::begin_next(Instant now) {
+void Race::begin(std::size_t host, bool again, Instant now) {
   next_at_ = now + kNextHostAfter;
   try {
-    Attempt attempt(options_, hosts_[begun_++], now + options_.connect_timeout);
+    Attempt attempt(options_, hosts_[host], now + options_.connect_timeout);
     attempt.go_on(options_, false, now);  // what is refused at once
-    attempts_.push_back(std::move(attempt));
+    runners_.push_back({host, again, std::move(attempt)});
   } catch (const PgError& error) {
-    note(error);
+    note(host, error);
   }
+}
+
+// The next one. When all were asked and one of them is silent, those that said no: they may have
+// become what is looked for before that one has used its time.
+void Race::begin_more(Instant now) {
+  while (begun_ < hosts_.size() && (runners_.empty() || now >= next_at_)) {
+    const std::size_t host = begun_++;
+    begin(host, false, now);
+  }
+  if (runners_.empty() || now < next_at_ || !first_round_runs()) return;
+  for (std::size_t host = 0; host < hosts_.size(); ++host) {
+    if (!is_asked(host) && !denied_.contains(host)) begin(host, true, now);
+  }
+  next_at_ = now + kNextHostAfter;
 }
 
 PGconn* Race::step(const std::vector<pollfd>& sockets) {
   const Instant now = clock_.now().instant;
-  std::vector<Attempt> left;
-  for (std::size_t i = 0; i < attempts_.size(); ++i) {
+  std::vector<Runner> left;
+  for (std::size_t i = 0; i < runners_.size(); ++i) {
+    Attempt& attempt = runners_[i].attempt;
     try {
-      if (attempts_[i].go_on(options_, sockets[i].revents != 0, now)) return attempts_[i].release();
-      left.push_back(std::move(attempts_[i]));
+      if (attempt.go_on(options_, sockets[i].revents != 0, now)) return attempt.release();
+      left.push_back(std::move(runners_[i]));
     } catch (const PgError& error) {
-      note(error);
+      note(runners_[i].host, error);
     }
   }
-  attempts_ = std::move(left);
+  runners_ = std::move(left);
   return nullptr;
 }
 
 PGconn* Race::run() {
   for (;;) {
     const Instant now = clock_.now().instant;
-    while (begun_ < hosts_.size() && (attempts_.empty() || now >= next_at_)) begin_next(now);
-    if (attempts_.empty()) throw failed_;
-    Instant wake = begun_ < hosts_.size() ? next_at_ : Instant::never();
+    begin_more(now);
+    if (runners_.empty()) throw failed_;
+    Instant wake = first_round_runs() ? next_at_ : Instant::never();
     std::vector<pollfd> sockets;
-    for (const Attempt& attempt : attempts_) {
-      sockets.push_back(attempt.waits_for());
-      wake = std::min(wake, attempt.deadline());
+    for (const Runner& runner : runners_) {
+      sockets.push_back(runner.attempt.waits_for());
+      wake = std::min(wake, runner.attempt.deadline());
     }
     const std::int64_t left_us = std::max<std::int64_t>(0, (wake - now).count());
     (void)poll(sockets.data(), sockets.size(), static_cast<int>(left_us / 1000 + 1));

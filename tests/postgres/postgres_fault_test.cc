@@ -8,6 +8,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <future>
 #include <set>
 
 #include "blackbox/process.h"
@@ -414,6 +415,24 @@ TEST_CASE("hosts that do not answer are waited for side by side") {
   bed.store = bed.open_another();
   CHECK(bed.enqueue(1).has_value());
   CHECK(bed.clock.now().instant - before < seconds(10));
+}
+
+TEST_CASE("a host that refused is asked again while another one is silent") {
+  BedOptions options;
+  options.proxy = true;
+  Bed bed(options);
+  bed.proxy->set(TcpProxy::Mode::hold);
+  bed.options.connect_timeout = seconds(30);
+  bed.options.url =
+      Secret(fmt::format("postgres://mainspring@/{}?host={},127.0.0.1&port={},{}", bed.database,
+                         bed.cluster->directory(), 5432, bed.proxy->port()));
+  bed.cluster->kill9();
+  const Instant before = bed.clock.now().instant;
+  auto opened = std::async(std::launch::async, [&bed] { return bed.open_another(); });
+  must(bed.cluster->start());
+  bed.store = opened.get();
+  CHECK(bed.clock.now().instant - before < bed.options.connect_timeout);
+  CHECK(bed.enqueue(1).has_value());
 }
 
 TEST_CASE("a URL may leave out the ports of its hosts") {
