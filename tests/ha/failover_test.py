@@ -7,7 +7,7 @@
 
 The cluster is that of patroni_cluster.sh: three servers, synchronous_mode. After each fault every acknowledged
 enqueue is there exactly once, every acknowledged completion is completed, no job was given twice under one
-token, and verify finds nothing. The longest time without an acknowledgement is at most ALLOWANCE_S more than
+token or before its lease had ended, and verify finds nothing. The longest time without an acknowledgement is at most ALLOWANCE_S more than
 that of plain commits by libpq at whichever server takes them, at the same time. At the end all jobs are done.
 Also: /readyz says what a commit waits for, and --require-rpo0 does not start without a standby to wait for.
 """
@@ -56,11 +56,12 @@ def await_true(text, condition):
 class Node:
     """mainspring serve, on any free port."""
 
-    def __init__(self, program, directory, name, url_file, *flags):
+    def __init__(self, program, directory, name, url_file, *flags, namespace=None):
         self.program, self.name = program, name
         self.log = open(f"{directory}/{name}.log", "ab")
+        inside = ["ip", "netns", "exec", namespace] if namespace else []
         self.process = subprocess.Popen(
-            [program, "serve", "--store-file", url_file, "--data", f"{directory}/{name}", "--listen",
+            [*inside, program, "serve", "--store-file", url_file, "--data", f"{directory}/{name}", "--listen",
              "127.0.0.1:0", "--json", "--log-level", "info", *flags],
             stdout=subprocess.PIPE, stderr=self.log, stdin=subprocess.DEVNULL, text=True)
         line = self.process.stdout.readline()
@@ -153,15 +154,28 @@ class Test:
             cluster("power-off", leader)
             mend = "power-on"
         else:
+            insider = self.add_insider(f"node{leader}")
+            began, mend = time.monotonic(), "heal"
             cluster("cut", leader)
-            mend = "heal"
         await_true(f"another primary after {name}", lambda: cluster("leader")[1] not in ("0", str(leader)))
         changed = time.monotonic()
         await_true(f"acknowledgements after {name}", lambda: self.resumed_after(changed))
         self.measure(name, began)
         if mend:
             cluster(mend, leader)
+        if name == "cut":
+            await_true("a client that was cut off to go on", lambda: max(insider) > changed)
+            inside = [at for at in insider if began + 1 < at < changed]
+            check(not inside, f"{len(inside)} enqueues were acknowledged beside a primary that nobody copies")
         self.compare(name)
+
+    def add_insider(self, namespace):
+        """A node and a client on the machine of the primary that will be cut off: they reach it, and nothing else."""
+        node = Node(self.program, self.directory, f"inside-{len(self.nodes)}", self.url_file, namespace=namespace)
+        self.nodes.append(node)
+        times = self.fleet.add_insider(node.port, namespace)
+        await_true("acknowledgements inside", lambda: len(times) > 10)
+        return times
 
     def measure(self, name, began):
         threading.Event().wait(1)
@@ -191,7 +205,8 @@ class Test:
         check(not self.fleet.faults, f"{name}: {self.fleet.faults[:3]}")
         self.verify(name)
         print(f"{name}: {len(acknowledged)} enqueues and {len(completed)} completions were acknowledged, "
-              f"{len(lost)} and {len(undone)} lost; answers by status: {self.fleet.answers}", flush=True)
+              f"{len(lost)} and {len(undone)} lost; {self.fleet.taken_over} jobs were given again; answers by "
+              f"status: {self.fleet.answers}", flush=True)
 
     def verify(self, name):
         done = subprocess.run([self.program, "verify", "--store-file", self.url_file], capture_output=True,
