@@ -7,7 +7,7 @@
 #   up                     makes and starts the cluster: node 1 is the primary, one standby is synchronous
 #   leader                 prints the number of the primary's node, 0 = there is none
 #   members                prints a line per node: number, role, state
-#   settled                succeeds if all three run, one of them is primary and one is synchronous
+#   settled                succeeds if there is a primary and two standbys follow it, one of them synchronously
 #   switch FROM TO         asks Patroni for a switchover
 #   kill-postgres N        kill -9 of the postmaster
 #   power-off N            the whole node: its network is gone first, then all its processes
@@ -155,11 +155,15 @@ for member in json.load(sys.stdin)["members"]:
   return 1
 }
 
+# As the primary sees it: what others say of themselves, or remember, may be of the one before it.
 settled() {
-  local all
-  all=$(members) || return 1
-  [[ $(grep -cE ' (running|streaming)$' <<<"$all") == 3 ]] && grep -q ' leader ' <<<"$all" &&
-    grep -q ' sync_standby ' <<<"$all"
+  local n
+  n=$(leader)
+  [[ $n != 0 ]] || return 1
+  ask "$n" patroni | python3 -c 'import json, sys
+standbys = json.load(sys.stdin).get("replication", [])
+sys.exit(sum(s["state"] == "streaming" for s in standbys) != 2 or all(s["sync_state"] != "sync" for s in standbys))' \
+    2>/dev/null
 }
 
 # await TEXT COMMAND…: until it succeeds, for at most 90 s.
