@@ -24,6 +24,7 @@ TTL_S=${TTL_S:-20}      # how long a primary that is silent is waited for
 LOOP_S=${LOOP_S:-2}     # how often Patroni looks
 RETRY_S=${RETRY_S:-3}   # how long it tries to reach etcd
 NET=10.77.0
+CHILD=""
 
 say() { echo "${0##*/}: $*" >&2; }
 address() { echo "$NET.1$1"; }
@@ -44,16 +45,27 @@ within() {
   fi
   HA_DIR=$(mktemp -d "${TMPDIR:-/tmp}/mainspring-ha.XXXXXX")
   chmod 755 "$HA_DIR"
-  trap 'rm -rf "$HA_DIR"' EXIT
+  trap clean_up EXIT
   trap 'exit 130' INT
   trap 'exit 143' TERM
   export HA_DIR
   # In the background and waited for, so that a signal is not kept until it ends; and it ends with this script.
   setpriv --pdeathsig KILL unshare --net --mount --pid --fork --kill-child --mount-proc -- "$0" inner "$@" <&0 &
+  CHILD=$!
   local status=0
-  wait $! || status=$?
-  kill -9 $! 2>/dev/null || true
+  wait "$CHILD" || status=$?
+  CHILD=""
   exit "$status"
+}
+
+# What is ended writes into the directory until it is gone.
+clean_up() {
+  local tries
+  [[ -z $CHILD ]] || kill -9 "$CHILD" 2>/dev/null || true
+  for ((tries = 0; tries < 100; ++tries)); do
+    rm -rf "$HA_DIR" 2>/dev/null && return
+    sleep 0.1
+  done
 }
 
 # Runs as the first process of its namespace. `ip netns` keeps its names in /run/netns.
