@@ -39,6 +39,14 @@ void PostgresStore::load_kinds() {
   const Rows rows = connection_->run(sql_.load_kinds);
   kinds_by_name_.clear();
   kind_names_.clear();
+  take_kinds(rows);
+}
+
+void PostgresStore::look_up_kinds() {
+  take_kinds(ask(sql_.load_kinds, {}));
+}
+
+void PostgresStore::take_kinds(const Rows& rows) {
   for (int i = 0; i < rows.size(); ++i) {
     const int id = static_cast<int>(rows.integer(i, 0));
     kind_names_[id] = rows.string(i, 1);
@@ -106,12 +114,7 @@ int PostgresStore::kind_of(const std::string& name) {
 const std::string& PostgresStore::kind_name(int id) {
   const auto found = kind_names_.find(id);
   if (found != kind_names_.end()) return found->second;
-  const Rows rows = ask(sql_.load_kinds, {});
-  for (int i = 0; i < rows.size(); ++i) {
-    const int read = static_cast<int>(rows.integer(i, 0));
-    kind_names_[read] = rows.string(i, 1);
-    kinds_by_name_[rows.string(i, 1)] = read;
-  }
+  look_up_kinds();
   return kind_names_[id];
 }
 

@@ -50,12 +50,7 @@ std::size_t PostgresStore::claim_run(std::span<const Operation> rest,
   if (run.empty()) return 0;
   flush();
   for (const auto& claiming : run) {
-    for (const std::string& name : claiming->op->queues) {
-      const QueueInfo* queue = find_queue(name);
-      auto& all = claiming->queues;
-      if (queue != nullptr && std::find(all.begin(), all.end(), queue) == all.end())
-        all.push_back(queue);
-    }
+    claiming->queues = queues_named(*claiming->op);
     if (!claiming->queues.empty()) send_claim(claiming, must_look(*claiming));
   }
   settle();
@@ -68,6 +63,29 @@ std::size_t PostgresStore::claim_run(std::span<const Operation> rest,
     answer_claim(*claiming);
   }
   return done;
+}
+
+std::vector<const QueueInfo*> PostgresStore::queues_named(const Claim& op) {
+  std::vector<const QueueInfo*> all;
+  for (const std::string& name : op.queues) {
+    const QueueInfo* queue = find_queue(name);
+    if (queue != nullptr && std::find(all.begin(), all.end(), queue) == all.end())
+      all.push_back(queue);
+  }
+  return all;
+}
+
+std::optional<Ints> PostgresStore::kinds_named(const Claim& op) {
+  if (op.kinds.empty()) return std::nullopt;
+  const auto known = [this](const std::string& name) { return kinds_by_name_.contains(name); };
+  // One that is unknown here may be another node's by now, whichever others are known.
+  if (!std::all_of(op.kinds.begin(), op.kinds.end(), known)) look_up_kinds();
+  Ints kinds;
+  for (const std::string& name : op.kinds) {
+    const auto found = kinds_by_name_.find(name);
+    if (found != kinds_by_name_.end()) kinds.push_back(found->second);
+  }
+  return kinds;
 }
 
 bool PostgresStore::may_look(const Claiming& claiming) {
@@ -89,25 +107,8 @@ bool PostgresStore::must_look(const Claiming& claiming) {
 void PostgresStore::send_claim(const std::shared_ptr<Claiming>& claiming, bool from_beginning) {
   const Claim& op = *claiming->op;
   const auto max = op.max - static_cast<int>(claiming->result.jobs.size());
-  std::optional<Ints> kinds;
-  if (!op.kinds.empty()) {
-    kinds.emplace();
-    for (const std::string& name : op.kinds) {
-      const auto found = kinds_by_name_.find(name);
-      if (found != kinds_by_name_.end()) kinds->push_back(found->second);
-    }
-    if (kinds->empty()) {
-      const Rows all = ask(sql_.load_kinds, {});  // another node may have made it
-      for (int i = 0; i < all.size(); ++i) {
-        const int id = static_cast<int>(all.integer(i, 0));
-        kind_names_[id] = all.string(i, 1);
-        kinds_by_name_[all.string(i, 1)] = id;
-        if (std::find(op.kinds.begin(), op.kinds.end(), all.string(i, 1)) != op.kinds.end())
-          kinds->push_back(id);
-      }
-      if (kinds->empty()) return;
-    }
-  }
+  const std::optional<Ints> kinds = kinds_named(op);
+  if (kinds && kinds->empty()) return;
   const std::int64_t until = lease_now() + op.lease.count();
   claiming->sent = steady_.now().instant;
   claiming->short_of = false;
@@ -241,18 +242,14 @@ void PostgresStore::note_leased(std::int64_t look_at, const Ints& ids) {
   write(sql_.insert_leased, params(look_at, node_, ids));
 }
 
+// One that the record of who asked stands behind.
 OperationResult PostgresStore::operator()(const Claim& op) {
   flush();
-  auto claiming = std::make_shared<Claiming>();
+  const auto claiming = std::make_shared<Claiming>();
   OperationResult answer = ClaimResult{};
   claiming->op = &op;
   claiming->answer = &answer;
-  for (const std::string& name : op.queues) {
-    const QueueInfo* queue = find_queue(name);
-    auto& all = claiming->queues;
-    if (queue != nullptr && std::find(all.begin(), all.end(), queue) == all.end())
-      all.push_back(queue);
-  }
+  claiming->queues = queues_named(op);
   if (claiming->queues.empty()) return answer;
   send_claim(claiming, must_look(*claiming));
   settle();

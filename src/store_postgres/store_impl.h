@@ -254,6 +254,8 @@ class PostgresStore final : public SharedStore {
 
   // -- their differences, into the tables (flush.cc)
   void flush();
+  // For string_to_array(…, E'\\x1f').
+  static std::string join_tags(const std::vector<std::string>& tags);
   void flush_bodies(const std::vector<JobInHand*>& fresh);
   void flush_rows(const std::vector<JobInHand*>& changed);
   void flush_replaced(const std::vector<JobInHand*>& changed);
@@ -278,7 +280,9 @@ class PostgresStore final : public SharedStore {
   void send_claim(const std::shared_ptr<Claiming>& claiming, bool from_the_beginning);
   void take_claimed(Claiming& claiming, const Rows& rows);
   void answer_claim(Claiming& claiming);
-  bool may_look(const Claiming& claiming);  // from the beginning of the line
+  std::vector<const QueueInfo*> queues_named(const Claim& op);
+  std::optional<Ints> kinds_named(const Claim& op);  // nullopt = every kind
+  bool may_look(const Claiming& claiming);           // from the beginning of the line
   bool must_look(const Claiming& claiming);
   std::size_t claim_run(std::span<const Operation> rest, std::vector<OperationResult>& results);
   ClaimedJob read_claimed(const Rows& rows, int row, const Claim& op);
@@ -308,6 +312,8 @@ class PostgresStore final : public SharedStore {
   const std::string& kind_name(int id);
   void load_queues();
   void load_kinds();
+  void look_up_kinds();  // within a transaction: another node may have made some
+  void take_kinds(const Rows& rows);
   void changed_queue(const QueueInfo& queue);  // writes it, and tells the others
 
   // -- named_leases.cc
