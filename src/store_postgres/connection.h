@@ -60,6 +60,11 @@ std::string storable(std::string_view text);
 // True if it goes as it is.
 bool is_storable(std::string_view text);
 
+// "" as NULL.
+inline std::optional<std::string_view> text_or_null(std::string_view text) {
+  return text.empty() ? std::nullopt : std::optional<std::string_view>(text);
+}
+
 // The parameters of one execution, in order, as the server's binary format: bigint, float8, bool,
 // text, bytea, and arrays of bigint, float8 and text. Cast in the SQL where a column is smaller.
 class Params {

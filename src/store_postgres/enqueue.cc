@@ -9,10 +9,6 @@
 namespace mainspring::pg {
 namespace {
 
-std::optional<std::string_view> text_or_null(std::string_view text) {
-  return text.empty() ? std::nullopt : std::optional<std::string_view>(text);
-}
-
 bool is_plain(const NewJob& job) {
   return !job.unique && !job.expires_in;
 }
@@ -76,9 +72,7 @@ std::size_t PostgresStore::enqueue_run(std::span<const Operation> rest,
       run_at.push_back(at.us()), queue.push_back(id), kind.push_back(kind_of(job.kind));
       max_attempts.push_back(job.max_attempts), timeout.push_back(job.timeout.count());
       args.emplace_back(job.args), headers.push_back(text_or_null(job.headers));
-      std::string all;
-      for (const std::string& tag : job.tags) all += (all.empty() ? "" : "\x1f") + storable(tag);
-      joined.push_back(std::move(all));
+      joined.push_back(join_tags(job.tags));
       tags.push_back(text_or_null(joined.back()));
       correlation.push_back(text_or_null(job.correlation_id));
       reply.push_back(text_or_null(job.reply_to));

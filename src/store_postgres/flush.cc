@@ -6,19 +6,6 @@
 namespace mainspring::pg {
 namespace {
 
-std::optional<std::string_view> text_or_null(std::string_view text) {
-  return text.empty() ? std::nullopt : std::optional<std::string_view>(text);
-}
-
-std::string join_tags(const std::vector<std::string>& tags) {
-  std::string out;
-  for (const std::string& tag : tags) {
-    if (!out.empty()) out += '\x1f';
-    out += storable(tag);
-  }
-  return out;
-}
-
 bool waits_for_its_time(const JobRow& row) {
   return row.state == JobState::scheduled || row.state == JobState::retryable;
 }
@@ -44,6 +31,15 @@ std::optional<Place> place_of(const JobRow& row) {
 }
 
 }  // namespace
+
+std::string PostgresStore::join_tags(const std::vector<std::string>& tags) {
+  std::string out;
+  for (const std::string& tag : tags) {
+    if (!out.empty()) out += '\x1f';
+    out += storable(tag);
+  }
+  return out;
+}
 
 void PostgresStore::flush() {
   if (!any_touched_) return;
