@@ -5,6 +5,7 @@
 #include <rapidjson/writer.h>
 
 #include <algorithm>
+#include <set>
 
 #include "process.h"
 #include "workload.h"
@@ -194,7 +195,19 @@ class Worker final : public Client {
     return outcome == Done::yes && more ? take_jobs(answer) : std::vector<Held>{};
   }
 
-  void renew(const std::vector<Held>& jobs) {
+  // The answer names jobs, not tokens: of a job that this worker was given again while it still
+  // renews the older lease, the two go in calls of their own.
+  void renew(std::vector<Held> jobs) {
+    while (!jobs.empty()) {
+      std::vector<Held> once, again;
+      std::set<Id> named;
+      for (const Held& job : jobs) (named.insert(job.id).second ? once : again).push_back(job);
+      renew_each(once);
+      jobs = std::move(again);
+    }
+  }
+
+  void renew_each(const std::vector<Held>& jobs) {
     std::string body = fmt::format(R"({{"worker":"{}","leases":[)", name_);
     std::vector<RenewEvent> events;
     for (const Held& job : jobs) {
