@@ -1,12 +1,17 @@
-// The database's time between its answers: the one with the shortest way counts, until it is old.
+// The database's time between its answers: what is known grows less certain with its age, and an
+// answer counts if it is more certain than that, or cannot be true together with it.
+#include <algorithm>
+#include <cstdlib>
+
 #include "base/mutex.h"
 #include "store_postgres/postgres_store.h"
 
 namespace mainspring {
 
 namespace {
-constexpr Duration kOld = std::chrono::seconds(10);
-}
+// Steady clocks of two machines part by less than a millisecond in a second.
+constexpr int kDriftShare = 1000;
+}  // namespace
 
 struct DatabaseClock::State {
   explicit State(const Clock& base_) : base(base_) {}
@@ -28,14 +33,23 @@ Now DatabaseClock::now() const {
   return now;
 }
 
+// An answer that was held up says little: the database may have looked at its clock at any moment
+// of its way. If it were taken because nothing else has come for a while, this node would rescue
+// leases that have not ended.
 void DatabaseClock::note(WallTime database, Now sent, Now received) {
   const Duration way = received.instant - sent.instant;
+  const std::int64_t offset = database.us() - (sent.instant + way / 2).us();
   MutexLock lock(state_->mutex);
-  if (state_->known && way > state_->way && received.instant < state_->at + kOld) return;
+  if (state_->known) {
+    const Duration age = std::max(received.instant - state_->at, Duration(0));
+    const Duration doubt = state_->way / 2 + age / kDriftShare;
+    const Duration apart(std::abs(offset - state_->offset));
+    if (way / 2 > doubt && apart <= doubt + way / 2) return;
+  }
   state_->known = true;
   state_->way = way;
   state_->at = received.instant;
-  state_->offset = database.us() - (sent.instant + way / 2).us();
+  state_->offset = offset;
 }
 
 }  // namespace mainspring
