@@ -139,7 +139,7 @@ struct ClaimedJob {
   int priority = 5;
   WallTime run_at;
   Duration timeout = kForever;
-  Duration lease{0};       // how long from the claim's commit until it must be renewed
+  Duration lease{0};       // how long from the claim's answer until it must be renewed
   std::string checkpoint;  // of the attempt before, "" = none
   std::string headers;
   std::vector<std::string> tags;

@@ -15,6 +15,10 @@ namespace {
 using Answers = std::vector<std::function<void()>>;
 
 constexpr std::size_t kEveryone = std::numeric_limits<std::size_t>::max();
+// A commit that takes longer is told to who claimed, by a lease that is shorter. Less than what
+// workers hold back of the shortest lease, a sixth of kMinLease.
+constexpr Duration kSlowCommit = std::chrono::milliseconds(100);
+constexpr Duration kNothingLeft = std::chrono::milliseconds(1);  // of a lease; 0 says "not known"
 
 // What an operation counts against the bounds of a batch.
 struct Size {
@@ -57,6 +61,12 @@ Error stopping() {
 bool wants_kind(const Claim& claim, const std::string& kind) {
   return claim.kinds.empty() ||
          std::find(claim.kinds.begin(), claim.kinds.end(), kind) != claim.kinds.end();
+}
+
+// Leases run from the beginning of a commit, and who claimed reckons from its answer.
+void reckon_from_answer(ClaimResult& claimed, Duration took) {
+  if (took <= kSlowCommit || MS_MUTANT(claim_reckoned_from_answer)) return;
+  for (ClaimedJob& job : claimed.jobs) job.lease = std::max(job.lease - took, kNothingLeft);
 }
 
 bool available_now(const NewJob& job, Now now) {
@@ -552,6 +562,7 @@ void Broker::expire_parked(Answers& answers, Now now) {
 
 void Broker::distribute(Batch& batch, BatchReport& report, Answers& answers, Now now) {
   MS_ASSERT(report.results.size() == batch.operations.size(), "a store answers every operation");
+  const Duration took = clock_.now().instant - now.instant;
   for (const std::string& queue : report.effects.available) {
     if (lines_.contains(queue) && !MS_MUTANT(parked_claim_not_woken))
       ready_[queue] = {.up_to = next_order_ - 1, .burst = kEveryone};
@@ -566,7 +577,8 @@ void Broker::distribute(Batch& batch, BatchReport& report, Answers& answers, Now
       tell_cancel(*cancelled, std::get<Cancel>(batch.operations[i]).id, answers);
     }
     if (park_acquire(caller, batch.operations[i], result, now)) continue;
-    const auto* claimed = std::get_if<ClaimResult>(&result);
+    auto* claimed = std::get_if<ClaimResult>(&result);
+    if (claimed != nullptr) reckon_from_answer(*claimed, took);
     if (claimed != nullptr && claimed->jobs.empty() && caller.park_id != 0 &&
         caller.deadline > now.instant && !claims_stopped_) {
       park_again(batch, i);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <functional>
 #include <set>
 
 #include "broker/broker.h"
@@ -19,7 +20,8 @@ namespace {
 struct Database {
   std::unique_ptr<Store> store;
   bool away = false;
-  int tries = 0;  // asked while it was away
+  std::function<void()> slow;  // called by each commit
+  int tries = 0;               // asked while it was away
 };
 
 // What one node knows of it: which queues have work is a hint, made by its own batches, by what it
@@ -32,6 +34,7 @@ class NodeStore final : public SharedStore {
     if (db_.away) return unreachable();
     auto report = store().apply(batch, now);
     if (!report) return report;
+    if (db_.slow) db_.slow();
     for (const Operation& operation : batch) {
       const auto* enqueue = std::get_if<Enqueue>(&operation);
       if (enqueue == nullptr) continue;
@@ -224,6 +227,16 @@ TEST_CASE_FIXTURE(Nodes, "a job enqueued on one node wakes a claim that is parke
   CHECK_FALSE(got->has_value());  // nobody told it
   carry();
   CHECK(jobs(got) == 1);
+}
+
+TEST_CASE_FIXTURE(Nodes, "a claim whose commit was slow has so much less of its lease left") {
+  enqueue(*a, 3);
+  const auto lease_left = [this] { return std::get<ClaimResult>(**claim(*a)).jobs.at(0).lease; };
+  CHECK(lease_left() == kDefaultLease);
+  db.slow = [this] { clock.advance(12s); };
+  CHECK(lease_left() == kDefaultLease - 12s);
+  db.slow = [this] { clock.advance(1h); };
+  CHECK(lease_left() == 1ms);  // 0 would say that it is not known
 }
 
 TEST_CASE_FIXTURE(Nodes, "what a node hands over to its own claims is not told to others") {

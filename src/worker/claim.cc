@@ -49,12 +49,15 @@ void WorkerRuntime::State::admit(ClaimedJob&& job, Instant now) {
   attempt->kind = found != kinds.end() ? &found->second : any ? &*any : nullptr;
   // The same job again: whoever has it still in hand lost it, or we would not get it.
   if (const auto old = active.find(id); old != active.end()) lose(AttemptPtr(old->second), true);
-  if (attempt->kind == nullptr || stopping) {
+  // One that is shorter than was asked for began before its answer came.
+  const Duration lease = attempt->job.lease > Duration(0) ? attempt->job.lease : options.lease;
+  const Duration whole = std::max(lease, options.lease);
+  set_lease(*attempt, now - (whole - lease), whole);
+  if (attempt->kind == nullptr || stopping || attempt->lease_end <= now) {
     done.push_back({id, attempt->job.token, Snooze{}});
     if (finisher_waits) finisher_cv.notify_one();
     return;
   }
-  set_lease(*attempt, now, attempt->job.lease > Duration(0) ? attempt->job.lease : options.lease);
   ++attempt->kind->taken;
   active.emplace(id, attempt);
   ready.push_back(std::move(attempt));

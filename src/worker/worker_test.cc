@@ -199,6 +199,22 @@ TEST_CASE("a handler hears that its lease is lost before the lease ends, though 
   CHECK(rig.worker->stats().lease_lost == 1);
 }
 
+TEST_CASE("a job whose lease is all but over when its claim is answered is given back, not begun") {
+  Rig rig;
+  std::atomic<int> begun = 0;
+  rig.start([&](const ClaimedJob&, Context&) {
+    ++begun;
+    return done();
+  });
+  const JobId late = rig.jobs.add("k", "{}", [](ClaimedJob& job) { job.lease = 4s; });
+  REQUIRE(rig.jobs.await_outcomes(1));
+  CHECK(rig.jobs.ended_as<Snooze>(late));
+  CHECK(begun == 0);
+  const JobId early = rig.jobs.add("k", "{}", [](ClaimedJob& job) { job.lease = 20s; });
+  REQUIRE(rig.jobs.await_outcomes(2));
+  CHECK(rig.jobs.ended_as<Complete>(early));
+}
+
 TEST_CASE("what the server calls lost is stopped, and its outcome not even sent") {
   Rig rig;
   rig.options.lease = 1s;

@@ -144,6 +144,7 @@ std::map<std::string, std::string> cluster_defects() {
       {"bell_not_coalesced", unit("bell_test", "what is rung while a frame*")},
       {"bell_takes_any_key", unit("bell_test", "who does not know the key*")},
       {"bell_believes_forgeries", unit("bell_test", "frames that are forged*")},
+      {"claim_reckoned_from_answer", broker("a claim whose commit was slow*")},
       {"nothing_heard", broker("a job enqueued on one node wakes*")},
       {"news_not_told", broker("a job enqueued on one node wakes*")},
       {"outage_ends_waits", broker("a parked claim waits an outage out*")},
