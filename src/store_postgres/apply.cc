@@ -146,6 +146,10 @@ void PostgresStore::begin() {
   in_transaction_ = true;
   connection_->queue(sql_.begin);
   waiting_.push_back(nullptr);
+  if (!options_.prepared) {
+    connection_->queue(sql_.plan_by_keys);
+    waiting_.push_back(nullptr);
+  }
   const Now sent = steady_.now();
   if (database_clock_ == nullptr || sent.instant < clock_asked_ + kClockInterval) return;
   clock_asked_ = sent.instant;

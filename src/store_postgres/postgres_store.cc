@@ -54,7 +54,7 @@ std::unique_ptr<Connection> PostgresStore::connect(bool writable) const {
                         .name = "mainspring " + options_.incarnation.substr(0, 8)},
       steady_);
   // A batch is few rows by their keys, whatever the statistics of the moment say. Behind a pooler
-  // this would be for others too: there it is the role that has these settings.
+  // this would be for others too: there each transaction says it (see plan_by_keys).
   if (writable && options_.prepared) {
     connection->execute(
         "SET plan_cache_mode = force_generic_plan; SET random_page_cost = 0.01; SET seq_page_cost "

@@ -10,6 +10,12 @@ namespace mainspring::pg {
 
 BatchStatements::BatchStatements(std::string_view s)
     : begin(s, "BEGIN"),
+      plan_by_keys(s,
+                   "SELECT set_config('random_page_cost', '0.01', true), "
+                   "set_config('seq_page_cost', '0.01', true), set_config('enable_hashjoin', "
+                   "'off', true), set_config('enable_mergejoin', 'off', true), "
+                   "set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', "
+                   "'off', true), set_config('jit', 'off', true)"),
       clock(s, "SELECT $schema.now_us()"),
       begin_quietly(s, "SET LOCAL synchronous_commit = off"),
       commit(s, "COMMIT"),

@@ -11,8 +11,8 @@ namespace mainspring::pg {
 // A transaction, and what says that it was committed.
 struct BatchStatements {
   explicit BatchStatements(std::string_view schema);
-  Statement begin, clock, begin_quietly, commit, roll_back, mark_batch, give_up, await_batch,
-      find_batch;
+  Statement begin, plan_by_keys, clock, begin_quietly, commit, roll_back, mark_batch, give_up,
+      await_batch, find_batch;
 };
 
 // Queues and kinds.
