@@ -29,6 +29,8 @@ constexpr const char* kReady = "database system is ready to accept connections";
 constexpr const char* kPrefix = "mainspring-pg.";
 constexpr int kFirstPort = 32'000;  // below those that the kernel gives to outgoing connections
 constexpr int kPorts = 700;
+constexpr const char* kMemory = "/dev/shm";
+constexpr std::uintmax_t kMemoryRoom = std::uintmax_t{4} << 30;
 
 Error os_error(const std::string& what) {
   return Error{ErrorCode::internal,
@@ -163,6 +165,13 @@ Result<void> PgCluster::init_data() {
 
 Result<void> PgCluster::prepare() {
   MS_TRY_ASSIGN(directory_, make_server_directory());
+  std::error_code unknown;
+  remove_leftovers(kMemory);
+  if (options_.in_memory && fs::space(kMemory, unknown).available > kMemoryRoom && !unknown) {
+    options_.data_directory = kMemory + ("/" + fs::path(directory_).filename().string());
+    fs::create_directory(options_.data_directory, unknown);
+    MS_TRY(give_to_server(options_.data_directory));
+  }
   data_ =
       options_.data_directory.empty() ? directory_ + "/data" : options_.data_directory + "/data";
   MS_TRY(init_data());

@@ -55,6 +55,9 @@ struct ClusterOptions {
   std::int64_t file_bytes = 0;
   // Where it keeps its data; "" = in its temporary directory.
   std::string data_directory;
+  // Its data in memory, where there is room: for tests that make many schemas, whose files take a
+  // disk longer to make and to remove than the tests to run.
+  bool in_memory = false;
 };
 
 class PgCluster {

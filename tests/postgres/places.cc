@@ -1,4 +1,5 @@
-// The program's server and its schemas.
+// The program's server and its schemas; with MAINSPRING_TEST_POOLER=on in the environment, behind a
+// pooler that mixes transactions.
 #include "postgres/places.h"
 
 #include <doctest/doctest.h>
@@ -6,6 +7,9 @@
 
 #include <atomic>
 #include <cstdlib>
+#include <string_view>
+
+#include "postgres/pgbouncer.h"
 
 namespace mainspring::pg_testing {
 
@@ -19,7 +23,7 @@ void must(const Result<void>& result) {
 }
 
 PgCluster& the_cluster() {
-  static const std::unique_ptr<PgCluster> cluster = must(PgCluster::make({}));
+  static const std::unique_ptr<PgCluster> cluster = must(PgCluster::make({.in_memory = true}));
   return *cluster;
 }
 
@@ -28,10 +32,27 @@ const std::string& the_database() {
   return name;
 }
 
+namespace {
+
+// nullptr = straight to the server.
+PgBouncer* the_pooler() {
+  static const std::unique_ptr<PgBouncer> pooler = [] {
+    const char* wanted = std::getenv("MAINSPRING_TEST_POOLER");
+    const bool on = wanted != nullptr && std::string_view(wanted) == "on";
+    return on ? must(PgBouncer::make(the_cluster())) : nullptr;
+  }();
+  return pooler.get();
+}
+
+}  // namespace
+
 PostgresOptions new_place(const StoreOptions& options) {
   static std::atomic<int> count{0};
   PostgresOptions o;
-  o.url = Secret(the_cluster().url(the_database()));
+  const PgBouncer* pooler = the_pooler();
+  o.url =
+      Secret(pooler != nullptr ? pooler->url(the_database()) : the_cluster().url(the_database()));
+  o.prepared = pooler == nullptr;
   o.schema = fmt::format("s{}", ++count);
   o.store = options;
   o.lease_clock = PostgresOptions::LeaseClock::instant;
