@@ -92,11 +92,14 @@ OperationResult PostgresStore::operator()(const PruneJobs& op) {
     return finished_jobs_ + after_.finished - removed > options_.store.max_finished_jobs;
   };
   after_.look_prune = true;
-  constexpr std::int64_t kRows = 200;
+  // A row may stand for one job or for thousands, and what is read of it is locked: few at first.
+  constexpr std::int64_t kMaxRows = 256;
+  std::int64_t at_once = 4;
   bool done = false;
   while (!done && examined < op.limit) {
     const std::int64_t upto = over_cap() ? WallTime::never().us() : wall();
-    const Rows rows = ask(sql_.finished_rows, params(upto, kRows));
+    const Rows rows = ask(sql_.finished_rows, params(upto, at_once));
+    at_once = std::min(at_once * 2, kMaxRows);
     if (rows.empty()) break;
     wrote();
     Ints gone_at, gone_seq;
@@ -104,7 +107,8 @@ OperationResult PostgresStore::operator()(const PruneJobs& op) {
       const std::int64_t prune_at = rows.integer(i, 0), seq = rows.integer(i, 1),
                          at = rows.integer(i, 2);
       std::vector<JobId> ids = rows.ints(i, 3);
-      jobs_by_id(ids);
+      const auto most = std::min<std::ptrdiff_t>(std::ssize(ids), op.limit - examined);
+      jobs_by_id({ids.begin(), ids.begin() + most});
       std::size_t used = 0;
       for (; used < ids.size() && examined < op.limit; ++used, ++examined) {
         if (prune_at > wall() && !over_cap()) break;
