@@ -18,7 +18,8 @@ namespace {
 constexpr Duration kCheapLook = std::chrono::milliseconds(2);
 constexpr Duration kLookEvery = std::chrono::seconds(2);
 constexpr int kLookShare = 10;  // of the time, at most a tenth goes into looks from the beginning
-// Others may commit a job with a run_at a little before what was claimed meanwhile.
+// Others are about to commit jobs whose run_at is the time at which their batch began: what is
+// nearer to now than this may still get a job before what was claimed.
 constexpr std::int64_t kLateCommit = 100'000;  // microseconds
 }  // namespace
 
@@ -166,11 +167,12 @@ void PostgresStore::take_claimed(Claiming& claiming, const Rows& rows) {
   const bool enough = static_cast<int>(claiming.result.jobs.size()) >= op.max;
   if (one_queue) {
     QueueHint& hint = hints_[claiming.queues.front()->id];
-    // Behind what was claimed, as far as nothing of that priority was left before it.
+    // Behind what was claimed, as far as nothing of that priority was left before it. Of a backlog
+    // no more than that: its dead entries lie close together, thousands in a tenth of a second.
     if (op.kinds.empty()) {
       for (const ClaimedJob& job : claiming.result.jobs) {
         auto& first = hint.first[static_cast<std::size_t>(job.priority)];
-        first = std::max(first, job.run_at.us() - kLateCommit);
+        first = std::max(first, std::min(job.run_at.us(), wall() - kLateCommit));
       }
     }
     if (claiming.from_beginning) {
