@@ -318,6 +318,7 @@ void PostgresStore::remember(BatchReport& report) {
     own_leases_[id] = lease;
     lease_order_.emplace(lease.until, id);
   }
+  remember_given();
   for (const int id : after_.gained) {
     const QueueInfo& queue = queue_by_id(id);
     if (!has_available(queue.name)) continue;

@@ -21,6 +21,10 @@ constexpr int kLookShare = 10;  // of the time, at most a tenth goes into looks 
 // Others are about to commit jobs whose run_at is the time at which their batch began: what is
 // nearer to now than this may still get a job before what was claimed.
 constexpr std::int64_t kLateCommit = 100'000;  // microseconds
+
+constexpr std::size_t kMaxGiven = 20'000;      // claims that are remembered
+constexpr std::size_t kGivenPerClaim = 2;      // of those are looked at for each new claim
+constexpr std::int64_t kLookSoon = 1'000'000;  // microseconds before others look at a claim
 }  // namespace
 
 struct PostgresStore::Claiming {
@@ -50,6 +54,7 @@ std::size_t PostgresStore::claim_run(std::span<const Operation> rest,
   }
   if (run.empty()) return 0;
   flush();
+  forget_given(run.size() * kGivenPerClaim);
   for (const auto& claiming : run) {
     claiming->queues = queues_named(*claiming->op);
     if (!claiming->queues.empty()) send_claim(claiming, must_look(*claiming));
@@ -241,7 +246,35 @@ ClaimedJob PostgresStore::read_claimed(const Rows& rows, int row, const Claim& o
 }
 
 void PostgresStore::note_leased(std::int64_t look_at, const Ints& ids) {
-  write(sql_.insert_leased, params(look_at, node_, ids));
+  later(sql_.insert_leased, params(look_at, node_, ids), [this, look_at, ids](const Rows& rows) {
+    after_.given.push_back({.look_at = look_at, .seq = rows.integer(0, 0), .ids = ids});
+  });
+  wrote();
+}
+
+// Claims all of whose jobs have ended need not be looked at when their leases would have: the row
+// goes, a few with each new claim. What a lost connection or a failed batch makes this node forget
+// stays in the database, and whoever leads looks at it in time.
+void PostgresStore::forget_given(std::size_t claims) {
+  Ints times, seqs;
+  for (std::size_t left = std::min(claims, given_.size()); left > 0; --left) {
+    GivenClaim claim = std::move(given_.front());
+    given_.pop_front();
+    if (claim.look_at <= lease_now() + kLookSoon) continue;
+    if (std::any_of(claim.ids.begin(), claim.ids.end(),
+                    [this](const std::int64_t id) { return own_leases_.contains(id); })) {
+      given_.push_back(std::move(claim));
+    } else {
+      times.push_back(claim.look_at), seqs.push_back(claim.seq);
+    }
+  }
+  if (!times.empty()) write(sql_.delete_leased, params(times, seqs), false);
+}
+
+void PostgresStore::remember_given() {
+  for (GivenClaim& claim : after_.given) {
+    if (given_.size() < kMaxGiven) given_.push_back(std::move(claim));
+  }
 }
 
 // One that the record of who asked stands behind.
@@ -253,6 +286,7 @@ OperationResult PostgresStore::operator()(const Claim& op) {
   claiming->answer = &answer;
   claiming->queues = queues_named(op);
   if (claiming->queues.empty()) return answer;
+  forget_given(kGivenPerClaim);
   send_claim(claiming, must_look(*claiming));
   settle();
   if (claiming->short_of && may_look(*claiming)) {

@@ -116,7 +116,10 @@ LineStatements::LineStatements(std::string_view s)
                       "u(expires_at, id) WHERE d.expires_at = u.expires_at AND d.id = u.id"),
       insert_leased(s,
                     "INSERT INTO $schema.leased (look_at, seq, node, ids) VALUES ($1, "
-                    "nextval('$schema.row_numbers'), $2, $3)"),
+                    "nextval('$schema.row_numbers'), $2, $3) RETURNING seq"),
+      delete_leased(s,
+                    "DELETE FROM $schema.leased d USING unnest($1::bigint[], $2::bigint[]) AS "
+                    "u(look_at, seq) WHERE d.look_at = u.look_at AND d.seq = u.seq"),
       insert_finished(s,
                       "INSERT INTO $schema.finished (prune_at, seq, at, ids) VALUES ($1, "
                       "nextval('$schema.row_numbers'), $2, $3)"),

@@ -91,13 +91,20 @@ struct LeaseOfJob {
   bool plain = false;  // it can be completed without looking: no schedule waits for its end
 };
 
+// A claim of this node: its row in `leased`.
+struct GivenClaim {
+  std::int64_t look_at = 0, seq = 0;
+  Ints ids;
+};
+
 // What a batch changes of this node's memory, once it is committed. Emptied before each try.
 struct AfterCommit {
   std::map<int, std::int64_t> available;             // by queue: more or fewer
   std::vector<std::pair<JobId, LeaseOfJob>> leased;  // claimed or renewed
   std::vector<JobId> unleased;                       // not running any more
-  std::set<int> gained;                              // queues that may give a job now,
-  std::set<int> dry;                                 // and those that have none
+  std::vector<GivenClaim> given;
+  std::set<int> gained;  // queues that may give a job now,
+  std::set<int> dry;     // and those that have none
   std::vector<JobId> ended;
   std::set<std::string> freed;                // leases by name
   std::map<std::string, LeaseInHand> leases;  // as this transaction left or found them
@@ -287,6 +294,8 @@ class PostgresStore final : public SharedStore {
   std::size_t claim_run(std::span<const Operation> rest, std::vector<OperationResult>& results);
   ClaimedJob read_claimed(const Rows& rows, int row, const Claim& op);
   void note_leased(std::int64_t look_at, const Ints& ids);
+  void forget_given(std::size_t claims);  // looks at so many; deletes the rows of those that ended
+  void remember_given();                  // after_.given, once committed
 
   // -- complete.cc
   struct Completing;
@@ -472,6 +481,7 @@ class PostgresStore final : public SharedStore {
   std::unordered_map<int, std::string> kind_names_;
   std::unordered_map<JobId, LeaseOfJob> own_leases_;      // claimed through this node
   std::set<std::pair<std::int64_t, JobId>> lease_order_;  // of those
+  std::deque<GivenClaim> given_;                          // in turn, those that ended among them
   std::int64_t foreign_lease_ = 0;  // when to look at those of other nodes; 0 = there are none
   std::int64_t live_jobs_ = 0, finished_jobs_ = 0;
   WallTime next_due_ = WallTime::never(), next_expiry_ = WallTime::never(),
