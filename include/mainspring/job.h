@@ -57,6 +57,25 @@ struct Unique {
   friend bool operator==(const Unique&, const Unique&) = default;
 };
 
+// A job that is made when another one ends, in the transaction that ends it: a reply, a callback,
+// the next step. There is one for each end that it is `on`; a job that an operator retries may end,
+// and be followed, again.
+//
+// Its args are a JSON object: "job", "queue", "kind", "state", "attempt" of the one that ended, its
+// "result" (null if there is none), "reason" and "description" of cancelled and dead ones, "tags" if
+// it has any, and "data": what the follow-up was asked with. Its correlation_id is that of the one
+// that ended, or else its id in decimal; its headers are the same.
+struct FollowUp {
+  static constexpr std::uint8_t kCompleted = 1, kCancelled = 2, kDead = 4, kEveryEnd = 7;
+  std::string queue;
+  std::string kind;
+  std::uint8_t on = kEveryEnd;  // not 0; expired jobs are cancelled ones
+  int priority = 5;
+  std::string data;  // JSON, up to 64 KiB; "" = null
+  friend bool operator==(const FollowUp&, const FollowUp&) = default;
+};
+inline constexpr std::size_t kMaxFollowUps = 8;
+
 // A job as a caller asks for it. Defaults are those of docs/reference.
 struct NewJob {
   std::string queue = "default";
@@ -73,7 +92,10 @@ struct NewJob {
   std::vector<std::string> tags;                // up to 16, each up to 64 bytes
   std::string headers;                          // JSON object of strings, "" = none
   std::string correlation_id;                   // "" = none
-  std::string reply_to;                         // a queue name; "" = none
+  // A queue name; "" = none. It gets a job of kind "reply" when this one ends: a follow-up on every
+  // end, without data.
+  std::string reply_to;
+  std::vector<FollowUp> follow_ups;  // up to kMaxFollowUps
   friend bool operator==(const NewJob&, const NewJob&) = default;
 };
 
@@ -113,6 +135,7 @@ struct Job {
   std::vector<std::string> tags;
   std::string correlation_id;
   std::string reply_to;
+  std::vector<FollowUp> follow_ups;
   Duration timeout = kForever;
   std::optional<WallTime> expires_at;
   WallTime created_at;
