@@ -12,6 +12,10 @@ struct PostgresStore::Completing {
   std::unordered_set<JobId> seen;
 };
 
+bool PostgresStore::completes_plainly(const Finish& op) const {
+  return completes_plainly(op, {});
+}
+
 bool PostgresStore::completes_plainly(const Finish& op, const Completing& run) const {
   std::unordered_set<JobId> own;
   return !op.results.empty() &&

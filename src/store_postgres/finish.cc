@@ -142,9 +142,14 @@ OperationResult PostgresStore::operator()(const RescueExpired& op) {
       at->second.push_back(id);
     }
   }
-  jobs_by_id(expired);
+  const std::unordered_set<JobId> busy = free_jobs_by_id(expired);
   for (const JobId id : expired) {
-    JobInHand* held = job(id);
+    if (busy.contains(id)) {  // somebody is about to end it, or to renew its lease
+      after_.still_expired.insert(id);
+      later_on[lease_now() + kTogether].push_back(id);
+      continue;
+    }
+    JobInHand* held = in_hand(id);
     if (held == nullptr || held->row.state != JobState::running) continue;
     if (held->row.lease_until > lease_now()) {  // renewed since
       later_on[held->row.lease_until].push_back(id);

@@ -45,7 +45,10 @@ void PostgresStore::jobs_by_id(const std::vector<JobId>& ids) {
   }
   if (wanted.empty()) return;
   std::sort(wanted.begin(), wanted.end());
-  const Rows rows = ask(sql_.take_jobs, params(wanted));
+  take_in_hand(ask(sql_.take_jobs, params(wanted)));
+}
+
+void PostgresStore::take_in_hand(const Rows& rows) {
   for (int i = 0; i < rows.size(); ++i) {
     JobInHand held{.row = read_row(rows, i)};
     held.was = held.row;
@@ -54,11 +57,12 @@ void PostgresStore::jobs_by_id(const std::vector<JobId>& ids) {
 }
 
 JobInHand* PostgresStore::job(JobId id) {
-  auto found = in_hand_.find(id);
-  if (found == in_hand_.end()) {
-    jobs_by_id({id});
-    found = in_hand_.find(id);
-  }
+  if (!in_hand_.contains(id)) jobs_by_id({id});
+  return in_hand(id);
+}
+
+JobInHand* PostgresStore::in_hand(JobId id) {
+  const auto found = in_hand_.find(id);
   return found == in_hand_.end() || found->second.removed ? nullptr : &found->second;
 }
 

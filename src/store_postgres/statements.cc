@@ -57,6 +57,10 @@ CatalogStatements::CatalogStatements(std::string_view s)
 JobStatements::JobStatements(std::string_view s)
     : take_jobs(s, "SELECT " MS_COLUMNS
                    " FROM $schema.jobs j WHERE j.id = ANY($1) ORDER BY j.id FOR UPDATE"),
+      take_free_jobs(s, "SELECT " MS_COLUMNS
+                        " FROM $schema.jobs j WHERE j.id = ANY($1) ORDER BY j.id FOR UPDATE SKIP "
+                        "LOCKED"),
+      existing_jobs(s, "SELECT id FROM $schema.jobs WHERE id = ANY($1)"),
       new_ids(s, "SELECT nextval('$schema.job_ids') FROM generate_series(1, $1::integer)"),
       last_id(s, "SELECT last_value, is_called FROM $schema.job_ids"),
       insert_jobs(
@@ -220,16 +224,17 @@ ClaimStatements::ClaimStatements(std::string_view s)
     : claim_one_queue(
           s,
           "WITH c AS MATERIALIZED (SELECT r.ctid, r.id FROM $schema.queues q, "
-          "unnest($2::bigint[], $3::bigint[]) AS h(priority, first), LATERAL (SELECT ctid, id FROM "
-          "$schema.ready WHERE queue = q.id AND priority = h.priority AND run_at >= h.first AND "
-          "(expires_at = 0 OR expires_at > $10) AND ($5::bigint[] IS NULL OR kind = ANY($5)) "
-          "ORDER BY run_at, id LIMIT $4::bigint FOR UPDATE SKIP LOCKED) r WHERE q.id = $1::bigint "
-          "AND NOT q.paused LIMIT $4::bigint), "
-          "d AS (DELETE FROM $schema.ready USING c WHERE ready.ctid = c.ctid) "
+          "unnest($2::bigint[], $3::bigint[]) AS h(priority, first), LATERAL (SELECT l.ctid, l.id "
+          "FROM $schema.ready l JOIN $schema.jobs k ON k.id = l.id WHERE l.queue = q.id AND "
+          "l.priority = h.priority AND l.run_at >= h.first AND (l.expires_at = 0 OR l.expires_at > "
+          "$10) AND ($5::bigint[] IS NULL OR l.kind = ANY($5)) AND k.state = 2 ORDER BY l.run_at, "
+          "l.id LIMIT $4::bigint FOR UPDATE OF k SKIP LOCKED) r WHERE q.id = $1::bigint AND NOT "
+          "q.paused LIMIT $4::bigint), "
+          "d AS (DELETE FROM $schema.ready USING c WHERE ready.ctid = c.ctid RETURNING ready.id) "
           "UPDATE $schema.jobs j SET state = 3, attempt = attempt + 1, version = version + 1, "
           "token "
           "= nextval('$schema.tokens_given'), worker = $6, lease = $7, lease_until = $8, "
-          "claimed_at = $9, started_at = $10 FROM c WHERE j.id = c.id RETURNING " MS_COLUMNS
+          "claimed_at = $9, started_at = $10 FROM d WHERE j.id = d.id RETURNING " MS_COLUMNS
           ", j.args, j.headers, j.tags, j.correlation_id, j.reply_to"),
       claim_queues(
           s,
@@ -238,13 +243,13 @@ ClaimStatements::ClaimStatements(std::string_view s)
           "queue = q.id AND priority = h.priority AND (expires_at = 0 OR expires_at > $8) AND "
           "($3::bigint[] IS NULL OR kind = ANY($3)) ORDER BY run_at, id LIMIT $2::bigint) r WHERE "
           "q.id = ANY($1) AND NOT q.paused ORDER BY r.priority, r.run_at, r.id LIMIT $2::bigint), "
-          "c AS MATERIALIZED (SELECT r.ctid, r.id FROM f JOIN $schema.ready r ON r.ctid = f.ctid "
-          "ORDER BY f.priority, f.run_at, f.id FOR UPDATE OF r SKIP LOCKED), "
-          "d AS (DELETE FROM $schema.ready USING c WHERE ready.ctid = c.ctid) "
+          "c AS MATERIALIZED (SELECT f.ctid, f.id FROM f JOIN $schema.jobs k ON k.id = f.id WHERE "
+          "k.state = 2 ORDER BY f.priority, f.run_at, f.id FOR UPDATE OF k SKIP LOCKED), "
+          "d AS (DELETE FROM $schema.ready USING c WHERE ready.ctid = c.ctid RETURNING ready.id) "
           "UPDATE $schema.jobs j SET state = 3, attempt = attempt + 1, version = version + 1, "
           "token "
           "= nextval('$schema.tokens_given'), worker = $4, lease = $5, lease_until = $6, "
-          "claimed_at = $7, started_at = $8 FROM c WHERE j.id = c.id RETURNING " MS_COLUMNS
+          "claimed_at = $7, started_at = $8 FROM d WHERE j.id = d.id RETURNING " MS_COLUMNS
           ", j.args, j.headers, j.tags, j.correlation_id, j.reply_to"),
       checkpoints(s,
                   "SELECT id, checkpoint FROM $schema.extras WHERE id = ANY($1) AND checkpoint IS "
@@ -252,8 +257,9 @@ ClaimStatements::ClaimStatements(std::string_view s)
       complete_plain(
           s,
           "UPDATE $schema.jobs j SET state = 4, version = j.version + 1, finished_at = $3, worker "
-          "= NULL, lease_until = 0, flags = (j.flags & ~16) | u.flags FROM unnest($1::bigint[], "
-          "$2::bigint[], $4::bigint[]) AS u(id, token, flags) WHERE j.id = u.id AND j.token = "
+          "= NULL, lease_until = 0, flags = (j.flags & ~16) | u.flags FROM (SELECT * FROM "
+          "unnest($1::bigint[], $2::bigint[], $4::bigint[]) AS v(id, token, flags) ORDER BY id) AS "
+          "u WHERE j.id = u.id AND j.token = "
           "u.token AND j.state = 3 AND j.schedule = 0 RETURNING j.id"),
       renew_plain(s,
                   "UPDATE $schema.jobs j SET lease_until = u.until FROM unnest($1::bigint[], "
@@ -263,15 +269,14 @@ ClaimStatements::ClaimStatements(std::string_view s)
 StepStatements::StepStatements(std::string_view s)
     : due_jobs(s,
                "SELECT run_at, id FROM $schema.due WHERE run_at <= $1 ORDER BY run_at, id LIMIT "
-               "$2::bigint FOR UPDATE SKIP LOCKED"),
+               "$2::bigint"),
       due_queues(s,
                  "SELECT j.queue, count(*) FROM (SELECT id FROM $schema.due WHERE run_at <= $1 "
                  "ORDER BY run_at, id LIMIT $2::bigint) d JOIN $schema.jobs j ON j.id = d.id "
                  "GROUP BY j.queue"),
       expiring_jobs(s,
-                    "DELETE FROM $schema.expiring WHERE ctid = ANY(ARRAY(SELECT ctid FROM "
-                    "$schema.expiring WHERE expires_at <= $1 ORDER BY expires_at, id LIMIT "
-                    "$2::bigint FOR UPDATE SKIP LOCKED)) RETURNING expires_at, id"),
+                    "SELECT expires_at, id FROM $schema.expiring WHERE expires_at <= $1 ORDER BY "
+                    "expires_at, id LIMIT $2::bigint"),
       leased_rows(s,
                   "WITH l AS (DELETE FROM $schema.leased WHERE ctid = ANY(ARRAY(SELECT ctid FROM "
                   "$schema.leased WHERE look_at <= $1 ORDER BY look_at, seq LIMIT $2::bigint FOR "

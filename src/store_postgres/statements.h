@@ -25,7 +25,8 @@ struct CatalogStatements {
 // Rows of jobs.
 struct JobStatements {
   explicit JobStatements(std::string_view schema);
-  Statement take_jobs, new_ids, last_id, insert_jobs, update_jobs, replace_bodies;
+  Statement take_jobs, take_free_jobs, existing_jobs, new_ids, last_id, insert_jobs, update_jobs,
+      replace_bodies;
 };
 
 // What follows from the state of a job.

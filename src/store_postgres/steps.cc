@@ -16,9 +16,10 @@ OperationResult PostgresStore::operator()(const MoveDue& op) {
   }
   std::vector<JobId> ids;
   for (int i = 0; i < rows.size(); ++i) ids.push_back(rows.integer(i, 1));
-  jobs_by_id(ids);
+  const std::unordered_set<JobId> busy = free_jobs_by_id(ids);
   for (int i = 0; i < rows.size(); ++i) {
-    JobInHand* held = job(rows.integer(i, 1));
+    if (busy.contains(rows.integer(i, 1))) continue;
+    JobInHand* held = in_hand(rows.integer(i, 1));
     const bool due =
         held != nullptr && held->row.run_at == rows.integer(i, 0) &&
         (held->row.state == JobState::scheduled || held->row.state == JobState::retryable);
@@ -57,17 +58,19 @@ OperationResult PostgresStore::operator()(const ExpireJobs& op) {
   after_.look_expiry = true;
   StepResult result;
   if (rows.empty()) return result;
-  wrote();
   std::vector<std::pair<std::int64_t, JobId>> over;
   std::vector<JobId> ids;
   for (int i = 0; i < rows.size(); ++i) {
     over.emplace_back(rows.integer(i, 0), rows.integer(i, 1));
     ids.push_back(rows.integer(i, 1));
   }
-  std::sort(over.begin(), over.end());
-  jobs_by_id(ids);
+  const std::unordered_set<JobId> busy = free_jobs_by_id(ids);
+  std::erase_if(over, [&](const auto& entry) { return busy.contains(entry.second); });
+  Ints gone_at, gone;
+  for (const auto& [expires_at, id] : over) gone_at.push_back(expires_at), gone.push_back(id);
+  if (!over.empty()) write(sql_.delete_expiring, params(gone_at, gone));
   for (const auto& [expires_at, id] : over) {
-    JobInHand* held = job(id);
+    JobInHand* held = in_hand(id);
     if (held == nullptr) continue;
     const JobRow& row = held->row;
     // Started: expiry is over for it.

@@ -238,8 +238,10 @@ class PostgresStore final : public SharedStore {
 
   // -- jobs in hand (jobs.cc)
   JobInHand* job(JobId id);                        // nullptr = there is none
+  JobInHand* in_hand(JobId id);                    // the same of those taken before
   void jobs_by_id(const std::vector<JobId>& ids);  // takes them in hand, in one round trip
-  std::int64_t new_ids(std::size_t count);         // reserves; next_id() gives them
+  void take_in_hand(const Rows& rows);
+  std::int64_t new_ids(std::size_t count);  // reserves; next_id() gives them
   JobId next_id();
   JobInHand& add_job(const NewJob& job, WallTime run_at, JobState state, std::int64_t schedule);
   JobRow& touch(JobInHand& job);  // its version grows
@@ -258,6 +260,11 @@ class PostgresStore final : public SharedStore {
   JobState state_of(JobId id);  // completed when pruned
   bool take_unique_key(JobInHand& job);
   void revive(JobInHand& job);
+
+  // -- in which order they are locked (locks.cc)
+  // As jobs_by_id(), without waiting; those that others have locked.
+  std::unordered_set<JobId> free_jobs_by_id(const std::vector<JobId>& ids);
+  void lock_named_jobs(std::span<const Operation> batch);
 
   // -- their differences, into the tables (flush.cc)
   void flush();
@@ -300,6 +307,7 @@ class PostgresStore final : public SharedStore {
   // -- complete.cc
   struct Completing;
   bool completes_plainly(const Finish& op, const Completing& run) const;
+  bool completes_plainly(const Finish& op) const;  // as the first of a run
   static void take_completions(const Finish& op, Completing& run);
   void note_completed(const Completing& run, const std::unordered_set<JobId>& done);
 

@@ -285,13 +285,11 @@ TEST_SUITE("schedules of several nodes") {
   TEST_CASE("a job that ends while another begins to wait on another node lets it begin") {
     Nodes nodes(2);
     nodes.put("s", Overlap::buffer_one);
-    nodes.put("z");
-    const JobId other = nodes.fire(0, "z");
-    nodes.claim(0);
+    nodes.one<EnqueueResult>(0, Enqueue{.jobs = {NewJob{.queue = "other", .kind = "k"}}});
     nodes.fire(0, "s");
     const ClaimedJob last = nodes.claim(0);
-    Held held(nodes, "jobs", fmt::format("id = {}", other));
-    auto waits = nodes.begin(1, {Nodes::trigger("s"), Cancel{.id = other}});
+    Held held(nodes, "queues", "name = 'other'");
+    auto waits = nodes.begin(1, {Nodes::trigger("s"), PauseQueue{.queue = "other"}});
     nodes.await_waiting(1);
     auto ends = nodes.begin(0, {Nodes::complete(last)});
     nodes.await_waiting(2);

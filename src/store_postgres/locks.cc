@@ -1,0 +1,81 @@
+// The order in which batches lock jobs and what follows from them, so that two nodes never wait for
+// each other.
+//
+//   named leases ▶ jobs that operations name, by id ▶ schedules ▶ ties
+//   whoever has locked a job may change its entries (ready, due, expiring): nobody else touches
+//   them, and nobody locks them
+//   whoever comes from an entry to its job (claims, steps of the scheduler) does not wait: what
+//   somebody else has locked is left to him, and found again
+#include <algorithm>
+
+#include "store_postgres/store_impl.h"
+
+namespace mainspring::pg {
+
+namespace {
+
+std::vector<JobId> jobs_named(const Operation& operation) {
+  std::vector<JobId> ids;
+  if (const auto* cancel = std::get_if<Cancel>(&operation)) {
+    ids.push_back(cancel->id);
+  } else if (const auto* retry = std::get_if<RetryJob>(&operation)) {
+    ids.push_back(retry->id);
+  } else if (const auto* finish = std::get_if<Finish>(&operation)) {
+    for (const JobOutcome& result : finish->results) ids.push_back(result.id);
+  } else if (const auto* renew = std::get_if<Renew>(&operation)) {
+    for (const Renewal& lease : renew->leases) ids.push_back(lease.id);
+  }
+  return ids;
+}
+
+}  // namespace
+
+// Those that somebody else has locked are left to him: for whoever comes from an entry of a line to
+// its job, against the order in which locks are waited for.
+std::unordered_set<JobId> PostgresStore::free_jobs_by_id(const std::vector<JobId>& ids) {
+  Ints wanted;
+  for (const JobId id : ids) {
+    if (!in_hand_.contains(id)) wanted.push_back(id);
+  }
+  if (wanted.empty()) return {};
+  take_in_hand(ask(sql_.take_free_jobs, params(wanted)));
+  Ints missing;
+  for (const JobId id : wanted) {
+    if (!in_hand_.contains(id)) missing.push_back(id);
+  }
+  std::unordered_set<JobId> busy;
+  if (missing.empty()) return busy;
+  const Rows rows = ask(sql_.existing_jobs, params(missing));
+  for (int i = 0; i < rows.size(); ++i) busy.insert(rows.integer(i, 0));
+  return busy;
+}
+
+// All jobs that the batch names are locked first and in order, unless one statement locks them
+// anyway, and nothing before it.
+void PostgresStore::lock_named_jobs(std::span<const Operation> batch) {
+  Ints ids, plain;
+  bool locked = false, in_run = false, out_of_order = false;
+  for (const Operation& operation : batch) {
+    const std::vector<JobId> named = jobs_named(operation);
+    const auto* finish = std::get_if<Finish>(&operation);
+    const bool plainly = finish != nullptr && completes_plainly(*finish);
+    if (!named.empty()) {
+      out_of_order = out_of_order || (locked && !(plainly && in_run));
+      (plainly ? plain : ids).insert((plainly ? plain : ids).end(), named.begin(), named.end());
+      locked = true;
+    } else if (!std::holds_alternative<Enqueue>(operation)) {
+      locked = true;
+    }
+    in_run = plainly;
+  }
+  if (!out_of_order) return;
+  const std::unordered_set<JobId> not_in_hand(plain.begin(), plain.end());
+  ids.insert(ids.end(), plain.begin(), plain.end());
+  std::sort(ids.begin(), ids.end());
+  ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
+  take_in_hand(ask(sql_.take_jobs, params(ids)));
+  // Those are completed without a look at their rows.
+  for (const JobId id : not_in_hand) in_hand_.erase(id);
+}
+
+}  // namespace mainspring::pg
