@@ -46,7 +46,7 @@ bool is_test(std::string_view path) {
   return starts_with(path, "tests/") || ends_with(path, "_test.cc");
 }
 
-// The module that a file belongs to, by its path; "" for tests/, examples/ and bench/.
+// The module that a file belongs to, by its path; "" for tests/, examples/ and benchmarks/.
 std::string_view module_of(std::string_view path) {
   if (starts_with(path, "src/")) {
     path.remove_prefix(4);
@@ -125,7 +125,7 @@ class Checker {
   }
 
   void check_include(int line, std::string_view target) {
-    if (starts_with(file_.path, "tests/") || starts_with(file_.path, "bench/")) return;
+    if (starts_with(file_.path, "tests/") || starts_with(file_.path, "benchmarks/")) return;
     const std::string_view from = module_of(file_.path);
     if (starts_with(file_.path, "examples/")) {
       if (!starts_with(target, "mainspring/")) {

@@ -54,7 +54,7 @@ std::vector<Finding> check_tree(const fs::path& root, int& files) {
     }
   };
   for (const char* folder :
-       {"src", "include", "tests", "examples", "bench", "docs", "sql", "packaging", "cmake"}) {
+       {"src", "include", "tests", "examples", "benchmarks", "docs", "sql", "packaging", "cmake"}) {
     if (!fs::exists(root / folder)) continue;
     for (const fs::directory_entry& entry : fs::recursive_directory_iterator(root / folder)) {
       if (entry.is_regular_file()) visit(entry.path());
