@@ -69,6 +69,21 @@ void reckon_from_answer(ClaimResult& claimed, Duration took) {
   for (ClaimedJob& job : claimed.jobs) job.lease = std::max(job.lease - took, kNothingLeft);
 }
 
+// What is no promise to a caller, or keeps what was promised.
+bool goes_on_while_held(const Operation& operation) {
+  if (const auto* fire = std::get_if<FireSchedule>(&operation)) return !fire->fence.lease.empty();
+  if (const auto* acquire = std::get_if<AcquireLease>(&operation))
+    return acquire->name == kLeadershipLease;
+  if (const auto* release = std::get_if<ReleaseLease>(&operation))
+    return release->name == kLeadershipLease;
+  return std::holds_alternative<Renew>(operation) ||
+         std::holds_alternative<RenewLease>(operation) ||
+         std::holds_alternative<MoveDue>(operation) ||
+         std::holds_alternative<RescueExpired>(operation) ||
+         std::holds_alternative<ExpireJobs>(operation) ||
+         std::holds_alternative<PruneJobs>(operation) || std::holds_alternative<Audit>(operation);
+}
+
 bool available_now(const NewJob& job, Now now) {
   if (job.run_at) return *job.run_at <= now.wall;
   return !job.delay || job.delay->count() == 0;
@@ -153,6 +168,8 @@ std::optional<Error> Broker::refuse(const Operation& operation, std::size_t jobs
     return Error{.code = ErrorCode::io_error,
                  .message = "the store failed: nothing can be changed until a restart"};
   }
+  if (!held_.empty() && !goes_on_while_held(operation))
+    return Error{.code = ErrorCode::unavailable, .message = held_, .retry_after_ms = 1000};
   const auto full = [](std::string_view what, std::size_t bound) {
     return Error{.code = ErrorCode::overloaded,
                  .message = fmt::format("{} wait for the disk: must be at most {}; try again soon",
@@ -376,6 +393,10 @@ void Broker::gather(Batch& batch, Answers& answers, Now now) {
   wake_acquires(batch, answers, now);
   gather_line(enqueues_, batch);
   gather_new_claims(batch, answers, now);
+  if (!held_.empty()) {
+    ready_.clear();  // they are offered again when hold() ends
+    return forget_workers(now);
+  }
   wake_ready(batch);
   if (!MS_MUTANT(parked_claim_not_woken)) {
     wake_parked_for_enqueues(batch, now);

@@ -109,6 +109,9 @@ class Broker final : public Jobs {
   // Another connection to the same store, for enqueues that arrive while the runner commits (see
   // lane.cc). It outlives the broker. Before start().
   void add_lane(SharedStore& lane) MS_EXCLUDES(mutex_);
+  // Changes of callers are refused as unavailable, with this as the reason, until it is "" again.
+  // What goes on: renewals, and what the scheduler does. Parked claims wait. From every thread.
+  void hold(std::string why) MS_EXCLUDES(mutex_);
   // What another node's change may have made possible here. From every thread; a hint.
   void hear(const Heard& what) MS_EXCLUDES(mutex_);
 
@@ -325,6 +328,7 @@ class Broker final : public Jobs {
   bool claims_stopped_ MS_GUARDED_BY(mutex_) = false;
   bool stopped_ MS_GUARDED_BY(mutex_) = false;
   bool failed_ MS_GUARDED_BY(mutex_) = false;
+  std::string held_ MS_GUARDED_BY(mutex_);  // why changes are refused; "" = they are not
   std::jthread runner_;
   SharedStore* lane_ = nullptr;
   CondVar lane_work_;

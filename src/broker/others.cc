@@ -40,6 +40,13 @@ void Broker::hear(const Heard& what) {
   if (runner_waiting_) work_.notify_one();
 }
 
+void Broker::hold(std::string why) {
+  MutexLock lock(mutex_);
+  if (why.empty() && !held_.empty()) heard_.add({.everything = true});
+  held_ = std::move(why);
+  if (runner_waiting_) work_.notify_one();
+}
+
 Duration Broker::spread(Duration about) {
   constexpr std::uint64_t kSteps = 1000;
   const auto step = static_cast<std::int64_t>(random_->below(kSteps));

@@ -100,8 +100,9 @@ std::vector<Setting> neighbour_settings() {
        .value = "",
        .member = &Options::require_rpo0,
        .scopes = kServeScope,
-       .meaning = "refuse to start, and be unready, unless each commit waits for a standby: "
-                  "nothing acknowledged is lost with a server"},
+       .meaning = "refuse to start, be unready and refuse changes unless each commit waits for a "
+                  "standby, which is looked at every 2 seconds: nothing acknowledged is lost with "
+                  "a server"},
   };
 }
 

@@ -56,8 +56,8 @@ std::vector<Error> NeighbourOptions::validate() const {
 }
 
 struct Neighbours::Impl {
-  Impl(NeighbourOptions options_, SharedStore& store_, Log& log_)
-      : options(std::move(options_)), store(store_), log(log_) {}
+  Impl(NeighbourOptions options_, SharedStore& store_, Broker& broker_, Log& log_)
+      : options(std::move(options_)), store(store_), broker(broker_), log(log_) {}
 
   void set_peers(const std::vector<NodeChannel::Peer>& peers);
   void watch(const std::stop_token& stop);
@@ -65,6 +65,7 @@ struct Neighbours::Impl {
 
   const NeighbourOptions options;
   SharedStore& store;
+  Broker& broker;
   Log& log;
   Registry* registry = nullptr;
   std::atomic<int> others{0};
@@ -86,14 +87,18 @@ void Neighbours::Impl::set_peers(const std::vector<NodeChannel::Peer>& peers) {
 }
 
 void Neighbours::Impl::note_rpo0(const Result<void>& holds) {
-  MutexLock lock(mutex);
   const std::string now = holds ? "" : holds.error().message;
-  if (now == rpo0_broken) return;
-  rpo0_broken = now;
+  {
+    MutexLock lock(mutex);
+    if (now == rpo0_broken) return;
+    rpo0_broken = now;
+  }
+  broker.hold(now);
   if (holds) {
     log.info("require_rpo0 holds again: this node is ready", {});
   } else {
-    log.error("require_rpo0 does not hold: this node is not ready", {{"why", now}});
+    log.error("require_rpo0 does not hold: this node is not ready and refuses changes",
+              {{"why", now}});
   }
 }
 
@@ -143,7 +148,7 @@ Result<std::unique_ptr<Neighbours>> Neighbours::open(NeighbourOptions options,
     MS_TRY_ASSIGN(const Durability durability, store.durability());
     MS_TRY(check_rpo0(durability));
   }
-  auto impl = std::make_unique<Impl>(std::move(options), store, log);
+  auto impl = std::make_unique<Impl>(std::move(options), store, broker, log);
   NodeChannelOptions channel = channel_options(impl->options, postgres);
   channel.node = store.node_number();
   const auto hear = [&broker](const Heard& what) { broker.hear(what); };

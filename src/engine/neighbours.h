@@ -29,7 +29,8 @@ struct NeighbourOptions {
   // For LISTEN and NOTIFY, straight to the server; empty = as the store. Needed where the store is
   // behind a pooler that mixes transactions.
   Secret listen_url;
-  // Refuse to open, and be unready, unless a commit waits for at least one standby.
+  // Refuse to open, be unready, and refuse changes, unless a commit waits for at least one standby.
+  // Looked at every 2 s.
   bool require_rpo0 = false;
 
   std::vector<Error> validate() const;

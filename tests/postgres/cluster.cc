@@ -37,15 +37,6 @@ Error os_error(const std::string& what) {
                fmt::format("{}: {}", what, std::system_category().message(errno))};
 }
 
-// Debian's place, then that of others.
-std::string program(const std::string& name) {
-  for (int version = 30; version >= 15; --version) {
-    const std::string path = fmt::format("/usr/lib/postgresql/{}/bin/{}", version, name);
-    if (fs::exists(path)) return path;
-  }
-  return name;
-}
-
 std::string read_text(const fs::path& path) {
   std::ifstream in(path, std::ios::binary);
   std::ostringstream text;
@@ -79,8 +70,8 @@ void remove_leftovers(const fs::path& in) {
 
 // A new data directory in `to`, by initdb.
 Result<void> initdb(const std::string& to, const std::string& directory) {
-  return run_program({program("initdb"), "-D", to, "-U", "postgres", "-A", "trust", "-E", "UTF8",
-                      "--locale=C.UTF-8", "--no-sync", "--no-instructions"},
+  return run_program({server_program("initdb"), "-D", to, "-U", "postgres", "-A", "trust", "-E",
+                      "UTF8", "--locale=C.UTF-8", "--no-sync", "--no-instructions"},
                      server_user(), directory);
 }
 
@@ -90,6 +81,15 @@ void copy_tree(const fs::path& from, const fs::path& to, std::error_code& error)
 }
 
 }  // namespace
+
+// Debian's place, then that of others.
+std::string server_program(const std::string& name) {
+  for (int version = 30; version >= 15; --version) {
+    const std::string path = fmt::format("/usr/lib/postgresql/{}/bin/{}", version, name);
+    if (fs::exists(path)) return path;
+  }
+  return name;
+}
 
 std::string server_user() {
   return geteuid() == 0 ? "postgres" : "";
@@ -148,7 +148,8 @@ Result<void> PgCluster::init_data() {
   const Fd lock(open((cached.string() + ".lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
   if (!lock || flock(lock.get(), LOCK_EX) != 0) return os_error("locking " + cached.string());
   std::error_code error;
-  const std::string wanted = program("postgres") + " 1\n";  // raise it when what is cached changes
+  const std::string wanted =
+      server_program("postgres") + " 1\n";  // raise it when what is cached changes
   if (read_text(cached / "made_by") != wanted) {
     fs::remove_all(cached, error);
     const std::string fresh = directory_ + "/fresh";
@@ -198,7 +199,7 @@ Result<void> PgCluster::start() {
   std::error_code ignored;
   // Of one that was killed; no other server has this directory.
   fs::remove(data_ + "/postmaster.pid", ignored);
-  MS_TRY(server_.start({.argv = {program("postgres"), "-D", data_},
+  MS_TRY(server_.start({.argv = {server_program("postgres"), "-D", data_},
                         .directory = directory_,
                         .user = server_user(),
                         .ready = kReady,

@@ -130,6 +130,8 @@ class PgCluster {
   ServerProcess server_;
 };
 
+// Where a program of PostgreSQL is.
+std::string server_program(const std::string& name);
 // Who servers run as: "postgres" if this process is root, else "" (as itself).
 std::string server_user();
 // A new directory that server_user() owns. Its name tells whose it is: those of processes that have

@@ -318,3 +318,62 @@ TEST_CASE("require_rpo0 refuses a server without a synchronous standby, and says
   CHECK_FALSE(check_rpo0({.synchronous_commit = "local", .synchronous_standbys = 2}).has_value());
   CHECK(check_rpo0({.synchronous_commit = "on", .synchronous_standbys = 1}).has_value());
 }
+
+TEST_CASE("while no standby is synchronous, require_rpo0 refuses changes and says why") {
+  // A standby that keeps the log and nothing else.
+  const auto own = must(PgCluster::make({}));
+  const std::string database = must(own->new_database());
+  REQUIRE(own->sql("GRANT pg_read_all_stats TO mainspring").has_value());
+  const std::string kept = must(pg_testing::make_server_directory());
+  pg_testing::ServerProcess standby;
+  const auto started =
+      standby.start({.argv = {pg_testing::server_program("pg_receivewal"), "-D", kept,
+                              "--synchronous", "-v", "-U", "postgres", "-h", own->directory()},
+                     .directory = kept,
+                     .user = pg_testing::server_user(),
+                     .ready = "starting log streaming"},
+                    kLimit);
+  REQUIRE_MESSAGE(started.has_value(), started.error().message);
+  REQUIRE(own->set("synchronous_standby_names", "*").has_value());
+  const auto synchronous = [&] {
+    return must(own->sql("SELECT 1 FROM pg_stat_replication WHERE sync_state = 'sync'")).size();
+  };
+  REQUIRE(eventually([&] { return synchronous() == 1; }));
+  NodeOptions options;
+  options.neighbours.require_rpo0 = true;
+  TestNode node(own->url(database), options);
+  node.enqueue("q");
+  const auto running = must(node.claim("q"));
+  REQUIRE(running.jobs.size() == 1);
+  Waiting waiting(node, "q", 60s);
+  const auto enqueue = [&] {
+    return node.broker().enqueue({.jobs = {NewJob{.queue = "q", .kind = "work"}}});
+  };
+
+  REQUIRE(own->set("synchronous_standby_names", "").has_value());
+  REQUIRE(eventually([&] { return node.node->neighbours()->not_ready().has_value(); }));
+  REQUIRE(eventually([&] {
+    return node.broker().claim({.worker = "v", .queues = {"z"}}, 0s, {}).has_value() == false;
+  }));
+  const auto refused = enqueue();
+  REQUIRE_FALSE(refused.has_value());
+  CHECK(refused.error().code == ErrorCode::unavailable);
+  CHECK(refused.error().message.find("require_rpo0: no standby is synchronous") !=
+        std::string::npos);
+  CHECK(refused.error().retry_after_ms > 0);
+  Finish finish{.worker = "w"};
+  finish.results.push_back(
+      {.id = running.jobs[0].id, .token = running.jobs[0].token, .outcome = Complete{}});
+  CHECK_FALSE(node.broker().finish(finish).has_value());
+  Renew renew{.worker = "w"};
+  renew.leases.push_back({.id = running.jobs[0].id, .token = running.jobs[0].token});
+  CHECK(must(node.broker().renew(std::move(renew))).renewed.size() == 1);
+  CHECK_FALSE(waiting.result.has_value());
+
+  REQUIRE(own->set("synchronous_standby_names", "*").has_value());
+  CHECK(eventually([&] { return enqueue().has_value(); }));
+  CHECK(waiting.jobs() == 1);
+  CHECK(node.broker().finish(std::move(finish)).has_value());
+  // Its commits would wait for the standby that goes first.
+  REQUIRE(own->set("synchronous_standby_names", "").has_value());
+}
