@@ -28,7 +28,10 @@ Command token_command() {
       .summary = "who may use the server: create, list, revoke tokens",
       .description =
           "Tokens say who may use a server, and for what. Over the API by whoever has the scope "
-          "admin; with --data in the directory of a server that does not run, for the first one.",
+          "admin; with --data in the directory of a server that does not run, or with --store in "
+          "the "
+          "database that servers share, for the first one. Servers that run know it within "
+          "seconds.",
       .children = {
           {.name = "create",
            .summary = "a new token; prints it, once",

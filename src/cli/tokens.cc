@@ -1,4 +1,5 @@
-// token create, list, revoke: over the API, or in the directory of a stopped server.
+// token create, list, revoke: over the API, in the directory of a stopped server, or in the
+// database that servers share, whether or not one runs.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -7,6 +8,7 @@
 #include "api/access_shapes.h"
 #include "api/json.h"
 #include "cli/handlers.h"
+#include "cli/shared_store.h"
 #include "cli/sheet.h"
 #include "cli/support.h"
 #include "client/calls.h"
@@ -18,20 +20,42 @@
 namespace mainspring::cli {
 namespace {
 
-bool offline(const Invocation& invocation) {
-  return invocation.origins.at("data").starts_with("flag ");
+bool is_flag(const Invocation& invocation, const char* setting) {
+  return invocation.origins.at(setting).starts_with("flag ");
 }
 
-// A directory of which no server is the owner. A first token may be made before there is a store.
+bool in_database(const Invocation& invocation) {
+  return is_flag(invocation, "store") || is_flag(invocation, "store_file");
+}
+
+bool offline(const Invocation& invocation) {
+  return is_flag(invocation, "data") || in_database(invocation);
+}
+
+// A directory of which no server is the owner, or a database. A first token may be made before
+// there is a store.
 struct Offline {
   StderrLog log{LogLevel::warn};
+  SystemClock system_clock;
+  DatabaseClock database_clock{system_clock};  // as the system's while there is no database
   std::unique_ptr<Store> store;
 
   static Result<std::unique_ptr<Offline>> open(const Invocation& invocation, bool create) {
-    if (invocation.origins.at("server").starts_with("flag ")) {
-      return invalid("data", "--data and --server: only one of them can be given");
+    if (is_flag(invocation, "server")) {
+      return invalid("server", "--server and --data or --store: only one of them can be given");
+    }
+    if (is_flag(invocation, "data") && in_database(invocation)) {
+      return invalid("data", "--data and --store: only one of them can be given");
     }
     auto out = std::make_unique<Offline>();
+    if (in_database(invocation)) {
+      MS_TRY_ASSIGN(PostgresOptions postgres, postgres_options(invocation.options));
+      postgres.migrate = postgres.migrate && create;
+      postgres.joins = false;  // it is no node: the leases of a cluster at rest stay as they are
+      MS_TRY_ASSIGN(out->store, open_postgres_store(std::move(postgres), out->system_clock.now(),
+                                                    out->log, &out->database_clock));
+      return out;
+    }
     SqliteOptions options;
     options.directory = invocation.options.data;
     options.reserve_bytes = static_cast<std::size_t>(invocation.options.store_reserve_bytes);
@@ -55,7 +79,7 @@ struct Offline {
                                              .from = fmt::format("offline uid={}", getuid()),
                                              .action = std::string(action),
                                              .object = "token/" + name}};
-    MS_TRY_ASSIGN(const BatchReport report, store->apply(batch, SystemClock().now()));
+    MS_TRY_ASSIGN(const BatchReport report, store->apply(batch, database_clock.now()));
     if (const auto* error = std::get_if<Error>(&report.results.front())) return *error;
     return {};
   }

@@ -60,6 +60,27 @@ if "$program" serve --listen 127.0.0.1:0 --store-file "$dir/url" --require-rpo0 
 fi
 grep -q "no standby is synchronous" "$dir/rpo0.err" || fail "what rpo0 lacks"
 
+# A token that is made in the database, beside the servers: they know it, and its end, by themselves.
+"$program" token create here --scope read --store-file "$dir/url" >"$dir/token" || fail "token create"
+answers() { # STATUS: of the token, on every server, within some seconds
+  local status server
+  for server in "$first" "$second" "$third"; do
+    for _ in $(seq 150); do
+      status=$(curl -s -o "$dir/body" -w '%{http_code}' -H "Authorization: Bearer $(cat "$dir/token")" "$server/v1/queues")
+      [ "$status" != "$1" ] || continue 2
+      command sleep 0.1
+    done
+    fail "a token made in the database: $status instead of $1"
+  done
+}
+answers 200
+"$program" token list --store "$url" | grep -q "here *good" || fail "token list"
+"$program" token revoke here --store-file "$dir/url" >/dev/null || fail "token revoke"
+answers 401
+"$program" audit list --server "$first" | grep -q "token/here" || fail "no record of the token"
+if "$program" token list --store-file "$dir/url" --server "$first" 2>"$dir/both.err"; then fail "both"; fi
+grep -q "only one of them" "$dir/both.err" || fail "both are named"
+
 kill -9 "${pids[0]}"
 wait "${pids[0]}" 2>/dev/null || true
 kill -TERM "${pids[1]}" "${pids[2]}"
