@@ -203,7 +203,7 @@ void Broker::push(Pending pending, std::deque<Pending>& line) {
   line.push_back(std::move(pending));
 }
 
-void Broker::submit(Operation operation, Answer answer, std::optional<Audit> audit) {
+void Broker::submit(Operation operation, Answer answer, std::optional<Audit> audit, Wake whom) {
   const Size size = size_of(operation);
   std::optional<Error> refused;
   bool wake = false;
@@ -220,7 +220,7 @@ void Broker::submit(Operation operation, Answer answer, std::optional<Audit> aud
             .bytes = size.bytes,
             .audit = std::move(audit)},
            line);
-      wake = runner_waiting_;
+      wake = runner_waiting_ && whom == Wake::runner;
       wake_lane();
     }
   }

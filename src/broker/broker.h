@@ -70,7 +70,9 @@ class Broker final : public Jobs {
   }
   // With the record of who asked: in the same commit, behind the operation (see Audit). An Audit
   // that is `alone` is an operation like others.
-  void submit(Operation operation, Answer answer, std::optional<Audit> audit) MS_EXCLUDES(mutex_);
+  void submit(Operation operation, Answer answer, std::optional<Audit> audit) MS_EXCLUDES(mutex_) {
+    submit(std::move(operation), std::move(answer), std::move(audit), Wake::runner);
+  }
   // A claim that may park up to `wait` from now. Returns a handle for abandon().
   using ParkId = std::uint64_t;
   ParkId submit_claim(Claim claim, Duration wait, Answer answer,
@@ -213,6 +215,10 @@ class Broker final : public Jobs {
   };
   struct SyncCall;
 
+  // Nobody is woken for an operation whose caller steps itself if no one else does.
+  enum class Wake : std::uint8_t { runner, nobody };
+  void submit(Operation operation, Answer answer, std::optional<Audit> audit, Wake wake)
+      MS_EXCLUDES(mutex_);
   bool has_work() const MS_REQUIRES(mutex_);
   // Steps once; the caller holds step_mutex_.
   Instant step_locked(Now now) MS_REQUIRES(step_mutex_) MS_EXCLUDES(mutex_);

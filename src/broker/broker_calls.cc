@@ -80,6 +80,8 @@ void Broker::wait_for(SyncCall& sync) {
       wake_runner(next);
       MutexLock lock(mutex_);
       if (has_work()) continue;
+    } else {
+      wake_runner(Instant::never());  // who holds it need not be stepping
     }
     MutexLock lock(sync.mutex);
     if (!sync.result) sync.answered.wait(sync.mutex);
