@@ -44,6 +44,9 @@ struct StoreHealth {
   std::int64_t dead_rows = 0;  // of the store's tables, as the server estimates
 };
 
+// Of a batch that lost its connection while it committed, apply() answers `timeout` if it cannot
+// learn whether it was done. An operation of a batch that was committed may be answered `timeout`
+// too: whether that one was done is not known, the others stand.
 class SharedStore : public Store {
  public:
   // Notes what others changed. Like apply(), from one thread at a time. Cheap; asks nothing.

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "base/assert.h"
-#include "store_postgres/store_impl.h"
+#include "store_postgres/plain.h"
 
 namespace mainspring::pg {
 
@@ -63,6 +63,7 @@ Result<BatchReport> PostgresStore::apply(std::span<const Operation> batch, Now n
 
 Result<BatchReport> PostgresStore::try_batch(std::span<const Operation> batch) {
   clear_batch();
+  plain_ = is_plain_batch(batch);
   BatchReport report;
   report.results.resize(batch.size());  // about_ points into it
   try {
@@ -76,6 +77,7 @@ Result<BatchReport> PostgresStore::try_batch(std::span<const Operation> batch) {
     }
   }
   remember(report);
+  if (plain_) close(report);
   return report;
 }
 
@@ -123,12 +125,19 @@ Rows PostgresStore::ask(const Statement& statement, const Params& params) {
 }
 
 void PostgresStore::settle() {
+  MS_ASSERT(!plain_ || commit_sent_, "a plain batch asks nothing before its commit");
   while (!waiting_.empty()) {
     Rows rows = connection_->next();
     const auto then = std::move(waiting_.front());
     waiting_.pop_front();
     if (then) then(std::move(rows));
   }
+}
+
+void PostgresStore::hold() {
+  if (held_) return;
+  held_ = true;
+  tell(sql_.hold, params(node_, batch_, session_));
 }
 
 void PostgresStore::write(const Statement& statement, const Params& params, bool durably) {
@@ -144,8 +153,10 @@ void PostgresStore::wrote(bool durably) {
 void PostgresStore::begin() {
   if (in_transaction_) return;
   in_transaction_ = true;
-  connection_->queue(sql_.begin);
-  waiting_.push_back(nullptr);
+  if (!plain_) {
+    connection_->queue(sql_.begin);
+    waiting_.push_back(nullptr);
+  }
   if (!options_.prepared) {
     connection_->queue(sql_.plan_by_keys);
     waiting_.push_back(nullptr);
@@ -160,6 +171,7 @@ void PostgresStore::begin() {
 }
 
 void PostgresStore::commit(BatchReport&) {
+  if (plain_) return commit_plain();
   if (must_look_) settle();
   settle_ties();
   flush();
@@ -182,10 +194,22 @@ void PostgresStore::commit(BatchReport&) {
   if (durable_) commits_.fetch_add(1, std::memory_order_relaxed);
 }
 
+// Without BEGIN all that is sent up to the sync is one transaction, which the sync commits. Whether
+// there is something to commit is known with the answers; so is what else follows.
+void PostgresStore::commit_plain() {
+  if (!in_transaction_) return;
+  commit_sent_ = true;
+  settle();
+  connection_->finish();
+  commit_sent_ = false;
+  in_transaction_ = false;
+  if (durable_) commits_.fetch_add(1, std::memory_order_relaxed);
+}
+
 void PostgresStore::roll_back() noexcept {
   waiting_.clear();
   commit_sent_ = false;
-  const bool open = std::exchange(in_transaction_, false);
+  const bool open = std::exchange(in_transaction_, false) && !plain_;
   if (connection_ && connection_->handle() == nullptr) connection_.reset();  // it was lost
   if (!connection_) return;
   try {
@@ -202,7 +226,8 @@ void PostgresStore::clear_batch() {
   tally_.clear();
   new_errors_.clear();
   after_ = {};
-  any_touched_ = wrote_ = durable_ = marked_ = must_look_ = false;
+  open_ = std::make_shared<Open>();
+  any_touched_ = wrote_ = durable_ = held_ = marked_ = must_look_ = plain_ = false;
   next_id_ = ids_end_ = 0;
 }
 
@@ -326,7 +351,8 @@ void PostgresStore::remember(BatchReport& report) {
     news_.queues.push_back(queue.name);
   }
   if (next_due_ < due) news_.next_due = std::min(news_.next_due, next_due_);
-  report.effects.ended = std::move(after_.ended);
+  auto& ended = report.effects.ended;
+  ended.insert(ended.end(), after_.ended.begin(), after_.ended.end());
   for (const std::string& name : after_.freed) {
     if (lease_free_at(name) <= now_.instant) report.effects.released.push_back(name);
   }

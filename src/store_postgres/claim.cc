@@ -10,7 +10,7 @@
 #include <algorithm>
 #include <tuple>
 
-#include "store_postgres/store_impl.h"
+#include "store_postgres/plain.h"
 
 namespace mainspring::pg {
 
@@ -26,17 +26,6 @@ constexpr std::size_t kMaxGiven = 20'000;      // claims that are remembered
 constexpr std::size_t kGivenPerClaim = 2;      // of those are looked at for each new claim
 constexpr std::int64_t kLookSoon = 1'000'000;  // microseconds before others look at a claim
 }  // namespace
-
-struct PostgresStore::Claiming {
-  const Claim* op = nullptr;
-  OperationResult* answer = nullptr;
-  std::vector<const QueueInfo*> queues;
-  ClaimResult result;
-  Ints extras;  // jobs that may have a checkpoint
-  bool from_beginning = false;
-  bool short_of = false;
-  Instant sent;
-};
 
 std::size_t PostgresStore::claim_run(std::span<const Operation> rest,
                                      std::vector<OperationResult>& results) {
@@ -59,16 +48,24 @@ std::size_t PostgresStore::claim_run(std::span<const Operation> rest,
     claiming->queues = queues_named(*claiming->op);
     if (!claiming->queues.empty()) send_claim(claiming, must_look(*claiming));
   }
+  if (plain_) {
+    open_->claims = std::move(run);
+    return done;
+  }
   settle();
   for (const auto& claiming : run) {
-    // Short of what was asked for, and the line was not looked at from its beginning.
-    if (claiming->short_of && may_look(*claiming)) {
-      send_claim(claiming, true);
-      settle();
-    }
-    answer_claim(*claiming);
+    look_again(claiming);
+    read_checkpoints(*claiming);
+    *claiming->answer = std::move(claiming->result);
   }
   return done;
+}
+
+// Short of what was asked for, and the line was not looked at from its beginning?
+void PostgresStore::look_again(const std::shared_ptr<Claiming>& claiming) {
+  if (!claiming->short_of || !may_look(*claiming)) return;
+  send_claim(claiming, true);
+  settle();
 }
 
 std::vector<const QueueInfo*> PostgresStore::queues_named(const Claim& op) {
@@ -115,16 +112,26 @@ void PostgresStore::send_claim(const std::shared_ptr<Claiming>& claiming, bool f
   const auto max = op.max - static_cast<int>(claiming->result.jobs.size());
   const std::optional<Ints> kinds = kinds_named(op);
   if (kinds && kinds->empty()) return;
-  const std::int64_t until = lease_now() + op.lease.count();
+  hold();
+  claiming->at = lease_now();
+  claiming->until = claiming->at + op.lease.count();
   claiming->sent = steady_.now().instant;
+  claiming->sent_once = true;
   claiming->short_of = false;
   auto then = [this, claiming](const Rows& rows) { take_claimed(*claiming, rows); };
-  Params p;
+  Params p = params(max);
+  if (kinds) {
+    p.add(*kinds);
+  } else {
+    p.null(Params::kInt8Array);
+  }
+  p.add(op.worker).add(op.lease.count()).add(claiming->until).add(wall()).add(claiming->at);
+  p.add(node_).add(batch_);
+  claiming->from_beginning = true;
   if (claiming->queues.size() == 1) {
     const int queue = claiming->queues.front()->id;
     const QueueHint& hint = hints_[queue];
     Ints priorities, firsts;
-    claiming->from_beginning = true;
     for (int priority = 0; priority <= kLowestPriority; ++priority) {
       const std::int64_t at = hint.first[static_cast<std::size_t>(priority)];
       priorities.push_back(priority);
@@ -135,16 +142,8 @@ void PostgresStore::send_claim(const std::shared_ptr<Claiming>& claiming, bool f
   } else {
     Ints ids;
     for (const QueueInfo* queue : claiming->queues) ids.push_back(queue->id);
-    claiming->from_beginning = true;
     p.add(ids);
   }
-  p.add(max);
-  if (kinds) {
-    p.add(*kinds);
-  } else {
-    p.null(Params::kInt8Array);
-  }
-  p.add(op.worker).add(op.lease.count()).add(until).add(lease_now()).add(wall());
   later(claiming->queues.size() == 1 ? sql_.claim_one_queue : sql_.claim_queues, p,
         std::move(then));
 }
@@ -152,22 +151,24 @@ void PostgresStore::send_claim(const std::shared_ptr<Claiming>& claiming, bool f
 void PostgresStore::take_claimed(Claiming& claiming, const Rows& rows) {
   const Claim& op = *claiming.op;
   const bool one_queue = claiming.queues.size() == 1;
-  Ints ids;
+  claiming.answered = true;
   auto& jobs = claiming.result.jobs;
   const auto before = static_cast<std::ptrdiff_t>(jobs.size());
   jobs.reserve(jobs.size() + static_cast<std::size_t>(rows.size()));
   for (int i = 0; i < rows.size(); ++i) {
-    jobs.push_back(read_claimed(rows, i, op));
-    ids.push_back(jobs.back().id);
+    jobs.push_back(read_claimed(rows, i, op, claiming.until));
     if ((after_.leased.back().second.flags & kFlagExtras) != 0)
       claiming.extras.push_back(jobs.back().id);
   }
   std::sort(jobs.begin() + before, jobs.end(), [](const ClaimedJob& a, const ClaimedJob& b) {
     return std::tie(a.priority, a.run_at, a.id) < std::tie(b.priority, b.run_at, b.id);
   });
-  if (!ids.empty()) {
+  if (rows.size() != 0) {
     wrote();
-    note_leased(lease_now() + op.lease.count(), ids);
+    marked_ = true;
+    GivenClaim given{.look_at = claiming.until, .seq = rows.integer(0, 16), .ids = {}};
+    for (int i = 0; i < rows.size(); ++i) given.ids.push_back(rows.integer(i, 0));
+    after_.given.push_back(std::move(given));
   }
   const bool enough = static_cast<int>(claiming.result.jobs.size()) >= op.max;
   if (one_queue) {
@@ -197,59 +198,44 @@ void PostgresStore::take_claimed(Claiming& claiming, const Rows& rows) {
 }
 
 // The last attempt's checkpoint, for the few that have one; then the answer is whole.
-void PostgresStore::answer_claim(Claiming& claiming) {
-  if (!claiming.extras.empty()) {
-    const Rows rows = ask(sql_.checkpoints, params(claiming.extras));
-    for (int i = 0; i < rows.size(); ++i) {
-      for (ClaimedJob& job : claiming.result.jobs) {
-        if (job.id == rows.integer(i, 0)) job.checkpoint = rows.string(i, 1);
-      }
+void PostgresStore::read_checkpoints(Claiming& claiming) {
+  if (claiming.extras.empty()) return;
+  const Rows rows = ask(sql_.checkpoints, params(claiming.extras));
+  for (int i = 0; i < rows.size(); ++i) {
+    for (ClaimedJob& job : claiming.result.jobs) {
+      if (job.id == rows.integer(i, 0)) job.checkpoint = rows.string(i, 1);
     }
   }
-  *claiming.answer = std::move(claiming.result);
 }
 
-ClaimedJob PostgresStore::read_claimed(const Rows& rows, int row, const Claim& op) {
-  // The columns: those of read_row(), and the body.
-  constexpr int kBody = 23;
+ClaimedJob PostgresStore::read_claimed(const Rows& rows, int row, const Claim& op,
+                                       std::int64_t until) {
   const auto column = [&](int at) { return rows.integer(row, at); };
   ClaimedJob job;
   job.id = column(0);
-  job.token = column(7);
-  job.attempt = static_cast<int>(column(4));
-  job.max_attempts = static_cast<int>(column(5));
-  const int queue = static_cast<int>(column(18));
-  job.queue = queue_name(queue);
-  job.kind = kind_name(static_cast<int>(column(19)));
-  job.args = rows.string(row, kBody);
-  job.priority = static_cast<int>(column(3));
-  job.run_at = WallTime::from_us(column(11));
-  job.timeout = Duration(column(16));
+  job.token = column(1);
+  job.attempt = static_cast<int>(column(2));
+  job.max_attempts = static_cast<int>(column(3));
+  job.priority = static_cast<int>(column(4));
+  job.run_at = WallTime::from_us(column(5));
+  job.timeout = Duration(column(6));
   job.lease = op.lease;
-  job.headers = rows.string(row, kBody + 1);
-  job.tags = rows.texts(row, kBody + 2);
-  job.correlation_id = rows.string(row, kBody + 3);
-  job.reply_to = rows.string(row, kBody + 4);
+  const int queue = static_cast<int>(column(9));
+  job.queue = queue_name(queue);
+  job.kind = kind_name(static_cast<int>(column(10)));
+  job.args = rows.string(row, 11);
+  job.headers = rows.string(row, 12);
+  job.tags = rows.texts(row, 13);
+  job.correlation_id = rows.string(row, 14);
+  job.reply_to = rows.string(row, 15);
   in_hand_.erase(job.id);  // as it was before
-  TallyChange& tally = tally_[queue];
-  --tally.counts[static_cast<std::size_t>(JobState::available)];
-  ++tally.counts[static_cast<std::size_t>(JobState::running)];
   --after_.available[queue];
-  const std::int64_t schedule = column(17);
-  if (column(14) != 0 && column(12) == 0) after_.look_expiry = true;
   after_.leased.emplace_back(job.id, LeaseOfJob{.token = job.token,
-                                                .until = column(8),
-                                                .flags = static_cast<int>(column(2)),
+                                                .until = until,
+                                                .flags = static_cast<int>(column(7)),
                                                 .queue = queue,
-                                                .plain = schedule == 0});
+                                                .plain = column(8) == 0});
   return job;
-}
-
-void PostgresStore::note_leased(std::int64_t look_at, const Ints& ids) {
-  later(sql_.insert_leased, params(look_at, node_, ids), [this, look_at, ids](const Rows& rows) {
-    after_.given.push_back({.look_at = look_at, .seq = rows.integer(0, 0), .ids = ids});
-  });
-  wrote();
 }
 
 // Claims all of whose jobs have ended need not be looked at when their leases would have: the row
@@ -277,24 +263,35 @@ void PostgresStore::remember_given() {
   }
 }
 
+// It was committed, and the answer was lost. Of two claims that cannot be told apart each gets what
+// the other did not.
+void PostgresStore::find_claimed(Claiming& claiming, std::unordered_set<JobId>& given) {
+  const Claim& op = *claiming.op;
+  const Rows rows = ask(sql_.find_claimed, params(claiming.until, node_, op.worker, claiming.at));
+  for (int i = 0; i < rows.size() && std::ssize(claiming.result.jobs) < op.max; ++i) {
+    if (given.contains(rows.integer(i, 0))) continue;
+    const QueueInfo* queue = &queue_by_id(static_cast<int>(rows.integer(i, 9)));
+    const auto& asked = claiming.queues;
+    if (std::find(asked.begin(), asked.end(), queue) == asked.end()) continue;
+    claiming.result.jobs.push_back(read_claimed(rows, i, op, claiming.until));
+    given.insert(claiming.result.jobs.back().id);
+    if ((rows.integer(i, 7) & kFlagExtras) != 0) claiming.extras.push_back(rows.integer(i, 0));
+  }
+}
+
 // One that the record of who asked stands behind.
 OperationResult PostgresStore::operator()(const Claim& op) {
   flush();
   const auto claiming = std::make_shared<Claiming>();
-  OperationResult answer = ClaimResult{};
   claiming->op = &op;
-  claiming->answer = &answer;
   claiming->queues = queues_named(op);
-  if (claiming->queues.empty()) return answer;
+  if (claiming->queues.empty()) return ClaimResult{};
   forget_given(kGivenPerClaim);
   send_claim(claiming, must_look(*claiming));
   settle();
-  if (claiming->short_of && may_look(*claiming)) {
-    send_claim(claiming, true);
-    settle();
-  }
-  answer_claim(*claiming);
-  return answer;
+  look_again(claiming);
+  read_checkpoints(*claiming);
+  return std::move(claiming->result);
 }
 
 }  // namespace mainspring::pg

@@ -2,15 +2,9 @@
 // requests, without looking at the rows first. Those that it does not find are looked at.
 #include <algorithm>
 
-#include "store_postgres/store_impl.h"
+#include "store_postgres/plain.h"
 
 namespace mainspring::pg {
-
-struct PostgresStore::Completing {
-  Ints ids, tokens, flags, result_ids;
-  Texts results;
-  std::unordered_set<JobId> seen;
-};
 
 bool PostgresStore::completes_plainly(const Finish& op) const {
   return completes_plainly(op, {});
@@ -32,76 +26,85 @@ bool PostgresStore::completes_plainly(const Finish& op, const Completing& run) c
 
 void PostgresStore::take_completions(const Finish& op, Completing& run) {
   for (const JobOutcome& r : op.results) {
-    const auto& complete = std::get<Complete>(r.outcome);
     run.seen.insert(r.id);
     run.ids.push_back(r.id), run.tokens.push_back(r.token);
-    run.flags.push_back(complete.result.empty() ? 0 : kFlagExtras);
-    if (complete.result.empty()) continue;
-    run.result_ids.push_back(r.id), run.results.emplace_back(complete.result);
+    run.results.push_back(text_or_null(std::get<Complete>(r.outcome).result));
   }
 }
 
 std::size_t PostgresStore::finish_run(std::span<const Operation> rest,
                                       std::vector<OperationResult>& results) {
-  const std::size_t first = results.size() - rest.size();
-  Completing run;
+  const auto run = std::make_shared<Completing>();
   std::size_t size = 0;
   for (; size < rest.size(); ++size) {
     const auto* op = std::get_if<Finish>(&rest[size]);
-    if (op == nullptr || !completes_plainly(*op, run)) break;
+    if (op == nullptr || !completes_plainly(*op, *run)) break;
     // The record of who asked stands behind it: that goes one by one.
     if (size + 1 < rest.size() && std::holds_alternative<Audit>(rest[size + 1])) break;
-    take_completions(*op, run);
+    take_completions(*op, *run);
   }
   if (size == 0) return 0;
-  const Rows rows = ask(sql_.complete_plain, params(run.ids, run.tokens, wall(), run.flags));
-  std::unordered_set<JobId> done;
-  for (int i = 0; i < rows.size(); ++i) done.insert(rows.integer(i, 0));
-  note_completed(run, done);
-  for (std::size_t i = 0; i < size; ++i) {
+  run->operations = rest.first(size);
+  run->answers = std::span(results).subspan(results.size() - rest.size(), size);
+  hold();
+  const bool none = std::none_of(run->results.begin(), run->results.end(),
+                                 [](const auto& result) { return result; });
+  Params p = params(run->ids, run->tokens, wall());
+  if (none) {
+    p.null(Params::kTextArray);
+  } else {
+    p.add(run->results);
+  }
+  p.add(node_).add(batch_).add(options_.store.retention_completed.count());
+  later(sql_.complete_plain, p, [this, run](const Rows& rows) { note_completed(*run, rows); });
+  if (plain_) {
+    open_->completions.push_back(run);
+  } else {
+    settle();
+    answer_completions(*run);
+  }
+  return size;
+}
+
+void PostgresStore::note_completed(Completing& run, const Rows& rows) {
+  run.answered = true;
+  if (rows.empty()) return;
+  wrote();
+  marked_ = true;
+  std::set<int> queues;
+  for (int i = 0; i < rows.size(); ++i) {
+    const JobId id = rows.integer(i, 0);
+    run.done.insert(id);
+    queues.insert(static_cast<int>(rows.integer(i, 1)));
+    after_.ended.push_back(id);
+    after_.unleased.push_back(id);
+  }
+  after_.live -= rows.size(), after_.finished += rows.size();
+  after_.live_counted -= rows.size(), after_.finished_counted += rows.size();
+  for (const int queue : queues) {
+    const auto keep =
+        queue_by_id(queue).retention_completed.value_or(options_.store.retention_completed.count());
+    after_.next_prune = std::min(after_.next_prune, WallTime::from_us(wall() + keep));
+  }
+}
+
+// Those that the statement did not find are looked at.
+void PostgresStore::answer_completions(Completing& run) {
+  for (std::size_t i = 0; i < run.operations.size(); ++i) {
     FinishResult answer;
-    for (const JobOutcome& r : std::get<Finish>(rest[i]).results) {
-      if (done.contains(r.id)) {
+    for (const JobOutcome& r : std::get<Finish>(run.operations[i]).results) {
+      if (run.done.contains(r.id)) {
         answer.results.push_back(FinishStatus::ok);
         continue;
       }
       after_.unleased.push_back(r.id);  // it is not this node's any more, or soon will not be
       const OperationResult looked_at = (*this)(Finish{.worker = "", .results = {r}});
       answer.results.push_back(std::get<FinishResult>(looked_at).results[0]);
+      // It was done, and only the answer was lost.
+      if (!run.answered && answer.results.back() == FinishStatus::ok) after_.ended.push_back(r.id);
     }
-    results[first + i] = std::move(answer);
+    run.answers[i] = std::move(answer);
   }
-  return size;
-}
-
-void PostgresStore::note_completed(const Completing& run, const std::unordered_set<JobId>& done) {
-  if (done.empty()) return;
-  wrote();
-  std::map<std::int64_t, Ints> finished;  // by when they may go
-  for (const JobId id : run.ids) {
-    if (!done.contains(id)) continue;
-    const int queue = own_leases_.find(id)->second.queue;
-    TallyChange& tally = tally_[queue];
-    --tally.counts[static_cast<std::size_t>(JobState::running)];
-    ++tally.counts[static_cast<std::size_t>(JobState::completed)];
-    --after_.live, ++after_.finished;
-    after_.ended.push_back(id);
-    after_.unleased.push_back(id);
-    const auto keep =
-        queue_by_id(queue).retention_completed.value_or(options_.store.retention_completed.count());
-    finished[wall() + keep].push_back(id);
-  }
-  for (const auto& [prune_at, all] : finished) {
-    write(sql_.insert_finished, params(prune_at, wall(), all));
-    after_.next_prune = std::min(after_.next_prune, WallTime::from_us(prune_at));
-  }
-  Ints ids;
-  Texts kept;
-  for (std::size_t i = 0; i < run.result_ids.size(); ++i) {
-    if (!done.contains(run.result_ids[i])) continue;
-    ids.push_back(run.result_ids[i]), kept.push_back(run.results[i]);
-  }
-  if (!ids.empty()) write(sql_.upsert_results, params(ids, kept));
 }
 
 }  // namespace mainspring::pg

@@ -471,6 +471,23 @@ Rows Connection::next() {
   lose("receiving");
 }
 
+void Connection::finish() {
+  if (connection_ == nullptr) throw PgError{"", "the connection is closed", true};
+  while (pending_ > 0) next();
+  const Instant deadline = clock_.now().instant + options_.timeout;
+  sync(deadline);
+  for (int quiet = 0; syncs_ > 0;) {
+    const Rows rows(take(deadline));
+    if (rows.get() == nullptr) {
+      if (PQstatus(connection_) == CONNECTION_BAD || ++quiet > 100'000) lose("receiving");
+    } else if (PQresultStatus(rows.get()) == PGRES_PIPELINE_SYNC) {
+      --syncs_;
+    } else {
+      fail(rows.get());
+    }
+  }
+}
+
 // The statements behind a failed one are skipped by the server up to the next sync.
 void Connection::fail(const PGresult* result) {
   const char* state = PQresultErrorField(result, PG_DIAG_SQLSTATE);

@@ -165,6 +165,10 @@ class Connection {
     queue(statement, params);
     return next();
   }
+  // Waits for the answers of all that was queued and still is, and for the end of what they were
+  // part of: where no transaction was begun, the statements queued since the last answer are one,
+  // and this is its commit. Throws if any of them failed, or the commit did.
+  void finish();
   std::size_t pending() const { return pending_; }
   // Drops the answers that nobody wants, and errors with them.
   void forget();

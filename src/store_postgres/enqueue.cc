@@ -9,15 +9,6 @@
 namespace mainspring::pg {
 namespace {
 
-bool is_plain(const NewJob& job) {
-  return !job.unique && !job.expires_in;
-}
-
-bool is_plain(const Enqueue& op) {
-  return op.idempotency_key.empty() && op.fence.lease.empty() && !op.jobs.empty() &&
-         std::all_of(op.jobs.begin(), op.jobs.end(), [](const NewJob& j) { return is_plain(j); });
-}
-
 Error too_many(std::int64_t live, std::int64_t bound) {
   return {.code = ErrorCode::overloaded,
           .message = fmt::format("the store holds {} live jobs: must be at most max_live_jobs {}",
@@ -40,75 +31,130 @@ bool PostgresStore::has_room(std::int64_t jobs) {
   if (fits() || now < counted_at_ + kAskEvery) return fits();
   counted_at_ = now;
   const Rows totals = ask(sql_.totals, {});
-  live_jobs_ = totals.integer(0, 0);
-  finished_jobs_ = totals.integer(0, 1);
+  live_jobs_ = totals.integer(0, 0) - after_.live_counted;
+  finished_jobs_ = totals.integer(0, 1) - after_.finished_counted;
   return fits();
+}
+
+bool PostgresStore::is_plain(const Enqueue& op) {
+  return op.idempotency_key.empty() && op.fence.lease.empty() && !op.jobs.empty() &&
+         std::all_of(op.jobs.begin(), op.jobs.end(),
+                     [](const NewJob& job) { return !job.unique && !job.expires_in; });
+}
+
+// New rows of plain jobs, column by column.
+struct PostgresStore::Columns {
+  Ints state, priority, run_at, queue, kind, max_attempts, timeout;
+  Texts args, headers, tags, correlation, reply;
+  std::deque<std::string> joined;             // tags
+  bool some_wait = false;                     // for their time
+  std::map<std::int64_t, TallyChange> tally;  // by queue
+};
+
+EnqueueResult PostgresStore::take_columns(const Enqueue& op, Columns& c) {
+  EnqueueResult answer;
+  answer.jobs.reserve(op.jobs.size());
+  for (const NewJob& job : op.jobs) {
+    const WallTime at = run_at_of(job);
+    const JobState begins = at > now_.wall ? JobState::scheduled : JobState::available;
+    const int id = queue_of(job.queue).id;
+    answer.jobs.push_back({.state = begins});
+    c.state.push_back(static_cast<int>(begins)), c.priority.push_back(job.priority);
+    c.run_at.push_back(at.us()), c.queue.push_back(id), c.kind.push_back(kind_of(job.kind));
+    c.max_attempts.push_back(job.max_attempts), c.timeout.push_back(job.timeout.count());
+    c.args.emplace_back(job.args), c.headers.push_back(text_or_null(job.headers));
+    c.joined.push_back(join_tags(job.tags));
+    c.tags.push_back(text_or_null(c.joined.back()));
+    c.correlation.push_back(text_or_null(job.correlation_id));
+    c.reply.push_back(text_or_null(job.reply_to));
+    TallyChange& tally = c.tally[id];
+    ++tally.enqueued;
+    ++tally.counts[static_cast<std::size_t>(begins)];
+    if (begins == JobState::available) {
+      after_.gained.insert(id);
+      ++after_.available[id];
+      auto& begin = hints_[id].first[static_cast<std::size_t>(job.priority)];
+      begin = std::min(begin, at.us());
+    } else {
+      c.some_wait = true;
+      after_.next_due = std::min(after_.next_due, at);
+    }
+  }
+  after_.live += static_cast<std::int64_t>(op.jobs.size());
+  return answer;
+}
+
+// An array costs the server time for each row: a column that is the same in all of them, as most
+// are in most batches, goes as one value, and one that is empty in all of them not at all.
+void PostgresStore::send_columns(const Columns& c, bool keep_ids, std::function<void(Rows)> then) {
+  const auto same = [](const Ints& column) {
+    return std::all_of(column.begin(), column.end(),
+                       [&](std::int64_t value) { return value == column.front(); });
+  };
+  Params p;
+  const std::array<const Ints*, 7> numbers = {&c.state, &c.priority,     &c.run_at, &c.queue,
+                                              &c.kind,  &c.max_attempts, &c.timeout};
+  for (const Ints* column : numbers) {
+    if (same(*column)) {
+      p.null(Params::kInt8Array);
+    } else {
+      p.add(*column);
+    }
+  }
+  p.add(c.args);
+  for (const Texts* column : {&c.headers, &c.tags, &c.correlation, &c.reply}) {
+    if (std::none_of(column->begin(), column->end(), [](const auto& text) { return text; })) {
+      p.null(Params::kTextArray);
+    } else {
+      p.add(*column);
+    }
+  }
+  Ints queues, enqueued, available;
+  for (const auto& [queue, tally] : c.tally) {
+    queues.push_back(queue), enqueued.push_back(tally.enqueued);
+    available.push_back(tally.counts[static_cast<std::size_t>(JobState::available)]);
+  }
+  p.add(wall()).add(node_).add(batch_).add(keep_ids).add(queues).add(enqueued).add(available);
+  p.add(!held_).add(session_);
+  for (const Ints* column : numbers) {
+    p.add(same(*column) ? std::optional(column->front()) : std::nullopt);
+  }
+  held_ = marked_ = true;
+  after_.live_counted += std::ssize(c.state);
+  wrote();
+  later(c.some_wait ? sql_.enqueue_plain : sql_.enqueue_available, p, std::move(then));
 }
 
 std::size_t PostgresStore::enqueue_run(std::span<const Operation> rest,
                                        std::vector<OperationResult>& results, bool from_start) {
   std::size_t run = 0;
   const std::size_t first = results.size() - rest.size();
-  Ints state, priority, run_at, queue, kind, max_attempts, timeout;
-  Texts args, headers, tags, correlation, reply;
-  std::deque<std::string> joined;
+  Columns columns;
   for (; run < rest.size(); ++run) {
     const auto* op = std::get_if<Enqueue>(&rest[run]);
     if (op == nullptr || !is_plain(*op)) break;
     // The record of who asked stands behind it: that goes one by one.
     if (run + 1 < rest.size() && std::holds_alternative<Audit>(rest[run + 1])) break;
-    const auto size = static_cast<std::int64_t>(op->jobs.size());
-    if (!has_room(size)) {
+    if (!has_room(static_cast<std::int64_t>(op->jobs.size()))) {
       results[first + run] = too_many(live_jobs_ + after_.live, options_.store.max_live_jobs);
       continue;
     }
-    EnqueueResult answer;
-    for (const NewJob& job : op->jobs) {
-      const WallTime at = run_at_of(job);
-      const JobState begins = at > now_.wall ? JobState::scheduled : JobState::available;
-      const int id = queue_of(job.queue).id;
-      answer.jobs.push_back({.state = begins});
-      state.push_back(static_cast<int>(begins)), priority.push_back(job.priority);
-      run_at.push_back(at.us()), queue.push_back(id), kind.push_back(kind_of(job.kind));
-      max_attempts.push_back(job.max_attempts), timeout.push_back(job.timeout.count());
-      args.emplace_back(job.args), headers.push_back(text_or_null(job.headers));
-      joined.push_back(join_tags(job.tags));
-      tags.push_back(text_or_null(joined.back()));
-      correlation.push_back(text_or_null(job.correlation_id));
-      reply.push_back(text_or_null(job.reply_to));
-      TallyChange& tally = tally_[id];
-      ++tally.enqueued;
-      ++tally.counts[static_cast<std::size_t>(begins)];
-      if (begins == JobState::available) {
-        after_.gained.insert(id);
-        ++after_.available[id];
-        auto& begin = hints_[id].first[static_cast<std::size_t>(job.priority)];
-        begin = std::min(begin, at.us());
-      } else {
-        after_.next_due = std::min(after_.next_due, at);
-      }
-    }
-    after_.live += size;
-    results[first + run] = std::move(answer);
+    results[first + run] = take_columns(*op, columns);
   }
-  if (state.empty()) return run;
+  if (columns.state.empty()) return run;
   flush();  // in the order of the batch
   // Then its mark keeps the ids, for the case that the answer to the commit is lost; else they must
   // be here before it.
-  const bool alone = from_start && run == rest.size();
-  must_look_ = must_look_ || !alone;
-  wrote();
-  later(sql_.enqueue_plain,
-        params(state, priority, run_at, queue, kind, max_attempts, timeout, args, headers, tags,
-               correlation, reply, wall(), node_, batch_, alone),
-        [&results, first, run](const Rows& rows) {
-          int row = 0;
-          for (std::size_t i = first; i < first + run; ++i) {
-            auto* answer = std::get_if<EnqueueResult>(&results[i]);
-            if (answer == nullptr) continue;
-            for (EnqueuedJob& job : answer->jobs) job.id = rows.integer(row++, 0);
-          }
-        });
+  const bool keep_ids = plain_ || (from_start && run == rest.size());
+  must_look_ = must_look_ || !keep_ids;
+  send_columns(columns, keep_ids, [&results, first, run](const Rows& rows) {
+    int row = 0;
+    for (std::size_t i = first; i < first + run; ++i) {
+      auto* answer = std::get_if<EnqueueResult>(&results[i]);
+      if (answer == nullptr) continue;
+      for (EnqueuedJob& job : answer->jobs) job.id = rows.integer(row++, 0);
+    }
+  });
   return run;
 }
 

@@ -1,6 +1,8 @@
 // The texts of the statements. Times in microseconds; arrays instead of many executions.
 #include "store_postgres/statements.h"
 
+#include <string>
+
 namespace mainspring::pg {
 
 #define MS_COLUMNS                                                                              \
@@ -23,6 +25,7 @@ BatchStatements::BatchStatements(std::string_view s)
       mark_batch(s,
                  "INSERT INTO $schema.tallies (node, batch, at, queue) SELECT $1, $2, $3, 0 FROM "
                  "(SELECT $schema.hold_batch($1, $2, $4)) AS l"),
+      hold(s, "SELECT $schema.hold_batch($1, $2, $3)"),
       give_up(s,
               "WITH old AS (DELETE FROM $schema.given_up WHERE at < $3 - 86400000000 AND node <> "
               "$1) INSERT INTO $schema.given_up AS g (node, session, at) VALUES ($1, $2, $3) ON "
@@ -172,6 +175,61 @@ ExtraStatements::ExtraStatements(std::string_view s)
                   "(id) DO UPDATE SET cancel_reason = excluded.cancel_reason"),
       select_wish(s, "SELECT cancel_reason FROM $schema.extras WHERE id = $1") {}
 
+namespace {
+
+// The payload goes straight into its row; what else is needed of it comes back from there. A column
+// that all the jobs have in common comes once, in the place of its array.
+std::string enqueue_text(bool some_wait) {
+  const std::string due =
+      "d AS (INSERT INTO $schema.due (run_at, id) SELECT run_at, id FROM j WHERE state = 1), ";
+  return std::string(
+             "WITH j AS (INSERT INTO $schema.jobs (id, state, flags, priority, attempt, "
+             "max_attempts, version, token, lease_until, lease, claimed_at, run_at, started_at, "
+             "finished_at, expires_at, created_at, timeout, schedule, queue, kind, budget, "
+             "correlation_id, reply_to, tags, headers, args) SELECT nextval('$schema.job_ids'), "
+             "coalesce(state, $22), 0, coalesce(priority, $23), 0, coalesce(max_attempts, $27), 1, "
+             "0, 0, 0, 0, coalesce(run_at, $24), 0, 0, 0, $13, coalesce(timeout, $28), 0, "
+             "coalesce(queue, $25), coalesce(kind, $26), coalesce(max_attempts, $27), "
+             "correlation_id, reply_to, string_to_array(tags, E'\\x1f'), headers, args FROM "
+             "unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], "
+             "$6::bigint[], $7::bigint[], $8::text[], $9::text[], $10::text[], $11::text[], "
+             "$12::text[]) AS u(state, priority, run_at, queue, kind, max_attempts, timeout, args, "
+             "headers, tags, correlation_id, reply_to) RETURNING id, state, queue, priority, kind, "
+             "run_at), "
+             "r AS (INSERT INTO $schema.ready (queue, priority, kind, run_at, id, expires_at) "
+             "SELECT queue, priority, kind, run_at, id, 0 FROM j WHERE state = 2), ") +
+         (some_wait ? due : "") +
+         "t AS (INSERT INTO $schema.tallies (node, batch, at, queue, enqueued, scheduled, "
+         "available, ids) SELECT $14, $15, $13, u.queue, u.enqueued, u.enqueued - u.available, "
+         "u.available, CASE WHEN $16::boolean AND u.n = 1 THEN (SELECT array_agg(id) FROM j) END "
+         "FROM unnest($17::bigint[], $18::bigint[], $19::bigint[]) WITH ORDINALITY AS u(queue, "
+         "enqueued, available, n), (SELECT CASE WHEN $20::boolean THEN $schema.hold_batch($14, "
+         "$15, $21) END) AS l) "
+         "SELECT id FROM j";
+}
+
+#define MS_CLAIMED                                                                       \
+  "j.id, j.token, j.attempt, j.max_attempts, j.priority, j.run_at, j.timeout, j.flags, " \
+  "j.schedule, j.queue, j.kind, j.args, j.headers, j.tags, j.correlation_id, j.reply_to"
+
+// `chosen` selects ctid and id of rows in `ready` whose jobs it has locked.
+std::string claim_text(std::string_view chosen) {
+  return "WITH c AS MATERIALIZED (" + std::string(chosen) +
+         "), d AS (DELETE FROM $schema.ready USING c WHERE ready.ctid = c.ctid RETURNING "
+         "ready.id), "
+         "u AS (UPDATE $schema.jobs j SET state = 3, attempt = attempt + 1, version = version + 1, "
+         "token = nextval('$schema.tokens_given'), worker = $3, lease = $4, lease_until = $5, "
+         "claimed_at = $7, started_at = $6 FROM d WHERE j.id = d.id RETURNING " MS_CLAIMED
+         "), l AS (INSERT INTO $schema.leased (look_at, seq, node, ids) SELECT $5, "
+         "nextval('$schema.row_numbers'), $8, array_agg(id) FROM u HAVING count(*) > 0 RETURNING "
+         "seq), "
+         "t AS (INSERT INTO $schema.tallies (node, batch, at, queue, available, running) SELECT "
+         "$8, $9, $6, queue, -count(*), count(*) FROM u GROUP BY queue) "
+         "SELECT u.*, (SELECT seq FROM l) FROM u";
+}
+
+}  // namespace
+
 EnqueueStatements::EnqueueStatements(std::string_view s)
     : select_idempotency(s,
                          "SELECT fingerprint, ids, expires_at FROM $schema.idempotency WHERE key "
@@ -199,68 +257,53 @@ EnqueueStatements::EnqueueStatements(std::string_view s)
                     "DELETE FROM $schema.uniques d USING unnest($1::bigint[], $2::text[], "
                     "$3::bigint[]) AS u(queue, key, id) WHERE d.queue = u.queue AND d.key = u.key "
                     "AND d.id = u.id"),
-      // The payload goes straight into its row; what else is needed of it comes back from there.
-      enqueue_plain(
-          s,
-          "WITH j AS (INSERT INTO $schema.jobs (id, state, flags, priority, attempt, "
-          "max_attempts, version, token, lease_until, lease, claimed_at, run_at, started_at, "
-          "finished_at, expires_at, created_at, timeout, schedule, queue, kind, budget, "
-          "correlation_id, reply_to, tags, headers, args) SELECT nextval('$schema.job_ids'), "
-          "state, 0, priority, 0, max_attempts, 1, 0, 0, 0, 0, run_at, 0, 0, 0, $13, timeout, 0, "
-          "queue, kind, max_attempts, correlation_id, reply_to, string_to_array(tags, E'\\x1f'), "
-          "headers, args FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], "
-          "$5::bigint[], $6::bigint[], $7::bigint[], $8::text[], $9::text[], $10::text[], "
-          "$11::text[], $12::text[]) AS u(state, priority, run_at, queue, kind, max_attempts, "
-          "timeout, args, headers, tags, correlation_id, reply_to) RETURNING id, state, queue, "
-          "priority, kind, run_at), "
-          "r AS (INSERT INTO $schema.ready (queue, priority, kind, run_at, id, expires_at) SELECT "
-          "queue, priority, kind, run_at, id, 0 FROM j WHERE state = 2), "
-          "d AS (INSERT INTO $schema.due (run_at, id) SELECT run_at, id FROM j WHERE state = 1), "
-          "t AS (INSERT INTO $schema.tallies (node, batch, at, queue, ids) SELECT $14, $15, $13, "
-          "0, array_agg(id) FROM j WHERE $16::boolean HAVING $16::boolean) "
-          "SELECT id FROM j") {}
+      enqueue_available(s, enqueue_text(false)),
+      enqueue_plain(s, enqueue_text(true)) {}
 
 ClaimStatements::ClaimStatements(std::string_view s)
     : claim_one_queue(
-          s,
-          "WITH c AS MATERIALIZED (SELECT r.ctid, r.id FROM $schema.queues q, "
-          "unnest($2::bigint[], $3::bigint[]) AS h(priority, first), LATERAL (SELECT l.ctid, l.id "
-          "FROM $schema.ready l JOIN $schema.jobs k ON k.id = l.id WHERE l.queue = q.id AND "
-          "l.priority = h.priority AND l.run_at >= h.first AND (l.expires_at = 0 OR l.expires_at > "
-          "$10) AND ($5::bigint[] IS NULL OR l.kind = ANY($5)) AND k.state = 2 ORDER BY l.run_at, "
-          "l.id LIMIT $4::bigint FOR UPDATE OF k SKIP LOCKED) r WHERE q.id = $1::bigint AND NOT "
-          "q.paused LIMIT $4::bigint), "
-          "d AS (DELETE FROM $schema.ready USING c WHERE ready.ctid = c.ctid RETURNING ready.id) "
-          "UPDATE $schema.jobs j SET state = 3, attempt = attempt + 1, version = version + 1, "
-          "token "
-          "= nextval('$schema.tokens_given'), worker = $6, lease = $7, lease_until = $8, "
-          "claimed_at = $9, started_at = $10 FROM d WHERE j.id = d.id RETURNING " MS_COLUMNS
-          ", j.args, j.headers, j.tags, j.correlation_id, j.reply_to"),
+          s, claim_text(
+                 "SELECT r.ctid, r.id FROM $schema.queues q, unnest($11::bigint[], $12::bigint[]) "
+                 "AS h(priority, first), LATERAL (SELECT l.ctid, l.id FROM $schema.ready l JOIN "
+                 "$schema.jobs k ON k.id = l.id WHERE l.queue = q.id AND l.priority = h.priority "
+                 "AND l.run_at >= h.first AND (l.expires_at = 0 OR l.expires_at > $6) AND "
+                 "($2::bigint[] IS NULL OR l.kind = ANY($2)) AND k.state = 2 ORDER BY l.run_at, "
+                 "l.id LIMIT $1::bigint FOR UPDATE OF k SKIP LOCKED) r WHERE q.id = $10::bigint "
+                 "AND NOT q.paused LIMIT $1::bigint")),
       claim_queues(
-          s,
-          "WITH f AS MATERIALIZED (SELECT r.* FROM $schema.queues q, "
-          "generate_series(0, 9) AS h(priority), LATERAL (SELECT ctid, * FROM $schema.ready WHERE "
-          "queue = q.id AND priority = h.priority AND (expires_at = 0 OR expires_at > $8) AND "
-          "($3::bigint[] IS NULL OR kind = ANY($3)) ORDER BY run_at, id LIMIT $2::bigint) r WHERE "
-          "q.id = ANY($1) AND NOT q.paused ORDER BY r.priority, r.run_at, r.id LIMIT $2::bigint), "
-          "c AS MATERIALIZED (SELECT f.ctid, f.id FROM f JOIN $schema.jobs k ON k.id = f.id WHERE "
-          "k.state = 2 ORDER BY f.priority, f.run_at, f.id FOR UPDATE OF k SKIP LOCKED), "
-          "d AS (DELETE FROM $schema.ready USING c WHERE ready.ctid = c.ctid RETURNING ready.id) "
-          "UPDATE $schema.jobs j SET state = 3, attempt = attempt + 1, version = version + 1, "
-          "token "
-          "= nextval('$schema.tokens_given'), worker = $4, lease = $5, lease_until = $6, "
-          "claimed_at = $7, started_at = $8 FROM d WHERE j.id = d.id RETURNING " MS_COLUMNS
-          ", j.args, j.headers, j.tags, j.correlation_id, j.reply_to"),
+          s, claim_text(
+                 "SELECT f.ctid, f.id FROM (SELECT r.* FROM $schema.queues q, "
+                 "generate_series(0, 9) AS h(priority), LATERAL (SELECT ctid, * FROM $schema.ready "
+                 "WHERE queue = q.id AND priority = h.priority AND (expires_at = 0 OR expires_at > "
+                 "$6) AND ($2::bigint[] IS NULL OR kind = ANY($2)) ORDER BY run_at, id LIMIT "
+                 "$1::bigint) r WHERE q.id = ANY($10::bigint[]) AND NOT q.paused ORDER BY "
+                 "r.priority, r.run_at, r.id LIMIT $1::bigint) f JOIN $schema.jobs k ON k.id = "
+                 "f.id WHERE k.state = 2 ORDER BY f.priority, f.run_at, f.id FOR UPDATE OF k SKIP "
+                 "LOCKED")),
+      find_claimed(s, "SELECT " MS_CLAIMED
+                      " FROM (SELECT DISTINCT unnest(ids) AS id FROM $schema.leased WHERE look_at "
+                      "= $1 AND node = $2) l JOIN $schema.jobs j ON j.id = l.id WHERE j.state = 3 "
+                      "AND j.worker = $3 AND j.claimed_at = $4 AND j.lease_until = $1"),
       checkpoints(s,
                   "SELECT id, checkpoint FROM $schema.extras WHERE id = ANY($1) AND checkpoint IS "
                   "NOT NULL"),
       complete_plain(
           s,
-          "UPDATE $schema.jobs j SET state = 4, version = j.version + 1, finished_at = $3, worker "
-          "= NULL, lease_until = 0, flags = (j.flags & ~16) | u.flags FROM (SELECT * FROM "
-          "unnest($1::bigint[], $2::bigint[], $4::bigint[]) AS v(id, token, flags) ORDER BY id) AS "
-          "u WHERE j.id = u.id AND j.token = "
-          "u.token AND j.state = 3 AND j.schedule = 0 RETURNING j.id"),
+          "WITH u AS (UPDATE $schema.jobs j SET state = 4, version = j.version + 1, finished_at = "
+          "$3, worker = NULL, lease_until = 0, flags = (j.flags & ~16) | CASE WHEN u.result IS "
+          "NULL THEN 0 ELSE 1 END FROM (SELECT * FROM unnest($1::bigint[], $2::bigint[], "
+          "$4::text[]) AS v(id, token, result) ORDER BY id) AS u WHERE j.id = u.id AND j.token = "
+          "u.token AND j.state = 3 AND j.schedule "
+          "= 0 RETURNING j.id, j.queue, u.result), "
+          "f AS (INSERT INTO $schema.finished (prune_at, seq, at, ids) SELECT $3 + "
+          "coalesce(q.retention_completed, $7), nextval('$schema.row_numbers'), $3, a.ids FROM "
+          "(SELECT queue, array_agg(id) AS ids FROM u GROUP BY queue) a JOIN $schema.queues q ON "
+          "q.id = a.queue), "
+          "x AS (INSERT INTO $schema.extras (id, result) SELECT id, result FROM u WHERE result IS "
+          "NOT NULL ON CONFLICT (id) DO UPDATE SET result = excluded.result), "
+          "t AS (INSERT INTO $schema.tallies (node, batch, at, queue, running, completed) SELECT "
+          "$5, $6, $3, queue, -count(*), count(*) FROM u GROUP BY queue) "
+          "SELECT id, queue FROM u"),
       renew_plain(s,
                   "UPDATE $schema.jobs j SET lease_until = u.until FROM unnest($1::bigint[], "
                   "$2::bigint[], $3::bigint[]) AS u(id, token, until) WHERE j.id = u.id AND "
@@ -361,6 +404,7 @@ NodeStatements::NodeStatements(std::string_view s)
                       "(SELECT DISTINCT unnest(ids) AS id FROM $schema.leased) l WHERE j.id = l.id "
                       "AND j.state = 3 RETURNING " MS_COLUMNS) {}
 
+#undef MS_CLAIMED
 #undef MS_COLUMNS
 
 }  // namespace mainspring::pg

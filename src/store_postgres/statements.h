@@ -11,7 +11,7 @@ namespace mainspring::pg {
 // A transaction, and what says that it was committed.
 struct BatchStatements {
   explicit BatchStatements(std::string_view schema);
-  Statement begin, plan_by_keys, clock, begin_quietly, commit, roll_back, mark_batch, give_up,
+  Statement begin, plan_by_keys, clock, begin_quietly, commit, roll_back, mark_batch, hold, give_up,
       await_batch, find_batch;
 };
 
@@ -48,13 +48,13 @@ struct ExtraStatements {
 struct EnqueueStatements {
   explicit EnqueueStatements(std::string_view schema);
   Statement select_idempotency, claim_idempotency, drop_idempotency, insert_idempotency,
-      take_unique, claim_unique, set_unique, delete_unique, enqueue_plain;
+      take_unique, claim_unique, set_unique, delete_unique, enqueue_available, enqueue_plain;
 };
 
 // Claims, completions and renewals.
 struct ClaimStatements {
   explicit ClaimStatements(std::string_view schema);
-  Statement claim_one_queue, claim_queues, checkpoints, complete_plain, renew_plain;
+  Statement claim_one_queue, claim_queues, find_claimed, checkpoints, complete_plain, renew_plain;
 };
 
 // What the scheduler does.

@@ -106,9 +106,10 @@ struct AfterCommit {
   std::set<int> gained;  // queues that may give a job now,
   std::set<int> dry;     // and those that have none
   std::vector<JobId> ended;
-  std::set<std::string> freed;                // leases by name
-  std::map<std::string, LeaseInHand> leases;  // as this transaction left or found them
-  std::int64_t live = 0, finished = 0;        // more or fewer
+  std::set<std::string> freed;                          // leases by name
+  std::map<std::string, LeaseInHand> leases;            // as this transaction left or found them
+  std::int64_t live = 0, finished = 0;                  // more or fewer,
+  std::int64_t live_counted = 0, finished_counted = 0;  // and what of it is in tallies already
   WallTime next_due = WallTime::never(), next_expiry = WallTime::never(),
            next_prune = WallTime::never();                         // at the latest
   bool look_due = false, look_expiry = false, look_prune = false;  // the first may have gone
@@ -172,6 +173,7 @@ class PostgresStore final : public SharedStore {
   // -- the frame (apply.cc)
   Result<BatchReport> try_batch(std::span<const Operation> batch);
   void run_batch(std::span<const Operation> batch, BatchReport& report);
+  void hold();  // the batch has a name that a lost commit is looked up by, from here on
   void ensure_connected(Instant until);
   std::unique_ptr<Connection> connect(bool writable) const;  // throws PgError
   void pause_before_reconnect() const;
@@ -180,6 +182,7 @@ class PostgresStore final : public SharedStore {
   void reload_copies();  // queues, kinds, totals, agenda: outside of a transaction
   void begin();          // a transaction, unless one is open; costs no round trip
   void commit(BatchReport& report);
+  void commit_plain();
   void roll_back() noexcept;
   void clear_batch();
   // Was this batch committed? Fills in what its answer said, if that was lost.
@@ -278,11 +281,23 @@ class PostgresStore final : public SharedStore {
   void count(const JobRow& row, int delta);
   void flush_tallies();
 
+  // -- plain.cc: batches of nothing but plain operations are one round trip, commit and all
+  struct Open;  // what such a batch left open when it was committed
+  bool is_plain_batch(std::span<const Operation> batch);
+  bool knows_queues(const Claim& op) const;
+  bool knows_all_of(const Enqueue& op) const;
+  void close(BatchReport& report);
+  void close_rest(Open& rest, BatchReport& report);
+
   // -- enqueue.cc
+  struct Columns;
   // As many of the operations as can be folded into one statement; 0 = none.
   std::size_t enqueue_run(std::span<const Operation> rest, std::vector<OperationResult>& results,
                           bool nothing_else);
+  EnqueueResult take_columns(const Enqueue& op, Columns& columns);
+  void send_columns(const Columns& columns, bool keep_ids, std::function<void(Rows)> then);
   bool has_room(std::int64_t jobs);
+  static bool is_plain(const Enqueue& op);
   std::optional<OperationResult> replay_idempotent(const Enqueue& op);
   EnqueuedJob enqueue_one(const NewJob& job);
   std::optional<EnqueuedJob> enqueue_unique(const NewJob& job, WallTime run_at);
@@ -293,14 +308,15 @@ class PostgresStore final : public SharedStore {
   struct Claiming;
   void send_claim(const std::shared_ptr<Claiming>& claiming, bool from_the_beginning);
   void take_claimed(Claiming& claiming, const Rows& rows);
-  void answer_claim(Claiming& claiming);
+  void look_again(const std::shared_ptr<Claiming>& claiming);
+  void read_checkpoints(Claiming& claiming);
+  void find_claimed(Claiming& claiming, std::unordered_set<JobId>& given);
   std::vector<const QueueInfo*> queues_named(const Claim& op);
   std::optional<Ints> kinds_named(const Claim& op);  // nullopt = every kind
   bool may_look(const Claiming& claiming);           // from the beginning of the line
   bool must_look(const Claiming& claiming);
   std::size_t claim_run(std::span<const Operation> rest, std::vector<OperationResult>& results);
-  ClaimedJob read_claimed(const Rows& rows, int row, const Claim& op);
-  void note_leased(std::int64_t look_at, const Ints& ids);
+  ClaimedJob read_claimed(const Rows& rows, int row, const Claim& op, std::int64_t until);
   void forget_given(std::size_t claims);  // looks at so many; deletes the rows of those that ended
   void remember_given();                  // after_.given, once committed
 
@@ -309,7 +325,8 @@ class PostgresStore final : public SharedStore {
   bool completes_plainly(const Finish& op, const Completing& run) const;
   bool completes_plainly(const Finish& op) const;  // as the first of a run
   static void take_completions(const Finish& op, Completing& run);
-  void note_completed(const Completing& run, const std::unordered_set<JobId>& done);
+  void note_completed(Completing& run, const Rows& rows);
+  void answer_completions(Completing& run);
 
   // -- finish.cc
   std::size_t finish_run(std::span<const Operation> rest, std::vector<OperationResult>& results);
@@ -458,7 +475,10 @@ class PostgresStore final : public SharedStore {
   bool copies_stale_ = false;     // queues and kinds are read anew before the next batch
   Instant clock_asked_, counted_at_;
   bool wrote_ = false, durable_ = false;
+  bool held_ = false;    // see hold()
   bool marked_ = false;  // a row of tallies says that the batch was committed
+  bool plain_ = false;   // this batch is one round trip: see plain.cc
+  std::shared_ptr<Open> open_;
   std::atomic<bool> away_{false};
   std::atomic<std::int64_t> commits_{0};
   mutable std::atomic<std::int64_t> reads_{0};

@@ -148,11 +148,12 @@ void Bed::must_be_sound() const {
   for (const std::string& problem : report.problems) FAIL_CHECK(problem);
 }
 
-int Bed::await_backend(const std::string& doing) const {
+int Bed::await_commit(const std::string& stage) const {
   const Instant end = clock.now().instant + seconds(20);
   while (clock.now().instant < end) {
     for (const auto& backend : cluster->backends()) {
-      if (backend.doing.starts_with(doing)) return backend.pid;
+      for (const std::string statement : {"COMMIT", "SELECT"})
+        if (backend.doing.starts_with(statement + stage)) return backend.pid;
     }
   }
   return 0;

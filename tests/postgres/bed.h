@@ -71,8 +71,9 @@ class Bed {
   // What was acknowledged is there once, what was refused is not.
   void must_match(const Told& told) const;
   void must_be_sound() const;
-  // Waits until some backend of the store does what begins with this; 0 = it did not.
-  int await_backend(const std::string& doing) const;
+  // Waits for a backend that commits: by COMMIT, or behind the last statement of a batch that needs
+  // none. `stage` is what the server says behind it, such as " waiting"; 0 = there was none.
+  int await_commit(const std::string& stage) const;
 
  private:
   NullLog log_;

@@ -233,8 +233,15 @@ void FleetNode::Body::apply() {
   } else if (result->results.size() != batch.size()) {
     return broke("apply: another number of answers");
   }
-  for (std::size_t i = 0; i < handlers.size(); ++i)
-    handlers[i](result ? &result->results[i] : nullptr, sure, at);
+  for (std::size_t i = 0; i < handlers.size(); ++i) {
+    const auto* error = result ? std::get_if<Error>(&result->results[i]) : nullptr;
+    if (error != nullptr && error->code == ErrorCode::timeout) {  // of this one alone
+      ++report.refusals[fmt::format("{}: {}", error->name(), error->message)];
+      handlers[i](nullptr, false, at);
+    } else {
+      handlers[i](result ? &result->results[i] : nullptr, sure, at);
+    }
+  }
   Heard news = store->take_news();
   if (result) {
     news.released = result->effects.released;

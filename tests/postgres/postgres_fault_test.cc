@@ -56,7 +56,7 @@ TEST_CASE("a commit that the server made and did not answer is answered as done"
   // A commit is on disk and then waits for a standby, which never comes.
   must(bed.cluster->set("synchronous_standby_names", "nobody"));
   auto call = bed.begin_enqueue(2);
-  REQUIRE(bed.await_backend("COMMIT waiting") != 0);
+  REQUIRE(bed.await_commit(" waiting") != 0);
   must(bed.cluster->sql("ALTER SYSTEM RESET synchronous_standby_names"));
   bed.cluster->kill9();
   must(bed.cluster->start());
@@ -88,7 +88,7 @@ TEST_CASE("a commit whose answer was lost is answered with the ids that it gave"
     must(bed.cluster->set("synchronous_standby_names", "nobody"));
     auto call =
         std::async(std::launch::async, [&] { return bed.store->apply(batch, bed.clock.now()); });
-    REQUIRE(bed.await_backend("COMMIT waiting") != 0);
+    REQUIRE(bed.await_commit(" waiting") != 0);
     must(bed.cluster->sql("ALTER SYSTEM RESET synchronous_standby_names"));
     bed.cluster->kill9();
     must(bed.cluster->start());
@@ -115,7 +115,7 @@ TEST_CASE("a commit that never reached the disk is made again, once") {
   for (int i = 1; i <= 5; ++i) {
     const int ready = bed.cluster->times_ready();
     auto call = bed.begin_enqueue(i);
-    const int backend = bed.await_backend("COMMIT");
+    const int backend = bed.await_commit("");
     REQUIRE(backend != 0);
     CHECK(bed.cluster->kill_backend(backend));
     CHECK(bed.cluster->await_ready(ready + 1));

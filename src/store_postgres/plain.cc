@@ -1,0 +1,120 @@
+// Batches of nothing but plain operations: enqueues without keys, claims, completions of jobs that
+// this node gave out. Each kind is one statement that also writes what follows from it, so nothing
+// has to be known of one before the next is sent: such a batch is one round trip, commit and all.
+//
+// What the answers leave open is done in a transaction behind it: claims that found too little and
+// did not look at the line from its beginning, checkpoints of jobs that were tried before,
+// completions that were not found and need an answer. And if the connection was lost with the
+// answers, and the batch was committed: what they would have said.
+#include "store_postgres/plain.h"
+
+#include <algorithm>
+
+namespace mainspring::pg {
+
+bool PostgresStore::knows_all_of(const Enqueue& op) const {
+  return std::all_of(op.jobs.begin(), op.jobs.end(), [&](const NewJob& job) {
+    return queues_by_name_.contains(job.queue) && kinds_by_name_.contains(job.kind);
+  });
+}
+
+bool PostgresStore::knows_queues(const Claim& op) const {
+  return std::all_of(op.queues.begin(), op.queues.end(),
+                     [&](const auto& name) { return queues_by_name_.contains(name); }) &&
+         std::all_of(op.kinds.begin(), op.kinds.end(),
+                     [&](const auto& name) { return kinds_by_name_.contains(name); });
+}
+
+// True if no statement is needed but the three of these, in an order of locks in which nobody can
+// wait for somebody who waits for us: all completions at once, and first (see locks.cc).
+bool PostgresStore::is_plain_batch(std::span<const Operation> batch) {
+  Completing completing;
+  std::int64_t jobs = 0;
+  bool in_run = true;
+  for (const Operation& operation : batch) {
+    if (const auto* enqueue = std::get_if<Enqueue>(&operation)) {
+      if (!is_plain(*enqueue) || !knows_all_of(*enqueue)) return false;
+      jobs += static_cast<std::int64_t>(enqueue->jobs.size());
+    } else if (const auto* claim = std::get_if<Claim>(&operation)) {
+      if (!knows_queues(*claim)) return false;
+    } else if (const auto* finish = std::get_if<Finish>(&operation)) {
+      if (!in_run || !completes_plainly(*finish, completing)) return false;
+      for (const JobOutcome& result : finish->results) completing.seen.insert(result.id);
+    } else {
+      return false;
+    }
+    in_run = in_run && std::holds_alternative<Finish>(operation);
+  }
+  return live_jobs_ + jobs <= options_.store.max_live_jobs;
+}
+
+void PostgresStore::close(BatchReport& report) {
+  plain_ = false;
+  const std::shared_ptr<Open> open = std::move(open_);
+  Open rest;
+  for (auto& completing : open->completions) {
+    if (completing->answered && completing->done.size() == completing->ids.size()) {
+      answer_completions(*completing);
+    } else {
+      rest.completions.push_back(std::move(completing));
+    }
+  }
+  for (auto& claiming : open->claims) {
+    const bool lost = claiming->sent_once && !claiming->answered;
+    const bool again = claiming->short_of && may_look(*claiming);
+    if (lost || again || !claiming->extras.empty()) {
+      rest.claims.push_back(std::move(claiming));
+    } else {
+      *claiming->answer = std::move(claiming->result);
+    }
+  }
+  if (!rest.completions.empty() || !rest.claims.empty()) close_rest(rest, report);
+}
+
+// An error here must not undo what is committed: who gets no answer by it is told that it is not
+// known.
+void PostgresStore::close_rest(Open& rest, BatchReport& report) {
+  std::vector<std::size_t> kept;  // of the claims: what they have for certain
+  for (const auto& claiming : rest.claims) kept.push_back(claiming->result.jobs.size());
+  clear_batch();
+  ++batch_;
+  try {
+    if (!connection_) throw PgError{"", "the connection is closed", true};
+    for (const auto& completing : rest.completions) answer_completions(*completing);
+    std::unordered_set<JobId> given;
+    for (std::size_t i = 0; i < rest.claims.size(); ++i) {
+      Claiming& claiming = *rest.claims[i];
+      if (claiming.sent_once && !claiming.answered) {
+        find_claimed(claiming, given);
+        kept[i] = claiming.result.jobs.size();
+      }
+      look_again(rest.claims[i]);
+      read_checkpoints(claiming);
+    }
+    commit(report);
+    for (const auto& claiming : rest.claims) *claiming->answer = std::move(claiming->result);
+    remember(report);
+  } catch (const PgError& error) {
+    log_.warn("what a batch left open stays open", {{"message", error.message}});
+    if (error.lost) connection_.reset();
+    commit_sent_ = false;
+    roll_back();
+    copies_stale_ = true;
+    const Error unknown{.code = ErrorCode::timeout,
+                        .message =
+                            "the store was lost before it could be asked what became of "
+                            "this: whether it was done is not known",
+                        .retry_after_ms = 1000};
+    for (const auto& completing : rest.completions)
+      std::fill(completing->answers.begin(), completing->answers.end(), OperationResult(unknown));
+    for (std::size_t i = 0; i < rest.claims.size(); ++i) {
+      Claiming& claiming = *rest.claims[i];
+      claiming.result.jobs.resize(kept[i]);
+      // Without its checkpoint no job is given out: the lease runs out instead.
+      const bool whole = claiming.answered && claiming.extras.empty();
+      *claiming.answer = whole ? OperationResult(std::move(claiming.result)) : unknown;
+    }
+  }
+}
+
+}  // namespace mainspring::pg

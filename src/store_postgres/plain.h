@@ -1,0 +1,38 @@
+// What batches of plain operations are made of: see plain.cc.
+#pragma once
+
+#include "store_postgres/store_impl.h"
+
+namespace mainspring::pg {
+
+// Completions of many requests, in one statement.
+struct PostgresStore::Completing {
+  Ints ids, tokens;
+  Texts results;
+  std::unordered_set<JobId> seen;
+  std::span<const Operation> operations;
+  std::span<OperationResult> answers;  // of those
+  bool answered = false;               // by the database
+  std::unordered_set<JobId> done;
+};
+
+struct PostgresStore::Claiming {
+  const Claim* op = nullptr;
+  OperationResult* answer = nullptr;
+  std::vector<const QueueInfo*> queues;
+  std::int64_t until = 0;  // when the leases end, on the lease clock,
+  std::int64_t at = 0;     // and when they begin
+  bool sent_once = false, answered = false;
+  ClaimResult result;
+  Ints extras;  // jobs that may have a checkpoint
+  bool from_beginning = false;
+  bool short_of = false;
+  Instant sent;
+};
+
+struct PostgresStore::Open {
+  std::vector<std::shared_ptr<Completing>> completions;
+  std::vector<std::shared_ptr<Claiming>> claims;
+};
+
+}  // namespace mainspring::pg
