@@ -18,6 +18,7 @@ constexpr std::size_t kEveryone = std::numeric_limits<std::size_t>::max();
 // A commit that takes longer is told to who claimed, by a lease that is shorter. Less than what
 // workers hold back of the shortest lease, a sixth of kMinLease.
 constexpr Duration kSlowCommit = std::chrono::milliseconds(100);
+constexpr std::size_t kMaxToldCancels = 1000;
 constexpr Duration kNothingLeft = std::chrono::milliseconds(1);  // of a lease; 0 says "not known"
 
 // What an operation counts against the bounds of a batch.
@@ -595,7 +596,12 @@ void Broker::distribute(Batch& batch, BatchReport& report, Answers& answers, Now
     OperationResult& result = report.results[i];
     note_worker(batch.operations[i], result, now);
     if (const auto* cancelled = std::get_if<CancelResult>(&result)) {
-      tell_cancel(*cancelled, std::get<Cancel>(batch.operations[i]).id, answers);
+      const JobId id = std::get<Cancel>(batch.operations[i]).id;
+      if (cancelled->cancel_requested && !MS_MUTANT(cancel_not_told)) {
+        tell_cancel(cancelled->worker, id, answers);
+        if (shared_ != nullptr && cancels_to_tell_.size() < kMaxToldCancels)
+          cancels_to_tell_.emplace_back(id, cancelled->worker);
+      }
     }
     if (park_acquire(caller, batch.operations[i], result, now)) continue;
     auto* claimed = std::get_if<ClaimResult>(&result);
@@ -637,18 +643,16 @@ void Broker::tell_ended(const std::vector<JobId>& ended, Answers& answers) {
 
 // A cancelled job that runs: its worker is told over a parked claim, else with its next claim or
 // renewal.
-void Broker::tell_cancel(const CancelResult& result, JobId id, Answers& answers) {
-  if (!result.cancel_requested || MS_MUTANT(cancel_not_told)) return;
+void Broker::tell_cancel(const std::string& who, JobId id, Answers& answers) {
   const auto parked = std::find_if(parked_.begin(), parked_.end(), [&](const auto& entry) {
-    return entry.second->claim.worker == result.worker;
+    return entry.second->claim.worker == who;
   });
   if (parked != parked_.end()) {
     answers.push_back(
         [answer = unpark(*parked->second).answer, id] { answer(ClaimResult{.cancel = {id}}); });
     return;
   }
-  const auto worker = workers_.find(result.worker);
-  constexpr std::size_t kMaxToldCancels = 1000;
+  const auto worker = workers_.find(who);
   if (worker != workers_.end() && worker->second.cancels.size() < kMaxToldCancels) {
     worker->second.cancels.push_back(id);
   }

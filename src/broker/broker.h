@@ -270,8 +270,8 @@ class Broker final : public Jobs {
       MS_REQUIRES(mutex_);
   // A claim of the batch that waits on instead of being answered.
   void park_again(Batch& batch, std::size_t i) MS_REQUIRES(mutex_);
-  void tell_cancel(const CancelResult& result, JobId id,
-                   std::vector<std::function<void()>>& answers) MS_REQUIRES(mutex_);
+  void tell_cancel(const std::string& who, JobId id, std::vector<std::function<void()>>& answers)
+      MS_REQUIRES(mutex_);
   void forget_workers(Now now) MS_REQUIRES(mutex_);
   void push(Pending pending, std::deque<Pending>& line) MS_REQUIRES(mutex_);
   // The reason to refuse an operation now, if there is one.
@@ -306,6 +306,9 @@ class Broker final : public Jobs {
   Instant last_poll_ MS_GUARDED_BY(step_mutex_);
   Instant next_look_ MS_GUARDED_BY(step_mutex_) = Instant::never();  // for watched jobs
   WatchId last_looked_ MS_GUARDED_BY(step_mutex_) = 0;
+  // Of the last batch, for the other nodes: running jobs that somebody wants stopped, and who has
+  // them.
+  std::vector<std::pair<JobId, std::string>> cancels_to_tell_ MS_GUARDED_BY(step_mutex_);
   // The database could not be reached since: whoever waits may have missed something.
   bool missed_ MS_GUARDED_BY(step_mutex_) = false;
   mutable Mutex mutex_;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 
 #include "base/mutant.h"
 #include "broker/broker.h"
@@ -22,6 +23,26 @@ constexpr Duration kAwayPause = std::chrono::seconds(1);
 // Watched jobs are looked at so often, so many at once, unless their end is heard.
 constexpr Duration kLookEvery = std::chrono::seconds(1);
 constexpr std::size_t kMaxLooks = 32;
+
+// That somebody wants a running job stopped goes to the other nodes as the release of a lease with
+// this name: JOB/WORKER behind it. Nobody can hold one, names like it are the engine's own. So
+// nodes of the version before hear of a lease that nobody waits for, and nothing else changes for
+// them.
+constexpr std::string_view kCancelWord = "mainspring/cancel/";
+
+std::string cancel_word(JobId id, const std::string& worker) {
+  return fmt::format("{}{}/{}", kCancelWord, id, worker);
+}
+
+// The job, 0 if it is no such word; and who runs it.
+std::pair<JobId, std::string> read_cancel_word(std::string_view name) {
+  if (!name.starts_with(kCancelWord)) return {};
+  name.remove_prefix(kCancelWord.size());
+  JobId id = 0;
+  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), id);
+  if (error != std::errc() || end == name.data() + name.size() || *end != '/') return {};
+  return {id, std::string(end + 1, name.data() + name.size())};
+}
 
 }  // namespace
 
@@ -92,7 +113,14 @@ void Broker::take_up(const Heard& heard, Answers& answers, Now now) {
   } else {
     for (const std::string& queue : heard.queues) offer(queue);
   }
-  for (const std::string& lease : heard.released) lease_waiters_.retry_at(lease, now.instant);
+  for (const std::string& lease : heard.released) {
+    const auto [cancelled, worker] = read_cancel_word(lease);
+    if (cancelled != 0) {
+      tell_cancel(worker, cancelled, answers);
+    } else {
+      lease_waiters_.retry_at(lease, now.instant);
+    }
+  }
   tell_ended(heard.ended, answers);
 }
 
@@ -139,6 +167,8 @@ void Broker::tell_others(const Effects& effects) {
   std::erase_if(news.queues,
                 [&](const std::string& queue) { return !store_.has_available(queue); });
   news.released.insert(news.released.end(), effects.released.begin(), effects.released.end());
+  for (const auto& [id, worker] : std::exchange(cancels_to_tell_, {}))
+    news.released.push_back(cancel_word(id, worker));
   const std::size_t ended = std::min(effects.ended.size(), HeardSet::kMaxEnded);
   news.ended.insert(news.ended.end(), effects.ended.begin(),
                     effects.ended.begin() + static_cast<std::ptrdiff_t>(ended));

@@ -229,6 +229,35 @@ TEST_CASE_FIXTURE(Nodes, "a job enqueued on one node wakes a claim that is parke
   CHECK(jobs(got) == 1);
 }
 
+TEST_CASE_FIXTURE(Nodes, "a cancel on one node is told over the claim that is parked on another") {
+  enqueue(*b);
+  const auto running = claim(*b);
+  REQUIRE(jobs(running) == 1);
+  const JobId id = std::get<ClaimResult>(**running).jobs[0].id;
+  const auto parked = claim(*b);
+  CHECK_FALSE(parked->has_value());
+  a->broker->submit(Cancel{.id = id, .reason = "enough"}, [](const OperationResult&) {});
+  settle(*a);
+  CHECK_FALSE(parked->has_value());
+  carry();
+  REQUIRE(parked->has_value());
+  CHECK(std::get<ClaimResult>(**parked).cancel == std::vector<JobId>{id});
+  // Whoever has no claim parked is told with the next one.
+  a->broker->submit(Cancel{.id = id, .reason = "enough"}, [](const OperationResult&) {});
+  settle(*a);
+  carry();
+  CHECK(std::get<ClaimResult>(**claim(*b)).cancel == std::vector<JobId>{id});
+}
+
+TEST_CASE_FIXTURE(Nodes, "words that look like a cancel and are none are passed over") {
+  const auto parked = claim(*b);
+  for (const char* word : {"mainspring/cancel/", "mainspring/cancel/x/w", "mainspring/cancel/7",
+                           "mainspring/cancel/99999999999999999999/w", "mainspring/cancel/-/w"})
+    b->broker->hear({.released = {word}});
+  settle(*b);
+  CHECK_FALSE(parked->has_value());
+}
+
 TEST_CASE_FIXTURE(Nodes, "a claim whose commit was slow has so much less of its lease left") {
   enqueue(*a, 3);
   const auto lease_left = [this] { return std::get<ClaimResult>(**claim(*a)).jobs.at(0).lease; };

@@ -15,7 +15,8 @@ namespace mainspring {
 // What a change of another node (or of a client by SQL) made possible here.
 struct Heard {
   std::vector<std::string> queues;        // may have work
-  std::vector<std::string> released;      // leases that became free
+  std::vector<std::string> released;      // leases that became free; and, between brokers, whom to
+                                          // tell of a cancel (see broker/others.cc)
   std::vector<JobId> ended;               // jobs that became terminal
   WallTime next_due = WallTime::never();  // something becomes due or fires then
   bool catalog = false;                   // queues, schedules or tokens changed

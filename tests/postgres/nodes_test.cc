@@ -175,6 +175,25 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("a cancel on one node reaches the worker of another over its parked claim") {
+  for (const Wake wake : {Wake::automatic, Wake::notify}) {
+    NodeOptions options;
+    options.neighbours.wake = wake;
+    Three three(options);
+    for (const auto& node : three.nodes)
+      REQUIRE(eventually([&] { return node->says("\"listen\":\"works\""); }));
+    REQUIRE(eventually([&] { return three.nodes[0]->says("\"others\":2"); }));
+    const JobId id = three.nodes[1]->enqueue("q");
+    REQUIRE(must(three.nodes[1]->claim("q")).jobs.size() == 1);
+    Waiting waiting(*three.nodes[1], "q");
+    const Instant begin = three.nodes[0]->clock.now().instant;
+    CHECK(must(three.nodes[0]->broker().cancel({.id = id, .reason = "no"})).cancel_requested);
+    CHECK(waiting.jobs() == 0);
+    CHECK((*waiting.result)->cancel == std::vector<JobId>{id});
+    CHECK(waiting.answered - begin < 2s);
+  }
+}
+
 TEST_CASE("where nothing wakes them the poll does") {
   NodeOptions options;
   options.neighbours.wake = Wake::poll;
