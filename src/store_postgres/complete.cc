@@ -90,6 +90,11 @@ void PostgresStore::note_completed(Completing& run, const Rows& rows) {
 
 // Those that the statement did not find are looked at.
 void PostgresStore::answer_completions(Completing& run) {
+  std::vector<JobId> missing;
+  for (const JobId id : run.ids) {
+    if (!run.done.contains(id)) missing.push_back(id);
+  }
+  if (!missing.empty()) jobs_by_id(missing);  // in the order of locks
   for (std::size_t i = 0; i < run.operations.size(); ++i) {
     FinishResult answer;
     for (const JobOutcome& r : std::get<Finish>(run.operations[i]).results) {
