@@ -105,11 +105,17 @@ class Store {
   // storage_full, io_error.
   virtual Result<void> backup(const std::string& directory) const = 0;
 
+  // Where it goes on, if apply() has seen that it was moved; "" = it has not. From any thread.
+  virtual std::string moved_to() const { return {}; }
+
   // Transactions committed, and reads made of the database, since open: what an idle system must
   // not do.
   virtual std::int64_t commits() const = 0;
   virtual std::int64_t reads() const = 0;
 };
+
+// What opening does with a store that was moved (see transfer.h): apply() refuses in any case.
+enum class IfMoved : std::uint8_t { refuse, open };
 
 // Settings that every store has.
 struct StoreOptions {

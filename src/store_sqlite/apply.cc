@@ -8,12 +8,27 @@
 #include "store_sqlite/store_impl.h"
 
 namespace mainspring::sqlite {
+namespace {
+// How often a store that does not write looks whether it was moved.
+constexpr Duration kLookForMove = std::chrono::seconds(1);
+}  // namespace
 
 Result<BatchReport> SqliteStore::apply(std::span<const Operation> batch, Now now) {
   if (failed_) {
     return Error{.code = ErrorCode::io_error,
                  .message = "the store failed to write before and takes nothing more"};
   }
+  if (moved_to_.empty() && options_.guard_files && now.instant >= look_for_move_at_) {
+    look_for_move_at_ = now.instant + kLookForMove;
+    try {
+      look_for_move();
+    } catch (const Moved& moved) {
+      note_moved(moved.place);
+    } catch (const SqlError&) {
+      // Whoever writes next will tell.
+    }
+  }
+  if (!moved_to_.empty()) return moved_error();
   auto report = apply_once(batch, now, full_ && still_full());
   if (report || report.error().code != ErrorCode::storage_full) return report;
   // The disk is full. What frees or finishes work may use the reserve; new work waits for space.
@@ -47,6 +62,10 @@ Result<BatchReport> SqliteStore::apply_once(std::span<const Operation> batch, No
     }
     commit_batch(report);
     return report;
+  } catch (const Moved& moved) {
+    roll_back();
+    note_moved(moved.place);
+    return moved_error();
   } catch (const SqlError& error) {
     const int primary = error.code & 0xff;
     if (primary != SQLITE_FULL && primary != SQLITE_BUSY) {
@@ -73,6 +92,43 @@ void SqliteStore::begin_write() {
   if (in_transaction_) return;
   sql_->begin.bind().run();
   in_transaction_ = true;
+  const std::uint32_t version = data_version();
+  if (version == data_version_) return;
+  data_version_ = version;
+  look_for_move();
+}
+
+void SqliteStore::look_for_move() {
+  Statement& row = sql_->select_moved.bind();
+  ResetGuard guard(row);
+  if (row.step() && !MS_MUTANT(move_goes_unnoticed)) throw Moved{std::string(row.text(0))};
+}
+
+std::uint32_t SqliteStore::data_version() const {
+  std::uint32_t version = 0;
+  sqlite3_file_control(db_->handle(), "main", SQLITE_FCNTL_DATA_VERSION, &version);
+  return version;
+}
+
+void SqliteStore::note_moved(std::string place) {
+  moved_to_ = std::move(place);
+  {
+    MutexLock lock(published_mutex_);
+    published_move_ = moved_to_;
+  }
+  log_.error("this store has moved: nothing is taken here any more", {{"to", moved_to_}});
+}
+
+std::string SqliteStore::moved_to() const {
+  MutexLock lock(published_mutex_);
+  return published_move_;
+}
+
+Error SqliteStore::moved_error() const {
+  return {.code = ErrorCode::unavailable,
+          .message = fmt::format("the store {} has moved to {}: start the server with that one",
+                                 options_.directory, moved_to_),
+          .retry_after_ms = 5000};
 }
 
 void SqliteStore::roll_back() {
@@ -89,6 +145,7 @@ void SqliteStore::commit_batch(BatchReport& report) {
     if (due_touched_ || expiring_touched_ || finished_touched_) refresh_agenda();
     sql_->commit.bind().run();
     in_transaction_ = false;
+    data_version_ = data_version();
     commits_.fetch_add(1, std::memory_order_relaxed);
   }
   for (QueueState* queue : touched_) {

@@ -7,6 +7,7 @@
 #include "base/mutant.h"
 #include "store_sqlite/migrations.h"
 #include "store_sqlite/store_impl.h"
+#include "store_sqlite/transfer_rows.h"
 
 namespace mainspring::sqlite {
 namespace {
@@ -46,13 +47,33 @@ void SqliteStore::open(Now now) {
   db.execute("PRAGMA temp_store = MEMORY");
   db.execute(fmt::format("PRAGMA cache_size = -{}", options_.cache_bytes / 1024).c_str());
   migrate(db);
+  check_place();
   sql_ = std::make_unique<Statements>(db);
   schedule_sql_ = std::make_unique<ScheduleStatements>(db);
   access_sql_ = std::make_unique<AccessStatements>(db);
   now_ = now;
   // The lock of the directory proves that whoever led before is gone.
-  if (!MS_MUTANT(leadership_outlives_its_process)) sql_->delete_lease.bind(kLeadershipLease).run();
+  if (!MS_MUTANT(leadership_outlives_its_process) && moved_to_.empty())
+    sql_->delete_lease.bind(kLeadershipLease).run();
   load(now.instant);
+  data_version_ = data_version();
+}
+
+// A store that goes on elsewhere, or is not whole yet, is not served.
+void SqliteStore::check_place() {
+  if (const auto from = read_move(*db_, "copying")) {
+    throw Error{.code = ErrorCode::conflict,
+                .message = fmt::format("{} is the unfinished copy of {}: run `mainspring store "
+                                       "copy` again to go on with it, or remove it",
+                                       options_.directory, from->place)};
+  }
+  const auto to = read_move(*db_, "moved");
+  if (!to) return;
+  moved_to_ = to->place;
+  if (options_.if_moved == IfMoved::open) return;
+  Error error = moved_error();
+  error.code = ErrorCode::conflict;  // it stays so
+  throw error;
 }
 
 void SqliteStore::load(Instant now) {
@@ -104,10 +125,11 @@ void SqliteStore::load(Instant now) {
 // so ids and tokens go on from far ahead.
 void SqliteStore::adopt_copy() {
   if (db_->query_int("SELECT coalesce(c, 0) FROM tallies WHERE id = 0") == 0) return;
-  constexpr std::int64_t kIdStride = 1'000'000'000;
-  constexpr int kTokensPerSecondBits = 21;  // more claims per second than any store can give
-  next_id_ += kIdStride;
-  next_token_ = std::max(next_token_ + 1, (now_.wall.us() / 1'000'000) << kTokensPerSecondBits);
+  const TransferNumbers numbers = numbers_of_copy({.next_id = next_id_, .next_token = next_token_},
+                                                  SourceGoesOn::yes, now_.wall);
+  next_id_ = numbers.next_id;
+  next_token_ = numbers.next_token;
+  db_->execute("UPDATE moves SET store = lower(hex(randomblob(16))) WHERE what = 'self'");
   db_->execute(
       fmt::format("UPDATE tallies SET a = {}, b = {}, c = NULL WHERE id = 0", next_id_, next_token_)
           .c_str());

@@ -31,13 +31,16 @@ struct SqliteOptions {
   std::string vfs;
   // Off: no OWNER, INITIALISED and RESERVE files (simulated disks).
   bool guard_files = true;
+  // A store that goes on elsewhere is opened for nothing but reads.
+  IfMoved if_moved = IfMoved::refuse;
 };
 
 // Opens, creating directory and store if they were never there, and migrates to the newest schema.
 // After an unclean end the last committed batch is the state; every lease begins anew. `now` is the
 // time of opening. Errors: conflict (another process owns it: the message has its pid; or it was
-// initialised and its database is gone; or its schema is newer than this program), io_error,
-// storage_full, invalid_argument (not a directory).
+// initialised and its database is gone; or its schema is newer than this program; or it has moved,
+// or is an unfinished copy: the message says of what), io_error, storage_full, invalid_argument
+// (not a directory).
 Result<std::unique_ptr<Store>> open_sqlite_store(SqliteOptions options, Now now, Log& log);
 
 }  // namespace mainspring

@@ -124,7 +124,8 @@ Statements::Statements(Database& db)
       upsert_lease(db,
                    "INSERT OR REPLACE INTO named_leases (name, state, holder, token, ttl, since, "
                    "value) VALUES (?, ?, ?, ?, ?, ?, ?)"),
-      delete_lease(db, "DELETE FROM named_leases WHERE name = ?") {}
+      delete_lease(db, "DELETE FROM named_leases WHERE name = ?"),
+      select_moved(db, "SELECT place FROM moves WHERE what = 'moved'") {}
 
 ScheduleStatements::ScheduleStatements(Database& db)
     : insert(db,

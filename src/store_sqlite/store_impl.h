@@ -35,6 +35,11 @@ struct HotRow {
   std::optional<std::int64_t> started_at, finished_at, expires_at;
 };
 
+// Thrown where a store that goes on elsewhere would be written.
+struct Moved {
+  std::string place;
+};
+
 // The statements of the writer, prepared once.
 struct Statements {
   explicit Statements(Database& db);
@@ -46,7 +51,8 @@ struct Statements {
       delete_finished, update_finished, insert_dead, delete_dead, select_dead, select_unique,
       upsert_unique, delete_unique, select_idempotency, insert_idempotency, delete_idempotency,
       first_idempotency, insert_queue, update_queue, insert_kind, upsert_tally, delete_tally,
-      delete_job, delete_body, delete_extras, delete_errors, upsert_lease, delete_lease;
+      delete_job, delete_body, delete_extras, delete_errors, upsert_lease, delete_lease,
+      select_moved;
 };
 
 // Those of schedules.
@@ -115,6 +121,7 @@ class SqliteStore final : public Store {
   AuditState audit_state() const override;
   Result<VerifyReport> verify() const override;
   Result<void> backup(const std::string& directory) const override;
+  std::string moved_to() const override;
   std::int64_t commits() const override { return commits_.load(); }
   std::int64_t reads() const override { return reads_.load(); }
 
@@ -122,12 +129,19 @@ class SqliteStore final : public Store {
   // -- the frame (apply.cc)
   Result<BatchReport> apply_once(std::span<const Operation> batch, Now now, bool refuse_enqueues);
   void begin_write();  // a transaction, unless one is open
+  // Whether another process has marked this store as moved: noticed where it writes, by SQLite's
+  // count of what others committed, which costs nothing; and now and then where it does not.
+  void look_for_move();  // throws Moved
+  std::uint32_t data_version() const;
+  void note_moved(std::string place);
+  Error moved_error() const;
   void commit_batch(BatchReport& report);
   void write_tallies();
   void write_finished();
   void publish();
   void load(Instant now);  // memory from the database
   void adopt_copy();
+  void check_place();  // throws Error: it has moved, or is an unfinished copy
   void load_queues();
   void load_live_jobs();
   void load_leases(Instant now);
@@ -289,8 +303,11 @@ class SqliteStore final : public Store {
   std::unique_ptr<ScheduleStatements> schedule_sql_;
   std::unique_ptr<AccessStatements> access_sql_;
   bool in_transaction_ = false;
-  bool failed_ = false;  // a write failed in a way that cannot be trusted: nothing more is written
-  bool full_ = false;    // the disk was full: enqueues are refused until there is space
+  bool failed_ = false;   // a write failed in a way that cannot be trusted: nothing more is written
+  bool full_ = false;     // the disk was full: enqueues are refused until there is space
+  std::string moved_to_;  // "" = it has not moved
+  std::uint32_t data_version_ = 0;
+  Instant look_for_move_at_;
   std::atomic<std::int64_t> commits_{0};
   mutable std::atomic<std::int64_t> reads_{0};
 
@@ -346,6 +363,7 @@ class SqliteStore final : public Store {
   std::set<std::pair<WallTime, std::string>> published_due_ MS_GUARDED_BY(published_mutex_);
   std::shared_ptr<const Tokens> published_tokens_ MS_GUARDED_BY(published_mutex_);
   AuditState published_audit_ MS_GUARDED_BY(published_mutex_);
+  std::string published_move_ MS_GUARDED_BY(published_mutex_);
   std::atomic<std::int64_t> tokens_version_{0};
   mutable Mutex readers_mutex_;
   mutable std::vector<std::unique_ptr<Reader>> readers_ MS_GUARDED_BY(readers_mutex_);

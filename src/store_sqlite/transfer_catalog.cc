@@ -1,0 +1,226 @@
+// Writes what is small of a copy (queues, schedules, tokens, leases), the ledgers and the audit,
+// and ends it.
+#include <fmt/format.h>
+
+#include "store_sqlite/store_impl.h"
+#include "store_sqlite/transfer_target.h"
+
+namespace mainspring::sqlite {
+namespace {
+
+// Removes by key what `before` had and is not, or everything where that is not known.
+template <class Difference>
+void remove_gone(Database& db, const Difference& difference, bool known, const char* table,
+                 const char* key) {
+  if (!known) {
+    db.execute(fmt::format("DELETE FROM {}", table).c_str());
+    return;
+  }
+  Statement row(db, fmt::format("DELETE FROM {} WHERE {} = ?", table, key).c_str());
+  for (const auto& gone : difference.gone) row.bind(gone).run();
+}
+
+template <class Row>
+const std::vector<Row>* list_of(const TransferCatalog* catalog,
+                                std::vector<Row> TransferCatalog::*list) {
+  return catalog == nullptr ? nullptr : &(catalog->*list);
+}
+
+}  // namespace
+
+Result<void> SqliteTarget::write_catalog(const TransferCatalog& is, const TransferCatalog* before,
+                                         Now) {
+  return guarded([&]() -> Result<void> {
+    Writing writing(db_);
+    write_queues(is, before);
+    write_schedules(is, before);
+    write_access(is, before);
+    write_audit_marks(is.audit);
+    write_numbers(is.numbers);
+    writing.commit();
+    return {};
+  });
+}
+
+void SqliteTarget::write_queues(const TransferCatalog& is, const TransferCatalog* before) {
+  Statement queue(db_,
+                  "UPDATE queues SET paused = ?, retention_completed = ?, retention_dead = ? WHERE "
+                  "id = ?");
+  Statement tally(db_,
+                  "INSERT OR REPLACE INTO tallies (id, a, b, c, d, e, f, g, h, i, j, k) VALUES (?, "
+                  "?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
+  const auto by_name = [](const TransferQueue& q) { return q.name; };
+  const auto queues = list_of(before, &TransferCatalog::queues);
+  for (const TransferQueue* q : transfer_difference(is.queues, queues, by_name).come) {
+    const std::int64_t id = id_of("queues", q->name);
+    queue.bind(q->paused ? 1 : 0, q->retention_completed, q->retention_dead, id).run();
+    const auto& c = q->counts;
+    tally
+        .bind(id, q->enqueued, q->pruned, q->expired, c[0], c[1], c[2], c[3], c[4], c[5], c[6],
+              c[7])
+        .run();
+  }
+}
+
+void SqliteTarget::write_schedules(const TransferCatalog& is, const TransferCatalog* before) {
+  const auto schedules =
+      transfer_difference(is.schedules, list_of(before, &TransferCatalog::schedules),
+                          [](const TransferSchedule& s) { return s.name; });
+  remove_gone(db_, schedules, before != nullptr, "schedules", "name");
+  Statement row(
+      db_,
+      "INSERT INTO schedules (name, id, version, definition, paused_reason, skip_reason, "
+      "paused, next, next_fire, skip_before, fired, last_job, remaining, last_fired, "
+      "timeout_override, created_at, updated_at, next_seq) VALUES (?, ?, ?, ?, ?, ?, ?, ?, "
+      "?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
+  Statement trim(db_, "DELETE FROM ledger WHERE schedule = ? AND seq < ?");
+  for (const TransferSchedule* s : schedules.come) {
+    row.bind(s->name, s->id, s->version, s->definition, Statement::text_or_null(s->paused_reason),
+             Statement::text_or_null(s->skip_reason), s->paused ? 1 : 0, s->next, s->next_fire,
+             s->skip_before, s->fired, s->last_job, s->remaining, s->last_fired,
+             s->timeout_override, s->created_at, s->updated_at, s->next_seq)
+        .run();
+    trim.bind(s->id, s->next_seq - kLedgerRows).run();
+  }
+  if (before == nullptr || !schedules.gone.empty())
+    db_.execute("DELETE FROM ledger WHERE schedule NOT IN (SELECT id FROM schedules)");
+  if (before == nullptr || before->removed_schedules != is.removed_schedules) {
+    db_.execute("DELETE FROM removed_schedules");
+    Statement removed(db_, "INSERT INTO removed_schedules (name, version) VALUES (?, ?)");
+    for (const auto& [name, version] : is.removed_schedules) removed.bind(name, version).run();
+  }
+  const auto ties = transfer_difference(is.ties, list_of(before, &TransferCatalog::ties),
+                                        [](const TransferTie& t) { return t.job; });
+  remove_gone(db_, ties, before != nullptr, "schedule_jobs", "job");
+  Statement tie(db_, "INSERT INTO schedule_jobs (job, schedule) VALUES (?, ?)");
+  for (const TransferTie* t : ties.come) tie.bind(t->job, t->schedule).run();
+}
+
+void SqliteTarget::write_access(const TransferCatalog& is, const TransferCatalog* before) {
+  const auto tokens = transfer_difference(is.tokens, list_of(before, &TransferCatalog::tokens),
+                                          [](const TransferToken& t) { return t.name; });
+  remove_gone(db_, tokens, before != nullptr, "tokens", "name");
+  Statement token(db_,
+                  "INSERT INTO tokens (name, digest, scopes, rate, created_at, created_by, "
+                  "expires_at, revoked_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?)");
+  for (const TransferToken* t : tokens.come) {
+    token
+        .bind(t->name, Statement::blob(t->digest), t->scopes, t->rate, t->created_at, t->created_by,
+              t->expires_at, t->revoked_at)
+        .run();
+  }
+  const auto leases = transfer_difference(is.leases, list_of(before, &TransferCatalog::leases),
+                                          [](const TransferLease& l) { return l.name; });
+  remove_gone(db_, leases, before != nullptr, "named_leases", "name");
+  Statement lease(db_,
+                  "INSERT INTO named_leases (name, state, holder, token, ttl, since, value) VALUES "
+                  "(?, ?, ?, ?, ?, ?, ?)");
+  for (const TransferLease* l : leases.come) {
+    lease
+        .bind(l->name, l->state, l->holder, l->token, l->ttl, l->since,
+              Statement::text_or_null(l->value))
+        .run();
+  }
+}
+
+void SqliteTarget::write_audit_marks(const AuditState& audit) {
+  Statement mark(db_, "UPDATE audit_marks SET seq = ?2, hash = ?3 WHERE id = ?1 AND seq <> ?2");
+  mark.bind(1, audit.head.seq, Statement::blob(bytes_of(audit.head.hash))).run();
+  mark.bind(0, audit.base.seq, Statement::blob(bytes_of(audit.base.hash))).run();
+  Statement gone(db_, "DELETE FROM audit WHERE seq <= ?");
+  gone.bind(audit.base.seq).run();
+}
+
+void SqliteTarget::write_numbers(const TransferNumbers& numbers) {
+  Statement next(db_, "UPDATE tallies SET a = ?, b = ?, c = NULL WHERE id = 0");
+  next.bind(numbers.next_id, numbers.next_token).run();
+  Statement schedule(db_, "UPDATE sqlite_sequence SET seq = max(seq, ?) WHERE name = 'schedules'");
+  schedule.bind(numbers.last_schedule).run();
+  if (sqlite3_changes(db_.handle()) > 0 || numbers.last_schedule == 0) return;
+  Statement first(db_, "INSERT INTO sqlite_sequence (name, seq) VALUES ('schedules', ?)");
+  first.bind(numbers.last_schedule).run();
+}
+
+// -- what is appended
+// -----------------------------------------------------------------------------------------
+
+Result<std::map<std::int64_t, std::int64_t>> SqliteTarget::ledgers() {
+  return guarded([&]() -> Result<std::map<std::int64_t, std::int64_t>> {
+    std::map<std::int64_t, std::int64_t> out;
+    Statement row(db_, "SELECT schedule, max(seq) FROM ledger GROUP BY schedule");
+    while (row.step()) out.emplace(row.integer(0), row.integer(1));
+    return out;
+  });
+}
+
+Result<void> SqliteTarget::append_ledger(std::span<const TransferTick> rows) {
+  return guarded([&]() -> Result<void> {
+    Writing writing(db_);
+    Statement row(db_,
+                  "INSERT INTO ledger (schedule, seq, version, nominal, until, count, source, "
+                  "state, past_due, job, reason, note, decided_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, "
+                  "?, ?, ?, ?, ?)");
+    for (const TransferTick& t : rows) {
+      row.bind(t.schedule, t.seq, t.version, t.nominal, t.until, t.count, t.source, t.state,
+               t.past_due ? 1 : 0, t.job, Statement::text_or_null(t.reason),
+               Statement::text_or_null(t.note), t.decided_at)
+          .run();
+    }
+    writing.commit();
+    return {};
+  });
+}
+
+Result<std::int64_t> SqliteTarget::last_audit() {
+  return guarded([&]() -> Result<std::int64_t> {
+    return db_.query_int("SELECT coalesce(max(seq), 0) FROM audit");
+  });
+}
+
+Result<void> SqliteTarget::append_audit(std::span<const AuditRecord> rows) {
+  return guarded([&]() -> Result<void> {
+    Writing writing(db_);
+    Statement row(db_,
+                  "INSERT INTO audit (seq, at, who, origin, action, object, before, after, hash) "
+                  "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)");
+    for (const AuditRecord& r : rows) {
+      row.bind(r.seq, r.at.us(), r.who, r.from, r.action, r.object,
+               Statement::text_or_null(r.before), Statement::text_or_null(r.after),
+               Statement::blob(bytes_of(r.hash)))
+          .run();
+    }
+    writing.commit();
+    return {};
+  });
+}
+
+// -- the end
+// -----------------------------------------------------------------------------------------
+
+Result<void> SqliteTarget::seal(const TransferNumbers& numbers) {
+  return guarded([&]() -> Result<void> {
+    db_.execute("PRAGMA synchronous = FULL");  // this commit syncs the log, and all before it
+    Writing writing(db_);
+    write_numbers(numbers);
+    writing.commit();
+    db_.execute("PRAGMA synchronous = NORMAL");
+    return {};
+  });
+}
+
+Result<void> SqliteTarget::complete(WallTime now) {
+  return guarded([&]() -> Result<void> {
+    const auto from = read_move(db_, "copying");
+    if (!from) return {};
+    db_.execute("PRAGMA synchronous = FULL");
+    Writing writing(db_);
+    db_.execute("DROP TABLE IF EXISTS copied_blocks");
+    write_move(db_, "copied", *from, now);
+    db_.execute("DELETE FROM moves WHERE what = 'copying'");
+    writing.commit();
+    db_.execute("PRAGMA wal_checkpoint(TRUNCATE)");
+    return {};
+  });
+}
+
+}  // namespace mainspring::sqlite

@@ -1,0 +1,73 @@
+// Marks and paths of a store that is copied.
+#include "store_sqlite/transfer_rows.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+
+#include "store_sqlite/migrations.h"
+
+namespace mainspring::sqlite {
+
+std::string database_of(const std::string& directory) {
+  return directory + "/mainspring.db";
+}
+
+std::string whole_path(const std::string& directory) {
+  char* found = realpath(directory.c_str(), nullptr);
+  if (found == nullptr) return directory;
+  std::string path = found;
+  std::free(found);
+  return path;
+}
+
+std::optional<TransferPlace> read_move(Database& db, const char* what) {
+  Statement row(db, "SELECT store, place FROM moves WHERE what = ?");
+  row.bind(std::string_view(what));
+  if (!row.step()) return std::nullopt;
+  return TransferPlace{std::string(row.text(0)), std::string(row.text(1))};
+}
+
+void write_move(Database& db, const char* what, const TransferPlace& other, WallTime at) {
+  Statement row(db, "INSERT OR REPLACE INTO moves (what, store, place, at) VALUES (?, ?, ?, ?)");
+  row.bind(std::string_view(what), other.store, other.place, at.us()).run();
+}
+
+void check_schema(Database& db, const std::string& directory) {
+  const std::int64_t version = db.query_int("PRAGMA user_version");
+  if (version == newest_schema()) return;
+  throw Error{
+      .code = ErrorCode::conflict,
+      .message = fmt::format(
+          "{} has schema {} and this program's is {}: {}", directory, version, newest_schema(),
+          version < newest_schema()
+              ? fmt::format("run `mainspring store migrate --data {}` first", directory)
+              : "use a newer mainspring")};
+}
+
+Error transfer_error(const SqlError& error) {
+  const int primary = error.code & 0xff;
+  if (primary != SQLITE_BUSY && primary != SQLITE_INTERRUPT) return to_error(error);
+  return {.code = ErrorCode::unavailable, .message = error.message, .retry_after_ms = 1000};
+}
+
+Digest digest_of(std::string_view bytes) {
+  Digest digest{};
+  if (bytes.size() != digest.size()) throw SqlError{SQLITE_CORRUPT, "a hash is not of 32 bytes"};
+  std::copy(bytes.begin(), bytes.end(), digest.begin());
+  return digest;
+}
+
+std::string ids_to_blob(const std::vector<JobId>& ids) {
+  return {reinterpret_cast<const char*>(ids.data()), ids.size() * sizeof(JobId)};
+}
+
+std::vector<JobId> ids_of_blob(std::string_view blob) {
+  std::vector<JobId> ids(blob.size() / sizeof(JobId));
+  if (!ids.empty()) std::memcpy(ids.data(), blob.data(), ids.size() * sizeof(JobId));
+  return ids;
+}
+
+}  // namespace mainspring::sqlite

@@ -1,0 +1,75 @@
+// What both ends of a copy share: errors as results, where the store is, its marks.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "store/transfer.h"
+#include "store_sqlite/database.h"
+
+namespace mainspring::sqlite {
+
+// The database of a directory.
+std::string database_of(const std::string& directory);
+// Without links and dots, as far as it is there.
+std::string whole_path(const std::string& directory);
+
+// The row `what` of moves; nullopt = there is none.
+std::optional<TransferPlace> read_move(Database& db, const char* what);
+void write_move(Database& db, const char* what, const TransferPlace& other, WallTime at);
+// Throws Error `conflict` unless the schema is this program's.
+void check_schema(Database& db, const std::string& directory);
+
+Error transfer_error(const SqlError& error);
+
+// What `act` throws, as a Result.
+template <class Act>
+auto guarded(Act act) -> decltype(act()) {
+  try {
+    return act();
+  } catch (const SqlError& error) {
+    return transfer_error(error);
+  } catch (const Error& error) {
+    return error;
+  }
+}
+
+// A transaction that is undone unless it was committed.
+class Writing {
+ public:
+  explicit Writing(Database& db) : db_(db) { db_.execute("BEGIN IMMEDIATE"); }
+  ~Writing() {
+    if (!done_) sqlite3_exec(db_.handle(), "ROLLBACK", nullptr, nullptr, nullptr);
+  }
+  Writing(const Writing&) = delete;
+  Writing& operator=(const Writing&) = delete;
+  void commit() {
+    db_.execute("COMMIT");
+    done_ = true;
+  }
+
+ private:
+  Database& db_;
+  bool done_ = false;
+};
+
+// NULL as nothing.
+inline std::optional<std::int64_t> maybe(const Statement& row, int column) {
+  return row.is_null(column) ? std::nullopt : std::optional(row.integer(column));
+}
+inline std::optional<std::string> maybe_text(const Statement& row, int column) {
+  return row.is_null(column) ? std::nullopt : std::optional(std::string(row.text(column)));
+}
+inline std::optional<std::string_view> view_of(const std::optional<std::string>& text) {
+  return text ? std::optional<std::string_view>(*text) : std::nullopt;
+}
+// Throws where it is not of 32 bytes.
+Digest digest_of(std::string_view bytes);
+std::string ids_to_blob(const std::vector<JobId>& ids);
+std::vector<JobId> ids_of_blob(std::string_view blob);
+// 0 as NULL.
+inline std::optional<std::int64_t> unless_zero(std::int64_t value) {
+  return value == 0 ? std::nullopt : std::optional(value);
+}
+
+}  // namespace mainspring::sqlite

@@ -1,0 +1,510 @@
+// Reads a store for a copy, on a connection of its own. A look is a read transaction; the fence is
+// the write lock, which the server's batches wait for.
+#include <fmt/format.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <unordered_map>
+
+#include "base/mutant.h"
+#include "store_sqlite/store_impl.h"
+#include "store_sqlite/transfer.h"
+#include "store_sqlite/transfer_rows.h"
+
+namespace mainspring::sqlite {
+namespace {
+
+// A job that runs: its row does not know.
+struct Running {
+  Token token = 0;
+  std::string worker;
+  std::int64_t claimed_at = 0, length = 0, version = 0;
+  bool cancel_requested = false;
+  std::string cancel_reason;
+};
+
+constexpr const char* kRunning =
+    "SELECT j.id, g.token + e.key, g.worker, g.claimed_at, coalesce(n.lease, g.lease), "
+    "coalesce(n.version, j.version + 1), coalesce(n.cancel_requested, 0), n.cancel_reason "
+    "FROM grants g CROSS JOIN json_each(g.ids) e CROSS JOIN jobs j ON j.id = e.value LEFT JOIN "
+    "lease_notes n ON n.id = j.id WHERE j.state = 2 AND j.token < g.token + e.key";
+constexpr const char* kJob =
+    "SELECT j.version, j.token, j.state, q.name, k.name, j.priority, j.run_at, j.attempt, "
+    "j.max_attempts, j.flags, j.started_at, j.finished_at, j.expires_at, b.created_at, b.args, "
+    "b.max_attempts, b.timeout, b.tags, b.headers, b.correlation_id, b.reply_to, b.unique_key, "
+    "b.schedule, e.id, e.result, e.checkpoint, e.progress_value, e.progress_text, e.reason, "
+    "e.description, u.until FROM jobs j JOIN bodies b ON b.id = j.id JOIN queues q ON q.id = "
+    "j.queue JOIN kinds k ON k.id = j.kind LEFT JOIN extras e ON e.id = j.id LEFT JOIN uniques u "
+    "ON u.queue = j.queue AND u.key = b.unique_key AND u.id = j.id WHERE j.id = ?";
+
+class SqliteSource final : public TransferSource {
+ public:
+  SqliteSource(const std::string& directory, SourceGoesOn goes_on)
+      : db_(database_of(directory),
+            goes_on == SourceGoesOn::yes ? Database::Mode::read_only : Database::Mode::read_write,
+            "") {
+    check_schema(db_, directory);
+    place_ = {read_move(db_, "self").value_or(TransferPlace{}).store, whole_path(directory)};
+    statements_ = std::make_unique<Statements>(db_);
+  }
+
+  TransferPlace place() const override { return place_; }
+  Result<std::optional<TransferPlace>> moved() override {
+    return guarded(
+        [&]() -> Result<std::optional<TransferPlace>> { return read_move(db_, "moved"); });
+  }
+
+  Result<void> look() override {
+    return guarded([&]() -> Result<void> {
+      lift();
+      db_.execute("BEGIN");
+      load_running();
+      return {};
+    });
+  }
+
+  Result<void> fence(Duration patience) override {
+    return guarded([&]() -> Result<void> {
+      lift();
+      begin_alone(patience);
+      if (const auto to = read_move(db_, "moved")) {
+        lift();
+        return Error{.code = ErrorCode::conflict,
+                     .message = fmt::format("{} has moved to {}", place_.place, to->place)};
+      }
+      load_running();
+      return {};
+    });
+  }
+
+  void lift() noexcept override {
+    if (sqlite3_get_autocommit(db_.handle()) == 0)
+      sqlite3_exec(db_.handle(), "ROLLBACK", nullptr, nullptr, nullptr);
+  }
+
+  Result<void> mark_moved(const TransferPlace& to, WallTime now) override {
+    return guarded([&]() -> Result<void> {
+      write_move(db_, "moved", to, now);
+      db_.execute("COMMIT");
+      return {};
+    });
+  }
+
+  Result<TransferBlocks> blocks(TransferSection section, std::optional<std::int64_t> only) override;
+  Result<std::vector<JobStamp>> stamps(std::int64_t block) override;
+  Result<std::size_t> jobs(std::span<const JobId> ids, std::vector<TransferJob>& out) override;
+  Result<std::vector<TransferFinished>> finished(std::int64_t block) override;
+  Result<std::vector<TransferKey>> keys(std::int64_t block) override;
+  Result<TransferCatalog> catalog() override;
+  Result<std::vector<TransferTick>> ledger(std::int64_t schedule, std::int64_t after) override;
+  Result<std::vector<AuditRecord>> audit(std::int64_t after) override;
+
+ private:
+  struct Statements {
+    explicit Statements(Database& db)
+        : running(db, kRunning),
+          job(db, kJob),
+          errors(
+              db,
+              "SELECT seq, attempt, at, ran_for, worker, message FROM errors WHERE job = ? ORDER "
+              "BY seq"),
+          stamps(db,
+                 "SELECT id, version, token, state FROM jobs WHERE id >= ? AND id < ? ORDER BY id"),
+          finished_stamps(db,
+                          "SELECT prune_at, seq, length(ids) FROM finished WHERE prune_at >= ? AND "
+                          "prune_at < ?"),
+          key_stamps(db,
+                     "SELECT expires_at, key, length(ids) FROM idempotency WHERE expires_at >= ? "
+                     "AND expires_at < ?"),
+          finished(db,
+                   "SELECT prune_at, seq, at, ids FROM finished WHERE prune_at >= ? AND prune_at < "
+                   "? ORDER BY prune_at, seq"),
+          keys(
+              db,
+              "SELECT key, fingerprint, expires_at, ids FROM idempotency WHERE expires_at >= ? AND "
+              "expires_at < ?"),
+          ledger(
+              db,
+              "SELECT seq, version, nominal, until, count, source, state, past_due, job, reason, "
+              "note, decided_at FROM ledger WHERE schedule = ? AND seq > ? ORDER BY seq LIMIT ?"),
+          audit(db,
+                "SELECT seq, at, who, origin, action, object, before, after, hash FROM audit WHERE "
+                "seq > ? ORDER BY seq LIMIT ?") {}
+    Statement running, job, errors, stamps, finished_stamps, key_stamps, finished, keys, ledger,
+        audit;
+  };
+
+  void begin_alone(Duration patience);
+  void load_running();
+  JobStamp stamp_of(const Statement& row) const;
+  bool read_job(JobId id, TransferJob& job);
+  void read_queues(TransferCatalog& out);
+  void read_schedules(TransferCatalog& out);
+  void read_access(TransferCatalog& out);
+
+  Database db_;
+  TransferPlace place_;
+  std::unique_ptr<Statements> statements_;
+  std::unordered_map<JobId, Running> running_;
+};
+
+// The server takes the lock anew for each batch: between two of them there is little time, so this
+// asks often.
+void SqliteSource::begin_alone(Duration patience) {
+  struct Waiting {
+    std::int64_t left;
+  } waiting{std::max<std::int64_t>(1, patience.count() / 1000)};
+  sqlite3_busy_handler(
+      db_.handle(),
+      [](void* context, int) {
+        auto& w = *static_cast<Waiting*>(context);
+        if (w.left-- <= 0) return 0;
+        constexpr int kPauseMs = 1;
+        poll(nullptr, 0, kPauseMs);
+        return 1;
+      },
+      &waiting);
+  struct Restore {
+    sqlite3* db;
+    ~Restore() { sqlite3_busy_timeout(db, 10'000); }
+  } restore{db_.handle()};
+  db_.execute("BEGIN IMMEDIATE");
+}
+
+void SqliteSource::load_running() {
+  running_.clear();
+  Statement& row = statements_->running.bind();
+  ResetGuard guard(row);
+  while (row.step()) {
+    running_.insert_or_assign(row.integer(0), Running{.token = row.integer(1),
+                                                      .worker = std::string(row.text(2)),
+                                                      .claimed_at = row.integer(3),
+                                                      .length = row.integer(4),
+                                                      .version = row.integer(5),
+                                                      .cancel_requested = row.integer(6) != 0,
+                                                      .cancel_reason = std::string(row.text(7))});
+  }
+}
+
+// Of the columns id, version, token, state.
+JobStamp SqliteSource::stamp_of(const Statement& row) const {
+  JobStamp stamp{row.integer(0), row.integer(1), row.integer(2),
+                 static_cast<JobState>(row.integer(3))};
+  if (stamp.state != JobState::available) return stamp;
+  const auto found = running_.find(stamp.id);
+  if (found == running_.end()) return stamp;
+  return {stamp.id, found->second.version, found->second.token, JobState::running};
+}
+
+Result<TransferBlocks> SqliteSource::blocks(TransferSection section,
+                                            std::optional<std::int64_t> only) {
+  return guarded([&]() -> Result<TransferBlocks> {
+    const bool jobs = section == TransferSection::jobs;
+    const std::int64_t size = jobs ? kTransferJobs : kTransferSpan;
+    Statement& row = jobs                                   ? statements_->stamps
+                     : section == TransferSection::finished ? statements_->finished_stamps
+                                                            : statements_->key_stamps;
+    row.bind(only ? *only * size : 0, only ? (*only + 1) * size : INT64_MAX);
+    ResetGuard guard(row);
+    TransferBlocks out;
+    while (row.step()) {
+      std::uint64_t stamp = 0;
+      if (jobs) {
+        const JobStamp s = stamp_of(row);
+        stamp = mix_stamp(mix_stamp(stamp, s.id), s.token);
+        stamp = mix_stamp(stamp, static_cast<std::int64_t>(s.state));
+        if (!MS_MUTANT(copy_sees_no_versions)) stamp = mix_stamp(stamp, s.version);
+      } else {
+        stamp = mix_stamp(mix_stamp(stamp, row.integer(0)), row.integer(2));
+        for (const char c : row.text(1)) stamp = mix_stamp(stamp, c);
+      }
+      TransferBlock& block = out[row.integer(0) / size];
+      ++block.rows;
+      block.stamp = static_cast<std::int64_t>(static_cast<std::uint64_t>(block.stamp) + stamp);
+    }
+    return out;
+  });
+}
+
+Result<std::vector<JobStamp>> SqliteSource::stamps(std::int64_t block) {
+  return guarded([&]() -> Result<std::vector<JobStamp>> {
+    std::vector<JobStamp> out;
+    Statement& row = statements_->stamps.bind(block * kTransferJobs, (block + 1) * kTransferJobs);
+    ResetGuard guard(row);
+    while (row.step()) out.push_back(stamp_of(row));
+    return out;
+  });
+}
+
+Result<std::size_t> SqliteSource::jobs(std::span<const JobId> ids, std::vector<TransferJob>& out) {
+  return guarded([&]() -> Result<std::size_t> {
+    std::size_t done = 0, bytes = 0;
+    for (; done < ids.size() && (done == 0 || bytes < kTransferBytes); ++done) {
+      TransferJob job;
+      if (!read_job(ids[done], job)) continue;
+      bytes += job.args.size() + job.headers.size();
+      if (job.extras) {
+        bytes +=
+            job.extras->result.value_or("").size() + job.extras->checkpoint.value_or("").size();
+      }
+      for (const TransferError& error : job.errors) bytes += error.message.size();
+      out.push_back(std::move(job));
+    }
+    return done;
+  });
+}
+
+bool SqliteSource::read_job(JobId id, TransferJob& job) {
+  Statement& row = statements_->job.bind(id);
+  ResetGuard guard(row);
+  if (!row.step()) return false;
+  job.stamp = {id, row.integer(0), row.integer(1), static_cast<JobState>(row.integer(2))};
+  job.queue = row.text(3);
+  job.kind = row.text(4);
+  job.priority = static_cast<int>(row.integer(5));
+  job.run_at = row.integer(6);
+  job.attempt = static_cast<int>(row.integer(7));
+  job.max_attempts = static_cast<int>(row.integer(8));
+  job.expired = (row.integer(9) & kFlagExpired) != 0;
+  job.started_at = row.integer(10);
+  job.finished_at = row.integer(11);
+  job.expires_at = row.integer(12);
+  job.created_at = row.integer(13);
+  job.args = row.text(14);
+  job.budget = static_cast<int>(row.integer(15));
+  job.timeout = row.is_null(16) ? kForever.count() : row.integer(16);
+  job.tags = split_tags(row.text(17));
+  job.headers = row.text(18);
+  job.correlation_id = row.text(19);
+  job.reply_to = row.text(20);
+  job.unique_key = row.text(21);
+  job.schedule = row.integer(22);
+  if (!row.is_null(23)) {
+    TransferExtras& e = job.extras.emplace();
+    e.result = maybe_text(row, 24);
+    e.checkpoint = maybe_text(row, 25);
+    if (!row.is_null(26)) e.progress_value = row.real(26);
+    e.progress_text = maybe_text(row, 27);
+    e.reason = maybe_text(row, 28);
+    e.description = maybe_text(row, 29);
+  }
+  job.unique_until = maybe(row, 30);
+  const auto found = running_.find(id);
+  if (job.stamp.state == JobState::available && found != running_.end()) {
+    const Running& running = found->second;
+    job.stamp = {id, running.version, running.token, JobState::running};
+    ++job.attempt;
+    job.started_at = running.claimed_at;
+    job.worker = running.worker;
+    job.lease = running.length;
+    job.cancel_requested = running.cancel_requested;
+    job.cancel_reason = running.cancel_reason;
+  }
+  Statement& error = statements_->errors.bind(id);
+  ResetGuard error_guard(error);
+  while (error.step()) {
+    job.errors.push_back({.seq = error.integer(0),
+                          .attempt = error.integer(1),
+                          .at = error.integer(2),
+                          .ran_for = error.integer(3),
+                          .worker = std::string(error.text(4)),
+                          .message = std::string(error.text(5))});
+  }
+  return true;
+}
+
+Result<std::vector<TransferFinished>> SqliteSource::finished(std::int64_t block) {
+  return guarded([&]() -> Result<std::vector<TransferFinished>> {
+    std::vector<TransferFinished> out;
+    Statement& row = statements_->finished.bind(block * kTransferSpan, (block + 1) * kTransferSpan);
+    ResetGuard guard(row);
+    while (row.step())
+      out.push_back({row.integer(0), row.integer(1), row.integer(2), ids_of_blob(row.text(3))});
+    return out;
+  });
+}
+
+Result<std::vector<TransferKey>> SqliteSource::keys(std::int64_t block) {
+  return guarded([&]() -> Result<std::vector<TransferKey>> {
+    std::vector<TransferKey> out;
+    Statement& row = statements_->keys.bind(block * kTransferSpan, (block + 1) * kTransferSpan);
+    ResetGuard guard(row);
+    while (row.step()) {
+      out.push_back({.key = std::string(row.text(0)),
+                     .fingerprint = std::string(row.text(1)),
+                     .expires_at = row.integer(2),
+                     .ids = ids_of_blob(row.text(3))});
+    }
+    return out;
+  });
+}
+
+void SqliteSource::read_queues(TransferCatalog& out) {
+  Statement row(
+      db_,
+      "SELECT q.name, q.paused, q.retention_completed, q.retention_dead, t.a, t.b, t.c, "
+      "t.d, t.e, t.f, t.g, t.h, t.i, t.j, t.k FROM queues q LEFT JOIN tallies t ON t.id = "
+      "q.id ORDER BY q.name");
+  while (row.step()) {
+    TransferQueue& q = out.queues.emplace_back();
+    q.name = row.text(0);
+    q.paused = row.integer(1) != 0;
+    q.retention_completed = maybe(row, 2);
+    q.retention_dead = maybe(row, 3);
+    q.enqueued = row.integer(4);
+    q.pruned = row.integer(5);
+    q.expired = row.integer(6);
+    for (int i = 0; i < kJobStateCount; ++i)
+      q.counts[static_cast<std::size_t>(i)] = row.integer(7 + i);
+  }
+}
+
+void SqliteSource::read_schedules(TransferCatalog& out) {
+  Statement row(db_,
+                "SELECT name, id, version, definition, paused_reason, skip_reason, paused, next, "
+                "next_fire, skip_before, fired, last_job, remaining, last_fired, timeout_override, "
+                "created_at, updated_at, next_seq FROM schedules ORDER BY name");
+  while (row.step()) {
+    TransferSchedule& s = out.schedules.emplace_back();
+    s.name = row.text(0);
+    s.id = row.integer(1);
+    s.version = row.integer(2);
+    s.definition = row.text(3);
+    s.paused_reason = row.text(4);
+    s.skip_reason = row.text(5);
+    s.paused = row.integer(6) != 0;
+    s.next = row.integer(7);
+    s.next_fire = row.integer(8);
+    s.skip_before = row.integer(9);
+    s.fired = row.integer(10);
+    s.last_job = row.integer(11);
+    s.remaining = maybe(row, 12);
+    s.last_fired = maybe(row, 13);
+    s.timeout_override = maybe(row, 14);
+    s.created_at = row.integer(15);
+    s.updated_at = row.integer(16);
+    s.next_seq = row.integer(17);
+  }
+  Statement removed(db_, "SELECT name, version FROM removed_schedules");
+  while (removed.step()) out.removed_schedules.emplace(removed.text(0), removed.integer(1));
+  Statement tie(
+      db_,
+      "SELECT t.job, t.schedule, j.state FROM schedule_jobs t JOIN jobs j ON j.id = t.job "
+      "ORDER BY t.job");
+  while (tie.step()) {
+    out.ties.push_back({tie.integer(0), tie.integer(1),
+                        static_cast<JobState>(tie.integer(2)) == JobState::waiting});
+  }
+  out.numbers.last_schedule =
+      db_.query_int("SELECT seq FROM sqlite_sequence WHERE name = 'schedules'");
+}
+
+void SqliteSource::read_access(TransferCatalog& out) {
+  Statement token(
+      db_,
+      "SELECT name, digest, scopes, rate, created_at, created_by, expires_at, revoked_at "
+      "FROM tokens ORDER BY name");
+  while (token.step()) {
+    out.tokens.push_back({.name = std::string(token.text(0)),
+                          .digest = std::string(token.text(1)),
+                          .scopes = std::string(token.text(2)),
+                          .created_by = std::string(token.text(5)),
+                          .rate = token.integer(3),
+                          .created_at = token.integer(4),
+                          .expires_at = token.integer(6),
+                          .revoked_at = maybe(token, 7)});
+  }
+  // Whoever leads is a process at this end.
+  Statement lease(
+      db_,
+      "SELECT name, holder, value, state, token, ttl, since FROM named_leases WHERE name "
+      "<> ? ORDER BY name");
+  lease.bind(kLeadershipLease);
+  while (lease.step()) {
+    out.leases.push_back({std::string(lease.text(0)), std::string(lease.text(1)),
+                          std::string(lease.text(2)), lease.integer(3), lease.integer(4),
+                          lease.integer(5), lease.integer(6)});
+  }
+  Statement mark(db_, "SELECT seq, hash FROM audit_marks ORDER BY id");
+  for (AuditMark* into : {&out.audit.base, &out.audit.head}) {
+    if (!mark.step()) throw SqlError{SQLITE_CORRUPT, "the marks of the audit are missing"};
+    *into = {mark.integer(0), digest_of(mark.text(1))};
+  }
+}
+
+Result<TransferCatalog> SqliteSource::catalog() {
+  return guarded([&]() -> Result<TransferCatalog> {
+    TransferCatalog out;
+    read_queues(out);
+    read_schedules(out);
+    read_access(out);
+    out.numbers.next_id = db_.query_int("SELECT a FROM tallies WHERE id = 0");
+    out.numbers.next_token = db_.query_int("SELECT b FROM tallies WHERE id = 0");
+    return out;
+  });
+}
+
+Result<std::vector<TransferTick>> SqliteSource::ledger(std::int64_t schedule, std::int64_t after) {
+  return guarded([&]() -> Result<std::vector<TransferTick>> {
+    std::vector<TransferTick> out;
+    Statement& row = statements_->ledger.bind(schedule, after, kTransferRows);
+    ResetGuard guard(row);
+    while (row.step()) {
+      out.push_back({.schedule = schedule,
+                     .seq = row.integer(0),
+                     .version = row.integer(1),
+                     .nominal = row.integer(2),
+                     .until = maybe(row, 3),
+                     .job = maybe(row, 8),
+                     .count = row.integer(4),
+                     .source = row.integer(5),
+                     .state = row.integer(6),
+                     .decided_at = row.integer(11),
+                     .past_due = row.integer(7) != 0,
+                     .reason = std::string(row.text(9)),
+                     .note = std::string(row.text(10))});
+    }
+    return out;
+  });
+}
+
+Result<std::vector<AuditRecord>> SqliteSource::audit(std::int64_t after) {
+  return guarded([&]() -> Result<std::vector<AuditRecord>> {
+    std::vector<AuditRecord> out;
+    Statement& row = statements_->audit.bind(after, kTransferRows);
+    ResetGuard guard(row);
+    while (row.step()) {
+      out.push_back({.seq = row.integer(0),
+                     .at = WallTime::from_us(row.integer(1)),
+                     .who = std::string(row.text(2)),
+                     .from = std::string(row.text(3)),
+                     .action = std::string(row.text(4)),
+                     .object = std::string(row.text(5)),
+                     .before = std::string(row.text(6)),
+                     .after = std::string(row.text(7)),
+                     .hash = digest_of(row.text(8))});
+    }
+    return out;
+  });
+}
+
+}  // namespace
+}  // namespace mainspring::sqlite
+
+namespace mainspring {
+
+Result<std::unique_ptr<TransferSource>> open_sqlite_source(const std::string& directory,
+                                                           SourceGoesOn goes_on) {
+  if (access(sqlite::database_of(directory).c_str(), F_OK) != 0) {
+    return Error{.code = ErrorCode::not_found,
+                 .message = fmt::format("{} holds no store: there is no {}", directory,
+                                        sqlite::database_of(directory))};
+  }
+  return sqlite::guarded([&]() -> Result<std::unique_ptr<TransferSource>> {
+    return std::unique_ptr<TransferSource>(
+        std::make_unique<sqlite::SqliteSource>(directory, goes_on));
+  });
+}
+
+}  // namespace mainspring

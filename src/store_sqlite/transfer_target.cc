@@ -1,0 +1,408 @@
+// Writes jobs as this store keeps them: a row in two halves, the lines that follow from its state,
+// and for a running one a grant of its own.
+#include "store_sqlite/transfer_target.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <charconv>
+
+#include "base/mutant.h"
+#include "store_sqlite/migrations.h"
+#include "store_sqlite/store_impl.h"
+#include "store_sqlite/transfer.h"
+
+namespace mainspring::sqlite {
+
+struct SqliteTarget::Statements {
+  explicit Statements(Database& db)
+      : job(db,
+            "INSERT INTO jobs (id, queue, kind, state, priority, run_at, attempt, max_attempts, "
+            "token, version, flags, started_at, finished_at, expires_at) VALUES (?, ?, ?, ?, ?, ?, "
+            "?, ?, ?, ?, ?, ?, ?, ?)"),
+        body(db,
+             "INSERT INTO bodies (id, created_at, args, max_attempts, timeout, tags, headers, "
+             "correlation_id, reply_to, unique_key, schedule) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, "
+             "?, ?)"),
+        extras(db,
+               "INSERT INTO extras (id, result, checkpoint, progress_value, progress_text, reason, "
+               "description) VALUES (?, ?, ?, ?, ?, ?, ?)"),
+        error(db,
+              "INSERT INTO errors (job, seq, attempt, at, worker, message, ran_for) VALUES (?, ?, "
+              "?, ?, ?, ?, ?)"),
+        grant(db,
+              "INSERT INTO grants (token, worker, claimed_at, lease, ids) VALUES (?, ?, ?, ?, ?)"),
+        wish(db,
+             "INSERT INTO lease_notes (id, version, lease, cancel_requested, cancel_reason) VALUES "
+             "(?, ?, ?, 1, ?)"),
+        due(db, "INSERT INTO due (run_at, id) VALUES (?, ?)"),
+        expiring(db, "INSERT INTO expiring (expires_at, id) VALUES (?, ?)"),
+        dead(db, "INSERT INTO dead_letter (id) VALUES (?)"),
+        unique(db, "INSERT OR REPLACE INTO uniques (queue, key, id, until) VALUES (?, ?, ?, ?)"),
+        old(db,
+            "SELECT j.state, j.run_at, j.expires_at, j.queue, b.unique_key FROM jobs j JOIN bodies "
+            "b ON b.id = j.id WHERE j.id = ?"),
+        stamps(db,
+               "SELECT id, version, token, state FROM jobs WHERE id >= ? AND id < ? ORDER BY "
+               "id"),
+        no_due(db, "DELETE FROM due WHERE run_at = ? AND id = ?"),
+        no_expiring(db, "DELETE FROM expiring WHERE expires_at = ? AND id = ?"),
+        no_unique(db, "DELETE FROM uniques WHERE queue = ? AND key = ? AND id = ?"),
+        no_grant(db, "DELETE FROM grants WHERE token = ?"),
+        live(db, "INSERT OR REPLACE INTO tallies (id, a) VALUES (?, ?)"),
+        no_live(db, "DELETE FROM tallies WHERE id = ?"),
+        note(db,
+             "INSERT OR REPLACE INTO copied_blocks (section, block, rows, stamp) VALUES (?, ?, ?, "
+             "?)"),
+        no_note(db, "DELETE FROM copied_blocks WHERE section = ? AND block = ?") {
+    for (const char* sql :
+         {"DELETE FROM jobs WHERE id = ?", "DELETE FROM bodies WHERE id = ?",
+          "DELETE FROM extras WHERE id = ?", "DELETE FROM errors WHERE job = ?",
+          "DELETE FROM dead_letter WHERE id = ?", "DELETE FROM lease_notes WHERE id = ?"}) {
+      by_id.push_back(std::make_unique<Statement>(db, sql));
+    }
+  }
+  Statement job, body, extras, error, grant, wish, due, expiring, dead, unique, old, stamps, no_due,
+      no_expiring, no_unique, no_grant, live, no_live, note, no_note;
+  std::vector<std::unique_ptr<Statement>> by_id;
+};
+
+SqliteTarget::SqliteTarget(std::string directory, std::unique_ptr<FileGuard> guard)
+    : directory_(std::move(directory)),
+      guard_(std::move(guard)),
+      db_(database_of(directory_), Database::Mode::read_write_create, "") {
+  db_.execute("PRAGMA page_size = 4096");
+  db_.execute("PRAGMA journal_mode = WAL");
+  // Until seal(): a power cut may take the newest commits, and never tears the file.
+  db_.execute("PRAGMA synchronous = NORMAL");
+  db_.execute("PRAGMA temp_store = MEMORY");
+  db_.execute("PRAGMA cache_size = -65536");
+  // Also where a copy ended while it made the schema.
+  const std::int64_t version = db_.query_int("PRAGMA user_version");
+  if (version == 0 || (version < newest_schema() && is_unused(version))) {
+    migrate(db_);
+  } else {
+    check_schema(db_, directory_);
+  }
+  place_ = {read_move(db_, "self").value_or(TransferPlace{}).store, whole_path(directory_)};
+}
+
+SqliteTarget::~SqliteTarget() = default;
+
+// Of a schema of any version.
+bool SqliteTarget::is_unused(std::int64_t version) {
+  if (db_.query_int("SELECT count(*) FROM queues") != 0) return false;
+  if (version >= 2 && db_.query_int("SELECT (SELECT count(*) FROM schedules) + (SELECT count(*) "
+                                    "FROM named_leases)") != 0)
+    return false;
+  return version < 3 || db_.query_int(
+                            "SELECT (SELECT count(*) FROM tokens) + (SELECT max(seq) "
+                            "FROM audit_marks)") == 0;
+}
+
+std::string SqliteTarget::holds() {
+  std::string words;
+  const auto add = [&](const char* what, const char* sql) {
+    const std::int64_t n = db_.query_int(sql);
+    if (n != 0) words += fmt::format("{}{} {}", words.empty() ? "" : ", ", n, what);
+  };
+  add("jobs", "SELECT count(*) FROM jobs");
+  add("queues", "SELECT count(*) FROM queues");
+  add("schedules", "SELECT count(*) FROM schedules");
+  add("leases", "SELECT count(*) FROM named_leases WHERE name <> 'mainspring/leader'");
+  add("tokens", "SELECT count(*) FROM tokens");
+  add("audit records", "SELECT seq FROM audit_marks WHERE id = 1");
+  return words;
+}
+
+Result<std::optional<TransferPlace>> SqliteTarget::unfinished() {
+  return guarded([&]() -> Result<std::optional<TransferPlace>> {
+    if (const auto to = read_move(db_, "moved")) {
+      return Error{.code = ErrorCode::conflict,
+                   .message = fmt::format("{} is a store that has moved to {}: copy to a new "
+                                          "directory",
+                                          place_.place, to->place)};
+    }
+    if (const auto from = read_move(db_, "copying")) return from;
+    const std::string words = holds();
+    if (!words.empty()) {
+      return Error{.code = ErrorCode::conflict,
+                   .message = fmt::format("{} holds {}: a copy goes to an empty store or a new "
+                                          "directory",
+                                          place_.place, words)};
+    }
+    return std::optional<TransferPlace>();
+  });
+}
+
+Result<void> SqliteTarget::begin(const TransferPlace& source, WallTime now) {
+  return guarded([&]() -> Result<void> {
+    {
+      Writing writing(db_);
+      write_move(db_, "copying", source, now);
+      db_.execute(
+          "CREATE TABLE IF NOT EXISTS copied_blocks (section INTEGER, block INTEGER, rows INTEGER, "
+          "stamp INTEGER, PRIMARY KEY (section, block)) WITHOUT ROWID");
+      db_.execute("DELETE FROM named_leases WHERE name = 'mainspring/leader'");
+      writing.commit();
+    }
+    MS_TRY(guard_->mark_initialised());
+    load();
+    return {};
+  });
+}
+
+void SqliteTarget::load() {
+  sql_ = std::make_unique<Statements>(db_);
+  Statement queues(db_, "SELECT name, id FROM queues");
+  while (queues.step()) queues_.emplace(queues.text(0), queues.integer(1));
+  Statement kinds(db_, "SELECT name, id FROM kinds");
+  while (kinds.step()) kinds_.emplace(kinds.text(0), kinds.integer(1));
+  Statement grants(db_, "SELECT token, ids FROM grants");
+  while (grants.step()) {
+    const std::string_view ids = grants.text(1);  // "[12]"
+    JobId id = 0;
+    std::from_chars(ids.data() + 1, ids.data() + ids.size(), id);
+    running_.emplace(id, grants.integer(0));
+  }
+  Statement live(db_, "SELECT id, a FROM tallies WHERE id >= 4294967296");
+  while (live.step()) live_.emplace(live.integer(0) - kBlockBase, live.integer(1));
+}
+
+Result<TransferBlocks> SqliteTarget::copied(TransferSection section) {
+  return guarded([&]() -> Result<TransferBlocks> {
+    TransferBlocks out;
+    Statement row(db_, "SELECT block, rows, stamp FROM copied_blocks WHERE section = ?");
+    row.bind(static_cast<int>(section));
+    while (row.step()) out[row.integer(0)] = {row.integer(1), row.integer(2)};
+    return out;
+  });
+}
+
+Result<void> SqliteTarget::note(TransferSection section, std::int64_t block, TransferBlock is) {
+  return guarded([&]() -> Result<void> {
+    Writing writing(db_);
+    if (is.rows == 0) {
+      sql_->no_note.bind(static_cast<int>(section), block).run();
+    } else {
+      sql_->note.bind(static_cast<int>(section), block, is.rows, is.stamp).run();
+    }
+    writing.commit();
+    return {};
+  });
+}
+
+// With every write of a block: what was noted of it does not hold any more.
+void SqliteTarget::unnote(TransferSection section, std::int64_t block) {
+  sql_->note.bind(static_cast<int>(section), block, kUnknownRows, 0).run();
+}
+
+// -- jobs
+// -----------------------------------------------------------------------------------------
+
+Result<std::vector<JobStamp>> SqliteTarget::stamps(std::int64_t block) {
+  return guarded([&]() -> Result<std::vector<JobStamp>> {
+    std::vector<JobStamp> out;
+    Statement& row = sql_->stamps.bind(block * kTransferJobs, (block + 1) * kTransferJobs);
+    ResetGuard guard(row);
+    while (row.step()) {
+      JobStamp stamp{row.integer(0), row.integer(1), row.integer(2),
+                     static_cast<JobState>(row.integer(3))};
+      const auto found = running_.find(stamp.id);
+      if (found != running_.end())
+        stamp = {stamp.id, stamp.version + 1, found->second, JobState::running};
+      out.push_back(stamp);
+    }
+    return out;
+  });
+}
+
+std::int64_t SqliteTarget::id_of(const char* table, std::string_view name) {
+  auto& known = table == std::string_view("queues") ? queues_ : kinds_;
+  const auto found = known.find(name);
+  if (found != known.end()) return found->second;
+  const auto id = static_cast<std::int64_t>(known.size()) + 1;  // without gaps
+  Statement row(db_, fmt::format("INSERT INTO {} (id, name) VALUES (?, ?)", table).c_str());
+  row.bind(id, name).run();
+  known.emplace(name, id);
+  return id;
+}
+
+void SqliteTarget::add_live(JobId id, int delta) {
+  live_[id / kBlockIds] += delta;
+  touched_live_.insert(id / kBlockIds);
+}
+
+void SqliteTarget::write_live() {
+  for (const std::int64_t block : touched_live_) {
+    const std::int64_t n = live_[block];
+    if (n == 0) {
+      sql_->no_live.bind(kBlockBase + block).run();
+    } else {
+      sql_->live.bind(kBlockBase + block, n).run();
+    }
+  }
+  touched_live_.clear();
+}
+
+Result<void> SqliteTarget::write_jobs(std::span<const TransferJob> jobs, Now) {
+  return guarded([&]() -> Result<void> {
+    Writing writing(db_);
+    unnote(TransferSection::jobs, jobs.front().stamp.id / kTransferJobs);
+    for (const TransferJob& job : jobs) {
+      remove_job(job.stamp.id);
+      write_job(job);
+    }
+    write_live();
+    writing.commit();
+    return {};
+  });
+}
+
+Result<void> SqliteTarget::remove_jobs(std::span<const JobStamp> jobs) {
+  return guarded([&]() -> Result<void> {
+    Writing writing(db_);
+    unnote(TransferSection::jobs, jobs.front().id / kTransferJobs);
+    for (const JobStamp& job : jobs) remove_job(job.id);
+    write_live();
+    writing.commit();
+    return {};
+  });
+}
+
+void SqliteTarget::write_job(const TransferJob& job) {
+  const JobStamp& s = job.stamp;
+  const bool running = s.state == JobState::running;
+  const std::int64_t queue = id_of("queues", job.queue);
+  const int flags = (job.extras ? kFlagExtras : 0) | (job.expired ? kFlagExpired : 0) |
+                    (job.unique_key.empty() ? 0 : kFlagUnique) |
+                    (job.errors.empty() ? 0 : kFlagErrors);
+  // Of a running one its row says what it was before; the grant says the rest.
+  sql_->job
+      .bind(s.id, queue, id_of("kinds", job.kind),
+            static_cast<int>(running ? JobState::available : s.state), job.priority, job.run_at,
+            job.attempt - (running ? 1 : 0), job.max_attempts, running ? 0 : s.token,
+            s.version - (running ? 1 : 0), flags,
+            running ? std::nullopt : unless_zero(job.started_at), unless_zero(job.finished_at),
+            unless_zero(job.expires_at))
+      .run();
+  std::string tags;
+  if (!job.tags.empty()) tags = kTagSeparator;
+  for (const std::string& tag : job.tags) tags += tag + kTagSeparator;
+  sql_->body
+      .bind(s.id, job.created_at, job.args, job.budget,
+            job.timeout == kForever.count() ? std::nullopt : std::optional(job.timeout),
+            Statement::text_or_null(tags), Statement::text_or_null(job.headers),
+            Statement::text_or_null(job.correlation_id), Statement::text_or_null(job.reply_to),
+            Statement::text_or_null(job.unique_key), unless_zero(job.schedule))
+      .run();
+  write_extras(job);
+  if (running) write_running(job);
+  if (s.state == JobState::scheduled || s.state == JobState::retryable)
+    sql_->due.bind(job.run_at, s.id).run();
+  if (job.expires_at != 0 && job.started_at == 0 && !is_terminal(s.state))
+    sql_->expiring.bind(job.expires_at, s.id).run();
+  if (s.state == JobState::dead) sql_->dead.bind(s.id).run();
+  if (job.unique_until && !MS_MUTANT(copy_drops_unique_keys))
+    sql_->unique.bind(queue, job.unique_key, s.id, *job.unique_until).run();
+  if (!is_terminal(s.state)) add_live(s.id, 1);
+}
+
+void SqliteTarget::write_running(const TransferJob& job) {
+  const JobStamp& s = job.stamp;
+  sql_->grant.bind(s.token, job.worker, job.started_at, job.lease, fmt::format("[{}]", s.id)).run();
+  running_[s.id] = s.token;
+  if (job.cancel_requested) {
+    sql_->wish.bind(s.id, s.version, job.lease, Statement::text_or_null(job.cancel_reason)).run();
+  }
+}
+
+void SqliteTarget::write_extras(const TransferJob& job) {
+  if (job.extras) {
+    const TransferExtras& e = *job.extras;
+    sql_->extras
+        .bind(job.stamp.id, view_of(e.result), view_of(e.checkpoint), e.progress_value,
+              view_of(e.progress_text), view_of(e.reason), view_of(e.description))
+        .run();
+  }
+  for (const TransferError& e : job.errors) {
+    sql_->error.bind(job.stamp.id, e.seq, e.attempt, e.at, e.worker, e.message, e.ran_for).run();
+  }
+}
+
+void SqliteTarget::remove_job(JobId id) {
+  Statement& old = sql_->old.bind(id);
+  ResetGuard guard(old);
+  if (!old.step()) return;
+  const auto state = static_cast<JobState>(old.integer(0));
+  if (state == JobState::scheduled || state == JobState::retryable)
+    sql_->no_due.bind(old.integer(1), id).run();
+  if (!old.is_null(2)) sql_->no_expiring.bind(old.integer(2), id).run();
+  if (!old.is_null(4)) sql_->no_unique.bind(old.integer(3), old.text(4), id).run();
+  const auto found = running_.find(id);
+  if (found != running_.end()) {
+    sql_->no_grant.bind(found->second).run();
+    running_.erase(found);
+  }
+  if (!is_terminal(state)) add_live(id, -1);
+  for (const auto& statement : sql_->by_id) statement->bind(id).run();
+}
+
+// -- blocks of the others
+// -----------------------------------------------------------------------------------------
+
+Result<void> SqliteTarget::write_finished(std::int64_t block,
+                                          std::span<const TransferFinished> rows) {
+  return guarded([&]() -> Result<void> {
+    Writing writing(db_);
+    unnote(TransferSection::finished, block);
+    Statement gone(db_, "DELETE FROM finished WHERE prune_at >= ? AND prune_at < ?");
+    gone.bind(block * kTransferSpan, (block + 1) * kTransferSpan).run();
+    Statement row(db_, "INSERT INTO finished (prune_at, seq, at, ids) VALUES (?, ?, ?, ?)");
+    for (const TransferFinished& f : rows) {
+      const std::string ids = ids_to_blob(f.ids);
+      row.bind(f.prune_at, f.seq, f.at, Statement::blob(ids)).run();
+    }
+    writing.commit();
+    return {};
+  });
+}
+
+Result<void> SqliteTarget::write_keys(std::int64_t block, std::span<const TransferKey> rows) {
+  return guarded([&]() -> Result<void> {
+    Writing writing(db_);
+    unnote(TransferSection::keys, block);
+    Statement gone(db_, "DELETE FROM idempotency WHERE expires_at >= ? AND expires_at < ?");
+    gone.bind(block * kTransferSpan, (block + 1) * kTransferSpan).run();
+    Statement row(db_,
+                  "INSERT OR REPLACE INTO idempotency (key, fingerprint, ids, expires_at) VALUES "
+                  "(?, ?, ?, ?)");
+    for (const TransferKey& k : rows) {
+      const std::string ids = ids_to_blob(k.ids);
+      row.bind(k.key, k.fingerprint, Statement::blob(ids), k.expires_at).run();
+    }
+    writing.commit();
+    return {};
+  });
+}
+
+Result<VerifyReport> SqliteTarget::verify() {
+  SqliteOptions options;
+  options.directory = directory_;
+  NullLog log;
+  return SqliteStore(std::move(options), nullptr, log).verify();  // not opened: only reads
+}
+
+}  // namespace mainspring::sqlite
+
+namespace mainspring {
+
+Result<std::unique_ptr<TransferTarget>> open_sqlite_target(const std::string& directory) {
+  MS_TRY_ASSIGN(auto guard, sqlite::FileGuard::lock(directory, sqlite::database_of(directory), 0));
+  return sqlite::guarded([&]() -> Result<std::unique_ptr<TransferTarget>> {
+    return std::unique_ptr<TransferTarget>(
+        std::make_unique<sqlite::SqliteTarget>(directory, std::move(guard)));
+  });
+}
+
+}  // namespace mainspring
