@@ -23,12 +23,14 @@ Error cannot_reach(const PgError& why) {
 Result<BatchReport> PostgresStore::apply(std::span<const Operation> batch, Now now) {
   now_ = now;
   if (batch.empty()) return BatchReport{};
+  if (!moved_to_.empty()) return moved_error();
   const Instant until = steady_.now().instant + options_.patience;
   PgError last{"", "no try was made", true};
   for (int tries = 0; tries < kMaxTries; ++tries) {
     BatchReport report;
     try {
       ensure_connected(until);
+      if (!moved_to_.empty()) return moved_error();
       ++batch_;
       auto done = try_batch(batch);
       if (away_.exchange(false)) log_.info("the store is reached again", {});
@@ -41,6 +43,7 @@ Result<BatchReport> PostgresStore::apply(std::span<const Operation> batch, Now n
         if (elsewhere) connection_.reset();
         roll_back();
         copies_stale_ = true;
+        if (error.is(kMovedState)) continue;  // the copies, read anew, say where to
         if (!elsewhere && !error.passing()) {
           log_.error("a batch failed", {{"sqlstate", error.sqlstate}, {"message", error.message}});
           return to_error(error);

@@ -11,7 +11,7 @@ namespace mainspring::pg {
 namespace {
 
 // For each schema: the oldest that programs may know which work with it.
-constexpr std::int64_t kCompatible[] = {1, 1};
+constexpr std::int64_t kCompatible[] = {1, 1, 1};
 static_assert(std::size(kCompatible) == std::size(kMigrations));
 
 std::string with_schema(const std::string& text, const std::string& schema) {
@@ -45,6 +45,10 @@ std::string make_schema_sql(const std::string& schema) {
 
 std::int64_t newest_schema() {
   return static_cast<std::int64_t>(std::size(kMigrations));
+}
+
+std::int64_t newest_is_compatible_with() {
+  return kCompatible[std::size(kCompatible) - 1];
 }
 
 SchemaVersion schema_version(Connection& connection, const std::string& schema) {

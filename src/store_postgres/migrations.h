@@ -10,6 +10,8 @@ namespace mainspring::pg {
 
 // The number of the newest schema that this program knows.
 std::int64_t newest_schema();
+// The oldest schema that programs may know which work with that one.
+std::int64_t newest_is_compatible_with();
 // What the database has; 0 = the schema is not there. `compatible`: programs that know schemas up
 // to that one may use it.
 struct SchemaVersion {

@@ -89,8 +89,55 @@ void PostgresStore::open(Now now) {
     database_clock_->note(WallTime::from_us(time.integer(0, 0)), sent, steady_.now());
     now_ = database_clock_->now();
   }
-  join();
+  check_place();
+  if (moved_to_.empty()) {
+    join();
+    // A copy to here that began before this node stood in the table does not any more behind it.
+    check_place();
+  }
   reload_copies();
+}
+
+void PostgresStore::check_place() {
+  const Rows copying = connection_->run(sql_.find_move, params("copying"));
+  if (!copying.empty()) {
+    if (node_ != 0) connection_->run(sql_.node_leaves, params(node_));
+    throw Error{
+        .code = ErrorCode::conflict,
+        .message = fmt::format("the schema {} is the unfinished copy of {}: run `mainspring "
+                               "store copy` again to go on with it, or drop it",
+                               schema_, copying.text(0, 0))};
+  }
+  look_for_move();
+  if (moved_to_.empty() || options_.if_moved == IfMoved::open) return;
+  Error error = moved_error();
+  error.code = ErrorCode::conflict;  // it stays so
+  throw error;
+}
+
+void PostgresStore::look_for_move() {
+  const Rows rows = connection_->run(sql_.find_move, params("moved"));
+  if (rows.empty() || !moved_to_.empty()) return;
+  moved_to_ = rows.text(0, 0);
+  {
+    MutexLock lock(published_mutex_);
+    published_move_ = moved_to_;
+  }
+  log_.error("this store has moved: nothing is taken here any more", {{"to", moved_to_}});
+}
+
+std::string PostgresStore::moved_to() const {
+  MutexLock lock(published_mutex_);
+  return published_move_;
+}
+
+Error PostgresStore::moved_error() const {
+  return {
+      .code = ErrorCode::unavailable,
+      .message = fmt::format("the store (schema {}) has moved to {}: start the server with that "
+                             "one",
+                             schema_, moved_to_),
+      .retry_after_ms = 5000};
 }
 
 // Two nodes that open at once must not both believe that they are alone, or both begin leases anew
@@ -167,6 +214,7 @@ void PostgresStore::reload_copies() {
   foreign_lease_ = leased.empty() ? 0 : leased.integer(0, 0);
   for (int i = 0; i < versions.size(); ++i)
     versions_[versions.string(i, 0)] = versions.integer(i, 1);
+  if (versions_.contains("moved")) look_for_move();
   load_named_leases();
   load_schedules();
   load_tokens();

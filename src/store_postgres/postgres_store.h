@@ -49,6 +49,8 @@ struct PostgresOptions {
   // Off: a second connection of a node that has joined. It stands in no table, hears nothing, and
   // begins no lease anew.
   bool joins = true;
+  // A store that goes on elsewhere is opened for nothing but reads, and not joined.
+  IfMoved if_moved = IfMoved::refuse;
 };
 
 // Wall time as the database tells it, carried on between its answers by this machine's steady
@@ -70,7 +72,8 @@ class DatabaseClock final : public Clock {
 // If no other node of this store lives, every lease begins anew, as after a restart. `clock` may be
 // nullptr: it is told the database's time with each answer. Errors: unavailable (not reached;
 // read-only), unauthenticated (the server refused user or password), conflict (schema too new, too
-// old without `migrate`, or not ours), invalid_argument (the URL, the schema's name).
+// old without `migrate`, or not ours; it has moved, or is an unfinished copy: the message says of
+// what), invalid_argument (the URL, the schema's name).
 Result<std::unique_ptr<SharedStore>> open_postgres_store(PostgresOptions options, Now now, Log& log,
                                                          DatabaseClock* clock = nullptr);
 

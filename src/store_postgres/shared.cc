@@ -49,6 +49,7 @@ Result<Heard> PostgresStore::refresh(Now now) {
   constexpr Duration kInterval = std::chrono::milliseconds(3500);
   if (refreshed_at_ != Instant() && now.instant < refreshed_at_ + kInterval) return Heard{};
   now_ = now;
+  if (!moved_to_.empty()) return moved_error();
   try {
     ensure_connected(steady_.now().instant);
     Ints quiet;

@@ -371,7 +371,8 @@ AgendaStatements::AgendaStatements(std::string_view s)
                    "(name) DO UPDATE SET value = excluded.value WHERE s.value <> excluded.value"),
       available(s,
                 "SELECT queue, sum(available)::bigint FROM $schema.tallies WHERE queue <> 0 GROUP "
-                "BY queue") {}
+                "BY queue"),
+      find_move(s, "SELECT place FROM $schema.moves WHERE what = $1") {}
 
 NodeStatements::NodeStatements(std::string_view s)
     : durability(s,

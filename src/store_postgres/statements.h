@@ -68,7 +68,7 @@ struct StepStatements {
 struct AgendaStatements {
   explicit AgendaStatements(std::string_view schema);
   Statement first_due, first_expiring, first_prune, first_leased, totals, versions, keep_setting,
-      available;
+      available, find_move;
 };
 
 // This node among the others.

@@ -27,6 +27,9 @@ namespace mainspring::pg {
 inline constexpr int kFlagExtras = 1, kFlagExpired = 2, kFlagUnique = 4, kFlagErrors = 8,
                      kFlagCancel = 16;
 
+// Of what the trigger of a store that has moved raises.
+inline constexpr std::string_view kMovedState = "MS001";
+
 // The changing part of a job, and what decides about it. Times in microseconds, 0 = none.
 struct JobRow {
   JobId id = 0;
@@ -158,6 +161,7 @@ class PostgresStore final : public SharedStore {
   AuditState audit_state() const override;
   Result<VerifyReport> verify() const override;
   Result<void> backup(const std::string& directory) const override;
+  std::string moved_to() const override;
   std::int64_t commits() const override { return commits_.load(); }
   std::int64_t reads() const override { return reads_.load(); }
 
@@ -180,7 +184,12 @@ class PostgresStore final : public SharedStore {
   void join();           // as a node
   void begin_anew();     // every lease, as after a restart
   void reload_copies();  // queues, kinds, totals, agenda: outside of a transaction
-  void begin();          // a transaction, unless one is open; costs no round trip
+  // Whether this store goes on elsewhere, outside of a transaction: asked where a statement was
+  // refused for it (kMovedState), and where its versions say so. Notes it.
+  void look_for_move();
+  void check_place();  // throws Error: it has moved, or is an unfinished copy
+  Error moved_error() const;
+  void begin();  // a transaction, unless one is open; costs no round trip
   void commit(BatchReport& report);
   void commit_plain();
   void roll_back() noexcept;
@@ -480,6 +489,7 @@ class PostgresStore final : public SharedStore {
   bool plain_ = false;   // this batch is one round trip: see plain.cc
   std::shared_ptr<Open> open_;
   std::atomic<bool> away_{false};
+  std::string moved_to_;  // "" = it has not moved
   std::atomic<std::int64_t> commits_{0};
   mutable std::atomic<std::int64_t> reads_{0};
 
@@ -537,6 +547,7 @@ class PostgresStore final : public SharedStore {
   std::map<std::string, std::int64_t> lease_ends_ MS_GUARDED_BY(published_mutex_);  // by name
   std::shared_ptr<const Tokens> published_tokens_ MS_GUARDED_BY(published_mutex_);
   AuditState published_audit_ MS_GUARDED_BY(published_mutex_);
+  std::string published_move_ MS_GUARDED_BY(published_mutex_);
   std::atomic<std::int64_t> tokens_version_{0};
   mutable Mutex readers_mutex_;
   mutable CondVar reader_back_;

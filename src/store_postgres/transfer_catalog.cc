@@ -1,0 +1,185 @@
+// Writes what is small of a copy (queues, schedules, tokens, leases), the ledgers and the audit,
+// and ends it.
+#include <fmt/format.h>
+
+#include "api/schedule_shapes.h"
+#include "store_postgres/migrations.h"
+#include "store_postgres/transfer_statements.h"
+
+namespace mainspring::pg {
+namespace {
+
+template <class Row>
+const std::vector<Row>* list_of(const TransferCatalog* catalog,
+                                std::vector<Row> TransferCatalog::*list) {
+  return catalog == nullptr ? nullptr : &(catalog->*list);
+}
+
+// A column of its own here: whose jobs a schedule makes.
+std::string queue_of(const TransferSchedule& schedule) {
+  const auto definition = decode_schedule(schedule.definition);
+  if (definition) return definition->job.queue;
+  throw Error{.code = ErrorCode::io_error,
+              .message = fmt::format("schedule {} of the source is damaged: {}", schedule.name,
+                                     definition.error().message)};
+}
+
+}  // namespace
+
+Result<void> PostgresTarget::write_catalog(const TransferCatalog& is, const TransferCatalog* before,
+                                           Now now) {
+  const auto queues = queues_;
+  auto done = writing([&] {
+    write_queues(is, before);
+    write_schedules(is, before);
+    write_ties(is, before);
+    write_access(is, before, now);
+    write_numbers(is.numbers);
+  });
+  if (!done) queues_ = queues;
+  return done;
+}
+
+void PostgresTarget::write_queues(const TransferCatalog& is, const TransferCatalog* before) {
+  if (before != nullptr && before->queues == is.queues) return;
+  tell(sql_->no_tallies, {});
+  for (const TransferQueue& q : is.queues) {
+    const std::int64_t id = id_of(sql_->queue_of, queues_, q.name);
+    tell(sql_->queue, params(id, q.paused, q.retention_completed, q.retention_dead));
+    Params p = params(id, q.enqueued, q.pruned, q.expired);
+    for (const std::int64_t n : q.counts) p.add(n);
+    tell(sql_->tally, p);
+  }
+}
+
+void PostgresTarget::write_schedules(const TransferCatalog& is, const TransferCatalog* before) {
+  const auto schedules =
+      transfer_difference(is.schedules, list_of(before, &TransferCatalog::schedules),
+                          [](const TransferSchedule& s) { return s.name; });
+  if (before == nullptr) tell(sql_->no_schedules, {});
+  for (const std::string& name : schedules.gone) tell(sql_->no_schedule, params(name));
+  for (const TransferSchedule* s : schedules.come) {
+    Params p = params(s->name, s->id, s->version, s->definition, queue_of(*s));
+    p.text_or_null(s->paused_reason).text_or_null(s->skip_reason).add(s->paused);
+    p.add(s->next).add(s->next_fire).add(s->skip_before).add(s->fired).add(s->last_job);
+    p.add(s->remaining).add(s->last_fired).add(s->timeout_override);
+    p.add(s->created_at).add(s->updated_at).add(s->next_seq);
+    tell(sql_->schedule, p);
+    tell(sql_->trim, params(s->id, s->next_seq - kLedgerRows));
+  }
+  if (before == nullptr || !schedules.gone.empty()) tell(sql_->no_ledgers, {});
+  if (before != nullptr && before->removed_schedules == is.removed_schedules) return;
+  tell(sql_->no_removed, {});
+  for (const auto& [name, version] : is.removed_schedules)
+    tell(sql_->removed, params(name, version));
+}
+
+void PostgresTarget::write_ties(const TransferCatalog& is, const TransferCatalog* before) {
+  const auto ties = transfer_difference(is.ties, list_of(before, &TransferCatalog::ties),
+                                        [](const TransferTie& t) { return t.job; });
+  if (before == nullptr) tell(sql_->no_ties, {});
+  if (!ties.gone.empty()) tell(sql_->gone_ties, params(ties.gone));
+  Ints job, schedule, waits;
+  for (const TransferTie* t : ties.come) {
+    job.push_back(t->job), schedule.push_back(t->schedule), waits.push_back(t->waits ? 1 : 0);
+  }
+  if (!job.empty()) tell(sql_->ties, params(job, schedule, waits));
+}
+
+void PostgresTarget::write_access(const TransferCatalog& is, const TransferCatalog* before,
+                                  Now now) {
+  const auto tokens = transfer_difference(is.tokens, list_of(before, &TransferCatalog::tokens),
+                                          [](const TransferToken& t) { return t.name; });
+  if (before == nullptr) tell(sql_->no_tokens, {});
+  for (const std::string& name : tokens.gone) tell(sql_->no_token, params(name));
+  for (const TransferToken* t : tokens.come) {
+    Params p = params(t->name);
+    p.bytes(t->digest).add(t->scopes).add(t->rate).add(t->created_at).add(t->created_by);
+    p.add(t->expires_at).add(t->revoked_at);
+    tell(sql_->token, p);
+  }
+  const auto leases = transfer_difference(is.leases, list_of(before, &TransferCatalog::leases),
+                                          [](const TransferLease& l) { return l.name; });
+  if (before == nullptr) tell(sql_->no_leases, {});
+  for (const std::string& name : leases.gone) tell(sql_->no_lease, params(name));
+  for (const TransferLease* l : leases.come) {
+    // Held: until it expires; released without a value: until it is forgotten; else for ever.
+    const bool ends = l->state == 0 || (l->state == 1 && l->value.empty());
+    Params p = params(l->name, l->state, l->token, l->ttl,
+                      ends ? lease_time(now) + l->ttl : INT64_MAX, l->since, l->holder);
+    tell(sql_->lease, p.text_or_null(l->value));
+  }
+  for (const auto& [id, mark] : {std::pair(1, is.audit.head), std::pair(0, is.audit.base)}) {
+    Params p = params(id, mark.seq);
+    tell(sql_->mark, p.bytes(bytes_of(mark.hash)));
+  }
+  tell(sql_->prune_audit, params(is.audit.base.seq));
+}
+
+void PostgresTarget::write_numbers(const TransferNumbers& numbers) {
+  tell(sql_->numbers, params(numbers.next_id, numbers.next_token));
+  if (numbers.last_schedule > 0) tell(sql_->schedule_number, params(numbers.last_schedule));
+  tell(sql_->row_number, params(last_finished_));
+}
+
+// -- what is appended -----------------------------------------------------------------------------
+
+Result<std::map<std::int64_t, std::int64_t>> PostgresTarget::ledgers() {
+  return guarded([&]() -> Result<std::map<std::int64_t, std::int64_t>> {
+    const Rows rows = connection_.run(sql_->ledgers);
+    std::map<std::int64_t, std::int64_t> out;
+    for (int i = 0; i < rows.size(); ++i) out.emplace(rows.integer(i, 0), rows.integer(i, 1));
+    return out;
+  });
+}
+
+Result<void> PostgresTarget::append_ledger(std::span<const TransferTick> rows) {
+  return writing([&] {
+    for (const TransferTick& t : rows) {
+      Params p = params(t.schedule, t.seq, t.version, t.nominal, t.until, t.count, t.source,
+                        t.state, t.past_due, t.job);
+      tell(sql_->tick, p.text_or_null(t.reason).text_or_null(t.note).add(t.decided_at));
+    }
+  });
+}
+
+Result<std::int64_t> PostgresTarget::last_audit() {
+  return guarded(
+      [&]() -> Result<std::int64_t> { return connection_.run(sql_->last_audit).integer(0, 0); });
+}
+
+Result<void> PostgresTarget::append_audit(std::span<const AuditRecord> rows) {
+  return writing([&] {
+    for (const AuditRecord& r : rows) {
+      Params p = params(r.seq, r.at.us(), r.who, r.from, r.action, r.object);
+      tell(sql_->audit, p.text_or_null(r.before).text_or_null(r.after).bytes(bytes_of(r.hash)));
+    }
+  });
+}
+
+// -- the end --------------------------------------------------------------------------------------
+
+Result<void> PostgresTarget::seal(const TransferNumbers& numbers) {
+  return writing([&] {
+    tell(sql_->durable, {});
+    write_numbers(numbers);
+  });
+}
+
+Result<void> PostgresTarget::complete(WallTime now) {
+  if (auto from = guarded([&]() -> Result<std::optional<TransferPlace>> {
+        return read_move(connection_, schema_, "copying");
+      });
+      !from || !*from) {
+    return from ? Result<void>() : Result<void>(std::move(from.error()));
+  }
+  return writing([&] {
+    tell(sql_->durable, {});
+    tell(sql_->drop_notes, {});
+    tell(sql_->copied_mark, params(now.us()));
+    tell(sql_->no_copying, {});
+    tell(sql_->for_all, params(newest_is_compatible_with()));
+  });
+}
+
+}  // namespace mainspring::pg

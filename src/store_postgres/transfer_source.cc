@@ -1,0 +1,518 @@
+// Reads a shared store for a copy. A look is a snapshot; the fence is a lock of the table that
+// every durable batch and every function writes before it commits: batches wait for it, and what
+// they had changed is not in the snapshot behind it.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/mutant.h"
+#include "store_postgres/audit_reads.h"
+#include "store_postgres/migrations.h"
+#include "store_postgres/store_impl.h"
+#include "store_postgres/transfer.h"
+#include "store_postgres/transfer_rows.h"
+
+namespace mainspring::pg {
+namespace {
+
+constexpr std::string_view kJobs =
+    "SELECT j.id, j.version, j.token, j.state, q.name, k.name, j.priority, j.attempt, "
+    "j.max_attempts, j.budget, j.flags, j.run_at, j.created_at, j.started_at, j.finished_at, "
+    "j.expires_at, j.timeout, j.schedule, j.lease, j.args, j.headers, j.correlation_id, "
+    "j.reply_to, j.unique_key, j.worker, j.tags, u.until, e.id, e.result, e.checkpoint, "
+    "e.progress_text, e.reason, e.description, e.progress_value, e.cancel_reason FROM "
+    "$schema.jobs j JOIN $schema.queues q ON q.id = j.queue JOIN $schema.kinds k ON k.id = j.kind "
+    "LEFT JOIN $schema.extras e ON e.id = j.id LEFT JOIN $schema.uniques u ON u.queue = j.queue "
+    "AND u.key = j.unique_key AND u.id = j.id WHERE j.id = ANY($1) ORDER BY j.id";
+constexpr std::string_view kSizes =
+    "SELECT j.id, octet_length(j.args) + coalesce(octet_length(e.result), 0) + "
+    "coalesce(octet_length(e.checkpoint), 0) FROM $schema.jobs j LEFT JOIN $schema.extras e ON "
+    "e.id = j.id WHERE j.id = ANY($1) ORDER BY j.id";
+constexpr std::string_view kErrors =
+    "SELECT job, seq, attempt, at, ran_for, worker, message FROM $schema.errors WHERE job = "
+    "ANY($1) ORDER BY job, seq";
+constexpr std::string_view kQueues =
+    "SELECT q.name, q.paused, q.retention_completed, q.retention_dead, "
+    "coalesce(sum(t.enqueued), 0)::bigint, coalesce(sum(t.pruned), 0)::bigint, "
+    "coalesce(sum(t.expired), 0)::bigint, coalesce(sum(t.waiting), 0)::bigint, "
+    "coalesce(sum(t.scheduled), 0)::bigint, coalesce(sum(t.available), 0)::bigint, "
+    "coalesce(sum(t.running), 0)::bigint, coalesce(sum(t.completed), 0)::bigint, "
+    "coalesce(sum(t.retryable), 0)::bigint, coalesce(sum(t.cancelled), 0)::bigint, "
+    "coalesce(sum(t.dead), 0)::bigint FROM $schema.queues q LEFT JOIN $schema.tallies t ON t.queue "
+    "= q.id GROUP BY q.id ORDER BY q.name";
+constexpr std::string_view kSchedules =
+    "SELECT name, id, version, definition, paused_reason, skip_reason, paused, next, next_fire, "
+    "skip_before, fired, last_job, remaining, last_fired, timeout_override, created_at, "
+    "updated_at, next_seq FROM $schema.schedules ORDER BY name";
+constexpr std::string_view kNumbers =
+    "SELECT (SELECT last_value + is_called::integer FROM $schema.job_ids), (SELECT last_value + "
+    "is_called::integer FROM $schema.tokens_given), (SELECT CASE WHEN is_called THEN last_value "
+    "ELSE 0 END FROM $schema.schedules_id_seq)";
+
+// What a block is made of, and what its stamp covers.
+struct Section {
+  std::string_view table, key, stamp;
+};
+Section section_of(TransferSection section) {
+  switch (section) {
+    case TransferSection::finished:
+      return {"finished", "prune_at",
+              "hashint8extended(prune_at, hashint8extended(seq, cardinality(ids)))"};
+    case TransferSection::keys:
+      return {"idempotency", "expires_at", "hashtextextended(key, expires_at)"};
+    case TransferSection::jobs:
+      break;
+  }
+  return {"jobs", "id",
+          "hashint8extended(id, hashint8extended(version, hashint8extended(token, state)))"};
+}
+
+class PostgresSource final : public TransferSource {
+ public:
+  PostgresSource(const PostgresOptions& options, const std::string& place, SourceGoesOn goes_on)
+      : goes_on_(goes_on),
+        connection_(transfer_connection(options, goes_on == SourceGoesOn::no), clock_),
+        schema_(options.schema),
+        sql_(schema_) {
+    const SchemaVersion version = schema_version(connection_, schema_);
+    if (version.version == 0) {
+      throw Error{.code = ErrorCode::not_found, .message = fmt::format("{} holds no store", place)};
+    }
+    check_schema(version, schema_);
+    place_ = {read_move(connection_, schema_, "self").value_or(TransferPlace{}).store, place};
+    if (goes_on == SourceGoesOn::no) check_rights();
+  }
+
+  TransferPlace place() const override { return place_; }
+  Result<std::optional<TransferPlace>> moved() override {
+    return guarded([&]() -> Result<std::optional<TransferPlace>> {
+      return read_move(connection_, schema_, "moved");
+    });
+  }
+
+  Result<void> look() override {
+    return guarded([&]() -> Result<void> {
+      lift();
+      connection_.run(sql_.begin);
+      open_ = true;
+      connection_.run(sql_.settings);  // the snapshot is that of the first query
+      return {};
+    });
+  }
+
+  Result<void> fence(Duration patience) override {
+    return guarded([&]() -> Result<void> {
+      lift();
+      open_ = true;
+      // The lock before any query: the snapshot is taken behind it.
+      connection_.execute(fmt::format(
+          "BEGIN ISOLATION LEVEL REPEATABLE READ; SET LOCAL lock_timeout = '{}ms'; LOCK TABLE "
+          "{}.tallies IN SHARE ROW EXCLUSIVE MODE",
+          std::max<std::int64_t>(1, patience.count() / 1000), schema_));
+      connection_.run(sql_.settings);
+      if (const auto to = read_move(connection_, schema_, "moved")) {
+        lift();
+        return Error{.code = ErrorCode::conflict,
+                     .message = fmt::format("{} has moved to {}", place_.place, to->place)};
+      }
+      return {};
+    });
+  }
+
+  void lift() noexcept override {
+    if (!std::exchange(open_, false)) return;
+    try {
+      connection_.execute("ROLLBACK");
+    } catch (const PgError&) {
+      // The server undoes what a lost connection had begun.
+    }
+  }
+
+  Result<void> mark_moved(const TransferPlace& to, WallTime now) override {
+    return guarded([&]() -> Result<void> {
+      connection_.run(sql_.mark, params(to.store, to.place, now.us()));
+      connection_.run(sql_.raise);
+      connection_.run(sql_.only_new);
+      connection_.run(sql_.refuse);
+      connection_.run(sql_.commit);
+      open_ = false;
+      return {};
+    });
+  }
+
+  Result<TransferBlocks> blocks(TransferSection section, std::optional<std::int64_t> only) override;
+  Result<std::vector<JobStamp>> stamps(std::int64_t block) override;
+  Result<std::size_t> jobs(std::span<const JobId> ids, std::vector<TransferJob>& out) override;
+  Result<std::vector<TransferFinished>> finished(std::int64_t block) override;
+  Result<std::vector<TransferKey>> keys(std::int64_t block) override;
+  Result<TransferCatalog> catalog() override;
+  Result<std::vector<TransferTick>> ledger(std::int64_t schedule, std::int64_t after) override;
+  Result<std::vector<AuditRecord>> audit(std::int64_t after) override;
+
+ private:
+  struct Statements {
+    explicit Statements(const std::string& s)
+        : blocks{stamps_of(s, TransferSection::jobs, true),
+                 stamps_of(s, TransferSection::finished, true),
+                 stamps_of(s, TransferSection::keys, true)},
+          block{stamps_of(s, TransferSection::jobs, false),
+                stamps_of(s, TransferSection::finished, false),
+                stamps_of(s, TransferSection::keys, false)},
+          begin(s, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"),
+          settings(s,
+                   "SELECT set_config('idle_in_transaction_session_timeout', '0', true), "
+                   "set_config('statement_timeout', '0', true), set_config('work_mem', '64MB', "
+                   "true), set_config('jit', 'off', true)"),
+          commit(s, "COMMIT"),
+          mark(s,
+               "INSERT INTO $schema.moves (what, store, place, at) VALUES ('moved', $1, $2, $3)"),
+          raise(s, "INSERT INTO $schema.versions (what, version) VALUES ('moved', 1)"),
+          // Programs that do not know of moves are refused too.
+          only_new(s, "UPDATE $schema.meta SET compatible = version"),
+          refuse(s,
+                 "CREATE TRIGGER refuse_moved BEFORE INSERT OR UPDATE OR DELETE ON $schema.tallies "
+                 "FOR EACH STATEMENT EXECUTE FUNCTION $schema.refuse_moved()"),
+          stamps(s,
+                 "SELECT id, version, token, state FROM $schema.jobs WHERE id >= $1 AND id < $2 "
+                 "ORDER BY id"),
+          jobs(s, kJobs),
+          sizes(s, kSizes),
+          errors(s, kErrors),
+          finished(s,
+                   "SELECT prune_at, seq, at, ids FROM $schema.finished WHERE prune_at >= $1 AND "
+                   "prune_at < $2 ORDER BY prune_at, seq"),
+          keys(s,
+               "SELECT key, fingerprint, expires_at, ids FROM $schema.idempotency WHERE expires_at "
+               ">= $1 AND expires_at < $2"),
+          ledger(
+              s,
+              "SELECT seq, version, nominal, until, count, source, state, past_due, job, reason, "
+              "note, decided_at FROM $schema.ledger WHERE schedule = $1 AND seq > $2 ORDER BY "
+              "seq LIMIT $3"),
+          audit(s,
+                "SELECT seq, at, who, origin, action, object, before, after, hash FROM "
+                "$schema.audit WHERE seq > $1 ORDER BY seq LIMIT $2"),
+          queues(s, kQueues),
+          schedules(s, kSchedules),
+          removed(s, "SELECT name, version FROM $schema.removed_schedules"),
+          ties(s, "SELECT job, schedule, waits FROM $schema.schedule_jobs ORDER BY job"),
+          tokens(s,
+                 "SELECT name, digest, scopes, rate, created_at, created_by, expires_at, "
+                 "revoked_at FROM $schema.tokens ORDER BY name"),
+          leases(s,
+                 "SELECT name, holder, value, state, token, kept, since FROM $schema.named_leases "
+                 "WHERE name <> $1 ORDER BY name"),
+          marks(s, "SELECT id, seq, hash FROM $schema.audit_marks ORDER BY id"),
+          numbers(s, kNumbers) {}
+    static Statement stamps_of(const std::string& s, TransferSection section, bool all) {
+      const Section is = section_of(section);
+      return Statement(
+          s, fmt::format("SELECT {0} / $1, count(*), bit_xor({1}) FROM $schema.{2}{3} GROUP BY 1",
+                         is.key, is.stamp, is.table,
+                         all ? "" : fmt::format(" WHERE {0} >= $2 AND {0} < $3", is.key)));
+    }
+    std::array<Statement, 3> blocks, block;  // by section
+    Statement begin, settings, commit, mark, raise, only_new, refuse, stamps, jobs, sizes, errors,
+        finished, keys, ledger, audit, queues, schedules, removed, ties, tokens, leases, marks,
+        numbers;
+  };
+
+  void check_rights();
+  static TransferJob read_job(const Rows& rows, int row);
+  void read_errors(std::vector<TransferJob>& jobs, std::size_t from);
+  void read_queues(TransferCatalog& out);
+  void read_schedules(TransferCatalog& out);
+  void read_access(TransferCatalog& out);
+
+  const SystemClock clock_;
+  const SourceGoesOn goes_on_;
+  Connection connection_;
+  const std::string schema_;
+  const Statements sql_;
+  TransferPlace place_;
+  bool open_ = false;  // a transaction
+};
+
+// Found out at the beginning, not behind hours of copying.
+void PostgresSource::check_rights() {
+  const Rows rows = connection_.run(
+      Statement(schema_,
+                "SELECT current_user::text, pg_has_role(c.relowner, 'USAGE') FROM pg_class c WHERE "
+                "c.oid = to_regclass($1)"),
+      params(schema_ + ".tallies"));
+  if (!rows.empty() && rows.integer(0, 1) != 0) return;
+  throw Error{.code = ErrorCode::forbidden,
+              .message = fmt::format("role {} is not the owner of {}: a move is made by its owner, "
+                                     "or the source is kept (--keep-source)",
+                                     rows.empty() ? "?" : rows.text(0, 0), place_.place)};
+}
+
+Result<TransferBlocks> PostgresSource::blocks(TransferSection section,
+                                              std::optional<std::int64_t> only) {
+  return guarded([&]() -> Result<TransferBlocks> {
+    const auto number = static_cast<std::size_t>(section);
+    const std::int64_t size = section == TransferSection::jobs ? kTransferJobs : kTransferSpan;
+    const Rows rows =
+        only ? connection_.run(sql_.block[number], params(size, *only * size, (*only + 1) * size))
+             : connection_.run(sql_.blocks[number], params(size));
+    TransferBlocks out;
+    for (int i = 0; i < rows.size(); ++i) {
+      TransferBlock& is = out[rows.integer(i, 0)];
+      is = {.rows = rows.integer(i, 1), .stamp = rows.integer(i, 2)};
+      if (MS_MUTANT(copy_sees_no_versions)) is.stamp = is.rows;
+    }
+    return out;
+  });
+}
+
+Result<std::vector<JobStamp>> PostgresSource::stamps(std::int64_t block) {
+  return guarded([&]() -> Result<std::vector<JobStamp>> {
+    const Rows rows =
+        connection_.run(sql_.stamps, params(block * kTransferJobs, (block + 1) * kTransferJobs));
+    std::vector<JobStamp> out;
+    for (int i = 0; i < rows.size(); ++i) {
+      out.push_back({rows.integer(i, 0), rows.integer(i, 1), rows.integer(i, 2),
+                     static_cast<JobState>(rows.integer(i, 3))});
+    }
+    return out;
+  });
+}
+
+Result<std::size_t> PostgresSource::jobs(std::span<const JobId> ids,
+                                         std::vector<TransferJob>& out) {
+  return guarded([&]() -> Result<std::size_t> {
+    const Rows sizes = connection_.run(sql_.sizes, params(Ints(ids.begin(), ids.end())));
+    std::size_t bytes = 0;
+    Ints wanted;
+    for (int i = 0; i < sizes.size() && (i == 0 || bytes < kTransferBytes); ++i) {
+      bytes += static_cast<std::size_t>(sizes.integer(i, 1));
+      wanted.push_back(sizes.integer(i, 0));
+    }
+    if (wanted.empty()) return ids.size();
+    const Rows rows = connection_.run(sql_.jobs, params(wanted));
+    const std::size_t from = out.size();
+    for (int i = 0; i < rows.size(); ++i) out.push_back(read_job(rows, i));
+    read_errors(out, from);
+    if (static_cast<int>(wanted.size()) == sizes.size()) return ids.size();
+    const auto next = std::upper_bound(ids.begin(), ids.end(), wanted.back());
+    return static_cast<std::size_t>(next - ids.begin());
+  });
+}
+
+TransferJob PostgresSource::read_job(const Rows& rows, int row) {
+  TransferJob job;
+  int column = 0;
+  const auto number = [&] { return rows.integer(row, column++); };
+  const auto text = [&] { return rows.text(row, column++); };
+  job.stamp.id = number();
+  job.stamp.version = number();
+  job.stamp.token = number();
+  job.stamp.state = static_cast<JobState>(number());
+  job.queue = text();
+  job.kind = text();
+  job.priority = static_cast<int>(number());
+  job.attempt = static_cast<int>(number());
+  job.max_attempts = static_cast<int>(number());
+  job.budget = static_cast<int>(number());
+  const std::int64_t flags = number();
+  job.expired = (flags & kFlagExpired) != 0;
+  job.run_at = number();
+  job.created_at = number();
+  job.started_at = number();
+  job.finished_at = number();
+  job.expires_at = number();
+  job.timeout = number();
+  job.schedule = number();
+  const std::int64_t lease = number();
+  job.args = text();
+  job.headers = text();
+  job.correlation_id = text();
+  job.reply_to = text();
+  job.unique_key = text();
+  job.worker = text();
+  job.tags = rows.texts(row, column++);
+  job.unique_until = rows.maybe(row, column++);
+  const bool has_extras = !rows.is_null(row, column++);
+  if (has_extras) {
+    TransferExtras& e = job.extras.emplace();
+    for (auto* into : {&e.result, &e.checkpoint, &e.progress_text, &e.reason, &e.description})
+      *into = maybe_text(rows, row, column++);
+    if (!rows.is_null(row, column)) e.progress_value = rows.real(row, column);
+    ++column;
+  }
+  if (job.stamp.state != JobState::running) return job;
+  job.lease = lease;
+  job.cancel_requested = (flags & kFlagCancel) != 0;
+  if (job.cancel_requested && has_extras) job.cancel_reason = rows.text(row, column);
+  return job;
+}
+
+void PostgresSource::read_errors(std::vector<TransferJob>& jobs, std::size_t from) {
+  Ints ids;
+  for (std::size_t i = from; i < jobs.size(); ++i) ids.push_back(jobs[i].stamp.id);
+  const Rows rows = connection_.run(sql_.errors, params(ids));
+  std::size_t at = from;
+  for (int i = 0; i < rows.size(); ++i) {
+    while (at < jobs.size() && jobs[at].stamp.id < rows.integer(i, 0)) ++at;
+    if (at == jobs.size()) return;
+    if (jobs[at].stamp.id != rows.integer(i, 0)) continue;
+    jobs[at].errors.push_back({.seq = rows.integer(i, 1),
+                               .attempt = rows.integer(i, 2),
+                               .at = rows.integer(i, 3),
+                               .ran_for = rows.integer(i, 4),
+                               .worker = rows.text(i, 5),
+                               .message = rows.text(i, 6)});
+  }
+}
+
+Result<std::vector<TransferFinished>> PostgresSource::finished(std::int64_t block) {
+  return guarded([&]() -> Result<std::vector<TransferFinished>> {
+    const Rows rows =
+        connection_.run(sql_.finished, params(block * kTransferSpan, (block + 1) * kTransferSpan));
+    std::vector<TransferFinished> out;
+    for (int i = 0; i < rows.size(); ++i)
+      out.push_back({rows.integer(i, 0), rows.integer(i, 1), rows.integer(i, 2), rows.ints(i, 3)});
+    return out;
+  });
+}
+
+Result<std::vector<TransferKey>> PostgresSource::keys(std::int64_t block) {
+  return guarded([&]() -> Result<std::vector<TransferKey>> {
+    const Rows rows =
+        connection_.run(sql_.keys, params(block * kTransferSpan, (block + 1) * kTransferSpan));
+    std::vector<TransferKey> out;
+    for (int i = 0; i < rows.size(); ++i)
+      out.push_back({rows.text(i, 0), rows.text(i, 1), rows.integer(i, 2), rows.ints(i, 3)});
+    return out;
+  });
+}
+
+void PostgresSource::read_queues(TransferCatalog& out) {
+  const Rows rows = connection_.run(sql_.queues);
+  for (int i = 0; i < rows.size(); ++i) {
+    TransferQueue& q = out.queues.emplace_back();
+    q.name = rows.text(i, 0);
+    q.paused = rows.integer(i, 1) != 0;
+    q.retention_completed = rows.maybe(i, 2);
+    q.retention_dead = rows.maybe(i, 3);
+    q.enqueued = rows.integer(i, 4);
+    q.pruned = rows.integer(i, 5);
+    q.expired = rows.integer(i, 6);
+    for (int s = 0; s < kJobStateCount; ++s)
+      q.counts[static_cast<std::size_t>(s)] = rows.integer(i, 7 + s);
+  }
+}
+
+void PostgresSource::read_schedules(TransferCatalog& out) {
+  const Rows rows = connection_.run(sql_.schedules);
+  for (int i = 0; i < rows.size(); ++i) {
+    TransferSchedule& s = out.schedules.emplace_back();
+    s.name = rows.text(i, 0);
+    s.id = rows.integer(i, 1);
+    s.version = rows.integer(i, 2);
+    s.definition = rows.text(i, 3);
+    s.paused_reason = rows.text(i, 4);
+    s.skip_reason = rows.text(i, 5);
+    s.paused = rows.integer(i, 6) != 0;
+    s.next = rows.integer(i, 7);
+    s.next_fire = rows.integer(i, 8);
+    s.skip_before = rows.integer(i, 9);
+    s.fired = rows.integer(i, 10);
+    s.last_job = rows.integer(i, 11);
+    s.remaining = rows.maybe(i, 12);
+    s.last_fired = rows.maybe(i, 13);
+    s.timeout_override = rows.maybe(i, 14);
+    s.created_at = rows.integer(i, 15);
+    s.updated_at = rows.integer(i, 16);
+    s.next_seq = rows.integer(i, 17);
+  }
+  const Rows removed = connection_.run(sql_.removed);
+  for (int i = 0; i < removed.size(); ++i)
+    out.removed_schedules.emplace(removed.text(i, 0), removed.integer(i, 1));
+  const Rows ties = connection_.run(sql_.ties);
+  for (int i = 0; i < ties.size(); ++i)
+    out.ties.push_back({ties.integer(i, 0), ties.integer(i, 1), ties.integer(i, 2) != 0});
+}
+
+void PostgresSource::read_access(TransferCatalog& out) {
+  const Rows tokens = connection_.run(sql_.tokens);
+  for (int i = 0; i < tokens.size(); ++i) {
+    out.tokens.push_back({.name = tokens.text(i, 0),
+                          .digest = tokens.text(i, 1),
+                          .scopes = tokens.text(i, 2),
+                          .created_by = tokens.text(i, 5),
+                          .rate = tokens.integer(i, 3),
+                          .created_at = tokens.integer(i, 4),
+                          .expires_at = tokens.integer(i, 6),
+                          .revoked_at = tokens.maybe(i, 7)});
+  }
+  // Whoever leads is a node of this end.
+  const Rows leases = connection_.run(sql_.leases, params(kLeadershipLease));
+  for (int i = 0; i < leases.size(); ++i) {
+    out.leases.push_back({leases.text(i, 0), leases.text(i, 1), leases.text(i, 2),
+                          leases.integer(i, 3), leases.integer(i, 4), leases.integer(i, 5),
+                          leases.integer(i, 6)});
+  }
+  out.audit = read_audit_marks(connection_.run(sql_.marks));
+}
+
+Result<TransferCatalog> PostgresSource::catalog() {
+  return guarded([&]() -> Result<TransferCatalog> {
+    TransferCatalog out;
+    read_queues(out);
+    read_schedules(out);
+    read_access(out);
+    const Rows numbers = connection_.run(sql_.numbers);
+    out.numbers = {numbers.integer(0, 0), numbers.integer(0, 1), numbers.integer(0, 2)};
+    return out;
+  });
+}
+
+Result<std::vector<TransferTick>> PostgresSource::ledger(std::int64_t schedule,
+                                                         std::int64_t after) {
+  return guarded([&]() -> Result<std::vector<TransferTick>> {
+    const Rows rows = connection_.run(sql_.ledger, params(schedule, after, kTransferRows));
+    std::vector<TransferTick> out;
+    for (int i = 0; i < rows.size(); ++i) {
+      out.push_back({.schedule = schedule,
+                     .seq = rows.integer(i, 0),
+                     .version = rows.integer(i, 1),
+                     .nominal = rows.integer(i, 2),
+                     .until = rows.maybe(i, 3),
+                     .job = rows.maybe(i, 8),
+                     .count = rows.integer(i, 4),
+                     .source = rows.integer(i, 5),
+                     .state = rows.integer(i, 6),
+                     .decided_at = rows.integer(i, 11),
+                     .past_due = rows.integer(i, 7) != 0,
+                     .reason = rows.text(i, 9),
+                     .note = rows.text(i, 10)});
+    }
+    return out;
+  });
+}
+
+Result<std::vector<AuditRecord>> PostgresSource::audit(std::int64_t after) {
+  return guarded([&]() -> Result<std::vector<AuditRecord>> {
+    const Rows rows = connection_.run(sql_.audit, params(after, kTransferRows));
+    std::vector<AuditRecord> out;
+    for (int i = 0; i < rows.size(); ++i) out.push_back(read_audit_record(rows, i));
+    return out;
+  });
+}
+
+}  // namespace
+}  // namespace mainspring::pg
+
+namespace mainspring {
+
+Result<std::unique_ptr<TransferSource>> open_postgres_source(const PostgresOptions& options,
+                                                             const std::string& place,
+                                                             SourceGoesOn goes_on) {
+  return pg::guarded([&]() -> Result<std::unique_ptr<TransferSource>> {
+    return std::unique_ptr<TransferSource>(
+        std::make_unique<pg::PostgresSource>(options, place, goes_on));
+  });
+}
+
+}  // namespace mainspring

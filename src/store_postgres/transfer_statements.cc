@@ -1,0 +1,185 @@
+// The texts of the statements of PostgresTarget. Times in microseconds; arrays instead of many
+// executions.
+#include "store_postgres/transfer_statements.h"
+
+namespace mainspring::pg {
+namespace {
+
+constexpr std::string_view kHolds =
+    "SELECT (SELECT count(*) FROM $schema.jobs), (SELECT count(*) FROM $schema.queues), (SELECT "
+    "count(*) FROM $schema.schedules), (SELECT count(*) FROM $schema.named_leases WHERE name <> "
+    "$1), (SELECT count(*) FROM $schema.tokens), (SELECT max(seq) FROM $schema.audit_marks)";
+constexpr std::string_view kMarkCopying =
+    "INSERT INTO $schema.moves AS m (what, store, place, at, run) VALUES ('copying', $1, $2, $3, "
+    "$4) ON CONFLICT (what) DO UPDATE SET store = excluded.store, place = excluded.place, run = "
+    "excluded.run";
+constexpr std::string_view kInsert =
+    "INSERT INTO $schema.jobs (id, state, flags, priority, attempt, max_attempts, version, token, "
+    "lease_until, lease, claimed_at, run_at, started_at, finished_at, expires_at, created_at, "
+    "timeout, schedule, queue, kind, budget, worker, unique_key, correlation_id, reply_to, tags, "
+    "headers, args) SELECT id, state, flags, priority, attempt, max_attempts, version, token, "
+    "lease_until, lease, claimed_at, run_at, started_at, finished_at, expires_at, created_at, "
+    "timeout, schedule, queue, kind, budget, worker, unique_key, correlation_id, reply_to, "
+    "string_to_array(tags, E'\\x1f'), headers, args FROM unnest($1::bigint[], $2::bigint[], "
+    "$3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[], "
+    "$9::bigint[], $10::bigint[], $11::bigint[], $12::bigint[], $13::bigint[], $14::bigint[], "
+    "$15::bigint[], $16::bigint[], $17::bigint[], $18::bigint[], $19::bigint[], $20::bigint[], "
+    "$21::bigint[], $22::text[], $23::text[], $24::text[], $25::text[], $26::text[], $27::text[], "
+    "$28::text[]) AS u(id, state, flags, priority, attempt, max_attempts, version, token, "
+    "lease_until, lease, claimed_at, run_at, started_at, finished_at, expires_at, created_at, "
+    "timeout, schedule, queue, kind, budget, worker, unique_key, correlation_id, reply_to, tags, "
+    "headers, args)";
+constexpr std::string_view kExtras =
+    "INSERT INTO $schema.extras (id, progress_value, progress_text, cancel_reason, reason, "
+    "description, result, checkpoint) SELECT * FROM unnest($1::bigint[], $2::float8[], "
+    "$3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[])";
+constexpr std::string_view kErrors =
+    "INSERT INTO $schema.errors (job, seq, attempt, at, ran_for, worker, message) SELECT * FROM "
+    "unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::text[], "
+    "$7::text[])";
+constexpr std::string_view kUniques =
+    "INSERT INTO $schema.uniques (queue, key, id, until) SELECT * FROM unnest($1::bigint[], "
+    "$2::text[], $3::bigint[], $4::bigint[]) ON CONFLICT (queue, key) DO UPDATE SET id = "
+    "excluded.id, until = excluded.until";
+constexpr std::string_view kSchedule =
+    "INSERT INTO $schema.schedules (name, id, version, definition, queue, paused_reason, "
+    "skip_reason, paused, next, next_fire, skip_before, fired, last_job, remaining, last_fired, "
+    "timeout_override, created_at, updated_at, next_seq) OVERRIDING SYSTEM VALUE VALUES ($1, $2, "
+    "$3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19)";
+
+}  // namespace
+
+PostgresTarget::Statements::Statements(std::string_view s)
+    : begin(s, "BEGIN"),
+      still_ours(s, "SELECT 1 FROM $schema.moves WHERE what = 'copying' AND run = $1 FOR UPDATE"),
+      commit(s, "COMMIT"),
+      roll_back(s, "ROLLBACK"),
+      nodes_alive(s, "SELECT count(*) FROM $schema.nodes WHERE seen_at > $schema.now_us() - $1"),
+      lock_nodes(s, "LOCK TABLE $schema.nodes IN SHARE ROW EXCLUSIVE MODE"),
+      holds(s, kHolds),
+      mark_copying(s, kMarkCopying),
+      // Programs that do not know of copies are refused too, until it is whole.
+      only_new(s, "UPDATE $schema.meta SET compatible = version"),
+      for_all(s, "UPDATE $schema.meta SET compatible = $1"),
+      no_leader(s, "DELETE FROM $schema.named_leases WHERE name = $1"),
+      copied(s, "SELECT block, rows, stamp FROM $schema.copied_blocks WHERE section = $1"),
+      note(s,
+           "INSERT INTO $schema.copied_blocks (section, block, rows, stamp) VALUES ($1, $2, $3, "
+           "$4) ON CONFLICT (section, block) DO UPDATE SET rows = excluded.rows, stamp = "
+           "excluded.stamp"),
+      no_note(s, "DELETE FROM $schema.copied_blocks WHERE section = $1 AND block = $2"),
+      queues(s, "SELECT name, id FROM $schema.queues"),
+      kinds(s, "SELECT name, id FROM $schema.kinds"),
+      queue_of(s, "INSERT INTO $schema.queues (name) VALUES ($1) RETURNING id"),
+      kind_of(s, "INSERT INTO $schema.kinds (name) VALUES ($1) RETURNING id"),
+      last_finished(s, "SELECT coalesce(max(seq), 0) FROM $schema.finished"),
+      stamps(s,
+             "SELECT id, version, token, state FROM $schema.jobs WHERE id >= $1 AND id < $2 ORDER "
+             "BY id"),
+      insert(s, kInsert),
+      extras(s, kExtras),
+      errors(s, kErrors),
+      leased(s,
+             "INSERT INTO $schema.leased (look_at, seq, node, ids) VALUES ($1, "
+             "nextval('$schema.row_numbers'), 0, $2)"),
+      uniques(s, kUniques),
+      remove{
+          Statement(s,
+                    "DELETE FROM $schema.ready r USING $schema.jobs j WHERE j.id = ANY($1) AND "
+                    "j.state = 2 AND r.queue = j.queue AND r.priority = j.priority AND r.run_at "
+                    "= j.run_at AND r.id = j.id"),
+          Statement(s,
+                    "DELETE FROM $schema.due d USING $schema.jobs j WHERE j.id = ANY($1) AND "
+                    "j.state IN (1, 5) AND d.run_at = j.run_at AND d.id = j.id"),
+          Statement(s,
+                    "DELETE FROM $schema.expiring e USING $schema.jobs j WHERE j.id = ANY($1) "
+                    "AND j.expires_at <> 0 AND e.expires_at = j.expires_at AND e.id = j.id"),
+          Statement(s,
+                    "DELETE FROM $schema.uniques u USING $schema.jobs j WHERE j.id = ANY($1) AND "
+                    "u.queue = j.queue AND u.key = j.unique_key AND u.id = j.id"),
+          Statement(s, "DELETE FROM $schema.dead_letter WHERE id = ANY($1)"),
+          Statement(s, "DELETE FROM $schema.extras WHERE id = ANY($1)"),
+          Statement(s, "DELETE FROM $schema.errors WHERE job = ANY($1)"),
+          Statement(s, "DELETE FROM $schema.jobs WHERE id = ANY($1)")},
+      lines{Statement(s,
+                      "INSERT INTO $schema.ready (queue, priority, kind, run_at, id, expires_at) "
+                      "SELECT queue, priority, kind, run_at, id, CASE WHEN started_at = 0 THEN "
+                      "expires_at ELSE 0 END FROM $schema.jobs WHERE id = ANY($1) AND state = 2"),
+            Statement(s,
+                      "INSERT INTO $schema.due (run_at, id) SELECT run_at, id FROM $schema.jobs "
+                      "WHERE id = ANY($1) AND state IN (1, 5)"),
+            Statement(s,
+                      "INSERT INTO $schema.expiring (expires_at, id) SELECT expires_at, id FROM "
+                      "$schema.jobs WHERE id = ANY($1) AND expires_at <> 0 AND started_at = 0 AND "
+                      "state NOT IN (4, 6, 7)"),
+            Statement(s,
+                      "INSERT INTO $schema.dead_letter (id) SELECT id FROM $schema.jobs WHERE id = "
+                      "ANY($1) AND state = 7")},
+      finished(s, "INSERT INTO $schema.finished (prune_at, seq, at, ids) VALUES ($1, $2, $3, $4)"),
+      no_finished(s, "DELETE FROM $schema.finished WHERE prune_at >= $1 AND prune_at < $2"),
+      key(s,
+          "INSERT INTO $schema.idempotency (key, expires_at, fingerprint, ids) VALUES ($1, $2, $3, "
+          "$4) ON CONFLICT (key) DO UPDATE SET expires_at = excluded.expires_at, fingerprint = "
+          "excluded.fingerprint, ids = excluded.ids"),
+      no_keys(s, "DELETE FROM $schema.idempotency WHERE expires_at >= $1 AND expires_at < $2"),
+      queue(s,
+            "UPDATE $schema.queues SET paused = $2, retention_completed = $3, retention_dead = $4 "
+            "WHERE id = $1::bigint"),
+      no_tallies(s, "DELETE FROM $schema.tallies"),
+      tally(s,
+            "INSERT INTO $schema.tallies (node, batch, at, queue, enqueued, pruned, expired, "
+            "waiting, scheduled, available, running, completed, retryable, cancelled, dead) VALUES "
+            "(0, 0, 0, $1::bigint, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)"),
+      schedule(s, kSchedule),
+      no_schedule(s, "DELETE FROM $schema.schedules WHERE name = $1"),
+      no_schedules(s, "DELETE FROM $schema.schedules"),
+      trim(s, "DELETE FROM $schema.ledger WHERE schedule = $1 AND seq < $2"),
+      no_ledgers(s,
+                 "DELETE FROM $schema.ledger l WHERE NOT EXISTS (SELECT 1 FROM $schema.schedules s "
+                 "WHERE s.id = l.schedule)"),
+      no_removed(s, "DELETE FROM $schema.removed_schedules"),
+      removed(s, "INSERT INTO $schema.removed_schedules (name, version) VALUES ($1, $2)"),
+      ties(
+          s,
+          "INSERT INTO $schema.schedule_jobs (job, schedule, waits) SELECT job, schedule, waits <> "
+          "0 FROM unnest($1::bigint[], $2::bigint[], $3::bigint[]) AS u(job, schedule, waits)"),
+      gone_ties(s, "DELETE FROM $schema.schedule_jobs WHERE job = ANY($1)"),
+      no_ties(s, "DELETE FROM $schema.schedule_jobs"),
+      token(s,
+            "INSERT INTO $schema.tokens (name, digest, scopes, rate, created_at, created_by, "
+            "expires_at, revoked_at) VALUES ($1, $2, $3, $4::bigint, $5, $6, $7, $8)"),
+      no_token(s, "DELETE FROM $schema.tokens WHERE name = $1"),
+      no_tokens(s, "DELETE FROM $schema.tokens"),
+      lease(s,
+            "INSERT INTO $schema.named_leases (name, state, token, ttl, kept, ends, since, holder, "
+            "value) VALUES ($1, $2::bigint, $3, $4, $4, $5, $6, $7, $8)"),
+      no_lease(s, "DELETE FROM $schema.named_leases WHERE name = $1"),
+      no_leases(s, "DELETE FROM $schema.named_leases"),
+      mark(s, "UPDATE $schema.audit_marks SET seq = $2, hash = $3 WHERE id = $1 AND seq <> $2"),
+      prune_audit(s, "DELETE FROM $schema.audit WHERE seq <= $1"),
+      numbers(s,
+              "SELECT setval('$schema.job_ids', greatest($1 - 1, 1), $1 > 1), "
+              "setval('$schema.tokens_given', greatest($2 - 1, 1), $2 > 1)"),
+      schedule_number(s, "SELECT setval('$schema.schedules_id_seq', $1)"),
+      row_number(s,
+                 "SELECT setval('$schema.row_numbers', greatest($1, (SELECT last_value FROM "
+                 "$schema.row_numbers)) + 1)"),
+      ledgers(s, "SELECT schedule, max(seq) FROM $schema.ledger GROUP BY schedule"),
+      tick(s,
+           "INSERT INTO $schema.ledger (schedule, seq, version, nominal, until, count, source, "
+           "state, past_due, job, reason, note, decided_at) VALUES ($1, $2, $3, $4, $5, $6, "
+           "$7::bigint, $8::bigint, $9, $10, $11, $12, $13)"),
+      last_audit(s, "SELECT coalesce(max(seq), 0) FROM $schema.audit"),
+      audit(s,
+            "INSERT INTO $schema.audit (seq, at, who, origin, action, object, before, after, hash) "
+            "VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)"),
+      durable(s, "SET LOCAL synchronous_commit TO DEFAULT"),
+      drop_notes(s, "DROP TABLE IF EXISTS $schema.copied_blocks"),
+      copied_mark(
+          s,
+          "INSERT INTO $schema.moves (what, store, place, at) SELECT 'copied', store, place, "
+          "$1 FROM $schema.moves WHERE what = 'copying' ON CONFLICT (what) DO UPDATE SET "
+          "store = excluded.store, place = excluded.place, at = excluded.at"),
+      no_copying(s, "DELETE FROM $schema.moves WHERE what = 'copying'") {}
+
+}  // namespace mainspring::pg

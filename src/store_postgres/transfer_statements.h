@@ -1,0 +1,32 @@
+// The statements of PostgresTarget.
+#pragma once
+
+#include <array>
+#include <string_view>
+
+#include "store_postgres/transfer_target.h"
+
+namespace mainspring::pg {
+
+struct PostgresTarget::Statements {
+  explicit Statements(std::string_view schema);
+  // a transaction of the copy
+  Statement begin, still_ours, commit, roll_back, nodes_alive, lock_nodes, holds, mark_copying,
+      only_new, for_all, no_leader, copied, note, no_note, queues, kinds, queue_of, kind_of,
+      last_finished;
+  // jobs: each of `remove` and `lines` has the ids
+  Statement stamps, insert, extras, errors, leased, uniques;
+  std::array<Statement, 8> remove;
+  std::array<Statement, 4> lines;
+  // the other blocks
+  Statement finished, no_finished, key, no_keys;
+  // what is small
+  Statement queue, no_tallies, tally, schedule, no_schedule, no_schedules, trim, no_ledgers,
+      no_removed, removed, ties, gone_ties, no_ties, token, no_token, no_tokens, lease, no_lease,
+      no_leases, mark, prune_audit, numbers, schedule_number, row_number;
+  // what is appended
+  Statement ledgers, tick, last_audit, audit;
+  Statement durable, drop_notes, copied_mark, no_copying;
+};
+
+}  // namespace mainspring::pg
