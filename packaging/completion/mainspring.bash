@@ -40,6 +40,7 @@ _mainspring() {
     --file) mapfile -t COMPREPLY < <(compgen -f -- "$current"); return ;;
     --folder-quiet) return ;;
     --from) return ;;
+    --from-schema) return ;;
     --graceful-stop) return ;;
     --handoff) return ;;
     --header) return ;;
@@ -72,6 +73,7 @@ _mainspring() {
     --max-buffered-bytes) return ;;
     --max-connections) return ;;
     --max-connections-per-address) return ;;
+    --max-fence) return ;;
     --max-finished-jobs) return ;;
     --max-header-bytes) return ;;
     --max-live-jobs) return ;;
@@ -134,6 +136,7 @@ _mainspring() {
     --tls-clients) mapfile -t COMPREPLY < <(compgen -W 'required optional' -- "$current"); return ;;
     --tls-key) mapfile -t COMPREPLY < <(compgen -f -- "$current"); return ;;
     --to) return ;;
+    --to-schema) return ;;
     --token-file) mapfile -t COMPREPLY < <(compgen -f -- "$current"); return ;;
     --tolerance) return ;;
     --ttl) return ;;
@@ -145,7 +148,7 @@ _mainspring() {
   esac
   for word in "${typed[@]}"; do
     case "${at:+$at }$word" in
-      'serve'|'work'|'lease'|'lease run'|'enqueue'|'bench'|'jobs'|'jobs list'|'jobs show'|'jobs why'|'jobs cancel'|'jobs retry'|'queues'|'queues list'|'queues show'|'queues pause'|'queues resume'|'queues set'|'dead'|'dead list'|'dead show'|'dead redrive'|'dead retry'|'workers'|'schedules'|'schedules set'|'schedules list'|'schedules show'|'schedules preview'|'schedules trigger'|'schedules pause'|'schedules resume'|'schedules ledger'|'schedules backfill'|'schedules remove'|'timers'|'timers set'|'timers list'|'timers show'|'timers start'|'timers stop'|'timers wake'|'timers timeout'|'timers remove'|'leases'|'leases list'|'leases show'|'host'|'jobs-host'|'jobs-host list'|'jobs-host show'|'jobs-host info'|'jobs-host history'|'jobs-host run'|'jobs-host stop'|'jobs-host start'|'jobs-host settings'|'jobs-host deploy'|'jobs-host remove'|'logs'|'token'|'token create'|'token list'|'token revoke'|'audit'|'audit list'|'audit verify'|'audit head'|'verify'|'store'|'store backup'|'store info'|'store migrate'|'store check'|'tls'|'tls init'|'tls issue'|'tls show'|'config'|'version'|'completion'|'help') at="${at:+$at }$word" ;;
+      'serve'|'work'|'lease'|'lease run'|'enqueue'|'bench'|'jobs'|'jobs list'|'jobs show'|'jobs why'|'jobs cancel'|'jobs retry'|'queues'|'queues list'|'queues show'|'queues pause'|'queues resume'|'queues set'|'dead'|'dead list'|'dead show'|'dead redrive'|'dead retry'|'workers'|'schedules'|'schedules set'|'schedules list'|'schedules show'|'schedules preview'|'schedules trigger'|'schedules pause'|'schedules resume'|'schedules ledger'|'schedules backfill'|'schedules remove'|'timers'|'timers set'|'timers list'|'timers show'|'timers start'|'timers stop'|'timers wake'|'timers timeout'|'timers remove'|'leases'|'leases list'|'leases show'|'host'|'jobs-host'|'jobs-host list'|'jobs-host show'|'jobs-host info'|'jobs-host history'|'jobs-host run'|'jobs-host stop'|'jobs-host start'|'jobs-host settings'|'jobs-host deploy'|'jobs-host remove'|'logs'|'token'|'token create'|'token list'|'token revoke'|'audit'|'audit list'|'audit verify'|'audit head'|'verify'|'store'|'store backup'|'store copy'|'store info'|'store migrate'|'store check'|'tls'|'tls init'|'tls issue'|'tls show'|'config'|'version'|'completion'|'help') at="${at:+$at }$word" ;;
     esac
   done
   case $at in
@@ -219,8 +222,9 @@ _mainspring() {
     'audit verify') words='' ; [[ $current == -* ]] && words='--expect --json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
     'audit head') words='' ; [[ $current == -* ]] && words='--json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
     'verify') words='' ; [[ $current == -* ]] && words='--json --config --help --server --color --log-level --data --token-file --ca-file --cert-file --key-file --store-reserve-bytes --store-cache-bytes --store --store-file --store-schema --store-migrate --store-prepared --store-connect-timeout' ;;
-    'store') words='backup info migrate check' ; [[ $current == -* ]] && words='--json --config --help' ;;
+    'store') words='backup copy info migrate check' ; [[ $current == -* ]] && words='--json --config --help' ;;
     'store backup') words='' ; [[ $current == -* ]] && words='--json --config --help --color --log-level --data --store-reserve-bytes --store-cache-bytes --store --store-file --store-schema --store-migrate --store-prepared --store-connect-timeout' ;;
+    'store copy') words='' ; [[ $current == -* ]] && words='--keep-source --max-fence --from-schema --to-schema --json --config --help --color --log-level --data --store-reserve-bytes --store-cache-bytes --store --store-file --store-schema --store-migrate --store-prepared --store-connect-timeout' ;;
     'store info') words='' ; [[ $current == -* ]] && words='--json --config --help --color --log-level --data --store-reserve-bytes --store-cache-bytes --store --store-file --store-schema --store-migrate --store-prepared --store-connect-timeout' ;;
     'store migrate') words='' ; [[ $current == -* ]] && words='--json --config --help --color --log-level --data --store-reserve-bytes --store-cache-bytes --store --store-file --store-schema --store-migrate --store-prepared --store-connect-timeout' ;;
     'store check') words='' ; [[ $current == -* ]] && words='--json --config --help --color --log-level --data --store-reserve-bytes --store-cache-bytes --store --store-file --store-schema --store-migrate --store-prepared --store-connect-timeout' ;;

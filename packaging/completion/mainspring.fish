@@ -3,7 +3,7 @@
 function __mainspring_at
   set -l at ''
   for word in (commandline -opc)[2..-1]
-    if contains -- (string trim -- "$at $word") 'serve' 'work' 'lease' 'lease run' 'enqueue' 'bench' 'jobs' 'jobs list' 'jobs show' 'jobs why' 'jobs cancel' 'jobs retry' 'queues' 'queues list' 'queues show' 'queues pause' 'queues resume' 'queues set' 'dead' 'dead list' 'dead show' 'dead redrive' 'dead retry' 'workers' 'schedules' 'schedules set' 'schedules list' 'schedules show' 'schedules preview' 'schedules trigger' 'schedules pause' 'schedules resume' 'schedules ledger' 'schedules backfill' 'schedules remove' 'timers' 'timers set' 'timers list' 'timers show' 'timers start' 'timers stop' 'timers wake' 'timers timeout' 'timers remove' 'leases' 'leases list' 'leases show' 'host' 'jobs-host' 'jobs-host list' 'jobs-host show' 'jobs-host info' 'jobs-host history' 'jobs-host run' 'jobs-host stop' 'jobs-host start' 'jobs-host settings' 'jobs-host deploy' 'jobs-host remove' 'logs' 'token' 'token create' 'token list' 'token revoke' 'audit' 'audit list' 'audit verify' 'audit head' 'verify' 'store' 'store backup' 'store info' 'store migrate' 'store check' 'tls' 'tls init' 'tls issue' 'tls show' 'config' 'version' 'completion' 'help'
+    if contains -- (string trim -- "$at $word") 'serve' 'work' 'lease' 'lease run' 'enqueue' 'bench' 'jobs' 'jobs list' 'jobs show' 'jobs why' 'jobs cancel' 'jobs retry' 'queues' 'queues list' 'queues show' 'queues pause' 'queues resume' 'queues set' 'dead' 'dead list' 'dead show' 'dead redrive' 'dead retry' 'workers' 'schedules' 'schedules set' 'schedules list' 'schedules show' 'schedules preview' 'schedules trigger' 'schedules pause' 'schedules resume' 'schedules ledger' 'schedules backfill' 'schedules remove' 'timers' 'timers set' 'timers list' 'timers show' 'timers start' 'timers stop' 'timers wake' 'timers timeout' 'timers remove' 'leases' 'leases list' 'leases show' 'host' 'jobs-host' 'jobs-host list' 'jobs-host show' 'jobs-host info' 'jobs-host history' 'jobs-host run' 'jobs-host stop' 'jobs-host start' 'jobs-host settings' 'jobs-host deploy' 'jobs-host remove' 'logs' 'token' 'token create' 'token list' 'token revoke' 'audit' 'audit list' 'audit verify' 'audit head' 'verify' 'store' 'store backup' 'store copy' 'store info' 'store migrate' 'store check' 'tls' 'tls init' 'tls issue' 'tls show' 'config' 'version' 'completion' 'help'
       set at (string trim -- "$at $word")
     end
   end
@@ -900,6 +900,7 @@ complete -c mainspring -n "__mainspring_at 'verify'" -l store-migrate -x -a 'on 
 complete -c mainspring -n "__mainspring_at 'verify'" -l store-prepared -x -a 'on off' -d 'prepare statements'
 complete -c mainspring -n "__mainspring_at 'verify'" -l store-connect-timeout -x -d 'how long each host of the URL may take to answer'
 complete -c mainspring -n "__mainspring_at 'store'" -a backup -d 'a consistent copy, also while the server runs'
+complete -c mainspring -n "__mainspring_at 'store'" -a copy -d 'move a store to a database or a directory, while its server works'
 complete -c mainspring -n "__mainspring_at 'store'" -a info -d 'what a store holds'
 complete -c mainspring -n "__mainspring_at 'store'" -a migrate -d 'bring the schema up to this version'
 complete -c mainspring -n "__mainspring_at 'store'" -a check -d 'check the files and recount the jobs'
@@ -920,6 +921,24 @@ complete -c mainspring -n "__mainspring_at 'store backup'" -l store-schema -x -d
 complete -c mainspring -n "__mainspring_at 'store backup'" -l store-migrate -x -a 'on off' -d 'bring its schema up to this version at the start'
 complete -c mainspring -n "__mainspring_at 'store backup'" -l store-prepared -x -a 'on off' -d 'prepare statements'
 complete -c mainspring -n "__mainspring_at 'store backup'" -l store-connect-timeout -x -d 'how long each host of the URL may take to answer'
+complete -c mainspring -n "__mainspring_at 'store copy'" -l keep-source -d 'copy as of one moment'
+complete -c mainspring -n "__mainspring_at 'store copy'" -l max-fence -x -d 'nobody changes FROM for longer'
+complete -c mainspring -n "__mainspring_at 'store copy'" -l from-schema -x -d 'of FROM [store_schema]'
+complete -c mainspring -n "__mainspring_at 'store copy'" -l to-schema -x -d 'of TO [store_schema]'
+complete -c mainspring -n "__mainspring_at 'store copy'" -l json -d 'print JSON, errors too'
+complete -c mainspring -n "__mainspring_at 'store copy'" -l config -r -F -d 'settings from this TOML file'
+complete -c mainspring -n "__mainspring_at 'store copy'" -l help -d 'this text'
+complete -c mainspring -n "__mainspring_at 'store copy'" -l color -x -a 'auto always never' -d 'colours in tables'
+complete -c mainspring -n "__mainspring_at 'store copy'" -l log-level -x -a 'debug info warn error off' -d 'log lines on standard error from this level on'
+complete -c mainspring -n "__mainspring_at 'store copy'" -l data -r -F -d 'the directory of the embedded store'
+complete -c mainspring -n "__mainspring_at 'store copy'" -l store-reserve-bytes -x -d 'disk space kept aside so that jobs can still finish when the disk is f'
+complete -c mainspring -n "__mainspring_at 'store copy'" -l store-cache-bytes -x -d 'page cache of the embedded store'
+complete -c mainspring -n "__mainspring_at 'store copy'" -l store -x -d 'the store is this PostgreSQL database (15 or newer), which any number '
+complete -c mainspring -n "__mainspring_at 'store copy'" -l store-file -r -F -d 'that URL is the first line of this file'
+complete -c mainspring -n "__mainspring_at 'store copy'" -l store-schema -x -d 'the schema of that database that holds everything'
+complete -c mainspring -n "__mainspring_at 'store copy'" -l store-migrate -x -a 'on off' -d 'bring its schema up to this version at the start'
+complete -c mainspring -n "__mainspring_at 'store copy'" -l store-prepared -x -a 'on off' -d 'prepare statements'
+complete -c mainspring -n "__mainspring_at 'store copy'" -l store-connect-timeout -x -d 'how long each host of the URL may take to answer'
 complete -c mainspring -n "__mainspring_at 'store info'" -l json -d 'print JSON, errors too'
 complete -c mainspring -n "__mainspring_at 'store info'" -l config -r -F -d 'settings from this TOML file'
 complete -c mainspring -n "__mainspring_at 'store info'" -l help -d 'this text'

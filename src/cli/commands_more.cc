@@ -177,6 +177,43 @@ Command dead_command() {
                .run = run_dead_retry}}};
 }
 
+Command store_copy_command() {
+  return {
+      .name = "copy",
+      .summary = "move a store to a database or a directory, while its server works",
+      .description =
+          "Copies everything from FROM to TO, each a data directory or the URL of a database, "
+          "while servers work on FROM. Then nobody changes FROM for a moment, what changed since "
+          "is "
+          "copied, TO is verified, and FROM is marked as moved: a server on it takes nothing more "
+          "and says where to, and one that is started on it is refused. Nothing is lost: jobs keep "
+          "their numbers, and a worker finishes at TO what it began at FROM. TO must be empty, or "
+          "the unfinished copy of the same store, which is gone on with. Until FROM is marked it "
+          "is as it was: the copy may be ended at any time and begun again.",
+      .arguments = {{"FROM", "a data directory, or postgres://… of a database",
+                     Argument::Count::one},
+                    {"TO", "a new directory, or postgres://… of a database", Argument::Count::one}},
+      .flags = {{.name = "keep-source",
+                 .value = "",
+                 .help = "copy as of one moment; FROM goes on, ids and tokens of TO begin far "
+                         "ahead"},
+                {.name = "max-fence",
+                 .value = "TIME",
+                 .help = "nobody changes FROM for longer; else it goes on and another try is made "
+                         "[10s]"},
+                {.name = "from-schema", .value = "NAME", .help = "of FROM [store_schema]"},
+                {.name = "to-schema", .value = "NAME", .help = "of TO [store_schema]"}},
+      .scopes = kStoreScope | kEverywhere,
+      .examples = {{"mainspring store copy /var/lib/mainspring postgres://jobs@db/jobs", ""},
+                   {"mainspring store copy postgres://jobs@db/jobs /var/lib/mainspring2", ""},
+                   {"mainspring store copy --keep-source /var/lib/mainspring /srv/try", ""}},
+      .exits = {{1, "TO is not sound; FROM is as it was"},
+                {65, "TO holds something, FROM has moved, or somebody has TO open"},
+                {66, "FROM holds no store"},
+                {69, "a database is not reached, or the fence would stand too long"}},
+      .run = run_store_copy};
+}
+
 Command store_command() {
   const unsigned store = kStoreScope | kEverywhere;
   const Argument url{"URL", "postgres://… of a database", Count::optional};
@@ -198,6 +235,7 @@ Command store_command() {
            .examples = {{"mainspring store backup --data /var/lib/mainspring /backup/today", ""}},
            .exits = {{65, "the directory exists"}, {74, "the disk failed"}},
            .run = run_store_backup},
+          store_copy_command(),
           {.name = "info",
            .summary = "what a store holds",
            .description = "Shows owner, schema, sizes and jobs of a data directory; schema, size, "

@@ -73,6 +73,7 @@ Result<int> run_audit_head(const Invocation& invocation, Io& io);
 
 Result<int> run_verify(const Invocation& invocation, Io& io);
 Result<int> run_store_backup(const Invocation& invocation, Io& io);
+Result<int> run_store_copy(const Invocation& invocation, Io& io);
 Result<int> run_store_info(const Invocation& invocation, Io& io);
 Result<int> run_store_migrate(const Invocation& invocation, Io& io);
 Result<int> run_store_check(const Invocation& invocation, Io& io);

@@ -136,9 +136,15 @@ Result<void> wire(const Invocation& invocation, const Clock& clock, Log& log, Re
   // The time of the store: what servers of one database agree on.
   const Clock& time = wired.node->clock();
   MS_TRY(check_exposure(options, has_usable_token(wired.node->store(), time.now().wall)));
-  if (Neighbours* neighbours = wired.node->neighbours()) {
+  Neighbours* const neighbours = wired.node->neighbours();
+  const Store& store = wired.node->store();
+  http.unready = [neighbours, &store]() -> std::optional<std::string> {
+    if (const std::string place = store.moved_to(); !place.empty())
+      return "the store has moved to " + place;
+    return neighbours == nullptr ? std::nullopt : neighbours->not_ready();
+  };
+  if (neighbours != nullptr) {
     http.durability.clear();
-    http.unready = [neighbours] { return neighbours->not_ready(); };
     http.store_state = [neighbours] { return neighbours->describe(); };
   }
   wired.server = std::make_unique<HttpServer>(std::move(http), wired.node->broker(),

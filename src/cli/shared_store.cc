@@ -10,10 +10,6 @@ namespace {
 
 constexpr std::size_t kMaxUrlBytes = 8 << 10;
 
-bool is_url(std::string_view text) {
-  return text.starts_with("postgres://") || text.starts_with("postgresql://");
-}
-
 bool is_flag(const Invocation& invocation, std::string_view setting) {
   return invocation.origins.at(setting).starts_with("flag ");
 }
@@ -27,7 +23,7 @@ Result<Secret> url_of(const Options& options) {
     MS_TRY_ASSIGN(text, read_file(options.store_file, kMaxUrlBytes));
     text.resize(std::min(text.find_first_of("\r\n"), text.size()));
   }
-  if (!is_url(text)) {
+  if (!is_postgres_url(text)) {
     return invalid("store", fmt::format("{}: must begin with postgres://",
                                         options.store_file == "none"
                                             ? fmt::format("--store \"{}\"", shown_url(text))
@@ -37,6 +33,10 @@ Result<Secret> url_of(const Options& options) {
 }
 
 }  // namespace
+
+bool is_postgres_url(std::string_view text) {
+  return text.starts_with("postgres://") || text.starts_with("postgresql://");
+}
 
 std::string shown_url(std::string_view url) {
   std::string shown = without_password(url);
@@ -82,7 +82,7 @@ Result<NeighbourOptions> neighbour_options(const Options& options) {
                     : options.wake == "poll" ? Wake::poll
                                              : Wake::automatic;
   if (options.listen_url != "none") {
-    if (!is_url(options.listen_url)) {
+    if (!is_postgres_url(options.listen_url)) {
       return invalid("listen_url", fmt::format("--listen-url \"{}\": must begin with postgres://",
                                                shown_url(options.listen_url)));
     }

@@ -19,6 +19,7 @@ Result<PostgresOptions> postgres_options(const Options& options);
 Result<NeighbourOptions> neighbour_options(const Options& options);
 // For people: the URL without its password, or the file; the directory of an embedded store.
 std::string shown_store(const Options& options);
+bool is_postgres_url(std::string_view text);
 // Without a password, in front of the host or among the parameters.
 std::string shown_url(std::string_view url);
 

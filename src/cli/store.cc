@@ -39,6 +39,7 @@ Result<std::unique_ptr<Store>> open_existing(const Invocation& invocation, Log& 
   MS_TRY_ASSIGN(auto shared, shared_store(invocation));
   if (shared) {
     shared->migrate = false;
+    shared->if_moved = IfMoved::open;
     MS_TRY_ASSIGN(auto opened, open_postgres_store(*shared, SystemClock().now(), log));
     return std::unique_ptr<Store>(std::move(opened));
   }
@@ -48,6 +49,7 @@ Result<std::unique_ptr<Store>> open_existing(const Invocation& invocation, Log& 
   options.directory = directory;
   options.reserve_bytes = static_cast<std::size_t>(invocation.options.store_reserve_bytes);
   options.cache_bytes = static_cast<std::size_t>(invocation.options.store_cache_bytes);
+  options.if_moved = IfMoved::open;
   return open_sqlite_store(std::move(options), SystemClock().now(), log);
 }
 
