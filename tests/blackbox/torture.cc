@@ -5,7 +5,9 @@
 //
 // A cycle: start the server, let the clients work for some random microseconds, then strike: mostly
 // kill -9, sometimes SIGTERM, a stop for longer than a lease, a calm in which leases run out, a
-// second server on the same directory, a kill while it starts. In the end: heal, drain, stop, start
+// second server on the same directory, a kill while it starts. With --wander, also a move of the
+// store, to a schema of that database or to a directory, while clients work and the copy is killed
+// now and then; the server is started where it went. In the end: heal, drain, stop, start
 // once more, read everything back, check. Exit code: 0 all promises kept, 1 one was broken, 2 the
 // run proves nothing (it met too little, or the server did not work at all).
 #include <fmt/format.h>
@@ -34,6 +36,7 @@ struct Options {
   std::string history;    // file for the history; "" = only when something is wrong
   int cycles = 500;
   std::uint64_t seed = 1;
+  std::string wander;      // URL of a database; "" = the store stays in its directory
   std::string must_break;  // self-test: success means that this invariant was broken; "" = off
   std::vector<std::pair<std::string, std::string>> environment;
 };
@@ -42,6 +45,7 @@ constexpr int kStartLimitMs = 10'000;
 constexpr int kStopLimitMs = 30'000;
 constexpr int kDrainLimitMs = 60'000;
 constexpr int kSelfTestDrainLimitMs = 10'000;  // a defect may keep it from ever ending
+constexpr int kMoveLimitMs = 60'000;
 constexpr int kReaders = 4;
 constexpr std::int64_t kJobsPerCycle = 150;
 
@@ -77,10 +81,17 @@ class Torture {
 
  private:
   Command serve(std::uint16_t port) const {
-    return {.args = {options_.server, "serve", "--data", store_, "--listen",
-                     fmt::format("127.0.0.1:{}", port)},
-            .environment = options_.environment,
-            .output = log_path()};
+    Command command{
+        .args = {options_.server, "serve", "--listen", fmt::format("127.0.0.1:{}", port)},
+        .environment = options_.environment,
+        .output = log_path()};
+    for (std::string& word : place()) command.args.push_back(std::move(word));
+    return command;
+  }
+  // Where the store is.
+  std::vector<std::string> place() const {
+    if (schema_.empty()) return {"--data", store_};
+    return {"--store", options_.wander, "--store-schema", schema_};
   }
   std::string log_end() const {
     const std::string log = read_file(log_path());
@@ -146,7 +157,8 @@ class Torture {
     pause_for(chance_.between(20'000, 110'000));
     if (i % 25 == 13) strike_stop();
     if (i % 40 == 20) note("calm", [&] { pause_for(kLease + 250'000); });
-    if (i % 30 == 7) strike_second();
+    if (i % 30 == 7 && schema_.empty()) strike_second();
+    if (i % 6 == 3 && !options_.wander.empty()) return strike_move();
     if (i % 10 == 5) {
       strike_term();
     } else {
@@ -205,6 +217,49 @@ class Torture {
             second.exit_code, pid, second.output.substr(0, 300)));
       }
     });
+  }
+
+  // To a place of the other kind, while everybody works. Copies that are killed are begun again.
+  void strike_move() {
+    const std::string number = std::to_string(++moves_);
+    const bool to_schema = schema_.empty();
+    const std::string store = directory_ + "/store" + number, schema = "torture" + number;
+    const std::vector<std::string> copy = {options_.server,
+                                           "store",
+                                           "copy",
+                                           to_schema ? store_ : options_.wander,
+                                           to_schema ? options_.wander : store,
+                                           to_schema ? "--to-schema" : "--from-schema",
+                                           to_schema ? schema : schema_};
+    note("move", [&] {
+      for (std::int64_t kills = chance_.between(0, 2); kills > 0; --kills) {
+        Process copier;
+        copier.start({.args = copy, .environment = options_.environment, .output = log_path()});
+        pause_for(chance_.between(10'000, 250'000));
+        copier.kill();
+      }
+      const Finished done = blackbox::run(copy, kMoveLimitMs, options_.environment);
+      if (done.exit_code != 0) {
+        give_up(fmt::format("the move ended with {}: {}", done.exit_code, done.output));
+        return;
+      }
+      shared_.set_up(false);
+      server_.kill();
+      const Finished old = blackbox::run(serve(free_port()).args, 10'000, options_.environment);
+      if (old.exit_code == 0 || old.output.find("has moved to") == std::string::npos) {
+        broken_.push_back(fmt::format(
+            "a server on the place that was left ended with {} and did not say where it "
+            "went: {}",
+            old.exit_code, old.output.substr(0, 300)));
+      }
+      if (to_schema) {
+        schema_ = schema;
+      } else {
+        schema_.clear();
+        store_ = store;
+      }
+    });
+    if (trouble_.empty()) start_server();
   }
 
   // Killed while it starts, that is while it recovers.
@@ -345,8 +400,9 @@ class Torture {
   }
 
   void verify_offline() {
-    const Finished verify =
-        blackbox::run({options_.server, "verify", "--data", store_}, 60'000, options_.environment);
+    std::vector<std::string> command = {options_.server, "verify"};
+    for (std::string& word : place()) command.push_back(std::move(word));
+    const Finished verify = blackbox::run(command, 60'000, options_.environment);
     if (verify.exit_code != 0) {
       broken_.push_back(fmt::format("mainspring verify ended with {}: {}", verify.exit_code,
                                     verify.output.substr(0, 2000)));
@@ -366,8 +422,9 @@ class Torture {
                  verdict.violated == 0 ? "" : fmt::format(", {} violated", verdict.violated));
       for (const std::string& witness : verdict.witnesses) fmt::print("         {}\n", witness);
     }
-    fmt::print("{}\nseed {}, {} cycles, {:.0f} s, longest start {} ms\n", summary(history_),
-               options_.seed, options_.cycles, seconds, longest_start_us_ / 1000);
+    fmt::print("{}\nseed {}, {} cycles, {} moves, {:.0f} s, longest start {} ms\n",
+               summary(history_), options_.seed, options_.cycles, moves_, seconds,
+               longest_start_us_ / 1000);
     int code = violated > 0 ? 1 : 0;
     if (!trouble_.empty()) {
       fmt::print("TROUBLE  {}\n", trouble_);
@@ -405,6 +462,8 @@ class Torture {
   Chance chance_;
   Shared shared_;
   std::string directory_, store_;
+  std::string schema_;  // "" = it is in the directory store_
+  int moves_ = 0;
   bool temporary_ = false;
   Process server_;
   std::vector<std::unique_ptr<Client>> clients_;
@@ -418,6 +477,7 @@ class Torture {
 constexpr const char* kUsage =
     "usage: mainspring_torture --server PATH [--cycles N] [--seed S] [--directory DIR]\n"
     "                          [--history FILE] [--env NAME=VALUE]… [--must-break INVARIANT]\n"
+    "                          [--wander postgres://…]\n"
     "Drives the server at PATH, kills it N times (500) and checks every promise.\n"
     "Example: mainspring_torture --server build/release/mainspring --cycles 10000 --seed 7\n";
 
@@ -437,6 +497,8 @@ std::optional<Options> parse(int argc, char** argv) {
       options.directory = value;
     } else if (name == "--history") {
       options.history = value;
+    } else if (name == "--wander") {
+      options.wander = value;
     } else if (name == "--must-break") {
       options.must_break = value;
     } else if (name == "--env" && value.find('=') != std::string::npos) {

@@ -151,6 +151,21 @@ std::map<std::string, std::string> cluster_defects() {
   };
 }
 
+// Of copies and moves of stores.
+std::map<std::string, std::string> copy_defects() {
+  const auto copy = [](const std::string& test_case) {
+    return fmt::format("timeout 100 {}/copy_test --abort-after=1 -tc='{}'", kPrograms, test_case);
+  };
+  return {
+      {"copy_sees_no_versions", copy("a copy that is killed at any moment*")},
+      {"copy_keeps_pruned_jobs", copy("a copy that is killed at any moment*")},
+      {"copy_drops_unique_keys", copy("a copy that is killed at any moment*")},
+      {"copy_ends_at_the_mark", copy("a worker finishes at the target*")},
+      {"fence_has_no_end", copy("a fence that stands too long*")},
+      {"move_goes_unnoticed", copy("a store that has moved is refused*")},
+  };
+}
+
 // Of src/model.
 std::map<std::string, std::string> calendar_defects() {
   const auto calendar = [](const std::string& test_case) { return unit("model_test", test_case); };
@@ -240,6 +255,7 @@ const std::map<std::string, std::string>& table() {
     most.merge(door_defects());
     most.merge(cluster_defects());
     most.merge(calendar_defects());
+    most.merge(copy_defects());
     return most;
   }();
   return all;

@@ -1,0 +1,405 @@
+// Copies and moves of stores: what ends them, what they refuse, and what they keep.
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <csignal>
+#include <future>
+
+#include "base/mutant.h"
+#include "conformance/compare.h"
+#include "postgres/copy_places.h"
+#include "postgres/places.h"
+
+namespace mainspring {
+namespace {
+
+using pg_testing::copy_between;
+using pg_testing::CopyPlace;
+using pg_testing::must;
+using pg_testing::must_copy;
+using pg_testing::PlaceKind;
+using Stage = CopyProgress::Stage;
+
+constexpr std::array kKinds = {PlaceKind::directory, PlaceKind::schema};
+
+PlaceKind other(PlaceKind kind) {
+  return kind == PlaceKind::schema ? PlaceKind::directory : PlaceKind::schema;
+}
+
+// A store that is open at a place, and what a test does with it.
+class Server {
+ public:
+  explicit Server(const CopyPlace& place) : store_(must(place.open(clock_.now()))) {}
+
+  Store& store() { return *store_; }
+  ManualClock& clock() { return clock_; }
+  Result<OperationResult> apply(Operation operation) {
+    MS_TRY_ASSIGN(BatchReport report, store_->apply({&operation, 1}, clock_.now()));
+    return std::move(report.results[0]);
+  }
+  template <class T>
+  T must_apply(Operation operation) {
+    return std::get<T>(must(apply(std::move(operation))));
+  }
+  JobId enqueue() {
+    NewJob job{.queue = "mail", .kind = "greet", .args = "{}"};
+    return must_apply<EnqueueResult>(Enqueue{.jobs = {std::move(job)}}).jobs[0].id;
+  }
+  ClaimedJob claim() {
+    auto jobs = must_apply<ClaimResult>(Claim{.worker = "w", .queues = {"mail"}}).jobs;
+    REQUIRE(jobs.size() == 1);
+    return jobs[0];
+  }
+  FinishStatus complete(const ClaimedJob& job) {
+    const Finish finish{.worker = "w", .results = {{job.id, job.token, Complete{"[1]"}}}};
+    return must_apply<FinishResult>(finish).results[0];
+  }
+  void must_be_moved() {
+    const auto answer = apply(Enqueue{.jobs = {{.queue = "mail", .kind = "greet", .args = "{}"}}});
+    REQUIRE(!answer);
+    CHECK(answer.error().code == ErrorCode::unavailable);
+    CHECK(answer.error().retry_after_ms > 0);
+    CHECK(answer.error().message.find("has moved to") != std::string::npos);
+    CHECK(!store_->moved_to().empty());
+  }
+
+ private:
+  ManualClock clock_;
+  std::unique_ptr<Store> store_;
+};
+
+// Several blocks of jobs, in many states, with keys.
+void fill(Server& server, int batches) {
+  for (int i = 0; i < batches; ++i) {
+    Enqueue enqueue{.idempotency_key = fmt::format("request {}", i), .fingerprint = "f"};
+    for (int n = 0; n < 100; ++n) {
+      NewJob job{.queue = n % 3 == 0 ? "mail" : "other", .kind = "greet"};
+      job.args = fmt::format("[{},{}]", i, n);
+      if (n % 10 == 0) job.unique = Unique{.key = fmt::format("key {} {}", i, n)};
+      if (n % 10 == 1) job.delay = std::chrono::hours(1);
+      if (n % 10 == 2) job.tags = {"tag", std::string("a\0b\xff", 4)};
+      if (n % 10 == 3) job.correlation_id = std::string("\x01\0\xff", 3);
+      enqueue.jobs.push_back(std::move(job));
+    }
+    REQUIRE(server.must_apply<EnqueueResult>(enqueue).jobs.size() == 100);
+    server.complete(server.claim());
+    server.claim();
+    server.clock().advance(std::chrono::seconds(1));
+  }
+}
+
+// Equal but for the leases, which begin anew, and what numbers come next.
+void must_be_equal(const CopyPlace& from, const CopyPlace& to, Now now) {
+  const auto a = must(from.open(now, {}, IfMoved::open)), b = must(to.open(now));
+  const std::string why = differs(*a, *b);
+  if (!why.empty()) FAIL(why);
+  const VerifyReport verified = must(b->verify());
+  if (!verified.problems.empty()) FAIL(verified.problems[0]);
+}
+
+// What the copy is refused with.
+std::string refusal(const CopyPlace& from, const CopyPlace& to) {
+  const auto report = copy_between(from, to, SystemClock());
+  REQUIRE(!report);
+  CHECK(report.error().code == ErrorCode::conflict);
+  return report.error().message;
+}
+
+// Runs the copy in a process of its own that is killed at its `steps`-th sign of progress. False:
+// it came to its end.
+bool copy_and_kill(const CopyPlace& from, const CopyPlace& to, Now now, int steps) {
+  const pid_t child = fork();
+  REQUIRE(child >= 0);
+  if (child == 0) {
+    CopyOptions options;
+    int left = steps;
+    options.progress = [&](const CopyProgress&) {
+      if (--left == 0) raise(SIGKILL);
+    };
+    const auto report = copy_between(from, to, pg_testing::StandingClock(now), std::move(options));
+    _exit(report && report->problems.empty() ? 0 : 1);
+  }
+  int status = 0;
+  REQUIRE(waitpid(child, &status, 0) == child);
+  if (WIFEXITED(status)) REQUIRE(WEXITSTATUS(status) == 0);
+  return WIFSIGNALED(status);
+}
+
+TEST_CASE("a copy that is killed at any moment leaves the source as it was, and is gone on with") {
+  for (const PlaceKind kind : kKinds) {
+    const CopyPlace from(kind), to(other(kind));
+    Now now;
+    int kills = 0;
+    {
+      Server server(from);
+      fill(server, 25);
+      // Each time a little later, until one is not killed. Meanwhile the source changes: jobs come,
+      // end, and go.
+      for (int steps = 1; copy_and_kill(from, to, server.clock().now(), steps); ++steps) {
+        ++kills;
+        CHECK(!to.open(server.clock().now()));
+        server.clock().advance(std::chrono::minutes(kills == 3 ? 60 * 25 : 1));
+        server.must_apply<StepResult>(PruneJobs{1000, {}});
+        server.must_apply<StepResult>(MoveDue{100, {}});
+        server.must_apply<StepResult>(RescueExpired{1000, {}});
+        fill(server, 1);
+      }
+      server.must_be_moved();
+      now = server.clock().now();
+    }
+    CHECK(kills > 4);
+    must_be_equal(from, to, now);
+  }
+}
+
+TEST_CASE("a copy that ends at the mark is finished by another one") {
+#if defined(MAINSPRING_MUTANTS)
+  for (const PlaceKind kind : kKinds) {
+    const CopyPlace from(kind), to(other(kind)), third(kind);
+    auto server = std::make_unique<Server>(from);
+    fill(*server, 1);
+    set_mutant("copy_ends_at_the_mark");
+    const auto cut = copy_between(from, to, SystemClock());
+    set_mutant("");
+    CHECK(!cut);
+    server->must_be_moved();
+    const Now now = server->clock().now();
+    server.reset();
+    CHECK(to.open(now).error().message.find("unfinished copy") != std::string::npos);
+    CHECK(refusal(from, third).find("has moved to") != std::string::npos);
+    CHECK(must(copy_between(from, to, SystemClock())).only_finished);
+    CHECK(must(copy_between(from, to, SystemClock())).only_finished);
+    must_be_equal(from, to, now);
+  }
+#endif
+}
+
+TEST_CASE(
+    "a worker finishes at the target what it began at the source, and new tokens are greater") {
+  for (const PlaceKind kind : kKinds) {
+    const CopyPlace from(kind), to(other(kind));
+    Server server(from);
+    server.enqueue();
+    server.enqueue();
+    const ClaimedJob first = server.claim();
+    const ClaimedJob second = server.claim();
+    server.must_apply<CancelResult>(Cancel{second.id, "unwanted"});
+    const LeaseGrant lease = server.must_apply<LeaseGrant>(
+        AcquireLease{.name = "l", .holder = "h", .ttl = std::chrono::seconds(30)});
+    must_copy(from, to, SystemClock());
+    Server after(to);
+    const RenewResult renewed = after.must_apply<RenewResult>(
+        Renew{.worker = "w",
+              .leases = {{first.id, first.token, {}, {}}, {second.id, second.token, {}, {}}}});
+    CHECK(renewed.lost.empty());
+    CHECK(renewed.cancel == std::vector<JobId>{second.id});
+    CHECK(after.complete(first) == FinishStatus::ok);
+    CHECK(after.must_apply<LeaseGrant>(RenewLease{.name = "l", .holder = "h", .token = lease.token})
+              .token == lease.token);
+    CHECK(after.enqueue() == second.id + 1);
+    const Token next = after.claim().token;
+    CHECK(next > second.token);
+    CHECK(next > lease.token);
+    CHECK(next > 1'000'000);  // of another time altogether
+  }
+}
+
+TEST_CASE("a copy that keeps the source goes on with numbers from far ahead") {
+  for (const PlaceKind kind : kKinds) {
+    const CopyPlace from(kind), to(other(kind));
+    Server server(from);
+    fill(server, 2);
+    must_copy(from, to, SystemClock(), {.source = SourceGoesOn::yes});
+    const JobId here = server.enqueue();
+    Server copy(to);
+    CHECK(copy.enqueue() > here + 1'000'000);
+    CHECK(copy.claim().token > server.claim().token);
+    CHECK(server.store().moved_to().empty());
+  }
+}
+
+TEST_CASE("what holds anything is no target, and says what it holds") {
+  for (const PlaceKind kind : kKinds) {
+    const CopyPlace from(PlaceKind::directory), jobs(kind), lease(kind), paused(kind);
+    Server server(from);
+    server.enqueue();
+    Server(jobs).enqueue();
+    CHECK(refusal(from, jobs).find("holds 1 jobs, 1 queues") != std::string::npos);
+    Server(lease).must_apply<LeaseGrant>(
+        AcquireLease{.name = "l", .holder = "h", .ttl = std::chrono::seconds(30)});
+    CHECK(refusal(from, lease).find("holds 1 leases") != std::string::npos);
+    {
+      const auto open = must(paused.open(SystemClock().now()));
+      CHECK(refusal(from, paused).find("open in") != std::string::npos);
+    }
+    CHECK(refusal(from, from).find("open in") != std::string::npos);
+    server.enqueue();
+  }
+}
+
+TEST_CASE("a copy that ended while it made the schema is gone on with") {
+  const CopyPlace from(PlaceKind::directory), to(PlaceKind::schema), old(PlaceKind::directory);
+  Server server(from);
+  server.enqueue();
+  for (const CopyPlace* place : {&to, &old}) must(place->target());
+  to.change("",
+            "DROP TABLE $schema.moves; DROP FUNCTION $schema.refuse_moved; DROP TABLE "
+            "$schema.settings; UPDATE $schema.meta SET version = 1; DO $do$ DECLARE f record; "
+            "BEGIN FOR f IN SELECT p.oid::regprocedure AS name FROM pg_proc p WHERE "
+            "p.pronamespace = '$schema'::regnamespace AND p.proname NOT IN ('now_us', "
+            "'hold_batch', 'audit_append_only', 'audit_marks_advance') LOOP EXECUTE 'DROP "
+            "FUNCTION ' || f.name || ' CASCADE'; END LOOP; END $do$");
+  old.change("DROP TABLE moves; PRAGMA user_version = 3", "");
+  must(copy_between(from, to, SystemClock(), {.source = SourceGoesOn::yes}));
+  must(copy_between(from, old, SystemClock()));
+  server.must_be_moved();
+}
+
+TEST_CASE("an unfinished copy is of one store, and nobody serves it") {
+#if defined(MAINSPRING_MUTANTS)
+  for (const PlaceKind kind : kKinds) {
+    const CopyPlace from(PlaceKind::directory), another(PlaceKind::schema), to(kind);
+    Server server(from);
+    fill(server, 1);
+    Server(another).enqueue();
+    // Unsound, so that it is not finished: that too leaves the source as it was.
+    set_mutant("copy_drops_unique_keys");
+    const CopyReport unsound = must(copy_between(from, to, SystemClock()));
+    set_mutant("");
+    REQUIRE(!unsound.problems.empty());
+    CHECK(unsound.problems[0].find("unique key") != std::string::npos);
+    server.enqueue();
+    CHECK(to.open(server.clock().now()).error().code == ErrorCode::conflict);
+    CHECK(refusal(another, to).find("unfinished copy of another store") != std::string::npos);
+  }
+#endif
+}
+
+// Steady time that can be moved while a copy looks at it.
+class PushedClock final : public Clock {
+ public:
+  Now now() const override {
+    Now is = system_.now();
+    is.instant = is.instant + pushed_;
+    return is;
+  }
+  void push(Duration by) { pushed_ = pushed_ + by; }
+
+ private:
+  SystemClock system_;
+  Duration pushed_{0};
+};
+
+TEST_CASE("a fence that stands too long is lifted, and another one is put up later") {
+  for (const PlaceKind kind : kKinds) {
+    for (const int slow_fences : {1, 100}) {
+      const CopyPlace from(kind), to(other(kind));
+      Server server(from);
+      fill(server, 2);
+      PushedClock clock;
+      int verified = 0;
+      CopyOptions options;
+      options.progress = [&](const CopyProgress& progress) {
+        // The first one is before any fence.
+        if (progress.stage != Stage::verifying || ++verified == 1) return;
+        if (verified <= slow_fences + 1) clock.push(options.max_fence);
+      };
+      const auto report = copy_between(from, to, clock, options);
+      if (slow_fences == 1) {
+        CHECK(must(Result<CopyReport>(report)).fences == 2);
+        server.must_be_moved();
+      } else {
+        REQUIRE(!report);
+        CHECK(report.error().code == ErrorCode::unavailable);
+        CHECK(report.error().message.find("--max-fence") != std::string::npos);
+        server.enqueue();
+      }
+    }
+  }
+}
+
+TEST_CASE("who writes while the fence stands waits, is told where to, and nothing of it happened") {
+  for (const PlaceKind kind : kKinds) {
+    const CopyPlace from(kind), to(other(kind));
+    auto server = std::make_unique<Server>(from);
+    fill(*server, 1);
+    std::future<void> writer;
+    int verified = 0;
+    CopyOptions options;
+    options.progress = [&](const CopyProgress& progress) {
+      if (progress.stage != Stage::verifying || ++verified != 2) return;
+      writer = std::async(std::launch::async, [&] { server->must_be_moved(); });
+    };
+    const CopyReport report = must(copy_between(from, to, SystemClock(), options));
+    REQUIRE(writer.valid());
+    writer.get();
+    CHECK(report.verified_in_fence);
+    const Now now = server->clock().now();
+    server.reset();
+    must_be_equal(from, to, now);
+  }
+}
+
+TEST_CASE("a transaction of somebody's own that stays open keeps the fence from being put up") {
+  const CopyPlace from(PlaceKind::schema), to(PlaceKind::directory);
+  Server server(from);
+  server.enqueue();
+  auto open = must(
+      pg_testing::PgConnection::open(pg_testing::the_cluster().url(pg_testing::the_database())));
+  must(open.sql(fmt::format("BEGIN; SELECT {}.enqueue('mail', 'greet')", from.name())));
+  CopyOptions options;
+  options.max_fence = std::chrono::seconds(1);
+  const auto refused = copy_between(from, to, SystemClock(), options);
+  REQUIRE(!refused);
+  CHECK(refused.error().code == ErrorCode::unavailable);
+  CHECK(refused.error().message.find("no fence could be put up") != std::string::npos);
+  must(open.sql("COMMIT"));
+  server.enqueue();
+  const auto keyed = [&](const char* delay) {
+    return open.sql(
+        fmt::format("SELECT {}.enqueue('mail', 'greet', unique_key => 'k', delay => "
+                    "'{}', on_conflict => 'replace')",
+                    from.name(), delay));
+  };
+  must(keyed("1 hour"));
+  CHECK(must(copy_between(from, to, SystemClock())).jobs == 4);
+  const auto replaced = keyed("2 hours");  // which changes no counter
+  REQUIRE(!replaced);
+  CHECK(replaced.error().message.find("MS001") != std::string::npos);
+  const auto late = open.sql(fmt::format("SELECT {}.enqueue('mail', 'greet')", from.name()));
+  REQUIRE(!late);
+  CHECK(late.error().message.find("MS001") != std::string::npos);
+}
+
+TEST_CASE("a store that has moved is refused wherever it is asked for") {
+  for (const PlaceKind kind : kKinds) {
+    const CopyPlace from(kind), to(other(kind)), third(kind);
+    {
+      Server server(from);
+      server.enqueue();
+      server.claim();
+      must_copy(from, to, SystemClock());
+      // Also where nothing is written, after a while.
+      server.clock().advance(std::chrono::seconds(5));
+      if (auto* shared = dynamic_cast<SharedStore*>(&server.store()))
+        CHECK(!shared->refresh(server.clock().now()));
+      CHECK(!server.apply(Claim{.worker = "w", .queues = {"mail"}}));
+      server.must_be_moved();
+    }
+    const auto opened = from.open(SystemClock().now());
+    REQUIRE(!opened);
+    CHECK(opened.error().code == ErrorCode::conflict);
+    CHECK(opened.error().message.find("has moved to " +
+                                      std::string(kind == PlaceKind::schema ? "/" : "schema")) !=
+          std::string::npos);
+    CHECK(refusal(from, third).find("has moved to") != std::string::npos);
+    CHECK(refusal(to, from).find("has moved to") != std::string::npos);
+    must(to.open(SystemClock().now()));
+  }
+}
+
+}  // namespace
+}  // namespace mainspring

@@ -1,0 +1,109 @@
+#!/bin/bash
+# Stores move between directories and a database while servers and clients work, by the program itself.
+set -eu
+program=$1
+torture=$2
+bin=$(ls -d /usr/lib/postgresql/*/bin | tail -1)
+dir=$(mktemp -d /tmp/mainspring_move_XXXXXX)
+pids=()
+as() { if [ "$(id -u)" = 0 ]; then runuser -u postgres -- "$@"; else "$@"; fi; }
+finish() {
+  for pid in "${pids[@]}"; do kill -9 "$pid" 2>/dev/null || true; done
+  as "$bin/pg_ctl" -D "$dir/pg/data" -m immediate stop >/dev/null 2>&1 || true
+  rm -rf "$dir"
+}
+trap finish EXIT
+fail() { echo "FAILED: $*" >&2; cat "$dir"/*.err "$dir"/*.said >&2 || true; exit 1; }
+
+mkdir "$dir/pg"
+chmod 755 "$dir"
+[ "$(id -u)" != 0 ] || chown postgres "$dir/pg"
+as "$bin/initdb" -D "$dir/pg/data" -A trust -U postgres >/dev/null
+as "$bin/pg_ctl" -D "$dir/pg/data" -w -l "$dir/pg/log" \
+  -o "-c listen_addresses= -c unix_socket_directories=$dir/pg -c fsync=off" start >/dev/null
+url="postgres://postgres:hunter2@/postgres?host=$dir/pg"
+export XDG_CONFIG_HOME=$dir
+
+serve() { # NUMBER, how the store is given
+  local n=$1
+  : >"$dir/$n.out"
+  shift
+  "$program" serve --listen 127.0.0.1:0 "$@" >"$dir/$n.out" 2>"$dir/$n.err" &
+  pids+=($!)
+  for _ in $(seq 200); do
+    server=$(sed -n 's/.*listens on \(http[^,]*\),.*/\1/p' "$dir/$n.out")
+    [ -z "$server" ] || return 0
+    command sleep 0.1
+  done
+  fail "server $n does not start"
+}
+# CODE of the refusal, what it says, the command
+refused() {
+  local code=$1 says=$2 got=0
+  shift 2
+  "$@" >"$dir/refused.said" 2>&1 || got=$?
+  [ "$got" = "$code" ] || fail "$* ended with $got, not $code"
+  grep -q "$says" "$dir/refused.said" || fail "$* does not say: $says"
+}
+field() { sed -n "s/.*\"$1\":\([0-9]*\).*/\1/p"; }
+
+serve 1 --data "$dir/one"; first=$server
+for n in 1 2 3; do "$program" enqueue mail greet "{\"n\":$n}" --server "$first" >/dev/null; done
+claim='{"worker":"w","queues":["mail"],"lease":"1m"}'
+job=$(curl -s "$first/v1/claim" -d "$claim")
+id=$(echo "$job" | field id) token=$(echo "$job" | field token)
+
+# Refusals change nothing.
+refused 65 "is open in process" "$program" store copy "$dir/one" "$dir/one/../one"
+refused 66 "holds no store" "$program" store copy "$dir/nowhere" "$url"
+refused 64 "must be a directory" "$program" store copy "mysql://x" "$url"
+refused 64 "max-fence" "$program" store copy "$dir/one" "$url" --max-fence 0s
+"$program" enqueue mail greet '{"n":4}' --server "$first" >/dev/null || fail "refusals changed the source"
+
+# A copy that leaves the source as it is.
+"$program" store copy --keep-source "$dir/one" "$dir/kept" 2>/dev/null | grep -q "copied to" || fail "keep-source"
+"$program" verify --data "$dir/kept" | grep -q "4 jobs examined: sound" || fail "verify of the copy"
+"$program" enqueue mail greet '{"n":5}' --server "$first" >/dev/null || fail "the source does not go on"
+refused 65 "holds 4 jobs" "$program" store copy "$dir/one" "$dir/kept"
+
+# The move. The server is not stopped, and says where the store went.
+"$program" store copy "$dir/one" "$url" --json >"$dir/moved.said" 2>/dev/null || fail "the move"
+grep -q '"moved":true,"jobs":5' "$dir/moved.said" || fail "what the move says"
+! grep -q hunter2 "$dir/moved.said" || fail "a password was shown"
+refused 69 "has moved to postgres" "$program" enqueue mail greet '{"n":6}' --server "$first"
+curl -s "$first/readyz" | grep -q "has moved to" || fail "readyz"
+kill -TERM "${pids[0]}"
+wait "${pids[0]}" || fail "server 1 did not end in good order"
+refused 65 "has moved to postgres" "$program" serve --listen 127.0.0.1:0 --data "$dir/one"
+! grep hunter2 "$dir/1.err" "$dir/refused.said" || fail "a password was shown"
+"$program" verify --data "$dir/one" | grep -q "5 jobs examined: sound" || fail "verify of the source"
+
+# What was begun there is finished here, and again, two servers later.
+serve 2 --store "$url"; second=$server
+serve 3 --store "$url"; third=$server
+curl -s "$second/v1/renew" -d "{\"worker\":\"w\",\"leases\":[{\"id\":$id,\"token\":$token}]}" >"$dir/renew.said"
+grep -q '"lost":\[\]' "$dir/renew.said" || fail "renew: $(cat "$dir/renew.said")"
+later=$(curl -s "$third/v1/claim" -d "$claim" | field token)
+[ "$later" -gt "$token" ] || fail "token $later is not above $token"
+"$program" store copy "$url" "$dir/two" >"$dir/back.said" 2>&1 || fail "the move back"
+refused 69 "has moved to $dir/two" "$program" enqueue mail greet '{"n":7}' --server "$second"
+refused 69 "has moved to $dir/two" "$program" enqueue mail greet '{"n":7}' --server "$third"
+refused 65 "has moved to" "$program" store copy "$url" "$dir/three"
+refused 65 "has moved to" "$program" store copy "$dir/two" "$url"
+refused 65 "has moved to $dir/two" "$program" serve --listen 127.0.0.1:0 --store "$url"
+if as psql -q -h "$dir/pg" -U postgres -c "SELECT mainspring.enqueue('mail', 'greet')" 2>"$dir/sql.said"; then
+  fail "enqueue() by SQL goes on"
+fi
+grep -q "has moved to $dir/two" "$dir/sql.said" || fail "what enqueue() by SQL says"
+"$program" verify --store "$url" | grep -q "5 jobs examined: sound" || fail "verify of the database"
+kill -TERM "${pids[1]}" "${pids[2]}"
+for n in 1 2; do wait "${pids[$n]}" || fail "server $((n + 1)) did not end in good order"; done
+serve 4 --data "$dir/two"
+curl -s "$server/v1/finish" -d "{\"worker\":\"w\",\"results\":[{\"id\":$id,\"token\":$token,\"outcome\":\"complete\"}]}" >"$dir/finish.said"
+grep -q '"status":"ok"' "$dir/finish.said" || fail "finish: $(cat "$dir/finish.said")"
+"$program" jobs show "$id" --server "$server" | grep -q completed || fail "the job is not completed"
+
+# Clients that work while the store moves, copies that are killed.
+"$torture" --server "$program" --cycles "${3:-48}" --seed 3 --wander "$url" >"$dir/torture.said" 2>&1 || fail "torture"
+grep -q ", [1-9][0-9]* moves," "$dir/torture.said" || fail "nothing moved"
+echo "all well"
