@@ -1,12 +1,15 @@
 // The order in which batches lock jobs and what follows from them, so that two nodes never wait for
 // each other.
 //
-//   named leases ▶ jobs that operations name, by id ▶ schedules ▶ ties
+//   new kinds ▶ named leases ▶ jobs that operations name, by id ▶ schedules ▶ ties
 //   whoever has locked a job may change its entries (ready, due, expiring): nobody else touches
 //   them, and nobody locks them
 //   whoever comes from an entry to its job (claims, steps of the scheduler) does not wait: what
 //   somebody else has locked is left to him, and found again
+// (A new queue cannot come first: an enqueue that is refused makes none. So two nodes that make the
+// same one in batches that also change the same jobs may, once.)
 #include <algorithm>
+#include <set>
 
 #include "store_postgres/store_impl.h"
 
@@ -48,6 +51,19 @@ std::unordered_set<JobId> PostgresStore::free_jobs_by_id(const std::vector<JobId
   const Rows rows = ask(sql_.existing_jobs, params(missing));
   for (int i = 0; i < rows.size(); ++i) busy.insert(rows.integer(i, 0));
   return busy;
+}
+
+// Whoever makes a kind holds up the others that do, until its batch ends.
+void PostgresStore::make_kinds(std::span<const Operation> batch) {
+  std::set<std::string> fresh;
+  for (const Operation& operation : batch) {
+    const auto* enqueue = std::get_if<Enqueue>(&operation);
+    if (enqueue == nullptr) continue;
+    for (const NewJob& job : enqueue->jobs) {
+      if (!kinds_by_name_.contains(job.kind)) fresh.insert(job.kind);
+    }
+  }
+  for (const std::string& kind : fresh) kind_of(kind);
 }
 
 // All jobs that the batch names are locked first and in order, unless one statement locks them

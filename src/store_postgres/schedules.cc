@@ -340,6 +340,7 @@ void PostgresStore::look_ahead(std::span<const Operation> batch) {
       schedules.push_back(timer->name);
     }
   };
+  make_kinds(batch);
   for (const Operation& operation : batch) look(operation);
   if (leases.size() + fences.size() > 1) take_leases(leases, LeaseLock::exclusive);
   lock_named_jobs(batch);

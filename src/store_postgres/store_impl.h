@@ -276,6 +276,7 @@ class PostgresStore final : public SharedStore {
   // -- in which order they are locked (locks.cc)
   // As jobs_by_id(), without waiting; those that others have locked.
   std::unordered_set<JobId> free_jobs_by_id(const std::vector<JobId>& ids);
+  void make_kinds(std::span<const Operation> batch);
   void lock_named_jobs(std::span<const Operation> batch);
 
   // -- their differences, into the tables (flush.cc)

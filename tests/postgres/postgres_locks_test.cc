@@ -153,6 +153,14 @@ TEST_CASE("nodes that claim, cancel, finish, renew, move and rescue the same job
   Known known;
   Counts counts;
   {
+    // A queue is made once.
+    const SystemClock clock;
+    NullLog log;
+    const auto first = must(open_postgres_store(place, clock.now(), log));
+    const std::vector<Operation> batch = {PauseQueue{.queue = "q", .paused = false}};
+    must(first->apply(batch, clock.now()));
+  }
+  {
     std::vector<std::unique_ptr<Node>> nodes;
     for (int i = 0; i < kNodes; ++i)
       nodes.push_back(std::make_unique<Node>(place, i, known, counts));
