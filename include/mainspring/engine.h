@@ -79,6 +79,7 @@ struct EnqueueOptions {
   std::string headers{};  // a JSON object of strings
   std::string correlation_id{};
   std::string reply_to{};
+  std::vector<FollowUp> follow_ups{};
   // The same key within 24 h gives the same job. "" = none for a directory, a random one for a
   // server, so that a broken connection cannot double the job.
   std::string idempotency_key{};

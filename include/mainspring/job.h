@@ -58,13 +58,13 @@ struct Unique {
 };
 
 // A job that is made when another one ends, in the transaction that ends it: a reply, a callback,
-// the next step. There is one for each end that it is `on`; a job that an operator retries may end,
-// and be followed, again.
+// the next step ("then" in JSON). There is one for each end that it is `on`; a job that an operator
+// retries may end, and be followed, again.
 //
 // Its args are a JSON object: "job", "queue", "kind", "state", "attempt" of the one that ended, its
-// "result" (null if there is none), "reason" and "description" of cancelled and dead ones, "tags" if
-// it has any, and "data": what the follow-up was asked with. Its correlation_id is that of the one
-// that ended, or else its id in decimal; its headers are the same.
+// "result" (null if there is none), "reason" and "description" of cancelled and dead ones, "tags"
+// if it has any, and "data": what the follow-up was asked with. Its correlation_id is that of the
+// one that ended, or else its id in decimal; its headers are the same.
 struct FollowUp {
   static constexpr std::uint8_t kCompleted = 1, kCancelled = 2, kDead = 4, kEveryEnd = 7;
   std::string queue;
@@ -75,6 +75,7 @@ struct FollowUp {
   friend bool operator==(const FollowUp&, const FollowUp&) = default;
 };
 inline constexpr std::size_t kMaxFollowUps = 8;
+inline constexpr std::size_t kMaxFollowUpDataBytes = 64 << 10;
 
 // A job as a caller asks for it. Defaults are those of docs/reference.
 struct NewJob {

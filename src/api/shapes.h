@@ -155,8 +155,8 @@ Error decode_error(int http_status, std::string_view body);
 // -- what the OpenAPI document and the tests need to know -----------------------------------------
 
 // The fields that a strict decoder knows, by the name of its schema in /openapi.json: NewJob,
-// SingleJob, Unique, Fence, EnqueueRequest, ClaimRequest, FinishRequest, Outcome, RenewRequest,
-// Lease, Progress, CancelRequest, RedriveRequest, RetentionRequest, Retention,
+// SingleJob, Unique, FollowUp, Fence, EnqueueRequest, ClaimRequest, FinishRequest, Outcome,
+// RenewRequest, Lease, Progress, CancelRequest, RedriveRequest, RetentionRequest, Retention,
 // AcquireLeaseRequest, RenewLeaseRequest, ReleaseLeaseRequest, ScheduleDefinition, Continuous,
 // ScheduleRequest, PauseRequest, TimerRequest, TriggerRequest, BackfillRequest, PreviewRequest.
 // Empty for other names.

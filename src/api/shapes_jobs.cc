@@ -4,6 +4,7 @@
 #include <charconv>
 
 #include "api/fields.h"
+#include "api/follow_ups.h"
 #include "api/schedule_fields.h"
 #include "api/shapes.h"
 #include "base/mutant.h"
@@ -57,6 +58,7 @@ constexpr JsonField<NewJob> kNewJob[] = {
     {"headers", &as_optional_string_map<&NewJob::headers>},
     {"correlation_id", &as_optional_string<&NewJob::correlation_id>},
     {"reply_to", &as_optional_string<&NewJob::reply_to>},
+    {"then", [](JsonReader& in, NewJob& job) { return read_follow_ups(in, job.follow_ups); }},
     {"session", &read_session},
 };
 
@@ -180,6 +182,7 @@ void write_job_and_fence(JsonWriter& w, const NewJob& job, const Fence& fence) {
   if (!job.headers.empty()) w.key("headers").raw(job.headers);
   if (!job.correlation_id.empty()) w.key("correlation_id").string(job.correlation_id);
   if (!job.reply_to.empty()) w.key("reply_to").string(job.reply_to);
+  if (!job.follow_ups.empty()) write_follow_ups(w.key("then"), job.follow_ups);
   write_fence(w, fence);
   w.end_object();
 }
@@ -264,6 +267,7 @@ constexpr JsonField<Job> kJob[] = {
     {"tags", [](JsonReader& in, Job& job) { return read_strings(in, job.tags, kMaxTags); }},
     {"correlation_id", &as_string<&Job::correlation_id>},
     {"reply_to", &as_string<&Job::reply_to>},
+    {"then", [](JsonReader& in, Job& job) { return read_follow_ups(in, job.follow_ups); }},
     {"timeout", [](JsonReader& in, Job& job) { return read_limit(in, job.timeout); }},
     {"expires_at", &as_optional_time<&Job::expires_at>},
     {"created_at", &as_time<&Job::created_at>},
@@ -344,6 +348,7 @@ void write_job(JsonWriter& w, const Job& job, JobDetail detail, Payload payload)
   w.end_array();
   write_optional(w, "correlation_id", job.correlation_id);
   write_optional(w, "reply_to", job.reply_to);
+  if (!job.follow_ups.empty()) write_follow_ups(w.key("then"), job.follow_ups, payload);
   w.key("timeout").duration(job.timeout);
   write_optional_time(w, "expires_at", job.expires_at);
   w.key("created_at").time(job.created_at);
@@ -525,6 +530,7 @@ std::vector<std::string_view> job_request_fields(std::string_view schema) {
   if (schema == "NewJob") return field_names(kNewJob);
   if (schema == "Unique") return field_names(kUnique);
   if (schema == "SingleJob") return field_names(kSingle.fields);
+  if (schema == "FollowUp") return follow_up_fields();
   if (schema == "Fence") return field_names(kFence);
   if (schema == "EnqueueRequest") return field_names(kJobs);
   if (schema == "CancelRequest") return field_names(kCancelRequest);

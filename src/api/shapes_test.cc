@@ -419,6 +419,10 @@ NewJob any_new_job() {
   if (coin()) job.headers = R"({"a":"b"})";
   if (coin()) job.correlation_id = valid_text();
   if (coin()) job.reply_to = any_name();
+  if (coin()) {
+    job.follow_ups.push_back({.queue = any_name(), .kind = any_name(), .data = any_json()});
+    job.follow_ups.push_back({.queue = any_name(), .kind = any_name(), .on = 5, .data = ""});
+  }
   return job;
 }
 
@@ -431,7 +435,8 @@ bool same(const NewJob& a, const NewJob& b) {
          a.priority == b.priority && a.run_at == b.run_at && a.delay == b.delay &&
          a.max_attempts == b.max_attempts && a.expires_in == b.expires_in &&
          a.timeout == b.timeout && a.tags == b.tags && a.headers == b.headers &&
-         a.correlation_id == b.correlation_id && a.reply_to == b.reply_to;
+         a.correlation_id == b.correlation_id && a.reply_to == b.reply_to &&
+         a.follow_ups == b.follow_ups;
 }
 
 template <class F>

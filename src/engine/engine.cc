@@ -249,6 +249,7 @@ NewJob Engine::new_job(std::string_view kind, std::string queue, std::string arg
   job.headers = options.headers;
   job.correlation_id = options.correlation_id;
   job.reply_to = options.reply_to;
+  job.follow_ups = options.follow_ups;
   return job;
 }
 
@@ -267,6 +268,10 @@ Result<std::vector<Enqueued>> Engine::enqueue_many(std::vector<NewJob> jobs,
     MS_TRY(validate(jobs[i], prefix));
     MS_TRY(check_json(prefix + "args", jobs[i].args));
     if (!jobs[i].headers.empty()) MS_TRY(check_json(prefix + "headers", jobs[i].headers));
+    for (std::size_t n = 0; n < jobs[i].follow_ups.size(); ++n) {
+      const std::string& data = jobs[i].follow_ups[n].data;
+      if (!data.empty()) MS_TRY(check_json(fmt::format("{}then[{}].data", prefix, n), data));
+    }
   }
   Enqueue request{.jobs = std::move(jobs), .idempotency_key = std::move(idempotency_key)};
   if (!request.idempotency_key.empty()) request.fingerprint = fingerprint_of(request);

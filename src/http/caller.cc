@@ -36,6 +36,13 @@ Result<void> check_may(const Caller& caller, Verb verb, std::string_view name) {
   return needs(caller, {verb, std::string(cut_text(name, 128))});
 }
 
+Result<void> check_may_make(const Caller& caller, Verb verb, const NewJob& job) {
+  MS_TRY(check_may(caller, verb, job.queue));
+  for (const FollowUp& next : job.follow_ups) MS_TRY(check_may(caller, verb, next.queue));
+  if (!job.reply_to.empty()) MS_TRY(check_may(caller, verb, job.reply_to));
+  return {};
+}
+
 Result<void> check_may_all(const Caller& caller, Verb verb) {
   if (caller.may_all(verb)) return {};
   return needs(caller, {verb, "*"});

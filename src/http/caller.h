@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 
+#include "mainspring/job.h"
 #include "mainspring/result.h"
 #include "mainspring/time.h"
 #include "model/access.h"
@@ -46,6 +47,8 @@ struct Access {
 
 // Errors: forbidden, with the scope that is missing: `needs the scope "work=photos"`.
 Result<void> check_may(const Caller& caller, Verb verb, std::string_view name);
+// For the queue of a job, and for those that jobs come to when it ends.
+Result<void> check_may_make(const Caller& caller, Verb verb, const NewJob& job);
 // The same for everything: `needs the scope "admin"`.
 Result<void> check_may_all(const Caller& caller, Verb verb);
 

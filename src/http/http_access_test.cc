@@ -153,6 +153,23 @@ TEST_CASE("jobs of other queues are not there: not by id, not in lists, not by w
   CHECK(message_of(mixed) == R"("mine" needs the scope "enqueue=b")");
 }
 
+TEST_CASE("what follows a job needs the scope for its queue, as the job does") {
+  Doors doors;
+  const std::string mine = doors.token("mine", "enqueue=a schedule=a");
+  const std::string both = doors.token("both", "enqueue=a enqueue=b schedule=a schedule=b");
+  Peer peer(doors);
+  const std::string then = R"({"queue":"a","kind":"k","then":[{"queue":"b","kind":"n"}]})";
+  const std::string reply = R"({"queue":"a","kind":"k","reply_to":"b"})";
+  for (const std::string& job : {then, reply}) {
+    const std::string schedule = R"({"every":"1h","job":)" + job + "}";
+    CHECK(message_of(peer.call("POST", "/v1/jobs", job, mine)) ==
+          R"("mine" needs the scope "enqueue=b")");
+    CHECK(peer.call("PUT", "/v1/schedules/s", schedule, mine).status == 403);
+    CHECK(peer.call("POST", "/v1/jobs", job, both).status == 201);
+    CHECK(peer.call("PUT", "/v1/schedules/s", schedule, both).status < 300);
+  }
+}
+
 TEST_CASE("lists show no payloads without read:payload, and those of the queues that have it") {
   Doors doors;
   const std::string root = doors.token("root", "enqueue read read:payload");

@@ -146,7 +146,7 @@ Plan plan_enqueue(const Request& request, Services& services) {
   auto wait = parse_wait(request);
   if (!wait) return error_reply(wait.error());
   for (const NewJob& job : decoded->operation.jobs) {
-    auto may = check_may(*request.caller, Verb::enqueue, job.queue);
+    auto may = check_may_make(*request.caller, Verb::enqueue, job);
     if (!may) return error_reply(may.error());
   }
   const bool single = decoded->single;

@@ -26,7 +26,11 @@ constexpr std::string_view kJobMembers =
         "items":{"type":"string","minLength":1,"maxLength":64}},
       "headers":{"type":"object","additionalProperties":{"type":"string"}},
       "correlation_id":{"type":"string","maxLength":512},
-      "reply_to":{"$ref":"#/components/schemas/Name"},
+      "reply_to":{"$ref":"#/components/schemas/Name",
+        "description":"A queue that gets a job of kind reply when this one ends."},
+      "then":{"type":["array","null"],"maxItems":8,
+        "items":{"$ref":"#/components/schemas/FollowUp"},
+        "description":"Jobs that are made when this one ends."},
       "session":{"type":"null","description":"Reserved."})";
 constexpr std::string_view kJobHead =
     R"({"type":"object","additionalProperties":false,"required":["kind"],"properties":{)";
@@ -120,6 +124,16 @@ constexpr Schema kSchemas[] = {
       "key":{"type":"string","minLength":1,"maxLength":512},
       "for":{"$ref":"#/components/schemas/Duration"},
       "on_conflict":{"enum":["keep","replace","postpone"],"default":"keep"}}})"},
+    {"FollowUp", R"({"type":"object","additionalProperties":false,"required":["queue","kind"],
+      "description":"A job that is made in the transaction that ends another one.",
+      "properties":{
+      "queue":{"$ref":"#/components/schemas/Name"},
+      "kind":{"$ref":"#/components/schemas/Name"},
+      "on":{"type":["array","null"],"minItems":1,"maxItems":3,
+        "items":{"enum":["completed","cancelled","dead"]},
+        "description":"The ends that it follows. Left out: every one."},
+      "priority":{"type":"integer","minimum":0,"maximum":9,"default":5},
+      "data":{"description":"Any JSON value, up to 64 KiB of text; it is in the args."}}})"},
     {"NewJob", Joined<kJobHead, kJobMembers, kTail>::kView},
     {"SingleJob", Joined<kJobHead, kFenceMember, kJobMembers, kTail>::kView},
     {"Fence", R"({"type":"object","additionalProperties":false,"required":["lease","token"],
@@ -160,6 +174,7 @@ constexpr Schema kSchemas[] = {
       "cancel_requested":{"type":"boolean"},"unique_key":{"type":"string"},
       "headers":{"type":"object"},"tags":{"type":"array","items":{"type":"string"}},
       "correlation_id":{"type":"string"},"reply_to":{"type":"string"},
+      "then":{"type":"array","items":{"$ref":"#/components/schemas/FollowUp"}},
       "timeout":{"type":"string"},
       "expires_at":{"type":"string","format":"date-time"},
       "created_at":{"type":"string","format":"date-time"},

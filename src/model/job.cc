@@ -25,6 +25,34 @@ bool is_name_char(char c) {
          c == '_' || c == ':' || c == '/' || c == '-';
 }
 
+Result<void> check_follow_up(const FollowUp& follow_up, const std::string& at) {
+  MS_TRY(check_name(at + ".queue", follow_up.queue));
+  MS_TRY(check_name(at + ".kind", follow_up.kind));
+  MS_TRY(check_size(at + ".data", follow_up.data.size(), kMaxFollowUpDataBytes));
+  if (follow_up.on == 0 || follow_up.on > FollowUp::kEveryEnd) {
+    return invalid(at + ".on",
+                   fmt::format("{}.on {}: must be at least one of \"completed\", \"cancelled\" and "
+                               "\"dead\"",
+                               at, follow_up.on));
+  }
+  if (follow_up.priority < 0 || follow_up.priority > kLowestPriority) {
+    return invalid(at + ".priority", fmt::format("{}.priority {}: must be 0 to {}", at,
+                                                 follow_up.priority, kLowestPriority));
+  }
+  return {};
+}
+
+Result<void> check_follow_ups(const std::vector<FollowUp>& all, std::string_view prefix) {
+  const std::string field = std::string(prefix).append("then");
+  if (all.size() > kMaxFollowUps) {
+    return invalid(
+        field, fmt::format("then has {} entries: must be at most {}", all.size(), kMaxFollowUps));
+  }
+  for (std::size_t i = 0; i < all.size(); ++i)
+    MS_TRY(check_follow_up(all[i], fmt::format("{}[{}]", field, i)));
+  return {};
+}
+
 }  // namespace
 
 std::string_view to_string(JobState state) {
@@ -112,6 +140,7 @@ Result<void> validate(const NewJob& job, std::string_view prefix) {
     if (job.unique->key.empty()) return invalid(at("unique.key"), "unique.key: must not be empty");
     MS_TRY(check_size(at("unique.key"), job.unique->key.size(), kMaxKeyBytes));
   }
+  if (!job.follow_ups.empty()) MS_TRY(check_follow_ups(job.follow_ups, prefix));
   return {};
 }
 

@@ -110,6 +110,29 @@ TEST_CASE("a job's life by the client's calls, field by field") {
   CHECK(rig.client->get(4711).error().code == ErrorCode::not_found);
 }
 
+TEST_CASE("what follows a job goes through the client and comes back") {
+  Rig rig;
+  NewJob job{.queue = "q", .kind = "k", .args = "{}"};
+  job.follow_ups = {
+      {.queue = "mail", .kind = "tell", .on = FollowUp::kCompleted, .data = "{\"to\": \"anna\"}"},
+      {.queue = "ops", .kind = "alarm", .on = FollowUp::kDead, .priority = 1, .data = ""}};
+  Enqueue enqueue;
+  enqueue.jobs = {job};
+  const JobId id = rig.client->enqueue(enqueue)->jobs.at(0).id;
+  CHECK(rig.client->get(id)->follow_ups == job.follow_ups);
+  CHECK(rig.finish(rig.claim(1).at(0), Complete{"[7]"}) == FinishStatus::ok);
+  const auto next = rig.client->list({.queue = "mail"}, 10, 0);
+  REQUIRE(next.has_value());
+  REQUIRE(next->jobs.size() == 1);
+  CHECK(next->jobs[0].kind == "tell");
+  CHECK(next->jobs[0].correlation_id == std::to_string(id));
+  CHECK(next->jobs[0].args.find(R"("result":[7],"data":{"to": "anna"})") != std::string::npos);
+  CHECK(rig.client->list({.queue = "ops"}, 10, 0)->jobs.empty());
+  job.follow_ups[1].priority = 12;
+  enqueue.jobs = {job};
+  CHECK(rig.client->enqueue(enqueue).error().field == "then[1].priority");
+}
+
 TEST_CASE("queues, lists, workers and the dead letter by the client's calls") {
   Rig rig;
   for (int i = 0; i < 5; ++i) rig.add("k", "{}", 1);

@@ -1,0 +1,46 @@
+// Follow-ups: how they stand in JSON, in requests as in the stores, and the jobs that are made of
+// them when a job ends.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "api/json.h"
+#include "mainspring/job.h"
+
+namespace mainspring {
+
+// [{"queue", "kind", "on"?: ["completed", "cancelled", "dead"], "priority"?, "data"?}], or null.
+bool read_follow_ups(JsonReader& in, std::vector<FollowUp>& out);
+// Without what is as by default. Masked: their data as null.
+void write_follow_ups(JsonWriter& w, const std::vector<FollowUp>& all,
+                      Payload payload = Payload::shown);
+
+std::vector<std::string_view> follow_up_fields();  // for request_fields()
+
+// As a store keeps them: the same, as text; "" = none.
+std::string encode_follow_ups(const std::vector<FollowUp>& all);
+// Errors: invalid_argument.
+Result<std::vector<FollowUp>> decode_follow_ups(std::string_view text);
+
+// Is anything made when it ends?
+inline bool is_followed(const NewJob& job) {
+  return !job.follow_ups.empty() || !job.reply_to.empty();
+}
+
+// What the follow-ups of a job are told of its end.
+struct EndedJob {
+  JobId id = 0;
+  std::string queue, kind;
+  JobState state = JobState::completed;  // terminal
+  int attempt = 0;
+  std::string result;               // JSON, "" = none
+  std::string reason, description;  // of cancelled and dead ones
+  std::vector<std::string> tags;
+  std::string headers, correlation_id, reply_to;
+  std::vector<FollowUp> follow_ups;
+};
+// The jobs that this end is followed by: those that are on it, in order, and last the reply.
+std::vector<NewJob> follow(const EndedJob& ended);
+
+}  // namespace mainspring

@@ -1,0 +1,98 @@
+// Follow-ups in JSON, at the door and of an end.
+#include "api/follow_ups.h"
+
+#include <doctest/doctest.h>
+
+#include "api/shapes.h"
+
+using namespace mainspring;
+
+namespace {
+
+Error refused(const std::string& then) {
+  const auto read = decode_enqueue_request(R"({"kind":"k","then":)" + then + "}");
+  REQUIRE_FALSE(read.has_value());
+  return read.error();
+}
+
+}  // namespace
+
+TEST_CASE("follow-ups are read with their defaults, and written as they were asked for") {
+  const std::string text =
+      R"([{"queue":"a","kind":"b"},)"
+      R"({"queue":"c","kind":"d","on":["completed","dead"],"priority":2,"data":{"x": [1]}}])";
+  const auto read = decode_enqueue_request(R"({"kind":"k","then":)" + text + "}");
+  REQUIRE_MESSAGE(read.has_value(), (read ? "" : read.error().message));
+  const NewJob& job = read->operation.jobs.at(0);
+  REQUIRE(job.follow_ups.size() == 2);
+  CHECK(job.follow_ups[0] == FollowUp{.queue = "a", .kind = "b", .data = ""});
+  CHECK(job.follow_ups[1] == FollowUp{.queue = "c",
+                                      .kind = "d",
+                                      .on = FollowUp::kCompleted | FollowUp::kDead,
+                                      .priority = 2,
+                                      .data = R"({"x": [1]})"});
+  CHECK(encode_follow_ups(job.follow_ups) == text);
+  CHECK(decode_follow_ups(text).value() == job.follow_ups);
+  CHECK(encode_follow_ups({}).empty());
+  CHECK(decode_follow_ups("").value().empty());
+  CHECK(is_followed(job));
+  CHECK_FALSE(is_followed(NewJob{.kind = "k"}));
+}
+
+TEST_CASE("a job shows what it is followed by, and hides the data from who may not see payloads") {
+  Job job{.id = 1, .queue = "q", .kind = "k", .args = "[]"};
+  job.follow_ups = {{.queue = "a", .kind = "b", .data = "\"secret\""}};
+  std::string shown, masked;
+  encode_job(job, JobDetail::full, shown);
+  CHECK(shown.find(R"("then":[{"queue":"a","kind":"b","data":"secret"}])") != std::string::npos);
+  CHECK(decode_job(shown).value().follow_ups == job.follow_ups);
+  encode_job(job, JobDetail::full, masked, Payload::masked);
+  CHECK(masked.find("secret") == std::string::npos);
+  CHECK(masked.find(R"("then":[{"queue":"a","kind":"b","data":null}])") != std::string::npos);
+}
+
+TEST_CASE("a bad follow-up is refused with the field, the value and the rule") {
+  CHECK(refused(R"([{"kind":"b"}])").field == "then[0].queue");
+  CHECK(refused(R"([{"queue":"a"}])").field == "then[0].kind");
+  const Error name = refused(R"([{"queue":"a","kind":"b"},{"queue":"../x","kind":"b"}])");
+  CHECK(name.field == "then[1].queue");
+  CHECK(name.message.find("\"../x\": must be 1 to 128 letters") != std::string::npos);
+  CHECK(refused(R"([{"queue":"a","kind":"b","on":["running"]}])").field == "then[0].on[0]");
+  CHECK(refused(R"([{"queue":"a","kind":"b","on":[]}])").field == "then[0].on");
+  CHECK(refused(R"([{"queue":"a","kind":"b","priority":10}])").field == "then[0].priority");
+  CHECK(refused(R"([{"queue":"a","kind":"b","delay":"1s"}])").field == "then[0].delay");
+  const Error size =
+      refused(R"([{"queue":"a","kind":"b","data":")" + std::string(65'536, 'x') + "\"}]");
+  CHECK(size.code == ErrorCode::too_large);
+  CHECK(size.field == "then[0].data");
+  std::string many = R"([{"queue":"a","kind":"b"})";
+  for (int i = 0; i < 8; ++i) many += R"(,{"queue":"a","kind":"b"})";
+  CHECK(refused(many + "]").code == ErrorCode::too_large);
+  NewJob job{.kind = "k"};
+  job.follow_ups = {{.queue = "a", .kind = "b", .on = 0, .data = ""}};
+  CHECK(validate(job, "jobs[2].").error().field == "jobs[2].then[0].on");
+  job.follow_ups.assign(9, {.queue = "a", .kind = "b", .data = ""});
+  CHECK(validate(job).error().field == "then");
+}
+
+TEST_CASE("an end makes the follow-ups that are on it, in order, and the reply last") {
+  EndedJob ended{.id = 7, .queue = "q", .kind = "k", .state = JobState::dead, .attempt = 3};
+  ended.reason = "poison", ended.description = "text", ended.reply_to = "answers";
+  ended.follow_ups = {
+      {.queue = "a", .kind = "x", .on = FollowUp::kCompleted, .data = ""},
+      {.queue = "b", .kind = "y", .on = FollowUp::kDead, .priority = 1, .data = "[2]"}};
+  const auto made = follow(ended);
+  REQUIRE(made.size() == 2);
+  CHECK(made[0].queue == "b");
+  CHECK(made[0].kind == "y");
+  CHECK(made[0].priority == 1);
+  CHECK(made[0].correlation_id == "7");
+  CHECK(made[0].args ==
+        R"({"job":7,"queue":"q","kind":"k","state":"dead","attempt":3,"result":null,)"
+        R"("reason":"poison","description":"text","data":[2]})");
+  CHECK(made[1].queue == "answers");
+  CHECK(made[1].kind == "reply");
+  CHECK(made[1].priority == 5);
+  CHECK(check_json("args", made[1].args));
+  for (const NewJob& job : made) CHECK(validate(job));
+}
