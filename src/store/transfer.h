@@ -58,10 +58,12 @@ struct TransferJob {
   int max_attempts = 20;
   int budget = 20;  // max_attempts as enqueued
   bool expired = false;
+  bool followed = false;  // something is made when it ends: of follow_ups, reply_to
   std::int64_t run_at = 0, created_at = 0, started_at = 0, finished_at = 0, expires_at = 0;
   std::int64_t timeout = 0;   // kForever.count() = none
   std::int64_t schedule = 0;  // that made it
   std::string args, headers, correlation_id, reply_to, unique_key;
+  std::string follow_ups;  // as api/follow_ups.h encodes them; "" = none
   std::vector<std::string> tags;
   std::optional<std::int64_t>
       unique_until;  // it holds its key, until then at least if it has ended

@@ -48,7 +48,7 @@ void SqliteStore::cancel_hot(HotRow& hot, std::string_view reason, int flags) {
   set_reason(hot.id, hot.flags, reason, "");
   save_hot(hot);
   count(*hot.queue, hot.state, hot.flags, 1);
-  end_job(hot.id, *hot.queue, hot.state);
+  end_job(hot.id, *hot.queue, hot.state, hot.flags);
 }
 
 OperationResult SqliteStore::operator()(const RetryJob& op) {
@@ -118,6 +118,7 @@ void SqliteStore::retry_hot(HotRow& hot) {
     add_live(hot.id, 1);
   }
   hot.flags &= ~kFlagExpired;
+  if (MS_MUTANT(retried_not_followed)) hot.flags &= ~kFlagFollowed;
   hot.expires_at.reset();
   hot.state = JobState::available;
   hot.run_at = now_.wall;

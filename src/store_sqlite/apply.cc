@@ -58,6 +58,7 @@ Result<BatchReport> SqliteStore::apply_once(std::span<const Operation> batch, No
       look_before(batch, i);
       report.results.push_back(
           std::visit([this](const auto& op) { return (*this)(op); }, batch[i]));
+      make_follow_ups();
       about_ = std::holds_alternative<Audit>(batch[i]) ? nullptr : &report.results.back();
     }
     commit_batch(report);

@@ -116,19 +116,21 @@ JobId SqliteStore::make_job(const NewJob& job, WallTime run_at, JobState state,
   hot.state = state;
   hot.priority = MS_MUTANT(priority_ignored) ? 5 : job.priority;
   hot.run_at = run_at;
-  hot.flags = job.unique ? kFlagUnique : 0;
+  hot.flags = (job.unique ? kFlagUnique : 0) | (is_followed(job) ? kFlagFollowed : 0);
   if (job.expires_in) hot.expires_at = (now_.wall + *job.expires_in).us();
   sql_->insert_job
       .bind(hot.id, queue.id, hot.kind, static_cast<int>(hot.state), hot.priority, run_at.us(),
             job.max_attempts, hot.flags, hot.expires_at)
       .run();
   const std::string tags = join_tags(job.tags);
+  const std::string follow_ups = encode_follow_ups(job.follow_ups);
   sql_->insert_body
       .bind(hot.id, now_.wall.us(), job.args, job.max_attempts, timeout_us(job.timeout),
             Statement::text_or_null(tags), Statement::text_or_null(job.headers),
             Statement::text_or_null(job.correlation_id), Statement::text_or_null(job.reply_to),
             Statement::text_or_null(job.unique ? job.unique->key : ""),
-            schedule != 0 ? std::optional<std::int64_t>(schedule) : std::nullopt)
+            schedule != 0 ? std::optional<std::int64_t>(schedule) : std::nullopt,
+            Statement::text_or_null(MS_MUTANT(follow_ups_not_kept) ? "" : follow_ups))
       .run();
   if (job.unique) {
     // Without a window the key is free as soon as the job ends, wherever the wall clock is set to.
@@ -196,11 +198,14 @@ void SqliteStore::replace_job(HotRow& hot, const NewJob& job, WallTime run_at) {
   }
   expiring_touched_ = true;
   ++hot.version;
+  hot.flags = (hot.flags & ~kFlagFollowed) | (is_followed(job) ? kFlagFollowed : 0);
   const std::string tags = join_tags(job.tags);
+  const std::string follow_ups = encode_follow_ups(job.follow_ups);
   sql_->update_body
       .bind(hot.id, job.args, job.max_attempts, timeout_us(job.timeout),
             Statement::text_or_null(tags), Statement::text_or_null(job.headers),
-            Statement::text_or_null(job.correlation_id), Statement::text_or_null(job.reply_to))
+            Statement::text_or_null(job.correlation_id), Statement::text_or_null(job.reply_to),
+            Statement::text_or_null(follow_ups))
       .run();
   save_hot(hot);
   enter(hot);

@@ -315,7 +315,7 @@ void SqliteStore::end_attempt(JobId id, Lease& lease, JobState state, WallTime r
   count(queue, JobState::running, 0, -1);
   count(queue, state, 0, 1);
   if (terminal) {
-    end_job(id, queue, state);
+    end_job(id, queue, state, lease.flags);
   } else {
     HotRow hot;
     hot.id = id;

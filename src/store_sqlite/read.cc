@@ -21,7 +21,7 @@ constexpr std::int64_t kListWindow = 20'000;
   "j.version, j.started_at, j.finished_at, j.expires_at, b.created_at, b.args, b.timeout, "   \
   "b.tags, b.headers, b.correlation_id, b.reply_to, b.unique_key, e.progress_value, "         \
   "e.progress_text, e.reason, e.description, n.version, n.cancel_requested, e.checkpoint, "   \
-  "e.result"
+  "e.result, b.follow_ups"
 #define MS_JOB_JOINS                                                                             \
   " JOIN bodies b ON b.id = j.id JOIN queues q ON q.id = j.queue JOIN kinds k ON k.id = j.kind " \
   "LEFT JOIN lease_notes n ON n.id = j.id LEFT JOIN extras e ON e.id = j.id "
@@ -60,6 +60,9 @@ Job read_job(const Statement& row) {
   if (!row.is_null(21)) job.progress = Progress{row.real(21), std::string(row.text(22))};
   job.reason = row.text(23);
   job.description = row.text(24);
+  if (!row.is_null(29)) {
+    if (auto read = decode_follow_ups(row.text(29))) job.follow_ups = std::move(*read);
+  }
   return job;
 }
 

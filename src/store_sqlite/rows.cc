@@ -186,7 +186,7 @@ void SqliteStore::leave(const HotRow& hot) {
   }
 }
 
-void SqliteStore::end_job(JobId id, QueueState& queue, JobState state) {
+void SqliteStore::end_job(JobId id, QueueState& queue, JobState state, int flags) {
   const bool dead = state == JobState::dead;
   const auto& own = dead ? queue.retention_dead : queue.retention_completed;
   const Duration keep =
@@ -196,6 +196,8 @@ void SqliteStore::end_job(JobId id, QueueState& queue, JobState state) {
   ids.append(reinterpret_cast<const char*>(&id), sizeof id);
   if (dead && !MS_MUTANT(dead_not_listed)) sql_->insert_dead.bind(id).run();
   ended_.push_back(id);
+  const bool missed = state == JobState::cancelled && MS_MUTANT(cancelled_not_followed);
+  if ((flags & kFlagFollowed) != 0 && !missed) followed_.push_back(id);
   add_live(id, -1);
   if (!tied_jobs_.empty()) end_tie(id, state);
 }

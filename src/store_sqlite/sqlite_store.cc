@@ -90,6 +90,7 @@ void SqliteStore::load(Instant now) {
   touched_blocks_.clear();
   finishing_.clear();
   ended_.clear();
+  followed_.clear();
   marks_touched_ = false;
   freed_leases_.clear();
   publish_anew_ = true;

@@ -10,15 +10,22 @@ Statements::Statements(Database& db)
                  "INSERT INTO jobs (id, queue, kind, state, priority, run_at, attempt, "
                  "max_attempts, token, version, "
                  "flags, expires_at) VALUES (?, ?, ?, ?, ?, ?, 0, ?, 0, 1, ?, ?)"),
-      insert_body(db,
-                  "INSERT INTO bodies (id, created_at, args, max_attempts, timeout, tags, headers, "
-                  "correlation_id, "
-                  "reply_to, unique_key, schedule) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"),
+      insert_body(
+          db,
+          "INSERT INTO bodies (id, created_at, args, max_attempts, timeout, tags, headers, "
+          "correlation_id, "
+          "reply_to, unique_key, schedule, follow_ups) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, "
+          "?)"),
       update_body(
           db,
           "UPDATE bodies SET args = ?2, max_attempts = ?3, timeout = ?4, tags = ?5, headers = ?6, "
-          "correlation_id = ?7, reply_to = ?8 WHERE id = ?1"),
+          "correlation_id = ?7, reply_to = ?8, follow_ups = ?9 WHERE id = ?1"),
       select_body(db, "SELECT max_attempts, unique_key, schedule FROM bodies WHERE id = ?"),
+      select_ended(db,
+                   "SELECT q.name, k.name, j.state, j.attempt, e.result, e.reason, e.description, "
+                   "b.tags, b.headers, b.correlation_id, b.reply_to, b.follow_ups FROM jobs j JOIN "
+                   "bodies b ON b.id = j.id JOIN queues q ON q.id = j.queue JOIN kinds k ON k.id = "
+                   "j.kind LEFT JOIN extras e ON e.id = j.id WHERE j.id = ?"),
       insert_grant(
           db, "INSERT INTO grants (token, worker, claimed_at, lease, ids) VALUES (?, ?, ?, ?, ?)"),
       delete_grant(db, "DELETE FROM grants WHERE token = ?"),

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "api/audit_images.h"
+#include "api/follow_ups.h"
 #include "base/mutex.h"
 #include "store_sqlite/database.h"
 #include "store_sqlite/guard.h"
@@ -17,6 +18,8 @@ namespace mainspring::sqlite {
 inline constexpr std::int64_t kBlockIds = 4096;        // ids per row of live counts
 inline constexpr std::int64_t kBlockBase = 1LL << 32;  // where those rows begin in `tallies`
 inline constexpr int kFlagExtras = 1, kFlagExpired = 2, kFlagUnique = 4, kFlagErrors = 8;
+// 16 is of the other store.
+inline constexpr int kFlagFollowed = 32;  // something is made when it ends
 inline constexpr char kTagSeparator = '\x1f';
 
 // The changing half of a job, as it stands in `jobs`.
@@ -43,16 +46,16 @@ struct Moved {
 // The statements of the writer, prepared once.
 struct Statements {
   explicit Statements(Database& db);
-  Statement begin, commit, insert_job, insert_body, update_body, select_body, insert_grant,
-      delete_grant, upsert_note, delete_note, update_job, finish_job, select_hot, select_claim,
-      select_fresh, select_checkpoint, insert_error, upsert_result, upsert_reason, upsert_progress,
-      upsert_checkpoint, insert_due, delete_due, select_due, due_jobs, first_due, insert_expiring,
-      delete_expiring, select_expiring, first_expiring, insert_finished, first_finished,
-      delete_finished, update_finished, insert_dead, delete_dead, select_dead, select_unique,
-      upsert_unique, delete_unique, select_idempotency, insert_idempotency, delete_idempotency,
-      first_idempotency, insert_queue, update_queue, insert_kind, upsert_tally, delete_tally,
-      delete_job, delete_body, delete_extras, delete_errors, upsert_lease, delete_lease,
-      select_moved;
+  Statement begin, commit, insert_job, insert_body, update_body, select_body, select_ended,
+      insert_grant, delete_grant, upsert_note, delete_note, update_job, finish_job, select_hot,
+      select_claim, select_fresh, select_checkpoint, insert_error, upsert_result, upsert_reason,
+      upsert_progress, upsert_checkpoint, insert_due, delete_due, select_due, due_jobs, first_due,
+      insert_expiring, delete_expiring, select_expiring, first_expiring, insert_finished,
+      first_finished, delete_finished, update_finished, insert_dead, delete_dead, select_dead,
+      select_unique, upsert_unique, delete_unique, select_idempotency, insert_idempotency,
+      delete_idempotency, first_idempotency, insert_queue, update_queue, insert_kind, upsert_tally,
+      delete_tally, delete_job, delete_body, delete_extras, delete_errors, upsert_lease,
+      delete_lease, select_moved;
 };
 
 // Those of schedules.
@@ -185,6 +188,11 @@ class SqliteStore final : public Store {
   void move_job(HotRow& hot, int priority, WallTime run_at);  // among scheduled and available
   WallTime run_at_of(const NewJob& job) const;
 
+  // -- follow_ups.cc
+  // Behind each operation: makes what the jobs that it ended are followed by.
+  void make_follow_ups();
+  EndedJob read_ended(JobId id);
+
   // -- lease.cc
   // Fills in the job and its lease, or returns false if it must not start any more.
   bool claim_one(const ReadyKey& key, QueueState& queue, std::int32_t kind, const Claim& op,
@@ -278,7 +286,8 @@ class SqliteStore final : public Store {
   void enter(HotRow& hot);  // into ready or due, by hot.state
   void leave(const HotRow& hot);
   void make_ready(QueueState& queue, std::int32_t kind, const ReadyKey& key);
-  void end_job(JobId id, QueueState& queue, JobState state);  // bookkeeping of becoming terminal
+  // Bookkeeping of becoming terminal; the row and what is said of its end are written.
+  void end_job(JobId id, QueueState& queue, JobState state, int flags);
   void wish_cancel(JobId id, Lease& lease, const std::string& reason);
   void cancel_hot(HotRow& hot, std::string_view reason, int flags);
   void retry_hot(HotRow& hot);
@@ -333,6 +342,7 @@ class SqliteStore final : public Store {
   std::vector<std::int64_t> touched_blocks_;
   std::map<std::int64_t, std::string> finishing_;  // prune_at → ids, of this batch
   std::vector<JobId> ended_;
+  std::vector<JobId> followed_;  // of those that the operation under way ended
   std::unordered_map<std::string, NamedLease> named_leases_;
   std::set<std::pair<Instant, std::string>> lease_ends_;  // of the held, and of the forgotten
   std::size_t released_leases_ = 0;                       // without a value

@@ -34,7 +34,8 @@ constexpr const char* kJob =
     "j.max_attempts, j.flags, j.started_at, j.finished_at, j.expires_at, b.created_at, b.args, "
     "b.max_attempts, b.timeout, b.tags, b.headers, b.correlation_id, b.reply_to, b.unique_key, "
     "b.schedule, e.id, e.result, e.checkpoint, e.progress_value, e.progress_text, e.reason, "
-    "e.description, u.until FROM jobs j JOIN bodies b ON b.id = j.id JOIN queues q ON q.id = "
+    "e.description, u.until, b.follow_ups FROM jobs j JOIN bodies b ON b.id = j.id JOIN queues q "
+    "ON q.id = "
     "j.queue JOIN kinds k ON k.id = j.kind LEFT JOIN extras e ON e.id = j.id LEFT JOIN uniques u "
     "ON u.queue = j.queue AND u.key = b.unique_key AND u.id = j.id WHERE j.id = ?";
 
@@ -267,6 +268,7 @@ bool SqliteSource::read_job(JobId id, TransferJob& job) {
   job.attempt = static_cast<int>(row.integer(7));
   job.max_attempts = static_cast<int>(row.integer(8));
   job.expired = (row.integer(9) & kFlagExpired) != 0;
+  job.followed = (row.integer(9) & kFlagFollowed) != 0;
   job.started_at = row.integer(10);
   job.finished_at = row.integer(11);
   job.expires_at = row.integer(12);
@@ -290,6 +292,7 @@ bool SqliteSource::read_job(JobId id, TransferJob& job) {
     e.description = maybe_text(row, 29);
   }
   job.unique_until = maybe(row, 30);
+  job.follow_ups = row.text(31);
   const auto found = running_.find(id);
   if (job.stamp.state == JobState::available && found != running_.end()) {
     const Running& running = found->second;

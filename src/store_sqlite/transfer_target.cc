@@ -20,10 +20,11 @@ struct SqliteTarget::Statements {
             "INSERT INTO jobs (id, queue, kind, state, priority, run_at, attempt, max_attempts, "
             "token, version, flags, started_at, finished_at, expires_at) VALUES (?, ?, ?, ?, ?, ?, "
             "?, ?, ?, ?, ?, ?, ?, ?)"),
-        body(db,
-             "INSERT INTO bodies (id, created_at, args, max_attempts, timeout, tags, headers, "
-             "correlation_id, reply_to, unique_key, schedule) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, "
-             "?, ?)"),
+        body(
+            db,
+            "INSERT INTO bodies (id, created_at, args, max_attempts, timeout, tags, headers, "
+            "correlation_id, reply_to, unique_key, schedule, follow_ups) VALUES (?, ?, ?, ?, ?, ?, "
+            "?, ?, ?, ?, ?, ?)"),
         extras(db,
                "INSERT INTO extras (id, result, checkpoint, progress_value, progress_text, reason, "
                "description) VALUES (?, ?, ?, ?, ?, ?, ?)"),
@@ -276,7 +277,7 @@ void SqliteTarget::write_job(const TransferJob& job) {
   const std::int64_t queue = id_of("queues", job.queue);
   const int flags = (job.extras ? kFlagExtras : 0) | (job.expired ? kFlagExpired : 0) |
                     (job.unique_key.empty() ? 0 : kFlagUnique) |
-                    (job.errors.empty() ? 0 : kFlagErrors);
+                    (job.errors.empty() ? 0 : kFlagErrors) | (job.followed ? kFlagFollowed : 0);
   // Of a running one its row says what it was before; the grant says the rest.
   sql_->job
       .bind(s.id, queue, id_of("kinds", job.kind),
@@ -294,7 +295,8 @@ void SqliteTarget::write_job(const TransferJob& job) {
             job.timeout == kForever.count() ? std::nullopt : std::optional(job.timeout),
             Statement::text_or_null(tags), Statement::text_or_null(job.headers),
             Statement::text_or_null(job.correlation_id), Statement::text_or_null(job.reply_to),
-            Statement::text_or_null(job.unique_key), unless_zero(job.schedule))
+            Statement::text_or_null(job.unique_key), unless_zero(job.schedule),
+            Statement::text_or_null(job.follow_ups))
       .run();
   write_extras(job);
   if (running) write_running(job);

@@ -78,6 +78,13 @@ constexpr Law kLaws[] = {
      "SELECT count(*) FROM jobs j JOIN bodies b ON b.id = j.id WHERE b.unique_key IS NOT NULL AND "
      "j.state NOT IN (4, 6, 7) AND NOT EXISTS (SELECT 1 FROM uniques u WHERE u.queue = j.queue AND "
      "u.key = b.unique_key AND u.id = j.id)"},
+    {"jobs whose row does not say that something follows their end",
+     "SELECT count(*) FROM jobs j JOIN bodies b ON b.id = j.id WHERE b.follow_ups IS NOT NULL AND "
+     "j.flags & 32 = 0"},
+    {"jobs whose end nothing can follow, although it should",
+     "SELECT count(*) FROM jobs j JOIN bodies b ON b.id = j.id WHERE j.flags & 32 <> 0 AND "
+     "(coalesce(b.follow_ups, b.reply_to) IS NULL OR (b.follow_ups IS NOT NULL AND NOT "
+     "json_valid(b.follow_ups)))"},
     {"errors without a job", "SELECT count(*) FROM errors WHERE job NOT IN (SELECT id FROM jobs)"},
     {"leases whose token would be given again",
      "SELECT count(*) FROM named_leases WHERE token >= (SELECT b FROM tallies WHERE id = 0)"},

@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "api/follow_ups.h"
+
 namespace mainspring {
 namespace {
 
@@ -12,6 +14,17 @@ constexpr std::size_t kShown = 40;
 std::string shown(const std::string& text) {
   if (text.size() <= kShown) return text;
   return fmt::format("{}…{}#{}", text.substr(0, 8), text.size(), std::hash<std::string>{}(text));
+}
+
+// Args; of those of a follow-up without the text of a rescue, which each store says in its own way.
+std::string shown_args(std::string text) {
+  constexpr std::string_view kText = R"("reason":"max_attempts","description":")";
+  const std::size_t at = text.find(kText);
+  if (at == std::string::npos) return shown(text);
+  std::size_t end = at + kText.size();
+  while (end < text.size() && text[end] != '"') end += text[end] == '\\' ? 2 : 1;
+  text.erase(at, end - at);
+  return shown(text);
 }
 
 std::string time(WallTime t) {
@@ -39,6 +52,7 @@ std::string line(const NewJob& j) {
   if (j.expires_in) s += " expires_in=" + length(j.expires_in);
   if (j.timeout != NewJob{}.timeout) s += " timeout=" + length(j.timeout);
   if (!j.tags.empty()) s += fmt::format(" tags={}", j.tags);
+  if (!j.follow_ups.empty()) s += " then=" + encode_follow_ups(j.follow_ups);
   return s;
 }
 
@@ -204,8 +218,8 @@ struct ResultText {
           " [{}/{} attempt {}/{} {}/{} p{} run_at={} timeout={} lease={} args={} checkpoint={} "
           "headers={} tags={} correlation={} reply_to={}]",
           j.id, j.token, j.attempt, j.max_attempts, j.queue, j.kind, j.priority, time(j.run_at),
-          length(j.timeout), length(j.lease), shown(j.args), shown(j.checkpoint), shown(j.headers),
-          j.tags, j.correlation_id, j.reply_to);
+          length(j.timeout), length(j.lease), shown_args(j.args), shown(j.checkpoint),
+          shown(j.headers), j.tags, j.correlation_id, j.reply_to);
     return s;
   }
   std::string operator()(const RenewResult& r) {
@@ -257,12 +271,12 @@ std::string describe(const Job& j) {
   std::string s = fmt::format(
       "{} {}/{} {} p{} run_at={} attempt {}/{} token={} worker={} wish={} key={} timeout={} "
       "expires={} created={} started={} finished={} checkpoint={} result={} reason={} args={} "
-      "tags={} headers={} correlation={} reply_to={}",
+      "tags={} headers={} correlation={} reply_to={} then={}",
       j.id, j.queue, j.kind, to_string(j.state), j.priority, time(j.run_at), j.attempt,
       j.max_attempts, j.token, j.worker, j.cancel_requested, j.unique_key, length(j.timeout),
       time(j.expires_at), time(j.created_at), time(j.started_at), time(j.finished_at),
-      shown(j.checkpoint), shown(j.result), j.reason, shown(j.args), j.tags, j.headers,
-      j.correlation_id, j.reply_to);
+      shown(j.checkpoint), shown(j.result), j.reason, shown_args(j.args), j.tags, j.headers,
+      j.correlation_id, j.reply_to, encode_follow_ups(j.follow_ups));
   if (j.reason != "max_attempts") s += " description=" + j.description;
   if (j.progress) s += fmt::format(" progress={}/{}", j.progress->value, j.progress->text);
   for (const AttemptError& e : j.errors) {

@@ -158,7 +158,17 @@ class Generator {
     if (chance(5)) j.headers = R"({"h":"v"})";
     if (chance(5)) j.correlation_id = fmt::format("c{}", below(5));
     if (chance(8)) j.reply_to = "answers";
+    while (chance(5)) j.follow_ups.push_back(follow_up());
+    if (j.follow_ups.size() > kMaxFollowUps) j.follow_ups.resize(kMaxFollowUps);
     return j;
+  }
+
+  FollowUp follow_up() {
+    FollowUp f{.queue = pick({"a", "answers"}), .kind = pick({"k0", "next"}), .data = ""};
+    f.on = static_cast<std::uint8_t>(1 + below(FollowUp::kEveryEnd));
+    if (chance(3)) f.priority = static_cast<int>(below(10));
+    if (chance(2)) f.data = fmt::format("[{}]", below(100));
+    return f;
   }
 
   // Keys with a window live in a queue of their own, which nobody retries: which of several ended
@@ -184,7 +194,7 @@ class Generator {
 
   Operation claim() {
     Claim c{.worker = fmt::format("w{}", below(3)), .queues = {}};
-    for (const char* q : {"a", "b", "c", "windowed"}) {
+    for (const char* q : {"a", "b", "c", "windowed", "answers"}) {
       if (chance(2)) c.queues.push_back(q);
     }
     if (c.queues.empty()) c.queues.push_back(pick({"a", "nowhere"}));

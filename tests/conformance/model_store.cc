@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <set>
 #include <tuple>
+#include <utility>
 
+#include "api/follow_ups.h"
 #include "conformance/model_access.h"
 #include "conformance/model_leases.h"
 #include "conformance/model_schedules.h"
@@ -56,11 +58,13 @@ class ModelStore final : public Store, private ModelJobs {
     dirty_ = false;
     gained_.clear();
     ended_.clear();
+    followed_.clear();
     BatchReport report;
     for (std::size_t i = 0; i < batch.size(); ++i) {
       access_.look_before(batch, i);
       report.results.push_back(
           std::visit([this](const auto& op) -> OperationResult { return run(op); }, batch[i]));
+      make_follow_ups();
       access_.look_after(batch[i], report.results.back());
     }
     for (const std::string& queue : gained_) {
@@ -267,7 +271,29 @@ class ModelStore final : public Store, private ModelJobs {
                       ? q.retention_dead.value_or(options_.retention_dead)
                       : q.retention_completed.value_or(options_.retention_completed);
     ended_.push_back(r.job.id);
+    followed_.push_back(r.job.id);
     schedules_.job_ended(r, now_);
+  }
+
+  // Behind each operation.
+  void make_follow_ups() {
+    for (const JobId id : std::exchange(followed_, {})) {
+      const Job j = disk_->jobs.at(id).job;
+      const EndedJob ended{.id = id,
+                           .queue = j.queue,
+                           .kind = j.kind,
+                           .state = j.state,
+                           .attempt = j.attempt,
+                           .result = j.result,
+                           .reason = j.reason,
+                           .description = j.description,
+                           .tags = j.tags,
+                           .headers = j.headers,
+                           .correlation_id = j.correlation_id,
+                           .reply_to = j.reply_to,
+                           .follow_ups = j.follow_ups};
+      for (const NewJob& n : follow(ended)) add_record(n, now_.wall, JobState::available);
+    }
   }
 
   // -- enqueue ------------------------------------------------------------------------------------
@@ -296,6 +322,7 @@ class ModelStore final : public Store, private ModelJobs {
     j.tags = n.tags;
     j.correlation_id = n.correlation_id;
     j.reply_to = n.reply_to;
+    j.follow_ups = n.follow_ups;
     j.timeout = n.timeout;
     j.expires_at.reset();
     if (n.expires_in) j.expires_at = now_.wall + *n.expires_in;
@@ -718,6 +745,7 @@ class ModelStore final : public Store, private ModelJobs {
   bool dirty_ = false;
   std::set<std::string> gained_;  // queues
   std::vector<JobId> ended_;
+  std::vector<JobId> followed_;  // ended by the operation under way
   std::int64_t commits_ = 0;
 };
 

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "simulation/follow_law.h"
+
 namespace mainspring::simulation {
 namespace {
 
@@ -311,6 +313,10 @@ NewJob Producer::draw_job(const std::string& queue) {
   if (world_.chance(8)) j.expires_in = world_.between(seconds(1), seconds(40));
   if (world_.chance(8)) j.timeout = seconds(15);
   if (world_.chance(5)) j.tags = {"tagged"};
+  for (int i = 0; i < 3 && world_.chance(4); ++i)
+    j.follow_ups.push_back(
+        follow_up(i, static_cast<std::uint8_t>(1 + world_.below(FollowUp::kEveryEnd))));
+  if (world_.chance(10)) j.reply_to = kFollowQueue;
   return j;
 }
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "model/schedule.h"
+#include "simulation/follow_law.h"
 
 namespace mainspring::simulation {
 namespace {
@@ -206,7 +207,7 @@ void TickWorker::start() {
 
 void TickWorker::claim() {
   world_.call(Claim{.worker = id_,
-                    .queues = {kTickQueue, kFencedQueue},
+                    .queues = {kTickQueue, kFencedQueue, kFollowQueue},
                     .max = 1 + static_cast<int>(world_.below(4)),
                     .lease = seconds(8)},
               World::Delivery::prompt, world_.between(milliseconds(1), seconds(10)),

@@ -94,7 +94,7 @@ std::map<std::string, std::string> worker_defects() {
   };
 }
 
-// Of src/store_sqlite: leases by name, schedules, tokens and the audit.
+// Of src/store_sqlite: leases by name, schedules, follow-ups, tokens and the audit.
 std::map<std::string, std::string> store_defects() {
   return {
       {"lease_token_reused", conformance()},
@@ -113,6 +113,10 @@ std::map<std::string, std::string> store_defects() {
       {"audit_chain_skips", conformance()},
       {"token_revoke_forgotten", conformance()},
       {"within_ignored_on_finish", conformance()},
+      {"follow_up_on_every_end", conformance()},
+      {"follow_ups_not_kept", conformance()},
+      {"cancelled_not_followed", conformance()},
+      {"retried_not_followed", conformance()},
       {"audit_commits_apart", io_sweep("the power goes at each I/O call*")},
   };
 }

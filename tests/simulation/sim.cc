@@ -17,6 +17,7 @@
 #include "blackbox/checks.h"
 #include "simulation/actors.h"
 #include "simulation/clockwork.h"
+#include "simulation/follow_law.h"
 
 namespace mainspring::simulation {
 namespace {
@@ -70,7 +71,7 @@ blackbox::FinalJob final_job(const Job& j) {
 
 // Jobs that no producer of the history made.
 bool by_the_clock(const std::string& queue) {
-  return queue == kTickQueue || queue == kFencedQueue;
+  return queue == kTickQueue || queue == kFencedQueue || queue == kFollowQueue;
 }
 
 // Everything that is there in the end, by paging; what was pruned, as it was last.
@@ -139,6 +140,24 @@ void tally(World& world) {
     }
   }
   world.met.pruned += static_cast<std::int64_t>(world.pruned().size());
+}
+
+// EO-1.
+void check_follow_ups(World& world) {
+  FollowLaw law;
+  for (const auto& [id, job] : world.pruned()) law.add(job);
+  constexpr int kMaxPages = 100'000;
+  JobId before = 0;
+  for (int page = 0; page < kMaxPages; ++page) {
+    const auto got = world.store().list({}, 1000, before);
+    if (!got) return world.broken("read-back: " + got.error().message);
+    for (const Job& job : got->jobs) law.add(job);
+    if (!got->next) break;
+    before = *got->next;
+  }
+  const FollowLaw::Verdict verdict = law.check(world.history.retries);
+  world.met.followed += verdict.ends;
+  if (!verdict.broken.empty()) world.broken(verdict.broken);
 }
 
 void check_history(World& world) {
@@ -211,6 +230,7 @@ Outcome run_seed(std::uint64_t seed, bool print = false) {
   if (world.why().empty()) world.store().look();
   if (world.why().empty()) read_back(world);
   if (world.why().empty()) check_history(world);
+  if (world.why().empty()) check_follow_ups(world);
   tally(world);
   current_world = nullptr;
   return {world.why(), world.why().empty() ? "" : world.last_lines(), world.trace_hash(),
@@ -240,6 +260,7 @@ int vacuous(const Met& met) {
   need(met.takeovers, "a scheduler that died or was stopped");
   need(met.leases_lost, "a lease that was lost");
   need(met.fenced, "a write refused by its fence");
+  need(met.followed, "a follow-up");
   return missing;
 }
 
@@ -281,11 +302,11 @@ int run(const Options& o) {
       "claims woken, {} cancels, {} pruned, {} expired, {} operator retries, {} completed, {} "
       "ticks "
       "fired, {} rows skipped, {} past due, {} takeovers, {} leases granted, {} lost, {} writes "
-      "fenced\n",
+      "fenced, {} follow-ups\n",
       ran, elapsed(), met.events, met.crashes, met.crashes_in_recovery, met.lost_writes,
       met.rescued, met.stale, met.dedup_hits, met.dead, met.full, met.woken, met.cancels,
       met.pruned, met.expired, met.retries, met.completed, met.fired, met.skipped, met.past_due,
-      met.takeovers, met.grants, met.leases_lost, met.fenced);
+      met.takeovers, met.grants, met.leases_lost, met.fenced, met.followed);
   return o.anti_vacuity && vacuous(met) > 0 ? 1 : 0;
 }
 

@@ -57,6 +57,7 @@ void Met::add(const Met& o) {
   grants += o.grants;
   leases_lost += o.leases_lost;
   fenced += o.fenced;
+  followed += o.followed;
 }
 
 // One request on its way: its copies share who is answered first.

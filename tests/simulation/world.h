@@ -53,7 +53,7 @@ struct Met {
                cancels = 0, pruned = 0, expired = 0, retries = 0, completed = 0;
   // of what lives by the clock
   std::int64_t schedules = 0, fired = 0, skipped = 0, past_due = 0, takeovers = 0, grants = 0,
-               leases_lost = 0, fenced = 0;
+               leases_lost = 0, fenced = 0, followed = 0;
   void add(const Met& other);
 };
 

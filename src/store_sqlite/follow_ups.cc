@@ -1,0 +1,45 @@
+// Jobs that are made when another one ends.
+#include "base/mutant.h"
+#include "store_sqlite/store_impl.h"
+
+namespace mainspring::sqlite {
+
+EndedJob SqliteStore::read_ended(JobId id) {
+  Statement& row = sql_->select_ended;
+  row.bind(id);
+  ResetGuard guard(row);
+  EndedJob ended{.id = id};
+  if (!row.step()) return ended;
+  ended.queue = row.text(0);
+  ended.kind = row.text(1);
+  ended.state = static_cast<JobState>(row.integer(2));
+  ended.attempt = static_cast<int>(row.integer(3));
+  ended.result = row.text(4);
+  ended.reason = row.text(5);
+  ended.description = row.text(6);
+  ended.tags = split_tags(row.text(7));
+  ended.headers = row.text(8);
+  ended.correlation_id = row.text(9);
+  ended.reply_to = row.text(10);
+  auto follow_ups = decode_follow_ups(row.text(11));
+  if (follow_ups) {
+    ended.follow_ups = std::move(*follow_ups);
+  } else {
+    log_.error("the follow-ups of a job cannot be read: none are made",
+               {{"job", std::to_string(id)}, {"message", follow_ups.error().message}});
+  }
+  return ended;
+}
+
+void SqliteStore::make_follow_ups() {
+  if (followed_.empty()) return;
+  std::vector<JobId> ids;
+  ids.swap(followed_);
+  for (const JobId id : ids) {
+    // Nothing that ends may be refused: neither a bound of live jobs nor a full disk is asked.
+    for (const NewJob& job : follow(read_ended(id)))
+      make_job(job, now_.wall, JobState::available, 0);
+  }
+}
+
+}  // namespace mainspring::sqlite
