@@ -88,7 +88,7 @@ void PostgresStore::run_batch(std::span<const Operation> batch, BatchReport& rep
   std::vector<OperationResult>& results = report.results;
   about_ = nullptr;
   look_ahead(batch);
-  for (std::size_t i = 0; i < batch.size(); settle_ties()) {
+  for (std::size_t i = 0; i < batch.size(); make_follow_ups(), settle_ties()) {
     const auto rest = batch.subspan(i);
     std::vector<OperationResult> folded;
     std::size_t done = enqueue_run(rest, results, batch.size() == rest.size());
@@ -176,6 +176,7 @@ void PostgresStore::begin() {
 void PostgresStore::commit(BatchReport&) {
   if (plain_) return commit_plain();
   if (must_look_) settle();
+  make_follow_ups();
   settle_ties();
   flush();
   if (!wrote_) {
@@ -228,6 +229,7 @@ void PostgresStore::clear_batch() {
   waiting_.clear();
   tally_.clear();
   new_errors_.clear();
+  followed_.clear();
   after_ = {};
   open_ = std::make_shared<Open>();
   any_touched_ = wrote_ = durable_ = held_ = marked_ = must_look_ = plain_ = false;

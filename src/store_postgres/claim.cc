@@ -230,11 +230,12 @@ ClaimedJob PostgresStore::read_claimed(const Rows& rows, int row, const Claim& o
   job.reply_to = rows.string(row, 15);
   in_hand_.erase(job.id);  // as it was before
   --after_.available[queue];
-  after_.leased.emplace_back(job.id, LeaseOfJob{.token = job.token,
-                                                .until = until,
-                                                .flags = static_cast<int>(column(7)),
-                                                .queue = queue,
-                                                .plain = column(8) == 0});
+  after_.leased.emplace_back(
+      job.id, LeaseOfJob{.token = job.token,
+                         .until = until,
+                         .flags = static_cast<int>(column(7)),
+                         .queue = queue,
+                         .plain = column(8) == 0 && (column(7) & kFlagFollowed) == 0});
   return job;
 }
 

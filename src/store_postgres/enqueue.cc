@@ -38,8 +38,9 @@ bool PostgresStore::has_room(std::int64_t jobs) {
 
 bool PostgresStore::is_plain(const Enqueue& op) {
   return op.idempotency_key.empty() && op.fence.lease.empty() && !op.jobs.empty() &&
-         std::all_of(op.jobs.begin(), op.jobs.end(),
-                     [](const NewJob& job) { return !job.unique && !job.expires_in; });
+         std::all_of(op.jobs.begin(), op.jobs.end(), [](const NewJob& job) {
+           return !job.unique && !job.expires_in && !is_followed(job);
+         });
 }
 
 // New rows of plain jobs, column by column.
@@ -255,6 +256,7 @@ void PostgresStore::replace_job(JobInHand& held, const NewJob& job, WallTime) {
   row.budget = job.max_attempts;
   row.timeout = job.timeout.count();
   row.expires_at = job.expires_in ? (now_.wall + *job.expires_in).us() : 0;
+  row.flags = (row.flags & ~kFlagFollowed) | (is_followed(job) ? kFlagFollowed : 0);
   held.body = job;
 }
 

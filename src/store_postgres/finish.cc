@@ -37,7 +37,7 @@ void PostgresStore::finish_one(JobInHand& job, const Outcome& outcome) {
       write(sql_.upsert_results, params(Ints{job.row.id}, Texts{complete->result}));
       job.row.flags |= kFlagExtras;
     }
-    end_job(job, JobState::completed, "", "");
+    end_job(job, JobState::completed, "", "", complete->result);
   } else if (const auto* retry = std::get_if<Retry>(&outcome)) {
     fail_attempt(job, retry->error, retry->after);
   } else if (const auto* snooze = std::get_if<Snooze>(&outcome)) {
@@ -114,7 +114,7 @@ void PostgresStore::renew_one(JobInHand& job, const Renewal& renewal, Duration l
                    .until = until,
                    .flags = row.flags,
                    .queue = row.queue,
-                   .plain = row.schedule == 0};
+                   .plain = row.schedule == 0 && (row.flags & kFlagFollowed) == 0};
   after_.leased.emplace_back(row.id, lease);
   result.renewed.push_back({.id = row.id, .lease = Duration(until - lease_now())});
   if ((row.flags & kFlagCancel) != 0) result.cancel.push_back(row.id);

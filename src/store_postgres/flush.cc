@@ -82,8 +82,8 @@ void PostgresStore::flush() {
 void PostgresStore::flush_bodies(const std::vector<JobInHand*>& fresh) {
   Ints id, state, flags, priority, max_attempts, run_at, expires_at, timeout, schedule, queue, kind,
       budget;
-  Texts key, correlation, reply, tags, headers, args;
-  std::vector<std::string> joined(fresh.size());
+  Texts key, correlation, reply, tags, headers, args, follow_ups;
+  std::vector<std::string> joined(fresh.size()), then(fresh.size());
   for (std::size_t i = 0; i < fresh.size(); ++i) {
     const JobRow& row = fresh[i]->row;
     const NewJob& body = *fresh[i]->body;
@@ -98,10 +98,12 @@ void PostgresStore::flush_bodies(const std::vector<JobInHand*>& fresh) {
     joined[i] = join_tags(body.tags);
     tags.push_back(text_or_null(joined[i]));
     headers.push_back(text_or_null(body.headers)), args.emplace_back(body.args);
+    then[i] = encode_follow_ups(body.follow_ups);
+    follow_ups.push_back(text_or_null(then[i]));
   }
-  write(sql_.insert_jobs,
-        params(id, state, flags, priority, max_attempts, run_at, expires_at, timeout, schedule,
-               queue, kind, key, correlation, reply, tags, headers, wall(), args, budget));
+  write(sql_.insert_jobs, params(id, state, flags, priority, max_attempts, run_at, expires_at,
+                                 timeout, schedule, queue, kind, key, correlation, reply, tags,
+                                 headers, wall(), args, budget, follow_ups));
   // A new row that was changed since it was made is written again, with its other fields.
   std::vector<JobInHand*> changed;
   for (JobInHand* job : fresh) {
@@ -135,10 +137,12 @@ void PostgresStore::flush_replaced(const std::vector<JobInHand*>& changed) {
     if (!job->body) continue;
     const NewJob& body = *job->body;
     const std::string tags = join_tags(body.tags);
+    const std::string follow_ups = encode_follow_ups(body.follow_ups);
     write(sql_.replace_bodies,
           params(job->row.id, std::int64_t{job->row.kind}, std::int64_t{job->row.budget},
                  job->row.timeout, text_or_null(body.correlation_id), text_or_null(body.reply_to),
-                 text_or_null(tags), text_or_null(body.headers), body.args));
+                 text_or_null(tags), text_or_null(body.headers), body.args,
+                 text_or_null(follow_ups)));
   }
 }
 

@@ -85,7 +85,7 @@ JobInHand& PostgresStore::add_job(const NewJob& job, WallTime run_at, JobState s
   JobRow row;
   row.id = next_id();
   row.state = state;
-  row.flags = job.unique ? kFlagUnique : 0;
+  row.flags = (job.unique ? kFlagUnique : 0) | (is_followed(job) ? kFlagFollowed : 0);
   row.priority = job.priority;
   row.max_attempts = row.budget = job.max_attempts;
   row.run_at = run_at.us();
@@ -133,7 +133,7 @@ void PostgresStore::set_waiting(JobInHand& job, JobState state, std::int64_t run
 }
 
 void PostgresStore::end_job(JobInHand& job, JobState state, std::string_view reason,
-                            std::string_view description) {
+                            std::string_view description, std::string_view result) {
   leave_worker(job, state);
   job.row.finished_at = wall();
   const QueueInfo& queue = queue_by_id(job.row.queue);
@@ -145,6 +145,16 @@ void PostgresStore::end_job(JobInHand& job, JobState state, std::string_view rea
   if (!reason.empty() || !description.empty()) set_reason(job, reason, description);
   after_.ended.push_back(job.row.id);
   --after_.live;
+  if ((job.row.flags & kFlagFollowed) != 0) {
+    followed_.push_back({.id = job.row.id,
+                         .queue = queue.name,
+                         .kind = kind_name(job.row.kind),
+                         .state = state,
+                         .attempt = job.row.attempt,
+                         .result = std::string(result),
+                         .reason = std::string(reason),
+                         .description = std::string(description)});
+  }
   if (job.row.schedule != 0) schedule_job_ended(job);
 }
 

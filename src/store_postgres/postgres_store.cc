@@ -171,11 +171,12 @@ void PostgresStore::begin_anew() {
   for (int i = 0; i < rows.size(); ++i) {
     const JobRow row = read_row(rows, i);
     ends[row.lease_until].push_back(row.id);
-    own_leases_[row.id] = LeaseOfJob{.token = row.token,
-                                     .until = row.lease_until,
-                                     .flags = row.flags,
-                                     .queue = row.queue,
-                                     .plain = row.schedule == 0};
+    own_leases_[row.id] =
+        LeaseOfJob{.token = row.token,
+                   .until = row.lease_until,
+                   .flags = row.flags,
+                   .queue = row.queue,
+                   .plain = row.schedule == 0 && (row.flags & kFlagFollowed) == 0};
     lease_order_.emplace(row.lease_until, row.id);
   }
   for (const auto& [at, ids] : ends) tell(sql_.insert_leased, params(at, node_, ids));

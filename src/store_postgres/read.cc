@@ -59,15 +59,18 @@ Job read_job(const Rows& rows, int row) {
   if (!rows.is_null(row, 23)) job.progress = Progress{rows.real(row, 23), rows.string(row, 24)};
   job.reason = rows.text(row, 25);
   job.description = rows.text(row, 26);
+  if (!rows.is_null(row, 27)) {
+    if (auto read = decode_follow_ups(rows.string(row, 27))) job.follow_ups = std::move(*read);
+  }
   return job;
 }
 
 // The rest of what get() answers.
 void read_details(const Rows& rows, int row, Job& job) {
-  job.checkpoint = rows.text(row, 27);
-  job.result = rows.text(row, 28);
-  const auto attempts = rows.ints(row, 29), ats = rows.ints(row, 30), ran = rows.ints(row, 31);
-  const auto workers = rows.texts(row, 32), messages = rows.texts(row, 33);
+  job.checkpoint = rows.text(row, 28);
+  job.result = rows.text(row, 29);
+  const auto attempts = rows.ints(row, 30), ats = rows.ints(row, 31), ran = rows.ints(row, 32);
+  const auto workers = rows.texts(row, 33), messages = rows.texts(row, 34);
   for (std::size_t i = 0; i < attempts.size(); ++i) {
     job.errors.push_back({.attempt = static_cast<int>(attempts[i]),
                           .at = WallTime::from_us(ats.at(i)),

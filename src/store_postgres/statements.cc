@@ -71,15 +71,18 @@ JobStatements::JobStatements(std::string_view s)
           "INSERT INTO $schema.jobs (id, state, flags, priority, attempt, max_attempts, version, "
           "token, lease_until, lease, claimed_at, run_at, started_at, finished_at, expires_at, "
           "created_at, timeout, schedule, queue, kind, budget, unique_key, correlation_id, "
-          "reply_to, tags, headers, args) SELECT id, state, flags, priority, 0, max_attempts, 1, "
+          "reply_to, tags, headers, args, follow_ups) SELECT id, state, flags, priority, 0, "
+          "max_attempts, 1, "
           "0, 0, 0, 0, run_at, 0, 0, expires_at, $17, timeout, schedule, queue, kind, budget, "
-          "unique_key, correlation_id, reply_to, string_to_array(tags, E'\\x1f'), headers, args "
+          "unique_key, correlation_id, reply_to, string_to_array(tags, E'\\x1f'), headers, args, "
+          "follow_ups "
           "FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], "
           "$6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[], $10::bigint[], $11::bigint[], "
           "$12::text[], $13::text[], $14::text[], $15::text[], $16::text[], $18::text[], "
-          "$19::bigint[]) AS u(id, state, flags, priority, max_attempts, run_at, expires_at, "
+          "$19::bigint[], $20::text[]) AS u(id, state, flags, priority, max_attempts, run_at, "
+          "expires_at, "
           "timeout, schedule, queue, kind, unique_key, correlation_id, reply_to, tags, headers, "
-          "args, budget)"),
+          "args, budget, follow_ups)"),
       update_jobs(
           s,
           "UPDATE $schema.jobs j SET state = u.state, flags = u.flags, priority = u.priority, "
@@ -96,7 +99,10 @@ JobStatements::JobStatements(std::string_view s)
           s,
           "UPDATE $schema.jobs SET kind = $2::bigint, budget = $3::bigint, timeout = $4, "
           "correlation_id = $5, reply_to = $6, tags = string_to_array($7, E'\\x1f'), "
-          "headers = $8, args = $9 WHERE id = $1") {}
+          "headers = $8, args = $9, follow_ups = $10 WHERE id = $1"),
+      read_followed(s,
+                    "SELECT id, tags, headers, correlation_id, reply_to, follow_ups FROM "
+                    "$schema.jobs WHERE id = ANY($1)") {}
 
 LineStatements::LineStatements(std::string_view s)
     : insert_ready(
@@ -293,8 +299,8 @@ ClaimStatements::ClaimStatements(std::string_view s)
           "$3, worker = NULL, lease_until = 0, flags = (j.flags & ~16) | CASE WHEN u.result IS "
           "NULL THEN 0 ELSE 1 END FROM (SELECT * FROM unnest($1::bigint[], $2::bigint[], "
           "$4::text[]) AS v(id, token, result) ORDER BY id) AS u WHERE j.id = u.id AND j.token = "
-          "u.token AND j.state = 3 AND j.schedule "
-          "= 0 RETURNING j.id, j.queue, u.result), "
+          "u.token AND j.state = 3 AND j.schedule = 0 AND j.flags & 32 = 0 RETURNING j.id, "
+          "j.queue, u.result), "
           "f AS (INSERT INTO $schema.finished (prune_at, seq, at, ids) SELECT $3 + "
           "coalesce(q.retention_completed, $7), nextval('$schema.row_numbers'), $3, a.ids FROM "
           "(SELECT queue, array_agg(id) AS ids FROM u GROUP BY queue) a JOIN $schema.queues q ON "

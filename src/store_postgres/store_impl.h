@@ -16,6 +16,7 @@
 #include <unordered_set>
 
 #include "api/audit_images.h"
+#include "api/follow_ups.h"
 #include "base/mutex.h"
 #include "store_postgres/connection.h"
 #include "store_postgres/postgres_store.h"
@@ -25,7 +26,8 @@
 namespace mainspring::pg {
 
 inline constexpr int kFlagExtras = 1, kFlagExpired = 2, kFlagUnique = 4, kFlagErrors = 8,
-                     kFlagCancel = 16;
+                     kFlagCancel = 16,
+                     kFlagFollowed = 32;  // something is made when it ends
 
 // Of what the trigger of a store that has moved raises.
 inline constexpr std::string_view kMovedState = "MS001";
@@ -91,7 +93,8 @@ struct LeaseOfJob {
   std::int64_t until = 0;  // on the lease clock
   int flags = 0;
   int queue = 0;
-  bool plain = false;  // it can be completed without looking: no schedule waits for its end
+  // It can be completed without looking: no schedule waits for its end, and nothing follows it.
+  bool plain = false;
 };
 
 // A claim of this node: its row in `leased`.
@@ -260,7 +263,7 @@ class PostgresStore final : public SharedStore {
   void set_waiting(JobInHand& job, JobState state, std::int64_t run_at);
   // Terminal, with all that follows: retention, ended, the schedule that waits for it.
   void end_job(JobInHand& job, JobState state, std::string_view reason,
-               std::string_view description);
+               std::string_view description, std::string_view result = "");
   void leave_worker(JobInHand& job, JobState state);
   void fail_attempt(JobInHand& job, std::string_view message, std::optional<Duration> after);
   void add_error(const JobRow& job, std::string_view message);
@@ -278,6 +281,11 @@ class PostgresStore final : public SharedStore {
   std::unordered_set<JobId> free_jobs_by_id(const std::vector<JobId>& ids);
   void make_kinds(std::span<const Operation> batch);
   void lock_named_jobs(std::span<const Operation> batch);
+
+  // -- follow_ups.cc
+  // Behind each operation: makes what the jobs that it ended are followed by.
+  void make_follow_ups();
+  void read_followed(std::vector<EndedJob>& ended);
 
   // -- their differences, into the tables (flush.cc)
   void flush();
@@ -507,6 +515,7 @@ class PostgresStore final : public SharedStore {
     std::string worker, message;
   };
   std::vector<NewError> new_errors_;
+  std::vector<EndedJob> followed_;  // of those that the operation under way ended; without body
   AfterCommit after_;
   const OperationResult* about_ = nullptr;  // what an Audit now would be about,
   std::string image_before_;                // and how its object was before

@@ -20,7 +20,8 @@ constexpr std::string_view kJobs =
     "j.max_attempts, j.budget, j.flags, j.run_at, j.created_at, j.started_at, j.finished_at, "
     "j.expires_at, j.timeout, j.schedule, j.lease, j.args, j.headers, j.correlation_id, "
     "j.reply_to, j.unique_key, j.worker, j.tags, u.until, e.id, e.result, e.checkpoint, "
-    "e.progress_text, e.reason, e.description, e.progress_value, e.cancel_reason FROM "
+    "e.progress_text, e.reason, e.description, e.progress_value, j.follow_ups, e.cancel_reason "
+    "FROM "
     "$schema.jobs j JOIN $schema.queues q ON q.id = j.queue JOIN $schema.kinds k ON k.id = j.kind "
     "LEFT JOIN $schema.extras e ON e.id = j.id LEFT JOIN $schema.uniques u ON u.queue = j.queue "
     "AND u.key = j.unique_key AND u.id = j.id WHERE j.id = ANY($1) ORDER BY j.id";
@@ -316,6 +317,7 @@ TransferJob PostgresSource::read_job(const Rows& rows, int row) {
   job.budget = static_cast<int>(number());
   const std::int64_t flags = number();
   job.expired = (flags & kFlagExpired) != 0;
+  job.followed = (flags & kFlagFollowed) != 0;
   job.run_at = number();
   job.created_at = number();
   job.started_at = number();
@@ -339,7 +341,11 @@ TransferJob PostgresSource::read_job(const Rows& rows, int row) {
       *into = maybe_text(rows, row, column++);
     if (!rows.is_null(row, column)) e.progress_value = rows.real(row, column);
     ++column;
+  } else {
+    column += 6;
   }
+  if (!rows.is_null(row, column)) job.follow_ups = rows.text(row, column);
+  ++column;
   if (job.stamp.state != JobState::running) return job;
   job.lease = lease;
   job.cancel_requested = (flags & kFlagCancel) != 0;

@@ -243,7 +243,7 @@ void PostgresTarget::remove(const Ints& ids) {
 void PostgresTarget::insert_rows(std::span<const TransferJob> jobs, Now now) {
   constexpr std::size_t kNumbers = 21;
   std::array<Ints, kNumbers> c;
-  Texts worker, key, correlation, reply, tags, headers, args;
+  Texts worker, key, correlation, reply, tags, headers, args, follow_ups;
   std::vector<std::string> joined(jobs.size());
   for (std::size_t i = 0; i < jobs.size(); ++i) {
     const TransferJob& j = jobs[i];
@@ -251,7 +251,8 @@ void PostgresTarget::insert_rows(std::span<const TransferJob> jobs, Now now) {
     const bool extras = j.extras || j.cancel_requested;
     const int flags = (extras ? kFlagExtras : 0) | (j.expired ? kFlagExpired : 0) |
                       (j.unique_key.empty() ? 0 : kFlagUnique) |
-                      (j.errors.empty() ? 0 : kFlagErrors) | (j.cancel_requested ? kFlagCancel : 0);
+                      (j.errors.empty() ? 0 : kFlagErrors) |
+                      (j.cancel_requested ? kFlagCancel : 0) | (j.followed ? kFlagFollowed : 0);
     const std::array<std::int64_t, kNumbers> values = {j.stamp.id,
                                                        static_cast<std::int64_t>(j.stamp.state),
                                                        flags,
@@ -282,10 +283,12 @@ void PostgresTarget::insert_rows(std::span<const TransferJob> jobs, Now now) {
       joined[i] += storable(tag);
     }
     tags.push_back(text_or_null(joined[i])), args.emplace_back(j.args);
+    follow_ups.push_back(text_or_null(j.follow_ups));
   }
   Params p;
   for (const Ints& numbers : c) p.add(numbers);
-  for (const Texts* texts : {&worker, &key, &correlation, &reply, &tags, &headers, &args})
+  for (const Texts* texts :
+       {&worker, &key, &correlation, &reply, &tags, &headers, &args, &follow_ups})
     p.add(*texts);
   tell(sql_->insert, p);
 }

@@ -81,6 +81,11 @@ constexpr Law kLaws[] = {
     {"jobs whose errors are missing",
      "SELECT count(*) FROM $schema.jobs j WHERE flags & 8 <> 0 AND NOT EXISTS (SELECT 1 FROM "
      "$schema.errors e WHERE e.job = j.id)"},
+    {"jobs whose row does not say that something follows their end",
+     "SELECT count(*) FROM $schema.jobs WHERE follow_ups IS NOT NULL AND flags & 32 = 0"},
+    {"jobs whose end nothing can follow, although it should",
+     "SELECT count(*) FROM $schema.jobs WHERE flags & 32 <> 0 AND coalesce(follow_ups, reply_to) "
+     "IS NULL"},
     {"unique keys that lead to a job of another key",
      "SELECT count(*) FROM $schema.uniques u JOIN $schema.jobs j ON j.id = u.id WHERE "
      "j.unique_key IS DISTINCT FROM u.key OR j.queue <> u.queue"},

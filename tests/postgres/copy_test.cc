@@ -81,6 +81,9 @@ void fill(Server& server, int batches) {
       if (n % 10 == 0) job.unique = Unique{.key = fmt::format("key {} {}", i, n)};
       if (n % 10 == 1) job.delay = std::chrono::hours(1);
       if (n % 10 == 2) job.tags = {"tag", std::string("a\0b\xff", 4)};
+      if (n % 10 == 1)
+        job.follow_ups = {{.queue = "next", .kind = "k", .on = FollowUp::kDead, .data = "[1]"}};
+      if (n % 20 == 11) job.reply_to = "answers";
       if (n % 10 == 3) job.correlation_id = std::string("\x01\0\xff", 3);
       enqueue.jobs.push_back(std::move(job));
     }
@@ -247,12 +250,14 @@ TEST_CASE("a copy that ended while it made the schema is gone on with") {
   for (const CopyPlace* place : {&to, &old}) must(place->target());
   to.change("",
             "DROP TABLE $schema.moves; DROP FUNCTION $schema.refuse_moved; DROP TABLE "
-            "$schema.settings; UPDATE $schema.meta SET version = 1; DO $do$ DECLARE f record; "
+            "$schema.settings; ALTER TABLE $schema.jobs DROP COLUMN follow_ups; UPDATE "
+            "$schema.meta SET version = 1; DO $do$ DECLARE f record; "
             "BEGIN FOR f IN SELECT p.oid::regprocedure AS name FROM pg_proc p WHERE "
             "p.pronamespace = '$schema'::regnamespace AND p.proname NOT IN ('now_us', "
             "'hold_batch', 'audit_append_only', 'audit_marks_advance') LOOP EXECUTE 'DROP "
             "FUNCTION ' || f.name || ' CASCADE'; END LOOP; END $do$");
-  old.change("DROP TABLE moves; PRAGMA user_version = 3", "");
+  old.change("DROP TABLE moves; ALTER TABLE bodies DROP COLUMN follow_ups; PRAGMA user_version = 3",
+             "");
   must(copy_between(from, to, SystemClock(), {.source = SourceGoesOn::yes}));
   must(copy_between(from, old, SystemClock()));
   server.must_be_moved();

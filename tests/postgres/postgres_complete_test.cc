@@ -455,6 +455,90 @@ class Mix {
   JobId last_ = 0;
 };
 
+TEST_CASE("a job that is completed by SQL is followed as one that a node completes") {
+  Place place;
+  NewJob job{.queue = "q", .kind = "k", .args = "[]"};
+  job.tags = {"red", "\x01z", "a \"b\""};
+  job.headers = R"({"h":"1"})";
+  job.correlation_id =
+      "\x01"
+      "c";
+  job.reply_to = "replies";
+  job.follow_ups = {
+      {.queue = "next", .kind = "mail", .priority = 2, .data = R"({"a": [1]})"},
+      {.queue = "never", .kind = "x", .on = FollowUp::kDead | FollowUp::kCancelled, .data = ""},
+      {.queue = "next", .kind = "log", .on = FollowUp::kCompleted, .data = ""}};
+  std::vector<std::vector<Job>> made;
+  for (const bool by_sql : {false, true}) {
+    place.enqueue(job);
+    const ClaimedJob running = place.claim("q").at(0);
+    Listener node(place.options);
+    if (by_sql) {
+      const auto call =
+          fmt::format("SELECT ms.complete({}, {}, '{{\"n\": 1}}');", running.id, running.token);
+      place.sql("BEGIN; " + call + "ROLLBACK");
+      place.sql(call);
+      CHECK(node.hears("replies"));
+      CHECK(node.hears("next"));
+    } else {
+      CHECK(finish(place, running.id, running.token, Complete{"{\"n\": 1}"}) == FinishStatus::ok);
+    }
+    std::vector<Job>& jobs = made.emplace_back();
+    place.store->heard({.queues = {"next", "replies"}});
+    for (const char* queue : {"next", "replies"}) {
+      for (const ClaimedJob& one : place.claim(queue, 9)) {
+        Job& kept = jobs.emplace_back(must(place.store->get(one.id)));
+        const std::string id = std::to_string(running.id);
+        const std::size_t at = kept.args.find("\"job\":" + id);
+        REQUIRE(at == 1);
+        kept.args.erase(at, 6 + id.size());
+        CHECK(finish(place, one.id, one.token, Complete{}) == FinishStatus::ok);
+      }
+    }
+    place.check_laws();
+  }
+  REQUIRE(made[0].size() == 3);
+  REQUIRE(made[1].size() == 3);
+  for (std::size_t i = 0; i < 3; ++i) {
+    CAPTURE(i);
+    const Job &node = made[0][i], &sql = made[1][i];
+    CHECK(sql.queue == node.queue);
+    CHECK(sql.kind == node.kind);
+    CHECK(sql.priority == node.priority);
+    CHECK(sql.args == node.args);
+    CHECK(sql.headers == node.headers);
+    CHECK(sql.correlation_id == node.correlation_id);
+    CHECK(sql.max_attempts == node.max_attempts);
+    CHECK(sql.timeout == node.timeout);
+    CHECK(sql.follow_ups.empty());
+  }
+  CHECK(place.sql("SELECT count(*) FROM ms.queues WHERE name = 'never'").at(0).at(0) == "0");
+}
+
+TEST_CASE("a job from SQL is replied to, whoever ends it, and so is what replaced it") {
+  Place place;
+  const ClaimedJob first = running(place, ", reply_to => 'r'");
+  CHECK(finish(place, first.id, first.token, Dead{"bad", ""}) == FinishStatus::ok);
+  CHECK(place.claim("r", 9).size() == 1);
+  const ClaimedJob second = running(place, ", reply_to => 'r'");
+  CHECK(complete(place, second.id, second.token) == "ok");
+  place.store->heard({.queues = {"r"}});
+  CHECK(place.claim("r", 9).size() == 1);
+  const std::string keyed = "'q', 'k', unique_key => 'u', on_conflict => 'replace'";
+  const JobId plain = place.enqueue(keyed);
+  CHECK(place.enqueue(keyed + ", reply_to => 'r'") == plain);
+  must(place.store->get(plain));
+  CHECK(place.apply<CancelResult>(Cancel{.id = plain, .reason = "no"}).state ==
+        JobState::cancelled);
+  CHECK(place.claim("r", 9).size() == 1);
+  CHECK(place.enqueue(keyed + ", reply_to => 'r'") > plain);
+  const JobId without = place.enqueue(keyed);
+  CHECK(place.apply<CancelResult>(Cancel{.id = without, .reason = "no"}).state ==
+        JobState::cancelled);
+  CHECK(place.claim("r", 9).empty());
+  place.check_laws();
+}
+
 TEST_CASE("a mix of functions and nodes comes to the same as nodes alone") {
   for (std::uint32_t seed = 1; seed <= 6; ++seed) {
     CAPTURE(seed);

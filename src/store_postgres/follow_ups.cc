@@ -1,0 +1,64 @@
+// Jobs that are made when another one ends.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "store_postgres/store_impl.h"
+
+namespace mainspring::pg {
+
+// What the transaction does not have in hand of them.
+void PostgresStore::read_followed(std::vector<EndedJob>& ended) {
+  const auto keep = [](EndedJob& one, const NewJob& body) {
+    one.tags = body.tags;
+    one.headers = body.headers;
+    one.correlation_id = body.correlation_id;
+    one.reply_to = body.reply_to;
+    one.follow_ups = body.follow_ups;
+  };
+  Ints wanted;
+  std::unordered_map<JobId, EndedJob*> by_id;
+  for (EndedJob& one : ended) {
+    const auto held = in_hand_.find(one.id);
+    if (held != in_hand_.end() && held->second.body) {
+      keep(one, *held->second.body);
+    } else {
+      wanted.push_back(one.id);
+      by_id.emplace(one.id, &one);
+    }
+  }
+  if (wanted.empty()) return;
+  const Rows rows = ask(sql_.read_followed, params(wanted));
+  for (int i = 0; i < rows.size(); ++i) {
+    NewJob body;
+    body.tags = rows.texts(i, 1);
+    body.headers = rows.string(i, 2);
+    body.correlation_id = rows.string(i, 3);
+    body.reply_to = rows.string(i, 4);
+    auto follow_ups = decode_follow_ups(rows.string(i, 5));
+    if (follow_ups) {
+      body.follow_ups = std::move(*follow_ups);
+    } else {
+      log_.error(
+          "the follow-ups of a job cannot be read: none are made",
+          {{"job", fmt::to_string(rows.integer(i, 0))}, {"message", follow_ups.error().message}});
+    }
+    keep(*by_id.at(rows.integer(i, 0)), body);
+  }
+}
+
+void PostgresStore::make_follow_ups() {
+  if (followed_.empty()) return;
+  std::vector<EndedJob> ended = std::exchange(followed_, {});
+  read_followed(ended);
+  std::vector<NewJob> jobs;
+  for (const EndedJob& one : ended) {
+    for (NewJob& job : follow(one)) jobs.push_back(std::move(job));
+  }
+  // Nothing that ends may be refused: no bound of live jobs is asked.
+  if (jobs.size() > 1 && next_id_ >= ids_end_) new_ids(jobs.size());
+  for (const NewJob& job : jobs) add_job(job, now_.wall, JobState::available, 0);
+}
+
+}  // namespace mainspring::pg
