@@ -167,7 +167,12 @@ std::vector<Flag> job_flags(JobTimeout timeout) {
       {.name = "tag", .value = "TAG", .help = "a word to find it by", .repeated = true},
       {.name = "header", .value = "NAME=VALUE", .help = "handed to the worker", .repeated = true},
       {.name = "correlation-id", .value = "ID", .help = "handed to the worker"},
-      {.name = "reply-to", .value = "QUEUE", .help = "handed to the worker"},
+      {.name = "reply-to", .value = "QUEUE", .help = "gets a job of kind reply when it ends"},
+      {.name = "then",
+       .value = "QUEUE/KIND[@END,...]",
+       .help = "a job that is made when it ends: completed, cancelled, dead; each end if none is "
+               "named",
+       .repeated = true},
   };
   if (timeout == JobTimeout::none) flags.erase(flags.begin() + 2);
   return flags;

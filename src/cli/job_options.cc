@@ -36,6 +36,45 @@ Result<std::string> headers_of(const Invocation& invocation) {
   return out + "}";
 }
 
+// QUEUE/KIND[@END,…]; the last slash parts the two.
+Result<FollowUp> follow_up_of(const std::string& text) {
+  const auto wrong = [&](std::string_view rule) {
+    return invalid("then", fmt::format("--then \"{}\": {}", text, rule));
+  };
+  const std::size_t at = text.find('@');
+  const std::string to = text.substr(0, at);
+  const std::size_t slash = to.rfind('/');
+  if (slash == std::string::npos || slash == 0 || slash + 1 == to.size())
+    return wrong("must be QUEUE/KIND, or QUEUE/KIND@completed,cancelled,dead");
+  FollowUp out{.queue = to.substr(0, slash), .kind = to.substr(slash + 1), .data = ""};
+  if (at == std::string::npos) return out;
+  out.on = 0;
+  for (std::size_t from = at; from != std::string::npos;) {
+    const std::size_t comma = text.find(',', from + 1);
+    const std::string end =
+        text.substr(from + 1, comma == std::string::npos ? comma : comma - from - 1);
+    if (end == "completed") {
+      out.on |= FollowUp::kCompleted;
+    } else if (end == "cancelled") {
+      out.on |= FollowUp::kCancelled;
+    } else if (end == "dead") {
+      out.on |= FollowUp::kDead;
+    } else {
+      return wrong("behind @ must be completed, cancelled or dead");
+    }
+    from = comma;
+  }
+  return out;
+}
+
+Result<std::vector<FollowUp>> follow_ups_of(const Invocation& invocation) {
+  std::vector<FollowUp> all;
+  for (const std::string& text : invocation.all_flags("then")) {
+    MS_TRY_ASSIGN(all.emplace_back(), follow_up_of(text));
+  }
+  return all;
+}
+
 }  // namespace
 
 Result<std::string> read_args(const std::optional<std::string>& given, const std::string& name) {
@@ -80,6 +119,7 @@ Result<void> read_job_options(const Invocation& invocation, NewJob& job) {
   MS_TRY_ASSIGN(job.headers, headers_of(invocation));
   job.correlation_id = invocation.flag("correlation-id").value_or("");
   job.reply_to = invocation.flag("reply-to").value_or("");
+  MS_TRY_ASSIGN(job.follow_ups, follow_ups_of(invocation));
   return {};
 }
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "api/follow_ups.h"
 #include "api/json.h"
 #include "api/shapes.h"
 #include "cli/handlers.h"
@@ -152,6 +153,7 @@ std::string sheet_of(const Job& job, const Io& io) {
   rest.add("headers", job.headers);
   rest.add("correlation_id", job.correlation_id);
   rest.add("reply_to", job.reply_to);
+  rest.add("then", encode_follow_ups(job.follow_ups));
   out += rest.text();
   if (job.errors.empty()) return out;
   Table errors(
