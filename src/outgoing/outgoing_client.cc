@@ -61,6 +61,11 @@ curl_socket_t open_socket(void* into, curlsocktype, curl_sockaddr* to) {
   return ::socket(to->family, to->socktype | SOCK_CLOEXEC, to->protocol);
 }
 
+// Called by libcurl about once a second, and more often while bytes move.
+int give_up(void* into, curl_off_t, curl_off_t, curl_off_t, curl_off_t) {
+  return static_cast<const std::stop_token*>(into)->stop_requested() ? 1 : 0;
+}
+
 std::size_t take_body(char* data, std::size_t size, std::size_t count, void* into) {
   auto& exchange = *static_cast<Exchange*>(into);
   std::string& body = exchange.response.body;
@@ -161,7 +166,14 @@ void set_rules(CURL* c, const OutgoingRequest& request, Exchange& exchange) {
   ::curl_easy_setopt(c, CURLOPT_WRITEDATA, &exchange);
   ::curl_easy_setopt(c, CURLOPT_HEADERFUNCTION, &take_header);
   ::curl_easy_setopt(c, CURLOPT_HEADERDATA, &exchange);
+  if (!request.stop.stop_possible()) return;
+  ::curl_easy_setopt(c, CURLOPT_NOPROGRESS, 0L);
+  ::curl_easy_setopt(c, CURLOPT_XFERINFOFUNCTION, &give_up);
+  ::curl_easy_setopt(c, CURLOPT_XFERINFODATA, &request.stop);
 }
+
+// What a server asks for beyond that is not believed.
+constexpr curl_off_t kMaxRetryAfterSeconds = 365 * 24 * 3600;
 
 // A status that came before the answer was too long or too slow is an answer.
 Result<OutgoingResponse> outcome_of(CURL* c, CURLcode done, const char* problem,
@@ -172,8 +184,15 @@ Result<OutgoingResponse> outcome_of(CURL* c, CURLcode done, const char* problem,
   if (exchange.gate_refused) {
     return invalid("url", "url: its host led to an address that was not checked");
   }
+  if (done == CURLE_ABORTED_BY_CALLBACK) return Error{ErrorCode::unavailable, "given up"};
   if (done == CURLE_OK || status >= 200) {
     exchange.response.status = static_cast<int>(status);
+    curl_off_t seconds = 0;
+    ::curl_easy_getinfo(c, CURLINFO_RETRY_AFTER, &seconds);
+    if (seconds > 0) {
+      exchange.response.retry_after =
+          std::chrono::seconds(std::min(seconds, kMaxRetryAfterSeconds));
+    }
     if (done != CURLE_OK && exchange.response.cut.empty()) exchange.response.cut = why;
     return std::move(exchange.response);
   }

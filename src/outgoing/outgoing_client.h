@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -44,6 +45,7 @@ struct OutgoingRequest {
   std::string_view body;  // of a post
   bool take_userinfo = false;
   Certificates certificates = Certificates::verified;
+  std::stop_token stop = {};  // gives the request up, within about a second
 };
 
 struct OutgoingResponse {
@@ -51,6 +53,8 @@ struct OutgoingResponse {
   std::string reason;  // "OK"
   std::string body;
   std::string cut;  // why the body is not all of it: too long, too slow; "" = it is
+  // Retry-After, of a 429 or 503 and whatever else has one: seconds or a date. nullopt = none.
+  std::optional<Duration> retry_after;
 };
 
 class OutgoingClient {
@@ -67,7 +71,8 @@ class OutgoingClient {
   // Block for up to the total limit (a lookup included). Callable from every thread; calls share
   // nothing, not even connections. Errors: invalid_argument, field url (what it is refused for; the
   // message says outgoing_allow where that would help), or headers; unavailable (nobody there, no
-  // such name, a certificate that is not good, an answer that is none), timeout, overloaded.
+  // such name, a certificate that is not good, an answer that is none; given up), timeout,
+  // overloaded.
   Result<OutgoingResponse> post(const OutgoingRequest& request) const;
   Result<OutgoingResponse> get(const OutgoingRequest& request) const;
 

@@ -440,3 +440,34 @@ TEST_CASE("the system's resolver knows localhost, and says what it does not know
   for (const IpAddress& address : *found) CHECK(forbidden_range(address)->name == "loopback");
   CHECK_FALSE(resolver.resolve("name.invalid", 1ms));
 }
+
+TEST_CASE("how long a server asks to be left alone comes with its answer") {
+  Fixture f;
+  TinyServer server({"HTTP/1.1 503 No\r\nRetry-After: 90\r\nContent-Length: 0\r\n\r\n",
+                     "HTTP/1.1 503 No\r\nRetry-After: soon\r\nContent-Length: 0\r\n\r\n",
+                     "HTTP/1.1 503 No\r\nRetry-After: 99999999999\r\nContent-Length: 0\r\n\r\n"});
+  const auto client = f.open(allowing({"127.0.0.1"}));
+  OutgoingRequest request;
+  request.url = server.url();
+  CHECK(client->get(request)->retry_after == Duration(90s));
+  CHECK_FALSE(client->get(request)->retry_after);
+  CHECK(client->get(request)->retry_after <= Duration(24h * 365));
+  CHECK_FALSE(client->get(request)->retry_after);
+}
+
+TEST_CASE("a request is given up when its caller stops") {
+  Fixture f;
+  TinyServer server({""});
+  const auto client = f.open(allowing({"127.0.0.1"}));
+  std::stop_source stop;
+  OutgoingRequest request;
+  request.url = server.url();
+  request.stop = stop.get_token();
+  std::jthread stopper([&] {
+    server.wait_for(1);
+    stop.request_stop();
+  });
+  const auto answer = client->post(request);
+  REQUIRE_FALSE(answer);
+  CHECK(answer.error().message == "given up");
+}
