@@ -184,6 +184,22 @@ TEST_CASE("a claim names its worker and queues") {
   CHECK(field(R"({"worker":"w!","queues":["q"]})") == "worker");
 }
 
+TEST_CASE("the engine's own queues are not for callers: to put into, to claim from") {
+  const auto claim = [](std::string_view queues) {
+    return refusal(decode_claim_request(fmt::format(R"({{"worker":"w","queues":[{}]}})", queues)));
+  };
+  CHECK(claim(R"("mainspring.callbacks")").field == "queues[0]");
+  CHECK(claim(R"("q","mainspring.x")").field == "queues[1]");
+  CHECK(claim(R"("mainspring.callbacks")").message ==
+        R"(queue "mainspring.callbacks": must not begin with mainspring., which is the engine's)");
+  CHECK(decode_claim_request(R"({"worker":"w","queues":["mainspring","my.mainspring.x"]})"));
+  const auto enqueue = [](std::string_view body) { return refusal(decode_enqueue_request(body)); };
+  CHECK(enqueue(R"({"queue":"mainspring.callbacks","kind":"callback"})").field == "queue");
+  CHECK(enqueue(R"({"queue":"q","kind":"k","reply_to":"mainspring.x"})").field == "reply_to");
+  CHECK(enqueue(R"({"jobs":[{"kind":"k"},{"queue":"mainspring.a","kind":"k"}]})").field ==
+        "jobs[1].queue");
+}
+
 TEST_CASE("claimed jobs are written as DESIGN says") {
   ClaimedJob job;
   job.id = 42, job.token = 7, job.queue = "photos", job.kind = "thumbnail";

@@ -6,6 +6,7 @@
 
 #include "api/fields.h"
 #include "api/shapes.h"
+#include "model/callback.h"
 
 namespace mainspring {
 namespace {
@@ -47,12 +48,20 @@ bool read_lease(JsonReader& in, Duration& lease) {
                                   format_duration(kMaxLease)));
 }
 
+bool read_claim_queues(JsonReader& in, ClaimRequest& r) {
+  if (!read_names(in, r.operation.queues, "must not be empty")) return false;
+  const std::vector<std::string>& queues = r.operation.queues;
+  for (std::size_t i = 0; i < queues.size(); ++i) {
+    auto ok = check_not_reserved("queue", queues[i]);
+    if (!ok)
+      return in.fail(ok.error().code, ok.error().message, fmt::format("{}[{}]", in.path(), i));
+  }
+  return true;
+}
+
 constexpr JsonField<ClaimRequest> kClaimRequest[] = {
     {"worker", [](JsonReader& in, ClaimRequest& r) { return in.string(r.operation.worker); }},
-    {"queues",
-     [](JsonReader& in, ClaimRequest& r) {
-       return read_names(in, r.operation.queues, "must not be empty");
-     }},
+    {"queues", &read_claim_queues},
     {"kinds",
      [](JsonReader& in, ClaimRequest& r) {
        return in.null() || read_names(in, r.operation.kinds,

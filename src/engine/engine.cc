@@ -12,6 +12,7 @@
 #include "engine/node.h"
 #include "env/clock.h"
 #include "env/random.h"
+#include "model/callback.h"
 #include "worker/auto_renew_lease.h"
 #include "worker/continuous_timer.h"
 #include "worker/worker.h"
@@ -168,6 +169,7 @@ void Engine::Impl::add(std::string kind, const std::string& queue, Handler handl
                        KindOptions options_of_kind) {
   const std::string name = queue.empty() ? "default" : queue;
   MutexLock lock(mutex);
+  if (auto good = check_not_reserved("queue", name); !good) mistakes.push_back(good.error());
   std::vector<std::string>& queues = options.worker.queues;
   if (std::find(queues.begin(), queues.end(), name) == queues.end()) queues.push_back(name);
   Registration one{std::move(kind), std::move(handler), std::move(options_of_kind)};

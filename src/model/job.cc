@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <array>
 
+#include "model/callback.h"
+
 namespace mainspring {
 namespace {
 
@@ -27,6 +29,7 @@ bool is_name_char(char c) {
 
 Result<void> check_follow_up(const FollowUp& follow_up, const std::string& at) {
   MS_TRY(check_name(at + ".queue", follow_up.queue));
+  if (!is_callback(follow_up)) MS_TRY(check_not_reserved(at + ".queue", follow_up.queue));
   MS_TRY(check_name(at + ".kind", follow_up.kind));
   MS_TRY(check_size(at + ".data", follow_up.data.size(), kMaxFollowUpDataBytes));
   if (follow_up.on == 0 || follow_up.on > FollowUp::kEveryEnd) {
@@ -47,6 +50,9 @@ Result<void> check_follow_ups(const std::vector<FollowUp>& all, std::string_view
   if (all.size() > kMaxFollowUps) {
     return invalid(
         field, fmt::format("then has {} entries: must be at most {}", all.size(), kMaxFollowUps));
+  }
+  if (std::count_if(all.begin(), all.end(), is_callback) > 1) {
+    return invalid(std::string(prefix).append("callback"), "callback: must be given at most once");
   }
   for (std::size_t i = 0; i < all.size(); ++i)
     MS_TRY(check_follow_up(all[i], fmt::format("{}[{}]", field, i)));
@@ -103,11 +109,15 @@ Result<void> validate(const NewJob& job, std::string_view prefix) {
   // Runs for every job of every batch: no formatting before something is wrong.
   const auto at = [&](std::string_view name) { return std::string(prefix).append(name); };
   MS_TRY(check_name(at("queue"), job.queue));
+  MS_TRY(check_not_reserved(at("queue"), job.queue));
   MS_TRY(check_name(at("kind"), job.kind));
   MS_TRY(check_size(at("args"), job.args.size(), kMaxArgsBytes));
   MS_TRY(check_size(at("headers"), job.headers.size(), kMaxHeadersBytes));
   MS_TRY(check_size(at("correlation_id"), job.correlation_id.size(), kMaxKeyBytes));
-  if (!job.reply_to.empty()) MS_TRY(check_name(at("reply_to"), job.reply_to));
+  if (!job.reply_to.empty()) {
+    MS_TRY(check_name(at("reply_to"), job.reply_to));
+    MS_TRY(check_not_reserved(at("reply_to"), job.reply_to));
+  }
   if (job.args.empty()) return invalid(at("args"), "args: must be a JSON value");
   if (job.priority < 0 || job.priority > kLowestPriority) {
     return invalid(at("priority"),

@@ -79,6 +79,13 @@ TEST_CASE("SQL is refused what a node refuses, in the same words") {
        queue("ü"),
        queue("a\n"),
        {"'q', '?'", fmt::format("kind \"?\"{}", kRule), with([](NewJob& j) { j.kind = "?"; })},
+       {.arguments = "'mainspring.callbacks', 'callback'",
+        .message = "queue \"mainspring.callbacks\": must not begin with mainspring., which is the "
+                   "engine's",
+        .job = new_job("mainspring.callbacks")},
+       {"'q', 'k', reply_to => 'mainspring.x'",
+        "reply_to \"mainspring.x\": must not begin with mainspring., which is the engine's",
+        with([](NewJob& j) { j.reply_to = "mainspring.x"; })},
        {"'q', 'k', reply_to => 'x y'", fmt::format("reply_to \"x y\"{}", kRule),
         with([](NewJob& j) { j.reply_to = "x y"; })},
        {"'q', 'k', to_json(repeat('x', 1048575))",
