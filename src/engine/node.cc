@@ -5,6 +5,7 @@
 
 #include <cstdlib>
 
+#include "engine/callback_keys.h"
 #include "env/random.h"
 
 namespace mainspring {
@@ -68,6 +69,10 @@ std::vector<Error> NodeOptions::validate() const {
         "leadership_renew", format_duration(scheduler.leadership_renew),
         "at most a third of leadership");
   check.positive("duty_bound", scheduler.duty_bound);
+  if (callbacks) {
+    auto more = callbacks->validate();
+    errors.insert(errors.end(), more.begin(), more.end());
+  }
   return errors;
 }
 
@@ -98,6 +103,7 @@ struct Node::Impl {
     fatal(error);
   }
   void stop() {
+    if (callbacks) callbacks->stop();
     scheduler.stop();
     broker.stop();
     if (neighbours) neighbours->stop();
@@ -112,7 +118,26 @@ struct Node::Impl {
   Broker broker;
   Scheduler scheduler;
   std::unique_ptr<Neighbours> neighbours;
+  std::unique_ptr<CallbackKeys> callback_keys;
+  std::unique_ptr<Callbacks> callbacks;
+
+  Result<void> open_callbacks(Registry& registry);
 };
+
+// An operator's file is read at once, so that a mistake in it is said at the start; the store's own
+// key is made when the first callback needs it.
+Result<void> Node::Impl::open_callbacks(Registry& registry) {
+  callback_keys =
+      std::make_unique<CallbackKeys>(CallbackKeyPlace{.file = options.callback_key_file,
+                                                      .directory = options.sqlite.directory,
+                                                      .postgres = options.postgres},
+                                     clock, random);
+  if (!options.callback_key_file.empty()) MS_TRY(callback_keys->get());
+  MS_TRY_ASSIGN(callbacks, Callbacks::open(
+                               *options.callbacks, broker, [this] { return callback_keys->get(); },
+                               clock, random, log, registry));
+  return {};
+}
 
 Result<Node::Ground> Node::open_ground(NodeOptions& options, const Clock& clock, Log& log) {
   Ground ground;
@@ -145,6 +170,7 @@ Result<std::unique_ptr<Node>> Node::open(NodeOptions options, const Clock& clock
                   Neighbours::open(impl->options.neighbours, *impl->options.postgres, *shared,
                                    impl->broker, clock, impl->random, log, registry));
   }
+  if (impl->options.callbacks) MS_TRY(impl->open_callbacks(registry));
   return std::unique_ptr<Node>(new Node(std::move(impl)));
 }
 
@@ -183,6 +209,9 @@ const Clock& Node::clock() const {
 }
 Neighbours* Node::neighbours() {
   return impl_->neighbours.get();
+}
+Callbacks* Node::callbacks() {
+  return impl_->callbacks.get();
 }
 const NodeOptions& Node::options() const {
   return impl_->options;

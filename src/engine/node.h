@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "broker/broker.h"
+#include "callbacks/callbacks.h"
 #include "engine/neighbours.h"
 #include "env/clock.h"
 #include "scheduler/scheduler.h"
@@ -26,6 +27,8 @@ struct NodeOptions {
   NeighbourOptions neighbours;  // with postgres
   BrokerOptions broker;
   SchedulerOptions scheduler;
+  std::optional<CallbackOptions> callbacks;  // nullopt: nothing of them; jobs for them wait
+  std::string callback_key_file;             // "" = the store has one; read when it opens
 
   // All mistakes; empty = none.
   std::vector<Error> validate() const;
@@ -50,8 +53,8 @@ class Node {
   void start();
   // Answers parked claims empty and refuses new ones; all else goes on.
   void stop_claims();
-  // Scheduler, then broker (what was accepted is committed and answered). The store stays readable
-  // until the node is destroyed. May be called twice, before start too; waits.
+  // Callbacks, scheduler, then broker (what was accepted is committed and answered). The store
+  // stays readable until the node is destroyed. May be called twice, before start too; waits.
   void stop();
 
   Store& store();
@@ -61,6 +64,9 @@ class Node {
   const Clock& clock() const;
   // nullptr = the store is this process's own.
   Neighbours* neighbours();
+  // nullptr = without options for them. Their start() is up to the node's owner, after its own: who
+  // cannot serve should not post.
+  Callbacks* callbacks();
   const NodeOptions& options() const;
 
  private:

@@ -50,9 +50,9 @@ struct ChannelSql {
         leave(schema, "UPDATE $schema.nodes SET seen_at = 0 WHERE id = $1"),
         notify(schema, "SELECT pg_notify($1, $2)"),
         make_key(schema,
-                 "INSERT INTO $schema.secrets (name, secret) VALUES ('bell', $1) ON CONFLICT "
+                 "INSERT INTO $schema.secrets (name, secret) VALUES ($1, $2) ON CONFLICT "
                  "(name) DO NOTHING"),
-        key(schema, "SELECT secret FROM $schema.secrets WHERE name = 'bell'") {}
+        key(schema, "SELECT secret FROM $schema.secrets WHERE name = $1") {}
   Statement join, peers, forget, leave, notify, make_key, key;
 };
 
@@ -348,35 +348,46 @@ std::string_view to_string(NodeChannel::Listening listening) {
   return kNames[static_cast<int>(listening)];
 }
 
-Result<Secret> shared_bell_key(const NodeChannelOptions& options, const Clock& clock,
-                               Random& random) {
+Result<Secret> shared_secret(const NodeChannelOptions& options, const std::string& name,
+                             const Clock& clock, Random& random) {
   try {
     const ChannelSql sql(quoted(options.schema));
     Connection connection(connection_options(options), clock);
-    Rows rows = connection.run(sql.key);
+    const auto find = [&] {
+      pg::Params all;
+      return connection.run(sql.key, all.add(name));
+    };
+    Rows rows = find();
     if (rows.empty()) {
       std::string bytes;
-      while (bytes.size() < 32) {
+      while (bytes.size() < kSharedSecretBytes) {
         const std::uint64_t part = random.next();
         for (int i = 0; i < 8; ++i) bytes += static_cast<char>(part >> 8 * i & 0xff);
       }
       pg::Params all;
-      connection.run(sql.make_key, all.bytes(bytes));
-      rows = connection.run(sql.key);  // another node's, if that was first
+      connection.run(sql.make_key, all.add(name).bytes(bytes));
+      rows = find();  // another node's, if that was first
     }
-    if (rows.empty() || rows.text(0, 0).size() != 32) {
+    if (rows.empty() || rows.text(0, 0).size() != kSharedSecretBytes) {
       return Error{.code = ErrorCode::conflict,
-                   .message = fmt::format("{}.secrets: the row 'bell' must have 32 bytes; remove "
-                                          "it and restart all nodes",
-                                          options.schema)};
+                   .message = fmt::format("{}.secrets: the row '{}' must have {} bytes; remove it "
+                                          "and restart all nodes",
+                                          options.schema, name, kSharedSecretBytes)};
     }
-    std::string hex;
-    for (const char c : rows.text(0, 0))
-      hex += fmt::format("{:02x}", static_cast<unsigned char>(c));
-    return Secret(std::move(hex));
+    return Secret(std::string(rows.text(0, 0)));
   } catch (const PgError& error) {
     return pg::to_error(error);
   }
+}
+
+Result<Secret> shared_bell_key(const NodeChannelOptions& options, const Clock& clock,
+                               Random& random) {
+  MS_TRY_ASSIGN(const Secret bytes, shared_secret(options, "bell", clock, random));
+  std::string hex;
+  for (const char c : bytes.reveal()) {
+    hex += fmt::format("{:02x}", static_cast<unsigned char>(c));
+  }
+  return Secret(std::move(hex));
 }
 
 }  // namespace mainspring

@@ -91,8 +91,12 @@ struct Notice {
 // Errors: invalid_argument, too_large.
 Result<Notice> decode_notice(std::string_view payload);
 
-// What bells prove to each other, 64 hex digits; made by the first node that asks. Errors as
-// open_postgres_store().
+// kSharedSecretBytes that all nodes of a store know by this name; made by the first that asks.
+// Errors as open_postgres_store().
+inline constexpr std::size_t kSharedSecretBytes = 32;
+Result<Secret> shared_secret(const NodeChannelOptions& options, const std::string& name,
+                             const Clock& clock, Random& random);
+// What bells prove to each other: the one named "bell", as 64 hex digits.
 Result<Secret> shared_bell_key(const NodeChannelOptions& options, const Clock& clock,
                                Random& random);
 

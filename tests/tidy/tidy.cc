@@ -13,12 +13,12 @@ namespace mainspring::tidy {
 namespace {
 
 const std::map<std::string_view, int> kFloors = {
-    {"base", 0},      {"env", 1},      {"model", 2},        {"telemetry", 2},
-    {"tls", 2},       {"outgoing", 2}, {"store", 3},        {"api", 4},
-    {"bell", 6},      {"broker", 6},   {"store_sqlite", 5}, {"store_postgres", 5},
-    {"scheduler", 7}, {"worker", 7},   {"client", 7},       {"flow", 7},
-    {"trigger", 7},   {"host", 8},     {"engine", 9},       {"http", 10},
-    {"roles", 11},    {"cli", 11}};
+    {"base", 0},      {"env", 1},       {"model", 2},        {"telemetry", 2},
+    {"tls", 2},       {"outgoing", 2},  {"store", 3},        {"api", 4},
+    {"bell", 6},      {"broker", 6},    {"store_sqlite", 5}, {"store_postgres", 5},
+    {"scheduler", 7}, {"worker", 7},    {"client", 7},       {"flow", 7},
+    {"trigger", 7},   {"callbacks", 8}, {"host", 8},         {"engine", 9},
+    {"http", 10},     {"roles", 11},    {"cli", 11}};
 
 // A public header stands on the floor of the module whose face it is.
 struct PublicHeader {

@@ -1,0 +1,157 @@
+// A worker like others, whose one handler posts.
+#include "callbacks/callbacks.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "callbacks/delivery.h"
+#include "model/callback.h"
+#include "outgoing/outgoing_client.h"
+#include "worker/worker.h"
+
+namespace mainspring {
+namespace {
+
+// Renewed while a post is under way; so long after a crash others begin.
+constexpr Duration kLease = std::chrono::seconds(10);
+constexpr Duration kMaxConnect = std::chrono::seconds(5);
+constexpr std::size_t kMaxAnswerBytes = 64 << 10;  // nobody reads it
+
+WorkerOptions worker_options(const CallbackOptions& options) {
+  WorkerOptions worker;
+  worker.queues = {std::string(kCallbackQueue)};
+  worker.slots = options.slots;
+  worker.graceful_stop = Callbacks::kGracefulStop;
+  worker.lease = kLease;
+  worker.claim_wait = kMaxClaimWait;
+  return worker;
+}
+
+RetryPolicy retry_policy() {
+  return {.first_delay = Callbacks::kFirstDelay,
+          .factor = 2,
+          .max_delay = Callbacks::kMaxDelay,
+          .max_attempts = Callbacks::kMaxAttempts};
+}
+
+}  // namespace
+
+std::vector<Error> CallbackOptions::validate() const {
+  std::vector<Error> errors;
+  if (slots < 0 || slots > Callbacks::kMaxSlots) {
+    errors.push_back(invalid("callback_slots", fmt::format("callback_slots {}: must be 0 to {}",
+                                                           slots, Callbacks::kMaxSlots)));
+  }
+  if (timeout < std::chrono::seconds(1) || timeout > std::chrono::minutes(5)) {
+    errors.push_back(
+        invalid("callback_timeout",
+                fmt::format("callback_timeout {}: must be 1s to 5m", format_duration(timeout))));
+  }
+  return errors;
+}
+
+struct Callbacks::Impl {
+  Impl(const CallbackOptions& options, Jobs& jobs_, Keys keys_, const Clock& clock_, Random& random,
+       Log& log_, Registry& registry)
+      : slots(options.slots),
+        jobs(jobs_),
+        keys(std::move(keys_)),
+        clock(clock_),
+        log(log_),
+        delivered(counter(registry, "delivered")),
+        gone(counter(registry, "gone")),
+        refused(counter(registry, "refused")),
+        unreachable(counter(registry, "unreachable")),
+        seconds(registry.histogram("mainspring_callback_seconds",
+                                   "How long a post of a callback took.", duration_buckets())),
+        worker(jobs_, clock_, random, log_, worker_options(options)) {
+    worker.on(std::string(kCallbackKind),
+              [this](const ClaimedJob& job, Context& context) { return deliver(job, context); },
+              {.timeout = options.timeout + kMaxConnect, .retry = retry_policy()});
+  }
+
+  static Counter& counter(Registry& registry, const std::string& outcome) {
+    return registry.counter("mainspring_callbacks_total", "Posts of callbacks, by what came of it.",
+                            {{"outcome", outcome}});
+  }
+
+  HandlerResult deliver(const ClaimedJob& job, Context& context);
+  void count(const Outcome& outcome);
+
+  const int slots;
+  Jobs& jobs;
+  const Keys keys;
+  const Clock& clock;
+  Log& log;
+  Counter& delivered;
+  Counter& gone;
+  Counter& refused;
+  Counter& unreachable;
+  Histogram& seconds;
+  SystemResolver resolver;
+  std::unique_ptr<OutgoingClient> client;
+  WorkerRuntime worker;  // last: it ends first
+};
+
+void Callbacks::Impl::count(const Outcome& outcome) {
+  if (std::holds_alternative<Complete>(outcome)) return delivered.add();
+  if (std::holds_alternative<CancelJob>(outcome)) return gone.add();
+  refused.add();
+}
+
+HandlerResult Callbacks::Impl::deliver(const ClaimedJob& claimed, Context& context) {
+  MS_TRY_ASSIGN(const Job job, jobs.get(claimed.id));
+  const auto delivery = delivery_of(job);
+  if (!delivery) return Outcome(Dead{"bad_callback", delivery.error().message});
+  MS_TRY_ASSIGN(const SigningKeys signing, keys());
+  OutgoingRequest request = request_of(*delivery, signing, clock.now().wall);
+  request.stop = context.stop_token();
+  const Instant begin = clock.now().instant;
+  const auto response = client->post(request);
+  seconds.observe(std::chrono::duration<double>(clock.now().instant - begin).count());
+  if (!response) {
+    unreachable.add();
+    return response.error();
+  }
+  const auto back_off = retry_policy().delay(claimed.id, claimed.attempt);
+  Outcome outcome = outcome_of(*response, back_off.value_or(kFirstDelay));
+  count(outcome);
+  return outcome;
+}
+
+Callbacks::Callbacks(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Callbacks::~Callbacks() {
+  stop();
+}
+
+Result<std::unique_ptr<Callbacks>> Callbacks::open(CallbackOptions options, Jobs& jobs, Keys keys,
+                                                   const Clock& clock, Random& random, Log& log,
+                                                   Registry& registry) {
+  if (auto errors = options.validate(); !errors.empty()) return errors.front();
+  auto impl = std::make_unique<Impl>(options, jobs, std::move(keys), clock, random, log, registry);
+  MS_TRY_ASSIGN(impl->client,
+                OutgoingClient::open({.allow = options.outgoing_allow,
+                                      .max_body_bytes = kMaxAnswerBytes,
+                                      .connect_limit = std::min(options.timeout, kMaxConnect),
+                                      .total_limit = options.timeout},
+                                     impl->resolver, clock));
+  return std::unique_ptr<Callbacks>(new Callbacks(std::move(impl)));
+}
+
+Result<void> Callbacks::check(const std::string& url) const {
+  return impl_->client->check(url, false);
+}
+
+void Callbacks::start() {
+  if (impl_->slots == 0) return;
+  if (const auto started = impl_->worker.start(); !started) {
+    impl_->log.error("callbacks are not posted", {{"why", started.error().message}});
+  }
+}
+
+void Callbacks::stop() {
+  impl_->worker.stop();
+}
+
+}  // namespace mainspring

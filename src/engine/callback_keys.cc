@@ -1,0 +1,50 @@
+// Where the keys of callbacks are.
+#include "engine/callback_keys.h"
+
+#include "base/mutex.h"
+#include "callbacks/key_file.h"
+#include "store_postgres/node_channel.h"
+
+namespace mainspring {
+
+Result<SigningKeys> callback_keys(const CallbackKeyPlace& place, const Clock& clock,
+                                  Random& random) {
+  if (!place.file.empty()) return read_key_file(place.file);
+  if (!place.postgres) return key_of_directory(place.directory, random);
+  NodeChannelOptions channel;
+  channel.url = place.postgres->url;
+  channel.schema = place.postgres->schema;
+  channel.prepared = place.postgres->prepared;
+  channel.connect_timeout = place.postgres->connect_timeout;
+  MS_TRY_ASSIGN(Secret key, shared_secret(channel, "callbacks", clock, random));
+  SigningKeys keys;
+  keys.push_back(std::move(key));
+  return keys;
+}
+
+struct CallbackKeys::Impl {
+  CallbackKeyPlace place;
+  const Clock& clock;
+  Random& random;
+  Mutex mutex;
+  SigningKeys keys MS_GUARDED_BY(mutex);  // empty = not read yet
+};
+
+CallbackKeys::CallbackKeys(CallbackKeyPlace place, const Clock& clock, Random& random)
+    : impl_(new Impl{
+          .place = std::move(place), .clock = clock, .random = random, .mutex = {}, .keys = {}}) {}
+CallbackKeys::~CallbackKeys() = default;
+
+// Several may read at once, all the same: no lock is held meanwhile.
+Result<SigningKeys> CallbackKeys::get() {
+  {
+    MutexLock lock(impl_->mutex);
+    if (!impl_->keys.empty()) return impl_->keys;
+  }
+  MS_TRY_ASSIGN(SigningKeys keys, callback_keys(impl_->place, impl_->clock, impl_->random));
+  MutexLock lock(impl_->mutex);
+  impl_->keys = std::move(keys);
+  return impl_->keys;
+}
+
+}  // namespace mainspring

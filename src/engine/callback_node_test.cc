@@ -1,0 +1,139 @@
+// Callbacks on a real node: what a store keeps is posted, by whoever lives, until it is done.
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <future>
+
+#include "callbacks/key_file.h"
+#include "engine/node.h"
+#include "env/random.h"
+#include "model/callback.h"
+#include "outgoing/tiny_server.h"
+
+namespace {
+
+using namespace mainspring;
+using namespace mainspring::testing;
+using namespace std::chrono_literals;
+
+struct Folder {
+  std::string path = (std::filesystem::temp_directory_path() / "callback-node-XXXXXX").string();
+  Folder() { REQUIRE(mkdtemp(path.data()) != nullptr); }
+  ~Folder() { std::filesystem::remove_all(path); }
+};
+
+struct Fixture {
+  Folder folder;
+  SystemClock clock;
+  SystemRandom random;
+  StderrLog log{LogLevel::error};
+  std::unique_ptr<Registry> registry;
+  std::unique_ptr<Node> node;
+
+  void open(int slots) {
+    node.reset();
+    registry = std::make_unique<Registry>();
+    NodeOptions options;
+    options.sqlite.directory = folder.path;
+    options.callbacks =
+        CallbackOptions{.slots = slots, .timeout = 30s, .outgoing_allow = {"127.0.0.0/8"}};
+    auto opened = Node::open(std::move(options), clock, log, *registry);
+    REQUIRE_MESSAGE(opened, opened.error().message);
+    node = std::move(*opened);
+    node->start();
+    node->callbacks()->start();
+  }
+  // As a follow-up makes it.
+  JobId add(const std::string& url) const {
+    NewJob job;
+    job.queue = kCallbackQueue;
+    job.kind = kCallbackKind;
+    job.args = fmt::format(
+        R"({{"job":7,"queue":"q","kind":"k","state":"completed","attempt":1,"result":null,)"
+        R"("data":{{"url":"{}"}}}})",
+        url);
+    Enqueue request;
+    request.jobs.push_back(std::move(job));
+    // Not by enqueue(), which is for callers: the queue is the engine's.
+    std::promise<OperationResult> done;
+    node->broker().submit(std::move(request),
+                          [&](OperationResult result) { done.set_value(std::move(result)); });
+    const OperationResult result = done.get_future().get();
+    REQUIRE(std::holds_alternative<EnqueueResult>(result));
+    return std::get<EnqueueResult>(result).jobs.at(0).id;
+  }
+  Job ended(JobId id) const {
+    auto job = node->broker().wait(id, 30s, {});
+    REQUIRE(job);
+    return *job;
+  }
+};
+
+std::string header(const std::string& request, const std::string& name) {
+  const std::size_t at = request.find("\r\n" + name + ": ");
+  REQUIRE(at != std::string::npos);
+  const std::size_t begin = at + name.size() + 4;
+  return request.substr(begin, request.find("\r\n", begin) - begin);
+}
+
+}  // namespace
+
+TEST_CASE("a node posts the callbacks of its store, signed with the key that is beside it") {
+  Fixture f;
+  TinyServer receiver;
+  f.open(2);
+  CHECK_FALSE(std::filesystem::exists(f.folder.path + "/callbacks.key"));
+  const Job job = f.ended(f.add(receiver.url()));
+  CHECK(job.state == JobState::completed);
+  CHECK(job.result == R"({"status":200})");
+  const std::string request = receiver.requests().at(0);
+  const auto keys = key_of_directory(f.folder.path, f.random);
+  REQUIRE(keys);
+  const std::string id = header(request, "webhook-id");
+  CHECK(id == fmt::format("msg_{:x}_{}", job.created_at.us(), job.id));
+  CHECK(verify_signature(
+      *keys,
+      {id, header(request, "webhook-timestamp"), request.substr(request.find("\r\n\r\n") + 4)},
+      header(request, "webhook-signature"), f.clock.now().wall));
+}
+
+TEST_CASE("what a worker that died had posted is posted again, under the same id") {
+  Fixture f;
+  TinyServer receiver;
+  f.open(0);
+  const JobId id = f.add(receiver.url());
+  // A node that claims, posts and is not heard of again.
+  auto claimed = f.node->broker().claim(
+      {.worker = "dead", .queues = {std::string(kCallbackQueue)}, .lease = kMinLease}, 0s, {});
+  REQUIRE(claimed);
+  REQUIRE(claimed->jobs.size() == 1);
+  const std::string first =
+      fmt::format("msg_{:x}_{}", f.node->broker().get(id)->created_at.us(), id);
+  f.open(2);
+  const auto job = f.node->broker().get(id);
+  REQUIRE(job);
+  CHECK(job->attempt == 1);
+  // The lease ends, and the failed attempt's pause; an operator need not wait for it.
+  for (int i = 0; i < 600 && f.node->broker().get(id)->state == JobState::running; ++i) {
+    (void)f.node->broker().wait(id, 50ms, {});
+  }
+  REQUIRE(f.node->broker().retry({id}));
+  CHECK(f.ended(id).state == JobState::completed);
+  CHECK(header(receiver.requests().at(0), "webhook-id") == first);
+}
+
+TEST_CASE("an operator's retry of a dead delivery posts it again, under the same id") {
+  Fixture f;
+  TinyServer receiver({"HTTP/1.1 410 Gone\r\nContent-Length: 0\r\n\r\n"});
+  f.open(1);
+  const JobId id = f.add(receiver.url());
+  const Job gone = f.ended(id);
+  CHECK(gone.state == JobState::cancelled);
+  CHECK(gone.reason == "gone");
+  REQUIRE(f.node->broker().retry({id}));
+  CHECK(f.ended(id).state == JobState::completed);
+  const auto requests = receiver.requests();
+  REQUIRE(requests.size() == 2);
+  CHECK(header(requests[0], "webhook-id") == header(requests[1], "webhook-id"));
+}
