@@ -18,6 +18,11 @@ _mainspring() {
     --bell-listen) return ;;
     --bytes) return ;;
     --ca-file) mapfile -t COMPREPLY < <(compgen -f -- "$current"); return ;;
+    --callback) return ;;
+    --callback-key-file) mapfile -t COMPREPLY < <(compgen -f -- "$current"); return ;;
+    --callback-on) return ;;
+    --callback-slots) return ;;
+    --callback-timeout) return ;;
     --cert-file) mapfile -t COMPREPLY < <(compgen -f -- "$current"); return ;;
     --color) mapfile -t COMPREPLY < <(compgen -W 'auto always never' -- "$current"); return ;;
     --config) mapfile -t COMPREPLY < <(compgen -f -- "$current"); return ;;
@@ -47,6 +52,7 @@ _mainspring() {
     --header-timeout) return ;;
     --host) return ;;
     --host-data) mapfile -t COMPREPLY < <(compgen -d -- "$current"); return ;;
+    --id) return ;;
     --idempotency-key) return ;;
     --idle) return ;;
     --idle-timeout) return ;;
@@ -57,6 +63,7 @@ _mainspring() {
     --job-log-roll-bytes) return ;;
     --jobs) mapfile -t COMPREPLY < <(compgen -d -- "$current"); return ;;
     --key-file) mapfile -t COMPREPLY < <(compgen -f -- "$current"); return ;;
+    --keys) mapfile -t COMPREPLY < <(compgen -f -- "$current"); return ;;
     --kind) return ;;
     --lease) return ;;
     --limit) return ;;
@@ -112,6 +119,7 @@ _mainspring() {
     --scheduler-max-sleep) return ;;
     --scope) return ;;
     --server) return ;;
+    --signature) return ;;
     --slot) return ;;
     --slots) return ;;
     --start-at) return ;;
@@ -132,6 +140,7 @@ _mainspring() {
     --time-zone) return ;;
     --timeout) return ;;
     --timer-slots) return ;;
+    --timestamp) return ;;
     --tls-cert) mapfile -t COMPREPLY < <(compgen -f -- "$current"); return ;;
     --tls-client-ca) mapfile -t COMPREPLY < <(compgen -f -- "$current"); return ;;
     --tls-clients) mapfile -t COMPREPLY < <(compgen -W 'required optional' -- "$current"); return ;;
@@ -149,16 +158,16 @@ _mainspring() {
   esac
   for word in "${typed[@]}"; do
     case "${at:+$at }$word" in
-      'serve'|'work'|'lease'|'lease run'|'enqueue'|'bench'|'jobs'|'jobs list'|'jobs show'|'jobs why'|'jobs cancel'|'jobs retry'|'queues'|'queues list'|'queues show'|'queues pause'|'queues resume'|'queues set'|'dead'|'dead list'|'dead show'|'dead redrive'|'dead retry'|'workers'|'schedules'|'schedules set'|'schedules list'|'schedules show'|'schedules preview'|'schedules trigger'|'schedules pause'|'schedules resume'|'schedules ledger'|'schedules backfill'|'schedules remove'|'timers'|'timers set'|'timers list'|'timers show'|'timers start'|'timers stop'|'timers wake'|'timers timeout'|'timers remove'|'leases'|'leases list'|'leases show'|'host'|'jobs-host'|'jobs-host list'|'jobs-host show'|'jobs-host info'|'jobs-host history'|'jobs-host run'|'jobs-host stop'|'jobs-host start'|'jobs-host settings'|'jobs-host deploy'|'jobs-host remove'|'logs'|'token'|'token create'|'token list'|'token revoke'|'audit'|'audit list'|'audit verify'|'audit head'|'verify'|'store'|'store backup'|'store copy'|'store info'|'store migrate'|'store check'|'tls'|'tls init'|'tls issue'|'tls show'|'config'|'version'|'completion'|'help') at="${at:+$at }$word" ;;
+      'serve'|'work'|'lease'|'lease run'|'enqueue'|'bench'|'jobs'|'jobs list'|'jobs show'|'jobs why'|'jobs cancel'|'jobs retry'|'queues'|'queues list'|'queues show'|'queues pause'|'queues resume'|'queues set'|'dead'|'dead list'|'dead show'|'dead redrive'|'dead retry'|'workers'|'schedules'|'schedules set'|'schedules list'|'schedules show'|'schedules preview'|'schedules trigger'|'schedules pause'|'schedules resume'|'schedules ledger'|'schedules backfill'|'schedules remove'|'timers'|'timers set'|'timers list'|'timers show'|'timers start'|'timers stop'|'timers wake'|'timers timeout'|'timers remove'|'leases'|'leases list'|'leases show'|'host'|'jobs-host'|'jobs-host list'|'jobs-host show'|'jobs-host info'|'jobs-host history'|'jobs-host run'|'jobs-host stop'|'jobs-host start'|'jobs-host settings'|'jobs-host deploy'|'jobs-host remove'|'logs'|'token'|'token create'|'token list'|'token revoke'|'audit'|'audit list'|'audit verify'|'audit head'|'callbacks'|'callbacks key'|'callbacks verify'|'verify'|'store'|'store backup'|'store copy'|'store info'|'store migrate'|'store check'|'tls'|'tls init'|'tls issue'|'tls show'|'config'|'version'|'completion'|'help') at="${at:+$at }$word" ;;
     esac
   done
   case $at in
-    '') words='serve work lease enqueue bench jobs queues dead workers schedules timers leases host jobs-host logs token audit verify store tls config version completion help' ; [[ $current == -* ]] && words='--json --config --help' ;;
-    'serve') words='' ; [[ $current == -* ]] && words='--hints --json --config --help --color --log-level --data --listen --stop-timeout --tls-cert --tls-key --tls-client-ca --tls-clients --retention-completed --retention-dead --max-finished-jobs --max-live-jobs --store-reserve-bytes --store-cache-bytes --store --store-file --store-schema --store-migrate --store-prepared --store-readers --store-connect-timeout --store-poll --bell-listen --bell-advertise --wake --listen-url --require-rpo0 --max-waiting-jobs --max-waiting-bytes --max-parked-claims --max-waiting-urgent --max-batch-jobs --max-batch-bytes --worker-memory --scheduler-batch --scheduler-max-sleep --prune-interval --io-threads --reader-threads --max-waiting-reads --max-connections --max-header-bytes --max-body-bytes --max-batch-body-bytes --max-buffered-bytes --header-timeout --idle-timeout --allowed-hosts --require-token --allow-core --rate-per-token --max-connections-per-address --audit --audit-retention --jobs --host-data --webjobs-api --strict-webjobs --folder-quiet --job-log-roll-bytes --job-log-generations --job-log-cap-bytes --outgoing-allow --max-upload-bytes' ;;
+    '') words='serve work lease enqueue bench jobs queues dead workers schedules timers leases host jobs-host logs token audit callbacks verify store tls config version completion help' ; [[ $current == -* ]] && words='--json --config --help' ;;
+    'serve') words='' ; [[ $current == -* ]] && words='--hints --json --config --help --color --log-level --data --listen --stop-timeout --tls-cert --tls-key --tls-client-ca --tls-clients --retention-completed --retention-dead --max-finished-jobs --max-live-jobs --store-reserve-bytes --store-cache-bytes --store --store-file --store-schema --store-migrate --store-prepared --store-readers --store-connect-timeout --store-poll --bell-listen --bell-advertise --wake --listen-url --require-rpo0 --max-waiting-jobs --max-waiting-bytes --max-parked-claims --max-waiting-urgent --max-batch-jobs --max-batch-bytes --worker-memory --scheduler-batch --scheduler-max-sleep --prune-interval --io-threads --reader-threads --max-waiting-reads --max-connections --max-header-bytes --max-body-bytes --max-batch-body-bytes --max-buffered-bytes --header-timeout --idle-timeout --allowed-hosts --require-token --allow-core --rate-per-token --max-connections-per-address --audit --audit-retention --callback-slots --callback-timeout --callback-key-file --jobs --host-data --webjobs-api --strict-webjobs --folder-quiet --job-log-roll-bytes --job-log-generations --job-log-cap-bytes --outgoing-allow --max-upload-bytes' ;;
     'work') words='' ; [[ $current == -* ]] && words='--queue --exec --kind --directory --timeout --retry-after --max-attempts --once --drain --slot --name --estimate --tolerance --poll --idle --twin --timer --batch --batch-idle --timer-slots --json --config --help --server --color --log-level --token-file --ca-file --cert-file --key-file --allow-core --slots --lease --graceful-stop' ;;
     'lease') words='run' ; [[ $current == -* ]] && words='--json --config --help' ;;
     'lease run') words='' ; [[ $current == -* ]] && words='--ttl --wait --json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
-    'enqueue') words='' ; [[ $current == -* ]] && words='--delay --run-at --priority --max-attempts --timeout --expires-in --tag --header --correlation-id --reply-to --then --unique --unique-for --on-conflict --fence --idempotency-key --many --wait --json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
+    'enqueue') words='' ; [[ $current == -* ]] && words='--delay --run-at --priority --max-attempts --timeout --expires-in --tag --header --correlation-id --reply-to --then --callback --callback-on --unique --unique-for --on-conflict --fence --idempotency-key --many --wait --json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
     'bench') words='' ; [[ $current == -* ]] && words='--dir --quick --only --list --save --report --json --config --help --color' ;;
     'jobs') words='list show why cancel retry' ; [[ $current == -* ]] && words='--json --config --help' ;;
     'jobs list') words='' ; [[ $current == -* ]] && words='--queue --kind --tag --state --limit --all --json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
@@ -179,7 +188,7 @@ _mainspring() {
     'dead retry') words='' ; [[ $current == -* ]] && words='--json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
     'workers') words='' ; [[ $current == -* ]] && words='--json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
     'schedules') words='set list show preview trigger pause resume ledger backfill remove' ; [[ $current == -* ]] && words='--json --config --help' ;;
-    'schedules set') words='' ; [[ $current == -* ]] && words='--cron --every --at --time-zone --jitter --start-at --end-at --misfire --misfire-window --misfire-cap --overlap --max-runs --pause-on-failure --queue --kind --args --priority --max-attempts --timeout --expires-in --tag --header --correlation-id --reply-to --then --paused --file --json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
+    'schedules set') words='' ; [[ $current == -* ]] && words='--cron --every --at --time-zone --jitter --start-at --end-at --misfire --misfire-window --misfire-cap --overlap --max-runs --pause-on-failure --queue --kind --args --priority --max-attempts --timeout --expires-in --tag --header --correlation-id --reply-to --then --callback --callback-on --paused --file --json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
     'schedules list') words='' ; [[ $current == -* ]] && words='--limit --all --json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
     'schedules show') words='' ; [[ $current == -* ]] && words='--json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
     'schedules preview') words='' ; [[ $current == -* ]] && words='--from --count --cron --every --at --time-zone --jitter --start-at --end-at --json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
@@ -190,7 +199,7 @@ _mainspring() {
     'schedules backfill') words='' ; [[ $current == -* ]] && words='--from --to --overlap --json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
     'schedules remove') words='' ; [[ $current == -* ]] && words='--json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
     'timers') words='set list show start stop wake timeout remove' ; [[ $current == -* ]] && words='--json --config --help' ;;
-    'timers set') words='' ; [[ $current == -* ]] && words='--timeout --margin --handoff --every --cron --time-zone --stopped --queue --kind --args --priority --max-attempts --expires-in --tag --header --correlation-id --reply-to --then --json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
+    'timers set') words='' ; [[ $current == -* ]] && words='--timeout --margin --handoff --every --cron --time-zone --stopped --queue --kind --args --priority --max-attempts --expires-in --tag --header --correlation-id --reply-to --then --callback --callback-on --json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
     'timers list') words='' ; [[ $current == -* ]] && words='--json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
     'timers show') words='' ; [[ $current == -* ]] && words='--json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
     'timers start') words='' ; [[ $current == -* ]] && words='--json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
@@ -222,6 +231,9 @@ _mainspring() {
     'audit list') words='' ; [[ $current == -* ]] && words='--who --action --object --limit --all --oldest-first --json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
     'audit verify') words='' ; [[ $current == -* ]] && words='--expect --json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
     'audit head') words='' ; [[ $current == -* ]] && words='--json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
+    'callbacks') words='key verify' ; [[ $current == -* ]] && words='--json --config --help' ;;
+    'callbacks key') words='' ; [[ $current == -* ]] && words='--json --config --help --color --log-level --data --store-reserve-bytes --store-cache-bytes --store --store-file --store-schema --store-migrate --store-prepared --store-connect-timeout' ;;
+    'callbacks verify') words='' ; [[ $current == -* ]] && words='--id --timestamp --signature --keys --any-time --json --config --help --color --log-level --data --store-reserve-bytes --store-cache-bytes --store --store-file --store-schema --store-migrate --store-prepared --store-connect-timeout' ;;
     'verify') words='' ; [[ $current == -* ]] && words='--json --config --help --server --color --log-level --data --token-file --ca-file --cert-file --key-file --store-reserve-bytes --store-cache-bytes --store --store-file --store-schema --store-migrate --store-prepared --store-connect-timeout' ;;
     'store') words='backup copy info migrate check' ; [[ $current == -* ]] && words='--json --config --help' ;;
     'store backup') words='' ; [[ $current == -* ]] && words='--json --config --help --color --log-level --data --store-reserve-bytes --store-cache-bytes --store --store-file --store-schema --store-migrate --store-prepared --store-connect-timeout' ;;
@@ -233,7 +245,7 @@ _mainspring() {
     'tls init') words='' ; [[ $current == -* ]] && words='--dir --host --days --json --config --help' ;;
     'tls issue') words='' ; [[ $current == -* ]] && words='--dir --client --host --days --json --config --help' ;;
     'tls show') words='' ; [[ $current == -* ]] && words='--json --config --help' ;;
-    'config') words='' ; [[ $current == -* ]] && words='--explain --reference --json --config --help --server --color --log-level --data --listen --stop-timeout --tls-cert --tls-key --tls-client-ca --tls-clients --token-file --ca-file --cert-file --key-file --retention-completed --retention-dead --max-finished-jobs --max-live-jobs --store-reserve-bytes --store-cache-bytes --store --store-file --store-schema --store-migrate --store-prepared --store-readers --store-connect-timeout --store-poll --bell-listen --bell-advertise --wake --listen-url --require-rpo0 --max-waiting-jobs --max-waiting-bytes --max-parked-claims --max-waiting-urgent --max-batch-jobs --max-batch-bytes --worker-memory --scheduler-batch --scheduler-max-sleep --prune-interval --io-threads --reader-threads --max-waiting-reads --max-connections --max-header-bytes --max-body-bytes --max-batch-body-bytes --max-buffered-bytes --header-timeout --idle-timeout --allowed-hosts --require-token --allow-core --rate-per-token --max-connections-per-address --audit --audit-retention --webjobs-api --max-upload-bytes --slots --lease --graceful-stop' ;;
+    'config') words='' ; [[ $current == -* ]] && words='--explain --reference --json --config --help --server --color --log-level --data --listen --stop-timeout --tls-cert --tls-key --tls-client-ca --tls-clients --token-file --ca-file --cert-file --key-file --retention-completed --retention-dead --max-finished-jobs --max-live-jobs --store-reserve-bytes --store-cache-bytes --store --store-file --store-schema --store-migrate --store-prepared --store-readers --store-connect-timeout --store-poll --bell-listen --bell-advertise --wake --listen-url --require-rpo0 --max-waiting-jobs --max-waiting-bytes --max-parked-claims --max-waiting-urgent --max-batch-jobs --max-batch-bytes --worker-memory --scheduler-batch --scheduler-max-sleep --prune-interval --io-threads --reader-threads --max-waiting-reads --max-connections --max-header-bytes --max-body-bytes --max-batch-body-bytes --max-buffered-bytes --header-timeout --idle-timeout --allowed-hosts --require-token --allow-core --rate-per-token --max-connections-per-address --audit --audit-retention --callback-slots --callback-timeout --callback-key-file --webjobs-api --max-upload-bytes --slots --lease --graceful-stop' ;;
     'version') words='' ; [[ $current == -* ]] && words='--json --config --help' ;;
     'completion') words='' ; [[ $current == -* ]] && words='--json --config --help' ;;
     'help') words='' ; [[ $current == -* ]] && words='--json --config --help' ;;

@@ -22,7 +22,9 @@ constexpr std::array<End, 3> kEnds = {{{JobState::completed, FollowUp::kComplete
                                        {JobState::cancelled, FollowUp::kCancelled},
                                        {JobState::dead, FollowUp::kDead}}};
 
-bool read_on(JsonReader& in, FollowUp& follow_up) {
+}  // namespace
+
+bool read_ends(JsonReader& in, FollowUp& follow_up) {
   if (in.null()) return true;
   follow_up.on = 0;
   const bool read = in.array(kEnds.size(), [&](std::size_t) {
@@ -40,10 +42,21 @@ bool read_on(JsonReader& in, FollowUp& follow_up) {
   return in.fail_here("must name at least one of \"completed\", \"cancelled\" and \"dead\"");
 }
 
+void write_ends(JsonWriter& w, const FollowUp& follow_up) {
+  if (follow_up.on == FollowUp::kEveryEnd) return;
+  w.key("on").begin_array();
+  for (const End& end : kEnds) {
+    if ((follow_up.on & end.bit) != 0) w.string(to_string(end.state));
+  }
+  w.end_array();
+}
+
+namespace {
+
 constexpr JsonField<FollowUp> kFollowUp[] = {
     {"queue", &as_string<&FollowUp::queue>},
     {"kind", &as_string<&FollowUp::kind>},
-    {"on", &read_on},
+    {"on", &read_ends},
     {"priority", &as_integer<&FollowUp::priority, 0, kLowestPriority>},
     {"data", &as_optional_raw<&FollowUp::data>},
 };
@@ -64,13 +77,7 @@ void write_follow_ups(JsonWriter& w, const std::vector<FollowUp>& all, Payload p
   w.begin_array();
   for (const FollowUp& follow_up : all) {
     w.begin_object().key("queue").string(follow_up.queue).key("kind").string(follow_up.kind);
-    if (follow_up.on != FollowUp::kEveryEnd) {
-      w.key("on").begin_array();
-      for (const End& end : kEnds) {
-        if ((follow_up.on & end.bit) != 0) w.string(to_string(end.state));
-      }
-      w.end_array();
-    }
+    write_ends(w, follow_up);
     if (follow_up.priority != FollowUp().priority) w.key("priority").number(follow_up.priority);
     if (!follow_up.data.empty())
       w.key("data").raw(payload == Payload::masked ? "null" : std::string_view(follow_up.data));

@@ -16,6 +16,10 @@ bool read_follow_ups(JsonReader& in, std::vector<FollowUp>& out);
 void write_follow_ups(JsonWriter& w, const std::vector<FollowUp>& all,
                       Payload payload = Payload::shown);
 
+// ["completed", …], null for every end; and "on": […], unless it is every one.
+bool read_ends(JsonReader& in, FollowUp& follow_up);
+void write_ends(JsonWriter& w, const FollowUp& follow_up);
+
 std::vector<std::string_view> follow_up_fields();  // for request_fields()
 
 // As a store keeps them: the same, as text; "" = none.

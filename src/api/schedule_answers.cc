@@ -106,6 +106,7 @@ void write_info(JsonWriter& w, const ScheduleInfo& info, Payload payload) {
     Schedule shown = info.schedule;
     shown.job.args = "null";
     if (!shown.job.headers.empty()) shown.job.headers = "null";
+    for (FollowUp& one : shown.job.follow_ups) one.data = one.data.empty() ? "" : "null";
     write_definition(w, shown);
     w.key("masked").boolean(true);
   } else {

@@ -3,6 +3,7 @@
 
 #include <charconv>
 
+#include "api/callback_shapes.h"
 #include "api/fields.h"
 #include "api/follow_ups.h"
 #include "api/schedule_fields.h"
@@ -58,7 +59,8 @@ constexpr JsonField<NewJob> kNewJob[] = {
     {"headers", &as_optional_string_map<&NewJob::headers>},
     {"correlation_id", &as_optional_string<&NewJob::correlation_id>},
     {"reply_to", &as_optional_string<&NewJob::reply_to>},
-    {"then", [](JsonReader& in, NewJob& job) { return read_follow_ups(in, job.follow_ups); }},
+    {"then", [](JsonReader& in, NewJob& job) { return read_then(in, job.follow_ups); }},
+    {"callback", [](JsonReader& in, NewJob& job) { return read_callback(in, job.follow_ups); }},
     {"session", &read_session},
 };
 
@@ -182,7 +184,7 @@ void write_job_and_fence(JsonWriter& w, const NewJob& job, const Fence& fence) {
   if (!job.headers.empty()) w.key("headers").raw(job.headers);
   if (!job.correlation_id.empty()) w.key("correlation_id").string(job.correlation_id);
   if (!job.reply_to.empty()) w.key("reply_to").string(job.reply_to);
-  if (!job.follow_ups.empty()) write_follow_ups(w.key("then"), job.follow_ups);
+  write_follow_up_fields(w, job.follow_ups);
   write_fence(w, fence);
   w.end_object();
 }
@@ -268,6 +270,7 @@ constexpr JsonField<Job> kJob[] = {
     {"correlation_id", &as_string<&Job::correlation_id>},
     {"reply_to", &as_string<&Job::reply_to>},
     {"then", [](JsonReader& in, Job& job) { return read_follow_ups(in, job.follow_ups); }},
+    {"callback", [](JsonReader& in, Job& job) { return read_shown_callback(in, job.follow_ups); }},
     {"timeout", [](JsonReader& in, Job& job) { return read_limit(in, job.timeout); }},
     {"expires_at", &as_optional_time<&Job::expires_at>},
     {"created_at", &as_time<&Job::created_at>},
@@ -348,7 +351,7 @@ void write_job(JsonWriter& w, const Job& job, JobDetail detail, Payload payload)
   w.end_array();
   write_optional(w, "correlation_id", job.correlation_id);
   write_optional(w, "reply_to", job.reply_to);
-  if (!job.follow_ups.empty()) write_follow_ups(w.key("then"), job.follow_ups, payload);
+  write_follow_up_fields(w, job.follow_ups, payload);
   w.key("timeout").duration(job.timeout);
   write_optional_time(w, "expires_at", job.expires_at);
   w.key("created_at").time(job.created_at);
@@ -531,6 +534,7 @@ std::vector<std::string_view> job_request_fields(std::string_view schema) {
   if (schema == "Unique") return field_names(kUnique);
   if (schema == "SingleJob") return field_names(kSingle.fields);
   if (schema == "FollowUp") return follow_up_fields();
+  if (schema == "Callback") return callback_fields();
   if (schema == "Fence") return field_names(kFence);
   if (schema == "EnqueueRequest") return field_names(kJobs);
   if (schema == "CancelRequest") return field_names(kCancelRequest);

@@ -173,6 +173,10 @@ std::vector<Flag> job_flags(JobTimeout timeout) {
        .help = "a job that is made when it ends: completed, cancelled, dead; each end if none is "
                "named",
        .repeated = true},
+      {.name = "callback", .value = "URL", .help = "a signed request to it when the job has ended"},
+      {.name = "callback-on",
+       .value = "ENDS",
+       .help = "only of these: completed, cancelled, dead [all]"},
   };
   if (timeout == JobTimeout::none) flags.erase(flags.begin() + 2);
   return flags;

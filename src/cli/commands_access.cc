@@ -117,10 +117,45 @@ Command audit_command() {
            .run = run_audit_head}}};
 }
 
+Command callbacks_command() {
+  return {
+      .name = "callbacks",
+      .summary = "signed requests to your servers: the key, verify",
+      .description =
+          "A job enqueued with a callback is followed by a signed request to its URL. Deliveries "
+          "are jobs of the queue mainspring.callbacks: `mainspring jobs list --queue "
+          "mainspring.callbacks` shows them, `mainspring dead redrive` makes failed ones again.",
+      .children = {
+          {.name = "key",
+           .summary = "the key that receivers verify with",
+           .description =
+               "Prints the store's key, as whsec_ and base64; makes it if there is none yet. Read "
+               "where it is kept, beside the store: the server may run, and needs no restart.",
+           .scopes = kStoreScope | kEverywhere,
+           .examples = {{"mainspring callbacks key --data data", ""}},
+           .exits = {{66, "there is no store"}},
+           .run = run_callbacks_key},
+          {.name = "verify",
+           .summary = "was this request made and signed by the store?",
+           .description = "Reads the body of a request from standard input, and says whether the "
+                          "signature is one of it, of its id and of its time.",
+           .flags = {{.name = "id", .value = "ID", .help = "its header webhook-id"},
+                     {.name = "timestamp", .value = "N", .help = "its header webhook-timestamp"},
+                     {.name = "signature", .value = "TEXT", .help = "its header webhook-signature"},
+                     {.name = "keys", .value = "FILE", .help = "with the key [the store's]"},
+                     {.name = "any-time", .value = "", .help = "however old it is [5m]"}},
+           .scopes = kStoreScope | kEverywhere,
+           .examples = {{"mainspring callbacks verify --id msg_64a_7 --timestamp 1767225600 "
+                         "--signature v1,… < body",
+                         ""}},
+           .exits = {{0, "verified"}, {1, "it is not"}},
+           .run = run_callbacks_verify}}};
+}
+
 }  // namespace
 
 std::vector<Command> access_commands() {
-  return {token_command(), audit_command()};
+  return {token_command(), audit_command(), callbacks_command()};
 }
 
 }  // namespace mainspring::cli

@@ -71,6 +71,9 @@ Result<int> run_audit_list(const Invocation& invocation, Io& io);
 Result<int> run_audit_verify(const Invocation& invocation, Io& io);
 Result<int> run_audit_head(const Invocation& invocation, Io& io);
 
+Result<int> run_callbacks_key(const Invocation& invocation, Io& io);
+Result<int> run_callbacks_verify(const Invocation& invocation, Io& io);
+
 Result<int> run_verify(const Invocation& invocation, Io& io);
 Result<int> run_store_backup(const Invocation& invocation, Io& io);
 Result<int> run_store_copy(const Invocation& invocation, Io& io);

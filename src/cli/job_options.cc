@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "api/callback_shapes.h"
 #include "api/json.h"
 #include "cli/support.h"
 
@@ -75,6 +76,29 @@ Result<std::vector<FollowUp>> follow_ups_of(const Invocation& invocation) {
   return all;
 }
 
+Result<void> read_callback_options(const Invocation& invocation, NewJob& job) {
+  const auto url = invocation.flag("callback");
+  const auto ends = invocation.flag("callback-on");
+  if (ends && !url) return invalid("callback-on", "--callback-on: goes with --callback URL");
+  if (!url) return {};
+  std::uint8_t on = ends ? 0 : FollowUp::kEveryEnd;
+  for (const std::string& end : split_names(ends.value_or(""))) {
+    const std::uint8_t bit = end == "completed"   ? FollowUp::kCompleted
+                             : end == "cancelled" ? FollowUp::kCancelled
+                             : end == "dead"      ? FollowUp::kDead
+                                                  : 0;
+    if (bit == 0) {
+      return invalid("callback-on",
+                     fmt::format("--callback-on \"{}\": must be completed, cancelled or dead, or "
+                                 "several of them with commas",
+                                 end));
+    }
+    on |= bit;
+  }
+  job.follow_ups.push_back(make_callback(*url, on));
+  return {};
+}
+
 }  // namespace
 
 Result<std::string> read_args(const std::optional<std::string>& given, const std::string& name) {
@@ -120,6 +144,7 @@ Result<void> read_job_options(const Invocation& invocation, NewJob& job) {
   job.correlation_id = invocation.flag("correlation-id").value_or("");
   job.reply_to = invocation.flag("reply-to").value_or("");
   MS_TRY_ASSIGN(job.follow_ups, follow_ups_of(invocation));
+  MS_TRY(read_callback_options(invocation, job));
   return {};
 }
 

@@ -97,6 +97,11 @@ struct Options {
   std::string audit = "changes";
   Duration audit_retention = 24h * 365;
 
+  // callbacks
+  std::int64_t callback_slots = 8;
+  Duration callback_timeout = 15s;
+  std::string callback_key_file = "none";
+
   // the job host
   std::string jobs = "none";
   std::string host_data = "auto";
@@ -149,6 +154,7 @@ struct Setting {
 const std::vector<Setting>& settings();
 std::vector<Setting> shared_store_settings();  // a part of them
 std::vector<Setting> neighbour_settings();     // another one
+std::vector<Setting> callback_settings();      // and one more
 const Setting* find_setting(std::string_view name);
 
 std::string flag_of(const Setting& setting);         // "--log-level"

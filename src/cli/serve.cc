@@ -147,6 +147,9 @@ Result<void> wire(const Invocation& invocation, const Clock& clock, Log& log, Re
     http.durability.clear();
     http.store_state = [neighbours] { return neighbours->describe(); };
   }
+  http.check_callback = [callbacks = wired.node->callbacks()](const std::string& url) {
+    return callbacks->check(url);
+  };
   wired.server = std::make_unique<HttpServer>(std::move(http), wired.node->broker(),
                                               wired.node->store(), time, log, registry);
   if (!host) return {};
@@ -164,6 +167,7 @@ Result<void> start(Wired& wired, const std::string& listen) {
     return Error{.code = ErrorCode::unavailable,
                  .message = fmt::format("--listen {}: {}", listen, started.error().message)};
   }
+  if (started) wired.node->callbacks()->start();
   if (started && wired.host) wired.host->start();
   if (started && wired.tls_reload) wired.tls_reload->start();
   return started;
@@ -227,6 +231,10 @@ Result<NodeOptions> node_options(const Options& options) {
   node.broker.max_batch_jobs = size_of(options.max_batch_jobs);
   node.broker.max_batch_bytes = size_of(options.max_batch_bytes);
   node.broker.worker_memory = options.worker_memory;
+  node.callbacks = CallbackOptions{.slots = static_cast<int>(options.callback_slots),
+                                   .timeout = options.callback_timeout,
+                                   .outgoing_allow = split_names(options.outgoing_allow)};
+  if (options.callback_key_file != "none") node.callback_key_file = options.callback_key_file;
   node.scheduler.batch = static_cast<int>(options.scheduler_batch);
   node.scheduler.max_sleep = options.scheduler_max_sleep;
   node.scheduler.prune_interval = options.prune_interval;

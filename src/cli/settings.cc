@@ -464,7 +464,8 @@ std::vector<Setting> make_host() {
        .value = "LIST",
        .member = &Options::outgoing_allow,
        .scopes = kHostScope,
-       .meaning = "what hooks may be posted to beyond public addresses and the ports 80 and 443: "
+       .meaning = "what callbacks and hooks may be posted to beyond public addresses and the ports "
+                  "80 and 443: "
                   "ranges such as 10.1.0.0/16, addresses and host names, separated by commas"},
       {.name = "max_upload_bytes",
        .value = "SIZE",
@@ -482,9 +483,9 @@ std::vector<Setting> make_host() {
 const std::vector<Setting>& settings() {
   static const std::vector<Setting> all = [] {
     std::vector<Setting> list;
-    for (auto part :
-         {make_general(), make_tls(), make_store(), shared_store_settings(), neighbour_settings(),
-          make_broker(), make_http(), make_doors(), make_host(), make_work()}) {
+    for (auto part : {make_general(), make_tls(), make_store(), shared_store_settings(),
+                      neighbour_settings(), make_broker(), make_http(), make_doors(),
+                      callback_settings(), make_host(), make_work()}) {
       list.insert(list.end(), part.begin(), part.end());
     }
     return list;

@@ -5,6 +5,7 @@
 
 #include "api/json.h"
 #include "http/routes.h"
+#include "model/callback.h"
 
 namespace mainspring::http {
 namespace {
@@ -38,7 +39,9 @@ Result<void> check_may(const Caller& caller, Verb verb, std::string_view name) {
 
 Result<void> check_may_make(const Caller& caller, Verb verb, const NewJob& job) {
   MS_TRY(check_may(caller, verb, job.queue));
-  for (const FollowUp& next : job.follow_ups) MS_TRY(check_may(caller, verb, next.queue));
+  for (const FollowUp& next : job.follow_ups) {
+    if (!is_callback(next)) MS_TRY(check_may(caller, verb, next.queue));
+  }
   if (!job.reply_to.empty()) MS_TRY(check_may(caller, verb, job.reply_to));
   return {};
 }

@@ -6,6 +6,7 @@
 #include "api/json.h"
 #include "http/host_shapes.h"
 #include "http/plans.h"
+#include "model/callback.h"
 
 namespace mainspring::http {
 namespace {
@@ -116,6 +117,13 @@ Plan plan_list_workers(const Request&, Services& services) {
   return DoRead{[&services] {
     auto workers = services.broker.workers();
     if (!workers) return error_reply(workers.error());
+    // Those that are part of a server are none that anybody could start or stop.
+    std::erase_if(*workers, [](const WorkerInfo& worker) {
+      return !worker.queues.empty() &&
+             std::all_of(worker.queues.begin(), worker.queues.end(), [](const std::string& queue) {
+               return queue.starts_with(kReservedQueues);
+             });
+    });
     Reply reply;
     encode_workers(*workers, reply.body);
     return reply;

@@ -6,10 +6,12 @@
 #include <array>
 #include <charconv>
 
+#include "api/callback_shapes.h"
 #include "api/json.h"
 #include "base/mutant.h"
 #include "broker/why.h"
 #include "http/plans.h"
+#include "model/callback.h"
 
 namespace mainspring::http {
 namespace {
@@ -145,11 +147,13 @@ Plan plan_enqueue(const Request& request, Services& services) {
   if (!decoded) return error_reply(decoded.error());
   auto wait = parse_wait(request);
   if (!wait) return error_reply(wait.error());
-  for (const NewJob& job : decoded->operation.jobs) {
+  const bool single = decoded->single;
+  for (std::size_t i = 0; i < decoded->operation.jobs.size(); ++i) {
+    const NewJob& job = decoded->operation.jobs[i];
     auto may = check_may_make(*request.caller, Verb::enqueue, job);
+    if (may) may = check_callback(services, job, single ? "" : fmt::format("jobs[{}].", i));
     if (!may) return error_reply(may.error());
   }
-  const bool single = decoded->single;
   if (!single && query_value(request, "wait") != nullptr) {
     return error_reply(invalid("wait", "wait: goes with one job, not with a batch"));
   }
@@ -234,6 +238,21 @@ std::optional<Reply> job_reply(const Job& job, int status, const Caller& caller,
     return std::nullopt;
   }
   return reply;
+}
+
+Result<void> check_callback(const Services& services, const NewJob& job,
+                            const std::string& prefix) {
+  if (!services.options.check_callback) return {};
+  for (const FollowUp& follow_up : job.follow_ups) {
+    if (!is_callback(follow_up)) continue;
+    auto good = services.options.check_callback(callback_url(follow_up));
+    if (good) continue;
+    Error error = good.error();
+    error.field = prefix + "callback.url";
+    if (error.message.starts_with("url")) error.message = error.field + error.message.substr(3);
+    return error;
+  }
+  return {};
 }
 
 Result<void> check_claim(const Caller& caller, const Claim& claim) {

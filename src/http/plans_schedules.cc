@@ -52,6 +52,7 @@ Result<PutSchedule> put_of(const Request& request, const Services& services) {
   MS_TRY(check_name("name", request.param));
   MS_TRY_ASSIGN(PutScheduleRequest put, decode_put_schedule_request(request.param, request.body));
   MS_TRY(check_may_make(*request.caller, Verb::schedule, put.schedule.job));
+  MS_TRY(check_callback(services, put.schedule.job, "job."));
   MS_TRY_ASSIGN(PutSchedule operation,
                 plan_put(std::move(put.schedule), put.paused, services.clock.now().wall));
   operation.within = request.caller->within(Verb::schedule);

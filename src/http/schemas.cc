@@ -31,6 +31,7 @@ constexpr std::string_view kJobMembers =
       "then":{"type":["array","null"],"maxItems":8,
         "items":{"$ref":"#/components/schemas/FollowUp"},
         "description":"Jobs that are made when this one ends."},
+      "callback":{"oneOf":[{"$ref":"#/components/schemas/Callback"},{"type":"null"}]},
       "session":{"type":"null","description":"Reserved."})";
 constexpr std::string_view kJobHead =
     R"({"type":"object","additionalProperties":false,"required":["kind"],"properties":{)";
@@ -134,6 +135,14 @@ constexpr Schema kSchemas[] = {
         "description":"The ends that it follows. Left out: every one."},
       "priority":{"type":"integer","minimum":0,"maximum":9,"default":5},
       "data":{"description":"Any JSON value, up to 64 KiB of text; it is in the args."}}})"},
+    {"Callback", R"({"type":"object","additionalProperties":false,"required":["url"],
+      "description":"A signed request that is made when this job ends.",
+      "properties":{
+      "url":{"type":["string","null"],"format":"uri","maxLength":2048,
+        "description":"http or https, of a public address. Null: it is not shown."},
+      "on":{"type":["array","null"],"minItems":1,"maxItems":3,
+        "items":{"enum":["completed","cancelled","dead"]},
+        "description":"The ends that are told. Left out: every one."}}})"},
     {"NewJob", Joined<kJobHead, kJobMembers, kTail>::kView},
     {"SingleJob", Joined<kJobHead, kFenceMember, kJobMembers, kTail>::kView},
     {"Fence", R"({"type":"object","additionalProperties":false,"required":["lease","token"],
@@ -175,6 +184,7 @@ constexpr Schema kSchemas[] = {
       "headers":{"type":"object"},"tags":{"type":"array","items":{"type":"string"}},
       "correlation_id":{"type":"string"},"reply_to":{"type":"string"},
       "then":{"type":"array","items":{"$ref":"#/components/schemas/FollowUp"}},
+      "callback":{"$ref":"#/components/schemas/Callback"},
       "timeout":{"type":"string"},
       "expires_at":{"type":"string","format":"date-time"},
       "created_at":{"type":"string","format":"date-time"},

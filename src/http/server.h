@@ -82,6 +82,10 @@ struct HttpOptions {
   std::function<std::optional<std::string>()> unready;
   std::function<std::string()> store_state;
 
+  // May a callback go to this URL? Field url of what it answers; called by requests that enqueue,
+  // on any thread, and must not block. Empty: any may.
+  std::function<Result<void>(const std::string& url)> check_callback;
+
   // All mistakes; empty = none.
   std::vector<Error> validate() const;
 };
