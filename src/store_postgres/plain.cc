@@ -26,17 +26,19 @@ bool PostgresStore::knows_queues(const Claim& op) const {
 }
 
 // True if no statement is needed but the three of these, in an order of locks in which nobody can
-// wait for somebody who waits for us: all completions at once, and first (see locks.cc).
+// wait for somebody who waits for us: all completions at once, and first (see locks.cc). And claims
+// last: that one found a queue empty is only learned behind what was enqueued after it.
 bool PostgresStore::is_plain_batch(std::span<const Operation> batch) {
   Completing completing;
   std::int64_t jobs = 0;
-  bool in_run = true;
+  bool in_run = true, claimed = false;
   for (const Operation& operation : batch) {
     if (const auto* enqueue = std::get_if<Enqueue>(&operation)) {
-      if (!is_plain(*enqueue) || !knows_all_of(*enqueue)) return false;
+      if (claimed || !is_plain(*enqueue) || !knows_all_of(*enqueue)) return false;
       jobs += static_cast<std::int64_t>(enqueue->jobs.size());
     } else if (const auto* claim = std::get_if<Claim>(&operation)) {
       if (!knows_queues(*claim)) return false;
+      claimed = true;
     } else if (const auto* finish = std::get_if<Finish>(&operation)) {
       if (!in_run || !completes_plainly(*finish, completing)) return false;
       for (const JobOutcome& result : finish->results) completing.seen.insert(result.id);

@@ -155,6 +155,19 @@ TEST_CASE("completions that are not found are answered one by one, beside those 
   CHECK(report.effects.ended == std::vector<JobId>{jobs[3].id});
 }
 
+TEST_CASE("what is enqueued behind a claim that found nothing can be claimed next") {
+  Bed bed;
+  must(bed.enqueue(1));
+  REQUIRE(claim(bed, 1).size() == 1);
+  const std::vector<Operation> batch = {Claim{.worker = "w", .queues = {"q"}, .max = 2},
+                                        Enqueue{.jobs = {job_of("q")}}};
+  const BatchReport report = must(bed.store->apply(batch, bed.clock.now()));
+  CHECK(std::get<ClaimResult>(report.results[0]).jobs.empty());
+  CHECK(report.effects.available == std::vector<std::string>{"q"});
+  CHECK(bed.store->has_available("q"));
+  CHECK(claim(bed, 2).size() == 1);
+}
+
 TEST_CASE("a claim in one round trip brings the checkpoint of a job that was tried before") {
   Bed bed;
   must(bed.enqueue(1));
