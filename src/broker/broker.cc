@@ -8,6 +8,7 @@
 
 #include "base/assert.h"
 #include "base/mutant.h"
+#include "model/callback.h"
 
 namespace mainspring {
 namespace {
@@ -83,6 +84,11 @@ bool goes_on_while_held(const Operation& operation) {
          std::holds_alternative<RescueExpired>(operation) ||
          std::holds_alternative<ExpireJobs>(operation) ||
          std::holds_alternative<PruneJobs>(operation) || std::holds_alternative<Audit>(operation);
+}
+
+// The engine's own: nobody waits for its answer.
+bool is_own(const Claim& claim) {
+  return !claim.queues.empty() && claim.queues.front().starts_with(kReservedQueues);
 }
 
 bool available_now(const NewJob& job, Now now) {
@@ -294,7 +300,7 @@ Agenda Broker::agenda() const {
 
 std::size_t Broker::parked_claims() const {
   MutexLock lock(mutex_);
-  return parked_.size();
+  return parked_.size() - own_parked_;
 }
 
 // -- one batch
@@ -551,6 +557,7 @@ void Broker::park(Pending pending) {
     QueueLine& line = lines_[queue];
     parked->lines.emplace_back(queue, line.insert(line.end(), parked.get()));
   }
+  if (is_own(parked->claim)) ++own_parked_;
   deadlines_.emplace(std::pair(parked->deadline, parked->id), parked.get());
   parked_.emplace(parked->id, std::move(parked));
 }
@@ -564,6 +571,7 @@ Broker::Pending Broker::unpark(Parked& parked) {
     if (line->second.empty()) lines_.erase(line);
   }
   deadlines_.erase({parked.deadline, parked.id});
+  if (is_own(parked.claim)) --own_parked_;
   pending.jobs = static_cast<std::size_t>(parked.claim.max);
   pending.operation = std::move(parked.claim);
   pending.audit = std::move(parked.audit);

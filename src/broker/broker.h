@@ -129,7 +129,7 @@ class Broker final : public Jobs {
   void stop_claims() MS_EXCLUDES(mutex_);
   void stop() MS_EXCLUDES(mutex_);
 
-  std::size_t parked_claims() const MS_EXCLUDES(mutex_);
+  std::size_t parked_claims() const MS_EXCLUDES(mutex_);    // of callers, not the engine's own
   std::size_t parked_acquires() const MS_EXCLUDES(mutex_);  // of leases
 
   // -- Jobs ---------------------------------------------------------------------------------------
@@ -322,6 +322,7 @@ class Broker final : public Jobs {
   std::size_t waiting_jobs_ MS_GUARDED_BY(mutex_) = 0;
   std::size_t waiting_bytes_ MS_GUARDED_BY(mutex_) = 0;
   std::unordered_map<ParkId, std::unique_ptr<Parked>> parked_ MS_GUARDED_BY(mutex_);
+  std::size_t own_parked_ MS_GUARDED_BY(mutex_) = 0;
   std::unordered_map<std::string, QueueLine> lines_ MS_GUARDED_BY(mutex_);
   std::map<std::pair<Instant, ParkId>, Parked*> deadlines_ MS_GUARDED_BY(mutex_);
   std::map<std::string, Ready> ready_ MS_GUARDED_BY(mutex_);

@@ -70,6 +70,17 @@ TEST_CASE_FIXTURE(Fixture, "requests that arrive together share one commit") {
   CHECK(store->queues()->at(0).enqueued == 100);
 }
 
+TEST_CASE_FIXTURE(Fixture, "the engine's own claims are not counted among those that wait") {
+  const auto none = [](const OperationResult&) {};
+  broker->submit_claim(Claim{.worker = "own", .queues = {"mainspring.callbacks"}}, 20s, none);
+  broker->submit_claim(Claim{.worker = "w", .queues = {"q"}}, 20s, none);
+  broker->step(clock.now());
+  CHECK(broker->parked_claims() == 1);
+  clock.advance(20s);
+  broker->step(clock.now());
+  CHECK(broker->parked_claims() == 0);
+}
+
 TEST_CASE_FIXTURE(Fixture, "a parked claim gets its job in the very commit that enqueues it") {
   Got got;
   park("w", got);

@@ -181,7 +181,7 @@ TEST_CASE("ten thousand parked claims are cheap, and one enqueue serves them all
     MESSAGE("SKIPPED, LOUDLY: only ", files.rlim_cur, " open files are permitted here");
     return;
   }
-  Served server({"--callback-slots", "0"});  // whose own claim waits too
+  Served server;
   REQUIRE(server.start());
   const std::int64_t before_kb = server.process().rss_kb();
   std::vector<std::unique_ptr<HttpClient>> parked;
