@@ -81,6 +81,8 @@ twin=$!
 kill -TERM $long
 ended 0 $long
 expect 0 '0 handled, 0.0 % busy in … s: stopped by a signal; … s left' cat long.out
+# It waits for work, and so knows what to do with a signal.
+await sh -c '"$1" workers | grep -q " waiting  *none"' sh "$mainspring"
 kill -TERM $twin
 ended 0 $twin
 expect 0 '{"end":"stopped",…' cat twin.out
