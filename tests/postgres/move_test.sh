@@ -3,40 +3,9 @@
 set -eu
 program=$1
 torture=$2
-bin=$(ls -d /usr/lib/postgresql/*/bin | tail -1)
-dir=$(mktemp -d /tmp/mainspring_move_XXXXXX)
-pids=()
-as() { if [ "$(id -u)" = 0 ]; then runuser -u postgres -- "$@"; else "$@"; fi; }
-finish() {
-  for pid in "${pids[@]}"; do kill -9 "$pid" 2>/dev/null || true; done
-  as "$bin/pg_ctl" -D "$dir/pg/data" -m immediate stop >/dev/null 2>&1 || true
-  rm -rf "$dir"
-}
-trap finish EXIT
-fail() { echo "FAILED: $*" >&2; cat "$dir"/*.err "$dir"/*.said >&2 || true; exit 1; }
+# shellcheck source=tests/postgres/served_database.sh
+source "$(dirname "$0")/served_database.sh"
 
-mkdir "$dir/pg"
-chmod 755 "$dir"
-[ "$(id -u)" != 0 ] || chown postgres "$dir/pg"
-as "$bin/initdb" -D "$dir/pg/data" -A trust -U postgres >/dev/null
-as "$bin/pg_ctl" -D "$dir/pg/data" -w -l "$dir/pg/log" \
-  -o "-c listen_addresses= -c unix_socket_directories=$dir/pg -c fsync=off" start >/dev/null
-url="postgres://postgres:hunter2@/postgres?host=$dir/pg"
-export XDG_CONFIG_HOME=$dir
-
-serve() { # NUMBER, how the store is given
-  local n=$1
-  : >"$dir/$n.out"
-  shift
-  "$program" serve --listen 127.0.0.1:0 "$@" >"$dir/$n.out" 2>"$dir/$n.err" &
-  pids+=($!)
-  for _ in $(seq 200); do
-    server=$(sed -n 's/.*listens on \(http[^,]*\),.*/\1/p' "$dir/$n.out")
-    [ -z "$server" ] || return 0
-    command sleep 0.1
-  done
-  fail "server $n does not start"
-}
 # CODE of the refusal, what it says, the command
 refused() {
   local code=$1 says=$2 got=0

@@ -2,45 +2,14 @@
 # Three servers over one database, as operators run them: serve, enqueue, work, readyz, store, verify.
 set -eu
 program=$1
-bin=$(ls -d /usr/lib/postgresql/*/bin | tail -1)
-dir=$(mktemp -d /tmp/mainspring_serve_XXXXXX)
-pids=()
-as() { if [ "$(id -u)" = 0 ]; then runuser -u postgres -- "$@"; else "$@"; fi; }
-finish() {
-  for pid in "${pids[@]}"; do kill -9 "$pid" 2>/dev/null || true; done
-  as "$bin/pg_ctl" -D "$dir/pg/data" -m immediate stop >/dev/null 2>&1 || true
-  rm -rf "$dir"
-}
-trap finish EXIT
-fail() { echo "FAILED: $*" >&2; cat "$dir"/*.err >&2; exit 1; }
-
-mkdir "$dir/pg"
-chmod 755 "$dir"
-[ "$(id -u)" != 0 ] || chown postgres "$dir/pg"
-as "$bin/initdb" -D "$dir/pg/data" -A trust -U postgres >/dev/null
-as "$bin/pg_ctl" -D "$dir/pg/data" -w -l "$dir/pg/log" \
-  -o "-c listen_addresses= -c unix_socket_directories=$dir/pg -c fsync=off" start >/dev/null
-url="postgres://postgres:hunter2@/postgres?host=$dir/pg"
+# shellcheck source=tests/postgres/served_database.sh
+source "$(dirname "$0")/served_database.sh"
 echo "$url" >"$dir/url"
-export XDG_CONFIG_HOME=$dir
 
 "$program" store info "$url" | grep -q "schema *none" || fail "info of an empty database"
 "$program" store migrate "$url" | grep -q "brought up to" || fail "migrate"
 "$program" store migrate --store-file "$dir/url" | grep -q "nothing to do" || fail "migrate again"
 
-serve() { # NUMBER, how the store is given
-  local n=$1
-  : >"$dir/$n.out"
-  shift
-  "$program" serve --listen 127.0.0.1:0 "$@" >"$dir/$n.out" 2>"$dir/$n.err" &
-  pids+=($!)
-  for _ in $(seq 200); do
-    server=$(sed -n 's/.*listens on \(http[^,]*\),.*/\1/p' "$dir/$n.out")
-    [ -z "$server" ] || return 0
-    command sleep 0.1
-  done
-  fail "server $n does not start"
-}
 serve 1 --store-file "$dir/url"; first=$server
 MAINSPRING_STORE=$url serve 2; second=$server
 serve 3 --store "$url" --store-migrate off; third=$server
