@@ -87,7 +87,7 @@ Result<BatchReport> PostgresStore::try_batch(std::span<const Operation> batch) {
 void PostgresStore::run_batch(std::span<const Operation> batch, BatchReport& report) {
   std::vector<OperationResult>& results = report.results;
   about_ = nullptr;
-  look_ahead(batch);
+  if (!plain_) look_ahead(batch);
   for (std::size_t i = 0; i < batch.size(); make_follow_ups(), settle_ties()) {
     const auto rest = batch.subspan(i);
     std::vector<OperationResult> folded;

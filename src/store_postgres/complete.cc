@@ -38,7 +38,7 @@ std::size_t PostgresStore::finish_run(std::span<const Operation> rest,
   std::size_t size = 0;
   for (; size < rest.size(); ++size) {
     const auto* op = std::get_if<Finish>(&rest[size]);
-    if (op == nullptr || !completes_plainly(*op, *run)) break;
+    if (op == nullptr || !(plain_ || completes_plainly(*op, *run))) break;
     // The record of who asked stands behind it: that goes one by one.
     if (size + 1 < rest.size() && std::holds_alternative<Audit>(rest[size + 1])) break;
     take_completions(*op, *run);

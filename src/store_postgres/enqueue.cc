@@ -95,11 +95,13 @@ void PostgresStore::send_columns(const Columns& c, bool keep_ids, std::function<
   Params p;
   const std::array<const Ints*, 7> numbers = {&c.state, &c.priority,     &c.run_at, &c.queue,
                                               &c.kind,  &c.max_attempts, &c.timeout};
-  for (const Ints* column : numbers) {
-    if (same(*column)) {
+  std::array<std::optional<std::int64_t>, 7> values;
+  for (std::size_t i = 0; i < numbers.size(); ++i) {
+    if (same(*numbers[i])) {
+      values[i] = numbers[i]->front();
       p.null(Params::kInt8Array);
     } else {
-      p.add(*column);
+      p.add(*numbers[i]);
     }
   }
   p.add(c.args);
@@ -117,9 +119,7 @@ void PostgresStore::send_columns(const Columns& c, bool keep_ids, std::function<
   }
   p.add(wall()).add(node_).add(batch_).add(keep_ids).add(queues).add(enqueued).add(available);
   p.add(!held_).add(session_);
-  for (const Ints* column : numbers) {
-    p.add(same(*column) ? std::optional(column->front()) : std::nullopt);
-  }
+  for (const auto& value : values) p.add(value);
   held_ = marked_ = true;
   after_.live_counted += std::ssize(c.state);
   wrote();
