@@ -67,15 +67,29 @@ struct Unique {
 // one that ended, or else its id in decimal; its headers are the same.
 struct FollowUp {
   static constexpr std::uint8_t kCompleted = 1, kCancelled = 2, kDead = 4, kEveryEnd = 7;
+  // Also, or only, for each message that the job's worker sends while it runs (Renewal::messages):
+  // then "state" is "running", "result" is null, "progress" is the job's last one, and "message"
+  // is what was sent.
+  static constexpr std::uint8_t kMessage = 8;
   std::string queue;
   std::string kind;
   std::uint8_t on = kEveryEnd;  // not 0; expired jobs are cancelled ones
   int priority = 5;
-  std::string data;  // JSON, up to 64 KiB; "" = null
+  std::string session{};  // of its queue, that the follow-up belongs to; "" = none
+  std::string data;       // JSON, up to 64 KiB; "" = null
   friend bool operator==(const FollowUp&, const FollowUp&) = default;
 };
 inline constexpr std::size_t kMaxFollowUps = 8;
 inline constexpr std::size_t kMaxFollowUpDataBytes = 64 << 10;
+
+// What becomes of a session when a job of it dies.
+enum class OnDead : std::uint8_t {
+  skip,   // the next job gets its turn
+  block,  // nothing of it runs until the dead job is retried, or the session resumed
+  park,   // nothing of it runs until the session is resumed
+};
+std::string_view to_string(OnDead policy);
+std::optional<OnDead> parse_on_dead(std::string_view text);
 
 // A job as a caller asks for it. Defaults are those of docs/reference.
 struct NewJob {
@@ -93,10 +107,16 @@ struct NewJob {
   std::vector<std::string> tags;                // up to 16, each up to 64 bytes
   std::string headers;                          // JSON object of strings, "" = none
   std::string correlation_id;                   // "" = none
-  // A queue name; "" = none. It gets a job of kind "reply" when this one ends: a follow-up on every
-  // end, without data.
+  // A queue name; "" = none. It gets a job of kind "reply" when this one ends, and one of kind
+  // "message" for each message: a follow-up on every end and message, without data.
   std::string reply_to;
+  std::string reply_session;         // of that queue, for those replies; only with reply_to
   std::vector<FollowUp> follow_ups;  // up to kMaxFollowUps
+  // Jobs of a queue with the same session run one at a time, in the order of their enqueue
+  // (store/session_operations.h has the rules); "" = none. Not with unique.on_conflict other than
+  // keep, and not in schedules.
+  std::string session;
+  OnDead on_dead = OnDead::skip;  // "session_on_dead"
   friend bool operator==(const NewJob&, const NewJob&) = default;
 };
 
@@ -136,7 +156,10 @@ struct Job {
   std::vector<std::string> tags;
   std::string correlation_id;
   std::string reply_to;
+  std::string reply_session;
   std::vector<FollowUp> follow_ups;
+  std::string session;
+  OnDead on_dead = OnDead::skip;
   Duration timeout = kForever;
   std::optional<WallTime> expires_at;
   WallTime created_at;
@@ -169,6 +192,8 @@ struct ClaimedJob {
   std::vector<std::string> tags;
   std::string correlation_id;
   std::string reply_to;
+  std::string session;        // "" = none
+  std::string session_state;  // JSON, as the last job or holder left it; "" = none
 };
 
 // The five outcomes of an attempt.
@@ -202,7 +227,9 @@ inline constexpr std::size_t kMaxTextBytes =
 inline constexpr std::size_t kMaxProgressTextBytes = 1 << 10;
 inline constexpr std::size_t kMaxNameBytes = 128;  // queue, kind
 inline constexpr std::size_t kMaxKeyBytes =
-    512;  // unique key, idempotency key, correlation_id, worker
+    512;  // unique key, idempotency key, correlation_id, worker, session
+inline constexpr std::size_t kMaxMessages = 16;  // of one renewal of one job
+inline constexpr std::size_t kMaxMessageBytes = 64 << 10;
 inline constexpr std::size_t kMaxTags = 16;
 inline constexpr std::size_t kMaxTagBytes = 64;
 inline constexpr int kMaxMaxAttempts = 1000;

@@ -100,6 +100,13 @@ class NodeStore final : public SharedStore {
                                         Instant now) const override {
     return store().leases(after, limit, now);
   }
+  Result<SessionInfo> session(const SessionKey& session, Instant now) const override {
+    return store().session(session, now);
+  }
+  Result<SessionPage> sessions(const std::string& queue, const SessionKey& after, int limit,
+                               Instant now) const override {
+    return store().sessions(queue, after, limit, now);
+  }
   std::shared_ptr<const Tokens> tokens() const override { return store().tokens(); }
   std::int64_t tokens_version() const override { return store().tokens_version(); }
   Result<AuditPage> audit(const AuditFilter& filter, AuditOrder order, int limit,

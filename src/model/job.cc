@@ -7,6 +7,7 @@
 #include <array>
 
 #include "model/callback.h"
+#include "model/session.h"
 
 namespace mainspring {
 namespace {
@@ -56,6 +57,23 @@ Result<void> check_follow_ups(const std::vector<FollowUp>& all, std::string_view
   }
   for (std::size_t i = 0; i < all.size(); ++i)
     MS_TRY(check_follow_up(all[i], fmt::format("{}[{}]", field, i)));
+  return {};
+}
+
+Result<void> check_sessions(const NewJob& job, std::string_view prefix) {
+  const auto at = [&](std::string_view name) { return std::string(prefix).append(name); };
+  if (!job.reply_session.empty()) {
+    if (job.reply_to.empty())
+      return invalid(at("reply_session"), "reply_session: is for replies, and needs reply_to");
+    MS_TRY(check_session_key(at("reply_session"), job.reply_session));
+  }
+  if (job.session.empty()) return {};
+  MS_TRY(check_session_key(at("session"), job.session));
+  if (job.unique && job.unique->on_conflict != OnConflict::keep) {
+    return invalid(at("unique.on_conflict"),
+                   fmt::format("unique.on_conflict \"{}\": must be keep for a job of a session",
+                               to_string(job.unique->on_conflict)));
+  }
   return {};
 }
 
@@ -118,6 +136,7 @@ Result<void> validate(const NewJob& job, std::string_view prefix) {
     MS_TRY(check_name(at("reply_to"), job.reply_to));
     MS_TRY(check_not_reserved(at("reply_to"), job.reply_to));
   }
+  if (!job.session.empty() || !job.reply_session.empty()) MS_TRY(check_sessions(job, prefix));
   if (job.args.empty()) return invalid(at("args"), "args: must be a JSON value");
   if (job.priority < 0 || job.priority > kLowestPriority) {
     return invalid(at("priority"),

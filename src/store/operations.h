@@ -19,6 +19,7 @@
 #include "store/access_operations.h"
 #include "store/lease_operations.h"
 #include "store/schedule_operations.h"
+#include "store/session_operations.h"
 
 namespace mainspring {
 
@@ -50,9 +51,14 @@ struct Claim {
   std::vector<std::string> kinds;   // empty = every kind
   int max = 1;
   Duration lease = kDefaultLease;
+  // With `queues` = {accept_line(queue)}: the next free session that has an available job is
+  // accepted, for `lease`, and gives that job; kinds and max do not matter. With {session_line()}:
+  // the job whose turn it is, if it can begin; this is the holder's token. Error: lease_lost.
+  Token session_token = 0;
 };
 struct ClaimResult {
   std::vector<ClaimedJob> jobs;
+  std::optional<SessionGrant> session;  // that was accepted
   std::vector<JobId>
       cancel;  // running jobs of this worker that somebody wants stopped (filled by the broker)
 };
@@ -62,6 +68,9 @@ struct Renewal {
   Token token = 0;
   std::optional<Progress> progress;
   std::optional<std::string> checkpoint;
+  // JSON, up to kMaxMessages of up to kMaxMessageBytes: each makes the job's follow-ups on kMessage
+  // and a "message" for its reply_to, in order, behind its progress. A job without any makes none.
+  std::vector<std::string> messages{};
 };
 // Extends leases to now + lease, but never more than kTimeoutGrace past the job's own time limit.
 // A renewal without progress and checkpoint writes nothing to disk, unless it is for longer than
@@ -86,6 +95,9 @@ struct JobOutcome {
   JobId id = 0;
   Token token = 0;
   Outcome outcome;
+  // The state of its session from now on, JSON, "" = none; nullopt = as it is. Without a session it
+  // goes nowhere.
+  std::optional<std::string> session_state{};
 };
 struct Finish {
   std::string worker;
@@ -187,11 +199,12 @@ struct StepResult {
 using Operation =
     std::variant<Enqueue, Claim, Renew, Finish, Cancel, RetryJob, Redrive, PauseQueue, SetRetention,
                  MoveDue, RescueExpired, ExpireJobs, PruneJobs, AcquireLease, RenewLease,
-                 ReleaseLease, PutSchedule, RemoveSchedule, PauseSchedule, SetTimer, FireSchedule,
+                 ReleaseLease, AcceptSession, RenewSession, ReleaseSession, PutSessionState,
+                 ResumeSession, PutSchedule, RemoveSchedule, PauseSchedule, SetTimer, FireSchedule,
                  CreateToken, RevokeToken, Audit>;
 using OperationResult = std::variant<Error, EnqueueResult, ClaimResult, RenewResult, FinishResult,
                                      CancelResult, RetryResult, RedriveResult, Done, StepResult,
-                                     LeaseGrant, PutScheduleResult, FireResult>;
+                                     LeaseGrant, SessionGrant, PutScheduleResult, FireResult>;
 
 inline constexpr Duration kIdempotencyWindow = std::chrono::hours(24);
 inline constexpr Duration kTimeoutGrace = std::chrono::seconds(30);

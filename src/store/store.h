@@ -87,6 +87,11 @@ class Store {
   // Held ones and those with a value, by name, the reserved ones too.
   virtual Result<std::vector<LeaseInfo>> leases(const std::string& after, int limit,
                                                 Instant now) const = 0;
+  // Errors: not_found.
+  virtual Result<SessionInfo> session(const SessionKey& session, Instant now) const = 0;
+  // Of one queue, or of all ("").
+  virtual Result<SessionPage> sessions(const std::string& queue, const SessionKey& after, int limit,
+                                       Instant now) const = 0;
   // Every token, revoked and expired ones too; a snapshot. From every thread; cheap: a pointer that
   // is exchanged when tokens change.
   virtual std::shared_ptr<const Tokens> tokens() const = 0;

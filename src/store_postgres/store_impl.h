@@ -157,6 +157,9 @@ class PostgresStore final : public SharedStore {
   Result<Job> get(JobId id) const override;
   Result<JobPage> list(const JobFilter& filter, int limit, JobId before) const override;
   Result<std::vector<QueueStats>> queues() const override;
+  Result<SessionInfo> session(const SessionKey& session, Instant now) const override;
+  Result<SessionPage> sessions(const std::string& queue, const SessionKey& after, int limit,
+                               Instant now) const override;
   std::shared_ptr<const Tokens> tokens() const override;
   std::int64_t tokens_version() const override { return tokens_version_.load(); }
   Result<AuditPage> audit(const AuditFilter& filter, AuditOrder order, int limit,
@@ -242,6 +245,11 @@ class PostgresStore final : public SharedStore {
   OperationResult operator()(const AcquireLease& op);
   OperationResult operator()(const RenewLease& op);
   OperationResult operator()(const ReleaseLease& op);
+  OperationResult operator()(const AcceptSession& op);
+  OperationResult operator()(const RenewSession& op);
+  OperationResult operator()(const ReleaseSession& op);
+  OperationResult operator()(const PutSessionState& op);
+  OperationResult operator()(const ResumeSession& op);
   OperationResult operator()(const PutSchedule& op);
   OperationResult operator()(const RemoveSchedule& op);
   OperationResult operator()(const PauseSchedule& op);

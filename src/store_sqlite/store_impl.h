@@ -115,6 +115,9 @@ class SqliteStore final : public Store {
   Result<Job> get(JobId id) const override;
   Result<JobPage> list(const JobFilter& filter, int limit, JobId before) const override;
   Result<std::vector<QueueStats>> queues() const override;
+  Result<SessionInfo> session(const SessionKey& session, Instant now) const override;
+  Result<SessionPage> sessions(const std::string& queue, const SessionKey& after, int limit,
+                               Instant now) const override;
   std::shared_ptr<const Tokens> tokens() const override;
   std::int64_t tokens_version() const override {
     return tokens_version_.load(std::memory_order_acquire);
@@ -169,6 +172,11 @@ class SqliteStore final : public Store {
   OperationResult operator()(const AcquireLease& op);
   OperationResult operator()(const RenewLease& op);
   OperationResult operator()(const ReleaseLease& op);
+  OperationResult operator()(const AcceptSession& op);
+  OperationResult operator()(const RenewSession& op);
+  OperationResult operator()(const ReleaseSession& op);
+  OperationResult operator()(const PutSessionState& op);
+  OperationResult operator()(const ResumeSession& op);
   OperationResult operator()(const PutSchedule& op);
   OperationResult operator()(const RemoveSchedule& op);
   OperationResult operator()(const PauseSchedule& op);

@@ -79,6 +79,9 @@ std::string line(const JobFilter& f) {
                      f.state ? to_string(*f.state) : "-", line(f.within));
 }
 
+std::string line(const SessionKey& s) {
+  return s.queue + "#" + s.key;
+}
 std::string line(const Fence& f) {
   return f.lease.empty() ? "" : fmt::format(" if {}/{}", f.lease, f.token);
 }
@@ -168,6 +171,21 @@ struct OperationText {
     return fmt::format("release {} by {}/{} value={}", op.name, op.holder, op.token,
                        shown(op.value.value_or("-")));
   }
+  std::string operator()(const AcceptSession& op) {
+    return fmt::format("accept {} by {} for {}", line(op.session), op.worker, length(op.lease));
+  }
+  std::string operator()(const RenewSession& op) {
+    return fmt::format("renew_session {}/{} for {}", line(op.session), op.token, length(op.lease));
+  }
+  std::string operator()(const ReleaseSession& op) {
+    return fmt::format("release_session {}/{}", line(op.session), op.token);
+  }
+  std::string operator()(const PutSessionState& op) {
+    return fmt::format("put_state {}/{} {}", line(op.session), op.token, shown(op.state));
+  }
+  std::string operator()(const ResumeSession& op) {
+    return fmt::format("resume_session {}{}", line(op.session), line(op.within));
+  }
   std::string operator()(const PutSchedule& op) {
     return fmt::format("put_schedule {} next={} fires={} paused={}{}", line(op.schedule),
                        time(op.next), time(op.next_fire),
@@ -246,6 +264,10 @@ struct ResultText {
   std::string operator()(const LeaseGrant& r) {
     return fmt::format("granted {} for {} value={} held={}", r.token, length(r.ttl), shown(r.value),
                        r.held);
+  }
+  std::string operator()(const SessionGrant& r) {
+    return fmt::format("session {}#{} {} for {} state={} held={}", r.session.queue, r.session.key,
+                       r.token, length(r.lease), shown(r.state), r.held);
   }
   std::string operator()(const PutScheduleResult& r) {
     return fmt::format("put v{} {}", r.version, static_cast<int>(r.outcome));

@@ -132,6 +132,13 @@ class ModelStore final : public Store, private ModelJobs {
     return leases_.list(after, limit, now);
   }
 
+  Result<SessionInfo> session(const SessionKey&, Instant) const override {
+    return Error{.code = ErrorCode::unavailable, .message = "sessions: none yet"};
+  }
+  Result<SessionPage> sessions(const std::string&, const SessionKey&, int, Instant) const override {
+    return SessionPage{};
+  }
+
   std::shared_ptr<const Tokens> tokens() const override {
     return std::make_shared<const Tokens>(disk_->tokens);
   }
@@ -198,6 +205,12 @@ class ModelStore final : public Store, private ModelJobs {
   OperationResult note(ModelLeases::Answer answer) {
     dirty_ = dirty_ || answer.wrote;
     return std::move(answer.result);
+  }
+  template <class T>
+  requires(std::is_same_v<T, AcceptSession> || std::is_same_v<T, RenewSession> ||
+           std::is_same_v<T, ReleaseSession> || std::is_same_v<T, PutSessionState> ||
+           std::is_same_v<T, ResumeSession>) OperationResult run(const T&) {
+    return Error{.code = ErrorCode::unavailable, .message = "sessions: none yet"};
   }
   OperationResult run(const PutSchedule& op) { return schedules_.run(op, now_); }
   OperationResult run(const RemoveSchedule& op) { return schedules_.run(op); }

@@ -95,6 +95,13 @@ class Gate final : public Store {
     return real_->list(f, l, b);
   }
   Result<std::vector<QueueStats>> queues() const override { return real_->queues(); }
+  Result<SessionInfo> session(const SessionKey& session, Instant now) const override {
+    return real_->session(session, now);
+  }
+  Result<SessionPage> sessions(const std::string& queue, const SessionKey& after, int limit,
+                               Instant now) const override {
+    return real_->sessions(queue, after, limit, now);
+  }
   std::shared_ptr<const Tokens> tokens() const override { return real_->tokens(); }
   std::int64_t tokens_version() const override { return real_->tokens_version(); }
   Result<AuditPage> audit(const AuditFilter& f, AuditOrder o, int l,

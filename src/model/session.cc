@@ -1,0 +1,82 @@
+// Sessions by name.
+#include "model/session.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace mainspring {
+
+std::string_view to_string(OnDead policy) {
+  switch (policy) {
+    case OnDead::skip:
+      return "skip";
+    case OnDead::block:
+      return "block";
+    case OnDead::park:
+      return "park";
+  }
+  return "";
+}
+
+std::optional<OnDead> parse_on_dead(std::string_view text) {
+  for (const OnDead policy : {OnDead::skip, OnDead::block, OnDead::park}) {
+    if (to_string(policy) == text) return policy;
+  }
+  return std::nullopt;
+}
+
+std::string_view to_string(SessionStop stop) {
+  switch (stop) {
+    case SessionStop::none:
+      return "none";
+    case SessionStop::blocked:
+      return "blocked";
+    case SessionStop::parked:
+      return "parked";
+  }
+  return "";
+}
+
+std::string accept_line(std::string_view queue) {
+  return std::string(kAcceptLine).append(queue);
+}
+
+std::string session_line(const SessionKey& session) {
+  return std::string(kSessionLine).append(session.queue).append(1, '\n').append(session.key);
+}
+
+std::optional<std::string_view> parse_accept_line(std::string_view line) {
+  if (!line.starts_with(kAcceptLine)) return std::nullopt;
+  return line.substr(kAcceptLine.size());
+}
+
+std::optional<SessionKey> parse_session_line(std::string_view line) {
+  if (!line.starts_with(kSessionLine)) return std::nullopt;
+  line.remove_prefix(kSessionLine.size());
+  const std::size_t end = line.find('\n');
+  if (end == std::string_view::npos) return std::nullopt;
+  return SessionKey{.queue = std::string(line.substr(0, end)),
+                    .key = std::string(line.substr(end + 1))};
+}
+
+std::string_view queue_of_line(std::string_view line) {
+  if (const auto queue = parse_accept_line(line)) return *queue;
+  if (!line.starts_with(kSessionLine)) return line;
+  line.remove_prefix(kSessionLine.size());
+  return line.substr(0, line.find('\n'));
+}
+
+Result<void> check_session_key(std::string_view field, std::string_view key) {
+  const bool ok = !key.empty() && key.size() <= kMaxKeyBytes &&
+                  std::none_of(key.begin(), key.end(), [](char c) {
+                    return static_cast<unsigned char>(c) < 0x20 || c == 0x7f;
+                  });
+  if (ok) return {};
+  return Error{.code = ErrorCode::invalid_argument,
+               .message = fmt::format("{} \"{}\": must be 1 to {} bytes without control characters",
+                                      field, key.substr(0, 64), kMaxKeyBytes),
+               .field = std::string(field)};
+}
+
+}  // namespace mainspring
