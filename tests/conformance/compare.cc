@@ -100,17 +100,72 @@ std::string leases_differ(const Store& model, const Store& real) {
 
 // Jobs whose time to start is over count as available until they are cancelled; a store may know
 // better, after a claim that found nothing.
-bool only_expiring(const Store& model, const std::string& queue) {
-  const auto jobs = model.list({.queue = queue, .state = JobState::available}, kAll, 0);
-  return std::all_of(jobs->jobs.begin(), jobs->jobs.end(), [](const Job& job) {
-    return job.expires_at.has_value() && !job.started_at.has_value();
+bool only_expiring(const Store& model, const std::string& line) {
+  const std::string queue(queue_of_line(line));
+  const auto session = parse_session_line(line);
+  const JobState state = session ? JobState::waiting : JobState::available;
+  const auto info = session ? model.session(*session, Instant()) : SessionInfo{};
+  const auto jobs = model.list({.queue = queue, .state = state}, kAll, 0);
+  return std::all_of(jobs->jobs.begin(), jobs->jobs.end(), [&](const Job& job) {
+    const bool of_line =
+        session ? info && job.id == info->turn : line == queue || !job.session.empty();
+    return !of_line || (job.expires_at.has_value() && !job.started_at.has_value());
   });
+}
+
+namespace {
+
+std::vector<std::string> sessions_of(const Store& store, const std::string& queue, int limit) {
+  std::vector<std::string> lines;
+  SessionKey after;
+  for (int page = 0; page < kAll; ++page) {
+    const auto got = store.sessions(queue, after, limit, Instant());
+    if (!got) return {"sessions: " + got.error().message};
+    for (const SessionInfo& info : got->sessions) lines.push_back(describe(info));
+    if (!got->next) break;
+    after = *got->next;
+  }
+  return lines;
+}
+
+std::string line_differs(const Store& model, const Store& real, const std::string& line) {
+  const bool misses = model.has_available(line) && !real.has_available(line);
+  return misses && !only_expiring(model, line) ? "has_available of " + line : "";
+}
+
+}  // namespace
+
+std::string sessions_differ(const Store& model, const Store& real) {
+  const auto mine = model.sessions("", {}, kAll, Instant());
+  if (mine->sessions.empty()) return "";  // a store may have none at all
+  const std::vector<std::string> rows = sessions_of(model, "", kAll);
+  const std::vector<std::string> real_rows = sessions_of(real, "", 3);
+  for (std::size_t i = 0; i < std::max(rows.size(), real_rows.size()); ++i) {
+    const std::string x = i < rows.size() ? rows[i] : "nothing";
+    const std::string y = i < real_rows.size() ? real_rows[i] : "nothing";
+    if (x != y) return fmt::format("sessions:\n  model: {}\n  store: {}", x, y);
+  }
+  for (const SessionInfo& info : mine->sessions) {
+    const auto a = model.session(info.session, Instant());
+    const auto b = real.session(info.session, Instant());
+    if (!b) return "session: " + b.error().message;
+    if (describe(*a) != describe(*b))
+      return fmt::format("session:\n  model: {}\n  store: {}", describe(*a), describe(*b));
+    for (const std::string& line : {session_line(info.session), accept_line(info.session.queue)}) {
+      if (std::string why = line_differs(model, real, line); !why.empty()) return why;
+    }
+    const std::string& queue = info.session.queue;
+    if (sessions_of(model, queue, kAll) != sessions_of(real, queue, 2))
+      return "sessions of queue " + queue;
+  }
+  return "";
 }
 
 std::string differs(const Store& model, const Store& real) {
   if (std::string why = leases_differ(model, real); !why.empty()) return why;
   if (std::string why = schedules_differ(model, real); !why.empty()) return why;
   if (std::string why = access_differs(model, real); !why.empty()) return why;
+  if (std::string why = sessions_differ(model, real); !why.empty()) return why;
   const auto mine = model.queues();
   const auto theirs = real.queues();
   if (!theirs) return "queues: " + theirs.error().message;

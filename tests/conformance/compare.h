@@ -10,8 +10,10 @@ namespace mainspring {
 // Everything that reads can tell: queues, every job, what is available; "" = equal. `model` is
 // asked for all of its jobs at once.
 std::string differs(const Store& model, const Store& real);
-// No available job of the model's queue could be started for ever.
-bool only_expiring(const Store& model, const std::string& queue);
+// No job that this line of the model has could be started for ever.
+bool only_expiring(const Store& model, const std::string& line);
+// Sessions, and which of their lines have something.
+std::string sessions_differ(const Store& model, const Store& real);
 // Leases by name, and when each ends.
 std::string leases_differ(const Store& model, const Store& real);
 // A store may look earlier than needed at what expires and what is pruned, never later.

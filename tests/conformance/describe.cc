@@ -41,6 +41,14 @@ std::string length(const std::optional<Duration>& d) {
   return d ? length(*d) : "-";
 }
 
+std::string line(const std::vector<FollowUp>& all) {
+  std::string s = encode_follow_ups(all);
+  for (const FollowUp& f : all) {
+    if (!f.session.empty()) s += fmt::format(" {}#{}", f.queue, f.session);
+  }
+  return s;
+}
+
 std::string line(const NewJob& j) {
   std::string s = fmt::format("{}/{} p{} max{} args={}", j.queue, j.kind, j.priority,
                               j.max_attempts, shown(j.args));
@@ -52,7 +60,9 @@ std::string line(const NewJob& j) {
   if (j.expires_in) s += " expires_in=" + length(j.expires_in);
   if (j.timeout != NewJob{}.timeout) s += " timeout=" + length(j.timeout);
   if (!j.tags.empty()) s += fmt::format(" tags={}", j.tags);
-  if (!j.follow_ups.empty()) s += " then=" + encode_follow_ups(j.follow_ups);
+  if (!j.follow_ups.empty()) s += " then=" + line(j.follow_ups);
+  if (!j.session.empty()) s += fmt::format(" session={}/{}", j.session, to_string(j.on_dead));
+  if (!j.reply_session.empty()) s += fmt::format(" reply={}#{}", j.reply_to, j.reply_session);
   return s;
 }
 
@@ -114,8 +124,8 @@ struct OperationText {
     return s + line(op.fence);
   }
   std::string operator()(const Claim& op) {
-    return fmt::format("claim by {} of {} kinds {} max {} lease {}", op.worker, op.queues, op.kinds,
-                       op.max, length(op.lease));
+    return fmt::format("claim by {} of {}/{} kinds {} max {} lease {}", op.worker, op.queues,
+                       op.session_token, op.kinds, op.max, length(op.lease));
   }
   std::string operator()(const Renew& op) {
     std::string s = fmt::format("renew by {} for {}", op.worker, length(op.lease));
@@ -128,8 +138,10 @@ struct OperationText {
   }
   std::string operator()(const Finish& op) {
     std::string s = "finish by " + op.worker;
-    for (const JobOutcome& o : op.results)
+    for (const JobOutcome& o : op.results) {
       s += fmt::format(" {}/{} {}", o.id, o.token, line(o.outcome));
+      if (o.session_state) s += " state=" + shown(*o.session_state);
+    }
     return s + line(op.within);
   }
   std::string operator()(const Cancel& op) {
@@ -231,13 +243,17 @@ struct ResultText {
   }
   std::string operator()(const ClaimResult& r) {
     std::string s = "claimed";
-    for (const ClaimedJob& j : r.jobs)
+    if (r.session) s += " of " + (*this)(*r.session);
+    for (const ClaimedJob& j : r.jobs) {
       s += fmt::format(
           " [{}/{} attempt {}/{} {}/{} p{} run_at={} timeout={} lease={} args={} checkpoint={} "
           "headers={} tags={} correlation={} reply_to={}]",
           j.id, j.token, j.attempt, j.max_attempts, j.queue, j.kind, j.priority, time(j.run_at),
           length(j.timeout), length(j.lease), shown_args(j.args), shown(j.checkpoint),
           shown(j.headers), j.tags, j.correlation_id, j.reply_to);
+      if (!j.session.empty())
+        s += fmt::format(" session={} state={}", j.session, shown(j.session_state));
+    }
     return s;
   }
   std::string operator()(const RenewResult& r) {
@@ -298,7 +314,9 @@ std::string describe(const Job& j) {
       j.max_attempts, j.token, j.worker, j.cancel_requested, j.unique_key, length(j.timeout),
       time(j.expires_at), time(j.created_at), time(j.started_at), time(j.finished_at),
       shown(j.checkpoint), shown(j.result), j.reason, shown_args(j.args), j.tags, j.headers,
-      j.correlation_id, j.reply_to, encode_follow_ups(j.follow_ups));
+      j.correlation_id, j.reply_to, line(j.follow_ups));
+  if (!j.session.empty()) s += fmt::format(" session={}/{}", j.session, to_string(j.on_dead));
+  if (!j.reply_session.empty()) s += " reply_session=" + j.reply_session;
   if (j.reason != "max_attempts") s += " description=" + j.description;
   if (j.progress) s += fmt::format(" progress={}/{}", j.progress->value, j.progress->text);
   for (const AttemptError& e : j.errors) {
@@ -319,6 +337,17 @@ std::string describe(const QueueStats& q) {
 std::string describe(const LeaseInfo& l) {
   return fmt::format("lease {} by {}/{} for {} since={} value={}", l.name, l.holder, l.token,
                      length(l.expires_in), time(l.since), shown(l.value));
+}
+
+std::string describe(const SessionInfo& s) {
+  std::string text =
+      fmt::format("session {} jobs={} turn={} stop={}/{} holder={}/{} for {} state={}/{}",
+                  line(s.session), s.jobs, s.turn, to_string(s.stop), s.stopped_by, s.worker,
+                  s.token, length(s.expires_in), shown(s.state), s.state_bytes);
+  // What else counts as a change shows nowhere.
+  const bool idle = s.jobs == 0 && s.token == 0 && s.stop == SessionStop::none;
+  if (idle) text += " changed=" + time(s.changed_at);
+  return text;
 }
 
 std::string describe(const ScheduleInfo& i) {

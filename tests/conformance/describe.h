@@ -14,6 +14,7 @@ std::string describe(const OperationResult& result);
 std::string describe(const Job& job);
 std::string describe(const QueueStats& stats);
 std::string describe(const LeaseInfo& lease);
+std::string describe(const SessionInfo& info);
 std::string describe(const ScheduleInfo& schedule);
 std::string describe(const LedgerRow& row);
 std::string describe(const TokenRecord& token);

@@ -214,7 +214,7 @@ std::string report(const Differential& how, const std::vector<Step>& steps, std:
 
 // "" or the report of the first mismatch of this seed.
 std::string run_seed(const Differential& how, std::uint64_t seed, int operations) {
-  Generator generator(seed);
+  Generator generator(seed, how.sessions ? Generator::Sessions::some : Generator::Sessions::none);
   Pair pair(how, seed);
   std::vector<Step> steps;
   for (int done = 0; done < operations;) {

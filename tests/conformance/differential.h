@@ -19,7 +19,8 @@ struct Differential {
   // An empty place, for each history that is run.
   std::function<Place(std::uint64_t seed)> new_place;
   bool early_agenda =
-      false;  // its agenda may name earlier times than the model's, never later ones
+      false;             // its agenda may name earlier times than the model's, never later ones
+  bool sessions = true;  // it has them
   int max_shrink_runs = 1500;
 };
 

@@ -32,7 +32,9 @@ class Generator {
   using seconds = std::chrono::seconds;
 
  public:
-  explicit Generator(std::uint64_t seed) : random_(seed) {}
+  enum class Sessions : std::uint8_t { none, some };
+  explicit Generator(std::uint64_t seed, Sessions sessions = Sessions::some)
+      : random_(seed), sessions_(sessions == Sessions::some) {}
 
   Step next(Now now, const Store& model) {
     now_ = now;
@@ -66,7 +68,13 @@ class Generator {
           if (i < e.jobs.size() && e.jobs[i].queue == "windowed") windowed_.insert(r->jobs[i].id);
         }
       } else if (const auto* c = std::get_if<ClaimResult>(&result)) {
-        for (const ClaimedJob& j : c->jobs) remember(leases_, std::pair(j.id, j.token));
+        for (const ClaimedJob& j : c->jobs) {
+          remember(leases_, std::pair(j.id, j.token));
+          if (!j.session.empty()) remember(grants_, {{j.queue, j.session}, j.token});
+        }
+        if (c->session) remember(grants_, {c->session->session, c->session->token});
+      } else if (const auto* s = std::get_if<SessionGrant>(&result)) {
+        remember(grants_, {s->session, s->token});
       } else if (const auto* g = std::get_if<LeaseGrant>(&result)) {
         if (const auto* a = std::get_if<AcquireLease>(&batch[at]))
           remember(holdings_, {a->name, a->holder, g->token});
@@ -160,7 +168,54 @@ class Generator {
     if (chance(8)) j.reply_to = "answers";
     while (chance(5)) j.follow_ups.push_back(follow_up());
     if (j.follow_ups.size() > kMaxFollowUps) j.follow_ups.resize(kMaxFollowUps);
+    if (sessions_ && chance(2) && j.queue != "windowed") into_session(j);
     return j;
+  }
+
+  void into_session(NewJob& j) {
+    j.session = some_session().key;
+    j.on_dead = static_cast<OnDead>(below(3));
+    // Keys of their own, lest a job without a session replaces them.
+    if (j.unique) j.unique = Unique{.key = fmt::format("v{}", below(4))};
+  }
+  SessionKey some_session() {
+    return {pick({"a", "b", "c"}), pick({"s0", "s1", "a longer \xc3\xa4 one"})};
+  }
+  // A session and a token of it: of its holder, of its running job, or of neither any more.
+  std::pair<SessionKey, Token> some_grant() {
+    if (grants_.empty()) return {some_session(), 1};
+    auto grant = grants_[grants_.size() - 1 - below(std::min<std::size_t>(grants_.size(), 8))];
+    if (chance(20)) grant.second += chance(2) ? 1 : -1;
+    if (chance(30)) grant.first = some_session();
+    return grant;
+  }
+  std::string session_state() {
+    if (chance(30)) return std::string(kMaxSessionStateBytes + below(2), 's');
+    return chance(4) ? "" : fmt::format("[{}]", below(100));
+  }
+
+  Operation session() {
+    const auto dice = below(32);
+    const std::string worker = fmt::format("w{}", below(3));
+    if (dice < 6) return AcceptSession{worker, some_session(), seconds(1 + below(60))};
+    if (dice < 11) {
+      return Claim{.worker = worker,
+                   .queues = {accept_line(pick({"a", "b", "c"}))},
+                   .kinds = {},
+                   .lease = seconds(1 + below(60))};
+    }
+    const auto [of, token] = some_grant();
+    if (dice < 19) {
+      return Claim{.worker = worker,
+                   .queues = {session_line(of)},
+                   .kinds = {},
+                   .lease = seconds(1 + below(60)),
+                   .session_token = token};
+    }
+    if (dice < 22) return RenewSession{of, token, seconds(chance(2) ? 0 : 1 + below(90))};
+    if (dice < 25) return ReleaseSession{of, token};
+    if (dice < 28) return PutSessionState{of, token, session_state()};
+    return ResumeSession{chance(2) ? of : some_session()};
   }
 
   FollowUp follow_up() {
@@ -238,6 +293,8 @@ class Generator {
     for (auto n = 1 + below(4); n > 0; --n) {
       const auto [id, token] = some_lease();
       f.results.push_back({id, token, outcome()});
+      if (sessions_ && chance(5))
+        f.results.back().session_state = chance(3) ? "" : fmt::format("[{}]", below(100));
     }
     return f;
   }
@@ -262,6 +319,7 @@ class Generator {
     s.job.run_at.reset();
     s.job.delay.reset();
     s.job.unique.reset();
+    s.job.session.clear();
     s.overlap = static_cast<Overlap>(below(6));
     if (chance(3)) s.jitter = seconds(below(5));
     if (chance(4)) s.max_runs = 1 + static_cast<std::int64_t>(below(20));
@@ -331,7 +389,8 @@ class Generator {
   }
 
   Operation operation() {
-    const auto dice = below(128);
+    const auto dice = below(sessions_ ? 160 : 128);
+    if (dice >= 128) return session();
     if (dice < 24) return enqueue();
     if (dice < 44) return claim();
     if (dice < 52) return renew();
@@ -415,11 +474,13 @@ class Generator {
   }
 
   SeededRandom random_;
+  const bool sessions_;
   Now now_{};
   std::set<JobId> windowed_;
   std::vector<JobId> jobs_;
   std::vector<std::pair<JobId, Token>> leases_;
   std::vector<Holding> holdings_;
+  std::vector<std::pair<SessionKey, Token>> grants_;
   std::vector<ScheduleInfo> schedules_;  // as they are now
 };
 

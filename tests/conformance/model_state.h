@@ -48,11 +48,26 @@ struct ScheduleRecord {
   std::int64_t last_seq = 0;
 };
 
+// Its holder holds it until `ends`, or until somebody takes it away from then on.
+struct SessionRecord {
+  JobId turn = 0;  // 0 = nobody's
+  SessionStop stop = SessionStop::none;
+  JobId stopped_by = 0;
+  std::string worker;  // its holder
+  Token token = 0;     // of the holder; 0 = none
+  Duration lease{0};   // as asked for last
+  Duration kept{0};    // the longest of this holding: what a restart begins anew with
+  Instant ends;
+  std::string state;
+  WallTime changed_at;
+};
+
 struct ModelDisk {
   std::map<JobId, Record> jobs;
   std::map<std::string, QueueStats> queues;  // what cannot be recounted
   std::map<std::string, KeyRecord> keys;
   std::map<std::string, LeaseRecord> leases;
+  std::map<SessionKey, SessionRecord> sessions;
   std::map<std::string, ScheduleRecord> schedules;
   std::map<std::string, std::int64_t> removed;  // last versions
   std::int64_t last_schedule = 0;
@@ -62,5 +77,15 @@ struct ModelDisk {
   JobId last_id = 0;
   Token last_token = 0;
 };
+
+inline bool live(const Record& r) {
+  return !is_terminal(r.job.state);
+}
+inline bool can_expire(const Record& r) {
+  return r.job.expires_at && !r.job.started_at && live(r);
+}
+inline SessionKey session_of(const Job& job) {
+  return {job.queue, job.session};
+}
 
 }  // namespace mainspring

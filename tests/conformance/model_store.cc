@@ -10,13 +10,10 @@
 #include "conformance/model_access.h"
 #include "conformance/model_leases.h"
 #include "conformance/model_schedules.h"
+#include "conformance/model_sessions.h"
 
 namespace mainspring {
 namespace {
-
-bool live(const Record& r) {
-  return !is_terminal(r.job.state);
-}
 
 bool matches(const JobFilter& f, const Job& j) {
   return (f.queue.empty() || f.queue == j.queue) && (f.kind.empty() || f.kind == j.kind) &&
@@ -43,9 +40,11 @@ class ModelStore final : public Store, private ModelJobs {
       : disk_(std::move(disk)),
         options_(options),
         leases_(*disk_),
+        sessions_(*disk_, gained_),
         schedules_(*disk_, *this),
         access_(*disk_) {
     if (now) leases_.begin_anew(now->instant, how);
+    if (now) sessions_.begin_anew(now->instant);
     for (auto& [id, r] : disk_->jobs) {
       if (!now || r.job.state != JobState::running) continue;
       r.lease_expiry = now->instant + r.lease;
@@ -55,6 +54,7 @@ class ModelStore final : public Store, private ModelJobs {
 
   Result<BatchReport> apply(std::span<const Operation> batch, Now now) override {
     now_ = now;
+    sessions_.begin_batch(now);
     dirty_ = false;
     gained_.clear();
     ended_.clear();
@@ -67,8 +67,8 @@ class ModelStore final : public Store, private ModelJobs {
       make_follow_ups();
       access_.look_after(batch[i], report.results.back());
     }
-    for (const std::string& queue : gained_) {
-      if (has_available(queue)) report.effects.available.push_back(queue);
+    for (const std::string& line : gained_) {
+      if (has_available(line)) report.effects.available.push_back(line);
     }
     report.effects.ended = ended_;
     report.effects.released = leases_.take_released(now.instant);
@@ -97,10 +97,13 @@ class ModelStore final : public Store, private ModelJobs {
       a.next_prune = std::min(a.next_prune, disk_->audit[0].at + options_.audit_retention);
     if (finished > options_.max_finished_jobs) a.next_prune = WallTime();
     a.next_schedule = schedules_.next_fire();
+    a.next_lease_expiry = std::min(a.next_lease_expiry, sessions_.next_end());
+    a.next_prune = std::min(a.next_prune, sessions_.next_prune(options_.retention_dead));
     return a;
   }
 
   bool has_available(const std::string& queue) const override {
+    if (queue.starts_with('~')) return sessions_.has_available(queue);
     const auto q = disk_->queues.find(queue);
     if (q == disk_->queues.end() || q->second.paused) return false;
     return std::any_of(disk_->jobs.begin(), disk_->jobs.end(), [&](const auto& entry) {
@@ -132,11 +135,12 @@ class ModelStore final : public Store, private ModelJobs {
     return leases_.list(after, limit, now);
   }
 
-  Result<SessionInfo> session(const SessionKey&, Instant) const override {
-    return Error{.code = ErrorCode::unavailable, .message = "sessions: none yet"};
+  Result<SessionInfo> session(const SessionKey& session, Instant now) const override {
+    return sessions_.read(session, now);
   }
-  Result<SessionPage> sessions(const std::string&, const SessionKey&, int, Instant) const override {
-    return SessionPage{};
+  Result<SessionPage> sessions(const std::string& queue, const SessionKey& after, int limit,
+                               Instant now) const override {
+    return sessions_.list(queue, after, limit, now);
   }
 
   std::shared_ptr<const Tokens> tokens() const override {
@@ -202,16 +206,19 @@ class ModelStore final : public Store, private ModelJobs {
   OperationResult run(const AcquireLease& op) { return note(leases_.run(op, now_)); }
   OperationResult run(const RenewLease& op) { return note(leases_.run(op, now_)); }
   OperationResult run(const ReleaseLease& op) { return note(leases_.run(op, now_)); }
-  OperationResult note(ModelLeases::Answer answer) {
+  template <class Answer>
+  OperationResult note(Answer answer) {
     dirty_ = dirty_ || answer.wrote;
     return std::move(answer.result);
   }
-  template <class T>
-  requires(std::is_same_v<T, AcceptSession> || std::is_same_v<T, RenewSession> ||
-           std::is_same_v<T, ReleaseSession> || std::is_same_v<T, PutSessionState> ||
-           std::is_same_v<T, ResumeSession>) OperationResult run(const T&) {
-    return Error{.code = ErrorCode::unavailable, .message = "sessions: none yet"};
+  OperationResult run(const AcceptSession& op) {
+    queue(op.session.queue);
+    return note(sessions_.run(op));
   }
+  OperationResult run(const RenewSession& op) { return note(sessions_.run(op)); }
+  OperationResult run(const ReleaseSession& op) { return note(sessions_.run(op)); }
+  OperationResult run(const PutSessionState& op) { return note(sessions_.run(op)); }
+  OperationResult run(const ResumeSession& op) { return note(sessions_.run(op)); }
   OperationResult run(const PutSchedule& op) { return schedules_.run(op, now_); }
   OperationResult run(const RemoveSchedule& op) { return schedules_.run(op); }
   OperationResult run(const PauseSchedule& op) { return schedules_.run(op, now_); }
@@ -250,10 +257,6 @@ class ModelStore final : public Store, private ModelJobs {
 
   QueueStats& queue(const std::string& name) { return disk_->queues[name]; }
 
-  static bool can_expire(const Record& r) {
-    return r.job.expires_at && !r.job.started_at && live(r);
-  }
-
   void touch(Record& r) {
     ++r.job.version;
     dirty_ = true;
@@ -271,6 +274,7 @@ class ModelStore final : public Store, private ModelJobs {
   void set_waiting(Record& r, JobState state, WallTime run_at) {
     leave_worker(r, state);
     r.job.run_at = run_at;
+    if (!r.job.session.empty()) return sessions_.place(r);
     if (state == JobState::available) gained_.insert(r.job.queue);
   }
 
@@ -286,6 +290,7 @@ class ModelStore final : public Store, private ModelJobs {
     ended_.push_back(r.job.id);
     followed_.push_back(r.job.id);
     schedules_.job_ended(r, now_);
+    if (!r.job.session.empty()) sessions_.ended(r);
   }
 
   // Behind each operation.
@@ -335,6 +340,7 @@ class ModelStore final : public Store, private ModelJobs {
     j.tags = n.tags;
     j.correlation_id = n.correlation_id;
     j.reply_to = n.reply_to;
+    j.reply_session = n.reply_session;
     j.follow_ups = n.follow_ups;
     j.timeout = n.timeout;
     j.expires_at.reset();
@@ -365,8 +371,8 @@ class ModelStore final : public Store, private ModelJobs {
       return {.id = holder->job.id, .state = holder->job.state, .duplicate = true};
     }
     const WallTime at = run_at(n);
-    const JobState state = state_at(at);
-    return {.id = add_record(n, at, state), .state = state};
+    const JobId id = add_record(n, at, state_at(at));
+    return {.id = id, .state = disk_->jobs.at(id).job.state};
   }
 
   JobId add_record(const NewJob& n, WallTime at, JobState state) {
@@ -374,6 +380,8 @@ class ModelStore final : public Store, private ModelJobs {
     Record& r = disk_->jobs[id];
     r.job.id = id;
     r.job.created_at = now_.wall;
+    r.job.session = n.session;
+    r.job.on_dead = n.on_dead;
     fill(r, n);
     set_waiting(r, state, at);
     r.job.version = 1;
@@ -421,6 +429,13 @@ class ModelStore final : public Store, private ModelJobs {
   // -- claim, renew, finish -----------------------------------------------------------------------
 
   OperationResult run(const Claim& op) {
+    ClaimResult result;
+    if (ModelSessions::is_of_line(op)) {
+      const auto picked = sessions_.pick(op, result.session);
+      if (!picked) return picked.error();
+      if (*picked != nullptr) result.jobs.push_back(start(**picked, op));
+      return result;
+    }
     std::vector<Record*> found;
     for (auto& [id, r] : disk_->jobs) {
       const Job& j = r.job;
@@ -438,7 +453,6 @@ class ModelStore final : public Store, private ModelJobs {
     });
     if (found.size() > static_cast<std::size_t>(op.max))
       found.resize(static_cast<std::size_t>(op.max));
-    ClaimResult result;
     for (Record* r : found) result.jobs.push_back(start(*r, op));
     return result;
   }
@@ -469,7 +483,9 @@ class ModelStore final : public Store, private ModelJobs {
             .headers = j.headers,
             .tags = j.tags,
             .correlation_id = j.correlation_id,
-            .reply_to = j.reply_to};
+            .reply_to = j.reply_to,
+            .session = j.session,
+            .session_state = sessions_.state_of(j)};
   }
 
   Record* held(JobId id, Token token) {
@@ -557,6 +573,7 @@ class ModelStore final : public Store, private ModelJobs {
       if (found != disk_->jobs.end() && !op.within.has(found->second.job.queue)) {
         result.results.push_back(FinishStatus::not_found);
       } else if (r != nullptr) {
+        if (o.session_state && !r->job.session.empty()) sessions_.put_state(*r, *o.session_state);
         std::visit([&](const auto& outcome) { end(*r, outcome); }, o.outcome);
         result.results.push_back(FinishStatus::ok);
       } else {
@@ -620,10 +637,12 @@ class ModelStore final : public Store, private ModelJobs {
     if (!op.within.has(r.job.queue)) return outside();
     if (r.job.state == JobState::running || r.job.state == JobState::completed)
       return Error{.code = ErrorCode::conflict, .message = "it runs or is done"};
+    if (r.job.state == JobState::waiting && !r.job.session.empty())
+      return Error{.code = ErrorCode::conflict, .message = "it waits for its session"};
     if (!live(r) && key_taken(r))
       return Error{.code = ErrorCode::conflict, .message = "another job has its unique key now"};
     if (r.job.state != JobState::available) revive(r);
-    return RetryResult{};
+    return RetryResult{r.job.state};
   }
 
   OperationResult run(const Redrive& op) {
@@ -653,7 +672,10 @@ class ModelStore final : public Store, private ModelJobs {
     const bool is_new = !disk_->queues.contains(op.queue);
     QueueStats& q = queue(op.queue);
     if (is_new || q.paused != op.paused) dirty_ = true;
-    if (q.paused && !op.paused) gained_.insert(op.queue);
+    if (q.paused && !op.paused) {
+      gained_.insert(op.queue);
+      sessions_.queue_resumed(op.queue);
+    }
     q.paused = op.paused;
     return Done{};
   }
@@ -699,6 +721,7 @@ class ModelStore final : public Store, private ModelJobs {
 
   OperationResult run(const RescueExpired& op) {
     if (!leases_.holds(op.fence, now_.instant)) return leases_.lost();
+    if (sessions_.rescue()) dirty_ = true;
     return step(
         op.limit,
         [&](const Record& r) {
@@ -731,6 +754,7 @@ class ModelStore final : public Store, private ModelJobs {
       dirty_ = true;
       disk_->jobs.erase(r.job.id);
     };
+    if (sessions_.prune(options_.retention_dead)) dirty_ = true;
     StepResult result = step(
         op.limit,
         [&](const Record& r) { return !live(r) && *r.job.finished_at + r.retention <= now_.wall; },
@@ -751,12 +775,13 @@ class ModelStore final : public Store, private ModelJobs {
 
   std::shared_ptr<ModelDisk> disk_;
   StoreOptions options_;
+  std::set<std::string> gained_;  // lines
   ModelLeases leases_;
+  ModelSessions sessions_;
   ModelSchedules schedules_;
   ModelAccess access_;
   Now now_{};
   bool dirty_ = false;
-  std::set<std::string> gained_;  // queues
   std::vector<JobId> ended_;
   std::vector<JobId> followed_;  // ended by the operation under way
   std::int64_t commits_ = 0;

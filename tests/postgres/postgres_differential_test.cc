@@ -11,6 +11,7 @@ namespace {
 TEST_CASE("the PostgreSQL store answers every operation as the model does") {
   NullLog log;
   Differential how;
+  how.sessions = false;
   how.early_agenda = true;
   how.max_shrink_runs = 300;
   how.new_place = [&](std::uint64_t) -> Differential::Place {
