@@ -66,7 +66,7 @@ void ModelSessions::place(Record& record) {
   changed(entry);
   if (s.turn != job.id || (job.state == JobState::available && is_held(s)))
     job.state = JobState::waiting;
-  offer(entry->first, s);
+  if (s.turn == job.id) offer(entry->first, s);
 }
 
 void ModelSessions::ended(const Record& record) {
@@ -145,6 +145,7 @@ SessionGrant ModelSessions::hold(Entry entry, const std::string& worker, Duratio
     r->job.state = JobState::waiting;
     ++r->job.version;
   }
+  offer(entry->first, s);
   return {.session = entry->first, .token = s.token, .lease = lease, .state = s.state};
 }
 
