@@ -98,7 +98,7 @@ WITH q AS (SELECT id FROM {s}.queues WHERE name = 'bench'),
              lease_until, lease, claimed_at, run_at, started_at, finished_at, expires_at, created_at,
              timeout, schedule, queue, kind, budget, args)
            SELECT nextval('{s}.job_ids'), 1, 0, 5, 0, 20, 1, 0, 0, 0, 0,
-             t.now + 31536000000000 + n * 1000, 0, 0, 0, t.now, 900000000, 0, q.id, k.id, 20, t.args
+             t.now + 31536000000000 + n * 1000::bigint, 0, 0, 0, t.now, 900000000, 0, q.id, k.id, 20, t.args
            FROM generate_series({first}, {last}) AS n, q, k, t RETURNING id, run_at),
      d AS (INSERT INTO {s}.due (run_at, id) SELECT run_at, id FROM j)
 INSERT INTO {s}.tallies (node, batch, at, queue, enqueued, scheduled)
