@@ -228,7 +228,7 @@ void Broker::submit(Operation operation, Answer answer, std::optional<Audit> aud
             .audit = std::move(audit)},
            line);
       wake = runner_waiting_ && whom == Wake::runner;
-      wake_lane();
+      wake_lanes();
     }
   }
   if (refused) return answer(std::move(*refused));
@@ -325,7 +325,7 @@ Instant Broker::step_locked(Now now) {
     MutexLock lock(mutex_);
     gather(batch, answers, now);
     committing_ = !batch.operations.empty();
-    wake_lane();
+    wake_lanes();
   }
   if (!batch.operations.empty()) commit(batch, answers, now);
   for (auto& answer : answers) answer();

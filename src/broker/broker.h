@@ -108,9 +108,10 @@ class Broker final : public Jobs {
   // made possible on other nodes; it must not block. `random` spreads the polls of many nodes. Both
   // outlive the broker. Before start().
   void share(SharedStore& store, Random& random, std::function<void(const Heard&)> tell);
-  // Another connection to the same store, for enqueues that arrive while the runner commits (see
-  // lane.cc). It outlives the broker. Before start().
-  void add_lane(SharedStore& lane) MS_EXCLUDES(mutex_);
+  // Another connection to the same store, for enqueues or completions that arrive while the runner
+  // commits (see lane.cc). It outlives the broker. One for each; before start().
+  enum class LaneFor : std::uint8_t { enqueues, completions };
+  void add_lane(SharedStore& store, LaneFor what) MS_EXCLUDES(mutex_);
   // Changes of callers are refused as unavailable, with this as the reason, until it is "" again.
   // What goes on: renewals, and what the scheduler does. Parked claims wait. From every thread.
   void hold(std::string why) MS_EXCLUDES(mutex_);
@@ -171,10 +172,11 @@ class Broker final : public Jobs {
   struct Pending {
     Operation operation;
     Answer answer;
-    ParkId park_id = 0;    // claims and acquires: their handle
-    Instant deadline;      // claims and acquires: until when they may park
-    bool waited = false;   // acquires: it has been parked before
-    std::size_t jobs = 0;  // what it counts against max_batch_jobs
+    ParkId park_id = 0;      // claims and acquires: their handle
+    Instant deadline;        // claims and acquires: until when they may park
+    bool waited = false;     // acquires: it has been parked before
+    bool by_runner = false;  // a lane could not do it
+    std::size_t jobs = 0;    // what it counts against max_batch_jobs
     std::size_t bytes = 0;
     std::optional<Audit> audit;  // goes behind the operation
   };
@@ -281,10 +283,25 @@ class Broker final : public Jobs {
   void register_gauges();
   void wake_runner(Instant next) MS_EXCLUDES(mutex_);
   void run(std::stop_token stop);
-  void run_lane(std::stop_token stop) MS_EXCLUDES(mutex_);
-  void commit_by_lane(Batch& batch) MS_EXCLUDES(mutex_);
-  void wake_lane() MS_REQUIRES(mutex_);
-  void stop_lane() MS_EXCLUDES(mutex_);
+  // -- lane.cc
+  struct Lane {
+    SharedStore* store = nullptr;
+    LaneFor what = LaneFor::enqueues;
+    CondVar work;
+    bool waiting = false;
+    std::jthread runner;
+  };
+  bool has_work_for(const Lane& lane) const MS_REQUIRES(mutex_);
+  void gather_for(const Lane& lane, Batch& batch) MS_REQUIRES(mutex_);
+  void run_lane(Lane& lane, std::stop_token stop) MS_EXCLUDES(mutex_);
+  void commit_by_lane(Lane& lane, Batch& batch) MS_EXCLUDES(mutex_);
+  void distribute_of_lane(Batch& batch, BatchReport& report,
+                          std::vector<std::function<void()>>& answers, Now now) MS_REQUIRES(mutex_);
+  bool note_completed(const Operation& operation, const OperationResult& result)
+      MS_REQUIRES(mutex_);
+  void wake_lanes() MS_REQUIRES(mutex_);
+  void start_lanes() MS_REQUIRES(mutex_);
+  void stop_lanes() MS_EXCLUDES(mutex_);
   template <class T>
   Result<T> call(Operation operation) MS_EXCLUDES(mutex_);
   void wait_for(SyncCall& sync) MS_EXCLUDES(mutex_);
@@ -340,11 +357,10 @@ class Broker final : public Jobs {
   bool failed_ MS_GUARDED_BY(mutex_) = false;
   std::string held_ MS_GUARDED_BY(mutex_);  // why changes are refused; "" = they are not
   std::jthread runner_;
-  SharedStore* lane_ = nullptr;
-  CondVar lane_work_;
+  std::list<Lane> lanes_ MS_GUARDED_BY(mutex_);
   bool committing_ MS_GUARDED_BY(mutex_) = false;  // the runner, or who steps in its place
-  bool lane_waiting_ MS_GUARDED_BY(mutex_) = false;
-  std::jthread lane_runner_;
+  // Completed by a lane; what the runner's store remembers of them is to go.
+  std::vector<std::pair<JobId, Token>> let_go_ MS_GUARDED_BY(mutex_);
 
   Histogram& commit_seconds_;
   Histogram& commit_operations_;

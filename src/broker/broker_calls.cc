@@ -12,8 +12,7 @@ void Broker::start() {
   MutexLock lock(mutex_);
   if (runner_.joinable() || stopped_) return;
   runner_ = std::jthread([this](std::stop_token stop) { run(stop); });
-  if (lane_ != nullptr)
-    lane_runner_ = std::jthread([this](std::stop_token stop) { run_lane(stop); });
+  start_lanes();
 }
 
 void Broker::run(std::stop_token stop) {
@@ -45,7 +44,7 @@ void Broker::stop_claims() {
 
 void Broker::stop() {
   stop_claims();
-  stop_lane();
+  stop_lanes();
   std::jthread runner;
   {
     MutexLock lock(mutex_);

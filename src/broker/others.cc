@@ -93,11 +93,14 @@ std::optional<Heard> Broker::poll(bool soon, Now now) {
 
 void Broker::listen(Answers& answers, Now now) {
   Heard heard;
+  std::vector<std::pair<JobId, Token>> gone;
   {
     MutexLock lock(mutex_);
     heard = heard_.take();
+    gone = std::exchange(let_go_, {});
   }
   if (!heard.empty()) shared_->heard(heard);
+  if (!gone.empty()) shared_->let_go(gone);
   const auto found = poll(heard.everything, now);
   const std::vector<JobId> ended = ended_elsewhere(now);
   MutexLock lock(mutex_);

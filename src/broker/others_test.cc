@@ -3,9 +3,11 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdlib>
 #include <filesystem>
 #include <functional>
+#include <semaphore>
 #include <set>
 
 #include "broker/broker.h"
@@ -32,6 +34,15 @@ class NodeStore final : public SharedStore {
 
   Result<BatchReport> apply(std::span<const Operation> batch, Now now) override {
     if (db_.away) return unreachable();
+    if (looks_at_nothing) {
+      BatchReport report;
+      for (const Operation& operation : batch) {
+        const std::size_t size = std::get<Finish>(operation).results.size();
+        report.results.emplace_back(
+            FinishResult{.results = std::vector<FinishStatus>(size, FinishStatus::stale)});
+      }
+      return report;
+    }
     auto report = store().apply(batch, now);
     if (!report) return report;
     if (db_.slow) db_.slow();
@@ -121,7 +132,13 @@ class NodeStore final : public SharedStore {
   std::int64_t commits() const override { return store().commits(); }
   std::int64_t reads() const override { return store().reads(); }
 
+  void let_go(const std::vector<std::pair<JobId, Token>>& completed) override {
+    gone.insert(gone.end(), completed.begin(), completed.end());
+  }
+
   int refreshes = 0;
+  bool looks_at_nothing = false;  // as a lane that finds no job as it was told
+  std::vector<std::pair<JobId, Token>> gone;
 
  private:
   Store& store() const { return *db_.store; }
@@ -429,4 +446,87 @@ TEST_CASE_FIXTURE(Nodes, "a claim parked all through an outage ends when its own
   clock.advance(5s);
   settle(*b);
   CHECK(jobs(got) == 0);
+}
+
+namespace {
+
+// A node with lanes, whose runner can be held in the middle of a commit.
+struct Laned : Nodes {
+  Laned() : enqueues(db), completions(db) {
+    a->broker->add_lane(enqueues, Broker::LaneFor::enqueues);
+    a->broker->add_lane(completions, Broker::LaneFor::completions);
+    enqueue(*a);
+    const auto got = claim(*a);
+    claimed = std::get<ClaimResult>(**got).jobs.at(0);
+    a->broker->start();
+  }
+  ~Laned() {
+    go_on();
+    a->broker->stop();
+  }
+  // The runner has committed and does not return.
+  void hold_the_runner() {
+    db.slow = [this, first = std::make_shared<std::atomic<bool>>(true)] {
+      if (!first->exchange(false)) return;
+      held.release();
+      on.acquire();
+    };
+    a->broker->submit(PauseQueue{.queue = "other"}, [](const OperationResult&) {});
+    REQUIRE(held.try_acquire_for(30s));
+    holding = true;
+  }
+  void go_on() {
+    if (std::exchange(holding, false)) on.release();
+  }
+  void finish() {
+    a->broker->submit(
+        Finish{.worker = "w",
+               .results = {{.id = claimed.id, .token = claimed.token, .outcome = Complete{}}}},
+        [this](OperationResult result) {
+          answer = std::move(result);
+          answered.release();
+        });
+  }
+  NodeStore enqueues, completions;
+  ClaimedJob claimed;
+  std::binary_semaphore held{0}, on{0}, answered{0};
+  bool holding = false;
+  std::optional<OperationResult> answer;
+};
+
+}  // namespace
+
+TEST_CASE_FIXTURE(Laned, "a job is completed while the runner commits, and its watchers are told") {
+  hold_the_runner();
+  std::binary_semaphore ended{0};
+  a->broker->watch(claimed.id, [&] { ended.release(); });
+  finish();
+  REQUIRE(answered.try_acquire_for(30s));
+  CHECK(std::get<FinishResult>(*answer).results.at(0) == FinishStatus::ok);
+  REQUIRE(ended.try_acquire_for(30s));
+  go_on();
+  a->broker->stop();
+  CHECK(a->store.gone == std::vector<std::pair<JobId, Token>>{{claimed.id, claimed.token}});
+}
+
+TEST_CASE_FIXTURE(Laned, "a completion that its lane does not do is done by the runner") {
+  completions.looks_at_nothing = true;
+  hold_the_runner();
+  finish();
+  CHECK_FALSE(answered.try_acquire());
+  go_on();
+  REQUIRE(answered.try_acquire_for(30s));
+  CHECK(std::get<FinishResult>(*answer).results.at(0) == FinishStatus::ok);
+  CHECK(db.store->get(claimed.id)->state == JobState::completed);
+}
+
+TEST_CASE_FIXTURE(Laned, "a job is enqueued while the runner commits") {
+  hold_the_runner();
+  a->broker->submit(Enqueue{.jobs = {NewJob{.queue = "q", .kind = "work"}}},
+                    [this](OperationResult result) {
+                      answer = std::move(result);
+                      answered.release();
+                    });
+  REQUIRE(answered.try_acquire_for(30s));
+  CHECK(std::holds_alternative<EnqueueResult>(*answer));
 }

@@ -81,7 +81,8 @@ struct Node::Ground {
   std::unique_ptr<DatabaseClock> database_clock;  // of a shared one
   std::unique_ptr<Store> store;
   SharedStore* shared = nullptr;      // the same
-  std::unique_ptr<SharedStore> lane;  // a second connection to it
+  // More connections to it: see broker/lane.cc.
+  std::unique_ptr<SharedStore> enqueues, completions;
 };
 
 struct Node::Impl {
@@ -151,7 +152,9 @@ Result<Node::Ground> Node::open_ground(NodeOptions& options, const Clock& clock,
                                                  ground.database_clock.get()));
   PostgresOptions by_lane = *options.postgres;
   by_lane.joins = false;
-  MS_TRY_ASSIGN(ground.lane,
+  MS_TRY_ASSIGN(ground.enqueues,
+                open_postgres_store(by_lane, clock.now(), log, ground.database_clock.get()));
+  MS_TRY_ASSIGN(ground.completions,
                 open_postgres_store(by_lane, clock.now(), log, ground.database_clock.get()));
   ground.shared = shared.get();
   ground.store = std::move(shared);
@@ -165,7 +168,8 @@ Result<std::unique_ptr<Node>> Node::open(NodeOptions options, const Clock& clock
   MS_TRY_ASSIGN(Ground ground, open_ground(options, clock, log));
   auto impl = std::make_unique<Impl>(std::move(options), clock, log, registry, std::move(ground));
   if (SharedStore* shared = impl->ground.shared) {
-    impl->broker.add_lane(*impl->ground.lane);
+    impl->broker.add_lane(*impl->ground.enqueues, Broker::LaneFor::enqueues);
+    impl->broker.add_lane(*impl->ground.completions, Broker::LaneFor::completions);
     MS_TRY_ASSIGN(impl->neighbours,
                   Neighbours::open(impl->options.neighbours, *impl->options.postgres, *shared,
                                    impl->broker, clock, impl->random, log, registry));

@@ -52,6 +52,8 @@ class SharedStore : public Store {
  public:
   // Notes what others changed. Like apply(), from one thread at a time. Cheap; asks nothing.
   virtual void heard(const Heard& what) = 0;
+  // Claims of this store that another connection of the same node has completed.
+  virtual void let_go(const std::vector<std::pair<JobId, Token>>& completed) { (void)completed; }
   // What this store's own last batch changed that others should hear of; emptied. Leases and ended
   // jobs need not be in it: the report of the batch has them.
   virtual Heard take_news() = 0;

@@ -12,6 +12,13 @@ bool PostgresStore::completes_plainly(const Finish& op) const {
 
 bool PostgresStore::completes_plainly(const Finish& op, const Completing& run) const {
   std::unordered_set<JobId> own;
+  if (!options_.joins) {  // what was given out is not known here: the statement looks
+    return op.within.scopes == nullptr &&
+           std::all_of(op.results.begin(), op.results.end(), [&](const JobOutcome& r) {
+             return std::holds_alternative<Complete>(r.outcome) && !run.seen.contains(r.id) &&
+                    own.insert(r.id).second;
+           });
+  }
   return !op.results.empty() &&
          std::all_of(op.results.begin(), op.results.end(), [&](const JobOutcome& r) {
            const auto lease = own_leases_.find(r.id);
@@ -82,6 +89,7 @@ void PostgresStore::note_completed(Completing& run, const Rows& rows) {
   after_.live -= rows.size(), after_.finished += rows.size();
   after_.live_counted -= rows.size(), after_.finished_counted += rows.size();
   for (const int queue : queues) {
+    if (!options_.joins) break;  // it has no agenda, and may not know the queue
     const auto keep =
         queue_by_id(queue).retention_completed.value_or(options_.store.retention_completed.count());
     after_.next_prune = std::min(after_.next_prune, WallTime::from_us(wall() + keep));
@@ -94,7 +102,7 @@ void PostgresStore::answer_completions(Completing& run) {
   for (const JobId id : run.ids) {
     if (!run.done.contains(id)) missing.push_back(id);
   }
-  if (!missing.empty()) jobs_by_id(missing);  // in the order of locks
+  if (!missing.empty() && options_.joins) jobs_by_id(missing);  // in the order of locks
   for (std::size_t i = 0; i < run.operations.size(); ++i) {
     FinishResult answer;
     for (const JobOutcome& r : std::get<Finish>(run.operations[i]).results) {

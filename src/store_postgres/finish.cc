@@ -9,6 +9,10 @@ namespace mainspring::pg {
 
 OperationResult PostgresStore::operator()(const Finish& op) {
   FinishResult result;
+  if (!options_.joins) {  // the node's first connection looks
+    result.results.assign(op.results.size(), FinishStatus::stale);
+    return result;
+  }
   std::vector<JobId> ids;
   for (const JobOutcome& r : op.results) ids.push_back(r.id);
   jobs_by_id(ids);

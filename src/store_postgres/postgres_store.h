@@ -46,8 +46,9 @@ struct PostgresOptions {
   LeaseClock lease_clock = LeaseClock::wall;
   // Random, new for each process start; "" = one is made. Names the node in the table `nodes`.
   std::string incarnation;
-  // Off: a second connection of a node that has joined. It stands in no table, hears nothing, and
-  // begins no lease anew.
+  // Off: a further connection of a node that has joined. It stands in no table, hears nothing, and
+  // begins no lease anew. It takes completions of jobs that the node's first one gave out; those
+  // that are not done by the one statement for plain ones it answers as stale without looking.
   bool joins = true;
   // A store that goes on elsewhere is opened for nothing but reads, and not joined.
   IfMoved if_moved = IfMoved::refuse;

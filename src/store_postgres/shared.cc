@@ -41,6 +41,15 @@ void PostgresStore::heard(const Heard& what) {
   for (const std::string& lease : what.released) lease_ends_.erase(lease);
 }
 
+// Unless it has been given out again since.
+void PostgresStore::let_go(const std::vector<std::pair<JobId, Token>>& completed) {
+  for (const auto& [id, token] : completed) {
+    const auto lease = own_leases_.find(id);
+    if (lease != own_leases_.end() && lease->second.token == token) drop_lease(id);
+  }
+  finished_jobs_ += static_cast<std::int64_t>(completed.size());
+}
+
 Heard PostgresStore::take_news() {
   return std::exchange(news_, {});
 }

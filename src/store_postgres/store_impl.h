@@ -172,6 +172,7 @@ class PostgresStore final : public SharedStore {
   std::int64_t reads() const override { return reads_.load(); }
 
   void heard(const Heard& what) override;
+  void let_go(const std::vector<std::pair<JobId, Token>>& completed) override;
   Heard take_news() override;
   Result<Heard> refresh(Now now) override;
   std::int64_t node_number() const override { return node_; }

@@ -184,5 +184,43 @@ TEST_CASE("a claim in one round trip brings the checkpoint of a job that was tri
   for (const ClaimedJob& one : again) CHECK(one.checkpoint == (one.id == job.id ? "[7]" : ""));
 }
 
+TEST_CASE("a node's further connection completes what is plain, and looks at nothing else") {
+  Bed bed;
+  for (int i = 0; i < 4; ++i) must(bed.enqueue(i));
+  NewJob followed = job_of("q");
+  followed.reply_to = "answers";
+  must(bed.apply(Enqueue{.jobs = {followed}}));
+  const std::vector<ClaimedJob> jobs = claim(bed, 5);
+  REQUIRE(jobs.size() == 5);
+  PostgresOptions options = bed.options;
+  options.joins = false;
+  NullLog log;
+  const auto lane = must(open_postgres_store(options, bed.clock.now(), log));
+  ClaimedJob late = jobs[2];
+  --late.token;
+  const std::vector<Operation> batch = {
+      Finish{.worker = "w", .results = {completed(jobs[0], "1"), completed(jobs[1])}},
+      Finish{.worker = "w", .results = {completed(late), completed(jobs[4])}},
+      Finish{.worker = "w",
+             .results = {{.id = jobs[3].id, .token = jobs[3].token, .outcome = Retry{}}}}};
+  const auto done = must(lane->apply(std::span(batch).first(2), bed.clock.now()));
+  using enum FinishStatus;
+  CHECK(std::get<FinishResult>(done.results[0]).results == std::vector{ok, ok});
+  CHECK(std::get<FinishResult>(done.results[1]).results == std::vector{stale, stale});
+  CHECK(done.effects.ended == std::vector<JobId>{jobs[0].id, jobs[1].id});
+  const auto refused = must(lane->apply(std::span(batch).last(1), bed.clock.now()));
+  CHECK(std::get<FinishResult>(refused.results[0]).results == std::vector{stale});
+  CHECK(must(bed.store->get(jobs[0].id)).result == "1");
+  CHECK(must(bed.store->get(jobs[4].id)).state == JobState::running);
+  // Its owner knows better, and is told what went.
+  bed.store->let_go({{jobs[0].id, jobs[0].token}, {jobs[1].id, jobs[1].token}});
+  CHECK(bed.complete(jobs[0]) == ok);
+  CHECK(bed.complete(late) == stale);
+  CHECK(bed.complete(jobs[4]) == ok);
+  CHECK(bed.complete(jobs[2]) == ok);
+  must(bed.apply(batch[2]));
+  bed.must_be_sound();
+}
+
 }  // namespace
 }  // namespace mainspring::pg_testing
