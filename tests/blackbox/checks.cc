@@ -9,6 +9,8 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "session_checks.h"
+
 namespace blackbox {
 namespace {
 
@@ -76,6 +78,7 @@ class Checker {
     cancels_win_or_lose();
     paused_queues_give_nothing();
     requests_are_answered();
+    for (Verdict& verdict : check_sessions(h_)) verdicts_.push_back(std::move(verdict));
     return std::move(verdicts_);
   }
 

@@ -9,7 +9,7 @@
 //   dead is in the dead letter once, with its reason and last error CONS   the counters of each
 //   queue equal what is there STATE  terminal states are final, everything ends in one CAN    a
 //   cancelled job never starts; of cancel and complete exactly one wins CTL    a paused queue gives
-//   nothing
+//   nothing ORD    jobs of a session keep their order (session_checks.h)
 #pragma once
 
 #include <string>

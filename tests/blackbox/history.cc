@@ -56,10 +56,12 @@ void add_leases(const History& history, Lines& lines) {
   for (const GrantEvent& g : history.grants) {
     lines.emplace_back(
         g.at.invoke,
-        fmt::format("{{\"op\":\"claim\",{},\"request\":{},\"id\":{},\"token\":{},\"attempt\":{},"
-                    "\"max_attempts\":{},\"queue\":{},\"checkpoint\":{}}}",
-                    span(g.at), g.request, g.id, g.token, g.attempt, g.max_attempts,
-                    quoted(g.queue), quoted(g.checkpoint)));
+        fmt::format(
+            "{{\"op\":\"claim\",{},\"request\":{},\"id\":{},\"token\":{},\"attempt\":{},"
+            "\"max_attempts\":{},\"queue\":{},\"checkpoint\":{},\"session\":{},\"state\":{},"
+            "\"hold\":{}}}",
+            span(g.at), g.request, g.id, g.token, g.attempt, g.max_attempts, quoted(g.queue),
+            quoted(g.checkpoint), quoted(g.session), quoted(g.session_state), g.hold));
   }
   for (const FinishEvent& f : history.finishes) {
     lines.emplace_back(
@@ -121,6 +123,8 @@ void History::append(History&& other) {
   move_all(pauses, other.pauses);
   move_all(reads, other.reads);
   move_all(counts, other.counts);
+  move_all(session_holds, other.session_holds);
+  move_all(session_writes, other.session_writes);
   move_all(nemeses, other.nemeses);
   move_all(unanswered, other.unanswered);
   unknown_claims += other.unknown_claims;

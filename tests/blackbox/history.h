@@ -57,6 +57,27 @@ struct GrantEvent {
   std::string queue;
   std::string checkpoint;  // JSON text, "" = none
   Micros lease = 0;        // as asked for
+  std::string session{};   // its key, "" = none
+  std::string session_state{};
+  std::int64_t hold = 0;  // the session's token that the claim carried or got; 0 = none
+};
+
+// Somebody holds a session.
+struct SessionHold {
+  Micros granted = 0;  // when the answer was there
+  std::string queue;
+  std::string session;
+  std::int64_t token = 0;
+  Micros valid_until = 0;  // by what the holder knew
+};
+
+// A state that somebody wrote, perhaps in several requests; no other one writes the same.
+struct SessionWrite {
+  std::string queue;
+  std::string session;
+  std::string state;
+  Micros invoke = 0;  // of the first request
+  Micros acked = 0;   // 0 = never
 };
 
 struct FinishEvent {
@@ -161,6 +182,9 @@ struct History {
   std::vector<PauseEvent> pauses;
   std::vector<ReadEvent> reads;
   std::vector<CountsEvent> counts;
+  std::vector<SessionHold> session_holds;
+  std::vector<SessionWrite> session_writes;
+  bool sessions_are_forgotten = false;  // states of idle ones may have been, within this run
   std::vector<NemesisEvent> nemeses;
   std::int64_t unknown_claims = 0;
   std::vector<std::string> unanswered;  // requests that the server held without end, in words
