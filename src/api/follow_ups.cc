@@ -58,6 +58,7 @@ constexpr JsonField<FollowUp> kFollowUp[] = {
     {"kind", &as_string<&FollowUp::kind>},
     {"on", &read_ends},
     {"priority", &as_integer<&FollowUp::priority, 0, kLowestPriority>},
+    {"session", &as_optional_string<&FollowUp::session>},
     {"data", &as_optional_raw<&FollowUp::data>},
 };
 
@@ -79,6 +80,7 @@ void write_follow_ups(JsonWriter& w, const std::vector<FollowUp>& all, Payload p
     w.begin_object().key("queue").string(follow_up.queue).key("kind").string(follow_up.kind);
     write_ends(w, follow_up);
     if (follow_up.priority != FollowUp().priority) w.key("priority").number(follow_up.priority);
+    if (!follow_up.session.empty()) w.key("session").string(follow_up.session);
     if (!follow_up.data.empty())
       w.key("data").raw(payload == Payload::masked ? "null" : std::string_view(follow_up.data));
     w.end_object();
@@ -133,7 +135,10 @@ std::vector<NewJob> follow(const EndedJob& ended) {
   MS_ASSERT(is_terminal(ended.state), "only an end is followed");
   std::vector<FollowUp> all = ended.follow_ups;
   if (!ended.reply_to.empty()) {
-    all.push_back({.queue = ended.reply_to, .kind = std::string(kReplyKind), .data = ""});
+    all.push_back({.queue = ended.reply_to,
+                   .kind = std::string(kReplyKind),
+                   .session = ended.reply_session,
+                   .data = ""});
   }
   std::vector<NewJob> out;
   for (const FollowUp& follow_up : all) {
@@ -147,6 +152,7 @@ std::vector<NewJob> follow(const EndedJob& ended) {
     job.kind = follow_up.kind;
     job.args = follow_up_args(ended, follow_up.data);
     job.priority = follow_up.priority;
+    job.session = follow_up.session;
     job.headers = ended.headers;
     job.correlation_id =
         ended.correlation_id.empty() ? fmt::to_string(ended.id) : ended.correlation_id;

@@ -41,7 +41,7 @@ struct EndedJob {
   std::string result;               // JSON, "" = none
   std::string reason, description;  // of cancelled and dead ones
   std::vector<std::string> tags;
-  std::string headers, correlation_id, reply_to;
+  std::string headers, correlation_id, reply_to, reply_session;
   std::vector<FollowUp> follow_ups;
 };
 // The jobs that this end is followed by: those that are on it, in order, and last the reply.

@@ -66,12 +66,19 @@ OperationResult SqliteStore::operator()(const RetryJob& op) {
         .code = ErrorCode::conflict,
         .message = fmt::format("job {} is completed: enqueue a new one to do it again", op.id)};
   }
+  if (hot->state == JobState::waiting && (hot->flags & kFlagSession) != 0) {
+    return Error{
+        .code = ErrorCode::conflict,
+        .message = fmt::format("job {} waits for its turn in its session: cancel or resume "
+                               "what is before it",
+                               op.id)};
+  }
   if (!take_unique_key(*hot)) {
     return Error{.code = ErrorCode::conflict,
                  .message = fmt::format("job {}: another live job has its unique key now", op.id)};
   }
   if (hot->state != JobState::available) retry_hot(*hot);
-  return RetryResult{.state = JobState::available};
+  return RetryResult{.state = hot->state};
 }
 
 bool SqliteStore::take_unique_key(const HotRow& hot) {
@@ -104,7 +111,8 @@ void SqliteStore::retry_hot(HotRow& hot) {
   leave(hot);
   count(*hot.queue, hot.state, hot.flags, -1);
   std::int64_t schedule = 0;
-  if (is_terminal(hot.state)) {
+  const bool revived = is_terminal(hot.state);
+  if (revived) {
     if (hot.state == JobState::dead) sql_->delete_dead.bind(hot.id).run();
     Statement& body = sql_->select_body;
     body.bind(hot.id);
@@ -120,7 +128,10 @@ void SqliteStore::retry_hot(HotRow& hot) {
   hot.flags &= ~kFlagExpired;
   if (MS_MUTANT(retried_not_followed)) hot.flags &= ~kFlagFollowed;
   hot.expires_at.reset();
-  hot.state = JobState::available;
+  hot.state = revived && (hot.flags & kFlagSession) != 0
+                  ? join_session(session_of(*hot.queue, session_key_of_job(hot.id)), hot.id,
+                                 JobState::available)
+                  : state_in_session(hot, JobState::available);
   hot.run_at = now_.wall;
   ++hot.version;
   save_hot(hot);
@@ -173,7 +184,13 @@ OperationResult SqliteStore::operator()(const PauseQueue& op) {
   if (queue.paused == op.paused) return Done{};
   begin_write();
   queue.paused = op.paused;
-  if (!op.paused) queue.made_available = true;
+  if (!op.paused) {
+    queue.made_available = queue.made_session_available = true;
+    for (const auto& [ends, id] : hold_ends_) {
+      Session& session = *sessions_.at(id);
+      if (session.queue == &queue) session.gained = true, list_session(session);
+    }
+  }
   touch(queue);
   sql_->update_queue
       .bind(queue.id, op.paused && !MS_MUTANT(pause_not_kept) ? 1 : 0,

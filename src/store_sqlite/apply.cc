@@ -58,6 +58,7 @@ Result<BatchReport> SqliteStore::apply_once(std::span<const Operation> batch, No
       look_before(batch, i);
       report.results.push_back(
           std::visit([this](const auto& op) { return (*this)(op); }, batch[i]));
+      settle_sessions();
       make_follow_ups();
       about_ = std::holds_alternative<Audit>(batch[i]) ? nullptr : &report.results.back();
     }
@@ -140,10 +141,12 @@ void SqliteStore::roll_back() {
 
 void SqliteStore::commit_batch(BatchReport& report) {
   if (in_transaction_ && !(MS_MUTANT(ack_before_commit) && now_.wall.ms() % 2 == 0)) {
+    write_sessions();
     write_finished();
     write_tallies();
     write_audit_mark();
-    if (due_touched_ || expiring_touched_ || finished_touched_) refresh_agenda();
+    if (due_touched_ || expiring_touched_ || finished_touched_ || sessions_touched_)
+      refresh_agenda();
     sql_->commit.bind().run();
     in_transaction_ = false;
     data_version_ = data_version();
@@ -152,7 +155,10 @@ void SqliteStore::commit_batch(BatchReport& report) {
   for (QueueState* queue : touched_) {
     if (queue->made_available && !queue->paused && queue->has_ready())
       report.effects.available.push_back(queue->name);
+    if (queue->made_session_available && !queue->paused && !queue->ready_sessions.empty())
+      report.effects.available.push_back(accept_line(queue->name));
   }
+  name_lines(report.effects);
   report.effects.ended = std::move(ended_);
   ended_.clear();
   for (const std::string& name : freed_leases_) {
@@ -160,6 +166,7 @@ void SqliteStore::commit_batch(BatchReport& report) {
   }
   freed_leases_.clear();
   publish();
+  forget_sessions();
 }
 
 void SqliteStore::write_finished() {
@@ -178,8 +185,8 @@ void SqliteStore::write_tallies() {
     const auto none = nullptr;
     sql_->upsert_tally
         .bind(std::int64_t{0}, MS_MUTANT(id_counter_not_kept) ? 1 : next_id_,
-              MS_MUTANT(token_counter_not_kept) ? 1 : next_token_, none, none, none, none, none,
-              none, none, none, none)
+              MS_MUTANT(token_counter_not_kept) ? 1 : next_token_, none, next_session_, none, none,
+              none, none, none, none, none)
         .run();
     marks_touched_ = false;
   }
@@ -223,12 +230,17 @@ void SqliteStore::refresh_agenda() {
     next_prune_ = std::min(first(sql_->first_finished), first(sql_->first_idempotency));
     if (finished_jobs_ > options_.store.max_finished_jobs) next_prune_ = WallTime();
   }
-  due_touched_ = expiring_touched_ = finished_touched_ = false;
+  if (sessions_touched_) {
+    const WallTime changed_at = first(session_sql_->first_forgotten);
+    next_forgotten_ =
+        changed_at == WallTime::never() ? changed_at : changed_at + options_.store.retention_dead;
+  }
+  due_touched_ = expiring_touched_ = finished_touched_ = sessions_touched_ = false;
 }
 
 void SqliteStore::publish() {
   if (touched_.empty() && touched_leases_.empty() && touched_schedules_.empty() &&
-      !tokens_touched_ && !audit_touched_ && !publish_anew_)
+      batch_sessions_.empty() && !tokens_touched_ && !audit_touched_ && !publish_anew_)
     return;
   MutexLock lock(published_mutex_);
   publish_tokens();
@@ -236,6 +248,7 @@ void SqliteStore::publish() {
   audit_touched_ = false;
   publish_leases();
   publish_schedules();
+  publish_sessions();
   publish_anew_ = false;
   for (QueueState* queue : touched_) {
     if (queue->published == nullptr) {
@@ -252,21 +265,24 @@ void SqliteStore::publish() {
     stats.retention_completed = queue->retention_completed;
     stats.retention_dead = queue->retention_dead;
     queue->touched = false;
-    queue->made_available = false;
+    queue->made_available = queue->made_session_available = false;
   }
   touched_.clear();
 }
 
 Agenda SqliteStore::agenda() const {
+  Instant lease_ends = lease_order_.empty() ? Instant::never() : lease_order_.begin()->first;
+  if (!hold_ends_.empty()) lease_ends = std::min(lease_ends, hold_ends_.begin()->first);
   return Agenda{
       .next_due = next_due_,
-      .next_lease_expiry = lease_order_.empty() ? Instant::never() : lease_order_.begin()->first,
+      .next_lease_expiry = lease_ends,
       .next_expiry = next_expiry_,
-      .next_prune = std::min(next_prune_, audit_due_),
+      .next_prune = std::min({next_prune_, audit_due_, next_forgotten_}),
       .next_schedule = fire_order_.empty() ? WallTime::never() : fire_order_.begin()->first};
 }
 
 bool SqliteStore::has_available(const std::string& name) const {
+  if (name.starts_with('~')) return line_has_available(name);
   const QueueState* queue = find_queue(name);
   return queue != nullptr && !queue->paused && queue->has_ready();
 }

@@ -102,11 +102,11 @@ EnqueuedJob SqliteStore::enqueue_one(const NewJob& job) {
   }
   const JobState state =
       run_at > now_.wall && !MS_MUTANT(run_at_ignored) ? JobState::scheduled : JobState::available;
-  return {.id = make_job(job, run_at, state, 0), .state = state};
+  return make_job(job, run_at, state, 0);
 }
 
-JobId SqliteStore::make_job(const NewJob& job, WallTime run_at, JobState state,
-                            std::int64_t schedule) {
+EnqueuedJob SqliteStore::make_job(const NewJob& job, WallTime run_at, JobState state,
+                                  std::int64_t schedule) {
   QueueState& queue = queue_of(job.queue);
   HotRow hot;
   hot.id = next_id_++;
@@ -117,6 +117,12 @@ JobId SqliteStore::make_job(const NewJob& job, WallTime run_at, JobState state,
   hot.priority = MS_MUTANT(priority_ignored) ? 5 : job.priority;
   hot.run_at = run_at;
   hot.flags = (job.unique ? kFlagUnique : 0) | (is_followed(job) ? kFlagFollowed : 0);
+  if (!job.session.empty()) {
+    hot.flags |= kFlagSession | (job.on_dead == OnDead::block  ? kFlagBlocks
+                                 : job.on_dead == OnDead::park ? kFlagParks
+                                                               : 0);
+    hot.state = join_session(session_of(queue, job.session), hot.id, state);
+  }
   if (job.expires_in) hot.expires_at = (now_.wall + *job.expires_in).us();
   sql_->insert_job
       .bind(hot.id, queue.id, hot.kind, static_cast<int>(hot.state), hot.priority, run_at.us(),
@@ -130,7 +136,8 @@ JobId SqliteStore::make_job(const NewJob& job, WallTime run_at, JobState state,
             Statement::text_or_null(job.correlation_id), Statement::text_or_null(job.reply_to),
             Statement::text_or_null(job.unique ? job.unique->key : ""),
             schedule != 0 ? std::optional<std::int64_t>(schedule) : std::nullopt,
-            Statement::text_or_null(MS_MUTANT(follow_ups_not_kept) ? "" : follow_ups))
+            Statement::text_or_null(MS_MUTANT(follow_ups_not_kept) ? "" : follow_ups),
+            Statement::text_or_null(job.session), Statement::text_or_null(job.reply_session))
       .run();
   if (job.unique) {
     // Without a window the key is free as soon as the job ends, wherever the wall clock is set to.
@@ -146,7 +153,7 @@ JobId SqliteStore::make_job(const NewJob& job, WallTime run_at, JobState state,
   ++queue.tally.enqueued;
   count(queue, hot.state, hot.flags, 1);
   add_live(hot.id, 1);
-  return hot.id;
+  return {.id = hot.id, .state = hot.state};
 }
 
 std::optional<EnqueuedJob> SqliteStore::enqueue_unique(const NewJob& job, QueueState& queue,
@@ -189,7 +196,7 @@ void SqliteStore::replace_job(HotRow& hot, const NewJob& job, WallTime run_at) {
   hot.kind = kind_of(job.kind);
   hot.priority = job.priority;
   hot.run_at = run_at;
-  hot.state = run_at > now_.wall ? JobState::scheduled : JobState::available;
+  hot.state = state_in_session(hot, run_at > now_.wall ? JobState::scheduled : JobState::available);
   hot.max_attempts = std::max(job.max_attempts, hot.attempt + 1);
   hot.expires_at.reset();
   if (job.expires_in) {
@@ -205,7 +212,7 @@ void SqliteStore::replace_job(HotRow& hot, const NewJob& job, WallTime run_at) {
       .bind(hot.id, job.args, job.max_attempts, timeout_us(job.timeout),
             Statement::text_or_null(tags), Statement::text_or_null(job.headers),
             Statement::text_or_null(job.correlation_id), Statement::text_or_null(job.reply_to),
-            Statement::text_or_null(follow_ups))
+            Statement::text_or_null(follow_ups), Statement::text_or_null(job.reply_session))
       .run();
   save_hot(hot);
   enter(hot);
@@ -217,7 +224,7 @@ void SqliteStore::move_job(HotRow& hot, int priority, WallTime run_at) {
   count(*hot.queue, hot.state, hot.flags, -1);
   hot.priority = priority;
   hot.run_at = run_at;
-  hot.state = run_at > now_.wall ? JobState::scheduled : JobState::available;
+  hot.state = state_in_session(hot, run_at > now_.wall ? JobState::scheduled : JobState::available);
   ++hot.version;
   save_hot(hot);
   enter(hot);

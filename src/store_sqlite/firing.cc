@@ -175,7 +175,7 @@ JobId SqliteStore::fire_tick(ScheduleState& state, const FireSchedule& op, const
     run_at = std::min(tick.nominal + (info.next_fire - info.next), now_.wall);
   NewJob job = info.schedule.job;
   job.headers = tick_headers(info.schedule, tick.nominal, tick.past_due);
-  const JobId id = make_job(job, run_at, begins, state.id);
+  const JobId id = make_job(job, run_at, begins, state.id).id;
   tie(id, state, begins);
   ++info.fired;
   info.last_fired = tick.nominal;

@@ -21,6 +21,7 @@ EndedJob SqliteStore::read_ended(JobId id) {
   ended.headers = row.text(8);
   ended.correlation_id = row.text(9);
   ended.reply_to = row.text(10);
+  ended.reply_session = row.text(12);
   auto follow_ups = decode_follow_ups(row.text(11));
   if (follow_ups) {
     ended.follow_ups = std::move(*follow_ups);

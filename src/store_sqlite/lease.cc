@@ -25,6 +25,11 @@ bool later(const Cursor& a, const Cursor& b) {
 }  // namespace
 
 OperationResult SqliteStore::operator()(const Claim& op) {
+  if (is_of_line(op)) {
+    if (const auto session = parse_session_line(op.queues[0]))
+      return claim_of_session(op, *session);
+    return claim_next_session(op, find_queue(queue_of_line(op.queues[0])));
+  }
   ClaimResult result;
   std::vector<QueueState*> queues;
   for (const std::string& name : op.queues) {
@@ -48,10 +53,7 @@ OperationResult SqliteStore::operator()(const Claim& op) {
   if (heap.empty()) return result;
   begin_write();
   std::make_heap(heap.begin(), heap.end(), later);
-  auto grant = std::make_unique<Grant>(Grant{.token = next_token_,
-                                             .worker = op.worker,
-                                             .claimed_at = now_.wall,
-                                             .claimed_instant = now_.instant});
+  auto grant = new_grant(next_token_, op.worker, now_);
   result.jobs.reserve(static_cast<std::size_t>(std::min(op.max, 1000)));
   while (!heap.empty() && static_cast<int>(result.jobs.size()) < op.max) {
     std::pop_heap(heap.begin(), heap.end(), later);
@@ -67,17 +69,26 @@ OperationResult SqliteStore::operator()(const Claim& op) {
       std::push_heap(heap.begin(), heap.end(), later);
     }
   }
-  if (result.jobs.empty()) return result;
+  if (!result.jobs.empty()) keep_grant(std::move(grant), op.lease, result.jobs);
+  return result;
+}
+
+std::unique_ptr<Grant> SqliteStore::new_grant(Token first, const std::string& worker, Now now) {
+  return std::make_unique<Grant>(Grant{
+      .token = first, .worker = worker, .claimed_at = now.wall, .claimed_instant = now.instant});
+}
+
+void SqliteStore::keep_grant(std::unique_ptr<Grant> grant, Duration lease,
+                             const std::vector<ClaimedJob>& jobs) {
   std::string ids = "[";
-  for (const ClaimedJob& job : result.jobs) {
+  for (const ClaimedJob& job : jobs) {
     fmt::format_int text(job.id);
     ids.append(text.data(), text.size()) += ',';
   }
   ids.back() = ']';
-  sql_->insert_grant.bind(grant->token, op.worker, now_.wall.us(), op.lease.count(), ids).run();
+  sql_->insert_grant.bind(grant->token, grant->worker, now_.wall.us(), lease.count(), ids).run();
   const Token token = grant->token;
   grants_.emplace(token, std::move(grant));
-  return result;
 }
 
 bool SqliteStore::claim_one(const ReadyKey& key, QueueState& queue, std::int32_t kind,
@@ -85,10 +96,12 @@ bool SqliteStore::claim_one(const ReadyKey& key, QueueState& queue, std::int32_t
   const JobId id = key.id();
   Lease lease;
   ClaimedJob& job = out.emplace_back();
+  lease.queue = &queue;
   if (!read_claim(key, lease, job)) {
     out.pop_back();
     return false;
   }
+  if ((lease.flags & kFlagSession) != 0) queue.ready_sessions.erase(key);
   lease.token = MS_MUTANT(token_not_bumped) ? next_token_ : next_token_++;
   marks_touched_ = true;
   lease.grant = &grant;
@@ -96,7 +109,6 @@ bool SqliteStore::claim_one(const ReadyKey& key, QueueState& queue, std::int32_t
   lease.length = op.lease;
   lease.priority = key.priority();
   lease.run_at = key.run_at();
-  lease.queue = &queue;
   lease.kind = kind;
   lease.expires_at = now_.instant + op.lease;
 
@@ -139,6 +151,7 @@ bool SqliteStore::read_claim(const ReadyKey& key, Lease& lease, ClaimedJob& job)
       ResetGuard checkpoint_guard(checkpoint);
       if (checkpoint.step()) job.checkpoint = checkpoint.text(0);
     }
+    if ((lease.flags & kFlagSession) != 0) read_session(row.text(12), *lease.queue, lease, job);
   }
   lease.timeout = row.is_null(0) ? kForever : Duration(row.integer(0));
   job.args = row.text(1);
@@ -227,6 +240,9 @@ OperationResult SqliteStore::operator()(const Finish& op) {
       continue;
     }
     begin_write();
+    const std::int64_t session = found->second.session;
+    if (session != 0 && job.session_state && !MS_MUTANT(session_state_lost))
+      set_state(session_by_id(session), *job.session_state);
     finish_lease(job.id, found->second, job.outcome);
     result.results.push_back(FinishStatus::ok);
   }
@@ -304,6 +320,7 @@ void SqliteStore::end_cancelled(JobId id, Lease& lease, std::string_view reason)
 void SqliteStore::end_attempt(JobId id, Lease& lease, JobState state, WallTime run_at,
                               int attempt) {
   const bool terminal = is_terminal(state);
+  if (!terminal && lease.session != 0) state = state_in_turn(session_by_id(lease.session), state);
   const std::optional<std::int64_t> finished_at =
       terminal ? std::optional<std::int64_t>(now_.wall.us()) : std::nullopt;
   sql_->finish_job
@@ -315,7 +332,7 @@ void SqliteStore::end_attempt(JobId id, Lease& lease, JobState state, WallTime r
   count(queue, JobState::running, 0, -1);
   count(queue, state, 0, 1);
   if (terminal) {
-    end_job(id, queue, state, lease.flags);
+    end_job(id, queue, state, lease.flags, lease.session);
   } else {
     HotRow hot;
     hot.id = id;
@@ -336,6 +353,7 @@ void SqliteStore::end_attempt(JobId id, Lease& lease, JobState state, WallTime r
 OperationResult SqliteStore::operator()(const RescueExpired& op) {
   if (auto lost = fenced(op.fence)) return std::move(*lost);
   StepResult result;
+  result.more = end_holds();
   while (!MS_MUTANT(leases_never_expire) && !lease_order_.empty() &&
          lease_order_.begin()->first <= now_.instant) {
     if (result.changed == op.limit) {

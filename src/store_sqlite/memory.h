@@ -59,8 +59,12 @@ struct QueueState {
   std::optional<Duration> retention_completed, retention_dead;
   Tally tally;
   std::map<std::int32_t, ReadyLine> ready;  // by kind; lines may be empty
-  bool touched = false;                     // tally is to be written with this batch
-  bool made_available = false;              // something became available in this batch
+  // Of those, the jobs that belong to sessions, with their kinds: what a claim of the accept line
+  // draws from.
+  std::map<ReadyKey, std::int32_t> ready_sessions;
+  bool touched = false;                 // tally is to be written with this batch
+  bool made_available = false;          // something became available in this batch
+  bool made_session_available = false;  // a job of a session among it
   QueueStats* published = nullptr;
   bool has_ready() const;
   std::optional<WallTime> oldest() const;
@@ -83,6 +87,7 @@ struct Lease {
   Duration timeout = kForever;
   WallTime run_at;
   QueueState* queue = nullptr;
+  std::int64_t session = 0;  // its row; 0 = none
   std::int64_t version = 0;
   std::int32_t kind = 0;
   int priority = 5;
@@ -107,6 +112,33 @@ struct NamedLease {
   WallTime since;
   std::string value;
   bool held(Instant now) const { return state == State::held && ends > now; }
+};
+
+// A session. In memory are those that are held, and for the time of a batch those that it is about.
+struct Session {
+  std::int64_t id = 0;
+  QueueState* queue = nullptr;
+  std::string key;
+  std::int64_t jobs = 0;  // living
+  JobId turn = 0;
+  SessionStop stop = SessionStop::none;
+  JobId stopped_by = 0;
+  std::string worker;  // its holder
+  Token token = 0;     // 0 = nobody holds it
+  Duration lease{0};   // as it was last asked for
+  Duration kept{0};    // as it is on disk: the longest that this holder asked for
+  Instant ends;        // of the holder's lease
+  std::int64_t state_bytes = 0;
+  WallTime changed_at;
+  bool ready = false;    // held: the job with the turn waits for a claim of the holder's
+  bool gained = false;   // that became so in this batch
+  bool stored = false;   // it has a row
+  bool changed = false;  // which is to be written with this batch
+  bool listed = false;   // among those of this batch
+  bool held() const { return token != 0; }
+  bool stopped() const { return stop != SessionStop::none; }
+  // Otherwise it is gone.
+  bool lives() const { return jobs > 0 || held() || stopped() || state_bytes > 0; }
 };
 
 // A schedule, and which of its jobs have not ended.

@@ -21,7 +21,7 @@ constexpr std::int64_t kListWindow = 20'000;
   "j.version, j.started_at, j.finished_at, j.expires_at, b.created_at, b.args, b.timeout, "   \
   "b.tags, b.headers, b.correlation_id, b.reply_to, b.unique_key, e.progress_value, "         \
   "e.progress_text, e.reason, e.description, n.version, n.cancel_requested, e.checkpoint, "   \
-  "e.result, b.follow_ups"
+  "e.result, b.follow_ups, b.session, b.reply_session, j.flags"
 #define MS_JOB_JOINS                                                                             \
   " JOIN bodies b ON b.id = j.id JOIN queues q ON q.id = j.queue JOIN kinds k ON k.id = j.kind " \
   "LEFT JOIN lease_notes n ON n.id = j.id LEFT JOIN extras e ON e.id = j.id "
@@ -63,6 +63,10 @@ Job read_job(const Statement& row) {
   if (!row.is_null(29)) {
     if (auto read = decode_follow_ups(row.text(29))) job.follow_ups = std::move(*read);
   }
+  job.session = row.text(30);
+  job.reply_session = row.text(31);
+  if ((row.integer(32) & kFlagBlocks) != 0) job.on_dead = OnDead::block;
+  if ((row.integer(32) & kFlagParks) != 0) job.on_dead = OnDead::park;
   return job;
 }
 
@@ -154,7 +158,8 @@ Reader::Reader(const std::string& path, const std::string& vfs)
              "SELECT l.seq, l.version, l.nominal, l.until, l.count, l.source, l.state, l.past_due, "
              "l.job, l.reason, l.note, l.decided_at, j.state, j.token FROM ledger l LEFT JOIN jobs "
              "j ON j.id = l.job WHERE l.schedule = ? AND l.seq < ? ORDER BY l.seq DESC LIMIT ?"),
-      audit(db) {}
+      audit(db),
+      sessions(db) {}
 
 std::unique_ptr<Reader> SqliteStore::take_reader() const {
   reads_.fetch_add(1, std::memory_order_relaxed);

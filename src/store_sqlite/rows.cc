@@ -158,9 +158,13 @@ void SqliteStore::add_live(JobId id, int delta) {
   if (touched_blocks_.empty() || touched_blocks_.back() != block) touched_blocks_.push_back(block);
 }
 
-void SqliteStore::make_ready(QueueState& queue, std::int32_t kind, const ReadyKey& key) {
+void SqliteStore::make_ready(QueueState& queue, std::int32_t kind, const ReadyKey& key, int flags) {
   ReadyLine& line = queue.ready[kind];
   line.emplace_hint(line.end(), key);
+  if ((flags & kFlagSession) != 0) {
+    queue.ready_sessions.emplace_hint(queue.ready_sessions.end(), key, kind);
+    queue.made_session_available = true;
+  }
   queue.made_available = true;
   touch(queue);
 }
@@ -168,7 +172,7 @@ void SqliteStore::make_ready(QueueState& queue, std::int32_t kind, const ReadyKe
 void SqliteStore::enter(HotRow& hot) {
   if (hot.state == JobState::available) {
     make_ready(*hot.queue, hot.kind,
-               ReadyKey(hot.priority, hot.run_at, hot.id).set_fresh(is_fresh(hot)));
+               ReadyKey(hot.priority, hot.run_at, hot.id).set_fresh(is_fresh(hot)), hot.flags);
   } else if (hot.state != JobState::waiting) {
     MS_ASSERT(hot.state == JobState::scheduled || hot.state == JobState::retryable,
               "only these begin at a time");
@@ -179,14 +183,17 @@ void SqliteStore::enter(HotRow& hot) {
 
 void SqliteStore::leave(const HotRow& hot) {
   if (hot.state == JobState::available) {
-    hot.queue->ready[hot.kind].erase(ReadyKey(hot.priority, hot.run_at, hot.id));
+    const ReadyKey key(hot.priority, hot.run_at, hot.id);
+    hot.queue->ready[hot.kind].erase(key);
+    if ((hot.flags & kFlagSession) != 0) hot.queue->ready_sessions.erase(key);
   } else if (hot.state == JobState::scheduled || hot.state == JobState::retryable) {
     sql_->delete_due.bind(hot.run_at.us(), hot.id).run();
     due_touched_ = true;
   }
 }
 
-void SqliteStore::end_job(JobId id, QueueState& queue, JobState state, int flags) {
+void SqliteStore::end_job(JobId id, QueueState& queue, JobState state, int flags,
+                          std::int64_t session) {
   const bool dead = state == JobState::dead;
   const auto& own = dead ? queue.retention_dead : queue.retention_completed;
   const Duration keep =
@@ -198,6 +205,7 @@ void SqliteStore::end_job(JobId id, QueueState& queue, JobState state, int flags
   ended_.push_back(id);
   const bool missed = state == JobState::cancelled && MS_MUTANT(cancelled_not_followed);
   if ((flags & kFlagFollowed) != 0 && !missed) followed_.push_back(id);
+  if ((flags & kFlagSession) != 0) left_sessions_.push_back({id, &queue, session, state, flags});
   add_live(id, -1);
   if (!tied_jobs_.empty()) end_tie(id, state);
 }

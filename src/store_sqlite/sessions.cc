@@ -1,42 +1,310 @@
-// Sessions: jobs of one key that run one at a time, and who holds them.
+// Who holds sessions, what they remember, and how they are read.
+#include "model/session.h"
+
+#include <fmt/format.h>
+
+#include "base/mutant.h"
 #include "store_sqlite/store_impl.h"
 
 namespace mainspring::sqlite {
 namespace {
 
-Error not_there() {
-  return {.code = ErrorCode::unavailable, .message = "sessions: this store has none yet"};
+// Holders whose lease has ended that one RescueExpired ends.
+constexpr int kMaxEndedHolds = 1000;
+
+Error no_session(const SessionKey& key) {
+  return {.code = ErrorCode::not_found,
+          .message = fmt::format("session \"{}\" of queue {}: there is no such session", key.key,
+                                 key.queue)};
 }
 
 }  // namespace
 
-OperationResult SqliteStore::operator()(const AcceptSession&) {
-  return not_there();
+Error SqliteStore::session_lost(const SessionKey& key) {
+  return {.code = ErrorCode::lease_lost,
+          .message = fmt::format("session \"{}\" of queue {}: is not held with this token (any "
+                                 "more): accept it again",
+                                 key.key, key.queue)};
 }
 
-OperationResult SqliteStore::operator()(const RenewSession&) {
-  return not_there();
+Error SqliteStore::too_many_held() {
+  return {.code = ErrorCode::overloaded,
+          .message = fmt::format("{} sessions are held: must be at most {}", kMaxHeldSessions,
+                                 kMaxHeldSessions),
+          .retry_after_ms = 1000};
 }
 
-OperationResult SqliteStore::operator()(const ReleaseSession&) {
-  return not_there();
+// -- holding --------------------------------------------------------------------------------------
+
+SessionGrant SqliteStore::grant_of(Session& session, bool held) {
+  return {.session = {session.queue->name, session.key},
+          .token = session.token,
+          .lease = session.ends - now_.instant,
+          .state = state_of(session),
+          .held = held};
 }
 
-OperationResult SqliteStore::operator()(const PutSessionState&) {
-  return not_there();
+Session* SqliteStore::find_held(const SessionKey& key, Token token) {
+  const QueueState* queue = find_queue(key.queue);
+  if (queue == nullptr) return nullptr;
+  const auto found = sessions_by_key_.find({queue->id, key.key});
+  if (found == sessions_by_key_.end()) return nullptr;
+  Session& session = *found->second;
+  const bool holds = session.held() && session.token == token && session.ends > now_.instant;
+  return holds ? &session : nullptr;
 }
 
-OperationResult SqliteStore::operator()(const ResumeSession&) {
-  return not_there();
+// One whose lease has ended may have had it until now.
+void SqliteStore::hold(Session& session, const std::string& worker, Duration lease, Token token) {
+  hold_ends_.erase({session.ends, session.id});
+  session.worker = worker;
+  session.token = token;
+  marks_touched_ = true;
+  session.lease = session.kept = lease;
+  session.ends = now_.instant + lease;
+  hold_ends_.emplace(session.ends, session.id);
+  change_session(session);
+  if (!session.ready && session.turn != 0 && !leases_.contains(session.turn)) {
+    const auto hot = load_hot(session.turn);
+    session.ready = hot && hot->state == JobState::available;
+    if (session.ready) move_turn(session, JobState::available, JobState::waiting);
+  }
+  session.gained = session.ready;
 }
 
-Result<SessionInfo> SqliteStore::session(const SessionKey&, Instant) const {
-  return not_there();
+void SqliteStore::let_go(Session& session) {
+  hold_ends_.erase({session.ends, session.id});
+  session.worker.clear();
+  session.token = 0;
+  session.kept = session.lease = Duration(0);
+  change_session(session);
+  if (session.ready) move_turn(session, JobState::waiting, JobState::available);
+  session.ready = false;
 }
 
-Result<SessionPage> SqliteStore::sessions(const std::string&, const SessionKey&, int,
-                                          Instant) const {
-  return not_there();
+void SqliteStore::extend_hold(Session& session, Duration lease) {
+  hold_ends_.erase({session.ends, session.id});
+  session.lease = lease;
+  session.ends = now_.instant + lease;
+  hold_ends_.emplace(session.ends, session.id);
+  list_session(session);
+  if (lease <= session.kept) return;
+  begin_write();  // a restart must not cut it short
+  session.kept = lease;
+  session.changed = true;
+}
+
+bool SqliteStore::end_holds() {
+  for (int n = 0; n < kMaxEndedHolds; ++n) {
+    if (hold_ends_.empty() || hold_ends_.begin()->first > now_.instant) return false;
+    if (MS_MUTANT(dead_holder_keeps_session)) return false;
+    let_go(*sessions_.at(hold_ends_.begin()->second));
+  }
+  return true;
+}
+
+OperationResult SqliteStore::operator()(const AcceptSession& op) {
+  Session* session = find_session(op.session);
+  if (session != nullptr && session->held() && session->ends > now_.instant) {
+    if (session->worker != op.worker) {
+      const std::int64_t wait_ms = (session->ends - now_.instant).count() / 1000 + 1;
+      return Error{.code = ErrorCode::lease_held,
+                   .message = fmt::format("session \"{}\" of queue {}: {} holds it", op.session.key,
+                                          op.session.queue, session->worker),
+                   .retry_after_ms = static_cast<int>(wait_ms)};
+    }
+    extend_hold(*session, op.lease);
+    return grant_of(*session, true);
+  }
+  const bool one_more = session == nullptr || !session->held();
+  if (one_more && hold_ends_.size() >= kMaxHeldSessions) return too_many_held();
+  if (session == nullptr) session = &session_of(queue_of(op.session.queue), op.session.key);
+  hold(*session, op.worker, op.lease, next_token_++);
+  return grant_of(*session, false);
+}
+
+OperationResult SqliteStore::operator()(const RenewSession& op) {
+  Session* session = find_held(op.session, op.token);
+  if (session == nullptr) return session_lost(op.session);
+  extend_hold(*session, op.lease > Duration(0) ? op.lease : session->lease);
+  return grant_of(*session, true);
+}
+
+OperationResult SqliteStore::operator()(const ReleaseSession& op) {
+  Session* session = find_held(op.session, op.token);
+  if (session == nullptr) return session_lost(op.session);
+  let_go(*session);
+  return Done{};
+}
+
+OperationResult SqliteStore::operator()(const ResumeSession& op) {
+  Session* session = op.within.has(op.session.queue) ? find_session(op.session) : nullptr;
+  if (session == nullptr) return no_session(op.session);
+  if (!session->stopped()) return Done{};
+  change_session(*session);
+  session->stop = SessionStop::none;
+  session->stopped_by = 0;
+  pass_turn(*session);
+  return Done{};
+}
+
+// -- the state ------------------------------------------------------------------------------------
+
+OperationResult SqliteStore::operator()(const PutSessionState& op) {
+  if (op.state.size() > kMaxSessionStateBytes) {
+    return Error{.code = ErrorCode::too_large,
+                 .message = fmt::format("state has {} bytes: must be at most {}", op.state.size(),
+                                        kMaxSessionStateBytes),
+                 .field = "state"};
+  }
+  Session* session = find_session(op.session);
+  if (session == nullptr) return session_lost(op.session);
+  const auto lease = leases_.find(session->turn);
+  const bool runs = lease != leases_.end() && lease->second.token == op.token;
+  if (!runs && find_held(op.session, op.token) == nullptr) return session_lost(op.session);
+  set_state(*session, op.state);
+  return Done{};
+}
+
+std::string SqliteStore::state_of(const Session& session) {
+  if (session.state_bytes == 0) return "";
+  Statement& row = session_sql_->state.bind(session.id);
+  ResetGuard guard(row);
+  return row.step() ? std::string(row.text(0)) : "";
+}
+
+void SqliteStore::set_state(Session& session, std::string_view state) {
+  change_session(session);
+  if (!state.empty()) {
+    session_sql_->upsert_state.bind(session.id, state).run();
+  } else if (session.state_bytes > 0) {
+    session_sql_->delete_state.bind(session.id).run();
+  }
+  session.state_bytes = static_cast<std::int64_t>(state.size());
+}
+
+// Those with a state and nothing else.
+bool SqliteStore::prune_sessions(int limit) {
+  write_sessions();  // so that the index knows what this batch has done
+  std::vector<std::int64_t> ids;
+  {
+    Statement& rows =
+        session_sql_->forgotten.bind((now_.wall - options_.store.retention_dead).us(), limit);
+    ResetGuard guard(rows);
+    while (rows.step()) ids.push_back(rows.integer(0));
+  }
+  for (const std::int64_t id : ids) set_state(session_by_id(id), "");
+  return static_cast<int>(ids.size()) >= limit;
+}
+
+// -- reads ----------------------------------------------------------------------------------------
+
+#define MS_SESSION_INFO                                                                      \
+  "SELECT q.name, s.key, s.jobs, s.turn, s.stop, s.stopped_by, s.worker, s.token, s.lease, " \
+  "s.state_bytes, s.changed_at, s.id"
+
+SessionReads::SessionReads(Database& db)
+    : one(db, MS_SESSION_INFO
+          ", t.state FROM queues q JOIN sessions s ON s.queue = q.id LEFT JOIN session_states t ON "
+          "t.session = s.id WHERE q.name = ? AND s.key = ?"),
+      of_queue(
+          db, MS_SESSION_INFO
+          " FROM queues q CROSS JOIN sessions s ON s.queue = q.id WHERE q.name = ? AND s.key > "
+          "? ORDER BY s.key LIMIT ?"),
+      queues(db, "SELECT name FROM queues WHERE name >= ? ORDER BY name") {}
+
+void SqliteStore::publish_sessions() {
+  if (publish_anew_) {
+    published_holds_.clear();
+    for (const auto& [ends, id] : hold_ends_) published_holds_[id] = ends;
+  }
+  for (const Session* session : batch_sessions_) {
+    if (session->held()) {
+      published_holds_[session->id] = session->ends;
+    } else {
+      published_holds_.erase(session->id);
+    }
+  }
+}
+
+SessionInfo SqliteStore::read_info(const Statement& row, Instant now) const {
+  SessionInfo info{.session = {std::string(row.text(0)), std::string(row.text(1))},
+                   .jobs = row.integer(2),
+                   .turn = row.integer(3),
+                   .stop = static_cast<SessionStop>(row.integer(4)),
+                   .stopped_by = row.integer(5),
+                   .worker = {},
+                   .state = {},
+                   .state_bytes = static_cast<std::size_t>(row.integer(9)),
+                   .changed_at = WallTime::from_us(row.integer(10))};
+  if (row.integer(7) == 0) return info;
+  Duration left(row.integer(8));  // it was accepted just now, and is not published yet
+  {
+    MutexLock lock(published_mutex_);
+    const auto found = published_holds_.find(row.integer(11));
+    if (found != published_holds_.end()) left = found->second - now;
+  }
+  if (left <= Duration(0)) return info;
+  info.worker = row.text(6);
+  info.token = row.integer(7);
+  info.expires_in = left;
+  return info;
+}
+
+Result<SessionInfo> SqliteStore::session(const SessionKey& session, Instant now) const {
+  try {
+    auto reader = take_reader();
+    std::optional<SessionInfo> info;
+    {
+      Statement& row = reader->sessions.one.bind(session.queue, session.key);
+      ResetGuard guard(row);
+      if (row.step()) {
+        info = read_info(row, now);
+        info->state = row.text(12);
+      }
+    }
+    give_back(std::move(reader));
+    if (info) return std::move(*info);
+    return no_session(session);
+  } catch (const SqlError& error) {
+    return to_error(error);
+  }
+}
+
+Result<SessionPage> SqliteStore::sessions(const std::string& queue, const SessionKey& after,
+                                          int limit, Instant now) const {
+  try {
+    auto reader = take_reader();
+    SessionPage page;
+    {
+      Snapshot snapshot(reader->db);
+      std::vector<std::string> names{queue};
+      if (queue.empty()) {
+        names.clear();
+        Statement& rows = reader->sessions.queues.bind(after.queue);
+        ResetGuard guard(rows);
+        while (rows.step()) names.emplace_back(rows.text(0));
+      }
+      for (const std::string& name : names) {
+        if (page.next || name < after.queue) continue;
+        const auto room = limit - static_cast<int>(page.sessions.size());
+        Statement& rows = reader->sessions.of_queue.bind(
+            name, name == after.queue ? std::string_view(after.key) : std::string_view(), room + 1);
+        ResetGuard guard(rows);
+        while (rows.step()) {
+          if (static_cast<int>(page.sessions.size()) < limit) {
+            page.sessions.push_back(read_info(rows, now));
+          } else {
+            page.next = page.sessions.empty() ? after : page.sessions.back().session;
+          }
+        }
+      }
+    }
+    give_back(std::move(reader));
+    return page;
+  } catch (const SqlError& error) {
+    return to_error(error);
+  }
 }
 
 }  // namespace mainspring::sqlite

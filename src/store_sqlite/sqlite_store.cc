@@ -51,6 +51,7 @@ void SqliteStore::open(Now now) {
   sql_ = std::make_unique<Statements>(db);
   schedule_sql_ = std::make_unique<ScheduleStatements>(db);
   access_sql_ = std::make_unique<AccessStatements>(db);
+  session_sql_ = std::make_unique<SessionStatements>(db);
   now_ = now;
   // The lock of the directory proves that whoever led before is gone.
   if (!MS_MUTANT(leadership_outlives_its_process) && moved_to_.empty())
@@ -91,6 +92,7 @@ void SqliteStore::load(Instant now) {
   finishing_.clear();
   ended_.clear();
   followed_.clear();
+  left_sessions_.clear();
   marks_touched_ = false;
   freed_leases_.clear();
   publish_anew_ = true;
@@ -101,22 +103,27 @@ void SqliteStore::load(Instant now) {
   Database& db = *db_;
   next_id_ = db.query_int("SELECT a FROM tallies WHERE id = 0");
   next_token_ = db.query_int("SELECT b FROM tallies WHERE id = 0");
+  next_session_ = db.query_int("SELECT coalesce(d, 1) FROM tallies WHERE id = 0");
   adopt_copy();
   next_finished_seq_ = db.query_int("SELECT coalesce(max(seq), 0) + 1 FROM finished");
   must(next_id_ > db.query_int("SELECT coalesce(max(id), 0) FROM jobs"),
        "ids are never given twice");
   must(next_token_ > db.query_int("SELECT max((SELECT coalesce(max(token), 0) FROM leases), "
-                                  "(SELECT coalesce(max(token), 0) FROM named_leases))"),
+                                  "(SELECT coalesce(max(token), 0) FROM named_leases), (SELECT "
+                                  "coalesce(max(token), 0) FROM sessions WHERE token <> 0))"),
        "tokens are never given twice");
+  must(next_session_ > db.query_int("SELECT coalesce(max(id), 0) FROM sessions"),
+       "ids of sessions are never given twice");
   load_queues();
   load_leases(now);
   load_named_leases(now);
   load_schedules();
   load_ties();
   load_live_jobs();
+  load_sessions(now);
   load_tokens();
   load_audit();
-  due_touched_ = expiring_touched_ = finished_touched_ = true;
+  due_touched_ = expiring_touched_ = finished_touched_ = sessions_touched_ = true;
   refresh_agenda();
   for (QueueState& queue : queue_states_) touch(queue);
   publish();
@@ -189,11 +196,13 @@ void SqliteStore::load_leases(Instant now) {
       "SELECT j.id, g.token + e.key, g.token, coalesce(n.lease, g.lease), coalesce(n.version, "
       "j.version + 1), "
       "coalesce(n.cancel_requested, 0), n.cancel_reason, n.id IS NOT NULL, j.queue, j.kind, "
-      "j.priority, j.run_at, j.attempt, j.max_attempts, j.flags, b.timeout, x.id IS NOT NULL "
+      "j.priority, j.run_at, j.attempt, j.max_attempts, j.flags, b.timeout, x.id IS NOT NULL, s.id "
       "FROM grants g CROSS JOIN json_each(g.ids) e CROSS JOIN jobs j ON j.id = e.value JOIN bodies "
       "b ON b.id = "
       "j.id "
-      "LEFT JOIN lease_notes n ON n.id = j.id LEFT JOIN extras x ON x.id = j.id "
+      "LEFT JOIN lease_notes n ON n.id = j.id LEFT JOIN extras x ON x.id = j.id LEFT JOIN sessions "
+      "s "
+      "ON s.queue = j.queue AND s.key = b.session "
       "WHERE j.state = 2 AND j.token < g.token + e.key");
   while (rows.step()) {
     const JobId id = rows.integer(0);
@@ -216,6 +225,9 @@ void SqliteStore::load_leases(Instant now) {
     // Extras written under a lease are noted in the job's row only when the lease ends.
     lease.flags = static_cast<int>(rows.integer(14)) | (rows.integer(16) != 0 ? kFlagExtras : 0);
     lease.timeout = rows.is_null(15) ? kForever : Duration(rows.integer(15));
+    lease.session = rows.integer(17);
+    must((lease.session != 0) == ((lease.flags & kFlagSession) != 0),
+         "the session of a running job is there");
     lease_order_.emplace(lease.expires_at, id);
     must(leases_.emplace(id, std::move(lease)).second, "a job has at most one lease");
   }
@@ -242,17 +254,18 @@ void SqliteStore::load_live_jobs() {
   }
   Statement jobs(*db_,
                  "SELECT id, queue, kind, priority, run_at, version = 1 AND flags = 0 AND "
-                 "expires_at IS NULL FROM jobs WHERE id >= ? AND id < ? AND state = 2");
+                 "expires_at IS NULL, flags FROM jobs WHERE id >= ? AND id < ? AND state = 2");
   for (const auto& [first, last] : ranges) {
     jobs.bind(first * kBlockIds, last * kBlockIds);
     while (jobs.step()) {
       const JobId id = jobs.integer(0);
       if (leases_.contains(id)) continue;
-      ReadyLine& line =
-          queue_by_id(jobs.integer(1)).ready[static_cast<std::int32_t>(jobs.integer(2))];
-      line.emplace_hint(line.end(), ReadyKey(static_cast<int>(jobs.integer(3)),
-                                             WallTime::from_us(jobs.integer(4)), id)
-                                        .set_fresh(jobs.integer(5) != 0));
+      QueueState& queue = queue_by_id(jobs.integer(1));
+      const auto kind = static_cast<std::int32_t>(jobs.integer(2));
+      ReadyKey key(static_cast<int>(jobs.integer(3)), WallTime::from_us(jobs.integer(4)), id);
+      ReadyLine& line = queue.ready[kind];
+      line.emplace_hint(line.end(), key.set_fresh(jobs.integer(5) != 0));
+      if ((jobs.integer(6) & kFlagSession) != 0) queue.ready_sessions.emplace(key, kind);
     }
   }
 }

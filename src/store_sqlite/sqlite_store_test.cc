@@ -182,7 +182,9 @@ TEST_CASE_FIXTURE(Fixture, "a store of schema 1 is migrated at open and keeps wh
         "DROP TABLE named_leases; DROP TABLE ledger; DROP TABLE schedule_jobs; DROP TABLE "
         "schedules; DROP TABLE removed_schedules; ALTER TABLE bodies DROP COLUMN schedule; "
         "DROP TABLE tokens; DROP TABLE audit; DROP TABLE audit_marks; DROP TABLE moves; "
-        "ALTER TABLE bodies DROP COLUMN follow_ups; "
+        "ALTER TABLE bodies DROP COLUMN follow_ups; DROP TABLE sessions; DROP TABLE session_jobs; "
+        "DROP TABLE session_states; ALTER TABLE bodies DROP COLUMN session; ALTER TABLE bodies "
+        "DROP COLUMN reply_session; UPDATE tallies SET d = NULL WHERE id = 0; "
         "PRAGMA user_version = 1");
     sqlite::Database first(dir.path + "/first.db", sqlite::Database::Mode::read_write_create, "");
     first.execute(file_text(MAINSPRING_SOURCE_DIR "/sql/sqlite/0001_init.sql").c_str());

@@ -14,17 +14,18 @@ Statements::Statements(Database& db)
           db,
           "INSERT INTO bodies (id, created_at, args, max_attempts, timeout, tags, headers, "
           "correlation_id, "
-          "reply_to, unique_key, schedule, follow_ups) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, "
-          "?)"),
+          "reply_to, unique_key, schedule, follow_ups, session, reply_session) VALUES (?, ?, ?, ?, "
+          "?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"),
       update_body(
           db,
           "UPDATE bodies SET args = ?2, max_attempts = ?3, timeout = ?4, tags = ?5, headers = ?6, "
-          "correlation_id = ?7, reply_to = ?8, follow_ups = ?9 WHERE id = ?1"),
+          "correlation_id = ?7, reply_to = ?8, follow_ups = ?9, reply_session = ?10 WHERE id = ?1"),
       select_body(db, "SELECT max_attempts, unique_key, schedule FROM bodies WHERE id = ?"),
       select_ended(db,
                    "SELECT q.name, k.name, j.state, j.attempt, e.result, e.reason, e.description, "
-                   "b.tags, b.headers, b.correlation_id, b.reply_to, b.follow_ups FROM jobs j JOIN "
-                   "bodies b ON b.id = j.id JOIN queues q ON q.id = j.queue JOIN kinds k ON k.id = "
+                   "b.tags, b.headers, b.correlation_id, b.reply_to, b.follow_ups, "
+                   "b.reply_session FROM jobs j JOIN bodies b ON b.id = j.id JOIN queues q ON q.id "
+                   "= j.queue JOIN kinds k ON k.id = "
                    "j.kind LEFT JOIN extras e ON e.id = j.id WHERE j.id = ?"),
       insert_grant(
           db, "INSERT INTO grants (token, worker, claimed_at, lease, ids) VALUES (?, ?, ?, ?, ?)"),
@@ -50,7 +51,8 @@ Statements::Statements(Database& db)
                  "started_at, finished_at, expires_at FROM jobs WHERE id = ?"),
       select_claim(db,
                    "SELECT b.timeout, b.args, b.headers, b.tags, b.correlation_id, b.reply_to, "
-                   "j.max_attempts, j.attempt, j.version, j.flags, j.started_at, j.expires_at "
+                   "j.max_attempts, j.attempt, j.version, j.flags, j.started_at, j.expires_at, "
+                   "b.session "
                    "FROM jobs j JOIN bodies b ON b.id = j.id WHERE j.id = ?"),
       select_fresh(db,
                    "SELECT timeout, args, headers, tags, correlation_id, reply_to, max_attempts "

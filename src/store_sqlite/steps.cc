@@ -28,7 +28,7 @@ OperationResult SqliteStore::operator()(const MoveDue& op) {
     auto hot = load_hot(id);
     leave(*hot);
     count(*hot->queue, hot->state, hot->flags, -1);
-    hot->state = JobState::available;
+    hot->state = state_in_session(*hot, JobState::available);
     ++hot->version;
     save_hot(*hot);
     enter(*hot);
@@ -119,6 +119,7 @@ OperationResult SqliteStore::operator()(const PruneJobs& op) {
     if (sqlite3_changes(db_->handle()) >= op.limit) result.more = true;
   }
   if (prune_audit(op.limit)) result.more = true;
+  if (prune_sessions(op.limit)) result.more = true;
   return result;
 }
 

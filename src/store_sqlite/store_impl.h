@@ -19,7 +19,9 @@ inline constexpr std::int64_t kBlockIds = 4096;        // ids per row of live co
 inline constexpr std::int64_t kBlockBase = 1LL << 32;  // where those rows begin in `tallies`
 inline constexpr int kFlagExtras = 1, kFlagExpired = 2, kFlagUnique = 4, kFlagErrors = 8;
 // 16 is of the other store.
-inline constexpr int kFlagFollowed = 32;  // something is made when it ends
+inline constexpr int kFlagFollowed = 32;                   // something is made when it ends
+inline constexpr int kFlagSession = 64;                    // of a session
+inline constexpr int kFlagBlocks = 256, kFlagParks = 512;  // what its death does to the session
 inline constexpr char kTagSeparator = '\x1f';
 
 // The changing half of a job, as it stands in `jobs`.
@@ -71,6 +73,19 @@ struct AccessStatements {
   Statement upsert_token, delete_token, insert_audit, update_mark, first_audit, prune_audit;
 };
 
+// Those of sessions.
+struct SessionStatements {
+  explicit SessionStatements(Database& db);
+  Statement by_key, by_id, insert, update, remove, first_waiting, add_waiting, remove_waiting,
+      state, upsert_state, delete_state, forgotten, first_forgotten, key_of_job;
+};
+
+// Reads of sessions.
+struct SessionReads {
+  explicit SessionReads(Database& db);
+  Statement one, of_queue, queues;
+};
+
 // Reads of the audit.
 struct AuditStatements {
   explicit AuditStatements(Database& db);
@@ -91,6 +106,7 @@ struct Reader {
   Statement get_job, get_errors, list_jobs, list_dead, select_grants, next_id, below, queue_id,
       kind_id, schedule_id, ledger;
   AuditStatements audit;
+  SessionReads sessions;
 };
 
 class SqliteStore final : public Store {
@@ -189,8 +205,9 @@ class SqliteStore final : public Store {
   // -- enqueue.cc
   std::optional<OperationResult> replay_idempotent(const Enqueue& op);
   EnqueuedJob enqueue_one(const NewJob& job);
-  // `schedule` = 0: nobody's but the caller's.
-  JobId make_job(const NewJob& job, WallTime run_at, JobState state, std::int64_t schedule);
+  // `schedule` = 0: nobody's but the caller's. In a session it may have to wait: the answer says
+  // so.
+  EnqueuedJob make_job(const NewJob& job, WallTime run_at, JobState state, std::int64_t schedule);
   std::optional<EnqueuedJob> enqueue_unique(const NewJob& job, QueueState& queue, WallTime run_at);
   void replace_job(HotRow& hot, const NewJob& job, WallTime run_at);
   void move_job(HotRow& hot, int priority, WallTime run_at);  // among scheduled and available
@@ -217,6 +234,58 @@ class SqliteStore final : public Store {
                     std::optional<Duration> after);
   void set_lease_expiry(JobId id, Lease& lease, Instant expires_at);
   FinishStatus status_without_lease(const JobOutcome& result, const Within& within);
+
+  void keep_grant(std::unique_ptr<Grant> grant, Duration lease,
+                  const std::vector<ClaimedJob>& jobs);
+  static std::unique_ptr<Grant> new_grant(Token first, const std::string& worker, Now now);
+
+  // -- session_claims.cc
+  static bool is_of_line(const Claim& op);
+  OperationResult claim_next_session(const Claim& op, QueueState* queue);
+  OperationResult claim_of_session(const Claim& op, const SessionKey& key);
+  void read_session(std::string_view key, QueueState& queue, Lease& lease, ClaimedJob& job);
+
+  // -- sessions.cc
+  SessionGrant grant_of(Session& session, bool held);
+  Session* find_held(const SessionKey& key, Token token);
+  void hold(Session& session, const std::string& worker, Duration lease, Token token);
+  void let_go(Session& session);
+  void extend_hold(Session& session, Duration lease);
+  bool end_holds();  // true: more may have ended
+  static Error session_lost(const SessionKey& key);
+  static Error too_many_held();
+  std::string state_of(const Session& session);
+  void set_state(Session& session, std::string_view state);
+  bool prune_sessions(int limit);  // true: the limit was reached
+
+  // -- session_turns.cc
+  Session* find_session(QueueState& queue, std::string_view key);  // nullptr = there is none
+  Session* find_session(const SessionKey& key);
+  Session& session_of(QueueState& queue, std::string_view key);  // made if new
+  Session& session_by_id(std::int64_t id);                       // one that must be there
+  Session& session_of_job(JobId id, QueueState& queue);          // one that must be there
+  std::string session_key_of_job(JobId id);
+  Session* load_session(Statement& row, QueueState* queue);
+  Session& keep_session(std::unique_ptr<Session> session);
+  void list_session(Session& session);
+  void change_session(Session& session);
+  // A job comes to the session: the state in which it begins there, instead of `wanted`.
+  JobState join_session(Session& session, JobId id, JobState wanted);
+  // A job of any kind that does not run is to be in the state `wanted`: the one that its session
+  // lets it have.
+  JobState state_in_session(const HotRow& hot, JobState wanted);
+  JobState state_in_turn(Session& session, JobState wanted);
+  void pass_turn(Session& session);
+  JobId first_waiting(const Session& session);
+  void move_turn(Session& session, JobState from, JobState to);  // the job that has it
+  // Behind each operation: jobs of sessions that it ended leave them.
+  void settle_sessions();
+  void name_lines(Effects& effects);
+  bool line_has_available(std::string_view line) const;
+  void write_sessions();
+  void forget_sessions();  // those of the batch that are not held
+  void load_sessions(Instant now);
+  void publish_sessions() MS_REQUIRES(published_mutex_);
 
   // -- named_leases.cc
   std::optional<Error> fenced(const Fence& fence) const;  // the error, or nothing: it holds
@@ -293,9 +362,10 @@ class SqliteStore final : public Store {
   void add_live(JobId id, int delta);
   void enter(HotRow& hot);  // into ready or due, by hot.state
   void leave(const HotRow& hot);
-  void make_ready(QueueState& queue, std::int32_t kind, const ReadyKey& key);
-  // Bookkeeping of becoming terminal; the row and what is said of its end are written.
-  void end_job(JobId id, QueueState& queue, JobState state, int flags);
+  void make_ready(QueueState& queue, std::int32_t kind, const ReadyKey& key, int flags);
+  // Bookkeeping of becoming terminal; the row and what is said of its end are written. `session` =
+  // its row, 0 = to be found by the flags.
+  void end_job(JobId id, QueueState& queue, JobState state, int flags, std::int64_t session = 0);
   void wish_cancel(JobId id, Lease& lease, const std::string& reason);
   void cancel_hot(HotRow& hot, std::string_view reason, int flags);
   void retry_hot(HotRow& hot);
@@ -308,6 +378,7 @@ class SqliteStore final : public Store {
   static JobPage list_window(Reader& reader, const JobFilter& filter, int limit, JobId before);
   static LedgerPage read_ledger(Reader& reader, std::int64_t schedule, int limit,
                                 std::int64_t before);
+  SessionInfo read_info(const Statement& row, Instant now) const;
   std::unique_ptr<Reader> take_reader() const;
   void give_back(std::unique_ptr<Reader> reader) const;
 
@@ -319,6 +390,7 @@ class SqliteStore final : public Store {
   std::unique_ptr<Statements> sql_;
   std::unique_ptr<ScheduleStatements> schedule_sql_;
   std::unique_ptr<AccessStatements> access_sql_;
+  std::unique_ptr<SessionStatements> session_sql_;
   bool in_transaction_ = false;
   bool failed_ = false;   // a write failed in a way that cannot be trusted: nothing more is written
   bool full_ = false;     // the disk was full: enqueues are refused until there is space
@@ -356,6 +428,21 @@ class SqliteStore final : public Store {
   std::size_t released_leases_ = 0;                       // without a value
   std::set<std::string> touched_leases_;
   std::vector<std::string> freed_leases_;  // in this batch
+  struct EndedInSession {
+    JobId id;
+    QueueState* queue;
+    std::int64_t session;  // 0 = to be found
+    JobState state;
+    int flags;
+  };
+  std::vector<EndedInSession> left_sessions_;  // by the operation under way
+  std::unordered_map<std::int64_t, std::unique_ptr<Session>> sessions_;  // by id
+  std::map<std::pair<std::int64_t, std::string_view>, Session*> sessions_by_key_;
+  std::vector<Session*> batch_sessions_;  // that this batch is about
+  std::set<std::pair<Instant, std::int64_t>> hold_ends_;
+  std::int64_t next_session_ = 1;
+  bool sessions_touched_ = true;
+  WallTime next_forgotten_ = WallTime::never();
   std::map<std::string, ScheduleState> schedules_;
   std::unordered_map<std::int64_t, ScheduleState*> schedules_by_id_;
   std::unordered_map<JobId, ScheduleState*> tied_jobs_;     // of schedules, not ended
@@ -381,6 +468,7 @@ class SqliteStore final : public Store {
   std::set<std::pair<WallTime, std::string>> published_due_ MS_GUARDED_BY(published_mutex_);
   std::shared_ptr<const Tokens> published_tokens_ MS_GUARDED_BY(published_mutex_);
   AuditState published_audit_ MS_GUARDED_BY(published_mutex_);
+  std::unordered_map<std::int64_t, Instant> published_holds_ MS_GUARDED_BY(published_mutex_);
   std::string published_move_ MS_GUARDED_BY(published_mutex_);
   std::atomic<std::int64_t> tokens_version_{0};
   mutable Mutex readers_mutex_;

@@ -120,8 +120,45 @@ constexpr Law kLaws[] = {
      "t.job = j.id AND t.schedule = s.id)"},
     {"jobs that wait for nothing",
      "SELECT count(*) FROM jobs j LEFT JOIN schedule_jobs t ON t.job = j.id WHERE j.state = 0 AND "
-     "NOT EXISTS (SELECT 1 FROM schedule_jobs o JOIN jobs p ON p.id = o.job WHERE o.schedule = "
+     "j.flags & 64 = 0 AND NOT EXISTS (SELECT 1 FROM schedule_jobs o JOIN jobs p ON p.id = o.job "
+     "WHERE o.schedule = "
      "t.schedule AND p.state <> 0)"},
+    {"jobs whose row does not say that they are of a session, or says it wrongly",
+     "SELECT count(*) FROM jobs j JOIN bodies b ON b.id = j.id WHERE (j.flags & 64 <> 0) <> "
+     "(b.session IS NOT NULL)"},
+    {"living jobs that neither have the turn of their session nor wait for it",
+     "SELECT count(*) FROM jobs j JOIN bodies b ON b.id = j.id LEFT JOIN sessions s ON s.queue = "
+     "j.queue AND s.key = b.session WHERE j.flags & 64 <> 0 AND j.state NOT IN (4, 6, 7) AND "
+     "s.turn "
+     "IS NOT j.id AND NOT EXISTS (SELECT 1 FROM session_jobs w WHERE w.session = s.id AND w.job = "
+     "j.id)"},
+    {"jobs in the line of a session that do not wait, or are not its own",
+     "SELECT count(*) FROM session_jobs w LEFT JOIN sessions s ON s.id = w.session LEFT JOIN jobs "
+     "j "
+     "ON j.id = w.job LEFT JOIN bodies b ON b.id = w.job WHERE j.state IS NOT 0 OR s.turn = w.job "
+     "OR s.queue IS NOT j.queue OR s.key IS NOT b.session"},
+    {"sessions whose turn is that of a job which has ended, or is not their own",
+     "SELECT count(*) FROM sessions s LEFT JOIN jobs j ON j.id = s.turn LEFT JOIN bodies b ON b.id "
+     "= s.turn WHERE s.turn <> 0 AND (j.state IS NULL OR j.state IN (4, 6, 7) OR j.queue <> "
+     "s.queue "
+     "OR b.session IS NOT s.key)"},
+    {"sessions that do not count their jobs",
+     "SELECT count(*) FROM sessions s WHERE s.jobs <> (s.turn <> 0) + (SELECT count(*) FROM "
+     "session_jobs w WHERE w.session = s.id)"},
+    {"sessions that stand still although jobs wait",
+     "SELECT count(*) FROM sessions s WHERE s.turn = 0 AND s.stop = 0 AND s.jobs > 0"},
+    {"stopped sessions that go on", "SELECT count(*) FROM sessions WHERE stop <> 0 AND turn <> 0"},
+    {"jobs of held sessions that are open to all, or of others that wait for a holder",
+     "SELECT count(*) FROM sessions s JOIN jobs j ON j.id = s.turn WHERE (s.token <> 0 AND j.state "
+     "= 2 AND j.id NOT IN (SELECT id FROM leases)) OR (s.token = 0 AND j.state = 0)"},
+    {"sessions of nothing",
+     "SELECT count(*) FROM sessions WHERE jobs = 0 AND token = 0 AND stop = 0 AND state_bytes = 0"},
+    {"states of sessions that are lost, cut or nobody's",
+     "SELECT count(*) FROM sessions s FULL JOIN session_states t ON t.session = s.id WHERE "
+     "coalesce(s.state_bytes, -1) <> coalesce(length(CAST(t.state AS BLOB)), 0)"},
+    {"sessions whose id or token would be given again",
+     "SELECT count(*) FROM sessions WHERE id >= (SELECT d FROM tallies WHERE id = 0) OR token >= "
+     "(SELECT b FROM tallies WHERE id = 0)"},
 };
 
 // Per queue and state: what the counters say and what is there.

@@ -320,6 +320,7 @@ class Generator {
     s.job.delay.reset();
     s.job.unique.reset();
     s.job.session.clear();
+    s.job.on_dead = OnDead::skip;
     s.overlap = static_cast<Overlap>(below(6));
     if (chance(3)) s.jitter = seconds(below(5));
     if (chance(4)) s.max_runs = 1 + static_cast<std::int64_t>(below(20));

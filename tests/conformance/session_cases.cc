@@ -148,6 +148,7 @@ TEST_SUITE("store: the turn of a session") {
     const JobId first = b.put("s");
     const JobId second = b.enqueue(later);
     const JobId third = b.enqueue(later);
+    const JobId fourth = b.put("s");
     CHECK(b.store->agenda().next_due == WallTime::never());
     b.complete(b.start(first));
     CHECK(b.state(second) == JobState::scheduled);
@@ -158,6 +159,7 @@ TEST_SUITE("store: the turn of a session") {
     b.complete(b.start(second));
     CHECK(b.state(third) == JobState::available);
     CHECK(b.get(third).run_at == b.wall() - minutes(1));
+    CHECK(b.state(fourth) == JobState::waiting);
   }
 
   TEST_CASE("ORD: a job keeps the turn through its retries, snoozes and lost leases") {

@@ -54,6 +54,38 @@ StoreFactory store_under_test() {
 namespace conformance {
 namespace {
 
+// Session 1: a job that is available, one that waits (9, 10), and a state. Session 2: held, its
+// job (11) waits for the holder. Session 3: blocked, one waits (12 is dead, 13). Session 4: of a
+// state alone.
+template <class Apply>
+void fill_sessions(const Apply& apply, NewJob job) {
+  job.queue = "s";
+  job.on_dead = OnDead::block;
+  for (const char* key : {"open", "open", "held", "blocked", "blocked"}) {
+    job.session = key;
+    apply(Enqueue{.jobs = {job}});
+  }
+  const auto grant =
+      std::get<SessionGrant>(apply(AcceptSession{.worker = "w", .session = {"s", "open"}}));
+  apply(PutSessionState{.session = grant.session, .token = grant.token, .state = "[1]"});
+  apply(ReleaseSession{.session = grant.session, .token = grant.token});
+  apply(AcceptSession{.worker = "w", .session = {"s", "held"}});
+  const auto next =
+      std::get<SessionGrant>(apply(AcceptSession{.worker = "w", .session = {"s", "blocked"}}));
+  const auto claimed = std::get<ClaimResult>(apply(Claim{.worker = "w",
+                                                         .queues = {session_line(next.session)},
+                                                         .kinds = {},
+                                                         .session_token = next.token}));
+  Finish f{.worker = "w", .results = {}};
+  f.results.push_back({claimed.jobs.at(0).id, claimed.jobs[0].token, Dead{"r", "d"}});
+  apply(f);
+  apply(ReleaseSession{.session = next.session, .token = next.token});
+  const auto alone =
+      std::get<SessionGrant>(apply(AcceptSession{.worker = "w", .session = {"s", "alone"}}));
+  apply(PutSessionState{.session = alone.session, .token = alone.token, .state = "[2]"});
+  apply(ReleaseSession{.session = alone.session, .token = alone.token});
+}
+
 // A store with some of everything, closed.
 void fill(const std::string& directory, const ManualClock& clock) {
   const auto store = open_at(directory, {}, clock.now());
@@ -87,6 +119,7 @@ void fill(const std::string& directory, const ManualClock& clock) {
   apply(AcquireLease{.name = "l", .holder = "h"});
   apply(PutSchedule{.schedule = {.name = "old"}, .next = start, .next_fire = start});
   apply(RemoveSchedule{"old"});
+  fill_sessions(apply, plain);
   CHECK(store->verify()->problems.empty());
 }
 
@@ -132,6 +165,23 @@ TEST_SUITE("sqlite store: verify") {
         "UPDATE schedule_jobs SET schedule = 77 WHERE job = 7",     // of no schedule
         "INSERT INTO schedule_jobs (job, schedule) VALUES (1, 1)",  // one that has ended
         "UPDATE jobs SET state = 0 WHERE id = 7",                   // all wait, nobody lives
+        "UPDATE jobs SET flags = flags - 64 WHERE id = 9",          // of no session
+        "DELETE FROM session_jobs WHERE job = 10",                  // would never come to its turn
+        "INSERT INTO session_jobs VALUES (1, 9)",                   // in the line, and its turn
+        "UPDATE session_jobs SET session = 3 WHERE job = 10",       // in the line of another one
+        "UPDATE sessions SET turn = 12 WHERE id = 3",               // the turn of a dead job
+        "UPDATE sessions SET turn = 0 WHERE id = 1",                // stands still
+        "UPDATE sessions SET stop = 0 WHERE id = 3",                // stands still, too
+        "UPDATE sessions SET stop = 2 WHERE id = 1",                // parked, and goes on
+        "UPDATE sessions SET jobs = 7 WHERE id = 1",                // counted wrong
+        "UPDATE sessions SET token = 0 WHERE id = 2",               // nobody will claim its job
+        "UPDATE sessions SET token = 1 WHERE id = 1",               // open to all, and held
+        "UPDATE sessions SET token = 1000 WHERE id = 2",            // would be given again
+        "UPDATE sessions SET key = 'x' WHERE id = 2",               // of another key
+        "DELETE FROM sessions WHERE id = 1",                        // forgotten
+        "DELETE FROM session_states WHERE session = 4",             // a state lost
+        "UPDATE session_states SET state = '[10]' WHERE session = 1",  // another one
+        "UPDATE tallies SET d = 4 WHERE id = 0",                       // would be given again
     };
     for (const std::string& damage : damages) {
       CAPTURE(damage);
@@ -159,12 +209,15 @@ TEST_SUITE("sqlite store: verify") {
     }
     const auto restored = open_at(copy.string(), {}, clock.now());
     CHECK(restored->verify()->problems.empty());
-    CHECK(restored->verify()->jobs == 8);
-    CHECK(restored->queues()->size() == 2);
+    CHECK(restored->verify()->jobs == 13);
+    CHECK(restored->queues()->size() == 3);
     CHECK(restored->schedule("s")->buffered == 1);
     CHECK(restored->ledger("s", 9, 0)->rows.size() == 2);
     CHECK(restored->lease("l", clock.now().instant)->holder == "h");
     CHECK(restored->get(1)->result == "[1]");
+    CHECK(restored->session({"s", "open"}, clock.now().instant)->state == "[1]");
+    CHECK(restored->session({"s", "held"}, clock.now().instant)->worker == "w");
+    CHECK(restored->session({"s", "blocked"}, clock.now().instant)->stopped_by == 12);
   }
 }
 

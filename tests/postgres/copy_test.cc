@@ -256,8 +256,13 @@ TEST_CASE("a copy that ended while it made the schema is gone on with") {
             "p.pronamespace = '$schema'::regnamespace AND p.proname NOT IN ('now_us', "
             "'hold_batch', 'audit_append_only', 'audit_marks_advance') LOOP EXECUTE 'DROP "
             "FUNCTION ' || f.name || ' CASCADE'; END LOOP; END $do$");
-  old.change("DROP TABLE moves; ALTER TABLE bodies DROP COLUMN follow_ups; PRAGMA user_version = 3",
-             "");
+  old.change(
+      "DROP TABLE moves; ALTER TABLE bodies DROP COLUMN follow_ups; DROP TABLE sessions; DROP "
+      "TABLE "
+      "session_jobs; DROP TABLE session_states; ALTER TABLE bodies DROP COLUMN session; ALTER "
+      "TABLE "
+      "bodies DROP COLUMN reply_session; PRAGMA user_version = 3",
+      "");
   must(copy_between(from, to, SystemClock(), {.source = SourceGoesOn::yes}));
   must(copy_between(from, old, SystemClock()));
   server.must_be_moved();

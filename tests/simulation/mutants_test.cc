@@ -94,7 +94,7 @@ std::map<std::string, std::string> worker_defects() {
   };
 }
 
-// Of src/store_sqlite: leases by name, schedules, follow-ups, tokens and the audit.
+// Of src/store_sqlite: leases by name, schedules, follow-ups, tokens and the audit, sessions.
 std::map<std::string, std::string> store_defects() {
   return {
       {"lease_token_reused", conformance()},
@@ -117,6 +117,13 @@ std::map<std::string, std::string> store_defects() {
       {"follow_ups_not_kept", conformance()},
       {"cancelled_not_followed", conformance()},
       {"retried_not_followed", conformance()},
+      {"session_order_by_run_at", conformance()},
+      {"session_turn_not_passed", conformance()},
+      {"session_two_turns", conformance()},
+      {"held_session_open_to_all", conformance()},
+      {"session_state_lost", conformance()},
+      {"dead_job_stops_nothing", conformance()},
+      {"dead_holder_keeps_session", conformance()},
       {"audit_commits_apart", io_sweep("the power goes at each I/O call*")},
   };
 }

@@ -1,0 +1,69 @@
+// Claims of lines that are no queues: the next free session, and the job of a session that is held.
+#include "base/assert.h"
+#include "store_sqlite/store_impl.h"
+
+namespace mainspring::sqlite {
+
+bool SqliteStore::is_of_line(const Claim& op) {
+  return op.queues.size() == 1 && op.queues[0].starts_with('~');
+}
+
+// What the row of a job does not know of its session. `key` may lie in a row that is being read.
+void SqliteStore::read_session(std::string_view key, QueueState& queue, Lease& lease,
+                               ClaimedJob& job) {
+  job.session = key;
+  Session* session = find_session(queue, key);
+  MS_ASSERT(session != nullptr, "the session of a living job is there");
+  lease.session = session->id;
+  job.session_state = state_of(*session);
+}
+
+OperationResult SqliteStore::claim_next_session(const Claim& op, QueueState* queue) {
+  ClaimResult result;
+  if (queue == nullptr || queue->paused || queue->ready_sessions.empty()) return result;
+  if (hold_ends_.size() >= kMaxHeldSessions) return too_many_held();
+  begin_write();
+  // First the session's token, then that of its job.
+  const Token token = next_token_++;
+  auto grant = new_grant(next_token_, op.worker, now_);
+  for (auto at = queue->ready_sessions.begin(); at != queue->ready_sessions.end();) {
+    const auto [key, kind] = *at++;
+    if (!claim_one(key, *queue, kind, op, *grant, result.jobs)) continue;
+    queue->ready[kind].erase(key);
+    break;
+  }
+  if (result.jobs.empty()) {
+    next_token_ = token;  // nobody has seen it
+    return result;
+  }
+  Session& session = session_by_id(leases_.at(result.jobs[0].id).session);
+  hold(session, op.worker, op.lease, token);
+  result.session = grant_of(session, false);
+  keep_grant(std::move(grant), op.lease, result.jobs);
+  return result;
+}
+
+OperationResult SqliteStore::claim_of_session(const Claim& op, const SessionKey& key) {
+  Session* session = find_held(key, op.session_token);
+  if (session == nullptr) return session_lost(key);
+  ClaimResult result;
+  if (!session->ready || session->queue->paused) return result;
+  auto hot = load_hot(session->turn);
+  MS_ASSERT(hot && hot->state == JobState::waiting, "the job with the turn waits for the holder");
+  if (hot->expires_at && !hot->started_at && *hot->expires_at <= now_.wall.us()) return result;
+  begin_write();
+  // Running is told by the grants of jobs whose rows say available.
+  count(*hot->queue, hot->state, hot->flags, -1);
+  hot->state = JobState::available;
+  save_hot(*hot);
+  count(*hot->queue, hot->state, hot->flags, 1);
+  session->ready = false;
+  auto grant = new_grant(next_token_, op.worker, now_);
+  const bool claimed = claim_one(ReadyKey(hot->priority, hot->run_at, hot->id), *hot->queue,
+                                 hot->kind, op, *grant, result.jobs);
+  MS_ASSERT(claimed, "a job that has not expired can begin");
+  keep_grant(std::move(grant), op.lease, result.jobs);
+  return result;
+}
+
+}  // namespace mainspring::sqlite
