@@ -55,7 +55,8 @@ class Registry {
       MS_EXCLUDES(mutex_);
   Histogram& histogram(const std::string& name, const std::string& help, std::vector<double> bounds,
                        const Labels& labels = {}) MS_EXCLUDES(mutex_);
-  // A gauge is a function, asked at render time; it must be callable from any thread.
+  // A gauge is a function, asked at render time; it must be callable from any thread, and may wait
+  // for locks under which metrics are made.
   void gauge(const std::string& name, const std::string& help, std::function<double()> read,
              const Labels& labels = {}) MS_EXCLUDES(mutex_);
   // Many gauges of one name whose labels are known only when asked: queues, for example.
@@ -74,6 +75,9 @@ class Registry {
     std::map<std::string, std::function<double()>> gauges;
     std::function<Samples()> samples;
   };
+  // By name: label texts and values.
+  using Read = std::map<std::string, std::vector<std::pair<std::string, double>>>;
+  Read read_gauges() const MS_EXCLUDES(mutex_);
   static std::string label_text(const Labels& labels);
   mutable Mutex mutex_;
   std::map<std::string, Family> families_ MS_GUARDED_BY(mutex_);

@@ -124,20 +124,39 @@ void Registry::gauges(const std::string& name, const std::string& help,
   family.samples = std::move(read);
 }
 
+Registry::Read Registry::read_gauges() const {
+  std::map<std::string, std::map<std::string, std::function<double()>>> gauges;
+  std::map<std::string, std::function<Samples()>> samples;
+  {
+    MutexLock lock(mutex_);
+    for (const auto& [name, family] : families_) {
+      if (!family.gauges.empty()) gauges[name] = family.gauges;
+      if (family.samples) samples[name] = family.samples;
+    }
+  }
+  Read read;
+  for (const auto& [name, of] : gauges) {
+    for (const auto& [labels, value] : of) read[name].emplace_back(labels, value());
+  }
+  for (const auto& [name, of] : samples) {
+    const Samples all = of();
+    for (std::size_t i = 0; i < std::min(all.size(), kMaxSeries); ++i)
+      read[name].emplace_back(label_text(all[i].first), all[i].second);
+  }
+  return read;
+}
+
 std::string Registry::render() const {
+  const Read gauges = read_gauges();
   MutexLock lock(mutex_);
   std::string out;
   for (const auto& [name, family] : families_) {
     out += fmt::format("# HELP {} {}\n# TYPE {} {}\n", name, family.help, name, family.type);
     for (const auto& [labels, counter] : family.counters)
       out += fmt::format("{}{} {}\n", name, labels, counter.value());
-    for (const auto& [labels, read] : family.gauges)
-      out += fmt::format("{}{} {}\n", name, labels, read());
-    if (family.samples) {
-      const Samples samples = family.samples();
-      for (std::size_t i = 0; i < std::min(samples.size(), kMaxSeries); ++i) {
-        out += fmt::format("{}{} {}\n", name, label_text(samples[i].first), samples[i].second);
-      }
+    if (const auto read = gauges.find(name); read != gauges.end()) {
+      for (const auto& [labels, value] : read->second)
+        out += fmt::format("{}{} {}\n", name, labels, value);
     }
     for (const auto& [labels, histogram] : family.histograms) {
       std::int64_t total = 0;

@@ -1,6 +1,9 @@
 // Metrics read as Prometheus expects them.
 #include <doctest/doctest.h>
 
+#include <chrono>
+#include <future>
+
 #include "telemetry/metrics.h"
 
 using namespace mainspring;
@@ -24,4 +27,16 @@ TEST_CASE("too many label values share one series instead of growing without end
     registry.counter("jobs", "help", {{"queue", std::to_string(i)}}).add();
   }
   CHECK(registry.render().find("jobs{queue=\"other\"} 50\n") != std::string::npos);
+}
+
+TEST_CASE("a gauge may wait for somebody who is making a metric") {
+  Registry registry;
+  std::future<void> other;  // joined behind render(), however that ends
+  registry.gauge("mainspring_depth", "How deep.", [&] {
+    other =
+        std::async(std::launch::async, [&] { registry.counter("mainspring_met", "New.").add(); });
+    const bool made = other.wait_for(std::chrono::seconds(10)) == std::future_status::ready;
+    return made ? 1.0 : 0.0;
+  });
+  CHECK(registry.render().find("mainspring_depth 1\n") != std::string::npos);
 }
