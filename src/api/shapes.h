@@ -42,9 +42,12 @@ Result<EnqueueResult> decode_enqueue_response(std::string_view body);  // reads 
 
 // -- POST /v1/claim -------------------------------------------------------------------------------
 
+// {"worker", "queues" or "session": {"queue", "key", "token"}, "kinds"?, "max"?, "wait"?,
+// "lease"?}. With a session, which the worker holds: its one job that can begin.
 struct ClaimRequest {
   Claim operation;
-  Duration wait{0};  // how long the claim may park; 0 = answer at once; at most kMaxClaimWait
+  Duration wait{0};       // how long the claim may park; 0 = answer at once; at most kMaxClaimWait
+  std::string session{};  // while it is read: the line of the session
 };
 Result<ClaimRequest> decode_claim_request(std::string_view body);
 void encode_claim_request(const ClaimRequest& request, std::string& out);
@@ -157,7 +160,8 @@ Error decode_error(int http_status, std::string_view body);
 // The fields that a strict decoder knows, by the name of its schema in /openapi.json: NewJob,
 // SingleJob, Unique, FollowUp, Fence, EnqueueRequest, ClaimRequest, FinishRequest, Outcome,
 // RenewRequest, Lease, Progress, CancelRequest, RedriveRequest, RetentionRequest, Retention,
-// AcquireLeaseRequest, RenewLeaseRequest, ReleaseLeaseRequest, ScheduleDefinition, Continuous,
+// AcquireLeaseRequest, RenewLeaseRequest, ReleaseLeaseRequest, HeldSession, AcceptSessionRequest,
+// RenewSessionRequest, ReleaseSessionRequest, SessionStateRequest, ScheduleDefinition, Continuous,
 // ScheduleRequest, PauseRequest, TimerRequest, TriggerRequest, BackfillRequest, PreviewRequest.
 // Empty for other names.
 std::vector<std::string_view> request_fields(std::string_view schema);

@@ -40,8 +40,22 @@ bool read_tags(JsonReader& in, NewJob& job) {
   return in.null() || read_strings(in, job.tags, kMaxTags);
 }
 
-bool read_session(JsonReader& in, NewJob&) {
-  return in.null() || in.fail_here("sessions are not supported yet; leave it out");
+template <class T>
+bool read_on_dead(JsonReader& in, T& job) {
+  std::string text;
+  if (in.null()) return true;
+  if (!in.string(text)) return false;
+  const auto policy = parse_on_dead(text);
+  if (!policy) return in.fail_here("must be \"skip\", \"block\" or \"park\"");
+  job.on_dead = *policy;
+  return true;
+}
+
+// null is none; an empty key is refused, as it would be taken for none.
+bool read_session(JsonReader& in, NewJob& job) {
+  if (in.null()) return true;
+  if (!in.string(job.session)) return false;
+  return !job.session.empty() || in.fail_here("must not be empty; leave it out");
 }
 
 constexpr JsonField<NewJob> kNewJob[] = {
@@ -62,6 +76,8 @@ constexpr JsonField<NewJob> kNewJob[] = {
     {"then", [](JsonReader& in, NewJob& job) { return read_then(in, job.follow_ups); }},
     {"callback", [](JsonReader& in, NewJob& job) { return read_callback(in, job.follow_ups); }},
     {"session", &read_session},
+    {"session_on_dead", &read_on_dead<NewJob>},
+    {"reply_session", &as_optional_string<&NewJob::reply_session>},
 };
 
 // What holds of a job beyond its members.
@@ -161,6 +177,14 @@ void write_fence(JsonWriter& w, const Fence& fence) {
   w.key("token").number(fence.token).end_object();
 }
 
+// Of a NewJob or a Job: without what is as by default.
+template <class T>
+void write_sessions(JsonWriter& w, const T& job) {
+  if (!job.reply_session.empty()) w.key("reply_session").string(job.reply_session);
+  if (!job.session.empty()) w.key("session").string(job.session);
+  if (job.on_dead != OnDead::skip) w.key("session_on_dead").string(to_string(job.on_dead));
+}
+
 void write_job_and_fence(JsonWriter& w, const NewJob& job, const Fence& fence) {
   w.begin_object().key("queue").string(job.queue).key("kind").string(job.kind);
   w.key("args").raw(job.args.empty() ? "{}" : job.args);
@@ -184,6 +208,7 @@ void write_job_and_fence(JsonWriter& w, const NewJob& job, const Fence& fence) {
   if (!job.headers.empty()) w.key("headers").raw(job.headers);
   if (!job.correlation_id.empty()) w.key("correlation_id").string(job.correlation_id);
   if (!job.reply_to.empty()) w.key("reply_to").string(job.reply_to);
+  write_sessions(w, job);
   write_follow_up_fields(w, job.follow_ups);
   write_fence(w, fence);
   w.end_object();
@@ -269,6 +294,9 @@ constexpr JsonField<Job> kJob[] = {
     {"tags", [](JsonReader& in, Job& job) { return read_strings(in, job.tags, kMaxTags); }},
     {"correlation_id", &as_string<&Job::correlation_id>},
     {"reply_to", &as_string<&Job::reply_to>},
+    {"reply_session", &as_string<&Job::reply_session>},
+    {"session", &as_string<&Job::session>},
+    {"session_on_dead", &read_on_dead<Job>},
     {"then", [](JsonReader& in, Job& job) { return read_follow_ups(in, job.follow_ups); }},
     {"callback", [](JsonReader& in, Job& job) { return read_shown_callback(in, job.follow_ups); }},
     {"timeout", [](JsonReader& in, Job& job) { return read_limit(in, job.timeout); }},
@@ -351,6 +379,7 @@ void write_job(JsonWriter& w, const Job& job, JobDetail detail, Payload payload)
   w.end_array();
   write_optional(w, "correlation_id", job.correlation_id);
   write_optional(w, "reply_to", job.reply_to);
+  write_sessions(w, job);
   write_follow_up_fields(w, job.follow_ups, payload);
   w.key("timeout").duration(job.timeout);
   write_optional_time(w, "expires_at", job.expires_at);

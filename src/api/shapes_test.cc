@@ -95,8 +95,6 @@ TEST_CASE("a bad job is refused with its field, its value and the rule") {
            {R"({"kind":"a","priorty":1})", "priorty",
             "\"priorty\": no such field here; did you mean \"priority\"?"},
            {R"({"kind":"a","kind":"b"})", "kind", "kind: given twice"},
-           {R"({"kind":"a","session":"s"})", "session",
-            "session: sessions are not supported yet; leave it out"},
            {R"({"kind":"a","delay":10})", "delay",
             "delay: must be a duration, a string such as \"250ms\", \"30s\" or \"15m\", not a "
             "number"},

@@ -5,6 +5,7 @@
 #include <climits>
 
 #include "api/fields.h"
+#include "api/session_shapes.h"
 #include "api/shapes.h"
 #include "model/callback.h"
 
@@ -59,6 +60,44 @@ bool read_claim_queues(JsonReader& in, ClaimRequest& r) {
   return true;
 }
 
+// Whose turn it is in a session that the worker holds: a claim of that session's line.
+struct HeldSession {
+  SessionKey session;
+  Token token = 0;
+};
+constexpr JsonField<HeldSession> kHeldSession[] = {
+    {"queue", [](JsonReader& in, HeldSession& s) { return in.string(s.session.queue); }},
+    {"key", [](JsonReader& in, HeldSession& s) { return in.string(s.session.key); }},
+    {"token", &as_id<&HeldSession::token>},
+};
+
+bool read_held_session(JsonReader& in, ClaimRequest& r) {
+  if (in.null()) return true;
+  HeldSession held;
+  if (!in.object(kHeldSession, held)) return false;
+  if (held.token == 0) return in.missing("token");
+  auto good = check_name("queue", held.session.queue);
+  if (good) good = check_session_key("key", held.session.key);
+  if (!good) return in.fail(good.error().code, good.error().message, in.path(good.error().field));
+  r.operation.session_token = held.token;
+  r.session = session_line(held.session);
+  return true;
+}
+
+// What holds of a claim beyond its members.
+bool check_claim(JsonReader& in, ClaimRequest& r) {
+  Claim& claim = r.operation;
+  if (r.session.empty()) return !claim.queues.empty() || in.missing("queues");
+  const auto refuse = [&](std::string_view field, std::string_view rule) {
+    return in.fail(ErrorCode::invalid_argument, fmt::format("{}: {}", field, rule), in.path(field));
+  };
+  if (!claim.queues.empty()) return refuse("queues", "does not go with session");
+  if (!claim.kinds.empty()) return refuse("kinds", "does not go with session");
+  if (claim.max != 1) return refuse("max", "must be 1 with session");
+  claim.queues.push_back(std::move(r.session));
+  return true;
+}
+
 constexpr JsonField<ClaimRequest> kClaimRequest[] = {
     {"worker", [](JsonReader& in, ClaimRequest& r) { return in.string(r.operation.worker); }},
     {"queues", &read_claim_queues},
@@ -72,6 +111,7 @@ constexpr JsonField<ClaimRequest> kClaimRequest[] = {
     {"wait", &read_wait},
     {"lease", [](JsonReader& in,
                  ClaimRequest& r) { return in.null() || read_lease(in, r.operation.lease); }},
+    {"session", &read_held_session},
 };
 
 void write_names(JsonWriter& w, std::string_view key, const std::vector<std::string>& names) {
@@ -83,7 +123,12 @@ void write_names(JsonWriter& w, std::string_view key, const std::vector<std::str
 void write_claim(JsonWriter& w, const ClaimRequest& request) {
   const Claim& claim = request.operation;
   w.begin_object().key("worker").string(claim.worker);
-  write_names(w, "queues", claim.queues);
+  if (const auto held = parse_session_line(claim.queues.empty() ? "" : claim.queues.front())) {
+    w.key("session").begin_object().key("queue").string(held->queue);
+    w.key("key").string(held->key).key("token").number(claim.session_token).end_object();
+  } else {
+    write_names(w, "queues", claim.queues);
+  }
   if (!claim.kinds.empty()) write_names(w, "kinds", claim.kinds);
   w.key("max").number(claim.max);
   if (request.wait.count() != 0) w.key("wait").duration(request.wait);
@@ -108,6 +153,8 @@ constexpr JsonField<ClaimedJob> kClaimedJob[] = {
     {"tags", [](JsonReader& in, ClaimedJob& job) { return read_strings(in, job.tags, kMaxTags); }},
     {"correlation_id", &as_string<&ClaimedJob::correlation_id>},
     {"reply_to", &as_string<&ClaimedJob::reply_to>},
+    {"session", &as_string<&ClaimedJob::session>},
+    {"session_state", &as_optional_raw<&ClaimedJob::session_state>},
 };
 
 bool read_claimed(JsonReader& in, std::vector<ClaimedJob>& jobs) {
@@ -123,6 +170,7 @@ bool read_claimed(JsonReader& in, std::vector<ClaimedJob>& jobs) {
 constexpr JsonField<ClaimResult> kClaimAnswer[] = {
     {"jobs", [](JsonReader& in, ClaimResult& r) { return read_claimed(in, r.jobs); }},
     {"cancel", [](JsonReader& in, ClaimResult& r) { return read_ids(in, r.cancel); }},
+    {"session", [](JsonReader& in, ClaimResult& r) { return read_grant(in, r.session); }},
 };
 
 void write_claimed(JsonWriter& w, const ClaimedJob& job) {
@@ -138,6 +186,8 @@ void write_claimed(JsonWriter& w, const ClaimedJob& job) {
   if (!job.tags.empty()) write_names(w, "tags", job.tags);
   if (!job.correlation_id.empty()) w.key("correlation_id").string(job.correlation_id);
   if (!job.reply_to.empty()) w.key("reply_to").string(job.reply_to);
+  if (!job.session.empty()) w.key("session").string(job.session);
+  if (!job.session_state.empty()) w.key("session_state").raw(job.session_state);
   w.end_object();
 }
 
@@ -156,7 +206,8 @@ void reserve_for(const ClaimResult& result, std::string& out) {
   constexpr std::size_t kFrame = 320;  // of a job without its payloads
   std::size_t bytes = 64;
   for (const ClaimedJob& job : result.jobs) {
-    bytes += kFrame + job.args.size() + job.checkpoint.size() + job.headers.size();
+    bytes += kFrame + job.args.size() + job.checkpoint.size() + job.headers.size() +
+             job.session.size() + job.session_state.size();
   }
   out.reserve(out.size() + bytes);
 }
@@ -170,6 +221,7 @@ struct WireOutcome {
   std::string outcome;
   std::optional<std::string> result, error, reason, description;
   std::optional<Duration> after;
+  std::optional<std::string> session_state;
 };
 
 template <auto Member>
@@ -197,6 +249,8 @@ constexpr JsonField<WireOutcome> kOutcome[] = {
     {"after", &as_optional_duration<&WireOutcome::after>},
     {"reason", &as_cut_text<&WireOutcome::reason>},
     {"description", &as_cut_text<&WireOutcome::description>},
+    {"session_state",
+     [](JsonReader& in, WireOutcome& o) { return read_session_state(in, o.session_state); }},
 };
 
 // Which fields an outcome takes beside id, token and outcome.
@@ -249,7 +303,8 @@ bool read_results(JsonReader& in, FinishRequest& request) {
   return in.array(kMaxFinishResults, [&](std::size_t) {
     WireOutcome wire;
     if (!in.object(kOutcome, wire) || !check_outcome(in, wire)) return false;
-    request.operation.results.push_back({wire.id, wire.token, to_outcome(wire)});
+    request.operation.results.push_back(
+        {wire.id, wire.token, to_outcome(wire), std::move(wire.session_state)});
     return true;
   });
 }
@@ -261,8 +316,7 @@ constexpr JsonField<FinishRequest> kFinishRequest[] = {
      [](JsonReader& in, FinishRequest& r) {
        if (in.null()) return true;
        ClaimRequest& claim = r.claim.emplace();
-       return in.object(kClaimRequest, claim) &&
-              (!claim.operation.queues.empty() || in.missing("queues"));
+       return in.object(kClaimRequest, claim) && check_claim(in, claim);
      }},
 };
 
@@ -400,7 +454,7 @@ Result<ClaimRequest> decode_claim_request(std::string_view body) {
   JsonReader in(body, JsonReader::Unknown::refuse);
   ClaimRequest request;
   if (!in.object(kClaimRequest, request) || !check_worker(in, request.operation.worker) ||
-      !(!request.operation.queues.empty() || in.missing("queues")) || !in.end()) {
+      !check_claim(in, request) || !in.end()) {
     return in.error();
   }
   return request;
@@ -420,6 +474,19 @@ void encode_claim_response(const ClaimResult& result, std::string& out) {
 }
 
 Result<ClaimResult> decode_claim_response(std::string_view body) {
+  return decode_response(body, kClaimAnswer);
+}
+
+void encode_accept_response(const ClaimResult& result, std::string& out) {
+  reserve_for(result, out);
+  JsonWriter w(out);
+  w.begin_object().key("session");
+  result.session ? write_grant(w, *result.session) : void(w.null());
+  write_claim_result(w, result);
+  w.end_object();
+}
+
+Result<ClaimResult> decode_accept_response(std::string_view body) {
   return decode_response(body, kClaimAnswer);
 }
 
@@ -446,6 +513,10 @@ void encode_finish_request(const Finish& request, const ClaimRequest* claim, std
   for (const JobOutcome& result : request.results) {
     w.begin_object().key("id").number(result.id).key("token").number(result.token);
     std::visit(OutcomeWriter{w}, result.outcome);
+    if (result.session_state) {
+      const std::string& state = *result.session_state;
+      w.key("session_state").raw(state.empty() ? "null" : std::string_view(state));
+    }
     w.end_object();
   }
   w.end_array();
@@ -519,6 +590,7 @@ Result<RenewResult> decode_renew_response(std::string_view body) {
 
 std::vector<std::string_view> work_request_fields(std::string_view schema) {
   if (schema == "ClaimRequest") return field_names(kClaimRequest);
+  if (schema == "HeldSession") return field_names(kHeldSession);
   if (schema == "FinishRequest") return field_names(kFinishRequest);
   if (schema == "Outcome") return field_names(kOutcome);
   if (schema == "RenewRequest") return field_names(kRenewRequest);

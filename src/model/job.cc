@@ -67,7 +67,11 @@ Result<void> check_sessions(const NewJob& job, std::string_view prefix) {
       return invalid(at("reply_session"), "reply_session: is for replies, and needs reply_to");
     MS_TRY(check_session_key(at("reply_session"), job.reply_session));
   }
-  if (job.session.empty()) return {};
+  if (job.session.empty()) {
+    if (job.on_dead == OnDead::skip) return {};
+    return invalid(at("session_on_dead"),
+                   "session_on_dead: is for jobs of a session, and needs session");
+  }
   MS_TRY(check_session_key(at("session"), job.session));
   if (job.unique && job.unique->on_conflict != OnConflict::keep) {
     return invalid(at("unique.on_conflict"),
@@ -136,7 +140,9 @@ Result<void> validate(const NewJob& job, std::string_view prefix) {
     MS_TRY(check_name(at("reply_to"), job.reply_to));
     MS_TRY(check_not_reserved(at("reply_to"), job.reply_to));
   }
-  if (!job.session.empty() || !job.reply_session.empty()) MS_TRY(check_sessions(job, prefix));
+  const bool sessions =
+      !job.session.empty() || !job.reply_session.empty() || job.on_dead != OnDead::skip;
+  if (sessions) MS_TRY(check_sessions(job, prefix));
   if (job.args.empty()) return invalid(at("args"), "args: must be a JSON value");
   if (job.priority < 0 || job.priority > kLowestPriority) {
     return invalid(at("priority"),

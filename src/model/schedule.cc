@@ -21,6 +21,10 @@ Result<void> check_template(const NewJob& job) {
                    "job.unique: must not be given: \"overlap\" says what happens "
                    "while an earlier job lives");
   }
+  if (!job.session.empty()) {
+    return invalid("job.session",
+                   "job.session: must not be given: \"overlap\" says in which order its jobs run");
+  }
   return {};
 }
 

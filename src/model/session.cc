@@ -68,13 +68,15 @@ std::string_view queue_of_line(std::string_view line) {
 }
 
 Result<void> check_session_key(std::string_view field, std::string_view key) {
-  const bool ok = !key.empty() && key.size() <= kMaxKeyBytes &&
+  // What no path of a request can name would be held, and never renewed.
+  const bool ok = !key.empty() && key.size() <= kMaxKeyBytes && key != "." && key != ".." &&
                   std::none_of(key.begin(), key.end(), [](char c) {
-                    return static_cast<unsigned char>(c) < 0x20 || c == 0x7f;
+                    return static_cast<unsigned char>(c) < 0x20 || c == 0x7f || c == '\\';
                   });
   if (ok) return {};
   return Error{.code = ErrorCode::invalid_argument,
-               .message = fmt::format("{} \"{}\": must be 1 to {} bytes without control characters",
+               .message = fmt::format("{} \"{}\": must be 1 to {} bytes without control characters "
+                                      "and backslashes, and not . or ..",
                                       field, key.substr(0, 64), kMaxKeyBytes),
                .field = std::string(field)};
 }

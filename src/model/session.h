@@ -34,8 +34,8 @@ std::optional<SessionKey> parse_session_line(std::string_view line);
 enum class SessionStop : std::uint8_t { none, blocked, parked };
 std::string_view to_string(SessionStop stop);
 
-// 1 to kMaxKeyBytes bytes of UTF-8 without control characters. Errors: invalid_argument with
-// `field`.
+// 1 to kMaxKeyBytes bytes of UTF-8 without control characters and backslashes, not "." or ".." (it
+// is a segment of paths). Errors: invalid_argument with `field`.
 Result<void> check_session_key(std::string_view field, std::string_view key);
 
 }  // namespace mainspring
