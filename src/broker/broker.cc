@@ -5,10 +5,12 @@
 
 #include <algorithm>
 #include <limits>
+#include <set>
 
 #include "base/assert.h"
 #include "base/mutant.h"
 #include "model/callback.h"
+#include "model/session.h"
 
 namespace mainspring {
 namespace {
@@ -39,12 +41,15 @@ Size size_of(const Operation& operation) {
     for (const JobOutcome& result : finish->results) {
       const auto* complete = std::get_if<Complete>(&result.outcome);
       size.bytes += 64 + (complete == nullptr ? 64 : complete->result.size());
+      if (result.session_state) size.bytes += result.session_state->size();
     }
   } else if (const auto* renew = std::get_if<Renew>(&operation)) {
     for (const Renewal& lease : renew->leases) {
       if (lease.checkpoint) size.bytes += lease.checkpoint->size();
       if (lease.checkpoint || lease.progress) ++size.jobs;
     }
+  } else if (const auto* put = std::get_if<PutSessionState>(&operation)) {
+    size.bytes += put->state.size();
   } else if (const auto* audit = std::get_if<Audit>(&operation)) {
     size.bytes += audit->before.size() + audit->after.size();
   } else if (const auto* claim = std::get_if<Claim>(&operation)) {
@@ -66,9 +71,15 @@ bool wants_kind(const Claim& claim, const std::string& kind) {
 }
 
 // Leases run from the beginning of a commit, and who claimed reckons from its answer.
-void reckon_from_answer(ClaimResult& claimed, Duration took) {
+void reckon_from_answer(OperationResult& result, Duration took) {
   if (took <= kSlowCommit || MS_MUTANT(claim_reckoned_from_answer)) return;
-  for (ClaimedJob& job : claimed.jobs) job.lease = std::max(job.lease - took, kNothingLeft);
+  const auto shorten = [took](Duration& lease) { lease = std::max(lease - took, kNothingLeft); };
+  if (auto* claimed = std::get_if<ClaimResult>(&result)) {
+    for (ClaimedJob& job : claimed->jobs) shorten(job.lease);
+    if (claimed->session) shorten(claimed->session->lease);
+  } else if (auto* grant = std::get_if<SessionGrant>(&result)) {
+    shorten(grant->lease);
+  }
 }
 
 // What is no promise to a caller, or keeps what was promised.
@@ -80,6 +91,7 @@ bool goes_on_while_held(const Operation& operation) {
     return release->name == kLeadershipLease;
   return std::holds_alternative<Renew>(operation) ||
          std::holds_alternative<RenewLease>(operation) ||
+         std::holds_alternative<RenewSession>(operation) ||
          std::holds_alternative<MoveDue>(operation) ||
          std::holds_alternative<RescueExpired>(operation) ||
          std::holds_alternative<ExpireJobs>(operation) ||
@@ -89,6 +101,13 @@ bool goes_on_while_held(const Operation& operation) {
 // The engine's own: nobody waits for its answer.
 bool is_own(const Claim& claim) {
   return !claim.queues.empty() && claim.queues.front().starts_with(kReservedQueues);
+}
+
+// What people are shown of the lines that it draws from.
+std::vector<std::string> queues_of(const Claim& claim) {
+  std::vector<std::string> out;
+  for (const std::string& line : claim.queues) out.emplace_back(queue_of_line(line));
+  return out;
 }
 
 bool available_now(const NewJob& job, Now now) {
@@ -438,8 +457,10 @@ void Broker::gather_new_claims(Batch& batch, Answers& answers, Now now) {
     const Claim& claim = std::get<Claim>(pending.operation);
     Worker& worker = workers_[claim.worker];
     worker.last_seen = now.instant;
-    worker.queues = claim.queues;
+    worker.queues = queues_of(claim);
+    // Whether the token is that of the session's holder, the store says.
     const bool found =
+        claim.session_token != 0 ||
         std::any_of(claim.queues.begin(), claim.queues.end(),
                     [&](const std::string& queue) { return store_.has_available(queue); });
     if (found) {
@@ -461,15 +482,26 @@ void Broker::wake_parked_for_enqueues(Batch& batch, Now now) {
   if (parked_.empty()) return;
   const std::size_t enqueues_end = batch.operations.size();
   for (std::size_t i = 0; i < enqueues_end; ++i) {
-    std::map<std::string_view, std::vector<const NewJob*>> by_queue;
+    std::map<std::string, std::vector<const NewJob*>, std::less<>> by_line;
     const auto* enqueue = std::get_if<Enqueue>(&batch.operations[i]);
     if (enqueue == nullptr) continue;
+    std::set<std::pair<std::string_view, std::string_view>> sessions;
     for (const NewJob& job : enqueue->jobs) {
-      if (available_now(job, now)) by_queue[job.queue].push_back(&job);
+      if (!available_now(job, now)) continue;
+      // Of a session one job at most can begin.
+      if (!job.session.empty() && !sessions.emplace(job.queue, job.session).second) continue;
+      auto line = by_line.find(job.queue);
+      if (line == by_line.end()) line = by_line.try_emplace(job.queue).first;
+      line->second.push_back(&job);
+      // Who gets it, if its turn has come, is not known here: a holder waits for it alone; else
+      // whoever takes one job of any session, and those who want sessions if there is none.
+      if (job.session.empty()) continue;
+      by_line[session_line({job.queue, job.session})].push_back(&job);
+      if (!lines_.contains(job.queue)) by_line[accept_line(job.queue)].push_back(&job);
     }
     std::vector<Parked*> woken;
-    for (const auto& [queue, jobs] : by_queue) {
-      const auto line = lines_.find(std::string(queue));
+    for (const auto& [queue, jobs] : by_line) {
+      const auto line = lines_.find(queue);
       if (line == lines_.end()) continue;
       std::size_t served = 0;
       for (Parked* parked : line->second) {
@@ -612,10 +644,10 @@ void Broker::distribute(Batch& batch, BatchReport& report, Answers& answers, Now
       }
     }
     if (park_acquire(caller, batch.operations[i], result, now)) continue;
-    auto* claimed = std::get_if<ClaimResult>(&result);
-    if (claimed != nullptr) reckon_from_answer(*claimed, took);
-    if (claimed != nullptr && claimed->jobs.empty() && caller.park_id != 0 &&
-        caller.deadline > now.instant && !claims_stopped_) {
+    reckon_from_answer(result, took);
+    const auto* claimed = std::get_if<ClaimResult>(&result);
+    const bool nothing = claimed != nullptr && claimed->jobs.empty() && !claimed->session;
+    if (nothing && caller.park_id != 0 && caller.deadline > now.instant && !claims_stopped_) {
       park_again(batch, i);
       continue;
     }
@@ -673,6 +705,11 @@ void Broker::note_worker(const Operation& operation, const OperationResult& resu
     Worker& worker = workers_[std::get<Claim>(operation).worker];
     worker.last_seen = now.instant;
     worker.running += static_cast<int>(claimed->jobs.size());
+  } else if (const auto* accept = std::get_if<AcceptSession>(&operation)) {
+    if (std::holds_alternative<Error>(result)) return;
+    Worker& worker = workers_[accept->worker];
+    worker.last_seen = now.instant;
+    worker.queues = {accept->session.queue};
   } else if (const auto* enqueued = std::get_if<EnqueueResult>(&result)) {
     const auto fresh = std::count_if(enqueued->jobs.begin(), enqueued->jobs.end(),
                                      [](const EnqueuedJob& job) { return !job.duplicate; });

@@ -53,6 +53,19 @@ class Jobs {
   virtual Result<LeaseInfo> get_lease(const std::string& name) = 0;
   virtual Result<std::vector<LeaseInfo>> leases(const std::string& after, int limit) = 0;
 
+  // -- sessions; the next free one of a queue is accepted by a claim of its accept_line
+  // Errors of these: invalid_argument, lease_held (accept), lease_lost (of the others a holder
+  // makes), too_large, not_found (get, resume), overloaded, unavailable.
+  virtual Result<SessionGrant> accept_session(AcceptSession request) = 0;
+  virtual Result<SessionGrant> renew_session(RenewSession request) = 0;
+  virtual Result<void> release_session(ReleaseSession request) = 0;
+  virtual Result<void> put_session_state(PutSessionState request) = 0;
+  virtual Result<void> resume_session(ResumeSession request) = 0;
+  virtual Result<SessionInfo> get_session(const SessionKey& session) = 0;
+  // Of one queue, by key, beginning after `after` ("" = the first).
+  virtual Result<SessionPage> sessions(const std::string& queue, const std::string& after,
+                                       int limit) = 0;
+
   // -- schedules
   // Errors: invalid_argument, overloaded.
   virtual Result<PutScheduleResult> put_schedule(Schedule schedule, std::optional<bool> paused) = 0;

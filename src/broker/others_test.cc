@@ -478,14 +478,16 @@ struct Laned : Nodes {
   void go_on() {
     if (std::exchange(holding, false)) on.release();
   }
-  void finish() {
-    a->broker->submit(
-        Finish{.worker = "w",
-               .results = {{.id = claimed.id, .token = claimed.token, .outcome = Complete{}}}},
-        [this](OperationResult result) {
-          answer = std::move(result);
-          answered.release();
-        });
+  void finish(std::optional<std::string> session_state = std::nullopt) {
+    a->broker->submit(Finish{.worker = "w",
+                             .results = {{.id = claimed.id,
+                                          .token = claimed.token,
+                                          .outcome = Complete{},
+                                          .session_state = std::move(session_state)}}},
+                      [this](OperationResult result) {
+                        answer = std::move(result);
+                        answered.release();
+                      });
   }
   NodeStore enqueues, completions;
   ClaimedJob claimed;
@@ -518,6 +520,14 @@ TEST_CASE_FIXTURE(Laned, "a completion that its lane does not do is done by the 
   REQUIRE(answered.try_acquire_for(30s));
   CHECK(std::get<FinishResult>(*answer).results.at(0) == FinishStatus::ok);
   CHECK(db.store->get(claimed.id)->state == JobState::completed);
+}
+
+TEST_CASE_FIXTURE(Laned, "a completion that leaves a state for its session is the runner's") {
+  hold_the_runner();
+  finish("{}");
+  CHECK_FALSE(answered.try_acquire_for(50ms));
+  go_on();
+  REQUIRE(answered.try_acquire_for(30s));
 }
 
 TEST_CASE_FIXTURE(Laned, "a job is enqueued while the runner commits") {

@@ -36,6 +36,18 @@ Why held_by_time(const Job& job, WallTime now) {
   return {Gate::time, fmt::format("it is scheduled for {}", when), job.run_at};
 }
 
+// As a word of a shell.
+std::string quoted(const std::string& text) {
+  const bool plain = std::all_of(text.begin(), text.end(), [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+           std::string_view("._:/-@+,").find(c) != std::string_view::npos;
+  });
+  if (plain) return text;
+  std::string out = "'";
+  for (const char c : text) c == '\'' ? out += "'\\''" : out += c;
+  return out + "'";
+}
+
 Why held_by_workers(const Job& job, const std::vector<WorkerInfo>& workers) {
   const auto takes = [&](const WorkerInfo& worker) {
     return std::find(worker.queues.begin(), worker.queues.end(), job.queue) != worker.queues.end();
@@ -63,6 +75,45 @@ Why held_by_workers(const Job& job, const std::vector<WorkerInfo>& workers) {
       {}};
 }
 
+// A job with the turn waits where it would be available, while somebody holds the session.
+Why held_by_session(const Job& job, const SessionInfo* session) {
+  if (session == nullptr)
+    return {Gate::session_turn,
+            fmt::format("it waits for its turn in session \"{}\"", job.session),
+            {}};
+  const std::string resume =
+      fmt::format("`mainspring sessions resume {} {}`", job.queue, quoted(job.session));
+  if (session->turn != 0 && session->turn != job.id) {
+    return {Gate::session_turn,
+            fmt::format("it waits for job {}, which has the turn in session \"{}\" of {} jobs",
+                        session->turn, job.session, session->jobs),
+            {}};
+  }
+  if (session->stop == SessionStop::blocked) {
+    return {
+        Gate::session_stopped,
+        fmt::format("session \"{}\" is blocked by dead job {}: retry that job, or go on without "
+                    "it by {}",
+                    job.session, session->stopped_by, resume),
+        {}};
+  }
+  if (session->stop == SessionStop::parked) {
+    return {Gate::session_stopped,
+            fmt::format("session \"{}\" is parked since job {} died: {}", job.session,
+                        session->stopped_by, resume),
+            {}};
+  }
+  if (!session->worker.empty()) {
+    return {
+        Gate::session_held,
+        fmt::format("session \"{}\" is held by worker {} for {} at least: only it gets the job",
+                    job.session, session->worker,
+                    format_duration(std::chrono::ceil<std::chrono::seconds>(session->expires_in))),
+        {}};
+  }
+  return {Gate::session_turn, fmt::format("its turn in session \"{}\" has come", job.session), {}};
+}
+
 }  // namespace
 
 std::string_view to_string(Gate gate) {
@@ -75,6 +126,12 @@ std::string_view to_string(Gate gate) {
       return "time";
     case Gate::earlier_run:
       return "earlier_run";
+    case Gate::session_turn:
+      return "session_turn";
+    case Gate::session_stopped:
+      return "session_stopped";
+    case Gate::session_held:
+      return "session_held";
     case Gate::queue_paused:
       return "queue_paused";
     case Gate::no_worker:
@@ -88,9 +145,10 @@ std::string_view to_string(Gate gate) {
 }
 
 Why why_of(const Job& job, const QueueStats* queue, const std::vector<WorkerInfo>& workers,
-           WallTime now) {
+           const SessionInfo* session, WallTime now) {
   if (is_terminal(job.state)) return {Gate::ended, how_it_ended(job), {}};
   if (job.state == JobState::running) return {Gate::running, how_it_runs(job), {}};
+  if (job.state == JobState::waiting && !job.session.empty()) return held_by_session(job, session);
   if (job.state == JobState::waiting) {
     return {Gate::earlier_run, "an earlier run of its schedule has not ended", {}};
   }

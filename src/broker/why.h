@@ -11,14 +11,17 @@
 namespace mainspring {
 
 enum class Gate {
-  ended,         // it is completed, cancelled or dead
-  running,       // nothing holds it
-  time,          // its run_at, or the pause after a failure, has not come
-  earlier_run,   // of the same schedule, which has not ended
-  queue_paused,  // somebody paused it
-  no_worker,     // nobody who was heard of lately takes its queue
-  busy_workers,  // all who take its queue have as much as they want
-  claim,         // it is about to be claimed
+  ended,            // it is completed, cancelled or dead
+  running,          // nothing holds it
+  time,             // its run_at, or the pause after a failure, has not come
+  earlier_run,      // of the same schedule, which has not ended
+  session_turn,     // another job of its session has the turn
+  session_stopped,  // a job of its session died, which blocks or parks it
+  session_held,     // a worker holds its session, and only it gets the job
+  queue_paused,     // somebody paused it
+  no_worker,        // nobody who was heard of lately takes its queue
+  busy_workers,     // all who take its queue have as much as they want
+  claim,            // it is about to be claimed
 };
 std::string_view to_string(Gate gate);
 
@@ -30,7 +33,8 @@ struct Why {
 
 // From what the store and the broker say at `now`. `queue` = nullptr: unknown. `kinds` of workers
 // are not known: one that takes the queue may still not take the job's kind.
+// `session` = nullptr: it has none, or nobody knows it any more.
 Why why_of(const Job& job, const QueueStats* queue, const std::vector<WorkerInfo>& workers,
-           WallTime now);
+           const SessionInfo* session, WallTime now);
 
 }  // namespace mainspring

@@ -24,7 +24,7 @@ Gate gate_of(const Job& job, bool paused = false, std::vector<WorkerInfo> worker
   QueueStats queue;
   queue.name = "photos";
   queue.paused = paused;
-  const Why why = why_of(job, &queue, workers, kNow);
+  const Why why = why_of(job, &queue, workers, nullptr, kNow);
   CHECK_FALSE(why.text.empty());
   return why.gate;
 }
@@ -44,7 +44,7 @@ TEST_CASE("what has ended says how") {
   job.reason = "max_attempts";
   job.errors.push_back({.attempt = 20, .message = "disk on fire"});
   CHECK(gate_of(job) == Gate::ended);
-  CHECK(why_of(job, nullptr, {}, kNow).text == "it is dead: max_attempts, disk on fire");
+  CHECK(why_of(job, nullptr, {}, nullptr, kNow).text == "it is dead: max_attempts, disk on fire");
 }
 
 TEST_CASE("what runs says where") {
@@ -53,7 +53,7 @@ TEST_CASE("what runs says where") {
   job.attempt = 2;
   job.cancel_requested = true;
   CHECK(gate_of(job) == Gate::running);
-  CHECK(why_of(job, nullptr, {}, kNow).text ==
+  CHECK(why_of(job, nullptr, {}, nullptr, kNow).text ==
         "it runs at w1, attempt 2 of 20; its worker has been asked to stop it");
 }
 
@@ -61,11 +61,11 @@ TEST_CASE("what is not due says until when, and after which error") {
   Job job = job_in(JobState::scheduled);
   job.run_at = kNow + 5min;
   CHECK(gate_of(job) == Gate::time);
-  CHECK(why_of(job, nullptr, {}, kNow).until == job.run_at);
+  CHECK(why_of(job, nullptr, {}, nullptr, kNow).until == job.run_at);
   job.state = JobState::retryable;
   job.attempt = 1;
   job.errors.push_back({.attempt = 1, .message = "no route"});
-  const Why why = why_of(job, nullptr, {}, kNow);
+  const Why why = why_of(job, nullptr, {}, nullptr, kNow);
   CHECK(why.gate == Gate::time);
   CHECK(why.text.find("no route") != std::string::npos);
   job.run_at = kNow;
@@ -89,4 +89,32 @@ TEST_CASE("what is available waits for a worker: for any, for a free one, or for
 
 TEST_CASE("what waits for an earlier run of its schedule says so") {
   CHECK(gate_of(job_in(JobState::waiting)) == Gate::earlier_run);
+}
+
+TEST_CASE("a job of a session says whom it waits for") {
+  Job job = job_in(JobState::waiting);
+  job.session = "customer 7";
+  SessionInfo session{.session = {"photos", "customer 7"}, .jobs = 3, .turn = 5};
+  const auto why = [&] { return why_of(job, nullptr, {}, &session, kNow); };
+  CHECK(why().gate == Gate::session_turn);
+  CHECK(why().text == "it waits for job 5, which has the turn in session \"customer 7\" of 3 jobs");
+  session.turn = 0;
+  session.stop = SessionStop::blocked;
+  session.stopped_by = 4;
+  CHECK(why().gate == Gate::session_stopped);
+  CHECK(why().text ==
+        "session \"customer 7\" is blocked by dead job 4: retry that job, or go on without it by "
+        "`mainspring sessions resume photos 'customer 7'`");
+  session.stop = SessionStop::parked;
+  CHECK(why().text ==
+        "session \"customer 7\" is parked since job 4 died: `mainspring sessions resume photos "
+        "'customer 7'`");
+  session.stop = SessionStop::none;
+  session.turn = job.id;
+  session.worker = "w1";
+  session.expires_in = 11'200ms;
+  CHECK(why().gate == Gate::session_held);
+  CHECK(why().text ==
+        "session \"customer 7\" is held by worker w1 for 12s at least: only it gets the job");
+  CHECK(why_of(job, nullptr, {}, nullptr, kNow).gate == Gate::session_turn);
 }

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "api/session_shapes.h"
 #include "api/shapes.h"
 #include "base/mutant.h"
 #include "tls/tls.h"
@@ -203,7 +204,16 @@ Result<ClaimResult> Client::claim(Claim request, Duration wait, std::stop_token 
   call.stop = stop;
   call.answer_within = impl_->options.read_timeout + wait;
   call.after_stop = kAfterStop;
-  encode_claim_request({std::move(request), wait}, call.body);
+  // The next free session of a queue has a path of its own.
+  const std::string first = request.queues.empty() ? "" : request.queues.front();
+  if (const auto queue = parse_accept_line(first)) {
+    call.target = fmt::format("/v1/queues/{}/sessions/accept", percent_encode(*queue));
+    encode_accept_request(
+        {.worker = std::move(request.worker), .session = {}, .lease = request.lease, .wait = wait},
+        call.body);
+  } else {
+    encode_claim_request({std::move(request), wait}, call.body);
+  }
   Result<std::string> body = impl_->run(call);
   if (!body && stop.stop_requested()) return ClaimResult{};
   if (!body) return std::move(body.error());

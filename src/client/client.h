@@ -69,6 +69,14 @@ class Client final : public Jobs {
   Result<void> release_lease(ReleaseLease request) override;
   Result<LeaseInfo> get_lease(const std::string& name) override;
   Result<std::vector<LeaseInfo>> leases(const std::string& after, int limit) override;
+  Result<SessionGrant> accept_session(AcceptSession request) override;
+  Result<SessionGrant> renew_session(RenewSession request) override;
+  Result<void> release_session(ReleaseSession request) override;
+  Result<void> put_session_state(PutSessionState request) override;
+  Result<void> resume_session(ResumeSession request) override;
+  Result<SessionInfo> get_session(const SessionKey& session) override;
+  Result<SessionPage> sessions(const std::string& queue, const std::string& after,
+                               int limit) override;
   Result<PutScheduleResult> put_schedule(Schedule schedule, std::optional<bool> paused) override;
   Result<void> remove_schedule(const std::string& name) override;
   Result<void> pause_schedule(PauseSchedule request) override;

@@ -22,6 +22,9 @@ namespace mainspring::http {
 // The last that is sent to whoever finds no room.
 void turn_away(Socket& socket);
 
+// To the broker, from somebody who has gone.
+void give_back(Broker& broker, std::string worker, const ClaimResult& claimed);
+
 class Connection : public std::enable_shared_from_this<Connection> {
  public:
   Connection(Shard& shard, Socket socket, std::shared_ptr<SSL_CTX> tls, std::uint32_t slot);
@@ -166,6 +169,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   std::function<DoWrite::Answer(OperationResult&)> answer_;
   Broker::ParkId park_id_ = 0;  // of a claim or an acquire
   std::string claim_worker_;    // of the claim that is under way; "" = an acquire
+  DoClaim::Answer claim_answer_ = DoClaim::Answer::jobs;
   std::unique_ptr<Finishing> finishing_;
   std::unique_ptr<Wait> wait_;
   std::unique_ptr<Stream> stream_;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "api/session_shapes.h"
 #include "base/assert.h"
 #include "base/mutant.h"
 #include "http/connection.h"
@@ -135,6 +136,7 @@ void Connection::on_operation_result(OperationResult result) {
 
 void Connection::do_claim(DoClaim claim) {
   finishing_.reset();
+  claim_answer_ = claim.answer;
   claim_worker_ = claim.request.operation.worker;
   const bool may_park = claim.request.wait.count() > 0;
   waited_ = may_park;
@@ -159,12 +161,19 @@ void Connection::do_finish(DoFinish finish) {
   if (may_park) arm_read();
 }
 
-// Jobs that cannot be handed to the one who asked are available again at once.
-void Connection::give_back(const ClaimResult& claimed) {
-  if (claimed.jobs.empty()) return;
-  Finish back{.worker = claim_worker_, .results = {}};
+// Jobs that cannot be handed to the one who asked are available again at once, and the session that
+// they came with is free.
+void give_back(Broker& broker, std::string worker, const ClaimResult& claimed) {
+  const auto nobody = [](const OperationResult&) {};
+  Finish back{.worker = std::move(worker), .results = {}};
   for (const ClaimedJob& job : claimed.jobs) back.results.push_back({job.id, job.token, Snooze{}});
-  shard_.shared().services.broker.submit(std::move(back), [](OperationResult) {});
+  if (!back.results.empty()) broker.submit(std::move(back), nobody);
+  if (!claimed.session) return;
+  broker.submit(ReleaseSession{claimed.session->session, claimed.session->token}, nobody);
+}
+
+void Connection::give_back(const ClaimResult& claimed) {
+  http::give_back(shard_.shared().services.broker, claim_worker_, claimed);
 }
 
 void Connection::on_claim_answer(OperationResult result) {
@@ -183,7 +192,9 @@ void Connection::on_claim_answer(OperationResult result) {
   }
   if (error != nullptr) return reply(error_reply(*error));
   Reply out;
-  encode_claim_response(std::get<ClaimResult>(result), out.body);
+  const ClaimResult& claimed = std::get<ClaimResult>(result);
+  claim_answer_ == DoClaim::Answer::session ? encode_accept_response(claimed, out.body)
+                                            : encode_claim_response(claimed, out.body);
   reply(std::move(out));
 }
 

@@ -91,8 +91,13 @@ struct DoEnqueueAndWait {
   std::optional<Audit> audit = {};
 };
 struct DoClaim {
+  enum class Answer : std::uint8_t {
+    jobs,
+    session,  // that was accepted, and its job
+  };
   ClaimRequest request;
   std::optional<Audit> audit = {};
+  Answer answer = Answer::jobs;
 };
 struct DoFinish {
   FinishRequest request;

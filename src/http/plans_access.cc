@@ -87,8 +87,10 @@ std::optional<Audit> audit_of_claim(const Request& request, const Services& serv
   if (!services.options.audit_all) return std::nullopt;
   std::string worker;
   JsonWriter(worker).string(claim.worker);
-  return audit_of_request(
-      request, "", fmt::format("{},\"worker\":{}}}", list_text("queues", claim.queues), worker));
+  std::vector<std::string> queues;
+  for (const std::string& line : claim.queues) queues.emplace_back(queue_of_line(line));
+  return audit_of_request(request, "",
+                          fmt::format("{},\"worker\":{}}}", list_text("queues", queues), worker));
 }
 
 std::optional<Audit> audit_of_finish(const Request& request, const Services& services,

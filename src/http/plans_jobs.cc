@@ -205,8 +205,15 @@ Plan plan_why(const Request& request, Services& services) {
     if (!workers) return error_reply(workers.error());
     const auto queue = std::find_if(queues->begin(), queues->end(),
                                     [&](const QueueStats& q) { return q.name == job->queue; });
+    std::optional<SessionInfo> session;
+    if (job->state == JobState::waiting && !job->session.empty()) {
+      const SessionKey key{job->queue, job->session};
+      if (auto known = services.store.session(key, services.clock.now().instant)) {
+        session = std::move(*known);
+      }
+    }
     const Why why = why_of(*job, queue == queues->end() ? nullptr : &*queue, *workers,
-                           services.clock.now().wall);
+                           session ? &*session : nullptr, services.clock.now().wall);
     Reply reply;
     encode_why({.id = id,
                 .state = std::string(to_string(job->state)),
@@ -257,7 +264,8 @@ Result<void> check_callback(const Services& services, const NewJob& job,
 
 Result<void> check_claim(const Caller& caller, const Claim& claim) {
   if (MS_MUTANT(scope_not_checked_on_claim)) return {};
-  for (const std::string& queue : claim.queues) MS_TRY(check_may(caller, Verb::work, queue));
+  for (const std::string& line : claim.queues)
+    MS_TRY(check_may(caller, Verb::work, queue_of_line(line)));
   return {};
 }
 

@@ -112,6 +112,14 @@ Plan plan_release_lease(const Request& request, Services& services);
 Plan plan_get_lease(const Request& request, Services& services);
 Plan plan_list_leases(const Request& request, Services& services);
 
+Plan plan_accept_session(const Request& request, Services& services);
+Plan plan_renew_session(const Request& request, Services& services);
+Plan plan_release_session(const Request& request, Services& services);
+Plan plan_put_session_state(const Request& request, Services& services);
+Plan plan_resume_session(const Request& request, Services& services);
+Plan plan_get_session(const Request& request, Services& services);
+Plan plan_list_sessions(const Request& request, Services& services);
+
 Plan plan_put_schedule(const Request& request, Services& services);
 Plan plan_get_schedule(const Request& request, Services& services);
 Plan plan_list_schedules(const Request& request, Services& services);

@@ -144,17 +144,13 @@ void Shard::return_jobs(Mail& mail) {
   auto* answer = std::get_if<ClaimAnswer>(&mail.content);
   if (answer == nullptr) return;
   const auto found = abandoned_.find(mail.ticket);
-  Finish finish;
+  std::string worker;
   if (found != abandoned_.end()) {
-    finish.worker = std::move(found->second);
+    worker = std::move(found->second);
     abandoned_.erase(found);
   }
-  const auto* claimed = std::get_if<ClaimResult>(&answer->result);
-  if (claimed == nullptr || claimed->jobs.empty()) return;
-  for (const ClaimedJob& job : claimed->jobs) {
-    finish.results.push_back({job.id, job.token, Snooze{}});
-  }
-  shared_.services.broker.submit(std::move(finish), [](OperationResult) {});
+  if (const auto* claimed = std::get_if<ClaimResult>(&answer->result))
+    give_back(shared_.services.broker, std::move(worker), *claimed);
 }
 
 bool Shard::take_room(std::size_t bytes) {

@@ -101,6 +101,13 @@ class FakeJobs : public Jobs {
       result.jobs.push_back(std::move(*it));
       it = waiting_.erase(it);
     }
+    const bool accepts = next_session && parse_accept_line(request.queues.front());
+    if (accepts && !result.jobs.empty()) {
+      Session& held = sessions_[*next_session];
+      held = {request.worker, ++last_token_, request.lease, held.state};
+      result.session = SessionGrant{
+          .session = *next_session, .token = held.token, .lease = held.lease, .state = held.state};
+    }
     return result;
   }
   Result<RenewResult> renew(Renew request) override {
@@ -207,6 +214,65 @@ class FakeJobs : public Jobs {
     return LeaseInfo{.name = name, .holder = held.holder, .token = held.token, .value = held.value};
   }
   Result<std::vector<LeaseInfo>> leases(const std::string&, int) override { return unused(); }
+  Result<SessionGrant> accept_session(AcceptSession request) override {
+    MutexLock lock(mutex_);
+    Session& held = sessions_[request.session];
+    if (held.token != 0 && held.worker != request.worker)
+      return Error{.code = ErrorCode::lease_held, .message = request.session.key + " is held"};
+    const bool before = held.token != 0;
+    if (!before) held.token = ++last_token_;
+    held.worker = request.worker;
+    held.lease = request.lease;
+    changed_.notify_all();
+    return SessionGrant{request.session, held.token, held.lease, held.state, before};
+  }
+  Result<SessionGrant> renew_session(RenewSession request) override {
+    if (on_renew_session) {
+      if (std::optional<Error> error = on_renew_session(request)) return *error;
+    }
+    MutexLock lock(mutex_);
+    ++session_renews;
+    changed_.notify_all();
+    Session& held = sessions_[request.session];
+    if (held.token != request.token) return lost(request.session.key);
+    return SessionGrant{.session = request.session, .token = held.token, .lease = held.lease};
+  }
+  Result<void> release_session(ReleaseSession request) override {
+    MutexLock lock(mutex_);
+    ++session_releases;
+    changed_.notify_all();
+    Session& held = sessions_[request.session];
+    if (held.token != request.token) return lost(request.session.key);
+    held.token = 0;
+    return {};
+  }
+  Result<void> put_session_state(PutSessionState request) override {
+    MutexLock lock(mutex_);
+    Session& held = sessions_[request.session];
+    if (held.token != request.token) return lost(request.session.key);
+    held.state = request.state;
+    return {};
+  }
+  Result<void> resume_session(ResumeSession) override { return unused(); }
+  Result<SessionInfo> get_session(const SessionKey& session) override {
+    MutexLock lock(mutex_);
+    const Session& held = sessions_[session];
+    return SessionInfo{
+        .session = session, .worker = held.worker, .token = held.token, .state = held.state};
+  }
+  Result<SessionPage> sessions(const std::string&, const std::string&, int) override {
+    return unused();
+  }
+  // Its lease is over, as the store sees it.
+  void end_session(const SessionKey& session) {
+    MutexLock lock(mutex_);
+    sessions_[session].token = 0;
+  }
+  // Accepted by the next claim of an accept line that finds a job.
+  std::optional<SessionKey> next_session;
+  std::function<std::optional<Error>(const RenewSession&)> on_renew_session;
+  int session_renews = 0, session_releases = 0;
+
   Result<PutScheduleResult> put_schedule(Schedule, std::optional<bool>) override {
     return unused();
   }
@@ -291,6 +357,12 @@ class FakeJobs : public Jobs {
     Instant end;  // free from then on
     std::string value;
   };
+  struct Session {
+    std::string worker;
+    Token token = 0;  // 0 = nobody holds it
+    Duration lease{0};
+    std::string state;
+  };
   static Error lost(const std::string& name) {
     return Error{.code = ErrorCode::lease_lost, .message = name + " is lost"};
   }
@@ -318,6 +390,7 @@ class FakeJobs : public Jobs {
   std::deque<ClaimedJob> waiting_;
   std::vector<JobId> cancels_;
   std::map<std::string, Lease> leases_;
+  std::map<SessionKey, Session> sessions_;
   std::map<std::string, ScheduleInfo> schedules_;
   JobId last_id_ = 0;
   Token last_token_ = 100;

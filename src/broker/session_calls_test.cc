@@ -1,0 +1,32 @@
+// What breaks a rule of sessions is refused before anything is asked of the store.
+#include "broker/session_calls.h"
+
+#include <doctest/doctest.h>
+
+using namespace mainspring;
+using namespace std::chrono_literals;
+
+namespace {
+
+const SessionKey kSession{"orders", "customer/7"};
+
+}  // namespace
+
+TEST_CASE("what breaks a rule of sessions is refused at the door") {
+  const auto field_of = [](const Result<void>& result) {
+    return result ? std::string("good") : result.error().field;
+  };
+  CHECK(field_of(check_session(kSession)) == "good");
+  CHECK(field_of(check_session({"a b", "k"})) == "queue");
+  CHECK(field_of(check_session({"mainspring.callbacks", "k"})) == "queue");
+  CHECK(field_of(check_session({"q", ""})) == "session");
+  CHECK(field_of(check_session({"q", "\xff"})) == "session");
+  CHECK(field_of(validate(AcceptSession{.worker = "", .session = kSession})) == "worker");
+  CHECK(field_of(validate(AcceptSession{.worker = "w", .session = kSession, .lease = 1ms})) ==
+        "lease");
+  CHECK(field_of(validate(RenewSession{.session = kSession, .token = 1})) == "good");
+  CHECK(field_of(validate(RenewSession{.session = kSession})) == "token");
+  CHECK(field_of(validate(ReleaseSession{.session = kSession})) == "token");
+  CHECK(field_of(validate(PutSessionState{.session = kSession, .token = 1, .state = "{"})) ==
+        "state");
+}
