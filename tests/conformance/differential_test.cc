@@ -14,7 +14,6 @@ TEST_CASE("the SQLite store answers every operation as the model does") {
   NullLog log;
   int count = 0;
   Differential how;
-  how.sessions = false;
   how.new_place = [&](std::uint64_t seed) -> Differential::Place {
     auto disk = std::make_shared<simulation::SimDisk>(fmt::format("diff{}", ++count), seed);
     return [&log, disk](const StoreOptions& options, Now now) -> std::unique_ptr<Store> {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <tuple>
+#include <utility>
 
 namespace mainspring {
 namespace {
@@ -17,6 +18,11 @@ Error missing() {
 
 bool is_held(const SessionRecord& s) {
   return s.token != 0;
+}
+
+// Without jobs too: where nobody has the turn of a session that goes on, nobody waits for it.
+bool is_idle(const SessionRecord& s) {
+  return !is_held(s) && s.stop == SessionStop::none && s.turn == 0;
 }
 
 bool is_of(const SessionKey& session, const Job& job) {
@@ -69,20 +75,26 @@ void ModelSessions::place(Record& record) {
   if (s.turn == job.id) offer(entry->first, s);
 }
 
-void ModelSessions::ended(const Record& record) {
-  const Job& job = record.job;
-  const Entry entry = disk_.sessions.find(session_of(job));
-  SessionRecord& s = entry->second;
-  changed(entry);
-  if (s.turn == job.id) {
+// Behind each operation: of many jobs that end at once none gets the turn that ends too.
+void ModelSessions::settle() {
+  std::set<SessionKey> left;
+  for (const JobId id : std::exchange(ended_, {})) {
+    const Job& job = disk_.jobs.at(id).job;
+    const Entry entry = disk_.sessions.find(session_of(job));
+    SessionRecord& s = entry->second;
+    changed(entry);
+    left.insert(entry->first);
+    if (s.turn != id) continue;
     s.turn = 0;
-    if (job.state == JobState::dead && job.on_dead != OnDead::skip) {
-      s.stop = job.on_dead == OnDead::block ? SessionStop::blocked : SessionStop::parked;
-      s.stopped_by = job.id;
-    }
-    pass_on(entry);
+    if (job.state != JobState::dead || job.on_dead == OnDead::skip) continue;
+    s.stop = job.on_dead == OnDead::block ? SessionStop::blocked : SessionStop::parked;
+    s.stopped_by = id;
   }
-  forget_if_empty(entry);
+  for (const SessionKey& session : left) {
+    const Entry entry = disk_.sessions.find(session);
+    pass_on(entry);
+    forget_if_empty(entry);
+  }
 }
 
 // To the one that waits with the lowest id.
@@ -108,9 +120,7 @@ void ModelSessions::offer(const SessionKey& session, const SessionRecord& s) {
 }
 
 void ModelSessions::forget_if_empty(Entry entry) {
-  const SessionRecord& s = entry->second;
-  const bool empty = !is_held(s) && s.stop == SessionStop::none && s.state.empty();
-  if (empty && jobs_of(entry->first) == 0) disk_.sessions.erase(entry);
+  if (is_idle(entry->second) && entry->second.state.empty()) disk_.sessions.erase(entry);
 }
 
 void ModelSessions::put_state(const Record& record, const std::string& state) {
@@ -256,8 +266,7 @@ bool ModelSessions::rescue() {
 bool ModelSessions::prune(Duration retention) {
   return std::erase_if(disk_.sessions, [&](const auto& entry) {
            const auto& [key, s] = entry;
-           return !is_held(s) && s.stop == SessionStop::none && jobs_of(key) == 0 &&
-                  s.changed_at + retention <= now_.wall;
+           return is_idle(s) && s.changed_at + retention <= now_.wall;
          }) > 0;
 }
 
@@ -333,8 +342,7 @@ Instant ModelSessions::next_end() const {
 WallTime ModelSessions::next_prune(Duration retention) const {
   WallTime next = WallTime::never();
   for (const auto& [key, s] : disk_.sessions) {
-    if (!is_held(s) && s.stop == SessionStop::none && jobs_of(key) == 0)
-      next = std::min(next, s.changed_at + retention);
+    if (is_idle(s)) next = std::min(next, s.changed_at + retention);
   }
   return next;
 }

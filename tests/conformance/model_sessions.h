@@ -21,7 +21,8 @@ class ModelSessions {
   // -- jobs of sessions change
   // One that has not ended is to be in its present state: it has the turn, or gets it, or waits.
   void place(Record& record);
-  void ended(const Record& record);
+  void ended(const Record& record) { ended_.push_back(record.job.id); }
+  void settle();
   // By the job with the turn.
   void put_state(const Record& record, const std::string& state);
   std::string state_of(const Job& job) const;
@@ -67,6 +68,7 @@ class ModelSessions {
   ModelDisk& disk_;
   std::set<std::string>& gained_;
   Now now_{};
+  std::vector<JobId> ended_;  // by the operation under way
 };
 
 }  // namespace mainspring

@@ -64,6 +64,7 @@ class ModelStore final : public Store, private ModelJobs {
       access_.look_before(batch, i);
       report.results.push_back(
           std::visit([this](const auto& op) -> OperationResult { return run(op); }, batch[i]));
+      sessions_.settle();
       make_follow_ups();
       access_.look_after(batch[i], report.results.back());
     }
@@ -309,6 +310,7 @@ class ModelStore final : public Store, private ModelJobs {
                            .headers = j.headers,
                            .correlation_id = j.correlation_id,
                            .reply_to = j.reply_to,
+                           .reply_session = j.reply_session,
                            .follow_ups = j.follow_ups};
       for (const NewJob& n : follow(ended)) add_record(n, now_.wall, JobState::available);
     }
