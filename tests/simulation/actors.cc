@@ -113,24 +113,33 @@ void SimWorker::claim() {
   if (free <= 0) return later(world_.between(milliseconds(20), seconds(1)), [this] { claim(); });
   const Duration wait =
       world_.chance(3) ? Duration(0) : world_.between(milliseconds(1), seconds(20));
-  const Duration sent = world_.now();
   const Duration lease = world_.chance(6) ? kLease / 4 : kLease;
-  world_.call(Claim{.worker = id_, .queues = queues_, .kinds = kinds_, .max = free, .lease = lease},
-              World::Delivery::repeatable, wait,
-              [this, life = life_, sent, lease](const std::optional<OperationResult>& result) {
+  send_claim({.worker = id_, .queues = queues_, .kinds = kinds_, .max = free, .lease = lease},
+             wait);
+}
+
+void SimWorker::send_claim(Claim claim, Duration wait) {
+  const Duration sent = world_.now();
+  world_.call(claim, World::Delivery::repeatable, wait,
+              [this, life = life_, sent, claim](const std::optional<OperationResult>& result) {
                 const auto* got = result ? std::get_if<ClaimResult>(&*result) : nullptr;
                 if (got == nullptr) ++world_.history.unknown_claims;
                 if (life != life_) return;
                 const blackbox::Span at{micros(sent), micros(world_.now())};
+                if (result) answered(*result, sent, claim);
                 if (got != nullptr) {
+                  const Token hold = got->session ? got->session->token : claim.session_token;
                   // A paused worker finds the answer when it goes on; the store gave it before.
-                  later(Duration(1), [this, got = *got, at, lease] { granted(got, at, lease); });
+                  later(Duration(1), [this, got = *got, at, lease = claim.lease, hold] {
+                    granted(got, at, lease, hold);
+                  });
                 }
-                later(world_.between(milliseconds(1), milliseconds(300)), [this] { claim(); });
+                later(world_.between(milliseconds(1), milliseconds(300)),
+                      [this] { this->claim(); });
               });
 }
 
-void SimWorker::granted(const ClaimResult& result, blackbox::Span at, Duration lease) {
+void SimWorker::granted(const ClaimResult& result, blackbox::Span at, Duration lease, Token hold) {
   static_assert(std::is_same_v<blackbox::Micros, std::int64_t>);
   const std::int64_t request = world_.history.unknown_claims * 1'000'000'000 + at.invoke;
   for (const ClaimedJob& j : result.jobs) {
@@ -145,8 +154,11 @@ void SimWorker::granted(const ClaimResult& result, blackbox::Span at, Duration l
     g.queue = j.queue;
     g.checkpoint = j.checkpoint;
     g.lease = micros(lease);
+    g.session = j.session;
+    g.session_state = j.session_state;
+    g.hold = hold;
     world_.history.grants.push_back(g);
-    held_[j.id] = {.token = j.token, .nonce = g.nonce};
+    held_[j.id] = {.token = j.token, .nonce = g.nonce, .session = {j.queue, j.session}};
     const Duration work = world_.healed() || !world_.chance(8)
                               ? world_.between(milliseconds(1), seconds(3))
                               : world_.between(seconds(1), kLease * 4);
@@ -247,11 +259,22 @@ void SimWorker::send_finish(JobId id, Token token, Outcome outcome) {
   const auto found = held_.find(id);
   if (found == held_.end() || found->second.token != token) return;
   const bool tried = std::exchange(found->second.tried, true);
+  Held& held = found->second;
+  if (!tried && !held.session.key.empty() && world_.chance(2)) {
+    held.state = fmt::format("[{}]", token);
+    auto& writes = world_.history.session_writes;
+    held.write = writes.size();
+    writes.push_back({.queue = held.session.queue,
+                      .session = held.session.key,
+                      .state = held.state,
+                      .invoke = micros(world_.now())});
+  }
   Finish f{.worker = id_, .results = {}};
   f.results.push_back({id, token, outcome});
+  if (held.write != kNone) f.results[0].session_state = held.state;
   const Duration sent = world_.now();
   world_.call(f, World::Delivery::repeatable, Duration(0),
-              [this, life = life_, sent, tried, id, token,
+              [this, life = life_, sent, tried, id, token, write = held.write,
                outcome](const std::optional<OperationResult>& result) {
                 blackbox::FinishEvent e;
                 e.at = {micros(sent), micros(world_.now())};
@@ -264,6 +287,8 @@ void SimWorker::send_finish(JobId id, Token token, Outcome outcome) {
                   e.status = status_text(r->results.at(0));
                   world_.met.stale += e.status == "stale" ? 1 : 0;
                   world_.met.completed += e.status == "ok" && e.outcome == "complete" ? 1 : 0;
+                  if (write != kNone && e.status == "ok")
+                    world_.history.session_writes[write].acked = micros(world_.now());
                   // Stale may be the answer to the second copy of a request whose first took
                   // effect.
                   if (e.status != "ok" && (tried || world_.faults.duplicates))
@@ -275,8 +300,9 @@ void SimWorker::send_finish(JobId id, Token token, Outcome outcome) {
                 if (life != life_) return;
                 if (r != nullptr) {
                   later(Duration(1), [this, id, token] {
-                    const auto held = held_.find(id);
-                    if (held != held_.end() && held->second.token == token) held_.erase(held);
+                    const auto now_held = held_.find(id);
+                    if (now_held != held_.end() && now_held->second.token == token)
+                      held_.erase(now_held);
                   });
                 } else {
                   later(world_.between(milliseconds(50), seconds(2)),
@@ -297,6 +323,7 @@ void Producer::next() {
     if (dice < 74) return cancel();
     if (dice < 80) return retry();
     if (dice < 84) return pause();
+    if (dice < 88) return resume();
     read();
   });
 }
@@ -317,7 +344,13 @@ NewJob Producer::draw_job(const std::string& queue) {
     j.follow_ups.push_back(
         follow_up(i, static_cast<std::uint8_t>(1 + world_.below(FollowUp::kEveryEnd))));
   if (world_.chance(10)) j.reply_to = kFollowQueue;
+  if (world_.chance(4)) into_session(j);
   return j;
+}
+
+void Producer::into_session(NewJob& job) {
+  job.session = fmt::format("s{}", world_.below(kSessions));
+  if (world_.chance(3)) job.on_dead = static_cast<OnDead>(world_.below(3));
 }
 
 void Producer::enqueue() {
@@ -338,6 +371,7 @@ void Producer::enqueue() {
     NewJob& j = e.jobs[0];
     j.unique = Unique{.key = fmt::format("{}-{}", queue, world_.below(5))};
     j.unique->on_conflict = static_cast<OnConflict>(world_.below(3));
+    j.session.clear();  // what replaces a job cannot be of a session
     j.max_attempts = 20;
     j.expires_in.reset();
   }
@@ -461,6 +495,16 @@ void Producer::pause() {
                 e.done = Done::unknown;
                 if (result && std::holds_alternative<mainspring::Done>(*result)) e.done = Done::yes;
                 world_.history.pauses.push_back(e);
+              });
+}
+
+// Of a session that may be stopped.
+void Producer::resume() {
+  const SessionKey session{pick(world_, kQueues), fmt::format("s{}", world_.below(kSessions))};
+  world_.call(ResumeSession{.session = session}, World::Delivery::repeatable, Duration(0),
+              [this](const std::optional<OperationResult>& result) {
+                const bool done = result && std::holds_alternative<mainspring::Done>(*result);
+                world_.met.sessions_resumed += done ? 1 : 0;
               });
 }
 

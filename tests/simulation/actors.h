@@ -14,15 +14,21 @@ namespace mainspring::simulation {
 inline const std::vector<std::string> kQueues = {"alpha", "beta", "gamma"};
 inline const std::vector<std::string> kKinds = {"resize", "mail", "report"};
 
+inline constexpr int kSessions = 4;  // of each queue
+
 class SimWorker {
  public:
   SimWorker(World& world, int number);
-  void start();
+  virtual ~SimWorker() = default;
+  virtual void start();
 
- private:
+ protected:
   struct Held {
     Token token = 0;
     std::int64_t nonce = 0;
+    SessionKey session;         // key "" = none
+    std::size_t write = kNone;  // of the session's state, with its finish
+    std::string state;          // that it writes
     bool finishing = false;
     bool tried = false;  // a finish has been sent: it may have taken effect
     int beats = 0;
@@ -32,15 +38,21 @@ class SimWorker {
   template <class... Args>
   auto alive(std::function<void(Args...)> action);
   void plan_faults();
-  void claim();
-  void granted(const ClaimResult& result, blackbox::Span at, Duration lease);
-  void beat();
+  virtual void claim();
+  void send_claim(Claim claim, Duration wait);
+  // The answer of a claim, if the worker lives to see it.
+  virtual void answered(const OperationResult& result, Duration sent, const Claim& claim) {
+    (void)result, (void)sent, (void)claim;
+  }
+  void granted(const ClaimResult& result, blackbox::Span at, Duration lease, Token hold);
+  virtual void beat();
   void renewed(const std::vector<Renewal>& sent, blackbox::Span at,
                const std::optional<OperationResult>& result);
   void finish(JobId id, Outcome outcome);
   void send_finish(JobId id, Token token, Outcome outcome);
   Outcome draw_outcome();
 
+  static constexpr std::size_t kNone = static_cast<std::size_t>(-1);
   World& world_;
   const int number_;
   int life_ = 0;
@@ -66,6 +78,8 @@ class Producer {
   void retry();
   void pause();
   void read();
+  void resume();
+  void into_session(NewJob& job);
   JobId some_job();
 
   World& world_;

@@ -18,6 +18,7 @@
 #include "simulation/actors.h"
 #include "simulation/clockwork.h"
 #include "simulation/follow_law.h"
+#include "simulation/session_actors.h"
 
 namespace mainspring::simulation {
 namespace {
@@ -27,6 +28,7 @@ using std::chrono::minutes;
 using std::chrono::seconds;
 
 constexpr std::uint64_t kTwice = 10;
+constexpr int kFirstHolder = 40;  // its number among the workers
 
 struct Options {
   std::uint64_t first = 1;
@@ -140,6 +142,10 @@ void tally(World& world) {
     }
   }
   world.met.pruned += static_cast<std::int64_t>(world.pruned().size());
+  for (const blackbox::GrantEvent& grant : world.history.grants) {
+    world.met.session_claims += grant.session.empty() ? 0 : 1;
+    world.met.states_read += grant.session_state.empty() ? 0 : 1;
+  }
 }
 
 // EO-1.
@@ -160,7 +166,18 @@ void check_follow_ups(World& world) {
   if (!verdict.broken.empty()) world.broken(verdict.broken);
 }
 
+// Nobody else does, after the faults.
+void resume_sessions(World& world) {
+  const auto page = world.store().sessions("", {}, 1000, Instant());
+  for (const SessionInfo& info : page ? page->sessions : std::vector<SessionInfo>{}) {
+    if (info.stop == SessionStop::none) continue;
+    world.call(ResumeSession{.session = info.session}, World::Delivery::sure, Duration(0),
+               [](const std::optional<OperationResult>&) {});
+  }
+}
+
 void check_history(World& world) {
+  world.history.sessions_are_forgotten = world.faults.prunes;
   for (const blackbox::Verdict& v : blackbox::check(world.history)) {
     if (v.violated == 0) continue;
     std::string what = fmt::format("{}: {} of {} broken", v.invariant, v.violated, v.checked);
@@ -183,6 +200,7 @@ void live(World& world) {
   }
   const Duration limit = world.now() + hours(48);
   while (world.why().empty() && world.now() < limit) {
+    resume_sessions(world);
     world.run_until(world.now() + seconds(30));
     if (world.why().empty() && all_ended(world.store())) return;
   }
@@ -210,16 +228,20 @@ Outcome run_seed(std::uint64_t seed, bool print = false) {
   LeaseHistory leases;
   std::vector<std::unique_ptr<LeaseHolder>> holders;
   std::vector<std::unique_ptr<TickWorker>> tickers;
+  std::vector<std::unique_ptr<SessionHolder>> keepers;
   schedules.start();
   for (int i = 0; i < 3; ++i) {
     holders.push_back(std::make_unique<LeaseHolder>(world, leases, i));
     holders.back()->start();
     tickers.push_back(std::make_unique<TickWorker>(world, i));
     tickers.back()->start();
+    keepers.push_back(std::make_unique<SessionHolder>(world, kFirstHolder + i));
+    keepers.back()->start();
   }
   world.run_until(world.between(minutes(3), minutes(12)));
   for (auto& p : producers) p->stop();
   for (auto& holder : holders) holder->stop();
+  for (auto& keeper : keepers) keeper->stop();
   if (world.why().empty()) world.heal();
   schedules.stop();
   if (world.why().empty()) live(world);
@@ -261,6 +283,10 @@ int vacuous(const Met& met) {
   need(met.leases_lost, "a lease that was lost");
   need(met.fenced, "a write refused by its fence");
   need(met.followed, "a follow-up");
+  need(met.states_read, "a claim that reads the state of a session");
+  need(met.sessions_held, "a session that was held");
+  need(met.sessions_lost, "a holder that lost its session");
+  need(met.sessions_resumed, "a session that was resumed");
   return missing;
 }
 
@@ -302,11 +328,12 @@ int run(const Options& o) {
       "claims woken, {} cancels, {} pruned, {} expired, {} operator retries, {} completed, {} "
       "ticks "
       "fired, {} rows skipped, {} past due, {} takeovers, {} leases granted, {} lost, {} writes "
-      "fenced, {} follow-ups\n",
+      "fenced, {} follow-ups, {} jobs of sessions given, {} sessions held, {} lost\n",
       ran, elapsed(), met.events, met.crashes, met.crashes_in_recovery, met.lost_writes,
       met.rescued, met.stale, met.dedup_hits, met.dead, met.full, met.woken, met.cancels,
       met.pruned, met.expired, met.retries, met.completed, met.fired, met.skipped, met.past_due,
-      met.takeovers, met.grants, met.leases_lost, met.fenced, met.followed);
+      met.takeovers, met.grants, met.leases_lost, met.fenced, met.followed, met.session_claims,
+      met.sessions_held, met.sessions_lost);
   return o.anti_vacuity && vacuous(met) > 0 ? 1 : 0;
 }
 

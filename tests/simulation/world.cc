@@ -28,7 +28,21 @@ constexpr std::int64_t kMaxLiveJobs = 400;
 // Until another scheduler leads when one is silent: its lease, and that of another which was
 // stopped while it waited, and got it.
 constexpr Duration kTakeover = seconds(21);
+constexpr std::uint64_t kLookAtTurns = 64;
 constexpr WallTime kWallStart = WallTime::from_ms(1'767'225'600'000);
+
+// ORD-4: no session has jobs and no turn, unless it is stopped. "" = it holds.
+std::string check_turns(const Store& store) {
+  constexpr int kMaxSessions = 1000;
+  const auto all = store.sessions("", {}, kMaxSessions, Instant());
+  if (!all) return "";  // the server is dying
+  for (const SessionInfo& info : all->sessions) {
+    if (info.jobs > 0 && info.turn == 0 && info.stop == SessionStop::none)
+      return fmt::format("ORD-4: session {} of {} has {} jobs, and it is nobody's turn",
+                         info.session.key, info.session.queue, info.jobs);
+  }
+  return "";
+}
 
 }  // namespace
 
@@ -58,6 +72,11 @@ void Met::add(const Met& o) {
   leases_lost += o.leases_lost;
   fenced += o.fenced;
   followed += o.followed;
+  session_claims += o.session_claims;
+  states_read += o.states_read;
+  sessions_held += o.sessions_held;
+  sessions_lost += o.sessions_lost;
+  sessions_resumed += o.sessions_resumed;
 }
 
 // One request on its way: its copies share who is answered first.
@@ -498,6 +517,9 @@ void World::check_live() {
   if (settled && agenda.next_due < late) broken("LIVE-2: a due job is not moved");
   if (settled && agenda.next_schedule < late && has_room_for_jobs())
     broken("LIVE-2: a due schedule is not fired");
+  if (++looks_ % kLookAtTurns == 0) {
+    if (std::string why = check_turns(*server_->store); !why.empty()) return broken(why);
+  }
   // Without a leader, what should have started by now is still there, and no claim gives it.
   if (now_ < leader_good_from_ && agenda.next_expiry <= at.wall) return;
   for (const auto& [number, parked] : server_->claims) {

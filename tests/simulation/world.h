@@ -54,6 +54,9 @@ struct Met {
   // of what lives by the clock
   std::int64_t schedules = 0, fired = 0, skipped = 0, past_due = 0, takeovers = 0, grants = 0,
                leases_lost = 0, fenced = 0, followed = 0;
+  // of sessions
+  std::int64_t session_claims = 0, states_read = 0, sessions_held = 0, sessions_lost = 0,
+               sessions_resumed = 0;
   void add(const Met& other);
 };
 
@@ -201,7 +204,8 @@ class World {
   Duration now_{0};
   Duration boot_{0};
   Duration wall_offset_{0};
-  Duration disk_good_from_{0};    // a full disk excuses lateness
+  Duration disk_good_from_{0};  // a full disk excuses lateness
+  std::uint64_t looks_ = 0;
   Duration leader_good_from_{0};  // so does a takeover, for what only the leader does
   int nodes_made_ = 0;
   Token last_term_ = 0;
