@@ -114,6 +114,7 @@ Result<void> measure_alone(Context& context);           // bench_local.cc
 Result<void> measure_enqueue(Context& context);         // bench_local.cc
 Result<void> measure_lifecycle(Context& context);       // bench_local.cc
 Result<void> measure_queues(Context& context);          // bench_local.cc
+Result<void> measure_sessions(Context& context);        // bench_local.cc
 Result<void> measure_http_alone(Context& context);      // bench_http.cc
 Result<void> measure_http_enqueue(Context& context);    // bench_http.cc
 Result<void> measure_http_lifecycle(Context& context);  // bench_http.cc

@@ -46,12 +46,22 @@ void LocalNode::close() {
   node_.reset();
 }
 
+namespace {
+
+void into_session(NewJob& job, const LoadOptions& options, std::size_t turn) {
+  if (options.sessions == 0) return;
+  job.session = fmt::format("customer-{}", turn % static_cast<std::size_t>(options.sessions));
+}
+
+}  // namespace
+
 LocalLoad::LocalLoad(Broker& broker, const LoadOptions& options)
     : broker_(broker), options_(options), payload_(payload_of(options.payload)) {
   clients_.resize(static_cast<std::size_t>(options.clients));
   for (std::size_t i = 0; i < clients_.size(); ++i) {
     clients_[i].worker = fmt::format("bench-{}", i);
     clients_[i].queue = i * 7919;
+    clients_[i].session = i * 7919;
   }
 }
 
@@ -102,6 +112,7 @@ Enqueue LocalLoad::make_enqueue(Client& client) {
     job.queue = options_.queues[client.queue++ % options_.queues.size()];
     job.kind = "bench";
     job.args = payload_;
+    into_session(job, options_, client.session++);
   }
   return request;
 }
@@ -214,9 +225,10 @@ bool too_heavy(int clients, int batch, int payload) {
   return jobs > kMaxJobsUnderWay || jobs * payload > kMaxBytesUnderWay;
 }
 
-Result<void> preload(Broker& broker, const std::vector<std::string>& queues, std::int64_t count,
-                     int payload, Report& report) {
-  const std::string args = payload_of(payload);
+Result<void> preload(Broker& broker, const LoadOptions& options, std::int64_t count,
+                     Report& report) {
+  const std::string args = payload_of(options.payload);
+  const std::vector<std::string>& queues = options.queues;
   constexpr std::int64_t kChunk = 5'000;
   for (std::int64_t made = 0; made < count;) {
     Enqueue request;
@@ -227,6 +239,7 @@ Result<void> preload(Broker& broker, const std::vector<std::string>& queues, std
       job.queue = queues[(static_cast<std::size_t>(made) + i) % queues.size()];
       job.kind = "bench";
       job.args = args;
+      into_session(job, options, static_cast<std::size_t>(made) + i);
     }
     MS_TRY(broker.enqueue(std::move(request)));
     made += now;

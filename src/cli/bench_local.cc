@@ -17,6 +17,7 @@ constexpr double kShared100 = 45'000;  // the same over PostgreSQL on this machi
 constexpr double kShared1000 = 90'000;
 constexpr double kQueuesTarget = 0.4;  // of the single-queue lifecycle
 constexpr int kQueues = 1'000;
+constexpr double kSessionsTarget = 0.5;  // of the lifecycle without sessions
 constexpr std::int64_t kWaiting = 100'000;
 
 Result<Rate> local_rate(Context& context, const LoadOptions& options, LocalNode& node) {
@@ -110,7 +111,7 @@ Result<void> measure_queues(Context& context) {
                       format_count(kWaiting), clients);
       context.report.doing(setup);
       MS_TRY_ASSIGN(const auto node, LocalNode::open(context.plan, "queues"));
-      MS_TRY(preload(node->broker(), options.queues, kWaiting, 200, context.report));
+      MS_TRY(preload(node->broker(), options, kWaiting, context.report));
       MS_TRY_ASSIGN(const Rate rate, local_rate(context, options, *node));
       MS_TRY_ASSIGN(Figure figure, rate_figure(context.disk, "queues", setup, rate));
       rates[many ? 1 : 0] = rate.jobs_per_second;
@@ -120,6 +121,36 @@ Result<void> measure_queues(Context& context) {
         figure.note = fmt::format("{:.2f}x of the single queue", share);
         figure.target = fmt::format("at least {}x of the single queue", kQueuesTarget);
         figure.met = share >= kQueuesTarget;
+      }
+      context.report.add(std::move(figure));
+    }
+  }
+  return {};
+}
+
+Result<void> measure_sessions(Context& context) {
+  for (const int clients : {1, 16}) {
+    LoadOptions options{.clients = clients, .batch = 100, .payload = 200, .lifecycle = true};
+    double without = 0;
+    for (const int sessions : {0, 1'000, 100'000}) {
+      options.sessions = sessions;
+      const std::string setup =
+          fmt::format("{}, {} waiting, {} clients, batch 100",
+                      sessions == 0 ? "no sessions" : format_count(sessions) + " sessions",
+                      format_count(kWaiting), clients);
+      context.report.doing(setup);
+      MS_TRY_ASSIGN(const auto node, LocalNode::open(context.plan, "sessions"));
+      MS_TRY(preload(node->broker(), options, kWaiting, context.report));
+      MS_TRY_ASSIGN(const Rate rate, local_rate(context, options, *node));
+      MS_TRY_ASSIGN(Figure figure, rate_figure(context.disk, "sessions", setup, rate));
+      if (sessions == 0) {
+        without = rate.jobs_per_second;
+      } else {
+        const double share = rate.jobs_per_second / without;
+        figure.more["of_plain"] = share;
+        figure.note = fmt::format("{:.2f}x of that without sessions", share);
+        figure.target = fmt::format("at least {}x of that without", kSessionsTarget);
+        figure.met = share >= kSessionsTarget;
       }
       context.report.add(std::move(figure));
     }

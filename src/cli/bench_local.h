@@ -43,6 +43,7 @@ struct LoadOptions {
   int payload = 200;
   bool lifecycle = false;                       // else only enqueue
   std::vector<std::string> queues = {"bench"};  // jobs go to them in turn, claims name them all
+  int sessions = 0;                             // jobs go to so many in turn; 0 = to none
 };
 
 // Logical clients, each with one request under way; one thread makes their requests.
@@ -62,6 +63,7 @@ class LocalLoad {
     enum class Next { enqueue, claim, finish } next = Next::enqueue;
     std::vector<ClaimedJob> claimed;
     std::size_t queue = 0;
+    std::size_t session = 0;
   };
   void run();
   void submit(std::size_t index);
@@ -98,8 +100,8 @@ Result<Figure> rate_figure(Disk& disk, std::string name, std::string setup, cons
 void set_target(Figure& figure, double at_least);
 bool too_heavy(int clients, int batch, int payload);
 
-// Puts `count` jobs into the queues, in turn, through the broker.
-Result<void> preload(Broker& broker, const std::vector<std::string>& queues, std::int64_t count,
-                     int payload, Report& report);
+// Puts `count` jobs into the queues and sessions, in turn, through the broker.
+Result<void> preload(Broker& broker, const LoadOptions& options, std::int64_t count,
+                     Report& report);
 
 }  // namespace mainspring::cli::bench

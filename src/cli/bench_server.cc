@@ -288,7 +288,7 @@ Result<void> measure_wake(Context& context) {
 Result<void> measure_million(Context& context) {
   const Plan& plan = context.plan;
   MS_TRY_ASSIGN(auto node, LocalNode::open(plan, "million"));
-  MS_TRY(preload(node->broker(), {"bench"}, plan.preload, 200, context.report));
+  MS_TRY(preload(node->broker(), LoadOptions{}, plan.preload, context.report));
   MS_TRY_ASSIGN(auto empty, LocalNode::open(plan, "empty"));
   std::vector<double> bare;
   std::vector<double> full;

@@ -124,7 +124,7 @@ Result<void> measure_due(Context& context) {
   const Duration allowance = context.plan.quick ? 8s : 40s;
   const WallTime due = clock.now().wall + allowance;
   MS_TRY(enqueue_at(broker, "due", due, 0s, jobs, context.report));
-  MS_TRY(preload(broker, {"bench"}, 100'000, 200, context.report));
+  MS_TRY(preload(broker, LoadOptions{}, 100'000, context.report));
   if (clock.now().wall > due)
     return Error{.code = ErrorCode::timeout, .message = "scheduling took longer than allowed for"};
   context.report.doing("waiting for their time");
