@@ -64,6 +64,8 @@ struct TransferJob {
   std::int64_t schedule = 0;  // that made it
   std::string args, headers, correlation_id, reply_to, unique_key;
   std::string follow_ups;  // as api/follow_ups.h encodes them; "" = none
+  std::string session, reply_session;
+  OnDead on_dead = OnDead::skip;
   std::vector<std::string> tags;
   std::optional<std::int64_t>
       unique_until;  // it holds its key, until then at least if it has ended
@@ -141,6 +143,22 @@ struct TransferLease {
   friend bool operator==(const TransferLease&, const TransferLease&) = default;
 };
 
+// A session. Who waits for its turn is in its jobs: those that are waiting, and have it not. Its
+// holder's lease begins anew at the target.
+struct TransferSession {
+  SessionKey session;
+  JobId turn = 0;
+  std::int64_t jobs = 0;  // living
+  SessionStop stop = SessionStop::none;
+  JobId stopped_by = 0;
+  std::string worker;
+  Token token = 0;         // of the holder; 0 = none
+  std::int64_t lease = 0;  // the longest that it asked for
+  std::string state;
+  std::int64_t changed_at = 0;
+  friend bool operator==(const TransferSession&, const TransferSession&) = default;
+};
+
 // The numbers that will be given next.
 struct TransferNumbers {
   JobId next_id = 1;
@@ -156,6 +174,7 @@ struct TransferCatalog {
   std::vector<TransferTie> ties;
   std::vector<TransferToken> tokens;
   std::vector<TransferLease> leases;
+  std::vector<TransferSession> sessions;
   AuditState audit;
   TransferNumbers numbers;
 };

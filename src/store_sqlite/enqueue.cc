@@ -118,9 +118,7 @@ EnqueuedJob SqliteStore::make_job(const NewJob& job, WallTime run_at, JobState s
   hot.run_at = run_at;
   hot.flags = (job.unique ? kFlagUnique : 0) | (is_followed(job) ? kFlagFollowed : 0);
   if (!job.session.empty()) {
-    hot.flags |= kFlagSession | (job.on_dead == OnDead::block  ? kFlagBlocks
-                                 : job.on_dead == OnDead::park ? kFlagParks
-                                                               : 0);
+    hot.flags |= kFlagSession | on_dead_flags(job.on_dead);
     hot.state = join_session(session_of(queue, job.session), hot.id, state);
   }
   if (job.expires_in) hot.expires_at = (now_.wall + *job.expires_in).us();

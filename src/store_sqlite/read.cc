@@ -65,8 +65,7 @@ Job read_job(const Statement& row) {
   }
   job.session = row.text(30);
   job.reply_session = row.text(31);
-  if ((row.integer(32) & kFlagBlocks) != 0) job.on_dead = OnDead::block;
-  if ((row.integer(32) & kFlagParks) != 0) job.on_dead = OnDead::park;
+  job.on_dead = on_dead_of(static_cast<int>(row.integer(32)));
   return job;
 }
 

@@ -17,6 +17,16 @@ bool is_fresh(const HotRow& hot) {
 
 }  // namespace
 
+int on_dead_flags(OnDead policy) {
+  if (policy == OnDead::skip) return 0;
+  return policy == OnDead::block ? kFlagBlocks : kFlagParks;
+}
+
+OnDead on_dead_of(int flags) {
+  if ((flags & kFlagBlocks) != 0) return OnDead::block;
+  return (flags & kFlagParks) != 0 ? OnDead::park : OnDead::skip;
+}
+
 std::vector<std::string> split_tags(std::string_view joined) {
   std::vector<std::string> tags;
   while (joined.size() > 1) {

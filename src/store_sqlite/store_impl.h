@@ -96,6 +96,9 @@ struct AuditStatements {
 // it.
 void verify_audit(Database& db, const AuditMark& known, std::vector<std::string>& problems);
 
+int on_dead_flags(OnDead policy);
+OnDead on_dead_of(int flags);
+
 // The tags of a body, which stand as text with kTagSeparator before, between and after them.
 std::vector<std::string> split_tags(std::string_view joined);
 

@@ -34,6 +34,7 @@ Result<void> SqliteTarget::write_catalog(const TransferCatalog& is, const Transf
     Writing writing(db_);
     write_queues(is, before);
     write_schedules(is, before);
+    write_sessions(is, before);
     write_access(is, before);
     write_audit_marks(is.audit);
     write_numbers(is.numbers);
@@ -96,6 +97,54 @@ void SqliteTarget::write_schedules(const TransferCatalog& is, const TransferCata
   for (const TransferTie* t : ties.come) tie.bind(t->job, t->schedule).run();
 }
 
+// Rows of them are made with the jobs that wait, too, and wait here for what the catalog says;
+// those that the source does not have go, with whoever waits there.
+void SqliteTarget::write_sessions(const TransferCatalog& is, const TransferCatalog* before) {
+  const auto sessions =
+      transfer_difference(is.sessions, list_of(before, &TransferCatalog::sessions),
+                          [](const TransferSession& s) { return s.session; });
+  if (before == nullptr) db_.execute("UPDATE sessions SET changed_at = -1");
+  Statement unknown(db_, "UPDATE sessions SET changed_at = -1 WHERE queue = ? AND key = ?");
+  for (const SessionKey& gone : sessions.gone)
+    unknown.bind(id_of("queues", gone.queue), gone.key).run();
+  Statement row(db_,
+                "INSERT INTO sessions (queue, key, jobs, turn, stop, stopped_by, worker, token, "
+                "lease, state_bytes, changed_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, "
+                "?11) ON CONFLICT (queue, key) DO UPDATE SET jobs = ?3, turn = ?4, stop = ?5, "
+                "stopped_by = ?6, worker = ?7, token = ?8, lease = ?9, state_bytes = ?10, "
+                "changed_at = ?11");
+  Statement state(db_,
+                  "INSERT OR REPLACE INTO session_states (session, state) SELECT id, ?3 FROM "
+                  "sessions WHERE queue = ?1 AND key = ?2");
+  Statement no_state(db_,
+                     "DELETE FROM session_states WHERE session = (SELECT id FROM sessions WHERE "
+                     "queue = ? AND key = ?)");
+  for (const TransferSession* s : sessions.come) {
+    const std::int64_t queue = id_of("queues", s->session.queue);
+    const std::string& key = s->session.key;
+    row.bind(queue, key, s->jobs, s->turn, static_cast<int>(s->stop), s->stopped_by,
+             Statement::text_or_null(s->worker), s->token, s->lease,
+             static_cast<std::int64_t>(s->state.size()), s->changed_at)
+        .run();
+    if (s->state.empty()) {
+      no_state.bind(queue, key).run();
+    } else {
+      state.bind(queue, key, s->state).run();
+    }
+  }
+  for (const char* table : {"session_jobs", "session_states"}) {
+    db_.execute(fmt::format("DELETE FROM {} WHERE session IN (SELECT id FROM sessions WHERE "
+                            "changed_at = -1)",
+                            table)
+                    .c_str());
+  }
+  db_.execute("DELETE FROM sessions WHERE changed_at = -1");
+  // Of a held session the job with the turn is in the state of those that wait for it.
+  db_.execute(
+      "DELETE FROM session_jobs WHERE (session, job) IN (SELECT id, turn FROM sessions WHERE "
+      "token <> 0)");
+}
+
 void SqliteTarget::write_access(const TransferCatalog& is, const TransferCatalog* before) {
   const auto tokens = transfer_difference(is.tokens, list_of(before, &TransferCatalog::tokens),
                                           [](const TransferToken& t) { return t.name; });
@@ -132,7 +181,9 @@ void SqliteTarget::write_audit_marks(const AuditState& audit) {
 }
 
 void SqliteTarget::write_numbers(const TransferNumbers& numbers) {
-  Statement next(db_, "UPDATE tallies SET a = ?, b = ?, c = NULL WHERE id = 0");
+  Statement next(db_,
+                 "UPDATE tallies SET a = ?, b = ?, c = NULL, d = (SELECT coalesce(max(id), 0) + 1 "
+                 "FROM sessions) WHERE id = 0");
   next.bind(numbers.next_id, numbers.next_token).run();
   Statement schedule(db_, "UPDATE sqlite_sequence SET seq = max(seq, ?) WHERE name = 'schedules'");
   schedule.bind(numbers.last_schedule).run();

@@ -34,7 +34,8 @@ constexpr const char* kJob =
     "j.max_attempts, j.flags, j.started_at, j.finished_at, j.expires_at, b.created_at, b.args, "
     "b.max_attempts, b.timeout, b.tags, b.headers, b.correlation_id, b.reply_to, b.unique_key, "
     "b.schedule, e.id, e.result, e.checkpoint, e.progress_value, e.progress_text, e.reason, "
-    "e.description, u.until, b.follow_ups FROM jobs j JOIN bodies b ON b.id = j.id JOIN queues q "
+    "e.description, u.until, b.follow_ups, b.session, b.reply_session FROM jobs j JOIN bodies b ON "
+    "b.id = j.id JOIN queues q "
     "ON q.id = "
     "j.queue JOIN kinds k ON k.id = j.kind LEFT JOIN extras e ON e.id = j.id LEFT JOIN uniques u "
     "ON u.queue = j.queue AND u.key = b.unique_key AND u.id = j.id WHERE j.id = ?";
@@ -142,6 +143,7 @@ class SqliteSource final : public TransferSource {
   bool read_job(JobId id, TransferJob& job);
   void read_queues(TransferCatalog& out);
   void read_schedules(TransferCatalog& out);
+  void read_sessions(TransferCatalog& out);
   void read_access(TransferCatalog& out);
 
   Database db_;
@@ -293,6 +295,9 @@ bool SqliteSource::read_job(JobId id, TransferJob& job) {
   }
   job.unique_until = maybe(row, 30);
   job.follow_ups = row.text(31);
+  job.session = row.text(32);
+  job.reply_session = row.text(33);
+  job.on_dead = on_dead_of(static_cast<int>(row.integer(9)));
   const auto found = running_.find(id);
   if (job.stamp.state == JobState::available && found != running_.end()) {
     const Running& running = found->second;
@@ -403,6 +408,25 @@ void SqliteSource::read_schedules(TransferCatalog& out) {
       db_.query_int("SELECT seq FROM sqlite_sequence WHERE name = 'schedules'");
 }
 
+void SqliteSource::read_sessions(TransferCatalog& out) {
+  Statement row(db_,
+                "SELECT q.name, s.key, s.turn, s.jobs, s.stop, s.stopped_by, s.worker, s.token, "
+                "s.lease, t.state, s.changed_at FROM sessions s JOIN queues q ON q.id = s.queue "
+                "LEFT JOIN session_states t ON t.session = s.id ORDER BY q.name, s.key");
+  while (row.step()) {
+    out.sessions.push_back({.session = {std::string(row.text(0)), std::string(row.text(1))},
+                            .turn = row.integer(2),
+                            .jobs = row.integer(3),
+                            .stop = static_cast<SessionStop>(row.integer(4)),
+                            .stopped_by = row.integer(5),
+                            .worker = std::string(row.text(6)),
+                            .token = row.integer(7),
+                            .lease = row.integer(8),
+                            .state = std::string(row.text(9)),
+                            .changed_at = row.integer(10)});
+  }
+}
+
 void SqliteSource::read_access(TransferCatalog& out) {
   Statement token(
       db_,
@@ -441,6 +465,7 @@ Result<TransferCatalog> SqliteSource::catalog() {
     TransferCatalog out;
     read_queues(out);
     read_schedules(out);
+    read_sessions(out);
     read_access(out);
     out.numbers.next_id = db_.query_int("SELECT a FROM tallies WHERE id = 0");
     out.numbers.next_token = db_.query_int("SELECT b FROM tallies WHERE id = 0");

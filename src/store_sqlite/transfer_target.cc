@@ -20,11 +20,10 @@ struct SqliteTarget::Statements {
             "INSERT INTO jobs (id, queue, kind, state, priority, run_at, attempt, max_attempts, "
             "token, version, flags, started_at, finished_at, expires_at) VALUES (?, ?, ?, ?, ?, ?, "
             "?, ?, ?, ?, ?, ?, ?, ?)"),
-        body(
-            db,
-            "INSERT INTO bodies (id, created_at, args, max_attempts, timeout, tags, headers, "
-            "correlation_id, reply_to, unique_key, schedule, follow_ups) VALUES (?, ?, ?, ?, ?, ?, "
-            "?, ?, ?, ?, ?, ?)"),
+        body(db,
+             "INSERT INTO bodies (id, created_at, args, max_attempts, timeout, tags, headers, "
+             "correlation_id, reply_to, unique_key, schedule, follow_ups, session, reply_session) "
+             "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"),
         extras(db,
                "INSERT INTO extras (id, result, checkpoint, progress_value, progress_text, reason, "
                "description) VALUES (?, ?, ?, ?, ?, ?, ?)"),
@@ -41,8 +40,17 @@ struct SqliteTarget::Statements {
         dead(db, "INSERT INTO dead_letter (id) VALUES (?)"),
         unique(db, "INSERT OR REPLACE INTO uniques (queue, key, id, until) VALUES (?, ?, ?, ?)"),
         old(db,
-            "SELECT j.state, j.run_at, j.expires_at, j.queue, b.unique_key FROM jobs j JOIN bodies "
-            "b ON b.id = j.id WHERE j.id = ?"),
+            "SELECT j.state, j.run_at, j.expires_at, j.queue, b.unique_key, b.session FROM jobs j "
+            "JOIN bodies b ON b.id = j.id WHERE j.id = ?"),
+        session(db,
+                "INSERT OR IGNORE INTO sessions (queue, key, jobs, turn, stop, stopped_by, token, "
+                "lease, state_bytes, changed_at) VALUES (?, ?, 0, 0, 0, 0, 0, 0, 0, -1)"),
+        waits(db,
+              "INSERT OR IGNORE INTO session_jobs (session, job) SELECT id, ?1 FROM sessions WHERE "
+              "queue = ?2 AND key = ?3"),
+        no_waits(db,
+                 "DELETE FROM session_jobs WHERE job = ?1 AND session = (SELECT id FROM sessions "
+                 "WHERE queue = ?2 AND key = ?3)"),
         stamps(db,
                "SELECT id, version, token, state FROM jobs WHERE id >= ? AND id < ? ORDER BY "
                "id"),
@@ -63,8 +71,8 @@ struct SqliteTarget::Statements {
       by_id.push_back(std::make_unique<Statement>(db, sql));
     }
   }
-  Statement job, body, extras, error, grant, wish, due, expiring, dead, unique, old, stamps, no_due,
-      no_expiring, no_unique, no_grant, live, no_live, note, no_note;
+  Statement job, body, extras, error, grant, wish, due, expiring, dead, unique, old, session, waits,
+      no_waits, stamps, no_due, no_expiring, no_unique, no_grant, live, no_live, note, no_note;
   std::vector<std::unique_ptr<Statement>> by_id;
 };
 
@@ -277,7 +285,8 @@ void SqliteTarget::write_job(const TransferJob& job) {
   const std::int64_t queue = id_of("queues", job.queue);
   const int flags = (job.extras ? kFlagExtras : 0) | (job.expired ? kFlagExpired : 0) |
                     (job.unique_key.empty() ? 0 : kFlagUnique) |
-                    (job.errors.empty() ? 0 : kFlagErrors) | (job.followed ? kFlagFollowed : 0);
+                    (job.errors.empty() ? 0 : kFlagErrors) | (job.followed ? kFlagFollowed : 0) |
+                    (job.session.empty() ? 0 : kFlagSession | on_dead_flags(job.on_dead));
   // Of a running one its row says what it was before; the grant says the rest.
   sql_->job
       .bind(s.id, queue, id_of("kinds", job.kind),
@@ -296,7 +305,8 @@ void SqliteTarget::write_job(const TransferJob& job) {
             Statement::text_or_null(tags), Statement::text_or_null(job.headers),
             Statement::text_or_null(job.correlation_id), Statement::text_or_null(job.reply_to),
             Statement::text_or_null(job.unique_key), unless_zero(job.schedule),
-            Statement::text_or_null(job.follow_ups))
+            Statement::text_or_null(job.follow_ups), Statement::text_or_null(job.session),
+            Statement::text_or_null(job.reply_session))
       .run();
   write_extras(job);
   if (running) write_running(job);
@@ -308,6 +318,9 @@ void SqliteTarget::write_job(const TransferJob& job) {
   if (job.unique_until && !MS_MUTANT(copy_drops_unique_keys))
     sql_->unique.bind(queue, job.unique_key, s.id, *job.unique_until).run();
   if (!is_terminal(s.state)) add_live(s.id, 1);
+  if (job.session.empty() || s.state != JobState::waiting) return;
+  sql_->session.bind(queue, job.session).run();  // write_sessions() says the rest
+  sql_->waits.bind(s.id, queue, job.session).run();
 }
 
 void SqliteTarget::write_running(const TransferJob& job) {
@@ -341,6 +354,7 @@ void SqliteTarget::remove_job(JobId id) {
     sql_->no_due.bind(old.integer(1), id).run();
   if (!old.is_null(2)) sql_->no_expiring.bind(old.integer(2), id).run();
   if (!old.is_null(4)) sql_->no_unique.bind(old.integer(3), old.text(4), id).run();
+  if (!old.is_null(5)) sql_->no_waits.bind(id, old.integer(3), old.text(5)).run();
   const auto found = running_.find(id);
   if (found != running_.end()) {
     sql_->no_grant.bind(found->second).run();

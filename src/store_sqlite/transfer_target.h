@@ -52,6 +52,7 @@ class SqliteTarget final : public TransferTarget {
   void remove_job(JobId id);
   void write_queues(const TransferCatalog& is, const TransferCatalog* before);
   void write_schedules(const TransferCatalog& is, const TransferCatalog* before);
+  void write_sessions(const TransferCatalog& is, const TransferCatalog* before);
   void write_access(const TransferCatalog& is, const TransferCatalog* before);
   void write_audit_marks(const AuditState& audit);
   void write_numbers(const TransferNumbers& numbers);

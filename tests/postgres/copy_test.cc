@@ -210,6 +210,50 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("sessions move with their lines, holders and states") {
+  const CopyPlace from(PlaceKind::directory), to(PlaceKind::directory);
+  Server server(from);
+  const auto put = [&](const char* key, OnDead on_dead) {
+    NewJob job{.queue = "mail", .kind = "greet"};
+    job.session = key;
+    job.on_dead = on_dead;
+    return server.must_apply<EnqueueResult>(Enqueue{.jobs = {job}}).jobs[0].id;
+  };
+  const SessionKey held{"mail", "held"}, blocked{"mail", "blocked"};
+  const JobId dead = put("blocked", OnDead::block), behind = put("blocked", OnDead::park);
+  const ClaimedJob poison = server.claim();
+  server.must_apply<FinishResult>(
+      Finish{.worker = "w", .results = {{poison.id, poison.token, Dead{"x", ""}}}});
+  const JobId running = put("runs", OnDead::skip), next = put("runs", OnDead::skip);
+  const ClaimedJob claimed = server.claim();
+  const SessionGrant grant =
+      server.must_apply<SessionGrant>(AcceptSession{.worker = "h", .session = held});
+  server.must_apply<Done>(
+      PutSessionState{.session = held, .token = grant.token, .state = "[\"ä\"]"});
+  const JobId first = put("held", OnDead::skip), second = put("held", OnDead::skip);
+  must_copy(from, to, SystemClock());
+  Server after(to);
+  const auto info = must(after.store().session(blocked, after.clock().now().instant));
+  CHECK(info.stop == SessionStop::blocked);
+  CHECK(info.stopped_by == dead);
+  CHECK(must(after.store().get(behind)).on_dead == OnDead::park);
+  CHECK(after.complete(claimed) == FinishStatus::ok);
+  CHECK(claimed.id == running);
+  CHECK(after.claim().id == next);
+  const Claim line{
+      .worker = "h", .queues = {session_line(held)}, .kinds = {}, .session_token = grant.token};
+  for (const JobId id : {first, second}) {
+    const auto jobs = after.must_apply<ClaimResult>(line).jobs;
+    REQUIRE(jobs.size() == 1);
+    CHECK(jobs[0].id == id);
+    CHECK(jobs[0].session_state == "[\"ä\"]");
+    CHECK(after.complete(jobs[0]) == FinishStatus::ok);
+  }
+  CHECK(after.must_apply<RetryResult>(RetryJob{dead}).state == JobState::available);
+  CHECK(after.claim().id == dead);
+  CHECK(must(after.store().verify()).problems.empty());
+}
+
 TEST_CASE("a copy that keeps the source goes on with numbers from far ahead") {
   for (const PlaceKind kind : kKinds) {
     const CopyPlace from(kind), to(other(kind));
