@@ -186,7 +186,8 @@ Result<int> run_store_info(const Invocation& invocation, Io& io) {
     out.key("log_bytes").number(store.log_bytes);
     out.key("reserve_bytes").number(store.reserve_bytes);
     out.key("jobs").number(store.jobs).key("queues").number(store.queues);
-    out.key("schedules").number(store.schedules).key("leases").number(store.leases).end_object();
+    out.key("schedules").number(store.schedules).key("leases").number(store.leases);
+    out.key("sessions").number(store.sessions).end_object();
     print_line(io, line);
     return kExitOk;
   }
@@ -205,6 +206,7 @@ Result<int> run_store_info(const Invocation& invocation, Io& io) {
   line("queues", format_count(store.queues));
   line("schedules", format_count(store.schedules));
   line("leases", format_count(store.leases));
+  line("sessions", format_count(store.sessions));
   return kExitOk;
 }
 

@@ -76,6 +76,7 @@ Result<StoreInfo> inspect_sqlite_store(const std::string& directory) {
       out.schedules = db.query_int("SELECT count(*) FROM schedules");
       out.leases = db.query_int("SELECT count(*) FROM named_leases WHERE state = 0");
     }
+    if (out.schema >= 6) out.sessions = db.query_int("SELECT count(*) FROM sessions");
   } catch (const SqlError& error) {
     return sqlite::to_error(error);
   }

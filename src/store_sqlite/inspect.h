@@ -19,6 +19,7 @@ struct StoreInfo {
   std::int64_t jobs = 0;  // kept, ended ones included
   std::int64_t queues = 0;
   std::int64_t schedules = 0;
+  std::int64_t sessions = 0;
   std::int64_t leases = 0;  // by name, those that have expired and not been acquired since too
 };
 
