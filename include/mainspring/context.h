@@ -45,6 +45,13 @@ class Context {
   // kReportInterval, the last one wins; it is durable when flush() returns, and before the
   // attempt's failure is. Errors: too_large (kMaxCheckpointBytes), invalid_argument (not JSON).
   virtual Result<void> checkpoint(std::string json) = 0;
+  // The state of the job's session as it was claimed, JSON, "" = none.
+  const std::string& session_state() const { return job().session_state; }
+  // The state from now on, JSON, "" = none; the last one wins. It is kept in the transaction that
+  // ends the attempt, and only if that has not failed: an error, a Retry, an attempt that is given
+  // back leave the state as it was. Errors: conflict (the job has no session), too_large
+  // (256 KiB), invalid_argument (not JSON).
+  virtual Result<void> set_session_state(std::string json) = 0;
   // Waits until progress and checkpoint so far are stored. Errors: conflict (the lease is lost; at
   // the latest that happens when the server has not answered for most of a lease), and the server's
   // if it refuses them for good.

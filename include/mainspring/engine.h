@@ -34,6 +34,7 @@
 #include "mainspring/lease.h"
 #include "mainspring/reflect.h"
 #include "mainspring/schedule.h"
+#include "mainspring/session.h"
 #include "mainspring/slot.h"
 #include "mainspring/timer.h"
 #include "mainspring/worker.h"
@@ -79,6 +80,11 @@ struct EnqueueOptions {
   std::string headers{};  // a JSON object of strings
   std::string correlation_id{};
   std::string reply_to{};
+  std::string reply_session{};  // of that queue, for the replies
+  // Jobs of a queue with the same session run one at a time, in the order of their enqueue; "" =
+  // none. Guide: docs/guides/sessions.md.
+  std::string session{};
+  OnDead on_dead = OnDead::skip;  // what becomes of the session when this job dies
   std::vector<FollowUp> follow_ups{};
   // The same key within 24 h gives the same job. "" = none for a directory, a random one for a
   // server, so that a broken connection cannot double the job.
@@ -291,6 +297,14 @@ class Engine {
   // ends it and is returned. Errors: as do_once.
   Result<void> do_every(std::string name, Duration interval, const LeaseAction& action,
                         LeaseOptions options = {.wait = kForever});
+
+  // -- sessions; guide: docs/guides/sessions.md ---------------------------------------------------
+
+  // Holds the session options.key of the queue, or the next free one that has a job: its jobs,
+  // those to come included, are this program's alone until the object ends; the engine outlives it.
+  // Errors: lease_held (somebody holds it; or, without a key, none was free within options.wait),
+  // invalid_argument, overloaded, unavailable.
+  Result<HeldSession> accept_session(const std::string& queue, SessionOptions options = {});
 
  private:
   struct Impl;

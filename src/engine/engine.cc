@@ -13,8 +13,10 @@
 #include "env/clock.h"
 #include "env/random.h"
 #include "model/callback.h"
+#include "model/session.h"
 #include "worker/auto_renew_lease.h"
 #include "worker/continuous_timer.h"
+#include "worker/held_session.h"
 #include "worker/worker.h"
 
 namespace mainspring {
@@ -251,6 +253,9 @@ NewJob Engine::new_job(std::string_view kind, std::string queue, std::string arg
   job.headers = options.headers;
   job.correlation_id = options.correlation_id;
   job.reply_to = options.reply_to;
+  job.reply_session = options.reply_session;
+  job.session = options.session;
+  job.on_dead = options.on_dead;
   job.follow_ups = options.follow_ups;
   return job;
 }
@@ -269,6 +274,10 @@ Result<std::vector<Enqueued>> Engine::enqueue_many(std::vector<NewJob> jobs,
     const std::string prefix = jobs.size() == 1 ? "" : fmt::format("jobs[{}].", i);
     MS_TRY(validate(jobs[i], prefix));
     MS_TRY(check_json(prefix + "args", jobs[i].args));
+    for (const auto& [field, key] : {std::pair("session", &jobs[i].session),
+                                     std::pair("reply_session", &jobs[i].reply_session)}) {
+      if (!is_utf8(*key)) return invalid(prefix + field, fmt::format("{}: must be UTF-8", field));
+    }
     if (!jobs[i].headers.empty()) MS_TRY(check_json(prefix + "headers", jobs[i].headers));
     for (std::size_t n = 0; n < jobs[i].follow_ups.size(); ++n) {
       const std::string& data = jobs[i].follow_ups[n].data;
@@ -345,6 +354,18 @@ Result<void> Engine::set_timer_timeout(const std::string& name, Duration timeout
 
 Result<AutoRenewLease> Engine::acquire_lease(std::string name, LeaseOptions options) {
   return acquire(*impl_->jobs, impl_->clock, impl_->random, std::move(name), std::move(options));
+}
+
+Result<HeldSession> Engine::accept_session(const std::string& queue, SessionOptions options) {
+  MS_TRY(check_name("queue", queue));
+  MS_TRY(check_not_reserved("queue", queue));
+  if (!options.key.empty()) MS_TRY(check_session_key("key", options.key));
+  if (options.lease < kMinLease || options.lease > kMaxLease) {
+    return invalid("lease",
+                   fmt::format("lease {}: must be {} to {}", format_duration(options.lease),
+                               format_duration(kMinLease), format_duration(kMaxLease)));
+  }
+  return hold_session(*impl_->jobs, impl_->clock, impl_->random, queue, std::move(options));
 }
 
 Result<Once> Engine::do_once(std::string name, const LeaseAction& action, LeaseOptions options) {

@@ -8,6 +8,8 @@
 //                    {"id":42,"error":"…","retry_after":"30s"?}    a failed attempt
 //                    {"id":42,"dead":"reason","error":"…"?}  {"id":42,"snooze":"5m"}
 //                    {"id":42,"progress":{…}} {"id":42,"checkpoint":…}   not the end
+//                    {"id":42,"session_state":…}   with an answer or before it: kept unless it
+//                    fails
 //   its output       goes to the folder's log
 //
 // A child has one job at a time. One that ends, or answers what is no answer, fails its job's

@@ -40,6 +40,10 @@ class FakeContext final : public Context {
     checkpoint_ = std::move(json);
     return {};
   }
+  Result<void> set_session_state(std::string json) override {
+    state_ = std::move(json);
+    return {};
+  }
   Result<void> flush() override { return {}; }
   void stop(StopReason reason) {
     reason_ = reason;
@@ -48,7 +52,7 @@ class FakeContext final : public Context {
 
   std::function<void()> on_progress;
   double value_ = 0;
-  std::string text_, checkpoint_;
+  std::string text_, checkpoint_, state_;
 
  private:
   ClaimedJob job_;

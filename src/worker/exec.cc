@@ -30,6 +30,7 @@ std::vector<std::string> job_environment(const ClaimedJob& job, const std::strin
   add("TOKEN", fmt::to_string(job.token));
   add("CORRELATION_ID", job.correlation_id);
   add("REPLY_TO", job.reply_to);
+  add("SESSION", job.session);
   add("IDEMPOTENCY_KEY", key);
   add("RESULT_FD", "3");
   return out;

@@ -2,9 +2,10 @@
 //
 //   standard input   the job as JSON: {"id","queue","kind","args","attempt","max_attempts",…}
 //   environment      this process's without MAINSPRING_*, plus MAINSPRING_JOB_ID, _QUEUE, _KIND,
-//                    _ATTEMPT, _MAX_ATTEMPTS, _TOKEN, _CORRELATION_ID, _REPLY_TO, _PRIORITY,
-//                    _IDEMPOTENCY_KEY (the same in every attempt), _RESULT_FD=3
+//                    _ATTEMPT, _MAX_ATTEMPTS, _TOKEN, _CORRELATION_ID, _REPLY_TO, _SESSION,
+//                    _PRIORITY, _IDEMPOTENCY_KEY (the same in every attempt), _RESULT_FD=3
 //   fd 3             lines of JSON: {"progress":{"value":0.5,"text":"…"}} {"checkpoint":…}
+//                    {"session_state":…} (kept if it ends with 0 or 65; null: none any more)
 //                    {"result":…} {"error":"…"} {"retry_after":"30s"} {"reason":"…"}, also several
 //                    members in one line; lines of another kind fail the attempt
 //   exit code        0 complete · 75 retry · 65 dead · any other, or a signal: retry

@@ -113,6 +113,28 @@ TEST_CASE("the result is what fd 3 says, else the last line of output") {
   CHECK(result("exec >&-; exec 3>&-") == "");
 }
 
+TEST_CASE("a program gets the state of its session, and leaves another if it does not fail") {
+  const auto left = [](std::string script) {
+    ExecRig rig(std::move(script));
+    rig.run([](ClaimedJob& job) {
+      job.session = "customer/7";
+      job.session_state = R"({"n":1})";
+    });
+    rig.worker->stop();
+    return rig.jobs.finishes.at(0).results.at(0);
+  };
+  const JobOutcome done = left(
+      R"(cat; test "$MAINSPRING_SESSION" = customer/7 && echo '{"session_state":{"n":2}}' >&3)");
+  CHECK(done.session_state == R"({"n":2})");
+  const std::string job = std::get<Complete>(done.outcome).result;
+  CHECK_MESSAGE(job.find(R"("session":"customer/7","session_state":{"n":1})") != std::string::npos,
+                job);
+  CHECK(left(R"(echo '{"session_state":null}' >&3)").session_state == "");
+  CHECK(left(R"(echo '{"session_state":2}' >&3; exit 65)").session_state == "2");
+  CHECK(left(R"(echo '{"session_state":2}' >&3; exit 1)").session_state == std::nullopt);
+  CHECK(left("true").session_state == std::nullopt);
+}
+
 TEST_CASE("a last line that was cut by the output cap is text, not JSON") {
   ExecRig rig("printf '{\"a\":\"'; head -c 5000 /dev/zero | tr '\\0' 1; printf 2");
   rig.exec.output_cap_bytes = 10;

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "api/json.h"
+#include "api/session_shapes.h"
 
 namespace mainspring {
 namespace {
@@ -34,6 +35,9 @@ constexpr JsonField<Said> kCheckpoint = {
 constexpr JsonField<Said> kResult = {"result", [](JsonReader& in, Said& said) {
                                        return in.raw(said.result.emplace(), JsonReader::Null::take);
                                      }};
+constexpr JsonField<Said> kSessionState = {"session_state", [](JsonReader& in, Said& said) {
+                                             return read_session_state(in, said.session_state);
+                                           }};
 constexpr JsonField<Said> kError = {"error", [](JsonReader& in, Said& said) {
                                       return in.text(said.error.emplace(), kMaxTextBytes);
                                     }};
@@ -44,6 +48,7 @@ constexpr JsonField<Said> kRetryAfter = {"retry_after", [](JsonReader& in, Said&
 constexpr JsonField<Said> kProgramFields[] = {
     kProgress,
     kCheckpoint,
+    kSessionState,
     kResult,
     kError,
     kRetryAfter,
@@ -60,6 +65,7 @@ constexpr JsonField<Said> kChildFields[] = {
     kRetryAfter,
     kProgress,
     kCheckpoint,
+    kSessionState,
     {"dead",
      [](JsonReader& in, Said& said) { return in.text(said.dead.emplace(), kMaxTextBytes); }},
     {"snooze", [](JsonReader& in, Said& said) { return in.duration(said.snooze.emplace(0)); }},
@@ -78,6 +84,7 @@ Result<ProgramSaid> parse_said(std::string_view line, Speaker speaker) {
 
 Result<void> report_said(ProgramSaid& said, Context& context) {
   if (said.progress) context.progress(*said.progress, said.progress_text);
+  if (said.session_state) MS_TRY(context.set_session_state(std::move(*said.session_state)));
   if (said.checkpoint) return context.checkpoint(std::move(*said.checkpoint));
   return {};
 }
@@ -103,6 +110,8 @@ std::string job_json(const ClaimedJob& job, std::string_view idempotency_key) {
   }
   if (!job.correlation_id.empty()) w.key("correlation_id").string(job.correlation_id);
   if (!job.reply_to.empty()) w.key("reply_to").string(job.reply_to);
+  if (!job.session.empty()) w.key("session").string(job.session);
+  if (!job.session_state.empty()) w.key("session_state").raw(job.session_state);
   w.end_object();
   out += '\n';
   return out;

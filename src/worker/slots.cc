@@ -4,6 +4,7 @@
 #include <exception>
 
 #include "api/json.h"
+#include "api/session_shapes.h"
 #include "base/assert.h"
 #include "base/mutant.h"
 #include "worker/state.h"
@@ -55,6 +56,19 @@ class AttemptContext final : public Context {
     MutexLock lock(state_.mutex);
     attempt_.checkpoint = std::move(json);
     state_.report(attempt_);
+    return {};
+  }
+
+  Result<void> set_session_state(std::string json) override {
+    if (attempt_.job.session.empty()) {
+      return Error{
+          .code = ErrorCode::conflict,
+          .message = fmt::format("job {} has no session whose state it could set", attempt_.job.id),
+          .field = "session_state"};
+    }
+    MS_TRY(check_session_state("session_state", json));
+    MutexLock lock(state_.mutex);
+    attempt_.session_state = std::move(json);
     return {};
   }
 
@@ -169,7 +183,8 @@ void WorkerRuntime::State::conclude(const AttemptPtr& attempt, std::optional<Out
   if (!outcome) {
     ++stats.stale;
   } else {
-    done.push_back({attempt->job.id, attempt->job.token, std::move(*outcome)});
+    done.push_back({attempt->job.id, attempt->job.token, std::move(*outcome),
+                    std::move(attempt->session_state)});
     if (finisher_waits) finisher_cv.notify_one();
   }
   if (claimer_waits) claimer_cv.notify_one();
@@ -205,12 +220,14 @@ void WorkerRuntime::State::run_slot() {
     HandlerResult result = call_alone(attempt);
     const auto took_us = static_cast<double>((clock.now().instant - begin).count());
     const bool complete = result && std::holds_alternative<Complete>(*result);
+    const bool failed = !result || std::holds_alternative<Retry>(*result);
     // The next attempt needs the checkpoint before it can begin.
     if (!complete) (void)flush(*attempt);
 
     std::optional<Outcome> outcome = weigh(*attempt, std::move(result));
     mutex.lock();
     handler_us = handler_us < 0 ? took_us : handler_us + (took_us - handler_us) / 16;
+    if (failed && !MS_MUTANT(failed_attempt_leaves_state)) attempt->session_state.reset();
     conclude(attempt, std::move(outcome));
   }
   mutex.unlock();

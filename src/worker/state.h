@@ -50,6 +50,7 @@ struct Attempt {
   bool lost = false;  // not renewed any more
   std::optional<Progress> progress;
   std::optional<std::string> checkpoint;
+  std::optional<std::string> session_state;  // goes with an outcome that is no failure
   std::optional<Error> refused;  // why the server will never take what was said last
   std::uint64_t said = 0;        // counts progress and checkpoint calls
   std::uint64_t stored = 0;      // up to which of them the server has it

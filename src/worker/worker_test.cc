@@ -86,6 +86,52 @@ TEST_CASE("each outcome of a handler reaches the server as it is") {
   CHECK(stats.dead == 1);
 }
 
+TEST_CASE("the state of a session goes with an outcome, and not with a failed attempt") {
+  Rig rig;
+  std::atomic<int> refused = 0;
+  rig.start([&](const ClaimedJob& job, Context& context) -> HandlerResult {
+    if (!context.set_session_state("{").has_value()) ++refused;
+    const auto large = context.set_session_state("\"" + std::string(256 << 10, 'x') + "\"");
+    if (!large && large.error().code == ErrorCode::too_large) ++refused;
+    CHECK(context.session_state() == "1");
+    CHECK(context.set_session_state("2").has_value());
+    CHECK(context.set_session_state(job.args == "3" ? "" : "7").has_value());
+    if (job.args == "4") return Error{.message = "an error"};
+    if (job.args == "5") return Outcome(Retry{"later", 5s});
+    if (job.args == "2") return Outcome(Dead{"bad", ""});
+    return done();
+  });
+  for (const char* n : {"1", "2", "3", "4", "5"}) {
+    rig.jobs.add("k", n, [](ClaimedJob& job) {
+      job.session = "s";
+      job.session_state = "1";
+    });
+  }
+  REQUIRE(rig.jobs.await_outcomes(5));
+  rig.worker->stop();
+  CHECK(refused == 10);
+  std::map<JobId, std::optional<std::string>> states;
+  for (const Finish& finish : rig.jobs.finishes) {
+    for (const JobOutcome& one : finish.results) states[one.id] = one.session_state;
+  }
+  CHECK(states[1] == "7");
+  CHECK(states[2] == "7");
+  CHECK(states[3] == "");
+  CHECK(states[4] == std::nullopt);
+  CHECK(states[5] == std::nullopt);
+}
+
+TEST_CASE("a job without a session has no state to set") {
+  Rig rig;
+  rig.start([](const ClaimedJob&, Context& context) -> HandlerResult {
+    const auto set = context.set_session_state("1");
+    return done(!set && set.error().code == ErrorCode::conflict ? "1" : "0");
+  });
+  rig.jobs.add("k");
+  REQUIRE(rig.jobs.await_outcomes(1));
+  CHECK(rig.jobs.outcome<Complete>(1).result == "1");
+}
+
 TEST_CASE("results that no server would take are dead letters that say why") {
   Rig rig;
   rig.start([](const ClaimedJob& job, Context&) {

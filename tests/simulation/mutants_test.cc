@@ -84,6 +84,8 @@ std::map<std::string, std::string> worker_defects() {
       // leases held by programs, time slots, timers
       {"renewal_reckoned_from_answer", worker("the holder hears of the loss before the lease*")},
       {"lease_release_forgotten", worker("the end of the scope releases the lease*")},
+      {"failed_attempt_leaves_state", worker("the state of a session goes with*")},
+      {"held_job_not_renewed", worker("the job of a held session is renewed*")},
       {"once_done_again", worker("do_once runs the action once*")},
       {"singleton_runs_beside", worker("one job of a singleton runs at a time*")},
       {"slot_starts_what_does_not_fit", worker("a kind that was given back is not asked*")},

@@ -29,10 +29,10 @@ const std::map<std::string_view, PublicHeader> kPublicHeaders = {
     {"mainspring/result.h", {"base", 0}},    {"mainspring/time.h", {"base", 0}},
     {"mainspring/errors.def", {"base", 0}},  {"mainspring/job.h", {"model", 2}},
     {"mainspring/schedule.h", {"model", 2}}, {"mainspring/lease.h", {"model", 2}},
-    {"mainspring/slot.h", {"worker", 7}},    {"mainspring/timer.h", {"worker", 7}},
-    {"mainspring/worker.h", {"worker", 7}},  {"mainspring/context.h", {"worker", 7}},
-    {"mainspring/engine.h", {"engine", 9}},  {"mainspring/reflect.h", {"engine", 9}},
-    {"mainspring/role.h", {"roles", 11}}};
+    {"mainspring/session.h", {"model", 2}},  {"mainspring/slot.h", {"worker", 7}},
+    {"mainspring/timer.h", {"worker", 7}},   {"mainspring/worker.h", {"worker", 7}},
+    {"mainspring/context.h", {"worker", 7}}, {"mainspring/engine.h", {"engine", 9}},
+    {"mainspring/reflect.h", {"engine", 9}}, {"mainspring/role.h", {"roles", 11}}};
 
 bool starts_with(std::string_view text, std::string_view start) {
   return text.substr(0, start.size()) == start;

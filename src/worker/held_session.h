@@ -1,0 +1,24 @@
+// Holding a session from a program: accept, and the calls of a holder.
+//
+//   accept ──▶ held ──(a third of the lease)──▶ renew session, and its running job ──▶ … release
+//                │                                  │ no answer until lost_at            ▲
+//                └──────────── lost ◀───────────────┘                                    │ scope
+//                exit
+//
+// As an AutoRenewLease: one thread renews and may be stuck in a call, another one watches the
+// deadline, which is reckoned from before the last answered renewal was sent, less a margin.
+#pragma once
+
+#include "broker/jobs.h"
+#include "env/clock.h"
+#include "env/random.h"
+#include "mainspring/session.h"
+
+namespace mainspring {
+
+// `jobs` and `clock` outlive the session; queue, key and lease have been checked. Errors: those of
+// Engine::accept_session.
+Result<HeldSession> hold_session(Jobs& jobs, const Clock& clock, Random& random,
+                                 const std::string& queue, SessionOptions options);
+
+}  // namespace mainspring

@@ -1,0 +1,129 @@
+// A session held by a program: its jobs one by one, kept while it can be, given back at the end.
+#include "worker/held_session.h"
+
+#include <doctest/doctest.h>
+
+#include <semaphore>
+
+#include "worker/fake_jobs.h"
+
+using namespace mainspring;
+using namespace std::chrono_literals;
+
+namespace {
+
+const SessionKey kSession{"orders", "customer/7"};
+const Error kAway{.code = ErrorCode::unavailable, .message = "away"};
+
+struct Rig {
+  FakeJobs jobs;
+  SystemClock clock;
+  SystemRandom random;
+  Result<HeldSession> hold(SessionOptions options) {
+    return hold_session(jobs, clock, random, kSession.queue, std::move(options));
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a held session is renewed until the end of the scope, which releases it") {
+  Rig rig;
+  {
+    auto session = rig.hold({.key = kSession.key, .lease = 300ms});
+    REQUIRE(session);
+    CHECK(session->key() == kSession.key);
+    REQUIRE(rig.jobs.await([&] { return rig.jobs.session_renews >= 3; }));
+    CHECK_FALSE(session->lost());
+    HeldSession moved = std::move(*session);
+    CHECK(moved.token() != 0);
+  }
+  CHECK(rig.jobs.with_lock([&] { return rig.jobs.session_releases; }) == 1);
+  CHECK(rig.hold({.key = kSession.key, .lease = 300ms}));
+}
+
+TEST_CASE("somebody else's session is refused") {
+  Rig rig;
+  auto first = rig.hold({.key = kSession.key});
+  REQUIRE(first);
+  CHECK(rig.hold({.key = kSession.key}).error().code == ErrorCode::lease_held);
+}
+
+TEST_CASE("the jobs of a held session come one by one, and the state goes with their ends") {
+  Rig rig;
+  auto session = rig.hold({.key = kSession.key});
+  REQUIRE(session);
+  const JobId first =
+      rig.jobs.add("k", "{}", [](ClaimedJob& job) { job.session_state = R"({"n":1})"; });
+  auto job = session->next(20s);
+  REQUIRE(job);
+  REQUIRE(*job);
+  CHECK((*job)->id == first);
+  CHECK(session->state() == R"({"n":1})");
+  CHECK(session->next().error().code == ErrorCode::conflict);
+  CHECK(session->finish(**job, Complete{}, "{").error().field == "session_state");
+  CHECK(session->finish(**job, Complete{}, R"({"n":2})"));
+  CHECK(session->state() == R"({"n":2})");
+  const Claim claim = rig.jobs.with_lock([&] { return rig.jobs.claims.back(); });
+  CHECK(claim.queues == std::vector<std::string>{session_line(kSession)});
+  CHECK(claim.session_token == session->token());
+  const Finish finish = rig.jobs.with_lock([&] { return rig.jobs.finishes.back(); });
+  CHECK(finish.results.at(0).session_state == R"({"n":2})");
+  job = session->next();
+  REQUIRE(job);
+  CHECK_FALSE(*job);
+  CHECK(session->set_state("7"));
+  CHECK(rig.jobs.get_session(kSession)->state == "7");
+}
+
+TEST_CASE("the next free session comes with its job, which is given back if nobody takes it") {
+  Rig rig;
+  CHECK(rig.hold({}).error().code == ErrorCode::lease_held);
+  rig.jobs.next_session = kSession;
+  const JobId id = rig.jobs.add("k");
+  {
+    auto session = rig.hold({.wait = 20s});
+    REQUIRE(session);
+    CHECK(session->key() == kSession.key);
+  }
+  CHECK(rig.jobs.ended_as<Snooze>(id));
+  CHECK(rig.jobs.with_lock([&] { return rig.jobs.session_releases; }) == 1);
+  const JobId next = rig.jobs.add("k");
+  auto session = rig.hold({.wait = 20s});
+  REQUIRE(session);
+  const auto job = session->next();
+  REQUIRE(job);
+  REQUIRE(*job);
+  CHECK((*job)->id == next);
+}
+
+TEST_CASE("the job of a held session is renewed with it") {
+  Rig rig;
+  auto session = rig.hold({.key = kSession.key, .lease = 300ms});
+  REQUIRE(session);
+  const JobId id = rig.jobs.add("k");
+  const auto job = session->next(20s);
+  REQUIRE(job);
+  const int before = rig.jobs.with_lock([&] { return rig.jobs.session_renews; });
+  REQUIRE(rig.jobs.await([&] { return rig.jobs.session_renews >= before + 3; }));
+  CHECK(rig.jobs.with_lock(
+      [&] { return !rig.jobs.renews.empty() && rig.jobs.renews.back().leases.at(0).id == id; }));
+  CHECK(session->finish(**job, Complete{}));
+}
+
+TEST_CASE("a holder hears that its session is lost, at once or before the lease ends") {
+  Rig rig;
+  for (const bool away : {false, true}) {
+    CAPTURE(away);
+    if (away) rig.jobs.on_renew_session = [](auto&) { return kAway; };
+    auto session = rig.hold({.key = kSession.key, .lease = 300ms});
+    REQUIRE(session);
+    std::binary_semaphore told(0);
+    const std::stop_callback on_lost(session->stop_token(), [&] { told.release(); });
+    if (!away) rig.jobs.end_session(kSession);
+    REQUIRE(told.try_acquire_for(20s));
+    CHECK(session->lost());
+    CHECK(session->next(20s).error().code == ErrorCode::lease_lost);
+    CHECK(session->set_state("1").error().code == ErrorCode::lease_lost);
+    CHECK(session->release().error().code == ErrorCode::lease_lost);
+  }
+}
