@@ -88,7 +88,7 @@ void PostgresStore::run_batch(std::span<const Operation> batch, BatchReport& rep
   std::vector<OperationResult>& results = report.results;
   about_ = nullptr;
   if (!plain_) look_ahead(batch);
-  for (std::size_t i = 0; i < batch.size(); make_follow_ups(), settle_ties()) {
+  for (std::size_t i = 0; i < batch.size(); settle_batch()) {
     const auto rest = batch.subspan(i);
     std::vector<OperationResult> folded;
     std::size_t done = enqueue_run(rest, results, batch.size() == rest.size());
@@ -105,6 +105,13 @@ void PostgresStore::run_batch(std::span<const Operation> batch, BatchReport& rep
     about_ = std::holds_alternative<Audit>(batch[i]) ? nullptr : &results[i];
     ++i;
   }
+}
+
+// Behind each operation: what follows from what it ended.
+void PostgresStore::settle_batch() {
+  settle_sessions();
+  make_follow_ups();
+  settle_ties();
 }
 
 // -- statements -----------------------------------------------------------------------------------
@@ -176,8 +183,7 @@ void PostgresStore::begin() {
 void PostgresStore::commit(BatchReport&) {
   if (plain_) return commit_plain();
   if (must_look_) settle();
-  make_follow_ups();
-  settle_ties();
+  settle_batch();
   flush();
   if (!wrote_) {
     refresh_agenda();  // a step that found nothing has looked
@@ -186,6 +192,7 @@ void PostgresStore::commit(BatchReport&) {
     in_transaction_ = false;
     return;
   }
+  drop_empty_sessions();
   flush_tallies();
   if (durable_ && !marked_) tell(sql_.mark_batch, params(node_, batch_, wall(), session_));
   refresh_agenda();
@@ -230,6 +237,10 @@ void PostgresStore::clear_batch() {
   tally_.clear();
   new_errors_.clear();
   followed_.clear();
+  sessions_.clear();
+  joined_.clear();
+  left_.clear();
+  ended_turns_.clear();
   after_ = {};
   open_ = std::make_shared<Open>();
   any_touched_ = wrote_ = durable_ = held_ = marked_ = must_look_ = plain_ = false;
@@ -355,6 +366,13 @@ void PostgresStore::remember(BatchReport& report) {
     report.effects.available.push_back(queue.name);
     news_.queues.push_back(queue.name);
   }
+  for (const std::string& line : after_.gained_lines) {
+    if (!has_available(line)) continue;
+    report.effects.available.push_back(line);
+    news_.queues.push_back(line);
+  }
+  news_.queues.insert(news_.queues.end(), after_.lost_lines.begin(), after_.lost_lines.end());
+  news_.queues.insert(news_.queues.end(), after_.passed_over.begin(), after_.passed_over.end());
   if (next_due_ < due) news_.next_due = std::min(news_.next_due, next_due_);
   auto& ended = report.effects.ended;
   ended.insert(ended.end(), after_.ended.begin(), after_.ended.end());
@@ -378,6 +396,7 @@ void PostgresStore::remember_lines() {
     hint.available = 0;
     hint.drifts = true;
   }
+  remember_session_lines();
   for (const int queue : after_.gained) {
     QueueHint& hint = hints_[queue];
     hint.dry = false;
@@ -408,9 +427,11 @@ Agenda PostgresStore::agenda() const {
 }
 
 bool PostgresStore::has_available(const std::string& name) const {
-  const auto found = queues_by_name_.find(name);
-  if (found == queues_by_name_.end()) return unknown_queues_.contains(name);
+  const std::string queue(queue_of_line(name));
+  const auto found = queues_by_name_.find(queue);
+  if (found == queues_by_name_.end()) return unknown_queues_.contains(queue);
   if (found->second->paused) return false;
+  if (queue != name) return line_has_available(*found->second, name);
   const QueueHint& hint = hints_[found->second->id];
   return !hint.dry && (hint.available > 0 || hint.uncertain);
 }

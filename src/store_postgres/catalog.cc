@@ -70,7 +70,8 @@ const QueueInfo& PostgresStore::queue_of(const std::string& name) {
   if (rows.integer(0, 4) != 0) {
     write(sql_.raise_version, params("queues"));
     after_.queues = true;
-    hints_[queue->id].uncertain = false;
+    QueueHint& hint = hints_[queue->id];
+    hint.uncertain = hint.heads_uncertain = hint.heads_drift = false;
   }
   unknown_queues_.erase(name);
   const QueueInfo& kept = *queue;
@@ -143,7 +144,10 @@ OperationResult PostgresStore::operator()(const PauseQueue& op) {
   if (queue.paused == op.paused) return Done{};
   queue.paused = op.paused;
   changed_queue(queue);
-  if (!op.paused) after_.gained.insert(queue.id);
+  if (!op.paused) {
+    after_.gained.insert(queue.id);
+    gain_lines_of(queue);
+  }
   return Done{};
 }
 

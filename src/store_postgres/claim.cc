@@ -25,6 +25,10 @@ constexpr std::int64_t kLateCommit = 100'000;  // microseconds
 constexpr std::size_t kMaxGiven = 20'000;      // claims that are remembered
 constexpr std::size_t kGivenPerClaim = 2;      // of those are looked at for each new claim
 constexpr std::int64_t kLookSoon = 1'000'000;  // microseconds before others look at a claim
+
+bool is_of_line(const Claim& op) {
+  return op.queues.size() == 1 && queue_of_line(op.queues[0]) != op.queues[0];
+}
 }  // namespace
 
 std::size_t PostgresStore::claim_run(std::span<const Operation> rest,
@@ -34,7 +38,7 @@ std::size_t PostgresStore::claim_run(std::span<const Operation> rest,
   std::size_t done = 0;
   for (; done < rest.size(); ++done) {
     const auto* op = std::get_if<Claim>(&rest[done]);
-    if (op == nullptr) break;
+    if (op == nullptr || is_of_line(*op)) break;
     if (done + 1 < rest.size() && std::holds_alternative<Audit>(rest[done + 1])) break;
     auto claiming = std::make_shared<Claiming>();
     claiming->op = op;
@@ -166,7 +170,7 @@ void PostgresStore::take_claimed(Claiming& claiming, const Rows& rows) {
   if (rows.size() != 0) {
     wrote();
     marked_ = true;
-    GivenClaim given{.look_at = claiming.until, .seq = rows.integer(0, 16), .ids = {}};
+    GivenClaim given{.look_at = claiming.until, .seq = rows.integer(0, 18), .ids = {}};
     for (int i = 0; i < rows.size(); ++i) given.ids.push_back(rows.integer(i, 0));
     after_.given.push_back(std::move(given));
   }
@@ -228,14 +232,18 @@ ClaimedJob PostgresStore::read_claimed(const Rows& rows, int row, const Claim& o
   job.tags = rows.texts(row, 13);
   job.correlation_id = rows.string(row, 14);
   job.reply_to = rows.string(row, 15);
+  job.session = rows.string(row, 16);
+  job.session_state = rows.string(row, 17);
   in_hand_.erase(job.id);  // as it was before
   --after_.available[queue];
+  if (!job.session.empty()) --after_.heads[queue];
   after_.leased.emplace_back(
       job.id, LeaseOfJob{.token = job.token,
                          .until = until,
                          .flags = static_cast<int>(column(7)),
                          .queue = queue,
-                         .plain = column(8) == 0 && (column(7) & kFlagFollowed) == 0});
+                         .plain = ends_plainly(column(8), static_cast<int>(column(7))),
+                         .session = job.session});
   return job;
 }
 
@@ -282,6 +290,11 @@ void PostgresStore::find_claimed(Claiming& claiming, std::unordered_set<JobId>& 
 
 // One that the record of who asked stands behind.
 OperationResult PostgresStore::operator()(const Claim& op) {
+  if (op.queues.size() == 1) {
+    if (const auto session = parse_session_line(op.queues[0])) return claim_turn(op, *session);
+    if (const auto queue = parse_accept_line(op.queues[0]))
+      return accept_next(op, std::string(*queue));
+  }
   flush();
   const auto claiming = std::make_shared<Claiming>();
   claiming->op = &op;

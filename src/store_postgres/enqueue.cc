@@ -39,7 +39,7 @@ bool PostgresStore::has_room(std::int64_t jobs) {
 bool PostgresStore::is_plain(const Enqueue& op) {
   return op.idempotency_key.empty() && op.fence.lease.empty() && !op.jobs.empty() &&
          std::all_of(op.jobs.begin(), op.jobs.end(), [](const NewJob& job) {
-           return !job.unique && !job.expires_in && !is_followed(job);
+           return !job.unique && !job.expires_in && !is_followed(job) && job.session.empty();
          });
 }
 
@@ -168,6 +168,11 @@ OperationResult PostgresStore::operator()(const Enqueue& op) {
     if (!op.idempotency_key.empty()) tell(sql_.drop_idempotency, params(op.idempotency_key));
     return too_many(live_jobs_ + after_.live, options_.store.max_live_jobs);
   }
+  std::set<SessionName> sessions;
+  for (const NewJob& job : op.jobs) {
+    if (!job.session.empty()) sessions.insert({queue_of(job.queue).id, job.session});
+  }
+  if (!sessions.empty()) take_sessions(sessions);
   std::size_t fresh = 0;
   for (const NewJob& job : op.jobs) fresh += job.unique ? 0 : 1;
   if (fresh > 1) new_ids(fresh);
@@ -225,7 +230,7 @@ EnqueuedJob PostgresStore::enqueue_one(const NewJob& job) {
     write(sql_.set_unique,
           params(std::int64_t{made.row.queue}, job.unique->key, made.row.id, until));
   }
-  return {.id = made.row.id, .state = state};
+  return {.id = made.row.id, .state = made.row.state};
 }
 
 std::optional<EnqueuedJob> PostgresStore::enqueue_unique(const NewJob& job, WallTime run_at) {
@@ -244,7 +249,12 @@ std::optional<EnqueuedJob> PostgresStore::enqueue_unique(const NewJob& job, Wall
   if (found.state == JobState::running || job.unique->on_conflict == OnConflict::keep)
     return EnqueuedJob{.id = id, .state = found.state, .duplicate = true};
   if (job.unique->on_conflict == OnConflict::replace) replace_job(*held, job, run_at);
-  set_waiting(*held, run_at > now_.wall ? JobState::scheduled : JobState::available, run_at.us());
+  JobState begins = run_at > now_.wall ? JobState::scheduled : JobState::available;
+  if ((found.flags & kFlagSession) != 0) {  // it keeps its place, and the turn if it has it
+    SessionInHand& session = session_of(found);
+    begins = session.row.turn == id ? state_of_turn(session, begins) : JobState::waiting;
+  }
+  set_waiting(*held, begins, run_at.us());
   return EnqueuedJob{.id = id, .state = held->row.state, .duplicate = true};
 }
 
@@ -256,7 +266,8 @@ void PostgresStore::replace_job(JobInHand& held, const NewJob& job, WallTime) {
   row.budget = job.max_attempts;
   row.timeout = job.timeout.count();
   row.expires_at = job.expires_in ? (now_.wall + *job.expires_in).us() : 0;
-  row.flags = (row.flags & ~kFlagFollowed) | (is_followed(job) ? kFlagFollowed : 0);
+  constexpr int kReplaced = kFlagFollowed | kFlagIntoSession;
+  row.flags = (row.flags & ~kReplaced) | (flags_of(job) & kReplaced);
   held.body = job;
 }
 

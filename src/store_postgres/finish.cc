@@ -23,6 +23,8 @@ OperationResult PostgresStore::operator()(const Finish& op) {
       continue;
     }
     if (held->row.token == r.token && held->row.state == JobState::running) {
+      if (r.session_state && (held->row.flags & kFlagSession) != 0)
+        set_session_state(session_of(held->row), *r.session_state);
       finish_one(*held, r.outcome);
       result.results.push_back(FinishStatus::ok);
       continue;
@@ -48,7 +50,7 @@ void PostgresStore::finish_one(JobInHand& job, const Outcome& outcome) {
     if (asked_to_stop) return end_job(job, JobState::cancelled, cancel_reason(job.row.id), "");
     --job.row.attempt;
     const WallTime at = now_.wall + snooze->after;
-    set_waiting(job, at > now_.wall ? JobState::scheduled : JobState::available, at.us());
+    begin_again(job, at > now_.wall ? JobState::scheduled : JobState::available, at.us());
   } else if (const auto* cancel = std::get_if<CancelJob>(&outcome)) {
     std::string reason = cancel->reason;
     if (reason.empty() && asked_to_stop) reason = cancel_reason(job.row.id);
@@ -118,7 +120,8 @@ void PostgresStore::renew_one(JobInHand& job, const Renewal& renewal, Duration l
                    .until = until,
                    .flags = row.flags,
                    .queue = row.queue,
-                   .plain = row.schedule == 0 && (row.flags & kFlagFollowed) == 0};
+                   .plain = ends_plainly(row.schedule, row.flags),
+                   .session = row.session};
   after_.leased.emplace_back(row.id, lease);
   result.renewed.push_back({.id = row.id, .lease = Duration(until - lease_now())});
   if ((row.flags & kFlagCancel) != 0) result.cancel.push_back(row.id);
@@ -130,6 +133,7 @@ OperationResult PostgresStore::operator()(const RescueExpired& op) {
   constexpr std::int64_t kClaims = 10'000;  // looked at once
   const Rows rows = ask(sql_.leased_rows, params(lease_now(), kClaims));
   StepResult result;
+  const int sessions = rescue_sessions(op.limit);
   std::vector<JobId> expired;
   std::map<std::int64_t, Ints> later_on;  // by when to look again
   // Not one row for each renewed lease: those of one second together.
@@ -146,7 +150,7 @@ OperationResult PostgresStore::operator()(const RescueExpired& op) {
       at->second.push_back(id);
     }
   }
-  const std::unordered_set<JobId> busy = free_jobs_by_id(expired);
+  const std::unordered_set<JobId> busy = free_jobs_by_id(expired, Ends::maybe);
   for (const JobId id : expired) {
     if (busy.contains(id)) {  // somebody is about to end it, or to renew its lease
       after_.still_expired.insert(id);
@@ -180,7 +184,7 @@ OperationResult PostgresStore::operator()(const RescueExpired& op) {
   }
   wrote(false);
   after_.look_leases = true;
-  result.more = static_cast<int>(expired.size()) >= op.limit;
+  result.more = static_cast<int>(expired.size()) >= op.limit || sessions >= op.limit;
   return result;
 }
 

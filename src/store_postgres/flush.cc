@@ -51,6 +51,7 @@ void PostgresStore::flush() {
     if (job.removed) continue;
     (job.was ? changed : fresh).push_back(&job);
   }
+  flush_sessions();
   if (!fresh.empty()) flush_bodies(fresh);
   if (!changed.empty()) {
     flush_replaced(changed);
@@ -82,7 +83,7 @@ void PostgresStore::flush() {
 void PostgresStore::flush_bodies(const std::vector<JobInHand*>& fresh) {
   Ints id, state, flags, priority, max_attempts, run_at, expires_at, timeout, schedule, queue, kind,
       budget;
-  Texts key, correlation, reply, tags, headers, args, follow_ups;
+  Texts key, correlation, reply, tags, headers, args, follow_ups, session, reply_session;
   std::vector<std::string> joined(fresh.size()), then(fresh.size());
   for (std::size_t i = 0; i < fresh.size(); ++i) {
     const JobRow& row = fresh[i]->row;
@@ -100,10 +101,13 @@ void PostgresStore::flush_bodies(const std::vector<JobInHand*>& fresh) {
     headers.push_back(text_or_null(body.headers)), args.emplace_back(body.args);
     then[i] = encode_follow_ups(body.follow_ups);
     follow_ups.push_back(text_or_null(then[i]));
+    session.push_back(text_or_null(row.session));
+    reply_session.push_back(text_or_null(body.reply_session));
   }
-  write(sql_.insert_jobs, params(id, state, flags, priority, max_attempts, run_at, expires_at,
-                                 timeout, schedule, queue, kind, key, correlation, reply, tags,
-                                 headers, wall(), args, budget, follow_ups));
+  write(sql_.insert_jobs,
+        params(id, state, flags, priority, max_attempts, run_at, expires_at, timeout, schedule,
+               queue, kind, key, correlation, reply, tags, headers, wall(), args, budget,
+               follow_ups, session, reply_session));
   // A new row that was changed since it was made is written again, with its other fields.
   std::vector<JobInHand*> changed;
   for (JobInHand* job : fresh) {
@@ -142,13 +146,13 @@ void PostgresStore::flush_replaced(const std::vector<JobInHand*>& changed) {
           params(job->row.id, std::int64_t{job->row.kind}, std::int64_t{job->row.budget},
                  job->row.timeout, text_or_null(body.correlation_id), text_or_null(body.reply_to),
                  text_or_null(tags), text_or_null(body.headers), body.args,
-                 text_or_null(follow_ups)));
+                 text_or_null(follow_ups), text_or_null(body.reply_session)));
   }
 }
 
 void PostgresStore::flush_lines(const std::vector<JobInHand*>& all) {
   std::array<Ints, 4> gone;
-  std::array<Ints, 6> come;
+  std::array<Ints, 7> come;
   std::array<Ints, 2> not_due, due, not_expiring, expiring;
   Ints dead, not_dead;
   std::map<std::int64_t, Ints> finished;  // by prune_at
@@ -159,11 +163,17 @@ void PostgresStore::flush_lines(const std::vector<JobInHand*>& all) {
     if (before && before != after) {
       gone[0].push_back(before->queue), gone[1].push_back(before->priority);
       gone[2].push_back(before->run_at), gone[3].push_back(before->id);
+      if (!job->row.session.empty()) --after_.heads[before->queue];
     }
     if (after && before != after) {
       come[0].push_back(after->queue), come[1].push_back(after->priority);
       come[2].push_back(after->kind), come[3].push_back(after->run_at);
       come[4].push_back(after->id), come[5].push_back(after->expires_at);
+      come[6].push_back(session_id(job->row));
+      if (come[6].back() != 0) {
+        ++after_.heads[after->queue];
+        if (!before) gain_line(accept_line(queue_name(after->queue)));
+      }
       auto& first = hints_[after->queue].first[static_cast<std::size_t>(after->priority)];
       first = std::min(first, after->run_at);
     }
@@ -196,7 +206,7 @@ void PostgresStore::flush_lines(const std::vector<JobInHand*>& all) {
   }
   if (!gone[0].empty()) write(sql_.delete_ready, params(gone[0], gone[1], gone[2], gone[3]));
   if (!come[0].empty())
-    write(sql_.insert_ready, params(come[0], come[1], come[2], come[3], come[4], come[5]));
+    write(sql_.insert_ready, params(come[0], come[1], come[2], come[3], come[4], come[5], come[6]));
   if (!not_due[0].empty()) write(sql_.delete_due, params(not_due[0], not_due[1]));
   if (!due[0].empty()) write(sql_.insert_due, params(due[0], due[1]));
   if (!not_expiring[0].empty())

@@ -15,6 +15,7 @@ void PostgresStore::read_followed(std::vector<EndedJob>& ended) {
     one.headers = body.headers;
     one.correlation_id = body.correlation_id;
     one.reply_to = body.reply_to;
+    one.reply_session = body.reply_session;
     one.follow_ups = body.follow_ups;
   };
   Ints wanted;
@@ -36,6 +37,7 @@ void PostgresStore::read_followed(std::vector<EndedJob>& ended) {
     body.headers = rows.string(i, 2);
     body.correlation_id = rows.string(i, 3);
     body.reply_to = rows.string(i, 4);
+    body.reply_session = rows.string(i, 6);
     auto follow_ups = decode_follow_ups(rows.string(i, 5));
     if (follow_ups) {
       body.follow_ups = std::move(*follow_ups);
@@ -57,6 +59,11 @@ void PostgresStore::make_follow_ups() {
     for (NewJob& job : follow(one)) jobs.push_back(std::move(job));
   }
   // Nothing that ends may be refused: no bound of live jobs is asked.
+  std::set<SessionName> sessions;
+  for (const NewJob& job : jobs) {
+    if (!job.session.empty()) sessions.insert({queue_of(job.queue).id, job.session});
+  }
+  if (!sessions.empty()) take_sessions(sessions);
   if (jobs.size() > 1 && next_id_ >= ids_end_) new_ids(jobs.size());
   for (const NewJob& job : jobs) add_job(job, now_.wall, JobState::available, 0);
 }

@@ -35,7 +35,27 @@ JobRow PostgresStore::read_row(const Rows& rows, int row) {
   job.budget = static_cast<int>(next());
   job.worker = rows.text(row, column++);
   job.unique_key = rows.text(row, column++);
+  job.session = rows.text(row, column++);
   return job;
+}
+
+int flags_of(const NewJob& job) {
+  int flags = (job.unique ? kFlagUnique : 0) | (is_followed(job) ? kFlagFollowed : 0);
+  const bool into_session =
+      !job.reply_session.empty() ||
+      std::any_of(job.follow_ups.begin(), job.follow_ups.end(),
+                  [](const FollowUp& followed) { return !followed.session.empty(); });
+  if (into_session) flags |= kFlagIntoSession;
+  if (job.session.empty()) return flags;
+  flags |= kFlagSession;
+  if (job.on_dead == OnDead::block) flags |= kFlagBlocks;
+  if (job.on_dead == OnDead::park) flags |= kFlagParks;
+  return flags;
+}
+
+OnDead on_dead_of(int flags) {
+  if ((flags & kFlagBlocks) != 0) return OnDead::block;
+  return (flags & kFlagParks) != 0 ? OnDead::park : OnDead::skip;
 }
 
 void PostgresStore::jobs_by_id(const std::vector<JobId>& ids) {
@@ -83,9 +103,13 @@ JobId PostgresStore::next_id() {
 JobInHand& PostgresStore::add_job(const NewJob& job, WallTime run_at, JobState state,
                                   std::int64_t schedule) {
   JobRow row;
+  row.queue = queue_of(job.queue).id;
+  row.session = job.session;
+  // Before it has an id: they grow in the order in which jobs come into a session.
+  SessionInHand* session = job.session.empty() ? nullptr : &session_of(row);
   row.id = next_id();
-  row.state = state;
-  row.flags = (job.unique ? kFlagUnique : 0) | (is_followed(job) ? kFlagFollowed : 0);
+  row.state = session == nullptr ? state : enter_session(*session, row.id, state);
+  row.flags = flags_of(job);
   row.priority = job.priority;
   row.max_attempts = row.budget = job.max_attempts;
   row.run_at = run_at.us();
@@ -93,7 +117,6 @@ JobInHand& PostgresStore::add_job(const NewJob& job, WallTime run_at, JobState s
   row.created_at = wall();
   row.timeout = job.timeout.count();
   row.schedule = schedule;
-  row.queue = queue_of(job.queue).id;
   row.kind = kind_of(job.kind);
   if (job.unique) row.unique_key = job.unique->key;
   JobInHand& held = in_hand_[row.id];
@@ -103,7 +126,7 @@ JobInHand& PostgresStore::add_job(const NewJob& job, WallTime run_at, JobState s
   held.body = job;
   any_touched_ = true;
   wrote();
-  if (state == JobState::available) after_.gained.insert(row.queue);
+  if (row.state == JobState::available) after_.gained.insert(row.queue);
   ++tally_[row.queue].enqueued;
   ++after_.live;
   return held;
@@ -156,6 +179,12 @@ void PostgresStore::end_job(JobInHand& job, JobState state, std::string_view rea
                          .description = std::string(description)});
   }
   if (job.row.schedule != 0) schedule_job_ended(job);
+  if ((job.row.flags & kFlagSession) != 0) {
+    ended_turns_.push_back({.job = job.row.id,
+                            .session = {job.row.queue, job.row.session},
+                            .dead = dead,
+                            .on_dead = on_dead_of(job.row.flags)});
+  }
 }
 
 void PostgresStore::set_reason(JobInHand& job, std::string_view reason,
@@ -194,7 +223,13 @@ void PostgresStore::fail_attempt(JobInHand& job, std::string_view message,
     return end_job(job, JobState::dead, "max_attempts", message);
   const Duration wait = after.value_or(default_back_off(job.row.id, job.row.attempt));
   const bool at_once = wait == Duration(0);
-  set_waiting(job, at_once ? JobState::available : JobState::retryable, (now_.wall + wait).us());
+  begin_again(job, at_once ? JobState::available : JobState::retryable, (now_.wall + wait).us());
+}
+
+// With the turn of its session, if it is of one: it keeps that.
+void PostgresStore::begin_again(JobInHand& job, JobState state, std::int64_t run_at) {
+  if ((job.row.flags & kFlagSession) != 0) state = state_of_turn(session_of(job.row), state);
+  set_waiting(job, state, run_at);
 }
 
 Error PostgresStore::no_job(JobId id) {
@@ -242,7 +277,12 @@ void PostgresStore::revive(JobInHand& job) {
   }
   job.row.flags &= ~kFlagExpired;
   job.row.expires_at = 0;
-  set_waiting(job, JobState::available, wall());
+  JobState begins = JobState::available;
+  if ((job.row.flags & kFlagSession) != 0) {
+    SessionInHand& session = session_of(job.row);
+    begins = ended ? enter_session(session, job.row.id, begins) : state_of_turn(session, begins);
+  }
+  set_waiting(job, begins, wall());
   if (job.row.schedule != 0) schedule_job_revived(job);
 }
 

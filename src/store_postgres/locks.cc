@@ -1,7 +1,9 @@
 // The order in which batches lock jobs and what follows from them, so that two nodes never wait for
 // each other.
 //
-//   new kinds ▶ named leases ▶ jobs that operations name, by id ▶ schedules ▶ ties
+//   new kinds ▶ sessions, by queue and key ▶ named leases ▶ jobs that operations name, by id, with
+//   those that may get the turn ▶ schedules ▶ ties
+//   whoever has locked a session may change the jobs of its line; nobody else does
 //   whoever has locked a job may change its entries (ready, due, expiring): nobody else touches
 //   them, and nobody locks them
 //   whoever comes from an entry to its job (claims, steps of the scheduler) does not wait: what
@@ -35,13 +37,14 @@ std::vector<JobId> jobs_named(const Operation& operation) {
 
 // Those that somebody else has locked are left to him: for whoever comes from an entry of a line to
 // its job, against the order in which locks are waited for.
-std::unordered_set<JobId> PostgresStore::free_jobs_by_id(const std::vector<JobId>& ids) {
+std::unordered_set<JobId> PostgresStore::free_jobs_by_id(const std::vector<JobId>& ids, Ends ends) {
   Ints wanted;
   for (const JobId id : ids) {
     if (!in_hand_.contains(id)) wanted.push_back(id);
   }
   if (wanted.empty()) return {};
   take_in_hand(ask(sql_.take_free_jobs, params(wanted)));
+  take_sessions_of_free(wanted, ends);
   Ints missing;
   for (const JobId id : wanted) {
     if (!in_hand_.contains(id)) missing.push_back(id);
@@ -84,7 +87,9 @@ void PostgresStore::lock_named_jobs(std::span<const Operation> batch) {
     }
     in_run = plainly;
   }
-  if (!out_of_order) return;
+  const std::vector<JobId> of_sessions = jobs_of_sessions();
+  if (!out_of_order && of_sessions.empty()) return;
+  ids.insert(ids.end(), of_sessions.begin(), of_sessions.end());
   const std::unordered_set<JobId> not_in_hand(plain.begin(), plain.end());
   ids.insert(ids.end(), plain.begin(), plain.end());
   std::sort(ids.begin(), ids.end());

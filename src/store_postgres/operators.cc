@@ -44,12 +44,18 @@ OperationResult PostgresStore::operator()(const RetryJob& op) {
         .code = ErrorCode::conflict,
         .message = fmt::format("job {} is completed: enqueue a new one to do it again", op.id)};
   }
+  if (held->row.state == JobState::waiting && (held->row.flags & kFlagSession) != 0) {
+    return Error{.code = ErrorCode::conflict,
+                 .message = fmt::format("job {} waits for its turn in session \"{}\": it cannot "
+                                        "be retried",
+                                        op.id, held->row.session)};
+  }
   if (!take_unique_key(*held)) {
     return Error{.code = ErrorCode::conflict,
                  .message = fmt::format("job {}: another live job has its unique key now", op.id)};
   }
   if (held->row.state != JobState::available) revive(*held);
-  return RetryResult{.state = JobState::available};
+  return RetryResult{.state = held->row.state};
 }
 
 OperationResult PostgresStore::operator()(const Redrive& op) {
@@ -71,6 +77,11 @@ OperationResult PostgresStore::operator()(const Redrive& op) {
   const Rows rows = ask(sql_.dead_jobs, p);
   std::vector<JobId> ids;
   for (int i = 0; i < rows.size(); ++i) ids.push_back(rows.integer(i, 0));
+  std::set<SessionName> sessions;
+  for (const SessionOfJob& of : sessions_of(ids)) {
+    if (of.own) sessions.insert(of.name);
+  }
+  if (!sessions.empty()) take_sessions(sessions);
   if (static_cast<int>(ids.size()) > op.limit) {
     ids.pop_back();
     result.next = ids.empty() ? op.after : ids.back();

@@ -34,7 +34,8 @@ PostgresStore::PostgresStore(PostgresOptions options, Log& log, DatabaseClock* c
       sql_(schema_),
       schedule_sql_(schema_),
       access_sql_(schema_),
-      read_sql_(schema_) {}
+      read_sql_(schema_),
+      session_sql_(schema_) {}
 
 PostgresStore::~PostgresStore() {
   try {
@@ -96,6 +97,7 @@ void PostgresStore::open(Now now) {
     check_place();
   }
   reload_copies();
+  load_dry_lines();
 }
 
 void PostgresStore::check_place() {
@@ -159,6 +161,7 @@ void PostgresStore::join() {
   // For functions, which see no options.
   tell(sql_.keep_setting,
        params("retention_completed", options_.store.retention_completed.count()));
+  tell(sql_.keep_setting, params("retention_dead", options_.store.retention_dead.count()));
   settle();
   connection_->run(sql_.commit);
   in_transaction_ = false;
@@ -171,16 +174,17 @@ void PostgresStore::begin_anew() {
   for (int i = 0; i < rows.size(); ++i) {
     const JobRow row = read_row(rows, i);
     ends[row.lease_until].push_back(row.id);
-    own_leases_[row.id] =
-        LeaseOfJob{.token = row.token,
-                   .until = row.lease_until,
-                   .flags = row.flags,
-                   .queue = row.queue,
-                   .plain = row.schedule == 0 && (row.flags & kFlagFollowed) == 0};
+    own_leases_[row.id] = LeaseOfJob{.token = row.token,
+                                     .until = row.lease_until,
+                                     .flags = row.flags,
+                                     .queue = row.queue,
+                                     .plain = ends_plainly(row.schedule, row.flags),
+                                     .session = row.session};
     lease_order_.emplace(row.lease_until, row.id);
   }
   for (const auto& [at, ids] : ends) tell(sql_.insert_leased, params(at, node_, ids));
   begin_leases_anew();
+  tell(session_sql_.begin_anew, params(lease_now()));
 }
 
 void PostgresStore::reload_copies() {
@@ -190,16 +194,26 @@ void PostgresStore::reload_copies() {
   load_kinds();
   Connection& c = *connection_;
   c.queue(sql_.available);
+  c.queue(session_sql_.queues_with_heads);
   c.queue(sql_.totals);
   c.queue(sql_.first_due);
   c.queue(sql_.first_expiring);
   c.queue(sql_.first_prune);
   c.queue(sql_.first_leased, params(node_));
   const Rows available = c.next();
+  dry_lines_.clear();
   for (const auto& [id, queue] : queues_by_id_) hints_[id];
-  for (auto& [id, hint] : hints_) hint.available = 0, hint.uncertain = hint.dry = false;
+  for (auto& [id, hint] : hints_) {
+    hint.available = hint.heads = 0;
+    hint.uncertain = hint.dry = hint.heads_uncertain = hint.heads_drift = false;
+  }
   for (int i = 0; i < available.size(); ++i)
     hints_[static_cast<int>(available.integer(i, 0))].available = available.integer(i, 1);
+  const Rows heads = c.next();
+  for (int i = 0; i < heads.size(); ++i) {
+    QueueHint& hint = hints_[static_cast<int>(heads.integer(i, 0))];
+    hint.heads_uncertain = hint.heads_drift = true;
+  }
   const Rows totals = c.next();
   live_jobs_ = totals.integer(0, 0);
   finished_jobs_ = totals.integer(0, 1);

@@ -62,15 +62,18 @@ Job read_job(const Rows& rows, int row) {
   if (!rows.is_null(row, 27)) {
     if (auto read = decode_follow_ups(rows.string(row, 27))) job.follow_ups = std::move(*read);
   }
+  job.session = rows.text(row, 28);
+  job.on_dead = on_dead_of(static_cast<int>(rows.integer(row, 22)));
+  job.reply_session = rows.text(row, 29);
   return job;
 }
 
 // The rest of what get() answers.
 void read_details(const Rows& rows, int row, Job& job) {
-  job.checkpoint = rows.text(row, 28);
-  job.result = rows.text(row, 29);
-  const auto attempts = rows.ints(row, 30), ats = rows.ints(row, 31), ran = rows.ints(row, 32);
-  const auto workers = rows.texts(row, 33), messages = rows.texts(row, 34);
+  job.checkpoint = rows.text(row, 30);
+  job.result = rows.text(row, 31);
+  const auto attempts = rows.ints(row, 32), ats = rows.ints(row, 33), ran = rows.ints(row, 34);
+  const auto workers = rows.texts(row, 35), messages = rows.texts(row, 36);
   for (std::size_t i = 0; i < attempts.size(); ++i) {
     job.errors.push_back({.attempt = static_cast<int>(attempts[i]),
                           .at = WallTime::from_us(ats.at(i)),

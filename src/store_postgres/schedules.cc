@@ -341,6 +341,7 @@ void PostgresStore::look_ahead(std::span<const Operation> batch) {
     }
   };
   make_kinds(batch);
+  lock_sessions(batch);
   for (const Operation& operation : batch) look(operation);
   if (leases.size() + fences.size() > 1) take_leases(leases, LeaseLock::exclusive);
   lock_named_jobs(batch);

@@ -20,8 +20,13 @@ WallTime time_of(const Rows& rows) {
 }  // namespace
 
 void PostgresStore::heard(const Heard& what) {
-  for (const std::string& name : what.queues) {
+  for (const std::string& line : what.queues) {
+    const std::string name(queue_of_line(line));
     const auto found = queues_by_name_.find(name);
+    if (found != queues_by_name_.end() && name != line) {
+      hear_line(line);
+      continue;
+    }
     if (found != queues_by_name_.end()) {
       QueueHint& hint = hints_[found->second->id];
       hint.uncertain = true;
@@ -32,7 +37,11 @@ void PostgresStore::heard(const Heard& what) {
     }
   }
   if (what.everything) {
-    for (auto& [id, hint] : hints_) hint.uncertain = true, hint.dry = false;
+    for (auto& [id, hint] : hints_) {
+      hint.uncertain = hint.heads_uncertain = hint.heads_drift = true;
+      hint.dry = false;
+    }
+    dry_lines_.clear();
     refreshed_at_ = Instant();
   }
   if (what.catalog || what.everything) copies_stale_ = true;
@@ -104,13 +113,13 @@ Result<Heard> PostgresStore::refresh(Now now) {
     }
     if (folds) {
       c.next();
-      folded_at_ = wall();
-      folded_commits_ = commits_;
+      folded_at_ = wall(), folded_commits_ = commits_;
     }
     heard.catalog = load_schedules() || heard.catalog;
     c.run(sql_.commit);
     in_transaction_ = false;
     if (heard.catalog) reload_copies();
+    ask_lines(heard);
     this->heard({.queues = heard.queues});
     refreshed_at_ = now.instant;
     if (away_.exchange(false)) log_.info("the store is reached again", {});

@@ -3,12 +3,15 @@
 
 #include <string>
 
+#include "store_postgres/claimed_columns.h"
+
 namespace mainspring::pg {
 
 #define MS_COLUMNS                                                                              \
   "j.id, j.state, j.flags, j.priority, j.attempt, j.max_attempts, j.version, j.token, "         \
   "j.lease_until, j.lease, j.claimed_at, j.run_at, j.started_at, j.finished_at, j.expires_at, " \
-  "j.created_at, j.timeout, j.schedule, j.queue, j.kind, j.budget, j.worker, j.unique_key"
+  "j.created_at, j.timeout, j.schedule, j.queue, j.kind, j.budget, j.worker, j.unique_key, "    \
+  "j.session"
 
 BatchStatements::BatchStatements(std::string_view s)
     : begin(s, "BEGIN"),
@@ -71,18 +74,20 @@ JobStatements::JobStatements(std::string_view s)
           "INSERT INTO $schema.jobs (id, state, flags, priority, attempt, max_attempts, version, "
           "token, lease_until, lease, claimed_at, run_at, started_at, finished_at, expires_at, "
           "created_at, timeout, schedule, queue, kind, budget, unique_key, correlation_id, "
-          "reply_to, tags, headers, args, follow_ups) SELECT id, state, flags, priority, 0, "
+          "reply_to, tags, headers, args, follow_ups, session, reply_session) SELECT id, state, "
+          "flags, priority, 0, "
           "max_attempts, 1, "
           "0, 0, 0, 0, run_at, 0, 0, expires_at, $17, timeout, schedule, queue, kind, budget, "
           "unique_key, correlation_id, reply_to, string_to_array(tags, E'\\x1f'), headers, args, "
-          "follow_ups "
+          "follow_ups, session, reply_session "
           "FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], "
           "$6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[], $10::bigint[], $11::bigint[], "
           "$12::text[], $13::text[], $14::text[], $15::text[], $16::text[], $18::text[], "
-          "$19::bigint[], $20::text[]) AS u(id, state, flags, priority, max_attempts, run_at, "
+          "$19::bigint[], $20::text[], $21::text[], $22::text[]) AS u(id, state, flags, priority, "
+          "max_attempts, run_at, "
           "expires_at, "
           "timeout, schedule, queue, kind, unique_key, correlation_id, reply_to, tags, headers, "
-          "args, budget, follow_ups)"),
+          "args, budget, follow_ups, session, reply_session)"),
       update_jobs(
           s,
           "UPDATE $schema.jobs j SET state = u.state, flags = u.flags, priority = u.priority, "
@@ -99,17 +104,19 @@ JobStatements::JobStatements(std::string_view s)
           s,
           "UPDATE $schema.jobs SET kind = $2::bigint, budget = $3::bigint, timeout = $4, "
           "correlation_id = $5, reply_to = $6, tags = string_to_array($7, E'\\x1f'), "
-          "headers = $8, args = $9, follow_ups = $10 WHERE id = $1"),
-      read_followed(s,
-                    "SELECT id, tags, headers, correlation_id, reply_to, follow_ups FROM "
-                    "$schema.jobs WHERE id = ANY($1)") {}
+          "headers = $8, args = $9, follow_ups = $10, reply_session = $11 WHERE id = $1"),
+      read_followed(
+          s,
+          "SELECT id, tags, headers, correlation_id, reply_to, follow_ups, reply_session FROM "
+          "$schema.jobs WHERE id = ANY($1)") {}
 
 LineStatements::LineStatements(std::string_view s)
     : insert_ready(
           s,
-          "INSERT INTO $schema.ready (queue, priority, kind, run_at, id, expires_at) SELECT * FROM "
-          "unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], "
-          "$6::bigint[])"),
+          "INSERT INTO $schema.ready (queue, priority, kind, run_at, id, expires_at, session) "
+          "SELECT "
+          "* FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], "
+          "$6::bigint[], $7::bigint[])"),
       delete_ready(
           s,
           "DELETE FROM $schema.ready r USING unnest($1::bigint[], $2::bigint[], $3::bigint[], "
@@ -214,10 +221,6 @@ std::string enqueue_text(bool some_wait) {
          "SELECT id FROM j";
 }
 
-#define MS_CLAIMED                                                                       \
-  "j.id, j.token, j.attempt, j.max_attempts, j.priority, j.run_at, j.timeout, j.flags, " \
-  "j.schedule, j.queue, j.kind, j.args, j.headers, j.tags, j.correlation_id, j.reply_to"
-
 // `chosen` selects ctid and id of rows in `ready` whose jobs it has locked.
 std::string claim_text(std::string_view chosen) {
   return "WITH c AS MATERIALIZED (" + std::string(chosen) +
@@ -299,7 +302,7 @@ ClaimStatements::ClaimStatements(std::string_view s)
           "$3, worker = NULL, lease_until = 0, flags = (j.flags & ~16) | CASE WHEN u.result IS "
           "NULL THEN 0 ELSE 1 END FROM (SELECT * FROM unnest($1::bigint[], $2::bigint[], "
           "$4::text[]) AS v(id, token, result) ORDER BY id) AS u WHERE j.id = u.id AND j.token = "
-          "u.token AND j.state = 3 AND j.schedule = 0 AND j.flags & 32 = 0 RETURNING j.id, "
+          "u.token AND j.state = 3 AND j.schedule = 0 AND j.flags & 96 = 0 RETURNING j.id, "
           "j.queue, u.result), "
           "f AS (INSERT INTO $schema.finished (prune_at, seq, at, ids) SELECT $3 + "
           "coalesce(q.retention_completed, $7), nextval('$schema.row_numbers'), $3, a.ids FROM "
@@ -360,9 +363,14 @@ AgendaStatements::AgendaStatements(std::string_view s)
       first_expiring(s, "SELECT expires_at FROM $schema.expiring ORDER BY expires_at LIMIT 1"),
       first_prune(s,
                   "SELECT least((SELECT prune_at FROM $schema.finished ORDER BY prune_at LIMIT 1), "
-                  "(SELECT expires_at FROM $schema.idempotency ORDER BY expires_at LIMIT 1))"),
-      first_leased(s,
-                   "SELECT look_at FROM $schema.leased WHERE node <> $1 ORDER BY look_at LIMIT 1"),
+                  "(SELECT expires_at FROM $schema.idempotency ORDER BY expires_at LIMIT 1), "
+                  "(SELECT prune_at FROM $schema.sessions WHERE prune_at <> 0 ORDER BY prune_at "
+                  "LIMIT 1))"),
+      first_leased(
+          s,
+          "SELECT least((SELECT look_at FROM $schema.leased WHERE node <> $1 ORDER BY look_at "
+          "LIMIT 1), (SELECT look_at FROM $schema.sessions WHERE look_at <> 0 ORDER BY "
+          "look_at LIMIT 1))"),
       totals(s,
              "SELECT coalesce(sum(waiting + scheduled + available + running + retryable), "
              "0)::bigint, coalesce(sum(completed + cancelled + expired + dead), 0)::bigint FROM "
@@ -411,7 +419,6 @@ NodeStatements::NodeStatements(std::string_view s)
                       "(SELECT DISTINCT unnest(ids) AS id FROM $schema.leased) l WHERE j.id = l.id "
                       "AND j.state = 3 RETURNING " MS_COLUMNS) {}
 
-#undef MS_CLAIMED
 #undef MS_COLUMNS
 
 }  // namespace mainspring::pg

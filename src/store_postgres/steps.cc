@@ -16,7 +16,7 @@ OperationResult PostgresStore::operator()(const MoveDue& op) {
   }
   std::vector<JobId> ids;
   for (int i = 0; i < rows.size(); ++i) ids.push_back(rows.integer(i, 1));
-  const std::unordered_set<JobId> busy = free_jobs_by_id(ids);
+  const std::unordered_set<JobId> busy = free_jobs_by_id(ids, Ends::no);
   for (int i = 0; i < rows.size(); ++i) {
     if (busy.contains(rows.integer(i, 1))) continue;
     JobInHand* held = in_hand(rows.integer(i, 1));
@@ -27,7 +27,7 @@ OperationResult PostgresStore::operator()(const MoveDue& op) {
       write(sql_.delete_due, params(Ints{rows.integer(i, 0)}, Ints{rows.integer(i, 1)}));
       continue;
     }
-    set_waiting(*held, JobState::available, held->row.run_at);
+    begin_again(*held, JobState::available, held->row.run_at);
     ++result.changed;
   }
   after_.look_due = true;
@@ -64,7 +64,7 @@ OperationResult PostgresStore::operator()(const ExpireJobs& op) {
     over.emplace_back(rows.integer(i, 0), rows.integer(i, 1));
     ids.push_back(rows.integer(i, 1));
   }
-  const std::unordered_set<JobId> busy = free_jobs_by_id(ids);
+  const std::unordered_set<JobId> busy = free_jobs_by_id(ids, Ends::maybe);
   std::erase_if(over, [&](const auto& entry) { return busy.contains(entry.second); });
   Ints gone_at, gone;
   for (const auto& [expires_at, id] : over) gone_at.push_back(expires_at), gone.push_back(id);
@@ -134,6 +134,7 @@ OperationResult PostgresStore::operator()(const PruneJobs& op) {
   if (keys.affected() > 0) wrote();
   if (keys.affected() >= op.limit) result.more = true;
   if (prune_audit(op.limit)) result.more = true;
+  if (prune_sessions(op.limit)) result.more = true;
   return result;
 }
 

@@ -21,13 +21,18 @@
 #include "store_postgres/connection.h"
 #include "store_postgres/postgres_store.h"
 #include "store_postgres/schedule_state.h"
+#include "store_postgres/session_state.h"
+#include "store_postgres/session_statements.h"
 #include "store_postgres/statements.h"
 
 namespace mainspring::pg {
 
 inline constexpr int kFlagExtras = 1, kFlagExpired = 2, kFlagUnique = 4, kFlagErrors = 8,
                      kFlagCancel = 16,
-                     kFlagFollowed = 32;  // something is made when it ends
+                     kFlagFollowed = 32,  // something is made when it ends
+    kFlagSession = 64,
+                     kFlagIntoSession = 128,  // what is made then goes into a session
+    kFlagBlocks = 256, kFlagParks = 512;      // its session, if it dies
 
 // Of what the trigger of a store that has moved raises.
 inline constexpr std::string_view kMovedState = "MS001";
@@ -51,7 +56,11 @@ struct JobRow {
   int budget = 20;
   std::string worker;
   std::string unique_key;
+  std::string session;  // its key; "" = none
 };
+// Of the row of a new job.
+int flags_of(const NewJob& job);
+OnDead on_dead_of(int flags);
 
 // What a transaction has in hand of a job.
 struct JobInHand {
@@ -76,6 +85,8 @@ struct QueueHint {
   bool uncertain = true;       // others may have added
   bool dry = false;            // a claim found nothing, and nothing has come since
   bool drifts = false;         // `available` was a guess once
+  std::int64_t heads = 0;      // those of sessions among the available, as far as this node knows
+  bool heads_uncertain = true, heads_drift = true;  // as above
   // No available job of the priority has an earlier run_at, as far as this node knows.
   std::array<std::int64_t, kLowestPriority + 1> first{};
   Instant looked_at;    // when the line was last read from its beginning,
@@ -93,9 +104,14 @@ struct LeaseOfJob {
   std::int64_t until = 0;  // on the lease clock
   int flags = 0;
   int queue = 0;
-  // It can be completed without looking: no schedule waits for its end, and nothing follows it.
+  // It can be completed without looking: no schedule and no session waits for its end, and nothing
+  // follows it.
   bool plain = false;
+  std::string session;
 };
+inline bool ends_plainly(std::int64_t schedule, int flags) {
+  return schedule == 0 && (flags & (kFlagFollowed | kFlagSession)) == 0;
+}
 
 // A claim of this node: its row in `leased`.
 struct GivenClaim {
@@ -109,8 +125,12 @@ struct AfterCommit {
   std::vector<std::pair<JobId, LeaseOfJob>> leased;  // claimed or renewed
   std::vector<JobId> unleased;                       // not running any more
   std::vector<GivenClaim> given;
-  std::set<int> gained;  // queues that may give a job now,
-  std::set<int> dry;     // and those that have none
+  std::set<int> gained;                           // queues that may give a job now,
+  std::set<int> dry;                              // and those that have none
+  std::set<std::string> gained_lines, dry_lines;  // the same of sessions
+  std::set<std::string> lost_lines;   // their holders are to hear that they are that no more
+  std::set<std::string> passed_over;  // by other nodes: who claims from them there may look again
+  std::map<int, std::int64_t> heads;  // by queue: more or fewer
   std::vector<JobId> ended;
   std::set<std::string> freed;                          // leases by name
   std::map<std::string, LeaseInHand> leases;            // as this transaction left or found them
@@ -201,6 +221,7 @@ class PostgresStore final : public SharedStore {
   void commit_plain();
   void roll_back() noexcept;
   void clear_batch();
+  void settle_batch();
   // Was this batch committed? Fills in what its answer said, if that was lost.
   bool was_committed(std::span<const Operation> batch, BatchReport& report);
   void remember(BatchReport& report);  // after_ into memory
@@ -270,6 +291,7 @@ class PostgresStore final : public SharedStore {
   JobInHand& add_job(const NewJob& job, WallTime run_at, JobState state, std::int64_t schedule);
   JobRow& touch(JobInHand& job);  // its version grows
   void set_waiting(JobInHand& job, JobState state, std::int64_t run_at);
+  void begin_again(JobInHand& job, JobState state, std::int64_t run_at);
   // Terminal, with all that follows: retention, ended, the schedule that waits for it.
   void end_job(JobInHand& job, JobState state, std::string_view reason,
                std::string_view description, std::string_view result = "");
@@ -287,9 +309,67 @@ class PostgresStore final : public SharedStore {
 
   // -- in which order they are locked (locks.cc)
   // As jobs_by_id(), without waiting; those that others have locked.
-  std::unordered_set<JobId> free_jobs_by_id(const std::vector<JobId>& ids);
+  enum class Ends : bool { no, maybe };
+  std::unordered_set<JobId> free_jobs_by_id(const std::vector<JobId>& ids, Ends ends);
   void make_kinds(std::span<const Operation> batch);
   void lock_named_jobs(std::span<const Operation> batch);
+
+  // -- sessions_in_hand.cc. A session's row is locked by whoever changes who has the turn, or who
+  // waits for it; before any job.
+  void lock_sessions(std::span<const Operation> batch);
+  void name_sessions(const Operation& operation, SessionsNamed& named);
+  std::vector<SessionOfJob> sessions_of(const Ints& jobs);
+  std::vector<JobId> jobs_of_sessions() const;             // that may change with those locked
+  void take_sessions(const std::set<SessionName>& names);  // made if new; in one round trip
+  // As take_sessions(), without waiting, and only those that are there.
+  void take_free_sessions(const std::set<SessionName>& names);
+  void take_sessions_of_free(const Ints& jobs, Ends ends);
+  void read_locked_sessions(const std::set<SessionName>& names);
+  void keep_sessions(const Rows& rows);
+  SessionInHand& take_session(const SessionName& name);
+  SessionInHand& session_of(const JobRow& row) { return take_session({row.queue, row.session}); }
+  SessionRow& touch(SessionInHand& session);
+  // A new or revived job: the state in which it begins, where it would begin in `begins`.
+  JobState enter_session(SessionInHand& session, JobId id, JobState begins);
+  // The state of the job with the turn where it would be in `state`.
+  JobState state_of_turn(const SessionInHand& session, JobState state);
+  void join_line(SessionInHand& session, JobId id);
+  void leave_line(SessionInHand& session, JobId id);
+  // Behind each operation: those that ended pass the turn on.
+  void settle_sessions();
+  void end_turn(const EndedTurn& ended);
+  void pass_turns(std::set<SessionName> open);
+  bool give_turn(SessionInHand& session, JobId id);
+  void flush_sessions();
+  void drop_empty_sessions();
+  std::int64_t session_id(const JobRow& row);
+  void remember_session_lines();
+  void load_dry_lines();  // at open
+  void hear_line(const std::string& line);
+  bool line_has_available(const QueueInfo& queue, const std::string& line) const;
+  void gain_line(const std::string& line);
+  void dry_line(const std::string& line);
+
+  // -- sessions.cc
+  bool holds(const SessionInHand& session, Token token) const;
+  SessionInHand* find_session(const SessionKey& key);  // nullptr = there is no such queue
+  SessionGrant grant(const SessionKey& key, SessionInHand& session, bool held);
+  Token new_session_token();
+  void hold_session(SessionInHand& session, Token token, const std::string& worker, Duration lease);
+  void renew_hold(SessionInHand& session, Duration lease);
+  void end_hold(SessionInHand& session);
+  void stop_turn(SessionInHand& session);
+  void gain_lines_of(const QueueInfo& queue);
+  void set_session_state(SessionInHand& session, const std::string& state);
+  bool has_room_for_hold();
+  int rescue_sessions(int limit);
+  bool prune_sessions(int limit);  // true: the limit was reached
+  OperationResult claim_turn(const Claim& op, const SessionKey& key);
+  OperationResult accept_next(const Claim& op, const std::string& queue);
+  bool take_one_claimed(const Claim& op, const Rows& rows, std::int64_t until, ClaimResult& into);
+  Params claim_params(const Claim& op, JobId id, std::int64_t until) const;
+  // Of the lines that this node believes dry: those that are not.
+  void ask_lines(Heard& heard);
 
   // -- follow_ups.cc
   // Behind each operation: makes what the jobs that it ended are followed by.
@@ -489,6 +569,7 @@ class PostgresStore final : public SharedStore {
   const ScheduleStatements schedule_sql_;
   const AccessStatements access_sql_;
   const ReadStatements read_sql_;
+  const SessionStatements session_sql_;
   const SystemClock steady_;  // for deadlines of the connections alone
   std::unique_ptr<Connection> connection_;
   std::int64_t node_ = 0;
@@ -525,6 +606,9 @@ class PostgresStore final : public SharedStore {
   };
   std::vector<NewError> new_errors_;
   std::vector<EndedJob> followed_;  // of those that the operation under way ended; without body
+  std::map<SessionName, SessionInHand> sessions_;
+  std::set<std::pair<std::int64_t, JobId>> joined_, left_;  // lines of sessions, not written yet
+  std::vector<EndedTurn> ended_turns_;
   AfterCommit after_;
   const OperationResult* about_ = nullptr;  // what an Audit now would be about,
   std::string image_before_;                // and how its object was before
@@ -534,6 +618,9 @@ class PostgresStore final : public SharedStore {
   std::unordered_map<int, std::unique_ptr<QueueInfo>> queues_by_id_;
   mutable std::unordered_map<int, QueueHint> hints_;
   std::unordered_set<std::string> unknown_queues_;  // that others named: to be looked up
+  std::set<std::string> dry_lines_;  // of sessions: a claim found nothing, and nothing came since
+  std::string last_line_asked_;
+  std::int64_t hold_room_ = 0;  // so many may be held before they are counted again
   std::unordered_map<std::string, int> kinds_by_name_;
   std::unordered_map<int, std::string> kind_names_;
   std::unordered_map<JobId, LeaseOfJob> own_leases_;      // claimed through this node

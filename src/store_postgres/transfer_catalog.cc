@@ -34,6 +34,7 @@ Result<void> PostgresTarget::write_catalog(const TransferCatalog& is, const Tran
     write_schedules(is, before);
     write_ties(is, before);
     write_access(is, before, now);
+    write_sessions(is, before, now);
     write_numbers(is.numbers);
   });
   if (!done) queues_ = queues;
@@ -114,6 +115,30 @@ void PostgresTarget::write_access(const TransferCatalog& is, const TransferCatal
     tell(sql_->mark, p.bytes(bytes_of(mark.hash)));
   }
   tell(sql_->prune_audit, params(is.audit.base.seq));
+}
+
+// Rows of them are also made with their jobs; those that the source does not have go.
+void PostgresTarget::write_sessions(const TransferCatalog& is, const TransferCatalog* before,
+                                    Now now) {
+  const auto sessions =
+      transfer_difference(is.sessions, list_of(before, &TransferCatalog::sessions),
+                          [](const TransferSession& s) { return s.session; });
+  if (before == nullptr) tell(sql_->unknown_sessions, {});
+  for (const SessionKey& gone : sessions.gone)
+    tell(sql_->no_session, params(id_of(sql_->queue_of, queues_, gone.queue), gone.key));
+  for (const TransferSession* s : sessions.come) {
+    const std::int64_t ends = s->token == 0 ? 0 : lease_time(now) + s->lease;
+    const bool lives = s->jobs != 0 || s->token != 0 || s->stop != SessionStop::none;
+    const std::int64_t prune_at = lives ? 0 : s->changed_at + options_.store.retention_dead.count();
+    Params p = params(id_of(sql_->queue_of, queues_, s->session.queue), s->session.key, s->turn,
+                      s->jobs, static_cast<std::int64_t>(s->stop), s->stopped_by, s->token,
+                      s->lease, ends, prune_at, s->changed_at, std::ssize(s->state));
+    tell(sql_->session, p.text_or_null(s->worker).text_or_null(s->state));
+  }
+  if (before == nullptr) tell(sql_->no_unknown_sessions, {});
+  if (is.sessions.empty() && sessions.gone.empty()) return;
+  tell(sql_->turns, {});
+  tell(sql_->lost_places, {});
 }
 
 void PostgresTarget::write_numbers(const TransferNumbers& numbers) {

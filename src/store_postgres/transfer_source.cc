@@ -20,7 +20,8 @@ constexpr std::string_view kJobs =
     "j.max_attempts, j.budget, j.flags, j.run_at, j.created_at, j.started_at, j.finished_at, "
     "j.expires_at, j.timeout, j.schedule, j.lease, j.args, j.headers, j.correlation_id, "
     "j.reply_to, j.unique_key, j.worker, j.tags, u.until, e.id, e.result, e.checkpoint, "
-    "e.progress_text, e.reason, e.description, e.progress_value, j.follow_ups, e.cancel_reason "
+    "e.progress_text, e.reason, e.description, e.progress_value, j.follow_ups, j.session, "
+    "j.reply_session, e.cancel_reason "
     "FROM "
     "$schema.jobs j JOIN $schema.queues q ON q.id = j.queue JOIN $schema.kinds k ON k.id = j.kind "
     "LEFT JOIN $schema.extras e ON e.id = j.id LEFT JOIN $schema.uniques u ON u.queue = j.queue "
@@ -45,6 +46,11 @@ constexpr std::string_view kSchedules =
     "SELECT name, id, version, definition, paused_reason, skip_reason, paused, next, next_fire, "
     "skip_before, fired, last_job, remaining, last_fired, timeout_override, created_at, "
     "updated_at, next_seq FROM $schema.schedules ORDER BY name";
+constexpr std::string_view kSessions =
+    "SELECT q.name, s.key, s.turn, s.jobs, s.stop, s.stopped_by, s.worker, s.token, s.kept, "
+    "s.state, "
+    "s.changed_at FROM $schema.sessions s JOIN $schema.queues q ON q.id = s.queue ORDER BY q.name, "
+    "s.key";
 constexpr std::string_view kNumbers =
     "SELECT (SELECT last_value + is_called::integer FROM $schema.job_ids), (SELECT last_value + "
     "is_called::integer FROM $schema.tokens_given), (SELECT CASE WHEN is_called THEN last_value "
@@ -203,6 +209,7 @@ class PostgresSource final : public TransferSource {
           leases(s,
                  "SELECT name, holder, value, state, token, kept, since FROM $schema.named_leases "
                  "WHERE name <> $1 ORDER BY name"),
+          sessions(s, kSessions),
           marks(s, "SELECT id, seq, hash FROM $schema.audit_marks ORDER BY id"),
           numbers(s, kNumbers) {}
     static Statement stamps_of(const std::string& s, TransferSection section, bool all) {
@@ -214,8 +221,8 @@ class PostgresSource final : public TransferSource {
     }
     std::array<Statement, 3> blocks, block;  // by section
     Statement begin, settings, commit, mark, raise, only_new, refuse, stamps, jobs, sizes, errors,
-        finished, keys, ledger, audit, queues, schedules, removed, ties, tokens, leases, marks,
-        numbers;
+        finished, keys, ledger, audit, queues, schedules, removed, ties, tokens, leases, sessions,
+        marks, numbers;
   };
 
   void check_rights();
@@ -346,6 +353,9 @@ TransferJob PostgresSource::read_job(const Rows& rows, int row) {
   }
   if (!rows.is_null(row, column)) job.follow_ups = rows.text(row, column);
   ++column;
+  job.session = text();
+  job.reply_session = text();
+  job.on_dead = on_dead_of(static_cast<int>(flags));
   if (job.stamp.state != JobState::running) return job;
   job.lease = lease;
   job.cancel_requested = (flags & kFlagCancel) != 0;
@@ -458,6 +468,19 @@ void PostgresSource::read_access(TransferCatalog& out) {
     out.leases.push_back({leases.text(i, 0), leases.text(i, 1), leases.text(i, 2),
                           leases.integer(i, 3), leases.integer(i, 4), leases.integer(i, 5),
                           leases.integer(i, 6)});
+  }
+  const Rows sessions = connection_.run(sql_.sessions);
+  for (int i = 0; i < sessions.size(); ++i) {
+    out.sessions.push_back({{sessions.text(i, 0), sessions.text(i, 1)},
+                            sessions.integer(i, 2),
+                            sessions.integer(i, 3),
+                            static_cast<SessionStop>(sessions.integer(i, 4)),
+                            sessions.integer(i, 5),
+                            sessions.text(i, 6),
+                            sessions.integer(i, 7),
+                            sessions.integer(i, 8),
+                            sessions.text(i, 9),
+                            sessions.integer(i, 10)});
   }
   out.audit = read_audit_marks(connection_.run(sql_.marks));
 }

@@ -17,21 +17,24 @@ constexpr std::string_view kInsert =
     "INSERT INTO $schema.jobs (id, state, flags, priority, attempt, max_attempts, version, token, "
     "lease_until, lease, claimed_at, run_at, started_at, finished_at, expires_at, created_at, "
     "timeout, schedule, queue, kind, budget, worker, unique_key, correlation_id, reply_to, tags, "
-    "headers, args, follow_ups) SELECT id, state, flags, priority, attempt, max_attempts, version, "
+    "headers, args, follow_ups, session, reply_session) SELECT id, state, flags, priority, "
+    "attempt, max_attempts, version, "
     "token, "
     "lease_until, lease, claimed_at, run_at, started_at, finished_at, expires_at, created_at, "
     "timeout, schedule, queue, kind, budget, worker, unique_key, correlation_id, reply_to, "
-    "string_to_array(tags, E'\\x1f'), headers, args, follow_ups FROM unnest($1::bigint[], "
+    "string_to_array(tags, E'\\x1f'), headers, args, follow_ups, session, reply_session FROM "
+    "unnest($1::bigint[], "
     "$2::bigint[], "
     "$3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[], "
     "$9::bigint[], $10::bigint[], $11::bigint[], $12::bigint[], $13::bigint[], $14::bigint[], "
     "$15::bigint[], $16::bigint[], $17::bigint[], $18::bigint[], $19::bigint[], $20::bigint[], "
     "$21::bigint[], $22::text[], $23::text[], $24::text[], $25::text[], $26::text[], $27::text[], "
-    "$28::text[], $29::text[]) AS u(id, state, flags, priority, attempt, max_attempts, version, "
+    "$28::text[], $29::text[], $30::text[], $31::text[]) AS u(id, state, flags, priority, attempt, "
+    "max_attempts, version, "
     "token, "
     "lease_until, lease, claimed_at, run_at, started_at, finished_at, expires_at, created_at, "
     "timeout, schedule, queue, kind, budget, worker, unique_key, correlation_id, reply_to, tags, "
-    "headers, args, follow_ups)";
+    "headers, args, follow_ups, session, reply_session)";
 constexpr std::string_view kExtras =
     "INSERT INTO $schema.extras (id, progress_value, progress_text, cancel_reason, reason, "
     "description, result, checkpoint) SELECT * FROM unnest($1::bigint[], $2::float8[], "
@@ -44,6 +47,47 @@ constexpr std::string_view kUniques =
     "INSERT INTO $schema.uniques (queue, key, id, until) SELECT * FROM unnest($1::bigint[], "
     "$2::text[], $3::bigint[], $4::bigint[]) ON CONFLICT (queue, key) DO UPDATE SET id = "
     "excluded.id, until = excluded.until";
+constexpr std::string_view kUnknownSessions = "UPDATE $schema.sessions SET jobs = -1";
+constexpr std::string_view kTurns =
+    "DELETE FROM $schema.session_jobs l USING $schema.sessions s WHERE s.turn <> 0 AND "
+    "l.session = s.id AND l.id = s.turn";
+constexpr std::string_view kLostPlaces =
+    "DELETE FROM $schema.session_jobs l WHERE NOT EXISTS (SELECT 1 FROM "
+    "$schema.sessions s WHERE s.id = l.session)";
+constexpr std::string_view kNoLedgers =
+    "DELETE FROM $schema.ledger l WHERE NOT EXISTS (SELECT 1 FROM $schema.schedules s "
+    "WHERE s.id = l.schedule)";
+constexpr std::string_view kMakeSessions =
+    "INSERT INTO $schema.sessions (queue, key) SELECT DISTINCT queue, session "
+    "FROM $schema.jobs WHERE id = ANY($1) AND session IS NOT NULL AND state NOT "
+    "IN (4, 6, 7) ON CONFLICT DO NOTHING";
+constexpr std::string_view kPlaces =
+    "INSERT INTO $schema.session_jobs (session, id) SELECT s.id, j.id FROM "
+    "$schema.jobs j JOIN $schema.sessions s ON s.queue = j.queue AND s.key = "
+    "j.session WHERE j.id = ANY($1) AND j.state = 0 ON CONFLICT DO NOTHING";
+constexpr std::string_view kReady =
+    "INSERT INTO $schema.ready (queue, priority, kind, run_at, id, expires_at, "
+    "session) SELECT j.queue, j.priority, j.kind, j.run_at, j.id, CASE WHEN "
+    "j.started_at = 0 THEN j.expires_at ELSE 0 END, coalesce(s.id, 0) FROM "
+    "$schema.jobs j LEFT JOIN $schema.sessions s ON s.queue = j.queue AND s.key "
+    "= j.session WHERE j.id = ANY($1) AND j.state = 2";
+constexpr std::string_view kNoPlaces =
+    "DELETE FROM $schema.session_jobs l USING $schema.jobs j, $schema.sessions s "
+    "WHERE j.id = ANY($1) AND s.queue = j.queue AND s.key = j.session AND "
+    "l.session = s.id AND l.id = j.id";
+constexpr std::string_view kSession =
+    "INSERT INTO $schema.sessions AS s (queue, key, turn, jobs, stop, stopped_by, token, "
+    "lease, kept, lease_until, look_at, prune_at, changed_at, state_bytes, worker, state) "
+    "VALUES ($1::bigint, $2, $3, $4, $5::bigint, $6, $7, $8, $8, $9, $9, $10, $11, "
+    "$12::bigint, $13, $14) ON CONFLICT (queue, key) DO UPDATE SET turn = excluded.turn, "
+    "first = 0, jobs = excluded.jobs, stop = excluded.stop, stopped_by = "
+    "excluded.stopped_by, token = excluded.token, lease = excluded.lease, kept = "
+    "excluded.kept, lease_until = excluded.lease_until, look_at = excluded.look_at, "
+    "prune_at = excluded.prune_at, changed_at = excluded.changed_at, state_bytes = "
+    "excluded.state_bytes, worker = excluded.worker, state = excluded.state";
+constexpr std::string_view kTies =
+    "INSERT INTO $schema.schedule_jobs (job, schedule, waits) SELECT job, schedule, waits <> "
+    "0 FROM unnest($1::bigint[], $2::bigint[], $3::bigint[]) AS u(job, schedule, waits)";
 constexpr std::string_view kSchedule =
     "INSERT INTO $schema.schedules (name, id, version, definition, queue, paused_reason, "
     "skip_reason, paused, next, next_fire, skip_before, fired, last_job, remaining, last_fired, "
@@ -87,6 +131,7 @@ PostgresTarget::Statements::Statements(std::string_view s)
              "nextval('$schema.row_numbers'), 0, $2)"),
       uniques(s, kUniques),
       remove{
+          Statement(s, kNoPlaces),
           Statement(s,
                     "DELETE FROM $schema.ready r USING $schema.jobs j WHERE j.id = ANY($1) AND "
                     "j.state = 2 AND r.queue = j.queue AND r.priority = j.priority AND r.run_at "
@@ -104,10 +149,9 @@ PostgresTarget::Statements::Statements(std::string_view s)
           Statement(s, "DELETE FROM $schema.extras WHERE id = ANY($1)"),
           Statement(s, "DELETE FROM $schema.errors WHERE job = ANY($1)"),
           Statement(s, "DELETE FROM $schema.jobs WHERE id = ANY($1)")},
-      lines{Statement(s,
-                      "INSERT INTO $schema.ready (queue, priority, kind, run_at, id, expires_at) "
-                      "SELECT queue, priority, kind, run_at, id, CASE WHEN started_at = 0 THEN "
-                      "expires_at ELSE 0 END FROM $schema.jobs WHERE id = ANY($1) AND state = 2"),
+      lines{Statement(s, kMakeSessions),
+            Statement(s, kPlaces),
+            Statement(s, kReady),
             Statement(s,
                       "INSERT INTO $schema.due (run_at, id) SELECT run_at, id FROM $schema.jobs "
                       "WHERE id = ANY($1) AND state IN (1, 5)"),
@@ -137,15 +181,10 @@ PostgresTarget::Statements::Statements(std::string_view s)
       no_schedule(s, "DELETE FROM $schema.schedules WHERE name = $1"),
       no_schedules(s, "DELETE FROM $schema.schedules"),
       trim(s, "DELETE FROM $schema.ledger WHERE schedule = $1 AND seq < $2"),
-      no_ledgers(s,
-                 "DELETE FROM $schema.ledger l WHERE NOT EXISTS (SELECT 1 FROM $schema.schedules s "
-                 "WHERE s.id = l.schedule)"),
+      no_ledgers(s, kNoLedgers),
       no_removed(s, "DELETE FROM $schema.removed_schedules"),
       removed(s, "INSERT INTO $schema.removed_schedules (name, version) VALUES ($1, $2)"),
-      ties(
-          s,
-          "INSERT INTO $schema.schedule_jobs (job, schedule, waits) SELECT job, schedule, waits <> "
-          "0 FROM unnest($1::bigint[], $2::bigint[], $3::bigint[]) AS u(job, schedule, waits)"),
+      ties(s, kTies),
       gone_ties(s, "DELETE FROM $schema.schedule_jobs WHERE job = ANY($1)"),
       no_ties(s, "DELETE FROM $schema.schedule_jobs"),
       token(s,
@@ -158,6 +197,12 @@ PostgresTarget::Statements::Statements(std::string_view s)
             "value) VALUES ($1, $2::bigint, $3, $4, $4, $5, $6, $7, $8)"),
       no_lease(s, "DELETE FROM $schema.named_leases WHERE name = $1"),
       no_leases(s, "DELETE FROM $schema.named_leases"),
+      session(s, kSession),
+      no_session(s, "DELETE FROM $schema.sessions WHERE queue = $1::bigint AND key = $2"),
+      unknown_sessions(s, kUnknownSessions),
+      no_unknown_sessions(s, "DELETE FROM $schema.sessions WHERE jobs = -1"),
+      turns(s, kTurns),
+      lost_places(s, kLostPlaces),
       mark(s, "UPDATE $schema.audit_marks SET seq = $2, hash = $3 WHERE id = $1 AND seq <> $2"),
       prune_audit(s, "DELETE FROM $schema.audit WHERE seq <= $1"),
       numbers(s,

@@ -16,14 +16,15 @@ struct PostgresTarget::Statements {
       last_finished;
   // jobs: each of `remove` and `lines` has the ids
   Statement stamps, insert, extras, errors, leased, uniques;
-  std::array<Statement, 8> remove;
-  std::array<Statement, 4> lines;
+  std::array<Statement, 9> remove;
+  std::array<Statement, 6> lines;
   // the other blocks
   Statement finished, no_finished, key, no_keys;
   // what is small
   Statement queue, no_tallies, tally, schedule, no_schedule, no_schedules, trim, no_ledgers,
       no_removed, removed, ties, gone_ties, no_ties, token, no_token, no_tokens, lease, no_lease,
-      no_leases, mark, prune_audit, numbers, schedule_number, row_number;
+      no_leases, session, no_session, unknown_sessions, no_unknown_sessions, turns, lost_places,
+      mark, prune_audit, numbers, schedule_number, row_number;
   // what is appended
   Statement ledgers, tick, last_audit, audit;
   Statement durable, drop_notes, copied_mark, no_copying;

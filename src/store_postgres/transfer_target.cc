@@ -240,10 +240,23 @@ void PostgresTarget::remove(const Ints& ids) {
   for (const Statement& statement : sql_->remove) tell(statement, params(ids));
 }
 
+namespace {
+
+int session_flags(const TransferJob& job) {
+  NewJob as;
+  as.session = job.session;
+  as.on_dead = job.on_dead;
+  as.reply_session = job.reply_session;
+  if (auto follow_ups = decode_follow_ups(job.follow_ups)) as.follow_ups = std::move(*follow_ups);
+  return flags_of(as) & ~(kFlagUnique | kFlagFollowed);
+}
+
+}  // namespace
+
 void PostgresTarget::insert_rows(std::span<const TransferJob> jobs, Now now) {
   constexpr std::size_t kNumbers = 21;
   std::array<Ints, kNumbers> c;
-  Texts worker, key, correlation, reply, tags, headers, args, follow_ups;
+  Texts worker, key, correlation, reply, tags, headers, args, follow_ups, session, reply_session;
   std::vector<std::string> joined(jobs.size());
   for (std::size_t i = 0; i < jobs.size(); ++i) {
     const TransferJob& j = jobs[i];
@@ -252,7 +265,8 @@ void PostgresTarget::insert_rows(std::span<const TransferJob> jobs, Now now) {
     const int flags = (extras ? kFlagExtras : 0) | (j.expired ? kFlagExpired : 0) |
                       (j.unique_key.empty() ? 0 : kFlagUnique) |
                       (j.errors.empty() ? 0 : kFlagErrors) |
-                      (j.cancel_requested ? kFlagCancel : 0) | (j.followed ? kFlagFollowed : 0);
+                      (j.cancel_requested ? kFlagCancel : 0) | (j.followed ? kFlagFollowed : 0) |
+                      session_flags(j);
     const std::array<std::int64_t, kNumbers> values = {j.stamp.id,
                                                        static_cast<std::int64_t>(j.stamp.state),
                                                        flags,
@@ -284,11 +298,13 @@ void PostgresTarget::insert_rows(std::span<const TransferJob> jobs, Now now) {
     }
     tags.push_back(text_or_null(joined[i])), args.emplace_back(j.args);
     follow_ups.push_back(text_or_null(j.follow_ups));
+    session.push_back(text_or_null(j.session));
+    reply_session.push_back(text_or_null(j.reply_session));
   }
   Params p;
   for (const Ints& numbers : c) p.add(numbers);
-  for (const Texts* texts :
-       {&worker, &key, &correlation, &reply, &tags, &headers, &args, &follow_ups})
+  for (const Texts* texts : {&worker, &key, &correlation, &reply, &tags, &headers, &args,
+                             &follow_ups, &session, &reply_session})
     p.add(*texts);
   tell(sql_->insert, p);
 }
@@ -376,8 +392,9 @@ Result<VerifyReport> PostgresTarget::verify() {
   // Its laws join whole tables, which the planner has not seen yet.
   auto seen = guarded([&]() -> Result<void> {
     if (std::exchange(analysed_, true)) return {};
-    for (const char* table : {"jobs", "ready", "due", "expiring", "leased", "finished", "extras",
-                              "errors", "uniques", "dead_letter", "ledger", "schedule_jobs"}) {
+    for (const char* table :
+         {"jobs", "ready", "due", "expiring", "leased", "finished", "extras", "errors", "uniques",
+          "dead_letter", "ledger", "schedule_jobs", "sessions", "session_jobs"}) {
       connection_.execute(fmt::format("ANALYZE {}.{}", schema_, table));
     }
     return {};

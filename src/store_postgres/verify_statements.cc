@@ -35,7 +35,8 @@ constexpr Law kLaws[] = {
      "SELECT count(*) FROM $schema.jobs WHERE token > " MS_LAST_TOKEN},
     {"tokens that were given twice",
      "SELECT count(*) - count(DISTINCT token) FROM (SELECT token FROM $schema.jobs WHERE token <> "
-     "0 UNION ALL SELECT token FROM $schema.named_leases) t"},
+     "0 UNION ALL SELECT token FROM $schema.named_leases UNION ALL SELECT token FROM "
+     "$schema.sessions WHERE token <> 0) t"},
     // -- the tables that follow from it
     {"available jobs that are not in their line",
      "SELECT count(*) FROM $schema.jobs j WHERE state = 2 AND NOT EXISTS (SELECT 1 FROM "
@@ -86,6 +87,48 @@ constexpr Law kLaws[] = {
     {"jobs whose end nothing can follow, although it should",
      "SELECT count(*) FROM $schema.jobs WHERE flags & 32 <> 0 AND coalesce(follow_ups, reply_to) "
      "IS NULL"},
+    // -- sessions
+    {"jobs whose row does not say that they are of a session, or of none",
+     "SELECT count(*) FROM $schema.jobs WHERE (flags & 64 <> 0) <> (session IS NOT NULL)"},
+    {"living jobs whose session is not there",
+     "SELECT count(*) FROM $schema.jobs j WHERE session IS NOT NULL AND state NOT IN (4, 6, 7) AND "
+     "NOT EXISTS (SELECT 1 FROM $schema.sessions s WHERE s.queue = j.queue AND s.key = "
+     "j.session)"},
+    {"jobs of a session that neither have the turn nor wait for it",
+     "SELECT count(*) FROM $schema.jobs j JOIN $schema.sessions s ON s.queue = j.queue AND s.key = "
+     "j.session WHERE j.state NOT IN (4, 6, 7) AND s.turn <> j.id AND (j.state <> 0 OR NOT EXISTS "
+     "(SELECT 1 FROM $schema.session_jobs l WHERE l.session = s.id AND l.id = j.id))"},
+    {"places in the line of a session without their waiting job",
+     "SELECT count(*) FROM $schema.session_jobs l LEFT JOIN $schema.sessions s ON s.id = l.session "
+     "LEFT JOIN $schema.jobs j ON j.id = l.id WHERE j.state IS DISTINCT FROM 0 OR j.queue IS "
+     "DISTINCT FROM s.queue OR j.session IS DISTINCT FROM s.key OR s.turn = j.id OR l.id < "
+     "s.first"},
+    {"turns of jobs that have ended, or are of another session",
+     "SELECT count(*) FROM $schema.sessions s LEFT JOIN $schema.jobs j ON j.id = s.turn WHERE "
+     "s.turn <> 0 AND (j.state IS NULL OR j.state IN (4, 6, 7) OR j.queue <> s.queue OR j.session "
+     "IS DISTINCT FROM s.key)"},
+    {"sessions in which jobs wait and nobody has the turn, although they are not stopped",
+     "SELECT count(*) FROM $schema.sessions s WHERE turn = 0 AND stop = 0 AND jobs <> 0"},
+    {"stopped sessions in which a job has the turn",
+     "SELECT count(*) FROM $schema.sessions WHERE stop <> 0 AND turn <> 0"},
+    {"sessions that count their jobs wrong",
+     "SELECT count(*) FROM $schema.sessions s LEFT JOIN (SELECT session, count(*) AS n FROM "
+     "$schema.session_jobs GROUP BY session) l ON l.session = s.id WHERE s.jobs <> coalesce(l.n, "
+     "0) + CASE WHEN s.turn = 0 THEN 0 ELSE 1 END"},
+    {"jobs that anybody may claim although their session is held, or nobody although it is not",
+     "SELECT count(*) FROM $schema.sessions s JOIN $schema.jobs j ON j.id = s.turn WHERE (s.token "
+     "<> 0 AND j.state = 2) OR (s.token = 0 AND j.state = 0)"},
+    {"entries of a line that lead to another session",
+     "SELECT count(*) FROM $schema.ready r JOIN $schema.jobs j ON j.id = r.id LEFT JOIN "
+     "$schema.sessions s ON s.id = r.session WHERE r.session <> 0 AND (s.queue IS DISTINCT FROM "
+     "j.queue OR s.key IS DISTINCT FROM j.session)"},
+    {"sessions of which nothing is left, or that are held by nobody, or never looked at",
+     "SELECT count(*) FROM $schema.sessions WHERE (jobs = 0 AND turn = 0 AND token = 0 AND stop = "
+     "0 AND state IS NULL) OR (token <> 0) <> (worker IS NOT NULL) OR (token <> 0) <> (look_at <> "
+     "0) OR look_at > lease_until OR state_bytes <> coalesce(octet_length(state), 0) OR (prune_at "
+     "<> 0) <> (jobs = 0 AND token = 0 AND stop = 0)"},
+    {"sessions whose token would be given again",
+     "SELECT count(*) FROM $schema.sessions WHERE token > " MS_LAST_TOKEN},
     {"unique keys that lead to a job of another key",
      "SELECT count(*) FROM $schema.uniques u JOIN $schema.jobs j ON j.id = u.id WHERE "
      "j.unique_key IS DISTINCT FROM u.key OR j.queue <> u.queue"},
@@ -144,7 +187,7 @@ constexpr Law kLaws[] = {
      "WITH live AS MATERIALIZED (SELECT DISTINCT t.schedule FROM $schema.schedule_jobs t JOIN "
      "$schema.jobs p ON p.id = t.job WHERE p.state <> 0) SELECT count(*) FROM $schema.jobs j LEFT "
      "JOIN $schema.schedule_jobs t ON t.job = j.id LEFT JOIN live l ON l.schedule = t.schedule "
-     "WHERE j.state = 0 AND l.schedule IS NULL"},
+     "WHERE j.state = 0 AND l.schedule IS NULL AND j.flags & 64 = 0"},
     {"waiting jobs of which their schedule says that they do not wait, or the reverse",
      "SELECT count(*) FROM $schema.schedule_jobs t JOIN $schema.jobs j ON j.id = t.job WHERE "
      "t.waits <> (j.state = 0)"},

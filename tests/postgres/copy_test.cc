@@ -294,7 +294,9 @@ TEST_CASE("a copy that ended while it made the schema is gone on with") {
   for (const CopyPlace* place : {&to, &old}) must(place->target());
   to.change("",
             "DROP TABLE $schema.moves; DROP FUNCTION $schema.refuse_moved; DROP TABLE "
-            "$schema.settings; ALTER TABLE $schema.jobs DROP COLUMN follow_ups; UPDATE "
+            "$schema.settings; ALTER TABLE $schema.jobs DROP COLUMN follow_ups, DROP COLUMN "
+            "session, DROP COLUMN reply_session; ALTER TABLE $schema.ready DROP COLUMN session; "
+            "DROP TABLE $schema.sessions, $schema.session_jobs CASCADE; UPDATE "
             "$schema.meta SET version = 1; DO $do$ DECLARE f record; "
             "BEGIN FOR f IN SELECT p.oid::regprocedure AS name FROM pg_proc p WHERE "
             "p.pronamespace = '$schema'::regnamespace AND p.proname NOT IN ('now_us', "

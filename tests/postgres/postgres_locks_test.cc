@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <thread>
 
@@ -41,13 +42,18 @@ class Known {
 };
 
 struct Counts {
-  std::atomic<int> claimed{0}, cancelled{0}, finished{0}, moved{0}, expired{0}, rescued{0};
+  std::atomic<int> claimed{0}, cancelled{0}, finished{0}, moved{0}, expired{0}, rescued{0},
+      accepted{0};
 };
+
+enum class Jobs : bool { plain, of_sessions };
+constexpr std::array<std::string_view, 4> kKeys = {"d", "a", "c", "b"};
 
 class Node {
  public:
-  Node(const PostgresOptions& place, int number, Known& known, Counts& counts)
-      : chance_(static_cast<std::uint64_t>(number) + 1),
+  Node(const PostgresOptions& place, int number, Jobs jobs, Known& known, Counts& counts)
+      : jobs_(jobs),
+        chance_(static_cast<std::uint64_t>(number) + 1),
         name_(fmt::format("w{}", number)),
         known_(known),
         counts_(counts),
@@ -69,6 +75,7 @@ class Node {
     store_->heard({.queues = {"q"}, .everything = chance_.percent(5)});
   }
   Operation some_operation() {
+    if (jobs_ == Jobs::of_sessions && chance_.percent(25)) return some_session_operation();
     const auto dice = chance_.between(0, 99);
     if (dice < 15) return some_enqueue();
     if (dice < 40)
@@ -84,12 +91,43 @@ class Node {
     if (dice < 97) return ExpireJobs{.limit = 10};
     return RescueExpired{.limit = 10};
   }
+  std::string some_key() { return std::string(kKeys[chance_.next() % kKeys.size()]); }
+  SessionKey some_session() { return {.queue = "q", .key = some_key()}; }
+  Operation some_session_operation() {
+    const auto dice = chance_.between(0, 99);
+    const bool holds = !grants_.empty();
+    if (dice < 25) return AcceptSession{.worker = name_, .session = some_session(), .lease = 1s};
+    if (dice < 35) return ResumeSession{.session = some_session()};
+    if (dice < 45 || !holds)
+      return Claim{.worker = name_, .queues = {accept_line("q")}, .max = 1, .lease = 1s};
+    const SessionGrant grant = grants_.back();
+    if (dice < 70) {
+      return Claim{.worker = name_,
+                   .queues = {session_line(grant.session)},
+                   .max = 1,
+                   .lease = 1s,
+                   .session_token = grant.token};
+    }
+    if (dice < 80) return RenewSession{.session = grant.session, .token = grant.token, .lease = 1s};
+    if (dice < 88)
+      return PutSessionState{.session = grant.session, .token = grant.token, .state = "[1]"};
+    grants_.pop_back();
+    return ReleaseSession{.session = grant.session, .token = grant.token};
+  }
+  void into_sessions(NewJob& job) {
+    if (chance_.percent(60)) job.session = some_key();
+    job.on_dead = static_cast<OnDead>(chance_.between(0, 2));
+    if (!chance_.percent(20)) return;
+    job.reply_to = "q";
+    job.reply_session = some_key();
+  }
   Operation some_enqueue() {
     Enqueue enqueue;
     for (std::int64_t i = chance_.between(1, 4); i > 0; --i) {
       NewJob job{.queue = "q", .kind = "k"};
       if (chance_.percent(30)) job.delay = std::chrono::milliseconds(chance_.between(1, 30));
       if (chance_.percent(30)) job.expires_in = std::chrono::milliseconds(chance_.between(1, 60));
+      if (jobs_ == Jobs::of_sessions) into_sessions(job);
       enqueue.jobs.push_back(job);
     }
     return enqueue;
@@ -100,7 +138,9 @@ class Node {
     for (std::int64_t i = chance_.between(1, 5); i > 0 && !held_.empty(); --i) {
       const std::size_t at = chance_.next() % held_.size();
       const auto dice = chance_.between(0, 99);
-      const Outcome outcome = dice < 50   ? Outcome(Complete{})
+      const bool dies = jobs_ == Jobs::of_sessions && dice < 5;
+      const Outcome outcome = dies        ? Outcome(Dead{.reason = "poison", .description = ""})
+                              : dice < 50 ? Outcome(Complete{})
                               : dice < 75 ? Outcome(Snooze{})
                                           : Outcome(Retry{.error = "no", .after = 5ms});
       finish.results.push_back({held_[at].id, held_[at].token, outcome});
@@ -121,7 +161,10 @@ class Node {
       for (const EnqueuedJob& job : enqueued->jobs) known_.add(job.id);
     } else if (const auto* claimed = std::get_if<ClaimResult>(&result)) {
       held_.insert(held_.end(), claimed->jobs.begin(), claimed->jobs.end());
+      if (claimed->session) keep(*claimed->session);
       counts_.claimed += static_cast<int>(claimed->jobs.size());
+    } else if (const auto* grant = std::get_if<SessionGrant>(&result)) {
+      keep(*grant);
     } else if (std::holds_alternative<CancelResult>(result)) {
       ++counts_.cancelled;
     } else if (const auto* finished = std::get_if<FinishResult>(&result)) {
@@ -134,6 +177,13 @@ class Node {
     }
   }
 
+  void keep(const SessionGrant& grant) {
+    ++counts_.accepted;
+    grants_.push_back(grant);
+    if (grants_.size() > kKeys.size()) grants_.erase(grants_.begin());
+  }
+
+  const Jobs jobs_;
   blackbox::Chance chance_;
   const std::string name_;
   SystemClock clock_;
@@ -141,17 +191,15 @@ class Node {
   Known& known_;
   Counts& counts_;
   std::vector<ClaimedJob> held_;
+  std::vector<SessionGrant> grants_;
   std::unique_ptr<SharedStore> store_;
 };
 
-}  // namespace
-
-TEST_CASE("nodes that claim, cancel, finish, renew, move and rescue the same jobs never deadlock") {
+void run_all(Jobs jobs, Counts& counts) {
   // Found soon, should there be one.
   must(the_cluster().set("deadlock_timeout", "20ms"));
   const PostgresOptions place = new_place();
   Known known;
-  Counts counts;
   {
     // A queue is made once.
     const SystemClock clock;
@@ -163,18 +211,19 @@ TEST_CASE("nodes that claim, cancel, finish, renew, move and rescue the same job
   {
     std::vector<std::unique_ptr<Node>> nodes;
     for (int i = 0; i < kNodes; ++i)
-      nodes.push_back(std::make_unique<Node>(place, i, known, counts));
+      nodes.push_back(std::make_unique<Node>(place, i, jobs, known, counts));
     std::vector<std::thread> threads;
     for (const auto& node : nodes) threads.emplace_back([&node] { node->run(); });
     for (std::thread& thread : threads) thread.join();
     for (const auto& node : nodes) CHECK_MESSAGE(node->refused.empty(), node->refused.at(0));
   }
-  MESSAGE(fmt::format("claimed {}, cancelled {}, finished {}, moved {}, expired {}, rescued {}",
-                      counts.claimed.load(), counts.cancelled.load(), counts.finished.load(),
-                      counts.moved.load(), counts.expired.load(), counts.rescued.load()));
+  MESSAGE(fmt::format(
+      "claimed {}, cancelled {}, finished {}, moved {}, expired {}, rescued {}, "
+      "accepted {}",
+      counts.claimed.load(), counts.cancelled.load(), counts.finished.load(), counts.moved.load(),
+      counts.expired.load(), counts.rescued.load(), counts.accepted.load()));
   CHECK(counts.claimed > 100);
   CHECK(counts.cancelled > 100);
-  CHECK(counts.moved > 0);
   CHECK(counts.expired > 0);
   // What is not counted yet is logged already.
   const Rows rows = must(the_cluster().sql(
@@ -188,6 +237,20 @@ TEST_CASE("nodes that claim, cancel, finish, renew, move and rescue the same job
   NullLog silent;
   const auto report = must(must(open_postgres_store(place, clock.now(), silent))->verify());
   CHECK_MESSAGE(report.problems.empty(), report.problems.at(0));
+}
+
+}  // namespace
+
+TEST_CASE("nodes that claim, cancel, finish, renew, move and rescue the same jobs never deadlock") {
+  Counts counts;
+  run_all(Jobs::plain, counts);
+  CHECK(counts.moved > 0);
+}
+
+TEST_CASE("nodes that fill, hold, end and resume the same sessions never deadlock") {
+  Counts counts;
+  run_all(Jobs::of_sessions, counts);
+  CHECK(counts.accepted > 100);
 }
 
 }  // namespace mainspring::pg_testing

@@ -1,0 +1,8 @@
+// What a claim answers of each job, in the order in which read_claimed() counts the columns.
+#pragma once
+
+#define MS_CLAIMED                                                                         \
+  "j.id, j.token, j.attempt, j.max_attempts, j.priority, j.run_at, j.timeout, j.flags, "   \
+  "j.schedule, j.queue, j.kind, j.args, j.headers, j.tags, j.correlation_id, j.reply_to, " \
+  "j.session, CASE WHEN j.flags & 64 <> 0 THEN (SELECT x.state FROM $schema.sessions x "   \
+  "WHERE x.queue = j.queue AND x.key = j.session) END AS session_state"
