@@ -1,4 +1,4 @@
-// The table of commands: schedules, timers, leases.
+// The table of commands: schedules, timers, leases, sessions.
 #include "cli/commands.h"
 #include "cli/handlers.h"
 
@@ -353,10 +353,46 @@ Command leases_command() {
                         .run = run_leases_show}}};
 }
 
+Command sessions_command() {
+  const Argument queue{"QUEUE", "the queue of its jobs", Count::one};
+  const Argument key{"KEY", "as of enqueue --session", Count::one};
+  return {
+      .name = "sessions",
+      .summary = "jobs that run one after the other",
+      .description = "Looks at sessions: whose turn it is, who holds them, why they stand.",
+      .children = {
+          {.name = "list",
+           .summary = "sessions of a queue",
+           .description = "Lists the sessions of a queue that have jobs, a holder or a state.",
+           .arguments = {queue},
+           .scopes = kClient,
+           .examples = {{"mainspring sessions list orders", ""}},
+           .run = run_sessions_list},
+          {.name = "show",
+           .summary = "a session and its state",
+           .description = "Shows a session.",
+           .arguments = {queue, key},
+           .scopes = kClient,
+           .examples = {{"mainspring sessions show orders customer/7", ""}},
+           .exits = {{66, "there is no such session"}},
+           .run = run_sessions_show},
+          {.name = "resume",
+           .summary = "let blocked or parked sessions go on",
+           .description =
+               "Lets a session that was stopped by a dead job go on with the next one. The dead "
+               "job "
+               "stays dead; `mainspring jobs retry` instead puts it in front of the others again.",
+           .arguments = {queue, {"KEY", "as of enqueue --session", Count::many}},
+           .scopes = kClient,
+           .examples = {{"mainspring sessions resume orders customer/7", ""}},
+           .exits = {{66, "there is no such session"}},
+           .run = run_sessions_resume}}};
+}
+
 }  // namespace
 
 std::vector<Command> timing_commands() {
-  return {schedules_command(), timers_command(), leases_command()};
+  return {schedules_command(), timers_command(), leases_command(), sessions_command()};
 }
 
 }  // namespace mainspring::cli

@@ -52,6 +52,9 @@ Result<NewJob> job_of(const Invocation& invocation) {
   MS_TRY_ASSIGN(job.delay, invocation.duration("delay"));
   MS_TRY_ASSIGN(job.run_at, instant_flag(invocation, "run-at"));
   MS_TRY_ASSIGN(job.unique, unique_of(invocation));
+  job.session = invocation.flag("session").value_or("");
+  if (const auto policy = invocation.flag("session-on-dead"))
+    job.on_dead = parse_on_dead(*policy).value_or(OnDead::skip);
   const auto valid = validate(job);
   if (!valid) return with_flag_names(valid.error());
   return job;

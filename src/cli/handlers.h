@@ -51,6 +51,10 @@ Result<int> run_timers_remove(const Invocation& invocation, Io& io);
 Result<int> run_leases_list(const Invocation& invocation, Io& io);
 Result<int> run_leases_show(const Invocation& invocation, Io& io);
 
+Result<int> run_sessions_list(const Invocation& invocation, Io& io);
+Result<int> run_sessions_show(const Invocation& invocation, Io& io);
+Result<int> run_sessions_resume(const Invocation& invocation, Io& io);
+
 Result<int> run_host(const Invocation& invocation, Io& io);
 Result<int> run_host_list(const Invocation& invocation, Io& io);
 Result<int> run_host_show(const Invocation& invocation, Io& io);

@@ -14,7 +14,8 @@ namespace mainspring::cli {
 // "ARGS",
 // "--args".
 Result<std::string> read_args(const std::optional<std::string>& given, const std::string& name);
-// priority, max-attempts, timeout, expires-in, tag, header, correlation-id, reply-to, then; those
+// priority, max-attempts, timeout, expires-in, tag, header, correlation-id, reply-to,
+// reply-session, then; those
 // that are not given stay.
 Result<void> read_job_options(const Invocation& invocation, NewJob& job);
 // The flag's value as an instant. Errors: invalid_argument.

@@ -153,6 +153,9 @@ std::string sheet_of(const Job& job, const Io& io) {
   rest.add("headers", job.headers);
   rest.add("correlation_id", job.correlation_id);
   rest.add("reply_to", job.reply_to);
+  rest.add("reply_session", job.reply_session);
+  rest.add("session", job.session);
+  if (job.on_dead != OnDead::skip) rest.add("session_on_dead", to_string(job.on_dead));
   rest.add("then", encode_follow_ups(job.follow_ups));
   out += rest.text();
   if (job.errors.empty()) return out;
