@@ -133,6 +133,7 @@ Broker::Broker(Store& store, const Clock& clock, Log& log, Registry& registry,
       claimed_total_(
           registry.counter("mainspring_jobs_claimed_total", "Jobs claimed since start.")),
       job_metrics_(registry),
+      events_(store, clock, registry, options.events),
       registry_(registry) {
   register_gauges();
 }
@@ -348,6 +349,7 @@ Instant Broker::step_locked(Now now) {
   }
   if (!batch.operations.empty()) commit(batch, answers, now);
   for (auto& answer : answers) answer();
+  events_.tell();
   if (before != store_.agenda()) tell_listeners();
   MutexLock lock(mutex_);
   if (has_work()) return now.instant;
@@ -625,6 +627,8 @@ void Broker::expire_parked(Answers& answers, Now now) {
 void Broker::distribute(Batch& batch, BatchReport& report, Answers& answers, Now now) {
   MS_ASSERT(report.results.size() == batch.operations.size(), "a store answers every operation");
   const Duration took = clock_.now().instant - now.instant;
+  if (events_.wanted(now.instant))
+    events_.record(batch.operations, report.results, report.effects, now);
   for (const std::string& queue : report.effects.available) {
     if (lines_.contains(queue) && !MS_MUTANT(parked_claim_not_woken))
       ready_[queue] = {.up_to = next_order_ - 1, .burst = kEveryone};

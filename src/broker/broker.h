@@ -23,6 +23,7 @@
 #include <unordered_map>
 
 #include "base/mutex.h"
+#include "broker/events.h"
 #include "broker/job_metrics.h"
 #include "broker/jobs.h"
 #include "broker/lease_waiters.h"
@@ -53,6 +54,7 @@ struct BrokerOptions {
   // A store that other nodes change is compared with what is known of it about so often, give or
   // take 20 %, in case that nothing was heard. Raise to spare the database.
   Duration poll = std::chrono::seconds(5);
+  EventOptions events = {};
 };
 
 class Broker final : public Jobs {
@@ -117,6 +119,9 @@ class Broker final : public Jobs {
   void hold(std::string why) MS_EXCLUDES(mutex_);
   // What another node's change may have made possible here. From every thread; a hint.
   void hear(const Heard& what) MS_EXCLUDES(mutex_);
+
+  // What becomes of jobs, for those who listen. From every thread.
+  Events& events() { return events_; }
 
   // See Store::due_schedules. From every thread.
   Result<std::vector<ScheduleInfo>> due_schedules(WallTime now, int limit) const {
@@ -375,6 +380,7 @@ class Broker final : public Jobs {
   Counter& enqueued_total_;
   Counter& claimed_total_;
   JobMetrics job_metrics_ MS_GUARDED_BY(mutex_);
+  Events events_;
   Registry& registry_;
 };
 

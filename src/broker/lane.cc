@@ -87,10 +87,14 @@ void Broker::commit_by_lane(Lane& lane, Batch& batch) {
   news.ended.assign(ended.begin(), ended.begin() + static_cast<std::ptrdiff_t>(told));
   if (!news.empty() && tell_) tell_(news);
   for (auto& answer : answers) answer();
+  events_.tell();
 }
 
 void Broker::distribute_of_lane(Batch& batch, BatchReport& report,
                                 std::vector<std::function<void()>>& answers, Now now) {
+  // Here, before what is left to the runner is taken out of the batch.
+  if (events_.wanted(now.instant))
+    events_.record(batch.operations, report.results, report.effects, now);
   for (std::size_t i = batch.operations.size(); i-- > 0;) {
     Pending& caller = batch.callers[i];
     OperationResult& result = report.results[i];

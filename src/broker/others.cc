@@ -124,6 +124,8 @@ void Broker::take_up(const Heard& heard, Answers& answers, Now now) {
       lease_waiters_.retry_at(lease, now.instant);
     }
   }
+  if (!heard.ended.empty() && events_.wanted(now.instant))
+    events_.record_ended(heard.ended, now);
   tell_ended(heard.ended, answers);
 }
 

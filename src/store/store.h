@@ -28,7 +28,10 @@ namespace mainspring {
 struct Effects {
   // Queues that may now give a job which they could not give before.
   std::vector<std::string> available;
-  std::vector<JobId> ended;           // jobs that became terminal
+  std::vector<JobId> ended;  // jobs that became terminal
+  // Jobs that no operation and no result names: follow-ups that were made; and those that live on,
+  // rescued or by an operator.
+  std::vector<JobId> made, again;
   std::vector<std::string> released;  // leases that became free
 };
 

@@ -376,6 +376,8 @@ void PostgresStore::remember(BatchReport& report) {
   if (next_due_ < due) news_.next_due = std::min(news_.next_due, next_due_);
   auto& ended = report.effects.ended;
   ended.insert(ended.end(), after_.ended.begin(), after_.ended.end());
+  report.effects.made = after_.made;
+  report.effects.again = after_.again;
   for (const std::string& name : after_.freed) {
     if (lease_free_at(name) <= now_.instant) report.effects.released.push_back(name);
   }

@@ -172,6 +172,7 @@ OperationResult PostgresStore::operator()(const RescueExpired& op) {
                    : fmt::format("lease expired: worker {} was not heard of for {}",
                                  held->row.worker, format_duration(Duration(held->row.lease)));
     fail_attempt(*held, message, std::nullopt);
+    if (!is_terminal(held->row.state)) after_.again.push_back(id);
     ++result.changed;
   }
   // The rows that were looked at are gone: even if nothing expired, that is to be committed. It may

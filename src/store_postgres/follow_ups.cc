@@ -65,7 +65,8 @@ void PostgresStore::make_follow_ups() {
   }
   if (!sessions.empty()) take_sessions(sessions);
   if (jobs.size() > 1 && next_id_ >= ids_end_) new_ids(jobs.size());
-  for (const NewJob& job : jobs) add_job(job, now_.wall, JobState::available, 0);
+  for (const NewJob& job : jobs)
+    after_.made.push_back(add_job(job, now_.wall, JobState::available, 0).row.id);
 }
 
 }  // namespace mainspring::pg

@@ -269,6 +269,7 @@ bool PostgresStore::take_unique_key(JobInHand& held) {
 // An operator's retry of a job that neither runs, nor is completed or available.
 void PostgresStore::revive(JobInHand& job) {
   const bool ended = is_terminal(job.row.state);
+  after_.again.push_back(job.row.id);
   if (ended) {
     job.row.max_attempts = job.row.attempt + job.row.budget;
     job.row.finished_at = 0;

@@ -131,7 +131,7 @@ struct AfterCommit {
   std::set<std::string> lost_lines;   // their holders are to hear that they are that no more
   std::set<std::string> passed_over;  // by other nodes: who claims from them there may look again
   std::map<int, std::int64_t> heads;  // by queue: more or fewer
-  std::vector<JobId> ended;
+  std::vector<JobId> ended, made, again;  // see Effects
   std::set<std::string> freed;                          // leases by name
   std::map<std::string, LeaseInHand> leases;            // as this transaction left or found them
   std::int64_t live = 0, finished = 0;                  // more or fewer,

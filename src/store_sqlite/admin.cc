@@ -108,6 +108,7 @@ bool SqliteStore::take_unique_key(const HotRow& hot) {
 
 void SqliteStore::retry_hot(HotRow& hot) {
   begin_write();
+  again_.push_back(hot.id);
   leave(hot);
   count(*hot.queue, hot.state, hot.flags, -1);
   std::int64_t schedule = 0;

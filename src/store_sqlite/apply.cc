@@ -161,6 +161,8 @@ void SqliteStore::commit_batch(BatchReport& report) {
   name_lines(report.effects);
   report.effects.ended = std::move(ended_);
   ended_.clear();
+  report.effects.made = std::exchange(made_, {});
+  report.effects.again = std::exchange(again_, {});
   for (const std::string& name : freed_leases_) {
     if (lease_free_at(name) <= now_.instant) report.effects.released.push_back(name);
   }

@@ -39,7 +39,7 @@ void SqliteStore::make_follow_ups() {
   for (const JobId id : ids) {
     // Nothing that ends may be refused: neither a bound of live jobs nor a full disk is asked.
     for (const NewJob& job : follow(read_ended(id)))
-      make_job(job, now_.wall, JobState::available, 0);
+      made_.push_back(make_job(job, now_.wall, JobState::available, 0).id);
   }
 }
 

@@ -373,6 +373,7 @@ OperationResult SqliteStore::operator()(const RescueExpired& op) {
                    : fmt::format("lease expired: worker {} was not heard of for {}",
                                  lease.grant->worker, format_duration(lease.length));
     fail_attempt(id, lease, message, std::nullopt);
+    if (ended_.empty() || ended_.back() != id) again_.push_back(id);
     ++result.changed;
   }
   return result;

@@ -91,6 +91,7 @@ void SqliteStore::load(Instant now) {
   touched_blocks_.clear();
   finishing_.clear();
   ended_.clear();
+  made_.clear(), again_.clear();
   followed_.clear();
   left_sessions_.clear();
   marks_touched_ = false;

@@ -424,8 +424,8 @@ class SqliteStore final : public Store {
   std::vector<QueueState*> touched_;
   std::vector<std::int64_t> touched_blocks_;
   std::map<std::int64_t, std::string> finishing_;  // prune_at → ids, of this batch
-  std::vector<JobId> ended_;
-  std::vector<JobId> followed_;  // of those that the operation under way ended
+  std::vector<JobId> ended_, made_, again_;        // see Effects
+  std::vector<JobId> followed_;                    // of those that the operation under way ended
   std::unordered_map<std::string, NamedLease> named_leases_;
   std::set<std::pair<Instant, std::string>> lease_ends_;  // of the held, and of the forgotten
   std::size_t released_leases_ = 0;                       // without a value

@@ -1,0 +1,241 @@
+// Events tell what was committed, in its order, to those who listen; and are not made for nobody.
+#include "broker/events.h"
+
+#include <doctest/doctest.h>
+
+#include <filesystem>
+
+#include "broker/broker.h"
+#include "store_sqlite/sqlite_store.h"
+
+using namespace mainspring;
+using namespace std::chrono_literals;
+
+namespace {
+
+struct Fixture {
+  explicit Fixture(EventOptions options = {}) {
+    char name[] = "/tmp/mainspring_test_XXXXXX";
+    directory = mkdtemp(name);
+    store = std::move(
+        *open_sqlite_store({.directory = directory, .reserve_bytes = 0}, clock.now(), log));
+    open(options);
+  }
+  ~Fixture() {
+    broker.reset();
+    store.reset();
+    std::filesystem::remove_all(directory);
+  }
+  void open(EventOptions options) {
+    broker.reset();
+    clock.advance(1s);
+    broker =
+        std::make_unique<Broker>(*store, clock, log, registry, BrokerOptions{.events = options});
+  }
+  Events& events() { return broker->events(); }
+  OperationResult apply(Operation operation) {
+    OperationResult out;
+    broker->submit(std::move(operation), [&](OperationResult result) { out = std::move(result); });
+    broker->step(clock.now());
+    return out;
+  }
+  JobId enqueue(NewJob job) {
+    return std::get<EnqueueResult>(apply(Enqueue{.jobs = {std::move(job)}})).jobs.at(0).id;
+  }
+  ClaimedJob claim(const std::string& queue = "photos") {
+    return std::get<ClaimResult>(apply(Claim{.worker = "w", .queues = {queue}})).jobs.at(0);
+  }
+  void finish(const ClaimedJob& job, Outcome outcome) {
+    apply(Finish{.worker = "w", .results = {{job.id, job.token, std::move(outcome)}}});
+  }
+  // "started 1 photos/resize 1 why", of all that are there behind `after`.
+  std::vector<std::string> told(std::uint64_t after = 0) {
+    std::vector<std::string> out;
+    for (const EventPtr& event : events().read(after, 1000).events) {
+      std::string line(to_string(event->type));
+      if (event->job != 0) line += " " + std::to_string(event->job);
+      line +=
+          " " + (event->facts == nullptr ? "?" : event->facts->queue + "/" + event->facts->kind);
+      if (event->attempt != 0) line += " " + std::to_string(event->attempt);
+      if (!event->reason.empty()) line += " " + event->reason;
+      out.push_back(std::move(line));
+    }
+    return out;
+  }
+  using Lines = std::vector<std::string>;
+
+  std::string directory;
+  ManualClock clock;
+  NullLog log;
+  Registry registry;
+  std::unique_ptr<Store> store;
+  std::unique_ptr<Broker> broker;
+};
+
+const NewJob kPhoto{.queue = "photos", .kind = "resize"};
+
+}  // namespace
+
+TEST_CASE_FIXTURE(Fixture, "events come in the order of the commits, each end once") {
+  const auto listener = events().listen(1);
+  REQUIRE(listener != nullptr);
+  enqueue(kPhoto);
+  const ClaimedJob job = claim();
+  apply(Renew{.worker = "w",
+              .leases = {{.id = job.id, .token = job.token, .progress = Progress{0.5, "half"}}}});
+  finish(job, Retry{.error = "no", .after = 0s});
+  finish(claim(), Snooze{});
+  const ClaimedJob last = claim();
+  finish(last, Complete{});
+  finish(last, Complete{});  // repeated: answered the same, and nothing happens
+  apply(PauseQueue{.queue = "photos"});
+  apply(PauseQueue{.queue = "photos", .paused = false});
+  CHECK(told() == Lines{"enqueued 1 photos/resize", "started 1 photos/resize 1",
+                        "progress 1 photos/resize 1", "retrying 1 photos/resize 1",
+                        "started 1 photos/resize 2", "snoozed 1 photos/resize 2",
+                        "started 1 photos/resize 2", "completed 1 photos/resize 2",
+                        "queue_paused photos/", "queue_resumed photos/"});
+  const auto page = events().read(2, 1);
+  REQUIRE(page.events.size() == 1);
+  CHECK(page.events[0]->progress == Progress{0.5, "half"});
+  CHECK(page.events[0]->at == clock.now().wall);
+  CHECK(page.next == 3);
+}
+
+TEST_CASE_FIXTURE(Fixture, "an end says why, also where the request names an id only") {
+  const auto listener = events().listen(1);
+  for (int i = 0; i < 5; ++i) enqueue({.queue = "photos", .kind = "resize", .max_attempts = 1});
+  finish(claim(), Dead{.reason = "broken", .description = "long"});
+  finish(claim(), Retry{.error = "no"});
+  finish(claim(), CancelJob{.reason = "mine"});
+  apply(Cancel{.id = 4, .reason = "theirs"});
+  const ClaimedJob running = claim();
+  apply(Cancel{.id = running.id, .reason = "stop it"});
+  finish(running, Snooze{});
+  const Lines lines = told(5);
+  CHECK(lines == Lines{"started 1 photos/resize 1", "dead 1 photos/resize 1 broken",
+                       "started 2 photos/resize 1", "dead 2 photos/resize 1 max_attempts",
+                       "started 3 photos/resize 1", "cancelled 3 photos/resize 1 mine",
+                       "cancelled 4 photos/resize theirs", "started 5 photos/resize 1",
+                       "cancelled 5 photos/resize 1 stop it"});
+}
+
+TEST_CASE_FIXTURE(Fixture, "what the scheduler ends, rescues and makes is told of") {
+  const auto listener = events().listen(1);
+  NewJob job = kPhoto;
+  job.follow_ups = {{.queue = "mail", .kind = "receipt", .on = FollowUp::kCompleted}};
+  enqueue(job);
+  enqueue({.queue = "films", .kind = "cut", .expires_in = 1s});
+  claim();
+  clock.advance(31s);
+  apply(RescueExpired{});
+  apply(ExpireJobs{});
+  apply(RetryJob{.id = 1});
+  finish(claim(), Complete{});
+  CHECK(told(3) == Lines{"retrying 1 photos/resize 1", "cancelled 2 films/cut expired",
+                         "retrying 1 photos/resize", "started 1 photos/resize 2",
+                         "completed 1 photos/resize 2", "enqueued 3 mail/receipt"});
+}
+
+TEST_CASE_FIXTURE(Fixture, "without a listener nothing is made, and no job is asked for") {
+  enqueue(kPhoto);
+  finish(claim(), Complete{});
+  CHECK(events().recorded() == 0);
+  CHECK(events().newest() == 0);
+  CHECK_FALSE(events().wanted(clock.now().instant));
+  {
+    const auto listener = events().listen(1);
+    const auto reads = store->reads();
+    enqueue(kPhoto);
+    finish(claim(), Complete{});
+    CHECK(told().size() == 3);
+    CHECK(store->reads() == reads);  // what was claimed meanwhile is known
+    CHECK(events().recorded() == 3);
+  }
+  // For a while they are kept for whoever comes back.
+  clock.advance(59s);
+  enqueue(kPhoto);
+  CHECK(events().recorded() == 4);
+  clock.advance(2s);
+  enqueue(kPhoto);
+  CHECK(events().recorded() == 4);
+}
+
+TEST_CASE_FIXTURE(Fixture,
+                  "whoever comes back after nobody listened is told that something is missing") {
+  auto listener = events().listen(1);
+  enqueue(kPhoto);
+  const std::uint64_t seen = events().newest();
+  CHECK(seen == 1);
+  listener.reset();
+  clock.advance(61s);
+  enqueue(kPhoto);  // seen by nobody
+  listener = events().listen(1);
+  enqueue(kPhoto);
+  CHECK(events().read(seen, 10).missed == 1);
+  CHECK(told(events().oldest()) == Lines{"enqueued 3 photos/resize"});
+}
+
+TEST_CASE("a listener that is behind the whole ring is told how much it missed") {
+  Fixture f({.buffer = 3});
+  const auto listener = f.events().listen(1);
+  for (int i = 0; i < 5; ++i) f.enqueue(kPhoto);
+  CHECK(f.events().oldest() == 2);
+  const auto page = f.events().read(0, 10);
+  CHECK(page.missed == 2);
+  CHECK(page.events.empty());
+  CHECK(f.told(2).size() == 3);
+  CHECK(f.told(2).front() == "enqueued 3 photos/resize");
+}
+
+TEST_CASE_FIXTURE(Fixture, "a watch is called once, after the commit, or at once if it is late") {
+  const auto listener = events().listen(1);
+  int called = 0;
+  auto watch = events().watch(0, [&] { ++called; });
+  enqueue(kPhoto);
+  enqueue(kPhoto);
+  CHECK(called == 1);
+  auto late = events().watch(1, [&] { ++called; });
+  CHECK(called == 2);
+  auto ended = events().watch(2, [&] { ++called; });
+  ended.reset();
+  enqueue(kPhoto);
+  CHECK(called == 2);
+}
+
+TEST_CASE_FIXTURE(Fixture, "there are no more listeners than may be") {
+  auto one = events().listen(2), two = events().listen(2);
+  CHECK(events().listen(2) == nullptr);
+  one.reset();
+  CHECK(events().listen(2) != nullptr);
+}
+
+TEST_CASE_FIXTURE(
+    Fixture,
+    "a job that was claimed before anybody listened is asked for once, and never by the commit") {
+  enqueue({.queue = "photos", .kind = "resize", .tags = {"a"}});
+  const ClaimedJob job = claim();
+  const auto listener = events().listen(1);
+  const auto reads = store->reads();
+  finish(job, Complete{});
+  CHECK(store->reads() == reads);
+  const auto page = events().read(0, 10);
+  REQUIRE(page.events.size() == 1);
+  CHECK(page.events[0]->facts->tags == std::vector<std::string>{"a"});
+  const auto after = store->reads();
+  CHECK(after > reads);
+  CHECK(told() == Lines{"completed 1 photos/resize 1"});
+  CHECK(store->reads() == after);
+}
+
+TEST_CASE_FIXTURE(
+    Fixture,
+    "an end that another node told of says how it ended; a job that lives again is a gap") {
+  enqueue(kPhoto);
+  enqueue(kPhoto);
+  finish(claim(), Dead{.reason = "broken"});
+  const auto listener = events().listen(1);
+  const std::vector<JobId> heard{1, 2, 99};
+  events().record_ended(heard, clock.now());
+  CHECK(told() == Lines{"dead 1 photos/resize 1 broken", "gap 2 photos/resize", "gap 99 ?"});
+}
