@@ -68,6 +68,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
     bool ready = false;    // the watch has fired
     bool retry = false;    // the readers had no room for us
     bool last = false;     // the wait is over
+    bool beat = false;     // a sign of life is due
     bool ended = false;    // the end is being written
     std::shared_ptr<void> watch;
     std::unique_ptr<boost::asio::steady_timer> timer;
@@ -120,6 +121,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void do_proxy(DoProxy proxy);
   // -- streams
   void do_stream(DoStream stream);
+  void arm_beat();
   void read_piece();
   void on_piece(StreamRead read);
   void on_stream_ready();

@@ -131,6 +131,10 @@ struct DoStream {
   // Absent: a stream of pieces. Given: one reply, as soon as next() has one or after this time.
   std::optional<Duration> wait;
   std::string_view content_type = "text/plain; charset=utf-8";
+  Pool pool = Pool::host;
+  // Of a stream of pieces: next() is called with `last` so often even if there is nothing new, for
+  // a sign of life.
+  std::optional<Duration> beat = {};
 };
 // A request that is passed on to a program on this machine.
 struct DoProxy {

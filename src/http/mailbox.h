@@ -27,6 +27,7 @@ struct StreamReady {};
 struct StreamRead {
   StreamPiece piece;
   std::shared_ptr<void> watch;  // after a piece of nothing
+  Pool pool = Pool::host;       // where the watch may end
 };
 struct Mail {
   Ticket ticket = 0;

@@ -72,7 +72,8 @@ Result<void> read_query(std::string_view text, const Route& route, Request& requ
                                            : fmt::format("known are {}", fmt::join(names, ", "))));
     }
     for (const auto& earlier : request.query) {
-      if (earlier.first == *name) return invalid(*name, fmt::format("{}: given twice", *name));
+      if (earlier.first == *name && !known->repeated)
+        return invalid(*name, fmt::format("{}: given twice", *name));
     }
     request.query.emplace_back(std::move(*name), std::move(*value));
   }

@@ -97,6 +97,7 @@ constexpr Row kRows[] = {
     {"ledger", Rule::item, "read", "GET", "/v1/schedules/photos/ledger"},
     {"preview_definition", Rule::token, "", "POST", "/v1/schedules/preview",
      R"({"schedule":{"every":"1h"}})"},
+    {"events", Rule::some, "read", "GET", "/v1/events"},
     {"list_dead", Rule::some, "read", "GET", "/v1/dead"},
     {"redrive", Rule::some, "admin", "POST", "/v1/dead/redrive"},
     {"list_workers", Rule::all, "read", "GET", "/v1/workers"},
@@ -250,7 +251,8 @@ struct Matrix : HostServer {
     Answer answer = peer->receive(method == "HEAD");
     REQUIRE(answer.status != 0);
     const auto connection = answer.headers.find("Connection");
-    if (connection != answer.headers.end() && connection->second == "close") {
+    const bool stream = answer.headers.contains("Transfer-Encoding");  // and has no end
+    if (stream || (connection != answer.headers.end() && connection->second == "close")) {
       peer = std::make_unique<Peer>(server);
     }
     return answer;

@@ -57,6 +57,10 @@ void write_parameters(JsonWriter& w, const Route& route) {
   for (const QueryParameter& parameter : route.query) {
     write_parameter(w, "query", parameter.name, false, parameter.schema, parameter.description);
   }
+  if (route.last_event_id) {
+    write_parameter(w, "header", "Last-Event-ID", false, R"({"type":"string"})",
+                    "As after; it goes before that.");
+  }
   if (route.idempotency_key) {
     write_parameter(w, "header", "Idempotency-Key", false,
                     fmt::format(R"({{"type":"string","maxLength":{}}})", kMaxKeyBytes),
@@ -66,10 +70,11 @@ void write_parameters(JsonWriter& w, const Route& route) {
   w.end_array();
 }
 
-void write_content(JsonWriter& w, std::string_view schema, std::string_view type = kJson) {
+void write_content(JsonWriter& w, std::string_view schema, std::string_view type = kJson,
+                   std::string_view text_type = "text/plain") {
   w.key("content").begin_object();
   if (schema.empty()) {
-    w.key("text/plain").begin_object().key("schema").raw(R"({"type":"string"})");
+    w.key(text_type).begin_object().key("schema").raw(R"({"type":"string"})");
   } else {
     w.key(type).begin_object().key("schema").raw(reference(schema));
   }
@@ -113,7 +118,7 @@ void write_operation(JsonWriter& w, const Route& route) {
   for (const Success& success : route.successes) {
     w.key(fmt::to_string(success.status)).begin_object();
     w.key("description").string(success.description);
-    write_content(w, success.schema);
+    write_content(w, success.schema, kJson, success.text_type);
     w.end_object();
   }
   write_errors(w, route);

@@ -37,6 +37,17 @@ constexpr QueryParameter kAuditQuery[] = {
     {"from", R"({"type":"integer","format":"int64","default":0})",
      "Begin with this record: the next of the page before; 0: from the newest."}};
 
+constexpr QueryParameter kEventsQuery[] = {
+    {"queue", kText, "Only of these queues: a list, or given again.", true},
+    {"kind", kText, "Only of jobs of these kinds.", true},
+    {"type",
+     R"({"enum":["enqueued","started","completed","retrying","snoozed","dead","cancelled",)"
+     R"("progress","queue_paused","queue_resumed","gap"]})",
+     "Only of these types, and gap.", true},
+    {"job", R"({"type":"integer","format":"int64","minimum":1})", "Only of these jobs.", true},
+    {"tag", kText, "Only of jobs that have one of these tags.", true},
+    {"after", kText, "Go on behind the event with this id, or begin with a gap."}};
+
 constexpr Success kEnqueued[] = {{201, "EnqueueResponse", "The jobs are on disk."},
                                  {200, "EnqueueResponse",
                                   "All of them had been there: found by unique or by the "
@@ -82,6 +93,9 @@ constexpr Success kVerifyOk[] = {{200, "VerifyReport", "What was found."}};
 constexpr Success kTokenOk[] = {{201, "CreatedToken", "The token, with its text."}};
 constexpr Success kTokensOk[] = {{200, "TokenList", "Revoked and expired ones too."}};
 constexpr Success kRevokedOk[] = {{200, "TokenRevoked", "It is refused from now on."}};
+constexpr Success kEventsOk[] = {{200, "",
+                                  "Server-sent events, until the server or the client ends them.",
+                                  "text/event-stream"}};
 constexpr Success kAuditOk[] = {{200, "AuditPage", "One page."}};
 constexpr Success kAuditHeadOk[] = {{200, "AuditHead", "The newest mark, and the oldest kept."}};
 constexpr Success kVersionOk[] = {{200, "Version", "Name and version."}};
@@ -487,6 +501,16 @@ constexpr Route kRoutes[] = {
      .successes = kLedgerOk,
      .errors = kNameErrors,
      .query = kLedgerQuery},
+    {.method = "GET",
+     .pattern = "/v1/events",
+     .id = "events",
+     .summary = "What becomes of jobs and queues, as it happens",
+     .plan = &plan_events,
+     .access = {Verb::read, On::plan},
+     .successes = kEventsOk,
+     .query = kEventsQuery,
+     .last_event_id = true,
+     .headers = true},
     {.method = "GET",
      .pattern = "/v1/dead",
      .id = "list_dead",

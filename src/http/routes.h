@@ -18,6 +18,7 @@ struct QueryParameter {
   std::string_view name;
   std::string_view schema;  // JSON
   std::string_view description;
+  bool repeated = false;  // may be given more than once
 };
 
 // A reply that a route gives when all is well.
@@ -25,6 +26,7 @@ struct Success {
   int status = 0;
   std::string_view schema;  // a name in components/schemas, "" = text
   std::string_view description;
+  std::string_view text_type = "text/plain";
 };
 
 struct Route {
@@ -46,6 +48,7 @@ struct Route {
   std::span<const ErrorCode> errors = {};  // beside those that every route may give
   std::span<const QueryParameter> query = {};
   bool idempotency_key = false;  // takes the header
+  bool last_event_id = false;    // takes that header
   bool headers = false;          // reads headers: Request::headers
   bool any_query = false;        // parameters that are not in `query` mean nothing
 };
@@ -90,6 +93,7 @@ Plan plan_get_queue(const Request& request, Services& services);
 Plan plan_pause_queue(const Request& request, Services& services);
 Plan plan_resume_queue(const Request& request, Services& services);
 Plan plan_set_retention(const Request& request, Services& services);
+Plan plan_events(const Request& request, Services& services);
 Plan plan_list_dead(const Request& request, Services& services);
 Plan plan_redrive(const Request& request, Services& services);
 Plan plan_list_workers(const Request& request, Services& services);

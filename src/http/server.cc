@@ -79,6 +79,8 @@ std::vector<Error> HttpOptions::validate() const {
          "must be 0 to 1000000");
   demand(free_failures >= 1 && free_failures <= 1'000'000, "free_failures", "must be 1 to 1000000");
   demand(max_connections_per_address >= 1, "max_connections_per_address", "must be at least 1");
+  demand(max_event_streams >= 1, "max_event_streams", "must be at least 1");
+  demand(event_heartbeat > Duration(0), "event_heartbeat", "must be more than 0");
   demand(min_bytes_per_second >= 1, "min_bytes_per_second", "must be at least 1");
   return mistakes;
 }

@@ -73,6 +73,11 @@ struct HttpOptions {
   // workers behind one address.
   std::size_t max_connections_per_address = 1024;
 
+  // Streams of events at once; beyond: overloaded.
+  std::size_t max_event_streams = 1000;
+  // A stream with nothing to tell says so, so often.
+  Duration event_heartbeat = std::chrono::seconds(15);
+
   std::string version = "0.1.0";  // of the program, for GET /v1/version
   // What GET /readyz says of the store; "" = nothing.
   std::string durability = "every commit is synced to disk before it is answered";

@@ -126,7 +126,7 @@ void Shard::on_mail() {
       connection->on_mail(std::move(mail));
     } else if (auto* read = std::get_if<StreamRead>(&mail.content)) {
       // The end of a watch may have to wait for a file.
-      shared_.host_readers.submit([watch = std::move(read->watch)] {});
+      shared_.pool(read->pool).submit([watch = std::move(read->watch)] {});
     } else {
       return_jobs(mail);
     }

@@ -36,6 +36,8 @@ struct Shared {
   std::shared_ptr<std::atomic<std::int64_t>> connections =
       std::make_shared<std::atomic<std::int64_t>>(0);
   std::function<void()> drained;  // a shard that stops has no connection left
+
+  ReaderPool& pool(Pool which) { return which == Pool::host ? host_readers : readers; }
 };
 
 class Shard {

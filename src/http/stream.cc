@@ -26,31 +26,48 @@ void Connection::do_stream(DoStream stream) {
           self->on_stream_ready();
         });
   }
+  if (!wait && stream_->plan->beat) arm_beat();
   arm_read();  // to learn that the peer goes away
   read_piece();
+}
+
+void Connection::arm_beat() {
+  Stream& s = *stream_;
+  if (s.timer == nullptr) s.timer = std::make_unique<boost::asio::steady_timer>(shard_.io());
+  s.timer->expires_after(*s.plan->beat);
+  s.timer->async_wait(
+      [self = shared_from_this(), ticket = ticket_](const boost::system::error_code& cancelled) {
+        if (cancelled || self->ticket_ != ticket || self->stream_ == nullptr) return;
+        self->stream_->beat = true;
+        self->arm_beat();
+        self->on_stream_ready();
+      });
 }
 
 void Connection::read_piece() {
   Stream& s = *stream_;
   s.reading = true;
   s.ready = s.retry = false;
-  const bool taken = shard_.shared().host_readers.submit(
-      [box = shard_.mailbox(), ticket = ticket_, plan = s.plan, last = s.last, watch = s.watch] {
-        StreamRead read;
-        read.piece = plan->next(last);
-        const StreamPiece& piece = read.piece;
-        if (!piece.reply && piece.bytes.empty() && !piece.ended) {
-          auto watching = plan->watch([box, ticket] {
-            box->deliver_unexpected({ticket, StreamReady{}});
+  const bool last = s.last || std::exchange(s.beat, false);
+  const bool taken =
+      shard_.shared()
+          .pool(s.plan->pool)
+          .submit([box = shard_.mailbox(), ticket = ticket_, plan = s.plan, last, watch = s.watch] {
+            StreamRead read{.pool = plan->pool};
+            read.piece = plan->next(last);
+            const StreamPiece& piece = read.piece;
+            if (!piece.reply && piece.bytes.empty() && !piece.ended) {
+              auto watching = plan->watch([box, ticket] {
+                box->deliver_unexpected({ticket, StreamReady{}});
+              });
+              if (watching) {
+                read.watch = std::move(*watching);
+              } else {
+                read.piece.reply = error_reply(watching.error());
+              }
+            }
+            box->deliver_unexpected({ticket, std::move(read)});
           });
-          if (watching) {
-            read.watch = std::move(*watching);
-          } else {
-            read.piece.reply = error_reply(watching.error());
-          }
-        }
-        box->deliver_unexpected({ticket, std::move(read)});
-      });
   s.watch.reset();  // the task has it: its end may have to wait for a file
   if (taken) return;
   s.reading = false;
@@ -63,7 +80,8 @@ void Connection::read_piece() {
 void Connection::on_stream_ready() {
   if (stream_ == nullptr) return;
   stream_->ready = true;
-  if (!stream_->reading && !stream_->retry) read_piece();
+  // While a piece is written it goes on behind it.
+  if (state_ == State::busy && !stream_->reading && !stream_->retry) read_piece();
 }
 
 void Connection::on_piece(StreamRead read) {
@@ -145,8 +163,8 @@ void Connection::end_stream_early() {
 void Connection::drop_stream() {
   if (stream_->timer != nullptr) stream_->timer->cancel();
   // The end of a watch, and of what the plan holds, may have to wait for a file.
-  shard_.shared().host_readers.submit(
-      [plan = std::move(stream_->plan), watch = std::move(stream_->watch)] {});
+  ReaderPool& pool = shard_.shared().pool(stream_->plan->pool);
+  pool.submit([plan = std::move(stream_->plan), watch = std::move(stream_->watch)] {});
   stream_.reset();
 }
 

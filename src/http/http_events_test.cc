@@ -1,0 +1,378 @@
+// The stream of events over real sockets: what is told, to whom, and how it goes on after a cut.
+#include <atomic>
+#include <fstream>
+
+#include "api/json.h"
+#include "env/random.h"
+#include "http/http_test_support.h"
+#include "model/token_text.h"
+
+using namespace mainspring;
+using namespace mainspring::test;
+using namespace std::chrono_literals;
+
+namespace {
+
+// A client of the stream.
+struct Listener {
+  Listener(TestServer& server, std::string_view query = "", std::string_view headers = "")
+      : peer(server) {
+    peer.send(Peer::request("GET", "/v1/events" + std::string(query), "", headers));
+    head = peer.receive();
+  }
+  // The next block that is not a sign of life; "" = the stream ended well, "cut" = not well.
+  std::string block() {
+    for (;;) {
+      const std::size_t end = text.find("\n\n");
+      if (end != std::string::npos) {
+        std::string out = text.substr(0, end);
+        text.erase(0, end + 2);
+        const std::size_t id = out.find("id: ");
+        if (id != std::string::npos) last_id = out.substr(id + 4, out.find('\n', id) - id - 4);
+        if (out.find("event: ") != std::string::npos || out == ": too slow") return out;
+        continue;
+      }
+      const std::string chunk = peer.chunk();
+      if (chunk.empty() || chunk == "cut") return chunk;
+      text += chunk;
+    }
+  }
+  // "enqueued 1 photos/resize"
+  std::string next() {
+    const std::string got = block();
+    const std::size_t at = got.find("data: ");
+    if (at == std::string::npos) return got;
+    data = got.substr(at + 6);
+    std::string type, queue, kind, reason;
+    std::int64_t job = 0;
+    JsonReader in(data, JsonReader::Unknown::skip);
+    const bool good = in.members([&](std::string_view name) {
+      if (name == "type") return in.string(type);
+      if (name == "job") return in.integer(job, 1, INT64_MAX);
+      if (name == "queue") return in.null() || in.string(queue);
+      if (name == "kind") return in.null() || in.string(kind);
+      return name == "reason" ? in.string(reason) : in.skip();
+    });
+    CHECK_MESSAGE(good, data);
+    if (job != 0) type += " " + std::to_string(job);
+    if (!queue.empty()) type += " " + queue + "/" + kind;
+    return reason.empty() ? type : type + " " + reason;
+  }
+
+  Peer peer;
+  Answer head;
+  std::string text, data, last_id;
+};
+
+void apply(TestServer& s, Operation operation) {
+  std::atomic<int> done = 0;
+  s.broker->submit(std::move(operation), [&](OperationResult result) {
+    done = std::holds_alternative<Error>(result) ? 2 : 1;
+  });
+  wait_until([&] { return done != 0; });
+  REQUIRE(done == 1);
+}
+JobId enqueue(TestServer& s, NewJob job) {
+  return s.broker->enqueue({.jobs = {std::move(job)}})->jobs.at(0).id;
+}
+const NewJob kPhoto{.queue = "photos", .kind = "resize", .tags = {"a", "b"}};
+const NewJob kFilm{.queue = "films", .kind = "cut"};
+
+std::string token(TestServer& s, const std::string& name, std::string_view scopes) {
+  SystemRandom random;
+  const Secret text = make_token_text(random);
+  TokenRecord record;
+  record.name = name;
+  record.digest = *digest_of_token(text.reveal());
+  record.scopes = *Scopes::parse(std::string(scopes));
+  apply(s, CreateToken{record});
+  return "Authorization: Bearer " + text.reveal() + "\r\n";
+}
+
+std::int64_t metric(TestServer& s, const std::string& name) {
+  const std::string text = s.registry.render();
+  const std::size_t at = text.find("\n" + name + " ");
+  REQUIRE(at != std::string::npos);
+  return std::stoll(text.substr(at + name.size() + 2));
+}
+
+int threads_of_process() {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);) {
+    if (line.starts_with("Threads:")) return std::stoi(line.substr(8));
+  }
+  return 0;
+}
+
+}  // namespace
+
+TEST_CASE("a stream tells what becomes of jobs, in order, with what is to be known") {
+  TestServer s;
+  Listener listener(s);
+  CHECK(listener.head.status == 200);
+  CHECK(listener.head.headers.at("Content-Type") == "text/event-stream");
+  Peer peer(s);
+  CHECK(
+      peer.call("POST", "/v1/jobs", R"({"queue":"photos","kind":"resize","tags":["a"]})").status ==
+      201);
+  const auto claimed = s.broker->claim({.worker = "w", .queues = {"photos"}}, 1s, {});
+  const ClaimedJob job = claimed->jobs.at(0);
+  const Renewal renewal{.id = job.id, .token = job.token, .progress = Progress{0.5, "half"}};
+  REQUIRE(s.broker->renew({.worker = "w", .leases = {renewal}}).has_value());
+  REQUIRE(s.broker->finish({.worker = "w", .results = {{job.id, job.token, Dead{"bad", "long"}}}})
+              .has_value());
+  CHECK(peer.call("POST", "/v1/queues/photos/pause").status == 200);
+  CHECK(listener.next() == "enqueued 1 photos/resize");
+  CHECK(listener.next() == "started 1 photos/resize");
+  CHECK(
+      has(listener.data, R"("job":1,"queue":"photos","kind":"resize","tags":["a"],"attempt":1})"));
+  CHECK(has(listener.data, R"({"id":")" + listener.last_id + R"(","type":"started","at":"20)"));
+  CHECK(listener.next() == "progress 1 photos/resize");
+  CHECK(has(listener.data, R"("progress":{"value":0.5,"text":"half"})"));
+  CHECK(listener.next() == "dead 1 photos/resize bad");
+  CHECK_FALSE(has(listener.data, "long"));
+  CHECK(listener.next() == "queue_paused photos/");
+}
+
+TEST_CASE("a stream tells only what it was asked for") {
+  TestServer s;
+  Listener queue(s, "?queue=films"), kinds(s, "?kind=cut,resize&kind=x"), type(s, "?type=started"),
+      job(s, "?job=2"), tag(s, "?tag=z,b"), none(s, "?queue=films&tag=a");
+  enqueue(s, kPhoto);
+  enqueue(s, kFilm);
+  REQUIRE(s.broker->claim({.worker = "w", .queues = {"films"}}, 1s, {}).has_value());
+  apply(s, PauseQueue{.queue = "films"});
+  NewJob last = kPhoto;
+  last.queue = "films";
+  enqueue(s, last);
+  CHECK(queue.next() == "enqueued 2 films/cut");
+  CHECK(queue.next() == "started 2 films/cut");
+  CHECK(queue.next() == "queue_paused films/");
+  CHECK(kinds.next() == "enqueued 1 photos/resize");
+  CHECK(kinds.next() == "enqueued 2 films/cut");
+  CHECK(kinds.next() == "started 2 films/cut");
+  CHECK(kinds.next() == "enqueued 3 films/resize");  // a queue has no kind
+  CHECK(type.next() == "started 2 films/cut");
+  CHECK(job.next() == "enqueued 2 films/cut");
+  CHECK(tag.next() == "enqueued 1 photos/resize");
+  CHECK(tag.next() == "enqueued 3 films/resize");
+  CHECK(none.next() == "enqueued 3 films/resize");
+}
+
+TEST_CASE("a stream of what there is not is refused by name") {
+  TestServer s;
+  Peer peer(s);
+  std::string many = "/v1/events?job=1";
+  for (int i = 0; i < 100; ++i) many += ",1";
+  check_refusals(peer,
+                 {{"GET", "/v1/events?type=began", "", 400, "invalid_argument", "type"},
+                  {"GET", "/v1/events?type=", "", 400, "invalid_argument", "type"},
+                  {"GET", "/v1/events?queue=a,,b", "", 400, "invalid_argument", "queue"},
+                  {"GET", "/v1/events?kind=%20", "", 400, "invalid_argument", "kind"},
+                  {"GET", "/v1/events?job=0", "", 400, "invalid_argument", "job"},
+                  {"GET", many, "", 400, "invalid_argument", "job"},
+                  {"GET", "/v1/events?after=17", "", 400, "invalid_argument", "after"},
+                  {"GET", "/v1/events?after=a-b", "", 400, "invalid_argument", "after"},
+                  {"GET", "/v1/events?after=a-1&after=a-2", "", 400, "invalid_argument", "after"},
+                  {"GET", "/v1/events?state=dead", "", 400, "invalid_argument", "state"}});
+  const Answer answer = peer.call("GET", "/v1/events?type=began");
+  CHECK(message_of(answer) ==
+        "type \"began\": must be one of enqueued, started, completed, retrying, snoozed, dead, "
+        "cancelled, progress, queue_paused, queue_resumed, gap");
+  CHECK(field_of(peer.call("GET", "/v1/events", "", "Last-Event-ID: x\r\n")) == "Last-Event-ID");
+}
+
+TEST_CASE("who comes back with the last id gets what came behind it, and only that") {
+  TestServer s;
+  Listener stays(s);
+  std::string first;
+  {
+    Listener gone(s);
+    enqueue(s, kPhoto);
+    CHECK(gone.next() == "enqueued 1 photos/resize");
+    first = gone.last_id;
+  }
+  enqueue(s, kFilm);
+  Listener back(s, "", "Last-Event-ID: " + first + "\r\n");
+  CHECK(back.next() == "enqueued 2 films/cut");
+  Listener by_query(s, "?after=" + first);
+  CHECK(by_query.next() == "enqueued 2 films/cut");
+  // As a browser comes back: the URL is that of the beginning.
+  Listener both(s, "?after=" + first, "Last-Event-ID: " + by_query.last_id + "\r\n");
+  enqueue(s, kPhoto);
+  CHECK(both.next() == "enqueued 3 photos/resize");
+}
+
+TEST_CASE("a client that is cut off before its first event comes back to where it began") {
+  TestServer s;
+  std::string began;
+  {
+    Listener listener(s);
+    const std::string head = listener.peer.chunk();
+    REQUIRE(head.starts_with("retry: 1000\nid: "));
+    began = head.substr(16, head.size() - 18);
+  }
+  enqueue(s, kPhoto);
+  Listener back(s, "?after=" + began);
+  CHECK(back.next() == "enqueued 1 photos/resize");
+}
+
+TEST_CASE("what is not there any more begins with a gap: after a restart, and when it is too old") {
+  BrokerOptions options;
+  options.events.buffer = 2;
+  TestServer s({}, options);
+  Listener stays(s);
+  enqueue(s, kPhoto);
+  CHECK(stays.next() == "enqueued 1 photos/resize");
+  const std::string old = stays.last_id;
+  for (int i = 0; i < 3; ++i) {
+    enqueue(s, kFilm);
+    CHECK(stays.next() == "enqueued " + std::to_string(i + 2) + " films/cut");
+  }
+  Listener late(s, "?after=" + old);
+  CHECK(late.next() == "gap forgotten");
+  const std::string gap_id = late.last_id;
+  CHECK(late.next() == "enqueued 3 films/cut");  // what is left of it
+  CHECK(late.next() == "enqueued 4 films/cut");
+  // From before a restart: its number means nothing now. A gap that was told of is not told again.
+  const std::string number = old.substr(old.rfind('-'));
+  Listener restarted(s, "?after=5ca1ab1e" + number);
+  CHECK(restarted.next() == "gap restart");
+  CHECK(restarted.next() == "enqueued 3 films/cut");
+  Listener again(s, "?after=" + gap_id);
+  CHECK(again.next() == "enqueued 3 films/cut");
+  Listener ahead(s, "?type=started&after=" + old.substr(0, old.rfind('-')) + "-1000");
+  CHECK(ahead.next() == "gap forgotten");  // whatever it asks for
+  CHECK(metric(s, "mainspring_events_dropped_total") == 1);
+}
+
+TEST_CASE("a client that does not keep up is cut off, holds up nobody, and learns of the gap") {
+  BrokerOptions options;
+  options.events.buffer = 1000;
+  TestServer s({}, options);
+  Listener slow(s);
+  Peer other(s);
+  NewJob large = kPhoto;
+  large.tags.assign(16, std::string(64, 'x'));
+  Enqueue many;
+  many.jobs.assign(500, large);
+  for (int i = 0; i < 40; ++i) {  // 24 MiB: more than sockets hold
+    REQUIRE(s.broker->enqueue(many).has_value());
+    CHECK(other.call("GET", "/v1/version").status == 200);
+  }
+  int told = 0;
+  std::string block = slow.block();
+  for (; block.find("event: enqueued") != std::string::npos; block = slow.block()) ++told;
+  CHECK(told < 20'000);
+  CHECK(block == ": too slow");
+  CHECK(slow.block().empty());  // a good end
+  CHECK(metric(s, "mainspring_events_dropped_total") > 0);
+  Listener back(s, "", "Last-Event-ID: " + slow.last_id + "\r\n");
+  CHECK(back.next() == "gap forgotten");
+  CHECK(back.next().starts_with("enqueued "));
+}
+
+TEST_CASE("a hundred streams cost no threads, each gets every event, and there is a bound") {
+  HttpOptions options;
+  options.max_event_streams = 100;
+  TestServer s(options);
+  const int before = threads_of_process();
+  std::vector<std::unique_ptr<Listener>> listeners;
+  for (int i = 0; i < 100; ++i) {
+    listeners.push_back(std::make_unique<Listener>(s));
+    CHECK(listeners.back()->head.status == 200);
+  }
+  CHECK(metric(s, "mainspring_event_streams") == 100);
+  const Answer over = Peer(s).call("GET", "/v1/events");
+  CHECK(over.status == 429);
+  CHECK(code_of(over) == "overloaded");
+  CHECK(over.headers.contains("Retry-After"));
+  for (int i = 0; i < 10; ++i) enqueue(s, kPhoto);
+  for (auto& listener : listeners) {
+    for (int i = 0; i < 10; ++i) {
+      CHECK(listener->next() == "enqueued " + std::to_string(i + 1) + " photos/resize");
+    }
+  }
+  CHECK(threads_of_process() == before);
+  listeners.clear();
+  wait_until([&] { return metric(s, "mainspring_event_streams") == 0; });
+}
+
+TEST_CASE(
+    "a stream shows the queues that its token may read, and texts to those who may see them") {
+  HttpOptions options;
+  options.require_token = true;
+  TestServer s(options);
+  const std::string photos = token(s, "photos", "read=photos");
+  Listener some(s, "", photos), all(s, "", token(s, "all", "read read:payload")),
+      asked(s, "?queue=films,photos", photos);
+  CHECK(Peer(s).call("GET", "/v1/events").status == 401);
+  CHECK(Peer(s).call("GET", "/v1/events", "", token(s, "w", "work")).status == 403);
+  enqueue(s, kFilm);
+  apply(s, PauseQueue{.queue = "films"});
+  enqueue(s, kPhoto);
+  const ClaimedJob job = s.broker->claim({.worker = "w", .queues = {"photos"}}, 1s, {})->jobs.at(0);
+  const Renewal renewal{.id = job.id, .token = job.token, .progress = Progress{0.5, "half"}};
+  REQUIRE(s.broker->renew({.worker = "w", .leases = {renewal}}).has_value());
+  CHECK(all.next() == "enqueued 1 films/cut");
+  CHECK(all.next() == "queue_paused films/");
+  for (Listener* one : {&some, &asked, &all}) {
+    CHECK(one->next() == "enqueued 2 photos/resize");
+    CHECK(one->next() == "started 2 photos/resize");
+    CHECK(one->next() == "progress 2 photos/resize");
+  }
+  CHECK(has(all.data, R"("text":"half")"));
+  CHECK(has(some.data, R"("progress":{"value":0.5,"text":null})"));
+}
+
+TEST_CASE("a stream ends when its token is revoked, and tells nothing more") {
+  HttpOptions options;
+  options.require_token = true;
+  TestServer s(options);
+  const std::string header = token(s, "mine", "read");
+  Listener listener(s, "", header), idle(s, "", header);
+  enqueue(s, kPhoto);
+  CHECK(listener.next() == "enqueued 1 photos/resize");
+  apply(s, RevokeToken{"mine"});
+  enqueue(s, kPhoto);
+  CHECK(listener.next() == "cut");
+  CHECK(idle.next() == "enqueued 1 photos/resize");
+  CHECK(idle.next() == "cut");
+}
+
+TEST_CASE("the end of the server is a good end of its streams of events") {
+  auto s = std::make_unique<TestServer>();
+  Listener listener(*s), waiting(*s);
+  enqueue(*s, kPhoto);
+  CHECK(listener.next() == "enqueued 1 photos/resize");
+  s->server->stop(20s);
+  CHECK(listener.next().empty());
+  CHECK(listener.peer.ended());
+  CHECK(waiting.next() == "enqueued 1 photos/resize");
+  CHECK(waiting.next().empty());
+}
+
+TEST_CASE("a stream with nothing to tell says so, with its place") {
+  HttpOptions options;
+  options.event_heartbeat = 20ms;
+  TestServer s(options);
+  Listener listener(s, "?queue=none");
+  const std::string head = listener.peer.chunk();
+  const std::string beat = listener.peer.chunk();
+  CHECK(beat.starts_with(": \nid: "));
+  enqueue(s, kPhoto);
+  std::string later = listener.peer.chunk();
+  wait_until([&] { return (later = listener.peer.chunk()) != beat; });
+  CHECK(later.ends_with("-1\n\n"));
+  Listener back(s, "?after=" + later.substr(7, later.size() - 9));
+  enqueue(s, kPhoto);
+  CHECK(back.next() == "enqueued 2 photos/resize");
+}
+
+TEST_CASE("without a stream no event is made") {
+  TestServer s;
+  enqueue(s, kPhoto);
+  REQUIRE(s.broker->claim({.worker = "w", .queues = {"photos"}}, 1s, {}).has_value());
+  CHECK(metric(s, "mainspring_events_total") == 0);
+  CHECK(Peer(s).call("HEAD", "/v1/events").status == 200);
+}

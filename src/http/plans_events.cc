@@ -1,0 +1,305 @@
+// The plan of the stream of events: server-sent events, filtered, resumed by the last id.
+//
+// Source: https://html.spec.whatwg.org/multipage/server-sent-events.html
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+
+#include "api/json.h"
+#include "base/mutant.h"
+#include "http/plans.h"
+
+namespace mainspring::http {
+namespace {
+
+constexpr std::size_t kMaxFilterValues = 100;  // of one parameter
+constexpr std::size_t kMaxIdBytes = 64;
+constexpr std::size_t kPieceBytes = 64 << 10;  // about; more are read when these are taken
+constexpr std::size_t kPageEvents = 512;
+constexpr int kPagesAtOnce = 20;  // looked through for one piece
+
+struct EventFilter {
+  std::vector<std::string> queues, kinds, tags;  // empty = all
+  std::vector<EventType> types;
+  std::vector<JobId> jobs;
+};
+
+// Each value of a parameter that may be repeated, or be a list.
+template <class Take>
+Result<void> each_value(const Request& request, std::string_view name, Take take) {
+  std::size_t count = 0;
+  for (const auto& [key, value] : request.query) {
+    if (key != name) continue;
+    std::string_view rest = value;
+    do {
+      const std::string_view one = rest.substr(0, rest.find(','));
+      rest.remove_prefix(std::min(rest.size(), one.size() + 1));
+      if (++count > kMaxFilterValues) {
+        return invalid(std::string(name),
+                       fmt::format("{}: must be at most {} values", name, kMaxFilterValues));
+      }
+      MS_TRY(take(one));
+    } while (!rest.empty());
+  }
+  return {};
+}
+
+Result<EventType> read_type(std::string_view text) {
+  const auto type = parse_event_type(text);
+  if (type) return *type;
+  std::string known;
+  for (int i = 0; i < kEventTypeCount; ++i) {
+    known.append(i == 0 ? "" : ", ").append(to_string(static_cast<EventType>(i)));
+  }
+  return invalid("type", fmt::format("type \"{}\": must be one of {}", cut_text(text, 64), known));
+}
+
+Result<JobId> read_job(std::string_view text) {
+  JobId id = 0;
+  const auto [last, problem] = std::from_chars(text.data(), text.data() + text.size(), id);
+  if (problem == std::errc() && last == text.data() + text.size() && id >= 1) return id;
+  return invalid("job",
+                 fmt::format("job \"{}\": must be a whole number from 1", cut_text(text, 64)));
+}
+
+Result<EventFilter> read_filter(const Request& request) {
+  EventFilter filter;
+  const auto names = [&](std::string_view parameter, std::vector<std::string>& into) {
+    return each_value(request, parameter, [&](std::string_view value) -> Result<void> {
+      if (parameter != "tag") MS_TRY(check_name(parameter, value));
+      into.emplace_back(value);
+      return {};
+    });
+  };
+  MS_TRY(names("queue", filter.queues));
+  MS_TRY(names("kind", filter.kinds));
+  MS_TRY(names("tag", filter.tags));
+  MS_TRY(each_value(request, "type", [&](std::string_view value) -> Result<void> {
+    MS_TRY_ASSIGN(const EventType type, read_type(value));
+    filter.types.push_back(type);
+    return {};
+  }));
+  MS_TRY(each_value(request, "job", [&](std::string_view value) -> Result<void> {
+    MS_TRY_ASSIGN(const JobId id, read_job(value));
+    filter.jobs.push_back(id);
+    return {};
+  }));
+  return filter;
+}
+
+// An id of an event: whose it is, and where it stands there.
+struct EventId {
+  std::string incarnation;
+  std::uint64_t position = 0;
+};
+
+// A client that comes back by itself asks with its first URL again: the header is the later word.
+Result<std::optional<EventId>> read_after(const Request& request) {
+  const std::string_view header = header_value(request.headers, "Last-Event-ID");
+  const std::string* const given = query_value(request, "after");
+  const std::string_view text = !header.empty()    ? header
+                                : given == nullptr ? std::string_view()
+                                                   : std::string_view(*given);
+  if (text.empty()) return std::optional<EventId>();
+  const std::size_t dash = text.rfind('-');
+  EventId id;
+  if (dash != std::string_view::npos && text.size() <= kMaxIdBytes) {
+    const std::string_view number = text.substr(dash + 1);
+    const char* const end = number.data() + number.size();
+    const auto [last, problem] = std::from_chars(number.data(), end, id.position);
+    id.incarnation = text.substr(0, dash);
+    if (problem == std::errc() && last == end && !id.incarnation.empty()) {
+      return std::optional<EventId>(std::move(id));
+    }
+  }
+  const std::string_view field = header.empty() ? "after" : "Last-Event-ID";
+  return invalid(std::string(field), fmt::format("{} \"{}\": must be the id of an event", field,
+                                                 cut_text(text, kMaxIdBytes)));
+}
+
+template <class T, class U>
+bool passes(const std::vector<T>& wanted, const U& value) {
+  return wanted.empty() || std::find(wanted.begin(), wanted.end(), value) != wanted.end();
+}
+
+// One client's way through the events.
+class EventStream {
+ public:
+  EventStream(Services& services, std::shared_ptr<const Caller> caller, EventFilter filter,
+              std::optional<EventId> after)
+      : events_(services.broker.events()),
+        clock_(services.clock),
+        most_(services.options.max_event_streams),
+        caller_(std::move(caller)),
+        filter_(std::move(filter)),
+        after_(std::move(after)) {}
+
+  // `beat`: a sign of life, if there is nothing else.
+  StreamPiece next(bool beat);
+  Result<std::shared_ptr<void>> watch(std::function<void()> ready) {
+    return events_.watch(at_, std::move(ready));
+  }
+
+ private:
+  StreamPiece begin();
+  bool wanted(const Event& event) const;
+  bool shown(const Event& event) const;
+  std::string id(std::uint64_t position) const {
+    return fmt::format("{}-{}", events_.incarnation(), position);
+  }
+  void write(const Event& event, std::string& out) const;
+  void write_gap(std::string_view reason, std::string& out) const;
+  void write_job(JsonWriter& w, const Event& event) const;
+
+  Events& events_;
+  const Clock& clock_;
+  const std::size_t most_;
+  const std::shared_ptr<const Caller> caller_;
+  const EventFilter filter_;
+  const std::optional<EventId> after_;
+  std::shared_ptr<void> listener_;  // nullptr = not begun
+  std::uint64_t at_ = 0;
+};
+
+StreamPiece EventStream::begin() {
+  listener_ = events_.listen(most_);
+  if (listener_ == nullptr) {
+    return {.reply = error_reply(
+                {.code = ErrorCode::overloaded,
+                 .message = fmt::format("there are {} streams of events: must be at most that "
+                                        "(max_event_streams)",
+                                        most_),
+                 .retry_after_ms = 1000})};
+  }
+  StreamPiece piece{.bytes = "retry: 1000\n"};
+  const std::uint64_t oldest = events_.oldest();
+  at_ = events_.newest();
+  if (after_ && after_->incarnation != events_.incarnation()) {
+    at_ = oldest;
+    write_gap("restart", piece.bytes);
+  } else if (after_ && (after_->position < oldest || after_->position > at_) &&
+             !MS_MUTANT(event_gap_not_told)) {
+    if (after_->position < oldest) events_.note_dropped(oldest - after_->position);
+    at_ = oldest;
+    write_gap("forgotten", piece.bytes);
+  } else {
+    if (after_) at_ = after_->position;
+    // An id without an event: who is cut off before the first one comes back to here.
+    piece.bytes += fmt::format("id: {}\n\n", id(at_));
+  }
+  return piece;
+}
+
+StreamPiece EventStream::next(bool beat) {
+  if (listener_ == nullptr) return begin();
+  StreamPiece piece;
+  for (int i = 0; i < kPagesAtOnce && piece.bytes.size() < kPieceBytes; ++i) {
+    const Events::Page page = events_.read(at_, kPageEvents);
+    if (page.missed > 0) {
+      // Too slow: it comes back with its last id, and learns of the gap.
+      events_.note_dropped(page.missed);
+      piece.bytes += ": too slow\n\n";
+      piece.ended = true;
+      return piece;
+    }
+    if (page.events.empty()) break;
+    at_ = page.next;
+    for (const EventPtr& event : page.events) {
+      if (shown(*event) && wanted(*event)) write(*event, piece.bytes);
+    }
+  }
+  // With its place, so that who comes back need not look through what was not for it.
+  if (beat && piece.bytes.empty()) piece.bytes = fmt::format(": \nid: {}\n\n", id(at_));
+  return piece;
+}
+
+bool EventStream::shown(const Event& event) const {
+  if (MS_MUTANT(event_of_foreign_queue_shown)) return true;
+  return event.facts == nullptr ? caller_->may_all(Verb::read)
+                                : caller_->may(Verb::read, event.facts->queue);
+}
+
+bool EventStream::wanted(const Event& event) const {
+  if (event.type != EventType::gap && !passes(filter_.types, event.type)) return false;
+  if (!passes(filter_.jobs, event.job)) return false;
+  if (event.facts == nullptr) {
+    const bool any = filter_.queues.empty() && filter_.kinds.empty() && filter_.tags.empty();
+    return any || event.type == EventType::gap;
+  }
+  const JobFacts& facts = *event.facts;
+  const bool tagged =
+      filter_.tags.empty() || std::any_of(facts.tags.begin(), facts.tags.end(),
+                                          [&](const auto& t) { return passes(filter_.tags, t); });
+  return tagged && passes(filter_.queues, facts.queue) && passes(filter_.kinds, facts.kind);
+}
+
+void EventStream::write(const Event& event, std::string& out) const {
+  const std::string_view type = to_string(event.type);
+  out += fmt::format("id: {}\nevent: {}\ndata: ", id(event.position), type);
+  JsonWriter w(out);
+  w.begin_object().key("id").string(id(event.position)).key("type").string(type);
+  w.key("at").time(event.at);
+  if (event.job != 0) {
+    write_job(w, event);
+  } else {
+    w.key("queue").string(event.facts->queue);
+  }
+  w.end_object();
+  out += "\n\n";
+}
+
+void EventStream::write_job(JsonWriter& w, const Event& event) const {
+  w.key("job").number(event.job);
+  if (event.facts == nullptr) {
+    w.key("queue").null().key("kind").null();
+  } else {
+    w.key("queue").string(event.facts->queue).key("kind").string(event.facts->kind);
+    if (!event.facts->tags.empty()) {
+      w.key("tags").begin_array();
+      for (const std::string& tag : event.facts->tags) w.string(tag);
+      w.end_array();
+    }
+  }
+  if (event.attempt > 0) w.key("attempt").number(event.attempt);
+  if (event.type == EventType::gap) w.key("reason").string("unknown");
+  if (!event.reason.empty()) w.key("reason").string(event.reason);
+  if (!event.progress) return;
+  w.key("progress").begin_object().key("value").real(event.progress->value);
+  const std::string_view queue = event.facts == nullptr ? "" : event.facts->queue;
+  w.key("text");
+  if (payload_for(*caller_, queue) == Payload::shown) {
+    w.string(event.progress->text);
+  } else {
+    w.null();
+  }
+  w.end_object();
+}
+
+void EventStream::write_gap(std::string_view reason, std::string& out) const {
+  out += fmt::format("id: {}\nevent: gap\ndata: ", id(at_));
+  JsonWriter w(out);
+  w.begin_object().key("id").string(id(at_)).key("type").string("gap");
+  w.key("at").time(clock_.now().wall).key("reason").string(reason).end_object();
+  out += "\n\n";
+}
+
+}  // namespace
+
+Plan plan_events(const Request& request, Services& services) {
+  auto filter = read_filter(request);
+  if (!filter) return error_reply(filter.error());
+  auto after = read_after(request);
+  if (!after) return error_reply(after.error());
+  const auto stream = std::make_shared<EventStream>(services, request.caller, std::move(*filter),
+                                                    std::move(*after));
+  return DoStream{
+      .next = [stream](bool beat) { return stream->next(beat); },
+      .watch = [stream](std::function<void()> ready) { return stream->watch(std::move(ready)); },
+      .wait = std::nullopt,
+      .content_type = "text/event-stream",
+      .pool = Pool::store,
+      .beat = services.options.event_heartbeat};
+}
+
+}  // namespace mainspring::http
