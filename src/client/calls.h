@@ -1,6 +1,7 @@
 // What the files of Client share: how a call becomes requests, and when it is repeated.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -36,6 +37,7 @@ struct Client::Impl {
     std::stop_token stop;
     std::string_view content_type = "application/json";
     std::string_view file_name = "";
+    const std::function<bool(std::string_view)>* sink = nullptr;
   };
 
   Impl(ClientOptions options_, HttpUrl url_, std::shared_ptr<SSL_CTX> tls_, Random& random_)

@@ -88,9 +88,14 @@ ExchangeResult Client::Impl::once(const Call& call) {
       call.answer_within > Duration(0) ? call.answer_within : options.read_timeout;
   const Connection::Limits limits{options.connect_timeout, first, options.read_timeout,
                                   call.after_stop};
-  const HttpRequest request{call.method,           call.target,       call.body,
-                            call.idempotency_key,  call.content_type, call.file_name,
-                            options.token.reveal()};
+  const HttpRequest request{call.method,
+                            call.target,
+                            call.body,
+                            call.idempotency_key,
+                            call.content_type,
+                            call.file_name,
+                            options.token.reveal(),
+                            call.sink};
   // A call that must not be made twice cannot tell such a close from one after it was done: it goes
   // over a fresh connection.
   const bool may_take = call.repeat != Repeat::unseen || MS_MUTANT(run_asked_for_again);
@@ -188,6 +193,16 @@ Result<std::string> Client::upload(std::string_view method, std::string_view pat
                      .repeat = Impl::Repeat::no,
                      .content_type = content_type,
                      .file_name = file_name});
+}
+
+Result<void> Client::stream(std::string_view path,
+                            const std::function<bool(std::string_view)>& sink,
+                            std::stop_token stop) {
+  Impl::Call call{.method = "GET", .target = std::string(path), .repeat = Impl::Repeat::unseen};
+  call.sink = &sink;
+  call.stop = stop;
+  MS_TRY(impl_->run(call));
+  return {};
 }
 
 Result<EnqueueResult> Client::enqueue(Enqueue request) {

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -53,6 +54,12 @@ class Client final : public Jobs {
   // The same with a body that is not JSON. `file_name` goes into Content-Disposition; "" = none.
   Result<std::string> upload(std::string_view method, std::string_view path, std::string body,
                              std::string_view content_type, std::string_view file_name);
+
+  // GET of a stream: `sink` gets its pieces, on this thread, until the server ends it or it answers
+  // false. Errors: the server's; unavailable (it broke, or was stopped), timeout (nothing came for
+  // read_timeout).
+  Result<void> stream(std::string_view path, const std::function<bool(std::string_view)>& sink,
+                      std::stop_token stop);
 
   Result<EnqueueResult> enqueue(Enqueue request) override;
   Result<ClaimResult> claim(Claim request, Duration wait, std::stop_token stop) override;

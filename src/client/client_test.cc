@@ -154,6 +154,30 @@ Enqueue one_job() {
 
 }  // namespace
 
+TEST_CASE("a stream is handed over as it comes, to its end; what is no stream is an error") {
+  FakeServer server([](const Seen& seen) -> std::string {
+    if (seen.target == "/v1/none") return answer(403, R"({"error":{"code":"forbidden"}})");
+    const std::string head =
+        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n";
+    if (seen.target == "/v1/cut") return head + "3\r\none\r\n4\r\ntw";
+    return head + "3\r\none\r\n3\r\ntwo\r\n0\r\n\r\n";
+  });
+  Rig rig(server.url(), 0s);
+  std::string got;
+  const auto sink = [&](std::string_view piece) {
+    got += piece;
+    return true;
+  };
+  CHECK(rig.client->stream("/v1/all", sink, {}).has_value());
+  CHECK(got == "onetwo");
+  CHECK(rig.client->stream("/v1/none", sink, {}).error().code == ErrorCode::forbidden);
+  CHECK(got == "onetwo");
+  CHECK(rig.client->stream("/v1/cut", sink, {}).error().code == ErrorCode::unavailable);
+  CHECK(got == "onetwoonetw");
+  const auto enough = [](std::string_view) { return false; };
+  CHECK(rig.client->stream("/v1/all", enough, {}).error().code == ErrorCode::unavailable);
+}
+
 TEST_CASE("a token goes with each request, and only if there is one") {
   FakeServer server([](const Seen&) { return answer(200, "{}"); });
   SystemRandom random;

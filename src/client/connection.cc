@@ -298,11 +298,12 @@ tl::expected<void, ExchangeError> Connection::send_all(const std::string& head,
   return {};
 }
 
-ExchangeResult Connection::receive(bool head_only, const Limits& limits) {
+ExchangeResult Connection::receive(const HttpRequest& request, const Limits& limits) {
   http::response_parser<http::string_body> parser;
   parser.eager(true);
-  parser.skip(head_only);
+  parser.skip(request.method == "HEAD");
   parser.body_limit(kMaxResponseBytes);
+  if (request.sink != nullptr) parser.body_limit(boost::none);
   parser.header_limit(kMaxHeaderBytes);
   std::array<char, kReadBytes> buffer;
   std::size_t filled = 0;
@@ -347,6 +348,11 @@ ExchangeResult Connection::receive(bool head_only, const Limits& limits) {
     std::copy(buffer.begin() + static_cast<std::ptrdiff_t>(used),
               buffer.begin() + static_cast<std::ptrdiff_t>(filled), buffer.begin());
     filled -= used;
+    if (request.sink != nullptr && parser.is_header_done() && parser.get().result_int() == 200) {
+      std::string& body = parser.get().body();
+      if (!body.empty() && !(*request.sink)(body)) return tl::unexpected(stopped());
+      body.clear();
+    }
     if (filled == buffer.size()) {
       return tl::unexpected(
           ExchangeError{Error{.message = "not an HTTP answer: a line too long"}, true, false});
@@ -389,7 +395,7 @@ ExchangeResult Connection::exchange(const HttpUrl& url, const HttpRequest& reque
   if (auto sent = send_all(head, body, limits.next); !sent) {
     return tl::unexpected(std::move(sent.error()));
   }
-  return receive(request.method == "HEAD", limits);
+  return receive(request, limits);
 }
 
 }  // namespace mainspring

@@ -5,6 +5,7 @@
 #include <openssl/ssl.h>
 #include <sys/socket.h>
 
+#include <functional>
 #include <memory>
 #include <stop_token>
 #include <string>
@@ -37,6 +38,9 @@ struct HttpRequest {
   std::string_view content_type = "application/json";  // of a body
   std::string_view file_name = "";                     // for Content-Disposition; "" = none
   std::string_view token = "";                         // for Authorization; "" = none
+  // Gets the body of a 200 as it comes, in pieces, instead of the response, until it answers false:
+  // then the exchange is stopped. nullptr = none.
+  const std::function<bool(std::string_view)>* sink = nullptr;
 };
 struct HttpResponse {
   int status = 0;
@@ -105,7 +109,7 @@ class Connection {
   void say_no_more();
   tl::expected<void, ExchangeError> send_all(const std::string& head, std::string_view body,
                                              Duration limit);
-  ExchangeResult receive(bool head_only, const Limits& limits);
+  ExchangeResult receive(const HttpRequest& request, const Limits& limits);
 
   int fd_;
   SSL* ssl_ = nullptr;
