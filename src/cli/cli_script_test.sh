@@ -225,17 +225,43 @@ expect 0 '39 jobs examined: sound' ms store check --data copy
 expect 0 'schema …, nothing to do' ms store migrate --data copy
 expect 65 'mainspring: …process…' ms verify --data "$work/data"
 
+# -- events -----------------------------------------------------------------------------------------
+expect 0 '20… gap: restart' ms events --after 0-0 --limit 1
+expect 0 '{"id":"…","type":"gap","at":"…","reason":"restart"}' ms events --after 0-0 --limit 1 --json
+expect 64 'mainspring: --type "began": must be …' ms events --type began
+expect 64 'mainspring: job "x": must be a whole number from 1' ms events --job x
+expect 69 'mainspring: …' ms events --server http://127.0.0.1:1
+ms events --queue streamed --limit 2 >events.txt 2>events.err &
+listener=$!
+for ((i = 0; i < 200; ++i)); do
+  curl -s "$MAINSPRING_SERVER/metrics" | grep -q '^mainspring_event_streams 1' && break
+  read -rt 0.05 <> <(:) || true
+done
+expect 0 '…available' ms enqueue streamed look
+for ((i = 0; i < 200; ++i)); do
+  [[ -s events.txt ]] && break
+  read -rt 0.05 <> <(:) || true
+done
+{ kill -9 "$server" && wait "$server"; } 2>/dev/null
+address=${MAINSPRING_SERVER#http://}
+"$mainspring" serve --data "$work/data" --listen "$address" --json --log-level error >server.json 2>server.log &
+server=$!
+wait "$listener"
+expect 0 '20…Z  enqueued … streamed/look
+20…Z  gap: restart' cat events.txt
+expect 0 'mainspring: …; trying again…' cat events.err
+
 # -- kill -9, then the same again; a graceful stop --------------------------------------------------
 { kill -9 "$server" && wait "$server"; } 2>/dev/null
 start_server
 expect 0 '{"id":1,…"state":"completed"…}' ms jobs show 1 --json
-expect 0 '39 jobs examined: sound' ms verify
+expect 0 '40 jobs examined: sound' ms verify
 kill "$server"
 wait "$server"
 stopped=$?
 expect 0 '' test "$stopped" = 0
 server=''
-expect 0 '39 jobs examined: sound' ms verify --data "$work/data"
+expect 0 '40 jobs examined: sound' ms verify --data "$work/data"
 
 # -- texts ------------------------------------------------------------------------------------------
 expect 0 'mainspring jobs list [FLAG…]…' ms help jobs list

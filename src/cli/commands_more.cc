@@ -177,6 +177,35 @@ Command dead_command() {
                .run = run_dead_retry}}};
 }
 
+Command events_command() {
+  return {
+      .name = "events",
+      .summary = "what becomes of jobs and queues, as it happens",
+      .description =
+          "Prints events as they happen, until it is interrupted. When the server goes away it "
+          "connects again, and goes on behind the last event; `gap` says that some may be missing: "
+          "then look with `mainspring jobs list`.",
+      .flags = {{.name = "queue",
+                 .value = "QUEUE",
+                 .help = "only of this queue; several may be given",
+                 .repeated = true},
+                {.name = "kind", .value = "KIND", .help = "only of this kind", .repeated = true},
+                {.name = "type",
+                 .value = "TYPE",
+                 .help = "only of this type, and gap",
+                 .repeated = true,
+                 .choices = {"enqueued", "started", "completed", "retrying", "snoozed", "dead",
+                             "cancelled", "progress", "queue_paused", "queue_resumed", "gap"}},
+                {.name = "job", .value = "ID", .help = "only of this job", .repeated = true},
+                {.name = "tag", .value = "TAG", .help = "only with this tag", .repeated = true},
+                {.name = "after", .value = "ID", .help = "go on behind this event [from now on]"},
+                {.name = "limit", .value = "N", .help = "end after so many [never]"}},
+      .scopes = kClient,
+      .examples = {{"mainspring events --queue photos --type dead --type cancelled", ""},
+                   {"mainspring events --json | jq .reason", "with --json: one event per line"}},
+      .run = run_events};
+}
+
 Command store_copy_command() {
   return {
       .name = "copy",
@@ -286,6 +315,7 @@ std::vector<Command> looking_commands() {
   return {jobs_command(),
           queues_command(),
           dead_command(),
+          events_command(),
           {.name = "workers",
            .summary = "workers that the server has heard of",
            .description = "Lists workers: what they take, what they run, when they last spoke.",

@@ -26,6 +26,7 @@ Result<int> run_dead_list(const Invocation& invocation, Io& io);
 Result<int> run_dead_show(const Invocation& invocation, Io& io);
 Result<int> run_dead_redrive(const Invocation& invocation, Io& io);
 Result<int> run_dead_retry(const Invocation& invocation, Io& io);
+Result<int> run_events(const Invocation& invocation, Io& io);
 Result<int> run_workers(const Invocation& invocation, Io& io);
 
 Result<int> run_schedules_set(const Invocation& invocation, Io& io);

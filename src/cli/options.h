@@ -70,6 +70,7 @@ struct Options {
   std::int64_t max_batch_jobs = 4'000;
   std::int64_t max_batch_bytes = 32 << 20;
   Duration worker_memory = 5min;
+  std::int64_t event_buffer = 10'000;
 
   // the scheduler
   std::int64_t scheduler_batch = 1'000;
@@ -81,6 +82,7 @@ struct Options {
   std::int64_t reader_threads = 2;
   std::int64_t max_waiting_reads = 4'096;
   std::int64_t max_connections = 20'000;
+  std::int64_t max_event_streams = 1'000;
   std::int64_t max_header_bytes = 16 << 10;
   std::int64_t max_body_bytes = 1 << 20;
   std::int64_t max_batch_body_bytes = 16 << 20;

@@ -195,6 +195,7 @@ Result<HttpOptions> http_options(const Options& options) {
   http.reader_threads = static_cast<int>(options.reader_threads);
   http.max_waiting_reads = size_of(options.max_waiting_reads);
   http.max_connections = size_of(options.max_connections);
+  http.max_event_streams = size_of(options.max_event_streams);
   http.max_header_bytes = size_of(options.max_header_bytes);
   http.max_body_bytes = size_of(options.max_body_bytes);
   http.max_batch_body_bytes = size_of(options.max_batch_body_bytes);
@@ -231,6 +232,7 @@ Result<NodeOptions> node_options(const Options& options) {
   node.broker.max_batch_jobs = size_of(options.max_batch_jobs);
   node.broker.max_batch_bytes = size_of(options.max_batch_bytes);
   node.broker.worker_memory = options.worker_memory;
+  node.broker.events.buffer = size_of(options.event_buffer);
   node.callbacks = CallbackOptions{.slots = static_cast<int>(options.callback_slots),
                                    .timeout = options.callback_timeout,
                                    .outgoing_allow = split_names(options.outgoing_allow)};

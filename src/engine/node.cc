@@ -58,6 +58,8 @@ std::vector<Error> NodeOptions::validate() const {
   check.at_least<std::size_t>("max_batch_jobs", broker.max_batch_jobs, 1);
   check.at_least<std::size_t>("max_batch_bytes", broker.max_batch_bytes, 1);
   check.positive("worker_memory", broker.worker_memory);
+  check.at_least<std::size_t>("event_buffer", broker.events.buffer, 1);
+  check.positive("event_memory", broker.events.memory);
   check.positive("poll", broker.poll);
   check.at_least("scheduler_batch", scheduler.batch, 1);
   check.positive("max_sleep", scheduler.max_sleep);

@@ -1,0 +1,190 @@
+// events: what becomes of jobs and queues, as it happens; goes on where it was cut off.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "api/json.h"
+#include "cli/handlers.h"
+#include "cli/support.h"
+#include "client/calls.h"
+#include "env/signals.h"
+
+namespace mainspring::cli {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr Duration kFirstPause = 250ms;
+constexpr Duration kLongestPause = 5s;
+constexpr std::size_t kMaxBlockBytes = 1 << 20;  // of one event; a server that sends more is none
+
+// What a line for people has of an event.
+struct EventLine {
+  std::string type, at, queue, kind, reason, text;
+  std::int64_t job = 0, attempt = 0;
+  double progress = -1;  // below 0 = none
+};
+
+Result<EventLine> decode_event(const std::string& json) {
+  EventLine event;
+  JsonReader in(json, JsonReader::Unknown::skip);
+  const auto progress = [&](std::string_view name) {
+    if (name == "value") return in.number(event.progress, 0, 1);
+    if (name == "text") return in.null() || in.string(event.text);
+    return in.skip();
+  };
+  const bool good = in.members([&](std::string_view name) {
+    if (name == "type") return in.string(event.type);
+    if (name == "at") return in.string(event.at);
+    if (name == "queue") return in.null() || in.string(event.queue);
+    if (name == "kind") return in.null() || in.string(event.kind);
+    if (name == "reason") return in.string(event.reason);
+    if (name == "job") return in.integer(event.job, 1, INT64_MAX);
+    if (name == "attempt") return in.integer(event.attempt, 1, INT64_MAX);
+    if (name == "progress") return in.members(progress);
+    return in.skip();
+  });
+  if (!good || !in.end()) return in.error();
+  return event;
+}
+
+std::string line_of(const EventLine& event) {
+  std::string out = fmt::format("{}  {}", event.at, event.type);
+  if (event.job != 0) out += fmt::format(" {}", event.job);
+  if (!event.queue.empty()) out += " " + event.queue;
+  if (!event.kind.empty()) out += "/" + event.kind;
+  if (event.attempt > 0) out += fmt::format(" attempt {}", event.attempt);
+  if (event.progress >= 0) out += fmt::format(" {:.0f} %", event.progress * 100);
+  if (!event.text.empty()) out += " " + event.text;
+  if (!event.reason.empty()) out += ": " + event.reason;
+  return printable(out);
+}
+
+// Takes the stream apart, and knows where to go on.
+class Follower {
+ public:
+  Follower(const Invocation& invocation, Io& io, std::int64_t limit, std::stop_source& stop)
+      : json_(invocation.json), io_(io), left_(limit), stop_(stop) {
+    last_id_ = invocation.flag("after").value_or("");
+  }
+
+  // False: enough.
+  bool take(std::string_view piece) {
+    connected_ = true;
+    text_ += piece;
+    std::size_t begin = 0;
+    for (std::size_t end; (end = text_.find("\n\n", begin)) != std::string::npos; begin = end + 2) {
+      take_block(std::string_view(text_).substr(begin, end - begin));
+    }
+    text_.erase(0, begin);
+    if (text_.size() > kMaxBlockBytes) fail(Error{.message = "an event without an end"});
+    return !stop_.stop_requested();
+  }
+  // A connection begins: what was incomplete comes again.
+  void begin() {
+    connected_ = false;
+    text_.clear();
+  }
+  bool connected() const { return connected_; }
+  const std::string& last_id() const { return last_id_; }
+  const std::optional<Error>& problem() const { return problem_; }
+
+ private:
+  void take_block(std::string_view block) {
+    std::string data;
+    while (!block.empty()) {
+      const std::string_view line = block.substr(0, block.find('\n'));
+      block.remove_prefix(std::min(block.size(), line.size() + 1));
+      if (line.starts_with("id: ")) last_id_ = line.substr(4);
+      if (line.starts_with("data: ")) data = line.substr(6);
+    }
+    if (data.empty() || left_ == 0) return;
+    if (json_) {
+      print_line(io_, data);
+    } else if (auto event = decode_event(data)) {
+      print_line(io_, line_of(*event));
+    } else {
+      return fail(event.error());
+    }
+    if (--left_ == 0) stop_.request_stop();
+  }
+  void fail(Error error) {
+    problem_ = std::move(error);
+    stop_.request_stop();
+  }
+
+  const bool json_;
+  Io& io_;
+  std::int64_t left_;
+  std::stop_source& stop_;
+  std::string text_, last_id_;
+  bool connected_ = false;
+  std::optional<Error> problem_;
+};
+
+std::string query_of(const Invocation& invocation) {
+  std::string query;
+  for (const char* name : {"queue", "kind", "type", "job", "tag"}) {
+    for (const std::string& value : invocation.all_flags(name)) {
+      query += fmt::format("{}{}={}", query.empty() ? "?" : "&", name, percent_encode(value));
+    }
+  }
+  return query;
+}
+
+bool passes_over(const Error& error) {
+  return error.code == ErrorCode::unavailable || error.code == ErrorCode::timeout ||
+         error.code == ErrorCode::overloaded;
+}
+
+void pause(Duration length, const std::stop_token& stop) {
+  Mutex mutex;
+  CondVar stopped;
+  const std::stop_callback wake(stop, [&] {
+    MutexLock lock(mutex);
+    stopped.notify_all();
+  });
+  const SystemClock clock;
+  const Instant until = clock.now().instant + length;
+  MutexLock lock(mutex);
+  for (Instant now; !stop.stop_requested() && (now = clock.now().instant) < until;) {
+    stopped.wait_for(mutex, until - now);
+  }
+}
+
+}  // namespace
+
+Result<int> run_events(const Invocation& invocation, Io& io) {
+  MS_TRY_ASSIGN(const auto limit, invocation.number("limit", 1, INT64_MAX));
+  const StopSignals signals;
+  std::stop_source stop;
+  const std::stop_callback on_signal(signals.stop(), [&] { stop.request_stop(); });
+  MS_TRY_ASSIGN(const auto connection, connect(invocation, 0s));
+  const std::string query = query_of(invocation);
+  Follower follower(invocation, io, limit.value_or(-1), stop);
+  const auto sink = [&](std::string_view piece) { return follower.take(piece); };
+  bool known = false;  // this server has answered
+  Duration wait = kFirstPause;
+  while (!stop.stop_requested()) {
+    std::string path = "/v1/events" + query;
+    if (!follower.last_id().empty()) {
+      path +=
+          fmt::format("{}after={}", query.empty() ? "?" : "&", percent_encode(follower.last_id()));
+    }
+    follower.begin();
+    const auto ended = connection->client->stream(path, sink, stop.get_token());
+    if (stop.stop_requested()) break;
+    known = known || follower.connected();
+    if (!ended && (!known || !passes_over(ended.error()))) return ended.error();
+    if (follower.connected()) wait = kFirstPause;
+    if (!ended && !invocation.json) {
+      io.err(fmt::format("mainspring: {}; trying again\n", printable(ended.error().message)));
+    }
+    pause(wait, stop.get_token());
+    wait = std::min(wait * 2, kLongestPause);
+  }
+  if (follower.problem()) return *follower.problem();
+  return kExitOk;
+}
+
+}  // namespace mainspring::cli
