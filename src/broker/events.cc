@@ -188,7 +188,7 @@ class Events::Recorder {
       event.type = EventType::retrying;
     } else if (std::holds_alternative<Snooze>(result.outcome)) {
       event.type = EventType::snoozed;
-    } else if (!over) {
+    } else if (!over && !MS_MUTANT(event_of_repeated_end)) {
       return;
     } else if (std::holds_alternative<Complete>(result.outcome)) {
       event.type = EventType::completed;
@@ -260,6 +260,7 @@ Events::Events(const Store& store, const Clock& clock, Registry& registry, Event
       dropped_(registry.counter("mainspring_events_dropped_total",
                                 "Events that had left the buffer before a stream that wanted "
                                 "them had read them.")) {
+  if (MS_MUTANT(event_made_for_nobody)) on_ = true;
   registry.gauge("mainspring_event_streams", "Streams of events.", [this] {
     MutexLock lock(mutex_);
     return static_cast<double>(listeners_);
@@ -286,7 +287,7 @@ void Events::leave() {
 
 bool Events::still_wanted(Instant now) {
   MutexLock lock(mutex_);
-  if (listeners_ > 0 || now < until_) return true;
+  if (listeners_ > 0 || now < until_ || MS_MUTANT(event_made_for_nobody)) return true;
   on_.store(false, std::memory_order_release);
   std::deque<EventPtr>().swap(ring_);
   running_.clear();

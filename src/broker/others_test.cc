@@ -253,6 +253,24 @@ TEST_CASE_FIXTURE(Nodes, "a job enqueued on one node wakes a claim that is parke
   CHECK(jobs(got) == 1);
 }
 
+TEST_CASE_FIXTURE(Nodes, "an end that is heard of another node is told to those who listen here") {
+  const auto listener = b->broker->events().listen(1);
+  enqueue(*a);
+  const auto got = claim(*a);
+  const ClaimedJob running = std::get<ClaimResult>(**got).jobs.at(0);
+  a->broker->submit(Finish{.worker = "w", .results = {{running.id, running.token, Complete{}}}},
+                    [](const OperationResult&) {});
+  settle(*a);
+  CHECK(b->broker->events().newest() == 0);
+  carry();
+  const auto page = b->broker->events().read(0, 10);
+  REQUIRE(page.events.size() == 1);
+  CHECK(page.events[0]->type == EventType::completed);
+  CHECK(page.events[0]->job == running.id);
+  CHECK(page.events[0]->facts->queue == "q");
+  CHECK(a->broker->events().recorded() == 0);  // nobody listens there
+}
+
 TEST_CASE_FIXTURE(Nodes, "a cancel on one node is told over the claim that is parked on another") {
   enqueue(*b);
   const auto running = claim(*b);
@@ -539,4 +557,31 @@ TEST_CASE_FIXTURE(Laned, "a job is enqueued while the runner commits") {
                     });
   REQUIRE(answered.try_acquire_for(30s));
   CHECK(std::holds_alternative<EnqueueResult>(*answer));
+}
+
+TEST_CASE_FIXTURE(Laned, "what a lane commits is told of, once, whoever does it in the end") {
+  SUBCASE("the lane") {}
+  SUBCASE("the runner") {
+    completions.looks_at_nothing = true;
+  }
+  Events& events = a->broker->events();
+  const auto listener = events.listen(1);
+  std::binary_semaphore enqueued{0}, paused{0};
+  hold_the_runner();
+  a->broker->submit(Enqueue{.jobs = {NewJob{.queue = "r", .kind = "work"}}},
+                    [&](const OperationResult&) { enqueued.release(); });
+  REQUIRE(enqueued.try_acquire_for(30s));
+  CHECK(events.newest() == 1);
+  finish();
+  go_on();
+  REQUIRE(answered.try_acquire_for(30s));
+  a->broker->submit(PauseQueue{.queue = "last"}, [&](const OperationResult&) { paused.release(); });
+  REQUIRE(paused.try_acquire_for(30s));
+  std::multiset<std::string> told;
+  for (const EventPtr& event : events.read(0, 100).events) {
+    const std::string& queue = event->facts->queue;
+    told.insert(std::string(to_string(event->type)) + " " + queue);
+  }
+  CHECK(told == std::multiset<std::string>{"completed q", "enqueued r", "queue_paused last",
+                                           "queue_paused other"});
 }

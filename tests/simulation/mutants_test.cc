@@ -136,6 +136,10 @@ std::map<std::string, std::string> door_defects() {
   return {
       {"auth_skipped_for_head", http("matrix: every route without a token*")},
       {"expired_token_accepted", http("an expired token is refused*")},
+      {"event_of_foreign_queue_shown", http("a stream shows the queues that its token may read*")},
+      {"event_gap_not_told", http("what is not there any more begins with a gap*")},
+      {"event_of_repeated_end", broker("events come in the order of the commits*")},
+      {"event_made_for_nobody", broker("without a listener nothing is made*")},
       {"mask_forgotten_in_list", http("lists show no payloads*")},
       {"scope_not_checked_on_claim", http("matrix: every route with every verb*")},
       {"reserved_queue_for_all", unit("api_test", "the engine?s own queues are not for callers*")},
