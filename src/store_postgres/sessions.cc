@@ -265,7 +265,7 @@ OperationResult PostgresStore::accept_next(const Claim& op, const std::string& n
   flush();
   if (!has_room_for_hold()) return too_many_held();
   Ints tried;
-  const Token token = new_session_token();
+  Token token = 0;  // of the holder: given before that of the job
   while (std::ssize(tried) < kMaxAcceptTries) {
     const Rows found = ask(session_sql_.next_free, params(std::int64_t{queue->id}, wall(), tried));
     if (found.empty()) {
@@ -279,6 +279,7 @@ OperationResult PostgresStore::accept_next(const Claim& op, const std::string& n
     SessionInHand& session = sessions_.at(taken);
     if (session.row.turn != id || session.row.token != 0) continue;
     hold();
+    if (token == 0) token = new_session_token();
     const std::int64_t until = lease_now() + op.lease.count();
     Params all = claim_params(op, id, until);
     all.add(found.integer(0, 0)).add(found.integer(0, 3)).add(found.integer(0, 4));
