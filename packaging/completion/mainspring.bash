@@ -7,6 +7,7 @@ _mainspring() {
   [[ $previous == = ]] && previous=${COMP_WORDS[COMP_CWORD-2]}
   case $previous in
     --action) return ;;
+    --after) return ;;
     --allowed-hosts) return ;;
     --args) return ;;
     --at) return ;;
@@ -36,6 +37,7 @@ _mainspring() {
     --directory) mapfile -t COMPREPLY < <(compgen -d -- "$current"); return ;;
     --end-at) return ;;
     --estimate) return ;;
+    --event-buffer) return ;;
     --every) return ;;
     --exec) return ;;
     --expect) return ;;
@@ -58,6 +60,7 @@ _mainspring() {
     --idle-timeout) return ;;
     --io-threads) return ;;
     --jitter) return ;;
+    --job) return ;;
     --job-log-cap-bytes) return ;;
     --job-log-generations) return ;;
     --job-log-roll-bytes) return ;;
@@ -80,6 +83,7 @@ _mainspring() {
     --max-buffered-bytes) return ;;
     --max-connections) return ;;
     --max-connections-per-address) return ;;
+    --max-event-streams) return ;;
     --max-fence) return ;;
     --max-finished-jobs) return ;;
     --max-header-bytes) return ;;
@@ -153,6 +157,7 @@ _mainspring() {
     --token-file) mapfile -t COMPREPLY < <(compgen -f -- "$current"); return ;;
     --tolerance) return ;;
     --ttl) return ;;
+    --type) mapfile -t COMPREPLY < <(compgen -W 'enqueued started completed retrying snoozed dead cancelled progress queue_paused queue_resumed gap' -- "$current"); return ;;
     --unique) return ;;
     --unique-for) return ;;
     --wake) mapfile -t COMPREPLY < <(compgen -W 'auto notify poll' -- "$current"); return ;;
@@ -161,12 +166,12 @@ _mainspring() {
   esac
   for word in "${typed[@]}"; do
     case "${at:+$at }$word" in
-      'serve'|'work'|'lease'|'lease run'|'enqueue'|'bench'|'jobs'|'jobs list'|'jobs show'|'jobs why'|'jobs cancel'|'jobs retry'|'queues'|'queues list'|'queues show'|'queues pause'|'queues resume'|'queues set'|'dead'|'dead list'|'dead show'|'dead redrive'|'dead retry'|'workers'|'schedules'|'schedules set'|'schedules list'|'schedules show'|'schedules preview'|'schedules trigger'|'schedules pause'|'schedules resume'|'schedules ledger'|'schedules backfill'|'schedules remove'|'timers'|'timers set'|'timers list'|'timers show'|'timers start'|'timers stop'|'timers wake'|'timers timeout'|'timers remove'|'leases'|'leases list'|'leases show'|'sessions'|'sessions list'|'sessions show'|'sessions resume'|'host'|'jobs-host'|'jobs-host list'|'jobs-host show'|'jobs-host info'|'jobs-host history'|'jobs-host run'|'jobs-host stop'|'jobs-host start'|'jobs-host settings'|'jobs-host deploy'|'jobs-host remove'|'logs'|'token'|'token create'|'token list'|'token revoke'|'audit'|'audit list'|'audit verify'|'audit head'|'callbacks'|'callbacks key'|'callbacks verify'|'verify'|'store'|'store backup'|'store copy'|'store info'|'store migrate'|'store check'|'tls'|'tls init'|'tls issue'|'tls show'|'config'|'version'|'completion'|'help') at="${at:+$at }$word" ;;
+      'serve'|'work'|'lease'|'lease run'|'enqueue'|'bench'|'jobs'|'jobs list'|'jobs show'|'jobs why'|'jobs cancel'|'jobs retry'|'queues'|'queues list'|'queues show'|'queues pause'|'queues resume'|'queues set'|'dead'|'dead list'|'dead show'|'dead redrive'|'dead retry'|'events'|'workers'|'schedules'|'schedules set'|'schedules list'|'schedules show'|'schedules preview'|'schedules trigger'|'schedules pause'|'schedules resume'|'schedules ledger'|'schedules backfill'|'schedules remove'|'timers'|'timers set'|'timers list'|'timers show'|'timers start'|'timers stop'|'timers wake'|'timers timeout'|'timers remove'|'leases'|'leases list'|'leases show'|'sessions'|'sessions list'|'sessions show'|'sessions resume'|'host'|'jobs-host'|'jobs-host list'|'jobs-host show'|'jobs-host info'|'jobs-host history'|'jobs-host run'|'jobs-host stop'|'jobs-host start'|'jobs-host settings'|'jobs-host deploy'|'jobs-host remove'|'logs'|'token'|'token create'|'token list'|'token revoke'|'audit'|'audit list'|'audit verify'|'audit head'|'callbacks'|'callbacks key'|'callbacks verify'|'verify'|'store'|'store backup'|'store copy'|'store info'|'store migrate'|'store check'|'tls'|'tls init'|'tls issue'|'tls show'|'config'|'version'|'completion'|'help') at="${at:+$at }$word" ;;
     esac
   done
   case $at in
-    '') words='serve work lease enqueue bench jobs queues dead workers schedules timers leases sessions host jobs-host logs token audit callbacks verify store tls config version completion help' ; [[ $current == -* ]] && words='--json --config --help' ;;
-    'serve') words='' ; [[ $current == -* ]] && words='--hints --json --config --help --color --log-level --data --listen --stop-timeout --tls-cert --tls-key --tls-client-ca --tls-clients --retention-completed --retention-dead --max-finished-jobs --max-live-jobs --store-reserve-bytes --store-cache-bytes --store --store-file --store-schema --store-migrate --store-prepared --store-readers --store-connect-timeout --store-poll --bell-listen --bell-advertise --wake --listen-url --require-rpo0 --max-waiting-jobs --max-waiting-bytes --max-parked-claims --max-waiting-urgent --max-batch-jobs --max-batch-bytes --worker-memory --scheduler-batch --scheduler-max-sleep --prune-interval --io-threads --reader-threads --max-waiting-reads --max-connections --max-header-bytes --max-body-bytes --max-batch-body-bytes --max-buffered-bytes --header-timeout --idle-timeout --allowed-hosts --require-token --allow-core --rate-per-token --max-connections-per-address --audit --audit-retention --callback-slots --callback-timeout --callback-key-file --jobs --host-data --webjobs-api --strict-webjobs --folder-quiet --job-log-roll-bytes --job-log-generations --job-log-cap-bytes --outgoing-allow --max-upload-bytes' ;;
+    '') words='serve work lease enqueue bench jobs queues dead events workers schedules timers leases sessions host jobs-host logs token audit callbacks verify store tls config version completion help' ; [[ $current == -* ]] && words='--json --config --help' ;;
+    'serve') words='' ; [[ $current == -* ]] && words='--hints --json --config --help --color --log-level --data --listen --stop-timeout --tls-cert --tls-key --tls-client-ca --tls-clients --retention-completed --retention-dead --max-finished-jobs --max-live-jobs --store-reserve-bytes --store-cache-bytes --store --store-file --store-schema --store-migrate --store-prepared --store-readers --store-connect-timeout --store-poll --bell-listen --bell-advertise --wake --listen-url --require-rpo0 --max-waiting-jobs --max-waiting-bytes --max-parked-claims --max-waiting-urgent --max-batch-jobs --max-batch-bytes --worker-memory --event-buffer --scheduler-batch --scheduler-max-sleep --prune-interval --io-threads --reader-threads --max-waiting-reads --max-connections --max-event-streams --max-header-bytes --max-body-bytes --max-batch-body-bytes --max-buffered-bytes --header-timeout --idle-timeout --allowed-hosts --require-token --allow-core --rate-per-token --max-connections-per-address --audit --audit-retention --callback-slots --callback-timeout --callback-key-file --jobs --host-data --webjobs-api --strict-webjobs --folder-quiet --job-log-roll-bytes --job-log-generations --job-log-cap-bytes --outgoing-allow --max-upload-bytes' ;;
     'work') words='' ; [[ $current == -* ]] && words='--queue --exec --kind --directory --timeout --retry-after --max-attempts --once --drain --slot --name --estimate --tolerance --poll --idle --twin --timer --batch --batch-idle --timer-slots --json --config --help --server --color --log-level --token-file --ca-file --cert-file --key-file --allow-core --slots --lease --graceful-stop' ;;
     'lease') words='run' ; [[ $current == -* ]] && words='--json --config --help' ;;
     'lease run') words='' ; [[ $current == -* ]] && words='--ttl --wait --json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
@@ -189,6 +194,7 @@ _mainspring() {
     'dead show') words='' ; [[ $current == -* ]] && words='--json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
     'dead redrive') words='' ; [[ $current == -* ]] && words='--queue --kind --tag --limit --json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
     'dead retry') words='' ; [[ $current == -* ]] && words='--json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
+    'events') words='' ; [[ $current == -* ]] && words='--queue --kind --type --job --tag --after --limit --json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
     'workers') words='' ; [[ $current == -* ]] && words='--json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
     'schedules') words='set list show preview trigger pause resume ledger backfill remove' ; [[ $current == -* ]] && words='--json --config --help' ;;
     'schedules set') words='' ; [[ $current == -* ]] && words='--cron --every --at --time-zone --jitter --start-at --end-at --misfire --misfire-window --misfire-cap --overlap --max-runs --pause-on-failure --queue --kind --args --priority --max-attempts --timeout --expires-in --tag --header --correlation-id --reply-to --reply-session --then --callback --callback-on --paused --file --json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
@@ -252,7 +258,7 @@ _mainspring() {
     'tls init') words='' ; [[ $current == -* ]] && words='--dir --host --days --json --config --help' ;;
     'tls issue') words='' ; [[ $current == -* ]] && words='--dir --client --host --days --json --config --help' ;;
     'tls show') words='' ; [[ $current == -* ]] && words='--json --config --help' ;;
-    'config') words='' ; [[ $current == -* ]] && words='--explain --reference --json --config --help --server --color --log-level --data --listen --stop-timeout --tls-cert --tls-key --tls-client-ca --tls-clients --token-file --ca-file --cert-file --key-file --retention-completed --retention-dead --max-finished-jobs --max-live-jobs --store-reserve-bytes --store-cache-bytes --store --store-file --store-schema --store-migrate --store-prepared --store-readers --store-connect-timeout --store-poll --bell-listen --bell-advertise --wake --listen-url --require-rpo0 --max-waiting-jobs --max-waiting-bytes --max-parked-claims --max-waiting-urgent --max-batch-jobs --max-batch-bytes --worker-memory --scheduler-batch --scheduler-max-sleep --prune-interval --io-threads --reader-threads --max-waiting-reads --max-connections --max-header-bytes --max-body-bytes --max-batch-body-bytes --max-buffered-bytes --header-timeout --idle-timeout --allowed-hosts --require-token --allow-core --rate-per-token --max-connections-per-address --audit --audit-retention --callback-slots --callback-timeout --callback-key-file --webjobs-api --max-upload-bytes --slots --lease --graceful-stop' ;;
+    'config') words='' ; [[ $current == -* ]] && words='--explain --reference --json --config --help --server --color --log-level --data --listen --stop-timeout --tls-cert --tls-key --tls-client-ca --tls-clients --token-file --ca-file --cert-file --key-file --retention-completed --retention-dead --max-finished-jobs --max-live-jobs --store-reserve-bytes --store-cache-bytes --store --store-file --store-schema --store-migrate --store-prepared --store-readers --store-connect-timeout --store-poll --bell-listen --bell-advertise --wake --listen-url --require-rpo0 --max-waiting-jobs --max-waiting-bytes --max-parked-claims --max-waiting-urgent --max-batch-jobs --max-batch-bytes --worker-memory --event-buffer --scheduler-batch --scheduler-max-sleep --prune-interval --io-threads --reader-threads --max-waiting-reads --max-connections --max-event-streams --max-header-bytes --max-body-bytes --max-batch-body-bytes --max-buffered-bytes --header-timeout --idle-timeout --allowed-hosts --require-token --allow-core --rate-per-token --max-connections-per-address --audit --audit-retention --callback-slots --callback-timeout --callback-key-file --webjobs-api --max-upload-bytes --slots --lease --graceful-stop' ;;
     'version') words='' ; [[ $current == -* ]] && words='--json --config --help' ;;
     'completion') words='' ; [[ $current == -* ]] && words='--json --config --help' ;;
     'help') words='' ; [[ $current == -* ]] && words='--json --config --help' ;;
