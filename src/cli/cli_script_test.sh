@@ -45,7 +45,7 @@ expect 0 'the dead letter is empty' ms dead list
 expect 0 '0 jobs examined: sound' ms verify
 expect 66 'mainspring: job 1: there is no such job' ms jobs show 1
 expect 66 '{"error":{"code":"not_found","message":"job 1: there is no such job"}}' ms jobs show 1 --json
-expect 69 "mainspring: --listen ${MAINSPRING_SERVER#http://}: …" ms serve --data other --listen "${MAINSPRING_SERVER#http://}"
+expect 69 "mainspring: --listen ${MAINSPRING_SERVER#http://}: …" ms serve --data other --log-level warn --listen "${MAINSPRING_SERVER#http://}"
 expect 65 "mainspring: the store $work/data is open in process $server: …" ms serve --data "$work/data" --listen 127.0.0.1:0
 expect 64 'mainspring: queue "q!": must be …' ms enqueue 'q!' k
 
@@ -218,7 +218,8 @@ schema          …
 jobs kept       39
 queues          5
 schedules       1
-leases          2" ms store info --data "$work/data"
+leases          2
+sessions        0" ms store info --data "$work/data"
 expect 0 "$work/data copied to copy, … bytes" ms store backup --data "$work/data" copy
 expect 65 'mainspring: …' ms store backup --data "$work/data" copy
 expect 0 '39 jobs examined: sound' ms store check --data copy
