@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <functional>
+#include <mutex>
 #include <semaphore>
 #include <set>
 
@@ -24,6 +25,7 @@ struct Database {
   bool away = false;
   std::function<void()> slow;  // called by each commit
   int tries = 0;               // asked while it was away
+  std::mutex one;              // connection at a time: the store is for one thread
 };
 
 // What one node knows of it: which queues have work is a hint, made by its own batches, by what it
@@ -43,7 +45,10 @@ class NodeStore final : public SharedStore {
       }
       return report;
     }
-    auto report = store().apply(batch, now);
+    auto report = [&] {
+      const std::lock_guard lock(db_.one);
+      return store().apply(batch, now);
+    }();
     if (!report) return report;
     if (db_.slow) db_.slow();
     for (const Operation& operation : batch) {
@@ -76,14 +81,17 @@ class NodeStore final : public SharedStore {
   bool away() const override { return db_.away; }
 
   Agenda agenda() const override {
+    const std::lock_guard lock(db_.one);
     Agenda agenda = store().agenda();
     agenda.next_due = std::min(agenda.next_due, due_);
     return agenda;
   }
   bool has_available(const std::string& queue) const override {
+    const std::lock_guard lock(db_.one);
     return known_.contains(queue) && store().has_available(queue);
   }
   Instant lease_free_at(const std::string& name) const override {
+    const std::lock_guard lock(db_.one);
     return released_.contains(name) ? Instant() : store().lease_free_at(name);
   }
   Result<Job> get(JobId id) const override { return store().get(id); }
