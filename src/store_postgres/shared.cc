@@ -116,10 +116,10 @@ Result<Heard> PostgresStore::refresh(Now now) {
       folded_at_ = wall(), folded_commits_ = commits_;
     }
     heard.catalog = load_schedules() || heard.catalog;
+    ask_lines(heard);
     c.run(sql_.commit);
     in_transaction_ = false;
     if (heard.catalog) reload_copies();
-    ask_lines(heard);
     this->heard({.queues = heard.queues});
     refreshed_at_ = now.instant;
     if (away_.exchange(false)) log_.info("the store is reached again", {});

@@ -198,6 +198,7 @@ if ((EUID == 0)) && id nobody >/dev/null 2>&1 && command -v setpriv >/dev/null; 
   chown nobody nobody
   as_nobody=(setpriv --reuid nobody --regid nogroup --clear-groups env -C "$work/nobody")
   for allow in "" --allow-core; do
+    rm -f started.json # what the last server said must not be taken for this one's word
     # shellcheck disable=SC2086
     "${as_nobody[@]}" "$mainspring" serve --data "data$allow" --listen 127.0.0.1:0 --json $allow >started.json 2>nobody.log &
     server=$!
