@@ -126,6 +126,14 @@ class NodeStore final : public SharedStore {
                                Instant now) const override {
     return store().sessions(queue, after, limit, now);
   }
+  Result<WorkflowInfo> workflow(WorkflowId id) const override { return store().workflow(id); }
+  Result<WorkflowPage> workflows(const WorkflowFilter& filter, int limit,
+                                 WorkflowId before) const override {
+    return store().workflows(filter, limit, before);
+  }
+  Result<WorkflowStepPage> workflow_steps(WorkflowId id, int after, int limit) const override {
+    return store().workflow_steps(id, after, limit);
+  }
   std::shared_ptr<const Tokens> tokens() const override { return store().tokens(); }
   std::int64_t tokens_version() const override { return store().tokens_version(); }
   Result<AuditPage> audit(const AuditFilter& filter, AuditOrder order, int limit,

@@ -20,6 +20,7 @@
 #include "store/lease_operations.h"
 #include "store/schedule_operations.h"
 #include "store/session_operations.h"
+#include "store/workflow_operations.h"
 
 namespace mainspring {
 
@@ -125,7 +126,7 @@ struct CancelResult {
   std::string worker;  // its holder while running
 };
 
-// An operator's retry: dead, cancelled, retryable and scheduled become available now; dead and
+// An operator's retry (not of the jobs of workflows, which are `conflict`): dead, cancelled, retryable and scheduled become available now; dead and
 // cancelled ones get their max_attempts anew on top of those used. Available is ok. Errors:
 // not_found, expired, conflict (running or completed, or another live job has its unique key now).
 struct RetryJob {
@@ -186,8 +187,8 @@ struct ExpireJobs {  // not started by expires_at: cancelled with reason "expire
   int limit = 1000;
   Fence fence;
 };
-struct PruneJobs {  // terminal jobs past their retention or over the cap, old idempotency keys and
-                    // audit records: removed
+struct PruneJobs {  // terminal jobs past their retention or over the cap, old idempotency keys,
+                    // audit records, sessions and workflows: removed
   int limit = 1000;
   Fence fence;
 };
@@ -201,10 +202,12 @@ using Operation =
                  MoveDue, RescueExpired, ExpireJobs, PruneJobs, AcquireLease, RenewLease,
                  ReleaseLease, AcceptSession, RenewSession, ReleaseSession, PutSessionState,
                  ResumeSession, PutSchedule, RemoveSchedule, PauseSchedule, SetTimer, FireSchedule,
-                 CreateToken, RevokeToken, Audit>;
+                 CreateToken, RevokeToken, Audit, StartWorkflow, SignalWorkflow, CancelWorkflow,
+                 PauseWorkflow, RetryWorkflow, WakeWorkflows>;
 using OperationResult = std::variant<Error, EnqueueResult, ClaimResult, RenewResult, FinishResult,
                                      CancelResult, RetryResult, RedriveResult, Done, StepResult,
-                                     LeaseGrant, SessionGrant, PutScheduleResult, FireResult>;
+                                     LeaseGrant, SessionGrant, PutScheduleResult, FireResult,
+                                     WorkflowStarted, WorkflowInfo>;
 
 inline constexpr Duration kIdempotencyWindow = std::chrono::hours(24);
 inline constexpr Duration kTimeoutGrace = std::chrono::seconds(30);

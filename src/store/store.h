@@ -33,6 +33,8 @@ struct Effects {
   // rescued or by an operator.
   std::vector<JobId> made, again;
   std::vector<std::string> released;  // leases that became free
+  std::vector<WorkflowId> workflows;  // that began, or came to another state
+  std::vector<std::string> alarms;    // undo jobs that died: for people to read
 };
 
 struct BatchReport {
@@ -47,6 +49,7 @@ struct Agenda {
   WallTime next_expiry = WallTime::never();      // ExpireJobs
   WallTime next_prune = WallTime::never();       // PruneJobs
   WallTime next_schedule = WallTime::never();    // FireSchedule: the earliest next_fire not paused
+  WallTime next_workflow = WallTime::never();    // WakeWorkflows
   friend bool operator==(const Agenda&, const Agenda&) = default;
 };
 
@@ -95,6 +98,13 @@ class Store {
   // Of one queue, or of all ("").
   virtual Result<SessionPage> sessions(const std::string& queue, const SessionKey& after, int limit,
                                        Instant now) const = 0;
+  // Errors: not_found (never started, or its retention has ended).
+  virtual Result<WorkflowInfo> workflow(WorkflowId id) const = 0;
+  // Newest first, with id < before (0 = from the newest). A page may be short, as of list().
+  virtual Result<WorkflowPage> workflows(const WorkflowFilter& filter, int limit,
+                                         WorkflowId before) const = 0;
+  // By number, beginning after `after` (0 = the first). Errors: not_found.
+  virtual Result<WorkflowStepPage> workflow_steps(WorkflowId id, int after, int limit) const = 0;
   // Every token, revoked and expired ones too; a snapshot. From every thread; cheap: a pointer that
   // is exchanged when tokens change.
   virtual std::shared_ptr<const Tokens> tokens() const = 0;

@@ -180,6 +180,10 @@ class PostgresStore final : public SharedStore {
   Result<SessionInfo> session(const SessionKey& session, Instant now) const override;
   Result<SessionPage> sessions(const std::string& queue, const SessionKey& after, int limit,
                                Instant now) const override;
+  Result<WorkflowInfo> workflow(WorkflowId id) const override;
+  Result<WorkflowPage> workflows(const WorkflowFilter& filter, int limit,
+                                 WorkflowId before) const override;
+  Result<WorkflowStepPage> workflow_steps(WorkflowId id, int after, int limit) const override;
   std::shared_ptr<const Tokens> tokens() const override;
   std::int64_t tokens_version() const override { return tokens_version_.load(); }
   Result<AuditPage> audit(const AuditFilter& filter, AuditOrder order, int limit,
@@ -280,6 +284,12 @@ class PostgresStore final : public SharedStore {
   OperationResult operator()(const CreateToken& op);
   OperationResult operator()(const RevokeToken& op);
   OperationResult operator()(const Audit& op);
+  OperationResult operator()(const StartWorkflow& op);
+  OperationResult operator()(const SignalWorkflow& op);
+  OperationResult operator()(const CancelWorkflow& op);
+  OperationResult operator()(const PauseWorkflow& op);
+  OperationResult operator()(const RetryWorkflow& op);
+  OperationResult operator()(const WakeWorkflows& op);
 
   // -- jobs in hand (jobs.cc)
   JobInHand* job(JobId id);                        // nullptr = there is none

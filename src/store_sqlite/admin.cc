@@ -73,6 +73,11 @@ OperationResult SqliteStore::operator()(const RetryJob& op) {
                                "what is before it",
                                op.id)};
   }
+  if ((hot->flags & kFlagStep) != 0) {
+    return Error{.code = ErrorCode::conflict,
+                 .message = fmt::format("job {} is of a workflow, which decides what is tried again",
+                                        op.id)};
+  }
   if (!take_unique_key(*hot)) {
     return Error{.code = ErrorCode::conflict,
                  .message = fmt::format("job {}: another live job has its unique key now", op.id)};
@@ -169,7 +174,7 @@ OperationResult SqliteStore::operator()(const Redrive& op) {
   }
   for (const JobId id : ids) {
     auto hot = load_hot(id);
-    if (!hot || hot->state != JobState::dead) continue;
+    if (!hot || hot->state != JobState::dead || (hot->flags & kFlagStep) != 0) continue;
     const std::string& name = hot->queue->name;
     if (!op.within.has(name) || !op.filter.within.has(name)) continue;
     if (take_unique_key(*hot)) {

@@ -58,8 +58,7 @@ Result<BatchReport> SqliteStore::apply_once(std::span<const Operation> batch, No
       look_before(batch, i);
       report.results.push_back(
           std::visit([this](const auto& op) { return (*this)(op); }, batch[i]));
-      settle_sessions();
-      make_follow_ups();
+      settle();
       about_ = std::holds_alternative<Audit>(batch[i]) ? nullptr : &report.results.back();
     }
     commit_batch(report);
@@ -88,6 +87,13 @@ Result<BatchReport> SqliteStore::apply_once(std::span<const Operation> batch, No
     }
     return to_error(error);
   }
+}
+
+void SqliteStore::settle() {
+  do {
+    settle_sessions();
+    make_follow_ups();
+  } while (settle_workflows());
 }
 
 void SqliteStore::begin_write() {
@@ -147,6 +153,7 @@ void SqliteStore::commit_batch(BatchReport& report) {
     write_audit_mark();
     if (due_touched_ || expiring_touched_ || finished_touched_ || sessions_touched_)
       refresh_agenda();
+    refresh_workflows();
     sql_->commit.bind().run();
     in_transaction_ = false;
     data_version_ = data_version();
@@ -163,6 +170,8 @@ void SqliteStore::commit_batch(BatchReport& report) {
   ended_.clear();
   report.effects.made = std::exchange(made_, {});
   report.effects.again = std::exchange(again_, {});
+  report.effects.workflows = std::exchange(changed_workflows_, {});
+  report.effects.alarms = std::exchange(alarms_, {});
   for (const std::string& name : freed_leases_) {
     if (lease_free_at(name) <= now_.instant) report.effects.released.push_back(name);
   }
@@ -187,8 +196,8 @@ void SqliteStore::write_tallies() {
     const auto none = nullptr;
     sql_->upsert_tally
         .bind(std::int64_t{0}, MS_MUTANT(id_counter_not_kept) ? 1 : next_id_,
-              MS_MUTANT(token_counter_not_kept) ? 1 : next_token_, none, next_session_, none, none,
-              none, none, none, none, none)
+              MS_MUTANT(token_counter_not_kept) ? 1 : next_token_, none, next_session_,
+              next_workflow_, none, none, none, none, none, none)
         .run();
     marks_touched_ = false;
   }
@@ -279,8 +288,9 @@ Agenda SqliteStore::agenda() const {
       .next_due = next_due_,
       .next_lease_expiry = lease_ends,
       .next_expiry = next_expiry_,
-      .next_prune = std::min({next_prune_, audit_due_, next_forgotten_}),
-      .next_schedule = fire_order_.empty() ? WallTime::never() : fire_order_.begin()->first};
+      .next_prune = std::min({next_prune_, audit_due_, next_forgotten_, next_workflow_prune_}),
+      .next_schedule = fire_order_.empty() ? WallTime::never() : fire_order_.begin()->first,
+      .next_workflow = next_workflow_wake_};
 }
 
 bool SqliteStore::has_available(const std::string& name) const {

@@ -28,26 +28,28 @@ WallTime SqliteStore::run_at_of(const NewJob& job) const {
   return job.delay ? now_.wall + *job.delay : now_.wall;
 }
 
+std::optional<Error> SqliteStore::no_room(std::int64_t jobs) const {
+  if (refuse_enqueues_) {
+    return Error{.code = ErrorCode::storage_full,
+                 .message =
+                     "the disk of the store is full: new jobs are refused until there is space; "
+                     "finishing still works",
+                 .retry_after_ms = 5000};
+  }
+  if (live_jobs_ + jobs <= options_.store.max_live_jobs) return std::nullopt;
+  return Error{
+      .code = ErrorCode::overloaded,
+      .message = fmt::format("the store holds {} live jobs: must be at most max_live_jobs {}",
+                             live_jobs_, options_.store.max_live_jobs),
+      .retry_after_ms = 5000};
+}
+
 OperationResult SqliteStore::operator()(const Enqueue& op) {
   if (auto lost = fenced(op.fence)) return std::move(*lost);
   if (!op.idempotency_key.empty()) {
     if (auto replayed = replay_idempotent(op)) return std::move(*replayed);
   }
-  if (refuse_enqueues_) {
-    return Error{.code = ErrorCode::storage_full,
-                 .message =
-                     "the disk of the store is full: new jobs are refused until there is space; "
-                     "finishing still "
-                     "works",
-                 .retry_after_ms = 5000};
-  }
-  if (live_jobs_ + static_cast<std::int64_t>(op.jobs.size()) > options_.store.max_live_jobs) {
-    return Error{
-        .code = ErrorCode::overloaded,
-        .message = fmt::format("the store holds {} live jobs: must be at most max_live_jobs {}",
-                               live_jobs_, options_.store.max_live_jobs),
-        .retry_after_ms = 5000};
-  }
+  if (auto refused = no_room(static_cast<std::int64_t>(op.jobs.size()))) return std::move(*refused);
   begin_write();
   EnqueueResult result;
   result.jobs.reserve(op.jobs.size());
@@ -106,7 +108,7 @@ EnqueuedJob SqliteStore::enqueue_one(const NewJob& job) {
 }
 
 EnqueuedJob SqliteStore::make_job(const NewJob& job, WallTime run_at, JobState state,
-                                  std::int64_t schedule) {
+                                  std::int64_t schedule, int flags) {
   QueueState& queue = queue_of(job.queue);
   HotRow hot;
   hot.id = next_id_++;
@@ -116,7 +118,7 @@ EnqueuedJob SqliteStore::make_job(const NewJob& job, WallTime run_at, JobState s
   hot.state = state;
   hot.priority = MS_MUTANT(priority_ignored) ? 5 : job.priority;
   hot.run_at = run_at;
-  hot.flags = (job.unique ? kFlagUnique : 0) | (is_followed(job) ? kFlagFollowed : 0);
+  hot.flags = flags | (job.unique ? kFlagUnique : 0) | (is_followed(job) ? kFlagFollowed : 0);
   if (!job.session.empty()) {
     hot.flags |= kFlagSession | on_dead_flags(job.on_dead);
     hot.state = join_session(session_of(queue, job.session), hot.id, state);

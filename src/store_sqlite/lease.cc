@@ -312,6 +312,7 @@ void SqliteStore::fail_attempt(JobId id, Lease& lease, std::string_view message,
 }
 
 void SqliteStore::end_cancelled(JobId id, Lease& lease, std::string_view reason) {
+  lease.flags |= (lease.flags & kFlagStep) != 0 ? kFlagUnknown : 0;
   set_reason(id, lease.flags, reason, "");
   end_attempt(id, lease, JobState::cancelled, lease.run_at, lease.attempt);
 }
@@ -372,6 +373,7 @@ OperationResult SqliteStore::operator()(const RescueExpired& op) {
                                  format_duration(lease.timeout))
                    : fmt::format("lease expired: worker {} was not heard of for {}",
                                  lease.grant->worker, format_duration(lease.length));
+    lease.flags |= (lease.flags & kFlagStep) != 0 ? kFlagUnknown : 0;
     fail_attempt(id, lease, message, std::nullopt);
     if (ended_.empty() || ended_.back() != id) again_.push_back(id);
     ++result.changed;

@@ -158,7 +158,8 @@ Reader::Reader(const std::string& path, const std::string& vfs)
              "l.job, l.reason, l.note, l.decided_at, j.state, j.token FROM ledger l LEFT JOIN jobs "
              "j ON j.id = l.job WHERE l.schedule = ? AND l.seq < ? ORDER BY l.seq DESC LIMIT ?"),
       audit(db),
-      sessions(db) {}
+      sessions(db),
+      workflows(db) {}
 
 std::unique_ptr<Reader> SqliteStore::take_reader() const {
   reads_.fetch_add(1, std::memory_order_relaxed);

@@ -52,6 +52,7 @@ void SqliteStore::open(Now now) {
   schedule_sql_ = std::make_unique<ScheduleStatements>(db);
   access_sql_ = std::make_unique<AccessStatements>(db);
   session_sql_ = std::make_unique<SessionStatements>(db);
+  workflow_sql_ = std::make_unique<WorkflowStatements>(db);
   now_ = now;
   // The lock of the directory proves that whoever led before is gone.
   if (!MS_MUTANT(leadership_outlives_its_process) && moved_to_.empty())
@@ -94,6 +95,10 @@ void SqliteStore::load(Instant now) {
   made_.clear(), again_.clear();
   followed_.clear();
   left_sessions_.clear();
+  ended_steps_.clear();
+  changed_workflows_.clear();
+  alarms_.clear();
+  workflows_touched_ = true;
   marks_touched_ = false;
   freed_leases_.clear();
   publish_anew_ = true;
@@ -105,6 +110,7 @@ void SqliteStore::load(Instant now) {
   next_id_ = db.query_int("SELECT a FROM tallies WHERE id = 0");
   next_token_ = db.query_int("SELECT b FROM tallies WHERE id = 0");
   next_session_ = db.query_int("SELECT coalesce(d, 1) FROM tallies WHERE id = 0");
+  next_workflow_ = db.query_int("SELECT coalesce(e, 1) FROM tallies WHERE id = 0");
   adopt_copy();
   next_finished_seq_ = db.query_int("SELECT coalesce(max(seq), 0) + 1 FROM finished");
   must(next_id_ > db.query_int("SELECT coalesce(max(id), 0) FROM jobs"),
@@ -126,6 +132,7 @@ void SqliteStore::load(Instant now) {
   load_audit();
   due_touched_ = expiring_touched_ = finished_touched_ = sessions_touched_ = true;
   refresh_agenda();
+  refresh_workflows();
   for (QueueState& queue : queue_states_) touch(queue);
   publish();
 }

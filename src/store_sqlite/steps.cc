@@ -120,6 +120,7 @@ OperationResult SqliteStore::operator()(const PruneJobs& op) {
   }
   if (prune_audit(op.limit)) result.more = true;
   if (prune_sessions(op.limit)) result.more = true;
+  if (next_workflow_prune_ <= now_.wall && prune_workflows(op.limit)) result.more = true;
   return result;
 }
 

@@ -12,6 +12,7 @@
 #include "store_sqlite/guard.h"
 #include "store_sqlite/memory.h"
 #include "store_sqlite/sqlite_store.h"
+#include "workflow/rules.h"
 
 namespace mainspring::sqlite {
 
@@ -19,6 +20,8 @@ inline constexpr std::int64_t kBlockIds = 4096;        // ids per row of live co
 inline constexpr std::int64_t kBlockBase = 1LL << 32;  // where those rows begin in `tallies`
 inline constexpr int kFlagExtras = 1, kFlagExpired = 2, kFlagUnique = 4, kFlagErrors = 8;
 // 16 is of the other store.
+inline constexpr int kFlagStep = 4096;                     // of a workflow
+inline constexpr int kFlagUnknown = 8192;                  // see schema 7
 inline constexpr int kFlagFollowed = 32;                   // something is made when it ends
 inline constexpr int kFlagSession = 64;                    // of a session
 inline constexpr int kFlagBlocks = 256, kFlagParks = 512;  // what its death does to the session
@@ -80,6 +83,19 @@ struct SessionStatements {
       state, upsert_state, delete_state, forgotten, first_forgotten, key_of_job;
 };
 
+// Those of workflows.
+struct WorkflowStatements {
+  explicit WorkflowStatements(Database& db);
+  Statement load, by_key, save, row, put, remove, rows_up, rows_down, put_job, job, remove_job,
+      first_wake, due, first_finished, finished, prune_rows, prune;
+};
+
+// Reads of workflows.
+struct WorkflowReads {
+  explicit WorkflowReads(Database& db);
+  Statement one, list, row, states;
+};
+
 // Reads of sessions.
 struct SessionReads {
   explicit SessionReads(Database& db);
@@ -110,6 +126,30 @@ struct Reader {
       kind_id, schedule_id, ledger;
   AuditStatements audit;
   SessionReads sessions;
+  WorkflowReads workflows;
+};
+
+class SqliteStore;
+
+// What the rules of workflows ask of this store.
+class SqliteWorkflowRows final : public WorkflowRows {
+ public:
+  explicit SqliteWorkflowRows(SqliteStore& store) : store_(store) {}
+  WorkflowId new_workflow() override;
+  std::optional<WorkflowRecord> load(WorkflowId id) override;
+  std::optional<WorkflowId> by_key(const std::string& name, const std::string& key) override;
+  void save(const WorkflowRecord& record) override;
+  std::optional<std::string> row(WorkflowId id, WorkflowRow kind, std::int64_t number) override;
+  void put(WorkflowId id, WorkflowRow kind, std::int64_t number, std::string text) override;
+  void remove(WorkflowId id, WorkflowRow kind, std::int64_t number) override;
+  std::vector<Row> rows(WorkflowId id, WorkflowRow kind, Order order, int limit) override;
+  JobId make_job(const NewJob& job, const StepJob& of) override;
+  void cancel_job(JobId job, const std::string& reason) override;
+  void forget_job(JobId job) override;
+
+ private:
+  WorkflowStatements& sql();
+  SqliteStore& store_;
 };
 
 class SqliteStore final : public Store {
@@ -137,6 +177,10 @@ class SqliteStore final : public Store {
   Result<SessionInfo> session(const SessionKey& session, Instant now) const override;
   Result<SessionPage> sessions(const std::string& queue, const SessionKey& after, int limit,
                                Instant now) const override;
+  Result<WorkflowInfo> workflow(WorkflowId id) const override;
+  Result<WorkflowPage> workflows(const WorkflowFilter& filter, int limit,
+                                 WorkflowId before) const override;
+  Result<WorkflowStepPage> workflow_steps(WorkflowId id, int after, int limit) const override;
   std::shared_ptr<const Tokens> tokens() const override;
   std::int64_t tokens_version() const override {
     return tokens_version_.load(std::memory_order_acquire);
@@ -151,7 +195,10 @@ class SqliteStore final : public Store {
   std::int64_t reads() const override { return reads_.load(); }
 
  private:
+  friend class SqliteWorkflowRows;
+
   // -- the frame (apply.cc)
+  void settle();  // behind each operation: what follows from what it ended
   Result<BatchReport> apply_once(std::span<const Operation> batch, Now now, bool refuse_enqueues);
   void begin_write();  // a transaction, unless one is open
   // Whether another process has marked this store as moved: noticed where it writes, by SQLite's
@@ -204,13 +251,22 @@ class SqliteStore final : public Store {
   OperationResult operator()(const CreateToken& op);
   OperationResult operator()(const RevokeToken& op);
   OperationResult operator()(const Audit& op);
+  OperationResult operator()(const StartWorkflow& op);
+  OperationResult operator()(const SignalWorkflow& op);
+  OperationResult operator()(const CancelWorkflow& op);
+  OperationResult operator()(const PauseWorkflow& op);
+  OperationResult operator()(const RetryWorkflow& op);
+  OperationResult operator()(const WakeWorkflows& op);
 
   // -- enqueue.cc
   std::optional<OperationResult> replay_idempotent(const Enqueue& op);
   EnqueuedJob enqueue_one(const NewJob& job);
   // `schedule` = 0: nobody's but the caller's. In a session it may have to wait: the answer says
   // so.
-  EnqueuedJob make_job(const NewJob& job, WallTime run_at, JobState state, std::int64_t schedule);
+  EnqueuedJob make_job(const NewJob& job, WallTime run_at, JobState state, std::int64_t schedule,
+                       int flags = 0);
+  // Why `jobs` more are not taken; nothing = they are.
+  std::optional<Error> no_room(std::int64_t jobs) const;
   std::optional<EnqueuedJob> enqueue_unique(const NewJob& job, QueueState& queue, WallTime run_at);
   void replace_job(HotRow& hot, const NewJob& job, WallTime run_at);
   void move_job(HotRow& hot, int priority, WallTime run_at);  // among scheduled and available
@@ -289,6 +345,16 @@ class SqliteStore final : public Store {
   void forget_sessions();  // those of the batch that are not held
   void load_sessions(Instant now);
   void publish_sessions() MS_REQUIRES(published_mutex_);
+
+  // -- workflows.cc
+  bool settle_workflows();  // true: it has ended or made jobs
+  void write_workflows(WorkflowRules& rules);
+  template <class F>
+  OperationResult run_workflow(F&& what);
+  template <class F>
+  auto read_workflows(F&& what) const -> decltype(what(std::declval<WorkflowReads&>()));
+  bool prune_workflows(int limit);  // true: the limit was reached
+  void refresh_workflows();
 
   // -- named_leases.cc
   std::optional<Error> fenced(const Fence& fence) const;  // the error, or nothing: it holds
@@ -394,6 +460,8 @@ class SqliteStore final : public Store {
   std::unique_ptr<ScheduleStatements> schedule_sql_;
   std::unique_ptr<AccessStatements> access_sql_;
   std::unique_ptr<SessionStatements> session_sql_;
+  std::unique_ptr<WorkflowStatements> workflow_sql_;
+  SqliteWorkflowRows workflow_rows_{*this};
   bool in_transaction_ = false;
   bool failed_ = false;   // a write failed in a way that cannot be trusted: nothing more is written
   bool full_ = false;     // the disk was full: enqueues are refused until there is space
@@ -446,6 +514,12 @@ class SqliteStore final : public Store {
   std::int64_t next_session_ = 1;
   bool sessions_touched_ = true;
   WallTime next_forgotten_ = WallTime::never();
+  std::vector<std::pair<JobId, int>> ended_steps_;  // with flags, by the operation under way
+  std::vector<WorkflowId> changed_workflows_;       // see Effects
+  std::vector<std::string> alarms_;
+  WorkflowId next_workflow_ = 1;
+  bool workflows_touched_ = true;
+  WallTime next_workflow_wake_ = WallTime::never(), next_workflow_prune_ = WallTime::never();
   std::map<std::string, ScheduleState> schedules_;
   std::unordered_map<std::int64_t, ScheduleState*> schedules_by_id_;
   std::unordered_map<JobId, ScheduleState*> tied_jobs_;     // of schedules, not ended

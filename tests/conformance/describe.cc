@@ -198,6 +198,26 @@ struct OperationText {
   std::string operator()(const ResumeSession& op) {
     return fmt::format("resume_session {}{}", line(op.session), line(op.within));
   }
+  std::string operator()(const StartWorkflow& op) {
+    return fmt::format("start_workflow {} {} of {} steps", op.spec.name, op.spec.key,
+                       op.spec.steps.size());
+  }
+  std::string operator()(const SignalWorkflow& op) {
+    return fmt::format("signal_workflow {} {} {} {}", op.id, op.name, op.signal_id,
+                       shown(op.payload));
+  }
+  std::string operator()(const CancelWorkflow& op) {
+    return fmt::format("cancel_workflow {} {}", op.id, op.reason);
+  }
+  std::string operator()(const PauseWorkflow& op) {
+    return fmt::format("{}_workflow {}", op.paused ? "pause" : "resume", op.id);
+  }
+  std::string operator()(const RetryWorkflow& op) {
+    return fmt::format("retry_workflow {} {}{}", op.id, op.step, op.by_hand ? " by hand" : "");
+  }
+  std::string operator()(const WakeWorkflows& op) {
+    return fmt::format("wake_workflows limit={}", op.limit);
+  }
   std::string operator()(const PutSchedule& op) {
     return fmt::format("put_schedule {} next={} fires={} paused={}{}", line(op.schedule),
                        time(op.next), time(op.next_fire),
@@ -284,6 +304,13 @@ struct ResultText {
   std::string operator()(const SessionGrant& r) {
     return fmt::format("session {}#{} {} for {} state={} held={}", r.session.queue, r.session.key,
                        r.token, length(r.lease), shown(r.state), r.held);
+  }
+  std::string operator()(const WorkflowStarted& r) {
+    return fmt::format("workflow {} duplicate={}", r.id, r.duplicate);
+  }
+  std::string operator()(const WorkflowInfo& r) {
+    return fmt::format("workflow {} {} paused={} {} of {}+{}+{} v{}", r.id, to_string(r.state),
+                       r.paused, r.steps, r.completed, r.failed, r.undone, r.version);
   }
   std::string operator()(const PutScheduleResult& r) {
     return fmt::format("put v{} {}", r.version, static_cast<int>(r.outcome));

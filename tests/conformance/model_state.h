@@ -3,9 +3,11 @@
 
 #include <map>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "conformance/model_store.h"
+#include "workflow/rows.h"
 
 namespace mainspring {
 
@@ -20,6 +22,8 @@ struct Record {
   WallTime unique_until;                    // created_at + window
   bool expired = false;                     // cancelled because nobody started it in time
   std::int64_t schedule = 0;                // that made it; 0 = none did
+  bool step = false;                        // of a workflow
+  bool unknown = false;                     // nobody knows what it did
 };
 
 struct KeyRecord {
@@ -71,6 +75,10 @@ struct ModelDisk {
   std::map<std::string, ScheduleRecord> schedules;
   std::map<std::string, std::int64_t> removed;  // last versions
   std::int64_t last_schedule = 0;
+  std::map<WorkflowId, WorkflowRecord> workflows;
+  std::map<std::tuple<WorkflowId, WorkflowRow, std::int64_t>, std::string> workflow_rows;
+  std::map<JobId, StepJob> steps;  // whose jobs these are
+  WorkflowId last_workflow = 0;
   Tokens tokens;
   std::vector<AuditRecord> audit;
   AuditMark audit_base;

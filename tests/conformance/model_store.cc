@@ -11,6 +11,7 @@
 #include "conformance/model_leases.h"
 #include "conformance/model_schedules.h"
 #include "conformance/model_sessions.h"
+#include "conformance/model_workflows.h"
 
 namespace mainspring {
 namespace {
@@ -42,6 +43,14 @@ class ModelStore final : public Store, private ModelJobs {
         leases_(*disk_),
         sessions_(*disk_, gained_),
         schedules_(*disk_, *this),
+        workflows_(*disk_, {.make =
+                                [this](const NewJob& n) {
+                                  return add_record(n, now_.wall, JobState::available);
+                                },
+                            .cancel =
+                                [this](JobId id, const std::string& reason) {
+                                  (void)run(Cancel{id, reason});
+                                }}),
         access_(*disk_) {
     if (now) leases_.begin_anew(now->instant, how);
     if (now) sessions_.begin_anew(now->instant);
@@ -55,6 +64,7 @@ class ModelStore final : public Store, private ModelJobs {
   Result<BatchReport> apply(std::span<const Operation> batch, Now now) override {
     now_ = now;
     sessions_.begin_batch(now);
+    workflows_.begin_batch(now);
     dirty_ = false;
     gained_.clear();
     ended_.clear();
@@ -64,8 +74,10 @@ class ModelStore final : public Store, private ModelJobs {
       access_.look_before(batch, i);
       report.results.push_back(
           std::visit([this](const auto& op) -> OperationResult { return run(op); }, batch[i]));
-      sessions_.settle();
-      make_follow_ups();
+      do {
+        sessions_.settle();
+        make_follow_ups();
+      } while (workflows_.settle());
       access_.look_after(batch[i], report.results.back());
     }
     for (const std::string& line : gained_) {
@@ -73,6 +85,9 @@ class ModelStore final : public Store, private ModelJobs {
     }
     report.effects.ended = ended_;
     report.effects.released = leases_.take_released(now.instant);
+    report.effects.workflows = workflows_.take_changed();
+    report.effects.alarms = workflows_.take_alarms();
+    dirty_ = workflows_.take_wrote() || dirty_;
     const bool of_access = access_.take_wrote();
     if (schedules_.take_wrote() || of_access || dirty_) ++commits_;
     return report;
@@ -100,6 +115,8 @@ class ModelStore final : public Store, private ModelJobs {
     a.next_schedule = schedules_.next_fire();
     a.next_lease_expiry = std::min(a.next_lease_expiry, sessions_.next_end());
     a.next_prune = std::min(a.next_prune, sessions_.next_prune(options_.retention_dead));
+    a.next_workflow = workflows_.next_wake();
+    a.next_prune = std::min(a.next_prune, workflows_.next_prune(options_));
     return a;
   }
 
@@ -142,6 +159,15 @@ class ModelStore final : public Store, private ModelJobs {
   Result<SessionPage> sessions(const std::string& queue, const SessionKey& after, int limit,
                                Instant now) const override {
     return sessions_.list(queue, after, limit, now);
+  }
+
+  Result<WorkflowInfo> workflow(WorkflowId id) const override { return workflows_.read(id); }
+  Result<WorkflowPage> workflows(const WorkflowFilter& filter, int limit,
+                                 WorkflowId before) const override {
+    return workflows_.list(filter, limit, before);
+  }
+  Result<WorkflowStepPage> workflow_steps(WorkflowId id, int after, int limit) const override {
+    return workflows_.steps(id, after, limit);
   }
 
   std::shared_ptr<const Tokens> tokens() const override {
@@ -229,6 +255,21 @@ class ModelStore final : public Store, private ModelJobs {
     return schedules_.run(op, now_);
   }
 
+  OperationResult run(const StartWorkflow& op) {
+    const auto alive = std::count_if(disk_->jobs.begin(), disk_->jobs.end(),
+                                     [](const auto& entry) { return live(entry.second); });
+    if (alive + std::ssize(op.spec.steps) > options_.max_live_jobs)
+      return Error{.code = ErrorCode::overloaded, .message = "max_live_jobs is reached"};
+    return workflows_.run(op);
+  }
+  OperationResult run(const SignalWorkflow& op) { return workflows_.run(op); }
+  OperationResult run(const CancelWorkflow& op) { return workflows_.run(op); }
+  OperationResult run(const PauseWorkflow& op) { return workflows_.run(op); }
+  OperationResult run(const RetryWorkflow& op) { return workflows_.run(op); }
+  OperationResult run(const WakeWorkflows& op) {
+    if (!leases_.holds(op.fence, now_.instant)) return leases_.lost();
+    return workflows_.run(op);
+  }
   OperationResult run(const CreateToken& op) { return access_.run(op, now_); }
   OperationResult run(const RevokeToken& op) { return access_.run(op, now_); }
   OperationResult run(const Audit& op) { return access_.run(op, now_); }
@@ -281,6 +322,7 @@ class ModelStore final : public Store, private ModelJobs {
 
   void set_terminal(Record& r, JobState state, std::string reason, std::string description) {
     const QueueStats& q = queue(r.job.queue);
+    if (state == JobState::cancelled && r.job.state == JobState::running) r.unknown = r.step;
     leave_worker(r, state);
     r.job.reason = std::move(reason);
     r.job.description = std::move(description);
@@ -292,6 +334,7 @@ class ModelStore final : public Store, private ModelJobs {
     followed_.push_back(r.job.id);
     schedules_.job_ended(r, now_);
     if (!r.job.session.empty()) sessions_.ended(r);
+    workflows_.ended(r);
   }
 
   // Behind each operation.
@@ -641,6 +684,7 @@ class ModelStore final : public Store, private ModelJobs {
       return Error{.code = ErrorCode::conflict, .message = "it runs or is done"};
     if (r.job.state == JobState::waiting && !r.job.session.empty())
       return Error{.code = ErrorCode::conflict, .message = "it waits for its session"};
+    if (r.step) return Error{.code = ErrorCode::conflict, .message = "it is of a workflow"};
     if (!live(r) && key_taken(r))
       return Error{.code = ErrorCode::conflict, .message = "another job has its unique key now"};
     if (r.job.state != JobState::available) revive(r);
@@ -663,7 +707,7 @@ class ModelStore final : public Store, private ModelJobs {
       ++seen;
       last = it->first;
       if (!op.within.has(r.job.queue) || !op.filter.within.has(r.job.queue)) continue;
-      if (key_taken(r)) continue;
+      if (key_taken(r) || r.step) continue;
       revive(r);
       ++result.redriven;
     }
@@ -730,7 +774,10 @@ class ModelStore final : public Store, private ModelJobs {
           return r.job.state == JobState::running && r.lease_expiry <= now_.instant;
         },
         [](const Record& r) { return r.lease_expiry; },
-        [&](Record& r) { fail(r, "lease expired", std::nullopt); });
+        [&](Record& r) {
+          r.unknown = r.step;
+          fail(r, "lease expired", std::nullopt);
+        });
   }
 
   OperationResult run(const ExpireJobs& op) {
@@ -757,6 +804,7 @@ class ModelStore final : public Store, private ModelJobs {
       disk_->jobs.erase(r.job.id);
     };
     if (sessions_.prune(options_.retention_dead)) dirty_ = true;
+    workflows_.prune(options_);
     StepResult result = step(
         op.limit,
         [&](const Record& r) { return !live(r) && *r.job.finished_at + r.retention <= now_.wall; },
@@ -781,6 +829,7 @@ class ModelStore final : public Store, private ModelJobs {
   ModelLeases leases_;
   ModelSessions sessions_;
   ModelSchedules schedules_;
+  ModelWorkflows workflows_;
   ModelAccess access_;
   Now now_{};
   bool dirty_ = false;

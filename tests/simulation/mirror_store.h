@@ -71,6 +71,14 @@ class MirrorStore final : public Store {
                                Instant now) const override {
     return real_->sessions(queue, after, limit, now);
   }
+  Result<WorkflowInfo> workflow(WorkflowId id) const override { return real_->workflow(id); }
+  Result<WorkflowPage> workflows(const WorkflowFilter& filter, int limit,
+                                 WorkflowId before) const override {
+    return real_->workflows(filter, limit, before);
+  }
+  Result<WorkflowStepPage> workflow_steps(WorkflowId id, int after, int limit) const override {
+    return real_->workflow_steps(id, after, limit);
+  }
   std::shared_ptr<const Tokens> tokens() const override { return real_->tokens(); }
   std::int64_t tokens_version() const override { return real_->tokens_version(); }
   Result<AuditPage> audit(const AuditFilter& filter, AuditOrder order, int limit,

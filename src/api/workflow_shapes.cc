@@ -1,0 +1,133 @@
+// The shape of a workflow's definition.
+#include "api/workflow_shapes.h"
+
+#include "api/fields.h"
+#include "api/schedule_fields.h"
+
+namespace mainspring {
+namespace {
+
+bool read_job(JsonReader& in, std::optional<NewJob>& job) {
+  return in.null() || read_new_job(in, job.emplace());
+}
+
+constexpr JsonField<StepCondition> kCondition[] = {
+    {"ref", &as_string<&StepCondition::ref>},
+    {"equals", &as_raw<&StepCondition::equals>},
+    {"negate", &as_boolean<&StepCondition::negate>},
+};
+
+bool read_condition(JsonReader& in, StepSpec& step) {
+  if (in.null()) return true;
+  StepCondition& condition = step.only_if.emplace();
+  if (!in.object(kCondition, condition)) return false;
+  return !condition.ref.empty() || in.missing("ref");
+}
+
+bool read_on_failure(JsonReader& in, StepSpec& step) {
+  std::string text;
+  if (!in.string(text)) return false;
+  if (text != "undo" && text != "continue") return in.fail_here("must be \"undo\" or \"continue\"");
+  step.on_failure = text == "undo" ? OnStepFailure::undo : OnStepFailure::go_on;
+  return true;
+}
+
+constexpr JsonField<StepSpec> kStep[] = {
+    {"name", &as_string<&StepSpec::name>},
+    {"after", [](JsonReader& in,
+                 StepSpec& s) { return in.null() || read_strings(in, s.after, kMaxStepParents); }},
+    {"job", [](JsonReader& in, StepSpec& s) { return read_job(in, s.job); }},
+    {"sleep", &as_optional_duration<&StepSpec::sleep>},
+    {"signal", &as_optional_string<&StepSpec::signal>},
+    {"each", &as_optional_raw<&StepSpec::each>},
+    {"if", &read_condition},
+    {"deadline", &as_optional_duration<&StepSpec::deadline>},
+    {"on_failure", &read_on_failure},
+    {"undo", [](JsonReader& in, StepSpec& s) { return read_job(in, s.undo); }},
+    {"undo_if_failed", &as_boolean<&StepSpec::undo_if_failed>},
+};
+
+bool read_undo_order(JsonReader& in, WorkflowSpec& spec) {
+  std::string text;
+  if (!in.string(text)) return false;
+  if (text != "reverse" && text != "parallel")
+    return in.fail_here("must be \"reverse\" or \"parallel\"");
+  spec.undo_order = text == "reverse" ? UndoOrder::reverse : UndoOrder::parallel;
+  return true;
+}
+
+constexpr JsonField<WorkflowSpec> kWorkflow[] = {
+    {"name", &as_string<&WorkflowSpec::name>},
+    {"input", &as_raw<&WorkflowSpec::input>},
+    {"steps",
+     [](JsonReader& in, WorkflowSpec& w) {
+       return in.array(kMaxWorkflowSteps,
+                       [&](std::size_t) { return read_step_spec(in, w.steps.emplace_back()); });
+     }},
+    {"undo_order", &read_undo_order},
+    {"deadline", &as_optional_duration<&WorkflowSpec::deadline>},
+    {"result", &as_optional_raw<&WorkflowSpec::result>},
+    {"key", &as_optional_string<&WorkflowSpec::key>},
+};
+
+}  // namespace
+
+bool read_step_spec(JsonReader& in, StepSpec& step) {
+  return in.object(kStep, step) && (!step.name.empty() || in.missing("name"));
+}
+
+void write_step_spec(JsonWriter& w, const StepSpec& step) {
+  w.begin_object().key("name").string(step.name);
+  if (!step.after.empty()) {
+    w.key("after").begin_array();
+    for (const std::string& name : step.after) w.string(name);
+    w.end_array();
+  }
+  if (step.job) {
+    w.key("job");
+    write_new_job(w, *step.job);
+  }
+  if (step.sleep) w.key("sleep").duration(*step.sleep);
+  if (!step.signal.empty()) w.key("signal").string(step.signal);
+  if (!step.each.empty()) w.key("each").raw(step.each);
+  if (step.only_if) {
+    w.key("if").begin_object().key("ref").string(step.only_if->ref);
+    if (!step.only_if->equals.empty()) w.key("equals").raw(step.only_if->equals);
+    if (step.only_if->negate) w.key("negate").boolean(true);
+    w.end_object();
+  }
+  if (step.deadline) w.key("deadline").duration(*step.deadline);
+  if (step.on_failure == OnStepFailure::go_on) w.key("on_failure").string("continue");
+  if (step.undo) {
+    w.key("undo");
+    write_new_job(w, *step.undo);
+  }
+  if (step.undo_if_failed) w.key("undo_if_failed").boolean(true);
+  w.end_object();
+}
+
+Result<WorkflowSpec> decode_workflow(std::string_view body) {
+  return decode_request(body, kWorkflow);
+}
+
+void encode_workflow(const WorkflowSpec& spec, std::string& out) {
+  JsonWriter w(out);
+  w.begin_object().key("name").string(spec.name).key("input").raw(spec.input);
+  w.key("steps").begin_array();
+  for (const StepSpec& step : spec.steps) write_step_spec(w, step);
+  w.end_array();
+  if (spec.undo_order == UndoOrder::parallel) w.key("undo_order").string("parallel");
+  if (spec.deadline) w.key("deadline").duration(*spec.deadline);
+  if (!spec.result.empty()) w.key("result").raw(spec.result);
+  if (!spec.key.empty()) w.key("key").string(spec.key);
+  w.end_object();
+}
+
+std::vector<std::string_view> workflow_request_fields(std::string_view schema) {
+  if (schema == "WorkflowDefinition") return field_names(kWorkflow);
+  if (schema == "WorkflowStepDefinition") return field_names(kStep);
+  if (schema == "WorkflowCondition") return field_names(kCondition);
+  return {};
+}
+
+}  // namespace mainspring

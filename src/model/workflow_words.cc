@@ -1,0 +1,37 @@
+// Workflows: the words of their states.
+#include <array>
+
+#include "mainspring/workflow.h"
+
+namespace mainspring {
+namespace {
+
+constexpr std::array<std::string_view, kWorkflowStateCount> kStates = {
+    "running", "undoing", "parked", "completed", "failed", "undone", "cancelled"};
+constexpr std::array<std::string_view, kStepStateCount> kStepStates = {
+    "waiting", "running", "completed", "failed", "skipped", "undoing", "undone", "undo_failed"};
+
+template <class T, std::size_t N>
+std::optional<T> find(const std::array<std::string_view, N>& words, std::string_view text) {
+  for (std::size_t i = 0; i < N; ++i) {
+    if (words[i] == text) return static_cast<T>(i);
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::string_view to_string(WorkflowState state) {
+  return kStates[static_cast<std::size_t>(state)];
+}
+std::optional<WorkflowState> parse_workflow_state(std::string_view text) {
+  return find<WorkflowState>(kStates, text);
+}
+std::string_view to_string(StepState state) {
+  return kStepStates[static_cast<std::size_t>(state)];
+}
+std::optional<StepState> parse_step_state(std::string_view text) {
+  return find<StepState>(kStepStates, text);
+}
+
+}  // namespace mainspring

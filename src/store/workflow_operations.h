@@ -1,0 +1,85 @@
+// Operations on workflows: steps whose jobs are begun, awaited and undone by the store itself.
+//
+// Rules, kept in the transaction of whatever changes them (src/workflow has them, for every store;
+// a store keeps the rows and makes the jobs):
+//   - A step begins when every step before it is completed or skipped. The last of them to end
+//     begins it, in the transaction of that end: a join fires exactly once.
+//   - A step whose condition does not hold, or before which every step was skipped, is skipped.
+//   - A job that ends completed completes its step; its result is kept with the step. One that ends
+//     dead or cancelled fails it: the workflow is then undone, or goes on by `on_failure`.
+//   - Undoing: no step begins any more, jobs of steps that live are cancelled, and when none is
+//     left the steps that completed, or whose effect nobody knows, are undone by their undo jobs:
+//     one after the other, the last to end first, or all at once. An undo job that dies parks the
+//     workflow.
+//   - The jobs of steps are jobs like others, but that RetryJob and Redrive leave them alone: the
+//     workflow decides what is tried again.
+//   - A terminal workflow stays readable for the store's retention (completed: of completed jobs;
+//     else: of dead ones), then PruneJobs removes it.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "mainspring/workflow.h"
+#include "model/access.h"
+#include "store/lease_operations.h"
+
+namespace mainspring {
+
+// The definition has been validated, and its queues are within. Answers WorkflowStarted.
+struct StartWorkflow {
+  WorkflowSpec spec;
+};
+struct WorkflowStarted {
+  WorkflowId id = 0;
+  bool duplicate = false;  // its key was there
+};
+
+// For `within`: a workflow is there for whoever may touch the queues of all its jobs.
+
+// The step that waits for it, now or later, takes it; several of one name are taken in the order in
+// which they came. The same `signal_id` again changes nothing. Answers Done. Errors: not_found,
+// conflict (terminal, undoing or parked), overloaded (kMaxWorkflowSignals).
+struct SignalWorkflow {
+  WorkflowId id = 0;
+  std::string name;
+  std::string signal_id;  // "" = none
+  std::string payload;    // JSON, "" = null; up to kMaxSignalBytes
+  Within within{};
+};
+// Answers WorkflowInfo. It is undone; one that is undoing or parked already is as it is. Errors:
+// not_found, conflict (terminal and not cancelled).
+struct CancelWorkflow {
+  WorkflowId id = 0;
+  std::string reason;
+  Within within{};
+};
+// While paused no step begins and nothing is undone; what runs goes on. Answers WorkflowInfo.
+// Errors: not_found, conflict (terminal).
+struct PauseWorkflow {
+  WorkflowId id = 0;
+  bool paused = true;
+  Within within{};
+};
+// Of a parked workflow: its failed undo jobs are made anew, or `by_hand`, taken as done by the
+// operator. Of a failed one (nothing was undone): `step`, and all that come behind it, begin anew.
+// Answers WorkflowInfo. Errors: not_found (also: no such step), conflict.
+struct RetryWorkflow {
+  WorkflowId id = 0;
+  std::string step;  // "" = of a parked one, every one
+  bool by_hand = false;
+  Within within{};
+};
+// What the scheduler does: timers and deadlines that are due.
+struct WakeWorkflows {
+  int limit = 1000;  // workflows
+  Fence fence;
+};
+
+struct WorkflowFilter {
+  std::string name;  // "" = every
+  std::optional<WorkflowState> state;
+  Within within{};
+};
+
+}  // namespace mainspring

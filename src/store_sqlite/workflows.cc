@@ -1,0 +1,388 @@
+// Workflows: their rows, their jobs, and the operations, which the rules decide (src/workflow).
+#include <fmt/format.h>
+
+#include "base/mutant.h"
+#include "store_sqlite/store_impl.h"
+#include "workflow/reads.h"
+
+namespace mainspring::sqlite {
+namespace {
+
+std::optional<std::int64_t> us_or_null(WallTime at) {
+  return at == WallTime::never() ? std::nullopt : std::optional<std::int64_t>(at.us());
+}
+
+WorkflowRecord read_record(Statement& row) {
+  const auto time = [&](int column) {
+    return row.is_null(column) ? WallTime::never() : WallTime::from_us(row.integer(column));
+  };
+  return {.id = row.integer(0),
+          .name = std::string(row.text(1)),
+          .key = std::string(row.text(2)),
+          .state = static_cast<WorkflowState>(row.integer(3)),
+          .wake_at = time(4),
+          .finished_at = time(5),
+          .data = std::string(row.text(6))};
+}
+
+#define MS_WORKFLOW "SELECT id, name, key, state, wake_at, finished_at, data FROM workflows "
+
+}  // namespace
+
+WorkflowStatements::WorkflowStatements(Database& db)
+    : load(db, MS_WORKFLOW "WHERE id = ?"),
+      by_key(db, "SELECT id FROM workflows WHERE name = ? AND key = ?"),
+      save(db,
+           "INSERT INTO workflows (id, name, key, state, wake_at, finished_at, data) VALUES (?, ?, "
+           "?, ?, ?, ?, ?) ON CONFLICT (id) DO UPDATE SET state = excluded.state, wake_at = "
+           "excluded.wake_at, finished_at = excluded.finished_at, data = excluded.data"),
+      row(db, "SELECT text FROM workflow_rows WHERE workflow = ? AND kind = ? AND number = ?"),
+      put(db,
+          "INSERT OR REPLACE INTO workflow_rows (workflow, kind, number, text) VALUES (?, ?, ?, "
+          "?)"),
+      remove(db, "DELETE FROM workflow_rows WHERE workflow = ? AND kind = ? AND number = ?"),
+      rows_up(db,
+              "SELECT number, text FROM workflow_rows WHERE workflow = ? AND kind = ? ORDER BY "
+              "number LIMIT ?"),
+      rows_down(db,
+                "SELECT number, text FROM workflow_rows WHERE workflow = ? AND kind = ? ORDER BY "
+                "number DESC LIMIT ?"),
+      put_job(db, "INSERT INTO workflow_jobs (job, workflow, step, undo) VALUES (?, ?, ?, ?)"),
+      job(db, "SELECT workflow, step, undo FROM workflow_jobs WHERE job = ?"),
+      remove_job(db, "DELETE FROM workflow_jobs WHERE job = ?"),
+      first_wake(db, "SELECT min(wake_at) FROM workflows WHERE wake_at IS NOT NULL"),
+      due(db, "SELECT id FROM workflows WHERE wake_at <= ? ORDER BY wake_at LIMIT ?"),
+      first_finished(
+          db, "SELECT min(finished_at) FROM workflows WHERE state = ? AND finished_at IS NOT NULL"),
+      finished(db,
+               "SELECT id FROM workflows WHERE state = ? AND finished_at <= ? ORDER BY finished_at "
+               "LIMIT 1"),
+      prune_rows(
+          db,
+          "DELETE FROM workflow_rows WHERE workflow = ?1 AND (kind, number) IN (SELECT kind, "
+          "number FROM workflow_rows WHERE workflow = ?1 LIMIT ?2)"),
+      prune(db, "DELETE FROM workflows WHERE id = ?") {}
+
+WorkflowReads::WorkflowReads(Database& db)
+    : one(db, MS_WORKFLOW "WHERE id = ?"),
+      list(db, MS_WORKFLOW "WHERE id < ? ORDER BY id DESC LIMIT ?"),
+      row(db, "SELECT text FROM workflow_rows WHERE workflow = ? AND kind = ? AND number = ?"),
+      states(
+          db,
+          "SELECT number, text FROM workflow_rows WHERE workflow = ? AND kind = ? AND number > ? "
+          "ORDER BY number LIMIT ?") {}
+
+// -- WorkflowRows ---------------------------------------------------------------------------------
+
+WorkflowId SqliteWorkflowRows::new_workflow() {
+  store_.marks_touched_ = true;
+  return store_.next_workflow_++;
+}
+
+std::optional<WorkflowRecord> SqliteWorkflowRows::load(WorkflowId id) {
+  Statement& row = sql().load.bind(id);
+  ResetGuard guard(row);
+  if (!row.step()) return std::nullopt;
+  return read_record(row);
+}
+
+std::optional<WorkflowId> SqliteWorkflowRows::by_key(const std::string& name,
+                                                     const std::string& key) {
+  Statement& row = sql().by_key.bind(name, key);
+  ResetGuard guard(row);
+  if (!row.step()) return std::nullopt;
+  return row.integer(0);
+}
+
+void SqliteWorkflowRows::save(const WorkflowRecord& r) {
+  store_.begin_write();
+  store_.workflows_touched_ = true;
+  sql()
+      .save
+      .bind(r.id, r.name, Statement::text_or_null(r.key), static_cast<int>(r.state),
+            us_or_null(r.wake_at), us_or_null(r.finished_at), r.data)
+      .run();
+}
+
+std::optional<std::string> SqliteWorkflowRows::row(WorkflowId id, WorkflowRow kind,
+                                                   std::int64_t number) {
+  Statement& row = sql().row.bind(id, static_cast<int>(kind), number);
+  ResetGuard guard(row);
+  if (!row.step()) return std::nullopt;
+  return std::string(row.text(0));
+}
+
+void SqliteWorkflowRows::put(WorkflowId id, WorkflowRow kind, std::int64_t number,
+                             std::string text) {
+  store_.begin_write();
+  sql().put.bind(id, static_cast<int>(kind), number, text).run();
+}
+
+void SqliteWorkflowRows::remove(WorkflowId id, WorkflowRow kind, std::int64_t number) {
+  store_.begin_write();
+  sql().remove.bind(id, static_cast<int>(kind), number).run();
+}
+
+std::vector<WorkflowRows::Row> SqliteWorkflowRows::rows(WorkflowId id, WorkflowRow kind,
+                                                        Order order, int limit) {
+  Statement& rows = order == Order::up ? sql().rows_up : sql().rows_down;
+  rows.bind(id, static_cast<int>(kind), limit);
+  ResetGuard guard(rows);
+  std::vector<Row> out;
+  while (rows.step()) out.emplace_back(rows.integer(0), rows.text(1));
+  return out;
+}
+
+JobId SqliteWorkflowRows::make_job(const NewJob& job, const StepJob& of) {
+  store_.begin_write();
+  const JobId id = store_.make_job(job, store_.now_.wall, JobState::available, 0, kFlagStep).id;
+  sql().put_job.bind(id, of.workflow, of.step, of.undo ? 1 : 0).run();
+  store_.made_.push_back(id);
+  return id;
+}
+
+void SqliteWorkflowRows::cancel_job(JobId job, const std::string& reason) {
+  const auto lease = store_.leases_.find(job);
+  if (lease != store_.leases_.end()) return store_.wish_cancel(job, lease->second, reason);
+  auto hot = store_.load_hot(job);
+  if (hot && !is_terminal(hot->state)) store_.cancel_hot(*hot, reason, 0);
+}
+
+void SqliteWorkflowRows::forget_job(JobId job) {
+  store_.begin_write();
+  sql().remove_job.bind(job).run();
+}
+
+WorkflowStatements& SqliteWorkflowRows::sql() {
+  return *store_.workflow_sql_;
+}
+
+// -- what follows from the end of a step's job ----------------------------------------------------
+
+namespace {
+
+template <class T>
+T or_throw(Result<T> result) {
+  if (result) return std::move(*result);
+  throw SqlError{SQLITE_CORRUPT, result.error().message};
+}
+
+}  // namespace
+
+bool SqliteStore::settle_workflows() {
+  if (ended_steps_.empty()) return false;
+  WorkflowRules rules(workflow_rows_, now_.wall);
+  for (const auto& [id, flags] : std::exchange(ended_steps_, {})) {
+    StepEnd end{.job = id};
+    {
+      Statement& row = workflow_sql_->job.bind(id);
+      ResetGuard guard(row);
+      if (!row.step()) continue;  // nobody waits for it any more
+      end.of = {.workflow = row.integer(0),
+                .step = static_cast<int>(row.integer(1)),
+                .undo = row.integer(2) != 0};
+    }
+    workflow_sql_->remove_job.bind(id).run();
+    EndedJob ended = read_ended(id);
+    end.state = ended.state;
+    end.result = std::move(ended.result);
+    end.reason = std::move(ended.reason);
+    end.description = std::move(ended.description);
+    end.unknown = (flags & kFlagUnknown) != 0;
+    const auto done = rules.ended(end);
+    if (!done) throw SqlError{SQLITE_CORRUPT, done.error().message};
+  }
+  write_workflows(rules);
+  return true;
+}
+
+void SqliteStore::write_workflows(WorkflowRules& rules) {
+  rules.write();
+  for (const WorkflowId id : rules.take_changed()) changed_workflows_.push_back(id);
+  for (std::string& alarm : rules.take_alarms()) alarms_.push_back(std::move(alarm));
+}
+
+template <class F>
+OperationResult SqliteStore::run_workflow(F&& what) {
+  WorkflowRules rules(workflow_rows_, now_.wall);
+  auto done = what(rules);
+  if (!done) {
+    if (done.error().code == ErrorCode::internal)
+      throw SqlError{SQLITE_CORRUPT, done.error().message};
+    return done.error();
+  }
+  write_workflows(rules);
+  if constexpr (std::is_same_v<decltype(done), Result<void>>) {
+    return Done{};
+  } else {
+    return std::move(*done);
+  }
+}
+
+OperationResult SqliteStore::operator()(const StartWorkflow& op) {
+  if (auto refused = no_room(static_cast<std::int64_t>(op.spec.steps.size())))
+    return std::move(*refused);
+  return run_workflow([&](WorkflowRules& rules) { return rules.start(op.spec); });
+}
+OperationResult SqliteStore::operator()(const SignalWorkflow& op) {
+  return run_workflow([&](WorkflowRules& rules) { return rules.signal(op); });
+}
+OperationResult SqliteStore::operator()(const CancelWorkflow& op) {
+  return run_workflow([&](WorkflowRules& rules) { return rules.cancel(op); });
+}
+OperationResult SqliteStore::operator()(const PauseWorkflow& op) {
+  return run_workflow([&](WorkflowRules& rules) { return rules.pause(op); });
+}
+OperationResult SqliteStore::operator()(const RetryWorkflow& op) {
+  return run_workflow([&](WorkflowRules& rules) { return rules.retry(op); });
+}
+
+OperationResult SqliteStore::operator()(const WakeWorkflows& op) {
+  if (auto lost = fenced(op.fence)) return std::move(*lost);
+  std::vector<WorkflowId> due;
+  {
+    Statement& rows = workflow_sql_->due.bind(now_.wall.us(), op.limit);
+    ResetGuard guard(rows);
+    while (rows.step()) due.push_back(rows.integer(0));
+  }
+  StepResult result{.changed = static_cast<int>(due.size()),
+                    .more = static_cast<int>(due.size()) == op.limit};
+  WorkflowRules rules(workflow_rows_, now_.wall);
+  for (const WorkflowId id : due) {
+    if (or_throw(rules.wake(id))) result.more = true;
+  }
+  write_workflows(rules);
+  return result;
+}
+
+bool SqliteStore::prune_workflows(int limit) {
+  int left = limit;
+  for (auto state = WorkflowState::completed; left > 0;) {
+    const Duration keep = state == WorkflowState::completed ? options_.store.retention_completed
+                                                            : options_.store.retention_dead;
+    WorkflowId id = 0;
+    {
+      Statement& row =
+          workflow_sql_->finished.bind(static_cast<int>(state), (now_.wall - keep).us());
+      ResetGuard guard(row);
+      if (row.step()) id = row.integer(0);
+    }
+    if (id == 0) {
+      if (state == WorkflowState::cancelled) return false;
+      state = static_cast<WorkflowState>(static_cast<int>(state) + 1);
+      continue;
+    }
+    begin_write();
+    workflows_touched_ = true;
+    workflow_sql_->prune_rows.bind(id, left).run();
+    const int removed = sqlite3_changes(db_->handle());
+    left -= removed + 1;
+    if (left > 0) workflow_sql_->prune.bind(id).run();
+  }
+  return true;
+}
+
+void SqliteStore::refresh_workflows() {
+  if (!workflows_touched_) return;
+  workflows_touched_ = false;
+  const auto first = [](Statement& row) {
+    ResetGuard guard(row);
+    return row.step() && !row.is_null(0) ? WallTime::from_us(row.integer(0)) : WallTime::never();
+  };
+  next_workflow_wake_ = first(workflow_sql_->first_wake.bind());
+  next_workflow_prune_ = WallTime::never();
+  for (int state = static_cast<int>(WorkflowState::completed); state < kWorkflowStateCount;
+       ++state) {
+    const WallTime finished = first(workflow_sql_->first_finished.bind(state));
+    if (finished == WallTime::never()) continue;
+    const bool completed = state == static_cast<int>(WorkflowState::completed);
+    next_workflow_prune_ =
+        std::min(next_workflow_prune_, finished + (completed ? options_.store.retention_completed
+                                                             : options_.store.retention_dead));
+  }
+}
+
+// -- reads ----------------------------------------------------------------------------------------
+
+namespace {
+
+std::optional<std::string> read_row(Statement& row, WorkflowId id, WorkflowRow kind,
+                                    std::int64_t number) {
+  row.bind(id, static_cast<int>(kind), number);
+  ResetGuard guard(row);
+  if (!row.step()) return std::nullopt;
+  return std::string(row.text(0));
+}
+
+std::optional<WorkflowRecord> find_record(WorkflowReads& sql, WorkflowId id) {
+  Statement& row = sql.one.bind(id);
+  ResetGuard guard(row);
+  if (!row.step()) return std::nullopt;
+  return read_record(row);
+}
+
+Error no_workflow(WorkflowId id) {
+  return Error{ErrorCode::not_found, fmt::format("there is no workflow {}", id)};
+}
+
+}  // namespace
+
+// Runs on a reader's connection, in one snapshot.
+template <class F>
+auto SqliteStore::read_workflows(F&& what) const -> decltype(what(std::declval<WorkflowReads&>())) {
+  try {
+    auto reader = take_reader();
+    auto answer = [&] {
+      Snapshot snapshot(reader->db);
+      return what(reader->workflows);
+    }();
+    give_back(std::move(reader));
+    return answer;
+  } catch (const SqlError& error) {
+    return to_error(error);
+  }
+}
+
+Result<WorkflowInfo> SqliteStore::workflow(WorkflowId id) const {
+  return read_workflows([&](WorkflowReads& sql) -> Result<WorkflowInfo> {
+    const auto record = find_record(sql, id);
+    if (!record) return no_workflow(id);
+    return workflow::read_info(*record, [&](WorkflowRow kind, std::int64_t number) {
+      return read_row(sql.row, id, kind, number);
+    });
+  });
+}
+
+Result<WorkflowPage> SqliteStore::workflows(const WorkflowFilter& filter, int limit,
+                                            WorkflowId before) const {
+  return read_workflows([&](WorkflowReads& sql) -> Result<WorkflowPage> {
+    const int examined = limit * workflow::kExaminedForOne;
+    std::vector<WorkflowRecord> records;
+    {
+      Statement& rows = sql.list.bind(before == 0 ? INT64_MAX : before, examined);
+      ResetGuard guard(rows);
+      while (rows.step()) records.push_back(read_record(rows));
+    }
+    return workflow::page_of(filter, limit, records, [&](WorkflowId id) {
+      return read_row(sql.row, id, WorkflowRow::text, workflow::kTextQueues);
+    });
+  });
+}
+
+Result<WorkflowStepPage> SqliteStore::workflow_steps(WorkflowId id, int after, int limit) const {
+  return read_workflows([&](WorkflowReads& sql) -> Result<WorkflowStepPage> {
+    const auto record = find_record(sql, id);
+    if (!record) return no_workflow(id);
+    std::vector<WorkflowRows::Row> states;
+    {
+      Statement& rows = sql.states.bind(id, static_cast<int>(WorkflowRow::state), after, limit + 1);
+      ResetGuard guard(rows);
+      while (rows.step()) states.emplace_back(rows.integer(0), rows.text(1));
+    }
+    return workflow::read_steps(*record, states, limit, [&](WorkflowRow kind, std::int64_t number) {
+      return read_row(sql.row, id, kind, number);
+    });
+  });
+}
+
+}  // namespace mainspring::sqlite

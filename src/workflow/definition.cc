@@ -1,0 +1,252 @@
+// The rules of a workflow's definition.
+#include "workflow/definition.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "api/json.h"
+#include "workflow/references.h"
+
+namespace mainspring {
+namespace workflow {
+namespace {
+
+constexpr std::string_view kInput = "input", kItem = "item", kWorkflow = "workflow";
+
+Error refused(std::string field, std::string_view rule) {
+  std::string message = fmt::format("{} {}", field, rule);
+  return Error{ErrorCode::invalid_argument, std::move(message), std::move(field)};
+}
+
+bool is_name(std::string_view name) {
+  return !name.empty() && name.size() <= kMaxStepNameBytes &&
+         std::all_of(name.begin(), name.end(), [](char c) {
+           return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                  c == '_' || c == '-';
+         });
+}
+
+Result<void> check_job(const std::string& field, const NewJob& job) {
+  MS_TRY(mainspring::validate(job, field + "."));
+  const char* const rule = "is not for a step: the workflow says when its jobs are made";
+  if (job.unique) return refused(field + ".unique", rule);
+  if (job.run_at) return refused(field + ".run_at", rule);
+  if (job.delay) return refused(field + ".delay", rule);
+  if (job.expires_in) return refused(field + ".expires_in", rule);
+  return {};
+}
+
+Result<void> check_kind(const std::string& field, const StepSpec& step) {
+  const int kinds = (step.job ? 1 : 0) + (step.sleep ? 1 : 0) + (step.signal.empty() ? 0 : 1);
+  if (kinds != 1) return refused(field, "must have one of \"job\", \"sleep\" and \"signal\"");
+  if (step.job) MS_TRY(check_job(field + ".job", *step.job));
+  if (step.undo) MS_TRY(check_job(field + ".undo", *step.undo));
+  if (!step.job && step.undo) return refused(field + ".undo", "goes with \"job\"");
+  if (!step.job && !step.each.empty()) return refused(field + ".each", "goes with \"job\"");
+  if (!step.undo && step.undo_if_failed)
+    return refused(field + ".undo_if_failed", "goes with \"undo\"");
+  if (!step.signal.empty() && !is_name(step.signal))
+    return refused(field + ".signal", "must be 1 to 64 of A-Z, a-z, 0-9, _ and -");
+  if (step.sleep && *step.sleep < Duration(0))
+    return refused(field + ".sleep", "must not be negative");
+  if (step.deadline && (step.sleep || *step.deadline <= Duration(0))) {
+    return refused(field + ".deadline",
+                   step.sleep ? "does not go with \"sleep\"" : "must be more than 0");
+  }
+  if (step.each.empty()) return {};
+  MS_TRY(check_json(field + ".each", step.each));
+  const bool refers = step.each.find("\"$ref\"") != std::string::npos;
+  const JsonType type = JsonReader(step.each, JsonReader::Unknown::skip).peek();
+  if (type != JsonType::array && !refers)
+    return refused(field + ".each", "must be an array, or {\"$ref\": …} of one");
+  return {};
+}
+
+class Planner {
+ public:
+  explicit Planner(const WorkflowSpec& spec) : spec_(spec), out_(spec.steps.size()) {}
+
+  Result<std::vector<PlannedStep>> run() {
+    MS_TRY(check_whole());
+    for (std::size_t i = 0; i < spec_.steps.size(); ++i) MS_TRY(check_step(i));
+    for (std::size_t i = 0; i < spec_.steps.size(); ++i) MS_TRY(connect(i));
+    MS_TRY(note_references("result", spec_.result, nullptr, nullptr, nullptr));
+    MS_TRY(check_circles());
+    return std::move(out_);
+  }
+
+ private:
+  Result<void> check_whole() {
+    MS_TRY(check_name("name", spec_.name));
+    if (spec_.steps.empty()) return refused("steps", "must have at least one");
+    if (spec_.steps.size() > kMaxWorkflowSteps) {
+      return Error{ErrorCode::too_large,
+                   fmt::format("steps has {}: at most {}", spec_.steps.size(), kMaxWorkflowSteps),
+                   "steps"};
+    }
+    MS_TRY(check_json("input", spec_.input));
+    if (spec_.input.size() > kMaxArgsBytes || spec_.result.size() > kMaxArgsBytes) {
+      const char* const field = spec_.input.size() > kMaxArgsBytes ? "input" : "result";
+      return Error{ErrorCode::too_large, fmt::format("{} is over {} bytes", field, kMaxArgsBytes),
+                   field};
+    }
+    if (!spec_.result.empty()) MS_TRY(check_json("result", spec_.result));
+    if (spec_.key.size() > kMaxKeyBytes || !is_utf8(spec_.key))
+      return refused("key", fmt::format("must be UTF-8 of up to {} bytes", kMaxKeyBytes));
+    if (spec_.deadline && *spec_.deadline <= Duration(0))
+      return refused("deadline", "must be more than 0");
+    return {};
+  }
+
+  static std::string field_of(std::size_t i) { return fmt::format("steps[{}]", i); }
+
+  Result<void> check_step(std::size_t i) {
+    const StepSpec& step = spec_.steps[i];
+    const std::string field = field_of(i);
+    if (!is_name(step.name))
+      return refused(field + ".name", "must be 1 to 64 of A-Z, a-z, 0-9, _ and -");
+    if (step.name == kInput || step.name == kItem || step.name == kWorkflow)
+      return refused(field + ".name", "must not be \"input\", \"item\" or \"workflow\"");
+    if (!numbers_.emplace(step.name, static_cast<int>(i) + 1).second)
+      return refused(field + ".name", fmt::format("\"{}\" is there twice", step.name));
+    return check_kind(field, step);
+  }
+
+  // `step` nullptr: of the workflow's result. Whatever it finds is a parent, but the step itself.
+  Result<void> note_references(const std::string& field, std::string_view json,
+                               const StepSpec* step, std::set<int>* parents, PlannedStep* into) {
+    if (json.empty()) return {};
+    Result<void> known;
+    MS_TRY(for_each_reference(field, json, [&](std::string_view name) {
+      if (known) known = note_name(field, name, step, parents, into);
+    }));
+    return known;
+  }
+
+  Result<void> note_name(const std::string& field, std::string_view name, const StepSpec* step,
+                         std::set<int>* parents, PlannedStep* into) {
+    if (name == kInput || name == kWorkflow) return {};
+    if (name == kItem) {
+      if (step != nullptr && !step->each.empty()) return {};
+      return refused(field, "refers to \"item\", which only steps with \"each\" have");
+    }
+    const auto found = numbers_.find(name);
+    if (found == numbers_.end())
+      return refused(field, fmt::format("refers to \"{}\", which is no step", name.substr(0, 100)));
+    if (into == nullptr) return {};
+    into->refs.emplace(name, found->second);
+    const bool itself = step != nullptr && step->name == name;
+    if (itself && parents != nullptr)
+      return refused(field, "refers to the step itself: only its \"undo\" can");
+    if (!itself && parents != nullptr) parents->insert(found->second);
+    return {};
+  }
+
+  Result<void> connect(std::size_t i) {
+    const StepSpec& step = spec_.steps[i];
+    const std::string field = field_of(i);
+    PlannedStep& planned = out_[i];
+    const int number = static_cast<int>(i) + 1;
+    std::set<int> parents;
+    for (std::size_t k = 0; k < step.after.size(); ++k) {
+      const auto found = numbers_.find(step.after[k]);
+      if (found == numbers_.end() || found->second == number) {
+        return refused(fmt::format("{}.after[{}]", field, k),
+                       fmt::format("is \"{}\", which is {}", step.after[k].substr(0, 100),
+                                   found == numbers_.end() ? "no step" : "the step itself"));
+      }
+      parents.insert(found->second);
+    }
+    if (step.job)
+      MS_TRY(note_references(field + ".job.args", step.job->args, &step, &parents, &planned));
+    MS_TRY(note_references(field + ".each", step.each, &step, &parents, &planned));
+    if (step.only_if) {
+      MS_TRY(note_name(field + ".if.ref", name_of(step.only_if->ref), nullptr, &parents, &planned));
+    }
+    // When it is undone everything that its undo refers to has to be there too.
+    if (step.undo) MS_TRY(note_undo(field, step, parents, planned));
+    planned.parents.assign(parents.begin(), parents.end());
+    edges_ += parents.size();
+    if (edges_ > kMaxWorkflowEdges) {
+      return Error{ErrorCode::too_large,
+                   fmt::format("the steps wait for one another {} times: at most {}", edges_,
+                               kMaxWorkflowEdges),
+                   "steps"};
+    }
+    for (const int parent : parents)
+      out_[static_cast<std::size_t>(parent) - 1].children.push_back(number);
+    return {};
+  }
+
+  Result<void> note_undo(const std::string& field, const StepSpec& step, std::set<int>& parents,
+                         PlannedStep& planned) {
+    const auto own = numbers_.find(step.name);
+    PlannedStep found;
+    MS_TRY(note_references(field + ".undo.args", step.undo->args, &step, nullptr, &found));
+    for (const auto& [name, number] : found.refs) {
+      if (number != own->second) parents.insert(number);
+      planned.refs.emplace(name, number);
+    }
+    return {};
+  }
+
+  // Takes away, again and again, what waits for nothing.
+  Result<void> check_circles() {
+    std::vector<std::size_t> open;
+    std::vector<int> free;
+    for (std::size_t i = 0; i < out_.size(); ++i) {
+      open.push_back(out_[i].parents.size());
+      if (open[i] == 0) free.push_back(static_cast<int>(i) + 1);
+    }
+    std::size_t seen = 0;
+    while (!free.empty()) {
+      const auto number = static_cast<std::size_t>(free.back());
+      free.pop_back();
+      ++seen;
+      for (const int child : out_[number - 1].children) {
+        if (--open[static_cast<std::size_t>(child) - 1] == 0) free.push_back(child);
+      }
+    }
+    if (seen == out_.size()) return {};
+    for (std::size_t i = 0; i < out_.size(); ++i) {
+      if (open[i] != 0)
+        return refused(field_of(i) + ".after",
+                       fmt::format("waits, over others, for \"{}\" itself", spec_.steps[i].name));
+    }
+    return {};
+  }
+
+  const WorkflowSpec& spec_;
+  std::vector<PlannedStep> out_;
+  std::map<std::string, int, std::less<>> numbers_;
+  std::size_t edges_ = 0;
+};
+
+}  // namespace
+
+Result<std::vector<PlannedStep>> plan(const WorkflowSpec& spec) {
+  return Planner(spec).run();
+}
+
+std::map<std::string, int> result_refs(const WorkflowSpec& spec) {
+  std::map<std::string, int> numbers, out;
+  if (spec.result.empty()) return out;
+  for (std::size_t i = 0; i < spec.steps.size(); ++i)
+    numbers.emplace(spec.steps[i].name, static_cast<int>(i) + 1);
+  (void)for_each_reference("result", spec.result, [&](std::string_view name) {
+    const auto found = numbers.find(std::string(name));
+    if (found != numbers.end()) out.insert(*found);
+  });
+  return out;
+}
+
+}  // namespace workflow
+
+Result<void> validate(const WorkflowSpec& spec) {
+  MS_TRY(workflow::plan(spec));
+  return {};
+}
+
+}  // namespace mainspring

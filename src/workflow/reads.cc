@@ -1,0 +1,63 @@
+// What people read of a workflow.
+#include "workflow/reads.h"
+
+#include <fmt/format.h>
+
+namespace mainspring::workflow {
+
+WorkflowInfo read_info(const WorkflowRecord& record, const ReadRow& read) {
+  WorkflowInfo out = info_of(record);
+  if (auto input = read(WorkflowRow::text, kTextInput)) out.input = std::move(*input);
+  if (auto result = read(WorkflowRow::text, kTextResult)) out.result = std::move(*result);
+  return out;
+}
+
+Result<WorkflowStepPage> read_steps(const WorkflowRecord& record,
+                                    const std::vector<WorkflowRows::Row>& states, int limit,
+                                    const ReadRow& read) {
+  WorkflowStepPage page;
+  std::map<int, StepDefinition> definitions;
+  for (const auto& [number, text] : states) {
+    if (static_cast<int>(page.steps.size()) == limit) {
+      page.next = page.steps.back().number;
+      break;
+    }
+    MS_TRY_ASSIGN(const StepStatus status, decode_status(text));
+    const int step = static_cast<int>(number);
+    const int of = status.of != 0 ? status.of : step;
+    auto found = definitions.find(of);
+    if (found == definitions.end()) {
+      const auto row = read(WorkflowRow::spec, of);
+      if (!row) {
+        return Error{
+            ErrorCode::internal,
+            fmt::format("the store is damaged: workflow {} has no step {}", record.id, of)};
+      }
+      MS_TRY_ASSIGN(StepDefinition definition, decode_definition(*row));
+      found = definitions.emplace(of, std::move(definition)).first;
+    }
+    page.steps.push_back(step_of(step, status, found->second, record.state));
+    if (auto result = read(WorkflowRow::result, step)) page.steps.back().result = *result;
+  }
+  return page;
+}
+
+WorkflowPage page_of(const WorkflowFilter& filter, int limit,
+                     const std::vector<WorkflowRecord>& records,
+                     const std::function<std::optional<std::string>(WorkflowId)>& queues) {
+  WorkflowPage page;
+  for (const WorkflowRecord& record : records) {
+    if (static_cast<int>(page.workflows.size()) == limit) return page;
+    page.next = record.id;
+    if (!filter.name.empty() && record.name != filter.name) continue;
+    if (filter.state && record.state != *filter.state) continue;
+    if (filter.within.scopes != nullptr &&
+        !may_touch(queues(record.id).value_or(""), filter.within))
+      continue;
+    page.workflows.push_back(info_of(record));
+  }
+  if (static_cast<int>(records.size()) < limit * kExaminedForOne) page.next.reset();
+  return page;
+}
+
+}  // namespace mainspring::workflow

@@ -1,0 +1,368 @@
+// The rules of workflows: steps begin, end, and begin others.
+#include "workflow/rules.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "api/json.h"
+#include "base/mutant.h"
+#include "workflow/references.h"
+
+namespace mainspring {
+
+using workflow::StepDefinition;
+using workflow::StepStatus;
+using workflow::Summary;
+
+namespace {
+
+constexpr std::size_t kMaxReasonBytes = 1 << 10;
+
+std::string cut(std::string_view text) {
+  return std::string(cut_text(text, kMaxReasonBytes));
+}
+
+}  // namespace
+
+// -- steps begin ----------------------------------------------------------------------------------
+
+Result<void> WorkflowRules::begin_ready(Open& w) {
+  while (!w.ready.empty()) {
+    const int step = w.ready.front();
+    w.ready.pop_front();
+    if (w.record.state != WorkflowState::running) continue;
+    if (w.summary.paused) {
+      rows_.put(w.record.id, WorkflowRow::held, step, "");
+      continue;
+    }
+    MS_TRY(begin(w, step));
+  }
+  if (w.record.state == WorkflowState::running && w.summary.open == 0) MS_TRY(complete_workflow(w));
+  return {};
+}
+
+Result<bool> WorkflowRules::holds(Open& w, int step, const StepDefinition& definition) {
+  const StepCondition& condition = *definition.spec.only_if;
+  MS_TRY_ASSIGN(const StepStatus* of, status(w, step));
+  const auto found = workflow::value_of(condition.ref, [&](std::string_view name) {
+    return value(w, definition.plan.refs, of, name);
+  });
+  const bool is =
+      found && (condition.equals.empty() ? workflow::is_something(*found)
+                                         : workflow::same_value(*found, condition.equals));
+  return is != condition.negate;
+}
+
+Result<void> WorkflowRules::begin(Open& w, int step) {
+  MS_TRY_ASSIGN(StepStatus * status, this->status(w, step));
+  MS_TRY_ASSIGN(const auto definition, this->definition(w, step));
+  if (!definition->plan.parents.empty() && status->came == 0)
+    return skip(w, step, "every step before it was skipped");
+  if (definition->spec.only_if) {
+    MS_TRY_ASSIGN(const bool holds, this->holds(w, step, *definition));
+    if (!holds) return skip(w, step, "its condition does not hold");
+  }
+  status->state = StepState::running;
+  status->started_at = now_.us();
+  ++w.summary.running;
+  return begin_kind(w, step, *definition);
+}
+
+Result<void> WorkflowRules::begin_kind(Open& w, int step, const StepDefinition& definition) {
+  const StepSpec& spec = definition.spec;
+  if (!spec.each.empty()) return begin_each(w, step, definition);
+  if (spec.sleep) {
+    wake_at(w, step, now_ + *spec.sleep);
+    return {};
+  }
+  if (spec.deadline) wake_at(w, step, now_ + *spec.deadline);
+  if (!spec.signal.empty()) return listen(w, step, spec.signal);
+  return begin_job(w, step, definition);
+}
+
+Result<void> WorkflowRules::begin_job(Open& w, int step, const StepDefinition& definition) {
+  MS_TRY_ASSIGN(StepStatus * status, this->status(w, step));
+  NewJob job = *definition.spec.job;
+  auto args = workflow::resolve(
+      job.args, [&](std::string_view name) { return value(w, definition.plan.refs, status, name); },
+      workflow::Missing::refuse, kMaxArgsBytes);
+  if (!args) return fail(w, step, cut("its args: " + args.error().message), false);
+  job.args = std::move(*args);
+  if (job.correlation_id.empty()) job.correlation_id = fmt::format("workflow-{}", w.record.id);
+  ++w.summary.live;
+  status->job = rows_.make_job(job, {.workflow = w.record.id, .step = step});
+  rows_.put(w.record.id, WorkflowRow::live, step, std::to_string(status->job));
+  return {};
+}
+
+Result<void> WorkflowRules::begin_each(Open& w, int step, const StepDefinition& definition) {
+  MS_TRY_ASSIGN(StepStatus * group, status(w, step));
+  auto list = workflow::resolve(
+      definition.spec.each,
+      [&](std::string_view name) { return value(w, definition.plan.refs, group, name); },
+      workflow::Missing::refuse, kMaxArgsBytes);
+  if (!list) return fail(w, step, cut("its each: " + list.error().message), false);
+  JsonReader in(*list, JsonReader::Unknown::skip);
+  if (in.peek() != JsonType::array) return fail(w, step, "its each is no array", false);
+  std::vector<std::string> items;
+  const std::size_t room =
+      std::min(kMaxFanOut, kMaxStepsInAll - static_cast<std::size_t>(w.summary.steps));
+  if (!in.array(room,
+                [&](std::size_t) { return in.raw(items.emplace_back(), JsonReader::Null::take); }))
+    return fail(w, step, fmt::format("its each has more than {} elements", room), false);
+  group->first = w.summary.steps + 1;
+  group->count = group->pending = static_cast<int>(items.size());
+  w.summary.steps += group->count;
+  for (int i = 0; i < group->count; ++i) {
+    w.steps[group->first + i] = {
+        .status = {.state = StepState::running, .of = step, .index = i, .started_at = now_.us()},
+        .known = true};
+    ++w.summary.running;
+  }
+  for (int i = 0; i < group->count && w.record.state == WorkflowState::running; ++i) {
+    const int number = group->first + i;
+    if (definition.spec.deadline) wake_at(w, number, now_ + *definition.spec.deadline);
+    rows_.put(w.record.id, WorkflowRow::item, number,
+              std::move(items[static_cast<std::size_t>(i)]));
+    MS_TRY(begin_job(w, number, definition));
+    if (!definition.spec.undo) rows_.remove(w.record.id, WorkflowRow::item, number);
+  }
+  if (items.empty()) return complete(w, step, "");
+  return {};
+}
+
+Result<void> WorkflowRules::listen(Open& w, int step, const std::string& name) {
+  if (w.summary.waiting_signals > 0) {
+    for (auto& [seq, text] : rows_.rows(w.record.id, WorkflowRow::signal, WorkflowRows::Order::up,
+                                        static_cast<int>(kMaxWorkflowSignals))) {
+      const auto end = text.find('\n');
+      if (std::string_view(text).substr(0, end) != name) continue;
+      rows_.remove(w.record.id, WorkflowRow::signal, seq);
+      --w.summary.waiting_signals;
+      return complete(w, step, text.substr(end + 1));
+    }
+  }
+  rows_.put(w.record.id, WorkflowRow::listen, step, name);
+  return {};
+}
+
+// -- steps end ------------------------------------------------------------------------------------
+
+void WorkflowRules::note_undo(Open& w, int step, const StepDefinition& definition) {
+  const bool has_jobs = !definition.spec.each.empty() && w.steps.at(step).status.of == 0;
+  if (!definition.spec.undo || has_jobs) return;
+  rows_.put(w.record.id, WorkflowRow::undo, w.summary.seq, std::to_string(step));
+}
+
+Result<void> WorkflowRules::complete(Open& w, int step, const std::string& result) {
+  MS_TRY_ASSIGN(StepStatus * status, this->status(w, step));
+  MS_TRY_ASSIGN(const auto definition, this->definition(w, step));
+  status->state = StepState::completed;
+  status->ended_at = now_.us();
+  status->seq = ++w.summary.seq;
+  --w.summary.running;
+  ++w.summary.completed;
+  if (!result.empty()) rows_.put(w.record.id, WorkflowRow::result, step, result);
+  note_undo(w, step, *definition);
+  return no_more_waited_for(w, step, How::completed);
+}
+
+Result<void> WorkflowRules::fail(Open& w, int step, std::string reason, bool unknown) {
+  MS_TRY_ASSIGN(StepStatus * status, this->status(w, step));
+  MS_TRY_ASSIGN(const auto definition, this->definition(w, step));
+  status->state = StepState::failed;
+  status->ended_at = now_.us();
+  status->seq = ++w.summary.seq;
+  status->reason = std::move(reason);
+  --w.summary.running;
+  ++w.summary.failed;
+  const bool undone = unknown && !MS_MUTANT(unknown_step_not_undone);
+  if (undone || definition->spec.undo_if_failed) note_undo(w, step, *definition);
+  if (w.record.state != WorkflowState::running) return {};
+  if (definition->spec.on_failure == OnStepFailure::go_on)
+    return no_more_waited_for(w, step, How::went_on);
+  return undo(w, fmt::format("step {}: {}", definition->spec.name, status->reason), false);
+}
+
+Result<void> WorkflowRules::skip(Open& w, int step, std::string reason) {
+  MS_TRY_ASSIGN(StepStatus * status, this->status(w, step));
+  status->state = StepState::skipped;
+  status->ended_at = now_.us();
+  status->reason = std::move(reason);
+  ++w.summary.skipped;
+  return no_more_waited_for(w, step, How::skipped);
+}
+
+Result<void> WorkflowRules::no_more_waited_for(Open& w, int step, How how) {
+  MS_TRY_ASSIGN(const StepStatus* ended, status(w, step));
+  if (ended->of != 0) {
+    const int of = ended->of;
+    MS_TRY_ASSIGN(StepStatus * group, status(w, of));
+    if (--group->pending > 0 || group->state != StepState::running) return {};
+    return complete(w, of, "");  // the results of its jobs are read when somebody refers to them
+  }
+  --w.summary.open;
+  MS_TRY_ASSIGN(const auto definition, this->definition(w, step));
+  for (const int child : definition->plan.children) {
+    MS_TRY_ASSIGN(StepStatus * next, status(w, child));
+    --next->pending;
+    if (how != How::skipped) ++next->came;
+    const bool last = next->pending == 0 || MS_MUTANT(join_with_the_first_parent);
+    if (last && next->state == StepState::waiting) w.ready.push_back(child);
+  }
+  return {};
+}
+
+Result<void> WorkflowRules::ended(const StepEnd& end) {
+  MS_TRY_ASSIGN(Open * w, open(end.of.workflow));
+  if (w == nullptr) return {};
+  const int step = end.of.step;
+  MS_TRY_ASSIGN(StepStatus * status, this->status(*w, step));
+  const bool awaited = end.of.undo
+                           ? status->undo_job == end.job && status->state == StepState::undoing
+                           : status->job == end.job && status->state == StepState::running;
+  if (!awaited) return {};
+  w->changed = true;
+  rows_.remove(end.of.workflow, WorkflowRow::live, step);
+  if (end.of.undo) return undo_ended(*w, step, end);
+  --w->summary.live;
+  if (end.state == JobState::completed) {
+    MS_TRY(complete(*w, step, end.result));
+  } else {
+    std::string reason(to_string(end.state));
+    if (!end.reason.empty()) reason += ": " + end.reason;
+    if (!end.description.empty() && end.description != end.reason) reason += ": " + end.description;
+    MS_TRY(fail(*w, step, cut(reason), end.unknown));
+  }
+  MS_TRY(begin_ready(*w));
+  return go_on_undoing(*w);
+}
+
+Result<void> WorkflowRules::complete_workflow(Open& w) {
+  if (const auto asked = rows_.row(w.record.id, WorkflowRow::text, workflow::kTextResultAsked)) {
+    auto result = workflow::resolve(
+        *asked, [&](std::string_view name) { return value(w, w.summary.refs, nullptr, name); },
+        workflow::Missing::null, kMaxResultBytes);
+    if (result)
+      rows_.put(w.record.id, WorkflowRow::text, workflow::kTextResult, std::move(*result));
+    else
+      w.summary.reason = cut("its result: " + result.error().message);
+  }
+  finish(w, WorkflowState::completed);
+  return {};
+}
+
+// -- values ---------------------------------------------------------------------------------------
+
+std::optional<std::string> WorkflowRules::result_of(Open& w, int step) {
+  const auto found = status(w, step);
+  if (!found) return std::nullopt;
+  const StepStatus status = **found;
+  if (status.state == StepState::waiting || status.state == StepState::skipped ||
+      status.state == StepState::running)
+    return std::nullopt;
+  const auto definition = this->definition(w, step);
+  if (!definition) return std::nullopt;
+  const bool has_jobs = !(*definition)->spec.each.empty() && status.of == 0;
+  if (!has_jobs) {
+    auto result = rows_.row(w.record.id, WorkflowRow::result, step);
+    if (!result && status.state == StepState::failed) return std::nullopt;
+    return result ? result : std::optional<std::string>("null");
+  }
+  std::string all = "[";
+  for (int i = 0; i < status.count; ++i) {
+    const auto one = rows_.row(w.record.id, WorkflowRow::result, status.first + i);
+    if (i != 0) all += ',';
+    all += one ? *one : "null";
+    if (all.size() > kMaxArgsBytes) break;  // whoever asked is told that it is too large
+  }
+  return all + "]";
+}
+
+std::optional<std::string> WorkflowRules::value(Open& w, const std::map<std::string, int>& refs,
+                                                const StepStatus* of, std::string_view name) {
+  if (name == "input") return rows_.row(w.record.id, WorkflowRow::text, workflow::kTextInput);
+  if (name == "workflow") {
+    std::string out;
+    JsonWriter(out)
+        .begin_object()
+        .key("id")
+        .number(w.record.id)
+        .key("name")
+        .string(w.record.name)
+        .end_object();
+    return out;
+  }
+  if (name == "item") {
+    if (of == nullptr || of->of == 0) return std::nullopt;
+    const auto group = status(w, of->of);
+    if (!group) return std::nullopt;
+    return rows_.row(w.record.id, WorkflowRow::item, (*group)->first + of->index);
+  }
+  const auto found = refs.find(std::string(name));
+  if (found == refs.end()) return std::nullopt;
+  // In a job of `each` the step's own name is that very job.
+  return result_of(w, found->second);
+}
+
+// -- time -----------------------------------------------------------------------------------------
+
+void WorkflowRules::wake_at(Open& w, int step, WallTime at) {
+  std::string& steps = w.wakes[at.us()];
+  if (!steps.empty()) steps += ',';
+  steps += std::to_string(step);
+  w.record.wake_at = std::min(w.record.wake_at, at);
+  w.changed = true;
+}
+
+void WorkflowRules::write_wakes(Open& w) {
+  for (auto& [at, steps] : w.wakes) {
+    if (const auto row = rows_.row(w.record.id, WorkflowRow::wake, at)) steps = *row + "," + steps;
+    rows_.put(w.record.id, WorkflowRow::wake, at, std::move(steps));
+  }
+  w.wakes.clear();
+}
+
+Result<bool> WorkflowRules::wake(WorkflowId id) {
+  MS_TRY_ASSIGN(Open * w, open(id));
+  if (w == nullptr || is_terminal(w->record.state)) return false;
+  w->changed = true;
+  write_wakes(*w);
+  int woken = 0;
+  while (woken < kMaxWoken) {
+    const auto next = rows_.rows(id, WorkflowRow::wake, WorkflowRows::Order::up, 1);
+    if (next.empty() || next.front().first > now_.us()) break;
+    rows_.remove(id, WorkflowRow::wake, next.front().first);
+    for (std::string_view rest = next.front().second; !rest.empty(); ++woken) {
+      const auto comma = rest.find(',');
+      MS_TRY(wake_step(*w, std::stoi(std::string(rest.substr(0, comma)))));
+      rest = comma == std::string_view::npos ? std::string_view() : rest.substr(comma + 1);
+    }
+  }
+  const auto next = rows_.rows(id, WorkflowRow::wake, WorkflowRows::Order::up, 1);
+  w->record.wake_at = next.empty() ? WallTime::never() : WallTime::from_us(next.front().first);
+  MS_TRY(begin_ready(*w));
+  MS_TRY(go_on_undoing(*w));
+  return w->record.wake_at <= now_;
+}
+
+Result<void> WorkflowRules::wake_step(Open& w, int step) {
+  if (w.record.state != WorkflowState::running) return {};
+  if (step == 0) return undo(w, "it was not done by its deadline", false);
+  MS_TRY_ASSIGN(StepStatus * status, this->status(w, step));
+  if (status->state != StepState::running) return {};
+  MS_TRY_ASSIGN(const auto definition, this->definition(w, step));
+  if (definition->spec.sleep) return complete(w, step, "");
+  rows_.remove(w.record.id, WorkflowRow::listen, step);
+  if (status->job != 0) {
+    // Whatever it says later is not heard any more.
+    rows_.remove(w.record.id, WorkflowRow::live, step);
+    rows_.forget_job(status->job);
+    rows_.cancel_job(status->job, "its step was not done by its deadline");
+    --w.summary.live;
+  }
+  return fail(w, step, "it was not done by its deadline", status->job != 0);
+}
+
+}  // namespace mainspring

@@ -1,0 +1,103 @@
+// The rules of workflows: what begins, ends and is undone when something happens.
+//
+// One object for each transaction; it keeps what it has read until write(), which whoever runs an
+// operation calls behind it. store/workflow_operations.h has the rules in words.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <vector>
+
+#include "store/workflow_operations.h"
+#include "workflow/step_rows.h"
+
+namespace mainspring {
+
+class WorkflowRules {
+ public:
+  WorkflowRules(WorkflowRows& rows, WallTime now) : rows_(rows), now_(now) {}
+
+  Result<WorkflowStarted> start(const WorkflowSpec& spec);
+  Result<void> signal(const SignalWorkflow& op);
+  Result<WorkflowInfo> cancel(const CancelWorkflow& op);
+  Result<WorkflowInfo> pause(const PauseWorkflow& op);
+  Result<WorkflowInfo> retry(const RetryWorkflow& op);
+  // Steps of this workflow whose time has come, at most kMaxWoken; true: there are more.
+  Result<bool> wake(WorkflowId id);
+  // The job of a step has ended. Of one that its workflow does not wait for (any more): nothing.
+  Result<void> ended(const StepEnd& end);
+  // What was changed, to the rows. True: something was.
+  bool write();
+  // Those whose state is another one than before, since the last call.
+  std::vector<WorkflowId> take_changed() { return std::exchange(changed_, {}); }
+  // Undo jobs that died: "workflow 7, step charge: …", since the last call.
+  std::vector<std::string> take_alarms() { return std::exchange(alarms_, {}); }
+
+  static constexpr int kMaxWoken = 1000;
+
+ private:
+  struct Step {
+    workflow::StepStatus status{};
+    bool known = false;
+    std::string was{};  // the row as it stands; "" = there is none
+  };
+  struct Open {
+    WorkflowRecord record;
+    workflow::Summary summary;
+    WorkflowState before = WorkflowState::running;
+    bool changed = false, fresh = false;
+    std::map<int, Step> steps;
+    std::map<int, std::shared_ptr<const workflow::StepDefinition>> definitions;
+    std::deque<int> ready;                      // steps that wait for nothing any more
+    std::map<std::int64_t, std::string> wakes;  // to be added to the rows
+  };
+  enum class How { completed, went_on, skipped };  // how a step is no more waited for
+
+  // -- what is in hand
+  Result<Open*> open(WorkflowId id);  // nullptr = there is none
+  Result<Open*> open_within(WorkflowId id, const Within& within);
+  Result<workflow::StepStatus*> status(Open& w, int step);
+  Result<std::shared_ptr<const workflow::StepDefinition>> definition(Open& w, int step);
+  WorkflowInfo info(Open& w) const;
+
+  // -- steps (rules.cc)
+  Result<void> begin_ready(Open& w);
+  Result<void> begin(Open& w, int step);
+  Result<void> begin_kind(Open& w, int step, const workflow::StepDefinition& definition);
+  Result<void> begin_each(Open& w, int step, const workflow::StepDefinition& definition);
+  Result<void> begin_job(Open& w, int step, const workflow::StepDefinition& definition);
+  Result<void> listen(Open& w, int step, const std::string& name);
+  Result<void> complete(Open& w, int step, const std::string& result);
+  Result<void> fail(Open& w, int step, std::string reason, bool unknown);
+  Result<void> skip(Open& w, int step, std::string reason);
+  Result<void> no_more_waited_for(Open& w, int step, How how);
+  Result<void> complete_workflow(Open& w);
+  void note_undo(Open& w, int step, const workflow::StepDefinition& definition);
+  Result<bool> holds(Open& w, int step, const workflow::StepDefinition& definition);
+  // The values that references of a step begin with. `item` of a job of `each`.
+  std::optional<std::string> value(Open& w, const std::map<std::string, int>& refs,
+                                   const workflow::StepStatus* of, std::string_view name);
+  std::optional<std::string> result_of(Open& w, int step);
+  void wake_at(Open& w, int step, WallTime at);
+  void write_wakes(Open& w);
+  Result<void> wake_step(Open& w, int step);
+
+  // -- undoing (undo.cc)
+  Result<void> undo(Open& w, std::string reason, bool cancelled);
+  Result<void> go_on_undoing(Open& w);
+  Result<void> undo_step(Open& w, int step);
+  Result<void> undo_ended(Open& w, int step, const StepEnd& end);
+  Result<std::string> undo_args(Open& w, int step, const workflow::StepDefinition& definition);
+  void finish(Open& w, WorkflowState state);
+
+  WorkflowRows& rows_;
+  WallTime now_;
+  std::map<WorkflowId, Open> open_;
+  std::vector<WorkflowId> changed_;
+  std::vector<std::string> alarms_;
+};
+
+}  // namespace mainspring

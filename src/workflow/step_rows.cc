@@ -1,0 +1,232 @@
+// The rows of a workflow to and from text.
+#include "workflow/step_rows.h"
+
+#include <fmt/format.h>
+
+#include "api/fields.h"
+#include "api/workflow_shapes.h"
+
+namespace mainspring::workflow {
+namespace {
+
+template <auto Member, class T>
+bool as_any(JsonReader& in, T& into) {
+  std::int64_t value = 0;
+  if (!in.integer(value, INT64_MIN, INT64_MAX)) return false;
+  using Field = std::remove_reference_t<decltype(into.*Member)>;
+  if constexpr (std::is_same_v<Field, WallTime>) {
+    into.*Member = WallTime::from_us(value);
+  } else {
+    into.*Member = static_cast<Field>(value);
+  }
+  return true;
+}
+
+bool read_numbers(JsonReader& in, std::vector<int>& out) {
+  return in.array(kMaxStepsInAll,
+                  [&](std::size_t) { return in.integer(out.emplace_back(), 1, INT32_MAX); });
+}
+bool read_refs(JsonReader& in, std::map<std::string, int>& out) {
+  return in.members(
+      [&](std::string_view name) { return in.integer(out[std::string(name)], 1, INT32_MAX); });
+}
+void write_numbers(JsonWriter& w, std::string_view key, const std::vector<int>& numbers) {
+  if (numbers.empty()) return;
+  w.key(key).begin_array();
+  for (const int number : numbers) w.number(number);
+  w.end_array();
+}
+void write_refs(JsonWriter& w, const std::map<std::string, int>& refs) {
+  if (refs.empty()) return;
+  w.key("refs").begin_object();
+  for (const auto& [name, number] : refs) w.key(name).number(number);  // names need no escaping
+  w.end_object();
+}
+
+constexpr JsonField<Summary> kSummary[] = {
+    {"paused", &as_boolean<&Summary::paused>},
+    {"reason", &as_string<&Summary::reason>},
+    {"started_at", &as_any<&Summary::started_at>},
+    {"deadline_at", &as_any<&Summary::deadline_at>},
+    {"undo_order", &as_any<&Summary::undo_order>},
+    {"cancelled", &as_boolean<&Summary::cancelled>},
+    {"version", &as_any<&Summary::version>},
+    {"steps", &as_any<&Summary::steps>},
+    {"open", &as_any<&Summary::open>},
+    {"live", &as_any<&Summary::live>},
+    {"undoing", &as_any<&Summary::undoing>},
+    {"seq", &as_any<&Summary::seq>},
+    {"signals", &as_any<&Summary::signals>},
+    {"waiting_signals", &as_any<&Summary::waiting_signals>},
+    {"heard", &as_any<&Summary::heard>},
+    {"completed", &as_any<&Summary::completed>},
+    {"failed", &as_any<&Summary::failed>},
+    {"skipped", &as_any<&Summary::skipped>},
+    {"running", &as_any<&Summary::running>},
+    {"undone", &as_any<&Summary::undone>},
+    {"undo_failed", &as_any<&Summary::undo_failed>},
+    {"refs", [](JsonReader& in, Summary& s) { return read_refs(in, s.refs); }},
+};
+
+constexpr JsonField<StepDefinition> kDefinition[] = {
+    {"step", [](JsonReader& in, StepDefinition& d) { return read_step_spec(in, d.spec); }},
+    {"parents", [](JsonReader& in, StepDefinition& d) { return read_numbers(in, d.plan.parents); }},
+    {"children",
+     [](JsonReader& in, StepDefinition& d) { return read_numbers(in, d.plan.children); }},
+    {"refs", [](JsonReader& in, StepDefinition& d) { return read_refs(in, d.plan.refs); }},
+};
+
+constexpr JsonField<StepStatus> kStatus[] = {
+    {"state", &as_any<&StepStatus::state>},       {"pending", &as_any<&StepStatus::pending>},
+    {"came", &as_any<&StepStatus::came>},         {"job", &as_any<&StepStatus::job>},
+    {"undo_job", &as_any<&StepStatus::undo_job>}, {"of", &as_any<&StepStatus::of>},
+    {"index", &as_any<&StepStatus::index>},       {"seq", &as_any<&StepStatus::seq>},
+    {"first", &as_any<&StepStatus::first>},       {"count", &as_any<&StepStatus::count>},
+    {"reason", &as_string<&StepStatus::reason>},  {"started_at", &as_any<&StepStatus::started_at>},
+    {"ended_at", &as_any<&StepStatus::ended_at>},
+};
+
+// Numbers that are 0 are left out.
+class Numbers {
+ public:
+  explicit Numbers(JsonWriter& w) : w_(w) {}
+  Numbers& put(std::string_view key, std::int64_t value) {
+    if (value != 0) w_.key(key).number(value);
+    return *this;
+  }
+
+ private:
+  JsonWriter& w_;
+};
+
+std::optional<WallTime> time_or_none(std::int64_t us) {
+  if (us == 0) return std::nullopt;
+  return WallTime::from_us(us);
+}
+
+}  // namespace
+
+std::string encode(const Summary& s) {
+  std::string out;
+  JsonWriter w(out);
+  w.begin_object();
+  if (s.paused) w.key("paused").boolean(true);
+  if (!s.reason.empty()) w.key("reason").string(s.reason);
+  if (s.cancelled) w.key("cancelled").boolean(true);
+  w.key("deadline_at").number(s.deadline_at.us());
+  Numbers(w)
+      .put("started_at", s.started_at.us())
+      .put("undo_order", static_cast<int>(s.undo_order))
+      .put("version", s.version)
+      .put("steps", s.steps)
+      .put("open", s.open)
+      .put("live", s.live)
+      .put("undoing", s.undoing)
+      .put("seq", s.seq)
+      .put("signals", s.signals)
+      .put("waiting_signals", s.waiting_signals)
+      .put("heard", s.heard)
+      .put("completed", s.completed)
+      .put("failed", s.failed)
+      .put("skipped", s.skipped)
+      .put("running", s.running)
+      .put("undone", s.undone)
+      .put("undo_failed", s.undo_failed);
+  write_refs(w, s.refs);
+  w.end_object();
+  return out;
+}
+
+Result<Summary> decode_summary(std::string_view text) {
+  return decode_request(text, kSummary);
+}
+
+std::string encode(const StepDefinition& step) {
+  std::string out;
+  JsonWriter w(out);
+  w.begin_object().key("step");
+  write_step_spec(w, step.spec);
+  write_numbers(w, "parents", step.plan.parents);
+  write_numbers(w, "children", step.plan.children);
+  write_refs(w, step.plan.refs);
+  w.end_object();
+  return out;
+}
+
+Result<StepDefinition> decode_definition(std::string_view text) {
+  return decode_request(text, kDefinition);
+}
+
+std::string encode(const StepStatus& s) {
+  std::string out;
+  JsonWriter w(out);
+  w.begin_object();
+  Numbers(w)
+      .put("state", static_cast<int>(s.state))
+      .put("pending", s.pending)
+      .put("came", s.came)
+      .put("job", s.job)
+      .put("undo_job", s.undo_job)
+      .put("of", s.of)
+      .put("index", s.index)
+      .put("seq", s.seq)
+      .put("first", s.first)
+      .put("count", s.count);
+  if (!s.reason.empty()) w.key("reason").string(s.reason);
+  Numbers(w).put("started_at", s.started_at).put("ended_at", s.ended_at);
+  w.end_object();
+  return out;
+}
+
+Result<StepStatus> decode_status(std::string_view text) {
+  return decode_request(text, kStatus);
+}
+
+WorkflowInfo info_of(const WorkflowRecord& record) {
+  WorkflowInfo out{.id = record.id, .name = record.name, .key = record.key, .state = record.state};
+  const auto summary = decode_summary(record.data);
+  if (!summary) {
+    out.reason = "its row cannot be read: " + summary.error().message;
+    return out;
+  }
+  const Summary& s = *summary;
+  out.paused = s.paused;
+  out.reason = s.reason;
+  out.steps = s.steps;
+  out.completed = s.completed, out.failed = s.failed, out.skipped = s.skipped;
+  out.running = s.running, out.undone = s.undone, out.undo_failed = s.undo_failed;
+  out.started_at = s.started_at;
+  if (record.finished_at != WallTime::never()) out.finished_at = record.finished_at;
+  if (s.deadline_at != WallTime::never()) out.deadline_at = s.deadline_at;
+  out.version = s.version;
+  return out;
+}
+
+WorkflowStep step_of(int number, const StepStatus& status, const StepDefinition& definition,
+                     WorkflowState workflow) {
+  WorkflowStep out{.number = number,
+                   .name = definition.spec.name,
+                   .state = status.state,
+                   .job = status.job,
+                   .undo_job = status.undo_job,
+                   .of = status.of,
+                   .index = status.index,
+                   .reason = status.reason,
+                   .started_at = time_or_none(status.started_at),
+                   .ended_at = time_or_none(status.ended_at)};
+  if (status.of == 0) {
+    out.after = definition.spec.after;
+  } else {
+    out.name = fmt::format("{}[{}]", definition.spec.name, status.index);
+  }
+  // Those that were waited for are not written again when all is over.
+  const bool jobless = status.job == 0 && status.count == 0;
+  if (workflow != WorkflowState::running &&
+      (status.state == StepState::waiting || (status.state == StepState::running && jobless))) {
+    out.state = StepState::skipped;
+    out.reason = "the workflow ended before it";
+  }
+  return out;
+}
+
+}  // namespace mainspring::workflow

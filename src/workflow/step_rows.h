@@ -1,0 +1,68 @@
+// What stands in the rows of a workflow, as text.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "model/access.h"
+#include "workflow/definition.h"
+#include "workflow/rows.h"
+
+namespace mainspring::workflow {
+
+// WorkflowRecord::data.
+struct Summary {
+  bool paused = false;
+  std::string reason;
+  WallTime started_at, deadline_at = WallTime::never();
+  UndoOrder undo_order = UndoOrder::reverse;
+  bool cancelled = false;  // how it is to end, once it is undone
+  std::int64_t version = 1;
+  int steps = 0;         // in all: the next has the number behind
+  int open = 0;          // of the definition, not ended
+  int live = 0;          // jobs of steps
+  int undoing = 0;       // undo jobs
+  std::int64_t seq = 0;  // of the last end
+  std::int64_t signals = 0, waiting_signals = 0, heard = 0;
+  int completed = 0, failed = 0, skipped = 0, running = 0, undone = 0, undo_failed = 0;
+  std::map<std::string, int> refs;  // of the result
+  friend bool operator==(const Summary&, const Summary&) = default;
+};
+std::string encode(const Summary& summary);
+Result<Summary> decode_summary(std::string_view text);
+
+// WorkflowRow::spec. Of a job of `each` that of its step.
+struct StepDefinition {
+  StepSpec spec;
+  PlannedStep plan;
+};
+std::string encode(const StepDefinition& step);
+Result<StepDefinition> decode_definition(std::string_view text);
+
+// WorkflowRow::state.
+struct StepStatus {
+  StepState state = StepState::waiting;
+  int pending = 0;  // steps before it that have not ended; of a step with `each`, begun: its jobs
+  int came = 0;     // of those that ended: not skipped
+  JobId job = 0, undo_job = 0;
+  int of = 0, index = 0;     // see WorkflowStep
+  std::int64_t seq = 0;      // of its end
+  int first = 0, count = 0;  // its jobs of `each`
+  std::string reason;
+  std::int64_t started_at = 0, ended_at = 0;
+  friend bool operator==(const StepStatus&, const StepStatus&) = default;
+};
+std::string encode(const StepStatus& status);
+Result<StepStatus> decode_status(std::string_view text);
+
+// WorkflowRow::text.
+enum Text : std::int64_t { kTextInput, kTextResultAsked, kTextResult, kTextQueues };
+bool may_touch(std::string_view queues, const Within& within);  // kTextQueues: a line for each
+
+// For whoever reads: from what the rows say. `names`: of the definition's steps, by number.
+WorkflowInfo info_of(const WorkflowRecord& record);  // without input and result
+WorkflowStep step_of(int number, const StepStatus& status, const StepDefinition& definition,
+                     WorkflowState workflow);
+
+}  // namespace mainspring::workflow

@@ -1,0 +1,239 @@
+// The rules of workflows: steps are undone.
+#include <fmt/format.h>
+
+#include "api/json.h"
+#include "base/mutant.h"
+#include "workflow/references.h"
+#include "workflow/rules.h"
+
+namespace mainspring {
+
+using workflow::StepDefinition;
+using workflow::StepStatus;
+
+// No step begins any more; what lives is told to stop, and undoing goes on when it has ended.
+Result<void> WorkflowRules::undo(Open& w, std::string reason, bool cancelled) {
+  if (w.record.state != WorkflowState::running) return {};
+  w.record.state = WorkflowState::undoing;
+  w.summary.reason = std::move(reason);
+  w.summary.cancelled = cancelled;
+  w.changed = true;
+  for (const auto& [step, job] :
+       rows_.rows(w.record.id, WorkflowRow::live, WorkflowRows::Order::up, INT32_MAX))
+    rows_.cancel_job(std::stoll(job), "its workflow is undone: " + w.summary.reason);
+  // Timers and signals are not waited for any more.
+  w.record.wake_at = WallTime::never();
+  for (const auto& [step, name] :
+       rows_.rows(w.record.id, WorkflowRow::listen, WorkflowRows::Order::up, INT32_MAX))
+    rows_.remove(w.record.id, WorkflowRow::listen, step);
+  return {};
+}
+
+// Those that ended last first; in reverse order one at a time.
+Result<void> WorkflowRules::go_on_undoing(Open& w) {
+  if (w.record.state != WorkflowState::undoing || w.summary.paused) return {};
+  if (w.summary.live > 0 && !MS_MUTANT(undo_while_steps_run)) return {};
+  const bool one = w.summary.undo_order == UndoOrder::reverse && !MS_MUTANT(undo_all_at_once);
+  if (w.summary.undoing > 0) return {};
+  if (w.summary.undo_failed > 0) {
+    w.record.state = WorkflowState::parked;
+    w.changed = true;
+    return {};
+  }
+  const auto left =
+      rows_.rows(w.record.id, WorkflowRow::undo,
+                 MS_MUTANT(undo_in_order) ? WorkflowRows::Order::up : WorkflowRows::Order::down,
+                 one ? 1 : INT32_MAX);
+  for (const auto& [seq, step] : left) MS_TRY(undo_step(w, std::stoi(step)));
+  if (w.summary.undo_failed > 0 && w.summary.undoing == 0) return go_on_undoing(w);
+  if (!left.empty()) return {};
+  finish(w, w.summary.cancelled     ? WorkflowState::cancelled
+            : w.summary.undone != 0 ? WorkflowState::undone
+                                    : WorkflowState::failed);
+  return {};
+}
+
+Result<std::string> WorkflowRules::undo_args(Open& w, int step, const StepDefinition& definition) {
+  MS_TRY_ASSIGN(const StepStatus* status, this->status(w, step));
+  const workflow::Names names = [&](std::string_view name) {
+    // Its own name is what it answered itself, in a job of `each` too.
+    if (name == definition.spec.name) return rows_.row(w.record.id, WorkflowRow::result, step);
+    return value(w, definition.plan.refs, status, name);
+  };
+  constexpr auto kNull = workflow::Missing::null;  // nobody knows what a lost job answered
+  if (definition.spec.undo->args != "{}")
+    return workflow::resolve(definition.spec.undo->args, names, kNull, kMaxArgsBytes);
+  MS_TRY_ASSIGN(const std::string args,
+                workflow::resolve(definition.spec.job->args, names, kNull, kMaxArgsBytes));
+  const auto result = rows_.row(w.record.id, WorkflowRow::result, step);
+  std::string out;
+  JsonWriter(out)
+      .begin_object()
+      .key("step")
+      .string(definition.spec.name)
+      .key("args")
+      .raw(args)
+      .key("result")
+      .raw(result ? *result : "null")
+      .end_object();
+  if (out.size() <= kMaxArgsBytes) return out;
+  return Error{ErrorCode::too_large,
+               fmt::format("args and result are over {} bytes together", kMaxArgsBytes)};
+}
+
+Result<void> WorkflowRules::undo_step(Open& w, int step) {
+  MS_TRY_ASSIGN(StepStatus * status, this->status(w, step));
+  MS_TRY_ASSIGN(const auto definition, this->definition(w, step));
+  status->state = StepState::undoing;
+  w.changed = true;
+  NewJob job = *definition->spec.undo;
+  auto args = undo_args(w, step, *definition);
+  if (!args) {
+    status->state = StepState::undo_failed;
+    status->reason = "its undo: " + args.error().message;
+    ++w.summary.undo_failed;
+    alarms_.push_back(fmt::format("workflow {}, step {}: {}", w.record.id, definition->spec.name,
+                                  status->reason));
+    return {};
+  }
+  job.args = std::move(*args);
+  if (job.correlation_id.empty()) job.correlation_id = fmt::format("workflow-{}", w.record.id);
+  ++w.summary.undoing;
+  status->undo_job = rows_.make_job(job, {.workflow = w.record.id, .step = step, .undo = true});
+  return {};
+}
+
+Result<void> WorkflowRules::undo_ended(Open& w, int step, const StepEnd& end) {
+  MS_TRY_ASSIGN(StepStatus * status, this->status(w, step));
+  --w.summary.undoing;
+  if (end.state == JobState::completed || MS_MUTANT(failed_undo_is_done)) {
+    status->state = StepState::undone;
+    ++w.summary.undone;
+    rows_.remove(w.record.id, WorkflowRow::undo, status->seq);
+    return go_on_undoing(w);
+  }
+  status->state = StepState::undo_failed;
+  status->reason = fmt::format(
+      "its undo: {}", end.reason.empty() ? to_string(end.state) : std::string_view(end.reason));
+  ++w.summary.undo_failed;
+  alarms_.push_back(fmt::format("workflow {}, step {}: {}", w.record.id, step, status->reason));
+  return go_on_undoing(w);
+}
+
+void WorkflowRules::finish(Open& w, WorkflowState state) {
+  w.record.state = state;
+  w.record.wake_at = WallTime::never();
+  w.record.finished_at = now_;
+  w.changed = true;
+}
+
+// -- what people ask for --------------------------------------------------------------------------
+
+Result<WorkflowInfo> WorkflowRules::cancel(const CancelWorkflow& op) {
+  MS_TRY_ASSIGN(Open * w, open_within(op.id, op.within));
+  if (w->record.state == WorkflowState::cancelled) return info(*w);
+  if (is_terminal(w->record.state)) {
+    return Error{ErrorCode::conflict,
+                 fmt::format("workflow {} is {} already", op.id, to_string(w->record.state))};
+  }
+  if (w->record.state == WorkflowState::running) {
+    MS_TRY(undo(*w, op.reason.empty() ? "cancelled" : op.reason, true));
+    MS_TRY(go_on_undoing(*w));
+  }
+  return info(*w);
+}
+
+Result<WorkflowInfo> WorkflowRules::pause(const PauseWorkflow& op) {
+  MS_TRY_ASSIGN(Open * w, open_within(op.id, op.within));
+  if (is_terminal(w->record.state)) {
+    return Error{ErrorCode::conflict,
+                 fmt::format("workflow {} is {} already", op.id, to_string(w->record.state))};
+  }
+  if (w->summary.paused == op.paused) return info(*w);
+  w->summary.paused = op.paused;
+  w->changed = true;
+  if (op.paused) return info(*w);
+  for (const auto& [step, nothing] :
+       rows_.rows(op.id, WorkflowRow::held, WorkflowRows::Order::up, INT32_MAX)) {
+    rows_.remove(op.id, WorkflowRow::held, step);
+    w->ready.push_back(static_cast<int>(step));
+  }
+  MS_TRY(begin_ready(*w));
+  MS_TRY(go_on_undoing(*w));
+  return info(*w);
+}
+
+Result<WorkflowInfo> WorkflowRules::retry(const RetryWorkflow& op) {
+  MS_TRY_ASSIGN(Open * w, open_within(op.id, op.within));
+  if (w->record.state != WorkflowState::parked) {
+    return Error{ErrorCode::conflict,
+                 fmt::format("workflow {} is {}, not parked", op.id, to_string(w->record.state))};
+  }
+  bool found = false;
+  for (const auto& [seq, number] :
+       rows_.rows(op.id, WorkflowRow::undo, WorkflowRows::Order::down, INT32_MAX)) {
+    const int step = std::stoi(number);
+    MS_TRY_ASSIGN(StepStatus * status, this->status(*w, step));
+    MS_TRY_ASSIGN(const auto definition, this->definition(*w, step));
+    if (status->state != StepState::undo_failed) continue;
+    if (!op.step.empty() && op.step != definition->spec.name) continue;
+    found = true;
+    --w->summary.undo_failed;
+    status->reason.clear();
+    if (!op.by_hand) {
+      status->state = StepState::completed;  // to be undone, as before
+      continue;
+    }
+    status->state = StepState::undone;
+    ++w->summary.undone;
+    rows_.remove(op.id, WorkflowRow::undo, seq);
+  }
+  if (!found) {
+    return Error{ErrorCode::not_found,
+                 fmt::format("workflow {} has no failed undo of \"{}\"", op.id, op.step)};
+  }
+  w->changed = true;
+  if (w->summary.undo_failed > 0) return info(*w);
+  w->record.state = WorkflowState::undoing;
+  MS_TRY(go_on_undoing(*w));
+  return info(*w);
+}
+
+Result<void> WorkflowRules::signal(const SignalWorkflow& op) {
+  MS_TRY_ASSIGN(Open * w, open_within(op.id, op.within));
+  if (w->record.state != WorkflowState::running) {
+    return Error{ErrorCode::conflict, fmt::format("workflow {} is {}: no step waits for a signal",
+                                                  op.id, to_string(w->record.state))};
+  }
+  if (!op.signal_id.empty()) {
+    for (const auto& [seq, id] : rows_.rows(op.id, WorkflowRow::heard, WorkflowRows::Order::down,
+                                            static_cast<int>(kMaxWorkflowSignals))) {
+      if (id == op.signal_id) return {};
+    }
+  }
+  const std::string payload = op.payload.empty() ? "null" : op.payload;
+  int taker = 0;
+  for (const auto& [step, name] :
+       rows_.rows(op.id, WorkflowRow::listen, WorkflowRows::Order::up, INT32_MAX)) {
+    if (name != op.name) continue;
+    taker = static_cast<int>(step);
+    break;
+  }
+  if (taker == 0 && w->summary.waiting_signals >= static_cast<std::int64_t>(kMaxWorkflowSignals)) {
+    return Error{ErrorCode::overloaded,
+                 fmt::format("workflow {} has {} signals that no step has taken", op.id,
+                             kMaxWorkflowSignals)};
+  }
+  w->changed = true;
+  if (!op.signal_id.empty()) rows_.put(op.id, WorkflowRow::heard, ++w->summary.heard, op.signal_id);
+  if (taker == 0) {
+    ++w->summary.waiting_signals;
+    rows_.put(op.id, WorkflowRow::signal, ++w->summary.signals, op.name + "\n" + payload);
+    return {};
+  }
+  rows_.remove(op.id, WorkflowRow::listen, taker);
+  MS_TRY(complete(*w, taker, payload));
+  return begin_ready(*w);
+}
+
+}  // namespace mainspring

@@ -1,0 +1,71 @@
+// The workflows of the model store: rows in maps. What follows from what the rules say, which are
+// the same for every store; the conformance cases hold them to what they promise.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "conformance/model_state.h"
+#include "workflow/rules.h"
+
+namespace mainspring {
+
+class ModelWorkflows final : private WorkflowRows {
+ public:
+  struct Jobs {
+    std::function<JobId(const NewJob&)> make;
+    std::function<void(JobId, const std::string&)> cancel;
+  };
+  ModelWorkflows(ModelDisk& disk, Jobs jobs) : disk_(disk), jobs_(std::move(jobs)) {}
+
+  void begin_batch(Now now) { now_ = now; }
+  bool is_step(JobId id) const { return disk_.steps.contains(id); }
+  void ended(const Record& record);
+  bool settle();  // behind each operation; true: something ended or was made
+  // Errors of operations are answers.
+  OperationResult run(const StartWorkflow& op);
+  OperationResult run(const SignalWorkflow& op);
+  OperationResult run(const CancelWorkflow& op);
+  OperationResult run(const PauseWorkflow& op);
+  OperationResult run(const RetryWorkflow& op);
+  OperationResult run(const WakeWorkflows& op);
+  void prune(const StoreOptions& options);
+  bool take_wrote() { return std::exchange(wrote_, false); }
+  std::vector<WorkflowId> take_changed() { return std::exchange(changed_, {}); }
+  std::vector<std::string> take_alarms() { return std::exchange(alarms_, {}); }
+
+  WallTime next_wake() const;
+  WallTime next_prune(const StoreOptions& options) const;
+  Result<WorkflowInfo> read(WorkflowId id) const;
+  WorkflowPage list(const WorkflowFilter& filter, int limit, WorkflowId before) const;
+  Result<WorkflowStepPage> steps(WorkflowId id, int after, int limit) const;
+
+ private:
+  WorkflowId new_workflow() override { return ++disk_.last_workflow; }
+  std::optional<WorkflowRecord> load(WorkflowId id) override;
+  std::optional<WorkflowId> by_key(const std::string& name, const std::string& key) override;
+  void save(const WorkflowRecord& record) override;
+  std::optional<std::string> row(WorkflowId id, WorkflowRow kind, std::int64_t number) override;
+  void put(WorkflowId id, WorkflowRow kind, std::int64_t number, std::string text) override;
+  void remove(WorkflowId id, WorkflowRow kind, std::int64_t number) override;
+  std::vector<Row> rows(WorkflowId id, WorkflowRow kind, Order order, int limit) override;
+  JobId make_job(const NewJob& job, const StepJob& of) override;
+  void cancel_job(JobId job, const std::string& reason) override { jobs_.cancel(job, reason); }
+  void forget_job(JobId job) override { disk_.steps.erase(job); }
+
+  template <class F>
+  OperationResult run_rules(F&& what);
+  void write(WorkflowRules& rules);
+  std::optional<std::string> find(WorkflowId id, WorkflowRow kind, std::int64_t number) const;
+
+  ModelDisk& disk_;
+  Jobs jobs_;
+  Now now_{};
+  std::vector<StepEnd> ended_;
+  bool wrote_ = false;
+  std::vector<WorkflowId> changed_;
+  std::vector<std::string> alarms_;
+};
+
+}  // namespace mainspring

@@ -1,0 +1,306 @@
+// What workflows promise: steps begin when what is before them has ended, each once, with what they
+// refer to.
+#include "conformance/workflow_bench.h"
+
+namespace mainspring::conformance {
+namespace {
+
+TEST_SUITE("store: workflows") {
+  TEST_CASE("a chain goes on in the transaction that ends a step, and its end ends it") {
+    WorkflowBench b;
+    const WorkflowId id =
+        b.start(b.step("a") + "," + b.step("b", b.after(R"("a")")), R"(,"result":{"$ref":"b.n"})");
+    CHECK(b.effects().workflows.empty());
+    CHECK(b.became_available("q"));
+    CHECK(b.begun() == "a");
+    CHECK(b.states(id) == "a:running b:waiting");
+    b.done("a");
+    CHECK(b.became_available("q"));
+    CHECK(b.states(id) == "a:completed b:running");
+    CHECK(b.begun() == "b");
+    b.done("b", R"({"n":7})");
+    CHECK(b.effects().workflows == std::vector<WorkflowId>{id});
+    const WorkflowInfo info = b.info(id);
+    CHECK(info.state == WorkflowState::completed);
+    CHECK(info.result == "7");
+    CHECK(info.completed == 2);
+    CHECK(info.running == 0);
+    CHECK(info.finished_at == b.wall());
+    CHECK(b.begun() == "");
+  }
+
+  TEST_CASE("WF-3: a join begins once, with the last of the steps before it") {
+    WorkflowBench b;
+    const WorkflowId id = b.start(b.step("a") + "," + b.step("b") + "," + b.step("c") + "," +
+                                  b.step("join", b.after(R"("a","b","c")")));
+    CHECK(b.begun() == "a b c");
+    b.done("b");
+    b.done("a");
+    CHECK(b.begun() == "");
+    b.done("c");
+    CHECK(b.begun() == "join");
+    b.done("join");
+    CHECK(b.state_of(id) == WorkflowState::completed);
+    CHECK(b.stats().enqueued == 4);
+  }
+
+  TEST_CASE("WF-3: parents that end in one batch begin their join once") {
+    WorkflowBench b;
+    b.start(b.step("a") + "," + b.step("b") + "," + b.step("join", b.after(R"("a","b")")));
+    CHECK(b.begun() == "a b");
+    Finish both{.worker = "w1", .results = {}};
+    for (const char* kind : {"a", "b"})
+      both.results.push_back({b.of(kind).id, b.of(kind).token, Complete{}});
+    b.one<FinishResult>(both);
+    CHECK(b.begun() == "join");
+    CHECK(b.stats().enqueued == 3);
+  }
+
+  TEST_CASE(
+      "a join is begun by parents that were before it in the batch, and claimed behind them") {
+    WorkflowBench b;
+    b.start(b.step("a") + "," + b.step("b", b.after(R"("a")")));
+    CHECK(b.begun() == "a");
+    const Operation done =
+        Finish{.worker = "w1", .results = {{b.of("a").id, b.of("a").token, Complete{}}}};
+    const Operation claim = Claim{.worker = "w1", .queues = {"q"}, .kinds = {}, .max = 5};
+    const auto results = b.apply({claim, done, claim});
+    CHECK(std::get<ClaimResult>(results[0]).jobs.empty());
+    CHECK(std::get<ClaimResult>(results[2]).jobs.size() == 1);
+  }
+
+  TEST_CASE("args refer to the input and to results of steps before, which are kept") {
+    WorkflowBench b;
+    const WorkflowId id =
+        b.start(b.step("a") + R"(,{"name":"b","job":{"queue":"q","kind":"b","args":)"
+                              R"({"price":{"$ref":"a.price"},"who":{"$ref":"input.who"},)"
+                              R"("id":{"$ref":"workflow.id"},"none":{"$ref":"a.x","default":0}}}})",
+                R"(,"input":{"who":"Ann"})");
+    b.done("a", R"({"price":12.50})");
+    CHECK(b.of("b").args ==
+          R"({"price":12.50,"who":"Ann","id":)" + std::to_string(id) + R"(,"none":0})");
+    CHECK(b.of("b").correlation_id == "workflow-" + std::to_string(id));
+    CHECK(b.step_of(id, "a").result == R"({"price":12.50})");
+    b.reopen();
+    CHECK(b.step_of(id, "a").result == R"({"price":12.50})");
+  }
+
+  TEST_CASE("a reference to nothing fails its step, and says which") {
+    WorkflowBench b;
+    const WorkflowId id =
+        b.start(b.step("a") +
+                R"(,{"name":"b","job":{"queue":"q","kind":"b","args":{"x":{"$ref":"a.x"}}}})");
+    b.done("a", R"({"y":1})");
+    CHECK(b.state_of(id) == WorkflowState::failed);
+    CHECK(b.step_of(id, "b").state == StepState::failed);
+    CHECK(b.step_of(id, "b").reason.find("a.x") != std::string::npos);
+    CHECK(b.info(id).reason.find("step b") != std::string::npos);
+  }
+
+  TEST_CASE("a step whose condition does not hold is skipped, and what has only such before it") {
+    WorkflowBench b;
+    const WorkflowId id = b.start(
+        b.step("a") + "," + b.step("yes", R"(,"if":{"ref":"a.n","equals":1})") + "," +
+        b.step("no", R"(,"if":{"ref":"a.n","equals":1,"negate":true})") + "," +
+        b.step("behind", b.after(R"("no")")) + "," + b.step("both", b.after(R"("yes","no")")));
+    b.done("a", R"({"n":1.0})");
+    CHECK(b.begun() == "yes");
+    CHECK(b.states(id) == "a:completed yes:running no:skipped behind:skipped both:waiting");
+    b.done("yes");
+    CHECK(b.begun() == "both");
+    b.done("both");
+    CHECK(b.state_of(id) == WorkflowState::completed);
+    CHECK(b.info(id).skipped == 2);
+  }
+
+  TEST_CASE("a list makes a job for each element, and the results come together in order") {
+    WorkflowBench b;
+    const WorkflowId id = b.start(
+        R"({"name":"list","job":{"queue":"q","kind":"list"}},)"
+        R"({"name":"each","each":{"$ref":"list.items"},"job":{"queue":"q","kind":"each",)"
+        R"("args":{"it":{"$ref":"item.n"}}}},)"
+        R"({"name":"sum","job":{"queue":"q","kind":"sum","args":{"all":{"$ref":"each"}}}})");
+    b.done("list", R"({"items":[{"n":1},{"n":2},{"n":3}]})");
+    const auto jobs = b.claim(10);
+    REQUIRE(jobs.size() == 3);
+    CHECK(jobs[1].args == R"({"it":2})");
+    CHECK(
+        b.states(id) ==
+        "list:completed each:running sum:waiting each[0]:running each[1]:running each[2]:running");
+    CHECK(b.finish(jobs[2], Complete{"30"}) == FinishStatus::ok);
+    CHECK(b.finish(jobs[0], Complete{"10"}) == FinishStatus::ok);
+    CHECK(b.begun() == "");
+    CHECK(b.finish(jobs[1], Complete{""}) == FinishStatus::ok);
+    CHECK(b.of("sum").args == R"({"all":[10,null,30]})");
+    b.done("sum");
+    CHECK(b.state_of(id) == WorkflowState::completed);
+    CHECK(b.info(id).steps == 6);
+  }
+
+  TEST_CASE("a list of nothing is done at once; what is no list fails") {
+    WorkflowBench b;
+    const std::string each =
+        R"({"name":"each","each":{"$ref":"input"},"job":{"queue":"q","kind":"each"}},)" +
+        b.step("then", b.after(R"("each")"));
+    b.start(each, R"(,"input":[])");
+    CHECK(b.begun() == "then");
+    const WorkflowId other = b.start(each, R"(,"input":{"a":1})");
+    CHECK(b.state_of(other) == WorkflowState::failed);
+    CHECK(b.info(other).reason.find("no array") != std::string::npos);
+  }
+
+  TEST_CASE("a timer begins what is behind it when its time has come, also after a restart") {
+    WorkflowBench b;
+    const WorkflowId id =
+        b.start(R"({"name":"pause","sleep":"10m"},)" + b.step("then", b.after(R"("pause")")));
+    CHECK(b.store->agenda().next_workflow == b.wall() + minutes(10));
+    b.advance(minutes(9));
+    CHECK(b.wake() == 0);
+    b.reopen();
+    CHECK(b.store->agenda().next_workflow == b.wall() + minutes(1));
+    b.advance(minutes(1));
+    CHECK(b.wake() == 1);
+    CHECK(b.begun() == "then");
+    CHECK(b.store->agenda().next_workflow == WallTime::never());
+    b.done("then");
+    CHECK(b.state_of(id) == WorkflowState::completed);
+  }
+
+  TEST_CASE(
+      "signals are taken in the order in which they came, before or after their step begins") {
+    WorkflowBench b;
+    const WorkflowId id =
+        b.start(R"({"name":"one","signal":"go"},{"name":"two","signal":"go","after":["one"]},)"
+                R"({"name":"no","signal":"stop"})");
+    const auto send = [&](const char* name, const char* payload, const char* signal_id = "") {
+      b.one<Done>(SignalWorkflow{id, name, signal_id, payload, {}});
+    };
+    send("go", "1", "s-1");
+    send("go", "1", "s-1");  // said again: nothing
+    CHECK(b.states(id) == "one:completed two:running no:running");
+    CHECK(b.step_of(id, "one").result == "1");
+    const WorkflowId early =
+        b.start(b.step("a") + R"(,{"name":"one","signal":"go","after":["a"]},)"
+                              R"({"name":"two","signal":"go","after":["one"]})");
+    for (const char* payload : {"10", "20", "30"})
+      b.one<Done>(SignalWorkflow{early, "go", "", payload, {}});
+    b.done("a");
+    CHECK(b.step_of(early, "one").result == "10");
+    CHECK(b.step_of(early, "two").result == "20");
+    CHECK(b.state_of(early) == WorkflowState::completed);
+    CHECK(b.refused(SignalWorkflow{early, "go", "", "", {}}) == ErrorCode::conflict);
+    CHECK(b.refused(SignalWorkflow{999, "go", "", "", {}}) == ErrorCode::not_found);
+  }
+
+  TEST_CASE("one workflow for a name and key") {
+    WorkflowBench b;
+    const WorkflowSpec spec = b.spec(b.step("a"), R"(,"key":"order-1")");
+    const auto first = b.one<WorkflowStarted>(StartWorkflow{spec});
+    const auto again = b.one<WorkflowStarted>(StartWorkflow{spec});
+    CHECK_FALSE(first.duplicate);
+    CHECK(again.duplicate);
+    CHECK(again.id == first.id);
+    CHECK(b.stats().enqueued == 1);
+    WorkflowSpec other = spec;
+    other.key = "order-2";
+    CHECK(b.one<WorkflowStarted>(StartWorkflow{other}).id == first.id + 1);
+  }
+
+  TEST_CASE("while it is paused no step begins, and what was held begins when it goes on") {
+    WorkflowBench b;
+    const WorkflowId id = b.start(b.step("a") + "," + b.step("b", b.after(R"("a")")));
+    b.begun();
+    CHECK(b.one<WorkflowInfo>(PauseWorkflow{id, true, {}}).paused);
+    b.done("a");
+    CHECK(b.begun() == "");
+    b.reopen();
+    CHECK(b.info(id).paused);
+    CHECK_FALSE(b.one<WorkflowInfo>(PauseWorkflow{id, false, {}}).paused);
+    CHECK(b.begun() == "b");
+  }
+
+  TEST_CASE("a failed step may be gone on without") {
+    WorkflowBench b;
+    const WorkflowId id =
+        b.start(b.step("a", R"(,"on_failure":"continue")") + "," + b.step("b", b.after(R"("a")")));
+    b.die("a");
+    CHECK(b.begun() == "b");
+    b.done("b");
+    CHECK(b.states(id) == "a:failed b:completed");
+    CHECK(b.state_of(id) == WorkflowState::completed);
+  }
+
+  TEST_CASE("a job of a step is not retried by hand, and its end is heard once") {
+    WorkflowBench b;
+    const WorkflowId id = b.start(b.step("a"));
+    const ClaimedJob job = b.of("a");
+    b.die("a");
+    CHECK(b.state_of(id) == WorkflowState::failed);
+    CHECK(b.refused(RetryJob{job.id}) == ErrorCode::conflict);
+    CHECK(b.one<RedriveResult>(Redrive{}).redriven == 0);
+    CHECK(b.state(job.id) == JobState::dead);
+  }
+
+  TEST_CASE("a terminal workflow goes when its retention has ended") {
+    StoreOptions options;
+    options.retention_completed = hours(1);
+    options.retention_dead = hours(5);
+    WorkflowBench b(options);
+    const WorkflowId good = b.start(b.step("a"), R"(,"key":"k")");
+    b.done("a");
+    const WorkflowId bad = b.start(b.step("a"));
+    b.die("a");
+    b.advance(hours(1));
+    b.prune();
+    CHECK(b.store->workflow(good).error().code == ErrorCode::not_found);
+    CHECK(b.state_of(bad) == WorkflowState::failed);
+    CHECK(b.start(b.step("a"), R"(,"key":"k")") > bad);
+    b.done("a");
+    b.advance(hours(4));
+    CHECK(b.store->agenda().next_prune <= b.wall());
+    b.prune();
+    CHECK(b.store->workflow(bad).error().code == ErrorCode::not_found);
+  }
+
+  TEST_CASE("lists of workflows go by name and state, newest first, in pages") {
+    WorkflowBench b;
+    std::vector<WorkflowId> all;
+    for (int i = 0; i < 5; ++i) all.push_back(b.start(b.step("a")));
+    b.die("a");
+    const auto page = b.store->workflows({}, 2, 0);
+    REQUIRE(page.has_value());
+    REQUIRE(page->workflows.size() == 2);
+    CHECK(page->workflows[0].id == all[4]);
+    CHECK(page->next == all[3]);
+    const auto rest = b.store->workflows({}, 10, *page->next);
+    CHECK(rest->workflows.size() == 3);
+    CHECK_FALSE(rest->next.has_value());
+    CHECK(b.store->workflows({.name = "x", .state = {}}, 10, 0)->workflows.empty());
+    CHECK(b.store->workflows({.name = "w", .state = WorkflowState::running}, 10, 0)
+              ->workflows.size() == 4);
+  }
+
+  TEST_CASE("a thousand steps in a row and a thousand beside each other end") {
+    WorkflowBench b;
+    std::string steps = b.step("s0");
+    for (int i = 1; i < 300; ++i)
+      steps += "," + b.step("s" + std::to_string(i), b.after("\"s" + std::to_string(i - 1) + "\""));
+    const WorkflowId chain = b.start(steps);
+    std::string list = "[0";
+    for (int i = 1; i < 1000; ++i) list += "," + std::to_string(i);
+    const WorkflowId wide =
+        b.start(R"({"name":"e","each":)" + list + R"(],"job":{"queue":"q","kind":"e"}},)" +
+                b.step("join", b.after(R"("e")")));
+    for (auto jobs = b.claim(1000); !jobs.empty(); jobs = b.claim(1000)) {
+      Finish all{.worker = "w1", .results = {}};
+      for (const ClaimedJob& job : jobs) all.results.push_back({job.id, job.token, Complete{}});
+      b.one<FinishResult>(std::move(all));
+    }
+    CHECK(b.state_of(chain) == WorkflowState::completed);
+    CHECK(b.state_of(wide) == WorkflowState::completed);
+    CHECK(b.info(wide).completed == 1002);
+  }
+}
+
+}  // namespace
+}  // namespace mainspring::conformance
