@@ -120,6 +120,7 @@ struct WorkflowInfo {
   bool paused = false;
   std::string reason;  // why it is undone, parked or cancelled
   std::string input, result;
+  std::vector<std::string> queues;  // of its jobs
   int steps = 0;  // in all, those of `each` included
   int completed = 0, failed = 0, skipped = 0, running = 0, undone = 0, undo_failed = 0;
   WallTime started_at;
@@ -127,7 +128,7 @@ struct WorkflowInfo {
   std::int64_t version = 1;  // grows with every change
 };
 struct WorkflowPage {
-  std::vector<WorkflowInfo> workflows;  // newest first; without input and result
+  std::vector<WorkflowInfo> workflows;  // newest first; without input, result and queues
   std::optional<WorkflowId> next;       // pass as `before`; nullopt = no more
 };
 struct WorkflowStepPage {

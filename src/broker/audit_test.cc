@@ -98,7 +98,7 @@ TEST_CASE_FIXTURE(Fixture, "a claim that waited is recorded when it gets its job
       wanted);
   step();
   CHECK(records().empty());
-  Enqueue later; 
+  Enqueue later;
   later.jobs.push_back(NewJob{.queue = "q", .kind = "work", .delay = 1s});
   broker->submit(std::move(later), ignore);
   step();

@@ -54,6 +54,11 @@ Size size_of(const Operation& operation) {
     size.bytes += audit->before.size() + audit->after.size();
   } else if (const auto* claim = std::get_if<Claim>(&operation)) {
     size.jobs = static_cast<std::size_t>(claim->max);
+  } else if (const auto* start = std::get_if<StartWorkflow>(&operation)) {
+    size.jobs = start->spec.steps.size();
+    size.bytes += start->spec.input.size() + 512 * start->spec.steps.size();
+    for (const StepSpec& step : start->spec.steps)
+      size.bytes += step.job ? step.job->args.size() : 0;
   } else if (const auto* fire = std::get_if<FireSchedule>(&operation)) {
     size.jobs = std::max<std::size_t>(1, fire->ticks.size());
   }
@@ -95,7 +100,9 @@ bool goes_on_while_held(const Operation& operation) {
          std::holds_alternative<MoveDue>(operation) ||
          std::holds_alternative<RescueExpired>(operation) ||
          std::holds_alternative<ExpireJobs>(operation) ||
-         std::holds_alternative<PruneJobs>(operation) || std::holds_alternative<Audit>(operation);
+         std::holds_alternative<PruneJobs>(operation) ||
+         std::holds_alternative<WakeWorkflows>(operation) ||
+         std::holds_alternative<Audit>(operation);
 }
 
 // The engine's own: nobody waits for its answer.
@@ -132,6 +139,8 @@ Broker::Broker(Store& store, const Clock& clock, Log& log, Registry& registry,
           registry.counter("mainspring_jobs_enqueued_total", "Jobs enqueued since start.")),
       claimed_total_(
           registry.counter("mainspring_jobs_claimed_total", "Jobs claimed since start.")),
+      alarms_total_(registry.counter("mainspring_workflow_alarms_total",
+                                     "Undo jobs of workflows that died since start.")),
       job_metrics_(registry),
       events_(store, clock, registry, options.events),
       registry_(registry) {
@@ -661,6 +670,7 @@ void Broker::distribute(Batch& batch, BatchReport& report, Answers& answers, Now
   }
   job_metrics_.ended(report.effects.ended);
   tell_ended(report.effects.ended, answers);
+  tell_workflows(report.effects, answers);
 }
 
 void Broker::park_again(Batch& batch, std::size_t i) {

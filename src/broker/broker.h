@@ -27,6 +27,7 @@
 #include "broker/job_metrics.h"
 #include "broker/jobs.h"
 #include "broker/lease_waiters.h"
+#include "broker/workflows.h"
 #include "env/clock.h"
 #include "env/random.h"
 #include "store/heard_set.h"
@@ -57,7 +58,7 @@ struct BrokerOptions {
   EventOptions events = {};
 };
 
-class Broker final : public Jobs {
+class Broker final : public Jobs, public Workflows {
  public:
   using Answer = std::function<void(OperationResult)>;
   // `store`, `clock`, `log` outlive the broker. Metrics are registered in `registry`.
@@ -91,6 +92,9 @@ class Broker final : public Jobs {
   using WatchId = std::uint64_t;
   WatchId watch(JobId id, std::function<void()> changed) MS_EXCLUDES(mutex_);
   void unwatch(WatchId id) MS_EXCLUDES(mutex_);
+  // A workflow is watched as if it were the job with this number: called back with every change of
+  // its state.
+  static JobId watch_of(WorkflowId id) { return -id; }
 
   // One batch, if there is anything to do; then says when to call again at the latest:
   // Instant::never() = when something is submitted. Calling it early or often is harmless.
@@ -162,6 +166,16 @@ class Broker final : public Jobs {
   Result<SessionInfo> get_session(const SessionKey& session) override;
   Result<SessionPage> sessions(const std::string& queue, const std::string& after,
                                int limit) override;
+  Result<WorkflowStarted> start_workflow(WorkflowSpec spec) override;
+  Result<void> signal_workflow(SignalWorkflow request) override;
+  Result<WorkflowInfo> cancel_workflow(CancelWorkflow request) override;
+  Result<WorkflowInfo> pause_workflow(PauseWorkflow request) override;
+  Result<WorkflowInfo> retry_workflow(RetryWorkflow request) override;
+  Result<WorkflowInfo> get_workflow(WorkflowId id) override;
+  Result<WorkflowInfo> wait_workflow(WorkflowId id, Duration wait, std::stop_token stop) override;
+  Result<WorkflowPage> workflows(const WorkflowFilter& filter, int limit,
+                                 WorkflowId before) override;
+  Result<WorkflowStepPage> workflow_steps(WorkflowId id, int after, int limit) override;
   Result<PutScheduleResult> put_schedule(Schedule schedule, std::optional<bool> paused) override;
   Result<void> remove_schedule(const std::string& name) override;
   Result<void> pause_schedule(PauseSchedule request) override;
@@ -268,6 +282,12 @@ class Broker final : public Jobs {
   void offer(const std::string& queue) MS_REQUIRES(step_mutex_, mutex_);
   void tell_ended(const std::vector<JobId>& ended, std::vector<std::function<void()>>& answers)
       MS_REQUIRES(mutex_);
+  void tell_workflows(const Effects& effects, std::vector<std::function<void()>>& answers)
+      MS_REQUIRES(mutex_);
+  // Until `done` says so, asked at first and when the watched one may have ended; for at most
+  // `wait`.
+  void wait_until(JobId watched, Duration wait, std::stop_token stop,
+                  const std::function<bool()>& done) MS_EXCLUDES(mutex_, step_mutex_);
   // Watched jobs that have ended on other nodes.
   std::vector<JobId> ended_elsewhere(Now now) MS_REQUIRES(step_mutex_) MS_EXCLUDES(mutex_);
   void tell_others(const Effects& effects) MS_REQUIRES(step_mutex_) MS_EXCLUDES(mutex_);
@@ -379,6 +399,7 @@ class Broker final : public Jobs {
   Histogram& commit_operations_;
   Counter& enqueued_total_;
   Counter& claimed_total_;
+  Counter& alarms_total_;
   JobMetrics job_metrics_ MS_GUARDED_BY(mutex_);
   Events events_;
   Registry& registry_;

@@ -141,34 +141,45 @@ Result<Job> Broker::get(JobId id) {
   return store_.get(id);
 }
 
-Result<Job> Broker::wait(JobId id, Duration wait, std::stop_token stop) {
+void Broker::wait_until(JobId watched, Duration wait, std::stop_token stop,
+                        const std::function<bool()>& done) {
   Mutex mutex;
   CondVar changed;
-  bool woken = false;
+  bool woken = false, stopped = false;
   const auto wake = [&] {
     MutexLock lock(mutex);
     woken = true;
     changed.notify_one();
   };
-  const WatchId handle = watch(id, wake);  // before the read: an end between the two is not missed
-  std::stop_callback on_stop(stop, wake);
-  auto job = store_.get(id);
-  if (job && !is_terminal(job->state)) {
-    const Instant deadline = clock_.now().instant + wait;
+  const Instant deadline = clock_.now().instant + wait;
+  for (bool over = false; !over;) {
+    // Before the look: a change between the two is not missed.
+    const WatchId handle = watch(watched, wake);
     {
+      std::stop_callback on_stop(stop, wake);
+      over = done();
       MutexLock lock(mutex);
-      while (!woken) {
+      while (!over && !woken) {
         const Instant now = clock_.now().instant;
-        if (now >= deadline) break;
-        changed.wait_for(mutex, deadline - now);
+        over = now >= deadline;
+        if (!over) changed.wait_for(mutex, deadline - now);
       }
+      stopped = stop.stop_requested();
+      over = over || stopped;
+      woken = false;
     }
-    job = store_.get(id);
+    unwatch(handle);
+    // A callback that was taken before unwatch() may still be about to run on the stepping thread.
+    MutexLock step(step_mutex_);
   }
-  unwatch(handle);
-  // A callback that was taken before unwatch() may still be about to run on the stepping thread.
-  MutexLock step(step_mutex_);
-  return job;
+}
+
+Result<Job> Broker::wait(JobId id, Duration wait, std::stop_token stop) {
+  wait_until(id, wait, std::move(stop), [&] {
+    const auto job = store_.get(id);
+    return !job || is_terminal(job->state);
+  });
+  return store_.get(id);
 }
 
 Result<JobPage> Broker::list(const JobFilter& filter, int limit, JobId before) {

@@ -124,8 +124,7 @@ void Broker::take_up(const Heard& heard, Answers& answers, Now now) {
       lease_waiters_.retry_at(lease, now.instant);
     }
   }
-  if (!heard.ended.empty() && events_.wanted(now.instant))
-    events_.record_ended(heard.ended, now);
+  if (!heard.ended.empty() && events_.wanted(now.instant)) events_.record_ended(heard.ended, now);
   tell_ended(heard.ended, answers);
 }
 
@@ -159,6 +158,12 @@ std::vector<JobId> Broker::ended_elsewhere(Now now) {
   if (shared_->away()) return {};
   std::vector<JobId> ended;
   for (const JobId id : look) {
+    if (id < 0) {
+      const auto workflow = store_.workflow(-id);
+      if (!workflow && workflow.error().code == ErrorCode::unavailable) break;
+      if (!workflow || is_at_rest(workflow->state)) ended.push_back(id);
+      continue;
+    }
     const auto job = store_.get(id);
     if (!job && job.error().code == ErrorCode::unavailable) break;
     if (!job || is_terminal(job->state)) ended.push_back(id);

@@ -12,8 +12,8 @@ namespace mainspring {
 namespace {
 
 constexpr Duration kRefusedPause = std::chrono::seconds(1);  // after an operation was refused
-constexpr std::array<std::string_view, 5> kDutyNames = {"rescue", "move", "fire", "expire",
-                                                        "prune"};
+constexpr std::array<std::string_view, 6> kDutyNames = {"rescue", "move",  "fire",
+                                                        "expire", "prune", "wake"};
 
 }  // namespace
 
@@ -38,6 +38,8 @@ Scheduler::Scheduler(Broker& broker, const Clock& clock, Log& log, Registry& reg
       &registry.counter("mainspring_jobs_expired_total", "Jobs that expired before they started.");
   totals_[prune] =
       &registry.counter("mainspring_jobs_pruned_total", "Terminal jobs removed by retention.");
+  totals_[wake_up] = &registry.counter("mainspring_workflows_woken_total",
+                                       "Workflows with a timer or deadline that was due.");
   leader_ = std::make_unique<Leader>(broker_, clock_, log_,
                                      LeaderOptions{.incarnation = options_.incarnation,
                                                    .lease = options_.leadership,
@@ -118,6 +120,7 @@ Scheduler::Due Scheduler::look(const Agenda& agenda, Now now) {
   until[fire] = wall(agenda.next_schedule);
   until[expire] = wall(agenda.next_expiry);
   until[prune] = wall(agenda.next_prune);
+  until[wake_up] = wall(agenda.next_workflow);
   Due due{.next = now.instant + options_.max_sleep};
   const Instant since = leader_->leading_since(now.instant);
   MutexLock lock(mutex_);
@@ -155,6 +158,8 @@ Instant Scheduler::step(Now now) {
   if (due.duty[fire]) fire_due(*term, now);
   if (due.duty[expire]) submit(expire, *term, ExpireJobs{.limit = options_.batch, .fence = fence});
   if (due.duty[prune]) submit(prune, *term, PruneJobs{.limit = options_.batch, .fence = fence});
+  if (due.duty[wake_up])
+    submit(wake_up, *term, WakeWorkflows{.limit = options_.batch, .fence = fence});
   return std::min(next, due.next);
 }
 

@@ -9,6 +9,13 @@ WorkflowInfo read_info(const WorkflowRecord& record, const ReadRow& read) {
   WorkflowInfo out = info_of(record);
   if (auto input = read(WorkflowRow::text, kTextInput)) out.input = std::move(*input);
   if (auto result = read(WorkflowRow::text, kTextResult)) out.result = std::move(*result);
+  std::string_view queues;
+  const auto lines = read(WorkflowRow::text, kTextQueues);
+  for (queues = lines ? *lines : std::string_view(); !queues.empty();) {
+    const auto end = queues.find('\n');
+    out.queues.emplace_back(queues.substr(0, end));
+    queues = queues.substr(std::min(end, queues.size() - 1) + 1);
+  }
   return out;
 }
 

@@ -11,7 +11,7 @@ namespace mainspring::workflow {
 // A row below the workflow as a reader's snapshot has it; nullopt = there is none.
 using ReadRow = std::function<std::optional<std::string>(WorkflowRow kind, std::int64_t number)>;
 
-// With input and result.
+// With input, result and queues.
 WorkflowInfo read_info(const WorkflowRecord& record, const ReadRow& read);
 // `states`: rows of WorkflowRow::state by number, one more than `limit` if there are more. With
 // their results. Errors: internal (the store is damaged).

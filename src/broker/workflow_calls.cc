@@ -1,0 +1,95 @@
+// Workflows: the rules at the door, and the broker's calls.
+#include <fmt/format.h>
+
+#include "api/json.h"
+#include "broker/sync_call.h"
+#include "model/callback.h"
+
+namespace mainspring {
+namespace {
+
+Result<void> check_queues(const WorkflowSpec& spec) {
+  for (std::size_t i = 0; i < spec.steps.size(); ++i) {
+    const StepSpec& step = spec.steps[i];
+    if (step.job)
+      MS_TRY(check_not_reserved(fmt::format("steps[{}].job.queue", i), step.job->queue));
+    if (step.undo)
+      MS_TRY(check_not_reserved(fmt::format("steps[{}].undo.queue", i), step.undo->queue));
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<void> validate(const SignalWorkflow& request) {
+  if (request.name.empty() || request.name.size() > kMaxStepNameBytes)
+    return invalid("name", fmt::format("name must have 1 to {} bytes", kMaxStepNameBytes));
+  if (request.signal_id.size() > kMaxKeyBytes || !is_utf8(request.signal_id))
+    return invalid("id", fmt::format("id must be UTF-8 of at most {} bytes", kMaxKeyBytes));
+  if (request.payload.empty()) return {};
+  MS_TRY(check_json("payload", request.payload));
+  if (request.payload.size() <= kMaxSignalBytes) return {};
+  return Error{
+      ErrorCode::too_large,
+      fmt::format("payload has {} bytes: at most {}", request.payload.size(), kMaxSignalBytes),
+      "payload"};
+}
+
+Result<WorkflowStarted> Broker::start_workflow(WorkflowSpec spec) {
+  MS_TRY(validate(spec));
+  MS_TRY(check_queues(spec));
+  return call<WorkflowStarted>(StartWorkflow{std::move(spec)});
+}
+
+Result<void> Broker::signal_workflow(SignalWorkflow request) {
+  MS_TRY(validate(request));
+  MS_TRY(call<Done>(std::move(request)));
+  return {};
+}
+
+Result<WorkflowInfo> Broker::cancel_workflow(CancelWorkflow request) {
+  request.reason = std::string(cut_text(request.reason, kMaxTextBytes));
+  return call<WorkflowInfo>(std::move(request));
+}
+
+Result<WorkflowInfo> Broker::pause_workflow(PauseWorkflow request) {
+  return call<WorkflowInfo>(std::move(request));
+}
+
+Result<WorkflowInfo> Broker::retry_workflow(RetryWorkflow request) {
+  return call<WorkflowInfo>(std::move(request));
+}
+
+Result<WorkflowInfo> Broker::get_workflow(WorkflowId id) {
+  return store_.workflow(id);
+}
+
+Result<WorkflowInfo> Broker::wait_workflow(WorkflowId id, Duration wait, std::stop_token stop) {
+  wait_until(watch_of(id), wait, std::move(stop), [&] {
+    const auto info = store_.workflow(id);
+    return !info || is_at_rest(info->state);
+  });
+  return store_.workflow(id);
+}
+
+Result<WorkflowPage> Broker::workflows(const WorkflowFilter& filter, int limit, WorkflowId before) {
+  return store_.workflows(filter, limit, before);
+}
+
+Result<WorkflowStepPage> Broker::workflow_steps(WorkflowId id, int after, int limit) {
+  return store_.workflow_steps(id, after, limit);
+}
+
+// -- behind a batch -------------------------------------------------------------------------------
+
+void Broker::tell_workflows(const Effects& effects, std::vector<std::function<void()>>& answers) {
+  std::vector<JobId> changed;
+  for (const WorkflowId id : effects.workflows) changed.push_back(watch_of(id));
+  tell_ended(changed, answers);
+  for (const std::string& alarm : effects.alarms) {
+    alarms_total_.add(1);
+    log_.error("a step could not be undone: its workflow is parked", {{"what", alarm}});
+  }
+}
+
+}  // namespace mainspring

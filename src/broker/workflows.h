@@ -1,0 +1,40 @@
+// Workflows: what a program can ask of them, wherever the engine is, as Jobs is for jobs.
+//
+// All calls block and are safe from every thread.
+#pragma once
+
+#include <stop_token>
+
+#include "store/store.h"
+
+namespace mainspring {
+
+class Workflows {
+ public:
+  virtual ~Workflows() = default;
+
+  // Durable when it returns. Errors: invalid_argument, too_large (the definition), overloaded,
+  // storage_full, unavailable.
+  virtual Result<WorkflowStarted> start_workflow(WorkflowSpec spec) = 0;
+  // Errors of these: not_found, conflict, invalid_argument, unavailable; of a signal overloaded.
+  virtual Result<void> signal_workflow(SignalWorkflow request) = 0;
+  virtual Result<WorkflowInfo> cancel_workflow(CancelWorkflow request) = 0;
+  virtual Result<WorkflowInfo> pause_workflow(PauseWorkflow request) = 0;
+  virtual Result<WorkflowInfo> retry_workflow(RetryWorkflow request) = 0;
+
+  // Errors: not_found, also of one whose retention has ended.
+  virtual Result<WorkflowInfo> get_workflow(WorkflowId id) = 0;
+  // Once it is terminal or parked, or as it is when `wait` has passed or `stop` is requested.
+  virtual Result<WorkflowInfo> wait_workflow(WorkflowId id, Duration wait,
+                                             std::stop_token stop) = 0;
+  virtual Result<WorkflowPage> workflows(const WorkflowFilter& filter, int limit,
+                                         WorkflowId before) = 0;
+  virtual Result<WorkflowStepPage> workflow_steps(WorkflowId id, int after, int limit) = 0;
+};
+
+// Nothing more happens to it by itself.
+inline bool is_at_rest(WorkflowState state) {
+  return is_terminal(state) || state == WorkflowState::parked;
+}
+
+}  // namespace mainspring
