@@ -28,11 +28,8 @@ WallTime SqliteStore::run_at_of(const NewJob& job) const {
   return job.delay ? now_.wall + *job.delay : now_.wall;
 }
 
-OperationResult SqliteStore::operator()(const Enqueue& op) {
-  if (auto lost = fenced(op.fence)) return std::move(*lost);
-  if (!op.idempotency_key.empty()) {
-    if (auto replayed = replay_idempotent(op)) return std::move(*replayed);
-  }
+// Why so many new jobs are not taken; nullopt = they are.
+std::optional<Error> SqliteStore::no_room(std::size_t jobs) const {
   if (refuse_enqueues_) {
     return Error{.code = ErrorCode::storage_full,
                  .message =
@@ -41,13 +38,22 @@ OperationResult SqliteStore::operator()(const Enqueue& op) {
                      "works",
                  .retry_after_ms = 5000};
   }
-  if (live_jobs_ + static_cast<std::int64_t>(op.jobs.size()) > options_.store.max_live_jobs) {
+  if (live_jobs_ + static_cast<std::int64_t>(jobs) > options_.store.max_live_jobs) {
     return Error{
         .code = ErrorCode::overloaded,
         .message = fmt::format("the store holds {} live jobs: must be at most max_live_jobs {}",
                                live_jobs_, options_.store.max_live_jobs),
         .retry_after_ms = 5000};
   }
+  return std::nullopt;
+}
+
+OperationResult SqliteStore::operator()(const Enqueue& op) {
+  if (auto lost = fenced(op.fence)) return std::move(*lost);
+  if (!op.idempotency_key.empty()) {
+    if (auto replayed = replay_idempotent(op)) return std::move(*replayed);
+  }
+  if (auto full = no_room(op.jobs.size())) return std::move(*full);
   begin_write();
   EnqueueResult result;
   result.jobs.reserve(op.jobs.size());
