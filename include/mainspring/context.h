@@ -52,12 +52,21 @@ class Context {
   // back leave the state as it was. Errors: conflict (the job has no session), too_large
   // (256 KiB), invalid_argument (not JSON).
   virtual Result<void> set_session_state(std::string json) = 0;
-  // Waits until progress and checkpoint so far are stored. Errors: conflict (the lease is lost; at
-  // the latest that happens when the server has not answered for most of a lease), and the server's
-  // if it refuses them for good.
+  // JSON for whoever waits for this job's answer: its reply_to, and follow-ups on messages
+  // (FollowUp::kMessage); it goes nowhere if nobody asked. All are sent, in their order, within
+  // kReportInterval; they are made when flush() returns, and before the attempt's outcome is. One
+  // may be made twice if an answer of the server was lost; both have the same number ("seq"). Waits
+  // while kMaxUnsentMessages are on their way. Errors: too_large (kMaxMessageBytes),
+  // invalid_argument (not JSON), conflict (the lease is lost, or the handler is told to stop and
+  // there is no room), and the server's if it refused one: then the attempt will count as failed.
+  virtual Result<void> send(std::string json) = 0;
+  // Waits until progress, checkpoint and messages so far are stored. Errors: conflict (the lease is
+  // lost; at the latest that happens when the server has not answered for most of a lease), and the
+  // server's if it refuses them for good.
   virtual Result<void> flush() = 0;
 
   static constexpr Duration kReportInterval = std::chrono::milliseconds(100);
+  static constexpr std::size_t kMaxUnsentMessages = 64;
 };
 
 }  // namespace mainspring

@@ -64,7 +64,20 @@ struct EngineOptions {
   // The store failed and can no longer be trusted to write: end the process. Called once, on a
   // thread of the engine. Empty = abort.
   std::function<void(const Error&)> on_fatal{};
+
+  // Of a directory or a database: signed requests for jobs with a callback_to() among their
+  // follow-ups (docs/guides/callbacks.md).
+  // Posts at once by this engine, each a thread. 0 = none: they wait for an engine or server on
+  // this store that has some.
+  int callback_slots = 0;
+  Duration callback_timeout = std::chrono::seconds(15);  // of one post
+  // Networks and names inside your own network that may be posted to, as "10.1.0.0/16".
+  std::vector<std::string> outgoing_allow{};
+  std::string callback_key_file{};  // "" = the store has one of its own
 };
+
+// What follows a job by a request to a URL: by default however it ends. Only one for each job.
+FollowUp callback_to(std::string_view url, std::uint8_t on = FollowUp::kEveryEnd);
 
 // How a job is to be run; defaults as in NewJob.
 struct EnqueueOptions {

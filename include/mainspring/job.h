@@ -68,12 +68,13 @@ struct Unique {
 struct FollowUp {
   static constexpr std::uint8_t kCompleted = 1, kCancelled = 2, kDead = 4, kEveryEnd = 7;
   // Also, or only, for each message that the job's worker sends while it runs (Renewal::messages):
-  // then "state" is "running", "result" is null, "progress" is the job's last one, and "message"
-  // is what was sent.
-  static constexpr std::uint8_t kMessage = 8;
+  // then "state" is "running", "result" is null, "progress" is the job's last one, "message" is
+  // what was sent, "token" that of the claim, and "seq" its number in that claim (null: the worker
+  // gave none). A message may come twice, with the same token and seq: both grow.
+  static constexpr std::uint8_t kMessage = 8, kEverything = 15;
   std::string queue;
   std::string kind;
-  std::uint8_t on = kEveryEnd;  // not 0; expired jobs are cancelled ones
+  std::uint8_t on = kEveryEnd;  // not 0, of these bits; expired jobs are cancelled ones
   int priority = 5;
   std::string session{};  // of its queue, that the follow-up belongs to; "" = none
   std::string data;       // JSON, up to 64 KiB; "" = null

@@ -13,42 +13,54 @@ namespace mainspring {
 namespace {
 
 constexpr std::string_view kReplyKind = "reply";
+constexpr std::string_view kMessageKind = "message";
 
-struct End {
-  JobState state;
+struct Occasion {
+  std::string_view name;
+  JobState state;  // of the job then
   std::uint8_t bit;
 };
-constexpr std::array<End, 3> kEnds = {{{JobState::completed, FollowUp::kCompleted},
-                                       {JobState::cancelled, FollowUp::kCancelled},
-                                       {JobState::dead, FollowUp::kDead}}};
+constexpr std::array<Occasion, 4> kOccasions = {
+    {{"completed", JobState::completed, FollowUp::kCompleted},
+     {"cancelled", JobState::cancelled, FollowUp::kCancelled},
+     {"dead", JobState::dead, FollowUp::kDead},
+     {"message", JobState::running, FollowUp::kMessage}}};
 
 }  // namespace
 
 bool read_ends(JsonReader& in, FollowUp& follow_up) {
   if (in.null()) return true;
   follow_up.on = 0;
-  const bool read = in.array(kEnds.size(), [&](std::size_t) {
+  const bool read = in.array(kOccasions.size(), [&](std::size_t) {
     std::string name;
     if (!in.string(name)) return false;
-    for (const End& end : kEnds) {
-      if (name != to_string(end.state)) continue;
-      follow_up.on |= end.bit;
+    for (const Occasion& occasion : kOccasions) {
+      if (name != occasion.name) continue;
+      follow_up.on |= occasion.bit;
       return true;
     }
-    return in.fail_here("must be \"completed\", \"cancelled\" or \"dead\"");
+    return in.fail_here("must be \"completed\", \"cancelled\", \"dead\" or \"message\"");
   });
   if (!read) return false;
   if (follow_up.on != 0) return true;
-  return in.fail_here("must name at least one of \"completed\", \"cancelled\" and \"dead\"");
+  return in.fail_here(
+      "must name at least one of \"completed\", \"cancelled\", \"dead\" and \"message\"");
 }
 
 void write_ends(JsonWriter& w, const FollowUp& follow_up) {
   if (follow_up.on == FollowUp::kEveryEnd) return;
   w.key("on").begin_array();
-  for (const End& end : kEnds) {
-    if ((follow_up.on & end.bit) != 0) w.string(to_string(end.state));
+  for (const Occasion& occasion : kOccasions) {
+    if ((follow_up.on & occasion.bit) != 0) w.string(occasion.name);
   }
   w.end_array();
+}
+
+std::optional<std::uint8_t> parse_occasion(std::string_view name) {
+  for (const Occasion& occasion : kOccasions) {
+    if (name == occasion.name) return occasion.bit;
+  }
+  return std::nullopt;
 }
 
 namespace {
@@ -110,22 +122,84 @@ Result<std::vector<FollowUp>> decode_follow_ups(std::string_view text) {
 
 namespace {
 
-std::string follow_up_args(const EndedJob& ended, const std::string& data) {
+// The members of the args that say which job it is, and in which state.
+void write_told(JsonWriter& w, const EndedJob& job) {
+  w.key("job").number(job.id).key("queue").string(job.queue);
+  w.key("kind").string(job.kind).key("state").string(to_string(job.state));
+  w.key("attempt").number(job.attempt);
+  w.key("result").raw(job.result.empty() ? "null" : std::string_view(job.result));
+}
+
+void write_tags(JsonWriter& w, const EndedJob& job) {
+  if (job.tags.empty()) return;
+  w.key("tags").begin_array();
+  for (const std::string& tag : job.tags) w.string(tag);
+  w.end_array();
+}
+
+std::string_view json_or_null(const std::string& json) {
+  return json.empty() ? "null" : std::string_view(json);
+}
+
+std::string end_args(const EndedJob& ended, const std::string& data) {
   std::string out;
   JsonWriter w(out);
-  w.begin_object().key("job").number(ended.id).key("queue").string(ended.queue);
-  w.key("kind").string(ended.kind).key("state").string(to_string(ended.state));
-  w.key("attempt").number(ended.attempt);
-  w.key("result").raw(ended.result.empty() ? "null" : std::string_view(ended.result));
+  w.begin_object();
+  write_told(w, ended);
   if (ended.state != JobState::completed) {
     w.key("reason").string(ended.reason).key("description").string(ended.description);
   }
-  if (!ended.tags.empty()) {
-    w.key("tags").begin_array();
-    for (const std::string& tag : ended.tags) w.string(tag);
-    w.end_array();
+  write_tags(w, ended);
+  w.key("data").raw(json_or_null(data)).end_object();
+  return out;
+}
+
+std::string message_args(const SentMessages& sent, std::size_t at, const std::string& data) {
+  std::string out;
+  JsonWriter w(out);
+  w.begin_object();
+  write_told(w, sent.from);
+  write_tags(w, sent.from);
+  w.key("progress");
+  if (sent.progress) {
+    w.begin_object().key("value").real(sent.progress->value);
+    w.key("text").string(sent.progress->text).end_object();
+  } else {
+    w.null();
   }
-  w.key("data").raw(data.empty() ? "null" : std::string_view(data)).end_object();
+  w.key("token").number(sent.token).key("seq");
+  sent.first_seq == 0 ? w.null() : w.number(sent.first_seq + static_cast<std::int64_t>(at));
+  w.key("message").raw(json_or_null(sent.messages[at]));
+  w.key("data").raw(json_or_null(data)).end_object();
+  return out;
+}
+
+// All that are on the occasion that the state of `job` stands for, without args.
+std::vector<std::pair<FollowUp, NewJob>> wanted_by(const EndedJob& job, std::string_view reply) {
+  std::vector<FollowUp> all = job.follow_ups;
+  if (!job.reply_to.empty()) {
+    all.push_back({.queue = job.reply_to,
+                   .kind = std::string(reply),
+                   .on = FollowUp::kEverything,
+                   .session = job.reply_session,
+                   .data = ""});
+  }
+  std::vector<std::pair<FollowUp, NewJob>> out;
+  for (FollowUp& follow_up : all) {
+    bool wanted = false;
+    for (const Occasion& occasion : kOccasions) {
+      if (occasion.state == job.state) wanted = (follow_up.on & occasion.bit) != 0;
+    }
+    if (!wanted && !MS_MUTANT(follow_up_on_every_end)) continue;
+    NewJob next;
+    next.queue = follow_up.queue;
+    next.kind = follow_up.kind;
+    next.priority = follow_up.priority;
+    next.session = follow_up.session;
+    next.headers = job.headers;
+    next.correlation_id = job.correlation_id.empty() ? fmt::to_string(job.id) : job.correlation_id;
+    out.emplace_back(std::move(follow_up), std::move(next));
+  }
   return out;
 }
 
@@ -133,29 +207,24 @@ std::string follow_up_args(const EndedJob& ended, const std::string& data) {
 
 std::vector<NewJob> follow(const EndedJob& ended) {
   MS_ASSERT(is_terminal(ended.state), "only an end is followed");
-  std::vector<FollowUp> all = ended.follow_ups;
-  if (!ended.reply_to.empty()) {
-    all.push_back({.queue = ended.reply_to,
-                   .kind = std::string(kReplyKind),
-                   .session = ended.reply_session,
-                   .data = ""});
-  }
   std::vector<NewJob> out;
-  for (const FollowUp& follow_up : all) {
-    bool wanted = false;
-    for (const End& end : kEnds) {
-      if (end.state == ended.state) wanted = (follow_up.on & end.bit) != 0;
+  for (auto& [follow_up, job] : wanted_by(ended, kReplyKind)) {
+    out.push_back(std::move(job));
+    out.back().args = end_args(ended, follow_up.data);
+  }
+  return out;
+}
+
+std::vector<NewJob> follow_messages(const SentMessages& sent) {
+  MS_ASSERT(sent.from.state == JobState::running, "only a running job sends messages");
+  const auto all = wanted_by(sent.from, kMessageKind);
+  std::vector<NewJob> out;
+  for (std::size_t i = 0; i < sent.messages.size(); ++i) {
+    const std::size_t at = MS_MUTANT(messages_reversed) ? sent.messages.size() - 1 - i : i;
+    for (const auto& [follow_up, job] : all) {
+      out.push_back(job);
+      out.back().args = message_args(sent, at, follow_up.data);
     }
-    if (!wanted && !MS_MUTANT(follow_up_on_every_end)) continue;
-    NewJob& job = out.emplace_back();
-    job.queue = follow_up.queue;
-    job.kind = follow_up.kind;
-    job.args = follow_up_args(ended, follow_up.data);
-    job.priority = follow_up.priority;
-    job.session = follow_up.session;
-    job.headers = ended.headers;
-    job.correlation_id =
-        ended.correlation_id.empty() ? fmt::to_string(ended.id) : ended.correlation_id;
   }
   return out;
 }

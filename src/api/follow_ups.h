@@ -1,7 +1,8 @@
 // Follow-ups: how they stand in JSON, in requests as in the stores, and the jobs that are made of
-// them when a job ends.
+// them when a job ends, or says something while it runs.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -10,15 +11,19 @@
 
 namespace mainspring {
 
-// [{"queue", "kind", "on"?: ["completed", "cancelled", "dead"], "priority"?, "data"?}], or null.
+// [{"queue", "kind", "on"?: ["completed", "cancelled", "dead", "message"], "priority"?, "session"?,
+// "data"?}], or null.
 bool read_follow_ups(JsonReader& in, std::vector<FollowUp>& out);
 // Without what is as by default. Masked: their data as null.
 void write_follow_ups(JsonWriter& w, const std::vector<FollowUp>& all,
                       Payload payload = Payload::shown);
 
-// ["completed", …], null for every end; and "on": […], unless it is every one.
+// ["completed", …], null for every end; and "on": […], unless it is every end and no message.
 bool read_ends(JsonReader& in, FollowUp& follow_up);
 void write_ends(JsonWriter& w, const FollowUp& follow_up);
+
+// The bit of FollowUp::on for one of those words; nullopt: it is none.
+std::optional<std::uint8_t> parse_occasion(std::string_view name);
 
 std::vector<std::string_view> follow_up_fields();  // for request_fields()
 
@@ -27,16 +32,16 @@ std::string encode_follow_ups(const std::vector<FollowUp>& all);
 // Errors: invalid_argument.
 Result<std::vector<FollowUp>> decode_follow_ups(std::string_view text);
 
-// Is anything made when it ends?
+// Is anything made when it ends, or sends a message?
 inline bool is_followed(const NewJob& job) {
   return !job.follow_ups.empty() || !job.reply_to.empty();
 }
 
-// What the follow-ups of a job are told of its end.
+// What the follow-ups of a job are told of it.
 struct EndedJob {
   JobId id = 0;
   std::string queue, kind;
-  JobState state = JobState::completed;  // terminal
+  JobState state = JobState::completed;  // terminal; running where it sends messages
   int attempt = 0;
   std::string result;               // JSON, "" = none
   std::string reason, description;  // of cancelled and dead ones
@@ -44,7 +49,17 @@ struct EndedJob {
   std::string headers, correlation_id, reply_to, reply_session;
   std::vector<FollowUp> follow_ups;
 };
+// What a running job said in one renewal.
+struct SentMessages {
+  EndedJob from;                     // without result, reason and description
+  std::optional<Progress> progress;  // with this renewal, or else its last one
+  Token token = 0;
+  std::int64_t first_seq = 0;  // 0 = not numbered
+  std::vector<std::string> messages;
+};
 // The jobs that this end is followed by: those that are on it, in order, and last the reply.
 std::vector<NewJob> follow(const EndedJob& ended);
+// For one message after the other: those that are on messages, and last a "message" for reply_to.
+std::vector<NewJob> follow_messages(const SentMessages& sent);
 
 }  // namespace mainspring

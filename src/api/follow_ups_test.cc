@@ -39,6 +39,20 @@ TEST_CASE("follow-ups are read with their defaults, and written as they were ask
   CHECK_FALSE(is_followed(NewJob{.kind = "k"}));
 }
 
+TEST_CASE("messages are asked for alone or with ends, and a follow-up may belong to a session") {
+  const std::string text =
+      R"([{"queue":"a","kind":"b","on":["message"],"session":"s 1"},)"
+      R"({"queue":"a","kind":"b","on":["completed","cancelled","dead","message"]}])";
+  const auto read = decode_enqueue_request(R"({"kind":"k","then":)" + text + "}");
+  REQUIRE_MESSAGE(read.has_value(), (read ? "" : read.error().message));
+  const NewJob& job = read->operation.jobs.at(0);
+  CHECK(job.follow_ups.at(0).on == FollowUp::kMessage);
+  CHECK(job.follow_ups.at(0).session == "s 1");
+  CHECK(job.follow_ups.at(1).on == FollowUp::kEverything);
+  CHECK(encode_follow_ups(job.follow_ups) == text);
+  CHECK(decode_follow_ups(text).value() == job.follow_ups);
+}
+
 TEST_CASE("a job shows what it is followed by, and hides the data from who may not see payloads") {
   Job job{.id = 1, .queue = "q", .kind = "k", .args = "[]"};
   job.follow_ups = {{.queue = "a", .kind = "b", .data = "\"secret\""}};
@@ -59,6 +73,11 @@ TEST_CASE("a bad follow-up is refused with the field, the value and the rule") {
   CHECK(name.message.find("\"../x\": must be 1 to 128 letters") != std::string::npos);
   CHECK(refused(R"([{"queue":"a","kind":"b","on":["running"]}])").field == "then[0].on[0]");
   CHECK(refused(R"([{"queue":"a","kind":"b","on":[]}])").field == "then[0].on");
+  const Error occasion = refused(R"([{"queue":"a","kind":"b","on":["messages"]}])");
+  CHECK(occasion.field == "then[0].on[0]");
+  CHECK(occasion.message.find("\"dead\" or \"message\"") != std::string::npos);
+  CHECK(refused(R"([{"queue":"a","kind":"b","session":")" + std::string(513, 's') + "\"}]").field ==
+        "then[0].session");
   CHECK(refused(R"([{"queue":"a","kind":"b","priority":10}])").field == "then[0].priority");
   CHECK(refused(R"([{"queue":"a","kind":"b","delay":"1s"}])").field == "then[0].delay");
   const Error size =
@@ -71,8 +90,54 @@ TEST_CASE("a bad follow-up is refused with the field, the value and the rule") {
   NewJob job{.kind = "k"};
   job.follow_ups = {{.queue = "a", .kind = "b", .on = 0, .data = ""}};
   CHECK(validate(job, "jobs[2].").error().field == "jobs[2].then[0].on");
+  job.follow_ups[0].on = FollowUp::kEverything + 1;
+  CHECK(validate(job).error().message.find("then[0].on 16: must be") != std::string::npos);
   job.follow_ups.assign(9, {.queue = "a", .kind = "b", .data = ""});
   CHECK(validate(job).error().field == "then");
+}
+
+TEST_CASE("a message makes those that are on messages, and a message for reply_to in its session") {
+  SentMessages sent{.from = {.id = 7, .queue = "q", .kind = "k", .state = JobState::running}};
+  sent.from.attempt = 2;
+  sent.from.reply_to = "answers";
+  sent.from.reply_session = "web-7";
+  sent.from.follow_ups = {
+      {.queue = "a", .kind = "x", .on = FollowUp::kEveryEnd, .data = ""},
+      {.queue = "b", .kind = "y", .on = FollowUp::kMessage, .session = "s", .data = "[2]"}};
+  sent.token = 9;
+  sent.messages = {"1", R"({"x": 2})"};
+  const auto made = follow_messages(sent);
+  REQUIRE(made.size() == 4);
+  CHECK(made[0].queue == "b");
+  CHECK(made[0].kind == "y");
+  CHECK(made[0].session == "s");
+  CHECK(made[0].correlation_id == "7");
+  CHECK(made[0].args ==
+        R"({"job":7,"queue":"q","kind":"k","state":"running","attempt":2,"result":null,)"
+        R"("progress":null,"token":9,"seq":null,"message":1,"data":[2]})");
+  CHECK(made[1].queue == "answers");
+  CHECK(made[1].kind == "message");
+  CHECK(made[1].session == "web-7");
+  CHECK(made[3].args.find(R"("message":{"x": 2},"data":null)") != std::string::npos);
+  sent.first_seq = 5;
+  sent.progress = Progress{0.5, "h\"alf"};
+  const auto numbered = follow_messages(sent);
+  CHECK(numbered[0].args.find(R"("progress":{"value":0.5,"text":"h\"alf"},"token":9,"seq":5,)") !=
+        std::string::npos);
+  CHECK(numbered[3].args.find(R"("seq":6,)") != std::string::npos);
+  for (const NewJob& job : numbered) {
+    CHECK(validate(job));
+    CHECK(check_json("args", job.args));
+  }
+  sent.from.follow_ups.clear();
+  sent.from.reply_to = "";
+  CHECK(follow_messages(sent).empty());
+  EndedJob ended = sent.from;
+  ended.state = JobState::completed;
+  ended.reply_to = "answers";
+  ended.reply_session = "web-7";
+  CHECK(follow(ended).at(0).kind == "reply");
+  CHECK(follow(ended).at(0).session == "web-7");
 }
 
 TEST_CASE("an end makes the follow-ups that are on it, in order, and the reply last") {

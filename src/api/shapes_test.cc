@@ -310,6 +310,30 @@ TEST_CASE("renew carries progress and checkpoints, and is answered with what was
             .code == ErrorCode::too_large);
 }
 
+TEST_CASE("renew carries messages in order and their number, up to 16 of up to 64 KiB") {
+  const std::string text = R"({"worker":"w","leases":[{"id":1,"token":2,)"
+                           R"("messages":[{"a": 1},null,"x"],"first_seq":4}]})";
+  const auto read = decode_renew_request(text);
+  REQUIRE(read);
+  const Renewal& lease = read->leases.at(0);
+  CHECK(lease.messages == std::vector<std::string>{"{\"a\": 1}", "null", "\"x\""});
+  CHECK(lease.first_seq == 4);
+  CHECK(encoded([&](auto& out) { encode_renew_request(*read, out); }) == text);
+  const auto said = [](const std::string& rest) {
+    return refusal(
+        decode_renew_request(R"({"worker":"w","leases":[{"id":1,"token":2,)" + rest + "}]}"));
+  };
+  const Error large = said(R"("messages":[1,")" + std::string(kMaxMessageBytes, 'x') + "\"]");
+  CHECK(large.code == ErrorCode::too_large);
+  CHECK(large.field == "leases[0].messages[1]");
+  CHECK(large.message.find("message has 65538 bytes: must be at most 65536") != std::string::npos);
+  std::string many = R"("messages":[0)";
+  for (std::size_t i = 0; i < kMaxMessages; ++i) many += ",1";
+  CHECK(said(many + "]").field == "leases[0].messages");
+  CHECK(said(R"("messages":[1],"first_seq":0)").field == "leases[0].first_seq");
+  CHECK(said(R"("messages":{})").field == "leases[0].messages");
+}
+
 TEST_CASE("queues, workers, pages, redrive, retention and verification read back") {
   QueueStats queue;
   queue.name = "photos";

@@ -403,6 +403,20 @@ bool read_checkpoint(JsonReader& in, Renewal& renewal) {
                  in.path());
 }
 
+constexpr std::int64_t kMaxSeq = 1LL << 53;  // what every reader of JSON can count to
+
+bool read_messages(JsonReader& in, Renewal& renewal) {
+  return in.null() || in.array(kMaxMessages, [&](std::size_t) {
+    std::string& message = renewal.messages.emplace_back();
+    if (!in.raw(message, JsonReader::Null::take)) return false;
+    return message.size() <= kMaxMessageBytes ||
+           in.fail(ErrorCode::too_large,
+                   fmt::format("message has {} bytes: must be at most {}", message.size(),
+                               kMaxMessageBytes),
+                   in.path());
+  });
+}
+
 constexpr JsonField<Renewal> kLease[] = {
     {"id", &as_id<&Renewal::id>},
     {"token", &as_id<&Renewal::token>},
@@ -411,6 +425,9 @@ constexpr JsonField<Renewal> kLease[] = {
        return in.null() || in.object(kProgressRequest, r.progress.emplace());
      }},
     {"checkpoint", &read_checkpoint},
+    {"messages", &read_messages},
+    {"first_seq",
+     [](JsonReader& in, Renewal& r) { return in.integer(r.first_seq, std::int64_t{1}, kMaxSeq); }},
 };
 
 bool read_leases(JsonReader& in, Renew& request) {
@@ -564,6 +581,12 @@ void encode_renew_request(const Renew& request, std::string& out) {
       w.key("text").string(cut_text(renewal.progress->text, kMaxProgressTextBytes)).end_object();
     }
     if (renewal.checkpoint) w.key("checkpoint").raw(*renewal.checkpoint);
+    if (!renewal.messages.empty()) {
+      w.key("messages").begin_array();
+      for (const std::string& message : renewal.messages) w.raw(message);
+      w.end_array();
+      if (renewal.first_seq != 0) w.key("first_seq").number(renewal.first_seq);
+    }
     w.end_object();
   }
   w.end_array();

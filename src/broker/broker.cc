@@ -47,6 +47,8 @@ Size size_of(const Operation& operation) {
     for (const Renewal& lease : renew->leases) {
       if (lease.checkpoint) size.bytes += lease.checkpoint->size();
       if (lease.checkpoint || lease.progress) ++size.jobs;
+      for (const std::string& message : lease.messages) size.bytes += message.size() + 256;
+      size.jobs += lease.messages.size();
     }
   } else if (const auto* put = std::get_if<PutSessionState>(&operation)) {
     size.bytes += put->state.size();
@@ -94,8 +96,8 @@ bool goes_on_while_held(const Operation& operation) {
     return acquire->name == kLeadershipLease;
   if (const auto* release = std::get_if<ReleaseLease>(&operation))
     return release->name == kLeadershipLease;
-  return std::holds_alternative<Renew>(operation) ||
-         std::holds_alternative<RenewLease>(operation) ||
+  if (const auto* renew = std::get_if<Renew>(&operation)) return !sends_messages(renew->leases);
+  return std::holds_alternative<RenewLease>(operation) ||
          std::holds_alternative<RenewSession>(operation) ||
          std::holds_alternative<MoveDue>(operation) ||
          std::holds_alternative<RescueExpired>(operation) ||

@@ -119,7 +119,7 @@ class Broker final : public Jobs, public Workflows {
   enum class LaneFor : std::uint8_t { enqueues, completions };
   void add_lane(SharedStore& store, LaneFor what) MS_EXCLUDES(mutex_);
   // Changes of callers are refused as unavailable, with this as the reason, until it is "" again.
-  // What goes on: renewals, and what the scheduler does. Parked claims wait. From every thread.
+  // Renewals without messages go on, and what the scheduler does. Parked claims wait. Every thread.
   void hold(std::string why) MS_EXCLUDES(mutex_);
   // What another node's change may have made possible here. From every thread; a hint.
   void hear(const Heard& what) MS_EXCLUDES(mutex_);

@@ -239,6 +239,33 @@ TEST_CASE("beyond its bounds the broker refuses new work and still takes what em
   CHECK(std::holds_alternative<FinishResult>(*finished));
 }
 
+TEST_CASE_FIXTURE(Fixture,
+                  "while changes are refused leases are renewed, but messages are not taken") {
+  NewJob job{.kind = "work"};
+  job.reply_to = "answers";
+  broker->submit(Enqueue{.jobs = {job}}, ignore);
+  Got got;
+  park("w", got);
+  step();
+  REQUIRE(got);
+  Renewal renewal{.id = got->jobs.at(0).id, .token = got->jobs.at(0).token};
+  const auto renew = [&] {
+    std::optional<OperationResult> answer;
+    broker->submit(Renew{.worker = "w", .leases = {renewal}},
+                   [&](OperationResult result) { answer = std::move(result); });
+    step();
+    REQUIRE(answer);
+    return *answer;
+  };
+  renewal.messages = {"1"};
+  CHECK(std::get<RenewResult>(renew()).renewed.size() == 1);
+  CHECK(store->has_available("answers"));
+  broker->hold("a standby is away");
+  CHECK(std::get<Error>(renew()).code == ErrorCode::unavailable);
+  renewal.messages.clear();
+  CHECK(std::get<RenewResult>(renew()).renewed.size() == 1);
+}
+
 TEST_CASE_FIXTURE(Fixture, "blocking calls from many threads are all answered") {
   SystemClock real;
   Broker live(*store, real, log, registry);

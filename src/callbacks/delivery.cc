@@ -45,7 +45,12 @@ Result<Delivery> delivery_of(const Job& job) {
   const int attempt = MS_MUTANT(callback_id_of_attempt) ? job.attempt : 0;
   out.id = fmt::format("msg_{:x}_{}", job.created_at.us() + attempt, job.id);
   JsonWriter body(out.body);
-  body.begin_object().key("type").string("job." + state).key("timestamp").time(job.created_at);
+  const bool message = state == to_string(JobState::running);
+  body.begin_object()
+      .key("type")
+      .string("job." + (message ? "message" : state))
+      .key("timestamp")
+      .time(job.created_at);
   body.key("data").raw(rest).end_object();
   return out;
 }

@@ -41,6 +41,17 @@ TEST_CASE("a body says what ended, byte for byte, and not where it is posted to"
         R"("result":{"n": 1.50,"deep":{"data":1}}}})");
 }
 
+TEST_CASE("a message of a running job is a delivery of its own type") {
+  const auto delivery = delivery_of(job_of(
+      R"({"job":7,"queue":"q","kind":"k","state":"running","attempt":1,"result":null,)"
+      R"("progress":null,"token":3,"seq":1,"message":{"n": 1},"data":{"url":"https://a.b/"}})"));
+  REQUIRE_MESSAGE(delivery, delivery.error().message);
+  CHECK(delivery->body ==
+        R"({"type":"job.message","timestamp":"2023-11-14T22:13:20.000123Z","data":)"
+        R"({"job":7,"queue":"q","kind":"k","state":"running","attempt":1,"result":null,)"
+        R"("progress":null,"token":3,"seq":1,"message":{"n": 1}}})");
+}
+
 TEST_CASE("every attempt of a delivery has the same id, and another delivery another") {
   Job job = job_of(kArgs);
   const std::string id = delivery_of(job)->id;

@@ -174,17 +174,19 @@ std::vector<Flag> job_flags(JobTimeout timeout) {
       {.name = "tag", .value = "TAG", .help = "a word to find it by", .repeated = true},
       {.name = "header", .value = "NAME=VALUE", .help = "handed to the worker", .repeated = true},
       {.name = "correlation-id", .value = "ID", .help = "handed to the worker"},
-      {.name = "reply-to", .value = "QUEUE", .help = "gets a job of kind reply when it ends"},
+      {.name = "reply-to",
+       .value = "QUEUE",
+       .help = "gets a job of kind reply when it ends, and one of kind message for each message"},
       {.name = "reply-session", .value = "KEY", .help = "with --reply-to: the session of replies"},
       {.name = "then",
        .value = "QUEUE/KIND[@END,...]",
        .help = "a job that is made when it ends: completed, cancelled, dead; each end if none is "
-               "named",
+               "named; message: for each that its worker sends",
        .repeated = true},
       {.name = "callback", .value = "URL", .help = "a signed request to it when the job has ended"},
       {.name = "callback-on",
        .value = "ENDS",
-       .help = "only of these: completed, cancelled, dead [all]"},
+       .help = "only of these: completed, cancelled, dead, message [each end]"},
   };
   if (timeout == JobTimeout::none) flags.erase(flags.begin() + 2);
   return flags;

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "api/callback_shapes.h"
+#include "api/follow_ups.h"
 #include "api/json.h"
 #include "cli/support.h"
 
@@ -46,7 +47,7 @@ Result<FollowUp> follow_up_of(const std::string& text) {
   const std::string to = text.substr(0, at);
   const std::size_t slash = to.rfind('/');
   if (slash == std::string::npos || slash == 0 || slash + 1 == to.size())
-    return wrong("must be QUEUE/KIND, or QUEUE/KIND@completed,cancelled,dead");
+    return wrong("must be QUEUE/KIND, or QUEUE/KIND@completed,cancelled,dead,message");
   FollowUp out{.queue = to.substr(0, slash), .kind = to.substr(slash + 1), .data = ""};
   if (at == std::string::npos) return out;
   out.on = 0;
@@ -54,15 +55,9 @@ Result<FollowUp> follow_up_of(const std::string& text) {
     const std::size_t comma = text.find(',', from + 1);
     const std::string end =
         text.substr(from + 1, comma == std::string::npos ? comma : comma - from - 1);
-    if (end == "completed") {
-      out.on |= FollowUp::kCompleted;
-    } else if (end == "cancelled") {
-      out.on |= FollowUp::kCancelled;
-    } else if (end == "dead") {
-      out.on |= FollowUp::kDead;
-    } else {
-      return wrong("behind @ must be completed, cancelled or dead");
-    }
+    const auto bit = parse_occasion(end);
+    if (!bit) return wrong("behind @ must be completed, cancelled, dead or message");
+    out.on |= *bit;
     from = comma;
   }
   return out;
@@ -83,17 +78,14 @@ Result<void> read_callback_options(const Invocation& invocation, NewJob& job) {
   if (!url) return {};
   std::uint8_t on = ends ? 0 : FollowUp::kEveryEnd;
   for (const std::string& end : split_names(ends.value_or(""))) {
-    const std::uint8_t bit = end == "completed"   ? FollowUp::kCompleted
-                             : end == "cancelled" ? FollowUp::kCancelled
-                             : end == "dead"      ? FollowUp::kDead
-                                                  : 0;
-    if (bit == 0) {
+    const auto bit = parse_occasion(end);
+    if (!bit) {
       return invalid("callback-on",
-                     fmt::format("--callback-on \"{}\": must be completed, cancelled or dead, or "
-                                 "several of them with commas",
+                     fmt::format("--callback-on \"{}\": must be completed, cancelled, dead or "
+                                 "message, or several of them with commas",
                                  end));
     }
-    on |= bit;
+    on |= *bit;
   }
   job.follow_ups.push_back(make_callback(*url, on));
   return {};

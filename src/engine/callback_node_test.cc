@@ -8,6 +8,7 @@
 #include "callbacks/key_file.h"
 #include "engine/node.h"
 #include "env/random.h"
+#include "mainspring/engine.h"
 #include "model/callback.h"
 #include "outgoing/tiny_server.h"
 
@@ -136,4 +137,32 @@ TEST_CASE("an operator's retry of a dead delivery posts it again, under the same
   const auto requests = receiver.requests();
   REQUIRE(requests.size() == 2);
   CHECK(header(requests[0], "webhook-id") == header(requests[1], "webhook-id"));
+}
+
+TEST_CASE("an embedded engine posts the messages and the end of its jobs, if it is told to") {
+  Folder folder;
+  TinyServer receiver;
+  EngineOptions options;
+  options.callback_slots = 1;
+  options.outgoing_allow = {"127.0.0.0/8"};
+  auto engine = Engine::open(folder.path, options);
+  REQUIRE_MESSAGE(engine, engine.error().message);
+  engine->on_kind("say", [](const ClaimedJob&, Context& context) -> HandlerResult {
+    MS_TRY(context.send(R"({"row":7})"));
+    return Outcome(Complete{"8"});
+  });
+  REQUIRE(engine->start());
+  NewJob job{.kind = "say"};
+  job.follow_ups = {callback_to(receiver.url(), FollowUp::kCompleted | FollowUp::kMessage)};
+  REQUIRE(engine->enqueue(job));
+  receiver.wait_for(2);
+  const auto requests = receiver.requests();
+  CHECK(requests[0].find(R"({"type":"job.message",)") != std::string::npos);
+  CHECK(requests[0].find(R"("seq":1,"message":{"row":7}}})") != std::string::npos);
+  CHECK(requests[1].find(R"({"type":"job.completed",)") != std::string::npos);
+  job.follow_ups = {callback_to("http://169.254.169.254/latest")};
+  const auto refused = engine->enqueue(job);
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().field == "callback.url");
+  engine->stop();
 }

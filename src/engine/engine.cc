@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "api/callback_shapes.h"
 #include "api/json.h"
 #include "api/shapes.h"
 #include "base/mutex.h"
@@ -73,6 +74,7 @@ struct Engine::Impl {
   }
 
   Result<void> open(const std::string& target);
+  Result<void> check_callback(const FollowUp& next, const std::string& prefix);
   Result<void> start() MS_EXCLUDES(mutex);
   void stop() MS_EXCLUDES(mutex);
   void add(std::string kind, const std::string& queue, Handler handler, KindOptions options_of_kind)
@@ -94,6 +96,18 @@ struct Engine::Impl {
   std::vector<Registration> handlers MS_GUARDED_BY(mutex);
   std::unique_ptr<WorkerRuntime> worker MS_GUARDED_BY(mutex);
 };
+
+// May it be posted to? A server says so itself.
+Result<void> Engine::Impl::check_callback(const FollowUp& next, const std::string& prefix) {
+  if (!node || node->callbacks() == nullptr) return {};
+  auto good = node->callbacks()->check(callback_url(next));
+  if (!good) good.error().field = prefix + "callback.url";
+  return good;
+}
+
+FollowUp callback_to(std::string_view url, std::uint8_t on) {
+  return make_callback(url, on);
+}
 
 Result<void> Engine::Impl::open(const std::string& target) {
   if (target.starts_with("http://") || target.starts_with("https://") ||
@@ -124,9 +138,16 @@ Result<void> Engine::Impl::open(const std::string& target) {
     node_options.sqlite.directory = target;
     node_options.sqlite.store = kept;
   }
+  if (options.callback_slots != 0) {
+    node_options.callbacks = CallbackOptions{.slots = options.callback_slots,
+                                             .timeout = options.callback_timeout,
+                                             .outgoing_allow = options.outgoing_allow};
+    node_options.callback_key_file = options.callback_key_file;
+  }
   MS_TRY_ASSIGN(node, Node::open(std::move(node_options), clock, *log, registry));
   if (options.on_fatal) node->on_fatal(options.on_fatal);
   node->start();
+  if (node->callbacks() != nullptr) node->callbacks()->start();
   jobs = &node->broker();
   return {};
 }
@@ -280,8 +301,10 @@ Result<std::vector<Enqueued>> Engine::enqueue_many(std::vector<NewJob> jobs,
     }
     if (!jobs[i].headers.empty()) MS_TRY(check_json(prefix + "headers", jobs[i].headers));
     for (std::size_t n = 0; n < jobs[i].follow_ups.size(); ++n) {
-      const std::string& data = jobs[i].follow_ups[n].data;
+      const FollowUp& next = jobs[i].follow_ups[n];
+      const std::string& data = next.data;
       if (!data.empty()) MS_TRY(check_json(fmt::format("{}then[{}].data", prefix, n), data));
+      if (is_callback(next)) MS_TRY(impl_->check_callback(next, prefix));
     }
   }
   Enqueue request{.jobs = std::move(jobs), .idempotency_key = std::move(idempotency_key)};

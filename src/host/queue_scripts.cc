@@ -40,8 +40,9 @@ std::string mistake(const ProgramSaid& said, JobId id) {
   const int answers = answers_in(said);
   if (answers > 1) return "result, error, dead, snooze: only one can be given";
   if (said.retry_after && !(said.error && !said.dead)) return "retry_after: only goes with error";
-  if (answers == 0 && !said.progress && !said.checkpoint && !said.session_state) {
-    return "one of result, error, dead, snooze, progress, checkpoint, session_state: must be given";
+  if (answers == 0 && !said.progress && !said.checkpoint && !said.message && !said.session_state) {
+    return "one of result, error, dead, snooze, progress, checkpoint, message, session_state: must "
+           "be given";
   }
   return "";
 }

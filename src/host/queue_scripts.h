@@ -7,7 +7,8 @@
 //   from the child   lines of JSON on fd 3: {"id":42,"result":…}   it is complete
 //                    {"id":42,"error":"…","retry_after":"30s"?}    a failed attempt
 //                    {"id":42,"dead":"reason","error":"…"?}  {"id":42,"snooze":"5m"}
-//                    {"id":42,"progress":{…}} {"id":42,"checkpoint":…}   not the end
+//                    {"id":42,"progress":{…}} {"id":42,"checkpoint":…} {"id":42,"message":…}
+//                                                  not the end
 //                    {"id":42,"session_state":…}   with an answer or before it: kept unless it
 //                    fails
 //   its output       goes to the folder's log

@@ -44,6 +44,10 @@ class FakeContext final : public Context {
     state_ = std::move(json);
     return {};
   }
+  Result<void> send(std::string json) override {
+    messages_ += json + " ";
+    return {};
+  }
   Result<void> flush() override { return {}; }
   void stop(StopReason reason) {
     reason_ = reason;
@@ -52,7 +56,7 @@ class FakeContext final : public Context {
 
   std::function<void()> on_progress;
   double value_ = 0;
-  std::string text_, checkpoint_, state_;
+  std::string text_, checkpoint_, messages_, state_;
 
  private:
   ClaimedJob job_;
@@ -177,6 +181,7 @@ TEST_CASE("every way to answer means what it says") {
   Rig rig(
       python("  say(id=job['id'], progress={'value': 0.5, 'text': 'half'})\n"
              "  say(id=job['id'], checkpoint={'row': 7})\n"
+             "  say(id=job['id'], message=[1])\n"
              "  args['id'] = job['id']\n"
              "  say(**args)\n"));
   rig.start();
@@ -188,6 +193,7 @@ TEST_CASE("every way to answer means what it says") {
   CHECK(context.value_ == 0.5);
   CHECK(context.text_ == "half");
   CHECK(context.checkpoint_ == R"({"row": 7})");
+  CHECK(context.messages_ == "[1] ");
   CHECK_FALSE(as<Retry>(rig.run(2, R"({"error":"no"})")).after.has_value());
   const Dead dead = as<Dead>(rig.run(3, R"({"dead":"bad_address","error":"no such street"})"));
   CHECK(dead.reason == "bad_address");

@@ -33,12 +33,13 @@ Result<void> check_follow_up(const FollowUp& follow_up, const std::string& at) {
   if (!is_callback(follow_up)) MS_TRY(check_not_reserved(at + ".queue", follow_up.queue));
   MS_TRY(check_name(at + ".kind", follow_up.kind));
   MS_TRY(check_size(at + ".data", follow_up.data.size(), kMaxFollowUpDataBytes));
-  if (follow_up.on == 0 || follow_up.on > FollowUp::kEveryEnd) {
+  if (follow_up.on == 0 || follow_up.on > FollowUp::kEverything) {
     return invalid(at + ".on",
-                   fmt::format("{}.on {}: must be at least one of \"completed\", \"cancelled\" and "
-                               "\"dead\"",
+                   fmt::format("{}.on {}: must be at least one of \"completed\", \"cancelled\", "
+                               "\"dead\" and \"message\"",
                                at, follow_up.on));
   }
+  if (!follow_up.session.empty()) MS_TRY(check_session_key(at + ".session", follow_up.session));
   if (follow_up.priority < 0 || follow_up.priority > kLowestPriority) {
     return invalid(at + ".priority", fmt::format("{}.priority {}: must be 0 to {}", at,
                                                  follow_up.priority, kLowestPriority));

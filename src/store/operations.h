@@ -72,10 +72,21 @@ struct Renewal {
   // JSON, up to kMaxMessages of up to kMaxMessageBytes: each makes the job's follow-ups on kMessage
   // and a "message" for its reply_to, in order, behind its progress. A job without any makes none.
   std::vector<std::string> messages{};
+  // Of the first of them; the others count up. Grows over the messages of one claim, so that those
+  // of a renewal that is repeated can be told from new ones: they are made again. 0 = not numbered.
+  std::int64_t first_seq = 0;
 };
+inline bool sends_messages(const std::vector<Renewal>& leases) {
+  for (const Renewal& renewal : leases) {
+    if (!renewal.messages.empty()) return true;
+  }
+  return false;
+}
 // Extends leases to now + lease, but never more than kTimeoutGrace past the job's own time limit.
 // A renewal without progress and checkpoint writes nothing to disk, unless it is for longer than
 // any before: after a restart every lease begins anew, for the longest that was asked for.
+// With messages it is refused as an Enqueue is (overloaded, storage_full; by a broker that takes no
+// changes for now unavailable): renew without them, and send them later.
 struct Renew {
   std::string worker;
   std::vector<Renewal> leases;

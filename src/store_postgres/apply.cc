@@ -241,6 +241,7 @@ void PostgresStore::clear_batch() {
   joined_.clear();
   left_.clear();
   ended_turns_.clear();
+  sent_.clear();
   after_ = {};
   open_ = std::make_shared<Open>();
   any_touched_ = wrote_ = durable_ = held_ = marked_ = must_look_ = plain_ = false;

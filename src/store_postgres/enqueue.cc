@@ -7,16 +7,13 @@
 #include "store_postgres/store_impl.h"
 
 namespace mainspring::pg {
-namespace {
 
-Error too_many(std::int64_t live, std::int64_t bound) {
+Error PostgresStore::too_many() const {
   return {.code = ErrorCode::overloaded,
           .message = fmt::format("the store holds {} live jobs: must be at most max_live_jobs {}",
-                                 live, bound),
+                                 live_jobs_ + after_.live, options_.store.max_live_jobs),
           .retry_after_ms = 5000};
 }
-
-}  // namespace
 
 WallTime PostgresStore::run_at_of(const NewJob& job) const {
   if (job.run_at) return *job.run_at;
@@ -137,7 +134,7 @@ std::size_t PostgresStore::enqueue_run(std::span<const Operation> rest,
     // The record of who asked stands behind it: that goes one by one.
     if (run + 1 < rest.size() && std::holds_alternative<Audit>(rest[run + 1])) break;
     if (!has_room(static_cast<std::int64_t>(op->jobs.size()))) {
-      results[first + run] = too_many(live_jobs_ + after_.live, options_.store.max_live_jobs);
+      results[first + run] = too_many();
       continue;
     }
     results[first + run] = take_columns(*op, columns);
@@ -166,7 +163,7 @@ OperationResult PostgresStore::operator()(const Enqueue& op) {
   }
   if (!has_room(static_cast<std::int64_t>(op.jobs.size()))) {
     if (!op.idempotency_key.empty()) tell(sql_.drop_idempotency, params(op.idempotency_key));
-    return too_many(live_jobs_ + after_.live, options_.store.max_live_jobs);
+    return too_many();
   }
   std::set<SessionName> sessions;
   for (const NewJob& job : op.jobs) {

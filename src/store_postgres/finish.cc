@@ -66,8 +66,12 @@ OperationResult PostgresStore::operator()(const Renew& op) {
   RenewResult result;
   std::vector<JobId> ids;
   for (const Renewal& r : op.leases) ids.push_back(r.id);
+  const bool sends = sends_messages(op.leases);
+  if (sends && !has_room(1)) return too_many();
   flush();  // what it renews by arrays stands behind what was changed before
   jobs_by_id(ids);
+  std::map<JobId, Progress> last;
+  if (sends) last = read_progress(op.leases);
   for (const Renewal& renewal : op.leases) {
     JobInHand* held = job(renewal.id);
     const bool holds = held != nullptr && held->row.state == JobState::running &&
@@ -79,8 +83,25 @@ OperationResult PostgresStore::operator()(const Renew& op) {
     }
     const Duration length = op.lease > Duration(0) ? op.lease : Duration(held->row.lease);
     renew_one(*held, renewal, length, result);
+    if (sends) send_messages(held->row, renewal, last);
   }
   return result;
+}
+
+// They are made behind the operation. `last` follows the progress of its jobs.
+void PostgresStore::send_messages(const JobRow& row, const Renewal& renewal,
+                                  std::map<JobId, Progress>& last) {
+  if (renewal.progress) last[row.id] = *renewal.progress;
+  if (renewal.messages.empty() || (row.flags & kFlagFollowed) == 0) return;
+  SentMessages& sent = sent_.emplace_back(SentMessages{.from = {.id = row.id,
+                                                                .queue = queue_name(row.queue),
+                                                                .kind = kind_name(row.kind),
+                                                                .state = JobState::running,
+                                                                .attempt = row.attempt},
+                                                       .token = row.token,
+                                                       .first_seq = renewal.first_seq,
+                                                       .messages = renewal.messages});
+  if (const auto at = last.find(row.id); at != last.end()) sent.progress = at->second;
 }
 
 void PostgresStore::renew_one(JobInHand& job, const Renewal& renewal, Duration length,

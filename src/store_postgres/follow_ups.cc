@@ -1,4 +1,4 @@
-// Jobs that are made when another one ends.
+// Jobs that are made when another one ends, or sends a message while it runs.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -50,11 +50,39 @@ void PostgresStore::read_followed(std::vector<EndedJob>& ended) {
   }
 }
 
-void PostgresStore::make_follow_ups() {
-  if (followed_.empty()) return;
-  std::vector<EndedJob> ended = std::exchange(followed_, {});
-  read_followed(ended);
+std::map<JobId, Progress> PostgresStore::read_progress(const std::vector<Renewal>& leases) {
+  Ints ids;
+  for (const Renewal& renewal : leases) {
+    if (!renewal.messages.empty()) ids.push_back(renewal.id);
+  }
+  std::map<JobId, Progress> out;
+  const Rows rows = ask(sql_.select_progress, params(ids));
+  for (int i = 0; i < rows.size(); ++i)
+    out[rows.integer(i, 0)] = {rows.real(i, 1), rows.string(i, 2)};
+  return out;
+}
+
+std::vector<NewJob> PostgresStore::follow_sent() {
+  std::vector<SentMessages> sent = std::exchange(sent_, {});
+  std::map<JobId, std::size_t> at;  // a job may be in it several times
+  std::vector<EndedJob> from;
+  for (const SentMessages& one : sent) {
+    if (at.emplace(one.from.id, from.size()).second) from.push_back(one.from);
+  }
+  if (!from.empty()) read_followed(from);
   std::vector<NewJob> jobs;
+  for (SentMessages& one : sent) {
+    one.from = from[at[one.from.id]];
+    for (NewJob& job : follow_messages(one)) jobs.push_back(std::move(job));
+  }
+  return jobs;
+}
+
+void PostgresStore::make_follow_ups() {
+  if (followed_.empty() && sent_.empty()) return;
+  std::vector<NewJob> jobs = follow_sent();
+  std::vector<EndedJob> ended = std::exchange(followed_, {});
+  if (!ended.empty()) read_followed(ended);
   for (const EndedJob& one : ended) {
     for (NewJob& job : follow(one)) jobs.push_back(std::move(job));
   }

@@ -31,6 +31,9 @@ void PostgresStore::lock_sessions(std::span<const Operation> batch) {
   std::set<SessionName> all;
   for (const SessionOfJob& of : sessions_of(named.unknown))
     (of.own ? named.ending : named.entered).insert(of.name);
+  for (const SessionOfJob& of : sessions_of(named.sending)) {
+    if (!of.own) named.entered.insert(of.name);
+  }
   for (const auto* names : {&named.entered, &named.held, &named.ending})
     all.insert(names->begin(), names->end());
   if (all.empty()) return;
@@ -58,7 +61,11 @@ void PostgresStore::name_sessions(const Operation& operation, SessionsNamed& nam
     for (const JobOutcome& result : finish->results) add_job(result.id);
   } else if (const auto* renew = std::get_if<Renew>(&operation)) {
     for (const Renewal& renewal : renew->leases) {
-      if (!renewal.messages.empty()) add_job(renewal.id);
+      if (renewal.messages.empty()) continue;
+      const auto lease = own_leases_.find(renewal.id);
+      const bool known = lease != own_leases_.end();
+      if (!known || (lease->second.flags & kFlagIntoSession) != 0)
+        named.sending.push_back(renewal.id);
     }
   } else if (const auto* cancel = std::get_if<Cancel>(&operation)) {
     add_job(cancel->id);

@@ -186,7 +186,10 @@ ExtraStatements::ExtraStatements(std::string_view s)
       upsert_wish(s,
                   "INSERT INTO $schema.extras (id, cancel_reason) VALUES ($1, $2) ON CONFLICT "
                   "(id) DO UPDATE SET cancel_reason = excluded.cancel_reason"),
-      select_wish(s, "SELECT cancel_reason FROM $schema.extras WHERE id = $1") {}
+      select_wish(s, "SELECT cancel_reason FROM $schema.extras WHERE id = $1"),
+      select_progress(s,
+                      "SELECT id, progress_value, progress_text FROM $schema.extras WHERE id = "
+                      "ANY($1) AND progress_value IS NOT NULL") {}
 
 namespace {
 

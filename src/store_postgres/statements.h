@@ -41,7 +41,7 @@ struct LineStatements {
 struct ExtraStatements {
   explicit ExtraStatements(std::string_view schema);
   Statement upsert_reasons, upsert_results, upsert_progress, upsert_checkpoints, upsert_wish,
-      select_wish;
+      select_wish, select_progress;
 };
 
 // Keys, and plain jobs of many requests.

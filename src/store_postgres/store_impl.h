@@ -385,6 +385,8 @@ class PostgresStore final : public SharedStore {
   // Behind each operation: makes what the jobs that it ended are followed by.
   void make_follow_ups();
   void read_followed(std::vector<EndedJob>& ended);
+  std::vector<NewJob> follow_sent();
+  std::map<JobId, Progress> read_progress(const std::vector<Renewal>& leases);
 
   // -- their differences, into the tables (flush.cc)
   void flush();
@@ -414,6 +416,7 @@ class PostgresStore final : public SharedStore {
   EnqueueResult take_columns(const Enqueue& op, Columns& columns);
   void send_columns(const Columns& columns, bool keep_ids, std::function<void(Rows)> then);
   bool has_room(std::int64_t jobs);
+  Error too_many() const;  // what is said where there is none
   static bool is_plain(const Enqueue& op);
   std::optional<OperationResult> replay_idempotent(const Enqueue& op);
   EnqueuedJob enqueue_one(const NewJob& job);
@@ -448,6 +451,7 @@ class PostgresStore final : public SharedStore {
   // -- finish.cc
   std::size_t finish_run(std::span<const Operation> rest, std::vector<OperationResult>& results);
   void renew_one(JobInHand& job, const Renewal& renewal, Duration length, RenewResult& result);
+  void send_messages(const JobRow& row, const Renewal& renewal, std::map<JobId, Progress>& last);
   void finish_one(JobInHand& job, const Outcome& outcome);
 
   // -- steps.cc
@@ -619,6 +623,7 @@ class PostgresStore final : public SharedStore {
   std::map<SessionName, SessionInHand> sessions_;
   std::set<std::pair<std::int64_t, JobId>> joined_, left_;  // lines of sessions, not written yet
   std::vector<EndedTurn> ended_turns_;
+  std::vector<SentMessages> sent_;  // in it; without body
   AfterCommit after_;
   const OperationResult* about_ = nullptr;  // what an Audit now would be about,
   std::string image_before_;                // and how its object was before

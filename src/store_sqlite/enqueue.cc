@@ -28,20 +28,24 @@ WallTime SqliteStore::run_at_of(const NewJob& job) const {
   return job.delay ? now_.wall + *job.delay : now_.wall;
 }
 
-std::optional<Error> SqliteStore::no_room(std::int64_t jobs) const {
+// Why so many new jobs are not taken; nullopt = they are.
+std::optional<Error> SqliteStore::no_room(std::size_t jobs) const {
   if (refuse_enqueues_) {
     return Error{.code = ErrorCode::storage_full,
                  .message =
                      "the disk of the store is full: new jobs are refused until there is space; "
-                     "finishing still works",
+                     "finishing still "
+                     "works",
                  .retry_after_ms = 5000};
   }
-  if (live_jobs_ + jobs <= options_.store.max_live_jobs) return std::nullopt;
-  return Error{
-      .code = ErrorCode::overloaded,
-      .message = fmt::format("the store holds {} live jobs: must be at most max_live_jobs {}",
-                             live_jobs_, options_.store.max_live_jobs),
-      .retry_after_ms = 5000};
+  if (live_jobs_ + static_cast<std::int64_t>(jobs) > options_.store.max_live_jobs) {
+    return Error{
+        .code = ErrorCode::overloaded,
+        .message = fmt::format("the store holds {} live jobs: must be at most max_live_jobs {}",
+                               live_jobs_, options_.store.max_live_jobs),
+        .retry_after_ms = 5000};
+  }
+  return std::nullopt;
 }
 
 OperationResult SqliteStore::operator()(const Enqueue& op) {
@@ -49,7 +53,7 @@ OperationResult SqliteStore::operator()(const Enqueue& op) {
   if (!op.idempotency_key.empty()) {
     if (auto replayed = replay_idempotent(op)) return std::move(*replayed);
   }
-  if (auto refused = no_room(static_cast<std::int64_t>(op.jobs.size()))) return std::move(*refused);
+  if (auto full = no_room(op.jobs.size())) return std::move(*full);
   begin_write();
   EnqueueResult result;
   result.jobs.reserve(op.jobs.size());

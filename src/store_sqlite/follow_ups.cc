@@ -1,4 +1,4 @@
-// Jobs that are made when another one ends.
+// Jobs that are made when another one ends, or sends a message while it runs.
 #include "base/mutant.h"
 #include "store_sqlite/store_impl.h"
 
@@ -30,6 +30,25 @@ EndedJob SqliteStore::read_ended(JobId id) {
                {{"job", std::to_string(id)}, {"message", follow_ups.error().message}});
   }
   return ended;
+}
+
+void SqliteStore::make_messages(const Renewal& renewal, const Lease& lease) {
+  SentMessages sent{.from = read_ended(renewal.id),
+                    .progress = renewal.progress,
+                    .token = lease.token,
+                    .first_seq = renewal.first_seq,
+                    .messages = renewal.messages};
+  // The row does not know of the attempt under way, and may know of one before.
+  sent.from.state = JobState::running;
+  sent.from.attempt = lease.attempt;
+  sent.from.result = sent.from.reason = sent.from.description = "";
+  if (!sent.progress) {
+    Statement& row = sql_->select_progress;
+    row.bind(renewal.id);
+    ResetGuard guard(row);
+    if (row.step()) sent.progress = Progress{row.real(0), std::string(row.text(1))};
+  }
+  for (const NewJob& job : follow_messages(sent)) make_job(job, now_.wall, JobState::available, 0);
 }
 
 void SqliteStore::make_follow_ups() {

@@ -185,6 +185,9 @@ void SqliteStore::set_lease_expiry(JobId id, Lease& lease, Instant expires_at) {
 }
 
 OperationResult SqliteStore::operator()(const Renew& op) {
+  if (sends_messages(op.leases) && !MS_MUTANT(full_store_takes_messages)) {
+    if (auto full = no_room(1)) return std::move(*full);
+  }
   RenewResult result;
   for (const Renewal& renewal : op.leases) {
     const auto found = leases_.find(renewal.id);
@@ -218,6 +221,11 @@ OperationResult SqliteStore::operator()(const Renew& op) {
       }
       if (renewal.progress || renewal.checkpoint) lease.flags |= kFlagExtras;
       note_lease(renewal.id, lease);
+    }
+    const bool missed = renewal.progress && MS_MUTANT(message_dropped_with_progress);
+    if (!renewal.messages.empty() && (lease.flags & kFlagFollowed) != 0 && !missed) {
+      begin_write();
+      make_messages(renewal, lease);
     }
     result.renewed.push_back({renewal.id, lease.expires_at - now_.instant});
     if (lease.cancel_requested) result.cancel.push_back(renewal.id);

@@ -27,6 +27,9 @@ Statements::Statements(Database& db)
                    "b.reply_session FROM jobs j JOIN bodies b ON b.id = j.id JOIN queues q ON q.id "
                    "= j.queue JOIN kinds k ON k.id = "
                    "j.kind LEFT JOIN extras e ON e.id = j.id WHERE j.id = ?"),
+      select_progress(db,
+                      "SELECT progress_value, progress_text FROM extras WHERE id = ? AND "
+                      "progress_value IS NOT NULL"),
       insert_grant(
           db, "INSERT INTO grants (token, worker, claimed_at, lease, ids) VALUES (?, ?, ?, ?, ?)"),
       delete_grant(db, "DELETE FROM grants WHERE token = ?"),

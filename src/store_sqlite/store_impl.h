@@ -52,15 +52,15 @@ struct Moved {
 struct Statements {
   explicit Statements(Database& db);
   Statement begin, commit, insert_job, insert_body, update_body, select_body, select_ended,
-      insert_grant, delete_grant, upsert_note, delete_note, update_job, finish_job, select_hot,
-      select_claim, select_fresh, select_checkpoint, insert_error, upsert_result, upsert_reason,
-      upsert_progress, upsert_checkpoint, insert_due, delete_due, select_due, due_jobs, first_due,
-      insert_expiring, delete_expiring, select_expiring, first_expiring, insert_finished,
-      first_finished, delete_finished, update_finished, insert_dead, delete_dead, select_dead,
-      select_unique, upsert_unique, delete_unique, select_idempotency, insert_idempotency,
-      delete_idempotency, first_idempotency, insert_queue, update_queue, insert_kind, upsert_tally,
-      delete_tally, delete_job, delete_body, delete_extras, delete_errors, upsert_lease,
-      delete_lease, select_moved;
+      select_progress, insert_grant, delete_grant, upsert_note, delete_note, update_job, finish_job,
+      select_hot, select_claim, select_fresh, select_checkpoint, insert_error, upsert_result,
+      upsert_reason, upsert_progress, upsert_checkpoint, insert_due, delete_due, select_due,
+      due_jobs, first_due, insert_expiring, delete_expiring, select_expiring, first_expiring,
+      insert_finished, first_finished, delete_finished, update_finished, insert_dead, delete_dead,
+      select_dead, select_unique, upsert_unique, delete_unique, select_idempotency,
+      insert_idempotency, delete_idempotency, first_idempotency, insert_queue, update_queue,
+      insert_kind, upsert_tally, delete_tally, delete_job, delete_body, delete_extras,
+      delete_errors, upsert_lease, delete_lease, select_moved;
 };
 
 // Those of schedules.
@@ -259,14 +259,13 @@ class SqliteStore final : public Store {
   OperationResult operator()(const WakeWorkflows& op);
 
   // -- enqueue.cc
+  std::optional<Error> no_room(std::size_t jobs) const;
   std::optional<OperationResult> replay_idempotent(const Enqueue& op);
   EnqueuedJob enqueue_one(const NewJob& job);
   // `schedule` = 0: nobody's but the caller's. In a session it may have to wait: the answer says
   // so.
   EnqueuedJob make_job(const NewJob& job, WallTime run_at, JobState state, std::int64_t schedule,
                        int flags = 0);
-  // Why `jobs` more are not taken; nothing = they are.
-  std::optional<Error> no_room(std::int64_t jobs) const;
   std::optional<EnqueuedJob> enqueue_unique(const NewJob& job, QueueState& queue, WallTime run_at);
   void replace_job(HotRow& hot, const NewJob& job, WallTime run_at);
   void move_job(HotRow& hot, int priority, WallTime run_at);  // among scheduled and available
@@ -276,6 +275,8 @@ class SqliteStore final : public Store {
   // Behind each operation: makes what the jobs that it ended are followed by.
   void make_follow_ups();
   EndedJob read_ended(JobId id);
+  // Makes what the job's messages are followed by; its progress is written.
+  void make_messages(const Renewal& renewal, const Lease& lease);
 
   // -- lease.cc
   // Fills in the job and its lease, or returns false if it must not start any more.

@@ -220,8 +220,7 @@ OperationResult SqliteStore::run_workflow(F&& what) {
 }
 
 OperationResult SqliteStore::operator()(const StartWorkflow& op) {
-  if (auto refused = no_room(static_cast<std::int64_t>(op.spec.steps.size())))
-    return std::move(*refused);
+  if (auto refused = no_room(op.spec.steps.size())) return std::move(*refused);
   return run_workflow([&](WorkflowRules& rules) { return rules.start(op.spec); });
 }
 OperationResult SqliteStore::operator()(const SignalWorkflow& op) {

@@ -6,8 +6,9 @@
 //                    _PRIORITY, _IDEMPOTENCY_KEY (the same in every attempt), _RESULT_FD=3
 //   fd 3             lines of JSON: {"progress":{"value":0.5,"text":"…"}} {"checkpoint":…}
 //                    {"session_state":…} (kept if it ends with 0 or 65; null: none any more)
-//                    {"result":…} {"error":"…"} {"retry_after":"30s"} {"reason":"…"}, also several
-//                    members in one line; lines of another kind fail the attempt
+//                    {"message":…} {"result":…} {"error":"…"} {"retry_after":"30s"}
+//                    {"reason":"…"}, also several members in one line; lines of another kind fail
+//                    the attempt
 //   exit code        0 complete · 75 retry · 65 dead · any other, or a signal: retry
 //   result           from fd 3; else the last line of standard output that is JSON; else that line
 //                    as a JSON string; else none

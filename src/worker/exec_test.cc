@@ -202,6 +202,21 @@ TEST_CASE("progress and checkpoints on fd 3 reach the server while the program r
   CHECK(rig.jobs.ended_as<CancelJob>(1));
 }
 
+TEST_CASE("messages on fd 3 reach the server in order, before the job is complete") {
+  ExecRig rig(
+      "for i in 1 2 3; do echo \"{\\\"message\\\":{\\\"row\\\":$i}}\" >&3; done;"
+      "echo '{\"message\":null,\"result\":4}' >&3");
+  rig.run();
+  std::string all;
+  rig.jobs.with_lock([&] {
+    for (const Renew& renew : rig.jobs.renews) {
+      for (const std::string& message : renew.leases.at(0).messages) all += message + " ";
+    }
+  });
+  CHECK(all == R"({"row":1} {"row":2} {"row":3} null )");
+  CHECK(rig.jobs.outcome<Complete>(1).result == "4");
+}
+
 TEST_CASE("a message that is none fails the attempt, with its place") {
   ExecRig rig("echo '{\"progres\":1}' >&3; exit 0");
   rig.run();

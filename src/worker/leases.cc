@@ -17,6 +17,8 @@ Duration margin(Duration lease) {
 constexpr Duration kLeastRenewal = std::chrono::seconds(1);
 // After a renewal that got no answer.
 constexpr Duration kRenewPause = std::chrono::milliseconds(500);
+// A handler that has ended waits so long for room for the messages that it sent.
+constexpr Duration kWaitForRoom = std::chrono::seconds(10);
 // At the longest, so that sleep of the whole machine is noticed soon after it: waits do not count
 // it, the clock does.
 constexpr Duration kLongestLook = std::chrono::seconds(1);
@@ -63,15 +65,87 @@ Result<void> WorkerRuntime::State::flush(Attempt& attempt) {
   MutexLock lock(mutex);
   const std::uint64_t goal = attempt.said;
   ++flushing;
-  if (attempt.stored < goal && !attempt.lost) renewer_cv.notify_one();
-  while (attempt.stored < goal && !attempt.lost) stored_cv.wait(mutex);
+  const auto waits = [&] { return attempt.stored < goal && !attempt.lost; };
+  if (waits()) renewer_cv.notify_one();
+  // There may never be room for its messages: then it does not wait on when it is told to stop.
+  while (waits() && (!no_room || attempt.reason.load() == StopReason::none)) stored_cv.wait(mutex);
   --flushing;
+  if (waits()) {
+    return Error{
+        .code = ErrorCode::overloaded,
+        .message = fmt::format("job {}: the server has no room for its messages", attempt.job.id)};
+  }
   if (attempt.stored < goal) {
     return Error{.code = ErrorCode::conflict,
                  .message = fmt::format("job {}: its lease is lost", attempt.job.id)};
   }
+  if (attempt.not_sent) return *attempt.not_sent;
   if (attempt.refused) return *attempt.refused;
   return {};
+}
+
+Result<void> WorkerRuntime::State::say(Attempt& attempt, std::string json) {
+  MutexLock lock(mutex);
+  const auto full = [&] { return attempt.messages.size() >= Context::kMaxUnsentMessages; };
+  const auto hopeless = [&] {
+    return attempt.lost || attempt.not_sent || attempt.reason.load() != StopReason::none;
+  };
+  ++flushing;
+  if (full() && !hopeless()) renewer_cv.notify_one();
+  while (full() && !hopeless()) stored_cv.wait(mutex);
+  --flushing;
+  if (attempt.not_sent) return *attempt.not_sent;
+  if (attempt.lost || full()) {
+    const char* why =
+        attempt.lost ? "its lease is lost" : "it is told to stop, and too many messages are unsent";
+    return Error{.code = ErrorCode::conflict,
+                 .message = fmt::format("job {}: {}", attempt.job.id, why)};
+  }
+  report(attempt);
+  attempt.messages.push_back({attempt.said, std::move(json)});
+  return {};
+}
+
+// Waits until everything that a handler said is stored, now that it has ended: what it said comes
+// before how it ended, and the next attempt needs the checkpoint before it can begin.
+void WorkerRuntime::State::flush_last(Attempt& attempt, bool complete) {
+  MutexLock lock(mutex);
+  const auto waits = [&] {
+    const bool said = !complete || !attempt.messages.empty();
+    return said && attempt.pending() && !attempt.lost;
+  };
+  if (!waits() || (complete && MS_MUTANT(worker_finishes_before_it_has_sent))) return;
+  ++flushing;
+  renewer_cv.notify_one();
+  const Instant until = clock.now().instant + kWaitForRoom;
+  while (waits() && (!no_room || clock.now().instant < until)) {
+    no_room ? stored_cv.wait_for(mutex, until - clock.now().instant) : stored_cv.wait(mutex);
+  }
+  --flushing;
+  if (!waits()) return;
+  attempt.not_sent =
+      Error{.code = ErrorCode::overloaded, .message = "the server has no room for new jobs"};
+}
+
+// As many as fit. Up to which `said` this renewal goes then.
+std::uint64_t WorkerRuntime::State::take_messages(const Attempt& attempt, Renewal& renewal,
+                                                  std::size_t& bytes) {
+  renewal.first_seq = attempt.next_seq;
+  for (const Attempt::Message& message : attempt.messages) {
+    const bool fits = renewal.messages.size() < kMaxMessages &&
+                      bytes + message.json.size() <= kMaxCallBytes && !hold_messages;
+    if (!fits) return message.said - 1;
+    bytes += message.json.size();
+    renewal.messages.push_back(message.json);
+  }
+  return attempt.said;
+}
+
+void WorkerRuntime::State::drop_messages(Attempt& attempt) {
+  while (!attempt.messages.empty() && attempt.messages.front().said <= attempt.stored) {
+    attempt.messages.pop_front();
+    ++attempt.next_seq;
+  }
 }
 
 Instant WorkerRuntime::State::renew_due() const {
@@ -94,7 +168,7 @@ Renew WorkerRuntime::State::gather_renew(bool all, std::vector<Sent>& sent) {
       bytes += bytes_of(*attempt);
       renewal.progress = attempt->progress;
       if (!MS_MUTANT(worker_keeps_checkpoint)) renewal.checkpoint = attempt->checkpoint;
-      said = attempt->said;
+      said = take_messages(*attempt, renewal, bytes);
     } else if (!all) {
       continue;
     }
@@ -114,6 +188,7 @@ void WorkerRuntime::State::renewed(const RenewResult& result, const std::vector<
     const Sent& one = *it->second;
     set_lease(*one.attempt, sent_at, renewal.lease);
     one.attempt->stored = one.said;
+    drop_messages(*one.attempt);
     if (!one.attempt->pending()) {
       one.attempt->progress.reset();
       one.attempt->checkpoint.reset();
@@ -131,12 +206,21 @@ void WorkerRuntime::State::renew_failed(const Error& error, const std::vector<Se
   const bool refused = info(error.code).retryable == Retryable::no;
   log.warn("cannot renew leases",
            {{"error", std::string(error.name())}, {"message", error.message}});
+  const bool full = error.code == ErrorCode::overloaded || error.code == ErrorCode::storage_full ||
+                    error.code == ErrorCode::unavailable;
+  for (const Sent& one : sent) {
+    if (full && !one.attempt->messages.empty()) hold_messages = true;
+    if (MS_MUTANT(worker_forgets_unanswered_messages)) one.attempt->messages.clear();
+  }
   if (!refused) return;
   // The server will never take these reports; the leases must not suffer for it.
   for (const Sent& one : sent) {
     if (one.attempt->stored == one.said) continue;
     one.attempt->refused = error;
     one.attempt->stored = one.said;
+    const std::size_t unsent = one.attempt->messages.size();
+    drop_messages(*one.attempt);
+    if (one.attempt->messages.size() != unsent) one.attempt->not_sent = error;
     one.attempt->progress.reset();
     one.attempt->checkpoint.reset();
   }
@@ -168,6 +252,8 @@ void WorkerRuntime::State::run_renewer() {
     const Result<RenewResult> result = jobs.renew(std::move(renew));
     mutex.lock();
     if (result) {
+      no_room = std::exchange(hold_messages, false);
+      if (no_room) retry_at = now + kRenewPause;  // then with messages again
       renewed(*result, sent, now);
     } else {
       renew_failed(result.error(), sent);
@@ -175,7 +261,9 @@ void WorkerRuntime::State::run_renewer() {
     }
     // What was said meanwhile, did not fit, or failed.
     for (const auto& [id, attempt] : active) {
-      if (attempt->pending()) report_at = std::min(report_at, now + Context::kReportInterval);
+      const bool more = result && attempt->messages.size() >= kMaxMessages;
+      const Duration pause = more ? Duration(0) : Context::kReportInterval;
+      if (attempt->pending()) report_at = std::min(report_at, now + pause);
     }
   }
   mutex.unlock();
@@ -186,6 +274,7 @@ void WorkerRuntime::State::tell(const AttemptPtr& attempt, StopReason reason) {
   if (!attempt->reason.compare_exchange_strong(none, reason)) return;
   to_tell.push_back(attempt);
   watcher_cv.notify_one();
+  stored_cv.notify_all();  // who waits for room does so no longer
 }
 
 void WorkerRuntime::State::lose(const AttemptPtr& attempt, bool confirmed) {

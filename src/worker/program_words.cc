@@ -32,6 +32,10 @@ constexpr JsonField<Said> kProgress = {"progress", [](JsonReader& in, Said& said
                                        }};
 constexpr JsonField<Said> kCheckpoint = {
     "checkpoint", [](JsonReader& in, Said& said) { return in.raw(said.checkpoint.emplace()); }};
+constexpr JsonField<Said> kMessage = {"message", [](JsonReader& in, Said& said) {
+                                        return in.raw(said.message.emplace(),
+                                                      JsonReader::Null::take);
+                                      }};
 constexpr JsonField<Said> kResult = {"result", [](JsonReader& in, Said& said) {
                                        return in.raw(said.result.emplace(), JsonReader::Null::take);
                                      }};
@@ -49,6 +53,7 @@ constexpr JsonField<Said> kProgramFields[] = {
     kProgress,
     kCheckpoint,
     kSessionState,
+    kMessage,
     kResult,
     kError,
     kRetryAfter,
@@ -66,6 +71,7 @@ constexpr JsonField<Said> kChildFields[] = {
     kProgress,
     kCheckpoint,
     kSessionState,
+    kMessage,
     {"dead",
      [](JsonReader& in, Said& said) { return in.text(said.dead.emplace(), kMaxTextBytes); }},
     {"snooze", [](JsonReader& in, Said& said) { return in.duration(said.snooze.emplace(0)); }},
@@ -85,7 +91,8 @@ Result<ProgramSaid> parse_said(std::string_view line, Speaker speaker) {
 Result<void> report_said(ProgramSaid& said, Context& context) {
   if (said.progress) context.progress(*said.progress, said.progress_text);
   if (said.session_state) MS_TRY(context.set_session_state(std::move(*said.session_state)));
-  if (said.checkpoint) return context.checkpoint(std::move(*said.checkpoint));
+  if (said.checkpoint) MS_TRY(context.checkpoint(std::move(*said.checkpoint)));
+  if (said.message) return context.send(std::move(*said.message));
   return {};
 }
 

@@ -17,6 +17,7 @@ struct ProgramSaid {
   std::optional<double> progress;
   std::string progress_text;
   std::optional<std::string> checkpoint;
+  std::optional<std::string> message;
   std::optional<std::string> result;
   std::optional<std::string> session_state;  // "" = null: there is none any more
   std::optional<std::string> error;
@@ -35,7 +36,7 @@ enum class Speaker : std::uint8_t {
 // Errors: invalid_argument, too_large.
 Result<ProgramSaid> parse_said(std::string_view line, Speaker speaker);
 
-// Hands on what is not an answer. Errors: those of Context::checkpoint and set_session_state.
+// Hands on what is not an answer. Errors: those of Context::checkpoint, send and set_session_state.
 Result<void> report_said(ProgramSaid& said, Context& context);
 
 // A line of JSON, with its '\n'.

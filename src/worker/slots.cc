@@ -72,6 +72,17 @@ class AttemptContext final : public Context {
     return {};
   }
 
+  Result<void> send(std::string json) override {
+    if (json.size() > kMaxMessageBytes) {
+      return Error{.code = ErrorCode::too_large,
+                   .message = fmt::format("message has {} bytes: must be at most {}", json.size(),
+                                          kMaxMessageBytes),
+                   .field = "message"};
+    }
+    MS_TRY(check_json("message", json));
+    return state_.say(attempt_, std::move(json));
+  }
+
   Result<void> flush() override { return state_.flush(attempt_); }
 
  private:
@@ -156,6 +167,10 @@ std::optional<Outcome> WorkerRuntime::State::weigh(const Attempt& attempt, Handl
   if (attempt.confirmed) return std::nullopt;
   if (!result) return failure(attempt, std::move(result.error().message), std::nullopt);
   Outcome& outcome = *result;
+  // What was said must not be lost without a word.
+  if (attempt.not_sent && std::holds_alternative<Complete>(outcome)) {
+    return failure(attempt, "a message could not be sent: " + attempt.not_sent->message, {});
+  }
   if (Retry* retry = std::get_if<Retry>(&outcome)) {
     return failure(attempt, std::move(retry->error), retry->after);
   }
@@ -220,9 +235,9 @@ void WorkerRuntime::State::run_slot() {
     HandlerResult result = call_alone(attempt);
     const auto took_us = static_cast<double>((clock.now().instant - begin).count());
     const bool complete = result && std::holds_alternative<Complete>(*result);
-    const bool failed = !result || std::holds_alternative<Retry>(*result);
-    // The next attempt needs the checkpoint before it can begin.
-    if (!complete) (void)flush(*attempt);
+    flush_last(*attempt, complete);
+    const bool failed =
+        !result || std::holds_alternative<Retry>(*result) || (complete && attempt->not_sent);
 
     std::optional<Outcome> outcome = weigh(*attempt, std::move(result));
     mutex.lock();

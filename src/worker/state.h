@@ -52,8 +52,16 @@ struct Attempt {
   std::optional<std::string> checkpoint;
   std::optional<std::string> session_state;  // goes with an outcome that is no failure
   std::optional<Error> refused;  // why the server will never take what was said last
-  std::uint64_t said = 0;        // counts progress and checkpoint calls
+  std::uint64_t said = 0;        // counts calls of progress, checkpoint and send
   std::uint64_t stored = 0;      // up to which of them the server has it
+  // Messages that the server has not answered for, in order, with what `said` was then.
+  struct Message {
+    std::uint64_t said = 0;
+    std::string json;
+  };
+  std::deque<Message> messages;
+  std::int64_t next_seq = 1;      // of the first of them
+  std::optional<Error> not_sent;  // the server refused some for good: they are dropped
   bool pending() const { return said != stored; }
 };
 using AttemptPtr = std::shared_ptr<Attempt>;
@@ -123,6 +131,11 @@ struct WorkerRuntime::State {
   void wake_by(Attempt& attempt) MS_REQUIRES(mutex);
   void report(Attempt& attempt) MS_REQUIRES(mutex);
   Result<void> flush(Attempt& attempt) MS_EXCLUDES(mutex);
+  Result<void> say(Attempt& attempt, std::string json) MS_EXCLUDES(mutex);
+  void flush_last(Attempt& attempt, bool complete) MS_EXCLUDES(mutex);
+  std::uint64_t take_messages(const Attempt& attempt, Renewal& renewal, std::size_t& bytes)
+      MS_REQUIRES(mutex);
+  static void drop_messages(Attempt& attempt);  // that the server has, or refused
 
   // -- finish.cc: the finisher
   void run_finisher() MS_EXCLUDES(mutex);
@@ -175,6 +188,9 @@ struct WorkerRuntime::State {
   Instant report_at MS_GUARDED_BY(mutex) = Instant::never();  // next renew that only reports
   Instant reported_at MS_GUARDED_BY(mutex);
   int flushing MS_GUARDED_BY(mutex) = 0;
+  // The server refused messages for now: the next renewal goes without them.
+  bool hold_messages MS_GUARDED_BY(mutex) = false;
+  bool no_room MS_GUARDED_BY(mutex) = false;  // it renews leases, and takes no messages
   WorkerStats stats MS_GUARDED_BY(mutex);
 
   std::thread claimer, renewer, watcher, finisher;

@@ -385,6 +385,141 @@ TEST_CASE("a checkpoint is sent again after a renewal that failed, with a pause 
         "[1]");
 }
 
+// What the messages of all renewals were, each with its number.
+std::string sent_to(FakeJobs& jobs) {
+  return jobs.with_lock([&] {
+    std::string all;
+    for (const Renew& renew : jobs.renews) {
+      for (const Renewal& one : renew.leases) {
+        std::int64_t seq = one.first_seq;
+        for (const std::string& message : one.messages) {
+          all += std::to_string(seq++);
+          all += ":" + message + " ";
+        }
+      }
+    }
+    return all;
+  });
+}
+
+TEST_CASE("messages are sent in order, each once, and before the job's outcome") {
+  Rig rig;
+  std::atomic<int> sent_then = -1;
+  rig.jobs.on_finish = [&](const Finish&) -> Result<FinishResult> {
+    sent_then = static_cast<int>(sent_to(rig.jobs).size());
+    return FinishResult{.results = {FinishStatus::ok}};
+  };
+  rig.start([&](const ClaimedJob&, Context& context) {
+    CHECK(context.send("nonsense").error().code == ErrorCode::invalid_argument);
+    CHECK(context.send("\"" + std::string(kMaxMessageBytes, 'x') + "\"").error().code ==
+          ErrorCode::too_large);
+    for (int i = 1; i <= 40; ++i) CHECK(context.send(std::to_string(100 + i)).has_value());
+    CHECK(context.flush().has_value());
+    CHECK(context.send("\"last\"").has_value());
+    return done();
+  });
+  rig.jobs.add("k");
+  REQUIRE(rig.jobs.await_outcomes(1));
+  std::string all;
+  for (int i = 1; i <= 40; ++i) all += std::to_string(i) + ":" + std::to_string(100 + i) + " ";
+  all += "41:\"last\" ";
+  CHECK(sent_to(rig.jobs) == all);
+  CHECK(sent_then == static_cast<int>(all.size()));
+  rig.jobs.with_lock([&] {
+    for (const Renew& renew : rig.jobs.renews) {
+      CHECK(renew.leases.at(0).messages.size() <= kMaxMessages);
+    }
+  });
+}
+
+TEST_CASE("messages without an answer are sent again, with the same numbers") {
+  Rig rig;
+  std::atomic<int> calls = 0;
+  rig.options.lease = 1s;
+  rig.jobs.on_renew = [&](const Renew& renew) -> Result<RenewResult> {
+    if (++calls == 1) return Error{.code = ErrorCode::timeout, .message = "no answer"};
+    return RenewResult{.renewed = {{1, renew.lease}}};
+  };
+  rig.start([&](const ClaimedJob&, Context& context) {
+    CHECK(context.send("1").has_value());
+    CHECK(context.send("2").has_value());
+    return done();
+  });
+  rig.jobs.add("k");
+  REQUIRE(rig.jobs.await_outcomes(1));
+  const std::string all = sent_to(rig.jobs);  // the first renewal had one of them, or both
+  const bool again = all == "1:1 1:1 2:2 " || all == "1:1 2:2 1:1 2:2 ";
+  CHECK_MESSAGE(again, all);
+  CHECK(rig.jobs.ended_as<Complete>(1));
+}
+
+TEST_CASE(
+    "where there is no room for messages the lease is kept without them, and they come later") {
+  Rig rig;
+  std::atomic<int> refused = 0, without = 0;
+  rig.options.lease = 1s;
+  rig.jobs.on_renew = [&](const Renew& renew) -> Result<RenewResult> {
+    const bool has = !renew.leases.at(0).messages.empty();
+    if (has && ++refused <= 1) return Error{.code = ErrorCode::overloaded, .message = "full"};
+    if (!has) ++without;
+    return RenewResult{.renewed = {{1, renew.lease}}};
+  };
+  rig.start([&](const ClaimedJob&, Context& context) {
+    CHECK(context.send("1").has_value());
+    CHECK(context.flush().has_value());
+    CHECK(refused == 2);
+    CHECK(without >= 1);
+    return done();
+  });
+  rig.jobs.add("k");
+  REQUIRE(rig.jobs.await_outcomes(1));
+  CHECK(sent_to(rig.jobs) == "1:1 1:1 ");
+}
+
+TEST_CASE("a job whose message the server refuses has failed, whatever its handler says") {
+  Rig rig;
+  rig.jobs.on_renew = [&](const Renew& renew) -> Result<RenewResult> {
+    if (!renew.leases.at(0).messages.empty())
+      return Error{.code = ErrorCode::invalid_argument, .message = "unknown field"};
+    return RenewResult{.renewed = {{1, renew.lease}}};
+  };
+  rig.start([&](const ClaimedJob&, Context& context) {
+    CHECK(context.send("1").has_value());
+    CHECK(context.flush().error().code == ErrorCode::invalid_argument);
+    CHECK(context.send("2").error().code == ErrorCode::invalid_argument);
+    return done();
+  });
+  rig.jobs.add("k");
+  REQUIRE(rig.jobs.await_outcomes(1));
+  CHECK(rig.jobs.outcome<Retry>(1).error == "a message could not be sent: unknown field");
+}
+
+TEST_CASE("a handler that says too much waits for room, but not when it is told to stop") {
+  Rig rig;
+  std::binary_semaphore go(0);
+  rig.jobs.on_renew = [&](const Renew& renew) -> Result<RenewResult> {
+    go.acquire();
+    go.release();
+    return RenewResult{.renewed = {{1, renew.lease}}};
+  };
+  rig.start(
+      [&](const ClaimedJob&, Context& context) -> HandlerResult {
+        int fitted = 0;
+        Result<void> said;
+        while ((said = context.send("1"))) ++fitted;
+        CHECK(fitted == static_cast<int>(Context::kMaxUnsentMessages));
+        CHECK(said.error().code == ErrorCode::conflict);
+        CHECK(context.stop_reason() == StopReason::timeout);
+        go.release();
+        CHECK(context.flush().has_value());
+        return Error{.message = "stopped"};
+      },
+      {.timeout = 100ms});
+  rig.jobs.add("k");
+  REQUIRE(rig.jobs.await_outcomes(1));
+  CHECK(rig.jobs.ended_as<Retry>(1));
+}
+
 TEST_CASE("a report that no server would take does not cost the lease") {
   Rig rig;
   rig.jobs.on_renew = [&](const Renew& renew) -> Result<RenewResult> {

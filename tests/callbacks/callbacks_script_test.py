@@ -135,6 +135,15 @@ def main():
         told = json.loads(Receiver.seen.get(timeout=LIMIT)[2])
         assert told["type"] == "job.cancelled" and told["data"]["job"] == int(made), told
 
+        # What a running job says, and then how it ended.
+        made = server.run("enqueue", "mails", "send", "--callback", url, "--callback-on", "message,completed").split()[0]
+        says = "sh -c \"echo '{\\\"message\\\":{\\\"row\\\":7}}' >&3\""
+        server.run("work", "--queue", "mails", "--exec", says, "--drain")
+        told = sorted((json.loads(Receiver.seen.get(timeout=LIMIT)[2]) for _ in range(2)), key=lambda t: t["type"])
+        assert [t["type"] for t in told] == ["job.completed", "job.message"], told
+        assert told[1]["data"]["job"] == int(made) and told[1]["data"]["message"] == {"row": 7}, told
+        assert told[1]["data"]["state"] == "running" and told[1]["data"]["seq"] == 1, told
+
         # A receiver that is gone, and one that fails: the delivery is a job, with all that jobs have.
         Receiver.answers.put(410)
         server.run("jobs", "cancel", server.run("enqueue", "m", "k", "--callback", url).split()[0])

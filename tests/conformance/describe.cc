@@ -133,6 +133,7 @@ struct OperationText {
       s += fmt::format(" {}/{}", r.id, r.token);
       if (r.progress) s += fmt::format(" progress={}", r.progress->value);
       if (r.checkpoint) s += " checkpoint=" + shown(*r.checkpoint);
+      if (!r.messages.empty()) s += fmt::format(" messages={}@{}", r.messages, r.first_seq);
     }
     return s + line(op.within);
   }

@@ -220,7 +220,7 @@ class Generator {
 
   FollowUp follow_up() {
     FollowUp f{.queue = pick({"a", "answers"}), .kind = pick({"k0", "next"}), .data = ""};
-    f.on = static_cast<std::uint8_t>(1 + below(FollowUp::kEveryEnd));
+    f.on = static_cast<std::uint8_t>(1 + below(FollowUp::kEverything));
     if (chance(3)) f.priority = static_cast<int>(below(10));
     if (chance(2)) f.data = fmt::format("[{}]", below(100));
     return f;
@@ -267,6 +267,8 @@ class Generator {
       Renewal& renewal = r.leases.emplace_back(Renewal{id, token, {}, {}});
       if (chance(3)) renewal.progress = Progress{static_cast<double>(below(9)) / 8, "text"};
       if (chance(3)) renewal.checkpoint = chance(5) ? "" : fmt::format("[{}]", below(100));
+      while (chance(3)) renewal.messages.push_back(fmt::format("[{}]", below(100)));
+      if (chance(2)) renewal.first_seq = 1 + static_cast<std::int64_t>(below(9));
     }
     return r;
   }

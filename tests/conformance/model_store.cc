@@ -6,8 +6,8 @@
 #include <tuple>
 #include <utility>
 
-#include "api/follow_ups.h"
 #include "conformance/model_access.h"
+#include "conformance/model_follows.h"
 #include "conformance/model_leases.h"
 #include "conformance/model_schedules.h"
 #include "conformance/model_sessions.h"
@@ -340,23 +340,18 @@ class ModelStore final : public Store, private ModelJobs {
   // Behind each operation.
   void make_follow_ups() {
     for (const JobId id : std::exchange(followed_, {})) {
-      const Job j = disk_->jobs.at(id).job;
-      const EndedJob ended{.id = id,
-                           .queue = j.queue,
-                           .kind = j.kind,
-                           .state = j.state,
-                           .attempt = j.attempt,
-                           .result = j.result,
-                           .reason = j.reason,
-                           .description = j.description,
-                           .tags = j.tags,
-                           .headers = j.headers,
-                           .correlation_id = j.correlation_id,
-                           .reply_to = j.reply_to,
-                           .reply_session = j.reply_session,
-                           .follow_ups = j.follow_ups};
+      const EndedJob ended = as_seen(disk_->jobs.at(id).job);
       for (const NewJob& n : follow(ended)) add_record(n, now_.wall, JobState::available);
     }
+  }
+
+  bool has_room(std::size_t jobs) const {
+    const auto alive = std::count_if(disk_->jobs.begin(), disk_->jobs.end(),
+                                     [](const auto& entry) { return live(entry.second); });
+    return alive + static_cast<std::int64_t>(jobs) <= options_.max_live_jobs;
+  }
+  static Error too_many() {
+    return Error{.code = ErrorCode::overloaded, .message = "max_live_jobs is reached"};
   }
 
   // -- enqueue ------------------------------------------------------------------------------------
@@ -454,10 +449,7 @@ class ModelStore final : public Store, private ModelJobs {
       const auto key = disk_->keys.find(op.idempotency_key);
       if (key != disk_->keys.end() && now_.wall < key->second.until) return replay(key->second, op);
     }
-    const auto alive = std::count_if(disk_->jobs.begin(), disk_->jobs.end(),
-                                     [](const auto& entry) { return live(entry.second); });
-    if (alive + static_cast<std::int64_t>(op.jobs.size()) > options_.max_live_jobs)
-      return Error{.code = ErrorCode::overloaded, .message = "max_live_jobs is reached"};
+    if (!has_room(op.jobs.size())) return too_many();
     EnqueueResult result;
     KeyRecord key{op.fingerprint, {}, now_.wall + kIdempotencyWindow};
     for (const NewJob& n : op.jobs) {
@@ -541,6 +533,7 @@ class ModelStore final : public Store, private ModelJobs {
   }
 
   OperationResult run(const Renew& op) {
+    if (sends_messages(op.leases) && !has_room(1)) return too_many();
     RenewResult result;
     for (const Renewal& renewal : op.leases) {
       Record* r = held(renewal.id, renewal.token);
@@ -555,6 +548,8 @@ class ModelStore final : public Store, private ModelJobs {
       if (renewal.checkpoint) r->job.checkpoint = *renewal.checkpoint;
       if (renewal.progress || renewal.checkpoint || length > r->lease) touch(*r);
       r->lease = std::max(r->lease, length);
+      for (const NewJob& n : follow_messages(r->job, renewal))
+        add_record(n, now_.wall, JobState::available);
       result.renewed.push_back({.id = renewal.id, .lease = r->lease_expiry - now_.instant});
       if (r->job.cancel_requested) result.cancel.push_back(renewal.id);
     }

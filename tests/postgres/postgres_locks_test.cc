@@ -43,7 +43,7 @@ class Known {
 
 struct Counts {
   std::atomic<int> claimed{0}, cancelled{0}, finished{0}, moved{0}, expired{0}, rescued{0},
-      accepted{0};
+      accepted{0}, messages{0};
 };
 
 enum class Jobs : bool { plain, of_sessions };
@@ -151,7 +151,10 @@ class Node {
   }
   Operation some_renew() {
     Renew renew{.worker = name_, .lease = 1s};
-    for (const ClaimedJob& job : held_) renew.leases.push_back({.id = job.id, .token = job.token});
+    for (const ClaimedJob& job : held_) {
+      Renewal& renewal = renew.leases.emplace_back(Renewal{.id = job.id, .token = job.token});
+      if (jobs_ == Jobs::of_sessions && chance_.percent(50)) renewal.messages = {"1", "2"};
+    }
     std::reverse(renew.leases.begin(), renew.leases.end());
     if (!renew.leases.empty()) return renew;
     return MoveDue{.limit = 10};
@@ -237,6 +240,11 @@ void run_all(Jobs jobs, Counts& counts) {
   NullLog silent;
   const auto report = must(must(open_postgres_store(place, clock.now(), silent))->verify());
   CHECK_MESSAGE(report.problems.empty(), report.problems.at(0));
+  const std::string into_sessions = fmt::format(
+      "SELECT count(*) FROM {0}.jobs j JOIN {0}.kinds k ON k.id = j.kind WHERE k.name = 'message' "
+      "AND j.session <> ''",
+      place.schema);
+  counts.messages = std::stoi(must(the_cluster().sql(into_sessions, the_database()))[0][0]);
 }
 
 }  // namespace
@@ -247,10 +255,11 @@ TEST_CASE("nodes that claim, cancel, finish, renew, move and rescue the same job
   CHECK(counts.moved > 0);
 }
 
-TEST_CASE("nodes that fill, hold, end and resume the same sessions never deadlock") {
+TEST_CASE("nodes that fill, hold, end, message and resume the same sessions never deadlock") {
   Counts counts;
   run_all(Jobs::of_sessions, counts);
   CHECK(counts.accepted > 100);
+  CHECK(counts.messages > 10);
 }
 
 }  // namespace mainspring::pg_testing

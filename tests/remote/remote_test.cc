@@ -1,5 +1,6 @@
 // Client, worker and engine against a real server over real sockets, all in this process.
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include <latch>
 #include <set>
@@ -257,6 +258,34 @@ TEST_CASE("a claim that is stopped leaves nothing parked and takes no job with i
   CHECK(count(JobState::running) == claimed);
   CHECK(count(JobState::available) == kRounds - claimed);
   while (rig.server.node->broker().parked_claims() > 0) std::this_thread::yield();
+}
+
+TEST_CASE("messages of a handler reach whoever waits for the answer of a remote job, in order") {
+  Rig rig;
+  EngineOptions options = rig.server.engine_options();
+  options.log = [](std::string_view, std::string_view) {};
+  auto engine = Engine::open(rig.server.url(), options);
+  REQUIRE(engine.has_value());
+  engine->on_kind("say", [](const ClaimedJob&, Context& context) -> HandlerResult {
+    for (int i = 1; i <= 20; ++i) MS_TRY(context.send(std::to_string(i)));
+    return Outcome(Complete{"\"end\""});
+  });
+  REQUIRE(engine->start().has_value());
+  NewJob job{.kind = "say"};
+  job.reply_to = "answers";
+  const auto made = engine->enqueue(job);
+  REQUIRE(made.has_value());
+  CHECK(engine->wait(made->id, 30s)->state == JobState::completed);
+  const auto heard = rig.client->claim(
+      Claim{.worker = "w", .queues = {"answers"}, .kinds = {}, .max = 50}, 0s, {});
+  REQUIRE(heard.has_value());
+  REQUIRE(heard->jobs.size() == 21);
+  for (std::size_t i = 0; i < 20; ++i) {
+    CHECK(heard->jobs[i].kind == "message");
+    CHECK(heard->jobs[i].args.find(fmt::format("\"seq\":{0},\"message\":{0},", i + 1)) !=
+          std::string::npos);
+  }
+  CHECK(heard->jobs[20].kind == "reply");
 }
 
 TEST_CASE("typed jobs on a remote engine") {

@@ -183,7 +183,10 @@ void SimWorker::beat() {
     ++held.beats;
     if (world_.chance(3)) r.progress = Progress{0.5, "half"};
     if (world_.chance(2)) r.checkpoint = fmt::format("[{},{}]", held.token, held.beats);
-    payload = payload || r.progress || r.checkpoint;
+    if (world_.chance(3)) r.first_seq = held.said + 1;
+    for (int i = 0; i < 4 && world_.chance(3); ++i, ++held.said)
+      r.messages.push_back(world_.messages.next(id, held.token));
+    payload = payload || r.progress || r.checkpoint || !r.messages.empty();
   }
   const Duration sent = world_.now();
   // A copy that arrives after the next renewal would put an old checkpoint back.
@@ -235,6 +238,15 @@ void SimWorker::renewed(const std::vector<Renewal>& sent, blackbox::Span at,
       e.cancel = in(r->cancel);
       world_.met.stale += e.lost ? 1 : 0;
     }
+    using Fate = MessageLaw::Fate;
+    const auto* error = result ? std::get_if<Error>(&*result) : nullptr;
+    const bool full = error != nullptr && (error->code == ErrorCode::storage_full ||
+                                           error->code == ErrorCode::overloaded);
+    const Fate answered = e.renewed ? Fate::made : Fate::not_made;
+    for (const std::string& message : lease.messages)
+      world_.messages.told(message, r != nullptr ? answered
+                                    : full       ? Fate::not_made
+                                                 : Fate::unknown);
     world_.history.renews.push_back(e);
   }
 }
@@ -342,7 +354,7 @@ NewJob Producer::draw_job(const std::string& queue) {
   if (world_.chance(5)) j.tags = {"tagged"};
   for (int i = 0; i < 3 && world_.chance(4); ++i)
     j.follow_ups.push_back(
-        follow_up(i, static_cast<std::uint8_t>(1 + world_.below(FollowUp::kEveryEnd))));
+        follow_up(i, static_cast<std::uint8_t>(1 + world_.below(FollowUp::kEverything))));
   if (world_.chance(10)) j.reply_to = kFollowQueue;
   if (world_.chance(4)) into_session(j);
   return j;

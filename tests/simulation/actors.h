@@ -32,6 +32,7 @@ class SimWorker {
     bool finishing = false;
     bool tried = false;  // a finish has been sent: it may have taken effect
     int beats = 0;
+    std::int64_t said = 0;  // messages
   };
   // Runs `action` later, unless this incarnation is dead by then; while it is paused, after that.
   void later(Duration delay, std::function<void()> action);

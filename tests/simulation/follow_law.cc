@@ -6,16 +6,10 @@
 #include <cstdlib>
 #include <utility>
 
+#include "simulation/message_law.h"
+
 namespace mainspring::simulation {
 namespace {
-
-constexpr int kReply = -1;
-
-std::int64_t number_behind(const std::string& text, const std::string& name, std::int64_t none) {
-  const std::size_t at = text.rfind(name);
-  return at == std::string::npos ? none
-                                 : std::strtoll(text.c_str() + at + name.size(), nullptr, 10);
-}
 
 bool is_on(const Job& job, std::uint8_t on) {
   switch (job.state) {
@@ -30,6 +24,12 @@ bool is_on(const Job& job, std::uint8_t on) {
 
 }  // namespace
 
+std::int64_t number_behind(const std::string& text, const std::string& name, std::int64_t none) {
+  const std::size_t at = text.rfind(name);
+  return at == std::string::npos ? none
+                                 : std::strtoll(text.c_str() + at + name.size(), nullptr, 10);
+}
+
 FollowUp follow_up(int entry, std::uint8_t on) {
   return {.queue = kFollowQueue,
           .kind = "next",
@@ -39,7 +39,7 @@ FollowUp follow_up(int entry, std::uint8_t on) {
 
 void FollowLaw::add(const Job& job) {
   if (!job.follow_ups.empty() || !job.reply_to.empty()) followed_[job.id] = job;
-  if (job.queue != kFollowQueue) return;
+  if (job.queue != kFollowQueue || is_message(job)) return;
   const JobId of = number_behind(job.args, "{\"job\":", 0);
   const auto entry = static_cast<int>(number_behind(job.args, "\"entry\":", kReply));
   ++made_[{of, entry}];

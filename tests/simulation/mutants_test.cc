@@ -81,6 +81,8 @@ std::map<std::string, std::string> worker_defects() {
       {"worker_keeps_checkpoint", worker("progress and checkpoint go*")},
       {"worker_outlives_its_lease", worker("a handler hears that its lease is lost*")},
       {"worker_gives_up_outcomes", worker("outcomes are repeated until*")},
+      {"worker_finishes_before_it_has_sent", worker("messages are sent in order*")},
+      {"worker_forgets_unanswered_messages", worker("messages without an answer*")},
       // leases held by programs, time slots, timers
       {"renewal_reckoned_from_answer", worker("the holder hears of the loss before the lease*")},
       {"lease_release_forgotten", worker("the end of the scope releases the lease*")},
@@ -126,6 +128,9 @@ std::map<std::string, std::string> store_defects() {
       {"session_state_lost", conformance()},
       {"dead_job_stops_nothing", conformance()},
       {"dead_holder_keeps_session", conformance()},
+      {"messages_reversed", conformance()},
+      {"message_dropped_with_progress", seeds(1, 10)},
+      {"full_store_takes_messages", conformance()},
       {"audit_commits_apart", io_sweep("the power goes at each I/O call*")},
   };
 }

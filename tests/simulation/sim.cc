@@ -148,22 +148,29 @@ void tally(World& world) {
   }
 }
 
-// EO-1.
+// EO-1 and EO-2.
 void check_follow_ups(World& world) {
   FollowLaw law;
-  for (const auto& [id, job] : world.pruned()) law.add(job);
+  const auto add = [&](const Job& job) {
+    law.add(job);
+    world.messages.add(job);
+  };
+  for (const auto& [id, job] : world.pruned()) add(job);
   constexpr int kMaxPages = 100'000;
   JobId before = 0;
   for (int page = 0; page < kMaxPages; ++page) {
     const auto got = world.store().list({}, 1000, before);
     if (!got) return world.broken("read-back: " + got.error().message);
-    for (const Job& job : got->jobs) law.add(job);
+    for (const Job& job : got->jobs) add(job);
     if (!got->next) break;
     before = *got->next;
   }
   const FollowLaw::Verdict verdict = law.check(world.history.retries);
   world.met.followed += verdict.ends;
   if (!verdict.broken.empty()) world.broken(verdict.broken);
+  const MessageLaw::Verdict said = world.messages.check();
+  world.met.messages += said.messages;
+  if (!said.broken.empty()) world.broken(said.broken);
 }
 
 // Nobody else does, after the faults.
@@ -287,6 +294,7 @@ int vacuous(const Met& met) {
   need(met.sessions_held, "a session that was held");
   need(met.sessions_lost, "a holder that lost its session");
   need(met.sessions_resumed, "a session that was resumed");
+  need(met.messages, "a message");
   return missing;
 }
 
@@ -328,12 +336,12 @@ int run(const Options& o) {
       "claims woken, {} cancels, {} pruned, {} expired, {} operator retries, {} completed, {} "
       "ticks "
       "fired, {} rows skipped, {} past due, {} takeovers, {} leases granted, {} lost, {} writes "
-      "fenced, {} follow-ups, {} jobs of sessions given, {} sessions held, {} lost\n",
+      "fenced, {} follow-ups, {} messages, {} jobs of sessions given, {} sessions held, {} lost\n",
       ran, elapsed(), met.events, met.crashes, met.crashes_in_recovery, met.lost_writes,
       met.rescued, met.stale, met.dedup_hits, met.dead, met.full, met.woken, met.cancels,
       met.pruned, met.expired, met.retries, met.completed, met.fired, met.skipped, met.past_due,
-      met.takeovers, met.grants, met.leases_lost, met.fenced, met.followed, met.session_claims,
-      met.sessions_held, met.sessions_lost);
+      met.takeovers, met.grants, met.leases_lost, met.fenced, met.followed, met.messages,
+      met.session_claims, met.sessions_held, met.sessions_lost);
   return o.anti_vacuity && vacuous(met) > 0 ? 1 : 0;
 }
 

@@ -77,6 +77,7 @@ void Met::add(const Met& o) {
   sessions_held += o.sessions_held;
   sessions_lost += o.sessions_lost;
   sessions_resumed += o.sessions_resumed;
+  messages += o.messages;
 }
 
 // One request on its way: its copies share who is answered first.

@@ -1,0 +1,36 @@
+// What the model store tells of a job to what follows it.
+#pragma once
+
+#include <vector>
+
+#include "api/follow_ups.h"
+#include "store/operations.h"
+
+namespace mainspring {
+
+inline EndedJob as_seen(const Job& j) {
+  return {.id = j.id,
+          .queue = j.queue,
+          .kind = j.kind,
+          .state = j.state,
+          .attempt = j.attempt,
+          .result = j.result,
+          .reason = j.reason,
+          .description = j.description,
+          .tags = j.tags,
+          .headers = j.headers,
+          .correlation_id = j.correlation_id,
+          .reply_to = j.reply_to,
+          .reply_session = j.reply_session,
+          .follow_ups = j.follow_ups};
+}
+
+inline std::vector<NewJob> follow_messages(const Job& j, const Renewal& renewal) {
+  return follow_messages({.from = as_seen(j),
+                          .progress = j.progress,
+                          .token = j.token,
+                          .first_seq = renewal.first_seq,
+                          .messages = renewal.messages});
+}
+
+}  // namespace mainspring
