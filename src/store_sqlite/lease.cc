@@ -381,7 +381,8 @@ OperationResult SqliteStore::operator()(const RescueExpired& op) {
                                  format_duration(lease.timeout))
                    : fmt::format("lease expired: worker {} was not heard of for {}",
                                  lease.grant->worker, format_duration(lease.length));
-    lease.flags |= (lease.flags & kFlagStep) != 0 ? kFlagUnknown : 0;
+    const bool noted = (lease.flags & kFlagStep) != 0 && !MS_MUTANT(lost_step_taken_as_failed);
+    lease.flags |= noted ? kFlagUnknown : 0;
     fail_attempt(id, lease, message, std::nullopt);
     if (ended_.empty() || ended_.back() != id) again_.push_back(id);
     ++result.changed;

@@ -3,6 +3,7 @@
 
 #include <set>
 
+#include "base/mutant.h"
 #include "workflow/rules.h"
 
 namespace mainspring {
@@ -100,7 +101,7 @@ WorkflowInfo WorkflowRules::info(Open& w) const {
 }
 
 Result<WorkflowStarted> WorkflowRules::start(const WorkflowSpec& spec) {
-  if (!spec.key.empty()) {
+  if (!spec.key.empty() && !MS_MUTANT(workflow_key_ignored)) {
     if (const auto id = rows_.by_key(spec.name, spec.key))
       return WorkflowStarted{.id = *id, .duplicate = true};
   }

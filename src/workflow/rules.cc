@@ -32,7 +32,7 @@ Result<void> WorkflowRules::begin_ready(Open& w) {
     const int step = w.ready.front();
     w.ready.pop_front();
     if (w.record.state != WorkflowState::running) continue;
-    if (w.summary.paused) {
+    if (w.summary.paused && !MS_MUTANT(paused_steps_begin)) {
       rows_.put(w.record.id, WorkflowRow::held, step, "");
       continue;
     }
@@ -199,7 +199,8 @@ Result<void> WorkflowRules::no_more_waited_for(Open& w, int step, How how) {
   if (ended->of != 0) {
     const int of = ended->of;
     MS_TRY_ASSIGN(StepStatus * group, status(w, of));
-    if (--group->pending > 0 || group->state != StepState::running) return {};
+    const bool first_is_all = MS_MUTANT(list_ends_with_its_first);
+    if ((--group->pending > 0 && !first_is_all) || group->state != StepState::running) return {};
     return complete(w, of, "");  // the results of its jobs are read when somebody refers to them
   }
   --w.summary.open;
@@ -207,7 +208,7 @@ Result<void> WorkflowRules::no_more_waited_for(Open& w, int step, How how) {
   for (const int child : definition->plan.children) {
     MS_TRY_ASSIGN(StepStatus * next, status(w, child));
     --next->pending;
-    if (how != How::skipped) ++next->came;
+    if (how != How::skipped || MS_MUTANT(skipped_counts_as_come)) ++next->came;
     const bool last = next->pending == 0 || MS_MUTANT(join_with_the_first_parent);
     if (last && next->state == StepState::waiting) w.ready.push_back(child);
   }

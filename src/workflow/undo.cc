@@ -208,14 +208,14 @@ Result<void> WorkflowRules::signal(const SignalWorkflow& op) {
   if (!op.signal_id.empty()) {
     for (const auto& [seq, id] : rows_.rows(op.id, WorkflowRow::heard, WorkflowRows::Order::down,
                                             static_cast<int>(kMaxWorkflowSignals))) {
-      if (id == op.signal_id) return {};
+      if (id == op.signal_id && !MS_MUTANT(signal_taken_twice)) return {};
     }
   }
   const std::string payload = op.payload.empty() ? "null" : op.payload;
   int taker = 0;
   for (const auto& [step, name] :
        rows_.rows(op.id, WorkflowRow::listen, WorkflowRows::Order::up, INT32_MAX)) {
-    if (name != op.name) continue;
+    if (name != op.name && !MS_MUTANT(any_signal_will_do)) continue;
     taker = static_cast<int>(step);
     break;
   }

@@ -175,9 +175,11 @@ TEST_SUITE("store: workflows") {
     const auto send = [&](const char* name, const char* payload, const char* signal_id = "") {
       b.one<Done>(SignalWorkflow{id, name, signal_id, payload, {}});
     };
+    send("stop", "0");
+    CHECK(b.states(id) == "one:running two:waiting no:completed");
     send("go", "1", "s-1");
     send("go", "1", "s-1");  // said again: nothing
-    CHECK(b.states(id) == "one:completed two:running no:running");
+    CHECK(b.states(id) == "one:completed two:running no:completed");
     CHECK(b.step_of(id, "one").result == "1");
     const WorkflowId early =
         b.start(b.step("a") + R"(,{"name":"one","signal":"go","after":["a"]},)"

@@ -25,6 +25,9 @@ const std::string kScenarios = MAINSPRING_SOURCE_DIR "/tests/scenarios/";
 constexpr int kMaxSeconds = 120;  // for one program; one that hangs has failed
 constexpr int kAtOnce = 2;
 
+std::string workflows() {
+  return kPrograms + "/sqlite_conformance_test --abort-after=1 --test-suite=*workflows*";
+}
 std::string conformance() {
   return kPrograms + "/sqlite_conformance_test --abort-after=1";
 }
@@ -128,6 +131,20 @@ std::map<std::string, std::string> store_defects() {
       {"session_state_lost", conformance()},
       {"dead_job_stops_nothing", conformance()},
       {"dead_holder_keeps_session", conformance()},
+      {"unknown_step_not_undone", workflows()},
+      {"join_with_the_first_parent", workflows()},
+      {"undo_while_steps_run", workflows()},
+      {"undo_all_at_once", workflows()},
+      {"undo_in_order", workflows()},
+      {"failed_undo_is_done", workflows()},
+      {"paused_steps_begin", workflows()},
+      {"skipped_counts_as_come", workflows()},
+      {"list_ends_with_its_first", workflows()},
+      {"workflow_key_ignored", workflows()},
+      {"signal_taken_twice", workflows()},
+      {"any_signal_will_do", workflows()},
+      {"end_of_step_not_heard", workflows()},
+      {"lost_step_taken_as_failed", workflows()},
       {"messages_reversed", conformance()},
       {"message_dropped_with_progress", seeds(1, 10)},
       {"full_store_takes_messages", conformance()},
