@@ -71,7 +71,7 @@ const QueueInfo& PostgresStore::queue_of(const std::string& name) {
     write(sql_.raise_version, params("queues"));
     after_.queues = true;
     QueueHint& hint = hints_[queue->id];
-    hint.uncertain = hint.heads_uncertain = hint.heads_drift = false;
+    hint.uncertain = hint.heads_uncertain = hint.heads_dry = hint.heads_drift = false;
   }
   unknown_queues_.erase(name);
   const QueueInfo& kept = *queue;

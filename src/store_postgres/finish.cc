@@ -154,7 +154,7 @@ OperationResult PostgresStore::operator()(const RescueExpired& op) {
   constexpr std::int64_t kClaims = 10'000;  // looked at once
   const Rows rows = ask(sql_.leased_rows, params(lease_now(), kClaims));
   StepResult result;
-  const int sessions = rescue_sessions(op.limit);
+  const bool more_sessions = rescue_sessions();
   std::vector<JobId> expired;
   std::map<std::int64_t, Ints> later_on;  // by when to look again
   // Not one row for each renewed lease: those of one second together.
@@ -206,7 +206,7 @@ OperationResult PostgresStore::operator()(const RescueExpired& op) {
   }
   wrote(false);
   after_.look_leases = true;
-  result.more = static_cast<int>(expired.size()) >= op.limit || sessions >= op.limit;
+  result.more = static_cast<int>(expired.size()) >= op.limit || more_sessions;
   return result;
 }
 

@@ -205,7 +205,8 @@ void PostgresStore::reload_copies() {
   for (const auto& [id, queue] : queues_by_id_) hints_[id];
   for (auto& [id, hint] : hints_) {
     hint.available = hint.heads = 0;
-    hint.uncertain = hint.dry = hint.heads_uncertain = hint.heads_drift = false;
+    hint.uncertain = hint.dry = false;
+    hint.heads_uncertain = hint.heads_dry = hint.heads_drift = false;
   }
   for (int i = 0; i < available.size(); ++i)
     hints_[static_cast<int>(available.integer(i, 0))].available = available.integer(i, 1);

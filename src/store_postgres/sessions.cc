@@ -15,6 +15,8 @@ constexpr std::int64_t kAcceptedPerCount = 1000;
 // Sessions whose job somebody else took at the same time.
 constexpr int kMaxAcceptTries = 32;
 constexpr std::int64_t kLookAgain = 1'000'000;  // microseconds
+// Sessions whose holders were not heard of, by one step: its limit is one of jobs.
+constexpr std::int64_t kRescuedAtOnce = 1000;
 
 Error lost(const SessionKey& session) {
   return {.code = ErrorCode::lease_lost,
@@ -295,9 +297,9 @@ OperationResult PostgresStore::accept_next(const Claim& op, const std::string& n
 // -- what the scheduler does ----------------------------------------------------------------------
 
 // Holders that were not heard of.
-int PostgresStore::rescue_sessions(int limit) {
-  const Rows rows = ask(session_sql_.ended_leases, params(lease_now(), std::int64_t{limit}));
-  if (rows.empty()) return 0;
+bool PostgresStore::rescue_sessions() {
+  const Rows rows = ask(session_sql_.ended_leases, params(lease_now(), kRescuedAtOnce));
+  if (rows.empty()) return false;
   std::set<SessionName> names;
   for (int i = 0; i < rows.size(); ++i)
     names.insert({static_cast<int>(rows.integer(i, 0)), rows.string(i, 1)});
@@ -320,7 +322,7 @@ int PostgresStore::rescue_sessions(int limit) {
     write(session_sql_.renew, params(session.id, row.lease, row.kept, row.lease_until, row.look_at),
           false);
   }
-  return rows.size();
+  return rows.size() >= kRescuedAtOnce;
 }
 
 bool PostgresStore::prune_sessions(int limit) {

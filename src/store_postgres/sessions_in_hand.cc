@@ -1,5 +1,6 @@
 // Sessions in hand: rows that the transaction has locked, whose turn it is, and who waits.
 #include <algorithm>
+#include <utility>
 
 #include "base/mutant.h"
 #include "store_postgres/store_impl.h"
@@ -417,18 +418,19 @@ void PostgresStore::dry_line(const std::string& line) {
 // As remember_lines() does for queues.
 void PostgresStore::remember_session_lines() {
   for (const std::string& line : after_.lost_lines) hear_line(line);
-  for (const auto& [queue, delta] : after_.heads) {
-    QueueHint& hint = hints_[queue];
-    hint.heads = std::max<std::int64_t>(0, hint.heads + delta);
-  }
+  for (const auto& [queue, delta] : after_.heads) hints_[queue].heads += delta;
   for (const std::string& line : after_.dry_lines) {
     const QueueInfo* queue = find_queue(std::string(queue_of_line(line)));
     if (parse_session_line(line)) {
       if (std::ssize(dry_lines_) >= kMaxDryLines) dry_lines_.clear();  // each costs one claim
       dry_lines_.insert(line);
     } else if (queue != nullptr) {
-      hints_[queue->id].heads = 0;
-      hints_[queue->id].heads_uncertain = false;
+      // Those that nobody may begin any more are still counted.
+      QueueHint& hint = hints_[queue->id];
+      hint.heads_dry = true;
+      if (!std::exchange(hint.heads_uncertain, false)) continue;
+      hint.heads = 0;
+      hint.heads_drift = true;
     }
   }
   for (const std::string& line : after_.gained_lines) {
@@ -436,7 +438,8 @@ void PostgresStore::remember_session_lines() {
     const QueueInfo* queue = find_queue(std::string(queue_of_line(line)));
     if (queue == nullptr || parse_session_line(line)) continue;
     QueueHint& hint = hints_[queue->id];
-    if (hint.heads_drift && hint.heads == 0) hint.heads_uncertain = true;
+    hint.heads_dry = false;
+    if (hint.heads_drift && hint.heads <= 0) hint.heads_uncertain = true;
   }
 }
 
@@ -450,13 +453,15 @@ void PostgresStore::hear_line(const std::string& line) {
   dry_lines_.erase(line);
   const QueueInfo* queue = find_queue(std::string(queue_of_line(line)));
   if (queue == nullptr || parse_session_line(line)) return;
-  hints_[queue->id].heads_uncertain = hints_[queue->id].heads_drift = true;
+  QueueHint& hint = hints_[queue->id];
+  hint.heads_uncertain = hint.heads_drift = true;
+  hint.heads_dry = false;
 }
 
 bool PostgresStore::line_has_available(const QueueInfo& queue, const std::string& line) const {
   if (parse_session_line(line)) return !dry_lines_.contains(line);
   const QueueHint& hint = hints_[queue.id];
-  return hint.heads > 0 || hint.heads_uncertain;
+  return !hint.heads_dry && (hint.heads > 0 || hint.heads_uncertain);
 }
 
 // A bounded number of them, in turn.

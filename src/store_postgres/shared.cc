@@ -39,7 +39,7 @@ void PostgresStore::heard(const Heard& what) {
   if (what.everything) {
     for (auto& [id, hint] : hints_) {
       hint.uncertain = hint.heads_uncertain = hint.heads_drift = true;
-      hint.dry = false;
+      hint.dry = hint.heads_dry = false;
     }
     dry_lines_.clear();
     refreshed_at_ = Instant();

@@ -86,7 +86,7 @@ struct QueueHint {
   bool dry = false;            // a claim found nothing, and nothing has come since
   bool drifts = false;         // `available` was a guess once
   std::int64_t heads = 0;      // those of sessions among the available, as far as this node knows
-  bool heads_uncertain = true, heads_drift = true;  // as above
+  bool heads_uncertain = true, heads_dry = false, heads_drift = true;  // as above
   // No available job of the priority has an earlier run_at, as far as this node knows.
   std::array<std::int64_t, kLowestPriority + 1> first{};
   Instant looked_at;    // when the line was last read from its beginning,
@@ -131,7 +131,7 @@ struct AfterCommit {
   std::set<std::string> lost_lines;   // their holders are to hear that they are that no more
   std::set<std::string> passed_over;  // by other nodes: who claims from them there may look again
   std::map<int, std::int64_t> heads;  // by queue: more or fewer
-  std::vector<JobId> ended, made, again;  // see Effects
+  std::vector<JobId> ended, made, again;                // see Effects
   std::set<std::string> freed;                          // leases by name
   std::map<std::string, LeaseInHand> leases;            // as this transaction left or found them
   std::int64_t live = 0, finished = 0;                  // more or fewer,
@@ -372,7 +372,7 @@ class PostgresStore final : public SharedStore {
   void gain_lines_of(const QueueInfo& queue);
   void set_session_state(SessionInHand& session, const std::string& state);
   bool has_room_for_hold();
-  int rescue_sessions(int limit);
+  bool rescue_sessions();          // true = there may be more
   bool prune_sessions(int limit);  // true: the limit was reached
   OperationResult claim_turn(const Claim& op, const SessionKey& key);
   OperationResult accept_next(const Claim& op, const std::string& queue);

@@ -223,6 +223,17 @@ TEST_SUITE("store: holders of sessions") {
     b.start(id);
   }
 
+  TEST_CASE("a rescue of few jobs ends the leases of all sessions") {
+    SessionBench b;
+    for (const char* key : {"a", "b", "c"}) {
+      b.accept(key);
+      b.put(key);
+    }
+    b.advance(seconds(31));
+    CHECK_FALSE(b.one<StepResult>(RescueExpired{.limit = 1}).more);
+    CHECK(b.claim(5).size() == 3);
+  }
+
   TEST_CASE("one whose lease has ended can be accepted at once, with another token") {
     SessionBench b;
     const JobId id = b.put("s");
@@ -329,6 +340,20 @@ TEST_SUITE("store: the next free session") {
     b.complete(next.jobs[0]);
     b.start_held(*next.session, second[1]);
     b.start_held(other, held);
+  }
+
+  TEST_CASE("behind a job that expired with the turn the next one can be accepted") {
+    SessionBench b;
+    NewJob short_lived = b.in("s");
+    short_lived.expires_in = seconds(20);
+    b.enqueue(short_lived);
+    const JobId next = b.put("s");
+    b.advance(seconds(21));
+    CHECK(b.accept_next().jobs.empty());
+    b.one<StepResult>(ExpireJobs{});
+    CHECK(b.lines() == "q ~");
+    CHECK(b.has_next());
+    CHECK(ids(b.accept_next().jobs) == std::vector<JobId>{next});
   }
 
   TEST_CASE("the next free session is given with its state, and only of that queue") {
