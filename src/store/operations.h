@@ -137,9 +137,10 @@ struct CancelResult {
   std::string worker;  // its holder while running
 };
 
-// An operator's retry (not of the jobs of workflows, which are `conflict`): dead, cancelled, retryable and scheduled become available now; dead and
+// An operator's retry: dead, cancelled, retryable and scheduled become available now; dead and
 // cancelled ones get their max_attempts anew on top of those used. Available is ok. Errors:
-// not_found, expired, conflict (running or completed, or another live job has its unique key now).
+// not_found, expired, conflict (running or completed; another live job has its unique key now; it
+// is of a workflow).
 struct RetryJob {
   JobId id = 0;
   Within within{};

@@ -74,9 +74,9 @@ OperationResult SqliteStore::operator()(const RetryJob& op) {
                                op.id)};
   }
   if ((hot->flags & kFlagStep) != 0) {
-    return Error{.code = ErrorCode::conflict,
-                 .message = fmt::format("job {} is of a workflow, which decides what is tried again",
-                                        op.id)};
+    return Error{
+        .code = ErrorCode::conflict,
+        .message = fmt::format("job {} is of a workflow: that decides what is tried again", op.id)};
   }
   if (!take_unique_key(*hot)) {
     return Error{.code = ErrorCode::conflict,

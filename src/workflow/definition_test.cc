@@ -1,3 +1,4 @@
+// The rules of definitions, each by the field that breaks it.
 #include "workflow/definition.h"
 
 #include <doctest/doctest.h>

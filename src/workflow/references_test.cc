@@ -1,3 +1,4 @@
+// References in JSON: found, replaced, refused.
 #include "workflow/references.h"
 
 #include <doctest/doctest.h>

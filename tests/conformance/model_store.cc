@@ -8,10 +8,7 @@
 
 #include "conformance/model_access.h"
 #include "conformance/model_follows.h"
-#include "conformance/model_leases.h"
-#include "conformance/model_schedules.h"
-#include "conformance/model_sessions.h"
-#include "conformance/model_workflows.h"
+#include "conformance/model_reads.h"
 
 namespace mainspring {
 namespace {
@@ -34,11 +31,12 @@ std::shared_ptr<ModelDisk> copy_of(const ModelDisk& disk) {
 
 namespace {
 
-class ModelStore final : public Store, private ModelJobs {
+class ModelStore final : public ModelReads, private ModelJobs {
  public:
   ModelStore(std::shared_ptr<ModelDisk> disk, StoreOptions options, std::optional<Now> now,
              ModelOpening how)
-      : disk_(std::move(disk)),
+      : ModelReads({&leases_, &sessions_, &schedules_, &workflows_, &access_}, *disk),
+        disk_(std::move(disk)),
         options_(options),
         leases_(*disk_),
         sessions_(*disk_, gained_),
@@ -132,54 +130,6 @@ class ModelStore final : public Store, private ModelJobs {
   Instant lease_free_at(const std::string& name) const override {
     return leases_.free_at(name, now_.instant);
   }
-  Result<ScheduleInfo> schedule(const std::string& name) const override {
-    return schedules_.read(name);
-  }
-  Result<std::vector<ScheduleInfo>> schedules(const std::string& after, int limit) const override {
-    return schedules_.list(after, limit);
-  }
-  Result<std::vector<ScheduleInfo>> due_schedules(WallTime now, int limit) const override {
-    return schedules_.due(now, limit);
-  }
-  Result<LedgerPage> ledger(const std::string& name, int limit,
-                            std::int64_t before) const override {
-    return schedules_.ledger(name, limit, before);
-  }
-  Result<LeaseInfo> lease(const std::string& name, Instant now) const override {
-    return leases_.read(name, now);
-  }
-  Result<std::vector<LeaseInfo>> leases(const std::string& after, int limit,
-                                        Instant now) const override {
-    return leases_.list(after, limit, now);
-  }
-
-  Result<SessionInfo> session(const SessionKey& session, Instant now) const override {
-    return sessions_.read(session, now);
-  }
-  Result<SessionPage> sessions(const std::string& queue, const SessionKey& after, int limit,
-                               Instant now) const override {
-    return sessions_.list(queue, after, limit, now);
-  }
-
-  Result<WorkflowInfo> workflow(WorkflowId id) const override { return workflows_.read(id); }
-  Result<WorkflowPage> workflows(const WorkflowFilter& filter, int limit,
-                                 WorkflowId before) const override {
-    return workflows_.list(filter, limit, before);
-  }
-  Result<WorkflowStepPage> workflow_steps(WorkflowId id, int after, int limit) const override {
-    return workflows_.steps(id, after, limit);
-  }
-
-  std::shared_ptr<const Tokens> tokens() const override {
-    return std::make_shared<const Tokens>(disk_->tokens);
-  }
-  std::int64_t tokens_version() const override { return access_.tokens_version(); }
-  Result<AuditPage> audit(const AuditFilter& filter, AuditOrder order, int limit,
-                          std::int64_t from) const override {
-    return access_.page(filter, order, limit, from);
-  }
-  AuditState audit_state() const override { return access_.state(); }
-
   Result<Job> get(JobId id) const override {
     const auto found = disk_->jobs.find(id);
     if (found != disk_->jobs.end()) return found->second.job;

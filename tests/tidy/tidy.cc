@@ -12,13 +12,28 @@
 namespace mainspring::tidy {
 namespace {
 
-const std::map<std::string_view, int> kFloors = {
-    {"base", 0},      {"env", 1},       {"model", 2},        {"telemetry", 2},
-    {"tls", 2},       {"outgoing", 2},  {"store", 3},        {"api", 4},
-    {"bell", 6},      {"broker", 6},    {"store_sqlite", 5}, {"store_postgres", 5},
-    {"scheduler", 7}, {"worker", 7},    {"client", 7},       {"flow", 7},
-    {"trigger", 7},   {"callbacks", 8}, {"host", 8},         {"engine", 9},
-    {"http", 10},     {"roles", 11},    {"cli", 11}};
+const std::map<std::string_view, int> kFloors = {{"base", 0},
+                                                 {"env", 1},
+                                                 {"model", 2},
+                                                 {"telemetry", 2},
+                                                 {"tls", 2},
+                                                 {"outgoing", 2},
+                                                 {"store", 3},
+                                                 {"api", 4},
+                                                 {"workflow", 5},
+                                                 {"bell", 7},
+                                                 {"broker", 7},
+                                                 {"store_sqlite", 6},
+                                                 {"store_postgres", 6},
+                                                 {"scheduler", 8},
+                                                 {"worker", 8},
+                                                 {"client", 8},
+                                                 {"callbacks", 9},
+                                                 {"host", 9},
+                                                 {"engine", 10},
+                                                 {"http", 11},
+                                                 {"roles", 12},
+                                                 {"cli", 12}};
 
 // A public header stands on the floor of the module whose face it is.
 struct PublicHeader {
@@ -29,10 +44,11 @@ const std::map<std::string_view, PublicHeader> kPublicHeaders = {
     {"mainspring/result.h", {"base", 0}},    {"mainspring/time.h", {"base", 0}},
     {"mainspring/errors.def", {"base", 0}},  {"mainspring/job.h", {"model", 2}},
     {"mainspring/schedule.h", {"model", 2}}, {"mainspring/lease.h", {"model", 2}},
-    {"mainspring/session.h", {"model", 2}},  {"mainspring/slot.h", {"worker", 7}},
-    {"mainspring/timer.h", {"worker", 7}},   {"mainspring/worker.h", {"worker", 7}},
-    {"mainspring/context.h", {"worker", 7}}, {"mainspring/engine.h", {"engine", 9}},
-    {"mainspring/reflect.h", {"engine", 9}}, {"mainspring/role.h", {"roles", 11}}};
+    {"mainspring/session.h", {"model", 2}},  {"mainspring/workflow.h", {"model", 2}},
+    {"mainspring/slot.h", {"worker", 8}},    {"mainspring/timer.h", {"worker", 8}},
+    {"mainspring/worker.h", {"worker", 8}},  {"mainspring/context.h", {"worker", 8}},
+    {"mainspring/engine.h", {"engine", 10}}, {"mainspring/reflect.h", {"engine", 10}},
+    {"mainspring/role.h", {"roles", 12}}};
 
 bool starts_with(std::string_view text, std::string_view start) {
   return text.substr(0, start.size()) == start;

@@ -1,0 +1,78 @@
+// What is only passed on to the parts of the model store.
+#pragma once
+
+#include "conformance/model_access.h"
+#include "conformance/model_leases.h"
+#include "conformance/model_schedules.h"
+#include "conformance/model_sessions.h"
+#include "conformance/model_workflows.h"
+
+namespace mainspring {
+
+class ModelReads : public Store {
+ public:
+  Result<ScheduleInfo> schedule(const std::string& name) const override {
+    return of_.schedules->read(name);
+  }
+  Result<std::vector<ScheduleInfo>> schedules(const std::string& after, int limit) const override {
+    return of_.schedules->list(after, limit);
+  }
+  Result<std::vector<ScheduleInfo>> due_schedules(WallTime now, int limit) const override {
+    return of_.schedules->due(now, limit);
+  }
+  Result<LedgerPage> ledger(const std::string& name, int limit,
+                            std::int64_t before) const override {
+    return of_.schedules->ledger(name, limit, before);
+  }
+  Result<LeaseInfo> lease(const std::string& name, Instant now) const override {
+    return of_.leases->read(name, now);
+  }
+  Result<std::vector<LeaseInfo>> leases(const std::string& after, int limit,
+                                        Instant now) const override {
+    return of_.leases->list(after, limit, now);
+  }
+
+  Result<SessionInfo> session(const SessionKey& session, Instant now) const override {
+    return of_.sessions->read(session, now);
+  }
+  Result<SessionPage> sessions(const std::string& queue, const SessionKey& after, int limit,
+                               Instant now) const override {
+    return of_.sessions->list(queue, after, limit, now);
+  }
+
+  Result<WorkflowInfo> workflow(WorkflowId id) const override { return of_.workflows->read(id); }
+  Result<WorkflowPage> workflows(const WorkflowFilter& filter, int limit,
+                                 WorkflowId before) const override {
+    return of_.workflows->list(filter, limit, before);
+  }
+  Result<WorkflowStepPage> workflow_steps(WorkflowId id, int after, int limit) const override {
+    return of_.workflows->steps(id, after, limit);
+  }
+
+  std::shared_ptr<const Tokens> tokens() const override {
+    return std::make_shared<const Tokens>(disk_.tokens);
+  }
+  std::int64_t tokens_version() const override { return of_.access->tokens_version(); }
+  Result<AuditPage> audit(const AuditFilter& filter, AuditOrder order, int limit,
+                          std::int64_t from) const override {
+    return of_.access->page(filter, order, limit, from);
+  }
+  AuditState audit_state() const override { return of_.access->state(); }
+
+ protected:
+  // They belong to whoever is derived from this, and are made after it.
+  struct Parts {
+    const ModelLeases* leases;
+    const ModelSessions* sessions;
+    const ModelSchedules* schedules;
+    const ModelWorkflows* workflows;
+    const ModelAccess* access;
+  };
+  ModelReads(Parts of, const ModelDisk& disk) : of_(of), disk_(disk) {}
+
+ private:
+  Parts of_;
+  const ModelDisk& disk_;
+};
+
+}  // namespace mainspring
