@@ -109,9 +109,11 @@ void PostgresStore::run_batch(std::span<const Operation> batch, BatchReport& rep
 
 // Behind each operation: what follows from what it ended.
 void PostgresStore::settle_batch() {
-  settle_sessions();
-  make_follow_ups();
-  settle_ties();
+  do {
+    settle_sessions();
+    make_follow_ups();
+    settle_ties();
+  } while (settle_workflows());
 }
 
 // -- statements -----------------------------------------------------------------------------------
@@ -185,6 +187,7 @@ void PostgresStore::commit(BatchReport&) {
   if (must_look_) settle();
   settle_batch();
   flush();
+  workflows_.flush();
   if (!wrote_) {
     refresh_agenda();  // a step that found nothing has looked
     if (in_transaction_) tell(sql_.roll_back, {});
@@ -242,6 +245,8 @@ void PostgresStore::clear_batch() {
   left_.clear();
   ended_turns_.clear();
   sent_.clear();
+  ended_steps_.clear();
+  workflows_.clear();
   after_ = {};
   open_ = std::make_shared<Open>();
   any_touched_ = wrote_ = durable_ = held_ = marked_ = must_look_ = plain_ = false;
@@ -322,7 +327,14 @@ void PostgresStore::refresh_agenda() {
   // Asked behind the batch's own changes: what it answers is what will be committed.
   if (after_.look_due) first(sql_.first_due, after_.next_due);
   if (after_.look_expiry) first(sql_.first_expiring, after_.next_expiry);
-  if (after_.look_prune) first(sql_.first_prune, after_.next_prune);
+  if (after_.look_prune) {
+    first(sql_.first_prune, after_.next_prune);
+    later(workflow_sql_.first_finished, retentions(), [this](const Rows& rows) {
+      if (!rows.empty() && !rows.is_null(0, 0))
+        after_.next_prune = std::min(after_.next_prune, WallTime::from_us(rows.integer(0, 0)));
+    });
+  }
+  if (after_.look_workflow) first(workflow_sql_.first_wake, after_.next_workflow);
   if (after_.look_leases) {
     later(sql_.first_leased, params(node_), [this](const Rows& rows) {
       after_.foreign_lease = rows.empty() ? 0 : rows.integer(0, 0);
@@ -336,7 +348,8 @@ void PostgresStore::remember(BatchReport& report) {
   };
   remember_leases();
   remember_schedules();
-  const WallTime due = next_due_;
+  const WallTime due = next_due_, wake = next_workflow_;
+  merge(after_.look_workflow, after_.next_workflow, next_workflow_);
   merge(after_.look_due, after_.next_due, next_due_);
   merge(after_.look_expiry, after_.next_expiry, next_expiry_);
   merge(after_.look_prune, after_.next_prune, next_prune_);
@@ -375,10 +388,13 @@ void PostgresStore::remember(BatchReport& report) {
   news_.queues.insert(news_.queues.end(), after_.lost_lines.begin(), after_.lost_lines.end());
   news_.queues.insert(news_.queues.end(), after_.passed_over.begin(), after_.passed_over.end());
   if (next_due_ < due) news_.next_due = std::min(news_.next_due, next_due_);
+  if (next_workflow_ < wake) news_.next_due = std::min(news_.next_due, next_workflow_);
   auto& ended = report.effects.ended;
   ended.insert(ended.end(), after_.ended.begin(), after_.ended.end());
   report.effects.made = after_.made;
   report.effects.again = after_.again;
+  report.effects.workflows = after_.changed_workflows;
+  report.effects.alarms = after_.alarms;
   for (const std::string& name : after_.freed) {
     if (lease_free_at(name) <= now_.instant) report.effects.released.push_back(name);
   }
@@ -426,7 +442,8 @@ Agenda PostgresStore::agenda() const {
                 .next_lease_expiry = lease == 0 ? Instant::never() : to_instant(lease),
                 .next_expiry = next_expiry_,
                 .next_prune = std::min(next_prune_, audit_due_),
-                .next_schedule = next_schedule()};
+                .next_schedule = next_schedule(),
+                .next_workflow = next_workflow_};
 }
 
 bool PostgresStore::has_available(const std::string& name) const {

@@ -192,6 +192,7 @@ OperationResult PostgresStore::operator()(const RescueExpired& op) {
                                  format_duration(timeout))
                    : fmt::format("lease expired: worker {} was not heard of for {}",
                                  held->row.worker, format_duration(Duration(held->row.lease)));
+    if ((held->row.flags & kFlagStep) != 0) held->row.flags |= kFlagUnknown;
     fail_attempt(*held, message, std::nullopt);
     if (!is_terminal(held->row.state)) after_.again.push_back(id);
     ++result.changed;

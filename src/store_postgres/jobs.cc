@@ -101,7 +101,7 @@ JobId PostgresStore::next_id() {
 }
 
 JobInHand& PostgresStore::add_job(const NewJob& job, WallTime run_at, JobState state,
-                                  std::int64_t schedule) {
+                                  std::int64_t schedule, int flags) {
   JobRow row;
   row.queue = queue_of(job.queue).id;
   row.session = job.session;
@@ -109,7 +109,7 @@ JobInHand& PostgresStore::add_job(const NewJob& job, WallTime run_at, JobState s
   SessionInHand* session = job.session.empty() ? nullptr : &session_of(row);
   row.id = next_id();
   row.state = session == nullptr ? state : enter_session(*session, row.id, state);
-  row.flags = flags_of(job);
+  row.flags = flags | flags_of(job);
   row.priority = job.priority;
   row.max_attempts = row.budget = job.max_attempts;
   row.run_at = run_at.us();
@@ -157,6 +157,7 @@ void PostgresStore::set_waiting(JobInHand& job, JobState state, std::int64_t run
 
 void PostgresStore::end_job(JobInHand& job, JobState state, std::string_view reason,
                             std::string_view description, std::string_view result) {
+  const bool ran = job.row.state == JobState::running;
   leave_worker(job, state);
   job.row.finished_at = wall();
   const QueueInfo& queue = queue_by_id(job.row.queue);
@@ -179,6 +180,15 @@ void PostgresStore::end_job(JobInHand& job, JobState state, std::string_view rea
                          .description = std::string(description)});
   }
   if (job.row.schedule != 0) schedule_job_ended(job);
+  if ((job.row.flags & kFlagStep) != 0) {
+    if (ran && state == JobState::cancelled) job.row.flags |= kFlagUnknown;
+    ended_steps_.push_back({.job = job.row.id,
+                            .state = state,
+                            .result = std::string(result),
+                            .reason = std::string(reason),
+                            .description = std::string(description),
+                            .unknown = (job.row.flags & kFlagUnknown) != 0});
+  }
   if ((job.row.flags & kFlagSession) != 0) {
     ended_turns_.push_back({.job = job.row.id,
                             .session = {job.row.queue, job.row.session},

@@ -2,7 +2,7 @@
 // each other.
 //
 //   new kinds ▶ sessions, by queue and key ▶ named leases ▶ jobs that operations name, by id, with
-//   those that may get the turn ▶ schedules ▶ ties
+//   those that may get the turn ▶ workflows, by id ▶ schedules ▶ ties
 //   whoever has locked a session may change the jobs of its line; nobody else does
 //   whoever has locked a job may change its entries (ready, due, expiring): nobody else touches
 //   them, and nobody locks them
@@ -31,6 +31,15 @@ std::vector<JobId> jobs_named(const Operation& operation) {
     for (const Renewal& lease : renew->leases) ids.push_back(lease.id);
   }
   return ids;
+}
+
+// Which is locked behind all jobs.
+bool names_workflow(const Operation& operation) {
+  return std::holds_alternative<SignalWorkflow>(operation) ||
+         std::holds_alternative<CancelWorkflow>(operation) ||
+         std::holds_alternative<PauseWorkflow>(operation) ||
+         std::holds_alternative<RetryWorkflow>(operation) ||
+         std::holds_alternative<WakeWorkflows>(operation);
 }
 
 }  // namespace
@@ -76,6 +85,7 @@ void PostgresStore::lock_named_jobs(std::span<const Operation> batch) {
   bool locked = false, in_run = false, out_of_order = false;
   for (const Operation& operation : batch) {
     const std::vector<JobId> named = jobs_named(operation);
+    out_of_order = out_of_order || names_workflow(operation);
     const auto* finish = std::get_if<Finish>(&operation);
     const bool plainly = finish != nullptr && completes_plainly(*finish);
     if (!named.empty()) {
@@ -94,6 +104,7 @@ void PostgresStore::lock_named_jobs(std::span<const Operation> batch) {
   ids.insert(ids.end(), plain.begin(), plain.end());
   std::sort(ids.begin(), ids.end());
   ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
+  if (ids.empty()) return;
   take_in_hand(ask(sql_.take_jobs, params(ids)));
   // Those are completed without a look at their rows.
   for (const JobId id : not_in_hand) in_hand_.erase(id);

@@ -19,16 +19,19 @@ OperationResult PostgresStore::operator()(const Cancel& op) {
           .message = fmt::format("job {} is {}: only a job that has not ended can be cancelled",
                                  op.id, to_string(held->row.state))};
     case JobState::running:
-      if ((held->row.flags & kFlagCancel) == 0) {
-        touch(*held).flags |= kFlagCancel | kFlagExtras;
-        write(sql_.upsert_wish, params(op.id, op.reason));
-      }
+      wish_cancel(*held, op.reason);
       return CancelResult{
           .state = JobState::running, .cancel_requested = true, .worker = held->row.worker};
     default:
       end_job(*held, JobState::cancelled, op.reason, "");
       return CancelResult{};
   }
+}
+
+void PostgresStore::wish_cancel(JobInHand& job, std::string_view reason) {
+  if ((job.row.flags & kFlagCancel) != 0) return;
+  touch(job).flags |= kFlagCancel | kFlagExtras;
+  write(sql_.upsert_wish, params(job.row.id, reason));
 }
 
 OperationResult PostgresStore::operator()(const RetryJob& op) {
@@ -49,6 +52,11 @@ OperationResult PostgresStore::operator()(const RetryJob& op) {
                  .message = fmt::format("job {} waits for its turn in session \"{}\": it cannot "
                                         "be retried",
                                         op.id, held->row.session)};
+  }
+  if ((held->row.flags & kFlagStep) != 0) {
+    return Error{.code = ErrorCode::conflict,
+                 .message = fmt::format(
+                     "job {} is of a workflow, which decides what is tried again", op.id)};
   }
   if (!take_unique_key(*held)) {
     return Error{.code = ErrorCode::conflict,
@@ -90,6 +98,7 @@ OperationResult PostgresStore::operator()(const Redrive& op) {
   for (const JobId id : ids) {
     JobInHand* held = job(id);
     if (held == nullptr || held->row.state != JobState::dead) continue;
+    if ((held->row.flags & kFlagStep) != 0) continue;
     const std::string& name = queue_name(held->row.queue);
     if (!op.within.has(name) || !op.filter.within.has(name)) continue;
     if (!take_unique_key(*held)) continue;

@@ -35,7 +35,8 @@ PostgresStore::PostgresStore(PostgresOptions options, Log& log, DatabaseClock* c
       schedule_sql_(schema_),
       access_sql_(schema_),
       read_sql_(schema_),
-      session_sql_(schema_) {}
+      session_sql_(schema_),
+      workflow_sql_(schema_) {}
 
 PostgresStore::~PostgresStore() {
   try {
@@ -153,8 +154,8 @@ void PostgresStore::join() {
   connection_->run(sql_.lock_nodes);
   const Rows others =
       connection_->run(sql_.nodes_alive, params(wall() - kNodeAlive, options_.incarnation));
-  const Rows joined =
-      connection_->run(sql_.node_joins, params(options_.incarnation, MAINSPRING_VERSION, wall()));
+  const Rows joined = connection_->run(
+      sql_.node_joins, params(options_.incarnation, MAINSPRING_VERSION, wall(), newest_schema()));
   node_ = joined.integer(0, 0);
   in_transaction_ = true;
   if (others.integer(0, 0) == 0) begin_anew();
@@ -199,6 +200,8 @@ void PostgresStore::reload_copies() {
   c.queue(sql_.first_due);
   c.queue(sql_.first_expiring);
   c.queue(sql_.first_prune);
+  c.queue(workflow_sql_.first_finished, retentions());
+  c.queue(workflow_sql_.first_wake);
   c.queue(sql_.first_leased, params(node_));
   const Rows available = c.next();
   dry_lines_.clear();
@@ -225,6 +228,8 @@ void PostgresStore::reload_copies() {
   next_due_ = time_of(c.next());
   next_expiry_ = time_of(c.next());
   next_prune_ = time_of(c.next());
+  next_prune_ = std::min(next_prune_, time_of(c.next()));
+  next_workflow_ = time_of(c.next());
   if (finished_jobs_ > options_.store.max_finished_jobs) next_prune_ = WallTime();
   const Rows leased = c.next();
   foreign_lease_ = leased.empty() ? 0 : leased.integer(0, 0);

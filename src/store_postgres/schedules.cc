@@ -345,6 +345,7 @@ void PostgresStore::look_ahead(std::span<const Operation> batch) {
   for (const Operation& operation : batch) look(operation);
   if (leases.size() + fences.size() > 1) take_leases(leases, LeaseLock::exclusive);
   lock_named_jobs(batch);
+  lock_workflows(batch);
   if (schedules.size() < 2) return;
   take_leases(fences, LeaseLock::shared);
   know_others(ending);

@@ -17,6 +17,13 @@ WallTime time_of(const Rows& rows) {
                                             : WallTime::from_us(rows.integer(0, 0));
 }
 
+bool differ(std::map<std::string, std::int64_t>& known, const Rows& versions) {
+  bool found = false;
+  for (int i = 0; i < versions.size(); ++i)
+    found = found || known[versions.string(i, 0)] != versions.integer(i, 1);
+  return found;
+}
+
 }  // namespace
 
 void PostgresStore::heard(const Heard& what) {
@@ -46,6 +53,7 @@ void PostgresStore::heard(const Heard& what) {
   }
   if (what.catalog || what.everything) copies_stale_ = true;
   next_due_ = std::min(next_due_, what.next_due);
+  next_workflow_ = std::min(next_workflow_, what.next_due);  // it may be meant
   MutexLock lock(published_mutex_);
   for (const std::string& lease : what.released) lease_ends_.erase(lease);
 }
@@ -86,6 +94,8 @@ Result<Heard> PostgresStore::refresh(Now now) {
     c.queue(sql_.first_due);
     c.queue(sql_.first_expiring);
     c.queue(sql_.first_prune);
+    c.queue(workflow_sql_.first_finished, retentions());
+    c.queue(workflow_sql_.first_wake);
     c.queue(sql_.first_leased, params(node_));
     if (!quiet.empty()) c.queue(sql_.waiting_queues, params(quiet));
     const bool folds = commits_ != folded_commits_ && wall() >= folded_at_ + kFoldInterval;
@@ -95,18 +105,16 @@ Result<Heard> PostgresStore::refresh(Now now) {
     if (database_clock_ != nullptr)
       database_clock_->note(WallTime::from_us(time.integer(0, 0)), sent, steady_.now());
     Heard heard;
-    const Rows versions = c.next();
-    for (int i = 0; i < versions.size(); ++i) {
-      auto& known = versions_[versions.string(i, 0)];
-      heard.catalog = heard.catalog || known != versions.integer(i, 1);
-    }
+    heard.catalog = differ(versions_, c.next());
     const WallTime due = next_due_;
     next_due_ = time_of(c.next());
     next_expiry_ = time_of(c.next());
-    next_prune_ = time_of(c.next());
+    next_prune_ = std::min(time_of(c.next()), time_of(c.next()));
+    const WallTime wake = std::exchange(next_workflow_, time_of(c.next()));
     const Rows leased = c.next();
     foreign_lease_ = leased.empty() ? 0 : leased.integer(0, 0);
     if (next_due_ < due) heard.next_due = next_due_;
+    if (next_workflow_ < wake) heard.next_due = std::min(heard.next_due, next_workflow_);
     if (!quiet.empty()) {
       const Rows rows = c.next();
       for (int i = 0; i < rows.size(); ++i) heard.queues.push_back(rows.string(i, 0));

@@ -305,7 +305,7 @@ ClaimStatements::ClaimStatements(std::string_view s)
           "$3, worker = NULL, lease_until = 0, flags = (j.flags & ~16) | CASE WHEN u.result IS "
           "NULL THEN 0 ELSE 1 END FROM (SELECT * FROM unnest($1::bigint[], $2::bigint[], "
           "$4::text[]) AS v(id, token, result) ORDER BY id) AS u WHERE j.id = u.id AND j.token = "
-          "u.token AND j.state = 3 AND j.schedule = 0 AND j.flags & 96 = 0 RETURNING j.id, "
+          "u.token AND j.state = 3 AND j.schedule = 0 AND j.flags & 4192 = 0 RETURNING j.id, "
           "j.queue, u.result), "
           "f AS (INSERT INTO $schema.finished (prune_at, seq, at, ids) SELECT $3 + "
           "coalesce(q.retention_completed, $7), nextval('$schema.row_numbers'), $3, a.ids FROM "
@@ -408,8 +408,8 @@ NodeStatements::NodeStatements(std::string_view s)
       lock_nodes(s, "LOCK TABLE $schema.nodes IN SHARE ROW EXCLUSIVE MODE"),
       node_joins(s,
                  "INSERT INTO $schema.nodes (id, incarnation, address, program, started_at, "
-                 "seen_at) VALUES (nextval('$schema.node_numbers'), $1, '', $2, $3, $3) RETURNING "
-                 "id"),
+                 "seen_at, schema) VALUES (nextval('$schema.node_numbers'), $1, '', $2, $3, $3, "
+                 "$4::bigint) RETURNING id"),
       nodes_alive(s, "SELECT count(*) FROM $schema.nodes WHERE seen_at > $1 AND incarnation <> $2"),
       node_beats(s, "UPDATE $schema.nodes SET seen_at = $2 WHERE id = $1"),
       waiting_queues(s,

@@ -135,6 +135,7 @@ OperationResult PostgresStore::operator()(const PruneJobs& op) {
   if (keys.affected() >= op.limit) result.more = true;
   if (prune_audit(op.limit)) result.more = true;
   if (prune_sessions(op.limit)) result.more = true;
+  if (prune_workflows(op.limit)) result.more = true;
   return result;
 }
 

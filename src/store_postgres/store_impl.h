@@ -24,6 +24,9 @@
 #include "store_postgres/session_state.h"
 #include "store_postgres/session_statements.h"
 #include "store_postgres/statements.h"
+#include "store_postgres/workflow_rows.h"
+#include "store_postgres/workflow_statements.h"
+#include "workflow/rules.h"
 
 namespace mainspring::pg {
 
@@ -32,7 +35,8 @@ inline constexpr int kFlagExtras = 1, kFlagExpired = 2, kFlagUnique = 4, kFlagEr
                      kFlagFollowed = 32,  // something is made when it ends
     kFlagSession = 64,
                      kFlagIntoSession = 128,  // what is made then goes into a session
-    kFlagBlocks = 256, kFlagParks = 512;      // its session, if it dies
+    kFlagBlocks = 256, kFlagParks = 512,      // its session, if it dies
+    kFlagStep = 4096, kFlagUnknown = 8192;    // of a workflow: see schema 7
 
 // Of what the trigger of a store that has moved raises.
 inline constexpr std::string_view kMovedState = "MS001";
@@ -104,13 +108,13 @@ struct LeaseOfJob {
   std::int64_t until = 0;  // on the lease clock
   int flags = 0;
   int queue = 0;
-  // It can be completed without looking: no schedule and no session waits for its end, and nothing
-  // follows it.
+  // It can be completed without looking: no schedule, session or workflow waits for its end, and
+  // nothing follows it.
   bool plain = false;
   std::string session;
 };
 inline bool ends_plainly(std::int64_t schedule, int flags) {
-  return schedule == 0 && (flags & (kFlagFollowed | kFlagSession)) == 0;
+  return schedule == 0 && (flags & (kFlagFollowed | kFlagSession | kFlagStep)) == 0;
 }
 
 // A claim of this node: its row in `leased`.
@@ -131,15 +135,18 @@ struct AfterCommit {
   std::set<std::string> lost_lines;   // their holders are to hear that they are that no more
   std::set<std::string> passed_over;  // by other nodes: who claims from them there may look again
   std::map<int, std::int64_t> heads;  // by queue: more or fewer
-  std::vector<JobId> ended, made, again;                // see Effects
+  std::vector<JobId> ended, made, again;  // see Effects
+  std::vector<WorkflowId> changed_workflows;
+  std::vector<std::string> alarms;
   std::set<std::string> freed;                          // leases by name
   std::map<std::string, LeaseInHand> leases;            // as this transaction left or found them
   std::int64_t live = 0, finished = 0;                  // more or fewer,
   std::int64_t live_counted = 0, finished_counted = 0;  // and what of it is in tallies already
   WallTime next_due = WallTime::never(), next_expiry = WallTime::never(),
-           next_prune = WallTime::never();                         // at the latest
+           next_prune = WallTime::never(),
+           next_workflow = WallTime::never();                      // at the latest
   bool look_due = false, look_expiry = false, look_prune = false;  // the first may have gone
-  bool look_leases = false;
+  bool look_leases = false, look_workflow = false;
   std::unordered_set<JobId> still_expired;  // that were seen and left for the next time
   std::int64_t foreign_lease = 0;           // as it was found
   bool queues = false, schedules = false;   // copies are out of date
@@ -157,6 +164,8 @@ struct AfterCommit {
 };
 
 class PostgresStore final : public SharedStore {
+  friend class PostgresWorkflowRows;
+
  public:
   PostgresStore(PostgresOptions options, Log& log, DatabaseClock* clock);
   ~PostgresStore() override;
@@ -298,8 +307,10 @@ class PostgresStore final : public SharedStore {
   void take_in_hand(const Rows& rows);
   std::int64_t new_ids(std::size_t count);  // reserves; next_id() gives them
   JobId next_id();
-  JobInHand& add_job(const NewJob& job, WallTime run_at, JobState state, std::int64_t schedule);
-  JobRow& touch(JobInHand& job);  // its version grows
+  JobInHand& add_job(const NewJob& job, WallTime run_at, JobState state, std::int64_t schedule,
+                     int flags = 0);
+  void wish_cancel(JobInHand& job, std::string_view reason);  // of a running one
+  JobRow& touch(JobInHand& job);                              // its version grows
   void set_waiting(JobInHand& job, JobState state, std::int64_t run_at);
   void begin_again(JobInHand& job, JobState state, std::int64_t run_at);
   // Terminal, with all that follows: retention, ended, the schedule that waits for it.
@@ -387,6 +398,19 @@ class PostgresStore final : public SharedStore {
   void read_followed(std::vector<EndedJob>& ended);
   std::vector<NewJob> follow_sent();
   std::map<JobId, Progress> read_progress(const std::vector<Renewal>& leases);
+
+  // -- workflows.cc. A workflow's row is locked by whoever changes anything of it; behind the jobs
+  // that ended.
+  // Behind each operation: what follows from the ends of steps; true if there were any.
+  bool settle_workflows();
+  void write_workflows(WorkflowRules& rules);
+  template <class F>
+  OperationResult run_workflow(F&& what);
+  void lock_workflows(std::span<const Operation> batch);  // that several operations are about
+  // Programs that do not know workflows are kept out from here on; an error if some live.
+  std::optional<Error> begin_workflows();
+  bool prune_workflows(int limit);  // true: the limit was reached
+  Params retentions() const;
 
   // -- their differences, into the tables (flush.cc)
   void flush();
@@ -584,6 +608,7 @@ class PostgresStore final : public SharedStore {
   const AccessStatements access_sql_;
   const ReadStatements read_sql_;
   const SessionStatements session_sql_;
+  const WorkflowStatements workflow_sql_;
   const SystemClock steady_;  // for deadlines of the connections alone
   std::unique_ptr<Connection> connection_;
   std::int64_t node_ = 0;
@@ -623,7 +648,9 @@ class PostgresStore final : public SharedStore {
   std::map<SessionName, SessionInHand> sessions_;
   std::set<std::pair<std::int64_t, JobId>> joined_, left_;  // lines of sessions, not written yet
   std::vector<EndedTurn> ended_turns_;
-  std::vector<SentMessages> sent_;  // in it; without body
+  std::vector<SentMessages> sent_;    // in it; without body
+  std::vector<StepEnd> ended_steps_;  // whose they are is looked up
+  PostgresWorkflowRows workflows_{*this};
   AfterCommit after_;
   const OperationResult* about_ = nullptr;  // what an Audit now would be about,
   std::string image_before_;                // and how its object was before
@@ -644,7 +671,9 @@ class PostgresStore final : public SharedStore {
   std::int64_t foreign_lease_ = 0;  // when to look at those of other nodes; 0 = there are none
   std::int64_t live_jobs_ = 0, finished_jobs_ = 0;
   WallTime next_due_ = WallTime::never(), next_expiry_ = WallTime::never(),
-           next_prune_ = WallTime::never(), audit_due_ = WallTime::never();
+           next_prune_ = WallTime::never(), audit_due_ = WallTime::never(),
+           next_workflow_ = WallTime::never();
+  bool knows_workflows_ = false;  // see begin_workflows()
   // The copy of schedules has all that was committed before this transaction, as the server process
   // with that number said; 0 = there is none.
   std::int64_t schedules_seen_ = 0, schedules_seen_by_ = 0;

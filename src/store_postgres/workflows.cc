@@ -1,42 +1,201 @@
-// Workflows: not in this store yet.
+// Workflows: the operations, which the rules decide (src/workflow), and what follows from the ends
+// of steps.
+//
+// Locks: the jobs that ended ▶ the jobs of workflows that may be cancelled with them ▶ workflows,
+// by id ▶ what is made. Whoever cannot keep that order, because what is to be locked is known too
+// late, may meet another one that waits for him: the database notices, and the batch is tried
+// again.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <type_traits>
+
 #include "store_postgres/store_impl.h"
 
 namespace mainspring::pg {
 namespace {
 
-Error not_here() {
-  return Error{ErrorCode::conflict, "a store in PostgreSQL has no workflows yet: SQLite has them"};
+constexpr std::int64_t kNodeAlive = 15'000'000;  // since it was last seen, in microseconds
+constexpr std::int64_t kKnowsWorkflows = 7;      // the schema
+constexpr Duration kLongestRetention = std::chrono::hours(24 * 365 * 1000);
+
+PgError damaged(const Error& error) {
+  return {"XX001", error.message, false};
+}
+
+std::vector<WorkflowId> ids_of(const Rows& rows) {
+  std::vector<WorkflowId> ids;
+  for (int i = 0; i < rows.size(); ++i) ids.push_back(rows.integer(i, 0));
+  return ids;
+}
+
+WorkflowId workflow_named(const Operation& operation) {
+  return std::visit(
+      [](const auto& op) -> WorkflowId {
+        using Op = std::decay_t<decltype(op)>;
+        if constexpr (std::is_same_v<Op, SignalWorkflow> || std::is_same_v<Op, CancelWorkflow> ||
+                      std::is_same_v<Op, PauseWorkflow> || std::is_same_v<Op, RetryWorkflow>)
+          return op.id;
+        return 0;
+      },
+      operation);
 }
 
 }  // namespace
 
-OperationResult PostgresStore::operator()(const StartWorkflow&) {
-  return not_here();
-}
-OperationResult PostgresStore::operator()(const SignalWorkflow&) {
-  return not_here();
-}
-OperationResult PostgresStore::operator()(const CancelWorkflow&) {
-  return not_here();
-}
-OperationResult PostgresStore::operator()(const PauseWorkflow&) {
-  return not_here();
-}
-OperationResult PostgresStore::operator()(const RetryWorkflow&) {
-  return not_here();
-}
-OperationResult PostgresStore::operator()(const WakeWorkflows&) {
-  return StepResult{};
+// -- what follows from the ends of steps ----------------------------------------------------------
+
+bool PostgresStore::settle_workflows() {
+  if (ended_steps_.empty()) return false;
+  std::vector<StepEnd> ends = std::exchange(ended_steps_, {});
+  workflows_.take_ended(ends);
+  WorkflowRules rules(workflows_, now_.wall);
+  for (const StepEnd& end : ends) {
+    const auto done = rules.ended(end);
+    if (!done) throw damaged(done.error());
+  }
+  write_workflows(rules);
+  return true;
 }
 
-Result<WorkflowInfo> PostgresStore::workflow(WorkflowId) const {
-  return not_here();
+void PostgresStore::write_workflows(WorkflowRules& rules) {
+  if (rules.write()) wrote();
+  for (const WorkflowId id : rules.take_changed()) after_.changed_workflows.push_back(id);
+  for (std::string& alarm : rules.take_alarms()) after_.alarms.push_back(std::move(alarm));
 }
-Result<WorkflowPage> PostgresStore::workflows(const WorkflowFilter&, int, WorkflowId) const {
-  return not_here();
+
+// The jobs that the batch names are locked by now. What a single operation is about it locks
+// itself.
+void PostgresStore::lock_workflows(std::span<const Operation> batch) {
+  std::vector<WorkflowId> ids;
+  std::vector<JobId> jobs, cancelled;
+  const auto is_step = [this](JobId id) {
+    const JobInHand* held = in_hand(id);
+    return held != nullptr && (held->row.flags & kFlagStep) != 0;
+  };
+  int operations = 0;
+  for (const Operation& operation : batch) {
+    const std::size_t before = ids.size() + jobs.size();
+    if (const WorkflowId id = workflow_named(operation)) ids.push_back(id);
+    if (const auto* finish = std::get_if<Finish>(&operation)) {
+      for (const JobOutcome& result : finish->results) {
+        if (is_step(result.id)) jobs.push_back(result.id);
+      }
+    } else if (const auto* cancel = std::get_if<Cancel>(&operation)) {
+      if (is_step(cancel->id)) jobs.push_back(cancel->id);
+    } else if (const auto* whole = std::get_if<CancelWorkflow>(&operation)) {
+      cancelled.push_back(whole->id);
+    }
+    operations += ids.size() + jobs.size() > before ? 1 : 0;
+  }
+  if (!cancelled.empty()) jobs_by_id(ids_of(ask(workflow_sql_.live_of, params(cancelled))));
+  if (operations > 1) workflows_.lock(ids, jobs);
 }
-Result<WorkflowStepPage> PostgresStore::workflow_steps(WorkflowId, int, int) const {
-  return not_here();
+
+// -- operations -----------------------------------------------------------------------------------
+
+template <class F>
+OperationResult PostgresStore::run_workflow(F&& what) {
+  WorkflowRules rules(workflows_, now_.wall);
+  auto done = what(rules);
+  if (!done) {
+    if (done.error().code == ErrorCode::internal) throw damaged(done.error());
+    return done.error();
+  }
+  write_workflows(rules);
+  if constexpr (std::is_same_v<decltype(done), Result<void>>) {
+    return Done{};
+  } else {
+    return std::move(*done);
+  }
+}
+
+std::optional<Error> PostgresStore::begin_workflows() {
+  if (knows_workflows_) return std::nullopt;
+  if (ask(workflow_sql_.compatible, {}).integer(0, 0) >= kKnowsWorkflows) {
+    knows_workflows_ = true;
+    return std::nullopt;
+  }
+  const Rows old = ask(workflow_sql_.old_nodes, params(wall() - kNodeAlive));
+  if (old.integer(0, 0) != 0) {
+    return Error{.code = ErrorCode::unavailable,
+                 .message = fmt::format("{} node{} of this store run a program that knows no "
+                                        "workflows (version {}): none is started before they have "
+                                        "a newer one, or are gone for 15 s",
+                                        old.integer(0, 0), old.integer(0, 0) == 1 ? "" : "s",
+                                        old.string(0, 1)),
+                 .retry_after_ms = 5000};
+  }
+  write(workflow_sql_.keep_old_out, {});
+  return std::nullopt;
+}
+
+OperationResult PostgresStore::operator()(const StartWorkflow& op) {
+  if (auto refused = begin_workflows()) return std::move(*refused);
+  const auto steps = static_cast<std::int64_t>(op.spec.steps.size());
+  if (!has_room(steps)) return too_many();
+  return run_workflow([&](WorkflowRules& rules) { return rules.start(op.spec); });
+}
+OperationResult PostgresStore::operator()(const SignalWorkflow& op) {
+  return run_workflow([&](WorkflowRules& rules) { return rules.signal(op); });
+}
+OperationResult PostgresStore::operator()(const CancelWorkflow& op) {
+  return run_workflow([&](WorkflowRules& rules) { return rules.cancel(op); });
+}
+OperationResult PostgresStore::operator()(const PauseWorkflow& op) {
+  return run_workflow([&](WorkflowRules& rules) { return rules.pause(op); });
+}
+OperationResult PostgresStore::operator()(const RetryWorkflow& op) {
+  return run_workflow([&](WorkflowRules& rules) { return rules.retry(op); });
+}
+
+OperationResult PostgresStore::operator()(const WakeWorkflows& op) {
+  if (auto lost = fenced(op.fence)) return std::move(*lost);
+  workflows_.flush();
+  after_.look_workflow = true;
+  const std::vector<WorkflowId> due =
+      ids_of(ask(workflow_sql_.due, params(wall(), std::int64_t{op.limit})));
+  StepResult result{.more = std::ssize(due) == op.limit};
+  if (due.empty()) return result;
+  jobs_by_id(ids_of(ask(workflow_sql_.live_of_due, params(Ints(due), wall()))));
+  workflows_.lock(due, {});
+  WorkflowRules rules(workflows_, now_.wall);
+  for (const WorkflowId id : due) {
+    const auto record = workflows_.load(id);
+    if (!record || record->wake_at > now_.wall) continue;  // somebody else was here
+    const auto more = rules.wake(id);
+    if (!more) throw damaged(more.error());
+    ++result.changed;
+    result.more = result.more || *more;
+  }
+  write_workflows(rules);
+  return result;
+}
+
+// -- retention ------------------------------------------------------------------------------------
+
+Params PostgresStore::retentions() const {
+  const std::int64_t well = std::min(options_.store.retention_completed, kLongestRetention).count();
+  const std::int64_t else_ = std::min(options_.store.retention_dead, kLongestRetention).count();
+  Ints states, keep;
+  for (int state = 0; state < kWorkflowStateCount; ++state) {
+    if (!is_terminal(static_cast<WorkflowState>(state))) continue;
+    states.push_back(state);
+    keep.push_back(static_cast<WorkflowState>(state) == WorkflowState::completed ? well : else_);
+  }
+  return params(states, keep);
+}
+
+bool PostgresStore::prune_workflows(int limit) {
+  workflows_.flush();
+  Params which = retentions();
+  which.add(wall()).add(std::int64_t{limit});
+  const std::vector<WorkflowId> over = ids_of(ask(workflow_sql_.finished, which));
+  if (over.empty()) return false;
+  const std::int64_t rows =
+      ask(workflow_sql_.prune_rows, params(Ints(over), std::int64_t{limit})).affected();
+  write(workflow_sql_.prune, params(Ints(over)));
+  return rows >= limit || std::ssize(over) >= limit;
 }
 
 }  // namespace mainspring::pg

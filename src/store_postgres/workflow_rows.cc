@@ -1,0 +1,415 @@
+// Rows of workflows that a transaction has in hand.
+#include "store_postgres/workflow_rows.h"
+
+#include <algorithm>
+
+#include "store_postgres/store_impl.h"
+#include "workflow/step_rows.h"
+
+namespace mainspring::pg {
+namespace {
+
+constexpr std::size_t kMaxIdsAtOnce = 1000;
+constexpr int kPage = 100;  // of kinds that are read one by one, from an end
+
+std::optional<std::int64_t> us_or_none(WallTime at) {
+  return at == WallTime::never() ? std::nullopt : std::optional<std::int64_t>(at.us());
+}
+std::int64_t number_of(WorkflowRow kind) {
+  return static_cast<std::int64_t>(kind);
+}
+
+}  // namespace
+
+WorkflowRecord read_workflow(const Rows& rows, int row) {
+  const auto time = [&](int column) {
+    return rows.is_null(row, column) ? WallTime::never()
+                                     : WallTime::from_us(rows.integer(row, column));
+  };
+  return {.id = rows.integer(row, 0),
+          .name = rows.string(row, 1),
+          .key = rows.string(row, 2),
+          .state = static_cast<WorkflowState>(rows.integer(row, 3)),
+          .wake_at = time(4),
+          .finished_at = time(5),
+          .data = rows.string(row, 6)};
+}
+
+// -- records --------------------------------------------------------------------------------------
+
+void PostgresWorkflowRows::clear() {
+  held_.clear();
+  new_jobs_.clear();
+  forgotten_.clear();
+  ids_at_once_ = 1;
+}
+
+void PostgresWorkflowRows::keep_records(const Rows& rows) {
+  for (int i = 0; i < rows.size(); ++i) {
+    WorkflowRecord record = read_workflow(rows, i);
+    if (held_.contains(record.id)) continue;
+    Held& held = held_[record.id];
+    held.wakes_at = record.wake_at;
+    held.record = std::move(record);
+  }
+}
+
+void PostgresWorkflowRows::lock(const std::vector<WorkflowId>& ids,
+                                const std::vector<JobId>& jobs) {
+  Ints wanted;
+  std::copy_if(ids.begin(), ids.end(), std::back_inserter(wanted),
+               [this](WorkflowId id) { return !held_.contains(id); });
+  if (wanted.empty() && jobs.empty()) return;
+  const Statement& statement = store_.workflow_sql_.lock_of_jobs;
+  keep_records(store_.ask(statement, params(Ints(jobs.begin(), jobs.end()), wanted)));
+  for (const WorkflowId id : wanted) held_[id];  // those that are not there
+}
+
+PostgresWorkflowRows::Held& PostgresWorkflowRows::held(WorkflowId id) {
+  if (!held_.contains(id)) {
+    keep_records(store_.ask(store_.workflow_sql_.lock, params(Ints{id})));
+    held_[id];
+  }
+  return held_.at(id);
+}
+
+WorkflowId PostgresWorkflowRows::new_workflow() {
+  const WorkflowId id = store_.ask(store_.workflow_sql_.next_id, {}).integer(0, 0);
+  Held& held = held_[id];
+  held.fresh = true;
+  for (Kind& kind : held.kinds) kind.whole = true;
+  return id;
+}
+
+std::optional<WorkflowRecord> PostgresWorkflowRows::load(WorkflowId id) {
+  return held(id).record;
+}
+
+// Whoever else asks for the same key waits until this transaction ends.
+std::optional<WorkflowId> PostgresWorkflowRows::by_key(const std::string& name,
+                                                       const std::string& key) {
+  for (const auto& [id, held] : held_) {
+    if (held.fresh && held.record && held.record->name == name && held.record->key == key)
+      return id;
+  }
+  store_.tell(store_.workflow_sql_.lock_key, params(name, key));
+  const Rows found = store_.ask(store_.workflow_sql_.by_key, params(name, key));
+  return found.empty() ? std::nullopt : std::optional<WorkflowId>(found.integer(0, 0));
+}
+
+void PostgresWorkflowRows::save(const WorkflowRecord& record) {
+  Held& held = held_.at(record.id);
+  held.record = record;
+  held.touched = true;
+}
+
+// -- rows -----------------------------------------------------------------------------------------
+
+PostgresWorkflowRows::Kind& PostgresWorkflowRows::kind_of(WorkflowId id, WorkflowRow kind) {
+  return held(id).kinds[static_cast<std::size_t>(kind)];
+}
+
+void PostgresWorkflowRows::keep_row(WorkflowId id, WorkflowRow kind, std::int64_t number,
+                                    std::optional<std::string> text) {
+  const There there = text ? There::yes : There::no;
+  auto& cells = kind_of(id, kind).cells;
+  const auto found = cells.find(number);
+  if (found == cells.end()) {
+    cells.emplace(number, Cell{.text = std::move(text), .there = there});
+  } else if (found->second.there == There::unknown) {
+    found->second.there = there;  // it was put without a look
+  }
+}
+
+std::optional<std::string> PostgresWorkflowRows::row(WorkflowId id, WorkflowRow kind,
+                                                     std::int64_t number) {
+  Kind& all = kind_of(id, kind);
+  auto found = all.cells.find(number);
+  if (found == all.cells.end()) {
+    if (all.whole || number <= all.up || number >= all.down) return std::nullopt;
+    fetch({Place{id, kind, number}});
+    found = all.cells.find(number);
+  }
+  return found->second.text;
+}
+
+PostgresWorkflowRows::Cell& PostgresWorkflowRows::cell(WorkflowId id, WorkflowRow kind,
+                                                       std::int64_t number) {
+  Kind& all = kind_of(id, kind);
+  const bool none = all.whole || number <= all.up || number >= all.down;
+  auto& found =
+      all.cells.try_emplace(number, Cell{.there = none ? There::no : There::unknown}).first->second;
+  found.dirty = true;
+  return found;
+}
+
+void PostgresWorkflowRows::put(WorkflowId id, WorkflowRow kind, std::int64_t number,
+                               std::string text) {
+  cell(id, kind, number).text = std::move(text);
+}
+
+void PostgresWorkflowRows::remove(WorkflowId id, WorkflowRow kind, std::int64_t number) {
+  Cell& gone = cell(id, kind, number);
+  gone.text.reset();
+  gone.dirty = gone.there != There::no;
+}
+
+void PostgresWorkflowRows::fetch(const std::set<Place>& places) {
+  Ints ids, kinds, numbers;
+  for (const auto& [id, kind, number] : places) {
+    const Kind& all = kind_of(id, kind);
+    if (all.whole || all.cells.contains(number) || number <= all.up || number >= all.down) continue;
+    ids.push_back(id), kinds.push_back(number_of(kind)), numbers.push_back(number);
+  }
+  if (ids.empty()) return;
+  const Rows rows = store_.ask(store_.workflow_sql_.fetch, params(ids, kinds, numbers));
+  for (int i = 0; i < rows.size(); ++i) {
+    keep_row(rows.integer(i, 0), static_cast<WorkflowRow>(rows.integer(i, 1)), rows.integer(i, 2),
+             rows.is_null(i, 3) ? std::nullopt : std::optional(rows.string(i, 3)));
+  }
+}
+
+void PostgresWorkflowRows::read_more(WorkflowId id, WorkflowRow kind, Order order, int limit) {
+  Kind& all = kind_of(id, kind);
+  const bool up = order == Order::up;
+  const bool short_rows = kind == WorkflowRow::wake || kind == WorkflowRow::undo;
+  const int page = short_rows ? std::max(limit, kPage) : limit;
+  const auto& sql = store_.workflow_sql_;
+  const Rows rows =
+      store_.ask(up ? sql.page_up : sql.page_down,
+                 params(id, number_of(kind), up ? all.up : all.down, std::int64_t{page}));
+  for (int i = 0; i < rows.size(); ++i) keep_row(id, kind, rows.integer(i, 0), rows.string(i, 1));
+  if (rows.size() < page) {
+    all.whole = true;
+  } else {
+    (up ? all.up : all.down) = rows.integer(rows.size() - 1, 0);
+  }
+}
+
+std::vector<WorkflowRows::Row> PostgresWorkflowRows::rows(WorkflowId id, WorkflowRow kind,
+                                                          Order order, int limit) {
+  Kind& all = kind_of(id, kind);
+  std::vector<Row> out;
+  const auto take = [&](std::int64_t number, const Cell& cell) {
+    if (cell.text) out.emplace_back(number, *cell.text);
+    return std::ssize(out) < limit;
+  };
+  for (;;) {
+    out.clear();
+    if (order == Order::up) {
+      for (auto at = all.cells.begin(); at != all.cells.end(); ++at) {
+        if ((!all.whole && at->first > all.up) || !take(at->first, at->second)) break;
+      }
+    } else {
+      for (auto at = all.cells.rbegin(); at != all.cells.rend(); ++at) {
+        if ((!all.whole && at->first < all.down) || !take(at->first, at->second)) break;
+      }
+    }
+    if (all.whole || std::ssize(out) >= limit) return out;
+    read_more(id, kind, order, limit);
+  }
+}
+
+// -- jobs -----------------------------------------------------------------------------------------
+
+JobId PostgresWorkflowRows::make_job(const NewJob& job, const StepJob& of) {
+  if (store_.next_id_ >= store_.ids_end_) {
+    store_.new_ids(ids_at_once_);
+    ids_at_once_ = std::min(ids_at_once_ * 2, kMaxIdsAtOnce);
+  }
+  const JobId id = store_.add_job(job, store_.now_.wall, JobState::available, 0, kFlagStep).row.id;
+  store_.after_.made.push_back(id);
+  new_jobs_.emplace(id, of);
+  return id;
+}
+
+void PostgresWorkflowRows::cancel_job(JobId job, const std::string& reason) {
+  JobInHand* held = store_.job(job);
+  if (held == nullptr || is_terminal(held->row.state)) return;
+  if (held->row.state == JobState::running) return store_.wish_cancel(*held, reason);
+  store_.end_job(*held, JobState::cancelled, reason, "");
+}
+
+void PostgresWorkflowRows::forget_job(JobId job) {
+  if (new_jobs_.erase(job) == 0) forgotten_.insert(job);
+}
+
+// -- ends -----------------------------------------------------------------------------------------
+
+// A step that failed may end the whole workflow, and what runs beside it: those jobs are locked
+// before the workflow, as whoever ends one of them does.
+void PostgresWorkflowRows::lock_live_of_failed(const std::vector<StepEnd>& ends) {
+  Ints failed;
+  for (const StepEnd& end : ends) {
+    if (end.state != JobState::completed && !new_jobs_.contains(end.job)) failed.push_back(end.job);
+  }
+  if (failed.empty()) return;
+  const Rows live = store_.ask(store_.workflow_sql_.live_of_failed, params(failed));
+  std::vector<JobId> beside;
+  for (int i = 0; i < live.size(); ++i) beside.push_back(live.integer(i, 0));
+  store_.jobs_by_id(beside);
+}
+
+void PostgresWorkflowRows::take_ended(std::vector<StepEnd>& ends) {
+  Ints unknown;
+  std::vector<WorkflowId> known;
+  std::map<JobId, StepJob> of;
+  for (const StepEnd& end : ends) {
+    const auto found = new_jobs_.find(end.job);
+    if (found != new_jobs_.end()) {
+      of.emplace(*found);
+    } else if (!forgotten_.contains(end.job)) {
+      unknown.push_back(end.job);
+    }
+  }
+  lock_live_of_failed(ends);
+  if (!unknown.empty()) {
+    const auto& sql = store_.workflow_sql_;
+    Rows records, jobs, rows;
+    // The row is locked first: what is read behind it is as whoever had it before left it.
+    store_.later(sql.lock_of_jobs, params(unknown, Ints{}),
+                 [&](Rows r) { records = std::move(r); });
+    store_.later(sql.jobs, params(unknown), [&](Rows r) { jobs = std::move(r); });
+    store_.later(sql.rows_of_jobs, params(unknown), [&](Rows r) { rows = std::move(r); });
+    store_.settle();
+    keep_records(records);
+    for (int i = 0; i < jobs.size(); ++i) {
+      of.emplace(jobs.integer(i, 0), StepJob{.workflow = jobs.integer(i, 1),
+                                             .step = static_cast<int>(jobs.integer(i, 2)),
+                                             .undo = jobs.integer(i, 3) != 0});
+    }
+    for (int i = 0; i < rows.size(); ++i) {
+      if (!held_.contains(rows.integer(i, 0))) continue;
+      keep_row(rows.integer(i, 0), static_cast<WorkflowRow>(rows.integer(i, 1)), rows.integer(i, 2),
+               rows.string(i, 3));
+    }
+  }
+  std::erase_if(ends, [&](StepEnd& end) {
+    const auto found = of.find(end.job);
+    if (found == of.end()) return true;
+    end.of = found->second;
+    forget_job(end.job);
+    return false;
+  });
+  prefetch(ends);
+}
+
+const std::string* PostgresWorkflowRows::known(const Place& place) {
+  const auto& [id, kind, number] = place;
+  const auto& cells = kind_of(id, kind).cells;
+  const auto found = cells.find(number);
+  return found == cells.end() || !found->second.text ? nullptr : &*found->second.text;
+}
+
+// What the rules will ask for, in two round trips: the steps behind those that ended, and what
+// these refer to. What cannot be read here the rules say.
+void PostgresWorkflowRows::prefetch(const std::vector<StepEnd>& ends) {
+  std::set<Place> behind, before;
+  const auto with_definition = [](std::set<Place>& to, WorkflowId id, int step) {
+    to.emplace(id, WorkflowRow::state, step);
+    to.emplace(id, WorkflowRow::spec, step);
+  };
+  std::set<std::pair<WorkflowId, int>> next;
+  for (const StepEnd& end : ends) {
+    const WorkflowId id = end.of.workflow;
+    const std::string* state = known({id, WorkflowRow::state, end.of.step});
+    const auto status =
+        state == nullptr ? Result<workflow::StepStatus>(Error{}) : workflow::decode_status(*state);
+    if (status && status->of != 0) with_definition(behind, id, status->of);
+    const std::string* spec = known({id, WorkflowRow::spec, end.of.step});
+    if (spec == nullptr || end.of.undo) continue;
+    const auto definition = workflow::decode_definition(*spec);
+    if (!definition) continue;
+    for (const int child : definition->plan.children) {
+      with_definition(behind, id, child);
+      next.emplace(id, child);
+    }
+  }
+  fetch(behind);
+  for (const auto& [id, step] : next) {
+    const std::string* state = known({id, WorkflowRow::state, step});
+    const std::string* spec = known({id, WorkflowRow::spec, step});
+    if (state == nullptr || spec == nullptr) continue;
+    const auto status = workflow::decode_status(*state);
+    const auto definition = workflow::decode_definition(*spec);
+    if (!status || !definition || status->pending > std::ssize(ends)) continue;
+    for (const auto& [name, step_before] : definition->plan.refs) {
+      with_definition(before, id, step_before);
+      before.emplace(id, WorkflowRow::result, step_before);
+    }
+  }
+  fetch(before);
+}
+
+// -- into the database ----------------------------------------------------------------------------
+
+void PostgresWorkflowRows::flush() {
+  flush_records();
+  flush_rows();
+  if (!new_jobs_.empty()) {
+    Ints jobs, workflows, steps, undo;
+    for (const auto& [job, of] : new_jobs_) {
+      jobs.push_back(job), workflows.push_back(of.workflow), steps.push_back(of.step);
+      undo.push_back(of.undo ? 1 : 0);
+    }
+    store_.write(store_.workflow_sql_.put_jobs, params(jobs, workflows, steps, undo));
+    new_jobs_.clear();
+  }
+  if (!forgotten_.empty()) {
+    const Ints jobs(forgotten_.begin(), forgotten_.end());
+    store_.write(store_.workflow_sql_.remove_jobs, params(jobs));
+    forgotten_.clear();
+  }
+}
+
+void PostgresWorkflowRows::flush_records() {
+  Ints ids, states;
+  OptInts wakes, finished;
+  Texts names, keys, data;
+  for (auto& [id, held] : held_) {
+    if (!held.touched) continue;
+    const WorkflowRecord& r = *held.record;
+    ids.push_back(id), states.push_back(static_cast<std::int64_t>(r.state));
+    names.emplace_back(r.name), keys.push_back(text_or_null(r.key)), data.emplace_back(r.data);
+    wakes.push_back(us_or_none(r.wake_at)), finished.push_back(us_or_none(r.finished_at));
+    auto& after = store_.after_;
+    after.next_workflow = std::min(after.next_workflow, r.wake_at);
+    if (held.wakes_at < r.wake_at) after.look_workflow = true;
+    if (r.finished_at != WallTime::never()) {
+      const auto& options = store_.options_.store;
+      const bool well = r.state == WorkflowState::completed;
+      after.next_prune =
+          std::min(after.next_prune,
+                   r.finished_at + (well ? options.retention_completed : options.retention_dead));
+    }
+    held.wakes_at = r.wake_at;
+    held.touched = held.fresh = false;
+  }
+  if (ids.empty()) return;
+  store_.write(store_.workflow_sql_.save, params(ids, names, keys, states, wakes, finished, data));
+}
+
+void PostgresWorkflowRows::flush_rows() {
+  Ints ids, kinds, numbers, gone_ids, gone_kinds, gone_numbers;
+  Texts texts;
+  for (auto& [id, held] : held_) {
+    for (std::size_t kind = 0; kind < held.kinds.size(); ++kind) {
+      for (auto& [number, cell] : held.kinds[kind].cells) {
+        if (!std::exchange(cell.dirty, false)) continue;
+        const auto k = static_cast<std::int64_t>(kind);
+        if (cell.text) {
+          ids.push_back(id), kinds.push_back(k), numbers.push_back(number);
+          texts.emplace_back(*cell.text);
+        } else {
+          gone_ids.push_back(id), gone_kinds.push_back(k), gone_numbers.push_back(number);
+        }
+        cell.there = cell.text ? There::yes : There::no;
+      }
+    }
+  }
+  const auto& sql = store_.workflow_sql_;
+  if (!gone_ids.empty()) store_.write(sql.remove, params(gone_ids, gone_kinds, gone_numbers));
+  if (!ids.empty()) store_.write(sql.put, params(ids, kinds, numbers, texts));
+}
+
+}  // namespace mainspring::pg

@@ -1,0 +1,94 @@
+// What the rules of workflows ask of this store: rows that a transaction has locked and read, and
+// what it changes of them, which goes to the database with flush(), by arrays and without waiting.
+//
+// A row that was put and removed in one transaction never gets there; a row that was read is not
+// asked for again; of ranges a prefix (or a suffix) is known, and grows by pages.
+#pragma once
+
+#include <array>
+#include <map>
+#include <set>
+#include <tuple>
+#include <vector>
+
+#include "store_postgres/connection.h"
+#include "workflow/rows.h"
+
+namespace mainspring::pg {
+
+class PostgresStore;
+
+// Of a row with the columns id, name, key, state, wake_at, finished_at, data.
+WorkflowRecord read_workflow(const Rows& rows, int row);
+
+class PostgresWorkflowRows final : public WorkflowRows {
+ public:
+  explicit PostgresWorkflowRows(PostgresStore& store) : store_(store) {}
+
+  // -- the transaction
+  void clear();
+  void flush();
+  // Locks them, those that are not in hand, in the order of their ids. `jobs`: of steps; theirs.
+  void lock(const std::vector<WorkflowId>& ids, const std::vector<JobId>& jobs);
+  // Whose steps they are, into `of`; those that nobody waits for any more are taken out. Locks
+  // their workflows, all at once, and reads what the rules will ask for.
+  void take_ended(std::vector<StepEnd>& ends);
+  bool has(WorkflowId id) const { return held_.contains(id); }
+
+  // -- for the rules
+  WorkflowId new_workflow() override;
+  std::optional<WorkflowRecord> load(WorkflowId id) override;
+  std::optional<WorkflowId> by_key(const std::string& name, const std::string& key) override;
+  void save(const WorkflowRecord& record) override;
+  std::optional<std::string> row(WorkflowId id, WorkflowRow kind, std::int64_t number) override;
+  void put(WorkflowId id, WorkflowRow kind, std::int64_t number, std::string text) override;
+  void remove(WorkflowId id, WorkflowRow kind, std::int64_t number) override;
+  std::vector<Row> rows(WorkflowId id, WorkflowRow kind, Order order, int limit) override;
+  JobId make_job(const NewJob& job, const StepJob& of) override;
+  void cancel_job(JobId job, const std::string& reason) override;
+  void forget_job(JobId job) override;
+
+ private:
+  enum class There : std::uint8_t { no, yes, unknown };  // in the database
+  struct Cell {
+    std::optional<std::string> text{};  // as it is to be; nullopt = no row
+    There there = There::unknown;
+    bool dirty = false;
+  };
+  struct Kind {
+    std::map<std::int64_t, Cell> cells{};  // those that are known
+    // All rows up to `up` are known, and all down to `down`.
+    std::int64_t up = INT64_MIN, down = INT64_MAX;
+    bool whole = false;
+  };
+  struct Held {
+    std::optional<WorkflowRecord> record{};  // nullopt = there is none
+    WallTime wakes_at = WallTime::never();   // in the database
+    bool fresh = false;                      // nothing of it is in the database
+    bool touched = false;
+    std::array<Kind, kWorkflowRowKinds> kinds{};
+  };
+  using Place = std::tuple<WorkflowId, WorkflowRow, std::int64_t>;
+
+  Held& held(WorkflowId id);  // locked, if it is there
+  Kind& kind_of(WorkflowId id, WorkflowRow kind);
+  Cell& cell(WorkflowId id, WorkflowRow kind, std::int64_t number);  // to be written
+  void keep_records(const Rows& rows);
+  void keep_row(WorkflowId id, WorkflowRow kind, std::int64_t number,
+                std::optional<std::string> text);
+  void fetch(const std::set<Place>& places);  // those that are not known
+  void prefetch(const std::vector<StepEnd>& ends);
+  const std::string* known(const Place& place);  // nullptr = not known, or not there
+  void read_more(WorkflowId id, WorkflowRow kind, Order order, int limit);
+  void lock_live_of_failed(const std::vector<StepEnd>& ends);
+  void flush_records();
+  void flush_rows();
+
+  PostgresStore& store_;
+  std::map<WorkflowId, Held> held_;
+  std::map<JobId, StepJob> new_jobs_;  // not in the database yet
+  std::set<JobId> forgotten_;          // of those that are
+  std::size_t ids_at_once_ = 1;        // reserved for new jobs
+};
+
+}  // namespace mainspring::pg

@@ -1,0 +1,131 @@
+// The texts of the statements on workflows. Times in microseconds; arrays instead of many
+// executions. Kinds of rows: 0 text, 1 spec, 2 state, 3 result, 6 live, 7 wake (WorkflowRow).
+#include "store_postgres/workflow_statements.h"
+
+#include "workflow/rows.h"
+
+namespace mainspring::pg {
+
+static_assert(static_cast<int>(WorkflowRow::spec) == 1 &&
+              static_cast<int>(WorkflowRow::state) == 2 &&
+              static_cast<int>(WorkflowRow::result) == 3 &&
+              static_cast<int>(WorkflowRow::live) == 6 && static_cast<int>(WorkflowRow::wake) == 7);
+
+namespace {
+
+constexpr std::string_view kRowsOfJobs =
+    "SELECT r.workflow, r.kind, r.number, r.text FROM $schema.workflow_jobs j JOIN "
+    "$schema.workflow_rows r ON r.workflow = j.workflow AND r.kind IN (1, 2) AND "
+    "r.number = j.step WHERE j.job = ANY($1)";
+constexpr std::string_view kFetch =
+    "SELECT u.workflow, u.kind, u.number, r.text FROM unnest($1::bigint[], $2::bigint[], "
+    "$3::bigint[]) AS u(workflow, kind, number) LEFT JOIN $schema.workflow_rows r ON "
+    "r.workflow = u.workflow AND r.kind = u.kind AND r.number = u.number";
+constexpr std::string_view kSave =
+    "INSERT INTO $schema.workflows AS w (id, name, key, state, wake_at, finished_at, data) "
+    "SELECT * FROM unnest($1::bigint[], $2::text[], $3::text[], $4::bigint[], "
+    "$5::bigint[], $6::bigint[], $7::text[]) ON CONFLICT (id) DO UPDATE SET state = "
+    "excluded.state, wake_at = excluded.wake_at, finished_at = excluded.finished_at, data "
+    "= excluded.data";
+constexpr std::string_view kPut =
+    "INSERT INTO $schema.workflow_rows AS r (workflow, kind, number, text) SELECT * FROM "
+    "unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::text[]) ON CONFLICT (workflow, "
+    "kind, number) DO UPDATE SET text = excluded.text";
+constexpr std::string_view kRemove =
+    "DELETE FROM $schema.workflow_rows r USING unnest($1::bigint[], $2::bigint[], "
+    "$3::bigint[]) AS u(workflow, kind, number) WHERE r.workflow = u.workflow AND r.kind "
+    "= u.kind AND r.number = u.number";
+constexpr std::string_view kPutJobs =
+    "INSERT INTO $schema.workflow_jobs (job, workflow, step, undo) SELECT job, "
+    "workflow, step, undo <> 0 FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], "
+    "$4::bigint[]) AS u(job, workflow, step, undo)";
+constexpr std::string_view kLiveOfFailed =
+    "SELECT l.text::bigint FROM $schema.workflow_rows l WHERE l.workflow = "
+    "ANY(ARRAY(SELECT j.workflow FROM $schema.workflow_jobs j WHERE j.job = "
+    "ANY($1) AND NOT j.undo)) AND l.kind = 6";
+constexpr std::string_view kLiveOfDue =
+    "SELECT DISTINCT l.text::bigint FROM $schema.workflow_rows d CROSS JOIN LATERAL "
+    "unnest(string_to_array(d.text, ',')) AS n(step) JOIN $schema.workflow_rows l "
+    "ON l.workflow = d.workflow AND l.kind = 6 AND (n.step = '0' OR l.number = "
+    "n.step::bigint) WHERE d.workflow = ANY($1) AND d.kind = 7 AND d.number <= $2";
+constexpr std::string_view kFirstFinished =
+    "SELECT min(f.at) FROM unnest($1::bigint[], $2::bigint[]) AS u(state, keep) "
+    "CROSS JOIN LATERAL (SELECT w.finished_at + u.keep AS at FROM "
+    "$schema.workflows w WHERE w.state = u.state AND w.finished_at IS NOT NULL "
+    "ORDER BY w.finished_at LIMIT 1) f";
+constexpr std::string_view kFinished =
+    "SELECT f.id FROM unnest($1::bigint[], $2::bigint[]) AS u(state, keep) CROSS JOIN "
+    "LATERAL (SELECT w.id FROM $schema.workflows w WHERE w.state = u.state AND "
+    "w.finished_at IS NOT NULL AND w.finished_at <= $3 - u.keep ORDER BY w.finished_at "
+    "LIMIT $4::bigint FOR UPDATE SKIP LOCKED) f LIMIT $4::bigint";
+
+}  // namespace
+
+#define MS_WORKFLOW                                                                               \
+  "SELECT w.id, w.name, w.key, w.state, w.wake_at, w.finished_at, w.data FROM $schema.workflows " \
+  "w "
+
+WorkflowStatements::WorkflowStatements(std::string_view s)
+    : next_id(s, "SELECT nextval('$schema.workflow_ids')"),
+      lock_key(s, "SELECT pg_advisory_xact_lock(hashtext('$schema.' || $1), hashtext($2))"),
+      by_key(s, "SELECT id FROM $schema.workflows WHERE name = $1 AND key = $2"),
+      lock(s, MS_WORKFLOW "WHERE w.id = ANY($1) ORDER BY w.id FOR UPDATE OF w"),
+      lock_of_jobs(s, MS_WORKFLOW
+                   "WHERE w.id = ANY(ARRAY(SELECT j.workflow FROM $schema.workflow_jobs j WHERE "
+                   "j.job = ANY($1))) OR w.id = ANY($2) ORDER BY w.id FOR UPDATE OF w"),
+      jobs(s, "SELECT job, workflow, step, undo FROM $schema.workflow_jobs WHERE job = ANY($1)"),
+      rows_of_jobs(s, kRowsOfJobs),
+      fetch(s, kFetch),
+      page_up(s,
+              "SELECT number, text FROM $schema.workflow_rows WHERE workflow = $1 AND kind = "
+              "$2::bigint AND number > $3 ORDER BY number LIMIT $4::bigint"),
+      page_down(s,
+                "SELECT number, text FROM $schema.workflow_rows WHERE workflow = $1 AND kind = "
+                "$2::bigint AND number < $3 ORDER BY number DESC LIMIT $4::bigint"),
+      save(s, kSave),
+      put(s, kPut),
+      remove(s, kRemove),
+      put_jobs(s, kPutJobs),
+      remove_jobs(s, "DELETE FROM $schema.workflow_jobs WHERE job = ANY($1)"),
+      live_of_failed(s, kLiveOfFailed),
+      live_of(s,
+              "SELECT l.text::bigint FROM $schema.workflow_rows l WHERE l.workflow = ANY($1) AND "
+              "l.kind = 6"),
+      live_of_due(s, kLiveOfDue),
+      due(s,
+          "SELECT id FROM $schema.workflows WHERE wake_at IS NOT NULL AND wake_at <= $1 ORDER BY "
+          "wake_at LIMIT $2::bigint"),
+      first_wake(s,
+                 "SELECT wake_at FROM $schema.workflows WHERE wake_at IS NOT NULL ORDER BY wake_at "
+                 "LIMIT 1"),
+      first_finished(s, kFirstFinished),
+      finished(s, kFinished),
+      prune_rows(s,
+                 "DELETE FROM $schema.workflow_rows WHERE ctid = ANY(ARRAY(SELECT ctid FROM "
+                 "$schema.workflow_rows WHERE workflow = ANY($1) LIMIT $2::bigint))"),
+      prune(s,
+            "DELETE FROM $schema.workflows w WHERE w.id = ANY($1) AND NOT EXISTS (SELECT 1 FROM "
+            "$schema.workflow_rows r WHERE r.workflow = w.id)"),
+      compatible(s, "SELECT compatible FROM $schema.meta"),
+      old_nodes(s,
+                "SELECT count(*), min(program) FROM $schema.nodes WHERE schema < 7 AND seen_at > "
+                "$1"),
+      keep_old_out(s, "UPDATE $schema.meta SET compatible = 7 WHERE compatible < 7"),
+      one(s, MS_WORKFLOW "WHERE w.id = $1"),
+      list(s, MS_WORKFLOW "WHERE w.id < $1 ORDER BY w.id DESC LIMIT $2::bigint"),
+      states(s,
+             "SELECT number, text FROM $schema.workflow_rows WHERE workflow = $1 AND kind = 2 AND "
+             "number > $2::bigint ORDER BY number LIMIT $3::bigint"),
+      rows_between(s,
+                   "SELECT kind, number, text FROM $schema.workflow_rows WHERE workflow = $1 AND "
+                   "kind IN (1, 3) AND number BETWEEN $2 AND $3"),
+      row(s,
+          "SELECT text FROM $schema.workflow_rows WHERE workflow = $1 AND kind = $2::bigint AND "
+          "number = $3"),
+      queues_of(s,
+                "SELECT workflow, text FROM $schema.workflow_rows WHERE workflow = ANY($1) AND "
+                "kind = 0 AND number = $2") {}
+
+#undef MS_WORKFLOW
+
+}  // namespace mainspring::pg

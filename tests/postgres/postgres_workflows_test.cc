@@ -1,0 +1,185 @@
+// Workflows whose steps run on several nodes of one database.
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include <array>
+#include <barrier>
+#include <thread>
+
+#include "api/workflow_shapes.h"
+#include "postgres/places.h"
+#include "store_postgres/postgres_store.h"
+
+namespace mainspring::pg_testing {
+namespace {
+
+constexpr int kRounds = 200;
+
+std::string step(const std::string& name, const std::string& more = "") {
+  return R"({"name":")" + name + R"(","job":{"queue":"q","kind":")" + name +
+         R"(","max_attempts":1})" + more + "}";
+}
+WorkflowSpec workflow(const std::string& steps, const std::string& more = "") {
+  return must(decode_workflow(R"({"name":"w")" + more + R"(,"steps":[)" + steps + "]}"));
+}
+
+class Node {
+ public:
+  explicit Node(const PostgresOptions& place)
+      : store_(must(open_postgres_store(place, clock_.now(), log_))) {}
+
+  Result<OperationResult> try_apply(Operation operation) {
+    MS_TRY_ASSIGN(BatchReport report, store_->apply({&operation, 1}, clock_.now()));
+    return std::move(report.results[0]);
+  }
+  template <class T>
+  T apply(Operation operation) {
+    OperationResult result = must(try_apply(std::move(operation)));
+    if (const auto* error = std::get_if<Error>(&result)) FAIL(error->message);
+    return std::get<T>(std::move(result));
+  }
+  std::vector<ClaimedJob> claim(int max) {
+    return apply<ClaimResult>(
+               Claim{.worker = "w", .queues = {"q"}, .kinds = {}, .max = max, .lease = minutes(1)})
+        .jobs;
+  }
+  FinishStatus finish(const ClaimedJob& job, Outcome outcome) {
+    const Finish finish{.worker = "w", .results = {{job.id, job.token, std::move(outcome)}}};
+    return apply<FinishResult>(finish).results[0];
+  }
+  SharedStore& store() { return *store_; }
+
+ private:
+  static Duration minutes(int n) { return std::chrono::minutes(n); }
+  SystemClock clock_;
+  NullLog log_;
+  std::unique_ptr<SharedStore> store_;
+};
+
+std::string value(const PostgresOptions& place, const std::string& sql) {
+  std::string text = sql;
+  constexpr std::string_view kWord = "schema.";
+  for (std::size_t at = 0; (at = text.find(kWord, at)) != std::string::npos;) {
+    text.replace(at, kWord.size(), place.schema + ".");
+    at += place.schema.size() + 1;
+  }
+  const auto rows = must(the_cluster().sql(text, the_database()));
+  return rows.empty() || rows[0].empty() ? "" : rows[0][0];
+}
+
+void must_be_sound(Node& node) {
+  const auto report = must(node.store().verify());
+  CHECK_MESSAGE(report.problems.empty(), report.problems.at(0));
+}
+
+// Both at the same time, each on a node of its own.
+template <class First, class Second>
+void at_once(First first, Second second) {
+  std::barrier together(2);
+  std::thread other([&] {
+    together.arrive_and_wait();
+    second();
+  });
+  together.arrive_and_wait();
+  first();
+  other.join();
+}
+
+}  // namespace
+
+TEST_CASE("WF-3: parents that end on two nodes at the same time begin their join once") {
+  const PostgresOptions place = new_place();
+  Node one(place), two(place);
+  const WorkflowSpec spec =
+      workflow(step("a") + "," + step("b") + "," + step("join", R"(,"after":["a","b"])"));
+  for (int round = 0; round < kRounds; ++round) {
+    const WorkflowId id = one.apply<WorkflowStarted>(StartWorkflow{spec}).id;
+    const auto jobs = one.claim(2);
+    REQUIRE(jobs.size() == 2);
+    at_once([&] { CHECK(one.finish(jobs[0], Complete{"1"}) == FinishStatus::ok); },
+            [&] { CHECK(two.finish(jobs[1], Complete{"2"}) == FinishStatus::ok); });
+    const auto joins = one.claim(5);
+    REQUIRE(joins.size() == 1);
+    CHECK(joins[0].kind == "join");
+    CHECK(one.finish(joins[0], Complete{}) == FinishStatus::ok);
+    CHECK(must(two.store().workflow(id)).state == WorkflowState::completed);
+  }
+  CHECK(value(place, "SELECT count(*) FROM schema.jobs") == std::to_string(3 * kRounds));
+  must_be_sound(two);
+}
+
+TEST_CASE(
+    "a step that fails and those beside it that end on another node undo their workflow once") {
+  must(the_cluster().set("deadlock_timeout", "20ms"));
+  const PostgresOptions place = new_place();
+  Node one(place), two(place);
+  const std::string undo = R"(,"undo":{"queue":"undo","kind":"u","max_attempts":1})";
+  const WorkflowSpec spec = workflow(step("a", undo) + "," + step("b", undo));
+  for (int round = 0; round < kRounds / 2; ++round) {
+    const WorkflowId id = one.apply<WorkflowStarted>(StartWorkflow{spec}).id;
+    const auto jobs = one.claim(2);
+    REQUIRE(jobs.size() == 2);
+    const bool both = round % 2 == 1;
+    at_once(
+        [&] {
+          CHECK(one.finish(jobs[0], Dead{"x", "y"}) == FinishStatus::ok);
+        },
+        [&] {
+          const Outcome outcome = both ? Outcome(Dead{"x", "y"}) : Outcome(Complete{});
+          CHECK(two.finish(jobs[1], outcome) == FinishStatus::ok);
+        });
+    const WorkflowInfo info = must(one.store().workflow(id));
+    CHECK(info.state == (both ? WorkflowState::failed : WorkflowState::undoing));
+    CHECK(info.running == 0);
+  }
+  CHECK(value(place,
+              "SELECT count(*) FROM schema.jobs j JOIN schema.queues q ON q.id = j.queue "
+              "WHERE q.name = 'undo'") == std::to_string(kRounds / 4));
+  must_be_sound(two);
+}
+
+TEST_CASE("two nodes that start a workflow of one key at the same time start one") {
+  const PostgresOptions place = new_place();
+  Node one(place), two(place);
+  for (int round = 0; round < kRounds / 4; ++round) {
+    const WorkflowSpec spec = workflow(step("a"), fmt::format(R"(,"key":"k{}")", round));
+    WorkflowStarted first, second;
+    at_once([&] { first = one.apply<WorkflowStarted>(StartWorkflow{spec}); },
+            [&] { second = two.apply<WorkflowStarted>(StartWorkflow{spec}); });
+    CHECK(first.id == second.id);
+    CHECK(first.duplicate != second.duplicate);
+  }
+  CHECK(value(place, "SELECT count(*) FROM schema.jobs") == std::to_string(kRounds / 4));
+}
+
+TEST_CASE("no workflow begins while a node lives that knows none, and none comes in behind it") {
+  const PostgresOptions place = new_place();
+  Node node(place);
+  value(place,
+        "INSERT INTO schema.nodes (id, incarnation, address, program, started_at, seen_at) VALUES "
+        "(99, 'old', '', '0.0.9', 0, schema.now_us())");
+  const auto refused = must(node.try_apply(StartWorkflow{workflow(step("a"))}));
+  REQUIRE(std::holds_alternative<Error>(refused));
+  CHECK(std::get<Error>(refused).code == ErrorCode::unavailable);
+  CHECK(std::get<Error>(refused).message.find("0.0.9") != std::string::npos);
+  CHECK(value(place, "SELECT compatible FROM schema.meta") == "1");
+  value(place, "DELETE FROM schema.nodes WHERE id = 99");
+  node.apply<WorkflowStarted>(StartWorkflow{workflow(step("a"))});
+  CHECK(value(place, "SELECT compatible FROM schema.meta") == "7");
+}
+
+TEST_CASE("the job of a step is not completed by SQL, which begins nothing behind it") {
+  const PostgresOptions place = new_place();
+  Node node(place);
+  node.apply<WorkflowStarted>(StartWorkflow{workflow(step("a"))});
+  const auto jobs = node.claim(1);
+  REQUIRE(jobs.size() == 1);
+  const auto refused = the_cluster().sql(
+      fmt::format("SELECT {}.complete({}, {})", place.schema, jobs[0].id, jobs[0].token),
+      the_database());
+  REQUIRE_FALSE(refused.has_value());
+  CHECK(refused.error().message.find("is a step of a workflow") != std::string::npos);
+  CHECK(node.finish(jobs[0], Complete{}) == FinishStatus::ok);
+}
+
+}  // namespace mainspring::pg_testing
