@@ -46,6 +46,7 @@ class Copy {
   Result<void> copy_section(TransferSection section, Looks looks);
   Result<void> copy_block(TransferSection section, std::int64_t block);
   Result<void> copy_jobs(std::int64_t block);
+  Result<void> copy_workflows(std::int64_t block);
   Result<void> copy_ledgers(const TransferCatalog& catalog);
   Result<void> copy_audit(const TransferCatalog& catalog);
   Result<void> catch_up();
@@ -175,10 +176,25 @@ Result<void> Copy::copy_block(TransferSection section, std::int64_t block) {
     wrote(static_cast<std::int64_t>(rows.size()));
     return {};
   }
+  if (section == TransferSection::workflows) return copy_workflows(block);
   MS_TRY_ASSIGN(const auto rows, source_.keys(block));
   MS_TRY(target_.write_keys(block, rows));
   wrote(static_cast<std::int64_t>(rows.size()));
   return {};
+}
+
+Result<void> Copy::copy_workflows(std::int64_t block) {
+  MS_TRY_ASSIGN(const auto workflows, source_.workflows(block));
+  MS_TRY(target_.write_workflows(block, workflows));
+  wrote(static_cast<std::int64_t>(workflows.size()));
+  std::optional<TransferWorkflowRow> last;
+  for (;;) {
+    MS_TRY(check_time());
+    MS_TRY_ASSIGN(auto rows, source_.workflow_rows(block, last ? &*last : nullptr));
+    if (rows.empty()) return {};
+    MS_TRY(target_.append_workflow_rows(rows));
+    last = std::move(rows.back());
+  }
 }
 
 Result<void> Copy::copy_jobs(std::int64_t block) {

@@ -66,6 +66,10 @@ struct TransferJob {
   std::string follow_ups;  // as api/follow_ups.h encodes them; "" = none
   std::string session, reply_session;
   OnDead on_dead = OnDead::skip;
+  bool of_step = false, unknown = false;  // of a workflow; see StepEnd
+  WorkflowId workflow = 0;                // that waits for its end; 0 = none does
+  int step = 0;
+  bool undo = false;
   std::vector<std::string> tags;
   std::optional<std::int64_t>
       unique_until;  // it holds its key, until then at least if it has ended
@@ -88,6 +92,19 @@ struct TransferKey {
   std::string key, fingerprint;
   std::int64_t expires_at = 0;
   std::vector<JobId> ids;
+};
+
+// A workflow, and the rows below it.
+struct TransferWorkflow {
+  WorkflowId id = 0;
+  std::string name, key, data;
+  std::int64_t state = 0;
+  std::optional<std::int64_t> wake_at, finished_at;
+};
+struct TransferWorkflowRow {
+  WorkflowId workflow = 0;
+  std::int64_t kind = 0, number = 0;
+  std::string text;
 };
 
 struct TransferTick {
@@ -164,6 +181,7 @@ struct TransferNumbers {
   JobId next_id = 1;
   Token next_token = 1;
   std::int64_t last_schedule = 0;  // given
+  WorkflowId next_workflow = 1;
 };
 
 // Everything that is small, as it was at one moment. Each list is ordered by its first field.
@@ -183,17 +201,20 @@ struct TransferCatalog {
 
 // What comes in blocks.
 enum class TransferSection : std::uint8_t {
-  jobs,      // by id
-  finished,  // by the time of removal
-  keys,      // idempotency keys, by the time that they expire
+  jobs,       // by id
+  finished,   // by the time of removal
+  keys,       // idempotency keys, by the time that they expire
+  workflows,  // by id; their data grows a version with every change
 };
 inline constexpr std::array kTransferSections = {TransferSection::jobs, TransferSection::finished,
-                                                 TransferSection::keys};
+                                                 TransferSection::keys, TransferSection::workflows};
 inline constexpr std::int64_t kTransferJobs = 1024;        // ids in a block
+inline constexpr std::int64_t kTransferWorkflows = 16;     // the same of workflows
 inline constexpr std::int64_t kTransferSpan = 10'000'000;  // microseconds in a block of the others
 // Bytes of payload that one answer holds, beyond its first record.
 inline constexpr std::size_t kTransferBytes = 8 << 20;
-inline constexpr std::int64_t kTransferRows = 1000;  // of ledgers and the audit, in one answer
+// Of ledgers, the audit and workflows, in one answer.
+inline constexpr std::int64_t kTransferRows = 1000;
 
 inline constexpr std::int64_t kUnknownRows = -1;
 struct TransferBlock {
@@ -234,6 +255,11 @@ class TransferSource {
   virtual Result<std::size_t> jobs(std::span<const JobId> ids, std::vector<TransferJob>& out) = 0;
   virtual Result<std::vector<TransferFinished>> finished(std::int64_t block) = 0;
   virtual Result<std::vector<TransferKey>> keys(std::int64_t block) = 0;
+  virtual Result<std::vector<TransferWorkflow>> workflows(std::int64_t block) = 0;
+  // Rows below those of the block, ascending by workflow, kind and number, from behind `after` on
+  // (nullptr = from the first): at most kTransferRows.
+  virtual Result<std::vector<TransferWorkflowRow>> workflow_rows(
+      std::int64_t block, const TransferWorkflowRow* after) = 0;
   virtual Result<TransferCatalog> catalog() = 0;
   // At most kTransferRows rows with a greater seq, ascending.
   virtual Result<std::vector<TransferTick>> ledger(std::int64_t schedule, std::int64_t after) = 0;
@@ -262,6 +288,10 @@ class TransferTarget {
   virtual Result<void> write_finished(std::int64_t block,
                                       std::span<const TransferFinished> rows) = 0;
   virtual Result<void> write_keys(std::int64_t block, std::span<const TransferKey> rows) = 0;
+  // Replaces a block, and takes the rows below away; those are added behind it.
+  virtual Result<void> write_workflows(std::int64_t block,
+                                       std::span<const TransferWorkflow> rows) = 0;
+  virtual Result<void> append_workflow_rows(std::span<const TransferWorkflowRow> rows) = 0;
   // What differs from `before`, which was written last; nullptr = that is not known.
   virtual Result<void> write_catalog(const TransferCatalog& is, const TransferCatalog* before,
                                      Now now) = 0;
@@ -291,9 +321,14 @@ inline TransferNumbers numbers_of_copy(const TransferNumbers& source, SourceGoes
   constexpr std::int64_t kIdStride = 1'000'000'000;
   constexpr int kTokensPerSecondBits = 21;  // more claims per second than any store can give
   TransferNumbers out = source;
-  if (goes_on == SourceGoesOn::yes) out.next_id += kIdStride;
+  if (goes_on == SourceGoesOn::yes) out.next_id += kIdStride, out.next_workflow += kIdStride;
   out.next_token = std::max(source.next_token + 1, (now.us() / 1'000'000) << kTokensPerSecondBits);
   return out;
+}
+
+inline std::int64_t transfer_block_size(TransferSection section) {
+  if (section == TransferSection::jobs) return kTransferJobs;
+  return section == TransferSection::workflows ? kTransferWorkflows : kTransferSpan;
 }
 
 // Of a row of numbers: mixes one more into a stamp. Source: splitmix64, as env/random.h.

@@ -145,6 +145,7 @@ void PostgresTarget::write_numbers(const TransferNumbers& numbers) {
   tell(sql_->numbers, params(numbers.next_id, numbers.next_token));
   if (numbers.last_schedule > 0) tell(sql_->schedule_number, params(numbers.last_schedule));
   tell(sql_->row_number, params(last_finished_));
+  tell(sql_->workflow_number, params(numbers.next_workflow));
 }
 
 // -- what is appended -----------------------------------------------------------------------------

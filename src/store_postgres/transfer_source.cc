@@ -21,11 +21,12 @@ constexpr std::string_view kJobs =
     "j.expires_at, j.timeout, j.schedule, j.lease, j.args, j.headers, j.correlation_id, "
     "j.reply_to, j.unique_key, j.worker, j.tags, u.until, e.id, e.result, e.checkpoint, "
     "e.progress_text, e.reason, e.description, e.progress_value, j.follow_ups, j.session, "
-    "j.reply_session, e.cancel_reason "
+    "j.reply_session, w.workflow, w.step, w.undo, e.cancel_reason "
     "FROM "
     "$schema.jobs j JOIN $schema.queues q ON q.id = j.queue JOIN $schema.kinds k ON k.id = j.kind "
     "LEFT JOIN $schema.extras e ON e.id = j.id LEFT JOIN $schema.uniques u ON u.queue = j.queue "
-    "AND u.key = j.unique_key AND u.id = j.id WHERE j.id = ANY($1) ORDER BY j.id";
+    "AND u.key = j.unique_key AND u.id = j.id LEFT JOIN $schema.workflow_jobs w ON w.job = j.id "
+    "WHERE j.id = ANY($1) ORDER BY j.id";
 constexpr std::string_view kSizes =
     "SELECT j.id, octet_length(j.args) + coalesce(octet_length(e.result), 0) + "
     "coalesce(octet_length(e.checkpoint), 0) FROM $schema.jobs j LEFT JOIN $schema.extras e ON "
@@ -54,7 +55,8 @@ constexpr std::string_view kSessions =
 constexpr std::string_view kNumbers =
     "SELECT (SELECT last_value + is_called::integer FROM $schema.job_ids), (SELECT last_value + "
     "is_called::integer FROM $schema.tokens_given), (SELECT CASE WHEN is_called THEN last_value "
-    "ELSE 0 END FROM $schema.schedules_id_seq)";
+    "ELSE 0 END FROM $schema.schedules_id_seq), (SELECT last_value + is_called::integer FROM "
+    "$schema.workflow_ids)";
 
 // What a block is made of, and what its stamp covers.
 struct Section {
@@ -67,6 +69,8 @@ Section section_of(TransferSection section) {
               "hashint8extended(prune_at, hashint8extended(seq, cardinality(ids)))"};
     case TransferSection::keys:
       return {"idempotency", "expires_at", "hashtextextended(key, expires_at)"};
+    case TransferSection::workflows:
+      return {"workflows", "id", "hashtextextended(data, id)"};
     case TransferSection::jobs:
       break;
   }
@@ -152,6 +156,9 @@ class PostgresSource final : public TransferSource {
   Result<std::size_t> jobs(std::span<const JobId> ids, std::vector<TransferJob>& out) override;
   Result<std::vector<TransferFinished>> finished(std::int64_t block) override;
   Result<std::vector<TransferKey>> keys(std::int64_t block) override;
+  Result<std::vector<TransferWorkflow>> workflows(std::int64_t block) override;
+  Result<std::vector<TransferWorkflowRow>> workflow_rows(std::int64_t block,
+                                                         const TransferWorkflowRow* after) override;
   Result<TransferCatalog> catalog() override;
   Result<std::vector<TransferTick>> ledger(std::int64_t schedule, std::int64_t after) override;
   Result<std::vector<AuditRecord>> audit(std::int64_t after) override;
@@ -161,10 +168,12 @@ class PostgresSource final : public TransferSource {
     explicit Statements(const std::string& s)
         : blocks{stamps_of(s, TransferSection::jobs, true),
                  stamps_of(s, TransferSection::finished, true),
-                 stamps_of(s, TransferSection::keys, true)},
+                 stamps_of(s, TransferSection::keys, true),
+                 stamps_of(s, TransferSection::workflows, true)},
           block{stamps_of(s, TransferSection::jobs, false),
                 stamps_of(s, TransferSection::finished, false),
-                stamps_of(s, TransferSection::keys, false)},
+                stamps_of(s, TransferSection::keys, false),
+                stamps_of(s, TransferSection::workflows, false)},
           begin(s, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"),
           settings(s,
                    "SELECT set_config('idle_in_transaction_session_timeout', '0', true), "
@@ -191,6 +200,13 @@ class PostgresSource final : public TransferSource {
           keys(s,
                "SELECT key, fingerprint, expires_at, ids FROM $schema.idempotency WHERE expires_at "
                ">= $1 AND expires_at < $2"),
+          workflows(s,
+                    "SELECT id, name, key, data, state, wake_at, finished_at FROM "
+                    "$schema.workflows WHERE id >= $1 AND id < $2 ORDER BY id"),
+          workflow_rows(s,
+                        "SELECT workflow, kind, number, text FROM $schema.workflow_rows WHERE "
+                        "(workflow, kind, number) > ($1, $2::bigint, $3) AND workflow < $4 ORDER "
+                        "BY workflow, kind, number LIMIT $5"),
           ledger(
               s,
               "SELECT seq, version, nominal, until, count, source, state, past_due, job, reason, "
@@ -219,10 +235,10 @@ class PostgresSource final : public TransferSource {
                          is.key, is.stamp, is.table,
                          all ? "" : fmt::format(" WHERE {0} >= $2 AND {0} < $3", is.key)));
     }
-    std::array<Statement, 3> blocks, block;  // by section
+    std::array<Statement, kTransferSections.size()> blocks, block;  // by section
     Statement begin, settings, commit, mark, raise, only_new, refuse, stamps, jobs, sizes, errors,
-        finished, keys, ledger, audit, queues, schedules, removed, ties, tokens, leases, sessions,
-        marks, numbers;
+        finished, keys, workflows, workflow_rows, ledger, audit, queues, schedules, removed, ties,
+        tokens, leases, sessions, marks, numbers;
   };
 
   void check_rights();
@@ -259,7 +275,7 @@ Result<TransferBlocks> PostgresSource::blocks(TransferSection section,
                                               std::optional<std::int64_t> only) {
   return guarded([&]() -> Result<TransferBlocks> {
     const auto number = static_cast<std::size_t>(section);
-    const std::int64_t size = section == TransferSection::jobs ? kTransferJobs : kTransferSpan;
+    const std::int64_t size = transfer_block_size(section);
     const Rows rows =
         only ? connection_.run(sql_.block[number], params(size, *only * size, (*only + 1) * size))
              : connection_.run(sql_.blocks[number], params(size));
@@ -356,6 +372,11 @@ TransferJob PostgresSource::read_job(const Rows& rows, int row) {
   job.session = text();
   job.reply_session = text();
   job.on_dead = on_dead_of(static_cast<int>(flags));
+  job.of_step = (flags & kFlagStep) != 0;
+  job.unknown = (flags & kFlagUnknown) != 0;
+  job.workflow = number();
+  job.step = static_cast<int>(number());
+  job.undo = number() != 0;
   if (job.stamp.state != JobState::running) return job;
   job.lease = lease;
   job.cancel_requested = (flags & kFlagCancel) != 0;
@@ -399,6 +420,39 @@ Result<std::vector<TransferKey>> PostgresSource::keys(std::int64_t block) {
     std::vector<TransferKey> out;
     for (int i = 0; i < rows.size(); ++i)
       out.push_back({rows.text(i, 0), rows.text(i, 1), rows.integer(i, 2), rows.ints(i, 3)});
+    return out;
+  });
+}
+
+Result<std::vector<TransferWorkflow>> PostgresSource::workflows(std::int64_t block) {
+  return guarded([&]() -> Result<std::vector<TransferWorkflow>> {
+    const Rows rows = connection_.run(
+        sql_.workflows, params(block * kTransferWorkflows, (block + 1) * kTransferWorkflows));
+    std::vector<TransferWorkflow> out;
+    for (int i = 0; i < rows.size(); ++i) {
+      out.push_back({.id = rows.integer(i, 0),
+                     .name = rows.text(i, 1),
+                     .key = rows.text(i, 2),
+                     .data = rows.text(i, 3),
+                     .state = rows.integer(i, 4),
+                     .wake_at = rows.maybe(i, 5),
+                     .finished_at = rows.maybe(i, 6)});
+    }
+    return out;
+  });
+}
+
+Result<std::vector<TransferWorkflowRow>> PostgresSource::workflow_rows(
+    std::int64_t block, const TransferWorkflowRow* after) {
+  return guarded([&]() -> Result<std::vector<TransferWorkflowRow>> {
+    const TransferWorkflowRow first{.workflow = block * kTransferWorkflows, .kind = -1};
+    const TransferWorkflowRow& from = after == nullptr ? first : *after;
+    const Rows rows = connection_.run(sql_.workflow_rows,
+                                      params(from.workflow, from.kind, from.number,
+                                             (block + 1) * kTransferWorkflows, kTransferRows));
+    std::vector<TransferWorkflowRow> out;
+    for (int i = 0; i < rows.size(); ++i)
+      out.push_back({rows.integer(i, 0), rows.integer(i, 1), rows.integer(i, 2), rows.text(i, 3)});
     return out;
   });
 }
@@ -492,7 +546,8 @@ Result<TransferCatalog> PostgresSource::catalog() {
     read_schedules(out);
     read_access(out);
     const Rows numbers = connection_.run(sql_.numbers);
-    out.numbers = {numbers.integer(0, 0), numbers.integer(0, 1), numbers.integer(0, 2)};
+    out.numbers = {numbers.integer(0, 0), numbers.integer(0, 1), numbers.integer(0, 2),
+                   numbers.integer(0, 3)};
     return out;
   });
 }

@@ -93,6 +93,32 @@ constexpr std::string_view kSchedule =
     "skip_reason, paused, next, next_fire, skip_before, fired, last_job, remaining, last_fired, "
     "timeout_override, created_at, updated_at, next_seq) OVERRIDING SYSTEM VALUE VALUES ($1, $2, "
     "$3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19)";
+constexpr std::string_view kSteps =
+    "INSERT INTO $schema.workflow_jobs (job, workflow, step, undo) SELECT job, workflow, "
+    "step, undo <> 0 FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[]) "
+    "AS u(job, workflow, step, undo)";
+constexpr std::string_view kWorkflowRows =
+    "INSERT INTO $schema.workflow_rows AS r (workflow, kind, number, text) SELECT "
+    "* FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::text[]) ON "
+    "CONFLICT (workflow, kind, number) DO UPDATE SET text = excluded.text";
+// As begin_workflows() does it.
+constexpr std::string_view kForAll =
+    "UPDATE $schema.meta SET compatible = CASE WHEN EXISTS (SELECT 1 FROM "
+    "$schema.workflows) THEN greatest($1, 7) ELSE $1 END";
+constexpr std::string_view kWorkflow =
+    "INSERT INTO $schema.workflows (id, name, key, data, state, wake_at, finished_at) "
+    "VALUES ($1, $2, $3, $4, $5::bigint, $6, $7)";
+constexpr std::string_view kTick =
+    "INSERT INTO $schema.ledger (schedule, seq, version, nominal, until, count, source, "
+    "state, past_due, job, reason, note, decided_at) VALUES ($1, $2, $3, $4, $5, $6, "
+    "$7::bigint, $8::bigint, $9, $10, $11, $12, $13)";
+constexpr std::string_view kLease =
+    "INSERT INTO $schema.named_leases (name, state, token, ttl, kept, ends, since, holder, "
+    "value) VALUES ($1, $2::bigint, $3, $4, $4, $5, $6, $7, $8)";
+constexpr std::string_view kCopiedMark =
+    "INSERT INTO $schema.moves (what, store, place, at) SELECT 'copied', store, place, "
+    "$1 FROM $schema.moves WHERE what = 'copying' ON CONFLICT (what) DO UPDATE SET "
+    "store = excluded.store, place = excluded.place, at = excluded.at";
 
 }  // namespace
 
@@ -107,7 +133,7 @@ PostgresTarget::Statements::Statements(std::string_view s)
       mark_copying(s, kMarkCopying),
       // Programs that do not know of copies are refused too, until it is whole.
       only_new(s, "UPDATE $schema.meta SET compatible = version"),
-      for_all(s, "UPDATE $schema.meta SET compatible = $1"),
+      for_all(s, kForAll),
       no_leader(s, "DELETE FROM $schema.named_leases WHERE name = $1"),
       copied(s, "SELECT block, rows, stamp FROM $schema.copied_blocks WHERE section = $1"),
       note(s,
@@ -130,6 +156,7 @@ PostgresTarget::Statements::Statements(std::string_view s)
              "INSERT INTO $schema.leased (look_at, seq, node, ids) VALUES ($1, "
              "nextval('$schema.row_numbers'), 0, $2)"),
       uniques(s, kUniques),
+      steps(s, kSteps),
       remove{
           Statement(s, kNoPlaces),
           Statement(s,
@@ -148,6 +175,7 @@ PostgresTarget::Statements::Statements(std::string_view s)
           Statement(s, "DELETE FROM $schema.dead_letter WHERE id = ANY($1)"),
           Statement(s, "DELETE FROM $schema.extras WHERE id = ANY($1)"),
           Statement(s, "DELETE FROM $schema.errors WHERE job = ANY($1)"),
+          Statement(s, "DELETE FROM $schema.workflow_jobs WHERE job = ANY($1)"),
           Statement(s, "DELETE FROM $schema.jobs WHERE id = ANY($1)")},
       lines{Statement(s, kMakeSessions),
             Statement(s, kPlaces),
@@ -169,6 +197,11 @@ PostgresTarget::Statements::Statements(std::string_view s)
           "$4) ON CONFLICT (key) DO UPDATE SET expires_at = excluded.expires_at, fingerprint = "
           "excluded.fingerprint, ids = excluded.ids"),
       no_keys(s, "DELETE FROM $schema.idempotency WHERE expires_at >= $1 AND expires_at < $2"),
+      workflow(s, kWorkflow),
+      no_workflows(s, "DELETE FROM $schema.workflows WHERE id >= $1 AND id < $2"),
+      workflow_rows(s, kWorkflowRows),
+      no_workflow_rows(s,
+                       "DELETE FROM $schema.workflow_rows WHERE workflow >= $1 AND workflow < $2"),
       queue(s,
             "UPDATE $schema.queues SET paused = $2, retention_completed = $3, retention_dead = $4 "
             "WHERE id = $1::bigint"),
@@ -192,9 +225,7 @@ PostgresTarget::Statements::Statements(std::string_view s)
             "expires_at, revoked_at) VALUES ($1, $2, $3, $4::bigint, $5, $6, $7, $8)"),
       no_token(s, "DELETE FROM $schema.tokens WHERE name = $1"),
       no_tokens(s, "DELETE FROM $schema.tokens"),
-      lease(s,
-            "INSERT INTO $schema.named_leases (name, state, token, ttl, kept, ends, since, holder, "
-            "value) VALUES ($1, $2::bigint, $3, $4, $4, $5, $6, $7, $8)"),
+      lease(s, kLease),
       no_lease(s, "DELETE FROM $schema.named_leases WHERE name = $1"),
       no_leases(s, "DELETE FROM $schema.named_leases"),
       session(s, kSession),
@@ -212,22 +243,16 @@ PostgresTarget::Statements::Statements(std::string_view s)
       row_number(s,
                  "SELECT setval('$schema.row_numbers', greatest($1, (SELECT last_value FROM "
                  "$schema.row_numbers)) + 1)"),
+      workflow_number(s, "SELECT setval('$schema.workflow_ids', greatest($1 - 1, 1), $1 > 1)"),
       ledgers(s, "SELECT schedule, max(seq) FROM $schema.ledger GROUP BY schedule"),
-      tick(s,
-           "INSERT INTO $schema.ledger (schedule, seq, version, nominal, until, count, source, "
-           "state, past_due, job, reason, note, decided_at) VALUES ($1, $2, $3, $4, $5, $6, "
-           "$7::bigint, $8::bigint, $9, $10, $11, $12, $13)"),
+      tick(s, kTick),
       last_audit(s, "SELECT coalesce(max(seq), 0) FROM $schema.audit"),
       audit(s,
             "INSERT INTO $schema.audit (seq, at, who, origin, action, object, before, after, hash) "
             "VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)"),
       durable(s, "SET LOCAL synchronous_commit TO DEFAULT"),
       drop_notes(s, "DROP TABLE IF EXISTS $schema.copied_blocks"),
-      copied_mark(
-          s,
-          "INSERT INTO $schema.moves (what, store, place, at) SELECT 'copied', store, place, "
-          "$1 FROM $schema.moves WHERE what = 'copying' ON CONFLICT (what) DO UPDATE SET "
-          "store = excluded.store, place = excluded.place, at = excluded.at"),
+      copied_mark(s, kCopiedMark),
       no_copying(s, "DELETE FROM $schema.moves WHERE what = 'copying'") {}
 
 }  // namespace mainspring::pg

@@ -15,16 +15,17 @@ struct PostgresTarget::Statements {
       only_new, for_all, no_leader, copied, note, no_note, queues, kinds, queue_of, kind_of,
       last_finished;
   // jobs: each of `remove` and `lines` has the ids
-  Statement stamps, insert, extras, errors, leased, uniques;
-  std::array<Statement, 9> remove;
+  Statement stamps, insert, extras, errors, leased, uniques, steps;
+  std::array<Statement, 10> remove;
   std::array<Statement, 6> lines;
   // the other blocks
-  Statement finished, no_finished, key, no_keys;
+  Statement finished, no_finished, key, no_keys, workflow, no_workflows, workflow_rows,
+      no_workflow_rows;
   // what is small
   Statement queue, no_tallies, tally, schedule, no_schedule, no_schedules, trim, no_ledgers,
       no_removed, removed, ties, gone_ties, no_ties, token, no_token, no_tokens, lease, no_lease,
       no_leases, session, no_session, unknown_sessions, no_unknown_sessions, turns, lost_places,
-      mark, prune_audit, numbers, schedule_number, row_number;
+      mark, prune_audit, numbers, schedule_number, row_number, workflow_number;
   // what is appended
   Statement ledgers, tick, last_audit, audit;
   Statement durable, drop_notes, copied_mark, no_copying;

@@ -264,9 +264,9 @@ void PostgresTarget::insert_rows(std::span<const TransferJob> jobs, Now now) {
     const bool extras = j.extras || j.cancel_requested;
     const int flags = (extras ? kFlagExtras : 0) | (j.expired ? kFlagExpired : 0) |
                       (j.unique_key.empty() ? 0 : kFlagUnique) |
-                      (j.errors.empty() ? 0 : kFlagErrors) |
-                      (j.cancel_requested ? kFlagCancel : 0) | (j.followed ? kFlagFollowed : 0) |
-                      session_flags(j);
+                      (j.errors.empty() ? 0 : kFlagErrors) | (j.of_step ? kFlagStep : 0) |
+                      (j.unknown ? kFlagUnknown : 0) | (j.cancel_requested ? kFlagCancel : 0) |
+                      (j.followed ? kFlagFollowed : 0) | session_flags(j);
     const std::array<std::int64_t, kNumbers> values = {j.stamp.id,
                                                        static_cast<std::int64_t>(j.stamp.state),
                                                        flags,
@@ -341,7 +341,7 @@ void PostgresTarget::insert_extras(std::span<const TransferJob> jobs) {
 }
 
 void PostgresTarget::insert_lines(std::span<const TransferJob> jobs, Now now) {
-  Ints ids, running, key_queue, key_id, key_until;
+  Ints ids, running, key_queue, key_id, key_until, step_job, workflow, step, undo;
   Texts key;
   std::int64_t look_at = INT64_MAX;
   for (const TransferJob& j : jobs) {
@@ -350,6 +350,10 @@ void PostgresTarget::insert_lines(std::span<const TransferJob> jobs, Now now) {
       running.push_back(j.stamp.id);
       look_at = std::min(look_at, lease_time(now) + j.lease);
     }
+    if (j.workflow != 0) {
+      step_job.push_back(j.stamp.id), workflow.push_back(j.workflow);
+      step.push_back(j.step), undo.push_back(j.undo ? 1 : 0);
+    }
     if (j.unique_until && !MS_MUTANT(copy_drops_unique_keys)) {
       key_queue.push_back(queues_.at(j.queue)), key_id.push_back(j.stamp.id);
       key_until.push_back(*j.unique_until), key.emplace_back(j.unique_key);
@@ -357,6 +361,7 @@ void PostgresTarget::insert_lines(std::span<const TransferJob> jobs, Now now) {
   }
   for (const Statement& statement : sql_->lines) tell(statement, params(ids));
   if (!running.empty()) tell(sql_->leased, params(look_at, running));
+  if (!step_job.empty()) tell(sql_->steps, params(step_job, workflow, step, undo));
   if (!key.empty()) tell(sql_->uniques, params(key_queue, key, key_id, key_until));
 }
 
@@ -388,13 +393,40 @@ Result<void> PostgresTarget::write_keys(std::int64_t block, std::span<const Tran
   });
 }
 
+Result<void> PostgresTarget::write_workflows(std::int64_t block,
+                                             std::span<const TransferWorkflow> rows) {
+  return writing([&] {
+    unnote(TransferSection::workflows, block);
+    const std::int64_t from = block * kTransferWorkflows, to = from + kTransferWorkflows;
+    tell(sql_->no_workflows, params(from, to));
+    tell(sql_->no_workflow_rows, params(from, to));
+    for (const TransferWorkflow& w : rows) {
+      tell(sql_->workflow,
+           params(w.id, w.name, text_or_null(w.key), w.data, w.state, w.wake_at, w.finished_at));
+    }
+  });
+}
+
+Result<void> PostgresTarget::append_workflow_rows(std::span<const TransferWorkflowRow> rows) {
+  return writing([&] {
+    Ints workflow, kind, number;
+    Texts text;
+    for (const TransferWorkflowRow& r : rows) {
+      workflow.push_back(r.workflow), kind.push_back(r.kind), number.push_back(r.number);
+      text.emplace_back(r.text);
+    }
+    tell(sql_->workflow_rows, params(workflow, kind, number, text));
+  });
+}
+
 Result<VerifyReport> PostgresTarget::verify() {
   // Its laws join whole tables, which the planner has not seen yet.
   auto seen = guarded([&]() -> Result<void> {
     if (std::exchange(analysed_, true)) return {};
     for (const char* table :
          {"jobs", "ready", "due", "expiring", "leased", "finished", "extras", "errors", "uniques",
-          "dead_letter", "ledger", "schedule_jobs", "sessions", "session_jobs"}) {
+          "dead_letter", "ledger", "schedule_jobs", "sessions", "session_jobs", "workflows",
+          "workflow_rows", "workflow_jobs"}) {
       connection_.execute(fmt::format("ANALYZE {}.{}", schema_, table));
     }
     return {};

@@ -183,8 +183,8 @@ void SqliteTarget::write_audit_marks(const AuditState& audit) {
 void SqliteTarget::write_numbers(const TransferNumbers& numbers) {
   Statement next(db_,
                  "UPDATE tallies SET a = ?, b = ?, c = NULL, d = (SELECT coalesce(max(id), 0) + 1 "
-                 "FROM sessions) WHERE id = 0");
-  next.bind(numbers.next_id, numbers.next_token).run();
+                 "FROM sessions), e = ? WHERE id = 0");
+  next.bind(numbers.next_id, numbers.next_token, numbers.next_workflow).run();
   Statement schedule(db_, "UPDATE sqlite_sequence SET seq = max(seq, ?) WHERE name = 'schedules'");
   schedule.bind(numbers.last_schedule).run();
   if (sqlite3_changes(db_.handle()) > 0 || numbers.last_schedule == 0) return;

@@ -34,11 +34,13 @@ constexpr const char* kJob =
     "j.max_attempts, j.flags, j.started_at, j.finished_at, j.expires_at, b.created_at, b.args, "
     "b.max_attempts, b.timeout, b.tags, b.headers, b.correlation_id, b.reply_to, b.unique_key, "
     "b.schedule, e.id, e.result, e.checkpoint, e.progress_value, e.progress_text, e.reason, "
-    "e.description, u.until, b.follow_ups, b.session, b.reply_session FROM jobs j JOIN bodies b ON "
+    "e.description, u.until, b.follow_ups, b.session, b.reply_session, w.workflow, "
+    "w.step, w.undo FROM jobs j JOIN bodies b ON "
     "b.id = j.id JOIN queues q "
     "ON q.id = "
     "j.queue JOIN kinds k ON k.id = j.kind LEFT JOIN extras e ON e.id = j.id LEFT JOIN uniques u "
-    "ON u.queue = j.queue AND u.key = b.unique_key AND u.id = j.id WHERE j.id = ?";
+    "ON u.queue = j.queue AND u.key = b.unique_key AND u.id = j.id LEFT JOIN workflow_jobs w ON "
+    "w.job = j.id WHERE j.id = ?";
 
 class SqliteSource final : public TransferSource {
  public:
@@ -98,6 +100,9 @@ class SqliteSource final : public TransferSource {
   Result<std::size_t> jobs(std::span<const JobId> ids, std::vector<TransferJob>& out) override;
   Result<std::vector<TransferFinished>> finished(std::int64_t block) override;
   Result<std::vector<TransferKey>> keys(std::int64_t block) override;
+  Result<std::vector<TransferWorkflow>> workflows(std::int64_t block) override;
+  Result<std::vector<TransferWorkflowRow>> workflow_rows(std::int64_t block,
+                                                         const TransferWorkflowRow* after) override;
   Result<TransferCatalog> catalog() override;
   Result<std::vector<TransferTick>> ledger(std::int64_t schedule, std::int64_t after) override;
   Result<std::vector<AuditRecord>> audit(std::int64_t after) override;
@@ -119,6 +124,16 @@ class SqliteSource final : public TransferSource {
           key_stamps(db,
                      "SELECT expires_at, key, length(ids) FROM idempotency WHERE expires_at >= ? "
                      "AND expires_at < ?"),
+          workflow_stamps(db,
+                          "SELECT id, data, coalesce(wake_at, 0) + coalesce(finished_at, 0) FROM "
+                          "workflows WHERE id >= ? AND id < ?"),
+          workflows(db,
+                    "SELECT id, name, key, data, state, wake_at, finished_at FROM workflows WHERE "
+                    "id >= ? AND id < ? ORDER BY id"),
+          workflow_rows(db,
+                        "SELECT workflow, kind, number, text FROM workflow_rows WHERE (workflow, "
+                        "kind, number) > (?, ?, ?) AND workflow < ? ORDER BY workflow, kind, "
+                        "number LIMIT ?"),
           finished(db,
                    "SELECT prune_at, seq, at, ids FROM finished WHERE prune_at >= ? AND prune_at < "
                    "? ORDER BY prune_at, seq"),
@@ -133,8 +148,8 @@ class SqliteSource final : public TransferSource {
           audit(db,
                 "SELECT seq, at, who, origin, action, object, before, after, hash FROM audit WHERE "
                 "seq > ? ORDER BY seq LIMIT ?") {}
-    Statement running, job, errors, stamps, finished_stamps, key_stamps, finished, keys, ledger,
-        audit;
+    Statement running, job, errors, stamps, finished_stamps, key_stamps, workflow_stamps, workflows,
+        workflow_rows, finished, keys, ledger, audit;
   };
 
   void begin_alone(Duration patience);
@@ -204,10 +219,11 @@ Result<TransferBlocks> SqliteSource::blocks(TransferSection section,
                                             std::optional<std::int64_t> only) {
   return guarded([&]() -> Result<TransferBlocks> {
     const bool jobs = section == TransferSection::jobs;
-    const std::int64_t size = jobs ? kTransferJobs : kTransferSpan;
-    Statement& row = jobs                                   ? statements_->stamps
-                     : section == TransferSection::finished ? statements_->finished_stamps
-                                                            : statements_->key_stamps;
+    const std::int64_t size = transfer_block_size(section);
+    Statement& row = jobs                                    ? statements_->stamps
+                     : section == TransferSection::finished  ? statements_->finished_stamps
+                     : section == TransferSection::workflows ? statements_->workflow_stamps
+                                                             : statements_->key_stamps;
     row.bind(only ? *only * size : 0, only ? (*only + 1) * size : INT64_MAX);
     ResetGuard guard(row);
     TransferBlocks out;
@@ -298,6 +314,11 @@ bool SqliteSource::read_job(JobId id, TransferJob& job) {
   job.session = row.text(32);
   job.reply_session = row.text(33);
   job.on_dead = on_dead_of(static_cast<int>(row.integer(9)));
+  job.of_step = (row.integer(9) & kFlagStep) != 0;
+  job.unknown = (row.integer(9) & kFlagUnknown) != 0;
+  job.workflow = row.integer(34);
+  job.step = static_cast<int>(row.integer(35));
+  job.undo = row.integer(36) != 0;
   const auto found = running_.find(id);
   if (job.stamp.state == JobState::available && found != running_.end()) {
     const Running& running = found->second;
@@ -343,6 +364,41 @@ Result<std::vector<TransferKey>> SqliteSource::keys(std::int64_t block) {
                      .fingerprint = std::string(row.text(1)),
                      .expires_at = row.integer(2),
                      .ids = ids_of_blob(row.text(3))});
+    }
+    return out;
+  });
+}
+
+Result<std::vector<TransferWorkflow>> SqliteSource::workflows(std::int64_t block) {
+  return guarded([&]() -> Result<std::vector<TransferWorkflow>> {
+    std::vector<TransferWorkflow> out;
+    Statement& row =
+        statements_->workflows.bind(block * kTransferWorkflows, (block + 1) * kTransferWorkflows);
+    ResetGuard guard(row);
+    while (row.step()) {
+      out.push_back({.id = row.integer(0),
+                     .name = std::string(row.text(1)),
+                     .key = std::string(row.text(2)),
+                     .data = std::string(row.text(3)),
+                     .state = row.integer(4),
+                     .wake_at = maybe(row, 5),
+                     .finished_at = maybe(row, 6)});
+    }
+    return out;
+  });
+}
+
+Result<std::vector<TransferWorkflowRow>> SqliteSource::workflow_rows(
+    std::int64_t block, const TransferWorkflowRow* after) {
+  return guarded([&]() -> Result<std::vector<TransferWorkflowRow>> {
+    std::vector<TransferWorkflowRow> out;
+    const TransferWorkflowRow first{.workflow = block * kTransferWorkflows, .kind = -1};
+    const TransferWorkflowRow& from = after == nullptr ? first : *after;
+    Statement& row = statements_->workflow_rows.bind(
+        from.workflow, from.kind, from.number, (block + 1) * kTransferWorkflows, kTransferRows);
+    ResetGuard guard(row);
+    while (row.step()) {
+      out.push_back({row.integer(0), row.integer(1), row.integer(2), std::string(row.text(3))});
     }
     return out;
   });
@@ -469,6 +525,7 @@ Result<TransferCatalog> SqliteSource::catalog() {
     read_access(out);
     out.numbers.next_id = db_.query_int("SELECT a FROM tallies WHERE id = 0");
     out.numbers.next_token = db_.query_int("SELECT b FROM tallies WHERE id = 0");
+    out.numbers.next_workflow = db_.query_int("SELECT coalesce(e, 1) FROM tallies WHERE id = 0");
     return out;
   });
 }

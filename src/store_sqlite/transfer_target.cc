@@ -51,6 +51,7 @@ struct SqliteTarget::Statements {
         no_waits(db,
                  "DELETE FROM session_jobs WHERE job = ?1 AND session = (SELECT id FROM sessions "
                  "WHERE queue = ?2 AND key = ?3)"),
+        step(db, "INSERT INTO workflow_jobs (job, workflow, step, undo) VALUES (?, ?, ?, ?)"),
         stamps(db,
                "SELECT id, version, token, state FROM jobs WHERE id >= ? AND id < ? ORDER BY "
                "id"),
@@ -67,12 +68,14 @@ struct SqliteTarget::Statements {
     for (const char* sql :
          {"DELETE FROM jobs WHERE id = ?", "DELETE FROM bodies WHERE id = ?",
           "DELETE FROM extras WHERE id = ?", "DELETE FROM errors WHERE job = ?",
-          "DELETE FROM dead_letter WHERE id = ?", "DELETE FROM lease_notes WHERE id = ?"}) {
+          "DELETE FROM dead_letter WHERE id = ?", "DELETE FROM lease_notes WHERE id = ?",
+          "DELETE FROM workflow_jobs WHERE job = ?"}) {
       by_id.push_back(std::make_unique<Statement>(db, sql));
     }
   }
   Statement job, body, extras, error, grant, wish, due, expiring, dead, unique, old, session, waits,
-      no_waits, stamps, no_due, no_expiring, no_unique, no_grant, live, no_live, note, no_note;
+      no_waits, step, stamps, no_due, no_expiring, no_unique, no_grant, live, no_live, note,
+      no_note;
   std::vector<std::unique_ptr<Statement>> by_id;
 };
 
@@ -286,6 +289,7 @@ void SqliteTarget::write_job(const TransferJob& job) {
   const int flags = (job.extras ? kFlagExtras : 0) | (job.expired ? kFlagExpired : 0) |
                     (job.unique_key.empty() ? 0 : kFlagUnique) |
                     (job.errors.empty() ? 0 : kFlagErrors) | (job.followed ? kFlagFollowed : 0) |
+                    (job.of_step ? kFlagStep : 0) | (job.unknown ? kFlagUnknown : 0) |
                     (job.session.empty() ? 0 : kFlagSession | on_dead_flags(job.on_dead));
   // Of a running one its row says what it was before; the grant says the rest.
   sql_->job
@@ -318,6 +322,7 @@ void SqliteTarget::write_job(const TransferJob& job) {
   if (job.unique_until && !MS_MUTANT(copy_drops_unique_keys))
     sql_->unique.bind(queue, job.unique_key, s.id, *job.unique_until).run();
   if (!is_terminal(s.state)) add_live(s.id, 1);
+  if (job.workflow != 0) sql_->step.bind(s.id, job.workflow, job.step, job.undo ? 1 : 0).run();
   if (job.session.empty() || s.state != JobState::waiting) return;
   sql_->session.bind(queue, job.session).run();  // write_sessions() says the rest
   sql_->waits.bind(s.id, queue, job.session).run();
@@ -397,6 +402,41 @@ Result<void> SqliteTarget::write_keys(std::int64_t block, std::span<const Transf
       const std::string ids = ids_to_blob(k.ids);
       row.bind(k.key, k.fingerprint, Statement::blob(ids), k.expires_at).run();
     }
+    writing.commit();
+    return {};
+  });
+}
+
+Result<void> SqliteTarget::write_workflows(std::int64_t block,
+                                           std::span<const TransferWorkflow> rows) {
+  return guarded([&]() -> Result<void> {
+    Writing writing(db_);
+    unnote(TransferSection::workflows, block);
+    const std::int64_t from = block * kTransferWorkflows, to = from + kTransferWorkflows;
+    Statement gone(db_, "DELETE FROM workflows WHERE id >= ? AND id < ?");
+    gone.bind(from, to).run();
+    Statement gone_rows(db_, "DELETE FROM workflow_rows WHERE workflow >= ? AND workflow < ?");
+    gone_rows.bind(from, to).run();
+    Statement row(db_,
+                  "INSERT INTO workflows (id, name, key, data, state, wake_at, finished_at) VALUES "
+                  "(?, ?, ?, ?, ?, ?, ?)");
+    for (const TransferWorkflow& w : rows) {
+      row.bind(w.id, w.name, Statement::text_or_null(w.key), w.data, w.state, w.wake_at,
+               w.finished_at)
+          .run();
+    }
+    writing.commit();
+    return {};
+  });
+}
+
+Result<void> SqliteTarget::append_workflow_rows(std::span<const TransferWorkflowRow> rows) {
+  return guarded([&]() -> Result<void> {
+    Writing writing(db_);
+    Statement row(db_,
+                  "INSERT OR REPLACE INTO workflow_rows (workflow, kind, number, text) VALUES (?, "
+                  "?, ?, ?)");
+    for (const TransferWorkflowRow& r : rows) row.bind(r.workflow, r.kind, r.number, r.text).run();
     writing.commit();
     return {};
   });

@@ -8,6 +8,7 @@
 #include <csignal>
 #include <future>
 
+#include "api/workflow_shapes.h"
 #include "base/mutant.h"
 #include "conformance/compare.h"
 #include "postgres/copy_places.h"
@@ -254,6 +255,62 @@ TEST_CASE("sessions move with their lines, holders and states") {
   CHECK(must(after.store().verify()).problems.empty());
 }
 
+// What people see of it.
+std::string shown(Store& store, WorkflowId id) {
+  const WorkflowInfo info = must(store.workflow(id));
+  std::string out = fmt::format("{} {} v{} {} {}", info.name, to_string(info.state), info.version,
+                                info.input, info.result);
+  for (const WorkflowStep& step : must(store.workflow_steps(id, 0, 1000)).steps) {
+    out += fmt::format(" {}:{}:{}:{}:{}", step.number, step.name, to_string(step.state), step.job,
+                       step.result);
+  }
+  return out;
+}
+
+TEST_CASE("workflows move with their steps, timers and signals, and go on where they were") {
+  const auto step = [](const char* name, const char* more = "") {
+    return fmt::format(
+        R"({{"name":"{0}","job":{{"queue":"mail","kind":"{0}","max_attempts":1}}{1}}})", name,
+        more);
+  };
+  const auto read = [](const std::string& steps, const char* more) {
+    return must(decode_workflow(fmt::format(R"({{"name":"w","steps":[{}]{}}})", steps, more)));
+  };
+  for (const PlaceKind kind : kKinds) {
+    const CopyPlace from(kind), to(other(kind));
+    Server server(from);
+    const WorkflowSpec keyed = read(step("z"), R"(,"key":"once")");
+    const WorkflowId done = server.must_apply<WorkflowStarted>(StartWorkflow{keyed}).id;
+    server.complete(server.claim());
+    const WorkflowId chain =
+        server
+            .must_apply<WorkflowStarted>(StartWorkflow{read(
+                step("a", R"(,"undo":{"queue":"mail","kind":"undo-a"})") + "," +
+                    step("b", R"(,"after":["a"])") + "," + step("c", R"(,"after":["b"])") +
+                    R"(,{"name":"nap","sleep":"10m"},{"name":"go","signal":"go","after":["c"]})",
+                R"(,"input":{"ä":1})")})
+            .id;
+    server.complete(server.claim());
+    const ClaimedJob running = server.claim();  // b
+    server.must_apply<Done>(SignalWorkflow{chain, "go", "s-1", "7", {}});
+    const std::string was = shown(server.store(), chain), was_done = shown(server.store(), done);
+    must_copy(from, to, SystemClock());
+    Server after(to);
+    CHECK(shown(after.store(), chain) == was);
+    CHECK(shown(after.store(), done) == was_done);
+    CHECK(after.store().agenda().next_workflow == server.store().agenda().next_workflow);
+    CHECK(after.complete(running) == FinishStatus::ok);
+    const ClaimedJob last = after.claim();
+    CHECK(last.kind == "c");
+    CHECK(after.must_apply<WorkflowStarted>(StartWorkflow{keyed}).id == done);
+    CHECK(after.must_apply<WorkflowStarted>(StartWorkflow{read(step("y"), "")}).id > chain);
+    const Finish dies{.worker = "w", .results = {{last.id, last.token, Dead{"x", "y"}}}};
+    CHECK(after.must_apply<FinishResult>(dies).results[0] == FinishStatus::ok);
+    CHECK(must(after.store().workflow(chain)).state == WorkflowState::undoing);
+    CHECK(must(after.store().verify()).problems.empty());
+  }
+}
+
 TEST_CASE("a copy that keeps the source goes on with numbers from far ahead") {
   for (const PlaceKind kind : kKinds) {
     const CopyPlace from(kind), to(other(kind));
@@ -296,13 +353,16 @@ TEST_CASE("a copy that ended while it made the schema is gone on with") {
             "DROP TABLE $schema.moves; DROP FUNCTION $schema.refuse_moved; DROP TABLE "
             "$schema.settings; ALTER TABLE $schema.jobs DROP COLUMN follow_ups, DROP COLUMN "
             "session, DROP COLUMN reply_session; ALTER TABLE $schema.ready DROP COLUMN session; "
-            "DROP TABLE $schema.sessions, $schema.session_jobs CASCADE; UPDATE "
+            "DROP TABLE $schema.sessions, $schema.session_jobs, $schema.workflows, "
+            "$schema.workflow_rows, $schema.workflow_jobs CASCADE; DROP SEQUENCE "
+            "$schema.workflow_ids; ALTER TABLE $schema.nodes DROP COLUMN schema; UPDATE "
             "$schema.meta SET version = 1; DO $do$ DECLARE f record; "
             "BEGIN FOR f IN SELECT p.oid::regprocedure AS name FROM pg_proc p WHERE "
             "p.pronamespace = '$schema'::regnamespace AND p.proname NOT IN ('now_us', "
             "'hold_batch', 'audit_append_only', 'audit_marks_advance') LOOP EXECUTE 'DROP "
             "FUNCTION ' || f.name || ' CASCADE'; END LOOP; END $do$");
   old.change(
+      "DROP TABLE workflows; DROP TABLE workflow_rows; DROP TABLE workflow_jobs; "
       "DROP TABLE moves; ALTER TABLE bodies DROP COLUMN follow_ups; DROP TABLE sessions; DROP "
       "TABLE "
       "session_jobs; DROP TABLE session_states; ALTER TABLE bodies DROP COLUMN session; ALTER "
