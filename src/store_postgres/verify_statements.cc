@@ -129,6 +129,23 @@ constexpr Law kLaws[] = {
      "<> 0) <> (jobs = 0 AND token = 0 AND stop = 0)"},
     {"sessions whose token would be given again",
      "SELECT count(*) FROM $schema.sessions WHERE token > " MS_LAST_TOKEN},
+    // -- workflows
+    {"living jobs of steps that no workflow waits for",
+     "SELECT count(*) FROM $schema.jobs j WHERE flags & 4096 <> 0 AND flags & 16 = 0 AND state NOT "
+     "IN (4, 6, 7) AND NOT EXISTS (SELECT 1 FROM $schema.workflow_jobs w WHERE w.job = j.id)"},
+    {"ends of jobs that a workflow waits for, and that nobody will tell it",
+     "SELECT count(*) FROM $schema.workflow_jobs w LEFT JOIN $schema.jobs j ON j.id = w.job WHERE "
+     "j.id IS NULL OR j.state IN (4, 6, 7) OR j.flags & 4096 = 0 OR NOT EXISTS (SELECT 1 FROM "
+     "$schema.workflows f WHERE f.id = w.workflow)"},
+    {"workflows that count their living jobs wrong",
+     "SELECT count(*) FROM $schema.workflows w WHERE CASE WHEN data LIKE '{%' THEN "
+     "coalesce((data::json->>'live')::bigint, 0) <> (SELECT count(*) FROM $schema.workflow_rows r "
+     "WHERE r.workflow = w.id AND r.kind = 6) END"},
+    {"running workflows that wait for nothing",
+     "SELECT count(*) FROM $schema.workflows w WHERE state = 0 AND wake_at IS NULL AND NOT EXISTS "
+     "(SELECT 1 FROM $schema.workflow_rows r WHERE r.workflow = w.id AND r.kind IN (6, 9, 10))"},
+    {"workflows that have ended without a time, or have one and have not",
+     "SELECT count(*) FROM $schema.workflows WHERE (state >= 3) <> (finished_at IS NOT NULL)"},
     {"unique keys that lead to a job of another key",
      "SELECT count(*) FROM $schema.uniques u JOIN $schema.jobs j ON j.id = u.id WHERE "
      "j.unique_key IS DISTINCT FROM u.key OR j.queue <> u.queue"},

@@ -145,6 +145,24 @@ constexpr Law kLaws[] = {
     {"sessions that do not count their jobs",
      "SELECT count(*) FROM sessions s WHERE s.jobs <> (s.turn <> 0) + (SELECT count(*) FROM "
      "session_jobs w WHERE w.session = s.id)"},
+    {"living jobs of steps that no workflow waits for",
+     "SELECT count(*) FROM jobs j WHERE flags & 4096 <> 0 AND state NOT IN (4, 6, 7) AND NOT "
+     "EXISTS "
+     "(SELECT 1 FROM workflow_jobs w WHERE w.job = j.id) AND NOT EXISTS (SELECT 1 FROM lease_notes "
+     "n WHERE n.id = j.id AND n.cancel_requested <> 0)"},
+    {"ends of jobs that a workflow waits for, and that nobody will tell it",
+     "SELECT count(*) FROM workflow_jobs w LEFT JOIN jobs j ON j.id = w.job WHERE j.id IS NULL OR "
+     "j.state IN (4, 6, 7) OR j.flags & 4096 = 0 OR NOT EXISTS (SELECT 1 FROM workflows f WHERE "
+     "f.id = w.workflow)"},
+    {"workflows that count their living jobs wrong",
+     "SELECT count(*) FROM workflows w WHERE coalesce(json_extract(data, '$.live'), 0) <> (SELECT "
+     "count(*) FROM workflow_rows r WHERE r.workflow = w.id AND r.kind = 6)"},
+    {"running workflows that wait for nothing",
+     "SELECT count(*) FROM workflows w WHERE state = 0 AND wake_at IS NULL AND NOT EXISTS (SELECT "
+     "1 "
+     "FROM workflow_rows r WHERE r.workflow = w.id AND r.kind IN (6, 9, 10))"},
+    {"workflows that have ended without a time, or have one and have not",
+     "SELECT count(*) FROM workflows WHERE (state >= 3) <> (finished_at IS NOT NULL)"},
     {"sessions that stand still although jobs wait",
      "SELECT count(*) FROM sessions s WHERE s.turn = 0 AND s.stop = 0 AND s.jobs > 0"},
     {"stopped sessions that go on", "SELECT count(*) FROM sessions WHERE stop <> 0 AND turn <> 0"},

@@ -103,6 +103,32 @@ void check(const std::vector<Damage>& damages) {
   }
 }
 
+TEST_CASE("verify finds planted damage of workflows") {
+  const std::vector<Damage> damages = {
+      {"DELETE FROM schema.workflow_jobs", "living jobs of steps that no workflow waits for"},
+      {"UPDATE schema.workflow_jobs SET workflow = 99", "nobody will tell"},
+      {"DELETE FROM schema.workflows", "nobody will tell"},
+      {"INSERT INTO schema.workflow_jobs VALUES (99, 1, 1, false)", "nobody will tell"},
+      {"DELETE FROM schema.workflow_rows WHERE kind = 6", "count their living jobs wrong"},
+      {"DELETE FROM schema.workflow_rows WHERE kind = 6",
+       "running workflows that wait for nothing"},
+      {"UPDATE schema.workflows SET finished_at = 1", "have ended without a time"},
+  };
+  for (const Damage& damage : damages) {
+    CAPTURE(damage.sql);
+    const Place place;
+    const auto store = place.open();
+    WorkflowSpec spec{.name = "w", .steps = {StepSpec{.name = "a", .job = NewJob{}}}};
+    spec.steps[0].job->kind = "k";
+    place.apply(*store, StartWorkflow{spec});
+    CHECK(must(store->verify()).problems.empty());
+    place.sql(damage.sql);
+    std::string all;
+    for (const std::string& problem : must(store->verify()).problems) all += problem + "\n";
+    CHECK_MESSAGE(all.find(damage.found) != std::string::npos, all);
+  }
+}
+
 TEST_CASE("verify finds planted damage of jobs") {
   check({
       {"UPDATE schema.tallies SET available = available + 1 WHERE ctid = (SELECT min(ctid) FROM "
