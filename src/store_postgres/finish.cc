@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/mutant.h"
 #include "store_postgres/store_impl.h"
 
 namespace mainspring::pg {
@@ -192,7 +193,8 @@ OperationResult PostgresStore::operator()(const RescueExpired& op) {
                                  format_duration(timeout))
                    : fmt::format("lease expired: worker {} was not heard of for {}",
                                  held->row.worker, format_duration(Duration(held->row.lease)));
-    if ((held->row.flags & kFlagStep) != 0) held->row.flags |= kFlagUnknown;
+    const bool noted = (held->row.flags & kFlagStep) != 0 && !MS_MUTANT(lost_step_taken_as_failed);
+    if (noted) held->row.flags |= kFlagUnknown;
     fail_attempt(*held, message, std::nullopt);
     if (!is_terminal(held->row.state)) after_.again.push_back(id);
     ++result.changed;

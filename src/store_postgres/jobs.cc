@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/assert.h"
+#include "base/mutant.h"
 #include "store_postgres/store_impl.h"
 
 namespace mainspring::pg {
@@ -180,7 +181,7 @@ void PostgresStore::end_job(JobInHand& job, JobState state, std::string_view rea
                          .description = std::string(description)});
   }
   if (job.row.schedule != 0) schedule_job_ended(job);
-  if ((job.row.flags & kFlagStep) != 0) {
+  if ((job.row.flags & kFlagStep) != 0 && !MS_MUTANT(end_of_step_not_heard)) {
     if (ran && state == JobState::cancelled) job.row.flags |= kFlagUnknown;
     ended_steps_.push_back({.job = job.row.id,
                             .state = state,
