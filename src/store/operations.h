@@ -168,6 +168,7 @@ struct Redrive {
 struct RedriveResult {
   int redriven = 0;
   std::optional<JobId> next;  // where to go on; nullopt = all seen
+  std::vector<JobId> ids{};   // of the redriven, in order
 };
 
 struct PauseQueue {

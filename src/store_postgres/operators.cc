@@ -104,6 +104,7 @@ OperationResult PostgresStore::operator()(const Redrive& op) {
     if (!take_unique_key(*held)) continue;
     revive(*held);
     ++result.redriven;
+    result.ids.push_back(id);
   }
   return result;
 }

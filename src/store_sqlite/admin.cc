@@ -180,7 +180,10 @@ OperationResult SqliteStore::operator()(const Redrive& op) {
     if (take_unique_key(*hot)) {
       retry_hot(*hot);
       ++result.redriven;
+    } else if (!MS_MUTANT(redrive_names_all)) {
+      continue;
     }
+    result.ids.push_back(id);
   }
   return result;
 }

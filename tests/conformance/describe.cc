@@ -295,7 +295,7 @@ struct ResultText {
     return fmt::format("retry {}", to_string(r.state));
   }
   std::string operator()(const RedriveResult& r) {
-    return fmt::format("redriven {} next {}", r.redriven, r.next.value_or(0));
+    return fmt::format("redriven {} {} next {}", r.redriven, r.ids, r.next.value_or(0));
   }
   std::string operator()(const Done&) { return "done"; }
   std::string operator()(const LeaseGrant& r) {

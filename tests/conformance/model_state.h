@@ -1,6 +1,7 @@
 // What a model store keeps: plain records in maps.
 #pragma once
 
+#include <algorithm>
 #include <map>
 #include <string>
 #include <tuple>
@@ -91,6 +92,11 @@ inline bool live(const Record& r) {
 }
 inline bool can_expire(const Record& r) {
   return r.job.expires_at && !r.job.started_at && live(r);
+}
+inline bool matches(const JobFilter& f, const Job& j) {
+  return (f.queue.empty() || f.queue == j.queue) && (f.kind.empty() || f.kind == j.kind) &&
+         (!f.state || *f.state == j.state) && f.within.has(j.queue) &&
+         (f.tag.empty() || std::find(j.tags.begin(), j.tags.end(), f.tag) != j.tags.end());
 }
 inline SessionKey session_of(const Job& job) {
   return {job.queue, job.session};

@@ -11,15 +11,6 @@
 #include "conformance/model_reads.h"
 
 namespace mainspring {
-namespace {
-
-bool matches(const JobFilter& f, const Job& j) {
-  return (f.queue.empty() || f.queue == j.queue) && (f.kind.empty() || f.kind == j.kind) &&
-         (!f.state || *f.state == j.state) && f.within.has(j.queue) &&
-         (f.tag.empty() || std::find(j.tags.begin(), j.tags.end(), f.tag) != j.tags.end());
-}
-
-}  // namespace
 
 std::shared_ptr<ModelDisk> make_model_disk() {
   return std::make_shared<ModelDisk>();
@@ -656,6 +647,7 @@ class ModelStore final : public ModelReads, private ModelJobs {
       revive(r);
       ++result.redriven;
     }
+      result.ids.push_back(it->first);
     return result;
   }
 

@@ -234,6 +234,24 @@ TEST_SUITE("store: retry and redrive") {
     CHECK(b.one<RedriveResult>(Redrive{}).redriven == 5);
     CHECK(b.one<RedriveResult>(Redrive{}).redriven == 0);
   }
+
+  TEST_CASE("a redrive names the jobs that live again, and none that it passed over") {
+    Bench b;
+    const JobId first = b.dead(b.job());
+    NewJob keyed = b.job();
+    keyed.unique = Unique{.key = "k"};
+    const JobId replaced = b.dead(keyed);
+    const JobId other_queue = b.dead(b.job("other"));
+    const JobId last = b.dead(b.job());
+    b.enqueue(keyed);  // has the key now
+    const auto some = b.one<RedriveResult>(Redrive{.filter = {.queue = "q"}, .limit = 2});
+    CHECK(some.ids == std::vector<JobId>{first});
+    CHECK(some.next == replaced);
+    const auto rest = b.one<RedriveResult>(Redrive{.filter = {}, .limit = 9, .after = *some.next});
+    CHECK(rest.ids == std::vector<JobId>{other_queue, last});
+    CHECK(rest.redriven == 2);
+    CHECK(b.state(replaced) == JobState::dead);
+  }
 }
 
 TEST_SUITE("store: queues") {

@@ -148,6 +148,7 @@ std::map<std::string, std::string> store_defects() {
       {"messages_reversed", conformance()},
       {"message_dropped_with_progress", seeds(1, 10)},
       {"full_store_takes_messages", conformance()},
+      {"redrive_names_all", conformance()},
       {"audit_commits_apart", io_sweep("the power goes at each I/O call*")},
   };
 }
