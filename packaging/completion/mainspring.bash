@@ -45,6 +45,7 @@ _mainspring() {
     --expires-in) return ;;
     --fence) return ;;
     --file) mapfile -t COMPREPLY < <(compgen -f -- "$current"); return ;;
+    --fingerprint) return ;;
     --folder-quiet) return ;;
     --from) return ;;
     --from-schema) return ;;
@@ -166,7 +167,7 @@ _mainspring() {
   esac
   for word in "${typed[@]}"; do
     case "${at:+$at }$word" in
-      'serve'|'work'|'lease'|'lease run'|'enqueue'|'bench'|'jobs'|'jobs list'|'jobs show'|'jobs why'|'jobs cancel'|'jobs retry'|'queues'|'queues list'|'queues show'|'queues pause'|'queues resume'|'queues set'|'dead'|'dead list'|'dead show'|'dead redrive'|'dead retry'|'events'|'workers'|'schedules'|'schedules set'|'schedules list'|'schedules show'|'schedules preview'|'schedules trigger'|'schedules pause'|'schedules resume'|'schedules ledger'|'schedules backfill'|'schedules remove'|'timers'|'timers set'|'timers list'|'timers show'|'timers start'|'timers stop'|'timers wake'|'timers timeout'|'timers remove'|'leases'|'leases list'|'leases show'|'sessions'|'sessions list'|'sessions show'|'sessions resume'|'host'|'jobs-host'|'jobs-host list'|'jobs-host show'|'jobs-host info'|'jobs-host history'|'jobs-host run'|'jobs-host stop'|'jobs-host start'|'jobs-host settings'|'jobs-host deploy'|'jobs-host remove'|'logs'|'token'|'token create'|'token list'|'token revoke'|'audit'|'audit list'|'audit verify'|'audit head'|'callbacks'|'callbacks key'|'callbacks verify'|'verify'|'store'|'store backup'|'store copy'|'store info'|'store migrate'|'store check'|'tls'|'tls init'|'tls issue'|'tls show'|'config'|'version'|'completion'|'help') at="${at:+$at }$word" ;;
+      'serve'|'work'|'lease'|'lease run'|'enqueue'|'bench'|'jobs'|'jobs list'|'jobs show'|'jobs why'|'jobs cancel'|'jobs retry'|'queues'|'queues list'|'queues show'|'queues pause'|'queues resume'|'queues set'|'dead'|'dead list'|'dead show'|'dead groups'|'dead redrive'|'dead retry'|'events'|'workers'|'schedules'|'schedules set'|'schedules list'|'schedules show'|'schedules preview'|'schedules trigger'|'schedules pause'|'schedules resume'|'schedules ledger'|'schedules backfill'|'schedules remove'|'timers'|'timers set'|'timers list'|'timers show'|'timers start'|'timers stop'|'timers wake'|'timers timeout'|'timers remove'|'leases'|'leases list'|'leases show'|'sessions'|'sessions list'|'sessions show'|'sessions resume'|'host'|'jobs-host'|'jobs-host list'|'jobs-host show'|'jobs-host info'|'jobs-host history'|'jobs-host run'|'jobs-host stop'|'jobs-host start'|'jobs-host settings'|'jobs-host deploy'|'jobs-host remove'|'logs'|'token'|'token create'|'token list'|'token revoke'|'audit'|'audit list'|'audit verify'|'audit head'|'callbacks'|'callbacks key'|'callbacks verify'|'verify'|'store'|'store backup'|'store copy'|'store info'|'store migrate'|'store check'|'tls'|'tls init'|'tls issue'|'tls show'|'config'|'version'|'completion'|'help') at="${at:+$at }$word" ;;
     esac
   done
   case $at in
@@ -189,10 +190,11 @@ _mainspring() {
     'queues pause') words='' ; [[ $current == -* ]] && words='--json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
     'queues resume') words='' ; [[ $current == -* ]] && words='--json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
     'queues set') words='' ; [[ $current == -* ]] && words='--retention-completed --retention-dead --json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
-    'dead') words='list show redrive retry' ; [[ $current == -* ]] && words='--json --config --help' ;;
+    'dead') words='list show groups redrive retry' ; [[ $current == -* ]] && words='--json --config --help' ;;
     'dead list') words='' ; [[ $current == -* ]] && words='--queue --kind --tag --limit --all --json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
     'dead show') words='' ; [[ $current == -* ]] && words='--json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
-    'dead redrive') words='' ; [[ $current == -* ]] && words='--queue --kind --tag --limit --json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
+    'dead groups') words='' ; [[ $current == -* ]] && words='--queue --kind --tag --json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
+    'dead redrive') words='' ; [[ $current == -* ]] && words='--queue --kind --tag --fingerprint --limit --rate --canary --dry-run --json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
     'dead retry') words='' ; [[ $current == -* ]] && words='--json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
     'events') words='' ; [[ $current == -* ]] && words='--queue --kind --type --job --tag --after --limit --json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
     'workers') words='' ; [[ $current == -* ]] && words='--json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;

@@ -3,7 +3,7 @@
 function __mainspring_at
   set -l at ''
   for word in (commandline -opc)[2..-1]
-    if contains -- (string trim -- "$at $word") 'serve' 'work' 'lease' 'lease run' 'enqueue' 'bench' 'jobs' 'jobs list' 'jobs show' 'jobs why' 'jobs cancel' 'jobs retry' 'queues' 'queues list' 'queues show' 'queues pause' 'queues resume' 'queues set' 'dead' 'dead list' 'dead show' 'dead redrive' 'dead retry' 'events' 'workers' 'schedules' 'schedules set' 'schedules list' 'schedules show' 'schedules preview' 'schedules trigger' 'schedules pause' 'schedules resume' 'schedules ledger' 'schedules backfill' 'schedules remove' 'timers' 'timers set' 'timers list' 'timers show' 'timers start' 'timers stop' 'timers wake' 'timers timeout' 'timers remove' 'leases' 'leases list' 'leases show' 'sessions' 'sessions list' 'sessions show' 'sessions resume' 'host' 'jobs-host' 'jobs-host list' 'jobs-host show' 'jobs-host info' 'jobs-host history' 'jobs-host run' 'jobs-host stop' 'jobs-host start' 'jobs-host settings' 'jobs-host deploy' 'jobs-host remove' 'logs' 'token' 'token create' 'token list' 'token revoke' 'audit' 'audit list' 'audit verify' 'audit head' 'callbacks' 'callbacks key' 'callbacks verify' 'verify' 'store' 'store backup' 'store copy' 'store info' 'store migrate' 'store check' 'tls' 'tls init' 'tls issue' 'tls show' 'config' 'version' 'completion' 'help'
+    if contains -- (string trim -- "$at $word") 'serve' 'work' 'lease' 'lease run' 'enqueue' 'bench' 'jobs' 'jobs list' 'jobs show' 'jobs why' 'jobs cancel' 'jobs retry' 'queues' 'queues list' 'queues show' 'queues pause' 'queues resume' 'queues set' 'dead' 'dead list' 'dead show' 'dead groups' 'dead redrive' 'dead retry' 'events' 'workers' 'schedules' 'schedules set' 'schedules list' 'schedules show' 'schedules preview' 'schedules trigger' 'schedules pause' 'schedules resume' 'schedules ledger' 'schedules backfill' 'schedules remove' 'timers' 'timers set' 'timers list' 'timers show' 'timers start' 'timers stop' 'timers wake' 'timers timeout' 'timers remove' 'leases' 'leases list' 'leases show' 'sessions' 'sessions list' 'sessions show' 'sessions resume' 'host' 'jobs-host' 'jobs-host list' 'jobs-host show' 'jobs-host info' 'jobs-host history' 'jobs-host run' 'jobs-host stop' 'jobs-host start' 'jobs-host settings' 'jobs-host deploy' 'jobs-host remove' 'logs' 'token' 'token create' 'token list' 'token revoke' 'audit' 'audit list' 'audit verify' 'audit head' 'callbacks' 'callbacks key' 'callbacks verify' 'verify' 'store' 'store backup' 'store copy' 'store info' 'store migrate' 'store check' 'tls' 'tls init' 'tls issue' 'tls show' 'config' 'version' 'completion' 'help'
       set at (string trim -- "$at $word")
     end
   end
@@ -323,6 +323,7 @@ complete -c mainspring -n "__mainspring_at 'queues set'" -l key-file -r -F -d 'i
 complete -c mainspring -n "__mainspring_at 'dead'" -a list -d 'dead jobs with their reasons'
 complete -c mainspring -n "__mainspring_at 'dead'" -a show -d 'a dead job with all its errors'
 complete -c mainspring -n "__mainspring_at 'dead'" -a redrive -d 'run all matching dead jobs again'
+complete -c mainspring -n "__mainspring_at 'dead'" -a groups -d 'dead jobs by what they died of'
 complete -c mainspring -n "__mainspring_at 'dead'" -a retry -d 'run dead jobs again'
 complete -c mainspring -n "__mainspring_at 'dead'" -l json -d 'print JSON, errors too'
 complete -c mainspring -n "__mainspring_at 'dead'" -l config -r -F -d 'settings from this TOML file'
@@ -351,10 +352,26 @@ complete -c mainspring -n "__mainspring_at 'dead show'" -l ca-file -r -F -d 'aut
 complete -c mainspring -n "__mainspring_at 'dead show'" -l cert-file -r -F -d 'a certificate to show to servers that ask for one'
 complete -c mainspring -n "__mainspring_at 'dead show'" -l key-file -r -F -d 'its key'
 complete -c mainspring -n "__mainspring_at 'dead redrive'" -l queue -x -d 'only of this queue'
+complete -c mainspring -n "__mainspring_at 'dead groups'" -l queue -x -d 'only of this queue'
+complete -c mainspring -n "__mainspring_at 'dead groups'" -l kind -x -d 'only of this kind'
+complete -c mainspring -n "__mainspring_at 'dead groups'" -l tag -x -d 'only with this tag'
+complete -c mainspring -n "__mainspring_at 'dead groups'" -l json -d 'print JSON, errors too'
+complete -c mainspring -n "__mainspring_at 'dead groups'" -l config -r -F -d 'settings from this TOML file'
+complete -c mainspring -n "__mainspring_at 'dead groups'" -l help -d 'this text'
+complete -c mainspring -n "__mainspring_at 'dead groups'" -l server -x -d 'the server that commands talk to: http://HOST:PORT, https://HOST:PORT '
+complete -c mainspring -n "__mainspring_at 'dead groups'" -l color -x -a 'auto always never' -d 'colours in tables'
+complete -c mainspring -n "__mainspring_at 'dead groups'" -l token-file -r -F -d 'the token to show to the server is the first line of this file'
+complete -c mainspring -n "__mainspring_at 'dead groups'" -l ca-file -r -F -d 'authorities that may have signed the server\'s certificate, in PEM'
+complete -c mainspring -n "__mainspring_at 'dead groups'" -l cert-file -r -F -d 'a certificate to show to servers that ask for one'
+complete -c mainspring -n "__mainspring_at 'dead groups'" -l key-file -r -F -d 'its key'
 complete -c mainspring -n "__mainspring_at 'dead redrive'" -l kind -x -d 'only of this kind'
 complete -c mainspring -n "__mainspring_at 'dead redrive'" -l tag -x -d 'only with this tag'
 complete -c mainspring -n "__mainspring_at 'dead redrive'" -l limit -x -d 'at most so many [all]'
+complete -c mainspring -n "__mainspring_at 'dead redrive'" -l fingerprint -x -d 'only of this group'
 complete -c mainspring -n "__mainspring_at 'dead redrive'" -l json -d 'print JSON, errors too'
+complete -c mainspring -n "__mainspring_at 'dead redrive'" -l rate -x -d 'at most so fast'
+complete -c mainspring -n "__mainspring_at 'dead redrive'" -l canary -d '1 job, then 10, then the rest, each when those before have ended'
+complete -c mainspring -n "__mainspring_at 'dead redrive'" -l dry-run -d 'say how many, and change nothing'
 complete -c mainspring -n "__mainspring_at 'dead redrive'" -l config -r -F -d 'settings from this TOML file'
 complete -c mainspring -n "__mainspring_at 'dead redrive'" -l help -d 'this text'
 complete -c mainspring -n "__mainspring_at 'dead redrive'" -l server -x -d 'the server that commands talk to: http://HOST:PORT, https://HOST:PORT '

@@ -135,10 +135,15 @@ void encode_retention_response(const SetRetention& request, std::string& out);
 void encode_workers(std::span<const WorkerInfo> workers, std::string& out);
 Result<std::vector<WorkerInfo>> decode_workers(std::string_view body);
 
-// {"queue"?, "kind"?, "tag"?, "limit"?, "after"?}; an empty body is every dead job, 1000 at most.
-Result<Redrive> decode_redrive_request(std::string_view body);
-void encode_redrive_request(const Redrive& request, std::string& out);
-// {"redriven", "next": id | null}
+// {"queue"?, "kind"?, "tag"?, "limit"?, "after"?, "dry_run"?}; an empty body is every dead job,
+// 1000 at most.
+struct RedriveRequest {
+  Redrive operation;
+  bool dry_run = false;  // only to be told what it would do
+};
+Result<RedriveRequest> decode_redrive_request(std::string_view body);
+void encode_redrive_request(const RedriveRequest& request, std::string& out);
+// {"redriven", "next": id | null, "ids": […]}
 void encode_redrive_response(const RedriveResult& result, std::string& out);
 Result<RedriveResult> decode_redrive_response(std::string_view body);
 

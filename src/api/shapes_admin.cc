@@ -130,21 +130,30 @@ constexpr JsonField<WorkersAnswer> kWorkers[] = {
 
 // -- the dead letter, verification
 
-constexpr JsonField<Redrive> kRedriveRequest[] = {
-    {"queue", [](JsonReader& in, Redrive& r) { return in.null() || in.string(r.filter.queue); }},
-    {"kind", [](JsonReader& in, Redrive& r) { return in.null() || in.string(r.filter.kind); }},
-    {"tag", [](JsonReader& in, Redrive& r) { return in.null() || in.string(r.filter.tag); }},
-    {"limit", &as_integer<&Redrive::limit, 1, kMaxRedriveJobs>},
-    {"after", [](JsonReader& in, Redrive& r) {
-       return in.null() || in.integer(r.after, std::int64_t{0}, INT64_MAX);
-     }}};
+template <auto Member>
+bool as_filter(JsonReader& in, RedriveRequest& r) {
+  return in.null() || in.string(r.operation.filter.*Member);
+}
+constexpr JsonField<RedriveRequest> kRedriveRequest[] = {
+    {"queue", &as_filter<&JobFilter::queue>},
+    {"kind", &as_filter<&JobFilter::kind>},
+    {"tag", &as_filter<&JobFilter::tag>},
+    {"limit", [](JsonReader& in,
+                 RedriveRequest& r) { return in.integer(r.operation.limit, 1, kMaxRedriveJobs); }},
+    {"after",
+     [](JsonReader& in, RedriveRequest& r) {
+       return in.null() || in.integer(r.operation.after, std::int64_t{0}, INT64_MAX);
+     }},
+    {"dry_run", &as_boolean<&RedriveRequest::dry_run>}};
 constexpr JsonField<RedriveResult> kRedriveAnswer[] = {
     {"redriven", &as_integer<&RedriveResult::redriven, 0, INT_MAX>},
     {"next",
      [](JsonReader& in, RedriveResult& r) {
        return in.null() || in.integer(r.next.emplace(), std::int64_t{1}, INT64_MAX);
      }},
+    {"ids", [](JsonReader& in, RedriveResult& r) { return read_ids(in, r.ids); }},
 };
+static_assert(kMaxRedriveJobs <= kMaxRenewLeases, "so many ids are read");
 constexpr JsonField<VerifyReport> kVerify[] = {
     {"jobs", &as_count<&VerifyReport::jobs>},
     {"problems", [](JsonReader& in,
@@ -265,19 +274,21 @@ Result<std::vector<WorkerInfo>> decode_workers(std::string_view body) {
   return std::move(answer.workers);
 }
 
-Result<Redrive> decode_redrive_request(std::string_view body) {
-  if (body.empty()) return Redrive{};
+Result<RedriveRequest> decode_redrive_request(std::string_view body) {
+  if (body.empty()) return RedriveRequest{};
   return decode_request(body, kRedriveRequest);
 }
 
-void encode_redrive_request(const Redrive& request, std::string& out) {
+void encode_redrive_request(const RedriveRequest& request, std::string& out) {
+  const Redrive& redrive = request.operation;
   JsonWriter w(out);
   w.begin_object();
-  if (!request.filter.queue.empty()) w.key("queue").string(request.filter.queue);
-  if (!request.filter.kind.empty()) w.key("kind").string(request.filter.kind);
-  if (!request.filter.tag.empty()) w.key("tag").string(request.filter.tag);
-  w.key("limit").number(request.limit);
-  if (request.after != 0) w.key("after").number(request.after);
+  if (!redrive.filter.queue.empty()) w.key("queue").string(redrive.filter.queue);
+  if (!redrive.filter.kind.empty()) w.key("kind").string(redrive.filter.kind);
+  if (!redrive.filter.tag.empty()) w.key("tag").string(redrive.filter.tag);
+  w.key("limit").number(redrive.limit);
+  if (redrive.after != 0) w.key("after").number(redrive.after);
+  if (request.dry_run) w.key("dry_run").boolean(true);
   w.end_object();
 }
 
@@ -285,7 +296,9 @@ void encode_redrive_response(const RedriveResult& result, std::string& out) {
   JsonWriter w(out);
   w.begin_object().key("redriven").number(result.redriven).key("next");
   result.next ? w.number(*result.next) : w.null();
-  w.end_object();
+  w.key("ids").begin_array();
+  for (const JobId id : result.ids) w.number(id);
+  w.end_array().end_object();
 }
 
 Result<RedriveResult> decode_redrive_response(std::string_view body) {

@@ -370,11 +370,17 @@ TEST_CASE("queues, workers, pages, redrive, retention and verification read back
 
   auto redrive = decode_redrive_request(R"({"queue":"q","tag":"t","limit":5,"after":9})");
   REQUIRE(redrive);
-  CHECK(redrive->filter.queue == "q");
-  CHECK(redrive->after == 9);
-  CHECK(decode_redrive_request("")->limit == 1000);
+  CHECK(redrive->operation.filter.queue == "q");
+  CHECK(redrive->operation.after == 9);
+  CHECK(decode_redrive_request("")->operation.limit == 1000);
+  CHECK_FALSE(redrive->dry_run);
+  CHECK(decode_redrive_request(R"({"dry_run":true})")->dry_run);
   CHECK(refusal(decode_redrive_request(R"({"limit":0})")).field == "limit");
   CHECK(decode_redrive_response(R"({"redriven":3,"next":null})")->redriven == 3);
+  std::string answer;
+  encode_redrive_response({.redriven = 2, .next = 9, .ids = {7, 9}}, answer);
+  CHECK(answer == R"({"redriven":2,"next":9,"ids":[7,9]})");
+  CHECK(decode_redrive_response(answer)->ids == std::vector<JobId>{7, 9});
 
   auto retention = decode_retention_request("q", R"({"retention":{"completed":"1h"}})");
   REQUIRE(retention);

@@ -122,10 +122,25 @@ worker=$!
 expect 0 '42' ms enqueue calc sum --wait=30s
 expect 0 '{"id":…,"state":"completed",…"result":42…}' ms enqueue calc sum --wait --json
 expect 1 'job 10 is dead: …broken' ms enqueue calc fail --wait=30s
+expect 0 'FINGERPRINT       JOBS  KIND  FIRST  LAST  ERROR
+…     1  fail …broken…' ms dead groups
+fingerprint=$("$mainspring" dead groups --json | sed 's/.*"fingerprint":"\([0-9a-f]*\)".*/\1/')
+expect 0 '{"fingerprint":"'"$fingerprint"'","kind":"fail","reason":"…","count":1,…}' ms dead groups --queue calc --json
+expect 0 'the dead letter is empty' ms dead groups --queue mail
+expect 64 'mainspring: --fingerprint "x": must be 16 hex digits, …' ms dead redrive --fingerprint x
+expect 64 'mainspring: --rate "fast": must be N/s, …' ms dead redrive --rate fast
+expect 0 '1 job would be available again: 10' ms dead redrive --fingerprint "$fingerprint" --dry-run
+expect 0 '{"dry_run":true,"jobs":0,"first":[]}' ms dead redrive --queue mail --dry-run --json
+expect 0 '0 jobs available again' ms dead redrive --fingerprint 0123456789abcdef --rate 5/s
+expect 1 'step 1: 1 job redriven: 1 died again of the same
+mainspring: stopped: job 10 died again of '"$fingerprint"' (…broken…); 1 job available again, 0 left dead' \
+  ms dead redrive --fingerprint "$fingerprint" --canary
+expect 1 '{"step":1,"redriven":1,"completed":0,"cancelled":0,"dead":1,"gone":0,"again":{"job":10,"fingerprint":"'"$fingerprint"'",…}}
+{"redriven":1,"left":0,"stopped":"died_again"}' ms dead redrive --queue calc --canary --json
 kill "$worker"
 wait "$worker"
 expect 0 'ID  QUEUE  KIND  ATTEMPTS  DIED  REASON  …
-10  calc   fail         1  …broken' ms dead list
+10  calc   fail         3  …broken' ms dead list
 expect 0 'id              10
 …broken…' ms dead show 10
 expect 65 'mainspring: job 1 is completed, not dead; `mainspring jobs show 1` shows it' ms dead show 1

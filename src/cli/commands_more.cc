@@ -139,7 +139,14 @@ Command queues_command() {
 
 Command dead_command() {
   std::vector<Flag> redrive = filter_flags();
+  redrive.push_back({.name = "fingerprint", .value = "F", .help = "only of this group"});
   redrive.push_back({.name = "limit", .value = "N", .help = "at most so many [all]"});
+  redrive.push_back({.name = "rate", .value = "N/s", .help = "at most so fast; N/m and N/h too"});
+  redrive.push_back({.name = "canary",
+                     .value = "",
+                     .help = "1 job, then 10, then the rest, each when those before have ended; "
+                             "stop if one died again of the same"});
+  redrive.push_back({.name = "dry-run", .value = "", .help = "say how many, and change nothing"});
   return {.name = "dead",
           .summary = "the dead letter: list, show, retry, redrive",
           .description =
@@ -160,12 +167,26 @@ Command dead_command() {
                .examples = {{"mainspring dead show 42", ""}},
                .exits = {{65, "the job is not dead"}, {66, "there is no such job"}},
                .run = run_dead_show},
+              {.name = "groups",
+               .summary = "dead jobs by what they died of",
+               .description = "Groups the newest 20,000 dead jobs by kind and error; numbers, hex, "
+                              "UUIDs and quoted texts do not count.",
+               .flags = filter_flags(),
+               .scopes = kClient,
+               .examples = {{"mainspring dead groups --queue photos", ""}},
+               .run = run_dead_groups},
               {.name = "redrive",
                .summary = "run all matching dead jobs again",
-               .description = "Makes all dead jobs that match available again, oldest first.",
+               .description = "Makes all dead jobs that match available again, oldest first. "
+                              "Interrupted, it says how far it came.",
                .flags = redrive,
                .scopes = kClient,
-               .examples = {{"mainspring dead redrive --queue photos --kind thumbnail", ""}},
+               .examples = {{"mainspring dead redrive --queue photos --kind thumbnail", ""},
+                            {"mainspring dead redrive --fingerprint 1f0c6a2be4d93857 --dry-run",
+                             "a group of `mainspring dead groups`"},
+                            {"mainspring dead redrive --queue photos --canary --rate 20/s", ""}},
+               .exits = {{1, "with --canary: a job died again of what they had died of"},
+                         {75, "it was interrupted"}},
                .run = run_dead_redrive},
               {.name = "retry",
                .summary = "run dead jobs again",

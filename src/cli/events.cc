@@ -137,21 +137,6 @@ bool passes_over(const Error& error) {
          error.code == ErrorCode::overloaded;
 }
 
-void pause(Duration length, const std::stop_token& stop) {
-  Mutex mutex;
-  CondVar stopped;
-  const std::stop_callback wake(stop, [&] {
-    MutexLock lock(mutex);
-    stopped.notify_all();
-  });
-  const SystemClock clock;
-  const Instant until = clock.now().instant + length;
-  MutexLock lock(mutex);
-  for (Instant now; !stop.stop_requested() && (now = clock.now().instant) < until;) {
-    stopped.wait_for(mutex, until - now);
-  }
-}
-
 }  // namespace
 
 Result<int> run_events(const Invocation& invocation, Io& io) {

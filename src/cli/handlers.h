@@ -23,6 +23,7 @@ Result<int> run_queues_resume(const Invocation& invocation, Io& io);
 Result<int> run_queues_set(const Invocation& invocation, Io& io);
 
 Result<int> run_dead_list(const Invocation& invocation, Io& io);
+Result<int> run_dead_groups(const Invocation& invocation, Io& io);
 Result<int> run_dead_show(const Invocation& invocation, Io& io);
 Result<int> run_dead_redrive(const Invocation& invocation, Io& io);
 Result<int> run_dead_retry(const Invocation& invocation, Io& io);

@@ -1,4 +1,4 @@
-// jobs list, show, cancel, retry; dead list, show, redrive, retry.
+// jobs list, show, cancel, retry; dead list, show, retry.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -6,6 +6,7 @@
 #include "api/follow_ups.h"
 #include "api/json.h"
 #include "api/shapes.h"
+#include "cli/dead.h"
 #include "cli/handlers.h"
 #include "cli/sheet.h"
 #include "cli/support.h"
@@ -16,17 +17,6 @@ namespace {
 
 constexpr int kPage = 200;
 constexpr std::int64_t kDefaultLimit = 50;
-
-Result<JobFilter> filter_of(const Invocation& invocation) {
-  JobFilter filter;
-  filter.queue = invocation.flag("queue").value_or("");
-  filter.kind = invocation.flag("kind").value_or("");
-  filter.tag = invocation.flag("tag").value_or("");
-  if (const auto state = invocation.flag("state")) filter.state = parse_job_state(*state);
-  if (!filter.queue.empty()) MS_TRY(check_name("--queue", filter.queue));
-  if (!filter.kind.empty()) MS_TRY(check_name("--kind", filter.kind));
-  return filter;
-}
 
 // Calls `page` with the jobs that match, a page at a time, until `limit` jobs were seen.
 template <class F>
@@ -218,6 +208,17 @@ Result<int> for_each_id(const Invocation& invocation, Io& io, F&& change) {
 }  // namespace
 
 Result<int> run_jobs_list(const Invocation& invocation, Io& io) {
+Result<JobFilter> filter_of(const Invocation& invocation) {
+  JobFilter filter;
+  filter.queue = invocation.flag("queue").value_or("");
+  filter.kind = invocation.flag("kind").value_or("");
+  filter.tag = invocation.flag("tag").value_or("");
+  if (const auto state = invocation.flag("state")) filter.state = parse_job_state(*state);
+  if (!filter.queue.empty()) MS_TRY(check_name("--queue", filter.queue));
+  if (!filter.kind.empty()) MS_TRY(check_name("--kind", filter.kind));
+  return filter;
+}
+
   MS_TRY_ASSIGN(const JobFilter filter, filter_of(invocation));
   return print_jobs(invocation, io, filter);
 }
@@ -313,33 +314,6 @@ Result<int> run_dead_show(const Invocation& invocation, Io& io) {
 
 Result<int> run_dead_retry(const Invocation& invocation, Io& io) {
   return run_jobs_retry(invocation, io);
-}
-
-Result<int> run_dead_redrive(const Invocation& invocation, Io& io) {
-  MS_TRY_ASSIGN(const JobFilter filter, filter_of(invocation));
-  MS_TRY_ASSIGN(const auto limit, invocation.number("limit", 1, 1'000'000'000));
-  MS_TRY_ASSIGN(const auto connection, connect(invocation, Duration{0}));
-  std::int64_t left = limit.value_or(std::numeric_limits<std::int64_t>::max());
-  std::int64_t redriven = 0;
-  JobId after = 0;
-  ProgressLine progress(io);
-  while (left > 0) {
-    const int want = static_cast<int>(std::min<std::int64_t>(left, 1000));
-    MS_TRY_ASSIGN(const RedriveResult result,
-                  connection->jobs().redrive({.filter = filter, .limit = want, .after = after}));
-    redriven += result.redriven;
-    left -= result.redriven;
-    if (!result.next) break;
-    after = *result.next;
-    progress.show(fmt::format("{} so far", counted(redriven, "job")));
-  }
-  progress.clear();
-  if (invocation.json) {
-    print_line(io, fmt::format("{{\"redriven\":{}}}", redriven));
-  } else {
-    print_line(io, fmt::format("{} available again", counted(redriven, "job")));
-  }
-  return kExitOk;
 }
 
 }  // namespace mainspring::cli

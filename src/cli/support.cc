@@ -7,6 +7,9 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/mutex.h"
+#include "env/clock.h"
+
 namespace mainspring::cli {
 
 namespace {
@@ -142,6 +145,21 @@ Result<std::string> read_file(const std::string& name, std::size_t limit) {
                  .message = fmt::format("{} has more than {} bytes", name, limit)};
   }
   return content;
+}
+
+void pause(Duration length, const std::stop_token& stop) {
+  Mutex mutex;
+  CondVar stopped;
+  const std::stop_callback wake(stop, [&] {
+    MutexLock lock(mutex);
+    stopped.notify_all();
+  });
+  const SystemClock clock;
+  const Instant until = clock.now().instant + length;
+  MutexLock lock(mutex);
+  for (Instant now; !stop.stop_requested() && (now = clock.now().instant) < until;) {
+    stopped.wait_for(mutex, until - now);
+  }
 }
 
 void print_line(Io& io, std::string_view line) {

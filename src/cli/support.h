@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -44,6 +45,9 @@ std::string counted(std::int64_t n, std::string_view noun);
 // The content of a file, "-" = standard input. Errors: not_found, io_error, too_large (over
 // `limit`).
 Result<std::string> read_file(const std::string& name, std::size_t limit);
+
+// Waits, but not longer than until `stop` is requested.
+void pause(Duration length, const std::stop_token& stop);
 
 // JSON of a list: one object per line.
 void print_line(Io& io, std::string_view line);

@@ -272,7 +272,7 @@ Result<RetryResult> Client::retry(RetryJob request) {
 
 Result<RedriveResult> Client::redrive(Redrive request) {
   Impl::Call call{.method = "POST", .target = "/v1/dead/redrive"};
-  encode_redrive_request(request, call.body);
+  encode_redrive_request({.operation = std::move(request)}, call.body);
   MS_TRY_ASSIGN(const std::string body, impl_->run(call));
   return decode_redrive_response(body);
 }

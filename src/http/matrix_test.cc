@@ -99,6 +99,7 @@ constexpr Row kRows[] = {
      R"({"schedule":{"every":"1h"}})"},
     {"events", Rule::some, "read", "GET", "/v1/events"},
     {"list_dead", Rule::some, "read", "GET", "/v1/dead"},
+    {"dead_groups", Rule::some, "read", "GET", "/v1/dead/groups"},
     {"redrive", Rule::some, "admin", "POST", "/v1/dead/redrive"},
     {"list_workers", Rule::all, "read", "GET", "/v1/workers"},
     {"create_token", Rule::all, "admin", "POST", "/v1/tokens",

@@ -61,7 +61,9 @@ Result<std::vector<T>> read_shown(const std::string& after, int limit, Read read
     if (out.size() == wanted || page.size() < static_cast<std::size_t>(asked)) return out;
   }
 }
-// One page of jobs; limit and cursor from the query.
-Plan plan_page(const Request& request, Services& services, JobFilter filter);
+// One page of jobs; limit and cursor from the query. With a fingerprint, only those of the page
+// that have it.
+Plan plan_page(const Request& request, Services& services, JobFilter filter,
+               std::string fingerprint = "");
 
 }  // namespace mainspring::http

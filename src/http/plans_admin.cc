@@ -1,4 +1,4 @@
-// The plans of queues, the dead letter, workers and the server itself.
+// The plans of queues, workers and the server itself.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -89,28 +89,6 @@ Plan plan_set_retention(const Request& request, Services&) {
                    return reply;
                  },
                  audit_of(request, "queue/" + request.param)};
-}
-
-Plan plan_list_dead(const Request& request, Services& services) {
-  auto filter = parse_filter(request);
-  if (!filter) return error_reply(filter.error());
-  filter->state = JobState::dead;
-  return plan_page(request, services, std::move(*filter));
-}
-
-Plan plan_redrive(const Request& request, Services&) {
-  auto redrive = decode_redrive_request(request.body);
-  if (!redrive) return error_reply(redrive.error());
-  redrive->filter.within = request.caller->within(Verb::admin);
-  std::string asked;
-  encode_redrive_request(*redrive, asked);
-  return DoWrite{std::move(*redrive),
-                 [](OperationResult& result) {
-                   Reply reply;
-                   encode_redrive_response(std::get<RedriveResult>(result), reply.body);
-                   return reply;
-                 },
-                 audit_of_request(request, "", std::move(asked))};
 }
 
 Plan plan_list_workers(const Request&, Services& services) {

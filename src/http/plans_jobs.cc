@@ -12,6 +12,7 @@
 #include "broker/why.h"
 #include "http/plans.h"
 #include "model/callback.h"
+#include "model/fingerprint.h"
 
 namespace mainspring::http {
 namespace {
@@ -122,7 +123,8 @@ Result<int> parse_limit(const Request& request) {
   return query_integer(request, "limit", kDefaultPage, kMaxPage);
 }
 
-Plan plan_page(const Request& request, Services& services, JobFilter filter) {
+Plan plan_page(const Request& request, Services& services, JobFilter filter,
+               std::string fingerprint) {
   const auto limit = parse_limit(request);
   if (!limit) return error_reply(limit.error());
   JobId before = 0;
@@ -133,9 +135,13 @@ Plan plan_page(const Request& request, Services& services, JobFilter filter) {
   }
   filter.within = request.caller->within(Verb::read);
   return DoRead{[&services, filter = std::move(filter), limit = *limit, before,
+                 fingerprint = std::move(fingerprint),
                  payloads = request.caller->within(Verb::read_payload)] {
     auto page = services.store.list(filter, limit, before);
     if (!page) return error_reply(page.error());
+    if (!fingerprint.empty()) {
+      std::erase_if(page->jobs, [&](const Job& job) { return fingerprint_of(job) != fingerprint; });
+    }
     Reply reply;
     encode_job_page(*page, reply.body, payloads);
     return reply;

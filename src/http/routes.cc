@@ -16,8 +16,15 @@ constexpr QueryParameter kListJobs[] = {
     {"limit", R"({"type":"integer","minimum":1,"maximum":1000,"default":100})",
      "At most so many jobs. A page may be shorter and still not be the last."},
     {"cursor", kText, "The next_cursor of the page before."}};
-constexpr QueryParameter kListDead[] = {kListJobs[0], kListJobs[2], kListJobs[3], kListJobs[4],
-                                        kListJobs[5]};
+constexpr QueryParameter kListDead[] = {
+    kListJobs[0],
+    kListJobs[2],
+    kListJobs[3],
+    kListJobs[4],
+    kListJobs[5],
+    {"fingerprint", R"({"type":"string","pattern":"^[0-9a-f]{16}$"})",
+     "Only jobs of this group. A page may then be short, even empty, and not be the last."}};
+constexpr QueryParameter kDeadGroups[] = {kListJobs[0], kListJobs[2], kListJobs[3]};
 
 constexpr QueryParameter kListNames[] = {
     {"after", kText, "Begin after this name: the next of the page before."}, kListJobs[4]};
@@ -55,6 +62,7 @@ constexpr Success kEnqueued[] = {{201, "EnqueueResponse", "The jobs are on disk.
 constexpr Success kJobOk[] = {{200, "Job", "The job."}};
 constexpr Success kWhyOk[] = {{200, "Why", "The gate, in a word and in a sentence."}};
 constexpr Success kPageOk[] = {{200, "JobPage", "One page, newest first."}};
+constexpr Success kDeadGroupsOk[] = {{200, "DeadGroups", "The largest group first."}};
 constexpr Success kCancelOk[] = {
     {200, "CancelResponse", "Cancelled, or, of a running job, the wish is noted."}};
 constexpr Success kRetryOk[] = {{200, "RetryResponse", "The job is available."}};
@@ -519,6 +527,14 @@ constexpr Route kRoutes[] = {
      .access = {Verb::read, On::plan},
      .successes = kPageOk,
      .query = kListDead},
+    {.method = "GET",
+     .pattern = "/v1/dead/groups",
+     .id = "dead_groups",
+     .summary = "Dead jobs by what they died of",
+     .plan = &plan_dead_groups,
+     .access = {Verb::read, On::plan},
+     .successes = kDeadGroupsOk,
+     .query = kDeadGroups},
     {.method = "POST",
      .pattern = "/v1/dead/redrive",
      .id = "redrive",

@@ -211,6 +211,19 @@ constexpr Schema kSchemas[] = {
     {"CancelRequest", R"({"type":"object","additionalProperties":false,"properties":{
       "reason":{"type":"string"}}})"},
     {"CancelResponse", R"({"type":"object","required":["id","state"],"properties":{
+    {"DeadGroups", R"({"type":"object","required":["groups","jobs","cut"],"properties":{
+      "groups":{"type":"array","items":{"type":"object","properties":{
+        "fingerprint":{"type":"string","description":"Of kind, reason and masked description."},
+        "kind":{"type":"string"},"reason":{"type":"string"},
+        "count":{"type":"integer","format":"int64"},
+        "first":{"$ref":"#/components/schemas/DeadJobRef"},
+        "last":{"$ref":"#/components/schemas/DeadJobRef"},
+        "message":{"type":["string","null"],"description":"The description of the newest."},
+        "masked":{"type":"boolean"}}}},
+      "jobs":{"type":"integer","format":"int64","description":"So many were looked at."},
+      "cut":{"type":"boolean","description":"There are more."}}})"},
+    {"DeadJobRef", R"({"type":"object","required":["id","at"],"properties":{
+      "id":{"type":"integer","format":"int64"},"at":{"type":"string","format":"date-time"}}})"},
       "id":{"type":"integer","format":"int64"},
       "state":{"enum":["cancelled","running"]},"cancel_requested":{"type":"boolean"},
       "worker":{"type":"string"}}})"},
@@ -371,11 +384,15 @@ constexpr Schema kSchemas[] = {
       "queue":{"$ref":"#/components/schemas/Name"},"kind":{"$ref":"#/components/schemas/Name"},
       "tag":{"type":"string"},
       "limit":{"type":"integer","minimum":1,"maximum":10000,"default":1000},
-      "after":{"type":"integer","format":"int64","description":"The next of the answer before."}
-      }})"},
-    {"RedriveResponse", R"({"type":"object","required":["redriven","next"],"properties":{
+      "after":{"type":"integer","format":"int64","description":"The next of the answer before."},
+      "dry_run":{"type":"boolean","default":false,
+        "description":"Change nothing: the answer is what would be done."}}})"},
+    {"RedriveResponse", R"({"type":"object","required":["redriven","next","ids"],"properties":{
       "redriven":{"type":"integer"},
-      "next":{"type":["integer","null"],"description":"null: all have been seen."}}})"},
+      "next":{"type":["integer","null"],"description":"null: all have been seen."},
+      "ids":{"type":"array","items":{"type":"integer","format":"int64"}},
+      "dry_run":{"type":"boolean"},
+      "cut":{"type":"boolean","description":"Of a dry run: there are older ones."}}})"},
     {"Why", R"({"type":"object","required":["id","state","gate","why"],"properties":{
       "id":{"type":"integer","format":"int64"},"state":{"$ref":"#/components/schemas/JobState"},
       "gate":{"enum":["ended","running","time","earlier_run","session_turn","session_stopped",

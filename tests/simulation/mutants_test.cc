@@ -292,6 +292,9 @@ const std::map<std::string, std::string>& table() {
         {"run_asked_for_again", unit("client_test", "a run that the server may have begun*")},
         {"gone_caller_waits_on", unit("http_test", "an acquire waits for the release*")},
         {"paused_dropped", unit("api_test", "a put says the name once*")},
+        // the dead letter
+        {"fingerprint_of_numbers", unit("model_test", "jobs that died of the same thing*")},
+        {"canary_goes_on", unit("cli_test", "a canary that dies again of the same*")},
         {"fence_dropped", unit("api_test", "a job and a batch carry a fence")},
     };
     most.merge(leadership_defects());

@@ -1,0 +1,28 @@
+// What the commands of the dead letter share: which jobs are meant.
+#pragma once
+
+#include <stop_token>
+#include <string>
+#include <vector>
+
+#include "cli/command.h"
+#include "client/client.h"
+
+namespace mainspring::cli {
+
+struct DeadJob {
+  JobId id = 0;
+  std::string fingerprint;  // of what it died of
+};
+
+// By --queue, --kind, --tag and --state.
+Result<JobFilter> filter_of(const Invocation& invocation);
+// "&queue=…&kind=…": --queue, --kind, --tag and --fingerprint, for the API.
+std::string dead_query_of(const Invocation& invocation);
+// Those that fit --queue, --kind, --tag and --fingerprint: of the newest kMaxFound the oldest
+// `limit`, oldest first. As far as it came when `stop` is requested.
+inline constexpr std::size_t kMaxFound = 1'000'000;
+Result<std::vector<DeadJob>> find_dead(const Invocation& invocation, Client& client,
+                                       std::int64_t limit, const std::stop_token& stop);
+
+}  // namespace mainspring::cli

@@ -1,0 +1,72 @@
+// Redriver: another chance for dead jobs, one after the other: at a rate, and by canary.
+//
+// By canary a few go first: 1, then 10, then the rest. After each step it waits until those jobs
+// have ended, and stops if one of them died again of what any of them had died of before: then
+// nothing has been mended, and the others would only die too.
+#pragma once
+
+#include <functional>
+#include <stop_token>
+#include <string>
+#include <unordered_set>
+#include <vector>
+
+#include "broker/jobs.h"
+#include "cli/dead.h"
+#include "env/clock.h"
+
+namespace mainspring::cli {
+
+// "50/s", "100/m", "10/h" as the time from one to the next. Errors: invalid_argument.
+Result<Duration> parse_rate(std::string_view text);
+
+struct RedriveStep {
+  int number = 1;
+  std::int64_t redriven = 0;
+  std::int64_t completed = 0, cancelled = 0, dead = 0, gone = 0;  // gone: pruned meanwhile
+  std::optional<Job> again{};  // that died of what is known; the rest of the step was not looked at
+};
+struct RedriveReport {
+  enum class End : std::uint8_t { done, died_again, interrupted };
+  std::int64_t redriven = 0;
+  std::int64_t left = 0;  // not tried
+  End end = End::done;
+};
+struct RedriveOptions {
+  enum class Canary : std::uint8_t { no, yes };
+  Canary canary = Canary::no;
+  Duration between{0};  // from one job to the next, at least
+  std::stop_token stop;
+  std::function<void(Duration)> pause;               // ends early when `stop` is requested
+  std::function<void(const RedriveStep&)> on_step;   // by canary, behind each step
+  std::function<void(const std::string&)> progress;  // for people
+};
+
+class Redriver {
+ public:
+  Redriver(Jobs& jobs, const Clock& clock, RedriveOptions options)
+      : jobs_(jobs), clock_(clock), options_(std::move(options)) {}
+  // Those that somebody else has removed, or whose unique key another job has now, are passed over.
+  // Once only. Errors: those of retry and wait.
+  Result<void> run(const std::vector<DeadJob>& found);
+  // How far it came, also after an error.
+  const RedriveReport& report() const { return report_; }
+
+ private:
+  bool stopped() const { return options_.stop.stop_requested(); }
+  bool await_turn();
+  Result<bool> retry(JobId id);
+  Result<std::vector<JobId>> redrive_some(const std::vector<DeadJob>& found, std::size_t most);
+  Result<std::optional<Job>> ended(JobId id);
+  Result<void> watch(const std::vector<JobId>& begun, RedriveStep& step);
+
+  Jobs& jobs_;
+  const Clock& clock_;
+  const RedriveOptions options_;
+  RedriveReport report_;
+  std::size_t at_ = 0;  // the next one
+  Instant next_;        // not before
+  std::unordered_set<std::string> known_;
+};
+
+}  // namespace mainspring::cli

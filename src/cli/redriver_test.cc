@@ -1,0 +1,163 @@
+// Redrives one by one: the canary's steps, what stops it, the rate, and who is passed over.
+#include "cli/redriver.h"
+
+#include <doctest/doctest.h>
+
+#include "model/fingerprint.h"
+#include "worker/fake_jobs.h"
+
+using namespace mainspring;
+using namespace mainspring::cli;
+using namespace std::chrono_literals;
+
+namespace {
+
+const Job kDied{.kind = "k", .state = JobState::dead, .reason = "broken", .description = "no disk"};
+
+// A server on which every retried job has ended when it is waited for.
+class Server : public FakeJobs {
+ public:
+  std::map<JobId, Job> ends;  // else completed
+  std::map<JobId, ErrorCode> refused;
+  std::vector<JobId> waited;
+  std::function<void(JobId)> on_wait;
+
+  Result<RetryResult> retry(RetryJob request) override {
+    if (refused.contains(request.id)) return Error{refused.at(request.id), "refused"};
+    return FakeJobs::retry(request);
+  }
+  Result<Job> wait(JobId id, Duration, std::stop_token) override {
+    waited.push_back(id);
+    if (on_wait) on_wait(id);
+    Job job = ends.contains(id) ? ends.at(id) : Job{.state = JobState::completed};
+    job.id = id;
+    return job;
+  }
+};
+
+struct Rig {
+  Server server;
+  ManualClock clock;
+  std::stop_source stop;
+  std::vector<RedriveStep> steps;
+  RedriveReport report;
+  Duration paused{0};
+
+  Result<void> run(int count, RedriveOptions::Canary canary, Duration between = Duration(0)) {
+    std::vector<DeadJob> found;
+    for (JobId id = 1; id <= count; ++id) found.push_back({id, fingerprint_of(kDied)});
+    Redriver redriver(server, clock,
+                      {.canary = canary,
+                       .between = between,
+                       .stop = stop.get_token(),
+                       .pause =
+                           [&](Duration length) {
+                             paused += length;
+                             clock.advance(length);
+                           },
+                       .on_step = [&](const RedriveStep& step) { steps.push_back(step); },
+                       .progress = [](const std::string&) {}});
+    auto done = redriver.run(found);
+    report = redriver.report();
+    return done;
+  }
+};
+constexpr auto kCanary = RedriveOptions::Canary::yes;
+constexpr auto kAll = RedriveOptions::Canary::no;
+using End = RedriveReport::End;
+
+}  // namespace
+
+TEST_CASE("a canary goes 1, 10, the rest, each when those before have ended") {
+  Rig rig;
+  rig.server.on_wait = [&](JobId) {
+    const std::size_t n = rig.server.retried.size();
+    CHECK((n == 1 || n == 11 || n == 30));
+  };
+  REQUIRE(rig.run(30, kCanary));
+  REQUIRE(rig.steps.size() == 3);
+  CHECK(rig.steps[0].redriven == 1);
+  CHECK(rig.steps[1].redriven == 10);
+  CHECK(rig.steps[2].redriven == 19);
+  CHECK(rig.steps[2].completed == 19);
+  CHECK(rig.server.waited == rig.server.retried);
+  CHECK(rig.report.redriven == 30);
+  CHECK(rig.report.left == 0);
+  CHECK(rig.report.end == End::done);
+}
+
+TEST_CASE("a canary that dies again of the same stops the rest, and is named") {
+  Rig rig;
+  Job same = kDied;
+  same.description = "no disk";
+  rig.server.ends = {{5, same}};
+  REQUIRE(rig.run(30, kCanary));
+  REQUIRE(rig.steps.size() == 2);
+  REQUIRE(rig.steps[1].again);
+  CHECK(rig.steps[1].again->id == 5);
+  CHECK(rig.report.end == End::died_again);
+  CHECK(rig.report.redriven == 11);
+  CHECK(rig.report.left == 19);
+  CHECK(rig.server.retried.size() == 11);
+}
+
+TEST_CASE("a canary that dies of something else, is cancelled or pruned stops nothing") {
+  Rig rig;
+  Job other = kDied;
+  other.description = "no memory";
+  rig.server.ends = {{2, other}, {3, Job{.state = JobState::cancelled}}};
+  REQUIRE(rig.run(12, kCanary));
+  CHECK(rig.report.end == End::done);
+  CHECK(rig.steps[1].dead == 1);
+  CHECK(rig.steps[1].cancelled == 1);
+  CHECK(rig.steps[1].completed == 8);
+}
+
+TEST_CASE("jobs that cannot live again are passed over, and other errors end it") {
+  Rig rig;
+  rig.server.refused = {
+      {1, ErrorCode::conflict}, {3, ErrorCode::expired}, {4, ErrorCode::not_found}};
+  REQUIRE(rig.run(5, kCanary));
+  CHECK(rig.server.retried == std::vector<JobId>{2, 5});
+  CHECK(rig.report.redriven == 2);
+  CHECK(rig.report.left == 0);
+  Rig broken;
+  broken.server.refused = {{3, ErrorCode::unavailable}};
+  const auto done = broken.run(5, kAll);
+  REQUIRE_FALSE(done);
+  CHECK(done.error().code == ErrorCode::unavailable);
+  CHECK(broken.report.redriven == 2);
+  CHECK(broken.report.left == 3);
+}
+
+TEST_CASE("a rate leaves its time between two, and none without one") {
+  Rig rig;
+  REQUIRE(rig.run(5, kAll, 250ms));
+  CHECK(rig.paused == 1s);
+  CHECK(rig.report.redriven == 5);
+  Rig at_once;
+  REQUIRE(at_once.run(5, kAll));
+  CHECK(at_once.paused == 0s);
+}
+
+TEST_CASE("a stop ends it between two jobs, and says how far it came") {
+  Rig rig;
+  rig.server.on_wait = [&](JobId) { rig.stop.request_stop(); };
+  REQUIRE(rig.run(30, kCanary));
+  CHECK(rig.report.end == End::interrupted);
+  CHECK(rig.report.redriven == 1);
+  CHECK(rig.report.left == 29);
+  CHECK(rig.steps.empty());
+}
+
+TEST_CASE("rates are N/s, N/m or N/h") {
+  CHECK(*parse_rate("20/s") == 50ms);
+  CHECK(*parse_rate("2/m") == 30s);
+  CHECK(*parse_rate("1/h") == 1h);
+  for (const char* bad : {"", "20", "/s", "0/s", "-1/s", "20/d", "20/ss", "1.5/s", "2000000/s"}) {
+    CAPTURE(bad);
+    const auto rate = parse_rate(bad);
+    REQUIRE_FALSE(rate);
+    CHECK(rate.error().code == ErrorCode::invalid_argument);
+  }
+}

@@ -1,0 +1,113 @@
+// The dead letter by what jobs died of: groups, their bounds, who sees what of them.
+#include "env/random.h"
+#include "http/http_test_support.h"
+#include "model/token_text.h"
+
+using namespace mainspring;
+using namespace mainspring::test;
+using namespace std::chrono_literals;
+
+namespace {
+
+void die(TestServer& s, const std::string& queue, const std::string& kind, int count,
+         const std::string& description) {
+  Enqueue enqueue;
+  enqueue.jobs.assign(static_cast<std::size_t>(count), NewJob{.queue = queue, .kind = kind});
+  REQUIRE(s.broker->enqueue(enqueue).has_value());
+  const Claim claim{.worker = "w", .queues = {queue}, .max = count};
+  const auto claimed = s.broker->claim(claim, 1s, {});
+  REQUIRE(claimed->jobs.size() == static_cast<std::size_t>(count));
+  Finish finish{.worker = "w"};
+  for (const ClaimedJob& job : claimed->jobs) {
+    finish.results.push_back(
+        {job.id, job.token, Dead{"broken", description + " " + std::to_string(job.id)}});
+  }
+  REQUIRE(s.broker->finish(std::move(finish)).has_value());
+}
+
+std::string fingerprint_in(const std::string& body, std::string_view kind) {
+  const std::size_t at = body.find(R"(","kind":")" + std::string(kind));
+  REQUIRE(at != std::string::npos);
+  return body.substr(at - 16, 16);
+}
+
+std::string token(TestServer& s, const std::string& name, const std::string& scopes) {
+  SystemRandom random;
+  const Secret text = make_token_text(random);
+  TokenRecord record;
+  record.name = name;
+  record.digest = *digest_of_token(text.reveal());
+  record.scopes = *Scopes::parse(scopes);
+  std::atomic<bool> done = false;
+  s.broker->submit(CreateToken{record}, [&](const OperationResult&) { done = true; });
+  wait_until([&] { return done.load(); });
+  return "Authorization: Bearer " + text.reveal() + "\r\n";
+}
+
+}  // namespace
+
+TEST_CASE("dead jobs are grouped by what they died of, the largest group first") {
+  TestServer s;
+  Peer peer(s);
+  CHECK(peer.call("GET", "/v1/dead/groups").body == R"({"groups":[],"jobs":0,"cut":false})");
+  die(s, "photos", "resize", 2, "no disk");
+  die(s, "photos", "cut", 3, "no disk");
+  die(s, "films", "resize", 2, "no disk");
+  die(s, "films", "resize", 1, "no memory");
+  const std::string body = peer.call("GET", "/v1/dead/groups").body;
+  CAPTURE(body);
+  const std::size_t most = body.find(R"("kind":"resize","reason":"broken","count":4,)");
+  const std::size_t next = body.find(R"("kind":"cut","reason":"broken","count":3,)");
+  const std::size_t least = body.find(R"("kind":"resize","reason":"broken","count":1,)");
+  CHECK(most < next);
+  CHECK(next < least);
+  CHECK(least != std::string::npos);
+  CHECK(has(body, R"("first":{"id":1,"at":"20)"));
+  CHECK(has(body, R"("last":{"id":7,"at":"20)"));
+  CHECK(has(body, R"("message":"no disk 7")"));
+  CHECK(has(body, R"("jobs":8,"cut":false)"));
+  const std::string cut = fingerprint_in(body, "cut");
+  const std::string found = peer.call("GET", "/v1/dead?fingerprint=" + cut).body;
+  for (const char* id : {R"("id":3,)", R"("id":4,)", R"("id":5,)"}) CHECK(has(found, id));
+  CHECK_FALSE(has(found, R"("id":6,)"));
+  CHECK(has(peer.call("GET", "/v1/dead/groups?queue=films&kind=resize").body, R"("jobs":3,)"));
+  check_refusals(peer,
+                 {{"GET", "/v1/dead?fingerprint=x", "", 400, "invalid_argument", "fingerprint"},
+                  {"GET", "/v1/dead/groups?kind=%20", "", 400, "invalid_argument", "kind"}});
+}
+
+TEST_CASE("a dry run tells what a redrive would do, oldest first, and changes nothing") {
+  TestServer s;
+  Peer peer(s);
+  die(s, "photos", "resize", 3, "no disk");
+  die(s, "films", "resize", 2, "no disk");
+  const auto redrive = [&](const std::string& body) {
+    return peer.call("POST", "/v1/dead/redrive", body).body;
+  };
+  CHECK(redrive(R"({"queue":"photos","limit":2,"dry_run":true})") ==
+        R"({"redriven":2,"next":2,"ids":[1,2],"dry_run":true,"cut":false})");
+  CHECK(redrive(R"({"after":2,"dry_run":true})") ==
+        R"({"redriven":3,"next":null,"ids":[3,4,5],"dry_run":true,"cut":false})");
+  CHECK(redrive(R"({"queue":"none","dry_run":true})") ==
+        R"({"redriven":0,"next":null,"ids":[],"dry_run":true,"cut":false})");
+  CHECK(redrive(R"({"queue":"photos","limit":2})") == R"({"redriven":2,"next":2,"ids":[1,2]})");
+  CHECK(redrive("") == R"({"redriven":3,"next":null,"ids":[3,4,5]})");
+}
+
+TEST_CASE("groups have only the jobs that a token may read, and messages that it may see") {
+  HttpOptions options;
+  options.require_token = true;
+  TestServer s(options);
+  die(s, "photos", "resize", 1, "no disk");
+  die(s, "films", "resize", 2, "no disk");
+  Peer peer(s);
+  const std::string body =
+      peer.call("GET", "/v1/dead/groups", "", token(s, "a", "read=photos")).body;
+  CHECK(has(body, R"("count":1,"first":{"id":1,)"));
+  CHECK(has(body, R"("message":null,"masked":true)"));
+  CHECK(has(body, R"("jobs":1,)"));
+  const std::string all =
+      peer.call("GET", "/v1/dead/groups", "", token(s, "b", "read read:payload")).body;
+  CHECK(has(all, R"("count":3,"first":{"id":1,)"));
+  CHECK(has(all, R"("message":"no disk 3")"));
+}
