@@ -88,6 +88,7 @@ struct EnqueueOptions {
   int max_attempts = 20;
   std::optional<Unique> unique{};
   std::optional<Duration> expires_in{};
+  OnExpiry on_expiry = OnExpiry::cancel;        // what becomes of it if it has not started by then
   Duration timeout = std::chrono::minutes(15);  // of one attempt; kForever = none
   std::vector<std::string> tags{};
   std::string headers{};  // a JSON object of strings

@@ -74,7 +74,7 @@ struct FollowUp {
   static constexpr std::uint8_t kMessage = 8, kEverything = 15;
   std::string queue;
   std::string kind;
-  std::uint8_t on = kEveryEnd;  // not 0, of these bits; expired jobs are cancelled ones
+  std::uint8_t on = kEveryEnd;  // not 0, of these bits; expired jobs are cancelled or dead
   int priority = 5;
   std::string session{};  // of its queue, that the follow-up belongs to; "" = none
   std::string data;       // JSON, up to 64 KiB; "" = null
@@ -92,6 +92,14 @@ enum class OnDead : std::uint8_t {
 std::string_view to_string(OnDead policy);
 std::optional<OnDead> parse_on_dead(std::string_view text);
 
+// What becomes of a job that has not started when it expires. Its reason is "expired" in any case.
+enum class OnExpiry : std::uint8_t {
+  cancel,  // it is cancelled, and counted as expired
+  dead,    // it is dead: in the dead letter, like one that failed
+};
+std::string_view to_string(OnExpiry policy);
+std::optional<OnExpiry> parse_on_expiry(std::string_view text);
+
 // A job as a caller asks for it. Defaults are those of docs/reference.
 struct NewJob {
   std::string queue = "default";
@@ -103,7 +111,7 @@ struct NewJob {
   int max_attempts = 20;           // 1 to 1000
   std::optional<Unique> unique;
   std::optional<Duration>
-      expires_in;  // if it has not started by then it is cancelled with reason "expired"
+      expires_in;  // if it has not started by then it ends with reason "expired": see on_expiry
   Duration timeout = std::chrono::minutes(15);  // for one attempt; kForever = none
   std::vector<std::string> tags;                // up to 16, each up to 64 bytes
   std::string headers;                          // JSON object of strings, "" = none
@@ -117,7 +125,8 @@ struct NewJob {
   // (store/session_operations.h has the rules); "" = none. Not with unique.on_conflict other than
   // keep, and not in schedules.
   std::string session;
-  OnDead on_dead = OnDead::skip;  // "session_on_dead"
+  OnDead on_dead = OnDead::skip;          // "session_on_dead"
+  OnExpiry on_expiry = OnExpiry::cancel;  // dead only with expires_in
   friend bool operator==(const NewJob&, const NewJob&) = default;
 };
 
@@ -161,6 +170,7 @@ struct Job {
   std::vector<FollowUp> follow_ups;
   std::string session;
   OnDead on_dead = OnDead::skip;
+  OnExpiry on_expiry = OnExpiry::cancel;
   Duration timeout = kForever;
   std::optional<WallTime> expires_at;
   WallTime created_at;

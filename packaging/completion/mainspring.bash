@@ -102,6 +102,7 @@ _mainspring() {
     --name) return ;;
     --object) return ;;
     --on-conflict) mapfile -t COMPREPLY < <(compgen -W 'keep replace postpone' -- "$current"); return ;;
+    --on-expiry) mapfile -t COMPREPLY < <(compgen -W 'cancel dead' -- "$current"); return ;;
     --only) return ;;
     --outgoing-allow) return ;;
     --overlap) mapfile -t COMPREPLY < <(compgen -W 'skip buffer_one buffer_all cancel_other terminate_other allow' -- "$current"); return ;;
@@ -176,7 +177,7 @@ _mainspring() {
     'work') words='' ; [[ $current == -* ]] && words='--queue --exec --kind --directory --timeout --retry-after --max-attempts --once --drain --slot --name --estimate --tolerance --poll --idle --twin --timer --batch --batch-idle --timer-slots --json --config --help --server --color --log-level --token-file --ca-file --cert-file --key-file --allow-core --slots --lease --graceful-stop' ;;
     'lease') words='run' ; [[ $current == -* ]] && words='--json --config --help' ;;
     'lease run') words='' ; [[ $current == -* ]] && words='--ttl --wait --json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
-    'enqueue') words='' ; [[ $current == -* ]] && words='--delay --run-at --priority --max-attempts --timeout --expires-in --tag --header --correlation-id --reply-to --reply-session --then --callback --callback-on --unique --unique-for --on-conflict --session --session-on-dead --fence --idempotency-key --many --wait --json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
+    'enqueue') words='' ; [[ $current == -* ]] && words='--delay --run-at --priority --max-attempts --timeout --expires-in --on-expiry --tag --header --correlation-id --reply-to --reply-session --then --callback --callback-on --unique --unique-for --on-conflict --session --session-on-dead --fence --idempotency-key --many --wait --json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
     'bench') words='' ; [[ $current == -* ]] && words='--dir --quick --only --list --save --report --json --config --help --color' ;;
     'jobs') words='list show why cancel retry' ; [[ $current == -* ]] && words='--json --config --help' ;;
     'jobs list') words='' ; [[ $current == -* ]] && words='--queue --kind --tag --state --limit --all --json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
@@ -199,7 +200,7 @@ _mainspring() {
     'events') words='' ; [[ $current == -* ]] && words='--queue --kind --type --job --tag --after --limit --json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
     'workers') words='' ; [[ $current == -* ]] && words='--json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
     'schedules') words='set list show preview trigger pause resume ledger backfill remove' ; [[ $current == -* ]] && words='--json --config --help' ;;
-    'schedules set') words='' ; [[ $current == -* ]] && words='--cron --every --at --time-zone --jitter --start-at --end-at --misfire --misfire-window --misfire-cap --overlap --max-runs --pause-on-failure --queue --kind --args --priority --max-attempts --timeout --expires-in --tag --header --correlation-id --reply-to --reply-session --then --callback --callback-on --paused --file --json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
+    'schedules set') words='' ; [[ $current == -* ]] && words='--cron --every --at --time-zone --jitter --start-at --end-at --misfire --misfire-window --misfire-cap --overlap --max-runs --pause-on-failure --queue --kind --args --priority --max-attempts --timeout --expires-in --on-expiry --tag --header --correlation-id --reply-to --reply-session --then --callback --callback-on --paused --file --json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
     'schedules list') words='' ; [[ $current == -* ]] && words='--limit --all --json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
     'schedules show') words='' ; [[ $current == -* ]] && words='--json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
     'schedules preview') words='' ; [[ $current == -* ]] && words='--from --count --cron --every --at --time-zone --jitter --start-at --end-at --json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
@@ -210,7 +211,7 @@ _mainspring() {
     'schedules backfill') words='' ; [[ $current == -* ]] && words='--from --to --overlap --json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
     'schedules remove') words='' ; [[ $current == -* ]] && words='--json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
     'timers') words='set list show start stop wake timeout remove' ; [[ $current == -* ]] && words='--json --config --help' ;;
-    'timers set') words='' ; [[ $current == -* ]] && words='--timeout --margin --handoff --every --cron --time-zone --stopped --queue --kind --args --priority --max-attempts --expires-in --tag --header --correlation-id --reply-to --reply-session --then --callback --callback-on --json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
+    'timers set') words='' ; [[ $current == -* ]] && words='--timeout --margin --handoff --every --cron --time-zone --stopped --queue --kind --args --priority --max-attempts --expires-in --on-expiry --tag --header --correlation-id --reply-to --reply-session --then --callback --callback-on --json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
     'timers list') words='' ; [[ $current == -* ]] && words='--json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
     'timers show') words='' ; [[ $current == -* ]] && words='--json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
     'timers start') words='' ; [[ $current == -* ]] && words='--json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;

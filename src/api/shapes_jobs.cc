@@ -51,6 +51,17 @@ bool read_on_dead(JsonReader& in, T& job) {
   return true;
 }
 
+template <class T>
+bool read_on_expiry(JsonReader& in, T& job) {
+  std::string text;
+  if (in.null()) return true;
+  if (!in.string(text)) return false;
+  const auto policy = parse_on_expiry(text);
+  if (!policy) return in.fail_here("must be \"cancel\" or \"dead\"");
+  job.on_expiry = *policy;
+  return true;
+}
+
 // null is none; an empty key is refused, as it would be taken for none.
 bool read_session(JsonReader& in, NewJob& job) {
   if (in.null()) return true;
@@ -68,6 +79,7 @@ constexpr JsonField<NewJob> kNewJob[] = {
     {"max_attempts", &as_integer<&NewJob::max_attempts, 1, kMaxMaxAttempts>},
     {"unique", &read_unique},
     {"expires_in", &as_optional_duration<&NewJob::expires_in>},
+    {"on_expiry", &read_on_expiry<NewJob>},
     {"timeout", [](JsonReader& in, NewJob& job) { return read_limit(in, job.timeout); }},
     {"tags", &read_tags},
     {"headers", &as_optional_string_map<&NewJob::headers>},
@@ -185,6 +197,11 @@ void write_sessions(JsonWriter& w, const T& job) {
   if (job.on_dead != OnDead::skip) w.key("session_on_dead").string(to_string(job.on_dead));
 }
 
+template <class T>
+void write_on_expiry(JsonWriter& w, const T& job) {
+  if (job.on_expiry != OnExpiry::cancel) w.key("on_expiry").string(to_string(job.on_expiry));
+}
+
 void write_job_and_fence(JsonWriter& w, const NewJob& job, const Fence& fence) {
   w.begin_object().key("queue").string(job.queue).key("kind").string(job.kind);
   w.key("args").raw(job.args.empty() ? "{}" : job.args);
@@ -199,6 +216,7 @@ void write_job_and_fence(JsonWriter& w, const NewJob& job, const Fence& fence) {
     w.key("on_conflict").string(to_string(job.unique->on_conflict)).end_object();
   }
   if (job.expires_in) w.key("expires_in").duration(*job.expires_in);
+  write_on_expiry(w, job);
   if (job.timeout != standard.timeout) w.key("timeout").duration(job.timeout);
   if (!job.tags.empty()) {
     w.key("tags").begin_array();
@@ -301,6 +319,7 @@ constexpr JsonField<Job> kJob[] = {
     {"callback", [](JsonReader& in, Job& job) { return read_shown_callback(in, job.follow_ups); }},
     {"timeout", [](JsonReader& in, Job& job) { return read_limit(in, job.timeout); }},
     {"expires_at", &as_optional_time<&Job::expires_at>},
+    {"on_expiry", &read_on_expiry<Job>},
     {"created_at", &as_time<&Job::created_at>},
     {"started_at", &as_optional_time<&Job::started_at>},
     {"finished_at", &as_optional_time<&Job::finished_at>},
@@ -383,6 +402,7 @@ void write_job(JsonWriter& w, const Job& job, JobDetail detail, Payload payload)
   write_follow_up_fields(w, job.follow_ups, payload);
   w.key("timeout").duration(job.timeout);
   write_optional_time(w, "expires_at", job.expires_at);
+  write_on_expiry(w, job);
   w.key("created_at").time(job.created_at);
   write_optional_time(w, "started_at", job.started_at);
   write_optional_time(w, "finished_at", job.finished_at);

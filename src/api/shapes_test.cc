@@ -105,6 +105,10 @@ TEST_CASE("a bad job is refused with its field, its value and the rule") {
            {R"({"kind":"a","unique":{}})", "unique.key", "key: must be given"},
            {R"({"kind":"a","unique":{"key":"k","on_conflict":"drop"}})", "unique.on_conflict",
             "on_conflict: must be \"keep\", \"replace\" or \"postpone\""},
+           {R"({"kind":"a","on_expiry":"dead"})", "on_expiry",
+            "on_expiry: is for jobs that expire, and needs expires_in"},
+           {R"({"kind":"a","expires_in":"1h","on_expiry":"retry"})", "on_expiry",
+            "on_expiry: must be \"cancel\" or \"dead\""},
            {R"({"kind":"a","headers":{"a":1}})", "headers",
             "headers: must be an object whose values are strings"},
            {R"({"kind":"a","tags":["x",7]})", "tags[1]", "tags[1]: must be a string, not a number"},
@@ -458,6 +462,7 @@ NewJob any_new_job() {
   }
   if (coin()) job.unique = Unique{"k" + valid_text(), any_ms(), OnConflict::postpone};
   if (coin()) job.expires_in = any_ms() + 1ms;
+  if (job.expires_in && coin()) job.on_expiry = OnExpiry::dead;
   job.timeout = coin() ? kForever : any_ms() + 1us;
   if (coin()) job.tags = {"t" + valid_text().substr(0, 0), any_name().substr(0, 60)};
   if (coin()) job.headers = R"({"a":"b"})";
@@ -478,9 +483,9 @@ bool same(const NewJob& a, const NewJob& b) {
   return unique && a.queue == b.queue && a.kind == b.kind && a.args == b.args &&
          a.priority == b.priority && a.run_at == b.run_at && a.delay == b.delay &&
          a.max_attempts == b.max_attempts && a.expires_in == b.expires_in &&
-         a.timeout == b.timeout && a.tags == b.tags && a.headers == b.headers &&
-         a.correlation_id == b.correlation_id && a.reply_to == b.reply_to &&
-         a.follow_ups == b.follow_ups;
+         a.on_expiry == b.on_expiry && a.timeout == b.timeout && a.tags == b.tags &&
+         a.headers == b.headers && a.correlation_id == b.correlation_id &&
+         a.reply_to == b.reply_to && a.follow_ups == b.follow_ups;
 }
 
 template <class F>

@@ -126,15 +126,17 @@ TEST_CASE_FIXTURE(Fixture, "what the scheduler ends, rescues and makes is told o
   job.follow_ups = {{.queue = "mail", .kind = "receipt", .on = FollowUp::kCompleted}};
   enqueue(job);
   enqueue({.queue = "films", .kind = "cut", .expires_in = 1s});
+  enqueue({.queue = "films", .kind = "cut", .expires_in = 1s, .on_expiry = OnExpiry::dead});
   claim();
   clock.advance(31s);
   apply(RescueExpired{});
   apply(ExpireJobs{});
   apply(RetryJob{.id = 1});
   finish(claim(), Complete{});
-  CHECK(told(3) == Lines{"retrying 1 photos/resize 1", "cancelled 2 films/cut expired",
-                         "retrying 1 photos/resize", "started 1 photos/resize 2",
-                         "completed 1 photos/resize 2", "enqueued 3 mail/receipt"});
+  CHECK(told(4) == Lines{"retrying 1 photos/resize 1", "cancelled 2 films/cut expired",
+                         "dead 3 films/cut expired", "retrying 1 photos/resize",
+                         "started 1 photos/resize 2", "completed 1 photos/resize 2",
+                         "enqueued 4 mail/receipt"});
 }
 
 TEST_CASE_FIXTURE(Fixture, "without a listener nothing is made, and no job is asked for") {

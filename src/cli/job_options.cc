@@ -131,6 +131,8 @@ Result<void> read_job_options(const Invocation& invocation, NewJob& job) {
     if (timeout) job.timeout = *timeout;
   }
   MS_TRY_ASSIGN(job.expires_in, invocation.duration("expires-in"));
+  if (const auto policy = invocation.flag("on-expiry"))
+    job.on_expiry = parse_on_expiry(*policy).value_or(OnExpiry::cancel);
   job.tags = invocation.all_flags("tag");
   MS_TRY_ASSIGN(job.headers, headers_of(invocation));
   job.correlation_id = invocation.flag("correlation-id").value_or("");

@@ -14,7 +14,7 @@ namespace mainspring::cli {
 // "ARGS",
 // "--args".
 Result<std::string> read_args(const std::optional<std::string>& given, const std::string& name);
-// priority, max-attempts, timeout, expires-in, tag, header, correlation-id, reply-to,
+// priority, max-attempts, timeout, expires-in, on-expiry, tag, header, correlation-id, reply-to,
 // reply-session, then; those
 // that are not given stay.
 Result<void> read_job_options(const Invocation& invocation, NewJob& job);

@@ -136,6 +136,7 @@ std::string sheet_of(const Job& job, const Io& io) {
   rest.add("started_at", job.started_at, now);
   rest.add("finished_at", job.finished_at, now);
   rest.add("expires_at", job.expires_at, now);
+  if (job.on_expiry != OnExpiry::cancel) rest.add("on_expiry", to_string(job.on_expiry));
   rest.add("timeout", format_duration(job.timeout));
   rest.add("worker", job.worker);
   rest.add("unique_key", job.unique_key);
@@ -207,7 +208,6 @@ Result<int> for_each_id(const Invocation& invocation, Io& io, F&& change) {
 
 }  // namespace
 
-Result<int> run_jobs_list(const Invocation& invocation, Io& io) {
 Result<JobFilter> filter_of(const Invocation& invocation) {
   JobFilter filter;
   filter.queue = invocation.flag("queue").value_or("");
@@ -219,6 +219,7 @@ Result<JobFilter> filter_of(const Invocation& invocation) {
   return filter;
 }
 
+Result<int> run_jobs_list(const Invocation& invocation, Io& io) {
   MS_TRY_ASSIGN(const JobFilter filter, filter_of(invocation));
   return print_jobs(invocation, io, filter);
 }

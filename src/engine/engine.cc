@@ -269,6 +269,7 @@ NewJob Engine::new_job(std::string_view kind, std::string queue, std::string arg
   job.max_attempts = options.max_attempts;
   job.unique = options.unique;
   job.expires_in = options.expires_in;
+  job.on_expiry = options.on_expiry;
   job.timeout = options.timeout;
   job.tags = options.tags;
   job.headers = options.headers;

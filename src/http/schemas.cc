@@ -19,7 +19,9 @@ constexpr std::string_view kJobMembers =
       "max_attempts":{"type":"integer","minimum":1,"maximum":1000,"default":20},
       "unique":{"$ref":"#/components/schemas/Unique"},
       "expires_in":{"$ref":"#/components/schemas/Duration",
-        "description":"If it has not started by then it is cancelled."},
+        "description":"If it has not started by then it ends: see on_expiry."},
+      "on_expiry":{"enum":["cancel","dead",null],"default":"cancel",
+        "description":"What becomes of it then: cancelled, or dead with reason expired."},
       "timeout":{"type":"string","default":"15m",
         "description":"Time limit of one attempt: a duration, or none."},
       "tags":{"type":"array","maxItems":16,
@@ -198,6 +200,7 @@ constexpr Schema kSchemas[] = {
       "callback":{"$ref":"#/components/schemas/Callback"},
       "timeout":{"type":"string"},
       "expires_at":{"type":"string","format":"date-time"},
+      "on_expiry":{"enum":["cancel","dead"],"description":"Left out: cancel."},
       "created_at":{"type":"string","format":"date-time"},
       "started_at":{"type":"string","format":"date-time"},
       "finished_at":{"type":"string","format":"date-time"},
@@ -208,9 +211,6 @@ constexpr Schema kSchemas[] = {
     {"JobPage", R"({"type":"object","required":["jobs","next_cursor"],"properties":{
       "jobs":{"type":"array","items":{"$ref":"#/components/schemas/Job"}},
       "next_cursor":{"type":["string","null"],"description":"null: there is no more."}}})"},
-    {"CancelRequest", R"({"type":"object","additionalProperties":false,"properties":{
-      "reason":{"type":"string"}}})"},
-    {"CancelResponse", R"({"type":"object","required":["id","state"],"properties":{
     {"DeadGroups", R"({"type":"object","required":["groups","jobs","cut"],"properties":{
       "groups":{"type":"array","items":{"type":"object","properties":{
         "fingerprint":{"type":"string","description":"Of kind, reason and masked description."},
@@ -224,6 +224,9 @@ constexpr Schema kSchemas[] = {
       "cut":{"type":"boolean","description":"There are more."}}})"},
     {"DeadJobRef", R"({"type":"object","required":["id","at"],"properties":{
       "id":{"type":"integer","format":"int64"},"at":{"type":"string","format":"date-time"}}})"},
+    {"CancelRequest", R"({"type":"object","additionalProperties":false,"properties":{
+      "reason":{"type":"string"}}})"},
+    {"CancelResponse", R"({"type":"object","required":["id","state"],"properties":{
       "id":{"type":"integer","format":"int64"},
       "state":{"enum":["cancelled","running"]},"cancel_requested":{"type":"boolean"},
       "worker":{"type":"string"}}})"},

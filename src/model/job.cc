@@ -104,6 +104,17 @@ std::optional<OnConflict> parse_on_conflict(std::string_view text) {
   return static_cast<OnConflict>(found - kConflictNames.begin());
 }
 
+std::string_view to_string(OnExpiry policy) {
+  return policy == OnExpiry::dead ? "dead" : "cancel";
+}
+
+std::optional<OnExpiry> parse_on_expiry(std::string_view text) {
+  for (const OnExpiry policy : {OnExpiry::cancel, OnExpiry::dead}) {
+    if (to_string(policy) == text) return policy;
+  }
+  return std::nullopt;
+}
+
 Duration default_back_off(JobId id, int attempt) {
   constexpr std::int64_t kCapMs = 6 * 3600 * 1000LL;
   constexpr int kCapAttempt = 13;  // 13^4 s is over 6 h: nothing above needs computing
@@ -161,6 +172,9 @@ Result<void> validate(const NewJob& job, std::string_view prefix) {
     return invalid(at("timeout"), "timeout: must be more than 0, or \"none\"");
   if (job.expires_in && *job.expires_in <= Duration(0)) {
     return invalid(at("expires_in"), "expires_in: must be more than 0");
+  }
+  if (job.on_expiry != OnExpiry::cancel && !job.expires_in) {
+    return invalid(at("on_expiry"), "on_expiry: is for jobs that expire, and needs expires_in");
   }
   if (job.tags.size() > kMaxTags) {
     return invalid(at("tags"), fmt::format("tags has {} entries: must be at most {}",

@@ -196,7 +196,7 @@ struct RescueExpired {  // running with an expired lease: a failed attempt (retr
   int limit = 1000;
   Fence fence;
 };
-struct ExpireJobs {  // not started by expires_at: cancelled with reason "expired"
+struct ExpireJobs {  // not started by expires_at: cancelled, or dead, with reason "expired"
   int limit = 1000;
   Fence fence;
 };

@@ -13,7 +13,8 @@
 //     available, or scheduled if its run_at is ahead. If it ended dead its `on_dead` decides: skip
 //     as above; block stops the session until that job is retried, or until ResumeSession; park
 //     stops it until ResumeSession.
-//   - A waiting job that is cancelled or expires leaves the line. Retrying it is `conflict`.
+//   - A waiting job that is cancelled or expires leaves the line; even if its expiry makes it dead
+//     that stops nothing. Retrying one that waits is `conflict`.
 //   - An ended job that is retried or redriven enters the line by its id: it gets the turn if
 //     nobody has it and the session is not stopped, or is blocked by this very job. Else it is
 //     waiting, which RetryResult says.

@@ -70,6 +70,7 @@ struct TransferJob {
   WorkflowId workflow = 0;                // that waits for its end; 0 = none does
   int step = 0;
   bool undo = false;
+  OnExpiry on_expiry = OnExpiry::cancel;
   std::vector<std::string> tags;
   std::optional<std::int64_t>
       unique_until;  // it holds its key, until then at least if it has ended

@@ -263,7 +263,7 @@ void PostgresStore::replace_job(JobInHand& held, const NewJob& job, WallTime) {
   row.budget = job.max_attempts;
   row.timeout = job.timeout.count();
   row.expires_at = job.expires_in ? (now_.wall + *job.expires_in).us() : 0;
-  constexpr int kReplaced = kFlagFollowed | kFlagIntoSession;
+  constexpr int kReplaced = kFlagFollowed | kFlagIntoSession | kFlagDiesOfExpiry;
   row.flags = (row.flags & ~kReplaced) | (flags_of(job) & kReplaced);
   held.body = job;
 }

@@ -47,6 +47,7 @@ int flags_of(const NewJob& job) {
       std::any_of(job.follow_ups.begin(), job.follow_ups.end(),
                   [](const FollowUp& followed) { return !followed.session.empty(); });
   if (into_session) flags |= kFlagIntoSession;
+  if (job.on_expiry == OnExpiry::dead) flags |= kFlagDiesOfExpiry;
   if (job.session.empty()) return flags;
   flags |= kFlagSession;
   if (job.on_dead == OnDead::block) flags |= kFlagBlocks;
@@ -57,6 +58,10 @@ int flags_of(const NewJob& job) {
 OnDead on_dead_of(int flags) {
   if ((flags & kFlagBlocks) != 0) return OnDead::block;
   return (flags & kFlagParks) != 0 ? OnDead::park : OnDead::skip;
+}
+
+OnExpiry on_expiry_of(int flags) {
+  return (flags & kFlagDiesOfExpiry) != 0 ? OnExpiry::dead : OnExpiry::cancel;
 }
 
 void PostgresStore::jobs_by_id(const std::vector<JobId>& ids) {

@@ -64,6 +64,7 @@ Job read_job(const Rows& rows, int row) {
   }
   job.session = rows.text(row, 28);
   job.on_dead = on_dead_of(static_cast<int>(rows.integer(row, 22)));
+  job.on_expiry = on_expiry_of(static_cast<int>(rows.integer(row, 22)));
   job.reply_session = rows.text(row, 29);
   return job;
 }

@@ -77,8 +77,12 @@ OperationResult PostgresStore::operator()(const ExpireJobs& op) {
     if (is_terminal(row.state) || row.started_at != 0 || row.expires_at != expires_at) continue;
     // It may have waited for one before it: then it begins, and is over all the same.
     if (row.state == JobState::waiting) settle_ties();
-    end_job(*held, JobState::cancelled, "expired", "");
-    held->row.flags |= kFlagExpired;
+    if (on_expiry_of(row.flags) == OnExpiry::dead) {
+      end_job(*held, JobState::dead, "expired", "");
+    } else {
+      end_job(*held, JobState::cancelled, "expired", "");
+      held->row.flags |= kFlagExpired;
+    }
     ++result.changed;
   }
   result.more = rows.size() == op.limit;

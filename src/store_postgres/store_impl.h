@@ -36,7 +36,8 @@ inline constexpr int kFlagExtras = 1, kFlagExpired = 2, kFlagUnique = 4, kFlagEr
     kFlagSession = 64,
                      kFlagIntoSession = 128,  // what is made then goes into a session
     kFlagBlocks = 256, kFlagParks = 512,      // its session, if it dies
-    kFlagStep = 4096, kFlagUnknown = 8192;    // of a workflow: see schema 7
+    kFlagStep = 4096, kFlagUnknown = 8192,    // of a workflow: see schema 7
+    kFlagDiesOfExpiry = 1024;                 // dead instead of cancelled
 
 // Of what the trigger of a store that has moved raises.
 inline constexpr std::string_view kMovedState = "MS001";
@@ -65,6 +66,7 @@ struct JobRow {
 // Of the row of a new job.
 int flags_of(const NewJob& job);
 OnDead on_dead_of(int flags);
+OnExpiry on_expiry_of(int flags);
 
 // What a transaction has in hand of a job.
 struct JobInHand {

@@ -377,6 +377,7 @@ TransferJob PostgresSource::read_job(const Rows& rows, int row) {
   job.workflow = number();
   job.step = static_cast<int>(number());
   job.undo = number() != 0;
+  job.on_expiry = on_expiry_of(static_cast<int>(flags));
   if (job.stamp.state != JobState::running) return job;
   job.lease = lease;
   job.cancel_requested = (flags & kFlagCancel) != 0;

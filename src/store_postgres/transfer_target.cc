@@ -242,10 +242,11 @@ void PostgresTarget::remove(const Ints& ids) {
 
 namespace {
 
-int session_flags(const TransferJob& job) {
+int rest_of_flags(const TransferJob& job) {
   NewJob as;
   as.session = job.session;
   as.on_dead = job.on_dead;
+  as.on_expiry = job.on_expiry;
   as.reply_session = job.reply_session;
   if (auto follow_ups = decode_follow_ups(job.follow_ups)) as.follow_ups = std::move(*follow_ups);
   return flags_of(as) & ~(kFlagUnique | kFlagFollowed);
@@ -266,7 +267,7 @@ void PostgresTarget::insert_rows(std::span<const TransferJob> jobs, Now now) {
                       (j.unique_key.empty() ? 0 : kFlagUnique) |
                       (j.errors.empty() ? 0 : kFlagErrors) | (j.of_step ? kFlagStep : 0) |
                       (j.unknown ? kFlagUnknown : 0) | (j.cancel_requested ? kFlagCancel : 0) |
-                      (j.followed ? kFlagFollowed : 0) | session_flags(j);
+                      (j.followed ? kFlagFollowed : 0) | rest_of_flags(j);
     const std::array<std::int64_t, kNumbers> values = {j.stamp.id,
                                                        static_cast<std::int64_t>(j.stamp.state),
                                                        flags,

@@ -70,6 +70,8 @@ constexpr Law kLaws[] = {
     {"dead letter entries that are not dead",
      "SELECT count(*) FROM $schema.dead_letter d LEFT JOIN $schema.jobs j ON j.id = d.id WHERE "
      "j.state IS DISTINCT FROM 7"},
+    {"jobs that are counted as expired and were not cancelled",
+     "SELECT count(*) FROM $schema.jobs WHERE flags & 2 <> 0 AND state <> 6"},
     {"jobs whose extras are missing",
      "SELECT count(*) FROM $schema.jobs j WHERE flags & 1 <> 0 AND NOT EXISTS (SELECT 1 FROM "
      "$schema.extras e WHERE e.id = j.id)"},

@@ -25,7 +25,7 @@ OperationResult SqliteStore::operator()(const Cancel& op) {
         .message = fmt::format("job {} is {}: only a job that has not ended can be cancelled",
                                op.id, to_string(hot->state))};
   }
-  cancel_hot(*hot, op.reason, 0);
+  cancel_hot(*hot, op.reason);
   return CancelResult{};
 }
 
@@ -37,11 +37,11 @@ void SqliteStore::wish_cancel(JobId id, Lease& lease, const std::string& reason)
   note_lease(id, lease);
 }
 
-void SqliteStore::cancel_hot(HotRow& hot, std::string_view reason, int flags) {
+void SqliteStore::end_hot(HotRow& hot, JobState state, std::string_view reason, int flags) {
   begin_write();
   leave(hot);
   count(*hot.queue, hot.state, hot.flags, -1);
-  hot.state = JobState::cancelled;
+  hot.state = state;
   hot.flags |= flags;
   hot.finished_at = now_.wall.us();
   ++hot.version;

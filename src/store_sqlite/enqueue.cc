@@ -122,7 +122,8 @@ EnqueuedJob SqliteStore::make_job(const NewJob& job, WallTime run_at, JobState s
   hot.state = state;
   hot.priority = MS_MUTANT(priority_ignored) ? 5 : job.priority;
   hot.run_at = run_at;
-  hot.flags = flags | (job.unique ? kFlagUnique : 0) | (is_followed(job) ? kFlagFollowed : 0);
+  hot.flags = flags | (job.unique ? kFlagUnique : 0) | (is_followed(job) ? kFlagFollowed : 0) |
+              on_expiry_flag(job.on_expiry);
   if (!job.session.empty()) {
     hot.flags |= kFlagSession | on_dead_flags(job.on_dead);
     hot.state = join_session(session_of(queue, job.session), hot.id, state);
@@ -209,7 +210,8 @@ void SqliteStore::replace_job(HotRow& hot, const NewJob& job, WallTime run_at) {
   }
   expiring_touched_ = true;
   ++hot.version;
-  hot.flags = (hot.flags & ~kFlagFollowed) | (is_followed(job) ? kFlagFollowed : 0);
+  hot.flags = (hot.flags & ~(kFlagFollowed | kFlagDiesOfExpiry)) |
+              (is_followed(job) ? kFlagFollowed : 0) | on_expiry_flag(job.on_expiry);
   const std::string tags = join_tags(job.tags);
   const std::string follow_ups = encode_follow_ups(job.follow_ups);
   sql_->update_body

@@ -158,7 +158,7 @@ void SqliteStore::stop_others(ScheduleState& state, Overlap policy) {
     const auto lease = leases_.find(id);
     if (lease == leases_.end()) {
       auto hot = load_hot(id);
-      cancel_hot(*hot, reason, 0);
+      cancel_hot(*hot, reason);
     } else if (at_once) {
       end_cancelled(id, lease->second, reason);
     } else {

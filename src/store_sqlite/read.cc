@@ -66,6 +66,7 @@ Job read_job(const Statement& row) {
   job.session = row.text(30);
   job.reply_session = row.text(31);
   job.on_dead = on_dead_of(static_cast<int>(row.integer(32)));
+  job.on_expiry = on_expiry_of(static_cast<int>(row.integer(32)));
   return job;
 }
 

@@ -27,6 +27,14 @@ OnDead on_dead_of(int flags) {
   return (flags & kFlagParks) != 0 ? OnDead::park : OnDead::skip;
 }
 
+int on_expiry_flag(OnExpiry policy) {
+  return policy == OnExpiry::dead ? kFlagDiesOfExpiry : 0;
+}
+
+OnExpiry on_expiry_of(int flags) {
+  return (flags & kFlagDiesOfExpiry) != 0 ? OnExpiry::dead : OnExpiry::cancel;
+}
+
 std::vector<std::string> split_tags(std::string_view joined) {
   std::vector<std::string> tags;
   while (joined.size() > 1) {

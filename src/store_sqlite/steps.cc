@@ -66,7 +66,12 @@ OperationResult SqliteStore::operator()(const ExpireJobs& op) {
     auto hot = load_hot(id);
     if (!hot || is_terminal(hot->state) || hot->started_at || hot->expires_at != expires_at)
       continue;
-    cancel_hot(*hot, "expired", kFlagExpired);
+    if ((hot->flags & kFlagDiesOfExpiry) != 0 && !MS_MUTANT(on_expiry_ignored)) {
+      end_hot(*hot, JobState::dead, "expired",
+              MS_MUTANT(dead_counted_as_expired) ? kFlagExpired : 0);
+    } else {
+      end_hot(*hot, JobState::cancelled, "expired", kFlagExpired);
+    }
     ++result.changed;
   }
   result.more = static_cast<int>(expiring.size()) == op.limit;

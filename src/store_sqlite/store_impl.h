@@ -25,6 +25,7 @@ inline constexpr int kFlagUnknown = 8192;                  // see schema 7
 inline constexpr int kFlagFollowed = 32;                   // something is made when it ends
 inline constexpr int kFlagSession = 64;                    // of a session
 inline constexpr int kFlagBlocks = 256, kFlagParks = 512;  // what its death does to the session
+inline constexpr int kFlagDiesOfExpiry = 1024;             // dead instead of cancelled
 inline constexpr char kTagSeparator = '\x1f';
 
 // The changing half of a job, as it stands in `jobs`.
@@ -114,6 +115,8 @@ void verify_audit(Database& db, const AuditMark& known, std::vector<std::string>
 
 int on_dead_flags(OnDead policy);
 OnDead on_dead_of(int flags);
+int on_expiry_flag(OnExpiry policy);
+OnExpiry on_expiry_of(int flags);
 
 // The tags of a body, which stand as text with kTagSeparator before, between and after them.
 std::vector<std::string> split_tags(std::string_view joined);
@@ -437,7 +440,11 @@ class SqliteStore final : public Store {
   // its row, 0 = to be found by the flags.
   void end_job(JobId id, QueueState& queue, JobState state, int flags, std::int64_t session = 0);
   void wish_cancel(JobId id, Lease& lease, const std::string& reason);
-  void cancel_hot(HotRow& hot, std::string_view reason, int flags);
+  void cancel_hot(HotRow& hot, std::string_view reason) {
+    end_hot(hot, JobState::cancelled, reason, 0);
+  }
+  // Of a job that does not run.
+  void end_hot(HotRow& hot, JobState state, std::string_view reason, int flags);
   void retry_hot(HotRow& hot);
   // Takes the job's unique key back for it; false while another live job has it.
   bool take_unique_key(const HotRow& hot);

@@ -319,6 +319,7 @@ bool SqliteSource::read_job(JobId id, TransferJob& job) {
   job.workflow = row.integer(34);
   job.step = static_cast<int>(row.integer(35));
   job.undo = row.integer(36) != 0;
+  job.on_expiry = on_expiry_of(static_cast<int>(row.integer(9)));
   const auto found = running_.find(id);
   if (job.stamp.state == JobState::available && found != running_.end()) {
     const Running& running = found->second;

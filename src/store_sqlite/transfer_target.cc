@@ -290,7 +290,8 @@ void SqliteTarget::write_job(const TransferJob& job) {
                     (job.unique_key.empty() ? 0 : kFlagUnique) |
                     (job.errors.empty() ? 0 : kFlagErrors) | (job.followed ? kFlagFollowed : 0) |
                     (job.of_step ? kFlagStep : 0) | (job.unknown ? kFlagUnknown : 0) |
-                    (job.session.empty() ? 0 : kFlagSession | on_dead_flags(job.on_dead));
+                    (job.session.empty() ? 0 : kFlagSession | on_dead_flags(job.on_dead)) |
+                    on_expiry_flag(job.on_expiry);
   // Of a running one its row says what it was before; the grant says the rest.
   sql_->job
       .bind(s.id, queue, id_of("kinds", job.kind),

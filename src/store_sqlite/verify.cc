@@ -69,6 +69,8 @@ constexpr Law kLaws[] = {
      "SELECT count(*) FROM queue_counts WHERE enqueued <> pruned + expired + waiting + scheduled + "
      "available + running "
      "+ completed + retryable + cancelled + dead"},
+    {"jobs that are counted as expired and were not cancelled",
+     "SELECT count(*) FROM jobs WHERE flags & 2 <> 0 AND state <> 6"},
     {"unique keys that lead to a job of another key",
      "SELECT count(*) FROM uniques u JOIN bodies b ON b.id = u.id WHERE b.unique_key <> u.key"},
     {"ended jobs that nothing will prune",

@@ -145,7 +145,7 @@ void SqliteWorkflowRows::cancel_job(JobId job, const std::string& reason) {
   const auto lease = store_.leases_.find(job);
   if (lease != store_.leases_.end()) return store_.wish_cancel(job, lease->second, reason);
   auto hot = store_.load_hot(job);
-  if (hot && !is_terminal(hot->state)) store_.cancel_hot(*hot, reason, 0);
+  if (hot && !is_terminal(hot->state)) store_.cancel_hot(*hot, reason);
 }
 
 void SqliteWorkflowRows::forget_job(JobId job) {

@@ -454,7 +454,7 @@ class Checker {
     for (const auto& [id, job] : h_.jobs) {
       FinalQueue& queue = recount[job.queue];
       ++queue.enqueued;
-      if (job.reason == "expired") {
+      if (job.reason == "expired" && job.state == "cancelled") {
         ++queue.expired;
       } else {
         ++queue.counts[job.state];

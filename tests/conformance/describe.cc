@@ -57,7 +57,8 @@ std::string line(const NewJob& j) {
   if (j.unique)
     s += fmt::format(" unique={}/{}/{}", j.unique->key, length(j.unique->window),
                      to_string(j.unique->on_conflict));
-  if (j.expires_in) s += " expires_in=" + length(j.expires_in);
+  if (j.expires_in)
+    s += fmt::format(" expires_in={}/{}", length(j.expires_in), to_string(j.on_expiry));
   if (j.timeout != NewJob{}.timeout) s += " timeout=" + length(j.timeout);
   if (!j.tags.empty()) s += fmt::format(" tags={}", j.tags);
   if (!j.follow_ups.empty()) s += " then=" + line(j.follow_ups);
@@ -345,6 +346,7 @@ std::string describe(const Job& j) {
       j.correlation_id, j.reply_to, line(j.follow_ups));
   if (!j.session.empty()) s += fmt::format(" session={}/{}", j.session, to_string(j.on_dead));
   if (!j.reply_session.empty()) s += " reply_session=" + j.reply_session;
+  if (j.on_expiry != OnExpiry::cancel) s += " dies of expiry";
   if (j.reason != "max_attempts") s += " description=" + j.description;
   if (j.progress) s += fmt::format(" progress={}/{}", j.progress->value, j.progress->text);
   for (const AttemptError& e : j.errors) {

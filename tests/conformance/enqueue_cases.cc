@@ -250,6 +250,51 @@ TEST_SUITE("store: enqueue") {
     CHECK(b.store->agenda().next_expiry == WallTime::never());
   }
 
+  TEST_CASE("with on_expiry dead an expired job is dead, is followed as such, and can come back") {
+    Bench b;
+    NewJob n = b.job();
+    n.expires_in = minutes(1);
+    n.on_expiry = OnExpiry::dead;
+    n.follow_ups = {{.queue = "after", .kind = "k", .on = FollowUp::kDead}};
+    const JobId id = b.enqueue(n);
+    b.advance(minutes(1));
+    CHECK(b.claim(9).empty());
+    CHECK(b.expire() == 1);
+    CHECK(b.effects().ended == std::vector<JobId>{id});
+    b.reopen();
+    const Job j = b.get(id);
+    CHECK(j.state == JobState::dead);
+    CHECK(j.on_expiry == OnExpiry::dead);
+    CHECK(j.reason == "expired");
+    CHECK(j.attempt == 0);
+    CHECK(j.errors.empty());
+    CHECK(b.stats().expired == 0);
+    CHECK(b.count(JobState::dead) == 1);
+    CHECK(b.listed({.state = JobState::dead}) == std::vector<JobId>{id});
+    CHECK(b.claim(9, {"after"}).size() == 1);
+    CHECK(b.one<RedriveResult>(Redrive{}).ids == std::vector<JobId>{id});
+    CHECK(b.expire() == 0);
+    CHECK(b.claim_one().id == id);
+  }
+
+  TEST_CASE("what replaces a job brings its own on_expiry") {
+    for (const OnExpiry last : {OnExpiry::cancel, OnExpiry::dead}) {
+      Bench b;
+      NewJob n = b.job();
+      n.expires_in = minutes(1);
+      n.unique = Unique{.key = "k", .on_conflict = OnConflict::replace};
+      n.on_expiry = last == OnExpiry::dead ? OnExpiry::cancel : OnExpiry::dead;
+      const JobId id = b.enqueue(n);
+      n.on_expiry = last;
+      CHECK(b.enqueue(n) == id);
+      CHECK(b.get(id).on_expiry == last);
+      b.advance(minutes(1));
+      b.expire();
+      CHECK(b.state(id) == (last == OnExpiry::dead ? JobState::dead : JobState::cancelled));
+      CHECK(b.stats().expired == (last == OnExpiry::dead ? 0 : 1));
+    }
+  }
+
   TEST_CASE("an expired job is never handed out, also before ExpireJobs has run") {
     Bench b;
     NewJob n = b.job();

@@ -326,6 +326,7 @@ class ModelStore final : public ModelReads, private ModelJobs {
     j.timeout = n.timeout;
     j.expires_at.reset();
     if (n.expires_in) j.expires_at = now_.wall + *n.expires_in;
+    j.on_expiry = n.on_expiry;
     const bool window = n.unique && n.unique->window > Duration(0);
     r.unique_until = window ? j.created_at + n.unique->window : WallTime();
   }
@@ -646,8 +647,8 @@ class ModelStore final : public ModelReads, private ModelJobs {
       if (key_taken(r) || r.step) continue;
       revive(r);
       ++result.redriven;
-    }
       result.ids.push_back(it->first);
+    }
     return result;
   }
 
@@ -723,8 +724,8 @@ class ModelStore final : public ModelReads, private ModelJobs {
         op.limit, [&](const Record& r) { return can_expire(r) && *r.job.expires_at <= now_.wall; },
         [](const Record& r) { return *r.job.expires_at; },
         [&](Record& r) {
-          set_terminal(r, JobState::cancelled, "expired", "");
-          r.expired = true;
+          r.expired = r.job.on_expiry == OnExpiry::cancel;
+          set_terminal(r, r.expired ? JobState::cancelled : JobState::dead, "expired", "");
         });
   }
 

@@ -405,6 +405,22 @@ TEST_SUITE("store: dead jobs of a session") {
     b.start(third);
   }
 
+  TEST_CASE("what dies of its expiry stops its session like any dead job") {
+    SessionBench b;
+    NewJob n = b.in("s", OnDead::block);
+    n.expires_in = minutes(1);
+    n.on_expiry = OnExpiry::dead;
+    const JobId first = b.enqueue(n);
+    const JobId second = b.put("s");
+    b.advance(minutes(1));
+    CHECK(b.expire() == 1);
+    CHECK(b.info("s").stop == SessionStop::blocked);
+    CHECK(b.info("s").stopped_by == first);
+    CHECK(b.state(second) == JobState::waiting);
+    b.retry(first);
+    b.start(first);
+  }
+
   TEST_CASE("resume: one that is not stopped goes on already, one that is not there is not found") {
     SessionBench b;
     const Ids all = b.put("s", 2);

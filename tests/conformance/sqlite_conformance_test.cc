@@ -182,6 +182,7 @@ TEST_SUITE("sqlite store: verify") {
         "DELETE FROM session_states WHERE session = 4",             // a state lost
         "UPDATE session_states SET state = '[10]' WHERE session = 1",  // another one
         "UPDATE tallies SET d = 4 WHERE id = 0",                       // would be given again
+        "UPDATE jobs SET flags = flags | 2 WHERE id = 2",  // dead, and counted as expired
     };
     for (const std::string& damage : damages) {
       CAPTURE(damage);

@@ -211,6 +211,24 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("what becomes of a job when it expires goes with it") {
+  for (const PlaceKind kind : kKinds) {
+    const CopyPlace from(kind), to(other(kind));
+    Server server(from);
+    NewJob job{.queue = "q", .kind = "k"};
+    job.expires_in = std::chrono::hours(1);
+    const auto put = [&](OnExpiry policy) {
+      job.on_expiry = policy;
+      return server.must_apply<EnqueueResult>(Enqueue{.jobs = {job}}).jobs[0].id;
+    };
+    const JobId cancelled = put(OnExpiry::cancel), dead = put(OnExpiry::dead);
+    must_copy(from, to, SystemClock());
+    Server after(to);
+    CHECK(must(after.store().get(cancelled)).on_expiry == OnExpiry::cancel);
+    CHECK(must(after.store().get(dead)).on_expiry == OnExpiry::dead);
+  }
+}
+
 TEST_CASE("sessions move with their lines, holders and states") {
   const CopyPlace from(PlaceKind::directory), to(PlaceKind::directory);
   Server server(from);

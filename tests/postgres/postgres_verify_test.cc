@@ -150,6 +150,7 @@ TEST_CASE("verify finds planted damage of jobs") {
       {"DELETE FROM schema.finished", "that nothing will prune"},
       {"DELETE FROM schema.leased", "whose lease nobody will look at"},
       {"DELETE FROM schema.expiring", "that nothing will expire"},
+      {"UPDATE schema.jobs SET flags = flags | 2 WHERE id = 2", "counted as expired"},
       {"DELETE FROM schema.dead_letter", "not in the dead letter"},
       {"UPDATE schema.jobs SET state = 7 WHERE id = 1", "not in the dead letter"},
       {"INSERT INTO schema.dead_letter VALUES (6)", "that are not dead"},

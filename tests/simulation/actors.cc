@@ -350,6 +350,7 @@ NewJob Producer::draw_job(const std::string& queue) {
   if (world_.chance(4)) j.delay = world_.between(Duration(0), seconds(30));
   j.max_attempts = world_.chance(2) ? 1 + static_cast<int>(world_.below(4)) : 20;
   if (world_.chance(8)) j.expires_in = world_.between(seconds(1), seconds(40));
+  if (j.expires_in && world_.chance(3)) j.on_expiry = OnExpiry::dead;
   if (world_.chance(8)) j.timeout = seconds(15);
   if (world_.chance(5)) j.tags = {"tagged"};
   for (int i = 0; i < 3 && world_.chance(4); ++i)
@@ -386,6 +387,7 @@ void Producer::enqueue() {
     j.session.clear();  // what replaces a job cannot be of a session
     j.max_attempts = 20;
     j.expires_in.reset();
+    j.on_expiry = OnExpiry::cancel;
   }
   if (!world_.chance(5)) {
     e.idempotency_key = fmt::format("key{}.{}", number_, ++keys_);

@@ -149,6 +149,8 @@ std::map<std::string, std::string> store_defects() {
       {"message_dropped_with_progress", seeds(1, 10)},
       {"full_store_takes_messages", conformance()},
       {"redrive_names_all", conformance()},
+      {"on_expiry_ignored", conformance()},
+      {"dead_counted_as_expired", conformance()},
       {"audit_commits_apart", io_sweep("the power goes at each I/O call*")},
   };
 }

@@ -113,7 +113,7 @@ void read_back(World& world) {
     h.jobs.emplace(id, final_job(j));
     blackbox::FinalQueue& f = h.queues[j.queue];
     --f.pruned;
-    if (j.reason == "expired") {
+    if (j.reason == "expired" && j.state == JobState::cancelled) {
       ++f.expired;
     } else {
       ++f.counts[std::string(to_string(j.state))];
