@@ -38,6 +38,7 @@
 #include "mainspring/slot.h"
 #include "mainspring/timer.h"
 #include "mainspring/worker.h"
+#include "mainspring/workflow.h"
 
 namespace mainspring {
 
@@ -109,6 +110,11 @@ struct Enqueued {
   JobId id = 0;
   JobState state = JobState::available;
   bool duplicate = false;  // unique or the idempotency key found it
+};
+
+struct StartedWorkflow {
+  WorkflowId id = 0;
+  bool duplicate = false;  // one of its name and key had been started
 };
 
 struct HandlerOptions {
@@ -319,6 +325,22 @@ class Engine {
   // Errors: lease_held (somebody holds it; or, without a key, none was free within options.wait),
   // invalid_argument, overloaded, unavailable.
   Result<HeldSession> accept_session(const std::string& queue, SessionOptions options = {});
+
+  // -- workflows; guide: docs/guides/workflows.md -------------------------------------------------
+
+  // Steps that are finished or undone as a whole. On disk when it returns. Errors: those of
+  // validate(spec), overloaded, storage_full, unavailable.
+  Result<StartedWorkflow> start_workflow(WorkflowSpec spec);
+  // `payload`: JSON, "" = null. The same `signal_id` again changes nothing, "" = it has none.
+  // Errors of these: not_found, unavailable; conflict (its state does not allow it).
+  Result<void> signal_workflow(WorkflowId id, std::string name, std::string payload = "",
+                               std::string signal_id = "");
+  // What was done is undone; it has ended when that is.
+  Result<WorkflowInfo> cancel_workflow(WorkflowId id, std::string reason = "");
+  Result<WorkflowInfo> get_workflow(WorkflowId id);
+  // The workflow when it has ended or is parked, or as it is after `limit`.
+  Result<WorkflowInfo> wait_workflow(WorkflowId id, Duration limit = kForever,
+                                     std::stop_token stop = {});
 
  private:
   struct Impl;

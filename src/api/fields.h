@@ -150,6 +150,8 @@ std::vector<std::string_view> work_request_fields(std::string_view schema);
 std::vector<std::string_view> admin_request_fields(std::string_view schema);
 std::vector<std::string_view> lease_request_fields(std::string_view schema);
 std::vector<std::string_view> session_request_fields(std::string_view schema);
+std::vector<std::string_view> workflow_request_fields(std::string_view schema);
+std::vector<std::string_view> workflow_call_fields(std::string_view schema);
 std::vector<std::string_view> schedule_request_fields(std::string_view schema);
 std::vector<std::string_view> schedule_call_fields(std::string_view schema);
 std::vector<std::string_view> access_request_fields(std::string_view schema);

@@ -67,7 +67,7 @@ void write_info(JsonWriter& w, const WorkflowInfo& info, Payload payload) {
   w.begin_object().key("id").number(info.id).key("name").string(info.name);
   if (!info.key.empty()) w.key("key").string(info.key);
   w.key("state").string(to_string(info.state)).key("paused").boolean(info.paused);
-  if (!info.reason.empty()) w.key("reason").string(info.reason);
+  if (!info.reason.empty() && payload == Payload::shown) w.key("reason").string(info.reason);
   if (!info.input.empty()) w.key("input").raw(payload == Payload::shown ? info.input : "null");
   if (!info.result.empty()) w.key("result").raw(payload == Payload::shown ? info.result : "null");
   w.key("steps").begin_object().key("all").number(info.steps);
@@ -116,7 +116,7 @@ void write_step(JsonWriter& w, const WorkflowStep& step, Payload payload) {
   if (step.undo_job != 0) w.key("undo_job").number(step.undo_job);
   if (step.of != 0) w.key("of").number(step.of).key("index").number(step.index);
   if (!step.result.empty()) w.key("result").raw(payload == Payload::shown ? step.result : "null");
-  if (!step.reason.empty()) w.key("reason").string(step.reason);
+  if (!step.reason.empty() && payload == Payload::shown) w.key("reason").string(step.reason);
   if (step.started_at) w.key("started_at").time(*step.started_at);
   if (step.ended_at) w.key("ended_at").time(*step.ended_at);
   w.end_object();
@@ -178,6 +178,16 @@ void encode_signal_request(const SignalWorkflow& request, std::string& out) {
   w.end_object();
 }
 
+void encode_workflow_signalled(const SignalWorkflow& request, std::string& out) {
+  JsonWriter(out)
+      .begin_object()
+      .key("id")
+      .number(request.id)
+      .key("signal")
+      .string(request.name)
+      .end_object();
+}
+
 Result<CancelWorkflow> decode_cancel_workflow_request(WorkflowId id, std::string_view body) {
   if (body.empty()) return CancelWorkflow{.id = id};
   return decode_request(body, kCancel, CancelWorkflow{.id = id});
@@ -209,10 +219,10 @@ Result<WorkflowInfo> decode_workflow_info(std::string_view body) {
   return decode_response(body, kInfo);
 }
 
-void encode_workflow_page(const WorkflowPage& page, std::string& out) {
+void encode_workflow_page(const WorkflowPage& page, std::string& out, Payload payload) {
   JsonWriter w(out);
   w.begin_object().key("workflows").begin_array();
-  for (const WorkflowInfo& info : page.workflows) write_info(w, info, Payload::shown);
+  for (const WorkflowInfo& info : page.workflows) write_info(w, info, payload);
   w.end_array().key("next");
   page.next ? w.number(*page.next) : w.null();
   w.end_object();
@@ -231,6 +241,12 @@ void encode_workflow_steps(const WorkflowStepPage& page, std::string& out, Paylo
 }
 Result<WorkflowStepPage> decode_workflow_steps(std::string_view body) {
   return decode_response(body, kSteps);
+}
+
+std::vector<std::string_view> workflow_call_fields(std::string_view schema) {
+  if (schema == "WorkflowSignal") return field_names(kSignal);
+  if (schema == "WorkflowRetry") return field_names(kRetry);
+  return {};
 }
 
 }  // namespace mainspring

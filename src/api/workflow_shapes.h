@@ -24,6 +24,8 @@ Result<WorkflowStarted> decode_workflow_started(std::string_view body);
 // {"name", "id"?, "payload"?}
 Result<SignalWorkflow> decode_signal_request(WorkflowId id, std::string_view body);
 void encode_signal_request(const SignalWorkflow& request, std::string& out);
+// {"id", "signal"}: of one that was taken.
+void encode_workflow_signalled(const SignalWorkflow& request, std::string& out);
 // {"reason"?}; an empty body is no reason.
 Result<CancelWorkflow> decode_cancel_workflow_request(WorkflowId id, std::string_view body);
 void encode_cancel_workflow_request(const CancelWorkflow& request, std::string& out);
@@ -32,12 +34,14 @@ Result<RetryWorkflow> decode_retry_workflow_request(WorkflowId id, std::string_v
 void encode_retry_workflow_request(const RetryWorkflow& request, std::string& out);
 
 // {"id", "name", "key"?, "state", "paused", "reason"?, "input"?, "result"?, "steps": {"all",
-// "completed", …}, "started_at", "finished_at"?, "deadline_at"?, "version"}
+// "completed", …}, "started_at", "finished_at"?, "deadline_at"?, "version"}; masked: null for input
+// and result, no reason, which may have a job's error in it.
 void encode_workflow_info(const WorkflowInfo& info, std::string& out,
                           Payload payload = Payload::shown);
 Result<WorkflowInfo> decode_workflow_info(std::string_view body);
 // {"workflows": […], "next": id | null}
-void encode_workflow_page(const WorkflowPage& page, std::string& out);
+void encode_workflow_page(const WorkflowPage& page, std::string& out,
+                          Payload payload = Payload::shown);
 Result<WorkflowPage> decode_workflow_page(std::string_view body);
 // {"steps": [{"number", "name", "state", "after"?, "job"?, "undo_job"?, "of"?, "index"?, "result"?,
 // "reason"?, "started_at"?, "ended_at"?}], "next": number | null}
@@ -49,7 +53,5 @@ Result<WorkflowStepPage> decode_workflow_steps(std::string_view body);
 
 bool read_step_spec(JsonReader& in, StepSpec& step);
 void write_step_spec(JsonWriter& w, const StepSpec& step);
-
-std::vector<std::string_view> workflow_request_fields(std::string_view schema);
 
 }  // namespace mainspring

@@ -3,12 +3,13 @@
 
 #include "api/json.h"
 #include "broker/sync_call.h"
+#include "broker/workflow_calls.h"
 #include "model/callback.h"
 
 namespace mainspring {
-namespace {
 
-Result<void> check_queues(const WorkflowSpec& spec) {
+Result<void> check_workflow(const WorkflowSpec& spec) {
+  MS_TRY(validate(spec));
   for (std::size_t i = 0; i < spec.steps.size(); ++i) {
     const StepSpec& step = spec.steps[i];
     if (step.job)
@@ -18,8 +19,6 @@ Result<void> check_queues(const WorkflowSpec& spec) {
   }
   return {};
 }
-
-}  // namespace
 
 Result<void> validate(const SignalWorkflow& request) {
   if (request.name.empty() || request.name.size() > kMaxStepNameBytes)
@@ -36,8 +35,7 @@ Result<void> validate(const SignalWorkflow& request) {
 }
 
 Result<WorkflowStarted> Broker::start_workflow(WorkflowSpec spec) {
-  MS_TRY(validate(spec));
-  MS_TRY(check_queues(spec));
+  MS_TRY(check_workflow(spec));
   return call<WorkflowStarted>(StartWorkflow{std::move(spec)});
 }
 

@@ -392,7 +392,8 @@ Command sessions_command() {
 }  // namespace
 
 std::vector<Command> timing_commands() {
-  return {schedules_command(), timers_command(), leases_command(), sessions_command()};
+  return {schedules_command(), timers_command(), leases_command(), sessions_command(),
+          workflow_command()};
 }
 
 }  // namespace mainspring::cli

@@ -57,6 +57,16 @@ Result<int> run_sessions_list(const Invocation& invocation, Io& io);
 Result<int> run_sessions_show(const Invocation& invocation, Io& io);
 Result<int> run_sessions_resume(const Invocation& invocation, Io& io);
 
+Result<int> run_workflow_start(const Invocation& invocation, Io& io);
+Result<int> run_workflow_list(const Invocation& invocation, Io& io);
+Result<int> run_workflow_show(const Invocation& invocation, Io& io);
+Result<int> run_workflow_signal(const Invocation& invocation, Io& io);
+Result<int> run_workflow_cancel(const Invocation& invocation, Io& io);
+Result<int> run_workflow_pause(const Invocation& invocation, Io& io);
+Result<int> run_workflow_resume(const Invocation& invocation, Io& io);
+Result<int> run_workflow_retry(const Invocation& invocation, Io& io);
+Result<int> run_workflow_check(const Invocation& invocation, Io& io);
+
 Result<int> run_host(const Invocation& invocation, Io& io);
 Result<int> run_host_list(const Invocation& invocation, Io& io);
 Result<int> run_host_show(const Invocation& invocation, Io& io);

@@ -1,4 +1,4 @@
-// Client: the Jobs of a remote server, over its HTTP API.
+// Client: the Jobs and Workflows of a remote server, over its HTTP API.
 //
 // Connections are kept alive and pooled; every call that runs at the same time has one of its own,
 // so that a parked claim holds up nobody. Calls are repeated with growing random pauses while the
@@ -14,6 +14,7 @@
 
 #include "base/secret.h"
 #include "broker/jobs.h"
+#include "broker/workflows.h"
 #include "env/random.h"
 
 namespace mainspring {
@@ -38,7 +39,7 @@ struct ClientOptions {
   std::vector<Error> validate() const;
 };
 
-class Client final : public Jobs {
+class Client final : public Jobs, public Workflows {
  public:
   // Does not connect yet. `random` outlives it. Errors: invalid_argument (the URL, options, files;
   // a token that would go over plain HTTP to another machine).
@@ -84,6 +85,16 @@ class Client final : public Jobs {
   Result<SessionInfo> get_session(const SessionKey& session) override;
   Result<SessionPage> sessions(const std::string& queue, const std::string& after,
                                int limit) override;
+  Result<WorkflowStarted> start_workflow(WorkflowSpec spec) override;
+  Result<void> signal_workflow(SignalWorkflow request) override;
+  Result<WorkflowInfo> cancel_workflow(CancelWorkflow request) override;
+  Result<WorkflowInfo> pause_workflow(PauseWorkflow request) override;
+  Result<WorkflowInfo> retry_workflow(RetryWorkflow request) override;
+  Result<WorkflowInfo> get_workflow(WorkflowId id) override;
+  Result<WorkflowInfo> wait_workflow(WorkflowId id, Duration wait, std::stop_token stop) override;
+  Result<WorkflowPage> workflows(const WorkflowFilter& filter, int limit,
+                                 WorkflowId before) override;
+  Result<WorkflowStepPage> workflow_steps(WorkflowId id, int after, int limit) override;
   Result<PutScheduleResult> put_schedule(Schedule schedule, std::optional<bool> paused) override;
   Result<void> remove_schedule(const std::string& name) override;
   Result<void> pause_schedule(PauseSchedule request) override;

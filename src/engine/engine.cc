@@ -88,6 +88,7 @@ struct Engine::Impl {
   std::unique_ptr<Node> node;
   std::unique_ptr<Client> client;
   Jobs* jobs = nullptr;  // one of them
+  Workflows* workflows = nullptr;
 
   TimerSlots timer_slots{kMaxTimerSlots};
 
@@ -119,6 +120,7 @@ Result<void> Engine::Impl::open(const std::string& target) {
                             .key_file = options.key_file};
     MS_TRY_ASSIGN(client, Client::open(std::move(of_client), random));
     jobs = client.get();
+    workflows = client.get();
     return {};
   }
   const bool postgres = target.starts_with("postgres://") || target.starts_with("postgresql://");
@@ -149,6 +151,7 @@ Result<void> Engine::Impl::open(const std::string& target) {
   node->start();
   if (node->callbacks() != nullptr) node->callbacks()->start();
   jobs = &node->broker();
+  workflows = &node->broker();
   return {};
 }
 
@@ -401,6 +404,31 @@ Result<void> Engine::do_every(std::string name, Duration interval, const LeaseAc
                               LeaseOptions options) {
   return mainspring::do_every(*impl_->jobs, impl_->clock, impl_->random, std::move(name), interval,
                               action, std::move(options));
+}
+
+Result<StartedWorkflow> Engine::start_workflow(WorkflowSpec spec) {
+  MS_TRY_ASSIGN(const WorkflowStarted started, impl_->workflows->start_workflow(std::move(spec)));
+  return StartedWorkflow{started.id, started.duplicate};
+}
+
+Result<void> Engine::signal_workflow(WorkflowId id, std::string name, std::string payload,
+                                     std::string signal_id) {
+  return impl_->workflows->signal_workflow({.id = id,
+                                            .name = std::move(name),
+                                            .signal_id = std::move(signal_id),
+                                            .payload = std::move(payload)});
+}
+
+Result<WorkflowInfo> Engine::cancel_workflow(WorkflowId id, std::string reason) {
+  return impl_->workflows->cancel_workflow({.id = id, .reason = std::move(reason)});
+}
+
+Result<WorkflowInfo> Engine::get_workflow(WorkflowId id) {
+  return impl_->workflows->get_workflow(id);
+}
+
+Result<WorkflowInfo> Engine::wait_workflow(WorkflowId id, Duration limit, std::stop_token stop) {
+  return impl_->workflows->wait_workflow(id, limit, std::move(stop));
 }
 
 }  // namespace mainspring

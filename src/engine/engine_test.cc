@@ -249,3 +249,44 @@ TEST_CASE("what cannot be opened says what can") {
   REQUIRE_FALSE(second.has_value());
   CHECK(second.error().code == ErrorCode::conflict);
 }
+
+TEST_CASE("a workflow is started, signalled and finished, and another one undone") {
+  const Folder folder;
+  auto engine = folder.open(quiet());
+  REQUIRE_MESSAGE(engine.has_value(), engine.error().message);
+  engine->on<Add>([](const Add& add) { return Sum{add.a + add.b}; });
+  REQUIRE(engine->start().has_value());
+  WorkflowSpec spec{.name = "sum", .input = R"({"a":2})"};
+  spec.steps.push_back(
+      {.name = "add",
+       .job = NewJob{.queue = "sums", .kind = "add", .args = R"({"a":{"$ref":"input.a"},"b":3})"},
+       .undo = NewJob{.queue = "sums", .kind = "add", .args = R"({"a":0})"}});
+  spec.steps.push_back({.name = "go", .after = {"add"}, .signal = "go"});
+  spec.result = R"({"$ref":"add.sum"})";
+  spec.key = "k";
+  spec.steps[1].name = "add";
+  CHECK(engine->start_workflow(spec).error().field == "steps[1].name");
+  spec.steps[1].name = "go";
+  const auto started = engine->start_workflow(spec);
+  REQUIRE_MESSAGE(started.has_value(), started.error().message);
+  CHECK_FALSE(started->duplicate);
+  CHECK(engine->start_workflow(spec)->duplicate);
+  REQUIRE(engine->signal_workflow(started->id, "go", "1", "s").has_value());
+  const auto ended = engine->wait_workflow(started->id, 20s);
+  REQUIRE(ended.has_value());
+  CHECK(ended->state == WorkflowState::completed);
+  CHECK(ended->result == "5");
+  CHECK(engine->signal_workflow(started->id, "go").error().code == ErrorCode::conflict);
+
+  spec.key = "other";
+  spec.deadline = 1h;
+  const auto other = engine->start_workflow(spec);
+  REQUIRE(other.has_value());
+  const auto waits = engine->wait_workflow(other->id, 0s);
+  CHECK(waits->state == WorkflowState::running);
+  REQUIRE(engine->cancel_workflow(other->id, "not now").has_value());
+  CHECK(engine->wait_workflow(other->id, 20s)->state == WorkflowState::cancelled);
+  CHECK(engine->get_workflow(other->id)->reason.find("not now") != std::string::npos);
+  CHECK(engine->get_workflow(99).error().code == ErrorCode::not_found);
+  engine->stop();
+}

@@ -11,6 +11,7 @@
 #include <sys/time.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <filesystem>
 #include <map>
@@ -48,8 +49,15 @@ class TempDir {
 class StrictLog final : public Log {
  public:
   void write(LogLevel level, std::string_view message, const Fields&) override {
-    if (level == LogLevel::error) FAIL_CHECK(std::string(message));
+    const char* const expected = expected_;
+    if (level != LogLevel::error) return;
+    if (expected == nullptr || !message.starts_with(expected)) FAIL_CHECK(std::string(message));
   }
+  // The beginning of what may be said; of static lifetime.
+  void expect(const char* message) { expected_ = message; }
+
+ private:
+  std::atomic<const char*> expected_ = nullptr;
 };
 
 inline bool over_tls() {

@@ -44,7 +44,10 @@ constexpr std::string_view kSchedule = R"({"every":"1h","job":{"queue":"photos",
 constexpr std::string_view kTimes =
     R"({"from":"2026-01-01T00:00:00Z","to":"2026-01-01T01:00:00Z"})";
 constexpr std::string_view kNamed = R"("name":"photos")";
-// {job} is a new job of photos, {held} and {token} one that a worker "w" has claimed.
+constexpr std::string_view kWorkflow =
+    R"({"name":"photos","steps":[{"name":"s","job":{"queue":"photos","kind":"k"}}]})";
+// {workflow} is a new one of photos, {job} is a new job of photos, {held} and {token} one that a
+// worker "w" has claimed.
 constexpr Row kRows[] = {
     {"enqueue", Rule::name, "enqueue", "POST", "/v1/jobs", R"({"queue":"photos","kind":"k"})"},
     {"get_job", Rule::item, "read result", "GET", "/v1/jobs/{job}"},
@@ -74,6 +77,16 @@ constexpr Row kRows[] = {
     {"resume_session", Rule::name, "admin", "POST", "/v1/queues/photos/sessions/k/resume"},
     {"get_session", Rule::name, "read", "GET", "/v1/queues/photos/sessions/k"},
     {"list_sessions", Rule::name, "read", "GET", "/v1/queues/photos/sessions"},
+    {"start_workflow", Rule::name, "enqueue", "POST", "/v1/workflows", kWorkflow},
+    {"list_workflows", Rule::list, "read", "GET", "/v1/workflows", "", "", kNamed},
+    {"get_workflow", Rule::item, "read", "GET", "/v1/workflows/{workflow}"},
+    {"workflow_steps", Rule::item, "read", "GET", "/v1/workflows/{workflow}/steps"},
+    {"signal_workflow", Rule::item, "admin", "POST", "/v1/workflows/{workflow}/signal",
+     R"({"name":"go"})"},
+    {"cancel_workflow", Rule::item, "admin", "POST", "/v1/workflows/{workflow}/cancel"},
+    {"pause_workflow", Rule::item, "admin", "POST", "/v1/workflows/{workflow}/pause"},
+    {"resume_workflow", Rule::item, "admin", "POST", "/v1/workflows/{workflow}/resume"},
+    {"retry_workflow", Rule::item, "admin", "POST", "/v1/workflows/{workflow}/retry"},
     {"acquire_lease", Rule::name, "lease", "POST", "/v1/leases/photos/acquire",
      R"({"holder":"h"})"},
     {"renew_lease", Rule::name, "lease", "POST", "/v1/leases/photos/renew",
@@ -266,7 +279,10 @@ struct Matrix : HostServer {
       ask("PUT", "/v1/schedules/photos", kSchedule, root);
       ask("POST", "/v1/leases/photos/acquire", R"({"holder":"h"})", root);
     }
-    job = held = fence = "1";
+    job = held = fence = workflow = "1";
+    if (row.id.find("workflow") != std::string_view::npos && row.id != "start_workflow") {
+      workflow = number_after(ask("POST", "/v1/workflows", kWorkflow, root).body, R"("id":)");
+    }
     if (row.target.find("{job}") != std::string_view::npos || row.rule == Rule::outcome ||
         row.id == "list_jobs") {
       job = number_after(ask("POST", "/v1/jobs", R"({"queue":"photos","kind":"k"})", root).body,
@@ -282,6 +298,7 @@ struct Matrix : HostServer {
   }
   std::string filled(std::string_view text) const {
     std::string out(text);
+    replace(out, "{workflow}", workflow);
     replace(out, "{job}", job);
     replace(out, "{held}", held);
     replace(out, "{token}", fence);
@@ -290,7 +307,7 @@ struct Matrix : HostServer {
 
   SystemRandom random;
   std::unique_ptr<Peer> peer;
-  std::string root, job, held, fence;
+  std::string root, job, held, fence, workflow;
   std::map<std::string, std::string> single;  // header lines by scope
 };
 

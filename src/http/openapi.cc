@@ -31,8 +31,9 @@ void write_parameter(JsonWriter& w, std::string_view in, std::string_view name, 
 void write_parameters(JsonWriter& w, const Route& route) {
   w.key("parameters").begin_array();
   if (route.pattern.find("{id}") != std::string_view::npos) {
+    const bool workflow = route.pattern.starts_with("/v1/workflows");
     write_parameter(w, "path", "id", true, R"({"type":"integer","format":"int64","minimum":1})",
-                    "The job's id.");
+                    workflow ? "The workflow's id." : "The job's id.");
   }
   if (route.pattern.find("{type}") != std::string_view::npos) {
     write_parameter(w, "path", "type", true, R"({"enum":["continuous","triggered","queue"]})",

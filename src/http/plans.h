@@ -14,6 +14,8 @@ Result<JobFilter> parse_filter(const Request& request);
 Result<int> query_integer(const Request& request, std::string_view name, int fallback, int max);
 // The "wait", at most kMaxClaimWait; 0 if it is not given.
 Result<Duration> parse_wait(const Request& request);
+// A whole number from 1: the {id} of a path. Errors: invalid_argument.
+Result<std::int64_t> parse_id(std::string_view text);
 // The "limit" of a list, 1 to 1000.
 Result<int> parse_limit(const Request& request);
 // What the caller is shown of what a queue's jobs carry.

@@ -34,15 +34,6 @@ std::string digest(std::string_view body) {
   return out;
 }
 
-Result<JobId> parse_id(std::string_view text) {
-  JobId id = 0;
-  const char* const end = text.data() + text.size();
-  const auto [last, problem] = std::from_chars(text.data(), end, id);
-  const bool ok = problem == std::errc() && last == end && id >= 1 && text.front() != '0';
-  if (ok) return id;
-  return invalid("id", fmt::format("id \"{}\": must be a whole number from 1", cut_text(text, 64)));
-}
-
 Reply enqueue_reply(const EnqueueResult& result, bool single) {
   const bool all_old = std::all_of(result.jobs.begin(), result.jobs.end(),
                                    [](const EnqueuedJob& job) { return job.duplicate; });
@@ -65,6 +56,15 @@ Result<void> check_idempotency_key(std::string_view key) {
 }
 
 }  // namespace
+
+Result<std::int64_t> parse_id(std::string_view text) {
+  std::int64_t id = 0;
+  const char* const end = text.data() + text.size();
+  const auto [last, problem] = std::from_chars(text.data(), end, id);
+  const bool ok = problem == std::errc() && last == end && id >= 1 && text.front() != '0';
+  if (ok) return id;
+  return invalid("id", fmt::format("id \"{}\": must be a whole number from 1", cut_text(text, 64)));
+}
 
 Result<Duration> parse_wait(const Request& request) {
   const std::string* text = query_value(request, "wait");

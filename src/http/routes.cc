@@ -1,6 +1,12 @@
 // The table of routes.
 #include "http/routes.h"
 
+#include <array>
+#include <iterator>
+#include <utility>
+
+#include "http/routes_workflows.h"
+
 namespace mainspring::http {
 namespace {
 
@@ -155,7 +161,7 @@ constexpr ErrorCode kDeployErrors[] = {ErrorCode::not_found, ErrorCode::too_larg
                                        ErrorCode::storage_full};
 constexpr ErrorCode kHostChangeErrors[] = {ErrorCode::not_found, ErrorCode::conflict};
 
-constexpr Route kRoutes[] = {
+constexpr Route kMostRoutes[] = {
     {.method = "POST",
      .pattern = "/v1/jobs",
      .id = "enqueue",
@@ -750,6 +756,17 @@ constexpr Route kRoutes[] = {
      .access = On::signed_in,
      .successes = kDocumentOk},
 };
+
+// The two parts as one. An Access has no default, so that a route without one does not compile.
+constexpr std::size_t kMost = std::size(kMostRoutes);
+constexpr const Route& route_at(std::size_t i) {
+  return i < kMost ? kMostRoutes[i] : kWorkflowRoutes[i - kMost];
+}
+template <std::size_t... I>
+constexpr std::array<Route, sizeof...(I)> all_routes(std::index_sequence<I...>) {
+  return {route_at(I)...};
+}
+constexpr auto kRoutes = all_routes(std::make_index_sequence<kMost + std::size(kWorkflowRoutes)>());
 
 }  // namespace
 

@@ -125,6 +125,16 @@ Plan plan_resume_session(const Request& request, Services& services);
 Plan plan_get_session(const Request& request, Services& services);
 Plan plan_list_sessions(const Request& request, Services& services);
 
+Plan plan_start_workflow(const Request& request, Services& services);
+Plan plan_list_workflows(const Request& request, Services& services);
+Plan plan_get_workflow(const Request& request, Services& services);
+Plan plan_workflow_steps(const Request& request, Services& services);
+Plan plan_signal_workflow(const Request& request, Services& services);
+Plan plan_cancel_workflow(const Request& request, Services& services);
+Plan plan_pause_workflow(const Request& request, Services& services);
+Plan plan_resume_workflow(const Request& request, Services& services);
+Plan plan_retry_workflow(const Request& request, Services& services);
+
 Plan plan_put_schedule(const Request& request, Services& services);
 Plan plan_get_schedule(const Request& request, Services& services);
 Plan plan_list_schedules(const Request& request, Services& services);

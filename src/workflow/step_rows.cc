@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "api/fields.h"
 #include "api/workflow_shapes.h"
 
@@ -216,6 +218,11 @@ WorkflowStep step_of(int number, const StepStatus& status, const StepDefinition&
                    .ended_at = time_or_none(status.ended_at)};
   if (status.of == 0) {
     out.after = definition.spec.after;
+    // And those that it refers to.
+    for (const auto& [name, parent] : definition.plan.refs) {
+      const bool named = std::find(out.after.begin(), out.after.end(), name) != out.after.end();
+      if (parent != number && !named) out.after.push_back(name);
+    }
   } else {
     out.name = fmt::format("{}[{}]", definition.spec.name, status.index);
   }

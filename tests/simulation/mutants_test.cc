@@ -174,6 +174,8 @@ std::map<std::string, std::string> door_defects() {
       {"callback_gone_ignored", unit("callbacks_test", "2xx is done*")},
       {"callback_never_waits_longer", unit("callbacks_test", "a receiver that asks for more*")},
       {"foreign_job_shown", http("matrix: every route with every verb*")},
+      {"foreign_workflow_shown", http("matrix: every route with every verb*")},
+      {"workflow_starts_anywhere", http("matrix: every route with every verb*")},
       {"revoked_waits_on", http("who waits for a job is told when the token ends*")},
       {"scopes_given_freely", http("tokens are made and revoked*")},
       {"proxied_is_local", http("what a proxy on this machine*")},

@@ -1,0 +1,169 @@
+// The table of commands: workflows.
+#include "cli/commands.h"
+#include "cli/handlers.h"
+
+namespace mainspring::cli {
+namespace {
+
+constexpr unsigned kClient = kClientScope | kEverywhere;
+using Count = Argument::Count;
+
+const ExitCode kMissing = {66, "there is no such workflow"};
+const ExitCode kConflict = {65, "its state does not allow it"};
+const std::vector<std::string> kStates = {"running", "undoing", "parked",   "completed",
+                                          "failed",  "undone",  "cancelled"};
+
+Command start_command() {
+  return {
+      .name = "start",
+      .summary = "start a workflow",
+      .description =
+          "Starts a workflow: steps that are finished, or undone, as a whole. FILE is its "
+          "definition as JSON, as POST /v1/workflows takes it. When the command returns it is "
+          "on disk. Prints its id.",
+      .arguments = {{"FILE", "the definition; - = standard input", Count::one}},
+      .flags = {{.name = "key",
+                 .value = "KEY",
+                 .help = "one workflow per name and key: again gives the same one"},
+                {.name = "input", .value = "JSON", .help = "JSON, or @FILE: instead of its own"},
+                {.name = "wait",
+                 .value = "[=TIME]",
+                 .help = "wait for the end [1h], print the result, exit with the outcome"}},
+      .scopes = kClient,
+      .examples = {{"mainspring workflow start order.json --key order-7", ""},
+                   {"mainspring workflow start order.json --input '{\"order\":7}' --wait=10m",
+                    "run it like a program"}},
+      .exits = {{0, "started; with --wait: completed"},
+                {1, "with --wait: failed, undone, cancelled, or parked for somebody to look"},
+                {64, "the definition breaks a rule; nothing was started"},
+                {69, "the server is not reachable"},
+                {75, "refused for now, try again; with --wait: not ended in time"}},
+      .run = run_workflow_start};
+}
+
+Command show_command() {
+  return {.name = "show",
+          .summary = "a workflow and its steps as a tree",
+          .description =
+              "Shows a workflow. Each step stands below the one that it waits for; jobs of a step "
+              "with `each` are counted, and those that failed are named.",
+          .arguments = {{"ID", "the workflow's number", Count::one}},
+          .flags = {{.name = "follow",
+                     .value = "",
+                     .help = "show it again as it goes on, until it has ended or is parked",
+                     .letter = "f"}},
+          .scopes = kClient,
+          .examples = {{"mainspring workflow show 7", ""},
+                       {"mainspring workflow show 7 --json | jq '.steps[] | select(.state == "
+                        "\"failed\")'",
+                        ""}},
+          .exits = {{1, "with --follow: failed, undone, cancelled or parked"},
+                    kMissing,
+                    {75, "with --follow: stopped by a signal before its end"}},
+          .run = run_workflow_show};
+}
+
+Command retry_command() {
+  return {
+      .name = "retry",
+      .summary = "try the undoing of a parked workflow again",
+      .description =
+          "A workflow is parked when a job that undoes a step died. Somebody looks at it, and "
+          "has the undo job made again; or undoes the step by hand, and says so by --by-hand.",
+      .arguments = {{"ID", "the workflow's number", Count::one}},
+      .flags = {{.name = "step", .value = "STEP", .help = "only this one [all that failed]"},
+                {.name = "by-hand", .value = "", .help = "it has been undone: take it as done"}},
+      .scopes = kClient,
+      .examples = {{"mainspring workflow retry 7", ""},
+                   {"mainspring workflow retry 7 --step charge --by-hand", ""}},
+      .exits = {kConflict, kMissing},
+      .run = run_workflow_retry};
+}
+
+Command signal_command() {
+  return {.name = "signal",
+          .summary = "tell a workflow what a step of it waits for",
+          .description =
+              "Sends a signal. The step that waits for it, now or later, takes it; the payload is "
+              "the step's result.",
+          .arguments = {{"ID", "the workflow's number", Count::one},
+                        {"NAME", "of the signal", Count::one}},
+          .flags = {{.name = "payload", .value = "JSON", .help = "JSON, or @FILE [null]"},
+                    {.name = "id", .value = "ID", .help = "the same one again changes nothing"}},
+          .scopes = kClient,
+          .examples = {{"mainspring workflow signal 7 approved --payload '{\"by\":\"ann\"}'", ""}},
+          .exits = {kConflict, kMissing},
+          .run = run_workflow_signal};
+}
+
+Command list_command() {
+  return {.name = "list",
+          .summary = "workflows, newest first",
+          .description = "Lists workflows, newest first.",
+          .flags = {{.name = "name", .value = "NAME", .help = "only of this name"},
+                    {.name = "state",
+                     .value = "STATE",
+                     .help = "only in this state",
+                     .choices = kStates},
+                    {.name = "limit", .value = "N", .help = "at most so many [50]"},
+                    {.name = "all", .value = "", .help = "all of them"}},
+          .scopes = kClient,
+          .examples = {{"mainspring workflow list --state parked", "somebody has to look at these"},
+                       {"mainspring workflow list --name order --all --json | jq .id", ""}},
+          .run = run_workflow_list};
+}
+
+}  // namespace
+
+Command workflow_command() {
+  const Argument ids{"ID", "workflows' numbers", Count::many};
+  return {
+      .name = "workflow",
+      .summary = "steps that are finished or undone as a whole",
+      .description = "Starts workflows, looks at them, and tells them to go on, stop, or wait.",
+      .children = {
+          start_command(),
+          list_command(),
+          show_command(),
+          signal_command(),
+          {.name = "cancel",
+           .summary = "stop workflows and undo what they did",
+           .description =
+               "Stops workflows: no step begins any more, jobs that run are told to stop, and what "
+               "was done is undone.",
+           .arguments = {ids},
+           .flags = {{.name = "reason", .value = "TEXT", .help = "kept with it"}},
+           .scopes = kClient,
+           .examples = {{"mainspring workflow cancel 7 --reason 'customer called'", ""}},
+           .exits = {kConflict, kMissing},
+           .run = run_workflow_cancel},
+          {.name = "pause",
+           .summary = "begin no steps and undo nothing",
+           .description = "Pauses workflows, also over a restart. Jobs that run go on.",
+           .arguments = {ids},
+           .scopes = kClient,
+           .examples = {{"mainspring workflow pause 7", ""}},
+           .exits = {kConflict, kMissing},
+           .run = run_workflow_pause},
+          {.name = "resume",
+           .summary = "undo pause",
+           .description = "Lets paused workflows go on.",
+           .arguments = {ids},
+           .scopes = kClient,
+           .examples = {{"mainspring workflow resume 7", ""}},
+           .exits = {kConflict, kMissing},
+           .run = run_workflow_resume},
+          retry_command(),
+          {.name = "check",
+           .summary = "check a definition, without a server",
+           .description =
+               "Holds definitions against the rules: names, kinds of steps, jobs, references, "
+               "circles.",
+           .arguments = {{"FILE", "definitions; - = standard input", Count::many}},
+           .scopes = kEverywhere,
+           .examples = {{"mainspring workflow check order.json", ""}},
+           .exits = {{64, "it breaks a rule; the field is named"}},
+           .run = run_workflow_check}}};
+}
+
+}  // namespace mainspring::cli

@@ -1,0 +1,358 @@
+// workflow start, list, show, signal, cancel, pause, resume, retry, check.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "api/json.h"
+#include "api/workflow_shapes.h"
+#include "cli/handlers.h"
+#include "cli/job_options.h"
+#include "cli/sheet.h"
+#include "cli/support.h"
+#include "cli/workflow_tree.h"
+#include "env/clock.h"
+#include "env/signals.h"
+
+namespace mainspring::cli {
+namespace {
+
+constexpr std::size_t kMaxDefinitionBytes = 64 << 20;
+constexpr Duration kDefaultWait = 1h;
+constexpr Duration kRetryFor = 5s;
+constexpr Duration kRedraw = 1s;
+constexpr int kPage = 1000;
+constexpr std::int64_t kDefaultLimit = 50;
+
+int exit_of(WorkflowState state) {
+  if (state == WorkflowState::completed) return kExitOk;
+  return is_at_rest(state) ? kExitDead : kExitNotYet;
+}
+
+Result<WorkflowSpec> definition_of(const std::string& file) {
+  MS_TRY_ASSIGN(const std::string text, read_file(file, kMaxDefinitionBytes));
+  auto spec = decode_workflow(text);
+  if (!spec) {
+    Error error = spec.error();
+    error.message = fmt::format("{}: {}", file, error.message);
+    return error;
+  }
+  return spec;
+}
+
+Result<void> check_definition(const std::string& file, const WorkflowSpec& spec) {
+  auto good = validate(spec);
+  if (good) return {};
+  Error error = good.error();
+  error.message = fmt::format("{}: {}", file, error.message);
+  return error;
+}
+
+Result<std::vector<WorkflowStep>> all_steps(Workflows& workflows, WorkflowId id) {
+  std::vector<WorkflowStep> out;
+  for (int after = 0; out.size() <= kMaxStepsInAll;) {
+    MS_TRY_ASSIGN(WorkflowStepPage page, workflows.workflow_steps(id, after, kPage));
+    out.insert(out.end(), std::make_move_iterator(page.steps.begin()),
+               std::make_move_iterator(page.steps.end()));
+    if (!page.next) break;
+    after = *page.next;
+  }
+  return out;
+}
+
+// {"workflow": {…}, "steps": […]}
+std::string json_of(const WorkflowInfo& info, std::vector<WorkflowStep> steps) {
+  std::string workflow, list;
+  encode_workflow_info(info, workflow);
+  encode_workflow_steps({.steps = std::move(steps), .next = {}}, list);
+  return fmt::format("{{\"workflow\":{},{}", workflow, list.substr(1));
+}
+
+std::string progress_of(const WorkflowInfo& info) {
+  std::string out = fmt::format("{} of {}", format_count(info.completed + info.skipped),
+                                format_count(info.steps));
+  if (info.failed > 0) out += fmt::format(", {} failed", format_count(info.failed));
+  if (info.undone > 0) out += fmt::format(", {} undone", format_count(info.undone));
+  if (info.undo_failed > 0) out += fmt::format(", {} not undone", format_count(info.undo_failed));
+  return out;
+}
+
+std::string state_text(const WorkflowInfo& info) {
+  return fmt::format("{}{}", to_string(info.state), info.paused ? " (paused)" : "");
+}
+
+std::string text_of(const WorkflowInfo& info, const std::vector<WorkflowStep>& steps,
+                    const Io& io) {
+  const WallTime now = SystemClock().now().wall;
+  Sheet head;
+  head.add("id", fmt::to_string(info.id));
+  head.add("name", info.name);
+  head.add("key", info.key);
+  std::string out =
+      head.text() +
+      fmt::format("{:<15} {}\n", "state", coloured(io, state_text(info), colour_of(info.state)));
+  Sheet rest;
+  rest.add("reason", info.reason);
+  rest.add("steps", progress_of(info));
+  rest.add("started", info.started_at, now);
+  rest.add("finished", info.finished_at, now);
+  rest.add("deadline", info.deadline_at, now);
+  rest.add("input", info.input == "{}" ? "" : info.input);
+  rest.add("result", info.result);
+  return out + rest.text() + "\n" + workflow_tree(steps, now, io);
+}
+
+// What the outcome of one that was waited for is told by.
+void print_outcome(const Invocation& invocation, Io& io, const WorkflowInfo& info,
+                   Duration waited) {
+  if (invocation.json) {
+    std::string line;
+    encode_workflow_info(info, line);
+    print_line(io, line);
+  } else if (info.state == WorkflowState::completed) {
+    if (!info.result.empty()) print_line(io, info.result);
+  } else if (is_at_rest(info.state)) {
+    io.err(fmt::format("workflow {} is {}: {}\n", info.id, to_string(info.state),
+                       printable(info.reason)));
+  } else {
+    io.err(
+        fmt::format("workflow {} is still {} after {}; it goes on. `mainspring workflow show "
+                    "{}` shows it\n",
+                    info.id, to_string(info.state), format_duration(waited), info.id));
+  }
+}
+
+Result<Duration> wait_limit(const Invocation& invocation) {
+  const auto text = invocation.flag("wait");
+  if (!text || text->empty()) return kDefaultWait;
+  MS_TRY_ASSIGN(const auto given, invocation.duration("wait"));
+  return *given;
+}
+
+Result<int> wait_and_print(const Invocation& invocation, Io& io, Connection& connection,
+                           WorkflowId id, Duration limit) {
+  const StopSignals signals;
+  const SystemClock clock;
+  const Instant end = clock.now().instant + limit;
+  ProgressLine progress(io);
+  for (;;) {
+    const Duration left = std::max(Duration{0}, end - clock.now().instant);
+    const Duration slice = std::min<Duration>(left, kRedraw);
+    MS_TRY_ASSIGN(const WorkflowInfo info,
+                  connection.workflows().wait_workflow(id, slice, signals.stop()));
+    const bool over = signals.stop().stop_requested() || left <= slice;
+    if (is_at_rest(info.state) || over) {
+      progress.clear();
+      print_outcome(invocation, io, info, limit);
+      return exit_of(info.state);
+    }
+    progress.show(
+        fmt::format("workflow {} is {}: {}", id, to_string(info.state), progress_of(info)));
+  }
+}
+
+Result<int> print_changed(const Invocation& invocation, Io& io, const WorkflowInfo& info) {
+  std::string line;
+  if (invocation.json) {
+    encode_workflow_info(info, line);
+  } else {
+    line = fmt::format("{} {}", info.id, state_text(info));
+  }
+  print_line(io, line);
+  return kExitOk;
+}
+
+Result<WorkflowId> id_of(const Invocation& invocation) {
+  const std::string text = *invocation.argument("ID");
+  const auto id = parse_count(text);
+  if (id && *id >= 1) return *id;
+  return invalid("ID",
+                 fmt::format("ID \"{}\": must be a workflow's number, from 1 on", printable(text)));
+}
+
+// What `change` does to each of ID….
+template <class Change>
+Result<int> for_each_id(const Invocation& invocation, Io& io, Change change) {
+  MS_TRY_ASSIGN(const auto ids, ids_of(invocation, "ID"));
+  MS_TRY_ASSIGN(const auto connection, connect(invocation, Duration{0}));
+  for (const WorkflowId id : ids) {
+    MS_TRY_ASSIGN(const WorkflowInfo info, change(connection->workflows(), id));
+    MS_TRY(print_changed(invocation, io, info));
+  }
+  return kExitOk;
+}
+
+}  // namespace
+
+Result<int> run_workflow_start(const Invocation& invocation, Io& io) {
+  const std::string file = *invocation.argument("FILE");
+  MS_TRY_ASSIGN(WorkflowSpec spec, definition_of(file));
+  if (auto key = invocation.flag("key")) spec.key = std::move(*key);
+  if (invocation.has("input")) {
+    MS_TRY_ASSIGN(spec.input, read_args(invocation.flag("input"), "--input"));
+  }
+  MS_TRY(check_definition(file, spec));
+  MS_TRY_ASSIGN(const Duration limit, wait_limit(invocation));
+  MS_TRY_ASSIGN(const auto connection, connect(invocation, kRetryFor));
+  MS_TRY_ASSIGN(const WorkflowStarted started,
+                connection->workflows().start_workflow(std::move(spec)));
+  if (invocation.has("wait")) return wait_and_print(invocation, io, *connection, started.id, limit);
+  std::string line;
+  if (invocation.json) {
+    encode_workflow_started(started, line);
+  } else {
+    line = fmt::format("{}{}", started.id, started.duplicate ? " (was there already)" : " started");
+  }
+  print_line(io, line);
+  return kExitOk;
+}
+
+Result<int> run_workflow_list(const Invocation& invocation, Io& io) {
+  WorkflowFilter filter;
+  filter.name = invocation.flag("name").value_or("");
+  if (const auto state = invocation.flag("state")) filter.state = parse_workflow_state(*state);
+  MS_TRY_ASSIGN(const auto given, invocation.number("limit", 1, INT64_MAX));
+  const std::int64_t limit = invocation.has("all") ? INT64_MAX : given.value_or(kDefaultLimit);
+  MS_TRY_ASSIGN(const auto connection, connect(invocation, Duration{0}));
+  const WallTime now = SystemClock().now().wall;
+  Table table(
+      {{"ID", Align::right}, {"NAME"}, {"KEY"}, {"STATE"}, {"STEPS"}, {"STARTED"}, {"REASON"}});
+  std::int64_t left = limit;
+  for (WorkflowId before = 0; left > 0;) {
+    MS_TRY_ASSIGN(const WorkflowPage page,
+                  connection->workflows().workflows(
+                      filter, static_cast<int>(std::min<std::int64_t>(left, kPage)), before));
+    for (const WorkflowInfo& info : page.workflows) {
+      --left;
+      if (invocation.json) {
+        MS_TRY(print_changed(invocation, io, info));
+        continue;
+      }
+      table.add({{fmt::to_string(info.id)},
+                 {info.name},
+                 {info.key},
+                 {state_text(info), colour_of(info.state)},
+                 {progress_of(info)},
+                 {relative_to(info.started_at, now)},
+                 {info.reason}});
+    }
+    if (!page.next) break;
+    before = *page.next;
+  }
+  if (!invocation.json) io.out(table.empty() ? "no workflows\n" : table.render(io));
+  return kExitOk;
+}
+
+Result<int> run_workflow_show(const Invocation& invocation, Io& io) {
+  MS_TRY_ASSIGN(const WorkflowId id, id_of(invocation));
+  const bool follow = invocation.has("follow");
+  MS_TRY_ASSIGN(const auto connection, connect(invocation, follow ? kRetryFor : Duration{0}));
+  Workflows& workflows = connection->workflows();
+  const auto draw = [&](const WorkflowInfo& info) -> Result<void> {
+    MS_TRY_ASSIGN(auto steps, all_steps(workflows, id));
+    if (invocation.json) {
+      print_line(io, json_of(info, std::move(steps)));
+      return {};
+    }
+    if (follow && io.out_is_terminal) io.out("\x1b[H\x1b[2J");
+    io.out(text_of(info, steps, io));
+    return {};
+  };
+  if (!follow) {
+    MS_TRY_ASSIGN(const WorkflowInfo info, workflows.get_workflow(id));
+    MS_TRY(draw(info));
+    return kExitOk;
+  }
+  const StopSignals signals;
+  std::int64_t drawn = 0;  // the version
+  for (;;) {
+    MS_TRY_ASSIGN(const WorkflowInfo info,
+                  workflows.wait_workflow(id, drawn == 0 ? Duration{0} : kRedraw, signals.stop()));
+    const bool over = is_at_rest(info.state) || signals.stop().stop_requested();
+    // Elsewhere than on a terminal pictures would only pile up: there it is the last one.
+    const bool wanted = invocation.json || io.out_is_terminal;
+    if (over || (wanted && info.version != drawn)) MS_TRY(draw(info));
+    if (over) return exit_of(info.state);
+    drawn = info.version;
+  }
+}
+
+Result<int> run_workflow_signal(const Invocation& invocation, Io& io) {
+  SignalWorkflow request;
+  MS_TRY_ASSIGN(request.id, id_of(invocation));
+  request.name = *invocation.argument("NAME");
+  request.signal_id = invocation.flag("id").value_or("");
+  if (invocation.has("payload")) {
+    MS_TRY_ASSIGN(request.payload, read_args(invocation.flag("payload"), "--payload"));
+  }
+  MS_TRY_ASSIGN(const auto connection, connect(invocation, Duration{0}));
+  MS_TRY(connection->workflows().signal_workflow(request));
+  std::string line;
+  if (invocation.json) {
+    encode_workflow_signalled(request, line);
+  } else {
+    line = fmt::format("{} has the signal {}", request.id, request.name);
+  }
+  print_line(io, line);
+  return kExitOk;
+}
+
+Result<int> run_workflow_cancel(const Invocation& invocation, Io& io) {
+  const std::string reason = invocation.flag("reason").value_or("");
+  return for_each_id(invocation, io, [&](Workflows& workflows, WorkflowId id) {
+    return workflows.cancel_workflow({.id = id, .reason = reason});
+  });
+}
+
+Result<int> run_workflow_pause(const Invocation& invocation, Io& io) {
+  return for_each_id(invocation, io, [](Workflows& workflows, WorkflowId id) {
+    return workflows.pause_workflow({.id = id, .paused = true});
+  });
+}
+
+Result<int> run_workflow_resume(const Invocation& invocation, Io& io) {
+  return for_each_id(invocation, io, [](Workflows& workflows, WorkflowId id) {
+    return workflows.pause_workflow({.id = id, .paused = false});
+  });
+}
+
+Result<int> run_workflow_retry(const Invocation& invocation, Io& io) {
+  RetryWorkflow request;
+  MS_TRY_ASSIGN(request.id, id_of(invocation));
+  request.step = invocation.flag("step").value_or("");
+  request.by_hand = invocation.has("by-hand");
+  MS_TRY_ASSIGN(const auto connection, connect(invocation, Duration{0}));
+  MS_TRY_ASSIGN(const WorkflowInfo info,
+                connection->workflows().retry_workflow(std::move(request)));
+  return print_changed(invocation, io, info);
+}
+
+Result<int> run_workflow_check(const Invocation& invocation, Io& io) {
+  for (const std::string& file : invocation.all_arguments("FILE")) {
+    MS_TRY_ASSIGN(const WorkflowSpec spec, definition_of(file));
+    MS_TRY(check_definition(file, spec));
+    std::set<std::string> queues;
+    for (const StepSpec& step : spec.steps) {
+      if (step.job) queues.insert(step.job->queue);
+      if (step.undo) queues.insert(step.undo->queue);
+    }
+    const auto steps = static_cast<std::int64_t>(spec.steps.size());
+    if (invocation.json) {
+      std::string line;
+      JsonWriter w(line);
+      w.begin_object().key("name").string(spec.name).key("steps").number(steps);
+      w.key("queues").begin_array();
+      for (const std::string& queue : queues) w.string(queue);
+      w.end_array().end_object();
+      print_line(io, line);
+      continue;
+    }
+    std::string names;
+    for (const std::string& queue : queues) names += (names.empty() ? "" : ", ") + queue;
+    print_line(io, fmt::format("{}: {}, {}{}", file, spec.name, counted(steps, "step"),
+                               names.empty() ? "" : ", queues " + names));
+  }
+  return kExitOk;
+}
+
+}  // namespace mainspring::cli

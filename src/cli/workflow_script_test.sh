@@ -1,0 +1,93 @@
+#!/bin/bash
+# Workflows by the command line against a real server: run, signalled, undone, parked, taken as done.
+# Usage: workflow_script_test.sh PROGRAM
+# shellcheck disable=SC2016
+set -uo pipefail
+# shellcheck source=src/cli/script_test.sh
+source "$(dirname "$0")/script_test.sh"
+
+# await COMMAND…: until it succeeds, for at most 60 s.
+await() {
+  for ((n = 0; n < 1200; ++n)); do
+    "$@" >/dev/null 2>&1 && return 0
+    read -rt 0.05 <> <(:) || true
+  done
+  echo "FAILED: waited in vain for: $*"
+  failed=$((failed + 1))
+}
+
+cat >order.json <<'END'
+{"name": "order", "input": {"order": 1, "parts": ["a", "b", "c"]}, "steps": [
+  {"name": "charge", "job": {"queue": "pay", "kind": "charge", "max_attempts": 1,
+    "args": {"order": {"$ref": "input.order"}}},
+   "undo": {"queue": "pay", "kind": "refund", "max_attempts": 1}},
+  {"name": "pack", "after": ["charge"], "each": {"$ref": "input.parts"},
+   "job": {"queue": "pay", "kind": "pack", "max_attempts": 1, "args": {"part": {"$ref": "item"}}}},
+  {"name": "approved", "signal": "approved", "after": ["pack"]},
+  {"name": "ship", "after": ["approved"], "job": {"queue": "ship", "kind": "ship", "max_attempts": 1,
+    "args": {"charge": {"$ref": "charge.id"}}}}],
+ "result": {"parcel": {"$ref": "ship.parcel"}}}
+END
+# -- without a server ---------------------------------------------------------------------------------
+expect 0 'order.json: order, 4 steps, queues pay, ship' ms workflow check order.json
+expect 0 '{"name":"order","steps":4,"queues":["pay","ship"]}' ms workflow check order.json --json
+echo '{"name":"w","steps":[{"name":"a","after":["b"],"sleep":"1s"},{"name":"b","after":["a"],"sleep":"1s"}]}' >circle.json
+expect 64 '…circle.json: steps[0].after waits, over others, for "a" itself' ms workflow check circle.json
+echo '{"name":"w","steps":[{"name":"a","job":{"kind":"k","args":{"$ref":"c.d"}}}]}' >unknown.json
+expect 64 '…unknown.json: steps[0].job.args refers to "c", which is no step' ms workflow check unknown.json
+echo '{"name":"w","steps":[{"name":"a","wait":"1s"}]}' >field.json
+expect 64 '…field.json: …wait…' ms workflow check field.json
+expect 66 '…' ms workflow check nothing.json
+
+"$mainspring" serve --data "$work/data" --listen 127.0.0.1:0 --json --log-level off >server.json 2>server.log &
+server=$!
+await test -s server.json
+MAINSPRING_SERVER=$(sed 's/.*"url":"\([^"]*\)".*/\1/' server.json)
+export MAINSPRING_SERVER
+
+# -- all is well --------------------------------------------------------------------------------------
+expect 0 'no workflows' ms workflow list
+expect 0 '1 started' ms workflow start order.json --key o-1
+expect 0 '1 (was there already)' ms workflow start order.json --key o-1
+expect 0 '{"id":1,"duplicate":true}' ms workflow start order.json --key o-1 --json
+expect 0 '…state           running…▸ charge  running  job 1…  · pack  waiting…    · approved  waiting…      · ship  waiting  after approved, charge' ms workflow show 1
+expect 0 '…' ms work --queue pay --exec 'echo {\"id\":\"c1\"}' --drain
+expect 0 '…  ✓ pack  completed…3 jobs: 3 completed…    ▸ approved  running…' ms workflow show 1
+expect 75 'workflow 1 is still running after 100ms; it goes on. `mainspring workflow show 1` shows it' ms workflow start order.json --key o-1 --wait=100ms
+ms workflow show 1 --follow >followed 2>&1 &
+follower=$!
+expect 0 '1 has the signal approved' ms workflow signal 1 approved --payload '{"by":"ann"}' --id s1
+expect 0 '{"id":1,"signal":"approved"}' ms workflow signal 1 approved --id s1 --json
+expect 0 '…' ms work --queue ship --exec 'echo {\"parcel\":\"p9\"}' --drain
+expect 0 '{"parcel":"p9"}' ms workflow start order.json --key o-1 --wait
+wait "$follower"
+expect 0 '' test $? = 0
+expect 0 '…state           completed…result          {"parcel":"p9"}…      ✓ ship  completed…' cat followed
+expect 0 '{"workflow":{"id":1,"name":"order",…},"steps":[…"result":{"parcel":"p9"}…],"next":null}' ms workflow show 1 --json
+expect 65 '…' ms workflow signal 1 approved
+expect 65 '…' ms workflow cancel 1
+expect 66 '…there is no workflow 9…' ms workflow show 9
+expect 64 '…ID "x": must be a workflow…' ms workflow show x
+
+# -- a step fails, its undo too, and somebody does it by hand -------------------------------------------
+expect 0 '2 started' ms workflow start order.json --input '{"order":2,"parts":[]}'
+expect 0 '…' ms work --queue pay --exec 'echo 1' --drain
+expect 0 '2 running (paused)' ms workflow pause 2
+expect 0 '2 running' ms workflow resume 2
+expect 0 '2 undoing' ms workflow cancel 2 --reason 'wrong address'
+expect 0 '…undoing  job … undo job …' ms workflow show 2
+expect 0 '…' ms work --queue pay --exec 'sh -c "exit 65"' --drain
+expect 0 '…state           parked…! charge  undo_failed…' ms workflow show 2
+expect 1 '…parked…' ms workflow show 2 --follow
+expect 0 '…parked…1 not undone…' ms workflow list --state parked
+expect 0 '2 undoing' ms workflow retry 2
+expect 0 '…' ms work --queue pay --exec 'sh -c "exit 65"' --drain
+expect 0 '2 cancelled' ms workflow retry 2 --step charge --by-hand
+expect 65 '…' ms workflow retry 2
+expect 0 '…2…cancelled…wrong address…1…completed…' ms workflow list
+expect 0 '{"id":1,…' ms workflow list --state completed --json
+expect 64 '…--state…' ms workflow list --state nice
+expect 0 '{"jobs":…,"problems":[]}' ms verify --json
+
+echo "$passed checks passed, $failed failed"
+((failed == 0))

@@ -1,0 +1,147 @@
+// A forest of steps, drawn depth first without recursion: a chain may have 10,000 steps.
+#include "cli/workflow_tree.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+
+#include "cli/support.h"
+
+namespace mainspring::cli {
+namespace {
+
+constexpr std::size_t kMaxIndent = 20;  // steps of a longer chain stand below each other
+
+struct Mark {
+  std::string_view text;
+  Colour colour;
+};
+constexpr std::array<Mark, kStepStateCount> kMarks = {{{"·", Colour::dim},
+                                                       {"▸", Colour::yellow},
+                                                       {"✓", Colour::green},
+                                                       {"✗", Colour::red},
+                                                       {"–", Colour::dim},
+                                                       {"↶", Colour::yellow},
+                                                       {"↺", Colour::blue},
+                                                       {"!", Colour::red}}};
+
+struct Drawn {
+  const WorkflowStep* step = nullptr;
+  std::vector<std::size_t> below;  // steps that stand under it
+  bool below_another = false;
+  std::array<int, kStepStateCount> jobs{};  // of `each`, by state
+  std::vector<const WorkflowStep*> failed;  // of them, the first
+};
+
+std::vector<Drawn> arrange(const std::vector<WorkflowStep>& steps) {
+  std::vector<Drawn> out;
+  std::map<std::string_view, std::size_t> by_name;
+  std::map<int, std::size_t> by_number;
+  for (const WorkflowStep& step : steps) {
+    if (step.of != 0) continue;
+    by_name.emplace(step.name, out.size());
+    by_number.emplace(step.number, out.size());
+    out.push_back({.step = &step});
+  }
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    std::size_t last = out.size();  // none
+    for (const std::string& name : out[i].step->after) {
+      const auto found = by_name.find(name);
+      if (found != by_name.end() && (last == out.size() || found->second > last))
+        last = found->second;
+    }
+    if (last == out.size()) continue;
+    out[last].below.push_back(i);
+    out[i].below_another = true;
+  }
+  for (const WorkflowStep& step : steps) {
+    const auto found = by_number.find(step.of);
+    if (step.of == 0 || found == by_number.end()) continue;
+    Drawn& each = out[found->second];
+    ++each.jobs[static_cast<std::size_t>(step.state)];
+    const bool failed = step.state == StepState::failed || step.state == StepState::undo_failed;
+    if (failed && each.failed.size() < kMaxNamedJobs) each.failed.push_back(&step);
+  }
+  return out;
+}
+
+std::string counts_of(const Drawn& drawn) {
+  std::string out;
+  int all = 0;
+  for (std::size_t i = 0; i < drawn.jobs.size(); ++i) {
+    if (drawn.jobs[i] == 0) continue;
+    all += drawn.jobs[i];
+    out += fmt::format("{}{} {}", out.empty() ? "" : ", ", format_count(drawn.jobs[i]),
+                       to_string(static_cast<StepState>(i)));
+  }
+  return all == 0 ? "" : fmt::format("  {}: {}", counted(all, "job"), out);
+}
+
+std::string line_of(const WorkflowStep& step, std::size_t depth, const std::string& more,
+                    WallTime now, const Io& io) {
+  const auto& [mark, colour] = kMarks[static_cast<std::size_t>(step.state)];
+  std::string out = std::string(2 * std::min(depth, kMaxIndent), ' ') +
+                    fmt::format("{} {}  {}", coloured(io, mark, colour), printable(step.name),
+                                coloured(io, to_string(step.state), colour));
+  if (step.job != 0) out += fmt::format("  job {}", step.job);
+  if (step.undo_job != 0) out += fmt::format("  undo job {}", step.undo_job);
+  if (step.started_at) {
+    const WallTime end = step.ended_at.value_or(now);
+    out += "  " + format_age(std::max(Duration(0), end - *step.started_at));
+  }
+  if (step.after.size() > 1) {
+    std::string names;
+    for (const std::string& name : step.after) names += (names.empty() ? "" : ", ") + name;
+    out += "  after " + printable(names);
+  }
+  out += more;
+  if (!step.reason.empty()) out += "  " + printable(step.reason);
+  return out + "\n";
+}
+
+}  // namespace
+
+std::string workflow_tree(const std::vector<WorkflowStep>& steps, WallTime now, const Io& io) {
+  const std::vector<Drawn> all = arrange(steps);
+  struct Next {
+    std::size_t step, depth;
+  };
+  std::vector<Next> next;
+  for (std::size_t i = all.size(); i-- > 0;) {
+    if (!all[i].below_another) next.push_back({i, 0});
+  }
+  std::string out;
+  for (std::size_t lines = 0; !next.empty(); ++lines) {
+    if (lines == kMaxTreeLines) {
+      out += fmt::format("… and {} more; --json shows all\n",
+                         counted(static_cast<std::int64_t>(all.size() - lines), "step"));
+      break;
+    }
+    const auto [at, depth] = next.back();
+    next.pop_back();
+    const Drawn& drawn = all[at];
+    out += line_of(*drawn.step, depth, counts_of(drawn), now, io);
+    for (const WorkflowStep* failed : drawn.failed) out += line_of(*failed, depth + 2, "", now, io);
+    for (std::size_t i = drawn.below.size(); i-- > 0;) next.push_back({drawn.below[i], depth + 1});
+  }
+  return out;
+}
+
+Colour colour_of(WorkflowState state) {
+  switch (state) {
+    case WorkflowState::completed:
+      return Colour::green;
+    case WorkflowState::parked:
+    case WorkflowState::failed:
+      return Colour::red;
+    case WorkflowState::running:
+    case WorkflowState::undoing:
+      return Colour::yellow;
+    default:
+      return Colour::blue;
+  }
+}
+
+}  // namespace mainspring::cli
