@@ -59,6 +59,7 @@ _mainspring() {
     --idempotency-key) return ;;
     --idle) return ;;
     --idle-timeout) return ;;
+    --input) return ;;
     --io-threads) return ;;
     --jitter) return ;;
     --job) return ;;
@@ -66,6 +67,7 @@ _mainspring() {
     --job-log-generations) return ;;
     --job-log-roll-bytes) return ;;
     --jobs) mapfile -t COMPREPLY < <(compgen -d -- "$current"); return ;;
+    --key) return ;;
     --key-file) mapfile -t COMPREPLY < <(compgen -f -- "$current"); return ;;
     --keys) mapfile -t COMPREPLY < <(compgen -f -- "$current"); return ;;
     --kind) return ;;
@@ -106,6 +108,7 @@ _mainspring() {
     --only) return ;;
     --outgoing-allow) return ;;
     --overlap) mapfile -t COMPREPLY < <(compgen -W 'skip buffer_one buffer_all cancel_other terminate_other allow' -- "$current"); return ;;
+    --payload) return ;;
     --priority) return ;;
     --prune-interval) return ;;
     --queue) return ;;
@@ -132,7 +135,8 @@ _mainspring() {
     --slot) return ;;
     --slots) return ;;
     --start-at) return ;;
-    --state) mapfile -t COMPREPLY < <(compgen -W 'waiting scheduled available running completed retryable cancelled dead' -- "$current"); return ;;
+    --state) mapfile -t COMPREPLY < <(compgen -W 'running undoing parked completed failed undone cancelled' -- "$current"); return ;;
+    --step) return ;;
     --stop-timeout) return ;;
     --store) return ;;
     --store-cache-bytes) return ;;
@@ -168,11 +172,11 @@ _mainspring() {
   esac
   for word in "${typed[@]}"; do
     case "${at:+$at }$word" in
-      'serve'|'work'|'lease'|'lease run'|'enqueue'|'bench'|'jobs'|'jobs list'|'jobs show'|'jobs why'|'jobs cancel'|'jobs retry'|'queues'|'queues list'|'queues show'|'queues pause'|'queues resume'|'queues set'|'dead'|'dead list'|'dead show'|'dead groups'|'dead redrive'|'dead retry'|'events'|'workers'|'schedules'|'schedules set'|'schedules list'|'schedules show'|'schedules preview'|'schedules trigger'|'schedules pause'|'schedules resume'|'schedules ledger'|'schedules backfill'|'schedules remove'|'timers'|'timers set'|'timers list'|'timers show'|'timers start'|'timers stop'|'timers wake'|'timers timeout'|'timers remove'|'leases'|'leases list'|'leases show'|'sessions'|'sessions list'|'sessions show'|'sessions resume'|'host'|'jobs-host'|'jobs-host list'|'jobs-host show'|'jobs-host info'|'jobs-host history'|'jobs-host run'|'jobs-host stop'|'jobs-host start'|'jobs-host settings'|'jobs-host deploy'|'jobs-host remove'|'logs'|'token'|'token create'|'token list'|'token revoke'|'audit'|'audit list'|'audit verify'|'audit head'|'callbacks'|'callbacks key'|'callbacks verify'|'verify'|'store'|'store backup'|'store copy'|'store info'|'store migrate'|'store check'|'tls'|'tls init'|'tls issue'|'tls show'|'config'|'version'|'completion'|'help') at="${at:+$at }$word" ;;
+      'serve'|'work'|'lease'|'lease run'|'enqueue'|'bench'|'jobs'|'jobs list'|'jobs show'|'jobs why'|'jobs cancel'|'jobs retry'|'queues'|'queues list'|'queues show'|'queues pause'|'queues resume'|'queues set'|'dead'|'dead list'|'dead show'|'dead groups'|'dead redrive'|'dead retry'|'events'|'workers'|'schedules'|'schedules set'|'schedules list'|'schedules show'|'schedules preview'|'schedules trigger'|'schedules pause'|'schedules resume'|'schedules ledger'|'schedules backfill'|'schedules remove'|'timers'|'timers set'|'timers list'|'timers show'|'timers start'|'timers stop'|'timers wake'|'timers timeout'|'timers remove'|'leases'|'leases list'|'leases show'|'sessions'|'sessions list'|'sessions show'|'sessions resume'|'workflow'|'workflow start'|'workflow list'|'workflow show'|'workflow signal'|'workflow cancel'|'workflow pause'|'workflow resume'|'workflow retry'|'workflow check'|'host'|'jobs-host'|'jobs-host list'|'jobs-host show'|'jobs-host info'|'jobs-host history'|'jobs-host run'|'jobs-host stop'|'jobs-host start'|'jobs-host settings'|'jobs-host deploy'|'jobs-host remove'|'logs'|'token'|'token create'|'token list'|'token revoke'|'audit'|'audit list'|'audit verify'|'audit head'|'callbacks'|'callbacks key'|'callbacks verify'|'verify'|'store'|'store backup'|'store copy'|'store info'|'store migrate'|'store check'|'tls'|'tls init'|'tls issue'|'tls show'|'config'|'version'|'completion'|'help') at="${at:+$at }$word" ;;
     esac
   done
   case $at in
-    '') words='serve work lease enqueue bench jobs queues dead events workers schedules timers leases sessions host jobs-host logs token audit callbacks verify store tls config version completion help' ; [[ $current == -* ]] && words='--json --config --help' ;;
+    '') words='serve work lease enqueue bench jobs queues dead events workers schedules timers leases sessions workflow host jobs-host logs token audit callbacks verify store tls config version completion help' ; [[ $current == -* ]] && words='--json --config --help' ;;
     'serve') words='' ; [[ $current == -* ]] && words='--hints --json --config --help --color --log-level --data --listen --stop-timeout --tls-cert --tls-key --tls-client-ca --tls-clients --retention-completed --retention-dead --max-finished-jobs --max-live-jobs --store-reserve-bytes --store-cache-bytes --store --store-file --store-schema --store-migrate --store-prepared --store-readers --store-connect-timeout --store-poll --bell-listen --bell-advertise --wake --listen-url --require-rpo0 --max-waiting-jobs --max-waiting-bytes --max-parked-claims --max-waiting-urgent --max-batch-jobs --max-batch-bytes --worker-memory --event-buffer --scheduler-batch --scheduler-max-sleep --prune-interval --io-threads --reader-threads --max-waiting-reads --max-connections --max-event-streams --max-header-bytes --max-body-bytes --max-batch-body-bytes --max-buffered-bytes --header-timeout --idle-timeout --allowed-hosts --require-token --allow-core --rate-per-token --max-connections-per-address --audit --audit-retention --callback-slots --callback-timeout --callback-key-file --jobs --host-data --webjobs-api --strict-webjobs --folder-quiet --job-log-roll-bytes --job-log-generations --job-log-cap-bytes --outgoing-allow --max-upload-bytes' ;;
     'work') words='' ; [[ $current == -* ]] && words='--queue --exec --kind --directory --timeout --retry-after --max-attempts --once --drain --slot --name --estimate --tolerance --poll --idle --twin --timer --batch --batch-idle --timer-slots --json --config --help --server --color --log-level --token-file --ca-file --cert-file --key-file --allow-core --slots --lease --graceful-stop' ;;
     'lease') words='run' ; [[ $current == -* ]] && words='--json --config --help' ;;
@@ -226,6 +230,16 @@ _mainspring() {
     'sessions list') words='' ; [[ $current == -* ]] && words='--json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
     'sessions show') words='' ; [[ $current == -* ]] && words='--json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
     'sessions resume') words='' ; [[ $current == -* ]] && words='--json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
+    'workflow') words='start list show signal cancel pause resume retry check' ; [[ $current == -* ]] && words='--json --config --help' ;;
+    'workflow start') words='' ; [[ $current == -* ]] && words='--key --input --wait --json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
+    'workflow list') words='' ; [[ $current == -* ]] && words='--name --state --limit --all --json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
+    'workflow show') words='' ; [[ $current == -* ]] && words='--follow --json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
+    'workflow signal') words='' ; [[ $current == -* ]] && words='--payload --id --json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
+    'workflow cancel') words='' ; [[ $current == -* ]] && words='--reason --json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
+    'workflow pause') words='' ; [[ $current == -* ]] && words='--json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
+    'workflow resume') words='' ; [[ $current == -* ]] && words='--json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
+    'workflow retry') words='' ; [[ $current == -* ]] && words='--step --by-hand --json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
+    'workflow check') words='' ; [[ $current == -* ]] && words='--json --config --help --color' ;;
     'host') words='' ; [[ $current == -* ]] && words='--json --config --help --server --color --log-level --token-file --ca-file --cert-file --key-file --allow-core --jobs --host-data --strict-webjobs --folder-quiet --job-log-roll-bytes --job-log-generations --job-log-cap-bytes --outgoing-allow' ;;
     'jobs-host') words='list show info history run stop start settings deploy remove' ; [[ $current == -* ]] && words='--json --config --help' ;;
     'jobs-host list') words='' ; [[ $current == -* ]] && words='--json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;

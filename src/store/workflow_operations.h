@@ -61,9 +61,9 @@ struct PauseWorkflow {
   bool paused = true;
   Within within{};
 };
-// Of a parked workflow: its failed undo jobs are made anew, or `by_hand`, taken as done by the
-// operator. Of a failed one (nothing was undone): `step`, and all that come behind it, begin anew.
-// Answers WorkflowInfo. Errors: not_found (also: no such step), conflict.
+// Of a parked workflow: its failed undo jobs, or that of `step`, are made anew, or `by_hand`, taken
+// as done by the operator; when none is left that failed, undoing goes on where it was parked.
+// Answers WorkflowInfo. Errors: not_found (also: `step` has no failed undo), conflict (not parked).
 struct RetryWorkflow {
   WorkflowId id = 0;
   std::string step;  // "" = of a parked one, every one
