@@ -196,8 +196,9 @@ void must_hold(const blackbox::History& history, const std::vector<NodeReport>& 
         fmt::format("{}: {} of {} violated", verdict.invariant, verdict.violated, verdict.checked);
     for (const std::string& witness : verdict.witnesses) text += "\n  " + witness;
     CHECK_MESSAGE(verdict.violated == 0, text);
-    // A batch with an unknown outcome is not met in every run.
-    const bool rare = verdict.invariant.starts_with("ATOM");
+    // A batch with an unknown outcome is not met in every run, a session in none: its order over
+    // several nodes is postgres_sessions_test's.
+    const bool rare = verdict.invariant.starts_with("ATOM") || verdict.invariant.starts_with("ORD");
     CHECK_MESSAGE((rare || verdict.checked > 0), verdict.invariant);
   }
   std::int64_t unavailable = 0;
