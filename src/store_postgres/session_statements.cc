@@ -130,7 +130,8 @@ SessionStatements::SessionStatements(std::string_view s)
       next_free(s, kNextFree),
       ended_leases(s, kEndedLeases),
       begin_anew(s,
-                 "UPDATE $schema.sessions SET lease_until = $1 + kept, look_at = $1 + kept WHERE "
+                 "UPDATE $schema.sessions SET lease = kept, lease_until = $1 + kept, look_at = $1 "
+                 "+ kept WHERE "
                  "look_at <> 0"),
       prune(s, kPrune),
       waiting_lines(s,
