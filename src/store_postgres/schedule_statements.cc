@@ -134,11 +134,11 @@ constexpr std::string_view kInsertTies =
     "unnest($2::bigint[], $3::bigint[]) AS u(job, waits)";
 // Of the jobs $1, of which $2 are dead: those whose end nobody waits for.
 constexpr std::string_view kEndTies =
-    "DELETE FROM $schema.schedule_jobs t WHERE t.job = ANY($1) AND (t.waits OR (NOT EXISTS "
+    "DELETE FROM $schema.schedule_jobs t WHERE t.job = ANY($1) AND (t.waits OR NOT EXISTS "
     "(SELECT 1 FROM $schema.schedule_jobs w WHERE w.schedule = t.schedule AND w.waits AND "
-    "w.job <> ALL($1)) AND NOT (t.job = ANY($2) AND EXISTS (SELECT 1 FROM $schema.schedules s "
+    "w.job <> ALL($1))) AND NOT (t.job = ANY($2) AND EXISTS (SELECT 1 FROM $schema.schedules s "
     "WHERE s.id = t.schedule AND NOT s.paused AND "
-    "s.definition::jsonb @> '{\"pause_on_failure\": true}'))))";
+    "s.definition::jsonb @> '{\"pause_on_failure\": true}'))";
 // Behind it: the schedules to be locked for the others, and those where somebody began to wait in
 // the meantime.
 constexpr std::string_view kTiesToSettle =

@@ -161,6 +161,7 @@ class Generator {
     if (chance(2)) j.max_attempts = 1 + static_cast<int>(below(3));
     if (chance(3)) j.unique = unique(j.queue);
     if (chance(6)) j.expires_in = seconds(1 + below(100));
+    if (j.expires_in && chance(3)) j.on_expiry = OnExpiry::dead;
     if (chance(5)) j.timeout = chance(2) ? kForever : Duration(seconds(1 + below(30)));
     if (chance(3)) j.tags = {pick({"t0", "t1"}), "common"};
     if (chance(5)) j.headers = R"({"h":"v"})";

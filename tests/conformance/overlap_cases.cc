@@ -174,6 +174,28 @@ TEST_SUITE("store: jobs of schedules") {
     CHECK(b.info("a").paused_reason == "job " + text(waits) + " is dead");
   }
 
+  TEST_CASE("pause_on_failure: a job that dies of expiry while it waits pauses the schedule too") {
+    ScheduleBench b;
+    Schedule s = b.definition("a", Overlap::buffer_one);
+    s.pause_on_failure = true;
+    s.job.expires_in = seconds(20);
+    s.job.on_expiry = OnExpiry::dead;
+    b.put(s);
+    const ClaimedJob running = b.start(b.trigger("a"));
+    const JobId waits = b.trigger("a");
+    CHECK(b.state(waits) == JobState::waiting);
+    b.advance(seconds(21));
+    CHECK(b.expire() == 1);
+    CHECK(b.state(running.id) == JobState::running);
+    CHECK(b.state(waits) == JobState::dead);
+    for (int round = 0; round < 2; ++round, b.reopen()) {
+      CHECK(b.info("a").paused);
+      CHECK(b.info("a").paused_reason == "job " + text(waits) + " is dead");
+      CHECK(b.info("a").buffered == 0);
+      CHECK(b.info("a").live == std::vector<JobId>{running.id});
+    }
+  }
+
   TEST_CASE("a waiting job that an operator cancels is gone from the line") {
     ScheduleBench b;
     b.put(b.definition("a", Overlap::buffer_all));
