@@ -137,7 +137,6 @@ std::string line_differs(const Store& model, const Store& real, const std::strin
 
 std::string sessions_differ(const Store& model, const Store& real) {
   const auto mine = model.sessions("", {}, kAll, Instant());
-  if (mine->sessions.empty()) return "";  // a store may have none at all
   const std::vector<std::string> rows = sessions_of(model, "", kAll);
   const std::vector<std::string> real_rows = sessions_of(real, "", 3);
   for (std::size_t i = 0; i < std::max(rows.size(), real_rows.size()); ++i) {

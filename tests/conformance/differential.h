@@ -19,8 +19,10 @@ struct Differential {
   // An empty place, for each history that is run.
   std::function<Place(std::uint64_t seed)> new_place;
   bool early_agenda =
-      false;             // its agenda may name earlier times than the model's, never later ones
-  bool sessions = true;  // it has them
+      false;  // its agenda may name earlier times than the model's, never later ones
+  // It may believe that a queue has a session to accept, or a held one a job, until somebody has
+  // looked, never that it has none.
+  bool eager_lines = false;
   int max_shrink_runs = 1500;
 };
 

@@ -32,9 +32,7 @@ class Generator {
   using seconds = std::chrono::seconds;
 
  public:
-  enum class Sessions : std::uint8_t { none, some };
-  explicit Generator(std::uint64_t seed, Sessions sessions = Sessions::some)
-      : random_(seed), sessions_(sessions == Sessions::some) {}
+  explicit Generator(std::uint64_t seed) : random_(seed) {}
 
   Step next(Now now, const Store& model) {
     now_ = now;
@@ -169,7 +167,7 @@ class Generator {
     if (chance(8)) j.reply_to = "answers";
     while (chance(5)) j.follow_ups.push_back(follow_up());
     if (j.follow_ups.size() > kMaxFollowUps) j.follow_ups.resize(kMaxFollowUps);
-    if (sessions_ && chance(2) && j.queue != "windowed") into_session(j);
+    if (chance(2) && j.queue != "windowed") into_session(j);
     return j;
   }
 
@@ -296,7 +294,7 @@ class Generator {
     for (auto n = 1 + below(4); n > 0; --n) {
       const auto [id, token] = some_lease();
       f.results.push_back({id, token, outcome()});
-      if (sessions_ && chance(5))
+      if (chance(5))
         f.results.back().session_state = chance(3) ? "" : fmt::format("[{}]", below(100));
     }
     return f;
@@ -393,7 +391,7 @@ class Generator {
   }
 
   Operation operation() {
-    const auto dice = below(sessions_ ? 160 : 128);
+    const auto dice = below(160);
     if (dice >= 128) return session();
     if (dice < 24) return enqueue();
     if (dice < 44) return claim();
@@ -478,7 +476,6 @@ class Generator {
   }
 
   SeededRandom random_;
-  const bool sessions_;
   Now now_{};
   std::set<JobId> windowed_;
   std::vector<JobId> jobs_;

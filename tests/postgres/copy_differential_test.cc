@@ -45,8 +45,8 @@ struct Wanderer {
 TEST_CASE("a store that moves at every restart answers every operation as the model does") {
   int moves = 0;
   Differential how;
-  how.sessions = false;
   how.early_agenda = true;
+  how.eager_lines = true;
   how.max_shrink_runs = 20;
   how.new_place = [&](std::uint64_t) -> Differential::Place {
     auto wanderer = std::make_shared<Wanderer>();

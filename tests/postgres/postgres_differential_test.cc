@@ -11,8 +11,8 @@ namespace {
 TEST_CASE("the PostgreSQL store answers every operation as the model does") {
   NullLog log;
   Differential how;
-  how.sessions = false;
   how.early_agenda = true;
+  how.eager_lines = true;
   how.max_shrink_runs = 300;
   how.new_place = [&](std::uint64_t) -> Differential::Place {
     return [&log, place = pg_testing::new_place()](const StoreOptions& options,
