@@ -2,7 +2,10 @@
 // and ends it.
 #include <fmt/format.h>
 
+#include <set>
+
 #include "api/schedule_shapes.h"
+#include "base/mutant.h"
 #include "store_postgres/migrations.h"
 #include "store_postgres/transfer_statements.h"
 
@@ -117,15 +120,21 @@ void PostgresTarget::write_access(const TransferCatalog& is, const TransferCatal
   tell(sql_->prune_audit, params(is.audit.base.seq));
 }
 
-// Rows of them are also made with their jobs; those that the source does not have go.
+// Rows of them are also made with their jobs; those that the source does not have go. One that has
+// changed keeps its row: the places of those that wait for its turn, and entries of lines, name it
+// by its id, and those jobs need not have changed.
 void PostgresTarget::write_sessions(const TransferCatalog& is, const TransferCatalog* before,
                                     Now now) {
   const auto sessions =
       transfer_difference(is.sessions, list_of(before, &TransferCatalog::sessions),
                           [](const TransferSession& s) { return s.session; });
   if (before == nullptr) tell(sql_->unknown_sessions, {});
-  for (const SessionKey& gone : sessions.gone)
+  std::set<SessionKey> come;
+  for (const TransferSession* s : sessions.come) come.insert(s->session);
+  for (const SessionKey& gone : sessions.gone) {
+    if (come.contains(gone) && !MS_MUTANT(copy_renumbers_sessions)) continue;
     tell(sql_->no_session, params(id_of(sql_->queue_of, queues_, gone.queue), gone.key));
+  }
   for (const TransferSession* s : sessions.come) {
     const std::int64_t ends = s->token == 0 ? 0 : lease_time(now) + s->lease;
     const bool lives = s->jobs != 0 || s->token != 0 || s->stop != SessionStop::none;
@@ -136,7 +145,7 @@ void PostgresTarget::write_sessions(const TransferCatalog& is, const TransferCat
     tell(sql_->session, p.text_or_null(s->worker).text_or_null(s->state));
   }
   if (before == nullptr) tell(sql_->no_unknown_sessions, {});
-  if (is.sessions.empty() && sessions.gone.empty()) return;
+  if (before != nullptr && is.sessions.empty() && sessions.gone.empty()) return;
   tell(sql_->turns, {});
   tell(sql_->lost_places, {});
 }

@@ -210,6 +210,8 @@ std::map<std::string, std::string> copy_defects() {
       {"copy_sees_no_versions", copy("a copy that is killed at any moment*")},
       {"copy_keeps_pruned_jobs", copy("a copy that is killed at any moment*")},
       {"copy_drops_unique_keys", copy("a copy that is killed at any moment*")},
+      {"copy_renumbers_sessions",
+       fmt::format("timeout 100 {}/copy_rounds_test --abort-after=1", kPrograms)},
       {"copy_ends_at_the_mark", copy("a worker finishes at the target*")},
       {"fence_has_no_end", copy("a fence that stands too long*")},
       {"move_goes_unnoticed", copy("a store that has moved is refused*")},
