@@ -5,6 +5,7 @@
 #include <rapidjson/writer.h>
 
 #include <algorithm>
+#include <optional>
 #include <set>
 
 #include "process.h"
@@ -29,11 +30,13 @@ class Worker final : public Client {
     Id id = 0;
     std::int64_t token = 0;
     Micros until = 0;  // when a late one comes back
+    std::string queue, session;
   };
   struct Result {
     Held job;
     FinishEvent event;  // without times
     std::string json;
+    std::optional<std::size_t> write;  // of its session's state
   };
 
   void turn() override {
@@ -92,7 +95,12 @@ class Worker final : public Client {
         grant.checkpoint = json_text(job["checkpoint"]);
       }
       grant.lease = kLease;
-      jobs.push_back({grant.id, grant.token, 0});
+      if (job.HasMember("session") && job["session"].IsString()) {
+        grant.session = job["session"].GetString();
+        const bool has = job.HasMember("session_state") && !job["session_state"].IsNull();
+        if (has) grant.session_state = json_text(job["session_state"]);
+      }
+      jobs.push_back({grant.id, grant.token, 0, grant.queue, grant.session});
       history_.grants.push_back(std::move(grant));
     }
     return jobs;
@@ -108,11 +116,13 @@ class Worker final : public Client {
       if (what <= 9) {
         // Some soon after their lease, some when the job has been given to somebody else.
         const Micros late = chance_.percent(40) ? 600'000 : 6'000'000;
-        late_.push_back({job.id, job.token, now_us() + kLease + chance_.between(50'000, late)});
+        late_.push_back(job);
+        late_.back().until = now_us() + kLease + chance_.between(50'000, late);
         continue;
       }
       if (what <= 14 && slow_.size() < kMaxSlow) {
-        slow_.push_back({job.id, job.token, now_us() + chance_.between(20'000, 2'500'000)});
+        slow_.push_back(job);
+        slow_.back().until = now_us() + chance_.between(20'000, 2'500'000);
         continue;
       }
       if (what <= 34) renewed.push_back(job);
@@ -165,7 +175,19 @@ class Worker final : public Client {
       result.json = head + fmt::format(R"("dead","reason":"{}","description":"by the torture"}})",
                                        event.text);
     }
+    if (!job.session.empty() && chance_.percent(50)) leave_state(result);
     return result;
+  }
+
+  // With the finish: whoever gets the next job of the session reads it.
+  void leave_state(Result& result) {
+    const std::string state = fmt::format("[{}]", shared_.next_nonce++);
+    result.json.insert(result.json.size() - 1, ",\"session_state\":" + state);
+    result.write = history_.session_writes.size();
+    history_.session_writes.push_back({.queue = result.job.queue,
+                                       .session = result.job.session,
+                                       .state = state,
+                                       .invoke = now_us()});
   }
 
   std::vector<Held> finish(const std::vector<Result>& results, bool more, Done& outcome) {
@@ -188,6 +210,8 @@ class Worker final : public Client {
         if (event.status == "ok" && event.outcome != "retry" && event.outcome != "snooze") {
           --shared_.backlog;
         }
+        if (event.status == "ok" && results[i].write)
+          history_.session_writes[*results[i].write].acked = event.at.ret;
       }
       history_.finishes.push_back(std::move(event));
     }

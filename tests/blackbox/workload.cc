@@ -139,6 +139,8 @@ class Producer final : public Client {
     }
     if (chance_.percent(10))
       out += R"(,"tags":["torture","t)" + std::to_string(item.nonce % 7) + "\"]";
+    if (unique.empty() && chance_.percent(30))
+      out += fmt::format(R"(,"session":"s{}")", chance_.between(0, kSessions - 1));
     if (!unique.empty()) {
       out += fmt::format(R"(,"unique":{{"key":"{}"{},"on_conflict":"{}"}})", unique,
                          chance_.percent(30) ? R"(,"for":"300ms")" : "",
@@ -231,6 +233,7 @@ class Producer final : public Client {
   }
 
   static constexpr int kMaxRepeats = 4;
+  static constexpr std::int64_t kSessions = 12;  // of each queue
 };
 
 class Operator final : public Client {
