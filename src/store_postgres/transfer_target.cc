@@ -421,8 +421,8 @@ Result<void> PostgresTarget::append_workflow_rows(std::span<const TransferWorkfl
 }
 
 Result<VerifyReport> PostgresTarget::verify() {
-  // Its laws join whole tables, which the planner has not seen yet. Small ones stay unseen: where it
-  // knows of two rows only, it reads all there are, however many they have become.
+  // Its laws join whole tables, which the planner has not seen yet. Small ones stay unseen: where
+  // it knows of two rows only, it reads all there are, however many they have become.
   auto seen = guarded([&]() -> Result<void> {
     if (std::exchange(analysed_, true)) return {};
     const Statement large(schema_,
