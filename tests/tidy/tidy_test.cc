@@ -114,6 +114,7 @@ TEST_CASE("canary: an include that points up or sideways is seen") {
   CHECK(breaks("floors", "src/http/x.h", "// A.\n#include \"nowhere/x.h\"\n"));
   CHECK(breaks("floors", "include/mainspring/job.h", "// A.\n#include \"base/assert.h\"\n"));
   CHECK(breaks("floors", "examples/a.cc", "// A.\n#include \"broker/broker.h\"\n"));
+  CHECK_FALSE(breaks("floors", "examples/a/a.cc", "// A.\n#include \"b.h\"\n"));
   CHECK_FALSE(breaks("floors", "src/scheduler/x.cc", up));
   CHECK_FALSE(breaks("floors", "src/broker/x.cc", up));
   CHECK_FALSE(breaks("floors", "tests/simulation/x.cc", up));
