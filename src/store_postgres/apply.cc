@@ -21,7 +21,7 @@ Error cannot_reach(const PgError& why) {
 }  // namespace
 
 Result<BatchReport> PostgresStore::apply(std::span<const Operation> batch, Now now) {
-  now_ = now;
+  begin_at(now);
   if (batch.empty()) return BatchReport{};
   if (!moved_to_.empty()) return moved_error();
   const Instant until = steady_.now().instant + options_.patience;

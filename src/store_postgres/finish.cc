@@ -130,7 +130,7 @@ void PostgresStore::renew_one(JobInHand& job, const Renewal& renewal, Duration l
   if (longer || renewal.progress || renewal.checkpoint) {
     touch(job);
   } else {
-    // Nothing of it has to outlive the server: a restart begins every lease anew.
+    // Nothing of it has to outlive the server: behind a crash every lease begins anew.
     write(sql_.renew_plain, params(Ints{row.id}, Ints{row.token}, Ints{until}), false);
     if (job.was) job.was->lease_until = until;
   }
@@ -152,6 +152,8 @@ void PostgresStore::renew_one(JobInHand& job, const Renewal& renewal, Duration l
 OperationResult PostgresStore::operator()(const RescueExpired& op) {
   if (auto lost = fenced(op.fence)) return std::move(*lost);
   flush();
+  // A pooler keeps connections to it open when the server crashes.
+  if (ask(sql_.nothing_lost, {}).empty()) begin_anew_behind_crash();
   constexpr std::int64_t kClaims = 10'000;  // looked at once
   const Rows rows = ask(sql_.leased_rows, params(lease_now(), kClaims));
   StepResult result;

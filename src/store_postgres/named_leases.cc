@@ -193,7 +193,7 @@ OperationResult PostgresStore::operator()(const ReleaseLease& op) {
 }
 
 // A length beyond any before is kept on disk, for the time when no node lives. Others may be lost
-// with the server: then the lease ends where it would have ended without this renewal.
+// with the server, and every lease begins anew then.
 LeaseGrant PostgresStore::extend_lease(const std::string& name, LeaseInHand& lease, Duration ttl) {
   lease.ttl = ttl.count();
   end_lease_at(lease, after(lease_now(), ttl));
@@ -270,10 +270,9 @@ bool PostgresStore::make_room_for_lease() {
 
 // -- what this node knows of their ends -----------------------------------------------------------
 
-// While no node lived no holder could renew. Of those that lived, the leader has died with them.
-void PostgresStore::begin_leases_anew() {
-  tell(schedule_sql_.forget_leader, params(kLeadershipLease));
-  tell(schedule_sql_.begin_leases_anew, params(lease_now()));
+// While no node lived, or the server had crashed, no holder could renew.
+void PostgresStore::begin_leases_anew(std::int64_t at) {
+  tell(schedule_sql_.begin_leases_anew, params(at));
   first_lease_end_ = 0;
 }
 

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "base/mutant.h"
 #include "env/random.h"
 #include "store_postgres/migrations.h"
 #include "store_postgres/reader.h"
@@ -73,7 +74,7 @@ void PostgresStore::pause_before_reconnect() const {
 }
 
 void PostgresStore::open(Now now) {
-  now_ = now;
+  begin_at(now);
   connection_ = connect(true);
   if (connection_->server_version() < kOldestServer) {
     throw Error{.code = ErrorCode::conflict,
@@ -89,7 +90,7 @@ void PostgresStore::open(Now now) {
     const Now sent = steady_.now();
     const Rows time = connection_->run(sql_.clock);
     database_clock_->note(WallTime::from_us(time.integer(0, 0)), sent, steady_.now());
-    now_ = database_clock_->now();
+    begin_at(database_clock_->now());
   }
   check_place();
   if (moved_to_.empty()) {
@@ -184,11 +185,44 @@ void PostgresStore::begin_anew() {
     lease_order_.emplace(row.lease_until, row.id);
   }
   for (const auto& [at, ids] : ends) tell(sql_.insert_leased, params(at, node_, ids));
-  begin_leases_anew();
+  tell(schedule_sql_.forget_leader, params(kLeadershipLease));  // it has died with its node
+  begin_leases_anew(lease_now());
   tell(session_sql_.begin_anew, params(lease_now()));
+  tell(sql_.wake, {});
+}
+
+void PostgresStore::look_for_losses() {
+  if (!options_.joins || !moved_to_.empty()) return;
+  if (!connection_->run(sql_.nothing_lost).empty()) return;
+  plain_ = false;  // as the last batch may have been
+  connection_->run(sql_.begin);
+  in_transaction_ = true;
+  begin_anew_behind_crash();
+  settle();
+  connection_->run(sql_.commit);
+  in_transaction_ = false;
+}
+
+// Renewals do not wait for the disk: how long the last ones made leases, nobody can tell any more.
+// One node does it, and the others wait for its commit, before any of them takes a lease for ended.
+void PostgresStore::begin_anew_behind_crash() {
+  if (ask(sql_.wake, {}).empty() || MS_MUTANT(crash_takes_renewals)) return;
+  wrote();
+  // The batch may have begun before the crash, and waited; others renewed meanwhile.
+  const std::int64_t at = lease_now() + (steady_.now().instant - begun_).count();
+  tell(session_sql_.begin_anew, params(at));
+  begin_leases_anew(at);
+  const Rows rows = ask(sql_.lengthen_jobs, params(at));
+  tell(sql_.drop_leased, {});
+  std::map<std::int64_t, Ints> ends;
+  for (int i = 0; i < rows.size(); ++i) ends[rows.integer(i, 1)].push_back(rows.integer(i, 0));
+  for (const auto& [until, ids] : ends)
+    tell(sql_.insert_leased, params(until, std::int64_t{0}, ids));
+  log_.info("the database has crashed, or another server has taken over: leases begin anew", {});
 }
 
 void PostgresStore::reload_copies() {
+  look_for_losses();
   // First: what changes behind it is found again.
   const Rows versions = connection_->run(sql_.versions);
   load_queues();

@@ -74,7 +74,7 @@ Heard PostgresStore::take_news() {
 Result<Heard> PostgresStore::refresh(Now now) {
   constexpr Duration kInterval = std::chrono::milliseconds(3500);
   if (refreshed_at_ != Instant() && now.instant < refreshed_at_ + kInterval) return Heard{};
-  now_ = now;
+  begin_at(now);
   if (!moved_to_.empty()) return moved_error();
   try {
     ensure_connected(steady_.now().instant);

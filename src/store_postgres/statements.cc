@@ -420,7 +420,16 @@ NodeStatements::NodeStatements(std::string_view s)
       begin_jobs_anew(s,
                       "UPDATE $schema.jobs j SET lease_until = $1 + lease, claimed_at = $1 FROM "
                       "(SELECT DISTINCT unnest(ids) AS id FROM $schema.leased) l WHERE j.id = l.id "
-                      "AND j.state = 3 RETURNING " MS_COLUMNS) {}
+                      "AND j.state = 3 RETURNING " MS_COLUMNS),
+      nothing_lost(s, "SELECT 1 FROM $schema.awake"),
+      wake(s,
+           "INSERT INTO $schema.awake SELECT true WHERE NOT EXISTS (SELECT 1 FROM $schema.moves "
+           "WHERE what = 'moved') ON CONFLICT DO NOTHING RETURNING 1"),
+      lengthen_jobs(s,
+                    "WITH l AS MATERIALIZED (SELECT id FROM $schema.jobs WHERE id IN (SELECT "
+                    "unnest(ids) FROM $schema.leased) AND state = 3 ORDER BY id FOR UPDATE) UPDATE "
+                    "$schema.jobs j SET lease_until = greatest(lease_until, $1 + lease) FROM l "
+                    "WHERE j.id = l.id RETURNING j.id, j.lease_until") {}
 
 #undef MS_COLUMNS
 

@@ -223,8 +223,12 @@ class PostgresStore final : public SharedStore {
   void ensure_connected(Instant until);
   std::unique_ptr<Connection> connect(bool writable) const;  // throws PgError
   void pause_before_reconnect() const;
-  void join();           // as a node
-  void begin_anew();     // every lease, as after a restart
+  void join();        // as a node
+  void begin_anew();  // every lease, as after a restart
+  // The same where nodes live and the server has lost what they had been answered: outside of a
+  // transaction, and within one of a batch.
+  void look_for_losses();
+  void begin_anew_behind_crash();
   void reload_copies();  // queues, kinds, totals, agenda: outside of a transaction
   // Whether this store goes on elsewhere, outside of a transaction: asked where a statement was
   // refused for it (kMovedState), and where its versions say so. Notes it.
@@ -257,6 +261,7 @@ class PostgresStore final : public SharedStore {
 
   // -- time
   std::int64_t wall() const { return now_.wall.us(); }
+  void begin_at(Now now) { now_ = now, begun_ = steady_.now().instant; }
   std::int64_t lease_now() const { return lease_time(now_); }
   std::int64_t lease_time(Now now) const {
     return options_.lease_clock == PostgresOptions::LeaseClock::wall ? now.wall.us()
@@ -499,7 +504,7 @@ class PostgresStore final : public SharedStore {
 
   // -- named_leases.cc
   std::optional<Error> fenced(const Fence& fence);  // the error, or nothing: it holds
-  void begin_leases_anew();                         // at open, if no other node lives
+  void begin_leases_anew(std::int64_t at);          // where nobody could renew
   void load_named_leases();                         // what lease_free_at() answers from
   void remember_leases();                           // after_.leases, once committed or in vain
   enum class LeaseLock : std::uint8_t { shared, exclusive };
@@ -635,6 +640,7 @@ class PostgresStore final : public SharedStore {
 
   // the batch under way
   Now now_{};
+  Instant begun_;  // now_ as steady_ has it
   std::map<JobId, JobInHand> in_hand_;
   bool any_touched_ = false;
   JobId next_id_ = 0, ids_end_ = 0;  // reserved ones

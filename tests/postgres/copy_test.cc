@@ -368,7 +368,8 @@ TEST_CASE("a copy that ended while it made the schema is gone on with") {
   server.enqueue();
   for (const CopyPlace* place : {&to, &old}) must(place->target());
   to.change("",
-            "DROP TABLE $schema.moves; DROP FUNCTION $schema.refuse_moved; DROP TABLE "
+            "DROP TABLE $schema.awake; DROP TABLE $schema.moves; DROP FUNCTION "
+            "$schema.refuse_moved; DROP TABLE "
             "$schema.settings; ALTER TABLE $schema.jobs DROP COLUMN follow_ups, DROP COLUMN "
             "session, DROP COLUMN reply_session; ALTER TABLE $schema.ready DROP COLUMN session; "
             "DROP TABLE $schema.sessions, $schema.session_jobs, $schema.workflows, "

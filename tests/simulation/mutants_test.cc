@@ -197,6 +197,7 @@ std::map<std::string, std::string> cluster_defects() {
       {"claim_reckoned_from_answer", broker("a claim whose commit was slow*")},
       {"nothing_heard", broker("a job enqueued on one node wakes*")},
       {"news_not_told", broker("a job enqueued on one node wakes*")},
+      {"crash_takes_renewals", "timeout 100 " + kPrograms + "/postgres_crash_test --abort-after=1"},
       {"outage_ends_waits", broker("a parked claim waits an outage out*")},
   };
 }
