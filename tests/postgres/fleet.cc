@@ -22,6 +22,7 @@ namespace {
 constexpr std::size_t kKnownJobs = 200;
 constexpr int kMaxHeld = 12;
 constexpr int kQueues = 3;
+constexpr std::int64_t kSessions = 8;   // of each queue
 constexpr std::int64_t kMaxLive = 300;  // nodes enqueue nothing beyond
 
 std::string queue_name(std::int64_t number) {
@@ -90,16 +91,29 @@ struct FleetNode::Body {
   int lives = 0;
   std::string worker;
 
+  struct Said {
+    Outcome outcome;
+    std::optional<std::size_t> write;  // of its session's state, in the history
+  };
   struct Held {
     Token token = 0;
-    Instant until;  // what it does then: finish, or nothing at all
+    Instant until;       // what it does then: finish, or nothing at all
+    SessionKey session;  // without a key: none
     bool careless = false;
     int beats = 0;
     bool told = false;  // to stop
     // Of a finish that may have happened: it is repeated as it was.
-    std::optional<Outcome> said;
+    std::optional<Said> said;
   };
   std::map<JobId, Held> held;
+  // A session that is this node's alone.
+  struct Hold {
+    SessionKey session;
+    Token token = 0;
+    Instant until;          // it is given back then
+    std::size_t event = 0;  // in the history
+  };
+  std::optional<Hold> hold;
   std::deque<Enqueue> again;                 // refused ones with a key, to be repeated
   std::vector<std::pair<JobId, Token>> old;  // that it once held
   std::int64_t requests = 0;
@@ -142,7 +156,10 @@ struct FleetNode::Body {
     board.count_unsent(1);
   }
   void claim();
-  void granted(const ClaimResult& result, Span at, Duration lease);
+  void send(Claim request);
+  void granted(const ClaimResult& result, Span at, const Claim& request);
+  void hold_session();
+  void accepted(const SessionGrant& grant, Span at, Duration lease);
   void work();
   void finish(JobId id, const Held& mine);
   void finish_with_old_token();
@@ -151,6 +168,7 @@ struct FleetNode::Body {
   void pause(const std::string& queue, bool paused);
   void steps();
   Outcome draw_outcome();
+  Said decide(const Held& mine);
 };
 
 bool FleetNode::Body::open() {
@@ -166,6 +184,7 @@ bool FleetNode::Body::open() {
   // Those of the process before are nobody's now.
   for (const auto& [id, mine] : held) old.emplace_back(id, mine.token);
   held.clear();
+  hold.reset();
   return true;
 }
 
@@ -212,6 +231,7 @@ void FleetNode::Body::fill() {
     board.count_unsent(-1);
   }
   if (static_cast<int>(held.size()) < kMaxHeld) claim();
+  hold_session();
 }
 
 void FleetNode::Body::apply() {
@@ -296,12 +316,14 @@ void FleetNode::Body::enqueue() {
     j.max_attempts = percent(8) ? 1 : 20;
     if (percent(20)) j.delay = milliseconds(chance.between(1, 400));
     if (percent(5)) j.expires_in = milliseconds(chance.between(50, 900));
+    if (percent(30)) j.session = fmt::format("s{}", chance.between(0, kSessions - 1));
   }
   if (n == 1 && percent(20)) {
     NewJob& j = e.jobs[0];
     j.unique = Unique{.key = fmt::format("u{}", chance.between(0, 3))};
     j.max_attempts = 1000;
     j.expires_in.reset();
+    j.session.clear();
   }
   if (percent(50)) {
     e.idempotency_key = fmt::format("key{}.{}", number, ++keys);
@@ -360,18 +382,65 @@ void FleetNode::Body::claim() {
   if (c.queues.empty()) return;
   c.max = static_cast<int>(chance.between(1, kMaxHeld - static_cast<int>(held.size())));
   c.lease = storm() ? milliseconds(chance.between(250, 1500)) : milliseconds(5000);
-  add(c, [this, lease = c.lease](const OperationResult* result, bool sure, Span at) {
+  send(std::move(c));
+}
+
+void FleetNode::Body::send(Claim request) {
+  add(request, [this, request](const OperationResult* result, bool sure, Span at) {
     if (result == nullptr) {
       if (!sure) ++history().unknown_claims;
       return;
     }
-    if (const auto* error = std::get_if<Error>(result)) return broke("claim: " + error->message);
-    granted(std::get<ClaimResult>(*result), at, lease);
+    if (const auto* error = std::get_if<Error>(result)) {
+      // It may have held its session for too long.
+      if (request.session_token == 0 || error->code != ErrorCode::lease_lost)
+        broke("claim: " + error->message);
+      return;
+    }
+    granted(std::get<ClaimResult>(*result), at, request);
   });
 }
 
-void FleetNode::Body::granted(const ClaimResult& result, Span at, Duration lease) {
+// One session at a time: its jobs are its own until it gives it back, or forgets it.
+void FleetNode::Body::hold_session() {
+  if (!hold) {
+    const std::string line = accept_line(queue_name(chance.between(0, kQueues - 1)));
+    if (!storm() || !percent(20) || !store->has_available(line)) return;
+    return send(Claim{
+        .worker = worker, .queues = {line}, .lease = milliseconds(chance.between(250, 1500))});
+  }
+  const std::string line = session_line(hold->session);
+  if (storm() && now().instant < hold->until) {
+    if (!store->has_available(line)) return;
+    return send(Claim{.worker = worker,
+                      .queues = {line},
+                      .lease = milliseconds(500),
+                      .session_token = hold->token});
+  }
+  if (!percent(10)) {  // else its lease ends by itself
+    auto& event = history().session_holds.at(hold->event);
+    event.valid_until = std::min(event.valid_until, now().instant.us());
+    add(ReleaseSession{.session = hold->session, .token = hold->token},
+        [](const OperationResult*, bool, Span) {});
+  }
+  hold.reset();
+}
+
+void FleetNode::Body::accepted(const SessionGrant& grant, Span at, Duration lease) {
+  hold = Hold{.session = grant.session,
+              .token = grant.token,
+              .until = now().instant + milliseconds(chance.between(50, 1500)),
+              .event = history().session_holds.size()};
+  history().session_holds.push_back({.granted = at.ret,
+                                     .queue = grant.session.queue,
+                                     .session = grant.session.key,
+                                     .token = grant.token,
+                                     .valid_until = at.invoke + lease.count()});
+}
+
+void FleetNode::Body::granted(const ClaimResult& result, Span at, const Claim& claim) {
   const std::int64_t request = ++requests * 64 + number;
+  if (result.session) accepted(*result.session, at, claim.lease);
   for (const ClaimedJob& j : result.jobs) {
     blackbox::GrantEvent g;
     g.at = at;
@@ -383,9 +452,12 @@ void FleetNode::Body::granted(const ClaimResult& result, Span at, Duration lease
     g.nonce = nonce_of(j.args);
     g.queue = j.queue;
     g.checkpoint = j.checkpoint;
-    g.lease = lease.count();
+    g.lease = claim.lease.count();
+    g.session = j.session;
+    g.session_state = j.session_state;
+    g.hold = result.session ? result.session->token : claim.session_token;
     history().grants.push_back(g);
-    Held mine{.token = j.token, .until = now().instant};
+    Held mine{.token = j.token, .until = now().instant, .session = {j.queue, j.session}};
     if (storm()) {
       mine.until = mine.until + milliseconds(chance.between(0, 60));
       if (percent(6)) mine.careless = true, mine.until = mine.until + seconds(2);
@@ -414,6 +486,19 @@ Outcome FleetNode::Body::draw_outcome() {
   return Complete{fmt::format("[\"{}\"]", text())};
 }
 
+// Whoever gets the next job of its session reads the state that goes with it.
+FleetNode::Body::Said FleetNode::Body::decide(const Held& mine) {
+  Said says{.outcome = mine.told ? Outcome(CancelJob{"told to stop"}) : draw_outcome(),
+            .write = std::nullopt};
+  if (mine.session.key.empty() || !percent(50)) return says;
+  says.write = history().session_writes.size();
+  history().session_writes.push_back({.queue = mine.session.queue,
+                                      .session = mine.session.key,
+                                      .state = fmt::format("[{}]", board.new_nonce()),
+                                      .invoke = now().instant.us()});
+  return says;
+}
+
 void note_outcome(const Outcome& outcome, blackbox::FinishEvent& event) {
   if (const auto* c = std::get_if<Complete>(&outcome)) {
     event.outcome = "complete", event.text = c->result;
@@ -430,25 +515,25 @@ void note_outcome(const Outcome& outcome, blackbox::FinishEvent& event) {
 }
 
 void FleetNode::Body::finish(JobId id, const Held& mine) {
-  const Outcome outcome = mine.said   ? *mine.said
-                          : mine.told ? Outcome(CancelJob{"told to stop"})
-                                      : draw_outcome();
+  const Said says = mine.said ? *mine.said : decide(mine);
   Finish f{.worker = worker, .results = {}};
-  f.results.push_back({id, mine.token, outcome});
+  f.results.push_back({id, mine.token, says.outcome});
+  if (says.write) f.results[0].session_state = history().session_writes.at(*says.write).state;
   blackbox::FinishEvent event;
   event.id = id;
   event.token = mine.token;
-  note_outcome(outcome, event);
-  add(f, [this, event, outcome](const OperationResult* result, bool sure, Span at) mutable {
+  note_outcome(says.outcome, event);
+  add(f, [this, event, says](const OperationResult* result, bool sure, Span at) mutable {
     event.at = at;
     const auto* r = result == nullptr ? nullptr : std::get_if<FinishResult>(result);
     event.done = r != nullptr ? Done::yes : sure ? Done::no : Done::unknown;
     if (r != nullptr) event.status = status_text(r->results.at(0));
+    if (says.write && event.accepted()) history().session_writes[*says.write].acked = at.ret;
     history().finishes.push_back(event);
     if (result != nullptr && r == nullptr) broke("finish: " + std::get<Error>(*result).message);
     const auto mine_now = held.find(event.id);
     if (mine_now == held.end() || mine_now->second.token != event.token) return;
-    if (event.done == Done::unknown) mine_now->second.said = outcome;
+    if (event.done == Done::unknown) mine_now->second.said = says;
     if (r == nullptr) return;
     old.emplace_back(event.id, event.token);
     if (old.size() > kKnownJobs) old.erase(old.begin());
