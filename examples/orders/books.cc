@@ -14,8 +14,10 @@ constexpr const char* kSchema = R"(
   CREATE TABLE IF NOT EXISTS customers(id INTEGER PRIMARY KEY, money, has_address, has_mailbox);
   CREATE TABLE IF NOT EXISTS orders(id INTEGER PRIMARY KEY, customer, product, quantity, price,
                                     workflow, outcome, reason);
-  CREATE TABLE IF NOT EXISTS keys(order_id, step, state, PRIMARY KEY(order_id, step)) WITHOUT ROWID;
-  CREATE TABLE IF NOT EXISTS journal(order_id, what);)";
+  CREATE TABLE IF NOT EXISTS keys(order_id INTEGER, step TEXT, state TEXT,
+                                  PRIMARY KEY(order_id, step)) WITHOUT ROWID;
+  CREATE TABLE IF NOT EXISTS journal(order_id INTEGER, what TEXT);
+  CREATE INDEX IF NOT EXISTS journal_by_order ON journal(order_id);)";
 
 constexpr int kBusyMs = 30'000;  // how long a transaction of another process is waited for
 
