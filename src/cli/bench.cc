@@ -39,6 +39,9 @@ constexpr Measurement kMeasurements[] = {
     {"due", "a million jobs due at one instant: how long others wait meanwhile", measure_due},
     {"queues", "lifecycle with 100,000 jobs waiting among 1,000 queues", measure_queues},
     {"sessions", "lifecycle of jobs that go to 1,000 and to 100,000 sessions", measure_sessions},
+    {"workflows", "workflows of three steps, against four jobs each", measure_workflows},
+    {"answers", "callers that wait for the end of a job: from its commit to their answer",
+     measure_answers},
     {"million", "claims, memory and start-up with a million jobs queued", measure_million},
     {"idle", "what an idle server costs", measure_idle},
 };

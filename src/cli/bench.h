@@ -115,6 +115,8 @@ Result<void> measure_enqueue(Context& context);         // bench_local.cc
 Result<void> measure_lifecycle(Context& context);       // bench_local.cc
 Result<void> measure_queues(Context& context);          // bench_local.cc
 Result<void> measure_sessions(Context& context);        // bench_local.cc
+Result<void> measure_workflows(Context& context);       // bench_answers.cc
+Result<void> measure_answers(Context& context);         // bench_answers.cc
 Result<void> measure_http_alone(Context& context);      // bench_http.cc
 Result<void> measure_http_enqueue(Context& context);    // bench_http.cc
 Result<void> measure_http_lifecycle(Context& context);  // bench_http.cc

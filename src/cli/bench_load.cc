@@ -117,11 +117,46 @@ Enqueue LocalLoad::make_enqueue(Client& client) {
   return request;
 }
 
+WorkflowSpec chain_of(int steps, const std::string& queue, const std::string& args) {
+  WorkflowSpec spec{.name = "bench"};
+  for (int i = 0; i < steps; ++i) {
+    StepSpec step{.name = fmt::format("step-{}", i)};
+    if (i > 0) step.after = {fmt::format("step-{}", i - 1)};
+    step.job = NewJob{.queue = queue, .kind = "bench", .args = args};
+    spec.steps.push_back(std::move(step));
+  }
+  return spec;
+}
+
+void LocalLoad::start_workflows(std::size_t index) {
+  Client& client = clients_[index];
+  {
+    const MutexLock lock(mutex_);
+    client.starting = options_.batch;
+  }
+  client.rounds = 0;
+  for (int i = 0; i < options_.batch; ++i) {
+    broker_.submit(
+        StartWorkflow{chain_of(options_.steps,
+                               options_.queues[client.queue++ % options_.queues.size()], payload_)},
+        [this, index](OperationResult result) {
+          const bool failed = std::holds_alternative<Error>(result);
+          {
+            const MutexLock lock(mutex_);
+            if (failed && !failed_) failed_ = std::get<Error>(result);
+            if (--clients_[index].starting > 0) return;
+          }
+          answered(index, std::move(result));
+        });
+  }
+}
+
 void LocalLoad::submit(std::size_t index) {
   Client& client = clients_[index];
   const auto answer = [this, index](OperationResult result) { answered(index, std::move(result)); };
   switch (client.next) {
     case Client::Next::enqueue:
+      if (options_.steps > 0) return start_workflows(index);
       return broker_.submit(make_enqueue(client), answer);
     case Client::Next::claim:
       (void)broker_.submit_claim(Claim{.worker = client.worker,
@@ -159,15 +194,14 @@ void LocalLoad::answered(std::size_t index, OperationResult result) {
       case Client::Next::finish:
         done_.fetch_add(static_cast<std::int64_t>(std::get<FinishResult>(result).results.size()),
                         std::memory_order_relaxed);
-        client.next = Client::Next::enqueue;
+        client.next =
+            ++client.rounds < options_.steps ? Client::Next::claim : Client::Next::enqueue;
         break;
     }
   }
   const MutexLock lock(mutex_);
-  if (error != nullptr && !failed_) {
-    failed_ = *error;
-    stopping_ = true;
-  }
+  if (error != nullptr && !failed_) failed_ = *error;
+  if (failed_) stopping_ = true;
   --under_way_;
   ready_.push_back(index);
   wake_.notify_one();

@@ -44,6 +44,9 @@ struct LoadOptions {
   bool lifecycle = false;                       // else only enqueue
   std::vector<std::string> queues = {"bench"};  // jobs go to them in turn, claims name them all
   int sessions = 0;                             // jobs go to so many in turn; 0 = to none
+  // Only with lifecycle: not jobs but workflows of so many steps, one after the other; a batch of
+  // them is started, then a batch is claimed and finished for each step. 0 = jobs.
+  int steps = 0;
 };
 
 // Logical clients, each with one request under way; one thread makes their requests.
@@ -52,7 +55,7 @@ class LocalLoad {
   LocalLoad(Broker& broker, const LoadOptions& options);
   ~LocalLoad();  // waits for what is under way
   void start();
-  // Jobs acknowledged (enqueue) or completed (lifecycle) so far.
+  // Jobs acknowledged (enqueue) or completed (lifecycle) so far; of workflows, jobs of steps.
   std::int64_t done() const { return done_.load(std::memory_order_relaxed); }
   // The first thing that went wrong. Call after stop().
   Result<void> stop();
@@ -64,11 +67,14 @@ class LocalLoad {
     std::vector<ClaimedJob> claimed;
     std::size_t queue = 0;
     std::size_t session = 0;
+    int starting = 0;  // workflows whose start is not answered
+    int rounds = 0;    // claims and finishes since
   };
   void run();
   void submit(std::size_t index);
   void answered(std::size_t index, OperationResult result);
   Enqueue make_enqueue(Client& client);
+  void start_workflows(std::size_t index);
 
   Broker& broker_;
   const LoadOptions options_;
@@ -86,6 +92,9 @@ class LocalLoad {
 
 // Lets time go by.
 void pass(Duration time);
+
+// A workflow of so many steps, one after the other, each a job of this queue with these args.
+WorkflowSpec chain_of(int steps, const std::string& queue, const std::string& args);
 
 // What a stretch of time held.
 struct Rate {

@@ -1,0 +1,163 @@
+// Measurements of workflows, and of callers that wait for an answer.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <thread>
+
+#include "cli/bench_http.h"
+
+namespace mainspring::cli::bench {
+namespace {
+
+constexpr int kSteps = 3;
+constexpr double kWorkflowTarget = 4;  // plain jobs that a workflow of kSteps may cost
+constexpr double kAnswerP99 = 5'000;   // us
+constexpr int kWarmUp = 20;
+constexpr const char* kEndless = "endless";  // the queue of the job that others wait for
+
+// Connections that wait for a job that does not end; closed with it.
+class Bystanders {
+ public:
+  ~Bystanders() {
+    for (const int fd : sockets_) close(fd);
+  }
+  Result<void> gather(LocalServer& server, int count) {
+    if (count == 0) return {};
+    MS_TRY_ASSIGN(const JobId job, enqueue_one(server, kEndless));
+    const std::string request = http_request("GET", fmt::format("/v1/jobs/{}?wait=60s", job), "");
+    for (int i = 0; i < count; ++i) {
+      MS_TRY_ASSIGN(const int fd, connect_loopback(server.port()));
+      sockets_.push_back(fd);
+      if (write(fd, request.data(), request.size()) != static_cast<ssize_t>(request.size())) {
+        return Error{.code = ErrorCode::io_error, .message = "bench: a request was cut"};
+      }
+    }
+    return {};
+  }
+  static Result<JobId> enqueue_one(LocalServer& server, const std::string& queue) {
+    Enqueue request;
+    request.jobs.resize(1);
+    request.jobs[0].queue = queue;
+    request.jobs[0].kind = "bench";
+    MS_TRY_ASSIGN(const EnqueueResult made, server.node().broker().enqueue(std::move(request)));
+    return made.jobs.at(0).id;
+  }
+
+ private:
+  std::vector<int> sockets_;
+};
+
+// One caller waits for a job over HTTP; the job ends. From the commit of its end, as whoever ended
+// it hears of it, to the caller's answer.
+Result<double> wake_caller(LocalServer& server, int fd) {
+  const SystemClock clock;
+  Broker& broker = server.node().broker();
+  MS_TRY_ASSIGN(const JobId id, Bystanders::enqueue_one(server, "bench"));
+  MS_TRY_ASSIGN(const ClaimResult claimed,
+                broker.claim({.worker = "bench", .queues = {"bench"}, .kinds = {}, .max = 1},
+                             Duration{0}, {}));
+  if (claimed.jobs.size() != 1 || claimed.jobs[0].id != id) {
+    return Error{.code = ErrorCode::internal, .message = "bench: a claim found another job"};
+  }
+  const std::string request = http_request("GET", fmt::format("/v1/jobs/{}?wait=30s", id), "");
+  Result<int> status = 0;
+  Instant answered;
+  std::thread caller([&] {
+    std::string buffer;
+    status = exchange(fd, request, buffer);
+    answered = clock.now().instant;
+  });
+  pass(5ms);  // it waits by now
+  const auto finished = broker.finish(
+      {.worker = "bench",
+       .results = {{.id = id, .token = claimed.jobs[0].token, .outcome = Complete{}}}});
+  const Instant committed = clock.now().instant;
+  caller.join();
+  if (!finished) return finished.error();
+  if (!status) return status.error();
+  if (*status != 200) {
+    return Error{.code = ErrorCode::internal,
+                 .message = fmt::format("bench: a waiting caller was answered {}", *status)};
+  }
+  return std::max(0.0, microseconds(answered - committed));
+}
+
+Result<std::vector<double>> wake_callers(Context& context, LocalServer& server, int bystanders) {
+  Bystanders others;
+  MS_TRY(others.gather(server, bystanders));
+  MS_TRY_ASSIGN(const int fd, connect_loopback(server.port()));
+  const int samples = std::min(context.plan.samples, 1000) + kWarmUp;
+  std::vector<double> times;
+  Result<double> time = 0;
+  for (int i = 0; i < samples && time; ++i) {
+    context.report.doing(fmt::format("answering: {} of {}", i, samples));
+    time = wake_caller(server, fd);
+    if (time && i >= kWarmUp) times.push_back(*time);
+  }
+  close(fd);
+  if (!time) return time.error();
+  return times;
+}
+
+// Jobs per second.
+Result<Rate> rate_with(Context& context, const LoadOptions& options) {
+  MS_TRY_ASSIGN(const auto node, LocalNode::open(context.plan, "workflows"));
+  LocalLoad load(node->broker(), options);
+  load.start();
+  const Rate rate = rate_of(context.plan, node->node().store(), [&] { return load.done(); });
+  MS_TRY(load.stop());
+  return rate;
+}
+
+}  // namespace
+
+// With batches, jobs are enqueued together and workflows one by one, for there is no other way:
+// that comparison is not in their favour.
+Result<void> measure_workflows(Context& context) {
+  constexpr std::pair<int, int> kLoads[] = {{1, 1}, {16, 1}, {16, 100}};
+  for (const auto& [clients, batch] : kLoads) {
+    LoadOptions options{.clients = clients, .batch = batch, .payload = 200, .lifecycle = true};
+    const std::string setup = fmt::format("{} clients, batch {}", clients, batch);
+    context.report.doing("jobs, " + setup);
+    MS_TRY_ASSIGN(const Rate jobs, rate_with(context, options));
+    MS_TRY_ASSIGN(Figure plain, rate_figure(context.disk, "workflows", "jobs, " + setup, jobs));
+    context.report.add(std::move(plain));
+
+    options.steps = kSteps;
+    const std::string chain = fmt::format("workflows of {} steps, {}", kSteps, setup);
+    context.report.doing(chain);
+    MS_TRY_ASSIGN(Rate workflows, rate_with(context, options));
+    workflows.jobs_per_second /= kSteps;
+    MS_TRY_ASSIGN(Figure figure, rate_figure(context.disk, "workflows", chain, workflows));
+    figure.unit = "1/s";
+    const double cost = jobs.jobs_per_second / workflows.jobs_per_second;
+    figure.more["cost_in_jobs"] = cost;
+    figure.note = fmt::format("one costs {:.2f} jobs", cost);
+    figure.target = fmt::format("at most {} jobs", kWorkflowTarget);
+    figure.met = cost <= kWorkflowTarget;
+    context.report.add(std::move(figure));
+  }
+  return {};
+}
+
+Result<void> measure_answers(Context& context) {
+  for (const int bystanders : {0, 500}) {
+    MS_TRY_ASSIGN(const auto server, LocalServer::open(context.plan, "answers"));
+    MS_TRY_ASSIGN(const std::vector<double> times, wake_callers(context, *server, bystanders));
+    const std::string setup = bystanders == 0
+                                  ? "commit until a waiting caller is answered"
+                                  : fmt::format("the same while {} others wait", bystanders);
+    context.report.add(
+        {.name = "answers", .setup = setup, .value = percentile(times, 0.5), .unit = "us p50"});
+    Figure slow{.name = "answers",
+                .setup = setup,
+                .value = percentile(times, 0.99),
+                .unit = "us p99",
+                .target = fmt::format("at most {} us", kAnswerP99)};
+    slow.met = slow.value <= kAnswerP99;
+    context.report.add(std::move(slow));
+  }
+  return {};
+}
+
+}  // namespace mainspring::cli::bench
