@@ -289,12 +289,7 @@ class Checker {
               return f->token == before.token && f->possible() && f->at.invoke < after.at.ret;
             });
         if (released) continue;
-        Micros sure_end = before.at.invoke + before.lease;
-        for (const RenewEvent* r : story.renews) {
-          if (r->token == before.token && r->accepted()) {
-            sure_end = std::max(sure_end, r->at.invoke + r->lease);
-          }
-        }
+        const Micros sure_end = lease_end(before, story.renews);
         expect(after.at.ret + kClockTolerance >= sure_end, [&] {
           return fmt::format(
               "job {}: token {} held a lease until at least {}, token {} was given at {} or before",

@@ -150,6 +150,15 @@ TEST_CASE("canary: leases that overlap, also after a renewal") {
                       .renewed = true,
                       .lease = 1'000'000});
   CHECK(breaks(h, "LEASE"));
+  RenewEvent later = h.renews[0];
+  later.at = {600'000, 600'100};
+  later.lease = 100'000;  // shorter than what was left: so it was asked for
+  h.renews.push_back(later);
+  CHECK_FALSE(breaks(h, "LEASE"));
+  h.renews[1].lease = 900'000;
+  CHECK(breaks(h, "LEASE"));
+  h.renews[1].done = Done::unknown;  // perhaps it was shorter
+  CHECK_FALSE(breaks(h, "LEASE"));
 }
 
 TEST_CASE("canary: tokens that fall, repeat, or are accepted when they are old") {

@@ -113,6 +113,18 @@ void add_operators(const History& history, Lines& lines) {
 
 }  // namespace
 
+Micros lease_end(const GrantEvent& grant, std::vector<const RenewEvent*> renews) {
+  std::stable_sort(renews.begin(), renews.end(),
+                   [](const auto* a, const auto* b) { return a->at.invoke < b->at.invoke; });
+  Micros end = grant.at.invoke + grant.lease;
+  for (const RenewEvent* r : renews) {
+    if (r->token != grant.token) continue;
+    if (r->accepted()) end = r->at.invoke + r->lease;
+    if (r->done == Done::unknown) end = std::min(end, r->at.invoke);
+  }
+  return end;
+}
+
 void History::append(History&& other) {
   move_all(enqueues, other.enqueues);
   move_all(grants, other.grants);

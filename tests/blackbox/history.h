@@ -200,6 +200,10 @@ struct History {
   std::size_t operations() const;
 };
 
+// Until when a grant's lease runs at least, by the renewals of its token. The last one decides, for
+// it may be shorter than what was left; of one without an answer nobody knows how long it is.
+Micros lease_end(const GrantEvent& grant, std::vector<const RenewEvent*> renews);
+
 // One JSON object per line, in order of sending.
 void write_jsonl(const History& history, const std::string& path);
 

@@ -19,7 +19,8 @@ using Key = std::pair<std::string_view, std::string_view>;  // queue, session
 
 // What of one grant was seen later.
 struct Tenure {
-  Micros valid_until = 0;
+  const GrantEvent* grant = nullptr;
+  std::vector<const RenewEvent*> renews;
   Micros may_end = kNever;  // no finish that can have taken effect was sent before
   Micros last_running = 0;  // the last proof that it had not ended
 };
@@ -30,7 +31,7 @@ class Checker {
     for (const GrantEvent& g : h_.grants) {
       if (g.session.empty()) continue;
       sessions_[{g.queue, g.session}].push_back(&g);
-      tenures_[g.token] = {.valid_until = g.at.invoke + g.lease};
+      tenures_[g.token] = {.grant = &g};
     }
     for (auto& [key, grants] : sessions_) {
       std::sort(grants.begin(), grants.end(),
@@ -73,9 +74,10 @@ class Checker {
   void note_tenures() {
     for (const RenewEvent& renew : h_.renews) {
       const auto found = tenures_.find(renew.token);
-      if (found == tenures_.end() || !renew.accepted()) continue;
+      if (found == tenures_.end()) continue;
       Tenure& t = found->second;
-      t.valid_until = std::max(t.valid_until, renew.at.invoke + renew.lease);
+      t.renews.push_back(&renew);
+      if (!renew.accepted()) continue;
       t.last_running = std::max(t.last_running, renew.at.invoke);
     }
     for (const FinishEvent& finish : h_.finishes) {
@@ -122,7 +124,7 @@ class Checker {
 
   void after(const GrantEvent& first, const GrantEvent& next) {
     const Tenure& t = tenures_.at(first.token);
-    const bool had_lease = next.at.ret < t.valid_until - kClockTolerance;
+    const bool had_lease = next.at.ret < lease_end(*t.grant, t.renews) - kClockTolerance;
     expect(!(had_lease && next.at.ret < t.may_end) && t.last_running <= next.at.ret, [&] {
       return fmt::format("job {} of session {} was given at {} while job {} ran", next.id,
                          next.session, next.at.ret, first.id);

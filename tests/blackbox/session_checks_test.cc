@@ -81,6 +81,24 @@ TEST_CASE("ORD-1: two jobs of a session that run at once are found") {
                               .token = 10,
                               .renewed = true});
         }) == "ORD-1");
+  const auto renewed = [&](History& h, Micros longer, Micros shorter) {
+    at_once(h);
+    h.finishes[0].done = Done::no;
+    for (const Micros lease : {longer, shorter}) {
+      const Micros at = 10 * kSecond + 10 + std::ssize(h.renews);
+      h.renews.push_back({.at = {at, at + 1},
+                          .done = Done::yes,
+                          .id = 1,
+                          .token = 10,
+                          .renewed = true,
+                          .lease = lease});
+    }
+    h.grants[1].at = {12 * kSecond, 12 * kSecond + 10};
+    h.grants[1].session_state = "[1]";
+    h.session_holds.clear();
+  };
+  CHECK(broken_by([&](History& h) { renewed(h, kSecond, 5 * kSecond); }) == "ORD-1");
+  CHECK(broken_by([&](History& h) { renewed(h, 5 * kSecond, kSecond); }) == "");
 }
 
 TEST_CASE("ORD-1: a job that is given again after the next one is found, unless it was revived") {
