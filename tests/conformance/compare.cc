@@ -160,11 +160,51 @@ std::string sessions_differ(const Store& model, const Store& real) {
   return "";
 }
 
+namespace {
+
+std::vector<std::string> lines_of_workflow(const Store& store, WorkflowId id) {
+  const auto info = store.workflow(id);
+  if (!info) return {"workflow: " + info.error().message};
+  std::vector<std::string> lines{describe(OperationResult(*info))};
+  int after = 0;
+  for (int page = 0; page < kAll; ++page) {
+    const auto got = store.workflow_steps(id, after, 4);
+    if (!got) return {"workflow_steps: " + got.error().message};
+    for (const WorkflowStep& step : got->steps) {
+      lines.push_back(fmt::format("  step {} {} {} job={} undo={} {}", step.number, step.name,
+                                  to_string(step.state), step.job, step.undo_job, step.result));
+    }
+    if (!got->next) break;
+    after = *got->next;
+  }
+  return lines;
+}
+
+}  // namespace
+
+std::string workflows_differ(const Store& model, const Store& real) {
+  const auto mine = model.workflows({}, kAll, 0);
+  const auto theirs = real.workflows({}, kAll, 0);
+  if (!theirs) return "workflows: " + theirs.error().message;
+  if (mine->workflows.size() != theirs->workflows.size()) return "another number of workflows";
+  for (std::size_t i = 0; i < mine->workflows.size(); ++i) {
+    const WorkflowId id = mine->workflows[i].id;
+    if (id != theirs->workflows[i].id) return "other workflows";
+    const std::vector<std::string> a = lines_of_workflow(model, id);
+    const std::vector<std::string> b = lines_of_workflow(real, id);
+    if (a != b)
+      return fmt::format("workflow {}:\n  model: {}\n  store: {}", id, fmt::join(a, "\n"),
+                         fmt::join(b, "\n"));
+  }
+  return "";
+}
+
 std::string differs(const Store& model, const Store& real) {
   if (std::string why = leases_differ(model, real); !why.empty()) return why;
   if (std::string why = schedules_differ(model, real); !why.empty()) return why;
   if (std::string why = access_differs(model, real); !why.empty()) return why;
   if (std::string why = sessions_differ(model, real); !why.empty()) return why;
+  if (std::string why = workflows_differ(model, real); !why.empty()) return why;
   const auto mine = model.queues();
   const auto theirs = real.queues();
   if (!theirs) return "queues: " + theirs.error().message;

@@ -14,6 +14,8 @@ std::string differs(const Store& model, const Store& real);
 bool only_expiring(const Store& model, const std::string& line);
 // Sessions, and which of their lines have something.
 std::string sessions_differ(const Store& model, const Store& real);
+// Workflows and their steps.
+std::string workflows_differ(const Store& model, const Store& real);
 // Leases by name, and when each ends.
 std::string leases_differ(const Store& model, const Store& real);
 // A store may look earlier than needed at what expires and what is pruned, never later.

@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+
 #include "api/follow_ups.h"
 
 namespace mainspring {
@@ -324,6 +326,12 @@ struct ResultText {
   std::string operator()(const StepResult& r) { return fmt::format("changed {}", r.changed); }
 };
 
+// Of a job of a workflow that is undone because a job was rescued: how is the store's own word.
+std::string_view without_rescue(std::string_view reason) {
+  return reason.substr(0,
+                       std::min(reason.find("lease expired"), reason.find("over its time limit")));
+}
+
 }  // namespace
 
 std::string describe(const Operation& operation) {
@@ -342,8 +350,8 @@ std::string describe(const Job& j) {
       j.id, j.queue, j.kind, to_string(j.state), j.priority, time(j.run_at), j.attempt,
       j.max_attempts, j.token, j.worker, j.cancel_requested, j.unique_key, length(j.timeout),
       time(j.expires_at), time(j.created_at), time(j.started_at), time(j.finished_at),
-      shown(j.checkpoint), shown(j.result), j.reason, shown_args(j.args), j.tags, j.headers,
-      j.correlation_id, j.reply_to, line(j.follow_ups));
+      shown(j.checkpoint), shown(j.result), without_rescue(j.reason), shown_args(j.args), j.tags,
+      j.headers, j.correlation_id, j.reply_to, line(j.follow_ups));
   if (!j.session.empty()) s += fmt::format(" session={}/{}", j.session, to_string(j.on_dead));
   if (!j.reply_session.empty()) s += " reply_session=" + j.reply_session;
   if (j.on_expiry != OnExpiry::cancel) s += " dies of expiry";

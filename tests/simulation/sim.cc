@@ -17,6 +17,7 @@
 #include "blackbox/checks.h"
 #include "simulation/actors.h"
 #include "simulation/clockwork.h"
+#include "simulation/flow_actors.h"
 #include "simulation/follow_law.h"
 #include "simulation/session_actors.h"
 
@@ -73,7 +74,8 @@ blackbox::FinalJob final_job(const Job& j) {
 
 // Jobs that no producer of the history made.
 bool by_the_clock(const std::string& queue) {
-  return queue == kTickQueue || queue == kFencedQueue || queue == kFollowQueue;
+  return queue == kTickQueue || queue == kFencedQueue || queue == kFollowQueue ||
+         queue == kFlowQueue;
 }
 
 // Everything that is there in the end, by paging; what was pruned, as it was last.
@@ -148,11 +150,26 @@ void tally(World& world) {
   }
 }
 
-// EO-1 and EO-2.
-void check_follow_ups(World& world) {
+// WF-1 to WF-5; `flows` has the jobs.
+void check_flows(World& world, FlowLaw& flows) {
+  constexpr int kAll = 10'000;
+  const auto page = world.store().workflows({}, kAll, 0);
+  if (!page) return world.broken("read-back: " + page.error().message);
+  for (const WorkflowInfo& info : page->workflows) flows.add(info);
+  // An early retention forgets keys, and a late request starts its workflow again.
+  if (world.faults.prunes && world.faults.wall_steps) return;
+  const FlowLaw::Verdict verdict = flows.check();
+  world.met.flows_completed += verdict.completed;
+  world.met.flows_undone += verdict.undone;
+  if (!verdict.broken.empty()) world.broken(verdict.broken);
+}
+
+// EO-1 and EO-2, and what is known of workflows.
+void check_follow_ups(World& world, FlowLaw& flows) {
   FollowLaw law;
   const auto add = [&](const Job& job) {
     law.add(job);
+    flows.add(job);
     world.messages.add(job);
   };
   for (const auto& [id, job] : world.pruned()) add(job);
@@ -171,6 +188,7 @@ void check_follow_ups(World& world) {
   const MessageLaw::Verdict said = world.messages.check();
   world.met.messages += said.messages;
   if (!said.broken.empty()) world.broken(said.broken);
+  check_flows(world, flows);
 }
 
 // Nobody else does, after the faults.
@@ -208,8 +226,9 @@ void live(World& world) {
   const Duration limit = world.now() + hours(48);
   while (world.why().empty() && world.now() < limit) {
     resume_sessions(world);
+    tend_workflows(world);
     world.run_until(world.now() + seconds(30));
-    if (world.why().empty() && all_ended(world.store())) return;
+    if (world.why().empty() && all_ended(world.store()) && tend_workflows(world)) return;
   }
   if (world.why().empty()) world.broken("LIVE-2: after 48 hours without faults not all has ended");
 }
@@ -236,7 +255,11 @@ Outcome run_seed(std::uint64_t seed, bool print = false) {
   std::vector<std::unique_ptr<LeaseHolder>> holders;
   std::vector<std::unique_ptr<TickWorker>> tickers;
   std::vector<std::unique_ptr<SessionHolder>> keepers;
+  FlowLaw flows;
+  FlowStarter flow_starter(world, flows);
+  std::vector<std::unique_ptr<FlowWorker>> flow_workers;
   schedules.start();
+  flow_starter.start();
   for (int i = 0; i < 3; ++i) {
     holders.push_back(std::make_unique<LeaseHolder>(world, leases, i));
     holders.back()->start();
@@ -244,11 +267,14 @@ Outcome run_seed(std::uint64_t seed, bool print = false) {
     tickers.back()->start();
     keepers.push_back(std::make_unique<SessionHolder>(world, kFirstHolder + i));
     keepers.back()->start();
+    flow_workers.push_back(std::make_unique<FlowWorker>(world, flows, i));
+    flow_workers.back()->start();
   }
   world.run_until(world.between(minutes(3), minutes(12)));
   for (auto& p : producers) p->stop();
   for (auto& holder : holders) holder->stop();
   for (auto& keeper : keepers) keeper->stop();
+  flow_starter.stop();
   if (world.why().empty()) world.heal();
   schedules.stop();
   if (world.why().empty()) live(world);
@@ -259,7 +285,7 @@ Outcome run_seed(std::uint64_t seed, bool print = false) {
   if (world.why().empty()) world.store().look();
   if (world.why().empty()) read_back(world);
   if (world.why().empty()) check_history(world);
-  if (world.why().empty()) check_follow_ups(world);
+  if (world.why().empty()) check_follow_ups(world, flows);
   tally(world);
   current_world = nullptr;
   return {world.why(), world.why().empty() ? "" : world.last_lines(), world.trace_hash(),
@@ -295,6 +321,8 @@ int vacuous(const Met& met) {
   need(met.sessions_lost, "a holder that lost its session");
   need(met.sessions_resumed, "a session that was resumed");
   need(met.messages, "a message");
+  need(met.flows_completed, "a workflow that completed");
+  need(met.flows_undone, "a workflow that did not");
   return missing;
 }
 
@@ -336,12 +364,15 @@ int run(const Options& o) {
       "claims woken, {} cancels, {} pruned, {} expired, {} operator retries, {} completed, {} "
       "ticks "
       "fired, {} rows skipped, {} past due, {} takeovers, {} leases granted, {} lost, {} writes "
-      "fenced, {} follow-ups, {} messages, {} jobs of sessions given, {} sessions held, {} lost\n",
+      "fenced, {} follow-ups, {} messages, {} jobs of sessions given, {} sessions held, {} lost, "
+      "{} "
+      "workflows completed, {} not\n",
       ran, elapsed(), met.events, met.crashes, met.crashes_in_recovery, met.lost_writes,
       met.rescued, met.stale, met.dedup_hits, met.dead, met.full, met.woken, met.cancels,
       met.pruned, met.expired, met.retries, met.completed, met.fired, met.skipped, met.past_due,
       met.takeovers, met.grants, met.leases_lost, met.fenced, met.followed, met.messages,
-      met.session_claims, met.sessions_held, met.sessions_lost);
+      met.session_claims, met.sessions_held, met.sessions_lost, met.flows_completed,
+      met.flows_undone);
   return o.anti_vacuity && vacuous(met) > 0 ? 1 : 0;
 }
 

@@ -78,6 +78,8 @@ void Met::add(const Met& o) {
   sessions_lost += o.sessions_lost;
   sessions_resumed += o.sessions_resumed;
   messages += o.messages;
+  flows_completed += o.flows_completed;
+  flows_undone += o.flows_undone;
 }
 
 // One request on its way: its copies share who is answered first.

@@ -58,6 +58,7 @@ struct Met {
   // of sessions
   std::int64_t session_claims = 0, states_read = 0, sessions_held = 0, sessions_lost = 0,
                sessions_resumed = 0;
+  std::int64_t flows_completed = 0, flows_undone = 0;
   void add(const Met& other);
 };
 

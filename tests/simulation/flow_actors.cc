@@ -1,0 +1,154 @@
+// What clients of workflows do.
+#include "simulation/flow_actors.h"
+
+#include <fmt/format.h>
+
+#include <set>
+
+namespace mainspring::simulation {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+constexpr Duration kJobLease = seconds(8);
+// Nobody asks again later: the first answer's key may have been forgotten then.
+constexpr Duration kAsksFor = seconds(30);
+constexpr int kMaxFlows = 1000;
+
+}  // namespace
+
+void FlowStarter::next() {
+  world_.after(world_.between(seconds(2), seconds(12)), [this] {
+    if (stopped_) return;
+    next();
+    world_.chance(4) ? change() : begin();
+  });
+}
+
+// A few steps, each behind one or two of those before it, and the last behind all that nobody
+// follows.
+WorkflowSpec FlowStarter::draw() {
+  WorkflowSpec spec{.name = "flow"};
+  const auto n = 3 + world_.below(kMaxFlowSteps - 2);
+  std::set<std::string> leaves;
+  bool order = !world_.faults.wall_steps;
+  int jobs = 0;
+  for (std::uint64_t i = 0; i < n; ++i) {
+    StepSpec step{.name = fmt::format("s{}", i)};
+    std::set<std::string> after;
+    if (i + 1 == n) {
+      after = leaves;
+    } else if (i > 0 && !world_.chance(5)) {
+      after.insert(fmt::format("s{}", world_.chance(2) ? i - 1 : world_.below(i)));
+      if (world_.chance(3)) after.insert(fmt::format("s{}", world_.below(i)));
+    }
+    for (const std::string& parent : after) leaves.erase(parent);
+    leaves.insert(step.name);
+    step.after.assign(after.begin(), after.end());
+    if (i > 0 && world_.chance(7)) {
+      step.sleep = world_.between(seconds(1), seconds(20));
+    } else {
+      ++jobs;
+      step.job = NewJob{.queue = kFlowQueue, .kind = "step"};
+      step.job->max_attempts = 1 + static_cast<int>(world_.below(3));
+      step.undo = NewJob{.queue = kFlowQueue, .kind = "undo"};
+      step.undo->max_attempts = 1 + static_cast<int>(world_.below(3));
+      if (world_.chance(10)) step.deadline = world_.between(seconds(2), seconds(40)), order = false;
+    }
+    spec.steps.push_back(std::move(step));
+  }
+  if (world_.chance(4)) spec.undo_order = UndoOrder::parallel, order = false;
+  const std::int64_t flow = law_.next(jobs, order);
+  spec.key = FlowLaw::key(flow);
+  for (std::size_t i = 0; i < spec.steps.size(); ++i) {
+    if (!spec.steps[i].job) continue;
+    spec.steps[i].job->args = FlowLaw::step_args(flow, static_cast<int>(i));
+    spec.steps[i].undo->args = FlowLaw::undo_args(flow, static_cast<int>(i));
+  }
+  return spec;
+}
+
+void FlowStarter::begin() {
+  send(draw(), world_.now());
+}
+
+void FlowStarter::send(const WorkflowSpec& spec, Duration first_sent) {
+  world_.call(StartWorkflow{spec}, World::Delivery::repeatable, Duration(0),
+              [this, spec, first_sent](const std::optional<OperationResult>& result) {
+                if (result) {
+                  if (const auto* r = std::get_if<WorkflowStarted>(&*result))
+                    known_.push_back(r->id);
+                  return;
+                }
+                if (world_.now() < first_sent + kAsksFor) send(spec, first_sent);
+              });
+}
+
+void FlowStarter::change() {
+  if (known_.empty()) return;
+  const WorkflowId id =
+      known_[known_.size() - 1 - world_.below(std::min<std::size_t>(known_.size(), 5))];
+  Operation operation = CancelWorkflow{id, "unwanted", {}};
+  const auto dice = world_.below(3);
+  if (dice != 0) operation = PauseWorkflow{id, dice == 1, {}};
+  world_.call(std::move(operation), World::Delivery::repeatable, Duration(0),
+              [](const std::optional<OperationResult>&) {});
+}
+
+void FlowWorker::start() {
+  world_.after(world_.between(milliseconds(1), seconds(1)), [this] { claim(); });
+}
+
+void FlowWorker::claim() {
+  world_.call(Claim{.worker = id_,
+                    .queues = {kFlowQueue},
+                    .max = 1 + static_cast<int>(world_.below(4)),
+                    .lease = kJobLease},
+              World::Delivery::prompt, world_.between(milliseconds(1), seconds(10)),
+              [this](const std::optional<OperationResult>& result) {
+                const auto* got = result ? std::get_if<ClaimResult>(&*result) : nullptr;
+                for (const ClaimedJob& job : got ? got->jobs : std::vector<ClaimedJob>{}) {
+                  if (!world_.healed() && world_.chance(12)) continue;  // it dies
+                  const bool late = !world_.healed() && world_.chance(15);
+                  world_.after(world_.between(milliseconds(1), late ? kJobLease * 3 : seconds(4)),
+                               [this, id = job.id, token = job.token, undo = job.kind == "undo"] {
+                                 finish(id, token, undo);
+                               });
+                }
+                world_.after(world_.between(milliseconds(1), milliseconds(500)),
+                             [this] { claim(); });
+              });
+}
+
+void FlowWorker::finish(JobId id, Token token, bool undoes) {
+  Outcome outcome = Complete{R"({"ok":1})"};
+  if (!world_.healed() && world_.chance(8))
+    outcome = Retry{.error = "no", .after = seconds(world_.below(5))};
+  if (!world_.healed() && world_.chance(undoes ? 12 : 15)) outcome = Dead{.reason = "broken"};
+  const bool completes = std::holds_alternative<Complete>(outcome);
+  world_.call(Finish{.worker = id_, .results = {{id, token, outcome}}}, World::Delivery::prompt,
+              Duration(0), [this, id, completes](const std::optional<OperationResult>& result) {
+                const auto* r = result ? std::get_if<FinishResult>(&*result) : nullptr;
+                if (completes && r != nullptr && r->results.at(0) == FinishStatus::ok)
+                  law_.accepted(id);
+              });
+}
+
+bool tend_workflows(World& world) {
+  const auto page = world.store().workflows({}, kMaxFlows, 0);
+  bool ended = true;
+  for (const WorkflowInfo& info : page ? page->workflows : std::vector<WorkflowInfo>{}) {
+    if (is_terminal(info.state)) continue;
+    ended = false;
+    const auto send = [&](Operation operation) {
+      world.call(std::move(operation), World::Delivery::sure, Duration(0),
+                 [](const std::optional<OperationResult>&) {});
+    };
+    if (info.state == WorkflowState::parked) send(RetryWorkflow{info.id, "", false, {}});
+    if (info.paused) send(PauseWorkflow{info.id, false, {}});
+  }
+  return ended;
+}
+
+}  // namespace mainspring::simulation

@@ -1,0 +1,124 @@
+// Judges workflows by their jobs.
+#include "simulation/flow_law.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "simulation/follow_law.h"
+
+namespace mainspring::simulation {
+
+std::int64_t FlowLaw::next(int jobs, bool order) {
+  const std::int64_t number = static_cast<std::int64_t>(flows_.size()) + 1;
+  flows_[number] = {.jobs = jobs, .order = order};
+  return number;
+}
+
+std::string FlowLaw::step_args(std::int64_t flow, int step) {
+  return fmt::format(R"({{"flow":{},"step":{}}})", flow, step);
+}
+
+std::string FlowLaw::undo_args(std::int64_t flow, int step) {
+  return fmt::format(R"({{"flow":{},"undo":{}}})", flow, step);
+}
+
+std::string FlowLaw::key(std::int64_t flow) {
+  return fmt::format("flow{}", flow);
+}
+
+void FlowLaw::add(const Job& job) {
+  if (job.queue != kFlowQueue) return;
+  Flow& flow = flows_.at(number_behind(job.args, "\"flow\":", 0));
+  const auto step = static_cast<int>(number_behind(job.args, "\"step\":", -1));
+  const auto undo = static_cast<int>(number_behind(job.args, "\"undo\":", -1));
+  (step >= 0 ? flow.steps[step] : flow.undos[undo]).push_back(job);
+}
+
+const Job* FlowLaw::completed_of(const std::vector<Job>& jobs) {
+  const auto found = std::find_if(jobs.begin(), jobs.end(),
+                                  [](const Job& job) { return job.state == JobState::completed; });
+  return found == jobs.end() ? nullptr : &*found;
+}
+
+std::string FlowLaw::check_jobs(const Flow& flow) const {
+  for (const auto& [step, jobs] : flow.steps) {
+    if (jobs.size() > 1) return fmt::format("WF-1: step {} has {} jobs", step, jobs.size());
+  }
+  for (const auto* part : {&flow.steps, &flow.undos}) {
+    for (const auto& [step, jobs] : *part) {
+      const auto done = std::count_if(jobs.begin(), jobs.end(), [](const Job& job) {
+        return job.state == JobState::completed;
+      });
+      if (done > 1) return fmt::format("WF-1: an effect of step {} was taken {} times", step, done);
+      for (const Job& job : jobs) {
+        const auto told = accepted_.find(job.id);
+        if (told == accepted_.end()) continue;
+        if (told->second > 1 || job.state != JobState::completed)
+          return fmt::format("WF-1: job {} was accepted {} times, and is {}", job.id, told->second,
+                             to_string(job.state));
+      }
+    }
+  }
+  return "";
+}
+
+std::string FlowLaw::check_undone(const Flow& flow) {
+  for (const auto& [step, jobs] : flow.steps) {
+    if (completed_of(jobs) == nullptr) continue;
+    const auto undos = flow.undos.find(step);
+    if (undos == flow.undos.end() || completed_of(undos->second) == nullptr)
+      return fmt::format("WF-3: step {} is completed and was not undone", step);
+  }
+  for (const auto& [step, undos] : flow.undos) {
+    if (!flow.steps.contains(step))
+      return fmt::format("WF-3: step {} was undone and never began", step);
+  }
+  return "";
+}
+
+std::string FlowLaw::check_order(const Flow& flow) {
+  for (const auto& [first, first_jobs] : flow.steps) {
+    for (const auto& [last, last_jobs] : flow.steps) {
+      const Job* a = completed_of(first_jobs);
+      const Job* b = completed_of(last_jobs);
+      if (a == nullptr || b == nullptr || *a->finished_at >= *b->finished_at) continue;
+      const Job* undo_a = completed_of(flow.undos.at(first));
+      const Job* undo_b = completed_of(flow.undos.at(last));
+      if (*undo_b->finished_at <= undo_a->created_at) continue;
+      return fmt::format(
+          "WF-4: step {} ended before step {}, and its undo began before that had "
+          "been undone",
+          first, last);
+    }
+  }
+  return "";
+}
+
+FlowLaw::Verdict FlowLaw::check() const {
+  Verdict verdict;
+  for (const auto& [number, flow] : flows_) {
+    if (flow.steps.empty()) continue;  // it was refused, or ended before any step began
+    const auto done = std::count_if(flow.steps.begin(), flow.steps.end(), [](const auto& step) {
+      return completed_of(step.second) != nullptr;
+    });
+    const bool whole = done == flow.jobs && flow.undos.empty();
+    const auto state = states_.find(key(number));
+    std::string why = check_jobs(flow);
+    if (why.empty() && state != states_.end() && !is_terminal(state->second))
+      why = fmt::format("WF-5: it is {} in the end", to_string(state->second));
+    // What a pruned one was, its jobs tell.
+    const bool ended_well =
+        state == states_.end() ? whole : state->second == WorkflowState::completed;
+    if (why.empty() && ended_well && !whole)
+      why = fmt::format("WF-2: it is completed, {} of its {} jobs are, and {} steps were undone",
+                        done, flow.jobs, flow.undos.size());
+    if (why.empty() && !ended_well) why = check_undone(flow);
+    if (why.empty() && !ended_well && flow.order) why = check_order(flow);
+    ++(ended_well ? verdict.completed : verdict.undone);
+    if (!why.empty()) verdict.broken = fmt::format("workflow {}: {}", key(number), why);
+  }
+  return verdict;
+}
+
+}  // namespace mainspring::simulation
