@@ -80,13 +80,12 @@ class Node {
     }
     while (!held_.empty() || grant_) end_turn();
   }
-  // False: nothing was found.
-  bool drain() {
+  // A claim may find nothing although there is something: lines are not looked through each time.
+  void drain() {
     std::vector<Operation> batch;
     add_finish(batch);
     batch.push_back(Claim{.worker = name_, .queues = {"q"}, .max = 5, .lease = 60s});
     apply(batch);
-    return !held_.empty();
   }
   std::string refused;
 
@@ -177,7 +176,8 @@ TEST_CASE("ORD: nodes that share sessions run one job of each at a time, in the 
     std::vector<std::thread> threads;
     for (const auto& node : nodes) threads.emplace_back([&node] { node->run(); });
     for (std::thread& thread : threads) thread.join();
-    for (int i = 0; i < kMostDrains && nodes[0]->drain(); ++i) continue;
+    for (int i = 0; i < kMostDrains && history.left() > 0; ++i) nodes[0]->drain();
+    nodes[0]->drain();  // ends what it claimed last
     for (const auto& node : nodes) CHECK(node->refused == "");
   }
   CHECK(history.first_wrong() == "");
