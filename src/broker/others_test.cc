@@ -126,6 +126,16 @@ class NodeStore final : public SharedStore {
                                Instant now) const override {
     return store().sessions(queue, after, limit, now);
   }
+  Result<TriggerInfo> trigger(const std::string& name) const override {
+    return store().trigger(name);
+  }
+  Result<std::vector<TriggerInfo>> triggers(const std::string& after, int limit) const override {
+    return store().triggers(after, limit);
+  }
+  Result<TriggerEventPage> trigger_events(const std::string& name, int limit,
+                                          std::int64_t before) const override {
+    return store().trigger_events(name, limit, before);
+  }
   Result<WorkflowInfo> workflow(WorkflowId id) const override { return store().workflow(id); }
   Result<WorkflowPage> workflows(const WorkflowFilter& filter, int limit,
                                  WorkflowId before) const override {

@@ -20,6 +20,7 @@
 #include "store/lease_operations.h"
 #include "store/schedule_operations.h"
 #include "store/session_operations.h"
+#include "store/trigger_operations.h"
 #include "store/workflow_operations.h"
 
 namespace mainspring {
@@ -216,11 +217,12 @@ using Operation =
                  ReleaseLease, AcceptSession, RenewSession, ReleaseSession, PutSessionState,
                  ResumeSession, PutSchedule, RemoveSchedule, PauseSchedule, SetTimer, FireSchedule,
                  CreateToken, RevokeToken, Audit, StartWorkflow, SignalWorkflow, CancelWorkflow,
-                 PauseWorkflow, RetryWorkflow, WakeWorkflows>;
+                 PauseWorkflow, RetryWorkflow, WakeWorkflows, PutTrigger, RemoveTrigger,
+                 PauseTrigger, FireTrigger>;
 using OperationResult = std::variant<Error, EnqueueResult, ClaimResult, RenewResult, FinishResult,
                                      CancelResult, RetryResult, RedriveResult, Done, StepResult,
                                      LeaseGrant, SessionGrant, PutScheduleResult, FireResult,
-                                     WorkflowStarted, WorkflowInfo>;
+                                     WorkflowStarted, WorkflowInfo, PutTriggerResult, TriggerFired>;
 
 inline constexpr Duration kIdempotencyWindow = std::chrono::hours(24);
 inline constexpr Duration kTimeoutGrace = std::chrono::seconds(30);

@@ -105,6 +105,13 @@ class Store {
                                          WorkflowId before) const = 0;
   // By number, beginning after `after` (0 = the first). Errors: not_found.
   virtual Result<WorkflowStepPage> workflow_steps(WorkflowId id, int after, int limit) const = 0;
+  // With its secret. Errors: not_found.
+  virtual Result<TriggerInfo> trigger(const std::string& name) const = 0;
+  // By name, beginning after `after` ("" = the first), at most `limit`; with their secrets.
+  virtual Result<std::vector<TriggerInfo>> triggers(const std::string& after, int limit) const = 0;
+  // Rows with seq < before (0 = from the newest). Errors: not_found (no such trigger).
+  virtual Result<TriggerEventPage> trigger_events(const std::string& name, int limit,
+                                                  std::int64_t before) const = 0;
   // Every token, revoked and expired ones too; a snapshot. From every thread; cheap: a pointer that
   // is exchanged when tokens change.
   virtual std::shared_ptr<const Tokens> tokens() const = 0;

@@ -177,6 +177,20 @@ struct TransferSession {
   friend bool operator==(const TransferSession&, const TransferSession&) = default;
 };
 
+// A trigger, and a row of its ledger.
+struct TransferTrigger {
+  std::string name, definition, state, secret;
+  friend bool operator==(const TransferTrigger&, const TransferTrigger&) = default;
+};
+struct TransferTriggerEvent {
+  std::pair<std::string, std::int64_t> place;  // the trigger, and the row's number
+  std::string event;
+  std::int64_t fired_at = 0;
+  std::optional<std::int64_t> made_at;
+  JobId job = 0;
+  friend bool operator==(const TransferTriggerEvent&, const TransferTriggerEvent&) = default;
+};
+
 // The numbers that will be given next.
 struct TransferNumbers {
   JobId next_id = 1;
@@ -194,6 +208,8 @@ struct TransferCatalog {
   std::vector<TransferToken> tokens;
   std::vector<TransferLease> leases;
   std::vector<TransferSession> sessions;
+  std::vector<TransferTrigger> triggers;
+  std::vector<TransferTriggerEvent> trigger_events;
   AuditState audit;
   TransferNumbers numbers;
 };

@@ -37,7 +37,8 @@ PostgresStore::PostgresStore(PostgresOptions options, Log& log, DatabaseClock* c
       access_sql_(schema_),
       read_sql_(schema_),
       session_sql_(schema_),
-      workflow_sql_(schema_) {}
+      workflow_sql_(schema_),
+      trigger_sql_(schema_) {}
 
 PostgresStore::~PostgresStore() {
   try {

@@ -346,6 +346,7 @@ void PostgresStore::look_ahead(std::span<const Operation> batch) {
   if (leases.size() + fences.size() > 1) take_leases(leases, LeaseLock::exclusive);
   lock_named_jobs(batch);
   lock_workflows(batch);
+  lock_triggers(batch);
   if (schedules.size() < 2) return;
   take_leases(fences, LeaseLock::shared);
   know_others(ending);

@@ -24,6 +24,8 @@
 #include "store_postgres/session_state.h"
 #include "store_postgres/session_statements.h"
 #include "store_postgres/statements.h"
+#include "store_postgres/trigger_rows.h"
+#include "store_postgres/trigger_statements.h"
 #include "store_postgres/workflow_rows.h"
 #include "store_postgres/workflow_statements.h"
 #include "workflow/rules.h"
@@ -167,6 +169,7 @@ struct AfterCommit {
 
 class PostgresStore final : public SharedStore {
   friend class PostgresWorkflowRows;
+  friend class PostgresTriggerRows;
 
  public:
   PostgresStore(PostgresOptions options, Log& log, DatabaseClock* clock);
@@ -195,6 +198,10 @@ class PostgresStore final : public SharedStore {
   Result<WorkflowPage> workflows(const WorkflowFilter& filter, int limit,
                                  WorkflowId before) const override;
   Result<WorkflowStepPage> workflow_steps(WorkflowId id, int after, int limit) const override;
+  Result<TriggerInfo> trigger(const std::string& name) const override;
+  Result<std::vector<TriggerInfo>> triggers(const std::string& after, int limit) const override;
+  Result<TriggerEventPage> trigger_events(const std::string& name, int limit,
+                                          std::int64_t before) const override;
   std::shared_ptr<const Tokens> tokens() const override;
   std::int64_t tokens_version() const override { return tokens_version_.load(); }
   Result<AuditPage> audit(const AuditFilter& filter, AuditOrder order, int limit,
@@ -306,6 +313,10 @@ class PostgresStore final : public SharedStore {
   OperationResult operator()(const PauseWorkflow& op);
   OperationResult operator()(const RetryWorkflow& op);
   OperationResult operator()(const WakeWorkflows& op);
+  OperationResult operator()(const PutTrigger& op);
+  OperationResult operator()(const RemoveTrigger& op);
+  OperationResult operator()(const PauseTrigger& op);
+  OperationResult operator()(const FireTrigger& op);
 
   // -- jobs in hand (jobs.cc)
   JobInHand* job(JobId id);                        // nullptr = there is none
@@ -418,6 +429,11 @@ class PostgresStore final : public SharedStore {
   std::optional<Error> begin_workflows();
   bool prune_workflows(int limit);  // true: the limit was reached
   Params retentions() const;
+
+  // -- triggers.cc
+  template <class Op>
+  OperationResult run_trigger(const Op& op);
+  void lock_triggers(std::span<const Operation> batch);
 
   // -- their differences, into the tables (flush.cc)
   void flush();
@@ -616,6 +632,7 @@ class PostgresStore final : public SharedStore {
   const ReadStatements read_sql_;
   const SessionStatements session_sql_;
   const WorkflowStatements workflow_sql_;
+  const TriggerStatements trigger_sql_;
   const SystemClock steady_;  // for deadlines of the connections alone
   std::unique_ptr<Connection> connection_;
   std::int64_t node_ = 0;
@@ -659,6 +676,7 @@ class PostgresStore final : public SharedStore {
   std::vector<SentMessages> sent_;    // in it; without body
   std::vector<StepEnd> ended_steps_;  // whose they are is looked up
   PostgresWorkflowRows workflows_{*this};
+  PostgresTriggerRows trigger_rows_{*this};
   AfterCommit after_;
   const OperationResult* about_ = nullptr;  // what an Audit now would be about,
   std::string image_before_;                // and how its object was before

@@ -37,6 +37,7 @@ Result<void> PostgresTarget::write_catalog(const TransferCatalog& is, const Tran
     write_schedules(is, before);
     write_ties(is, before);
     write_access(is, before, now);
+    write_triggers(is, before);
     write_sessions(is, before, now);
     write_numbers(is.numbers);
   });
@@ -148,6 +149,28 @@ void PostgresTarget::write_sessions(const TransferCatalog& is, const TransferCat
   if (before != nullptr && is.sessions.empty() && sessions.gone.empty()) return;
   tell(sql_->turns, {});
   tell(sql_->lost_places, {});
+}
+
+void PostgresTarget::write_triggers(const TransferCatalog& is, const TransferCatalog* before) {
+  const auto triggers =
+      transfer_difference(is.triggers, list_of(before, &TransferCatalog::triggers),
+                          [](const TransferTrigger& t) { return t.name; });
+  if (before == nullptr) tell(sql_->no_triggers, {});
+  for (const std::string& name : triggers.gone) tell(sql_->no_trigger, params(name));
+  for (const TransferTrigger* t : triggers.come) {
+    Params p = params(t->name, t->definition, t->state);
+    tell(sql_->trigger, p.text_or_null(t->secret));
+  }
+  const auto events =
+      transfer_difference(is.trigger_events, list_of(before, &TransferCatalog::trigger_events),
+                          [](const TransferTriggerEvent& e) { return e.place; });
+  if (before == nullptr) tell(sql_->no_trigger_events, {});
+  for (const auto& [name, seq] : events.gone) tell(sql_->no_trigger_event, params(name, seq));
+  for (const TransferTriggerEvent* e : events.come) {
+    Params p = params(e->place.first, e->place.second);
+    p.text_or_null(e->event).add(e->fired_at).add(e->made_at).add(e->job);
+    tell(sql_->trigger_event, p);
+  }
 }
 
 void PostgresTarget::write_numbers(const TransferNumbers& numbers) {

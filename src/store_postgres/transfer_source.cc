@@ -227,6 +227,10 @@ class PostgresSource final : public TransferSource {
                  "WHERE name <> $1 ORDER BY name"),
           sessions(s, kSessions),
           marks(s, "SELECT id, seq, hash FROM $schema.audit_marks ORDER BY id"),
+          triggers(s, "SELECT name, definition, state, secret FROM $schema.triggers ORDER BY name"),
+          trigger_events(s,
+                         "SELECT name, seq, event, fired_at, made_at, job FROM "
+                         "$schema.trigger_events ORDER BY name, seq"),
           numbers(s, kNumbers) {}
     static Statement stamps_of(const std::string& s, TransferSection section, bool all) {
       const Section is = section_of(section);
@@ -238,7 +242,7 @@ class PostgresSource final : public TransferSource {
     std::array<Statement, kTransferSections.size()> blocks, block;  // by section
     Statement begin, settings, commit, mark, raise, only_new, refuse, stamps, jobs, sizes, errors,
         finished, keys, workflows, workflow_rows, ledger, audit, queues, schedules, removed, ties,
-        tokens, leases, sessions, marks, numbers;
+        tokens, leases, sessions, marks, triggers, trigger_events, numbers;
   };
 
   void check_rights();
@@ -247,6 +251,7 @@ class PostgresSource final : public TransferSource {
   void read_queues(TransferCatalog& out);
   void read_schedules(TransferCatalog& out);
   void read_access(TransferCatalog& out);
+  void read_triggers(TransferCatalog& out);
 
   const SystemClock clock_;
   const SourceGoesOn goes_on_;
@@ -540,12 +545,29 @@ void PostgresSource::read_access(TransferCatalog& out) {
   out.audit = read_audit_marks(connection_.run(sql_.marks));
 }
 
+void PostgresSource::read_triggers(TransferCatalog& out) {
+  const Rows triggers = connection_.run(sql_.triggers);
+  for (int i = 0; i < triggers.size(); ++i) {
+    out.triggers.push_back({triggers.string(i, 0), triggers.string(i, 1), triggers.string(i, 2),
+                            triggers.string(i, 3)});
+  }
+  const Rows events = connection_.run(sql_.trigger_events);
+  for (int i = 0; i < events.size(); ++i) {
+    out.trigger_events.push_back({{events.string(i, 0), events.integer(i, 1)},
+                                  events.string(i, 2),
+                                  events.integer(i, 3),
+                                  events.maybe(i, 4),
+                                  events.integer(i, 5)});
+  }
+}
+
 Result<TransferCatalog> PostgresSource::catalog() {
   return guarded([&]() -> Result<TransferCatalog> {
     TransferCatalog out;
     read_queues(out);
     read_schedules(out);
     read_access(out);
+    read_triggers(out);
     const Rows numbers = connection_.run(sql_.numbers);
     out.numbers = {numbers.integer(0, 0), numbers.integer(0, 1), numbers.integer(0, 2),
                    numbers.integer(0, 3)};

@@ -8,7 +8,8 @@ namespace {
 constexpr std::string_view kHolds =
     "SELECT (SELECT count(*) FROM $schema.jobs), (SELECT count(*) FROM $schema.queues), (SELECT "
     "count(*) FROM $schema.schedules), (SELECT count(*) FROM $schema.named_leases WHERE name <> "
-    "$1), (SELECT count(*) FROM $schema.tokens), (SELECT max(seq) FROM $schema.audit_marks)";
+    "$1), (SELECT count(*) FROM $schema.tokens), (SELECT max(seq) FROM $schema.audit_marks), "
+    "(SELECT count(*) FROM $schema.triggers)";
 constexpr std::string_view kMarkCopying =
     "INSERT INTO $schema.moves AS m (what, store, place, at, run) VALUES ('copying', $1, $2, $3, "
     "$4) ON CONFLICT (what) DO UPDATE SET store = excluded.store, place = excluded.place, run = "
@@ -244,6 +245,16 @@ PostgresTarget::Statements::Statements(std::string_view s)
                  "SELECT setval('$schema.row_numbers', greatest($1, (SELECT last_value FROM "
                  "$schema.row_numbers)) + 1)"),
       workflow_number(s, "SELECT setval('$schema.workflow_ids', greatest($1 - 1, 1), $1 > 1)"),
+      trigger(s,
+              "INSERT INTO $schema.triggers (name, definition, state, secret) VALUES ($1, $2, $3, "
+              "$4)"),
+      no_trigger(s, "DELETE FROM $schema.triggers WHERE name = $1"),
+      no_triggers(s, "DELETE FROM $schema.triggers"),
+      trigger_event(s,
+                    "INSERT INTO $schema.trigger_events (name, seq, event, fired_at, made_at, job) "
+                    "VALUES ($1, $2, $3, $4, $5, $6)"),
+      no_trigger_event(s, "DELETE FROM $schema.trigger_events WHERE name = $1 AND seq = $2"),
+      no_trigger_events(s, "DELETE FROM $schema.trigger_events"),
       ledgers(s, "SELECT schedule, max(seq) FROM $schema.ledger GROUP BY schedule"),
       tick(s, kTick),
       last_audit(s, "SELECT coalesce(max(seq), 0) FROM $schema.audit"),

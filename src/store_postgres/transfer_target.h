@@ -58,6 +58,7 @@ class PostgresTarget final : public TransferTarget {
   void write_schedules(const TransferCatalog& is, const TransferCatalog* before);
   void write_ties(const TransferCatalog& is, const TransferCatalog* before);
   void write_access(const TransferCatalog& is, const TransferCatalog* before, Now now);
+  void write_triggers(const TransferCatalog& is, const TransferCatalog* before);
   void write_sessions(const TransferCatalog& is, const TransferCatalog* before, Now now);
   void write_numbers(const TransferNumbers& numbers);
   std::int64_t lease_time(Now now) const;

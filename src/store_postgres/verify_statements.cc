@@ -146,6 +146,9 @@ constexpr Law kLaws[] = {
     {"running workflows that wait for nothing",
      "SELECT count(*) FROM $schema.workflows w WHERE state = 0 AND wake_at IS NULL AND NOT EXISTS "
      "(SELECT 1 FROM $schema.workflow_rows r WHERE r.workflow = w.id AND r.kind IN (6, 9, 10))"},
+    {"rows of ledgers whose trigger is not there, or that it has not made",
+     "SELECT count(*) FROM $schema.trigger_events e WHERE NOT EXISTS (SELECT 1 FROM "
+     "$schema.triggers t WHERE t.name = e.name AND (t.state::json->>'next_seq')::bigint > e.seq)"},
     {"workflows that have ended without a time, or have one and have not",
      "SELECT count(*) FROM $schema.workflows WHERE (state >= 3) <> (finished_at IS NOT NULL)"},
     {"unique keys that lead to a job of another key",

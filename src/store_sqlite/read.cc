@@ -160,7 +160,8 @@ Reader::Reader(const std::string& path, const std::string& vfs)
              "j ON j.id = l.job WHERE l.schedule = ? AND l.seq < ? ORDER BY l.seq DESC LIMIT ?"),
       audit(db),
       sessions(db),
-      workflows(db) {}
+      workflows(db),
+      triggers(db) {}
 
 std::unique_ptr<Reader> SqliteStore::take_reader() const {
   reads_.fetch_add(1, std::memory_order_relaxed);

@@ -53,6 +53,7 @@ void SqliteStore::open(Now now) {
   access_sql_ = std::make_unique<AccessStatements>(db);
   session_sql_ = std::make_unique<SessionStatements>(db);
   workflow_sql_ = std::make_unique<WorkflowStatements>(db);
+  trigger_sql_ = std::make_unique<TriggerStatements>(db);
   now_ = now;
   // The lock of the directory proves that whoever led before is gone.
   if (!MS_MUTANT(leadership_outlives_its_process) && moved_to_.empty())

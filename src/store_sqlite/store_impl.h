@@ -12,6 +12,7 @@
 #include "store_sqlite/guard.h"
 #include "store_sqlite/memory.h"
 #include "store_sqlite/sqlite_store.h"
+#include "trigger/rules.h"
 #include "workflow/rules.h"
 
 namespace mainspring::sqlite {
@@ -97,6 +98,16 @@ struct WorkflowReads {
   Statement one, list, row, states;
 };
 
+// Those of triggers, and reads of them.
+struct TriggerStatements {
+  explicit TriggerStatements(Database& db);
+  Statement load, count, insert, state, remove, remove_events, event, add_event, latest, forget;
+};
+struct TriggerReads {
+  explicit TriggerReads(Database& db);
+  Statement one, list, events;
+};
+
 // Reads of sessions.
 struct SessionReads {
   explicit SessionReads(Database& db);
@@ -130,6 +141,7 @@ struct Reader {
   AuditStatements audit;
   SessionReads sessions;
   WorkflowReads workflows;
+  TriggerReads triggers;
 };
 
 class SqliteStore;
@@ -152,6 +164,27 @@ class SqliteWorkflowRows final : public WorkflowRows {
 
  private:
   WorkflowStatements& sql();
+  SqliteStore& store_;
+};
+
+// What the rules of triggers ask of this store.
+class SqliteTriggerRows final : public TriggerRows {
+ public:
+  explicit SqliteTriggerRows(SqliteStore& store) : store_(store) {}
+  std::optional<TriggerRecord> load(const std::string& name) override;
+  std::int64_t count() override;
+  bool insert(const TriggerRecord& record) override;
+  void save(const TriggerRecord& record) override;
+  void save_state(const std::string& name, const std::string& state) override;
+  void remove(const std::string& name) override;
+  std::optional<TriggerEvent> find_event(const std::string& name,
+                                         const std::string& event) override;
+  void add_event(const std::string& name, const TriggerEvent& event) override;
+  std::optional<WallTime> forget(const std::string& name, std::int64_t seq) override;
+  OperationResult enqueue(const NewJob& job) override;
+
+ private:
+  TriggerStatements& sql();
   SqliteStore& store_;
 };
 
@@ -184,6 +217,10 @@ class SqliteStore final : public Store {
   Result<WorkflowPage> workflows(const WorkflowFilter& filter, int limit,
                                  WorkflowId before) const override;
   Result<WorkflowStepPage> workflow_steps(WorkflowId id, int after, int limit) const override;
+  Result<TriggerInfo> trigger(const std::string& name) const override;
+  Result<std::vector<TriggerInfo>> triggers(const std::string& after, int limit) const override;
+  Result<TriggerEventPage> trigger_events(const std::string& name, int limit,
+                                          std::int64_t before) const override;
   std::shared_ptr<const Tokens> tokens() const override;
   std::int64_t tokens_version() const override {
     return tokens_version_.load(std::memory_order_acquire);
@@ -199,6 +236,7 @@ class SqliteStore final : public Store {
 
  private:
   friend class SqliteWorkflowRows;
+  friend class SqliteTriggerRows;
 
   // -- the frame (apply.cc)
   void settle();  // behind each operation: what follows from what it ended
@@ -260,6 +298,10 @@ class SqliteStore final : public Store {
   OperationResult operator()(const PauseWorkflow& op);
   OperationResult operator()(const RetryWorkflow& op);
   OperationResult operator()(const WakeWorkflows& op);
+  OperationResult operator()(const PutTrigger& op);
+  OperationResult operator()(const RemoveTrigger& op);
+  OperationResult operator()(const PauseTrigger& op);
+  OperationResult operator()(const FireTrigger& op);
 
   // -- enqueue.cc
   std::optional<Error> no_room(std::size_t jobs) const;
@@ -359,6 +401,12 @@ class SqliteStore final : public Store {
   auto read_workflows(F&& what) const -> decltype(what(std::declval<WorkflowReads&>()));
   bool prune_workflows(int limit);  // true: the limit was reached
   void refresh_workflows();
+
+  // -- triggers.cc
+  template <class Op>
+  OperationResult run_trigger(const Op& op);
+  template <class F>
+  auto read_triggers(F&& what) const -> decltype(what(std::declval<TriggerReads&>()));
 
   // -- named_leases.cc
   std::optional<Error> fenced(const Fence& fence) const;  // the error, or nothing: it holds
@@ -470,6 +518,8 @@ class SqliteStore final : public Store {
   std::unique_ptr<SessionStatements> session_sql_;
   std::unique_ptr<WorkflowStatements> workflow_sql_;
   SqliteWorkflowRows workflow_rows_{*this};
+  std::unique_ptr<TriggerStatements> trigger_sql_;
+  SqliteTriggerRows trigger_rows_{*this};
   bool in_transaction_ = false;
   bool failed_ = false;   // a write failed in a way that cannot be trusted: nothing more is written
   bool full_ = false;     // the disk was full: enqueues are refused until there is space

@@ -36,6 +36,7 @@ Result<void> SqliteTarget::write_catalog(const TransferCatalog& is, const Transf
     write_schedules(is, before);
     write_sessions(is, before);
     write_access(is, before);
+    write_triggers(is, before);
     write_audit_marks(is.audit);
     write_numbers(is.numbers);
     writing.commit();
@@ -168,6 +169,32 @@ void SqliteTarget::write_access(const TransferCatalog& is, const TransferCatalog
     lease
         .bind(l->name, l->state, l->holder, l->token, l->ttl, l->since,
               Statement::text_or_null(l->value))
+        .run();
+  }
+}
+
+void SqliteTarget::write_triggers(const TransferCatalog& is, const TransferCatalog* before) {
+  const auto triggers =
+      transfer_difference(is.triggers, list_of(before, &TransferCatalog::triggers),
+                          [](const TransferTrigger& t) { return t.name; });
+  remove_gone(db_, triggers, before != nullptr, "triggers", "name");
+  Statement trigger(db_,
+                    "INSERT INTO triggers (name, definition, state, secret) VALUES (?, ?, ?, ?)");
+  for (const TransferTrigger* t : triggers.come)
+    trigger.bind(t->name, t->definition, t->state, Statement::text_or_null(t->secret)).run();
+  const auto events =
+      transfer_difference(is.trigger_events, list_of(before, &TransferCatalog::trigger_events),
+                          [](const TransferTriggerEvent& e) { return e.place; });
+  if (before == nullptr) db_.execute("DELETE FROM trigger_events");
+  Statement gone(db_, "DELETE FROM trigger_events WHERE name = ? AND seq = ?");
+  for (const auto& [name, seq] : events.gone) gone.bind(name, seq).run();
+  Statement event(db_,
+                  "INSERT INTO trigger_events (name, seq, event, fired_at, made_at, job) VALUES "
+                  "(?, ?, ?, ?, ?, ?)");
+  for (const TransferTriggerEvent* e : events.come) {
+    event
+        .bind(e->place.first, e->place.second, Statement::text_or_null(e->event), e->fired_at,
+              e->made_at, e->job)
         .run();
   }
 }

@@ -160,6 +160,7 @@ class SqliteSource final : public TransferSource {
   void read_schedules(TransferCatalog& out);
   void read_sessions(TransferCatalog& out);
   void read_access(TransferCatalog& out);
+  void read_triggers(TransferCatalog& out);
 
   Database db_;
   TransferPlace place_;
@@ -517,6 +518,24 @@ void SqliteSource::read_access(TransferCatalog& out) {
   }
 }
 
+void SqliteSource::read_triggers(TransferCatalog& out) {
+  Statement trigger(db_, "SELECT name, definition, state, secret FROM triggers ORDER BY name");
+  while (trigger.step()) {
+    out.triggers.push_back({std::string(trigger.text(0)), std::string(trigger.text(1)),
+                            std::string(trigger.text(2)), std::string(trigger.text(3))});
+  }
+  Statement event(db_,
+                  "SELECT name, seq, event, fired_at, made_at, job FROM trigger_events ORDER BY "
+                  "name, seq");
+  while (event.step()) {
+    out.trigger_events.push_back({{std::string(event.text(0)), event.integer(1)},
+                                  std::string(event.text(2)),
+                                  event.integer(3),
+                                  maybe(event, 4),
+                                  event.integer(5)});
+  }
+}
+
 Result<TransferCatalog> SqliteSource::catalog() {
   return guarded([&]() -> Result<TransferCatalog> {
     TransferCatalog out;
@@ -524,6 +543,7 @@ Result<TransferCatalog> SqliteSource::catalog() {
     read_schedules(out);
     read_sessions(out);
     read_access(out);
+    read_triggers(out);
     out.numbers.next_id = db_.query_int("SELECT a FROM tallies WHERE id = 0");
     out.numbers.next_token = db_.query_int("SELECT b FROM tallies WHERE id = 0");
     out.numbers.next_workflow = db_.query_int("SELECT coalesce(e, 1) FROM tallies WHERE id = 0");

@@ -56,6 +56,7 @@ class SqliteTarget final : public TransferTarget {
   void write_schedules(const TransferCatalog& is, const TransferCatalog* before);
   void write_sessions(const TransferCatalog& is, const TransferCatalog* before);
   void write_access(const TransferCatalog& is, const TransferCatalog* before);
+  void write_triggers(const TransferCatalog& is, const TransferCatalog* before);
   void write_audit_marks(const AuditState& audit);
   void write_numbers(const TransferNumbers& numbers);
 

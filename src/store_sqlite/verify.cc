@@ -163,6 +163,10 @@ constexpr Law kLaws[] = {
      "SELECT count(*) FROM workflows w WHERE state = 0 AND wake_at IS NULL AND NOT EXISTS (SELECT "
      "1 "
      "FROM workflow_rows r WHERE r.workflow = w.id AND r.kind IN (6, 9, 10))"},
+    {"rows of ledgers whose trigger is not there, or that it has not made",
+     "SELECT count(*) FROM trigger_events e WHERE NOT EXISTS (SELECT 1 FROM triggers t WHERE "
+     "t.name "
+     "= e.name AND json_extract(t.state, '$.next_seq') > e.seq)"},
     {"workflows that have ended without a time, or have one and have not",
      "SELECT count(*) FROM workflows WHERE (state >= 3) <> (finished_at IS NOT NULL)"},
     {"sessions that stand still although jobs wait",

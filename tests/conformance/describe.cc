@@ -222,6 +222,18 @@ struct OperationText {
   std::string operator()(const WakeWorkflows& op) {
     return fmt::format("wake_workflows limit={}", op.limit);
   }
+  std::string operator()(const PutTrigger& op) {
+    return fmt::format("put_trigger {}", op.trigger.name);
+  }
+  std::string operator()(const RemoveTrigger& op) {
+    return fmt::format("remove_trigger {}", op.name);
+  }
+  std::string operator()(const PauseTrigger& op) {
+    return fmt::format("{}_trigger {}", op.paused ? "pause" : "resume", op.name);
+  }
+  std::string operator()(const FireTrigger& op) {
+    return fmt::format("fire_trigger {} {} {}", op.name, op.event, shown(op.args));
+  }
   std::string operator()(const PutSchedule& op) {
     return fmt::format("put_schedule {} next={} fires={} paused={}{}", line(op.schedule),
                        time(op.next), time(op.next_fire),
@@ -315,6 +327,13 @@ struct ResultText {
   std::string operator()(const WorkflowInfo& r) {
     return fmt::format("workflow {} {} paused={} {} of {}+{}+{} v{}", r.id, to_string(r.state),
                        r.paused, r.steps, r.completed, r.failed, r.undone, r.version);
+  }
+  std::string operator()(const PutTriggerResult& r) {
+    return fmt::format("trigger v{} {} secret={}", r.version, static_cast<int>(r.outcome),
+                       r.secret_taken);
+  }
+  std::string operator()(const TriggerFired& r) {
+    return fmt::format("job {} duplicate={}", r.job, r.duplicate);
   }
   std::string operator()(const PutScheduleResult& r) {
     return fmt::format("put v{} {}", r.version, static_cast<int>(r.outcome));

@@ -5,6 +5,7 @@
 #include "conformance/model_leases.h"
 #include "conformance/model_schedules.h"
 #include "conformance/model_sessions.h"
+#include "conformance/model_triggers.h"
 #include "conformance/model_workflows.h"
 
 namespace mainspring {
@@ -49,6 +50,17 @@ class ModelReads : public Store {
     return of_.workflows->steps(id, after, limit);
   }
 
+  Result<TriggerInfo> trigger(const std::string& name) const override {
+    return of_.triggers->read(name);
+  }
+  Result<std::vector<TriggerInfo>> triggers(const std::string& after, int limit) const override {
+    return of_.triggers->list(after, limit);
+  }
+  Result<TriggerEventPage> trigger_events(const std::string& name, int limit,
+                                          std::int64_t before) const override {
+    return of_.triggers->events(name, limit, before);
+  }
+
   std::shared_ptr<const Tokens> tokens() const override {
     return std::make_shared<const Tokens>(disk_.tokens);
   }
@@ -67,6 +79,7 @@ class ModelReads : public Store {
     const ModelSchedules* schedules;
     const ModelWorkflows* workflows;
     const ModelAccess* access;
+    const ModelTriggers* triggers;
   };
   ModelReads(Parts of, const ModelDisk& disk) : of_(of), disk_(disk) {}
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "conformance/model_store.h"
+#include "trigger/rules.h"
 #include "workflow/rows.h"
 
 namespace mainspring {
@@ -80,6 +81,8 @@ struct ModelDisk {
   std::map<std::tuple<WorkflowId, WorkflowRow, std::int64_t>, std::string> workflow_rows;
   std::map<JobId, StepJob> steps;  // whose jobs these are
   WorkflowId last_workflow = 0;
+  std::map<std::string, TriggerRecord> triggers;
+  std::map<std::string, std::vector<TriggerEvent>> trigger_events;
   Tokens tokens;
   std::vector<AuditRecord> audit;
   AuditMark audit_base;

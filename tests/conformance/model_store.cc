@@ -26,7 +26,7 @@ class ModelStore final : public ModelReads, private ModelJobs {
  public:
   ModelStore(std::shared_ptr<ModelDisk> disk, StoreOptions options, std::optional<Now> now,
              ModelOpening how)
-      : ModelReads({&leases_, &sessions_, &schedules_, &workflows_, &access_}, *disk),
+      : ModelReads({&leases_, &sessions_, &schedules_, &workflows_, &access_, &triggers_}, *disk),
         disk_(std::move(disk)),
         options_(options),
         leases_(*disk_),
@@ -40,7 +40,8 @@ class ModelStore final : public ModelReads, private ModelJobs {
                                 [this](JobId id, const std::string& reason) {
                                   (void)run(Cancel{id, reason});
                                 }}),
-        access_(*disk_) {
+        access_(*disk_),
+        triggers_(*disk_, [this](const NewJob& n) { return run(Enqueue{.jobs = {n}}); }) {
     if (now) leases_.begin_anew(now->instant, how);
     if (now) sessions_.begin_anew(now->instant);
     for (auto& [id, r] : disk_->jobs) {
@@ -77,6 +78,7 @@ class ModelStore final : public ModelReads, private ModelJobs {
     report.effects.workflows = workflows_.take_changed();
     report.effects.alarms = workflows_.take_alarms();
     dirty_ = workflows_.take_wrote() || dirty_;
+    dirty_ = triggers_.take_wrote() || dirty_;
     const bool of_access = access_.take_wrote();
     if (schedules_.take_wrote() || of_access || dirty_) ++commits_;
     return report;
@@ -211,6 +213,7 @@ class ModelStore final : public ModelReads, private ModelJobs {
     if (!leases_.holds(op.fence, now_.instant)) return leases_.lost();
     return workflows_.run(op);
   }
+  OperationResult run(const TriggerOperation auto& op) { return triggers_.run(op, now_); }
   OperationResult run(const CreateToken& op) { return access_.run(op, now_); }
   OperationResult run(const RevokeToken& op) { return access_.run(op, now_); }
   OperationResult run(const Audit& op) { return access_.run(op, now_); }
@@ -769,6 +772,7 @@ class ModelStore final : public ModelReads, private ModelJobs {
   ModelSchedules schedules_;
   ModelWorkflows workflows_;
   ModelAccess access_;
+  ModelTriggers triggers_;
   Now now_{};
   bool dirty_ = false;
   std::vector<JobId> ended_;

@@ -362,6 +362,38 @@ TEST_CASE("what holds anything is no target, and says what it holds") {
   }
 }
 
+TEST_CASE("triggers move with their secrets, their state and what has fired") {
+  for (const PlaceKind kind : kKinds) {
+    const CopyPlace from(kind), to(other(kind));
+    Server server(from);
+    Trigger trigger{.name = "t", .http = HookSource{}, .folder = {}, .job = {}};
+    trigger.job.queue = "mail";
+    trigger.job.kind = "k";
+    server.must_apply<PutTriggerResult>(PutTrigger{.trigger = trigger, .secret = "s"});
+    const FireTrigger fire{
+        .name = "t", .event = "ä", .args = "{}", .made_at = WallTime::from_us(7)};
+    const JobId job = server.must_apply<TriggerFired>(fire).job;
+    server.must_apply<TriggerFired>(FireTrigger{.name = "t", .event = {}, .args = {}});
+    must_copy(from, to, SystemClock());
+    Server after(to);
+    const TriggerInfo was = must(server.store().trigger("t")),
+                      is = must(after.store().trigger("t"));
+    CHECK(is.trigger == trigger);
+    CHECK(is.secret == "s");
+    CHECK(is.fired == 2);
+    CHECK(is.last_fired == was.last_fired);
+    const TriggerEventPage rows = must(after.store().trigger_events("t", 10, 0));
+    REQUIRE(rows.rows.size() == 2);
+    CHECK(rows.rows[0].event.empty());
+    CHECK(rows.rows[1].event == "ä");
+    CHECK(rows.rows[1].made_at == fire.made_at);
+    const TriggerFired again = after.must_apply<TriggerFired>(fire);
+    CHECK(again.duplicate);
+    CHECK(again.job == job);
+    CHECK(must(after.store().verify()).problems.empty());
+  }
+}
+
 TEST_CASE("a copy that ended while it made the schema is gone on with") {
   const CopyPlace from(PlaceKind::directory), to(PlaceKind::schema), old(PlaceKind::directory);
   Server server(from);
@@ -373,7 +405,8 @@ TEST_CASE("a copy that ended while it made the schema is gone on with") {
             "$schema.settings; ALTER TABLE $schema.jobs DROP COLUMN follow_ups, DROP COLUMN "
             "session, DROP COLUMN reply_session; ALTER TABLE $schema.ready DROP COLUMN session; "
             "DROP TABLE $schema.sessions, $schema.session_jobs, $schema.workflows, "
-            "$schema.workflow_rows, $schema.workflow_jobs CASCADE; DROP SEQUENCE "
+            "$schema.workflow_rows, $schema.workflow_jobs, $schema.triggers, "
+            "$schema.trigger_events CASCADE; DROP SEQUENCE "
             "$schema.workflow_ids; ALTER TABLE $schema.nodes DROP COLUMN schema; UPDATE "
             "$schema.meta SET version = 1; DO $do$ DECLARE f record; "
             "BEGIN FOR f IN SELECT p.oid::regprocedure AS name FROM pg_proc p WHERE "
@@ -382,6 +415,7 @@ TEST_CASE("a copy that ended while it made the schema is gone on with") {
             "FUNCTION ' || f.name || ' CASCADE'; END LOOP; END $do$");
   old.change(
       "DROP TABLE workflows; DROP TABLE workflow_rows; DROP TABLE workflow_jobs; "
+      "DROP TABLE triggers; DROP TABLE trigger_events; "
       "DROP TABLE moves; ALTER TABLE bodies DROP COLUMN follow_ups; DROP TABLE sessions; DROP "
       "TABLE "
       "session_jobs; DROP TABLE session_states; ALTER TABLE bodies DROP COLUMN session; ALTER "

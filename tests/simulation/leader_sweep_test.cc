@@ -102,6 +102,16 @@ class Gate final : public Store {
                                Instant now) const override {
     return real_->sessions(queue, after, limit, now);
   }
+  Result<TriggerInfo> trigger(const std::string& name) const override {
+    return real_->trigger(name);
+  }
+  Result<std::vector<TriggerInfo>> triggers(const std::string& after, int limit) const override {
+    return real_->triggers(after, limit);
+  }
+  Result<TriggerEventPage> trigger_events(const std::string& name, int limit,
+                                          std::int64_t before) const override {
+    return real_->trigger_events(name, limit, before);
+  }
   Result<WorkflowInfo> workflow(WorkflowId id) const override { return real_->workflow(id); }
   Result<WorkflowPage> workflows(const WorkflowFilter& filter, int limit,
                                  WorkflowId before) const override {

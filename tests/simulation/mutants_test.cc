@@ -28,6 +28,9 @@ constexpr int kAtOnce = 2;
 std::string workflows() {
   return kPrograms + "/sqlite_conformance_test --abort-after=1 --test-suite=*workflows*";
 }
+std::string triggers() {
+  return kPrograms + "/sqlite_conformance_test --abort-after=1 --test-suite=*triggers*";
+}
 std::string conformance() {
   return kPrograms + "/sqlite_conformance_test --abort-after=1";
 }
@@ -131,6 +134,10 @@ std::map<std::string, std::string> store_defects() {
       {"session_state_lost", conformance()},
       {"dead_job_stops_nothing", conformance()},
       {"dead_holder_keeps_session", conformance()},
+      {"fired_event_fires_again", triggers()},
+      {"fired_without_a_row", triggers()},
+      {"paused_trigger_fires", triggers()},
+      {"forgotten_event_fires", triggers()},
       {"unknown_step_not_undone", workflows()},
       {"join_with_the_first_parent", workflows()},
       {"undo_while_steps_run", workflows()},
@@ -160,6 +167,7 @@ std::map<std::string, std::string> door_defects() {
   const auto http = [](const std::string& test_case) { return unit("http_test", test_case); };
   return {
       {"auth_skipped_for_head", http("matrix: every route without a token*")},
+      {"any_hook_signature", http("a signed hook takes*")},
       {"expired_token_accepted", http("an expired token is refused*")},
       {"event_of_foreign_queue_shown", http("a stream shows the queues that its token may read*")},
       {"event_gap_not_told", http("what is not there any more begins with a gap*")},

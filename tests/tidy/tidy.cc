@@ -12,28 +12,18 @@
 namespace mainspring::tidy {
 namespace {
 
-const std::map<std::string_view, int> kFloors = {{"base", 0},
-                                                 {"env", 1},
-                                                 {"model", 2},
-                                                 {"telemetry", 2},
-                                                 {"tls", 2},
-                                                 {"outgoing", 2},
-                                                 {"store", 3},
-                                                 {"api", 4},
-                                                 {"workflow", 5},
-                                                 {"bell", 7},
-                                                 {"broker", 7},
-                                                 {"store_sqlite", 6},
-                                                 {"store_postgres", 6},
-                                                 {"scheduler", 8},
-                                                 {"worker", 8},
-                                                 {"client", 8},
-                                                 {"callbacks", 9},
-                                                 {"host", 9},
-                                                 {"engine", 10},
-                                                 {"http", 11},
-                                                 {"roles", 12},
-                                                 {"cli", 12}};
+const std::map<std::string_view, int> kFloors = {{"base", 0},         {"env", 1},
+                                                 {"model", 2},        {"telemetry", 2},
+                                                 {"tls", 2},          {"outgoing", 2},
+                                                 {"store", 3},        {"api", 4},
+                                                 {"workflow", 5},     {"trigger", 5},
+                                                 {"bell", 7},         {"broker", 7},
+                                                 {"store_sqlite", 6}, {"store_postgres", 6},
+                                                 {"scheduler", 8},    {"worker", 8},
+                                                 {"client", 8},       {"callbacks", 9},
+                                                 {"folders", 9},      {"host", 9},
+                                                 {"engine", 10},      {"http", 11},
+                                                 {"roles", 12},       {"cli", 12}};
 
 // A public header stands on the floor of the module whose face it is.
 struct PublicHeader {
@@ -41,14 +31,14 @@ struct PublicHeader {
   int floor;
 };
 const std::map<std::string_view, PublicHeader> kPublicHeaders = {
-    {"mainspring/result.h", {"base", 0}},    {"mainspring/time.h", {"base", 0}},
-    {"mainspring/errors.def", {"base", 0}},  {"mainspring/job.h", {"model", 2}},
-    {"mainspring/schedule.h", {"model", 2}}, {"mainspring/lease.h", {"model", 2}},
-    {"mainspring/session.h", {"model", 2}},  {"mainspring/workflow.h", {"model", 2}},
-    {"mainspring/slot.h", {"worker", 8}},    {"mainspring/timer.h", {"worker", 8}},
-    {"mainspring/worker.h", {"worker", 8}},  {"mainspring/context.h", {"worker", 8}},
-    {"mainspring/engine.h", {"engine", 10}}, {"mainspring/reflect.h", {"engine", 10}},
-    {"mainspring/role.h", {"roles", 12}}};
+    {"mainspring/result.h", {"base", 0}},     {"mainspring/time.h", {"base", 0}},
+    {"mainspring/errors.def", {"base", 0}},   {"mainspring/job.h", {"model", 2}},
+    {"mainspring/schedule.h", {"model", 2}},  {"mainspring/lease.h", {"model", 2}},
+    {"mainspring/session.h", {"model", 2}},   {"mainspring/workflow.h", {"model", 2}},
+    {"mainspring/trigger.h", {"model", 2}},   {"mainspring/slot.h", {"worker", 8}},
+    {"mainspring/timer.h", {"worker", 8}},    {"mainspring/worker.h", {"worker", 8}},
+    {"mainspring/context.h", {"worker", 8}},  {"mainspring/engine.h", {"engine", 10}},
+    {"mainspring/reflect.h", {"engine", 10}}, {"mainspring/role.h", {"roles", 12}}};
 
 bool starts_with(std::string_view text, std::string_view start) {
   return text.substr(0, start.size()) == start;

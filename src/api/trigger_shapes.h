@@ -1,0 +1,82 @@
+// Shapes of triggers, their state and their ledger. See shapes.h for what encode_… and decode_…
+// promise.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "api/payload.h"
+#include "store/trigger_operations.h"
+
+namespace mainspring {
+
+// The definition, as stores keep it too:
+//   {"name", "http": {"auth", "event_id"?, "rate"} |
+//    "folder": {"path", "pattern", "stable", "node"?}, "job": {…}}
+void encode_trigger(const Trigger& trigger, std::string& out);
+Result<Trigger> decode_trigger(std::string_view body);
+
+// PUT /v1/triggers/{name}: the definition, "secret"? and "paused"?. A name in the body must be that
+// of the path. The secret is the text that whoever calls has.
+struct PutTriggerRequest {
+  Trigger trigger;
+  std::string secret;
+  std::optional<bool> paused;
+};
+Result<PutTriggerRequest> decode_put_trigger_request(std::string name, std::string_view body);
+void encode_put_trigger_request(const PutTriggerRequest& request, std::string& out);
+
+// The definition and {"version", "paused", "paused_reason"?, "fired", "last_fired"?, "last_job"?,
+// "last_event"?, "created_at", "updated_at"}. Never the secret. Masked: null for the job's args and
+// headers.
+void encode_trigger_info(const TriggerInfo& info, std::string& out,
+                         Payload payload = Payload::shown);
+// The same with "outcome" before it and, if `secret` is not "", with that.
+void encode_put_trigger_response(const TriggerInfo& info, const PutTriggerResult& result,
+                                 std::string_view secret, std::string& out,
+                                 Payload payload = Payload::shown);
+struct PutTriggerAnswer {
+  TriggerInfo info;
+  PutTriggerResult result;
+  std::string secret;  // that was made for it; "" = none
+};
+Result<PutTriggerAnswer> decode_put_trigger_response(std::string_view body);
+Result<TriggerInfo> decode_trigger_info(std::string_view body);
+// {"triggers": […], "next": name | null}. `limit` is what was asked for: a full page may not be the
+// last. `payloads` says of which queues they are shown.
+void encode_triggers(std::span<const TriggerInfo> triggers, int limit, std::string& out,
+                     const Within& payloads = {});
+Result<std::vector<TriggerInfo>> decode_triggers(std::string_view body);
+// {"name", "removed": true}
+void encode_trigger_removed(std::string_view name, std::string& out);
+
+// {"event"?, "body"?, "headers"?, "query"?}: what an event would have; an empty body is of nothing.
+struct FireTriggerRequest {
+  std::string event;
+  std::string body = "null", headers = "{}", query = "{}", file = "null";  // JSON
+};
+Result<FireTriggerRequest> decode_fire_trigger_request(std::string_view body);
+void encode_fire_trigger_request(const FireTriggerRequest& request, std::string& out);
+// {"job": id | null, "duplicate"}
+void encode_trigger_fired(const TriggerFired& fired, std::string& out);
+Result<TriggerFired> decode_trigger_fired(std::string_view body);
+
+// {"events": [{"seq", "event"?, "fired_at", "made_at"?, "job"}], "next": seq | null}
+void encode_trigger_events(const TriggerEventPage& page, std::string& out);
+Result<TriggerEventPage> decode_trigger_events(std::string_view body);
+
+// What stores keep of a trigger beside its definition and secret.
+std::string encode_trigger_state(const TriggerInfo& info, std::int64_t next_seq);
+struct TriggerState {
+  TriggerInfo info;  // without trigger and secret
+  std::int64_t next_seq = 1;
+};
+Result<TriggerState> decode_trigger_state(std::string_view text);
+
+// What an audit record says of one: the definition, without what may be secret.
+std::string trigger_image(const Trigger& trigger);
+
+}  // namespace mainspring

@@ -1,0 +1,29 @@
+// What the rules of triggers ask of this store: each a statement of the transaction.
+#pragma once
+
+#include "trigger/rules.h"
+
+namespace mainspring::pg {
+
+class PostgresStore;
+
+class PostgresTriggerRows final : public TriggerRows {
+ public:
+  explicit PostgresTriggerRows(PostgresStore& store) : store_(store) {}
+  std::optional<TriggerRecord> load(const std::string& name) override;
+  std::int64_t count() override;
+  bool insert(const TriggerRecord& record) override;
+  void save(const TriggerRecord& record) override;
+  void save_state(const std::string& name, const std::string& state) override;
+  void remove(const std::string& name) override;
+  std::optional<TriggerEvent> find_event(const std::string& name,
+                                         const std::string& event) override;
+  void add_event(const std::string& name, const TriggerEvent& event) override;
+  std::optional<WallTime> forget(const std::string& name, std::int64_t seq) override;
+  OperationResult enqueue(const NewJob& job) override;
+
+ private:
+  PostgresStore& store_;
+};
+
+}  // namespace mainspring::pg

@@ -1,0 +1,223 @@
+// Triggers: their rows, and the operations, which the rules decide (src/trigger).
+#include <fmt/format.h>
+
+#include "store_sqlite/store_impl.h"
+
+namespace mainspring::sqlite {
+namespace {
+
+constexpr const char* kTrigger = "SELECT name, definition, state, secret FROM triggers ";
+
+TriggerRecord read_record(Statement& row) {
+  return {.name = std::string(row.text(0)),
+          .definition = std::string(row.text(1)),
+          .state = std::string(row.text(2)),
+          .secret = std::string(row.text(3))};
+}
+
+TriggerEvent read_event(Statement& row) {
+  TriggerEvent out{.seq = row.integer(0),
+                   .event = std::string(row.text(1)),
+                   .fired_at = WallTime::from_us(row.integer(2)),
+                   .job = row.integer(4)};
+  if (!row.is_null(3)) out.made_at = WallTime::from_us(row.integer(3));
+  return out;
+}
+
+std::optional<std::int64_t> us_or_null(const std::optional<WallTime>& at) {
+  return at ? std::optional<std::int64_t>(at->us()) : std::nullopt;
+}
+
+}  // namespace
+
+TriggerStatements::TriggerStatements(Database& db)
+    : load(db, (std::string(kTrigger) + "WHERE name = ?").c_str()),
+      count(db, "SELECT count(*) FROM triggers"),
+      insert(db,
+             "INSERT INTO triggers (name, definition, state, secret) VALUES (?, ?, ?, ?) ON "
+             "CONFLICT (name) DO UPDATE SET definition = excluded.definition, state = "
+             "excluded.state, secret = excluded.secret"),
+      state(db, "UPDATE triggers SET state = ?2 WHERE name = ?1"),
+      remove(db, "DELETE FROM triggers WHERE name = ?"),
+      remove_events(db, "DELETE FROM trigger_events WHERE name = ?"),
+      event(db,
+            "SELECT seq, event, fired_at, made_at, job FROM trigger_events WHERE name = ? AND "
+            "event = ?"),
+      add_event(db,
+                "INSERT INTO trigger_events (name, seq, event, fired_at, made_at, job) VALUES (?, "
+                "?, ?, ?, ?, ?)"),
+      latest(db, "SELECT max(made_at) FROM trigger_events WHERE name = ? AND seq <= ?"),
+      forget(db, "DELETE FROM trigger_events WHERE name = ? AND seq <= ?") {}
+
+TriggerReads::TriggerReads(Database& db)
+    : one(db, (std::string(kTrigger) + "WHERE name = ?").c_str()),
+      list(db, (std::string(kTrigger) + "WHERE name > ? ORDER BY name LIMIT ?").c_str()),
+      events(db,
+             "SELECT seq, event, fired_at, made_at, job FROM trigger_events WHERE name = ? AND seq "
+             "< ? ORDER BY seq DESC LIMIT ?") {}
+
+// -- TriggerRows ----------------------------------------------------------------------------------
+
+std::optional<TriggerRecord> SqliteTriggerRows::load(const std::string& name) {
+  Statement& row = sql().load.bind(name);
+  ResetGuard guard(row);
+  if (!row.step()) return std::nullopt;
+  return read_record(row);
+}
+
+std::int64_t SqliteTriggerRows::count() {
+  Statement& row = sql().count.bind();
+  ResetGuard guard(row);
+  return row.step() ? row.integer(0) : 0;
+}
+
+bool SqliteTriggerRows::insert(const TriggerRecord& record) {
+  save(record);
+  return true;
+}
+
+void SqliteTriggerRows::save(const TriggerRecord& record) {
+  store_.begin_write();
+  sql()
+      .insert
+      .bind(record.name, record.definition, record.state, Statement::text_or_null(record.secret))
+      .run();
+}
+
+void SqliteTriggerRows::save_state(const std::string& name, const std::string& state) {
+  store_.begin_write();
+  sql().state.bind(name, state).run();
+}
+
+void SqliteTriggerRows::remove(const std::string& name) {
+  store_.begin_write();
+  sql().remove.bind(name).run();
+  sql().remove_events.bind(name).run();
+}
+
+std::optional<TriggerEvent> SqliteTriggerRows::find_event(const std::string& name,
+                                                          const std::string& event) {
+  Statement& row = sql().event.bind(name, event);
+  ResetGuard guard(row);
+  if (!row.step()) return std::nullopt;
+  return read_event(row);
+}
+
+void SqliteTriggerRows::add_event(const std::string& name, const TriggerEvent& event) {
+  store_.begin_write();
+  sql()
+      .add_event
+      .bind(name, event.seq, Statement::text_or_null(event.event), event.fired_at.us(),
+            us_or_null(event.made_at), event.job)
+      .run();
+}
+
+std::optional<WallTime> SqliteTriggerRows::forget(const std::string& name, std::int64_t seq) {
+  std::optional<WallTime> latest;
+  {
+    Statement& row = sql().latest.bind(name, seq);
+    ResetGuard guard(row);
+    if (row.step() && !row.is_null(0)) latest = WallTime::from_us(row.integer(0));
+  }
+  sql().forget.bind(name, seq).run();
+  return latest;
+}
+
+OperationResult SqliteTriggerRows::enqueue(const NewJob& job) {
+  return store_(Enqueue{.jobs = {job}, .idempotency_key = {}, .fingerprint = {}, .fence = {}});
+}
+
+TriggerStatements& SqliteTriggerRows::sql() {
+  return *store_.trigger_sql_;
+}
+
+// -- operations -----------------------------------------------------------------------------------
+
+template <class Op>
+OperationResult SqliteStore::run_trigger(const Op& op) {
+  TriggerRules rules(trigger_rows_, now_.wall);
+  OperationResult result = rules.run(op);
+  if (const auto* error = std::get_if<Error>(&result);
+      error != nullptr && error->code == ErrorCode::internal)
+    throw SqlError{SQLITE_CORRUPT, error->message};
+  if (rules.made() != 0) made_.push_back(rules.made());
+  return result;
+}
+
+OperationResult SqliteStore::operator()(const PutTrigger& op) {
+  return run_trigger(op);
+}
+OperationResult SqliteStore::operator()(const RemoveTrigger& op) {
+  return run_trigger(op);
+}
+OperationResult SqliteStore::operator()(const PauseTrigger& op) {
+  return run_trigger(op);
+}
+OperationResult SqliteStore::operator()(const FireTrigger& op) {
+  if (auto lost = fenced(op.fence)) return std::move(*lost);
+  return run_trigger(op);
+}
+
+// -- reads ----------------------------------------------------------------------------------------
+
+// Runs on a reader's connection, in one snapshot.
+template <class F>
+auto SqliteStore::read_triggers(F&& what) const -> decltype(what(std::declval<TriggerReads&>())) {
+  try {
+    auto reader = take_reader();
+    auto answer = [&] {
+      Snapshot snapshot(reader->db);
+      return what(reader->triggers);
+    }();
+    give_back(std::move(reader));
+    return answer;
+  } catch (const SqlError& error) {
+    return to_error(error);
+  }
+}
+
+Result<TriggerInfo> SqliteStore::trigger(const std::string& name) const {
+  return read_triggers([&](TriggerReads& sql) -> Result<TriggerInfo> {
+    Statement& row = sql.one.bind(name);
+    ResetGuard guard(row);
+    if (!row.step()) return no_trigger(name);
+    return read_trigger(read_record(row));
+  });
+}
+
+Result<std::vector<TriggerInfo>> SqliteStore::triggers(const std::string& after, int limit) const {
+  return read_triggers([&](TriggerReads& sql) -> Result<std::vector<TriggerInfo>> {
+    std::vector<TriggerInfo> out;
+    Statement& row = sql.list.bind(after, limit);
+    ResetGuard guard(row);
+    while (row.step()) {
+      MS_TRY_ASSIGN(TriggerInfo info, read_trigger(read_record(row)));
+      out.push_back(std::move(info));
+    }
+    return out;
+  });
+}
+
+Result<TriggerEventPage> SqliteStore::trigger_events(const std::string& name, int limit,
+                                                     std::int64_t before) const {
+  return read_triggers([&](TriggerReads& sql) -> Result<TriggerEventPage> {
+    {
+      Statement& there = sql.one.bind(name);
+      ResetGuard guard(there);
+      if (!there.step()) return no_trigger(name);
+    }
+    TriggerEventPage page;
+    Statement& row = sql.events.bind(name, before == 0 ? INT64_MAX : before, limit + 1);
+    ResetGuard guard(row);
+    while (row.step()) {
+      if (std::ssize(page.rows) == limit) {
+        page.next = page.rows.back().seq;
+        break;
+      }
+      page.rows.push_back(read_event(row));
+    }
+    return page;
+  });
+}
+
+}  // namespace mainspring::sqlite

@@ -1,0 +1,203 @@
+// The rules of triggers.
+#include "trigger/rules.h"
+
+#include <fmt/format.h>
+
+#include "api/trigger_shapes.h"
+#include "base/mutant.h"
+
+namespace mainspring {
+namespace {
+
+// Nodes that make and remove one trigger at once, again and again.
+constexpr int kTries = 3;
+
+struct Whole {
+  TriggerInfo info;
+  std::int64_t next_seq = 1;
+};
+
+Result<Whole> read_whole(const TriggerRecord& record) {
+  const auto damaged = [&](const Error& error) {
+    return Error{ErrorCode::internal,
+                 fmt::format("the store is damaged: trigger {}: {}", record.name, error.message)};
+  };
+  auto trigger = decode_trigger(record.definition);
+  if (!trigger) return damaged(trigger.error());
+  auto state = decode_trigger_state(record.state);
+  if (!state) return damaged(state.error());
+  Whole out{std::move(state->info), state->next_seq};
+  out.info.trigger = std::move(*trigger);
+  out.info.secret = record.secret;
+  return out;
+}
+
+std::string definition_of(const Trigger& trigger) {
+  std::string out;
+  encode_trigger(trigger, out);
+  return out;
+}
+
+Error needs_secret() {
+  return invalid("secret", "secret: must be given for a trigger with http that has none yet");
+}
+
+}  // namespace
+
+Error no_trigger(const std::string& name) {
+  return {ErrorCode::not_found, fmt::format("trigger {}: there is no such trigger", name)};
+}
+
+Result<TriggerInfo> read_trigger(const TriggerRecord& record) {
+  MS_TRY_ASSIGN(Whole whole, read_whole(record));
+  return std::move(whole.info);
+}
+
+// -- definitions ----------------------------------------------------------------------------------
+
+OperationResult TriggerRules::run(const PutTrigger& op) {
+  for (int i = 0; i < kTries; ++i) {
+    if (auto record = rows_.load(op.trigger.name)) return replace(std::move(*record), op);
+    if (auto done = create(op)) return std::move(*done);
+  }
+  return Error{
+      .code = ErrorCode::unavailable,
+      .message = fmt::format("trigger {}: others create and remove it at once", op.trigger.name),
+      .retry_after_ms = 100};
+}
+
+// Nothing: somebody else has created it.
+std::optional<OperationResult> TriggerRules::create(const PutTrigger& op) {
+  if (const std::int64_t count = rows_.count(); count >= kMaxTriggers) {
+    return Error{ErrorCode::overloaded,
+                 fmt::format("there are {} triggers: must be at most {}", count, kMaxTriggers)};
+  }
+  if (op.trigger.http && op.secret.empty()) return needs_secret();
+  TriggerInfo info;
+  info.paused = op.paused.value_or(false);
+  info.created_at = info.updated_at = now_;
+  const bool secret = op.trigger.http.has_value();
+  if (!rows_.insert({.name = op.trigger.name,
+                     .definition = definition_of(op.trigger),
+                     .state = encode_trigger_state(info, 1),
+                     .secret = secret ? op.secret : ""}))
+    return std::nullopt;
+  return PutTriggerResult{.version = 1, .outcome = PutOutcome::created, .secret_taken = secret};
+}
+
+OperationResult TriggerRules::replace(TriggerRecord record, const PutTrigger& op) {
+  auto whole = read_whole(record);
+  if (!whole) return whole.error();
+  TriggerInfo& info = whole->info;
+  if (!op.within.has(info.trigger.job.queue)) {
+    return Error{ErrorCode::forbidden,
+                 fmt::format("trigger {}: there is a trigger of that name for another queue",
+                             op.trigger.name)};
+  }
+  // What one kind of proof is checked with is no use to the other.
+  const bool fits =
+      info.trigger.http && op.trigger.http && info.trigger.http->auth == op.trigger.http->auth;
+  const bool keeps = op.secret.empty() || (op.made && fits && !record.secret.empty());
+  std::string secret = !keeps ? op.secret : fits ? record.secret : "";
+  if (!op.trigger.http) secret.clear();
+  if (op.trigger.http && secret.empty()) return needs_secret();
+  std::string definition = definition_of(op.trigger);
+  PutTriggerResult result{.version = info.version,
+                          .secret_taken = op.trigger.http.has_value() && !keeps};
+  const bool same = record.definition == definition && record.secret == secret;
+  const bool paused = op.paused.value_or(info.paused);
+  if (same && paused == info.paused) return result;
+  if (paused != info.paused) {
+    info.paused = paused;
+    info.paused_reason.clear();
+  }
+  if (!same) {
+    result.version = ++info.version;
+    result.outcome = PutOutcome::replaced;
+  }
+  info.updated_at = now_;
+  rows_.save({.name = record.name,
+              .definition = std::move(definition),
+              .state = encode_trigger_state(info, whole->next_seq),
+              .secret = std::move(secret)});
+  return result;
+}
+
+OperationResult TriggerRules::run(const RemoveTrigger& op) {
+  const auto record = rows_.load(op.name);
+  if (!record) return no_trigger(op.name);
+  const auto whole = read_whole(*record);
+  if (!whole) return whole.error();
+  if (!op.within.has(whole->info.trigger.job.queue)) return no_trigger(op.name);
+  rows_.remove(op.name);
+  return Done{};
+}
+
+OperationResult TriggerRules::run(const PauseTrigger& op) {
+  const auto record = rows_.load(op.name);
+  if (!record) return no_trigger(op.name);
+  auto whole = read_whole(*record);
+  if (!whole) return whole.error();
+  TriggerInfo& info = whole->info;
+  if (!op.within.has(info.trigger.job.queue)) return no_trigger(op.name);
+  if (info.paused == op.paused) return Done{};
+  info.paused = op.paused;
+  info.paused_reason = op.paused ? op.reason : "";
+  info.updated_at = now_;
+  rows_.save_state(op.name, encode_trigger_state(info, whole->next_seq));
+  return Done{};
+}
+
+// -- events ---------------------------------------------------------------------------------------
+
+OperationResult TriggerRules::run(const FireTrigger& op) {
+  made_ = 0;
+  const auto record = rows_.load(op.name);
+  if (!record) return no_trigger(op.name);
+  auto whole = read_whole(*record);
+  if (!whole) return whole.error();
+  TriggerInfo& info = whole->info;
+  if (!op.within.has(info.trigger.job.queue)) return no_trigger(op.name);
+  if (!op.event.empty() && !MS_MUTANT(fired_event_fires_again)) {
+    if (const auto row = rows_.find_event(op.name, op.event))
+      return TriggerFired{.job = row->job, .duplicate = true};
+  }
+  if (op.made_at && *op.made_at <= info.forgotten && !MS_MUTANT(forgotten_event_fires))
+    return TriggerFired{.job = 0, .duplicate = true};
+  if (info.paused && !MS_MUTANT(paused_trigger_fires)) {
+    return Error{ErrorCode::conflict, fmt::format("trigger {} is paused", op.name)};
+  }
+  if (op.version != 0 && op.version != info.version) {
+    return Error{ErrorCode::conflict, fmt::format("trigger {} has another definition now", op.name),
+                 "version"};
+  }
+  NewJob job = info.trigger.job;
+  if (!op.args.empty()) job.args = op.args;
+  OperationResult made = rows_.enqueue(job);
+  const auto* jobs = std::get_if<EnqueueResult>(&made);
+  if (jobs == nullptr) return made;
+  info.last_job = jobs->jobs.front().id;
+  if (!jobs->jobs.front().duplicate) made_ = info.last_job;
+  info.last_fired = now_;
+  info.last_event = op.event;
+  ++info.fired;
+  remember(op, info, whole->next_seq);
+  rows_.save_state(op.name, encode_trigger_state(info, whole->next_seq));
+  return TriggerFired{.job = info.last_job};
+}
+
+void TriggerRules::remember(const FireTrigger& op, TriggerInfo& info, std::int64_t& next_seq) {
+  const std::int64_t seq = next_seq++;
+  if (!MS_MUTANT(fired_without_a_row)) {
+    rows_.add_event(op.name, {.seq = seq,
+                              .event = op.event,
+                              .fired_at = now_,
+                              .made_at = op.made_at,
+                              .job = info.last_job});
+  }
+  if (seq <= kTriggerRows) return;
+  if (const auto latest = rows_.forget(op.name, seq - kTriggerRows))
+    info.forgotten = std::max(info.forgotten, *latest);
+}
+
+}  // namespace mainspring
