@@ -63,6 +63,8 @@ Size size_of(const Operation& operation) {
       size.bytes += step.job ? step.job->args.size() : 0;
   } else if (const auto* fire = std::get_if<FireSchedule>(&operation)) {
     size.jobs = std::max<std::size_t>(1, fire->ticks.size());
+  } else if (const auto* event = std::get_if<FireTrigger>(&operation)) {
+    size.bytes += event->args.size();
   }
   return size;
 }

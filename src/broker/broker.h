@@ -27,6 +27,7 @@
 #include "broker/job_metrics.h"
 #include "broker/jobs.h"
 #include "broker/lease_waiters.h"
+#include "broker/triggers.h"
 #include "broker/workflows.h"
 #include "env/clock.h"
 #include "env/random.h"
@@ -56,9 +57,11 @@ struct BrokerOptions {
   // take 20 %, in case that nothing was heard. Raise to spare the database.
   Duration poll = std::chrono::seconds(5);
   EventOptions events = {};
+  // Directories below which triggers may watch folders; empty = nowhere.
+  std::vector<std::string> watch_roots = {};
 };
 
-class Broker final : public Jobs, public Workflows {
+class Broker final : public Jobs, public Workflows, public Triggers {
  public:
   using Answer = std::function<void(OperationResult)>;
   // `store`, `clock`, `log` outlive the broker. Metrics are registered in `registry`.
@@ -176,6 +179,19 @@ class Broker final : public Jobs, public Workflows {
   Result<WorkflowPage> workflows(const WorkflowFilter& filter, int limit,
                                  WorkflowId before) override;
   Result<WorkflowStepPage> workflow_steps(WorkflowId id, int after, int limit) override;
+  Result<PutTriggerResult> put_trigger(Trigger trigger, const std::string& secret,
+                                       std::optional<bool> paused) override;
+  Result<void> remove_trigger(const std::string& name) override;
+  Result<void> pause_trigger(PauseTrigger request) override;
+  Result<TriggerFired> fire_trigger(const std::string& name,
+                                    const FireTriggerRequest& event) override;
+  Result<TriggerInfo> get_trigger(const std::string& name) override;
+  Result<std::vector<TriggerInfo>> triggers(const std::string& after, int limit) override;
+  Result<TriggerEventPage> trigger_events(const std::string& name, int limit,
+                                          std::int64_t before) override;
+  Result<TriggerFired> fire(FireTrigger request);
+  Result<TriggerInfo> store_trigger(const std::string& name) const;  // with its secret
+  const std::vector<std::string>& watch_roots() const { return options_.watch_roots; }
   Result<PutScheduleResult> put_schedule(Schedule schedule, std::optional<bool> paused) override;
   Result<void> remove_schedule(const std::string& name) override;
   Result<void> pause_schedule(PauseSchedule request) override;

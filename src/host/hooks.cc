@@ -17,7 +17,7 @@
 namespace mainspring {
 namespace {
 
-constexpr std::size_t kMaxEventBytes = 80;
+constexpr std::size_t kMaxHookEventBytes = 80;
 constexpr std::size_t kMaxFileBytes = 4 << 20;
 constexpr std::size_t kMaxContextBytes = 4096;
 constexpr int kGone = 410;
@@ -71,7 +71,7 @@ std::string to_json(const std::vector<HookView>& hooks) {
 }
 
 Result<void> check_event(std::string_view event) {
-  const bool plain = !event.empty() && event.size() <= kMaxEventBytes &&
+  const bool plain = !event.empty() && event.size() <= kMaxHookEventBytes &&
                      std::all_of(event.begin(), event.end(), [](char c) {
                        return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
                               (c >= '0' && c <= '9') || c == '_' || c == '.' || c == '-';
@@ -79,7 +79,7 @@ Result<void> check_event(std::string_view event) {
   if (plain) return {};
   return invalid("event", fmt::format("event \"{}\": must be 1 to {} letters, digits, '.', '_' or "
                                       "'-', such as TriggeredJobFinished",
-                                      cut_text(event, kMaxEventBytes), kMaxEventBytes));
+                                      cut_text(event, kMaxHookEventBytes), kMaxHookEventBytes));
 }
 
 // -- posting
@@ -291,7 +291,7 @@ std::vector<HookView> Hooks::list() const {
 Result<void> Hooks::remove(const std::string& id) {
   return impl_->update([&](std::vector<HookView>& hooks) -> Result<bool> {
     if (std::erase_if(hooks, [&](const HookView& hook) { return hook.id == id; }) != 0) return true;
-    return Error{ErrorCode::not_found, fmt::format("no hook {}", id.substr(0, kMaxEventBytes))};
+    return Error{ErrorCode::not_found, fmt::format("no hook {}", id.substr(0, kMaxHookEventBytes))};
   });
 }
 

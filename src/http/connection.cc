@@ -383,7 +383,8 @@ Result<void> Connection::admit(const Head& head, Match& match) {
   if (peer_.text.empty()) {
     peer_ = {transport_.peer(), transport_.local(), transport_.certificate_name()};
   }
-  const Secret* const presented = head.has_authorization ? &head.authorization : nullptr;
+  const bool own = match.route != nullptr && match.route->own_secret;
+  const Secret* const presented = head.has_authorization && !own ? &head.authorization : nullptr;
   const bool open = match.route != nullptr && match.route->access.on == On::open;
   if (open || (MS_MUTANT(auth_skipped_for_head) && match.head_only)) {
     pass_ = doorman.admit_anybody(peer_, presented, now);
@@ -445,6 +446,7 @@ void Connection::begin_request(Head head, std::string_view& rest) {
   found.request.body = rest.substr(0, static_cast<std::size_t>(length));
   found.request.idempotency_key = head.idempotency_key;
   found.request.headers = std::move(head.fields);
+  if (route_->own_secret) found.request.presented = std::move(head.authorization);
   rest.remove_prefix(static_cast<std::size_t>(length));
   if (route_->body == BodyRule::bytes) {
     found.request.upload =
@@ -518,6 +520,7 @@ void Connection::end_body() {
   const std::unique_ptr<Head> head = std::move(head_);
   Match found = match(head->method, head->target, shard_.shared().more_routes);
   found.request.headers = std::move(head->fields);
+  if (route_->own_secret) found.request.presented = std::move(head->authorization);
   if (route_->body == BodyRule::bytes) {
     // The room is given back when nobody has the bytes any more.
     found.request.upload =

@@ -17,6 +17,7 @@
 #include "base/mutex.h"
 #include "env/random.h"
 #include "http/caller.h"
+#include "http/hook_gate.h"
 #include "http/server.h"
 
 namespace mainspring::http {
@@ -66,6 +67,7 @@ struct Request {
   std::shared_ptr<const Upload> upload;
   std::string method;     // of a route for every method
   std::string raw_query;  // of a route that takes any
+  Secret presented;       // the Authorization, of a route that looks at it by itself
 };
 
 // -- what is to be done
@@ -160,6 +162,7 @@ struct Services {
   HostRoutes host_routes = {};
   std::int64_t host_epoch = 0;  // of this start: versions of the host begin anew with it
   SystemRandom random = {};
+  HookGate hooks{options.free_failures};
   std::atomic<int> proxied{0};  // requests that are passed on now
 
   std::string not_ready() const MS_EXCLUDES(mutex) {

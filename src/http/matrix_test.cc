@@ -29,6 +29,7 @@ enum class Rule {
   list,     // the verb, and the thing is in it only for those who have it for "photos"
   folders,  // the same of "folder/photos"
   outcome,  // the same of a list of results: `marker` says that it is not theirs
+  secret,   // its own secret, which no access token is
 };
 struct Row {
   std::string_view id;
@@ -41,6 +42,8 @@ struct Row {
 
 constexpr std::string_view kFile = "Content-Disposition: attachment; filename=run.sh\r\n";
 constexpr std::string_view kSchedule = R"({"every":"1h","job":{"queue":"photos","kind":"k"}})";
+constexpr std::string_view kTrigger =
+    R"({"http":{},"secret":"a-token-of-24-characters","job":{"queue":"photos","kind":"k"}})";
 constexpr std::string_view kTimes =
     R"({"from":"2026-01-01T00:00:00Z","to":"2026-01-01T01:00:00Z"})";
 constexpr std::string_view kNamed = R"("name":"photos")";
@@ -87,6 +90,15 @@ constexpr Row kRows[] = {
     {"pause_workflow", Rule::item, "admin", "POST", "/v1/workflows/{workflow}/pause"},
     {"resume_workflow", Rule::item, "admin", "POST", "/v1/workflows/{workflow}/resume"},
     {"retry_workflow", Rule::item, "admin", "POST", "/v1/workflows/{workflow}/retry"},
+    {"put_trigger", Rule::name, "schedule", "PUT", "/v1/triggers/photos", kTrigger},
+    {"list_triggers", Rule::list, "read", "GET", "/v1/triggers", "", "", kNamed},
+    {"get_trigger", Rule::item, "read", "GET", "/v1/triggers/photos"},
+    {"remove_trigger", Rule::item, "schedule", "DELETE", "/v1/triggers/photos"},
+    {"pause_trigger", Rule::item, "schedule", "POST", "/v1/triggers/photos/pause"},
+    {"resume_trigger", Rule::item, "schedule", "POST", "/v1/triggers/photos/resume"},
+    {"fire_trigger", Rule::item, "schedule", "POST", "/v1/triggers/photos/fire"},
+    {"hook", Rule::secret, "", "POST", "/hooks/photos", "{}"},
+    {"trigger_events", Rule::item, "read", "GET", "/v1/triggers/photos/ledger"},
     {"acquire_lease", Rule::name, "lease", "POST", "/v1/leases/photos/acquire",
      R"({"holder":"h"})"},
     {"renew_lease", Rule::name, "lease", "POST", "/v1/leases/photos/renew",
@@ -275,8 +287,9 @@ struct Matrix : HostServer {
   Answer ask(const Row& row, const std::string& header) {
     host.add(JobType::triggered, "photos");
     host.add(JobType::continuous, "photos");
-    if (row.rule == Rule::item || row.rule == Rule::list) {
+    if (row.rule == Rule::item || row.rule == Rule::list || row.rule == Rule::secret) {
       ask("PUT", "/v1/schedules/photos", kSchedule, root);
+      ask("PUT", "/v1/triggers/photos", kTrigger, root);
       ask("POST", "/v1/leases/photos/acquire", R"({"holder":"h"})", root);
     }
     job = held = fence = workflow = "1";
@@ -346,6 +359,9 @@ void check(Matrix& m, const Row& row, const Given& given, const Answer& answer) 
       CHECK((answer.status == 200) == verb);
       if (verb) CHECK(has(answer.body, m.filled(row.marker)) == !match);
       break;
+    case Rule::secret:
+      CHECK((answer.status == 401 || answer.status == 429));
+      return;
   }
   if (!in) CHECK(answer.status == 403);
 }
@@ -413,7 +429,7 @@ TEST_CASE("matrix: every route without a token, and with each kind of bad one") 
       }
     }
     const int status = m.ask(row, good).status;
-    CHECK(status != 401);
+    CHECK((status == 401) == (row.rule == Rule::secret));
     CHECK(status != 403);
   }
 }

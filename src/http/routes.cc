@@ -5,6 +5,7 @@
 #include <iterator>
 #include <utility>
 
+#include "http/routes_triggers.h"
 #include "http/routes_workflows.h"
 
 namespace mainspring::http {
@@ -757,16 +758,20 @@ constexpr Route kMostRoutes[] = {
      .successes = kDocumentOk},
 };
 
-// The two parts as one. An Access has no default, so that a route without one does not compile.
+// The parts as one. An Access has no default, so that a route without one does not compile.
 constexpr std::size_t kMost = std::size(kMostRoutes);
 constexpr const Route& route_at(std::size_t i) {
-  return i < kMost ? kMostRoutes[i] : kWorkflowRoutes[i - kMost];
+  if (i < kMost) return kMostRoutes[i];
+  i -= kMost;
+  return i < std::size(kWorkflowRoutes) ? kWorkflowRoutes[i]
+                                        : kTriggerRoutes[i - std::size(kWorkflowRoutes)];
 }
 template <std::size_t... I>
 constexpr std::array<Route, sizeof...(I)> all_routes(std::index_sequence<I...>) {
   return {route_at(I)...};
 }
-constexpr auto kRoutes = all_routes(std::make_index_sequence<kMost + std::size(kWorkflowRoutes)>());
+constexpr auto kRoutes = all_routes(
+    std::make_index_sequence<kMost + std::size(kWorkflowRoutes) + std::size(kTriggerRoutes)>());
 
 }  // namespace
 

@@ -51,6 +51,8 @@ struct Route {
   bool last_event_id = false;    // takes that header
   bool headers = false;          // reads headers: Request::headers
   bool any_query = false;        // parameters that are not in `query` mean nothing
+  // Who may, the plan looks at by itself: Request::presented. The doorman is not asked.
+  bool own_secret = false;
 };
 
 std::span<const Route> routes();
@@ -134,6 +136,16 @@ Plan plan_cancel_workflow(const Request& request, Services& services);
 Plan plan_pause_workflow(const Request& request, Services& services);
 Plan plan_resume_workflow(const Request& request, Services& services);
 Plan plan_retry_workflow(const Request& request, Services& services);
+
+Plan plan_put_trigger(const Request& request, Services& services);
+Plan plan_get_trigger(const Request& request, Services& services);
+Plan plan_list_triggers(const Request& request, Services& services);
+Plan plan_remove_trigger(const Request& request, Services& services);
+Plan plan_pause_trigger(const Request& request, Services& services);
+Plan plan_resume_trigger(const Request& request, Services& services);
+Plan plan_fire_trigger(const Request& request, Services& services);
+Plan plan_trigger_events(const Request& request, Services& services);
+Plan plan_hook(const Request& request, Services& services);
 
 Plan plan_put_schedule(const Request& request, Services& services);
 Plan plan_get_schedule(const Request& request, Services& services);

@@ -1,7 +1,9 @@
 // components/schemas of the OpenAPI document. A test holds them against the decoders of src/api.
+#include <algorithm>
 #include <array>
 
 #include "http/routes.h"
+#include "http/schemas_triggers.h"
 
 namespace mainspring::http {
 namespace {
@@ -714,10 +716,17 @@ constexpr Schema kSchemas[] = {
       "retry_after_ms":{"type":"integer"}}}}})"},
 };
 
+constexpr auto kAllSchemas = [] {
+  std::array<Schema, std::size(kSchemas) + std::size(kTriggerSchemas)> all{};
+  auto* const end = std::copy(std::begin(kSchemas), std::end(kSchemas), all.begin());
+  std::copy(std::begin(kTriggerSchemas), std::end(kTriggerSchemas), end);
+  return all;
+}();
+
 }  // namespace
 
 std::span<const Schema> schemas() {
-  return kSchemas;
+  return kAllSchemas;
 }
 
 }  // namespace mainspring::http

@@ -313,7 +313,7 @@ Plan plan_hooks(const Request&, Services& services) {
   });
 }
 
-Plan plan_hook(const Request& request, Services& services) {
+Plan plan_webjobs_hook(const Request& request, Services& services) {
   return on_host(services, [id = request.param](HostControl& host) -> Result<Reply> {
     for (const HookView& hook : host.hooks()) {
       if (hook.id != id) continue;

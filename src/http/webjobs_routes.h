@@ -36,7 +36,7 @@ Plan plan_start_webjob(const Request& request, Services& services);
 Plan plan_passthrough(const Request& request, Services& services);
 Plan plan_add_hook(const Request& request, Services& services);
 Plan plan_hooks(const Request& request, Services& services);
-Plan plan_hook(const Request& request, Services& services);
+Plan plan_webjobs_hook(const Request& request, Services& services);
 Plan plan_remove_hook(const Request& request, Services& services);
 Plan plan_publish_hook(const Request& request, Services& services);
 Plan plan_data_file(const Request& request, Services& services);

@@ -1,0 +1,211 @@
+// Triggers over real sockets: definitions, hooks by token and by signature, what is refused.
+#include <fmt/format.h>
+
+#include "api/trigger_shapes.h"
+#include "callbacks/signature.h"
+#include "http/http_test_support.h"
+
+using namespace mainspring;
+using namespace mainspring::test;
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr std::string_view kToken = "a-token-of-24-characters";
+constexpr std::string_view kHook = R"({"http":{"event_id":"headers.x-id"},
+  "secret":"a-token-of-24-characters","job":{"queue":"orders","kind":"import",
+  "args":{"order":{"$ref":"body.order.id"},"from":{"$ref":"query.from","default":"nobody"},
+          "by":{"$ref":"headers.x-by","default":null},"trigger":{"$ref":"trigger.name"}}}})";
+
+std::string bearer(std::string_view token) {
+  return fmt::format("Authorization: Bearer {}\r\n", token);
+}
+void put(Peer& peer, std::string_view body = kHook) {
+  const Answer answer = peer.call("PUT", "/v1/triggers/t", std::string(body));
+  REQUIRE_MESSAGE(answer.status == 201, answer.body);
+}
+Answer call(Peer& peer, std::string_view headers, std::string_view body = R"({"order":{"id":7}})",
+            std::string_view target = "/hooks/t") {
+  return peer.call("POST", std::string(target), std::string(body), std::string(headers));
+}
+TriggerFired fired(const Answer& answer) {
+  const auto out = decode_trigger_fired(answer.body);
+  REQUIRE_MESSAGE(out.has_value(), answer.body);
+  return *out;
+}
+// The header lines of a request signed with the key.
+std::string signed_lines(const Secret& key, std::string_view id, WallTime at,
+                         std::string_view body) {
+  const std::string seconds = fmt::to_string(at.us() / 1'000'000);
+  return fmt::format("webhook-id: {}\r\nwebhook-timestamp: {}\r\nwebhook-signature: {}\r\n", id,
+                     seconds, sign({key}, {id, seconds, body}));
+}
+
+}  // namespace
+
+TEST_CASE("a hook makes a job of the request by the template, and one for each event") {
+  TestServer server;
+  Peer peer(server);
+  put(peer);
+  const std::string lines = bearer(kToken) + "X-Id: e1\r\nX-By: me\r\n";
+  const Answer first = call(peer, lines, R"({"order":{"id":7}})", "/hooks/t?from=a%20b");
+  REQUIRE_MESSAGE(first.status == 201, first.body);
+  const auto job = server.store->get(fired(first).job);
+  REQUIRE(job.has_value());
+  CHECK(job->queue == "orders");
+  CHECK(job->args == R"({"order":7,"from":"a b","by":"me","trigger":"t"})");
+  const Answer again = call(peer, lines, R"({"order":{"id":8}})");
+  CHECK(again.status == 200);
+  CHECK(fired(again).duplicate);
+  CHECK(fired(again).job == job->id);
+  const Answer other = call(peer, bearer(kToken) + "X-Id: e2\r\n");
+  CHECK(other.status == 201);
+  CHECK(server.store->get(fired(other).job)->args ==
+        R"({"order":7,"from":"nobody","by":null,"trigger":"t"})");
+  const Answer ledger = peer.call("GET", "/v1/triggers/t/ledger?limit=1");
+  CHECK(has(ledger.body, R"("event":"e2")"));
+  CHECK_FALSE(has(ledger.body, R"("next":null)"));
+  const Answer shown = peer.call("GET", "/v1/triggers/t");
+  CHECK(has(shown.body, R"("fired":2)"));
+  CHECK_FALSE(has(shown.body, "secret"));
+}
+
+TEST_CASE("a hook without its secret makes nothing") {
+  TestServer server;
+  Peer peer(server);
+  put(peer);
+  CHECK(call(peer, "").status == 401);
+  CHECK(call(peer, bearer("a-token-of-24-characterz")).status == 401);
+  CHECK(call(peer, "Authorization: Basic eDp5\r\n").status == 401);
+  CHECK(call(peer, bearer(kToken), "{}", "/hooks/other").status == 404);
+  CHECK(server.store->queues()->empty());
+  const Answer good = call(peer, bearer(kToken));
+  CHECK(good.status == 201);
+  for (int i = 0; i < 20; ++i) call(peer, "");
+  CHECK(call(peer, "").status == 429);
+  CHECK(call(peer, bearer(kToken)).status == 201);
+}
+
+TEST_CASE("a signed hook takes what was signed with its key, for this body, at this time") {
+  TestServer server;
+  Peer peer(server);
+  const Answer made =
+      peer.call("PUT", "/v1/triggers/t",
+                R"({"http":{"auth":"signature"},"job":{"queue":"orders","kind":"import"}})");
+  REQUIRE_MESSAGE(made.status == 201, made.body);
+  const auto answer = decode_put_trigger_response(made.body);
+  REQUIRE(answer.has_value());
+  const auto key = parse_signing_key(answer->secret);
+  REQUIRE(key.has_value());
+  const WallTime now = server.clock.now().wall;
+  const std::string body = R"({"n": 1})";
+  const Answer good = call(peer, signed_lines(*key, "m1", now, body), body);
+  REQUIRE_MESSAGE(good.status == 201, good.body);
+  CHECK(server.store->get(fired(good).job)->args == body);
+  CHECK(fired(call(peer, signed_lines(*key, "m1", now, body), body)).duplicate);
+  CHECK(call(peer, signed_lines(*key, "m2", now, body), R"({"n": 2})").status == 401);
+  CHECK(call(peer, signed_lines(*key, "m2", now - 10min, body), body).status == 401);
+  CHECK(call(peer, signed_lines(*key, "m2", now + 10min, body), body).status == 401);
+  SystemRandom random;
+  CHECK(call(peer, signed_lines(make_signing_key(random), "m2", now, body), body).status == 401);
+  CHECK(call(peer, "webhook-id: m2\r\n", body).status == 401);
+  CHECK(call(peer, bearer(answer->secret), body).status == 401);
+  const Answer same =
+      peer.call("PUT", "/v1/triggers/t",
+                R"({"http":{"auth":"signature"},"job":{"queue":"orders","kind":"import"}})");
+  CHECK(same.status == 200);
+  CHECK(has(same.body, R"("outcome":"unchanged")"));
+  CHECK_FALSE(has(same.body, "secret"));
+  CHECK(call(peer, signed_lines(*key, "m3", now, body), body).status == 201);
+}
+
+TEST_CASE("a hook that is paused asks to come again") {
+  TestServer server;
+  Peer peer(server);
+  put(peer);
+  const Answer paused = peer.call("POST", "/v1/triggers/t/pause", R"({"reason":"full"})");
+  CHECK(has(paused.body, R"("paused_reason":"full")"));
+  const Answer refused = call(peer, bearer(kToken));
+  CHECK(refused.status == 503);
+  CHECK(refused.headers.contains("Retry-After"));
+  CHECK(peer.call("POST", "/v1/triggers/t/fire", R"({"body":{"order":{"id":1}}})").status == 409);
+  peer.call("POST", "/v1/triggers/t/resume");
+  CHECK(call(peer, bearer(kToken)).status == 201);
+}
+
+TEST_CASE("a hook tells what of the request it cannot take") {
+  TestServer server;
+  Peer peer(server);
+  put(peer);
+  const Answer missing = call(peer, bearer(kToken), R"({"x":1})");
+  CHECK(missing.status == 400);
+  CHECK(has(missing.body, "body.order.id"));
+  CHECK(call(peer, bearer(kToken), "{").status == 400);
+  Peer large(server);
+  CHECK(call(large, bearer(kToken), std::string((1 << 20) + 1, 'x')).status == 413);
+  CHECK(server.store->queues()->empty());
+  const Answer text = peer.call("PUT", "/v1/triggers/text",
+                                R"({"http":{},"secret":"a-token-of-24-characters",
+                                    "job":{"queue":"q","kind":"k"}})");
+  REQUIRE_MESSAGE(text.status == 201, text.body);
+  peer.send("POST /hooks/text HTTP/1.1\r\nHost: localhost\r\nContent-Type: text/plain\r\n" +
+            bearer(kToken) + "Content-Length: 5\r\n\r\nhello");
+  const Answer plain = peer.receive();
+  REQUIRE_MESSAGE(plain.status == 201, plain.body);
+  CHECK(server.store->get(fired(plain).job)->args == "\"hello\"");
+}
+
+TEST_CASE("a hook takes its rate, and no more") {
+  TestServer server;
+  Peer peer(server);
+  put(peer, R"({"http":{"rate":2},"secret":"a-token-of-24-characters",
+               "job":{"queue":"q","kind":"k"}})");
+  int taken = 0, refused = 0;
+  for (int i = 0; i < 20; ++i) {
+    const int status = call(peer, bearer(kToken)).status;
+    taken += status == 201 ? 1 : 0;
+    refused += status == 429 ? 1 : 0;
+  }
+  CHECK(taken + refused == 20);
+  CHECK(taken >= 2);
+  CHECK(refused > 0);
+}
+
+TEST_CASE("definitions of triggers are refused with what is wrong") {
+  TestServer server;
+  Peer peer(server);
+  const auto refused = [&](std::string_view body) {
+    const Answer answer = peer.call("PUT", "/v1/triggers/t", std::string(body));
+    CHECK_MESSAGE(answer.status == 400, answer.body);
+    return answer.body;
+  };
+  CHECK(has(refused(R"({"job":{"kind":"k"}})"), R"("field":"http")"));
+  CHECK(has(refused(R"({"http":{},"folder":{"path":"/a"},"job":{"kind":"k"}})"),
+            R"("field":"http")"));
+  CHECK(has(refused(R"({"http":{},"job":{"kind":"k","args":{"a":{"$ref":"file.path"}}}})"),
+            R"("field":"job.args")"));
+  CHECK(has(refused(R"({"http":{"event_id":"x.y"},"job":{"kind":"k"}})"), "http.event_id"));
+  CHECK(has(refused(R"({"http":{},"secret":"short","job":{"kind":"k"}})"), R"("field":"secret")"));
+  CHECK(has(refused(R"({"http":{"auth":"signature"},"secret":"a-token-of-24-characters",
+                        "job":{"kind":"k"}})"),
+            R"("field":"secret")"));
+  CHECK(has(refused(R"({"http":{},"job":{"kind":"k","queue":"mainspring.callbacks"}})"),
+            "job.queue"));
+  CHECK(has(refused(R"({"folder":{"path":"/tmp"},"job":{"kind":"k"}})"), "--watch-root"));
+  CHECK(has(refused(R"({"folder":{"path":"/tmp/../etc"},"job":{"kind":"k"}})"), "folder.path"));
+}
+
+TEST_CASE("folders of triggers lie below the watch roots") {
+  TestServer server({}, {.watch_roots = {"/in/here"}});
+  Peer peer(server);
+  const auto status = [&](std::string_view path) {
+    return peer
+        .call("PUT", "/v1/triggers/t",
+              fmt::format(R"({{"folder":{{"path":"{}"}},"job":{{"kind":"k"}}}})", path))
+        .status;
+  };
+  CHECK(status("/in") == 400);
+  CHECK(status("/in/herewith") == 400);
+  CHECK(status("/in/here") == 201);
+  CHECK(status("/in/here/a") == 200);
+}
