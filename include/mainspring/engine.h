@@ -38,6 +38,7 @@
 #include "mainspring/slot.h"
 #include "mainspring/timer.h"
 #include "mainspring/worker.h"
+#include "mainspring/trigger.h"
 #include "mainspring/workflow.h"
 
 namespace mainspring {
@@ -112,6 +113,10 @@ struct Enqueued {
   bool duplicate = false;  // unique or the idempotency key found it
 };
 
+struct FiredTrigger {
+  JobId job = 0;           // 0: it may have fired before, and is forgotten
+  bool duplicate = false;  // the event had fired
+};
 struct StartedWorkflow {
   WorkflowId id = 0;
   bool duplicate = false;  // one of its name and key had been started
@@ -325,6 +330,22 @@ class Engine {
   // Errors: lease_held (somebody holds it; or, without a key, none was free within options.wait),
   // invalid_argument, overloaded, unavailable.
   Result<HeldSession> accept_session(const std::string& queue, SessionOptions options = {});
+
+  // -- triggers; guide: docs/guides/triggers.md ---------------------------------------------------
+
+  // Defines it, or changes nothing. `secret`: of one with http, what who calls has; "" = as it is.
+  // Folders are watched by servers only. Errors: invalid_argument, forbidden, overloaded.
+  Result<void> put_trigger(Trigger trigger, std::string secret = "");
+  // As if a request with this body (JSON) had come. An `event` that has fired makes nothing again;
+  // "" fires each time. Errors: not_found, conflict (paused), invalid_argument (args refer to what
+  // is not there), those of enqueue().
+  Result<FiredTrigger> fire_trigger(const std::string& name, std::string body = "null",
+                                    std::string event = "");
+  // Errors of these: not_found.
+  Result<void> pause_trigger(const std::string& name, std::string reason = "");
+  Result<void> resume_trigger(const std::string& name);
+  Result<void> remove_trigger(const std::string& name);
+  Result<TriggerInfo> get_trigger(const std::string& name);
 
   // -- workflows; guide: docs/guides/workflows.md -------------------------------------------------
 

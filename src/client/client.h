@@ -14,6 +14,7 @@
 
 #include "base/secret.h"
 #include "broker/jobs.h"
+#include "broker/triggers.h"
 #include "broker/workflows.h"
 #include "env/random.h"
 
@@ -39,7 +40,7 @@ struct ClientOptions {
   std::vector<Error> validate() const;
 };
 
-class Client final : public Jobs, public Workflows {
+class Client final : public Jobs, public Workflows, public Triggers {
  public:
   // Does not connect yet. `random` outlives it. Errors: invalid_argument (the URL, options, files;
   // a token that would go over plain HTTP to another machine).
@@ -95,6 +96,18 @@ class Client final : public Jobs, public Workflows {
   Result<WorkflowPage> workflows(const WorkflowFilter& filter, int limit,
                                  WorkflowId before) override;
   Result<WorkflowStepPage> workflow_steps(WorkflowId id, int after, int limit) override;
+  Result<PutTriggerResult> put_trigger(Trigger trigger, const std::string& secret,
+                                       std::optional<bool> paused) override;
+  // The same, with the secret that the server makes for a new one with http and none given.
+  Result<PutTriggerAnswer> put_trigger(const PutTriggerRequest& request);
+  Result<void> remove_trigger(const std::string& name) override;
+  Result<void> pause_trigger(PauseTrigger request) override;
+  Result<TriggerFired> fire_trigger(const std::string& name,
+                                    const FireTriggerRequest& event) override;
+  Result<TriggerInfo> get_trigger(const std::string& name) override;
+  Result<std::vector<TriggerInfo>> triggers(const std::string& after, int limit) override;
+  Result<TriggerEventPage> trigger_events(const std::string& name, int limit,
+                                          std::int64_t before) override;
   Result<PutScheduleResult> put_schedule(Schedule schedule, std::optional<bool> paused) override;
   Result<void> remove_schedule(const std::string& name) override;
   Result<void> pause_schedule(PauseSchedule request) override;

@@ -89,6 +89,7 @@ struct Engine::Impl {
   std::unique_ptr<Client> client;
   Jobs* jobs = nullptr;  // one of them
   Workflows* workflows = nullptr;
+  Triggers* triggers = nullptr;
 
   TimerSlots timer_slots{kMaxTimerSlots};
 
@@ -121,6 +122,7 @@ Result<void> Engine::Impl::open(const std::string& target) {
     MS_TRY_ASSIGN(client, Client::open(std::move(of_client), random));
     jobs = client.get();
     workflows = client.get();
+    triggers = client.get();
     return {};
   }
   const bool postgres = target.starts_with("postgres://") || target.starts_with("postgresql://");
@@ -152,6 +154,7 @@ Result<void> Engine::Impl::open(const std::string& target) {
   if (node->callbacks() != nullptr) node->callbacks()->start();
   jobs = &node->broker();
   workflows = &node->broker();
+  triggers = &node->broker();
   return {};
 }
 
@@ -404,6 +407,37 @@ Result<void> Engine::do_every(std::string name, Duration interval, const LeaseAc
                               LeaseOptions options) {
   return mainspring::do_every(*impl_->jobs, impl_->clock, impl_->random, std::move(name), interval,
                               action, std::move(options));
+}
+
+Result<void> Engine::put_trigger(Trigger trigger, std::string secret) {
+  MS_TRY(impl_->triggers->put_trigger(std::move(trigger), secret, std::nullopt));
+  return {};
+}
+
+Result<FiredTrigger> Engine::fire_trigger(const std::string& name, std::string body,
+                                          std::string event) {
+  MS_TRY(check_json("body", body));
+  MS_TRY_ASSIGN(const TriggerFired fired,
+                impl_->triggers->fire_trigger(
+                    name, {.event = std::move(event), .body = std::move(body)}));
+  return FiredTrigger{fired.job, fired.duplicate};
+}
+
+Result<void> Engine::pause_trigger(const std::string& name, std::string reason) {
+  return impl_->triggers->pause_trigger(
+      {.name = name, .paused = true, .reason = std::move(reason)});
+}
+
+Result<void> Engine::resume_trigger(const std::string& name) {
+  return impl_->triggers->pause_trigger({.name = name, .paused = false});
+}
+
+Result<void> Engine::remove_trigger(const std::string& name) {
+  return impl_->triggers->remove_trigger(name);
+}
+
+Result<TriggerInfo> Engine::get_trigger(const std::string& name) {
+  return impl_->triggers->get_trigger(name);
 }
 
 Result<StartedWorkflow> Engine::start_workflow(WorkflowSpec spec) {

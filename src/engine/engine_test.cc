@@ -290,3 +290,27 @@ TEST_CASE("a workflow is started, signalled and finished, and another one undone
   CHECK(engine->get_workflow(99).error().code == ErrorCode::not_found);
   engine->stop();
 }
+
+TEST_CASE("a trigger fires once for each event, in this process") {
+  const Folder folder;
+  auto engine = folder.open(quiet());
+  REQUIRE_MESSAGE(engine.has_value(), engine.error().message);
+  Trigger trigger{.name = "t", .http = HookSource{}, .folder = {}, .job = {}};
+  trigger.job.kind = "k";
+  trigger.job.args = R"({"n":{"$ref":"body.n"}})";
+  CHECK(engine->put_trigger(trigger).error().field == "secret");
+  REQUIRE(engine->put_trigger(trigger, "a-token-of-24-characters").has_value());
+  const auto fired = engine->fire_trigger("t", R"({"n":7})", "e1");
+  REQUIRE_MESSAGE(fired.has_value(), fired.error().message);
+  CHECK(engine->get(fired->job)->args == R"({"n":7})");
+  CHECK(engine->fire_trigger("t", R"({"n":8})", "e1")->duplicate);
+  CHECK(engine->fire_trigger("t", "{", "e2").error().field == "body");
+  REQUIRE(engine->pause_trigger("t", "tired").has_value());
+  CHECK(engine->fire_trigger("t", R"({"n":8})").error().code == ErrorCode::conflict);
+  REQUIRE(engine->resume_trigger("t").has_value());
+  CHECK(engine->get_trigger("t")->fired == 1);
+  CHECK(engine->get_trigger("t")->secret.empty());
+  REQUIRE(engine->remove_trigger("t").has_value());
+  CHECK(engine->get_trigger("t").error().code == ErrorCode::not_found);
+  engine->stop();
+}

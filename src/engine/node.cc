@@ -6,7 +6,9 @@
 #include <cstdlib>
 
 #include "engine/callback_keys.h"
+#include "env/processes.h"
 #include "env/random.h"
+#include "folders/folder_watcher.h"
 
 namespace mainspring {
 namespace {
@@ -61,6 +63,10 @@ std::vector<Error> NodeOptions::validate() const {
   check.at_least<std::size_t>("event_buffer", broker.events.buffer, 1);
   check.positive("event_memory", broker.events.memory);
   check.positive("poll", broker.poll);
+  for (const std::string& root : broker.watch_roots) {
+    check(root.starts_with('/') && root.find("/../") == std::string::npos, "watch_root", root,
+          "an absolute path without ..");
+  }
   check.at_least("scheduler_batch", scheduler.batch, 1);
   check.positive("max_sleep", scheduler.max_sleep);
   check.positive("prune_interval", scheduler.prune_interval);
@@ -82,7 +88,7 @@ std::vector<Error> NodeOptions::validate() const {
 struct Node::Ground {
   std::unique_ptr<DatabaseClock> database_clock;  // of a shared one
   std::unique_ptr<Store> store;
-  SharedStore* shared = nullptr;      // the same
+  SharedStore* shared = nullptr;  // the same
   // More connections to it: see broker/lane.cc.
   std::unique_ptr<SharedStore> enqueues, completions;
 };
@@ -106,6 +112,7 @@ struct Node::Impl {
     fatal(error);
   }
   void stop() {
+    if (folders) folders->stop();
     if (callbacks) callbacks->stop();
     scheduler.stop();
     broker.stop();
@@ -123,6 +130,7 @@ struct Node::Impl {
   std::unique_ptr<Neighbours> neighbours;
   std::unique_ptr<CallbackKeys> callback_keys;
   std::unique_ptr<Callbacks> callbacks;
+  std::unique_ptr<FolderWatcher> folders;
 
   Result<void> open_callbacks(Registry& registry);
 };
@@ -177,6 +185,15 @@ Result<std::unique_ptr<Node>> Node::open(NodeOptions options, const Clock& clock
                                    impl->broker, clock, impl->random, log, registry));
   }
   if (impl->options.callbacks) MS_TRY(impl->open_callbacks(registry));
+  if (!impl->options.broker.watch_roots.empty()) {
+    const std::string host = process_name();
+    impl->folders = std::make_unique<FolderWatcher>(
+        impl->broker, impl->clock, log, registry,
+        FolderWatcher::Options{.host = host.substr(0, host.find(':')),
+                               .leads = [node = impl.get()] {
+                                 return node->scheduler.leads(node->clock.now().instant);
+                               }});
+  }
   return std::unique_ptr<Node>(new Node(std::move(impl)));
 }
 
@@ -191,6 +208,7 @@ void Node::start() {
   if (impl_->neighbours) impl_->neighbours->start();
   impl_->broker.start();
   impl_->scheduler.start();
+  if (impl_->folders) impl_->folders->start();
 }
 
 void Node::stop_claims() {

@@ -1,0 +1,58 @@
+// FolderEvents: tells which files of one directory were closed after writing, or moved in, by
+// inotify; and what a version of a file is.
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "mainspring/result.h"
+#include "mainspring/time.h"
+
+namespace mainspring {
+
+// Not for use from several threads, but for wake().
+class FolderEvents {
+ public:
+  // Errors: not_found (no such directory), io_error (the system's watches are used up).
+  static Result<std::unique_ptr<FolderEvents>> open(const std::string& directory);
+  ~FolderEvents();
+  FolderEvents(const FolderEvents&) = delete;
+  FolderEvents& operator=(const FolderEvents&) = delete;
+
+  struct Arrived {
+    std::set<std::string> names;
+    bool all = false;   // the system dropped events: anything may have come
+    bool gone = false;  // the directory itself was removed or moved: open anew
+  };
+  // Waits until a file comes, wake() is called or `limit` has passed; then takes all there is.
+  // Errors: io_error.
+  Result<Arrived> wait(Duration limit);
+  // Ends a wait, now or the next one. Callable from every thread.
+  void wake();
+
+ private:
+  FolderEvents(int inotify, int wake) : inotify_(inotify), wake_(wake) {}
+  int inotify_, wake_;
+};
+
+// Another one when the file is another one, or has been written to.
+struct FileVersion {
+  std::int64_t size = 0;
+  std::int64_t modified_ns = 0;  // since 1970
+  std::uint64_t inode = 0;
+  WallTime changed_at;  // by the system, also when it was moved in
+  friend bool operator==(const FileVersion& a, const FileVersion& b) {
+    return a.size == b.size && a.modified_ns == b.modified_ns && a.inode == b.inode;
+  }
+};
+// nullopt = there is no regular file of that name (links are not followed).
+std::optional<FileVersion> version_of_file(const std::string& path);
+// Names of regular files, at most `limit`. Errors: not_found, io_error.
+Result<std::vector<std::string>> files_of_folder(const std::string& directory, std::size_t limit);
+
+}  // namespace mainspring
