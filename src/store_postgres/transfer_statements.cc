@@ -121,6 +121,15 @@ constexpr std::string_view kCopiedMark =
     "$1 FROM $schema.moves WHERE what = 'copying' ON CONFLICT (what) DO UPDATE SET "
     "store = excluded.store, place = excluded.place, at = excluded.at";
 
+constexpr std::string_view kNumbers =
+    "SELECT setval('$schema.job_ids', greatest($1 - 1, 1), $1 > 1), "
+    "setval('$schema.tokens_given', greatest($2 - 1, 1), $2 > 1)";
+constexpr std::string_view kTrigger =
+    "INSERT INTO $schema.triggers (name, definition, state, secret) VALUES ($1, $2, $3, $4)";
+constexpr std::string_view kTriggerEvent =
+    "INSERT INTO $schema.trigger_events (name, seq, event, fired_at, made_at, job) VALUES ($1, $2, "
+    "$3, $4, $5, $6)";
+
 }  // namespace
 
 PostgresTarget::Statements::Statements(std::string_view s)
@@ -237,22 +246,16 @@ PostgresTarget::Statements::Statements(std::string_view s)
       lost_places(s, kLostPlaces),
       mark(s, "UPDATE $schema.audit_marks SET seq = $2, hash = $3 WHERE id = $1 AND seq <> $2"),
       prune_audit(s, "DELETE FROM $schema.audit WHERE seq <= $1"),
-      numbers(s,
-              "SELECT setval('$schema.job_ids', greatest($1 - 1, 1), $1 > 1), "
-              "setval('$schema.tokens_given', greatest($2 - 1, 1), $2 > 1)"),
+      numbers(s, kNumbers),
       schedule_number(s, "SELECT setval('$schema.schedules_id_seq', $1)"),
       row_number(s,
                  "SELECT setval('$schema.row_numbers', greatest($1, (SELECT last_value FROM "
                  "$schema.row_numbers)) + 1)"),
       workflow_number(s, "SELECT setval('$schema.workflow_ids', greatest($1 - 1, 1), $1 > 1)"),
-      trigger(s,
-              "INSERT INTO $schema.triggers (name, definition, state, secret) VALUES ($1, $2, $3, "
-              "$4)"),
+      trigger(s, kTrigger),
       no_trigger(s, "DELETE FROM $schema.triggers WHERE name = $1"),
       no_triggers(s, "DELETE FROM $schema.triggers"),
-      trigger_event(s,
-                    "INSERT INTO $schema.trigger_events (name, seq, event, fired_at, made_at, job) "
-                    "VALUES ($1, $2, $3, $4, $5, $6)"),
+      trigger_event(s, kTriggerEvent),
       no_trigger_event(s, "DELETE FROM $schema.trigger_events WHERE name = $1 AND seq = $2"),
       no_trigger_events(s, "DELETE FROM $schema.trigger_events"),
       ledgers(s, "SELECT schedule, max(seq) FROM $schema.ledger GROUP BY schedule"),
