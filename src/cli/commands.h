@@ -8,11 +8,12 @@ std::vector<Command> running_commands();  // serve, work, lease, enqueue, bench
 Command work_command();
 Command lease_command();
 Command tls_command();
-std::vector<Command> looking_commands();    // jobs, queues, dead, workers
-std::vector<Command> timing_commands();     // schedules, timers, leases, sessions, workflow
+std::vector<Command> looking_commands();  // jobs, queues, dead, workers
+std::vector<Command> timing_commands();   // schedules, timers, leases, sessions, workflow
 Command workflow_command();
-std::vector<Command> host_commands();       // host, jobs-host, logs
-std::vector<Command> access_commands();     // token, audit, callbacks
+Command trigger_command();
+std::vector<Command> host_commands();    // host, jobs-host, logs
+std::vector<Command> access_commands();  // token, audit, callbacks
 // verify, store, tls, config, version, completion, help, man
 std::vector<Command> operating_commands();
 

@@ -57,6 +57,14 @@ Result<int> run_sessions_list(const Invocation& invocation, Io& io);
 Result<int> run_sessions_show(const Invocation& invocation, Io& io);
 Result<int> run_sessions_resume(const Invocation& invocation, Io& io);
 
+Result<int> run_trigger_set(const Invocation& invocation, Io& io);
+Result<int> run_trigger_list(const Invocation& invocation, Io& io);
+Result<int> run_trigger_show(const Invocation& invocation, Io& io);
+Result<int> run_trigger_fire(const Invocation& invocation, Io& io);
+Result<int> run_trigger_ledger(const Invocation& invocation, Io& io);
+Result<int> run_trigger_pause(const Invocation& invocation, Io& io);
+Result<int> run_trigger_resume(const Invocation& invocation, Io& io);
+Result<int> run_trigger_remove(const Invocation& invocation, Io& io);
 Result<int> run_workflow_start(const Invocation& invocation, Io& io);
 Result<int> run_workflow_list(const Invocation& invocation, Io& io);
 Result<int> run_workflow_show(const Invocation& invocation, Io& io);

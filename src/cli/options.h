@@ -104,6 +104,9 @@ struct Options {
   Duration callback_timeout = 15s;
   std::string callback_key_file = "none";
 
+  // triggers
+  std::string watch_root = "none";
+
   // the job host
   std::string jobs = "none";
   std::string host_data = "auto";

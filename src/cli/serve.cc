@@ -232,6 +232,7 @@ Result<NodeOptions> node_options(const Options& options) {
   node.broker.max_batch_jobs = size_of(options.max_batch_jobs);
   node.broker.max_batch_bytes = size_of(options.max_batch_bytes);
   node.broker.worker_memory = options.worker_memory;
+  node.broker.watch_roots = split_names(options.watch_root);
   node.broker.events.buffer = size_of(options.event_buffer);
   node.callbacks = CallbackOptions{.slots = static_cast<int>(options.callback_slots),
                                    .timeout = options.callback_timeout,

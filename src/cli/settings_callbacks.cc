@@ -1,4 +1,4 @@
-// The settings of callbacks.
+// The settings of callbacks and of triggers.
 #include "cli/options.h"
 
 namespace mainspring::cli {
@@ -30,6 +30,12 @@ std::vector<Setting> callback_settings() {
                   "owner only; a second line is an older or a newer one, which signs too; none = "
                   "the store makes one",
        .raise_if = "several stores share a key, or it is kept by a manager of secrets"},
+      {.name = "watch_root",
+       .value = "DIRS",
+       .member = &Options::watch_root,
+       .scopes = kServeScope,
+       .meaning = "directories below which triggers may watch folders, separated by commas; none = "
+                  "triggers with a folder are refused"},
   };
 }
 

@@ -21,6 +21,7 @@ struct Connection {
   std::unique_ptr<Client> client;
   Jobs& jobs() { return *client; }
   Workflows& workflows() { return *client; }
+  Triggers& triggers() { return *client; }
 };
 // `retry_for`: how long calls are repeated while the server is away; 0 = a person is waiting, say
 // so at once. Errors: invalid_argument (--server).

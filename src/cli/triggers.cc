@@ -1,0 +1,296 @@
+// trigger set, list, show, fire, ledger, pause, resume, remove.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "api/json.h"
+#include "api/schedule_shapes.h"
+#include "api/trigger_shapes.h"
+#include "cli/handlers.h"
+#include "cli/job_options.h"
+#include "cli/schedule_files.h"
+#include "cli/sheet.h"
+#include "cli/support.h"
+#include "env/clock.h"
+
+namespace mainspring::cli {
+namespace {
+
+constexpr int kPage = 1000;
+constexpr std::int64_t kDefaultRows = 50;
+constexpr std::size_t kMaxSecretFileBytes = 4096;
+constexpr std::size_t kMaxDefinitionBytes = 2 << 20;
+
+std::string source_of(const Trigger& trigger) {
+  if (trigger.folder) return trigger.folder->path + "/" + trigger.folder->pattern;
+  return fmt::format("POST /hooks/{}", trigger.name);
+}
+
+std::string state_of(const TriggerInfo& info) {
+  return info.paused ? "paused" : "active";
+}
+
+// Without the line's end.
+Result<std::string> secret_of(const Invocation& invocation) {
+  const auto file = invocation.flag("secret-file");
+  if (!file) return std::string();
+  MS_TRY_ASSIGN(std::string text, read_file(*file, kMaxSecretFileBytes));
+  while (text.ends_with('\n') || text.ends_with('\r')) text.pop_back();
+  if (!text.empty()) return text;
+  return invalid("secret-file", fmt::format("--secret-file {}: is empty", *file));
+}
+
+Result<void> read_hook(const Invocation& invocation, Trigger& trigger) {
+  const auto auth = invocation.flag("http");
+  if (!auth) {
+    for (const char* flag : {"event-id", "rate", "secret-file"}) {
+      if (invocation.has(flag))
+        return invalid(flag, fmt::format("--{}: is of a trigger with --http", flag));
+    }
+    return {};
+  }
+  HookSource& http = trigger.http.emplace();
+  http.auth = parse_hook_auth(*auth).value_or(HookAuth::token);
+  http.event_id = invocation.flag("event-id").value_or("");
+  MS_TRY_ASSIGN(const auto rate, invocation.number("rate", 1, kMaxHookRate));
+  if (rate) http.rate = static_cast<int>(*rate);
+  return {};
+}
+
+Result<void> read_folder(const Invocation& invocation, Trigger& trigger) {
+  const auto path = invocation.flag("folder");
+  if (!path) {
+    for (const char* flag : {"pattern", "stable", "node"}) {
+      if (invocation.has(flag))
+        return invalid(flag, fmt::format("--{}: is of a trigger with --folder", flag));
+    }
+    return {};
+  }
+  FolderSource& folder = trigger.folder.emplace();
+  folder.path = *path;
+  folder.pattern = invocation.flag("pattern").value_or("*");
+  folder.node = invocation.flag("node").value_or("");
+  MS_TRY_ASSIGN(const auto stable, invocation.duration("stable"));
+  if (stable) folder.stable = *stable;
+  return {};
+}
+
+Result<PutTriggerRequest> request_of(const Invocation& invocation) {
+  PutTriggerRequest request;
+  const std::string name = *invocation.argument("NAME");
+  if (const auto file = invocation.flag("file")) {
+    MS_TRY_ASSIGN(const std::string text, read_file(*file, kMaxDefinitionBytes));
+    auto read = decode_put_trigger_request(name, text);
+    if (!read) {
+      Error error = read.error();
+      error.message = fmt::format("{}: {}", *file, error.message);
+      return error;
+    }
+    request = std::move(*read);
+  } else {
+    request.trigger.name = name;
+    MS_TRY(read_hook(invocation, request.trigger));
+    MS_TRY(read_folder(invocation, request.trigger));
+    if (!request.trigger.http && !request.trigger.folder)
+      return invalid("http", "a trigger has a source: give --http or --folder");
+    MS_TRY(read_template_flags(invocation, request.trigger.job));
+    if (const auto good = validate(request.trigger); !good)
+      return with_schedule_flags(good.error());
+  }
+  MS_TRY_ASSIGN(std::string secret, secret_of(invocation));
+  if (!secret.empty()) request.secret = std::move(secret);
+  if (invocation.has("paused")) request.paused = true;
+  return request;
+}
+
+void print_trigger(const Invocation& invocation, Io& io, const TriggerInfo& info) {
+  if (invocation.json) {
+    std::string line;
+    encode_trigger_info(info, line);
+    return print_line(io, line);
+  }
+  const WallTime now = SystemClock().now().wall;
+  Sheet sheet;
+  sheet.add("name", info.trigger.name);
+  sheet.add("source", source_of(info.trigger));
+  if (info.trigger.http) {
+    sheet.add("auth", std::string(to_string(info.trigger.http->auth)));
+    sheet.add("event id", info.trigger.http->event_id);
+    sheet.add("rate", fmt::format("{} per second", info.trigger.http->rate));
+  }
+  if (info.trigger.folder) {
+    sheet.add("stable", format_duration(info.trigger.folder->stable));
+    sheet.add("node", info.trigger.folder->node);
+  }
+  sheet.add("state", state_of(info));
+  sheet.add("paused for", info.paused_reason);
+  sheet.add("version", fmt::to_string(info.version));
+  sheet.add("queue", info.trigger.job.queue);
+  sheet.add("kind", info.trigger.job.kind);
+  sheet.add("args", info.trigger.job.args);
+  sheet.add("fired", format_count(info.fired));
+  sheet.add("last fired", info.last_fired, now);
+  sheet.add("last job", info.last_job == 0 ? "" : fmt::to_string(info.last_job));
+  sheet.add("last event", info.last_event);
+  io.out(sheet.text());
+}
+
+// What `change` does to each of NAME….
+template <class Change>
+Result<int> for_each_name(const Invocation& invocation, Io& io, std::string_view what,
+                          Change change) {
+  MS_TRY_ASSIGN(const auto connection, connect(invocation, Duration{0}));
+  for (const std::string& name : invocation.all_arguments("NAME")) {
+    MS_TRY(change(connection->triggers(), name));
+    std::string line;
+    if (invocation.json) {
+      JsonWriter w(line);
+      w.begin_object().key("name").string(name).key(what).boolean(true).end_object();
+    } else {
+      line = fmt::format("{} {}", name, what);
+    }
+    print_line(io, line);
+  }
+  return kExitOk;
+}
+
+}  // namespace
+
+Result<int> run_trigger_set(const Invocation& invocation, Io& io) {
+  MS_TRY_ASSIGN(const PutTriggerRequest request, request_of(invocation));
+  MS_TRY_ASSIGN(const auto connection, connect(invocation, Duration{0}));
+  MS_TRY_ASSIGN(const PutTriggerAnswer answer, connection->client->put_trigger(request));
+  const std::string& name = request.trigger.name;
+  if (invocation.json) {
+    std::string line;
+    JsonWriter w(line);
+    w.begin_object().key("name").string(name).key("version").number(answer.info.version);
+    w.key("outcome").string(to_string(answer.result.outcome));
+    if (!answer.secret.empty()) w.key("secret").string(answer.secret);
+    w.end_object();
+    print_line(io, line);
+    return kExitOk;
+  }
+  print_line(io, fmt::format("{} {}, version {}", name, to_string(answer.result.outcome),
+                             answer.info.version));
+  if (!answer.secret.empty()) {
+    print_line(io, fmt::format("secret {}", answer.secret));
+    io.err("The secret is shown this once: who calls the hook needs it.\n");
+  }
+  return kExitOk;
+}
+
+Result<int> run_trigger_list(const Invocation& invocation, Io& io) {
+  MS_TRY_ASSIGN(const auto connection, connect(invocation, Duration{0}));
+  const WallTime now = SystemClock().now().wall;
+  Table table(
+      {{"NAME"}, {"SOURCE"}, {"QUEUE"}, {"KIND"}, {"STATE"}, {"FIRED", Align::right}, {"LAST"}});
+  std::string after;
+  for (;;) {
+    MS_TRY_ASSIGN(const std::vector<TriggerInfo> page,
+                  connection->triggers().triggers(after, kPage));
+    for (const TriggerInfo& info : page) {
+      if (invocation.json) {
+        print_trigger(invocation, io, info);
+        continue;
+      }
+      table.add({{info.trigger.name},
+                 {source_of(info.trigger)},
+                 {info.trigger.job.queue},
+                 {info.trigger.job.kind},
+                 {state_of(info), info.paused ? Colour::yellow : Colour::green},
+                 {format_count(info.fired)},
+                 {info.last_fired ? relative_to(*info.last_fired, now) : "-"}});
+    }
+    if (page.size() < std::size_t{kPage}) break;
+    after = page.back().trigger.name;
+  }
+  if (!invocation.json) io.out(table.empty() ? "no triggers\n" : table.render(io));
+  return kExitOk;
+}
+
+Result<int> run_trigger_show(const Invocation& invocation, Io& io) {
+  MS_TRY_ASSIGN(const auto connection, connect(invocation, Duration{0}));
+  MS_TRY_ASSIGN(const TriggerInfo info,
+                connection->triggers().get_trigger(*invocation.argument("NAME")));
+  print_trigger(invocation, io, info);
+  return kExitOk;
+}
+
+Result<int> run_trigger_fire(const Invocation& invocation, Io& io) {
+  FireTriggerRequest event;
+  event.event = invocation.flag("event").value_or("");
+  for (const auto& [flag, into] : {std::pair{"body", &event.body},
+                                   {"headers", &event.headers},
+                                   {"query", &event.query},
+                                   {"of-file", &event.file}}) {
+    if (!invocation.has(flag)) continue;
+    MS_TRY_ASSIGN(*into, read_args(invocation.flag(flag), fmt::format("--{}", flag)));
+  }
+  MS_TRY_ASSIGN(const auto connection, connect(invocation, Duration{0}));
+  MS_TRY_ASSIGN(const TriggerFired fired,
+                connection->triggers().fire_trigger(*invocation.argument("NAME"), event));
+  std::string line;
+  if (invocation.json) {
+    encode_trigger_fired(fired, line);
+  } else if (fired.job == 0) {
+    line = "it may have fired before; no job was made";
+  } else {
+    line = fmt::format("{}{}", fired.job, fired.duplicate ? " (had fired already)" : "");
+  }
+  print_line(io, line);
+  return kExitOk;
+}
+
+Result<int> run_trigger_ledger(const Invocation& invocation, Io& io) {
+  const std::string name = *invocation.argument("NAME");
+  MS_TRY_ASSIGN(const auto given, invocation.number("limit", 1, 1'000'000'000));
+  const std::int64_t limit = invocation.has("all") ? INT64_MAX : given.value_or(kDefaultRows);
+  MS_TRY_ASSIGN(const auto connection, connect(invocation, Duration{0}));
+  Table table({{"SEQ", Align::right}, {"FIRED"}, {"JOB", Align::right}, {"EVENT"}});
+  std::int64_t left = limit;
+  for (std::int64_t before = 0; left > 0;) {
+    const int most = static_cast<int>(std::min<std::int64_t>(left, kPage));
+    MS_TRY_ASSIGN(TriggerEventPage page, connection->triggers().trigger_events(name, most, before));
+    left -= std::ssize(page.rows);
+    for (const TriggerEvent& row : page.rows) {
+      if (invocation.json) {
+        std::string line;
+        encode_trigger_events({.rows = {row}, .next = {}}, line);
+        // The one row of the list.
+        const std::size_t begin = line.find('[') + 1;
+        print_line(io, std::string_view(line).substr(begin, line.rfind(']') - begin));
+        continue;
+      }
+      table.add({{fmt::to_string(row.seq)},
+                 {format_wall_time(row.fired_at)},
+                 {fmt::to_string(row.job)},
+                 {row.event.empty() ? "-" : row.event}});
+    }
+    if (!page.next) break;
+    before = *page.next;
+  }
+  if (!invocation.json) io.out(table.empty() ? "it has not fired\n" : table.render(io));
+  return kExitOk;
+}
+
+Result<int> run_trigger_pause(const Invocation& invocation, Io& io) {
+  const std::string reason = invocation.flag("reason").value_or("");
+  return for_each_name(invocation, io, "paused", [&](Triggers& triggers, const std::string& name) {
+    return triggers.pause_trigger({.name = name, .paused = true, .reason = reason});
+  });
+}
+
+Result<int> run_trigger_resume(const Invocation& invocation, Io& io) {
+  return for_each_name(invocation, io, "resumed", [](Triggers& triggers, const std::string& name) {
+    return triggers.pause_trigger({.name = name, .paused = false});
+  });
+}
+
+Result<int> run_trigger_remove(const Invocation& invocation, Io& io) {
+  return for_each_name(invocation, io, "removed", [](Triggers& triggers, const std::string& name) {
+    return triggers.remove_trigger(name);
+  });
+}
+
+}  // namespace mainspring::cli
