@@ -11,7 +11,7 @@ Command tls_command();
 std::vector<Command> looking_commands();  // jobs, queues, dead, workers
 std::vector<Command> timing_commands();   // schedules, timers, leases, sessions, workflow
 Command workflow_command();
-Command trigger_command();
+Command triggers_command();
 std::vector<Command> host_commands();    // host, jobs-host, logs
 std::vector<Command> access_commands();  // token, audit, callbacks
 // verify, store, tls, config, version, completion, help, man

@@ -393,7 +393,7 @@ Command sessions_command() {
 
 std::vector<Command> timing_commands() {
   return {schedules_command(), timers_command(),   leases_command(),
-          sessions_command(),  workflow_command(), trigger_command()};
+          sessions_command(),  workflow_command(), triggers_command()};
 }
 
 }  // namespace mainspring::cli

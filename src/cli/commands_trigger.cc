@@ -101,7 +101,7 @@ Command ledger_command() {
 
 }  // namespace
 
-Command trigger_command() {
+Command triggers_command() {
   return {
       .name = "trigger",
       .summary = "jobs that events from outside make",
