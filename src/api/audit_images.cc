@@ -7,6 +7,7 @@
 #include <charconv>
 
 #include "api/json.h"
+#include "api/limit_shapes.h"
 #include "api/schedule_shapes.h"
 
 namespace mainspring {
@@ -34,12 +35,13 @@ std::string cut(const std::string& text) {
 }  // namespace
 
 std::string queue_image(bool paused, std::optional<Duration> retention_completed,
-                        std::optional<Duration> retention_dead) {
+                        std::optional<Duration> retention_dead, const QueueLimits& limits) {
   std::string out;
   JsonWriter w(out);
   w.begin_object().key("paused").boolean(paused);
   write_limit(w, "retention_completed_ms", retention_completed);
   write_limit(w, "retention_dead_ms", retention_dead);
+  if (limits.any()) write_limits(w.key("limits"), limits);
   w.end_object();
   return out;
 }

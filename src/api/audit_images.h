@@ -16,8 +16,9 @@ namespace mainspring {
 //   job       {"state", "queue", "cancel_requested"}
 //   schedule  the definition and "paused", "version"; of args and headers content_image()
 //   token     {"scopes", "expires_at", "revoked", "rate"}; never the digest
+// With limits also "limits", as in QueueStats.
 std::string queue_image(bool paused, std::optional<Duration> retention_completed,
-                        std::optional<Duration> retention_dead);
+                        std::optional<Duration> retention_dead, const QueueLimits& limits = {});
 std::string job_image(JobState state, std::string_view queue, bool cancel_requested);
 std::string schedule_image(const ScheduleInfo& info);
 std::string token_image(const TokenRecord& token);

@@ -5,6 +5,7 @@
 #include <climits>
 
 #include "api/fields.h"
+#include "api/limit_shapes.h"
 #include "api/shapes.h"
 
 namespace mainspring {
@@ -76,6 +77,8 @@ constexpr JsonField<QueueStats> kQueue[] = {
        q.retention_dead = retention.dead;
        return true;
      }},
+    {"limits", [](JsonReader& in, QueueStats& q) { return read_limits(in, q.limits); }},
+    {"opens_at", &as_optional_time<&QueueStats::opens_at>},
 };
 struct QueuesAnswer {
   std::vector<QueueStats> queues;
@@ -104,6 +107,8 @@ void write_queue(JsonWriter& w, const QueueStats& queue, WallTime now) {
   w.key("enqueued").number(queue.enqueued).key("pruned").number(queue.pruned);
   w.key("expired").number(queue.expired);
   write_retention(w, queue.retention_completed, queue.retention_dead);
+  if (queue.limits.any()) write_limits(w.key("limits"), queue.limits);
+  if (queue.opens_at) w.key("opens_at").time(*queue.opens_at);
   w.end_object();
 }
 

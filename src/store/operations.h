@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "mainspring/job.h"
+#include "mainspring/limits.h"
 #include "store/access_operations.h"
 #include "store/lease_operations.h"
 #include "store/schedule_operations.h"
@@ -183,6 +184,16 @@ struct SetRetention {
   std::optional<Duration> completed;  // also cancelled
   std::optional<Duration> dead;
 };
+// In place of those it had; none = without limits. What has begun under a rate that stays as it is
+// still counts. Created if it is new.
+//
+// A claim gives no job of a queue beyond its limits, by whichever line it came; jobs that run
+// already are left alone, and those whose lease expired count until they are rescued. A queue whose
+// rate is used up is closed until `opens_at`; then OpenQueues opens it.
+struct SetQueueLimits {
+  std::string queue;
+  QueueLimits limits;
+};
 struct Done {};  // the answer of operations that have nothing to say
 
 // -- what the scheduler does, each in a bounded step
@@ -206,8 +217,12 @@ struct PruneJobs {  // terminal jobs past their retention or over the cap, old i
   int limit = 1000;
   Fence fence;
 };
+struct OpenQueues {  // those closed by their rates with opens_at <= now
+  int limit = 1000;
+  Fence fence;
+};
 struct StepResult {
-  int changed = 0;    // jobs; of PruneJobs those alone
+  int changed = 0;    // jobs; of PruneJobs those alone; queues; workflows
   bool more = false;  // the limit was reached: call again
 };
 
@@ -218,7 +233,7 @@ using Operation =
                  ResumeSession, PutSchedule, RemoveSchedule, PauseSchedule, SetTimer, FireSchedule,
                  CreateToken, RevokeToken, Audit, StartWorkflow, SignalWorkflow, CancelWorkflow,
                  PauseWorkflow, RetryWorkflow, WakeWorkflows, PutTrigger, RemoveTrigger,
-                 PauseTrigger, FireTrigger>;
+                 PauseTrigger, FireTrigger, SetQueueLimits, OpenQueues>;
 using OperationResult = std::variant<Error, EnqueueResult, ClaimResult, RenewResult, FinishResult,
                                      CancelResult, RetryResult, RedriveResult, Done, StepResult,
                                      LeaseGrant, SessionGrant, PutScheduleResult, FireResult,
@@ -242,6 +257,8 @@ struct QueueStats {
   std::optional<WallTime> oldest_available;  // run_at of the oldest available job
   std::optional<Duration> retention_completed;
   std::optional<Duration> retention_dead;
+  QueueLimits limits;
+  std::optional<WallTime> opens_at;  // closed by its rate until then
 };
 
 struct JobPage {

@@ -50,6 +50,7 @@ struct Agenda {
   WallTime next_prune = WallTime::never();       // PruneJobs
   WallTime next_schedule = WallTime::never();    // FireSchedule: the earliest next_fire not paused
   WallTime next_workflow = WallTime::never();    // WakeWorkflows
+  WallTime next_opening = WallTime::never();     // OpenQueues
   friend bool operator==(const Agenda&, const Agenda&) = default;
 };
 
@@ -60,7 +61,8 @@ class Store {
   // One transaction, one durable commit; batches that change nothing do not touch the disk.
   virtual Result<BatchReport> apply(std::span<const Operation> batch, Now now) = 0;
   virtual Agenda agenda() const = 0;
-  // Would a claim of this queue find a job? False for a paused or unknown queue.
+  // Would a claim of this queue find a job? False for a paused or unknown queue, and for one that
+  // runs as many jobs as it may or is closed by its rate.
   virtual bool has_available(const std::string& queue) const = 0;
   // A hint for the broker: queues of the first `limit` jobs that MoveDue would move now, with how
   // many of each. To know none is always right.

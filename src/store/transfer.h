@@ -124,6 +124,8 @@ struct TransferQueue {
   std::optional<std::int64_t> retention_completed, retention_dead;
   std::int64_t enqueued = 0, pruned = 0, expired = 0;
   std::array<std::int64_t, kJobStateCount> counts{};
+  std::string limits{}, meter{};           // as text; "" = none
+  std::optional<std::int64_t> opens_at{};  // closed by its rate until then
   friend bool operator==(const TransferQueue&, const TransferQueue&) = default;
 };
 

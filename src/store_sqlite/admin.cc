@@ -193,13 +193,7 @@ OperationResult SqliteStore::operator()(const PauseQueue& op) {
   if (queue.paused == op.paused) return Done{};
   begin_write();
   queue.paused = op.paused;
-  if (!op.paused) {
-    queue.made_available = queue.made_session_available = true;
-    for (const auto& [ends, id] : hold_ends_) {
-      Session& session = *sessions_.at(id);
-      if (session.queue == &queue) session.gained = true, list_session(session);
-    }
-  }
+  if (!op.paused) open_queue(queue);
   touch(queue);
   sql_->update_queue
       .bind(queue.id, op.paused && !MS_MUTANT(pause_not_kept) ? 1 : 0,

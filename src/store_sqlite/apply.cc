@@ -146,23 +146,26 @@ void SqliteStore::roll_back() {
 }
 
 void SqliteStore::commit_batch(BatchReport& report) {
-  if (in_transaction_ && !(MS_MUTANT(ack_before_commit) && now_.wall.ms() % 2 == 0)) {
+  if (in_transaction_) {
     write_sessions();
     write_finished();
+    write_limits();
     write_tallies();
     write_audit_mark();
     if (due_touched_ || expiring_touched_ || finished_touched_ || sessions_touched_)
       refresh_agenda();
     refresh_workflows();
-    sql_->commit.bind().run();
-    in_transaction_ = false;
+    if (!MS_MUTANT(ack_before_commit) || now_.wall.ms() % 2 != 0) {
+      sql_->commit.bind().run();
+      in_transaction_ = false;
+    }
     data_version_ = data_version();
     commits_.fetch_add(1, std::memory_order_relaxed);
   }
   for (QueueState* queue : touched_) {
-    if (queue->made_available && !queue->paused && queue->has_ready())
+    if (queue->made_available && !queue->is_closed() && queue->has_ready())
       report.effects.available.push_back(queue->name);
-    if (queue->made_session_available && !queue->paused && !queue->ready_sessions.empty())
+    if (queue->made_session_available && !queue->is_closed() && !queue->ready_sessions.empty())
       report.effects.available.push_back(accept_line(queue->name));
   }
   name_lines(report.effects);
@@ -275,6 +278,8 @@ void SqliteStore::publish() {
     stats.oldest_available = queue->oldest();
     stats.retention_completed = queue->retention_completed;
     stats.retention_dead = queue->retention_dead;
+    stats.limits = queue->limits;
+    stats.opens_at = queue->opens_at;
     queue->touched = false;
     queue->made_available = queue->made_session_available = false;
   }
@@ -290,13 +295,14 @@ Agenda SqliteStore::agenda() const {
       .next_expiry = next_expiry_,
       .next_prune = std::min({next_prune_, audit_due_, next_forgotten_, next_workflow_prune_}),
       .next_schedule = fire_order_.empty() ? WallTime::never() : fire_order_.begin()->first,
-      .next_workflow = next_workflow_wake_};
+      .next_workflow = next_workflow_wake_,
+      .next_opening = openings_.empty() ? WallTime::never() : openings_.begin()->first};
 }
 
 bool SqliteStore::has_available(const std::string& name) const {
   if (name.starts_with('~')) return line_has_available(name);
   const QueueState* queue = find_queue(name);
-  return queue != nullptr && !queue->paused && queue->has_ready();
+  return queue != nullptr && !queue->is_closed() && queue->has_ready();
 }
 
 }  // namespace mainspring::sqlite

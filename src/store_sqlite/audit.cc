@@ -83,7 +83,8 @@ std::string SqliteStore::image_of(const AuditObject& object) {
   if (object.kind == Kind::queue) {
     const QueueState* queue = find_queue(object.name);
     if (queue == nullptr) return "";
-    return queue_image(queue->paused, queue->retention_completed, queue->retention_dead);
+    return queue_image(queue->paused, queue->retention_completed, queue->retention_dead,
+                       queue->limits);
   }
   if (object.kind == Kind::schedule) {
     const ScheduleState* schedule = find_schedule(object.name);

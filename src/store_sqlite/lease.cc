@@ -34,7 +34,7 @@ OperationResult SqliteStore::operator()(const Claim& op) {
   std::vector<QueueState*> queues;
   for (const std::string& name : op.queues) {
     QueueState* queue = find_queue(name);
-    if (queue != nullptr && !queue->paused) queues.push_back(queue);
+    if (queue != nullptr && room(*queue) > 0) queues.push_back(queue);
   }
   std::sort(queues.begin(), queues.end());
   queues.erase(std::unique(queues.begin(), queues.end()), queues.end());
@@ -58,6 +58,10 @@ OperationResult SqliteStore::operator()(const Claim& op) {
   while (!heap.empty() && static_cast<int>(result.jobs.size()) < op.max) {
     std::pop_heap(heap.begin(), heap.end(), later);
     Cursor& first = heap.back();
+    if (first.queue->limits.any() && room(*first.queue) == 0) {
+      heap.pop_back();
+      continue;
+    }
     if (claim_one(*first.at, *first.queue, first.kind, op, *grant, result.jobs)) {
       first.at = first.line->erase(first.at);
     } else {
@@ -125,6 +129,7 @@ bool SqliteStore::claim_one(const ReadyKey& key, QueueState& queue, std::int32_t
 
   count(queue, JobState::available, 0, -1);
   count(queue, JobState::running, 0, 1);
+  count_begun(queue, 1);
   lease_order_.emplace_hint(lease_order_.end(), lease.expires_at, id);
   leases_.emplace(id, std::move(lease));
   return true;
@@ -339,6 +344,7 @@ void SqliteStore::end_attempt(JobId id, Lease& lease, JobState state, WallTime r
   if (lease.noted) sql_->delete_note.bind(id).run();
   QueueState& queue = *lease.queue;
   count(queue, JobState::running, 0, -1);
+  if (queue.limits.concurrency && !MS_MUTANT(end_opens_nothing)) open_queue(queue);
   count(queue, state, 0, 1);
   if (terminal) {
     end_job(id, queue, state, lease.flags, lease.session);

@@ -10,6 +10,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "model/rate.h"
 #include "store/store.h"
 
 namespace mainspring::sqlite {
@@ -57,6 +58,10 @@ struct QueueState {
   std::string name;
   bool paused = false;
   std::optional<Duration> retention_completed, retention_dead;
+  QueueLimits limits;
+  RateMeter meter;                   // of limits.rate
+  std::optional<WallTime> opens_at;  // closed by that rate until OpenQueues
+  bool limits_changed = false;       // these three are to be written with this batch
   Tally tally;
   std::map<std::int32_t, ReadyLine> ready;  // by kind; lines may be empty
   // Of those, the jobs that belong to sessions, with their kinds: what a claim of the accept line
@@ -67,6 +72,7 @@ struct QueueState {
   bool made_session_available = false;  // a job of a session among it
   QueueStats* published = nullptr;
   bool has_ready() const;
+  bool is_closed() const;  // it gives nothing, as far as one knows without a clock
   std::optional<WallTime> oldest() const;
 };
 

@@ -1,5 +1,6 @@
 // Claims of lines that are no queues: the next free session, and the job of a session that is held.
 #include "base/assert.h"
+#include "base/mutant.h"
 #include "store_sqlite/store_impl.h"
 
 namespace mainspring::sqlite {
@@ -20,7 +21,8 @@ void SqliteStore::read_session(std::string_view key, QueueState& queue, Lease& l
 
 OperationResult SqliteStore::claim_next_session(const Claim& op, QueueState* queue) {
   ClaimResult result;
-  if (queue == nullptr || queue->paused || queue->ready_sessions.empty()) return result;
+  if (queue == nullptr || queue->ready_sessions.empty()) return result;
+  if (room(*queue) == 0 && !MS_MUTANT(sessions_not_limited)) return result;
   if (hold_ends_.size() >= kMaxHeldSessions) return too_many_held();
   begin_write();
   // First the session's token, then that of its job.
@@ -47,7 +49,7 @@ OperationResult SqliteStore::claim_of_session(const Claim& op, const SessionKey&
   Session* session = find_held(key, op.session_token);
   if (session == nullptr) return session_lost(key);
   ClaimResult result;
-  if (!session->ready || session->queue->paused) return result;
+  if (!session->ready || room(*session->queue) == 0) return result;
   auto hot = load_hot(session->turn);
   MS_ASSERT(hot && hot->state == JobState::waiting, "the job with the turn waits for the holder");
   if (hot->expires_at && !hot->started_at && *hot->expires_at <= now_.wall.us()) return result;

@@ -297,14 +297,14 @@ void SqliteStore::move_turn(Session& session, JobState from, JobState to) {
 
 void SqliteStore::name_lines(Effects& effects) {
   for (const Session* session : batch_sessions_) {
-    if (session->gained && session->held() && session->ready && !session->queue->paused)
+    if (session->gained && session->held() && session->ready && !session->queue->is_closed())
       effects.available.push_back(session_line({session->queue->name, session->key}));
   }
 }
 
 bool SqliteStore::line_has_available(std::string_view line) const {
   const QueueState* queue = find_queue(queue_of_line(line));
-  if (queue == nullptr || queue->paused) return false;
+  if (queue == nullptr || queue->is_closed()) return false;
   const auto key = parse_session_line(line);
   if (!key) return !queue->ready_sessions.empty();
   const auto found = sessions_by_key_.find({queue->id, key->key});

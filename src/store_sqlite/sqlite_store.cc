@@ -123,6 +123,7 @@ void SqliteStore::load(Instant now) {
   must(next_session_ > db.query_int("SELECT coalesce(max(id), 0) FROM sessions"),
        "ids of sessions are never given twice");
   load_queues();
+  load_limits();
   load_leases(now);
   load_named_leases(now);
   load_schedules();

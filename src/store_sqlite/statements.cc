@@ -124,6 +124,7 @@ Statements::Statements(Database& db)
       update_queue(db,
                    "UPDATE queues SET paused = ?2, retention_completed = ?3, retention_dead = ?4 "
                    "WHERE id = ?1"),
+      update_limits(db, "UPDATE queues SET limits = ?2, meter = ?3, opens_at = ?4 WHERE id = ?1"),
       insert_kind(db, "INSERT INTO kinds (id, name) VALUES (?, ?)"),
       upsert_tally(db,
                    "INSERT OR REPLACE INTO tallies (id, a, b, c, d, e, f, g, h, i, j, k) VALUES "

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <deque>
+#include <set>
 #include <vector>
 
 #include "api/audit_images.h"
@@ -61,8 +62,8 @@ struct Statements {
       insert_finished, first_finished, delete_finished, update_finished, insert_dead, delete_dead,
       select_dead, select_unique, upsert_unique, delete_unique, select_idempotency,
       insert_idempotency, delete_idempotency, first_idempotency, insert_queue, update_queue,
-      insert_kind, upsert_tally, delete_tally, delete_job, delete_body, delete_extras,
-      delete_errors, upsert_lease, delete_lease, select_moved;
+      update_limits, insert_kind, upsert_tally, delete_tally, delete_job, delete_body,
+      delete_extras, delete_errors, upsert_lease, delete_lease, select_moved;
 };
 
 // Those of schedules.
@@ -302,6 +303,8 @@ class SqliteStore final : public Store {
   OperationResult operator()(const RemoveTrigger& op);
   OperationResult operator()(const PauseTrigger& op);
   OperationResult operator()(const FireTrigger& op);
+  OperationResult operator()(const SetQueueLimits& op);
+  OperationResult operator()(const OpenQueues& op);
 
   // -- enqueue.cc
   std::optional<Error> no_room(std::size_t jobs) const;
@@ -343,6 +346,14 @@ class SqliteStore final : public Store {
   void keep_grant(std::unique_ptr<Grant> grant, Duration lease,
                   const std::vector<ClaimedJob>& jobs);
   static std::unique_ptr<Grant> new_grant(Token first, const std::string& worker, Now now);
+
+  // -- limits.cc
+  int room(const QueueState& queue) const;  // how many of its jobs may begin now
+  void count_begun(QueueState& queue, int n);
+  void note_rate(QueueState& queue);
+  void open_queue(QueueState& queue);
+  void write_limits();
+  void load_limits();
 
   // -- session_claims.cc
   static bool is_of_line(const Claim& op);
@@ -537,6 +548,7 @@ class SqliteStore final : public Store {
   bool marks_touched_ = false;
   bool refuse_enqueues_ = false;  // in this batch
   std::deque<QueueState> queue_states_;
+  std::set<std::pair<WallTime, std::string_view>> openings_;  // those that their rates have closed
   std::unordered_map<std::string_view, QueueState*> queues_by_name_;
   std::unordered_map<std::int64_t, QueueState*> queues_by_id_;
   std::unordered_map<std::string, std::int32_t> kinds_by_name_;

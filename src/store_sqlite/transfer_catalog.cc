@@ -45,9 +45,10 @@ Result<void> SqliteTarget::write_catalog(const TransferCatalog& is, const Transf
 }
 
 void SqliteTarget::write_queues(const TransferCatalog& is, const TransferCatalog* before) {
-  Statement queue(db_,
-                  "UPDATE queues SET paused = ?, retention_completed = ?, retention_dead = ? WHERE "
-                  "id = ?");
+  Statement queue(
+      db_,
+      "UPDATE queues SET paused = ?, retention_completed = ?, retention_dead = ?, limits "
+      "= ?, meter = ?, opens_at = ? WHERE id = ?");
   Statement tally(db_,
                   "INSERT OR REPLACE INTO tallies (id, a, b, c, d, e, f, g, h, i, j, k) VALUES (?, "
                   "?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
@@ -55,7 +56,11 @@ void SqliteTarget::write_queues(const TransferCatalog& is, const TransferCatalog
   const auto queues = list_of(before, &TransferCatalog::queues);
   for (const TransferQueue* q : transfer_difference(is.queues, queues, by_name).come) {
     const std::int64_t id = id_of("queues", q->name);
-    queue.bind(q->paused ? 1 : 0, q->retention_completed, q->retention_dead, id).run();
+    queue
+        .bind(q->paused ? 1 : 0, q->retention_completed, q->retention_dead,
+              Statement::text_or_null(q->limits), Statement::text_or_null(q->meter), q->opens_at,
+              id)
+        .run();
     const auto& c = q->counts;
     tally
         .bind(id, q->enqueued, q->pruned, q->expired, c[0], c[1], c[2], c[3], c[4], c[5], c[6],

@@ -407,11 +407,11 @@ Result<std::vector<TransferWorkflowRow>> SqliteSource::workflow_rows(
 }
 
 void SqliteSource::read_queues(TransferCatalog& out) {
-  Statement row(
-      db_,
-      "SELECT q.name, q.paused, q.retention_completed, q.retention_dead, t.a, t.b, t.c, "
-      "t.d, t.e, t.f, t.g, t.h, t.i, t.j, t.k FROM queues q LEFT JOIN tallies t ON t.id = "
-      "q.id ORDER BY q.name");
+  Statement row(db_,
+                "SELECT q.name, q.paused, q.retention_completed, q.retention_dead, t.a, t.b, t.c, "
+                "t.d, t.e, t.f, t.g, t.h, t.i, t.j, t.k, q.limits, q.meter, q.opens_at FROM queues "
+                "q LEFT JOIN tallies t ON t.id = "
+                "q.id ORDER BY q.name");
   while (row.step()) {
     TransferQueue& q = out.queues.emplace_back();
     q.name = row.text(0);
@@ -423,6 +423,9 @@ void SqliteSource::read_queues(TransferCatalog& out) {
     q.expired = row.integer(6);
     for (int i = 0; i < kJobStateCount; ++i)
       q.counts[static_cast<std::size_t>(i)] = row.integer(7 + i);
+    q.limits = row.text(15);
+    q.meter = row.text(16);
+    q.opens_at = maybe(row, 17);
   }
 }
 

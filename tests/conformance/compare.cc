@@ -239,6 +239,9 @@ std::string agenda_differs(const Agenda& model, const Agenda& real) {
   if (model.next_schedule != real.next_schedule)
     return fmt::format("agenda.next_schedule: model {}, store {}", model.next_schedule.us(),
                        real.next_schedule.us());
+  if (model.next_opening != real.next_opening)
+    return fmt::format("agenda.next_opening: model {}, store {}", model.next_opening.us(),
+                       real.next_opening.us());
   if (model.next_expiry < real.next_expiry) return "agenda.next_expiry is too late";
   if (model.next_prune < real.next_prune) return "agenda.next_prune is too late";
   return "";

@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "api/follow_ups.h"
+#include "api/limit_shapes.h"
 
 namespace mainspring {
 namespace {
@@ -163,6 +164,12 @@ struct OperationText {
   }
   std::string operator()(const SetRetention& op) {
     return fmt::format("retention {} {} {}", op.queue, length(op.completed), length(op.dead));
+  }
+  std::string operator()(const SetQueueLimits& op) {
+    return fmt::format("limits {} {}", op.queue, limits_text(op.limits));
+  }
+  std::string operator()(const OpenQueues& op) {
+    return fmt::format("open_queues {}{}", op.limit, line(op.fence));
   }
   std::string operator()(const MoveDue& op) {
     return fmt::format("move_due {}{}", op.limit, line(op.fence));
@@ -385,10 +392,12 @@ std::string describe(const Job& j) {
 }
 
 std::string describe(const QueueStats& q) {
-  return fmt::format("{} paused={} counts={} enqueued={} pruned={} expired={} oldest={} keep={}/{}",
-                     q.name, q.paused, q.counts, q.enqueued, q.pruned, q.expired,
-                     time(q.oldest_available), length(q.retention_completed),
-                     length(q.retention_dead));
+  return fmt::format(
+      "{} paused={} counts={} enqueued={} pruned={} expired={} oldest={} keep={}/{} limits={} "
+      "opens={}",
+      q.name, q.paused, q.counts, q.enqueued, q.pruned, q.expired, time(q.oldest_available),
+      length(q.retention_completed), length(q.retention_dead), limits_text(q.limits),
+      time(q.opens_at));
 }
 
 std::string describe(const LeaseInfo& l) {

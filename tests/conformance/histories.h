@@ -32,7 +32,8 @@ class Generator {
   using seconds = std::chrono::seconds;
 
  public:
-  explicit Generator(std::uint64_t seed) : random_(seed) {}
+  // `limits`: queues have some.
+  explicit Generator(std::uint64_t seed, bool limits = true) : random_(seed), limits_(limits) {}
 
   Step next(Now now, const Store& model) {
     now_ = now;
@@ -391,7 +392,8 @@ class Generator {
   }
 
   Operation operation() {
-    const auto dice = below(160);
+    const auto dice = below(limits_ ? 167 : 160);
+    if (dice >= 160) return limits();
     if (dice >= 128) return session();
     if (dice < 24) return enqueue();
     if (dice < 44) return claim();
@@ -456,6 +458,8 @@ class Generator {
       a.object = "queue/" + pause->queue;
     } else if (const auto* keep = std::get_if<SetRetention>(&about)) {
       a.object = "queue/" + keep->queue;
+    } else if (const auto* set = std::get_if<SetQueueLimits>(&about)) {
+      a.object = "queue/" + set->queue;
     } else if (const auto* cancel = std::get_if<Cancel>(&about)) {
       a.object = fmt::format("job/{}", cancel->id);
     } else if (const auto* finish = std::get_if<Finish>(&about)) {
@@ -468,6 +472,20 @@ class Generator {
     return a;
   }
 
+  Operation limits() {
+    if (chance(2)) return OpenQueues{1 + static_cast<int>(below(3)), fence(4)};
+    SetQueueLimits s{.queue = pick({"a", "b", "c", "answers"}), .limits = {}};
+    if (chance(2)) s.limits.concurrency = 1 + static_cast<int>(below(4));
+    if (chance(2)) {
+      RateLimit& rate = s.limits.rate.emplace();
+      rate.count = 1 + static_cast<int>(below(5));
+      rate.per = seconds(1 + below(60));
+      rate.kind = static_cast<RateKind>(below(3));
+      if (rate.kind == RateKind::bucket && chance(2)) rate.burst = 1 + static_cast<int>(below(8));
+    }
+    return s;
+  }
+
   Operation retention() {
     SetRetention s{.queue = pick({"a", "b"}), .completed = {}, .dead = {}};
     if (chance(2)) s.completed = minutes(1 + below(20));
@@ -476,6 +494,7 @@ class Generator {
   }
 
   SeededRandom random_;
+  const bool limits_;
   Now now_{};
   std::set<JobId> windowed_;
   std::vector<JobId> jobs_;

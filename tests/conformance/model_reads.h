@@ -1,4 +1,4 @@
-// What is only passed on to the parts of the model store.
+// What reads of the model store need no more than its disk, or its parts, for.
 #pragma once
 
 #include "conformance/model_access.h"
@@ -12,6 +12,38 @@ namespace mainspring {
 
 class ModelReads : public Store {
  public:
+  Result<JobPage> list(const JobFilter& filter, int limit, JobId before) const override {
+    JobPage page;
+    for (auto it = disk_.jobs.rbegin(); it != disk_.jobs.rend(); ++it) {
+      if ((before != 0 && it->first >= before) || !matches(filter, it->second.job)) continue;
+      if (static_cast<int>(page.jobs.size()) == limit) {
+        page.next = page.jobs.back().id;
+        break;
+      }
+      page.jobs.push_back(it->second.job);
+      page.jobs.back().errors.clear();
+      page.jobs.back().result.clear();
+      page.jobs.back().checkpoint.clear();
+    }
+    return page;
+  }
+
+  Result<std::vector<QueueStats>> queues() const override {
+    std::vector<QueueStats> all;
+    for (const auto& [name, kept] : disk_.queues) {
+      QueueStats& s = all.emplace_back(kept);
+      s.name = name;
+      for (const auto& [id, r] : disk_.jobs) {
+        if (r.job.queue != name) continue;
+        ++(r.expired ? s.expired : s.counts[static_cast<std::size_t>(r.job.state)]);
+        if (r.job.state == JobState::available &&
+            (!s.oldest_available || r.job.run_at < *s.oldest_available))
+          s.oldest_available = r.job.run_at;
+      }
+    }
+    return all;
+  }
+
   Result<ScheduleInfo> schedule(const std::string& name) const override {
     return of_.schedules->read(name);
   }

@@ -5,6 +5,8 @@
 #include <tuple>
 #include <utility>
 
+#include "conformance/model_limits.h"
+
 namespace mainspring {
 namespace {
 
@@ -276,13 +278,9 @@ bool ModelSessions::is_of_line(const Claim& op) {
   return op.queues[0].starts_with('~');
 }
 
-bool ModelSessions::is_paused(const std::string& queue) const {
-  const auto found = disk_.queues.find(queue);
-  return found != disk_.queues.end() && found->second.paused;
-}
-
 bool ModelSessions::can_begin(const Record& r) const {
-  return !is_paused(r.job.queue) && !(can_expire(r) && *r.job.expires_at <= now_.wall);
+  return ModelLimits(disk_).room(r.job.queue, now_.wall) > 0 &&
+         !(can_expire(r) && *r.job.expires_at <= now_.wall);
 }
 
 Result<Record*> ModelSessions::pick(const Claim& op, std::optional<SessionGrant>& accepted) {
@@ -309,7 +307,7 @@ Result<Record*> ModelSessions::pick(const Claim& op, std::optional<SessionGrant>
 }
 
 bool ModelSessions::has_available(const std::string& line) const {
-  if (is_paused(std::string(queue_of_line(line)))) return false;
+  if (ModelLimits(disk_).is_closed(std::string(queue_of_line(line)))) return false;
   if (const auto session = parse_session_line(line)) {
     const auto found = disk_.sessions.find(*session);
     const Record* r = found == disk_.sessions.end() ? nullptr : turn_of(found->second);
@@ -322,7 +320,7 @@ bool ModelSessions::has_available(const std::string& line) const {
   });
 }
 
-void ModelSessions::queue_resumed(const std::string& queue) {
+void ModelSessions::queue_opened(const std::string& queue) {
   gained_.insert(accept_line(queue));
   for (const auto& [key, s] : disk_.sessions) {
     if (key.queue == queue) offer(key, s);

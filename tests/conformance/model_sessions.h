@@ -41,7 +41,7 @@ class ModelSessions {
   Result<Record*> pick(const Claim& op, std::optional<SessionGrant>& accepted);
   bool rescue();  // ends holdings that are over
   bool prune(Duration retention);
-  void queue_resumed(const std::string& queue);
+  void queue_opened(const std::string& queue);
 
   Instant next_end() const;
   WallTime next_prune(Duration retention) const;
@@ -61,7 +61,6 @@ class ModelSessions {
   void forget_if_empty(Entry entry);
   Record* turn_of(const SessionRecord& s) const;
   bool can_begin(const Record& record) const;
-  bool is_paused(const std::string& queue) const;
   std::int64_t jobs_of(const SessionKey& session) const;
   SessionInfo shown(const SessionKey& session, const SessionRecord& s, Instant now) const;
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "conformance/model_store.h"
+#include "model/rate.h"
 #include "trigger/rules.h"
 #include "workflow/rows.h"
 
@@ -71,6 +72,7 @@ struct SessionRecord {
 struct ModelDisk {
   std::map<JobId, Record> jobs;
   std::map<std::string, QueueStats> queues;  // what cannot be recounted
+  std::map<std::string, RateMeter> meters;   // of queues with a rate
   std::map<std::string, KeyRecord> keys;
   std::map<std::string, LeaseRecord> leases;
   std::map<SessionKey, SessionRecord> sessions;

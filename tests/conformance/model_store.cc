@@ -8,6 +8,7 @@
 
 #include "conformance/model_access.h"
 #include "conformance/model_follows.h"
+#include "conformance/model_limits.h"
 #include "conformance/model_reads.h"
 
 namespace mainspring {
@@ -41,7 +42,8 @@ class ModelStore final : public ModelReads, private ModelJobs {
                                   (void)run(Cancel{id, reason});
                                 }}),
         access_(*disk_),
-        triggers_(*disk_, [this](const NewJob& n) { return run(Enqueue{.jobs = {n}}); }) {
+        triggers_(*disk_, [this](const NewJob& n) { return run(Enqueue{.jobs = {n}}); }),
+        limits_(*disk_) {
     if (now) leases_.begin_anew(now->instant, how);
     if (now) sessions_.begin_anew(now->instant);
     for (auto& [id, r] : disk_->jobs) {
@@ -107,14 +109,14 @@ class ModelStore final : public ModelReads, private ModelJobs {
     a.next_lease_expiry = std::min(a.next_lease_expiry, sessions_.next_end());
     a.next_prune = std::min(a.next_prune, sessions_.next_prune(options_.retention_dead));
     a.next_workflow = workflows_.next_wake();
+    a.next_opening = limits_.next_opening();
     a.next_prune = std::min(a.next_prune, workflows_.next_prune(options_));
     return a;
   }
 
   bool has_available(const std::string& queue) const override {
     if (queue.starts_with('~')) return sessions_.has_available(queue);
-    const auto q = disk_->queues.find(queue);
-    if (q == disk_->queues.end() || q->second.paused) return false;
+    if (limits_.is_closed(queue)) return false;
     return std::any_of(disk_->jobs.begin(), disk_->jobs.end(), [&](const auto& entry) {
       return entry.second.job.queue == queue && entry.second.job.state == JobState::available;
     });
@@ -127,38 +129,6 @@ class ModelStore final : public ModelReads, private ModelJobs {
     const auto found = disk_->jobs.find(id);
     if (found != disk_->jobs.end()) return found->second.job;
     return missing(id);
-  }
-
-  Result<JobPage> list(const JobFilter& filter, int limit, JobId before) const override {
-    JobPage page;
-    for (auto it = disk_->jobs.rbegin(); it != disk_->jobs.rend(); ++it) {
-      if ((before != 0 && it->first >= before) || !matches(filter, it->second.job)) continue;
-      if (static_cast<int>(page.jobs.size()) == limit) {
-        page.next = page.jobs.back().id;
-        break;
-      }
-      page.jobs.push_back(it->second.job);
-      page.jobs.back().errors.clear();
-      page.jobs.back().result.clear();
-      page.jobs.back().checkpoint.clear();
-    }
-    return page;
-  }
-
-  Result<std::vector<QueueStats>> queues() const override {
-    std::vector<QueueStats> all;
-    for (const auto& [name, kept] : disk_->queues) {
-      QueueStats& s = all.emplace_back(kept);
-      s.name = name;
-      for (const auto& [id, r] : disk_->jobs) {
-        if (r.job.queue != name) continue;
-        ++(r.expired ? s.expired : s.counts[static_cast<std::size_t>(r.job.state)]);
-        if (r.job.state == JobState::available &&
-            (!s.oldest_available || r.job.run_at < *s.oldest_available))
-          s.oldest_available = r.job.run_at;
-      }
-    }
-    return all;
   }
 
   Result<VerifyReport> verify() const override {  // nothing here could disagree with anything
@@ -249,12 +219,14 @@ class ModelStore final : public ModelReads, private ModelJobs {
   }
 
   void leave_worker(Record& r, JobState state) {
+    const bool ran = r.job.state == JobState::running;
     r.job.state = state;
     r.job.worker.clear();
     r.job.cancel_requested = false;
     r.cancel_reason.clear();
     r.lease_expiry = Instant::never();
     touch(r);
+    if (ran && queue(r.job.queue).limits.concurrency) opened(r.job.queue);
   }
 
   void set_waiting(Record& r, JobState state, WallTime run_at) {
@@ -424,7 +396,7 @@ class ModelStore final : public ModelReads, private ModelJobs {
       const auto is = [](const std::vector<std::string>& list, const std::string& name) {
         return std::find(list.begin(), list.end(), name) != list.end();
       };
-      if (j.state == JobState::available && is(op.queues, j.queue) && !queue(j.queue).paused &&
+      if (j.state == JobState::available && is(op.queues, j.queue) &&
           (op.kinds.empty() || is(op.kinds, j.kind)) &&
           !(can_expire(r) && *j.expires_at <= now_.wall))
         found.push_back(&r);
@@ -433,9 +405,10 @@ class ModelStore final : public ModelReads, private ModelJobs {
       return std::tie(a->job.priority, a->job.run_at, a->job.id) <
              std::tie(b->job.priority, b->job.run_at, b->job.id);
     });
-    if (found.size() > static_cast<std::size_t>(op.max))
-      found.resize(static_cast<std::size_t>(op.max));
-    for (Record* r : found) result.jobs.push_back(start(*r, op));
+    for (Record* r : found) {
+      if (std::ssize(result.jobs) == op.max) break;
+      if (limits_.room(r->job.queue, now_.wall) > 0) result.jobs.push_back(start(*r, op));
+    }
     return result;
   }
 
@@ -450,6 +423,7 @@ class ModelStore final : public ModelReads, private ModelJobs {
     r.claimed = now_.instant;
     r.lease_expiry = now_.instant + op.lease;
     touch(r);
+    limits_.begun(j.queue, now_.wall);
     return {.id = j.id,
             .token = j.token,
             .attempt = j.attempt,
@@ -659,12 +633,34 @@ class ModelStore final : public ModelReads, private ModelJobs {
     const bool is_new = !disk_->queues.contains(op.queue);
     QueueStats& q = queue(op.queue);
     if (is_new || q.paused != op.paused) dirty_ = true;
-    if (q.paused && !op.paused) {
-      gained_.insert(op.queue);
-      sessions_.queue_resumed(op.queue);
-    }
+    if (q.paused && !op.paused) opened(op.queue);
     q.paused = op.paused;
     return Done{};
+  }
+
+  // It may give what it could not.
+  void opened(const std::string& name) {
+    gained_.insert(name);
+    sessions_.queue_opened(name);
+  }
+
+  OperationResult run(const SetQueueLimits& op) {
+    limits_.set(op, now_.wall);
+    opened(op.queue);
+    dirty_ = true;
+    return Done{};
+  }
+
+  OperationResult run(const OpenQueues& op) {
+    if (!leases_.holds(op.fence, now_.instant)) return leases_.lost();
+    StepResult result;
+    for (const std::string& name : limits_.open(op.limit, now_.wall)) {
+      opened(name);
+      ++result.changed;
+      dirty_ = true;
+    }
+    result.more = result.changed == op.limit;
+    return result;
   }
 
   OperationResult run(const SetRetention& op) {
@@ -773,6 +769,7 @@ class ModelStore final : public ModelReads, private ModelJobs {
   ModelWorkflows workflows_;
   ModelAccess access_;
   ModelTriggers triggers_;
+  ModelLimits limits_;
   Now now_{};
   bool dirty_ = false;
   std::vector<JobId> ended_;

@@ -1,0 +1,46 @@
+// Limits of a queue: how many of its jobs run at once, and how many begin in a time. Over all nodes
+// and workers of a store; they hold for jobs of every kind and session of the queue.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+#include "mainspring/result.h"
+#include "mainspring/time.h"
+
+namespace mainspring {
+
+// How begins are counted.
+enum class RateKind : std::uint8_t {
+  bucket,   // `burst` at once, then one each per/count: a token bucket
+  sliding,  // never more than `count` in any time of length `per`
+  fixed,    // `count` in each window of length `per`; the windows are aligned to 1970, UTC
+};
+std::string_view to_string(RateKind kind);
+std::optional<RateKind> parse_rate_kind(std::string_view text);
+
+struct RateLimit {
+  int count = 1;  // 1 to kMaxRateCount
+  Duration per = std::chrono::seconds(1);
+  RateKind kind = RateKind::bucket;
+  int burst = 0;  // of a bucket: 1 to kMaxRateCount, 0 = count; of others 0
+  friend bool operator==(const RateLimit&, const RateLimit&) = default;
+};
+
+struct QueueLimits {
+  std::optional<int> concurrency;  // 1 to kMaxConcurrency; nullopt = no limit
+  std::optional<RateLimit> rate;   // every attempt that begins counts
+  bool any() const { return concurrency || rate; }
+  friend bool operator==(const QueueLimits&, const QueueLimits&) = default;
+};
+
+inline constexpr int kMaxConcurrency = 1'000'000;
+inline constexpr int kMaxRateCount = 1'000'000;
+inline constexpr Duration kMinRatePer = std::chrono::seconds(1);
+inline constexpr Duration kMaxRatePer = std::chrono::hours(24 * 31);
+
+// Errors: invalid_argument, with the field, for example rate.count.
+Result<void> validate(const QueueLimits& limits);
+
+}  // namespace mainspring

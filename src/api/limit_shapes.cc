@@ -1,0 +1,88 @@
+// Limits in and out of JSON.
+#include "api/limit_shapes.h"
+
+#include <climits>
+
+#include "api/fields.h"
+#include "api/shapes.h"
+
+namespace mainspring {
+namespace {
+
+bool read_kind(JsonReader& in, RateLimit& rate) {
+  std::string text;
+  if (!in.string(text)) return false;
+  const auto kind = parse_rate_kind(text);
+  if (!kind) return in.fail_here("must be bucket, sliding or fixed");
+  rate.kind = *kind;
+  return true;
+}
+constexpr JsonField<RateLimit> kRate[] = {
+    {"count", &as_integer<&RateLimit::count, INT_MIN, INT_MAX>},
+    {"per", &as_duration<&RateLimit::per>},
+    {"kind", &read_kind},
+    {"burst", [](JsonReader& in,
+                 RateLimit& r) { return in.null() || in.integer(r.burst, INT_MIN, INT_MAX); }},
+};
+constexpr JsonField<QueueLimits> kLimits[] = {
+    {"concurrency",
+     [](JsonReader& in, QueueLimits& l) {
+       return in.null() || in.integer(l.concurrency.emplace(), INT_MIN, INT_MAX);
+     }},
+    {"rate", [](JsonReader& in,
+                QueueLimits& l) { return in.null() || in.object(kRate, l.rate.emplace()); }},
+};
+}  // namespace
+
+void write_limits(JsonWriter& w, const QueueLimits& limits) {
+  w.begin_object().key("concurrency");
+  limits.concurrency ? w.number(*limits.concurrency) : w.null();
+  w.key("rate");
+  if (limits.rate) {
+    const RateLimit& rate = *limits.rate;
+    w.begin_object().key("count").number(rate.count).key("per").duration(rate.per);
+    w.key("kind").string(to_string(rate.kind));
+    if (rate.burst != 0) w.key("burst").number(rate.burst);
+    w.end_object();
+  } else {
+    w.null();
+  }
+  w.end_object();
+}
+
+bool read_limits(JsonReader& in, QueueLimits& limits) {
+  return in.null() || in.object(kLimits, limits);
+}
+
+std::string limits_text(const QueueLimits& limits) {
+  std::string out;
+  if (!limits.any()) return out;
+  JsonWriter w(out);
+  write_limits(w, limits);
+  return out;
+}
+
+Result<QueueLimits> parse_limits(std::string_view text) {
+  if (text.empty()) return QueueLimits{};
+  return decode_response(text, kLimits);
+}
+
+Result<SetQueueLimits> decode_limits_request(std::string queue, std::string_view body) {
+  MS_TRY_ASSIGN(const QueueLimits limits, decode_request(body, kLimits));
+  MS_TRY(validate(limits));
+  return SetQueueLimits{std::move(queue), limits};
+}
+
+void encode_limits_request(const SetQueueLimits& request, std::string& out) {
+  JsonWriter w(out);
+  write_limits(w, request.limits);
+}
+
+void encode_limits_response(const SetQueueLimits& request, std::string& out) {
+  JsonWriter w(out);
+  w.begin_object().key("name").string(request.queue);
+  write_limits(w.key("limits"), request.limits);
+  w.end_object();
+}
+
+}  // namespace mainspring

@@ -1,0 +1,183 @@
+// Rates: token buckets, windows and slices of time.
+#include "model/rate.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <limits>
+
+#include "mainspring/result.h"
+
+namespace mainspring {
+namespace {
+
+constexpr std::int64_t kSlices = 50;  // of a sliding window: it is as exact as one of them
+constexpr int kUnlimited = std::numeric_limits<int>::max();
+
+// What one begin costs a bucket, rounded up: never faster than asked for.
+std::int64_t interval(const RateLimit& limit) {
+  return (limit.per.count() + limit.count - 1) / limit.count;
+}
+std::int64_t depth(const RateLimit& limit) {
+  return interval(limit) * (limit.burst > 0 ? limit.burst : limit.count);
+}
+std::int64_t slice(const RateLimit& limit) {
+  return (limit.per.count() + kSlices - 1) / kSlices;
+}
+std::int64_t floor_to(std::int64_t at, std::int64_t step) {
+  return at - ((at % step) + step) % step;
+}
+// Up to whose end a slice still counts. That of `now` - per counts as a whole.
+std::int64_t leaves_at(const RateLimit& limit, std::int64_t slice_begin) {
+  return slice_begin + slice(limit) + limit.per.count();
+}
+
+}  // namespace
+
+RateMeter RateMeter::parse(std::string_view text) {
+  RateMeter meter;
+  const char* at = text.data();
+  const char* const end = at + text.size();
+  while (at < end) {
+    Entry entry;
+    const auto first = std::from_chars(at, end, entry.first);
+    if (first.ec != std::errc() || first.ptr == end || *first.ptr != ':') return {};
+    const auto second = std::from_chars(first.ptr + 1, end, entry.second);
+    if (second.ec != std::errc()) return {};
+    meter.entries_.push_back(entry);
+    at = second.ptr == end ? end : second.ptr + 1;
+  }
+  return meter;
+}
+
+std::string RateMeter::text() const {
+  std::string out;
+  for (const auto& [at, n] : entries_) {
+    if (!out.empty()) out += ',';
+    fmt::format_to(std::back_inserter(out), "{}:{}", at, n);
+  }
+  return out;
+}
+
+// The entries that count now. One of a far future is of a clock that was set back since.
+std::vector<RateMeter::Entry> RateMeter::within(const RateLimit& limit, std::int64_t now) const {
+  std::vector<Entry> out;
+  for (const Entry& entry : entries_) {
+    const std::int64_t at = entry.first;
+    bool counts = true;
+    switch (limit.kind) {
+      case RateKind::bucket:
+        counts = at > now && at - now <= 2 * depth(limit);
+        break;
+      case RateKind::fixed:
+        counts = at + limit.per.count() > now && at - now <= limit.per.count();
+        break;
+      case RateKind::sliding:
+        counts = leaves_at(limit, at) > now && at - now <= limit.per.count();
+        break;
+    }
+    if (counts) out.push_back(entry);
+  }
+  return out;
+}
+
+int RateMeter::allowed(const RateLimit& limit, WallTime now) const {
+  const std::vector<Entry> counted = within(limit, now.us());
+  if (limit.kind == RateKind::bucket) {
+    const std::int64_t filled = counted.empty() ? 0 : counted[0].first - now.us();
+    return static_cast<int>(std::max<std::int64_t>(0, depth(limit) - filled) / interval(limit));
+  }
+  std::int64_t used = 0;
+  for (const auto& [at, n] : counted) used += n;
+  return static_cast<int>(std::max<std::int64_t>(0, limit.count - used));
+}
+
+void RateMeter::take(const RateLimit& limit, WallTime now, int n) {
+  if (n <= 0) return;
+  entries_ = within(limit, now.us());
+  if (limit.kind == RateKind::bucket) {
+    const std::int64_t full_at = entries_.empty() ? now.us() : entries_[0].first;
+    entries_ = {{full_at + n * interval(limit), 0}};
+    return;
+  }
+  const std::int64_t step = limit.kind == RateKind::fixed ? limit.per.count() : slice(limit);
+  std::int64_t at = floor_to(now.us(), step);
+  if (!entries_.empty()) at = std::max(at, entries_.back().first);
+  if (entries_.empty() || entries_.back().first != at) entries_.emplace_back(at, 0);
+  entries_.back().second += n;
+}
+
+WallTime RateMeter::opens_at(const RateLimit& limit, WallTime now) const {
+  if (allowed(limit, now) > 0) return now;
+  const std::vector<Entry> counted = within(limit, now.us());
+  if (limit.kind == RateKind::bucket)
+    return WallTime::from_us(counted[0].first - depth(limit) + interval(limit));
+  if (limit.kind == RateKind::fixed) return WallTime::from_us(counted[0].first + limit.per.count());
+  std::int64_t used = 0;
+  for (const auto& [at, n] : counted) used += n;
+  for (const auto& [at, n] : counted) {
+    used -= n;
+    if (used < limit.count) return WallTime::from_us(leaves_at(limit, at));
+  }
+  return now;
+}
+
+int room_of(const QueueLimits& limits, std::int64_t running, const RateMeter& meter, WallTime now) {
+  std::int64_t room = kUnlimited;
+  if (limits.concurrency) room = std::max<std::int64_t>(0, *limits.concurrency - running);
+  if (limits.rate) room = std::min<std::int64_t>(room, meter.allowed(*limits.rate, now));
+  return static_cast<int>(room);
+}
+
+std::string_view to_string(RateKind kind) {
+  switch (kind) {
+    case RateKind::bucket:
+      return "bucket";
+    case RateKind::sliding:
+      return "sliding";
+    case RateKind::fixed:
+      return "fixed";
+  }
+  return "?";
+}
+
+std::optional<RateKind> parse_rate_kind(std::string_view text) {
+  for (const RateKind kind : {RateKind::bucket, RateKind::sliding, RateKind::fixed}) {
+    if (to_string(kind) == text) return kind;
+  }
+  return std::nullopt;
+}
+
+Result<void> validate(const QueueLimits& limits) {
+  if (limits.concurrency && (*limits.concurrency < 1 || *limits.concurrency > kMaxConcurrency)) {
+    return invalid("concurrency", fmt::format("concurrency is {}; it must be 1 to {}, or null for "
+                                              "no limit (pause the queue to stop it)",
+                                              *limits.concurrency, kMaxConcurrency));
+  }
+  if (!limits.rate) return {};
+  const RateLimit& rate = *limits.rate;
+  if (rate.count < 1 || rate.count > kMaxRateCount) {
+    return invalid("rate.count",
+                   fmt::format("rate.count is {}; it must be 1 to {}", rate.count, kMaxRateCount));
+  }
+  if (rate.per < kMinRatePer || rate.per > kMaxRatePer) {
+    return invalid("rate.per",
+                   fmt::format("rate.per is {}; it must be {} to {}", format_duration(rate.per),
+                               format_duration(kMinRatePer), format_duration(kMaxRatePer)));
+  }
+  if (rate.burst < 0 || rate.burst > kMaxRateCount) {
+    return invalid(
+        "rate.burst",
+        fmt::format("rate.burst is {}; it must be 1 to {}, or 0 for as many as rate.count",
+                    rate.burst, kMaxRateCount));
+  }
+  if (rate.burst != 0 && rate.kind != RateKind::bucket) {
+    return invalid("rate.burst", fmt::format("rate.burst is {}; only a bucket has one, and this "
+                                             "rate is {}",
+                                             rate.burst, to_string(rate.kind)));
+  }
+  return {};
+}
+
+}  // namespace mainspring

@@ -1,0 +1,41 @@
+// RateMeter: what has begun under a rate limit, and when the next may. The same in every store.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "mainspring/limits.h"
+
+namespace mainspring {
+
+class RateMeter {
+ public:
+  RateMeter() = default;  // nothing has begun
+  // What text() wrote; what is none counts as nothing.
+  static RateMeter parse(std::string_view text);
+  std::string text() const;  // "" = nothing has begun; under 2 KiB
+
+  // How many may begin now. A clock that was set back closes it for no longer than twice the time
+  // of the limit.
+  int allowed(const RateLimit& limit, WallTime now) const;
+  // `n` begin now.
+  void take(const RateLimit& limit, WallTime now, int n);
+  // From when on one may begin; not after `now` if one may at once.
+  WallTime opens_at(const RateLimit& limit, WallTime now) const;
+
+  friend bool operator==(const RateMeter&, const RateMeter&) = default;
+
+ private:
+  // Microseconds, and how many. Of a bucket one entry: when it is full again. Of a window one: its
+  // begin and what it has. Sliding: slices of the time, oldest first.
+  using Entry = std::pair<std::int64_t, std::int64_t>;
+  std::vector<Entry> within(const RateLimit& limit, std::int64_t now) const;
+  std::vector<Entry> entries_;
+};
+
+// How many jobs of a queue may begin now, of which `running` run already.
+int room_of(const QueueLimits& limits, std::int64_t running, const RateMeter& meter, WallTime now);
+
+}  // namespace mainspring

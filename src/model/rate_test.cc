@@ -1,0 +1,100 @@
+// Rates: what the three kinds give, and that none gives more than it says.
+#include "model/rate.h"
+
+#include <doctest/doctest.h>
+#include <rapidcheck.h>
+
+#include <algorithm>
+#include <vector>
+
+namespace mainspring {
+namespace {
+
+using std::chrono::minutes;
+using std::chrono::seconds;
+
+constexpr RateLimit limit(int count, Duration per, RateKind kind, int burst = 0) {
+  return {.count = count, .per = per, .kind = kind, .burst = burst};
+}
+const WallTime kStart = WallTime::from_us(1'767'225'600'000'000);
+
+TEST_CASE(
+    "what a meter has written is what it reads, and no text is a meter that has begun nothing") {
+  RateMeter meter;
+  CHECK(meter.text().empty());
+  for (const RateKind kind : {RateKind::bucket, RateKind::sliding, RateKind::fixed}) {
+    const RateLimit rate = limit(5, minutes(1), kind);
+    meter.take(rate, kStart, 2);
+    meter.take(rate, kStart + seconds(7), 1);
+    CHECK(RateMeter::parse(meter.text()) == meter);
+    CHECK(meter.text().size() < 2048);
+    meter = {};
+  }
+  CHECK(RateMeter::parse("nonsense") == RateMeter());
+  CHECK(RateMeter::parse("12") == RateMeter());
+}
+
+TEST_CASE("a bucket that has been left alone holds its burst, not more") {
+  const RateLimit rate = limit(60, minutes(1), RateKind::bucket, 5);
+  RateMeter meter;
+  CHECK(meter.allowed(rate, kStart) == 5);
+  meter.take(rate, kStart, 5);
+  CHECK(meter.allowed(rate, kStart) == 0);
+  CHECK(meter.opens_at(rate, kStart) == kStart + seconds(1));
+  CHECK(meter.allowed(rate, kStart + seconds(3)) == 3);
+  CHECK(meter.allowed(rate, kStart + minutes(60)) == 5);
+}
+
+TEST_CASE("concurrency and rate: the smaller room counts, and what runs beyond is no room") {
+  QueueLimits limits{.concurrency = 3, .rate = limit(2, minutes(1), RateKind::fixed)};
+  CHECK(room_of(limits, 0, {}, kStart) == 2);
+  CHECK(room_of(limits, 2, {}, kStart) == 1);
+  CHECK(room_of(limits, 7, {}, kStart) == 0);
+  CHECK(room_of({}, 7, {}, kStart) > 1'000'000);
+}
+
+TEST_CASE("over any history no time of the rate's length begins more than it allows") {
+  rc::check("sliding: count; fixed: twice the count; bucket: burst and what flows in", [] {
+    const auto kind = static_cast<RateKind>(*rc::gen::inRange(0, 3));
+    const int count = *rc::gen::inRange(1, 9);
+    const int burst = kind == RateKind::bucket ? *rc::gen::inRange(0, 9) : 0;
+    const RateLimit rate = limit(count, seconds(*rc::gen::inRange(1, 90)), kind, burst);
+    const auto steps = *rc::gen::container<std::vector<int>>(60, rc::gen::inRange(0, 20'000));
+    RateMeter meter;
+    std::vector<WallTime> begun;
+    WallTime now = kStart;
+    for (const int ms : steps) {
+      now = now + std::chrono::milliseconds(ms);
+      const int n = std::min(meter.allowed(rate, now), ms % 4);
+      meter.take(rate, now, n);
+      meter = RateMeter::parse(meter.text());
+      begun.insert(begun.end(), static_cast<std::size_t>(n), now);
+      const WallTime opens = meter.opens_at(rate, now);
+      RC_ASSERT((opens <= now) == (meter.allowed(rate, now) > 0));
+      RC_ASSERT(meter.allowed(rate, opens) > 0);
+      if (opens > now) RC_ASSERT(meter.allowed(rate, opens - std::chrono::microseconds(1)) == 0);
+    }
+    const int most = kind == RateKind::sliding ? count
+                     : kind == RateKind::fixed ? 2 * count
+                                               : (burst > 0 ? burst : count) + count;
+    for (std::size_t i = static_cast<std::size_t>(most); i < begun.size(); ++i)
+      RC_ASSERT(begun[i] - begun[i - static_cast<std::size_t>(most)] >= rate.per);
+  });
+}
+
+TEST_CASE("bad limits are refused with the field and the rule") {
+  const auto field = [](const QueueLimits& limits) {
+    const auto checked = validate(limits);
+    return checked ? std::string() : checked.error().field;
+  };
+  CHECK(field({}).empty());
+  CHECK(field({.concurrency = 0, .rate = {}}) == "concurrency");
+  CHECK(field({.concurrency = {}, .rate = limit(0, minutes(1), RateKind::fixed)}) == "rate.count");
+  CHECK(field({.concurrency = {}, .rate = limit(1, Duration(5), RateKind::fixed)}) == "rate.per");
+  CHECK(field({.concurrency = {}, .rate = limit(1, minutes(1), RateKind::fixed, 3)}) ==
+        "rate.burst");
+  CHECK(field({.concurrency = 1, .rate = limit(1, minutes(1), RateKind::bucket, 3)}).empty());
+}
+
+}  // namespace
+}  // namespace mainspring

@@ -1,0 +1,108 @@
+// Limits of queues: what a claim may take, and when a queue that was closed opens again.
+#include "api/limit_shapes.h"
+#include "base/mutant.h"
+#include "store_sqlite/store_impl.h"
+
+namespace mainspring::sqlite {
+
+bool QueueState::is_closed() const {
+  if (paused || opens_at) return true;
+  return limits.concurrency &&
+         tally.counts[static_cast<std::size_t>(JobState::running)] >= *limits.concurrency;
+}
+
+int SqliteStore::room(const QueueState& queue) const {
+  if (queue.paused) return 0;
+  const std::int64_t running =
+      MS_MUTANT(concurrency_ignored)
+          ? 0
+          : queue.tally.counts[static_cast<std::size_t>(JobState::running)];
+  return room_of(queue.limits, running, queue.meter, now_.wall);
+}
+
+// `n` jobs of it have begun.
+void SqliteStore::count_begun(QueueState& queue, int n) {
+  if (!queue.limits.rate || n == 0) return;
+  queue.meter.take(*queue.limits.rate, now_.wall, n);
+  note_rate(queue);
+}
+
+void SqliteStore::note_rate(QueueState& queue) {
+  if (queue.opens_at) openings_.erase({*queue.opens_at, queue.name});
+  queue.opens_at.reset();
+  const auto& rate = queue.limits.rate;
+  if (rate && queue.meter.allowed(*rate, now_.wall) == 0) {
+    queue.opens_at = queue.meter.opens_at(*rate, now_.wall);
+    openings_.emplace(*queue.opens_at, queue.name);
+  }
+  queue.limits_changed = true;
+  touch(queue);
+}
+
+// It may give what it could not.
+void SqliteStore::open_queue(QueueState& queue) {
+  touch(queue);
+  queue.made_available = queue.made_session_available = true;
+  for (const auto& [ends, id] : hold_ends_) {
+    Session& session = *sessions_.at(id);
+    if (session.queue == &queue) session.gained = true, list_session(session);
+  }
+}
+
+OperationResult SqliteStore::operator()(const SetQueueLimits& op) {
+  QueueState& queue = queue_of(op.queue);
+  begin_write();
+  if (queue.limits.rate != op.limits.rate) queue.meter = {};
+  queue.limits = op.limits;
+  note_rate(queue);
+  open_queue(queue);
+  return Done{};
+}
+
+OperationResult SqliteStore::operator()(const OpenQueues& op) {
+  if (auto lost = fenced(op.fence)) return std::move(*lost);
+  StepResult result;
+  std::vector<QueueState*> due;
+  for (const auto& [at, name] : openings_) {
+    if (at > now_.wall || std::ssize(due) == op.limit) break;
+    due.push_back(find_queue(name));
+  }
+  for (QueueState* queue : due) {
+    begin_write();
+    note_rate(*queue);
+    open_queue(*queue);
+  }
+  result.changed = static_cast<int>(due.size());
+  result.more = result.changed == op.limit;
+  return result;
+}
+
+void SqliteStore::write_limits() {
+  for (QueueState* queue : touched_) {
+    if (!queue->limits_changed) continue;
+    queue->limits_changed = false;
+    const std::string limits = limits_text(queue->limits);
+    const std::string meter = MS_MUTANT(rate_not_kept) ? "" : queue->meter.text();
+    const auto opens_at = queue->opens_at ? std::optional(queue->opens_at->us()) : std::nullopt;
+    sql_->update_limits
+        .bind(queue->id, Statement::text_or_null(limits), Statement::text_or_null(meter), opens_at)
+        .run();
+  }
+}
+
+void SqliteStore::load_limits() {
+  openings_.clear();
+  Statement rows(*db_, "SELECT id, limits, meter, opens_at FROM queues WHERE limits IS NOT NULL");
+  while (rows.step()) {
+    QueueState& queue = queue_by_id(rows.integer(0));
+    auto limits = parse_limits(rows.text(1));
+    if (!limits) throw SqlError{SQLITE_CORRUPT, limits.error().message};
+    queue.limits = std::move(*limits);
+    queue.meter = RateMeter::parse(rows.text(2));
+    if (rows.is_null(3)) continue;
+    queue.opens_at = WallTime::from_us(rows.integer(3));
+    openings_.emplace(*queue.opens_at, queue.name);
+  }
+}
+
+}  // namespace mainspring::sqlite

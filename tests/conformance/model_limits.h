@@ -1,0 +1,86 @@
+// Limits of queues in the model: what runs is counted each time.
+#pragma once
+
+#include "conformance/model_state.h"
+#include "model/rate.h"
+
+namespace mainspring {
+
+class ModelLimits {
+ public:
+  explicit ModelLimits(ModelDisk& disk) : disk_(disk) {}
+
+  // How many may begin now.
+  int room(const std::string& queue, WallTime now) const {
+    const QueueStats* q = find(queue);
+    if (q == nullptr || q->paused) return 0;
+    return room_of(q->limits, running(queue), meter(queue), now);
+  }
+  // As far as one knows without a look at the clock.
+  bool is_closed(const std::string& queue) const {
+    const QueueStats* q = find(queue);
+    if (q == nullptr || q->paused || q->opens_at) return true;
+    return q->limits.concurrency && running(queue) >= *q->limits.concurrency;
+  }
+  // A job of it has begun.
+  void begun(const std::string& queue, WallTime now) {
+    QueueStats& q = disk_.queues[queue];
+    if (!q.limits.rate) return;
+    disk_.meters[queue].take(*q.limits.rate, now, 1);
+    note(queue, now);
+  }
+  void set(const SetQueueLimits& op, WallTime now) {
+    QueueStats& q = disk_.queues[op.queue];
+    if (q.limits.rate != op.limits.rate) disk_.meters.erase(op.queue);
+    q.limits = op.limits;
+    note(op.queue, now);
+  }
+  // The queues that are open now.
+  std::vector<std::string> open(int limit, WallTime now) {
+    std::vector<std::pair<WallTime, std::string>> due;
+    for (const auto& [name, q] : disk_.queues) {
+      if (q.opens_at && *q.opens_at <= now) due.emplace_back(*q.opens_at, name);
+    }
+    std::sort(due.begin(), due.end());
+    if (std::ssize(due) > limit) due.resize(static_cast<std::size_t>(limit));
+    std::vector<std::string> opened;
+    for (const auto& [at, name] : due) {
+      note(name, now);
+      opened.push_back(name);
+    }
+    return opened;
+  }
+  WallTime next_opening() const {
+    WallTime next = WallTime::never();
+    for (const auto& [name, q] : disk_.queues) {
+      if (q.opens_at) next = std::min(next, *q.opens_at);
+    }
+    return next;
+  }
+
+ private:
+  const QueueStats* find(const std::string& queue) const {
+    const auto found = disk_.queues.find(queue);
+    return found == disk_.queues.end() ? nullptr : &found->second;
+  }
+  const RateMeter& meter(const std::string& queue) const {
+    static const RateMeter unused;
+    const auto found = disk_.meters.find(queue);
+    return found == disk_.meters.end() ? unused : found->second;
+  }
+  std::int64_t running(const std::string& queue) const {
+    return std::count_if(disk_.jobs.begin(), disk_.jobs.end(), [&](const auto& entry) {
+      return entry.second.job.queue == queue && entry.second.job.state == JobState::running;
+    });
+  }
+  void note(const std::string& queue, WallTime now) {
+    QueueStats& q = disk_.queues[queue];
+    q.opens_at.reset();
+    if (q.limits.rate && meter(queue).allowed(*q.limits.rate, now) == 0)
+      q.opens_at = meter(queue).opens_at(*q.limits.rate, now);
+  }
+
+  ModelDisk& disk_;
+};
+
+}  // namespace mainspring
