@@ -187,6 +187,7 @@ void PostgresStore::commit(BatchReport&) {
   if (must_look_) settle();
   settle_batch();
   flush();
+  settle_openings();
   workflows_.flush();
   if (!wrote_) {
     refresh_agenda();  // a step that found nothing has looked
@@ -240,6 +241,7 @@ void PostgresStore::clear_batch() {
   tally_.clear();
   new_errors_.clear();
   followed_.clear();
+  opened_.clear();
   sessions_.clear();
   joined_.clear();
   left_.clear();
@@ -407,6 +409,11 @@ void PostgresStore::remember(BatchReport& report) {
 // nothing.
 void PostgresStore::remember_lines() {
   for (const auto& [queue, delta] : after_.available) hints_[queue].available += delta;
+  for (const auto& [queue, count] : after_.running_is) {
+    hints_[queue].running = count;
+    hints_[queue].running_uncertain = false;
+  }
+  for (const auto& [queue, delta] : after_.running) hints_[queue].running += delta;
   for (const int queue : after_.dry) {
     QueueHint& hint = hints_[queue];
     hint.dry = true;
@@ -443,14 +450,15 @@ Agenda PostgresStore::agenda() const {
                 .next_expiry = next_expiry_,
                 .next_prune = std::min(next_prune_, audit_due_),
                 .next_schedule = next_schedule(),
-                .next_workflow = next_workflow_};
+                .next_workflow = next_workflow_,
+                .next_opening = next_opening()};
 }
 
 bool PostgresStore::has_available(const std::string& name) const {
   const std::string queue(queue_of_line(name));
   const auto found = queues_by_name_.find(queue);
   if (found == queues_by_name_.end()) return unknown_queues_.contains(queue);
-  if (found->second->paused) return false;
+  if (is_closed(*found->second)) return false;
   if (queue != name) return line_has_available(*found->second, name);
   const QueueHint& hint = hints_[found->second->id];
   return !hint.dry && (hint.available > 0 || hint.uncertain);

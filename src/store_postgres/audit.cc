@@ -82,7 +82,9 @@ std::string PostgresStore::image_of_queue(const std::string& name, ImageLock loc
     if (!made) row = ask(look, params(name));  // another node was quicker
   }
   if (row.empty()) return "";
-  return queue_image(row.integer(0, 0) != 0, duration(row, 1), duration(row, 2));
+  QueueInfo queue;
+  read_limits_of(queue, row, 0, 3);
+  return queue_image(row.integer(0, 0) != 0, duration(row, 1), duration(row, 2), queue.limits);
 }
 
 std::string PostgresStore::image_of(const AuditObject& object, ImageLock lock) {

@@ -1,4 +1,5 @@
 // Queues and kinds: small tables of which every node keeps a copy.
+#include "api/limit_shapes.h"
 #include "base/assert.h"
 #include "store_postgres/store_impl.h"
 
@@ -10,6 +11,7 @@ QueueInfo read_queue(const Rows& rows, int row, int first) {
   queue.paused = rows.integer(row, first) != 0;
   queue.retention_completed = rows.maybe(row, first + 1);
   queue.retention_dead = rows.maybe(row, first + 2);
+  read_limits_of(queue, rows, row, first + 3);
   return queue;
 }
 }  // namespace
@@ -23,6 +25,7 @@ void PostgresStore::load_queues() {
     auto& kept = queues_by_id_[read.id];
     if (!kept) kept = std::make_unique<QueueInfo>();
     *kept = std::move(read);
+    any_rates_ = any_rates_ || kept->limits.rate;
     queues_by_name_[kept->name] = kept.get();
   }
   // What a batch made that was undone.
@@ -67,11 +70,12 @@ const QueueInfo& PostgresStore::queue_of(const std::string& name) {
   auto queue = std::make_unique<QueueInfo>(read_queue(rows, 0, 1));
   queue->id = static_cast<int>(rows.integer(0, 0));
   queue->name = name;
-  if (rows.integer(0, 4) != 0) {
+  if (rows.integer(0, 7) != 0) {
     write(sql_.raise_version, params("queues"));
     after_.queues = true;
     QueueHint& hint = hints_[queue->id];
     hint.uncertain = hint.heads_uncertain = hint.heads_dry = hint.heads_drift = false;
+    hint.running_uncertain = false;
   }
   unknown_queues_.erase(name);
   const QueueInfo& kept = *queue;
@@ -120,8 +124,11 @@ const std::string& PostgresStore::kind_name(int id) {
 }
 
 void PostgresStore::changed_queue(const QueueInfo& queue) {
-  write(sql_.update_queue, params(std::int64_t{queue.id}, queue.paused, queue.retention_completed,
-                                  queue.retention_dead));
+  const auto at = queue.opens_at ? std::optional(queue.opens_at->us()) : std::nullopt;
+  const std::string limits = limits_text(queue.limits), meter = queue.meter.text();
+  write(sql_.update_queue,
+        params(std::int64_t{queue.id}, queue.paused, queue.retention_completed,
+               queue.retention_dead, text_or_null(limits), text_or_null(meter), at));
   write(sql_.raise_version, params("queues"));
   copies_of_batch_ = true;
   after_.queues = true;
@@ -136,6 +143,9 @@ QueueInfo& PostgresStore::locked_queue(const std::string& name) {
   queue.paused = now.paused;
   queue.retention_completed = now.retention_completed;
   queue.retention_dead = now.retention_dead;
+  queue.limits = now.limits;
+  queue.meter = now.meter;
+  queue.opens_at = now.opens_at;
   return queue;
 }
 

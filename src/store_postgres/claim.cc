@@ -50,7 +50,7 @@ std::size_t PostgresStore::claim_run(std::span<const Operation> rest,
   forget_given(run.size() * kGivenPerClaim);
   for (const auto& claiming : run) {
     claiming->queues = queues_named(*claiming->op);
-    if (!claiming->queues.empty()) send_claim(claiming, must_look(*claiming));
+    if (!claiming->queues.empty()) begin_claim(claiming);
   }
   if (plain_) {
     open_->claims = std::move(run);
@@ -63,6 +63,12 @@ std::size_t PostgresStore::claim_run(std::span<const Operation> rest,
     *claiming->answer = std::move(claiming->result);
   }
   return done;
+}
+
+void PostgresStore::begin_claim(const std::shared_ptr<Claiming>& claiming) {
+  if (!is_limited(*claiming)) return send_claim(claiming, must_look(*claiming));
+  settle();  // claims before it count
+  claim_limited(claiming);
 }
 
 // Short of what was asked for, and the line was not looked at from its beginning?
@@ -163,6 +169,8 @@ void PostgresStore::take_claimed(Claiming& claiming, const Rows& rows) {
     jobs.push_back(read_claimed(rows, i, op, claiming.until));
     if ((after_.leased.back().second.flags & kFlagExtras) != 0)
       claiming.extras.push_back(jobs.back().id);
+    const auto room = claiming.rooms.find(after_.leased.back().second.queue);
+    if (room != claiming.rooms.end()) --room->second;
   }
   std::sort(jobs.begin() + before, jobs.end(), [](const ClaimedJob& a, const ClaimedJob& b) {
     return std::tie(a.priority, a.run_at, a.id) < std::tie(b.priority, b.run_at, b.id);
@@ -194,7 +202,9 @@ void PostgresStore::take_claimed(Claiming& claiming, const Rows& rows) {
   if (!enough && op.kinds.empty() && !claiming.short_of) {
     // Nothing is left that a claim could take, as far as anybody can tell now.
     for (const QueueInfo* queue : claiming.queues) {
-      if (queue->paused) continue;
+      const auto room = claiming.rooms.find(queue->id);
+      const bool full = room != claiming.rooms.end() && room->second <= 0;
+      if (queue->paused || full) continue;
       after_.dry.insert(queue->id);
       after_.gained.erase(queue->id);
     }
@@ -236,13 +246,15 @@ ClaimedJob PostgresStore::read_claimed(const Rows& rows, int row, const Claim& o
   job.session_state = rows.string(row, 17);
   in_hand_.erase(job.id);  // as it was before
   --after_.available[queue];
+  ++after_.running[queue];
   if (!job.session.empty()) --after_.heads[queue];
   after_.leased.emplace_back(
       job.id, LeaseOfJob{.token = job.token,
                          .until = until,
                          .flags = static_cast<int>(column(7)),
                          .queue = queue,
-                         .plain = ends_plainly(column(8), static_cast<int>(column(7))),
+                         .plain = ends_plainly(column(8), static_cast<int>(column(7))) &&
+                                  !queue_by_id(queue).limits.concurrency,
                          .session = job.session});
   return job;
 }
@@ -301,7 +313,7 @@ OperationResult PostgresStore::operator()(const Claim& op) {
   claiming->queues = queues_named(op);
   if (claiming->queues.empty()) return ClaimResult{};
   forget_given(kGivenPerClaim);
-  send_claim(claiming, must_look(*claiming));
+  begin_claim(claiming);
   settle();
   look_again(claiming);
   read_checkpoints(*claiming);

@@ -83,6 +83,7 @@ void PostgresStore::note_completed(Completing& run, const Rows& rows) {
     const JobId id = rows.integer(i, 0);
     run.done.insert(id);
     queues.insert(static_cast<int>(rows.integer(i, 1)));
+    --after_.running[static_cast<int>(rows.integer(i, 1))];
     after_.ended.push_back(id);
     after_.unleased.push_back(id);
   }

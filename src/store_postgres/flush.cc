@@ -1,6 +1,7 @@
 // What is different of the jobs in hand goes to the database, with arrays and without waiting.
 #include <algorithm>
 
+#include "base/mutant.h"
 #include "store_postgres/store_impl.h"
 
 namespace mainspring::pg {
@@ -250,6 +251,11 @@ void PostgresStore::count(const JobRow& row, int delta) {
   }
   if (is_terminal(row.state)) after_.finished += delta;
   if (row.state == JobState::available) after_.available[row.queue] += delta;
+  if (row.state != JobState::running) return;
+  after_.running[row.queue] += delta;
+  const auto queue = queues_by_id_.find(row.queue);
+  const bool counts = queue != queues_by_id_.end() && queue->second->limits.concurrency;
+  if (counts && delta < 0 && !MS_MUTANT(end_opens_nothing)) opened_.insert(row.queue);
 }
 
 void PostgresStore::flush_tallies() {

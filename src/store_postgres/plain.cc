@@ -38,6 +38,9 @@ bool PostgresStore::is_plain_batch(std::span<const Operation> batch) {
       jobs += static_cast<std::int64_t>(enqueue->jobs.size());
     } else if (const auto* claim = std::get_if<Claim>(&operation)) {
       if (!knows_queues(*claim)) return false;
+      for (const std::string& name : claim->queues) {
+        if (queues_by_name_.at(name)->limits.any()) return false;
+      }
       claimed = true;
     } else if (const auto* finish = std::get_if<Finish>(&operation)) {
       if (!in_run || !completes_plainly(*finish, completing)) return false;

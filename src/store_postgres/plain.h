@@ -24,7 +24,8 @@ struct PostgresStore::Claiming {
   std::int64_t at = 0;     // and when they begin
   bool sent_once = false, answered = false;
   ClaimResult result;
-  Ints extras;  // jobs that may have a checkpoint
+  Ints extras;               // jobs that may have a checkpoint
+  std::map<int, int> rooms;  // of queues with limits: how many more may begin
   bool from_beginning = false;
   bool short_of = false;
   Instant sent;

@@ -242,12 +242,15 @@ void PostgresStore::reload_copies() {
   dry_lines_.clear();
   for (const auto& [id, queue] : queues_by_id_) hints_[id];
   for (auto& [id, hint] : hints_) {
-    hint.available = hint.heads = 0;
-    hint.uncertain = hint.dry = false;
+    hint.available = hint.heads = hint.running = 0;
+    hint.uncertain = hint.dry = hint.running_uncertain = false;
     hint.heads_uncertain = hint.heads_dry = hint.heads_drift = false;
   }
-  for (int i = 0; i < available.size(); ++i)
-    hints_[static_cast<int>(available.integer(i, 0))].available = available.integer(i, 1);
+  for (int i = 0; i < available.size(); ++i) {
+    QueueHint& hint = hints_[static_cast<int>(available.integer(i, 0))];
+    hint.available = available.integer(i, 1);
+    hint.running = available.integer(i, 2);
+  }
   const Rows heads = c.next();
   for (int i = 0; i < heads.size(); ++i) {
     QueueHint& hint = hints_[static_cast<int>(heads.integer(i, 0))];

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "api/limit_shapes.h"
 #include "store_postgres/reader.h"
 
 namespace mainspring::pg {
@@ -309,6 +310,13 @@ Result<std::vector<QueueStats>> PostgresStore::queues() const {
       q.expired = rows.integer(i, kCounts + kJobStateCount + 2);
       if (const auto oldest = rows.maybe(i, kCounts + kJobStateCount + 3))
         q.oldest_available = WallTime::from_us(*oldest);
+      constexpr int kLimits = kCounts + kJobStateCount + 4;
+      if (!rows.is_null(i, kLimits)) {
+        auto limits = parse_limits(rows.text(i, kLimits));
+        if (!limits) throw PgError{"XX001", limits.error().message, false};
+        q.limits = std::move(*limits);
+      }
+      if (const auto at = rows.maybe(i, kLimits + 1)) q.opens_at = WallTime::from_us(*at);
     }
     return all;
   });

@@ -64,7 +64,8 @@ ReadStatements::ReadStatements(std::string_view s)
       // The oldest by priority, each by one look into the index.
       queues(
           s,
-          "SELECT q.name, q.paused, q.retention_completed, q.retention_dead, t.*, o.run_at FROM "
+          "SELECT q.name, q.paused, q.retention_completed, q.retention_dead, t.*, o.run_at, "
+          "q.limits, q.opens_at FROM "
           "$schema.queues q LEFT JOIN (SELECT queue, sum(waiting)::bigint, "
           "sum(scheduled)::bigint, sum(available)::bigint AS available, sum(running)::bigint, "
           "sum(completed)::bigint, sum(retryable)::bigint, sum(cancelled)::bigint, "

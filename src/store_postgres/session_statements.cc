@@ -44,7 +44,8 @@ constexpr std::string_view kLock =
 constexpr std::string_view kNextFree =
     "SELECT s.queue, s.key, r.id, r.priority, r.run_at FROM $schema.queues q JOIN "
     "$schema.ready r ON r.queue = q.id JOIN $schema.sessions s ON s.id = r.session "
-    "WHERE q.id = $1::bigint AND NOT q.paused AND r.session <> 0 AND s.turn = r.id AND "
+    "WHERE q.id = $1::bigint AND NOT q.paused AND (q.limits IS NULL OR $4::boolean) AND "
+    "r.session <> 0 AND s.turn = r.id AND "
     "s.token = 0 AND (r.expires_at = 0 OR r.expires_at > $2) AND r.id <> ALL($3) ORDER "
     "BY r.priority, r.run_at, r.id LIMIT 1 FOR NO KEY UPDATE OF s SKIP LOCKED";
 constexpr std::string_view kEndedLeases =
@@ -72,7 +73,8 @@ constexpr std::string_view kList =
     "OR q.name = $2) AND q.name >= $3 ORDER BY q.name, s.key LIMIT $5::bigint";
 constexpr std::string_view kTurnOfHolder =
     "SELECT k.id FROM $schema.jobs k JOIN $schema.queues q ON q.id = "
-    "k.queue WHERE k.id = $1 AND k.state = 0 AND NOT q.paused AND "
+    "k.queue WHERE k.id = $1 AND k.state = 0 AND NOT q.paused AND (q.limits IS NULL OR "
+    "$9::boolean) AND "
     "(k.started_at <> 0 OR k.expires_at = 0 OR k.expires_at > $5) FOR "
     "UPDATE OF k";
 constexpr std::string_view kHeadOfLine =

@@ -245,14 +245,18 @@ OperationResult PostgresStore::claim_turn(const Claim& op, const SessionKey& key
   SessionInHand* session = find_session(key);
   if (session == nullptr || !holds(*session, op.session_token)) return lost(key);
   ClaimResult result;
-  if (session->row.turn != 0) {
+  const QueueInfo* queue = &queue_by_id(session->name.queue);
+  if (session->row.turn != 0 && has_room(*queue)) {
     flush();
     hold();
     const std::int64_t until = lease_now() + op.lease.count();
-    const Rows rows = ask(session_sql_.claim_turn, claim_params(op, session->row.turn, until));
+    Params all = claim_params(op, session->row.turn, until);
+    all.add(queue->limits.any());
+    const Rows rows = ask(session_sql_.claim_turn, all);
     if (take_one_claimed(op, rows, until, result)) {  // it was not among the available
       ++after_.available[session->name.queue];
       ++after_.heads[session->name.queue];
+      count_begun(*queues_by_id_.at(queue->id), 1);
     }
   }
   dry_line(op.queues[0]);  // there is one job at a time
@@ -263,13 +267,14 @@ OperationResult PostgresStore::claim_turn(const Claim& op, const SessionKey& key
 OperationResult PostgresStore::accept_next(const Claim& op, const std::string& name) {
   const QueueInfo* queue = find_queue(name);
   ClaimResult result;
-  if (queue == nullptr || queue->paused) return result;
+  if (queue == nullptr || queue->paused || !has_room(*queue)) return result;
   flush();
   if (!has_room_for_hold()) return too_many_held();
   Ints tried;
   Token token = 0;  // of the holder: given before that of the job
   while (std::ssize(tried) < kMaxAcceptTries) {
-    const Rows found = ask(session_sql_.next_free, params(std::int64_t{queue->id}, wall(), tried));
+    const Rows found = ask(session_sql_.next_free,
+                           params(std::int64_t{queue->id}, wall(), tried, queue->limits.any()));
     if (found.empty()) {
       dry_line(op.queues[0]);
       break;
@@ -286,6 +291,7 @@ OperationResult PostgresStore::accept_next(const Claim& op, const std::string& n
     Params all = claim_params(op, id, until);
     all.add(found.integer(0, 0)).add(found.integer(0, 3)).add(found.integer(0, 4));
     if (!take_one_claimed(op, ask(session_sql_.claim_head, all), until, result)) continue;
+    count_begun(*queues_by_id_.at(queue->id), 1);
     hold_session(session, token, op.worker, op.lease);
     dry_line(session_line({name, taken.key}));
     result.session = grant({name, taken.key}, session, false);

@@ -36,7 +36,7 @@ void PostgresStore::heard(const Heard& what) {
     }
     if (found != queues_by_name_.end()) {
       QueueHint& hint = hints_[found->second->id];
-      hint.uncertain = true;
+      hint.uncertain = hint.running_uncertain = true;
       hint.dry = false;
     } else if (unknown_queues_.size() < kMaxUnknownQueues) {
       unknown_queues_.insert(name);
@@ -45,7 +45,7 @@ void PostgresStore::heard(const Heard& what) {
   }
   if (what.everything) {
     for (auto& [id, hint] : hints_) {
-      hint.uncertain = hint.heads_uncertain = hint.heads_drift = true;
+      hint.uncertain = hint.heads_uncertain = hint.heads_drift = hint.running_uncertain = true;
       hint.dry = hint.heads_dry = false;
     }
     dry_lines_.clear();

@@ -41,19 +41,20 @@ BatchStatements::BatchStatements(std::string_view s)
 
 CatalogStatements::CatalogStatements(std::string_view s)
     : load_queues(s,
-                  "SELECT id, name, paused, retention_completed, retention_dead FROM "
-                  "$schema.queues"),
+                  "SELECT id, name, paused, retention_completed, retention_dead, limits, meter, "
+                  "opens_at FROM $schema.queues"),
       insert_queue(s,
                    "WITH new AS (INSERT INTO $schema.queues (name) VALUES ($1) ON CONFLICT (name) "
                    "DO UPDATE SET name = excluded.name RETURNING id, paused, retention_completed, "
-                   "retention_dead, xmax = 0 AS made) SELECT id, paused, retention_completed, "
-                   "retention_dead, made FROM new"),
+                   "retention_dead, limits, meter, opens_at, xmax = 0 AS made) SELECT id, paused, "
+                   "retention_completed, retention_dead, limits, meter, opens_at, made FROM new"),
       update_queue(s,
                    "UPDATE $schema.queues SET paused = $2, retention_completed = $3, "
-                   "retention_dead = $4 WHERE id = $1::bigint"),
+                   "retention_dead = $4, limits = $5, meter = $6, opens_at = $7 WHERE id = "
+                   "$1::bigint"),
       lock_queue(s,
-                 "SELECT paused, retention_completed, retention_dead FROM $schema.queues WHERE "
-                 "name = $1 FOR UPDATE"),
+                 "SELECT paused, retention_completed, retention_dead, limits, meter, opens_at FROM "
+                 "$schema.queues WHERE name = $1 FOR UPDATE"),
       load_kinds(s, "SELECT id, name FROM $schema.kinds"),
       insert_kind(s,
                   "INSERT INTO $schema.kinds (name) VALUES ($1) ON CONFLICT (name) DO UPDATE SET "
@@ -281,14 +282,15 @@ ClaimStatements::ClaimStatements(std::string_view s)
                  "AND l.run_at >= h.first AND (l.expires_at = 0 OR l.expires_at > $6) AND "
                  "($2::bigint[] IS NULL OR l.kind = ANY($2)) AND k.state = 2 ORDER BY l.run_at, "
                  "l.id LIMIT $1::bigint FOR UPDATE OF k SKIP LOCKED) r WHERE q.id = $10::bigint "
-                 "AND NOT q.paused LIMIT $1::bigint")),
+                 "AND NOT q.paused AND q.limits IS NULL LIMIT $1::bigint")),
       claim_queues(
           s, claim_text(
                  "SELECT f.ctid, f.id FROM (SELECT r.* FROM $schema.queues q, "
                  "generate_series(0, 9) AS h(priority), LATERAL (SELECT ctid, * FROM $schema.ready "
                  "WHERE queue = q.id AND priority = h.priority AND (expires_at = 0 OR expires_at > "
                  "$6) AND ($2::bigint[] IS NULL OR kind = ANY($2)) ORDER BY run_at, id LIMIT "
-                 "$1::bigint) r WHERE q.id = ANY($10::bigint[]) AND NOT q.paused ORDER BY "
+                 "$1::bigint) r WHERE q.id = ANY($10::bigint[]) AND NOT q.paused AND q.limits IS "
+                 "NULL ORDER BY "
                  "r.priority, r.run_at, r.id LIMIT $1::bigint) f JOIN $schema.jobs k ON k.id = "
                  "f.id WHERE k.state = 2 ORDER BY f.priority, f.run_at, f.id FOR UPDATE OF k SKIP "
                  "LOCKED")),
@@ -305,7 +307,8 @@ ClaimStatements::ClaimStatements(std::string_view s)
           "$3, worker = NULL, lease_until = 0, flags = (j.flags & ~16) | CASE WHEN u.result IS "
           "NULL THEN 0 ELSE 1 END FROM (SELECT * FROM unnest($1::bigint[], $2::bigint[], "
           "$4::text[]) AS v(id, token, result) ORDER BY id) AS u WHERE j.id = u.id AND j.token = "
-          "u.token AND j.state = 3 AND j.schedule = 0 AND j.flags & 4192 = 0 RETURNING j.id, "
+          "u.token AND j.state = 3 AND j.schedule = 0 AND j.flags & 4192 = 0 AND j.queue <> "
+          "ALL(ARRAY(SELECT id FROM $schema.queues WHERE limits IS NOT NULL)) RETURNING j.id, "
           "j.queue, u.result), "
           "f AS (INSERT INTO $schema.finished (prune_at, seq, at, ids) SELECT $3 + "
           "coalesce(q.retention_completed, $7), nextval('$schema.row_numbers'), $3, a.ids FROM "
@@ -320,6 +323,34 @@ ClaimStatements::ClaimStatements(std::string_view s)
                   "UPDATE $schema.jobs j SET lease_until = u.until FROM unnest($1::bigint[], "
                   "$2::bigint[], $3::bigint[]) AS u(id, token, until) WHERE j.id = u.id AND "
                   "j.token = u.token AND j.state = 3") {}
+
+LimitStatements::LimitStatements(std::string_view s)
+    : claim_limited(
+          s,
+          claim_text(
+              "SELECT f.ctid, f.id FROM (SELECT r.* FROM unnest($10::bigint[], $11::bigint[]) AS "
+              "q(id, room), LATERAL (SELECT ctid, * FROM $schema.ready WHERE queue = q.id AND "
+              "(expires_at = 0 OR expires_at > $6) AND ($2::bigint[] IS NULL OR kind = ANY($2)) "
+              "ORDER BY priority, run_at, id LIMIT least($1::bigint, q.room)) r ORDER BY "
+              "r.priority, r.run_at, r.id LIMIT $1::bigint) f JOIN $schema.jobs k ON k.id = f.id "
+              "WHERE k.state = 2 ORDER BY f.priority, f.run_at, f.id FOR UPDATE OF k SKIP LOCKED")),
+      lock_limits(s,
+                  "SELECT id FROM $schema.queues WHERE id = ANY($1::bigint[]) ORDER BY id FOR "
+                  "UPDATE"),
+      read_limits(
+          s,
+          "SELECT q.id, q.limits, q.meter, q.opens_at, q.paused, (SELECT "
+          "coalesce(sum(t.running), 0)::bigint FROM $schema.tallies t WHERE t.queue = q.id) "
+          "FROM $schema.queues q WHERE q.id = ANY($1::bigint[]) ORDER BY q.id"),
+      update_meter(s, "UPDATE $schema.queues SET meter = $2, opens_at = $3 WHERE id = $1::bigint"),
+      due_openings(s,
+                   "SELECT name FROM $schema.queues WHERE opens_at <= $1 ORDER BY opens_at, name "
+                   "LIMIT $2::bigint"),
+      nodes_before(s,
+                   "SELECT count(*), min(program) FROM $schema.nodes WHERE schema < $1::bigint AND "
+                   "seen_at > $2"),
+      keep_out(s, "UPDATE $schema.meta SET compatible = $1::bigint WHERE compatible < $1::bigint") {
+}
 
 StepStatements::StepStatements(std::string_view s)
     : due_jobs(s,
@@ -387,8 +418,8 @@ AgendaStatements::AgendaStatements(std::string_view s)
                    "INSERT INTO $schema.settings AS s (name, value) VALUES ($1, $2) ON CONFLICT "
                    "(name) DO UPDATE SET value = excluded.value WHERE s.value <> excluded.value"),
       available(s,
-                "SELECT queue, sum(available)::bigint FROM $schema.tallies WHERE queue <> 0 GROUP "
-                "BY queue"),
+                "SELECT queue, sum(available)::bigint, sum(running)::bigint FROM $schema.tallies "
+                "WHERE queue <> 0 GROUP BY queue"),
       find_move(s, "SELECT place FROM $schema.moves WHERE what = $1") {}
 
 NodeStatements::NodeStatements(std::string_view s)

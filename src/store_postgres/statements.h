@@ -57,6 +57,13 @@ struct ClaimStatements {
   Statement claim_one_queue, claim_queues, find_claimed, checkpoints, complete_plain, renew_plain;
 };
 
+// Limits of queues.
+struct LimitStatements {
+  explicit LimitStatements(std::string_view schema);
+  Statement claim_limited, lock_limits, read_limits, update_meter, due_openings, nodes_before,
+      keep_out;
+};
+
 // What the scheduler does.
 struct StepStatements {
   explicit StepStatements(std::string_view schema);
@@ -85,6 +92,7 @@ struct Statements : BatchStatements,
                     ExtraStatements,
                     EnqueueStatements,
                     ClaimStatements,
+                    LimitStatements,
                     StepStatements,
                     AgendaStatements,
                     NodeStatements {
@@ -96,6 +104,7 @@ struct Statements : BatchStatements,
         ExtraStatements(schema),
         EnqueueStatements(schema),
         ClaimStatements(schema),
+        LimitStatements(schema),
         StepStatements(schema),
         AgendaStatements(schema),
         NodeStatements(schema) {}

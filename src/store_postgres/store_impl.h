@@ -18,6 +18,7 @@
 #include "api/audit_images.h"
 #include "api/follow_ups.h"
 #include "base/mutex.h"
+#include "model/rate.h"
 #include "store_postgres/connection.h"
 #include "store_postgres/postgres_store.h"
 #include "store_postgres/schedule_state.h"
@@ -85,7 +86,13 @@ struct QueueInfo {
   std::string name;
   bool paused = false;
   std::optional<std::int64_t> retention_completed, retention_dead;
+  QueueLimits limits;
+  RateMeter meter;                   // of limits.rate, as this node saw it last
+  std::optional<WallTime> opens_at;  // closed by that rate until then
 };
+
+// Columns from `first`: limits, meter, opens_at.
+void read_limits_of(QueueInfo& queue, const Rows& rows, int row, int first);
 
 // What this node believes of the line of a queue. Hints: the database decides.
 struct QueueHint {
@@ -95,6 +102,8 @@ struct QueueHint {
   bool drifts = false;         // `available` was a guess once
   std::int64_t heads = 0;      // those of sessions among the available, as far as this node knows
   bool heads_uncertain = true, heads_dry = false, heads_drift = true;  // as above
+  std::int64_t running = 0;       // of those of a queue with limits,
+  bool running_uncertain = true;  // others may have ended
   // No available job of the priority has an earlier run_at, as far as this node knows.
   std::array<std::int64_t, kLowestPriority + 1> first{};
   Instant looked_at;    // when the line was last read from its beginning,
@@ -130,6 +139,7 @@ struct GivenClaim {
 // What a batch changes of this node's memory, once it is committed. Emptied before each try.
 struct AfterCommit {
   std::map<int, std::int64_t> available;             // by queue: more or fewer
+  std::map<int, std::int64_t> running, running_is;   // the same, since it was counted
   std::vector<std::pair<JobId, LeaseOfJob>> leased;  // claimed or renewed
   std::vector<JobId> unleased;                       // not running any more
   std::vector<GivenClaim> given;
@@ -317,6 +327,23 @@ class PostgresStore final : public SharedStore {
   OperationResult operator()(const RemoveTrigger& op);
   OperationResult operator()(const PauseTrigger& op);
   OperationResult operator()(const FireTrigger& op);
+  OperationResult operator()(const SetQueueLimits& op);
+  OperationResult operator()(const OpenQueues& op);
+
+  struct Claiming;
+  // -- limits.cc
+  bool is_closed(const QueueInfo& queue) const;
+  static bool is_limited(const Claiming& claiming);
+  std::map<int, int> rooms(const std::vector<const QueueInfo*>& queues);
+  void begin_claim(const std::shared_ptr<Claiming>& claiming);
+  void claim_limited(const std::shared_ptr<Claiming>& claiming);
+  void count_begun(QueueInfo& queue, int n);
+  void note_rate(QueueInfo& queue);
+  bool has_room(const QueueInfo& queue);
+  void settle_openings();
+  void open_queue(const QueueInfo& queue);
+  WallTime next_opening() const;
+  std::optional<Error> begin_limits();
 
   // -- jobs in hand (jobs.cc)
   JobInHand* job(JobId id);                        // nullptr = there is none
@@ -472,7 +499,6 @@ class PostgresStore final : public SharedStore {
   WallTime run_at_of(const NewJob& job) const;
 
   // -- claim.cc
-  struct Claiming;
   void send_claim(const std::shared_ptr<Claiming>& claiming, bool from_the_beginning);
   void take_claimed(Claiming& claiming, const Rows& rows);
   void look_again(const std::shared_ptr<Claiming>& claiming);
@@ -699,6 +725,9 @@ class PostgresStore final : public SharedStore {
   WallTime next_due_ = WallTime::never(), next_expiry_ = WallTime::never(),
            next_prune_ = WallTime::never(), audit_due_ = WallTime::never(),
            next_workflow_ = WallTime::never();
+  std::set<int> opened_;          // queues: see settle_openings()
+  bool knows_limits_ = false;     // see begin_limits()
+  bool any_rates_ = false;        // a queue may have one
   bool knows_workflows_ = false;  // see begin_workflows()
   // The copy of schedules has all that was committed before this transaction, as the server process
   // with that number said; 0 = there is none.

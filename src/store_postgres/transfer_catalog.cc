@@ -50,7 +50,8 @@ void PostgresTarget::write_queues(const TransferCatalog& is, const TransferCatal
   tell(sql_->no_tallies, {});
   for (const TransferQueue& q : is.queues) {
     const std::int64_t id = id_of(sql_->queue_of, queues_, q.name);
-    tell(sql_->queue, params(id, q.paused, q.retention_completed, q.retention_dead));
+    tell(sql_->queue, params(id, q.paused, q.retention_completed, q.retention_dead,
+                             text_or_null(q.limits), text_or_null(q.meter), q.opens_at));
     Params p = params(id, q.enqueued, q.pruned, q.expired);
     for (const std::int64_t n : q.counts) p.add(n);
     tell(sql_->tally, p);

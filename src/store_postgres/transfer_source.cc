@@ -41,7 +41,8 @@ constexpr std::string_view kQueues =
     "coalesce(sum(t.scheduled), 0)::bigint, coalesce(sum(t.available), 0)::bigint, "
     "coalesce(sum(t.running), 0)::bigint, coalesce(sum(t.completed), 0)::bigint, "
     "coalesce(sum(t.retryable), 0)::bigint, coalesce(sum(t.cancelled), 0)::bigint, "
-    "coalesce(sum(t.dead), 0)::bigint FROM $schema.queues q LEFT JOIN $schema.tallies t ON t.queue "
+    "coalesce(sum(t.dead), 0)::bigint, q.limits, q.meter, q.opens_at FROM $schema.queues q LEFT "
+    "JOIN $schema.tallies t ON t.queue "
     "= q.id GROUP BY q.id ORDER BY q.name";
 constexpr std::string_view kSchedules =
     "SELECT name, id, version, definition, paused_reason, skip_reason, paused, next, next_fire, "
@@ -476,6 +477,9 @@ void PostgresSource::read_queues(TransferCatalog& out) {
     q.expired = rows.integer(i, 6);
     for (int s = 0; s < kJobStateCount; ++s)
       q.counts[static_cast<std::size_t>(s)] = rows.integer(i, 7 + s);
+    if (!rows.is_null(i, 15)) q.limits = rows.text(i, 15);
+    if (!rows.is_null(i, 16)) q.meter = rows.text(i, 16);
+    q.opens_at = rows.maybe(i, 17);
   }
 }
 

@@ -213,8 +213,8 @@ PostgresTarget::Statements::Statements(std::string_view s)
       no_workflow_rows(s,
                        "DELETE FROM $schema.workflow_rows WHERE workflow >= $1 AND workflow < $2"),
       queue(s,
-            "UPDATE $schema.queues SET paused = $2, retention_completed = $3, retention_dead = $4 "
-            "WHERE id = $1::bigint"),
+            "UPDATE $schema.queues SET paused = $2, retention_completed = $3, retention_dead = $4, "
+            "limits = $5, meter = $6, opens_at = $7 WHERE id = $1::bigint"),
       no_tallies(s, "DELETE FROM $schema.tallies"),
       tally(s,
             "INSERT INTO $schema.tallies (node, batch, at, queue, enqueued, pruned, expired, "

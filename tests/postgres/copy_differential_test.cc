@@ -22,11 +22,11 @@ struct Wanderer {
 
   // A copy gives tokens from far ahead, which the model does not: set back, so that every answer
   // can be compared.
-  void move(Now now) {
+  void move(const StoreOptions& options, Now now) {
     constexpr PlaceKind kRoute[] = {PlaceKind::schema, PlaceKind::directory, PlaceKind::directory,
                                     PlaceKind::schema, PlaceKind::schema};
     const CopyPlace& from = *places.back();
-    auto to = std::make_unique<CopyPlace>(kRoute[static_cast<std::size_t>(moves++) % 5]);
+    auto to = std::make_unique<CopyPlace>(kRoute[static_cast<std::size_t>(moves++) % 5], options);
     const std::int64_t token =
         from.ask("SELECT b FROM tallies WHERE id = 0",
                  "SELECT last_value + is_called::integer FROM $schema.tokens_given");
@@ -54,7 +54,7 @@ TEST_CASE("a store that moves at every restart answers every operation as the mo
       if (wanderer->places.empty()) {
         wanderer->places.push_back(std::make_unique<CopyPlace>(PlaceKind::directory));
       } else {
-        wanderer->move(now);
+        wanderer->move(options, now);
         ++moves;
       }
       auto opened = wanderer->places.back()->open(now, options);

@@ -29,9 +29,10 @@ std::string with_schema(std::string text, const std::string& schema) {
 
 }  // namespace
 
-CopyPlace::CopyPlace(PlaceKind kind) : kind_(kind) {
+CopyPlace::CopyPlace(PlaceKind kind, const StoreOptions& options) : kind_(kind) {
   if (kind_ == PlaceKind::schema) {
     postgres_ = new_place();
+    postgres_.store = options;
     name_ = postgres_.schema;
     return;
   }

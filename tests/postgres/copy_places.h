@@ -16,7 +16,8 @@ enum class PlaceKind : bool { directory, schema };
 // A place that nobody has used.
 class CopyPlace {
  public:
-  explicit CopyPlace(PlaceKind kind);
+  // `options`: as it will be opened with; what a copy keeps for a time counts from them.
+  explicit CopyPlace(PlaceKind kind, const StoreOptions& options = {});
   ~CopyPlace();
   CopyPlace(const CopyPlace&) = delete;
   CopyPlace& operator=(const CopyPlace&) = delete;

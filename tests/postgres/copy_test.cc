@@ -407,7 +407,8 @@ TEST_CASE("a copy that ended while it made the schema is gone on with") {
             "DROP TABLE $schema.sessions, $schema.session_jobs, $schema.workflows, "
             "$schema.workflow_rows, $schema.workflow_jobs, $schema.triggers, "
             "$schema.trigger_events CASCADE; DROP SEQUENCE "
-            "$schema.workflow_ids; ALTER TABLE $schema.nodes DROP COLUMN schema; UPDATE "
+            "$schema.workflow_ids; ALTER TABLE $schema.nodes DROP COLUMN schema; ALTER TABLE "
+            "$schema.queues DROP COLUMN limits, DROP COLUMN meter, DROP COLUMN opens_at; UPDATE "
             "$schema.meta SET version = 1; DO $do$ DECLARE f record; "
             "BEGIN FOR f IN SELECT p.oid::regprocedure AS name FROM pg_proc p WHERE "
             "p.pronamespace = '$schema'::regnamespace AND p.proname NOT IN ('now_us', "
@@ -415,7 +416,8 @@ TEST_CASE("a copy that ended while it made the schema is gone on with") {
             "FUNCTION ' || f.name || ' CASCADE'; END LOOP; END $do$");
   old.change(
       "DROP TABLE workflows; DROP TABLE workflow_rows; DROP TABLE workflow_jobs; "
-      "DROP TABLE triggers; DROP TABLE trigger_events; "
+      "DROP TABLE triggers; DROP TABLE trigger_events; ALTER TABLE queues DROP COLUMN limits; "
+      "ALTER TABLE queues DROP COLUMN meter; ALTER TABLE queues DROP COLUMN opens_at; "
       "DROP TABLE moves; ALTER TABLE bodies DROP COLUMN follow_ups; DROP TABLE sessions; DROP "
       "TABLE "
       "session_jobs; DROP TABLE session_states; ALTER TABLE bodies DROP COLUMN session; ALTER "

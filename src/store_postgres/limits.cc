@@ -1,0 +1,199 @@
+// Limits of queues: claims that count what runs, and queues that open again.
+//
+// Whoever claims from a queue with limits locks its row, and then, with a statement of its own that
+// sees all that was committed before it had the lock, counts what runs. Ends are noted without that
+// lock: one that is not committed yet still counts as running. The statement of other claims passes
+// such queues over, so that a node which has not heard of a limit yet gets nothing rather than too
+// much.
+#include <fmt/format.h>
+
+#include "api/limit_shapes.h"
+#include "base/mutant.h"
+#include "store_postgres/plain.h"
+
+namespace mainspring::pg {
+namespace {
+
+constexpr std::int64_t kKnowsLimits = 10;  // schema
+constexpr std::int64_t kNodeAlive = 15'000'000;
+
+}  // namespace
+
+void read_limits_of(QueueInfo& queue, const Rows& rows, int row, int first) {
+  queue.limits = {};
+  if (!rows.is_null(row, first)) {
+    auto limits = parse_limits(rows.text(row, first));
+    if (!limits) throw PgError{"XX001", limits.error().message, false};
+    queue.limits = std::move(*limits);
+  }
+  queue.meter =
+      rows.is_null(row, first + 1) ? RateMeter() : RateMeter::parse(rows.text(row, first + 1));
+  queue.opens_at.reset();
+  if (const auto at = rows.maybe(row, first + 2)) queue.opens_at = WallTime::from_us(*at);
+}
+
+bool PostgresStore::is_closed(const QueueInfo& queue) const {
+  if (queue.paused || queue.opens_at) return true;
+  const QueueHint& hint = hints_[queue.id];
+  return queue.limits.concurrency && !hint.running_uncertain &&
+         hint.running >= *queue.limits.concurrency;
+}
+
+bool PostgresStore::is_limited(const Claiming& claiming) {
+  return std::any_of(claiming.queues.begin(), claiming.queues.end(),
+                     [](const QueueInfo* queue) { return queue->limits.any(); });
+}
+
+// How many jobs of each may begin. Their rows stay locked to the end of the transaction.
+std::map<int, int> PostgresStore::rooms(const std::vector<const QueueInfo*>& queues) {
+  Ints ids;
+  for (const QueueInfo* queue : queues) ids.push_back(queue->id);
+  flush();
+  tell(sql_.lock_limits, params(ids));
+  const Rows rows = ask(sql_.read_limits, params(ids));
+  std::map<int, int> out;
+  for (int i = 0; i < rows.size(); ++i) {
+    const int id = static_cast<int>(rows.integer(i, 0));
+    QueueInfo& queue = *queues_by_id_.at(id);
+    read_limits_of(queue, rows, i, 1);
+    any_rates_ = any_rates_ || queue.limits.rate;
+    copies_of_batch_ = true;
+    queue.paused = rows.integer(i, 4) != 0;
+    std::int64_t running = rows.integer(i, 5);
+    const auto pending = tally_.find(id);
+    if (pending != tally_.end())
+      running += pending->second.counts[static_cast<std::size_t>(JobState::running)];
+    after_.running_is[id] = running;
+    after_.running[id] = 0;
+    if (MS_MUTANT(concurrency_ignored)) running = 0;
+    out[id] = queue.paused ? 0 : room_of(queue.limits, running, queue.meter, now_.wall);
+  }
+  return out;
+}
+
+void PostgresStore::claim_limited(const std::shared_ptr<Claiming>& claiming) {
+  const Claim& op = *claiming->op;
+  const std::optional<Ints> kinds = kinds_named(op);
+  if (kinds && kinds->empty()) return;
+  claiming->rooms = rooms(claiming->queues);
+  Ints ids, room;
+  for (const auto& [id, n] : claiming->rooms) {
+    if (n > 0) ids.push_back(id), room.push_back(n);
+  }
+  if (ids.empty()) return;
+  hold();
+  claiming->at = lease_now();
+  claiming->until = claiming->at + op.lease.count();
+  claiming->sent_once = claiming->from_beginning = true;
+  claiming->short_of = false;
+  Params p = params(op.max);
+  if (kinds) {
+    p.add(*kinds);
+  } else {
+    p.null(Params::kInt8Array);
+  }
+  p.add(op.worker).add(op.lease.count()).add(claiming->until).add(wall()).add(claiming->at);
+  p.add(node_).add(batch_).add(ids).add(room);
+  take_claimed(*claiming, ask(sql_.claim_limited, p));
+  std::map<int, int> begun;
+  for (const ClaimedJob& job : claiming->result.jobs) ++begun[find_queue(job.queue)->id];
+  for (const auto& [id, n] : begun) count_begun(*queues_by_id_.at(id), n);
+}
+
+// `n` jobs of it have begun. Its row is locked.
+void PostgresStore::count_begun(QueueInfo& queue, int n) {
+  if (!queue.limits.rate || n == 0) return;
+  queue.meter.take(*queue.limits.rate, now_.wall, n);
+  const bool was_closed = queue.opens_at.has_value();
+  note_rate(queue);
+  const auto at = queue.opens_at ? std::optional(queue.opens_at->us()) : std::nullopt;
+  const std::string meter = MS_MUTANT(rate_not_kept) ? "" : queue.meter.text();
+  write(sql_.update_meter, params(std::int64_t{queue.id}, text_or_null(meter), at));
+  copies_of_batch_ = true;
+  if (was_closed == queue.opens_at.has_value()) return;
+  write(sql_.raise_version, params("queues"));
+  after_.queues = true;
+}
+
+void PostgresStore::note_rate(QueueInfo& queue) {
+  queue.opens_at.reset();
+  const auto& rate = queue.limits.rate;
+  if (rate && queue.meter.allowed(*rate, now_.wall) == 0)
+    queue.opens_at = queue.meter.opens_at(*rate, now_.wall);
+}
+
+// For the claim of one job of a session.
+bool PostgresStore::has_room(const QueueInfo& queue) {
+  return !queue.limits.any() || rooms({&queue})[queue.id] > 0;
+}
+
+// Queues of which a job has ended, in which others could not begin for its sake.
+void PostgresStore::settle_openings() {
+  for (const int id : std::exchange(opened_, {})) open_queue(queue_by_id(id));
+}
+
+void PostgresStore::open_queue(const QueueInfo& queue) {
+  after_.gained.insert(queue.id);
+  gain_lines_of(queue);
+}
+
+WallTime PostgresStore::next_opening() const {
+  WallTime next = WallTime::never();
+  if (!any_rates_) return next;
+  for (const auto& [id, queue] : queues_by_id_) {
+    if (queue->opens_at) next = std::min(next, *queue->opens_at);
+  }
+  return next;
+}
+
+// -- operations -----------------------------------------------------------------------------------
+
+std::optional<Error> PostgresStore::begin_limits() {
+  if (knows_limits_) return std::nullopt;
+  if (ask(workflow_sql_.compatible, {}).integer(0, 0) >= kKnowsLimits) {
+    knows_limits_ = true;
+    return std::nullopt;
+  }
+  const Rows old = ask(sql_.nodes_before, params(kKnowsLimits, wall() - kNodeAlive));
+  if (old.integer(0, 0) != 0) {
+    return Error{.code = ErrorCode::unavailable,
+                 .message = fmt::format(
+                     "{} node{} of this store run a program that knows no limits "
+                     "(version {}): none is set before they have a newer one, "
+                     "or are gone for 15 s",
+                     old.integer(0, 0), old.integer(0, 0) == 1 ? "" : "s", old.string(0, 1)),
+                 .retry_after_ms = 5000};
+  }
+  write(sql_.keep_out, params(kKnowsLimits));
+  return std::nullopt;
+}
+
+OperationResult PostgresStore::operator()(const SetQueueLimits& op) {
+  if (op.limits.any()) {
+    if (auto old = begin_limits()) return std::move(*old);
+  }
+  QueueInfo& queue = locked_queue(op.queue);
+  if (queue.limits.rate != op.limits.rate) queue.meter = {};
+  queue.limits = op.limits;
+  any_rates_ = any_rates_ || queue.limits.rate;
+  note_rate(queue);
+  changed_queue(queue);
+  open_queue(queue);
+  return Done{};
+}
+
+OperationResult PostgresStore::operator()(const OpenQueues& op) {
+  if (auto lost = fenced(op.fence)) return std::move(*lost);
+  const Rows rows = ask(sql_.due_openings, params(wall(), op.limit));
+  StepResult result{.changed = rows.size(), .more = rows.size() == op.limit};
+  for (int i = 0; i < rows.size(); ++i) {
+    QueueInfo& queue = locked_queue(rows.string(i, 0));
+    note_rate(queue);
+    changed_queue(queue);
+    open_queue(queue);
+  }
+  if (rows.empty()) after_.queues = true;  // the copy says otherwise
+  return result;
+}
+
+}  // namespace mainspring::pg
