@@ -155,6 +155,7 @@ class Broker final : public Jobs, public Workflows, public Triggers {
   Result<RedriveResult> redrive(Redrive request) override;
   Result<void> pause_queue(PauseQueue request) override;
   Result<void> set_retention(SetRetention request) override;
+  Result<void> set_queue_limits(SetQueueLimits request) override;
   Result<LeaseGrant> acquire_lease(AcquireLease request, Duration wait,
                                    std::stop_token stop) override;
   Result<LeaseGrant> renew_lease(RenewLease request) override;

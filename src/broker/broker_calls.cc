@@ -128,6 +128,13 @@ Result<void> Broker::pause_queue(PauseQueue request) {
   return {};
 }
 
+Result<void> Broker::set_queue_limits(SetQueueLimits request) {
+  MS_TRY(check_name("queue", request.queue));
+  MS_TRY(validate(request.limits));
+  MS_TRY(call<Done>(std::move(request)));
+  return {};
+}
+
 Result<void> Broker::set_retention(SetRetention request) {
   MS_TRY(check_name("queue", request.queue));
   MS_TRY(call<Done>(std::move(request)));

@@ -42,6 +42,7 @@ class Jobs {
   virtual Result<RedriveResult> redrive(Redrive request) = 0;
   virtual Result<void> pause_queue(PauseQueue request) = 0;
   virtual Result<void> set_retention(SetRetention request) = 0;
+  virtual Result<void> set_queue_limits(SetQueueLimits request) = 0;
 
   // -- leases by name
   // Waits up to `wait` while somebody else has it. Errors: lease_held, invalid_argument (also for

@@ -75,6 +75,25 @@ Why held_by_workers(const Job& job, const std::vector<WorkerInfo>& workers) {
       {}};
 }
 
+std::optional<Why> held_by_limits(const QueueStats& queue, WallTime now) {
+  const std::int64_t running = queue.counts[static_cast<std::size_t>(JobState::running)];
+  const auto& most = queue.limits.concurrency;
+  if (most && running >= *most) {
+    return Why{Gate::concurrency,
+               fmt::format("{} {} of queue {} {}, and no more than {} may run at once", running,
+                           running == 1 ? "job" : "jobs", queue.name, running == 1 ? "runs" : "run",
+                           *most),
+               {}};
+  }
+  if (!queue.limits.rate || !queue.opens_at || *queue.opens_at <= now) return std::nullopt;
+  const RateLimit& rate = *queue.limits.rate;
+  return Why{Gate::rate,
+             fmt::format("queue {} begins no more than {} {} per {}: it is closed until {}",
+                         queue.name, rate.count, rate.count == 1 ? "job" : "jobs",
+                         format_duration(rate.per), format_wall_time(*queue.opens_at)),
+             queue.opens_at};
+}
+
 // A job with the turn waits where it would be available, while somebody holds the session.
 Why held_by_session(const Job& job, const SessionInfo* session) {
   if (session == nullptr)
@@ -134,6 +153,10 @@ std::string_view to_string(Gate gate) {
       return "session_held";
     case Gate::queue_paused:
       return "queue_paused";
+    case Gate::concurrency:
+      return "concurrency";
+    case Gate::rate:
+      return "rate";
     case Gate::no_worker:
       return "no_worker";
     case Gate::busy_workers:
@@ -159,6 +182,9 @@ Why why_of(const Job& job, const QueueStats* queue, const std::vector<WorkerInfo
             {}};
   }
   if (job.state != JobState::available) return held_by_time(job, now);
+  if (queue != nullptr) {
+    if (auto limit = held_by_limits(*queue, now)) return std::move(*limit);
+  }
   return held_by_workers(job, workers);
 }
 

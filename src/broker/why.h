@@ -19,6 +19,8 @@ enum class Gate {
   session_stopped,  // a job of its session died, which blocks or parks it
   session_held,     // a worker holds its session, and only it gets the job
   queue_paused,     // somebody paused it
+  concurrency,      // as many jobs of its queue run as may run at once
+  rate,             // as many of its queue have begun as may begin in the time
   no_worker,        // nobody who was heard of lately takes its queue
   busy_workers,     // all who take its queue have as much as they want
   claim,            // it is about to be claimed

@@ -79,6 +79,21 @@ TEST_CASE("a pause is named before time and workers") {
   CHECK(gate_of(job_in(JobState::available), true, {worker("photos", true)}) == Gate::queue_paused);
 }
 
+TEST_CASE("a limit of the queue is named before workers, and until when if that is known") {
+  const Job job = job_in(JobState::available);
+  QueueStats queue{.name = "photos"};
+  queue.limits = {.concurrency = 2, .rate = RateLimit{10, 1min, RateKind::fixed, 0}};
+  queue.counts[static_cast<std::size_t>(JobState::running)] = 1;
+  const auto why = [&] { return why_of(job, &queue, {worker("photos", true)}, nullptr, kNow); };
+  CHECK(why().gate == Gate::claim);
+  queue.opens_at = kNow + 20s;
+  CHECK(why().gate == Gate::rate);
+  CHECK(why().until == kNow + 20s);
+  queue.counts[static_cast<std::size_t>(JobState::running)] = 2;
+  CHECK(why().gate == Gate::concurrency);
+  CHECK(why().text == "2 jobs of queue photos run, and no more than 2 may run at once");
+}
+
 TEST_CASE("what is available waits for a worker: for any, for a free one, or for the claim") {
   const Job job = job_in(JobState::available);
   CHECK(gate_of(job) == Gate::no_worker);

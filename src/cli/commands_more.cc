@@ -57,8 +57,9 @@ Command jobs_command() {
            .run = run_jobs_show},
           {.name = "why",
            .summary = "why a job does not run",
-           .description = "Names the gate that holds a job back: its time, a pause of its queue, "
-                          "an earlier run of its schedule, workers that are missing or busy.",
+           .description =
+               "Names the gate that holds a job back: its time, a pause or a limit of its queue, "
+               "an earlier run of its schedule, workers that are missing or busy.",
            .arguments = {kIds},
            .scopes = kClient,
            .examples = {{"mainspring jobs why 42", ""}},
@@ -134,7 +135,25 @@ Command queues_command() {
            .scopes = kClient,
            .examples = {{"mainspring queues set photos --retention-completed 1h", ""},
                         {"mainspring queues set photos --retention-dead default", ""}},
-           .run = run_queues_set}}};
+           .run = run_queues_set},
+          {.name = "limit",
+           .summary = "limit how many jobs run at once, or begin in a time",
+           .description =
+               "Limits a queue, over all workers and nodes, at once and until it is changed. What "
+               "is not given stays as it is; `none` lifts a limit. Jobs that run go on.",
+           .arguments = {name},
+           .flags = {{.name = "concurrency", .value = "N", .help = "jobs that run at once"},
+                     {.name = "rate", .value = "N/TIME", .help = "attempts that begin: 100/1m"},
+                     {.name = "rate-kind",
+                      .value = "KIND",
+                      .help = "of the rate: bucket, sliding or fixed [bucket]"},
+                     {.name = "burst",
+                      .value = "N",
+                      .help = "of a bucket: so many at once after a rest [as many as the rate]"}},
+           .scopes = kClient,
+           .examples = {{"mainspring queues limit mails --concurrency 5 --rate 100/1m", ""},
+                        {"mainspring queues limit mails --rate none", ""}},
+           .run = run_queues_limit}}};
 }
 
 Command dead_command() {

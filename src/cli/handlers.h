@@ -21,6 +21,7 @@ Result<int> run_queues_show(const Invocation& invocation, Io& io);
 Result<int> run_queues_pause(const Invocation& invocation, Io& io);
 Result<int> run_queues_resume(const Invocation& invocation, Io& io);
 Result<int> run_queues_set(const Invocation& invocation, Io& io);
+Result<int> run_queues_limit(const Invocation& invocation, Io& io);
 
 Result<int> run_dead_list(const Invocation& invocation, Io& io);
 Result<int> run_dead_groups(const Invocation& invocation, Io& io);

@@ -2,8 +2,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <climits>
 
 #include "api/json.h"
+#include "api/limit_shapes.h"
 #include "api/shapes.h"
 #include "cli/handlers.h"
 #include "cli/support.h"
@@ -63,6 +65,73 @@ Result<std::optional<std::optional<Duration>>> retention_flag(const Invocation& 
   if (*text == "default") return Out(std::optional<Duration>{});
   MS_TRY_ASSIGN(const auto value, invocation.duration(name));
   return Out(value);
+}
+
+std::string limits_words(const QueueLimits& limits) {
+  if (!limits.any()) return "no limits";
+  std::string out;
+  if (limits.concurrency) out = fmt::format("{} at once", *limits.concurrency);
+  if (!limits.rate) return out;
+  if (!out.empty()) out += ", ";
+  const RateLimit& rate = *limits.rate;
+  out += fmt::format("{} per {} ({}", rate.count, format_duration(rate.per), to_string(rate.kind));
+  if (rate.burst != 0) out += fmt::format(", {} after a rest", rate.burst);
+  return out + ")";
+}
+
+Result<int> limit_number(std::string_view flag, std::string_view text) {
+  const auto number = parse_count(text);
+  if (!number || *number > INT_MAX) {
+    return invalid(std::string(flag),
+                   fmt::format("{} is \"{}\"; it must be a whole number", flag, text));
+  }
+  return static_cast<int>(*number);
+}
+
+Result<void> read_rate(const std::string& text, QueueLimits& limits) {
+  if (text == "none") {
+    limits.rate.reset();
+    return {};
+  }
+  const auto slash = text.find('/');
+  if (slash == std::string::npos) {
+    return invalid("--rate", fmt::format("--rate is \"{}\"; it must be a number and a time, as "
+                                         "100/1m, or none",
+                                         text));
+  }
+  RateLimit& rate = limits.rate ? *limits.rate : limits.rate.emplace();
+  MS_TRY_ASSIGN(rate.count, limit_number("--rate", text.substr(0, slash)));
+  const auto per = parse_duration(text.substr(slash + 1));
+  if (!per) return invalid("--rate", "--rate: " + per.error().message);
+  rate.per = *per;
+  return {};
+}
+
+Result<void> read_limit_flags(const Invocation& invocation, QueueLimits& limits) {
+  if (const auto text = invocation.flag("concurrency")) {
+    limits.concurrency.reset();
+    if (*text != "none") {
+      MS_TRY_ASSIGN(limits.concurrency, limit_number("--concurrency", *text));
+    }
+  }
+  if (const auto text = invocation.flag("rate")) MS_TRY(read_rate(*text, limits));
+  const auto kind_text = invocation.flag("rate-kind"), burst = invocation.flag("burst");
+  if ((kind_text || burst) && !limits.rate)
+    return invalid("--rate", "--rate-kind and --burst are of a rate: give --rate too");
+  if (kind_text) {
+    const auto kind = parse_rate_kind(*kind_text);
+    if (!kind) {
+      return invalid("--rate-kind", fmt::format("--rate-kind is \"{}\"; it must be bucket, sliding "
+                                                "or fixed",
+                                                *kind_text));
+    }
+    limits.rate->kind = *kind;
+    if (*kind != RateKind::bucket) limits.rate->burst = 0;
+  }
+  if (burst) {
+    MS_TRY_ASSIGN(limits.rate->burst, limit_number("--burst", *burst));
+  }
+  return validate(limits);
 }
 
 }  // namespace
@@ -128,6 +197,9 @@ Result<int> run_queues_show(const Invocation& invocation, Io& io) {
   line("enqueued ever", format_count(queue.enqueued));
   line("oldest available",
        queue.oldest_available ? format_age(now - *queue.oldest_available) : "-");
+  line("limits", limits_words(queue.limits));
+  if (queue.opens_at && *queue.opens_at > now)
+    line("closed by its rate", fmt::format("for {}", format_age(*queue.opens_at - now)));
   line("retention_completed", retention_text(queue.retention_completed));
   line("retention_dead", retention_text(queue.retention_dead));
   io.out(out);
@@ -170,6 +242,33 @@ Result<int> run_queues_set(const Invocation& invocation, Io& io) {
   } else {
     print_line(io, fmt::format("{} keeps completed jobs {}, dead jobs {}", name,
                                retention_text(request.completed), retention_text(request.dead)));
+  }
+  return kExitOk;
+}
+
+Result<int> run_queues_limit(const Invocation& invocation, Io& io) {
+  const std::string name = *invocation.argument("QUEUE");
+  MS_TRY(check_name("QUEUE", name));
+  if (!invocation.flag("concurrency") && !invocation.flag("rate") &&
+      !invocation.flag("rate-kind") && !invocation.flag("burst"))
+    return invalid("", "nothing to set: give --concurrency, --rate or both");
+  MS_TRY_ASSIGN(const auto connection, connect(invocation, Duration{0}));
+  // The request says all: what is not given stays as it is.
+  SetQueueLimits request{.queue = name, .limits = {}};
+  const auto now = find_queue(connection->jobs(), name);
+  if (now) {
+    request.limits = now->limits;
+  } else if (now.error().code != ErrorCode::not_found) {
+    return now.error();
+  }
+  MS_TRY(read_limit_flags(invocation, request.limits));
+  MS_TRY(connection->jobs().set_queue_limits(request));
+  if (invocation.json) {
+    std::string line;
+    encode_limits_response(request, line);
+    print_line(io, line);
+  } else {
+    print_line(io, fmt::format("{}: {}", name, limits_words(request.limits)));
   }
   return kExitOk;
 }

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "api/limit_shapes.h"
 #include "api/session_shapes.h"
 #include "api/shapes.h"
 #include "base/mutant.h"
@@ -287,6 +288,14 @@ Result<void> Client::pause_queue(PauseQueue request) {
 Result<void> Client::set_retention(SetRetention request) {
   Impl::Call call{.method = "PUT", .target = "/v1/queues/" + percent_encode(request.queue)};
   encode_retention_request(request, call.body);
+  MS_TRY(impl_->run(call));
+  return {};
+}
+
+Result<void> Client::set_queue_limits(SetQueueLimits request) {
+  Impl::Call call{.method = "PUT",
+                  .target = fmt::format("/v1/queues/{}/limits", percent_encode(request.queue))};
+  encode_limits_request(request, call.body);
   MS_TRY(impl_->run(call));
   return {};
 }

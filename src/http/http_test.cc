@@ -192,6 +192,26 @@ TEST_CASE("cancel, retry, dead, redrive, list") {
   CHECK(seen == 5);
 }
 
+TEST_CASE("a queue is limited, says so, and why names the limit that holds a job") {
+  TestServer server;
+  Peer peer(server);
+  CHECK(
+      peer.call("PUT", "/v1/queues/q/limits",
+                R"({"concurrency":1,"rate":{"count":100,"per":"1m"}})")
+          .body ==
+      R"({"name":"q","limits":{"concurrency":1,"rate":{"count":100,"per":"1m","kind":"bucket"}}})");
+  enqueue(peer, R"({"queue":"q","kind":"k"})");
+  enqueue(peer, R"({"queue":"q","kind":"k"})");
+  CHECK(claim(peer, R"({"worker":"w","queues":["q"],"max":9})").jobs.size() == 1);
+  CHECK(peer.call("GET", "/v1/jobs/2/why").body.find(R"("gate":"concurrency")") !=
+        std::string::npos);
+  const auto queue = decode_queue(peer.call("GET", "/v1/queues/q").body);
+  REQUIRE(queue);
+  CHECK(queue->limits.concurrency == 1);
+  CHECK(peer.call("PUT", "/v1/queues/q/limits", "{}").status == 200);
+  CHECK(claim(peer, R"({"worker":"w","queues":["q"]})").jobs.size() == 1);
+}
+
 TEST_CASE("queues are shown, paused, resumed, given a retention; a / in a name is %2F") {
   TestServer server;
   Peer peer(server);
@@ -281,6 +301,10 @@ TEST_CASE("what is wrong is refused with code and field, and the connection goes
            {"POST", "/v1/queues/..%2F/pause", "", 400, "invalid_argument", "queue"},
            {"PUT", "/v1/queues/q", R"({"retention":{"dead":"soon"}})", 400, "invalid_argument",
             "retention.dead"},
+           {"PUT", "/v1/queues/q/limits", R"({"concurrency":0})", 400, "invalid_argument",
+            "concurrency"},
+           {"PUT", "/v1/queues/q/limits", R"({"rate":{"count":0,"per":"1m"}})", 400,
+            "invalid_argument", "rate.count"},
            {"POST", "/v1/dead/redrive", R"({"limit":0})", 400, "invalid_argument", "limit"},
        }) {
     CAPTURE(c.target);

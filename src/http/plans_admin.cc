@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "api/json.h"
+#include "api/limit_shapes.h"
 #include "http/host_shapes.h"
 #include "http/plans.h"
 #include "model/callback.h"
@@ -86,6 +87,20 @@ Plan plan_set_retention(const Request& request, Services&) {
                  [retention = *retention](OperationResult&) {
                    Reply reply;
                    encode_retention_response(retention, reply.body);
+                   return reply;
+                 },
+                 audit_of(request, "queue/" + request.param)};
+}
+
+Plan plan_set_queue_limits(const Request& request, Services&) {
+  auto name = check_name("queue", request.param);
+  if (!name) return error_reply(name.error());
+  auto limits = decode_limits_request(request.param, request.body);
+  if (!limits) return error_reply(limits.error());
+  return DoWrite{*limits,
+                 [limits = *limits](OperationResult&) {
+                   Reply reply;
+                   encode_limits_response(limits, reply.body);
                    return reply;
                  },
                  audit_of(request, "queue/" + request.param)};

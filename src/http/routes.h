@@ -95,6 +95,7 @@ Plan plan_get_queue(const Request& request, Services& services);
 Plan plan_pause_queue(const Request& request, Services& services);
 Plan plan_resume_queue(const Request& request, Services& services);
 Plan plan_set_retention(const Request& request, Services& services);
+Plan plan_set_queue_limits(const Request& request, Services& services);
 Plan plan_events(const Request& request, Services& services);
 Plan plan_list_dead(const Request& request, Services& services);
 Plan plan_dead_groups(const Request& request, Services& services);

@@ -373,6 +373,18 @@ constexpr Schema kSchemas[] = {
       "properties":{"retention":{"$ref":"#/components/schemas/Retention"}}})"},
     {"QueueRetention", R"({"type":"object","properties":{"name":{"type":"string"},
       "retention":{"$ref":"#/components/schemas/Retention"}}})"},
+    {"QueueLimits", R"({"type":"object","additionalProperties":false,"properties":{
+      "concurrency":{"type":["integer","null"],"minimum":1,"maximum":1000000,
+        "description":"Jobs that run at once, over all workers; null = no limit."},
+      "rate":{"type":["object","null"],"additionalProperties":false,
+        "description":"Attempts that begin; null = no limit.","properties":{
+        "count":{"type":"integer","minimum":1,"maximum":1000000},
+        "per":{"$ref":"#/components/schemas/Duration"},
+        "kind":{"type":"string","enum":["bucket","sliding","fixed"],"default":"bucket"},
+        "burst":{"type":["integer","null"],"minimum":0,"maximum":1000000,
+          "description":"Of a bucket; 0 = as many as count."}}}}})"},
+    {"LimitsOfQueue", R"({"type":"object","properties":{"name":{"type":"string"},
+      "limits":{"$ref":"#/components/schemas/QueueLimits"}}})"},
     {"QueuePaused", R"({"type":"object","properties":{"name":{"type":"string"},
       "paused":{"type":"boolean"}}})"},
     {"Queue", R"({"type":"object","required":["name","paused","counts"],"properties":{
@@ -382,7 +394,10 @@ constexpr Schema kSchemas[] = {
       "oldest_available_ms":{"type":["integer","null"]},
       "oldest_available_at":{"type":"string","format":"date-time"},
       "enqueued":{"type":"integer"},"pruned":{"type":"integer"},"expired":{"type":"integer"},
-      "retention":{"$ref":"#/components/schemas/Retention"}}})"},
+      "retention":{"$ref":"#/components/schemas/Retention"},
+      "limits":{"$ref":"#/components/schemas/QueueLimits"},
+      "opens_at":{"type":"string","format":"date-time",
+        "description":"Closed by its rate until then."}}})"},
     {"QueueList", R"({"type":"object","required":["queues"],"properties":{
       "queues":{"type":"array","items":{"$ref":"#/components/schemas/Queue"}}}})"},
     {"RedriveRequest", R"({"type":"object","additionalProperties":false,"properties":{

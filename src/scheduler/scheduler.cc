@@ -12,8 +12,8 @@ namespace mainspring {
 namespace {
 
 constexpr Duration kRefusedPause = std::chrono::seconds(1);  // after an operation was refused
-constexpr std::array<std::string_view, 6> kDutyNames = {"rescue", "move",  "fire",
-                                                        "expire", "prune", "wake"};
+constexpr std::array<std::string_view, 7> kDutyNames = {"rescue", "move", "fire", "expire",
+                                                        "prune",  "wake", "open"};
 
 }  // namespace
 
@@ -40,6 +40,9 @@ Scheduler::Scheduler(Broker& broker, const Clock& clock, Log& log, Registry& reg
       &registry.counter("mainspring_jobs_pruned_total", "Terminal jobs removed by retention.");
   totals_[wake_up] = &registry.counter("mainspring_workflows_woken_total",
                                        "Workflows with a timer or deadline that was due.");
+  totals_[open] =
+      &registry.counter("mainspring_queues_opened_total",
+                        "Queues that their rate limits had closed and that were opened again.");
   leader_ = std::make_unique<Leader>(broker_, clock_, log_,
                                      LeaderOptions{.incarnation = options_.incarnation,
                                                    .lease = options_.leadership,
@@ -121,6 +124,7 @@ Scheduler::Due Scheduler::look(const Agenda& agenda, Now now) {
   until[expire] = wall(agenda.next_expiry);
   until[prune] = wall(agenda.next_prune);
   until[wake_up] = wall(agenda.next_workflow);
+  until[open] = wall(agenda.next_opening);
   Due due{.next = now.instant + options_.max_sleep};
   const Instant since = leader_->leading_since(now.instant);
   MutexLock lock(mutex_);
@@ -160,6 +164,7 @@ Instant Scheduler::step(Now now) {
   if (due.duty[prune]) submit(prune, *term, PruneJobs{.limit = options_.batch, .fence = fence});
   if (due.duty[wake_up])
     submit(wake_up, *term, WakeWorkflows{.limit = options_.batch, .fence = fence});
+  if (due.duty[open]) submit(open, *term, OpenQueues{.limit = options_.batch, .fence = fence});
   return std::min(next, due.next);
 }
 

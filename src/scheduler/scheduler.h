@@ -51,7 +51,7 @@ class Scheduler {
   void stop();
 
  private:
-  enum Which : std::uint8_t { rescue, move, fire, expire, prune, wake_up, kDuties };
+  enum Which : std::uint8_t { rescue, move, fire, expire, prune, wake_up, open, kDuties };
   // One kind of duty: its operations are under way, or none is.
   struct Duty {
     int under_way = 0;  // operations

@@ -124,6 +124,29 @@ TEST_CASE_FIXTURE(
   CHECK(next <= clock.now().instant + 60s);
 }
 
+TEST_CASE_FIXTURE(
+    Fixture, "a queue that its rate has closed is opened in time, and wakes who waits for it") {
+  SetQueueLimits limits{.queue = "default", .limits = {}};
+  limits.limits.rate = RateLimit{.count = 2, .per = 20s, .kind = RateKind::fixed};
+  broker->submit(limits, [](OperationResult) {});
+  enqueue({.kind = "work"}, 3);
+  int given = 0;
+  const auto claim = [&] {
+    broker->submit_claim({.worker = "w", .queues = {"default"}}, 1min, [&](OperationResult r) {
+      given += static_cast<int>(std::get<ClaimResult>(r).jobs.size());
+    });
+  };
+  for (int i = 0; i < 3; ++i) claim();
+  settle();
+  CHECK(given == 2);
+  const WallTime opens = store->queues()->at(0).opens_at.value();
+  run_until(clock.now().instant + (opens - clock.now().wall) - 1us);
+  CHECK(given == 2);
+  run_until(clock.now().instant + 1us);
+  CHECK(given == 3);
+  CHECK_FALSE(store->queues()->at(0).opens_at);
+}
+
 TEST_CASE_FIXTURE(Fixture, "an idle scheduler makes no store transactions") {
   settle();
   const auto before = store->commits();
