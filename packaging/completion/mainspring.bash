@@ -17,6 +17,8 @@ _mainspring() {
     --batch-idle) return ;;
     --bell-advertise) return ;;
     --bell-listen) return ;;
+    --body) return ;;
+    --burst) return ;;
     --bytes) return ;;
     --ca-file) mapfile -t COMPREPLY < <(compgen -f -- "$current"); return ;;
     --callback) return ;;
@@ -26,6 +28,7 @@ _mainspring() {
     --callback-timeout) return ;;
     --cert-file) mapfile -t COMPREPLY < <(compgen -f -- "$current"); return ;;
     --color) mapfile -t COMPREPLY < <(compgen -W 'auto always never' -- "$current"); return ;;
+    --concurrency) return ;;
     --config) mapfile -t COMPREPLY < <(compgen -f -- "$current"); return ;;
     --correlation-id) return ;;
     --count) return ;;
@@ -37,7 +40,9 @@ _mainspring() {
     --directory) mapfile -t COMPREPLY < <(compgen -d -- "$current"); return ;;
     --end-at) return ;;
     --estimate) return ;;
+    --event) return ;;
     --event-buffer) return ;;
+    --event-id) return ;;
     --every) return ;;
     --exec) return ;;
     --expect) return ;;
@@ -46,6 +51,7 @@ _mainspring() {
     --fence) return ;;
     --file) mapfile -t COMPREPLY < <(compgen -f -- "$current"); return ;;
     --fingerprint) return ;;
+    --folder) mapfile -t COMPREPLY < <(compgen -d -- "$current"); return ;;
     --folder-quiet) return ;;
     --from) return ;;
     --from-schema) return ;;
@@ -53,8 +59,10 @@ _mainspring() {
     --handoff) return ;;
     --header) return ;;
     --header-timeout) return ;;
+    --headers) return ;;
     --host) return ;;
     --host-data) mapfile -t COMPREPLY < <(compgen -d -- "$current"); return ;;
+    --http) mapfile -t COMPREPLY < <(compgen -W 'token signature' -- "$current"); return ;;
     --id) return ;;
     --idempotency-key) return ;;
     --idle) return ;;
@@ -102,17 +110,22 @@ _mainspring() {
     --misfire-cap) return ;;
     --misfire-window) return ;;
     --name) return ;;
+    --node) return ;;
     --object) return ;;
+    --of-file) return ;;
     --on-conflict) mapfile -t COMPREPLY < <(compgen -W 'keep replace postpone' -- "$current"); return ;;
     --on-expiry) mapfile -t COMPREPLY < <(compgen -W 'cancel dead' -- "$current"); return ;;
     --only) return ;;
     --outgoing-allow) return ;;
     --overlap) mapfile -t COMPREPLY < <(compgen -W 'skip buffer_one buffer_all cancel_other terminate_other allow' -- "$current"); return ;;
+    --pattern) return ;;
     --payload) return ;;
     --priority) return ;;
     --prune-interval) return ;;
+    --query) return ;;
     --queue) return ;;
     --rate) return ;;
+    --rate-kind) return ;;
     --rate-per-token) return ;;
     --reader-threads) return ;;
     --reason) return ;;
@@ -128,12 +141,14 @@ _mainspring() {
     --scheduler-batch) return ;;
     --scheduler-max-sleep) return ;;
     --scope) return ;;
+    --secret-file) mapfile -t COMPREPLY < <(compgen -f -- "$current"); return ;;
     --server) return ;;
     --session) return ;;
     --session-on-dead) mapfile -t COMPREPLY < <(compgen -W 'skip block park' -- "$current"); return ;;
     --signature) return ;;
     --slot) return ;;
     --slots) return ;;
+    --stable) return ;;
     --start-at) return ;;
     --state) mapfile -t COMPREPLY < <(compgen -W 'running undoing parked completed failed undone cancelled' -- "$current"); return ;;
     --step) return ;;
@@ -167,17 +182,18 @@ _mainspring() {
     --unique) return ;;
     --unique-for) return ;;
     --wake) mapfile -t COMPREPLY < <(compgen -W 'auto notify poll' -- "$current"); return ;;
+    --watch-root) return ;;
     --who) return ;;
     --worker-memory) return ;;
   esac
   for word in "${typed[@]}"; do
     case "${at:+$at }$word" in
-      'serve'|'work'|'lease'|'lease run'|'enqueue'|'bench'|'jobs'|'jobs list'|'jobs show'|'jobs why'|'jobs cancel'|'jobs retry'|'queues'|'queues list'|'queues show'|'queues pause'|'queues resume'|'queues set'|'dead'|'dead list'|'dead show'|'dead groups'|'dead redrive'|'dead retry'|'events'|'workers'|'schedules'|'schedules set'|'schedules list'|'schedules show'|'schedules preview'|'schedules trigger'|'schedules pause'|'schedules resume'|'schedules ledger'|'schedules backfill'|'schedules remove'|'timers'|'timers set'|'timers list'|'timers show'|'timers start'|'timers stop'|'timers wake'|'timers timeout'|'timers remove'|'leases'|'leases list'|'leases show'|'sessions'|'sessions list'|'sessions show'|'sessions resume'|'workflow'|'workflow start'|'workflow list'|'workflow show'|'workflow signal'|'workflow cancel'|'workflow pause'|'workflow resume'|'workflow retry'|'workflow check'|'host'|'jobs-host'|'jobs-host list'|'jobs-host show'|'jobs-host info'|'jobs-host history'|'jobs-host run'|'jobs-host stop'|'jobs-host start'|'jobs-host settings'|'jobs-host deploy'|'jobs-host remove'|'logs'|'token'|'token create'|'token list'|'token revoke'|'audit'|'audit list'|'audit verify'|'audit head'|'callbacks'|'callbacks key'|'callbacks verify'|'verify'|'store'|'store backup'|'store copy'|'store info'|'store migrate'|'store check'|'tls'|'tls init'|'tls issue'|'tls show'|'config'|'version'|'completion'|'help') at="${at:+$at }$word" ;;
+      'serve'|'work'|'lease'|'lease run'|'enqueue'|'bench'|'jobs'|'jobs list'|'jobs show'|'jobs why'|'jobs cancel'|'jobs retry'|'queues'|'queues list'|'queues show'|'queues pause'|'queues resume'|'queues set'|'queues limit'|'dead'|'dead list'|'dead show'|'dead groups'|'dead redrive'|'dead retry'|'events'|'workers'|'schedules'|'schedules set'|'schedules list'|'schedules show'|'schedules preview'|'schedules trigger'|'schedules pause'|'schedules resume'|'schedules ledger'|'schedules backfill'|'schedules remove'|'timers'|'timers set'|'timers list'|'timers show'|'timers start'|'timers stop'|'timers wake'|'timers timeout'|'timers remove'|'leases'|'leases list'|'leases show'|'sessions'|'sessions list'|'sessions show'|'sessions resume'|'workflow'|'workflow start'|'workflow list'|'workflow show'|'workflow signal'|'workflow cancel'|'workflow pause'|'workflow resume'|'workflow retry'|'workflow check'|'trigger'|'trigger set'|'trigger list'|'trigger show'|'trigger fire'|'trigger ledger'|'trigger pause'|'trigger resume'|'trigger remove'|'host'|'jobs-host'|'jobs-host list'|'jobs-host show'|'jobs-host info'|'jobs-host history'|'jobs-host run'|'jobs-host stop'|'jobs-host start'|'jobs-host settings'|'jobs-host deploy'|'jobs-host remove'|'logs'|'token'|'token create'|'token list'|'token revoke'|'audit'|'audit list'|'audit verify'|'audit head'|'callbacks'|'callbacks key'|'callbacks verify'|'verify'|'store'|'store backup'|'store copy'|'store info'|'store migrate'|'store check'|'tls'|'tls init'|'tls issue'|'tls show'|'config'|'version'|'completion'|'help') at="${at:+$at }$word" ;;
     esac
   done
   case $at in
-    '') words='serve work lease enqueue bench jobs queues dead events workers schedules timers leases sessions workflow host jobs-host logs token audit callbacks verify store tls config version completion help' ; [[ $current == -* ]] && words='--json --config --help' ;;
-    'serve') words='' ; [[ $current == -* ]] && words='--hints --json --config --help --color --log-level --data --listen --stop-timeout --tls-cert --tls-key --tls-client-ca --tls-clients --retention-completed --retention-dead --max-finished-jobs --max-live-jobs --store-reserve-bytes --store-cache-bytes --store --store-file --store-schema --store-migrate --store-prepared --store-readers --store-connect-timeout --store-poll --bell-listen --bell-advertise --wake --listen-url --require-rpo0 --max-waiting-jobs --max-waiting-bytes --max-parked-claims --max-waiting-urgent --max-batch-jobs --max-batch-bytes --worker-memory --event-buffer --scheduler-batch --scheduler-max-sleep --prune-interval --io-threads --reader-threads --max-waiting-reads --max-connections --max-event-streams --max-header-bytes --max-body-bytes --max-batch-body-bytes --max-buffered-bytes --header-timeout --idle-timeout --allowed-hosts --require-token --allow-core --rate-per-token --max-connections-per-address --audit --audit-retention --callback-slots --callback-timeout --callback-key-file --jobs --host-data --webjobs-api --strict-webjobs --folder-quiet --job-log-roll-bytes --job-log-generations --job-log-cap-bytes --outgoing-allow --max-upload-bytes' ;;
+    '') words='serve work lease enqueue bench jobs queues dead events workers schedules timers leases sessions workflow trigger host jobs-host logs token audit callbacks verify store tls config version completion help' ; [[ $current == -* ]] && words='--json --config --help' ;;
+    'serve') words='' ; [[ $current == -* ]] && words='--hints --json --config --help --color --log-level --data --listen --stop-timeout --tls-cert --tls-key --tls-client-ca --tls-clients --retention-completed --retention-dead --max-finished-jobs --max-live-jobs --store-reserve-bytes --store-cache-bytes --store --store-file --store-schema --store-migrate --store-prepared --store-readers --store-connect-timeout --store-poll --bell-listen --bell-advertise --wake --listen-url --require-rpo0 --max-waiting-jobs --max-waiting-bytes --max-parked-claims --max-waiting-urgent --max-batch-jobs --max-batch-bytes --worker-memory --event-buffer --scheduler-batch --scheduler-max-sleep --prune-interval --io-threads --reader-threads --max-waiting-reads --max-connections --max-event-streams --max-header-bytes --max-body-bytes --max-batch-body-bytes --max-buffered-bytes --header-timeout --idle-timeout --allowed-hosts --require-token --allow-core --rate-per-token --max-connections-per-address --audit --audit-retention --callback-slots --callback-timeout --callback-key-file --watch-root --jobs --host-data --webjobs-api --strict-webjobs --folder-quiet --job-log-roll-bytes --job-log-generations --job-log-cap-bytes --outgoing-allow --max-upload-bytes' ;;
     'work') words='' ; [[ $current == -* ]] && words='--queue --exec --kind --directory --timeout --retry-after --max-attempts --once --drain --slot --name --estimate --tolerance --poll --idle --twin --timer --batch --batch-idle --timer-slots --json --config --help --server --color --log-level --token-file --ca-file --cert-file --key-file --allow-core --slots --lease --graceful-stop' ;;
     'lease') words='run' ; [[ $current == -* ]] && words='--json --config --help' ;;
     'lease run') words='' ; [[ $current == -* ]] && words='--ttl --wait --json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
@@ -189,12 +205,13 @@ _mainspring() {
     'jobs why') words='' ; [[ $current == -* ]] && words='--json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
     'jobs cancel') words='' ; [[ $current == -* ]] && words='--reason --json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
     'jobs retry') words='' ; [[ $current == -* ]] && words='--json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
-    'queues') words='list show pause resume set' ; [[ $current == -* ]] && words='--json --config --help' ;;
+    'queues') words='list show pause resume set limit' ; [[ $current == -* ]] && words='--json --config --help' ;;
     'queues list') words='' ; [[ $current == -* ]] && words='--json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
     'queues show') words='' ; [[ $current == -* ]] && words='--json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
     'queues pause') words='' ; [[ $current == -* ]] && words='--json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
     'queues resume') words='' ; [[ $current == -* ]] && words='--json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
     'queues set') words='' ; [[ $current == -* ]] && words='--retention-completed --retention-dead --json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
+    'queues limit') words='' ; [[ $current == -* ]] && words='--concurrency --rate --rate-kind --burst --json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
     'dead') words='list show groups redrive retry' ; [[ $current == -* ]] && words='--json --config --help' ;;
     'dead list') words='' ; [[ $current == -* ]] && words='--queue --kind --tag --limit --all --json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
     'dead show') words='' ; [[ $current == -* ]] && words='--json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
@@ -240,6 +257,15 @@ _mainspring() {
     'workflow resume') words='' ; [[ $current == -* ]] && words='--json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
     'workflow retry') words='' ; [[ $current == -* ]] && words='--step --by-hand --json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
     'workflow check') words='' ; [[ $current == -* ]] && words='--json --config --help --color' ;;
+    'trigger') words='set list show fire ledger pause resume remove' ; [[ $current == -* ]] && words='--json --config --help' ;;
+    'trigger set') words='' ; [[ $current == -* ]] && words='--http --event-id --rate --secret-file --folder --pattern --stable --node --queue --kind --args --priority --max-attempts --timeout --expires-in --on-expiry --tag --header --correlation-id --reply-to --reply-session --then --callback --callback-on --paused --file --json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
+    'trigger list') words='' ; [[ $current == -* ]] && words='--json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
+    'trigger show') words='' ; [[ $current == -* ]] && words='--json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
+    'trigger fire') words='' ; [[ $current == -* ]] && words='--event --body --headers --query --of-file --json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
+    'trigger ledger') words='' ; [[ $current == -* ]] && words='--limit --all --json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
+    'trigger pause') words='' ; [[ $current == -* ]] && words='--reason --json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
+    'trigger resume') words='' ; [[ $current == -* ]] && words='--json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
+    'trigger remove') words='' ; [[ $current == -* ]] && words='--json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
     'host') words='' ; [[ $current == -* ]] && words='--json --config --help --server --color --log-level --token-file --ca-file --cert-file --key-file --allow-core --jobs --host-data --strict-webjobs --folder-quiet --job-log-roll-bytes --job-log-generations --job-log-cap-bytes --outgoing-allow' ;;
     'jobs-host') words='list show info history run stop start settings deploy remove' ; [[ $current == -* ]] && words='--json --config --help' ;;
     'jobs-host list') words='' ; [[ $current == -* ]] && words='--json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
@@ -275,7 +301,7 @@ _mainspring() {
     'tls init') words='' ; [[ $current == -* ]] && words='--dir --host --days --json --config --help' ;;
     'tls issue') words='' ; [[ $current == -* ]] && words='--dir --client --host --days --json --config --help' ;;
     'tls show') words='' ; [[ $current == -* ]] && words='--json --config --help' ;;
-    'config') words='' ; [[ $current == -* ]] && words='--explain --reference --json --config --help --server --color --log-level --data --listen --stop-timeout --tls-cert --tls-key --tls-client-ca --tls-clients --token-file --ca-file --cert-file --key-file --retention-completed --retention-dead --max-finished-jobs --max-live-jobs --store-reserve-bytes --store-cache-bytes --store --store-file --store-schema --store-migrate --store-prepared --store-readers --store-connect-timeout --store-poll --bell-listen --bell-advertise --wake --listen-url --require-rpo0 --max-waiting-jobs --max-waiting-bytes --max-parked-claims --max-waiting-urgent --max-batch-jobs --max-batch-bytes --worker-memory --event-buffer --scheduler-batch --scheduler-max-sleep --prune-interval --io-threads --reader-threads --max-waiting-reads --max-connections --max-event-streams --max-header-bytes --max-body-bytes --max-batch-body-bytes --max-buffered-bytes --header-timeout --idle-timeout --allowed-hosts --require-token --allow-core --rate-per-token --max-connections-per-address --audit --audit-retention --callback-slots --callback-timeout --callback-key-file --webjobs-api --max-upload-bytes --slots --lease --graceful-stop' ;;
+    'config') words='' ; [[ $current == -* ]] && words='--explain --reference --json --config --help --server --color --log-level --data --listen --stop-timeout --tls-cert --tls-key --tls-client-ca --tls-clients --token-file --ca-file --cert-file --key-file --retention-completed --retention-dead --max-finished-jobs --max-live-jobs --store-reserve-bytes --store-cache-bytes --store --store-file --store-schema --store-migrate --store-prepared --store-readers --store-connect-timeout --store-poll --bell-listen --bell-advertise --wake --listen-url --require-rpo0 --max-waiting-jobs --max-waiting-bytes --max-parked-claims --max-waiting-urgent --max-batch-jobs --max-batch-bytes --worker-memory --event-buffer --scheduler-batch --scheduler-max-sleep --prune-interval --io-threads --reader-threads --max-waiting-reads --max-connections --max-event-streams --max-header-bytes --max-body-bytes --max-batch-body-bytes --max-buffered-bytes --header-timeout --idle-timeout --allowed-hosts --require-token --allow-core --rate-per-token --max-connections-per-address --audit --audit-retention --callback-slots --callback-timeout --callback-key-file --watch-root --webjobs-api --max-upload-bytes --slots --lease --graceful-stop' ;;
     'version') words='' ; [[ $current == -* ]] && words='--json --config --help' ;;
     'completion') words='' ; [[ $current == -* ]] && words='--json --config --help' ;;
     'help') words='' ; [[ $current == -* ]] && words='--json --config --help' ;;
