@@ -31,6 +31,9 @@ std::string workflows() {
 std::string triggers() {
   return kPrograms + "/sqlite_conformance_test --abort-after=1 --test-suite=*triggers*";
 }
+std::string limits() {
+  return kPrograms + "/sqlite_conformance_test --abort-after=1 --test-suite=*limits*";
+}
 std::string conformance() {
   return kPrograms + "/sqlite_conformance_test --abort-after=1";
 }
@@ -134,6 +137,10 @@ std::map<std::string, std::string> store_defects() {
       {"session_state_lost", conformance()},
       {"dead_job_stops_nothing", conformance()},
       {"dead_holder_keeps_session", conformance()},
+      {"concurrency_ignored", limits()},
+      {"rate_not_kept", limits()},
+      {"end_opens_nothing", limits()},
+      {"sessions_not_limited", limits()},
       {"fired_event_fires_again", triggers()},
       {"fired_without_a_row", triggers()},
       {"paused_trigger_fires", triggers()},
