@@ -306,7 +306,7 @@ const std::map<std::string, std::string>& table() {
         {"expired_job_runs", conformance()},
         {"parked_claim_not_woken", scenario("parked_claim_gets_the_job_at_once")},
         {"parked_claim_never_ends", scenario("parked_claim_gets_the_job_at_once")},
-        {"duty_ends_at_refusal", seeds(1, 20)},
+        {"duty_ends_at_refusal", seeds(21, 20)},
         {"abandoned_claim_lives_on", broker("a parked claim ends empty*")},
         {"watcher_not_told", broker("waiting for a job ends*")},
         {"no_reserved_room", broker("beyond its bounds*")},
