@@ -49,7 +49,7 @@ class Gate {
     taking_.request_stop();
   }
   // Until the slot is over and nothing runs.
-  SlotEnd wait(const std::stop_token& stop) MS_EXCLUDES(mutex_);
+  SlotEnd wait() MS_EXCLUDES(mutex_);
   SlotPlan plan() MS_EXCLUDES(mutex_) {
     MutexLock lock(mutex_);
     return plan_;
@@ -148,8 +148,7 @@ Result<ClaimResult> Gate::claim(Claim claim, std::stop_token stop) {
   return ClaimResult{};
 }
 
-SlotEnd Gate::wait(const std::stop_token& stop) {
-  const std::stop_callback on_stop(stop, [this] { end(SlotEnd::stopped); });
+SlotEnd Gate::wait() {
   MutexLock lock(mutex_);
   while (end_ == SlotEnd::none || (outstanding_ && end_ != SlotEnd::stopped)) {
     const Instant now = clock_.now().instant;
@@ -172,8 +171,7 @@ struct SlotRunner::State {
   };
   Result<AutoRenewLease> acquire_slot(const std::stop_token& stop, SlotSummary& summary,
                                       std::stop_source& lost);
-  Result<void> work(AutoRenewLease& lease, Gate& gate, const std::stop_token& stop,
-                    SlotSummary& summary);
+  Result<void> work(AutoRenewLease& lease, Gate& gate, SlotSummary& summary);
 
   Jobs& jobs;
   const Clock& clock;
@@ -217,8 +215,7 @@ Result<AutoRenewLease> SlotRunner::State::acquire_slot(const std::stop_token& st
   return lease;
 }
 
-Result<void> SlotRunner::State::work(AutoRenewLease& lease, Gate& gate, const std::stop_token& stop,
-                                     SlotSummary& summary) {
+Result<void> SlotRunner::State::work(AutoRenewLease& lease, Gate& gate, SlotSummary& summary) {
   WorkerOptions options = worker;
   options.slots = 1;
   WorkerRuntime runtime(jobs, clock, random, log, options);
@@ -243,7 +240,7 @@ Result<void> SlotRunner::State::work(AutoRenewLease& lease, Gate& gate, const st
     return gate.claim(std::move(claim), std::move(claim_stop));
   });
   MS_TRY(runtime.start());
-  summary.end = gate.wait(stop);
+  summary.end = gate.wait();
   runtime.stop();
   summary.worker = runtime.stats();
   if (slot.rule == SlotRule::predict && !lease.lost()) {
@@ -281,8 +278,10 @@ Result<SlotSummary> SlotRunner::run(std::stop_token stop) {
   if (any) kinds.clear();
   const Instant begin = s.clock.now().instant;
   Gate gate(s.jobs, s.clock, SlotPlan(s.slot, std::move(kinds), start, std::move(known)));
+  // Before anything is claimed: a stop that comes early must not let one more job through.
+  const std::stop_callback on_stop(stop, [&gate] { gate.end(SlotEnd::stopped); });
   const std::stop_callback on_lost(lost.get_token(), [&gate] { gate.end(SlotEnd::lease_lost); });
-  MS_TRY(s.work(*lease, gate, stop, summary));
+  MS_TRY(s.work(*lease, gate, summary));
   const SlotPlan plan = gate.plan();
   const Instant now = s.clock.now().instant;
   summary.handled = plan.handled_count();
