@@ -153,7 +153,9 @@ class Test:
         leader, before = int(cluster("leader")[1]), self.identity()
         began, mend = time.monotonic(), None
         if name == "switch":
-            target = next(line.split()[0] for line in cluster("members")[1].splitlines() if "sync_standby" in line)
+            # Patroni writes down a little later than the primary who is synchronous.
+            await_true("a synchronous standby", lambda: self.synchronous())
+            target = self.synchronous()[0]
             began = time.monotonic()
             _, text = cluster("switch", leader, target)
             check("Successfully" in text, f"the switchover was refused: {text}")
@@ -177,6 +179,10 @@ class Test:
             inside = [at for at in insider if began + 1 < at < changed]
             check(not inside, f"{len(inside)} enqueues were acknowledged beside a primary that nobody copies")
         self.compare(name)
+
+    @staticmethod
+    def synchronous():
+        return [line.split()[0] for line in cluster("members")[1].splitlines() if "sync_standby" in line]
 
     def add_insider(self, namespace):
         """A node and a client on the machine of the primary that will be cut off: they reach it, and nothing else."""
