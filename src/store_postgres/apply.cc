@@ -222,6 +222,7 @@ void PostgresStore::commit_plain() {
 }
 
 void PostgresStore::roll_back() noexcept {
+  compatible_ = 0;  // it may have seen what this batch wrote
   waiting_.clear();
   commit_sent_ = false;
   const bool open = std::exchange(in_transaction_, false) && !plain_;

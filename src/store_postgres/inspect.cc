@@ -8,8 +8,6 @@
 namespace mainspring {
 namespace {
 
-constexpr std::int64_t kNodeAlive = 15'000'000;  // since it was last seen, in microseconds
-
 pg::ConnectionOptions connection_options(const PostgresOptions& options, bool writable) {
   return {.url = options.url,
           .connect_timeout = options.connect_timeout,
@@ -53,7 +51,7 @@ Result<SharedStoreInfo> inspect_postgres_store(const PostgresOptions& options) {
     const pg::Statement nodes(
         options.schema, "SELECT count(*) FROM $schema.nodes WHERE seen_at > $schema.now_us() - $1");
     info.bytes = c.run(size, pg::params(options.schema)).integer(0, 0);
-    info.nodes = c.run(nodes, pg::params(kNodeAlive)).integer(0, 0);
+    info.nodes = c.run(nodes, pg::params(pg::kNodeAlive)).integer(0, 0);
     return info;
   });
 }

@@ -9,15 +9,10 @@
 
 #include "api/limit_shapes.h"
 #include "base/mutant.h"
+#include "store_postgres/migrations.h"
 #include "store_postgres/plain.h"
 
 namespace mainspring::pg {
-namespace {
-
-constexpr std::int64_t kKnowsLimits = 10;  // schema
-constexpr std::int64_t kNodeAlive = 15'000'000;
-
-}  // namespace
 
 void read_limits_of(QueueInfo& queue, const Rows& rows, int row, int first) {
   queue.limits = {};
@@ -148,29 +143,9 @@ WallTime PostgresStore::next_opening() const {
 
 // -- operations -----------------------------------------------------------------------------------
 
-std::optional<Error> PostgresStore::begin_limits() {
-  if (knows_limits_) return std::nullopt;
-  if (ask(workflow_sql_.compatible, {}).integer(0, 0) >= kKnowsLimits) {
-    knows_limits_ = true;
-    return std::nullopt;
-  }
-  const Rows old = ask(sql_.nodes_before, params(kKnowsLimits, wall() - kNodeAlive));
-  if (old.integer(0, 0) != 0) {
-    return Error{.code = ErrorCode::unavailable,
-                 .message = fmt::format(
-                     "{} node{} of this store run a program that knows no limits "
-                     "(version {}): none is set before they have a newer one, "
-                     "or are gone for 15 s",
-                     old.integer(0, 0), old.integer(0, 0) == 1 ? "" : "s", old.string(0, 1)),
-                 .retry_after_ms = 5000};
-  }
-  write(sql_.keep_out, params(kKnowsLimits));
-  return std::nullopt;
-}
-
 OperationResult PostgresStore::operator()(const SetQueueLimits& op) {
   if (op.limits.any()) {
-    if (auto old = begin_limits()) return std::move(*old);
+    if (auto old = keep_out_before(kKnowsLimits, "limits")) return std::move(*old);
   }
   QueueInfo& queue = locked_queue(op.queue);
   if (queue.limits.rate != op.limits.rate) queue.meter = {};
@@ -192,7 +167,13 @@ OperationResult PostgresStore::operator()(const OpenQueues& op) {
     changed_queue(queue);
     open_queue(queue);
   }
-  if (rows.empty()) after_.queues = true;  // the copy says otherwise
+  if (result.more) return result;
+  // What else is due by this node's copy has been opened by others.
+  for (const auto& [id, queue] : queues_by_id_) {
+    if (!queue->opens_at || *queue->opens_at > now_.wall) continue;
+    queue->opens_at.reset();
+    open_queue(*queue);
+  }
   return result;
 }
 

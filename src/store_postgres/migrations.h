@@ -8,6 +8,11 @@
 
 namespace mainspring::pg {
 
+// The first schemas that know these: where there are any, no program may join that does not.
+inline constexpr std::int64_t kKnowsWorkflows = 7, kKnowsLimits = 10;
+// How long after a node was last seen it is thought to live, in microseconds.
+inline constexpr std::int64_t kNodeAlive = 15'000'000;
+
 // The number of the newest schema that this program knows.
 std::int64_t newest_schema();
 // The oldest schema that programs may know which work with that one.

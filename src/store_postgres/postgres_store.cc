@@ -17,7 +17,6 @@ namespace mainspring::pg {
 namespace {
 
 constexpr int kOldestServer = 150000;
-constexpr std::int64_t kNodeAlive = 15'000'000;  // since it was last seen, in microseconds
 constexpr std::size_t kMaxSchemaName = 40;
 
 PostgresOptions with_incarnation(PostgresOptions options) {
@@ -168,6 +167,25 @@ void PostgresStore::join() {
   settle();
   connection_->run(sql_.commit);
   in_transaction_ = false;
+}
+
+// Of what only programs of `schema` and later know: there is none before all nodes do, and from
+// then on no other joins. The error, or nothing: it may be.
+std::optional<Error> PostgresStore::keep_out_before(std::int64_t schema, std::string_view what) {
+  if (compatible_ < schema) compatible_ = ask(sql_.compatible, {}).integer(0, 0);
+  if (compatible_ >= schema) return std::nullopt;
+  const Rows old = ask(sql_.nodes_before, params(schema, wall() - kNodeAlive));
+  if (old.integer(0, 0) != 0) {
+    return Error{.code = ErrorCode::unavailable,
+                 .message = fmt::format("{} node{} of this store run a program that knows no {} "
+                                        "(version {}): there are none before they have a newer "
+                                        "one, or are gone for 15 s",
+                                        old.integer(0, 0), old.integer(0, 0) == 1 ? "" : "s", what,
+                                        old.string(0, 1)),
+                 .retry_after_ms = 5000};
+  }
+  write(sql_.keep_out, params(schema));
+  return std::nullopt;
 }
 
 void PostgresStore::begin_anew() {

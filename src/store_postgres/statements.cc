@@ -345,12 +345,7 @@ LimitStatements::LimitStatements(std::string_view s)
       update_meter(s, "UPDATE $schema.queues SET meter = $2, opens_at = $3 WHERE id = $1::bigint"),
       due_openings(s,
                    "SELECT name FROM $schema.queues WHERE opens_at <= $1 ORDER BY opens_at, name "
-                   "LIMIT $2::bigint"),
-      nodes_before(s,
-                   "SELECT count(*), min(program) FROM $schema.nodes WHERE schema < $1::bigint AND "
-                   "seen_at > $2"),
-      keep_out(s, "UPDATE $schema.meta SET compatible = $1::bigint WHERE compatible < $1::bigint") {
-}
+                   "LIMIT $2::bigint") {}
 
 StepStatements::StepStatements(std::string_view s)
     : due_jobs(s,
@@ -423,7 +418,12 @@ AgendaStatements::AgendaStatements(std::string_view s)
       find_move(s, "SELECT place FROM $schema.moves WHERE what = $1") {}
 
 NodeStatements::NodeStatements(std::string_view s)
-    : durability(s,
+    : compatible(s, "SELECT compatible FROM $schema.meta"),
+      nodes_before(s,
+                   "SELECT count(*), min(program) FROM $schema.nodes WHERE schema < $1::bigint AND "
+                   "seen_at > $2"),
+      keep_out(s, "UPDATE $schema.meta SET compatible = $1::bigint WHERE compatible < $1::bigint"),
+      durability(s,
                  "SELECT current_setting('synchronous_commit'), (SELECT count(*) FROM "
                  "pg_stat_replication WHERE sync_state IN ('sync', 'quorum')), "
                  "pg_is_in_recovery() OR current_setting('transaction_read_only') = 'on', "

@@ -60,8 +60,7 @@ struct ClaimStatements {
 // Limits of queues.
 struct LimitStatements {
   explicit LimitStatements(std::string_view schema);
-  Statement claim_limited, lock_limits, read_limits, update_meter, due_openings, nodes_before,
-      keep_out;
+  Statement claim_limited, lock_limits, read_limits, update_meter, due_openings;
 };
 
 // What the scheduler does.
@@ -81,8 +80,9 @@ struct AgendaStatements {
 // This node among the others.
 struct NodeStatements {
   explicit NodeStatements(std::string_view schema);
-  Statement durability, health, node_number, lock_nodes, node_joins, nodes_alive, node_beats,
-      waiting_queues, node_leaves, drop_leased, begin_jobs_anew, nothing_lost, wake, lengthen_jobs;
+  Statement compatible, nodes_before, keep_out, durability, health, node_number, lock_nodes,
+      node_joins, nodes_alive, node_beats, waiting_queues, node_leaves, drop_leased,
+      begin_jobs_anew, nothing_lost, wake, lengthen_jobs;
 };
 
 struct Statements : BatchStatements,

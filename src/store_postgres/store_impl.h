@@ -240,7 +240,9 @@ class PostgresStore final : public SharedStore {
   void ensure_connected(Instant until);
   std::unique_ptr<Connection> connect(bool writable) const;  // throws PgError
   void pause_before_reconnect() const;
-  void join();        // as a node
+  void join();  // as a node
+  // Programs that know no schema so new are kept out from here on; an error if some live.
+  std::optional<Error> keep_out_before(std::int64_t schema, std::string_view what);
   void begin_anew();  // every lease, as after a restart
   // The same where nodes live and the server has lost what they had been answered: outside of a
   // transaction, and within one of a batch.
@@ -343,7 +345,6 @@ class PostgresStore final : public SharedStore {
   void settle_openings();
   void open_queue(const QueueInfo& queue);
   WallTime next_opening() const;
-  std::optional<Error> begin_limits();
 
   // -- jobs in hand (jobs.cc)
   JobInHand* job(JobId id);                        // nullptr = there is none
@@ -452,9 +453,7 @@ class PostgresStore final : public SharedStore {
   template <class F>
   OperationResult run_workflow(F&& what);
   void lock_workflows(std::span<const Operation> batch);  // that several operations are about
-  // Programs that do not know workflows are kept out from here on; an error if some live.
-  std::optional<Error> begin_workflows();
-  bool prune_workflows(int limit);  // true: the limit was reached
+  bool prune_workflows(int limit);                        // true: the limit was reached
   Params retentions() const;
 
   // -- triggers.cc
@@ -725,10 +724,9 @@ class PostgresStore final : public SharedStore {
   WallTime next_due_ = WallTime::never(), next_expiry_ = WallTime::never(),
            next_prune_ = WallTime::never(), audit_due_ = WallTime::never(),
            next_workflow_ = WallTime::never();
-  std::set<int> opened_;          // queues: see settle_openings()
-  bool knows_limits_ = false;     // see begin_limits()
-  bool any_rates_ = false;        // a queue may have one
-  bool knows_workflows_ = false;  // see begin_workflows()
+  std::set<int> opened_;         // queues: see settle_openings()
+  bool any_rates_ = false;       // a queue may have one
+  std::int64_t compatible_ = 0;  // as last seen: see keep_out_before()
   // The copy of schedules has all that was committed before this transaction, as the server process
   // with that number said; 0 = there is none.
   std::int64_t schedules_seen_ = 0, schedules_seen_by_ = 0;

@@ -102,10 +102,11 @@ constexpr std::string_view kWorkflowRows =
     "INSERT INTO $schema.workflow_rows AS r (workflow, kind, number, text) SELECT "
     "* FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::text[]) ON "
     "CONFLICT (workflow, kind, number) DO UPDATE SET text = excluded.text";
-// As begin_workflows() does it.
+// As keep_out_before() does it.
 constexpr std::string_view kForAll =
-    "UPDATE $schema.meta SET compatible = CASE WHEN EXISTS (SELECT 1 FROM "
-    "$schema.workflows) THEN greatest($1, 7) ELSE $1 END";
+    "UPDATE $schema.meta SET compatible = greatest($1, CASE WHEN EXISTS (SELECT 1 FROM "
+    "$schema.workflows) THEN $2 END, CASE WHEN EXISTS (SELECT 1 FROM $schema.queues WHERE limits "
+    "IS NOT NULL) THEN $3 END)";
 constexpr std::string_view kWorkflow =
     "INSERT INTO $schema.workflows (id, name, key, data, state, wake_at, finished_at) "
     "VALUES ($1, $2, $3, $4, $5::bigint, $6, $7)";

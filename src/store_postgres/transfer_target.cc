@@ -15,11 +15,6 @@
 #include "store_postgres/transfer_statements.h"
 
 namespace mainspring::pg {
-namespace {
-
-constexpr std::int64_t kNodeAlive = 15'000'000;  // since it was last seen, in microseconds
-
-}  // namespace
 
 PostgresTarget::PostgresTarget(const PostgresOptions& options, const std::string& place)
     : options_(options),

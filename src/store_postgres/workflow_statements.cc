@@ -106,11 +106,6 @@ WorkflowStatements::WorkflowStatements(std::string_view s)
       prune(s,
             "DELETE FROM $schema.workflows w WHERE w.id = ANY($1) AND NOT EXISTS (SELECT 1 FROM "
             "$schema.workflow_rows r WHERE r.workflow = w.id)"),
-      compatible(s, "SELECT compatible FROM $schema.meta"),
-      old_nodes(s,
-                "SELECT count(*), min(program) FROM $schema.nodes WHERE schema < 7 AND seen_at > "
-                "$1"),
-      keep_old_out(s, "UPDATE $schema.meta SET compatible = 7 WHERE compatible < 7"),
       one(s, MS_WORKFLOW "WHERE w.id = $1"),
       list(s, MS_WORKFLOW "WHERE w.id < $1 ORDER BY w.id DESC LIMIT $2::bigint"),
       states(s,

@@ -13,7 +13,6 @@ struct WorkflowStatements {
   Statement save, put, remove, put_jobs, remove_jobs;
   Statement live_of_failed, live_of, live_of_due, due, first_wake, first_finished, finished,
       prune_rows, prune;
-  Statement compatible, old_nodes, keep_old_out;
   // For readers.
   Statement one, list, states, rows_between, row, queues_of;
 };

@@ -10,13 +10,12 @@
 #include <algorithm>
 #include <type_traits>
 
+#include "store_postgres/migrations.h"
 #include "store_postgres/store_impl.h"
 
 namespace mainspring::pg {
 namespace {
 
-constexpr std::int64_t kNodeAlive = 15'000'000;  // since it was last seen, in microseconds
-constexpr std::int64_t kKnowsWorkflows = 7;      // the schema
 constexpr Duration kLongestRetention = std::chrono::hours(24 * 365 * 1000);
 
 PgError damaged(const Error& error) {
@@ -110,28 +109,8 @@ OperationResult PostgresStore::run_workflow(F&& what) {
   }
 }
 
-std::optional<Error> PostgresStore::begin_workflows() {
-  if (knows_workflows_) return std::nullopt;
-  if (ask(workflow_sql_.compatible, {}).integer(0, 0) >= kKnowsWorkflows) {
-    knows_workflows_ = true;
-    return std::nullopt;
-  }
-  const Rows old = ask(workflow_sql_.old_nodes, params(wall() - kNodeAlive));
-  if (old.integer(0, 0) != 0) {
-    return Error{.code = ErrorCode::unavailable,
-                 .message = fmt::format("{} node{} of this store run a program that knows no "
-                                        "workflows (version {}): none is started before they have "
-                                        "a newer one, or are gone for 15 s",
-                                        old.integer(0, 0), old.integer(0, 0) == 1 ? "" : "s",
-                                        old.string(0, 1)),
-                 .retry_after_ms = 5000};
-  }
-  write(workflow_sql_.keep_old_out, {});
-  return std::nullopt;
-}
-
 OperationResult PostgresStore::operator()(const StartWorkflow& op) {
-  if (auto refused = begin_workflows()) return std::move(*refused);
+  if (auto refused = keep_out_before(kKnowsWorkflows, "workflows")) return std::move(*refused);
   const auto steps = static_cast<std::int64_t>(op.spec.steps.size());
   if (!has_room(steps)) return too_many();
   return run_workflow([&](WorkflowRules& rules) { return rules.start(op.spec); });

@@ -1,0 +1,137 @@
+// Limits of queues over several nodes of one database.
+#include <doctest/doctest.h>
+
+#include <atomic>
+#include <thread>
+
+#include "postgres/copy_places.h"
+#include "postgres/sql_place.h"
+
+namespace mainspring::pg_testing {
+namespace {
+
+using std::chrono::seconds;
+
+QueueLimits at_once(int n) {
+  return {.concurrency = n, .rate = {}};
+}
+QueueLimits bucket(int count, Duration per, int burst) {
+  return {.concurrency = {}, .rate = RateLimit{count, per, RateKind::bucket, burst}};
+}
+
+template <class Answer>
+Answer apply(Store& store, const Operation& operation, const Clock& clock) {
+  auto results = must(store.apply({&operation, 1}, clock.now())).results;
+  if (const auto* error = std::get_if<Error>(&results[0])) FAIL(error->message);
+  return std::get<Answer>(std::move(results[0]));
+}
+std::vector<ClaimedJob> claim(Store& store, int max, const Clock& clock) {
+  return apply<ClaimResult>(store, Claim{.worker = "w", .queues = {"q"}, .kinds = {}, .max = max},
+                            clock)
+      .jobs;
+}
+void fill(Place& place, int jobs) {
+  for (int i = 0; i < jobs; ++i) place.enqueue(NewJob{.queue = "q", .kind = "k"});
+}
+
+}  // namespace
+
+TEST_CASE("a node that has not heard of a limit gives nothing, and then no more than the limit") {
+  Place one;
+  fill(one, 5);
+  const auto other = one.open();
+  one.apply<Done>(SetQueueLimits{"q", at_once(2)});
+  CHECK(claim(*other, 5, one.clock).empty());
+  other->heard({.queues = {"q"}, .catalog = true});
+  CHECK(claim(*other, 5, one.clock).size() == 2);
+  CHECK(one.claim("q", 5).empty());
+}
+
+TEST_CASE("nodes that claim and complete at the same time never run more than the limit says") {
+  constexpr int kNodes = 3, kJobs = 240, kLimit = 2;
+  Place place;
+  fill(place, kJobs);
+  place.apply<Done>(SetQueueLimits{"q", at_once(kLimit)});
+  std::atomic<int> running{0}, most{0}, done{0};
+  {
+    std::vector<std::jthread> nodes;
+    for (int n = 0; n < kNodes; ++n) {
+      nodes.emplace_back([&] {
+        const auto store = place.open();
+        while (done < kJobs) {
+          const auto jobs = claim(*store, 3, place.clock);
+          const int now = running += static_cast<int>(jobs.size());
+          for (int seen = most; seen < now && !most.compare_exchange_weak(seen, now);) {
+          }
+          for (const ClaimedJob& job : jobs) {
+            --running;
+            const Finish finish{.worker = "w", .results = {{job.id, job.token, Complete{}}}};
+            apply<FinishResult>(*store, finish, place.clock);
+            ++done;
+          }
+        }
+      });
+    }
+  }
+  CHECK(done == kJobs);
+  CHECK(most <= kLimit);
+  place.check_laws();
+}
+
+TEST_CASE("what has begun at one node counts against the rate at the others") {
+  Place one;
+  fill(one, 9);
+  one.apply<Done>(SetQueueLimits{"q", bucket(6, std::chrono::minutes(1), 3)});
+  const auto other = one.open();
+  CHECK(one.claim("q", 2).size() == 2);
+  CHECK(claim(*other, 9, one.clock).size() == 1);
+  CHECK(one.claim("q", 9).empty());
+  one.clock.advance(seconds(10));
+  CHECK(one.claim("q", 9).size() == 1);
+  CHECK(claim(*other, 9, one.clock).empty());
+}
+
+TEST_CASE("an opening that another node has made already does not keep the leader busy") {
+  Place one;
+  fill(one, 9);
+  one.apply<Done>(SetQueueLimits{"q", bucket(60, std::chrono::minutes(1), 3)});
+  const auto leader = one.open();
+  CHECK(claim(*leader, 9, one.clock).size() == 3);
+  CHECK(leader->agenda().next_opening == one.clock.now().wall + seconds(1));
+  one.clock.advance(seconds(3));
+  CHECK(one.claim("q", 1).size() == 1);  // which leaves room
+  CHECK(apply<StepResult>(*leader, OpenQueues{}, one.clock).changed == 0);
+  CHECK(leader->agenda().next_opening == WallTime::never());
+  CHECK(leader->has_available("q"));
+}
+
+TEST_CASE("no limit is set while a node lives that knows none, and none comes in behind it") {
+  Place place;
+  place.sql(
+      "INSERT INTO ms.nodes (id, incarnation, address, program, started_at, seen_at, schema) "
+      "VALUES "
+      "(99, 'old', '', '0.0.9', 0, ms.now_us(), 9)");
+  const Operation set = SetQueueLimits{"q", at_once(1)};
+  const auto refused = must(place.store->apply({&set, 1}, place.clock.now())).results[0];
+  REQUIRE(std::holds_alternative<Error>(refused));
+  CHECK(std::get<Error>(refused).code == ErrorCode::unavailable);
+  CHECK(std::get<Error>(refused).message.find("0.0.9") != std::string::npos);
+  CHECK(place.sql("SELECT compatible FROM ms.meta").at(0).at(0) == "1");
+  place.sql("DELETE FROM ms.nodes WHERE id = 99");
+  place.apply<Done>(SetQueueLimits{"q", at_once(1)});
+  CHECK(place.sql("SELECT compatible FROM ms.meta").at(0).at(0) == "10");
+}
+
+TEST_CASE("limits that were copied keep out nodes that know none") {
+  const CopyPlace from(PlaceKind::directory), to(PlaceKind::schema);
+  const ManualClock clock;
+  {
+    const auto store = must(from.open(clock.now()));
+    apply<Done>(*store, SetQueueLimits{"q", at_once(1)}, clock);
+  }
+  must_copy(from, to, clock);
+  CHECK(to.ask("", "SELECT compatible FROM $schema.meta") == 10);
+  CHECK(must(must(to.open(clock.now()))->queues()).at(0).limits == at_once(1));
+}
+
+}  // namespace mainspring::pg_testing
