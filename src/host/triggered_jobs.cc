@@ -305,12 +305,14 @@ void TriggeredJobs::tell_end(Attempt& attempt, RunStatus status) {
   RunRecord& run = attempt.record;
   run.status = status;
   run.ended = host_.clock.now().wall;
+  // Who sees that a run has ended finds all of its log; who sees that its log has, how it ended.
+  (void)attempt.log->write(LogSource::system_info,
+                           fmt::format("Status changed to {}", to_string(status)));
+  (void)attempt.log->flush();
   if (auto good = attempt.history.update(run); !good) {
     host_.log.warn("how a run ended could not be written",
                    {{"job", attempt.folder.name}, {"why", good.error().message}});
   }
-  (void)attempt.log->write(LogSource::system_info,
-                           fmt::format("Status changed to {}", to_string(status)));
   attempt.log->close();
   {
     MutexLock lock(mutex_);
