@@ -205,6 +205,7 @@ struct ClaimedJob {
   std::string reply_to;
   std::string session;        // "" = none
   std::string session_state;  // JSON, as the last job or holder left it; "" = none
+  bool has_memos = false;     // earlier attempts left results of steps: Context::step finds them
 };
 
 // The five outcomes of an attempt.
@@ -241,6 +242,10 @@ inline constexpr std::size_t kMaxKeyBytes =
     512;  // unique key, idempotency key, correlation_id, worker, session
 inline constexpr std::size_t kMaxMessages = 16;  // of one renewal of one job
 inline constexpr std::size_t kMaxMessageBytes = 64 << 10;
+inline constexpr std::size_t kMaxMemos = 1000;  // of one job
+inline constexpr std::size_t kMaxMemoBytes = 64 << 10;
+inline constexpr std::size_t kMaxMemoNameBytes = 64;
+inline constexpr std::size_t kMaxRenewalMemos = 16;  // of one renewal of one job
 inline constexpr std::size_t kMaxTags = 16;
 inline constexpr std::size_t kMaxTagBytes = 64;
 inline constexpr int kMaxMaxAttempts = 1000;
@@ -262,6 +267,8 @@ Duration default_back_off(JobId id, int attempt);
 // Queue, kind and worker names: 1 to 128 of [A-Za-z0-9._:/-], beginning with a letter or a digit.
 // Errors: invalid_argument with `field` as the field.
 Result<void> check_name(std::string_view field, std::string_view name);
+// The name of a memo: 1 to 64 of [A-Za-z0-9_-].
+Result<void> check_memo_name(std::string_view field, std::string_view name);
 // Every rule of NewJob that needs no store. `prefix` is put before the field, for example
 // "jobs[3].".
 Result<void> validate(const NewJob& job, std::string_view prefix = "");

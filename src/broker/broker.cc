@@ -48,7 +48,8 @@ Size size_of(const Operation& operation) {
       if (lease.checkpoint) size.bytes += lease.checkpoint->size();
       if (lease.checkpoint || lease.progress) ++size.jobs;
       for (const std::string& message : lease.messages) size.bytes += message.size() + 256;
-      size.jobs += lease.messages.size();
+      size.jobs += lease.messages.size() + lease.memos.size();
+      for (const Memo& memo : lease.memos) size.bytes += memo.result.size() + 256;
     }
   } else if (const auto* put = std::get_if<PutSessionState>(&operation)) {
     size.bytes += put->state.size();

@@ -139,6 +139,18 @@ Result<void> check_name(std::string_view field, std::string_view name) {
                                                  field, name.substr(0, 64), kMaxNameBytes));
 }
 
+Result<void> check_memo_name(std::string_view field, std::string_view name) {
+  const bool ok = !name.empty() && name.size() <= kMaxMemoNameBytes &&
+                  std::all_of(name.begin(), name.end(), [](char c) {
+                    return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') ||
+                           (c >= '0' && c <= '9') || c == '_' || c == '-';
+                  });
+  if (ok) return {};
+  return invalid(std::string(field),
+                 fmt::format("{} \"{}\": must be 1 to {} of A-Z, a-z, 0-9, _ and -", field,
+                             name.substr(0, kMaxMemoNameBytes), kMaxMemoNameBytes));
+}
+
 Result<void> validate(const NewJob& job, std::string_view prefix) {
   // Runs for every job of every batch: no formatting before something is wrong.
   const auto at = [&](std::string_view name) { return std::string(prefix).append(name); };

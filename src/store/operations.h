@@ -66,6 +66,13 @@ struct ClaimResult {
       cancel;  // running jobs of this worker that somebody wants stopped (filled by the broker)
 };
 
+// The result of a step of a job, kept for its later attempts.
+struct Memo {
+  std::string name;    // as check_memo_name
+  std::string result;  // JSON, up to kMaxMemoBytes
+  friend bool operator==(const Memo&, const Memo&) = default;
+};
+
 struct Renewal {
   JobId id = 0;
   Token token = 0;
@@ -77,6 +84,10 @@ struct Renewal {
   // Of the first of them; the others count up. Grows over the messages of one claim, so that those
   // of a renewal that is repeated can be told from new ones: they are made again. 0 = not numbered.
   std::int64_t first_seq = 0;
+  // Up to kMaxRenewalMemos, kept in the transaction of the renewal, in order. A name that is there
+  // keeps the result that it has. They go when the job is completed, when a `replace` gives it
+  // other args, and when it is pruned: retries, rescues and redrives find them.
+  std::vector<Memo> memos{};
 };
 inline bool sends_messages(const std::vector<Renewal>& leases) {
   for (const Renewal& renewal : leases) {
@@ -85,8 +96,8 @@ inline bool sends_messages(const std::vector<Renewal>& leases) {
   return false;
 }
 // Extends leases to now + lease, but never more than kTimeoutGrace past the job's own time limit.
-// A renewal without progress and checkpoint writes nothing to disk, unless it is for longer than
-// any before: after a restart every lease begins anew, for the longest that was asked for.
+// A renewal without progress, checkpoint and memos writes nothing to disk, unless it is for longer
+// than any before: after a restart every lease begins anew, for the longest that was asked for.
 // With messages it is refused as an Enqueue is (overloaded, storage_full; by a broker that takes no
 // changes for now unavailable): renew without them, and send them later.
 struct Renew {
@@ -103,6 +114,8 @@ struct RenewResult {
   std::vector<Renewed> renewed;
   std::vector<JobId> lost;    // not (or no longer) this token's: stop working on them
   std::vector<JobId> cancel;  // among the renewed: somebody wants them stopped
+  // Among the renewed: not all of their memos were kept, for they have kMaxMemos.
+  std::vector<JobId> memos_full{};
 };
 
 struct JobOutcome {
@@ -265,6 +278,13 @@ struct JobPage {
   std::vector<Job> jobs;      // newest id first; without errors, result, checkpoint
   std::optional<JobId> next;  // pass as `before` for the next page; nullopt = no more
 };
+
+struct MemoPage {
+  std::vector<Memo> memos;          // by name
+  std::optional<std::string> next;  // pass as `from` for the next page; nullopt = no more
+};
+// A page ends behind the memo with which it has so many bytes of results.
+inline constexpr std::size_t kMemoPageBytes = 1 << 20;
 
 struct VerifyReport {
   std::int64_t jobs = 0;              // examined

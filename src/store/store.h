@@ -78,6 +78,8 @@ class Store {
   // At most `limit` jobs with id < before (0 = from the newest). A page may be short, even empty,
   // with `next` set: each call examines a bounded number of records.
   virtual Result<JobPage> list(const JobFilter& filter, int limit, JobId before) const = 0;
+  // Of a job, those with a name >= `from` ("" = from the first), at most `limit`. Errors: as get().
+  virtual Result<MemoPage> memos(JobId id, const std::string& from, int limit) const = 0;
   virtual Result<std::vector<QueueStats>> queues() const = 0;
   // Errors: not_found.
   virtual Result<ScheduleInfo> schedule(const std::string& name) const = 0;

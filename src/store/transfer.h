@@ -81,6 +81,7 @@ struct TransferJob {
   std::string cancel_reason;
   std::optional<TransferExtras> extras;
   std::vector<TransferError> errors;
+  std::vector<Memo> memos{};  // by name
 };
 
 // Which ended jobs go when.

@@ -244,6 +244,7 @@ ClaimedJob PostgresStore::read_claimed(const Rows& rows, int row, const Claim& o
   job.reply_to = rows.string(row, 15);
   job.session = rows.string(row, 16);
   job.session_state = rows.string(row, 17);
+  job.has_memos = (column(7) & kFlagMemos) != 0;
   in_hand_.erase(job.id);  // as it was before
   --after_.available[queue];
   ++after_.running[queue];

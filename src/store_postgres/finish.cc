@@ -44,6 +44,7 @@ void PostgresStore::finish_one(JobInHand& job, const Outcome& outcome) {
       write(sql_.upsert_results, params(Ints{job.row.id}, Texts{complete->result}));
       job.row.flags |= kFlagExtras;
     }
+    drop_memos(job.row);
     end_job(job, JobState::completed, "", "", complete->result);
   } else if (const auto* retry = std::get_if<Retry>(&outcome)) {
     fail_attempt(job, retry->error, retry->after);
@@ -73,6 +74,7 @@ OperationResult PostgresStore::operator()(const Renew& op) {
   jobs_by_id(ids);
   std::map<JobId, Progress> last;
   if (sends) last = read_progress(op.leases);
+  KnownMemos known = read_memos(op.leases);
   for (const Renewal& renewal : op.leases) {
     JobInHand* held = job(renewal.id);
     const bool holds = held != nullptr && held->row.state == JobState::running &&
@@ -83,7 +85,8 @@ OperationResult PostgresStore::operator()(const Renew& op) {
       continue;
     }
     const Duration length = op.lease > Duration(0) ? op.lease : Duration(held->row.lease);
-    renew_one(*held, renewal, length, result);
+    const bool kept = keep_memos(held->row, renewal, known, result);
+    renew_one(*held, renewal, length, kept, result);
     if (sends) send_messages(held->row, renewal, last);
   }
   return result;
@@ -105,7 +108,7 @@ void PostgresStore::send_messages(const JobRow& row, const Renewal& renewal,
   if (const auto at = last.find(row.id); at != last.end()) sent.progress = at->second;
 }
 
-void PostgresStore::renew_one(JobInHand& job, const Renewal& renewal, Duration length,
+void PostgresStore::renew_one(JobInHand& job, const Renewal& renewal, Duration length, bool kept,
                               RenewResult& result) {
   JobRow& row = job.row;
   const std::int64_t before = row.lease_until;
@@ -127,7 +130,7 @@ void PostgresStore::renew_one(JobInHand& job, const Renewal& renewal, Duration l
     write(sql_.upsert_checkpoints, params(Ints{row.id}, Texts{text}));
   }
   if (renewal.progress || renewal.checkpoint) row.flags |= kFlagExtras;
-  if (longer || renewal.progress || renewal.checkpoint) {
+  if (longer || renewal.progress || renewal.checkpoint || kept) {
     touch(job);
   } else {
     // Nothing of it has to outlive the server: behind a crash every lease begins anew.

@@ -222,7 +222,7 @@ void PostgresStore::flush_lines(const std::vector<JobInHand*>& all) {
 }
 
 void PostgresStore::flush_removed(const std::vector<JobInHand*>& all) {
-  Ints ids, extras, errors, dead, key_queues, key_ids;
+  Ints ids, extras, errors, dead, memos, key_queues, key_ids;
   Texts keys;
   for (const JobInHand* job : all) {
     if (!job->removed || !job->was) continue;
@@ -230,6 +230,7 @@ void PostgresStore::flush_removed(const std::vector<JobInHand*>& all) {
     ids.push_back(row.id);
     if ((row.flags & kFlagExtras) != 0) extras.push_back(row.id);
     if ((row.flags & kFlagErrors) != 0) errors.push_back(row.id);
+    if ((row.flags & kFlagMemos) != 0) memos.push_back(row.id);
     if (row.state == JobState::dead) dead.push_back(row.id);
     if (!row.unique_key.empty()) {
       key_queues.push_back(row.queue), key_ids.push_back(row.id);
@@ -239,6 +240,7 @@ void PostgresStore::flush_removed(const std::vector<JobInHand*>& all) {
   }
   if (ids.empty()) return;
   write(sql_.delete_jobs, params(ids, extras, errors, dead));
+  if (!memos.empty()) write(memo_sql_.remove, params(memos));
   if (!keys.empty()) write(sql_.delete_unique, params(key_queues, keys, key_ids));
 }
 

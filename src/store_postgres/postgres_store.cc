@@ -37,7 +37,8 @@ PostgresStore::PostgresStore(PostgresOptions options, Log& log, DatabaseClock* c
       read_sql_(schema_),
       session_sql_(schema_),
       workflow_sql_(schema_),
-      trigger_sql_(schema_) {}
+      trigger_sql_(schema_),
+      memo_sql_(schema_) {}
 
 PostgresStore::~PostgresStore() {
   try {
@@ -207,6 +208,7 @@ void PostgresStore::begin_anew() {
   tell(schedule_sql_.forget_leader, params(kLeadershipLease));  // it has died with its node
   begin_leases_anew(lease_now());
   tell(session_sql_.begin_anew, params(lease_now()));
+  tell(memo_sql_.remove_orphans, {});
   tell(sql_.wake, {});
 }
 

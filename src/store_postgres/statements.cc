@@ -307,7 +307,7 @@ ClaimStatements::ClaimStatements(std::string_view s)
           "$3, worker = NULL, lease_until = 0, flags = (j.flags & ~16) | CASE WHEN u.result IS "
           "NULL THEN 0 ELSE 1 END FROM (SELECT * FROM unnest($1::bigint[], $2::bigint[], "
           "$4::text[]) AS v(id, token, result) ORDER BY id) AS u WHERE j.id = u.id AND j.token = "
-          "u.token AND j.state = 3 AND j.schedule = 0 AND j.flags & 4192 = 0 AND j.queue <> "
+          "u.token AND j.state = 3 AND j.schedule = 0 AND j.flags & 20576 = 0 AND j.queue <> "
           "ALL(ARRAY(SELECT id FROM $schema.queues WHERE limits IS NOT NULL)) RETURNING j.id, "
           "j.queue, u.result), "
           "f AS (INSERT INTO $schema.finished (prune_at, seq, at, ids) SELECT $3 + "

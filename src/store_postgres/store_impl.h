@@ -20,6 +20,7 @@
 #include "base/mutex.h"
 #include "model/rate.h"
 #include "store_postgres/connection.h"
+#include "store_postgres/memos.h"
 #include "store_postgres/postgres_store.h"
 #include "store_postgres/schedule_state.h"
 #include "store_postgres/session_state.h"
@@ -40,7 +41,8 @@ inline constexpr int kFlagExtras = 1, kFlagExpired = 2, kFlagUnique = 4, kFlagEr
                      kFlagIntoSession = 128,  // what is made then goes into a session
     kFlagBlocks = 256, kFlagParks = 512,      // its session, if it dies
     kFlagStep = 4096, kFlagUnknown = 8192,    // of a workflow: see schema 7
-    kFlagDiesOfExpiry = 1024;                 // dead instead of cancelled
+    kFlagDiesOfExpiry = 1024,                 // dead instead of cancelled
+    kFlagMemos = 16384;                       // see schema 11
 
 // Of what the trigger of a store that has moved raises.
 inline constexpr std::string_view kMovedState = "MS001";
@@ -122,12 +124,12 @@ struct LeaseOfJob {
   int flags = 0;
   int queue = 0;
   // It can be completed without looking: no schedule, session or workflow waits for its end, and
-  // nothing follows it.
+  // nothing follows it; it has no memos.
   bool plain = false;
   std::string session;
 };
 inline bool ends_plainly(std::int64_t schedule, int flags) {
-  return schedule == 0 && (flags & (kFlagFollowed | kFlagSession | kFlagStep)) == 0;
+  return schedule == 0 && (flags & (kFlagFollowed | kFlagSession | kFlagStep | kFlagMemos)) == 0;
 }
 
 // A claim of this node: its row in `leased`.
@@ -212,6 +214,7 @@ class PostgresStore final : public SharedStore {
   Result<std::vector<TriggerInfo>> triggers(const std::string& after, int limit) const override;
   Result<TriggerEventPage> trigger_events(const std::string& name, int limit,
                                           std::int64_t before) const override;
+  Result<MemoPage> memos(JobId id, const std::string& from, int limit) const override;
   std::shared_ptr<const Tokens> tokens() const override;
   std::int64_t tokens_version() const override { return tokens_version_.load(); }
   Result<AuditPage> audit(const AuditFilter& filter, AuditOrder order, int limit,
@@ -522,7 +525,12 @@ class PostgresStore final : public SharedStore {
 
   // -- finish.cc
   std::size_t finish_run(std::span<const Operation> rest, std::vector<OperationResult>& results);
-  void renew_one(JobInHand& job, const Renewal& renewal, Duration length, RenewResult& result);
+  void renew_one(JobInHand& job, const Renewal& renewal, Duration length, bool kept,
+                 RenewResult& result);
+  KnownMemos read_memos(const std::vector<Renewal>& leases);
+  // True: any is new.
+  bool keep_memos(JobRow& row, const Renewal& renewal, KnownMemos& known, RenewResult& result);
+  void drop_memos(JobRow& row);
   void send_messages(const JobRow& row, const Renewal& renewal, std::map<JobId, Progress>& last);
   void finish_one(JobInHand& job, const Outcome& outcome);
 
@@ -658,6 +666,7 @@ class PostgresStore final : public SharedStore {
   const SessionStatements session_sql_;
   const WorkflowStatements workflow_sql_;
   const TriggerStatements trigger_sql_;
+  const MemoStatements memo_sql_;
   const SystemClock steady_;  // for deadlines of the connections alone
   std::unique_ptr<Connection> connection_;
   std::int64_t node_ = 0;

@@ -29,11 +29,15 @@ constexpr std::string_view kJobs =
     "WHERE j.id = ANY($1) ORDER BY j.id";
 constexpr std::string_view kSizes =
     "SELECT j.id, octet_length(j.args) + coalesce(octet_length(e.result), 0) + "
-    "coalesce(octet_length(e.checkpoint), 0) FROM $schema.jobs j LEFT JOIN $schema.extras e ON "
+    "coalesce(octet_length(e.checkpoint), 0) + CASE WHEN j.flags & 16384 = 0 THEN 0 ELSE (SELECT "
+    "coalesce(sum(octet_length(result)), 0) FROM $schema.memos WHERE job = j.id) END FROM "
+    "$schema.jobs j LEFT JOIN $schema.extras e ON "
     "e.id = j.id WHERE j.id = ANY($1) ORDER BY j.id";
 constexpr std::string_view kErrors =
     "SELECT job, seq, attempt, at, ran_for, worker, message FROM $schema.errors WHERE job = "
     "ANY($1) ORDER BY job, seq";
+constexpr std::string_view kMemos =
+    "SELECT job, name, result FROM $schema.memos WHERE job = ANY($1) ORDER BY job, name";
 constexpr std::string_view kQueues =
     "SELECT q.name, q.paused, q.retention_completed, q.retention_dead, "
     "coalesce(sum(t.enqueued), 0)::bigint, coalesce(sum(t.pruned), 0)::bigint, "
@@ -195,6 +199,7 @@ class PostgresSource final : public TransferSource {
           jobs(s, kJobs),
           sizes(s, kSizes),
           errors(s, kErrors),
+          memos(s, kMemos),
           finished(s,
                    "SELECT prune_at, seq, at, ids FROM $schema.finished WHERE prune_at >= $1 AND "
                    "prune_at < $2 ORDER BY prune_at, seq"),
@@ -242,13 +247,14 @@ class PostgresSource final : public TransferSource {
     }
     std::array<Statement, kTransferSections.size()> blocks, block;  // by section
     Statement begin, settings, commit, mark, raise, only_new, refuse, stamps, jobs, sizes, errors,
-        finished, keys, workflows, workflow_rows, ledger, audit, queues, schedules, removed, ties,
-        tokens, leases, sessions, marks, triggers, trigger_events, numbers;
+        memos, finished, keys, workflows, workflow_rows, ledger, audit, queues, schedules, removed,
+        ties, tokens, leases, sessions, marks, triggers, trigger_events, numbers;
   };
 
   void check_rights();
   static TransferJob read_job(const Rows& rows, int row);
   void read_errors(std::vector<TransferJob>& jobs, std::size_t from);
+  void read_memos(std::vector<TransferJob>& jobs, std::size_t from);
   void read_queues(TransferCatalog& out);
   void read_schedules(TransferCatalog& out);
   void read_access(TransferCatalog& out);
@@ -323,6 +329,7 @@ Result<std::size_t> PostgresSource::jobs(std::span<const JobId> ids,
     const std::size_t from = out.size();
     for (int i = 0; i < rows.size(); ++i) out.push_back(read_job(rows, i));
     read_errors(out, from);
+    read_memos(out, from);
     if (static_cast<int>(wanted.size()) == sizes.size()) return ids.size();
     const auto next = std::upper_bound(ids.begin(), ids.end(), wanted.back());
     return static_cast<std::size_t>(next - ids.begin());
@@ -406,6 +413,22 @@ void PostgresSource::read_errors(std::vector<TransferJob>& jobs, std::size_t fro
                                .ran_for = rows.integer(i, 4),
                                .worker = rows.text(i, 5),
                                .message = rows.text(i, 6)});
+  }
+}
+
+void PostgresSource::read_memos(std::vector<TransferJob>& jobs, std::size_t from) {
+  Ints ids;
+  for (std::size_t i = from; i < jobs.size(); ++i) ids.push_back(jobs[i].stamp.id);
+  const Rows rows = connection_.run(sql_.memos, params(ids));
+  std::size_t at = from;
+  for (int i = 0; i < rows.size() && at < jobs.size();) {
+    if (jobs[at].stamp.id < rows.integer(i, 0)) {
+      ++at;
+      continue;
+    }
+    if (jobs[at].stamp.id == rows.integer(i, 0))
+      jobs[at].memos.push_back({rows.text(i, 1), rows.text(i, 2)});
+    ++i;
   }
 }
 

@@ -168,6 +168,9 @@ PostgresTarget::Statements::Statements(std::string_view s)
              "nextval('$schema.row_numbers'), 0, $2)"),
       uniques(s, kUniques),
       steps(s, kSteps),
+      memos(s,
+            "INSERT INTO $schema.memos (job, name, result) SELECT * FROM unnest($1::bigint[], "
+            "$2::text[], $3::text[])"),
       remove{
           Statement(s, kNoPlaces),
           Statement(s,
@@ -187,6 +190,7 @@ PostgresTarget::Statements::Statements(std::string_view s)
           Statement(s, "DELETE FROM $schema.extras WHERE id = ANY($1)"),
           Statement(s, "DELETE FROM $schema.errors WHERE job = ANY($1)"),
           Statement(s, "DELETE FROM $schema.workflow_jobs WHERE job = ANY($1)"),
+          Statement(s, "DELETE FROM $schema.memos WHERE job = ANY($1)"),
           Statement(s, "DELETE FROM $schema.jobs WHERE id = ANY($1)")},
       lines{Statement(s, kMakeSessions),
             Statement(s, kPlaces),

@@ -263,7 +263,8 @@ void PostgresTarget::insert_rows(std::span<const TransferJob> jobs, Now now) {
                       (j.unique_key.empty() ? 0 : kFlagUnique) |
                       (j.errors.empty() ? 0 : kFlagErrors) | (j.of_step ? kFlagStep : 0) |
                       (j.unknown ? kFlagUnknown : 0) | (j.cancel_requested ? kFlagCancel : 0) |
-                      (j.followed ? kFlagFollowed : 0) | rest_of_flags(j);
+                      (j.followed ? kFlagFollowed : 0) | (j.memos.empty() ? 0 : kFlagMemos) |
+                      rest_of_flags(j);
     const std::array<std::int64_t, kNumbers> values = {j.stamp.id,
                                                        static_cast<std::int64_t>(j.stamp.state),
                                                        flags,
@@ -307,9 +308,10 @@ void PostgresTarget::insert_rows(std::span<const TransferJob> jobs, Now now) {
 }
 
 void PostgresTarget::insert_extras(std::span<const TransferJob> jobs) {
-  Ints id, error_job, error_seq, error_attempt, error_at, error_ran;
+  Ints id, error_job, error_seq, error_attempt, error_at, error_ran, memo_job;
   Reals value;
-  Texts text, wish, reason, description, result, checkpoint, error_worker, error_message;
+  Texts text, wish, reason, description, result, checkpoint, error_worker, error_message, memo_name,
+      memo_result;
   const TransferExtras none;
   for (const TransferJob& j : jobs) {
     if (j.extras || j.cancel_requested) {
@@ -327,6 +329,10 @@ void PostgresTarget::insert_extras(std::span<const TransferJob> jobs) {
       error_ran.push_back(e.ran_for);
       error_worker.emplace_back(e.worker), error_message.emplace_back(e.message);
     }
+    for (const Memo& m : j.memos) {
+      memo_job.push_back(j.stamp.id);
+      memo_name.emplace_back(m.name), memo_result.emplace_back(m.result);
+    }
   }
   if (!id.empty()) {
     tell(sql_->extras, params(id, value, text, wish, reason, description, result, checkpoint));
@@ -335,6 +341,7 @@ void PostgresTarget::insert_extras(std::span<const TransferJob> jobs) {
     tell(sql_->errors, params(error_job, error_seq, error_attempt, error_at, error_ran,
                               error_worker, error_message));
   }
+  if (!memo_job.empty()) tell(sql_->memos, params(memo_job, memo_name, memo_result));
 }
 
 void PostgresTarget::insert_lines(std::span<const TransferJob> jobs, Now now) {

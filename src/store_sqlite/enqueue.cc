@@ -212,6 +212,7 @@ void SqliteStore::replace_job(HotRow& hot, const NewJob& job, WallTime run_at) {
   ++hot.version;
   hot.flags = (hot.flags & ~(kFlagFollowed | kFlagDiesOfExpiry)) |
               (is_followed(job) ? kFlagFollowed : 0) | on_expiry_flag(job.on_expiry);
+  drop_memos(hot.id, hot.flags);
   const std::string tags = join_tags(job.tags);
   const std::string follow_ups = encode_follow_ups(job.follow_ups);
   sql_->update_body

@@ -156,6 +156,7 @@ bool SqliteStore::read_claim(const ReadyKey& key, Lease& lease, ClaimedJob& job)
       ResetGuard checkpoint_guard(checkpoint);
       if (checkpoint.step()) job.checkpoint = checkpoint.text(0);
     }
+    job.has_memos = (lease.flags & kFlagMemos) != 0;
     if ((lease.flags & kFlagSession) != 0) read_session(row.text(12), *lease.queue, lease, job);
   }
   lease.timeout = row.is_null(0) ? kForever : Duration(row.integer(0));
@@ -197,7 +198,8 @@ OperationResult SqliteStore::operator()(const Renew& op) {
   for (const Renewal& renewal : op.leases) {
     const auto found = leases_.find(renewal.id);
     if (found == leases_.end() ||
-        (found->second.token != renewal.token && !MS_MUTANT(renew_takes_any_token))) {
+        (found->second.token != renewal.token && !MS_MUTANT(renew_takes_any_token) &&
+         !(MS_MUTANT(stale_memo_taken) && !renewal.memos.empty()))) {
       result.lost.push_back(renewal.id);
       continue;
     }
@@ -214,7 +216,8 @@ OperationResult SqliteStore::operator()(const Renew& op) {
     const bool longer = length > lease.length &&
                         !MS_MUTANT(longer_lease_not_kept);  // a restart must not cut it short
     if (longer) lease.length = length;
-    if (longer || renewal.progress || renewal.checkpoint) {
+    const bool kept = keep_memos(renewal, lease, result);
+    if (longer || renewal.progress || renewal.checkpoint || kept) {
       begin_write();
       if (renewal.progress) {
         sql_->upsert_progress.bind(renewal.id, renewal.progress->value, renewal.progress->text)
@@ -280,6 +283,7 @@ void SqliteStore::finish_lease(JobId id, Lease& lease, const Outcome& outcome) {
       sql_->upsert_result.bind(id, complete->result).run();
       lease.flags |= kFlagExtras;
     }
+    drop_memos(id, lease.flags);
     end_attempt(id, lease, JobState::completed, lease.run_at, lease.attempt);
   } else if (const auto* retry = std::get_if<Retry>(&outcome)) {
     fail_attempt(id, lease, retry->error, retry->after);

@@ -161,7 +161,8 @@ Reader::Reader(const std::string& path, const std::string& vfs)
       audit(db),
       sessions(db),
       workflows(db),
-      triggers(db) {}
+      triggers(db),
+      memos(db) {}
 
 std::unique_ptr<Reader> SqliteStore::take_reader() const {
   reads_.fetch_add(1, std::memory_order_relaxed);

@@ -54,6 +54,7 @@ void SqliteStore::open(Now now) {
   session_sql_ = std::make_unique<SessionStatements>(db);
   workflow_sql_ = std::make_unique<WorkflowStatements>(db);
   trigger_sql_ = std::make_unique<TriggerStatements>(db);
+  memo_sql_ = std::make_unique<MemoStatements>(db);
   now_ = now;
   // The lock of the directory proves that whoever led before is gone.
   if (!MS_MUTANT(leadership_outlives_its_process) && moved_to_.empty())
@@ -206,7 +207,9 @@ void SqliteStore::load_leases(Instant now) {
       "SELECT j.id, g.token + e.key, g.token, coalesce(n.lease, g.lease), coalesce(n.version, "
       "j.version + 1), "
       "coalesce(n.cancel_requested, 0), n.cancel_reason, n.id IS NOT NULL, j.queue, j.kind, "
-      "j.priority, j.run_at, j.attempt, j.max_attempts, j.flags, b.timeout, x.id IS NOT NULL, s.id "
+      "j.priority, j.run_at, j.attempt, j.max_attempts, j.flags, b.timeout, x.id IS NOT NULL, "
+      "s.id, "
+      "EXISTS (SELECT 1 FROM memos m WHERE m.job = j.id) "
       "FROM grants g CROSS JOIN json_each(g.ids) e CROSS JOIN jobs j ON j.id = e.value JOIN bodies "
       "b ON b.id = "
       "j.id "
@@ -233,7 +236,8 @@ void SqliteStore::load_leases(Instant now) {
     lease.attempt = static_cast<int>(rows.integer(12)) + 1;
     lease.max_attempts = static_cast<int>(rows.integer(13));
     // Extras written under a lease are noted in the job's row only when the lease ends.
-    lease.flags = static_cast<int>(rows.integer(14)) | (rows.integer(16) != 0 ? kFlagExtras : 0);
+    lease.flags = static_cast<int>(rows.integer(14)) | (rows.integer(16) != 0 ? kFlagExtras : 0) |
+                  (rows.integer(18) != 0 ? kFlagMemos : 0);
     lease.timeout = rows.is_null(15) ? kForever : Duration(rows.integer(15));
     lease.session = rows.integer(17);
     must((lease.session != 0) == ((lease.flags & kFlagSession) != 0),

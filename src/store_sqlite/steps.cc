@@ -132,7 +132,7 @@ OperationResult SqliteStore::operator()(const PruneJobs& op) {
 // Removes the job if it is still the terminal one that was noted; a job retried since has another
 // finished_at or none.
 bool SqliteStore::prune_one(JobId id, std::int64_t finished_at) {
-  const auto hot = load_hot(id);
+  auto hot = load_hot(id);
   const bool noted = hot && is_terminal(hot->state) && hot->finished_at == finished_at;
   if (!hot || leases_.contains(id) || (!noted && !MS_MUTANT(prune_takes_the_retried))) return false;
   if ((hot->flags & kFlagUnique) != 0) {
@@ -147,6 +147,7 @@ bool SqliteStore::prune_one(JobId id, std::int64_t finished_at) {
   }
   if ((hot->flags & kFlagExtras) != 0) sql_->delete_extras.bind(id).run();
   if ((hot->flags & kFlagErrors) != 0) sql_->delete_errors.bind(id).run();
+  drop_memos(id, hot->flags);
   if (hot->state == JobState::dead) sql_->delete_dead.bind(id).run();
   sql_->delete_body.bind(id).run();
   sql_->delete_job.bind(id).run();

@@ -28,6 +28,7 @@ inline constexpr int kFlagFollowed = 32;                   // something is made 
 inline constexpr int kFlagSession = 64;                    // of a session
 inline constexpr int kFlagBlocks = 256, kFlagParks = 512;  // what its death does to the session
 inline constexpr int kFlagDiesOfExpiry = 1024;             // dead instead of cancelled
+inline constexpr int kFlagMemos = 16384;                   // see schema 10
 inline constexpr char kTagSeparator = '\x1f';
 
 // The changing half of a job, as it stands in `jobs`.
@@ -93,6 +94,16 @@ struct WorkflowStatements {
       first_wake, due, first_finished, finished, prune_rows, prune;
 };
 
+// Those of memos.
+struct MemoStatements {
+  explicit MemoStatements(Database& db);
+  Statement insert, overwrite, known, count, remove;
+};
+struct MemoReads {
+  explicit MemoReads(Database& db);
+  Statement page;
+};
+
 // Reads of workflows.
 struct WorkflowReads {
   explicit WorkflowReads(Database& db);
@@ -143,6 +154,7 @@ struct Reader {
   SessionReads sessions;
   WorkflowReads workflows;
   TriggerReads triggers;
+  MemoReads memos;
 };
 
 class SqliteStore;
@@ -222,6 +234,7 @@ class SqliteStore final : public Store {
   Result<std::vector<TriggerInfo>> triggers(const std::string& after, int limit) const override;
   Result<TriggerEventPage> trigger_events(const std::string& name, int limit,
                                           std::int64_t before) const override;
+  Result<MemoPage> memos(JobId id, const std::string& from, int limit) const override;
   std::shared_ptr<const Tokens> tokens() const override;
   std::int64_t tokens_version() const override {
     return tokens_version_.load(std::memory_order_acquire);
@@ -354,6 +367,9 @@ class SqliteStore final : public Store {
   void open_queue(QueueState& queue);
   void write_limits();
   void load_limits();
+  // -- memos.cc
+  bool keep_memos(const Renewal& renewal, Lease& lease, RenewResult& result);  // true: any is new
+  void drop_memos(JobId id, int& flags);
 
   // -- session_claims.cc
   static bool is_of_line(const Claim& op);
@@ -531,6 +547,7 @@ class SqliteStore final : public Store {
   SqliteWorkflowRows workflow_rows_{*this};
   std::unique_ptr<TriggerStatements> trigger_sql_;
   SqliteTriggerRows trigger_rows_{*this};
+  std::unique_ptr<MemoStatements> memo_sql_;
   bool in_transaction_ = false;
   bool failed_ = false;   // a write failed in a way that cannot be trusted: nothing more is written
   bool full_ = false;     // the disk was full: enqueues are refused until there is space

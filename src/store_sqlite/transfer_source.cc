@@ -116,6 +116,7 @@ class SqliteSource final : public TransferSource {
               db,
               "SELECT seq, attempt, at, ran_for, worker, message FROM errors WHERE job = ? ORDER "
               "BY seq"),
+          memos(db, "SELECT name, result FROM memos WHERE job = ? ORDER BY name"),
           stamps(db,
                  "SELECT id, version, token, state FROM jobs WHERE id >= ? AND id < ? ORDER BY id"),
           finished_stamps(db,
@@ -148,14 +149,15 @@ class SqliteSource final : public TransferSource {
           audit(db,
                 "SELECT seq, at, who, origin, action, object, before, after, hash FROM audit WHERE "
                 "seq > ? ORDER BY seq LIMIT ?") {}
-    Statement running, job, errors, stamps, finished_stamps, key_stamps, workflow_stamps, workflows,
-        workflow_rows, finished, keys, ledger, audit;
+    Statement running, job, errors, memos, stamps, finished_stamps, key_stamps, workflow_stamps,
+        workflows, workflow_rows, finished, keys, ledger, audit;
   };
 
   void begin_alone(Duration patience);
   void load_running();
   JobStamp stamp_of(const Statement& row) const;
   bool read_job(JobId id, TransferJob& job);
+  void read_memos(JobId id, TransferJob& job);
   void read_queues(TransferCatalog& out);
   void read_schedules(TransferCatalog& out);
   void read_sessions(TransferCatalog& out);
@@ -269,6 +271,7 @@ Result<std::size_t> SqliteSource::jobs(std::span<const JobId> ids, std::vector<T
             job.extras->result.value_or("").size() + job.extras->checkpoint.value_or("").size();
       }
       for (const TransferError& error : job.errors) bytes += error.message.size();
+      for (const Memo& memo : job.memos) bytes += memo.name.size() + memo.result.size();
       out.push_back(std::move(job));
     }
     return done;
@@ -342,7 +345,14 @@ bool SqliteSource::read_job(JobId id, TransferJob& job) {
                           .worker = std::string(error.text(4)),
                           .message = std::string(error.text(5))});
   }
+  read_memos(id, job);
   return true;
+}
+
+void SqliteSource::read_memos(JobId id, TransferJob& job) {
+  Statement& memo = statements_->memos.bind(id);
+  ResetGuard guard(memo);
+  while (memo.step()) job.memos.push_back({std::string(memo.text(0)), std::string(memo.text(1))});
 }
 
 Result<std::vector<TransferFinished>> SqliteSource::finished(std::int64_t block) {

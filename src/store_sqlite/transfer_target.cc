@@ -51,6 +51,7 @@ struct SqliteTarget::Statements {
         no_waits(db,
                  "DELETE FROM session_jobs WHERE job = ?1 AND session = (SELECT id FROM sessions "
                  "WHERE queue = ?2 AND key = ?3)"),
+        memo(db, "INSERT INTO memos (job, name, result) VALUES (?, ?, ?)"),
         step(db, "INSERT INTO workflow_jobs (job, workflow, step, undo) VALUES (?, ?, ?, ?)"),
         stamps(db,
                "SELECT id, version, token, state FROM jobs WHERE id >= ? AND id < ? ORDER BY "
@@ -69,12 +70,12 @@ struct SqliteTarget::Statements {
          {"DELETE FROM jobs WHERE id = ?", "DELETE FROM bodies WHERE id = ?",
           "DELETE FROM extras WHERE id = ?", "DELETE FROM errors WHERE job = ?",
           "DELETE FROM dead_letter WHERE id = ?", "DELETE FROM lease_notes WHERE id = ?",
-          "DELETE FROM workflow_jobs WHERE job = ?"}) {
+          "DELETE FROM workflow_jobs WHERE job = ?", "DELETE FROM memos WHERE job = ?"}) {
       by_id.push_back(std::make_unique<Statement>(db, sql));
     }
   }
   Statement job, body, extras, error, grant, wish, due, expiring, dead, unique, old, session, waits,
-      no_waits, step, stamps, no_due, no_expiring, no_unique, no_grant, live, no_live, note,
+      no_waits, memo, step, stamps, no_due, no_expiring, no_unique, no_grant, live, no_live, note,
       no_note;
   std::vector<std::unique_ptr<Statement>> by_id;
 };
@@ -292,7 +293,7 @@ void SqliteTarget::write_job(const TransferJob& job) {
                     (job.errors.empty() ? 0 : kFlagErrors) | (job.followed ? kFlagFollowed : 0) |
                     (job.of_step ? kFlagStep : 0) | (job.unknown ? kFlagUnknown : 0) |
                     (job.session.empty() ? 0 : kFlagSession | on_dead_flags(job.on_dead)) |
-                    on_expiry_flag(job.on_expiry);
+                    on_expiry_flag(job.on_expiry) | (job.memos.empty() ? 0 : kFlagMemos);
   // Of a running one its row says what it was before; the grant says the rest.
   sql_->job
       .bind(s.id, queue, id_of("kinds", job.kind),
@@ -350,6 +351,7 @@ void SqliteTarget::write_extras(const TransferJob& job) {
   for (const TransferError& e : job.errors) {
     sql_->error.bind(job.stamp.id, e.seq, e.attempt, e.at, e.worker, e.message, e.ran_for).run();
   }
+  for (const Memo& m : job.memos) sql_->memo.bind(job.stamp.id, m.name, m.result).run();
 }
 
 void SqliteTarget::remove_job(JobId id) {

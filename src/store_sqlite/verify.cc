@@ -169,6 +169,11 @@ constexpr Law kLaws[] = {
      "= e.name AND json_extract(t.state, '$.next_seq') > e.seq)"},
     {"workflows that have ended without a time, or have one and have not",
      "SELECT count(*) FROM workflows WHERE (state >= 3) <> (finished_at IS NOT NULL)"},
+    {"memos of no job, of one that does not know of them, or that is completed",
+     "SELECT count(*) FROM memos m LEFT JOIN jobs j ON j.id = m.job WHERE j.id IS NULL OR j.state "
+     "= 4 OR (j.flags & 16384 = 0 AND NOT EXISTS (SELECT 1 FROM lease_notes n WHERE n.id = j.id))"},
+    {"jobs with more memos than allowed",
+     "SELECT count(*) FROM (SELECT job FROM memos GROUP BY job HAVING count(*) > 1000)"},
     {"sessions that stand still although jobs wait",
      "SELECT count(*) FROM sessions s WHERE s.turn = 0 AND s.stop = 0 AND s.jobs > 0"},
     {"stopped sessions that go on", "SELECT count(*) FROM sessions WHERE stop <> 0 AND turn <> 0"},

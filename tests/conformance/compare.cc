@@ -225,6 +225,11 @@ std::string differs(const Store& model, const Store& real) {
     if (!b) return fmt::format("get {}: {}", j.id, b.error().message);
     if (describe(*a) != describe(*b))
       return fmt::format("get:\n  model: {}\n  store: {}", describe(*a), describe(*b));
+    const auto memos = model.memos(j.id, "", kAll);
+    const auto real_memos = real.memos(j.id, "", kAll);
+    if (!real_memos) return fmt::format("memos of {}: {}", j.id, real_memos.error().message);
+    if (memos->memos != real_memos->memos || memos->next != real_memos->next)
+      return fmt::format("memos of {}", j.id);
   }
   return "";
 }

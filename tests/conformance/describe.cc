@@ -137,6 +137,7 @@ struct OperationText {
       s += fmt::format(" {}/{}", r.id, r.token);
       if (r.progress) s += fmt::format(" progress={}", r.progress->value);
       if (r.checkpoint) s += " checkpoint=" + shown(*r.checkpoint);
+      for (const Memo& m : r.memos) s += fmt::format(" {}={}", m.name, shown(m.result));
       if (!r.messages.empty()) s += fmt::format(" messages={}@{}", r.messages, r.first_seq);
     }
     return s + line(op.within);
@@ -294,6 +295,7 @@ struct ResultText {
           j.id, j.token, j.attempt, j.max_attempts, j.queue, j.kind, j.priority, time(j.run_at),
           length(j.timeout), length(j.lease), shown_args(j.args), shown(j.checkpoint),
           shown(j.headers), j.tags, j.correlation_id, j.reply_to);
+      if (j.has_memos) s += " has memos";
       if (!j.session.empty())
         s += fmt::format(" session={} state={}", j.session, shown(j.session_state));
     }
@@ -302,6 +304,7 @@ struct ResultText {
   std::string operator()(const RenewResult& r) {
     std::string s = "renewed";
     for (const Renewed& l : r.renewed) s += fmt::format(" {}:{}", l.id, length(l.lease));
+    if (!r.memos_full.empty()) s += fmt::format(" memos full {}", r.memos_full);
     return s + fmt::format(" lost {} cancel {}", r.lost, r.cancel);
   }
   std::string operator()(const FinishResult& r) {

@@ -268,6 +268,8 @@ class Generator {
       if (chance(3)) renewal.progress = Progress{static_cast<double>(below(9)) / 8, "text"};
       if (chance(3)) renewal.checkpoint = chance(5) ? "" : fmt::format("[{}]", below(100));
       while (chance(3)) renewal.messages.push_back(fmt::format("[{}]", below(100)));
+      while (chance(4))
+        renewal.memos.push_back({pick({"m0", "m1", "m2"}), fmt::format("[{}]", below(100))});
       if (chance(2)) renewal.first_seq = 1 + static_cast<std::int64_t>(below(9));
     }
     return r;

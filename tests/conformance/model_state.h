@@ -27,6 +27,7 @@ struct Record {
   std::int64_t schedule = 0;                // that made it; 0 = none did
   bool step = false;                        // of a workflow
   bool unknown = false;                     // nobody knows what it did
+  std::map<std::string, std::string> memos;
 };
 
 struct KeyRecord {

@@ -9,6 +9,7 @@
 #include "conformance/model_access.h"
 #include "conformance/model_follows.h"
 #include "conformance/model_limits.h"
+#include "conformance/model_memos.h"
 #include "conformance/model_reads.h"
 
 namespace mainspring {
@@ -128,6 +129,12 @@ class ModelStore final : public ModelReads, private ModelJobs {
   Result<Job> get(JobId id) const override {
     const auto found = disk_->jobs.find(id);
     if (found != disk_->jobs.end()) return found->second.job;
+    return missing(id);
+  }
+
+  Result<MemoPage> memos(JobId id, const std::string& from, int limit) const override {
+    const auto found = disk_->jobs.find(id);
+    if (found != disk_->jobs.end()) return page_of_memos(found->second, from, limit);
     return missing(id);
   }
 
@@ -318,7 +325,10 @@ class ModelStore final : public ModelReads, private ModelJobs {
     if (r.job.state == JobState::running || !live(r)) return;
     if (n.unique->on_conflict == OnConflict::keep) return;
     const WallTime at = run_at(n);
-    if (n.unique->on_conflict == OnConflict::replace) fill(r, n);
+    if (n.unique->on_conflict == OnConflict::replace) {
+      fill(r, n);
+      r.memos.clear();
+    }
     set_waiting(r, state_at(at), at);
   }
 
@@ -441,7 +451,8 @@ class ModelStore final : public ModelReads, private ModelJobs {
             .correlation_id = j.correlation_id,
             .reply_to = j.reply_to,
             .session = j.session,
-            .session_state = sessions_.state_of(j)};
+            .session_state = sessions_.state_of(j),
+            .has_memos = !r.memos.empty()};
   }
 
   Record* held(JobId id, Token token) {
@@ -465,7 +476,8 @@ class ModelStore final : public ModelReads, private ModelJobs {
       r->lease_expiry = std::min(now_.instant + length, std::max(limit, r->lease_expiry));
       if (renewal.progress) r->job.progress = renewal.progress;
       if (renewal.checkpoint) r->job.checkpoint = *renewal.checkpoint;
-      if (renewal.progress || renewal.checkpoint || length > r->lease) touch(*r);
+      const bool kept = keep_memos(*r, renewal, result);
+      if (renewal.progress || renewal.checkpoint || kept || length > r->lease) touch(*r);
       r->lease = std::max(r->lease, length);
       for (const NewJob& n : follow_messages(r->job, renewal))
         add_record(n, now_.wall, JobState::available);
@@ -497,6 +509,7 @@ class ModelStore final : public ModelReads, private ModelJobs {
 
   void end(Record& r, const Complete& outcome) {
     r.job.result = outcome.result;
+    r.memos.clear();
     set_terminal(r, JobState::completed, "", "");
   }
   void end(Record& r, const Retry& outcome) { fail(r, outcome.error, outcome.after); }

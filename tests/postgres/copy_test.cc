@@ -406,7 +406,7 @@ TEST_CASE("a copy that ended while it made the schema is gone on with") {
             "session, DROP COLUMN reply_session; ALTER TABLE $schema.ready DROP COLUMN session; "
             "DROP TABLE $schema.sessions, $schema.session_jobs, $schema.workflows, "
             "$schema.workflow_rows, $schema.workflow_jobs, $schema.triggers, "
-            "$schema.trigger_events CASCADE; DROP SEQUENCE "
+            "$schema.trigger_events, $schema.memos CASCADE; DROP SEQUENCE "
             "$schema.workflow_ids; ALTER TABLE $schema.nodes DROP COLUMN schema; ALTER TABLE "
             "$schema.queues DROP COLUMN limits, DROP COLUMN meter, DROP COLUMN opens_at; UPDATE "
             "$schema.meta SET version = 1; DO $do$ DECLARE f record; "
@@ -415,7 +415,7 @@ TEST_CASE("a copy that ended while it made the schema is gone on with") {
             "'hold_batch', 'audit_append_only', 'audit_marks_advance') LOOP EXECUTE 'DROP "
             "FUNCTION ' || f.name || ' CASCADE'; END LOOP; END $do$");
   old.change(
-      "DROP TABLE workflows; DROP TABLE workflow_rows; DROP TABLE workflow_jobs; "
+      "DROP TABLE memos; DROP TABLE workflows; DROP TABLE workflow_rows; DROP TABLE workflow_jobs; "
       "DROP TABLE triggers; DROP TABLE trigger_events; ALTER TABLE queues DROP COLUMN limits; "
       "ALTER TABLE queues DROP COLUMN meter; ALTER TABLE queues DROP COLUMN opens_at; "
       "DROP TABLE moves; ALTER TABLE bodies DROP COLUMN follow_ups; DROP TABLE sessions; DROP "

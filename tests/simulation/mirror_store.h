@@ -89,6 +89,9 @@ class MirrorStore final : public Store {
   Result<WorkflowStepPage> workflow_steps(WorkflowId id, int after, int limit) const override {
     return real_->workflow_steps(id, after, limit);
   }
+  Result<MemoPage> memos(JobId id, const std::string& from, int limit) const override {
+    return real_->memos(id, from, limit);
+  }
   std::shared_ptr<const Tokens> tokens() const override { return real_->tokens(); }
   std::int64_t tokens_version() const override { return real_->tokens_version(); }
   Result<AuditPage> audit(const AuditFilter& filter, AuditOrder order, int limit,

@@ -1,0 +1,24 @@
+// The statements of memos, and what a transaction knows of them.
+#pragma once
+
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "store_postgres/connection.h"
+
+namespace mainspring::pg {
+
+struct MemoStatements {
+  explicit MemoStatements(std::string_view schema);
+  Statement count, known, insert, remove, remove_orphans, page;
+};
+
+// Of the jobs of a renewal: how many they have, and which of its names are there.
+struct KnownMemos {
+  std::map<JobId, std::size_t> count;
+  std::set<std::pair<JobId, std::string>> names;
+};
+
+}  // namespace mainspring::pg
