@@ -82,6 +82,11 @@ void encode_renew_request(const Renew& request, std::string& out);
 void encode_renew_response(const RenewResult& result, std::string& out);
 Result<RenewResult> decode_renew_response(std::string_view body);
 
+// -- GET /v1/jobs/{id}/memos ----------------------------------------------------------------------
+
+void encode_memo_page(const MemoPage& page, std::string& out);
+Result<MemoPage> decode_memo_page(std::string_view body);
+
 // -- jobs -----------------------------------------------------------------------------------------
 
 enum class JobDetail {

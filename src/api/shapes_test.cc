@@ -338,6 +338,30 @@ TEST_CASE("renew carries messages in order and their number, up to 16 of up to 6
   CHECK(said(R"("messages":{})").field == "leases[0].messages");
 }
 
+TEST_CASE("renew carries results of steps, up to 16 of up to 64 KiB") {
+  const std::string text = R"({"worker":"w","leases":[{"id":1,"token":2,)"
+                           R"("memos":[{"name":"a-1_B","result":{"a": 1}}]}]})";
+  const auto read = decode_renew_request(text);
+  REQUIRE(read);
+  CHECK(read->leases.at(0).memos == std::vector<Memo>{{"a-1_B", "{\"a\": 1}"}});
+  CHECK(encoded([&](auto& out) { encode_renew_request(*read, out); }) == text);
+  const auto said = [](const std::string& memos) {
+    return refusal(decode_renew_request(R"({"worker":"w","leases":[{"id":1,"token":2,"memos":)" +
+                                        memos + "}]}"));
+  };
+  const std::string large = "\"" + std::string(kMaxMemoBytes, 'x') + "\"";
+  CHECK(said(R"([{"name":"a","result":)" + large + "}]").field == "leases[0].memos[0].result");
+  CHECK(said(R"([{"name":"a","result":)" + large + "}]").code == ErrorCode::too_large);
+  CHECK(said(R"([{"name":"a"}])").field == "leases[0].memos[0].result");
+  CHECK(said(R"([{"result":1}])").field == "leases[0].memos[0].name");
+  CHECK(said(R"([{"name":"a.b","result":1}])").field == "leases[0].memos[0].name");
+  CHECK(said("[{\"name\":\"" + std::string(65, 'a') + "\",\"result\":1}]").field ==
+        "leases[0].memos[0].name");
+  std::string many = R"([{"name":"a","result":1})";
+  for (std::size_t i = 0; i < kMaxRenewalMemos; ++i) many += R"(,{"name":"a","result":1})";
+  CHECK(said(many + "]").field == "leases[0].memos");
+}
+
 TEST_CASE("queues, workers, pages, redrive, retention and verification read back") {
   QueueStats queue;
   queue.name = "photos";

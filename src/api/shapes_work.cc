@@ -155,6 +155,7 @@ constexpr JsonField<ClaimedJob> kClaimedJob[] = {
     {"reply_to", &as_string<&ClaimedJob::reply_to>},
     {"session", &as_string<&ClaimedJob::session>},
     {"session_state", &as_optional_raw<&ClaimedJob::session_state>},
+    {"has_memos", &as_boolean<&ClaimedJob::has_memos>},
 };
 
 bool read_claimed(JsonReader& in, std::vector<ClaimedJob>& jobs) {
@@ -188,6 +189,7 @@ void write_claimed(JsonWriter& w, const ClaimedJob& job) {
   if (!job.reply_to.empty()) w.key("reply_to").string(job.reply_to);
   if (!job.session.empty()) w.key("session").string(job.session);
   if (!job.session_state.empty()) w.key("session_state").raw(job.session_state);
+  if (job.has_memos) w.key("has_memos").boolean(true);
   w.end_object();
 }
 
@@ -417,6 +419,47 @@ bool read_messages(JsonReader& in, Renewal& renewal) {
   });
 }
 
+constexpr JsonField<Memo> kMemo[] = {
+    {"name", &as_string<&Memo::name>},
+    {"result", &as_raw<&Memo::result>},
+};
+
+bool read_memo(JsonReader& in, Memo& memo) {
+  if (!in.object(kMemo, memo)) return false;
+  if (memo.name.empty()) return in.missing("name");
+  if (auto good = check_memo_name("name", memo.name); !good)
+    return in.fail(good.error().code, good.error().message, in.path("name"));
+  if (memo.result.empty()) return in.missing("result");
+  return memo.result.size() <= kMaxMemoBytes ||
+         in.fail(ErrorCode::too_large,
+                 fmt::format("result has {} bytes: must be at most {}", memo.result.size(),
+                             kMaxMemoBytes),
+                 in.path("result"));
+}
+
+bool read_memos(JsonReader& in, Renewal& renewal) {
+  return in.null() || in.array(kMaxRenewalMemos, [&](std::size_t) {
+    return read_memo(in, renewal.memos.emplace_back());
+  });
+}
+
+void write_memos(JsonWriter& w, const std::vector<Memo>& memos) {
+  w.key("memos").begin_array();
+  for (const Memo& memo : memos) {
+    w.begin_object().key("name").string(memo.name).key("result").raw(memo.result).end_object();
+  }
+  w.end_array();
+}
+
+constexpr JsonField<MemoPage> kMemoPage[] = {
+    {"memos",
+     [](JsonReader& in, MemoPage& page) {
+       return in.array(kMaxMemos,
+                       [&](std::size_t) { return in.object(kMemo, page.memos.emplace_back()); });
+     }},
+    {"next", [](JsonReader& in, MemoPage& page) { return in.string(page.next.emplace()); }},
+};
+
 constexpr JsonField<Renewal> kLease[] = {
     {"id", &as_id<&Renewal::id>},
     {"token", &as_id<&Renewal::token>},
@@ -428,6 +471,7 @@ constexpr JsonField<Renewal> kLease[] = {
     {"messages", &read_messages},
     {"first_seq",
      [](JsonReader& in, Renewal& r) { return in.integer(r.first_seq, std::int64_t{1}, kMaxSeq); }},
+    {"memos", &read_memos},
 };
 
 bool read_leases(JsonReader& in, Renew& request) {
@@ -457,6 +501,7 @@ constexpr JsonField<RenewResult> kRenewAnswer[] = {
      }},
     {"lost", [](JsonReader& in, RenewResult& r) { return read_ids(in, r.lost); }},
     {"cancel", [](JsonReader& in, RenewResult& r) { return read_ids(in, r.cancel); }},
+    {"memos_full", [](JsonReader& in, RenewResult& r) { return read_ids(in, r.memos_full); }},
 };
 
 void write_ids(JsonWriter& w, std::string_view key, const std::vector<JobId>& ids) {
@@ -587,6 +632,7 @@ void encode_renew_request(const Renew& request, std::string& out) {
       w.end_array();
       if (renewal.first_seq != 0) w.key("first_seq").number(renewal.first_seq);
     }
+    if (!renewal.memos.empty()) write_memos(w, renewal.memos);
     w.end_object();
   }
   w.end_array();
@@ -604,11 +650,24 @@ void encode_renew_response(const RenewResult& result, std::string& out) {
   w.end_array();
   write_ids(w, "lost", result.lost);
   write_ids(w, "cancel", result.cancel);
+  if (!result.memos_full.empty()) write_ids(w, "memos_full", result.memos_full);
   w.key("quiet").boolean(false).key("terminate").boolean(false).end_object();
 }
 
 Result<RenewResult> decode_renew_response(std::string_view body) {
   return decode_response(body, kRenewAnswer);
+}
+
+void encode_memo_page(const MemoPage& page, std::string& out) {
+  JsonWriter w(out);
+  w.begin_object();
+  write_memos(w, page.memos);
+  if (page.next) w.key("next").string(*page.next);
+  w.end_object();
+}
+
+Result<MemoPage> decode_memo_page(std::string_view body) {
+  return decode_response(body, kMemoPage);
 }
 
 std::vector<std::string_view> work_request_fields(std::string_view schema) {
@@ -618,6 +677,7 @@ std::vector<std::string_view> work_request_fields(std::string_view schema) {
   if (schema == "Outcome") return field_names(kOutcome);
   if (schema == "RenewRequest") return field_names(kRenewRequest);
   if (schema == "Lease") return field_names(kLease);
+  if (schema == "Memo") return field_names(kMemo);
   if (schema == "Progress") return field_names(kProgressRequest);
   return {};
 }

@@ -148,6 +148,10 @@ Result<Job> Broker::get(JobId id) {
   return store_.get(id);
 }
 
+Result<MemoPage> Broker::memos(JobId id, const std::string& from, int limit) {
+  return store_.memos(id, from, limit);
+}
+
 void Broker::wait_until(JobId watched, Duration wait, std::stop_token stop,
                         const std::function<bool()>& done) {
   Mutex mutex;

@@ -87,6 +87,8 @@ class Jobs {
                                                             int count) = 0;
 
   virtual Result<Job> get(JobId id) = 0;
+  // The results of its steps, by name, from `from` on ("" = the first). Errors: as get().
+  virtual Result<MemoPage> memos(JobId id, const std::string& from, int limit) = 0;
   // The job once it is terminal, or as it is when `wait` has passed or `stop` is requested.
   virtual Result<Job> wait(JobId id, Duration wait, std::stop_token stop) = 0;
   virtual Result<JobPage> list(const JobFilter& filter, int limit, JobId before) = 0;

@@ -306,6 +306,13 @@ Result<Job> Client::get(JobId id) {
   return decode_job(body);
 }
 
+Result<MemoPage> Client::memos(JobId id, const std::string& from, int limit) {
+  std::string target = fmt::format("/v1/jobs/{}/memos?limit={}", id, limit);
+  if (!from.empty()) target += "&from=" + from;  // as check_memo_name: nothing to escape
+  MS_TRY_ASSIGN(const std::string body, impl_->run({.method = "GET", .target = std::move(target)}));
+  return decode_memo_page(body);
+}
+
 Result<Job> Client::wait(JobId id, Duration wait, std::stop_token stop) {
   const Instant end = impl_->clock.now().instant + wait;
   for (;;) {

@@ -123,6 +123,7 @@ class Client final : public Jobs, public Workflows, public Triggers {
                                                     std::optional<WallTime> from,
                                                     int count) override;
   Result<Job> get(JobId id) override;
+  Result<MemoPage> memos(JobId id, const std::string& from, int limit) override;
   Result<Job> wait(JobId id, Duration wait, std::stop_token stop) override;
   Result<JobPage> list(const JobFilter& filter, int limit, JobId before) override;
   Result<std::vector<QueueStats>> queues() override;

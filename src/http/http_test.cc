@@ -82,6 +82,34 @@ TEST_CASE("a job goes its way over HTTP: enqueued, claimed, renewed, finished, r
   CHECK(kept->finished_at);
 }
 
+TEST_CASE("results of steps go with a renewal, and the next holder reads them") {
+  TestServer server;
+  Peer peer(server);
+  peer.call("POST", "/v1/jobs", R"({"queue":"q","kind":"k"})");
+  ClaimedJob job = claim(peer, R"({"worker":"w","queues":["q"]})").jobs.at(0);
+  CHECK_FALSE(job.has_memos);
+  const auto keep = [&](const std::string& memos) {
+    return peer.call("POST", "/v1/renew",
+                     R"({"worker":"w","leases":[{"id":1,"token":)" + std::to_string(job.token) +
+                         R"(,"memos":)" + memos + "}]}");
+  };
+  CHECK(keep(R"([{"name":"pay","result":{"id": "c1"}},{"name":"b","result":null}])").status == 200);
+  CHECK(keep(R"([{"name":"pay","result":2}])").status == 200);
+  const std::string memos = R"({"memos":[{"name":"b","result":null},)"
+                            R"({"name":"pay","result":{"id": "c1"}}]})";
+  CHECK(peer.call("GET", "/v1/jobs/1/memos").body == memos);
+  peer.call("POST", "/v1/finish", finish_body(job, R"("outcome":"snooze","after":"0s")"));
+  job = claim(peer, R"({"worker":"w","queues":["q"]})").jobs.at(0);
+  CHECK(job.has_memos);
+  CHECK(peer.call("GET", "/v1/jobs/1/memos?limit=1").body ==
+        R"({"memos":[{"name":"b","result":null}],"next":"pay"})");
+  CHECK(decode_memo_page(peer.call("GET", "/v1/jobs/1/memos?from=pay&limit=1").body)->memos ==
+        std::vector<Memo>{{"pay", R"({"id": "c1"})"}});
+  CHECK(peer.call("GET", "/v1/jobs/1/memos?from=no%20name").status == 400);
+  CHECK(peer.call("GET", "/v1/jobs/99/memos").status == 404);
+  CHECK(keep(R"([{"name":"no name","result":1}])").status == 400);
+}
+
 TEST_CASE("a batch is enqueued in one request, large ones are parsed aside") {
   TestServer server;
   Peer peer(server);

@@ -54,6 +54,7 @@ constexpr std::string_view kWorkflow =
 constexpr Row kRows[] = {
     {"enqueue", Rule::name, "enqueue", "POST", "/v1/jobs", R"({"queue":"photos","kind":"k"})"},
     {"get_job", Rule::item, "read result", "GET", "/v1/jobs/{job}"},
+    {"list_memos", Rule::item, "work read:payload", "GET", "/v1/jobs/{job}/memos"},
     {"why", Rule::item, "read", "GET", "/v1/jobs/{job}/why"},
     {"list_jobs", Rule::list, "read", "GET", "/v1/jobs", "", "", R"("queue":"photos")"},
     {"cancel_job", Rule::item, "admin", "POST", "/v1/jobs/{job}/cancel"},

@@ -194,6 +194,30 @@ Plan plan_get_job(const Request& request, Services& services) {
   }};
 }
 
+Plan plan_list_memos(const Request& request, Services& services) {
+  auto id = parse_id(request.param);
+  if (!id) return error_reply(id.error());
+  auto limit = parse_limit(request);
+  if (!limit) return error_reply(limit.error());
+  std::string from;
+  if (const auto* text = query_value(request, "from")) {
+    if (auto good = check_memo_name("from", *text); !good) return error_reply(good.error());
+    from = *text;
+  }
+  return DoRead{[&services, id = *id, limit = *limit, from, caller = request.caller] {
+    auto job = services.store.get(id);
+    if (!job) return error_reply(job.error());
+    const bool may =
+        caller->may(Verb::work, job->queue) || caller->may(Verb::read_payload, job->queue);
+    if (!may) return no_job(id);
+    auto page = services.store.memos(id, from, limit);
+    if (!page) return error_reply(page.error());
+    Reply reply;
+    encode_memo_page(*page, reply.body);
+    return reply;
+  }};
+}
+
 Plan plan_why(const Request& request, Services& services) {
   auto id = parse_id(request.param);
   if (!id) return error_reply(id.error());

@@ -82,6 +82,7 @@ Result<void> check_access(const Route& route, const Request& request);
 
 Plan plan_enqueue(const Request& request, Services& services);
 Plan plan_get_job(const Request& request, Services& services);
+Plan plan_list_memos(const Request& request, Services& services);
 Plan plan_why(const Request& request, Services& services);
 Plan plan_list_jobs(const Request& request, Services& services);
 Plan plan_cancel_job(const Request& request, Services& services);

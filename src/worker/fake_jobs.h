@@ -19,6 +19,7 @@ class FakeJobs : public Jobs {
   std::function<Result<RenewResult>(const Renew&)> on_renew;
   std::function<Result<FinishResult>(const Finish&)> on_finish;
   std::function<std::optional<Error>()> on_claim;  // an error instead of jobs
+  std::function<std::optional<Error>()> on_memos;  // an error instead of memos; with the lock held
   Duration lease = kDefaultLease;                  // of what is claimed
 
   JobId add(std::string kind, std::string args = "{}",
@@ -75,7 +76,9 @@ class FakeJobs : public Jobs {
   std::vector<Renew> renews;
   std::vector<Finish> finishes;
   std::map<JobId, Outcome> outcomes;
-  int parked = 0;  // claims that wait now
+  int parked = 0;                                            // claims that wait now
+  std::map<JobId, std::map<std::string, std::string>> kept;  // memos, of renewals that were good
+  int memo_reads = 0;
 
   Result<ClaimResult> claim(Claim request, Duration wait, std::stop_token stop) override {
     if (on_claim) {
@@ -115,6 +118,11 @@ class FakeJobs : public Jobs {
     for (const Renewal& one : request.leases) good.renewed.push_back({one.id, request.lease});
     Result<RenewResult> result = on_renew ? on_renew(request) : good;
     MutexLock lock(mutex_);
+    for (const Renewal& one : request.leases) {
+      for (const Memo& memo : one.memos) {
+        if (result) kept[one.id].emplace(memo.name, memo.result);
+      }
+    }
     renews.push_back(std::move(request));
     changed_.notify_all();
     return result;
@@ -344,6 +352,20 @@ class FakeJobs : public Jobs {
                 : state != states.end() ? state->second
                                         : JobState::running;
     return job;
+  }
+  Result<MemoPage> memos(JobId id, const std::string& from, int limit) override {
+    MutexLock lock(mutex_);
+    ++memo_reads;
+    if (on_memos) {
+      if (std::optional<Error> error = on_memos()) return *error;
+    }
+    MemoPage page;
+    const auto& of_job = kept[id];
+    for (auto it = of_job.lower_bound(from); it != of_job.end(); ++it) {
+      if (std::ssize(page.memos) == limit) break;
+      page.memos.push_back({it->first, it->second});
+    }
+    return page;
   }
   Result<Job> wait(JobId, Duration, std::stop_token) override { return unused(); }
   Result<JobPage> list(const JobFilter&, int, JobId) override { return unused(); }
