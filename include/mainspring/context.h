@@ -3,6 +3,8 @@
 // Every method may be called from every thread while the handler runs; the context ends with it.
 #pragma once
 
+#include <functional>
+#include <optional>
 #include <stop_token>
 #include <string>
 #include <string_view>
@@ -64,6 +66,19 @@ class Context {
   // lost; at the latest that happens when the server has not answered for most of a lease), and the
   // server's if it refuses them for good.
   virtual Result<void> flush() = 0;
+
+  // A step of a long job, so that it resumes where it was: answers the result that an earlier
+  // attempt of this job kept under `name`, or runs `run`, keeps what it answers (JSON), durably,
+  // and answers it. An error of `run` is answered and not kept; then, or when the worker dies
+  // before the result is kept, the next attempt runs it again. Name: 1 to 64 of [A-Za-z0-9_-], of
+  // its own for each step. Results stay until the job is completed, or pruned. Errors: conflict
+  // (the lease is lost; the handler is told to stop, and `run` was not begun; two threads are at
+  // one name), too_large (kMaxMemoBytes, kMaxMemos), invalid_argument (the name, not JSON), and the
+  // server's.
+  Result<std::string> step(std::string_view name, const std::function<Result<std::string>()>& run);
+  // The two halves of it: what is kept under `name`, and to keep it, durably when it returns.
+  virtual Result<std::optional<std::string>> recall(std::string_view name) = 0;
+  virtual Result<void> remember(std::string_view name, std::string json) = 0;
 
   static constexpr Duration kReportInterval = std::chrono::milliseconds(100);
   static constexpr std::size_t kMaxUnsentMessages = 64;

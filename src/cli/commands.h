@@ -7,6 +7,7 @@ namespace mainspring::cli {
 std::vector<Command> running_commands();  // serve, work, lease, enqueue, bench
 Command work_command();
 Command lease_command();
+Command step_command();
 Command tls_command();
 std::vector<Command> looking_commands();  // jobs, queues, dead, workers
 std::vector<Command> timing_commands();   // schedules, timers, leases, sessions, workflow

@@ -100,6 +100,42 @@ Command work_command() {
       .run = run_work};
 }
 
+Command step_command() {
+  return {
+      .name = "step",
+      .summary = "keep the results of a job's steps",
+      .description = "Works with the steps of the job whose program runs this.",
+      .children = {
+          {.name = "run",
+           .summary = "run a command once over all attempts of a job",
+           .description =
+               "For the programs of jobs (mainspring work --exec, scripts of queue folders): a "
+               "long "
+               "job resumes where it was.\n"
+               "\n"
+               "The first time the command is run; when it ends with 0 its output is kept with the "
+               "job, durably, and printed. In every later attempt of the job it is only printed. "
+               "Kept is JSON as it is, anything else as a text, up to 64 KiB; without the white "
+               "space at its end. Each step of a job needs a name of its own; 1000 are kept, until "
+               "the job is completed. A command that ends with another code is run again next "
+               "time.\n"
+               "\n"
+               "It needs file descriptors 3 and 4 as the program got them, and no server: the "
+               "worker keeps the result.",
+           .arguments = {{"NAME", "the step's name, 1 to 64 of A-Z, a-z, 0-9, _ and -", Count::one},
+                         {"COMMAND", "the program and its arguments, after --", Count::many}},
+           .scopes = kEverywhere,
+           .examples = {{"mainspring step run load -- ./load.sh --day 2026-11-22", ""},
+                        {"payment=$(mainspring step run charge -- ./charge.sh)", ""}},
+           .exits = {{0, "the result is printed"},
+                     {64, "it is not run by the program of a job"},
+                     {65, "the output is too large"},
+                     {75,
+                      "the job is lost, or has too many results; any other code is the "
+                      "command's, 128 + N if signal N ended it"}},
+           .run = run_step_run}}};
+}
+
 Command lease_command() {
   return {
       .name = "lease",

@@ -8,6 +8,7 @@ namespace mainspring::cli {
 Result<int> run_serve(const Invocation& invocation, Io& io);
 Result<int> run_work(const Invocation& invocation, Io& io);
 Result<int> run_lease_run(const Invocation& invocation, Io& io);
+Result<int> run_step_run(const Invocation& invocation, Io& io);
 Result<int> run_enqueue(const Invocation& invocation, Io& io);
 
 Result<int> run_jobs_list(const Invocation& invocation, Io& io);

@@ -65,6 +65,26 @@ kill -CONT $stopped
 ended 75 $stopped
 expect 0 'mainspring: lease stopped was lost; the command was ended' cat stopped.log
 
+# -- step run ---------------------------------------------------------------------------------------
+# Each step runs once, although the program dies behind each of them.
+cat >steps.sh <<'END'
+set -e
+payment=$("$MS" step run charge -- sh -c 'echo charged >>log; echo "{\"id\": \"c1\"}"')
+[ "$MAINSPRING_ATTEMPT" -gt 1 ] || exit 75
+text=$("$MS" step run pack -- sh -c 'echo packed >>log; echo some text')
+[ "$MAINSPRING_ATTEMPT" -gt 2 ] || kill -9 $$
+"$MS" step run fails -- sh -c 'echo failed >>log; exit 9' || code=$?
+"$MS" step run one -- sh -c 'echo 1' >one & "$MS" step run two -- sh -c 'echo 2' >two
+wait
+echo "{\"payment\": $payment, \"text\": \"$text\", \"code\": $code, \"both\": [$(cat one two | tr '\n' ,)0]}"
+END
+expect 0 '1…' ms enqueue steps k
+MS=$mainspring "$mainspring" work --queue steps --exec 'sh steps.sh' --retry-after 1ms --drain 2>steps.err
+expect 0 '…"result":{"payment":{"id":"c1"},"text":"some text","code":9,"both":[1,2,0]}…' ms jobs show 1 --json
+expect 0 'charged packed failed ' sh -c "tr '\n' ' ' <log"
+expect 64 'mainspring: …step run: must be run by the program of a job…' ms step run a -- true
+expect 64 '…' ms step run 'no name' -- true
+
 # -- work --slot ------------------------------------------------------------------------------------
 for _ in 1 2 3; do ms enqueue mails send >/dev/null; done
 expect 0 '3 handled, … % busy in … s: no job would fit any more; … s left' ms work --queue mails --exec cat --slot 1s --estimate 50ms

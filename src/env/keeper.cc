@@ -121,7 +121,8 @@ void apply_limits(const Plan& plan) {
   dup2(plan.out, 1);
   dup2(plan.err, 2);
   dup2(plan.messages, 3);
-  close_range(4, ~0U, CLOSE_RANGE_CLOEXEC);
+  if (plan.answers >= 0) dup2(plan.answers, 4);
+  close_range(plan.answers >= 0 ? 5 : 4, ~0U, CLOSE_RANGE_CLOEXEC);
   sigset_t none;
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);

@@ -59,7 +59,7 @@ struct Limits {
   bool no_new_privs = false;
 };
 
-// Prepared before the fork. Descriptors are 10 or higher, so that dup2 onto 0 to 3 hits none.
+// Prepared before the fork. Descriptors are 10 or higher, so that dup2 onto 0 to 4 hits none.
 struct Plan {
   const char* path;
   char* const* argv;
@@ -70,6 +70,7 @@ struct Plan {
   int err;                // becomes 2
   int messages;           // becomes 3
   int link;               // a socket to the parent
+  int answers;            // becomes 4; -1 = none
   Limits limits;
 };
 

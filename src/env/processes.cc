@@ -71,9 +71,9 @@ Result<Fd> copied(int fd) {
   return high;
 }
 
-Result<Fd> given_input(int fd) {
+Result<Fd> given(const char* field, int fd) {
   if (fd < 0 || fcntl(fd, F_GETFD) < 0) {
-    return invalid("input_fd", fmt::format("input_fd {}: must be an open descriptor", fd));
+    return invalid(field, fmt::format("{} {}: must be an open descriptor", field, fd));
   }
   return copied(fd);
 }
@@ -236,7 +236,7 @@ class Run {
   }
   bool pipes_open() const { return out_ || err_ || messages_ || exec_; }
   Result<Fd> input() const;
-  Result<void> fork_keeper(const std::string& path, const int (&fds)[5]);
+  Result<void> fork_keeper(const std::string& path, const int (&fds)[6]);
   int turn();  // waits for anything to happen, at most until deadline_
   template <class Sink>
   void drain(Fd& fd, Sink&& sink);
@@ -270,7 +270,7 @@ class Run {
 
 Result<Fd> Run::input() const {
   if (spec_.inherit_streams) return copied(0);
-  return spec_.input_fd != -1 ? given_input(spec_.input_fd) : make_input(spec_.input);
+  return spec_.input_fd != -1 ? given("input_fd", spec_.input_fd) : make_input(spec_.input);
 }
 
 Result<void> Run::start() {
@@ -291,8 +291,12 @@ Result<void> Run::start() {
   MS_TRY_ASSIGN(const Fd link, raised(Fd(ends[1]), "the link to a program"));
   stop_event_ = Fd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!stop_event_) return os_error("making an event");
-  MS_TRY(fork_keeper(
-      path, {in.get(), out.write.get(), err.write.get(), messages.write.get(), link.get()}));
+  Fd answers;
+  if (spec_.answer_fd != -1) {
+    MS_TRY_ASSIGN(answers, given("answer_fd", spec_.answer_fd));
+  }
+  MS_TRY(fork_keeper(path, {in.get(), out.write.get(), err.write.get(), messages.write.get(),
+                            link.get(), answers.get()}));
   out_ = std::move(out.read);
   err_ = std::move(err.read);
   messages_ = std::move(messages.read);
@@ -300,7 +304,7 @@ Result<void> Run::start() {
   return {};
 }
 
-Result<void> Run::fork_keeper(const std::string& path, const int (&fds)[5]) {
+Result<void> Run::fork_keeper(const std::string& path, const int (&fds)[6]) {
   const std::vector<char*> argv = c_strings(spec_.argv);
   const std::vector<char*> environment = c_strings(spec_.environment);
   const keeper::Plan plan{path.c_str(),
@@ -312,6 +316,7 @@ Result<void> Run::fork_keeper(const std::string& path, const int (&fds)[5]) {
                           fds[2],
                           fds[3],
                           fds[4],
+                          fds[5],
                           limits_.plan()};
   sigset_t all, before;
   sigfillset(&all);

@@ -78,6 +78,9 @@ struct ProcessSpec {
   std::function<void(OutputStream, std::string_view)> output;
   // A descriptor that becomes standard input instead of `input`; -1 = none. Not closed here.
   int input_fd = -1;
+  // One that becomes descriptor 4, where the program finds answers to what it says on 3; -1 = none.
+  // Not closed here.
+  int answer_fd = -1;
   ProcessLimits limits;
   // Called once, on the thread that runs, when the program runs: before its output and messages.
   std::function<void(ProcessIds)> started;

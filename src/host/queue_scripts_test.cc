@@ -49,6 +49,8 @@ class FakeContext final : public Context {
     return {};
   }
   Result<void> flush() override { return {}; }
+  Result<std::optional<std::string>> recall(std::string_view) override { return std::nullopt; }
+  Result<void> remember(std::string_view, std::string) override { return {}; }
   void stop(StopReason reason) {
     reason_ = reason;
     stop_.request_stop();

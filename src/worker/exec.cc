@@ -7,7 +7,7 @@
 #include <optional>
 
 #include "api/json.h"
-#include "worker/program_words.h"
+#include "worker/step_channel.h"
 
 namespace mainspring {
 namespace {
@@ -33,6 +33,7 @@ std::vector<std::string> job_environment(const ClaimedJob& job, const std::strin
   add("SESSION", job.session);
   add("IDEMPOTENCY_KEY", key);
   add("RESULT_FD", "3");
+  add("ANSWER_FD", "4");
   return out;
 }
 
@@ -84,7 +85,10 @@ class Exec {
 
   HandlerResult run() {
     const std::string key = context_.idempotency_key();
+    MS_TRY_ASSIGN(StepChannel steps, StepChannel::open());
+    steps_.emplace(std::move(steps));
     ProcessSpec spec;
+    spec.answer_fd = steps_->program_end();
     spec.argv = options_.argv;
     spec.directory = options_.directory;
     spec.environment = job_environment(job_, key);
@@ -110,6 +114,9 @@ class Exec {
     if (!parsed) return complain(parsed.error());
     ProgramSaid& said = *parsed;
     if (auto good = report_said(said, context_); !good) complain(good.error());
+    if (said.step) {
+      if (auto good = steps_->answer(*said.step, context_); !good) complain(good.error());
+    }
     if (said.result) said_.result = std::move(said.result);
     if (said.error) said_.error = std::move(said.error);
     if (said.retry_after) said_.retry_after = said.retry_after;
@@ -146,6 +153,7 @@ class Exec {
   const ClaimedJob& job_;
   Context& context_;
   ProgramSaid said_;
+  std::optional<StepChannel> steps_;
   std::optional<std::string> complaint_;
 };
 

@@ -3,12 +3,14 @@
 //   standard input   the job as JSON: {"id","queue","kind","args","attempt","max_attempts",…}
 //   environment      this process's without MAINSPRING_*, plus MAINSPRING_JOB_ID, _QUEUE, _KIND,
 //                    _ATTEMPT, _MAX_ATTEMPTS, _TOKEN, _CORRELATION_ID, _REPLY_TO, _SESSION,
-//                    _PRIORITY, _IDEMPOTENCY_KEY (the same in every attempt), _RESULT_FD=3
+//                    _PRIORITY, _IDEMPOTENCY_KEY (the same in every attempt), _RESULT_FD=3,
+//                    _ANSWER_FD=4
 //   fd 3             lines of JSON: {"progress":{"value":0.5,"text":"…"}} {"checkpoint":…}
 //                    {"session_state":…} (kept if it ends with 0 or 65; null: none any more)
 //                    {"message":…} {"result":…} {"error":"…"} {"retry_after":"30s"}
 //                    {"reason":"…"}, also several members in one line; lines of another kind fail
 //                    the attempt
+//   fd 3 and 4       steps: see step_channel.h
 //   exit code        0 complete · 75 retry · 65 dead · any other, or a signal: retry
 //   result           from fd 3; else the last line of standard output that is JSON; else that line
 //                    as a JSON string; else none

@@ -245,3 +245,36 @@ TEST_CASE("at shutdown programs are stopped and their attempts given back") {
   rig.worker->stop();
   CHECK(rig.jobs.ended_as<Snooze>(1));
 }
+
+TEST_CASE("a program asks for its steps, and finds later what it kept") {
+  ExecRig rig(R"(
+    ask() { echo "$1" >&3; read -r answer <&4; echo "$answer"; }
+    ask '{"step":{"name":"pay","ask":"1"}}'
+    ask '{"step":{"name":"pay","ask":"2","result":{"id":"c1"}}}'
+    ask '{"step":{"name":"pay","ask":"3"}}'
+    ask '{"step":{"name":"no name"}}'
+    ask '{"step":{"name":"pay","ask":"4","result":2}}'
+    exit 75)");
+  // All of its output, as the error of the attempt.
+  rig.exec.argv[2] = "exec 1>&2; " + rig.exec.argv[2];
+  rig.run();
+  const std::string said = rig.jobs.outcome<Retry>(1).error;
+  for (const char* part : {R"({"ask":"1","name":"pay","found":false})",
+                           R"({"ask":"2","name":"pay","found":true,"result":{"id":"c1"}})",
+                           R"({"ask":"3","name":"pay","found":true,"result":{"id":"c1"}})",
+                           R"("code":"invalid_argument"})", R"("code":"conflict"})"}) {
+    CHECK_MESSAGE(said.find(part) != std::string::npos, said);
+  }
+  CHECK(rig.jobs.with_lock([&] { return rig.jobs.kept[1]["pay"]; }) == R"({"id":"c1"})");
+}
+
+TEST_CASE("a program that asks and does not read fails its attempt, and holds nothing up") {
+  ExecRig rig(R"(
+    i=0
+    while [ $i -lt 20000 ]; do
+      echo '{"step":{"name":"pay","ask":"a question"}}' >&3; i=$((i+1))
+    done
+    echo '{"result":1}' >&3)");
+  rig.run();
+  CHECK(rig.jobs.outcome<Retry>(1).error.find("not read from descriptor 4") != std::string::npos);
+}

@@ -23,6 +23,13 @@ constexpr Duration kWaitForRoom = std::chrono::seconds(10);
 // it, the clock does.
 constexpr Duration kLongestLook = std::chrono::seconds(1);
 
+Error too_many_memos(JobId id) {
+  return Error{
+      .code = ErrorCode::too_large,
+      .message = fmt::format("job {} has results of {} steps: it can keep no more", id, kMaxMemos),
+      .field = "step"};
+}
+
 std::size_t bytes_of(const Attempt& attempt) {
   return 64 + (attempt.checkpoint ? attempt.checkpoint->size() : 0) +
          (attempt.progress ? attempt.progress->text.size() : 0);
@@ -158,22 +165,24 @@ Renew WorkerRuntime::State::gather_renew(bool all, std::vector<Sent>& sent) {
   Renew renew{.worker = incarnation, .lease = options.lease};
   std::size_t bytes = 0;
   for (const auto& [id, attempt] : active) {
-    const bool pending = attempt->pending();
+    const bool pending = attempt->pending() || !attempt->memos.empty();
     if (!all && !pending) continue;
     if (renew.leases.size() >= kMaxRenewLeases) break;
     Renewal renewal{.id = id, .token = attempt->job.token};
     std::uint64_t said = attempt->stored;
+    std::size_t memos = 0;
     // What does not fit goes with the next call; the lease itself always goes.
     if (pending && (bytes == 0 || bytes + bytes_of(*attempt) <= kMaxCallBytes)) {
       bytes += bytes_of(*attempt);
       renewal.progress = attempt->progress;
       if (!MS_MUTANT(worker_keeps_checkpoint)) renewal.checkpoint = attempt->checkpoint;
+      memos = take_memos(*attempt, renewal, bytes);
       said = take_messages(*attempt, renewal, bytes);
     } else if (!all) {
       continue;
     }
     renew.leases.push_back(std::move(renewal));
-    sent.push_back({attempt, said});
+    sent.push_back({attempt, said, memos});
   }
   return renew;
 }
@@ -189,6 +198,9 @@ void WorkerRuntime::State::renewed(const RenewResult& result, const std::vector<
     set_lease(*one.attempt, sent_at, renewal.lease);
     one.attempt->stored = one.said;
     drop_messages(*one.attempt);
+    const auto& full = result.memos_full;
+    const bool kept = std::find(full.begin(), full.end(), renewal.id) == full.end();
+    answer_memos(*one.attempt, one.memos, kept ? Result<void>() : too_many_memos(renewal.id));
     if (!one.attempt->pending()) {
       one.attempt->progress.reset();
       one.attempt->checkpoint.reset();
@@ -215,6 +227,7 @@ void WorkerRuntime::State::renew_failed(const Error& error, const std::vector<Se
   if (!refused) return;
   // The server will never take these reports; the leases must not suffer for it.
   for (const Sent& one : sent) {
+    answer_memos(*one.attempt, one.memos, error);
     if (one.attempt->stored == one.said) continue;
     one.attempt->refused = error;
     one.attempt->stored = one.said;
@@ -263,7 +276,8 @@ void WorkerRuntime::State::run_renewer() {
     for (const auto& [id, attempt] : active) {
       const bool more = result && attempt->messages.size() >= kMaxMessages;
       const Duration pause = more ? Duration(0) : Context::kReportInterval;
-      if (attempt->pending()) report_at = std::min(report_at, now + pause);
+      if (attempt->pending() || !attempt->memos.empty())
+        report_at = std::min(report_at, now + pause);
     }
   }
   mutex.unlock();

@@ -49,7 +49,18 @@ constexpr JsonField<Said> kRetryAfter = {"retry_after", [](JsonReader& in, Said&
                                            return in.duration(said.retry_after.emplace(0));
                                          }};
 
+constexpr JsonField<StepSaid> kStepFields[] = {
+    {"name", [](JsonReader& in, StepSaid& step) { return in.string(step.name); }},
+    {"ask", [](JsonReader& in, StepSaid& step) { return in.text(step.ask, kMaxNameBytes); }},
+    {"result",
+     [](JsonReader& in, StepSaid& step) {
+       return in.raw(step.result.emplace(), JsonReader::Null::take);
+     }},
+};
+
 constexpr JsonField<Said> kProgramFields[] = {
+    {"step",
+     [](JsonReader& in, Said& said) { return in.object(kStepFields, said.step.emplace()); }},
     kProgress,
     kCheckpoint,
     kSessionState,

@@ -12,6 +12,13 @@
 
 namespace mainspring {
 
+// About a step: what is its result, or what it is to be. See step_channel.h.
+struct StepSaid {
+  std::string name;
+  std::string ask;  // comes back with the answer; up to kMaxNameBytes
+  std::optional<std::string> result;
+};
+
 // One line of fd 3, or the last word on each matter of several.
 struct ProgramSaid {
   std::optional<double> progress;
@@ -23,6 +30,7 @@ struct ProgramSaid {
   std::optional<std::string> error;
   std::optional<Duration> retry_after;
   std::optional<std::string> reason;  // of a program: why the job is dead
+  std::optional<StepSaid> step;       // of a program
   // Of a child that takes job after job.
   std::optional<JobId> id;
   std::optional<std::string> dead;  // the reason
@@ -31,12 +39,13 @@ struct ProgramSaid {
 
 enum class Speaker : std::uint8_t {
   program,  // runs for one job, its exit code says how it went: no id, dead, snooze
-  child,    // takes job after job: no reason
+  child,    // takes job after job: no reason, step
 };
 // Errors: invalid_argument, too_large.
 Result<ProgramSaid> parse_said(std::string_view line, Speaker speaker);
 
-// Hands on what is not an answer. Errors: those of Context::checkpoint, send and set_session_state.
+// Hands on what is no answer, and about no step. Errors: those of Context::checkpoint, send and
+// set_session_state.
 Result<void> report_said(ProgramSaid& said, Context& context);
 
 // A line of JSON, with its '\n'.

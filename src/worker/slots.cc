@@ -85,6 +85,23 @@ class AttemptContext final : public Context {
 
   Result<void> flush() override { return state_.flush(attempt_); }
 
+  Result<std::optional<std::string>> recall(std::string_view name) override {
+    MS_TRY(check_memo_name("step", name));
+    return state_.recall(attempt_, name);
+  }
+
+  Result<void> remember(std::string_view name, std::string json) override {
+    MS_TRY(check_memo_name("step", name));
+    if (json.size() > kMaxMemoBytes) {
+      return Error{.code = ErrorCode::too_large,
+                   .message = fmt::format("the result of step {} has {} bytes: must be at most {}",
+                                          name, json.size(), kMaxMemoBytes),
+                   .field = "step"};
+    }
+    MS_TRY(check_json("step", json));
+    return state_.remember(attempt_, {std::string(name), std::move(json)});
+  }
+
  private:
   WorkerRuntime::State& state_;
   Attempt& attempt_;

@@ -6,6 +6,7 @@
 
 #include <deque>
 #include <memory>
+#include <set>
 #include <thread>
 #include <unordered_map>
 
@@ -51,9 +52,9 @@ struct Attempt {
   std::optional<Progress> progress;
   std::optional<std::string> checkpoint;
   std::optional<std::string> session_state;  // goes with an outcome that is no failure
-  std::optional<Error> refused;  // why the server will never take what was said last
-  std::uint64_t said = 0;        // counts calls of progress, checkpoint and send
-  std::uint64_t stored = 0;      // up to which of them the server has it
+  std::optional<Error> refused;              // why the server will never take what was said last
+  std::uint64_t said = 0;                    // counts calls of progress, checkpoint and send
+  std::uint64_t stored = 0;                  // up to which of them the server has it
   // Messages that the server has not answered for, in order, with what `said` was then.
   struct Message {
     std::uint64_t said = 0;
@@ -62,6 +63,13 @@ struct Attempt {
   std::deque<Message> messages;
   std::int64_t next_seq = 1;      // of the first of them
   std::optional<Error> not_sent;  // the server refused some for good: they are dropped
+  // Results of steps that the server has not answered for; whoever waits for one shares it.
+  struct NewMemo {
+    Memo memo;
+    std::optional<Result<void>> answer;
+  };
+  std::deque<std::shared_ptr<NewMemo>> memos;
+  std::set<std::string, std::less<>> memo_names;  // of this attempt
   bool pending() const { return said != stored; }
 };
 using AttemptPtr = std::shared_ptr<Attempt>;
@@ -117,6 +125,7 @@ struct WorkerRuntime::State {
   struct Sent {
     AttemptPtr attempt;
     std::uint64_t said = 0;
+    std::size_t memos = 0;  // the first of them
   };
   Renew gather_renew(bool all, std::vector<Sent>& sent) MS_REQUIRES(mutex);
   void renewed(const RenewResult& result, const std::vector<Sent>& sent, Instant sent_at)
@@ -136,6 +145,13 @@ struct WorkerRuntime::State {
   std::uint64_t take_messages(const Attempt& attempt, Renewal& renewal, std::size_t& bytes)
       MS_REQUIRES(mutex);
   static void drop_messages(Attempt& attempt);  // that the server has, or refused
+
+  // -- memos.cc: results of steps
+  Result<std::optional<std::string>> recall(Attempt& attempt, std::string_view name)
+      MS_EXCLUDES(mutex);
+  Result<void> remember(Attempt& attempt, Memo memo) MS_EXCLUDES(mutex);
+  static std::size_t take_memos(const Attempt& attempt, Renewal& renewal, std::size_t& bytes);
+  static void answer_memos(Attempt& attempt, std::size_t count, const Result<void>& answer);
 
   // -- finish.cc: the finisher
   void run_finisher() MS_EXCLUDES(mutex);

@@ -91,6 +91,7 @@ std::map<std::string, std::string> worker_defects() {
       {"worker_outlives_its_lease", worker("a handler hears that its lease is lost*")},
       {"worker_gives_up_outcomes", worker("outcomes are repeated until*")},
       {"worker_finishes_before_it_has_sent", worker("messages are sent in order*")},
+      {"step_does_not_wait", worker("a step?s result is at the server*")},
       {"worker_forgets_unanswered_messages", worker("messages without an answer*")},
       // leases held by programs, time slots, timers
       {"renewal_reckoned_from_answer", worker("the holder hears of the loss before the lease*")},

@@ -1,0 +1,202 @@
+// Steps of a handler: run once over all attempts, kept before the handler goes on, and by its
+// holder alone.
+#include <doctest/doctest.h>
+
+#include <atomic>
+#include <semaphore>
+
+#include "worker/fake_jobs.h"
+#include "worker/worker.h"
+
+using namespace mainspring;
+using namespace std::chrono_literals;
+
+namespace {
+
+struct Rig {
+  FakeJobs jobs;
+  SystemClock clock;
+  SystemRandom random;
+  NullLog log;
+  WorkerOptions options;
+  std::unique_ptr<WorkerRuntime> worker;
+
+  Rig() {
+    options.queues = {"q"};
+    options.slots = 4;
+  }
+  void start(Handler handler) {
+    worker = std::make_unique<WorkerRuntime>(jobs, clock, random, log, options);
+    worker->on("k", std::move(handler), {});
+    REQUIRE(worker->start().has_value());
+  }
+  std::string kept(JobId id, const std::string& name) {
+    return jobs.with_lock([&] {
+      const auto found = jobs.kept[id].find(name);
+      return found == jobs.kept[id].end() ? std::string("nothing") : found->second;
+    });
+  }
+};
+
+HandlerResult done(std::string result = "") {
+  return Outcome(Complete{std::move(result)});
+}
+
+}  // namespace
+
+TEST_CASE("a step's result is at the server before the step answers") {
+  Rig rig;
+  rig.start([&](const ClaimedJob& job, Context& context) {
+    const auto one = context.step("one", [] { return Result<std::string>("[1]"); });
+    CHECK(one == "[1]");
+    CHECK(rig.kept(job.id, "one") == "[1]");
+    const auto again = context.step("one", []() -> Result<std::string> {
+      FAIL("it is run again");
+      return "";
+    });
+    CHECK(again == "[1]");
+    return done(*one);
+  });
+  rig.jobs.add("k");
+  REQUIRE(rig.jobs.await_outcomes(1));
+  CHECK(rig.jobs.outcome<Complete>(1).result == "[1]");
+}
+
+TEST_CASE("a step that an earlier attempt ended is not run, and who has none asks for none") {
+  Rig rig;
+  rig.jobs.kept[1] = {{"pay", R"({"id":"c1"})"}};
+  std::atomic<int> runs = 0;
+  rig.start([&](const ClaimedJob& job, Context& context) {
+    const auto run = [&]() -> Result<std::string> {
+      ++runs;
+      return "2";
+    };
+    const auto pay = context.step("pay", run);
+    const auto ship = context.step("ship", run);
+    CHECK(pay == (job.has_memos ? R"({"id":"c1"})" : "2"));
+    CHECK(ship == "2");
+    return done();
+  });
+  rig.jobs.add("k", "{}", [](ClaimedJob& job) { job.has_memos = true; });
+  REQUIRE(rig.jobs.await_outcomes(1));
+  CHECK(runs == 1);
+  CHECK(rig.kept(1, "ship") == "2");
+  const int reads = rig.jobs.with_lock([&] { return rig.jobs.memo_reads; });
+  CHECK(reads == 2);
+  rig.jobs.add("k");
+  REQUIRE(rig.jobs.await_outcomes(2));
+  CHECK(runs == 3);
+  CHECK(rig.jobs.with_lock([&] { return rig.jobs.memo_reads; }) == reads);
+}
+
+TEST_CASE("what a step answers wrongly is not kept, and the next one is") {
+  Rig rig;
+  rig.start([&](const ClaimedJob&, Context& context) {
+    const auto answer = [](std::string text) {
+      return [text] { return Result<std::string>(text); };
+    };
+    const Error broken{.code = ErrorCode::unavailable, .message = "the bank is closed"};
+    CHECK(context.step("pay", [&] { return Result<std::string>(broken); }).error().message ==
+          "the bank is closed");
+    CHECK(context.step("pay", answer("nonsense")).error().code == ErrorCode::invalid_argument);
+    const std::string large = "\"" + std::string(kMaxMemoBytes, 'x') + "\"";
+    CHECK(context.step("pay", answer(large)).error().code == ErrorCode::too_large);
+    CHECK(context.step("no name", answer("1")).error().field == "step");
+    CHECK(context.step("", answer("1")).error().code == ErrorCode::invalid_argument);
+    CHECK(context.step("pay", answer("1")) == "1");
+    return done();
+  });
+  rig.jobs.add("k");
+  REQUIRE(rig.jobs.await_outcomes(1));
+  CHECK(rig.kept(1, "pay") == "1");
+}
+
+TEST_CASE("a step whose renewal has no answer is kept by the next one") {
+  Rig rig;
+  rig.options.lease = 1s;
+  std::atomic<int> calls = 0;
+  rig.jobs.on_renew = [&](const Renew& renew) -> Result<RenewResult> {
+    if (++calls == 1) return Error{.code = ErrorCode::timeout, .message = "no answer"};
+    return RenewResult{.renewed = {{1, renew.lease}}};
+  };
+  rig.start([&](const ClaimedJob&, Context& context) {
+    CHECK(context.step("pay", [] { return Result<std::string>("1"); }) == "1");
+    return done();
+  });
+  rig.jobs.add("k");
+  REQUIRE(rig.jobs.await_outcomes(1));
+  CHECK(rig.kept(1, "pay") == "1");
+}
+
+TEST_CASE("a step of a job that is lost answers so, and begins nothing more") {
+  Rig rig;
+  rig.jobs.on_renew = [](const Renew& renew) -> Result<RenewResult> {
+    return RenewResult{.renewed = {}, .lost = {renew.leases.at(0).id}};
+  };
+  std::atomic<int> runs = 0;
+  std::atomic<bool> ended = false;
+  rig.start([&](const ClaimedJob&, Context& context) {
+    const auto run = [&]() -> Result<std::string> {
+      ++runs;
+      return "1";
+    };
+    CHECK(context.step("one", run).error().code == ErrorCode::conflict);
+    CHECK(context.step("two", run).error().code == ErrorCode::conflict);
+    rig.jobs.with_lock([&] { ended = true; });
+    return done();
+  });
+  rig.jobs.add("k");
+  CHECK(rig.jobs.await([&] { return ended.load(); }));
+  CHECK(runs == 1);
+}
+
+TEST_CASE("a job that has too many results of steps hears so") {
+  Rig rig;
+  rig.jobs.on_renew = [](const Renew& renew) -> Result<RenewResult> {
+    return RenewResult{.renewed = {{1, renew.lease}}, .memos_full = {1}};
+  };
+  rig.start([&](const ClaimedJob&, Context& context) {
+    CHECK(context.step("one", [] { return Result<std::string>("1"); }).error().code ==
+          ErrorCode::too_large);
+    return done();
+  });
+  rig.jobs.add("k");
+  REQUIRE(rig.jobs.await_outcomes(1));
+}
+
+TEST_CASE("a handler that is told to stop begins no step, and finds those that are kept") {
+  Rig rig;
+  rig.jobs.kept[1] = {{"one", "1"}};
+  std::atomic<bool> began = false;
+  rig.start([&](const ClaimedJob&, Context& context) {
+    rig.jobs.with_lock([&] { began = true; });
+    std::binary_semaphore told(0);
+    std::stop_callback wake(context.stop_token(), [&] { told.release(); });
+    told.acquire();
+    const auto run = [] { return Result<std::string>("2"); };
+    CHECK(context.step("one", run) == "1");
+    CHECK(context.step("two", run).error().code == ErrorCode::conflict);
+    return done();
+  });
+  rig.jobs.add("k", "{}", [](ClaimedJob& job) { job.has_memos = true; });
+  REQUIRE(rig.jobs.await([&] { return began.load(); }));
+  rig.jobs.tell_cancel(1);
+  REQUIRE(rig.jobs.await_outcomes(1));
+}
+
+TEST_CASE("while the server does not answer what was kept is asked for again") {
+  Rig rig;
+  rig.jobs.kept[1] = {{"one", "1"}};
+  int asked = 0;
+  rig.jobs.on_memos = [&]() -> std::optional<Error> {
+    if (++asked > 2) return std::nullopt;
+    return Error{.code = ErrorCode::unavailable, .message = "away"};
+  };
+  rig.start([&](const ClaimedJob&, Context& context) {
+    CHECK(context.step("one", [] { return Result<std::string>("2"); }) == "1");
+    return done();
+  });
+  rig.jobs.add("k", "{}", [](ClaimedJob& job) { job.has_memos = true; });
+  REQUIRE(rig.jobs.await_outcomes(1));
+  CHECK(asked == 3);
+}
