@@ -286,6 +286,7 @@ void SqliteStore::finish_lease(JobId id, Lease& lease, const Outcome& outcome) {
     drop_memos(id, lease.flags);
     end_attempt(id, lease, JobState::completed, lease.run_at, lease.attempt);
   } else if (const auto* retry = std::get_if<Retry>(&outcome)) {
+    if (MS_MUTANT(memos_forgotten_by_retry)) drop_memos(id, lease.flags);
     fail_attempt(id, lease, retry->error, retry->after);
   } else if (const auto* snooze = std::get_if<Snooze>(&outcome)) {
     if (lease.cancel_requested) return end_cancelled(id, lease, lease.cancel_reason);

@@ -351,6 +351,7 @@ void SqliteTarget::write_extras(const TransferJob& job) {
   for (const TransferError& e : job.errors) {
     sql_->error.bind(job.stamp.id, e.seq, e.attempt, e.at, e.worker, e.message, e.ran_for).run();
   }
+  if (MS_MUTANT(copy_drops_memos)) return;
   for (const Memo& m : job.memos) sql_->memo.bind(job.stamp.id, m.name, m.result).run();
 }
 

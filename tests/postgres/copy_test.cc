@@ -90,7 +90,10 @@ void fill(Server& server, int batches) {
     }
     REQUIRE(server.must_apply<EnqueueResult>(enqueue).jobs.size() == 100);
     server.complete(server.claim());
-    server.claim();
+    const ClaimedJob claimed = server.claim();
+    Renew renew{.worker = "w", .leases = {{.id = claimed.id, .token = claimed.token}}};
+    renew.leases[0].memos = {{"pay", "[1]"}, {"ship", "2"}};
+    server.must_apply<RenewResult>(renew);
     server.clock().advance(std::chrono::seconds(1));
   }
 }
