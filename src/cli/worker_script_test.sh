@@ -82,6 +82,25 @@ expect 0 '1…' ms enqueue steps k
 MS=$mainspring "$mainspring" work --queue steps --exec 'sh steps.sh' --retry-after 1ms --drain 2>steps.err
 expect 0 '…"result":{"payment":{"id":"c1"},"text":"some text","code":9,"both":[1,2,0]}…' ms jobs show 1 --json
 expect 0 'charged packed failed ' sh -c "tr '\n' ' ' <log"
+
+# A worker that is killed between two steps: another one runs the rest alone.
+cat >resume.sh <<'END'
+set -e
+"$MS" step run one -- sh -c 'echo "one by $MAINSPRING_ATTEMPT" >>resumed; echo 1'
+"$MS" step run two -- sh -c 'echo "two by $MAINSPRING_ATTEMPT" >>resumed; echo 2'
+[ "$MAINSPRING_ATTEMPT" -gt 1 ] || { touch between; exec sleep 60; }
+"$MS" step run three -- sh -c 'echo "three by $MAINSPRING_ATTEMPT" >>resumed; echo 3'
+END
+expect 0 '…' ms enqueue resumed k
+MS=$mainspring "$mainspring" work --queue resumed --exec 'sh resume.sh' --lease 1s 2>killed.log &
+killed=$!
+await test -e between
+{ kill -9 $killed && wait $killed; } 2>/dev/null
+await sh -c "'$mainspring' jobs show 2 --json | grep -qv '\"state\":\"running\"'"
+ms jobs retry 2 >/dev/null
+MS=$mainspring "$mainspring" work --queue resumed --exec 'sh resume.sh' --drain 2>resumed.log
+expect 0 'one by 1, two by 1, three by 2, ' sh -c "sed 's/$/,/' resumed | tr '\n' ' '"
+expect 0 '…"state":"completed"…' ms jobs show 2 --json
 expect 64 'mainspring: …step run: must be run by the program of a job…' ms step run a -- true
 expect 64 '…' ms step run 'no name' -- true
 
