@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/mutant.h"
+#include "store_postgres/migrations.h"
 #include "store_postgres/store_impl.h"
 
 namespace mainspring::pg {
@@ -70,6 +71,11 @@ OperationResult PostgresStore::operator()(const Renew& op) {
   for (const Renewal& r : op.leases) ids.push_back(r.id);
   const bool sends = sends_messages(op.leases);
   if (sends && !has_room(1)) return too_many();
+  const bool keeps = std::any_of(op.leases.begin(), op.leases.end(),
+                                 [](const Renewal& renewal) { return !renewal.memos.empty(); });
+  if (keeps) {
+    if (auto old = keep_out_before(kKnowsMemos, "steps")) return std::move(*old);
+  }
   flush();  // what it renews by arrays stands behind what was changed before
   jobs_by_id(ids);
   std::map<JobId, Progress> last;

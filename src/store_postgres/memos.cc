@@ -16,9 +16,6 @@ MemoStatements::MemoStatements(std::string_view s)
              "INSERT INTO $schema.memos (job, name, result) SELECT * FROM unnest($1::bigint[], "
              "$2::text[], $3::text[]) ON CONFLICT (job, name) DO NOTHING"),
       remove(s, "DELETE FROM $schema.memos WHERE job = ANY($1)"),
-      remove_orphans(s,
-                     "DELETE FROM $schema.memos m WHERE NOT EXISTS (SELECT 1 FROM $schema.jobs j "
-                     "WHERE j.id = m.job)"),
       page(s,
            "SELECT name, CASE WHEN total - octet_length(result) < $4::bigint THEN result END FROM "
            "(SELECT name, result, sum(octet_length(result)) OVER (ORDER BY name) AS total FROM "

@@ -12,7 +12,7 @@ namespace mainspring::pg {
 
 struct MemoStatements {
   explicit MemoStatements(std::string_view schema);
-  Statement count, known, insert, remove, remove_orphans, page;
+  Statement count, known, insert, remove, page;
 };
 
 // Of the jobs of a renewal: how many they have, and which of its names are there.

@@ -208,7 +208,6 @@ void PostgresStore::begin_anew() {
   tell(schedule_sql_.forget_leader, params(kLeadershipLease));  // it has died with its node
   begin_leases_anew(lease_now());
   tell(session_sql_.begin_anew, params(lease_now()));
-  tell(memo_sql_.remove_orphans, {});
   tell(sql_.wake, {});
 }
 

@@ -151,9 +151,10 @@ constexpr Law kLaws[] = {
      "$schema.triggers t WHERE t.name = e.name AND (t.state::json->>'next_seq')::bigint > e.seq)"},
     {"workflows that have ended without a time, or have one and have not",
      "SELECT count(*) FROM $schema.workflows WHERE (state >= 3) <> (finished_at IS NOT NULL)"},
-    {"memos of a job that does not know of them, or more than allowed",
-     "SELECT count(*) FROM (SELECT m.job FROM $schema.memos m JOIN $schema.jobs j ON j.id = m.job "
-     "GROUP BY m.job, j.flags HAVING j.flags & 16384 = 0 OR count(*) > 1000) m"},
+    {"memos of no job, of one that does not know of them or is completed, or more than allowed",
+     "SELECT count(*) FROM (SELECT m.job FROM $schema.memos m LEFT JOIN $schema.jobs j ON j.id = "
+     "m.job GROUP BY m.job, j.flags, j.state HAVING j.flags IS NULL OR j.flags & 16384 = 0 OR "
+     "j.state = 4 OR count(*) > 1000) m"},
     {"unique keys that lead to a job of another key",
      "SELECT count(*) FROM $schema.uniques u JOIN $schema.jobs j ON j.id = u.id WHERE "
      "j.unique_key IS DISTINCT FROM u.key OR j.queue <> u.queue"},

@@ -176,7 +176,7 @@ Renew WorkerRuntime::State::gather_renew(bool all, std::vector<Sent>& sent) {
       bytes += bytes_of(*attempt);
       renewal.progress = attempt->progress;
       if (!MS_MUTANT(worker_keeps_checkpoint)) renewal.checkpoint = attempt->checkpoint;
-      memos = take_memos(*attempt, renewal, bytes);
+      if (!hold_messages) memos = take_memos(*attempt, renewal, bytes);
       said = take_messages(*attempt, renewal, bytes);
     } else if (!all) {
       continue;
@@ -221,7 +221,7 @@ void WorkerRuntime::State::renew_failed(const Error& error, const std::vector<Se
   const bool full = error.code == ErrorCode::overloaded || error.code == ErrorCode::storage_full ||
                     error.code == ErrorCode::unavailable;
   for (const Sent& one : sent) {
-    if (full && !one.attempt->messages.empty()) hold_messages = true;
+    if (full && (!one.attempt->messages.empty() || one.memos > 0)) hold_messages = true;
     if (MS_MUTANT(worker_forgets_unanswered_messages)) one.attempt->messages.clear();
   }
   if (!refused) return;

@@ -128,6 +128,29 @@ TEST_CASE("a step whose renewal has no answer is kept by the next one") {
   CHECK(rig.kept(1, "pay") == "1");
 }
 
+TEST_CASE("leases are renewed while the server keeps no steps, and the step waits until it does") {
+  Rig rig;
+  rig.options.lease = 1s;
+  std::atomic<int> refused = 0, bare = 0;
+  rig.jobs.on_renew = [&](const Renew& renew) -> Result<RenewResult> {
+    if (renew.leases.at(0).memos.empty()) {
+      ++bare;
+    } else if (bare < 2) {
+      ++refused;
+      return Error{.code = ErrorCode::unavailable, .message = "an old node lives"};
+    }
+    return RenewResult{.renewed = {{1, renew.lease}}};
+  };
+  rig.start([&](const ClaimedJob&, Context& context) {
+    CHECK(context.step("pay", [] { return Result<std::string>("1"); }) == "1");
+    return done();
+  });
+  rig.jobs.add("k");
+  REQUIRE(rig.jobs.await_outcomes(1));
+  CHECK(refused >= 1);
+  CHECK(rig.kept(1, "pay") == "1");
+}
+
 TEST_CASE("a step of a job that is lost answers so, and begins nothing more") {
   Rig rig;
   rig.jobs.on_renew = [](const Renew& renew) -> Result<RenewResult> {

@@ -204,7 +204,7 @@ struct WorkerRuntime::State {
   Instant report_at MS_GUARDED_BY(mutex) = Instant::never();  // next renew that only reports
   Instant reported_at MS_GUARDED_BY(mutex);
   int flushing MS_GUARDED_BY(mutex) = 0;
-  // The server refused messages for now: the next renewal goes without them.
+  // The server refused messages or memos for now: the next renewal goes without them.
   bool hold_messages MS_GUARDED_BY(mutex) = false;
   bool no_room MS_GUARDED_BY(mutex) = false;  // it renews leases, and takes no messages
   WorkerStats stats MS_GUARDED_BY(mutex);

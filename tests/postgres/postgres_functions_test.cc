@@ -366,6 +366,33 @@ TEST_CASE("a unique key has one job, whoever enqueues") {
   place.check_laws();
 }
 
+TEST_CASE("results of steps go with other args, and with the completion by SQL") {
+  Place place;
+  const auto keep_one = [&] {
+    const ClaimedJob job = place.claim("q").at(0);
+    Renew renew{.worker = "w", .leases = {{.id = job.id, .token = job.token}}};
+    renew.leases[0].memos = {{"pay", "1"}};
+    place.apply<RenewResult>(renew);
+    CHECK(must(place.store->memos(job.id, "", 10)).memos.size() == 1);
+    return job;
+  };
+  NewJob job = new_job("q");
+  job.unique = Unique{.key = "k"};
+  const JobId id = place.enqueue(job);
+  Finish finish{.worker = "w", .results = {}};
+  finish.results.push_back({id, keep_one().token, Snooze{std::chrono::hours(1)}});
+  place.apply<FinishResult>(finish);
+  CHECK(place.enqueue("'q', 'send', '[2]', unique_key => 'k', on_conflict => 'replace'") == id);
+  CHECK(must(place.store->memos(id, "", 10)).memos.empty());
+  place.check_laws();
+  place.store->heard({.queues = {"q"}});
+  const ClaimedJob again = keep_one();
+  CHECK_FALSE(again.has_memos);
+  place.sql(fmt::format("SELECT ms.complete({}, {})", again.id, again.token));
+  CHECK(must(place.store->memos(id, "", 10)).memos.empty());
+  place.check_laws();
+}
+
 TEST_CASE("a unique key with a window holds after its job has ended") {
   Place place;
   const JobId first = place.enqueue("'q', 'send', unique_key => 'k', unique_for => '1 h'");

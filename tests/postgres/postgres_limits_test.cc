@@ -1,4 +1,4 @@
-// Limits of queues over several nodes of one database.
+// Limits of queues over several nodes of one database, and nodes too old for limits or steps.
 #include <doctest/doctest.h>
 
 #include <atomic>
@@ -120,6 +120,28 @@ TEST_CASE("no limit is set while a node lives that knows none, and none comes in
   place.sql("DELETE FROM ms.nodes WHERE id = 99");
   place.apply<Done>(SetQueueLimits{"q", at_once(1)});
   CHECK(place.sql("SELECT compatible FROM ms.meta").at(0).at(0) == "10");
+}
+
+TEST_CASE("no step is kept while a node lives that knows none, and the lease does not suffer") {
+  Place place;
+  fill(place, 1);
+  const ClaimedJob job = place.claim("q", 1).at(0);
+  place.sql(
+      "INSERT INTO ms.nodes (id, incarnation, address, program, started_at, seen_at, schema) "
+      "VALUES (99, 'old', '', '0.0.9', 0, ms.now_us(), 10)");
+  Renew bare{.worker = "w", .leases = {{.id = job.id, .token = job.token}}};
+  Renew renew = bare;
+  renew.leases[0].memos = {{"pay", "1"}};
+  const Operation keep = renew;
+  const auto refused = must(place.store->apply({&keep, 1}, place.clock.now())).results[0];
+  REQUIRE(std::holds_alternative<Error>(refused));
+  CHECK(std::get<Error>(refused).code == ErrorCode::unavailable);
+  CHECK(place.apply<RenewResult>(bare).renewed.size() == 1);
+  CHECK(must(place.store->memos(job.id, "", 1)).memos.empty());
+  place.sql("DELETE FROM ms.nodes WHERE id = 99");
+  CHECK(place.apply<RenewResult>(renew).renewed.size() == 1);
+  CHECK(must(place.store->memos(job.id, "", 1)).memos == renew.leases[0].memos);
+  CHECK(place.sql("SELECT compatible FROM ms.meta").at(0).at(0) == "11");
 }
 
 TEST_CASE("limits that were copied keep out nodes that know none") {
