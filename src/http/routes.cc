@@ -5,6 +5,7 @@
 #include <iterator>
 #include <utility>
 
+#include "http/routes_memos.h"
 #include "http/routes_triggers.h"
 #include "http/routes_workflows.h"
 
@@ -23,8 +24,6 @@ constexpr QueryParameter kListJobs[] = {
     {"limit", R"({"type":"integer","minimum":1,"maximum":1000,"default":100})",
      "At most so many jobs. A page may be shorter and still not be the last."},
     {"cursor", kText, "The next_cursor of the page before."}};
-constexpr QueryParameter kListMemos[] = {
-    {"from", kText, "Begin with this name: the next of the page before."}, kListJobs[4]};
 constexpr QueryParameter kListDead[] = {
     kListJobs[0],
     kListJobs[2],
@@ -70,7 +69,6 @@ constexpr Success kEnqueued[] = {{201, "EnqueueResponse", "The jobs are on disk.
                                   "Idempotency-Key."}};
 constexpr Success kJobOk[] = {{200, "Job", "The job."}};
 constexpr Success kWhyOk[] = {{200, "Why", "The gate, in a word and in a sentence."}};
-constexpr Success kMemosOk[] = {{200, "MemoPage", "One page, by name, of at most about 1 MiB."}};
 constexpr Success kPageOk[] = {{200, "JobPage", "One page, newest first."}};
 constexpr Success kDeadGroupsOk[] = {{200, "DeadGroups", "The largest group first."}};
 constexpr Success kCancelOk[] = {
@@ -197,15 +195,6 @@ constexpr Route kMostRoutes[] = {
      .access = {Verb::read, On::plan},
      .successes = kWhyOk,
      .errors = kJobErrors},
-    {.method = "GET",
-     .pattern = "/v1/jobs/{id}/memos",
-     .id = "list_memos",
-     .summary = "The results of a job's steps, for its holder",
-     .plan = &plan_list_memos,
-     .access = {Verb::work, Verb::read_payload, On::plan},
-     .successes = kMemosOk,
-     .errors = kJobErrors,
-     .query = kListMemos},
     {.method = "POST",
      .pattern = "/v1/claim",
      .id = "claim",
@@ -785,15 +774,18 @@ constexpr std::size_t kMost = std::size(kMostRoutes);
 constexpr const Route& route_at(std::size_t i) {
   if (i < kMost) return kMostRoutes[i];
   i -= kMost;
-  return i < std::size(kWorkflowRoutes) ? kWorkflowRoutes[i]
-                                        : kTriggerRoutes[i - std::size(kWorkflowRoutes)];
+  if (i < std::size(kWorkflowRoutes)) return kWorkflowRoutes[i];
+  i -= std::size(kWorkflowRoutes);
+  return i < std::size(kTriggerRoutes) ? kTriggerRoutes[i]
+                                       : kMemoRoutes[i - std::size(kTriggerRoutes)];
 }
 template <std::size_t... I>
 constexpr std::array<Route, sizeof...(I)> all_routes(std::index_sequence<I...>) {
   return {route_at(I)...};
 }
-constexpr auto kRoutes = all_routes(
-    std::make_index_sequence<kMost + std::size(kWorkflowRoutes) + std::size(kTriggerRoutes)>());
+constexpr auto kRoutes =
+    all_routes(std::make_index_sequence<kMost + std::size(kWorkflowRoutes) +
+                                        std::size(kTriggerRoutes) + std::size(kMemoRoutes)>());
 
 }  // namespace
 

@@ -3,6 +3,7 @@
 
 #include "conformance/model_access.h"
 #include "conformance/model_leases.h"
+#include "conformance/model_memos.h"
 #include "conformance/model_schedules.h"
 #include "conformance/model_sessions.h"
 #include "conformance/model_triggers.h"
@@ -42,6 +43,11 @@ class ModelReads : public Store {
       }
     }
     return all;
+  }
+
+  Result<MemoPage> memos(JobId id, const std::string& from, int limit) const override {
+    MS_TRY(get(id));
+    return page_of_memos(disk_.jobs.at(id), from, limit);
   }
 
   Result<ScheduleInfo> schedule(const std::string& name) const override {

@@ -132,12 +132,6 @@ class ModelStore final : public ModelReads, private ModelJobs {
     return missing(id);
   }
 
-  Result<MemoPage> memos(JobId id, const std::string& from, int limit) const override {
-    const auto found = disk_->jobs.find(id);
-    if (found != disk_->jobs.end()) return page_of_memos(found->second, from, limit);
-    return missing(id);
-  }
-
   Result<VerifyReport> verify() const override {  // nothing here could disagree with anything
     return VerifyReport{.jobs = static_cast<std::int64_t>(disk_->jobs.size()), .problems = {}};
   }
