@@ -3,7 +3,7 @@
 function __mainspring_at
   set -l at ''
   for word in (commandline -opc)[2..-1]
-    if contains -- (string trim -- "$at $word") 'serve' 'work' 'lease' 'lease run' 'enqueue' 'bench' 'jobs' 'jobs list' 'jobs show' 'jobs why' 'jobs cancel' 'jobs retry' 'queues' 'queues list' 'queues show' 'queues pause' 'queues resume' 'queues set' 'queues limit' 'dead' 'dead list' 'dead show' 'dead groups' 'dead redrive' 'dead retry' 'events' 'workers' 'schedules' 'schedules set' 'schedules list' 'schedules show' 'schedules preview' 'schedules trigger' 'schedules pause' 'schedules resume' 'schedules ledger' 'schedules backfill' 'schedules remove' 'timers' 'timers set' 'timers list' 'timers show' 'timers start' 'timers stop' 'timers wake' 'timers timeout' 'timers remove' 'leases' 'leases list' 'leases show' 'sessions' 'sessions list' 'sessions show' 'sessions resume' 'workflow' 'workflow start' 'workflow list' 'workflow show' 'workflow signal' 'workflow cancel' 'workflow pause' 'workflow resume' 'workflow retry' 'workflow check' 'trigger' 'trigger set' 'trigger list' 'trigger show' 'trigger fire' 'trigger ledger' 'trigger pause' 'trigger resume' 'trigger remove' 'host' 'jobs-host' 'jobs-host list' 'jobs-host show' 'jobs-host info' 'jobs-host history' 'jobs-host run' 'jobs-host stop' 'jobs-host start' 'jobs-host settings' 'jobs-host deploy' 'jobs-host remove' 'logs' 'token' 'token create' 'token list' 'token revoke' 'audit' 'audit list' 'audit verify' 'audit head' 'callbacks' 'callbacks key' 'callbacks verify' 'verify' 'store' 'store backup' 'store copy' 'store info' 'store migrate' 'store check' 'tls' 'tls init' 'tls issue' 'tls show' 'config' 'version' 'completion' 'help'
+    if contains -- (string trim -- "$at $word") 'serve' 'work' 'lease' 'lease run' 'step' 'step run' 'enqueue' 'bench' 'jobs' 'jobs list' 'jobs show' 'jobs why' 'jobs cancel' 'jobs retry' 'queues' 'queues list' 'queues show' 'queues pause' 'queues resume' 'queues set' 'queues limit' 'dead' 'dead list' 'dead show' 'dead groups' 'dead redrive' 'dead retry' 'events' 'workers' 'schedules' 'schedules set' 'schedules list' 'schedules show' 'schedules preview' 'schedules trigger' 'schedules pause' 'schedules resume' 'schedules ledger' 'schedules backfill' 'schedules remove' 'timers' 'timers set' 'timers list' 'timers show' 'timers start' 'timers stop' 'timers wake' 'timers timeout' 'timers remove' 'leases' 'leases list' 'leases show' 'sessions' 'sessions list' 'sessions show' 'sessions resume' 'workflow' 'workflow start' 'workflow list' 'workflow show' 'workflow signal' 'workflow cancel' 'workflow pause' 'workflow resume' 'workflow retry' 'workflow check' 'trigger' 'trigger set' 'trigger list' 'trigger show' 'trigger fire' 'trigger ledger' 'trigger pause' 'trigger resume' 'trigger remove' 'host' 'jobs-host' 'jobs-host list' 'jobs-host show' 'jobs-host info' 'jobs-host history' 'jobs-host run' 'jobs-host stop' 'jobs-host start' 'jobs-host settings' 'jobs-host deploy' 'jobs-host remove' 'logs' 'token' 'token create' 'token list' 'token revoke' 'audit' 'audit list' 'audit verify' 'audit head' 'callbacks' 'callbacks key' 'callbacks verify' 'verify' 'store' 'store backup' 'store copy' 'store info' 'store migrate' 'store check' 'tls' 'tls init' 'tls issue' 'tls show' 'config' 'version' 'completion' 'help'
       set at (string trim -- "$at $word")
     end
   end
@@ -13,6 +13,7 @@ complete -c mainspring -f
 complete -c mainspring -n "__mainspring_at ''" -a serve -d 'run the server over the embedded store'
 complete -c mainspring -n "__mainspring_at ''" -a work -d 'take jobs and run a program for each'
 complete -c mainspring -n "__mainspring_at ''" -a lease -d 'run a command while holding a lease'
+complete -c mainspring -n "__mainspring_at ''" -a step -d 'keep the results of a job\'s steps'
 complete -c mainspring -n "__mainspring_at ''" -a enqueue -d 'put jobs into a queue'
 complete -c mainspring -n "__mainspring_at ''" -a bench -d 'measure speed on this machine'
 complete -c mainspring -n "__mainspring_at ''" -a jobs -d 'list, show, cancel and retry jobs'
@@ -166,6 +167,14 @@ complete -c mainspring -n "__mainspring_at 'lease run'" -l token-file -r -F -d '
 complete -c mainspring -n "__mainspring_at 'lease run'" -l ca-file -r -F -d 'authorities that may have signed the server\'s certificate, in PEM'
 complete -c mainspring -n "__mainspring_at 'lease run'" -l cert-file -r -F -d 'a certificate to show to servers that ask for one'
 complete -c mainspring -n "__mainspring_at 'lease run'" -l key-file -r -F -d 'its key'
+complete -c mainspring -n "__mainspring_at 'step'" -a run -d 'run a command once over all attempts of a job'
+complete -c mainspring -n "__mainspring_at 'step'" -l json -d 'print JSON, errors too'
+complete -c mainspring -n "__mainspring_at 'step'" -l config -r -F -d 'settings from this TOML file'
+complete -c mainspring -n "__mainspring_at 'step'" -l help -d 'this text'
+complete -c mainspring -n "__mainspring_at 'step run'" -l json -d 'print JSON, errors too'
+complete -c mainspring -n "__mainspring_at 'step run'" -l config -r -F -d 'settings from this TOML file'
+complete -c mainspring -n "__mainspring_at 'step run'" -l help -d 'this text'
+complete -c mainspring -n "__mainspring_at 'step run'" -l color -x -a 'auto always never' -d 'colours in tables'
 complete -c mainspring -n "__mainspring_at 'enqueue'" -l delay -x -d 'not before so long from now'
 complete -c mainspring -n "__mainspring_at 'enqueue'" -l run-at -x -d 'not before then: 2026-01-31T09:00:00Z'
 complete -c mainspring -n "__mainspring_at 'enqueue'" -l priority -x -d '0 (first) to 9 [5]'

@@ -80,7 +80,7 @@ echo "{\"payment\": $payment, \"text\": \"$text\", \"code\": $code, \"both\": [$
 END
 expect 0 '1…' ms enqueue steps k
 MS=$mainspring "$mainspring" work --queue steps --exec 'sh steps.sh' --retry-after 1ms --drain 2>steps.err
-expect 0 '…"result":{"payment":{"id":"c1"},"text":"some text","code":9,"both":[1,2,0]}…' ms jobs show 1 --json
+expect 0 '…"result":{"payment": {"id": "c1"}, "text": "some text", "code": 9, "both": [1,2,0]}…' ms jobs show 1 --json
 expect 0 'charged packed failed ' sh -c "tr '\n' ' ' <log"
 
 # A worker that is killed between two steps: another one runs the rest alone.
