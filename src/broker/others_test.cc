@@ -136,6 +136,9 @@ class NodeStore final : public SharedStore {
                                           std::int64_t before) const override {
     return store().trigger_events(name, limit, before);
   }
+  Result<MemoPage> memos(JobId id, const std::string& from, int limit) const override {
+    return store().memos(id, from, limit);
+  }
   Result<WorkflowInfo> workflow(WorkflowId id) const override { return store().workflow(id); }
   Result<WorkflowPage> workflows(const WorkflowFilter& filter, int limit,
                                  WorkflowId before) const override {
