@@ -46,7 +46,6 @@ class Deliveries final : public FakeJobs {
         R"({{"job":7,"queue":"mails","kind":"send","state":"dead","attempt":2,"result":null,)"
         R"("reason":"max_attempts","description":"no","data":{{"url":"{}"}}}})",
         url);
-    const Kept kept{args, attempt};
     MutexLock lock(jobs_mutex_);
     const JobId id = add(std::string(kCallbackKind), args, [&](ClaimedJob& job) {
       job.queue = kCallbackQueue;
@@ -54,7 +53,7 @@ class Deliveries final : public FakeJobs {
       job.max_attempts = 20;
       job.timeout = 15min;
     });
-    jobs_[id] = kept;
+    jobs_[id] = Kept{args, attempt};
     return id;
   }
   Result<Job> get(JobId id) override {
