@@ -1,5 +1,5 @@
 # What the tests of commands share: a directory of their own, which goes at the end with the server in it,
-# and expect. Sourced with PROGRAM as $1, not run. Leaves `passed` and `failed` to be reported.
+# expect, await and start_server. Sourced with PROGRAM as $1, not run. Leaves `passed` and `failed` to be reported.
 # shellcheck shell=bash disable=SC2034
 mainspring=$(readlink -f "$1")
 work=$(mktemp -d "${TMPDIR:-/tmp}/mainspring-script-test.XXXXXX")
@@ -31,3 +31,22 @@ expect() {
   fi
 }
 ms() { "$mainspring" "$@"; }
+
+# await COMMAND…: until it succeeds, for at most 60 s.
+await() {
+  for ((n = 0; n < 1200; ++n)); do
+    "$@" >/dev/null 2>&1 && return 0
+    read -rt 0.05 <> <(:) || true
+  done
+  echo "FAILED: waited in vain for: $*"
+  failed=$((failed + 1))
+}
+
+# A server over a directory of its own, at which MAINSPRING_SERVER points.
+start_server() {
+  "$mainspring" serve --data "$work/data" --listen 127.0.0.1:0 --json --log-level error >server.json 2>server.log &
+  server=$!
+  await test -s server.json
+  MAINSPRING_SERVER=$(sed 's/.*"url":"\([^"]*\)".*/\1/' server.json)
+  export MAINSPRING_SERVER
+}

@@ -5,21 +5,7 @@ set -uo pipefail
 # shellcheck source=src/cli/script_test.sh
 source "$(dirname "$0")/script_test.sh"
 
-# await COMMAND…: until it succeeds, for at most 60 s.
-await() {
-  for ((n = 0; n < 1200; ++n)); do
-    "$@" >/dev/null 2>&1 && return 0
-    read -rt 0.05 <> <(:) || true
-  done
-  echo "FAILED: waited in vain for: $*"
-  failed=$((failed + 1))
-}
-
-"$mainspring" serve --data "$work/data" --listen 127.0.0.1:0 --json --log-level off >server.json 2>server.log &
-server=$!
-await test -s server.json
-MAINSPRING_SERVER=$(sed 's/.*"url":"\([^"]*\)".*/\1/' server.json)
-export MAINSPRING_SERVER
+start_server
 
 expect 0 'no triggers' ms trigger list
 expect 64 '…give --http or --folder…' ms trigger set orders --queue orders --kind import

@@ -6,16 +6,6 @@ set -uo pipefail
 # shellcheck source=src/cli/script_test.sh
 source "$(dirname "$0")/script_test.sh"
 
-# await COMMAND…: until it succeeds, for at most 60 s.
-await() {
-  for ((n = 0; n < 1200; ++n)); do
-    "$@" >/dev/null 2>&1 && return 0
-    read -rt 0.05 <> <(:) || true
-  done
-  echo "FAILED: waited in vain for: $*"
-  failed=$((failed + 1))
-}
-
 cat >order.json <<'END'
 {"name": "order", "input": {"order": 1, "parts": ["a", "b", "c"]}, "steps": [
   {"name": "charge", "job": {"queue": "pay", "kind": "charge", "max_attempts": 1,
@@ -39,11 +29,7 @@ echo '{"name":"w","steps":[{"name":"a","wait":"1s"}]}' >field.json
 expect 64 '…field.json: …wait…' ms workflow check field.json
 expect 66 '…' ms workflow check nothing.json
 
-"$mainspring" serve --data "$work/data" --listen 127.0.0.1:0 --json --log-level off >server.json 2>server.log &
-server=$!
-await test -s server.json
-MAINSPRING_SERVER=$(sed 's/.*"url":"\([^"]*\)".*/\1/' server.json)
-export MAINSPRING_SERVER
+start_server
 
 # -- all is well --------------------------------------------------------------------------------------
 expect 0 'no workflows' ms workflow list
