@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -27,6 +28,9 @@ using Steady = std::chrono::steady_clock;
 // More than the kernel lets a program have (a quarter of its stack's limit, at most 6 MiB).
 constexpr std::size_t kMaxEnvironmentBytes = 8 << 20;
 constexpr std::size_t kMaxStatBytes = 4096;
+// Looks for those that one look misses, and how long to wait for a process whose environment cannot
+// be told yet. One that has none at all costs all of them.
+constexpr int kMaxLooks = 100, kBetweenLooksMs = 1;
 constexpr Duration kLongestLimit = std::chrono::hours(24);
 
 // What a file of /proc says, up to `cap` bytes; "" if it cannot be read (the process has ended, is
@@ -59,15 +63,38 @@ std::vector<pid_t> all_processes() {
   return out;
 }
 
-bool has_mark(pid_t pid, std::string_view mark) {
-  const std::string text = read_file(fmt::format("/proc/{}/environ", pid), kMaxEnvironmentBytes);
+// Source: proc(5). The fields behind the name, from the third on: the name may hold blanks and
+// brackets, the last ')' ends it.
+std::string stat_behind_name(pid_t pid) {
+  std::string text = read_file(fmt::format("/proc/{}/stat", pid), kMaxStatBytes);
+  const std::size_t name_end = text.rfind(')');
+  return name_end == std::string::npos ? std::string() : text.substr(name_end + 1);
+}
+
+enum class Marked { yes, no, unknown };
+
+// Of a process in the middle of an exec nobody can say: its environment is being put in place.
+Marked without_environment(pid_t pid) {
+  constexpr unsigned kKernelThread = 0x00200000;  // PF_KTHREAD; the ninth field
+  char state = 0;
+  unsigned flags = 0;
+  const std::string stat = stat_behind_name(pid);
+  if (sscanf(stat.c_str(), " %c %*d %*d %*d %*d %*d %u", &state, &flags) != 2) return Marked::no;
+  return state == 'Z' || state == 'X' || (flags & kKernelThread) != 0 ? Marked::no
+                                                                      : Marked::unknown;
+}
+
+Marked marked(pid_t pid, std::string_view mark) {
+  const std::string path = fmt::format("/proc/{}/environ", pid);
+  const std::string text = read_file(path, kMaxEnvironmentBytes);
+  if (text.empty()) return access(path.c_str(), R_OK) == 0 ? without_environment(pid) : Marked::no;
   for (std::string_view rest = text; !rest.empty();) {
     const std::size_t end = rest.find('\0');
-    if (rest.substr(0, end) == mark) return true;
-    if (end == std::string_view::npos) return false;
+    if (rest.substr(0, end) == mark) return Marked::yes;
+    if (end == std::string_view::npos) return Marked::no;
     rest.remove_prefix(end + 1);
   }
-  return false;
+  return Marked::no;
 }
 
 std::string numbers(const std::vector<pid_t>& pids) {
@@ -81,18 +108,17 @@ class Ending {
 
   Result<int> run() {
     for (;;) {
-      const std::vector<pid_t> found = find_marked(mark_);
-      if (found.empty()) return static_cast<int>(ended_.size());
       forbidden_.clear();
-      std::vector<std::pair<pid_t, Fd>> killed;
-      for (const pid_t pid : found) kill_one(pid, killed);
-      if (forbidden_.size() == found.size()) {
+      killed_.clear();
+      sweep();
+      if (killed_.empty() && forbidden_.empty()) return static_cast<int>(ended_.size());
+      if (killed_.empty()) {
         return Error{.code = ErrorCode::forbidden,
                      .message = fmt::format("ending leftover processes {}: not permitted; run as "
                                             "their user or as root",
                                             numbers(forbidden_))};
       }
-      for (auto& [pid, file] : killed) wait_for(pid, file);
+      for (auto& [pid, file] : killed_) wait_for(pid, file);
       if (left() > Duration(0)) continue;
       const std::vector<pid_t> still = find_marked(mark_);
       if (still.empty()) return static_cast<int>(ended_.size());
@@ -105,16 +131,40 @@ class Ending {
  private:
   Duration left() const { return std::chrono::duration_cast<Duration>(deadline_ - Steady::now()); }
 
-  void kill_one(pid_t pid, std::vector<std::pair<pid_t, Fd>>& killed) {
+  // Kills at sight. One look at all processes may miss those that make others and end: a new one is
+  // made behind the look, its maker is gone before its turn. So looks until one brings nobody new;
+  // then whoever was there before has been seen without the mark, or killed.
+  void sweep() {
+    std::set<pid_t> seen = {getpid()};
+    for (int look = 0; look < kMaxLooks && left() > Duration(0); ++look) {
+      bool news = false, unknown = false;
+      for (const pid_t pid : all_processes()) {
+        if (seen.count(pid) != 0) continue;
+        news = true;
+        if (kill_marked(pid) == Marked::unknown) {
+          unknown = true;
+        } else {
+          seen.insert(pid);
+        }
+      }
+      if (!news) return;
+      if (unknown) poll(nullptr, 0, kBetweenLooksMs);
+    }
+  }
+
+  Marked kill_marked(pid_t pid) {
     Fd file(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
     // From here on the descriptor means one process, and its mark tells whether it is the right
     // one.
-    if (!file || !has_mark(pid, mark_)) return;
+    if (!file) return Marked::no;
+    const Marked is = marked(pid, mark_);
+    if (is != Marked::yes) return is;
     if (syscall(SYS_pidfd_send_signal, file.get(), SIGKILL, nullptr, 0) == 0) {
-      killed.emplace_back(pid, std::move(file));
+      killed_.emplace_back(pid, std::move(file));
     } else if (errno == EPERM) {
       forbidden_.push_back(pid);
     }
+    return is;
   }
 
   void wait_for(pid_t pid, const Fd& file) {
@@ -131,6 +181,7 @@ class Ending {
   const std::string& mark_;
   const Steady::time_point deadline_;
   std::set<pid_t> ended_;
+  std::vector<std::pair<pid_t, Fd>> killed_;
   std::vector<pid_t> forbidden_;
 };
 
@@ -139,14 +190,12 @@ struct Stat {
   std::int64_t ticks = 0;  // of itself and of its dead children
 };
 
-// Source: proc(5). The name, second, may hold blanks and brackets: the last ')' ends it.
 std::optional<Stat> read_stat(pid_t pid) {
-  const std::string text = read_file(fmt::format("/proc/{}/stat", pid), kMaxStatBytes);
-  const std::size_t name_end = text.rfind(')');
-  if (name_end == std::string::npos) return std::nullopt;
+  const std::string text = stat_behind_name(pid);
+  if (text.empty()) return std::nullopt;
   constexpr int kParent = 4, kUserTime = 14, kChildrenSystemTime = 17;
   Stat stat;
-  const char* at = text.data() + name_end + 1;
+  const char* at = text.data();
   const char* const end = text.data() + text.size();
   for (int field = 3; field <= kChildrenSystemTime; ++field) {
     while (at < end && *at == ' ') ++at;
@@ -166,7 +215,7 @@ std::vector<pid_t> find_marked(const std::string& mark) {
   std::vector<pid_t> out;
   const pid_t self = getpid();
   for (const pid_t pid : all_processes()) {
-    if (pid != self && has_mark(pid, mark)) out.push_back(pid);
+    if (pid != self && marked(pid, mark) == Marked::yes) out.push_back(pid);
   }
   return out;
 }

@@ -128,10 +128,10 @@ TEST_CASE("what is left when host and keeper were killed is found in every sessi
 
 TEST_CASE("those who make new ones while they are being ended are all ended") {
   const std::string mark = fresh_mark(4);
-  // Each lives for some milliseconds, in which it makes the next one.
+  // Each lives for some tens of milliseconds, in which it makes the next one.
   const Child maker(mark,
                     "for i in 1 2 3 4 5 6 7 8 9 10; do setsid sh -c '"
-                    "next() { sleep 0.003; next & exit; }; next' & done; echo 1; exec sleep 1000");
+                    "next() { sleep 0.05; next & exit; }; next' & done; echo 1; exec sleep 1000");
   read_numbers(maker.out.get(), 1);
   const Result<int> ended = end_marked(mark, 20s);
   REQUIRE_MESSAGE(ended.has_value(), ended.error().message);
