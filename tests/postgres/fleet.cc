@@ -117,6 +117,7 @@ struct FleetNode::Body {
   std::deque<Enqueue> again;                 // refused ones with a key, to be repeated
   std::vector<std::pair<JobId, Token>> old;  // that it once held
   std::int64_t requests = 0;
+  std::int64_t flows_counted = 0;  // of the board's unsent ones
   int keys = 0;
   Instant refresh_at, step_at;
 
@@ -125,6 +126,11 @@ struct FleetNode::Body {
   // if it may have happened.
   using Handler = std::function<void(const OperationResult*, bool sure, Span)>;
   std::vector<Handler> handlers;
+  FlowSide flows{board.flows(), chance, [this](Operation operation, FlowSide::Handler handler) {
+                   add(std::move(operation),
+                       [handler = std::move(handler)](const OperationResult* result, bool sure,
+                                                      Span) { handler(result, sure); });
+                 }};
 
   Now now() const { return board.clock().now(); }
   bool storm() const { return board.phase() == Board::Phase::storm; }
@@ -185,6 +191,7 @@ bool FleetNode::Body::open() {
   for (const auto& [id, mine] : held) old.emplace_back(id, mine.token);
   held.clear();
   hold.reset();
+  flows.forget();
   return true;
 }
 
@@ -211,6 +218,8 @@ void FleetNode::Body::turn() {
   }
   listen();
   if (percent(5)) read_something();
+  const auto flows_unsent = static_cast<std::int64_t>(flows.unsent());
+  board.count_unsent(flows_unsent - std::exchange(flows_counted, flows_unsent));
 }
 
 void FleetNode::Body::fill() {
@@ -232,6 +241,7 @@ void FleetNode::Body::fill() {
   }
   if (static_cast<int>(held.size()) < kMaxHeld) claim();
   hold_session();
+  flows.turn(*store, worker, storm(), now());
 }
 
 void FleetNode::Body::apply() {
@@ -266,7 +276,9 @@ void FleetNode::Body::apply() {
   if (result) {
     news.released = result->effects.released;
     news.ended = result->effects.ended;
-    board.count_live(-static_cast<std::int64_t>(result->effects.ended.size()));
+    board.count_live(-std::count_if(news.ended.begin(), news.ended.end(), [this](const auto& id) {
+      return !board.flows().has_claimed(id);
+    }));
   }
   // Some news are lost on their way: refresh() must find them.
   if (!percent(20)) board.post(number, news);
@@ -707,6 +719,7 @@ void read_back(const Store& store, blackbox::History& history) {
       history.unreadable.push_back(fmt::format("job {}: {}", id, job.error().message));
       continue;
     }
+    if (job->queue == simulation::kFlowQueue) continue;
     blackbox::FinalJob f;
     f.id = id;
     f.nonce = nonce_of(job->args);
@@ -720,9 +733,11 @@ void read_back(const Store& store, blackbox::History& history) {
     history.jobs[id] = std::move(f);
   }
   history.dead_listing = all_jobs(store, {.state = JobState::dead}, history);
+  std::erase_if(history.dead_listing, [&](JobId id) { return !history.jobs.contains(id); });
   const auto queues = store.queues();
   if (!queues) history.unreadable.push_back("queues: " + queues.error().message);
   for (const QueueStats& q : queues ? *queues : std::vector<QueueStats>{}) {
+    if (q.name == simulation::kFlowQueue) continue;
     blackbox::FinalQueue& f = history.queues[q.name];
     for (int s = 0; s < kJobStateCount; ++s) {
       f.counts[std::string(to_string(static_cast<JobState>(s)))] =

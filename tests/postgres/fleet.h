@@ -14,6 +14,7 @@
 #include "blackbox/history.h"
 #include "blackbox/random.h"
 #include "env/clock.h"
+#include "postgres/fleet_flows.h"
 #include "store_postgres/postgres_store.h"
 
 namespace mainspring::pg_testing {
@@ -58,10 +59,12 @@ class Board {
   std::int64_t live() const { return live_; }
   void count_live(std::int64_t more) { live_ += more; }
   std::int64_t unsent() const { return unsent_; }
+  Flows& flows() { return flows_; }
   void count_unsent(std::int64_t more) { unsent_ += more; }
 
  private:
   JumpingClock clock_;
+  Flows flows_;
   std::atomic<Phase> phase_{Phase::storm};
   std::atomic<std::int64_t> nonces_{0}, live_{0}, unsent_{0};
   mutable Mutex mutex_;
@@ -96,7 +99,7 @@ class FleetNode {
   std::thread thread_;
 };
 
-// Everything that is in the store in the end, read through `store`.
+// Everything that is in the store in the end but the jobs of workflows, read through `store`.
 void read_back(const Store& store, blackbox::History& history);
 
 }  // namespace mainspring::pg_testing

@@ -1,5 +1,6 @@
 // Three nodes over one schema while the server, its processes and its connections are killed, over
-// and over; then everything drains, and the history of all is checked.
+// and over; then everything drains, and the history of all is checked. Some work is steps of
+// workflows.
 //
 // MS_PG_KILLS says how many kills, MS_PG_SEED which, MS_PG_HISTORY where to write what was seen.
 #include <doctest/doctest.h>
@@ -180,13 +181,15 @@ bool drain(PgCluster& cluster, const std::string& database, Board& board) {
   // Back-offs grow with the attempts.
   for (Duration step = seconds(5); clock.now().instant < end; step = std::min(step * 2, kMaxJump)) {
     blackbox::pause_for(150'000);
-    const auto rows =
-        cluster.sql("SELECT count(*) FROM fleet.jobs WHERE state NOT IN (4, 6, 7)", database);
+    const auto rows = cluster.sql(
+        "SELECT (SELECT count(*) FROM fleet.jobs WHERE state NOT IN (4, 6, 7)) + (SELECT count(*) "
+        "FROM fleet.workflows WHERE state < 3)",
+        database);
     left = rows ? (*rows)[0][0] : rows.error().message;
     if (left == "0" && board.unsent() == 0) return true;
     board.clock().jump(step);
   }
-  MESSAGE("left: " << left << " jobs, " << board.unsent() << " requests");
+  MESSAGE("left: " << left << " jobs and workflows, " << board.unsent() << " requests");
   return false;
 }
 
@@ -248,9 +251,14 @@ TEST_CASE(
   const VerifyReport verified = must(store->verify());
   for (const std::string& problem : verified.problems) FAIL_CHECK(problem);
   must_hold(history, reports);
+  const auto flows = board.flows().judge(*store);
+  CHECK_MESSAGE(flows.broken.empty(), flows.broken);
+  CHECK(flows.completed > 0);
+  CHECK(flows.undone > 0);
   if (const char* path = std::getenv("MS_PG_HISTORY")) blackbox::write_jsonl(history, path);
   history.nemeses.resize(static_cast<std::size_t>(nemesis.kills()), {.what = "kill"});
-  MESSAGE(nemesis.summary() << blackbox::summary(history));
+  MESSAGE(nemesis.summary() << blackbox::summary(history) << "\n  " << flows.completed
+                            << " workflows completed, " << flows.undone << " undone");
 }
 
 }  // namespace

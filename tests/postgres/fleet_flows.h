@@ -1,0 +1,77 @@
+// Workflows among the work of the nodes: each node starts some, runs their steps and undos,
+// signals, stops and cancels; the law of workflows judges what is there in the end.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/mutex.h"
+#include "blackbox/random.h"
+#include "simulation/flow_law.h"
+#include "store/store.h"
+
+namespace mainspring::pg_testing {
+
+// What the nodes know together of the workflows that they started.
+class Flows {
+ public:
+  std::int64_t next(int jobs) MS_EXCLUDES(mutex_);
+  void started(WorkflowId id) MS_EXCLUDES(mutex_);
+  WorkflowId some(std::uint64_t dice) const MS_EXCLUDES(mutex_);  // 0 = there is none yet
+  void accepted(JobId id) MS_EXCLUDES(mutex_);
+  void claimed(JobId id) MS_EXCLUDES(mutex_);
+  bool has_claimed(JobId id) const MS_EXCLUDES(mutex_);
+  // Reads what is there in the end, and judges it.
+  simulation::FlowLaw::Verdict judge(const Store& store) MS_EXCLUDES(mutex_);
+
+ private:
+  mutable Mutex mutex_;
+  simulation::FlowLaw law_ MS_GUARDED_BY(mutex_);
+  std::vector<WorkflowId> started_ MS_GUARDED_BY(mutex_);
+  std::set<JobId> claimed_ MS_GUARDED_BY(mutex_);
+};
+
+// One node's part.
+class FlowSide {
+ public:
+  // Adds an operation to the node's batch. The answer; nullptr = refused, `sure` or perhaps not.
+  using Handler = std::function<void(const OperationResult*, bool sure)>;
+  using Add = std::function<void(Operation, Handler)>;
+  FlowSide(Flows& flows, blackbox::Chance& chance, Add add)
+      : flows_(flows), chance_(chance), add_(std::move(add)) {}
+
+  // A turn: `storm` = mistakes are made, and new ones started.
+  void turn(const Store& store, const std::string& worker, bool storm, Now now);
+  // The node is another process now.
+  void forget() { held_.clear(); }
+  std::size_t unsent() const { return again_.size(); }
+
+ private:
+  struct Held {
+    Token token = 0;
+    Instant until;
+    bool undoes = false;
+    std::optional<Outcome> said{};  // in a finish that may have happened: it is repeated as it was
+  };
+  void start();
+  void send(const WorkflowSpec& spec);
+  WorkflowSpec draw();
+  void change();
+  void tend(const Store& store);
+  void claim(const std::string& worker, bool storm, Now now);
+  void finish(JobId id, Held& mine, const std::string& worker, bool storm);
+  Outcome draw_outcome(bool undoes, bool storm);
+  void tell(Operation operation);  // whatever the answer is
+
+  Flows& flows_;
+  blackbox::Chance& chance_;
+  const Add add_;
+  std::map<JobId, Held> held_;
+  std::vector<WorkflowSpec> again_;
+};
+
+}  // namespace mainspring::pg_testing
