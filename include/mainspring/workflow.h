@@ -111,6 +111,14 @@ struct WorkflowStep {
   std::string result;           // JSON, "" = none
   std::string reason;           // of failed and skipped ones
   std::optional<WallTime> started_at, ended_at;
+  bool taken_over = false;  // of a fork: it ended in the workflow that was forked
+};
+
+// A fork takes over what its workflow did before `step`, and begins this step anew.
+struct ForkedFrom {
+  WorkflowId id = 0;  // it may be gone by now
+  std::string step;
+  friend bool operator==(const ForkedFrom&, const ForkedFrom&) = default;
 };
 
 struct WorkflowInfo {
@@ -121,11 +129,12 @@ struct WorkflowInfo {
   std::string reason;  // why it is undone, parked or cancelled
   std::string input, result;
   std::vector<std::string> queues;  // of its jobs
-  int steps = 0;  // in all, those of `each` included
+  int steps = 0;                    // in all, those of `each` included
   int completed = 0, failed = 0, skipped = 0, running = 0, undone = 0, undo_failed = 0;
   WallTime started_at;
   std::optional<WallTime> finished_at, deadline_at;
   std::int64_t version = 1;  // grows with every change
+  std::optional<ForkedFrom> forked_from;
 };
 struct WorkflowPage {
   std::vector<WorkflowInfo> workflows;  // newest first; without input, result and queues
@@ -144,6 +153,7 @@ inline constexpr std::size_t kMaxStepParents = 10'000;     // of one step
 inline constexpr std::size_t kMaxWorkflowEdges = 100'000;  // of one workflow
 inline constexpr std::size_t kMaxWorkflowSignals = 1000;   // that no step has taken yet
 inline constexpr std::size_t kMaxSignalBytes = 64 << 10;
+inline constexpr std::size_t kMaxForkedBytes = 64 << 20;  // results of steps of one that is forked
 
 // Every rule of a definition that needs no store: names, kinds of steps, jobs, references, circles.
 // Errors: invalid_argument with `field`, for example steps[3].job.kind; too_large.

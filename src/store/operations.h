@@ -246,7 +246,7 @@ using Operation =
                  ResumeSession, PutSchedule, RemoveSchedule, PauseSchedule, SetTimer, FireSchedule,
                  CreateToken, RevokeToken, Audit, StartWorkflow, SignalWorkflow, CancelWorkflow,
                  PauseWorkflow, RetryWorkflow, WakeWorkflows, PutTrigger, RemoveTrigger,
-                 PauseTrigger, FireTrigger, SetQueueLimits, OpenQueues>;
+                 PauseTrigger, FireTrigger, SetQueueLimits, OpenQueues, ForkWorkflow>;
 using OperationResult = std::variant<Error, EnqueueResult, ClaimResult, RenewResult, FinishResult,
                                      CancelResult, RetryResult, RedriveResult, Done, StepResult,
                                      LeaseGrant, SessionGrant, PutScheduleResult, FireResult,

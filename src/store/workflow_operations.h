@@ -11,6 +11,9 @@
 //     left the steps that completed, or whose effect nobody knows, are undone by their undo jobs:
 //     one after the other, the last to end first, or all at once. An undo job that dies parks the
 //     workflow.
+//   - A fork is a new workflow of the same definition. The step that it is forked from begins anew,
+//     with all that is behind it; so does what did not end well, and what is behind that. All else
+//     is taken over as it ended, and never undone by the new one: it is the old one's.
 //   - The jobs of steps are jobs like others, but that RetryJob and Redrive leave them alone: the
 //     workflow decides what is tried again.
 //   - A terminal workflow stays readable for the store's retention (completed: of completed jobs;
@@ -68,6 +71,17 @@ struct RetryWorkflow {
   WorkflowId id = 0;
   std::string step;  // "" = of a parked one, every one
   bool by_hand = false;
+  Within within{};
+};
+// Of a terminal workflow: what may still be undone is no ground for another. What `step` waits for
+// has to be taken over. Answers WorkflowStarted. Errors: not_found, expired (it is being removed),
+// forbidden (no `enqueue` for its queues), invalid_argument (`step`: there is none of this name),
+// conflict (not terminal; a step before `step` did not end well), too_large (kMaxForkedBytes).
+struct ForkWorkflow {
+  WorkflowId id = 0;
+  std::string step;
+  std::optional<std::string> input;  // JSON; nullopt = that of the old one
+  std::string key;                   // as of WorkflowSpec
   Within within{};
 };
 // What the scheduler does: timers and deadlines that are due.

@@ -39,6 +39,7 @@ bool names_workflow(const Operation& operation) {
          std::holds_alternative<CancelWorkflow>(operation) ||
          std::holds_alternative<PauseWorkflow>(operation) ||
          std::holds_alternative<RetryWorkflow>(operation) ||
+         std::holds_alternative<ForkWorkflow>(operation) ||
          std::holds_alternative<WakeWorkflows>(operation);
 }
 

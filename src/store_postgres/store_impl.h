@@ -327,6 +327,7 @@ class PostgresStore final : public SharedStore {
   OperationResult operator()(const CancelWorkflow& op);
   OperationResult operator()(const PauseWorkflow& op);
   OperationResult operator()(const RetryWorkflow& op);
+  OperationResult operator()(const ForkWorkflow& op);
   OperationResult operator()(const WakeWorkflows& op);
   OperationResult operator()(const PutTrigger& op);
   OperationResult operator()(const RemoveTrigger& op);

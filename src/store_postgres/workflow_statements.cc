@@ -102,7 +102,8 @@ WorkflowStatements::WorkflowStatements(std::string_view s)
       finished(s, kFinished),
       prune_rows(s,
                  "DELETE FROM $schema.workflow_rows WHERE ctid = ANY(ARRAY(SELECT ctid FROM "
-                 "$schema.workflow_rows WHERE workflow = ANY($1) LIMIT $2::bigint))"),
+                 "$schema.workflow_rows WHERE workflow = ANY($1) ORDER BY workflow, kind, number "
+                 "LIMIT $2::bigint))"),
       prune(s,
             "DELETE FROM $schema.workflows w WHERE w.id = ANY($1) AND NOT EXISTS (SELECT 1 FROM "
             "$schema.workflow_rows r WHERE r.workflow = w.id)"),

@@ -12,6 +12,7 @@
 
 #include "store_postgres/migrations.h"
 #include "store_postgres/store_impl.h"
+#include "workflow/step_rows.h"
 
 namespace mainspring::pg {
 namespace {
@@ -33,7 +34,8 @@ WorkflowId workflow_named(const Operation& operation) {
       [](const auto& op) -> WorkflowId {
         using Op = std::decay_t<decltype(op)>;
         if constexpr (std::is_same_v<Op, SignalWorkflow> || std::is_same_v<Op, CancelWorkflow> ||
-                      std::is_same_v<Op, PauseWorkflow> || std::is_same_v<Op, RetryWorkflow>)
+                      std::is_same_v<Op, PauseWorkflow> || std::is_same_v<Op, RetryWorkflow> ||
+                      std::is_same_v<Op, ForkWorkflow>)
           return op.id;
         return 0;
       },
@@ -126,6 +128,13 @@ OperationResult PostgresStore::operator()(const PauseWorkflow& op) {
 }
 OperationResult PostgresStore::operator()(const RetryWorkflow& op) {
   return run_workflow([&](WorkflowRules& rules) { return rules.retry(op); });
+}
+
+OperationResult PostgresStore::operator()(const ForkWorkflow& op) {
+  if (auto refused = keep_out_before(kKnowsForks, "forks")) return std::move(*refused);
+  const auto old = workflows_.load(op.id);
+  if (!has_room(old ? workflow::info_of(*old).steps : 0)) return too_many();
+  return run_workflow([&](WorkflowRules& rules) { return rules.fork(op); });
 }
 
 OperationResult PostgresStore::operator()(const WakeWorkflows& op) {

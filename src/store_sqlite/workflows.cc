@@ -60,7 +60,7 @@ WorkflowStatements::WorkflowStatements(Database& db)
       prune_rows(
           db,
           "DELETE FROM workflow_rows WHERE workflow = ?1 AND (kind, number) IN (SELECT kind, "
-          "number FROM workflow_rows WHERE workflow = ?1 LIMIT ?2)"),
+          "number FROM workflow_rows WHERE workflow = ?1 ORDER BY kind, number LIMIT ?2)"),
       prune(db, "DELETE FROM workflows WHERE id = ?") {}
 
 WorkflowReads::WorkflowReads(Database& db)
@@ -234,6 +234,13 @@ OperationResult SqliteStore::operator()(const PauseWorkflow& op) {
 }
 OperationResult SqliteStore::operator()(const RetryWorkflow& op) {
   return run_workflow([&](WorkflowRules& rules) { return rules.retry(op); });
+}
+
+OperationResult SqliteStore::operator()(const ForkWorkflow& op) {
+  const auto old = workflow_rows_.load(op.id);
+  const int steps = old ? workflow::info_of(*old).steps : 0;
+  if (auto refused = no_room(static_cast<std::size_t>(steps))) return std::move(*refused);
+  return run_workflow([&](WorkflowRules& rules) { return rules.fork(op); });
 }
 
 OperationResult SqliteStore::operator()(const WakeWorkflows& op) {

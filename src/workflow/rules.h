@@ -21,6 +21,7 @@ class WorkflowRules {
   WorkflowRules(WorkflowRows& rows, WallTime now) : rows_(rows), now_(now) {}
 
   Result<WorkflowStarted> start(const WorkflowSpec& spec);
+  Result<WorkflowStarted> fork(const ForkWorkflow& op);
   Result<void> signal(const SignalWorkflow& op);
   Result<WorkflowInfo> cancel(const CancelWorkflow& op);
   Result<WorkflowInfo> pause(const PauseWorkflow& op);
@@ -92,6 +93,12 @@ class WorkflowRules {
   Result<void> undo_ended(Open& w, int step, const StepEnd& end);
   Result<std::string> undo_args(Open& w, int step, const workflow::StepDefinition& definition);
   void finish(Open& w, WorkflowState state);
+
+  // -- forks (fork.cc)
+  Open& open_fork(const Open& old, const ForkWorkflow& op, const std::string& queues);
+  // `was`: its number in the old one, whose results these are.
+  void take_over(Open& w, int step, const workflow::StepStatus& old,
+                 const std::map<std::int64_t, std::string>& results, int was);
 
   WorkflowRows& rows_;
   WallTime now_;

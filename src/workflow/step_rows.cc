@@ -68,6 +68,11 @@ constexpr JsonField<Summary> kSummary[] = {
     {"undone", &as_any<&Summary::undone>},
     {"undo_failed", &as_any<&Summary::undo_failed>},
     {"refs", [](JsonReader& in, Summary& s) { return read_refs(in, s.refs); }},
+    {"fork_of",
+     [](JsonReader& in, Summary& s) {
+       return in.integer(s.forked_from.id, std::int64_t{1}, INT64_MAX);
+     }},
+    {"fork_step", [](JsonReader& in, Summary& s) { return in.string(s.forked_from.step); }},
 };
 
 constexpr JsonField<StepDefinition> kDefinition[] = {
@@ -79,13 +84,20 @@ constexpr JsonField<StepDefinition> kDefinition[] = {
 };
 
 constexpr JsonField<StepStatus> kStatus[] = {
-    {"state", &as_any<&StepStatus::state>},       {"pending", &as_any<&StepStatus::pending>},
-    {"came", &as_any<&StepStatus::came>},         {"job", &as_any<&StepStatus::job>},
-    {"undo_job", &as_any<&StepStatus::undo_job>}, {"of", &as_any<&StepStatus::of>},
-    {"index", &as_any<&StepStatus::index>},       {"seq", &as_any<&StepStatus::seq>},
-    {"first", &as_any<&StepStatus::first>},       {"count", &as_any<&StepStatus::count>},
-    {"reason", &as_string<&StepStatus::reason>},  {"started_at", &as_any<&StepStatus::started_at>},
+    {"state", &as_any<&StepStatus::state>},
+    {"pending", &as_any<&StepStatus::pending>},
+    {"came", &as_any<&StepStatus::came>},
+    {"job", &as_any<&StepStatus::job>},
+    {"undo_job", &as_any<&StepStatus::undo_job>},
+    {"of", &as_any<&StepStatus::of>},
+    {"index", &as_any<&StepStatus::index>},
+    {"seq", &as_any<&StepStatus::seq>},
+    {"first", &as_any<&StepStatus::first>},
+    {"count", &as_any<&StepStatus::count>},
+    {"reason", &as_string<&StepStatus::reason>},
+    {"started_at", &as_any<&StepStatus::started_at>},
     {"ended_at", &as_any<&StepStatus::ended_at>},
+    {"taken_over", &as_boolean<&StepStatus::taken_over>},
 };
 
 // Numbers that are 0 are left out.
@@ -135,6 +147,8 @@ std::string encode(const Summary& s) {
       .put("undone", s.undone)
       .put("undo_failed", s.undo_failed);
   write_refs(w, s.refs);
+  if (s.forked_from.id != 0)
+    w.key("fork_of").number(s.forked_from.id).key("fork_step").string(s.forked_from.step);
   w.end_object();
   return out;
 }
@@ -176,6 +190,7 @@ std::string encode(const StepStatus& s) {
       .put("count", s.count);
   if (!s.reason.empty()) w.key("reason").string(s.reason);
   Numbers(w).put("started_at", s.started_at).put("ended_at", s.ended_at);
+  if (s.taken_over) w.key("taken_over").boolean(true);
   w.end_object();
   return out;
 }
@@ -201,6 +216,7 @@ WorkflowInfo info_of(const WorkflowRecord& record) {
   if (record.finished_at != WallTime::never()) out.finished_at = record.finished_at;
   if (s.deadline_at != WallTime::never()) out.deadline_at = s.deadline_at;
   out.version = s.version;
+  if (s.forked_from.id != 0) out.forked_from = s.forked_from;
   return out;
 }
 
@@ -215,7 +231,8 @@ WorkflowStep step_of(int number, const StepStatus& status, const StepDefinition&
                    .index = status.index,
                    .reason = status.reason,
                    .started_at = time_or_none(status.started_at),
-                   .ended_at = time_or_none(status.ended_at)};
+                   .ended_at = time_or_none(status.ended_at),
+                   .taken_over = status.taken_over};
   if (status.of == 0) {
     out.after = definition.spec.after;
     // And those that it refers to.

@@ -27,6 +27,7 @@ struct Summary {
   std::int64_t signals = 0, waiting_signals = 0, heard = 0;
   int completed = 0, failed = 0, skipped = 0, running = 0, undone = 0, undo_failed = 0;
   std::map<std::string, int> refs;  // of the result
+  ForkedFrom forked_from;           // id 0 = it is no fork
   friend bool operator==(const Summary&, const Summary&) = default;
 };
 std::string encode(const Summary& summary);
@@ -51,6 +52,7 @@ struct StepStatus {
   int first = 0, count = 0;  // its jobs of `each`
   std::string reason;
   std::int64_t started_at = 0, ended_at = 0;
+  bool taken_over = false;  // see WorkflowStep
   friend bool operator==(const StepStatus&, const StepStatus&) = default;
 };
 std::string encode(const StepStatus& status);

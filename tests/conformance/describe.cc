@@ -227,6 +227,9 @@ struct OperationText {
   std::string operator()(const RetryWorkflow& op) {
     return fmt::format("retry_workflow {} {}{}", op.id, op.step, op.by_hand ? " by hand" : "");
   }
+  std::string operator()(const ForkWorkflow& op) {
+    return fmt::format("fork_workflow {} {} {} {}", op.id, op.step, op.key, op.input.value_or(""));
+  }
   std::string operator()(const WakeWorkflows& op) {
     return fmt::format("wake_workflows limit={}", op.limit);
   }
@@ -335,8 +338,10 @@ struct ResultText {
     return fmt::format("workflow {} duplicate={}", r.id, r.duplicate);
   }
   std::string operator()(const WorkflowInfo& r) {
-    return fmt::format("workflow {} {} paused={} {} of {}+{}+{} v{}", r.id, to_string(r.state),
-                       r.paused, r.steps, r.completed, r.failed, r.undone, r.version);
+    const ForkedFrom from = r.forked_from.value_or(ForkedFrom{});
+    return fmt::format("workflow {} {} paused={} {} of {}+{}+{} v{} fork of {} {}", r.id,
+                       to_string(r.state), r.paused, r.steps, r.completed, r.failed, r.undone,
+                       r.version, from.id, from.step);
   }
   std::string operator()(const PutTriggerResult& r) {
     return fmt::format("trigger v{} {} secret={}", r.version, static_cast<int>(r.outcome),

@@ -169,10 +169,10 @@ class ModelStore final : public ModelReads, private ModelJobs {
     return schedules_.run(op, now_);
   }
 
-  OperationResult run(const StartWorkflow& op) {
+  OperationResult run(const WorkflowMaker auto& op) {
     const auto alive = std::count_if(disk_->jobs.begin(), disk_->jobs.end(),
                                      [](const auto& entry) { return live(entry.second); });
-    if (alive + std::ssize(op.spec.steps) > options_.max_live_jobs)
+    if (alive + workflows_.steps_of(op) > options_.max_live_jobs)
       return Error{.code = ErrorCode::overloaded, .message = "max_live_jobs is reached"};
     return workflows_.run(op);
   }

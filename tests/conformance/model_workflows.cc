@@ -143,6 +143,15 @@ OperationResult ModelWorkflows::run(const RetryWorkflow& op) {
   return run_rules([&](WorkflowRules& rules) { return rules.retry(op); });
 }
 
+OperationResult ModelWorkflows::run(const ForkWorkflow& op) {
+  return run_rules([&](WorkflowRules& rules) { return rules.fork(op); });
+}
+
+std::int64_t ModelWorkflows::steps_of(const ForkWorkflow& op) const {
+  const auto old = disk_.workflows.find(op.id);
+  return old == disk_.workflows.end() ? 0 : workflow::info_of(old->second).steps;
+}
+
 OperationResult ModelWorkflows::run(const WakeWorkflows& op) {
   std::vector<std::pair<WallTime, WorkflowId>> due;
   for (const auto& [id, record] : disk_.workflows) {

@@ -2,6 +2,7 @@
 // the same for every store; the conformance cases hold them to what they promise.
 #pragma once
 
+#include <concepts>
 #include <functional>
 #include <string>
 #include <vector>
@@ -10,6 +11,9 @@
 #include "workflow/rules.h"
 
 namespace mainspring {
+
+template <class Op>
+concept WorkflowMaker = std::same_as<Op, StartWorkflow> || std::same_as<Op, ForkWorkflow>;
 
 class ModelWorkflows final : private WorkflowRows {
  public:
@@ -29,6 +33,10 @@ class ModelWorkflows final : private WorkflowRows {
   OperationResult run(const CancelWorkflow& op);
   OperationResult run(const PauseWorkflow& op);
   OperationResult run(const RetryWorkflow& op);
+  OperationResult run(const ForkWorkflow& op);
+  // Of the workflow that it makes.
+  std::int64_t steps_of(const StartWorkflow& op) const { return std::ssize(op.spec.steps); }
+  std::int64_t steps_of(const ForkWorkflow& op) const;
   OperationResult run(const WakeWorkflows& op);
   void prune(const StoreOptions& options);
   bool take_wrote() { return std::exchange(wrote_, false); }

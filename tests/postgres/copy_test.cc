@@ -303,6 +303,9 @@ TEST_CASE("workflows move with their steps, timers and signals, and go on where 
     const WorkflowSpec keyed = read(step("z"), R"(,"key":"once")");
     const WorkflowId done = server.must_apply<WorkflowStarted>(StartWorkflow{keyed}).id;
     server.complete(server.claim());
+    const WorkflowId fork =
+        server.must_apply<WorkflowStarted>(ForkWorkflow{done, "z", {}, "", {}}).id;
+    server.complete(server.claim());
     const WorkflowId chain =
         server
             .must_apply<WorkflowStarted>(StartWorkflow{read(
@@ -316,9 +319,12 @@ TEST_CASE("workflows move with their steps, timers and signals, and go on where 
     server.must_apply<Done>(SignalWorkflow{chain, "go", "s-1", "7", {}});
     const std::string was = shown(server.store(), chain), was_done = shown(server.store(), done);
     must_copy(from, to, SystemClock());
+    if (to.kind() == PlaceKind::schema)  // programs that know no forks are kept out
+      CHECK(to.ask("", "SELECT compatible FROM $schema.meta") == 12);
     Server after(to);
     CHECK(shown(after.store(), chain) == was);
     CHECK(shown(after.store(), done) == was_done);
+    CHECK(must(after.store().workflow(fork)).forked_from == ForkedFrom{done, "z"});
     CHECK(after.store().agenda().next_workflow == server.store().agenda().next_workflow);
     CHECK(after.complete(running) == FinishStatus::ok);
     const ClaimedJob last = after.claim();

@@ -168,6 +168,46 @@ TEST_CASE("no workflow begins while a node lives that knows none, and none comes
   CHECK(value(place, "SELECT compatible FROM schema.meta") == "7");
 }
 
+TEST_CASE("no fork begins while a node lives that knows none, and none comes in behind it") {
+  const PostgresOptions place = new_place();
+  Node node(place), other(place);
+  const WorkflowId id =
+      node.apply<WorkflowStarted>(StartWorkflow{workflow(step("a") + "," + step("b"))}).id;
+  for (const ClaimedJob& job : node.claim(2)) node.finish(job, Complete{});
+  value(place,
+        "INSERT INTO schema.nodes (id, incarnation, address, program, schema, started_at, seen_at) "
+        "VALUES (99, 'old', '', '0.0.9', 11, 0, schema.now_us())");
+  const ForkWorkflow fork{id, "b", {}, "", {}};
+  const auto refused = must(node.try_apply(fork));
+  REQUIRE(std::holds_alternative<Error>(refused));
+  CHECK(std::get<Error>(refused).code == ErrorCode::unavailable);
+  value(place, "DELETE FROM schema.nodes WHERE id = 99");
+  const WorkflowId forked = other.apply<WorkflowStarted>(fork).id;
+  CHECK(value(place, "SELECT compatible FROM schema.meta") == "12");
+  const auto jobs = node.claim(2);
+  REQUIRE(jobs.size() == 1);
+  CHECK(node.finish(jobs[0], Complete{}) == FinishStatus::ok);
+  CHECK(must(other.store().workflow(forked)).state == WorkflowState::completed);
+  must_be_sound(node);
+}
+
+TEST_CASE("two nodes that fork a workflow with one key at the same time fork it once") {
+  const PostgresOptions place = new_place();
+  Node one(place), two(place);
+  const WorkflowId id = one.apply<WorkflowStarted>(StartWorkflow{workflow(step("a"))}).id;
+  for (const ClaimedJob& job : one.claim(1)) one.finish(job, Complete{});
+  for (int round = 0; round < kRounds / 4; ++round) {
+    const ForkWorkflow fork{id, "a", {}, fmt::format("k{}", round), {}};
+    WorkflowStarted first, second;
+    at_once([&] { first = one.apply<WorkflowStarted>(fork); },
+            [&] { second = two.apply<WorkflowStarted>(fork); });
+    CHECK(first.id == second.id);
+    CHECK(first.duplicate != second.duplicate);
+  }
+  CHECK(value(place, "SELECT count(*) FROM schema.jobs") == std::to_string(1 + kRounds / 4));
+  must_be_sound(two);
+}
+
 TEST_CASE("the job of a step is not completed by SQL, which begins nothing behind it") {
   const PostgresOptions place = new_place();
   Node node(place);
