@@ -215,8 +215,18 @@ std::string report(const Differential& how, const std::vector<Step>& steps, std:
   return out;
 }
 
+void count(const std::vector<Operation>& batch, const std::vector<OperationResult>& results,
+           Compared& compared) {
+  for (std::size_t i = 0; i < batch.size(); ++i) {
+    const auto* started = std::get_if<WorkflowStarted>(&results[i]);
+    if (started == nullptr || started->duplicate) continue;
+    ++(std::holds_alternative<ForkWorkflow>(batch[i]) ? compared.forks : compared.workflows);
+  }
+}
+
 // "" or the report of the first mismatch of this seed.
-std::string run_seed(const Differential& how, std::uint64_t seed, int operations) {
+std::string run_seed(const Differential& how, std::uint64_t seed, int operations,
+                     Compared& compared) {
   Generator generator(seed);
   Pair pair(how, seed);
   std::vector<Step> steps;
@@ -228,6 +238,7 @@ std::string run_seed(const Differential& how, std::uint64_t seed, int operations
       return report(how, shrink(how, steps, seed), seed);
     }
     generator.learn(steps.back().batch, pair.last());
+    count(steps.back().batch, pair.last(), compared);
   }
   return "";
 }
@@ -239,7 +250,7 @@ Compared compare_with_model(const Differential& how, std::int64_t operations) {
   auto seed = static_cast<std::uint64_t>(number_from("MS_DIFF_SEED", 1));
   Compared compared;
   for (; compared.operations < wanted; ++seed, compared.operations += kOperationsPerSeed) {
-    compared.mismatch = run_seed(how, seed, kOperationsPerSeed);
+    compared.mismatch = run_seed(how, seed, kOperationsPerSeed, compared);
     if (!compared.mismatch.empty()) return compared;
   }
   return compared;

@@ -28,6 +28,7 @@ struct Differential {
 
 struct Compared {
   std::int64_t operations = 0;
+  std::int64_t workflows = 0, forks = 0;  // that were started
   std::string mismatch;  // the report of the first one; "" = none
 };
 Compared compare_with_model(const Differential& how, std::int64_t operations);

@@ -25,7 +25,10 @@ TEST_CASE("the SQLite store answers every operation as the model does") {
   };
   const Compared compared = compare_with_model(how, 200'000);
   if (!compared.mismatch.empty()) FAIL(compared.mismatch);
-  MESSAGE(compared.operations << " operations compared");
+  CHECK(compared.workflows > 0);
+  CHECK(compared.forks > 0);
+  MESSAGE(compared.operations << " operations compared, " << compared.workflows << " workflows, "
+                              << compared.forks << " forks");
 }
 
 }  // namespace

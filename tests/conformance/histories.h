@@ -77,6 +77,8 @@ class Generator {
       } else if (const auto* g = std::get_if<LeaseGrant>(&result)) {
         if (const auto* a = std::get_if<AcquireLease>(&batch[at]))
           remember(holdings_, {a->name, a->holder, g->token});
+      } else if (const auto* w = std::get_if<WorkflowStarted>(&result)) {
+        remember(workflows_, w->id);
       } else if (const auto* f = std::get_if<FireResult>(&result)) {
         for (const JobId id : f->jobs) {
           if (id != 0) remember(jobs_, id);
@@ -394,8 +396,9 @@ class Generator {
   }
 
   Operation operation() {
-    const auto dice = below(limits_ ? 167 : 160);
-    if (dice >= 160) return limits();
+    const auto dice = below(limits_ ? 183 : 176);
+    if (dice >= 176) return limits();
+    if (dice >= 160) return workflow();
     if (dice >= 128) return session();
     if (dice < 24) return enqueue();
     if (dice < 44) return claim();
@@ -474,6 +477,60 @@ class Generator {
     return a;
   }
 
+  // Steps s0, s1, …, each behind some of those before it.
+  StepSpec step(int number) {
+    StepSpec s{.name = fmt::format("s{}", number)};
+    for (int before = 0; before < number; ++before) {
+      if (chance(2)) s.after.push_back(fmt::format("s{}", before));
+    }
+    if (number > 0 && chance(4))
+      s.only_if = StepCondition{.ref = "s0", .equals = "", .negate = chance(2)};
+    if (chance(5)) s.on_failure = OnStepFailure::go_on;
+    const auto kind = below(8);
+    if (kind == 0) s.sleep = seconds(below(40));
+    if (kind == 1) s.signal = "go";
+    if (kind < 2) return s;
+    if (chance(6)) s.deadline = seconds(1 + below(100));
+    s.job = NewJob{.queue = pick({"a", "b", "c"}), .kind = pick({"k0", "k1", "k2"})};
+    s.job->max_attempts = 1 + static_cast<int>(below(2));
+    if (number > 0 && chance(3)) s.job->args = R"({"of":{"$ref":"s0","default":null}})";
+    if (kind == 2) s.each = chance(3) ? "[]" : R"([1,"2"])";
+    if (!chance(2)) return s;
+    s.undo = NewJob{.queue = pick({"a", "b"}), .kind = pick({"k1", "k2"})};
+    s.undo->max_attempts = 1 + static_cast<int>(below(2));
+    s.undo_if_failed = chance(3);
+    return s;
+  }
+  Operation start_workflow() {
+    WorkflowSpec spec{.name = pick({"flow", "other"})};
+    for (int i = 0; i < static_cast<int>(kSteps); ++i) {
+      spec.steps.push_back(step(i));
+      if (chance(3)) break;
+    }
+    if (chance(4)) spec.key = fmt::format("k{}", below(5));
+    if (chance(3)) spec.undo_order = UndoOrder::parallel;
+    if (chance(5)) spec.deadline = seconds(1 + below(200));
+    if (chance(3)) spec.result = R"({"$ref":"s0"})";
+    return StartWorkflow{std::move(spec)};
+  }
+  Operation workflow() {
+    const auto dice = below(16);
+    if (dice < 4) return start_workflow();
+    if (dice < 6) return WakeWorkflows{1 + static_cast<int>(below(20)), fence(4)};
+    const WorkflowId id = workflows_.empty() || chance(30) ? static_cast<WorkflowId>(below(100))
+                                                           : workflows_[below(workflows_.size())];
+    if (dice < 12) {
+      ForkWorkflow fork{.id = id, .step = fmt::format("s{}", below(kSteps))};
+      if (chance(3)) fork.input = fmt::format("[{}]", below(100));
+      if (chance(4)) fork.key = fmt::format("k{}", below(5));
+      return fork;
+    }
+    if (dice < 13) return CancelWorkflow{id, "unwanted", {}};
+    if (dice < 14) return PauseWorkflow{id, chance(3), {}};
+    if (dice < 15) return RetryWorkflow{id, "", chance(3), {}};
+    return SignalWorkflow{id, "go", chance(2) ? fmt::format("g{}", below(4)) : "", "[1]", {}};
+  }
+
   Operation limits() {
     if (chance(2)) return OpenQueues{1 + static_cast<int>(below(3)), fence(4)};
     SetQueueLimits s{.queue = pick({"a", "b", "c", "answers"}), .limits = {}};
@@ -503,6 +560,8 @@ class Generator {
   std::vector<std::pair<JobId, Token>> leases_;
   std::vector<Holding> holdings_;
   std::vector<std::pair<SessionKey, Token>> grants_;
+  static constexpr std::uint64_t kSteps = 4;  // of a workflow, at most
+  std::vector<WorkflowId> workflows_;
   std::vector<ScheduleInfo> schedules_;  // as they are now
 };
 
