@@ -37,8 +37,8 @@
 #include "mainspring/session.h"
 #include "mainspring/slot.h"
 #include "mainspring/timer.h"
-#include "mainspring/worker.h"
 #include "mainspring/trigger.h"
+#include "mainspring/worker.h"
 #include "mainspring/workflow.h"
 
 namespace mainspring {
@@ -358,6 +358,11 @@ class Engine {
                                std::string signal_id = "");
   // What was done is undone; it has ended when that is.
   Result<WorkflowInfo> cancel_workflow(WorkflowId id, std::string reason = "");
+  // Begins one that has ended anew from `step`, as a new one; `input` and `key` are of the new one.
+  // Errors: those, and invalid_argument, too_large, overloaded, storage_full.
+  Result<StartedWorkflow> fork_workflow(WorkflowId id, std::string step,
+                                        std::optional<std::string> input = {},
+                                        std::string key = "");
   Result<WorkflowInfo> get_workflow(WorkflowId id);
   // The workflow when it has ended or is parked, or as it is after `limit`.
   Result<WorkflowInfo> wait_workflow(WorkflowId id, Duration limit = kForever,

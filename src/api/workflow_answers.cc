@@ -30,6 +30,17 @@ constexpr JsonField<RetryWorkflow> kRetry[] = {
     {"by_hand", &as_boolean<&RetryWorkflow::by_hand>},
 };
 
+constexpr JsonField<ForkWorkflow> kFork[] = {
+    {"step", &as_string<&ForkWorkflow::step>},
+    {"input", [](JsonReader& in,
+                 ForkWorkflow& f) { return in.raw(f.input.emplace(), JsonReader::Null::take); }},
+    {"key", &as_optional_string<&ForkWorkflow::key>},
+};
+constexpr JsonField<ForkedFrom> kForkedFrom[] = {
+    {"id", &as_id<&ForkedFrom::id>},
+    {"step", &as_string<&ForkedFrom::step>},
+};
+
 bool read_state(JsonReader& in, WorkflowInfo& info) {
   std::string text;
   if (!in.string(text)) return false;
@@ -61,6 +72,10 @@ constexpr JsonField<WorkflowInfo> kInfo[] = {
     {"finished_at", &as_optional_time<&WorkflowInfo::finished_at>},
     {"deadline_at", &as_optional_time<&WorkflowInfo::deadline_at>},
     {"version", &as_count<&WorkflowInfo::version>},
+    {"forked_from",
+     [](JsonReader& in, WorkflowInfo& info) {
+       return in.object(kForkedFrom, info.forked_from.emplace());
+     }},
 };
 
 void write_info(JsonWriter& w, const WorkflowInfo& info, Payload payload) {
@@ -77,7 +92,12 @@ void write_info(JsonWriter& w, const WorkflowInfo& info, Payload payload) {
   w.key("started_at").time(info.started_at);
   if (info.finished_at) w.key("finished_at").time(*info.finished_at);
   if (info.deadline_at) w.key("deadline_at").time(*info.deadline_at);
-  w.key("version").number(info.version).end_object();
+  w.key("version").number(info.version);
+  if (info.forked_from) {
+    w.key("forked_from").begin_object().key("id").number(info.forked_from->id);
+    w.key("step").string(info.forked_from->step).end_object();
+  }
+  w.end_object();
 }
 
 bool read_step_state(JsonReader& in, WorkflowStep& step) {
@@ -102,6 +122,7 @@ constexpr JsonField<WorkflowStep> kStep[] = {
     {"reason", &as_string<&WorkflowStep::reason>},
     {"started_at", &as_optional_time<&WorkflowStep::started_at>},
     {"ended_at", &as_optional_time<&WorkflowStep::ended_at>},
+    {"taken_over", &as_boolean<&WorkflowStep::taken_over>},
 };
 
 void write_step(JsonWriter& w, const WorkflowStep& step, Payload payload) {
@@ -119,6 +140,7 @@ void write_step(JsonWriter& w, const WorkflowStep& step, Payload payload) {
   if (!step.reason.empty() && payload == Payload::shown) w.key("reason").string(step.reason);
   if (step.started_at) w.key("started_at").time(*step.started_at);
   if (step.ended_at) w.key("ended_at").time(*step.ended_at);
+  if (step.taken_over) w.key("taken_over").boolean(true);
   w.end_object();
 }
 
@@ -211,6 +233,17 @@ void encode_retry_workflow_request(const RetryWorkflow& request, std::string& ou
   w.end_object();
 }
 
+Result<ForkWorkflow> decode_fork_request(WorkflowId id, std::string_view body) {
+  return decode_request(body, kFork, ForkWorkflow{.id = id});
+}
+void encode_fork_request(const ForkWorkflow& request, std::string& out) {
+  JsonWriter w(out);
+  w.begin_object().key("step").string(request.step);
+  if (request.input) w.key("input").raw(*request.input);
+  if (!request.key.empty()) w.key("key").string(request.key);
+  w.end_object();
+}
+
 void encode_workflow_info(const WorkflowInfo& info, std::string& out, Payload payload) {
   JsonWriter w(out);
   write_info(w, info, payload);
@@ -246,6 +279,7 @@ Result<WorkflowStepPage> decode_workflow_steps(std::string_view body) {
 std::vector<std::string_view> workflow_call_fields(std::string_view schema) {
   if (schema == "WorkflowSignal") return field_names(kSignal);
   if (schema == "WorkflowRetry") return field_names(kRetry);
+  if (schema == "WorkflowFork") return field_names(kFork);
   return {};
 }
 

@@ -32,10 +32,13 @@ void encode_cancel_workflow_request(const CancelWorkflow& request, std::string& 
 // {"step"?, "by_hand"?}; an empty body is every step.
 Result<RetryWorkflow> decode_retry_workflow_request(WorkflowId id, std::string_view body);
 void encode_retry_workflow_request(const RetryWorkflow& request, std::string& out);
+// {"step", "input"?, "key"?}
+Result<ForkWorkflow> decode_fork_request(WorkflowId id, std::string_view body);
+void encode_fork_request(const ForkWorkflow& request, std::string& out);
 
 // {"id", "name", "key"?, "state", "paused", "reason"?, "input"?, "result"?, "steps": {"all",
-// "completed", …}, "started_at", "finished_at"?, "deadline_at"?, "version"}; masked: null for input
-// and result, no reason, which may have a job's error in it.
+// "completed", …}, "started_at", "finished_at"?, "deadline_at"?, "version", "forked_from"?: {"id",
+// "step"}}; masked: null for input and result, no reason, which may have a job's error in it.
 void encode_workflow_info(const WorkflowInfo& info, std::string& out,
                           Payload payload = Payload::shown);
 Result<WorkflowInfo> decode_workflow_info(std::string_view body);
@@ -44,7 +47,7 @@ void encode_workflow_page(const WorkflowPage& page, std::string& out,
                           Payload payload = Payload::shown);
 Result<WorkflowPage> decode_workflow_page(std::string_view body);
 // {"steps": [{"number", "name", "state", "after"?, "job"?, "undo_job"?, "of"?, "index"?, "result"?,
-// "reason"?, "started_at"?, "ended_at"?}], "next": number | null}
+// "reason"?, "started_at"?, "ended_at"?, "taken_over"?}], "next": number | null}
 void encode_workflow_steps(const WorkflowStepPage& page, std::string& out,
                            Payload payload = Payload::shown);
 Result<WorkflowStepPage> decode_workflow_steps(std::string_view body);

@@ -62,6 +62,8 @@ Size size_of(const Operation& operation) {
     size.bytes += start->spec.input.size() + 512 * start->spec.steps.size();
     for (const StepSpec& step : start->spec.steps)
       size.bytes += step.job ? step.job->args.size() : 0;
+  } else if (const auto* fork = std::get_if<ForkWorkflow>(&operation)) {
+    size.bytes += fork->input ? fork->input->size() : 0;
   } else if (const auto* fire = std::get_if<FireSchedule>(&operation)) {
     size.jobs = std::max<std::size_t>(1, fire->ticks.size());
   } else if (const auto* event = std::get_if<FireTrigger>(&operation)) {

@@ -34,6 +34,20 @@ Result<void> validate(const SignalWorkflow& request) {
       "payload"};
 }
 
+Result<void> validate(const ForkWorkflow& request) {
+  if (request.step.empty()) return invalid("step", "step must be given: from where it is forked");
+  if (request.step.size() > kMaxStepNameBytes)
+    return invalid("step", fmt::format("step must have at most {} bytes", kMaxStepNameBytes));
+  if (request.key.size() > kMaxKeyBytes || !is_utf8(request.key))
+    return invalid("key", fmt::format("key must be UTF-8 of up to {} bytes", kMaxKeyBytes));
+  if (!request.input) return {};
+  MS_TRY(check_json("input", *request.input));
+  if (request.input->size() <= kMaxArgsBytes) return {};
+  return Error{ErrorCode::too_large,
+               fmt::format("input has {} bytes: at most {}", request.input->size(), kMaxArgsBytes),
+               "input"};
+}
+
 Result<WorkflowStarted> Broker::start_workflow(WorkflowSpec spec) {
   MS_TRY(check_workflow(spec));
   return call<WorkflowStarted>(StartWorkflow{std::move(spec)});
@@ -56,6 +70,11 @@ Result<WorkflowInfo> Broker::pause_workflow(PauseWorkflow request) {
 
 Result<WorkflowInfo> Broker::retry_workflow(RetryWorkflow request) {
   return call<WorkflowInfo>(std::move(request));
+}
+
+Result<WorkflowStarted> Broker::fork_workflow(ForkWorkflow request) {
+  MS_TRY(validate(request));
+  return call<WorkflowStarted>(std::move(request));
 }
 
 Result<WorkflowInfo> Broker::get_workflow(WorkflowId id) {

@@ -10,5 +10,7 @@ namespace mainspring {
 Result<void> check_workflow(const WorkflowSpec& spec);
 // Errors: invalid_argument (name, id, payload), too_large.
 Result<void> validate(const SignalWorkflow& request);
+// Errors: invalid_argument (step, key, input), too_large.
+Result<void> validate(const ForkWorkflow& request);
 
 }  // namespace mainspring

@@ -21,6 +21,8 @@ class Workflows {
   virtual Result<WorkflowInfo> cancel_workflow(CancelWorkflow request) = 0;
   virtual Result<WorkflowInfo> pause_workflow(PauseWorkflow request) = 0;
   virtual Result<WorkflowInfo> retry_workflow(RetryWorkflow request) = 0;
+  // Errors: those, and forbidden, overloaded, too_large.
+  virtual Result<WorkflowStarted> fork_workflow(ForkWorkflow request) = 0;
 
   // Errors: not_found, also of one whose retention has ended.
   virtual Result<WorkflowInfo> get_workflow(WorkflowId id) = 0;

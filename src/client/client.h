@@ -92,6 +92,7 @@ class Client final : public Jobs, public Workflows, public Triggers {
   Result<WorkflowInfo> cancel_workflow(CancelWorkflow request) override;
   Result<WorkflowInfo> pause_workflow(PauseWorkflow request) override;
   Result<WorkflowInfo> retry_workflow(RetryWorkflow request) override;
+  Result<WorkflowStarted> fork_workflow(ForkWorkflow request) override;
   Result<WorkflowInfo> get_workflow(WorkflowId id) override;
   Result<WorkflowInfo> wait_workflow(WorkflowId id, Duration wait, std::stop_token stop) override;
   Result<WorkflowPage> workflows(const WorkflowFilter& filter, int limit,

@@ -59,6 +59,16 @@ Result<WorkflowInfo> Client::retry_workflow(RetryWorkflow request) {
   return decode_workflow_info(body);
 }
 
+// Without a key a repetition could fork it twice.
+Result<WorkflowStarted> Client::fork_workflow(ForkWorkflow request) {
+  Impl::Call call{.method = "POST",
+                  .target = workflow_path(request.id, "/fork"),
+                  .repeat = request.key.empty() ? Impl::Repeat::unseen : Impl::Repeat::yes};
+  encode_fork_request(request, call.body);
+  MS_TRY_ASSIGN(const std::string body, impl_->run(call));
+  return decode_workflow_started(body);
+}
+
 Result<WorkflowInfo> Client::get_workflow(WorkflowId id) {
   MS_TRY_ASSIGN(const std::string body, impl_->run({.method = "GET", .target = workflow_path(id)}));
   return decode_workflow_info(body);

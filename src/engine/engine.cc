@@ -417,9 +417,9 @@ Result<void> Engine::put_trigger(Trigger trigger, std::string secret) {
 Result<FiredTrigger> Engine::fire_trigger(const std::string& name, std::string body,
                                           std::string event) {
   MS_TRY(check_json("body", body));
-  MS_TRY_ASSIGN(const TriggerFired fired,
-                impl_->triggers->fire_trigger(
-                    name, {.event = std::move(event), .body = std::move(body)}));
+  MS_TRY_ASSIGN(
+      const TriggerFired fired,
+      impl_->triggers->fire_trigger(name, {.event = std::move(event), .body = std::move(body)}));
   return FiredTrigger{fired.job, fired.duplicate};
 }
 
@@ -455,6 +455,15 @@ Result<void> Engine::signal_workflow(WorkflowId id, std::string name, std::strin
 
 Result<WorkflowInfo> Engine::cancel_workflow(WorkflowId id, std::string reason) {
   return impl_->workflows->cancel_workflow({.id = id, .reason = std::move(reason)});
+}
+
+Result<StartedWorkflow> Engine::fork_workflow(WorkflowId id, std::string step,
+                                              std::optional<std::string> input, std::string key) {
+  MS_TRY_ASSIGN(
+      const WorkflowStarted started,
+      impl_->workflows->fork_workflow(
+          {.id = id, .step = std::move(step), .input = std::move(input), .key = std::move(key)}));
+  return StartedWorkflow{started.id, started.duplicate};
 }
 
 Result<WorkflowInfo> Engine::get_workflow(WorkflowId id) {

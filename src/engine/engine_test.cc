@@ -287,6 +287,12 @@ TEST_CASE("a workflow is started, signalled and finished, and another one undone
   REQUIRE(engine->cancel_workflow(other->id, "not now").has_value());
   CHECK(engine->wait_workflow(other->id, 20s)->state == WorkflowState::cancelled);
   CHECK(engine->get_workflow(other->id)->reason.find("not now") != std::string::npos);
+  CHECK(engine->fork_workflow(started->id, "").error().field == "step");
+  const auto fork = engine->fork_workflow(started->id, spec.steps[0].name, R"({"a":5})", "fork");
+  REQUIRE(fork.has_value());
+  CHECK(engine->fork_workflow(started->id, spec.steps[0].name, {}, "fork")->duplicate);
+  CHECK(engine->get_workflow(fork->id)->forked_from == ForkedFrom{started->id, spec.steps[0].name});
+  CHECK(engine->get_workflow(fork->id)->input == R"({"a":5})");
   CHECK(engine->get_workflow(99).error().code == ErrorCode::not_found);
   engine->stop();
 }

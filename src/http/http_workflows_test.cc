@@ -216,6 +216,10 @@ TEST_CASE("a workflow is there for whoever may touch the queues of all its jobs"
   CHECK(ask(one, "POST", path(started->id, "/signal"), R"({"name":"paid"})").status == 404);
   for (const std::string_view verb : {"/cancel", "/pause", "/resume", "/retry"})
     CHECK(ask(one, "POST", path(started->id, verb)).status == 404);
+  constexpr std::string_view kFork = R"({"step":"pay"})";
+  CHECK(ask(one, "POST", path(started->id, "/fork"), kFork).status == 404);
+  CHECK(ask(with("admin"), "POST", path(started->id, "/fork"), kFork).status == 403);
+  CHECK(ask(all, "POST", path(started->id, "/fork"), kFork).status == 409);
   CHECK(ask(all, "POST", path(started->id, "/signal"), R"({"name":"paid","payload":"secret"})")
             .status == 200);
   CHECK(ask(all, "POST", path(started->id, "/cancel"), R"({"reason":"why not"})").status == 200);

@@ -92,6 +92,8 @@ constexpr Row kRows[] = {
     {"pause_workflow", Rule::item, "admin", "POST", "/v1/workflows/{workflow}/pause"},
     {"resume_workflow", Rule::item, "admin", "POST", "/v1/workflows/{workflow}/resume"},
     {"retry_workflow", Rule::item, "admin", "POST", "/v1/workflows/{workflow}/retry"},
+    {"fork_workflow", Rule::item, "admin", "POST", "/v1/workflows/{workflow}/fork",
+     R"({"step":"s"})"},
     {"put_trigger", Rule::name, "schedule", "PUT", "/v1/triggers/photos", kTrigger},
     {"list_triggers", Rule::list, "read", "GET", "/v1/triggers", "", "", kNamed},
     {"get_trigger", Rule::item, "read", "GET", "/v1/triggers/photos"},

@@ -109,6 +109,13 @@ Result<void> check_start(const Caller& caller, const Services& services, const W
   return {};
 }
 
+DoWrite::Answer started_reply(OperationResult& result) {
+  const auto& started = std::get<WorkflowStarted>(result);
+  Reply reply{.status = started.duplicate ? 200 : 201};
+  encode_workflow_started(started, reply.body);
+  return reply;
+}
+
 std::optional<Audit> audit_of_start(const Request& request, const Services& services,
                                     const WorkflowSpec& spec) {
   if (!services.options.audit_all) return std::nullopt;
@@ -154,14 +161,7 @@ Plan plan_start_workflow(const Request& request, Services& services) {
   if (auto good = check_start(*request.caller, services, *spec); !good)
     return error_reply(good.error());
   auto audit = audit_of_start(request, services, *spec);
-  return DoWrite{StartWorkflow{std::move(*spec)},
-                 [](OperationResult& result) -> DoWrite::Answer {
-                   const auto& started = std::get<WorkflowStarted>(result);
-                   Reply reply{.status = started.duplicate ? 200 : 201};
-                   encode_workflow_started(started, reply.body);
-                   return reply;
-                 },
-                 std::move(audit)};
+  return DoWrite{StartWorkflow{std::move(*spec)}, &started_reply, std::move(audit)};
 }
 
 Plan plan_list_workflows(const Request& request, Services& services) {
@@ -256,6 +256,23 @@ Plan plan_retry_workflow(const Request& request, Services&) {
   std::string after;
   encode_retry_workflow_request(*retry, after);
   return plan_change(request, std::move(*retry), *id, std::move(after));
+}
+
+// The input is not in the audit: it may carry what jobs carry.
+Plan plan_fork_workflow(const Request& request, Services&) {
+  const auto id = parse_id(request.param);
+  if (!id) return error_reply(id.error());
+  auto fork = decode_fork_request(*id, request.body);
+  if (fork) {
+    if (auto good = validate(*fork); !good) fork = good.error();
+  }
+  if (!fork) return error_reply(fork.error());
+  fork->within = request.caller->within(Verb::admin);
+  std::string after;
+  encode_fork_request({.id = *id, .step = fork->step, .input = {}, .key = fork->key, .within = {}},
+                      after);
+  return DoWrite{std::move(*fork), &started_reply,
+                 audit_of_request(request, fmt::format("workflow/{}", *id), std::move(after))};
 }
 
 }  // namespace mainspring::http

@@ -138,6 +138,7 @@ Plan plan_cancel_workflow(const Request& request, Services& services);
 Plan plan_pause_workflow(const Request& request, Services& services);
 Plan plan_resume_workflow(const Request& request, Services& services);
 Plan plan_retry_workflow(const Request& request, Services& services);
+Plan plan_fork_workflow(const Request& request, Services& services);
 
 Plan plan_put_trigger(const Request& request, Services& services);
 Plan plan_get_trigger(const Request& request, Services& services);

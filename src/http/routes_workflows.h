@@ -34,11 +34,18 @@ inline constexpr Success kStepsOk[] = {{200, "WorkflowStepList", "One page, by n
 inline constexpr Success kSignalledOk[] = {
     {200, "WorkflowSignalled", "It is on disk; a step takes it, or will."}};
 
+inline constexpr Success kForkedOk[] = {
+    {201, "WorkflowStarted", "The new one is on disk, and its first jobs with it."},
+    {200, "WorkflowStarted", "One with its name and key had been started."}};
+
 inline constexpr ErrorCode kStartErrors[] = {ErrorCode::too_large, ErrorCode::storage_full};
 inline constexpr ErrorCode kWorkflowErrors[] = {ErrorCode::not_found};
 inline constexpr ErrorCode kChangeErrors[] = {ErrorCode::not_found, ErrorCode::conflict};
 inline constexpr ErrorCode kSignalErrors[] = {ErrorCode::not_found, ErrorCode::conflict,
                                               ErrorCode::too_large};
+inline constexpr ErrorCode kForkErrors[] = {ErrorCode::not_found, ErrorCode::conflict,
+                                            ErrorCode::expired, ErrorCode::too_large,
+                                            ErrorCode::storage_full};
 
 inline constexpr Route kWorkflowRoutes[] = {
     {.method = "POST",
@@ -124,6 +131,16 @@ inline constexpr Route kWorkflowRoutes[] = {
      .request_schema = "WorkflowRetry",
      .successes = kWorkflowStateOk,
      .errors = kChangeErrors},
+    {.method = "POST",
+     .pattern = "/v1/workflows/{id}/fork",
+     .id = "fork_workflow",
+     .summary = "Begin one that has ended anew from a step, as a new workflow",
+     .plan = &plan_fork_workflow,
+     .access = {Verb::admin, On::plan},
+     .body = BodyRule::required,
+     .request_schema = "WorkflowFork",
+     .successes = kForkedOk,
+     .errors = kForkErrors},
 };
 
 }  // namespace mainspring::http

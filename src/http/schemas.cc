@@ -533,6 +533,12 @@ constexpr Schema kSchemas[] = {
       "step":{"type":["string","null"],"description":"Left out: every step that needs it."},
       "by_hand":{"type":"boolean","default":false,
         "description":"Somebody has undone it: it is taken as done."}}})"},
+    {"WorkflowFork", R"({"type":"object","additionalProperties":false,"required":["step"],
+      "properties":{"step":{"type":"string","description":
+        "This one begins anew, and what is behind it; all else is taken over as it ended."},
+      "input":{"description":"Any JSON value, up to 1 MiB of text; left out: that of the old one."},
+      "key":{"type":["string","null"],"maxLength":512,
+        "description":"Of the new one; again gives the same one."}}})"},
     {"Workflow", R"({"type":"object","required":["id","name","state","paused","steps",
       "started_at","version"],"properties":{"id":{"type":"integer","format":"int64"},
       "name":{"$ref":"#/components/schemas/Name"},"key":{"type":"string"},
@@ -547,7 +553,9 @@ constexpr Schema kSchemas[] = {
       "started_at":{"type":"string","format":"date-time"},
       "finished_at":{"type":"string","format":"date-time"},
       "deadline_at":{"type":"string","format":"date-time"},
-      "version":{"type":"integer","format":"int64","description":"Grows with every change."}}})"},
+      "version":{"type":"integer","format":"int64","description":"Grows with every change."},
+      "forked_from":{"type":"object","required":["id","step"],"description":"It is a fork.",
+        "properties":{"id":{"type":"integer","format":"int64"},"step":{"type":"string"}}}}})"},
     {"WorkflowList", R"({"type":"object","required":["workflows","next"],"properties":{
       "workflows":{"type":"array","items":{"$ref":"#/components/schemas/Workflow"}},
       "next":{"type":["integer","null"],"format":"int64",
@@ -563,7 +571,8 @@ constexpr Schema kSchemas[] = {
       "index":{"type":"integer","description":"And its element, from 0."},
       "result":{"description":"null: it is not shown."},"reason":{"type":"string"},
       "started_at":{"type":"string","format":"date-time"},
-      "ended_at":{"type":"string","format":"date-time"}}})"},
+      "ended_at":{"type":"string","format":"date-time"},
+      "taken_over":{"type":"boolean","description":"It ended in the workflow that was forked."}}})"},
     {"WorkflowStepList", R"({"type":"object","required":["steps","next"],"properties":{
       "steps":{"type":"array","items":{"$ref":"#/components/schemas/WorkflowStep"}},
       "next":{"type":["integer","null"],

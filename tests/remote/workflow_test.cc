@@ -108,6 +108,31 @@ TEST_CASE("a remote workflow is paused, cancelled, parked, retried and taken as 
   CHECK(rig.client->workflows({}, 10, id)->workflows.empty());
 }
 
+TEST_CASE("a remote workflow is forked, and says what it is a fork of") {
+  Rig rig;
+  const WorkflowId id = rig.start(two_steps());
+  ForkWorkflow fork{.id = id, .step = "first", .input = {}, .key = "again", .within = {}};
+  CHECK(rig.client->fork_workflow(fork).error().code == ErrorCode::conflict);
+  rig.end(Dead{"broken", "it is"});
+  REQUIRE(rig.client->wait_workflow(id, 20s, {})->state == WorkflowState::failed);
+  fork.step = "";
+  CHECK(rig.client->fork_workflow(fork).error().field == "step");
+  fork.step = "none";
+  CHECK(rig.client->fork_workflow(fork).error().code == ErrorCode::invalid_argument);
+  fork.step = "first";
+  fork.input = R"({"n":8})";
+  const auto started = rig.client->fork_workflow(fork);
+  REQUIRE(started.has_value());
+  CHECK(rig.client->fork_workflow(fork)->duplicate);
+  const auto info = rig.client->get_workflow(started->id);
+  REQUIRE(info.has_value());
+  CHECK(info->forked_from == ForkedFrom{id, "first"});
+  CHECK(info->input == R"({"n":8})");
+  CHECK(info->key == "again");
+  CHECK(rig.client->workflows({}, 10, 0)->workflows.at(0).forked_from->id == id);
+  CHECK_FALSE(rig.client->workflow_steps(info->id, 0, 1)->steps.at(0).taken_over);
+}
+
 TEST_CASE("who waits for a remote workflow goes on when told to stop") {
   Rig rig;
   const WorkflowId id = rig.start(two_steps());
