@@ -80,6 +80,35 @@ Command retry_command() {
       .run = run_workflow_retry};
 }
 
+Command fork_command() {
+  return {
+      .name = "fork",
+      .summary = "begin one that has ended anew from a step",
+      .description =
+          "Starts a new workflow of the same definition. STEP begins anew, and what is behind it; "
+          "other steps that ended well are taken over with their results, and never undone by the "
+          "new one. What STEP waits for has to have ended well. Prints the new id.",
+      .arguments = {{"ID", "the number of one that has ended", Count::one}},
+      .flags = {{.name = "from", .value = "STEP", .help = "the step to begin with; required"},
+                {.name = "input",
+                 .value = "JSON",
+                 .help = "JSON, or @FILE: instead of the old one"},
+                {.name = "key", .value = "KEY", .help = "of the new one: again gives the same one"},
+                {.name = "wait",
+                 .value = "[=TIME]",
+                 .help = "wait for the end [1h], print the result, exit with the outcome"}},
+      .scopes = kClient,
+      .examples = {{"mainspring workflow fork 7 --from ship", ""},
+                   {"mainspring workflow fork 7 --from charge --input '{\"order\":8}' --wait", ""}},
+      .exits = {{0, "started; with --wait: completed"},
+                {1, "with --wait: failed, undone, cancelled, or parked for somebody to look"},
+                {64, "there is no such step; nothing was started"},
+                {65, "it has not ended, or a step before STEP did not end well"},
+                kMissing,
+                {75, "refused for now, try again; with --wait: not ended in time"}},
+      .run = run_workflow_fork};
+}
+
 Command signal_command() {
   return {.name = "signal",
           .summary = "tell a workflow what a step of it waits for",
@@ -154,6 +183,7 @@ Command workflow_command() {
            .exits = {kConflict, kMissing},
            .run = run_workflow_resume},
           retry_command(),
+          fork_command(),
           {.name = "check",
            .summary = "check a definition, without a server",
            .description =

@@ -75,6 +75,7 @@ Result<int> run_workflow_cancel(const Invocation& invocation, Io& io);
 Result<int> run_workflow_pause(const Invocation& invocation, Io& io);
 Result<int> run_workflow_resume(const Invocation& invocation, Io& io);
 Result<int> run_workflow_retry(const Invocation& invocation, Io& io);
+Result<int> run_workflow_fork(const Invocation& invocation, Io& io);
 Result<int> run_workflow_check(const Invocation& invocation, Io& io);
 
 Result<int> run_host(const Invocation& invocation, Io& io);

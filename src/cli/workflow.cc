@@ -1,4 +1,4 @@
-// workflow start, list, show, signal, cancel, pause, resume, retry, check.
+// workflow start, list, show, signal, cancel, pause, resume, retry, fork, check.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -81,6 +81,11 @@ std::string state_text(const WorkflowInfo& info) {
   return fmt::format("{}{}", to_string(info.state), info.paused ? " (paused)" : "");
 }
 
+std::string forked_text(const WorkflowInfo& info) {
+  if (!info.forked_from) return "";
+  return fmt::format("{}, step {}", info.forked_from->id, info.forked_from->step);
+}
+
 std::string text_of(const WorkflowInfo& info, const std::vector<WorkflowStep>& steps,
                     const Io& io) {
   const WallTime now = SystemClock().now().wall;
@@ -93,6 +98,7 @@ std::string text_of(const WorkflowInfo& info, const std::vector<WorkflowStep>& s
       fmt::format("{:<15} {}\n", "state", coloured(io, state_text(info), colour_of(info.state)));
   Sheet rest;
   rest.add("reason", info.reason);
+  rest.add("forked from", forked_text(info));
   rest.add("steps", progress_of(info));
   rest.add("started", info.started_at, now);
   rest.add("finished", info.finished_at, now);
@@ -182,21 +188,11 @@ Result<int> for_each_id(const Invocation& invocation, Io& io, Change change) {
   return kExitOk;
 }
 
-}  // namespace
-
-Result<int> run_workflow_start(const Invocation& invocation, Io& io) {
-  const std::string file = *invocation.argument("FILE");
-  MS_TRY_ASSIGN(WorkflowSpec spec, definition_of(file));
-  if (auto key = invocation.flag("key")) spec.key = std::move(*key);
-  if (invocation.has("input")) {
-    MS_TRY_ASSIGN(spec.input, read_args(invocation.flag("input"), "--input"));
-  }
-  MS_TRY(check_definition(file, spec));
+// What was started, or with --wait how it ended.
+Result<int> print_started(const Invocation& invocation, Io& io, Connection& connection,
+                          const WorkflowStarted& started) {
   MS_TRY_ASSIGN(const Duration limit, wait_limit(invocation));
-  MS_TRY_ASSIGN(const auto connection, connect(invocation, kRetryFor));
-  MS_TRY_ASSIGN(const WorkflowStarted started,
-                connection->workflows().start_workflow(std::move(spec)));
-  if (invocation.has("wait")) return wait_and_print(invocation, io, *connection, started.id, limit);
+  if (invocation.has("wait")) return wait_and_print(invocation, io, connection, started.id, limit);
   std::string line;
   if (invocation.json) {
     encode_workflow_started(started, line);
@@ -207,6 +203,40 @@ Result<int> run_workflow_start(const Invocation& invocation, Io& io) {
   return kExitOk;
 }
 
+}  // namespace
+
+Result<int> run_workflow_start(const Invocation& invocation, Io& io) {
+  const std::string file = *invocation.argument("FILE");
+  MS_TRY_ASSIGN(WorkflowSpec spec, definition_of(file));
+  if (auto key = invocation.flag("key")) spec.key = std::move(*key);
+  if (invocation.has("input")) {
+    MS_TRY_ASSIGN(spec.input, read_args(invocation.flag("input"), "--input"));
+  }
+  MS_TRY(check_definition(file, spec));
+  MS_TRY(wait_limit(invocation));
+  MS_TRY_ASSIGN(const auto connection, connect(invocation, kRetryFor));
+  MS_TRY_ASSIGN(const WorkflowStarted started,
+                connection->workflows().start_workflow(std::move(spec)));
+  return print_started(invocation, io, *connection, started);
+}
+
+Result<int> run_workflow_fork(const Invocation& invocation, Io& io) {
+  ForkWorkflow request;
+  MS_TRY_ASSIGN(request.id, id_of(invocation));
+  const auto from = invocation.flag("from");
+  if (!from || from->empty()) return invalid("--from", "--from STEP must be given");
+  request.step = *from;
+  request.key = invocation.flag("key").value_or("");
+  if (invocation.has("input")) {
+    MS_TRY_ASSIGN(request.input, read_args(invocation.flag("input"), "--input"));
+  }
+  MS_TRY(wait_limit(invocation));
+  MS_TRY_ASSIGN(const auto connection, connect(invocation, kRetryFor));
+  MS_TRY_ASSIGN(const WorkflowStarted started,
+                connection->workflows().fork_workflow(std::move(request)));
+  return print_started(invocation, io, *connection, started);
+}
+
 Result<int> run_workflow_list(const Invocation& invocation, Io& io) {
   WorkflowFilter filter;
   filter.name = invocation.flag("name").value_or("");
@@ -215,8 +245,14 @@ Result<int> run_workflow_list(const Invocation& invocation, Io& io) {
   const std::int64_t limit = invocation.has("all") ? INT64_MAX : given.value_or(kDefaultLimit);
   MS_TRY_ASSIGN(const auto connection, connect(invocation, Duration{0}));
   const WallTime now = SystemClock().now().wall;
-  Table table(
-      {{"ID", Align::right}, {"NAME"}, {"KEY"}, {"STATE"}, {"STEPS"}, {"STARTED"}, {"REASON"}});
+  Table table({{"ID", Align::right},
+               {"NAME"},
+               {"KEY"},
+               {"STATE"},
+               {"STEPS"},
+               {"STARTED"},
+               {"FORK OF"},
+               {"REASON"}});
   std::int64_t left = limit;
   for (WorkflowId before = 0; left > 0;) {
     MS_TRY_ASSIGN(const WorkflowPage page,
@@ -234,6 +270,7 @@ Result<int> run_workflow_list(const Invocation& invocation, Io& io) {
                  {state_text(info), colour_of(info.state)},
                  {progress_of(info)},
                  {relative_to(info.started_at, now)},
+                 {info.forked_from ? fmt::to_string(info.forked_from->id) : ""},
                  {info.reason}});
     }
     if (!page.next) break;

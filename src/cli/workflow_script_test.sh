@@ -55,23 +55,35 @@ expect 65 '…' ms workflow cancel 1
 expect 66 '…there is no workflow 9…' ms workflow show 9
 expect 64 '…ID "x": must be a workflow…' ms workflow show x
 
+# -- once more from a step ----------------------------------------------------------------------------
+expect 64 '…--from…' ms workflow fork 1
+expect 64 '…has none of this name…' ms workflow fork 1 --from sheep
+expect 0 '2 started' ms workflow fork 1 --from ship --key o-1b
+expect 0 '2 (was there already)' ms workflow fork 1 --from ship --key o-1b
+expect 0 '…forked from     1, step ship…✓ charge  completed (taken over)  job 1…▸ ship  running…' ms workflow show 2
+expect 0 '{"workflow":{"id":2,…"forked_from":{"id":1,"step":"ship"}},"steps":[…"taken_over":true…' ms workflow show 2 --json
+expect 65 '…it can be forked when it has ended…' ms workflow fork 2 --from ship
+expect 0 '…' ms work --queue ship --exec 'echo {\"parcel\":\"p10\"}' --drain
+expect 0 '{"parcel":"p10"}' ms workflow fork 1 --from ship --key o-1b --wait
+expect 0 '…FORK OF…2…order…o-1b…completed…1…' ms workflow list
+
 # -- a step fails, its undo too, and somebody does it by hand -------------------------------------------
-expect 0 '2 started' ms workflow start order.json --input '{"order":2,"parts":[]}'
+expect 0 '3 started' ms workflow start order.json --input '{"order":2,"parts":[]}'
 expect 0 '…' ms work --queue pay --exec 'echo 1' --drain
-expect 0 '2 running (paused)' ms workflow pause 2
-expect 0 '2 running' ms workflow resume 2
-expect 0 '2 undoing' ms workflow cancel 2 --reason 'wrong address'
-expect 0 '…undoing  job … undo job …' ms workflow show 2
+expect 0 '3 running (paused)' ms workflow pause 3
+expect 0 '3 running' ms workflow resume 3
+expect 0 '3 undoing' ms workflow cancel 3 --reason 'wrong address'
+expect 0 '…undoing  job … undo job …' ms workflow show 3
 expect 0 '…' ms work --queue pay --exec 'sh -c "exit 65"' --drain
-expect 0 '…state           parked…! charge  undo_failed…' ms workflow show 2
-expect 1 '…parked…' ms workflow show 2 --follow
+expect 0 '…state           parked…! charge  undo_failed…' ms workflow show 3
+expect 1 '…parked…' ms workflow show 3 --follow
 expect 0 '…parked…1 not undone…' ms workflow list --state parked
-expect 0 '2 undoing' ms workflow retry 2
+expect 0 '3 undoing' ms workflow retry 3
 expect 0 '…' ms work --queue pay --exec 'sh -c "exit 65"' --drain
-expect 0 '2 cancelled' ms workflow retry 2 --step charge --by-hand
-expect 65 '…' ms workflow retry 2
-expect 0 '…2…cancelled…wrong address…1…completed…' ms workflow list
-expect 0 '{"id":1,…' ms workflow list --state completed --json
+expect 0 '3 cancelled' ms workflow retry 3 --step charge --by-hand
+expect 65 '…' ms workflow retry 3
+expect 0 '…3…cancelled…wrong address…2…completed…1…completed…' ms workflow list
+expect 0 '{"id":2,…' ms workflow list --state completed --json
 expect 64 '…--state…' ms workflow list --state nice
 expect 0 '{"jobs":…,"problems":[]}' ms verify --json
 

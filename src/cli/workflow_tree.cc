@@ -85,6 +85,7 @@ std::string line_of(const WorkflowStep& step, std::size_t depth, const std::stri
   std::string out = std::string(2 * std::min(depth, kMaxIndent), ' ') +
                     fmt::format("{} {}  {}", coloured(io, mark, colour), printable(step.name),
                                 coloured(io, to_string(step.state), colour));
+  if (step.taken_over) out += " (taken over)";
   if (step.job != 0) out += fmt::format("  job {}", step.job);
   if (step.undo_job != 0) out += fmt::format("  undo job {}", step.undo_job);
   if (step.started_at) {
