@@ -572,7 +572,8 @@ constexpr Schema kSchemas[] = {
       "result":{"description":"null: it is not shown."},"reason":{"type":"string"},
       "started_at":{"type":"string","format":"date-time"},
       "ended_at":{"type":"string","format":"date-time"},
-      "taken_over":{"type":"boolean","description":"It ended in the workflow that was forked."}}})"},
+      "taken_over":{"type":"boolean",
+        "description":"It ended in the workflow that was forked."}}})"},
     {"WorkflowStepList", R"({"type":"object","required":["steps","next"],"properties":{
       "steps":{"type":"array","items":{"$ref":"#/components/schemas/WorkflowStep"}},
       "next":{"type":["integer","null"],
