@@ -211,6 +211,10 @@ struct ClaimedJob {
 // The five outcomes of an attempt.
 struct Complete {
   std::string result;  // JSON up to 1 MiB, "" = none
+  // Jobs that are made with the completion, in its transaction: all of them if it counts, none if
+  // the attempt is not the job's any more, and none again if it is repeated. As with follow-ups no
+  // bound of new jobs is asked. Up to kMaxNextJobs and kMaxNextBytes, without `unique`.
+  std::vector<NewJob> next{};
 };
 struct Retry {
   std::string error;
@@ -248,6 +252,8 @@ inline constexpr std::size_t kMaxMemoNameBytes = 64;
 inline constexpr std::size_t kMaxRenewalMemos = 16;  // of one renewal of one job
 inline constexpr std::size_t kMaxTags = 16;
 inline constexpr std::size_t kMaxTagBytes = 64;
+inline constexpr std::size_t kMaxNextJobs = 1000;      // of one completion
+inline constexpr std::size_t kMaxNextBytes = 4 << 20;  // of their args and headers together
 inline constexpr int kMaxMaxAttempts = 1000;
 inline constexpr int kLowestPriority = 9;
 inline constexpr std::size_t kMaxEnqueueJobs = 10'000;
@@ -272,5 +278,7 @@ Result<void> check_memo_name(std::string_view field, std::string_view name);
 // Every rule of NewJob that needs no store. `prefix` is put before the field, for example
 // "jobs[3].".
 Result<void> validate(const NewJob& job, std::string_view prefix = "");
+// Every rule of Complete::next; the fields are "next[3].kind" behind `prefix`.
+Result<void> validate_next(const std::vector<NewJob>& next, std::string_view prefix = "");
 
 }  // namespace mainspring

@@ -251,6 +251,12 @@ TEST_CASE("the five outcomes are read, with only the fields that go with each") 
   CHECK(field(R"({"id":1,"token":1,"outcome":"snooze"})") == "results[0].after");
   CHECK(field(R"({"id":1,"token":1,"outcome":"retry","result":1})") == "results[0].result");
   CHECK(field(R"({"id":1,"token":1,"outcome":"complete","error":"x"})") == "results[0].error");
+  CHECK(field(R"({"id":1,"token":1,"outcome":"retry","next":[{"queue":"a","kind":"k"}]})") ==
+        "results[0].next");
+  CHECK(field(R"({"id":1,"token":1,"outcome":"complete","next":[{"queue":"a"}]})") ==
+        "results[0].next[0].kind");
+  CHECK(field(R"({"id":1,"token":1,"outcome":"complete","next":[{"queue":"a","kind":"k",)"
+              R"("unique":{"key":"u"}}]})") == "results[0].next[0].unique");
   CHECK(field(R"({"id":0,"token":1,"outcome":"complete"})") == "results[0].id");
   CHECK(refusal(decode_finish_request(
                     R"({"worker":"w","results":[],"claim":{"worker":"v","queues":["q"]}})"))
@@ -580,7 +586,10 @@ TEST_CASE("a job written by a server is read by a client as it was") {
 TEST_CASE("a finish and a claim written by one side are read by the other as they were") {
   check_property("finish", [] {
     Finish finish{.worker = any_name()};
+    NewJob next = any_new_job();
+    next.unique.reset();
     const std::vector<Outcome> outcomes = {Complete{any_json()},
+                                           Complete{any_json(), {next, next}},
                                            Complete{},
                                            Retry{valid_text(), any_ms()},
                                            Retry{valid_text(), {}},

@@ -5,6 +5,7 @@
 #include <climits>
 
 #include "api/fields.h"
+#include "api/schedule_fields.h"
 #include "api/session_shapes.h"
 #include "api/shapes.h"
 #include "model/callback.h"
@@ -224,6 +225,7 @@ struct WireOutcome {
   std::optional<std::string> result, error, reason, description;
   std::optional<Duration> after;
   std::optional<std::string> session_state;
+  std::vector<NewJob> next;
 };
 
 template <auto Member>
@@ -242,6 +244,25 @@ bool read_result(JsonReader& in, WireOutcome& o) {
              in.path());
 }
 
+// null is none, as everywhere.
+bool read_next(JsonReader& in, WireOutcome& o) {
+  if (in.null()) return true;
+  std::size_t bytes = 0;
+  return in.array(kMaxNextJobs, [&](std::size_t) {
+    NewJob& job = o.next.emplace_back();
+    if (!read_new_job(in, job)) return false;
+    if (job.unique) {
+      return in.fail(ErrorCode::invalid_argument,
+                     "unique: does not go with a job that a completion makes", in.path("unique"));
+    }
+    bytes += job.args.size() + job.headers.size();
+    return bytes <= kMaxNextBytes ||
+           in.fail(ErrorCode::too_large,
+                   fmt::format("next: args and headers have more than {} bytes", kMaxNextBytes),
+                   in.path());
+  });
+}
+
 constexpr JsonField<WireOutcome> kOutcome[] = {
     {"id", &as_id<&WireOutcome::id>},
     {"token", &as_id<&WireOutcome::token>},
@@ -253,6 +274,7 @@ constexpr JsonField<WireOutcome> kOutcome[] = {
     {"description", &as_cut_text<&WireOutcome::description>},
     {"session_state",
      [](JsonReader& in, WireOutcome& o) { return read_session_state(in, o.session_state); }},
+    {"next", &read_next},
 };
 
 // Which fields an outcome takes beside id, token and outcome.
@@ -289,12 +311,13 @@ bool check_outcome(JsonReader& in, const WireOutcome& o) {
          allow(o.after.has_value(), rule->after, "after") &&
          allow(o.reason.has_value(), rule->reason, "reason") &&
          allow(o.description.has_value(), rule->description, "description") &&
+         allow(!o.next.empty(), rule->result, "next") &&
          (o.after.has_value() || o.outcome != "snooze" || in.missing("after"));
 }
 
 Outcome to_outcome(WireOutcome& o) {
   const auto take = [](std::optional<std::string>& text) { return std::move(text).value_or(""); };
-  if (o.outcome == "complete") return Complete{take(o.result)};
+  if (o.outcome == "complete") return Complete{take(o.result), std::move(o.next)};
   if (o.outcome == "retry") return Retry{take(o.error), o.after};
   if (o.outcome == "snooze") return Snooze{*o.after};
   if (o.outcome == "cancel") return CancelJob{take(o.reason)};
@@ -327,6 +350,10 @@ struct OutcomeWriter {
   void operator()(const Complete& o) const {
     w.key("outcome").string("complete");
     if (!o.result.empty()) w.key("result").raw(o.result);
+    if (o.next.empty()) return;
+    w.key("next").begin_array();
+    for (const NewJob& job : o.next) write_new_job(w, job);
+    w.end_array();
   }
   void operator()(const Retry& o) const {
     w.key("outcome").string("retry").key("error").string(cut_text(o.error, kMaxTextBytes));

@@ -41,6 +41,11 @@ Size size_of(const Operation& operation) {
     for (const JobOutcome& result : finish->results) {
       const auto* complete = std::get_if<Complete>(&result.outcome);
       size.bytes += 64 + (complete == nullptr ? 64 : complete->result.size());
+      if (complete != nullptr) {
+        size.jobs += complete->next.size();
+        for (const NewJob& job : complete->next)
+          size.bytes += job.args.size() + job.headers.size() + 256;
+      }
       if (result.session_state) size.bytes += result.session_state->size();
     }
   } else if (const auto* renew = std::get_if<Renew>(&operation)) {

@@ -19,7 +19,8 @@ bool completes_only(const Operation& operation) {
   const auto* finish = std::get_if<Finish>(&operation);
   return finish != nullptr && finish->within.scopes == nullptr &&
          std::all_of(finish->results.begin(), finish->results.end(), [](const JobOutcome& r) {
-           return std::holds_alternative<Complete>(r.outcome) && !r.session_state;
+           const auto* complete = std::get_if<Complete>(&r.outcome);
+           return complete != nullptr && complete->next.empty() && !r.session_state;
          });
 }
 

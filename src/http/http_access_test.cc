@@ -170,6 +170,26 @@ TEST_CASE("what follows a job needs the scope for its queue, as the job does") {
   }
 }
 
+TEST_CASE("what a completion posts needs the scope for its queue") {
+  Doors doors;
+  const std::string mine = doors.token("mine", "enqueue=a work=a");
+  const std::string both = doors.token("both", "enqueue=a enqueue=b work=a");
+  Peer peer(doors);
+  peer.call("POST", "/v1/jobs", R"({"queue":"a","kind":"k"})", mine);
+  const Answer claimed = peer.call("POST", "/v1/claim", R"({"worker":"w","queues":["a"]})", mine);
+  const auto number = [&](std::string_view name) {
+    const std::size_t at = claimed.body.find(name) + name.size();
+    return claimed.body.substr(at, claimed.body.find_first_of(",}", at) - at);
+  };
+  const std::string done = R"({"worker":"w","results":[{"id":)" + number(R"("id":)") +
+                           R"(,"token":)" + number(R"("token":)") +
+                           R"(,"outcome":"complete","next":[{"queue":"b","kind":"n"}]}]})";
+  CHECK(message_of(peer.call("POST", "/v1/finish", done, mine)) ==
+        R"("mine" needs the scope "enqueue=b")");
+  CHECK(has(peer.call("POST", "/v1/finish", done, both).body, R"("status":"ok")"));
+  CHECK(has(peer.call("GET", "/v1/queues", "", doors.token("r", "read")).body, R"("name":"b")"));
+}
+
 TEST_CASE("lists show no payloads without read:payload, and those of the queues that have it") {
   Doors doors;
   const std::string root = doors.token("root", "enqueue read read:payload");

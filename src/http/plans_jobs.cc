@@ -343,9 +343,26 @@ Plan plan_claim(const Request& request, Services& services) {
   return DoClaim{std::move(*claim), std::move(audit)};
 }
 
+// Whoever completes a job posts as who enqueues: a job is no way into queues that are not theirs.
+Result<void> check_next(const Request& request, const Services& services, const Finish& finish) {
+  if (MS_MUTANT(scope_not_checked_on_next)) return {};
+  for (std::size_t i = 0; i < finish.results.size(); ++i) {
+    const auto* complete = std::get_if<Complete>(&finish.results[i].outcome);
+    if (complete == nullptr) continue;
+    for (std::size_t j = 0; j < complete->next.size(); ++j) {
+      MS_TRY(check_may_make(*request.caller, Verb::enqueue, complete->next[j]));
+      MS_TRY(
+          check_callback(services, complete->next[j], fmt::format("results[{}].next[{}].", i, j)));
+    }
+  }
+  return {};
+}
+
 Plan plan_finish(const Request& request, Services& services) {
   auto finish = decode_finish_request(request.body);
   if (!finish) return error_reply(finish.error());
+  if (auto may = check_next(request, services, finish->operation); !may)
+    return error_reply(may.error());
   if (finish->claim) {
     auto may = check_claim(*request.caller, finish->claim->operation);
     if (!may) return error_reply(may.error());

@@ -285,7 +285,9 @@ constexpr Schema kSchemas[] = {
       "reason":{"type":"string","description":"With cancel and dead."},
       "description":{"type":"string","description":"With dead. Cut at 16 KiB."},
       "session_state":{
-        "description":"Of the job's session from now on: JSON up to 256 KiB; null: none."}}})"},
+        "description":"Of the job's session from now on: JSON up to 256 KiB; null: none."},
+      "next":{"type":"array","maxItems":1000,"items":{"$ref":"#/components/schemas/NewJob"},
+        "description":"With complete: jobs that are made in its transaction; without unique."}}})"},
     {"FinishRequest", R"({"type":"object","additionalProperties":false,"required":["worker"],
       "properties":{"worker":{"$ref":"#/components/schemas/Name"},
       "results":{"type":"array","maxItems":10000,

@@ -206,4 +206,21 @@ Result<void> validate(const NewJob& job, std::string_view prefix) {
   return {};
 }
 
+Result<void> validate_next(const std::vector<NewJob>& next, std::string_view prefix) {
+  if (next.size() > kMaxNextJobs) {
+    return invalid(fmt::format("{}next", prefix),
+                   fmt::format("next has {} jobs: must be at most {}", next.size(), kMaxNextJobs));
+  }
+  std::size_t bytes = 0;
+  for (std::size_t i = 0; i < next.size(); ++i) {
+    const std::string at = fmt::format("{}next[{}].", prefix, i);
+    MS_TRY(validate(next[i], at));
+    if (next[i].unique) {
+      return invalid(at + "unique", "unique: does not go with a job that a completion makes");
+    }
+    bytes += next[i].args.size() + next[i].headers.size();
+  }
+  return check_size(fmt::format("{}next", prefix), bytes, kMaxNextBytes);
+}
+
 }  // namespace mainspring

@@ -242,6 +242,7 @@ void PostgresStore::clear_batch() {
   tally_.clear();
   new_errors_.clear();
   followed_.clear();
+  posted_.clear();
   opened_.clear();
   sessions_.clear();
   joined_.clear();

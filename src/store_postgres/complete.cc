@@ -5,6 +5,14 @@
 #include "store_postgres/plain.h"
 
 namespace mainspring::pg {
+namespace {
+
+bool posts_nothing(const Outcome& outcome) {
+  const auto* complete = std::get_if<Complete>(&outcome);
+  return complete != nullptr && complete->next.empty();
+}
+
+}  // namespace
 
 bool PostgresStore::completes_plainly(const Finish& op) const {
   return completes_plainly(op, {});
@@ -15,15 +23,14 @@ bool PostgresStore::completes_plainly(const Finish& op, const Completing& run) c
   if (!options_.joins) {  // what was given out is not known here: the statement looks
     return op.within.scopes == nullptr &&
            std::all_of(op.results.begin(), op.results.end(), [&](const JobOutcome& r) {
-             return std::holds_alternative<Complete>(r.outcome) && !run.seen.contains(r.id) &&
-                    own.insert(r.id).second;
+             return posts_nothing(r.outcome) && !run.seen.contains(r.id) && own.insert(r.id).second;
            });
   }
   return !op.results.empty() &&
          std::all_of(op.results.begin(), op.results.end(), [&](const JobOutcome& r) {
            const auto lease = own_leases_.find(r.id);
-           if (!std::holds_alternative<Complete>(r.outcome) || lease == own_leases_.end() ||
-               !lease->second.plain || lease->second.token != r.token || in_hand_.contains(r.id) ||
+           if (!posts_nothing(r.outcome) || lease == own_leases_.end() || !lease->second.plain ||
+               lease->second.token != r.token || in_hand_.contains(r.id) ||
                run.seen.contains(r.id) || !own.insert(r.id).second)
              return false;
            const auto queue = queues_by_id_.find(lease->second.queue);

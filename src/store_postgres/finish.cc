@@ -28,6 +28,8 @@ OperationResult PostgresStore::operator()(const Finish& op) {
       if (r.session_state && (held->row.flags & kFlagSession) != 0)
         set_session_state(session_of(held->row), *r.session_state);
       finish_one(*held, r.outcome);
+      if (const auto* complete = std::get_if<Complete>(&r.outcome))
+        posted_.insert(posted_.end(), complete->next.begin(), complete->next.end());
       result.results.push_back(FinishStatus::ok);
       continue;
     }

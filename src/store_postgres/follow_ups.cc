@@ -79,8 +79,9 @@ std::vector<NewJob> PostgresStore::follow_sent() {
 }
 
 void PostgresStore::make_follow_ups() {
-  if (followed_.empty() && sent_.empty()) return;
+  if (followed_.empty() && sent_.empty() && posted_.empty()) return;
   std::vector<NewJob> jobs = follow_sent();
+  for (NewJob& job : std::exchange(posted_, {})) jobs.push_back(std::move(job));
   std::vector<EndedJob> ended = std::exchange(followed_, {});
   if (!ended.empty()) read_followed(ended);
   for (const EndedJob& one : ended) {
@@ -93,8 +94,7 @@ void PostgresStore::make_follow_ups() {
   }
   if (!sessions.empty()) take_sessions(sessions);
   if (jobs.size() > 1 && next_id_ >= ids_end_) new_ids(jobs.size());
-  for (const NewJob& job : jobs)
-    after_.made.push_back(add_job(job, now_.wall, JobState::available, 0).row.id);
+  for (const NewJob& job : jobs) after_.made.push_back(enqueue_one(job).id);
 }
 
 }  // namespace mainspring::pg

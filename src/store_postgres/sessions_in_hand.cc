@@ -59,7 +59,14 @@ void PostgresStore::name_sessions(const Operation& operation, SessionsNamed& nam
       if (!job.session.empty()) add({job.queue, job.session}, named.entered);
     }
   } else if (const auto* finish = std::get_if<Finish>(&operation)) {
-    for (const JobOutcome& result : finish->results) add_job(result.id);
+    for (const JobOutcome& result : finish->results) {
+      add_job(result.id);
+      const auto* complete = std::get_if<Complete>(&result.outcome);
+      if (complete == nullptr) continue;
+      for (const NewJob& job : complete->next) {
+        if (!job.session.empty()) add({job.queue, job.session}, named.entered);
+      }
+    }
   } else if (const auto* renew = std::get_if<Renew>(&operation)) {
     for (const Renewal& renewal : renew->leases) {
       if (renewal.messages.empty()) continue;

@@ -443,7 +443,7 @@ class PostgresStore final : public SharedStore {
   void ask_lines(Heard& heard);
 
   // -- follow_ups.cc
-  // Behind each operation: makes what the jobs that it ended are followed by.
+  // Behind each operation: makes what it posted, and what the jobs that it ended are followed by.
   void make_follow_ups();
   void read_followed(std::vector<EndedJob>& ended);
   std::vector<NewJob> follow_sent();
@@ -705,6 +705,7 @@ class PostgresStore final : public SharedStore {
   };
   std::vector<NewError> new_errors_;
   std::vector<EndedJob> followed_;  // of those that the operation under way ended; without body
+  std::vector<NewJob> posted_;      // by the completions of the operation under way
   std::map<SessionName, SessionInHand> sessions_;
   std::set<std::pair<std::int64_t, JobId>> joined_, left_;  // lines of sessions, not written yet
   std::vector<EndedTurn> ended_turns_;

@@ -1,4 +1,6 @@
 // Jobs that are made when another one ends, or sends a message while it runs.
+#include <utility>
+
 #include "base/mutant.h"
 #include "store_sqlite/store_impl.h"
 
@@ -51,12 +53,22 @@ void SqliteStore::make_messages(const Renewal& renewal, const Lease& lease) {
   for (const NewJob& job : follow_messages(sent)) make_job(job, now_.wall, JobState::available, 0);
 }
 
+void SqliteStore::post(const Outcome& outcome) {
+  const auto* complete = std::get_if<Complete>(&outcome);
+  if (complete == nullptr) return;
+  posted_.insert(posted_.end(), complete->next.begin(), complete->next.end());
+}
+
 void SqliteStore::make_follow_ups() {
+  // Nothing that ends may be refused: neither a bound of live jobs nor a full disk is asked.
+  for (const NewJob& job : std::exchange(posted_, {})) {
+    begin_write();
+    made_.push_back(enqueue_one(job).id);
+  }
   if (followed_.empty()) return;
   std::vector<JobId> ids;
   ids.swap(followed_);
   for (const JobId id : ids) {
-    // Nothing that ends may be refused: neither a bound of live jobs nor a full disk is asked.
     for (const NewJob& job : follow(read_ended(id)))
       made_.push_back(make_job(job, now_.wall, JobState::available, 0).id);
   }

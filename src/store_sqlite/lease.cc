@@ -248,7 +248,10 @@ OperationResult SqliteStore::operator()(const Finish& op) {
     const auto found = leases_.find(job.id);
     if (found == leases_.end() ||
         (found->second.token != job.token && !MS_MUTANT(finish_takes_any_token))) {
-      result.results.push_back(status_without_lease(job, op.within));
+      const FinishStatus status = status_without_lease(job, op.within);
+      if (status == FinishStatus::ok && MS_MUTANT(next_posted_again)) post(job.outcome);
+      if (status == FinishStatus::stale && MS_MUTANT(next_of_stale_posted)) post(job.outcome);
+      result.results.push_back(status);
       continue;
     }
     if (!op.within.has(found->second.queue->name) && !MS_MUTANT(within_ignored_on_finish)) {
@@ -260,6 +263,7 @@ OperationResult SqliteStore::operator()(const Finish& op) {
     if (session != 0 && job.session_state && !MS_MUTANT(session_state_lost))
       set_state(session_by_id(session), *job.session_state);
     finish_lease(job.id, found->second, job.outcome);
+    post(job.outcome);
     result.results.push_back(FinishStatus::ok);
   }
   return result;

@@ -96,6 +96,7 @@ void SqliteStore::load(Instant now) {
   ended_.clear();
   made_.clear(), again_.clear();
   followed_.clear();
+  posted_.clear();
   left_sessions_.clear();
   ended_steps_.clear();
   changed_workflows_.clear();

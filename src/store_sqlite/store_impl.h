@@ -334,7 +334,9 @@ class SqliteStore final : public Store {
   WallTime run_at_of(const NewJob& job) const;
 
   // -- follow_ups.cc
-  // Behind each operation: makes what the jobs that it ended are followed by.
+  // What a completion posts, to be made behind the operation.
+  void post(const Outcome& outcome);
+  // Behind each operation: makes what it posted, and what the jobs that it ended are followed by.
   void make_follow_ups();
   EndedJob read_ended(JobId id);
   // Makes what the job's messages are followed by; its progress is written.
@@ -582,6 +584,7 @@ class SqliteStore final : public Store {
   std::map<std::int64_t, std::string> finishing_;  // prune_at → ids, of this batch
   std::vector<JobId> ended_, made_, again_;        // see Effects
   std::vector<JobId> followed_;                    // of those that the operation under way ended
+  std::vector<NewJob> posted_;                     // by the completions of the operation under way
   std::unordered_map<std::string, NamedLease> named_leases_;
   std::set<std::pair<Instant, std::string>> lease_ends_;  // of the held, and of the forgotten
   std::size_t released_leases_ = 0;                       // without a value

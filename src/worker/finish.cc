@@ -9,7 +9,11 @@ namespace {
 
 std::size_t bytes_of(const Outcome& outcome) {
   struct Size {
-    std::size_t operator()(const Complete& o) const { return o.result.size(); }
+    std::size_t operator()(const Complete& o) const {
+      std::size_t bytes = o.result.size();
+      for (const NewJob& job : o.next) bytes += job.args.size() + job.headers.size() + 256;
+      return bytes;
+    }
     std::size_t operator()(const Retry& o) const { return o.error.size(); }
     std::size_t operator()(const Snooze&) const { return 0; }
     std::size_t operator()(const CancelJob& o) const { return o.reason.size(); }

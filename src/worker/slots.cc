@@ -201,6 +201,8 @@ std::optional<Outcome> WorkerRuntime::State::weigh(const Attempt& attempt, Handl
         return Dead{"bad_result", good.error().message};
       }
     }
+    if (auto good = validate_next(complete->next); !good)
+      return Dead{"bad_next", good.error().message};
   }
   return std::move(outcome);
 }

@@ -72,7 +72,11 @@ std::string line(const NewJob& j) {
 
 std::string line(const Outcome& outcome) {
   struct {
-    std::string operator()(const Complete& o) { return "complete " + shown(o.result); }
+    std::string operator()(const Complete& o) {
+      std::string s = "complete " + shown(o.result);
+      for (const NewJob& job : o.next) s += fmt::format(" next=({})", line(job));
+      return s;
+    }
     std::string operator()(const Retry& o) {
       return fmt::format("retry {} after {}", shown(o.error), length(o.after));
     }

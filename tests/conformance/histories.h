@@ -290,8 +290,14 @@ class Generator {
       case 4:
         return Dead{"poison", chance(2) ? "cannot be read" : ""};
       default:
-        return Complete{chance(2) ? fmt::format("[{}]", below(100)) : ""};
+        break;
     }
+    Complete done{chance(2) ? fmt::format("[{}]", below(100)) : ""};
+    while (chance(5)) {
+      done.next.push_back(job());
+      done.next.back().unique.reset();
+    }
+    return done;
   }
 
   Operation finish() {

@@ -25,6 +25,11 @@ inline EndedJob as_seen(const Job& j) {
           .follow_ups = j.follow_ups};
 }
 
+inline void keep_next(const Outcome& outcome, std::vector<NewJob>& posted) {
+  if (const auto* complete = std::get_if<Complete>(&outcome))
+    posted.insert(posted.end(), complete->next.begin(), complete->next.end());
+}
+
 inline std::vector<NewJob> follow_messages(const Job& j, const Renewal& renewal) {
   return follow_messages({.from = as_seen(j),
                           .progress = j.progress,

@@ -61,7 +61,7 @@ class ModelStore final : public ModelReads, private ModelJobs {
     dirty_ = false;
     gained_.clear();
     ended_.clear();
-    followed_.clear();
+    followed_.clear(), posted_.clear();
     BatchReport report;
     for (std::size_t i = 0; i < batch.size(); ++i) {
       access_.look_before(batch, i);
@@ -256,6 +256,7 @@ class ModelStore final : public ModelReads, private ModelJobs {
 
   // Behind each operation.
   void make_follow_ups() {
+    for (const NewJob& n : std::exchange(posted_, {})) add(n);
     for (const JobId id : std::exchange(followed_, {})) {
       const EndedJob ended = as_seen(disk_->jobs.at(id).job);
       for (const NewJob& n : follow(ended)) add_record(n, now_.wall, JobState::available);
@@ -541,6 +542,7 @@ class ModelStore final : public ModelReads, private ModelJobs {
       } else if (r != nullptr) {
         if (o.session_state && !r->job.session.empty()) sessions_.put_state(*r, *o.session_state);
         std::visit([&](const auto& outcome) { end(*r, outcome); }, o.outcome);
+        keep_next(o.outcome, posted_);
         result.results.push_back(FinishStatus::ok);
       } else {
         result.results.push_back(status_without_lease(o));
@@ -781,6 +783,7 @@ class ModelStore final : public ModelReads, private ModelJobs {
   bool dirty_ = false;
   std::vector<JobId> ended_;
   std::vector<JobId> followed_;  // ended by the operation under way
+  std::vector<NewJob> posted_;   // by its completions
   std::int64_t commits_ = 0;
 };
 
