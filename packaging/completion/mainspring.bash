@@ -50,6 +50,7 @@ _mainspring() {
     --expires-in) return ;;
     --fence) return ;;
     --file) mapfile -t COMPREPLY < <(compgen -f -- "$current"); return ;;
+    --filter) return ;;
     --fingerprint) return ;;
     --folder) mapfile -t COMPREPLY < <(compgen -d -- "$current"); return ;;
     --folder-quiet) return ;;
@@ -201,6 +202,10 @@ _mainspring() {
     'step run') words='' ; [[ $current == -* ]] && words='--json --config --help --color' ;;
     'enqueue') words='' ; [[ $current == -* ]] && words='--delay --run-at --priority --max-attempts --timeout --expires-in --on-expiry --tag --header --correlation-id --reply-to --reply-session --then --callback --callback-on --unique --unique-for --on-conflict --session --session-on-dead --fence --idempotency-key --many --wait --json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
     'bench') words='' ; [[ $current == -* ]] && words='--dir --quick --only --list --save --report --json --config --help --color' ;;
+    'pipeline') words='run show check' ; [[ $current == -* ]] && words='--json --config --help' ;;
+    'pipeline run') words='' ; [[ $current == -* ]] && words='--filter --drain --json --config --help --server --color --log-level --token-file --ca-file --cert-file --key-file --allow-core --slots --lease --graceful-stop' ;;
+    'pipeline show') words='' ; [[ $current == -* ]] && words='--json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
+    'pipeline check') words='' ; [[ $current == -* ]] && words='--json --config --help --color' ;;
     'jobs') words='list show why cancel retry' ; [[ $current == -* ]] && words='--json --config --help' ;;
     'jobs list') words='' ; [[ $current == -* ]] && words='--queue --kind --tag --state --limit --all --json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
     'jobs show') words='' ; [[ $current == -* ]] && words='--json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;

@@ -4,7 +4,7 @@
 #include "cli/command.h"
 
 namespace mainspring::cli {
-std::vector<Command> running_commands();  // serve, work, lease, enqueue, bench
+std::vector<Command> running_commands();  // serve, work, lease, enqueue, bench, pipeline
 Command work_command();
 Command lease_command();
 Command step_command();
@@ -13,6 +13,7 @@ std::vector<Command> looking_commands();  // jobs, queues, dead, workers
 std::vector<Command> timing_commands();   // schedules, timers, leases, sessions, workflow
 Command workflow_command();
 Command triggers_command();
+Command pipeline_command();
 std::vector<Command> host_commands();    // host, jobs-host, logs
 std::vector<Command> access_commands();  // token, audit, callbacks
 // verify, store, tls, config, version, completion, help, man

@@ -77,6 +77,9 @@ Result<int> run_workflow_resume(const Invocation& invocation, Io& io);
 Result<int> run_workflow_retry(const Invocation& invocation, Io& io);
 Result<int> run_workflow_fork(const Invocation& invocation, Io& io);
 Result<int> run_workflow_check(const Invocation& invocation, Io& io);
+Result<int> run_pipeline_run(const Invocation& invocation, Io& io);
+Result<int> run_pipeline_show(const Invocation& invocation, Io& io);
+Result<int> run_pipeline_check(const Invocation& invocation, Io& io);
 
 Result<int> run_host(const Invocation& invocation, Io& io);
 Result<int> run_host_list(const Invocation& invocation, Io& io);

@@ -18,22 +18,6 @@ namespace {
 
 constexpr Duration kDrainPoll = 250ms;  // of --once and --drain
 
-// Is there such a program? A typing error must not cost every job of a queue its attempts.
-bool program_exists(const std::string& name, const std::string& directory, const Io& io) {
-  const auto runs = [](const std::string& file) { return access(file.c_str(), X_OK) == 0; };
-  if (name.find('/') != std::string::npos) {
-    const bool relative = !name.starts_with('/') && !directory.empty();
-    return runs(relative ? directory + "/" + name : name);
-  }
-  const std::string path = io.env("PATH").value_or("/usr/bin:/bin");
-  for (std::size_t at = 0; at <= path.size();) {
-    const std::size_t end = std::min(path.find(':', at), path.size());
-    if (end > at && runs(path.substr(at, end - at) + "/" + name)) return true;
-    at = end + 1;
-  }
-  return false;
-}
-
 Result<WorkPlan> plan_of(const Invocation& invocation, const Io& io) {
   WorkPlan plan;
   plan.options.queues = invocation.all_flags("queue");
@@ -94,49 +78,6 @@ std::int64_t ended(const WorkerStats& stats) {
   return stats.completed + stats.failed + stats.dead + stats.snoozed + stats.cancelled;
 }
 
-// To see whether a queue is empty takes a scope; without it there seems to be nothing.
-Result<void> check_visible(Client& client, const std::vector<std::string>& queues) {
-  for (const std::string& queue : queues) {
-    const auto seen = client.request("GET", "/v1/queues/" + percent_encode(queue), "");
-    if (seen || seen.error().code == ErrorCode::not_found) continue;
-    Error error = seen.error();
-    error.message += "; --drain looks whether the queue is empty";
-    return error;
-  }
-  return {};
-}
-
-// Is nothing left that this worker would take, now or after a back-off?
-Result<bool> drained(Jobs& jobs, const WorkPlan& plan) {
-  constexpr JobState kLeft[] = {JobState::available, JobState::running, JobState::retryable};
-  if (plan.kinds.empty()) {
-    MS_TRY_ASSIGN(const std::vector<QueueStats> queues, jobs.queues());
-    for (const QueueStats& queue : queues) {
-      const auto& ours = plan.options.queues;
-      if (std::find(ours.begin(), ours.end(), queue.name) == ours.end()) continue;
-      for (const JobState state : kLeft) {
-        if (queue.counts[static_cast<std::size_t>(state)] > 0) return false;
-      }
-    }
-    return true;
-  }
-  for (const std::string& queue : plan.options.queues) {
-    for (const std::string& kind : plan.kinds) {
-      for (const JobState state : kLeft) {
-        JobId before = 0;
-        do {  // a page may be empty although there is more to look through
-          MS_TRY_ASSIGN(
-              const JobPage page,
-              jobs.list({.queue = queue, .kind = kind, .tag = "", .state = state}, 1, before));
-          if (!page.jobs.empty()) return false;
-          before = page.next.value_or(0);
-        } while (before != 0);
-      }
-    }
-  }
-  return true;
-}
-
 // Why a worker was refused, if it was: it ends then, instead of asking for ever.
 struct Refusal {
   Mutex mutex;
@@ -164,7 +105,7 @@ void wait_for_reason(const WorkPlan& plan, Jobs& jobs, const WorkerRuntime& runt
                               stats.failed, stats.dead, stats.running));
     if (plan.once && ended(stats) > 0) break;
     if (plan.drain && stats.running == 0 && stats.waiting == 0) {
-      const auto empty = drained(jobs, plan);
+      const auto empty = drained(jobs, plan.options.queues, plan.kinds);
       if (empty && *empty) break;
     }
     const MutexLock lock(mutex);
@@ -173,23 +114,83 @@ void wait_for_reason(const WorkPlan& plan, Jobs& jobs, const WorkerRuntime& runt
 }
 
 void print_stats(const Invocation& invocation, Io& io, const WorkerStats& stats) {
-  if (invocation.json) {
-    print_line(io, fmt::format("{{\"completed\":{},\"failed\":{},\"dead\":{},\"snoozed\":{},"
-                               "\"cancelled\":{},\"stale\":{}}}",
-                               stats.completed, stats.failed, stats.dead, stats.snoozed,
-                               stats.cancelled, stats.stale));
-    return;
+  print_line(io, invocation.json ? fmt::format("{{{}}}", stats_json(stats)) : stats_text(stats));
+}
+
+}  // namespace
+
+bool program_exists(const std::string& name, const std::string& directory, const Io& io) {
+  const auto runs = [](const std::string& file) { return access(file.c_str(), X_OK) == 0; };
+  if (name.find('/') != std::string::npos) {
+    const bool relative = !name.starts_with('/') && !directory.empty();
+    return runs(relative ? directory + "/" + name : name);
   }
+  const std::string path = io.env("PATH").value_or("/usr/bin:/bin");
+  for (std::size_t at = 0; at <= path.size();) {
+    const std::size_t end = std::min(path.find(':', at), path.size());
+    if (end > at && runs(path.substr(at, end - at) + "/" + name)) return true;
+    at = end + 1;
+  }
+  return false;
+}
+
+Result<void> check_visible(Client& client, const std::vector<std::string>& queues) {
+  for (const std::string& queue : queues) {
+    const auto seen = client.request("GET", "/v1/queues/" + percent_encode(queue), "");
+    if (seen || seen.error().code == ErrorCode::not_found) continue;
+    Error error = seen.error();
+    error.message += "; --drain looks whether the queue is empty";
+    return error;
+  }
+  return {};
+}
+
+Result<bool> drained(Jobs& jobs, const std::vector<std::string>& ours,
+                     const std::vector<std::string>& kinds) {
+  constexpr JobState kLeft[] = {JobState::available, JobState::running, JobState::retryable};
+  if (kinds.empty()) {
+    MS_TRY_ASSIGN(const std::vector<QueueStats> queues, jobs.queues());
+    for (const QueueStats& queue : queues) {
+      if (std::find(ours.begin(), ours.end(), queue.name) == ours.end()) continue;
+      for (const JobState state : kLeft) {
+        if (queue.counts[static_cast<std::size_t>(state)] > 0) return false;
+      }
+    }
+    return true;
+  }
+  for (const std::string& queue : ours) {
+    for (const std::string& kind : kinds) {
+      for (const JobState state : kLeft) {
+        JobId before = 0;
+        do {  // a page may be empty although there is more to look through
+          MS_TRY_ASSIGN(
+              const JobPage page,
+              jobs.list({.queue = queue, .kind = kind, .tag = "", .state = state}, 1, before));
+          if (!page.jobs.empty()) return false;
+          before = page.next.value_or(0);
+        } while (before != 0);
+      }
+    }
+  }
+  return true;
+}
+
+std::string stats_json(const WorkerStats& stats) {
+  return fmt::format(
+      "\"completed\":{},\"failed\":{},\"dead\":{},\"snoozed\":{},\"cancelled\":{},"
+      "\"stale\":{}",
+      stats.completed, stats.failed, stats.dead, stats.snoozed, stats.cancelled, stats.stale);
+}
+
+std::string stats_text(const WorkerStats& stats) {
   std::string line = fmt::format("{} completed, {}", format_count(stats.completed),
                                  counted(stats.failed, "failed attempt"));
   if (stats.dead > 0) line += fmt::format(", {} dead", format_count(stats.dead));
   if (stats.cancelled > 0) line += fmt::format(", {} cancelled", format_count(stats.cancelled));
   if (stats.snoozed > 0) line += fmt::format(", {} given back", format_count(stats.snoozed));
   if (stats.stale > 0) line += fmt::format(", {} taken over by others", format_count(stats.stale));
-  print_line(io, line);
+  return line;
 }
-
-}  // namespace
 
 Result<int> run_work(const Invocation& invocation, Io& io) {
   MS_TRY_ASSIGN(const WorkPlan plan, plan_of(invocation, io));

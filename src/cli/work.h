@@ -31,6 +31,20 @@ struct WorkPlan {
 Result<std::optional<SlotOptions>> slot_of(const Invocation& invocation);
 Result<std::optional<TimerOptions>> timer_of(const Invocation& invocation);
 
+// Is there such a program? A typing error must not cost every job of a queue its attempts.
+bool program_exists(const std::string& name, const std::string& directory, const Io& io);
+
+// To see whether a queue is empty takes a scope; without it there seems to be nothing.
+Result<void> check_visible(Client& client, const std::vector<std::string>& queues);
+// Is nothing left that a worker of these queues would take, now or after a back-off? No kinds:
+// every kind.
+Result<bool> drained(Jobs& jobs, const std::vector<std::string>& queues,
+                     const std::vector<std::string>& kinds);
+
+// For the end of a worker: members of a JSON object, and words.
+std::string stats_json(const WorkerStats& stats);
+std::string stats_text(const WorkerStats& stats);
+
 // Runs the slot and prints its summary.
 Result<int> run_work_slot(const Invocation& invocation, Io& io, const WorkPlan& plan, Jobs& jobs,
                           const Handler& handler, StopSignals& signals);

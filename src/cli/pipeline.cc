@@ -1,0 +1,291 @@
+// pipeline run, check, show: workers of one process for the filters of a file.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <memory>
+
+#include "api/json.h"
+#include "base/mutex.h"
+#include "base/secret.h"
+#include "cli/handlers.h"
+#include "cli/pipeline_file.h"
+#include "cli/work.h"
+#include "env/private_memory.h"
+#include "worker/pipe.h"
+
+namespace mainspring::cli {
+namespace {
+
+constexpr Duration kDrainPoll = 250ms;
+
+// A filter that this process runs, and its worker.
+struct Running {
+  const Filter* filter = nullptr;
+  std::unique_ptr<WorkerRuntime> worker;
+};
+
+// Why a worker was refused, if one was: all end then, instead of asking for ever.
+struct Refusal {
+  Mutex mutex;
+  std::optional<Error> error MS_GUARDED_BY(mutex);
+  void set(const Error& why) {
+    const MutexLock lock(mutex);
+    if (!error) error = why;
+  }
+};
+
+// What the filters' workers share.
+struct Shop {
+  Jobs& jobs;
+  const Clock& clock;
+  Random& random;
+  Log& log;
+  Processes& processes;
+};
+
+// Which filters this process runs: those of --filter, or all that have a program.
+Result<std::vector<std::size_t>> chosen(const Pipeline& pipeline, const Invocation& invocation,
+                                        const Io& io) {
+  std::vector<std::size_t> out;
+  const auto& wanted = invocation.all_flags("filter");
+  for (const std::string& name : wanted) {
+    const auto found = std::find_if(pipeline.filters.begin(), pipeline.filters.end(),
+                                    [&](const Filter& filter) { return filter.name == name; });
+    if (found == pipeline.filters.end())
+      return invalid("filter", fmt::format("--filter \"{}\": the file has no such filter", name));
+    if (!found->runs_here()) {
+      return invalid("filter", fmt::format("--filter \"{}\": its exec is \"none\": workers "
+                                           "elsewhere run it",
+                                           name));
+    }
+    const auto at = static_cast<std::size_t>(found - pipeline.filters.begin());
+    if (std::find(out.begin(), out.end(), at) == out.end()) out.push_back(at);
+  }
+  for (std::size_t i = 0; wanted.empty() && i < pipeline.filters.size(); ++i) {
+    if (pipeline.filters[i].runs_here()) out.push_back(i);
+  }
+  if (out.empty()) {
+    return invalid("filters", "filters: each has exec \"none\": there is nothing to run here");
+  }
+  for (const std::size_t i : out) {
+    const Filter& filter = pipeline.filters[i];
+    if (program_exists(filter.argv[0], filter.directory, io)) continue;
+    return invalid("exec", fmt::format("filters[{}].exec: there is no program {} that can be run",
+                                       i, filter.argv[0]));
+  }
+  return out;
+}
+
+Result<std::unique_ptr<WorkerRuntime>> worker_of(const Pipeline& pipeline, std::size_t at,
+                                                 const Invocation& invocation, const Shop& shop) {
+  const Filter& filter = pipeline.filters[at];
+  const long processors = std::max(1L, sysconf(_SC_NPROCESSORS_ONLN));
+  const std::int64_t slots = filter.slots > 0 ? filter.slots : invocation.options.slots;
+  WorkerOptions options;
+  options.queues = {filter.queue};
+  options.slots = static_cast<int>(slots == 0 ? processors : slots);
+  options.lease = invocation.options.lease;
+  options.graceful_stop = invocation.options.graceful_stop;
+  ExecOptions exec;
+  exec.argv = filter.argv;
+  exec.directory = filter.directory;
+  for (const auto& mistakes : {options.validate(), exec.validate()}) {
+    if (!mistakes.empty()) return mistakes.front();
+  }
+  Handler handler = exec_handler(shop.processes, std::move(exec));
+  if (at + 1 < pipeline.filters.size()) {
+    const Filter& next = pipeline.filters[at + 1];
+    handler = piped(std::move(handler), {.queue = next.queue,
+                                         .kind = next.posted_kind(),
+                                         .carries = filter.carries,
+                                         .timeout = next.timeout});
+  }
+  KindOptions kind;
+  kind.timeout = filter.timeout.value_or(Duration{0});
+  kind.retry.first_delay = filter.retry_after;
+  kind.retry.max_attempts = filter.max_attempts;
+  auto worker = std::make_unique<WorkerRuntime>(shop.jobs, shop.clock, shop.random, shop.log,
+                                                std::move(options));
+  if (filter.kind.empty()) {
+    worker->on_any(std::move(handler), kind);
+  } else {
+    worker->on(filter.kind, std::move(handler), kind);
+  }
+  return worker;
+}
+
+// In the order of the items' way: what leaves a queue after it was looked at is in one that has yet
+// to be looked at.
+bool all_through(Jobs& jobs, const Pipeline& pipeline) {
+  return std::all_of(pipeline.filters.begin(), pipeline.filters.end(), [&](const Filter& filter) {
+    const auto empty = drained(jobs, {filter.queue}, filter.kinds());
+    return empty && *empty;
+  });
+}
+
+void wait_until_through(Jobs& jobs, const Pipeline& pipeline, StopSignals& signals) {
+  Mutex mutex;
+  CondVar wake;
+  const std::stop_callback on_stop(signals.stop(), [&] {
+    const MutexLock lock(mutex);
+    wake.notify_all();
+  });
+  while (!signals.stop().stop_requested() && !all_through(jobs, pipeline)) {
+    const MutexLock lock(mutex);
+    if (!signals.stop().stop_requested()) wake.wait_for(mutex, kDrainPoll);
+  }
+}
+
+// All stop taking before any is waited for, so that the slowest filter alone sets how long it
+// takes.
+void stop_all(std::vector<Running>& running) {
+  for (Running& one : running) one.worker->request_stop();
+  for (Running& one : running) one.worker->stop();
+}
+
+void print_end(const Invocation& invocation, Io& io, const std::vector<Running>& running) {
+  for (const Running& one : running) {
+    const WorkerStats stats = one.worker->stats();
+    if (invocation.json) {
+      std::string name;
+      append_json_string(name, one.filter->name);
+      print_line(io, fmt::format("{{\"filter\":{},{}}}", name, stats_json(stats)));
+    } else {
+      print_line(io, fmt::format("{}: {}", one.filter->name, stats_text(stats)));
+    }
+  }
+}
+
+// Counts of one filter's queue.
+struct Row {
+  std::int64_t waiting = 0, running = 0, done = 0, dead = 0;
+  bool paused = false;
+};
+
+Row row_of(const std::vector<QueueStats>& queues, const std::string& queue) {
+  Row row;
+  for (const QueueStats& stats : queues) {
+    if (stats.name != queue) continue;
+    const auto count = [&](JobState state) {
+      return stats.counts[static_cast<std::size_t>(state)];
+    };
+    row.waiting = count(JobState::waiting) + count(JobState::scheduled) +
+                  count(JobState::available) + count(JobState::retryable);
+    row.running = count(JobState::running);
+    row.done = count(JobState::completed);
+    row.dead = count(JobState::dead);
+    row.paused = stats.paused;
+  }
+  return row;
+}
+
+}  // namespace
+
+Result<int> run_pipeline_run(const Invocation& invocation, Io& io) {
+  MS_TRY_ASSIGN(const Pipeline pipeline, pipeline_of_file(*invocation.argument("FILE")));
+  MS_TRY_ASSIGN(const auto filters, chosen(pipeline, invocation, io));
+  const bool drain = invocation.has("drain");
+  StopSignals signals;
+  if (!invocation.options.allow_core) MS_TRY(keep_memory_private());
+  const SystemClock clock;
+  SystemRandom random;
+  StderrLog log(log_level_of(invocation.options));
+  SystemProcesses processes;
+  MS_TRY_ASSIGN(const auto connection, connect(invocation, 15s));
+  MS_TRY(connection->client->ready());
+  if (drain) MS_TRY(check_visible(*connection->client, pipeline.queues()));
+
+  Refusal refusal;
+  const Shop shop{connection->jobs(), clock, random, log, processes};
+  std::vector<Running> running;
+  for (const std::size_t at : filters) {
+    MS_TRY_ASSIGN(auto worker, worker_of(pipeline, at, invocation, shop));
+    worker->on_refused([&](const Error& error) {
+      refusal.set(error);
+      signals.request();
+    });
+    running.push_back({&pipeline.filters[at], std::move(worker)});
+  }
+  for (Running& one : running) MS_TRY(one.worker->start());
+  if (!invocation.json) {
+    std::vector<std::string> names;
+    for (const Running& one : running) names.push_back(one.filter->name);
+    io.err(fmt::format("pipeline {} runs {} from {}. Ctrl-C stops it.\n", pipeline.name,
+                       fmt::join(names, ", "), without_password(invocation.options.server)));
+  }
+  if (drain) {
+    wait_until_through(connection->jobs(), pipeline, signals);
+  } else {
+    signals.wait();
+  }
+  const std::stop_callback hurry(signals.hurry(), [] { _exit(130); });
+  stop_all(running);
+  print_end(invocation, io, running);
+  const MutexLock lock(refusal.mutex);
+  if (refusal.error) return *refusal.error;
+  return kExitOk;
+}
+
+Result<int> run_pipeline_check(const Invocation& invocation, Io& io) {
+  for (const std::string& file : invocation.all_arguments("FILE")) {
+    MS_TRY_ASSIGN(const Pipeline pipeline, pipeline_of_file(file));
+    if (invocation.json) {
+      std::string line;
+      JsonWriter w(line);
+      w.begin_object().key("name").string(pipeline.name).key("filters").begin_array();
+      for (const Filter& filter : pipeline.filters) {
+        w.begin_object().key("name").string(filter.name).key("queue").string(filter.queue);
+        w.key("kind").string(filter.posted_kind()).key("runs_here").boolean(filter.runs_here());
+        w.end_object();
+      }
+      w.end_array().end_object();
+      print_line(io, line);
+      continue;
+    }
+    std::string way;
+    for (const Filter& filter : pipeline.filters) {
+      way += fmt::format("{}{}{}", way.empty() ? "" : " -> ", filter.queue,
+                         filter.runs_here() ? "" : " (elsewhere)");
+    }
+    print_line(io, fmt::format("{}: {}", pipeline.name, way));
+  }
+  return kExitOk;
+}
+
+Result<int> run_pipeline_show(const Invocation& invocation, Io& io) {
+  MS_TRY_ASSIGN(const Pipeline pipeline, pipeline_of_file(*invocation.argument("FILE")));
+  MS_TRY_ASSIGN(const auto connection, connect(invocation, Duration{0}));
+  MS_TRY_ASSIGN(const std::vector<QueueStats> queues, connection->jobs().queues());
+  Table table({{"FILTER"},
+               {"QUEUE"},
+               {"WAITING", Align::right},
+               {"RUNNING", Align::right},
+               {"DONE", Align::right},
+               {"DEAD", Align::right},
+               {""}});
+  for (const Filter& filter : pipeline.filters) {
+    const Row row = row_of(queues, filter.queue);
+    if (invocation.json) {
+      std::string line;
+      JsonWriter w(line);
+      w.begin_object().key("filter").string(filter.name).key("queue").string(filter.queue);
+      w.key("waiting").number(row.waiting).key("running").number(row.running);
+      w.key("done").number(row.done).key("dead").number(row.dead);
+      w.key("paused").boolean(row.paused).end_object();
+      print_line(io, line);
+      continue;
+    }
+    table.add({{filter.name},
+               {filter.queue},
+               {format_count(row.waiting)},
+               {format_count(row.running)},
+               {format_count(row.done)},
+               {format_count(row.dead), row.dead > 0 ? Colour::red : Colour::none},
+               {row.paused ? "paused" : "", Colour::yellow}});
+  }
+  if (!invocation.json) io.out(table.render(io));
+  return kExitOk;
+}
+
+}  // namespace mainspring::cli
