@@ -1,0 +1,147 @@
+#!/bin/bash
+# A document pipeline on a watched folder, while server and workers are killed; and an audit at the end. See --help.
+set -euo pipefail
+
+usage() {
+  cat <<'TEXT'
+examples/documents/run.sh [--files N] [--kills N] [--seed N] [--workers N] [--bin DIR] [--keep]
+        Starts a private server that watches a folder, and two processes that run the pipeline
+        convert, thumbnail, index. Drops 300 PDFs into the folder, some in two versions, some
+        broken, and meanwhile kills server and workers with -9, 40 times, at random, or stops a
+        worker for longer than its lease. When all is through it checks that each document has
+        its text, its thumbnail and its place in the index, once each, and that each broken one is
+        dead with the tool's words. Exits with 0 if that is so.
+--bin DIR        where mainspring has been built [build/release]
+--keep           keep the directory with outputs and logs; it is kept if something is wrong
+TEXT
+}
+
+# -- what is asked for ------------------------------------------------------------------------------
+here=$(dirname "$(readlink -f "$0")")
+bin=$here/../../build/release files=300 kills=40 seed=1 workers=2 keep=''
+while (($# > 0)); do
+  case $1 in
+    --files) files=$2; shift 2 ;;
+    --kills) kills=$2; shift 2 ;;
+    --seed) seed=$2; shift 2 ;;
+    --workers) workers=$2; shift 2 ;;
+    --bin) bin=$2; shift 2 ;;
+    --keep) keep=yes; shift ;;
+    -h | --help) usage; exit 0 ;;
+    *) usage >&2; exit 64 ;;
+  esac
+done
+mainspring=$(readlink -f "$bin/mainspring")
+readonly limit_s=$((120 + files)) # all of it; much more than it takes
+RANDOM=$seed
+
+dir=$(mktemp -d "${TMPDIR:-/tmp}/mainspring-documents.XXXXXX")
+mkdir "$dir"/{in,staged,out,out/originals,out/texts,out/thumbnails}
+export MAINSPRING_SERVER=unix:$dir/socket # no port: nobody else can take it while the server is dead
+export DOCUMENTS_OUT=$dir/out
+
+say() { printf '%s\n' "$*"; }
+die() { say "$*" >&3; exit 1; }
+exec 3>&2 2>"$dir/run.log" # where bash says of each process that it was killed
+
+# -- the processes: whatever has died is started again -----------------------------------------------
+declare -A pid=()
+alive() { [[ -n ${pid[$1]:-} ]] && kill -0 "${pid[$1]}" 2>/dev/null; }
+start() {
+  local name=$1
+  shift
+  "$@" >>"$dir/$name.log" 2>&1 &
+  pid[$name]=$!
+}
+start_server() {
+  local i
+  start server "$mainspring" serve --data "$dir/jobs" --listen "$MAINSPRING_SERVER" --watch-root "$dir/in" --log-level warn
+  for ((i = 0; i < 600; ++i)); do
+    if "$mainspring" workers >/dev/null 2>&1; then return; fi
+    alive server || die "the server did not start: $(tail -n 5 "$dir/server.log")"
+    sleep 0.05
+  done
+  die "the server did not answer"
+}
+keep_alive() {
+  local i
+  alive server || start_server
+  for ((i = 1; i <= workers; ++i)); do
+    alive "worker$i" || start "worker$i" "$mainspring" pipeline run "$here/pipeline.json" --lease 2s
+  done
+}
+clean_up() {
+  local status=$? name
+  for name in "${!pid[@]}"; do kill -9 "${pid[$name]}" 2>/dev/null || true; done
+  wait 2>/dev/null || true
+  if ((status == 0)) && [[ -z $keep ]]; then rm -rf "$dir"; else say "outputs and logs: $dir"; fi
+}
+trap clean_up EXIT
+trap 'exit 130' INT TERM
+
+# -- what happens to them ---------------------------------------------------------------------------
+declare -A struck=([server]=0 [worker]=0 [stopped]=0)
+strike() {
+  local victim=worker$((1 + RANDOM % workers))
+  case $((RANDOM % 10)) in
+    0 | 1 | 2) victim=server; struck[server]=$((struck[server] + 1)) ;;
+    3 | 4)
+      # It stands still until its lease is over and its jobs are others', and then goes on with them.
+      alive "$victim" || return 0
+      struck[stopped]=$((struck[stopped] + 1))
+      kill -STOP "${pid[$victim]}"
+      (sleep 3; kill -CONT "${pid[$victim]}" 2>/dev/null || true) &
+      return ;;
+    *) struck[worker]=$((struck[worker] + 1)) ;;
+  esac
+  kill -9 "${pid[$victim]}" 2>/dev/null || true
+}
+
+# One version of a document comes: moved in whole, or written in place.
+drop() {
+  local staged=$1 name
+  name=$(basename "${staged%.*}")
+  if ((RANDOM % 2 == 0)); then
+    cp "$staged" "$dir/in/.$name.part" && mv "$dir/in/.$name.part" "$dir/in/$name"
+  else
+    cp "$staged" "$dir/in/$name"
+  fi
+}
+
+# -- the run ----------------------------------------------------------------------------------------
+"$here/make.py" "$dir/staged" "$files" "$seed"
+sqlite3_schema='CREATE TABLE documents(name PRIMARY KEY, modified_at, digest); CREATE TABLE words(word, name);
+  CREATE INDEX words_by_name ON words(name); CREATE INDEX names_by_word ON words(word);'
+python3 -c 'import sqlite3, sys; books = sqlite3.connect(sys.argv[1]); books.executescript(sys.argv[2])' \
+  "$dir/out/index.sqlite" "$sqlite3_schema"
+start_server
+# shellcheck disable=SC2016
+"$mainspring" trigger set documents --folder "$dir/in" --pattern 'letter-*.pdf' --stable 300ms \
+  --queue documents.convert --kind convert --max-attempts 100 --args '{"path":{"$ref":"file.path"},
+  "name":{"$ref":"file.name"},"size":{"$ref":"file.size"},"modified_at":{"$ref":"file.modified_at"}}' >/dev/null
+SECONDS=0
+struck_so_far=0 dropped=0
+mapfile -t first < <(find "$dir/staged" -name '*.0' | sort)
+mapfile -t second < <(find "$dir/staged" -name '*.1' | sort)
+all=("${first[@]}" "${second[@]}")
+for staged in "${all[@]}"; do
+  drop "$staged"
+  dropped=$((dropped + 1))
+  # Strikes are spread over the documents.
+  while ((struck_so_far < kills * dropped / ${#all[@]})); do
+    keep_alive
+    sleep "0.$((RANDOM % 10))"
+    strike
+    struck_so_far=$((struck_so_far + 1))
+  done
+done
+while keep_alive; ! "$here/audit.py" "$mainspring" "$dir/staged" "$dir/out" --ready; do
+  ((SECONDS < limit_s)) || { "$here/audit.py" "$mainspring" "$dir/staged" "$dir/out" || true; die "not all documents are through after $limit_s s"; }
+  sleep 0.2
+done
+
+# -- the audit --------------------------------------------------------------------------------------
+say "$SECONDS s, seed $seed; kill -9: ${struck[worker]} times a worker, ${struck[server]} the server; ${struck[stopped]} times a worker stood still"
+"$here/audit.py" "$mainspring" "$dir/staged" "$dir/out"
+"$mainspring" pipeline show "$here/pipeline.json"
+"$mainspring" verify >/dev/null || die "WRONG  mainspring verify finds the store damaged"
