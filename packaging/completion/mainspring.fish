@@ -3,7 +3,7 @@
 function __mainspring_at
   set -l at ''
   for word in (commandline -opc)[2..-1]
-    if contains -- (string trim -- "$at $word") 'serve' 'work' 'lease' 'lease run' 'step' 'step run' 'enqueue' 'bench' 'jobs' 'jobs list' 'jobs show' 'jobs why' 'jobs cancel' 'jobs retry' 'queues' 'queues list' 'queues show' 'queues pause' 'queues resume' 'queues set' 'queues limit' 'dead' 'dead list' 'dead show' 'dead groups' 'dead redrive' 'dead retry' 'events' 'workers' 'schedules' 'schedules set' 'schedules list' 'schedules show' 'schedules preview' 'schedules trigger' 'schedules pause' 'schedules resume' 'schedules ledger' 'schedules backfill' 'schedules remove' 'timers' 'timers set' 'timers list' 'timers show' 'timers start' 'timers stop' 'timers wake' 'timers timeout' 'timers remove' 'leases' 'leases list' 'leases show' 'sessions' 'sessions list' 'sessions show' 'sessions resume' 'workflow' 'workflow start' 'workflow list' 'workflow show' 'workflow signal' 'workflow cancel' 'workflow pause' 'workflow resume' 'workflow retry' 'workflow check' 'trigger' 'trigger set' 'trigger list' 'trigger show' 'trigger fire' 'trigger ledger' 'trigger pause' 'trigger resume' 'trigger remove' 'host' 'jobs-host' 'jobs-host list' 'jobs-host show' 'jobs-host info' 'jobs-host history' 'jobs-host run' 'jobs-host stop' 'jobs-host start' 'jobs-host settings' 'jobs-host deploy' 'jobs-host remove' 'logs' 'token' 'token create' 'token list' 'token revoke' 'audit' 'audit list' 'audit verify' 'audit head' 'callbacks' 'callbacks key' 'callbacks verify' 'verify' 'store' 'store backup' 'store copy' 'store info' 'store migrate' 'store check' 'tls' 'tls init' 'tls issue' 'tls show' 'config' 'version' 'completion' 'help'
+    if contains -- (string trim -- "$at $word") 'serve' 'work' 'lease' 'lease run' 'step' 'step run' 'enqueue' 'bench' 'pipeline' 'pipeline run' 'pipeline show' 'pipeline check' 'jobs' 'jobs list' 'jobs show' 'jobs why' 'jobs cancel' 'jobs retry' 'queues' 'queues list' 'queues show' 'queues pause' 'queues resume' 'queues set' 'queues limit' 'dead' 'dead list' 'dead show' 'dead groups' 'dead redrive' 'dead retry' 'events' 'workers' 'schedules' 'schedules set' 'schedules list' 'schedules show' 'schedules preview' 'schedules trigger' 'schedules pause' 'schedules resume' 'schedules ledger' 'schedules backfill' 'schedules remove' 'timers' 'timers set' 'timers list' 'timers show' 'timers start' 'timers stop' 'timers wake' 'timers timeout' 'timers remove' 'leases' 'leases list' 'leases show' 'sessions' 'sessions list' 'sessions show' 'sessions resume' 'workflow' 'workflow start' 'workflow list' 'workflow show' 'workflow signal' 'workflow cancel' 'workflow pause' 'workflow resume' 'workflow retry' 'workflow fork' 'workflow check' 'trigger' 'trigger set' 'trigger list' 'trigger show' 'trigger fire' 'trigger ledger' 'trigger pause' 'trigger resume' 'trigger remove' 'host' 'jobs-host' 'jobs-host list' 'jobs-host show' 'jobs-host info' 'jobs-host history' 'jobs-host run' 'jobs-host stop' 'jobs-host start' 'jobs-host settings' 'jobs-host deploy' 'jobs-host remove' 'logs' 'token' 'token create' 'token list' 'token revoke' 'audit' 'audit list' 'audit verify' 'audit head' 'callbacks' 'callbacks key' 'callbacks verify' 'verify' 'store' 'store backup' 'store copy' 'store info' 'store migrate' 'store check' 'tls' 'tls init' 'tls issue' 'tls show' 'config' 'version' 'completion' 'help'
       set at (string trim -- "$at $word")
     end
   end
@@ -799,6 +799,7 @@ complete -c mainspring -n "__mainspring_at 'workflow'" -a cancel -d 'stop workfl
 complete -c mainspring -n "__mainspring_at 'workflow'" -a pause -d 'begin no steps and undo nothing'
 complete -c mainspring -n "__mainspring_at 'workflow'" -a resume -d 'undo pause'
 complete -c mainspring -n "__mainspring_at 'workflow'" -a retry -d 'try the undoing of a parked workflow again'
+complete -c mainspring -n "__mainspring_at 'workflow'" -a fork -d 'begin one that has ended anew from a step'
 complete -c mainspring -n "__mainspring_at 'workflow'" -a check -d 'check a definition, without a server'
 complete -c mainspring -n "__mainspring_at 'workflow'" -l json -d 'print JSON, errors too'
 complete -c mainspring -n "__mainspring_at 'workflow'" -l config -r -F -d 'settings from this TOML file'
@@ -888,6 +889,19 @@ complete -c mainspring -n "__mainspring_at 'workflow retry'" -l token-file -r -F
 complete -c mainspring -n "__mainspring_at 'workflow retry'" -l ca-file -r -F -d 'authorities that may have signed the server\'s certificate, in PEM'
 complete -c mainspring -n "__mainspring_at 'workflow retry'" -l cert-file -r -F -d 'a certificate to show to servers that ask for one'
 complete -c mainspring -n "__mainspring_at 'workflow retry'" -l key-file -r -F -d 'its key'
+complete -c mainspring -n "__mainspring_at 'workflow fork'" -l from -x -d 'the step to begin with'
+complete -c mainspring -n "__mainspring_at 'workflow fork'" -l input -x -d 'JSON, or @FILE: instead of the old one'
+complete -c mainspring -n "__mainspring_at 'workflow fork'" -l key -x -d 'of the new one: again gives the same one'
+complete -c mainspring -n "__mainspring_at 'workflow fork'" -l wait -d 'wait for the end [1h], print the result, exit with the outcome'
+complete -c mainspring -n "__mainspring_at 'workflow fork'" -l json -d 'print JSON, errors too'
+complete -c mainspring -n "__mainspring_at 'workflow fork'" -l config -r -F -d 'settings from this TOML file'
+complete -c mainspring -n "__mainspring_at 'workflow fork'" -l help -d 'this text'
+complete -c mainspring -n "__mainspring_at 'workflow fork'" -l server -x -d 'the server that commands talk to: http://HOST:PORT, https://HOST:PORT '
+complete -c mainspring -n "__mainspring_at 'workflow fork'" -l color -x -a 'auto always never' -d 'colours in tables'
+complete -c mainspring -n "__mainspring_at 'workflow fork'" -l token-file -r -F -d 'the token to show to the server is the first line of this file'
+complete -c mainspring -n "__mainspring_at 'workflow fork'" -l ca-file -r -F -d 'authorities that may have signed the server\'s certificate, in PEM'
+complete -c mainspring -n "__mainspring_at 'workflow fork'" -l cert-file -r -F -d 'a certificate to show to servers that ask for one'
+complete -c mainspring -n "__mainspring_at 'workflow fork'" -l key-file -r -F -d 'its key'
 complete -c mainspring -n "__mainspring_at 'workflow check'" -l json -d 'print JSON, errors too'
 complete -c mainspring -n "__mainspring_at 'workflow check'" -l config -r -F -d 'settings from this TOML file'
 complete -c mainspring -n "__mainspring_at 'workflow check'" -l help -d 'this text'
