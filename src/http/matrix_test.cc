@@ -26,6 +26,7 @@ enum class Rule {
   folder,   // the verb for "folder/photos"
   some,     // the verb, whatever the pattern
   item,     // a thing of "photos": whoever has the verb for others does not find it
+  pair,     // the same, and whoever finds it needs another verb too
   list,     // the verb, and the thing is in it only for those who have it for "photos"
   folders,  // the same of "folder/photos"
   outcome,  // the same of a list of results: `marker` says that it is not theirs
@@ -92,7 +93,7 @@ constexpr Row kRows[] = {
     {"pause_workflow", Rule::item, "admin", "POST", "/v1/workflows/{workflow}/pause"},
     {"resume_workflow", Rule::item, "admin", "POST", "/v1/workflows/{workflow}/resume"},
     {"retry_workflow", Rule::item, "admin", "POST", "/v1/workflows/{workflow}/retry"},
-    {"fork_workflow", Rule::item, "admin", "POST", "/v1/workflows/{workflow}/fork",
+    {"fork_workflow", Rule::pair, "admin", "POST", "/v1/workflows/{workflow}/fork",
      R"({"step":"s"})"},
     {"put_trigger", Rule::name, "schedule", "PUT", "/v1/triggers/photos", kTrigger},
     {"list_triggers", Rule::list, "read", "GET", "/v1/triggers", "", "", kNamed},
@@ -353,6 +354,9 @@ void check(Matrix& m, const Row& row, const Given& given, const Answer& answer) 
     case Rule::item:
       CHECK(in == verb);
       if (verb) CHECK((answer.status != 404) == match);
+      break;
+    case Rule::pair:
+      CHECK(answer.status == (verb && !match ? 404 : 403));
       break;
     case Rule::list:
     case Rule::folders:
