@@ -7,7 +7,7 @@
 //                                  (an undo job died)  parked ─┘  (it is tried again)
 //
 // Args, input and results are JSON text. In a step's job, a value {"$ref": "charge.id"} stands for
-// what a step before it answered; docs/guide/workflows.md has the whole of it.
+// what a step before it answered; docs/guides/workflows.md has the whole of it.
 #pragma once
 
 #include <cstdint>
