@@ -213,7 +213,7 @@ std::vector<WorkflowRows::Row> PostgresWorkflowRows::rows(WorkflowId id, Workflo
 // -- jobs -----------------------------------------------------------------------------------------
 
 JobId PostgresWorkflowRows::make_job(const NewJob& job, const StepJob& of) {
-  if (store_.next_id_ >= store_.ids_end_) {
+  if (store_.next_id_ >= store_.ids_end_ && store_.options_.ids_ahead) {
     store_.new_ids(ids_at_once_);
     ids_at_once_ = std::min(ids_at_once_ * 2, kMaxIdsAtOnce);
   }

@@ -56,6 +56,7 @@ PostgresOptions new_place(const StoreOptions& options) {
   o.schema = fmt::format("s{}", ++count);
   o.store = options;
   o.lease_clock = PostgresOptions::LeaseClock::instant;
+  o.ids_ahead = false;
   return o;
 }
 
