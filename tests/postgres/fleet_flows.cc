@@ -15,6 +15,7 @@ using std::chrono::seconds;
 namespace {
 
 constexpr std::size_t kMaxHeldSteps = 6;
+constexpr int kTended = 30;  // in one turn: a batch has a second to be done
 constexpr int kPage = 500;
 constexpr int kMaxPages = 1000;
 
@@ -81,7 +82,7 @@ FlowLaw::Verdict Flows::judge(const Store& store) {
 
 void FlowSide::turn(const Store& store, const std::string& worker, bool storm, Now now) {
   if (storm) {
-    if (chance_.percent(12)) start();
+    if (chance_.percent(2)) start();
     if (chance_.percent(10)) change();
   } else if (chance_.percent(10)) {
     tend(store);
@@ -171,14 +172,21 @@ void FlowSide::change() {
 
 // Whatever waits for somebody gets it.
 void FlowSide::tend(const Store& store) {
-  const auto page = store.workflows({}, kPage, 0);
-  int signal = 0;
-  for (const WorkflowInfo& info : page ? page->workflows : std::vector<WorkflowInfo>{}) {
-    if (is_terminal(info.state)) continue;
-    if (info.state == WorkflowState::parked) tell(RetryWorkflow{info.id, "", false, {}});
-    if (info.paused) tell(PauseWorkflow{info.id, false, {}});
-    if (info.state != WorkflowState::running) continue;
-    tell(SignalWorkflow{info.id, "go", fmt::format("t{}", ++signal), "true", {}});
+  int tended = 0;
+  WorkflowId before = 0;
+  for (int page = 0; page < kMaxPages; ++page) {
+    const auto listed = store.workflows({}, kPage, before);
+    if (!listed) return;
+    for (const WorkflowInfo& info : listed->workflows) {
+      if (is_terminal(info.state)) continue;
+      if (++tended > kTended) return;
+      if (info.state == WorkflowState::parked) tell(RetryWorkflow{info.id, "", false, {}});
+      if (info.paused) tell(PauseWorkflow{info.id, false, {}});
+      if (info.state != WorkflowState::running) continue;
+      tell(SignalWorkflow{info.id, "go", fmt::format("t{}", chance_.next()), "true", {}});
+    }
+    if (!listed->next) return;
+    before = *listed->next;
   }
 }
 

@@ -25,7 +25,7 @@ constexpr int kNodes = 3;
 constexpr std::int64_t kDefaultKills = 210;
 // Of one call while the server is away: a round trip that is not answered, and a new connection.
 constexpr Duration kLongestCall = seconds(10);
-constexpr Duration kDrainLimit = seconds(60);
+constexpr Duration kDrainLimit = seconds(120);
 constexpr Duration kMaxJump = std::chrono::minutes(20);
 
 std::int64_t number_from(const char* name, std::int64_t otherwise) {
@@ -189,6 +189,12 @@ bool drain(PgCluster& cluster, const std::string& database, Board& board) {
     if (left == "0" && board.unsent() == 0) return true;
     board.clock().jump(step);
   }
+  const auto states = cluster.sql(
+      "SELECT string_agg(DISTINCT state || ' ' || left(data, 200), '; ') FROM fleet.workflows "
+      "WHERE "
+      "state < 3",
+      database);
+  if (states) MESSAGE("workflows: " << (*states)[0][0]);
   MESSAGE("left: " << left << " jobs and workflows, " << board.unsent() << " requests");
   return false;
 }
