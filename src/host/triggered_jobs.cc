@@ -305,7 +305,8 @@ void TriggeredJobs::tell_end(Attempt& attempt, RunStatus status) {
   RunRecord& run = attempt.record;
   run.status = status;
   run.ended = host_.clock.now().wall;
-  // Who sees that a run has ended finds all of its log; who sees that its log has, how it ended.
+  // Who sees that a run has ended finds all of its log; who sees that its log has, how it
+  // ended, and may run it anew.
   (void)attempt.log->write(LogSource::system_info,
                            fmt::format("Status changed to {}", to_string(status)));
   (void)attempt.log->flush();
@@ -313,11 +314,11 @@ void TriggeredJobs::tell_end(Attempt& attempt, RunStatus status) {
     host_.log.warn("how a run ended could not be written",
                    {{"job", attempt.folder.name}, {"why", good.error().message}});
   }
-  attempt.log->close();
   {
     MutexLock lock(mutex_);
     active_.erase(attempt.folder.name);
   }
+  attempt.log->close();
   registry_
       .counter("mainspring_host_runs_total", "Runs of triggered job folders that have ended",
                {{"status", std::string(to_string(status))}})

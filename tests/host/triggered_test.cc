@@ -42,7 +42,7 @@ TEST_CASE("a run has an id, a log, a history and a job of the engine") {
             *id +
             " one 'two three'\n"
             "SYS INFO] Status changed to Success\n");
-  CHECK(t.host->log_ended(kTriggered, "r", *id));
+  CHECK(await([&] { return t.host->log_ended(kTriggered, "r", *id); }));
   const auto engine = t.node->broker().get(run.job);
   REQUIRE(engine.has_value());
   CHECK(engine->queue == "host");
