@@ -50,8 +50,8 @@ struct PostgresOptions {
   // begins no lease anew. It takes completions of jobs that the node's first one gave out; those
   // that are not done by the one statement for plain ones it answers as stale without looking.
   bool joins = true;
-  // Ids of jobs of workflows are taken some at a time; what is left over is a gap. Off: none is, for
-  // tests that compare ids.
+  // Ids of jobs of workflows are taken some at a time, and what is left over is a gap. Off: one by
+  // one, for tests that compare ids.
   bool ids_ahead = true;
   // A store that goes on elsewhere is opened for nothing but reads, and not joined.
   IfMoved if_moved = IfMoved::refuse;
