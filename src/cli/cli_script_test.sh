@@ -5,18 +5,6 @@ set -uo pipefail
 # shellcheck source=src/cli/script_test.sh
 source "$(dirname "$0")/script_test.sh"
 
-start_server() {
-  rm -f server.json
-  "$mainspring" serve --data "$work/data" --listen 127.0.0.1:0 --json --log-level error >server.json 2>server.log &
-  server=$!
-  for ((i = 0; i < 200; ++i)); do
-    [[ -s server.json ]] && break
-    read -rt 0.05 <> <(:) || true
-  done
-  MAINSPRING_SERVER=$(sed 's/.*"url":"\([^"]*\)".*/\1/' server.json)
-  export MAINSPRING_SERVER
-}
-
 # -- without a server -------------------------------------------------------------------------------
 expect 0 'mainspring …' ms version
 expect 0 '{"version":"…"}' ms version --json

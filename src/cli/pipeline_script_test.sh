@@ -6,15 +6,6 @@ set -uo pipefail
 # shellcheck source=src/cli/script_test.sh
 source "$(dirname "$0")/script_test.sh"
 
-# await COMMAND…: until it succeeds, for at most 60 s.
-await() {
-  for ((n = 0; n < 1200; ++n)); do
-    "$@" >/dev/null 2>&1 && return 0
-    read -rt 0.05 <> <(:) || true
-  done
-  echo "FAILED: waited in vain for: $*"
-  failed=$((failed + 1))
-}
 
 mkdir bin
 cat >bin/p.json <<'END'
@@ -63,11 +54,7 @@ expect 64 '…there is nothing to run here' ms pipeline run none.json
 expect 64 '…--filter "x": the file has no such filter' ms pipeline run bin/p.json --filter x
 expect 66 '…' ms pipeline check nothing.json
 
-"$mainspring" serve --data "$work/data" --listen 127.0.0.1:0 --json --log-level off >server.json 2>server.log &
-server=$!
-await test -s server.json
-MAINSPRING_SERVER=$(sed 's/.*"url":"\([^"]*\)".*/\1/' server.json)
-export MAINSPRING_SERVER
+start_server
 
 # -- one process, every way that an item can take -------------------------------------------------------
 expect 0 '1 available' ms enqueue p.pages book '{"book":"b","pages":3}' --correlation-id order-7 --tag red

@@ -44,7 +44,8 @@ await() {
 
 # A server over a directory of its own, at which MAINSPRING_SERVER points.
 start_server() {
-  "$mainspring" serve --data "$work/data" --listen 127.0.0.1:0 --json --log-level error >server.json 2>server.log &
+  rm -f server.json
+  "$mainspring" serve --data "$work/data" --listen 127.0.0.1:0 --json --log-level error >server.json 2>>server.log &
   server=$!
   await test -s server.json
   MAINSPRING_SERVER=$(sed 's/.*"url":"\([^"]*\)".*/\1/' server.json)

@@ -5,15 +5,6 @@ set -uo pipefail
 # shellcheck source=src/cli/script_test.sh
 source "$(dirname "$0")/script_test.sh"
 
-# await COMMAND…: until it succeeds, for at most 20 s.
-await() {
-  for ((n = 0; n < 400; ++n)); do
-    "$@" >/dev/null 2>&1 && return 0
-    read -rt 0.05 <> <(:) || true
-  done
-  echo "FAILED: waited in vain for: $*"
-  failed=$((failed + 1))
-}
 # ended CODE PID: a process in the background ends with CODE.
 ended() {
   local status=0
@@ -21,11 +12,7 @@ ended() {
   expect "$1" '' sh -c "exit $status"
 }
 
-"$mainspring" serve --data "$work/data" --listen 127.0.0.1:0 --json --log-level error >server.json 2>server.log &
-server=$!
-await test -s server.json
-MAINSPRING_SERVER=$(sed 's/.*"url":"\([^"]*\)".*/\1/' server.json)
-export MAINSPRING_SERVER
+start_server
 
 # -- lease run --------------------------------------------------------------------------------------
 expect 7 'report/eu has a token: yes' ms lease run report/eu -- sh -c 'echo "$MAINSPRING_LEASE_NAME has a token: ${MAINSPRING_LEASE_TOKEN:+yes}"; exit 7'

@@ -15,15 +15,6 @@ ip link set lo up && ip address add 192.0.2.1/32 dev lo && ip address add 192.0.
 source "$(dirname "$0")/../../src/cli/script_test.sh"
 exec 2>&1
 
-# await COMMAND…: until it succeeds, for at most 30 s.
-await() {
-  for ((n = 0; n < 600; ++n)); do
-    "$@" >/dev/null 2>&1 && return 0
-    read -rt 0.05 <> <(:) || true
-  done
-  echo "FAILED: waited in vain for: $*"
-  failed=$((failed + 1))
-}
 status_of() { curl -s -o /dev/null -w '%{http_code}' --max-time 20 --cacert tls/ca.pem "$@"; }
 exposed=(--data data --listen 192.0.2.1:8443 --tls-cert tls/server.pem --tls-key tls/server.key)
 

@@ -8,15 +8,6 @@ source "$(dirname "$0")/../../src/cli/script_test.sh"
 exec 2>&1
 unset MAINSPRING_ACCESS_TOKEN MAINSPRING_CA_FILE
 
-# await COMMAND…: until it succeeds, for at most 30 s.
-await() {
-  for ((n = 0; n < 600; ++n)); do
-    "$@" >/dev/null 2>&1 && return 0
-    read -rt 0.05 <> <(:) || true
-  done
-  echo "FAILED: waited in vain for: $*"
-  failed=$((failed + 1))
-}
 check() {
   if "$@" >out 2>&1; then passed=$((passed + 1)); else
     failed=$((failed + 1))

@@ -7,15 +7,6 @@ set -uo pipefail
 source "$(dirname "$0")/../../src/cli/script_test.sh"
 exec 2>&1
 
-# await COMMAND…: until it succeeds, for at most 30 s.
-await() {
-  for ((n = 0; n < 600; ++n)); do
-    "$@" >/dev/null 2>&1 && return 0
-    read -rt 0.05 <> <(:) || true
-  done
-  echo "FAILED: waited in vain for: $*"
-  failed=$((failed + 1))
-}
 serve() {
   rm -f server.json
   "$mainspring" serve --data data --listen 127.0.0.1:0 --json --log-level info "$@" >server.json 2>>server.log &

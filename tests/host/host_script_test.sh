@@ -7,15 +7,6 @@ folders=$(readlink -f "$(dirname "$0")/../../examples/jobs")
 source "$(dirname "$0")/../../src/cli/script_test.sh"
 exec 2>&1
 
-# await COMMAND…: until it succeeds, for at most 60 s.
-await() {
-  for ((n = 0; n < 1200; ++n)); do
-    "$@" >/dev/null 2>&1 && return 0
-    read -rt 0.05 <> <(:) || true
-  done
-  echo "FAILED: waited in vain for: $*"
-  failed=$((failed + 1))
-}
 # check COMMAND…: it succeeds.
 check() {
   if "$@" >/dev/null 2>&1; then passed=$((passed + 1)); else
