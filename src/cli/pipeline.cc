@@ -6,33 +6,21 @@
 #include <memory>
 
 #include "api/json.h"
-#include "base/mutex.h"
 #include "base/secret.h"
 #include "cli/handlers.h"
 #include "cli/pipeline_file.h"
 #include "cli/work.h"
+#include "cli/worker_end.h"
 #include "env/private_memory.h"
 #include "worker/pipe.h"
 
 namespace mainspring::cli {
 namespace {
 
-constexpr Duration kDrainPoll = 250ms;
-
 // A filter that this process runs, and its worker.
 struct Running {
   const Filter* filter = nullptr;
   std::unique_ptr<WorkerRuntime> worker;
-};
-
-// Why a worker was refused, if one was: all end then, instead of asking for ever.
-struct Refusal {
-  Mutex mutex;
-  std::optional<Error> error MS_GUARDED_BY(mutex);
-  void set(const Error& why) {
-    const MutexLock lock(mutex);
-    if (!error) error = why;
-  }
 };
 
 // What the filters' workers share.
@@ -124,17 +112,19 @@ bool all_through(Jobs& jobs, const Pipeline& pipeline) {
   });
 }
 
-void wait_until_through(Jobs& jobs, const Pipeline& pipeline, StopSignals& signals) {
-  Mutex mutex;
-  CondVar wake;
-  const std::stop_callback on_stop(signals.stop(), [&] {
-    const MutexLock lock(mutex);
-    wake.notify_all();
+void wait_until_through(Jobs& jobs, const Pipeline& pipeline, const std::vector<Running>& running,
+                        StopSignals& signals, Io& io) {
+  ProgressLine progress(io);
+  wait_until(signals, [&] {
+    std::string line;
+    for (const Running& one : running) {
+      const WorkerStats stats = one.worker->stats();
+      line += fmt::format("{}{}: {} completed, {} running", line.empty() ? "" : "; ",
+                          one.filter->name, stats.completed, stats.running);
+    }
+    progress.show(line);
+    return all_through(jobs, pipeline);
   });
-  while (!signals.stop().stop_requested() && !all_through(jobs, pipeline)) {
-    const MutexLock lock(mutex);
-    if (!signals.stop().stop_requested()) wake.wait_for(mutex, kDrainPoll);
-  }
 }
 
 // All stop taking before any is waited for, so that the slowest filter alone sets how long it
@@ -196,15 +186,12 @@ Result<int> run_pipeline_run(const Invocation& invocation, Io& io) {
   MS_TRY(connection->client->ready());
   if (drain) MS_TRY(check_visible(*connection->client, pipeline.queues()));
 
-  Refusal refusal;
+  Refusal refusal(signals);
   const Shop shop{connection->jobs(), clock, random, log, processes};
   std::vector<Running> running;
   for (const std::size_t at : filters) {
     MS_TRY_ASSIGN(auto worker, worker_of(pipeline, at, invocation, shop));
-    worker->on_refused([&](const Error& error) {
-      refusal.set(error);
-      signals.request();
-    });
+    refusal.watch(*worker);
     running.push_back({&pipeline.filters[at], std::move(worker)});
   }
   for (Running& one : running) MS_TRY(one.worker->start());
@@ -215,16 +202,14 @@ Result<int> run_pipeline_run(const Invocation& invocation, Io& io) {
                        fmt::join(names, ", "), without_password(invocation.options.server)));
   }
   if (drain) {
-    wait_until_through(connection->jobs(), pipeline, signals);
+    wait_until_through(connection->jobs(), pipeline, running, signals, io);
   } else {
     signals.wait();
   }
   const std::stop_callback hurry(signals.hurry(), [] { _exit(130); });
   stop_all(running);
   print_end(invocation, io, running);
-  const MutexLock lock(refusal.mutex);
-  if (refusal.error) return *refusal.error;
-  return kExitOk;
+  return refusal.exit_code();
 }
 
 Result<int> run_pipeline_check(const Invocation& invocation, Io& io) {

@@ -5,18 +5,16 @@
 #include <algorithm>
 #include <thread>
 
-#include "base/mutex.h"
 #include "base/secret.h"
 #include "cli/handlers.h"
 #include "cli/work.h"
+#include "cli/worker_end.h"
 #include "client/calls.h"
 #include "env/private_memory.h"
 #include "worker/continuous_timer.h"
 
 namespace mainspring::cli {
 namespace {
-
-constexpr Duration kDrainPoll = 250ms;  // of --once and --drain
 
 Result<WorkPlan> plan_of(const Invocation& invocation, const Io& io) {
   WorkPlan plan;
@@ -78,39 +76,20 @@ std::int64_t ended(const WorkerStats& stats) {
   return stats.completed + stats.failed + stats.dead + stats.snoozed + stats.cancelled;
 }
 
-// Why a worker was refused, if it was: it ends then, instead of asking for ever.
-struct Refusal {
-  Mutex mutex;
-  std::optional<Error> error MS_GUARDED_BY(mutex);
-  void set(const Error& why) {
-    const MutexLock lock(mutex);
-    if (!error) error = why;
-  }
-};
-
 // Waits for what ends the worker: a signal, or the reason that --once and --drain look for.
 void wait_for_reason(const WorkPlan& plan, Jobs& jobs, const WorkerRuntime& runtime,
                      StopSignals& signals, Io& io) {
   if (!plan.once && !plan.drain) return signals.wait();
   ProgressLine progress(io);
-  Mutex mutex;
-  CondVar wake;
-  const std::stop_callback on_stop(signals.stop(), [&] {
-    const MutexLock lock(mutex);
-    wake.notify_all();
-  });
-  while (!signals.stop().stop_requested()) {
+  wait_until(signals, [&] {
     const WorkerStats stats = runtime.stats();
     progress.show(fmt::format("{} completed, {} failed, {} dead, {} running", stats.completed,
                               stats.failed, stats.dead, stats.running));
-    if (plan.once && ended(stats) > 0) break;
-    if (plan.drain && stats.running == 0 && stats.waiting == 0) {
-      const auto empty = drained(jobs, plan.options.queues, plan.kinds);
-      if (empty && *empty) break;
-    }
-    const MutexLock lock(mutex);
-    if (!signals.stop().stop_requested()) wake.wait_for(mutex, kDrainPoll);
-  }
+    if (plan.once) return ended(stats) > 0;
+    if (stats.running > 0 || stats.waiting > 0) return false;
+    const auto empty = drained(jobs, plan.options.queues, plan.kinds);
+    return empty && *empty;
+  });
 }
 
 void print_stats(const Invocation& invocation, Io& io, const WorkerStats& stats) {
@@ -214,14 +193,11 @@ Result<int> run_work(const Invocation& invocation, Io& io) {
     const std::stop_callback hurry(signals.hurry(), [] { _exit(130); });
     return run_work_slot(invocation, io, plan, jobs, handler, signals);
   }
-  Refusal refusal;
+  Refusal refusal(signals);
   WorkerRuntime runtime(jobs, clock, random, log, plan.options);
   if (plan.kinds.empty()) runtime.on_any(handler, plan.kind_options);
   for (const std::string& kind : plan.kinds) runtime.on(kind, handler, plan.kind_options);
-  runtime.on_refused([&](const Error& error) {
-    refusal.set(error);
-    signals.request();
-  });
+  refusal.watch(runtime);
   MS_TRY(runtime.start());
   if (!invocation.json) {
     io.err(fmt::format("worker {} takes jobs of {} from {}, {} at a time. Ctrl-C stops it.\n",
@@ -237,9 +213,7 @@ Result<int> run_work(const Invocation& invocation, Io& io) {
   const std::stop_callback hurry(signals.hurry(), [] { _exit(130); });
   runtime.stop();
   print_stats(invocation, io, runtime.stats());
-  const MutexLock lock(refusal.mutex);
-  if (refusal.error) return *refusal.error;
-  return kExitOk;
+  return refusal.exit_code();
 }
 
 }  // namespace mainspring::cli
