@@ -5,51 +5,28 @@
 #include <atomic>
 #include <semaphore>
 
-#include "worker/fake_jobs.h"
-#include "worker/worker.h"
+#include "worker/worker_rig.h"
 
 using namespace mainspring;
 using namespace std::chrono_literals;
 
 namespace {
 
-struct Rig {
-  FakeJobs jobs;
-  SystemClock clock;
-  SystemRandom random;
-  NullLog log;
-  WorkerOptions options;
-  std::unique_ptr<WorkerRuntime> worker;
-
-  Rig() {
-    options.queues = {"q"};
-    options.slots = 4;
-  }
-  void start(Handler handler) {
-    worker = std::make_unique<WorkerRuntime>(jobs, clock, random, log, options);
-    worker->on("k", std::move(handler), {});
-    REQUIRE(worker->start().has_value());
-  }
-  std::string kept(JobId id, const std::string& name) {
-    return jobs.with_lock([&] {
-      const auto found = jobs.kept[id].find(name);
-      return found == jobs.kept[id].end() ? std::string("nothing") : found->second;
-    });
-  }
-};
-
-HandlerResult done(std::string result = "") {
-  return Outcome(Complete{std::move(result)});
+std::string kept(WorkerRig& rig, JobId id, const std::string& name) {
+  return rig.jobs.with_lock([&] {
+    const auto found = rig.jobs.kept[id].find(name);
+    return found == rig.jobs.kept[id].end() ? std::string("nothing") : found->second;
+  });
 }
 
 }  // namespace
 
 TEST_CASE("a step's result is at the server before the step answers") {
-  Rig rig;
+  WorkerRig rig;
   rig.start([&](const ClaimedJob& job, Context& context) {
     const auto one = context.step("one", [] { return Result<std::string>("[1]"); });
     CHECK(one == "[1]");
-    CHECK(rig.kept(job.id, "one") == "[1]");
+    CHECK(kept(rig, job.id, "one") == "[1]");
     const auto again = context.step("one", []() -> Result<std::string> {
       FAIL("it is run again");
       return "";
@@ -63,7 +40,7 @@ TEST_CASE("a step's result is at the server before the step answers") {
 }
 
 TEST_CASE("a step that an earlier attempt ended is not run, and who has none asks for none") {
-  Rig rig;
+  WorkerRig rig;
   rig.jobs.kept[1] = {{"pay", R"({"id":"c1"})"}};
   std::atomic<int> runs = 0;
   rig.start([&](const ClaimedJob& job, Context& context) {
@@ -80,7 +57,7 @@ TEST_CASE("a step that an earlier attempt ended is not run, and who has none ask
   rig.jobs.add("k", "{}", [](ClaimedJob& job) { job.has_memos = true; });
   REQUIRE(rig.jobs.await_outcomes(1));
   CHECK(runs == 1);
-  CHECK(rig.kept(1, "ship") == "2");
+  CHECK(kept(rig, 1, "ship") == "2");
   const int reads = rig.jobs.with_lock([&] { return rig.jobs.memo_reads; });
   CHECK(reads == 2);
   rig.jobs.add("k");
@@ -90,7 +67,7 @@ TEST_CASE("a step that an earlier attempt ended is not run, and who has none ask
 }
 
 TEST_CASE("what a step answers wrongly is not kept, and the next one is") {
-  Rig rig;
+  WorkerRig rig;
   rig.start([&](const ClaimedJob&, Context& context) {
     const auto answer = [](std::string text) {
       return [text] { return Result<std::string>(text); };
@@ -108,11 +85,11 @@ TEST_CASE("what a step answers wrongly is not kept, and the next one is") {
   });
   rig.jobs.add("k");
   REQUIRE(rig.jobs.await_outcomes(1));
-  CHECK(rig.kept(1, "pay") == "1");
+  CHECK(kept(rig, 1, "pay") == "1");
 }
 
 TEST_CASE("a step whose renewal has no answer is kept by the next one") {
-  Rig rig;
+  WorkerRig rig;
   rig.options.lease = 1s;
   std::atomic<int> calls = 0;
   rig.jobs.on_renew = [&](const Renew& renew) -> Result<RenewResult> {
@@ -125,11 +102,11 @@ TEST_CASE("a step whose renewal has no answer is kept by the next one") {
   });
   rig.jobs.add("k");
   REQUIRE(rig.jobs.await_outcomes(1));
-  CHECK(rig.kept(1, "pay") == "1");
+  CHECK(kept(rig, 1, "pay") == "1");
 }
 
 TEST_CASE("leases are renewed while the server keeps no steps, and the step waits until it does") {
-  Rig rig;
+  WorkerRig rig;
   rig.options.lease = 1s;
   std::atomic<int> refused = 0, bare = 0;
   rig.jobs.on_renew = [&](const Renew& renew) -> Result<RenewResult> {
@@ -148,11 +125,11 @@ TEST_CASE("leases are renewed while the server keeps no steps, and the step wait
   rig.jobs.add("k");
   REQUIRE(rig.jobs.await_outcomes(1));
   CHECK(refused >= 1);
-  CHECK(rig.kept(1, "pay") == "1");
+  CHECK(kept(rig, 1, "pay") == "1");
 }
 
 TEST_CASE("a step of a job that is lost answers so, and begins nothing more") {
-  Rig rig;
+  WorkerRig rig;
   rig.jobs.on_renew = [](const Renew& renew) -> Result<RenewResult> {
     return RenewResult{.renewed = {}, .lost = {renew.leases.at(0).id}};
   };
@@ -174,7 +151,7 @@ TEST_CASE("a step of a job that is lost answers so, and begins nothing more") {
 }
 
 TEST_CASE("a job that has too many results of steps hears so") {
-  Rig rig;
+  WorkerRig rig;
   rig.jobs.on_renew = [](const Renew& renew) -> Result<RenewResult> {
     return RenewResult{.renewed = {{1, renew.lease}}, .memos_full = {1}};
   };
@@ -188,7 +165,7 @@ TEST_CASE("a job that has too many results of steps hears so") {
 }
 
 TEST_CASE("a handler that is told to stop begins no step, and finds those that are kept") {
-  Rig rig;
+  WorkerRig rig;
   rig.jobs.kept[1] = {{"one", "1"}};
   std::atomic<bool> began = false;
   rig.start([&](const ClaimedJob&, Context& context) {
@@ -208,7 +185,7 @@ TEST_CASE("a handler that is told to stop begins no step, and finds those that a
 }
 
 TEST_CASE("while the server does not answer what was kept is asked for again") {
-  Rig rig;
+  WorkerRig rig;
   rig.jobs.kept[1] = {{"one", "1"}};
   int asked = 0;
   rig.jobs.on_memos = [&]() -> std::optional<Error> {

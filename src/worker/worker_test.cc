@@ -8,39 +8,12 @@
 #include <semaphore>
 #include <stdexcept>
 
-#include "worker/fake_jobs.h"
+#include "worker/worker_rig.h"
 
 using namespace mainspring;
 using namespace std::chrono_literals;
 
 namespace {
-
-// A worker over a fake, with what a test wants to change.
-struct Rig {
-  FakeJobs jobs;
-  SystemClock clock;
-  SystemRandom random;
-  NullLog log;
-  WorkerOptions options;
-  std::unique_ptr<WorkerRuntime> worker;
-
-  Rig() {
-    options.queues = {"q"};
-    options.slots = 4;
-  }
-  WorkerRuntime& make() {
-    worker = std::make_unique<WorkerRuntime>(jobs, clock, random, log, options);
-    return *worker;
-  }
-  void start(Handler handler, KindOptions kind = {}) {
-    make().on("k", std::move(handler), std::move(kind));
-    REQUIRE(worker->start().has_value());
-  }
-};
-
-HandlerResult done(std::string result = "") {
-  return Outcome(Complete{std::move(result)});
-}
 
 // Blocks until the context is told to stop; says why.
 StopReason wait_for_stop(const Context& context) {
@@ -53,7 +26,7 @@ StopReason wait_for_stop(const Context& context) {
 }  // namespace
 
 TEST_CASE("each outcome of a handler reaches the server as it is") {
-  Rig rig;
+  WorkerRig rig;
   rig.start([](const ClaimedJob& job, Context&) -> HandlerResult {
     if (job.args == "1") return done("{\"n\":1}");
     if (job.args == "2") return Outcome(Retry{"later", 5s});
@@ -87,7 +60,7 @@ TEST_CASE("each outcome of a handler reaches the server as it is") {
 }
 
 TEST_CASE("the state of a session goes with an outcome, and not with a failed attempt") {
-  Rig rig;
+  WorkerRig rig;
   std::atomic<int> refused = 0;
   rig.start([&](const ClaimedJob& job, Context& context) -> HandlerResult {
     if (!context.set_session_state("{").has_value()) ++refused;
@@ -122,7 +95,7 @@ TEST_CASE("the state of a session goes with an outcome, and not with a failed at
 }
 
 TEST_CASE("a job without a session has no state to set") {
-  Rig rig;
+  WorkerRig rig;
   rig.start([](const ClaimedJob&, Context& context) -> HandlerResult {
     const auto set = context.set_session_state("1");
     return done(!set && set.error().code == ErrorCode::conflict ? "1" : "0");
@@ -133,7 +106,7 @@ TEST_CASE("a job without a session has no state to set") {
 }
 
 TEST_CASE("results that no server would take are dead letters that say why") {
-  Rig rig;
+  WorkerRig rig;
   rig.start([](const ClaimedJob& job, Context&) {
     return done(job.args == "1" ? "{not json" : "\"" + std::string(kMaxResultBytes, 'x') + "\"");
   });
@@ -145,7 +118,7 @@ TEST_CASE("results that no server would take are dead letters that say why") {
 }
 
 TEST_CASE("claims ask for as many jobs as there are idle slots, and for none when there are none") {
-  Rig rig;
+  WorkerRig rig;
   std::counting_semaphore<> go(0);
   std::atomic<int> at_once = 0, most = 0;
   rig.start([&](const ClaimedJob&, Context&) {
@@ -170,7 +143,7 @@ TEST_CASE("claims ask for as many jobs as there are idle slots, and for none whe
 }
 
 TEST_CASE("only kinds with a handler are claimed, and none beyond its own concurrency") {
-  Rig rig;
+  WorkerRig rig;
   std::counting_semaphore<> go(0);
   std::atomic<int> at_once = 0, most = 0;
   WorkerRuntime& worker = rig.make();
@@ -201,7 +174,7 @@ TEST_CASE("only kinds with a handler are claimed, and none beyond its own concur
 }
 
 TEST_CASE("leases are renewed while every handler is busy") {
-  Rig rig;
+  WorkerRig rig;
   rig.jobs.lease = 1s;
   rig.options.lease = 1s;
   std::counting_semaphore<> go(0);
@@ -220,7 +193,7 @@ TEST_CASE("leases are renewed while every handler is busy") {
 }
 
 TEST_CASE("a handler hears that its lease is lost before the lease ends, though renew hangs") {
-  Rig rig;
+  WorkerRig rig;
   rig.jobs.lease = 1s;
   rig.options.lease = 1s;
   std::binary_semaphore renew_may_end(0);
@@ -246,7 +219,7 @@ TEST_CASE("a handler hears that its lease is lost before the lease ends, though 
 }
 
 TEST_CASE("a job whose lease is all but over when its claim is answered is given back, not begun") {
-  Rig rig;
+  WorkerRig rig;
   std::atomic<int> begun = 0;
   rig.start([&](const ClaimedJob&, Context&) {
     ++begun;
@@ -262,7 +235,7 @@ TEST_CASE("a job whose lease is all but over when its claim is answered is given
 }
 
 TEST_CASE("what the server calls lost is stopped, and its outcome not even sent") {
-  Rig rig;
+  WorkerRig rig;
   rig.options.lease = 1s;
   rig.jobs.lease = 1s;
   rig.jobs.on_renew = [&](const Renew& renew) -> Result<RenewResult> {
@@ -291,7 +264,7 @@ TEST_CASE("what the server calls lost is stopped, and its outcome not even sent"
 }
 
 TEST_CASE("a cancel reaches the handler by the parked claim, and a failure after it is a cancel") {
-  Rig rig;
+  WorkerRig rig;
   rig.start([&](const ClaimedJob&, Context& context) -> HandlerResult {
     CHECK(wait_for_stop(context) == StopReason::cancelled);
     throw std::runtime_error("interrupted");
@@ -304,7 +277,7 @@ TEST_CASE("a cancel reaches the handler by the parked claim, and a failure after
 }
 
 TEST_CASE("a cancel reaches the handler by a renewal") {
-  Rig rig;
+  WorkerRig rig;
   rig.options.lease = 1s;
   rig.options.slots = 1;
   rig.jobs.lease = 1s;
@@ -321,7 +294,7 @@ TEST_CASE("a cancel reaches the handler by a renewal") {
 }
 
 TEST_CASE("the shorter of the job's and the kind's time limit stops the handler") {
-  Rig rig;
+  WorkerRig rig;
   const auto handler = [](const ClaimedJob&, Context& context) -> HandlerResult {
     CHECK(wait_for_stop(context) == StopReason::timeout);
     return Error{.message = "stopped"};
@@ -335,7 +308,7 @@ TEST_CASE("the shorter of the job's and the kind's time limit stops the handler"
 }
 
 TEST_CASE("progress and checkpoint go with one prompt renewal, and before the failure") {
-  Rig rig;
+  WorkerRig rig;
   rig.start([&](const ClaimedJob& job, Context& context) -> HandlerResult {
     if (job.id == 1) {
       context.progress(0.25, "a quarter");
@@ -365,7 +338,7 @@ TEST_CASE("progress and checkpoint go with one prompt renewal, and before the fa
 }
 
 TEST_CASE("a checkpoint is sent again after a renewal that failed, with a pause between") {
-  Rig rig;
+  WorkerRig rig;
   rig.options.lease = 1s;
   rig.jobs.lease = 30s;
   std::atomic<int> calls = 0;
@@ -403,7 +376,7 @@ std::string sent_to(FakeJobs& jobs) {
 }
 
 TEST_CASE("messages are sent in order, each once, and before the job's outcome") {
-  Rig rig;
+  WorkerRig rig;
   std::atomic<int> sent_then = -1;
   rig.jobs.on_finish = [&](const Finish&) -> Result<FinishResult> {
     sent_then = static_cast<int>(sent_to(rig.jobs).size());
@@ -433,7 +406,7 @@ TEST_CASE("messages are sent in order, each once, and before the job's outcome")
 }
 
 TEST_CASE("messages without an answer are sent again, with the same numbers") {
-  Rig rig;
+  WorkerRig rig;
   std::atomic<int> calls = 0;
   rig.options.lease = 1s;
   rig.jobs.on_renew = [&](const Renew& renew) -> Result<RenewResult> {
@@ -455,7 +428,7 @@ TEST_CASE("messages without an answer are sent again, with the same numbers") {
 
 TEST_CASE(
     "where there is no room for messages the lease is kept without them, and they come later") {
-  Rig rig;
+  WorkerRig rig;
   std::atomic<int> refused = 0, without = 0;
   rig.options.lease = 1s;
   rig.jobs.on_renew = [&](const Renew& renew) -> Result<RenewResult> {
@@ -477,7 +450,7 @@ TEST_CASE(
 }
 
 TEST_CASE("a job whose message the server refuses has failed, whatever its handler says") {
-  Rig rig;
+  WorkerRig rig;
   rig.jobs.on_renew = [&](const Renew& renew) -> Result<RenewResult> {
     if (!renew.leases.at(0).messages.empty())
       return Error{.code = ErrorCode::invalid_argument, .message = "unknown field"};
@@ -495,7 +468,7 @@ TEST_CASE("a job whose message the server refuses has failed, whatever its handl
 }
 
 TEST_CASE("a handler that says too much waits for room, but not when it is told to stop") {
-  Rig rig;
+  WorkerRig rig;
   std::binary_semaphore go(0);
   rig.jobs.on_renew = [&](const Renew& renew) -> Result<RenewResult> {
     go.acquire();
@@ -521,7 +494,7 @@ TEST_CASE("a handler that says too much waits for room, but not when it is told 
 }
 
 TEST_CASE("a report that no server would take does not cost the lease") {
-  Rig rig;
+  WorkerRig rig;
   rig.jobs.on_renew = [&](const Renew& renew) -> Result<RenewResult> {
     if (renew.leases.at(0).checkpoint) {
       return Error{.code = ErrorCode::too_large, .message = "no"};
@@ -540,7 +513,7 @@ TEST_CASE("a report that no server would take does not cost the lease") {
 }
 
 TEST_CASE("the handler sees the job, the last checkpoint, and a key that stays the same") {
-  Rig rig;
+  WorkerRig rig;
   std::vector<std::string> keys;
   rig.options.slots = 1;
   rig.start([&](const ClaimedJob& job, Context& context) {
@@ -570,7 +543,7 @@ TEST_CASE("the handler sees the job, the last checkpoint, and a key that stays t
 }
 
 TEST_CASE("a kind's retry policy says when, and when no more") {
-  Rig rig;
+  WorkerRig rig;
   KindOptions kind;
   kind.retry.first_delay = 10s;
   kind.retry.factor = 3;
@@ -591,7 +564,7 @@ TEST_CASE("a kind's retry policy says when, and when no more") {
 }
 
 TEST_CASE("outcomes are repeated until the server answers, and then go as one batch") {
-  Rig rig;
+  WorkerRig rig;
   std::atomic<int> calls = 0;
   rig.jobs.on_finish = [&](const Finish& finish) -> Result<FinishResult> {
     if (++calls <= 2) return Error{.code = ErrorCode::unavailable, .message = "away"};
@@ -610,7 +583,7 @@ TEST_CASE("outcomes are repeated until the server answers, and then go as one ba
 }
 
 TEST_CASE("an outcome that is refused for good does not hold up the others") {
-  Rig rig;
+  WorkerRig rig;
   std::latch all(3);
   rig.jobs.on_finish = [&](const Finish& finish) -> Result<FinishResult> {
     for (const JobOutcome& one : finish.results) {
@@ -629,7 +602,7 @@ TEST_CASE("an outcome that is refused for good does not hold up the others") {
 }
 
 TEST_CASE("stale outcomes are counted and dropped") {
-  Rig rig;
+  WorkerRig rig;
   rig.jobs.on_finish = [&](const Finish& finish) -> Result<FinishResult> {
     return FinishResult{std::vector(finish.results.size(), FinishStatus::stale)};
   };
@@ -642,7 +615,7 @@ TEST_CASE("stale outcomes are counted and dropped") {
 }
 
 TEST_CASE("claims go on after the server was away") {
-  Rig rig;
+  WorkerRig rig;
   std::atomic<int> failures = 3;
   rig.jobs.on_claim = [&]() -> std::optional<Error> {
     if (failures-- > 0) return Error{.code = ErrorCode::unavailable, .message = "away"};
@@ -654,7 +627,7 @@ TEST_CASE("claims go on after the server was away") {
 }
 
 TEST_CASE("a worker that is refused says so, once, and not when the server is only away") {
-  Rig rig;
+  WorkerRig rig;
   std::atomic<int> claims = 0, told = 0;
   rig.jobs.on_claim = [&]() -> std::optional<Error> {
     const int n = ++claims;
@@ -675,7 +648,7 @@ TEST_CASE("a worker that is refused says so, once, and not when the server is on
 }
 
 TEST_CASE("stop lets handlers end and claims nothing more") {
-  Rig rig;
+  WorkerRig rig;
   std::latch running(2);
   std::counting_semaphore<> go(0);
   rig.options.slots = 2;
@@ -700,7 +673,7 @@ TEST_CASE("stop lets handlers end and claims nothing more") {
 }
 
 TEST_CASE("handlers that need longer than the grace are told, and their attempts given back") {
-  Rig rig;
+  WorkerRig rig;
   std::latch running(1);
   rig.options.graceful_stop = 100ms;
   rig.start([&](const ClaimedJob&, Context& context) -> HandlerResult {
@@ -716,13 +689,13 @@ TEST_CASE("handlers that need longer than the grace are told, and their attempts
 }
 
 TEST_CASE("stop before start, twice, and without a server that answers") {
-  Rig rig;
+  WorkerRig rig;
   rig.make().on("k", [](const ClaimedJob&, Context&) { return done(); });
   rig.worker->stop();
   rig.worker->stop();
   CHECK(rig.worker->start().has_value());
 
-  Rig lost;
+  WorkerRig lost;
   lost.options.graceful_stop = 50ms;
   lost.jobs.on_finish = [](const Finish&) -> Result<FinishResult> {
     return Error{.code = ErrorCode::unavailable, .message = "away"};
@@ -739,7 +712,7 @@ TEST_CASE("stop before start, twice, and without a server that answers") {
 }
 
 TEST_CASE("short handlers are fed in large batches") {
-  Rig rig;
+  WorkerRig rig;
   rig.options.slots = 2;
   for (int i = 0; i < 20'000; ++i) rig.jobs.add("k");
   rig.start([](const ClaimedJob&, Context&) { return done(); });
@@ -762,7 +735,7 @@ TEST_CASE("all mistakes in the options are named at once") {
   CHECK(errors[1].message == "slots: 0, must be 1 to 1024");
   CHECK(errors[2].field == "lease");
 
-  Rig rig;
+  WorkerRig rig;
   rig.options.queues = {};
   CHECK(rig.make().start().error().field == "queues");
   rig.options.queues = {"q"};
