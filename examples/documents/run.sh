@@ -31,38 +31,17 @@ while (($# > 0)); do
     *) usage >&2; exit 64 ;;
   esac
 done
-mainspring=$(readlink -f "$bin/mainspring")
 readonly limit_s=$((120 + files)) # all of it; much more than it takes
 RANDOM=$seed
 
-dir=$(mktemp -d "${TMPDIR:-/tmp}/mainspring-documents.XXXXXX")
+name=documents mainspring=$(readlink -f "$bin/mainspring") kept='outputs and logs'
+# shellcheck source=examples/killed.sh
+source "$here/../killed.sh"
 mkdir "$dir"/{in,staged,out,out/originals,out/texts,out/thumbnails}
-export MAINSPRING_SERVER=unix:$dir/socket # no port: nobody else can take it while the server is dead
 export DOCUMENTS_OUT=$dir/out
 
-say() { printf '%s\n' "$*"; }
-die() { say "$*" >&3; exit 1; }
-exec 3>&2 2>"$dir/run.log" # where bash says of each process that it was killed
-
 # -- the processes: whatever has died is started again -----------------------------------------------
-declare -A pid=()
-alive() { [[ -n ${pid[$1]:-} ]] && kill -0 "${pid[$1]}" 2>/dev/null; }
-start() {
-  local name=$1
-  shift
-  "$@" >>"$dir/$name.log" 2>&1 &
-  pid[$name]=$!
-}
-start_server() {
-  local i
-  start server "$mainspring" serve --data "$dir/jobs" --listen "$MAINSPRING_SERVER" --watch-root "$dir/in" --log-level warn
-  for ((i = 0; i < 600; ++i)); do
-    if "$mainspring" workers >/dev/null 2>&1; then return; fi
-    alive server || die "the server did not start: $(tail -n 5 "$dir/server.log")"
-    sleep 0.05
-  done
-  die "the server did not answer"
-}
+start_server() { start_serving --data "$dir/jobs" --watch-root "$dir/in"; }
 keep_alive() {
   local i
   alive server || start_server
@@ -70,31 +49,14 @@ keep_alive() {
     alive "worker$i" || start "worker$i" "$mainspring" pipeline run "$here/pipeline.json" --lease 2s
   done
 }
-clean_up() {
-  local status=$? name
-  for name in "${!pid[@]}"; do kill -9 "${pid[$name]}" 2>/dev/null || true; done
-  wait 2>/dev/null || true
-  if ((status == 0)) && [[ -z $keep ]]; then rm -rf "$dir"; else say "outputs and logs: $dir"; fi
-}
-trap clean_up EXIT
-trap 'exit 130' INT TERM
-
 # -- what happens to them ---------------------------------------------------------------------------
-declare -A struck=([server]=0 [worker]=0 [stopped]=0)
 strike() {
   local victim=worker$((1 + RANDOM % workers))
   case $((RANDOM % 10)) in
-    0 | 1 | 2) victim=server; struck[server]=$((struck[server] + 1)) ;;
-    3 | 4)
-      # It stands still until its lease is over and its jobs are others', and then goes on with them.
-      alive "$victim" || return 0
-      struck[stopped]=$((struck[stopped] + 1))
-      kill -STOP "${pid[$victim]}"
-      (sleep 3; kill -CONT "${pid[$victim]}" 2>/dev/null || true) &
-      return ;;
-    *) struck[worker]=$((struck[worker] + 1)) ;;
+    0 | 1 | 2) strike_down server ;;
+    3 | 4) stand_still "$victim" ;;
+    *) strike_down "$victim" worker ;;
   esac
-  kill -9 "${pid[$victim]}" 2>/dev/null || true
 }
 
 # One version of a document comes: moved in whole, or written in place.

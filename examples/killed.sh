@@ -1,0 +1,58 @@
+# What the examples share that kill a server and its workers at random: processes that are started again, strikes,
+# and the end. Sourced, not run, by a script with `set -euo pipefail` that has set `name`, `mainspring` (the program),
+# `kept` (what lies in the directory, in words) and `keep`.
+# Makes `dir`, a directory of its own, and MAINSPRING_SERVER, a socket in it.
+# shellcheck shell=bash disable=SC2154
+
+dir=$(mktemp -d "${TMPDIR:-/tmp}/mainspring-$name.XXXXXX")
+export MAINSPRING_SERVER=unix:$dir/socket # no port: nobody else can take it while the server is dead
+
+say() { printf '%s\n' "$*"; }
+die() { say "$*" >&3; exit 1; }
+exec 3>&2 2>"$dir/run.log" # where bash says of each process that it was killed
+
+# -- processes --------------------------------------------------------------------------------------
+declare -A pid=()
+alive() { [[ -n ${pid[$1]:-} ]] && kill -0 "${pid[$1]}" 2>/dev/null; }
+# start NAME COMMAND…: in the background, its output in a log of that name.
+start() {
+  local name=$1
+  shift
+  "$@" >>"$dir/$name.log" 2>&1 &
+  pid[$name]=$!
+}
+# start_serving FLAG…: the server, until it answers.
+start_serving() {
+  local i
+  start server "$mainspring" serve --listen "$MAINSPRING_SERVER" --log-level warn "$@"
+  for ((i = 0; i < 600; ++i)); do
+    if "$mainspring" workers >/dev/null 2>&1; then return; fi
+    alive server || die "the server did not start: $(tail -n 5 "$dir/server.log")"
+    sleep 0.05
+  done
+  die "the server did not answer"
+}
+clean_up() {
+  local status=$? name
+  for name in "${!pid[@]}"; do kill -9 "${pid[$name]}" 2>/dev/null || true; done
+  wait 2>/dev/null || true
+  if ((status == 0)) && [[ -z $keep ]]; then rm -rf "$dir"; else say "$kept: $dir"; fi
+}
+trap clean_up EXIT
+trap 'exit 130' INT TERM
+
+# -- strikes, counted by what they hit --------------------------------------------------------------
+declare -A struck=([server]=0 [worker]=0 [shop]=0 [stopped]=0)
+# strike_down NAME [KIND]: kill -9.
+strike_down() {
+  alive "$1" || return 0
+  struck[${2:-$1}]=$((struck[${2:-$1}] + 1))
+  kill -9 "${pid[$1]}" 2>/dev/null || true
+}
+# stand_still NAME: until its lease is over and its jobs are others'; then it goes on with them.
+stand_still() {
+  alive "$1" || return 0
+  struck[stopped]=$((struck[stopped] + 1))
+  kill -STOP "${pid[$1]}"
+  (sleep 3; kill -CONT "${pid[$1]}" 2>/dev/null || true) &
+}
