@@ -7,6 +7,7 @@
 #include <charconv>
 #include <limits>
 
+#include "base/mutant.h"
 #include "mainspring/result.h"
 
 namespace mainspring {
@@ -20,7 +21,8 @@ std::int64_t interval(const RateLimit& limit) {
   return (limit.per.count() + limit.count - 1) / limit.count;
 }
 std::int64_t depth(const RateLimit& limit) {
-  return interval(limit) * (limit.burst > 0 ? limit.burst : limit.count);
+  const std::int64_t times = MS_MUTANT(bucket_too_deep) ? 2 : 1;
+  return times * interval(limit) * (limit.burst > 0 ? limit.burst : limit.count);
 }
 std::int64_t slice(const RateLimit& limit) {
   return (limit.per.count() + kSlices - 1) / kSlices;
@@ -30,7 +32,8 @@ std::int64_t floor_to(std::int64_t at, std::int64_t step) {
 }
 // Up to whose end a slice still counts. That of `now` - per counts as a whole.
 std::int64_t leaves_at(const RateLimit& limit, std::int64_t slice_begin) {
-  return slice_begin + slice(limit) + limit.per.count();
+  const std::int64_t whole = MS_MUTANT(slice_ends_early) ? 0 : slice(limit);
+  return slice_begin + whole + limit.per.count();
 }
 
 }  // namespace
@@ -125,6 +128,7 @@ WallTime RateMeter::opens_at(const RateLimit& limit, WallTime now) const {
 
 int room_of(const QueueLimits& limits, std::int64_t running, const RateMeter& meter, WallTime now) {
   std::int64_t room = kUnlimited;
+  if (MS_MUTANT(room_without_those_that_run)) running = 0;
   if (limits.concurrency) room = std::max<std::int64_t>(0, *limits.concurrency - running);
   if (limits.rate) room = std::min<std::int64_t>(room, meter.allowed(*limits.rate, now));
   return static_cast<int>(room);

@@ -102,6 +102,7 @@ Result<BatchReport> MirrorStore::apply(std::span<const Operation> batch, Now now
   if (!report && report.error().code == ErrorCode::io_error) {
     memory_.open_batch.assign(batch.begin(), batch.end());
     memory_.open_at = now;
+    observer_(batch, nullptr, now);
     return report;
   }
   // A store that cannot commit for a full disk reads itself anew, and its leases begin anew; one
@@ -120,6 +121,7 @@ Result<BatchReport> MirrorStore::apply(std::span<const Operation> batch, Now now
     why = follow(batch, *report, now);
   }
   if (!why.empty()) broken_(why);
+  observer_(batch, &*report, now);
   return report;
 }
 

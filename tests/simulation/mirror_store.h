@@ -109,6 +109,9 @@ class MirrorStore final : public Store {
   // The process is gone: whatever is still applied fails and changes nothing.
   void die() { dead_ = true; }
   std::int64_t batches() const { return batches_; }
+  // Told of each batch behind it: its answers, or nullptr where nobody knows whether it happened.
+  using Observer = std::function<void(std::span<const Operation>, const BatchReport*, Now)>;
+  void observe(Observer observer) { observer_ = std::move(observer); }
   // Compares everything and verifies.
   void look() const;
   const Store& model() const { return *model_; }
@@ -129,6 +132,7 @@ class MirrorStore final : public Store {
   StoreOptions options_;
   std::function<void(std::string)> broken_;
   std::function<void(const std::string&)> trace_;
+  Observer observer_ = [](std::span<const Operation>, const BatchReport*, Now) {};
   std::unique_ptr<Store> model_;
   bool dead_ = false;
   std::int64_t batches_ = 0;

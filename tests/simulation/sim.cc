@@ -19,6 +19,7 @@
 #include "simulation/clockwork.h"
 #include "simulation/flow_actors.h"
 #include "simulation/follow_law.h"
+#include "simulation/gate_actors.h"
 #include "simulation/session_actors.h"
 
 namespace mainspring::simulation {
@@ -75,7 +76,7 @@ blackbox::FinalJob final_job(const Job& j) {
 // Jobs that no producer of the history made.
 bool by_the_clock(const std::string& queue) {
   return queue == kTickQueue || queue == kFencedQueue || queue == kFollowQueue ||
-         queue == kFlowQueue;
+         queue == kFlowQueue || queue == kLimitQueue;
 }
 
 // Everything that is there in the end, by paging; what was pruned, as it was last.
@@ -148,6 +149,8 @@ void tally(World& world) {
     world.met.session_claims += grant.session.empty() ? 0 : 1;
     world.met.states_read += grant.session_state.empty() ? 0 : 1;
   }
+  world.met.at_bound += world.limits.at_bound();
+  world.met.rates_used_up += world.limits.closed();
 }
 
 // WF-1 to WF-5; `flows` has the jobs.
@@ -164,12 +167,13 @@ void check_flows(World& world, FlowLaw& flows) {
   if (!verdict.broken.empty()) world.broken(verdict.broken);
 }
 
-// EO-1 and EO-2, and what is known of workflows.
+// EO-1 and EO-2, and what is known of workflows and events.
 void check_follow_ups(World& world, FlowLaw& flows) {
   FollowLaw law;
   const auto add = [&](const Job& job) {
     law.add(job);
     flows.add(job);
+    world.events.add(job);
     world.messages.add(job);
   };
   for (const auto& [id, job] : world.pruned()) add(job);
@@ -189,6 +193,7 @@ void check_follow_ups(World& world, FlowLaw& flows) {
   world.met.messages += said.messages;
   if (!said.broken.empty()) world.broken(said.broken);
   check_flows(world, flows);
+  check_trigger(world);
 }
 
 // Nobody else does, after the faults.
@@ -258,8 +263,13 @@ Outcome run_seed(std::uint64_t seed, bool print = false) {
   FlowLaw flows;
   FlowStarter flow_starter(world, flows);
   std::vector<std::unique_ptr<FlowWorker>> flow_workers;
+  Feeder feeder(world);
+  GateOperator gate_operator(world);
+  std::vector<std::unique_ptr<GateWorker>> gate_workers;
   schedules.start();
   flow_starter.start();
+  gate_operator.start();
+  feeder.start();
   for (int i = 0; i < 3; ++i) {
     holders.push_back(std::make_unique<LeaseHolder>(world, leases, i));
     holders.back()->start();
@@ -269,12 +279,16 @@ Outcome run_seed(std::uint64_t seed, bool print = false) {
     keepers.back()->start();
     flow_workers.push_back(std::make_unique<FlowWorker>(world, flows, i));
     flow_workers.back()->start();
+    gate_workers.push_back(std::make_unique<GateWorker>(world, i));
+    gate_workers.back()->start();
   }
   world.run_until(world.between(minutes(3), minutes(12)));
   for (auto& p : producers) p->stop();
   for (auto& holder : holders) holder->stop();
   for (auto& keeper : keepers) keeper->stop();
   flow_starter.stop();
+  feeder.stop();
+  gate_operator.stop();
   if (world.why().empty()) world.heal();
   schedules.stop();
   if (world.why().empty()) live(world);
@@ -323,6 +337,10 @@ int vacuous(const Met& met) {
   need(met.messages, "a message");
   need(met.flows_completed, "a workflow that completed");
   need(met.flows_undone, "a workflow that did not");
+  need(met.at_bound, "a claim that took the last room of a queue");
+  need(met.rates_used_up, "a claim that used a rate up");
+  need(met.events_fired, "an event that made a job");
+  need(met.events_repeated, "an event that was repeated");
   return missing;
 }
 
@@ -366,13 +384,14 @@ int run(const Options& o) {
       "fired, {} rows skipped, {} past due, {} takeovers, {} leases granted, {} lost, {} writes "
       "fenced, {} follow-ups, {} messages, {} jobs of sessions given, {} sessions held, {} lost, "
       "{} "
-      "workflows completed, {} not\n",
+      "workflows completed, {} not, {} claims up to a limit, {} up to a rate, {} events fired, {} "
+      "repeated\n",
       ran, elapsed(), met.events, met.crashes, met.crashes_in_recovery, met.lost_writes,
       met.rescued, met.stale, met.dedup_hits, met.dead, met.full, met.woken, met.cancels,
       met.pruned, met.expired, met.retries, met.completed, met.fired, met.skipped, met.past_due,
       met.takeovers, met.grants, met.leases_lost, met.fenced, met.followed, met.messages,
       met.session_claims, met.sessions_held, met.sessions_lost, met.flows_completed,
-      met.flows_undone);
+      met.flows_undone, met.at_bound, met.rates_used_up, met.events_fired, met.events_repeated);
   return o.anti_vacuity && vacuous(met) > 0 ? 1 : 0;
 }
 

@@ -80,6 +80,10 @@ void Met::add(const Met& o) {
   messages += o.messages;
   flows_completed += o.flows_completed;
   flows_undone += o.flows_undone;
+  at_bound += o.at_bound;
+  rates_used_up += o.rates_used_up;
+  events_fired += o.events_fired;
+  events_repeated += o.events_repeated;
 }
 
 // One request on its way: its copies share who is answered first.
@@ -324,6 +328,13 @@ void World::start_server() {
           std::move(*opened), memory_, disk_, store_options(), clock_.now(),
           [this](std::string what) { broken(std::move(what)); },
           [this](const std::string& line) { trace(line); });
+      server_->store->observe([this](auto batch, const BatchReport* report, Now now) {
+        const bool steady = !faults.wall_steps;
+        const std::string why = limits.applied(batch, report, store(), now.wall, steady);
+        if (!why.empty()) return broken(why);
+        if (std::string paused = TriggerLaw::applied(batch, report, store()); !paused.empty())
+          broken(std::move(paused));
+      });
       server_->broker = std::make_unique<Broker>(*server_->store, clock_, log_, server_->registry);
       server_->broker->on_fatal([this](const Error&) { fatal_ = true; });
       const auto nodes = 1 + below(3);

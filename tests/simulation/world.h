@@ -20,9 +20,11 @@
 #include "env/clock.h"
 #include "env/random.h"
 #include "scheduler/scheduler.h"
+#include "simulation/limit_law.h"
 #include "simulation/message_law.h"
 #include "simulation/mirror_store.h"
 #include "simulation/sim_vfs.h"
+#include "simulation/trigger_law.h"
 #include "store_sqlite/sqlite_store.h"
 
 namespace mainspring::simulation {
@@ -59,6 +61,8 @@ struct Met {
   std::int64_t session_claims = 0, states_read = 0, sessions_held = 0, sessions_lost = 0,
                sessions_resumed = 0;
   std::int64_t flows_completed = 0, flows_undone = 0;
+  // of limits and triggers
+  std::int64_t at_bound = 0, rates_used_up = 0, events_fired = 0, events_repeated = 0;
   void add(const Met& other);
 };
 
@@ -115,6 +119,8 @@ class World {
   Met met;
   blackbox::History history;
   MessageLaw messages;
+  LimitLaw limits;
+  TriggerLaw events;
 
  private:
   struct Event {
