@@ -1,3 +1,4 @@
+// Ends of workers: the first refusal is kept, and polls are woken by the stop.
 #include "cli/worker_end.h"
 
 #include "cli/handlers.h"

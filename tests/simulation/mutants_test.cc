@@ -145,6 +145,19 @@ std::map<std::string, std::string> store_defects() {
       {"session_state_lost", conformance("a finish leaves a state? and the next job re*")},
       {"dead_job_stops_nothing", conformance("block? nothing of it runs until the dead job*")},
       {"dead_holder_keeps_session", conformance("the lease of a dead holder ends? and its ses*")},
+      {"messages_reversed", conformance("messages are made in order? behind the progr*")},
+      {"message_dropped_with_progress", seeds(1, 10)},
+      {"full_store_takes_messages", conformance("a renewal with messages is refused where the*")},
+      {"redrive_names_all", conformance("a redrive names the jobs that live again? an*")},
+      {"on_expiry_ignored", conformance("with on_expiry dead an expired job is dead?*")},
+      {"dead_counted_as_expired", conformance("what replaces a job brings its own on_expiry")},
+      {"audit_commits_apart", io_sweep("the power goes at each I/O call*")},
+  };
+}
+
+// Of what coordinates jobs, in every store: steps of handlers and of workflows, limits, triggers.
+std::map<std::string, std::string> flow_defects() {
+  return {
       {"memo_lost", memos()},
       {"stale_memo_taken", memos()},
       {"memo_overwritten", memos()},
@@ -177,13 +190,6 @@ std::map<std::string, std::string> store_defects() {
       {"any_signal_will_do", workflows()},
       {"end_of_step_not_heard", workflows()},
       {"lost_step_taken_as_failed", workflows()},
-      {"messages_reversed", conformance("messages are made in order? behind the progr*")},
-      {"message_dropped_with_progress", seeds(1, 10)},
-      {"full_store_takes_messages", conformance("a renewal with messages is refused where the*")},
-      {"redrive_names_all", conformance("a redrive names the jobs that live again? an*")},
-      {"on_expiry_ignored", conformance("with on_expiry dead an expired job is dead?*")},
-      {"dead_counted_as_expired", conformance("what replaces a job brings its own on_expiry")},
-      {"audit_commits_apart", io_sweep("the power goes at each I/O call*")},
   };
 }
 
@@ -348,6 +354,7 @@ const std::map<std::string, std::string>& table() {
     most.merge(worker_defects());
     most.merge(host_defects());
     most.merge(store_defects());
+    most.merge(flow_defects());
     most.merge(door_defects());
     most.merge(cluster_defects());
     most.merge(calendar_defects());
