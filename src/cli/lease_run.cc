@@ -10,6 +10,7 @@
 #include "env/processes.h"
 #include "env/signals.h"
 #include "worker/auto_renew_lease.h"
+#include "worker/renewing.h"
 
 namespace mainspring::cli {
 namespace {

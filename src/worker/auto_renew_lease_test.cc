@@ -1,5 +1,6 @@
 // A lease held by a program: kept while it can be, and its holder is the first to hear of its end.
 #include "worker/auto_renew_lease.h"
+#include "worker/renewing.h"
 
 #include <doctest/doctest.h>
 

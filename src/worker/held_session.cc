@@ -1,24 +1,17 @@
-// HeldSession: renews until it is released or lost.
+// HeldSession: a session that is renewed, with the job that it runs, until it is released or lost.
 #include "worker/held_session.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <system_error>
-#include <thread>
 
 #include "api/session_shapes.h"
 #include "base/mutant.h"
 #include "base/mutex.h"
-#include "worker/auto_renew_lease.h"
+#include "worker/renewing.h"
 
 namespace mainspring {
 namespace {
-
-constexpr Duration kRetryPause = std::chrono::milliseconds(500);  // after one without an answer
-// At the longest, so that sleep of the whole machine is noticed soon after it: waits do not count
-// it, the clock does.
-constexpr Duration kLongestLook = std::chrono::seconds(1);
 
 Error lost_error(const SessionKey& session) {
   return Error{
@@ -29,114 +22,55 @@ Error lost_error(const SessionKey& session) {
 }  // namespace
 
 struct HeldSession::State {
-  State(Jobs& jobs_, const Clock& clock_, std::string worker_)
-      : jobs(jobs_), clock(clock_), worker(std::move(worker_)) {}
+  State(Jobs& jobs_, const Clock& clock_, std::string worker_, SessionKey session_, Token token_,
+        Duration lease_)
+      : jobs(jobs_),
+        clock(clock_),
+        worker(std::move(worker_)),
+        session(std::move(session_)),
+        token(token_),
+        lease(lease_),
+        renewing(clock, {.what = "session \"" + session.key + "\"",
+                         .renew = [this] { return renew(); },
+                         .also = [this] { renew_job(); }}) {}
 
-  Result<void> start() MS_EXCLUDES(mutex);
-  void run_renewer() MS_EXCLUDES(mutex);
-  void run_watcher() MS_EXCLUDES(mutex);
-  void renew_job() MS_REQUIRES(mutex);
-  void renewed(Instant sent, Duration granted) MS_REQUIRES(mutex);
-  void lose() MS_REQUIRES(mutex);
+  Result<Duration> renew();
+  void renew_job() MS_EXCLUDES(mutex);
   void take(ClaimedJob job) MS_REQUIRES(mutex);
   // Refuses what comes too late.
-  Result<void> still_held() MS_EXCLUDES(mutex);
+  Result<void> still_held() const;
   Result<void> release() MS_EXCLUDES(mutex);
 
   Jobs& jobs;
   const Clock& clock;
   const std::string worker;
-  SessionKey session;
-  Token token = 0;
-  Duration lease{0};  // as asked for
-  std::stop_source stop;
+  const SessionKey session;
+  const Token token;
+  const Duration lease;  // as asked for
 
   Mutex mutex;
-  CondVar renewer_cv, watcher_cv;
   std::string value MS_GUARDED_BY(mutex);
   std::optional<ClaimedJob> came_with MS_GUARDED_BY(mutex);  // the accept, for the first next()
   std::optional<Renewal> running MS_GUARDED_BY(mutex);       // the job that is not finished
-  Instant renew_at MS_GUARDED_BY(mutex);
-  Instant lost_at MS_GUARDED_BY(mutex);
-  bool lost MS_GUARDED_BY(mutex) = false;
-  bool ended MS_GUARDED_BY(mutex) = false;  // release has begun
-  std::thread renewer, watcher;
+  Renewing renewing;                                         // the last: its threads see the others
 };
 
-Result<void> HeldSession::State::start() {
-  try {
-    renewer = std::thread([this] { run_renewer(); });
-    watcher = std::thread([this] { run_watcher(); });
-  } catch (const std::system_error& e) {
-    (void)release();
-    return Error{
-        .code = ErrorCode::io_error,
-        .message = fmt::format("session \"{}\": starting its threads: {}", session.key, e.what())};
-  }
-  return {};
-}
-
-void HeldSession::State::renewed(Instant sent, Duration granted) {
-  renew_at = sent + granted / 3;
-  lost_at = std::max(lost_at, sent + (granted - lease_margin(granted)));
-  watcher_cv.notify_one();
-}
-
-void HeldSession::State::lose() {
-  if (lost) return;
-  lost = true;
-  watcher_cv.notify_one();
-  renewer_cv.notify_one();
+Result<Duration> HeldSession::State::renew() {
+  MS_TRY_ASSIGN(const SessionGrant grant,
+                jobs.renew_session({.session = session, .token = token, .lease = lease}));
+  return grant.lease;
 }
 
 // What it answers is not heeded: a job that is lost or cancelled is told so by its finish.
 void HeldSession::State::renew_job() {
-  if ((!running && !came_with) || MS_MUTANT(held_job_not_renewed)) return;
   Renew renew{.worker = worker, .leases = {}, .lease = lease};
-  renew.leases.push_back(running ? *running
-                                 : Renewal{.id = came_with->id, .token = came_with->token});
-  mutex.unlock();
+  {
+    const MutexLock lock(mutex);
+    if ((!running && !came_with) || MS_MUTANT(held_job_not_renewed)) return;
+    renew.leases.push_back(running ? *running
+                                   : Renewal{.id = came_with->id, .token = came_with->token});
+  }
   (void)jobs.renew(std::move(renew));
-  mutex.lock();
-}
-
-void HeldSession::State::run_renewer() {
-  mutex.lock();
-  while (!ended && !lost) {
-    const Instant now = clock.now().instant;
-    if (now < renew_at) {
-      renewer_cv.wait_for(mutex, std::min(renew_at - now, kLongestLook));
-      continue;
-    }
-    mutex.unlock();
-    const Result<SessionGrant> grant =
-        jobs.renew_session({.session = session, .token = token, .lease = lease});
-    mutex.lock();
-    if (grant) {
-      renewed(now, grant->lease);
-    } else if (grant.error().code == ErrorCode::lease_lost) {
-      lose();
-    } else {
-      renew_at = clock.now().instant + std::min(kRetryPause, lease / 12);
-    }
-    if (!ended && !lost) renew_job();
-  }
-  mutex.unlock();
-}
-
-void HeldSession::State::run_watcher() {
-  mutex.lock();
-  while (!ended && !lost) {
-    const Instant now = clock.now().instant;
-    if (now >= lost_at) {
-      lose();
-    } else {
-      watcher_cv.wait_for(mutex, std::min(lost_at - now, kLongestLook));
-    }
-  }
-  const bool tell = lost;
-  mutex.unlock();
-  if (tell) stop.request_stop();
 }
 
 void HeldSession::State::take(ClaimedJob job) {
@@ -144,28 +78,19 @@ void HeldSession::State::take(ClaimedJob job) {
   value = job.session_state;
 }
 
-Result<void> HeldSession::State::still_held() {
-  MutexLock lock(mutex);
-  if (lost || ended) return lost_error(session);
+Result<void> HeldSession::State::still_held() const {
+  if (!renewing.held()) return lost_error(session);
   return {};
 }
 
 Result<void> HeldSession::State::release() {
+  if (!renewing.end()) return {};
   std::optional<ClaimedJob> unused;
   {
-    MutexLock lock(mutex);
-    if (ended) return {};
-    ended = true;
+    const MutexLock lock(mutex);
     unused = std::exchange(came_with, std::nullopt);
-    renewer_cv.notify_one();
-    watcher_cv.notify_one();
   }
-  if (renewer.joinable()) renewer.join();
-  if (watcher.joinable()) watcher.join();
-  {
-    MutexLock lock(mutex);
-    if (lost) return lost_error(session);
-  }
+  if (renewing.lost()) return lost_error(session);
   if (unused) {
     Finish back{.worker = worker, .results = {}};
     back.results.push_back({unused->id, unused->token, Snooze{}});
@@ -200,12 +125,11 @@ Token HeldSession::token() const {
 }
 
 bool HeldSession::lost() const {
-  MutexLock lock(state_->mutex);
-  return state_->lost;
+  return state_->renewing.lost();
 }
 
 std::stop_token HeldSession::stop_token() const {
-  return state_->stop.get_token();
+  return state_->renewing.stop_token();
 }
 
 Result<std::optional<ClaimedJob>> HeldSession::next(Duration wait) {
@@ -230,17 +154,17 @@ Result<std::optional<ClaimedJob>> HeldSession::next(Duration wait) {
         std::clamp(end - s.clock.now().instant, Duration(0), Duration(kMaxClaimWait));
     Claim claim{.worker = s.worker, .queues = {session_line(s.session)}, .lease = s.lease};
     claim.session_token = s.token;
-    Result<ClaimResult> claimed = s.jobs.claim(std::move(claim), slice, s.stop.get_token());
-    MutexLock lock(s.mutex);
+    Result<ClaimResult> claimed = s.jobs.claim(std::move(claim), slice, s.renewing.stop_token());
     if (!claimed) {
-      if (claimed.error().code == ErrorCode::lease_lost) s.lose();
+      if (claimed.error().code == ErrorCode::lease_lost) s.renewing.lose();
       return std::move(claimed.error());
     }
     if (!claimed->jobs.empty()) {
+      const MutexLock lock(s.mutex);
       s.take(claimed->jobs.front());
       return std::optional(std::move(claimed->jobs.front()));
     }
-    if (s.lost || s.ended) return lost_error(s.session);
+    MS_TRY(s.still_held());
     if (s.clock.now().instant >= end) return std::optional<ClaimedJob>();
   }
 }
@@ -273,11 +197,11 @@ Result<void> HeldSession::set_state(std::string json) {
   MS_TRY(s.still_held());
   const auto put =
       s.jobs.put_session_state({.session = s.session, .token = s.token, .state = json});
-  MutexLock lock(s.mutex);
   if (!put) {
-    if (put.error().code == ErrorCode::lease_lost) s.lose();
+    if (put.error().code == ErrorCode::lease_lost) s.renewing.lose();
     return put.error();
   }
+  const MutexLock lock(s.mutex);
   s.value = std::move(json);
   return {};
 }
@@ -328,23 +252,25 @@ Result<Accepted> accept(Jobs& jobs, const Clock& clock, const std::string& worke
 
 Result<HeldSession> hold_session(Jobs& jobs, const Clock& clock, Random& random,
                                  const std::string& queue, SessionOptions options) {
-  auto state = std::make_shared<HeldSession::State>(jobs, clock, random.hex128());
-  state->lease = options.lease;
+  std::string worker = random.hex128();
   const Instant asked = clock.now().instant;
-  MS_TRY_ASSIGN(Accepted accepted, accept(jobs, clock, state->worker, queue, options));
+  MS_TRY_ASSIGN(Accepted accepted, accept(jobs, clock, worker, queue, options));
   // A grant by key is as old as the call; a wait for the next one is not part of its lease.
-  const Instant from = options.key.empty() ? clock.now().instant : asked;
-  state->session = accepted.grant.session;
-  state->token = accepted.grant.token;
+  const bool waited = options.key.empty();
+  const Instant from = waited ? clock.now().instant : asked;
+  auto state = std::make_shared<HeldSession::State>(
+      jobs, clock, std::move(worker), accepted.grant.session, accepted.grant.token, options.lease);
   {
-    MutexLock lock(state->mutex);
+    const MutexLock lock(state->mutex);
     state->value = std::move(accepted.grant.state);
     if (accepted.job) state->came_with = std::move(accepted.job);
-    state->renewed(from, accepted.grant.lease);
-    // How long the answer was on its way, nobody knows: the first renewal, at once, says it.
-    if (options.key.empty()) state->renew_at = Instant();
   }
-  MS_TRY(state->start());
+  // How long the answer was on its way, nobody knows: the first renewal, at once, says it.
+  const auto first = waited ? Renewing::First::at_once : Renewing::First::in_time;
+  if (auto started = state->renewing.start(from, accepted.grant.lease, first); !started) {
+    (void)state->release();
+    return started.error();
+  }
   return HeldSession(std::move(state));
 }
 

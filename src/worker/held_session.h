@@ -5,8 +5,7 @@
 //                └──────────── lost ◀───────────────┘                                    │ scope
 //                exit
 //
-// As an AutoRenewLease: one thread renews and may be stuck in a call, another one watches the
-// deadline, which is reckoned from before the last answered renewal was sent, less a margin.
+// Kept alive and lost as renewing.h says; the job that runs is renewed with it.
 #pragma once
 
 #include "broker/jobs.h"
