@@ -3,7 +3,7 @@
 function __mainspring_at
   set -l at ''
   for word in (commandline -opc)[2..-1]
-    if contains -- (string trim -- "$at $word") 'serve' 'work' 'lease' 'lease run' 'step' 'step run' 'enqueue' 'bench' 'pipeline' 'pipeline run' 'pipeline show' 'pipeline check' 'jobs' 'jobs list' 'jobs show' 'jobs why' 'jobs cancel' 'jobs retry' 'queues' 'queues list' 'queues show' 'queues pause' 'queues resume' 'queues set' 'queues limit' 'dead' 'dead list' 'dead show' 'dead groups' 'dead redrive' 'dead retry' 'events' 'workers' 'schedules' 'schedules set' 'schedules list' 'schedules show' 'schedules preview' 'schedules trigger' 'schedules pause' 'schedules resume' 'schedules ledger' 'schedules backfill' 'schedules remove' 'timers' 'timers set' 'timers list' 'timers show' 'timers start' 'timers stop' 'timers wake' 'timers timeout' 'timers remove' 'leases' 'leases list' 'leases show' 'sessions' 'sessions list' 'sessions show' 'sessions resume' 'workflow' 'workflow start' 'workflow list' 'workflow show' 'workflow signal' 'workflow cancel' 'workflow pause' 'workflow resume' 'workflow retry' 'workflow fork' 'workflow check' 'trigger' 'trigger set' 'trigger list' 'trigger show' 'trigger fire' 'trigger ledger' 'trigger pause' 'trigger resume' 'trigger remove' 'host' 'jobs-host' 'jobs-host list' 'jobs-host show' 'jobs-host info' 'jobs-host history' 'jobs-host run' 'jobs-host stop' 'jobs-host start' 'jobs-host settings' 'jobs-host deploy' 'jobs-host remove' 'logs' 'token' 'token create' 'token list' 'token revoke' 'audit' 'audit list' 'audit verify' 'audit head' 'callbacks' 'callbacks key' 'callbacks verify' 'verify' 'store' 'store backup' 'store copy' 'store info' 'store migrate' 'store check' 'tls' 'tls init' 'tls issue' 'tls show' 'config' 'version' 'completion' 'help'
+    if contains -- (string trim -- "$at $word") 'serve' 'work' 'lease' 'lease run' 'step' 'step run' 'enqueue' 'bench' 'pipeline' 'pipeline run' 'pipeline show' 'pipeline check' 'jobs' 'jobs list' 'jobs show' 'jobs why' 'jobs cancel' 'jobs retry' 'queues' 'queues list' 'queues show' 'queues pause' 'queues resume' 'queues set' 'queues limit' 'dead' 'dead list' 'dead show' 'dead groups' 'dead redrive' 'dead retry' 'why' 'events' 'workers' 'schedules' 'schedules set' 'schedules list' 'schedules show' 'schedules preview' 'schedules trigger' 'schedules pause' 'schedules resume' 'schedules ledger' 'schedules backfill' 'schedules remove' 'timers' 'timers set' 'timers list' 'timers show' 'timers start' 'timers stop' 'timers wake' 'timers timeout' 'timers remove' 'leases' 'leases list' 'leases show' 'sessions' 'sessions list' 'sessions show' 'sessions resume' 'workflow' 'workflow start' 'workflow list' 'workflow show' 'workflow signal' 'workflow cancel' 'workflow pause' 'workflow resume' 'workflow retry' 'workflow fork' 'workflow check' 'trigger' 'trigger set' 'trigger list' 'trigger show' 'trigger fire' 'trigger ledger' 'trigger pause' 'trigger resume' 'trigger remove' 'host' 'jobs-host' 'jobs-host list' 'jobs-host show' 'jobs-host info' 'jobs-host history' 'jobs-host run' 'jobs-host stop' 'jobs-host start' 'jobs-host settings' 'jobs-host deploy' 'jobs-host remove' 'logs' 'token' 'token create' 'token list' 'token revoke' 'audit' 'audit list' 'audit verify' 'audit head' 'callbacks' 'callbacks key' 'callbacks verify' 'verify' 'store' 'store backup' 'store copy' 'store info' 'store migrate' 'store check' 'tls' 'tls init' 'tls issue' 'tls show' 'config' 'version' 'completion' 'help'
       set at (string trim -- "$at $word")
     end
   end
@@ -20,6 +20,7 @@ complete -c mainspring -n "__mainspring_at ''" -a pipeline -d 'filters that post
 complete -c mainspring -n "__mainspring_at ''" -a jobs -d 'list, show, cancel and retry jobs'
 complete -c mainspring -n "__mainspring_at ''" -a queues -d 'list, pause and set queues'
 complete -c mainspring -n "__mainspring_at ''" -a dead -d 'the dead letter: list, show, retry, redrive'
+complete -c mainspring -n "__mainspring_at ''" -a why -d 'why a job does not run'
 complete -c mainspring -n "__mainspring_at ''" -a events -d 'what becomes of jobs and queues, as it happens'
 complete -c mainspring -n "__mainspring_at ''" -a workers -d 'workers that the server has heard of'
 complete -c mainspring -n "__mainspring_at ''" -a schedules -d 'jobs that are made by the clock'
@@ -452,6 +453,15 @@ complete -c mainspring -n "__mainspring_at 'dead retry'" -l token-file -r -F -d 
 complete -c mainspring -n "__mainspring_at 'dead retry'" -l ca-file -r -F -d 'authorities that may have signed the server\'s certificate, in PEM'
 complete -c mainspring -n "__mainspring_at 'dead retry'" -l cert-file -r -F -d 'a certificate to show to servers that ask for one'
 complete -c mainspring -n "__mainspring_at 'dead retry'" -l key-file -r -F -d 'its key'
+complete -c mainspring -n "__mainspring_at 'why'" -l json -d 'print JSON, errors too'
+complete -c mainspring -n "__mainspring_at 'why'" -l config -r -F -d 'settings from this TOML file'
+complete -c mainspring -n "__mainspring_at 'why'" -l help -d 'this text'
+complete -c mainspring -n "__mainspring_at 'why'" -l server -x -d 'the server that commands talk to: http://HOST:PORT, https://HOST:PORT '
+complete -c mainspring -n "__mainspring_at 'why'" -l color -x -a 'auto always never' -d 'colours in tables'
+complete -c mainspring -n "__mainspring_at 'why'" -l token-file -r -F -d 'the token to show to the server is the first line of this file'
+complete -c mainspring -n "__mainspring_at 'why'" -l ca-file -r -F -d 'authorities that may have signed the server\'s certificate, in PEM'
+complete -c mainspring -n "__mainspring_at 'why'" -l cert-file -r -F -d 'a certificate to show to servers that ask for one'
+complete -c mainspring -n "__mainspring_at 'why'" -l key-file -r -F -d 'its key'
 complete -c mainspring -n "__mainspring_at 'events'" -l queue -x -d 'only of this queue'
 complete -c mainspring -n "__mainspring_at 'events'" -l kind -x -d 'only of this kind'
 complete -c mainspring -n "__mainspring_at 'events'" -l type -x -a 'enqueued started completed retrying snoozed dead cancelled progress queue_paused queue_resumed gap' -d 'only of this type, and gap'

@@ -127,6 +127,23 @@ TEST_CASE("sizes have units") {
   }
 }
 
+TEST_CASE("a group of commands may be called in the singular or the plural") {
+  const auto path = [](std::vector<std::string> words) {
+    words.insert(words.begin(), "mainspring");
+    const auto parsed = parse_command_line(words);
+    return parsed ? fmt::format("{}", fmt::join(parsed->path, " ")) : parsed.error().message;
+  };
+  CHECK(path({"job", "list"}) == "jobs list");
+  CHECK(path({"triggers", "show", "a"}) == "trigger show");
+  CHECK(path({"workflows", "show", "1"}) == "workflow show");
+  CHECK(path({"why", "1"}) == "why");
+  CHECK(path({"works"}).starts_with("\"works\": there is no such command"));
+  REQUIRE(find_command({"schedule", "set"}) != nullptr);
+  CHECK(find_command({"schedule", "set"}) == find_command({"schedules", "set"}));
+  CHECK(find_command({"lease", "run"}) != nullptr);  // these two are not one group
+  CHECK(find_command({"leases", "list"}) != nullptr);
+}
+
 TEST_CASE("a bad command line names what is wrong and exits with 64") {
   struct Case {
     std::vector<std::string> words;
@@ -135,6 +152,7 @@ TEST_CASE("a bad command line names what is wrong and exits with 64") {
   const Case cases[] = {
       {{"serv"}, "\"serv\": there is no such command of `mainspring`. Did you mean serve?"},
       {{"jobs", "shw"}, "there is no such command of `mainspring jobs`. Did you mean show?"},
+      {{"lease", "list"}, "no such command of `mainspring lease`. Did you mean leases list?"},
       {{"jobs", "list", "--qeue", "a"},
        "--qeue: unknown flag of `mainspring jobs list`. Did you mean --queue?"},
       {{"jobs", "list", "--queue"}, "--queue: needs a value"},

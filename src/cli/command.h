@@ -89,6 +89,10 @@ const Command& root();
 const std::vector<Flag>& common_flags();
 // The settings that are flags of `command`, in table order.
 std::vector<const Setting*> settings_of(const Command& command);
+// "triggers" for "trigger", "job" for "jobs".
+std::string other_number(const std::string& name);
+// The child of that name, or the group whose name is that in the other number; nullptr if none.
+const Command* child_named(const Command& parent, const std::string& word);
 // "mainspring jobs list" to its row; nullptr if there is none.
 const Command* find_command(const std::vector<std::string>& path);
 

@@ -150,7 +150,8 @@ Command make_root() {
       .description =
           "Mainspring runs background jobs: durably, on time, in parallel. `mainspring serve` is "
           "the server, `mainspring work` runs a program for each job, the other commands enqueue "
-          "and look. Each has --help with examples.",
+          "and look. Each has --help with examples. What stands before a command may be singular "
+          "or plural: `job list` is `jobs list`.",
       .examples = {{"mainspring serve", "in one terminal"},
                    {"mainspring enqueue hello greet '{\"name\":\"you\"}'", "in another one"},
                    {"mainspring work --queue hello --exec cat --drain", ""},
@@ -222,13 +223,24 @@ std::vector<const Setting*> settings_of(const Command& command) {
   return out;
 }
 
+std::string other_number(const std::string& name) {
+  return name.ends_with("s") ? name.substr(0, name.size() - 1) : name + "s";
+}
+
+const Command* child_named(const Command& parent, const std::string& word) {
+  const Command* other = nullptr;
+  for (const Command& child : parent.children) {
+    if (child.name == word) return &child;
+    if (!child.children.empty() && other_number(child.name) == word) other = &child;
+  }
+  return other;
+}
+
 const Command* find_command(const std::vector<std::string>& path) {
   const Command* at = &root();
   for (const std::string& word : path) {
-    const auto found = std::find_if(at->children.begin(), at->children.end(),
-                                    [&](const Command& child) { return child.name == word; });
-    if (found == at->children.end()) return nullptr;
-    at = &*found;
+    at = child_named(*at, word);
+    if (at == nullptr) return nullptr;
   }
   return at;
 }

@@ -17,6 +17,20 @@ std::vector<Flag> filter_flags() {
           {.name = "tag", .value = "TAG", .help = "only with this tag"}};
 }
 
+// Under its own name and among those of jobs.
+Command why_command() {
+  return {.name = "why",
+          .summary = "why a job does not run",
+          .description =
+              "Names the gate that holds a job back: its time, a pause or a limit of its queue, "
+              "an earlier run of its schedule, workers that are missing or busy.",
+          .arguments = {kIds},
+          .scopes = kClient,
+          .examples = {{"mainspring why 42", ""}},
+          .exits = {{66, "there is no such job"}},
+          .run = run_jobs_why};
+}
+
 std::vector<Flag> list_flags(bool with_state) {
   std::vector<Flag> flags = filter_flags();
   if (with_state) {
@@ -55,16 +69,7 @@ Command jobs_command() {
                         {"mainspring jobs show 42 --json | jq .result", ""}},
            .exits = {{66, "there is no such job, or its retention has ended"}},
            .run = run_jobs_show},
-          {.name = "why",
-           .summary = "why a job does not run",
-           .description =
-               "Names the gate that holds a job back: its time, a pause or a limit of its queue, "
-               "an earlier run of its schedule, workers that are missing or busy.",
-           .arguments = {kIds},
-           .scopes = kClient,
-           .examples = {{"mainspring jobs why 42", ""}},
-           .exits = {{66, "there is no such job"}},
-           .run = run_jobs_why},
+          why_command(),
           {.name = "cancel",
            .summary = "stop jobs",
            .description = "Cancels jobs. Of a running one the worker is told; it decides.",
@@ -355,6 +360,7 @@ std::vector<Command> looking_commands() {
   return {jobs_command(),
           queues_command(),
           dead_command(),
+          why_command(),
           events_command(),
           {.name = "workers",
            .summary = "workers that the server has heard of",

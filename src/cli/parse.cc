@@ -77,7 +77,10 @@ void build(Level& level, CLI::App& app, const Command& command) {
   }
   for (const Command& child : command.children) {
     level.children.push_back(std::make_unique<Level>());
-    build(*level.children.back(), *app.add_subcommand(child.name), child);
+    CLI::App& below = *app.add_subcommand(child.name);
+    const std::string other = other_number(child.name);
+    if (!child.children.empty() && child_named(command, other) == &child) below.alias(other);
+    build(*level.children.back(), below, child);
   }
 }
 
@@ -175,8 +178,12 @@ Error unexpected(const Level& level, const std::vector<std::string>& path,
   } else {
     message = fmt::format("\"{}\": `{}` takes no further argument.", word, program_path(path));
   }
-  return invalid(
-      word, message + suggestion(word, known) + fmt::format(" See {} --help", program_path(path)));
+  // `lease run` and `leases list` are two groups.
+  const Command* sibling = path.size() == 1 ? child_named(root(), other_number(path[0])) : nullptr;
+  const bool there = sibling != nullptr && child_named(*sibling, word) != nullptr;
+  const std::string meant =
+      there ? fmt::format(" Did you mean {} {}?", sibling->name, word) : suggestion(word, known);
+  return invalid(word, message + meant + fmt::format(" See {} --help", program_path(path)));
 }
 
 // Moves what one level understood into `parsed`.
