@@ -150,7 +150,7 @@ class JsonReader {
     std::string_view name;
     std::size_t index;
   };
-  static constexpr std::size_t kMaxTypedDepth = 8;
+  static constexpr std::size_t kMaxTypedDepth = 24;  // four workflows in one another need 16
 
   bool begin_object();
   bool begin_array();

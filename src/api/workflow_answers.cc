@@ -41,6 +41,11 @@ constexpr JsonField<ForkedFrom> kForkedFrom[] = {
     {"step", &as_string<&ForkedFrom::step>},
 };
 
+constexpr JsonField<WorkflowParent> kParent[] = {
+    {"workflow", &as_id<&WorkflowParent::workflow>},
+    {"step", &as_string<&WorkflowParent::step>},
+};
+
 bool read_state(JsonReader& in, WorkflowInfo& info) {
   std::string text;
   if (!in.string(text)) return false;
@@ -76,6 +81,8 @@ constexpr JsonField<WorkflowInfo> kInfo[] = {
      [](JsonReader& in, WorkflowInfo& info) {
        return in.object(kForkedFrom, info.forked_from.emplace());
      }},
+    {"parent",
+     [](JsonReader& in, WorkflowInfo& info) { return in.object(kParent, info.parent.emplace()); }},
 };
 
 void write_info(JsonWriter& w, const WorkflowInfo& info, Payload payload) {
@@ -97,6 +104,10 @@ void write_info(JsonWriter& w, const WorkflowInfo& info, Payload payload) {
     w.key("forked_from").begin_object().key("id").number(info.forked_from->id);
     w.key("step").string(info.forked_from->step).end_object();
   }
+  if (info.parent) {
+    w.key("parent").begin_object().key("workflow").number(info.parent->workflow);
+    w.key("step").string(info.parent->step).end_object();
+  }
   w.end_object();
 }
 
@@ -116,6 +127,7 @@ constexpr JsonField<WorkflowStep> kStep[] = {
      [](JsonReader& in, WorkflowStep& s) { return read_strings(in, s.after, kMaxStepParents); }},
     {"job", &as_id<&WorkflowStep::job>},
     {"undo_job", &as_id<&WorkflowStep::undo_job>},
+    {"workflow", &as_id<&WorkflowStep::workflow>},
     {"of", &as_integer<&WorkflowStep::of, 1, INT32_MAX>},
     {"index", &as_integer<&WorkflowStep::index, 0, INT32_MAX>},
     {"result", &as_raw<&WorkflowStep::result>},
@@ -135,6 +147,7 @@ void write_step(JsonWriter& w, const WorkflowStep& step, Payload payload) {
   }
   if (step.job != 0) w.key("job").number(step.job);
   if (step.undo_job != 0) w.key("undo_job").number(step.undo_job);
+  if (step.workflow != 0) w.key("workflow").number(step.workflow);
   if (step.of != 0) w.key("of").number(step.of).key("index").number(step.index);
   if (!step.result.empty()) w.key("result").raw(payload == Payload::shown ? step.result : "null");
   if (!step.reason.empty() && payload == Payload::shown) w.key("reason").string(step.reason);

@@ -1,6 +1,8 @@
 // The shape of a workflow's definition.
 #include "api/workflow_shapes.h"
 
+#include <fmt/format.h>
+
 #include "api/fields.h"
 #include "api/schedule_fields.h"
 
@@ -32,11 +34,23 @@ bool read_on_failure(JsonReader& in, StepSpec& step) {
   return true;
 }
 
+bool read_workflow(JsonReader& in, WorkflowSpec& spec);
+
+// NOLINTNEXTLINE(misc-no-recursion): the reader's depth bounds it
+bool read_sub_workflow(JsonReader& in, StepSpec& step) {
+  if (in.null()) return true;
+  WorkflowSpec spec;
+  if (!read_workflow(in, spec)) return false;
+  step.workflow = spec;
+  return true;
+}
+
 constexpr JsonField<StepSpec> kStep[] = {
     {"name", &as_string<&StepSpec::name>},
     {"after", [](JsonReader& in,
                  StepSpec& s) { return in.null() || read_strings(in, s.after, kMaxStepParents); }},
     {"job", [](JsonReader& in, StepSpec& s) { return read_job(in, s.job); }},
+    {"workflow", &read_sub_workflow},
     {"sleep", &as_optional_duration<&StepSpec::sleep>},
     {"signal", &as_optional_string<&StepSpec::signal>},
     {"each", &as_optional_raw<&StepSpec::each>},
@@ -70,12 +84,47 @@ constexpr JsonField<WorkflowSpec> kWorkflow[] = {
     {"key", &as_optional_string<&WorkflowSpec::key>},
 };
 
+// NOLINTNEXTLINE(misc-no-recursion): the reader's depth bounds it
+bool read_workflow(JsonReader& in, WorkflowSpec& spec) {
+  return in.object(kWorkflow, spec);
+}
+
+// NOLINTNEXTLINE(misc-no-recursion): as deep as the definition
+void write_workflow(JsonWriter& w, const WorkflowSpec& spec) {
+  w.begin_object().key("name").string(spec.name).key("input").raw(spec.input);
+  w.key("steps").begin_array();
+  for (const StepSpec& step : spec.steps) write_step_spec(w, step);
+  w.end_array();
+  if (spec.undo_order == UndoOrder::parallel) w.key("undo_order").string("parallel");
+  if (spec.deadline) w.key("deadline").duration(*spec.deadline);
+  if (!spec.result.empty()) w.key("result").raw(spec.result);
+  if (!spec.key.empty()) w.key("key").string(spec.key);
+  w.end_object();
+}
+
+// NOLINTNEXTLINE(misc-no-recursion): as deep as the definition
+Result<void> each_step_below(const std::string& path, const WorkflowSpec& spec, const OnStep& on) {
+  for (std::size_t i = 0; i < spec.steps.size(); ++i) {
+    const std::string field = fmt::format("{}steps[{}]", path, i);
+    const StepSpec& step = spec.steps[i];
+    MS_TRY(on(field, step));
+    if (step.workflow) MS_TRY(each_step_below(field + ".workflow.", *step.workflow, on));
+  }
+  return {};
+}
+
 }  // namespace
 
+Result<void> for_each_step(const WorkflowSpec& spec, const OnStep& on) {
+  return each_step_below("", spec, on);
+}
+
+// NOLINTNEXTLINE(misc-no-recursion): the reader's depth bounds it
 bool read_step_spec(JsonReader& in, StepSpec& step) {
   return in.object(kStep, step) && (!step.name.empty() || in.missing("name"));
 }
 
+// NOLINTNEXTLINE(misc-no-recursion): as deep as the definition
 void write_step_spec(JsonWriter& w, const StepSpec& step) {
   w.begin_object().key("name").string(step.name);
   if (!step.after.empty()) {
@@ -86,6 +135,10 @@ void write_step_spec(JsonWriter& w, const StepSpec& step) {
   if (step.job) {
     w.key("job");
     write_new_job(w, *step.job);
+  }
+  if (step.workflow) {
+    w.key("workflow");
+    write_workflow(w, *step.workflow);
   }
   if (step.sleep) w.key("sleep").duration(*step.sleep);
   if (!step.signal.empty()) w.key("signal").string(step.signal);
@@ -112,15 +165,7 @@ Result<WorkflowSpec> decode_workflow(std::string_view body) {
 
 void encode_workflow(const WorkflowSpec& spec, std::string& out) {
   JsonWriter w(out);
-  w.begin_object().key("name").string(spec.name).key("input").raw(spec.input);
-  w.key("steps").begin_array();
-  for (const StepSpec& step : spec.steps) write_step_spec(w, step);
-  w.end_array();
-  if (spec.undo_order == UndoOrder::parallel) w.key("undo_order").string("parallel");
-  if (spec.deadline) w.key("deadline").duration(*spec.deadline);
-  if (!spec.result.empty()) w.key("result").raw(spec.result);
-  if (!spec.key.empty()) w.key("key").string(spec.key);
-  w.end_object();
+  write_workflow(w, spec);
 }
 
 std::vector<std::string_view> workflow_request_fields(std::string_view schema) {

@@ -1,6 +1,7 @@
 // Shapes of workflows. See shapes.h for what encode_… and decode_… promise.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,11 +13,15 @@
 
 namespace mainspring {
 
-// {"name", "input"?, "steps": [{"name", "after"?, "job" | "sleep" | "signal", "each"?, "if"?,
-// "deadline"?, "on_failure"?, "undo"?, "undo_if_failed"?}], "undo_order"?, "deadline"?, "result"?,
-// "key"?}. Its shape; whether it makes a whole is for validate().
+// {"name", "input"?, "steps": [{"name", "after"?, "job" | "workflow" | "sleep" | "signal", "each"?,
+// "if"?, "deadline"?, "on_failure"?, "undo"?, "undo_if_failed"?}], "undo_order"?, "deadline"?,
+// "result"?, "key"?}. Its shape; whether it makes a whole is for validate().
 Result<WorkflowSpec> decode_workflow(std::string_view body);
 void encode_workflow(const WorkflowSpec& spec, std::string& out);
+// Every step, those of sub-workflows behind the step that they are, with the path of its field:
+// steps[0].workflow.steps[2]. Stops at the first error.
+using OnStep = std::function<Result<void>(const std::string& field, const StepSpec& step)>;
+Result<void> for_each_step(const WorkflowSpec& spec, const OnStep& on);
 // {"id", "duplicate"}
 void encode_workflow_started(const WorkflowStarted& started, std::string& out);
 Result<WorkflowStarted> decode_workflow_started(std::string_view body);
@@ -38,7 +43,8 @@ void encode_fork_request(const ForkWorkflow& request, std::string& out);
 
 // {"id", "name", "key"?, "state", "paused", "reason"?, "input"?, "result"?, "steps": {"all",
 // "completed", …}, "started_at", "finished_at"?, "deadline_at"?, "version", "forked_from"?: {"id",
-// "step"}}; masked: null for input and result, no reason, which may have a job's error in it.
+// "step"}, "parent"?: {"workflow", "step"}}; masked: null for input and result, no reason, which
+// may have a job's error in it.
 void encode_workflow_info(const WorkflowInfo& info, std::string& out,
                           Payload payload = Payload::shown);
 Result<WorkflowInfo> decode_workflow_info(std::string_view body);
@@ -46,8 +52,9 @@ Result<WorkflowInfo> decode_workflow_info(std::string_view body);
 void encode_workflow_page(const WorkflowPage& page, std::string& out,
                           Payload payload = Payload::shown);
 Result<WorkflowPage> decode_workflow_page(std::string_view body);
-// {"steps": [{"number", "name", "state", "after"?, "job"?, "undo_job"?, "of"?, "index"?, "result"?,
-// "reason"?, "started_at"?, "ended_at"?, "taken_over"?}], "next": number | null}
+// {"steps": [{"number", "name", "state", "after"?, "job"?, "undo_job"?, "workflow"?, "of"?,
+// "index"?, "result"?, "reason"?, "started_at"?, "ended_at"?, "taken_over"?}], "next": number |
+// null}
 void encode_workflow_steps(const WorkflowStepPage& page, std::string& out,
                            Payload payload = Payload::shown);
 Result<WorkflowStepPage> decode_workflow_steps(std::string_view body);

@@ -7,6 +7,7 @@
 #include <limits>
 #include <set>
 
+#include "api/workflow_shapes.h"
 #include "base/assert.h"
 #include "base/mutant.h"
 #include "model/callback.h"
@@ -63,10 +64,13 @@ Size size_of(const Operation& operation) {
   } else if (const auto* claim = std::get_if<Claim>(&operation)) {
     size.jobs = static_cast<std::size_t>(claim->max);
   } else if (const auto* start = std::get_if<StartWorkflow>(&operation)) {
-    size.jobs = start->spec.steps.size();
-    size.bytes += start->spec.input.size() + 512 * start->spec.steps.size();
-    for (const StepSpec& step : start->spec.steps)
-      size.bytes += step.job ? step.job->args.size() : 0;
+    size.bytes += start->spec.input.size();
+    (void)for_each_step(start->spec, [&](const std::string&, const StepSpec& step) -> Result<void> {
+      ++size.jobs;
+      size.bytes += 512 + (step.job ? step.job->args.size() : 0) +
+                    (step.workflow ? step.workflow->input.size() : 0);
+      return {};
+    });
   } else if (const auto* fork = std::get_if<ForkWorkflow>(&operation)) {
     size.bytes += fork->input ? fork->input->size() : 0;
   } else if (const auto* fire = std::get_if<FireSchedule>(&operation)) {

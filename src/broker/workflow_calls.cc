@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "api/json.h"
+#include "api/workflow_shapes.h"
 #include "broker/sync_call.h"
 #include "broker/workflow_calls.h"
 #include "model/callback.h"
@@ -10,14 +11,11 @@ namespace mainspring {
 
 Result<void> check_workflow(const WorkflowSpec& spec) {
   MS_TRY(validate(spec));
-  for (std::size_t i = 0; i < spec.steps.size(); ++i) {
-    const StepSpec& step = spec.steps[i];
-    if (step.job)
-      MS_TRY(check_not_reserved(fmt::format("steps[{}].job.queue", i), step.job->queue));
-    if (step.undo)
-      MS_TRY(check_not_reserved(fmt::format("steps[{}].undo.queue", i), step.undo->queue));
-  }
-  return {};
+  return for_each_step(spec, [](const std::string& field, const StepSpec& step) -> Result<void> {
+    if (step.job) MS_TRY(check_not_reserved(field + ".job.queue", step.job->queue));
+    if (step.undo) MS_TRY(check_not_reserved(field + ".undo.queue", step.undo->queue));
+    return {};
+  });
 }
 
 Result<void> validate(const SignalWorkflow& request) {

@@ -130,6 +130,29 @@ TEST_CASE("WF: what was done is undone when it is cancelled; an undo that dies p
   CHECK(has(peer.call("GET", "/metrics").body, "mainspring_workflow_alarms_total 2"));
 }
 
+TEST_CASE("a workflow in a workflow: each is there by its number, and both know of each other") {
+  TestServer server;
+  Peer peer(server);
+  const WorkflowId id = start(peer, R"({"name":"trip","steps":[{"name":"book","workflow":{
+    "name":"booking","input":{"of":{"$ref":"workflow.id"}},"result":{"$ref":"fly.seat"},
+    "steps":[{"name":"fly","job":{"queue":"pay","kind":"fly"}}]}}],"result":{"$ref":"book"}})");
+  const auto steps = decode_workflow_steps(peer.call("GET", path(id, "/steps")).body);
+  REQUIRE(steps.has_value());
+  const WorkflowId child = steps->steps.at(0).workflow;
+  REQUIRE(child > id);
+  CHECK(read(peer, child).parent == WorkflowParent{id, "book"});
+  CHECK(read(peer, child).input == fmt::format(R"({{"of":{}}})", id));
+  CHECK(has(peer.call("GET", path(child)).body,
+            fmt::format(R"("parent":{{"workflow":{},"step":"book"}})", id)));
+  finish(peer, claim(peer), R"("outcome":"complete","result":{"seat":"1a"})");
+  CHECK(read(peer, id, "?wait=20s").result == R"("1a")");
+  CHECK(peer.call("POST", path(child, "/cancel")).status == 409);
+  const Answer bad = peer.call("POST", "/v1/workflows", R"({"name":"n","steps":[{"name":"s",
+    "workflow":{"name":"m","steps":[{"name":"t","job":{"queue":"$x","kind":"k"}}]}}]})");
+  CHECK(bad.status == 400);
+  CHECK(has(bad.body, R"("field":"steps[0].workflow.steps[0].job.queue")"));
+}
+
 TEST_CASE("workflows are listed by name and state, newest first, page by page") {
   TestServer server;
   Peer peer(server);
@@ -206,6 +229,9 @@ TEST_CASE("a workflow is there for whoever may touch the queues of all its jobs"
   const Answer half = ask(with("enqueue=pay"), "POST", "/v1/workflows", kOrder);
   CHECK(half.status == 403);
   CHECK(has(half.body, R"(enqueue=pack)"));
+  constexpr std::string_view kInside = R"({"name":"n","steps":[{"name":"s","workflow":{"name":"m",
+    "steps":[{"name":"t","job":{"queue":"pack","kind":"k"}}]}}]})";
+  CHECK(has(ask(with("enqueue=pay"), "POST", "/v1/workflows", kInside).body, "enqueue=pack"));
   const auto started = decode_workflow_started(
       ask(with("enqueue=pay enqueue=pack"), "POST", "/v1/workflows", kOrder).body);
   REQUIRE(started);

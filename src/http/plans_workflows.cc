@@ -97,16 +97,16 @@ Plan pause(const Request& request, bool paused) {
 
 Result<void> check_start(const Caller& caller, const Services& services, const WorkflowSpec& spec) {
   MS_TRY(check_workflow(spec));
-  for (std::size_t i = 0; i < spec.steps.size(); ++i) {
-    for (const auto* job : {&spec.steps[i].job, &spec.steps[i].undo}) {
+  return for_each_step(spec, [&](const std::string& field, const StepSpec& step) -> Result<void> {
+    for (const auto* job : {&step.job, &step.undo}) {
       if (!*job) continue;
       if (!MS_MUTANT(workflow_starts_anywhere))
         MS_TRY(check_may_make(caller, Verb::enqueue, **job));
-      const char* const which = job == &spec.steps[i].job ? "job" : "undo";
-      MS_TRY(check_callback(services, **job, fmt::format("steps[{}].{}.", i, which)));
+      const char* const which = job == &step.job ? "job" : "undo";
+      MS_TRY(check_callback(services, **job, fmt::format("{}.{}.", field, which)));
     }
-  }
-  return {};
+    return {};
+  });
 }
 
 DoWrite::Answer started_reply(OperationResult& result) {

@@ -21,6 +21,15 @@ std::optional<T> find(const std::array<std::string_view, N>& words, std::string_
 
 }  // namespace
 
+SubWorkflow::SubWorkflow(const WorkflowSpec& spec)
+    : spec_(std::make_shared<const WorkflowSpec>(spec)) {}
+
+// NOLINTNEXTLINE(misc-no-recursion): as deep as the definition
+bool operator==(const SubWorkflow& a, const SubWorkflow& b) {
+  if (!a || !b) return !a && !b;
+  return a.spec_ == b.spec_ || *a == *b;
+}
+
 std::string_view to_string(WorkflowState state) {
   return kStates[static_cast<std::size_t>(state)];
 }

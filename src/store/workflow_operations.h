@@ -11,13 +11,17 @@
 //     left the steps that completed, or whose effect nobody knows, are undone by their undo jobs:
 //     one after the other, the last to end first, or all at once. An undo job that dies parks the
 //     workflow.
+//   - A step may be a workflow: its child, made and begun when the step begins. Its end is that of
+//     the step, in its own transaction: completed, or else failed when it has undone itself. Of an
+//     undone parent a child that lives is cancelled, and one that completed is undone as steps with
+//     undo jobs are, at its place. A parked child parks its parent when nothing else of it lives.
 //   - A fork is a new workflow of the same definition. The step that it is forked from begins anew,
 //     with all that is behind it; so does what did not end well, and what is behind that. All else
 //     is taken over as it ended, and never undone by the new one: it is the old one's.
 //   - The jobs of steps are jobs like others, but that RetryJob and Redrive leave them alone: the
 //     workflow decides what is tried again.
 //   - A terminal workflow stays readable for the store's retention (completed: of completed jobs;
-//     else: of dead ones), then PruneJobs removes it.
+//     else: of dead ones), then PruneJobs removes it, and its children with it.
 #pragma once
 
 #include <optional>
@@ -50,23 +54,24 @@ struct SignalWorkflow {
   std::string payload;    // JSON, "" = null; up to kMaxSignalBytes
   Within within{};
 };
-// Answers WorkflowInfo. It is undone; one that is undoing or parked already is as it is. Errors:
-// not_found, conflict (terminal and not cancelled).
+// Answers WorkflowInfo. It is undone, with the children that live; one that is undoing or parked
+// already is as it is. Errors: not_found, conflict (terminal and not cancelled).
 struct CancelWorkflow {
   WorkflowId id = 0;
   std::string reason;
   Within within{};
 };
-// While paused no step begins and nothing is undone; what runs goes on. Answers WorkflowInfo.
-// Errors: not_found, conflict (terminal).
+// While paused no step begins and nothing is undone; what runs goes on. So with its children, also
+// when it is resumed. Answers WorkflowInfo. Errors: not_found, conflict (terminal).
 struct PauseWorkflow {
   WorkflowId id = 0;
   bool paused = true;
   Within within{};
 };
-// Of a parked workflow: its failed undo jobs, or that of `step`, are made anew, or `by_hand`, taken
-// as done by the operator; when none is left that failed, undoing goes on where it was parked.
-// Answers WorkflowInfo. Errors: not_found (also: `step` has no failed undo), conflict (not parked).
+// Of a parked workflow, or one with a parked child: its failed undo jobs, or that of `step`, are
+// made anew, or `by_hand`, taken as done by the operator; those of parked children too. When none
+// is left that failed, undoing goes on where it was parked. Answers WorkflowInfo. Errors: not_found
+// (also: `step` has no failed undo), conflict (not parked).
 struct RetryWorkflow {
   WorkflowId id = 0;
   std::string step;  // "" = of a parked one, every one
@@ -76,7 +81,8 @@ struct RetryWorkflow {
 // Of a terminal workflow: what may still be undone is no ground for another. What `step` waits for
 // has to be taken over. Answers WorkflowStarted. Errors: not_found, expired (it is being removed),
 // forbidden (no `enqueue` for its queues), invalid_argument (`step`: there is none of this name),
-// conflict (not terminal; a step before `step` did not end well), too_large (kMaxForkedBytes).
+// conflict (not terminal; a child of one that is not; a step before `step` did not end well),
+// too_large (kMaxForkedBytes).
 struct ForkWorkflow {
   WorkflowId id = 0;
   std::string step;

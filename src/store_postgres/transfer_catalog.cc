@@ -238,7 +238,7 @@ Result<void> PostgresTarget::complete(WallTime now) {
     tell(sql_->copied_mark, params(now.us()));
     tell(sql_->no_copying, {});
     tell(sql_->for_all, params(newest_is_compatible_with(), kKnowsWorkflows, kKnowsLimits,
-                               kKnowsMemos, kKnowsForks));
+                               kKnowsMemos, kKnowsForks, kKnowsSubWorkflows));
   });
 }
 

@@ -108,7 +108,8 @@ constexpr std::string_view kForAll =
     "$schema.workflows) THEN $2 END, CASE WHEN EXISTS (SELECT 1 FROM $schema.queues WHERE limits "
     "IS NOT NULL) THEN $3 END, CASE WHEN EXISTS (SELECT 1 FROM $schema.memos) THEN $4 END, "
     "CASE WHEN EXISTS (SELECT 1 FROM $schema.workflows WHERE data LIKE '%\"fork_of\":%') THEN $5 "
-    "END)";
+    "END, CASE WHEN EXISTS (SELECT 1 FROM $schema.workflow_rows WHERE kind = 1 AND text LIKE "
+    "'%\"workflow\":{%') THEN $6 END)";
 constexpr std::string_view kWorkflow =
     "INSERT INTO $schema.workflows (id, name, key, data, state, wake_at, finished_at) "
     "VALUES ($1, $2, $3, $4, $5::bigint, $6, $7)";

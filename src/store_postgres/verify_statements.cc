@@ -142,15 +142,26 @@ constexpr Law kLaws[] = {
     {"workflows that count their living jobs wrong",
      "SELECT count(*) FROM $schema.workflows w WHERE CASE WHEN data LIKE '{%' THEN "
      "coalesce((data::json->>'live')::bigint, 0) <> (SELECT count(*) FROM $schema.workflow_rows r "
-     "WHERE r.workflow = w.id AND r.kind = 6) END"},
+     "WHERE r.workflow = w.id AND r.kind IN (6, 13)) END"},
     {"running workflows that wait for nothing",
      "SELECT count(*) FROM $schema.workflows w WHERE state = 0 AND wake_at IS NULL AND NOT EXISTS "
-     "(SELECT 1 FROM $schema.workflow_rows r WHERE r.workflow = w.id AND r.kind IN (6, 9, 10))"},
+     "(SELECT 1 FROM $schema.workflow_rows r WHERE r.workflow = w.id AND r.kind IN (6, 9, 10, "
+     "13))"},
     {"rows of ledgers whose trigger is not there, or that it has not made",
      "SELECT count(*) FROM $schema.trigger_events e WHERE NOT EXISTS (SELECT 1 FROM "
      "$schema.triggers t WHERE t.name = e.name AND (t.state::json->>'next_seq')::bigint > e.seq)"},
     {"workflows that have ended without a time, or have one and have not",
-     "SELECT count(*) FROM $schema.workflows WHERE (state >= 3) <> (finished_at IS NOT NULL)"},
+     "SELECT count(*) FROM $schema.workflows WHERE (state >= 3) <> (finished_at IS NOT NULL) AND "
+     "data NOT LIKE '%\"parent\":%'"},
+    {"sub-workflows that live while their parent has ended",
+     "SELECT count(*) FROM $schema.workflow_rows r JOIN $schema.workflows p ON p.id = r.workflow "
+     "JOIN $schema.workflows c ON c.id = r.number WHERE r.kind = 12 AND p.state >= 3 AND c.state < "
+     "3"},
+    {"steps that wait for a workflow that is not there, has ended, or is another's",
+     "SELECT count(*) FROM $schema.workflow_rows r LEFT JOIN $schema.workflows c ON c.id = "
+     "r.text::bigint WHERE r.kind = 13 AND (c.id IS NULL OR c.state >= 3 OR CASE WHEN c.data LIKE "
+     "'{%' THEN (c.data::json->>'parent')::bigint <> r.workflow OR "
+     "(c.data::json->>'parent_step')::bigint <> r.number END)"},
     {"memos of no job, of one that does not know of them or is completed, or more than allowed",
      "SELECT count(*) FROM (SELECT m.job FROM $schema.memos m LEFT JOIN $schema.jobs j ON j.id = "
      "m.job GROUP BY m.job, j.flags, j.state HAVING j.flags IS NULL OR j.flags & 16384 = 0 OR "

@@ -1,5 +1,6 @@
 // The texts of the statements on workflows. Times in microseconds; arrays instead of many
-// executions. Kinds of rows: 0 text, 1 spec, 2 state, 3 result, 6 live, 7 wake (WorkflowRow).
+// executions. Kinds of rows: 0 text, 1 spec, 2 state, 3 result, 6 live, 7 wake, 12
+// child, 13 live_child (WorkflowRow).
 #include "store_postgres/workflow_statements.h"
 
 #include "workflow/rows.h"
@@ -9,7 +10,10 @@ namespace mainspring::pg {
 static_assert(static_cast<int>(WorkflowRow::spec) == 1 &&
               static_cast<int>(WorkflowRow::state) == 2 &&
               static_cast<int>(WorkflowRow::result) == 3 &&
-              static_cast<int>(WorkflowRow::live) == 6 && static_cast<int>(WorkflowRow::wake) == 7);
+              static_cast<int>(WorkflowRow::live) == 6 &&
+              static_cast<int>(WorkflowRow::wake) == 7 &&
+              static_cast<int>(WorkflowRow::child) == 12 &&
+              static_cast<int>(WorkflowRow::live_child) == 13);
 
 namespace {
 
@@ -43,6 +47,11 @@ constexpr std::string_view kLiveOfFailed =
     "SELECT l.text::bigint FROM $schema.workflow_rows l WHERE l.workflow = "
     "ANY(ARRAY(SELECT j.workflow FROM $schema.workflow_jobs j WHERE j.job = "
     "ANY($1) AND NOT j.undo)) AND l.kind = 6";
+// With those of the children that are cancelled with them.
+constexpr std::string_view kLiveOf =
+    "WITH RECURSIVE whole(id) AS (SELECT unnest($1::bigint[]) UNION SELECT c.text::bigint FROM "
+    "whole w JOIN $schema.workflow_rows c ON c.workflow = w.id AND c.kind = 13) SELECT "
+    "l.text::bigint FROM whole w JOIN $schema.workflow_rows l ON l.workflow = w.id AND l.kind = 6";
 constexpr std::string_view kLiveOfDue =
     "SELECT DISTINCT l.text::bigint FROM $schema.workflow_rows d CROSS JOIN LATERAL "
     "unnest(string_to_array(d.text, ',')) AS n(step) JOIN $schema.workflow_rows l "
@@ -88,9 +97,7 @@ WorkflowStatements::WorkflowStatements(std::string_view s)
       put_jobs(s, kPutJobs),
       remove_jobs(s, "DELETE FROM $schema.workflow_jobs WHERE job = ANY($1)"),
       live_of_failed(s, kLiveOfFailed),
-      live_of(s,
-              "SELECT l.text::bigint FROM $schema.workflow_rows l WHERE l.workflow = ANY($1) AND "
-              "l.kind = 6"),
+      live_of(s, kLiveOf),
       live_of_due(s, kLiveOfDue),
       due(s,
           "SELECT id FROM $schema.workflows WHERE wake_at IS NOT NULL AND wake_at <= $1 ORDER BY "
@@ -100,6 +107,9 @@ WorkflowStatements::WorkflowStatements(std::string_view s)
                  "LIMIT 1"),
       first_finished(s, kFirstFinished),
       finished(s, kFinished),
+      let_children_go(s,
+                      "UPDATE $schema.workflows SET finished_at = $2 WHERE id = ANY(ARRAY(SELECT "
+                      "number FROM $schema.workflow_rows WHERE workflow = ANY($1) AND kind = 12))"),
       prune_rows(s,
                  "DELETE FROM $schema.workflow_rows WHERE ctid = ANY(ARRAY(SELECT ctid FROM "
                  "$schema.workflow_rows WHERE workflow = ANY($1) ORDER BY workflow, kind, number "

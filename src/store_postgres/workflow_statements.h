@@ -12,7 +12,7 @@ struct WorkflowStatements {
       page_down;
   Statement save, put, remove, put_jobs, remove_jobs;
   Statement live_of_failed, live_of, live_of_due, due, first_wake, first_finished, finished,
-      prune_rows, prune;
+      let_children_go, prune_rows, prune;
   // For readers.
   Statement one, list, states, rows_between, row, queues_of;
 };

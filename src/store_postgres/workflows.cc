@@ -113,7 +113,11 @@ OperationResult PostgresStore::run_workflow(F&& what) {
 
 OperationResult PostgresStore::operator()(const StartWorkflow& op) {
   if (auto refused = keep_out_before(kKnowsWorkflows, "workflows")) return std::move(*refused);
-  const auto steps = static_cast<std::int64_t>(op.spec.steps.size());
+  const auto steps = static_cast<std::int64_t>(workflow::steps_in_all(op.spec));
+  if (steps > std::ssize(op.spec.steps)) {
+    if (auto refused = keep_out_before(kKnowsSubWorkflows, "sub-workflows"))
+      return std::move(*refused);
+  }
   if (!has_room(steps)) return too_many();
   return run_workflow([&](WorkflowRules& rules) { return rules.start(op.spec); });
 }
@@ -176,14 +180,19 @@ Params PostgresStore::retentions() const {
 
 bool PostgresStore::prune_workflows(int limit) {
   workflows_.flush();
-  Params which = retentions();
-  which.add(wall()).add(std::int64_t{limit});
-  const std::vector<WorkflowId> over = ids_of(ask(workflow_sql_.finished, which));
-  if (over.empty()) return false;
-  const std::int64_t rows =
-      ask(workflow_sql_.prune_rows, params(Ints(over), std::int64_t{limit})).affected();
-  write(workflow_sql_.prune, params(Ints(over)));
-  return rows >= limit || std::ssize(over) >= limit;
+  for (;;) {
+    Params which = retentions();
+    which.add(wall()).add(std::int64_t{limit});
+    const std::vector<WorkflowId> over = ids_of(ask(workflow_sql_.finished, which));
+    if (over.empty()) return false;
+    const bool children =
+        ask(workflow_sql_.let_children_go, params(Ints(over), kGoesWithParent.us())).affected() > 0;
+    const std::int64_t rows =
+        ask(workflow_sql_.prune_rows, params(Ints(over), std::int64_t{limit})).affected();
+    write(workflow_sql_.prune, params(Ints(over)));
+    if (rows >= limit || std::ssize(over) >= limit) return true;
+    if (!children) return false;
+  }
 }
 
 }  // namespace mainspring::pg

@@ -91,7 +91,7 @@ struct SessionStatements {
 struct WorkflowStatements {
   explicit WorkflowStatements(Database& db);
   Statement load, by_key, save, row, put, remove, rows_up, rows_down, put_job, job, remove_job,
-      first_wake, due, first_finished, finished, prune_rows, prune;
+      first_wake, due, first_finished, finished, let_children_go, prune_rows, prune;
 };
 
 // Those of memos.

@@ -158,17 +158,25 @@ constexpr Law kLaws[] = {
      "f.id = w.workflow)"},
     {"workflows that count their living jobs wrong",
      "SELECT count(*) FROM workflows w WHERE coalesce(json_extract(data, '$.live'), 0) <> (SELECT "
-     "count(*) FROM workflow_rows r WHERE r.workflow = w.id AND r.kind = 6)"},
+     "count(*) FROM workflow_rows r WHERE r.workflow = w.id AND r.kind IN (6, 13))"},
     {"running workflows that wait for nothing",
      "SELECT count(*) FROM workflows w WHERE state = 0 AND wake_at IS NULL AND NOT EXISTS (SELECT "
      "1 "
-     "FROM workflow_rows r WHERE r.workflow = w.id AND r.kind IN (6, 9, 10))"},
+     "FROM workflow_rows r WHERE r.workflow = w.id AND r.kind IN (6, 9, 10, 13))"},
     {"rows of ledgers whose trigger is not there, or that it has not made",
      "SELECT count(*) FROM trigger_events e WHERE NOT EXISTS (SELECT 1 FROM triggers t WHERE "
      "t.name "
      "= e.name AND json_extract(t.state, '$.next_seq') > e.seq)"},
     {"workflows that have ended without a time, or have one and have not",
-     "SELECT count(*) FROM workflows WHERE (state >= 3) <> (finished_at IS NOT NULL)"},
+     "SELECT count(*) FROM workflows WHERE (state >= 3) <> (finished_at IS NOT NULL) AND "
+     "json_extract(data, '$.parent') IS NULL"},
+    {"sub-workflows that live while their parent has ended",
+     "SELECT count(*) FROM workflow_rows r JOIN workflows p ON p.id = r.workflow JOIN workflows c "
+     "ON c.id = r.number WHERE r.kind = 12 AND p.state >= 3 AND c.state < 3"},
+    {"steps that wait for a workflow that is not there, has ended, or is another's",
+     "SELECT count(*) FROM workflow_rows r LEFT JOIN workflows c ON c.id = CAST(r.text AS INTEGER) "
+     "WHERE r.kind = 13 AND (c.id IS NULL OR c.state >= 3 OR json_extract(c.data, '$.parent') <> "
+     "r.workflow OR json_extract(c.data, '$.parent_step') <> r.number)"},
     {"memos of no job, of one that does not know of them, or that is completed",
      "SELECT count(*) FROM memos m LEFT JOIN jobs j ON j.id = m.job WHERE j.id IS NULL OR j.state "
      "= 4 OR (j.flags & 16384 = 0 AND NOT EXISTS (SELECT 1 FROM lease_notes n WHERE n.id = j.id))"},

@@ -6,6 +6,10 @@
 #include "workflow/reads.h"
 
 namespace mainspring::sqlite {
+
+static_assert(static_cast<int>(WorkflowRow::child) == 12 &&
+              static_cast<int>(WorkflowRow::live_child) == 13);  // in statements, also verify.cc
+
 namespace {
 
 std::optional<std::int64_t> us_or_null(WallTime at) {
@@ -57,6 +61,9 @@ WorkflowStatements::WorkflowStatements(Database& db)
       finished(db,
                "SELECT id FROM workflows WHERE state = ? AND finished_at <= ? ORDER BY finished_at "
                "LIMIT 1"),
+      let_children_go(db,
+                      "UPDATE workflows SET finished_at = ?2 WHERE id IN (SELECT number FROM "
+                      "workflow_rows WHERE workflow = ?1 AND kind = 12)"),
       prune_rows(
           db,
           "DELETE FROM workflow_rows WHERE workflow = ?1 AND (kind, number) IN (SELECT kind, "
@@ -220,7 +227,7 @@ OperationResult SqliteStore::run_workflow(F&& what) {
 }
 
 OperationResult SqliteStore::operator()(const StartWorkflow& op) {
-  if (auto refused = no_room(op.spec.steps.size())) return std::move(*refused);
+  if (auto refused = no_room(workflow::steps_in_all(op.spec))) return std::move(*refused);
   return run_workflow([&](WorkflowRules& rules) { return rules.start(op.spec); });
 }
 OperationResult SqliteStore::operator()(const SignalWorkflow& op) {
@@ -280,6 +287,8 @@ bool SqliteStore::prune_workflows(int limit) {
     }
     begin_write();
     workflows_touched_ = true;
+    workflow_sql_->let_children_go.bind(id, kGoesWithParent.us()).run();
+    if (sqlite3_changes(db_->handle()) > 0) state = WorkflowState::completed;
     workflow_sql_->prune_rows.bind(id, left).run();
     const int removed = sqlite3_changes(db_->handle());
     left -= removed + 1;

@@ -39,12 +39,18 @@ Result<void> check_job(const std::string& field, const NewJob& job) {
 }
 
 Result<void> check_kind(const std::string& field, const StepSpec& step) {
-  const int kinds = (step.job ? 1 : 0) + (step.sleep ? 1 : 0) + (step.signal.empty() ? 0 : 1);
-  if (kinds != 1) return refused(field, "must have one of \"job\", \"sleep\" and \"signal\"");
+  const int kinds = (step.job ? 1 : 0) + (step.workflow ? 1 : 0) + (step.sleep ? 1 : 0) +
+                    (step.signal.empty() ? 0 : 1);
+  if (kinds != 1) {
+    return refused(field, "must have one of \"job\", \"workflow\", \"sleep\" and \"signal\"");
+  }
   if (step.job) MS_TRY(check_job(field + ".job", *step.job));
   if (step.undo) MS_TRY(check_job(field + ".undo", *step.undo));
+  if (step.workflow && step.undo)
+    return refused(field + ".undo", "goes with \"job\": a workflow is undone step by step");
   if (!step.job && step.undo) return refused(field + ".undo", "goes with \"job\"");
-  if (!step.job && !step.each.empty()) return refused(field + ".each", "goes with \"job\"");
+  if (!step.job && !step.workflow && !step.each.empty())
+    return refused(field + ".each", "goes with \"job\" or \"workflow\"");
   if (!step.undo && step.undo_if_failed)
     return refused(field + ".undo_if_failed", "goes with \"undo\"");
   if (!step.signal.empty() && !is_name(step.signal))
@@ -66,7 +72,8 @@ Result<void> check_kind(const std::string& field, const StepSpec& step) {
 
 class Planner {
  public:
-  explicit Planner(const WorkflowSpec& spec) : spec_(spec), out_(spec.steps.size()) {}
+  Planner(const WorkflowSpec& spec, int depth)
+      : spec_(spec), depth_(depth), out_(spec.steps.size()) {}
 
   Result<std::vector<PlannedStep>> run() {
     MS_TRY(check_whole());
@@ -81,10 +88,14 @@ class Planner {
   Result<void> check_whole() {
     MS_TRY(check_name("name", spec_.name));
     if (spec_.steps.empty()) return refused("steps", "must have at least one");
-    if (spec_.steps.size() > kMaxWorkflowSteps) {
-      return Error{ErrorCode::too_large,
-                   fmt::format("steps has {}: at most {}", spec_.steps.size(), kMaxWorkflowSteps),
-                   "steps"};
+    const std::size_t steps = depth_ == 1 ? steps_in_all(spec_) : spec_.steps.size();
+    if (steps > kMaxWorkflowSteps) {
+      const bool with_others = steps > spec_.steps.size();
+      return Error{
+          ErrorCode::too_large,
+          fmt::format("steps has {}{}: at most {}", steps,
+                      with_others ? " with those of sub-workflows" : "", kMaxWorkflowSteps),
+          "steps"};
     }
     MS_TRY(check_json("input", spec_.input));
     if (spec_.input.size() > kMaxArgsBytes || spec_.result.size() > kMaxArgsBytes) {
@@ -111,7 +122,24 @@ class Planner {
       return refused(field + ".name", "must not be \"input\", \"item\" or \"workflow\"");
     if (!numbers_.emplace(step.name, static_cast<int>(i) + 1).second)
       return refused(field + ".name", fmt::format("\"{}\" is there twice", step.name));
-    return check_kind(field, step);
+    MS_TRY(check_kind(field, step));
+    return step.workflow ? check_sub_workflow(field + ".workflow", *step.workflow) : Result<void>();
+  }
+
+  // NOLINTNEXTLINE(misc-no-recursion): kMaxWorkflowDepth bounds it
+  Result<void> check_sub_workflow(const std::string& field, const WorkflowSpec& spec) const {
+    if (depth_ == kMaxWorkflowDepth) {
+      return refused(field, fmt::format("is too deep: at most {} workflows in one another",
+                                        kMaxWorkflowDepth));
+    }
+    if (!spec.key.empty())
+      return refused(field + ".key", "is not for a step: its workflow has the key");
+    auto planned = plan(spec, depth_ + 1);
+    if (planned) return {};
+    Error error = planned.error();
+    error.field = fmt::format("{}.{}", field, error.field);
+    error.message = fmt::format("{}.{}", field, error.message);
+    return error;
   }
 
   // `step` nullptr: of the workflow's result. Whatever it finds is a parent, but the step itself.
@@ -161,6 +189,10 @@ class Planner {
     }
     if (step.job)
       MS_TRY(note_references(field + ".job.args", step.job->args, &step, &parents, &planned));
+    if (step.workflow) {
+      MS_TRY(note_references(field + ".workflow.input", step.workflow->input, &step, &parents,
+                             &planned));
+    }
     MS_TRY(note_references(field + ".each", step.each, &step, &parents, &planned));
     if (step.only_if) {
       MS_TRY(note_name(field + ".if.ref", name_of(step.only_if->ref), nullptr, &parents, &planned));
@@ -219,6 +251,7 @@ class Planner {
   }
 
   const WorkflowSpec& spec_;
+  const int depth_;
   std::vector<PlannedStep> out_;
   std::map<std::string, int, std::less<>> numbers_;
   std::size_t edges_ = 0;
@@ -226,8 +259,24 @@ class Planner {
 
 }  // namespace
 
-Result<std::vector<PlannedStep>> plan(const WorkflowSpec& spec) {
-  return Planner(spec).run();
+// NOLINTNEXTLINE(misc-no-recursion): kMaxWorkflowDepth bounds it
+Result<std::vector<PlannedStep>> plan(const WorkflowSpec& spec, int depth) {
+  return Planner(spec, depth).run();
+}
+
+std::size_t steps_in_all(const WorkflowSpec& spec) {
+  // Deeper ones than allowed are refused for that.
+  std::vector<std::pair<const WorkflowSpec*, int>> left{{&spec, 1}};
+  std::size_t steps = 0;
+  while (!left.empty()) {
+    const auto [one, depth] = left.back();
+    left.pop_back();
+    steps += one->steps.size();
+    for (const StepSpec& step : one->steps) {
+      if (step.workflow && depth < kMaxWorkflowDepth) left.emplace_back(&*step.workflow, depth + 1);
+    }
+  }
+  return steps;
 }
 
 std::map<std::string, int> result_refs(const WorkflowSpec& spec) {

@@ -73,6 +73,65 @@ TEST_CASE("steps that wait for one another in a circle are refused") {
   CHECK(field_refused(R"({"name":"a","if":{"ref":"a.x"},"job":{"kind":"k"}})") != "");
 }
 
+TEST_CASE("a workflow in a workflow is held against the same rules, by the path of its field") {
+  const auto in = [](const std::string& steps, const std::string& more = "") {
+    return R"({"name":"a","workflow":{"name":"sub","steps":[)" + steps + "]" + more + "}}";
+  };
+  CHECK(field_refused(in(kA)) == "");
+  CHECK(field_refused(in("")) == "steps[0].workflow.steps");
+  CHECK(field_refused(kA + R"(,{"name":"b","workflow":{"name":"","steps":[]}})") ==
+        "steps[1].workflow.name");
+  const auto refused =
+      validate(with_steps(in(in(R"({"name":"x","job":{"kind":"k","delay":"1s"}})"))));
+  CHECK(refused.error().field == "steps[0].workflow.steps[0].workflow.steps[0].job.delay");
+  CHECK(refused.error().message.starts_with(refused.error().field));
+  CHECK(field_refused(in(kA, R"(,"key":"k")")) == "steps[0].workflow.key");
+  CHECK(field_refused(in(in(in(kA)))) == "");
+  CHECK(field_refused(in(in(in(in(kA))))) ==
+        "steps[0].workflow.steps[0].workflow.steps[0].workflow.steps[0].workflow");
+  CHECK_FALSE(decode_workflow([&] {
+                std::string deep = kA;
+                for (int i = 0; i < 30; ++i) deep = in(deep);
+                return R"({"name":"w","steps":[)" + deep + "]}";
+              }())
+                  .has_value());
+  const std::string sub = R"(,{"name":"s","workflow":{"name":"sub","steps":[)" + kA + "]";
+  CHECK(field_refused(kA + sub + R"(},"undo":{"kind":"u"}})") == "steps[1].undo");
+  CHECK(field_refused(kA + sub + R"(},"undo_if_failed":true})") == "steps[1].undo_if_failed");
+  CHECK(field_refused(kA + sub + R"(},"job":{"kind":"k"}})") == "steps[1]");
+  CHECK(field_refused(kA + sub + R"(,"input":{"$ref":"b"}}})") == "steps[1].workflow.input");
+  CHECK(field_refused(kA + sub + R"(,"input":{"$ref":"item"}}})") == "steps[1].workflow.input");
+  CHECK(field_refused(kA + sub + R"(,"input":{"$ref":"item"}},"each":[1]})") == "");
+  // What is around it it does not see.
+  CHECK(field_refused(kA + sub + R"(,"result":{"$ref":"s"}}})") == "steps[1].workflow.result");
+  const auto plan = workflow::plan(with_steps(kA + sub + R"(,"input":{"$ref":"a.x"}}})"));
+  REQUIRE(plan.has_value());
+  CHECK(plan->at(1).parents == std::vector<int>{1});
+}
+
+TEST_CASE("the steps of all workflows in one another are bounded together") {
+  WorkflowSpec inner{.name = "sub"}, outer{.name = "w"};
+  for (int i = 0; i < 2500; ++i) {
+    StepSpec step{.name = "s" + std::to_string(i)};
+    step.sleep = std::chrono::seconds(1);
+    inner.steps.push_back(std::move(step));
+  }
+  for (const char* name : {"a", "b", "c"}) outer.steps.push_back({.name = name, .workflow = inner});
+  CHECK(workflow::steps_in_all(outer) == 7503);
+  CHECK(validate(outer));
+  outer.steps.push_back({.name = "d", .workflow = inner});
+  const auto refused = validate(outer);
+  CHECK(refused.error().code == ErrorCode::too_large);
+  CHECK(refused.error().field == "steps");
+  // As deep as nobody can be asked to look.
+  for (int i = 0; i < 1000; ++i) {
+    WorkflowSpec next{.name = "w"};
+    next.steps.push_back({.name = "a", .workflow = outer});
+    outer = std::move(next);
+  }
+  CHECK_FALSE(validate(outer).has_value());
+}
+
 TEST_CASE("a definition is the same after it was written and read") {
   const WorkflowSpec spec = read(
       R"({"name":"order","key":"o-1","input":{"n":1},"undo_order":"parallel","deadline":"1h",)"
@@ -80,7 +139,9 @@ TEST_CASE("a definition is the same after it was written and read") {
       R"({"name":"a","job":{"queue":"q","kind":"k","priority":2},"undo":{"kind":"u"},)"
       R"("undo_if_failed":true,"each":[1,2],"deadline":"5s","on_failure":"continue"},)"
       R"({"name":"b","after":["a"],"signal":"go","if":{"ref":"a.0","equals":7,"negate":true}},)"
-      R"({"name":"c","sleep":"3s"}]})");
+      R"({"name":"c","sleep":"3s"},)"
+      R"({"name":"d","each":[1],"workflow":{"name":"sub","input":{"$ref":"item"},"deadline":"1m",)"
+      R"("undo_order":"parallel","result":1,"steps":[{"name":"e","sleep":"1s"}]}}]})");
   std::string text;
   encode_workflow(spec, text);
   CHECK(read(text) == spec);

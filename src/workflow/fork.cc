@@ -197,6 +197,7 @@ Result<WorkflowStarted> WorkflowRules::fork(const ForkWorkflow& op) {
                  fmt::format("workflow {} is {}: it can be forked when it has ended", op.id,
                              to_string(old->record.state))};
   }
+  MS_TRY(check_parents_ended(*old));
   MS_TRY_ASSIGN(Source source, read_source(rows_, old->record));
   const auto named =
       std::find_if(source.definitions.begin(), source.definitions.end(),
@@ -242,6 +243,7 @@ Result<WorkflowStarted> WorkflowRules::fork(const ForkWorkflow& op) {
   const WorkflowId id = w.record.id;
   MS_TRY(begin_ready(w));
   MS_TRY(go_on_undoing(w));
+  MS_TRY(settle());
   return WorkflowStarted{.id = id};
 }
 

@@ -3,6 +3,7 @@
 
 #include <set>
 
+#include "api/workflow_shapes.h"
 #include "base/mutant.h"
 #include "workflow/rules.h"
 
@@ -22,10 +23,11 @@ Error damaged(WorkflowId id, std::string_view what) {
 
 std::string queues_of(const WorkflowSpec& spec) {
   std::set<std::string> queues;
-  for (const StepSpec& step : spec.steps) {
+  (void)for_each_step(spec, [&](const std::string&, const StepSpec& step) -> Result<void> {
     if (step.job) queues.insert(step.job->queue);
     if (step.undo) queues.insert(step.undo->queue);
-  }
+    return {};
+  });
   std::string out;
   for (const std::string& queue : queues) out += queue + "\n";
   return out;
@@ -105,6 +107,16 @@ Result<WorkflowStarted> WorkflowRules::start(const WorkflowSpec& spec) {
     if (const auto id = rows_.by_key(spec.name, spec.key))
       return WorkflowStarted{.id = *id, .duplicate = true};
   }
+  MS_TRY_ASSIGN(Open * w, make(spec, nullptr, 0));
+  const WorkflowId id = w->record.id;
+  MS_TRY(begin_ready(*w));
+  MS_TRY(go_on_undoing(*w));
+  MS_TRY(settle());
+  return WorkflowStarted{.id = id};
+}
+
+Result<WorkflowRules::Open*> WorkflowRules::make(const WorkflowSpec& spec, const Open* parent,
+                                                 int step_of_parent) {
   MS_TRY_ASSIGN(auto plan, workflow::plan(spec));
   const WorkflowId id = rows_.new_workflow();
   Open& w = open_[id];
@@ -114,6 +126,10 @@ Result<WorkflowStarted> WorkflowRules::start(const WorkflowSpec& spec) {
   w.summary.undo_order = spec.undo_order;
   w.summary.steps = w.summary.open = static_cast<int>(spec.steps.size());
   w.summary.refs = workflow::result_refs(spec);
+  if (parent != nullptr) {
+    w.summary.parent.workflow = parent->record.id;
+    w.summary.parent_step = step_of_parent;
+  }
   rows_.save(w.record);  // the rows below it refer to it
   rows_.put(id, WorkflowRow::text, workflow::kTextInput, spec.input);
   rows_.put(id, WorkflowRow::text, workflow::kTextQueues, queues_of(spec));
@@ -132,9 +148,7 @@ Result<WorkflowStarted> WorkflowRules::start(const WorkflowSpec& spec) {
     w.summary.deadline_at = now_ + *spec.deadline;
     wake_at(w, 0, w.summary.deadline_at);
   }
-  MS_TRY(begin_ready(w));
-  MS_TRY(go_on_undoing(w));
-  return WorkflowStarted{.id = id};
+  return &w;
 }
 
 bool WorkflowRules::write() {

@@ -18,14 +18,19 @@
 
 namespace mainspring {
 
+// So long ago that no retention is longer.
+inline constexpr WallTime kGoesWithParent = WallTime::from_us(-4'000'000'000'000'000'000);
+
 // The row of a workflow.
 struct WorkflowRecord {
   WorkflowId id = 0;
   std::string name, key;  // unique together, where the key is not ""
   WorkflowState state = WorkflowState::running;
-  WallTime wake_at = WallTime::never();      // WakeWorkflows; part of the agenda
-  WallTime finished_at = WallTime::never();  // terminal: its retention begins here
-  std::string data;                          // the rest, a few hundred bytes
+  WallTime wake_at = WallTime::never();  // WakeWorkflows; part of the agenda
+  // Terminal: its retention begins here. Never of a child: whoever removes its parent sets it to
+  // kGoesWithParent, so that it goes too.
+  WallTime finished_at = WallTime::never();
+  std::string data;  // the rest, a few hundred bytes
   friend bool operator==(const WorkflowRecord&, const WorkflowRecord&) = default;
 };
 
@@ -35,15 +40,17 @@ enum class WorkflowRow : std::uint8_t {  // and what their numbers are
   state,                                 // of steps: what changes; step
   result,                                // of steps; step
   item,                                  // of jobs of `each`; step
-  undo,    // what may have to be undone; in the order in which they ended
-  live,    // steps with a job, or an undo job, that has not ended; step
-  wake,    // steps to be woken; microseconds since 1970
-  signal,  // that no step has taken; in the order in which they came
-  listen,  // steps that wait for a signal; step
-  held,    // steps that begin when the pause ends; step
-  heard,   // signal ids; in the order in which they came
+  undo,        // what may have to be undone; in the order in which they ended
+  live,        // steps with a job, or an undo job, that has not ended; step
+  wake,        // steps to be woken; microseconds since 1970
+  signal,      // that no step has taken; in the order in which they came
+  listen,      // steps that wait for a signal; step
+  held,        // steps that begin when the pause ends; step
+  heard,       // signal ids; in the order in which they came
+  child,       // workflows that are steps of it: the step; the child's id
+  live_child,  // steps whose child has not ended: its id; step
 };
-inline constexpr int kWorkflowRowKinds = 12;
+inline constexpr int kWorkflowRowKinds = 14;
 
 // Whose job it is.
 struct StepJob {

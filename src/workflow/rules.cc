@@ -78,7 +78,12 @@ Result<void> WorkflowRules::begin_kind(Open& w, int step, const StepDefinition& 
   }
   if (spec.deadline) wake_at(w, step, now_ + *spec.deadline);
   if (!spec.signal.empty()) return listen(w, step, spec.signal);
-  return begin_job(w, step, definition);
+  return begin_part(w, step, definition);
+}
+
+Result<void> WorkflowRules::begin_part(Open& w, int step, const StepDefinition& definition) {
+  return definition.spec.workflow ? begin_child(w, step, definition)
+                                  : begin_job(w, step, definition);
 }
 
 Result<void> WorkflowRules::begin_job(Open& w, int step, const StepDefinition& definition) {
@@ -106,8 +111,10 @@ Result<void> WorkflowRules::begin_each(Open& w, int step, const StepDefinition& 
   JsonReader in(*list, JsonReader::Unknown::skip);
   if (in.peek() != JsonType::array) return fail(w, step, "its each is no array", false);
   std::vector<std::string> items;
+  const SubWorkflow& child = definition.spec.workflow;
   const std::size_t room =
-      std::min(kMaxFanOut, kMaxStepsInAll - static_cast<std::size_t>(w.summary.steps));
+      std::min({kMaxFanOut, kMaxStepsInAll - static_cast<std::size_t>(w.summary.steps),
+                child ? kMaxStepsInAll / workflow::steps_in_all(*child) : kMaxFanOut});
   if (!in.array(room,
                 [&](std::size_t) { return in.raw(items.emplace_back(), JsonReader::Null::take); }))
     return fail(w, step, fmt::format("its each has more than {} elements", room), false);
@@ -125,7 +132,7 @@ Result<void> WorkflowRules::begin_each(Open& w, int step, const StepDefinition& 
     if (definition.spec.deadline) wake_at(w, number, now_ + *definition.spec.deadline);
     rows_.put(w.record.id, WorkflowRow::item, number,
               std::move(items[static_cast<std::size_t>(i)]));
-    MS_TRY(begin_job(w, number, definition));
+    MS_TRY(begin_part(w, number, definition));
     if (!definition.spec.undo) rows_.remove(w.record.id, WorkflowRow::item, number);
   }
   if (items.empty()) return complete(w, step, "");
@@ -150,8 +157,12 @@ Result<void> WorkflowRules::listen(Open& w, int step, const std::string& name) {
 // -- steps end ------------------------------------------------------------------------------------
 
 void WorkflowRules::note_undo(Open& w, int step, const StepDefinition& definition) {
-  const bool has_jobs = !definition.spec.each.empty() && w.steps.at(step).status.of == 0;
-  if (!definition.spec.undo || has_jobs) return;
+  const StepStatus& status = w.steps.at(step).status;
+  if (!definition.spec.each.empty() && status.of == 0) return;  // its parts are undone
+  const bool child_did =
+      status.workflow != 0 && !MS_MUTANT(child_not_undone) &&
+      !rows_.rows(status.workflow, WorkflowRow::undo, WorkflowRows::Order::down, 1).empty();
+  if (!definition.spec.undo && !child_did) return;
   rows_.put(w.record.id, WorkflowRow::undo, w.summary.seq, std::to_string(step));
 }
 
@@ -226,7 +237,10 @@ Result<void> WorkflowRules::ended(const StepEnd& end) {
   if (!awaited) return {};
   w->changed = true;
   rows_.remove(end.of.workflow, WorkflowRow::live, step);
-  if (end.of.undo) return undo_ended(*w, step, end);
+  if (end.of.undo) {
+    MS_TRY(undo_ended(*w, step, end));
+    return settle();
+  }
   --w->summary.live;
   if (end.state == JobState::completed) {
     MS_TRY(complete(*w, step, end.result));
@@ -237,7 +251,8 @@ Result<void> WorkflowRules::ended(const StepEnd& end) {
     MS_TRY(fail(*w, step, cut(reason), end.unknown));
   }
   MS_TRY(begin_ready(*w));
-  return go_on_undoing(*w);
+  MS_TRY(go_on_undoing(*w));
+  return settle();
 }
 
 Result<void> WorkflowRules::complete_workflow(Open& w) {
@@ -345,6 +360,7 @@ Result<bool> WorkflowRules::wake(WorkflowId id) {
   w->record.wake_at = next.empty() ? WallTime::never() : WallTime::from_us(next.front().first);
   MS_TRY(begin_ready(*w));
   MS_TRY(go_on_undoing(*w));
+  MS_TRY(settle());
   return w->record.wake_at <= now_;
 }
 
@@ -356,6 +372,10 @@ Result<void> WorkflowRules::wake_step(Open& w, int step) {
   MS_TRY_ASSIGN(const auto definition, this->definition(w, step));
   if (definition->spec.sleep) return complete(w, step, "");
   rows_.remove(w.record.id, WorkflowRow::listen, step);
+  if (status->workflow != 0) {  // it fails when its child is undone
+    tell(Tell::cancel, status->workflow, "its step was not done by its deadline");
+    return {};
+  }
   if (status->job != 0) {
     // Whatever it says later is not heard any more.
     rows_.remove(w.record.id, WorkflowRow::live, step);

@@ -56,6 +56,13 @@ class WorkflowRules {
     std::map<std::int64_t, std::string> wakes;  // to be added to the rows
   };
   enum class How { completed, went_on, skipped };  // how a step is no more waited for
+  // What a child has to do, or what its parent is to know of it.
+  enum class Tell { begin, cancel, undo, retry, by_hand, pause, resume, parked, goes_on, ended };
+  struct Told {
+    Tell what;
+    WorkflowId child;
+    std::string reason{};
+  };
 
   // -- what is in hand
   Result<Open*> open(WorkflowId id);  // nullptr = there is none
@@ -63,6 +70,8 @@ class WorkflowRules {
   Result<workflow::StepStatus*> status(Open& w, int step);
   Result<std::shared_ptr<const workflow::StepDefinition>> definition(Open& w, int step);
   WorkflowInfo info(Open& w) const;
+  // One with all its steps, of which none has begun. `parent`: nullptr = it is no child.
+  Result<Open*> make(const WorkflowSpec& spec, const Open* parent, int step);
 
   // -- steps (rules.cc)
   Result<void> begin_ready(Open& w);
@@ -70,6 +79,7 @@ class WorkflowRules {
   Result<void> begin_kind(Open& w, int step, const workflow::StepDefinition& definition);
   Result<void> begin_each(Open& w, int step, const workflow::StepDefinition& definition);
   Result<void> begin_job(Open& w, int step, const workflow::StepDefinition& definition);
+  Result<void> begin_part(Open& w, int step, const workflow::StepDefinition& definition);
   Result<void> listen(Open& w, int step, const std::string& name);
   Result<void> complete(Open& w, int step, const std::string& result);
   Result<void> fail(Open& w, int step, std::string reason, bool unknown);
@@ -93,6 +103,27 @@ class WorkflowRules {
   Result<void> undo_ended(Open& w, int step, const StepEnd& end);
   Result<std::string> undo_args(Open& w, int step, const workflow::StepDefinition& definition);
   void finish(Open& w, WorkflowState state);
+  void park(Open& w);
+  Result<void> set_paused(Open& w, bool paused);
+  // Steps whose undo failed, all or those of this name; false: there is none.
+  Result<bool> retry_steps(Open& w, const std::string& name, bool by_hand);
+  Result<void> leave_park(Open& w);
+
+  // -- children (children.cc). What is told between a child and its parent is done when the one
+  // that tells has come to rest, in the same transaction: every operation ends with settle().
+  void tell(Tell what, WorkflowId child, std::string reason = {}) {
+    told_.push_back({what, child, std::move(reason)});
+  }
+  void tell_children(Open& w, Tell what);  // every one that there ever was
+  Result<void> settle();
+  Result<void> hear(const Told& told);
+  Result<void> child_does(Open& child, const Told& told);
+  Result<void> child_is(Open& w, int step, Open& child, Tell what);
+  Result<void> begin_child(Open& w, int step, const workflow::StepDefinition& definition);
+  Result<void> child_ended(Open& w, int step, Open& child);
+  Result<void> child_undone(Open& w, int step);
+  // Errors: conflict (it is a step of one that has not ended, and may be undone with it).
+  Result<void> check_parents_ended(Open& w);
 
   // -- forks (fork.cc)
   Open& open_fork(const Open& old, const ForkWorkflow& op, const std::string& queues);
@@ -105,6 +136,7 @@ class WorkflowRules {
   std::map<WorkflowId, Open> open_;
   std::vector<WorkflowId> changed_;
   std::vector<std::string> alarms_;
+  std::deque<Told> told_;
 };
 
 }  // namespace mainspring

@@ -56,6 +56,7 @@ constexpr JsonField<Summary> kSummary[] = {
     {"steps", &as_any<&Summary::steps>},
     {"open", &as_any<&Summary::open>},
     {"live", &as_any<&Summary::live>},
+    {"parked", &as_any<&Summary::parked>},
     {"undoing", &as_any<&Summary::undoing>},
     {"seq", &as_any<&Summary::seq>},
     {"signals", &as_any<&Summary::signals>},
@@ -73,6 +74,13 @@ constexpr JsonField<Summary> kSummary[] = {
        return in.integer(s.forked_from.id, std::int64_t{1}, INT64_MAX);
      }},
     {"fork_step", [](JsonReader& in, Summary& s) { return in.string(s.forked_from.step); }},
+    {"parent",
+     [](JsonReader& in, Summary& s) {
+       return in.integer(s.parent.workflow, std::int64_t{1}, INT64_MAX);
+     }},
+    {"parent_step", &as_any<&Summary::parent_step>},
+    {"parent_name", [](JsonReader& in, Summary& s) { return in.string(s.parent.step); }},
+    {"ended_at", &as_any<&Summary::ended_at>},
 };
 
 constexpr JsonField<StepDefinition> kDefinition[] = {
@@ -89,6 +97,7 @@ constexpr JsonField<StepStatus> kStatus[] = {
     {"came", &as_any<&StepStatus::came>},
     {"job", &as_any<&StepStatus::job>},
     {"undo_job", &as_any<&StepStatus::undo_job>},
+    {"workflow", &as_any<&StepStatus::workflow>},
     {"of", &as_any<&StepStatus::of>},
     {"index", &as_any<&StepStatus::index>},
     {"seq", &as_any<&StepStatus::seq>},
@@ -135,6 +144,7 @@ std::string encode(const Summary& s) {
       .put("steps", s.steps)
       .put("open", s.open)
       .put("live", s.live)
+      .put("parked", s.parked)
       .put("undoing", s.undoing)
       .put("seq", s.seq)
       .put("signals", s.signals)
@@ -149,6 +159,11 @@ std::string encode(const Summary& s) {
   write_refs(w, s.refs);
   if (s.forked_from.id != 0)
     w.key("fork_of").number(s.forked_from.id).key("fork_step").string(s.forked_from.step);
+  if (s.parent.workflow != 0) {
+    w.key("parent").number(s.parent.workflow).key("parent_step").number(s.parent_step);
+    w.key("parent_name").string(s.parent.step);
+    Numbers(w).put("ended_at", s.ended_at.us());
+  }
   w.end_object();
   return out;
 }
@@ -183,6 +198,7 @@ std::string encode(const StepStatus& s) {
       .put("came", s.came)
       .put("job", s.job)
       .put("undo_job", s.undo_job)
+      .put("workflow", s.workflow)
       .put("of", s.of)
       .put("index", s.index)
       .put("seq", s.seq)
@@ -214,6 +230,10 @@ WorkflowInfo info_of(const WorkflowRecord& record) {
   out.running = s.running, out.undone = s.undone, out.undo_failed = s.undo_failed;
   out.started_at = s.started_at;
   if (record.finished_at != WallTime::never()) out.finished_at = record.finished_at;
+  if (s.parent.workflow != 0) {
+    out.parent = s.parent;
+    out.finished_at = is_terminal(record.state) ? std::optional(s.ended_at) : std::nullopt;
+  }
   if (s.deadline_at != WallTime::never()) out.deadline_at = s.deadline_at;
   out.version = s.version;
   if (s.forked_from.id != 0) out.forked_from = s.forked_from;
@@ -227,6 +247,7 @@ WorkflowStep step_of(int number, const StepStatus& status, const StepDefinition&
                    .state = status.state,
                    .job = status.job,
                    .undo_job = status.undo_job,
+                   .workflow = status.workflow,
                    .of = status.of,
                    .index = status.index,
                    .reason = status.reason,
@@ -244,7 +265,7 @@ WorkflowStep step_of(int number, const StepStatus& status, const StepDefinition&
     out.name = fmt::format("{}[{}]", definition.spec.name, status.index);
   }
   // Those that were waited for are not written again when all is over.
-  const bool jobless = status.job == 0 && status.count == 0;
+  const bool jobless = status.job == 0 && status.workflow == 0 && status.count == 0;
   if (workflow != WorkflowState::running &&
       (status.state == StepState::waiting || (status.state == StepState::running && jobless))) {
     out.state = StepState::skipped;

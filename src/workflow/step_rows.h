@@ -21,13 +21,17 @@ struct Summary {
   std::int64_t version = 1;
   int steps = 0;         // in all: the next has the number behind
   int open = 0;          // of the definition, not ended
-  int live = 0;          // jobs of steps
+  int live = 0;          // jobs of steps, and children
+  int parked = 0;        // of these children
   int undoing = 0;       // undo jobs
   std::int64_t seq = 0;  // of the last end
   std::int64_t signals = 0, waiting_signals = 0, heard = 0;
   int completed = 0, failed = 0, skipped = 0, running = 0, undone = 0, undo_failed = 0;
   std::map<std::string, int> refs;  // of the result
   ForkedFrom forked_from;           // id 0 = it is no fork
+  WorkflowParent parent;            // workflow 0 = it is no child
+  int parent_step = 0;              // its number
+  WallTime ended_at;                // of a child
   friend bool operator==(const Summary&, const Summary&) = default;
 };
 std::string encode(const Summary& summary);
@@ -47,6 +51,7 @@ struct StepStatus {
   int pending = 0;  // steps before it that have not ended; of a step with `each`, begun: its jobs
   int came = 0;     // of those that ended: not skipped
   JobId job = 0, undo_job = 0;
+  WorkflowId workflow = 0;   // the child
   int of = 0, index = 0;     // see WorkflowStep
   std::int64_t seq = 0;      // of its end
   int first = 0, count = 0;  // its jobs of `each`

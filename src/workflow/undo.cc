@@ -21,6 +21,10 @@ Result<void> WorkflowRules::undo(Open& w, std::string reason, bool cancelled) {
   for (const auto& [step, job] :
        rows_.rows(w.record.id, WorkflowRow::live, WorkflowRows::Order::up, INT32_MAX))
     rows_.cancel_job(std::stoll(job), "its workflow is undone: " + w.summary.reason);
+  for (const auto& [step, child] :
+       rows_.rows(w.record.id, WorkflowRow::live_child, WorkflowRows::Order::up, INT32_MAX)) {
+    if (!MS_MUTANT(child_runs_on)) tell(Tell::cancel, std::stoll(child), "its parent is undone");
+  }
   // Timers and signals are not waited for any more.
   w.record.wake_at = WallTime::never();
   for (const auto& [step, name] :
@@ -32,12 +36,11 @@ Result<void> WorkflowRules::undo(Open& w, std::string reason, bool cancelled) {
 // Those that ended last first; in reverse order one at a time.
 Result<void> WorkflowRules::go_on_undoing(Open& w) {
   if (w.record.state != WorkflowState::undoing || w.summary.paused) return {};
-  if (w.summary.live > 0 && !MS_MUTANT(undo_while_steps_run)) return {};
+  if (w.summary.live > w.summary.parked && !MS_MUTANT(undo_while_steps_run)) return {};
   const bool one = w.summary.undo_order == UndoOrder::reverse && !MS_MUTANT(undo_all_at_once);
   if (w.summary.undoing > 0) return {};
   if (w.summary.undo_failed > 0) {
-    w.record.state = WorkflowState::parked;
-    w.changed = true;
+    park(w);
     return {};
   }
   const auto left =
@@ -86,6 +89,11 @@ Result<void> WorkflowRules::undo_step(Open& w, int step) {
   MS_TRY_ASSIGN(const auto definition, this->definition(w, step));
   status->state = StepState::undoing;
   w.changed = true;
+  if (status->workflow != 0) {
+    ++w.summary.undoing;
+    tell(Tell::undo, status->workflow, "its parent is undone");
+    return {};
+  }
   NewJob job = *definition->spec.undo;
   auto args = undo_args(w, step, *definition);
   if (!args) {
@@ -123,8 +131,18 @@ Result<void> WorkflowRules::undo_ended(Open& w, int step, const StepEnd& end) {
 void WorkflowRules::finish(Open& w, WorkflowState state) {
   w.record.state = state;
   w.record.wake_at = WallTime::never();
-  w.record.finished_at = now_;
   w.changed = true;
+  if (w.summary.parent.workflow == 0 || MS_MUTANT(child_goes_before_its_parent))
+    w.record.finished_at = now_;
+  if (w.summary.parent.workflow == 0) return;
+  w.summary.ended_at = now_;
+  if (!MS_MUTANT(child_end_not_joined)) tell(Tell::ended, w.record.id);
+}
+
+void WorkflowRules::park(Open& w) {
+  w.record.state = WorkflowState::parked;
+  w.changed = true;
+  if (w.summary.parent.workflow != 0) tell(Tell::parked, w.record.id);
 }
 
 // -- what people ask for --------------------------------------------------------------------------
@@ -139,6 +157,7 @@ Result<WorkflowInfo> WorkflowRules::cancel(const CancelWorkflow& op) {
   if (w->record.state == WorkflowState::running) {
     MS_TRY(undo(*w, op.reason.empty() ? "cancelled" : op.reason, true));
     MS_TRY(go_on_undoing(*w));
+    MS_TRY(settle());
   }
   return info(*w);
 }
@@ -149,54 +168,82 @@ Result<WorkflowInfo> WorkflowRules::pause(const PauseWorkflow& op) {
     return Error{ErrorCode::conflict,
                  fmt::format("workflow {} is {} already", op.id, to_string(w->record.state))};
   }
-  if (w->summary.paused == op.paused) return info(*w);
-  w->summary.paused = op.paused;
-  w->changed = true;
-  if (op.paused) return info(*w);
-  for (const auto& [step, nothing] :
-       rows_.rows(op.id, WorkflowRow::held, WorkflowRows::Order::up, INT32_MAX)) {
-    rows_.remove(op.id, WorkflowRow::held, step);
-    w->ready.push_back(static_cast<int>(step));
-  }
-  MS_TRY(begin_ready(*w));
-  MS_TRY(go_on_undoing(*w));
+  MS_TRY(set_paused(*w, op.paused));
+  MS_TRY(settle());
   return info(*w);
+}
+
+Result<void> WorkflowRules::set_paused(Open& w, bool paused) {
+  if (w.summary.paused == paused) return {};
+  w.summary.paused = paused;
+  w.changed = true;
+  tell_children(w, paused ? Tell::pause : Tell::resume);
+  if (paused) return {};
+  const WorkflowId id = w.record.id;
+  for (const auto& [step, nothing] :
+       rows_.rows(id, WorkflowRow::held, WorkflowRows::Order::up, INT32_MAX)) {
+    rows_.remove(id, WorkflowRow::held, step);
+    w.ready.push_back(static_cast<int>(step));
+  }
+  MS_TRY(begin_ready(w));
+  return go_on_undoing(w);
 }
 
 Result<WorkflowInfo> WorkflowRules::retry(const RetryWorkflow& op) {
   MS_TRY_ASSIGN(Open * w, open_within(op.id, op.within));
-  if (w->record.state != WorkflowState::parked) {
+  if (w->record.state != WorkflowState::parked && w->summary.parked == 0) {
     return Error{ErrorCode::conflict,
                  fmt::format("workflow {} is {}, not parked", op.id, to_string(w->record.state))};
   }
-  bool found = false;
-  for (const auto& [seq, number] :
-       rows_.rows(op.id, WorkflowRow::undo, WorkflowRows::Order::down, INT32_MAX)) {
-    const int step = std::stoi(number);
-    MS_TRY_ASSIGN(StepStatus * status, this->status(*w, step));
-    MS_TRY_ASSIGN(const auto definition, this->definition(*w, step));
-    if (status->state != StepState::undo_failed) continue;
-    if (!op.step.empty() && op.step != definition->spec.name) continue;
-    found = true;
-    --w->summary.undo_failed;
-    status->reason.clear();
-    if (!op.by_hand) {
-      status->state = StepState::completed;  // to be undone, as before
-      continue;
-    }
-    status->state = StepState::undone;
-    ++w->summary.undone;
-    rows_.remove(op.id, WorkflowRow::undo, seq);
-  }
+  MS_TRY_ASSIGN(const bool found, retry_steps(*w, op.step, op.by_hand));
   if (!found) {
     return Error{ErrorCode::not_found,
                  fmt::format("workflow {} has no failed undo of \"{}\"", op.id, op.step)};
   }
-  w->changed = true;
-  if (w->summary.undo_failed > 0) return info(*w);
-  w->record.state = WorkflowState::undoing;
-  MS_TRY(go_on_undoing(*w));
+  MS_TRY(settle());
   return info(*w);
+}
+
+Result<bool> WorkflowRules::retry_steps(Open& w, const std::string& name, bool by_hand) {
+  const WorkflowId id = w.record.id;
+  auto undos = rows_.rows(id, WorkflowRow::undo, WorkflowRows::Order::down, INT32_MAX);
+  for (const auto& [step, child] :
+       rows_.rows(id, WorkflowRow::live_child, WorkflowRows::Order::up, INT32_MAX))
+    undos.emplace_back(0, std::to_string(step));
+  bool found = false;
+  for (const auto& [seq, number] : undos) {
+    const int step = std::stoi(number);
+    MS_TRY_ASSIGN(StepStatus * status, this->status(w, step));
+    MS_TRY_ASSIGN(const auto definition, this->definition(w, step));
+    if (status->state != StepState::undo_failed) continue;
+    if (!name.empty() && name != definition->spec.name) continue;
+    found = true;
+    if (status->workflow != 0) {
+      tell(by_hand ? Tell::by_hand : Tell::retry, status->workflow);
+      continue;
+    }
+    --w.summary.undo_failed;
+    status->reason.clear();
+    if (!by_hand) {
+      status->state = StepState::completed;  // to be undone, as before
+      continue;
+    }
+    status->state = StepState::undone;
+    ++w.summary.undone;
+    rows_.remove(id, WorkflowRow::undo, seq);
+  }
+  w.changed = w.changed || found;
+  MS_TRY(leave_park(w));
+  return found;
+}
+
+// When no undo of it has failed any more.
+Result<void> WorkflowRules::leave_park(Open& w) {
+  if (w.record.state != WorkflowState::parked || w.summary.undo_failed > 0) return {};
+  w.record.state = WorkflowState::undoing;
+  w.changed = true;
+  if (w.summary.parent.workflow != 0) tell(Tell::goes_on, w.record.id);
+  return go_on_undoing(w);
 }
 
 Result<void> WorkflowRules::signal(const SignalWorkflow& op) {
@@ -233,7 +280,8 @@ Result<void> WorkflowRules::signal(const SignalWorkflow& op) {
   }
   rows_.remove(op.id, WorkflowRow::listen, taker);
   MS_TRY(complete(*w, taker, payload));
-  return begin_ready(*w);
+  MS_TRY(begin_ready(*w));
+  return settle();
 }
 
 }  // namespace mainspring

@@ -171,9 +171,9 @@ std::vector<std::string> lines_of_workflow(const Store& store, WorkflowId id) {
     const auto got = store.workflow_steps(id, after, 4);
     if (!got) return {"workflow_steps: " + got.error().message};
     for (const WorkflowStep& step : got->steps) {
-      lines.push_back(fmt::format("  step {} {} {} job={} undo={} taken={} {}", step.number,
-                                  step.name, to_string(step.state), step.job, step.undo_job,
-                                  step.taken_over, step.result));
+      lines.push_back(fmt::format("  step {} {} {} job={} undo={} workflow={} taken={} {}",
+                                  step.number, step.name, to_string(step.state), step.job,
+                                  step.undo_job, step.workflow, step.taken_over, step.result));
     }
     if (!got->next) break;
     after = *got->next;

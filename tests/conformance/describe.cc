@@ -343,9 +343,10 @@ struct ResultText {
   }
   std::string operator()(const WorkflowInfo& r) {
     const ForkedFrom from = r.forked_from.value_or(ForkedFrom{});
-    return fmt::format("workflow {} {} paused={} {} of {}+{}+{} v{} fork of {} {}", r.id,
-                       to_string(r.state), r.paused, r.steps, r.completed, r.failed, r.undone,
-                       r.version, from.id, from.step);
+    const WorkflowParent parent = r.parent.value_or(WorkflowParent{});
+    return fmt::format("workflow {} {} paused={} {} of {}+{}+{}+{} v{} fork of {} {} in {} {}",
+                       r.id, to_string(r.state), r.paused, r.steps, r.completed, r.failed, r.undone,
+                       r.undo_failed, r.version, from.id, from.step, parent.workflow, parent.step);
   }
   std::string operator()(const PutTriggerResult& r) {
     return fmt::format("trigger v{} {} secret={}", r.version, static_cast<int>(r.outcome),

@@ -173,12 +173,18 @@ OperationResult ModelWorkflows::run(const WakeWorkflows& op) {
 }
 
 void ModelWorkflows::prune(const StoreOptions& options) {
+  // Children have higher numbers than their parents: one round removes both.
   for (auto it = disk_.workflows.begin(); it != disk_.workflows.end();) {
     const WorkflowRecord& record = it->second;
     const bool over =
         is_terminal(record.state) && record.finished_at + retention(record, options) <= now_.wall;
     if (over) {
       wrote_ = true;
+      for (const auto& [child, step] :
+           rows(record.id, WorkflowRow::child, Order::up, static_cast<int>(kMaxStepsInAll))) {
+        const auto found = disk_.workflows.find(child);
+        if (found != disk_.workflows.end()) found->second.finished_at = kGoesWithParent;
+      }
       std::erase_if(disk_.workflow_rows,
                     [&](const auto& row) { return std::get<0>(row.first) == record.id; });
     }

@@ -35,7 +35,9 @@ class ModelWorkflows final : private WorkflowRows {
   OperationResult run(const RetryWorkflow& op);
   OperationResult run(const ForkWorkflow& op);
   // Of the workflow that it makes.
-  std::int64_t steps_of(const StartWorkflow& op) const { return std::ssize(op.spec.steps); }
+  std::int64_t steps_of(const StartWorkflow& op) const {
+    return static_cast<std::int64_t>(workflow::steps_in_all(op.spec));
+  }
   std::int64_t steps_of(const ForkWorkflow& op) const;
   OperationResult run(const WakeWorkflows& op);
   void prune(const StoreOptions& options);

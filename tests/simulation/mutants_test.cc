@@ -275,6 +275,13 @@ std::map<std::string, std::string> calendar_defects() {
       {"fork_undoes_what_it_took", workflows()},
       {"fork_of_one_that_runs", workflows()},
       {"fork_counts_skipped_as_come", workflows()},
+      {"child_started_twice", workflows()},
+      {"child_end_not_joined", workflows()},
+      {"child_not_undone", workflows()},
+      {"child_runs_on", workflows()},
+      {"child_goes_before_its_parent", workflows()},
+      {"parked_child_not_told", workflows()},
+      {"fork_of_child_in_use", workflows()},
   };
 }
 

@@ -1,0 +1,183 @@
+// The rules of workflows: steps that are workflows, and what these and their parents tell each
+// other.
+//
+//   parent ── begin · cancel · undo · retry · pause ──▶ child
+//          ◀────────── parked · goes on · ended ──────
+#include <fmt/format.h>
+
+#include "api/json.h"
+#include "base/mutant.h"
+#include "workflow/references.h"
+#include "workflow/rules.h"
+
+namespace mainspring {
+
+using workflow::StepDefinition;
+using workflow::StepStatus;
+
+namespace {
+
+constexpr std::size_t kMaxReasonBytes = 1 << 10;
+
+// "workflow 12 is undone: step b: dead"
+std::string state_of(const WorkflowRecord& child, const workflow::Summary& summary) {
+  std::string out = fmt::format("workflow {} is {}", child.id, to_string(child.state));
+  if (!summary.reason.empty()) out += ": " + summary.reason;
+  return std::string(cut_text(out, kMaxReasonBytes));
+}
+
+}  // namespace
+
+Result<void> WorkflowRules::begin_child(Open& w, int step, const StepDefinition& definition) {
+  MS_TRY_ASSIGN(StepStatus * status, this->status(w, step));
+  WorkflowSpec spec = *definition.spec.workflow;
+  auto input = workflow::resolve(
+      spec.input,
+      [&](std::string_view name) { return value(w, definition.plan.refs, status, name); },
+      workflow::Missing::refuse, kMaxArgsBytes);
+  const Result<void> checked = input ? check_json("input", *input) : input.error();
+  if (!checked) {  // nothing is there, too large, too deep
+    std::string reason = "its input: " + checked.error().message;
+    return fail(w, step, std::string(cut_text(reason, kMaxReasonBytes)), false);
+  }
+  spec.input = std::move(*input);
+  for (int i = MS_MUTANT(child_started_twice) ? 0 : 1; i < 2; ++i) {
+    MS_TRY_ASSIGN(Open * child, make(spec, &w, step));
+    child->summary.parent.step = definition.spec.name;
+    status->workflow = child->record.id;
+    rows_.put(w.record.id, WorkflowRow::child, status->workflow, std::to_string(step));
+    tell(Tell::begin, status->workflow);
+  }
+  ++w.summary.live;
+  rows_.put(w.record.id, WorkflowRow::live_child, step, std::to_string(status->workflow));
+  return {};
+}
+
+// -- what is told ---------------------------------------------------------------------------------
+
+void WorkflowRules::tell_children(Open& w, Tell what) {
+  for (const auto& [child, step] :
+       rows_.rows(w.record.id, WorkflowRow::child, WorkflowRows::Order::up, INT32_MAX))
+    tell(what, child);
+}
+
+Result<void> WorkflowRules::settle() {
+  while (!told_.empty()) {
+    const Told told = std::move(told_.front());
+    told_.pop_front();
+    MS_TRY(hear(told));
+  }
+  return {};
+}
+
+Result<void> WorkflowRules::hear(const Told& told) {
+  MS_TRY_ASSIGN(Open * child, open(told.child));
+  if (child == nullptr) return {};
+  const bool to_parent =
+      told.what == Tell::parked || told.what == Tell::goes_on || told.what == Tell::ended;
+  if (!to_parent) return child_does(*child, told);
+  MS_TRY_ASSIGN(Open * parent, open(child->summary.parent.workflow));
+  if (parent == nullptr) return {};
+  return child_is(*parent, child->summary.parent_step, *child, told.what);
+}
+
+Result<void> WorkflowRules::child_does(Open& child, const Told& told) {
+  const WorkflowState state = child.record.state;
+  switch (told.what) {
+    case Tell::begin: {
+      MS_TRY_ASSIGN(const Open* parent, open(child.summary.parent.workflow));
+      // Of one that is undone meanwhile it is cancelled before it has begun.
+      if (parent == nullptr || parent->record.state != WorkflowState::running) return {};
+      MS_TRY(begin_ready(child));
+      return go_on_undoing(child);
+    }
+    case Tell::cancel:
+      if (state != WorkflowState::running) return {};
+      MS_TRY(undo(child, told.reason, true));
+      return go_on_undoing(child);
+    case Tell::undo:
+      if (state != WorkflowState::completed) return {};
+      child.record.state = WorkflowState::undoing;
+      child.summary.reason = told.reason;
+      child.summary.ended_at = WallTime();
+      child.summary.paused = false;
+      child.changed = true;
+      return go_on_undoing(child);
+    case Tell::pause:
+    case Tell::resume:
+      return is_terminal(state) ? Result<void>() : set_paused(child, told.what == Tell::pause);
+    default:
+      if (state != WorkflowState::parked && child.summary.parked == 0) return {};
+      MS_TRY(retry_steps(child, "", told.what == Tell::by_hand));
+      return {};
+  }
+}
+
+// A step whose child lives is counted by `running`, or if that is parked by `undo_failed`.
+Result<void> WorkflowRules::child_is(Open& w, int step, Open& child, Tell what) {
+  MS_TRY_ASSIGN(StepStatus * status, this->status(w, step));
+  if (status->workflow != child.record.id) return {};
+  const bool lives = status->ended_at == 0;  // else it is one that had completed
+  w.changed = true;
+  if (what == Tell::ended) {
+    if (lives) return child_ended(w, step, child);
+    return status->state == StepState::undoing ? child_undone(w, step) : Result<void>();
+  }
+  if (what == Tell::parked) {
+    if (MS_MUTANT(parked_child_not_told)) return {};
+    --(lives ? w.summary.running : w.summary.undoing);
+    if (lives) ++w.summary.parked;
+    ++w.summary.undo_failed;
+    status->state = StepState::undo_failed;
+    status->reason = state_of(child.record, child.summary);
+    return go_on_undoing(w);
+  }
+  if (status->state != StepState::undo_failed) return {};
+  ++(lives ? w.summary.running : w.summary.undoing);
+  if (lives) --w.summary.parked;
+  --w.summary.undo_failed;
+  status->state = lives ? StepState::running : StepState::undoing;
+  status->reason.clear();
+  return leave_park(w);
+}
+
+Result<void> WorkflowRules::child_ended(Open& w, int step, Open& child) {
+  rows_.remove(w.record.id, WorkflowRow::live_child, step);
+  --w.summary.live;
+  if (child.record.state == WorkflowState::completed) {
+    const auto result = rows_.row(child.record.id, WorkflowRow::text, workflow::kTextResult);
+    MS_TRY(complete(w, step, result.value_or("")));
+  } else {
+    MS_TRY(fail(w, step, state_of(child.record, child.summary), false));
+  }
+  MS_TRY(begin_ready(w));
+  return go_on_undoing(w);
+}
+
+Result<void> WorkflowRules::child_undone(Open& w, int step) {
+  MS_TRY_ASSIGN(StepStatus * status, this->status(w, step));
+  --w.summary.undoing;
+  ++w.summary.undone;
+  status->state = StepState::undone;
+  rows_.remove(w.record.id, WorkflowRow::undo, status->seq);
+  return go_on_undoing(w);
+}
+
+Result<void> WorkflowRules::check_parents_ended(Open& w) {
+  Open* child = &w;
+  while (child->summary.parent.workflow != 0) {
+    const WorkflowId id = child->summary.parent.workflow;
+    MS_TRY_ASSIGN(Open * parent, open(id));
+    if (parent == nullptr) return {};
+    if (!is_terminal(parent->record.state) && !MS_MUTANT(fork_of_child_in_use)) {
+      return Error{ErrorCode::conflict,
+                   fmt::format("workflow {} is a step of workflow {}, which is {}: it can be "
+                               "forked when that has ended",
+                               w.record.id, id, to_string(parent->record.state))};
+    }
+    child = parent;
+  }
+  return {};
+}
+
+}  // namespace mainspring
