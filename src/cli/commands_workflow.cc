@@ -46,7 +46,8 @@ Command show_command() {
           .summary = "a workflow and its steps as a tree",
           .description =
               "Shows a workflow. Each step stands below the one that it waits for; jobs of a step "
-              "with `each` are counted, and those that failed are named.",
+              "with `each` are counted, and those that failed are named. Below a step that is a "
+              "workflow stand the steps of that.",
           .arguments = {{"ID", "the workflow's number", Count::one}},
           .flags = {{.name = "follow",
                      .value = "",
@@ -159,7 +160,7 @@ Command workflow_command() {
            .summary = "stop workflows and undo what they did",
            .description =
                "Stops workflows: no step begins any more, jobs that run are told to stop, and what "
-               "was done is undone.",
+               "was done is undone; that of their sub-workflows too.",
            .arguments = {ids},
            .flags = {{.name = "reason", .value = "TEXT", .help = "kept with it"}},
            .scopes = kClient,
@@ -168,7 +169,9 @@ Command workflow_command() {
            .run = run_workflow_cancel},
           {.name = "pause",
            .summary = "begin no steps and undo nothing",
-           .description = "Pauses workflows, also over a restart. Jobs that run go on.",
+           .description =
+               "Pauses workflows and their sub-workflows, also over a restart. Jobs that run go "
+               "on.",
            .arguments = {ids},
            .scopes = kClient,
            .examples = {{"mainspring workflow pause 7", ""}},
@@ -188,7 +191,7 @@ Command workflow_command() {
            .summary = "check a definition, without a server",
            .description =
                "Holds definitions against the rules: names, kinds of steps, jobs, references, "
-               "circles.",
+               "circles, depth. Steps of sub-workflows are counted too.",
            .arguments = {{"FILE", "definitions; - = standard input", Count::many}},
            .scopes = kEverywhere,
            .examples = {{"mainspring workflow check order.json", ""}},

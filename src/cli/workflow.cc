@@ -60,21 +60,32 @@ Result<std::vector<WorkflowStep>> all_steps(Workflows& workflows, WorkflowId id)
   return out;
 }
 
+// The workflows that are steps of these, and theirs. Some may be gone, or nobody's to see.
+ShownChildren children_of(Workflows& workflows, const std::vector<WorkflowStep>& steps) {
+  ShownChildren out;
+  std::vector<WorkflowId> next;
+  const auto note = [&](const std::vector<WorkflowStep>& of) {
+    for (const WorkflowStep& step : of) {
+      if (step.workflow != 0 && step.of == 0) next.push_back(step.workflow);
+    }
+  };
+  note(steps);
+  for (std::size_t i = 0; i < next.size() && i < kMaxShownChildren; ++i) {
+    auto info = workflows.get_workflow(next[i]);
+    auto below = info ? all_steps(workflows, next[i]) : Result<std::vector<WorkflowStep>>(Error{});
+    if (!below) continue;
+    note(*below);
+    out.emplace(next[i], ShownChild{std::move(*info), std::move(*below)});
+  }
+  return out;
+}
+
 // {"workflow": {…}, "steps": […]}
 std::string json_of(const WorkflowInfo& info, std::vector<WorkflowStep> steps) {
   std::string workflow, list;
   encode_workflow_info(info, workflow);
   encode_workflow_steps({.steps = std::move(steps), .next = {}}, list);
   return fmt::format("{{\"workflow\":{},{}", workflow, list.substr(1));
-}
-
-std::string progress_of(const WorkflowInfo& info) {
-  std::string out = fmt::format("{} of {}", format_count(info.completed + info.skipped),
-                                format_count(info.steps));
-  if (info.failed > 0) out += fmt::format(", {} failed", format_count(info.failed));
-  if (info.undone > 0) out += fmt::format(", {} undone", format_count(info.undone));
-  if (info.undo_failed > 0) out += fmt::format(", {} not undone", format_count(info.undo_failed));
-  return out;
 }
 
 std::string state_text(const WorkflowInfo& info) {
@@ -86,8 +97,13 @@ std::string forked_text(const WorkflowInfo& info) {
   return fmt::format("{}, step {}", info.forked_from->id, info.forked_from->step);
 }
 
+std::string parent_text(const WorkflowInfo& info) {
+  if (!info.parent) return "";
+  return fmt::format("{}, step {}", info.parent->workflow, info.parent->step);
+}
+
 std::string text_of(const WorkflowInfo& info, const std::vector<WorkflowStep>& steps,
-                    const Io& io) {
+                    const ShownChildren& children, const Io& io) {
   const WallTime now = SystemClock().now().wall;
   Sheet head;
   head.add("id", fmt::to_string(info.id));
@@ -99,13 +115,14 @@ std::string text_of(const WorkflowInfo& info, const std::vector<WorkflowStep>& s
   Sheet rest;
   rest.add("reason", info.reason);
   rest.add("forked from", forked_text(info));
+  rest.add("parent", parent_text(info));
   rest.add("steps", progress_of(info));
   rest.add("started", info.started_at, now);
   rest.add("finished", info.finished_at, now);
   rest.add("deadline", info.deadline_at, now);
   rest.add("input", info.input == "{}" ? "" : info.input);
   rest.add("result", info.result);
-  return out + rest.text() + "\n" + workflow_tree(steps, now, io);
+  return out + rest.text() + "\n" + workflow_tree(steps, now, io, children);
 }
 
 // What the outcome of one that was waited for is told by.
@@ -252,6 +269,7 @@ Result<int> run_workflow_list(const Invocation& invocation, Io& io) {
                {"STEPS"},
                {"STARTED"},
                {"FORK OF"},
+               {"PARENT"},
                {"REASON"}});
   std::int64_t left = limit;
   for (WorkflowId before = 0; left > 0;) {
@@ -271,6 +289,7 @@ Result<int> run_workflow_list(const Invocation& invocation, Io& io) {
                  {progress_of(info)},
                  {relative_to(info.started_at, now)},
                  {info.forked_from ? fmt::to_string(info.forked_from->id) : ""},
+                 {info.parent ? fmt::to_string(info.parent->workflow) : ""},
                  {info.reason}});
     }
     if (!page.next) break;
@@ -292,7 +311,7 @@ Result<int> run_workflow_show(const Invocation& invocation, Io& io) {
       return {};
     }
     if (follow && io.out_is_terminal) io.out("\x1b[H\x1b[2J");
-    io.out(text_of(info, steps, io));
+    io.out(text_of(info, steps, children_of(workflows, steps), io));
     return {};
   };
   if (!follow) {
@@ -369,11 +388,13 @@ Result<int> run_workflow_check(const Invocation& invocation, Io& io) {
     MS_TRY_ASSIGN(const WorkflowSpec spec, definition_of(file));
     MS_TRY(check_definition(file, spec));
     std::set<std::string> queues;
-    for (const StepSpec& step : spec.steps) {
+    std::int64_t steps = 0;
+    (void)for_each_step(spec, [&](const std::string&, const StepSpec& step) -> Result<void> {
+      ++steps;
       if (step.job) queues.insert(step.job->queue);
       if (step.undo) queues.insert(step.undo->queue);
-    }
-    const auto steps = static_cast<std::int64_t>(spec.steps.size());
+      return {};
+    });
     if (invocation.json) {
       std::string line;
       JsonWriter w(line);

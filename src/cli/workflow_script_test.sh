@@ -85,6 +85,28 @@ expect 65 '…' ms workflow retry 3
 expect 0 '…3…cancelled…wrong address…2…completed…1…completed…' ms workflow list
 expect 0 '{"id":2,…' ms workflow list --state completed --json
 expect 64 '…--state…' ms workflow list --state nice
+
+# -- a workflow in a workflow ---------------------------------------------------------------------------
+echo '{"name":"trip","input":{"to":"Rome"},"steps":[
+  {"name":"book","workflow":{"name":"booking","input":{"to":{"$ref":"input.to"}},"steps":[
+    {"name":"flight","job":{"queue":"fly","kind":"flight","args":{"to":{"$ref":"input.to"}}},"undo":{"queue":"fly","kind":"cancel"}}],
+    "result":{"seat":{"$ref":"flight.seat"}}}},
+  {"name":"mail","job":{"queue":"mail","kind":"mail","args":{"seat":{"$ref":"book.seat"}}}}]}' >trip.json
+expect 0 'trip.json: trip, 3 steps, queues fly, mail' ms workflow check trip.json
+expect 0 '4 started' ms workflow start trip.json
+expect 0 '…▸ book  running  workflow 5: 0 of 1…    ▸ flight  running  job …  · mail  waiting…' ms workflow show 4
+expect 0 '…parent          4, step book…input           {"to":"Rome"}…' ms workflow show 5
+expect 65 '…it can be forked when…' ms workflow fork 5 --from flight
+expect 0 '…' ms work --queue fly --exec 'echo {\"seat\":\"1a\"}' --drain
+expect 0 '…✓ book  completed  workflow 5: 1 of 1…' ms workflow show 4
+expect 0 '…"result":{"seat":"1a"},…' ms workflow show 4 --json
+expect 0 '…5…booking…completed…1 of 1…4…' ms workflow list --name booking
+expect 0 '4 undoing' ms workflow cancel 4
+expect 0 '…↶ book  undoing  workflow 5…' ms workflow show 4
+expect 0 '…' ms work --queue fly --exec 'echo 1' --drain
+expect 0 '…state           cancelled…↺ book  undone…' ms workflow show 4
+sed 's/"fly","kind":"cancel"/"a b","kind":"cancel"/' trip.json >bad.json
+expect 64 '…steps[0].workflow.steps[0].undo.queue…' ms workflow check bad.json
 expect 0 '{"jobs":…,"problems":[]}' ms verify --json
 
 echo "$passed checks passed, $failed failed"

@@ -32,6 +32,7 @@ struct Drawn {
   std::vector<std::size_t> below;  // steps that stand under it
   bool below_another = false;
   std::array<int, kStepStateCount> jobs{};  // of `each`, by state
+  bool of_workflows = false;                // they are none, but workflows
   std::vector<const WorkflowStep*> failed;  // of them, the first
 };
 
@@ -61,6 +62,7 @@ std::vector<Drawn> arrange(const std::vector<WorkflowStep>& steps) {
     if (step.of == 0 || found == by_number.end()) continue;
     Drawn& each = out[found->second];
     ++each.jobs[static_cast<std::size_t>(step.state)];
+    each.of_workflows = each.of_workflows || step.workflow != 0;
     const bool failed = step.state == StepState::failed || step.state == StepState::undo_failed;
     if (failed && each.failed.size() < kMaxNamedJobs) each.failed.push_back(&step);
   }
@@ -76,11 +78,13 @@ std::string counts_of(const Drawn& drawn) {
     out += fmt::format("{}{} {}", out.empty() ? "" : ", ", format_count(drawn.jobs[i]),
                        to_string(static_cast<StepState>(i)));
   }
-  return all == 0 ? "" : fmt::format("  {}: {}", counted(all, "job"), out);
+  if (all == 0) return "";
+  return fmt::format("  {}: {}", counted(all, drawn.of_workflows ? "workflow" : "job"), out);
 }
 
+// `child`: how far its workflow is.
 std::string line_of(const WorkflowStep& step, std::size_t depth, const std::string& more,
-                    WallTime now, const Io& io) {
+                    WallTime now, const Io& io, const std::string& child = "") {
   const auto& [mark, colour] = kMarks[static_cast<std::size_t>(step.state)];
   std::string out = std::string(2 * std::min(depth, kMaxIndent), ' ') +
                     fmt::format("{} {}  {}", coloured(io, mark, colour), printable(step.name),
@@ -88,6 +92,7 @@ std::string line_of(const WorkflowStep& step, std::size_t depth, const std::stri
   if (step.taken_over) out += " (taken over)";
   if (step.job != 0) out += fmt::format("  job {}", step.job);
   if (step.undo_job != 0) out += fmt::format("  undo job {}", step.undo_job);
+  if (step.workflow != 0) out += fmt::format("  workflow {}{}", step.workflow, child);
   if (step.started_at) {
     const WallTime end = step.ended_at.value_or(now);
     out += "  " + format_age(std::max(Duration(0), end - *step.started_at));
@@ -102,31 +107,71 @@ std::string line_of(const WorkflowStep& step, std::size_t depth, const std::stri
   return out + "\n";
 }
 
+// Draws steps, and below those that are workflows the steps of these.
+class Tree {
+ public:
+  Tree(WallTime now, const Io& io, const ShownChildren& children)
+      : now_(now), io_(io), children_(children) {}
+
+  // NOLINTNEXTLINE(misc-no-recursion): kMaxWorkflowDepth bounds it
+  void draw(const std::vector<WorkflowStep>& steps, std::size_t indent) {
+    const std::vector<Drawn> all = arrange(steps);
+    struct Next {
+      std::size_t step, depth;
+    };
+    std::vector<Next> next;
+    for (std::size_t i = all.size(); i-- > 0;) {
+      if (!all[i].below_another) next.push_back({i, indent});
+    }
+    for (std::size_t drawn = 0; !next.empty(); ++drawn, ++lines_) {
+      if (lines_ >= kMaxTreeLines) {
+        out_ += fmt::format("… and {} more; --json shows all\n",
+                            counted(static_cast<std::int64_t>(all.size() - drawn), "step"));
+        return;
+      }
+      const auto [at, depth] = next.back();
+      next.pop_back();
+      draw_step(all[at], depth);
+      for (std::size_t i = all[at].below.size(); i-- > 0;)
+        next.push_back({all[at].below[i], depth + 1});
+    }
+  }
+  std::string take() { return std::move(out_); }
+
+ private:
+  // NOLINTNEXTLINE(misc-no-recursion): kMaxWorkflowDepth bounds it
+  void draw_step(const Drawn& drawn, std::size_t depth) {
+    const auto child = children_.find(drawn.step->workflow);
+    const bool known = drawn.step->workflow != 0 && child != children_.end();
+    const std::string of = known ? ": " + progress_of(child->second.info) : "";
+    out_ += line_of(*drawn.step, depth, counts_of(drawn), now_, io_, of);
+    for (const WorkflowStep* failed : drawn.failed)
+      out_ += line_of(*failed, depth + 2, "", now_, io_);
+    if (known) draw(child->second.steps, depth + 2);
+  }
+
+  const WallTime now_;
+  const Io& io_;
+  const ShownChildren& children_;
+  std::size_t lines_ = 0;
+  std::string out_;
+};
+
 }  // namespace
 
-std::string workflow_tree(const std::vector<WorkflowStep>& steps, WallTime now, const Io& io) {
-  const std::vector<Drawn> all = arrange(steps);
-  struct Next {
-    std::size_t step, depth;
-  };
-  std::vector<Next> next;
-  for (std::size_t i = all.size(); i-- > 0;) {
-    if (!all[i].below_another) next.push_back({i, 0});
-  }
-  std::string out;
-  for (std::size_t lines = 0; !next.empty(); ++lines) {
-    if (lines == kMaxTreeLines) {
-      out += fmt::format("… and {} more; --json shows all\n",
-                         counted(static_cast<std::int64_t>(all.size() - lines), "step"));
-      break;
-    }
-    const auto [at, depth] = next.back();
-    next.pop_back();
-    const Drawn& drawn = all[at];
-    out += line_of(*drawn.step, depth, counts_of(drawn), now, io);
-    for (const WorkflowStep* failed : drawn.failed) out += line_of(*failed, depth + 2, "", now, io);
-    for (std::size_t i = drawn.below.size(); i-- > 0;) next.push_back({drawn.below[i], depth + 1});
-  }
+std::string workflow_tree(const std::vector<WorkflowStep>& steps, WallTime now, const Io& io,
+                          const ShownChildren& children) {
+  Tree tree(now, io, children);
+  tree.draw(steps, 0);
+  return tree.take();
+}
+
+std::string progress_of(const WorkflowInfo& info) {
+  std::string out = fmt::format("{} of {}", format_count(info.completed + info.skipped),
+                                format_count(info.steps));
+  if (info.failed > 0) out += fmt::format(", {} failed", format_count(info.failed));
+  if (info.undone > 0) out += fmt::format(", {} undone", format_count(info.undone));
+  if (info.undo_failed > 0) out += fmt::format(", {} not undone", format_count(info.undo_failed));
   return out;
 }
 

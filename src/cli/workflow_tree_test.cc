@@ -57,6 +57,22 @@ TEST_CASE("jobs of each are counted, and the first that failed are named") {
         "    ✗ resize[807]  failed\n");
 }
 
+TEST_CASE("below a step that is a workflow stand its steps; one that is not there is only named") {
+  WorkflowStep pay = step(1, "pay", StepState::running), ship = step(2, "ship", StepState::waiting);
+  pay.workflow = 7;
+  ship.after = {"pay"};
+  WorkflowStep deep = step(2, "deep", StepState::running, {"charge"});
+  deep.workflow = 9;
+  ShownChildren children;
+  children[7] = {.info = {.id = 7, .steps = 2, .completed = 1},
+                 .steps = {step(1, "charge", StepState::completed), deep}};
+  CHECK(workflow_tree({pay, ship}, WallTime::from_us(0), Io{}, children) ==
+        "▸ pay  running  workflow 7: 1 of 2\n"
+        "    ✓ charge  completed\n"
+        "      ▸ deep  running  workflow 9\n"
+        "  · ship  waiting\n");
+}
+
 TEST_CASE("a chain of ten thousand steps is cut, and says so") {
   std::vector<WorkflowStep> steps = {step(1, "s1", StepState::waiting)};
   for (int i = 2; i <= 10'000; ++i)
