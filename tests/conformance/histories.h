@@ -484,7 +484,8 @@ class Generator {
   }
 
   // Steps s0, s1, …, each behind some of those before it.
-  StepSpec step(int number) {
+  // NOLINTNEXTLINE(misc-no-recursion): two deep
+  StepSpec step(int number, int depth = 0) {
     StepSpec s{.name = fmt::format("s{}", number)};
     for (int before = 0; before < number; ++before) {
       if (chance(2)) s.after.push_back(fmt::format("s{}", before));
@@ -497,6 +498,17 @@ class Generator {
     if (kind == 1) s.signal = "go";
     if (kind < 2) return s;
     if (chance(6)) s.deadline = seconds(1 + below(100));
+    if (kind == 3 && depth < 2) {
+      WorkflowSpec child{.name = "child", .input = chance(2) ? R"({"$ref":"input"})" : "{}"};
+      for (int i = 0; i < 3 && (i == 0 || chance(2)); ++i)
+        child.steps.push_back(step(i, depth + 1));
+      if (chance(3)) child.undo_order = UndoOrder::parallel;
+      if (chance(8)) child.deadline = seconds(1 + below(200));
+      if (chance(2)) child.result = R"({"$ref":"s0"})";
+      if (chance(6)) s.each = R"([1,"2"])";
+      s.workflow = child;
+      return s;
+    }
     s.job = NewJob{.queue = pick({"a", "b", "c"}), .kind = pick({"k0", "k1", "k2"})};
     s.job->max_attempts = 1 + static_cast<int>(below(2));
     if (number > 0 && chance(3)) s.job->args = R"({"of":{"$ref":"s0","default":null}})";

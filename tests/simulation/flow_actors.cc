@@ -15,6 +15,23 @@ constexpr Duration kJobLease = seconds(8);
 // Nobody asks again later: the first answer's key may have been forgotten then.
 constexpr Duration kAsksFor = seconds(30);
 constexpr int kMaxFlows = 1000;
+constexpr int kNumbers = 10;  // of steps of a child: those of its step times that, and on
+
+// NOLINTNEXTLINE(misc-no-recursion): as deep as it was drawn
+void give_args(WorkflowSpec& spec, std::int64_t flow, int first) {
+  for (std::size_t i = 0; i < spec.steps.size(); ++i) {
+    StepSpec& step = spec.steps[i];
+    const int number = first + static_cast<int>(i);
+    if (step.workflow) {
+      WorkflowSpec child = *step.workflow;
+      give_args(child, flow, (number + 1) * kNumbers);
+      step.workflow = child;
+    }
+    if (!step.job) continue;
+    step.job->args = FlowLaw::step_args(flow, number);
+    step.undo->args = FlowLaw::undo_args(flow, number);
+  }
+}
 
 }  // namespace
 
@@ -24,6 +41,34 @@ void FlowStarter::next() {
     next();
     world_.chance(4) ? change() : begin();
   });
+}
+
+StepSpec FlowStarter::draw_job(const std::string& name) {
+  StepSpec step{.name = name};
+  step.job = NewJob{.queue = kFlowQueue, .kind = "step"};
+  step.job->max_attempts = 1 + static_cast<int>(world_.below(3));
+  step.undo = NewJob{.queue = kFlowQueue, .kind = "undo"};
+  step.undo->max_attempts = 1 + static_cast<int>(world_.below(3));
+  return step;
+}
+
+// One, two or three jobs, of which the others are behind the first, or a workflow is.
+// NOLINTNEXTLINE(misc-no-recursion): two deep
+WorkflowSpec FlowStarter::draw_child(int depth, int& jobs) {
+  WorkflowSpec spec{.name = "child"};
+  spec.steps.push_back(draw_job("s0"));
+  ++jobs;
+  for (auto left = world_.below(3); left > 0; --left) {
+    const std::string name = fmt::format("s{}", spec.steps.size());
+    if (depth < 2 && world_.chance(3)) {
+      spec.steps.push_back({.name = name, .workflow = draw_child(depth + 1, jobs)});
+    } else {
+      spec.steps.push_back(draw_job(name));
+      ++jobs;
+    }
+    spec.steps.back().after = {"s0"};
+  }
+  return spec;
 }
 
 // A few steps, each behind one or two of those before it, and the last behind all that nobody
@@ -48,12 +93,13 @@ WorkflowSpec FlowStarter::draw() {
     step.after.assign(after.begin(), after.end());
     if (i > 0 && world_.chance(7)) {
       step.sleep = world_.between(seconds(1), seconds(20));
+    } else if (world_.faults.node_deaths && world_.chance(4)) {
+      step.workflow = draw_child(1, jobs), order = false;
+      if (world_.chance(5)) step.deadline = world_.between(seconds(2), seconds(40));
     } else {
       ++jobs;
-      step.job = NewJob{.queue = kFlowQueue, .kind = "step"};
-      step.job->max_attempts = 1 + static_cast<int>(world_.below(3));
-      step.undo = NewJob{.queue = kFlowQueue, .kind = "undo"};
-      step.undo->max_attempts = 1 + static_cast<int>(world_.below(3));
+      StepSpec drawn = draw_job(step.name);
+      step.job = std::move(drawn.job), step.undo = std::move(drawn.undo);
       if (world_.chance(10)) step.deadline = world_.between(seconds(2), seconds(40)), order = false;
     }
     spec.steps.push_back(std::move(step));
@@ -61,11 +107,7 @@ WorkflowSpec FlowStarter::draw() {
   if (world_.chance(4)) spec.undo_order = UndoOrder::parallel, order = false;
   const std::int64_t flow = law_.next(jobs, order);
   spec.key = FlowLaw::key(flow);
-  for (std::size_t i = 0; i < spec.steps.size(); ++i) {
-    if (!spec.steps[i].job) continue;
-    spec.steps[i].job->args = FlowLaw::step_args(flow, static_cast<int>(i));
-    spec.steps[i].undo->args = FlowLaw::undo_args(flow, static_cast<int>(i));
-  }
+  give_args(spec, flow, 0);
   return spec;
 }
 

@@ -20,6 +20,8 @@ class FlowStarter {
   void next();
   void begin();
   WorkflowSpec draw();
+  StepSpec draw_job(const std::string& name);
+  WorkflowSpec draw_child(int depth, int& jobs);
   void send(const WorkflowSpec& spec, Duration first_sent);
   void change();
 

@@ -35,6 +35,29 @@ void FlowLaw::add(const Job& job) {
   (step >= 0 ? flow.steps[step] : flow.undos[undo]).push_back(job);
 }
 
+void FlowLaw::add(const WorkflowInfo& info) {
+  by_id_[info.id] = info.state;
+  if (info.parent) {
+    parents_[info.id] = info.parent->workflow;
+  } else {
+    states_[info.key] = info.state;
+  }
+}
+
+// In each of them is a job with an undo.
+std::string FlowLaw::check_children() const {
+  for (const auto& [child, parent] : parents_) {
+    const auto of = by_id_.find(parent);
+    if (of == by_id_.end()) continue;  // it is being removed, and its child is next
+    const WorkflowState state = by_id_.at(child);
+    const bool well = of->second == WorkflowState::completed;
+    if (!is_terminal(state) || well != (state == WorkflowState::completed))
+      return fmt::format("WF-6: child {} is {}, its parent {} is {}", child, to_string(state),
+                         parent, to_string(of->second));
+  }
+  return "";
+}
+
 const Job* FlowLaw::completed_of(const std::vector<Job>& jobs) {
   const auto found = std::find_if(jobs.begin(), jobs.end(),
                                   [](const Job& job) { return job.state == JobState::completed; });
@@ -96,7 +119,7 @@ std::string FlowLaw::check_order(const Flow& flow) {
 }
 
 FlowLaw::Verdict FlowLaw::check() const {
-  Verdict verdict;
+  Verdict verdict{.children = std::ssize(parents_), .broken = check_children()};
   for (const auto& [number, flow] : flows_) {
     if (flow.steps.empty()) continue;  // it was refused, or ended before any step began
     const auto done = std::count_if(flow.steps.begin(), flow.steps.end(), [](const auto& step) {

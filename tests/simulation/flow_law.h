@@ -8,6 +8,8 @@
 //   undone
 //         but what a job of that workflow did
 //   WF-4  the last to end is undone first
+//   WF-6  a workflow that is a step has ended as its parent has: completed, or not, and never lives
+//         longer
 #pragma once
 
 #include <map>
@@ -36,10 +38,11 @@ class FlowLaw {
   // Each job that is there in the end, and each as it was when it was pruned.
   void add(const Job& job);
   // Each workflow that is there in the end.
-  void add(const WorkflowInfo& info) { states_[info.key] = info.state; }
+  void add(const WorkflowInfo& info);
   struct Verdict {
     std::int64_t completed = 0, undone = 0;  // workflows
-    std::string broken;                      // "" = the law holds
+    std::int64_t children = 0;
+    std::string broken;  // "" = the law holds
   };
   Verdict check() const;
 
@@ -50,13 +53,16 @@ class FlowLaw {
     std::map<int, std::vector<Job>> steps, undos;  // by step
   };
   std::string check_jobs(const Flow& flow) const;
+  std::string check_children() const;
   static std::string check_undone(const Flow& flow);
   static std::string check_order(const Flow& flow);
   static const Job* completed_of(const std::vector<Job>& jobs);
 
   std::map<std::int64_t, Flow> flows_;
   std::map<JobId, int> accepted_;
-  std::map<std::string, WorkflowState> states_;  // by key
+  std::map<std::string, WorkflowState> states_;  // by key; of those that are no children
+  std::map<WorkflowId, WorkflowState> by_id_;
+  std::map<WorkflowId, WorkflowId> parents_;  // of children
 };
 
 }  // namespace mainspring::simulation

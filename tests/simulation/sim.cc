@@ -153,7 +153,7 @@ void tally(World& world) {
   world.met.rates_used_up += world.limits.closed();
 }
 
-// WF-1 to WF-5; `flows` has the jobs.
+// WF-1 to WF-6; `flows` has the jobs.
 void check_flows(World& world, FlowLaw& flows) {
   constexpr int kAll = 10'000;
   const auto page = world.store().workflows({}, kAll, 0);
@@ -164,6 +164,7 @@ void check_flows(World& world, FlowLaw& flows) {
   const FlowLaw::Verdict verdict = flows.check();
   world.met.flows_completed += verdict.completed;
   world.met.flows_undone += verdict.undone;
+  world.met.child_flows += verdict.children;
   if (!verdict.broken.empty()) world.broken(verdict.broken);
 }
 
@@ -341,6 +342,7 @@ int vacuous(const Met& met) {
   need(met.rates_used_up, "a claim that used a rate up");
   need(met.events_fired, "an event that made a job");
   need(met.events_repeated, "an event that was repeated");
+  need(met.child_flows, "a workflow in a workflow");
   return missing;
 }
 
@@ -384,14 +386,16 @@ int run(const Options& o) {
       "fired, {} rows skipped, {} past due, {} takeovers, {} leases granted, {} lost, {} writes "
       "fenced, {} follow-ups, {} messages, {} jobs of sessions given, {} sessions held, {} lost, "
       "{} "
-      "workflows completed, {} not, {} claims up to a limit, {} up to a rate, {} events fired, {} "
+      "workflows completed, {} not, {} in others, {} claims up to a limit, {} up to a rate, {} "
+      "events fired, {} "
       "repeated\n",
       ran, elapsed(), met.events, met.crashes, met.crashes_in_recovery, met.lost_writes,
       met.rescued, met.stale, met.dedup_hits, met.dead, met.full, met.woken, met.cancels,
       met.pruned, met.expired, met.retries, met.completed, met.fired, met.skipped, met.past_due,
       met.takeovers, met.grants, met.leases_lost, met.fenced, met.followed, met.messages,
       met.session_claims, met.sessions_held, met.sessions_lost, met.flows_completed,
-      met.flows_undone, met.at_bound, met.rates_used_up, met.events_fired, met.events_repeated);
+      met.flows_undone, met.child_flows, met.at_bound, met.rates_used_up, met.events_fired,
+      met.events_repeated);
   return o.anti_vacuity && vacuous(met) > 0 ? 1 : 0;
 }
 

@@ -84,6 +84,7 @@ void Met::add(const Met& o) {
   rates_used_up += o.rates_used_up;
   events_fired += o.events_fired;
   events_repeated += o.events_repeated;
+  child_flows += o.child_flows;
 }
 
 // One request on its way: its copies share who is answered first.
