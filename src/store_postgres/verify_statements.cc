@@ -160,8 +160,8 @@ constexpr Law kLaws[] = {
     {"steps that wait for a workflow that is not there, has ended, or is another's",
      "SELECT count(*) FROM $schema.workflow_rows r LEFT JOIN $schema.workflows c ON c.id = "
      "r.text::bigint WHERE r.kind = 13 AND (c.id IS NULL OR c.state >= 3 OR CASE WHEN c.data LIKE "
-     "'{%' THEN (c.data::json->>'parent')::bigint <> r.workflow OR "
-     "(c.data::json->>'parent_step')::bigint <> r.number END)"},
+     "'{%' THEN (c.data::json->>'parent')::bigint IS DISTINCT FROM r.workflow OR "
+     "(c.data::json->>'parent_step')::bigint IS DISTINCT FROM r.number END)"},
     {"memos of no job, of one that does not know of them or is completed, or more than allowed",
      "SELECT count(*) FROM (SELECT m.job FROM $schema.memos m LEFT JOIN $schema.jobs j ON j.id = "
      "m.job GROUP BY m.job, j.flags, j.state HAVING j.flags IS NULL OR j.flags & 16384 = 0 OR "

@@ -175,8 +175,9 @@ constexpr Law kLaws[] = {
      "ON c.id = r.number WHERE r.kind = 12 AND p.state >= 3 AND c.state < 3"},
     {"steps that wait for a workflow that is not there, has ended, or is another's",
      "SELECT count(*) FROM workflow_rows r LEFT JOIN workflows c ON c.id = CAST(r.text AS INTEGER) "
-     "WHERE r.kind = 13 AND (c.id IS NULL OR c.state >= 3 OR json_extract(c.data, '$.parent') <> "
-     "r.workflow OR json_extract(c.data, '$.parent_step') <> r.number)"},
+     "WHERE r.kind = 13 AND (c.id IS NULL OR c.state >= 3 OR json_extract(c.data, '$.parent') IS "
+     "NOT "
+     "r.workflow OR json_extract(c.data, '$.parent_step') IS NOT r.number)"},
     {"memos of no job, of one that does not know of them, or that is completed",
      "SELECT count(*) FROM memos m LEFT JOIN jobs j ON j.id = m.job WHERE j.id IS NULL OR j.state "
      "= 4 OR (j.flags & 16384 = 0 AND NOT EXISTS (SELECT 1 FROM lease_notes n WHERE n.id = j.id))"},

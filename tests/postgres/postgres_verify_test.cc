@@ -113,6 +113,10 @@ TEST_CASE("verify finds planted damage of workflows") {
       {"DELETE FROM schema.workflow_rows WHERE kind = 6",
        "running workflows that wait for nothing"},
       {"UPDATE schema.workflows SET finished_at = 1", "have ended without a time"},
+      {"DELETE FROM schema.workflow_rows WHERE kind = 13", "count their living jobs wrong"},
+      {"UPDATE schema.workflows SET state = 3 WHERE id = 1", "sub-workflows that live while"},
+      {"UPDATE schema.workflows SET state = 3 WHERE id = 2", "steps that wait for a workflow"},
+      {"UPDATE schema.workflow_rows SET text = '1' WHERE kind = 13", "steps that wait for a work"},
   };
   for (const Damage& damage : damages) {
     CAPTURE(damage.sql);
@@ -120,6 +124,8 @@ TEST_CASE("verify finds planted damage of workflows") {
     const auto store = place.open();
     WorkflowSpec spec{.name = "w", .steps = {StepSpec{.name = "a", .job = NewJob{}}}};
     spec.steps[0].job->kind = "k";
+    const WorkflowSpec child = spec;
+    spec.steps.push_back({.name = "b", .workflow = child});
     place.apply(*store, StartWorkflow{spec});
     CHECK(must(store->verify()).problems.empty());
     place.sql(damage.sql);
