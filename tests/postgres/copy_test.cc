@@ -282,8 +282,8 @@ std::string shown(Store& store, WorkflowId id) {
   std::string out = fmt::format("{} {} v{} {} {}", info.name, to_string(info.state), info.version,
                                 info.input, info.result);
   for (const WorkflowStep& step : must(store.workflow_steps(id, 0, 1000)).steps) {
-    out += fmt::format(" {}:{}:{}:{}:{}", step.number, step.name, to_string(step.state), step.job,
-                       step.result);
+    out += fmt::format(" {}:{}:{}:{}:{}:{}", step.number, step.name, to_string(step.state),
+                       step.job, step.workflow, step.result);
   }
   return out;
 }
@@ -334,6 +334,31 @@ TEST_CASE("workflows move with their steps, timers and signals, and go on where 
     const Finish dies{.worker = "w", .results = {{last.id, last.token, Dead{"x", "y"}}}};
     CHECK(after.must_apply<FinishResult>(dies).results[0] == FinishStatus::ok);
     CHECK(must(after.store().workflow(chain)).state == WorkflowState::undoing);
+    CHECK(must(after.store().verify()).problems.empty());
+  }
+}
+
+TEST_CASE("workflows in workflows move, and the end of one is the end of its step") {
+  for (const PlaceKind kind : kKinds) {
+    const CopyPlace from(kind), to(other(kind));
+    Server server(from);
+    const WorkflowSpec spec = must(decode_workflow(
+        R"({"name":"w","steps":[{"name":"s","workflow":{"name":"sub","result":{"$ref":"a"},)"
+        R"("steps":[{"name":"a","job":{"queue":"mail","kind":"a"}}]}}]})"));
+    const WorkflowId id = server.must_apply<WorkflowStarted>(StartWorkflow{spec}).id;
+    const WorkflowId child = must(server.store().workflow_steps(id, 0, 10)).steps.at(0).workflow;
+    const std::string was = shown(server.store(), id), was_child = shown(server.store(), child);
+    const ClaimedJob running = server.claim();
+    must_copy(from, to, SystemClock());
+    if (to.kind() == PlaceKind::schema)  // programs that know no sub-workflows are kept out
+      CHECK(to.ask("", "SELECT compatible FROM $schema.meta") == 13);
+    Server after(to);
+    CHECK(shown(after.store(), id) == was);
+    CHECK(shown(after.store(), child) == was_child);
+    CHECK(must(after.store().workflow(child)).parent == WorkflowParent{id, "s"});
+    CHECK(after.complete(running) == FinishStatus::ok);
+    CHECK(must(after.store().workflow(child)).state == WorkflowState::completed);
+    CHECK(must(after.store().workflow(id)).state == WorkflowState::completed);
     CHECK(must(after.store().verify()).problems.empty());
   }
 }
