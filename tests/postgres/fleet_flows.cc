@@ -99,6 +99,28 @@ void FlowSide::turn(const Store& store, const std::string& worker, bool storm, N
   if (held_.size() < kMaxHeldSteps && store.has_available(kFlowQueue)) claim(worker, storm, now);
 }
 
+// `step`: its number in the flow, by which it is judged.
+void FlowSide::give_job(StepSpec& of, std::int64_t flow, int step) {
+  of.job = NewJob{.queue = kFlowQueue, .kind = "step"};
+  of.job->args = FlowLaw::step_args(flow, step);
+  of.job->max_attempts = static_cast<int>(chance_.between(1, 3));
+  of.undo = NewJob{.queue = kFlowQueue, .kind = "undo"};
+  of.undo->args = FlowLaw::undo_args(flow, step);
+  of.undo->max_attempts = static_cast<int>(chance_.between(1, 3));
+}
+
+// One job behind the other.
+WorkflowSpec FlowSide::draw_child(std::int64_t flow, int first, int jobs) {
+  WorkflowSpec spec{.name = "child"};
+  for (int i = 0; i < jobs; ++i) {
+    StepSpec step{.name = fmt::format("s{}", i)};
+    if (i > 0) step.after = {fmt::format("s{}", i - 1)};
+    give_job(step, flow, first + i);
+    spec.steps.push_back(std::move(step));
+  }
+  return spec;
+}
+
 // A few steps, each behind one or two of those before it, and the last behind all that nobody
 // follows.
 WorkflowSpec FlowSide::draw() {
@@ -106,6 +128,7 @@ WorkflowSpec FlowSide::draw() {
   const auto n = chance_.between(2, 5);
   std::set<std::string> leaves;
   std::set<std::int64_t> jobs;
+  std::map<std::int64_t, int> children;  // and how many jobs they have
   for (std::int64_t i = 0; i < n; ++i) {
     StepSpec step{.name = fmt::format("s{}", i)};
     std::set<std::string> after;
@@ -122,22 +145,26 @@ WorkflowSpec FlowSide::draw() {
       step.sleep = milliseconds(chance_.between(1, 400));
     } else if (i > 0 && chance_.percent(10)) {
       step.signal = "go";
+    } else if (chance_.percent(15)) {
+      children[i] = static_cast<int>(chance_.between(1, 3));
     } else {
       jobs.insert(i);
     }
     spec.steps.push_back(std::move(step));
   }
   if (chance_.percent(25)) spec.undo_order = UndoOrder::parallel;
-  const std::int64_t flow = flows_.next(static_cast<int>(jobs.size()));
+  int in_children = 0;
+  for (const auto& [step, count] : children) in_children += count;
+  const std::int64_t flow = flows_.next(static_cast<int>(jobs.size()) + in_children);
   spec.key = FlowLaw::key(flow);
   for (const std::int64_t i : jobs) {
     StepSpec& step = spec.steps[static_cast<std::size_t>(i)];
-    step.job = NewJob{.queue = kFlowQueue, .kind = "step"};
-    step.job->args = FlowLaw::step_args(flow, static_cast<int>(i));
-    step.job->max_attempts = static_cast<int>(chance_.between(1, 3));
-    step.undo = NewJob{.queue = kFlowQueue, .kind = "undo"};
-    step.undo->args = FlowLaw::undo_args(flow, static_cast<int>(i));
-    step.undo->max_attempts = static_cast<int>(chance_.between(1, 3));
+    give_job(step, flow, static_cast<int>(i));
+    if (chance_.percent(10)) step.deadline = milliseconds(chance_.between(20, 1500));
+  }
+  for (const auto& [i, count] : children) {
+    StepSpec& step = spec.steps[static_cast<std::size_t>(i)];
+    step.workflow = draw_child(flow, 10 * (static_cast<int>(i) + 1), count);
     if (chance_.percent(10)) step.deadline = milliseconds(chance_.between(20, 1500));
   }
   return spec;

@@ -60,6 +60,8 @@ class FlowSide {
   void start();
   void send(const WorkflowSpec& spec);
   WorkflowSpec draw();
+  WorkflowSpec draw_child(std::int64_t flow, int first, int jobs);
+  void give_job(StepSpec& of, std::int64_t flow, int step);
   void change();
   void tend(const Store& store);
   void claim(const std::string& worker, bool storm, Now now);
