@@ -127,6 +127,9 @@ struct NewJob {
   std::string session;
   OnDead on_dead = OnDead::skip;          // "session_on_dead"
   OnExpiry on_expiry = OnExpiry::cancel;  // dead only with expires_in
+  // The engine's: how many triggers on the ends of jobs have fired one behind the other up to this
+  // job (trigger.h). Of a job that somebody asks for it is 0.
+  int trigger_depth = 0;
   friend bool operator==(const NewJob&, const NewJob&) = default;
 };
 
@@ -171,6 +174,7 @@ struct Job {
   std::string session;
   OnDead on_dead = OnDead::skip;
   OnExpiry on_expiry = OnExpiry::cancel;
+  int trigger_depth = 0;
   Duration timeout = kForever;
   std::optional<WallTime> expires_at;
   WallTime created_at;

@@ -39,6 +39,7 @@ _mainspring() {
     --dir) mapfile -t COMPREPLY < <(compgen -d -- "$current"); return ;;
     --directory) mapfile -t COMPREPLY < <(compgen -d -- "$current"); return ;;
     --end-at) return ;;
+    --ended) return ;;
     --estimate) return ;;
     --event) return ;;
     --event-buffer) return ;;
@@ -114,6 +115,9 @@ _mainspring() {
     --node) return ;;
     --object) return ;;
     --of-file) return ;;
+    --of-job) return ;;
+    --of-kind) return ;;
+    --of-queue) return ;;
     --on-conflict) mapfile -t COMPREPLY < <(compgen -W 'keep replace postpone' -- "$current"); return ;;
     --on-expiry) mapfile -t COMPREPLY < <(compgen -W 'cancel dead' -- "$current"); return ;;
     --only) return ;;
@@ -139,6 +143,7 @@ _mainspring() {
     --run) return ;;
     --run-at) return ;;
     --save) mapfile -t COMPREPLY < <(compgen -f -- "$current"); return ;;
+    --schedule) return ;;
     --scheduler-batch) return ;;
     --scheduler-max-sleep) return ;;
     --scope) return ;;
@@ -267,10 +272,10 @@ _mainspring() {
     'workflow fork') words='' ; [[ $current == -* ]] && words='--from --input --key --wait --json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
     'workflow check') words='' ; [[ $current == -* ]] && words='--json --config --help --color' ;;
     'trigger') words='set list show fire ledger pause resume remove' ; [[ $current == -* ]] && words='--json --config --help' ;;
-    'trigger set') words='' ; [[ $current == -* ]] && words='--http --event-id --rate --secret-file --folder --pattern --stable --node --queue --kind --args --priority --max-attempts --timeout --expires-in --on-expiry --tag --header --correlation-id --reply-to --reply-session --then --callback --callback-on --paused --file --json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
+    'trigger set') words='' ; [[ $current == -* ]] && words='--http --event-id --rate --secret-file --folder --pattern --stable --node --ended --of-queue --of-kind --schedule --queue --kind --args --priority --max-attempts --timeout --expires-in --on-expiry --tag --header --correlation-id --reply-to --reply-session --then --callback --callback-on --paused --file --json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
     'trigger list') words='' ; [[ $current == -* ]] && words='--json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
     'trigger show') words='' ; [[ $current == -* ]] && words='--json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
-    'trigger fire') words='' ; [[ $current == -* ]] && words='--event --body --headers --query --of-file --json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
+    'trigger fire') words='' ; [[ $current == -* ]] && words='--event --body --headers --query --of-file --of-job --json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
     'trigger ledger') words='' ; [[ $current == -* ]] && words='--limit --all --json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
     'trigger pause') words='' ; [[ $current == -* ]] && words='--reason --json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
     'trigger resume') words='' ; [[ $current == -* ]] && words='--json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;

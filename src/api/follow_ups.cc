@@ -197,6 +197,7 @@ std::vector<std::pair<FollowUp, NewJob>> wanted_by(const EndedJob& job, std::str
     next.priority = follow_up.priority;
     next.session = follow_up.session;
     next.headers = job.headers;
+    next.trigger_depth = job.trigger_depth;
     next.correlation_id = job.correlation_id.empty() ? fmt::to_string(job.id) : job.correlation_id;
     out.emplace_back(std::move(follow_up), std::move(next));
   }

@@ -43,6 +43,7 @@ struct EndedJob {
   std::string queue, kind;
   JobState state = JobState::completed;  // terminal; running where it sends messages
   int attempt = 0;
+  int trigger_depth = 0;            // that what follows it has too
   std::string result;               // JSON, "" = none
   std::string reason, description;  // of cancelled and dead ones
   std::vector<std::string> tags;

@@ -320,6 +320,7 @@ constexpr JsonField<Job> kJob[] = {
     {"timeout", [](JsonReader& in, Job& job) { return read_limit(in, job.timeout); }},
     {"expires_at", &as_optional_time<&Job::expires_at>},
     {"on_expiry", &read_on_expiry<Job>},
+    {"trigger_depth", &as_integer<&Job::trigger_depth, 0, INT_MAX>},
     {"created_at", &as_time<&Job::created_at>},
     {"started_at", &as_optional_time<&Job::started_at>},
     {"finished_at", &as_optional_time<&Job::finished_at>},
@@ -403,6 +404,7 @@ void write_job(JsonWriter& w, const Job& job, JobDetail detail, Payload payload)
   w.key("timeout").duration(job.timeout);
   write_optional_time(w, "expires_at", job.expires_at);
   write_on_expiry(w, job);
+  if (job.trigger_depth != 0) w.key("trigger_depth").number(job.trigger_depth);
   w.key("created_at").time(job.created_at);
   write_optional_time(w, "started_at", job.started_at);
   write_optional_time(w, "finished_at", job.finished_at);

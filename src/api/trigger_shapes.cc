@@ -28,12 +28,33 @@ constexpr JsonField<FolderSource> kFolder[] = {
     {"stable", &as_duration<&FolderSource::stable>},
     {"node", &as_optional_string<&FolderSource::node>},
 };
+bool read_on(JsonReader& in, EndedSource& ended) {
+  FollowUp as;
+  if (!read_ends(in, as)) return false;
+  if ((as.on & FollowUp::kMessage) != 0)
+    return in.fail_here("must be \"completed\", \"cancelled\" or \"dead\"");
+  ended.on = as.on;
+  return true;
+}
+constexpr JsonField<EndedSource> kEnded[] = {
+    {"queue", &as_optional_string<&EndedSource::queue>},
+    {"kind", &as_optional_string<&EndedSource::kind>},
+    {"on", &read_on},
+};
 constexpr JsonField<Trigger> kTrigger[] = {
     {"name", &as_optional_string<&Trigger::name>},
     {"http",
      [](JsonReader& in, Trigger& t) { return in.null() || in.object(kHook, t.http.emplace()); }},
     {"folder", [](JsonReader& in,
                   Trigger& t) { return in.null() || in.object(kFolder, t.folder.emplace()); }},
+    {"ended",
+     [](JsonReader& in, Trigger& t) { return in.null() || in.object(kEnded, t.ended.emplace()); }},
+    {"schedule",
+     [](JsonReader& in, Trigger&) {
+       return in.null() || in.fail_here(
+                               "what the clock fires are schedules: PUT "
+                               "/v1/schedules/{name} defines one");
+     }},
     {"job", [](JsonReader& in, Trigger& t) { return read_new_job(in, t.job); }},
 };
 constexpr JsonField<PutTriggerRequest> kMorePut[] = {
@@ -48,6 +69,7 @@ constexpr JsonField<TriggerInfo> kMoreInfo[] = {
     {"paused", &as_boolean<&TriggerInfo::paused>},
     {"paused_reason", &as_string<&TriggerInfo::paused_reason>},
     {"fired", &as_count<&TriggerInfo::fired>},
+    {"refused", &as_count<&TriggerInfo::refused>},
     {"last_fired", &as_optional_time<&TriggerInfo::last_fired>},
     {"last_job", &as_count<&TriggerInfo::last_job>},
     {"last_event", &as_string<&TriggerInfo::last_event>},
@@ -90,6 +112,7 @@ constexpr JsonField<FireTriggerRequest> kFire[] = {
     {"headers", &as_raw<&FireTriggerRequest::headers>},
     {"query", &as_raw<&FireTriggerRequest::query>},
     {"file", &as_raw<&FireTriggerRequest::file>},
+    {"job", &as_raw<&FireTriggerRequest::job>},
 };
 constexpr JsonField<TriggerFired> kFired[] = {
     {"job",
@@ -104,7 +127,11 @@ constexpr JsonField<TriggerEvent> kEvent[] = {
     {"event", &as_string<&TriggerEvent::event>},
     {"fired_at", &as_time<&TriggerEvent::fired_at>},
     {"made_at", &as_optional_time<&TriggerEvent::made_at>},
-    {"job", &as_count<&TriggerEvent::job>},
+    {"job",
+     [](JsonReader& in, TriggerEvent& e) {
+       return in.null() || in.integer(e.job, std::int64_t{0}, INT64_MAX);
+     }},
+    {"reason", &as_string<&TriggerEvent::reason>},
 };
 constexpr JsonField<TriggerEventPage> kEvents[] = {
     {"events",
@@ -134,6 +161,10 @@ constexpr JsonField<TriggerState> kState[] = {
     {"reason", [](JsonReader& in, TriggerState& s) { return in.string(s.info.paused_reason); }},
     {"fired", [](JsonReader& in,
                  TriggerState& s) { return in.integer(s.info.fired, std::int64_t{0}, INT64_MAX); }},
+    {"refused",
+     [](JsonReader& in, TriggerState& s) {
+       return in.integer(s.info.refused, std::int64_t{0}, INT64_MAX);
+     }},
     {"last_fired",
      [](JsonReader& in, TriggerState& s) {
        std::int64_t us = 0;
@@ -166,6 +197,15 @@ void write_trigger(JsonWriter& w, const Trigger& trigger) {
     if (!trigger.folder->node.empty()) w.key("node").string(trigger.folder->node);
     w.end_object();
   }
+  if (trigger.ended) {
+    w.key("ended").begin_object();
+    if (!trigger.ended->queue.empty()) w.key("queue").string(trigger.ended->queue);
+    if (!trigger.ended->kind.empty()) w.key("kind").string(trigger.ended->kind);
+    FollowUp as;
+    as.on = trigger.ended->on;
+    write_ends(w, as);
+    w.end_object();
+  }
   w.key("job");
   write_new_job(w, trigger.job);
 }
@@ -183,6 +223,7 @@ void write_info(JsonWriter& w, const TriggerInfo& info, Payload payload) {
   w.key("version").number(info.version).key("paused").boolean(info.paused);
   if (!info.paused_reason.empty()) w.key("paused_reason").string(info.paused_reason);
   w.key("fired").number(info.fired);
+  if (info.refused != 0) w.key("refused").number(info.refused);
   if (info.last_fired) w.key("last_fired").time(*info.last_fired);
   if (info.last_job != 0) w.key("last_job").number(info.last_job);
   if (!info.last_event.empty()) w.key("last_event").string(info.last_event);
@@ -283,7 +324,8 @@ void encode_fire_trigger_request(const FireTriggerRequest& request, std::string&
   w.begin_object();
   if (!request.event.empty()) w.key("event").string(request.event);
   w.key("body").raw(request.body).key("headers").raw(request.headers);
-  w.key("query").raw(request.query).key("file").raw(request.file).end_object();
+  w.key("query").raw(request.query).key("file").raw(request.file);
+  w.key("job").raw(request.job).end_object();
 }
 
 void encode_trigger_fired(const TriggerFired& fired, std::string& out) {
@@ -305,7 +347,10 @@ void encode_trigger_events(const TriggerEventPage& page, std::string& out) {
     if (!row.event.empty()) w.key("event").string(row.event);
     w.key("fired_at").time(row.fired_at);
     if (row.made_at) w.key("made_at").time(*row.made_at);
-    w.key("job").number(row.job).end_object();
+    w.key("job");
+    row.job == 0 ? w.null() : w.number(row.job);
+    if (!row.reason.empty()) w.key("reason").string(row.reason);
+    w.end_object();
   }
   w.end_array().key("next");
   page.next ? w.number(*page.next) : w.null();
@@ -323,6 +368,7 @@ std::string encode_trigger_state(const TriggerInfo& info, std::int64_t next_seq)
   if (info.paused) w.key("paused").boolean(true);
   if (!info.paused_reason.empty()) w.key("reason").string(info.paused_reason);
   w.key("fired").number(info.fired);
+  if (info.refused != 0) w.key("refused").number(info.refused);
   if (info.last_fired) w.key("last_fired").number(info.last_fired->us());
   if (info.last_job != 0) w.key("last_job").number(info.last_job);
   if (!info.last_event.empty()) w.key("last_event").string(info.last_event);
@@ -335,6 +381,24 @@ std::string encode_trigger_state(const TriggerInfo& info, std::int64_t next_seq)
 
 Result<TriggerState> decode_trigger_state(std::string_view text) {
   return decode_request(text, kState);
+}
+
+std::string encode_ended_job(const EndedJob& job) {
+  std::string out;
+  JsonWriter w(out);
+  const auto text = [&w](std::string_view key, const std::string& value) {
+    w.key(key);
+    value.empty() ? w.null() : w.string(value);
+  };
+  w.begin_object().key("id").number(job.id).key("queue").string(job.queue);
+  w.key("kind").string(job.kind).key("outcome").string(to_string(job.state));
+  w.key("attempt").number(job.attempt);
+  w.key("result").raw(job.result.empty() ? "null" : std::string_view(job.result));
+  text("error", job.description.empty() ? job.reason : job.description);
+  text("reason", job.reason);
+  text("description", job.description);
+  w.end_object();
+  return out;
 }
 
 std::string trigger_image(const Trigger& trigger) {
@@ -350,6 +414,7 @@ std::vector<std::string_view> trigger_request_fields(std::string_view schema) {
   if (schema == "TriggerDefinition") return field_names(kPut.fields);
   if (schema == "HookSource") return field_names(kHook);
   if (schema == "FolderSource") return field_names(kFolder);
+  if (schema == "EndedSource") return field_names(kEnded);
   if (schema == "FireTriggerRequest") return field_names(kFire);
   return {};
 }

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "api/follow_ups.h"
 #include "api/payload.h"
 #include "store/trigger_operations.h"
 
@@ -15,7 +16,8 @@ namespace mainspring {
 
 // The definition, as stores keep it too:
 //   {"name", "http": {"auth", "event_id"?, "rate"} |
-//    "folder": {"path", "pattern", "stable", "node"?}, "job": {…}}
+//    "folder": {"path", "pattern", "stable", "node"?} |
+//    "ended": {"queue"?, "kind"?, "on"?: ["completed", "cancelled", "dead"]}, "job": {…}}
 void encode_trigger(const Trigger& trigger, std::string& out);
 Result<Trigger> decode_trigger(std::string_view body);
 
@@ -29,9 +31,9 @@ struct PutTriggerRequest {
 Result<PutTriggerRequest> decode_put_trigger_request(std::string name, std::string_view body);
 void encode_put_trigger_request(const PutTriggerRequest& request, std::string& out);
 
-// The definition and {"version", "paused", "paused_reason"?, "fired", "last_fired"?, "last_job"?,
-// "last_event"?, "created_at", "updated_at"}. Never the secret. Masked: null for the job's args and
-// headers.
+// The definition and {"version", "paused", "paused_reason"?, "fired", "refused"?, "last_fired"?,
+// "last_job"?, "last_event"?, "created_at", "updated_at"}. Never the secret. Masked: null for the
+// job's args and headers.
 void encode_trigger_info(const TriggerInfo& info, std::string& out,
                          Payload payload = Payload::shown);
 // The same with "outcome" before it and, if `secret` is not "", with that.
@@ -53,10 +55,11 @@ Result<std::vector<TriggerInfo>> decode_triggers(std::string_view body);
 // {"name", "removed": true}
 void encode_trigger_removed(std::string_view name, std::string& out);
 
-// {"event"?, "body"?, "headers"?, "query"?}: what an event would have; an empty body is of nothing.
+// {"event"?, "body"?, "headers"?, "query"?, "file"?, "job"?}: what an event would have; an empty
+// body is of nothing.
 struct FireTriggerRequest {
   std::string event;
-  std::string body = "null", headers = "{}", query = "{}", file = "null";  // JSON
+  std::string body = "null", headers = "{}", query = "{}", file = "null", job = "null";  // JSON
 };
 Result<FireTriggerRequest> decode_fire_trigger_request(std::string_view body);
 void encode_fire_trigger_request(const FireTriggerRequest& request, std::string& out);
@@ -64,7 +67,8 @@ void encode_fire_trigger_request(const FireTriggerRequest& request, std::string&
 void encode_trigger_fired(const TriggerFired& fired, std::string& out);
 Result<TriggerFired> decode_trigger_fired(std::string_view body);
 
-// {"events": [{"seq", "event"?, "fired_at", "made_at"?, "job"}], "next": seq | null}
+// {"events": [{"seq", "event"?, "fired_at", "made_at"?, "job": id | null, "reason"?}],
+//  "next": seq | null}
 void encode_trigger_events(const TriggerEventPage& page, std::string& out);
 Result<TriggerEventPage> decode_trigger_events(std::string_view body);
 
@@ -75,6 +79,10 @@ struct TriggerState {
   std::int64_t next_seq = 1;
 };
 Result<TriggerState> decode_trigger_state(std::string_view text);
+
+// What "job" is of a trigger on ends: {"id", "queue", "kind", "outcome", "attempt", "result",
+// "error", "reason", "description"}; those that it does not have are null.
+std::string encode_ended_job(const EndedJob& job);
 
 // What an audit record says of one: the definition, without what may be secret.
 std::string trigger_image(const Trigger& trigger);

@@ -18,6 +18,7 @@ namespace {
 constexpr int kTries = 3;
 constexpr std::array<std::string_view, 4> kHookNames = {"body", "headers", "query", "trigger"};
 constexpr std::array<std::string_view, 2> kFolderNames = {"file", "trigger"};
+constexpr std::array<std::string_view, 2> kEndedNames = {"job", "trigger"};
 
 template <std::size_t N>
 Result<void> check_references(std::string_view field, std::string_view json,
@@ -38,6 +39,7 @@ workflow::Names names_of(const std::string& trigger, const FireTriggerRequest& e
     if (name == "headers") return event.headers;
     if (name == "query") return event.query;
     if (name == "file") return event.file;
+    if (name == "job") return event.job;
     if (name != "trigger") return std::nullopt;
     std::string out;
     JsonWriter w(out);
@@ -57,6 +59,7 @@ bool is_below(std::string_view path, std::string_view root) {
 Result<void> check_trigger(const Trigger& trigger) {
   MS_TRY(validate(trigger));
   if (trigger.folder) return check_references("job.args", trigger.job.args, kFolderNames);
+  if (trigger.ended) return check_references("job.args", trigger.job.args, kEndedNames);
   MS_TRY(check_references("job.args", trigger.job.args, kHookNames));
   const std::string& id = trigger.http->event_id;
   const std::string_view name = workflow::name_of(id);
@@ -96,7 +99,7 @@ Result<std::string> kept_secret(const HookSource& http, std::string_view secret)
 Result<std::string> trigger_args(const Trigger& trigger, const FireTriggerRequest& event) {
   std::string args;
   if (trigger.job.args == "{}") {
-    args = trigger.folder ? event.file : event.body;
+    args = trigger.folder ? event.file : trigger.ended ? event.job : event.body;
   } else {
     MS_TRY_ASSIGN(args, workflow::resolve(trigger.job.args, names_of(trigger.name, event),
                                           workflow::Missing::refuse, kMaxArgsBytes));

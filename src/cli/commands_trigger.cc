@@ -29,11 +29,17 @@ std::vector<Flag> set_flags() {
       {.name = "pattern", .value = "GLOB", .help = "of file names [*]"},
       {.name = "stable", .value = "TIME", .help = "a file is unchanged for so long [2s]"},
       {.name = "node", .value = "HOST", .help = "the node that watches [the leader]"},
+      {.name = "ended",
+       .value = "ENDS",
+       .help = "jobs that end so fire it: any, or of completed,cancelled,dead"},
+      {.name = "of-queue", .value = "QUEUE", .help = "of the jobs that end [every one]"},
+      {.name = "of-kind", .value = "KIND", .help = "of the jobs that end [every one]"},
+      {.name = "schedule", .value = "CRON", .help = "refused: see `mainspring schedule set`"},
       {.name = "queue", .value = "QUEUE", .help = "of its jobs [default]"},
       {.name = "kind", .value = "KIND", .help = "of its jobs"},
       {.name = "args",
        .value = "JSON",
-       .help = "of its jobs, with {\"$ref\": …}: JSON, @FILE or - [the body, or the file]"}};
+       .help = "of its jobs, with {\"$ref\": …}: JSON, @FILE or - [the body, file or job]"}};
   for (Flag& flag : job_flags(JobTimeout::flag)) flags.push_back(std::move(flag));
   flags.push_back({.name = "paused", .value = "", .help = "paused from the start"});
   flags.push_back({.name = "file", .value = "FILE", .help = "the definition as JSON instead"});
@@ -51,18 +57,24 @@ Command set_command() {
           "\n"
           "In the args {\"$ref\": \"body.order.id\"} stands for what the event has: body, headers "
           "and query of a request; file.path, file.name, file.size and file.modified_at of a file; "
-          "trigger.name and trigger.event.",
+          "job.id, job.queue, job.kind, job.outcome, job.attempt, job.result, job.error, "
+          "job.reason "
+          "and job.description of a job that ended; trigger.name and trigger.event.",
       .arguments = {kName},
       .flags = set_flags(),
       .scopes = kClient,
-      .examples = {{"mainspring trigger set orders --http token --queue orders --kind import",
-                    "prints the secret"},
-                   {"mainspring trigger set pushed --http signature --secret-file key --queue ci "
-                    "--kind build --args '{\"branch\":{\"$ref\":\"body.ref\"}}'",
-                    ""},
-                   {"mainspring trigger set scans --folder /srv/scans --pattern '*.pdf' --queue "
-                    "docs --kind index",
-                    ""}},
+      .examples =
+          {{"mainspring trigger set orders --http token --queue orders --kind import",
+            "prints the secret"},
+           {"mainspring trigger set pushed --http signature --secret-file key --queue ci "
+            "--kind build --args '{\"branch\":{\"$ref\":\"body.ref\"}}'",
+            ""},
+           {"mainspring trigger set scans --folder /srv/scans --pattern '*.pdf' --queue "
+            "docs --kind index",
+            ""},
+           {"mainspring trigger set alarm --ended dead --of-queue orders --queue mail --kind "
+            "alert --args '{\"order\":{\"$ref\":\"job.id\"}}'",
+            ""}},
       .exits = {{64, "a flag or a field breaks a rule; nothing was set"}},
       .run = run_trigger_set};
 }
@@ -79,7 +91,8 @@ Command fire_command() {
                 {.name = "body", .value = "JSON", .help = "JSON, or @FILE [null]"},
                 {.name = "headers", .value = "JSON", .help = "an object [{}]"},
                 {.name = "query", .value = "JSON", .help = "an object [{}]"},
-                {.name = "of-file", .value = "JSON", .help = "what a file would have [null]"}},
+                {.name = "of-file", .value = "JSON", .help = "what a file would have [null]"},
+                {.name = "of-job", .value = "JSON", .help = "what a job would have [null]"}},
       .scopes = kClient,
       .examples = {{"mainspring trigger fire orders --body '{\"order\":{\"id\":7}}'", ""}},
       .exits = {{64, "args refer to what the event does not have"}, {65, "it is paused"}, kMissing},
@@ -89,7 +102,9 @@ Command fire_command() {
 Command ledger_command() {
   return {.name = "ledger",
           .summary = "the events that fired",
-          .description = "Shows which events fired, newest first, and the job that each made.",
+          .description =
+              "Shows which events fired, newest first, and the job that each made, or why it "
+              "made none.",
           .arguments = {kName},
           .flags = {{.name = "limit", .value = "N", .help = "at most so many [50]"},
                     {.name = "all", .value = "", .help = "all that are kept"}},
@@ -104,7 +119,7 @@ Command ledger_command() {
 Command triggers_command() {
   return {
       .name = "trigger",
-      .summary = "jobs that events from outside make",
+      .summary = "jobs that events make",
       .description = "Defines triggers, looks at them, and tells them to rest.",
       .children = {
           set_command(),

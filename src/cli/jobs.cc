@@ -145,6 +145,7 @@ std::string sheet_of(const Job& job, const Io& io) {
   rest.add("correlation_id", job.correlation_id);
   rest.add("reply_to", job.reply_to);
   rest.add("reply_session", job.reply_session);
+  if (job.trigger_depth != 0) rest.add("trigger_depth", fmt::to_string(job.trigger_depth));
   rest.add("session", job.session);
   if (job.on_dead != OnDead::skip) rest.add("session_on_dead", to_string(job.on_dead));
   rest.add("then", encode_follow_ups(job.follow_ups));

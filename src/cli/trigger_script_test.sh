@@ -8,7 +8,7 @@ source "$(dirname "$0")/script_test.sh"
 start_server
 
 expect 0 'no triggers' ms trigger list
-expect 64 '…give --http or --folder…' ms trigger set orders --queue orders --kind import
+expect 64 '…give --http, --folder or --ended…' ms trigger set orders --queue orders --kind import
 expect 64 '…--rate…' ms trigger set orders --folder /in --rate 3 --kind import
 expect 64 '…--watch-root…' ms trigger set scans --folder /in --kind index
 echo 'a-secret-of-many-letters' >secret
@@ -38,6 +38,19 @@ expect 0 '…"code":"unavailable"…' call a-secret-of-many-letters e4 '{"order"
 expect 0 'orders resumed' ms trigger resume orders
 expect 0 '{"job":3,"duplicate":false}' call a-secret-of-many-letters e4 '{"order":7}'
 expect 0 '…"action":"put_trigger"…' ms audit list --json
+expect 64 '…--ended late: must be any, or of completed, cancelled and dead…' ms trigger set after --ended late --kind k
+expect 64 '…--of-queue: is of a trigger with --ended…' ms trigger set after --http token --of-queue q --kind k
+expect 64 '…would fire it again…' ms trigger set after --ended any --of-queue orders --queue orders --kind import
+expect 64 "…mainspring schedule set after --cron…" ms trigger set after --schedule '*/5 * * * *' --kind k
+# shellcheck disable=SC2016
+expect 0 'after created, version 1' ms trigger set after --ended cancelled --of-queue orders --of-kind import \
+  --queue mail --kind alert --args '{"why":{"$ref":"job.error"}}'
+expect 0 '…' ms jobs cancel 1 --reason 'not wanted'
+expect 0 '5' ms trigger fire after --of-job '{"error":"by hand"}'
+expect 0 '…' ms jobs cancel 2 --reason 'not wanted'
+expect 0 '…{"why":"not wanted"}…' ms jobs show 6
+expect 0 '…source          cancelled of orders/import…fired           3…' ms trigger show after
+expect 0 '…REASON…2/cancelled…1/cancelled…' ms trigger ledger after
 expect 0 'orders removed' ms trigger remove orders
 expect 66 '…trigger orders: there is no such trigger…' ms trigger show orders
 

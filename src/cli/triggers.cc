@@ -21,9 +21,31 @@ constexpr std::int64_t kDefaultRows = 50;
 constexpr std::size_t kMaxSecretFileBytes = 4096;
 constexpr std::size_t kMaxDefinitionBytes = 2 << 20;
 
+struct End {
+  std::string_view name;
+  std::uint8_t bit;
+};
+constexpr End kEnds[] = {{"completed", FollowUp::kCompleted},
+                         {"cancelled", FollowUp::kCancelled},
+                         {"dead", FollowUp::kDead}};
+
+std::string ends_of(const EndedSource& ended) {
+  if (ended.on == FollowUp::kEveryEnd) return "any end";
+  std::string out;
+  for (const End& end : kEnds) {
+    if ((ended.on & end.bit) == 0) continue;
+    if (!out.empty()) out += ',';
+    out += end.name;
+  }
+  return out;
+}
+
 std::string source_of(const Trigger& trigger) {
   if (trigger.folder) return trigger.folder->path + "/" + trigger.folder->pattern;
-  return fmt::format("POST /hooks/{}", trigger.name);
+  if (!trigger.ended) return fmt::format("POST /hooks/{}", trigger.name);
+  const EndedSource& ended = *trigger.ended;
+  return fmt::format("{} of {}/{}", ends_of(ended), ended.queue.empty() ? "*" : ended.queue,
+                     ended.kind.empty() ? "*" : ended.kind);
 }
 
 std::string state_of(const TriggerInfo& info) {
@@ -75,8 +97,48 @@ Result<void> read_folder(const Invocation& invocation, Trigger& trigger) {
   return {};
 }
 
+Result<void> read_ended(const Invocation& invocation, Trigger& trigger) {
+  const auto given = invocation.flag("ended");
+  if (!given) {
+    for (const char* flag : {"of-queue", "of-kind"}) {
+      if (invocation.has(flag))
+        return invalid(flag, fmt::format("--{}: is of a trigger with --ended", flag));
+    }
+    return {};
+  }
+  EndedSource& ended = trigger.ended.emplace();
+  ended.queue = invocation.flag("of-queue").value_or("");
+  ended.kind = invocation.flag("of-kind").value_or("");
+  if (*given == "any") return {};
+  ended.on = 0;
+  for (std::string_view rest = *given; !rest.empty();) {
+    const std::string_view name = rest.substr(0, rest.find(','));
+    rest.remove_prefix(std::min(rest.size(), name.size() + 1));
+    const auto* const end = std::find_if(std::begin(kEnds), std::end(kEnds),
+                                         [&](const End& one) { return one.name == name; });
+    if (end == std::end(kEnds)) {
+      return invalid("ended", fmt::format("--ended {}: must be any, or of completed, cancelled and "
+                                          "dead, with commas between",
+                                          *given));
+    }
+    ended.on |= end->bit;
+  }
+  return {};
+}
+
+// The clock has triggers of its own.
+Result<void> refuse_schedule(const Invocation& invocation) {
+  const auto given = invocation.flag("schedule");
+  if (!given) return {};
+  return invalid("schedule",
+                 fmt::format("--schedule {}: what the clock fires are schedules, with a ledger of "
+                             "their own: mainspring schedule set {} --cron '{}' …",
+                             *given, *invocation.argument("NAME"), *given));
+}
+
 Result<PutTriggerRequest> request_of(const Invocation& invocation) {
   PutTriggerRequest request;
+  MS_TRY(refuse_schedule(invocation));
   const std::string name = *invocation.argument("NAME");
   if (const auto file = invocation.flag("file")) {
     MS_TRY_ASSIGN(const std::string text, read_file(*file, kMaxDefinitionBytes));
@@ -91,8 +153,9 @@ Result<PutTriggerRequest> request_of(const Invocation& invocation) {
     request.trigger.name = name;
     MS_TRY(read_hook(invocation, request.trigger));
     MS_TRY(read_folder(invocation, request.trigger));
-    if (!request.trigger.http && !request.trigger.folder)
-      return invalid("http", "a trigger has a source: give --http or --folder");
+    MS_TRY(read_ended(invocation, request.trigger));
+    if (!request.trigger.http && !request.trigger.folder && !request.trigger.ended)
+      return invalid("http", "a trigger has a source: give --http, --folder or --ended");
     MS_TRY(read_template_flags(invocation, request.trigger.job));
     if (const auto good = validate(request.trigger); !good)
       return with_schedule_flags(good.error());
@@ -129,6 +192,7 @@ void print_trigger(const Invocation& invocation, Io& io, const TriggerInfo& info
   sheet.add("kind", info.trigger.job.kind);
   sheet.add("args", info.trigger.job.args);
   sheet.add("fired", format_count(info.fired));
+  if (info.refused != 0) sheet.add("refused", format_count(info.refused));
   sheet.add("last fired", info.last_fired, now);
   sheet.add("last job", info.last_job == 0 ? "" : fmt::to_string(info.last_job));
   sheet.add("last event", info.last_event);
@@ -223,7 +287,8 @@ Result<int> run_trigger_fire(const Invocation& invocation, Io& io) {
   for (const auto& [flag, into] : {std::pair{"body", &event.body},
                                    {"headers", &event.headers},
                                    {"query", &event.query},
-                                   {"of-file", &event.file}}) {
+                                   {"of-file", &event.file},
+                                   {"of-job", &event.job}}) {
     if (!invocation.has(flag)) continue;
     MS_TRY_ASSIGN(*into, read_args(invocation.flag(flag), fmt::format("--{}", flag)));
   }
@@ -247,7 +312,7 @@ Result<int> run_trigger_ledger(const Invocation& invocation, Io& io) {
   MS_TRY_ASSIGN(const auto given, invocation.number("limit", 1, 1'000'000'000));
   const std::int64_t limit = invocation.has("all") ? INT64_MAX : given.value_or(kDefaultRows);
   MS_TRY_ASSIGN(const auto connection, connect(invocation, Duration{0}));
-  Table table({{"SEQ", Align::right}, {"FIRED"}, {"JOB", Align::right}, {"EVENT"}});
+  Table table({{"SEQ", Align::right}, {"FIRED"}, {"JOB", Align::right}, {"EVENT"}, {"REASON"}});
   std::int64_t left = limit;
   for (std::int64_t before = 0; left > 0;) {
     const int most = static_cast<int>(std::min<std::int64_t>(left, kPage));
@@ -264,8 +329,9 @@ Result<int> run_trigger_ledger(const Invocation& invocation, Io& io) {
       }
       table.add({{fmt::to_string(row.seq)},
                  {format_wall_time(row.fired_at)},
-                 {fmt::to_string(row.job)},
-                 {row.event.empty() ? "-" : row.event}});
+                 {row.job == 0 ? "-" : fmt::to_string(row.job)},
+                 {row.event.empty() ? "-" : row.event},
+                 {row.reason.empty() ? "-" : row.reason}});
     }
     if (!page.next) break;
     before = *page.next;

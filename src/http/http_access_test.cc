@@ -531,3 +531,20 @@ TEST_CASE("all that is asked is recorded where that is wanted: work too") {
   CHECK(page->records[2].action == "finish");
   CHECK(page->records[2].after == R"({"worker":"w","jobs":[1],"count":1})");
 }
+
+TEST_CASE("who sets a trigger on ends may see what these jobs carry") {
+  Doors doors;
+  Peer peer(doors);
+  const std::string some = doors.token("some", "schedule=then read:payload=mine");
+  const std::string every = doors.token("every", "schedule=then read:payload");
+  const auto put = [&](const std::string& who, const std::string& ended) {
+    return peer
+        .call("PUT", "/v1/triggers/t",
+              R"({"ended":)" + ended + R"(,"job":{"queue":"then","kind":"k"}})", who)
+        .status;
+  };
+  CHECK(put(some, R"({"queue":"theirs"})") == 403);
+  CHECK(put(some, "{}") == 403);
+  CHECK(put(some, R"({"queue":"mine"})") == 201);
+  CHECK(put(every, "{}") == 200);
+}

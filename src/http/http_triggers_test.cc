@@ -171,6 +171,51 @@ TEST_CASE("a hook takes its rate, and no more") {
   CHECK(refused > 0);
 }
 
+TEST_CASE("the end of a job fires a trigger, and a row says why an end made no job") {
+  TestServer server;
+  Peer peer(server);
+  const Answer made =
+      peer.call("PUT", "/v1/triggers/t",
+                R"({"ended":{"queue":"q","on":["completed","dead"]},"job":{"queue":"then",
+                    "kind":"k","args":{"of":{"$ref":"job.id"},"n":{"$ref":"job.result.n"}}}})");
+  REQUIRE_MESSAGE(made.status == 201, made.body);
+  CHECK(has(made.body, R"("ended":{"queue":"q","on":["completed","dead"]})"));
+  CHECK_FALSE(has(made.body, "secret"));
+  const auto work = [&](std::string_view outcome) {
+    peer.call("POST", "/v1/jobs", R"({"queue":"q","kind":"work"})");
+    const Answer claimed =
+        peer.call("POST", "/v1/claim", R"({"worker":"w","queues":["q"],"max":1})");
+    const auto jobs = decode_claim_response(claimed.body);
+    REQUIRE_MESSAGE((jobs && jobs->jobs.size() == 1), claimed.body);
+    const Answer answer =
+        peer.call("POST", "/v1/finish",
+                  fmt::format(R"({{"worker":"w","results":[{{"id":{},"token":{},{}}}]}})",
+                              jobs->jobs[0].id, jobs->jobs[0].token, outcome));
+    CHECK_MESSAGE(has(answer.body, R"("status":"ok")"), answer.body);
+    return jobs->jobs[0].id;
+  };
+  const JobId first = work(R"("outcome":"complete","result":{"n":7})");
+  const JobId second = work(R"("outcome":"dead","reason":"poison")");
+  const Answer jobs = peer.call("GET", "/v1/jobs?queue=then");
+  CHECK(has(jobs.body, fmt::format(R"("args":{{"of":{},"n":7}})", first)));
+  CHECK(has(jobs.body, R"("trigger_depth":1)"));
+  const Answer shown = peer.call("GET", "/v1/triggers/t");
+  CHECK(has(shown.body, R"("fired":1,"refused":1)"));
+  const auto page = decode_trigger_events(peer.call("GET", "/v1/triggers/t/ledger").body);
+  REQUIRE(page.has_value());
+  REQUIRE(page->rows.size() == 2);
+  CHECK(page->rows[0].event == fmt::format("{}/dead", second));
+  CHECK(page->rows[0].job == 0);
+  CHECK(has(page->rows[0].reason, "job.result.n"));
+  CHECK(page->rows[1].event == fmt::format("{}/completed", first));
+  CHECK(page->rows[1].job != 0);
+  CHECK(call(peer, bearer(kToken)).status == 404);
+  const Answer by_hand =
+      peer.call("POST", "/v1/triggers/t/fire", R"({"event":"e","job":{"id":3,"result":{"n":1}}})");
+  REQUIRE_MESSAGE(by_hand.status == 201, by_hand.body);
+  CHECK(server.store->get(fired(by_hand).job)->args == R"({"of":3,"n":1})");
+}
+
 TEST_CASE("definitions of triggers are refused with what is wrong") {
   TestServer server;
   Peer peer(server);
@@ -192,6 +237,14 @@ TEST_CASE("definitions of triggers are refused with what is wrong") {
   CHECK(has(refused(R"({"http":{},"job":{"kind":"k","queue":"mainspring.callbacks"}})"),
             "job.queue"));
   CHECK(has(refused(R"({"folder":{"path":"/tmp"},"job":{"kind":"k"}})"), "--watch-root"));
+  CHECK(has(refused(R"({"ended":{"on":["message"]},"job":{"kind":"k"}})"), "ended.on"));
+  CHECK(has(refused(R"({"ended":{"on":[]},"job":{"kind":"k"}})"), "ended.on"));
+  CHECK(has(refused(R"({"ended":{"queue":"mainspring.x"},"job":{"kind":"k"}})"), "ended.queue"));
+  CHECK(has(refused(R"({"ended":{"queue":"q"},"job":{"queue":"q","kind":"k"}})"), "ended.kind"));
+  CHECK(has(refused(R"({"ended":{},"http":{},"job":{"kind":"k"}})"), R"("field":"http")"));
+  CHECK(has(refused(R"({"ended":{},"job":{"kind":"k","args":{"a":{"$ref":"body.a"}}}})"),
+            R"("field":"job.args")"));
+  CHECK(has(refused(R"({"schedule":"* * * * *","job":{"kind":"k"}})"), "/v1/schedules/{name}"));
   CHECK(has(refused(R"({"folder":{"path":"/tmp/../etc"},"job":{"kind":"k"}})"), "folder.path"));
 }
 

@@ -38,6 +38,13 @@ Reply trigger_reply(const Services& services, const std::string& name, const Cal
   return reply;
 }
 
+// What a job came to is told to the jobs that its end makes.
+Result<void> check_may_hear(const Caller& caller, const Trigger& trigger) {
+  if (!trigger.ended) return {};
+  if (trigger.ended->queue.empty()) return check_may_all(caller, Verb::read_payload);
+  return check_may(caller, Verb::read_payload, trigger.ended->queue);
+}
+
 struct Put {
   PutTrigger operation;
   std::string made;  // the secret that was made for it
@@ -49,6 +56,7 @@ Result<Put> put_of(const Request& request, Services& services) {
   MS_TRY(check_trigger(put.trigger));
   MS_TRY(check_watch_roots(put.trigger, services.broker.watch_roots()));
   MS_TRY(check_may_make(*request.caller, Verb::schedule, put.trigger.job));
+  MS_TRY(check_may_hear(*request.caller, put.trigger));
   MS_TRY(check_callback(services, put.trigger.job, "job."));
   Put out{.operation = {.trigger = std::move(put.trigger), .paused = put.paused}, .made = {}};
   out.operation.within = request.caller->within(Verb::schedule);

@@ -203,6 +203,8 @@ constexpr Schema kSchemas[] = {
       "timeout":{"type":"string"},
       "expires_at":{"type":"string","format":"date-time"},
       "on_expiry":{"enum":["cancel","dead"],"description":"Left out: cancel."},
+      "trigger_depth":{"type":"integer",
+        "description":"Triggers on ends of jobs that fired one behind the other up to this one."},
       "created_at":{"type":"string","format":"date-time"},
       "started_at":{"type":"string","format":"date-time"},
       "finished_at":{"type":"string","format":"date-time"},

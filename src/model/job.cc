@@ -168,6 +168,8 @@ Result<void> validate(const NewJob& job, std::string_view prefix) {
       !job.session.empty() || !job.reply_session.empty() || job.on_dead != OnDead::skip;
   if (sessions) MS_TRY(check_sessions(job, prefix));
   if (job.args.empty()) return invalid(at("args"), "args: must be a JSON value");
+  if (job.trigger_depth != 0)
+    return invalid(at("trigger_depth"), "trigger_depth: must be 0: it is the engine's");
   if (job.priority < 0 || job.priority > kLowestPriority) {
     return invalid(at("priority"),
                    fmt::format("priority {}: must be 0 to {}", job.priority, kLowestPriority));

@@ -52,7 +52,37 @@ Result<void> check_folder(const FolderSource& folder) {
   return check_name("folder.node", folder.node);
 }
 
+Result<void> check_ended(const EndedSource& ended, const NewJob& job) {
+  if (!ended.queue.empty()) {
+    MS_TRY(check_name("ended.queue", ended.queue));
+    MS_TRY(check_not_reserved("ended.queue", ended.queue));
+  }
+  if (!ended.kind.empty()) MS_TRY(check_name("ended.kind", ended.kind));
+  if (ended.on == 0 || (ended.on & ~FollowUp::kEveryEnd) != 0) {
+    return invalid("ended.on",
+                   "ended.on: must name at least one of \"completed\", \"cancelled\" and \"dead\"");
+  }
+  // Of every queue: then its own are among them, and a chain of them ends by itself.
+  if (ended.queue != job.queue || (!ended.kind.empty() && ended.kind != job.kind)) return {};
+  return invalid("ended.kind",
+                 fmt::format("ended.kind \"{}\": its own jobs, of queue {} and kind {}, would fire "
+                             "it again: name another kind, or another queue",
+                             ended.kind, job.queue, job.kind));
+}
+
+std::uint8_t bit_of(JobState end) {
+  if (end == JobState::completed) return FollowUp::kCompleted;
+  if (end == JobState::cancelled) return FollowUp::kCancelled;
+  return end == JobState::dead ? FollowUp::kDead : 0;
+}
+
 }  // namespace
+
+bool fires(const EndedSource& source, std::string_view queue, std::string_view kind, JobState end) {
+  if ((source.on & bit_of(end)) == 0) return false;
+  if (!source.kind.empty() && source.kind != kind) return false;
+  return source.queue.empty() ? !queue.starts_with(kReservedQueues) : source.queue == queue;
+}
 
 std::string_view to_string(HookAuth auth) {
   return auth == HookAuth::token ? "token" : "signature";
@@ -65,11 +95,13 @@ std::optional<HookAuth> parse_hook_auth(std::string_view text) {
 
 Result<void> validate(const Trigger& trigger) {
   MS_TRY(check_name("name", trigger.name));
-  if (trigger.http.has_value() == trigger.folder.has_value())
-    return invalid("http", "a trigger has a source: give http or folder, and not both");
+  const int sources = (trigger.http ? 1 : 0) + (trigger.folder ? 1 : 0) + (trigger.ended ? 1 : 0);
+  if (sources != 1)
+    return invalid("http", "a trigger has one source: give http, folder or ended, and one of them");
   if (trigger.http) MS_TRY(check_hook(*trigger.http));
   if (trigger.folder) MS_TRY(check_folder(*trigger.folder));
   MS_TRY(validate(trigger.job, "job."));
+  if (trigger.ended) MS_TRY(check_ended(*trigger.ended, trigger.job));
   if (trigger.job.run_at)
     return invalid("job.run_at", "job.run_at: its jobs have many times; give delay");
   return check_not_reserved("job.queue", trigger.job.queue);

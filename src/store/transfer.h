@@ -65,6 +65,7 @@ struct TransferJob {
   std::string args, headers, correlation_id, reply_to, unique_key;
   std::string follow_ups;  // as api/follow_ups.h encodes them; "" = none
   std::string session, reply_session;
+  int trigger_depth = 0;
   OnDead on_dead = OnDead::skip;
   bool of_step = false, unknown = false;  // of a workflow; see StepEnd
   WorkflowId workflow = 0;                // that waits for its end; 0 = none does
@@ -191,6 +192,7 @@ struct TransferTriggerEvent {
   std::int64_t fired_at = 0;
   std::optional<std::int64_t> made_at;
   JobId job = 0;
+  std::string reason;  // "" = none
   friend bool operator==(const TransferTriggerEvent&, const TransferTriggerEvent&) = default;
 };
 

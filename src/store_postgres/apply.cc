@@ -87,7 +87,10 @@ Result<BatchReport> PostgresStore::try_batch(std::span<const Operation> batch) {
 void PostgresStore::run_batch(std::span<const Operation> batch, BatchReport& report) {
   std::vector<OperationResult>& results = report.results;
   about_ = nullptr;
-  if (!plain_) look_ahead(batch);
+  if (!plain_) {
+    look_ahead(batch);
+    look_for_watches(batch);
+  }
   for (std::size_t i = 0; i < batch.size(); settle_batch()) {
     const auto rest = batch.subspan(i);
     std::vector<OperationResult> folded;
@@ -186,6 +189,7 @@ void PostgresStore::commit(BatchReport&) {
   if (plain_) return commit_plain();
   if (must_look_) settle();
   settle_batch();
+  fire_ends();
   flush();
   settle_openings();
   workflows_.flush();
@@ -243,6 +247,8 @@ void PostgresStore::clear_batch() {
   new_errors_.clear();
   followed_.clear();
   posted_.clear();
+  watches_.reset();
+  ends_.clear();
   opened_.clear();
   sessions_.clear();
   joined_.clear();
@@ -254,6 +260,7 @@ void PostgresStore::clear_batch() {
   after_ = {};
   open_ = std::make_shared<Open>();
   any_touched_ = wrote_ = durable_ = held_ = marked_ = must_look_ = plain_ = false;
+  watches_asked_ = false;
   next_id_ = ids_end_ = 0;
 }
 

@@ -265,6 +265,7 @@ void PostgresStore::replace_job(JobInHand& held, const NewJob& job, WallTime) {
   row.expires_at = job.expires_in ? (now_.wall + *job.expires_in).us() : 0;
   constexpr int kReplaced = kFlagFollowed | kFlagIntoSession | kFlagDiesOfExpiry;
   row.flags = (row.flags & ~kReplaced) | (flags_of(job) & kReplaced);
+  row.trigger_depth = std::max(row.trigger_depth, job.trigger_depth);
   drop_memos(row);
   held.body = job;
 }

@@ -28,8 +28,10 @@ OperationResult PostgresStore::operator()(const Finish& op) {
       if (r.session_state && (held->row.flags & kFlagSession) != 0)
         set_session_state(session_of(held->row), *r.session_state);
       finish_one(*held, r.outcome);
-      if (const auto* complete = std::get_if<Complete>(&r.outcome))
-        posted_.insert(posted_.end(), complete->next.begin(), complete->next.end());
+      if (const auto* complete = std::get_if<Complete>(&r.outcome)) {
+        for (const NewJob& next : complete->next)
+          posted_.emplace_back(next).trigger_depth = held->row.trigger_depth;
+      }
       result.results.push_back(FinishStatus::ok);
       continue;
     }
@@ -109,7 +111,8 @@ void PostgresStore::send_messages(const JobRow& row, const Renewal& renewal,
                                                                 .queue = queue_name(row.queue),
                                                                 .kind = kind_name(row.kind),
                                                                 .state = JobState::running,
-                                                                .attempt = row.attempt},
+                                                                .attempt = row.attempt,
+                                                                .trigger_depth = row.trigger_depth},
                                                        .token = row.token,
                                                        .first_seq = renewal.first_seq,
                                                        .messages = renewal.messages});

@@ -83,7 +83,7 @@ void PostgresStore::flush() {
 
 void PostgresStore::flush_bodies(const std::vector<JobInHand*>& fresh) {
   Ints id, state, flags, priority, max_attempts, run_at, expires_at, timeout, schedule, queue, kind,
-      budget;
+      budget, depth;
   Texts key, correlation, reply, tags, headers, args, follow_ups, session, reply_session;
   std::vector<std::string> joined(fresh.size()), then(fresh.size());
   for (std::size_t i = 0; i < fresh.size(); ++i) {
@@ -104,11 +104,12 @@ void PostgresStore::flush_bodies(const std::vector<JobInHand*>& fresh) {
     follow_ups.push_back(text_or_null(then[i]));
     session.push_back(text_or_null(row.session));
     reply_session.push_back(text_or_null(body.reply_session));
+    depth.push_back(row.trigger_depth);
   }
   write(sql_.insert_jobs,
         params(id, state, flags, priority, max_attempts, run_at, expires_at, timeout, schedule,
                queue, kind, key, correlation, reply, tags, headers, wall(), args, budget,
-               follow_ups, session, reply_session));
+               follow_ups, session, reply_session, depth));
   // A new row that was changed since it was made is written again, with its other fields.
   std::vector<JobInHand*> changed;
   for (JobInHand* job : fresh) {
@@ -143,11 +144,12 @@ void PostgresStore::flush_replaced(const std::vector<JobInHand*>& changed) {
     const NewJob& body = *job->body;
     const std::string tags = join_tags(body.tags);
     const std::string follow_ups = encode_follow_ups(body.follow_ups);
-    write(sql_.replace_bodies,
-          params(job->row.id, std::int64_t{job->row.kind}, std::int64_t{job->row.budget},
-                 job->row.timeout, text_or_null(body.correlation_id), text_or_null(body.reply_to),
-                 text_or_null(tags), text_or_null(body.headers), body.args,
-                 text_or_null(follow_ups), text_or_null(body.reply_session)));
+    write(
+        sql_.replace_bodies,
+        params(job->row.id, std::int64_t{job->row.kind}, std::int64_t{job->row.budget},
+               job->row.timeout, text_or_null(body.correlation_id), text_or_null(body.reply_to),
+               text_or_null(tags), text_or_null(body.headers), body.args, text_or_null(follow_ups),
+               text_or_null(body.reply_session), std::int64_t{job->row.trigger_depth}));
   }
 }
 

@@ -37,6 +37,7 @@ JobRow PostgresStore::read_row(const Rows& rows, int row) {
   job.worker = rows.text(row, column++);
   job.unique_key = rows.text(row, column++);
   job.session = rows.text(row, column++);
+  job.trigger_depth = static_cast<int>(next());
   return job;
 }
 
@@ -124,6 +125,7 @@ JobInHand& PostgresStore::add_job(const NewJob& job, WallTime run_at, JobState s
   row.timeout = job.timeout.count();
   row.schedule = schedule;
   row.kind = kind_of(job.kind);
+  row.trigger_depth = job.trigger_depth;
   if (job.unique) row.unique_key = job.unique->key;
   JobInHand& held = in_hand_[row.id];
   held.row = row;
@@ -181,10 +183,12 @@ void PostgresStore::end_job(JobInHand& job, JobState state, std::string_view rea
                          .kind = kind_name(job.row.kind),
                          .state = state,
                          .attempt = job.row.attempt,
+                         .trigger_depth = job.row.trigger_depth,
                          .result = std::string(result),
                          .reason = std::string(reason),
                          .description = std::string(description)});
   }
+  note_end(job, queue, result, reason, description);
   if (job.row.schedule != 0) schedule_job_ended(job);
   if ((job.row.flags & kFlagStep) != 0 && !MS_MUTANT(end_of_step_not_heard)) {
     if (ran && state == JobState::cancelled) job.row.flags |= kFlagUnknown;

@@ -2,7 +2,7 @@
 // each other.
 //
 //   new kinds ▶ sessions, by queue and key ▶ named leases ▶ jobs that operations name, by id, with
-//   those that may get the turn ▶ workflows, by id ▶ schedules ▶ ties
+//   those that may get the turn ▶ workflows, by id ▶ schedules ▶ ties ▶ triggers on ends, by name
 //   whoever has locked a session may change the jobs of its line; nobody else does
 //   whoever has locked a job may change its entries (ready, due, expiring): nobody else touches
 //   them, and nobody locks them

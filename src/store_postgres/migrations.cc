@@ -11,7 +11,7 @@ namespace mainspring::pg {
 namespace {
 
 // For each schema: the oldest that programs may know which work with it.
-constexpr std::int64_t kCompatible[] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
+constexpr std::int64_t kCompatible[] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
 static_assert(std::size(kCompatible) == std::size(kMigrations));
 
 std::string with_schema(const std::string& text, const std::string& schema) {
@@ -30,7 +30,7 @@ std::string step_sql(const std::string& schema, std::int64_t to) {
   return with_schema(kMigrations[i], schema) +
          fmt::format(
              "\nINSERT INTO {0}.meta (version, compatible) VALUES ({1}, {2}) ON CONFLICT "
-             "(one) DO UPDATE SET version = {1}, compatible = {2};\n",
+             "(one) DO UPDATE SET version = {1}, compatible = greatest(meta.compatible, {2});\n",
              schema, to, kCompatible[i]);
 }
 

@@ -11,7 +11,7 @@ namespace mainspring::pg {
   "j.id, j.state, j.flags, j.priority, j.attempt, j.max_attempts, j.version, j.token, "         \
   "j.lease_until, j.lease, j.claimed_at, j.run_at, j.started_at, j.finished_at, j.expires_at, " \
   "j.created_at, j.timeout, j.schedule, j.queue, j.kind, j.budget, j.worker, j.unique_key, "    \
-  "j.session"
+  "j.session, coalesce(j.trigger_depth, 0)"
 
 BatchStatements::BatchStatements(std::string_view s)
     : begin(s, "BEGIN"),
@@ -75,20 +75,23 @@ JobStatements::JobStatements(std::string_view s)
           "INSERT INTO $schema.jobs (id, state, flags, priority, attempt, max_attempts, version, "
           "token, lease_until, lease, claimed_at, run_at, started_at, finished_at, expires_at, "
           "created_at, timeout, schedule, queue, kind, budget, unique_key, correlation_id, "
-          "reply_to, tags, headers, args, follow_ups, session, reply_session) SELECT id, state, "
+          "reply_to, tags, headers, args, follow_ups, session, reply_session, trigger_depth) "
+          "SELECT "
+          "id, state, "
           "flags, priority, 0, "
           "max_attempts, 1, "
           "0, 0, 0, 0, run_at, 0, 0, expires_at, $17, timeout, schedule, queue, kind, budget, "
           "unique_key, correlation_id, reply_to, string_to_array(tags, E'\\x1f'), headers, args, "
-          "follow_ups, session, reply_session "
+          "follow_ups, session, reply_session, nullif(depth, 0) "
           "FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], "
           "$6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[], $10::bigint[], $11::bigint[], "
           "$12::text[], $13::text[], $14::text[], $15::text[], $16::text[], $18::text[], "
-          "$19::bigint[], $20::text[], $21::text[], $22::text[]) AS u(id, state, flags, priority, "
+          "$19::bigint[], $20::text[], $21::text[], $22::text[], $23::bigint[]) AS u(id, state, "
+          "flags, priority, "
           "max_attempts, run_at, "
           "expires_at, "
           "timeout, schedule, queue, kind, unique_key, correlation_id, reply_to, tags, headers, "
-          "args, budget, follow_ups, session, reply_session)"),
+          "args, budget, follow_ups, session, reply_session, depth)"),
       update_jobs(
           s,
           "UPDATE $schema.jobs j SET state = u.state, flags = u.flags, priority = u.priority, "
@@ -105,7 +108,8 @@ JobStatements::JobStatements(std::string_view s)
           s,
           "UPDATE $schema.jobs SET kind = $2::bigint, budget = $3::bigint, timeout = $4, "
           "correlation_id = $5, reply_to = $6, tags = string_to_array($7, E'\\x1f'), "
-          "headers = $8, args = $9, follow_ups = $10, reply_session = $11 WHERE id = $1"),
+          "headers = $8, args = $9, follow_ups = $10, reply_session = $11, trigger_depth = "
+          "nullif($12::bigint, 0) WHERE id = $1"),
       read_followed(
           s,
           "SELECT id, tags, headers, correlation_id, reply_to, follow_ups, reply_session FROM "
@@ -308,8 +312,10 @@ ClaimStatements::ClaimStatements(std::string_view s)
           "NULL THEN 0 ELSE 1 END FROM (SELECT * FROM unnest($1::bigint[], $2::bigint[], "
           "$4::text[]) AS v(id, token, result) ORDER BY id) AS u WHERE j.id = u.id AND j.token = "
           "u.token AND j.state = 3 AND j.schedule = 0 AND j.flags & 20576 = 0 AND j.queue <> "
-          "ALL(ARRAY(SELECT id FROM $schema.queues WHERE limits IS NOT NULL)) RETURNING j.id, "
-          "j.queue, u.result), "
+          "ALL(ARRAY(SELECT id FROM $schema.queues WHERE limits IS NOT NULL)) AND j.queue <> "
+          "ALL(ARRAY(SELECT q.id FROM $schema.triggers t JOIN $schema.queues q ON "
+          "coalesce(t.of_queue, q.name) = q.name WHERE t.ends IS NOT NULL AND t.ends & 1 <> 0)) "
+          "RETURNING j.id, j.queue, u.result), "
           "f AS (INSERT INTO $schema.finished (prune_at, seq, at, ids) SELECT $3 + "
           "coalesce(q.retention_completed, $7), nextval('$schema.row_numbers'), $3, a.ids FROM "
           "(SELECT queue, array_agg(id) AS ids FROM u GROUP BY queue) a JOIN $schema.queues q ON "

@@ -67,6 +67,7 @@ struct JobRow {
   std::string worker;
   std::string unique_key;
   std::string session;  // its key; "" = none
+  int trigger_depth = 0;
 };
 // Of the row of a new job.
 int flags_of(const NewJob& job);
@@ -464,6 +465,15 @@ class PostgresStore final : public SharedStore {
   template <class Op>
   OperationResult run_trigger(const Op& op);
   void lock_triggers(std::span<const Operation> batch);
+  // Those on ends of jobs, as the database has them. Asked for ahead where a batch may end jobs:
+  // the answer comes with those of other statements.
+  void look_for_watches(std::span<const Operation> batch);
+  void ask_watches();
+  const std::vector<TriggerWatch>& watches();
+  OperationResult forget_watches(OperationResult result);
+  void note_end(const JobInHand& job, const QueueInfo& queue, std::string_view result,
+                std::string_view reason, std::string_view description);
+  void fire_ends();  // behind the last operation of a batch
 
   // -- their differences, into the tables (flush.cc)
   void flush();
@@ -706,6 +716,9 @@ class PostgresStore final : public SharedStore {
   std::vector<NewError> new_errors_;
   std::vector<EndedJob> followed_;  // of those that the operation under way ended; without body
   std::vector<NewJob> posted_;      // by the completions of the operation under way
+  std::optional<std::vector<TriggerWatch>> watches_;  // nullopt = not asked for, or on their way
+  bool watches_asked_ = false;
+  std::vector<EndedJob> ends_;  // of the batch, that triggers watch
   std::map<SessionName, SessionInHand> sessions_;
   std::set<std::pair<std::int64_t, JobId>> joined_, left_;  // lines of sessions, not written yet
   std::vector<EndedTurn> ended_turns_;

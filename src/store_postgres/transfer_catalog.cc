@@ -8,6 +8,7 @@
 #include "base/mutant.h"
 #include "store_postgres/migrations.h"
 #include "store_postgres/transfer_statements.h"
+#include "trigger/rules.h"
 
 namespace mainspring::pg {
 namespace {
@@ -160,7 +161,10 @@ void PostgresTarget::write_triggers(const TransferCatalog& is, const TransferCat
   for (const std::string& name : triggers.gone) tell(sql_->no_trigger, params(name));
   for (const TransferTrigger* t : triggers.come) {
     Params p = params(t->name, t->definition, t->state);
-    tell(sql_->trigger, p.text_or_null(t->secret));
+    p.text_or_null(t->secret);
+    const auto watch = watch_of({.name = t->name, .definition = t->definition});
+    p.add(watch ? std::optional<std::int64_t>(watch->source.on) : std::nullopt);
+    tell(sql_->trigger, p.text_or_null(watch ? watch->source.queue : ""));
   }
   const auto events =
       transfer_difference(is.trigger_events, list_of(before, &TransferCatalog::trigger_events),
@@ -170,6 +174,7 @@ void PostgresTarget::write_triggers(const TransferCatalog& is, const TransferCat
   for (const TransferTriggerEvent* e : events.come) {
     Params p = params(e->place.first, e->place.second);
     p.text_or_null(e->event).add(e->fired_at).add(e->made_at).add(e->job);
+    p.text_or_null(e->reason);
     tell(sql_->trigger_event, p);
   }
 }
@@ -238,7 +243,7 @@ Result<void> PostgresTarget::complete(WallTime now) {
     tell(sql_->copied_mark, params(now.us()));
     tell(sql_->no_copying, {});
     tell(sql_->for_all, params(newest_is_compatible_with(), kKnowsWorkflows, kKnowsLimits,
-                               kKnowsMemos, kKnowsForks, kKnowsSubWorkflows));
+                               kKnowsMemos, kKnowsForks, kKnowsSubWorkflows, kKnowsEnds));
   });
 }
 

@@ -21,7 +21,7 @@ constexpr std::string_view kJobs =
     "j.expires_at, j.timeout, j.schedule, j.lease, j.args, j.headers, j.correlation_id, "
     "j.reply_to, j.unique_key, j.worker, j.tags, u.until, e.id, e.result, e.checkpoint, "
     "e.progress_text, e.reason, e.description, e.progress_value, j.follow_ups, j.session, "
-    "j.reply_session, w.workflow, w.step, w.undo, e.cancel_reason "
+    "j.reply_session, w.workflow, w.step, w.undo, coalesce(j.trigger_depth, 0), e.cancel_reason "
     "FROM "
     "$schema.jobs j JOIN $schema.queues q ON q.id = j.queue JOIN $schema.kinds k ON k.id = j.kind "
     "LEFT JOIN $schema.extras e ON e.id = j.id LEFT JOIN $schema.uniques u ON u.queue = j.queue "
@@ -235,7 +235,7 @@ class PostgresSource final : public TransferSource {
           marks(s, "SELECT id, seq, hash FROM $schema.audit_marks ORDER BY id"),
           triggers(s, "SELECT name, definition, state, secret FROM $schema.triggers ORDER BY name"),
           trigger_events(s,
-                         "SELECT name, seq, event, fired_at, made_at, job FROM "
+                         "SELECT name, seq, event, fired_at, made_at, job, reason FROM "
                          "$schema.trigger_events ORDER BY name, seq"),
           numbers(s, kNumbers) {}
     static Statement stamps_of(const std::string& s, TransferSection section, bool all) {
@@ -390,6 +390,7 @@ TransferJob PostgresSource::read_job(const Rows& rows, int row) {
   job.workflow = number();
   job.step = static_cast<int>(number());
   job.undo = number() != 0;
+  job.trigger_depth = static_cast<int>(number());
   job.on_expiry = on_expiry_of(static_cast<int>(flags));
   if (job.stamp.state != JobState::running) return job;
   job.lease = lease;
@@ -584,7 +585,8 @@ void PostgresSource::read_triggers(TransferCatalog& out) {
                                   events.string(i, 2),
                                   events.integer(i, 3),
                                   events.maybe(i, 4),
-                                  events.integer(i, 5)});
+                                  events.integer(i, 5),
+                                  events.string(i, 6)});
   }
 }
 

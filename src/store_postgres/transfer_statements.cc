@@ -18,24 +18,25 @@ constexpr std::string_view kInsert =
     "INSERT INTO $schema.jobs (id, state, flags, priority, attempt, max_attempts, version, token, "
     "lease_until, lease, claimed_at, run_at, started_at, finished_at, expires_at, created_at, "
     "timeout, schedule, queue, kind, budget, worker, unique_key, correlation_id, reply_to, tags, "
-    "headers, args, follow_ups, session, reply_session) SELECT id, state, flags, priority, "
-    "attempt, max_attempts, version, "
+    "headers, args, follow_ups, session, reply_session, trigger_depth) SELECT id, state, flags, "
+    "priority, attempt, max_attempts, version, "
     "token, "
     "lease_until, lease, claimed_at, run_at, started_at, finished_at, expires_at, created_at, "
     "timeout, schedule, queue, kind, budget, worker, unique_key, correlation_id, reply_to, "
-    "string_to_array(tags, E'\\x1f'), headers, args, follow_ups, session, reply_session FROM "
-    "unnest($1::bigint[], "
+    "string_to_array(tags, E'\\x1f'), headers, args, follow_ups, session, reply_session, "
+    "nullif(depth, 0) FROM unnest($1::bigint[], "
     "$2::bigint[], "
     "$3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[], "
     "$9::bigint[], $10::bigint[], $11::bigint[], $12::bigint[], $13::bigint[], $14::bigint[], "
     "$15::bigint[], $16::bigint[], $17::bigint[], $18::bigint[], $19::bigint[], $20::bigint[], "
     "$21::bigint[], $22::text[], $23::text[], $24::text[], $25::text[], $26::text[], $27::text[], "
-    "$28::text[], $29::text[], $30::text[], $31::text[]) AS u(id, state, flags, priority, attempt, "
+    "$28::text[], $29::text[], $30::text[], $31::text[], $32::bigint[]) AS u(id, state, flags, "
+    "priority, attempt, "
     "max_attempts, version, "
     "token, "
     "lease_until, lease, claimed_at, run_at, started_at, finished_at, expires_at, created_at, "
     "timeout, schedule, queue, kind, budget, worker, unique_key, correlation_id, reply_to, tags, "
-    "headers, args, follow_ups, session, reply_session)";
+    "headers, args, follow_ups, session, reply_session, depth)";
 constexpr std::string_view kExtras =
     "INSERT INTO $schema.extras (id, progress_value, progress_text, cancel_reason, reason, "
     "description, result, checkpoint) SELECT * FROM unnest($1::bigint[], $2::float8[], "
@@ -109,7 +110,8 @@ constexpr std::string_view kForAll =
     "IS NOT NULL) THEN $3 END, CASE WHEN EXISTS (SELECT 1 FROM $schema.memos) THEN $4 END, "
     "CASE WHEN EXISTS (SELECT 1 FROM $schema.workflows WHERE data LIKE '%\"fork_of\":%') THEN $5 "
     "END, CASE WHEN EXISTS (SELECT 1 FROM $schema.workflow_rows WHERE kind = 1 AND text LIKE "
-    "'%\"workflow\":{%') THEN $6 END)";
+    "'%\"workflow\":{%') THEN $6 "
+    "END, CASE WHEN EXISTS (SELECT 1 FROM $schema.triggers WHERE ends IS NOT NULL) THEN $7 END)";
 constexpr std::string_view kWorkflow =
     "INSERT INTO $schema.workflows (id, name, key, data, state, wake_at, finished_at) "
     "VALUES ($1, $2, $3, $4, $5::bigint, $6, $7)";
@@ -129,10 +131,12 @@ constexpr std::string_view kNumbers =
     "SELECT setval('$schema.job_ids', greatest($1 - 1, 1), $1 > 1), "
     "setval('$schema.tokens_given', greatest($2 - 1, 1), $2 > 1)";
 constexpr std::string_view kTrigger =
-    "INSERT INTO $schema.triggers (name, definition, state, secret) VALUES ($1, $2, $3, $4)";
+    "INSERT INTO $schema.triggers (name, definition, state, secret, ends, of_queue) VALUES ($1, "
+    "$2, "
+    "$3, $4, $5::bigint, $6)";
 constexpr std::string_view kTriggerEvent =
-    "INSERT INTO $schema.trigger_events (name, seq, event, fired_at, made_at, job) VALUES ($1, $2, "
-    "$3, $4, $5, $6)";
+    "INSERT INTO $schema.trigger_events (name, seq, event, fired_at, made_at, job, reason) VALUES "
+    "($1, $2, $3, $4, $5, $6, $7)";
 
 }  // namespace
 

@@ -253,6 +253,7 @@ int rest_of_flags(const TransferJob& job) {
 void PostgresTarget::insert_rows(std::span<const TransferJob> jobs, Now now) {
   constexpr std::size_t kNumbers = 21;
   std::array<Ints, kNumbers> c;
+  Ints depth;
   Texts worker, key, correlation, reply, tags, headers, args, follow_ups, session, reply_session;
   std::vector<std::string> joined(jobs.size());
   for (std::size_t i = 0; i < jobs.size(); ++i) {
@@ -298,12 +299,14 @@ void PostgresTarget::insert_rows(std::span<const TransferJob> jobs, Now now) {
     follow_ups.push_back(text_or_null(j.follow_ups));
     session.push_back(text_or_null(j.session));
     reply_session.push_back(text_or_null(j.reply_session));
+    depth.push_back(j.trigger_depth);
   }
   Params p;
   for (const Ints& numbers : c) p.add(numbers);
   for (const Texts* texts : {&worker, &key, &correlation, &reply, &tags, &headers, &args,
                              &follow_ups, &session, &reply_session})
     p.add(*texts);
+  p.add(depth);
   tell(sql_->insert, p);
 }
 

@@ -21,6 +21,10 @@ class PostgresTriggerRows final : public TriggerRows {
   void add_event(const std::string& name, const TriggerEvent& event) override;
   std::optional<WallTime> forget(const std::string& name, std::int64_t seq) override;
   OperationResult enqueue(const NewJob& job) override;
+  std::set<std::string> known_events(const std::string& name,
+                                     const std::vector<std::string>& events) override;
+  std::vector<EnqueuedJob> make(const std::vector<NewJob>& jobs) override;
+  Result<std::string> resolve(std::string_view json, const Names& names) override;
 
  private:
   PostgresStore& store_;

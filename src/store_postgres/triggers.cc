@@ -2,8 +2,12 @@
 //
 // Whoever changes or fires a trigger locks its row first; several of one batch by name.
 #include <algorithm>
+#include <utility>
 
+#include "base/mutant.h"
+#include "store_postgres/migrations.h"
 #include "store_postgres/reader.h"
+#include "workflow/references.h"
 
 namespace mainspring::pg {
 namespace {
@@ -21,6 +25,7 @@ TriggerEvent read_event(const Rows& rows, int row) {
                    .fired_at = WallTime::from_us(rows.integer(row, 2)),
                    .job = rows.integer(row, 4)};
   if (!rows.is_null(row, 3)) out.made_at = WallTime::from_us(rows.integer(row, 3));
+  out.reason = rows.text(row, 5);
   return out;
 }
 
@@ -35,7 +40,7 @@ std::string name_of_trigger(const Operation& operation) {
 }  // namespace
 
 #define MS_TRIGGER "SELECT name, definition, state, secret FROM $schema.triggers "
-#define MS_EVENT "SELECT seq, event, fired_at, made_at, job FROM $schema.trigger_events "
+#define MS_EVENT "SELECT seq, event, fired_at, made_at, job, reason FROM $schema.trigger_events "
 
 TriggerStatements::TriggerStatements(std::string_view s)
     : lock(s, MS_TRIGGER "WHERE name = $1 FOR NO KEY UPDATE"),
@@ -43,22 +48,27 @@ TriggerStatements::TriggerStatements(std::string_view s)
                    "SELECT name FROM $schema.triggers WHERE name = ANY($1) ORDER BY name FOR NO "
                    "KEY UPDATE"),
       count(s, "SELECT count(*) FROM $schema.triggers"),
-      insert(s,
-             "INSERT INTO $schema.triggers (name, definition, state, secret) VALUES ($1, $2, $3, "
-             "$4) ON CONFLICT (name) DO NOTHING RETURNING 1"),
+      insert(
+          s,
+          "INSERT INTO $schema.triggers (name, definition, state, secret, ends, of_queue) VALUES "
+          "($1, $2, $3, $4, $5::bigint, $6) ON CONFLICT (name) DO NOTHING RETURNING 1"),
       save(s,
-           "UPDATE $schema.triggers SET definition = $2, state = $3, secret = $4 WHERE name = $1"),
+           "UPDATE $schema.triggers SET definition = $2, state = $3, secret = $4, ends = "
+           "$5::bigint, "
+           "of_queue = $6 WHERE name = $1"),
       state(s, "UPDATE $schema.triggers SET state = $2 WHERE name = $1"),
       remove(s,
              "WITH gone AS (DELETE FROM $schema.trigger_events WHERE name = $1) DELETE FROM "
              "$schema.triggers WHERE name = $1"),
       event(s, MS_EVENT "WHERE name = $1 AND event = $2"),
       add_event(s,
-                "INSERT INTO $schema.trigger_events (name, seq, event, fired_at, made_at, job) "
-                "VALUES ($1, $2, $3, $4, $5, $6)"),
+                "INSERT INTO $schema.trigger_events (name, seq, event, fired_at, made_at, job, "
+                "reason) VALUES ($1, $2, $3, $4, $5, $6, $7)"),
       forget(s,
              "WITH gone AS (DELETE FROM $schema.trigger_events WHERE name = $1 AND seq <= $2 "
              "RETURNING made_at) SELECT max(made_at) FROM gone"),
+      watches(s, MS_TRIGGER "WHERE ends IS NOT NULL ORDER BY name"),
+      known(s, "SELECT event FROM $schema.trigger_events WHERE name = $1 AND event = ANY($2)"),
       one(s, MS_TRIGGER "WHERE name = $1"),
       list(s, MS_TRIGGER "WHERE name > $1 ORDER BY name LIMIT $2"),
       events(s, MS_EVENT "WHERE name = $1 AND seq < $2 ORDER BY seq DESC LIMIT $3") {}
@@ -75,17 +85,29 @@ std::int64_t PostgresTriggerRows::count() {
   return store_.ask(store_.trigger_sql_.count, {}).integer(0, 0);
 }
 
-bool PostgresTriggerRows::insert(const TriggerRecord& record) {
+namespace {
+
+// Its row, for insert and save.
+Params row_of(const TriggerRecord& record) {
   Params all = params(record.name, record.definition, record.state);
-  const Rows rows = store_.ask(store_.trigger_sql_.insert, all.text_or_null(record.secret));
+  all.text_or_null(record.secret);
+  const auto watch = watch_of(record);
+  all.add(watch ? std::optional<std::int64_t>(watch->source.on) : std::nullopt);
+  all.text_or_null(watch ? watch->source.queue : "");
+  return all;
+}
+
+}  // namespace
+
+bool PostgresTriggerRows::insert(const TriggerRecord& record) {
+  const Rows rows = store_.ask(store_.trigger_sql_.insert, row_of(record));
   if (rows.empty()) return false;
   store_.wrote();
   return true;
 }
 
 void PostgresTriggerRows::save(const TriggerRecord& record) {
-  Params all = params(record.name, record.definition, record.state);
-  store_.write(store_.trigger_sql_.save, all.text_or_null(record.secret));
+  store_.write(store_.trigger_sql_.save, row_of(record));
 }
 
 void PostgresTriggerRows::save_state(const std::string& name, const std::string& state) {
@@ -107,6 +129,7 @@ void PostgresTriggerRows::add_event(const std::string& name, const TriggerEvent&
   Params all = params(name, event.seq);
   all.text_or_null(event.event).add(event.fired_at.us());
   all.add(event.made_at ? std::optional(event.made_at->us()) : std::nullopt).add(event.job);
+  all.text_or_null(event.reason);
   store_.write(store_.trigger_sql_.add_event, all);
 }
 
@@ -118,6 +141,35 @@ std::optional<WallTime> PostgresTriggerRows::forget(const std::string& name, std
 
 OperationResult PostgresTriggerRows::enqueue(const NewJob& job) {
   return store_(Enqueue{.jobs = {job}, .idempotency_key = {}, .fingerprint = {}, .fence = {}});
+}
+
+std::set<std::string> PostgresTriggerRows::known_events(const std::string& name,
+                                                        const std::vector<std::string>& events) {
+  Texts wanted;
+  for (const std::string& event : events) wanted.emplace_back(event);
+  const Rows rows = store_.ask(store_.trigger_sql_.known, params(name, wanted));
+  std::set<std::string> known;
+  for (int i = 0; i < rows.size(); ++i) known.insert(rows.string(i, 0));
+  return known;
+}
+
+std::vector<EnqueuedJob> PostgresTriggerRows::make(const std::vector<NewJob>& jobs) {
+  std::set<SessionName> sessions;
+  for (const NewJob& job : jobs) {
+    if (!job.session.empty()) sessions.insert({store_.queue_of(job.queue).id, job.session});
+  }
+  if (!sessions.empty()) store_.take_sessions(sessions);
+  // One with a key may be there already: then its id would be lost.
+  const bool all_new = std::none_of(jobs.begin(), jobs.end(),
+                                    [](const NewJob& job) { return job.unique.has_value(); });
+  if (jobs.size() > 1 && all_new && store_.next_id_ >= store_.ids_end_) store_.new_ids(jobs.size());
+  std::vector<EnqueuedJob> made;
+  for (const NewJob& job : jobs) made.push_back(store_.enqueue_one(job));
+  return made;
+}
+
+Result<std::string> PostgresTriggerRows::resolve(std::string_view json, const Names& names) {
+  return workflow::resolve(json, names, workflow::Missing::refuse, kMaxArgsBytes);
 }
 
 // -- operations -----------------------------------------------------------------------------------
@@ -146,10 +198,14 @@ OperationResult PostgresStore::run_trigger(const Op& op) {
 }
 
 OperationResult PostgresStore::operator()(const PutTrigger& op) {
-  return run_trigger(op);
+  if (op.trigger.ended) {
+    if (auto old = keep_out_before(kKnowsEnds, "triggers on the ends of jobs"))
+      return std::move(*old);
+  }
+  return forget_watches(run_trigger(op));
 }
 OperationResult PostgresStore::operator()(const RemoveTrigger& op) {
-  return run_trigger(op);
+  return forget_watches(run_trigger(op));
 }
 OperationResult PostgresStore::operator()(const PauseTrigger& op) {
   return run_trigger(op);
@@ -157,6 +213,83 @@ OperationResult PostgresStore::operator()(const PauseTrigger& op) {
 OperationResult PostgresStore::operator()(const FireTrigger& op) {
   if (auto lost = fenced(op.fence)) return std::move(*lost);
   return run_trigger(op);
+}
+
+// -- ends of jobs ---------------------------------------------------------------------------------
+
+namespace {
+
+bool may_end_jobs(const Operation& operation) {
+  return !std::holds_alternative<Enqueue>(operation) && !std::holds_alternative<Claim>(operation) &&
+         !std::holds_alternative<Renew>(operation) &&
+         !std::holds_alternative<AcquireLease>(operation) &&
+         !std::holds_alternative<RenewLease>(operation) &&
+         !std::holds_alternative<MoveDue>(operation) &&
+         !std::holds_alternative<PruneJobs>(operation);
+}
+
+}  // namespace
+
+void PostgresStore::look_for_watches(std::span<const Operation> batch) {
+  if (std::any_of(batch.begin(), batch.end(), may_end_jobs)) ask_watches();
+}
+
+void PostgresStore::ask_watches() {
+  watches_asked_ = true;
+  later(trigger_sql_.watches, {}, [this](const Rows& rows) {
+    watches_.emplace();
+    for (int i = 0; i < rows.size(); ++i) {
+      if (auto watch = watch_of(read_record(rows, i))) watches_->push_back(std::move(*watch));
+    }
+  });
+}
+
+// Behind the operation, which has waited for rows: an answer from before it is not under way any
+// more.
+OperationResult PostgresStore::forget_watches(OperationResult result) {
+  settle();
+  watches_asked_ = false;
+  watches_.reset();
+  return result;
+}
+
+const std::vector<TriggerWatch>& PostgresStore::watches() {
+  if (!watches_ && !watches_asked_) ask_watches();
+  if (!watches_) settle();
+  return *watches_;
+}
+
+void PostgresStore::note_end(const JobInHand& job, const QueueInfo& queue, std::string_view result,
+                             std::string_view reason, std::string_view description) {
+  const std::string& kind = kind_name(job.row.kind);
+  const auto& all = watches();
+  const bool watched = std::any_of(all.begin(), all.end(), [&](const TriggerWatch& watch) {
+    return fires(watch.source, queue.name, kind, job.row.state);
+  });
+  if (!watched) return;
+  ends_.push_back({.id = job.row.id,
+                   .queue = queue.name,
+                   .kind = kind,
+                   .state = job.row.state,
+                   .attempt = job.row.attempt,
+                   .trigger_depth = job.row.trigger_depth,
+                   .result = std::string(result),
+                   .reason = std::string(reason),
+                   .description = std::string(description)});
+}
+
+// Their rows are locked by name, and behind all others that the batch has locked. Who locked some
+// of them before, as the operations on triggers do, may meet another node that did it the other way
+// round: one of the two begins its batch anew.
+void PostgresStore::fire_ends() {
+  if (ends_.empty()) return;
+  const std::vector<EndedJob> ends = std::exchange(ends_, {});
+  if (MS_MUTANT(ends_fire_nothing)) return;
+  TriggerRules rules(trigger_rows_, now_.wall);
+  const auto made = rules.run(watches(), ends);
+  if (!made) throw PgError("XX001", made.error().message, false);
+  after_.made.insert(after_.made.end(), made->begin(), made->end());
+  settle_batch();
 }
 
 // -- reads ----------------------------------------------------------------------------------------

@@ -61,6 +61,7 @@ Result<BatchReport> SqliteStore::apply_once(std::span<const Operation> batch, No
       settle();
       about_ = std::holds_alternative<Audit>(batch[i]) ? nullptr : &report.results.back();
     }
+    fire_ends();
     commit_batch(report);
     return report;
   } catch (const Moved& moved) {

@@ -123,7 +123,7 @@ EnqueuedJob SqliteStore::make_job(const NewJob& job, WallTime run_at, JobState s
   hot.priority = MS_MUTANT(priority_ignored) ? 5 : job.priority;
   hot.run_at = run_at;
   hot.flags = flags | (job.unique ? kFlagUnique : 0) | (is_followed(job) ? kFlagFollowed : 0) |
-              on_expiry_flag(job.on_expiry);
+              on_expiry_flag(job.on_expiry) | depth_flags(job.trigger_depth);
   if (!job.session.empty()) {
     hot.flags |= kFlagSession | on_dead_flags(job.on_dead);
     hot.state = join_session(session_of(queue, job.session), hot.id, state);
@@ -210,8 +210,10 @@ void SqliteStore::replace_job(HotRow& hot, const NewJob& job, WallTime run_at) {
   }
   expiring_touched_ = true;
   ++hot.version;
-  hot.flags = (hot.flags & ~(kFlagFollowed | kFlagDiesOfExpiry)) |
-              (is_followed(job) ? kFlagFollowed : 0) | on_expiry_flag(job.on_expiry);
+  const int depth = std::max(job.trigger_depth, depth_of(hot.flags));
+  hot.flags = (hot.flags & ~(kFlagFollowed | kFlagDiesOfExpiry | kDepthFlags)) |
+              (is_followed(job) ? kFlagFollowed : 0) | on_expiry_flag(job.on_expiry) |
+              depth_flags(depth);
   drop_memos(hot.id, hot.flags);
   const std::string tags = join_tags(job.tags);
   const std::string follow_ups = encode_follow_ups(job.follow_ups);

@@ -24,6 +24,7 @@ EndedJob SqliteStore::read_ended(JobId id) {
   ended.correlation_id = row.text(9);
   ended.reply_to = row.text(10);
   ended.reply_session = row.text(12);
+  ended.trigger_depth = depth_of(static_cast<int>(row.integer(13)));
   auto follow_ups = decode_follow_ups(row.text(11));
   if (follow_ups) {
     ended.follow_ups = std::move(*follow_ups);
@@ -53,10 +54,12 @@ void SqliteStore::make_messages(const Renewal& renewal, const Lease& lease) {
   for (const NewJob& job : follow_messages(sent)) make_job(job, now_.wall, JobState::available, 0);
 }
 
-void SqliteStore::post(const Outcome& outcome) {
+// `flags`: of the job that completes.
+void SqliteStore::post(const Outcome& outcome, int flags) {
   const auto* complete = std::get_if<Complete>(&outcome);
   if (complete == nullptr) return;
-  posted_.insert(posted_.end(), complete->next.begin(), complete->next.end());
+  for (const NewJob& next : complete->next)
+    posted_.emplace_back(next).trigger_depth = depth_of(flags);
 }
 
 void SqliteStore::make_follow_ups() {
@@ -65,6 +68,7 @@ void SqliteStore::make_follow_ups() {
     begin_write();
     made_.push_back(enqueue_one(job).id);
   }
+  for (const JobId id : std::exchange(watched_, {})) note_end(read_ended(id));
   if (followed_.empty()) return;
   std::vector<JobId> ids;
   ids.swap(followed_);

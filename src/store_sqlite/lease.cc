@@ -249,8 +249,8 @@ OperationResult SqliteStore::operator()(const Finish& op) {
     if (found == leases_.end() ||
         (found->second.token != job.token && !MS_MUTANT(finish_takes_any_token))) {
       const FinishStatus status = status_without_lease(job, op.within);
-      if (status == FinishStatus::ok && MS_MUTANT(next_posted_again)) post(job.outcome);
-      if (status == FinishStatus::stale && MS_MUTANT(next_of_stale_posted)) post(job.outcome);
+      if (status == FinishStatus::ok && MS_MUTANT(next_posted_again)) post(job.outcome, 0);
+      if (status == FinishStatus::stale && MS_MUTANT(next_of_stale_posted)) post(job.outcome, 0);
       result.results.push_back(status);
       continue;
     }
@@ -262,8 +262,9 @@ OperationResult SqliteStore::operator()(const Finish& op) {
     const std::int64_t session = found->second.session;
     if (session != 0 && job.session_state && !MS_MUTANT(session_state_lost))
       set_state(session_by_id(session), *job.session_state);
+    const int flags = found->second.flags;
     finish_lease(job.id, found->second, job.outcome);
-    post(job.outcome);
+    post(job.outcome, flags);
     result.results.push_back(FinishStatus::ok);
   }
   return result;

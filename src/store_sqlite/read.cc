@@ -67,6 +67,7 @@ Job read_job(const Statement& row) {
   job.reply_session = row.text(31);
   job.on_dead = on_dead_of(static_cast<int>(row.integer(32)));
   job.on_expiry = on_expiry_of(static_cast<int>(row.integer(32)));
+  job.trigger_depth = depth_of(static_cast<int>(row.integer(32)));
   return job;
 }
 

@@ -97,6 +97,8 @@ void SqliteStore::load(Instant now) {
   made_.clear(), again_.clear();
   followed_.clear();
   posted_.clear();
+  watched_.clear();
+  ends_.clear();
   left_sessions_.clear();
   ended_steps_.clear();
   changed_workflows_.clear();
@@ -126,6 +128,7 @@ void SqliteStore::load(Instant now) {
        "ids of sessions are never given twice");
   load_queues();
   load_limits();
+  load_watches();
   load_leases(now);
   load_named_leases(now);
   load_schedules();

@@ -21,12 +21,13 @@ Statements::Statements(Database& db)
           "UPDATE bodies SET args = ?2, max_attempts = ?3, timeout = ?4, tags = ?5, headers = ?6, "
           "correlation_id = ?7, reply_to = ?8, follow_ups = ?9, reply_session = ?10 WHERE id = ?1"),
       select_body(db, "SELECT max_attempts, unique_key, schedule FROM bodies WHERE id = ?"),
-      select_ended(db,
-                   "SELECT q.name, k.name, j.state, j.attempt, e.result, e.reason, e.description, "
-                   "b.tags, b.headers, b.correlation_id, b.reply_to, b.follow_ups, "
-                   "b.reply_session FROM jobs j JOIN bodies b ON b.id = j.id JOIN queues q ON q.id "
-                   "= j.queue JOIN kinds k ON k.id = "
-                   "j.kind LEFT JOIN extras e ON e.id = j.id WHERE j.id = ?"),
+      select_ended(
+          db,
+          "SELECT q.name, k.name, j.state, j.attempt, e.result, e.reason, e.description, "
+          "b.tags, b.headers, b.correlation_id, b.reply_to, b.follow_ups, "
+          "b.reply_session, j.flags FROM jobs j JOIN bodies b ON b.id = j.id JOIN queues q ON "
+          "q.id = j.queue JOIN kinds k ON k.id = "
+          "j.kind LEFT JOIN extras e ON e.id = j.id WHERE j.id = ?"),
       select_progress(db,
                       "SELECT progress_value, progress_text FROM extras WHERE id = ? AND "
                       "progress_value IS NOT NULL"),

@@ -29,6 +29,7 @@ inline constexpr int kFlagSession = 64;                    // of a session
 inline constexpr int kFlagBlocks = 256, kFlagParks = 512;  // what its death does to the session
 inline constexpr int kFlagDiesOfExpiry = 1024;             // dead instead of cancelled
 inline constexpr int kFlagMemos = 16384;                   // see schema 10
+inline constexpr int kDepthUnit = 65536, kDepthFlags = 31 * kDepthUnit;  // see schema 11
 inline constexpr char kTagSeparator = '\x1f';
 
 // The changing half of a job, as it stands in `jobs`.
@@ -136,6 +137,9 @@ struct AuditStatements {
 // it.
 void verify_audit(Database& db, const AuditMark& known, std::vector<std::string>& problems);
 
+// NewJob::trigger_depth, in the flags of a job.
+int depth_flags(int depth);
+int depth_of(int flags);
 int on_dead_flags(OnDead policy);
 OnDead on_dead_of(int flags);
 int on_expiry_flag(OnExpiry policy);
@@ -195,6 +199,8 @@ class SqliteTriggerRows final : public TriggerRows {
   void add_event(const std::string& name, const TriggerEvent& event) override;
   std::optional<WallTime> forget(const std::string& name, std::int64_t seq) override;
   OperationResult enqueue(const NewJob& job) override;
+  std::vector<EnqueuedJob> make(const std::vector<NewJob>& jobs) override;
+  Result<std::string> resolve(std::string_view json, const Names& names) override;
 
  private:
   TriggerStatements& sql();
@@ -335,7 +341,7 @@ class SqliteStore final : public Store {
 
   // -- follow_ups.cc
   // What a completion posts, to be made behind the operation.
-  void post(const Outcome& outcome);
+  void post(const Outcome& outcome, int flags);
   // Behind each operation: makes what it posted, and what the jobs that it ended are followed by.
   void make_follow_ups();
   EndedJob read_ended(JobId id);
@@ -435,6 +441,10 @@ class SqliteStore final : public Store {
   // -- triggers.cc
   template <class Op>
   OperationResult run_trigger(const Op& op);
+  void load_watches();
+  bool is_watched(std::string_view queue, JobState end) const;  // of some kind
+  void note_end(const EndedJob& ended);
+  void fire_ends();  // behind the last operation of a batch
   template <class F>
   auto read_triggers(F&& what) const -> decltype(what(std::declval<TriggerReads&>()));
 
@@ -585,6 +595,9 @@ class SqliteStore final : public Store {
   std::vector<JobId> ended_, made_, again_;        // see Effects
   std::vector<JobId> followed_;                    // of those that the operation under way ended
   std::vector<NewJob> posted_;                     // by the completions of the operation under way
+  std::vector<JobId> watched_;                     // of those that the operation under way ended
+  std::vector<EndedJob> ends_;                     // of the batch, that triggers watch
+  std::vector<TriggerWatch> watches_;              // by name
   std::unordered_map<std::string, NamedLease> named_leases_;
   std::set<std::pair<Instant, std::string>> lease_ends_;  // of the held, and of the forgotten
   std::size_t released_leases_ = 0;                       // without a value

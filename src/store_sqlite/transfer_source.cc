@@ -278,6 +278,20 @@ Result<std::size_t> SqliteSource::jobs(std::span<const JobId> ids, std::vector<T
   });
 }
 
+namespace {
+
+void read_flags(int flags, TransferJob& job) {
+  job.expired = (flags & kFlagExpired) != 0;
+  job.followed = (flags & kFlagFollowed) != 0;
+  job.of_step = (flags & kFlagStep) != 0;
+  job.unknown = (flags & kFlagUnknown) != 0;
+  job.on_dead = on_dead_of(flags);
+  job.on_expiry = on_expiry_of(flags);
+  job.trigger_depth = depth_of(flags);
+}
+
+}  // namespace
+
 bool SqliteSource::read_job(JobId id, TransferJob& job) {
   Statement& row = statements_->job.bind(id);
   ResetGuard guard(row);
@@ -289,8 +303,7 @@ bool SqliteSource::read_job(JobId id, TransferJob& job) {
   job.run_at = row.integer(6);
   job.attempt = static_cast<int>(row.integer(7));
   job.max_attempts = static_cast<int>(row.integer(8));
-  job.expired = (row.integer(9) & kFlagExpired) != 0;
-  job.followed = (row.integer(9) & kFlagFollowed) != 0;
+  read_flags(static_cast<int>(row.integer(9)), job);
   job.started_at = row.integer(10);
   job.finished_at = row.integer(11);
   job.expires_at = row.integer(12);
@@ -317,13 +330,9 @@ bool SqliteSource::read_job(JobId id, TransferJob& job) {
   job.follow_ups = row.text(31);
   job.session = row.text(32);
   job.reply_session = row.text(33);
-  job.on_dead = on_dead_of(static_cast<int>(row.integer(9)));
-  job.of_step = (row.integer(9) & kFlagStep) != 0;
-  job.unknown = (row.integer(9) & kFlagUnknown) != 0;
   job.workflow = row.integer(34);
   job.step = static_cast<int>(row.integer(35));
   job.undo = row.integer(36) != 0;
-  job.on_expiry = on_expiry_of(static_cast<int>(row.integer(9)));
   const auto found = running_.find(id);
   if (job.stamp.state == JobState::available && found != running_.end()) {
     const Running& running = found->second;
@@ -538,14 +547,15 @@ void SqliteSource::read_triggers(TransferCatalog& out) {
                             std::string(trigger.text(2)), std::string(trigger.text(3))});
   }
   Statement event(db_,
-                  "SELECT name, seq, event, fired_at, made_at, job FROM trigger_events ORDER BY "
-                  "name, seq");
+                  "SELECT name, seq, event, fired_at, made_at, job, reason FROM trigger_events "
+                  "ORDER BY name, seq");
   while (event.step()) {
     out.trigger_events.push_back({{std::string(event.text(0)), event.integer(1)},
                                   std::string(event.text(2)),
                                   event.integer(3),
                                   maybe(event, 4),
-                                  event.integer(5)});
+                                  event.integer(5),
+                                  std::string(event.text(6))});
   }
 }
 

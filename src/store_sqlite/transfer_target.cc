@@ -293,7 +293,8 @@ void SqliteTarget::write_job(const TransferJob& job) {
                     (job.errors.empty() ? 0 : kFlagErrors) | (job.followed ? kFlagFollowed : 0) |
                     (job.of_step ? kFlagStep : 0) | (job.unknown ? kFlagUnknown : 0) |
                     (job.session.empty() ? 0 : kFlagSession | on_dead_flags(job.on_dead)) |
-                    on_expiry_flag(job.on_expiry) | (job.memos.empty() ? 0 : kFlagMemos);
+                    on_expiry_flag(job.on_expiry) | (job.memos.empty() ? 0 : kFlagMemos) |
+                    depth_flags(job.trigger_depth);
   // Of a running one its row says what it was before; the grant says the rest.
   sql_->job
       .bind(s.id, queue, id_of("kinds", job.kind),

@@ -1,7 +1,12 @@
 // Triggers: their rows, and the operations, which the rules decide (src/trigger).
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <utility>
+
+#include "base/mutant.h"
 #include "store_sqlite/store_impl.h"
+#include "workflow/references.h"
 
 namespace mainspring::sqlite {
 namespace {
@@ -21,6 +26,7 @@ TriggerEvent read_event(Statement& row) {
                    .fired_at = WallTime::from_us(row.integer(2)),
                    .job = row.integer(4)};
   if (!row.is_null(3)) out.made_at = WallTime::from_us(row.integer(3));
+  out.reason = row.text(5);
   return out;
 }
 
@@ -41,11 +47,12 @@ TriggerStatements::TriggerStatements(Database& db)
       remove(db, "DELETE FROM triggers WHERE name = ?"),
       remove_events(db, "DELETE FROM trigger_events WHERE name = ?"),
       event(db,
-            "SELECT seq, event, fired_at, made_at, job FROM trigger_events WHERE name = ? AND "
+            "SELECT seq, event, fired_at, made_at, job, reason FROM trigger_events WHERE name = ? "
+            "AND "
             "event = ?"),
       add_event(db,
-                "INSERT INTO trigger_events (name, seq, event, fired_at, made_at, job) VALUES (?, "
-                "?, ?, ?, ?, ?)"),
+                "INSERT INTO trigger_events (name, seq, event, fired_at, made_at, job, reason) "
+                "VALUES (?, ?, ?, ?, ?, ?, ?)"),
       latest(db, "SELECT max(made_at) FROM trigger_events WHERE name = ? AND seq <= ?"),
       forget(db, "DELETE FROM trigger_events WHERE name = ? AND seq <= ?") {}
 
@@ -53,7 +60,8 @@ TriggerReads::TriggerReads(Database& db)
     : one(db, (std::string(kTrigger) + "WHERE name = ?").c_str()),
       list(db, (std::string(kTrigger) + "WHERE name > ? ORDER BY name LIMIT ?").c_str()),
       events(db,
-             "SELECT seq, event, fired_at, made_at, job FROM trigger_events WHERE name = ? AND seq "
+             "SELECT seq, event, fired_at, made_at, job, reason FROM trigger_events WHERE name = ? "
+             "AND seq "
              "< ? ORDER BY seq DESC LIMIT ?") {}
 
 // -- TriggerRows ----------------------------------------------------------------------------------
@@ -108,7 +116,7 @@ void SqliteTriggerRows::add_event(const std::string& name, const TriggerEvent& e
   sql()
       .add_event
       .bind(name, event.seq, Statement::text_or_null(event.event), event.fired_at.us(),
-            us_or_null(event.made_at), event.job)
+            us_or_null(event.made_at), event.job, Statement::text_or_null(event.reason))
       .run();
 }
 
@@ -125,6 +133,17 @@ std::optional<WallTime> SqliteTriggerRows::forget(const std::string& name, std::
 
 OperationResult SqliteTriggerRows::enqueue(const NewJob& job) {
   return store_(Enqueue{.jobs = {job}, .idempotency_key = {}, .fingerprint = {}, .fence = {}});
+}
+
+std::vector<EnqueuedJob> SqliteTriggerRows::make(const std::vector<NewJob>& jobs) {
+  store_.begin_write();
+  std::vector<EnqueuedJob> made;
+  for (const NewJob& job : jobs) made.push_back(store_.enqueue_one(job));
+  return made;
+}
+
+Result<std::string> SqliteTriggerRows::resolve(std::string_view json, const Names& names) {
+  return workflow::resolve(json, names, workflow::Missing::refuse, kMaxArgsBytes);
 }
 
 TriggerStatements& SqliteTriggerRows::sql() {
@@ -145,10 +164,14 @@ OperationResult SqliteStore::run_trigger(const Op& op) {
 }
 
 OperationResult SqliteStore::operator()(const PutTrigger& op) {
-  return run_trigger(op);
+  OperationResult result = run_trigger(op);
+  load_watches();
+  return result;
 }
 OperationResult SqliteStore::operator()(const RemoveTrigger& op) {
-  return run_trigger(op);
+  OperationResult result = run_trigger(op);
+  load_watches();
+  return result;
 }
 OperationResult SqliteStore::operator()(const PauseTrigger& op) {
   return run_trigger(op);
@@ -156,6 +179,51 @@ OperationResult SqliteStore::operator()(const PauseTrigger& op) {
 OperationResult SqliteStore::operator()(const FireTrigger& op) {
   if (auto lost = fenced(op.fence)) return std::move(*lost);
   return run_trigger(op);
+}
+
+// -- ends of jobs ---------------------------------------------------------------------------------
+
+int depth_flags(int depth) {
+  return std::clamp(depth, 0, kDepthFlags / kDepthUnit) * kDepthUnit;
+}
+
+int depth_of(int flags) {
+  return (flags & kDepthFlags) / kDepthUnit;
+}
+
+void SqliteStore::load_watches() {
+  watches_.clear();
+  Statement rows(*db_,
+                 (std::string(kTrigger) + "WHERE instr(definition, '\"ended\":{') > 0 ORDER BY "
+                                          "name")
+                     .c_str());
+  while (rows.step()) {
+    if (auto watch = watch_of(read_record(rows))) watches_.push_back(std::move(*watch));
+  }
+}
+
+bool SqliteStore::is_watched(std::string_view queue, JobState end) const {
+  return std::any_of(watches_.begin(), watches_.end(), [&](const TriggerWatch& watch) {
+    return fires(watch.source, queue, watch.source.kind, end);
+  });
+}
+
+void SqliteStore::note_end(const EndedJob& ended) {
+  const bool watched =
+      std::any_of(watches_.begin(), watches_.end(), [&](const TriggerWatch& watch) {
+        return fires(watch.source, ended.queue, ended.kind, ended.state);
+      });
+  if (watched) ends_.push_back(ended);
+}
+
+void SqliteStore::fire_ends() {
+  if (ends_.empty()) return;
+  if (MS_MUTANT(ends_fire_nothing)) return ends_.clear();
+  TriggerRules rules(trigger_rows_, now_.wall);
+  const auto made = rules.run(watches_, std::exchange(ends_, {}));
+  if (!made) throw SqlError{SQLITE_CORRUPT, made.error().message};
+  made_.insert(made_.end(), made->begin(), made->end());
+  settle();
 }
 
 // -- reads ----------------------------------------------------------------------------------------

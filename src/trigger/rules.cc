@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "api/trigger_shapes.h"
 #include "base/mutant.h"
 
@@ -181,23 +183,139 @@ OperationResult TriggerRules::run(const FireTrigger& op) {
   info.last_fired = now_;
   info.last_event = op.event;
   ++info.fired;
-  remember(op, info, whole->next_seq);
+  remember(op.name, {.event = op.event, .made_at = op.made_at, .job = info.last_job}, info,
+           whole->next_seq);
   rows_.save_state(op.name, encode_trigger_state(info, whole->next_seq));
   return TriggerFired{.job = info.last_job};
 }
 
-void TriggerRules::remember(const FireTrigger& op, TriggerInfo& info, std::int64_t& next_seq) {
+void TriggerRules::remember(const std::string& name, TriggerEvent event, TriggerInfo& info,
+                            std::int64_t& next_seq) {
   const std::int64_t seq = next_seq++;
-  if (!MS_MUTANT(fired_without_a_row)) {
-    rows_.add_event(op.name, {.seq = seq,
-                              .event = op.event,
-                              .fired_at = now_,
-                              .made_at = op.made_at,
-                              .job = info.last_job});
-  }
+  event.seq = seq;
+  event.fired_at = now_;
+  if (!MS_MUTANT(fired_without_a_row)) rows_.add_event(name, event);
   if (seq <= kTriggerRows) return;
-  if (const auto latest = rows_.forget(op.name, seq - kTriggerRows))
+  if (const auto latest = rows_.forget(name, seq - kTriggerRows))
     info.forgotten = std::max(info.forgotten, *latest);
+}
+
+// -- ends of jobs ---------------------------------------------------------------------------------
+
+std::set<std::string> TriggerRows::known_events(const std::string& name,
+                                                const std::vector<std::string>& events) {
+  std::set<std::string> known;
+  for (const std::string& event : events) {
+    if (find_event(name, event)) known.insert(event);
+  }
+  return known;
+}
+
+std::optional<TriggerWatch> watch_of(const TriggerRecord& record) {
+  auto trigger = decode_trigger(record.definition);
+  if (!trigger || !trigger->ended) return std::nullopt;
+  return TriggerWatch{record.name, std::move(*trigger->ended)};
+}
+
+namespace {
+
+std::string event_of(const EndedJob& job) {
+  return fmt::format("{}/{}", job.id, to_string(job.state));
+}
+
+Error too_deep(int depth) {
+  return {ErrorCode::conflict,
+          fmt::format("a chain of triggers: {} fired one behind the other up to this job, and at "
+                      "most {} may",
+                      depth, kMaxTriggerDepth)};
+}
+
+// What the end of `ended` makes. Errors: why it makes nothing.
+Result<NewJob> job_of(TriggerRows& rows, const Trigger& trigger, const EndedJob& ended) {
+  if (ended.trigger_depth >= kMaxTriggerDepth && !MS_MUTANT(trigger_chain_unbounded))
+    return too_deep(ended.trigger_depth);
+  NewJob job = trigger.job;
+  job.trigger_depth = MS_MUTANT(trigger_depth_not_carried) ? 0 : ended.trigger_depth + 1;
+  const std::string told = encode_ended_job(ended);
+  if (job.args == "{}") {
+    job.args = told;
+  } else {
+    MS_TRY_ASSIGN(
+        job.args,
+        rows.resolve(trigger.job.args, [&](std::string_view name) -> std::optional<std::string> {
+          if (name == "job") return told;
+          if (name != "trigger") return std::nullopt;
+          return fmt::format(R"({{"name":"{}","event":"{}"}})", trigger.name, event_of(ended));
+        }));
+  }
+  if (job.args.size() <= kMaxArgsBytes) return job;
+  return Error{ErrorCode::too_large,
+               fmt::format("the args of the job would have {} bytes: must be at most {}",
+                           job.args.size(), kMaxArgsBytes)};
+}
+
+}  // namespace
+
+Result<std::vector<JobId>> TriggerRules::run(std::span<const TriggerWatch> watches,
+                                             std::span<const EndedJob> ends) {
+  std::vector<JobId> made;
+  for (const TriggerWatch& watch : watches) {
+    const bool fired = std::any_of(ends.begin(), ends.end(), [&](const EndedJob& job) {
+      return fires(watch.source, job.queue, job.kind, job.state);
+    });
+    if (fired) MS_TRY(run_ends(watch.name, ends, made));
+  }
+  return made;
+}
+
+// By its definition as it is now: it may have been changed, paused or removed since it was looked
+// at.
+Result<void> TriggerRules::run_ends(const std::string& name, std::span<const EndedJob> ends,
+                                    std::vector<JobId>& made) {
+  const auto record = rows_.load(name);
+  if (!record) return {};
+  MS_TRY_ASSIGN(Whole whole, read_whole(*record));
+  TriggerInfo& info = whole.info;
+  if (!info.trigger.ended || (info.paused && !MS_MUTANT(paused_trigger_hears_ends))) return {};
+  std::vector<const EndedJob*> firing;
+  std::vector<std::string> events;
+  for (const EndedJob& job : ends) {
+    if (!fires(*info.trigger.ended, job.queue, job.kind, job.state)) continue;
+    firing.push_back(&job);
+    events.push_back(event_of(job));
+  }
+  std::set<std::string> known = rows_.known_events(name, events);
+  if (MS_MUTANT(end_fires_again)) known.clear();
+  std::vector<TriggerEvent> rows;
+  std::vector<NewJob> jobs;
+  for (std::size_t i = 0; i < firing.size(); ++i) {
+    if (!known.insert(events[i]).second && !MS_MUTANT(end_fires_again)) continue;
+    auto job = job_of(rows_, info.trigger, *firing[i]);
+    rows.push_back({.event = std::move(events[i]), .job = 0, .reason = {}});
+    if (job) {
+      jobs.push_back(std::move(*job));
+    } else {
+      rows.back().reason = job.error().message;
+    }
+  }
+  if (rows.empty()) return {};
+  const std::vector<EnqueuedJob> all = rows_.make(jobs);
+  std::size_t next = 0;
+  for (TriggerEvent& row : rows) {
+    if (row.reason.empty()) {
+      const EnqueuedJob& job = all[next++];
+      if (!job.duplicate) made.push_back(job.id);
+      row.job = info.last_job = job.id;
+      info.last_fired = now_;
+      info.last_event = row.event;
+      ++info.fired;
+    } else {
+      ++info.refused;
+    }
+    remember(name, std::move(row), info, whole.next_seq);
+  }
+  rows_.save_state(name, encode_trigger_state(info, whole.next_seq));
+  return {};
 }
 
 }  // namespace mainspring

@@ -6,10 +6,14 @@
 // Threads: those of Store::apply().
 #pragma once
 
+#include <functional>
 #include <optional>
+#include <set>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "api/follow_ups.h"
 #include "store/operations.h"
 
 namespace mainspring {
@@ -21,6 +25,14 @@ struct TriggerRecord {
   std::string secret;  // "" = none
   friend bool operator==(const TriggerRecord&, const TriggerRecord&) = default;
 };
+
+// What a store looks at when a job ends: the triggers on ends, by name.
+struct TriggerWatch {
+  std::string name;
+  EndedSource source;
+};
+// Nothing: the trigger is not on ends, or its row cannot be read.
+std::optional<TriggerWatch> watch_of(const TriggerRecord& record);
 
 class TriggerRows {
  public:
@@ -43,6 +55,16 @@ class TriggerRows {
 
   // As Enqueue: an EnqueueResult or an Error.
   virtual OperationResult enqueue(const NewJob& job) = 0;
+
+  // For the ends of jobs. Those of `events` that have a row:
+  virtual std::set<std::string> known_events(const std::string& name,
+                                             const std::vector<std::string>& events);
+  // Makes them; no bound of new jobs is asked. One for each, in order.
+  virtual std::vector<EnqueuedJob> make(const std::vector<NewJob>& jobs) = 0;
+  // As workflow::resolve, which stands on the same floor as these rules. Errors: invalid_argument,
+  // too_large.
+  using Names = std::function<std::optional<std::string>(std::string_view name)>;
+  virtual Result<std::string> resolve(std::string_view json, const Names& names) = 0;
 };
 
 // What a store has of one. Errors: internal (the store is damaged).
@@ -61,10 +83,19 @@ class TriggerRules {
   // The job that the last run() made; 0 = none.
   JobId made() const { return made_; }
 
+  // What the ends of jobs fire, of a whole batch: `watches` by name, `ends` in their order, each as
+  // it was when it ended. Nothing of it is refused: what cannot be made is a row of the ledger with
+  // the reason. Answers the jobs that were made. Errors: internal.
+  Result<std::vector<JobId>> run(std::span<const TriggerWatch> watches,
+                                 std::span<const EndedJob> ends);
+
  private:
   std::optional<OperationResult> create(const PutTrigger& op);
   OperationResult replace(TriggerRecord record, const PutTrigger& op);
-  void remember(const FireTrigger& op, TriggerInfo& info, std::int64_t& next_seq);
+  void remember(const std::string& name, TriggerEvent event, TriggerInfo& info,
+                std::int64_t& next_seq);
+  Result<void> run_ends(const std::string& name, std::span<const EndedJob> ends,
+                        std::vector<JobId>& made);
 
   TriggerRows& rows_;
   WallTime now_;

@@ -200,12 +200,39 @@ std::string workflows_differ(const Store& model, const Store& real) {
   return "";
 }
 
+namespace {
+
+std::vector<std::string> lines_of_triggers(const Store& store) {
+  std::vector<std::string> lines;
+  const auto all = store.triggers("", kAll);
+  if (!all) return {"triggers: " + all.error().message};
+  for (const TriggerInfo& info : *all) {
+    lines.push_back(fmt::format("{} v{} paused={} fired={} refused={} last={} {}",
+                                info.trigger.name, info.version, info.paused, info.fired,
+                                info.refused, info.last_job, info.last_event));
+    const auto page = store.trigger_events(info.trigger.name, kAll, 0);
+    if (!page) return {"ledger: " + page.error().message};
+    for (const TriggerEvent& row : page->rows)
+      lines.push_back(fmt::format("  {} {} {} {}", row.seq, row.event, row.job, row.reason));
+  }
+  return lines;
+}
+
+}  // namespace
+
+std::string triggers_differ(const Store& model, const Store& real) {
+  const std::vector<std::string> a = lines_of_triggers(model), b = lines_of_triggers(real);
+  if (a == b) return "";
+  return fmt::format("triggers:\n  model: {}\n  store: {}", fmt::join(a, "\n"), fmt::join(b, "\n"));
+}
+
 std::string differs(const Store& model, const Store& real) {
   if (std::string why = leases_differ(model, real); !why.empty()) return why;
   if (std::string why = schedules_differ(model, real); !why.empty()) return why;
   if (std::string why = access_differs(model, real); !why.empty()) return why;
   if (std::string why = sessions_differ(model, real); !why.empty()) return why;
   if (std::string why = workflows_differ(model, real); !why.empty()) return why;
+  if (std::string why = triggers_differ(model, real); !why.empty()) return why;
   const auto mine = model.queues();
   const auto theirs = real.queues();
   if (!theirs) return "queues: " + theirs.error().message;

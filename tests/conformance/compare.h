@@ -16,6 +16,8 @@ bool only_expiring(const Store& model, const std::string& line);
 std::string sessions_differ(const Store& model, const Store& real);
 // Workflows and their steps.
 std::string workflows_differ(const Store& model, const Store& real);
+// Triggers and their ledgers.
+std::string triggers_differ(const Store& model, const Store& real);
 // Leases by name, and when each ends.
 std::string leases_differ(const Store& model, const Store& real);
 // A store may look earlier than needed at what expires and what is pruned, never later.

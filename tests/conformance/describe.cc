@@ -238,7 +238,10 @@ struct OperationText {
     return fmt::format("wake_workflows limit={}", op.limit);
   }
   std::string operator()(const PutTrigger& op) {
-    return fmt::format("put_trigger {}", op.trigger.name);
+    const auto& of = op.trigger.ended;
+    return fmt::format("put_trigger {} {}{}", op.trigger.name,
+                       of ? fmt::format("on {} of {}/{} ", of->on, of->queue, of->kind) : "",
+                       line(op.trigger.job));
   }
   std::string operator()(const RemoveTrigger& op) {
     return fmt::format("remove_trigger {}", op.name);
@@ -393,6 +396,7 @@ std::string describe(const Job& j) {
       j.headers, j.correlation_id, j.reply_to, line(j.follow_ups));
   if (!j.session.empty()) s += fmt::format(" session={}/{}", j.session, to_string(j.on_dead));
   if (!j.reply_session.empty()) s += " reply_session=" + j.reply_session;
+  if (j.trigger_depth != 0) s += fmt::format(" trigger_depth={}", j.trigger_depth);
   if (j.on_expiry != OnExpiry::cancel) s += " dies of expiry";
   if (j.reason != "max_attempts") s += " description=" + j.description;
   if (j.progress) s += fmt::format(" progress={}/{}", j.progress->value, j.progress->text);

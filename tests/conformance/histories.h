@@ -402,8 +402,9 @@ class Generator {
   }
 
   Operation operation() {
-    const auto dice = below(limits_ ? 183 : 176);
-    if (dice >= 176) return limits();
+    const auto dice = below(limits_ ? 190 : 183);
+    if (dice >= 183) return limits();
+    if (dice >= 176) return trigger();
     if (dice >= 160) return workflow();
     if (dice >= 128) return session();
     if (dice < 24) return enqueue();
@@ -422,6 +423,39 @@ class Generator {
     if (dice >= 124) return token();
     if (dice >= 110) return schedule();
     return lease();
+  }
+
+  Trigger on_ends(std::string name) {
+    Trigger t{.name = std::move(name), .http = {}, .folder = {}, .ended = EndedSource{}, .job = {}};
+    if (!chance(4)) t.ended->queue = pick({"a", "b", "c", "answers"});
+    if (chance(2)) t.ended->kind = pick({"k0", "k1", "k2"});
+    t.ended->on = static_cast<std::uint8_t>(1 + below(FollowUp::kEveryEnd));
+    t.job = job();
+    t.job.run_at.reset();
+    // Neither result nor error as a whole: of a rescue each store speaks in its own words.
+    t.job.args = R"({"of":{"$ref":"job.id"},"how":{"$ref":"job.outcome"}})";
+    if (chance(2)) t.job.args = R"([{"$ref":"job.result.0","default":0},{"$ref":"trigger.event"}])";
+    if (chance(4)) t.job.args = R"([{"$ref":"job.result.0"}])";
+    return t;
+  }
+
+  Operation trigger() {
+    const std::string name = pick({"t0", "t1", "t2"});
+    const auto dice = below(16);
+    if (dice < 7) {
+      PutTrigger put{.trigger = on_ends(name), .secret = ""};
+      if (chance(5)) put.paused = chance(2);
+      if (!chance(8)) return put;
+      put.trigger.ended.reset();
+      put.trigger.http.emplace();
+      put.secret = chance(3) ? "" : "s";
+      return put;
+    }
+    if (dice < 10) return PauseTrigger{.name = name, .paused = chance(3)};
+    if (dice < 11) return RemoveTrigger{.name = name};
+    FireTrigger fire{.name = name, .event = "", .args = "[1]"};
+    if (!chance(4)) fire.event = fmt::format("{}/{}", some_job(), pick({"dead", "completed"}));
+    return fire;
   }
 
   Operation token() {

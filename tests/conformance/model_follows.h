@@ -14,6 +14,7 @@ inline EndedJob as_seen(const Job& j) {
           .kind = j.kind,
           .state = j.state,
           .attempt = j.attempt,
+          .trigger_depth = j.trigger_depth,
           .result = j.result,
           .reason = j.reason,
           .description = j.description,
@@ -25,9 +26,10 @@ inline EndedJob as_seen(const Job& j) {
           .follow_ups = j.follow_ups};
 }
 
-inline void keep_next(const Outcome& outcome, std::vector<NewJob>& posted) {
-  if (const auto* complete = std::get_if<Complete>(&outcome))
-    posted.insert(posted.end(), complete->next.begin(), complete->next.end());
+inline void keep_next(const Outcome& outcome, int trigger_depth, std::vector<NewJob>& posted) {
+  const auto* complete = std::get_if<Complete>(&outcome);
+  if (complete == nullptr) return;
+  for (const NewJob& next : complete->next) posted.emplace_back(next).trigger_depth = trigger_depth;
 }
 
 inline std::vector<NewJob> follow_messages(const Job& j, const Renewal& renewal) {

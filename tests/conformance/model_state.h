@@ -93,6 +93,12 @@ struct ModelDisk {
   Token last_token = 0;
 };
 
+inline Error outside() {
+  return Error{.code = ErrorCode::not_found, .message = "no such job for this caller"};
+}
+inline Error too_many() {
+  return Error{.code = ErrorCode::overloaded, .message = "max_live_jobs is reached"};
+}
 inline bool live(const Record& r) {
   return !is_terminal(r.job.state);
 }

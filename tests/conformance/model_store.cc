@@ -43,7 +43,8 @@ class ModelStore final : public ModelReads, private ModelJobs {
                                   (void)run(Cancel{id, reason});
                                 }}),
         access_(*disk_),
-        triggers_(*disk_, [this](const NewJob& n) { return run(Enqueue{.jobs = {n}}); }),
+        triggers_(*disk_, {.enqueue = [this](const NewJob& n) { return run(Enqueue{.jobs = {n}}); },
+                           .add = [this](const NewJob& n) { return add(n); }}),
         limits_(*disk_) {
     if (now) leases_.begin_anew(now->instant, how);
     if (now) sessions_.begin_anew(now->instant);
@@ -67,12 +68,11 @@ class ModelStore final : public ModelReads, private ModelJobs {
       access_.look_before(batch, i);
       report.results.push_back(
           std::visit([this](const auto& op) -> OperationResult { return run(op); }, batch[i]));
-      do {
-        sessions_.settle();
-        make_follow_ups();
-      } while (workflows_.settle());
+      settle();
       access_.look_after(batch[i], report.results.back());
     }
+    triggers_.fire_ends(now);
+    settle();
     for (const std::string& line : gained_) {
       if (has_available(line)) report.effects.available.push_back(line);
     }
@@ -208,10 +208,6 @@ class ModelStore final : public ModelReads, private ModelJobs {
     return Error{.code = ErrorCode::not_found, .message = fmt::format("no job {}", id)};
   }
 
-  static Error outside() {
-    return Error{.code = ErrorCode::not_found, .message = "no such job for this caller"};
-  }
-
   QueueStats& queue(const std::string& name) { return disk_->queues[name]; }
 
   void touch(Record& r) {
@@ -255,10 +251,18 @@ class ModelStore final : public ModelReads, private ModelJobs {
   }
 
   // Behind each operation.
+  void settle() {
+    do {
+      sessions_.settle();
+      make_follow_ups();
+    } while (workflows_.settle());
+  }
+
   void make_follow_ups() {
     for (const NewJob& n : std::exchange(posted_, {})) add(n);
     for (const JobId id : std::exchange(followed_, {})) {
       const EndedJob ended = as_seen(disk_->jobs.at(id).job);
+      triggers_.note_end(ended);
       for (const NewJob& n : follow(ended)) add_record(n, now_.wall, JobState::available);
     }
   }
@@ -268,10 +272,6 @@ class ModelStore final : public ModelReads, private ModelJobs {
                                      [](const auto& entry) { return live(entry.second); });
     return alive + static_cast<std::int64_t>(jobs) <= options_.max_live_jobs;
   }
-  static Error too_many() {
-    return Error{.code = ErrorCode::overloaded, .message = "max_live_jobs is reached"};
-  }
-
   // -- enqueue ------------------------------------------------------------------------------------
 
   Record* unique_holder(const NewJob& job) {
@@ -300,6 +300,7 @@ class ModelStore final : public ModelReads, private ModelJobs {
     j.reply_to = n.reply_to;
     j.reply_session = n.reply_session;
     j.follow_ups = n.follow_ups;
+    j.trigger_depth = std::max(n.trigger_depth, j.trigger_depth);
     j.timeout = n.timeout;
     j.expires_at.reset();
     if (n.expires_in) j.expires_at = now_.wall + *n.expires_in;
@@ -542,7 +543,7 @@ class ModelStore final : public ModelReads, private ModelJobs {
       } else if (r != nullptr) {
         if (o.session_state && !r->job.session.empty()) sessions_.put_state(*r, *o.session_state);
         std::visit([&](const auto& outcome) { end(*r, outcome); }, o.outcome);
-        keep_next(o.outcome, posted_);
+        keep_next(o.outcome, r->job.trigger_depth, posted_);
         result.results.push_back(FinishStatus::ok);
       } else {
         result.results.push_back(status_without_lease(o));

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "workflow/references.h"
+
 namespace mainspring {
 
 std::optional<TriggerRecord> ModelTriggers::load(const std::string& name) {
@@ -52,6 +54,34 @@ std::optional<WallTime> ModelTriggers::forget(const std::string& name, std::int6
     return true;
   });
   return latest;
+}
+
+std::vector<EnqueuedJob> ModelTriggers::make(const std::vector<NewJob>& jobs) {
+  std::vector<EnqueuedJob> made;
+  for (const NewJob& job : jobs) made.push_back(make_.add(job));
+  return made;
+}
+
+Result<std::string> ModelTriggers::resolve(std::string_view json, const Names& names) {
+  return workflow::resolve(json, names, workflow::Missing::refuse, kMaxArgsBytes);
+}
+
+std::vector<TriggerWatch> ModelTriggers::watches() const {
+  std::vector<TriggerWatch> all;
+  for (const auto& [name, record] : disk_.triggers) {
+    if (auto watch = watch_of(record)) all.push_back(std::move(*watch));
+  }
+  return all;
+}
+
+void ModelTriggers::note_end(const EndedJob& ended) {
+  for (const TriggerWatch& watch : watches()) {
+    if (fires(watch.source, ended.queue, ended.kind, ended.state)) return ends_.push_back(ended);
+  }
+}
+
+void ModelTriggers::fire_ends(Now now) {
+  (void)TriggerRules(*this, now.wall).run(watches(), std::exchange(ends_, {}));
 }
 
 Result<TriggerInfo> ModelTriggers::read(const std::string& name) const {

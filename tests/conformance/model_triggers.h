@@ -18,12 +18,18 @@ concept TriggerOperation = std::is_same_v<T, PutTrigger> || std::is_same_v<T, Re
 
 class ModelTriggers final : private TriggerRows {
  public:
-  using Make = std::function<OperationResult(const NewJob&)>;
+  struct Make {
+    std::function<OperationResult(const NewJob&)> enqueue;
+    std::function<EnqueuedJob(const NewJob&)> add;  // without asking for room
+  };
   ModelTriggers(ModelDisk& disk, Make make) : disk_(disk), make_(std::move(make)) {}
 
   OperationResult run(const TriggerOperation auto& op, Now now) {
     return TriggerRules(*this, now.wall).run(op);
   }
+  void note_end(const EndedJob& ended);
+  // Behind the last operation of a batch.
+  void fire_ends(Now now);
   bool take_wrote() { return std::exchange(wrote_, false); }
   Result<TriggerInfo> read(const std::string& name) const;
   Result<std::vector<TriggerInfo>> list(const std::string& after, int limit) const;
@@ -40,10 +46,15 @@ class ModelTriggers final : private TriggerRows {
                                          const std::string& event) override;
   void add_event(const std::string& name, const TriggerEvent& event) override;
   std::optional<WallTime> forget(const std::string& name, std::int64_t seq) override;
-  OperationResult enqueue(const NewJob& job) override { return make_(job); }
+  OperationResult enqueue(const NewJob& job) override { return make_.enqueue(job); }
+  std::vector<EnqueuedJob> make(const std::vector<NewJob>& jobs) override;
+  Result<std::string> resolve(std::string_view json, const Names& names) override;
 
   ModelDisk& disk_;
+  std::vector<TriggerWatch> watches() const;
+
   Make make_;
+  std::vector<EndedJob> ends_;
   bool wrote_ = false;
 };
 
