@@ -101,6 +101,9 @@ struct EnqueueOptions {
   // none. Guide: docs/guides/sessions.md.
   std::string session{};
   OnDead on_dead = OnDead::skip;  // what becomes of the session when this job dies
+  // What the limits per key of the queue count it under, for example a customer; "" = none. Guide:
+  // docs/guides/limits.md.
+  std::string limit_key{};
   std::vector<FollowUp> follow_ups{};
   // The same key within 24 h gives the same job. "" = none for a directory, a random one for a
   // server, so that a broken connection cannot double the job.

@@ -130,6 +130,9 @@ struct NewJob {
   // The engine's: how many triggers on the ends of jobs have fired one behind the other up to this
   // job (trigger.h). Of a job that somebody asks for it is 0.
   int trigger_depth = 0;
+  // What the limits per key of its queue count it under; "" = no limit per key is for it. Not
+  // together with session.
+  std::string limit_key;
   friend bool operator==(const NewJob&, const NewJob&) = default;
 };
 
@@ -175,6 +178,7 @@ struct Job {
   OnDead on_dead = OnDead::skip;
   OnExpiry on_expiry = OnExpiry::cancel;
   int trigger_depth = 0;
+  std::string limit_key;
   Duration timeout = kForever;
   std::optional<WallTime> expires_at;
   WallTime created_at;
@@ -247,7 +251,7 @@ inline constexpr std::size_t kMaxTextBytes =
 inline constexpr std::size_t kMaxProgressTextBytes = 1 << 10;
 inline constexpr std::size_t kMaxNameBytes = 128;  // queue, kind
 inline constexpr std::size_t kMaxKeyBytes =
-    512;  // unique key, idempotency key, correlation_id, worker, session
+    512;  // unique key, idempotency key, correlation_id, worker, session, limit key
 inline constexpr std::size_t kMaxMessages = 16;  // of one renewal of one job
 inline constexpr std::size_t kMaxMessageBytes = 64 << 10;
 inline constexpr std::size_t kMaxMemos = 1000;  // of one job

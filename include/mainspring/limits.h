@@ -1,5 +1,6 @@
-// Limits of a queue: how many of its jobs run at once, and how many begin in a time. Over all nodes
-// and workers of a store; they hold for jobs of every kind and session of the queue.
+// Limits of a queue: how many of its jobs run at once, and how many begin in a time; and how many
+// with the same limit key run at once. Over all nodes and workers of a store; they hold for jobs of
+// every kind and session of the queue.
 #pragma once
 
 #include <cstdint>
@@ -28,10 +29,18 @@ struct RateLimit {
   friend bool operator==(const RateLimit&, const RateLimit&) = default;
 };
 
+// Of each value of limit_key that jobs of the queue have, for itself.
+struct KeyLimits {
+  std::optional<int> concurrency;  // 1 to kMaxConcurrency; nullopt = no limit
+  bool any() const { return concurrency.has_value(); }
+  friend bool operator==(const KeyLimits&, const KeyLimits&) = default;
+};
+
 struct QueueLimits {
   std::optional<int> concurrency;  // 1 to kMaxConcurrency; nullopt = no limit
   std::optional<RateLimit> rate;   // every attempt that begins counts
-  bool any() const { return concurrency || rate; }
+  KeyLimits per_key{};             // jobs without a limit_key are free of these
+  bool any() const { return concurrency || rate || per_key.any(); }
   friend bool operator==(const QueueLimits&, const QueueLimits&) = default;
 };
 

@@ -24,6 +24,12 @@ constexpr JsonField<RateLimit> kRate[] = {
     {"burst", [](JsonReader& in,
                  RateLimit& r) { return in.null() || in.integer(r.burst, INT_MIN, INT_MAX); }},
 };
+constexpr JsonField<KeyLimits> kPerKey[] = {
+    {"concurrency",
+     [](JsonReader& in, KeyLimits& l) {
+       return in.null() || in.integer(l.concurrency.emplace(), INT_MIN, INT_MAX);
+     }},
+};
 constexpr JsonField<QueueLimits> kLimits[] = {
     {"concurrency",
      [](JsonReader& in, QueueLimits& l) {
@@ -31,6 +37,8 @@ constexpr JsonField<QueueLimits> kLimits[] = {
      }},
     {"rate", [](JsonReader& in,
                 QueueLimits& l) { return in.null() || in.object(kRate, l.rate.emplace()); }},
+    {"per_key",
+     [](JsonReader& in, QueueLimits& l) { return in.null() || in.object(kPerKey, l.per_key); }},
 };
 }  // namespace
 
@@ -46,6 +54,10 @@ void write_limits(JsonWriter& w, const QueueLimits& limits) {
     w.end_object();
   } else {
     w.null();
+  }
+  if (limits.per_key.concurrency) {
+    w.key("per_key").begin_object().key("concurrency").number(*limits.per_key.concurrency);
+    w.end_object();
   }
   w.end_object();
 }

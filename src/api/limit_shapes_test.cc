@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+#include "api/shapes.h"
+
 namespace mainspring {
 namespace {
 
@@ -13,6 +15,7 @@ TEST_CASE("limits come back from their text as they were") {
       {.concurrency = {}, .rate = RateLimit{100, std::chrono::minutes(1), RateKind::sliding, 0}},
       {.concurrency = 1,
        .rate = RateLimit{3, std::chrono::milliseconds(1500), RateKind::bucket, 7}},
+      {.concurrency = {}, .rate = {}, .per_key = {.concurrency = 3}},
   };
   for (const QueueLimits& limits : all) {
     const auto read = parse_limits(limits_text(limits));
@@ -33,6 +36,27 @@ TEST_CASE("a request names what is wrong with it") {
   CHECK(field(R"({"rate": {"count": 10, "kind": "leaky"}})") == "rate.kind");
   CHECK(field(R"({"rate": {"count": 10, "per": "1ms"}})") == "rate.per");
   CHECK(field(R"({"rate": 5})") == "rate");
+  CHECK(field(R"({"per_key": {"concurrency": 2}})") == "none");
+  CHECK(field(R"({"per_key": null})") == "none");
+  CHECK(field(R"({"per_key": {"concurrency": 0}})") == "per_key.concurrency");
+  CHECK(field(R"({"per_key": {"rate": 2}})") == "per_key.rate");
+}
+
+TEST_CASE("a job's limit_key is read and written, and not taken together with a session") {
+  const auto read = decode_enqueue_request(R"({"kind":"a","limit_key":"acme/é"})");
+  REQUIRE(read);
+  CHECK(read->operation.jobs.at(0).limit_key == "acme/é");
+  std::string out;
+  encode_enqueue_request(read->operation, out);
+  CHECK(out.find(R"("limit_key":"acme/é")") != std::string::npos);
+  CHECK(decode_enqueue_request(R"({"kind":"a","limit_key":null})"));
+  for (const char* body : {R"({"kind":"a","limit_key":"a\nb"})", R"({"kind":"a","limit_key":5})",
+                           R"({"kind":"a","limit_key":"k","session":"s"})"}) {
+    CAPTURE(body);
+    const auto refused = decode_enqueue_request(body);
+    REQUIRE_FALSE(refused);
+    CHECK(refused.error().field == "limit_key");
+  }
 }
 
 }  // namespace

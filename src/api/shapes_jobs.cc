@@ -90,6 +90,7 @@ constexpr JsonField<NewJob> kNewJob[] = {
     {"session", &read_session},
     {"session_on_dead", &read_on_dead<NewJob>},
     {"reply_session", &as_optional_string<&NewJob::reply_session>},
+    {"limit_key", &as_optional_string<&NewJob::limit_key>},
 };
 
 // What holds of a job beyond its members.
@@ -195,6 +196,7 @@ void write_sessions(JsonWriter& w, const T& job) {
   if (!job.reply_session.empty()) w.key("reply_session").string(job.reply_session);
   if (!job.session.empty()) w.key("session").string(job.session);
   if (job.on_dead != OnDead::skip) w.key("session_on_dead").string(to_string(job.on_dead));
+  if (!job.limit_key.empty()) w.key("limit_key").string(job.limit_key);
 }
 
 template <class T>
@@ -315,6 +317,7 @@ constexpr JsonField<Job> kJob[] = {
     {"reply_session", &as_string<&Job::reply_session>},
     {"session", &as_string<&Job::session>},
     {"session_on_dead", &read_on_dead<Job>},
+    {"limit_key", &as_string<&Job::limit_key>},
     {"then", [](JsonReader& in, Job& job) { return read_follow_ups(in, job.follow_ups); }},
     {"callback", [](JsonReader& in, Job& job) { return read_shown_callback(in, job.follow_ups); }},
     {"timeout", [](JsonReader& in, Job& job) { return read_limit(in, job.timeout); }},

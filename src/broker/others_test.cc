@@ -136,6 +136,10 @@ class NodeStore final : public SharedStore {
                                           std::int64_t before) const override {
     return store().trigger_events(name, limit, before);
   }
+  Result<std::int64_t> running_of_key(const std::string& queue,
+                                      const std::string& key) const override {
+    return store().running_of_key(queue, key);
+  }
   Result<MemoPage> memos(JobId id, const std::string& from, int limit) const override {
     return store().memos(id, from, limit);
   }

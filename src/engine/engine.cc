@@ -284,6 +284,7 @@ NewJob Engine::new_job(std::string_view kind, std::string queue, std::string arg
   job.reply_session = options.reply_session;
   job.session = options.session;
   job.on_dead = options.on_dead;
+  job.limit_key = options.limit_key;
   job.follow_ups = options.follow_ups;
   return job;
 }
@@ -303,7 +304,8 @@ Result<std::vector<Enqueued>> Engine::enqueue_many(std::vector<NewJob> jobs,
     MS_TRY(validate(jobs[i], prefix));
     MS_TRY(check_json(prefix + "args", jobs[i].args));
     for (const auto& [field, key] : {std::pair("session", &jobs[i].session),
-                                     std::pair("reply_session", &jobs[i].reply_session)}) {
+                                     std::pair("reply_session", &jobs[i].reply_session),
+                                     std::pair("limit_key", &jobs[i].limit_key)}) {
       if (!is_utf8(*key)) return invalid(prefix + field, fmt::format("{}: must be UTF-8", field));
     }
     if (!jobs[i].headers.empty()) MS_TRY(check_json(prefix + "headers", jobs[i].headers));

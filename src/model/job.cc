@@ -61,6 +61,15 @@ Result<void> check_follow_ups(const std::vector<FollowUp>& all, std::string_view
   return {};
 }
 
+Result<void> check_limit_key(const NewJob& job, std::string_view prefix) {
+  const std::string field = std::string(prefix).append("limit_key");
+  MS_TRY(check_session_key(field, job.limit_key));  // the same bytes
+  if (job.session.empty()) return {};
+  return invalid(field,
+                 "limit_key: must not be given together with session, whose jobs run one at "
+                 "a time");
+}
+
 Result<void> check_sessions(const NewJob& job, std::string_view prefix) {
   const auto at = [&](std::string_view name) { return std::string(prefix).append(name); };
   if (!job.reply_session.empty()) {
@@ -167,6 +176,7 @@ Result<void> validate(const NewJob& job, std::string_view prefix) {
   const bool sessions =
       !job.session.empty() || !job.reply_session.empty() || job.on_dead != OnDead::skip;
   if (sessions) MS_TRY(check_sessions(job, prefix));
+  if (!job.limit_key.empty()) MS_TRY(check_limit_key(job, prefix));
   if (job.args.empty()) return invalid(at("args"), "args: must be a JSON value");
   if (job.trigger_depth != 0)
     return invalid(at("trigger_depth"), "trigger_depth: must be 0: it is the engine's");

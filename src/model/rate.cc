@@ -159,6 +159,13 @@ Result<void> validate(const QueueLimits& limits) {
                                               "no limit (pause the queue to stop it)",
                                               *limits.concurrency, kMaxConcurrency));
   }
+  const auto& of_key = limits.per_key.concurrency;
+  if (of_key && (*of_key < 1 || *of_key > kMaxConcurrency)) {
+    return invalid(
+        "per_key.concurrency",
+        fmt::format("per_key.concurrency is {}; it must be 1 to {}, or null for no limit", *of_key,
+                    kMaxConcurrency));
+  }
   if (!limits.rate) return {};
   const RateLimit& rate = *limits.rate;
   if (rate.count < 1 || rate.count > kMaxRateCount) {

@@ -202,7 +202,8 @@ struct SetRetention {
 //
 // A claim gives no job of a queue beyond its limits, by whichever line it came; jobs that run
 // already are left alone, and those whose lease expired count until they are rescued. A queue whose
-// rate is used up is closed until `opens_at`; then OpenQueues opens it.
+// rate is used up is closed until `opens_at`; then OpenQueues opens it. Jobs whose limit_key is at
+// its bound are passed over, in whichever order they stand; those behind them are given.
 struct SetQueueLimits {
   std::string queue;
   QueueLimits limits;

@@ -61,8 +61,9 @@ class Store {
   // One transaction, one durable commit; batches that change nothing do not touch the disk.
   virtual Result<BatchReport> apply(std::span<const Operation> batch, Now now) = 0;
   virtual Agenda agenda() const = 0;
-  // Would a claim of this queue find a job? False for a paused or unknown queue, and for one that
-  // runs as many jobs as it may or is closed by its rate.
+  // Would a claim of this queue find a job? False for a paused or unknown queue, for one that runs
+  // as many jobs as it may or is closed by its rate. Of a queue whose jobs all wait for room of
+  // their limit_key it may say true, until a claim has found none.
   virtual bool has_available(const std::string& queue) const = 0;
   // A hint for the broker: queues of the first `limit` jobs that MoveDue would move now, with how
   // many of each. To know none is always right.
@@ -81,6 +82,9 @@ class Store {
   // Of a job, those with a name >= `from` ("" = from the first), at most `limit`. Errors: as get().
   virtual Result<MemoPage> memos(JobId id, const std::string& from, int limit) const = 0;
   virtual Result<std::vector<QueueStats>> queues() const = 0;
+  // How many jobs of a queue with limits per key run that have this limit_key.
+  virtual Result<std::int64_t> running_of_key(const std::string& queue,
+                                              const std::string& key) const = 0;
   // Errors: not_found.
   virtual Result<ScheduleInfo> schedule(const std::string& name) const = 0;
   // By name, beginning after `after` ("" = the first), at most `limit`.

@@ -64,7 +64,7 @@ struct TransferJob {
   std::int64_t schedule = 0;  // that made it
   std::string args, headers, correlation_id, reply_to, unique_key;
   std::string follow_ups;  // as api/follow_ups.h encodes them; "" = none
-  std::string session, reply_session;
+  std::string session, reply_session, limit_key;
   int trigger_depth = 0;
   OnDead on_dead = OnDead::skip;
   bool of_step = false, unknown = false;  // of a workflow; see StepEnd

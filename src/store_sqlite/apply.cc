@@ -264,6 +264,7 @@ void SqliteStore::publish() {
   publish_leases();
   publish_schedules();
   publish_sessions();
+  publish_keys();
   publish_anew_ = false;
   for (QueueState* queue : touched_) {
     if (queue->published == nullptr) {

@@ -128,6 +128,7 @@ EnqueuedJob SqliteStore::make_job(const NewJob& job, WallTime run_at, JobState s
     hot.flags |= kFlagSession | on_dead_flags(job.on_dead);
     hot.state = join_session(session_of(queue, job.session), hot.id, state);
   }
+  if (!job.limit_key.empty()) hot.flags |= kFlagLimitKey;
   if (job.expires_in) hot.expires_at = (now_.wall + *job.expires_in).us();
   sql_->insert_job
       .bind(hot.id, queue.id, hot.kind, static_cast<int>(hot.state), hot.priority, run_at.us(),
@@ -142,7 +143,8 @@ EnqueuedJob SqliteStore::make_job(const NewJob& job, WallTime run_at, JobState s
             Statement::text_or_null(job.unique ? job.unique->key : ""),
             schedule != 0 ? std::optional<std::int64_t>(schedule) : std::nullopt,
             Statement::text_or_null(MS_MUTANT(follow_ups_not_kept) ? "" : follow_ups),
-            Statement::text_or_null(job.session), Statement::text_or_null(job.reply_session))
+            Statement::text_or_null(job.session), Statement::text_or_null(job.reply_session),
+            Statement::text_or_null(job.limit_key))
       .run();
   if (job.unique) {
     // Without a window the key is free as soon as the job ends, wherever the wall clock is set to.
@@ -211,9 +213,9 @@ void SqliteStore::replace_job(HotRow& hot, const NewJob& job, WallTime run_at) {
   expiring_touched_ = true;
   ++hot.version;
   const int depth = std::max(job.trigger_depth, depth_of(hot.flags));
-  hot.flags = (hot.flags & ~(kFlagFollowed | kFlagDiesOfExpiry | kDepthFlags)) |
+  hot.flags = (hot.flags & ~(kFlagFollowed | kFlagDiesOfExpiry | kDepthFlags | kFlagLimitKey)) |
               (is_followed(job) ? kFlagFollowed : 0) | on_expiry_flag(job.on_expiry) |
-              depth_flags(depth);
+              depth_flags(depth) | (job.limit_key.empty() ? 0 : kFlagLimitKey);
   drop_memos(hot.id, hot.flags);
   const std::string tags = join_tags(job.tags);
   const std::string follow_ups = encode_follow_ups(job.follow_ups);
@@ -221,7 +223,8 @@ void SqliteStore::replace_job(HotRow& hot, const NewJob& job, WallTime run_at) {
       .bind(hot.id, job.args, job.max_attempts, timeout_us(job.timeout),
             Statement::text_or_null(tags), Statement::text_or_null(job.headers),
             Statement::text_or_null(job.correlation_id), Statement::text_or_null(job.reply_to),
-            Statement::text_or_null(follow_ups), Statement::text_or_null(job.reply_session))
+            Statement::text_or_null(follow_ups), Statement::text_or_null(job.reply_session),
+            Statement::text_or_null(job.limit_key))
       .run();
   save_hot(hot);
   enter(hot);

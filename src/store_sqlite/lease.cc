@@ -17,6 +17,7 @@ struct Cursor {
   ReadyLine* line;
   ReadyLine::iterator at;
 };
+
 // For a heap whose top is the first job over all lines.
 bool later(const Cursor& a, const Cursor& b) {
   return *b.at < *a.at;
@@ -55,6 +56,7 @@ OperationResult SqliteStore::operator()(const Claim& op) {
   std::make_heap(heap.begin(), heap.end(), later);
   auto grant = new_grant(next_token_, op.worker, now_);
   result.jobs.reserve(static_cast<std::size_t>(std::min(op.max, 1000)));
+  std::map<QueueState*, std::vector<std::string>> taken;  // limit keys
   while (!heap.empty() && static_cast<int>(result.jobs.size()) < op.max) {
     std::pop_heap(heap.begin(), heap.end(), later);
     Cursor& first = heap.back();
@@ -62,10 +64,19 @@ OperationResult SqliteStore::operator()(const Claim& op) {
       heap.pop_back();
       continue;
     }
-    if (claim_one(*first.at, *first.queue, first.kind, op, *grant, result.jobs)) {
+    const ReadyKey at = *first.at;
+    LimitKey* const key = key_of_ready(*first.queue, at.id());
+    if (key != nullptr && key->is_full()) {
+      ++first.at;
+    } else if (claim_one(at, *first.queue, first.kind, op, *grant, result.jobs)) {
       first.at = first.line->erase(first.at);
+      if (key != nullptr) taken[first.queue].push_back(key->key);
     } else {
       ++first.at;
+    }
+    if (key != nullptr && !key->is_full()) {
+      key->show(first.kind, at);
+      first.at = first.line->upper_bound(at);
     }
     if (first.at == first.line->end()) {
       heap.pop_back();
@@ -73,6 +84,7 @@ OperationResult SqliteStore::operator()(const Claim& op) {
       std::push_heap(heap.begin(), heap.end(), later);
     }
   }
+  for (const auto& [queue, keys] : taken) settle_keys(*queue, keys);
   if (!result.jobs.empty()) keep_grant(std::move(grant), op.lease, result.jobs);
   return result;
 }
@@ -115,6 +127,7 @@ bool SqliteStore::claim_one(const ReadyKey& key, QueueState& queue, std::int32_t
   lease.run_at = key.run_at();
   lease.kind = kind;
   lease.expires_at = now_.instant + op.lease;
+  if ((lease.flags & kFlagLimitKey) != 0) begin_of_key(key, lease);
 
   job.id = id;
   job.token = lease.token;
@@ -355,6 +368,7 @@ void SqliteStore::end_attempt(JobId id, Lease& lease, JobState state, WallTime r
   QueueState& queue = *lease.queue;
   count(queue, JobState::running, 0, -1);
   if (queue.limits.concurrency && !MS_MUTANT(end_opens_nothing)) open_queue(queue);
+  if (lease.limit_key != nullptr) end_of_key(lease);
   count(queue, state, 0, 1);
   if (terminal) {
     end_job(id, queue, state, lease.flags, lease.session);

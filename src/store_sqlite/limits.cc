@@ -55,6 +55,7 @@ OperationResult SqliteStore::operator()(const SetQueueLimits& op) {
   if (queue.limits.rate != op.limits.rate) queue.meter = {};
   queue.limits = op.limits;
   note_rate(queue);
+  settle_all_keys(queue);
   open_queue(queue);
   return Done{};
 }

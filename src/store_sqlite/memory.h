@@ -5,6 +5,7 @@
 #include <atomic>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <unordered_map>
@@ -46,6 +47,25 @@ class ReadyKey {
 // past others.
 using ReadyLine = std::set<ReadyKey>;
 
+struct QueueState;
+
+// The jobs of a queue that have one limit_key: see limit_keys.cc.
+struct LimitKey {
+  // Available ones of a kind. The shown stand in the line of the queue too, and before the hidden:
+  // none while the key is full, else the first, and those before it that expired unclaimed.
+  struct Line {
+    ReadyLine shown, hidden;
+  };
+  std::string key;
+  QueueState* queue = nullptr;
+  std::int64_t running = 0;
+  std::map<std::int32_t, Line> lines{};  // by kind
+  bool is_full() const;
+  void show(std::int32_t kind, std::optional<ReadyKey> after);
+  void hide(std::int32_t kind, ReadyLine::iterator which);
+  void settle();  // shows and hides what its room asks for
+};
+
 // Counters of a queue as they stand in `tallies`.
 struct Tally {
   std::int64_t enqueued = 0, pruned = 0, expired = 0;
@@ -67,6 +87,8 @@ struct QueueState {
   // Of those, the jobs that belong to sessions, with their kinds: what a claim of the accept line
   // draws from.
   std::map<ReadyKey, std::int32_t> ready_sessions;
+  std::unordered_map<std::string, std::unique_ptr<LimitKey>> limit_keys;
+  ReadyLine keyed_times;                // their available jobs, as of priority 0
   bool touched = false;                 // tally is to be written with this batch
   bool made_available = false;          // something became available in this batch
   bool made_session_available = false;  // a job of a session among it
@@ -94,6 +116,7 @@ struct Lease {
   WallTime run_at;
   QueueState* queue = nullptr;
   std::int64_t session = 0;  // its row; 0 = none
+  LimitKey* limit_key = nullptr;
   std::int64_t version = 0;
   std::int32_t kind = 0;
   int priority = 5;

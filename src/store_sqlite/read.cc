@@ -21,7 +21,7 @@ constexpr std::int64_t kListWindow = 20'000;
   "j.version, j.started_at, j.finished_at, j.expires_at, b.created_at, b.args, b.timeout, "   \
   "b.tags, b.headers, b.correlation_id, b.reply_to, b.unique_key, e.progress_value, "         \
   "e.progress_text, e.reason, e.description, n.version, n.cancel_requested, e.checkpoint, "   \
-  "e.result, b.follow_ups, b.session, b.reply_session, j.flags"
+  "e.result, b.follow_ups, b.session, b.reply_session, j.flags, b.limit_key"
 #define MS_JOB_JOINS                                                                             \
   " JOIN bodies b ON b.id = j.id JOIN queues q ON q.id = j.queue JOIN kinds k ON k.id = j.kind " \
   "LEFT JOIN lease_notes n ON n.id = j.id LEFT JOIN extras e ON e.id = j.id "
@@ -68,6 +68,7 @@ Job read_job(const Statement& row) {
   job.on_dead = on_dead_of(static_cast<int>(row.integer(32)));
   job.on_expiry = on_expiry_of(static_cast<int>(row.integer(32)));
   job.trigger_depth = depth_of(static_cast<int>(row.integer(32)));
+  job.limit_key = row.text(33);
   return job;
 }
 

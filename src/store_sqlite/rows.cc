@@ -61,6 +61,8 @@ std::optional<WallTime> QueueState::oldest() const {
       if (!oldest || first->run_at() < *oldest) oldest = first->run_at();
     }
   }
+  if (!keyed_times.empty() && (!oldest || keyed_times.begin()->run_at() < *oldest))
+    oldest = keyed_times.begin()->run_at();
   return oldest;
 }
 
@@ -188,7 +190,11 @@ void SqliteStore::make_ready(QueueState& queue, std::int32_t kind, const ReadyKe
 }
 
 void SqliteStore::enter(HotRow& hot) {
-  if (hot.state == JobState::available) {
+  if (hot.state == JobState::available && (hot.flags & kFlagLimitKey) != 0) {
+    hot.queue->made_available = true;
+    touch(*hot.queue);
+    enter_key(hot, ReadyKey(hot.priority, hot.run_at, hot.id));
+  } else if (hot.state == JobState::available) {
     make_ready(*hot.queue, hot.kind,
                ReadyKey(hot.priority, hot.run_at, hot.id).set_fresh(is_fresh(hot)), hot.flags);
   } else if (hot.state != JobState::waiting) {
@@ -202,6 +208,7 @@ void SqliteStore::enter(HotRow& hot) {
 void SqliteStore::leave(const HotRow& hot) {
   if (hot.state == JobState::available) {
     const ReadyKey key(hot.priority, hot.run_at, hot.id);
+    if ((hot.flags & kFlagLimitKey) != 0) return leave_key(hot, key);
     hot.queue->ready[hot.kind].erase(key);
     if ((hot.flags & kFlagSession) != 0) hot.queue->ready_sessions.erase(key);
   } else if (hot.state == JobState::scheduled || hot.state == JobState::retryable) {

@@ -99,6 +99,8 @@ void SqliteStore::load(Instant now) {
   posted_.clear();
   watched_.clear();
   ends_.clear();
+  keyed_.clear();
+  touched_keys_.clear();
   left_sessions_.clear();
   ended_steps_.clear();
   changed_workflows_.clear();
@@ -213,7 +215,7 @@ void SqliteStore::load_leases(Instant now) {
       "coalesce(n.cancel_requested, 0), n.cancel_reason, n.id IS NOT NULL, j.queue, j.kind, "
       "j.priority, j.run_at, j.attempt, j.max_attempts, j.flags, b.timeout, x.id IS NOT NULL, "
       "s.id, "
-      "EXISTS (SELECT 1 FROM memos m WHERE m.job = j.id) "
+      "EXISTS (SELECT 1 FROM memos m WHERE m.job = j.id), b.limit_key "
       "FROM grants g CROSS JOIN json_each(g.ids) e CROSS JOIN jobs j ON j.id = e.value JOIN bodies "
       "b ON b.id = "
       "j.id "
@@ -244,6 +246,10 @@ void SqliteStore::load_leases(Instant now) {
                   (rows.integer(18) != 0 ? kFlagMemos : 0);
     lease.timeout = rows.is_null(15) ? kForever : Duration(rows.integer(15));
     lease.session = rows.integer(17);
+    if (!rows.is_null(19) && !MS_MUTANT(running_keys_not_kept)) {
+      lease.limit_key = &limit_key_of(*lease.queue, rows.text(19));
+      ++lease.limit_key->running;
+    }
     must((lease.session != 0) == ((lease.flags & kFlagSession) != 0),
          "the session of a running job is there");
     lease_order_.emplace(lease.expires_at, id);
@@ -270,9 +276,12 @@ void SqliteStore::load_live_jobs() {
       }
     }
   }
-  Statement jobs(*db_,
-                 "SELECT id, queue, kind, priority, run_at, version = 1 AND flags = 0 AND "
-                 "expires_at IS NULL, flags FROM jobs WHERE id >= ? AND id < ? AND state = 2");
+  Statement jobs(
+      *db_,
+      "SELECT id, queue, kind, priority, run_at, version = 1 AND flags = 0 AND "
+      "expires_at IS NULL, flags, CASE WHEN flags & 2048 <> 0 THEN (SELECT limit_key FROM "
+      "bodies b WHERE b.id = jobs.id) END FROM jobs WHERE id >= ? AND id < ? AND state "
+      "= 2");
   for (const auto& [first, last] : ranges) {
     jobs.bind(first * kBlockIds, last * kBlockIds);
     while (jobs.step()) {
@@ -281,6 +290,10 @@ void SqliteStore::load_live_jobs() {
       QueueState& queue = queue_by_id(jobs.integer(1));
       const auto kind = static_cast<std::int32_t>(jobs.integer(2));
       ReadyKey key(static_cast<int>(jobs.integer(3)), WallTime::from_us(jobs.integer(4)), id);
+      if (!jobs.is_null(7)) {
+        add_to_key(limit_key_of(queue, jobs.text(7)), kind, key);
+        continue;
+      }
       ReadyLine& line = queue.ready[kind];
       line.emplace_hint(line.end(), key.set_fresh(jobs.integer(5) != 0));
       if ((jobs.integer(6) & kFlagSession) != 0) queue.ready_sessions.emplace(key, kind);

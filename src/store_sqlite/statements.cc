@@ -14,12 +14,13 @@ Statements::Statements(Database& db)
           db,
           "INSERT INTO bodies (id, created_at, args, max_attempts, timeout, tags, headers, "
           "correlation_id, "
-          "reply_to, unique_key, schedule, follow_ups, session, reply_session) VALUES (?, ?, ?, ?, "
-          "?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"),
+          "reply_to, unique_key, schedule, follow_ups, session, reply_session, limit_key) VALUES "
+          "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"),
       update_body(
           db,
           "UPDATE bodies SET args = ?2, max_attempts = ?3, timeout = ?4, tags = ?5, headers = ?6, "
-          "correlation_id = ?7, reply_to = ?8, follow_ups = ?9, reply_session = ?10 WHERE id = ?1"),
+          "correlation_id = ?7, reply_to = ?8, follow_ups = ?9, reply_session = ?10, limit_key "
+          "= ?11 WHERE id = ?1"),
       select_body(db, "SELECT max_attempts, unique_key, schedule FROM bodies WHERE id = ?"),
       select_ended(
           db,
@@ -125,6 +126,7 @@ Statements::Statements(Database& db)
       update_queue(db,
                    "UPDATE queues SET paused = ?2, retention_completed = ?3, retention_dead = ?4 "
                    "WHERE id = ?1"),
+      select_limit_key(db, "SELECT limit_key FROM bodies WHERE id = ?"),
       update_limits(db, "UPDATE queues SET limits = ?2, meter = ?3, opens_at = ?4 WHERE id = ?1"),
       insert_kind(db, "INSERT INTO kinds (id, name) VALUES (?, ?)"),
       upsert_tally(db,

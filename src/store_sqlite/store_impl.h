@@ -30,6 +30,7 @@ inline constexpr int kFlagBlocks = 256, kFlagParks = 512;  // what its death doe
 inline constexpr int kFlagDiesOfExpiry = 1024;             // dead instead of cancelled
 inline constexpr int kFlagMemos = 16384;                   // see schema 10
 inline constexpr int kDepthUnit = 65536, kDepthFlags = 31 * kDepthUnit;  // see schema 11
+inline constexpr int kFlagLimitKey = 2048;                               // it has one
 inline constexpr char kTagSeparator = '\x1f';
 
 // The changing half of a job, as it stands in `jobs`.
@@ -64,8 +65,8 @@ struct Statements {
       insert_finished, first_finished, delete_finished, update_finished, insert_dead, delete_dead,
       select_dead, select_unique, upsert_unique, delete_unique, select_idempotency,
       insert_idempotency, delete_idempotency, first_idempotency, insert_queue, update_queue,
-      update_limits, insert_kind, upsert_tally, delete_tally, delete_job, delete_body,
-      delete_extras, delete_errors, upsert_lease, delete_lease, select_moved;
+      select_limit_key, update_limits, insert_kind, upsert_tally, delete_tally, delete_job,
+      delete_body, delete_extras, delete_errors, upsert_lease, delete_lease, select_moved;
 };
 
 // Those of schedules.
@@ -240,6 +241,8 @@ class SqliteStore final : public Store {
   Result<std::vector<TriggerInfo>> triggers(const std::string& after, int limit) const override;
   Result<TriggerEventPage> trigger_events(const std::string& name, int limit,
                                           std::int64_t before) const override;
+  Result<std::int64_t> running_of_key(const std::string& queue,
+                                      const std::string& key) const override;
   Result<MemoPage> memos(JobId id, const std::string& from, int limit) const override;
   std::shared_ptr<const Tokens> tokens() const override;
   std::int64_t tokens_version() const override {
@@ -376,6 +379,20 @@ class SqliteStore final : public Store {
   void open_queue(QueueState& queue);
   void write_limits();
   void load_limits();
+  // -- limit_keys.cc
+  LimitKey& limit_key_of(QueueState& queue, std::string_view key);  // made if new
+  std::string limit_key_of(JobId id);                               // of a job that has one
+  void enter_key(const HotRow& hot, const ReadyKey& at);
+  void add_to_key(LimitKey& key, std::int32_t kind, const ReadyKey& at);
+  LimitKey& take_from_key(const ReadyKey& at, std::int32_t kind);
+  LimitKey* key_of_ready(const QueueState& queue, JobId id) const;
+  void leave_key(const HotRow& hot, const ReadyKey& at);
+  void begin_of_key(const ReadyKey& at, Lease& lease);
+  void end_of_key(Lease& lease);
+  void settle_key(LimitKey& key);
+  void settle_keys(QueueState& queue, const std::vector<std::string>& keys);
+  void settle_all_keys(QueueState& queue);
+  void publish_keys() MS_REQUIRES(published_mutex_);
   // -- memos.cc
   bool keep_memos(const Renewal& renewal, Lease& lease, RenewResult& result);  // true: any is new
   void drop_memos(JobId id, int& flags);
@@ -591,6 +608,8 @@ class SqliteStore final : public Store {
   std::int64_t finished_jobs_ = 0;  // kept
   std::vector<QueueState*> touched_;
   std::vector<std::int64_t> touched_blocks_;
+  std::unordered_map<JobId, LimitKey*> keyed_;  // available jobs that have a limit_key
+  std::vector<std::pair<QueueState*, std::string>> touched_keys_;  // more or fewer of them run
   std::map<std::int64_t, std::string> finishing_;  // prune_at → ids, of this batch
   std::vector<JobId> ended_, made_, again_;        // see Effects
   std::vector<JobId> followed_;                    // of those that the operation under way ended
@@ -650,6 +669,8 @@ class SqliteStore final : public Store {
   std::shared_ptr<const Tokens> published_tokens_ MS_GUARDED_BY(published_mutex_);
   AuditState published_audit_ MS_GUARDED_BY(published_mutex_);
   std::unordered_map<std::int64_t, Instant> published_holds_ MS_GUARDED_BY(published_mutex_);
+  std::map<std::pair<std::string, std::string>, std::int64_t> published_keys_
+      MS_GUARDED_BY(published_mutex_);
   std::string published_move_ MS_GUARDED_BY(published_mutex_);
   std::atomic<std::int64_t> tokens_version_{0};
   mutable Mutex readers_mutex_;

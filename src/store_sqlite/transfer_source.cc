@@ -35,7 +35,7 @@ constexpr const char* kJob =
     "b.max_attempts, b.timeout, b.tags, b.headers, b.correlation_id, b.reply_to, b.unique_key, "
     "b.schedule, e.id, e.result, e.checkpoint, e.progress_value, e.progress_text, e.reason, "
     "e.description, u.until, b.follow_ups, b.session, b.reply_session, w.workflow, "
-    "w.step, w.undo FROM jobs j JOIN bodies b ON "
+    "w.step, w.undo, b.limit_key FROM jobs j JOIN bodies b ON "
     "b.id = j.id JOIN queues q "
     "ON q.id = "
     "j.queue JOIN kinds k ON k.id = j.kind LEFT JOIN extras e ON e.id = j.id LEFT JOIN uniques u "
@@ -297,8 +297,7 @@ bool SqliteSource::read_job(JobId id, TransferJob& job) {
   ResetGuard guard(row);
   if (!row.step()) return false;
   job.stamp = {id, row.integer(0), row.integer(1), static_cast<JobState>(row.integer(2))};
-  job.queue = row.text(3);
-  job.kind = row.text(4);
+  job.queue = row.text(3), job.kind = row.text(4);
   job.priority = static_cast<int>(row.integer(5));
   job.run_at = row.integer(6);
   job.attempt = static_cast<int>(row.integer(7));
@@ -333,6 +332,7 @@ bool SqliteSource::read_job(JobId id, TransferJob& job) {
   job.workflow = row.integer(34);
   job.step = static_cast<int>(row.integer(35));
   job.undo = row.integer(36) != 0;
+  job.limit_key = row.text(37);
   const auto found = running_.find(id);
   if (job.stamp.state == JobState::available && found != running_.end()) {
     const Running& running = found->second;

@@ -22,8 +22,8 @@ struct SqliteTarget::Statements {
             "?, ?, ?, ?, ?, ?, ?, ?)"),
         body(db,
              "INSERT INTO bodies (id, created_at, args, max_attempts, timeout, tags, headers, "
-             "correlation_id, reply_to, unique_key, schedule, follow_ups, session, reply_session) "
-             "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"),
+             "correlation_id, reply_to, unique_key, schedule, follow_ups, session, reply_session, "
+             "limit_key) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"),
         extras(db,
                "INSERT INTO extras (id, result, checkpoint, progress_value, progress_text, reason, "
                "description) VALUES (?, ?, ?, ?, ?, ?, ?)"),
@@ -294,7 +294,7 @@ void SqliteTarget::write_job(const TransferJob& job) {
                     (job.of_step ? kFlagStep : 0) | (job.unknown ? kFlagUnknown : 0) |
                     (job.session.empty() ? 0 : kFlagSession | on_dead_flags(job.on_dead)) |
                     on_expiry_flag(job.on_expiry) | (job.memos.empty() ? 0 : kFlagMemos) |
-                    depth_flags(job.trigger_depth);
+                    depth_flags(job.trigger_depth) | (job.limit_key.empty() ? 0 : kFlagLimitKey);
   // Of a running one its row says what it was before; the grant says the rest.
   sql_->job
       .bind(s.id, queue, id_of("kinds", job.kind),
@@ -314,7 +314,7 @@ void SqliteTarget::write_job(const TransferJob& job) {
             Statement::text_or_null(job.correlation_id), Statement::text_or_null(job.reply_to),
             Statement::text_or_null(job.unique_key), unless_zero(job.schedule),
             Statement::text_or_null(job.follow_ups), Statement::text_or_null(job.session),
-            Statement::text_or_null(job.reply_session))
+            Statement::text_or_null(job.reply_session), Statement::text_or_null(job.limit_key))
       .run();
   write_extras(job);
   if (running) write_running(job);

@@ -128,6 +128,9 @@ constexpr Law kLaws[] = {
     {"jobs whose row does not say that they are of a session, or says it wrongly",
      "SELECT count(*) FROM jobs j JOIN bodies b ON b.id = j.id WHERE (j.flags & 64 <> 0) <> "
      "(b.session IS NOT NULL)"},
+    {"jobs whose row does not say that they have a limit_key, or says it wrongly",
+     "SELECT count(*) FROM jobs j JOIN bodies b ON b.id = j.id WHERE (j.flags & 2048 <> 0) <> "
+     "(b.limit_key IS NOT NULL)"},
     {"living jobs that neither have the turn of their session nor wait for it",
      "SELECT count(*) FROM jobs j JOIN bodies b ON b.id = j.id LEFT JOIN sessions s ON s.queue = "
      "j.queue AND s.key = b.session WHERE j.flags & 64 <> 0 AND j.state NOT IN (4, 6, 7) AND "

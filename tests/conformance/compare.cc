@@ -100,16 +100,31 @@ std::string leases_differ(const Store& model, const Store& real) {
 
 // Jobs whose time to start is over count as available until they are cancelled; a store may know
 // better, after a claim that found nothing.
+namespace {
+
+// Its limit_key is at its bound.
+bool waits_for_key(const Store& model, const std::vector<QueueStats>& queues, const Job& job) {
+  const auto queue = std::find_if(queues.begin(), queues.end(),
+                                  [&](const QueueStats& q) { return q.name == job.queue; });
+  if (job.limit_key.empty() || queue == queues.end()) return false;
+  const auto most = queue->limits.per_key.concurrency;
+  return most && model.running_of_key(job.queue, job.limit_key).value() >= *most;
+}
+
+}  // namespace
+
 bool only_expiring(const Store& model, const std::string& line) {
   const std::string queue(queue_of_line(line));
   const auto session = parse_session_line(line);
   const JobState state = session ? JobState::waiting : JobState::available;
   const auto info = session ? model.session(*session, Instant()) : SessionInfo{};
   const auto jobs = model.list({.queue = queue, .state = state}, kAll, 0);
+  const auto queues = model.queues();
   return std::all_of(jobs->jobs.begin(), jobs->jobs.end(), [&](const Job& job) {
     const bool of_line =
         session ? info && job.id == info->turn : line == queue || !job.session.empty();
-    return !of_line || (job.expires_at.has_value() && !job.started_at.has_value());
+    return !of_line || waits_for_key(model, *queues, job) ||
+           (job.expires_at.has_value() && !job.started_at.has_value());
   });
 }
 
@@ -243,8 +258,8 @@ std::string differs(const Store& model, const Store& real) {
     if (a != b) return fmt::format("queues:\n  model: {}\n  store: {}", a, b);
     const std::string& name = (*mine)[i].name;
     const bool has = real.has_available(name);
-    if (model.has_available(name) != has && (has || !only_expiring(model, name)))
-      return "has_available of " + name;
+    const bool excused = has ? (*mine)[i].limits.per_key.any() : only_expiring(model, name);
+    if (model.has_available(name) != has && !excused) return "has_available of " + name;
   }
   const auto all = model.list({}, kAll, 0);
   for (const Job& j : all->jobs) {
@@ -280,6 +295,19 @@ std::string agenda_differs(const Agenda& model, const Agenda& real) {
   return "";
 }
 
+namespace {
+
+// The rows of a workflow whose retention has ended may go in several steps; the model's go at once.
+bool is_going(const Operation& operation, const OperationResult& model,
+              const OperationResult& real) {
+  const auto* mine = std::get_if<Error>(&model);
+  const auto* theirs = std::get_if<Error>(&real);
+  return std::holds_alternative<ForkWorkflow>(operation) && mine != nullptr && theirs != nullptr &&
+         mine->code == ErrorCode::not_found && theirs->code == ErrorCode::expired;
+}
+
+}  // namespace
+
 std::string answers_differ(const std::vector<Operation>& batch,
                            const std::vector<OperationResult>& model,
                            const std::vector<OperationResult>& real) {
@@ -287,7 +315,8 @@ std::string answers_differ(const std::vector<Operation>& batch,
   for (std::size_t i = 0; i < batch.size(); ++i) {
     const std::string a = describe(model[i]);
     const std::string b = describe(real[i]);
-    if (a != b) return fmt::format("{}\n  model: {}\n  store: {}", describe(batch[i]), a, b);
+    if (a != b && !is_going(batch[i], model[i], real[i]))
+      return fmt::format("{}\n  model: {}\n  store: {}", describe(batch[i]), a, b);
   }
   return "";
 }

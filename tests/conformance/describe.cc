@@ -67,6 +67,7 @@ std::string line(const NewJob& j) {
   if (!j.follow_ups.empty()) s += " then=" + line(j.follow_ups);
   if (!j.session.empty()) s += fmt::format(" session={}/{}", j.session, to_string(j.on_dead));
   if (!j.reply_session.empty()) s += fmt::format(" reply={}#{}", j.reply_to, j.reply_session);
+  if (!j.limit_key.empty()) s += " limit_key=" + j.limit_key;
   return s;
 }
 
@@ -397,6 +398,7 @@ std::string describe(const Job& j) {
   if (!j.session.empty()) s += fmt::format(" session={}/{}", j.session, to_string(j.on_dead));
   if (!j.reply_session.empty()) s += " reply_session=" + j.reply_session;
   if (j.trigger_depth != 0) s += fmt::format(" trigger_depth={}", j.trigger_depth);
+  if (!j.limit_key.empty()) s += " limit_key=" + j.limit_key;
   if (j.on_expiry != OnExpiry::cancel) s += " dies of expiry";
   if (j.reason != "max_attempts") s += " description=" + j.description;
   if (j.progress) s += fmt::format(" progress={}/{}", j.progress->value, j.progress->text);

@@ -79,6 +79,13 @@ class Pair {
     return agenda_differs(mine, real);
   }
 
+  bool has_key_limits(const std::string& queue) const {
+    const auto all = model_->queues();
+    return std::any_of(all->begin(), all->end(), [&](const QueueStats& q) {
+      return q.name == queue && q.limits.per_key.any();
+    });
+  }
+
   std::string compare_effects(const Effects& mine, const Effects& real) const {
     for (const std::string& queue : mine.available) {
       if (std::find(real.available.begin(), real.available.end(), queue) == real.available.end() &&
@@ -86,8 +93,8 @@ class Pair {
         return "effects.available lacks " + queue;
     }
     for (const std::string& queue : real.available) {
-      const bool eager =
-          how_.eager_lines && (parse_accept_line(queue) || parse_session_line(queue));
+      const bool eager = how_.eager_lines && (parse_accept_line(queue) ||
+                                              parse_session_line(queue) || has_key_limits(queue));
       if (!model_->has_available(queue) && !eager) return "effects.available has " + queue;
     }
     const auto as_set = [](const std::vector<JobId>& v) {

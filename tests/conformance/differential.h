@@ -20,8 +20,8 @@ struct Differential {
   std::function<Place(std::uint64_t seed)> new_place;
   bool early_agenda =
       false;  // its agenda may name earlier times than the model's, never later ones
-  // It may believe that a queue has a session to accept, or a held one a job, until somebody has
-  // looked, never that it has none.
+  // It may believe that a queue has a session to accept, a held one a job, or one with limits per
+  // key a job whose key has room, until somebody has looked, never that it has none.
   bool eager_lines = false;
   int max_shrink_runs = 1500;
 };
@@ -29,7 +29,7 @@ struct Differential {
 struct Compared {
   std::int64_t operations = 0;
   std::int64_t workflows = 0, forks = 0;  // that were started
-  std::string mismatch;  // the report of the first one; "" = none
+  std::string mismatch;                   // the report of the first one; "" = none
 };
 Compared compare_with_model(const Differential& how, std::int64_t operations);
 

@@ -171,6 +171,7 @@ class Generator {
     while (chance(5)) j.follow_ups.push_back(follow_up());
     if (j.follow_ups.size() > kMaxFollowUps) j.follow_ups.resize(kMaxFollowUps);
     if (chance(2) && j.queue != "windowed") into_session(j);
+    if (limits_ && j.session.empty() && chance(2)) j.limit_key = pick({"x", "y"});
     return j;
   }
 
@@ -587,6 +588,7 @@ class Generator {
     if (chance(2)) return OpenQueues{1 + static_cast<int>(below(3)), fence(4)};
     SetQueueLimits s{.queue = pick({"a", "b", "c", "answers"}), .limits = {}};
     if (chance(2)) s.limits.concurrency = 1 + static_cast<int>(below(4));
+    if (chance(2)) s.limits.per_key.concurrency = 1 + static_cast<int>(below(3));
     if (chance(2)) {
       RateLimit& rate = s.limits.rate.emplace();
       rate.count = 1 + static_cast<int>(below(5));

@@ -16,6 +16,25 @@ class ModelLimits {
     if (q == nullptr || q->paused) return 0;
     return room_of(q->limits, running(queue), meter(queue), now);
   }
+  bool lets(const Job& job, WallTime now) const {
+    return room(job.queue, now) > 0 && has_room(job);
+  }
+  // As far as its key is concerned.
+  bool has_room(const Job& job) const {
+    return !counts(job) ||
+           running_of(job.queue, job.limit_key) < *find(job.queue)->limits.per_key.concurrency;
+  }
+  // A limit per key is for it.
+  bool counts(const Job& job) const {
+    const QueueStats* q = find(job.queue);
+    return q != nullptr && q->limits.per_key.any() && !job.limit_key.empty();
+  }
+  std::int64_t running_of(const std::string& queue, const std::string& key) const {
+    return std::count_if(disk_.jobs.begin(), disk_.jobs.end(), [&](const auto& entry) {
+      const Job& j = entry.second.job;
+      return j.queue == queue && j.limit_key == key && j.state == JobState::running;
+    });
+  }
   // As far as one knows without a look at the clock.
   bool is_closed(const std::string& queue) const {
     const QueueStats* q = find(queue);

@@ -45,6 +45,13 @@ class ModelReads : public Store {
     return all;
   }
 
+  Result<std::int64_t> running_of_key(const std::string& queue,
+                                      const std::string& key) const override {
+    return std::count_if(disk_.jobs.begin(), disk_.jobs.end(), [&](const auto& entry) {
+      const Job& j = entry.second.job;
+      return j.queue == queue && j.limit_key == key && j.state == JobState::running;
+    });
+  }
   Result<MemoPage> memos(JobId id, const std::string& from, int limit) const override {
     MS_TRY(get(id));
     return page_of_memos(disk_.jobs.at(id), from, limit);

@@ -119,7 +119,8 @@ class ModelStore final : public ModelReads, private ModelJobs {
     if (queue.starts_with('~')) return sessions_.has_available(queue);
     if (limits_.is_closed(queue)) return false;
     return std::any_of(disk_->jobs.begin(), disk_->jobs.end(), [&](const auto& entry) {
-      return entry.second.job.queue == queue && entry.second.job.state == JobState::available;
+      const Job& j = entry.second.job;
+      return j.queue == queue && j.state == JobState::available && limits_.has_room(j);
     });
   }
 
@@ -224,6 +225,7 @@ class ModelStore final : public ModelReads, private ModelJobs {
     r.lease_expiry = Instant::never();
     touch(r);
     if (ran && queue(r.job.queue).limits.concurrency) opened(r.job.queue);
+    if (ran && limits_.counts(r.job)) gained_.insert(r.job.queue);
   }
 
   void set_waiting(Record& r, JobState state, WallTime run_at) {
@@ -304,7 +306,7 @@ class ModelStore final : public ModelReads, private ModelJobs {
     j.timeout = n.timeout;
     j.expires_at.reset();
     if (n.expires_in) j.expires_at = now_.wall + *n.expires_in;
-    j.on_expiry = n.on_expiry;
+    j.on_expiry = n.on_expiry, j.limit_key = n.limit_key;
     const bool window = n.unique && n.unique->window > Duration(0);
     r.unique_until = window ? j.created_at + n.unique->window : WallTime();
   }
@@ -413,7 +415,7 @@ class ModelStore final : public ModelReads, private ModelJobs {
     });
     for (Record* r : found) {
       if (std::ssize(result.jobs) == op.max) break;
-      if (limits_.room(r->job.queue, now_.wall) > 0) result.jobs.push_back(start(*r, op));
+      if (limits_.lets(r->job, now_.wall)) result.jobs.push_back(start(*r, op));
     }
     return result;
   }

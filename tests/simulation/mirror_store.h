@@ -89,6 +89,10 @@ class MirrorStore final : public Store {
   Result<WorkflowStepPage> workflow_steps(WorkflowId id, int after, int limit) const override {
     return real_->workflow_steps(id, after, limit);
   }
+  Result<std::int64_t> running_of_key(const std::string& queue,
+                                      const std::string& key) const override {
+    return real_->running_of_key(queue, key);
+  }
   Result<MemoPage> memos(JobId id, const std::string& from, int limit) const override {
     return real_->memos(id, from, limit);
   }

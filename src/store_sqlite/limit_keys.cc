@@ -1,0 +1,173 @@
+// Limits per key: which of the jobs that have a limit_key stand in the line of their queue.
+//
+// A claim must not walk past the jobs of a key that is at its bound, however many they are. So a
+// key keeps its available jobs itself, by kind, and of each kind only the first stands in the
+// queue's line, and only while the key has room:
+//
+//   line of the queue   7 (free)   9 (acme)   12 (free)   15 (globex)
+//   acme, hidden                   10, 11, 13, 14 …
+//   globex, hidden                 16
+//
+// A key is remembered while it has available or running jobs.
+#include "base/assert.h"
+#include "base/mutant.h"
+#include "store_sqlite/store_impl.h"
+
+namespace mainspring::sqlite {
+
+LimitKey& SqliteStore::limit_key_of(QueueState& queue, std::string_view key) {
+  auto& found = queue.limit_keys[std::string(key)];
+  if (!found)
+    found = std::make_unique<LimitKey>(LimitKey{.key = std::string(key), .queue = &queue});
+  return *found;
+}
+
+std::string SqliteStore::limit_key_of(JobId id) {
+  Statement& row = sql_->select_limit_key.bind(id);
+  ResetGuard guard(row);
+  MS_ASSERT(row.step() && !row.is_null(0), "a job whose row says so has a limit_key");
+  return std::string(row.text(0));
+}
+
+bool LimitKey::is_full() const {
+  const auto& most = queue->limits.per_key.concurrency;
+  return most && running >= *most && !MS_MUTANT(limit_per_key_ignored);
+}
+
+// The first of what it hides of a kind comes into the line, unless one behind `after` is there.
+void LimitKey::show(std::int32_t kind, std::optional<ReadyKey> after) {
+  Line& line = lines[kind];
+  const auto there = after ? line.shown.upper_bound(*after) : line.shown.begin();
+  if (there != line.shown.end() || line.hidden.empty()) return;
+  const auto first = line.hidden.begin();
+  line.shown.insert(*first);
+  queue->ready[kind].insert(*first);
+  line.hidden.erase(first);
+}
+
+void LimitKey::hide(std::int32_t kind, ReadyLine::iterator which) {
+  Line& line = lines[kind];
+  queue->ready[kind].erase(*which);
+  line.hidden.insert(*which);
+  line.shown.erase(which);
+}
+
+void LimitKey::settle() {
+  for (auto& [kind, line] : lines) {
+    if (!is_full()) show(kind, {});
+    while (is_full() && !line.shown.empty()) hide(kind, line.shown.begin());
+  }
+}
+
+void SqliteStore::enter_key(const HotRow& hot, const ReadyKey& at) {
+  LimitKey& key = limit_key_of(*hot.queue, limit_key_of(hot.id));
+  add_to_key(key, hot.kind, at);
+}
+
+void SqliteStore::add_to_key(LimitKey& key, std::int32_t kind, const ReadyKey& at) {
+  LimitKey::Line& line = key.lines[kind];
+  keyed_.emplace(at.id(), &key);
+  key.queue->keyed_times.insert(ReadyKey(0, at.run_at(), at.id()));
+  const bool first = line.shown.empty() || at < *line.shown.rbegin();
+  if (key.is_full() || !first) {
+    line.hidden.insert(at);
+    key.settle();
+    return;
+  }
+  line.shown.insert(at);
+  key.queue->ready[kind].insert(at);
+  if (line.shown.size() > 1) key.hide(kind, std::prev(line.shown.end()));
+}
+
+LimitKey& SqliteStore::take_from_key(const ReadyKey& at, std::int32_t kind) {
+  const auto found = keyed_.find(at.id());
+  MS_ASSERT(found != keyed_.end(), "an available job with a limit_key stands under it");
+  LimitKey& key = *found->second;
+  keyed_.erase(found);
+  LimitKey::Line& line = key.lines.at(kind);
+  line.hidden.erase(at);
+  line.shown.erase(at);
+  key.queue->keyed_times.erase(ReadyKey(0, at.run_at(), at.id()));
+  return key;
+}
+
+// nullptr = it has none.
+LimitKey* SqliteStore::key_of_ready(const QueueState& queue, JobId id) const {
+  if (queue.limit_keys.empty()) return nullptr;
+  const auto found = keyed_.find(id);
+  return found == keyed_.end() ? nullptr : found->second;
+}
+
+void SqliteStore::leave_key(const HotRow& hot, const ReadyKey& at) {
+  LimitKey& key = take_from_key(at, hot.kind);
+  hot.queue->ready[hot.kind].erase(at);
+  settle_key(key);
+}
+
+// A job of it begins: the caller takes it out of the line.
+void SqliteStore::begin_of_key(const ReadyKey& at, Lease& lease) {
+  LimitKey& key = take_from_key(at, lease.kind);
+  lease.limit_key = &key;
+  ++key.running;
+  touched_keys_.emplace_back(key.queue, key.key);
+}
+
+void SqliteStore::end_of_key(Lease& lease) {
+  LimitKey& key = *lease.limit_key;
+  MS_ASSERT(key.running > 0, "what ends has begun");
+  --key.running;
+  touched_keys_.emplace_back(key.queue, key.key);
+  if (MS_MUTANT(end_leaves_key_closed)) return;
+  if (key.queue->limits.per_key.any()) key.queue->made_available = true;
+  touch(*key.queue);
+  settle_key(key);
+}
+
+// Its jobs stand where they belong; without any it is forgotten.
+void SqliteStore::settle_key(LimitKey& key) {
+  key.settle();
+  std::erase_if(key.lines, [](const auto& line) {
+    return line.second.shown.empty() && line.second.hidden.empty();
+  });
+  if (key.running == 0 && key.lines.empty()) key.queue->limit_keys.erase(key.key);
+}
+
+// Behind a claim. The same key may stand there several times, and be gone after the first.
+void SqliteStore::settle_keys(QueueState& queue, const std::vector<std::string>& keys) {
+  for (const std::string& name : keys) {
+    const auto found = queue.limit_keys.find(name);
+    if (found != queue.limit_keys.end()) settle_key(*found->second);
+  }
+}
+
+void SqliteStore::settle_all_keys(QueueState& queue) {
+  for (auto& [name, key] : queue.limit_keys) key->settle();
+}
+
+void SqliteStore::publish_keys() {
+  if (publish_anew_) {
+    published_keys_.clear();
+    for (const QueueState& queue : queue_states_) {
+      for (const auto& [name, key] : queue.limit_keys) {
+        if (key->running > 0) published_keys_[{queue.name, name}] = key->running;
+      }
+    }
+  }
+  for (const auto& [queue, name] : std::exchange(touched_keys_, {})) {
+    const auto found = queue->limit_keys.find(name);
+    if (found != queue->limit_keys.end() && found->second->running > 0) {
+      published_keys_[{queue->name, name}] = found->second->running;
+    } else {
+      published_keys_.erase({queue->name, name});
+    }
+  }
+}
+
+Result<std::int64_t> SqliteStore::running_of_key(const std::string& queue,
+                                                 const std::string& key) const {
+  MutexLock lock(published_mutex_);
+  const auto found = published_keys_.find({queue, key});
+  return found == published_keys_.end() ? 0 : found->second;
+}
+
+}  // namespace mainspring::sqlite

@@ -1,0 +1,205 @@
+// Conformance: limits per key.
+#include <algorithm>
+
+#include "conformance/bench.h"
+
+namespace mainspring::conformance {
+namespace {
+
+void limit_keys(Bench& b, int concurrency, const std::string& queue = "q") {
+  QueueLimits limits;
+  limits.per_key.concurrency = concurrency;
+  b.one<Done>(SetQueueLimits{queue, limits});
+}
+NewJob keyed(Bench& b, const std::string& key, const std::string& queue = "q") {
+  NewJob job = b.job(queue);
+  job.limit_key = key;
+  return job;
+}
+JobId enqueue(Bench& b, const std::string& key, int priority = 5) {
+  NewJob job = keyed(b, key);
+  job.priority = priority;
+  return b.enqueue(job);
+}
+std::int64_t running(Bench& b, const std::string& key) {
+  return b.store->running_of_key("q", key).value();
+}
+
+}  // namespace
+
+TEST_SUITE("store: limits per key") {
+  TEST_CASE("no more jobs of a key run at once than its bound; those of others are not held up") {
+    Bench b;
+    limit_keys(b, 1);
+    const JobId a1 = enqueue(b, "a"), a2 = enqueue(b, "a"), a3 = enqueue(b, "a");
+    const JobId b1 = enqueue(b, "b"), free1 = b.enqueue(b.job()), free2 = b.enqueue(b.job());
+    const auto first = b.claim(9);
+    CHECK(ids(first) == std::vector<JobId>{a1, b1, free1, free2});
+    CHECK(running(b, "a") == 1);
+    CHECK(b.claim(9).empty());
+    CHECK_FALSE(b.store->has_available("q"));
+    b.finish(first[1], Complete{});  // of b, which has no other
+    CHECK(b.claim(9).empty());
+    b.finish(first[0], Complete{});
+    CHECK(b.became_available("q"));
+    CHECK(b.store->has_available("q"));
+    const auto next = b.claim(9);
+    CHECK(ids(next) == std::vector<JobId>{a2});
+    b.finish(next[0], Retry{"e", Duration(0)});
+    CHECK(running(b, "a") == 0);
+    CHECK(b.claim(9).size() == 1);
+    CHECK(b.get(a3).state == JobState::available);
+    CHECK(b.get(a3).limit_key == "a");
+  }
+
+  TEST_CASE("one claim takes of a key as many as it has room for, in order over all") {
+    Bench b;
+    limit_keys(b, 2);
+    const JobId a1 = enqueue(b, "a"), a2 = enqueue(b, "a");
+    enqueue(b, "a");
+    const JobId b1 = enqueue(b, "b"), urgent = enqueue(b, "a", 0);
+    CHECK(ids(b.claim(9)) == std::vector<JobId>{urgent, a1, b1});
+    CHECK(b.get(a2).state == JobState::available);
+  }
+
+  TEST_CASE("what comes later with a higher priority goes first when its key has room") {
+    Bench b;
+    limit_keys(b, 1);
+    enqueue(b, "a");
+    const JobId a2 = enqueue(b, "a");
+    const auto first = b.claim(9);
+    CHECK(b.claim(9).empty());
+    const JobId urgent = enqueue(b, "a", 0);
+    CHECK(b.claim(9).empty());
+    b.finish(first[0], Complete{});
+    const auto next = b.claim(9);
+    CHECK(ids(next) == std::vector<JobId>{urgent});
+    b.finish(next[0], Complete{});
+    CHECK(ids(b.claim(9)) == std::vector<JobId>{a2});
+  }
+
+  TEST_CASE("what runs is counted over a restart") {
+    Bench b;
+    limit_keys(b, 1);
+    enqueue(b, "a"), enqueue(b, "a");
+    const auto first = b.claim(9);
+    b.reopen();
+    CHECK(running(b, "a") == 1);
+    CHECK(b.claim(9).empty());
+    b.finish(first[0], Complete{});
+    CHECK(b.claim(9).size() == 1);
+  }
+
+  TEST_CASE("a limit counts what runs already; a lower one stops nothing, none opens all") {
+    Bench b;
+    for (int i = 0; i < 6; ++i) enqueue(b, "a");
+    const auto first = b.claim(2);
+    limit_keys(b, 1);
+    CHECK(running(b, "a") == 2);
+    CHECK(b.claim(9).empty());
+    b.finish(first[0], Complete{});
+    CHECK(b.claim(9).empty());
+    b.finish(first[1], Complete{});
+    CHECK(b.claim(9).size() == 1);
+    limit_keys(b, 3);
+    CHECK(b.became_available("q"));
+    CHECK(b.claim(9).size() == 2);
+    CHECK(b.claim(9).empty());
+    b.one<Done>(SetQueueLimits{"q", {}});
+    CHECK(b.became_available("q"));
+    CHECK(b.claim(9).size() == 1);
+  }
+
+  TEST_CASE("a lease that expired counts until its job is rescued") {
+    Bench b;
+    limit_keys(b, 1);
+    enqueue(b, "a"), enqueue(b, "a");
+    b.claim_one();
+    b.advance(minutes(1));
+    CHECK(b.claim(9).empty());
+    CHECK(b.rescue() == 1);
+    CHECK(b.became_available("q"));
+    CHECK(b.claim(9).size() == 1);
+  }
+
+  TEST_CASE("a key's limit and its queue's hold together, and kinds share a key's room") {
+    Bench b;
+    QueueLimits limits{.concurrency = 3, .rate = {}};
+    limits.per_key.concurrency = 2;
+    b.one<Done>(SetQueueLimits{"q", limits});
+    for (const char* key : {"a", "a", "a", "b", "b"}) {
+      NewJob job = keyed(b, key);
+      job.kind = "other";
+      b.enqueue(job);
+      b.enqueue(keyed(b, key));
+    }
+    const auto first = b.claim(1);
+    CHECK(b.one<ClaimResult>(Claim{.worker = "w", .queues = {"q"}, .kinds = {"other"}, .max = 1})
+              .jobs.size() == 1);
+    CHECK(running(b, "a") == 2);
+    const auto last = b.claim(9);
+    REQUIRE(last.size() == 1);
+    CHECK(b.get(last[0].id).limit_key == "b");
+    CHECK(b.claim(9).empty());
+    b.finish(first[0], Complete{});
+    CHECK(b.claim(9).size() == 1);
+    CHECK(b.stats().limits == limits);
+  }
+
+  TEST_CASE("queues and unlimited jobs beside it are as before; a key is of one queue") {
+    Bench b;
+    limit_keys(b, 1);
+    enqueue(b, "a"), enqueue(b, "a");
+    b.enqueue(keyed(b, "a", "r"));
+    b.enqueue(keyed(b, "a", "r"));
+    CHECK(b.claim(9, {"q", "r"}).size() == 3);
+    CHECK(b.claim(9, {"q", "r"}).empty());
+  }
+
+  TEST_CASE("cancelled, expired, postponed and replaced jobs leave their key's line") {
+    Bench b;
+    limit_keys(b, 1);
+    enqueue(b, "a");
+    const JobId gone = enqueue(b, "a");
+    NewJob expires = keyed(b, "a");
+    expires.expires_in = seconds(5);
+    b.enqueue(expires);
+    NewJob changes = keyed(b, "a");
+    changes.unique = Unique{.key = "u", .on_conflict = OnConflict::replace};
+    const JobId changed = b.enqueue(changes);
+    const JobId last = enqueue(b, "a");
+    const auto first = b.claim_one();
+    CHECK(b.claim(9).empty());
+    b.one<CancelResult>(Cancel{gone, "no", {}});
+    changes.limit_key = "b";
+    b.enqueue(changes);
+    CHECK(b.get(changed).limit_key == "b");
+    CHECK(ids(b.claim(9)) == std::vector<JobId>{changed});
+    b.advance(seconds(6));
+    b.one<StepResult>(ExpireJobs{});
+    b.finish(first, Complete{});
+    CHECK(ids(b.claim(9)) == std::vector<JobId>{last});
+    CHECK(b.claim(9).empty());
+  }
+
+  TEST_CASE("a long line of one key behind its bound holds up nobody") {
+    Bench b;
+    limit_keys(b, 2);
+    constexpr int kMany = 3000;
+    Enqueue many;
+    for (int i = 0; i < kMany; ++i) many.jobs.push_back(keyed(b, "a"));
+    b.one<EnqueueResult>(many);
+    const JobId other = enqueue(b, "b");
+    const auto first = b.claim(3);
+    REQUIRE(first.size() == 3);
+    CHECK(first[2].id == other);
+    CHECK(b.claim(9).empty());
+    for (const ClaimedJob& job : first) b.finish(job, Complete{});
+    CHECK(b.claim(9).size() == 2);
+    b.one<Done>(SetQueueLimits{"q", {}});
+    CHECK(b.claim(900).size() == 900);
+    CHECK(b.store->verify()->problems.empty());
+  }
+}
+
+}  // namespace mainspring::conformance
