@@ -199,15 +199,17 @@ void PostgresStore::take_claimed(Claiming& claiming, const Rows& rows) {
     }
     claiming.short_of = !enough && !claiming.from_beginning;
   }
-  if (!enough && op.kinds.empty() && !claiming.short_of) {
-    // Nothing is left that a claim could take, as far as anybody can tell now.
-    for (const QueueInfo* queue : claiming.queues) {
-      const auto room = claiming.rooms.find(queue->id);
-      const bool full = room != claiming.rooms.end() && room->second <= 0;
-      if (queue->paused || full) continue;
-      after_.dry.insert(queue->id);
-      after_.gained.erase(queue->id);
-    }
+  if (!enough && op.kinds.empty() && !claiming.short_of) note_dry(claiming);
+}
+
+// Nothing is left that a claim could take, as far as anybody can tell now.
+void PostgresStore::note_dry(const Claiming& claiming) {
+  for (const QueueInfo* queue : claiming.queues) {
+    const auto room = claiming.rooms.find(queue->id);
+    const bool full = room != claiming.rooms.end() && room->second <= 0;
+    if (queue->paused || full || claiming.unfinished.contains(queue->id)) continue;
+    after_.dry.insert(queue->id);
+    after_.gained.erase(queue->id);
   }
 }
 
@@ -255,7 +257,8 @@ ClaimedJob PostgresStore::read_claimed(const Rows& rows, int row, const Claim& o
                          .flags = static_cast<int>(column(7)),
                          .queue = queue,
                          .plain = ends_plainly(column(8), static_cast<int>(column(7))) &&
-                                  !queue_by_id(queue).limits.concurrency,
+                                  !queue_by_id(queue).limits.concurrency &&
+                                  !queue_by_id(queue).limits.per_key.any(),
                          .session = job.session});
   return job;
 }

@@ -36,7 +36,8 @@ bool PostgresStore::has_room(std::int64_t jobs) {
 bool PostgresStore::is_plain(const Enqueue& op) {
   return op.idempotency_key.empty() && op.fence.lease.empty() && !op.jobs.empty() &&
          std::all_of(op.jobs.begin(), op.jobs.end(), [](const NewJob& job) {
-           return !job.unique && !job.expires_in && !is_followed(job) && job.session.empty();
+           return !job.unique && !job.expires_in && !is_followed(job) && job.session.empty() &&
+                  job.limit_key.empty();
          });
 }
 
@@ -263,7 +264,7 @@ void PostgresStore::replace_job(JobInHand& held, const NewJob& job, WallTime) {
   row.budget = job.max_attempts;
   row.timeout = job.timeout.count();
   row.expires_at = job.expires_in ? (now_.wall + *job.expires_in).us() : 0;
-  constexpr int kReplaced = kFlagFollowed | kFlagIntoSession | kFlagDiesOfExpiry;
+  constexpr int kReplaced = kFlagFollowed | kFlagIntoSession | kFlagDiesOfExpiry | kFlagLimitKey;
   row.flags = (row.flags & ~kReplaced) | (flags_of(job) & kReplaced);
   row.trigger_depth = std::max(row.trigger_depth, job.trigger_depth);
   drop_memos(row);

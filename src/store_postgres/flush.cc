@@ -84,7 +84,7 @@ void PostgresStore::flush() {
 void PostgresStore::flush_bodies(const std::vector<JobInHand*>& fresh) {
   Ints id, state, flags, priority, max_attempts, run_at, expires_at, timeout, schedule, queue, kind,
       budget, depth;
-  Texts key, correlation, reply, tags, headers, args, follow_ups, session, reply_session;
+  Texts key, correlation, reply, tags, headers, args, follow_ups, session, reply_session, limit_key;
   std::vector<std::string> joined(fresh.size()), then(fresh.size());
   for (std::size_t i = 0; i < fresh.size(); ++i) {
     const JobRow& row = fresh[i]->row;
@@ -105,11 +105,12 @@ void PostgresStore::flush_bodies(const std::vector<JobInHand*>& fresh) {
     session.push_back(text_or_null(row.session));
     reply_session.push_back(text_or_null(body.reply_session));
     depth.push_back(row.trigger_depth);
+    limit_key.push_back(text_or_null(body.limit_key));
   }
   write(sql_.insert_jobs,
         params(id, state, flags, priority, max_attempts, run_at, expires_at, timeout, schedule,
                queue, kind, key, correlation, reply, tags, headers, wall(), args, budget,
-               follow_ups, session, reply_session, depth));
+               follow_ups, session, reply_session, depth, limit_key));
   // A new row that was changed since it was made is written again, with its other fields.
   std::vector<JobInHand*> changed;
   for (JobInHand* job : fresh) {
@@ -144,12 +145,12 @@ void PostgresStore::flush_replaced(const std::vector<JobInHand*>& changed) {
     const NewJob& body = *job->body;
     const std::string tags = join_tags(body.tags);
     const std::string follow_ups = encode_follow_ups(body.follow_ups);
-    write(
-        sql_.replace_bodies,
-        params(job->row.id, std::int64_t{job->row.kind}, std::int64_t{job->row.budget},
-               job->row.timeout, text_or_null(body.correlation_id), text_or_null(body.reply_to),
-               text_or_null(tags), text_or_null(body.headers), body.args, text_or_null(follow_ups),
-               text_or_null(body.reply_session), std::int64_t{job->row.trigger_depth}));
+    write(sql_.replace_bodies,
+          params(job->row.id, std::int64_t{job->row.kind}, std::int64_t{job->row.budget},
+                 job->row.timeout, text_or_null(body.correlation_id), text_or_null(body.reply_to),
+                 text_or_null(tags), text_or_null(body.headers), body.args,
+                 text_or_null(follow_ups), text_or_null(body.reply_session),
+                 std::int64_t{job->row.trigger_depth}, text_or_null(body.limit_key)));
   }
 }
 
@@ -163,12 +164,13 @@ void PostgresStore::flush_lines(const std::vector<JobInHand*>& all) {
     const std::optional<JobRow> now = job->removed ? std::nullopt : std::optional(job->row);
     const auto before = job->was ? place_of(*job->was) : std::nullopt;
     const auto after = now ? place_of(*now) : std::nullopt;
-    if (before && before != after) {
+    const bool moved = before != after || (before && job->body);  // it may be held back: that too
+    if (before && moved) {
       gone[0].push_back(before->queue), gone[1].push_back(before->priority);
       gone[2].push_back(before->run_at), gone[3].push_back(before->id);
       if (!job->row.session.empty()) --after_.heads[before->queue];
     }
-    if (after && before != after) {
+    if (after && moved) {
       come[0].push_back(after->queue), come[1].push_back(after->priority);
       come[2].push_back(after->kind), come[3].push_back(after->run_at);
       come[4].push_back(after->id), come[5].push_back(after->expires_at);
@@ -224,7 +226,7 @@ void PostgresStore::flush_lines(const std::vector<JobInHand*>& all) {
 }
 
 void PostgresStore::flush_removed(const std::vector<JobInHand*>& all) {
-  Ints ids, extras, errors, dead, memos, key_queues, key_ids;
+  Ints ids, extras, errors, dead, memos, key_queues, key_ids, keyed;
   Texts keys;
   for (const JobInHand* job : all) {
     if (!job->removed || !job->was) continue;
@@ -233,6 +235,7 @@ void PostgresStore::flush_removed(const std::vector<JobInHand*>& all) {
     if ((row.flags & kFlagExtras) != 0) extras.push_back(row.id);
     if ((row.flags & kFlagErrors) != 0) errors.push_back(row.id);
     if ((row.flags & kFlagMemos) != 0) memos.push_back(row.id);
+    if ((row.flags & kFlagLimitKey) != 0) keyed.push_back(row.id);
     if (row.state == JobState::dead) dead.push_back(row.id);
     if (!row.unique_key.empty()) {
       key_queues.push_back(row.queue), key_ids.push_back(row.id);
@@ -243,6 +246,7 @@ void PostgresStore::flush_removed(const std::vector<JobInHand*>& all) {
   if (ids.empty()) return;
   write(sql_.delete_jobs, params(ids, extras, errors, dead));
   if (!memos.empty()) write(memo_sql_.remove, params(memos));
+  if (!keyed.empty()) write(key_sql_.forget_jobs, params(keyed));
   if (!keys.empty()) write(sql_.delete_unique, params(key_queues, keys, key_ids));
 }
 
@@ -258,8 +262,11 @@ void PostgresStore::count(const JobRow& row, int delta) {
   if (row.state != JobState::running) return;
   after_.running[row.queue] += delta;
   const auto queue = queues_by_id_.find(row.queue);
-  const bool counts = queue != queues_by_id_.end() && queue->second->limits.concurrency;
-  if (counts && delta < 0 && !MS_MUTANT(end_opens_nothing)) opened_.insert(row.queue);
+  if (queue == queues_by_id_.end() || delta > 0) return;
+  const QueueLimits& limits = queue->second->limits;
+  if (limits.concurrency && !MS_MUTANT(end_opens_nothing)) opened_.insert(row.queue);
+  const bool of_key = limits.per_key.any() && (row.flags & kFlagLimitKey) != 0;
+  if (of_key && !MS_MUTANT(end_leaves_key_closed)) after_.gained.insert(row.queue);
 }
 
 void PostgresStore::flush_tallies() {

@@ -49,6 +49,7 @@ int flags_of(const NewJob& job) {
                   [](const FollowUp& followed) { return !followed.session.empty(); });
   if (into_session) flags |= kFlagIntoSession;
   if (job.on_expiry == OnExpiry::dead) flags |= kFlagDiesOfExpiry;
+  if (!job.limit_key.empty()) flags |= kFlagLimitKey;
   if (job.session.empty()) return flags;
   flags |= kFlagSession;
   if (job.on_dead == OnDead::block) flags |= kFlagBlocks;

@@ -71,11 +71,15 @@ void PostgresStore::claim_limited(const std::shared_ptr<Claiming>& claiming) {
   const std::optional<Ints> kinds = kinds_named(op);
   if (kinds && kinds->empty()) return;
   claiming->rooms = rooms(claiming->queues);
+  look_at_keys(*claiming, kinds);
   Ints ids, room;
   for (const auto& [id, n] : claiming->rooms) {
-    if (n > 0) ids.push_back(id), room.push_back(n);
+    if (n > 0 && !claiming->keyed_queues.contains(id)) ids.push_back(id), room.push_back(n);
   }
-  if (ids.empty()) return;
+  if (ids.empty() && claiming->keyed.empty()) {
+    if (op.kinds.empty()) note_dry(*claiming);
+    return;
+  }
   hold();
   claiming->at = lease_now();
   claiming->until = claiming->at + op.lease.count();
@@ -88,8 +92,12 @@ void PostgresStore::claim_limited(const std::shared_ptr<Claiming>& claiming) {
     p.null(Params::kInt8Array);
   }
   p.add(op.worker).add(op.lease.count()).add(claiming->until).add(wall()).add(claiming->at);
+  const KeyedColumns keyed(claiming->keyed);
   p.add(node_).add(batch_).add(ids).add(room);
+  p.add(Ints(claiming->keyed_of.begin(), claiming->keyed_of.end()));
+  p.add(keyed.priority).add(keyed.run_at).add(keyed.id);
   take_claimed(*claiming, ask(sql_.claim_limited, p));
+  note_keys(*claiming);
   std::map<int, int> begun;
   for (const ClaimedJob& job : claiming->result.jobs) ++begun[find_queue(job.queue)->id];
   for (const auto& [id, n] : begun) count_begun(*queues_by_id_.at(id), n);
@@ -147,7 +155,11 @@ OperationResult PostgresStore::operator()(const SetQueueLimits& op) {
   if (op.limits.any()) {
     if (auto old = keep_out_before(kKnowsLimits, "limits")) return std::move(*old);
   }
+  if (op.limits.per_key.any()) {
+    if (auto old = keep_out_before(kKnowsLimitKeys, "limits per key")) return std::move(*old);
+  }
   QueueInfo& queue = locked_queue(op.queue);
+  change_key_limits(queue, op.limits);
   if (queue.limits.rate != op.limits.rate) queue.meter = {};
   queue.limits = op.limits;
   any_rates_ = any_rates_ || queue.limits.rate;

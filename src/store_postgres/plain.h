@@ -26,6 +26,11 @@ struct PostgresStore::Claiming {
   ClaimResult result;
   Ints extras;               // jobs that may have a checkpoint
   std::map<int, int> rooms;  // of queues with limits: how many more may begin
+  // Of its queues with limits per key: the jobs that it may take, and of which queue each is; and
+  // those queues of which there may be others.
+  std::set<int> keyed_queues, unfinished;
+  std::vector<KeyedJob> keyed;
+  std::vector<int> keyed_of;
   bool from_beginning = false;
   bool short_of = false;
   Instant sent;

@@ -38,7 +38,8 @@ PostgresStore::PostgresStore(PostgresOptions options, Log& log, DatabaseClock* c
       session_sql_(schema_),
       workflow_sql_(schema_),
       trigger_sql_(schema_),
-      memo_sql_(schema_) {}
+      memo_sql_(schema_),
+      key_sql_(schema_) {}
 
 PostgresStore::~PostgresStore() {
   try {

@@ -9,7 +9,7 @@ namespace mainspring::pg {
   "j.version, j.started_at, j.finished_at, j.expires_at, j.created_at, j.args, j.timeout, "   \
   "j.tags, j.headers, j.correlation_id, j.reply_to, j.unique_key, j.worker, j.flags, "        \
   "e.progress_value, e.progress_text, e.reason, e.description, j.follow_ups, j.session, "     \
-  "j.reply_session, coalesce(j.trigger_depth, 0)"
+  "j.reply_session, coalesce(j.trigger_depth, 0), j.limit_key"
 #define MS_JOINS                                                                              \
   " JOIN $schema.queues q ON q.id = j.queue JOIN $schema.kinds k ON k.id = j.kind LEFT JOIN " \
   "$schema.extras e ON e.id = j.id "
@@ -54,9 +54,12 @@ ReadStatements::ReadStatements(std::string_view s)
                       "SELECT 0::bigint, ARRAY(SELECT id FROM $schema.dead_letter WHERE id < $1 "
                       "ORDER BY id DESC LIMIT $4)"),
       candidates_running(s, MS_CANDIDATES("SELECT unnest(ids) AS id FROM $schema.leased")),
-      candidates_ready(s, MS_CANDIDATES("SELECT id FROM $schema.ready")),
-      candidates_ready_of(s, MS_CANDIDATES("SELECT id FROM $schema.ready WHERE queue = (SELECT id "
-                                           "FROM $schema.queues WHERE name = $3)")),
+      candidates_ready(s, MS_CANDIDATES("(SELECT id FROM $schema.ready UNION ALL SELECT id FROM "
+                                        "$schema.held_back)")),
+      candidates_ready_of(s, MS_CANDIDATES("(SELECT r.id FROM $schema.queues q, LATERAL (SELECT id "
+                                           "FROM $schema.ready WHERE queue = q.id UNION ALL SELECT "
+                                           "id FROM $schema.held_back WHERE queue = q.id) r WHERE "
+                                           "q.name = $3)")),
       candidates_due(s, MS_CANDIDATES("SELECT id FROM $schema.due")),
       candidates_waiting(s, MS_CANDIDATES("(SELECT job AS id FROM $schema.schedule_jobs UNION "
                                           "ALL SELECT id FROM $schema.session_jobs UNION ALL "
@@ -71,10 +74,12 @@ ReadStatements::ReadStatements(std::string_view s)
           "sum(completed)::bigint, sum(retryable)::bigint, sum(cancelled)::bigint, "
           "sum(dead)::bigint, sum(enqueued)::bigint, sum(pruned)::bigint, sum(expired)::bigint "
           "FROM $schema.tallies WHERE queue <> 0 GROUP BY queue) t ON t.queue = q.id LEFT JOIN "
-          "LATERAL (SELECT min(r.run_at) AS run_at FROM generate_series(0, 9) AS p(priority) "
-          "CROSS JOIN LATERAL (SELECT run_at FROM $schema.ready WHERE queue = q.id AND priority = "
-          "p.priority ORDER BY run_at LIMIT 1) r WHERE t.available > 0) o ON true ORDER BY "
-          "q.name"),
+          "LATERAL (SELECT least(min(r.run_at), (SELECT h.run_at FROM $schema.held_back h JOIN "
+          "$schema.jobs j ON j.id = h.id WHERE h.queue = q.id AND j.state = 2 AND j.run_at = "
+          "h.run_at ORDER BY h.run_at LIMIT 1)) AS run_at FROM generate_series(0, 9) AS "
+          "p(priority) LEFT JOIN LATERAL (SELECT run_at FROM $schema.ready WHERE queue = q.id AND "
+          "priority = p.priority ORDER BY run_at LIMIT 1) r ON true WHERE t.available > 0) o ON "
+          "true ORDER BY q.name"),
       audit_ends(s, "SELECT coalesce(min(seq), 0), coalesce(max(seq), 0) FROM $schema.audit"),
       audit_rising(s, MS_RECORD MS_RECORD_FILTER "ORDER BY seq LIMIT $6"),
       audit_falling(s, MS_RECORD MS_RECORD_FILTER "ORDER BY seq DESC LIMIT $6"),

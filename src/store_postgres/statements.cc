@@ -75,23 +75,22 @@ JobStatements::JobStatements(std::string_view s)
           "INSERT INTO $schema.jobs (id, state, flags, priority, attempt, max_attempts, version, "
           "token, lease_until, lease, claimed_at, run_at, started_at, finished_at, expires_at, "
           "created_at, timeout, schedule, queue, kind, budget, unique_key, correlation_id, "
-          "reply_to, tags, headers, args, follow_ups, session, reply_session, trigger_depth) "
-          "SELECT "
-          "id, state, "
+          "reply_to, tags, headers, args, follow_ups, session, reply_session, trigger_depth, "
+          "limit_key) SELECT id, state, "
           "flags, priority, 0, "
           "max_attempts, 1, "
           "0, 0, 0, 0, run_at, 0, 0, expires_at, $17, timeout, schedule, queue, kind, budget, "
           "unique_key, correlation_id, reply_to, string_to_array(tags, E'\\x1f'), headers, args, "
-          "follow_ups, session, reply_session, nullif(depth, 0) "
+          "follow_ups, session, reply_session, nullif(depth, 0), limit_key "
           "FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], "
           "$6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[], $10::bigint[], $11::bigint[], "
           "$12::text[], $13::text[], $14::text[], $15::text[], $16::text[], $18::text[], "
-          "$19::bigint[], $20::text[], $21::text[], $22::text[], $23::bigint[]) AS u(id, state, "
-          "flags, priority, "
+          "$19::bigint[], $20::text[], $21::text[], $22::text[], $23::bigint[], $24::text[]) AS "
+          "u(id, state, flags, priority, "
           "max_attempts, run_at, "
           "expires_at, "
           "timeout, schedule, queue, kind, unique_key, correlation_id, reply_to, tags, headers, "
-          "args, budget, follow_ups, session, reply_session, depth)"),
+          "args, budget, follow_ups, session, reply_session, depth, limit_key)"),
       update_jobs(
           s,
           "UPDATE $schema.jobs j SET state = u.state, flags = u.flags, priority = u.priority, "
@@ -109,7 +108,7 @@ JobStatements::JobStatements(std::string_view s)
           "UPDATE $schema.jobs SET kind = $2::bigint, budget = $3::bigint, timeout = $4, "
           "correlation_id = $5, reply_to = $6, tags = string_to_array($7, E'\\x1f'), "
           "headers = $8, args = $9, follow_ups = $10, reply_session = $11, trigger_depth = "
-          "nullif($12::bigint, 0) WHERE id = $1"),
+          "nullif($12::bigint, 0), limit_key = $13 WHERE id = $1"),
       read_followed(
           s,
           "SELECT id, tags, headers, correlation_id, reply_to, follow_ups, reply_session FROM "
@@ -335,10 +334,15 @@ LimitStatements::LimitStatements(std::string_view s)
           s,
           claim_text(
               "SELECT f.ctid, f.id FROM (SELECT r.* FROM unnest($10::bigint[], $11::bigint[]) AS "
-              "q(id, room), LATERAL (SELECT ctid, * FROM $schema.ready WHERE queue = q.id AND "
+              "q(id, room), LATERAL (SELECT ctid, priority, run_at, id FROM $schema.ready WHERE "
+              "queue = q.id AND "
               "(expires_at = 0 OR expires_at > $6) AND ($2::bigint[] IS NULL OR kind = ANY($2)) "
-              "ORDER BY priority, run_at, id LIMIT least($1::bigint, q.room)) r ORDER BY "
-              "r.priority, r.run_at, r.id LIMIT $1::bigint) f JOIN $schema.jobs k ON k.id = f.id "
+              "ORDER BY priority, run_at, id LIMIT least($1::bigint, q.room)) r UNION ALL SELECT "
+              "l.ctid, l.priority, l.run_at, l.id FROM unnest($12::bigint[], $13::bigint[], "
+              "$14::bigint[], $15::bigint[]) AS a(queue, priority, run_at, id) JOIN $schema.ready "
+              "l ON l.queue = a.queue AND l.priority = a.priority AND l.run_at = a.run_at AND l.id "
+              "= a.id ORDER BY priority, run_at, id LIMIT $1::bigint) f JOIN $schema.jobs k ON "
+              "k.id = f.id "
               "WHERE k.state = 2 ORDER BY f.priority, f.run_at, f.id FOR UPDATE OF k SKIP LOCKED")),
       lock_limits(s,
                   "SELECT id FROM $schema.queues WHERE id = ANY($1::bigint[]) ORDER BY id FOR "
@@ -451,7 +455,8 @@ NodeStatements::NodeStatements(std::string_view s)
       node_beats(s, "UPDATE $schema.nodes SET seen_at = $2 WHERE id = $1"),
       waiting_queues(s,
                      "SELECT q.name FROM $schema.queues q WHERE q.id = ANY($1) AND NOT q.paused "
-                     "AND EXISTS (SELECT 1 FROM $schema.ready r WHERE r.queue = q.id)"),
+                     "AND (EXISTS (SELECT 1 FROM $schema.ready r WHERE r.queue = q.id) OR EXISTS "
+                     "(SELECT 1 FROM $schema.held_back h WHERE h.queue = q.id))"),
       node_leaves(s, "DELETE FROM $schema.nodes WHERE id = $1"),
       drop_leased(s, "DELETE FROM $schema.leased"),
       begin_jobs_anew(s,

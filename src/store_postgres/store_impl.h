@@ -20,6 +20,7 @@
 #include "base/mutex.h"
 #include "model/rate.h"
 #include "store_postgres/connection.h"
+#include "store_postgres/limit_keys.h"
 #include "store_postgres/memos.h"
 #include "store_postgres/postgres_store.h"
 #include "store_postgres/schedule_state.h"
@@ -43,6 +44,7 @@ inline constexpr int kFlagExtras = 1, kFlagExpired = 2, kFlagUnique = 4, kFlagEr
     kFlagStep = 4096, kFlagUnknown = 8192,    // of a workflow: see schema 7
     kFlagDiesOfExpiry = 1024,                 // dead instead of cancelled
     kFlagMemos = 16384;                       // see schema 11
+inline constexpr int kFlagLimitKey = 2048;    // it has one
 
 // Of what the trigger of a store that has moved raises.
 inline constexpr std::string_view kMovedState = "MS001";
@@ -215,6 +217,8 @@ class PostgresStore final : public SharedStore {
   Result<std::vector<TriggerInfo>> triggers(const std::string& after, int limit) const override;
   Result<TriggerEventPage> trigger_events(const std::string& name, int limit,
                                           std::int64_t before) const override;
+  Result<std::int64_t> running_of_key(const std::string& queue,
+                                      const std::string& key) const override;
   Result<MemoPage> memos(JobId id, const std::string& from, int limit) const override;
   std::shared_ptr<const Tokens> tokens() const override;
   std::int64_t tokens_version() const override { return tokens_version_.load(); }
@@ -342,6 +346,7 @@ class PostgresStore final : public SharedStore {
   bool is_closed(const QueueInfo& queue) const;
   static bool is_limited(const Claiming& claiming);
   std::map<int, int> rooms(const std::vector<const QueueInfo*>& queues);
+  void note_dry(const Claiming& claiming);
   void begin_claim(const std::shared_ptr<Claiming>& claiming);
   void claim_limited(const std::shared_ptr<Claiming>& claiming);
   void count_begun(QueueInfo& queue, int n);
@@ -350,6 +355,19 @@ class PostgresStore final : public SharedStore {
   void settle_openings();
   void open_queue(const QueueInfo& queue);
   WallTime next_opening() const;
+
+  // -- limit_keys.cc
+  using KeyRooms = std::map<std::string, int>;  // how many more of a key may begin
+  void room_of_keys(const QueueInfo& queue, const std::set<std::string>& keys, KeyRooms& rooms);
+  std::vector<KeyedJob> held_with_room(const QueueInfo& queue, const std::optional<Ints>& kinds,
+                                       int most, KeyRooms& rooms);
+  static std::vector<KeyedJob> pick_keyed(std::vector<KeyedJob> jobs, int most, KeyRooms rooms,
+                                          std::vector<KeyedJob>& passed);
+  std::vector<KeyedJob> look_at_keys(const QueueInfo& queue, const std::optional<Ints>& kinds,
+                                     int most, bool& more);
+  void look_at_keys(Claiming& claiming, const std::optional<Ints>& kinds);
+  void note_keys(const Claiming& claiming);
+  void change_key_limits(const QueueInfo& queue, const QueueLimits& limits);
 
   // -- jobs in hand (jobs.cc)
   JobInHand* job(JobId id);                        // nullptr = there is none
@@ -678,6 +696,7 @@ class PostgresStore final : public SharedStore {
   const WorkflowStatements workflow_sql_;
   const TriggerStatements trigger_sql_;
   const MemoStatements memo_sql_;
+  const LimitKeyStatements key_sql_;
   const SystemClock steady_;  // for deadlines of the connections alone
   std::unique_ptr<Connection> connection_;
   std::int64_t node_ = 0;

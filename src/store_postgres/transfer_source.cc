@@ -21,7 +21,8 @@ constexpr std::string_view kJobs =
     "j.expires_at, j.timeout, j.schedule, j.lease, j.args, j.headers, j.correlation_id, "
     "j.reply_to, j.unique_key, j.worker, j.tags, u.until, e.id, e.result, e.checkpoint, "
     "e.progress_text, e.reason, e.description, e.progress_value, j.follow_ups, j.session, "
-    "j.reply_session, w.workflow, w.step, w.undo, coalesce(j.trigger_depth, 0), e.cancel_reason "
+    "j.reply_session, j.limit_key, w.workflow, w.step, w.undo, coalesce(j.trigger_depth, 0), "
+    "e.cancel_reason "
     "FROM "
     "$schema.jobs j JOIN $schema.queues q ON q.id = j.queue JOIN $schema.kinds k ON k.id = j.kind "
     "LEFT JOIN $schema.extras e ON e.id = j.id LEFT JOIN $schema.uniques u ON u.queue = j.queue "
@@ -384,6 +385,7 @@ TransferJob PostgresSource::read_job(const Rows& rows, int row) {
   ++column;
   job.session = text();
   job.reply_session = text();
+  job.limit_key = text();
   job.on_dead = on_dead_of(static_cast<int>(flags));
   job.of_step = (flags & kFlagStep) != 0;
   job.unknown = (flags & kFlagUnknown) != 0;

@@ -18,25 +18,26 @@ constexpr std::string_view kInsert =
     "INSERT INTO $schema.jobs (id, state, flags, priority, attempt, max_attempts, version, token, "
     "lease_until, lease, claimed_at, run_at, started_at, finished_at, expires_at, created_at, "
     "timeout, schedule, queue, kind, budget, worker, unique_key, correlation_id, reply_to, tags, "
-    "headers, args, follow_ups, session, reply_session, trigger_depth) SELECT id, state, flags, "
-    "priority, attempt, max_attempts, version, "
+    "headers, args, follow_ups, session, reply_session, limit_key, trigger_depth) SELECT id, "
+    "state, flags, priority, attempt, max_attempts, version, "
     "token, "
     "lease_until, lease, claimed_at, run_at, started_at, finished_at, expires_at, created_at, "
     "timeout, schedule, queue, kind, budget, worker, unique_key, correlation_id, reply_to, "
     "string_to_array(tags, E'\\x1f'), headers, args, follow_ups, session, reply_session, "
-    "nullif(depth, 0) FROM unnest($1::bigint[], "
+    "limit_key, nullif(depth, 0) FROM unnest($1::bigint[], "
     "$2::bigint[], "
     "$3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[], "
     "$9::bigint[], $10::bigint[], $11::bigint[], $12::bigint[], $13::bigint[], $14::bigint[], "
     "$15::bigint[], $16::bigint[], $17::bigint[], $18::bigint[], $19::bigint[], $20::bigint[], "
     "$21::bigint[], $22::text[], $23::text[], $24::text[], $25::text[], $26::text[], $27::text[], "
-    "$28::text[], $29::text[], $30::text[], $31::text[], $32::bigint[]) AS u(id, state, flags, "
+    "$28::text[], $29::text[], $30::text[], $31::text[], $32::text[], $33::bigint[]) AS u(id, "
+    "state, flags, "
     "priority, attempt, "
     "max_attempts, version, "
     "token, "
     "lease_until, lease, claimed_at, run_at, started_at, finished_at, expires_at, created_at, "
     "timeout, schedule, queue, kind, budget, worker, unique_key, correlation_id, reply_to, tags, "
-    "headers, args, follow_ups, session, reply_session, depth)";
+    "headers, args, follow_ups, session, reply_session, limit_key, depth)";
 constexpr std::string_view kExtras =
     "INSERT INTO $schema.extras (id, progress_value, progress_text, cancel_reason, reason, "
     "description, result, checkpoint) SELECT * FROM unnest($1::bigint[], $2::float8[], "
@@ -111,7 +112,13 @@ constexpr std::string_view kForAll =
     "CASE WHEN EXISTS (SELECT 1 FROM $schema.workflows WHERE data LIKE '%\"fork_of\":%') THEN $5 "
     "END, CASE WHEN EXISTS (SELECT 1 FROM $schema.workflow_rows WHERE kind = 1 AND text LIKE "
     "'%\"workflow\":{%') THEN $6 "
-    "END, CASE WHEN EXISTS (SELECT 1 FROM $schema.triggers WHERE ends IS NOT NULL) THEN $7 END)";
+    "END, CASE WHEN EXISTS (SELECT 1 FROM $schema.triggers WHERE ends IS NOT NULL) THEN $7 END, "
+    "CASE WHEN EXISTS (SELECT 1 FROM $schema.queues WHERE limits LIKE '%\"per_key\":%') THEN $8 "
+    "END)";
+constexpr std::string_view kRunningKeys =
+    "INSERT INTO $schema.running_keys (queue, key, id) SELECT j.queue, j.limit_key, j.id FROM "
+    "$schema.jobs j JOIN $schema.queues q ON q.id = j.queue WHERE j.state = 3 AND j.limit_key IS "
+    "NOT NULL AND q.limits LIKE '%\"per_key\":%' ON CONFLICT DO NOTHING";
 constexpr std::string_view kWorkflow =
     "INSERT INTO $schema.workflows (id, name, key, data, state, wake_at, finished_at) "
     "VALUES ($1, $2, $3, $4, $5::bigint, $6, $7)";
@@ -152,6 +159,7 @@ PostgresTarget::Statements::Statements(std::string_view s)
       // Programs that do not know of copies are refused too, until it is whole.
       only_new(s, "UPDATE $schema.meta SET compatible = version"),
       for_all(s, kForAll),
+      running_keys(s, kRunningKeys),
       no_leader(s, "DELETE FROM $schema.named_leases WHERE name = $1"),
       copied(s, "SELECT block, rows, stamp FROM $schema.copied_blocks WHERE section = $1"),
       note(s,

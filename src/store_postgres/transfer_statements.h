@@ -12,8 +12,8 @@ struct PostgresTarget::Statements {
   explicit Statements(std::string_view schema);
   // a transaction of the copy
   Statement begin, still_ours, commit, roll_back, nodes_alive, lock_nodes, holds, mark_copying,
-      only_new, for_all, no_leader, copied, note, no_note, queues, kinds, queue_of, kind_of,
-      last_finished;
+      only_new, for_all, running_keys, no_leader, copied, note, no_note, queues, kinds, queue_of,
+      kind_of, last_finished;
   // jobs: each of `remove` and `lines` has the ids
   Statement stamps, insert, extras, errors, leased, uniques, steps, memos;
   std::array<Statement, 11> remove;

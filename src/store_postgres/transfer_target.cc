@@ -244,6 +244,7 @@ int rest_of_flags(const TransferJob& job) {
   as.on_dead = job.on_dead;
   as.on_expiry = job.on_expiry;
   as.reply_session = job.reply_session;
+  as.limit_key = job.limit_key;
   if (auto follow_ups = decode_follow_ups(job.follow_ups)) as.follow_ups = std::move(*follow_ups);
   return flags_of(as) & ~(kFlagUnique | kFlagFollowed);
 }
@@ -254,7 +255,8 @@ void PostgresTarget::insert_rows(std::span<const TransferJob> jobs, Now now) {
   constexpr std::size_t kNumbers = 21;
   std::array<Ints, kNumbers> c;
   Ints depth;
-  Texts worker, key, correlation, reply, tags, headers, args, follow_ups, session, reply_session;
+  Texts worker, key, correlation, reply, tags, headers, args, follow_ups, session, reply_session,
+      limit_key;
   std::vector<std::string> joined(jobs.size());
   for (std::size_t i = 0; i < jobs.size(); ++i) {
     const TransferJob& j = jobs[i];
@@ -300,11 +302,12 @@ void PostgresTarget::insert_rows(std::span<const TransferJob> jobs, Now now) {
     session.push_back(text_or_null(j.session));
     reply_session.push_back(text_or_null(j.reply_session));
     depth.push_back(j.trigger_depth);
+    limit_key.push_back(text_or_null(j.limit_key));
   }
   Params p;
   for (const Ints& numbers : c) p.add(numbers);
   for (const Texts* texts : {&worker, &key, &correlation, &reply, &tags, &headers, &args,
-                             &follow_ups, &session, &reply_session})
+                             &follow_ups, &session, &reply_session, &limit_key})
     p.add(*texts);
   p.add(depth);
   tell(sql_->insert, p);

@@ -437,11 +437,12 @@ TEST_CASE("a copy that ended while it made the schema is gone on with") {
             "DROP TABLE $schema.awake; DROP TABLE $schema.moves; DROP FUNCTION "
             "$schema.refuse_moved; DROP TABLE "
             "$schema.settings; ALTER TABLE $schema.jobs DROP COLUMN follow_ups, DROP COLUMN "
-            "session, DROP COLUMN reply_session, DROP COLUMN trigger_depth; ALTER TABLE "
-            "$schema.ready DROP COLUMN session; "
+            "session, DROP COLUMN reply_session, DROP COLUMN trigger_depth, DROP COLUMN limit_key; "
+            "ALTER TABLE $schema.ready DROP COLUMN session; "
             "DROP TABLE $schema.sessions, $schema.session_jobs, $schema.workflows, "
             "$schema.workflow_rows, $schema.workflow_jobs, $schema.triggers, "
-            "$schema.trigger_events, $schema.memos CASCADE; DROP SEQUENCE "
+            "$schema.trigger_events, $schema.memos, $schema.held_back, $schema.running_keys "
+            "CASCADE; DROP SEQUENCE "
             "$schema.workflow_ids; ALTER TABLE $schema.nodes DROP COLUMN schema; ALTER TABLE "
             "$schema.queues DROP COLUMN limits, DROP COLUMN meter, DROP COLUMN opens_at; UPDATE "
             "$schema.meta SET version = 1; DO $do$ DECLARE f record; "
@@ -457,7 +458,8 @@ TEST_CASE("a copy that ended while it made the schema is gone on with") {
       "TABLE "
       "session_jobs; DROP TABLE session_states; ALTER TABLE bodies DROP COLUMN session; ALTER "
       "TABLE "
-      "bodies DROP COLUMN reply_session; PRAGMA user_version = 3",
+      "bodies DROP COLUMN reply_session; ALTER TABLE bodies DROP COLUMN limit_key; PRAGMA "
+      "user_version = 3",
       "");
   must(copy_between(from, to, SystemClock(), {.source = SourceGoesOn::yes}));
   must(copy_between(from, old, SystemClock()));

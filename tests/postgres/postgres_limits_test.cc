@@ -2,6 +2,8 @@
 #include <doctest/doctest.h>
 
 #include <atomic>
+#include <map>
+#include <mutex>
 #include <thread>
 
 #include "postgres/copy_places.h"
@@ -14,6 +16,11 @@ using std::chrono::seconds;
 
 QueueLimits at_once(int n) {
   return {.concurrency = n, .rate = {}};
+}
+QueueLimits of_each_key(int n) {
+  QueueLimits limits;
+  limits.per_key.concurrency = n;
+  return limits;
 }
 QueueLimits bucket(int count, Duration per, int burst) {
   return {.concurrency = {}, .rate = RateLimit{count, per, RateKind::bucket, burst}};
@@ -33,6 +40,33 @@ std::vector<ClaimedJob> claim(Store& store, int max, const Clock& clock) {
 void fill(Place& place, int jobs) {
   for (int i = 0; i < jobs; ++i) place.enqueue(NewJob{.queue = "q", .kind = "k"});
 }
+NewJob keyed(const std::string& key) {
+  NewJob job{.queue = "q", .kind = "k"};
+  job.limit_key = key;
+  return job;
+}
+
+// How many jobs of each key run, as workers see it, and the most that ever did.
+class KeyCounts {
+ public:
+  void begin(const std::string& key) {
+    const std::lock_guard lock(mutex_);
+    most_ = std::max(most_, ++running_[key]);
+  }
+  void end(const std::string& key) {
+    const std::lock_guard lock(mutex_);
+    --running_[key];
+  }
+  int most() {
+    const std::lock_guard lock(mutex_);
+    return most_;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<std::string, int> running_;
+  int most_ = 0;
+};
 
 }  // namespace
 
@@ -76,6 +110,114 @@ TEST_CASE("nodes that claim and complete at the same time never run more than th
   CHECK(done == kJobs);
   CHECK(most <= kLimit);
   place.check_laws();
+}
+
+TEST_CASE("nodes that claim and complete at the same time never run more of a key than its bound") {
+  constexpr int kNodes = 3, kKeys = 4, kJobs = 200, kLimit = 2;
+  Place place;
+  place.apply<Done>(SetQueueLimits{"q", of_each_key(kLimit)});
+  std::map<JobId, std::string> key_of;
+  for (int i = 0; i < kJobs; ++i) {
+    const std::string key = "customer " + std::to_string(i % kKeys);
+    key_of[place.enqueue(keyed(key))] = key;
+  }
+  KeyCounts counts;
+  std::atomic<int> done{0};
+  {
+    std::vector<std::jthread> nodes;
+    for (int n = 0; n < kNodes; ++n) {
+      nodes.emplace_back([&] {
+        const auto store = place.open();
+        while (done < kJobs) {
+          const auto jobs = claim(*store, 5, place.clock);
+          for (const ClaimedJob& job : jobs) counts.begin(key_of.at(job.id));
+          for (const ClaimedJob& job : jobs) {
+            counts.end(key_of.at(job.id));
+            const Finish finish{.worker = "w", .results = {{job.id, job.token, Complete{}}}};
+            apply<FinishResult>(*store, finish, place.clock);
+            ++done;
+          }
+        }
+      });
+    }
+  }
+  CHECK(done == kJobs);
+  CHECK(counts.most() == kLimit);
+  place.check_laws();
+}
+
+TEST_CASE("a limit per key counts what other nodes run, also what they claimed before it was set") {
+  Place one;
+  const auto other = one.open();
+  for (int i = 0; i < 4; ++i) one.enqueue(keyed("a"));
+  other->heard({.queues = {"q"}, .catalog = true});
+  const auto first = claim(*other, 1, one.clock);
+  REQUIRE(first.size() == 1);
+  one.apply<Done>(SetQueueLimits{"q", of_each_key(2)});
+  CHECK(must(other->running_of_key("q", "a")) == 1);
+  CHECK(one.claim("q", 9).size() == 1);
+  CHECK(claim(*other, 9, one.clock).empty());
+  const Finish finish{.worker = "w", .results = {{first[0].id, first[0].token, Complete{}}}};
+  other->heard({.queues = {}, .catalog = true});
+  apply<FinishResult>(*other, finish, one.clock);
+  CHECK(claim(*other, 9, one.clock).size() == 1);
+  CHECK(one.claim("q", 9).empty());
+  one.check_laws();
+}
+
+TEST_CASE("a claim sets aside what its key has no room for, and the next does not walk past it") {
+  Place place;
+  place.apply<Done>(SetQueueLimits{"q", of_each_key(1)});
+  for (int i = 0; i < 300; ++i) place.enqueue(keyed("a"));
+  const JobId other = place.enqueue(keyed("b"));
+  CHECK(place.claim("q", 1).size() == 1);
+  const auto next = place.claim("q", 1);
+  REQUIRE(next.size() == 1);
+  CHECK(next[0].id == other);
+  CHECK(place.sql("SELECT count(*) FROM ms.ready").at(0).at(0) == "0");
+  CHECK(place.sql("SELECT count(*) FROM ms.held_back").at(0).at(0) == "299");
+  place.apply<Done>(SetQueueLimits{"q", {}});
+  CHECK(place.sql("SELECT count(*) FROM ms.ready").at(0).at(0) == "299");
+  CHECK(place
+            .sql("SELECT (SELECT count(*) FROM ms.held_back) + (SELECT count(*) FROM "
+                 "ms.running_keys)")
+            .at(0)
+            .at(0) == "0");
+  place.check_laws();
+}
+
+TEST_CASE("nothing is left of the keys of jobs that have been pruned") {
+  Place place;
+  place.apply<Done>(SetQueueLimits{"q", of_each_key(1)});
+  const JobId cancelled = place.enqueue(keyed("b"));
+  place.enqueue(keyed("b"));
+  for (int i = 0; i < 5; ++i) place.enqueue(keyed("a" + std::to_string(i)));
+  place.apply<CancelResult>(Cancel{cancelled, "", {}});
+  for (const ClaimedJob& job : place.claim("q", 9)) {
+    place.apply<FinishResult>(Finish{.worker = "w", .results = {{job.id, job.token, Complete{}}}});
+  }
+  place.clock.advance(std::chrono::hours(24 * 60));
+  CHECK(place.apply<StepResult>(PruneJobs{}).changed == 7);
+  CHECK(place
+            .sql("SELECT (SELECT count(*) FROM ms.held_back) + (SELECT count(*) FROM "
+                 "ms.running_keys)")
+            .at(0)
+            .at(0) == "0");
+}
+
+TEST_CASE("no limit per key is set while a node lives that knows none") {
+  Place place;
+  place.sql(
+      "INSERT INTO ms.nodes (id, incarnation, address, program, started_at, seen_at, schema) "
+      "VALUES (99, 'old', '', '0.0.9', 0, ms.now_us(), 13)");
+  place.apply<Done>(SetQueueLimits{"q", at_once(1)});
+  const Operation set = SetQueueLimits{"q", of_each_key(1)};
+  const auto refused = must(place.store->apply({&set, 1}, place.clock.now())).results[0];
+  REQUIRE(std::holds_alternative<Error>(refused));
+  CHECK(std::get<Error>(refused).code == ErrorCode::unavailable);
+  place.sql("DELETE FROM ms.nodes WHERE id = 99");
+  place.apply<Done>(SetQueueLimits{"q", of_each_key(1)});
+  CHECK(place.sql("SELECT compatible FROM ms.meta").at(0).at(0) == "14");
 }
 
 TEST_CASE("what has begun at one node counts against the rate at the others") {

@@ -1,0 +1,34 @@
+// Limits per key: their statements, and what a claim knows of the jobs that it may take.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "store_postgres/connection.h"
+
+namespace mainspring::pg {
+
+struct LimitKeyStatements {
+  explicit LimitKeyStatements(std::string_view schema);
+  Statement front, held_keys, held_jobs, running, drop_held, hold_back, take_back, note_running,
+      forget_jobs, lock_lines, count_anew, release, running_of_key;
+};
+
+// An available job of a queue with limits per key.
+struct KeyedJob {
+  std::int64_t priority = 0, run_at = 0, id = 0, kind = 0;
+  std::string key;    // "" = it has none
+  bool held = false;  // in held_back, instead of in the line
+  auto place() const { return std::tie(priority, run_at, id); }
+};
+
+// The same, column by column.
+struct KeyedColumns {
+  explicit KeyedColumns(const std::vector<KeyedJob>& jobs);
+  Texts key;
+  Ints kind, priority, run_at, id;
+};
+
+}  // namespace mainspring::pg
