@@ -78,11 +78,13 @@ _mainspring() {
     --job-log-roll-bytes) return ;;
     --jobs) mapfile -t COMPREPLY < <(compgen -d -- "$current"); return ;;
     --key) return ;;
+    --key-concurrency) return ;;
     --key-file) mapfile -t COMPREPLY < <(compgen -f -- "$current"); return ;;
     --keys) mapfile -t COMPREPLY < <(compgen -f -- "$current"); return ;;
     --kind) return ;;
     --lease) return ;;
     --limit) return ;;
+    --limit-key) return ;;
     --listen) return ;;
     --listen-url) return ;;
     --log-level) mapfile -t COMPREPLY < <(compgen -W 'debug info warn error off' -- "$current"); return ;;
@@ -205,7 +207,7 @@ _mainspring() {
     'lease run') words='' ; [[ $current == -* ]] && words='--ttl --wait --json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
     'step') words='run' ; [[ $current == -* ]] && words='--json --config --help' ;;
     'step run') words='' ; [[ $current == -* ]] && words='--json --config --help --color' ;;
-    'enqueue') words='' ; [[ $current == -* ]] && words='--delay --run-at --priority --max-attempts --timeout --expires-in --on-expiry --tag --header --correlation-id --reply-to --reply-session --then --callback --callback-on --unique --unique-for --on-conflict --session --session-on-dead --fence --idempotency-key --many --wait --json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
+    'enqueue') words='' ; [[ $current == -* ]] && words='--delay --run-at --priority --max-attempts --timeout --expires-in --on-expiry --tag --header --correlation-id --reply-to --reply-session --limit-key --then --callback --callback-on --unique --unique-for --on-conflict --session --session-on-dead --fence --idempotency-key --many --wait --json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
     'bench') words='' ; [[ $current == -* ]] && words='--dir --quick --only --list --save --report --json --config --help --color' ;;
     'pipeline') words='run show check' ; [[ $current == -* ]] && words='--json --config --help' ;;
     'pipeline run') words='' ; [[ $current == -* ]] && words='--filter --drain --json --config --help --server --color --log-level --token-file --ca-file --cert-file --key-file --allow-core --slots --lease --graceful-stop' ;;
@@ -223,7 +225,7 @@ _mainspring() {
     'queues pause') words='' ; [[ $current == -* ]] && words='--json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
     'queues resume') words='' ; [[ $current == -* ]] && words='--json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
     'queues set') words='' ; [[ $current == -* ]] && words='--retention-completed --retention-dead --json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
-    'queues limit') words='' ; [[ $current == -* ]] && words='--concurrency --rate --rate-kind --burst --json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
+    'queues limit') words='' ; [[ $current == -* ]] && words='--concurrency --key-concurrency --rate --rate-kind --burst --json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
     'dead') words='list show groups redrive retry' ; [[ $current == -* ]] && words='--json --config --help' ;;
     'dead list') words='' ; [[ $current == -* ]] && words='--queue --kind --tag --limit --all --json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
     'dead show') words='' ; [[ $current == -* ]] && words='--json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
@@ -234,7 +236,7 @@ _mainspring() {
     'events') words='' ; [[ $current == -* ]] && words='--queue --kind --type --job --tag --after --limit --json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
     'workers') words='' ; [[ $current == -* ]] && words='--json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
     'schedules') words='set list show preview trigger pause resume ledger backfill remove' ; [[ $current == -* ]] && words='--json --config --help' ;;
-    'schedules set') words='' ; [[ $current == -* ]] && words='--cron --every --at --time-zone --jitter --start-at --end-at --misfire --misfire-window --misfire-cap --overlap --max-runs --pause-on-failure --queue --kind --args --priority --max-attempts --timeout --expires-in --on-expiry --tag --header --correlation-id --reply-to --reply-session --then --callback --callback-on --paused --file --json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
+    'schedules set') words='' ; [[ $current == -* ]] && words='--cron --every --at --time-zone --jitter --start-at --end-at --misfire --misfire-window --misfire-cap --overlap --max-runs --pause-on-failure --queue --kind --args --priority --max-attempts --timeout --expires-in --on-expiry --tag --header --correlation-id --reply-to --reply-session --limit-key --then --callback --callback-on --paused --file --json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
     'schedules list') words='' ; [[ $current == -* ]] && words='--limit --all --json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
     'schedules show') words='' ; [[ $current == -* ]] && words='--json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
     'schedules preview') words='' ; [[ $current == -* ]] && words='--from --count --cron --every --at --time-zone --jitter --start-at --end-at --json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
@@ -245,7 +247,7 @@ _mainspring() {
     'schedules backfill') words='' ; [[ $current == -* ]] && words='--from --to --overlap --json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
     'schedules remove') words='' ; [[ $current == -* ]] && words='--json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
     'timers') words='set list show start stop wake timeout remove' ; [[ $current == -* ]] && words='--json --config --help' ;;
-    'timers set') words='' ; [[ $current == -* ]] && words='--timeout --margin --handoff --every --cron --time-zone --stopped --queue --kind --args --priority --max-attempts --expires-in --on-expiry --tag --header --correlation-id --reply-to --reply-session --then --callback --callback-on --json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
+    'timers set') words='' ; [[ $current == -* ]] && words='--timeout --margin --handoff --every --cron --time-zone --stopped --queue --kind --args --priority --max-attempts --expires-in --on-expiry --tag --header --correlation-id --reply-to --reply-session --limit-key --then --callback --callback-on --json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
     'timers list') words='' ; [[ $current == -* ]] && words='--json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
     'timers show') words='' ; [[ $current == -* ]] && words='--json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
     'timers start') words='' ; [[ $current == -* ]] && words='--json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
@@ -272,7 +274,7 @@ _mainspring() {
     'workflow fork') words='' ; [[ $current == -* ]] && words='--from --input --key --wait --json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
     'workflow check') words='' ; [[ $current == -* ]] && words='--json --config --help --color' ;;
     'trigger') words='set list show fire ledger pause resume remove' ; [[ $current == -* ]] && words='--json --config --help' ;;
-    'trigger set') words='' ; [[ $current == -* ]] && words='--http --event-id --rate --secret-file --folder --pattern --stable --node --ended --of-queue --of-kind --schedule --queue --kind --args --priority --max-attempts --timeout --expires-in --on-expiry --tag --header --correlation-id --reply-to --reply-session --then --callback --callback-on --paused --file --json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
+    'trigger set') words='' ; [[ $current == -* ]] && words='--http --event-id --rate --secret-file --folder --pattern --stable --node --ended --of-queue --of-kind --schedule --queue --kind --args --priority --max-attempts --timeout --expires-in --on-expiry --tag --header --correlation-id --reply-to --reply-session --limit-key --then --callback --callback-on --paused --file --json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
     'trigger list') words='' ; [[ $current == -* ]] && words='--json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
     'trigger show') words='' ; [[ $current == -* ]] && words='--json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
     'trigger fire') words='' ; [[ $current == -* ]] && words='--event --body --headers --query --of-file --of-job --json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;

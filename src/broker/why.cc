@@ -94,6 +94,17 @@ std::optional<Why> held_by_limits(const QueueStats& queue, WallTime now) {
              queue.opens_at};
 }
 
+std::optional<Why> held_by_key(const Job& job, const QueueLimits& limits, std::int64_t running) {
+  const auto& most = limits.per_key.concurrency;
+  if (!most || job.limit_key.empty() || running < *most) return std::nullopt;
+  return Why{
+      Gate::key_concurrency,
+      fmt::format("{} {} of queue {} with limit_key \"{}\" {}, and no more than {} may run at once",
+                  running, running == 1 ? "job" : "jobs", job.queue, job.limit_key,
+                  running == 1 ? "runs" : "run", *most),
+      {}};
+}
+
 // A job with the turn waits where it would be available, while somebody holds the session.
 Why held_by_session(const Job& job, const SessionInfo* session) {
   if (session == nullptr)
@@ -155,6 +166,8 @@ std::string_view to_string(Gate gate) {
       return "queue_paused";
     case Gate::concurrency:
       return "concurrency";
+    case Gate::key_concurrency:
+      return "key_concurrency";
     case Gate::rate:
       return "rate";
     case Gate::no_worker:
@@ -168,7 +181,7 @@ std::string_view to_string(Gate gate) {
 }
 
 Why why_of(const Job& job, const QueueStats* queue, const std::vector<WorkerInfo>& workers,
-           const SessionInfo* session, WallTime now) {
+           const SessionInfo* session, WallTime now, std::int64_t running_of_key) {
   if (is_terminal(job.state)) return {Gate::ended, how_it_ended(job), {}};
   if (job.state == JobState::running) return {Gate::running, how_it_runs(job), {}};
   if (job.state == JobState::waiting && !job.session.empty()) return held_by_session(job, session);
@@ -184,6 +197,7 @@ Why why_of(const Job& job, const QueueStats* queue, const std::vector<WorkerInfo
   if (job.state != JobState::available) return held_by_time(job, now);
   if (queue != nullptr) {
     if (auto limit = held_by_limits(*queue, now)) return std::move(*limit);
+    if (auto key = held_by_key(job, queue->limits, running_of_key)) return std::move(*key);
   }
   return held_by_workers(job, workers);
 }

@@ -94,6 +94,24 @@ TEST_CASE("a limit of the queue is named before workers, and until when if that 
   CHECK(why().text == "2 jobs of queue photos run, and no more than 2 may run at once");
 }
 
+TEST_CASE("the bound of a job's limit key is named behind those of its queue") {
+  Job job = job_in(JobState::available);
+  QueueStats queue{.name = "photos"};
+  queue.limits.per_key.concurrency = 2;
+  const auto why = [&](std::int64_t running) {
+    return why_of(job, &queue, {worker("photos", true)}, nullptr, kNow, running);
+  };
+  CHECK(why(2).gate == Gate::claim);
+  job.limit_key = "acme";
+  CHECK(why(1).gate == Gate::claim);
+  CHECK(why(2).gate == Gate::key_concurrency);
+  CHECK(why(2).text ==
+        "2 jobs of queue photos with limit_key \"acme\" run, and no more than 2 may run at once");
+  queue.limits.concurrency = 1;
+  queue.counts[static_cast<std::size_t>(JobState::running)] = 2;
+  CHECK(why(2).gate == Gate::concurrency);
+}
+
 TEST_CASE("what is available waits for a worker: for any, for a free one, or for the claim") {
   const Job job = job_in(JobState::available);
   CHECK(gate_of(job) == Gate::no_worker);

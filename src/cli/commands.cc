@@ -183,6 +183,9 @@ std::vector<Flag> job_flags(JobTimeout timeout) {
        .value = "QUEUE",
        .help = "gets a job of kind reply when it ends, and one of kind message for each message"},
       {.name = "reply-session", .value = "KEY", .help = "with --reply-to: the session of replies"},
+      {.name = "limit-key",
+       .value = "KEY",
+       .help = "what limits per key of the queue count it under, for example a customer"},
       {.name = "then",
        .value = "QUEUE/KIND[@END,...]",
        .help = "a job that is made when it ends: completed, cancelled, dead; each end if none is "

@@ -90,6 +90,31 @@ Command jobs_command() {
            .run = run_jobs_retry}}};
 }
 
+Command queue_limit_command(const Argument& name) {
+  return {.name = "limit",
+          .summary = "limit how many jobs run at once, or begin in a time",
+          .description =
+              "Limits a queue, over all workers and nodes, at once and until it is changed. What "
+              "is not given stays as it is; `none` lifts a limit. Jobs that run go on.",
+          .arguments = {name},
+          .flags = {{.name = "concurrency", .value = "N", .help = "jobs that run at once"},
+                    {.name = "key-concurrency",
+                     .value = "N",
+                     .help = "jobs with the same limit key that run at once"},
+                    {.name = "rate", .value = "N/TIME", .help = "attempts that begin: 100/1m"},
+                    {.name = "rate-kind",
+                     .value = "KIND",
+                     .help = "of the rate: bucket, sliding or fixed [bucket]"},
+                    {.name = "burst",
+                     .value = "N",
+                     .help = "of a bucket: so many at once after a rest [as many as the rate]"}},
+          .scopes = kClient,
+          .examples = {{"mainspring queues limit mails --concurrency 5 --rate 100/1m", ""},
+                       {"mainspring queues limit mails --key-concurrency 2", ""},
+                       {"mainspring queues limit mails --rate none", ""}},
+          .run = run_queues_limit};
+}
+
 Command queues_command() {
   const Argument name = {"QUEUE", "the queue's name", Count::one};
   const Argument names = {"QUEUE", "queues' names", Count::many};
@@ -141,24 +166,7 @@ Command queues_command() {
            .examples = {{"mainspring queues set photos --retention-completed 1h", ""},
                         {"mainspring queues set photos --retention-dead default", ""}},
            .run = run_queues_set},
-          {.name = "limit",
-           .summary = "limit how many jobs run at once, or begin in a time",
-           .description =
-               "Limits a queue, over all workers and nodes, at once and until it is changed. What "
-               "is not given stays as it is; `none` lifts a limit. Jobs that run go on.",
-           .arguments = {name},
-           .flags = {{.name = "concurrency", .value = "N", .help = "jobs that run at once"},
-                     {.name = "rate", .value = "N/TIME", .help = "attempts that begin: 100/1m"},
-                     {.name = "rate-kind",
-                      .value = "KIND",
-                      .help = "of the rate: bucket, sliding or fixed [bucket]"},
-                     {.name = "burst",
-                      .value = "N",
-                      .help = "of a bucket: so many at once after a rest [as many as the rate]"}},
-           .scopes = kClient,
-           .examples = {{"mainspring queues limit mails --concurrency 5 --rate 100/1m", ""},
-                        {"mainspring queues limit mails --rate none", ""}},
-           .run = run_queues_limit}}};
+          queue_limit_command(name)}};
 }
 
 Command dead_command() {

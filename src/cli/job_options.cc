@@ -138,6 +138,7 @@ Result<void> read_job_options(const Invocation& invocation, NewJob& job) {
   job.correlation_id = invocation.flag("correlation-id").value_or("");
   job.reply_to = invocation.flag("reply-to").value_or("");
   job.reply_session = invocation.flag("reply-session").value_or("");
+  job.limit_key = invocation.flag("limit-key").value_or("");
   MS_TRY_ASSIGN(job.follow_ups, follow_ups_of(invocation));
   MS_TRY(read_callback_options(invocation, job));
   return {};

@@ -148,6 +148,7 @@ std::string sheet_of(const Job& job, const Io& io) {
   if (job.trigger_depth != 0) rest.add("trigger_depth", fmt::to_string(job.trigger_depth));
   rest.add("session", job.session);
   if (job.on_dead != OnDead::skip) rest.add("session_on_dead", to_string(job.on_dead));
+  rest.add("limit_key", job.limit_key);
   rest.add("then", encode_follow_ups(job.follow_ups));
   out += rest.text();
   if (job.errors.empty()) return out;

@@ -71,6 +71,10 @@ std::string limits_words(const QueueLimits& limits) {
   if (!limits.any()) return "no limits";
   std::string out;
   if (limits.concurrency) out = fmt::format("{} at once", *limits.concurrency);
+  if (limits.per_key.concurrency) {
+    out += fmt::format("{}{} at once of each limit key", out.empty() ? "" : ", ",
+                       *limits.per_key.concurrency);
+  }
   if (!limits.rate) return out;
   if (!out.empty()) out += ", ";
   const RateLimit& rate = *limits.rate;
@@ -107,13 +111,20 @@ Result<void> read_rate(const std::string& text, QueueLimits& limits) {
   return {};
 }
 
-Result<void> read_limit_flags(const Invocation& invocation, QueueLimits& limits) {
-  if (const auto text = invocation.flag("concurrency")) {
-    limits.concurrency.reset();
-    if (*text != "none") {
-      MS_TRY_ASSIGN(limits.concurrency, limit_number("--concurrency", *text));
-    }
+Result<void> read_concurrency(const Invocation& invocation, const std::string& flag,
+                              std::optional<int>& limit) {
+  const auto text = invocation.flag(flag);
+  if (!text) return {};
+  limit.reset();
+  if (*text != "none") {
+    MS_TRY_ASSIGN(limit, limit_number(fmt::format("--{}", flag), *text));
   }
+  return {};
+}
+
+Result<void> read_limit_flags(const Invocation& invocation, QueueLimits& limits) {
+  MS_TRY(read_concurrency(invocation, "concurrency", limits.concurrency));
+  MS_TRY(read_concurrency(invocation, "key-concurrency", limits.per_key.concurrency));
   if (const auto text = invocation.flag("rate")) MS_TRY(read_rate(*text, limits));
   const auto kind_text = invocation.flag("rate-kind"), burst = invocation.flag("burst");
   if ((kind_text || burst) && !limits.rate)
@@ -250,8 +261,9 @@ Result<int> run_queues_limit(const Invocation& invocation, Io& io) {
   const std::string name = *invocation.argument("QUEUE");
   MS_TRY(check_name("QUEUE", name));
   if (!invocation.flag("concurrency") && !invocation.flag("rate") &&
-      !invocation.flag("rate-kind") && !invocation.flag("burst"))
-    return invalid("", "nothing to set: give --concurrency, --rate or both");
+      !invocation.flag("rate-kind") && !invocation.flag("burst") &&
+      !invocation.flag("key-concurrency"))
+    return invalid("", "nothing to set: give --concurrency, --key-concurrency or --rate");
   MS_TRY_ASSIGN(const auto connection, connect(invocation, Duration{0}));
   // The request says all: what is not given stays as it is.
   SetQueueLimits request{.queue = name, .limits = {}};

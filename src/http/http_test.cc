@@ -182,6 +182,25 @@ TEST_CASE("a job says which gate holds it back") {
   CHECK(peer.call("GET", "/v1/jobs/x/why").status == 400);
 }
 
+TEST_CASE("a limit per key holds the jobs of a key, and why says so") {
+  TestServer server;
+  Peer peer(server);
+  CHECK(peer.call("PUT", "/v1/queues/q/limits", R"({"per_key":{"concurrency":1}})").body ==
+        R"({"name":"q","limits":{"concurrency":null,"rate":null,"per_key":{"concurrency":1}}})");
+  const std::string job = R"({"queue":"q","kind":"k","limit_key":"acme"})";
+  peer.call("POST", "/v1/jobs", job);
+  peer.call("POST", "/v1/jobs", job);
+  CHECK(claim(peer, R"({"worker":"w","queues":["q"],"max":9})").jobs.size() == 1);
+  auto held = decode_job(peer.call("GET", "/v1/jobs/2").body);
+  REQUIRE(held);
+  CHECK(held->limit_key == "acme");
+  auto answer = decode_why(peer.call("GET", "/v1/jobs/2/why").body);
+  REQUIRE(answer);
+  CHECK(answer->gate == "key_concurrency");
+  CHECK(answer->why ==
+        R"(1 job of queue q with limit_key "acme" runs, and no more than 1 may run at once)");
+}
+
 TEST_CASE("cancel, retry, dead, redrive, list") {
   TestServer server;
   Peer peer(server);

@@ -242,8 +242,14 @@ Plan plan_why(const Request& request, Services& services) {
         session = std::move(*known);
       }
     }
+    std::int64_t of_key = 0;
+    if (job->state == JobState::available && !job->limit_key.empty()) {
+      auto running = services.store.running_of_key(job->queue, job->limit_key);
+      if (!running) return error_reply(running.error());
+      of_key = *running;
+    }
     const Why why = why_of(*job, queue == queues->end() ? nullptr : &*queue, *workers,
-                           session ? &*session : nullptr, services.clock.now().wall);
+                           session ? &*session : nullptr, services.clock.now().wall, of_key);
     Reply reply;
     encode_why({.id = id,
                 .state = std::string(to_string(job->state)),

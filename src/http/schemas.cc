@@ -41,7 +41,9 @@ constexpr std::string_view kJobMembers =
       "session_on_dead":{"enum":["skip","block","park",null],"default":"skip",
         "description":"What becomes of its session when it dies."},
       "reply_session":{"oneOf":[{"$ref":"#/components/schemas/SessionName"},{"type":"null"}],
-        "description":"The session that the jobs for reply_to belong to."})";
+        "description":"The session that the jobs for reply_to belong to."},
+      "limit_key":{"type":["string","null"],"maxLength":512,
+        "description":"What the limits per key of its queue count it under. Not with session."})";
 constexpr std::string_view kJobHead =
     R"({"type":"object","additionalProperties":false,"required":["kind"],"properties":{)";
 constexpr std::string_view kFenceMember = R"("fence":{"$ref":"#/components/schemas/Fence"},)";
@@ -198,6 +200,7 @@ constexpr Schema kSchemas[] = {
       "correlation_id":{"type":"string"},"reply_to":{"type":"string"},
       "reply_session":{"type":"string"},"session":{"type":"string"},
       "session_on_dead":{"enum":["skip","block","park"],"description":"Left out: skip."},
+      "limit_key":{"type":"string"},
       "then":{"type":"array","items":{"$ref":"#/components/schemas/FollowUp"}},
       "callback":{"$ref":"#/components/schemas/Callback"},
       "timeout":{"type":"string"},
@@ -399,7 +402,11 @@ constexpr Schema kSchemas[] = {
         "per":{"$ref":"#/components/schemas/Duration"},
         "kind":{"type":"string","enum":["bucket","sliding","fixed"],"default":"bucket"},
         "burst":{"type":["integer","null"],"minimum":0,"maximum":1000000,
-          "description":"Of a bucket; 0 = as many as count."}}}}})"},
+          "description":"Of a bucket; 0 = as many as count."}}},
+      "per_key":{"type":["object","null"],"additionalProperties":false,
+        "description":"Of each limit_key for itself; null = no limits.","properties":{
+        "concurrency":{"type":["integer","null"],"minimum":1,"maximum":1000000,
+          "description":"Jobs with the same key that run at once."}}}}})"},
     {"LimitsOfQueue", R"({"type":"object","properties":{"name":{"type":"string"},
       "limits":{"$ref":"#/components/schemas/QueueLimits"}}})"},
     {"QueuePaused", R"({"type":"object","properties":{"name":{"type":"string"},
@@ -433,7 +440,8 @@ constexpr Schema kSchemas[] = {
     {"Why", R"({"type":"object","required":["id","state","gate","why"],"properties":{
       "id":{"type":"integer","format":"int64"},"state":{"$ref":"#/components/schemas/JobState"},
       "gate":{"enum":["ended","running","time","earlier_run","session_turn","session_stopped",
-        "session_held","queue_paused","no_worker","busy_workers","claim"]},
+        "session_held","queue_paused","concurrency","rate","key_concurrency","no_worker",
+        "busy_workers","claim"]},
       "why":{"type":"string"},
       "until":{"type":"string","format":"date-time","description":"When it opens by itself."}}})"},
     {"WorkerList", R"({"type":"object","required":["workers"],"properties":{
