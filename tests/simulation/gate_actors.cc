@@ -37,6 +37,8 @@ void Feeder::enqueue() {
     job.max_attempts = 1 + static_cast<int>(world_.below(3));
     job.priority = static_cast<int>(world_.below(3));
     if (world_.chance(4)) job.session = fmt::format("s{}", world_.below(2));
+    if (job.session.empty() && !world_.chance(3))
+      job.limit_key = fmt::format("k{}", world_.below(3));
     if (world_.chance(5)) job.delay = world_.between(seconds(1), seconds(30));
     request.jobs.push_back(std::move(job));
   }
@@ -84,6 +86,7 @@ void GateOperator::next() {
 void GateOperator::set_limits() {
   SetQueueLimits change{.queue = kLimitQueue, .limits = {}};
   if (!world_.chance(4)) change.limits.concurrency = 1 + static_cast<int>(world_.below(4));
+  if (world_.chance(2)) change.limits.per_key.concurrency = 1 + static_cast<int>(world_.below(2));
   if (world_.chance(2)) {
     RateLimit rate{.count = 1 + static_cast<int>(world_.below(15)),
                    .per = world_.between(seconds(1), seconds(45))};

@@ -4,13 +4,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 
 namespace mainspring::simulation {
 
 std::string LimitLaw::applied(std::span<const Operation> batch, const BatchReport* report,
                               const Store& store, WallTime now, bool steady) {
   bool changed = false;
-  std::int64_t given = 0;
+  std::vector<ClaimedJob> given;
   for (std::size_t i = 0; i < batch.size(); ++i) {
     const auto* change = std::get_if<SetQueueLimits>(&batch[i]);
     if (change != nullptr && change->queue == kLimitQueue) {
@@ -23,12 +24,13 @@ std::string LimitLaw::applied(std::span<const Operation> batch, const BatchRepor
     }
     const auto* got = report == nullptr ? nullptr : std::get_if<ClaimResult>(&report->results[i]);
     if (got == nullptr) continue;
-    const auto n = std::count_if(got->jobs.begin(), got->jobs.end(),
-                                 [](const ClaimedJob& job) { return job.queue == kLimitQueue; });
-    given += n;
-    if (rate_) begins_.insert(begins_.end(), static_cast<std::size_t>(n), now);
+    for (const ClaimedJob& job : got->jobs) {
+      if (job.queue != kLimitQueue) continue;
+      given.push_back(job);
+      if (rate_) begins_.push_back(now);
+    }
   }
-  if (given == 0 && !unknown_) return "";
+  if (given.empty() && !unknown_) return "";
   const auto queues = store.queues();
   if (!queues || report == nullptr) return "";
   const auto queue = std::find_if(queues->begin(), queues->end(),
@@ -48,7 +50,28 @@ std::string LimitLaw::applied(std::span<const Operation> batch, const BatchRepor
                        *bound);
   at_bound_ += bound && running == *bound ? 1 : 0;
   closed_ += queue->opens_at ? 1 : 0;
+  if (const auto of_key = queue->limits.per_key.concurrency) {
+    if (std::string why = check_keys(given, *of_key, store); !why.empty()) return why;
+  }
   return steady ? check_rate(now) : "";
+}
+
+std::string LimitLaw::check_keys(const std::vector<ClaimedJob>& given, int bound,
+                                 const Store& store) {
+  constexpr int kMaxRunning = 1000;
+  const auto page = store.list({.queue = kLimitQueue, .state = JobState::running}, kMaxRunning, 0);
+  std::map<std::string, int> running;
+  for (const Job& job : page ? page->jobs : std::vector<Job>()) ++running[job.limit_key];
+  for (const ClaimedJob& one : given) {
+    const auto job = store.get(one.id);
+    if (!job || job->limit_key.empty()) continue;
+    const int n = running[job->limit_key];
+    if (n > bound)
+      return fmt::format("CONC-3: {} jobs of {} with limit_key {} run behind a claim, {} may", n,
+                         kLimitQueue, job->limit_key, bound);
+    keys_at_bound_ += n == bound ? 1 : 0;
+  }
+  return "";
 }
 
 std::string LimitLaw::check_rate(WallTime now) const {

@@ -150,6 +150,7 @@ void tally(World& world) {
     world.met.states_read += grant.session_state.empty() ? 0 : 1;
   }
   world.met.at_bound += world.limits.at_bound();
+  world.met.keys_at_bound += world.limits.keys_at_bound();
   world.met.rates_used_up += world.limits.closed();
 }
 
@@ -339,6 +340,7 @@ int vacuous(const Met& met) {
   need(met.flows_completed, "a workflow that completed");
   need(met.flows_undone, "a workflow that did not");
   need(met.at_bound, "a claim that took the last room of a queue");
+  need(met.keys_at_bound, "a claim that took the last room of a limit key");
   need(met.rates_used_up, "a claim that used a rate up");
   need(met.events_fired, "an event that made a job");
   need(met.events_repeated, "an event that was repeated");

@@ -81,6 +81,7 @@ void Met::add(const Met& o) {
   flows_completed += o.flows_completed;
   flows_undone += o.flows_undone;
   at_bound += o.at_bound;
+  keys_at_bound += o.keys_at_bound;
   rates_used_up += o.rates_used_up;
   events_fired += o.events_fired;
   events_repeated += o.events_repeated;

@@ -62,7 +62,8 @@ struct Met {
                sessions_resumed = 0;
   std::int64_t flows_completed = 0, flows_undone = 0, child_flows = 0;
   // of limits and triggers
-  std::int64_t at_bound = 0, rates_used_up = 0, events_fired = 0, events_repeated = 0;
+  std::int64_t at_bound = 0, keys_at_bound = 0, rates_used_up = 0, events_fired = 0,
+               events_repeated = 0;
   void add(const Met& other);
 };
 
