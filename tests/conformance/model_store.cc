@@ -14,14 +14,6 @@
 
 namespace mainspring {
 
-std::shared_ptr<ModelDisk> make_model_disk() {
-  return std::make_shared<ModelDisk>();
-}
-
-std::shared_ptr<ModelDisk> copy_of(const ModelDisk& disk) {
-  return std::make_shared<ModelDisk>(disk);
-}
-
 namespace {
 
 class ModelStore final : public ModelReads, private ModelJobs {
