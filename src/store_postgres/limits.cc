@@ -116,6 +116,8 @@ void PostgresStore::count_begun(QueueInfo& queue, int n) {
   if (was_closed == queue.opens_at.has_value()) return;
   write(sql_.raise_version, params("queues"));
   after_.queues = true;
+  // This claim came before OpenQueues, which will find nothing to open: whoever waits is told now.
+  if (was_closed && !MS_MUTANT(early_claim_tells_nobody)) opened_.insert(queue.id);
 }
 
 void PostgresStore::note_rate(QueueInfo& queue) {

@@ -23,8 +23,11 @@ int SqliteStore::room(const QueueState& queue) const {
 // `n` jobs of it have begun.
 void SqliteStore::count_begun(QueueState& queue, int n) {
   if (!queue.limits.rate || n == 0) return;
+  const bool was_closed = queue.opens_at.has_value();
   queue.meter.take(*queue.limits.rate, now_.wall, n);
   note_rate(queue);
+  // This claim came before OpenQueues, which will find nothing to open: whoever waits is told now.
+  if (was_closed && !queue.opens_at && !MS_MUTANT(early_claim_tells_nobody)) open_queue(queue);
 }
 
 void SqliteStore::note_rate(QueueState& queue) {

@@ -127,6 +127,23 @@ TEST_SUITE("store: limits of queues") {
     CHECK(b.claim(9).empty());
   }
 
+  TEST_CASE("a claim that finds a closed queue open again opens it for those who wait") {
+    Bench b;
+    limit(b, rate(6, minutes(1), RateKind::bucket, 2));
+    fill(b, 6);
+    CHECK(b.claim(9).size() == 2);
+    b.advance(seconds(20));
+    CHECK(b.claim(1).size() == 1);  // before anybody has opened it
+    CHECK(b.became_available("q"));
+    CHECK(b.store->has_available("q"));
+    CHECK(b.claim(1).size() == 1);
+    CHECK_FALSE(b.became_available("q"));
+    CHECK_FALSE(b.store->has_available("q"));
+    b.advance(seconds(20));
+    CHECK(b.claim(2).size() == 2);  // and leaves nothing to the others
+    CHECK_FALSE(b.became_available("q"));
+  }
+
   TEST_CASE("a fixed window gives its count and then nothing until the next") {
     Bench b;
     limit(b, rate(3, hours(1), RateKind::fixed));

@@ -41,12 +41,14 @@ class ModelLimits {
     if (q == nullptr || q->paused || q->opens_at) return true;
     return q->limits.concurrency && running(queue) >= *q->limits.concurrency;
   }
-  // A job of it has begun.
-  void begun(const std::string& queue, WallTime now) {
+  // A job of it has begun. True: it had been closed, and is not.
+  bool begun(const std::string& queue, WallTime now) {
     QueueStats& q = disk_.queues[queue];
-    if (!q.limits.rate) return;
+    if (!q.limits.rate) return false;
+    const bool was_closed = q.opens_at.has_value();
     disk_.meters[queue].take(*q.limits.rate, now, 1);
     note(queue, now);
+    return was_closed && !q.opens_at;
   }
   void set(const SetQueueLimits& op, WallTime now) {
     QueueStats& q = disk_.queues[op.queue];

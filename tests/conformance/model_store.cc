@@ -423,7 +423,7 @@ class ModelStore final : public ModelReads, private ModelJobs {
     r.claimed = now_.instant;
     r.lease_expiry = now_.instant + op.lease;
     touch(r);
-    limits_.begun(j.queue, now_.wall);
+    if (limits_.begun(j.queue, now_.wall)) opened(j.queue);
     return {.id = j.id,
             .token = j.token,
             .attempt = j.attempt,
