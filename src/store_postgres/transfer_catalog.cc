@@ -227,6 +227,7 @@ Result<void> PostgresTarget::seal(const TransferNumbers& numbers) {
   return writing([&] {
     tell(sql_->durable, {});
     write_numbers(numbers);
+    tell(sql_->running_keys, {});  // of jobs that came behind the last verify()
   });
 }
 
@@ -245,7 +246,6 @@ Result<void> PostgresTarget::complete(WallTime now) {
     tell(sql_->for_all,
          params(newest_is_compatible_with(), kKnowsWorkflows, kKnowsLimits, kKnowsMemos,
                 kKnowsForks, kKnowsSubWorkflows, kKnowsEnds, kKnowsLimitKeys));
-    tell(sql_->running_keys, {});
   });
 }
 

@@ -116,7 +116,9 @@ constexpr std::string_view kForAll =
     "CASE WHEN EXISTS (SELECT 1 FROM $schema.queues WHERE limits LIKE '%\"per_key\":%') THEN $8 "
     "END)";
 constexpr std::string_view kRunningKeys =
-    "INSERT INTO $schema.running_keys (queue, key, id) SELECT j.queue, j.limit_key, j.id FROM "
+    "WITH gone AS (DELETE FROM $schema.running_keys b WHERE NOT EXISTS (SELECT 1 FROM "
+    "$schema.jobs j WHERE j.id = b.id)) INSERT INTO $schema.running_keys (queue, key, id) SELECT "
+    "j.queue, j.limit_key, j.id FROM "
     "$schema.jobs j JOIN $schema.queues q ON q.id = j.queue WHERE j.state = 3 AND j.limit_key IS "
     "NOT NULL AND q.limits LIKE '%\"per_key\":%' ON CONFLICT DO NOTHING";
 constexpr std::string_view kWorkflow =

@@ -430,6 +430,7 @@ Result<void> PostgresTarget::append_workflow_rows(std::span<const TransferWorkfl
 }
 
 Result<VerifyReport> PostgresTarget::verify() {
+  MS_TRY(writing([&] { tell(sql_->running_keys, {}); }));  // they follow from the jobs
   // Its laws join whole tables, which the planner has not seen yet. Small ones stay unseen: where
   // it knows of two rows only, it reads all there are, however many they have become.
   auto seen = guarded([&]() -> Result<void> {

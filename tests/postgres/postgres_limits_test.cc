@@ -209,7 +209,7 @@ TEST_CASE("no limit per key is set while a node lives that knows none") {
   Place place;
   place.sql(
       "INSERT INTO ms.nodes (id, incarnation, address, program, started_at, seen_at, schema) "
-      "VALUES (99, 'old', '', '0.0.9', 0, ms.now_us(), 13)");
+      "VALUES (99, 'old', '', '0.0.9', 0, ms.now_us(), 14)");
   place.apply<Done>(SetQueueLimits{"q", at_once(1)});
   const Operation set = SetQueueLimits{"q", of_each_key(1)};
   const auto refused = must(place.store->apply({&set, 1}, place.clock.now())).results[0];
@@ -217,7 +217,7 @@ TEST_CASE("no limit per key is set while a node lives that knows none") {
   CHECK(std::get<Error>(refused).code == ErrorCode::unavailable);
   place.sql("DELETE FROM ms.nodes WHERE id = 99");
   place.apply<Done>(SetQueueLimits{"q", of_each_key(1)});
-  CHECK(place.sql("SELECT compatible FROM ms.meta").at(0).at(0) == "14");
+  CHECK(place.sql("SELECT compatible FROM ms.meta").at(0).at(0) == "15");
 }
 
 TEST_CASE("what has begun at one node counts against the rate at the others") {
