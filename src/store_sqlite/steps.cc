@@ -7,6 +7,8 @@
 namespace mainspring::sqlite {
 namespace {
 
+constexpr std::int64_t kLooksPerPruned = 4;  // so a step stays bounded among jobs that were retried
+
 // (time, id) rows, read out before anything is changed.
 std::vector<std::pair<std::int64_t, JobId>> read_times(Statement& rows, WallTime now, int limit) {
   std::vector<std::pair<std::int64_t, JobId>> out;
@@ -81,8 +83,11 @@ OperationResult SqliteStore::operator()(const ExpireJobs& op) {
 OperationResult SqliteStore::operator()(const PruneJobs& op) {
   if (auto lost = fenced(op.fence)) return std::move(*lost);
   StepResult result;
-  int examined = 0;
-  while (examined < op.limit) {
+  std::int64_t examined = 0;  // with those that were retried since they were noted
+  const auto enough = [&] {
+    return result.changed >= op.limit || examined >= op.limit * kLooksPerPruned;
+  };
+  while (!enough()) {
     std::int64_t prune_at = 0, seq = 0, at = 0;
     std::string ids;
     {
@@ -98,7 +103,7 @@ OperationResult SqliteStore::operator()(const PruneJobs& op) {
     begin_write();
     finished_touched_ = true;
     std::size_t used = 0;
-    for (; used < ids.size() && examined < op.limit; used += sizeof(JobId), ++examined) {
+    for (; used < ids.size() && !enough(); used += sizeof(JobId), ++examined) {
       if (prune_at > now_.wall.us() && finished_jobs_ <= options_.store.max_finished_jobs) break;
       JobId id = 0;
       std::memcpy(&id, ids.data() + used, sizeof id);
@@ -109,10 +114,10 @@ OperationResult SqliteStore::operator()(const PruneJobs& op) {
     } else {
       sql_->update_finished.bind(prune_at, seq, Statement::blob(std::string_view(ids).substr(used)))
           .run();
-      if (examined < op.limit) break;  // the cap is kept again
+      if (!enough()) break;  // the cap is kept again
     }
   }
-  result.more = examined >= op.limit;
+  result.more = enough();
   Statement& first = sql_->first_idempotency;
   first.bind();
   const bool old_keys = first.step() && !first.is_null(0) && first.integer(0) <= now_.wall.us();
