@@ -39,6 +39,7 @@ void Feeder::enqueue() {
     if (world_.chance(4)) job.session = fmt::format("s{}", world_.below(2));
     if (job.session.empty() && !world_.chance(3))
       job.limit_key = fmt::format("k{}", world_.below(3));
+    if (world_.chance(6)) job.expires_in = world_.between(seconds(1), seconds(40));
     if (world_.chance(5)) job.delay = world_.between(seconds(1), seconds(30));
     request.jobs.push_back(std::move(job));
   }
