@@ -33,7 +33,7 @@ void Feeder::enqueue() {
   Enqueue request;
   const auto n = 1 + world_.below(5);
   for (std::uint64_t i = 0; i < n; ++i) {
-    NewJob job{.queue = kLimitQueue, .kind = "gated"};
+    NewJob job{.queue = kLimitQueue, .kind = world_.ends.defined ? kWatchedKind : "gated"};
     job.max_attempts = 1 + static_cast<int>(world_.below(3));
     job.priority = static_cast<int>(world_.below(3));
     if (world_.chance(4)) job.session = fmt::format("s{}", world_.below(2));
@@ -65,8 +65,20 @@ void Feeder::fire(std::int64_t event, Duration first_sent) {
 
 void GateOperator::start() {
   define();
+  watch_ends();
   set_limits();
   next();
+}
+
+void GateOperator::watch_ends() {
+  world_.call(EndLaw::definition(kLimitQueue), World::Delivery::repeatable, Duration(0),
+              [this](const std::optional<OperationResult>& result) {
+                if (result && std::holds_alternative<PutTriggerResult>(*result)) {
+                  world_.ends.defined = true;
+                } else {
+                  world_.after(seconds(1), [this] { watch_ends(); });
+                }
+              });
 }
 
 void GateOperator::next() {

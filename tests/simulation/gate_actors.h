@@ -39,6 +39,7 @@ class GateOperator {
   void next();
   void set_limits();
   void define();
+  void watch_ends();  // until it is known that they are
   void send(Operation operation);
 
   World& world_;

@@ -176,6 +176,7 @@ void check_follow_ups(World& world, FlowLaw& flows) {
     law.add(job);
     flows.add(job);
     world.events.add(job);
+    world.ends.add(job);
     world.messages.add(job);
   };
   for (const auto& [id, job] : world.pruned()) add(job);
@@ -196,6 +197,9 @@ void check_follow_ups(World& world, FlowLaw& flows) {
   if (!said.broken.empty()) world.broken(said.broken);
   check_flows(world, flows);
   check_trigger(world);
+  const EndLaw::Verdict heard = world.ends.check();
+  world.met.ends_heard += heard.ends;
+  if (!heard.broken.empty()) world.broken(heard.broken);
 }
 
 // Nobody else does, after the faults.
@@ -345,6 +349,7 @@ int vacuous(const Met& met) {
   need(met.events_fired, "an event that made a job");
   need(met.events_repeated, "an event that was repeated");
   need(met.child_flows, "a workflow in a workflow");
+  need(met.ends_heard, "an end that fired a trigger");
   return missing;
 }
 
@@ -389,15 +394,14 @@ int run(const Options& o) {
       "fenced, {} follow-ups, {} messages, {} jobs of sessions given, {} sessions held, {} lost, "
       "{} "
       "workflows completed, {} not, {} in others, {} claims up to a limit, {} up to a rate, {} "
-      "events fired, {} "
-      "repeated\n",
+      "events fired, {} repeated, {} by ends of jobs\n",
       ran, elapsed(), met.events, met.crashes, met.crashes_in_recovery, met.lost_writes,
       met.rescued, met.stale, met.dedup_hits, met.dead, met.full, met.woken, met.cancels,
       met.pruned, met.expired, met.retries, met.completed, met.fired, met.skipped, met.past_due,
       met.takeovers, met.grants, met.leases_lost, met.fenced, met.followed, met.messages,
       met.session_claims, met.sessions_held, met.sessions_lost, met.flows_completed,
       met.flows_undone, met.child_flows, met.at_bound, met.rates_used_up, met.events_fired,
-      met.events_repeated);
+      met.events_repeated, met.ends_heard);
   return o.anti_vacuity && vacuous(met) > 0 ? 1 : 0;
 }
 

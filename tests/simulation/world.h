@@ -20,6 +20,7 @@
 #include "env/clock.h"
 #include "env/random.h"
 #include "scheduler/scheduler.h"
+#include "simulation/end_law.h"
 #include "simulation/limit_law.h"
 #include "simulation/message_law.h"
 #include "simulation/mirror_store.h"
@@ -63,7 +64,7 @@ struct Met {
   std::int64_t flows_completed = 0, flows_undone = 0, child_flows = 0;
   // of limits and triggers
   std::int64_t at_bound = 0, keys_at_bound = 0, rates_used_up = 0, events_fired = 0,
-               events_repeated = 0;
+               events_repeated = 0, ends_heard = 0;
   void add(const Met& other);
 };
 
@@ -122,6 +123,7 @@ class World {
   MessageLaw messages;
   LimitLaw limits;
   TriggerLaw events;
+  EndLaw ends;
 
  private:
   struct Event {
