@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <set>
 
 namespace mainspring::simulation {
@@ -15,22 +16,37 @@ constexpr Duration kJobLease = seconds(8);
 // Nobody asks again later: the first answer's key may have been forgotten then.
 constexpr Duration kAsksFor = seconds(30);
 constexpr int kMaxFlows = 1000;
-constexpr int kNumbers = 10;  // of steps of a child: those of its step times that, and on
 
+// Numbers its jobs, and those of its children; adds their numbers to `jobs`.
 // NOLINTNEXTLINE(misc-no-recursion): as deep as it was drawn
-void give_args(WorkflowSpec& spec, std::int64_t flow, int first) {
+void give_args(WorkflowSpec& spec, int first, std::set<int>& jobs) {
   for (std::size_t i = 0; i < spec.steps.size(); ++i) {
     StepSpec& step = spec.steps[i];
     const int number = first + static_cast<int>(i);
     if (step.workflow) {
       WorkflowSpec child = *step.workflow;
-      give_args(child, flow, (number + 1) * kNumbers);
+      child.input = FlowLaw::kInputOfChild;
+      give_args(child, FlowLaw::first_of_child(number), jobs);
       step.workflow = child;
     }
     if (!step.job) continue;
-    step.job->args = FlowLaw::step_args(flow, number);
-    step.undo->args = FlowLaw::undo_args(flow, number);
+    step.job->args = FlowLaw::step_args(number);
+    step.undo->args = FlowLaw::undo_args(number);
+    jobs.insert(number);
   }
+}
+
+// By number: the steps behind each.
+std::vector<std::set<int>> followers(const WorkflowSpec& spec) {
+  std::vector<std::set<int>> out(spec.steps.size());
+  for (std::size_t i = 0; i < spec.steps.size(); ++i) {
+    for (std::size_t parent = 0; parent < i; ++parent) {
+      const auto& after = spec.steps[i].after;
+      if (std::find(after.begin(), after.end(), spec.steps[parent].name) != after.end())
+        out[parent].insert(static_cast<int>(i));
+    }
+  }
+  return out;
 }
 
 }  // namespace
@@ -54,17 +70,15 @@ StepSpec FlowStarter::draw_job(const std::string& name) {
 
 // One, two or three jobs, of which the others are behind the first, or a workflow is.
 // NOLINTNEXTLINE(misc-no-recursion): two deep
-WorkflowSpec FlowStarter::draw_child(int depth, int& jobs) {
+WorkflowSpec FlowStarter::draw_child(int depth) {
   WorkflowSpec spec{.name = "child"};
   spec.steps.push_back(draw_job("s0"));
-  ++jobs;
   for (auto left = world_.below(3); left > 0; --left) {
     const std::string name = fmt::format("s{}", spec.steps.size());
     if (depth < 2 && world_.chance(3)) {
-      spec.steps.push_back({.name = name, .workflow = draw_child(depth + 1, jobs)});
+      spec.steps.push_back({.name = name, .workflow = draw_child(depth + 1)});
     } else {
       spec.steps.push_back(draw_job(name));
-      ++jobs;
     }
     spec.steps.back().after = {"s0"};
   }
@@ -78,7 +92,6 @@ WorkflowSpec FlowStarter::draw() {
   const auto n = 3 + world_.below(kMaxFlowSteps - 2);
   std::set<std::string> leaves;
   bool order = !world_.faults.wall_steps;
-  int jobs = 0;
   for (std::uint64_t i = 0; i < n; ++i) {
     StepSpec step{.name = fmt::format("s{}", i)};
     std::set<std::string> after;
@@ -94,10 +107,9 @@ WorkflowSpec FlowStarter::draw() {
     if (i > 0 && world_.chance(7)) {
       step.sleep = world_.between(seconds(1), seconds(20));
     } else if (world_.faults.node_deaths && world_.chance(4)) {
-      step.workflow = draw_child(1, jobs), order = false;
+      step.workflow = draw_child(1), order = false;
       if (world_.chance(5)) step.deadline = world_.between(seconds(2), seconds(40));
     } else {
-      ++jobs;
       StepSpec drawn = draw_job(step.name);
       step.job = std::move(drawn.job), step.undo = std::move(drawn.undo);
       if (world_.chance(10)) step.deadline = world_.between(seconds(2), seconds(40)), order = false;
@@ -105,32 +117,49 @@ WorkflowSpec FlowStarter::draw() {
     spec.steps.push_back(std::move(step));
   }
   if (world_.chance(4)) spec.undo_order = UndoOrder::parallel, order = false;
-  const std::int64_t flow = law_.next(jobs, order);
+  FlowLaw::Shape shape{.order = order, .times = !world_.faults.wall_steps};
+  give_args(spec, 0, shape.jobs);
+  shape.followers = followers(spec);
+  const std::int64_t flow = law_.next(std::move(shape));
   spec.key = FlowLaw::key(flow);
-  give_args(spec, flow, 0);
+  spec.input = FlowLaw::input(flow);
   return spec;
 }
 
 void FlowStarter::begin() {
-  send(draw(), world_.now());
+  WorkflowSpec spec = draw();
+  send(StartWorkflow{std::move(spec)}, law_.last(), world_.now());
 }
 
-void FlowStarter::send(const WorkflowSpec& spec, Duration first_sent) {
-  world_.call(StartWorkflow{spec}, World::Delivery::repeatable, Duration(0),
-              [this, spec, first_sent](const std::optional<OperationResult>& result) {
+void FlowStarter::send(const Operation& operation, std::int64_t flow, Duration first_sent) {
+  world_.call(operation, World::Delivery::repeatable, Duration(0),
+              [this, operation, flow, first_sent](const std::optional<OperationResult>& result) {
                 if (result) {
                   if (const auto* r = std::get_if<WorkflowStarted>(&*result))
-                    known_.push_back(r->id);
+                    known_.push_back({r->id, flow});
                   return;
                 }
-                if (world_.now() < first_sent + kAsksFor) send(spec, first_sent);
+                if (world_.now() < first_sent + kAsksFor) send(operation, flow, first_sent);
               });
+}
+
+// Most are refused: it has not ended, or what is before the step is not there any more.
+void FlowStarter::fork() {
+  const Known& of = known_[world_.below(known_.size())];
+  const auto step = static_cast<int>(world_.below(kMaxFlowSteps));
+  const std::int64_t flow = law_.fork(of.flow, step);
+  send(ForkWorkflow{.id = of.id,
+                    .step = fmt::format("s{}", step),
+                    .input = FlowLaw::input(flow),
+                    .key = FlowLaw::key(flow)},
+       flow, world_.now());
 }
 
 void FlowStarter::change() {
   if (known_.empty()) return;
+  if (world_.chance(3)) return fork();
   const WorkflowId id =
-      known_[known_.size() - 1 - world_.below(std::min<std::size_t>(known_.size(), 5))];
+      known_[known_.size() - 1 - world_.below(std::min<std::size_t>(known_.size(), 5))].id;
   Operation operation = CancelWorkflow{id, "unwanted", {}};
   const auto dice = world_.below(3);
   if (dice != 0) operation = PauseWorkflow{id, dice == 1, {}};

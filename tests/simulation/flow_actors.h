@@ -9,7 +9,8 @@
 
 namespace mainspring::simulation {
 
-// Starts small workflows, asks again where no answer came, and cancels, stops and lets go on some.
+// Starts small workflows, asks again where no answer came, and cancels, stops, lets go on and forks
+// some.
 class FlowStarter {
  public:
   FlowStarter(World& world, FlowLaw& law) : world_(world), law_(law) {}
@@ -21,14 +22,20 @@ class FlowStarter {
   void begin();
   WorkflowSpec draw();
   StepSpec draw_job(const std::string& name);
-  WorkflowSpec draw_child(int depth, int& jobs);
-  void send(const WorkflowSpec& spec, Duration first_sent);
+  WorkflowSpec draw_child(int depth);
+  // Starts one, or forks one: until an answer has come.
+  void send(const Operation& operation, std::int64_t flow, Duration first_sent);
   void change();
+  void fork();
 
   World& world_;
   FlowLaw& law_;
   bool stopped_ = false;
-  std::vector<WorkflowId> known_;
+  struct Known {
+    WorkflowId id = 0;
+    std::int64_t flow = 0;  // its number under the law
+  };
+  std::vector<Known> known_;
 };
 
 // Runs the jobs of steps and undos; dies, is late, and fails at some.

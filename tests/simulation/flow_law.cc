@@ -9,18 +9,28 @@
 
 namespace mainspring::simulation {
 
-std::int64_t FlowLaw::next(int jobs, bool order) {
-  const std::int64_t number = static_cast<std::int64_t>(flows_.size()) + 1;
-  flows_[number] = {.jobs = jobs, .order = order};
+std::int64_t FlowLaw::next(Shape shape) {
+  flows_[last() + 1].shape = std::move(shape);
+  return last();
+}
+
+std::int64_t FlowLaw::fork(std::int64_t of, int step) {
+  const std::int64_t number = next(flows_.at(of).shape);
+  flows_.at(number).fork_of = of;
+  flows_.at(number).forked_from = step;
   return number;
 }
 
-std::string FlowLaw::step_args(std::int64_t flow, int step) {
-  return fmt::format(R"({{"flow":{},"step":{}}})", flow, step);
+std::string FlowLaw::input(std::int64_t flow) {
+  return fmt::format(R"({{"flow":{}}})", flow);
 }
 
-std::string FlowLaw::undo_args(std::int64_t flow, int step) {
-  return fmt::format(R"({{"flow":{},"undo":{}}})", flow, step);
+std::string FlowLaw::step_args(int step) {
+  return fmt::format(R"({{"flow":{{"$ref":"input.flow"}},"step":{}}})", step);
+}
+
+std::string FlowLaw::undo_args(int step) {
+  return fmt::format(R"({{"flow":{{"$ref":"input.flow"}},"undo":{}}})", step);
 }
 
 std::string FlowLaw::key(std::int64_t flow) {
@@ -118,6 +128,58 @@ std::string FlowLaw::check_order(const Flow& flow) {
   return "";
 }
 
+// Those of its own steps that were, as far as its jobs tell, and all that is behind them.
+std::set<int> FlowLaw::begun_anew(const Flow& flow) {
+  std::set<int> anew = {flow.forked_from};
+  for (const auto& [job, jobs] : flow.steps) {
+    int step = job;
+    while (step >= kNumbers) step = step / kNumbers - 1;
+    anew.insert(step);
+  }
+  std::vector<int> next(anew.begin(), anew.end());
+  while (!next.empty()) {
+    const int step = next.back();
+    next.pop_back();
+    for (const int follower : flow.shape.followers.at(static_cast<std::size_t>(step))) {
+      if (anew.insert(follower).second) next.push_back(follower);
+    }
+  }
+  return anew;
+}
+
+// NOLINTNEXTLINE(misc-no-recursion): as deep as forks of forks were made
+bool FlowLaw::stands(const Flow& flow, int job) const {
+  const auto own = flow.steps.find(job);
+  if (own != flow.steps.end())
+    return completed_of(own->second) != nullptr && !flow.undos.contains(job);
+  return flow.fork_of != 0 && stands(flows_.at(flow.fork_of), job);
+}
+
+std::string FlowLaw::check_fork(const Flow& flow, bool ended_well) const {
+  const Flow& source = flows_.at(flow.fork_of);
+  const std::set<int> anew = begun_anew(flow);
+  for (const int job : ended_well ? flow.shape.jobs : std::set<int>{}) {
+    int step = job;
+    while (step >= kNumbers) step = step / kNumbers - 1;
+    if (anew.contains(step) && !flow.steps.contains(job))
+      return fmt::format("WF-7: job {} was taken over, and what it waits for was not", job);
+    if (!stands(flow, job)) return fmt::format("WF-7: job {} was taken over, and is not done", job);
+  }
+  if (!flow.shape.times) return "";
+  for (const auto* part : {&source.steps, &source.undos}) {
+    for (const auto& [step, jobs] : *part) {
+      for (const Job& old : jobs) {
+        for (const auto& [number, mine] : flow.steps) {
+          if (mine.front().created_at < old.finished_at.value_or(WallTime::never()))
+            return fmt::format("WF-7: its job {} began before job {} had ended", mine.front().id,
+                               old.id);
+        }
+      }
+    }
+  }
+  return "";
+}
+
 FlowLaw::Verdict FlowLaw::check() const {
   Verdict verdict{.children = std::ssize(parents_), .broken = check_children()};
   for (const auto& [number, flow] : flows_) {
@@ -125,7 +187,9 @@ FlowLaw::Verdict FlowLaw::check() const {
     const auto done = std::count_if(flow.steps.begin(), flow.steps.end(), [](const auto& step) {
       return completed_of(step.second) != nullptr;
     });
-    const bool whole = done == flow.jobs && flow.undos.empty();
+    const bool is_fork = flow.fork_of != 0;
+    const bool whole = flow.undos.empty() && (is_fork ? done == std::ssize(flow.steps)
+                                                      : done == std::ssize(flow.shape.jobs));
     const auto state = states_.find(key(number));
     std::string why = check_jobs(flow);
     if (why.empty() && state != states_.end() && !is_terminal(state->second))
@@ -135,9 +199,11 @@ FlowLaw::Verdict FlowLaw::check() const {
         state == states_.end() ? whole : state->second == WorkflowState::completed;
     if (why.empty() && ended_well && !whole)
       why = fmt::format("WF-2: it is completed, {} of its {} jobs are, and {} steps were undone",
-                        done, flow.jobs, flow.undos.size());
+                        done, flow.shape.jobs.size(), flow.undos.size());
     if (why.empty() && !ended_well) why = check_undone(flow);
-    if (why.empty() && !ended_well && flow.order) why = check_order(flow);
+    if (why.empty() && !ended_well && flow.shape.order) why = check_order(flow);
+    if (why.empty() && is_fork) why = check_fork(flow, ended_well);
+    if (is_fork) ++verdict.forks;
     ++(ended_well ? verdict.completed : verdict.undone);
     if (!why.empty()) verdict.broken = fmt::format("workflow {}: {}", key(number), why);
   }

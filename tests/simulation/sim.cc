@@ -154,7 +154,7 @@ void tally(World& world) {
   world.met.rates_used_up += world.limits.closed();
 }
 
-// WF-1 to WF-6; `flows` has the jobs.
+// WF-1 to WF-7; `flows` has the jobs.
 void check_flows(World& world, FlowLaw& flows) {
   constexpr int kAll = 10'000;
   const auto page = world.store().workflows({}, kAll, 0);
@@ -166,6 +166,7 @@ void check_flows(World& world, FlowLaw& flows) {
   world.met.flows_completed += verdict.completed;
   world.met.flows_undone += verdict.undone;
   world.met.child_flows += verdict.children;
+  world.met.forks += verdict.forks;
   if (!verdict.broken.empty()) world.broken(verdict.broken);
 }
 
@@ -349,6 +350,7 @@ int vacuous(const Met& met) {
   need(met.events_fired, "an event that made a job");
   need(met.events_repeated, "an event that was repeated");
   need(met.child_flows, "a workflow in a workflow");
+  need(met.forks, "a fork of a workflow");
   need(met.ends_heard, "an end that fired a trigger");
   return missing;
 }
@@ -393,15 +395,16 @@ int run(const Options& o) {
       "fired, {} rows skipped, {} past due, {} takeovers, {} leases granted, {} lost, {} writes "
       "fenced, {} follow-ups, {} messages, {} jobs of sessions given, {} sessions held, {} lost, "
       "{} "
-      "workflows completed, {} not, {} in others, {} claims up to a limit, {} up to a rate, {} "
+      "workflows completed, {} not, {} in others, {} forks, {} claims up to a limit, {} up to a "
+      "rate, {} "
       "events fired, {} repeated, {} by ends of jobs\n",
       ran, elapsed(), met.events, met.crashes, met.crashes_in_recovery, met.lost_writes,
       met.rescued, met.stale, met.dedup_hits, met.dead, met.full, met.woken, met.cancels,
       met.pruned, met.expired, met.retries, met.completed, met.fired, met.skipped, met.past_due,
       met.takeovers, met.grants, met.leases_lost, met.fenced, met.followed, met.messages,
       met.session_claims, met.sessions_held, met.sessions_lost, met.flows_completed,
-      met.flows_undone, met.child_flows, met.at_bound, met.rates_used_up, met.events_fired,
-      met.events_repeated, met.ends_heard);
+      met.flows_undone, met.child_flows, met.forks, met.at_bound, met.rates_used_up,
+      met.events_fired, met.events_repeated, met.ends_heard);
   return o.anti_vacuity && vacuous(met) > 0 ? 1 : 0;
 }
 

@@ -86,6 +86,7 @@ void Met::add(const Met& o) {
   events_fired += o.events_fired;
   events_repeated += o.events_repeated;
   child_flows += o.child_flows;
+  forks += o.forks;
   ends_heard += o.ends_heard;
 }
 

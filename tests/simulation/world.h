@@ -61,7 +61,7 @@ struct Met {
   // of sessions
   std::int64_t session_claims = 0, states_read = 0, sessions_held = 0, sessions_lost = 0,
                sessions_resumed = 0;
-  std::int64_t flows_completed = 0, flows_undone = 0, child_flows = 0;
+  std::int64_t flows_completed = 0, flows_undone = 0, child_flows = 0, forks = 0;
   // of limits and triggers
   std::int64_t at_bound = 0, keys_at_bound = 0, rates_used_up = 0, events_fired = 0,
                events_repeated = 0, ends_heard = 0;
