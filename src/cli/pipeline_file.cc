@@ -158,9 +158,7 @@ Result<Pipeline> pipeline_of_file(const std::string& file) {
   const std::string folder = file == "-" ? "" : std::filesystem::path(file).parent_path().string();
   auto pipeline = decode_pipeline(text, folder);
   if (pipeline) return pipeline;
-  Error error = pipeline.error();
-  error.message = fmt::format("{}: {}", file, error.message);
-  return error;
+  return in_file(file, pipeline.error());
 }
 
 }  // namespace mainspring::cli

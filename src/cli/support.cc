@@ -147,6 +147,14 @@ Result<std::string> read_file(const std::string& name, std::size_t limit) {
   return content;
 }
 
+Error in_file(const std::string& name, Error error) {
+  const bool nested = error.field.find_first_of(".[") != std::string::npos;
+  if (nested && error.message.find(error.field) == std::string::npos)
+    error.message += fmt::format(" ({})", error.field);
+  error.message = fmt::format("{}: {}", name, error.message);
+  return error;
+}
+
 void pause(Duration length, const std::stop_token& stop) {
   Mutex mutex;
   CondVar stopped;

@@ -47,6 +47,8 @@ std::string counted(std::int64_t n, std::string_view noun);
 // The content of a file, "-" = standard input. Errors: not_found, io_error, too_large (over
 // `limit`).
 Result<std::string> read_file(const std::string& name, std::size_t limit);
+// What is wrong with its content: the message says the file, and where in it a nested field stands.
+Error in_file(const std::string& name, Error error);
 
 // Waits, but not longer than until `stop` is requested.
 void pause(Duration length, const std::stop_token& stop);

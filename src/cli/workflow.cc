@@ -32,20 +32,14 @@ int exit_of(WorkflowState state) {
 Result<WorkflowSpec> definition_of(const std::string& file) {
   MS_TRY_ASSIGN(const std::string text, read_file(file, kMaxDefinitionBytes));
   auto spec = decode_workflow(text);
-  if (!spec) {
-    Error error = spec.error();
-    error.message = fmt::format("{}: {}", file, error.message);
-    return error;
-  }
+  if (!spec) return in_file(file, spec.error());
   return spec;
 }
 
 Result<void> check_definition(const std::string& file, const WorkflowSpec& spec) {
   auto good = validate(spec);
   if (good) return {};
-  Error error = good.error();
-  error.message = fmt::format("{}: {}", file, error.message);
-  return error;
+  return in_file(file, good.error());
 }
 
 Result<std::vector<WorkflowStep>> all_steps(Workflows& workflows, WorkflowId id) {

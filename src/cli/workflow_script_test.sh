@@ -26,7 +26,7 @@ expect 64 '…circle.json: steps[0].after waits, over others, for "a" itself' ms
 echo '{"name":"w","steps":[{"name":"a","job":{"kind":"k","args":{"$ref":"c.d"}}}]}' >unknown.json
 expect 64 '…unknown.json: steps[0].job.args refers to "c", which is no step' ms workflow check unknown.json
 echo '{"name":"w","steps":[{"name":"a","wait":"1s"}]}' >field.json
-expect 64 '…field.json: …wait…' ms workflow check field.json
+expect 64 '…field.json: "wait": no such field here; …undo_if_failed (steps[0].wait)' ms workflow check field.json
 expect 66 '…' ms workflow check nothing.json
 
 start_server
