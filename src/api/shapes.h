@@ -122,11 +122,13 @@ void encode_queues(std::span<const QueueStats> queues, WallTime now, std::string
 Result<QueueStats> decode_queue(std::string_view body);
 Result<std::vector<QueueStats>> decode_queues(std::string_view body);
 // {"name", "paused"}
-// Why a job does not run: {"id", "state", "gate", "why", "until"?}.
+// Why a job does not run: {"id", "state", "gate", "why", "until"?, "ahead"?, "estimated_start"?}.
 struct WhyAnswer {
   JobId id = 0;
   std::string state, gate, why;
   std::optional<WallTime> until;
+  std::optional<std::int64_t> ahead{};
+  std::optional<WallTime> estimated_start{};
 };
 void encode_why(const WhyAnswer& answer, std::string& out);
 Result<WhyAnswer> decode_why(std::string_view body);

@@ -198,6 +198,9 @@ constexpr JsonField<WhyAnswer> kWhy[] = {
     {"gate", &as_string<&WhyAnswer::gate>},
     {"why", &as_string<&WhyAnswer::why>},
     {"until", &as_optional_time<&WhyAnswer::until>},
+    {"ahead",
+     [](JsonReader& in, WhyAnswer& w) { return in.integer(w.ahead.emplace(), 0, INT64_MAX); }},
+    {"estimated_start", &as_optional_time<&WhyAnswer::estimated_start>},
 };
 
 }  // namespace
@@ -228,6 +231,8 @@ void encode_why(const WhyAnswer& answer, std::string& out) {
   w.begin_object().key("id").number(answer.id).key("state").string(answer.state);
   w.key("gate").string(answer.gate).key("why").string(answer.why);
   if (answer.until) w.key("until").time(*answer.until);
+  if (answer.ahead) w.key("ahead").number(*answer.ahead);
+  if (answer.estimated_start) w.key("estimated_start").time(*answer.estimated_start);
   w.end_object();
 }
 

@@ -185,7 +185,7 @@ void Broker::register_gauges() {
                   [this] { return static_cast<double>(store_.reads()); });
   registry_.gauges("mainspring_queue_jobs", "Jobs kept now, by queue and state.", [this] {
     Registry::Samples samples;
-    const auto queues = store_.queues();
+    const auto queues = Broker::queues();
     for (const QueueStats& queue : queues ? *queues : std::vector<QueueStats>{}) {
       for (std::size_t i = 0; i < queue.counts.size(); ++i) {
         const auto state = to_string(static_cast<JobState>(i));

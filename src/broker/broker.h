@@ -27,6 +27,7 @@
 #include "broker/job_metrics.h"
 #include "broker/jobs.h"
 #include "broker/lease_waiters.h"
+#include "broker/pace.h"
 #include "broker/triggers.h"
 #include "broker/workflows.h"
 #include "env/clock.h"
@@ -213,6 +214,8 @@ class Broker final : public Jobs, public Workflows, public Triggers {
   Result<JobPage> list(const JobFilter& filter, int limit, JobId before) override;
   Result<std::vector<QueueStats>> queues() override;
   Result<std::vector<WorkerInfo>> workers() override;
+  // What is known of how fast queues are worked off. Whoever reads their counters tells it.
+  Pace& pace() { return pace_; }
 
  private:
   struct Pending {
@@ -422,6 +425,7 @@ class Broker final : public Jobs, public Workflows, public Triggers {
   JobMetrics job_metrics_ MS_GUARDED_BY(mutex_);
   Events events_;
   Registry& registry_;
+  Pace pace_;
 };
 
 }  // namespace mainspring

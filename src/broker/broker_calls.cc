@@ -198,7 +198,9 @@ Result<JobPage> Broker::list(const JobFilter& filter, int limit, JobId before) {
 }
 
 Result<std::vector<QueueStats>> Broker::queues() {
-  return store_.queues();
+  auto queues = store_.queues();
+  if (queues) pace_.note(*queues, clock_.now().instant);
+  return queues;
 }
 
 Result<std::vector<WorkerInfo>> Broker::workers() {

@@ -136,6 +136,9 @@ class NodeStore final : public SharedStore {
                                           std::int64_t before) const override {
     return store().trigger_events(name, limit, before);
   }
+  Result<std::int64_t> ahead(const Job& job, std::int64_t limit) const override {
+    return store().ahead(job, limit);
+  }
   Result<std::int64_t> running_of_key(const std::string& queue,
                                       const std::string& key) const override {
     return store().running_of_key(queue, key);

@@ -144,7 +144,41 @@ Why held_by_session(const Job& job, const SessionInfo* session) {
   return {Gate::session_turn, fmt::format("its turn in session \"{}\" has come", job.session), {}};
 }
 
+constexpr Duration kFarthest = std::chrono::hours(24 * 366);
+
+// After so many others, of which each takes `of` / `n`.
+std::optional<WallTime> after(std::int64_t others, Duration of, std::int64_t n, WallTime from) {
+  if (n <= 0) return std::nullopt;
+  const double in =
+      static_cast<double>(of.count()) / static_cast<double>(n) * static_cast<double>(others);
+  if (in > static_cast<double>(kFarthest.count())) return std::nullopt;
+  return from + Duration(static_cast<std::int64_t>(in));
+}
+
 }  // namespace
+
+bool waits_in_line(Gate gate) {
+  return gate == Gate::concurrency || gate == Gate::rate || gate == Gate::busy_workers;
+}
+
+void add_estimate(Why& why, const QueueStats& queue, std::int64_t ahead,
+                  const std::optional<Pace::Seen>& pace, WallTime now) {
+  why.ahead = std::min(ahead, kMaxAhead);
+  why.text += fmt::format("; {}{} {} before it", ahead < kMaxAhead ? "" : "at least ", *why.ahead,
+                          ahead == 1 ? "is" : "are");
+  if (ahead >= kMaxAhead) return;
+  std::string by;
+  if (why.gate == Gate::rate) {
+    why.estimated_start =
+        after(ahead, queue.limits.rate->per, queue.limits.rate->count, why.until.value_or(now));
+  } else if (pace) {
+    why.estimated_start = after(ahead + 1, pace->in, pace->ended, now);
+    by = fmt::format(" at the pace of the last {}",
+                     format_duration(std::chrono::round<std::chrono::seconds>(pace->in)));
+  }
+  if (!why.estimated_start) return;
+  why.text += fmt::format("; it begins about {}{}", format_wall_time(*why.estimated_start), by);
+}
 
 std::string_view to_string(Gate gate) {
   switch (gate) {

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "broker/pace.h"
 #include "store/store.h"
 
 namespace mainspring {
@@ -32,7 +33,12 @@ struct Why {
   Gate gate = Gate::claim;
   std::string text;               // a sentence for people
   std::optional<WallTime> until;  // when the gate opens by itself, if that is known
+  // Of a job that waits for its turn in the line: how many are before it, at most kMaxAhead, and
+  // about when it begins, if its queue's jobs were seen to end.
+  std::optional<std::int64_t> ahead{};
+  std::optional<WallTime> estimated_start{};
 };
+inline constexpr std::int64_t kMaxAhead = 10'000;
 
 // From what the store and the broker say at `now`. `queue` = nullptr: unknown. `kinds` of workers
 // are not known: one that takes the queue may still not take the job's kind.
@@ -40,5 +46,12 @@ struct Why {
 // jobs those with its limit_key.
 Why why_of(const Job& job, const QueueStats* queue, const std::vector<WorkerInfo>& workers,
            const SessionInfo* session, WallTime now, std::int64_t running_of_key = 0);
+
+// Is it held by what passes when those before it begin?
+bool waits_in_line(Gate gate);
+// To `why`, of such a job: those before it, and what follows from them for when it begins. By the
+// queue's rate where that holds it, else by what was seen of the queue.
+void add_estimate(Why& why, const QueueStats& queue, std::int64_t ahead,
+                  const std::optional<Pace::Seen>& pace, WallTime now);
 
 }  // namespace mainspring

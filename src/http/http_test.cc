@@ -201,6 +201,22 @@ TEST_CASE("a limit per key holds the jobs of a key, and why says so") {
         R"(1 job of queue q with limit_key "acme" runs, and no more than 1 may run at once)");
 }
 
+TEST_CASE("a job in the line of a rate says how many are before it, and about when it begins") {
+  TestServer server;
+  Peer peer(server);
+  peer.call("PUT", "/v1/queues/q/limits", R"({"rate":{"count":1,"per":"1h"}})");
+  for (int i = 0; i < 4; ++i) enqueue(peer);
+  CHECK(claim(peer, R"({"worker":"w","queues":["q"],"max":9})").jobs.size() == 1);
+  const auto third = decode_why(peer.call("GET", "/v1/jobs/3/why").body);
+  const auto last = decode_why(peer.call("GET", "/v1/jobs/4/why").body);
+  REQUIRE(third);
+  REQUIRE(last);
+  CHECK(third->ahead == 1);
+  CHECK(last->ahead == 2);
+  REQUIRE(last->estimated_start);
+  CHECK(*last->estimated_start == *last->until + 2h);
+}
+
 TEST_CASE("cancel, retry, dead, redrive, list") {
   TestServer server;
   Peer peer(server);

@@ -43,7 +43,7 @@ Reply verify_reply(Services& services) {
 
 Plan plan_list_queues(const Request& request, Services& services) {
   return DoRead{[&services, caller = request.caller] {
-    auto queues = services.store.queues();
+    auto queues = services.broker.queues();
     if (!queues) return error_reply(queues.error());
     std::erase_if(*queues,
                   [&](const QueueStats& queue) { return !caller->may(Verb::read, queue.name); });
@@ -57,7 +57,7 @@ Plan plan_get_queue(const Request& request, Services& services) {
   auto name = check_name("queue", request.param);
   if (!name) return error_reply(name.error());
   return DoRead{[&services, queue = request.param] {
-    auto queues = services.store.queues();
+    auto queues = services.broker.queues();
     if (!queues) return error_reply(queues.error());
     const auto found = std::find_if(queues->begin(), queues->end(),
                                     [&](const QueueStats& q) { return q.name == queue; });

@@ -229,7 +229,7 @@ Plan plan_why(const Request& request, Services& services) {
       job->errors.clear();
       job->description.clear();
     }
-    auto queues = services.store.queues();
+    auto queues = services.broker.queues();
     if (!queues) return error_reply(queues.error());
     auto workers = services.broker.workers();
     if (!workers) return error_reply(workers.error());
@@ -248,14 +248,22 @@ Plan plan_why(const Request& request, Services& services) {
       if (!running) return error_reply(running.error());
       of_key = *running;
     }
-    const Why why = why_of(*job, queue == queues->end() ? nullptr : &*queue, *workers,
-                           session ? &*session : nullptr, services.clock.now().wall, of_key);
+    const Now now = services.clock.now();
+    Why why = why_of(*job, queue == queues->end() ? nullptr : &*queue, *workers,
+                     session ? &*session : nullptr, now.wall, of_key);
+    if (waits_in_line(why.gate) && queue != queues->end()) {
+      auto ahead = services.store.ahead(*job, kMaxAhead);
+      if (!ahead) return error_reply(ahead.error());
+      add_estimate(why, *queue, *ahead, services.broker.pace().of(*queue, now.instant), now.wall);
+    }
     Reply reply;
     encode_why({.id = id,
                 .state = std::string(to_string(job->state)),
                 .gate = std::string(to_string(why.gate)),
                 .why = why.text,
-                .until = why.until},
+                .until = why.until,
+                .ahead = why.ahead,
+                .estimated_start = why.estimated_start},
                reply.body);
     return reply;
   }};

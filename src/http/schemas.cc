@@ -443,7 +443,9 @@ constexpr Schema kSchemas[] = {
         "session_held","queue_paused","concurrency","rate","key_concurrency","no_worker",
         "busy_workers","claim"]},
       "why":{"type":"string"},
-      "until":{"type":"string","format":"date-time","description":"When it opens by itself."}}})"},
+      "until":{"type":"string","format":"date-time","description":"When it opens by itself."},
+      "ahead":{"type":"integer","description":"How many are before it in its line, at most 10000."},
+      "estimated_start":{"type":"string","format":"date-time"}}})"},
     {"WorkerList", R"({"type":"object","required":["workers"],"properties":{
       "workers":{"type":"array","items":{"type":"object","properties":{
         "id":{"type":"string"},"queues":{"type":"array","items":{"type":"string"}},

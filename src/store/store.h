@@ -82,6 +82,9 @@ class Store {
   // Of a job, those with a name >= `from` ("" = from the first), at most `limit`. Errors: as get().
   virtual Result<MemoPage> memos(JobId id, const std::string& from, int limit) const = 0;
   virtual Result<std::vector<QueueStats>> queues() const = 0;
+  // How many available jobs of its queue stand before an available job, by priority, run_at and id;
+  // counts no further than `limit`, and may look at a bounded number of jobs on either side of it.
+  virtual Result<std::int64_t> ahead(const Job& job, std::int64_t limit) const = 0;
   // How many jobs of a queue with limits per key run that have this limit_key.
   virtual Result<std::int64_t> running_of_key(const std::string& queue,
                                               const std::string& key) const = 0;

@@ -324,4 +324,12 @@ Result<std::vector<QueueStats>> PostgresStore::queues() const {
   });
 }
 
+Result<std::int64_t> PostgresStore::ahead(const Job& job, std::int64_t limit) const {
+  return with_reader([&](Connection& c) {
+    return c
+        .run(read_sql_.line_before, params(job.queue, job.priority, job.run_at.us(), job.id, limit))
+        .integer(0, 0);
+  });
+}
+
 }  // namespace mainspring::pg

@@ -80,6 +80,10 @@ ReadStatements::ReadStatements(std::string_view s)
           "p(priority) LEFT JOIN LATERAL (SELECT run_at FROM $schema.ready WHERE queue = q.id AND "
           "priority = p.priority ORDER BY run_at LIMIT 1) r ON true WHERE t.available > 0) o ON "
           "true ORDER BY q.name"),
+      line_before(s,
+                  "SELECT count(*) FROM (SELECT 1 FROM $schema.ready WHERE queue = (SELECT id FROM "
+                  "$schema.queues WHERE name = $1) AND (priority, run_at, id) < ($2, $3, $4) LIMIT "
+                  "$5) l"),
       audit_ends(s, "SELECT coalesce(min(seq), 0), coalesce(max(seq), 0) FROM $schema.audit"),
       audit_rising(s, MS_RECORD MS_RECORD_FILTER "ORDER BY seq LIMIT $6"),
       audit_falling(s, MS_RECORD MS_RECORD_FILTER "ORDER BY seq DESC LIMIT $6"),

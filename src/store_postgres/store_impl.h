@@ -137,6 +137,7 @@ class PostgresStore final : public SharedStore {
   Result<std::vector<TriggerInfo>> triggers(const std::string& after, int limit) const override;
   Result<TriggerEventPage> trigger_events(const std::string& name, int limit,
                                           std::int64_t before) const override;
+  Result<std::int64_t> ahead(const Job& job, std::int64_t limit) const override;
   Result<std::int64_t> running_of_key(const std::string& queue,
                                       const std::string& key) const override;
   Result<MemoPage> memos(JobId id, const std::string& from, int limit) const override;

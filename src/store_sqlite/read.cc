@@ -14,6 +14,7 @@ namespace {
 constexpr std::size_t kMaxIdleReaders = 4;
 // Ids that one list() looks at: bounds its time, whatever the filter.
 constexpr std::int64_t kListWindow = 20'000;
+constexpr std::int64_t kAheadWindow = 100'000;  // the same of ahead(), on either side
 
 // The whole record. Whether it is running the grants say: see Leases.
 #define MS_JOB_COLUMNS                                                                        \
@@ -144,6 +145,10 @@ Reader::Reader(const std::string& path, const std::string& vfs)
       get_errors(
           db,
           "SELECT attempt, at, worker, message, ran_for FROM errors WHERE job = ? ORDER BY seq"),
+      line_before(db,
+                  "SELECT id, token FROM jobs WHERE id > ?3 - ?4 AND id < ?3 + ?4 AND queue = "
+                  "(SELECT queue FROM jobs WHERE id = ?3) AND state = 2 AND (priority, run_at, id) "
+                  "< (?1, ?2, ?3)"),
       list_jobs(db, "SELECT " MS_JOB_COLUMNS " FROM jobs j" MS_JOB_JOINS
                     "WHERE j.id < ?1 AND j.id >= ?2 AND " MS_JOB_FILTER
                     "AND (?6 IS NULL OR j.state = ?6) ORDER BY j.id DESC"),
@@ -323,6 +328,28 @@ JobPage SqliteStore::list_window(Reader& reader, const JobFilter& filter, int li
   }
   if (oldest > 1 && below(oldest) > 0) page.next = oldest;
   return page;
+}
+
+Result<std::int64_t> SqliteStore::ahead(const Job& job, std::int64_t limit) const {
+  try {
+    auto reader = take_reader();
+    std::int64_t n = 0;
+    {
+      Snapshot snapshot(reader->db);
+      Leases leases(reader->select_grants);
+      Statement& rows = reader->line_before;
+      rows.bind(job.priority, job.run_at.us(), job.id, kAheadWindow);
+      ResetGuard guard(rows);
+      while (n < limit && rows.step()) {
+        const JobState state = leases.state(rows.integer(0), JobState::available, rows.integer(1));
+        if (state == JobState::available) ++n;
+      }
+    }
+    give_back(std::move(reader));
+    return n;
+  } catch (const SqlError& error) {
+    return to_error(error);
+  }
 }
 
 Result<std::vector<QueueStats>> SqliteStore::queues() const {

@@ -153,8 +153,8 @@ std::vector<std::string> split_tags(std::string_view joined);
 struct Reader {
   Reader(const std::string& path, const std::string& vfs);
   Database db;
-  Statement get_job, get_errors, list_jobs, list_dead, select_grants, next_id, below, queue_id,
-      kind_id, schedule_id, ledger;
+  Statement get_job, get_errors, line_before, list_jobs, list_dead, select_grants, next_id, below,
+      queue_id, kind_id, schedule_id, ledger;
   AuditStatements audit;
   SessionReads sessions;
   WorkflowReads workflows;
@@ -241,6 +241,7 @@ class SqliteStore final : public Store {
   Result<std::vector<TriggerInfo>> triggers(const std::string& after, int limit) const override;
   Result<TriggerEventPage> trigger_events(const std::string& name, int limit,
                                           std::int64_t before) const override;
+  Result<std::int64_t> ahead(const Job& job, std::int64_t limit) const override;
   Result<std::int64_t> running_of_key(const std::string& queue,
                                       const std::string& key) const override;
   Result<MemoPage> memos(JobId id, const std::string& from, int limit) const override;

@@ -45,6 +45,14 @@ class ModelReads : public Store {
     return all;
   }
 
+  Result<std::int64_t> ahead(const Job& job, std::int64_t limit) const override {
+    const auto place = [](const Job& j) { return std::tuple(j.priority, j.run_at, j.id); };
+    const auto n = std::count_if(disk_.jobs.begin(), disk_.jobs.end(), [&](const auto& entry) {
+      const Job& j = entry.second.job;
+      return j.queue == job.queue && j.state == JobState::available && place(j) < place(job);
+    });
+    return std::min<std::int64_t>(n, limit);
+  }
   Result<std::int64_t> running_of_key(const std::string& queue,
                                       const std::string& key) const override {
     return std::count_if(disk_.jobs.begin(), disk_.jobs.end(), [&](const auto& entry) {

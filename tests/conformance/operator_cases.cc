@@ -658,6 +658,35 @@ TEST_SUITE("store: reads") {
     CHECK(b.finish(running, Complete{}) == FinishStatus::ok);
     CHECK(b.store->verify()->jobs == 4);
   }
+
+  TEST_CASE("before an available job stand those of its queue that are claimed sooner") {
+    Bench b;
+    const auto with = [&](int priority, Duration delay, const std::string& queue = "q") {
+      NewJob job = b.job(queue);
+      job.priority = priority;
+      if (delay.count() > 0) job.delay = delay;
+      return b.enqueue(job);
+    };
+    const JobId first = with(5, Duration(0));
+    const JobId running = with(1, Duration(0));
+    CHECK(b.claim_one().id == running);
+    with(5, Duration(0), "other");
+    with(5, hours(1));  // scheduled
+    const JobId second = with(5, Duration(0));
+    const JobId urgent = with(2, Duration(0));
+    const JobId last = with(9, Duration(0));
+    const auto ahead = [&](JobId id, std::int64_t limit = 100) {
+      return b.store->ahead(b.get(id), limit).value();
+    };
+    CHECK(ahead(urgent) == 0);
+    CHECK(ahead(first) == 1);
+    CHECK(ahead(second) == 2);
+    CHECK(ahead(last) == 3);
+    CHECK(ahead(last, 2) == 2);
+    b.claim(2);  // the urgent one, and the first
+    CHECK(ahead(second) == 0);
+    CHECK(ahead(last) == 1);
+  }
 }
 
 }  // namespace

@@ -89,6 +89,9 @@ class MirrorStore final : public Store {
   Result<WorkflowStepPage> workflow_steps(WorkflowId id, int after, int limit) const override {
     return real_->workflow_steps(id, after, limit);
   }
+  Result<std::int64_t> ahead(const Job& job, std::int64_t limit) const override {
+    return real_->ahead(job, limit);
+  }
   Result<std::int64_t> running_of_key(const std::string& queue,
                                       const std::string& key) const override {
     return real_->running_of_key(queue, key);

@@ -1,0 +1,79 @@
+// The pace of queues, and when a job begins by it.
+#include "broker/pace.h"
+
+#include <doctest/doctest.h>
+
+#include "broker/why.h"
+
+namespace mainspring {
+namespace {
+
+using namespace std::chrono_literals;
+
+const WallTime kWall = WallTime::from_us(1'800'000'000'000'000);
+
+QueueStats queue_with(std::int64_t completed, std::int64_t pruned = 0) {
+  QueueStats queue{.name = "q"};
+  queue.counts[static_cast<std::size_t>(JobState::completed)] = completed;
+  queue.pruned = pruned;
+  return queue;
+}
+
+Instant at(Duration t) {
+  return Instant() + t;
+}
+
+}  // namespace
+
+TEST_CASE("a pace is what ended between two looks, pruned jobs among it") {
+  Pace pace;
+  pace.note(std::vector{queue_with(100)}, at(10s));
+  CHECK_FALSE(pace.of(queue_with(100), at(11s)));  // too soon to say
+  const auto seen = pace.of(queue_with(150, 10), at(20s));
+  REQUIRE(seen);
+  CHECK(seen->ended == 60);
+  CHECK(seen->in == 10s);
+  CHECK_FALSE(pace.of(queue_with(1000), at(10min)));  // too long ago
+  CHECK_FALSE(pace.of(QueueStats{.name = "other"}, at(20s)));
+}
+
+TEST_CASE("looks that follow one another closely do not shorten what is compared") {
+  Pace pace;
+  for (int s = 0; s <= 70; ++s) pace.note(std::vector{queue_with(s)}, at(std::chrono::seconds(s)));
+  const auto seen = pace.of(queue_with(70), at(70s));
+  REQUIRE(seen);
+  CHECK(seen->in == 40s);
+  CHECK(seen->ended == 40);
+}
+
+TEST_CASE("a job begins when those before it have, at the pace of its queue") {
+  const QueueStats queue = queue_with(0);
+  Why why{Gate::busy_workers, "busy", {}};
+  add_estimate(why, queue, 119, Pace::Seen{60, 30s}, kWall);
+  CHECK(why.ahead == 119);
+  CHECK(why.estimated_start == kWall + 60s);
+  CHECK(why.text == "busy; 119 are before it; it begins about " + format_wall_time(kWall + 60s) +
+                        " at the pace of the last 30s");
+  SUBCASE("nobody knows when, if none has ended") {
+    Why still{Gate::busy_workers, "busy", {}};
+    add_estimate(still, queue, 1, Pace::Seen{0, 30s}, kWall);
+    CHECK(still.text == "busy; 1 is before it");
+    CHECK_FALSE(still.estimated_start);
+  }
+  SUBCASE("nor if there are more than are counted") {
+    Why far{Gate::busy_workers, "busy", {}};
+    add_estimate(far, queue, kMaxAhead, Pace::Seen{60, 30s}, kWall);
+    CHECK(far.text == "busy; at least 10000 are before it");
+    CHECK_FALSE(far.estimated_start);
+  }
+}
+
+TEST_CASE("a rate says by itself when a job begins") {
+  QueueStats queue = queue_with(0);
+  queue.limits.rate = RateLimit{.count = 10, .per = 60s};
+  Why why{Gate::rate, "closed", kWall + 6s};
+  add_estimate(why, queue, 20, {}, kWall);
+  CHECK(why.estimated_start == kWall + 126s);
+}
+
+}  // namespace mainspring
