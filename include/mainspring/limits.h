@@ -1,10 +1,14 @@
 // Limits of a queue: how many of its jobs run at once, and how many begin in a time; and how many
 // with the same limit key run at once. Over all nodes and workers of a store; they hold for jobs of
-// every kind and session of the queue.
+// every kind and session of the queue. And the order in which a queue gives its jobs: whether those
+// that wait rise in priority, and whether keys take turns.
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <optional>
+#include <string>
 #include <string_view>
 
 #include "mainspring/result.h"
@@ -32,7 +36,12 @@ struct RateLimit {
 // Of each value of limit_key that jobs of the queue have, for itself.
 struct KeyLimits {
   std::optional<int> concurrency;  // 1 to kMaxConcurrency; nullopt = no limit
-  bool any() const { return concurrency.has_value(); }
+  // Within a priority, keys take turns in proportion to their weights, instead of in order of time.
+  bool fair = false;
+  // Of fair keys; others have kDefaultWeight. kMinWeight to kMaxWeight, at most kMaxWeights. Jobs
+  // without a limit_key take turns as one key of that weight.
+  std::map<std::string, double, std::less<>> weights{};
+  bool any() const { return concurrency || fair; }
   friend bool operator==(const KeyLimits&, const KeyLimits&) = default;
 };
 
@@ -40,7 +49,11 @@ struct QueueLimits {
   std::optional<int> concurrency;  // 1 to kMaxConcurrency; nullopt = no limit
   std::optional<RateLimit> rate;   // every attempt that begins counts
   KeyLimits per_key{};             // jobs without a limit_key are free of these
-  bool any() const { return concurrency || rate || per_key.any(); }
+  // A job's priority counts as one better for each `ageing` that it has waited since its run_at;
+  // kMinAgeing to kMaxAgeing, nullopt = it stays as it is.
+  std::optional<Duration> ageing{};
+  bool has_order() const { return ageing || per_key.fair; }  // not priority, run_at, id
+  bool any() const { return concurrency || rate || per_key.any() || ageing; }
   friend bool operator==(const QueueLimits&, const QueueLimits&) = default;
 };
 
@@ -48,6 +61,14 @@ inline constexpr int kMaxConcurrency = 1'000'000;
 inline constexpr int kMaxRateCount = 1'000'000;
 inline constexpr Duration kMinRatePer = std::chrono::seconds(1);
 inline constexpr Duration kMaxRatePer = std::chrono::hours(24 * 31);
+inline constexpr Duration kMinAgeing = std::chrono::seconds(1);
+inline constexpr Duration kMaxAgeing = std::chrono::hours(24 * 31);
+inline constexpr double kDefaultWeight = 1, kMinWeight = 0.001, kMaxWeight = 1000;
+inline constexpr int kMaxWeights = 1000;
+
+// What a job's priority counts as now. A clock that was set back makes it no worse.
+int effective_priority(int priority, WallTime run_at, const std::optional<Duration>& ageing,
+                       WallTime now);
 
 // Errors: invalid_argument, with the field, for example rate.count.
 Result<void> validate(const QueueLimits& limits);

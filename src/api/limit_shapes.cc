@@ -24,11 +24,19 @@ constexpr JsonField<RateLimit> kRate[] = {
     {"burst", [](JsonReader& in,
                  RateLimit& r) { return in.null() || in.integer(r.burst, INT_MIN, INT_MAX); }},
 };
+bool read_weights(JsonReader& in, KeyLimits& limits) {
+  return in.null() || in.members([&](std::string_view key) {
+    double& weight = limits.weights[std::string(key)];
+    return in.number(weight, kMinWeight, kMaxWeight);
+  });
+}
 constexpr JsonField<KeyLimits> kPerKey[] = {
     {"concurrency",
      [](JsonReader& in, KeyLimits& l) {
        return in.null() || in.integer(l.concurrency.emplace(), INT_MIN, INT_MAX);
      }},
+    {"fair", [](JsonReader& in, KeyLimits& l) { return in.null() || in.boolean(l.fair); }},
+    {"weights", &read_weights},
 };
 constexpr JsonField<QueueLimits> kLimits[] = {
     {"concurrency",
@@ -39,7 +47,23 @@ constexpr JsonField<QueueLimits> kLimits[] = {
                 QueueLimits& l) { return in.null() || in.object(kRate, l.rate.emplace()); }},
     {"per_key",
      [](JsonReader& in, QueueLimits& l) { return in.null() || in.object(kPerKey, l.per_key); }},
+    {"ageing",
+     [](JsonReader& in, QueueLimits& l) { return in.null() || in.duration(l.ageing.emplace()); }},
 };
+
+// What is not set is left out, the concurrency first: the checks of the PostgreSQL store look for
+// it.
+void write_key_limits(JsonWriter& w, const KeyLimits& limits) {
+  w.begin_object();
+  if (limits.concurrency) w.key("concurrency").number(*limits.concurrency);
+  if (limits.fair) w.key("fair").boolean(true);
+  if (!limits.weights.empty()) {
+    w.key("weights").begin_object();
+    for (const auto& [key, weight] : limits.weights) w.key(key).real(weight);
+    w.end_object();
+  }
+  w.end_object();
+}
 }  // namespace
 
 void write_limits(JsonWriter& w, const QueueLimits& limits) {
@@ -55,10 +79,8 @@ void write_limits(JsonWriter& w, const QueueLimits& limits) {
   } else {
     w.null();
   }
-  if (limits.per_key.concurrency) {
-    w.key("per_key").begin_object().key("concurrency").number(*limits.per_key.concurrency);
-    w.end_object();
-  }
+  if (limits.per_key.any()) write_key_limits(w.key("per_key"), limits.per_key);
+  if (limits.ageing) w.key("ageing").duration(*limits.ageing);
   w.end_object();
 }
 

@@ -1,5 +1,6 @@
 // The limits of a queue as JSON: {"concurrency": 5 | null, "rate": {"count": 100, "per": "1m",
-// "kind": "bucket", "burst": 20} | null}. The stores keep the same text.
+// "kind": "bucket", "burst": 20} | null, "per_key"?: {"concurrency"?: 2, "fair"?: true,
+// "weights"?: {"acme": 3}}, "ageing"?: "10m"}. The stores keep the same text.
 #pragma once
 
 #include <string>

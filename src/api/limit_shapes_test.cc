@@ -16,6 +16,8 @@ TEST_CASE("limits come back from their text as they were") {
       {.concurrency = 1,
        .rate = RateLimit{3, std::chrono::milliseconds(1500), RateKind::bucket, 7}},
       {.concurrency = {}, .rate = {}, .per_key = {.concurrency = 3}},
+      {.per_key = {.concurrency = 3, .fair = true, .weights = {{"a \" b", 0.001}, {"c", 1000}}}},
+      {.per_key = {.fair = true}, .ageing = std::chrono::minutes(10)},
   };
   for (const QueueLimits& limits : all) {
     const auto read = parse_limits(limits_text(limits));
@@ -40,6 +42,12 @@ TEST_CASE("a request names what is wrong with it") {
   CHECK(field(R"({"per_key": null})") == "none");
   CHECK(field(R"({"per_key": {"concurrency": 0}})") == "per_key.concurrency");
   CHECK(field(R"({"per_key": {"rate": 2}})") == "per_key.rate");
+  CHECK(field(R"({"per_key": {"fair": true, "weights": {"a": 0.5}}, "ageing": "1m"})") == "none");
+  CHECK(field(R"({"per_key": {"fair": 1}})") == "per_key.fair");
+  CHECK(field(R"({"per_key": {"weights": {"a": 2}}})") == "per_key.weights");
+  CHECK(field(R"({"per_key": {"fair": true, "weights": {"a": 0}}})") == "per_key.weights.a");
+  CHECK(field(R"({"per_key": {"fair": true, "weights": {"": 1}}})") == "per_key.weights");
+  CHECK(field(R"({"ageing": "1ms"})") == "ageing");
 }
 
 TEST_CASE("a job's limit_key is read and written, and not taken together with a session") {

@@ -9,6 +9,7 @@
 
 #include "base/mutant.h"
 #include "mainspring/result.h"
+#include "model/session.h"
 
 namespace mainspring {
 namespace {
@@ -153,18 +154,54 @@ std::optional<RateKind> parse_rate_kind(std::string_view text) {
   return std::nullopt;
 }
 
+int effective_priority(int priority, WallTime run_at, const std::optional<Duration>& ageing,
+                       WallTime now) {
+  if (!ageing || now <= run_at || MS_MUTANT(ageing_ignored)) return priority;
+  const std::int64_t steps = (now - run_at) / *ageing;
+  return static_cast<int>(std::max<std::int64_t>(0, priority - steps));
+}
+
+namespace {
+Result<void> validate_keys(const KeyLimits& limits) {
+  const auto& most = limits.concurrency;
+  if (most && (*most < 1 || *most > kMaxConcurrency)) {
+    return invalid(
+        "per_key.concurrency",
+        fmt::format("per_key.concurrency is {}; it must be 1 to {}, or null for no limit", *most,
+                    kMaxConcurrency));
+  }
+  if (!limits.fair && !limits.weights.empty()) {
+    return invalid("per_key.weights",
+                   "per_key.weights are given, but only fair keys have weights: set per_key.fair");
+  }
+  if (std::ssize(limits.weights) > kMaxWeights) {
+    return invalid("per_key.weights",
+                   fmt::format("per_key.weights has {} keys; it may have {}: others have weight {}",
+                               limits.weights.size(), kMaxWeights, kDefaultWeight));
+  }
+  for (const auto& [key, weight] : limits.weights) {
+    MS_TRY(check_session_key("per_key.weights", key));  // the same bytes
+    if (!(weight >= kMinWeight && weight <= kMaxWeight)) {
+      return invalid("per_key.weights",
+                     fmt::format("per_key.weights: the weight of \"{}\" is {}; it must be {} to {}",
+                                 key, weight, kMinWeight, kMaxWeight));
+    }
+  }
+  return {};
+}
+}  // namespace
+
 Result<void> validate(const QueueLimits& limits) {
   if (limits.concurrency && (*limits.concurrency < 1 || *limits.concurrency > kMaxConcurrency)) {
     return invalid("concurrency", fmt::format("concurrency is {}; it must be 1 to {}, or null for "
                                               "no limit (pause the queue to stop it)",
                                               *limits.concurrency, kMaxConcurrency));
   }
-  const auto& of_key = limits.per_key.concurrency;
-  if (of_key && (*of_key < 1 || *of_key > kMaxConcurrency)) {
-    return invalid(
-        "per_key.concurrency",
-        fmt::format("per_key.concurrency is {}; it must be 1 to {}, or null for no limit", *of_key,
-                    kMaxConcurrency));
+  MS_TRY(validate_keys(limits.per_key));
+  if (limits.ageing && (*limits.ageing < kMinAgeing || *limits.ageing > kMaxAgeing)) {
+    return invalid("ageing", fmt::format("ageing is {}; it must be {} to {}, or null for none",
+                                         format_duration(*limits.ageing),
+                                         format_duration(kMinAgeing), format_duration(kMaxAgeing)));
   }
   if (!limits.rate) return {};
   const RateLimit& rate = *limits.rate;

@@ -172,7 +172,9 @@ void PostgresStore::take_claimed(Claiming& claiming, const Rows& rows) {
     const auto room = claiming.rooms.find(after_.leased.back().second.queue);
     if (room != claiming.rooms.end()) --room->second;
   }
-  std::sort(jobs.begin() + before, jobs.end(), [](const ClaimedJob& a, const ClaimedJob& b) {
+  const auto& place_of = claiming.place_of;
+  std::sort(jobs.begin() + before, jobs.end(), [&](const ClaimedJob& a, const ClaimedJob& b) {
+    if (!place_of.empty()) return place_of.at(a.id) < place_of.at(b.id);
     return std::tie(a.priority, a.run_at, a.id) < std::tie(b.priority, b.run_at, b.id);
   });
   if (rows.size() != 0) {

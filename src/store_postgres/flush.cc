@@ -235,7 +235,9 @@ void PostgresStore::flush_removed(const std::vector<JobInHand*>& all) {
     if ((row.flags & kFlagExtras) != 0) extras.push_back(row.id);
     if ((row.flags & kFlagErrors) != 0) errors.push_back(row.id);
     if ((row.flags & kFlagMemos) != 0) memos.push_back(row.id);
-    if ((row.flags & kFlagLimitKey) != 0) keyed.push_back(row.id);
+    const auto queue = queues_by_id_.find(row.queue);
+    const bool fair = queue != queues_by_id_.end() && queue->second->limits.per_key.fair;
+    if (fair || (row.flags & kFlagLimitKey) != 0) keyed.push_back(row.id);
     if (row.state == JobState::dead) dead.push_back(row.id);
     if (!row.unique_key.empty()) {
       key_queues.push_back(row.queue), key_ids.push_back(row.id);
@@ -265,7 +267,7 @@ void PostgresStore::count(const JobRow& row, int delta) {
   if (queue == queues_by_id_.end() || delta > 0) return;
   const QueueLimits& limits = queue->second->limits;
   if (limits.concurrency && !MS_MUTANT(end_opens_nothing)) opened_.insert(row.queue);
-  const bool of_key = limits.per_key.any() && (row.flags & kFlagLimitKey) != 0;
+  const bool of_key = limits.per_key.concurrency && (row.flags & kFlagLimitKey) != 0;
   if (of_key && !MS_MUTANT(end_leaves_key_closed)) after_.gained.insert(row.queue);
 }
 

@@ -13,6 +13,7 @@
 #include "store_postgres/limit_keys.h"
 
 #include <algorithm>
+#include <limits>
 #include <set>
 
 #include "base/mutant.h"
@@ -29,10 +30,11 @@ constexpr int kLooks = 6;    // of one claim, each at twice as many; the next cl
   "unnest($2::text[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[]) AS u(key, kind, " \
   "priority, run_at, id)"
 // Jobs at those places, locked; without those that others are about to change.
-#define MS_LOCKED                                                                               \
-  "WITH k AS MATERIALIZED (SELECT u.* FROM " MS_PLACES                                          \
-  " JOIN $schema.jobs j ON j.id = u.id WHERE j.state = 2 AND j.kind = u.kind AND j.priority = " \
-  "u.priority AND j.run_at = u.run_at AND j.limit_key = u.key FOR UPDATE OF j SKIP LOCKED), "
+#define MS_LOCKED                                                                                  \
+  "WITH k AS MATERIALIZED (SELECT u.* FROM " MS_PLACES                                             \
+  " JOIN $schema.jobs j ON j.id = u.id WHERE j.state = 2 AND j.kind = u.kind AND j.priority = "    \
+  "u.priority AND j.run_at = u.run_at AND coalesce(j.limit_key, '') = u.key FOR UPDATE OF j SKIP " \
+  "LOCKED), "
 
 }  // namespace
 
@@ -94,8 +96,9 @@ LimitKeyStatements::LimitKeyStatements(std::string_view s)
               "WITH n AS (DELETE FROM $schema.running_keys WHERE queue = $1::bigint), k AS "
               "MATERIALIZED (SELECT h.* FROM $schema.held_back h JOIN $schema.jobs j ON j.id = "
               "h.id WHERE h.queue = $1::bigint AND j.state = 2 AND j.kind = h.kind AND j.priority "
-              "= h.priority AND j.run_at = h.run_at AND j.limit_key = h.key ORDER BY h.id FOR "
-              "UPDATE OF j), d AS (DELETE FROM $schema.held_back WHERE queue = $1::bigint) INSERT "
+              "= h.priority AND j.run_at = h.run_at AND coalesce(j.limit_key, '') = h.key ORDER BY "
+              "h.id FOR UPDATE OF j), d AS (DELETE FROM $schema.held_back WHERE queue = "
+              "$1::bigint) INSERT "
               "INTO $schema.ready (queue, priority, kind, run_at, id, expires_at) SELECT queue, "
               "priority, kind, run_at, id, expires_at FROM k ON CONFLICT DO NOTHING"),
       running_of_key(s,
@@ -121,8 +124,11 @@ Params places(int queue, const std::vector<KeyedJob>& jobs) {
 void PostgresStore::room_of_keys(const QueueInfo& queue, const std::set<std::string>& keys,
                                  KeyRooms& rooms) {
   Texts fresh;
+  const auto& most = queue.limits.per_key.concurrency;
   for (const std::string& key : keys) {
-    if (rooms.emplace(key, *queue.limits.per_key.concurrency).second) fresh.emplace_back(key);
+    const bool free = key.empty() || !most;
+    const bool is_new = rooms.emplace(key, free ? std::numeric_limits<int>::max() : *most).second;
+    if (is_new && !free) fresh.emplace_back(key);
   }
   if (fresh.empty() || MS_MUTANT(limit_per_key_ignored)) return;
   const Rows rows = ask(key_sql_.running, params(std::int64_t{queue.id}, fresh));
@@ -163,7 +169,8 @@ std::vector<KeyedJob> PostgresStore::held_with_room(const QueueInfo& queue,
       (rows.integer(i, 5) != 0 ? found : void_rows).push_back(std::move(job));
     }
     if (void_rows.empty()) break;
-    write(key_sql_.drop_held, places(queue.id, void_rows), false);
+    drop_held(queue, void_rows);
+    for (std::int64_t& n : room) n *= 4;  // many may have been cancelled
   }
   return found;
 }
@@ -173,7 +180,7 @@ std::vector<KeyedJob> PostgresStore::held_with_room(const QueueInfo& queue,
 std::vector<KeyedJob> PostgresStore::pick_keyed(std::vector<KeyedJob> jobs, int most,
                                                 KeyRooms rooms, std::vector<KeyedJob>& passed) {
   std::sort(jobs.begin(), jobs.end(),
-            [](const KeyedJob& a, const KeyedJob& b) { return a.place() < b.place(); });
+            [](const KeyedJob& a, const KeyedJob& b) { return a.rank() < b.rank(); });
   std::vector<KeyedJob> picked;
   passed.clear();
   std::set<std::int64_t> seen;  // one may stand at both places
@@ -184,6 +191,22 @@ std::vector<KeyedJob> PostgresStore::pick_keyed(std::vector<KeyedJob> jobs, int 
     (free ? picked : passed).push_back(std::move(job));
   }
   return picked;
+}
+
+void PostgresStore::drop_held(const QueueInfo& queue, const std::vector<KeyedJob>& void_rows) {
+  write(key_sql_.drop_held, places(queue.id, void_rows), false);
+}
+
+// What was picked stands in the line, what was passed does not.
+void PostgresStore::move_held(const QueueInfo& queue, const std::vector<KeyedJob>& picked,
+                              std::vector<KeyedJob> passed) {
+  std::vector<KeyedJob> back;
+  for (const KeyedJob& job : picked) {
+    if (job.held) back.push_back(job);
+  }
+  std::erase_if(passed, [](const KeyedJob& job) { return job.held; });
+  if (!back.empty()) write(key_sql_.take_back, places(queue.id, back), false);
+  if (!passed.empty()) write(key_sql_.hold_back, places(queue.id, passed), false);
 }
 
 // What a claim of `most` may take of a queue with limits per key, whose row is locked. Each stands
@@ -218,13 +241,7 @@ std::vector<KeyedJob> PostgresStore::look_at_keys(const QueueInfo& queue,
     }
     picked = pick_keyed(std::move(all), most, rooms, passed);
   }
-  std::vector<KeyedJob> back;
-  for (const KeyedJob& job : picked) {
-    if (job.held) back.push_back(job);
-  }
-  std::erase_if(passed, [](const KeyedJob& job) { return job.held; });
-  if (!back.empty()) write(key_sql_.take_back, places(queue.id, back), false);
-  if (!passed.empty()) write(key_sql_.hold_back, places(queue.id, passed), false);
+  move_held(queue, picked, std::move(passed));
   more = more && std::ssize(picked) < most;
   return picked;
 }
@@ -252,6 +269,8 @@ void PostgresStore::note_keys(const Claiming& claiming) {
   for (const ClaimedJob& job : claiming.result.jobs) {
     const auto found = at.find(job.id);
     if (found == at.end() || claiming.keyed[found->second].key.empty()) continue;
+    const KeyLimits& limits = queue_by_id(claiming.keyed_of[found->second]).limits.per_key;
+    if (!limits.concurrency) continue;
     auto& [keys, ids] = begun[claiming.keyed_of[found->second]];
     keys.emplace_back(claiming.keyed[found->second].key), ids.push_back(job.id);
   }
@@ -266,15 +285,18 @@ void PostgresStore::note_keys(const Claiming& claiming) {
 // Before new limits of a queue are written, whose row is locked. Claims of a queue that had none
 // lock no row: those under way end before what runs is counted, and later ones see the limits.
 void PostgresStore::change_key_limits(const QueueInfo& queue, const QueueLimits& limits) {
-  if (queue.limits.per_key.any() == limits.per_key.any()) return;
+  const KeyLimits &was = queue.limits.per_key, &will = limits.per_key;
+  const bool counted = was.concurrency.has_value(), counts = will.concurrency.has_value();
+  if (counted == counts && was.fair == will.fair) return;
   flush();
-  if (limits.per_key.any()) {
-    if (!queue.limits.any()) tell(key_sql_.lock_lines, {});
-    write(key_sql_.count_anew, params(std::int64_t{queue.id}));
-  } else {
+  if (was.fair != will.fair) write(order_sql_.drop_turns, params(std::int64_t{queue.id}));
+  if (was.any()) {
     write(key_sql_.release, params(std::int64_t{queue.id}));
     hints_[queue.id].first = {};
   }
+  if (!counts) return;
+  if (!queue.limits.any()) tell(key_sql_.lock_lines, {});
+  write(key_sql_.count_anew, params(std::int64_t{queue.id}));
 }
 
 Result<std::int64_t> PostgresStore::running_of_key(const std::string& queue,

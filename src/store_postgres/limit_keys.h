@@ -21,7 +21,11 @@ struct KeyedJob {
   std::int64_t priority = 0, run_at = 0, id = 0, kind = 0;
   std::string key;    // "" = it has none
   bool held = false;  // in held_back, instead of in the line
+  bool session = false;
+  bool last_seen = false;       // there may be more behind it that were not looked at
+  std::int64_t effective = -1;  // its priority as it counts now; -1 = as it is
   auto place() const { return std::tie(priority, run_at, id); }
+  auto rank() const { return std::tie(effective < 0 ? priority : effective, run_at, id); }
 };
 
 // The same, column by column.

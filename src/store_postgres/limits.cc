@@ -71,7 +71,7 @@ void PostgresStore::claim_limited(const std::shared_ptr<Claiming>& claiming) {
   const std::optional<Ints> kinds = kinds_named(op);
   if (kinds && kinds->empty()) return;
   claiming->rooms = rooms(claiming->queues);
-  look_at_keys(*claiming, kinds);
+  has_order(*claiming) ? look_in_order(*claiming, kinds) : look_at_keys(*claiming, kinds);
   Ints ids, room;
   for (const auto& [id, n] : claiming->rooms) {
     if (n > 0 && !claiming->keyed_queues.contains(id)) ids.push_back(id), room.push_back(n);
@@ -97,6 +97,7 @@ void PostgresStore::claim_limited(const std::shared_ptr<Claiming>& claiming) {
   p.add(Ints(claiming->keyed_of.begin(), claiming->keyed_of.end()));
   p.add(keyed.priority).add(keyed.run_at).add(keyed.id);
   take_claimed(*claiming, ask(sql_.claim_limited, p));
+  if (!claiming->place_of.empty()) note_turns(*claiming);
   note_keys(*claiming);
   std::map<int, int> begun;
   for (const ClaimedJob& job : claiming->result.jobs) ++begun[find_queue(job.queue)->id];
@@ -159,6 +160,9 @@ OperationResult PostgresStore::operator()(const SetQueueLimits& op) {
   }
   if (op.limits.per_key.any()) {
     if (auto old = keep_out_before(kKnowsLimitKeys, "limits per key")) return std::move(*old);
+  }
+  if (op.limits.has_order()) {
+    if (auto old = keep_out_before(kKnowsOrder, "ageing and fair keys")) return std::move(*old);
   }
   QueueInfo& queue = locked_queue(op.queue);
   change_key_limits(queue, op.limits);

@@ -31,6 +31,9 @@ struct PostgresStore::Claiming {
   std::set<int> keyed_queues, unfinished;
   std::vector<KeyedJob> keyed;
   std::vector<int> keyed_of;
+  // Of a claim whose queues have an order of their own: where in `keyed` each job stands.
+  std::unordered_map<JobId, std::size_t> place_of;
+  std::map<int, KeyTurns> turns;  // of its queues with fair keys
   bool from_beginning = false;
   bool short_of = false;
   Instant sent;

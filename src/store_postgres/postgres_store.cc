@@ -39,7 +39,8 @@ PostgresStore::PostgresStore(PostgresOptions options, Log& log, DatabaseClock* c
       workflow_sql_(schema_),
       trigger_sql_(schema_),
       memo_sql_(schema_),
-      key_sql_(schema_) {}
+      key_sql_(schema_),
+      order_sql_(schema_) {}
 
 PostgresStore::~PostgresStore() {
   try {

@@ -11,6 +11,7 @@
 #include "mainspring/job.h"
 #include "mainspring/limits.h"
 #include "model/rate.h"
+#include "model/turns.h"
 #include "store_postgres/connection.h"
 
 namespace mainspring::pg {

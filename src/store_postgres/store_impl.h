@@ -21,6 +21,7 @@
 #include "store_postgres/connection.h"
 #include "store_postgres/limit_keys.h"
 #include "store_postgres/memos.h"
+#include "store_postgres/order.h"
 #include "store_postgres/postgres_store.h"
 #include "store_postgres/rows_in_hand.h"
 #include "store_postgres/schedule_state.h"
@@ -288,7 +289,28 @@ class PostgresStore final : public SharedStore {
                                      int most, bool& more);
   void look_at_keys(Claiming& claiming, const std::optional<Ints>& kinds);
   void note_keys(const Claiming& claiming);
+  void drop_held(const QueueInfo& queue, const std::vector<KeyedJob>& void_rows);
+  void move_held(const QueueInfo& queue, const std::vector<KeyedJob>& picked,
+                 std::vector<KeyedJob> passed);
   void change_key_limits(const QueueInfo& queue, const QueueLimits& limits);
+
+  // -- order.cc
+  static bool has_order(const Claiming& claiming);
+  int priority_now(const QueueInfo& queue, const KeyedJob& job) const;
+  std::vector<KeyedJob> fronts(const QueueInfo& queue, const std::optional<Ints>& kinds,
+                               std::int64_t most, std::optional<KeyedJob>& seen_to);
+  Rows held_lines(const QueueInfo& queue, const std::optional<Ints>& kinds, KeyRooms& rooms);
+  std::vector<KeyedJob> held_in_order(const QueueInfo& queue, const Rows& lines, int depth,
+                                      const KeyRooms& rooms, bool& unfinished);
+  bool pick_turns(const QueueInfo& queue, std::vector<KeyedJob> jobs, int most,
+                  const KeyRooms& rooms, KeyTurns turns, std::vector<KeyedJob>& picked);
+  std::vector<KeyedJob> look_in_turns(const QueueInfo& queue, const std::optional<Ints>& kinds,
+                                      int most, const KeyTurns& turns, bool& more);
+  std::vector<KeyedJob> look_at_aged_keys(const QueueInfo& queue, const std::optional<Ints>& kinds,
+                                          int most, bool& more);
+  void look_in_order(Claiming& claiming, const std::optional<Ints>& kinds);
+  KeyTurns turns_of(const QueueInfo& queue);
+  void note_turns(Claiming& claiming);
 
   // -- jobs in hand (jobs.cc)
   JobInHand* job(JobId id);                        // nullptr = there is none
@@ -618,6 +640,7 @@ class PostgresStore final : public SharedStore {
   const TriggerStatements trigger_sql_;
   const MemoStatements memo_sql_;
   const LimitKeyStatements key_sql_;
+  const OrderStatements order_sql_;
   const SystemClock steady_;  // for deadlines of the connections alone
   std::unique_ptr<Connection> connection_;
   std::int64_t node_ = 0;

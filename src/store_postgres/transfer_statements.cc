@@ -114,13 +114,14 @@ constexpr std::string_view kForAll =
     "'%\"workflow\":{%') THEN $6 "
     "END, CASE WHEN EXISTS (SELECT 1 FROM $schema.triggers WHERE ends IS NOT NULL) THEN $7 END, "
     "CASE WHEN EXISTS (SELECT 1 FROM $schema.queues WHERE limits LIKE '%\"per_key\":%') THEN $8 "
-    "END)";
+    "END, CASE WHEN EXISTS (SELECT 1 FROM $schema.queues WHERE limits LIKE '%\"fair\":true%' OR "
+    "limits LIKE '%\"ageing\":\"%') THEN $9 END)";
 constexpr std::string_view kRunningKeys =
     "WITH gone AS (DELETE FROM $schema.running_keys b WHERE NOT EXISTS (SELECT 1 FROM "
     "$schema.jobs j WHERE j.id = b.id)) INSERT INTO $schema.running_keys (queue, key, id) SELECT "
     "j.queue, j.limit_key, j.id FROM "
     "$schema.jobs j JOIN $schema.queues q ON q.id = j.queue WHERE j.state = 3 AND j.limit_key IS "
-    "NOT NULL AND q.limits LIKE '%\"per_key\":%' ON CONFLICT DO NOTHING";
+    "NOT NULL AND q.limits LIKE '%\"per_key\":{\"concurrency\":%' ON CONFLICT DO NOTHING";
 constexpr std::string_view kWorkflow =
     "INSERT INTO $schema.workflows (id, name, key, data, state, wake_at, finished_at) "
     "VALUES ($1, $2, $3, $4, $5::bigint, $6, $7)";

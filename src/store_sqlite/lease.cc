@@ -1,4 +1,4 @@
-// What happens under a lease: claim, renew, finish, and rescue when it expired.
+// What happens under a lease: its begin, renew, finish, and rescue when it expired.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -8,87 +8,6 @@
 #include "store_sqlite/store_impl.h"
 
 namespace mainspring::sqlite {
-namespace {
-
-// One line of available jobs that a claim may draw from.
-struct Cursor {
-  QueueState* queue;
-  std::int32_t kind;
-  ReadyLine* line;
-  ReadyLine::iterator at;
-};
-
-// For a heap whose top is the first job over all lines.
-bool later(const Cursor& a, const Cursor& b) {
-  return *b.at < *a.at;
-}
-
-}  // namespace
-
-OperationResult SqliteStore::operator()(const Claim& op) {
-  if (is_of_line(op)) {
-    if (const auto session = parse_session_line(op.queues[0]))
-      return claim_of_session(op, *session);
-    return claim_next_session(op, find_queue(queue_of_line(op.queues[0])));
-  }
-  ClaimResult result;
-  std::vector<QueueState*> queues;
-  for (const std::string& name : op.queues) {
-    QueueState* queue = find_queue(name);
-    if (queue != nullptr && room(*queue) > 0) queues.push_back(queue);
-  }
-  std::sort(queues.begin(), queues.end());
-  queues.erase(std::unique(queues.begin(), queues.end()), queues.end());
-  std::vector<Cursor> heap;
-  for (QueueState* queue : queues) {
-    for (auto& [kind, line] : queue->ready) {
-      if (line.empty()) continue;
-      if (!op.kinds.empty() &&
-          std::find(op.kinds.begin(), op.kinds.end(),
-                    kind_names_[static_cast<std::size_t>(kind)]) == op.kinds.end()) {
-        continue;
-      }
-      heap.push_back({queue, kind, &line, line.begin()});
-    }
-  }
-  if (heap.empty()) return result;
-  begin_write();
-  std::make_heap(heap.begin(), heap.end(), later);
-  auto grant = new_grant(next_token_, op.worker, now_);
-  result.jobs.reserve(static_cast<std::size_t>(std::min(op.max, 1000)));
-  std::map<QueueState*, std::vector<std::string>> taken;  // limit keys
-  while (!heap.empty() && static_cast<int>(result.jobs.size()) < op.max) {
-    std::pop_heap(heap.begin(), heap.end(), later);
-    Cursor& first = heap.back();
-    if (first.queue->limits.any() && room(*first.queue) == 0) {
-      heap.pop_back();
-      continue;
-    }
-    const ReadyKey at = *first.at;
-    LimitKey* const key = key_of_ready(*first.queue, at.id());
-    if (key != nullptr && key->is_full()) {
-      ++first.at;
-    } else if (claim_one(at, *first.queue, first.kind, op, *grant, result.jobs)) {
-      first.at = first.line->erase(first.at);
-      if (key != nullptr) taken[first.queue].push_back(key->key);
-    } else {
-      ++first.at;
-    }
-    if (key != nullptr && !key->is_full()) {
-      key->show(first.kind, at);
-      first.at = first.line->upper_bound(at);
-    }
-    if (first.at == first.line->end()) {
-      heap.pop_back();
-    } else {
-      std::push_heap(heap.begin(), heap.end(), later);
-    }
-  }
-  for (const auto& [queue, keys] : taken) settle_keys(*queue, keys);
-  if (!result.jobs.empty()) keep_grant(std::move(grant), op.lease, result.jobs);
-  return result;
-}
-
 std::unique_ptr<Grant> SqliteStore::new_grant(Token first, const std::string& worker, Now now) {
   return std::make_unique<Grant>(Grant{
       .token = first, .worker = worker, .claimed_at = now.wall, .claimed_instant = now.instant});

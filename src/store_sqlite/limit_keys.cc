@@ -1,8 +1,8 @@
 // Limits per key: which of the jobs that have a limit_key stand in the line of their queue.
 //
 // A claim must not walk past the jobs of a key that is at its bound, however many they are. So a
-// key keeps its available jobs itself, by kind, and of each kind only the first stands in the
-// queue's line, and only while the key has room:
+// key keeps its available jobs itself, by kind and priority, and of each only the first stands in
+// the queue's line, and only while the key has room:
 //
 //   line of the queue   7 (free)   9 (acme)   12 (free)   15 (globex)
 //   acme, hidden                   10, 11, 13, 14 …
@@ -34,28 +34,28 @@ bool LimitKey::is_full() const {
   return most && running >= *most && !MS_MUTANT(limit_per_key_ignored);
 }
 
-// The first of what it hides of a kind comes into the line, unless one behind `after` is there.
-void LimitKey::show(std::int32_t kind, std::optional<ReadyKey> after) {
-  Line& line = lines[kind];
+// The first of what it hides there comes into the line, unless one behind `after` is there.
+void LimitKey::show(Which which, std::optional<ReadyKey> after) {
+  Line& line = lines[which];
   const auto there = after ? line.shown.upper_bound(*after) : line.shown.begin();
   if (there != line.shown.end() || line.hidden.empty()) return;
   const auto first = line.hidden.begin();
   line.shown.insert(*first);
-  queue->ready[kind].insert(*first);
+  queue->ready[which.first].insert(*first);
   line.hidden.erase(first);
 }
 
-void LimitKey::hide(std::int32_t kind, ReadyLine::iterator which) {
-  Line& line = lines[kind];
-  queue->ready[kind].erase(*which);
-  line.hidden.insert(*which);
-  line.shown.erase(which);
+void LimitKey::hide(Which which, ReadyLine::iterator one) {
+  Line& line = lines[which];
+  queue->ready[which.first].erase(*one);
+  line.hidden.insert(*one);
+  line.shown.erase(one);
 }
 
 void LimitKey::settle() {
-  for (auto& [kind, line] : lines) {
-    if (!is_full()) show(kind, {});
-    while (is_full() && !line.shown.empty()) hide(kind, line.shown.begin());
+  for (auto& [which, line] : lines) {
+    if (!is_full()) show(which, {});
+    while (is_full() && !line.shown.empty()) hide(which, line.shown.begin());
   }
 }
 
@@ -65,7 +65,8 @@ void SqliteStore::enter_key(const HotRow& hot, const ReadyKey& at) {
 }
 
 void SqliteStore::add_to_key(LimitKey& key, std::int32_t kind, const ReadyKey& at) {
-  LimitKey::Line& line = key.lines[kind];
+  const LimitKey::Which which(kind, at.priority());
+  LimitKey::Line& line = key.lines[which];
   keyed_.emplace(at.id(), &key);
   key.queue->keyed_times.insert(ReadyKey(0, at.run_at(), at.id()));
   const bool first = line.shown.empty() || at < *line.shown.rbegin();
@@ -76,7 +77,7 @@ void SqliteStore::add_to_key(LimitKey& key, std::int32_t kind, const ReadyKey& a
   }
   line.shown.insert(at);
   key.queue->ready[kind].insert(at);
-  if (line.shown.size() > 1) key.hide(kind, std::prev(line.shown.end()));
+  if (line.shown.size() > 1) key.hide(which, std::prev(line.shown.end()));
 }
 
 LimitKey& SqliteStore::take_from_key(const ReadyKey& at, std::int32_t kind) {
@@ -84,7 +85,7 @@ LimitKey& SqliteStore::take_from_key(const ReadyKey& at, std::int32_t kind) {
   MS_ASSERT(found != keyed_.end(), "an available job with a limit_key stands under it");
   LimitKey& key = *found->second;
   keyed_.erase(found);
-  LimitKey::Line& line = key.lines.at(kind);
+  LimitKey::Line& line = key.lines.at({kind, at.priority()});
   line.hidden.erase(at);
   line.shown.erase(at);
   key.queue->keyed_times.erase(ReadyKey(0, at.run_at(), at.id()));

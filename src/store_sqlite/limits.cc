@@ -56,6 +56,7 @@ OperationResult SqliteStore::operator()(const SetQueueLimits& op) {
   QueueState& queue = queue_of(op.queue);
   begin_write();
   if (queue.limits.rate != op.limits.rate) queue.meter = {};
+  if (queue.limits.per_key.fair != op.limits.per_key.fair) drop_turns(queue);
   queue.limits = op.limits;
   note_rate(queue);
   settle_all_keys(queue);
@@ -83,6 +84,7 @@ OperationResult SqliteStore::operator()(const OpenQueues& op) {
 
 void SqliteStore::write_limits() {
   for (QueueState* queue : touched_) {
+    if (!queue->turned.empty()) write_turns(*queue);
     if (!queue->limits_changed) continue;
     queue->limits_changed = false;
     const std::string limits = limits_text(queue->limits);

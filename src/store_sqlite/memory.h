@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "model/rate.h"
+#include "model/turns.h"
 #include "store/store.h"
 
 namespace mainspring::sqlite {
@@ -51,18 +52,20 @@ struct QueueState;
 
 // The jobs of a queue that have one limit_key: see limit_keys.cc.
 struct LimitKey {
-  // Available ones of a kind. The shown stand in the line of the queue too, and before the hidden:
-  // none while the key is full, else the first, and those before it that expired unclaimed.
+  // Available ones of a kind and priority. The shown stand in the line of the queue too, and before
+  // the hidden: none while the key is full, else the first, and those before it that expired
+  // unclaimed. By priority, since an older job of a lower one may be the first by now (ageing).
   struct Line {
     ReadyLine shown, hidden;
   };
   std::string key;
   QueueState* queue = nullptr;
   std::int64_t running = 0;
-  std::map<std::int32_t, Line> lines{};  // by kind
+  using Which = std::pair<std::int32_t, int>;  // kind, priority
+  std::map<Which, Line> lines{};
   bool is_full() const;
-  void show(std::int32_t kind, std::optional<ReadyKey> after);
-  void hide(std::int32_t kind, ReadyLine::iterator which);
+  void show(Which which, std::optional<ReadyKey> after);
+  void hide(Which which, ReadyLine::iterator one);
   void settle();  // shows and hides what its room asks for
 };
 
@@ -82,6 +85,9 @@ struct QueueState {
   RateMeter meter;                   // of limits.rate
   std::optional<WallTime> opens_at;  // closed by that rate until OpenQueues
   bool limits_changed = false;       // these three are to be written with this batch
+  KeyTurns turns;                    // of fair keys
+  std::set<std::string> turned;      // keys whose turns are to be written with this batch
+  std::size_t forget_turns_at = 0;   // so many are known
   Tally tally;
   std::map<std::int32_t, ReadyLine> ready;  // by kind; lines may be empty
   // Of those, the jobs that belong to sessions, with their kinds: what a claim of the accept line

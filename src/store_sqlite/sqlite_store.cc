@@ -130,6 +130,7 @@ void SqliteStore::load(Instant now) {
        "ids of sessions are never given twice");
   load_queues();
   load_limits();
+  load_turns();
   load_watches();
   load_leases(now);
   load_named_leases(now);

@@ -128,6 +128,10 @@ Statements::Statements(Database& db)
                    "WHERE id = ?1"),
       select_limit_key(db, "SELECT limit_key FROM bodies WHERE id = ?"),
       update_limits(db, "UPDATE queues SET limits = ?2, meter = ?3, opens_at = ?4 WHERE id = ?1"),
+      update_turns(db, "UPDATE queues SET turns_at = ?2 WHERE id = ?1"),
+      upsert_turn(db, "INSERT OR REPLACE INTO turns (queue, key, at) VALUES (?, ?, ?)"),
+      forget_turns(db, "DELETE FROM turns WHERE queue = ? AND at <= ?"),
+      drop_turns(db, "DELETE FROM turns WHERE queue = ?"),
       insert_kind(db, "INSERT INTO kinds (id, name) VALUES (?, ?)"),
       upsert_tally(db,
                    "INSERT OR REPLACE INTO tallies (id, a, b, c, d, e, f, g, h, i, j, k) VALUES "

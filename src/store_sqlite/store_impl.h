@@ -33,6 +33,11 @@ inline constexpr int kDepthUnit = 65536, kDepthFlags = 31 * kDepthUnit;  // see 
 inline constexpr int kFlagLimitKey = 2048;                               // it has one
 inline constexpr char kTagSeparator = '\x1f';
 
+// See claim.h.
+struct ClaimStream;
+struct ClaimWalk;
+class FairFronts;
+
 // The changing half of a job, as it stands in `jobs`.
 struct HotRow {
   JobId id = 0;
@@ -65,8 +70,9 @@ struct Statements {
       insert_finished, first_finished, delete_finished, update_finished, insert_dead, delete_dead,
       select_dead, select_unique, upsert_unique, delete_unique, select_idempotency,
       insert_idempotency, delete_idempotency, first_idempotency, insert_queue, update_queue,
-      select_limit_key, update_limits, insert_kind, upsert_tally, delete_tally, delete_job,
-      delete_body, delete_extras, delete_errors, upsert_lease, delete_lease, select_moved;
+      select_limit_key, update_limits, update_turns, upsert_turn, forget_turns, drop_turns,
+      insert_kind, upsert_tally, delete_tally, delete_job, delete_body, delete_extras,
+      delete_errors, upsert_lease, delete_lease, select_moved;
 };
 
 // Those of schedules.
@@ -394,6 +400,15 @@ class SqliteStore final : public Store {
   void settle_keys(QueueState& queue, const std::vector<std::string>& keys);
   void settle_all_keys(QueueState& queue);
   void publish_keys() MS_REQUIRES(published_mutex_);
+  // -- claim.cc, turns.cc
+  void add_streams(ClaimWalk& claim, QueueState& queue);
+  void take_first(ClaimWalk& claim, ClaimStream& first);
+  void take_turn(ClaimWalk& claim, FairFronts& fronts);
+  void skip_expired(const ClaimWalk& claim, FairFronts& fronts);
+  void count_turn(QueueState& queue, std::string_view key);
+  void drop_turns(QueueState& queue);
+  void write_turns(QueueState& queue);
+  void load_turns();
   // -- memos.cc
   bool keep_memos(const Renewal& renewal, Lease& lease, RenewResult& result);  // true: any is new
   void drop_memos(JobId id, int& flags);

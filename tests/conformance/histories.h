@@ -589,6 +589,11 @@ class Generator {
     SetQueueLimits s{.queue = pick({"a", "b", "c", "answers"}), .limits = {}};
     if (chance(2)) s.limits.concurrency = 1 + static_cast<int>(below(4));
     if (chance(2)) s.limits.per_key.concurrency = 1 + static_cast<int>(below(3));
+    if (chance(3)) s.limits.ageing = seconds(1 + below(60));
+    if (chance(2)) {
+      s.limits.per_key.fair = true;
+      if (chance(2)) s.limits.per_key.weights["x"] = 0.5 + static_cast<double>(below(4));
+    }
     if (chance(2)) {
       RateLimit& rate = s.limits.rate.emplace();
       rate.count = 1 + static_cast<int>(below(5));

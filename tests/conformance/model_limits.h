@@ -21,7 +21,7 @@ class ModelLimits {
   }
   // As far as its key is concerned.
   bool has_room(const Job& job) const {
-    return !counts(job) ||
+    return !counts(job) || !find(job.queue)->limits.per_key.concurrency ||
            running_of(job.queue, job.limit_key) < *find(job.queue)->limits.per_key.concurrency;
   }
   // A limit per key is for it.
@@ -34,6 +34,37 @@ class ModelLimits {
       const Job& j = entry.second.job;
       return j.queue == queue && j.limit_key == key && j.state == JobState::running;
     });
+  }
+  // Of these available jobs the one that is given next: of each queue its first, and of those the
+  // first by what its priority counts as, run_at and id. nullptr = none may begin.
+  Record* next(const std::vector<Record*>& available, WallTime now) const {
+    std::map<std::string, Record*> firsts;
+    for (Record* r : available) {
+      if (r->job.state != JobState::available) continue;
+      Record*& first = firsts[r->job.queue];
+      if (first != nullptr && turn(first->job, now) < turn(r->job, now)) continue;
+      if (lets(r->job, now)) first = r;
+    }
+    Record* next = nullptr;
+    for (const auto& [queue, r] : firsts) {
+      if (r != nullptr && (next == nullptr || place(r->job, now) < place(next->job, now))) next = r;
+    }
+    return next;
+  }
+  bool is_fair(const std::string& queue) const {
+    const QueueStats* q = find(queue);
+    return q != nullptr && q->limits.per_key.fair;
+  }
+  // It was given by a claim of its queue.
+  void count_turn(const Job& job) {
+    if (is_fair(job.queue))
+      disk_.turns[job.queue].give(job.limit_key, find(job.queue)->limits.per_key);
+  }
+  using Place = std::tuple<int, WallTime, JobId>;
+  Place place(const Job& job, WallTime now) const {
+    const QueueStats* q = find(job.queue);
+    const auto ageing = q == nullptr ? std::nullopt : q->limits.ageing;
+    return {effective_priority(job.priority, job.run_at, ageing, now), job.run_at, job.id};
   }
   // As far as one knows without a look at the clock.
   bool is_closed(const std::string& queue) const {
@@ -53,6 +84,7 @@ class ModelLimits {
   void set(const SetQueueLimits& op, WallTime now) {
     QueueStats& q = disk_.queues[op.queue];
     if (q.limits.rate != op.limits.rate) disk_.meters.erase(op.queue);
+    if (q.limits.per_key.fair != op.limits.per_key.fair) disk_.turns.erase(op.queue);
     q.limits = op.limits;
     note(op.queue, now);
   }
@@ -93,6 +125,13 @@ class ModelLimits {
     return std::count_if(disk_.jobs.begin(), disk_.jobs.end(), [&](const auto& entry) {
       return entry.second.job.queue == queue && entry.second.job.state == JobState::running;
     });
+  }
+  // Where a job stands within its queue.
+  std::tuple<int, std::int64_t, WallTime, JobId> turn(const Job& job, WallTime now) const {
+    const auto [priority, run_at, id] = place(job, now);
+    const auto turns = disk_.turns.find(job.queue);
+    const bool counts = is_fair(job.queue) && turns != disk_.turns.end();
+    return {priority, counts ? turns->second.start(job.limit_key) : 0, run_at, id};
   }
   void note(const std::string& queue, WallTime now) {
     QueueStats& q = disk_.queues[queue];

@@ -9,6 +9,7 @@
 
 #include "conformance/model_store.h"
 #include "model/rate.h"
+#include "model/turns.h"
 #include "trigger/rules.h"
 #include "workflow/rows.h"
 
@@ -74,6 +75,7 @@ struct ModelDisk {
   std::map<JobId, Record> jobs;
   std::map<std::string, QueueStats> queues;  // what cannot be recounted
   std::map<std::string, RateMeter> meters;   // of queues with a rate
+  std::map<std::string, KeyTurns> turns;     // of queues with fair keys
   std::map<std::string, KeyRecord> keys;
   std::map<std::string, LeaseRecord> leases;
   std::map<SessionKey, SessionRecord> sessions;

@@ -401,13 +401,11 @@ class ModelStore final : public ModelReads, private ModelJobs {
           !(can_expire(r) && *j.expires_at <= now_.wall))
         found.push_back(&r);
     }
-    std::sort(found.begin(), found.end(), [](const Record* a, const Record* b) {
-      return std::tie(a->job.priority, a->job.run_at, a->job.id) <
-             std::tie(b->job.priority, b->job.run_at, b->job.id);
-    });
-    for (Record* r : found) {
-      if (std::ssize(result.jobs) == op.max) break;
-      if (limits_.lets(r->job, now_.wall)) result.jobs.push_back(start(*r, op));
+    while (std::ssize(result.jobs) < op.max) {
+      Record* next = limits_.next(found, now_.wall);
+      if (next == nullptr) break;
+      result.jobs.push_back(start(*next, op));
+      limits_.count_turn(next->job);
     }
     return result;
   }

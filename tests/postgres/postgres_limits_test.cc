@@ -186,6 +186,64 @@ TEST_CASE("a claim sets aside what its key has no room for, and the next does no
   place.check_laws();
 }
 
+TEST_CASE("fair keys take turns over all nodes, and what waits is found by its key") {
+  Place place;
+  QueueLimits limits;
+  limits.per_key.fair = true;
+  limits.per_key.weights = {{"b", 3}};
+  place.apply<Done>(SetQueueLimits{"q", limits});
+  std::map<JobId, std::string> key_of;
+  for (int i = 0; i < 60; ++i) {
+    for (const std::string key : {"a", "b"}) key_of[place.enqueue(keyed(key))] = key;
+  }
+  const auto other = place.open();
+  int of_a = 0;
+  for (int n = 1; n <= 60; ++n) {
+    const auto jobs = n % 2 == 0 ? place.claim("q", 1) : claim(*other, 1, place.clock);
+    REQUIRE(jobs.size() == 1);
+    of_a += key_of.at(jobs[0].id) == "a" ? 1 : 0;
+    REQUIRE(std::abs(4 * of_a - n) <= 4);
+  }
+  CHECK(of_a == 15);
+  CHECK(place.sql("SELECT count(*) FROM ms.held_back").at(0).at(0) == "60");
+  place.check_laws();
+  place.apply<Done>(SetQueueLimits{"q", {}});
+  CHECK(place.sql("SELECT count(*) FROM ms.ready").at(0).at(0) == "60");
+  CHECK(place.sql("SELECT count(*) FROM ms.turns").at(0).at(0) == "0");
+  place.check_laws();
+}
+
+TEST_CASE("no ageing and no fair keys are set while a node lives that knows none") {
+  Place place;
+  place.sql(
+      "INSERT INTO ms.nodes (id, incarnation, address, program, started_at, seen_at, schema) "
+      "VALUES (99, 'old', '', '0.0.9', 0, ms.now_us(), 15)");
+  QueueLimits fair, aged;
+  fair.per_key.fair = true;
+  aged.ageing = seconds(60);
+  for (const QueueLimits& limits : {fair, aged}) {
+    const Operation set = SetQueueLimits{"q", limits};
+    const auto refused = must(place.store->apply({&set, 1}, place.clock.now())).results[0];
+    REQUIRE(std::holds_alternative<Error>(refused));
+    CHECK(std::get<Error>(refused).code == ErrorCode::unavailable);
+  }
+  place.sql("DELETE FROM ms.nodes WHERE id = 99");
+  place.apply<Done>(SetQueueLimits{"q", aged});
+  CHECK(place.sql("SELECT compatible FROM ms.meta").at(0).at(0) == "16");
+}
+
+TEST_CASE("ageing and fair keys that were copied keep out nodes that know none") {
+  const CopyPlace from(PlaceKind::directory), to(PlaceKind::schema);
+  const ManualClock clock;
+  QueueLimits limits;
+  limits.per_key.fair = true;
+  limits.per_key.weights = {{"acme", 2.5}};
+  apply<Done>(*must(from.open(clock.now())), SetQueueLimits{"q", limits}, clock);
+  must_copy(from, to, clock);
+  CHECK(to.ask("", "SELECT compatible FROM $schema.meta") == 16);
+  CHECK(must(must(to.open(clock.now()))->queues()).at(0).limits == limits);
+}
+
 TEST_CASE("nothing is left of the keys of jobs that have been pruned") {
   Place place;
   place.apply<Done>(SetQueueLimits{"q", of_each_key(1)});

@@ -100,6 +100,8 @@ void GateOperator::set_limits() {
   SetQueueLimits change{.queue = kLimitQueue, .limits = {}};
   if (!world_.chance(4)) change.limits.concurrency = 1 + static_cast<int>(world_.below(4));
   if (world_.chance(2)) change.limits.per_key.concurrency = 1 + static_cast<int>(world_.below(2));
+  if (world_.chance(3)) change.limits.ageing = world_.between(seconds(1), seconds(20));
+  if (world_.chance(2)) change.limits.per_key.fair = true;
   if (world_.chance(2)) {
     RateLimit rate{.count = 1 + static_cast<int>(world_.below(15)),
                    .per = world_.between(seconds(1), seconds(45))};

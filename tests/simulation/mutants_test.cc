@@ -37,6 +37,9 @@ std::string triggers() {
 std::string limits() {
   return kPrograms + "/sqlite_conformance_test --abort-after=1 --test-suite=*limits*";
 }
+std::string order() {
+  return kPrograms + "/sqlite_conformance_test --abort-after=1 --test-suite='store: order'";
+}
 // Some of these wait for what a defect keeps from happening: that is a failure too.
 std::string unit(const std::string& program, const std::string& test_case) {
   return fmt::format("timeout 15 {}/{} --abort-after=1 -tc='{}'", kPrograms, program, test_case);
@@ -176,6 +179,12 @@ std::map<std::string, std::string> flow_defects() {
       {"limit_per_key_ignored", limits()},
       {"end_leaves_key_closed", limits()},
       {"running_keys_not_kept", limits()},
+      {"ageing_ignored", order()},
+      {"aged_behind_higher", order()},
+      {"idle_key_saves_turns", order()},
+      {"weights_ignored", order()},
+      {"turns_not_kept", order()},
+      {"jobs_without_key_take_no_turn", order()},
       {"fired_event_fires_again", triggers()},
       {"fired_without_a_row", triggers()},
       {"paused_trigger_fires", triggers()},

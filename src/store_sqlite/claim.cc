@@ -1,0 +1,164 @@
+// Claim: takes the first jobs over the lines of its queues.
+#include "store_sqlite/claim.h"
+
+#include <algorithm>
+
+#include "base/assert.h"
+#include "base/mutant.h"
+
+namespace mainspring::sqlite {
+namespace {
+
+// For a heap whose top is the first job over all streams.
+bool later(const ClaimStream& a, const ClaimStream& b) {
+  return b.place < a.place;
+}
+
+// `place` is that of its first job; false if there is none.
+bool find_place(ClaimStream& stream, WallTime now) {
+  if (stream.fronts != nullptr) {
+    const auto* first = stream.fronts->first();
+    if (first != nullptr) stream.place = first->place;
+    return first != nullptr;
+  }
+  if (stream.at == stream.line->end()) return false;
+  if (stream.priority >= 0 && stream.at->priority() != stream.priority) return false;
+  stream.place = place_now(*stream.queue, *stream.at, now);
+  return true;
+}
+
+}  // namespace
+
+ReadyKey place_now(const QueueState& queue, const ReadyKey& at, WallTime now) {
+  if (!queue.limits.ageing || MS_MUTANT(aged_behind_higher)) return at;
+  return {effective_priority(at.priority(), at.run_at(), queue.limits.ageing, now), at.run_at(),
+          at.id()};
+}
+
+void SqliteStore::add_streams(ClaimWalk& claim, QueueState& queue) {
+  FairFronts* fair = nullptr;
+  if (queue.limits.per_key.fair) {
+    claim.fair.push_back(std::make_unique<FairFronts>(queue, keyed_, now_.wall));
+    fair = claim.fair.back().get();
+  }
+  const auto wanted = [&](std::int32_t kind) {
+    const auto& kinds = claim.op.kinds;
+    return kinds.empty() || std::find(kinds.begin(), kinds.end(),
+                                      kind_names_[static_cast<std::size_t>(kind)]) != kinds.end();
+  };
+  const ReadyKey nowhere(0, WallTime(), 0);
+  const auto add = [&](ClaimStream stream) {
+    if (stream.fronts != nullptr) skip_expired(claim, *stream.fronts);
+    if (find_place(stream, now_.wall)) claim.heap.push_back(stream);
+  };
+  for (auto& [kind, line] : queue.ready) {
+    if (line.empty() || !wanted(kind)) continue;
+    if (fair != nullptr) {
+      fair->add_free(kind, line);
+    } else if (!queue.limits.ageing) {
+      add({&queue, kind, &line, line.begin(), -1, nullptr, nowhere});
+    } else {
+      for (auto at = line.begin(); at != line.end();) {
+        add({&queue, kind, &line, at, at->priority(), nullptr, nowhere});
+        at = line.lower_bound(ReadyKey(at->priority() + 1, WallTime(), 0));
+      }
+    }
+  }
+  if (fair == nullptr) return;
+  for (auto& [name, key] : queue.limit_keys) {
+    if (key->is_full()) continue;
+    for (auto& [which, line] : key->lines) {
+      if (wanted(which.first)) fair->add_key(*key, which, line);
+    }
+  }
+  add({&queue, 0, nullptr, {}, -1, fair, nowhere});
+}
+
+OperationResult SqliteStore::operator()(const Claim& op) {
+  if (is_of_line(op)) {
+    if (const auto session = parse_session_line(op.queues[0]))
+      return claim_of_session(op, *session);
+    return claim_next_session(op, find_queue(queue_of_line(op.queues[0])));
+  }
+  ClaimResult result;
+  std::vector<QueueState*> queues;
+  for (const std::string& name : op.queues) {
+    QueueState* queue = find_queue(name);
+    if (queue != nullptr && room(*queue) > 0) queues.push_back(queue);
+  }
+  std::sort(queues.begin(), queues.end());
+  queues.erase(std::unique(queues.begin(), queues.end()), queues.end());
+  auto grant = new_grant(next_token_, op.worker, now_);
+  ClaimWalk claim{.op = op, .grant = *grant, .jobs = result.jobs};
+  for (QueueState* queue : queues) add_streams(claim, *queue);
+  auto& heap = claim.heap;
+  if (heap.empty()) return result;
+  begin_write();
+  std::make_heap(heap.begin(), heap.end(), later);
+  result.jobs.reserve(static_cast<std::size_t>(std::min(op.max, 1000)));
+  while (!heap.empty() && static_cast<int>(result.jobs.size()) < op.max) {
+    std::pop_heap(heap.begin(), heap.end(), later);
+    ClaimStream& first = heap.back();
+    if (first.queue->limits.any() && room(*first.queue) == 0) {
+      heap.pop_back();
+      continue;
+    }
+    if (first.fronts != nullptr) {
+      take_turn(claim, *first.fronts);
+      skip_expired(claim, *first.fronts);
+    } else {
+      take_first(claim, first);
+    }
+    if (find_place(first, now_.wall)) {
+      std::push_heap(heap.begin(), heap.end(), later);
+    } else {
+      heap.pop_back();
+    }
+  }
+  for (const auto& [queue, keys] : claim.taken) settle_keys(*queue, keys);
+  if (!result.jobs.empty()) keep_grant(std::move(grant), op.lease, result.jobs);
+  return result;
+}
+
+// Among other streams only a job that can begin may stand for its queue: behind one whose turn it
+// is may be an older one.
+void SqliteStore::skip_expired(const ClaimWalk& claim, FairFronts& fronts) {
+  if (claim.op.queues.size() == 1) return;
+  while (FairFronts::Front* first = fronts.first()) {
+    const auto hot = load_hot(first->at.id());
+    MS_ASSERT(hot, "an available job has its record");
+    if (!hot->expires_at || hot->started_at || *hot->expires_at > now_.wall.us()) return;
+    fronts.pass(*first);
+  }
+}
+
+void SqliteStore::take_first(ClaimWalk& claim, ClaimStream& first) {
+  const ReadyKey at = *first.at;
+  LimitKey* const key = key_of_ready(*first.queue, at.id());
+  if (key != nullptr && key->is_full()) {
+    ++first.at;
+  } else if (claim_one(at, *first.queue, first.kind, claim.op, claim.grant, claim.jobs)) {
+    first.at = first.line->erase(first.at);
+    if (key != nullptr) claim.taken[first.queue].push_back(key->key);
+  } else {
+    ++first.at;
+  }
+  if (key != nullptr && !key->is_full()) {
+    key->show({first.kind, at.priority()}, at);
+    first.at = first.line->upper_bound(at);
+  }
+}
+
+void SqliteStore::take_turn(ClaimWalk& claim, FairFronts& fronts) {
+  QueueState& queue = fronts.queue();
+  FairFronts::Front& front = *fronts.first();
+  const std::string key = front.key == nullptr ? "" : front.key->key;
+  if (claim_one(front.at, queue, front.kind, claim.op, claim.grant, claim.jobs)) {
+    front.line->erase(front.at);
+    if (front.key != nullptr) claim.taken[&queue].push_back(key);
+    count_turn(queue, key);
+  }
+  fronts.pass(front);
+}
+
+}  // namespace mainspring::sqlite
