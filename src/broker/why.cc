@@ -75,6 +75,16 @@ Why held_by_workers(const Job& job, const std::vector<WorkerInfo>& workers) {
       {}};
 }
 
+// What else than its priority decides when its turn comes.
+std::string order_words(const Job& job, const QueueLimits& limits, WallTime now) {
+  std::string text;
+  const int counts = effective_priority(job.priority, job.run_at, limits.ageing, now);
+  if (counts != job.priority)
+    text += fmt::format("; its priority {} counts as {} by now", job.priority, counts);
+  if (limits.per_key.fair) text += "; limit keys take turns";
+  return text;
+}
+
 std::optional<Why> held_by_limits(const QueueStats& queue, WallTime now) {
   const std::int64_t running = queue.counts[static_cast<std::size_t>(JobState::running)];
   const auto& most = queue.limits.concurrency;
@@ -233,7 +243,10 @@ Why why_of(const Job& job, const QueueStats* queue, const std::vector<WorkerInfo
     if (auto limit = held_by_limits(*queue, now)) return std::move(*limit);
     if (auto key = held_by_key(job, queue->limits, running_of_key)) return std::move(*key);
   }
-  return held_by_workers(job, workers);
+  Why why = held_by_workers(job, workers);
+  if (queue != nullptr && why.gate == Gate::busy_workers)
+    why.text += order_words(job, queue->limits, now);
+  return why;
 }
 
 }  // namespace mainspring

@@ -112,6 +112,21 @@ TEST_CASE("the bound of a job's limit key is named behind those of its queue") {
   CHECK(why(2).gate == Gate::concurrency);
 }
 
+TEST_CASE(
+    "a job that waits for a busy worker says what its priority counts as, and who takes turns") {
+  Job job = job_in(JobState::available);
+  job.priority = 5;
+  job.run_at = kNow - 25min;
+  QueueStats queue{.name = "photos"};
+  queue.limits.ageing = 10min;
+  queue.limits.per_key.fair = true;
+  const Why why = why_of(job, &queue, {worker("photos", false)}, nullptr, kNow);
+  CHECK(why.gate == Gate::busy_workers);
+  CHECK(why.text ==
+        "1 worker of queue photos has as much as it wants; its priority 5 counts as 3 by now; "
+        "limit keys take turns");
+}
+
 TEST_CASE("what is available waits for a worker: for any, for a free one, or for the claim") {
   const Job job = job_in(JobState::available);
   CHECK(gate_of(job) == Gate::no_worker);

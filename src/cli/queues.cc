@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <climits>
 
 #include "api/json.h"
@@ -75,12 +76,24 @@ std::string limits_words(const QueueLimits& limits) {
     out += fmt::format("{}{} at once of each limit key", out.empty() ? "" : ", ",
                        *limits.per_key.concurrency);
   }
-  if (!limits.rate) return out;
-  if (!out.empty()) out += ", ";
-  const RateLimit& rate = *limits.rate;
-  out += fmt::format("{} per {} ({}", rate.count, format_duration(rate.per), to_string(rate.kind));
-  if (rate.burst != 0) out += fmt::format(", {} after a rest", rate.burst);
-  return out + ")";
+  const auto add = [&](const std::string& words) { out += (out.empty() ? "" : ", ") + words; };
+  if (limits.rate) {
+    const RateLimit& rate = *limits.rate;
+    const std::string rest = rate.burst == 0 ? "" : fmt::format(", {} after a rest", rate.burst);
+    add(fmt::format("{} per {} ({}{})", rate.count, format_duration(rate.per), to_string(rate.kind),
+                    rest));
+  }
+  if (limits.per_key.fair) {
+    std::string words = "limit keys take turns";
+    std::vector<std::string> weights;
+    for (const auto& [key, weight] : limits.per_key.weights)
+      weights.push_back(fmt::format("{}: {}", key, weight));
+    if (!weights.empty()) words += fmt::format(" ({})", fmt::join(weights, ", "));
+    add(words);
+  }
+  if (limits.ageing)
+    add(fmt::format("one priority better each {}", format_duration(*limits.ageing)));
+  return out;
 }
 
 Result<int> limit_number(std::string_view flag, std::string_view text) {
@@ -122,9 +135,47 @@ Result<void> read_concurrency(const Invocation& invocation, const std::string& f
   return {};
 }
 
+// KEY=N; KEY=none: as others.
+Result<void> read_weight(std::string_view text, KeyLimits& limits) {
+  const auto equals = text.rfind('=');
+  const std::string key(text.substr(0, equals));
+  const std::string number(equals == std::string_view::npos ? "" : text.substr(equals + 1));
+  double weight = 0;
+  const auto [end, bad] = std::from_chars(number.data(), number.data() + number.size(), weight);
+  if (number == "none") {
+    limits.weights.erase(key);
+  } else if (bad != std::errc() || end != number.data() + number.size()) {
+    return invalid("--weight", fmt::format("--weight is \"{}\"; it must be a limit key, = and a "
+                                           "number, as acme=3, or acme=none",
+                                           text));
+  } else {
+    limits.weights.insert_or_assign(key, weight);
+  }
+  return {};
+}
+
+Result<void> read_order_flags(const Invocation& invocation, QueueLimits& limits) {
+  if (const auto text = invocation.flag("ageing")) {
+    limits.ageing.reset();
+    if (*text != "none") {
+      MS_TRY_ASSIGN(limits.ageing, invocation.duration("ageing"));
+    }
+  }
+  if (const auto text = invocation.flag("fair")) {
+    if (*text != "on" && *text != "off")
+      return invalid("--fair", fmt::format("--fair is \"{}\"; it must be on or off", *text));
+    limits.per_key.fair = *text == "on";
+    if (!limits.per_key.fair) limits.per_key.weights.clear();
+  }
+  for (const std::string& text : invocation.all_flags("weight"))
+    MS_TRY(read_weight(text, limits.per_key));
+  return {};
+}
+
 Result<void> read_limit_flags(const Invocation& invocation, QueueLimits& limits) {
   MS_TRY(read_concurrency(invocation, "concurrency", limits.concurrency));
   MS_TRY(read_concurrency(invocation, "key-concurrency", limits.per_key.concurrency));
+  MS_TRY(read_order_flags(invocation, limits));
   if (const auto text = invocation.flag("rate")) MS_TRY(read_rate(*text, limits));
   const auto kind_text = invocation.flag("rate-kind"), burst = invocation.flag("burst");
   if ((kind_text || burst) && !limits.rate)
@@ -262,8 +313,11 @@ Result<int> run_queues_limit(const Invocation& invocation, Io& io) {
   MS_TRY(check_name("QUEUE", name));
   if (!invocation.flag("concurrency") && !invocation.flag("rate") &&
       !invocation.flag("rate-kind") && !invocation.flag("burst") &&
-      !invocation.flag("key-concurrency"))
-    return invalid("", "nothing to set: give --concurrency, --key-concurrency or --rate");
+      !invocation.flag("key-concurrency") && !invocation.flag("fair") &&
+      !invocation.flag("ageing") && invocation.all_flags("weight").empty())
+    return invalid("",
+                   "nothing to set: give --concurrency, --key-concurrency, --rate, --fair, "
+                   "--weight or --ageing");
   MS_TRY_ASSIGN(const auto connection, connect(invocation, Duration{0}));
   // The request says all: what is not given stays as it is.
   SetQueueLimits request{.queue = name, .limits = {}};

@@ -406,7 +406,11 @@ constexpr Schema kSchemas[] = {
       "per_key":{"type":["object","null"],"additionalProperties":false,
         "description":"Of each limit_key for itself; null = no limits.","properties":{
         "concurrency":{"type":["integer","null"],"minimum":1,"maximum":1000000,
-          "description":"Jobs with the same key that run at once."}}}}})"},
+          "description":"Jobs with the same key that run at once."},
+        "fair":{"type":["boolean","null"],"description":"Keys take turns within a priority."},
+        "weights":{"type":["object","null"],"maxProperties":1000,"additionalProperties":
+          {"type":"number","minimum":0.001,"maximum":1000}}}},
+      "ageing":{"oneOf":[{"$ref":"#/components/schemas/Duration"},{"type":"null"}]}}})"},
     {"LimitsOfQueue", R"({"type":"object","properties":{"name":{"type":"string"},
       "limits":{"$ref":"#/components/schemas/QueueLimits"}}})"},
     {"QueuePaused", R"({"type":"object","properties":{"name":{"type":"string"},
