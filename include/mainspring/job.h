@@ -22,7 +22,7 @@ using JobId = std::int64_t;  // assigned by the store, from 1, never reused
 using Token = std::int64_t;  // fencing token: grows with every claim in a store, never repeats
 
 enum class JobState : std::uint8_t {
-  waiting,    // for a parent, a session, a signal
+  waiting,    // for its session, an earlier run of its schedule, or deferred
   scheduled,  // run_at is ahead
   available,  // can be claimed
   running,    // a worker holds its lease
@@ -179,6 +179,7 @@ struct Job {
   OnExpiry on_expiry = OnExpiry::cancel;
   int trigger_depth = 0;
   std::string limit_key;
+  bool deferred = false;  // waiting, by the outcome Defer
   Duration timeout = kForever;
   std::optional<WallTime> expires_at;
   WallTime created_at;
@@ -187,8 +188,8 @@ struct Job {
   std::optional<Progress> progress;
   std::string checkpoint;  // JSON, "" = none
   std::string result;      // JSON, "" = none
-  std::string
-      reason;  // of cancelled and dead, a short word: "max_attempts", "expired", or the caller's
+  std::string reason;      // of cancelled and dead, a short word: "max_attempts", "expired", or the
+                       // caller's; of a deferred one what its worker said
   std::string description;  // of dead: the long text
   std::vector<AttemptError> errors;
 };
@@ -214,9 +215,10 @@ struct ClaimedJob {
   std::string session;        // "" = none
   std::string session_state;  // JSON, as the last job or holder left it; "" = none
   bool has_memos = false;     // earlier attempts left results of steps: Context::step finds them
+  bool deferred = false;      // it was until now: who gives it back unused defers it again
 };
 
-// The five outcomes of an attempt.
+// The six outcomes of an attempt.
 struct Complete {
   std::string result;  // JSON up to 1 MiB, "" = none
   // Jobs that are made with the completion, in its transaction: all of them if it counts, none if
@@ -239,7 +241,20 @@ struct Dead {
   std::string reason;
   std::string description;
 };
-using Outcome = std::variant<Complete, Retry, Snooze, CancelJob, Dead>;
+// Put aside, not a failure: the attempt is refunded, what it left (checkpoint, progress, results of
+// steps) stays. The job is `waiting` and no time ends that: it goes on when a claim names its id
+// (Claim::job), when an operator retries it, or it is cancelled. Enqueues with its unique key leave
+// it as it is. A job of a session cannot be deferred: those behind it would wait too.
+struct Defer {
+  std::string reason;  // for people; "" = none
+};
+using Outcome = std::variant<Complete, Retry, Snooze, CancelJob, Dead, Defer>;
+
+// For a job that its worker has not begun.
+inline Outcome given_back(const ClaimedJob& job) {
+  if (job.deferred) return Defer{};
+  return Snooze{};
+}
 
 // The named bounds of the model; the door refuses what exceeds them.
 inline constexpr std::size_t kMaxArgsBytes = 1 << 20;

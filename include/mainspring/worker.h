@@ -76,6 +76,7 @@ struct WorkerStats {
   std::int64_t failed = 0;   // retry
   std::int64_t dead = 0;     // the handler said so, or its policy did
   std::int64_t snoozed = 0;  // also given back at shutdown
+  std::int64_t deferred = 0;
   std::int64_t cancelled = 0;
   std::int64_t stale = 0;       // outcomes refused: somebody else had the job by then
   std::int64_t lease_lost = 0;  // handlers that were told so

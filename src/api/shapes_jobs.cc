@@ -318,6 +318,7 @@ constexpr JsonField<Job> kJob[] = {
     {"session", &as_string<&Job::session>},
     {"session_on_dead", &read_on_dead<Job>},
     {"limit_key", &as_string<&Job::limit_key>},
+    {"deferred", &as_boolean<&Job::deferred>},
     {"then", [](JsonReader& in, Job& job) { return read_follow_ups(in, job.follow_ups); }},
     {"callback", [](JsonReader& in, Job& job) { return read_shown_callback(in, job.follow_ups); }},
     {"timeout", [](JsonReader& in, Job& job) { return read_limit(in, job.timeout); }},
@@ -395,6 +396,7 @@ void write_job(JsonWriter& w, const Job& job, JobDetail detail, Payload payload)
   w.key("version").number(job.version);
   write_optional(w, "worker", job.worker);
   if (job.cancel_requested) w.key("cancel_requested").boolean(true);
+  if (job.deferred) w.key("deferred").boolean(true);
   write_optional(w, "unique_key", job.unique_key);
   write_payload(w, "headers", job.headers, payload);
   w.key("tags").begin_array();

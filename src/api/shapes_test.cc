@@ -184,6 +184,15 @@ TEST_CASE("a claim names its worker and queues") {
   CHECK(field(R"({"worker":"w","queues":["q"],"wait":"61s"})") == "wait");
   CHECK(field(R"({"worker":"w","queues":["q"],"lease":"10ms"})") == "lease");
   CHECK(field(R"({"worker":"w!","queues":["q"]})") == "worker");
+  CHECK(decode_claim_request(R"({"worker":"w","queues":["q"],"job":17})")->operation.job == 17);
+  CHECK(decode_claim_request(R"({"worker":"w","queues":["q"],"job":null})")->operation.job == 0);
+  CHECK(field(R"({"worker":"w","job":17})") == "queues");
+  CHECK(field(R"({"worker":"w","queues":["q"],"job":0})") == "job");
+  CHECK(field(R"({"worker":"w","queues":["q"],"job":1,"kinds":["k"]})") == "kinds");
+  CHECK(field(R"({"worker":"w","queues":["q"],"job":1,"max":2})") == "max");
+  CHECK(field(R"({"worker":"w","queues":["q"],"job":1,"wait":"1s"})") == "wait");
+  CHECK(field(R"({"worker":"w","job":1,"session":{"queue":"q","key":"s","token":1}})") ==
+        "session");
 }
 
 TEST_CASE("the engine's own queues are not for callers: to put into, to claim from") {
@@ -219,23 +228,25 @@ TEST_CASE("claimed jobs are written as DESIGN says") {
   CHECK(decode_claim_response(text)->jobs.at(0).timeout == kForever);
 }
 
-TEST_CASE("the five outcomes are read, with only the fields that go with each") {
+TEST_CASE("the six outcomes are read, with only the fields that go with each") {
   auto request = decode_finish_request(
       R"({"worker":"w","results":[{"id":1,"token":7,"outcome":"complete","result":{"a":1}},
           {"id":2,"token":8,"outcome":"retry","error":"boom","after":"30s"},
           {"id":3,"token":9,"outcome":"snooze","after":"5m"},
           {"id":4,"token":10,"outcome":"cancel","reason":"enough"},
-          {"id":5,"token":11,"outcome":"dead","reason":"bad_input","description":"no such file"}],
+          {"id":5,"token":11,"outcome":"dead","reason":"bad_input","description":"no such file"},
+          {"id":6,"token":12,"outcome":"defer","reason":"no answer yet"}],
           "claim":{"queues":["q"],"max":5,"wait":"1s"}})");
   REQUIRE(request);
   const auto& results = request->operation.results;
-  REQUIRE(results.size() == 5);
+  REQUIRE(results.size() == 6);
   CHECK(std::get<Complete>(results[0].outcome).result == R"({"a":1})");
   CHECK(std::get<Retry>(results[1].outcome).error == "boom");
   CHECK(std::get<Retry>(results[1].outcome).after == 30s);
   CHECK(std::get<Snooze>(results[2].outcome).after == 5min);
   CHECK(std::get<CancelJob>(results[3].outcome).reason == "enough");
   CHECK(std::get<Dead>(results[4].outcome).description == "no such file");
+  CHECK(std::get<Defer>(results[5].outcome).reason == "no answer yet");
   REQUIRE(request->claim);
   CHECK(request->claim->operation.worker == "w");
   CHECK(request->claim->wait == 1s);
@@ -249,6 +260,7 @@ TEST_CASE("the five outcomes are read, with only the fields that go with each") 
   CHECK(field(R"({"id":1,"token":1})") == "results[0].outcome");
   CHECK(field(R"({"id":1,"token":1,"outcome":"done"})") == "results[0].outcome");
   CHECK(field(R"({"id":1,"token":1,"outcome":"snooze"})") == "results[0].after");
+  CHECK(field(R"({"id":1,"token":1,"outcome":"defer","after":"1s"})") == "results[0].after");
   CHECK(field(R"({"id":1,"token":1,"outcome":"retry","result":1})") == "results[0].result");
   CHECK(field(R"({"id":1,"token":1,"outcome":"complete","error":"x"})") == "results[0].error");
   CHECK(field(R"({"id":1,"token":1,"outcome":"retry","next":[{"queue":"a","kind":"k"}]})") ==
@@ -554,6 +566,7 @@ TEST_CASE("a job written by a server is read by a client as it was") {
     job.worker = valid_text(), job.unique_key = valid_text(), job.reason = valid_text();
     job.description = valid_text(), job.correlation_id = valid_text();
     job.cancel_requested = coin();
+    job.deferred = coin();
     if (coin()) job.tags = {"a", "b"};
     if (coin()) job.headers = R"({"a":"b"})";
     if (coin()) job.timeout = any_ms();
@@ -576,10 +589,11 @@ TEST_CASE("a job written by a server is read by a client as it was") {
                        job.attempt, job.token, job.version, job.worker));
     RC_ASSERT(std::tie(read->unique_key, read->reason, read->description, read->correlation_id,
                        read->tags, read->headers, read->timeout, read->expires_at, read->started_at,
-                       read->finished_at, read->checkpoint, read->result, read->cancel_requested) ==
+                       read->finished_at, read->checkpoint, read->result, read->cancel_requested,
+                       read->deferred) ==
               std::tie(job.unique_key, job.reason, job.description, job.correlation_id, job.tags,
                        job.headers, job.timeout, job.expires_at, job.started_at, job.finished_at,
-                       job.checkpoint, job.result, job.cancel_requested));
+                       job.checkpoint, job.result, job.cancel_requested, job.deferred));
   });
 }
 
@@ -594,6 +608,8 @@ TEST_CASE("a finish and a claim written by one side are read by the other as the
                                            Retry{valid_text(), any_ms()},
                                            Retry{valid_text(), {}},
                                            Snooze{any_ms()},
+                                           Defer{valid_text()},
+                                           Defer{},
                                            CancelJob{valid_text()},
                                            Dead{valid_text(), valid_text()}};
     for (const Outcome& outcome : outcomes)
@@ -614,6 +630,10 @@ TEST_CASE("a finish and a claim written by one side are read by the other as the
     encode_finish_request(again, &*read->claim, second);
     RC_ASSERT(second == body);
   });
+  std::string named;
+  encode_claim_request({{.worker = "w", .queues = {"q"}, .kinds = {"k"}, .max = 9, .job = 17}, 20s},
+                       named);
+  CHECK(named == R"({"worker":"w","queues":["q"],"max":1,"job":17})");
   check_property("claimed jobs", [] {
     ClaimedJob job;
     job.id = 9, job.token = *rc::gen::inRange<Token>(1, INT64_MAX), job.queue = any_name();
@@ -623,6 +643,7 @@ TEST_CASE("a finish and a claim written by one side are read by the other as the
     if (coin()) job.headers = R"({"a":"b"})";
     if (coin()) job.tags = {"a"};
     job.correlation_id = valid_text(), job.reply_to = valid_text();
+    job.deferred = coin();
     std::string body, second;
     encode_claim_response({.jobs = {job, job}, .cancel = {5}}, body);
     auto read = decode_claim_response(body);

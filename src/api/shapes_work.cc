@@ -85,9 +85,21 @@ bool read_held_session(JsonReader& in, ClaimRequest& r) {
   return true;
 }
 
+// A claim of one job by its id.
+bool check_named_claim(JsonReader& in, const ClaimRequest& r) {
+  const auto refuse = [&](std::string_view field, std::string_view rule) {
+    return in.fail(ErrorCode::invalid_argument, fmt::format("{}: {}", field, rule), in.path(field));
+  };
+  if (!r.session.empty()) return refuse("session", "does not go with job");
+  if (!r.operation.kinds.empty()) return refuse("kinds", "does not go with job");
+  if (r.operation.max != 1) return refuse("max", "must be 1 with job");
+  return r.wait == Duration(0) || refuse("wait", "does not go with job, for which nothing waits");
+}
+
 // What holds of a claim beyond its members.
 bool check_claim(JsonReader& in, ClaimRequest& r) {
   Claim& claim = r.operation;
+  if (claim.job != 0 && !check_named_claim(in, r)) return false;
   if (r.session.empty()) return !claim.queues.empty() || in.missing("queues");
   const auto refuse = [&](std::string_view field, std::string_view rule) {
     return in.fail(ErrorCode::invalid_argument, fmt::format("{}: {}", field, rule), in.path(field));
@@ -97,6 +109,10 @@ bool check_claim(JsonReader& in, ClaimRequest& r) {
   if (claim.max != 1) return refuse("max", "must be 1 with session");
   claim.queues.push_back(std::move(r.session));
   return true;
+}
+
+bool read_claimed_id(JsonReader& in, ClaimRequest& r) {
+  return as_id<&Claim::job>(in, r.operation);
 }
 
 constexpr JsonField<ClaimRequest> kClaimRequest[] = {
@@ -113,6 +129,7 @@ constexpr JsonField<ClaimRequest> kClaimRequest[] = {
     {"lease", [](JsonReader& in,
                  ClaimRequest& r) { return in.null() || read_lease(in, r.operation.lease); }},
     {"session", &read_held_session},
+    {"job", [](JsonReader& in, ClaimRequest& r) { return in.null() || read_claimed_id(in, r); }},
 };
 
 void write_names(JsonWriter& w, std::string_view key, const std::vector<std::string>& names) {
@@ -130,9 +147,11 @@ void write_claim(JsonWriter& w, const ClaimRequest& request) {
   } else {
     write_names(w, "queues", claim.queues);
   }
-  if (!claim.kinds.empty()) write_names(w, "kinds", claim.kinds);
-  w.key("max").number(claim.max);
-  if (request.wait.count() != 0) w.key("wait").duration(request.wait);
+  const bool named = claim.job != 0;
+  if (!claim.kinds.empty() && !named) write_names(w, "kinds", claim.kinds);
+  w.key("max").number(named ? 1 : claim.max);
+  if (request.wait.count() != 0 && !named) w.key("wait").duration(request.wait);
+  if (named) w.key("job").number(claim.job);
   if (claim.lease != kDefaultLease) w.key("lease").duration(claim.lease);
   w.end_object();
 }
@@ -157,6 +176,7 @@ constexpr JsonField<ClaimedJob> kClaimedJob[] = {
     {"session", &as_string<&ClaimedJob::session>},
     {"session_state", &as_optional_raw<&ClaimedJob::session_state>},
     {"has_memos", &as_boolean<&ClaimedJob::has_memos>},
+    {"deferred", &as_boolean<&ClaimedJob::deferred>},
 };
 
 bool read_claimed(JsonReader& in, std::vector<ClaimedJob>& jobs) {
@@ -191,6 +211,7 @@ void write_claimed(JsonWriter& w, const ClaimedJob& job) {
   if (!job.session.empty()) w.key("session").string(job.session);
   if (!job.session_state.empty()) w.key("session_state").raw(job.session_state);
   if (job.has_memos) w.key("has_memos").boolean(true);
+  if (job.deferred) w.key("deferred").boolean(true);
   w.end_object();
 }
 
@@ -285,7 +306,7 @@ struct OutcomeRule {
 constexpr OutcomeRule kOutcomeRules[] = {
     {"complete", true, false, false, false, false}, {"retry", false, true, true, false, false},
     {"snooze", false, false, true, false, false},   {"cancel", false, false, false, true, false},
-    {"dead", false, false, false, true, true},
+    {"dead", false, false, false, true, true},      {"defer", false, false, false, true, false},
 };
 
 bool check_outcome(JsonReader& in, const WireOutcome& o) {
@@ -296,7 +317,8 @@ bool check_outcome(JsonReader& in, const WireOutcome& o) {
                                   [&](const OutcomeRule& r) { return r.name == o.outcome; });
   if (rule == std::end(kOutcomeRules)) {
     return in.fail(ErrorCode::invalid_argument,
-                   fmt::format("outcome \"{}\": must be complete, retry, snooze, cancel or dead",
+                   fmt::format("outcome \"{}\": must be complete, retry, snooze, defer, cancel or "
+                               "dead",
                                cut_text(o.outcome, 64)),
                    in.path("outcome"));
   }
@@ -320,6 +342,7 @@ Outcome to_outcome(WireOutcome& o) {
   if (o.outcome == "complete") return Complete{take(o.result), std::move(o.next)};
   if (o.outcome == "retry") return Retry{take(o.error), o.after};
   if (o.outcome == "snooze") return Snooze{*o.after};
+  if (o.outcome == "defer") return Defer{take(o.reason)};
   if (o.outcome == "cancel") return CancelJob{take(o.reason)};
   return Dead{take(o.reason), take(o.description)};
 }
@@ -361,6 +384,10 @@ struct OutcomeWriter {
   }
   void operator()(const Snooze& o) const {
     w.key("outcome").string("snooze").key("after").duration(o.after);
+  }
+  void operator()(const Defer& o) const {
+    w.key("outcome").string("defer");
+    if (!o.reason.empty()) w.key("reason").string(cut_text(o.reason, kMaxTextBytes));
   }
   void operator()(const CancelJob& o) const {
     w.key("outcome").string("cancel").key("reason").string(cut_text(o.reason, kMaxTextBytes));

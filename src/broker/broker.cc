@@ -282,6 +282,7 @@ void Broker::submit(Operation operation, Answer answer, std::optional<Audit> aud
 
 Broker::ParkId Broker::submit_claim(Claim claim, Duration wait, Answer answer,
                                     std::optional<Audit> audit) {
+  if (claim.job != 0) wait = Duration(0);
   const Instant deadline = clock_.now().instant + std::min(wait, kMaxClaimWait);
   Operation operation(std::move(claim));
   const Size size = size_of(operation);
@@ -487,7 +488,7 @@ void Broker::gather_new_claims(Batch& batch, Answers& answers, Now now) {
     worker.queues = queues_of(claim);
     // Whether the token is that of the session's holder, the store says.
     const bool found =
-        claim.session_token != 0 ||
+        claim.session_token != 0 || claim.job != 0 ||
         std::any_of(claim.queues.begin(), claim.queues.end(),
                     [&](const std::string& queue) { return store_.has_available(queue); });
     if (found) {

@@ -14,8 +14,8 @@ namespace mainspring {
 namespace {
 
 constexpr std::array<std::string_view, kEventTypeCount> kNames = {
-    "enqueued",  "started",  "completed",    "retrying",      "snoozed", "dead",
-    "cancelled", "progress", "queue_paused", "queue_resumed", "gap"};
+    "enqueued", "started",   "completed", "retrying",     "snoozed",       "deferred",
+    "dead",     "cancelled", "progress",  "queue_paused", "queue_resumed", "gap"};
 
 EventType end_of(JobState state) {
   return state == JobState::completed ? EventType::completed
@@ -188,6 +188,9 @@ class Events::Recorder {
       event.type = EventType::retrying;
     } else if (std::holds_alternative<Snooze>(result.outcome)) {
       event.type = EventType::snoozed;
+    } else if (const auto* defer = std::get_if<Defer>(&result.outcome)) {
+      event.type = EventType::deferred;
+      event.reason = cut(defer->reason);
     } else if (!over && !MS_MUTANT(event_of_repeated_end)) {
       return;
     } else if (std::holds_alternative<Complete>(result.outcome)) {
@@ -200,7 +203,8 @@ class Events::Recorder {
       event.reason = cut(std::get<Dead>(result.outcome).reason);
     }
     // It was the last attempt, or somebody had wanted it stopped.
-    event.ended = over && (event.type == EventType::retrying || event.type == EventType::snoozed);
+    event.ended = over && (event.type == EventType::retrying || event.type == EventType::snoozed ||
+                           event.type == EventType::deferred);
     if (over) return add_end(std::move(event));
     take_known(event);
     push(std::move(event));

@@ -36,6 +36,7 @@ enum class EventType : std::uint8_t {
   completed,
   retrying,  // an attempt failed and another one follows; or an operator made it live again
   snoozed,
+  deferred,  // put aside by its worker
   dead,
   cancelled,
   progress,
@@ -43,7 +44,7 @@ enum class EventType : std::uint8_t {
   queue_resumed,
   gap,  // something happened of which no more is known: read it anew
 };
-inline constexpr int kEventTypeCount = 11;
+inline constexpr int kEventTypeCount = 12;
 std::string_view to_string(EventType type);
 std::optional<EventType> parse_event_type(std::string_view text);
 

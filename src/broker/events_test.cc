@@ -85,7 +85,10 @@ TEST_CASE_FIXTURE(Fixture, "events come in the order of the commits, each end on
               .leases = {{.id = job.id, .token = job.token, .progress = Progress{0.5, "half"}}}});
   finish(job, Retry{.error = "no", .after = 0s});
   finish(claim(), Snooze{});
-  const ClaimedJob last = claim();
+  finish(claim(), Defer{"no answer yet"});
+  const ClaimedJob last =
+      std::get<ClaimResult>(apply(Claim{.worker = "w", .queues = {"photos"}, .job = job.id}))
+          .jobs.at(0);
   finish(last, Complete{});
   finish(last, Complete{});  // repeated: answered the same, and nothing happens
   apply(PauseQueue{.queue = "photos"});
@@ -93,6 +96,7 @@ TEST_CASE_FIXTURE(Fixture, "events come in the order of the commits, each end on
   CHECK(told() == Lines{"enqueued 1 photos/resize", "started 1 photos/resize 1",
                         "progress 1 photos/resize 1", "retrying 1 photos/resize 1",
                         "started 1 photos/resize 2", "snoozed 1 photos/resize 2",
+                        "started 1 photos/resize 2", "deferred 1 photos/resize 2 no answer yet",
                         "started 1 photos/resize 2", "completed 1 photos/resize 2",
                         "queue_paused photos/", "queue_resumed photos/"});
   const auto page = events().read(2, 1);

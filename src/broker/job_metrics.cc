@@ -7,7 +7,7 @@ namespace mainspring {
 namespace {
 
 constexpr std::array<std::string_view, std::variant_size_v<Outcome>> kOutcomeNames = {
-    "complete", "retry", "snooze", "cancel", "dead"};
+    "complete", "retry", "snooze", "cancel", "dead", "defer"};
 
 }  // namespace
 

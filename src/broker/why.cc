@@ -85,6 +85,15 @@ std::string order_words(const Job& job, const QueueLimits& limits, WallTime now)
   return text;
 }
 
+Why held_by_itself(const Job& job) {
+  const std::string why = job.reason.empty() ? "" : ": " + job.reason;
+  return {Gate::deferred,
+          fmt::format("its worker deferred it{}; `mainspring work --queue {} --job {}` takes it, "
+                      "`mainspring jobs retry {}` puts it back in line",
+                      why, job.queue, job.id, job.id),
+          {}};
+}
+
 std::optional<Why> held_by_limits(const QueueStats& queue, WallTime now) {
   const std::int64_t running = queue.counts[static_cast<std::size_t>(JobState::running)];
   const auto& most = queue.limits.concurrency;
@@ -200,6 +209,8 @@ std::string_view to_string(Gate gate) {
       return "time";
     case Gate::earlier_run:
       return "earlier_run";
+    case Gate::deferred:
+      return "deferred";
     case Gate::session_turn:
       return "session_turn";
     case Gate::session_stopped:
@@ -228,6 +239,7 @@ Why why_of(const Job& job, const QueueStats* queue, const std::vector<WorkerInfo
            const SessionInfo* session, WallTime now, std::int64_t running_of_key) {
   if (is_terminal(job.state)) return {Gate::ended, how_it_ended(job), {}};
   if (job.state == JobState::running) return {Gate::running, how_it_runs(job), {}};
+  if (job.deferred) return held_by_itself(job);
   if (job.state == JobState::waiting && !job.session.empty()) return held_by_session(job, session);
   if (job.state == JobState::waiting) {
     return {Gate::earlier_run, "an earlier run of its schedule has not ended", {}};

@@ -16,6 +16,7 @@ enum class Gate {
   running,          // nothing holds it
   time,             // its run_at, or the pause after a failure, has not come
   earlier_run,      // of the same schedule, which has not ended
+  deferred,         // its worker put it aside: a claim that names it, or an operator, goes on
   session_turn,     // another job of its session has the turn
   session_stopped,  // a job of its session died, which blocks or parks it
   session_held,     // a worker holds its session, and only it gets the job

@@ -137,6 +137,12 @@ TEST_CASE("what is available waits for a worker: for any, for a free one, or for
 
 TEST_CASE("what waits for an earlier run of its schedule says so") {
   CHECK(gate_of(job_in(JobState::waiting)) == Gate::earlier_run);
+  Job aside = job_in(JobState::waiting);
+  aside.deferred = true;
+  aside.reason = "no answer yet";
+  const Why deferred = why_of(aside, nullptr, {}, nullptr, WallTime());
+  CHECK(deferred.gate == Gate::deferred);
+  CHECK(deferred.text.find(": no answer yet; `mainspring work") != std::string::npos);
 }
 
 TEST_CASE("a job of a session says whom it waits for") {

@@ -45,6 +45,7 @@ std::vector<Flag> work_flags() {
       {.name = "max-attempts",
        .value = "N",
        .help = "dead after so many failed attempts, if fewer than the job's own"},
+      {.name = "job", .value = "ID", .help = "this job alone, deferred or not begun; then stop"},
       {.name = "once", .value = "", .help = "stop after one job"},
       {.name = "drain",
        .value = "",
@@ -73,7 +74,8 @@ Command work_command() {
           "its standard error is kept as the error. It may also write lines of JSON to file "
           "descriptor 3: {\"progress\":{\"value\":0.5}} {\"checkpoint\":…} {\"message\":…} "
           "{\"result\":…} {\"error\":\"…\"} {\"retry_after\":\"30s\"} "
-          "{\"session_state\":…}.\n"
+          "{\"session_state\":…} {\"defer\":\"why\"}: with exit code 0 the job is put aside, until "
+          "work --job takes it.\n"
           "\n"
           "The command is split into words like a shell does with quotes, but there is no shell: "
           "use --exec \"sh -c '…'\" for pipes. SIGTERM and Ctrl-C let running jobs end, then give "
@@ -93,8 +95,12 @@ Command work_command() {
             "run what is there, then stop"},
            {"mainspring work --queue mail --exec ./send.py --slot 60s --twin",
             "from a crontab: * * * * *"},
+           {"mainspring work --queue orders --job 17 --exec ./ship.sh",
+            "a job that was deferred: its answer has come"},
            {"mainspring work --queue timers --timer --exec ./outbox.sh", ""}},
-      .exits = {{0, "stopped by a signal, --once, --drain or the end of the slot"},
+      .exits = {{0, "stopped by a signal, --job, --once, --drain or the end of the slot"},
+                {65, "--job: it runs, has ended, or cannot begin now"},
+                {66, "--job: there is no such job"},
                 {64, "a flag breaks a rule, or the program is not there"},
                 {69, "the server is not reachable (at the start; later it waits for it)"}},
       .run = run_work};

@@ -120,6 +120,7 @@ std::string sheet_of(const Job& job, const Io& io) {
   std::string out = sheet.text() + fmt::format("{:<15} {}{}\n", "state", state,
                                                job.cancel_requested ? "  (cancel requested)" : "");
   Sheet rest;
+  if (job.deferred) rest.add("deferred", "yes");
   rest.add("reason", job.reason);
   rest.add("description", job.description);
   rest.add("attempt", fmt::format("{} of {}", job.attempt, job.max_attempts));

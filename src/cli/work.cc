@@ -43,7 +43,13 @@ Result<WorkPlan> plan_of(const Invocation& invocation, const Io& io) {
   MS_TRY_ASSIGN(const auto attempts, invocation.number("max-attempts", 1, kMaxMaxAttempts));
   plan.kind_options.retry.max_attempts = static_cast<int>(attempts.value_or(0));
 
-  plan.once = invocation.has("once");
+  MS_TRY_ASSIGN(const auto job, invocation.number("job", 1, INT64_MAX));
+  plan.job = job.value_or(0);
+  for (const char* name : {"kind", "once", "drain", "slot", "timer"}) {
+    if (plan.job == 0 || !invocation.has(name)) continue;
+    return invalid("job", fmt::format("--job: cannot be given with --{}", name));
+  }
+  plan.once = invocation.has("once") || plan.job != 0;
   plan.drain = invocation.has("drain");
   if (plan.once && plan.drain) {
     return invalid("once", "--once and --drain: only one of them can be given");
@@ -73,7 +79,8 @@ Result<WorkPlan> plan_of(const Invocation& invocation, const Io& io) {
 }
 
 std::int64_t ended(const WorkerStats& stats) {
-  return stats.completed + stats.failed + stats.dead + stats.snoozed + stats.cancelled;
+  return stats.completed + stats.failed + stats.dead + stats.snoozed + stats.deferred +
+         stats.cancelled;
 }
 
 // Waits for what ends the worker: a signal, or the reason that --once and --drain look for.
@@ -85,6 +92,7 @@ void wait_for_reason(const WorkPlan& plan, Jobs& jobs, const WorkerRuntime& runt
     const WorkerStats stats = runtime.stats();
     progress.show(fmt::format("{} completed, {} failed, {} dead, {} running", stats.completed,
                               stats.failed, stats.dead, stats.running));
+    if (plan.job != 0 && stats.stale + stats.lease_lost > 0) return true;
     if (plan.once) return ended(stats) > 0;
     if (stats.running > 0 || stats.waiting > 0) return false;
     const auto empty = drained(jobs, plan.options.queues, plan.kinds);
@@ -156,9 +164,10 @@ Result<bool> drained(Jobs& jobs, const std::vector<std::string>& ours,
 
 std::string stats_json(const WorkerStats& stats) {
   return fmt::format(
-      "\"completed\":{},\"failed\":{},\"dead\":{},\"snoozed\":{},\"cancelled\":{},"
-      "\"stale\":{}",
-      stats.completed, stats.failed, stats.dead, stats.snoozed, stats.cancelled, stats.stale);
+      "\"completed\":{},\"failed\":{},\"dead\":{},\"snoozed\":{},\"deferred\":{},"
+      "\"cancelled\":{},\"stale\":{}",
+      stats.completed, stats.failed, stats.dead, stats.snoozed, stats.deferred, stats.cancelled,
+      stats.stale);
 }
 
 std::string stats_text(const WorkerStats& stats) {
@@ -167,6 +176,7 @@ std::string stats_text(const WorkerStats& stats) {
   if (stats.dead > 0) line += fmt::format(", {} dead", format_count(stats.dead));
   if (stats.cancelled > 0) line += fmt::format(", {} cancelled", format_count(stats.cancelled));
   if (stats.snoozed > 0) line += fmt::format(", {} given back", format_count(stats.snoozed));
+  if (stats.deferred > 0) line += fmt::format(", {} deferred", format_count(stats.deferred));
   if (stats.stale > 0) line += fmt::format(", {} taken over by others", format_count(stats.stale));
   return line;
 }
@@ -198,6 +208,7 @@ Result<int> run_work(const Invocation& invocation, Io& io) {
   if (plan.kinds.empty()) runtime.on_any(handler, plan.kind_options);
   for (const std::string& kind : plan.kinds) runtime.on(kind, handler, plan.kind_options);
   refusal.watch(runtime);
+  if (plan.job != 0) refusal.name_job(runtime, jobs, plan.job);
   MS_TRY(runtime.start());
   if (!invocation.json) {
     io.err(fmt::format("worker {} takes jobs of {} from {}, {} at a time. Ctrl-C stops it.\n",

@@ -21,6 +21,7 @@ struct WorkPlan {
   KindOptions kind_options;
   ExecOptions exec;
   std::vector<std::string> kinds;  // empty = every kind
+  JobId job = 0;                   // this one alone; 0 = any. Then once is set
   bool once = false;
   bool drain = false;
   std::optional<SlotOptions> slot;

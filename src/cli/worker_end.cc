@@ -10,14 +10,43 @@ constexpr Duration kPoll = 250ms;
 
 }  // namespace
 
+void Refusal::note(const Error& error) {
+  {
+    const MutexLock lock(mutex_);
+    if (!error_) error_ = error;
+  }
+  signals_.request();
+}
+
 void Refusal::watch(WorkerRuntime& worker) {
-  worker.on_refused([this](const Error& error) {
-    {
-      const MutexLock lock(mutex_);
-      if (!error_) error_ = error;
-    }
-    signals_.request();
-  });
+  worker.on_refused([this](const Error& error) { note(error); });
+}
+
+// Behind the first answer there is nothing to claim any more: until the stop.
+void Refusal::name_job(WorkerRuntime& worker, Jobs& jobs, JobId job) {
+  worker.claim_with(
+      [this, &jobs, job, asked = false](Claim claim, Duration,
+                                        std::stop_token stop) mutable -> Result<ClaimResult> {
+        if (!asked) {
+          claim.job = job;
+          claim.max = 1;
+          claim.kinds.clear();
+          Result<ClaimResult> got = jobs.claim(std::move(claim), Duration(0), stop);
+          const bool again = !got && info(got.error().code).retryable != Retryable::no;
+          if (!got && !again) note(got.error());
+          asked = !again;
+          if (got || again) return got;
+        }
+        Mutex mutex;
+        CondVar wake;
+        const std::stop_callback on_stop(stop, [&] {
+          const MutexLock lock(mutex);
+          wake.notify_all();
+        });
+        const MutexLock lock(mutex);
+        while (!stop.stop_requested()) wake.wait(mutex);
+        return ClaimResult{};
+      });
 }
 
 Result<int> Refusal::exit_code() {

@@ -19,10 +19,14 @@ class Refusal {
   explicit Refusal(StopSignals& signals) : signals_(signals) {}
   // Before the worker starts.
   void watch(WorkerRuntime& worker);
+  // Before it starts: it claims this job, once. If it is not given that, it is refused.
+  void name_job(WorkerRuntime& worker, Jobs& jobs, JobId job);
   // The first reason as an error, or kExitOk. After the workers have stopped.
   Result<int> exit_code();
 
  private:
+  void note(const Error& error);
+
   StopSignals& signals_;
   Mutex mutex_;
   std::optional<Error> error_ MS_GUARDED_BY(mutex_);

@@ -30,7 +30,7 @@ Duration pause_after(int failures) {
 
 int answers_in(const ProgramSaid& said) {
   return (said.result ? 1 : 0) + (said.error && !said.dead ? 1 : 0) + (said.dead ? 1 : 0) +
-         (said.snooze ? 1 : 0);
+         (said.snooze ? 1 : 0) + (said.defer ? 1 : 0);
 }
 
 // What is wrong with a line about job `id`; "" = nothing.
@@ -38,11 +38,11 @@ std::string mistake(const ProgramSaid& said, JobId id) {
   if (!said.id) return "id: must be given";
   if (*said.id != id) return fmt::format("id {}: must be that of its job, {}", *said.id, id);
   const int answers = answers_in(said);
-  if (answers > 1) return "result, error, dead, snooze: only one can be given";
+  if (answers > 1) return "result, error, dead, snooze, defer: only one can be given";
   if (said.retry_after && !(said.error && !said.dead)) return "retry_after: only goes with error";
   if (answers == 0 && !said.progress && !said.checkpoint && !said.message && !said.session_state) {
-    return "one of result, error, dead, snooze, progress, checkpoint, message, session_state: must "
-           "be given";
+    return "one of result, error, dead, snooze, defer, progress, checkpoint, message, "
+           "session_state: must be given";
   }
   return "";
 }
@@ -52,6 +52,7 @@ std::optional<Outcome> outcome_of(ProgramSaid& said) {
   if (said.dead) return Dead{std::move(*said.dead), said.error.value_or("")};
   if (said.error) return Retry{std::move(*said.error), said.retry_after};
   if (said.snooze) return Snooze{*said.snooze};
+  if (said.defer) return Defer{std::move(*said.defer)};
   return std::nullopt;
 }
 

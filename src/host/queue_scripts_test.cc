@@ -201,6 +201,7 @@ TEST_CASE("every way to answer means what it says") {
   CHECK(dead.reason == "bad_address");
   CHECK(dead.description == "no such street");
   CHECK(as<Snooze>(rig.run(4, R"({"snooze":"5m"})")).after == Duration(5min));
+  CHECK(as<Defer>(rig.run(6, R"({"defer":"no answer yet"})")).reason == "no answer yet");
   CHECK(as<Complete>(rig.run(5, R"({"result":null})")).result == "null");
   CHECK(rig.pool->started() == 1);
 }

@@ -166,7 +166,8 @@ void Connection::do_finish(DoFinish finish) {
 void give_back(Broker& broker, std::string worker, const ClaimResult& claimed) {
   const auto nobody = [](const OperationResult&) {};
   Finish back{.worker = std::move(worker), .results = {}};
-  for (const ClaimedJob& job : claimed.jobs) back.results.push_back({job.id, job.token, Snooze{}});
+  for (const ClaimedJob& job : claimed.jobs)
+    back.results.push_back({job.id, job.token, given_back(job)});
   if (!back.results.empty()) broker.submit(std::move(back), nobody);
   if (!claimed.session) return;
   broker.submit(ReleaseSession{claimed.session->session, claimed.session->token}, nobody);

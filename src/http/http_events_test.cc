@@ -177,8 +177,8 @@ TEST_CASE("a stream of what there is not is refused by name") {
                   {"GET", "/v1/events?state=dead", "", 400, "invalid_argument", "state"}});
   const Answer answer = peer.call("GET", "/v1/events?type=began");
   CHECK(message_of(answer) ==
-        "type \"began\": must be one of enqueued, started, completed, retrying, snoozed, dead, "
-        "cancelled, progress, queue_paused, queue_resumed, gap");
+        "type \"began\": must be one of enqueued, started, completed, retrying, snoozed, "
+        "deferred, dead, cancelled, progress, queue_paused, queue_resumed, gap");
   CHECK(field_of(peer.call("GET", "/v1/events", "", "Last-Event-ID: x\r\n")) == "Last-Event-ID");
 }
 

@@ -82,6 +82,26 @@ TEST_CASE("a job goes its way over HTTP: enqueued, claimed, renewed, finished, r
   CHECK(kept->finished_at);
 }
 
+TEST_CASE("a deferred job is claimed by its id, and says meanwhile what it waits for") {
+  TestServer server;
+  Peer peer(server);
+  peer.call("POST", "/v1/jobs", R"({"queue":"q","kind":"k"})");
+  const ClaimedJob job = claim(peer, R"({"worker":"w","queues":["q"]})").jobs.at(0);
+  CHECK(peer.call("POST", "/v1/finish", finish_body(job, R"("outcome":"defer","reason":"asked")"))
+            .status == 200);
+  const auto shown = decode_job(peer.call("GET", "/v1/jobs/1").body);
+  CHECK(shown->state == JobState::waiting);
+  CHECK(shown->deferred);
+  CHECK(shown->reason == "asked");
+  CHECK(peer.call("GET", "/v1/jobs/1/why").body.find(R"("gate":"deferred")") != std::string::npos);
+  CHECK(claim(peer, R"({"worker":"w","queues":["q"]})").jobs.empty());
+  CHECK(peer.call("POST", "/v1/claim", R"({"worker":"w","queues":["r"],"job":1})").status == 404);
+  const auto got = claim(peer, R"({"worker":"w","queues":["q"],"job":1})").jobs;
+  REQUIRE(got.size() == 1);
+  CHECK(got[0].deferred);
+  CHECK(peer.call("POST", "/v1/claim", R"({"worker":"w","queues":["q"],"job":1})").status == 409);
+}
+
 TEST_CASE("results of steps go with a renewal, and the next holder reads them") {
   TestServer server;
   Peer peer(server);

@@ -56,8 +56,8 @@ constexpr QueryParameter kEventsQuery[] = {
     {"queue", kText, "Only of these queues: a list, or given again.", true},
     {"kind", kText, "Only of jobs of these kinds.", true},
     {"type",
-     R"({"enum":["enqueued","started","completed","retrying","snoozed","dead","cancelled",)"
-     R"("progress","queue_paused","queue_resumed","gap"]})",
+     R"({"enum":["enqueued","started","completed","retrying","snoozed","deferred",)"
+     R"("dead","cancelled","progress","queue_paused","queue_resumed","gap"]})",
      "Only of these types, and gap.", true},
     {"job", R"({"type":"integer","format":"int64","minimum":1})", "Only of these jobs.", true},
     {"tag", kText, "Only of jobs that have one of these tags.", true},

@@ -58,6 +58,12 @@ struct Claim {
   // accepted, for `lease`, and gives that job; kinds and max do not matter. With {session_line()}:
   // the job whose turn it is, if it can begin; this is the holder's token. Error: lease_lost.
   Token session_token = 0;
+  // This job alone, deferred, available, scheduled or retryable; 0 = whichever come first. Its
+  // queue is among `queues`; kinds and max do not matter, and nothing waits. Errors: not_found
+  // (also in another queue), expired (pruned), conflict: it runs, has ended, waits for its
+  // schedule, is of a session, is over its expires_at, or its queue is paused or has no room for
+  // it.
+  JobId job = 0;
 };
 struct ClaimResult {
   std::vector<ClaimedJob> jobs;
@@ -131,6 +137,7 @@ struct Finish {
   std::vector<JobOutcome> results;
   Within within{};  // those outside are not_found
 };
+// conflict, and nothing of the request is done: it defers a job of a session that is its own.
 // ok also for a repeated request: the same token says again that a job is complete which it
 // completed. stale: the job is there, and the token is not its present lease. not_found: no such
 // job, or pruned.
@@ -152,10 +159,10 @@ struct CancelResult {
   std::string worker;  // its holder while running
 };
 
-// An operator's retry: dead, cancelled, retryable and scheduled become available now; dead and
-// cancelled ones get their max_attempts anew on top of those used. Available is ok. Errors:
-// not_found, expired, conflict (running or completed; another live job has its unique key now; it
-// is of a workflow).
+// An operator's retry: dead, cancelled, retryable, scheduled and deferred become available now;
+// dead and cancelled ones get their max_attempts anew on top of those used. Available is ok.
+// Errors: not_found, expired, conflict (running or completed; another live job has its unique key
+// now; it is of a workflow).
 struct RetryJob {
   JobId id = 0;
   Within within{};

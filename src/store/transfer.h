@@ -68,7 +68,8 @@ struct TransferJob {
   int trigger_depth = 0;
   OnDead on_dead = OnDead::skip;
   bool of_step = false, unknown = false;  // of a workflow; see StepEnd
-  WorkflowId workflow = 0;                // that waits for its end; 0 = none does
+  bool deferred = false;
+  WorkflowId workflow = 0;  // that waits for its end; 0 = none does
   int step = 0;
   bool undo = false;
   OnExpiry on_expiry = OnExpiry::cancel;

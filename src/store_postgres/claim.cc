@@ -38,7 +38,7 @@ std::size_t PostgresStore::claim_run(std::span<const Operation> rest,
   std::size_t done = 0;
   for (; done < rest.size(); ++done) {
     const auto* op = std::get_if<Claim>(&rest[done]);
-    if (op == nullptr || is_of_line(*op)) break;
+    if (op == nullptr || is_of_line(*op) || op->job != 0) break;
     if (done + 1 < rest.size() && std::holds_alternative<Audit>(rest[done + 1])) break;
     auto claiming = std::make_shared<Claiming>();
     claiming->op = op;
@@ -308,6 +308,7 @@ void PostgresStore::find_claimed(Claiming& claiming, std::unordered_set<JobId>& 
 
 // One that the record of who asked stands behind.
 OperationResult PostgresStore::operator()(const Claim& op) {
+  if (op.job != 0) return claim_named(op);
   if (op.queues.size() == 1) {
     if (const auto session = parse_session_line(op.queues[0])) return claim_turn(op, *session);
     if (const auto queue = parse_accept_line(op.queues[0]))

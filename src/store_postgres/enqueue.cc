@@ -244,7 +244,8 @@ std::optional<EnqueuedJob> PostgresStore::enqueue_unique(const NewJob& job, Wall
     if (wall() >= row.integer(0, 1)) return std::nullopt;
     return EnqueuedJob{.id = id, .state = found.state, .duplicate = true};
   }
-  if (found.state == JobState::running || job.unique->on_conflict == OnConflict::keep)
+  const bool stays = found.state == JobState::running || found.deferred;
+  if (stays || job.unique->on_conflict == OnConflict::keep)
     return EnqueuedJob{.id = id, .state = found.state, .duplicate = true};
   if (job.unique->on_conflict == OnConflict::replace) replace_job(*held, job, run_at);
   JobState begins = run_at > now_.wall ? JobState::scheduled : JobState::available;

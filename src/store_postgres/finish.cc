@@ -18,6 +18,7 @@ OperationResult PostgresStore::operator()(const Finish& op) {
   std::vector<JobId> ids;
   for (const JobOutcome& r : op.results) ids.push_back(r.id);
   jobs_by_id(ids);
+  if (auto refused = cannot_defer_all(op)) return std::move(*refused);
   for (const JobOutcome& r : op.results) {
     JobInHand* held = job(r.id);
     if (held == nullptr || !op.within.has(queue_name(held->row.queue))) {
@@ -58,6 +59,8 @@ void PostgresStore::finish_one(JobInHand& job, const Outcome& outcome) {
     --job.row.attempt;
     const WallTime at = now_.wall + snooze->after;
     begin_again(job, at > now_.wall ? JobState::scheduled : JobState::available, at.us());
+  } else if (const auto* defer = std::get_if<Defer>(&outcome)) {
+    defer_attempt(job, *defer);
   } else if (const auto* cancel = std::get_if<CancelJob>(&outcome)) {
     std::string reason = cancel->reason;
     if (reason.empty() && asked_to_stop) reason = cancel_reason(job.row.id);

@@ -31,6 +31,12 @@ std::optional<Place> place_of(const JobRow& row) {
                .expires_at = row.started_at == 0 ? row.expires_at : 0};
 }
 
+void note_deferred(const JobInHand& job, Ints& deferred, Ints& not_deferred) {
+  const bool was = job.was && job.was->deferred;
+  const bool is = !job.removed && job.row.deferred;
+  if (was != is) (is ? deferred : not_deferred).push_back(job.row.id);
+}
+
 }  // namespace
 
 std::string PostgresStore::join_tags(const std::vector<std::string>& tags) {
@@ -59,6 +65,10 @@ void PostgresStore::flush() {
     flush_rows(changed);
   }
   flush_lines(touched);
+  Ints deferred, not_deferred;
+  for (const JobInHand* job : touched) note_deferred(*job, deferred, not_deferred);
+  if (!not_deferred.empty()) write(sql_.delete_deferred, params(not_deferred));
+  if (!deferred.empty()) write(sql_.insert_deferred, params(deferred));
   flush_removed(touched);
   if (!new_errors_.empty()) {
     Ints jobs, seqs, attempts, ats, ran;

@@ -38,6 +38,7 @@ JobRow PostgresStore::read_row(const Rows& rows, int row) {
   job.unique_key = rows.text(row, column++);
   job.session = rows.text(row, column++);
   job.trigger_depth = static_cast<int>(next());
+  job.deferred = next() != 0;
   return job;
 }
 
@@ -152,6 +153,7 @@ JobRow& PostgresStore::touch(JobInHand& job) {
 void PostgresStore::leave_worker(JobInHand& job, JobState state) {
   JobRow& row = touch(job);
   if (row.state == JobState::running) after_.unleased.push_back(row.id);
+  undefer(job);
   row.state = state;
   row.worker.clear();
   row.flags &= ~kFlagCancel;

@@ -104,7 +104,8 @@ LimitKeyStatements::LimitKeyStatements(std::string_view s)
       running_of_key(s,
                      "SELECT count(*) FROM $schema.queues q JOIN $schema.running_keys b ON b.queue "
                      "= q.id JOIN $schema.jobs j ON j.id = b.id WHERE q.name = $1 AND b.key = $2 "
-                     "AND j.state = 3") {}
+                     "AND j.state = 3"),
+      key_of_job(s, "SELECT limit_key FROM $schema.jobs WHERE id = $1") {}
 
 KeyedColumns::KeyedColumns(const std::vector<KeyedJob>& jobs) {
   for (const KeyedJob& job : jobs) {

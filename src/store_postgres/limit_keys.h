@@ -13,7 +13,7 @@ namespace mainspring::pg {
 struct LimitKeyStatements {
   explicit LimitKeyStatements(std::string_view schema);
   Statement front, held_keys, held_jobs, running, drop_held, hold_back, take_back, note_running,
-      forget_jobs, lock_lines, count_anew, release, running_of_key;
+      forget_jobs, lock_lines, count_anew, release, running_of_key, key_of_job;
 };
 
 // An available job of a queue with limits per key.

@@ -29,6 +29,8 @@ std::vector<JobId> jobs_named(const Operation& operation) {
     for (const JobOutcome& result : finish->results) ids.push_back(result.id);
   } else if (const auto* renew = std::get_if<Renew>(&operation)) {
     for (const Renewal& lease : renew->leases) ids.push_back(lease.id);
+  } else if (const auto* claim = std::get_if<Claim>(&operation)) {
+    if (claim->job != 0) ids.push_back(claim->job);
   }
   return ids;
 }

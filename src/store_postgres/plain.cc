@@ -37,7 +37,7 @@ bool PostgresStore::is_plain_batch(std::span<const Operation> batch) {
       if (claimed || !is_plain(*enqueue) || !knows_all_of(*enqueue)) return false;
       jobs += static_cast<std::int64_t>(enqueue->jobs.size());
     } else if (const auto* claim = std::get_if<Claim>(&operation)) {
-      if (!knows_queues(*claim)) return false;
+      if (claim->job != 0 || !knows_queues(*claim)) return false;
       for (const std::string& name : claim->queues) {
         if (queues_by_name_.at(name)->limits.any()) return false;
       }

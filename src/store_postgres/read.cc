@@ -68,16 +68,17 @@ Job read_job(const Rows& rows, int row) {
   job.on_expiry = on_expiry_of(static_cast<int>(rows.integer(row, 22)));
   job.reply_session = rows.text(row, 29);
   job.trigger_depth = number(30);
+  job.deferred = rows.integer(row, 32) != 0;
   job.limit_key = rows.text(row, 31);
   return job;
 }
 
 // The rest of what get() answers.
 void read_details(const Rows& rows, int row, Job& job) {
-  job.checkpoint = rows.text(row, 32);
-  job.result = rows.text(row, 33);
-  const auto attempts = rows.ints(row, 34), ats = rows.ints(row, 35), ran = rows.ints(row, 36);
-  const auto workers = rows.texts(row, 37), messages = rows.texts(row, 38);
+  job.checkpoint = rows.text(row, 33);
+  job.result = rows.text(row, 34);
+  const auto attempts = rows.ints(row, 35), ats = rows.ints(row, 36), ran = rows.ints(row, 37);
+  const auto workers = rows.texts(row, 38), messages = rows.texts(row, 39);
   for (std::size_t i = 0; i < attempts.size(); ++i) {
     job.errors.push_back({.attempt = static_cast<int>(attempts[i]),
                           .at = WallTime::from_us(ats.at(i)),

@@ -9,7 +9,7 @@ namespace mainspring::pg {
   "j.version, j.started_at, j.finished_at, j.expires_at, j.created_at, j.args, j.timeout, "   \
   "j.tags, j.headers, j.correlation_id, j.reply_to, j.unique_key, j.worker, j.flags, "        \
   "e.progress_value, e.progress_text, e.reason, e.description, j.follow_ups, j.session, "     \
-  "j.reply_session, coalesce(j.trigger_depth, 0), j.limit_key"
+  "j.reply_session, coalesce(j.trigger_depth, 0), j.limit_key, j.deferred IS TRUE"
 #define MS_JOINS                                                                              \
   " JOIN $schema.queues q ON q.id = j.queue JOIN $schema.kinds k ON k.id = j.kind LEFT JOIN " \
   "$schema.extras e ON e.id = j.id "
@@ -63,6 +63,7 @@ ReadStatements::ReadStatements(std::string_view s)
       candidates_due(s, MS_CANDIDATES("SELECT id FROM $schema.due")),
       candidates_waiting(s, MS_CANDIDATES("(SELECT job AS id FROM $schema.schedule_jobs UNION "
                                           "ALL SELECT id FROM $schema.session_jobs UNION ALL "
+                                          "SELECT id FROM $schema.deferred UNION ALL "
                                           "SELECT turn FROM $schema.sessions WHERE look_at <> 0)")),
       // The oldest by priority, each by one look into the index.
       queues(

@@ -51,6 +51,7 @@ struct JobRow {
   std::string unique_key;
   std::string session;  // its key; "" = none
   int trigger_depth = 0;
+  bool deferred = false;
 };
 // Of the row of a new job.
 int flags_of(const NewJob& job);

@@ -11,7 +11,7 @@ namespace mainspring::pg {
   "j.id, j.state, j.flags, j.priority, j.attempt, j.max_attempts, j.version, j.token, "         \
   "j.lease_until, j.lease, j.claimed_at, j.run_at, j.started_at, j.finished_at, j.expires_at, " \
   "j.created_at, j.timeout, j.schedule, j.queue, j.kind, j.budget, j.worker, j.unique_key, "    \
-  "j.session, coalesce(j.trigger_depth, 0)"
+  "j.session, coalesce(j.trigger_depth, 0), j.deferred IS TRUE"
 
 BatchStatements::BatchStatements(std::string_view s)
     : begin(s, "BEGIN"),
@@ -151,6 +151,15 @@ LineStatements::LineStatements(std::string_view s)
                   "INSERT INTO $schema.dead_letter (id) SELECT unnest($1::bigint[]) ON CONFLICT DO "
                   "NOTHING"),
       delete_dead(s, "DELETE FROM $schema.dead_letter WHERE id = ANY($1)"),
+      insert_deferred(
+          s,
+          "WITH j AS (UPDATE $schema.jobs SET deferred = true WHERE id = ANY($1)) INSERT "
+          "INTO $schema.deferred (id) SELECT unnest($1::bigint[]) ON CONFLICT DO "
+          "NOTHING"),
+      delete_deferred(
+          s,
+          "WITH j AS (UPDATE $schema.jobs SET deferred = NULL WHERE id = ANY($1)) DELETE "
+          "FROM $schema.deferred WHERE id = ANY($1)"),
       insert_tallies(
           s,
           "INSERT INTO $schema.tallies (node, batch, at, queue, enqueued, pruned, expired, "

@@ -33,8 +33,8 @@ struct JobStatements {
 struct LineStatements {
   explicit LineStatements(std::string_view schema);
   Statement insert_ready, delete_ready, insert_due, delete_due, insert_expiring, delete_expiring,
-      insert_leased, delete_leased, insert_finished, insert_dead, delete_dead, insert_tallies,
-      insert_errors, delete_jobs;
+      insert_leased, delete_leased, insert_finished, insert_dead, delete_dead, insert_deferred,
+      delete_deferred, insert_tallies, insert_errors, delete_jobs;
 };
 
 // What few jobs have.

@@ -18,6 +18,7 @@
 #include "api/audit_images.h"
 #include "api/follow_ups.h"
 #include "base/mutex.h"
+#include "model/named_claim.h"
 #include "store_postgres/connection.h"
 #include "store_postgres/limit_keys.h"
 #include "store_postgres/memos.h"
@@ -271,6 +272,15 @@ class PostgresStore final : public SharedStore {
   void note_dry(const Claiming& claiming);
   void begin_claim(const std::shared_ptr<Claiming>& claiming);
   void claim_limited(const std::shared_ptr<Claiming>& claiming);
+
+  // -- deferred.cc
+  std::optional<Error> cannot_defer_all(const Finish& op);
+  void defer_attempt(JobInHand& job, const Defer& defer);
+  void undefer(JobInHand& job);
+  OperationResult claim_named(const Claim& op);
+  ClaimResult give_named(const Claim& op, JobInHand& job, std::string key,
+                         std::map<int, int> rooms);
+
   void count_begun(QueueInfo& queue, int n);
   void note_rate(QueueInfo& queue);
   bool has_room(const QueueInfo& queue);

@@ -245,7 +245,7 @@ Result<void> PostgresTarget::complete(WallTime now) {
     tell(sql_->no_copying, {});
     tell(sql_->for_all,
          params(newest_is_compatible_with(), kKnowsWorkflows, kKnowsLimits, kKnowsMemos,
-                kKnowsForks, kKnowsSubWorkflows, kKnowsEnds, kKnowsLimitKeys, kKnowsOrder));
+                kKnowsForks, kKnowsSubWorkflows, kKnowsEnds, kKnowsLimitKeys, kKnowsOrder, kKnowsDefer));
   });
 }
 

@@ -22,7 +22,7 @@ constexpr std::string_view kJobs =
     "j.reply_to, j.unique_key, j.worker, j.tags, u.until, e.id, e.result, e.checkpoint, "
     "e.progress_text, e.reason, e.description, e.progress_value, j.follow_ups, j.session, "
     "j.reply_session, j.limit_key, w.workflow, w.step, w.undo, coalesce(j.trigger_depth, 0), "
-    "e.cancel_reason "
+    "j.deferred IS TRUE, e.cancel_reason "
     "FROM "
     "$schema.jobs j JOIN $schema.queues q ON q.id = j.queue JOIN $schema.kinds k ON k.id = j.kind "
     "LEFT JOIN $schema.extras e ON e.id = j.id LEFT JOIN $schema.uniques u ON u.queue = j.queue "
@@ -393,6 +393,7 @@ TransferJob PostgresSource::read_job(const Rows& rows, int row) {
   job.step = static_cast<int>(number());
   job.undo = number() != 0;
   job.trigger_depth = static_cast<int>(number());
+  job.deferred = number() != 0;
   job.on_expiry = on_expiry_of(static_cast<int>(flags));
   if (job.stamp.state != JobState::running) return job;
   job.lease = lease;

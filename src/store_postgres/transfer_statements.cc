@@ -115,7 +115,8 @@ constexpr std::string_view kForAll =
     "END, CASE WHEN EXISTS (SELECT 1 FROM $schema.triggers WHERE ends IS NOT NULL) THEN $7 END, "
     "CASE WHEN EXISTS (SELECT 1 FROM $schema.queues WHERE limits LIKE '%\"per_key\":%') THEN $8 "
     "END, CASE WHEN EXISTS (SELECT 1 FROM $schema.queues WHERE limits LIKE '%\"fair\":true%' OR "
-    "limits LIKE '%\"ageing\":\"%') THEN $9 END)";
+    "limits LIKE '%\"ageing\":\"%') THEN $9 END, "
+    "CASE WHEN EXISTS (SELECT 1 FROM $schema.deferred) THEN $10 END)";
 constexpr std::string_view kRunningKeys =
     "WITH gone AS (DELETE FROM $schema.running_keys b WHERE NOT EXISTS (SELECT 1 FROM "
     "$schema.jobs j WHERE j.id = b.id)) INSERT INTO $schema.running_keys (queue, key, id) SELECT "
@@ -189,6 +190,9 @@ PostgresTarget::Statements::Statements(std::string_view s)
       memos(s,
             "INSERT INTO $schema.memos (job, name, result) SELECT * FROM unnest($1::bigint[], "
             "$2::text[], $3::text[])"),
+      deferred(s,
+               "WITH j AS (UPDATE $schema.jobs SET deferred = true WHERE id = ANY($1)) INSERT INTO "
+               "$schema.deferred (id) SELECT unnest($1::bigint[])"),
       remove{
           Statement(s, kNoPlaces),
           Statement(s,
@@ -205,6 +209,7 @@ PostgresTarget::Statements::Statements(std::string_view s)
                     "DELETE FROM $schema.uniques u USING $schema.jobs j WHERE j.id = ANY($1) AND "
                     "u.queue = j.queue AND u.key = j.unique_key AND u.id = j.id"),
           Statement(s, "DELETE FROM $schema.dead_letter WHERE id = ANY($1)"),
+          Statement(s, "DELETE FROM $schema.deferred WHERE id = ANY($1)"),
           Statement(s, "DELETE FROM $schema.extras WHERE id = ANY($1)"),
           Statement(s, "DELETE FROM $schema.errors WHERE job = ANY($1)"),
           Statement(s, "DELETE FROM $schema.workflow_jobs WHERE job = ANY($1)"),

@@ -314,6 +314,7 @@ void PostgresTarget::insert_rows(std::span<const TransferJob> jobs, Now now) {
 }
 
 void PostgresTarget::insert_extras(std::span<const TransferJob> jobs) {
+  Ints deferred;
   Ints id, error_job, error_seq, error_attempt, error_at, error_ran, memo_job;
   Reals value;
   Texts text, wish, reason, description, result, checkpoint, error_worker, error_message, memo_name,
@@ -329,6 +330,7 @@ void PostgresTarget::insert_extras(std::span<const TransferJob> jobs) {
       reason.push_back(view_of(e.reason)), description.push_back(view_of(e.description));
       result.push_back(view_of(e.result)), checkpoint.push_back(view_of(e.checkpoint));
     }
+    if (j.deferred) deferred.push_back(j.stamp.id);
     for (const TransferError& e : j.errors) {
       error_job.push_back(j.stamp.id), error_seq.push_back(e.seq);
       error_attempt.push_back(e.attempt), error_at.push_back(e.at);
@@ -340,6 +342,7 @@ void PostgresTarget::insert_extras(std::span<const TransferJob> jobs) {
       memo_name.emplace_back(m.name), memo_result.emplace_back(m.result);
     }
   }
+  if (!deferred.empty()) tell(sql_->deferred, params(deferred));
   if (!id.empty()) {
     tell(sql_->extras, params(id, value, text, wish, reason, description, result, checkpoint));
   }

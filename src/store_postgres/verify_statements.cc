@@ -237,12 +237,18 @@ constexpr Law kLaws[] = {
      "= j.id AND t.schedule = s.id)"},
     {"jobs that wait for nothing",
      "WITH live AS MATERIALIZED (SELECT DISTINCT t.schedule FROM $schema.schedule_jobs t JOIN "
-     "$schema.jobs p ON p.id = t.job WHERE p.state <> 0) SELECT count(*) FROM $schema.jobs j LEFT "
+     "$schema.jobs p ON p.id = t.job WHERE p.state <> 0 OR p.deferred) SELECT count(*) FROM "
+     "$schema.jobs j LEFT "
      "JOIN $schema.schedule_jobs t ON t.job = j.id LEFT JOIN live l ON l.schedule = t.schedule "
-     "WHERE j.state = 0 AND l.schedule IS NULL AND j.flags & 64 = 0"},
+     "WHERE j.state = 0 AND l.schedule IS NULL AND j.flags & 64 = 0 AND "
+     "j.deferred IS NOT TRUE"},
+    {"deferred jobs that do not wait, or are not among the deferred",
+     "SELECT count(*) FROM $schema.jobs j FULL JOIN $schema.deferred d ON d.id = j.id WHERE "
+     "(j.deferred IS TRUE) <> (d.id IS NOT NULL) OR (d.id IS NOT NULL AND j.state <> "
+     "0)"},
     {"waiting jobs of which their schedule says that they do not wait, or the reverse",
      "SELECT count(*) FROM $schema.schedule_jobs t JOIN $schema.jobs j ON j.id = t.job WHERE "
-     "t.waits <> (j.state = 0)"},
+     "t.waits <> (j.state = 0 AND j.deferred IS NOT TRUE)"},
     // -- tokens
     {"access tokens whose digest is not of 32 bytes",
      "SELECT count(*) FROM $schema.tokens WHERE octet_length(digest) <> 32"},

@@ -80,6 +80,7 @@ OperationResult SqliteStore::operator()(const Claim& op) {
       return claim_of_session(op, *session);
     return claim_next_session(op, find_queue(queue_of_line(op.queues[0])));
   }
+  if (op.job != 0) return claim_named(op);
   ClaimResult result;
   std::vector<QueueState*> queues;
   for (const std::string& name : op.queues) {

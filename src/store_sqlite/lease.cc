@@ -174,6 +174,7 @@ OperationResult SqliteStore::operator()(const Renew& op) {
 }
 
 OperationResult SqliteStore::operator()(const Finish& op) {
+  if (auto refused = cannot_defer_all(op)) return std::move(*refused);
   FinishResult result;
   result.results.reserve(op.results.size());
   for (const JobOutcome& job : op.results) {
@@ -231,6 +232,8 @@ void SqliteStore::finish_lease(JobId id, Lease& lease, const Outcome& outcome) {
     const JobState state = snooze->after > Duration(0) ? JobState::scheduled : JobState::available;
     end_attempt(id, lease, state, run_at,
                 lease.attempt - (MS_MUTANT(snooze_burns_attempt) ? 0 : 1));
+  } else if (const auto* defer = std::get_if<Defer>(&outcome)) {
+    defer_attempt(id, lease, *defer);
   } else if (const auto* cancel = std::get_if<CancelJob>(&outcome)) {
     end_cancelled(id, lease, cancel->reason.empty() ? lease.cancel_reason : cancel->reason);
   } else {

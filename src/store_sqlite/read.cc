@@ -69,6 +69,7 @@ Job read_job(const Statement& row) {
   job.on_dead = on_dead_of(static_cast<int>(row.integer(32)));
   job.on_expiry = on_expiry_of(static_cast<int>(row.integer(32)));
   job.trigger_depth = depth_of(static_cast<int>(row.integer(32)));
+  job.deferred = (row.integer(32) & kFlagDeferred) != 0;
   job.limit_key = row.text(33);
   return job;
 }

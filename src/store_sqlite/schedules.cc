@@ -265,9 +265,10 @@ void SqliteStore::load_schedules() {
 }
 
 void SqliteStore::load_ties() {
-  Statement ties(*db_,
-                 "SELECT t.job, t.schedule, j.state FROM schedule_jobs t JOIN jobs j ON j.id = "
-                 "t.job");
+  Statement ties(
+      *db_,
+      "SELECT t.job, t.schedule, j.state = 0 AND j.flags & 32768 = 0 FROM schedule_jobs t "
+      "JOIN jobs j ON j.id = t.job");
   while (ties.step()) {
     const auto found = schedules_by_id_.find(ties.integer(1));
     if (found == schedules_by_id_.end()) {
@@ -276,7 +277,7 @@ void SqliteStore::load_ties() {
                                  ties.integer(1))};
     }
     ScheduleState& state = *found->second;
-    const bool waits = static_cast<JobState>(ties.integer(2)) == JobState::waiting;
+    const bool waits = ties.integer(2) != 0;  // one that is deferred lives
     (waits ? state.waiting : state.live).insert(ties.integer(0));
     tied_jobs_.emplace(ties.integer(0), &state);
   }

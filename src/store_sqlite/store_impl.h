@@ -9,6 +9,7 @@
 #include "api/audit_images.h"
 #include "api/follow_ups.h"
 #include "base/mutex.h"
+#include "model/named_claim.h"
 #include "store_sqlite/database.h"
 #include "store_sqlite/guard.h"
 #include "store_sqlite/memory.h"
@@ -31,6 +32,7 @@ inline constexpr int kFlagDiesOfExpiry = 1024;             // dead instead of ca
 inline constexpr int kFlagMemos = 16384;                   // see schema 10
 inline constexpr int kDepthUnit = 65536, kDepthFlags = 31 * kDepthUnit;  // see schema 11
 inline constexpr int kFlagLimitKey = 2048;                               // it has one
+inline constexpr int kFlagDeferred = 32768;                              // see schema 13
 inline constexpr char kTagSeparator = '\x1f';
 
 // See claim.h.
@@ -373,6 +375,14 @@ class SqliteStore final : public Store {
   void fail_attempt(JobId id, Lease& lease, std::string_view message,
                     std::optional<Duration> after);
   void set_lease_expiry(JobId id, Lease& lease, Instant expires_at);
+  // -- defer.cc
+  std::optional<Error> cannot_defer_all(const Finish& op);
+  void defer_attempt(JobId id, Lease& lease, const Defer& defer);
+  void undefer(HotRow& hot);
+  OperationResult claim_named(const Claim& op);
+  RoomForNamed room_for(const HotRow& hot);
+  ClaimResult give_named(const Claim& op, HotRow& hot);
+
   FinishStatus status_without_lease(const JobOutcome& result, const Within& within);
 
   void keep_grant(std::unique_ptr<Grant> grant, Duration lease,

@@ -285,6 +285,7 @@ void read_flags(int flags, TransferJob& job) {
   job.followed = (flags & kFlagFollowed) != 0;
   job.of_step = (flags & kFlagStep) != 0;
   job.unknown = (flags & kFlagUnknown) != 0;
+  job.deferred = (flags & kFlagDeferred) != 0;
   job.on_dead = on_dead_of(flags);
   job.on_expiry = on_expiry_of(flags);
   job.trigger_depth = depth_of(flags);
@@ -476,13 +477,12 @@ void SqliteSource::read_schedules(TransferCatalog& out) {
   }
   Statement removed(db_, "SELECT name, version FROM removed_schedules");
   while (removed.step()) out.removed_schedules.emplace(removed.text(0), removed.integer(1));
-  Statement tie(
-      db_,
-      "SELECT t.job, t.schedule, j.state FROM schedule_jobs t JOIN jobs j ON j.id = t.job "
-      "ORDER BY t.job");
+  Statement tie(db_,
+                "SELECT t.job, t.schedule, j.state = 0 AND j.flags & 32768 = 0 FROM schedule_jobs "
+                "t JOIN jobs "
+                "j ON j.id = t.job ORDER BY t.job");
   while (tie.step()) {
-    out.ties.push_back({tie.integer(0), tie.integer(1),
-                        static_cast<JobState>(tie.integer(2)) == JobState::waiting});
+    out.ties.push_back({tie.integer(0), tie.integer(1), tie.integer(2) != 0});
   }
   out.numbers.last_schedule =
       db_.query_int("SELECT seq FROM sqlite_sequence WHERE name = 'schedules'");

@@ -122,9 +122,12 @@ constexpr Law kLaws[] = {
      "t.job = j.id AND t.schedule = s.id)"},
     {"jobs that wait for nothing",
      "SELECT count(*) FROM jobs j LEFT JOIN schedule_jobs t ON t.job = j.id WHERE j.state = 0 AND "
-     "j.flags & 64 = 0 AND NOT EXISTS (SELECT 1 FROM schedule_jobs o JOIN jobs p ON p.id = o.job "
+     "j.flags & 32832 = 0 AND NOT EXISTS (SELECT 1 FROM schedule_jobs o JOIN jobs p ON p.id = "
+     "o.job "
      "WHERE o.schedule = "
-     "t.schedule AND p.state <> 0)"},
+     "t.schedule AND (p.state <> 0 OR p.flags & 32768 <> 0))"},
+    {"deferred jobs that do not wait",
+     "SELECT count(*) FROM jobs WHERE flags & 32768 <> 0 AND state <> 0"},
     {"jobs whose row does not say that they are of a session, or says it wrongly",
      "SELECT count(*) FROM jobs j JOIN bodies b ON b.id = j.id WHERE (j.flags & 64 <> 0) <> "
      "(b.session IS NOT NULL)"},

@@ -54,7 +54,7 @@ void WorkerRuntime::State::admit(ClaimedJob&& job, Instant now) {
   const Duration whole = std::max(lease, options.lease);
   set_lease(*attempt, now - (whole - lease), whole);
   if (attempt->kind == nullptr || stopping || attempt->lease_end <= now) {
-    done.push_back({id, attempt->job.token, Snooze{}});
+    done.push_back({id, attempt->job.token, given_back(attempt->job)});
     if (finisher_waits) finisher_cv.notify_one();
     return;
   }
@@ -133,7 +133,7 @@ void WorkerRuntime::State::give_back_ready() {
     --attempt->kind->taken;
     if (attempt->lost) continue;
     active.erase(attempt->job.id);
-    done.push_back({attempt->job.id, attempt->job.token, Snooze{}});
+    done.push_back({attempt->job.id, attempt->job.token, given_back(attempt->job)});
   }
   ready.clear();
 }

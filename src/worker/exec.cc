@@ -121,6 +121,7 @@ class Exec {
     if (said.error) said_.error = std::move(said.error);
     if (said.retry_after) said_.retry_after = said.retry_after;
     if (said.reason) said_.reason = std::move(said.reason);
+    if (said.defer) said_.defer = std::move(said.defer);
   }
 
   void complain(const Error& error) {
@@ -140,6 +141,7 @@ class Exec {
     if (end.signal == 0 && end.exit_code == 0) {
       // What it did may be good, but what it said got lost.
       if (complaint_) return Outcome(Retry{*complaint_, std::nullopt});
+      if (said_.defer) return Outcome(Defer{*said_.defer});
       return Outcome(Complete{said_.result ? *said_.result : output_result(end.out)});
     }
     if (end.signal == 0 && end.exit_code == kExitDead) {

@@ -16,6 +16,7 @@ std::size_t bytes_of(const Outcome& outcome) {
     }
     std::size_t operator()(const Retry& o) const { return o.error.size(); }
     std::size_t operator()(const Snooze&) const { return 0; }
+    std::size_t operator()(const Defer& o) const { return o.reason.size(); }
     std::size_t operator()(const CancelJob& o) const { return o.reason.size(); }
     std::size_t operator()(const Dead& o) const { return o.reason.size() + o.description.size(); }
   };
@@ -43,6 +44,7 @@ void WorkerRuntime::State::tally(const Finish& batch, const FinishResult& result
     void operator()(const Complete&) const { ++stats.completed; }
     void operator()(const Retry&) const { ++stats.failed; }
     void operator()(const Snooze&) const { ++stats.snoozed; }
+    void operator()(const Defer&) const { ++stats.deferred; }
     void operator()(const CancelJob&) const { ++stats.cancelled; }
     void operator()(const Dead&) const { ++stats.dead; }
   };

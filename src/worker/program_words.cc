@@ -49,6 +49,10 @@ constexpr JsonField<Said> kRetryAfter = {"retry_after", [](JsonReader& in, Said&
                                            return in.duration(said.retry_after.emplace(0));
                                          }};
 
+constexpr JsonField<Said> kDefer = {"defer", [](JsonReader& in, Said& said) {
+                                      return in.text(said.defer.emplace(), kMaxTextBytes);
+                                    }};
+
 constexpr JsonField<StepSaid> kStepFields[] = {
     {"name", [](JsonReader& in, StepSaid& step) { return in.string(step.name); }},
     {"ask", [](JsonReader& in, StepSaid& step) { return in.text(step.ask, kMaxNameBytes); }},
@@ -68,6 +72,7 @@ constexpr JsonField<Said> kProgramFields[] = {
     kResult,
     kError,
     kRetryAfter,
+    kDefer,
     {"reason",
      [](JsonReader& in, Said& said) { return in.text(said.reason.emplace(), kMaxTextBytes); }},
 };
@@ -79,6 +84,7 @@ constexpr JsonField<Said> kChildFields[] = {
     kResult,
     kError,
     kRetryAfter,
+    kDefer,
     kProgress,
     kCheckpoint,
     kSessionState,
@@ -136,7 +142,8 @@ std::string job_json(const ClaimedJob& job, std::string_view idempotency_key) {
 }
 
 std::string how_it_ended(const ProcessEnd& end) {
-  if (end.signal != 0) return fmt::format("killed by {}", signal_name(end.signal));
+  if (end.signal != 0)
+    return fmt::format("killed by {}", signal_name(end.signal));
   return fmt::format("exit code {}", end.exit_code);
 }
 

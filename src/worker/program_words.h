@@ -30,6 +30,7 @@ struct ProgramSaid {
   std::optional<std::string> error;
   std::optional<Duration> retry_after;
   std::optional<std::string> reason;  // of a program: why the job is dead
+  std::optional<std::string> defer;   // why it is put aside; "" = not said
   std::optional<StepSaid> step;       // of a program
   // Of a child that takes job after job.
   std::optional<JobId> id;

@@ -164,7 +164,7 @@ Outcome WorkerRuntime::State::failure(const Attempt& attempt, std::string messag
       return CancelJob{};  // for the reason that the canceller gave
     case StopReason::shutdown:
     case StopReason::lease_lost:
-      return Snooze{};
+      return given_back(attempt.job);
     case StopReason::timeout:
       message = fmt::format("over its time limit of {}: {}", format_duration(attempt.job.timeout),
                             message);
@@ -188,6 +188,8 @@ std::optional<Outcome> WorkerRuntime::State::weigh(const Attempt& attempt, Handl
   if (attempt.not_sent && std::holds_alternative<Complete>(outcome)) {
     return failure(attempt, "a message could not be sent: " + attempt.not_sent->message, {});
   }
+  if (std::holds_alternative<Defer>(outcome) && !attempt.job.session.empty())
+    return failure(attempt, "a job of a session cannot be deferred", {});
   if (Retry* retry = std::get_if<Retry>(&outcome)) {
     return failure(attempt, std::move(retry->error), retry->after);
   }

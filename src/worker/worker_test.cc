@@ -35,10 +35,11 @@ TEST_CASE("each outcome of a handler reaches the server as it is") {
     if (job.args == "5") return Outcome(Dead{"bad", "very bad"});
     if (job.args == "6") return Error{.message = "an error"};
     if (job.args == "7") throw std::runtime_error("thrown");
+    if (job.args == "9") return Outcome(Defer{"no answer yet"});
     throw 8;
   });
-  for (const char* n : {"1", "2", "3", "4", "5", "6", "7", "8"}) rig.jobs.add("k", n);
-  REQUIRE(rig.jobs.await_outcomes(8));
+  for (const char* n : {"1", "2", "3", "4", "5", "6", "7", "8", "9"}) rig.jobs.add("k", n);
+  REQUIRE(rig.jobs.await_outcomes(9));
   CHECK(rig.jobs.outcome<Complete>(1).result == "{\"n\":1}");
   CHECK(rig.jobs.outcome<Retry>(2).error == "later");
   CHECK(rig.jobs.outcome<Retry>(2).after == Duration(5s));
@@ -49,12 +50,14 @@ TEST_CASE("each outcome of a handler reaches the server as it is") {
   CHECK(rig.jobs.outcome<Retry>(6).after == std::nullopt);
   CHECK(rig.jobs.outcome<Retry>(7).error == "thrown");
   CHECK(rig.jobs.outcome<Retry>(8).error.find("unknown exception") != std::string::npos);
+  CHECK(rig.jobs.outcome<Defer>(9).reason == "no answer yet");
   rig.worker->stop();
   const WorkerStats stats = rig.worker->stats();
-  CHECK(stats.claimed == 8);
+  CHECK(stats.claimed == 9);
   CHECK(stats.completed == 1);
   CHECK(stats.failed == 4);
   CHECK(stats.snoozed == 1);
+  CHECK(stats.deferred == 1);
   CHECK(stats.cancelled == 1);
   CHECK(stats.dead == 1);
 }

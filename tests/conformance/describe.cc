@@ -82,6 +82,7 @@ std::string line(const Outcome& outcome) {
       return fmt::format("retry {} after {}", shown(o.error), length(o.after));
     }
     std::string operator()(const Snooze& o) { return "snooze " + length(o.after); }
+    std::string operator()(const Defer& o) { return "defer " + o.reason; }
     std::string operator()(const CancelJob& o) { return "cancel " + o.reason; }
     std::string operator()(const Dead& o) { return "dead " + o.reason + " " + o.description; }
   } text;
@@ -133,8 +134,10 @@ struct OperationText {
     return s + line(op.fence);
   }
   std::string operator()(const Claim& op) {
-    return fmt::format("claim by {} of {}/{} kinds {} max {} lease {}", op.worker, op.queues,
-                       op.session_token, op.kinds, op.max, length(op.lease));
+    std::string s = fmt::format("claim by {} of {}/{} kinds {} max {} lease {}", op.worker,
+                                op.queues, op.session_token, op.kinds, op.max, length(op.lease));
+    if (op.job != 0) s += fmt::format(" job {}", op.job);
+    return s;
   }
   std::string operator()(const Renew& op) {
     std::string s = fmt::format("renew by {} for {}", op.worker, length(op.lease));
@@ -307,6 +310,7 @@ struct ResultText {
           length(j.timeout), length(j.lease), shown_args(j.args), shown(j.checkpoint),
           shown(j.headers), j.tags, j.correlation_id, j.reply_to);
       if (j.has_memos) s += " has memos";
+      if (j.deferred) s += " was deferred";
       if (!j.session.empty())
         s += fmt::format(" session={} state={}", j.session, shown(j.session_state));
     }
@@ -400,6 +404,7 @@ std::string describe(const Job& j) {
   if (j.trigger_depth != 0) s += fmt::format(" trigger_depth={}", j.trigger_depth);
   if (!j.limit_key.empty()) s += " limit_key=" + j.limit_key;
   if (j.on_expiry != OnExpiry::cancel) s += " dies of expiry";
+  if (j.deferred) s += " deferred";
   if (j.reason != "max_attempts") s += " description=" + j.description;
   if (j.progress) s += fmt::format(" progress={}/{}", j.progress->value, j.progress->text);
   for (const AttemptError& e : j.errors) {

@@ -301,6 +301,16 @@ class Generator {
     return done;
   }
 
+  // A job is put aside, or asked for by its id.
+  Operation named() {
+    const auto [id, token] = some_lease();
+    if (chance(2))
+      return Finish{.worker = "w0", .results = {{id, token, Defer{chance(2) ? "why" : ""}}}};
+    Claim c{.worker = "w1", .queues = {"a", "b", "c", "windowed"}, .job = some_job()};
+    if (chance(6)) c.queues = {"answers"};
+    return c;
+  }
+
   Operation finish() {
     Finish f{.worker = "w0", .results = {}};
     for (auto n = 1 + below(4); n > 0; --n) {
@@ -403,7 +413,8 @@ class Generator {
   }
 
   Operation operation() {
-    const auto dice = below(limits_ ? 190 : 183);
+    const auto dice = below(limits_ ? 200 : 183);
+    if (dice >= 190) return named();
     if (dice >= 183) return limits();
     if (dice >= 176) return trigger();
     if (dice >= 160) return workflow();

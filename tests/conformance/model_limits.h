@@ -16,6 +16,10 @@ class ModelLimits {
     if (q == nullptr || q->paused) return 0;
     return room_of(q->limits, running(queue), meter(queue), now);
   }
+  bool is_paused(const std::string& queue) const {
+    const QueueStats* q = find(queue);
+    return q != nullptr && q->paused;
+  }
   bool lets(const Job& job, WallTime now) const {
     return room(job.queue, now) > 0 && has_room(job);
   }

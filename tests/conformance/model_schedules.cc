@@ -20,7 +20,7 @@ std::vector<Record*> ModelSchedules::jobs_of(const ScheduleRecord& schedule, boo
   std::vector<Record*> found;
   for (auto& [id, r] : disk_.jobs) {
     if (r.schedule == schedule.id && !is_terminal(r.job.state) &&
-        (r.job.state == JobState::waiting) == waiting)
+        (r.job.state == JobState::waiting && !r.job.deferred) == waiting)
       found.push_back(&r);
   }
   return found;

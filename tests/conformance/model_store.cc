@@ -7,7 +7,9 @@
 #include <utility>
 
 #include "conformance/model_access.h"
+#include "conformance/model_deferred.h"
 #include "conformance/model_follows.h"
+#include "conformance/model_keys.h"
 #include "conformance/model_limits.h"
 #include "conformance/model_memos.h"
 #include "conformance/model_reads.h"
@@ -210,6 +212,7 @@ class ModelStore final : public ModelReads, private ModelJobs {
 
   void leave_worker(Record& r, JobState state) {
     const bool ran = r.job.state == JobState::running;
+    undefer(r.job);
     r.job.state = state;
     r.job.worker.clear();
     r.job.cancel_requested = false;
@@ -312,7 +315,7 @@ class ModelStore final : public ModelReads, private ModelJobs {
   }
 
   void resolve(Record& r, const NewJob& n) {
-    if (r.job.state == JobState::running || !live(r)) return;
+    if (r.job.state == JobState::running || r.job.deferred || !live(r)) return;
     if (n.unique->on_conflict == OnConflict::keep) return;
     const WallTime at = run_at(n);
     if (n.unique->on_conflict == OnConflict::replace) {
@@ -346,25 +349,12 @@ class ModelStore final : public ModelReads, private ModelJobs {
     return id;
   }
 
-  OperationResult replay(const KeyRecord& key, const Enqueue& op) const {
-    if (key.fingerprint != op.fingerprint)
-      return Error{.code = ErrorCode::conflict, .message = "the key came with another body"};
-    EnqueueResult result{.jobs = {}, .replayed = true};
-    for (const JobId id : key.ids) {
-      const auto found = disk_->jobs.find(id);
-      result.jobs.push_back(
-          {.id = id,
-           .state = found == disk_->jobs.end() ? JobState::completed : found->second.job.state,
-           .duplicate = true});
-    }
-    return result;
-  }
-
   OperationResult run(const Enqueue& op) {
     if (!leases_.holds(op.fence, now_.instant)) return leases_.lost();
     if (!op.idempotency_key.empty()) {
       const auto key = disk_->keys.find(op.idempotency_key);
-      if (key != disk_->keys.end() && now_.wall < key->second.until) return replay(key->second, op);
+      if (key != disk_->keys.end() && now_.wall < key->second.until)
+        return replay(*disk_, key->second, op);
     }
     if (!has_room(op.jobs.size())) return too_many();
     EnqueueResult result;
@@ -390,6 +380,7 @@ class ModelStore final : public ModelReads, private ModelJobs {
       if (*picked != nullptr) result.jobs.push_back(start(**picked, op));
       return result;
     }
+    if (op.job != 0) return claim_named(op);
     std::vector<Record*> found;
     for (auto& [id, r] : disk_->jobs) {
       const Job& j = r.job;
@@ -410,8 +401,22 @@ class ModelStore final : public ModelReads, private ModelJobs {
     return result;
   }
 
+  OperationResult claim_named(const Claim& op) {
+    const auto found = disk_->jobs.find(op.job);
+    if (found == disk_->jobs.end()) return missing(op.job);
+    Record& r = found->second;
+    if (std::find(op.queues.begin(), op.queues.end(), r.job.queue) == op.queues.end())
+      return outside();
+    if (auto may = may_be_named(r, limits_, now_.wall); !may) return may.error();
+    const bool deferred = r.job.deferred;
+    ClaimResult result{.jobs = {start(r, op)}};
+    result.jobs[0].deferred = deferred;
+    return result;
+  }
+
   ClaimedJob start(Record& r, const Claim& op) {
     Job& j = r.job;
+    undefer(j);
     j.state = JobState::running;
     j.token = ++disk_->last_token;
     ++j.attempt;
@@ -507,6 +512,14 @@ class ModelStore final : public ModelReads, private ModelJobs {
     --r.job.attempt;
     set_waiting(r, state_at(now_.wall + outcome.after), now_.wall + outcome.after);
   }
+  void end(Record& r, const Defer& outcome) {
+    if (r.job.cancel_requested)
+      return set_terminal(r, JobState::cancelled, std::string(r.cancel_reason), "");
+    --r.job.attempt;
+    leave_worker(r, JobState::waiting);
+    r.job.deferred = true;
+    r.job.reason = outcome.reason;
+  }
   void end(Record& r, const CancelJob& outcome) {
     set_terminal(r, JobState::cancelled, outcome.reason.empty() ? r.cancel_reason : outcome.reason,
                  "");
@@ -516,16 +529,12 @@ class ModelStore final : public ModelReads, private ModelJobs {
     set_terminal(r, JobState::dead, outcome.reason, outcome.description);
   }
 
-  FinishStatus status_without_lease(const JobOutcome& o) const {
-    const auto found = disk_->jobs.find(o.id);
-    if (found == disk_->jobs.end()) return FinishStatus::not_found;
-    const Job& j = found->second.job;
-    const bool repeated = j.state == JobState::completed && j.token == o.token &&
-                          std::holds_alternative<Complete>(o.outcome);
-    return repeated ? FinishStatus::ok : FinishStatus::stale;
-  }
-
   OperationResult run(const Finish& op) {
+    for (const JobOutcome& o : op.results) {
+      const Record* r = std::holds_alternative<Defer>(o.outcome) ? held(o.id, o.token) : nullptr;
+      if (r != nullptr && op.within.has(r->job.queue) && !r->job.session.empty())
+        return cannot_defer(o.id, r->job.session);
+    }
     FinishResult result;
     for (const JobOutcome& o : op.results) {
       Record* r = held(o.id, o.token);
@@ -538,7 +547,7 @@ class ModelStore final : public ModelReads, private ModelJobs {
         keep_next(o.outcome, r->job.trigger_depth, posted_);
         result.results.push_back(FinishStatus::ok);
       } else {
-        result.results.push_back(status_without_lease(o));
+        result.results.push_back(status_without_lease(*disk_, o));
       }
     }
     return result;
@@ -582,15 +591,6 @@ class ModelStore final : public ModelReads, private ModelJobs {
     set_waiting(r, JobState::available, now_.wall);
   }
 
-  bool key_taken(const Record& r) const {
-    return !r.job.unique_key.empty() &&
-           std::any_of(disk_->jobs.begin(), disk_->jobs.end(), [&](const auto& entry) {
-             const Record& other = entry.second;
-             return &other != &r && live(other) && other.job.queue == r.job.queue &&
-                    other.job.unique_key == r.job.unique_key;
-           });
-  }
-
   OperationResult run(const RetryJob& op) {
     const auto found = disk_->jobs.find(op.id);
     if (found == disk_->jobs.end()) return missing(op.id);
@@ -600,8 +600,9 @@ class ModelStore final : public ModelReads, private ModelJobs {
       return Error{.code = ErrorCode::conflict, .message = "it runs or is done"};
     if (r.job.state == JobState::waiting && !r.job.session.empty())
       return Error{.code = ErrorCode::conflict, .message = "it waits for its session"};
-    if (r.step) return Error{.code = ErrorCode::conflict, .message = "it is of a workflow"};
-    if (!live(r) && key_taken(r))
+    if (r.step && !r.job.deferred)
+      return Error{.code = ErrorCode::conflict, .message = "it is of a workflow"};
+    if (!live(r) && key_taken(*disk_, r))
       return Error{.code = ErrorCode::conflict, .message = "another job has its unique key now"};
     if (r.job.state != JobState::available) revive(r);
     return RetryResult{r.job.state};
@@ -623,7 +624,7 @@ class ModelStore final : public ModelReads, private ModelJobs {
       ++seen;
       last = it->first;
       if (!op.within.has(r.job.queue) || !op.filter.within.has(r.job.queue)) continue;
-      if (key_taken(r) || r.step) continue;
+      if (key_taken(*disk_, r) || r.step) continue;
       revive(r);
       ++result.redriven;
       result.ids.push_back(it->first);

@@ -232,6 +232,30 @@ TEST_CASE("what becomes of a job when it expires goes with it") {
   }
 }
 
+TEST_CASE("a deferred job moves as it is, and is claimed by its id there") {
+  for (const PlaceKind kind : kKinds) {
+    const CopyPlace from(kind), to(other(kind));
+    Server server(from);
+    server.enqueue();
+    const ClaimedJob job = server.claim();
+    server.must_apply<FinishResult>(
+        Finish{.worker = "w", .results = {{job.id, job.token, Defer{"no answer yet"}}}});
+    must_copy(from, to, SystemClock());
+    if (to.kind() == PlaceKind::schema)  // programs that know none are kept out
+      CHECK(to.ask("", "SELECT compatible FROM $schema.meta") == 16);
+    Server after(to);
+    const Job moved = must(after.store().get(job.id));
+    CHECK(moved.state == JobState::waiting);
+    CHECK(moved.deferred);
+    CHECK(moved.reason == "no answer yet");
+    CHECK(must(after.store().verify()).problems.empty());
+    const auto got =
+        after.must_apply<ClaimResult>(Claim{.worker = "w", .queues = {job.queue}, .job = job.id});
+    REQUIRE(got.jobs.size() == 1);
+    CHECK(got.jobs[0].deferred);
+  }
+}
+
 TEST_CASE("sessions move with their lines, holders and states") {
   const CopyPlace from(PlaceKind::directory), to(PlaceKind::directory);
   Server server(from);
@@ -437,11 +461,12 @@ TEST_CASE("a copy that ended while it made the schema is gone on with") {
             "DROP TABLE $schema.awake; DROP TABLE $schema.moves; DROP FUNCTION "
             "$schema.refuse_moved; DROP TABLE "
             "$schema.settings; ALTER TABLE $schema.jobs DROP COLUMN follow_ups, DROP COLUMN "
-            "session, DROP COLUMN reply_session, DROP COLUMN trigger_depth, DROP COLUMN limit_key; "
-            "ALTER TABLE $schema.ready DROP COLUMN session; "
+            "session, DROP COLUMN reply_session, DROP COLUMN trigger_depth, DROP COLUMN limit_key, "
+            "DROP COLUMN deferred; ALTER TABLE $schema.ready DROP COLUMN session; "
             "DROP TABLE $schema.sessions, $schema.session_jobs, $schema.workflows, "
             "$schema.workflow_rows, $schema.workflow_jobs, $schema.triggers, "
-            "$schema.trigger_events, $schema.memos, $schema.held_back, $schema.running_keys, $schema.turns "
+            "$schema.trigger_events, $schema.memos, $schema.held_back, $schema.running_keys, $schema.turns, "
+            "$schema.deferred "
             "CASCADE; DROP SEQUENCE "
             "$schema.workflow_ids; ALTER TABLE $schema.nodes DROP COLUMN schema; ALTER TABLE "
             "$schema.queues DROP COLUMN limits, DROP COLUMN meter, DROP COLUMN opens_at, DROP COLUMN turns_at; UPDATE "

@@ -344,6 +344,25 @@ TEST_CASE("no step is kept while a node lives that knows none, and the lease doe
   CHECK(place.sql("SELECT compatible FROM ms.meta").at(0).at(0) == "11");
 }
 
+TEST_CASE("no job is deferred while a node lives that knows none, and the lease does not suffer") {
+  Place place;
+  fill(place, 1);
+  const ClaimedJob job = place.claim("q", 1).at(0);
+  place.sql(
+      "INSERT INTO ms.nodes (id, incarnation, address, program, started_at, seen_at, schema) "
+      "VALUES (99, 'old', '', '0.0.9', 0, ms.now_us(), 15)");
+  const Finish finish{.worker = "w", .results = {{job.id, job.token, Defer{}}}};
+  const Operation defer = finish;
+  const auto refused = must(place.store->apply({&defer, 1}, place.clock.now())).results[0];
+  REQUIRE(std::holds_alternative<Error>(refused));
+  CHECK(std::get<Error>(refused).code == ErrorCode::unavailable);
+  CHECK(must(place.store->get(job.id)).state == JobState::running);
+  place.sql("DELETE FROM ms.nodes WHERE id = 99");
+  CHECK(place.apply<FinishResult>(finish).results[0] == FinishStatus::ok);
+  CHECK(must(place.store->get(job.id)).deferred);
+  CHECK(place.sql("SELECT compatible FROM ms.meta").at(0).at(0) == "16");
+}
+
 TEST_CASE("limits that were copied keep out nodes that know none") {
   const CopyPlace from(PlaceKind::directory), to(PlaceKind::schema);
   const ManualClock clock;

@@ -286,6 +286,7 @@ class Engine {
     const std::string what = line.word(3);
     if (what == "complete") return Complete{line.word(4)};
     if (what == "snooze") return Snooze{duration(line.word(4))};
+    if (what == "defer") return Defer{line.word(4)};
     if (what == "cancel") return CancelJob{line.word(4)};
     if (what == "dead") return Dead{line.word(4), line.word(5)};
     if (what != "retry") throw Mistake{"there is no outcome \"" + what + "\""};

@@ -1,0 +1,59 @@
+// What is said to a claim that names a job which cannot be given.
+#include "model/named_claim.h"
+
+#include <fmt/format.h>
+
+#include "base/mutant.h"
+
+namespace mainspring {
+namespace {
+
+Error no(JobId id, std::string_view why) {
+  return Error{.code = ErrorCode::conflict, .message = fmt::format("job {} {}", id, why)};
+}
+
+}  // namespace
+
+Result<void> check_named(const NamedJob& job, WallTime now) {
+  if (job.state == JobState::running) {
+    return no(job.id, fmt::format("is running at worker {}: it cannot be claimed", job.worker));
+  }
+  if (is_terminal(job.state)) {
+    return no(job.id, fmt::format("is {}: only a job that has not ended can be claimed",
+                                  to_string(job.state)));
+  }
+  if (!job.session.empty() && !MS_MUTANT(named_claim_breaks_session)) {
+    return no(job.id, fmt::format("is of session \"{}\", whose jobs begin in their order: accept "
+                                  "the session",
+                                  job.session));
+  }
+  if (job.state == JobState::waiting && !job.deferred)
+    return no(job.id, "waits for an earlier run of its schedule: it cannot be claimed before");
+  if (job.expires_at && *job.expires_at <= now)
+    return no(job.id, fmt::format("expired at {}", format_wall_time(*job.expires_at)));
+  return {};
+}
+
+Result<void> check_room(const NamedJob& job, const RoomForNamed& room) {
+  if (room.paused && !MS_MUTANT(named_claim_ignores_pause))
+    return no(job.id, fmt::format("cannot begin: queue {} is paused", job.queue));
+  if (room.queue <= 0 && !MS_MUTANT(named_claim_ignores_limits)) {
+    return no(job.id, fmt::format("cannot begin now: queue {} runs as many jobs as it may, or has "
+                                  "begun as many in the time; try again later",
+                                  job.queue));
+  }
+  if (room.limit_key <= 0 && !MS_MUTANT(named_claim_ignores_limits)) {
+    return no(job.id, fmt::format("cannot begin now: as many jobs of queue {} with its limit_key "
+                                  "run as may; try again later",
+                                  job.queue));
+  }
+  return {};
+}
+
+Error cannot_defer(JobId id, std::string_view session) {
+  return no(id, fmt::format("is of session \"{}\" and cannot be deferred: those behind it would "
+                            "wait too; snooze it, or let it fail",
+                            session));
+}
+
+}  // namespace mainspring

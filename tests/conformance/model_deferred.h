@@ -1,0 +1,41 @@
+// Deferred jobs and named claims of the model store.
+#pragma once
+
+#include "conformance/model_limits.h"
+#include "model/named_claim.h"
+
+namespace mainspring {
+
+// It goes on, or ends.
+inline void undefer(Job& job) {
+  if (!job.deferred) return;
+  job.deferred = false;
+  job.reason.clear();
+}
+
+inline Result<void> may_be_named(const Record& r, const ModelLimits& limits, WallTime now) {
+  const Job& j = r.job;
+  NamedJob named{.id = j.id,
+                 .state = j.state,
+                 .deferred = j.deferred,
+                 .queue = j.queue,
+                 .session = j.session,
+                 .worker = j.worker};
+  if (can_expire(r)) named.expires_at = j.expires_at;
+  if (auto may = check_named(named, now); !may) return may;
+  return check_room(named, {.paused = limits.is_paused(j.queue),
+                            .queue = limits.room(j.queue, now),
+                            .limit_key = limits.has_room(j) ? 1 : 0});
+}
+
+// Of an outcome whose token is not that of a lease.
+inline FinishStatus status_without_lease(const ModelDisk& disk, const JobOutcome& o) {
+  const auto found = disk.jobs.find(o.id);
+  if (found == disk.jobs.end()) return FinishStatus::not_found;
+  const Job& j = found->second.job;
+  const bool repeated = j.state == JobState::completed && j.token == o.token &&
+                        std::holds_alternative<Complete>(o.outcome);
+  return repeated ? FinishStatus::ok : FinishStatus::stale;
+}
+
+}  // namespace mainspring
