@@ -29,6 +29,7 @@ struct HostRun {
   std::string id, status, trigger, started, ended;
   std::int64_t job = 0;
   std::optional<int> exit_code;
+  std::optional<std::int64_t> peak_memory;
   std::string json;
 };
 Result<HostJob> decode_host_job(std::string json);

@@ -52,6 +52,10 @@ constexpr JsonField<HostRun> kRunFields[] = {
     {"job", &as_count<&HostRun::job>},
     {"exit_code",
      [](JsonReader& in, HostRun& run) { return in.integer(run.exit_code.emplace(), 0, 255); }},
+    {"peak_memory",
+     [](JsonReader& in, HostRun& run) {
+       return in.integer(run.peak_memory.emplace(), std::int64_t{0}, INT64_MAX);
+     }},
 };
 
 // The elements of the array that is member `name` of an object.

@@ -271,6 +271,15 @@ bool watch(pid_t program, int child_fd, int& status) {
   }
 }
 
+// Of all that have ended below. What is forked begins with the memory of who forks it, and the
+// kernel's number counts that too: up to that nothing is known of the program.
+void report_peak_memory() {
+  rusage own{}, children{};
+  if (getrusage(RUSAGE_SELF, &own) != 0 || getrusage(RUSAGE_CHILDREN, &children) != 0) return;
+  if (children.ru_maxrss <= own.ru_maxrss || children.ru_maxrss > INT32_MAX) return;
+  report(kLink, Report::peak_memory, static_cast<int>(children.ru_maxrss));
+}
+
 }  // namespace
 
 void keep(const Plan& plan) {
@@ -299,6 +308,7 @@ void keep(const Plan& plan) {
   if (child_fd >= 0) watch(program, child_fd, status);
   report(kLink, Report::killing, 0);
   kill_all(program, status);
+  report_peak_memory();
   report(kLink, Report::ended, status);
   _exit(0);
 }

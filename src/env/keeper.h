@@ -17,6 +17,7 @@ enum class Report : std::int32_t {
   forked,         // value: the program's number; it has not run yet
   killing,        // the program has ended, or is to: the rest of the tree is being killed
   ended,          // value: the wait status; everything of the tree is gone
+  peak_memory,    // before that; value: KiB, as ProcessEnd::peak_memory
   fork_failed,    // value: errno, as in all below; nothing runs
   cgroup_failed,  // which: of groups_to_join
   nice_failed,    //

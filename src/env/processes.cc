@@ -258,6 +258,7 @@ class Run {
   Fd exec_;  // ends when the program runs, or nothing will
   PreparedLimits limits_;
   ProcessIds ids_;
+  std::optional<std::int64_t> peak_memory_;
   pid_t keeper_ = -1;
   std::optional<keeper::Record> failed_;
   std::optional<int> status_;
@@ -382,6 +383,8 @@ bool Run::read_link() {
     if (spec_.kill_rest && !failed_) spec_.kill_rest();  // nobody else does any more
   } else if (record.report == keeper::Report::ended) {
     status_ = record.value;
+  } else if (record.report == keeper::Report::peak_memory) {
+    peak_memory_ = std::int64_t{record.value} * 1024;
   } else if (record.report == keeper::Report::forked) {
     ids_.program = record.value;
   } else if (record.report == keeper::Report::killing) {
@@ -531,6 +534,7 @@ Result<ProcessEnd> Run::result() {
   end.out = out_tail_.take();
   end.err = err_tail_.take();
   end.messages_dropped = lines_.dropped();
+  end.peak_memory = peak_memory_;
   return end;
 }
 

@@ -104,6 +104,9 @@ struct ProcessEnd {
   Captured err;
   std::int64_t messages_dropped = 0;  // lines on fd 3 over the cap
   bool stopped = false;               // it was told to stop, whatever it did then
+  // Bytes of memory that the largest of its processes had at once; nullopt: no more than this
+  // process had when it started the program, or not known.
+  std::optional<std::int64_t> peak_memory{};
 };
 
 class Processes {

@@ -237,3 +237,15 @@ TEST_CASE("many at once from many threads leave no descriptor behind") {
   CHECK(good == 40);
   CHECK(open_fds() == before);
 }
+
+TEST_CASE("the end says how much memory the program had at once") {
+  // A word of the shell's as large as that.
+  const Ran large = run(shell("x=$(head -c 80000000 /dev/zero | tr '\\0' a); kill -KILL $$"));
+  REQUIRE(large.end);
+  CHECK(large.end->signal == SIGKILL);
+  CHECK(large.end->peak_memory.value_or(0) > 80'000'000);
+  CHECK(large.end->peak_memory.value_or(0) < 1'000'000'000);
+  const Ran small = run(shell("exit 0"));
+  REQUIRE(small.end);
+  CHECK(small.end->peak_memory.value_or(0) < 80'000'000);
+}

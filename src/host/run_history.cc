@@ -89,6 +89,7 @@ std::string status_json(const RunRecord& run) {
   if (run.ended) json.key("EndTime").string(status_time(*run.ended));
   if (run.job != 0) json.key("Job").number(run.job);
   if (run.exit_code) json.key("ExitCode").number(*run.exit_code);
+  if (run.peak_memory) json.key("PeakMemory").number(*run.peak_memory);
   json.end_object();
   return text;
 }
@@ -118,6 +119,10 @@ constexpr JsonField<RunRecord> kStatusFields[] = {
      [](JsonReader& in, RunRecord& run) {
        return in.integer(run.exit_code.emplace(), std::numeric_limits<int>::min(),
                          std::numeric_limits<int>::max());
+     }},
+    {"PeakMemory",
+     [](JsonReader& in, RunRecord& run) {
+       return in.integer(run.peak_memory.emplace(), std::int64_t{0}, INT64_MAX);
      }},
 };
 

@@ -27,8 +27,9 @@ struct RunRecord {
   std::string trigger;  // "External - curl/7.88.1", "Schedule - 0 0 3 * * *"
   WallTime started;
   std::optional<WallTime> ended;
-  JobId job = 0;                 // of the engine; 0 = unknown
-  std::optional<int> exit_code;  // absent = a signal, or not ended
+  JobId job = 0;                              // of the engine; 0 = unknown
+  std::optional<int> exit_code;               // absent = a signal, or not ended
+  std::optional<std::int64_t> peak_memory{};  // bytes, as ScriptEnd says it
 };
 
 // One job's; callable from every thread, also for the same directory from several objects.

@@ -4,6 +4,7 @@
 #include <arpa/inet.h>
 #include <fmt/format.h>
 #include <netinet/in.h>
+#include <signal.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -15,6 +16,7 @@
 #include "env/leftovers.h"
 #include "host/deploy.h"
 #include "host/run_watch.h"
+#include "worker/program_words.h"
 
 namespace mainspring {
 namespace {
@@ -170,10 +172,15 @@ Result<ScriptEnd> Run::go() {
     fs::remove(shutdown_file_, ignored);
   }
   if (!ended) return std::move(ended.error());
+  std::optional<std::int64_t> peak = ended->peak_memory;
+  if (group_ != nullptr) {
+    if (const auto of_group = group_->memory_peak()) peak = of_group;
+  }
   return ScriptEnd{.process = std::move(*ended),
                    .lived = host_.clock.now().instant - begin,
                    .idle = idle_,
-                   .oom_kills = group_ == nullptr ? 0 : group_->oom_kills()};
+                   .oom_kills = group_ == nullptr ? 0 : group_->oom_kills(),
+                   .peak_memory = peak};
 }
 
 }  // namespace
@@ -183,7 +190,9 @@ Result<ScriptEnd> run_script(const HostParts& host, const ScriptRun& run) {
 }
 
 std::string ScriptEnd::how() const {
-  const std::string memory = oom_kills > 0 ? " (out of memory: over its limit)" : "";
+  std::string memory = oom_kills > 0 ? " (out of memory: over its limit)" : "";
+  if (peak_memory && (oom_kills > 0 || process.signal == SIGKILL))
+    memory += ", " + peak_memory_text(*peak_memory);
   if (idle) return "killed: neither output nor CPU activity";
   if (process.signal != 0)
     return fmt::format("killed by {}{}", signal_name(process.signal), memory);

@@ -348,6 +348,7 @@ Outcome TriggeredJobs::finish(Attempt& attempt, const Result<ScriptEnd>& end) {
   const bool succeeded = end && end->succeeded();
   const std::string how = end ? end->how() : end.error().message;
   if (end && end->process.signal == 0) attempt.record.exit_code = end->process.exit_code;
+  if (end) attempt.record.peak_memory = end->peak_memory;
   if (!succeeded && reason == StopReason::none && !attempt.removed) {
     (void)attempt.log->write(LogSource::system_error, fmt::format("Job failed due to {}", how));
   }

@@ -56,6 +56,7 @@ void write_host_run(JsonWriter& w, const RunRecord& run) {
   if (run.ended) w.key("ended").time(*run.ended);
   if (run.job != 0) w.key("job").number(run.job);
   if (run.exit_code) w.key("exit_code").number(*run.exit_code);
+  if (run.peak_memory) w.key("peak_memory").number(*run.peak_memory);
   w.end_object();
 }
 

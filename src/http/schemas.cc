@@ -756,7 +756,8 @@ constexpr Schema kSchemas[] = {
       "trigger":{"type":"string"},"started":{"type":"string","format":"date-time"},
       "ended":{"type":"string","format":"date-time","description":"Left out while it runs."},
       "job":{"type":"integer","format":"int64"},
-      "exit_code":{"type":"integer","description":"Left out if a signal ended it."}}})"},
+      "exit_code":{"type":"integer","description":"Left out if a signal ended it."},
+      "peak_memory":{"type":"integer","format":"int64","description":"Bytes, if it is known."}}})"},
     {"HostHistory", R"({"type":"object","required":["runs"],"properties":{
       "runs":{"type":"array","items":{"$ref":"#/components/schemas/HostRun"}}}})"},
     {"HostLog", R"({"type":"object","required":["text","next","at_end","ended"],"properties":{

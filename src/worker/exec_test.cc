@@ -155,6 +155,8 @@ TEST_CASE("exit codes and signals mean what the manual says") {
   CHECK(retry(outcome_of("exit 1")).error == "exit code 1");
   CHECK(retry(outcome_of("echo one >&2; echo two >&2; exit 2")).error == "exit code 2: one\ntwo");
   CHECK(retry(outcome_of("kill -SEGV $$")).error == "killed by SIGSEGV");
+  CHECK(retry(outcome_of("x=$(head -c 80000000 /dev/zero | tr '\\0' a); kill -KILL $$"))
+            .error.starts_with("killed by SIGKILL, peak memory "));
   const Retry said =
       retry(outcome_of("echo '{\"error\":\"no network\",\"retry_after\":\"30s\"}' >&3; exit 75"));
   CHECK(said.error == "no network");

@@ -2,6 +2,7 @@
 #include "worker/program_words.h"
 
 #include <fmt/format.h>
+#include <signal.h>
 
 #include <limits>
 
@@ -141,9 +142,21 @@ std::string job_json(const ClaimedJob& job, std::string_view idempotency_key) {
   return out;
 }
 
+std::string peak_memory_text(std::int64_t bytes) {
+  return fmt::format("peak memory {:.1f} MiB", static_cast<double>(bytes) / (1 << 20));
+}
+
+namespace {
+// Of a program that the kernel may have killed for it.
+std::string memory_of(const ProcessEnd& end) {
+  if (end.signal != SIGKILL || !end.peak_memory) return "";
+  return ", " + peak_memory_text(*end.peak_memory);
+}
+}  // namespace
+
 std::string how_it_ended(const ProcessEnd& end) {
   if (end.signal != 0)
-    return fmt::format("killed by {}", signal_name(end.signal));
+    return fmt::format("killed by {}{}", signal_name(end.signal), memory_of(end));
   return fmt::format("exit code {}", end.exit_code);
 }
 

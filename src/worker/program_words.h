@@ -52,7 +52,8 @@ Result<void> report_said(ProgramSaid& said, Context& context);
 // A line of JSON, with its '\n'.
 std::string job_json(const ClaimedJob& job, std::string_view idempotency_key);
 
-// "exit code 3", "killed by SIGKILL".
+std::string peak_memory_text(std::int64_t bytes);  // "peak memory 48.0 MiB"
+// "exit code 3", "killed by SIGKILL, peak memory 48.0 MiB".
 std::string how_it_ended(const ProcessEnd& end);
 
 std::string_view without_trailing_space(std::string_view text);
