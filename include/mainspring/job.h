@@ -189,7 +189,7 @@ struct Job {
   std::string checkpoint;  // JSON, "" = none
   std::string result;      // JSON, "" = none
   std::string reason;      // of cancelled and dead, a short word: "max_attempts", "expired", or the
-                       // caller's; of a deferred one what its worker said
+                           // caller's; of a deferred one what its worker said
   std::string description;  // of dead: the long text
   std::vector<AttemptError> errors;
 };
@@ -229,10 +229,14 @@ struct Complete {
 struct Retry {
   std::string error;
   std::optional<Duration> after;  // nullopt = the default back-off
+  // Opens the breaker of the job's queue for so long at least, as a Retry-After asks for:
+  // kMinBreakerTime to kMaxBreakerTime; nullopt = it counts as one failure. Nothing without one.
+  std::optional<Duration> open_breaker_for{};
 };
 struct Snooze {  // not a failure: the attempt is refunded. Also what a worker sends when it shuts
                  // down (after 0).
   Duration after{0};
+  std::optional<Duration> open_breaker_for{};  // as that of Retry
 };
 struct CancelJob {
   std::string reason;

@@ -1,7 +1,7 @@
 // Limits of a queue: how many of its jobs run at once, and how many begin in a time; and how many
-// with the same limit key run at once. Over all nodes and workers of a store; they hold for jobs of
-// every kind and session of the queue. And the order in which a queue gives its jobs: whether those
-// that wait rise in priority, and whether keys take turns.
+// with the same limit key run at once; the breaker that holds them back. Over all nodes and workers
+// of a store; they hold for jobs of every kind and session of the queue. And the order in which a
+// queue gives its jobs: whether those that wait rise in priority, and whether keys take turns.
 #pragma once
 
 #include <cstdint>
@@ -52,8 +52,9 @@ struct QueueLimits {
   // A job's priority counts as one better for each `ageing` that it has waited since its run_at;
   // kMinAgeing to kMaxAgeing, nullopt = it stays as it is.
   std::optional<Duration> ageing{};
+  std::string breaker{};  // that it depends on: see breaker.h; "" = none
   bool has_order() const { return ageing || per_key.fair; }  // not priority, run_at, id
-  bool any() const { return concurrency || rate || per_key.any() || ageing; }
+  bool any() const { return concurrency || rate || per_key.any() || ageing || !breaker.empty(); }
   friend bool operator==(const QueueLimits&, const QueueLimits&) = default;
 };
 

@@ -49,6 +49,7 @@ constexpr JsonField<QueueLimits> kLimits[] = {
      [](JsonReader& in, QueueLimits& l) { return in.null() || in.object(kPerKey, l.per_key); }},
     {"ageing",
      [](JsonReader& in, QueueLimits& l) { return in.null() || in.duration(l.ageing.emplace()); }},
+    {"breaker", [](JsonReader& in, QueueLimits& l) { return in.null() || in.string(l.breaker); }},
 };
 
 // What is not set is left out, the concurrency first: the checks of the PostgreSQL store look for
@@ -81,6 +82,7 @@ void write_limits(JsonWriter& w, const QueueLimits& limits) {
   }
   if (limits.per_key.any()) write_key_limits(w.key("per_key"), limits.per_key);
   if (limits.ageing) w.key("ageing").duration(*limits.ageing);
+  if (!limits.breaker.empty()) w.key("breaker").string(limits.breaker);
   w.end_object();
 }
 

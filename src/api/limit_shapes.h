@@ -1,6 +1,7 @@
 // The limits of a queue as JSON: {"concurrency": 5 | null, "rate": {"count": 100, "per": "1m",
 // "kind": "bucket", "burst": 20} | null, "per_key"?: {"concurrency"?: 2, "fair"?: true,
-// "weights"?: {"acme": 3}}, "ageing"?: "10m"}. The stores keep the same text.
+// "weights"?: {"acme": 3}}, "ageing"?: "10m", "breaker"?: "geocoder"}. The stores keep the same
+// text.
 #pragma once
 
 #include <string>

@@ -18,6 +18,7 @@ TEST_CASE("limits come back from their text as they were") {
       {.concurrency = {}, .rate = {}, .per_key = {.concurrency = 3}},
       {.per_key = {.concurrency = 3, .fair = true, .weights = {{"a \" b", 0.001}, {"c", 1000}}}},
       {.per_key = {.fair = true}, .ageing = std::chrono::minutes(10)},
+      {.concurrency = {}, .rate = {}, .breaker = "geocoder"},
   };
   for (const QueueLimits& limits : all) {
     const auto read = parse_limits(limits_text(limits));
@@ -40,6 +41,9 @@ TEST_CASE("a request names what is wrong with it") {
   CHECK(field(R"({"rate": 5})") == "rate");
   CHECK(field(R"({"per_key": {"concurrency": 2}})") == "none");
   CHECK(field(R"({"per_key": null})") == "none");
+  CHECK(field(R"({"breaker": "geo"})") == "none");
+  CHECK(field(R"({"breaker": null})") == "none");
+  CHECK(field(R"({"breaker": 5})") == "breaker");
   CHECK(field(R"({"per_key": {"concurrency": 0}})") == "per_key.concurrency");
   CHECK(field(R"({"per_key": {"rate": 2}})") == "per_key.rate");
   CHECK(field(R"({"per_key": {"fair": true, "weights": {"a": 0.5}}, "ageing": "1m"})") == "none");

@@ -8,6 +8,7 @@
 #include "api/schedule_fields.h"
 #include "api/session_shapes.h"
 #include "api/shapes.h"
+#include "mainspring/breaker.h"
 #include "model/callback.h"
 
 namespace mainspring {
@@ -244,7 +245,7 @@ struct WireOutcome {
   Token token = 0;
   std::string outcome;
   std::optional<std::string> result, error, reason, description;
-  std::optional<Duration> after;
+  std::optional<Duration> after, open_breaker_for;
   std::optional<std::string> session_state;
   std::vector<NewJob> next;
 };
@@ -291,6 +292,7 @@ constexpr JsonField<WireOutcome> kOutcome[] = {
     {"result", &read_result},
     {"error", &as_cut_text<&WireOutcome::error>},
     {"after", &as_optional_duration<&WireOutcome::after>},
+    {"open_breaker_for", &as_optional_duration<&WireOutcome::open_breaker_for>},
     {"reason", &as_cut_text<&WireOutcome::reason>},
     {"description", &as_cut_text<&WireOutcome::description>},
     {"session_state",
@@ -308,6 +310,12 @@ constexpr OutcomeRule kOutcomeRules[] = {
     {"snooze", false, false, true, false, false},   {"cancel", false, false, false, true, false},
     {"dead", false, false, false, true, true},      {"defer", false, false, false, true, false},
 };
+
+bool check_open_breaker_for(JsonReader& in, const WireOutcome& o) {
+  if (!o.open_breaker_for) return true;
+  const auto good = check_open_for("open_breaker_for", *o.open_breaker_for);
+  return good || in.fail(good.error().code, good.error().message, in.path("open_breaker_for"));
+}
 
 bool check_outcome(JsonReader& in, const WireOutcome& o) {
   if (o.id == 0) return in.missing("id");
@@ -331,7 +339,8 @@ bool check_outcome(JsonReader& in, const WireOutcome& o) {
   return allow(o.result.has_value(), rule->result, "result") &&
          allow(o.error.has_value(), rule->error, "error") &&
          allow(o.after.has_value(), rule->after, "after") &&
-         allow(o.reason.has_value(), rule->reason, "reason") &&
+         allow(o.open_breaker_for.has_value(), rule->after, "open_breaker_for") &&
+         check_open_breaker_for(in, o) && allow(o.reason.has_value(), rule->reason, "reason") &&
          allow(o.description.has_value(), rule->description, "description") &&
          allow(!o.next.empty(), rule->result, "next") &&
          (o.after.has_value() || o.outcome != "snooze" || in.missing("after"));
@@ -340,8 +349,8 @@ bool check_outcome(JsonReader& in, const WireOutcome& o) {
 Outcome to_outcome(WireOutcome& o) {
   const auto take = [](std::optional<std::string>& text) { return std::move(text).value_or(""); };
   if (o.outcome == "complete") return Complete{take(o.result), std::move(o.next)};
-  if (o.outcome == "retry") return Retry{take(o.error), o.after};
-  if (o.outcome == "snooze") return Snooze{*o.after};
+  if (o.outcome == "retry") return Retry{take(o.error), o.after, o.open_breaker_for};
+  if (o.outcome == "snooze") return Snooze{*o.after, o.open_breaker_for};
   if (o.outcome == "defer") return Defer{take(o.reason)};
   if (o.outcome == "cancel") return CancelJob{take(o.reason)};
   return Dead{take(o.reason), take(o.description)};
@@ -381,9 +390,11 @@ struct OutcomeWriter {
   void operator()(const Retry& o) const {
     w.key("outcome").string("retry").key("error").string(cut_text(o.error, kMaxTextBytes));
     if (o.after) w.key("after").duration(*o.after);
+    if (o.open_breaker_for) w.key("open_breaker_for").duration(*o.open_breaker_for);
   }
   void operator()(const Snooze& o) const {
     w.key("outcome").string("snooze").key("after").duration(o.after);
+    if (o.open_breaker_for) w.key("open_breaker_for").duration(*o.open_breaker_for);
   }
   void operator()(const Defer& o) const {
     w.key("outcome").string("defer");

@@ -143,6 +143,9 @@ class NodeStore final : public SharedStore {
                                       const std::string& key) const override {
     return store().running_of_key(queue, key);
   }
+  Result<std::vector<BreakerInfo>> breakers(WallTime now) const override {
+    return store().breakers(now);
+  }
   Result<MemoPage> memos(JobId id, const std::string& from, int limit) const override {
     return store().memos(id, from, limit);
   }

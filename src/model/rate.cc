@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "base/mutant.h"
+#include "mainspring/job.h"
 #include "mainspring/result.h"
 #include "model/session.h"
 
@@ -203,6 +204,7 @@ Result<void> validate(const QueueLimits& limits) {
                                          format_duration(*limits.ageing),
                                          format_duration(kMinAgeing), format_duration(kMaxAgeing)));
   }
+  if (!limits.breaker.empty()) MS_TRY(check_name("breaker", limits.breaker));
   if (!limits.rate) return {};
   const RateLimit& rate = *limits.rate;
   if (rate.count < 1 || rate.count > kMaxRateCount) {

@@ -42,7 +42,8 @@ Scheduler::Scheduler(Broker& broker, const Clock& clock, Log& log, Registry& reg
                                        "Workflows with a timer or deadline that was due.");
   totals_[open] =
       &registry.counter("mainspring_queues_opened_total",
-                        "Queues that their rate limits had closed and that were opened again.");
+                        "Queues that their rate limits had closed and that were opened again; and "
+                        "breakers that became half open.");
   leader_ = std::make_unique<Leader>(broker_, clock_, log_,
                                      LeaderOptions{.incarnation = options_.incarnation,
                                                    .lease = options_.leadership,

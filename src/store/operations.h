@@ -18,6 +18,7 @@
 #include "mainspring/job.h"
 #include "mainspring/limits.h"
 #include "store/access_operations.h"
+#include "store/breaker_operations.h"
 #include "store/lease_operations.h"
 #include "store/schedule_operations.h"
 #include "store/session_operations.h"
@@ -210,7 +211,8 @@ struct SetRetention {
 // A claim gives no job of a queue beyond its limits, by whichever line it came; jobs that run
 // already are left alone, and those whose lease expired count until they are rescued. A queue whose
 // rate is used up is closed until `opens_at`; then OpenQueues opens it. Jobs whose limit_key is at
-// its bound are passed over, in whichever order they stand; those behind them are given.
+// its bound are passed over, in whichever order they stand; those behind them are given. Errors:
+// invalid_argument (there is no such breaker).
 struct SetQueueLimits {
   std::string queue;
   QueueLimits limits;
@@ -238,7 +240,8 @@ struct PruneJobs {  // terminal jobs past their retention or over the cap, old i
   int limit = 1000;
   Fence fence;
 };
-struct OpenQueues {  // those closed by their rates with opens_at <= now
+struct OpenQueues {  // those closed by their rates with opens_at <= now; and breakers with
+                     // open_until <= now become half open
   int limit = 1000;
   Fence fence;
 };
@@ -254,7 +257,8 @@ using Operation =
                  ResumeSession, PutSchedule, RemoveSchedule, PauseSchedule, SetTimer, FireSchedule,
                  CreateToken, RevokeToken, Audit, StartWorkflow, SignalWorkflow, CancelWorkflow,
                  PauseWorkflow, RetryWorkflow, WakeWorkflows, PutTrigger, RemoveTrigger,
-                 PauseTrigger, FireTrigger, SetQueueLimits, OpenQueues, ForkWorkflow>;
+                 PauseTrigger, FireTrigger, SetQueueLimits, OpenQueues, ForkWorkflow, PutBreaker,
+                 RemoveBreaker, OpenBreaker, CloseBreaker>;
 using OperationResult = std::variant<Error, EnqueueResult, ClaimResult, RenewResult, FinishResult,
                                      CancelResult, RetryResult, RedriveResult, Done, StepResult,
                                      LeaseGrant, SessionGrant, PutScheduleResult, FireResult,

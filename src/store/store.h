@@ -35,6 +35,7 @@ struct Effects {
   std::vector<std::string> released;  // leases that became free
   std::vector<WorkflowId> workflows;  // that began, or came to another state
   std::vector<std::string> alarms;    // undo jobs that died: for people to read
+  std::vector<BreakerInfo> breakers;  // that came to another state, without `queues`
 };
 
 struct BatchReport {
@@ -62,8 +63,8 @@ class Store {
   virtual Result<BatchReport> apply(std::span<const Operation> batch, Now now) = 0;
   virtual Agenda agenda() const = 0;
   // Would a claim of this queue find a job? False for a paused or unknown queue, for one that runs
-  // as many jobs as it may or is closed by its rate. Of a queue whose jobs all wait for room of
-  // their limit_key it may say true, until a claim has found none.
+  // as many jobs as it may or is held back by its rate or breaker. Of a queue whose jobs all wait
+  // for room of their limit_key it may say true, until a claim has found none.
   virtual bool has_available(const std::string& queue) const = 0;
   // A hint for the broker: queues of the first `limit` jobs that MoveDue would move now, with how
   // many of each. To know none is always right.
@@ -88,6 +89,8 @@ class Store {
   // How many jobs of a queue with limits per key run that have this limit_key.
   virtual Result<std::int64_t> running_of_key(const std::string& queue,
                                               const std::string& key) const = 0;
+  // All, by name; as of `now`.
+  virtual Result<std::vector<BreakerInfo>> breakers(WallTime now) const = 0;
   // Errors: not_found.
   virtual Result<ScheduleInfo> schedule(const std::string& name) const = 0;
   // By name, beginning after `after` ("" = the first), at most `limit`.

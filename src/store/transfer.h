@@ -132,6 +132,11 @@ struct TransferQueue {
   friend bool operator==(const TransferQueue&, const TransferQueue&) = default;
 };
 
+struct TransferBreaker {
+  std::string name, settings, state;  // as text
+  friend bool operator==(const TransferBreaker&, const TransferBreaker&) = default;
+};
+
 struct TransferSchedule {
   std::string name;
   std::int64_t id = 0, version = 0;
@@ -208,6 +213,7 @@ struct TransferNumbers {
 // Everything that is small, as it was at one moment. Each list is ordered by its first field.
 struct TransferCatalog {
   std::vector<TransferQueue> queues;
+  std::vector<TransferBreaker> breakers;
   std::vector<TransferSchedule> schedules;
   std::map<std::string, std::int64_t> removed_schedules;  // the last version
   std::vector<TransferTie> ties;

@@ -191,6 +191,7 @@ void PostgresStore::commit(BatchReport&) {
   settle_batch();
   fire_ends();
   flush();
+  settle_breakers();
   settle_openings();
   workflows_.flush();
   if (!wrote_) {
@@ -250,6 +251,9 @@ void PostgresStore::clear_batch() {
   watches_.reset();
   ends_.clear();
   opened_.clear();
+  breakers_in_hand_.clear();
+  touched_breakers_.clear();
+  breaker_notes_.clear();
   sessions_.clear();
   joined_.clear();
   left_.clear();
@@ -359,6 +363,7 @@ void PostgresStore::remember(BatchReport& report) {
   };
   remember_leases();
   remember_schedules();
+  remember_breakers();
   const WallTime due = next_due_, wake = next_workflow_;
   merge(after_.look_workflow, after_.next_workflow, next_workflow_);
   merge(after_.look_due, after_.next_due, next_due_);
@@ -406,6 +411,7 @@ void PostgresStore::remember(BatchReport& report) {
   report.effects.again = after_.again;
   report.effects.workflows = after_.changed_workflows;
   report.effects.alarms = after_.alarms;
+  report.effects.breakers = after_.breakers;
   for (const std::string& name : after_.freed) {
     if (lease_free_at(name) <= now_.instant) report.effects.released.push_back(name);
   }

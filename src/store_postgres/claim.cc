@@ -48,8 +48,9 @@ std::size_t PostgresStore::claim_run(std::span<const Operation> rest,
   if (run.empty()) return 0;
   flush();
   forget_given(run.size() * kGivenPerClaim);
+  for (const auto& claiming : run) claiming->queues = queues_named(*claiming->op);
+  lock_limited(run);
   for (const auto& claiming : run) {
-    claiming->queues = queues_named(*claiming->op);
     if (!claiming->queues.empty()) begin_claim(claiming);
   }
   if (plain_) {
@@ -63,6 +64,19 @@ std::size_t PostgresStore::claim_run(std::span<const Operation> rest,
     *claiming->answer = std::move(claiming->result);
   }
   return done;
+}
+
+// The rows of all their queues before the first breaker, so that two nodes do not wait for each
+// other.
+void PostgresStore::lock_limited(const std::vector<std::shared_ptr<Claiming>>& run) {
+  std::set<std::int64_t> ids;
+  int limited = 0;
+  for (const auto& claiming : run) {
+    if (!is_limited(*claiming)) continue;
+    ++limited;
+    for (const QueueInfo* queue : claiming->queues) ids.insert(queue->id);
+  }
+  if (limited > 1) tell(sql_.lock_limits, params(Ints(ids.begin(), ids.end())));
 }
 
 void PostgresStore::begin_claim(const std::shared_ptr<Claiming>& claiming) {
@@ -250,6 +264,7 @@ ClaimedJob PostgresStore::read_claimed(const Rows& rows, int row, const Claim& o
   job.session_state = rows.string(row, 17);
   job.has_memos = (column(7) & kFlagMemos) != 0;
   in_hand_.erase(job.id);  // as it was before
+  begin_under_breaker(queue, {job.id, job.token});
   --after_.available[queue];
   ++after_.running[queue];
   if (!job.session.empty()) --after_.heads[queue];
@@ -260,7 +275,8 @@ ClaimedJob PostgresStore::read_claimed(const Rows& rows, int row, const Claim& o
                          .queue = queue,
                          .plain = ends_plainly(column(8), static_cast<int>(column(7))) &&
                                   !queue_by_id(queue).limits.concurrency &&
-                                  !queue_by_id(queue).limits.per_key.any(),
+                                  !queue_by_id(queue).limits.per_key.any() &&
+                                  queue_by_id(queue).limits.breaker.empty(),
                          .session = job.session});
   return job;
 }

@@ -28,6 +28,7 @@ OperationResult PostgresStore::operator()(const Finish& op) {
     if (held->row.token == r.token && held->row.state == JobState::running) {
       if (r.session_state && (held->row.flags & kFlagSession) != 0)
         set_session_state(session_of(held->row), *r.session_state);
+      note_for_breaker(held->row, r.outcome);
       finish_one(*held, r.outcome);
       if (const auto* complete = std::get_if<Complete>(&r.outcome)) {
         for (const NewJob& next : complete->next)

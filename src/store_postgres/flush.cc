@@ -277,6 +277,7 @@ void PostgresStore::count(const JobRow& row, int delta) {
   if (queue == queues_by_id_.end() || delta > 0) return;
   const QueueLimits& limits = queue->second->limits;
   if (limits.concurrency && !MS_MUTANT(end_opens_nothing)) opened_.insert(row.queue);
+  if (!limits.breaker.empty()) touch_breaker_of(*queue->second);
   const bool of_key = limits.per_key.concurrency && (row.flags & kFlagLimitKey) != 0;
   if (of_key && !MS_MUTANT(end_leaves_key_closed)) after_.gained.insert(row.queue);
 }

@@ -28,7 +28,7 @@ void read_limits_of(QueueInfo& queue, const Rows& rows, int row, int first) {
 }
 
 bool PostgresStore::is_closed(const QueueInfo& queue) const {
-  if (queue.paused || queue.opens_at) return true;
+  if (queue.paused || queue.opens_at || is_held_by_breaker(queue)) return true;
   const QueueHint& hint = hints_[queue.id];
   return queue.limits.concurrency && !hint.running_uncertain &&
          hint.running >= *queue.limits.concurrency;
@@ -46,7 +46,7 @@ std::map<int, int> PostgresStore::rooms(const std::vector<const QueueInfo*>& que
   flush();
   tell(sql_.lock_limits, params(ids));
   const Rows rows = ask(sql_.read_limits, params(ids));
-  std::map<int, int> out;
+  std::map<int, int> out, running_now;
   for (int i = 0; i < rows.size(); ++i) {
     const int id = static_cast<int>(rows.integer(i, 0));
     QueueInfo& queue = *queues_by_id_.at(id);
@@ -60,8 +60,14 @@ std::map<int, int> PostgresStore::rooms(const std::vector<const QueueInfo*>& que
       running += pending->second.counts[static_cast<std::size_t>(JobState::running)];
     after_.running_is[id] = running;
     after_.running[id] = 0;
-    if (MS_MUTANT(concurrency_ignored)) running = 0;
-    out[id] = queue.paused ? 0 : room_of(queue.limits, running, queue.meter, now_.wall);
+    running_now[id] = MS_MUTANT(concurrency_ignored) ? 0 : static_cast<int>(running);
+  }
+  take_breakers_of(queues);
+  for (const auto& [id, running] : running_now) {
+    const QueueInfo& queue = *queues_by_id_.at(id);
+    const int room =
+        std::min(room_of(queue.limits, running, queue.meter, now_.wall), room_under_breaker(queue));
+    out[id] = queue.paused ? 0 : room;
   }
   return out;
 }
@@ -69,8 +75,9 @@ std::map<int, int> PostgresStore::rooms(const std::vector<const QueueInfo*>& que
 void PostgresStore::claim_limited(const std::shared_ptr<Claiming>& claiming) {
   const Claim& op = *claiming->op;
   const std::optional<Ints> kinds = kinds_named(op);
-  if (kinds && kinds->empty()) return;
   claiming->rooms = rooms(claiming->queues);
+  if (kinds && kinds->empty()) return;
+  share_rooms(*claiming, kinds, claiming->rooms);
   has_order(*claiming) ? look_in_order(*claiming, kinds) : look_at_keys(*claiming, kinds);
   Ints ids, room;
   for (const auto& [id, n] : claiming->rooms) {
@@ -144,7 +151,7 @@ void PostgresStore::open_queue(const QueueInfo& queue) {
 }
 
 WallTime PostgresStore::next_opening() const {
-  WallTime next = WallTime::never();
+  WallTime next = next_half_open();
   if (!any_rates_) return next;
   for (const auto& [id, queue] : queues_by_id_) {
     if (queue->opens_at) next = std::min(next, *queue->opens_at);
@@ -164,7 +171,15 @@ OperationResult PostgresStore::operator()(const SetQueueLimits& op) {
   if (op.limits.has_order()) {
     if (auto old = keep_out_before(kKnowsOrder, "ageing and fair keys")) return std::move(*old);
   }
+  const std::string& breaker = op.limits.breaker;
+  if (!breaker.empty()) {
+    if (auto old = keep_out_before(kKnowsBreakers, "breakers")) return std::move(*old);
+    if (ask(breaker_sql_.exists, params(breaker)).empty()) return unknown_breaker(breaker);
+  }
   QueueInfo& queue = locked_queue(op.queue);
+  change_breaker(queue, breaker);
+  // Somebody removed it meanwhile.
+  if (!breaker.empty() && take_breaker(breaker) == nullptr) return unknown_breaker(breaker);
   change_key_limits(queue, op.limits);
   if (queue.limits.rate != op.limits.rate) queue.meter = {};
   queue.limits = op.limits;
@@ -178,13 +193,15 @@ OperationResult PostgresStore::operator()(const SetQueueLimits& op) {
 OperationResult PostgresStore::operator()(const OpenQueues& op) {
   if (auto lost = fenced(op.fence)) return std::move(*lost);
   const Rows rows = ask(sql_.due_openings, params(wall(), op.limit));
-  StepResult result{.changed = rows.size(), .more = rows.size() == op.limit};
+  StepResult result{.changed = rows.size()};
   for (int i = 0; i < rows.size(); ++i) {
     QueueInfo& queue = locked_queue(rows.string(i, 0));
     note_rate(queue);
     changed_queue(queue);
     open_queue(queue);
   }
+  if (result.changed < op.limit) result.changed += step_breakers(op.limit - result.changed);
+  result.more = result.changed == op.limit;
   if (result.more) return result;
   // What else is due by this node's copy has been opened by others.
   for (const auto& [id, queue] : queues_by_id_) {

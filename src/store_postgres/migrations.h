@@ -11,7 +11,8 @@ namespace mainspring::pg {
 // The first schemas that know these: where there are any, no program may join that does not.
 inline constexpr std::int64_t kKnowsWorkflows = 7, kKnowsLimits = 10, kKnowsMemos = 11,
                               kKnowsForks = 12, kKnowsSubWorkflows = 13, kKnowsEnds = 14,
-                              kKnowsLimitKeys = 15, kKnowsOrder = 16, kKnowsDefer = 17;
+                              kKnowsLimitKeys = 15, kKnowsOrder = 16, kKnowsDefer = 17,
+                              kKnowsBreakers = 18;
 // How long after a node was last seen it is thought to live, in microseconds.
 inline constexpr std::int64_t kNodeAlive = 15'000'000;
 

@@ -40,7 +40,8 @@ PostgresStore::PostgresStore(PostgresOptions options, Log& log, DatabaseClock* c
       trigger_sql_(schema_),
       memo_sql_(schema_),
       key_sql_(schema_),
-      order_sql_(schema_) {}
+      order_sql_(schema_),
+      breaker_sql_(schema_) {}
 
 PostgresStore::~PostgresStore() {
   try {
@@ -248,6 +249,7 @@ void PostgresStore::reload_copies() {
   // First: what changes behind it is found again.
   const Rows versions = connection_->run(sql_.versions);
   load_queues();
+  load_breakers();
   load_kinds();
   Connection& c = *connection_;
   c.queue(sql_.available);

@@ -246,7 +246,8 @@ OperationResult PostgresStore::claim_turn(const Claim& op, const SessionKey& key
   if (session == nullptr || !holds(*session, op.session_token)) return lost(key);
   ClaimResult result;
   const QueueInfo* queue = &queue_by_id(session->name.queue);
-  if (session->row.turn != 0 && has_room(*queue)) {
+  const bool room = has_room(*queue);
+  if (session->row.turn != 0 && room) {
     flush();
     hold();
     const std::int64_t until = lease_now() + op.lease.count();
@@ -267,7 +268,7 @@ OperationResult PostgresStore::claim_turn(const Claim& op, const SessionKey& key
 OperationResult PostgresStore::accept_next(const Claim& op, const std::string& name) {
   const QueueInfo* queue = find_queue(name);
   ClaimResult result;
-  if (queue == nullptr || queue->paused || !has_room(*queue)) return result;
+  if (queue == nullptr || !has_room(*queue) || queue->paused) return result;
   flush();
   if (!has_room_for_hold()) return too_many_held();
   Ints tried;

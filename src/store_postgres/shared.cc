@@ -38,6 +38,7 @@ void PostgresStore::heard(const Heard& what) {
       QueueHint& hint = hints_[found->second->id];
       hint.uncertain = hint.running_uncertain = true;
       hint.dry = false;
+      doubt_breaker_of(*found->second);
     } else if (unknown_queues_.size() < kMaxUnknownQueues) {
       unknown_queues_.insert(name);
       copies_stale_ = true;
@@ -49,6 +50,7 @@ void PostgresStore::heard(const Heard& what) {
       hint.dry = hint.heads_dry = false;
     }
     dry_lines_.clear();
+    for (const auto& [id, queue] : queues_by_id_) doubt_breaker_of(*queue);
     refreshed_at_ = Instant();
   }
   if (what.catalog || what.everything) copies_stale_ = true;
@@ -80,7 +82,8 @@ Result<Heard> PostgresStore::refresh(Now now) {
     ensure_connected(steady_.now().instant);
     Ints quiet;
     for (const auto& [id, queue] : queues_by_id_) {
-      if (!queue->paused && !has_available(queue->name)) quiet.push_back(id);
+      const bool held = queue->paused || is_held_by_breaker(*queue);
+      if (!held && !has_available(queue->name)) quiet.push_back(id);
     }
     Connection& c = *connection_;
     const Now sent = steady_.now();
@@ -106,8 +109,7 @@ Result<Heard> PostgresStore::refresh(Now now) {
       database_clock_->note(WallTime::from_us(time.integer(0, 0)), sent, steady_.now());
     Heard heard;
     heard.catalog = differ(versions_, c.next());
-    const WallTime due = next_due_;
-    next_due_ = time_of(c.next());
+    const WallTime due = std::exchange(next_due_, time_of(c.next()));
     next_expiry_ = time_of(c.next());
     next_prune_ = std::min(time_of(c.next()), time_of(c.next()));
     const WallTime wake = std::exchange(next_workflow_, time_of(c.next()));

@@ -19,6 +19,7 @@
 #include "api/follow_ups.h"
 #include "base/mutex.h"
 #include "model/named_claim.h"
+#include "store_postgres/breakers.h"
 #include "store_postgres/connection.h"
 #include "store_postgres/limit_keys.h"
 #include "store_postgres/memos.h"
@@ -79,6 +80,8 @@ struct AfterCommit {
   std::vector<JobId> ended, made, again;  // see Effects
   std::vector<WorkflowId> changed_workflows;
   std::vector<std::string> alarms;
+  std::vector<BreakerInfo> breakers;                    // that came to another state
+  std::set<std::string> no_breakers;                    // that were removed
   std::set<std::string> freed;                          // leases by name
   std::map<std::string, LeaseInHand> leases;            // as this transaction left or found them
   std::int64_t live = 0, finished = 0;                  // more or fewer,
@@ -142,6 +145,7 @@ class PostgresStore final : public SharedStore {
   Result<std::int64_t> ahead(const Job& job, std::int64_t limit) const override;
   Result<std::int64_t> running_of_key(const std::string& queue,
                                       const std::string& key) const override;
+  Result<std::vector<BreakerInfo>> breakers(WallTime now) const override;
   Result<MemoPage> memos(JobId id, const std::string& from, int limit) const override;
   std::shared_ptr<const Tokens> tokens() const override;
   std::int64_t tokens_version() const override { return tokens_version_.load(); }
@@ -263,6 +267,10 @@ class PostgresStore final : public SharedStore {
   OperationResult operator()(const FireTrigger& op);
   OperationResult operator()(const SetQueueLimits& op);
   OperationResult operator()(const OpenQueues& op);
+  OperationResult operator()(const PutBreaker& op);
+  OperationResult operator()(const RemoveBreaker& op);
+  OperationResult operator()(const OpenBreaker& op);
+  OperationResult operator()(const CloseBreaker& op);
 
   struct Claiming;
   // -- limits.cc
@@ -271,6 +279,7 @@ class PostgresStore final : public SharedStore {
   std::map<int, int> rooms(const std::vector<const QueueInfo*>& queues);
   void note_dry(const Claiming& claiming);
   void begin_claim(const std::shared_ptr<Claiming>& claiming);
+  void lock_limited(const std::vector<std::shared_ptr<Claiming>>& run);
   void claim_limited(const std::shared_ptr<Claiming>& claiming);
 
   // -- deferred.cc
@@ -287,6 +296,29 @@ class PostgresStore final : public SharedStore {
   void settle_openings();
   void open_queue(const QueueInfo& queue);
   WallTime next_opening() const;
+
+  // -- breakers.cc
+  enum class BreakerLock : std::uint8_t { waits, if_free };
+  void take_breakers(const std::set<std::string>& wanted, BreakerLock lock);
+  void fold_breakers(const std::set<std::string>& wanted);
+  void take_breakers_of(const std::vector<const QueueInfo*>& queues);
+  BreakerInHand* take_breaker(const std::string& name);
+  void change_breaker(const QueueInfo& queue, const std::string& name);
+  int room_under_breaker(const QueueInfo& queue) const;
+  void share_rooms(const Claiming& claiming, const std::optional<Ints>& kinds,
+                   std::map<int, int>& rooms);
+  void begin_under_breaker(int queue, BreakerMeter::Probe attempt);
+  void note_for_breaker(const JobRow& row, const Outcome& outcome);
+  void touch_breaker_of(const QueueInfo& queue);
+  void flush_breaker_notes();
+  void settle_breakers();
+  void open_queues_of(const std::string& breaker);
+  void load_breakers();
+  void remember_breakers();
+  bool is_held_by_breaker(const QueueInfo& queue) const;
+  void doubt_breaker_of(const QueueInfo& queue);
+  WallTime next_half_open() const;
+  int step_breakers(int limit);
 
   // -- limit_keys.cc
   using KeyRooms = std::map<std::string, int>;  // how many more of a key may begin
@@ -651,6 +683,7 @@ class PostgresStore final : public SharedStore {
   const MemoStatements memo_sql_;
   const LimitKeyStatements key_sql_;
   const OrderStatements order_sql_;
+  const BreakerStatements breaker_sql_;
   const SystemClock steady_;  // for deadlines of the connections alone
   std::unique_ptr<Connection> connection_;
   std::int64_t node_ = 0;
@@ -691,7 +724,10 @@ class PostgresStore final : public SharedStore {
   std::vector<NewJob> posted_;      // by the completions of the operation under way
   std::optional<std::vector<TriggerWatch>> watches_;  // nullopt = not asked for, or on their way
   bool watches_asked_ = false;
-  std::vector<EndedJob> ends_;  // of the batch, that triggers watch
+  std::vector<EndedJob> ends_;                             // of the batch, that triggers watch
+  std::map<std::string, BreakerInHand> breakers_in_hand_;  // locked
+  std::set<std::string> touched_breakers_;                 // by ends
+  std::vector<BreakerNote> breaker_notes_;                 // not written yet
   std::map<SessionName, SessionInHand> sessions_;
   std::set<std::pair<std::int64_t, JobId>> joined_, left_;  // lines of sessions, not written yet
   std::vector<EndedTurn> ended_turns_;
@@ -707,6 +743,8 @@ class PostgresStore final : public SharedStore {
   std::unordered_map<std::string, QueueInfo*> queues_by_name_;
   std::unordered_map<int, std::unique_ptr<QueueInfo>> queues_by_id_;
   mutable std::unordered_map<int, QueueHint> hints_;
+  std::map<std::string, BreakerCopy> breakers_;
+  WallTime breakers_looked_at_;                     // by the leader
   std::unordered_set<std::string> unknown_queues_;  // that others named: to be looked up
   std::set<std::string> dry_lines_;  // of sessions: a claim found nothing, and nothing came since
   std::string last_line_asked_;

@@ -35,6 +35,7 @@ Result<void> PostgresTarget::write_catalog(const TransferCatalog& is, const Tran
   const auto queues = queues_;
   auto done = writing([&] {
     write_queues(is, before);
+    write_breakers(is, before);
     write_schedules(is, before);
     write_ties(is, before);
     write_access(is, before, now);
@@ -56,6 +57,18 @@ void PostgresTarget::write_queues(const TransferCatalog& is, const TransferCatal
     Params p = params(id, q.enqueued, q.pruned, q.expired);
     for (const std::int64_t n : q.counts) p.add(n);
     tell(sql_->tally, p);
+  }
+}
+
+void PostgresTarget::write_breakers(const TransferCatalog& is, const TransferCatalog* before) {
+  const auto breakers =
+      transfer_difference(is.breakers, list_of(before, &TransferCatalog::breakers),
+                          [](const TransferBreaker& b) { return b.name; });
+  if (before == nullptr) tell(sql_->no_breakers, {});
+  for (const std::string& name : breakers.gone) tell(sql_->no_breaker, params(name));
+  for (const TransferBreaker* b : breakers.come) {
+    Params p = params(b->name, b->settings);
+    tell(sql_->breaker, p.text_or_null(b->state));
   }
 }
 
@@ -243,9 +256,9 @@ Result<void> PostgresTarget::complete(WallTime now) {
     tell(sql_->drop_notes, {});
     tell(sql_->copied_mark, params(now.us()));
     tell(sql_->no_copying, {});
-    tell(sql_->for_all,
-         params(newest_is_compatible_with(), kKnowsWorkflows, kKnowsLimits, kKnowsMemos,
-                kKnowsForks, kKnowsSubWorkflows, kKnowsEnds, kKnowsLimitKeys, kKnowsOrder, kKnowsDefer));
+    tell(sql_->for_all, params(newest_is_compatible_with(), kKnowsWorkflows, kKnowsLimits,
+                               kKnowsMemos, kKnowsForks, kKnowsSubWorkflows, kKnowsEnds,
+                               kKnowsLimitKeys, kKnowsOrder, kKnowsDefer, kKnowsBreakers));
   });
 }
 

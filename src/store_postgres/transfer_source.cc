@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "api/breaker_shapes.h"
 #include "base/mutant.h"
 #include "store_postgres/audit_reads.h"
 #include "store_postgres/migrations.h"
@@ -234,6 +235,11 @@ class PostgresSource final : public TransferSource {
                  "WHERE name <> $1 ORDER BY name"),
           sessions(s, kSessions),
           marks(s, "SELECT id, seq, hash FROM $schema.audit_marks ORDER BY id"),
+          breakers(
+              s, "SELECT name, settings, coalesce(state, '') FROM $schema.breakers ORDER BY name"),
+          breaker_notes(s,
+                        "SELECT breaker, job, token, began, at, failed, open_for FROM "
+                        "$schema.breaker_notes ORDER BY breaker, seq"),
           triggers(s, "SELECT name, definition, state, secret FROM $schema.triggers ORDER BY name"),
           trigger_events(s,
                          "SELECT name, seq, event, fired_at, made_at, job, reason FROM "
@@ -249,7 +255,8 @@ class PostgresSource final : public TransferSource {
     std::array<Statement, kTransferSections.size()> blocks, block;  // by section
     Statement begin, settings, commit, mark, raise, only_new, refuse, stamps, jobs, sizes, errors,
         memos, finished, keys, workflows, workflow_rows, ledger, audit, queues, schedules, removed,
-        ties, tokens, leases, sessions, marks, triggers, trigger_events, numbers;
+        ties, tokens, leases, sessions, marks, breakers, breaker_notes, triggers, trigger_events,
+        numbers;
   };
 
   void check_rights();
@@ -257,6 +264,7 @@ class PostgresSource final : public TransferSource {
   void read_errors(std::vector<TransferJob>& jobs, std::size_t from);
   void read_memos(std::vector<TransferJob>& jobs, std::size_t from);
   void read_queues(TransferCatalog& out);
+  void read_breakers(TransferCatalog& out);
   void read_schedules(TransferCatalog& out);
   void read_access(TransferCatalog& out);
   void read_triggers(TransferCatalog& out);
@@ -510,6 +518,29 @@ void PostgresSource::read_queues(TransferCatalog& out) {
   }
 }
 
+// With what has been noted and not been counted.
+void PostgresSource::read_breakers(TransferCatalog& out) {
+  const Rows rows = connection_.run(sql_.breakers);
+  const Rows notes = connection_.run(sql_.breaker_notes);
+  for (int i = 0; i < rows.size(); ++i) {
+    TransferBreaker& b = out.breakers.emplace_back();
+    b = {rows.string(i, 0), rows.string(i, 1), rows.string(i, 2)};
+    const auto settings = parse_breaker_settings(b.settings);
+    if (!settings) throw PgError{"XX001", settings.error().message, false};
+    BreakerMeter meter = BreakerMeter::parse(b.state);
+    for (int n = 0; n < notes.size(); ++n) {
+      if (notes.text(n, 0) != b.name) continue;
+      const WallTime at = WallTime::from_us(notes.integer(n, 4));
+      meter.end(*settings, {notes.integer(n, 1), notes.integer(n, 2)},
+                WallTime::from_us(notes.integer(n, 3)),
+                notes.integer(n, 5) != 0 ? BreakerMeter::End::failed : BreakerMeter::End::neither,
+                at);
+      if (const auto time = notes.maybe(n, 6)) meter.open_for(*settings, Duration(*time), at);
+    }
+    b.state = meter.text();
+  }
+}
+
 void PostgresSource::read_schedules(TransferCatalog& out) {
   const Rows rows = connection_.run(sql_.schedules);
   for (int i = 0; i < rows.size(); ++i) {
@@ -597,6 +628,7 @@ Result<TransferCatalog> PostgresSource::catalog() {
   return guarded([&]() -> Result<TransferCatalog> {
     TransferCatalog out;
     read_queues(out);
+    read_breakers(out);
     read_schedules(out);
     read_access(out);
     read_triggers(out);

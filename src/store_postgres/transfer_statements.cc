@@ -9,7 +9,7 @@ constexpr std::string_view kHolds =
     "SELECT (SELECT count(*) FROM $schema.jobs), (SELECT count(*) FROM $schema.queues), (SELECT "
     "count(*) FROM $schema.schedules), (SELECT count(*) FROM $schema.named_leases WHERE name <> "
     "$1), (SELECT count(*) FROM $schema.tokens), (SELECT max(seq) FROM $schema.audit_marks), "
-    "(SELECT count(*) FROM $schema.triggers)";
+    "(SELECT count(*) FROM $schema.triggers), (SELECT count(*) FROM $schema.breakers)";
 constexpr std::string_view kMarkCopying =
     "INSERT INTO $schema.moves AS m (what, store, place, at, run) VALUES ('copying', $1, $2, $3, "
     "$4) ON CONFLICT (what) DO UPDATE SET store = excluded.store, place = excluded.place, run = "
@@ -116,7 +116,9 @@ constexpr std::string_view kForAll =
     "CASE WHEN EXISTS (SELECT 1 FROM $schema.queues WHERE limits LIKE '%\"per_key\":%') THEN $8 "
     "END, CASE WHEN EXISTS (SELECT 1 FROM $schema.queues WHERE limits LIKE '%\"fair\":true%' OR "
     "limits LIKE '%\"ageing\":\"%') THEN $9 END, "
-    "CASE WHEN EXISTS (SELECT 1 FROM $schema.deferred) THEN $10 END)";
+    "CASE WHEN EXISTS (SELECT 1 FROM $schema.deferred) THEN $10 END, "
+    "CASE WHEN EXISTS (SELECT 1 FROM $schema.queues WHERE limits LIKE '%\"breaker\":%') THEN $11 "
+    "END)";
 constexpr std::string_view kRunningKeys =
     "WITH gone AS (DELETE FROM $schema.running_keys b WHERE NOT EXISTS (SELECT 1 FROM "
     "$schema.jobs j WHERE j.id = b.id)) INSERT INTO $schema.running_keys (queue, key, id) SELECT "
@@ -141,6 +143,9 @@ constexpr std::string_view kCopiedMark =
 constexpr std::string_view kNumbers =
     "SELECT setval('$schema.job_ids', greatest($1 - 1, 1), $1 > 1), "
     "setval('$schema.tokens_given', greatest($2 - 1, 1), $2 > 1)";
+constexpr std::string_view kRowNumber =
+    "SELECT setval('$schema.row_numbers', greatest($1, (SELECT last_value FROM "
+    "$schema.row_numbers)) + 1)";
 constexpr std::string_view kTrigger =
     "INSERT INTO $schema.triggers (name, definition, state, secret, ends, of_queue) VALUES ($1, "
     "$2, "
@@ -276,10 +281,11 @@ PostgresTarget::Statements::Statements(std::string_view s)
       prune_audit(s, "DELETE FROM $schema.audit WHERE seq <= $1"),
       numbers(s, kNumbers),
       schedule_number(s, "SELECT setval('$schema.schedules_id_seq', $1)"),
-      row_number(s,
-                 "SELECT setval('$schema.row_numbers', greatest($1, (SELECT last_value FROM "
-                 "$schema.row_numbers)) + 1)"),
+      row_number(s, kRowNumber),
       workflow_number(s, "SELECT setval('$schema.workflow_ids', greatest($1 - 1, 1), $1 > 1)"),
+      breaker(s, "INSERT INTO $schema.breakers (name, settings, state) VALUES ($1, $2, $3)"),
+      no_breaker(s, "DELETE FROM $schema.breakers WHERE name = $1"),
+      no_breakers(s, "DELETE FROM $schema.breakers"),
       trigger(s, kTrigger),
       no_trigger(s, "DELETE FROM $schema.triggers WHERE name = $1"),
       no_triggers(s, "DELETE FROM $schema.triggers"),

@@ -63,7 +63,7 @@ void PostgresTarget::check_empty() {
   }
   const Rows rows = connection_.run(sql_->holds, params(kLeadershipLease));
   constexpr std::array kWhat = {"jobs",   "queues",        "schedules", "leases",
-                                "tokens", "audit records", "triggers"};
+                                "tokens", "audit records", "triggers",  "breakers"};
   std::string words;
   for (std::size_t i = 0; i < kWhat.size(); ++i) {
     const std::int64_t n = rows.integer(0, static_cast<int>(i));

@@ -55,6 +55,7 @@ class PostgresTarget final : public TransferTarget {
   void insert_extras(std::span<const TransferJob> jobs);
   void insert_lines(std::span<const TransferJob> jobs, Now now);
   void write_queues(const TransferCatalog& is, const TransferCatalog* before);
+  void write_breakers(const TransferCatalog& is, const TransferCatalog* before);
   void write_schedules(const TransferCatalog& is, const TransferCatalog* before);
   void write_ties(const TransferCatalog& is, const TransferCatalog* before);
   void write_access(const TransferCatalog& is, const TransferCatalog* before, Now now);

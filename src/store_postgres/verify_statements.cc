@@ -43,14 +43,16 @@ constexpr Law kLaws[] = {
      "$schema.ready r WHERE r.id = j.id AND r.queue = j.queue AND r.priority = j.priority AND "
      "r.kind = j.kind AND r.run_at = j.run_at AND r.expires_at = CASE WHEN j.started_at = 0 THEN "
      "j.expires_at ELSE 0 END) AND NOT EXISTS (SELECT 1 FROM $schema.held_back h WHERE h.id = j.id "
-     "AND h.queue = j.queue AND h.key = coalesce(j.limit_key, '') AND h.kind = j.kind AND h.priority = "
+     "AND h.queue = j.queue AND h.key = coalesce(j.limit_key, '') AND h.kind = j.kind AND "
+     "h.priority = "
      "j.priority AND h.run_at = j.run_at)"},
     {"jobs that are held back although their queue has no limits per key",
      "SELECT count(*) FROM $schema.held_back h JOIN $schema.queues q ON q.id = h.queue WHERE "
      "q.limits IS NULL OR q.limits NOT LIKE '%\"per_key\":%'"},
     {"running jobs that no limit per key counts, although one should",
      "SELECT count(*) FROM $schema.jobs j JOIN $schema.queues q ON q.id = j.queue WHERE j.state = "
-     "3 AND j.limit_key IS NOT NULL AND q.limits LIKE '%\"per_key\":{\"concurrency\":%' AND NOT EXISTS (SELECT 1 "
+     "3 AND j.limit_key IS NOT NULL AND q.limits LIKE '%\"per_key\":{\"concurrency\":%' AND NOT "
+     "EXISTS (SELECT 1 "
      "FROM $schema.running_keys r WHERE r.id = j.id AND r.queue = j.queue AND r.key = "
      "j.limit_key)"},
     {"jobs whose row does not say that they have a limit_key, or says it wrongly",
@@ -165,6 +167,9 @@ constexpr Law kLaws[] = {
     {"rows of ledgers whose trigger is not there, or that it has not made",
      "SELECT count(*) FROM $schema.trigger_events e WHERE NOT EXISTS (SELECT 1 FROM "
      "$schema.triggers t WHERE t.name = e.name AND (t.state::json->>'next_seq')::bigint > e.seq)"},
+    {"queues that name a breaker which is not there",
+     "SELECT count(*) FROM $schema.queues q WHERE q.limits LIKE '%\"breaker\":%' AND NOT EXISTS "
+     "(SELECT 1 FROM $schema.breakers b WHERE b.name = q.limits::json->>'breaker')"},
     {"workflows that have ended without a time, or have one and have not",
      "SELECT count(*) FROM $schema.workflows WHERE (state >= 3) <> (finished_at IS NOT NULL) AND "
      "data NOT LIKE '%\"parent\":%'"},

@@ -151,6 +151,7 @@ void SqliteStore::commit_batch(BatchReport& report) {
     write_sessions();
     write_finished();
     write_limits();
+    write_breakers();
     write_tallies();
     write_audit_mark();
     if (due_touched_ || expiring_touched_ || finished_touched_ || sessions_touched_)
@@ -170,6 +171,7 @@ void SqliteStore::commit_batch(BatchReport& report) {
       report.effects.available.push_back(accept_line(queue->name));
   }
   name_lines(report.effects);
+  tell_breakers(report.effects);
   report.effects.ended = std::move(ended_);
   ended_.clear();
   report.effects.made = std::exchange(made_, {});
@@ -255,7 +257,8 @@ void SqliteStore::refresh_agenda() {
 
 void SqliteStore::publish() {
   if (touched_.empty() && touched_leases_.empty() && touched_schedules_.empty() &&
-      batch_sessions_.empty() && !tokens_touched_ && !audit_touched_ && !publish_anew_)
+      batch_sessions_.empty() && !tokens_touched_ && !audit_touched_ && !publish_anew_ &&
+      touched_breakers_.empty() && removed_breakers_.empty())
     return;
   MutexLock lock(published_mutex_);
   publish_tokens();
@@ -265,6 +268,7 @@ void SqliteStore::publish() {
   publish_schedules();
   publish_sessions();
   publish_keys();
+  publish_breakers();
   publish_anew_ = false;
   for (QueueState* queue : touched_) {
     if (queue->published == nullptr) {
@@ -298,7 +302,8 @@ Agenda SqliteStore::agenda() const {
       .next_prune = std::min({next_prune_, audit_due_, next_forgotten_, next_workflow_prune_}),
       .next_schedule = fire_order_.empty() ? WallTime::never() : fire_order_.begin()->first,
       .next_workflow = next_workflow_wake_,
-      .next_opening = openings_.empty() ? WallTime::never() : openings_.begin()->first};
+      .next_opening = std::min(openings_.empty() ? WallTime::never() : openings_.begin()->first,
+                               next_half_open())};
 }
 
 bool SqliteStore::has_available(const std::string& name) const {

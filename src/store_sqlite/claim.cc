@@ -83,6 +83,7 @@ OperationResult SqliteStore::operator()(const Claim& op) {
   if (op.job != 0) return claim_named(op);
   ClaimResult result;
   std::vector<QueueState*> queues;
+  for (const std::string& name : op.queues) step_breaker_of(name);
   for (const std::string& name : op.queues) {
     QueueState* queue = find_queue(name);
     if (queue != nullptr && room(*queue) > 0) queues.push_back(queue);

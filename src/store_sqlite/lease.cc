@@ -62,6 +62,7 @@ bool SqliteStore::claim_one(const ReadyKey& key, QueueState& queue, std::int32_t
   count(queue, JobState::available, 0, -1);
   count(queue, JobState::running, 0, 1);
   count_begun(queue, 1);
+  begin_under_breaker(queue, {id, lease.token});
   lease_order_.emplace_hint(lease_order_.end(), lease.expires_at, id);
   leases_.emplace(id, std::move(lease));
   return true;
@@ -216,6 +217,7 @@ FinishStatus SqliteStore::status_without_lease(const JobOutcome& result, const W
 }
 
 void SqliteStore::finish_lease(JobId id, Lease& lease, const Outcome& outcome) {
+  end_under_breaker(id, lease, end_for_breaker(outcome), open_breaker_for(outcome));
   if (const auto* complete = std::get_if<Complete>(&outcome)) {
     if (!complete->result.empty()) {
       sql_->upsert_result.bind(id, complete->result).run();
@@ -325,6 +327,7 @@ OperationResult SqliteStore::operator()(const RescueExpired& op) {
     Lease& lease = leases_.at(id);
     if (MS_MUTANT(rescue_burns_no_attempt)) --lease.attempt;
     begin_write();
+    end_under_breaker(id, lease, BreakerMeter::End::neither, std::nullopt);
     const bool over_limit =
         lease.timeout != kForever &&
         now_.instant >= lease.grant->claimed_instant + lease.timeout + kTimeoutGrace;

@@ -6,7 +6,7 @@
 namespace mainspring::sqlite {
 
 bool QueueState::is_closed() const {
-  if (paused || opens_at) return true;
+  if (paused || opens_at || (breaker != nullptr && breaker->meter.room() == 0)) return true;
   return limits.concurrency &&
          tally.counts[static_cast<std::size_t>(JobState::running)] >= *limits.concurrency;
 }
@@ -17,7 +17,8 @@ int SqliteStore::room(const QueueState& queue) const {
       MS_MUTANT(concurrency_ignored)
           ? 0
           : queue.tally.counts[static_cast<std::size_t>(JobState::running)];
-  return room_of(queue.limits, running, queue.meter, now_.wall);
+  const int room = room_of(queue.limits, running, queue.meter, now_.wall);
+  return queue.breaker == nullptr ? room : std::min(room, queue.breaker->meter.room());
 }
 
 // `n` jobs of it have begun.
@@ -53,8 +54,11 @@ void SqliteStore::open_queue(QueueState& queue) {
 }
 
 OperationResult SqliteStore::operator()(const SetQueueLimits& op) {
+  if (!op.limits.breaker.empty() && find_breaker(op.limits.breaker) == nullptr)
+    return unknown_breaker(op.limits.breaker);
   QueueState& queue = queue_of(op.queue);
   begin_write();
+  set_breaker(queue, op.limits.breaker);
   if (queue.limits.rate != op.limits.rate) queue.meter = {};
   if (queue.limits.per_key.fair != op.limits.per_key.fair) drop_turns(queue);
   queue.limits = op.limits;
@@ -78,6 +82,13 @@ OperationResult SqliteStore::operator()(const OpenQueues& op) {
     open_queue(*queue);
   }
   result.changed = static_cast<int>(due.size());
+  for (auto& [name, breaker] : breakers_) {
+    if (breaker.meter.state() != BreakerState::open || breaker.meter.open_until() > now_.wall)
+      continue;
+    if (result.changed == op.limit) break;
+    step_breaker(breaker);
+    ++result.changed;
+  }
   result.more = result.changed == op.limit;
   return result;
 }
@@ -98,12 +109,19 @@ void SqliteStore::write_limits() {
 
 void SqliteStore::load_limits() {
   openings_.clear();
+  load_breakers();
   Statement rows(*db_, "SELECT id, limits, meter, opens_at FROM queues WHERE limits IS NOT NULL");
   while (rows.step()) {
     QueueState& queue = queue_by_id(rows.integer(0));
     auto limits = parse_limits(rows.text(1));
     if (!limits) throw SqlError{SQLITE_CORRUPT, limits.error().message};
     queue.limits = std::move(*limits);
+    if (!queue.limits.breaker.empty()) {
+      queue.breaker = find_breaker(queue.limits.breaker);
+      if (queue.breaker == nullptr)
+        throw SqlError{SQLITE_CORRUPT, "a queue names a breaker that is not there"};
+      queue.breaker->queues.push_back(&queue);
+    }
     queue.meter = RateMeter::parse(rows.text(2));
     if (rows.is_null(3)) continue;
     queue.opens_at = WallTime::from_us(rows.integer(3));

@@ -11,6 +11,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "model/breaker.h"
 #include "model/rate.h"
 #include "model/turns.h"
 #include "store/store.h"
@@ -69,6 +70,20 @@ struct LimitKey {
   void settle();  // shows and hides what its room asks for
 };
 
+struct Breaker {
+  std::string name;
+  BreakerSettings settings;
+  BreakerMeter meter;
+  bool touched = false;                      // it is to be written with this batch
+  BreakerState told = BreakerState::closed;  // how it was before that
+  std::vector<QueueState*> queues{};         // that name it
+};
+struct PublishedBreaker {
+  BreakerSettings settings;
+  BreakerMeter meter;
+  std::vector<std::string> queues{};
+};
+
 // Counters of a queue as they stand in `tallies`.
 struct Tally {
   std::int64_t enqueued = 0, pruned = 0, expired = 0;
@@ -83,6 +98,7 @@ struct QueueState {
   std::optional<Duration> retention_completed, retention_dead;
   QueueLimits limits;
   RateMeter meter;                   // of limits.rate
+  Breaker* breaker = nullptr;        // of limits.breaker
   std::optional<WallTime> opens_at;  // closed by that rate until OpenQueues
   bool limits_changed = false;       // these three are to be written with this batch
   KeyTurns turns;                    // of fair keys

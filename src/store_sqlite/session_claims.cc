@@ -21,7 +21,9 @@ void SqliteStore::read_session(std::string_view key, QueueState& queue, Lease& l
 
 OperationResult SqliteStore::claim_next_session(const Claim& op, QueueState* queue) {
   ClaimResult result;
-  if (queue == nullptr || queue->ready_sessions.empty()) return result;
+  if (queue == nullptr) return result;
+  step_breaker_of(queue->name);
+  if (queue->ready_sessions.empty()) return result;
   if (room(*queue) == 0 && !MS_MUTANT(sessions_not_limited)) return result;
   if (hold_ends_.size() >= kMaxHeldSessions) return too_many_held();
   begin_write();
@@ -49,7 +51,9 @@ OperationResult SqliteStore::claim_of_session(const Claim& op, const SessionKey&
   Session* session = find_held(key, op.session_token);
   if (session == nullptr) return session_lost(key);
   ClaimResult result;
-  if (!session->ready || room(*session->queue) == 0) return result;
+  step_breaker_of(key.queue);
+  if (!session->ready) return result;
+  if (room(*session->queue) == 0) return result;
   auto hot = load_hot(session->turn);
   MS_ASSERT(hot && hot->state == JobState::waiting, "the job with the turn waits for the holder");
   if (hot->expires_at && !hot->started_at && *hot->expires_at <= now_.wall.us()) return result;

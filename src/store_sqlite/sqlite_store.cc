@@ -133,6 +133,7 @@ void SqliteStore::load(Instant now) {
   load_turns();
   load_watches();
   load_leases(now);
+  settle_probes();
   load_named_leases(now);
   load_schedules();
   load_ties();

@@ -252,6 +252,7 @@ class SqliteStore final : public Store {
   Result<std::int64_t> ahead(const Job& job, std::int64_t limit) const override;
   Result<std::int64_t> running_of_key(const std::string& queue,
                                       const std::string& key) const override;
+  Result<std::vector<BreakerInfo>> breakers(WallTime now) const override;
   Result<MemoPage> memos(JobId id, const std::string& from, int limit) const override;
   std::shared_ptr<const Tokens> tokens() const override;
   std::int64_t tokens_version() const override {
@@ -337,6 +338,10 @@ class SqliteStore final : public Store {
   OperationResult operator()(const FireTrigger& op);
   OperationResult operator()(const SetQueueLimits& op);
   OperationResult operator()(const OpenQueues& op);
+  OperationResult operator()(const PutBreaker& op);
+  OperationResult operator()(const RemoveBreaker& op);
+  OperationResult operator()(const OpenBreaker& op);
+  OperationResult operator()(const CloseBreaker& op);
 
   // -- enqueue.cc
   std::optional<Error> no_room(std::size_t jobs) const;
@@ -396,6 +401,23 @@ class SqliteStore final : public Store {
   void open_queue(QueueState& queue);
   void write_limits();
   void load_limits();
+  // -- breakers.cc
+  Breaker* find_breaker(const std::string& name);
+  void touch(Breaker& breaker);                                  // before it changes
+  void set_breaker(QueueState& queue, const std::string& name);  // one that is there, or ""
+  void step_breaker(Breaker& breaker);
+  void step_breaker_of(const std::string& queue);
+  void begin_under_breaker(QueueState& queue, BreakerMeter::Probe attempt);
+  // An attempt of a queue with a breaker has ended; its lease is there.
+  void end_under_breaker(JobId id, const Lease& lease, BreakerMeter::End how,
+                         std::optional<Duration> open_for);
+  void open_queues_of(Breaker& breaker);
+  WallTime next_half_open() const;
+  void write_breakers();
+  void tell_breakers(Effects& effects);
+  void load_breakers();
+  void settle_probes();
+  void publish_breakers() MS_REQUIRES(published_mutex_);
   // -- limit_keys.cc
   LimitKey& limit_key_of(QueueState& queue, std::string_view key);  // made if new
   std::string limit_key_of(JobId id);                               // of a job that has one
@@ -622,6 +644,9 @@ class SqliteStore final : public Store {
   bool refuse_enqueues_ = false;  // in this batch
   std::deque<QueueState> queue_states_;
   std::set<std::pair<WallTime, std::string_view>> openings_;  // those that their rates have closed
+  std::map<std::string, Breaker> breakers_;
+  std::vector<Breaker*> touched_breakers_;
+  std::set<std::string> removed_breakers_;  // in this batch
   std::unordered_map<std::string_view, QueueState*> queues_by_name_;
   std::unordered_map<std::int64_t, QueueState*> queues_by_id_;
   std::unordered_map<std::string, std::int32_t> kinds_by_name_;
@@ -697,6 +722,7 @@ class SqliteStore final : public Store {
   std::unordered_map<std::int64_t, Instant> published_holds_ MS_GUARDED_BY(published_mutex_);
   std::map<std::pair<std::string, std::string>, std::int64_t> published_keys_
       MS_GUARDED_BY(published_mutex_);
+  std::map<std::string, PublishedBreaker> published_breakers_ MS_GUARDED_BY(published_mutex_);
   std::string published_move_ MS_GUARDED_BY(published_mutex_);
   std::atomic<std::int64_t> tokens_version_{0};
   mutable Mutex readers_mutex_;

@@ -33,6 +33,7 @@ Result<void> SqliteTarget::write_catalog(const TransferCatalog& is, const Transf
   return guarded([&]() -> Result<void> {
     Writing writing(db_);
     write_queues(is, before);
+    write_breakers(is, before);
     write_schedules(is, before);
     write_sessions(is, before);
     write_access(is, before);
@@ -67,6 +68,16 @@ void SqliteTarget::write_queues(const TransferCatalog& is, const TransferCatalog
               c[7])
         .run();
   }
+}
+
+void SqliteTarget::write_breakers(const TransferCatalog& is, const TransferCatalog* before) {
+  const auto breakers =
+      transfer_difference(is.breakers, list_of(before, &TransferCatalog::breakers),
+                          [](const TransferBreaker& b) { return b.name; });
+  remove_gone(db_, breakers, before != nullptr, "breakers", "name");
+  Statement row(db_, "INSERT INTO breakers (name, settings, state) VALUES (?, ?, ?)");
+  for (const TransferBreaker* b : breakers.come)
+    row.bind(b->name, b->settings, Statement::text_or_null(b->state)).run();
 }
 
 void SqliteTarget::write_schedules(const TransferCatalog& is, const TransferCatalog* before) {

@@ -159,6 +159,7 @@ class SqliteSource final : public TransferSource {
   bool read_job(JobId id, TransferJob& job);
   void read_memos(JobId id, TransferJob& job);
   void read_queues(TransferCatalog& out);
+  void read_breakers(TransferCatalog& out);
   void read_schedules(TransferCatalog& out);
   void read_sessions(TransferCatalog& out);
   void read_access(TransferCatalog& out);
@@ -449,6 +450,14 @@ void SqliteSource::read_queues(TransferCatalog& out) {
   }
 }
 
+void SqliteSource::read_breakers(TransferCatalog& out) {
+  Statement row(db_, "SELECT name, settings, coalesce(state, '') FROM breakers ORDER BY name");
+  while (row.step()) {
+    out.breakers.push_back(
+        {std::string(row.text(0)), std::string(row.text(1)), std::string(row.text(2))});
+  }
+}
+
 void SqliteSource::read_schedules(TransferCatalog& out) {
   Statement row(db_,
                 "SELECT name, id, version, definition, paused_reason, skip_reason, paused, next, "
@@ -563,6 +572,7 @@ Result<TransferCatalog> SqliteSource::catalog() {
   return guarded([&]() -> Result<TransferCatalog> {
     TransferCatalog out;
     read_queues(out);
+    read_breakers(out);
     read_schedules(out);
     read_sessions(out);
     read_access(out);

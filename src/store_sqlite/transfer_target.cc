@@ -123,6 +123,7 @@ std::string SqliteTarget::holds() {
   add("queues", "SELECT count(*) FROM queues");
   add("schedules", "SELECT count(*) FROM schedules");
   add("triggers", "SELECT count(*) FROM triggers");
+  add("breakers", "SELECT count(*) FROM breakers");
   add("leases", "SELECT count(*) FROM named_leases WHERE name <> 'mainspring/leader'");
   add("tokens", "SELECT count(*) FROM tokens");
   add("audit records", "SELECT seq FROM audit_marks WHERE id = 1");

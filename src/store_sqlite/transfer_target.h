@@ -53,6 +53,7 @@ class SqliteTarget final : public TransferTarget {
   void write_extras(const TransferJob& job);
   void remove_job(JobId id);
   void write_queues(const TransferCatalog& is, const TransferCatalog* before);
+  void write_breakers(const TransferCatalog& is, const TransferCatalog* before);
   void write_schedules(const TransferCatalog& is, const TransferCatalog* before);
   void write_sessions(const TransferCatalog& is, const TransferCatalog* before);
   void write_access(const TransferCatalog& is, const TransferCatalog* before);

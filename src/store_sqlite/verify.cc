@@ -173,6 +173,9 @@ constexpr Law kLaws[] = {
      "SELECT count(*) FROM trigger_events e WHERE NOT EXISTS (SELECT 1 FROM triggers t WHERE "
      "t.name "
      "= e.name AND json_extract(t.state, '$.next_seq') > e.seq)"},
+    {"queues that name a breaker which is not there",
+     "SELECT count(*) FROM queues q WHERE json_extract(q.limits, '$.breaker') IS NOT NULL AND NOT "
+     "EXISTS (SELECT 1 FROM breakers b WHERE b.name = json_extract(q.limits, '$.breaker'))"},
     {"workflows that have ended without a time, or have one and have not",
      "SELECT count(*) FROM workflows WHERE (state >= 3) <> (finished_at IS NOT NULL) AND "
      "json_extract(data, '$.parent') IS NULL"},

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "api/breaker_shapes.h"
+
 #include "conformance/describe.h"
 
 namespace mainspring {
@@ -233,7 +235,28 @@ std::vector<std::string> lines_of_triggers(const Store& store) {
   return lines;
 }
 
+std::vector<std::string> lines_of_breakers(const Store& store, WallTime now) {
+  std::vector<std::string> lines;
+  const auto all = store.breakers(now);
+  if (!all) return {"breakers: " + all.error().message};
+  for (const BreakerInfo& info : *all) {
+    lines.push_back(fmt::format("{} {} {} until={} failures={} room={} probes={} opened={} of {}",
+                                info.name, breaker_settings_text(info.settings),
+                                to_string(info.state), info.open_until.value_or(WallTime()).us(),
+                                info.failures, info.room, info.probes, info.opened,
+                                fmt::join(info.queues, ",")));
+  }
+  return lines;
+}
+
 }  // namespace
+
+std::string breakers_differ(const Store& model, const Store& real, WallTime now) {
+  const std::vector<std::string> a = lines_of_breakers(model, now),
+                                 b = lines_of_breakers(real, now);
+  if (a == b) return "";
+  return fmt::format("breakers:\n  model: {}\n  store: {}", fmt::join(a, "\n"), fmt::join(b, "\n"));
+}
 
 std::string triggers_differ(const Store& model, const Store& real) {
   const std::vector<std::string> a = lines_of_triggers(model), b = lines_of_triggers(real);
@@ -248,6 +271,7 @@ std::string differs(const Store& model, const Store& real) {
   if (std::string why = sessions_differ(model, real); !why.empty()) return why;
   if (std::string why = workflows_differ(model, real); !why.empty()) return why;
   if (std::string why = triggers_differ(model, real); !why.empty()) return why;
+  if (std::string why = breakers_differ(model, real, WallTime()); !why.empty()) return why;
   const auto mine = model.queues();
   const auto theirs = real.queues();
   if (!theirs) return "queues: " + theirs.error().message;

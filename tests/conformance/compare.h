@@ -16,6 +16,8 @@ bool only_expiring(const Store& model, const std::string& line);
 std::string sessions_differ(const Store& model, const Store& real);
 // Workflows and their steps.
 std::string workflows_differ(const Store& model, const Store& real);
+// Breakers, as of `now`.
+std::string breakers_differ(const Store& model, const Store& real, WallTime now);
 // Triggers and their ledgers.
 std::string triggers_differ(const Store& model, const Store& real);
 // Leases by name, and when each ends.

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "api/breaker_shapes.h"
 #include "api/follow_ups.h"
 #include "api/limit_shapes.h"
 
@@ -79,9 +80,12 @@ std::string line(const Outcome& outcome) {
       return s;
     }
     std::string operator()(const Retry& o) {
-      return fmt::format("retry {} after {}", shown(o.error), length(o.after));
+      return fmt::format("retry {} after {} open {}", shown(o.error), length(o.after),
+                         length(o.open_breaker_for));
     }
-    std::string operator()(const Snooze& o) { return "snooze " + length(o.after); }
+    std::string operator()(const Snooze& o) {
+      return fmt::format("snooze {} open {}", length(o.after), length(o.open_breaker_for));
+    }
     std::string operator()(const Defer& o) { return "defer " + o.reason; }
     std::string operator()(const CancelJob& o) { return "cancel " + o.reason; }
     std::string operator()(const Dead& o) { return "dead " + o.reason + " " + o.description; }
@@ -177,6 +181,14 @@ struct OperationText {
   std::string operator()(const SetQueueLimits& op) {
     return fmt::format("limits {} {}", op.queue, limits_text(op.limits));
   }
+  std::string operator()(const PutBreaker& op) {
+    return fmt::format("breaker {} {}", op.name, breaker_settings_text(op.settings));
+  }
+  std::string operator()(const RemoveBreaker& op) { return "remove breaker " + op.name; }
+  std::string operator()(const OpenBreaker& op) {
+    return fmt::format("open breaker {} {}", op.name, op.open_for.count());
+  }
+  std::string operator()(const CloseBreaker& op) { return "close breaker " + op.name; }
   std::string operator()(const OpenQueues& op) {
     return fmt::format("open_queues {}{}", op.limit, line(op.fence));
   }

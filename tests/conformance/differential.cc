@@ -74,6 +74,7 @@ class Pair {
     Agenda mine = model_->agenda();
     if (how_.early_agenda) {  // an earlier one counts as equal
       mine.next_due = std::min(mine.next_due, real.next_due);
+      mine.next_opening = std::min(mine.next_opening, real.next_opening);
       mine.next_lease_expiry = std::min(mine.next_lease_expiry, real.next_lease_expiry);
     }
     return agenda_differs(mine, real);
@@ -109,6 +110,8 @@ class Pair {
 
   std::string look() {
     if (std::string why = differs(*model_, *real_); !why.empty()) return why;
+    if (std::string why = breakers_differ(*model_, *real_, clock_.now().wall); !why.empty())
+      return why;
     if (std::string why = compare_lists(); !why.empty()) return why;
     const auto verified = real_->verify();
     if (!verified) return "verify: " + verified.error().message;

@@ -281,11 +281,11 @@ class Generator {
   Outcome outcome() {
     switch (below(8)) {
       case 0:
-        return Retry{fmt::format("e{}", below(5)), {}};
+        return Retry{fmt::format("e{}", below(5)), {}, open_breaker_for()};
       case 1:
         return Retry{"later", seconds(below(20))};
       case 2:
-        return Snooze{seconds(below(3) * 5)};
+        return Snooze{seconds(below(3) * 5), open_breaker_for()};
       case 3:
         return CancelJob{chance(2) ? "stopped" : ""};
       case 4:
@@ -413,7 +413,8 @@ class Generator {
   }
 
   Operation operation() {
-    const auto dice = below(limits_ ? 200 : 183);
+    const auto dice = below(limits_ ? 206 : 183);
+    if (dice >= 200) return breaker();
     if (dice >= 190) return named();
     if (dice >= 183) return limits();
     if (dice >= 176) return trigger();
@@ -612,7 +613,28 @@ class Generator {
       rate.kind = static_cast<RateKind>(below(3));
       if (rate.kind == RateKind::bucket && chance(2)) rate.burst = 1 + static_cast<int>(below(8));
     }
+    if (chance(2)) s.limits.breaker = pick({"b0", "b0", "b1", "nobody"});
     return s;
+  }
+
+  Operation breaker() {
+    const std::string name = pick({"b0", "b0", "b1"});
+    const auto dice = below(10);
+    if (dice == 0) return RemoveBreaker{name};
+    if (dice == 1) return CloseBreaker{name};
+    if (dice == 2) return OpenBreaker{name, chance(2) ? seconds(1 + below(60)) : Duration(0)};
+    if (dice < 6) return OpenQueues{1 + static_cast<int>(below(3)), fence(4)};
+    BreakerSettings s;
+    s.failures = 1 + static_cast<int>(below(3));
+    s.within = seconds(10 + below(300));
+    s.open_for = seconds(1 + below(30));
+    s.max_open_for = seconds(30 + below(60));
+    s.probes = chance(3) ? 16 : 1 + static_cast<int>(below(3));
+    return PutBreaker{name, s};
+  }
+  std::optional<Duration> open_breaker_for() {
+    if (!limits_ || !chance(6)) return std::nullopt;
+    return seconds(1 + below(60));
   }
 
   Operation retention() {

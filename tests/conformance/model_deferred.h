@@ -13,7 +13,7 @@ inline void undefer(Job& job) {
   job.reason.clear();
 }
 
-inline Result<void> may_be_named(const Record& r, const ModelLimits& limits, WallTime now) {
+inline NamedJob named_of(const Record& r) {
   const Job& j = r.job;
   NamedJob named{.id = j.id,
                  .state = j.state,
@@ -22,7 +22,11 @@ inline Result<void> may_be_named(const Record& r, const ModelLimits& limits, Wal
                  .session = j.session,
                  .worker = j.worker};
   if (can_expire(r)) named.expires_at = j.expires_at;
-  if (auto may = check_named(named, now); !may) return may;
+  return named;
+}
+
+inline Result<void> may_begin(const NamedJob& named, const Job& j, const ModelLimits& limits,
+                              WallTime now) {
   return check_room(named, {.paused = limits.is_paused(j.queue),
                             .queue = limits.room(j.queue, now),
                             .limit_key = limits.has_room(j) ? 1 : 0});

@@ -7,6 +7,10 @@
 
 namespace mainspring {
 
+template <class T>
+concept LeaseOperation = std::is_same_v<T, AcquireLease> || std::is_same_v<T, RenewLease> ||
+    std::is_same_v<T, ReleaseLease>;
+
 class ModelLeases {
  public:
   explicit ModelLeases(ModelDisk& disk) : disk_(disk) {}

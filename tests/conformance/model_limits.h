@@ -14,7 +14,7 @@ class ModelLimits {
   int room(const std::string& queue, WallTime now) const {
     const QueueStats* q = find(queue);
     if (q == nullptr || q->paused) return 0;
-    return room_of(q->limits, running(queue), meter(queue), now);
+    return std::min(room_of(q->limits, running(queue), meter(queue), now), under_breaker(*q));
   }
   bool is_paused(const std::string& queue) const {
     const QueueStats* q = find(queue);
@@ -73,7 +73,7 @@ class ModelLimits {
   // As far as one knows without a look at the clock.
   bool is_closed(const std::string& queue) const {
     const QueueStats* q = find(queue);
-    if (q == nullptr || q->paused || q->opens_at) return true;
+    if (q == nullptr || q->paused || q->opens_at || under_breaker(*q) == 0) return true;
     return q->limits.concurrency && running(queue) >= *q->limits.concurrency;
   }
   // A job of it has begun. True: it had been closed, and is not.
@@ -116,6 +116,10 @@ class ModelLimits {
   }
 
  private:
+  int under_breaker(const QueueStats& q) const {
+    const auto breaker = disk_.breakers.find(q.limits.breaker);
+    return (breaker == disk_.breakers.end() ? BreakerMeter() : breaker->second.meter).room();
+  }
   const QueueStats* find(const std::string& queue) const {
     const auto found = disk_.queues.find(queue);
     return found == disk_.queues.end() ? nullptr : &found->second;

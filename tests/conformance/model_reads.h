@@ -2,6 +2,7 @@
 #pragma once
 
 #include "conformance/model_access.h"
+#include "conformance/model_breakers.h"
 #include "conformance/model_leases.h"
 #include "conformance/model_memos.h"
 #include "conformance/model_schedules.h"
@@ -94,6 +95,9 @@ class ModelReads : public Store {
     return of_.sessions->list(queue, after, limit, now);
   }
 
+  Result<std::vector<BreakerInfo>> breakers(WallTime now) const override {
+    return describe_breakers(disk_, now);
+  }
   Result<WorkflowInfo> workflow(WorkflowId id) const override { return of_.workflows->read(id); }
   Result<WorkflowPage> workflows(const WorkflowFilter& filter, int limit,
                                  WorkflowId before) const override {

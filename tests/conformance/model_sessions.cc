@@ -283,6 +283,11 @@ bool ModelSessions::can_begin(const Record& r) const {
          !(can_expire(r) && *r.job.expires_at <= now_.wall);
 }
 
+bool ModelSessions::may_claim(const Claim& op) {
+  const auto session = is_of_line(op) ? parse_session_line(op.queues[0]) : std::nullopt;
+  return !session || held(*session, op.session_token) != nullptr;
+}
+
 Result<Record*> ModelSessions::pick(const Claim& op, std::optional<SessionGrant>& accepted) {
   if (const auto session = parse_session_line(op.queues[0])) {
     const SessionRecord* s = held(*session, op.session_token);

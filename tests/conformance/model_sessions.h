@@ -10,6 +10,10 @@
 
 namespace mainspring {
 
+template <class T>
+concept OperationOnSession = std::is_same_v<T, RenewSession> || std::is_same_v<T, ReleaseSession> ||
+    std::is_same_v<T, PutSessionState> || std::is_same_v<T, ResumeSession>;
+
 class ModelSessions {
  public:
   // `gained` collects the lines, queues among them, that may give a job now.
@@ -38,6 +42,7 @@ class ModelSessions {
   Answer run(const ResumeSession& op);
   // A claim of a line that is no queue: the job that it starts, or nullptr, and what it accepted.
   static bool is_of_line(const Claim& op);
+  bool may_claim(const Claim& op);  // not without the token of the session's holder
   Result<Record*> pick(const Claim& op, std::optional<SessionGrant>& accepted);
   bool rescue();  // ends holdings that are over
   bool prune(Duration retention);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "conformance/model_store.h"
+#include "model/breaker.h"
 #include "model/rate.h"
 #include "model/turns.h"
 #include "trigger/rules.h"
@@ -71,11 +72,17 @@ struct SessionRecord {
   WallTime changed_at;
 };
 
+struct BreakerRecord {
+  BreakerSettings settings;
+  BreakerMeter meter;
+};
+
 struct ModelDisk {
   std::map<JobId, Record> jobs;
   std::map<std::string, QueueStats> queues;  // what cannot be recounted
   std::map<std::string, RateMeter> meters;   // of queues with a rate
   std::map<std::string, KeyTurns> turns;     // of queues with fair keys
+  std::map<std::string, BreakerRecord> breakers;
   std::map<std::string, KeyRecord> keys;
   std::map<std::string, LeaseRecord> leases;
   std::map<SessionKey, SessionRecord> sessions;

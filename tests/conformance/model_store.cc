@@ -39,7 +39,8 @@ class ModelStore final : public ModelReads, private ModelJobs {
         access_(*disk_),
         triggers_(*disk_, {.enqueue = [this](const NewJob& n) { return run(Enqueue{.jobs = {n}}); },
                            .add = [this](const NewJob& n) { return add(n); }}),
-        limits_(*disk_) {
+        limits_(*disk_),
+        breakers_(*disk_, [this](const std::string& queue) { opened(queue); }) {
     if (now) leases_.begin_anew(now->instant, how);
     if (now) sessions_.begin_anew(now->instant);
     for (auto& [id, r] : disk_->jobs) {
@@ -74,6 +75,7 @@ class ModelStore final : public ModelReads, private ModelJobs {
     report.effects.released = leases_.take_released(now.instant);
     report.effects.workflows = workflows_.take_changed();
     report.effects.alarms = workflows_.take_alarms();
+    report.effects.breakers = breakers_.take_changed(now.wall);
     dirty_ = workflows_.take_wrote() || dirty_;
     dirty_ = triggers_.take_wrote() || dirty_;
     const bool of_access = access_.take_wrote();
@@ -104,7 +106,7 @@ class ModelStore final : public ModelReads, private ModelJobs {
     a.next_lease_expiry = std::min(a.next_lease_expiry, sessions_.next_end());
     a.next_prune = std::min(a.next_prune, sessions_.next_prune(options_.retention_dead));
     a.next_workflow = workflows_.next_wake();
-    a.next_opening = limits_.next_opening();
+    a.next_opening = std::min(limits_.next_opening(), breakers_.next_half_open());
     a.next_prune = std::min(a.next_prune, workflows_.next_prune(options_));
     return a;
   }
@@ -139,9 +141,7 @@ class ModelStore final : public ModelReads, private ModelJobs {
   std::int64_t reads() const override { return 0; }
 
  private:
-  OperationResult run(const AcquireLease& op) { return note(leases_.run(op, now_)); }
-  OperationResult run(const RenewLease& op) { return note(leases_.run(op, now_)); }
-  OperationResult run(const ReleaseLease& op) { return note(leases_.run(op, now_)); }
+  OperationResult run(const LeaseOperation auto& op) { return note(leases_.run(op, now_)); }
   template <class Answer>
   OperationResult note(Answer answer) {
     dirty_ = dirty_ || answer.wrote;
@@ -151,10 +151,7 @@ class ModelStore final : public ModelReads, private ModelJobs {
     queue(op.session.queue);
     return note(sessions_.run(op));
   }
-  OperationResult run(const RenewSession& op) { return note(sessions_.run(op)); }
-  OperationResult run(const ReleaseSession& op) { return note(sessions_.run(op)); }
-  OperationResult run(const PutSessionState& op) { return note(sessions_.run(op)); }
-  OperationResult run(const ResumeSession& op) { return note(sessions_.run(op)); }
+  OperationResult run(const OperationOnSession auto& op) { return note(sessions_.run(op)); }
   OperationResult run(const PutSchedule& op) { return schedules_.run(op, now_); }
   OperationResult run(const RemoveSchedule& op) { return schedules_.run(op); }
   OperationResult run(const PauseSchedule& op) { return schedules_.run(op, now_); }
@@ -171,15 +168,16 @@ class ModelStore final : public ModelReads, private ModelJobs {
       return Error{.code = ErrorCode::overloaded, .message = "max_live_jobs is reached"};
     return workflows_.run(op);
   }
-  OperationResult run(const SignalWorkflow& op) { return workflows_.run(op); }
-  OperationResult run(const CancelWorkflow& op) { return workflows_.run(op); }
-  OperationResult run(const PauseWorkflow& op) { return workflows_.run(op); }
-  OperationResult run(const RetryWorkflow& op) { return workflows_.run(op); }
+  OperationResult run(const OperationOnWorkflow auto& op) { return workflows_.run(op); }
   OperationResult run(const WakeWorkflows& op) {
     if (!leases_.holds(op.fence, now_.instant)) return leases_.lost();
     return workflows_.run(op);
   }
   OperationResult run(const TriggerOperation auto& op) { return triggers_.run(op, now_); }
+  OperationResult run(const BreakerOperation auto& op) {
+    dirty_ = true;
+    return breakers_.run(op, now_.wall);
+  }
   OperationResult run(const CreateToken& op) { return access_.run(op, now_); }
   OperationResult run(const RevokeToken& op) { return access_.run(op, now_); }
   OperationResult run(const Audit& op) { return access_.run(op, now_); }
@@ -374,13 +372,14 @@ class ModelStore final : public ModelReads, private ModelJobs {
 
   OperationResult run(const Claim& op) {
     ClaimResult result;
+    if (op.job != 0) return claim_named(op);
+    if (sessions_.may_claim(op)) breakers_.claimed_from(op.queues, now_.wall);
     if (ModelSessions::is_of_line(op)) {
       const auto picked = sessions_.pick(op, result.session);
       if (!picked) return picked.error();
       if (*picked != nullptr) result.jobs.push_back(start(**picked, op));
       return result;
     }
-    if (op.job != 0) return claim_named(op);
     std::vector<Record*> found;
     for (auto& [id, r] : disk_->jobs) {
       const Job& j = r.job;
@@ -407,7 +406,10 @@ class ModelStore final : public ModelReads, private ModelJobs {
     Record& r = found->second;
     if (std::find(op.queues.begin(), op.queues.end(), r.job.queue) == op.queues.end())
       return outside();
-    if (auto may = may_be_named(r, limits_, now_.wall); !may) return may.error();
+    const NamedJob named = named_of(r);
+    if (auto may = check_named(named, now_.wall); !may) return may.error();
+    breakers_.claimed_from({r.job.queue}, now_.wall);
+    if (auto may = may_begin(named, r.job, limits_, now_.wall); !may) return may.error();
     const bool deferred = r.job.deferred;
     ClaimResult result{.jobs = {start(r, op)}};
     result.jobs[0].deferred = deferred;
@@ -427,6 +429,7 @@ class ModelStore final : public ModelReads, private ModelJobs {
     r.lease_expiry = now_.instant + op.lease;
     touch(r);
     if (limits_.begun(j.queue, now_.wall)) opened(j.queue);
+    breakers_.begun(j);
     return {.id = j.id,
             .token = j.token,
             .attempt = j.attempt,
@@ -543,6 +546,7 @@ class ModelStore final : public ModelReads, private ModelJobs {
         result.results.push_back(FinishStatus::not_found);
       } else if (r != nullptr) {
         if (o.session_state && !r->job.session.empty()) sessions_.put_state(*r, *o.session_state);
+        breakers_.ended(r->job, end_for_breaker(o.outcome), open_breaker_for(o.outcome), now_.wall);
         std::visit([&](const auto& outcome) { end(*r, outcome); }, o.outcome);
         keep_next(o.outcome, r->job.trigger_depth, posted_);
         result.results.push_back(FinishStatus::ok);
@@ -648,6 +652,9 @@ class ModelStore final : public ModelReads, private ModelJobs {
   }
 
   OperationResult run(const SetQueueLimits& op) {
+    if (!op.limits.breaker.empty() && !breakers_.has(op.limits.breaker))
+      return unknown_breaker(op.limits.breaker);
+    breakers_.leave(op, now_.wall);
     limits_.set(op, now_.wall);
     opened(op.queue);
     dirty_ = true;
@@ -660,8 +667,9 @@ class ModelStore final : public ModelReads, private ModelJobs {
     for (const std::string& name : limits_.open(op.limit, now_.wall)) {
       opened(name);
       ++result.changed;
-      dirty_ = true;
     }
+    result.changed += breakers_.step_all(op.limit - result.changed, now_.wall);
+    dirty_ = dirty_ || result.changed > 0;
     result.more = result.changed == op.limit;
     return result;
   }
@@ -716,6 +724,7 @@ class ModelStore final : public ModelReads, private ModelJobs {
         [](const Record& r) { return r.lease_expiry; },
         [&](Record& r) {
           r.unknown = r.step;
+          breakers_.ended(r.job, BreakerMeter::End::neither, std::nullopt, now_.wall);
           fail(r, "lease expired", std::nullopt);
         });
   }
@@ -773,6 +782,7 @@ class ModelStore final : public ModelReads, private ModelJobs {
   ModelAccess access_;
   ModelTriggers triggers_;
   ModelLimits limits_;
+  ModelBreakers breakers_;
   Now now_{};
   bool dirty_ = false;
   std::vector<JobId> ended_;

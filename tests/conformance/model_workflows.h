@@ -15,6 +15,11 @@ namespace mainspring {
 template <class Op>
 concept WorkflowMaker = std::same_as<Op, StartWorkflow> || std::same_as<Op, ForkWorkflow>;
 
+template <class T>
+concept OperationOnWorkflow =
+    std::is_same_v<T, SignalWorkflow> || std::is_same_v<T, CancelWorkflow> ||
+    std::is_same_v<T, PauseWorkflow> || std::is_same_v<T, RetryWorkflow>;
+
 class ModelWorkflows final : private WorkflowRows {
  public:
   struct Jobs {

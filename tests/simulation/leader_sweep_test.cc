@@ -127,6 +127,9 @@ class Gate final : public Store {
                                       const std::string& key) const override {
     return real_->running_of_key(queue, key);
   }
+  Result<std::vector<BreakerInfo>> breakers(WallTime now) const override {
+    return real_->breakers(now);
+  }
   Result<MemoPage> memos(JobId id, const std::string& from, int limit) const override {
     return real_->memos(id, from, limit);
   }

@@ -40,6 +40,9 @@ std::string limits() {
 std::string order() {
   return kPrograms + "/sqlite_conformance_test --abort-after=1 --test-suite='store: order'";
 }
+std::string breakers() {
+  return kPrograms + "/sqlite_conformance_test --abort-after=1 --test-suite=*breakers*";
+}
 // Some of these wait for what a defect keeps from happening: that is a failure too.
 std::string unit(const std::string& program, const std::string& test_case) {
   return fmt::format("timeout 15 {}/{} --abort-after=1 -tc='{}'", kPrograms, program, test_case);
@@ -183,6 +186,14 @@ std::map<std::string, std::string> flow_defects() {
       {"bucket_too_deep", seeds(1, 40)},
       {"room_without_those_that_run", seeds(1, 10)},
       {"limit_per_key_ignored", limits()},
+      {"breaker_ignored", breakers()},
+      {"breaker_stays_open", breakers()},
+      {"breaker_not_kept", breakers()},
+      {"half_open_gives_all", breakers()},
+      {"failed_probe_ignored", breakers()},
+      {"success_never_closes", breakers()},
+      {"end_of_probe_wakes_nobody", breakers()},
+      {"open_breaker_for_ignored", breakers()},
       {"end_leaves_key_closed", limits()},
       {"running_keys_not_kept", limits()},
       {"ageing_ignored", order()},
@@ -261,6 +272,9 @@ std::map<std::string, std::string> cluster_defects() {
       {"claim_reckoned_from_answer", broker("a claim whose commit was slow*")},
       {"nothing_heard", broker("a job enqueued on one node wakes*")},
       {"news_not_told", broker("a job enqueued on one node wakes*")},
+      {"breaker_not_locked",
+       "timeout 100 " + kPrograms +
+           "/postgres_breakers_test --abort-after=1 -tc='a claim waits for who has the lock*'"},
       {"crash_takes_renewals", "timeout 100 " + kPrograms + "/postgres_crash_test --abort-after=1"},
       {"outage_ends_waits", broker("a parked claim waits an outage out*")},
   };

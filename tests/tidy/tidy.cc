@@ -31,15 +31,15 @@ struct PublicHeader {
   int floor;
 };
 const std::map<std::string_view, PublicHeader> kPublicHeaders = {
-    {"mainspring/result.h", {"base", 0}},    {"mainspring/time.h", {"base", 0}},
-    {"mainspring/errors.def", {"base", 0}},  {"mainspring/job.h", {"model", 2}},
-    {"mainspring/schedule.h", {"model", 2}}, {"mainspring/lease.h", {"model", 2}},
-    {"mainspring/session.h", {"model", 2}},  {"mainspring/workflow.h", {"model", 2}},
-    {"mainspring/limits.h", {"model", 2}},   {"mainspring/trigger.h", {"model", 2}},
-    {"mainspring/slot.h", {"worker", 8}},    {"mainspring/timer.h", {"worker", 8}},
-    {"mainspring/worker.h", {"worker", 8}},  {"mainspring/context.h", {"worker", 8}},
-    {"mainspring/engine.h", {"engine", 10}}, {"mainspring/reflect.h", {"engine", 10}},
-    {"mainspring/role.h", {"roles", 12}}};
+    {"mainspring/result.h", {"base", 0}},     {"mainspring/time.h", {"base", 0}},
+    {"mainspring/errors.def", {"base", 0}},   {"mainspring/job.h", {"model", 2}},
+    {"mainspring/schedule.h", {"model", 2}},  {"mainspring/lease.h", {"model", 2}},
+    {"mainspring/session.h", {"model", 2}},   {"mainspring/workflow.h", {"model", 2}},
+    {"mainspring/limits.h", {"model", 2}},    {"mainspring/trigger.h", {"model", 2}},
+    {"mainspring/breaker.h", {"model", 2}},   {"mainspring/slot.h", {"worker", 8}},
+    {"mainspring/timer.h", {"worker", 8}},    {"mainspring/worker.h", {"worker", 8}},
+    {"mainspring/context.h", {"worker", 8}},  {"mainspring/engine.h", {"engine", 10}},
+    {"mainspring/reflect.h", {"engine", 10}}, {"mainspring/role.h", {"roles", 12}}};
 
 bool starts_with(std::string_view text, std::string_view start) {
   return text.substr(0, start.size()) == start;

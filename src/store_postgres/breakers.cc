@@ -1,0 +1,462 @@
+// Breakers of queues, over several nodes.
+//
+// Ends lock nothing that they share: one that failed leaves a note. Who claims from a queue that
+// names a breaker has locked the queue's row, and then locks the breaker's, reads the notes and
+// what became of the attempts that a half-open one let begin, and so knows whether it may give
+// anything. Whoever ends attempts does the same at the end of his batch, if nobody has the lock; so
+// does the leader while a half-open one waits for its probes. Between the look at the probes and
+// the look at the notes an attempt may end: so the notes come second.
+#include "store_postgres/breakers.h"
+
+#include <algorithm>
+#include <tuple>
+
+#include "api/breaker_shapes.h"
+#include "base/mutant.h"
+#include "store_postgres/migrations.h"
+#include "store_postgres/plain.h"
+#include "store_postgres/reader.h"
+
+namespace mainspring::pg {
+namespace {
+
+constexpr Duration kLookAtProbes = std::chrono::seconds(1);  // of the leader
+
+Texts texts(const std::vector<std::string>& names) {
+  return Texts(names.begin(), names.end());
+}
+
+BreakerSettings read_settings(const Rows& rows, int row, int column) {
+  auto settings = parse_breaker_settings(rows.text(row, column));
+  if (!settings) throw PgError{"XX001", settings.error().message, false};
+  return *settings;
+}
+
+}  // namespace
+
+BreakerStatements::BreakerStatements(std::string_view s)
+    : load(s, "SELECT name, settings, coalesce(state, '') FROM $schema.breakers ORDER BY name"),
+      lock(s,
+           "SELECT name, settings, coalesce(state, '') FROM $schema.breakers WHERE name = "
+           "ANY($1::text[]) ORDER BY name FOR UPDATE"),
+      lock_free(s,
+                "SELECT name, settings, coalesce(state, '') FROM $schema.breakers WHERE name = "
+                "ANY($1::text[]) ORDER BY name FOR UPDATE SKIP LOCKED"),
+      probes(s,
+             "SELECT p.id, p.token, CASE WHEN j.id IS NULL THEN 1 WHEN j.token <> p.token THEN 2 "
+             "WHEN j.state = 3 THEN 0 WHEN j.state = 4 THEN 1 ELSE 2 END FROM "
+             "unnest($1::bigint[], $2::bigint[]) AS p(id, token) LEFT JOIN $schema.jobs j ON j.id "
+             "= p.id"),
+      take_notes(s,
+                 "WITH d AS (DELETE FROM $schema.breaker_notes WHERE breaker = ANY($1::text[]) "
+                 "RETURNING *) SELECT breaker, job, token, began, failed, open_for FROM d ORDER BY "
+                 "seq"),
+      note(s,
+           "INSERT INTO $schema.breaker_notes (breaker, job, token, began, at, failed, open_for) "
+           "SELECT breaker, job, token, began, $7::bigint, failed <> 0, nullif(open_for, 0) FROM "
+           "unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], "
+           "$6::bigint[]) AS u(breaker, job, token, began, failed, open_for)"),
+      save(s, "UPDATE $schema.breakers SET settings = $2, state = $3 WHERE name = $1"),
+      insert(s,
+             "WITH n AS (DELETE FROM $schema.breaker_notes WHERE breaker = $1) INSERT INTO "
+             "$schema.breakers (name, settings) VALUES ($1, $2) ON CONFLICT DO NOTHING"),
+      remove(s,
+             "WITH n AS (DELETE FROM $schema.breaker_notes WHERE breaker = $1) DELETE FROM "
+             "$schema.breakers WHERE name = $1"),
+      exists(s, "SELECT 1 FROM $schema.breakers WHERE name = $1"),
+      count(s, "SELECT count(*) FROM $schema.breakers"),
+      named_by(s,
+               "SELECT name FROM $schema.queues WHERE limits LIKE '%\"breaker\":%' AND "
+               "limits::json->>'breaker' = $1 ORDER BY name COLLATE \"C\""),
+      names(s,
+            "SELECT limits::json->>'breaker', name FROM $schema.queues WHERE limits LIKE "
+            "'%\"breaker\":%' ORDER BY name COLLATE \"C\""),
+      of_queue(s,
+               "SELECT id FROM $schema.jobs WHERE id = ANY($1::bigint[]) AND queue = $2::bigint"),
+      shares(s,
+             "SELECT queue, count(*) FROM (SELECT r.queue FROM unnest($1::bigint[], "
+             "$2::bigint[]) AS q(id, room), LATERAL (SELECT queue, priority, run_at, id FROM "
+             "$schema.ready WHERE queue = q.id AND (expires_at = 0 OR expires_at > $4) AND "
+             "($5::bigint[] IS NULL OR kind = ANY($5)) ORDER BY priority, run_at, id LIMIT "
+             "least(q.room, $3::bigint)) r ORDER BY r.priority, r.run_at, r.id LIMIT $3::bigint) f "
+             "GROUP BY queue") {}
+
+// -- in hand --------------------------------------------------------------------------------------
+
+// Locks those that are there. Not `waits`: that nobody else has locked.
+void PostgresStore::take_breakers(const std::set<std::string>& wanted, BreakerLock lock) {
+  std::vector<std::string> names;
+  for (const std::string& name : wanted) {
+    if (!breakers_in_hand_.contains(name)) names.push_back(name);
+  }
+  if (names.empty()) return;
+  const bool waits = lock == BreakerLock::waits;
+  const bool looks = waits && MS_MUTANT(breaker_not_locked);
+  const Rows rows = ask(looks   ? breaker_sql_.load
+                        : waits ? breaker_sql_.lock
+                                : breaker_sql_.lock_free,
+                        looks ? Params() : params(texts(names)));
+  for (int i = 0; i < rows.size(); ++i) {
+    if (!wanted.contains(rows.string(i, 0))) continue;
+    BreakerInHand& breaker = breakers_in_hand_[rows.string(i, 0)];
+    breaker.settings = breaker.had = read_settings(rows, i, 1);
+    breaker.meter = breaker.was = BreakerMeter::parse(rows.text(i, 2));
+  }
+}
+
+// Counts what has ended since, of those in hand.
+void PostgresStore::fold_breakers(const std::set<std::string>& wanted) {
+  flush();
+  flush_breaker_notes();
+  std::vector<std::string> names;
+  Ints ids, tokens;
+  for (const std::string& name : wanted) {
+    const auto found = breakers_in_hand_.find(name);
+    if (found == breakers_in_hand_.end()) continue;
+    names.push_back(name);
+    for (const BreakerMeter::Probe& probe : found->second.meter.probes())
+      ids.push_back(probe.id), tokens.push_back(probe.token);
+  }
+  if (names.empty()) return;
+  Rows probes;
+  if (!ids.empty()) {
+    later(breaker_sql_.probes, params(ids, tokens),
+          [&probes](Rows rows) { probes = std::move(rows); });
+  }
+  const Rows notes = ask(breaker_sql_.take_notes, params(texts(names)));
+  if (notes.size() != 0) wrote();
+  for (int i = 0; i < notes.size(); ++i) {
+    BreakerInHand& breaker = breakers_in_hand_.at(notes.string(i, 0));
+    breaker.meter.end(
+        breaker.settings, {notes.integer(i, 1), notes.integer(i, 2)},
+        WallTime::from_us(notes.integer(i, 3)),
+        notes.integer(i, 4) != 0 ? BreakerMeter::End::failed : BreakerMeter::End::neither,
+        now_.wall);
+    if (const auto time = notes.maybe(i, 5))
+      breaker.meter.open_for(breaker.settings, Duration(*time), now_.wall);
+  }
+  for (int i = 0; i < probes.size(); ++i) {
+    const std::int64_t became = probes.integer(i, 2);
+    if (became == 0) continue;  // it runs
+    const auto how = became == 1 ? BreakerMeter::End::succeeded : BreakerMeter::End::neither;
+    for (const std::string& name : names) {
+      BreakerInHand& breaker = breakers_in_hand_.at(name);
+      breaker.meter.end(breaker.settings, {probes.integer(i, 0), probes.integer(i, 1)}, now_.wall,
+                        how, now_.wall);
+    }
+  }
+}
+
+// For a claim from these queues, whose rows are locked: each breaker as it is now.
+void PostgresStore::take_breakers_of(const std::vector<const QueueInfo*>& queues) {
+  std::set<std::string> names;
+  for (const QueueInfo* queue : queues) {
+    if (!queue->limits.breaker.empty()) names.insert(queue->limits.breaker);
+  }
+  if (names.empty()) return;
+  take_breakers(names, BreakerLock::waits);
+  fold_breakers(names);
+  for (const std::string& name : names) {
+    const auto found = breakers_in_hand_.find(name);
+    if (found != breakers_in_hand_.end())
+      found->second.meter.step(found->second.settings, now_.wall);
+  }
+}
+
+int PostgresStore::room_under_breaker(const QueueInfo& queue) const {
+  const auto found = breakers_in_hand_.find(queue.limits.breaker);
+  return (found == breakers_in_hand_.end() ? BreakerMeter() : found->second.meter).room();
+}
+
+// Queues of one claim that share a half-open breaker have its room together: each gets as much as
+// it has jobs among the first of all.
+void PostgresStore::share_rooms(const Claiming& claiming, const std::optional<Ints>& kinds,
+                                std::map<int, int>& rooms) {
+  std::map<std::string, std::vector<const QueueInfo*>> sharing;
+  for (const QueueInfo* queue : claiming.queues) {
+    const auto found = breakers_in_hand_.find(queue->limits.breaker);
+    if (found != breakers_in_hand_.end() && found->second.meter.state() == BreakerState::half_open)
+      sharing[queue->limits.breaker].push_back(queue);
+  }
+  for (const auto& [name, queues] : sharing) {
+    int left = breakers_in_hand_.at(name).meter.room();
+    if (queues.size() == 1 || left <= 0 || left > kBreakerFullRoom) continue;
+    Ints ids, room;
+    for (const QueueInfo* queue : queues) {
+      ids.push_back(queue->id), room.push_back(rooms.at(queue->id));
+    }
+    Params p = params(ids, room, std::int64_t{left}, wall());
+    if (kinds) {
+      p.add(*kinds);
+    } else {
+      p.null(Params::kInt8Array);
+    }
+    const Rows rows = ask(breaker_sql_.shares, p);
+    std::map<int, int> share;
+    for (int i = 0; i < rows.size(); ++i)
+      share[static_cast<int>(rows.integer(i, 0))] = static_cast<int>(rows.integer(i, 1));
+    for (const auto& [id, n] : share) left -= n;
+    for (const QueueInfo* queue : queues) {
+      // Jobs that limits per key hold back do not stand in the line.
+      const int more = queue->limits.per_key.any() ? std::exchange(left, 0) : 0;
+      rooms[queue->id] = std::min(rooms[queue->id], share[queue->id] + more);
+    }
+  }
+}
+
+void PostgresStore::begin_under_breaker(int queue, BreakerMeter::Probe attempt) {
+  if (breakers_in_hand_.empty()) return;
+  const auto found = breakers_in_hand_.find(queue_by_id(queue).limits.breaker);
+  if (found != breakers_in_hand_.end()) found->second.meter.begin(attempt);
+}
+
+// -- ends -----------------------------------------------------------------------------------------
+
+// What the end of an attempt says, before it ends.
+void PostgresStore::note_for_breaker(const JobRow& row, const Outcome& outcome) {
+  const std::string& name = queue_by_id(row.queue).limits.breaker;
+  const auto open_for = open_breaker_for(outcome);
+  const bool failed = end_for_breaker(outcome) == BreakerMeter::End::failed;
+  if (name.empty() || (!failed && !open_for)) return;
+  breaker_notes_.push_back(
+      {.breaker = name,
+       .attempt = {row.id, row.token},
+       .began = row.started_at,
+       .failed = failed,
+       .open_for = open_for ? std::optional(open_for->count()) : std::nullopt});
+  touched_breakers_.insert(name);
+}
+
+// An attempt of that queue has ended: one that is not closed may have waited for it.
+void PostgresStore::touch_breaker_of(const QueueInfo& queue) {
+  const auto copy = breakers_.find(queue.limits.breaker);
+  const bool in_hand = breakers_in_hand_.contains(queue.limits.breaker);
+  if (in_hand || (copy != breakers_.end() &&
+                  (copy->second.uncertain || copy->second.meter.state() != BreakerState::closed)))
+    touched_breakers_.insert(queue.limits.breaker);
+}
+
+void PostgresStore::flush_breaker_notes() {
+  if (breaker_notes_.empty()) return;
+  std::vector<std::string> names;
+  Ints jobs, tokens, began, failed, open_for;
+  for (const BreakerNote& note : std::exchange(breaker_notes_, {})) {
+    names.push_back(note.breaker);
+    jobs.push_back(note.attempt.id), tokens.push_back(note.attempt.token);
+    began.push_back(note.began), failed.push_back(note.failed ? 1 : 0);
+    open_for.push_back(note.open_for.value_or(0));
+  }
+  write(breaker_sql_.note, params(texts(names), jobs, tokens, began, failed, open_for, wall()));
+}
+
+// Before the commit: what this batch ended is counted, unless somebody else has the lock. He, or
+// whoever claims next, counts it then.
+void PostgresStore::settle_breakers() {
+  const std::set<std::string> touched = std::exchange(touched_breakers_, {});
+  if (!touched.empty()) {
+    take_breakers(touched, BreakerLock::if_free);
+    fold_breakers(touched);
+  }
+  for (const std::string& name : touched) {
+    if (!breakers_in_hand_.contains(name)) open_queues_of(name);
+  }
+  bool changed = false;
+  for (const auto& [name, breaker] : breakers_in_hand_) {
+    if (breaker.meter == breaker.was && breaker.settings == breaker.had) continue;
+    const std::string state = MS_MUTANT(breaker_not_kept) ? "" : breaker.meter.text();
+    write(breaker_sql_.save,
+          params(name, breaker_settings_text(breaker.settings), text_or_null(state)));
+    const BreakerState before = breaker.was.state(), now = breaker.meter.state();
+    changed =
+        changed || before != now || now != BreakerState::closed || breaker.settings != breaker.had;
+    const bool wakes = !MS_MUTANT(end_of_probe_wakes_nobody) || before == BreakerState::open;
+    if (before != BreakerState::closed && breaker.meter.room() > 0 && wakes) open_queues_of(name);
+    if (before == now) continue;
+    BreakerInfo& info = after_.breakers.emplace_back();
+    info.name = name;
+    info.settings = breaker.settings;
+    breaker.meter.describe(breaker.settings, now_.wall, info);
+  }
+  if (!changed) return;
+  write(sql_.raise_version, params("queues"));
+  after_.queues = true;
+}
+
+void PostgresStore::open_queues_of(const std::string& name) {
+  for (const auto& [id, queue] : queues_by_id_) {
+    if (queue->limits.breaker == name) opened_.insert(id);
+  }
+}
+
+// -- copies ---------------------------------------------------------------------------------------
+
+void PostgresStore::load_breakers() {
+  const Rows rows = connection_->run(breaker_sql_.load);
+  breakers_.clear();
+  for (int i = 0; i < rows.size(); ++i) {
+    breakers_[rows.string(i, 0)] = {.settings = read_settings(rows, i, 1),
+                                    .meter = BreakerMeter::parse(rows.text(i, 2))};
+  }
+}
+
+void PostgresStore::remember_breakers() {
+  for (const std::string& name : after_.no_breakers) breakers_.erase(name);
+  for (const auto& [name, breaker] : breakers_in_hand_)
+    breakers_[name] = {.settings = breaker.settings, .meter = breaker.meter};
+}
+
+bool PostgresStore::is_held_by_breaker(const QueueInfo& queue) const {
+  const auto copy = breakers_.find(queue.limits.breaker);
+  return copy != breakers_.end() && !copy->second.uncertain && copy->second.meter.room() == 0;
+}
+
+void PostgresStore::doubt_breaker_of(const QueueInfo& queue) {
+  const auto copy = breakers_.find(queue.limits.breaker);
+  if (copy != breakers_.end()) copy->second.uncertain = true;
+}
+
+// Open ones when they become half open; those that wait for probes again and again, for a probe may
+// have ended where nobody was told.
+WallTime PostgresStore::next_half_open() const {
+  WallTime next = WallTime::never();
+  for (const auto& [name, breaker] : breakers_) {
+    const WallTime again = breakers_looked_at_ + kLookAtProbes;
+    if (breaker.meter.state() == BreakerState::open) {
+      const WallTime until = breaker.meter.open_until();
+      next = std::min(next, until <= breakers_looked_at_ ? again : until);
+    }
+    if (!breaker.meter.probes().empty()) next = std::min(next, again);
+  }
+  return next;
+}
+
+// How many became half open.
+int PostgresStore::step_breakers(int limit) {
+  breakers_looked_at_ = now_.wall;
+  std::set<std::string> names;
+  for (const auto& [name, breaker] : breakers_) {
+    const bool due =
+        breaker.meter.state() == BreakerState::open && breaker.meter.open_until() <= now_.wall;
+    if (due || !breaker.meter.probes().empty()) names.insert(name);
+  }
+  if (names.empty()) return 0;
+  take_breakers(names, BreakerLock::if_free);
+  fold_breakers(names);
+  int changed = 0;
+  for (const std::string& name : names) {
+    const auto found = breakers_in_hand_.find(name);
+    if (found == breakers_in_hand_.end() || changed == limit) continue;
+    const BreakerState before = found->second.meter.state();
+    found->second.meter.step(found->second.settings, now_.wall);
+    if (before != found->second.meter.state()) ++changed;
+  }
+  return changed;
+}
+
+// -- operations -----------------------------------------------------------------------------------
+
+// nullptr = there is none.
+BreakerInHand* PostgresStore::take_breaker(const std::string& name) {
+  flush();
+  take_breakers({name}, BreakerLock::waits);
+  const auto found = breakers_in_hand_.find(name);
+  return found == breakers_in_hand_.end() ? nullptr : &found->second;
+}
+
+// Before the limits of a queue are others, whose row is locked. What the old one let begin of it
+// says nothing to it any more.
+void PostgresStore::change_breaker(const QueueInfo& queue, const std::string& name) {
+  const std::string before = queue.limits.breaker;
+  if (before == name) return;
+  flush();
+  std::set<std::string> both;
+  for (const std::string& one : {before, name}) {
+    if (!one.empty()) both.insert(one);
+  }
+  take_breakers(both, BreakerLock::waits);
+  fold_breakers(both);
+  const auto found = breakers_in_hand_.find(before);
+  if (found == breakers_in_hand_.end() || found->second.meter.probes().empty()) return;
+  Ints ids;
+  for (const BreakerMeter::Probe& probe : found->second.meter.probes()) ids.push_back(probe.id);
+  const Rows rows = ask(breaker_sql_.of_queue, params(ids, std::int64_t{queue.id}));
+  BreakerInHand& breaker = found->second;
+  const std::vector<BreakerMeter::Probe> probes = breaker.meter.probes();
+  for (int i = 0; i < rows.size(); ++i) {
+    for (const BreakerMeter::Probe& probe : probes) {
+      if (probe.id == rows.integer(i, 0))
+        breaker.meter.end(breaker.settings, probe, now_.wall, BreakerMeter::End::neither,
+                          now_.wall);
+    }
+  }
+  open_queues_of(before);
+}
+
+OperationResult PostgresStore::operator()(const PutBreaker& op) {
+  BreakerInHand* breaker = take_breaker(op.name);
+  if (breaker == nullptr) {
+    if (ask(breaker_sql_.count, {}).integer(0, 0) >= kMaxBreakers) return too_many_breakers();
+    write(breaker_sql_.insert, params(op.name, breaker_settings_text(op.settings)));
+    write(sql_.raise_version, params("queues"));
+    after_.queues = true;
+    after_.no_breakers.erase(op.name);
+    breaker = take_breaker(op.name);
+    if (breaker == nullptr) return no_breaker(op.name);
+  }
+  breaker->settings = op.settings;
+  return Done{};
+}
+
+OperationResult PostgresStore::operator()(const RemoveBreaker& op) {
+  if (take_breaker(op.name) == nullptr) return no_breaker(op.name);
+  const Rows rows = ask(breaker_sql_.named_by, params(op.name));
+  std::vector<std::string> queues;
+  for (int i = 0; i < rows.size(); ++i) queues.push_back(rows.string(i, 0));
+  if (!queues.empty()) return breaker_in_use(op.name, queues);
+  write(breaker_sql_.remove, params(op.name));
+  write(sql_.raise_version, params("queues"));
+  after_.queues = true;
+  breakers_in_hand_.erase(op.name);
+  after_.no_breakers.insert(op.name);
+  return Done{};
+}
+
+OperationResult PostgresStore::operator()(const OpenBreaker& op) {
+  BreakerInHand* breaker = take_breaker(op.name);
+  if (breaker == nullptr) return no_breaker(op.name);
+  fold_breakers({op.name});
+  const Duration time = op.open_for == Duration(0) ? breaker->settings.open_for : op.open_for;
+  breaker->meter.set_open(breaker->settings, time, now_.wall);
+  return Done{};
+}
+
+OperationResult PostgresStore::operator()(const CloseBreaker& op) {
+  BreakerInHand* breaker = take_breaker(op.name);
+  if (breaker == nullptr) return no_breaker(op.name);
+  fold_breakers({op.name});
+  breaker->meter.set_closed(now_.wall);
+  open_queues_of(op.name);
+  return Done{};
+}
+
+// -- for readers ----------------------------------------------------------------------------------
+
+Result<std::vector<BreakerInfo>> PostgresStore::breakers(WallTime now) const {
+  return with_reader([&](Connection& c) {
+    const Rows rows = c.run(breaker_sql_.load);
+    const Rows names = c.run(breaker_sql_.names);
+    std::vector<BreakerInfo> out;
+    for (int i = 0; i < rows.size(); ++i) {
+      BreakerInfo& info = out.emplace_back();
+      info.name = rows.string(i, 0);
+      info.settings = read_settings(rows, i, 1);
+      BreakerMeter::parse(rows.text(i, 2)).describe(info.settings, now, info);
+      for (int j = 0; j < names.size(); ++j) {
+        if (names.text(j, 0) == info.name) info.queues.push_back(names.string(j, 1));
+      }
+    }
+    return out;
+  });
+}
+
+}  // namespace mainspring::pg
