@@ -8,6 +8,7 @@ _mainspring() {
   case $previous in
     --action) return ;;
     --after) return ;;
+    --ageing) return ;;
     --allowed-hosts) return ;;
     --args) return ;;
     --at) return ;;
@@ -49,6 +50,7 @@ _mainspring() {
     --expect) return ;;
     --expires) return ;;
     --expires-in) return ;;
+    --fair) return ;;
     --fence) return ;;
     --file) mapfile -t COMPREPLY < <(compgen -f -- "$current"); return ;;
     --filter) return ;;
@@ -191,6 +193,7 @@ _mainspring() {
     --unique-for) return ;;
     --wake) mapfile -t COMPREPLY < <(compgen -W 'auto notify poll' -- "$current"); return ;;
     --watch-root) return ;;
+    --weight) return ;;
     --who) return ;;
     --worker-memory) return ;;
   esac
@@ -225,7 +228,7 @@ _mainspring() {
     'queues pause') words='' ; [[ $current == -* ]] && words='--json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
     'queues resume') words='' ; [[ $current == -* ]] && words='--json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
     'queues set') words='' ; [[ $current == -* ]] && words='--retention-completed --retention-dead --json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
-    'queues limit') words='' ; [[ $current == -* ]] && words='--concurrency --key-concurrency --rate --rate-kind --burst --json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
+    'queues limit') words='' ; [[ $current == -* ]] && words='--concurrency --key-concurrency --rate --rate-kind --burst --fair --weight --ageing --json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
     'dead') words='list show groups redrive retry' ; [[ $current == -* ]] && words='--json --config --help' ;;
     'dead list') words='' ; [[ $current == -* ]] && words='--queue --kind --tag --limit --all --json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
     'dead show') words='' ; [[ $current == -* ]] && words='--json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;

@@ -102,7 +102,7 @@ void PostgresStore::claim_limited(const std::shared_ptr<Claiming>& claiming) {
   const KeyedColumns keyed(claiming->keyed);
   p.add(node_).add(batch_).add(ids).add(room);
   p.add(Ints(claiming->keyed_of.begin(), claiming->keyed_of.end()));
-  p.add(keyed.priority).add(keyed.run_at).add(keyed.id);
+  p.add(keyed.priority).add(keyed.run_at).add(keyed.id).add(!claiming->place_of.empty());
   take_claimed(*claiming, ask(sql_.claim_limited, p));
   if (!claiming->place_of.empty()) note_turns(*claiming);
   note_keys(*claiming);

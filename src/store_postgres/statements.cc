@@ -342,17 +342,18 @@ LimitStatements::LimitStatements(std::string_view s)
     : claim_limited(
           s,
           claim_text(
-              "SELECT f.ctid, f.id FROM (SELECT r.* FROM unnest($10::bigint[], $11::bigint[]) AS "
-              "q(id, room), LATERAL (SELECT ctid, priority, run_at, id FROM $schema.ready WHERE "
-              "queue = q.id AND "
+              "SELECT f.ctid, f.id FROM (SELECT r.*, 0 AS n FROM unnest($10::bigint[], "
+              "$11::bigint[]) AS q(id, room), LATERAL (SELECT ctid, priority, run_at, id FROM "
+              "$schema.ready WHERE queue = q.id AND "
               "(expires_at = 0 OR expires_at > $6) AND ($2::bigint[] IS NULL OR kind = ANY($2)) "
               "ORDER BY priority, run_at, id LIMIT least($1::bigint, q.room)) r UNION ALL SELECT "
-              "l.ctid, l.priority, l.run_at, l.id FROM unnest($12::bigint[], $13::bigint[], "
-              "$14::bigint[], $15::bigint[]) AS a(queue, priority, run_at, id) JOIN $schema.ready "
+              "l.ctid, l.priority, l.run_at, l.id, CASE WHEN $16::boolean THEN a.n ELSE 0 END FROM "
+              "unnest($12::bigint[], $13::bigint[], $14::bigint[], $15::bigint[]) WITH ORDINALITY "
+              "AS a(queue, priority, run_at, id, n) JOIN $schema.ready "
               "l ON l.queue = a.queue AND l.priority = a.priority AND l.run_at = a.run_at AND l.id "
-              "= a.id ORDER BY priority, run_at, id LIMIT $1::bigint) f JOIN $schema.jobs k ON "
-              "k.id = f.id "
-              "WHERE k.state = 2 ORDER BY f.priority, f.run_at, f.id FOR UPDATE OF k SKIP LOCKED")),
+              "= a.id ORDER BY n, priority, run_at, id LIMIT $1::bigint) f JOIN $schema.jobs k ON "
+              "k.id = f.id WHERE k.state = 2 ORDER BY f.n, f.priority, f.run_at, f.id FOR UPDATE "
+              "OF k SKIP LOCKED")),
       lock_limits(s,
                   "SELECT id FROM $schema.queues WHERE id = ANY($1::bigint[]) ORDER BY id FOR "
                   "UPDATE"),

@@ -119,7 +119,7 @@ void SqliteStore::end_of_key(Lease& lease) {
   --key.running;
   touched_keys_.emplace_back(key.queue, key.key);
   if (MS_MUTANT(end_leaves_key_closed)) return;
-  if (key.queue->limits.per_key.any()) key.queue->made_available = true;
+  if (key.queue->limits.per_key.concurrency) key.queue->made_available = true;
   touch(*key.queue);
   settle_key(key);
 }

@@ -25,13 +25,13 @@ class ModelLimits {
   }
   // As far as its key is concerned.
   bool has_room(const Job& job) const {
-    return !counts(job) || !find(job.queue)->limits.per_key.concurrency ||
+    return !counts(job) ||
            running_of(job.queue, job.limit_key) < *find(job.queue)->limits.per_key.concurrency;
   }
-  // A limit per key is for it.
+  // A concurrency per key is for it.
   bool counts(const Job& job) const {
     const QueueStats* q = find(job.queue);
-    return q != nullptr && q->limits.per_key.any() && !job.limit_key.empty();
+    return q != nullptr && q->limits.per_key.concurrency && !job.limit_key.empty();
   }
   std::int64_t running_of(const std::string& queue, const std::string& key) const {
     return std::count_if(disk_.jobs.begin(), disk_.jobs.end(), [&](const auto& entry) {
