@@ -19,6 +19,7 @@ _mainspring() {
     --bell-advertise) return ;;
     --bell-listen) return ;;
     --body) return ;;
+    --breaker) return ;;
     --burst) return ;;
     --bytes) return ;;
     --ca-file) mapfile -t COMPREPLY < <(compgen -f -- "$current"); return ;;
@@ -51,12 +52,14 @@ _mainspring() {
     --expires) return ;;
     --expires-in) return ;;
     --fair) return ;;
+    --failures) return ;;
     --fence) return ;;
     --file) mapfile -t COMPREPLY < <(compgen -f -- "$current"); return ;;
     --filter) return ;;
     --fingerprint) return ;;
     --folder) mapfile -t COMPREPLY < <(compgen -d -- "$current"); return ;;
     --folder-quiet) return ;;
+    --for) return ;;
     --from) return ;;
     --from-schema) return ;;
     --graceful-stop) return ;;
@@ -105,6 +108,7 @@ _mainspring() {
     --max-finished-jobs) return ;;
     --max-header-bytes) return ;;
     --max-live-jobs) return ;;
+    --max-open-for) return ;;
     --max-parked-claims) return ;;
     --max-runs) return ;;
     --max-upload-bytes) return ;;
@@ -125,11 +129,13 @@ _mainspring() {
     --on-conflict) mapfile -t COMPREPLY < <(compgen -W 'keep replace postpone' -- "$current"); return ;;
     --on-expiry) mapfile -t COMPREPLY < <(compgen -W 'cancel dead' -- "$current"); return ;;
     --only) return ;;
+    --open-for) return ;;
     --outgoing-allow) return ;;
     --overlap) mapfile -t COMPREPLY < <(compgen -W 'skip buffer_one buffer_all cancel_other terminate_other allow' -- "$current"); return ;;
     --pattern) return ;;
     --payload) return ;;
     --priority) return ;;
+    --probes) return ;;
     --prune-interval) return ;;
     --query) return ;;
     --queue) return ;;
@@ -195,15 +201,16 @@ _mainspring() {
     --watch-root) return ;;
     --weight) return ;;
     --who) return ;;
+    --within) return ;;
     --worker-memory) return ;;
   esac
   for word in "${typed[@]}"; do
     case "${at:+$at }$word" in
-      'serve'|'work'|'lease'|'lease run'|'step'|'step run'|'enqueue'|'bench'|'pipeline'|'pipeline run'|'pipeline show'|'pipeline check'|'jobs'|'jobs list'|'jobs show'|'jobs why'|'jobs cancel'|'jobs retry'|'queues'|'queues list'|'queues show'|'queues pause'|'queues resume'|'queues set'|'queues limit'|'dead'|'dead list'|'dead show'|'dead groups'|'dead redrive'|'dead retry'|'why'|'events'|'workers'|'schedules'|'schedules set'|'schedules list'|'schedules show'|'schedules preview'|'schedules trigger'|'schedules pause'|'schedules resume'|'schedules ledger'|'schedules backfill'|'schedules remove'|'timers'|'timers set'|'timers list'|'timers show'|'timers start'|'timers stop'|'timers wake'|'timers timeout'|'timers remove'|'leases'|'leases list'|'leases show'|'sessions'|'sessions list'|'sessions show'|'sessions resume'|'workflow'|'workflow start'|'workflow list'|'workflow show'|'workflow signal'|'workflow cancel'|'workflow pause'|'workflow resume'|'workflow retry'|'workflow fork'|'workflow check'|'trigger'|'trigger set'|'trigger list'|'trigger show'|'trigger fire'|'trigger ledger'|'trigger pause'|'trigger resume'|'trigger remove'|'host'|'jobs-host'|'jobs-host list'|'jobs-host show'|'jobs-host info'|'jobs-host history'|'jobs-host run'|'jobs-host stop'|'jobs-host start'|'jobs-host settings'|'jobs-host deploy'|'jobs-host remove'|'logs'|'token'|'token create'|'token list'|'token revoke'|'audit'|'audit list'|'audit verify'|'audit head'|'callbacks'|'callbacks key'|'callbacks verify'|'verify'|'store'|'store backup'|'store copy'|'store info'|'store migrate'|'store check'|'tls'|'tls init'|'tls issue'|'tls show'|'config'|'version'|'completion'|'help') at="${at:+$at }$word" ;;
+      'serve'|'work'|'lease'|'lease run'|'step'|'step run'|'enqueue'|'bench'|'pipeline'|'pipeline run'|'pipeline show'|'pipeline check'|'jobs'|'jobs list'|'jobs show'|'jobs why'|'jobs cancel'|'jobs retry'|'queues'|'queues list'|'queues show'|'queues pause'|'queues resume'|'queues set'|'queues limit'|'dead'|'dead list'|'dead show'|'dead groups'|'dead redrive'|'dead retry'|'why'|'events'|'workers'|'schedules'|'schedules set'|'schedules list'|'schedules show'|'schedules preview'|'schedules trigger'|'schedules pause'|'schedules resume'|'schedules ledger'|'schedules backfill'|'schedules remove'|'timers'|'timers set'|'timers list'|'timers show'|'timers start'|'timers stop'|'timers wake'|'timers timeout'|'timers remove'|'leases'|'leases list'|'leases show'|'sessions'|'sessions list'|'sessions show'|'sessions resume'|'workflow'|'workflow start'|'workflow list'|'workflow show'|'workflow signal'|'workflow cancel'|'workflow pause'|'workflow resume'|'workflow retry'|'workflow fork'|'workflow check'|'trigger'|'trigger set'|'trigger list'|'trigger show'|'trigger fire'|'trigger ledger'|'trigger pause'|'trigger resume'|'trigger remove'|'breaker'|'breaker set'|'breaker list'|'breaker show'|'breaker open'|'breaker close'|'breaker remove'|'host'|'jobs-host'|'jobs-host list'|'jobs-host show'|'jobs-host info'|'jobs-host history'|'jobs-host run'|'jobs-host stop'|'jobs-host start'|'jobs-host settings'|'jobs-host deploy'|'jobs-host remove'|'logs'|'token'|'token create'|'token list'|'token revoke'|'audit'|'audit list'|'audit verify'|'audit head'|'callbacks'|'callbacks key'|'callbacks verify'|'verify'|'store'|'store backup'|'store copy'|'store info'|'store migrate'|'store check'|'tls'|'tls init'|'tls issue'|'tls show'|'config'|'version'|'completion'|'help') at="${at:+$at }$word" ;;
     esac
   done
   case $at in
-    '') words='serve work lease step enqueue bench pipeline jobs queues dead why events workers schedules timers leases sessions workflow trigger host jobs-host logs token audit callbacks verify store tls config version completion help' ; [[ $current == -* ]] && words='--json --config --help' ;;
+    '') words='serve work lease step enqueue bench pipeline jobs queues dead why events workers schedules timers leases sessions workflow trigger breaker host jobs-host logs token audit callbacks verify store tls config version completion help' ; [[ $current == -* ]] && words='--json --config --help' ;;
     'serve') words='' ; [[ $current == -* ]] && words='--hints --json --config --help --color --log-level --data --listen --stop-timeout --tls-cert --tls-key --tls-client-ca --tls-clients --retention-completed --retention-dead --max-finished-jobs --max-live-jobs --store-reserve-bytes --store-cache-bytes --store --store-file --store-schema --store-migrate --store-prepared --store-readers --store-connect-timeout --store-poll --bell-listen --bell-advertise --wake --listen-url --require-rpo0 --max-waiting-jobs --max-waiting-bytes --max-parked-claims --max-waiting-urgent --max-batch-jobs --max-batch-bytes --worker-memory --event-buffer --scheduler-batch --scheduler-max-sleep --prune-interval --io-threads --reader-threads --max-waiting-reads --max-connections --max-event-streams --max-header-bytes --max-body-bytes --max-batch-body-bytes --max-buffered-bytes --header-timeout --idle-timeout --allowed-hosts --require-token --allow-core --rate-per-token --max-connections-per-address --audit --audit-retention --callback-slots --callback-timeout --callback-key-file --watch-root --jobs --host-data --webjobs-api --strict-webjobs --folder-quiet --job-log-roll-bytes --job-log-generations --job-log-cap-bytes --outgoing-allow --max-upload-bytes' ;;
     'work') words='' ; [[ $current == -* ]] && words='--queue --exec --kind --directory --timeout --retry-after --max-attempts --once --drain --slot --name --estimate --tolerance --poll --idle --twin --timer --batch --batch-idle --timer-slots --json --config --help --server --color --log-level --token-file --ca-file --cert-file --key-file --allow-core --slots --lease --graceful-stop' ;;
     'lease') words='run' ; [[ $current == -* ]] && words='--json --config --help' ;;
@@ -229,6 +236,7 @@ _mainspring() {
     'queues resume') words='' ; [[ $current == -* ]] && words='--json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
     'queues set') words='' ; [[ $current == -* ]] && words='--retention-completed --retention-dead --json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
     'queues limit') words='' ; [[ $current == -* ]] && words='--concurrency --key-concurrency --rate --rate-kind --burst --fair --weight --ageing --json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
+    'queues limit') words='' ; [[ $current == -* ]] && words='--concurrency --key-concurrency --rate --rate-kind --burst --breaker --json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
     'dead') words='list show groups redrive retry' ; [[ $current == -* ]] && words='--json --config --help' ;;
     'dead list') words='' ; [[ $current == -* ]] && words='--queue --kind --tag --limit --all --json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
     'dead show') words='' ; [[ $current == -* ]] && words='--json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
@@ -285,6 +293,13 @@ _mainspring() {
     'trigger pause') words='' ; [[ $current == -* ]] && words='--reason --json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
     'trigger resume') words='' ; [[ $current == -* ]] && words='--json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
     'trigger remove') words='' ; [[ $current == -* ]] && words='--json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
+    'breaker') words='set list show open close remove' ; [[ $current == -* ]] && words='--json --config --help' ;;
+    'breaker set') words='' ; [[ $current == -* ]] && words='--failures --within --open-for --max-open-for --probes --json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
+    'breaker list') words='' ; [[ $current == -* ]] && words='--json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
+    'breaker show') words='' ; [[ $current == -* ]] && words='--json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
+    'breaker open') words='' ; [[ $current == -* ]] && words='--for --json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
+    'breaker close') words='' ; [[ $current == -* ]] && words='--json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
+    'breaker remove') words='' ; [[ $current == -* ]] && words='--json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
     'host') words='' ; [[ $current == -* ]] && words='--json --config --help --server --color --log-level --token-file --ca-file --cert-file --key-file --allow-core --jobs --host-data --strict-webjobs --folder-quiet --job-log-roll-bytes --job-log-generations --job-log-cap-bytes --outgoing-allow' ;;
     'jobs-host') words='list show info history run stop start settings deploy remove' ; [[ $current == -* ]] && words='--json --config --help' ;;
     'jobs-host list') words='' ; [[ $current == -* ]] && words='--json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;

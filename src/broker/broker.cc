@@ -161,6 +161,7 @@ Broker::Broker(Store& store, const Clock& clock, Log& log, Registry& registry,
       events_(store, clock, registry, options.events),
       registry_(registry) {
   register_gauges();
+  register_breaker_gauges();
 }
 
 Broker::~Broker() {
@@ -172,6 +173,8 @@ Broker::~Broker() {
   registry_.gauge("mainspring_store_reads_total", "Queries of the store's database since start.",
                   [] { return 0.0; });
   registry_.gauges("mainspring_queue_jobs", "Jobs kept now.", {});
+  registry_.gauges("mainspring_breaker_state", "", {});
+  registry_.gauges("mainspring_breaker_opened_total", "", {});
   registry_.gauges("mainspring_queue_oldest_available_seconds", "Age of the oldest one.", {});
 }
 
@@ -686,6 +689,7 @@ void Broker::distribute(Batch& batch, BatchReport& report, Answers& answers, Now
     });
   }
   job_metrics_.ended(report.effects.ended);
+  note_breakers(report.effects.breakers);
   tell_ended(report.effects.ended, answers);
   tell_workflows(report.effects, answers);
 }

@@ -23,6 +23,7 @@
 #include <unordered_map>
 
 #include "base/mutex.h"
+#include "broker/breakers.h"
 #include "broker/events.h"
 #include "broker/job_metrics.h"
 #include "broker/jobs.h"
@@ -62,7 +63,7 @@ struct BrokerOptions {
   std::vector<std::string> watch_roots = {};
 };
 
-class Broker final : public Jobs, public Workflows, public Triggers {
+class Broker final : public Jobs, public Workflows, public Triggers, public Breakers {
  public:
   using Answer = std::function<void(OperationResult)>;
   // `store`, `clock`, `log` outlive the broker. Metrics are registered in `registry`.
@@ -182,6 +183,12 @@ class Broker final : public Jobs, public Workflows, public Triggers {
   Result<WorkflowPage> workflows(const WorkflowFilter& filter, int limit,
                                  WorkflowId before) override;
   Result<WorkflowStepPage> workflow_steps(WorkflowId id, int after, int limit) override;
+  Result<void> put_breaker(PutBreaker request) override;
+  Result<void> remove_breaker(const std::string& name) override;
+  Result<void> open_breaker(OpenBreaker request) override;
+  Result<void> close_breaker(const std::string& name) override;
+  Result<BreakerInfo> get_breaker(const std::string& name) override;
+  Result<std::vector<BreakerInfo>> breakers() override;
   Result<PutTriggerResult> put_trigger(Trigger trigger, const std::string& secret,
                                        std::optional<bool> paused) override;
   Result<void> remove_trigger(const std::string& name) override;
@@ -336,6 +343,8 @@ class Broker final : public Jobs, public Workflows, public Triggers {
       MS_REQUIRES(mutex_);
   // If there is work, or a deadline earlier than the runner knows.
   void register_gauges();
+  void register_breaker_gauges();
+  void note_breakers(const std::vector<BreakerInfo>& changed);
   void wake_runner(Instant next) MS_EXCLUDES(mutex_);
   void run(std::stop_token stop);
   // -- lane.cc

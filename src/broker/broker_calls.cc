@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "broker/sync_call.h"
+#include "model/breaker.h"
 
 namespace mainspring {
 
@@ -110,6 +111,10 @@ Result<RenewResult> Broker::renew(Renew request) {
   return call<RenewResult>(std::move(request));
 }
 Result<FinishResult> Broker::finish(Finish request) {
+  for (const JobOutcome& result : request.results) {
+    const auto time = open_breaker_for(result.outcome);
+    if (time) MS_TRY(check_open_for("open_breaker_for", *time));
+  }
   return call<FinishResult>(std::move(request));
 }
 Result<CancelResult> Broker::cancel(Cancel request) {

@@ -113,6 +113,24 @@ std::optional<Why> held_by_limits(const QueueStats& queue, WallTime now) {
              queue.opens_at};
 }
 
+std::optional<Why> held_by_breaker(const Job& job, const BreakerInfo& breaker, WallTime now) {
+  if (breaker.state == BreakerState::open && *breaker.open_until > now) {
+    return Why{Gate::breaker,
+               fmt::format("breaker {} of queue {} is open until {}", breaker.name, job.queue,
+                           format_wall_time(*breaker.open_until)),
+               breaker.open_until};
+  }
+  if (breaker.state != BreakerState::half_open || breaker.probes < breaker.room)
+    return std::nullopt;
+  return Why{Gate::breaker,
+             fmt::format("breaker {} of queue {} is half open: {} {}, and no more than {} may run "
+                         "at once until {} succeeded",
+                         breaker.name, job.queue, breaker.probes,
+                         breaker.probes == 1 ? "probe runs" : "probes run", breaker.room,
+                         breaker.room == 1 ? "one has" : "as many have"),
+             {}};
+}
+
 std::optional<Why> held_by_key(const Job& job, const QueueLimits& limits, std::int64_t running) {
   const auto& most = limits.per_key.concurrency;
   if (!most || job.limit_key.empty() || running < *most) return std::nullopt;
@@ -223,6 +241,8 @@ std::string_view to_string(Gate gate) {
       return "concurrency";
     case Gate::key_concurrency:
       return "key_concurrency";
+    case Gate::breaker:
+      return "breaker";
     case Gate::rate:
       return "rate";
     case Gate::no_worker:
@@ -236,7 +256,8 @@ std::string_view to_string(Gate gate) {
 }
 
 Why why_of(const Job& job, const QueueStats* queue, const std::vector<WorkerInfo>& workers,
-           const SessionInfo* session, WallTime now, std::int64_t running_of_key) {
+           const SessionInfo* session, WallTime now, std::int64_t running_of_key,
+           const BreakerInfo* breaker) {
   if (is_terminal(job.state)) return {Gate::ended, how_it_ended(job), {}};
   if (job.state == JobState::running) return {Gate::running, how_it_runs(job), {}};
   if (job.deferred) return held_by_itself(job);
@@ -251,6 +272,9 @@ Why why_of(const Job& job, const QueueStats* queue, const std::vector<WorkerInfo
             {}};
   }
   if (job.state != JobState::available) return held_by_time(job, now);
+  if (breaker != nullptr) {
+    if (auto held = held_by_breaker(job, *breaker, now)) return std::move(*held);
+  }
   if (queue != nullptr) {
     if (auto limit = held_by_limits(*queue, now)) return std::move(*limit);
     if (auto key = held_by_key(job, queue->limits, running_of_key)) return std::move(*key);

@@ -23,6 +23,7 @@ enum class Gate {
   queue_paused,     // somebody paused it
   concurrency,      // as many jobs of its queue run as may run at once
   key_concurrency,  // as many jobs of its queue with its limit_key run as may run at once
+  breaker,          // what its queue depends on is thought to be unwell
   rate,             // as many of its queue have begun as may begin in the time
   no_worker,        // nobody who was heard of lately takes its queue
   busy_workers,     // all who take its queue have as much as they want
@@ -44,9 +45,10 @@ inline constexpr std::int64_t kMaxAhead = 10'000;
 // From what the store and the broker say at `now`. `queue` = nullptr: unknown. `kinds` of workers
 // are not known: one that takes the queue may still not take the job's kind.
 // `session` = nullptr: it has none, or nobody knows it any more. `running_of_key`: of its queue's
-// jobs those with its limit_key.
+// jobs those with its limit_key. `breaker`: that its queue names; nullptr = none.
 Why why_of(const Job& job, const QueueStats* queue, const std::vector<WorkerInfo>& workers,
-           const SessionInfo* session, WallTime now, std::int64_t running_of_key = 0);
+           const SessionInfo* session, WallTime now, std::int64_t running_of_key = 0,
+           const BreakerInfo* breaker = nullptr);
 
 // Is it held by what passes when those before it begin?
 bool waits_in_line(Gate gate);

@@ -127,6 +127,31 @@ TEST_CASE(
         "limit keys take turns");
 }
 
+TEST_CASE("the breaker of its queue is named before other limits, and until when it is open") {
+  const Job job = job_in(JobState::available);
+  QueueStats queue{.name = "photos"};
+  queue.limits.concurrency = 1;
+  queue.counts[static_cast<std::size_t>(JobState::running)] = 1;
+  BreakerInfo breaker{.name = "geo", .settings = {}, .queues = {}};
+  const auto why = [&] {
+    return why_of(job, &queue, {worker("photos", true)}, nullptr, kNow, 0, &breaker);
+  };
+  CHECK(why().gate == Gate::concurrency);
+  breaker.state = BreakerState::open;
+  breaker.open_until = kNow + 20s;
+  CHECK(why().gate == Gate::breaker);
+  CHECK(why().until == kNow + 20s);
+  CHECK(why().text.starts_with("breaker geo of queue photos is open until "));
+  breaker.state = BreakerState::half_open;
+  breaker.room = breaker.probes = 1;
+  CHECK(why().gate == Gate::breaker);
+  CHECK(why().text ==
+        "breaker geo of queue photos is half open: 1 probe runs, and no more than 1 may run at "
+        "once until one has succeeded");
+  breaker.probes = 0;
+  CHECK(why().gate == Gate::concurrency);
+}
+
 TEST_CASE("what is available waits for a worker: for any, for a free one, or for the claim") {
   const Job job = job_in(JobState::available);
   CHECK(gate_of(job) == Gate::no_worker);

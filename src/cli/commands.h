@@ -13,6 +13,7 @@ std::vector<Command> looking_commands();  // jobs, queues, dead, workers
 std::vector<Command> timing_commands();   // schedules, timers, leases, sessions, workflow
 Command workflow_command();
 Command triggers_command();
+Command breakers_command();
 Command pipeline_command();
 std::vector<Command> host_commands();    // host, jobs-host, logs
 std::vector<Command> access_commands();  // token, audit, callbacks

@@ -117,13 +117,17 @@ Command queue_limit_command(const Argument& name) {
                      .repeated = true},
                     {.name = "ageing",
                      .value = "TIME",
-                     .help = "jobs rise by one priority each such time that they wait"}},
+                     .help = "jobs rise by one priority each such time that they wait"},
+                    {.name = "breaker",
+                     .value = "NAME",
+                     .help = "that holds its jobs back: see `mainspring breaker`"}},
           .scopes = kClient,
           .examples = {{"mainspring queues limit mails --concurrency 5 --rate 100/1m", ""},
                        {"mainspring queues limit mails --key-concurrency 2", ""},
                        {"mainspring queues limit mails --rate none", ""},
                        {"mainspring queues limit mails --fair on --weight acme=3", ""},
-                       {"mainspring queues limit mails --ageing 10m", ""}},
+                       {"mainspring queues limit mails --ageing 10m", ""},
+                       {"mainspring queues limit addresses --breaker geocoder", ""}},
           .run = run_queues_limit};
 }
 

@@ -59,6 +59,12 @@ Result<int> run_sessions_list(const Invocation& invocation, Io& io);
 Result<int> run_sessions_show(const Invocation& invocation, Io& io);
 Result<int> run_sessions_resume(const Invocation& invocation, Io& io);
 
+Result<int> run_breaker_set(const Invocation& invocation, Io& io);
+Result<int> run_breaker_list(const Invocation& invocation, Io& io);
+Result<int> run_breaker_show(const Invocation& invocation, Io& io);
+Result<int> run_breaker_open(const Invocation& invocation, Io& io);
+Result<int> run_breaker_close(const Invocation& invocation, Io& io);
+Result<int> run_breaker_remove(const Invocation& invocation, Io& io);
 Result<int> run_trigger_set(const Invocation& invocation, Io& io);
 Result<int> run_trigger_list(const Invocation& invocation, Io& io);
 Result<int> run_trigger_show(const Invocation& invocation, Io& io);

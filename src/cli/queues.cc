@@ -93,6 +93,7 @@ std::string limits_words(const QueueLimits& limits) {
   }
   if (limits.ageing)
     add(fmt::format("one priority better each {}", format_duration(*limits.ageing)));
+  if (!limits.breaker.empty()) add("breaker " + limits.breaker);
   return out;
 }
 
@@ -176,6 +177,8 @@ Result<void> read_limit_flags(const Invocation& invocation, QueueLimits& limits)
   MS_TRY(read_concurrency(invocation, "concurrency", limits.concurrency));
   MS_TRY(read_concurrency(invocation, "key-concurrency", limits.per_key.concurrency));
   MS_TRY(read_order_flags(invocation, limits));
+  if (const auto breaker = invocation.flag("breaker"))
+    limits.breaker = *breaker == "none" ? "" : *breaker;
   if (const auto text = invocation.flag("rate")) MS_TRY(read_rate(*text, limits));
   const auto kind_text = invocation.flag("rate-kind"), burst = invocation.flag("burst");
   if ((kind_text || burst) && !limits.rate)
@@ -314,10 +317,11 @@ Result<int> run_queues_limit(const Invocation& invocation, Io& io) {
   if (!invocation.flag("concurrency") && !invocation.flag("rate") &&
       !invocation.flag("rate-kind") && !invocation.flag("burst") &&
       !invocation.flag("key-concurrency") && !invocation.flag("fair") &&
-      !invocation.flag("ageing") && invocation.all_flags("weight").empty())
+      !invocation.flag("ageing") && invocation.all_flags("weight").empty() &&
+      !invocation.flag("breaker"))
     return invalid("",
                    "nothing to set: give --concurrency, --key-concurrency, --rate, --fair, "
-                   "--weight or --ageing");
+                   "--weight, --ageing or --breaker");
   MS_TRY_ASSIGN(const auto connection, connect(invocation, Duration{0}));
   // The request says all: what is not given stays as it is.
   SetQueueLimits request{.queue = name, .limits = {}};

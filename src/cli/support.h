@@ -22,6 +22,7 @@ struct Connection {
   Jobs& jobs() { return *client; }
   Workflows& workflows() { return *client; }
   Triggers& triggers() { return *client; }
+  Breakers& breakers() { return *client; }
 };
 // `retry_for`: how long calls are repeated while the server is away; 0 = a person is waiting, say
 // so at once. Errors: invalid_argument (--server).

@@ -13,6 +13,7 @@
 #include <string>
 
 #include "base/secret.h"
+#include "broker/breakers.h"
 #include "broker/jobs.h"
 #include "broker/triggers.h"
 #include "broker/workflows.h"
@@ -40,7 +41,7 @@ struct ClientOptions {
   std::vector<Error> validate() const;
 };
 
-class Client final : public Jobs, public Workflows, public Triggers {
+class Client final : public Jobs, public Workflows, public Triggers, public Breakers {
  public:
   // Does not connect yet. `random` outlives it. Errors: invalid_argument (the URL, options, files;
   // a token that would go over plain HTTP to another machine).
@@ -98,6 +99,12 @@ class Client final : public Jobs, public Workflows, public Triggers {
   Result<WorkflowPage> workflows(const WorkflowFilter& filter, int limit,
                                  WorkflowId before) override;
   Result<WorkflowStepPage> workflow_steps(WorkflowId id, int after, int limit) override;
+  Result<void> put_breaker(PutBreaker request) override;
+  Result<void> remove_breaker(const std::string& name) override;
+  Result<void> open_breaker(OpenBreaker request) override;
+  Result<void> close_breaker(const std::string& name) override;
+  Result<BreakerInfo> get_breaker(const std::string& name) override;
+  Result<std::vector<BreakerInfo>> breakers() override;
   Result<PutTriggerResult> put_trigger(Trigger trigger, const std::string& secret,
                                        std::optional<bool> paused) override;
   // The same, with the secret that the server makes for a new one with http and none given.

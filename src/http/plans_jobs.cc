@@ -249,8 +249,13 @@ Plan plan_why(const Request& request, Services& services) {
       of_key = *running;
     }
     const Now now = services.clock.now();
+    std::optional<BreakerInfo> breaker;
+    if (queue != queues->end() && !queue->limits.breaker.empty()) {
+      auto found = find_breaker(services.store, queue->limits.breaker, now.wall);
+      if (found) breaker = std::move(*found);
+    }
     Why why = why_of(*job, queue == queues->end() ? nullptr : &*queue, *workers,
-                     session ? &*session : nullptr, now.wall, of_key);
+                     session ? &*session : nullptr, now.wall, of_key, breaker ? &*breaker : nullptr);
     if (waits_in_line(why.gate) && queue != queues->end()) {
       auto ahead = services.store.ahead(*job, kMaxAhead);
       if (!ahead) return error_reply(ahead.error());

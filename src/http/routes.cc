@@ -2,9 +2,9 @@
 #include "http/routes.h"
 
 #include <array>
-#include <iterator>
 #include <utility>
 
+#include "http/routes_breakers.h"
 #include "http/routes_memos.h"
 #include "http/routes_triggers.h"
 #include "http/routes_workflows.h"
@@ -770,22 +770,23 @@ constexpr Route kMostRoutes[] = {
 };
 
 // The parts as one. An Access has no default, so that a route without one does not compile.
-constexpr std::size_t kMost = std::size(kMostRoutes);
+constexpr std::span<const Route> kParts[] = {kMostRoutes, kWorkflowRoutes, kTriggerRoutes,
+                                             kBreakerRoutes, kMemoRoutes};
+constexpr std::size_t kTotal = [] {
+  std::size_t total = 0;
+  for (const auto part : kParts) total += part.size();
+  return total;
+}();
 constexpr const Route& route_at(std::size_t i) {
-  if (i < kMost) return kMostRoutes[i];
-  i -= kMost;
-  if (i < std::size(kWorkflowRoutes)) return kWorkflowRoutes[i];
-  i -= std::size(kWorkflowRoutes);
-  return i < std::size(kTriggerRoutes) ? kTriggerRoutes[i]
-                                       : kMemoRoutes[i - std::size(kTriggerRoutes)];
+  std::size_t part = 0;
+  while (i >= kParts[part].size()) i -= kParts[part++].size();
+  return kParts[part][i];
 }
 template <std::size_t... I>
 constexpr std::array<Route, sizeof...(I)> all_routes(std::index_sequence<I...>) {
   return {route_at(I)...};
 }
-constexpr auto kRoutes =
-    all_routes(std::make_index_sequence<kMost + std::size(kWorkflowRoutes) +
-                                        std::size(kTriggerRoutes) + std::size(kMemoRoutes)>());
+constexpr auto kRoutes = all_routes(std::make_index_sequence<kTotal>());
 
 }  // namespace
 

@@ -150,6 +150,13 @@ Plan plan_fire_trigger(const Request& request, Services& services);
 Plan plan_trigger_events(const Request& request, Services& services);
 Plan plan_hook(const Request& request, Services& services);
 
+Plan plan_put_breaker(const Request& request, Services& services);
+Plan plan_get_breaker(const Request& request, Services& services);
+Plan plan_list_breakers(const Request& request, Services& services);
+Plan plan_remove_breaker(const Request& request, Services& services);
+Plan plan_open_breaker(const Request& request, Services& services);
+Plan plan_close_breaker(const Request& request, Services& services);
+
 Plan plan_put_schedule(const Request& request, Services& services);
 Plan plan_get_schedule(const Request& request, Services& services);
 Plan plan_list_schedules(const Request& request, Services& services);

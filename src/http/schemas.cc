@@ -3,6 +3,7 @@
 #include <array>
 
 #include "http/routes.h"
+#include "http/schemas_breakers.h"
 #include "http/schemas_triggers.h"
 
 namespace mainspring::http {
@@ -291,6 +292,8 @@ constexpr Schema kSchemas[] = {
       "error":{"type":"string","description":"With retry. Cut at 16 KiB."},
       "after":{"$ref":"#/components/schemas/Duration",
         "description":"With retry (left out: the back-off) and snooze (required)."},
+      "open_breaker_for":{"$ref":"#/components/schemas/Duration",
+        "description":"With retry and snooze: opens its queue's breaker so long. 1s to 24h."},
       "reason":{"type":"string","description":"With defer, cancel and dead."},
       "description":{"type":"string","description":"With dead. Cut at 16 KiB."},
       "session_state":{
@@ -414,7 +417,8 @@ constexpr Schema kSchemas[] = {
         "fair":{"type":["boolean","null"],"description":"Keys take turns within a priority."},
         "weights":{"type":["object","null"],"maxProperties":1000,"additionalProperties":
           {"type":"number","minimum":0.001,"maximum":1000}}}},
-      "ageing":{"oneOf":[{"$ref":"#/components/schemas/Duration"},{"type":"null"}]}}})"},
+      "ageing":{"oneOf":[{"$ref":"#/components/schemas/Duration"},{"type":"null"}]},
+      "breaker":{"type":["string","null"],"description":"That it depends on; null = none."}}})"},
     {"LimitsOfQueue", R"({"type":"object","properties":{"name":{"type":"string"},
       "limits":{"$ref":"#/components/schemas/QueueLimits"}}})"},
     {"QueuePaused", R"({"type":"object","properties":{"name":{"type":"string"},
@@ -448,8 +452,8 @@ constexpr Schema kSchemas[] = {
     {"Why", R"({"type":"object","required":["id","state","gate","why"],"properties":{
       "id":{"type":"integer","format":"int64"},"state":{"$ref":"#/components/schemas/JobState"},
       "gate":{"enum":["ended","running","time","earlier_run","session_turn","session_stopped",
-        "session_held","queue_paused","concurrency","rate","key_concurrency","no_worker",
-        "busy_workers","claim"]},
+        "session_held","queue_paused","breaker","concurrency","rate","key_concurrency",
+        "no_worker","busy_workers","claim"]},
       "why":{"type":"string"},
       "until":{"type":"string","format":"date-time","description":"When it opens by itself."},
       "ahead":{"type":"integer","description":"How many are before it in its line, at most 10000."},
@@ -786,9 +790,11 @@ constexpr Schema kSchemas[] = {
 };
 
 constexpr auto kAllSchemas = [] {
-  std::array<Schema, std::size(kSchemas) + std::size(kTriggerSchemas)> all{};
-  auto* const end = std::copy(std::begin(kSchemas), std::end(kSchemas), all.begin());
-  std::copy(std::begin(kTriggerSchemas), std::end(kTriggerSchemas), end);
+  std::array<Schema, std::size(kSchemas) + std::size(kTriggerSchemas) + std::size(kBreakerSchemas)>
+      all{};
+  auto* end = std::copy(std::begin(kSchemas), std::end(kSchemas), all.begin());
+  end = std::copy(std::begin(kTriggerSchemas), std::end(kTriggerSchemas), end);
+  std::copy(std::begin(kBreakerSchemas), std::end(kBreakerSchemas), end);
   return all;
 }();
 

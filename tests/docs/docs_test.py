@@ -296,7 +296,7 @@ def check_names(document, text, metrics, errors, settings):
         expect(base in metrics or name in metrics, where, f"there is no metric {name}")
     named = re.findall(r"`((?:max|retention|store)_[a-z_]+|[a-z_]+_(?:threads|bytes|timeout))`", text)
     of_others = {"primary_start_timeout", "retry_timeout"}  # Patroni's
-    for name in set(named) - of_others - {"max_attempts", "max_runs", "store_sqlite", "request_timeout"}:
+    for name in set(named) - of_others - {"max_attempts", "max_open_for", "max_runs", "store_sqlite", "request_timeout"}:
         expect(name in settings, where, f"there is no setting {name}")
     for code in set(re.findall(r'"code":"([a-z_]+)"', text)):
         expect(code in errors, where, f"there is no error {code}")
@@ -363,6 +363,7 @@ def busy_server(binary):
                 "mainspring work --queue q --exec true --drain",
                 "mainspring enqueue q k",
                 "mainspring jobs cancel 2",
+                "mainspring breaker set geocoder",
                 "echo true > true.sh && mainspring jobs-host deploy triggered/t true.sh",
                 "mainspring jobs-host run t --wait",
                 "curl -s http://127.0.0.1:8080/nowhere",
