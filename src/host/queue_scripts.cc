@@ -40,6 +40,8 @@ std::string mistake(const ProgramSaid& said, JobId id) {
   const int answers = answers_in(said);
   if (answers > 1) return "result, error, dead, snooze, defer: only one can be given";
   if (said.retry_after && !(said.error && !said.dead)) return "retry_after: only goes with error";
+  if (said.open_breaker_for && !(said.error && !said.dead) && !said.snooze)
+    return "open_breaker_for: only goes with error and snooze";
   if (answers == 0 && !said.progress && !said.checkpoint && !said.message && !said.session_state) {
     return "one of result, error, dead, snooze, defer, progress, checkpoint, message, "
            "session_state: must be given";
@@ -50,8 +52,8 @@ std::string mistake(const ProgramSaid& said, JobId id) {
 std::optional<Outcome> outcome_of(ProgramSaid& said) {
   if (said.result) return Complete{std::move(*said.result)};
   if (said.dead) return Dead{std::move(*said.dead), said.error.value_or("")};
-  if (said.error) return Retry{std::move(*said.error), said.retry_after};
-  if (said.snooze) return Snooze{*said.snooze};
+  if (said.error) return Retry{std::move(*said.error), said.retry_after, said.open_breaker_for};
+  if (said.snooze) return Snooze{*said.snooze, said.open_breaker_for};
   if (said.defer) return Defer{std::move(*said.defer)};
   return std::nullopt;
 }

@@ -5,7 +5,8 @@
 //
 //   to the child     a line of JSON per job on standard input: {"id","kind","args","attempt",…}
 //   from the child   lines of JSON on fd 3: {"id":42,"result":…}   it is complete
-//                    {"id":42,"error":"…","retry_after":"30s"?}    a failed attempt
+//                    {"id":42,"error":"…","retry_after":"30s"?}    a failed attempt; with
+//                    "open_breaker_for":"2m", as snooze, it opens the breaker of its queue
 //                    {"id":42,"dead":"reason","error":"…"?}  {"id":42,"snooze":"5m"}
 //                    {"id":42,"progress":{…}} {"id":42,"checkpoint":…} {"id":42,"message":…}
 //                                                  not the end

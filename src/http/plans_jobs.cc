@@ -254,8 +254,9 @@ Plan plan_why(const Request& request, Services& services) {
       auto found = find_breaker(services.store, queue->limits.breaker, now.wall);
       if (found) breaker = std::move(*found);
     }
-    Why why = why_of(*job, queue == queues->end() ? nullptr : &*queue, *workers,
-                     session ? &*session : nullptr, now.wall, of_key, breaker ? &*breaker : nullptr);
+    Why why =
+        why_of(*job, queue == queues->end() ? nullptr : &*queue, *workers,
+               session ? &*session : nullptr, now.wall, of_key, breaker ? &*breaker : nullptr);
     if (waits_in_line(why.gate) && queue != queues->end()) {
       auto ahead = services.store.ahead(*job, kMaxAhead);
       if (!ahead) return error_reply(ahead.error());

@@ -451,7 +451,7 @@ constexpr Schema kSchemas[] = {
       "cut":{"type":"boolean","description":"Of a dry run: there are older ones."}}})"},
     {"Why", R"({"type":"object","required":["id","state","gate","why"],"properties":{
       "id":{"type":"integer","format":"int64"},"state":{"$ref":"#/components/schemas/JobState"},
-      "gate":{"enum":["ended","running","time","earlier_run","session_turn","session_stopped",
+      "gate":{"enum":["ended","running","deferred","time","earlier_run","session_turn","session_stopped",
         "session_held","queue_paused","breaker","concurrency","rate","key_concurrency",
         "no_worker","busy_workers","claim"]},
       "why":{"type":"string"},

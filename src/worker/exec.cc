@@ -120,6 +120,7 @@ class Exec {
     if (said.result) said_.result = std::move(said.result);
     if (said.error) said_.error = std::move(said.error);
     if (said.retry_after) said_.retry_after = said.retry_after;
+    if (said.open_breaker_for) said_.open_breaker_for = said.open_breaker_for;
     if (said.reason) said_.reason = std::move(said.reason);
     if (said.defer) said_.defer = std::move(said.defer);
   }
@@ -147,7 +148,7 @@ class Exec {
     if (end.signal == 0 && end.exit_code == kExitDead) {
       return Outcome(Dead{said_.reason.value_or("exit_65"), error_text(end)});
     }
-    return Outcome(Retry{error_text(end), said_.retry_after});
+    return Outcome(Retry{error_text(end), said_.retry_after, said_.open_breaker_for});
   }
 
   Processes& processes_;

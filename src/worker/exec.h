@@ -8,6 +8,7 @@
 //   fd 3             lines of JSON: {"progress":{"value":0.5,"text":"…"}} {"checkpoint":…}
 //                    {"session_state":…} (kept if it ends with 0 or 65; null: none any more)
 //                    {"message":…} {"result":…} {"error":"…"} {"retry_after":"30s"}
+//                    {"open_breaker_for":"2m"}
 //                    {"reason":"…"}, also several members in one line; lines of another kind fail
 //                    the attempt
 //   fd 3 and 4       steps: see step_channel.h

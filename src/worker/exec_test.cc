@@ -161,6 +161,8 @@ TEST_CASE("exit codes and signals mean what the manual says") {
       retry(outcome_of("echo '{\"error\":\"no network\",\"retry_after\":\"30s\"}' >&3; exit 75"));
   CHECK(said.error == "no network");
   CHECK(said.after == Duration(30s));
+  CHECK(retry(outcome_of("echo '{\"open_breaker_for\":\"2m\"}' >&3; exit 1")).open_breaker_for ==
+        Duration(2min));
   const Dead dead = std::get<Dead>(outcome_of("echo broken file >&2; exit 65"));
   CHECK(dead.reason == "exit_65");
   CHECK(dead.description == "exit code 65: broken file");

@@ -1,7 +1,10 @@
 // The finisher: sends outcomes, as many per call as there are, until the server has answered.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "base/mutant.h"
+#include "mainspring/breaker.h"
 #include "worker/state.h"
 
 namespace mainspring {
@@ -23,12 +26,22 @@ std::size_t bytes_of(const Outcome& outcome) {
   return 64 + std::visit(Size{}, outcome);
 }
 
+// What handlers of this process say is not refused: an attempt has been made.
+void hold_within_bounds(Outcome& outcome) {
+  const auto hold = [](std::optional<Duration>& time) {
+    if (time) time = std::clamp(*time, kMinBreakerTime, kMaxBreakerTime);
+  };
+  if (auto* retry = std::get_if<Retry>(&outcome)) hold(retry->open_breaker_for);
+  if (auto* snooze = std::get_if<Snooze>(&outcome)) hold(snooze->open_breaker_for);
+}
+
 }  // namespace
 
 Finish WorkerRuntime::State::next_finish() {
   Finish batch{.worker = incarnation};
   std::size_t bytes = 0;
   while (!done.empty() && batch.results.size() < kMaxFinishResults) {
+    hold_within_bounds(done.front().outcome);
     const std::size_t size = bytes_of(done.front().outcome);
     if (bytes > 0 && bytes + size > kMaxCallBytes) break;
     bytes += size;

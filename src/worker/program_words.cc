@@ -8,6 +8,7 @@
 
 #include "api/json.h"
 #include "api/session_shapes.h"
+#include "mainspring/breaker.h"
 
 namespace mainspring {
 namespace {
@@ -49,6 +50,13 @@ constexpr JsonField<Said> kError = {"error", [](JsonReader& in, Said& said) {
 constexpr JsonField<Said> kRetryAfter = {"retry_after", [](JsonReader& in, Said& said) {
                                            return in.duration(said.retry_after.emplace(0));
                                          }};
+constexpr JsonField<Said> kOpenBreakerFor = {"open_breaker_for", [](JsonReader& in, Said& said) {
+                                               if (!in.duration(said.open_breaker_for.emplace(0)))
+                                                 return false;
+                                               const auto good = check_open_for(
+                                                   "open_breaker_for", *said.open_breaker_for);
+                                               return good || in.fail_here(good.error().message);
+                                             }};
 
 constexpr JsonField<Said> kDefer = {"defer", [](JsonReader& in, Said& said) {
                                       return in.text(said.defer.emplace(), kMaxTextBytes);
@@ -74,6 +82,7 @@ constexpr JsonField<Said> kProgramFields[] = {
     kError,
     kRetryAfter,
     kDefer,
+    kOpenBreakerFor,
     {"reason",
      [](JsonReader& in, Said& said) { return in.text(said.reason.emplace(), kMaxTextBytes); }},
 };
@@ -86,6 +95,7 @@ constexpr JsonField<Said> kChildFields[] = {
     kError,
     kRetryAfter,
     kDefer,
+    kOpenBreakerFor,
     kProgress,
     kCheckpoint,
     kSessionState,

@@ -28,7 +28,7 @@ struct ProgramSaid {
   std::optional<std::string> result;
   std::optional<std::string> session_state;  // "" = null: there is none any more
   std::optional<std::string> error;
-  std::optional<Duration> retry_after;
+  std::optional<Duration> retry_after, open_breaker_for;
   std::optional<std::string> reason;  // of a program: why the job is dead
   std::optional<std::string> defer;   // why it is put aside; "" = not said
   std::optional<StepSaid> step;       // of a program
