@@ -3,7 +3,7 @@
 #include <array>
 
 #include "http/routes.h"
-#include "http/schemas_breakers.h"
+#include "http/schemas_limits.h"
 #include "http/schemas_triggers.h"
 
 namespace mainspring::http {
@@ -400,27 +400,6 @@ constexpr Schema kSchemas[] = {
       "properties":{"retention":{"$ref":"#/components/schemas/Retention"}}})"},
     {"QueueRetention", R"({"type":"object","properties":{"name":{"type":"string"},
       "retention":{"$ref":"#/components/schemas/Retention"}}})"},
-    {"QueueLimits", R"({"type":"object","additionalProperties":false,"properties":{
-      "concurrency":{"type":["integer","null"],"minimum":1,"maximum":1000000,
-        "description":"Jobs that run at once, over all workers; null = no limit."},
-      "rate":{"type":["object","null"],"additionalProperties":false,
-        "description":"Attempts that begin; null = no limit.","properties":{
-        "count":{"type":"integer","minimum":1,"maximum":1000000},
-        "per":{"$ref":"#/components/schemas/Duration"},
-        "kind":{"type":"string","enum":["bucket","sliding","fixed"],"default":"bucket"},
-        "burst":{"type":["integer","null"],"minimum":0,"maximum":1000000,
-          "description":"Of a bucket; 0 = as many as count."}}},
-      "per_key":{"type":["object","null"],"additionalProperties":false,
-        "description":"Of each limit_key for itself; null = no limits.","properties":{
-        "concurrency":{"type":["integer","null"],"minimum":1,"maximum":1000000,
-          "description":"Jobs with the same key that run at once."},
-        "fair":{"type":["boolean","null"],"description":"Keys take turns within a priority."},
-        "weights":{"type":["object","null"],"maxProperties":1000,"additionalProperties":
-          {"type":"number","minimum":0.001,"maximum":1000}}}},
-      "ageing":{"oneOf":[{"$ref":"#/components/schemas/Duration"},{"type":"null"}]},
-      "breaker":{"type":["string","null"],"description":"That it depends on; null = none."}}})"},
-    {"LimitsOfQueue", R"({"type":"object","properties":{"name":{"type":"string"},
-      "limits":{"$ref":"#/components/schemas/QueueLimits"}}})"},
     {"QueuePaused", R"({"type":"object","properties":{"name":{"type":"string"},
       "paused":{"type":"boolean"}}})"},
     {"Queue", R"({"type":"object","required":["name","paused","counts"],"properties":{
@@ -449,15 +428,6 @@ constexpr Schema kSchemas[] = {
       "ids":{"type":"array","items":{"type":"integer","format":"int64"}},
       "dry_run":{"type":"boolean"},
       "cut":{"type":"boolean","description":"Of a dry run: there are older ones."}}})"},
-    {"Why", R"({"type":"object","required":["id","state","gate","why"],"properties":{
-      "id":{"type":"integer","format":"int64"},"state":{"$ref":"#/components/schemas/JobState"},
-      "gate":{"enum":["ended","running","deferred","time","earlier_run","session_turn","session_stopped",
-        "session_held","queue_paused","breaker","concurrency","rate","key_concurrency",
-        "no_worker","busy_workers","claim"]},
-      "why":{"type":"string"},
-      "until":{"type":"string","format":"date-time","description":"When it opens by itself."},
-      "ahead":{"type":"integer","description":"How many are before it in its line, at most 10000."},
-      "estimated_start":{"type":"string","format":"date-time"}}})"},
     {"WorkerList", R"({"type":"object","required":["workers"],"properties":{
       "workers":{"type":"array","items":{"type":"object","properties":{
         "id":{"type":"string"},"queues":{"type":"array","items":{"type":"string"}},
@@ -790,11 +760,11 @@ constexpr Schema kSchemas[] = {
 };
 
 constexpr auto kAllSchemas = [] {
-  std::array<Schema, std::size(kSchemas) + std::size(kTriggerSchemas) + std::size(kBreakerSchemas)>
+  std::array<Schema, std::size(kSchemas) + std::size(kTriggerSchemas) + std::size(kLimitSchemas)>
       all{};
   auto* end = std::copy(std::begin(kSchemas), std::end(kSchemas), all.begin());
   end = std::copy(std::begin(kTriggerSchemas), std::end(kTriggerSchemas), end);
-  std::copy(std::begin(kBreakerSchemas), std::end(kBreakerSchemas), end);
+  std::copy(std::begin(kLimitSchemas), std::end(kLimitSchemas), end);
   return all;
 }();
 

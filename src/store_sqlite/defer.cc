@@ -66,7 +66,7 @@ OperationResult SqliteStore::claim_named(const Claim& op) {
     named.session = session = session_key_of_job(hot->id);
   if (hot->expires_at && !hot->started_at) named.expires_at = WallTime::from_us(*hot->expires_at);
   if (auto may = check_named(named, now_.wall); !may) return may.error();
-  step_breaker_of(named.queue);
+  step_breaker_of(queue.name);
   if (auto may = check_room(named, room_for(*hot)); !may) return may.error();
   return give_named(op, *hot);
 }

@@ -1,0 +1,70 @@
+// The JSON schemas of limits, breakers and what holds a job back. Of schemas.cc.
+#pragma once
+
+#include "http/routes.h"
+
+namespace mainspring::http {
+
+inline constexpr Schema kLimitSchemas[] = {
+    {"QueueLimits", R"({"type":"object","additionalProperties":false,"properties":{
+      "concurrency":{"type":["integer","null"],"minimum":1,"maximum":1000000,
+        "description":"Jobs that run at once, over all workers; null = no limit."},
+      "rate":{"type":["object","null"],"additionalProperties":false,
+        "description":"Attempts that begin; null = no limit.","properties":{
+        "count":{"type":"integer","minimum":1,"maximum":1000000},
+        "per":{"$ref":"#/components/schemas/Duration"},
+        "kind":{"type":"string","enum":["bucket","sliding","fixed"],"default":"bucket"},
+        "burst":{"type":["integer","null"],"minimum":0,"maximum":1000000,
+          "description":"Of a bucket; 0 = as many as count."}}},
+      "per_key":{"type":["object","null"],"additionalProperties":false,
+        "description":"Of each limit_key for itself; null = no limits.","properties":{
+        "concurrency":{"type":["integer","null"],"minimum":1,"maximum":1000000,
+          "description":"Jobs with the same key that run at once."},
+        "fair":{"type":["boolean","null"],"description":"Keys take turns within a priority."},
+        "weights":{"type":["object","null"],"maxProperties":1000,"additionalProperties":
+          {"type":"number","minimum":0.001,"maximum":1000}}}},
+      "ageing":{"oneOf":[{"$ref":"#/components/schemas/Duration"},{"type":"null"}]},
+      "breaker":{"type":["string","null"],"description":"That it depends on; null = none."}}})"},
+    {"LimitsOfQueue", R"({"type":"object","properties":{"name":{"type":"string"},
+      "limits":{"$ref":"#/components/schemas/QueueLimits"}}})"},
+    {"Why", R"({"type":"object","required":["id","state","gate","why"],"properties":{
+      "id":{"type":"integer","format":"int64"},"state":{"$ref":"#/components/schemas/JobState"},
+      "gate":{"enum":["ended","running","deferred","time","earlier_run","session_turn","session_stopped",
+        "session_held","queue_paused","breaker","concurrency","rate","key_concurrency",
+        "no_worker","busy_workers","claim"]},
+      "why":{"type":"string"},
+      "until":{"type":"string","format":"date-time","description":"When it opens by itself."},
+      "ahead":{"type":"integer","description":"How many are before it in its line, at most 10000."},
+      "estimated_start":{"type":"string","format":"date-time"}}})"},
+    {"BreakerSettings", R"({"type":"object","additionalProperties":false,
+      "examples":[{"failures":10,"open_for":"1m"}],"properties":{
+      "failures":{"type":"integer","minimum":1,"maximum":100,"default":5,
+        "description":"So many failed attempts open it,"},
+      "within":{"$ref":"#/components/schemas/Duration","default":"1m",
+        "description":"in a time of this length: 1s to 24h."},
+      "open_for":{"$ref":"#/components/schemas/Duration","default":"30s",
+        "description":"At first; twice as long after each failed probe. 1s to 24h."},
+      "max_open_for":{"$ref":"#/components/schemas/Duration","default":"10m",
+        "description":"No longer than this. 1s to 24h, not less than open_for."},
+      "probes":{"type":"integer","minimum":1,"maximum":16,"default":1,
+        "description":"Jobs that run at once when it has become half open."}}})"},
+    {"OpenBreakerRequest", R"({"type":"object","additionalProperties":false,"properties":{
+      "for":{"$ref":"#/components/schemas/Duration",
+        "description":"1s to 24h; left out: its open_for."}}})"},
+    {"Breaker", R"({"type":"object","required":["name","settings","state","opened","queues"],
+      "properties":{"name":{"type":"string"},
+      "settings":{"$ref":"#/components/schemas/BreakerSettings"},
+      "state":{"enum":["closed","open","half_open"]},
+      "open_until":{"type":"string","format":"date-time","description":"Open: half open then."},
+      "failures":{"type":"integer","description":"Closed: that count now."},
+      "room":{"type":"integer","description":"Half open: how many may run at once,"},
+      "probes":{"type":"integer","description":"and how many of those it let begin run."},
+      "opened":{"type":"integer","format":"int64","description":"How often, ever."},
+      "queues":{"type":"array","items":{"type":"string"},"description":"That name it."}}})"},
+    {"BreakerList", R"({"type":"object","required":["breakers"],"properties":{
+      "breakers":{"type":"array","items":{"$ref":"#/components/schemas/Breaker"}}}})"},
+    {"BreakerRemoved", R"({"type":"object","properties":{"name":{"type":"string"},
+      "removed":{"const":true}}})"},
+};
+
+}  // namespace mainspring::http
