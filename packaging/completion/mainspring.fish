@@ -379,7 +379,7 @@ complete -c mainspring -n "__mainspring_at 'queues limit'" -l rate -x -d 'attemp
 complete -c mainspring -n "__mainspring_at 'queues limit'" -l rate-kind -x -d 'of the rate: bucket, sliding or fixed [bucket]'
 complete -c mainspring -n "__mainspring_at 'queues limit'" -l burst -x -d 'of a bucket: so many at once after a rest [as many as the rate]'
 complete -c mainspring -n "__mainspring_at 'queues limit'" -l fair -x -d 'whether limit keys take turns within a priority'
-complete -c mainspring -n "__mainspring_at 'queues limit'" -l weight -x -d 'of a fair key, 0.001 to 1000 [1]; KEY=none: as others'
+complete -c mainspring -n "__mainspring_at 'queues limit'" -l weight -x -d 'of a fair key, 0.001 to 1000 [1]'
 complete -c mainspring -n "__mainspring_at 'queues limit'" -l ageing -x -d 'jobs rise by one priority each such time that they wait'
 complete -c mainspring -n "__mainspring_at 'queues limit'" -l breaker -x -d 'that holds its jobs back: see `mainspring breaker`'
 complete -c mainspring -n "__mainspring_at 'queues limit'" -l json -d 'print JSON, errors too'

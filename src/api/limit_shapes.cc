@@ -60,7 +60,11 @@ void write_key_limits(JsonWriter& w, const KeyLimits& limits) {
   if (limits.fair) w.key("fair").boolean(true);
   if (!limits.weights.empty()) {
     w.key("weights").begin_object();
-    for (const auto& [key, weight] : limits.weights) w.key(key).real(weight);
+    for (const auto& [key, weight] : limits.weights) {
+      std::string name;
+      append_json_string(name, key);
+      w.key(std::string_view(name).substr(1, name.size() - 2)).real(weight);  // as key() quotes it
+    }
     w.end_object();
   }
   w.end_object();
