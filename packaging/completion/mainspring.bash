@@ -194,7 +194,7 @@ _mainspring() {
     --token-file) mapfile -t COMPREPLY < <(compgen -f -- "$current"); return ;;
     --tolerance) return ;;
     --ttl) return ;;
-    --type) mapfile -t COMPREPLY < <(compgen -W 'enqueued started completed retrying snoozed dead cancelled progress queue_paused queue_resumed gap' -- "$current"); return ;;
+    --type) mapfile -t COMPREPLY < <(compgen -W 'enqueued started completed retrying snoozed deferred dead cancelled progress queue_paused queue_resumed gap' -- "$current"); return ;;
     --unique) return ;;
     --unique-for) return ;;
     --wake) mapfile -t COMPREPLY < <(compgen -W 'auto notify poll' -- "$current"); return ;;
@@ -212,7 +212,7 @@ _mainspring() {
   case $at in
     '') words='serve work lease step enqueue bench pipeline jobs queues dead why events workers schedules timers leases sessions workflow trigger breaker host jobs-host logs token audit callbacks verify store tls config version completion help' ; [[ $current == -* ]] && words='--json --config --help' ;;
     'serve') words='' ; [[ $current == -* ]] && words='--hints --json --config --help --color --log-level --data --listen --stop-timeout --tls-cert --tls-key --tls-client-ca --tls-clients --retention-completed --retention-dead --max-finished-jobs --max-live-jobs --store-reserve-bytes --store-cache-bytes --store --store-file --store-schema --store-migrate --store-prepared --store-readers --store-connect-timeout --store-poll --bell-listen --bell-advertise --wake --listen-url --require-rpo0 --max-waiting-jobs --max-waiting-bytes --max-parked-claims --max-waiting-urgent --max-batch-jobs --max-batch-bytes --worker-memory --event-buffer --scheduler-batch --scheduler-max-sleep --prune-interval --io-threads --reader-threads --max-waiting-reads --max-connections --max-event-streams --max-header-bytes --max-body-bytes --max-batch-body-bytes --max-buffered-bytes --header-timeout --idle-timeout --allowed-hosts --require-token --allow-core --rate-per-token --max-connections-per-address --audit --audit-retention --callback-slots --callback-timeout --callback-key-file --watch-root --jobs --host-data --webjobs-api --strict-webjobs --folder-quiet --job-log-roll-bytes --job-log-generations --job-log-cap-bytes --outgoing-allow --max-upload-bytes' ;;
-    'work') words='' ; [[ $current == -* ]] && words='--queue --exec --kind --directory --timeout --retry-after --max-attempts --once --drain --slot --name --estimate --tolerance --poll --idle --twin --timer --batch --batch-idle --timer-slots --json --config --help --server --color --log-level --token-file --ca-file --cert-file --key-file --allow-core --slots --lease --graceful-stop' ;;
+    'work') words='' ; [[ $current == -* ]] && words='--queue --exec --kind --directory --timeout --retry-after --max-attempts --job --once --drain --slot --name --estimate --tolerance --poll --idle --twin --timer --batch --batch-idle --timer-slots --json --config --help --server --color --log-level --token-file --ca-file --cert-file --key-file --allow-core --slots --lease --graceful-stop' ;;
     'lease') words='run' ; [[ $current == -* ]] && words='--json --config --help' ;;
     'lease run') words='' ; [[ $current == -* ]] && words='--ttl --wait --json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
     'step') words='run' ; [[ $current == -* ]] && words='--json --config --help' ;;

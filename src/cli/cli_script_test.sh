@@ -104,17 +104,6 @@ expect 0 '3 jobs enqueued, ids 5 to 7' ms enqueue nums add --many lines.jsonl
 expect 64 'mainspring: bad.jsonl:2: …' bash -c "printf '{}\n{\"priority\":77}\n' >bad.jsonl; '$mainspring' enqueue nums add --many bad.jsonl"
 expect 0 '{"completed":3,"failed":0,"dead":0,"snoozed":0,"deferred":0,"cancelled":0,"stale":0}' \
   ms work --queue nums --exec true --drain --json
-# A job is put aside by its program, and taken by its id.
-expect 0 '9' ms enqueue pay charge
-expect 0 'worker …0 completed, 0 failed attempts, 1 deferred' \
-  ms work --queue pay --exec "sh -c 'echo \"{\\\"defer\\\":\\\"no answer yet\\\"}\" >&3'" --once
-expect 0 '…waiting…deferred…no answer yet…' ms jobs show 9
-expect 64 'mainspring: --job: cannot be given with --drain' ms work --queue pay --job 9 --exec true --drain
-expect 66 'worker …0 completed, 0 failed attempts
-mainspring: …' ms work --queue mail --job 9 --exec true
-expect 0 'worker …1 completed, 0 failed attempts' ms work --queue pay --job 9 --exec true
-expect 65 'worker …
-mainspring: job 9 is completed: only a job that has not ended can be claimed' ms work --queue pay --job 9 --exec true
 "$mainspring" work --queue calc --exec "sh -c 'read -r job; case \$job in *sum*) echo 42;; *fail*) echo broken >&2; exit 65;; esac'" \
   --slots 2 >worker.log 2>&1 &
 worker=$!

@@ -161,5 +161,17 @@ kill $one $two 2>/dev/null
 ended 0 $one
 ended 0 $two
 
+# -- work --job -------------------------------------------------------------------------------------
+# A job is put aside by its program, and taken by its id.
+aside=$(ms enqueue pay charge)
+aside=${aside%% *}
+expect 0 'worker …0 completed, 0 failed attempts, 1 deferred' \
+  ms work --queue pay --exec 'sh -c "echo {\\\"defer\\\":\\\"asked\\\"} >&3"' --once
+expect 0 '…waiting…deferred…asked…' ms jobs show "$aside"
+expect 64 'mainspring: --job: cannot be given with --drain' ms work --queue pay --job "$aside" --exec true --drain
+expect 66 '…' ms work --queue mail --job "$aside" --exec true
+expect 0 'worker …1 completed, 0 failed attempts' ms work --queue pay --job "$aside" --exec true
+expect 65 '…only a job that has not ended can be claimed…' ms work --queue pay --job "$aside" --exec true
+
 echo "$passed passed, $failed failed"
 ((failed == 0))

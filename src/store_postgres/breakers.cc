@@ -321,10 +321,8 @@ WallTime PostgresStore::next_half_open() const {
   WallTime next = WallTime::never();
   for (const auto& [name, breaker] : breakers_) {
     const WallTime again = breakers_looked_at_ + kLookAtProbes;
-    if (breaker.meter.state() == BreakerState::open) {
-      const WallTime until = breaker.meter.open_until();
-      next = std::min(next, until <= breakers_looked_at_ ? again : until);
-    }
+    if (breaker.meter.state() == BreakerState::open)
+      next = std::min(next, breaker.meter.open_until());
     if (!breaker.meter.probes().empty()) next = std::min(next, again);
   }
   return next;
