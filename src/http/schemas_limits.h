@@ -29,9 +29,9 @@ inline constexpr Schema kLimitSchemas[] = {
       "limits":{"$ref":"#/components/schemas/QueueLimits"}}})"},
     {"Why", R"({"type":"object","required":["id","state","gate","why"],"properties":{
       "id":{"type":"integer","format":"int64"},"state":{"$ref":"#/components/schemas/JobState"},
-      "gate":{"enum":["ended","running","deferred","time","earlier_run","session_turn","session_stopped",
-        "session_held","queue_paused","breaker","concurrency","rate","key_concurrency",
-        "no_worker","busy_workers","claim"]},
+      "gate":{"enum":["ended","running","deferred","time","earlier_run","session_turn",
+        "session_stopped","session_held","queue_paused","breaker","concurrency","rate",
+        "key_concurrency","no_worker","busy_workers","claim"]},
       "why":{"type":"string"},
       "until":{"type":"string","format":"date-time","description":"When it opens by itself."},
       "ahead":{"type":"integer","description":"How many are before it in its line, at most 10000."},

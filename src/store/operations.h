@@ -163,7 +163,7 @@ struct CancelResult {
 // An operator's retry: dead, cancelled, retryable, scheduled and deferred become available now;
 // dead and cancelled ones get their max_attempts anew on top of those used. Available is ok.
 // Errors: not_found, expired, conflict (running or completed; another live job has its unique key
-// now; it is of a workflow).
+// now; it is of a workflow, and not deferred).
 struct RetryJob {
   JobId id = 0;
   Within within{};

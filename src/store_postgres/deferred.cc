@@ -111,7 +111,7 @@ ClaimResult PostgresStore::give_named(const Claim& op, JobInHand& job, std::stri
   p.null(Params::kInt8Array);
   p.add(op.worker).add(op.lease.count()).add(claiming.until).add(wall()).add(claiming.at);
   p.add(node_).add(batch_).add(Ints{}).add(Ints{}).add(Ints{queue});
-  p.add(place.priority).add(place.run_at).add(place.id);
+  p.add(place.priority).add(place.run_at).add(place.id).add(false);
   take_claimed(claiming, ask(sql_.claim_limited, p));
   if (claiming.result.jobs.empty())
     throw PgError{"XX001", "an available job does not stand in its line", false};

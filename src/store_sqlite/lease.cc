@@ -293,6 +293,8 @@ void SqliteStore::end_attempt(JobId id, Lease& lease, JobState state, WallTime r
   count(queue, JobState::running, 0, -1);
   if (queue.limits.concurrency && !MS_MUTANT(end_opens_nothing)) open_queue(queue);
   if (lease.limit_key != nullptr) end_of_key(lease);
+  // A probe that ended in another way than by an outcome.
+  end_under_breaker(id, lease, BreakerMeter::End::neither, std::nullopt);
   count(queue, state, 0, 1);
   if (terminal) {
     end_job(id, queue, state, lease.flags, lease.session);
@@ -327,7 +329,6 @@ OperationResult SqliteStore::operator()(const RescueExpired& op) {
     Lease& lease = leases_.at(id);
     if (MS_MUTANT(rescue_burns_no_attempt)) --lease.attempt;
     begin_write();
-    end_under_breaker(id, lease, BreakerMeter::End::neither, std::nullopt);
     const bool over_limit =
         lease.timeout != kForever &&
         now_.instant >= lease.grant->claimed_instant + lease.timeout + kTimeoutGrace;

@@ -17,6 +17,10 @@ class ModelJobs {
   virtual void begin(Record& record) = 0;
 };
 
+template <class T>
+concept ScheduleOperation = std::is_same_v<T, PutSchedule> || std::is_same_v<T, PauseSchedule> ||
+    std::is_same_v<T, SetTimer>;
+
 class ModelSchedules {
  public:
   ModelSchedules(ModelDisk& disk, ModelJobs& jobs) : disk_(disk), jobs_(jobs) {}

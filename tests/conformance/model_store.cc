@@ -152,10 +152,8 @@ class ModelStore final : public ModelReads, private ModelJobs {
     return note(sessions_.run(op));
   }
   OperationResult run(const OperationOnSession auto& op) { return note(sessions_.run(op)); }
-  OperationResult run(const PutSchedule& op) { return schedules_.run(op, now_); }
   OperationResult run(const RemoveSchedule& op) { return schedules_.run(op); }
-  OperationResult run(const PauseSchedule& op) { return schedules_.run(op, now_); }
-  OperationResult run(const SetTimer& op) { return schedules_.run(op, now_); }
+  OperationResult run(const ScheduleOperation auto& op) { return schedules_.run(op, now_); }
   OperationResult run(const FireSchedule& op) {
     if (!leases_.holds(op.fence, now_.instant)) return leases_.lost();
     return schedules_.run(op, now_);
@@ -217,6 +215,7 @@ class ModelStore final : public ModelReads, private ModelJobs {
     r.cancel_reason.clear();
     r.lease_expiry = Instant::never();
     touch(r);
+    if (ran) breakers_.ended(r.job, BreakerMeter::End::neither, std::nullopt, now_.wall);
     if (ran && queue(r.job.queue).limits.concurrency) opened(r.job.queue);
     if (ran && limits_.counts(r.job)) gained_.insert(r.job.queue);
   }
@@ -724,7 +723,6 @@ class ModelStore final : public ModelReads, private ModelJobs {
         [](const Record& r) { return r.lease_expiry; },
         [&](Record& r) {
           r.unknown = r.step;
-          breakers_.ended(r.job, BreakerMeter::End::neither, std::nullopt, now_.wall);
           fail(r, "lease expired", std::nullopt);
         });
   }

@@ -21,9 +21,9 @@ constexpr int kMaxPages = 1000;
 
 }  // namespace
 
-std::int64_t Flows::next(int jobs) {
+std::int64_t Flows::next(std::set<int> jobs) {
   MutexLock lock(mutex_);
-  return law_.next(jobs, false);
+  return law_.next({.jobs = std::move(jobs)});
 }
 
 void Flows::started(WorkflowId id) {
@@ -100,22 +100,22 @@ void FlowSide::turn(const Store& store, const std::string& worker, bool storm, N
 }
 
 // `step`: its number in the flow, by which it is judged.
-void FlowSide::give_job(StepSpec& of, std::int64_t flow, int step) {
+void FlowSide::give_job(StepSpec& of, int step) {
   of.job = NewJob{.queue = kFlowQueue, .kind = "step"};
-  of.job->args = FlowLaw::step_args(flow, step);
+  of.job->args = FlowLaw::step_args(step);
   of.job->max_attempts = static_cast<int>(chance_.between(1, 3));
   of.undo = NewJob{.queue = kFlowQueue, .kind = "undo"};
-  of.undo->args = FlowLaw::undo_args(flow, step);
+  of.undo->args = FlowLaw::undo_args(step);
   of.undo->max_attempts = static_cast<int>(chance_.between(1, 3));
 }
 
 // One job behind the other.
-WorkflowSpec FlowSide::draw_child(std::int64_t flow, int first, int jobs) {
-  WorkflowSpec spec{.name = "child"};
+WorkflowSpec FlowSide::draw_child(int first, int jobs) {
+  WorkflowSpec spec{.name = "child", .input = FlowLaw::kInputOfChild};
   for (int i = 0; i < jobs; ++i) {
     StepSpec step{.name = fmt::format("s{}", i)};
     if (i > 0) step.after = {fmt::format("s{}", i - 1)};
-    give_job(step, flow, first + i);
+    give_job(step, first + i);
     spec.steps.push_back(std::move(step));
   }
   return spec;
@@ -127,7 +127,7 @@ WorkflowSpec FlowSide::draw() {
   WorkflowSpec spec{.name = "flow"};
   const auto n = chance_.between(2, 5);
   std::set<std::string> leaves;
-  std::set<std::int64_t> jobs;
+  std::set<int> jobs;
   std::map<std::int64_t, int> children;  // and how many jobs they have
   for (std::int64_t i = 0; i < n; ++i) {
     StepSpec step{.name = fmt::format("s{}", i)};
@@ -148,25 +148,26 @@ WorkflowSpec FlowSide::draw() {
     } else if (chance_.percent(15)) {
       children[i] = static_cast<int>(chance_.between(1, 3));
     } else {
-      jobs.insert(i);
+      jobs.insert(static_cast<int>(i));
     }
     spec.steps.push_back(std::move(step));
   }
   if (chance_.percent(25)) spec.undo_order = UndoOrder::parallel;
-  int in_children = 0;
-  for (const auto& [step, count] : children) in_children += count;
-  const std::int64_t flow = flows_.next(static_cast<int>(jobs.size()) + in_children);
-  spec.key = FlowLaw::key(flow);
-  for (const std::int64_t i : jobs) {
+  for (const int i : jobs) {
     StepSpec& step = spec.steps[static_cast<std::size_t>(i)];
-    give_job(step, flow, static_cast<int>(i));
+    give_job(step, i);
     if (chance_.percent(10)) step.deadline = milliseconds(chance_.between(20, 1500));
   }
   for (const auto& [i, count] : children) {
     StepSpec& step = spec.steps[static_cast<std::size_t>(i)];
-    step.workflow = draw_child(flow, 10 * (static_cast<int>(i) + 1), count);
+    const int first = FlowLaw::first_of_child(static_cast<int>(i));
+    step.workflow = draw_child(first, count);
+    for (int job = 0; job < count; ++job) jobs.insert(first + job);
     if (chance_.percent(10)) step.deadline = milliseconds(chance_.between(20, 1500));
   }
+  const std::int64_t flow = flows_.next(std::move(jobs));
+  spec.key = FlowLaw::key(flow);
+  spec.input = FlowLaw::input(flow);
   return spec;
 }
 

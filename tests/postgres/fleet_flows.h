@@ -19,7 +19,7 @@ namespace mainspring::pg_testing {
 // What the nodes know together of the workflows that they started.
 class Flows {
  public:
-  std::int64_t next(int jobs) MS_EXCLUDES(mutex_);
+  std::int64_t next(std::set<int> jobs) MS_EXCLUDES(mutex_);
   void started(WorkflowId id) MS_EXCLUDES(mutex_);
   WorkflowId some(std::uint64_t dice) const MS_EXCLUDES(mutex_);  // 0 = there is none yet
   void accepted(JobId id) MS_EXCLUDES(mutex_);
@@ -60,8 +60,8 @@ class FlowSide {
   void start();
   void send(const WorkflowSpec& spec);
   WorkflowSpec draw();
-  WorkflowSpec draw_child(std::int64_t flow, int first, int jobs);
-  void give_job(StepSpec& of, std::int64_t flow, int step);
+  WorkflowSpec draw_child(int first, int jobs);
+  void give_job(StepSpec& of, int step);
   void change();
   void tend(const Store& store);
   void claim(const std::string& worker, bool storm, Now now);

@@ -187,7 +187,7 @@ TEST_CASE("no queue names a breaker while a node lives that knows none") {
   Place place;
   place.sql(
       "INSERT INTO ms.nodes (id, incarnation, address, program, started_at, seen_at, schema) "
-      "VALUES (99, 'old', '', '0.0.9', 0, ms.now_us(), 15)");
+      "VALUES (99, 'old', '', '0.0.9', 0, ms.now_us(), 17)");
   place.apply<Done>(PutBreaker{"b", {}});
   QueueLimits limits;
   limits.breaker = "b";
@@ -197,7 +197,7 @@ TEST_CASE("no queue names a breaker while a node lives that knows none") {
   CHECK(std::get<Error>(refused).code == ErrorCode::unavailable);
   place.sql("DELETE FROM ms.nodes WHERE id = 99");
   place.apply<Done>(SetQueueLimits{"q", limits});
-  CHECK(place.sql("SELECT compatible FROM ms.meta").at(0).at(0) == "16");
+  CHECK(place.sql("SELECT compatible FROM ms.meta").at(0).at(0) == "18");
 }
 
 TEST_CASE("a breaker that loses its row while queues name it is found by verify") {

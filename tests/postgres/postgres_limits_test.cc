@@ -350,7 +350,7 @@ TEST_CASE("no job is deferred while a node lives that knows none, and the lease 
   const ClaimedJob job = place.claim("q", 1).at(0);
   place.sql(
       "INSERT INTO ms.nodes (id, incarnation, address, program, started_at, seen_at, schema) "
-      "VALUES (99, 'old', '', '0.0.9', 0, ms.now_us(), 15)");
+      "VALUES (99, 'old', '', '0.0.9', 0, ms.now_us(), 16)");
   const Finish finish{.worker = "w", .results = {{job.id, job.token, Defer{}}}};
   const Operation defer = finish;
   const auto refused = must(place.store->apply({&defer, 1}, place.clock.now())).results[0];
@@ -360,7 +360,7 @@ TEST_CASE("no job is deferred while a node lives that knows none, and the lease 
   place.sql("DELETE FROM ms.nodes WHERE id = 99");
   CHECK(place.apply<FinishResult>(finish).results[0] == FinishStatus::ok);
   CHECK(must(place.store->get(job.id)).deferred);
-  CHECK(place.sql("SELECT compatible FROM ms.meta").at(0).at(0) == "16");
+  CHECK(place.sql("SELECT compatible FROM ms.meta").at(0).at(0) == "17");
 }
 
 TEST_CASE("limits that were copied keep out nodes that know none") {
