@@ -72,14 +72,7 @@ BreakerStatements::BreakerStatements(std::string_view s)
             "SELECT limits::json->>'breaker', name FROM $schema.queues WHERE limits LIKE "
             "'%\"breaker\":%' ORDER BY name COLLATE \"C\""),
       of_queue(s,
-               "SELECT id FROM $schema.jobs WHERE id = ANY($1::bigint[]) AND queue = $2::bigint"),
-      shares(s,
-             "SELECT queue, count(*) FROM (SELECT r.queue FROM unnest($1::bigint[], "
-             "$2::bigint[]) AS q(id, room), LATERAL (SELECT queue, priority, run_at, id FROM "
-             "$schema.ready WHERE queue = q.id AND (expires_at = 0 OR expires_at > $4) AND "
-             "($5::bigint[] IS NULL OR kind = ANY($5)) ORDER BY priority, run_at, id LIMIT "
-             "least(q.room, $3::bigint)) r ORDER BY r.priority, r.run_at, r.id LIMIT $3::bigint) f "
-             "GROUP BY queue") {}
+               "SELECT id FROM $schema.jobs WHERE id = ANY($1::bigint[]) AND queue = $2::bigint") {}
 
 // -- in hand --------------------------------------------------------------------------------------
 
@@ -168,40 +161,16 @@ int PostgresStore::room_under_breaker(const QueueInfo& queue) const {
   return (found == breakers_in_hand_.end() ? BreakerMeter() : found->second.meter).room();
 }
 
-// Queues of one claim that share a half-open breaker have its room together: each gets as much as
-// it has jobs among the first of all.
-void PostgresStore::share_rooms(const Claiming& claiming, const std::optional<Ints>& kinds,
-                                std::map<int, int>& rooms) {
-  std::map<std::string, std::vector<const QueueInfo*>> sharing;
+// Of half-open breakers that several queues of one claim name, so that they have it together.
+std::map<std::string, int> PostgresStore::shared_rooms(const Claiming& claiming) const {
+  std::map<std::string, int> named, rooms;
   for (const QueueInfo* queue : claiming.queues) {
     const auto found = breakers_in_hand_.find(queue->limits.breaker);
-    if (found != breakers_in_hand_.end() && found->second.meter.state() == BreakerState::half_open)
-      sharing[queue->limits.breaker].push_back(queue);
+    if (found == breakers_in_hand_.end() || found->second.meter.state() != BreakerState::half_open)
+      continue;
+    if (++named[found->first] == 2) rooms.emplace(found->first, found->second.meter.room());
   }
-  for (const auto& [name, queues] : sharing) {
-    int left = breakers_in_hand_.at(name).meter.room();
-    if (queues.size() == 1 || left <= 0 || left > kBreakerFullRoom) continue;
-    Ints ids, room;
-    for (const QueueInfo* queue : queues) {
-      ids.push_back(queue->id), room.push_back(rooms.at(queue->id));
-    }
-    Params p = params(ids, room, std::int64_t{left}, wall());
-    if (kinds) {
-      p.add(*kinds);
-    } else {
-      p.null(Params::kInt8Array);
-    }
-    const Rows rows = ask(breaker_sql_.shares, p);
-    std::map<int, int> share;
-    for (int i = 0; i < rows.size(); ++i)
-      share[static_cast<int>(rows.integer(i, 0))] = static_cast<int>(rows.integer(i, 1));
-    for (const auto& [id, n] : share) left -= n;
-    for (const QueueInfo* queue : queues) {
-      // Jobs that limits per key hold back do not stand in the line.
-      const int more = queue->limits.per_key.any() ? std::exchange(left, 0) : 0;
-      rooms[queue->id] = std::min(rooms[queue->id], share[queue->id] + more);
-    }
-  }
+  return rooms;
 }
 
 void PostgresStore::begin_under_breaker(int queue, BreakerMeter::Probe attempt) {

@@ -14,7 +14,7 @@ namespace mainspring::pg {
 struct BreakerStatements {
   explicit BreakerStatements(std::string_view schema);
   Statement load, lock, lock_free, probes, take_notes, note, save, insert, remove, exists, count,
-      named_by, names, of_queue, shares;
+      named_by, names, of_queue;
 };
 
 // As this node saw it last.

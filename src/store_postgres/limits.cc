@@ -77,7 +77,6 @@ void PostgresStore::claim_limited(const std::shared_ptr<Claiming>& claiming) {
   const std::optional<Ints> kinds = kinds_named(op);
   claiming->rooms = rooms(claiming->queues);
   if (kinds && kinds->empty()) return;
-  share_rooms(*claiming, kinds, claiming->rooms);
   has_order(*claiming) ? look_in_order(*claiming, kinds) : look_at_keys(*claiming, kinds);
   Ints ids, room;
   for (const auto& [id, n] : claiming->rooms) {

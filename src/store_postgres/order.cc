@@ -80,7 +80,8 @@ OrderStatements::OrderStatements(std::string_view s)
                  "WITH q AS (UPDATE $schema.queues SET turns_at = NULL WHERE id = $1::bigint) "
                  "DELETE FROM $schema.turns WHERE queue = $1::bigint") {}
 
-bool PostgresStore::has_order(const Claiming& claiming) {
+bool PostgresStore::has_order(const Claiming& claiming) const {
+  if (!shared_rooms(claiming).empty()) return true;
   return std::any_of(claiming.queues.begin(), claiming.queues.end(),
                      [](const QueueInfo* queue) { return queue->limits.has_order(); });
 }
@@ -284,10 +285,16 @@ void PostgresStore::look_in_order(Claiming& claiming, const std::optional<Ints>&
     std::reverse(jobs.begin(), jobs.end());
     if (!jobs.empty()) streams.emplace_back(queue->id, std::move(jobs));
   }
+  std::map<std::string, int> shared = shared_rooms(claiming);
   while (!streams.empty() && std::ssize(claiming.keyed) < claiming.op->max) {
     const auto first = std::min_element(
         streams.begin(), streams.end(),
         [](const auto& a, const auto& b) { return sooner(a.second.back(), b.second.back()); });
+    const auto room = shared.find(queue_by_id(first->first).limits.breaker);
+    if (room != shared.end() && --room->second < 0) {
+      streams.erase(first);
+      continue;
+    }
     claiming.place_of.emplace(first->second.back().id, claiming.keyed.size());
     claiming.keyed.push_back(std::move(first->second.back()));
     claiming.keyed_of.push_back(first->first);

@@ -305,8 +305,7 @@ class PostgresStore final : public SharedStore {
   BreakerInHand* take_breaker(const std::string& name);
   void change_breaker(const QueueInfo& queue, const std::string& name);
   int room_under_breaker(const QueueInfo& queue) const;
-  void share_rooms(const Claiming& claiming, const std::optional<Ints>& kinds,
-                   std::map<int, int>& rooms);
+  std::map<std::string, int> shared_rooms(const Claiming& claiming) const;
   void begin_under_breaker(int queue, BreakerMeter::Probe attempt);
   void note_for_breaker(const JobRow& row, const Outcome& outcome);
   void touch_breaker_of(const QueueInfo& queue);
@@ -337,7 +336,7 @@ class PostgresStore final : public SharedStore {
   void change_key_limits(const QueueInfo& queue, const QueueLimits& limits);
 
   // -- order.cc
-  static bool has_order(const Claiming& claiming);
+  bool has_order(const Claiming& claiming) const;
   int priority_now(const QueueInfo& queue, const KeyedJob& job) const;
   std::vector<KeyedJob> fronts(const QueueInfo& queue, const std::optional<Ints>& kinds,
                                std::int64_t most, std::optional<KeyedJob>& seen_to);

@@ -191,7 +191,10 @@ std::optional<Outcome> WorkerRuntime::State::weigh(const Attempt& attempt, Handl
   if (std::holds_alternative<Defer>(outcome) && !attempt.job.session.empty())
     return failure(attempt, "a job of a session cannot be deferred", {});
   if (Retry* retry = std::get_if<Retry>(&outcome)) {
-    return failure(attempt, std::move(retry->error), retry->after);
+    const std::optional<Duration> open_breaker_for = retry->open_breaker_for;
+    Outcome failed = failure(attempt, std::move(retry->error), retry->after);
+    if (Retry* again = std::get_if<Retry>(&failed)) again->open_breaker_for = open_breaker_for;
+    return failed;
   }
   if (const Complete* complete = std::get_if<Complete>(&outcome)) {
     if (complete->result.size() > kMaxResultBytes) {
