@@ -99,7 +99,7 @@ ClaimResult PostgresStore::give_named(const Claim& op, JobInHand& job, std::stri
                             .key = std::move(key)});
   const KeyedColumns place(claiming.keyed);
   const std::int64_t queue = row.queue;
-  if (!claiming.keyed[0].key.empty()) {  // it may be held back
+  if (queue_by_id(row.queue).limits.per_key.any()) {  // it may be held back, with or without a key
     write(key_sql_.take_back,
           params(queue, place.key, place.kind, place.priority, place.run_at, place.id), false);
   }

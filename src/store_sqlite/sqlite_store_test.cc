@@ -188,7 +188,8 @@ TEST_CASE_FIXTURE(Fixture, "a store of schema 1 is migrated at open and keeps wh
         "workflow_rows; DROP TABLE "
         "workflow_jobs; DROP TABLE triggers; DROP TABLE trigger_events; ALTER TABLE queues DROP "
         "COLUMN limits; ALTER TABLE queues DROP COLUMN meter; ALTER TABLE queues DROP COLUMN "
-        "opens_at; ALTER TABLE queues DROP COLUMN turns_at; DROP TABLE turns; DROP TABLE breakers; ALTER TABLE bodies "
+        "opens_at; ALTER TABLE queues DROP COLUMN turns_at; DROP TABLE turns; DROP TABLE breakers; "
+        "ALTER TABLE bodies "
         "DROP COLUMN limit_key; UPDATE tallies SET d = "
         "NULL, e = NULL WHERE id = 0; "
         "PRAGMA user_version = 1");

@@ -237,7 +237,7 @@ void count(const std::vector<Operation>& batch, const std::vector<OperationResul
 // "" or the report of the first mismatch of this seed.
 std::string run_seed(const Differential& how, std::uint64_t seed, int operations,
                      Compared& compared) {
-  Generator generator(seed);
+  Generator generator(seed, true, how.keeps_turns);
   Pair pair(how, seed);
   std::vector<Step> steps;
   for (int done = 0; done < operations;) {

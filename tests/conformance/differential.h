@@ -23,6 +23,7 @@ struct Differential {
   // It may believe that a queue has a session to accept, a held one a job, or one with limits per
   // key a job whose key has room, until somebody has looked, never that it has none.
   bool eager_lines = false;
+  bool keeps_turns = true;  // of fair keys: a copy begins them anew
   int max_shrink_runs = 1500;
 };
 

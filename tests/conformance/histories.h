@@ -33,7 +33,8 @@ class Generator {
 
  public:
   // `limits`: queues have some.
-  explicit Generator(std::uint64_t seed, bool limits = true) : random_(seed), limits_(limits) {}
+  explicit Generator(std::uint64_t seed, bool limits = true, bool turns = true)
+      : random_(seed), limits_(limits), turns_(turns) {}
 
   Step next(Now now, const Store& model) {
     now_ = now;
@@ -603,8 +604,8 @@ class Generator {
     if (chance(2)) s.limits.per_key.concurrency = 1 + static_cast<int>(below(3));
     if (chance(3)) s.limits.ageing = seconds(1 + below(60));
     if (chance(2)) {
-      s.limits.per_key.fair = true;
-      if (chance(2)) s.limits.per_key.weights["x"] = 0.5 + static_cast<double>(below(4));
+      s.limits.per_key.fair = turns_;
+      if (chance(2) && turns_) s.limits.per_key.weights["x"] = 0.5 + static_cast<double>(below(4));
     }
     if (chance(2)) {
       RateLimit& rate = s.limits.rate.emplace();
@@ -646,6 +647,7 @@ class Generator {
 
   SeededRandom random_;
   const bool limits_;
+  const bool turns_;  // queues with fair keys
   Now now_{};
   std::set<JobId> windowed_;
   std::vector<JobId> jobs_;

@@ -47,6 +47,7 @@ TEST_CASE("a store that moves at every restart answers every operation as the mo
   Differential how;
   how.early_agenda = true;
   how.eager_lines = true;
+  how.keeps_turns = false;
   how.max_shrink_runs = 20;
   how.new_place = [&](std::uint64_t) -> Differential::Place {
     auto wanderer = std::make_shared<Wanderer>();

@@ -25,9 +25,9 @@ constexpr int kMaxStarts = 50;
 constexpr Duration kMaxLate = seconds(1);
 constexpr Duration kMaxSkew = seconds(2);
 constexpr std::int64_t kMaxLiveJobs = 400;
-// Until another scheduler leads when one is silent: its lease, and that of another which was
-// stopped while it waited, and got it.
-constexpr Duration kTakeover = seconds(21);
+// Until another scheduler leads when one is silent: its lease, and those of two others which were
+// stopped while they waited, and got it.
+constexpr Duration kTakeover = seconds(31);
 constexpr std::uint64_t kLookAtTurns = 64;
 constexpr WallTime kWallStart = WallTime::from_ms(1'767'225'600'000);
 
