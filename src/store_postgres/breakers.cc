@@ -239,7 +239,9 @@ void PostgresStore::settle_breakers() {
     changed =
         changed || before != now || now != BreakerState::closed || breaker.settings != breaker.had;
     const bool wakes = !MS_MUTANT(end_of_probe_wakes_nobody) || before == BreakerState::open;
-    if (before != BreakerState::closed && breaker.meter.room() > 0 && wakes) open_queues_of(name);
+    const bool moved = !(breaker.meter == breaker.was);  // not its settings alone
+    if (moved && before != BreakerState::closed && breaker.meter.room() > 0 && wakes)
+      open_queues_of(name);
     if (before == now) continue;
     BreakerInfo& info = after_.breakers.emplace_back();
     info.name = name;
