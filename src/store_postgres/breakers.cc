@@ -328,6 +328,7 @@ int PostgresStore::step_breakers(int limit) {
 BreakerInHand* PostgresStore::take_breaker(const std::string& name) {
   flush();
   take_breakers({name}, BreakerLock::waits);
+  fold_breakers({name});  // what ended before is judged by what it was
   const auto found = breakers_in_hand_.find(name);
   return found == breakers_in_hand_.end() ? nullptr : &found->second;
 }
