@@ -126,6 +126,27 @@ TEST_CASE("SQL is refused what a node refuses, in the same words") {
         })}});
 }
 
+TEST_CASE(
+    "SQL is refused keys of sessions and of limits that a node refuses, and dead without expiry") {
+  constexpr std::string_view kRule =
+      ": must be 1 to 512 bytes without control characters and backslashes, and not . or ..";
+  std::vector<Refused> cases = {
+      {"'q', 'k', on_expiry => 'dead'", "on_expiry: is for jobs that expire, and needs expires_in",
+       with([](NewJob& j) { j.on_expiry = OnExpiry::dead; })},
+      {"'q', 'k', limit_key => 'k', session => 's'",
+       "limit_key: must not be given together with session, whose jobs run one at a time",
+       with([](NewJob& j) { j.limit_key = "k", j.session = "s"; })}};
+  for (const std::string key : {"a\nb", "a\\b", ".", "..", "\x7f"}) {
+    const std::string value = fmt::format("$k${}$k$", key);
+    cases.push_back({"'q', 'k', limit_key => " + value,
+                     fmt::format("limit_key \"{}\"{}", key, kRule),
+                     with([&](NewJob& j) { j.limit_key = key; })});
+    cases.push_back({"'q', 'k', session => " + value, fmt::format("session \"{}\"{}", key, kRule),
+                     with([&](NewJob& j) { j.session = key; })});
+  }
+  check_refused(cases);
+}
+
 TEST_CASE("SQL is refused what the API's reader refuses, by field, value and rule") {
   check_refused({
       {"NULL, 'send'", "queue \"\": must be 1 to 128 letters"},
@@ -157,6 +178,8 @@ TEST_CASE("SQL is refused what the API's reader refuses, by field, value and rul
        "unique_for \"-00:00:01\": must not be"},
       {"'q', 'k', unique_key => 'k', on_conflict => 'drop'",
        "on_conflict \"drop\": must be \"keep\", \"replace\" or \"postpone\""},
+      {"'q', 'k', expires_in => '1 h', on_expiry => 'retry'",
+       "on_expiry \"retry\": must be \"cancel\" or \"dead\""},
   });
 }
 
@@ -193,6 +216,11 @@ TEST_CASE("a job from SQL is the job that a node would have made") {
         .reply_to = "r"}},
       {"'q', 'k', correlation_id => '', reply_to => ''", {}},
       {"'q', 'k', unique_key => E'\\x01k'", {.unique = Unique{.key = "\x01k"}}},
+      {"'q', 'k', expires_in => '1 h', on_expiry => 'dead'",
+       {.expires_in = hours(1), .on_expiry = OnExpiry::dead}},
+      {"'q', 'k', expires_in => '1 h', on_expiry => NULL", {.expires_in = hours(1)}},
+      {"'q', 'k', limit_key => E'acme/\\u00e9'", {.limit_key = "acme/\xC3\xA9"}},
+      {"'q', 'k', limit_key => ''", {}},
   };
   Place place;
   for (const Same& one : cases) {
@@ -217,6 +245,8 @@ TEST_CASE("a job from SQL is the job that a node would have made") {
     CHECK(sql.correlation_id == node.correlation_id);
     CHECK(sql.reply_to == node.reply_to);
     CHECK(sql.timeout == node.timeout);
+    CHECK(sql.on_expiry == node.on_expiry);
+    CHECK(sql.limit_key == node.limit_key);
   }
   place.check_laws();
 }
@@ -406,9 +436,10 @@ TEST_CASE("a unique key with a window holds after its job has ended") {
 }
 
 TEST_CASE("replace and postpone change the job that has the key, in every line it stands in") {
-  const std::vector<std::string> times = {"delay => '0 s'", "delay => '1 h'",
-                                          "delay => '1 h', expires_in => '2 h'",
-                                          "priority => 2, expires_in => '3 h'"};
+  const std::vector<std::string> times = {
+      "delay => '0 s'", "delay => '1 h', limit_key => 'acme'",
+      "delay => '1 h', expires_in => '2 h', limit_key => 'globex'",
+      "priority => 2, expires_in => '3 h', on_expiry => 'dead'"};
   for (const char* policy : {"replace", "postpone"}) {
     for (const std::string& before : times) {
       for (const std::string& after : times) {
@@ -432,6 +463,10 @@ TEST_CASE("replace and postpone change the job that has the key, in every line i
               (after.find("delay => '1") == 0 ? JobState::scheduled : JobState::available));
         CHECK(now.run_at > old.run_at - hours(2));
         if (!replaced) CHECK(now.expires_at == old.expires_at);
+        const std::string& from = replaced ? after : before;
+        const bool keyed = from.find("limit_key") != std::string::npos;
+        CHECK(now.limit_key == (!keyed ? "" : from.find("acme") != from.npos ? "acme" : "globex"));
+        CHECK((now.on_expiry == OnExpiry::dead) == (from.find("on_expiry") != std::string::npos));
         place.check_laws();
       }
     }
