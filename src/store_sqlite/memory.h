@@ -165,7 +165,16 @@ struct NamedLease {
   bool held(Instant now) const { return state == State::held && ends > now; }
 };
 
-// A session. In memory are those that are held, and for the time of a batch those that it is about.
+// Where a session is found: its queue and key.
+using SessionPlace = std::pair<std::int64_t, std::string_view>;
+struct HashSessionPlace {
+  std::size_t operator()(const SessionPlace& place) const {
+    return std::hash<std::string_view>()(place.second) ^
+           std::hash<std::int64_t>()(place.first * 0x9e3779b97f4a7c15);
+  }
+};
+
+// A session. In memory are those that are held, and many that batches were about lately.
 struct Session {
   std::int64_t id = 0;
   QueueState* queue = nullptr;
@@ -181,11 +190,13 @@ struct Session {
   Instant ends;        // of the holder's lease
   std::int64_t state_bytes = 0;
   WallTime changed_at;
-  bool ready = false;    // held: the job with the turn waits for a claim of the holder's
-  bool gained = false;   // that became so in this batch
-  bool stored = false;   // it has a row
-  bool changed = false;  // which is to be written with this batch
-  bool listed = false;   // among those of this batch
+  bool ready = false;           // held: the job with the turn waits for a claim of the holder's
+  bool gained = false;          // that became so in this batch
+  bool stored = false;          // it has a row
+  bool changed = false;         // which is to be written with this batch
+  bool listed = false;          // among those of this batch
+  bool used = true;             // since it was last looked at who may leave memory
+  bool kept_in_memory = false;  // listed among those that may
   bool held() const { return token != 0; }
   bool stopped() const { return stop != SessionStop::none; }
   // Otherwise it is gone.

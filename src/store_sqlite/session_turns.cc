@@ -2,9 +2,10 @@
 //
 //   sessions.turn    one job: available, running, scheduled, retryable; or `waiting`, while the
 //                    session is held and nothing but the holder's claim is missing
-//   session_jobs     the others, all `waiting`
+//   session_lines_   the others, all `waiting`; in memory only: their rows are what says it
 //
 // An operation changes sessions in memory; their rows are written once for all, before the commit.
+// Those that a batch was about stay in memory behind it, up to a bound.
 // Jobs that it ended leave their sessions behind it (settle_sessions), so that of many that end at
 // once none is begun that ends too.
 #include <fmt/format.h>
@@ -29,9 +30,6 @@ SessionStatements::SessionStatements(Database& db)
              "UPDATE sessions SET jobs = ?2, turn = ?3, stop = ?4, stopped_by = ?5, worker = ?6, "
              "token = ?7, lease = ?8, state_bytes = ?9, changed_at = ?10 WHERE id = ?1"),
       remove(db, "DELETE FROM sessions WHERE id = ?"),
-      first_waiting(db, "SELECT job FROM session_jobs WHERE session = ? ORDER BY job LIMIT 1"),
-      add_waiting(db, "INSERT INTO session_jobs (session, job) VALUES (?, ?)"),
-      remove_waiting(db, "DELETE FROM session_jobs WHERE session = ? AND job = ?"),
       state(db, "SELECT state FROM session_states WHERE session = ?"),
       upsert_state(db, "INSERT OR REPLACE INTO session_states (session, state) VALUES (?, ?)"),
       delete_state(db, "DELETE FROM session_states WHERE session = ?"),
@@ -41,7 +39,10 @@ SessionStatements::SessionStatements(Database& db)
       first_forgotten(db,
                       "SELECT changed_at FROM sessions WHERE jobs = 0 AND token = 0 AND stop = 0 "
                       "ORDER BY changed_at LIMIT 1"),
-      key_of_job(db, "SELECT session FROM bodies WHERE id = ?") {}
+      key_of_job(db, "SELECT session FROM bodies WHERE id = ?"),
+      of_waiting(db,
+                 "SELECT s.id FROM bodies b CROSS JOIN sessions s ON s.queue = ?2 AND s.key = "
+                 "b.session WHERE b.id = ?1 AND s.turn <> ?1") {}
 
 // -- sessions in memory ---------------------------------------------------------------------------
 
@@ -89,7 +90,10 @@ Session* SqliteStore::load_session(Statement& row, QueueState* queue) {
 
 Session* SqliteStore::find_session(QueueState& queue, std::string_view key) {
   const auto found = sessions_by_key_.find({queue.id, key});
-  if (found != sessions_by_key_.end()) return found->second->lives() ? found->second : nullptr;
+  if (found != sessions_by_key_.end()) {
+    found->second->used = true;
+    return found->second->lives() ? found->second : nullptr;
+  }
   Statement& row = session_sql_->by_key.bind(queue.id, key);
   ResetGuard guard(row);
   return load_session(row, &queue);
@@ -160,11 +164,33 @@ void SqliteStore::write_sessions() {
 void SqliteStore::forget_sessions() {
   for (Session* session : batch_sessions_) {
     session->listed = session->gained = false;
-    if (session->held()) continue;
-    sessions_by_key_.erase({session->queue->id, session->key});
-    sessions_.erase(session->id);
+    if (!session->lives()) {
+      forget_session(*session);
+    } else if (!session->kept_in_memory) {
+      session->kept_in_memory = true;
+      kept_sessions_.push_back(session->id);
+    }
   }
   batch_sessions_.clear();
+  // The longest in memory goes first, unless it was used since it was last looked at.
+  while (kept_sessions_.size() > options_.kept_sessions) {
+    const auto found = sessions_.find(kept_sessions_.front());
+    kept_sessions_.pop_front();
+    if (found == sessions_.end()) continue;
+    Session& session = *found->second;
+    if (std::exchange(session.used, false)) {
+      kept_sessions_.push_back(session.id);
+    } else if (session.held() && !MS_MUTANT(held_session_forgotten)) {
+      session.kept_in_memory = false;  // it stays, and comes back here when it is let go
+    } else {
+      forget_session(session);
+    }
+  }
+}
+
+void SqliteStore::forget_session(const Session& session) {
+  sessions_by_key_.erase({session.queue->id, session.key});
+  sessions_.erase(session.id);
 }
 
 // Those that are held; each lease begins anew.
@@ -173,6 +199,7 @@ void SqliteStore::load_sessions(Instant now) {
   sessions_.clear();
   hold_ends_.clear();
   batch_sessions_.clear();
+  kept_sessions_.clear();
   {
     Statement rows(*db_, MS_SESSION_COLUMNS "WHERE token <> 0");
     while (load_session(rows, nullptr) != nullptr) {
@@ -211,7 +238,7 @@ JobState SqliteStore::join_session(Session& session, JobId id, JobState wanted) 
   const bool unblocks = session.stop == SessionStop::blocked && session.stopped_by == id;
   const bool free = session.turn == 0 && !session.stopped();
   if (!free && !unblocks && !MS_MUTANT(session_two_turns)) {
-    session_sql_->add_waiting.bind(session.id, id).run();
+    session_lines_[session.id].insert(id);
     return JobState::waiting;
   }
   session.stop = SessionStop::none;
@@ -220,17 +247,33 @@ JobState SqliteStore::join_session(Session& session, JobId id, JobState wanted) 
   return state_in_turn(session, wanted);
 }
 
+// 0 = nobody waits.
 JobId SqliteStore::first_waiting(const Session& session) {
+  const auto line = session_lines_.find(session.id);
+  if (line == session_lines_.end()) return 0;
   if (MS_MUTANT(session_order_by_run_at)) {
-    Statement other(*db_,
-                    "SELECT w.job FROM session_jobs w JOIN jobs j ON j.id = w.job WHERE w.session "
-                    "= ? ORDER BY j.run_at, w.job LIMIT 1");
-    other.bind(session.id);
-    return other.step() ? other.integer(0) : 0;
+    const auto run_at = [this](JobId id) { return load_hot(id)->run_at; };
+    return *std::min_element(line->second.begin(), line->second.end(),
+                             [&](JobId a, JobId b) { return run_at(a) < run_at(b); });
   }
-  Statement& row = session_sql_->first_waiting.bind(session.id);
+  return *line->second.begin();
+}
+
+void SqliteStore::leave_line(const Session& session, JobId id) {
+  const auto line = session_lines_.find(session.id);
+  MS_ASSERT(line != session_lines_.end() && line->second.erase(id) == 1,
+            "a job without the turn of its session waits for it");
+  if (line->second.empty()) session_lines_.erase(line);
+}
+
+// At open: a job that waits in a session, or has the turn while somebody holds it.
+void SqliteStore::load_waiting(JobId id, const QueueState& queue) {
+  if (MS_MUTANT(session_lines_not_read)) return;
+  Statement& row = session_sql_->of_waiting.bind(id, queue.id);
   ResetGuard guard(row);
-  return row.step() ? row.integer(0) : 0;
+  if (!row.step()) return;
+  std::set<JobId>& line = session_lines_[row.integer(0)];
+  line.insert(line.end(), id);
 }
 
 void SqliteStore::pass_turn(Session& session) {
@@ -242,7 +285,7 @@ void SqliteStore::pass_turn(Session& session) {
     throw SqlError{SQLITE_CORRUPT,
                    fmt::format("the store is damaged: nobody waits in session {}", session.id)};
   }
-  session_sql_->remove_waiting.bind(session.id, id).run();
+  leave_line(session, id);
   session.turn = id;
   count(*hot->queue, hot->state, hot->flags, -1);
   hot->state =
@@ -264,7 +307,7 @@ void SqliteStore::settle_sessions() {
     --session.jobs;
     left.push_back(&session);
     if (session.turn != job.id) {
-      session_sql_->remove_waiting.bind(session.id, job.id).run();
+      leave_line(session, job.id);
       continue;
     }
     session.turn = 0;

@@ -259,11 +259,12 @@ void SqliteStore::load_leases(Instant now) {
   }
 }
 
-// Reads the available jobs from the blocks of ids that have live ones, so that a long history costs
-// nothing.
+// Reads the available jobs, and those that wait in sessions, from the blocks of ids that have live
+// ones, so that a long history costs nothing.
 void SqliteStore::load_live_jobs() {
   std::vector<std::pair<std::int64_t, std::int64_t>> ranges;  // of blocks, half open
   live_jobs_ = 0;
+  session_lines_.clear();
   {
     Statement blocks(*db_,
                      "SELECT id - 4294967296, a FROM tallies WHERE id >= 4294967296 ORDER BY id");
@@ -282,14 +283,18 @@ void SqliteStore::load_live_jobs() {
       *db_,
       "SELECT id, queue, kind, priority, run_at, version = 1 AND flags = 0 AND "
       "expires_at IS NULL, flags, CASE WHEN flags & 2048 <> 0 THEN (SELECT limit_key FROM "
-      "bodies b WHERE b.id = jobs.id) END FROM jobs WHERE id >= ? AND id < ? AND state "
-      "= 2");
+      "bodies b WHERE b.id = jobs.id) END, state FROM jobs WHERE id >= ? AND id < ? AND "
+      "(state = 2 OR (state = 0 AND flags & 64 <> 0))");
   for (const auto& [first, last] : ranges) {
     jobs.bind(first * kBlockIds, last * kBlockIds);
     while (jobs.step()) {
       const JobId id = jobs.integer(0);
       if (leases_.contains(id)) continue;
       QueueState& queue = queue_by_id(jobs.integer(1));
+      if (jobs.integer(8) == 0) {
+        load_waiting(id, queue);
+        continue;
+      }
       const auto kind = static_cast<std::int32_t>(jobs.integer(2));
       ReadyKey key(static_cast<int>(jobs.integer(3)), WallTime::from_us(jobs.integer(4)), id);
       if (!jobs.is_null(7)) {

@@ -27,6 +27,9 @@ struct SqliteOptions {
   // Pages in the write-ahead log after which it is folded into the database, which stalls that
   // commit for milliseconds. Raise for rarer and longer stalls.
   int checkpoint_pages = 4000;
+  // Sessions that nobody holds and that stay in memory all the same, about 400 bytes each. Raise
+  // for more of them that are busy at the same time.
+  std::size_t kept_sessions = 131'072;
   // Name of a registered SQLite VFS; "" = the system's. The simulator gives its own.
   std::string vfs;
   // Off: no OWNER, INITIALISED and RESERVE files (simulated disks).

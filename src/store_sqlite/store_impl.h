@@ -93,8 +93,8 @@ struct AccessStatements {
 // Those of sessions.
 struct SessionStatements {
   explicit SessionStatements(Database& db);
-  Statement by_key, by_id, insert, update, remove, first_waiting, add_waiting, remove_waiting,
-      state, upsert_state, delete_state, forgotten, first_forgotten, key_of_job;
+  Statement by_key, by_id, insert, update, remove, state, upsert_state, delete_state, forgotten,
+      first_forgotten, key_of_job, of_waiting;
 };
 
 // Those of workflows.
@@ -483,13 +483,16 @@ class SqliteStore final : public Store {
   JobState state_in_turn(Session& session, JobState wanted);
   void pass_turn(Session& session);
   JobId first_waiting(const Session& session);
+  void leave_line(const Session& session, JobId id);
+  void load_waiting(JobId id, const QueueState& queue);
   void move_turn(Session& session, JobState from, JobState to);  // the job that has it
   // Behind each operation: jobs of sessions that it ended leave them.
   void settle_sessions();
   void name_lines(Effects& effects);
   bool line_has_available(std::string_view line) const;
   void write_sessions();
-  void forget_sessions();  // those of the batch that are not held
+  void forget_sessions();  // those of the batch that are gone, and some if there are too many
+  void forget_session(const Session& session);
   void load_sessions(Instant now);
   void publish_sessions() MS_REQUIRES(published_mutex_);
 
@@ -682,8 +685,10 @@ class SqliteStore final : public Store {
   };
   std::vector<EndedInSession> left_sessions_;  // by the operation under way
   std::unordered_map<std::int64_t, std::unique_ptr<Session>> sessions_;  // by id
-  std::map<std::pair<std::int64_t, std::string_view>, Session*> sessions_by_key_;
-  std::vector<Session*> batch_sessions_;  // that this batch is about
+  std::unordered_map<SessionPlace, Session*, HashSessionPlace> sessions_by_key_;
+  std::unordered_map<std::int64_t, std::set<JobId>> session_lines_;  // by id; no empty ones
+  std::deque<std::int64_t> kept_sessions_;  // in memory without being held: who goes next
+  std::vector<Session*> batch_sessions_;    // that this batch is about
   std::set<std::pair<Instant, std::int64_t>> hold_ends_;
   std::int64_t next_session_ = 1;
   bool sessions_touched_ = true;

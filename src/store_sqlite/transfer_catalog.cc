@@ -114,8 +114,7 @@ void SqliteTarget::write_schedules(const TransferCatalog& is, const TransferCata
   for (const TransferTie* t : ties.come) tie.bind(t->job, t->schedule).run();
 }
 
-// Rows of them are made with the jobs that wait, too, and wait here for what the catalog says;
-// those that the source does not have go, with whoever waits there.
+// Those that the source does not have go.
 void SqliteTarget::write_sessions(const TransferCatalog& is, const TransferCatalog* before) {
   const auto sessions =
       transfer_difference(is.sessions, list_of(before, &TransferCatalog::sessions),
@@ -149,17 +148,10 @@ void SqliteTarget::write_sessions(const TransferCatalog& is, const TransferCatal
       state.bind(queue, key, s->state).run();
     }
   }
-  for (const char* table : {"session_jobs", "session_states"}) {
-    db_.execute(fmt::format("DELETE FROM {} WHERE session IN (SELECT id FROM sessions WHERE "
-                            "changed_at = -1)",
-                            table)
-                    .c_str());
-  }
-  db_.execute("DELETE FROM sessions WHERE changed_at = -1");
-  // Of a held session the job with the turn is in the state of those that wait for it.
   db_.execute(
-      "DELETE FROM session_jobs WHERE (session, job) IN (SELECT id, turn FROM sessions WHERE "
-      "token <> 0)");
+      "DELETE FROM session_states WHERE session IN (SELECT id FROM sessions WHERE changed_at = "
+      "-1)");
+  db_.execute("DELETE FROM sessions WHERE changed_at = -1");
 }
 
 void SqliteTarget::write_access(const TransferCatalog& is, const TransferCatalog* before) {

@@ -40,17 +40,9 @@ struct SqliteTarget::Statements {
         dead(db, "INSERT INTO dead_letter (id) VALUES (?)"),
         unique(db, "INSERT OR REPLACE INTO uniques (queue, key, id, until) VALUES (?, ?, ?, ?)"),
         old(db,
-            "SELECT j.state, j.run_at, j.expires_at, j.queue, b.unique_key, b.session FROM jobs j "
-            "JOIN bodies b ON b.id = j.id WHERE j.id = ?"),
-        session(db,
-                "INSERT OR IGNORE INTO sessions (queue, key, jobs, turn, stop, stopped_by, token, "
-                "lease, state_bytes, changed_at) VALUES (?, ?, 0, 0, 0, 0, 0, 0, 0, -1)"),
-        waits(db,
-              "INSERT OR IGNORE INTO session_jobs (session, job) SELECT id, ?1 FROM sessions WHERE "
-              "queue = ?2 AND key = ?3"),
-        no_waits(db,
-                 "DELETE FROM session_jobs WHERE job = ?1 AND session = (SELECT id FROM sessions "
-                 "WHERE queue = ?2 AND key = ?3)"),
+            "SELECT j.state, j.run_at, j.expires_at, j.queue, b.unique_key FROM jobs j JOIN bodies "
+            "b "
+            "ON b.id = j.id WHERE j.id = ?"),
         memo(db, "INSERT INTO memos (job, name, result) VALUES (?, ?, ?)"),
         step(db, "INSERT INTO workflow_jobs (job, workflow, step, undo) VALUES (?, ?, ?, ?)"),
         stamps(db,
@@ -74,9 +66,8 @@ struct SqliteTarget::Statements {
       by_id.push_back(std::make_unique<Statement>(db, sql));
     }
   }
-  Statement job, body, extras, error, grant, wish, due, expiring, dead, unique, old, session, waits,
-      no_waits, memo, step, stamps, no_due, no_expiring, no_unique, no_grant, live, no_live, note,
-      no_note;
+  Statement job, body, extras, error, grant, wish, due, expiring, dead, unique, old, memo, step,
+      stamps, no_due, no_expiring, no_unique, no_grant, live, no_live, note, no_note;
   std::vector<std::unique_ptr<Statement>> by_id;
 };
 
@@ -329,9 +320,6 @@ void SqliteTarget::write_job(const TransferJob& job) {
     sql_->unique.bind(queue, job.unique_key, s.id, *job.unique_until).run();
   if (!is_terminal(s.state)) add_live(s.id, 1);
   if (job.workflow != 0) sql_->step.bind(s.id, job.workflow, job.step, job.undo ? 1 : 0).run();
-  if (job.session.empty() || s.state != JobState::waiting) return;
-  sql_->session.bind(queue, job.session).run();  // write_sessions() says the rest
-  sql_->waits.bind(s.id, queue, job.session).run();
 }
 
 void SqliteTarget::write_running(const TransferJob& job) {
@@ -367,7 +355,6 @@ void SqliteTarget::remove_job(JobId id) {
     sql_->no_due.bind(old.integer(1), id).run();
   if (!old.is_null(2)) sql_->no_expiring.bind(old.integer(2), id).run();
   if (!old.is_null(4)) sql_->no_unique.bind(old.integer(3), old.text(4), id).run();
-  if (!old.is_null(5)) sql_->no_waits.bind(id, old.integer(3), old.text(5)).run();
   const auto found = running_.find(id);
   if (found != running_.end()) {
     sql_->no_grant.bind(found->second).run();

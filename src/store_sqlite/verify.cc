@@ -137,22 +137,17 @@ constexpr Law kLaws[] = {
     {"living jobs that neither have the turn of their session nor wait for it",
      "SELECT count(*) FROM jobs j JOIN bodies b ON b.id = j.id LEFT JOIN sessions s ON s.queue = "
      "j.queue AND s.key = b.session WHERE j.flags & 64 <> 0 AND j.state NOT IN (4, 6, 7) AND "
-     "s.turn "
-     "IS NOT j.id AND NOT EXISTS (SELECT 1 FROM session_jobs w WHERE w.session = s.id AND w.job = "
-     "j.id)"},
-    {"jobs in the line of a session that do not wait, or are not its own",
-     "SELECT count(*) FROM session_jobs w LEFT JOIN sessions s ON s.id = w.session LEFT JOIN jobs "
-     "j "
-     "ON j.id = w.job LEFT JOIN bodies b ON b.id = w.job WHERE j.state IS NOT 0 OR s.turn = w.job "
-     "OR s.queue IS NOT j.queue OR s.key IS NOT b.session"},
+     "(s.id IS NULL OR (s.turn <> j.id AND j.state <> 0))"},
     {"sessions whose turn is that of a job which has ended, or is not their own",
      "SELECT count(*) FROM sessions s LEFT JOIN jobs j ON j.id = s.turn LEFT JOIN bodies b ON b.id "
      "= s.turn WHERE s.turn <> 0 AND (j.state IS NULL OR j.state IN (4, 6, 7) OR j.queue <> "
      "s.queue "
      "OR b.session IS NOT s.key)"},
     {"sessions that do not count their jobs",
-     "SELECT count(*) FROM sessions s WHERE s.jobs <> (s.turn <> 0) + (SELECT count(*) FROM "
-     "session_jobs w WHERE w.session = s.id)"},
+     "SELECT count(*) FROM sessions s LEFT JOIN (SELECT j.queue, b.session, count(*) AS jobs FROM "
+     "jobs j CROSS JOIN bodies b ON b.id = j.id WHERE j.flags & 64 <> 0 AND j.state NOT IN (4, 6, "
+     "7) GROUP BY 1, 2) l ON l.queue = s.queue AND l.session = s.key WHERE s.jobs <> "
+     "coalesce(l.jobs, 0)"},
     {"living jobs of steps that no workflow waits for",
      "SELECT count(*) FROM jobs j WHERE flags & 4096 <> 0 AND state NOT IN (4, 6, 7) AND NOT "
      "EXISTS "

@@ -17,9 +17,12 @@ TEST_CASE("the SQLite store answers every operation as the model does") {
   how.new_place = [&](std::uint64_t seed) -> Differential::Place {
     auto disk = std::make_shared<simulation::SimDisk>(fmt::format("diff{}", ++count), seed);
     return [&log, disk](const StoreOptions& options, Now now) -> std::unique_ptr<Store> {
-      auto opened = open_sqlite_store(
-          {.directory = "/sim", .store = options, .vfs = disk->vfs(), .guard_files = false}, now,
-          log);
+      auto opened = open_sqlite_store({.directory = "/sim",
+                                       .store = options,
+                                       .kept_sessions = 2,
+                                       .vfs = disk->vfs(),
+                                       .guard_files = false},
+                                      now, log);
       return opened ? std::move(*opened) : nullptr;
     };
   };

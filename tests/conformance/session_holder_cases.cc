@@ -49,6 +49,38 @@ TEST_SUITE("store: holders of sessions") {
     CHECK(b.gone("s"));
   }
 
+  TEST_CASE("ORD: who waits in sessions, and for holders, is known after a reopen") {
+    SessionBench b;
+    Ids free = b.put("free", 4);
+    const Ids held = b.put("held", 2);
+    const SessionGrant g = b.accept("held");
+    b.one<CancelResult>(Cancel{free[2]});
+    free.erase(free.begin() + 2);
+    b.reopen();
+    for (const JobId id : held) b.complete(b.start_held(g, id));
+    const JobId late = b.put("free");
+    for (const JobId id : free) b.complete(b.start(id));
+    b.complete(b.start(late));
+    CHECK(b.gone("free"));
+  }
+
+  TEST_CASE("ORD: a session stays held however many others come and go") {
+    SessionBench b;
+    const Ids held = b.put("held", 2);
+    const SessionGrant g = b.accept("held");
+    for (int i = 0; i < 8; ++i) {
+      const std::string key = "other " + std::to_string(i);
+      const Ids two = b.put(key, 2);
+      b.complete(b.start(two[0]));
+      b.complete(b.start(two[1]));
+      CHECK(b.gone(key));
+      b.put("kept " + std::to_string(i));
+      b.claim(1);
+    }
+    CHECK(b.info("held").token == g.token);
+    for (const JobId id : held) b.complete(b.start_held(g, id));
+  }
+
   TEST_CASE("a session may be held before it has jobs") {
     SessionBench b;
     const SessionGrant g = b.accept("s");

@@ -36,6 +36,7 @@ std::unique_ptr<Store> open_at(const std::string& directory, const StoreOptions&
   static NullLog log;
   SqliteOptions o{.directory = directory, .store = options};
   o.reserve_bytes = 1 << 20;
+  o.kept_sessions = 2;  // so that they come and go
   auto store = open_sqlite_store(o, now, log);
   if (!store) FAIL("open: " << store.error().message);
   return std::move(*store);
@@ -153,33 +154,33 @@ TEST_SUITE("sqlite store: verify") {
         "DELETE FROM uniques",                         // a key that no longer holds
         "UPDATE named_leases SET token = 1000",        // would be given again
         "DELETE FROM ledger WHERE seq = 2; UPDATE schedules SET fired = 0",
-        "DROP INDEX ledger_fired; UPDATE ledger SET nominal = 0",   // a tick that fired twice
-        "UPDATE ledger SET job = NULL",                             // fired, without a job
-        "UPDATE ledger SET job = 1000",                             // of a job that never was
-        "UPDATE ledger SET schedule = 77",                          // of no schedule
-        "UPDATE schedules SET next_seq = 1",                        // would be given again
-        "UPDATE schedules SET remaining = 0",                       // no runs, and a next one
-        "UPDATE removed_schedules SET name = 's'",                  // a version given twice
-        "DELETE FROM schedule_jobs WHERE job = 7",                  // a living one forgotten
-        "DELETE FROM schedule_jobs WHERE job = 8",                  // one that nobody will begin
-        "UPDATE schedule_jobs SET schedule = 77 WHERE job = 7",     // of no schedule
-        "INSERT INTO schedule_jobs (job, schedule) VALUES (1, 1)",  // one that has ended
-        "UPDATE jobs SET state = 0 WHERE id = 7",                   // all wait, nobody lives
-        "UPDATE jobs SET flags = flags - 64 WHERE id = 9",          // of no session
-        "DELETE FROM session_jobs WHERE job = 10",                  // would never come to its turn
-        "INSERT INTO session_jobs VALUES (1, 9)",                   // in the line, and its turn
-        "UPDATE session_jobs SET session = 3 WHERE job = 10",       // in the line of another one
-        "UPDATE sessions SET turn = 12 WHERE id = 3",               // the turn of a dead job
-        "UPDATE sessions SET turn = 0 WHERE id = 1",                // stands still
-        "UPDATE sessions SET stop = 0 WHERE id = 3",                // stands still, too
-        "UPDATE sessions SET stop = 2 WHERE id = 1",                // parked, and goes on
-        "UPDATE sessions SET jobs = 7 WHERE id = 1",                // counted wrong
-        "UPDATE sessions SET token = 0 WHERE id = 2",               // nobody will claim its job
-        "UPDATE sessions SET token = 1 WHERE id = 1",               // open to all, and held
-        "UPDATE sessions SET token = 1000 WHERE id = 2",            // would be given again
-        "UPDATE sessions SET key = 'x' WHERE id = 2",               // of another key
-        "DELETE FROM sessions WHERE id = 1",                        // forgotten
-        "DELETE FROM session_states WHERE session = 4",             // a state lost
+        "DROP INDEX ledger_fired; UPDATE ledger SET nominal = 0",      // a tick that fired twice
+        "UPDATE ledger SET job = NULL",                                // fired, without a job
+        "UPDATE ledger SET job = 1000",                                // of a job that never was
+        "UPDATE ledger SET schedule = 77",                             // of no schedule
+        "UPDATE schedules SET next_seq = 1",                           // would be given again
+        "UPDATE schedules SET remaining = 0",                          // no runs, and a next one
+        "UPDATE removed_schedules SET name = 's'",                     // a version given twice
+        "DELETE FROM schedule_jobs WHERE job = 7",                     // a living one forgotten
+        "DELETE FROM schedule_jobs WHERE job = 8",                     // one that nobody will begin
+        "UPDATE schedule_jobs SET schedule = 77 WHERE job = 7",        // of no schedule
+        "INSERT INTO schedule_jobs (job, schedule) VALUES (1, 1)",     // one that has ended
+        "UPDATE jobs SET state = 0 WHERE id = 7",                      // all wait, nobody lives
+        "UPDATE jobs SET flags = flags - 64 WHERE id = 9",             // of no session
+        "UPDATE jobs SET state = 2 WHERE id = 10",                     // without having the turn
+        "UPDATE bodies SET session = 'blocked' WHERE id = 10",         // in the line of another one
+        "UPDATE bodies SET session = 'none' WHERE id = 10",            // of one that is not there
+        "UPDATE sessions SET turn = 12 WHERE id = 3",                  // the turn of a dead job
+        "UPDATE sessions SET turn = 0 WHERE id = 1",                   // stands still
+        "UPDATE sessions SET stop = 0 WHERE id = 3",                   // stands still, too
+        "UPDATE sessions SET stop = 2 WHERE id = 1",                   // parked, and goes on
+        "UPDATE sessions SET jobs = 7 WHERE id = 1",                   // counted wrong
+        "UPDATE sessions SET token = 0 WHERE id = 2",                  // nobody will claim its job
+        "UPDATE sessions SET token = 1 WHERE id = 1",                  // open to all, and held
+        "UPDATE sessions SET token = 1000 WHERE id = 2",               // would be given again
+        "UPDATE sessions SET key = 'x' WHERE id = 2",                  // of another key
+        "DELETE FROM sessions WHERE id = 1",                           // forgotten
+        "DELETE FROM session_states WHERE session = 4",                // a state lost
         "UPDATE session_states SET state = '[10]' WHERE session = 1",  // another one
         "UPDATE tallies SET d = 4 WHERE id = 0",                       // would be given again
         "UPDATE jobs SET flags = flags | 2 WHERE id = 2",  // dead, and counted as expired

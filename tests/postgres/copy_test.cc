@@ -484,8 +484,7 @@ TEST_CASE("a copy that ended while it made the schema is gone on with") {
       "ALTER TABLE queues DROP COLUMN meter; ALTER TABLE queues DROP COLUMN opens_at; ALTER TABLE "
       "queues DROP COLUMN turns_at; DROP TABLE turns; "
       "DROP TABLE moves; ALTER TABLE bodies DROP COLUMN follow_ups; DROP TABLE sessions; DROP "
-      "TABLE "
-      "session_jobs; DROP TABLE session_states; ALTER TABLE bodies DROP COLUMN session; ALTER "
+      "TABLE session_states; ALTER TABLE bodies DROP COLUMN session; ALTER "
       "TABLE "
       "bodies DROP COLUMN reply_session; ALTER TABLE bodies DROP COLUMN limit_key; PRAGMA "
       "user_version = 3",

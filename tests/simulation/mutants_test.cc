@@ -150,6 +150,8 @@ std::map<std::string, std::string> store_defects() {
       {"follow_ups_not_kept", conformance("with on_expiry dead an expired job is dead?*")},
       {"cancelled_not_followed", conformance("a reply is a follow-up on every end? and the*")},
       {"retried_not_followed", conformance("with on_expiry dead an expired job is dead?*")},
+      {"session_lines_not_read", conformance("ORD? who waits in sessions? and for holders?*")},
+      {"held_session_forgotten", conformance("ORD? a session stays held however many oth*")},
       {"session_order_by_run_at", conformance("ORD? when its turn comes a job is scheduled*")},
       {"session_turn_not_passed", conformance("jobs of sessions and holders of sessions are*")},
       {"session_two_turns", conformance("ORD? jobs of a session run one at a time? in*")},
