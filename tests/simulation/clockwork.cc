@@ -200,36 +200,24 @@ void ScheduleOperator::check_coverage(const std::string& name, const Schedule& s
 // -- workers of ticks
 // -------------------------------------------------------------------------------
 
-void TickWorker::start() {
-  id_ = fmt::format("ticker{}.{}", number_, ++life_);
-  world_.after(world_.between(milliseconds(1), seconds(1)), [this] { claim(); });
-}
+TickWorker::TickWorker(World& world, int number)
+    : world_(world),
+      loop_(world,
+            {.worker = fmt::format("ticker{}.1", number),
+             .queues = {kTickQueue, kFencedQueue, kFollowQueue},
+             .max = 4,
+             .wait = seconds(10),
+             .lease = seconds(8),
+             .work = seconds(7),
+             .rest = milliseconds(500)},
+            [this](const ClaimedJob& job) { finish(job); }) {}
 
-void TickWorker::claim() {
-  world_.call(Claim{.worker = id_,
-                    .queues = {kTickQueue, kFencedQueue, kFollowQueue},
-                    .max = 1 + static_cast<int>(world_.below(4)),
-                    .lease = seconds(8)},
-              World::Delivery::prompt, world_.between(milliseconds(1), seconds(10)),
-              [this](const std::optional<OperationResult>& result) {
-                const auto* got = result ? std::get_if<ClaimResult>(&*result) : nullptr;
-                for (const ClaimedJob& job : got ? got->jobs : std::vector<ClaimedJob>{}) {
-                  const bool dies = !world_.healed() && world_.chance(12);
-                  if (dies) continue;
-                  world_.after(world_.between(milliseconds(1), seconds(7)),
-                               [this, id = job.id, token = job.token] { finish(id, token); });
-                }
-                world_.after(world_.between(milliseconds(1), milliseconds(500)),
-                             [this] { claim(); });
-              });
-}
-
-void TickWorker::finish(JobId id, Token token) {
+void TickWorker::finish(const ClaimedJob& job) {
   Outcome outcome = Complete{};
   if (world_.chance(8)) outcome = Retry{.error = "no", .after = seconds(2)};
   if (world_.chance(20)) outcome = Dead{.reason = "broken"};
-  world_.call(Finish{.worker = id_, .results = {{id, token, outcome}}}, World::Delivery::prompt,
-              Duration(0), [](const std::optional<OperationResult>&) {});
+  world_.call(Finish{.worker = loop_.worker(), .results = {{job.id, job.token, outcome}}},
+              World::Delivery::prompt, Duration(0), [](const std::optional<OperationResult>&) {});
 }
 
 // -- leases

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "mainspring/schedule.h"
+#include "simulation/claim_loop.h"
 #include "simulation/world.h"
 
 namespace mainspring::simulation {
@@ -50,16 +51,14 @@ class ScheduleOperator {
 // Claims jobs of kTickQueue and kFencedQueue and ends them, now and then by dying.
 class TickWorker {
  public:
-  TickWorker(World& world, int number) : world_(world), number_(number) {}
-  void start();
+  TickWorker(World& world, int number);
+  void start() { loop_.start(); }
 
  private:
-  void claim();
-  void finish(JobId id, Token token);
+  void finish(const ClaimedJob& job);
+
   World& world_;
-  const int number_;
-  std::string id_;
-  int life_ = 0;
+  ClaimLoop loop_;
 };
 
 // Everything that was granted and written under one lease name.

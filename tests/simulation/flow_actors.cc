@@ -167,39 +167,30 @@ void FlowStarter::change() {
               [](const std::optional<OperationResult>&) {});
 }
 
-void FlowWorker::start() {
-  world_.after(world_.between(milliseconds(1), seconds(1)), [this] { claim(); });
-}
+FlowWorker::FlowWorker(World& world, FlowLaw& law, int number)
+    : world_(world),
+      law_(law),
+      loop_(world,
+            {.worker = fmt::format("flower{}", number),
+             .queues = {kFlowQueue},
+             .max = 4,
+             .wait = seconds(10),
+             .lease = kJobLease,
+             .work = seconds(4),
+             .late_one_in = 15,
+             .rest = milliseconds(500)},
+            [this](const ClaimedJob& job) { finish(job); }) {}
 
-void FlowWorker::claim() {
-  world_.call(Claim{.worker = id_,
-                    .queues = {kFlowQueue},
-                    .max = 1 + static_cast<int>(world_.below(4)),
-                    .lease = kJobLease},
-              World::Delivery::prompt, world_.between(milliseconds(1), seconds(10)),
-              [this](const std::optional<OperationResult>& result) {
-                const auto* got = result ? std::get_if<ClaimResult>(&*result) : nullptr;
-                for (const ClaimedJob& job : got ? got->jobs : std::vector<ClaimedJob>{}) {
-                  if (!world_.healed() && world_.chance(12)) continue;  // it dies
-                  const bool late = !world_.healed() && world_.chance(15);
-                  world_.after(world_.between(milliseconds(1), late ? kJobLease * 3 : seconds(4)),
-                               [this, id = job.id, token = job.token, undo = job.kind == "undo"] {
-                                 finish(id, token, undo);
-                               });
-                }
-                world_.after(world_.between(milliseconds(1), milliseconds(500)),
-                             [this] { claim(); });
-              });
-}
-
-void FlowWorker::finish(JobId id, Token token, bool undoes) {
+void FlowWorker::finish(const ClaimedJob& job) {
+  const bool undoes = job.kind == "undo";
   Outcome outcome = Complete{R"({"ok":1})"};
   if (!world_.healed() && world_.chance(8))
     outcome = Retry{.error = "no", .after = seconds(world_.below(5))};
   if (!world_.healed() && world_.chance(undoes ? 12 : 15)) outcome = Dead{.reason = "broken"};
   const bool completes = std::holds_alternative<Complete>(outcome);
-  world_.call(Finish{.worker = id_, .results = {{id, token, outcome}}}, World::Delivery::prompt,
-              Duration(0), [this, id, completes](const std::optional<OperationResult>& result) {
+  world_.call(Finish{.worker = loop_.worker(), .results = {{job.id, job.token, outcome}}},
+              World::Delivery::prompt, Duration(0),
+              [this, id = job.id, completes](const std::optional<OperationResult>& result) {
                 const auto* r = result ? std::get_if<FinishResult>(&*result) : nullptr;
                 if (completes && r != nullptr && r->results.at(0) == FinishStatus::ok)
                   law_.accepted(id);

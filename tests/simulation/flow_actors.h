@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "simulation/claim_loop.h"
 #include "simulation/flow_law.h"
 #include "simulation/world.h"
 
@@ -41,17 +42,15 @@ class FlowStarter {
 // Runs the jobs of steps and undos; dies, is late, and fails at some.
 class FlowWorker {
  public:
-  FlowWorker(World& world, FlowLaw& law, int number)
-      : world_(world), law_(law), id_("flower" + std::to_string(number)) {}
-  void start();
+  FlowWorker(World& world, FlowLaw& law, int number);
+  void start() { loop_.start(); }
 
  private:
-  void claim();
-  void finish(JobId id, Token token, bool undoes);
+  void finish(const ClaimedJob& job);
 
   World& world_;
   FlowLaw& law_;
-  const std::string id_;
+  ClaimLoop loop_;
 };
 
 // Whoever looks after the faults: what is parked is tried again, what is paused goes on. True = all

@@ -126,36 +126,27 @@ void GateOperator::send(Operation operation) {
   world_.call(std::move(operation), World::Delivery::repeatable, Duration(0), no_answer);
 }
 
-void GateWorker::start() {
-  world_.after(world_.between(milliseconds(1), seconds(1)), [this] { claim(); });
-}
+GateWorker::GateWorker(World& world, int number)
+    : world_(world),
+      loop_(world,
+            {.worker = fmt::format("gater{}", number),
+             .queues = {kLimitQueue},
+             .max = 6,
+             .wait = seconds(20),
+             .lease = kJobLease,
+             .work = seconds(4),
+             .late_one_in = 15,
+             .rest = seconds(2)},
+            [this](const ClaimedJob& job) { finish(job); }) {}
 
-void GateWorker::claim() {
-  world_.call(Claim{.worker = id_,
-                    .queues = {kLimitQueue},
-                    .max = 1 + static_cast<int>(world_.below(6)),
-                    .lease = kJobLease},
-              World::Delivery::prompt, world_.between(milliseconds(1), seconds(20)),
-              [this](const std::optional<OperationResult>& result) {
-                const auto* got = result ? std::get_if<ClaimResult>(&*result) : nullptr;
-                for (const ClaimedJob& job : got ? got->jobs : std::vector<ClaimedJob>{}) {
-                  if (!world_.healed() && world_.chance(12)) continue;  // it dies
-                  const bool late = !world_.healed() && world_.chance(15);
-                  world_.after(world_.between(milliseconds(1), late ? kJobLease * 3 : seconds(4)),
-                               [this, id = job.id, token = job.token] { finish(id, token); });
-                }
-                world_.after(world_.between(milliseconds(1), seconds(2)), [this] { claim(); });
-              });
-}
-
-void GateWorker::finish(JobId id, Token token) {
+void GateWorker::finish(const ClaimedJob& job) {
   Outcome outcome = Complete{};
   if (!world_.healed() && world_.chance(6))
     outcome = Retry{.error = "no", .after = seconds(world_.below(5))};
   if (!world_.healed() && world_.chance(8)) outcome = Snooze{seconds(1 + world_.below(10))};
   if (!world_.healed() && world_.chance(15)) outcome = Dead{.reason = "broken"};
-  world_.call(Finish{.worker = id_, .results = {{id, token, outcome}}}, World::Delivery::prompt,
-              Duration(0), no_answer);
+  world_.call(Finish{.worker = loop_.worker(), .results = {{job.id, job.token, outcome}}},
+              World::Delivery::prompt, Duration(0), no_answer);
 }
 
 void check_trigger(World& world) {

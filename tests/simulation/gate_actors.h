@@ -5,6 +5,7 @@
 
 #include <string>
 
+#include "simulation/claim_loop.h"
 #include "simulation/limit_law.h"
 #include "simulation/trigger_law.h"
 #include "simulation/world.h"
@@ -49,15 +50,14 @@ class GateOperator {
 // Runs the jobs; dies, is late, and fails at some.
 class GateWorker {
  public:
-  GateWorker(World& world, int number) : world_(world), id_("gater" + std::to_string(number)) {}
-  void start();
+  GateWorker(World& world, int number);
+  void start() { loop_.start(); }
 
  private:
-  void claim();
-  void finish(JobId id, Token token);
+  void finish(const ClaimedJob& job);
 
   World& world_;
-  const std::string id_;
+  ClaimLoop loop_;
 };
 
 // TRIG-1 to TRIG-3; `world.events` has the jobs.
