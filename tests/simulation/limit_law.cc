@@ -14,7 +14,7 @@ std::string LimitLaw::applied(std::span<const Operation> batch, const BatchRepor
   std::vector<ClaimedJob> given;
   for (std::size_t i = 0; i < batch.size(); ++i) {
     const auto* change = std::get_if<SetQueueLimits>(&batch[i]);
-    if (change != nullptr && change->queue == kLimitQueue) {
+    if (change != nullptr && change->queue == queue_) {
       changed = true;
       if (report == nullptr) unknown_ = true;
       const bool done = report != nullptr && std::holds_alternative<Done>(report->results[i]);
@@ -25,7 +25,7 @@ std::string LimitLaw::applied(std::span<const Operation> batch, const BatchRepor
     const auto* got = report == nullptr ? nullptr : std::get_if<ClaimResult>(&report->results[i]);
     if (got == nullptr) continue;
     for (const ClaimedJob& job : got->jobs) {
-      if (job.queue != kLimitQueue) continue;
+      if (job.queue != queue_) continue;
       given.push_back(job);
       if (rate_) begins_.push_back(now);
     }
@@ -34,7 +34,7 @@ std::string LimitLaw::applied(std::span<const Operation> batch, const BatchRepor
   const auto queues = store.queues();
   if (!queues || report == nullptr) return "";
   const auto queue = std::find_if(queues->begin(), queues->end(),
-                                  [](const QueueStats& q) { return q.name == kLimitQueue; });
+                                  [this](const QueueStats& q) { return q.name == queue_; });
   if (queue == queues->end()) return "";
   if (unknown_) {
     unknown_ = false;
@@ -46,8 +46,7 @@ std::string LimitLaw::applied(std::span<const Operation> batch, const BatchRepor
   const std::int64_t running = queue->counts[static_cast<std::size_t>(JobState::running)];
   const auto bound = queue->limits.concurrency;
   if (bound && running > *bound)
-    return fmt::format("CONC-1: {} jobs of {} run behind a claim, {} may", running, kLimitQueue,
-                       *bound);
+    return fmt::format("CONC-1: {} jobs of {} run behind a claim, {} may", running, queue_, *bound);
   at_bound_ += bound && running == *bound ? 1 : 0;
   closed_ += queue->opens_at ? 1 : 0;
   if (const auto of_key = queue->limits.per_key.concurrency) {
@@ -59,7 +58,7 @@ std::string LimitLaw::applied(std::span<const Operation> batch, const BatchRepor
 std::string LimitLaw::check_keys(const std::vector<ClaimedJob>& given, int bound,
                                  const Store& store) {
   constexpr int kMaxRunning = 1000;
-  const auto page = store.list({.queue = kLimitQueue, .state = JobState::running}, kMaxRunning, 0);
+  const auto page = store.list({.queue = queue_, .state = JobState::running}, kMaxRunning, 0);
   std::map<std::string, int> running;
   for (const Job& job : page ? page->jobs : std::vector<Job>()) ++running[job.limit_key];
   for (const ClaimedJob& one : given) {
@@ -68,7 +67,7 @@ std::string LimitLaw::check_keys(const std::vector<ClaimedJob>& given, int bound
     const int n = running[job->limit_key];
     if (n > bound)
       return fmt::format("CONC-3: {} jobs of {} with limit_key {} run behind a claim, {} may", n,
-                         kLimitQueue, job->limit_key, bound);
+                         queue_, job->limit_key, bound);
     keys_at_bound_ += n == bound ? 1 : 0;
   }
   return "";
@@ -82,7 +81,7 @@ std::string LimitLaw::check_rate(WallTime now) const {
     return rate_->kind == RateKind::sliding ? at > now - rate_->per : window(at) == window(now);
   });
   if (n <= rate_->count) return "";
-  return fmt::format("CONC-2: {} jobs of {} began in {} ms, {} may ({})", n, kLimitQueue,
+  return fmt::format("CONC-2: {} jobs of {} began in {} ms, {} may ({})", n, queue_,
                      rate_->per.count() / 1000, rate_->count, to_string(rate_->kind));
 }
 
@@ -99,7 +98,7 @@ std::string LimitLaw::check_bucket() const {
     last = at;
     if (content >= -rounding) continue;
     return fmt::format("CONC-2: a job of {} began although the bucket of {} in {} ms was empty",
-                       kLimitQueue, rate_->count, per / 1000);
+                       queue_, rate_->count, per / 1000);
   }
   return "";
 }

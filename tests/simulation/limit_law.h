@@ -22,6 +22,7 @@ inline const std::string kLimitQueue = "limited";
 
 class LimitLaw {
  public:
+  explicit LimitLaw(std::string queue) : queue_(std::move(queue)) {}
   // Behind each batch of `store`; without a report nobody knows whether it happened. `steady` = the
   // wall clock is not set by anybody, so that rates can be judged. "" = the law holds.
   std::string applied(std::span<const Operation> batch, const BatchReport* report,
@@ -35,6 +36,7 @@ class LimitLaw {
   std::string check_rate(WallTime now) const;
   std::string check_bucket() const;
 
+  const std::string queue_;
   std::optional<RateLimit> rate_;
   std::deque<WallTime> begins_;  // under that rate
   bool unknown_ = false;         // a change of the limits has no answer

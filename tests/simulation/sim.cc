@@ -1,6 +1,7 @@
 // sim: runs seeds of the simulated world and checks every promise. `sim --seeds N --first S`.
 //
-// Phases of a seed: chaos, heal, liveness (everything ends, counters conserve), cold restart after
+// A seed has two worlds, the first with all that there is, and that of lines (line_world.h); its
+// phases in each: chaos, heal, liveness (everything ends, counters conserve), cold restart after
 // a power cut, full read-back and verify. Every kTwice-th seed runs twice and must leave the same
 // trace. A failing seed prints its number, its last events and what is wrong; put its number into
 // seeds.txt, which always run.
@@ -20,6 +21,7 @@
 #include "simulation/flow_actors.h"
 #include "simulation/follow_law.h"
 #include "simulation/gate_actors.h"
+#include "simulation/line_world.h"
 #include "simulation/session_actors.h"
 
 namespace mainspring::simulation {
@@ -37,6 +39,7 @@ struct Options {
   std::uint64_t seeds = 20;
   double max_seconds = 0;  // 0 = until all seeds have run
   std::string seed_file;
+  std::string world;  // by name; "" = each
   bool anti_vacuity = true;
   bool verbose = false;
   bool trace = false;
@@ -123,17 +126,6 @@ void read_back(World& world) {
     }
     if (j.state == JobState::dead) h.dead_listing.push_back(id);
   }
-}
-
-bool all_ended(const Store& store) {
-  const auto queues = store.queues();
-  for (const QueueStats& q : *queues) {
-    for (int s = 0; s < kJobStateCount; ++s) {
-      if (!is_terminal(static_cast<JobState>(s)) && q.counts[static_cast<std::size_t>(s)] != 0)
-        return false;
-    }
-  }
-  return true;
 }
 
 void tally(World& world) {
@@ -245,12 +237,7 @@ void live(World& world) {
   if (world.why().empty()) world.broken("LIVE-2: after 48 hours without faults not all has ended");
 }
 
-Outcome run_seed(std::uint64_t seed, bool print = false) {
-  static int count = 0;
-  current_seed = seed;
-  World world(seed, fmt::format("sim{}", ++count));
-  current_world = &world;
-  if (print) world.print_all();
+void run_first(World& world) {
   std::vector<std::unique_ptr<SimWorker>> workers;
   std::vector<std::unique_ptr<Producer>> producers;
   const auto n = 1 + static_cast<int>(world.below(8));
@@ -308,9 +295,40 @@ Outcome run_seed(std::uint64_t seed, bool print = false) {
   if (world.why().empty()) check_history(world);
   if (world.why().empty()) check_follow_ups(world, flows);
   tally(world);
+}
+
+// Each draws from its own random numbers.
+struct Kind {
+  std::string name;
+  std::uint64_t salt = 0;
+  void (*run)(World&) = nullptr;
+};
+const std::vector<Kind> kWorlds = {{"first", 0, run_first}, {"lines", 0x11e5'0000, run_lines}};
+
+Outcome run_world(const Kind& kind, std::uint64_t seed, bool print) {
+  static int count = 0;
+  World world(seed ^ kind.salt, fmt::format("sim{}", ++count));
+  current_world = &world;
+  if (print) world.print_all();
+  kind.run(world);
   current_world = nullptr;
-  return {world.why(), world.why().empty() ? "" : world.last_lines(), world.trace_hash(),
-          world.met};
+  if (world.why().empty()) return {"", "", world.trace_hash(), world.met};
+  return {fmt::format("in world {}: {}", kind.name, world.why()), world.last_lines(),
+          world.trace_hash(), world.met};
+}
+
+Outcome run_seed(std::uint64_t seed, const Options& o) {
+  current_seed = seed;
+  Outcome all;
+  for (const Kind& kind : kWorlds) {
+    if (!o.world.empty() && o.world != kind.name) continue;
+    Outcome one = run_world(kind, seed, o.trace);
+    one.met.add(all.met);
+    one.hash ^= all.hash * 3;
+    all = std::move(one);
+    if (!all.why.empty()) break;
+  }
+  return all;
 }
 
 int vacuous(const Met& met) {
@@ -352,6 +370,16 @@ int vacuous(const Met& met) {
   need(met.child_flows, "a workflow in a workflow");
   need(met.forks, "a fork of a workflow");
   need(met.ends_heard, "an end that fired a trigger");
+  need(met.breakers_opened, "a breaker that opened");
+  need(met.breakers_reopened, "a probe that failed");
+  need(met.breakers_closed, "a breaker that was closed by its probes");
+  need(met.probes_at_room, "a claim that took the last room of a half-open breaker");
+  need(met.overtook, "a job that overtook one of a better priority by its age");
+  need(met.turns, "a turn of a fair key");
+  need(met.deferred, "a deferred job");
+  need(met.named, "a job that was claimed by its id");
+  need(met.named_refused, "a claim by id that was refused");
+  need(met.named_at_bound, "a claim that took the last room beside deferred jobs");
   return missing;
 }
 
@@ -374,7 +402,7 @@ int run(const Options& o) {
   std::uint64_t ran = 0;
   for (const std::uint64_t seed : seeds_of(o)) {
     if (o.max_seconds > 0 && elapsed() > o.max_seconds) break;
-    const Outcome outcome = run_seed(seed, o.trace);
+    const Outcome outcome = run_seed(seed, o);
     met.add(outcome.met);
     ++ran;
     if (o.verbose) fmt::print("seed {} {:016x}\n", seed, outcome.hash);
@@ -382,7 +410,7 @@ int run(const Options& o) {
       fmt::print("{}\nseed {} FAILED: {}\n", outcome.lines, seed, outcome.why);
       return 1;
     }
-    if (seed % kTwice == 0 && run_seed(seed).hash != outcome.hash) {
+    if (seed % kTwice == 0 && run_seed(seed, o).hash != outcome.hash) {
       fmt::print("seed {} FAILED: its second run left another trace\n", seed);
       return 1;
     }
@@ -397,14 +425,18 @@ int run(const Options& o) {
       "{} "
       "workflows completed, {} not, {} in others, {} forks, {} claims up to a limit, {} up to a "
       "rate, {} "
-      "events fired, {} repeated, {} by ends of jobs\n",
+      "events fired, {} repeated, {} by ends of jobs; {} breakers opened, {} by probes, {} closed, "
+      "{} claims up to their room, {} orders judged, {} by age, {} turns of keys, {} deferred, {} "
+      "claimed by id, {} refused\n",
       ran, elapsed(), met.events, met.crashes, met.crashes_in_recovery, met.lost_writes,
       met.rescued, met.stale, met.dedup_hits, met.dead, met.full, met.woken, met.cancels,
       met.pruned, met.expired, met.retries, met.completed, met.fired, met.skipped, met.past_due,
       met.takeovers, met.grants, met.leases_lost, met.fenced, met.followed, met.messages,
       met.session_claims, met.sessions_held, met.sessions_lost, met.flows_completed,
       met.flows_undone, met.child_flows, met.forks, met.at_bound, met.rates_used_up,
-      met.events_fired, met.events_repeated, met.ends_heard);
+      met.events_fired, met.events_repeated, met.ends_heard, met.breakers_opened,
+      met.breakers_reopened, met.breakers_closed, met.probes_at_room, met.order_judged,
+      met.overtook, met.turns, met.deferred, met.named, met.named_refused);
   return o.anti_vacuity && vacuous(met) > 0 ? 1 : 0;
 }
 
@@ -412,7 +444,7 @@ int usage() {
   fmt::print(
       "usage: sim [--seeds N] [--first S] [--seed-file FILE] [--max-seconds S] "
       "[--no-vacuity-check] "
-      "[--verbose] [--trace]\n"
+      "[--verbose] [--trace] [--world first|lines]\n"
       "  sim --seeds 1000 --first 5000   runs seeds 5000 to 5999\n"
       "  sim --seeds 1 --first 4711      repeats a failing seed; --trace prints all of it\n");
   return 64;
@@ -442,6 +474,8 @@ int main(int argc, char** argv) {
       o.max_seconds = std::strtod(argv[++i], nullptr);
     } else if (name == "--seed-file") {
       o.seed_file = argv[++i];
+    } else if (name == "--world") {
+      o.world = argv[++i];
     } else {
       return mainspring::simulation::usage();
     }

@@ -46,6 +46,18 @@ std::string check_turns(const Store& store) {
 
 }  // namespace
 
+bool all_ended(const Store& store) {
+  const auto queues = store.queues();
+  if (!queues) return false;
+  for (const QueueStats& q : *queues) {
+    for (int s = 0; s < kJobStateCount; ++s) {
+      if (!is_terminal(static_cast<JobState>(s)) && q.counts[static_cast<std::size_t>(s)] != 0)
+        return false;
+    }
+  }
+  return true;
+}
+
 void Met::add(const Met& o) {
   events += o.events;
   crashes += o.crashes;
@@ -88,6 +100,17 @@ void Met::add(const Met& o) {
   child_flows += o.child_flows;
   forks += o.forks;
   ends_heard += o.ends_heard;
+  breakers_opened += o.breakers_opened;
+  breakers_reopened += o.breakers_reopened;
+  breakers_closed += o.breakers_closed;
+  probes_at_room += o.probes_at_room;
+  order_judged += o.order_judged;
+  overtook += o.overtook;
+  turns += o.turns;
+  deferred += o.deferred;
+  named += o.named;
+  named_refused += o.named_refused;
+  named_at_bound += o.named_at_bound;
 }
 
 // One request on its way: its copies share who is answered first.
@@ -333,11 +356,7 @@ void World::start_server() {
           [this](std::string what) { broken(std::move(what)); },
           [this](const std::string& line) { trace(line); });
       server_->store->observe([this](auto batch, const BatchReport* report, Now now) {
-        const bool steady = !faults.wall_steps;
-        const std::string why = limits.applied(batch, report, store(), now.wall, steady);
-        if (!why.empty()) return broken(why);
-        if (std::string paused = TriggerLaw::applied(batch, report, store()); !paused.empty())
-          broken(std::move(paused));
+        if (std::string why = judge(batch, report, now.wall); !why.empty()) broken(std::move(why));
       });
       server_->broker = std::make_unique<Broker>(*server_->store, clock_, log_, server_->registry);
       server_->broker->on_fatal([this](const Error&) { fatal_ = true; });
@@ -361,6 +380,21 @@ void World::start_server() {
     }
   }
   broken("the server does not start");
+}
+
+// The laws of what a batch does. "" = they hold.
+std::string World::judge(std::span<const Operation> batch, const BatchReport* report,
+                         WallTime now) {
+  const bool steady = !faults.wall_steps;
+  for (LimitLaw* law : {&limits, &aside_limits}) {
+    if (std::string why = law->applied(batch, report, store(), now, steady); !why.empty())
+      return why;
+  }
+  if (std::string why = TriggerLaw::applied(batch, report, store()); !why.empty()) return why;
+  if (std::string why = breakers.applied(batch, report, store(), now, steady); !why.empty())
+    return why;
+  if (std::string why = lines.applied(batch, report, store(), now); !why.empty()) return why;
+  return deferred.applied(batch, report, store());
 }
 
 void World::end_server(End how) {
@@ -533,6 +567,7 @@ void World::check_live() {
     broken("LIVE-1: an expired lease is not rescued");
   const WallTime late = at.wall - kMaxLate - kMaxSkew;  // the leader's clock may be behind
   if (settled && agenda.next_due < late) broken("LIVE-2: a due job is not moved");
+  if (settled && agenda.next_opening < late) broken("LIVE-2: a queue is not opened");
   if (settled && agenda.next_schedule < late && has_room_for_jobs())
     broken("LIVE-2: a due schedule is not fired");
   if (++looks_ % kLookAtTurns == 0) {

@@ -13,6 +13,7 @@
 #include <optional>
 #include <queue>
 #include <set>
+#include <span>
 #include <string>
 
 #include "blackbox/history.h"
@@ -20,15 +21,21 @@
 #include "env/clock.h"
 #include "env/random.h"
 #include "scheduler/scheduler.h"
+#include "simulation/breaker_law.h"
+#include "simulation/defer_law.h"
 #include "simulation/end_law.h"
 #include "simulation/limit_law.h"
 #include "simulation/message_law.h"
 #include "simulation/mirror_store.h"
+#include "simulation/order_law.h"
 #include "simulation/sim_vfs.h"
 #include "simulation/trigger_law.h"
 #include "store_sqlite/sqlite_store.h"
 
 namespace mainspring::simulation {
+
+// Is every job in a terminal state?
+bool all_ended(const Store& store);
 
 // What may go wrong in a run; each seed draws a subset.
 struct Faults {
@@ -65,6 +72,10 @@ struct Met {
   // of limits and triggers
   std::int64_t at_bound = 0, keys_at_bound = 0, rates_used_up = 0, events_fired = 0,
                events_repeated = 0, ends_heard = 0;
+  // of the world of lines
+  std::int64_t breakers_opened = 0, breakers_reopened = 0, breakers_closed = 0, probes_at_room = 0,
+               order_judged = 0, overtook = 0, turns = 0, deferred = 0, named = 0,
+               named_refused = 0, named_at_bound = 0;
   void add(const Met& other);
 };
 
@@ -121,7 +132,11 @@ class World {
   Met met;
   blackbox::History history;
   MessageLaw messages;
-  LimitLaw limits;
+  LimitLaw limits{kLimitQueue};
+  LimitLaw aside_limits{kAsideQueue};
+  BreakerLaw breakers;
+  OrderLaw lines;
+  DeferLaw deferred;
   TriggerLaw events;
   EndLaw ends;
 
@@ -182,6 +197,7 @@ class World {
   };
   enum class End { power_cut, kill };
 
+  std::string judge(std::span<const Operation> batch, const BatchReport* report, WallTime now);
   static std::optional<Audit> audit_of(const Operation& operation);
   void change_tokens();
   void deliver(const std::shared_ptr<Request>& request);
