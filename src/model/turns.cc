@@ -20,7 +20,7 @@ void KeyTurns::give(std::string_view key, const KeyLimits& limits) {
   const std::int64_t at = start(key);
   served_.insert_or_assign(std::string(key),
                            at + std::llround(kTurn / (has ? weight->second : kDefaultWeight)));
-  now_ = std::max(now_, at);
+  if (!MS_MUTANT(queue_time_stands)) now_ = std::max(now_, at);
 }
 
 void KeyTurns::forget() {

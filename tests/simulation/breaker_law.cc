@@ -175,8 +175,9 @@ std::string BreakerLaw::check_told(const Store& store, WallTime now) {
   const auto info = told(store, now);
   if (!info) return "";
   if (is_open && (info->state != BreakerState::open || *info->open_until < until_))
-    return fmt::format("BRK-1: breaker {} is open until {}, and is told to be {}", kBreaker,
-                       format_wall_time(until_), to_string(info->state));
+    return fmt::format("BRK-1: breaker {} is open until {}, and is told to be {} until {}",
+                       kBreaker, format_wall_time(until_), to_string(info->state),
+                       info->open_until ? format_wall_time(*info->open_until) : "any time");
   if (just_closed_ && phase_ == Phase::closed && info->state != BreakerState::closed)
     return fmt::format("BRK-3: enough probes of breaker {} succeeded, and it is {}", kBreaker,
                        to_string(info->state));

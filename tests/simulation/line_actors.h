@@ -12,7 +12,7 @@
 
 namespace mainspring::simulation {
 
-// Sends jobs, and does `now_and_then` what an operator does, until it is stopped.
+// Somebody who does something now and then, until it is stopped.
 class LineActor {
  public:
   LineActor(World& world, Duration shortest, Duration longest, std::function<void()> act)

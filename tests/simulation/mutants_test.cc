@@ -207,6 +207,7 @@ std::map<std::string, std::string> flow_defects() {
       {"ageing_ignored", order()},
       {"aged_behind_higher", order()},
       {"idle_key_saves_turns", order()},
+      {"queue_time_stands", lines(1, 5)},
       {"weights_ignored", order()},
       {"turns_not_kept", order()},
       {"jobs_without_key_take_no_turn", order()},
@@ -240,18 +241,19 @@ std::map<std::string, std::string> flow_defects() {
 // wrong, so that the one beside the other shows nothing.
 std::map<std::string, std::string> law_defects() {
   return {
-      {"breaker_ignored", lines(1, 5)},             // BRK-1
-      {"open_breaker_for_ignored", lines(1, 5)},    // BRK-1
-      {"failed_probe_ignored", lines(1, 5)},        // BRK-1, of what a probe opened
-      {"half_open_gives_all", lines(1, 5)},         // BRK-2
-      {"success_never_closes", lines(1, 5)},        // BRK-3
-      {"breaker_stays_open", lines(1, 5)},          // LIVE-2
-      {"ageing_ignored", lines(1, 5)},              // PRIO-1
-      {"weights_ignored", lines(1, 5)},             // FAIR-1
-      {"idle_key_saves_turns", lines(1, 5)},        // FAIR-1
-      {"named_claim_ignores_pause", lines(1, 5)},   // DEF-4
-      {"named_claim_breaks_session", lines(1, 5)},  // DEF-4
-      {"named_claim_ignores_limits", lines(1, 5)},  // CONC-1
+      {"breaker_ignored", lines(1, 5)},              // BRK-1
+      {"open_breaker_for_ignored", lines(1, 5)},     // BRK-1
+      {"failed_probe_ignored", lines(1, 5)},         // BRK-1, of what a probe opened
+      {"half_open_gives_all", lines(1, 5)},          // BRK-2
+      {"success_never_closes", lines(1, 5)},         // BRK-3
+      {"breaker_stays_open", lines(1, 5)},           // LIVE
+      {"ageing_ignored", lines(1, 5)},               // PRIO-1
+      {"weights_ignored", lines(1, 5)},              // FAIR-1
+      {"deferred_stays_in_line", lines(1, 5)},       // DEF-2
+      {"defer_burns_attempt", lines(1, 5)},          // DEF-2
+      {"named_claim_ignores_pause", lines(1, 20)},   // DEF-4
+      {"named_claim_breaks_session", lines(1, 20)},  // DEF-4
+      {"named_claim_ignores_limits", lines(1, 20)},  // CONC-1
   };
 }
 
