@@ -152,6 +152,18 @@ struct AttemptError {
   friend bool operator==(const AttemptError&, const AttemptError&) = default;
 };
 
+// Of a job that is in quarantine: its last attempts were all lost, none ended with a word of its
+// worker. It is `retryable`, and no time moves it: of the quarantined jobs of a queue one is
+// released at a time, once its run_at has come. Whatever its attempt reports then takes it out of
+// quarantine; one that is lost again goes back.
+struct Quarantine {
+  WallTime since;
+  int lost = 0;           // attempts one behind the other; counted up to kMaxLost
+  bool released = false;  // its turn has come: it may begin, or runs
+  friend bool operator==(const Quarantine&, const Quarantine&) = default;
+};
+inline constexpr int kMaxLost = 511;
+
 // A job as the store keeps it.
 struct Job {
   JobId id = 0;
@@ -180,6 +192,7 @@ struct Job {
   int trigger_depth = 0;
   std::string limit_key;
   bool deferred = false;  // waiting, by the outcome Defer
+  std::optional<Quarantine> quarantined{};
   Duration timeout = kForever;
   std::optional<WallTime> expires_at;
   WallTime created_at;

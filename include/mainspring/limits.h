@@ -1,7 +1,8 @@
 // Limits of a queue: how many of its jobs run at once, and how many begin in a time; and how many
 // with the same limit key run at once; the breaker that holds them back. Over all nodes and workers
 // of a store; they hold for jobs of every kind and session of the queue. And the order in which a
-// queue gives its jobs: whether those that wait rise in priority, and whether keys take turns.
+// queue gives its jobs: whether those that wait rise in priority, and whether keys take turns. And
+// when a job that takes its workers down is set apart.
 #pragma once
 
 #include <cstdint>
@@ -53,8 +54,14 @@ struct QueueLimits {
   // kMinAgeing to kMaxAgeing, nullopt = it stays as it is.
   std::optional<Duration> ageing{};
   std::string breaker{};  // that it depends on: see breaker.h; "" = none
+  // A job goes into quarantine when so many of its attempts were lost one behind the other: 1 to
+  // kMaxQuarantineAfter, 0 = never, nullopt = kDefaultQuarantineAfter.
+  std::optional<int> quarantine_after{};
+  int lost_before_quarantine() const;                        // 0 = never
   bool has_order() const { return ageing || per_key.fair; }  // not priority, run_at, id
+  // Any that a claim has to heed.
   bool any() const { return concurrency || rate || per_key.any() || ageing || !breaker.empty(); }
+  bool is_default() const { return *this == QueueLimits(); }
   friend bool operator==(const QueueLimits&, const QueueLimits&) = default;
 };
 
@@ -66,6 +73,11 @@ inline constexpr Duration kMinAgeing = std::chrono::seconds(1);
 inline constexpr Duration kMaxAgeing = std::chrono::hours(24 * 31);
 inline constexpr double kDefaultWeight = 1, kMinWeight = 0.001, kMaxWeight = 1000;
 inline constexpr int kMaxWeights = 1000;
+inline constexpr int kDefaultQuarantineAfter = 2, kMaxQuarantineAfter = 10;
+
+inline int QueueLimits::lost_before_quarantine() const {
+  return quarantine_after.value_or(kDefaultQuarantineAfter);
+}
 
 // What a job's priority counts as now. A clock that was set back makes it no worse.
 int effective_priority(int priority, WallTime run_at, const std::optional<Duration>& ageing,

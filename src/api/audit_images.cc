@@ -41,7 +41,7 @@ std::string queue_image(bool paused, std::optional<Duration> retention_completed
   w.begin_object().key("paused").boolean(paused);
   write_limit(w, "retention_completed_ms", retention_completed);
   write_limit(w, "retention_dead_ms", retention_dead);
-  if (limits.any()) write_limits(w.key("limits"), limits);
+  if (!limits.is_default()) write_limits(w.key("limits"), limits);
   w.end_object();
   return out;
 }

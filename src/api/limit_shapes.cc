@@ -49,6 +49,10 @@ constexpr JsonField<QueueLimits> kLimits[] = {
      [](JsonReader& in, QueueLimits& l) { return in.null() || in.object(kPerKey, l.per_key); }},
     {"ageing",
      [](JsonReader& in, QueueLimits& l) { return in.null() || in.duration(l.ageing.emplace()); }},
+    {"quarantine_after",
+     [](JsonReader& in, QueueLimits& l) {
+       return in.null() || in.integer(l.quarantine_after.emplace(), INT_MIN, INT_MAX);
+     }},
     {"breaker", [](JsonReader& in, QueueLimits& l) { return in.null() || in.string(l.breaker); }},
 };
 
@@ -87,6 +91,7 @@ void write_limits(JsonWriter& w, const QueueLimits& limits) {
   if (limits.per_key.any()) write_key_limits(w.key("per_key"), limits.per_key);
   if (limits.ageing) w.key("ageing").duration(*limits.ageing);
   if (!limits.breaker.empty()) w.key("breaker").string(limits.breaker);
+  if (limits.quarantine_after) w.key("quarantine_after").number(*limits.quarantine_after);
   w.end_object();
 }
 
@@ -96,7 +101,7 @@ bool read_limits(JsonReader& in, QueueLimits& limits) {
 
 std::string limits_text(const QueueLimits& limits) {
   std::string out;
-  if (!limits.any()) return out;
+  if (limits.is_default()) return out;
   JsonWriter w(out);
   write_limits(w, limits);
   return out;

@@ -79,6 +79,7 @@ constexpr JsonField<QueueStats> kQueue[] = {
      }},
     {"limits", [](JsonReader& in, QueueStats& q) { return read_limits(in, q.limits); }},
     {"opens_at", &as_optional_time<&QueueStats::opens_at>},
+    {"quarantined", &as_count<&QueueStats::quarantined>},
 };
 struct QueuesAnswer {
   std::vector<QueueStats> queues;
@@ -107,8 +108,9 @@ void write_queue(JsonWriter& w, const QueueStats& queue, WallTime now) {
   w.key("enqueued").number(queue.enqueued).key("pruned").number(queue.pruned);
   w.key("expired").number(queue.expired);
   write_retention(w, queue.retention_completed, queue.retention_dead);
-  if (queue.limits.any()) write_limits(w.key("limits"), queue.limits);
+  if (!queue.limits.is_default()) write_limits(w.key("limits"), queue.limits);
   if (queue.opens_at) w.key("opens_at").time(*queue.opens_at);
+  if (queue.quarantined > 0) w.key("quarantined").number(queue.quarantined);
   w.end_object();
 }
 

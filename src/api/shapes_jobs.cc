@@ -295,6 +295,11 @@ bool read_errors(JsonReader& in, Job& job) {
                   [&](std::size_t) { return in.object(kAttemptError, job.errors.emplace_back()); });
 }
 
+constexpr JsonField<Quarantine> kQuarantine[] = {
+    {"since", &as_time<&Quarantine::since>},
+    {"lost", &as_integer<&Quarantine::lost, 0, INT_MAX>},
+    {"released", &as_boolean<&Quarantine::released>},
+};
 constexpr JsonField<Job> kJob[] = {
     {"id", &as_id<&Job::id>},
     {"queue", &as_string<&Job::queue>},
@@ -319,6 +324,10 @@ constexpr JsonField<Job> kJob[] = {
     {"session_on_dead", &read_on_dead<Job>},
     {"limit_key", &as_string<&Job::limit_key>},
     {"deferred", &as_boolean<&Job::deferred>},
+    {"quarantined",
+     [](JsonReader& in, Job& job) {
+       return in.null() || in.object(kQuarantine, job.quarantined.emplace());
+     }},
     {"then", [](JsonReader& in, Job& job) { return read_follow_ups(in, job.follow_ups); }},
     {"callback", [](JsonReader& in, Job& job) { return read_shown_callback(in, job.follow_ups); }},
     {"timeout", [](JsonReader& in, Job& job) { return read_limit(in, job.timeout); }},
@@ -397,6 +406,11 @@ void write_job(JsonWriter& w, const Job& job, JobDetail detail, Payload payload)
   write_optional(w, "worker", job.worker);
   if (job.cancel_requested) w.key("cancel_requested").boolean(true);
   if (job.deferred) w.key("deferred").boolean(true);
+  if (job.quarantined) {
+    w.key("quarantined").begin_object().key("since").time(job.quarantined->since);
+    w.key("lost").number(job.quarantined->lost);
+    w.key("released").boolean(job.quarantined->released).end_object();
+  }
   write_optional(w, "unique_key", job.unique_key);
   write_payload(w, "headers", job.headers, payload);
   w.key("tags").begin_array();

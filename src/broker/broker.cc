@@ -173,6 +173,7 @@ Broker::~Broker() {
   registry_.gauge("mainspring_store_reads_total", "Queries of the store's database since start.",
                   [] { return 0.0; });
   registry_.gauges("mainspring_queue_jobs", "Jobs kept now.", {});
+  registry_.gauges("mainspring_queue_quarantined", "Jobs in quarantine.", {});
   registry_.gauges("mainspring_breaker_state", "", {});
   registry_.gauges("mainspring_breaker_opened_total", "", {});
   registry_.gauges("mainspring_queue_oldest_available_seconds", "Age of the oldest one.", {});
@@ -196,6 +197,13 @@ void Broker::register_gauges() {
                            static_cast<double>(queue.counts[i])});
       }
     }
+    return samples;
+  });
+  registry_.gauges("mainspring_queue_quarantined", "Jobs in quarantine now, by queue.", [this] {
+    Registry::Samples samples;
+    const auto queues = Broker::queues();
+    for (const QueueStats& queue : queues ? *queues : std::vector<QueueStats>{})
+      samples.push_back({{{"queue", queue.name}}, static_cast<double>(queue.quarantined)});
     return samples;
   });
   registry_.gauges(

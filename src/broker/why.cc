@@ -94,6 +94,19 @@ Why held_by_itself(const Job& job) {
           {}};
 }
 
+Why held_by_quarantine(const Job& job, WallTime now) {
+  const Quarantine& q = *job.quarantined;
+  const std::string when =
+      job.run_at > now ? fmt::format(", not before {}", format_wall_time(job.run_at)) : "";
+  return {
+      Gate::quarantine,
+      fmt::format("it is in quarantine since {}: {} of its attempts {} lost one behind the "
+                  "other, with their workers; it runs alone when its turn comes{}; "
+                  "`mainspring quarantine release {}` puts it back in line",
+                  format_wall_time(q.since), q.lost, q.lost == 1 ? "was" : "were", when, job.id),
+      {}};
+}
+
 std::optional<Why> held_by_limits(const QueueStats& queue, WallTime now) {
   const std::int64_t running = queue.counts[static_cast<std::size_t>(JobState::running)];
   const auto& most = queue.limits.concurrency;
@@ -217,6 +230,11 @@ void add_estimate(Why& why, const QueueStats& queue, std::int64_t ahead,
   why.text += fmt::format("; it begins about {}{}", format_wall_time(*why.estimated_start), by);
 }
 
+void add_before_in_quarantine(Why& why, std::int64_t ahead) {
+  why.ahead = std::min(ahead, kMaxAhead);
+  why.text += fmt::format("; {} {} before it in there", *why.ahead, ahead == 1 ? "is" : "are");
+}
+
 std::string_view to_string(Gate gate) {
   switch (gate) {
     case Gate::ended:
@@ -227,6 +245,8 @@ std::string_view to_string(Gate gate) {
       return "time";
     case Gate::earlier_run:
       return "earlier_run";
+    case Gate::quarantine:
+      return "quarantine";
     case Gate::deferred:
       return "deferred";
     case Gate::session_turn:
@@ -271,6 +291,7 @@ Why why_of(const Job& job, const QueueStats* queue, const std::vector<WorkerInfo
             fmt::format("queue {} is paused: `mainspring queues resume {}`", job.queue, job.queue),
             {}};
   }
+  if (job.quarantined && !job.quarantined->released) return held_by_quarantine(job, now);
   if (job.state != JobState::available) return held_by_time(job, now);
   if (breaker != nullptr) {
     if (auto held = held_by_breaker(job, *breaker, now)) return std::move(*held);

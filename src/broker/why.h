@@ -16,6 +16,7 @@ enum class Gate {
   running,          // nothing holds it
   time,             // its run_at, or the pause after a failure, has not come
   earlier_run,      // of the same schedule, which has not ended
+  quarantine,       // its workers were lost with it: it waits for its turn to run alone
   deferred,         // its worker put it aside: a claim that names it, or an operator, goes on
   session_turn,     // another job of its session has the turn
   session_stopped,  // a job of its session died, which blocks or parks it
@@ -52,6 +53,8 @@ Why why_of(const Job& job, const QueueStats* queue, const std::vector<WorkerInfo
 
 // Is it held by what passes when those before it begin?
 bool waits_in_line(Gate gate);
+// To `why`, of a job in quarantine: those before it.
+void add_before_in_quarantine(Why& why, std::int64_t ahead);
 // To `why`, of such a job: those before it, and what follows from them for when it begins. By the
 // queue's rate where that holds it, else by what was seen of the queue.
 void add_estimate(Why& why, const QueueStats& queue, std::int64_t ahead,

@@ -14,6 +14,7 @@ std::vector<Command> timing_commands();   // schedules, timers, leases, sessions
 Command workflow_command();
 Command triggers_command();
 Command breakers_command();
+Command quarantine_command();
 Command pipeline_command();
 std::vector<Command> host_commands();    // host, jobs-host, logs
 std::vector<Command> access_commands();  // token, audit, callbacks

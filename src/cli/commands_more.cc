@@ -120,14 +120,18 @@ Command queue_limit_command(const Argument& name) {
                      .help = "jobs rise by one priority each such time that they wait"},
                     {.name = "breaker",
                      .value = "NAME",
-                     .help = "that holds its jobs back: see `mainspring breaker`"}},
+                     .help = "that holds its jobs back: see `mainspring breaker`"},
+                    {.name = "quarantine-after",
+                     .value = "N",
+                     .help = "lost attempts before a job is set apart, 0 to 10; 0: never [2]"}},
           .scopes = kClient,
           .examples = {{"mainspring queues limit mails --concurrency 5 --rate 100/1m", ""},
                        {"mainspring queues limit mails --key-concurrency 2", ""},
                        {"mainspring queues limit mails --rate none", ""},
                        {"mainspring queues limit mails --fair on --weight acme=3", ""},
                        {"mainspring queues limit mails --ageing 10m", ""},
-                       {"mainspring queues limit addresses --breaker geocoder", ""}},
+                       {"mainspring queues limit addresses --breaker geocoder", ""},
+                       {"mainspring queues limit photos --quarantine-after 1", ""}},
           .run = run_queues_limit};
 }
 

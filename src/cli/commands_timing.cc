@@ -392,8 +392,8 @@ Command sessions_command() {
 }  // namespace
 
 std::vector<Command> timing_commands() {
-  return {schedules_command(), timers_command(),   leases_command(),  sessions_command(),
-          workflow_command(),  triggers_command(), breakers_command()};
+  return {schedules_command(), timers_command(),   leases_command(),   sessions_command(),
+          workflow_command(),  triggers_command(), breakers_command(), quarantine_command()};
 }
 
 }  // namespace mainspring::cli

@@ -59,6 +59,8 @@ Result<int> run_sessions_list(const Invocation& invocation, Io& io);
 Result<int> run_sessions_show(const Invocation& invocation, Io& io);
 Result<int> run_sessions_resume(const Invocation& invocation, Io& io);
 
+Result<int> run_quarantine_list(const Invocation& invocation, Io& io);
+Result<int> run_quarantine_release(const Invocation& invocation, Io& io);
 Result<int> run_breaker_set(const Invocation& invocation, Io& io);
 Result<int> run_breaker_list(const Invocation& invocation, Io& io);
 Result<int> run_breaker_show(const Invocation& invocation, Io& io);

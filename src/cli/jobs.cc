@@ -121,6 +121,12 @@ std::string sheet_of(const Job& job, const Io& io) {
                                                job.cancel_requested ? "  (cancel requested)" : "");
   Sheet rest;
   if (job.deferred) rest.add("deferred", "yes");
+  if (job.quarantined) {
+    rest.add("quarantined",
+             fmt::format("{} since {}, {} attempts were lost",
+                         job.quarantined->released ? "released," : "waits,",
+                         format_wall_time(job.quarantined->since), job.quarantined->lost));
+  }
   rest.add("reason", job.reason);
   rest.add("description", job.description);
   rest.add("attempt", fmt::format("{} of {}", job.attempt, job.max_attempts));

@@ -69,7 +69,7 @@ Result<std::optional<std::optional<Duration>>> retention_flag(const Invocation& 
 }
 
 std::string limits_words(const QueueLimits& limits) {
-  if (!limits.any()) return "no limits";
+  if (limits.is_default()) return "no limits";
   std::string out;
   if (limits.concurrency) out = fmt::format("{} at once", *limits.concurrency);
   if (limits.per_key.concurrency) {
@@ -94,6 +94,12 @@ std::string limits_words(const QueueLimits& limits) {
   if (limits.ageing)
     add(fmt::format("one priority better each {}", format_duration(*limits.ageing)));
   if (!limits.breaker.empty()) add("breaker " + limits.breaker);
+  if (limits.quarantine_after) {
+    const int lost = *limits.quarantine_after;
+    add(lost == 0
+            ? "no quarantine"
+            : fmt::format("quarantine after {} lost {}", lost, lost == 1 ? "attempt" : "attempts"));
+  }
   return out;
 }
 
@@ -167,6 +173,12 @@ Result<void> read_order_flags(const Invocation& invocation, QueueLimits& limits)
       return invalid("--fair", fmt::format("--fair is \"{}\"; it must be on or off", *text));
     limits.per_key.fair = *text == "on";
     if (!limits.per_key.fair) limits.per_key.weights.clear();
+  }
+  if (const auto text = invocation.flag("quarantine-after")) {
+    limits.quarantine_after.reset();
+    if (*text != "default") {
+      MS_TRY_ASSIGN(limits.quarantine_after, limit_number("--quarantine-after", *text));
+    }
   }
   for (const std::string& text : invocation.all_flags("weight"))
     MS_TRY(read_weight(text, limits.per_key));
@@ -263,6 +275,7 @@ Result<int> run_queues_show(const Invocation& invocation, Io& io) {
   line("oldest available",
        queue.oldest_available ? format_age(now - *queue.oldest_available) : "-");
   line("limits", limits_words(queue.limits));
+  if (queue.quarantined > 0) line("in quarantine", format_count(queue.quarantined));
   if (queue.opens_at && *queue.opens_at > now)
     line("closed by its rate", fmt::format("for {}", format_age(*queue.opens_at - now)));
   line("retention_completed", retention_text(queue.retention_completed));
@@ -318,10 +331,10 @@ Result<int> run_queues_limit(const Invocation& invocation, Io& io) {
       !invocation.flag("rate-kind") && !invocation.flag("burst") &&
       !invocation.flag("key-concurrency") && !invocation.flag("fair") &&
       !invocation.flag("ageing") && invocation.all_flags("weight").empty() &&
-      !invocation.flag("breaker"))
+      !invocation.flag("breaker") && !invocation.flag("quarantine-after"))
     return invalid("",
                    "nothing to set: give --concurrency, --key-concurrency, --rate, --fair, "
-                   "--weight, --ageing or --breaker");
+                   "--weight, --ageing, --breaker or --quarantine-after");
   MS_TRY_ASSIGN(const auto connection, connect(invocation, Duration{0}));
   // The request says all: what is not given stays as it is.
   SetQueueLimits request{.queue = name, .limits = {}};

@@ -262,6 +262,11 @@ Plan plan_why(const Request& request, Services& services) {
       if (!ahead) return error_reply(ahead.error());
       add_estimate(why, *queue, *ahead, services.broker.pace().of(*queue, now.instant), now.wall);
     }
+    if (why.gate == Gate::quarantine) {
+      auto ahead = services.store.ahead(*job, kMaxAhead);
+      if (!ahead) return error_reply(ahead.error());
+      add_before_in_quarantine(why, *ahead);
+    }
     Reply reply;
     encode_why({.id = id,
                 .state = std::string(to_string(job->state)),

@@ -198,6 +198,9 @@ constexpr Schema kSchemas[] = {
       "worker":{"type":"string","description":"The holder while it runs."},
       "cancel_requested":{"type":"boolean"},"unique_key":{"type":"string"},
       "deferred":{"type":"boolean","description":"It waits for a claim that names it."},
+      "quarantined":{"type":"object","description":"Its last attempts were all lost.","properties":{
+        "since":{"type":"string","format":"date-time"},"lost":{"type":"integer"},
+        "released":{"type":"boolean","description":"It may begin, or runs."}}},
       "headers":{"type":"object"},"tags":{"type":"array","items":{"type":"string"}},
       "correlation_id":{"type":"string"},"reply_to":{"type":"string"},
       "reply_session":{"type":"string"},"session":{"type":"string"},
@@ -411,6 +414,7 @@ constexpr Schema kSchemas[] = {
       "enqueued":{"type":"integer"},"pruned":{"type":"integer"},"expired":{"type":"integer"},
       "retention":{"$ref":"#/components/schemas/Retention"},
       "limits":{"$ref":"#/components/schemas/QueueLimits"},
+      "quarantined":{"type":"integer","description":"Jobs in quarantine now; left out: none."},
       "opens_at":{"type":"string","format":"date-time",
         "description":"Closed by its rate until then."}}})"},
     {"QueueList", R"({"type":"object","required":["queues"],"properties":{

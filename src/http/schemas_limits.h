@@ -24,12 +24,14 @@ inline constexpr Schema kLimitSchemas[] = {
         "weights":{"type":["object","null"],"maxProperties":1000,"additionalProperties":
           {"type":"number","minimum":0.001,"maximum":1000}}}},
       "ageing":{"oneOf":[{"$ref":"#/components/schemas/Duration"},{"type":"null"}]},
-      "breaker":{"type":["string","null"],"description":"That it depends on; null = none."}}})"},
+      "breaker":{"type":["string","null"],"description":"That it depends on; null = none."},
+      "quarantine_after":{"type":["integer","null"],"minimum":0,"maximum":10,"description":
+        "So many lost attempts one behind the other set a job apart; 0 = never, null = 2."}}})"},
     {"LimitsOfQueue", R"({"type":"object","properties":{"name":{"type":"string"},
       "limits":{"$ref":"#/components/schemas/QueueLimits"}}})"},
     {"Why", R"({"type":"object","required":["id","state","gate","why"],"properties":{
       "id":{"type":"integer","format":"int64"},"state":{"$ref":"#/components/schemas/JobState"},
-      "gate":{"enum":["ended","running","deferred","time","earlier_run","session_turn",
+      "gate":{"enum":["ended","running","quarantine","deferred","time","earlier_run","session_turn",
         "session_stopped","session_held","queue_paused","breaker","concurrency","rate",
         "key_concurrency","no_worker","busy_workers","claim"]},
       "why":{"type":"string"},

@@ -47,6 +47,11 @@ Result<void> check_room(const NamedJob& job, const RoomForNamed& room) {
                                   "run as may; try again later",
                                   job.queue));
   }
+  if (job.quarantined && room.quarantine <= 0 && !MS_MUTANT(named_claim_ignores_quarantine)) {
+    return no(job.id, fmt::format("is in the quarantine of queue {}, and another one has its turn "
+                                  "there: release it, or try again later",
+                                  job.queue));
+  }
   return {};
 }
 

@@ -14,6 +14,7 @@ struct NamedJob {
   JobId id = 0;
   JobState state = JobState::available;
   bool deferred = false;
+  bool quarantined = false;                 // and not released
   std::string_view queue, session, worker;  // "" = it has none
   std::optional<WallTime> expires_at;       // of one that has not started
 };
@@ -22,6 +23,7 @@ struct RoomForNamed {
   bool paused = false;
   int queue = 1;
   int limit_key = 1;
+  int quarantine = 1;  // 0 = another job of it is released
 };
 
 // Errors: conflict, which says what holds it.

@@ -199,6 +199,12 @@ Result<void> validate(const QueueLimits& limits) {
                                               *limits.concurrency, kMaxConcurrency));
   }
   MS_TRY(validate_keys(limits.per_key));
+  const int lost = limits.lost_before_quarantine();
+  if (lost < 0 || lost > kMaxQuarantineAfter) {
+    return invalid("quarantine_after",
+                   fmt::format("quarantine_after is {}; it must be 0 (never) to {}, or null for {}",
+                               lost, kMaxQuarantineAfter, kDefaultQuarantineAfter));
+  }
   if (limits.ageing && (*limits.ageing < kMinAgeing || *limits.ageing > kMaxAgeing)) {
     return invalid("ageing", fmt::format("ageing is {}; it must be {} to {}, or null for none",
                                          format_duration(*limits.ageing),

@@ -40,10 +40,10 @@ Scheduler::Scheduler(Broker& broker, const Clock& clock, Log& log, Registry& reg
       &registry.counter("mainspring_jobs_pruned_total", "Terminal jobs removed by retention.");
   totals_[wake_up] = &registry.counter("mainspring_workflows_woken_total",
                                        "Workflows with a timer or deadline that was due.");
-  totals_[open] =
-      &registry.counter("mainspring_queues_opened_total",
-                        "Queues that their rate limits had closed and that were opened again; and "
-                        "breakers that became half open.");
+  totals_[open] = &registry.counter(
+      "mainspring_queues_opened_total",
+      "Queues that their rate limits had closed and that were opened again; "
+      "breakers that became half open; and jobs that were released from quarantine.");
   leader_ = std::make_unique<Leader>(broker_, clock_, log_,
                                      LeaderOptions{.incarnation = options_.incarnation,
                                                    .lease = options_.leadership,

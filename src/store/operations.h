@@ -62,8 +62,8 @@ struct Claim {
   // This job alone, deferred, available, scheduled or retryable; 0 = whichever come first. Its
   // queue is among `queues`; kinds and max do not matter, and nothing waits. Errors: not_found
   // (also in another queue), expired (pruned), conflict: it runs, has ended, waits for its
-  // schedule, is of a session, is over its expires_at, or its queue is paused or has no room for
-  // it.
+  // schedule, is of a session, is over its expires_at, its queue is paused or has no room for it,
+  // or it is in quarantine while another one is released.
   JobId job = 0;
 };
 struct ClaimResult {
@@ -160,7 +160,8 @@ struct CancelResult {
   std::string worker;  // its holder while running
 };
 
-// An operator's retry: dead, cancelled, retryable, scheduled and deferred become available now;
+// An operator's retry: dead, cancelled, retryable, scheduled and deferred become available now, and
+// one in quarantine leaves it;
 // dead and cancelled ones get their max_attempts anew on top of those used. Available is ok.
 // Errors: not_found, expired, conflict (running or completed; another live job has its unique key
 // now; it is of a workflow, and not deferred).
@@ -226,8 +227,12 @@ struct MoveDue {  // scheduled and retryable with run_at <= now become available
   int limit = 1000;
   Fence fence;
 };
-struct RescueExpired {  // running with an expired lease: a failed attempt (retryable, dead, or
-                        // cancelled if asked)
+// Running with an expired lease: a failed attempt (retryable, dead, or cancelled if asked), and a
+// lost one. When as many were lost one behind the other as QueueLimits::quarantine_after says, the
+// job goes into the quarantine of its queue, or back into it: `retryable`, and MoveDue leaves it
+// alone. Any outcome, any end and an operator's retry begin the count anew, and take it out of
+// there. An enqueue with its unique key leaves a quarantined job as it is.
+struct RescueExpired {
   int limit = 1000;
   Fence fence;
 };
@@ -240,8 +245,10 @@ struct PruneJobs {  // terminal jobs past their retention or over the cap, old i
   int limit = 1000;
   Fence fence;
 };
-struct OpenQueues {  // those closed by their rates with opens_at <= now; and breakers with
-                     // open_until <= now become half open
+// Queues closed by their rates with opens_at <= now; breakers with open_until <= now become half
+// open; and of each queue's quarantine, while none of it is released, the first by (priority,
+// run_at, id) with run_at <= now is: it becomes available.
+struct OpenQueues {
   int limit = 1000;
   Fence fence;
 };
@@ -284,6 +291,7 @@ struct QueueStats {
   std::optional<Duration> retention_dead;
   QueueLimits limits;
   std::optional<WallTime> opens_at;  // closed by its rate until then
+  std::int64_t quarantined = 0;      // jobs in quarantine now, with the one that is released
 };
 
 struct JobPage {

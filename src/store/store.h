@@ -85,6 +85,8 @@ class Store {
   virtual Result<std::vector<QueueStats>> queues() const = 0;
   // How many available jobs of its queue stand before an available job, by priority, run_at and id;
   // counts no further than `limit`, and may look at a bounded number of jobs on either side of it.
+  // Of one that waits in quarantine: how many of its queue's are released, or stand before it
+  // there.
   virtual Result<std::int64_t> ahead(const Job& job, std::int64_t limit) const = 0;
   // How many jobs of a queue with limits per key run that have this limit_key.
   virtual Result<std::int64_t> running_of_key(const std::string& queue,

@@ -69,7 +69,9 @@ struct TransferJob {
   OnDead on_dead = OnDead::skip;
   bool of_step = false, unknown = false;  // of a workflow; see StepEnd
   bool deferred = false;
-  WorkflowId workflow = 0;  // that waits for its end; 0 = none does
+  int lost = 0;                  // see Quarantine; of one that lives
+  std::int64_t quarantined = 0;  // since
+  WorkflowId workflow = 0;       // that waits for its end; 0 = none does
   int step = 0;
   bool undo = false;
   OnExpiry on_expiry = OnExpiry::cancel;

@@ -28,10 +28,10 @@ AccessStatements::AccessStatements(std::string_view s)
       first_audit(s,
                   "SELECT seq, at, hash FROM $schema.audit WHERE seq > $1 ORDER BY seq LIMIT $2"),
       prune_audit(s, "DELETE FROM $schema.audit WHERE seq <= $1"),
-      queue_image(
-          s,
-          "SELECT paused, retention_completed, retention_dead, limits, meter, opens_at FROM "
-          "$schema.queues WHERE name = $1"),
+      queue_image(s,
+                  "SELECT paused, retention_completed, retention_dead, coalesce(limits, settings), "
+                  "meter, opens_at FROM "
+                  "$schema.queues WHERE name = $1"),
       schedule_image(s,
                      "SELECT definition, paused, version FROM $schema.schedules WHERE name = "
                      "$1") {}

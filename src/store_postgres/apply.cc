@@ -350,6 +350,7 @@ void PostgresStore::refresh_agenda() {
     });
   }
   if (after_.look_workflow) first(workflow_sql_.first_wake, after_.next_workflow);
+  if (after_.look_quarantine) look_for_releases();
   if (after_.look_leases) {
     later(sql_.first_leased, params(node_), [this](const Rows& rows) {
       after_.foreign_lease = rows.empty() ? 0 : rows.integer(0, 0);
@@ -366,6 +367,7 @@ void PostgresStore::remember(BatchReport& report) {
   remember_breakers();
   const WallTime due = next_due_, wake = next_workflow_;
   merge(after_.look_workflow, after_.next_workflow, next_workflow_);
+  merge(after_.look_quarantine, after_.next_release, next_release_);
   merge(after_.look_due, after_.next_due, next_due_);
   merge(after_.look_expiry, after_.next_expiry, next_expiry_);
   merge(after_.look_prune, after_.next_prune, next_prune_);

@@ -36,6 +36,7 @@ void PostgresStore::load_queues() {
     std::erase_if(queues_by_id_, [&](const auto& e) { return !there.contains(e.first); });
   }
   unknown_queues_.clear();
+  load_next_release();
 }
 
 void PostgresStore::load_kinds() {
@@ -125,10 +126,12 @@ const std::string& PostgresStore::kind_name(int id) {
 
 void PostgresStore::changed_queue(const QueueInfo& queue) {
   const auto at = queue.opens_at ? std::optional(queue.opens_at->us()) : std::nullopt;
-  const std::string limits = limits_text(queue.limits), meter = queue.meter.text();
-  write(sql_.update_queue,
-        params(std::int64_t{queue.id}, queue.paused, queue.retention_completed,
-               queue.retention_dead, text_or_null(limits), text_or_null(meter), at));
+  std::string limits = limits_text(queue.limits), settings;
+  if (!queue.limits.any()) limits.swap(settings);
+  const std::string meter = queue.meter.text();
+  write(sql_.update_queue, params(std::int64_t{queue.id}, queue.paused, queue.retention_completed,
+                                  queue.retention_dead, text_or_null(limits), text_or_null(meter),
+                                  at, text_or_null(settings)));
   write(sql_.raise_version, params("queues"));
   copies_of_batch_ = true;
   after_.queues = true;

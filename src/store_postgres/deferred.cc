@@ -54,6 +54,7 @@ OperationResult PostgresStore::claim_named(const Claim& op) {
   NamedJob named{.id = op.job,
                  .state = row.state,
                  .deferred = row.deferred,
+                 .quarantined = waits_in_quarantine(row),
                  .queue = queue.name,
                  .session = row.session,
                  .worker = row.worker};
@@ -69,6 +70,7 @@ OperationResult PostgresStore::claim_named(const Claim& op) {
     room_of_keys(queue, {key}, of_key);
     room.limit_key = of_key.at(key);
   }
+  if (named.quarantined && quarantine_is_taken(queue.id)) room.quarantine = 0;
   if (auto may = check_room(named, room); !may) return may.error();
   return give_named(op, *held, std::move(key), std::move(rooms));
 }

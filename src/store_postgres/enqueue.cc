@@ -244,7 +244,7 @@ std::optional<EnqueuedJob> PostgresStore::enqueue_unique(const NewJob& job, Wall
     if (wall() >= row.integer(0, 1)) return std::nullopt;
     return EnqueuedJob{.id = id, .state = found.state, .duplicate = true};
   }
-  const bool stays = found.state == JobState::running || found.deferred;
+  const bool stays = found.state == JobState::running || found.deferred || found.quarantined != 0;
   if (stays || job.unique->on_conflict == OnConflict::keep)
     return EnqueuedJob{.id = id, .state = found.state, .duplicate = true};
   if (job.unique->on_conflict == OnConflict::replace) replace_job(*held, job, run_at);

@@ -46,6 +46,7 @@ OperationResult PostgresStore::operator()(const Finish& op) {
 
 void PostgresStore::finish_one(JobInHand& job, const Outcome& outcome) {
   const bool asked_to_stop = (job.row.flags & kFlagCancel) != 0;
+  leave_quarantine(job.row);
   if (const auto* complete = std::get_if<Complete>(&outcome)) {
     if (!complete->result.empty()) {
       write(sql_.upsert_results, params(Ints{job.row.id}, Texts{complete->result}));
@@ -215,7 +216,10 @@ OperationResult PostgresStore::operator()(const RescueExpired& op) {
                                  held->row.worker, format_duration(Duration(held->row.lease)));
     const bool noted = (held->row.flags & kFlagStep) != 0 && !MS_MUTANT(lost_step_taken_as_failed);
     if (noted) held->row.flags |= kFlagUnknown;
+    const int lost = held->row.lost;
+    const std::int64_t since = std::exchange(held->row.quarantined, 0);
     fail_attempt(*held, message, std::nullopt);
+    lose_attempt(*held, lost, since);
     if (!is_terminal(held->row.state)) after_.again.push_back(id);
     ++result.changed;
   }

@@ -8,7 +8,8 @@ namespace mainspring::pg {
 namespace {
 
 bool waits_for_its_time(const JobRow& row) {
-  return row.state == JobState::scheduled || row.state == JobState::retryable;
+  return (row.state == JobState::scheduled || row.state == JobState::retryable) &&
+         !waits_in_quarantine(row);
 }
 
 bool can_expire(const JobRow& row) {
@@ -69,6 +70,7 @@ void PostgresStore::flush() {
   for (const JobInHand* job : touched) note_deferred(*job, deferred, not_deferred);
   if (!not_deferred.empty()) write(sql_.delete_deferred, params(not_deferred));
   if (!deferred.empty()) write(sql_.insert_deferred, params(deferred));
+  flush_quarantine(touched);
   flush_removed(touched);
   if (!new_errors_.empty()) {
     Ints jobs, seqs, attempts, ats, ran;

@@ -39,6 +39,8 @@ JobRow PostgresStore::read_row(const Rows& rows, int row) {
   job.session = rows.text(row, column++);
   job.trigger_depth = static_cast<int>(next());
   job.deferred = next() != 0;
+  job.lost = static_cast<int>(next());
+  job.quarantined = next();
   return job;
 }
 
@@ -170,6 +172,7 @@ void PostgresStore::end_job(JobInHand& job, JobState state, std::string_view rea
                             std::string_view description, std::string_view result) {
   const bool ran = job.row.state == JobState::running;
   leave_worker(job, state);
+  leave_quarantine(job.row);
   job.row.finished_at = wall();
   const QueueInfo& queue = queue_by_id(job.row.queue);
   const bool dead = state == JobState::dead;
@@ -299,6 +302,7 @@ void PostgresStore::revive(JobInHand& job) {
     set_reason(job, "", "");
     ++after_.live;
   }
+  leave_quarantine(job.row);
   job.row.flags &= ~kFlagExpired;
   job.row.expires_at = 0;
   JobState begins = JobState::available;

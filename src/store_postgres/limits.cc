@@ -150,7 +150,7 @@ void PostgresStore::open_queue(const QueueInfo& queue) {
 }
 
 WallTime PostgresStore::next_opening() const {
-  WallTime next = next_half_open();
+  WallTime next = std::min(next_half_open(), next_release_);
   if (!any_rates_) return next;
   for (const auto& [id, queue] : queues_by_id_) {
     if (queue->opens_at) next = std::min(next, *queue->opens_at);
@@ -169,6 +169,9 @@ OperationResult PostgresStore::operator()(const SetQueueLimits& op) {
   }
   if (op.limits.has_order()) {
     if (auto old = keep_out_before(kKnowsOrder, "ageing and fair keys")) return std::move(*old);
+  }
+  if (op.limits.quarantine_after) {
+    if (auto old = keep_out_before(kKnowsQuarantine, "quarantine")) return std::move(*old);
   }
   const std::string& breaker = op.limits.breaker;
   if (!breaker.empty()) {
@@ -200,6 +203,7 @@ OperationResult PostgresStore::operator()(const OpenQueues& op) {
     open_queue(queue);
   }
   if (result.changed < op.limit) result.changed += step_breakers(op.limit - result.changed);
+  if (result.changed < op.limit) result.changed += release_quarantined(op.limit - result.changed);
   result.more = result.changed == op.limit;
   if (result.more) return result;
   // What else is due by this node's copy has been opened by others.

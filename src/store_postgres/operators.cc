@@ -53,7 +53,8 @@ OperationResult PostgresStore::operator()(const RetryJob& op) {
                                         "be retried",
                                         op.id, held->row.session)};
   }
-  if ((held->row.flags & kFlagStep) != 0 && !held->row.deferred) {
+  const bool aside = held->row.deferred || held->row.quarantined != 0;
+  if ((held->row.flags & kFlagStep) != 0 && !aside) {
     return Error{.code = ErrorCode::conflict,
                  .message = fmt::format(
                      "job {} is of a workflow, which decides what is tried again", op.id)};

@@ -41,7 +41,8 @@ PostgresStore::PostgresStore(PostgresOptions options, Log& log, DatabaseClock* c
       memo_sql_(schema_),
       key_sql_(schema_),
       order_sql_(schema_),
-      breaker_sql_(schema_) {}
+      breaker_sql_(schema_),
+      quarantine_sql_(schema_) {}
 
 PostgresStore::~PostgresStore() {
   try {

@@ -70,15 +70,19 @@ Job read_job(const Rows& rows, int row) {
   job.trigger_depth = number(30);
   job.deferred = rows.integer(row, 32) != 0;
   job.limit_key = rows.text(row, 31);
+  if (const auto since = maybe(33)) {
+    job.quarantined = Quarantine{
+        .since = *since, .lost = number(34), .released = job.state != JobState::retryable};
+  }
   return job;
 }
 
 // The rest of what get() answers.
 void read_details(const Rows& rows, int row, Job& job) {
-  job.checkpoint = rows.text(row, 33);
-  job.result = rows.text(row, 34);
-  const auto attempts = rows.ints(row, 35), ats = rows.ints(row, 36), ran = rows.ints(row, 37);
-  const auto workers = rows.texts(row, 38), messages = rows.texts(row, 39);
+  job.checkpoint = rows.text(row, 35);
+  job.result = rows.text(row, 36);
+  const auto attempts = rows.ints(row, 37), ats = rows.ints(row, 38), ran = rows.ints(row, 39);
+  const auto workers = rows.texts(row, 40), messages = rows.texts(row, 41);
   for (std::size_t i = 0; i < attempts.size(); ++i) {
     job.errors.push_back({.attempt = static_cast<int>(attempts[i]),
                           .at = WallTime::from_us(ats.at(i)),
@@ -320,6 +324,7 @@ Result<std::vector<QueueStats>> PostgresStore::queues() const {
         q.limits = std::move(*limits);
       }
       if (const auto at = rows.maybe(i, kLimits + 1)) q.opens_at = WallTime::from_us(*at);
+      q.quarantined = rows.integer(i, kLimits + 2);
     }
     return all;
   });
@@ -327,8 +332,10 @@ Result<std::vector<QueueStats>> PostgresStore::queues() const {
 
 Result<std::int64_t> PostgresStore::ahead(const Job& job, std::int64_t limit) const {
   return with_reader([&](Connection& c) {
+    const bool apart = job.quarantined && !job.quarantined->released;
     return c
-        .run(read_sql_.line_before, params(job.queue, job.priority, job.run_at.us(), job.id, limit))
+        .run(apart ? read_sql_.quarantined_before : read_sql_.line_before,
+             params(job.queue, job.priority, job.run_at.us(), job.id, limit))
         .integer(0, 0);
   });
 }

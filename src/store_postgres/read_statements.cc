@@ -9,7 +9,8 @@ namespace mainspring::pg {
   "j.version, j.started_at, j.finished_at, j.expires_at, j.created_at, j.args, j.timeout, "   \
   "j.tags, j.headers, j.correlation_id, j.reply_to, j.unique_key, j.worker, j.flags, "        \
   "e.progress_value, e.progress_text, e.reason, e.description, j.follow_ups, j.session, "     \
-  "j.reply_session, coalesce(j.trigger_depth, 0), j.limit_key, j.deferred IS TRUE"
+  "j.reply_session, coalesce(j.trigger_depth, 0), j.limit_key, j.deferred IS TRUE, "          \
+  "CASE WHEN j.state NOT IN (4, 6, 7) THEN j.quarantined END, coalesce(j.lost, 0)"
 #define MS_JOINS                                                                              \
   " JOIN $schema.queues q ON q.id = j.queue JOIN $schema.kinds k ON k.id = j.kind LEFT JOIN " \
   "$schema.extras e ON e.id = j.id "
@@ -60,7 +61,8 @@ ReadStatements::ReadStatements(std::string_view s)
                                            "FROM $schema.ready WHERE queue = q.id UNION ALL SELECT "
                                            "id FROM $schema.held_back WHERE queue = q.id) r WHERE "
                                            "q.name = $3)")),
-      candidates_due(s, MS_CANDIDATES("SELECT id FROM $schema.due")),
+      candidates_due(s, MS_CANDIDATES("(SELECT id FROM $schema.due UNION ALL SELECT id FROM "
+                                      "$schema.quarantine)")),
       candidates_waiting(s, MS_CANDIDATES("(SELECT job AS id FROM $schema.schedule_jobs UNION "
                                           "ALL SELECT id FROM $schema.session_jobs UNION ALL "
                                           "SELECT id FROM $schema.deferred UNION ALL "
@@ -69,7 +71,7 @@ ReadStatements::ReadStatements(std::string_view s)
       queues(
           s,
           "SELECT q.name, q.paused, q.retention_completed, q.retention_dead, t.*, o.run_at, "
-          "q.limits, q.opens_at FROM "
+          "coalesce(q.limits, q.settings), q.opens_at, coalesce(z.n, 0) FROM "
           "$schema.queues q LEFT JOIN (SELECT queue, sum(waiting)::bigint, "
           "sum(scheduled)::bigint, sum(available)::bigint AS available, sum(running)::bigint, "
           "sum(completed)::bigint, sum(retryable)::bigint, sum(cancelled)::bigint, "
@@ -80,11 +82,21 @@ ReadStatements::ReadStatements(std::string_view s)
           "h.run_at ORDER BY h.run_at LIMIT 1)) AS run_at FROM generate_series(0, 9) AS "
           "p(priority) LEFT JOIN LATERAL (SELECT run_at FROM $schema.ready WHERE queue = q.id AND "
           "priority = p.priority ORDER BY run_at LIMIT 1) r ON true WHERE t.available > 0) o ON "
-          "true ORDER BY q.name"),
+          "true LEFT JOIN (SELECT z.queue, count(*) AS n FROM $schema.quarantine z JOIN "
+          "$schema.jobs j ON "
+          "j.id = z.id AND j.quarantined IS NOT NULL AND j.state NOT IN (4, 6, 7) GROUP BY "
+          "z.queue) z "
+          "ON z.queue = q.id ORDER BY q.name"),
       line_before(s,
                   "SELECT count(*) FROM (SELECT 1 FROM $schema.ready WHERE queue = (SELECT id FROM "
                   "$schema.queues WHERE name = $1) AND (priority, run_at, id) < ($2, $3, $4) LIMIT "
                   "$5) l"),
+      quarantined_before(
+          s,
+          "SELECT count(*) FROM (SELECT 1 FROM $schema.quarantine z JOIN $schema.jobs j ON j.id = "
+          "z.id AND j.quarantined IS NOT NULL WHERE z.queue = (SELECT id FROM $schema.queues WHERE "
+          "name = $1) AND z.id <> $4 AND (j.state IN (0, 2, 3) OR (j.state = 5 AND (j.priority, "
+          "j.run_at, j.id) < ($2, $3, $4))) LIMIT $5) l"),
       audit_ends(s, "SELECT coalesce(min(seq), 0), coalesce(max(seq), 0) FROM $schema.audit"),
       audit_rising(s, MS_RECORD MS_RECORD_FILTER "ORDER BY seq LIMIT $6"),
       audit_falling(s, MS_RECORD MS_RECORD_FILTER "ORDER BY seq DESC LIMIT $6"),

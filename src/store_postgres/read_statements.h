@@ -14,7 +14,7 @@ struct ReadStatements {
   // most $4 of them.
   Statement queue_names, list_window, window_end, list_ids, candidates_dead, candidates_running,
       candidates_ready, candidates_ready_of, candidates_due, candidates_waiting;
-  Statement queues, line_before;
+  Statement queues, line_before, quarantined_before;
   // audit
   Statement audit_ends, audit_rising, audit_falling, audit_marks;
 };

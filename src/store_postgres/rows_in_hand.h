@@ -52,7 +52,10 @@ struct JobRow {
   std::string session;  // its key; "" = none
   int trigger_depth = 0;
   bool deferred = false;
+  int lost = 0;                  // see schema 20
+  std::int64_t quarantined = 0;  // since
 };
+bool waits_in_quarantine(const JobRow& row);
 // Of the row of a new job.
 int flags_of(const NewJob& job);
 OnDead on_dead_of(int flags);
@@ -66,6 +69,32 @@ struct JobInHand {
   bool touched = false;        // differs, or may
   std::int64_t prune_at = 0;   // it became terminal since the last flush: when it may go
   std::optional<NewJob> body;  // of a new or replaced one
+};
+
+// Counters of a queue that a transaction changes.
+struct TallyChange {
+  std::int64_t enqueued = 0, pruned = 0, expired = 0;
+  std::array<std::int64_t, kJobStateCount> counts{};
+};
+
+struct LeaseOfJob {
+  Token token = 0;
+  std::int64_t until = 0;  // on the lease clock
+  int flags = 0;
+  int queue = 0;
+  // It can be completed without looking: no schedule, session or workflow waits for its end, and
+  // nothing follows it; it has no memos.
+  bool plain = false;
+  std::string session;
+};
+inline bool ends_plainly(std::int64_t schedule, int flags) {
+  return schedule == 0 && (flags & (kFlagFollowed | kFlagSession | kFlagStep | kFlagMemos)) == 0;
+}
+
+// A claim of this node: its row in `leased`.
+struct GivenClaim {
+  std::int64_t look_at = 0, seq = 0;
+  Ints ids;
 };
 
 struct QueueInfo {

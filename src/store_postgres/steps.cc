@@ -22,7 +22,8 @@ OperationResult PostgresStore::operator()(const MoveDue& op) {
     JobInHand* held = in_hand(rows.integer(i, 1));
     const bool due =
         held != nullptr && held->row.run_at == rows.integer(i, 0) &&
-        (held->row.state == JobState::scheduled || held->row.state == JobState::retryable);
+        (held->row.state == JobState::scheduled || held->row.state == JobState::retryable) &&
+        !waits_in_quarantine(held->row);
     if (!due) {  // an entry that outlived its job's state would stop the line
       write(sql_.delete_due, params(Ints{rows.integer(i, 0)}, Ints{rows.integer(i, 1)}));
       continue;

@@ -25,6 +25,7 @@
 #include "store_postgres/memos.h"
 #include "store_postgres/order.h"
 #include "store_postgres/postgres_store.h"
+#include "store_postgres/quarantine.h"
 #include "store_postgres/rows_in_hand.h"
 #include "store_postgres/schedule_state.h"
 #include "store_postgres/session_state.h"
@@ -37,32 +38,6 @@
 #include "workflow/rules.h"
 
 namespace mainspring::pg {
-
-// Counters of a queue that a transaction changes.
-struct TallyChange {
-  std::int64_t enqueued = 0, pruned = 0, expired = 0;
-  std::array<std::int64_t, kJobStateCount> counts{};
-};
-
-struct LeaseOfJob {
-  Token token = 0;
-  std::int64_t until = 0;  // on the lease clock
-  int flags = 0;
-  int queue = 0;
-  // It can be completed without looking: no schedule, session or workflow waits for its end, and
-  // nothing follows it; it has no memos.
-  bool plain = false;
-  std::string session;
-};
-inline bool ends_plainly(std::int64_t schedule, int flags) {
-  return schedule == 0 && (flags & (kFlagFollowed | kFlagSession | kFlagStep | kFlagMemos)) == 0;
-}
-
-// A claim of this node: its row in `leased`.
-struct GivenClaim {
-  std::int64_t look_at = 0, seq = 0;
-  Ints ids;
-};
 
 // What a batch changes of this node's memory, once it is committed. Emptied before each try.
 struct AfterCommit {
@@ -87,10 +62,10 @@ struct AfterCommit {
   std::int64_t live = 0, finished = 0;                  // more or fewer,
   std::int64_t live_counted = 0, finished_counted = 0;  // and what of it is in tallies already
   WallTime next_due = WallTime::never(), next_expiry = WallTime::never(),
-           next_prune = WallTime::never(),
-           next_workflow = WallTime::never();                      // at the latest
+           next_prune = WallTime::never(), next_workflow = WallTime::never(),
+           next_release = WallTime::never();                       // at the latest
   bool look_due = false, look_expiry = false, look_prune = false;  // the first may have gone
-  bool look_leases = false, look_workflow = false;
+  bool look_leases = false, look_workflow = false, look_quarantine = false;
   std::unordered_set<JobId> still_expired;  // that were seen and left for the next time
   std::int64_t foreign_lease = 0;           // as it was found
   bool queues = false, schedules = false;   // copies are out of date
@@ -289,6 +264,15 @@ class PostgresStore final : public SharedStore {
   OperationResult claim_named(const Claim& op);
   ClaimResult give_named(const Claim& op, JobInHand& job, std::string key,
                          std::map<int, int> rooms);
+
+  // -- quarantine.cc
+  void lose_attempt(JobInHand& job, int lost, std::int64_t since);
+  static void leave_quarantine(JobRow& row);
+  void flush_quarantine(const std::vector<JobInHand*>& touched);
+  bool quarantine_is_taken(int queue);
+  int release_quarantined(int limit);
+  void look_for_releases();
+  void load_next_release();
 
   void count_begun(QueueInfo& queue, int n);
   void note_rate(QueueInfo& queue);
@@ -683,6 +667,7 @@ class PostgresStore final : public SharedStore {
   const LimitKeyStatements key_sql_;
   const OrderStatements order_sql_;
   const BreakerStatements breaker_sql_;
+  const QuarantineStatements quarantine_sql_;
   const SystemClock steady_;  // for deadlines of the connections alone
   std::unique_ptr<Connection> connection_;
   std::int64_t node_ = 0;
@@ -757,7 +742,7 @@ class PostgresStore final : public SharedStore {
   std::int64_t live_jobs_ = 0, finished_jobs_ = 0;
   WallTime next_due_ = WallTime::never(), next_expiry_ = WallTime::never(),
            next_prune_ = WallTime::never(), audit_due_ = WallTime::never(),
-           next_workflow_ = WallTime::never();
+           next_workflow_ = WallTime::never(), next_release_ = WallTime::never();
   std::set<int> opened_;         // queues: see settle_openings()
   bool any_rates_ = false;       // a queue may have one
   std::int64_t compatible_ = 0;  // as last seen: see keep_out_before()

@@ -4,6 +4,7 @@
 
 #include <set>
 
+#include "api/limit_shapes.h"
 #include "api/schedule_shapes.h"
 #include "base/mutant.h"
 #include "store_postgres/migrations.h"
@@ -50,10 +51,14 @@ Result<void> PostgresTarget::write_catalog(const TransferCatalog& is, const Tran
 void PostgresTarget::write_queues(const TransferCatalog& is, const TransferCatalog* before) {
   if (before != nullptr && before->queues == is.queues) return;
   tell(sql_->no_tallies, {});
+  const std::string none;
   for (const TransferQueue& q : is.queues) {
     const std::int64_t id = id_of(sql_->queue_of, queues_, q.name);
+    const auto limits = parse_limits(q.limits);
+    const bool heeded = limits && limits->any();  // by claims
     tell(sql_->queue, params(id, q.paused, q.retention_completed, q.retention_dead,
-                             text_or_null(q.limits), text_or_null(q.meter), q.opens_at));
+                             text_or_null(heeded ? q.limits : none), text_or_null(q.meter),
+                             q.opens_at, text_or_null(heeded ? none : q.limits)));
     Params p = params(id, q.enqueued, q.pruned, q.expired);
     for (const std::int64_t n : q.counts) p.add(n);
     tell(sql_->tally, p);
@@ -256,9 +261,10 @@ Result<void> PostgresTarget::complete(WallTime now) {
     tell(sql_->drop_notes, {});
     tell(sql_->copied_mark, params(now.us()));
     tell(sql_->no_copying, {});
-    tell(sql_->for_all, params(newest_is_compatible_with(), kKnowsWorkflows, kKnowsLimits,
-                               kKnowsMemos, kKnowsForks, kKnowsSubWorkflows, kKnowsEnds,
-                               kKnowsLimitKeys, kKnowsOrder, kKnowsDefer, kKnowsBreakers));
+    tell(sql_->for_all,
+         params(newest_is_compatible_with(), kKnowsWorkflows, kKnowsLimits, kKnowsMemos,
+                kKnowsForks, kKnowsSubWorkflows, kKnowsEnds, kKnowsLimitKeys, kKnowsOrder,
+                kKnowsDefer, kKnowsBreakers, kKnowsQuarantine));
   });
 }
 

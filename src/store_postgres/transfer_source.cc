@@ -23,7 +23,8 @@ constexpr std::string_view kJobs =
     "j.reply_to, j.unique_key, j.worker, j.tags, u.until, e.id, e.result, e.checkpoint, "
     "e.progress_text, e.reason, e.description, e.progress_value, j.follow_ups, j.session, "
     "j.reply_session, j.limit_key, w.workflow, w.step, w.undo, coalesce(j.trigger_depth, 0), "
-    "j.deferred IS TRUE, e.cancel_reason "
+    "j.deferred IS TRUE, CASE WHEN j.state NOT IN (4, 6, 7) THEN j.lost END, "
+    "CASE WHEN j.state NOT IN (4, 6, 7) THEN j.quarantined END, e.cancel_reason "
     "FROM "
     "$schema.jobs j JOIN $schema.queues q ON q.id = j.queue JOIN $schema.kinds k ON k.id = j.kind "
     "LEFT JOIN $schema.extras e ON e.id = j.id LEFT JOIN $schema.uniques u ON u.queue = j.queue "
@@ -47,7 +48,8 @@ constexpr std::string_view kQueues =
     "coalesce(sum(t.scheduled), 0)::bigint, coalesce(sum(t.available), 0)::bigint, "
     "coalesce(sum(t.running), 0)::bigint, coalesce(sum(t.completed), 0)::bigint, "
     "coalesce(sum(t.retryable), 0)::bigint, coalesce(sum(t.cancelled), 0)::bigint, "
-    "coalesce(sum(t.dead), 0)::bigint, q.limits, q.meter, q.opens_at FROM $schema.queues q LEFT "
+    "coalesce(sum(t.dead), 0)::bigint, coalesce(q.limits, q.settings), q.meter, q.opens_at FROM "
+    "$schema.queues q LEFT "
     "JOIN $schema.tallies t ON t.queue "
     "= q.id GROUP BY q.id ORDER BY q.name";
 constexpr std::string_view kSchedules =
@@ -402,6 +404,8 @@ TransferJob PostgresSource::read_job(const Rows& rows, int row) {
   job.undo = number() != 0;
   job.trigger_depth = static_cast<int>(number());
   job.deferred = number() != 0;
+  job.lost = static_cast<int>(number());
+  job.quarantined = number();
   job.on_expiry = on_expiry_of(static_cast<int>(flags));
   if (job.stamp.state != JobState::running) return job;
   job.lease = lease;

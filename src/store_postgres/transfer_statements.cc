@@ -118,6 +118,8 @@ constexpr std::string_view kForAll =
     "limits LIKE '%\"ageing\":\"%') THEN $9 END, "
     "CASE WHEN EXISTS (SELECT 1 FROM $schema.deferred) THEN $10 END, "
     "CASE WHEN EXISTS (SELECT 1 FROM $schema.queues WHERE limits LIKE '%\"breaker\":%') THEN $11 "
+    "END, CASE WHEN EXISTS (SELECT 1 FROM $schema.quarantine) OR EXISTS (SELECT 1 FROM "
+    "$schema.queues WHERE coalesce(limits, settings) LIKE '%\"quarantine_after\":%') THEN $12 "
     "END)";
 constexpr std::string_view kRunningKeys =
     "WITH gone AS (DELETE FROM $schema.running_keys b WHERE NOT EXISTS (SELECT 1 FROM "
@@ -198,6 +200,12 @@ PostgresTarget::Statements::Statements(std::string_view s)
       deferred(s,
                "WITH j AS (UPDATE $schema.jobs SET deferred = true WHERE id = ANY($1)) INSERT INTO "
                "$schema.deferred (id) SELECT unnest($1::bigint[])"),
+      quarantined(
+          s,
+          "WITH j AS (UPDATE $schema.jobs j SET lost = nullif(u.lost, 0), quarantined = "
+          "nullif(u.since, 0) FROM unnest($1::bigint[], $2::bigint[], $3::bigint[]) AS u(id, lost, "
+          "since) WHERE j.id = u.id RETURNING j.id, j.queue, j.quarantined) INSERT INTO "
+          "$schema.quarantine (id, queue) SELECT id, queue FROM j WHERE quarantined IS NOT NULL"),
       remove{
           Statement(s, kNoPlaces),
           Statement(s,
@@ -215,6 +223,7 @@ PostgresTarget::Statements::Statements(std::string_view s)
                     "u.queue = j.queue AND u.key = j.unique_key AND u.id = j.id"),
           Statement(s, "DELETE FROM $schema.dead_letter WHERE id = ANY($1)"),
           Statement(s, "DELETE FROM $schema.deferred WHERE id = ANY($1)"),
+          Statement(s, "DELETE FROM $schema.quarantine WHERE id = ANY($1)"),
           Statement(s, "DELETE FROM $schema.extras WHERE id = ANY($1)"),
           Statement(s, "DELETE FROM $schema.errors WHERE job = ANY($1)"),
           Statement(s, "DELETE FROM $schema.workflow_jobs WHERE job = ANY($1)"),
@@ -223,9 +232,10 @@ PostgresTarget::Statements::Statements(std::string_view s)
       lines{Statement(s, kMakeSessions),
             Statement(s, kPlaces),
             Statement(s, kReady),
-            Statement(s,
-                      "INSERT INTO $schema.due (run_at, id) SELECT run_at, id FROM $schema.jobs "
-                      "WHERE id = ANY($1) AND state IN (1, 5)"),
+            Statement(
+                s,
+                "INSERT INTO $schema.due (run_at, id) SELECT run_at, id FROM $schema.jobs "
+                "WHERE id = ANY($1) AND state IN (1, 5) AND (state = 1 OR quarantined IS NULL)"),
             Statement(s,
                       "INSERT INTO $schema.expiring (expires_at, id) SELECT expires_at, id FROM "
                       "$schema.jobs WHERE id = ANY($1) AND expires_at <> 0 AND started_at = 0 AND "
@@ -247,7 +257,7 @@ PostgresTarget::Statements::Statements(std::string_view s)
                        "DELETE FROM $schema.workflow_rows WHERE workflow >= $1 AND workflow < $2"),
       queue(s,
             "UPDATE $schema.queues SET paused = $2, retention_completed = $3, retention_dead = $4, "
-            "limits = $5, meter = $6, opens_at = $7 WHERE id = $1::bigint"),
+            "limits = $5, meter = $6, opens_at = $7, settings = $8 WHERE id = $1::bigint"),
       no_tallies(s, "DELETE FROM $schema.tallies"),
       tally(s,
             "INSERT INTO $schema.tallies (node, batch, at, queue, enqueued, pruned, expired, "

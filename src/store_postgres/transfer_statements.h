@@ -15,8 +15,8 @@ struct PostgresTarget::Statements {
       only_new, for_all, running_keys, no_leader, copied, note, no_note, queues, kinds, queue_of,
       kind_of, last_finished;
   // jobs: each of `remove` and `lines` has the ids
-  Statement stamps, insert, extras, errors, leased, uniques, steps, memos, deferred;
-  std::array<Statement, 12> remove;
+  Statement stamps, insert, extras, errors, leased, uniques, steps, memos, deferred, quarantined;
+  std::array<Statement, 13> remove;
   std::array<Statement, 6> lines;
   // the other blocks
   Statement finished, no_finished, key, no_keys, workflow, no_workflows, workflow_rows,

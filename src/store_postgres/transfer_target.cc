@@ -314,7 +314,7 @@ void PostgresTarget::insert_rows(std::span<const TransferJob> jobs, Now now) {
 }
 
 void PostgresTarget::insert_extras(std::span<const TransferJob> jobs) {
-  Ints deferred;
+  Ints deferred, lost, lost_count, since;
   Ints id, error_job, error_seq, error_attempt, error_at, error_ran, memo_job;
   Reals value;
   Texts text, wish, reason, description, result, checkpoint, error_worker, error_message, memo_name,
@@ -331,6 +331,9 @@ void PostgresTarget::insert_extras(std::span<const TransferJob> jobs) {
       result.push_back(view_of(e.result)), checkpoint.push_back(view_of(e.checkpoint));
     }
     if (j.deferred) deferred.push_back(j.stamp.id);
+    if (j.lost != 0 || j.quarantined != 0) {
+      lost.push_back(j.stamp.id), lost_count.push_back(j.lost), since.push_back(j.quarantined);
+    }
     for (const TransferError& e : j.errors) {
       error_job.push_back(j.stamp.id), error_seq.push_back(e.seq);
       error_attempt.push_back(e.attempt), error_at.push_back(e.at);
@@ -343,6 +346,7 @@ void PostgresTarget::insert_extras(std::span<const TransferJob> jobs) {
     }
   }
   if (!deferred.empty()) tell(sql_->deferred, params(deferred));
+  if (!lost.empty()) tell(sql_->quarantined, params(lost, lost_count, since));
   if (!id.empty()) {
     tell(sql_->extras, params(id, value, text, wish, reason, description, result, checkpoint));
   }

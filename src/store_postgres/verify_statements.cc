@@ -65,11 +65,12 @@ constexpr Law kLaws[] = {
      "IS DISTINCT FROM 2 OR r.queue <> j.queue OR r.priority <> j.priority OR r.kind <> j.kind OR "
      "r.run_at <> j.run_at"},
     {"scheduled or retryable jobs that nothing will move",
-     "SELECT count(*) FROM $schema.jobs j WHERE state IN (1, 5) AND NOT EXISTS (SELECT 1 FROM "
-     "$schema.due d WHERE d.run_at = j.run_at AND d.id = j.id)"},
+     "SELECT count(*) FROM $schema.jobs j WHERE state IN (1, 5) AND (state = 1 OR "
+     "quarantined IS NULL) AND NOT EXISTS (SELECT 1 FROM $schema.due d WHERE d.run_at = j.run_at "
+     "AND d.id = j.id)"},
     {"due entries without their job",
      "SELECT count(*) FROM $schema.due d LEFT JOIN $schema.jobs j ON j.id = d.id WHERE j.state IS "
-     "NULL OR j.state NOT IN (1, 5) OR j.run_at <> d.run_at"},
+     "NULL OR j.state NOT IN (1, 5) OR j.quarantined IS NOT NULL OR j.run_at <> d.run_at"},
     {"jobs that nothing will expire",
      "SELECT count(*) FROM $schema.jobs j WHERE expires_at <> 0 AND started_at = 0 AND state NOT "
      "IN (4, 6, 7) AND NOT EXISTS (SELECT 1 FROM $schema.expiring e WHERE e.expires_at = "
@@ -81,6 +82,17 @@ constexpr Law kLaws[] = {
      "WITH f AS MATERIALIZED (SELECT unnest(ids) AS id, at FROM $schema.finished) SELECT count(*) "
      "FROM $schema.jobs j WHERE state IN (4, 6, 7) AND NOT EXISTS (SELECT 1 FROM f WHERE f.id = "
      "j.id AND f.at = j.finished_at)"},
+    {"jobs in quarantine that it does not know of, or with another queue",
+     "SELECT count(*) FROM $schema.jobs j LEFT JOIN $schema.quarantine z ON z.id = j.id WHERE "
+     "j.quarantined IS NOT NULL AND j.state NOT IN (4, 6, 7) AND (j.state = 1 OR z.queue IS "
+     "DISTINCT FROM j.queue)"},
+    {"rows of quarantine whose jobs are not in it",
+     "SELECT count(*) FROM $schema.quarantine z JOIN $schema.jobs j ON j.id = z.id WHERE "
+     "j.quarantined IS NULL AND j.state NOT IN (4, 6, 7)"},
+    {"queues of whose quarantine several are released",
+     "SELECT count(*) FROM (SELECT 1 FROM $schema.quarantine z JOIN $schema.jobs j ON j.id = z.id "
+     "AND j.quarantined IS NOT NULL AND j.state IN (0, 2, 3) GROUP BY z.queue HAVING count(*) > 1) "
+     "l"},
     {"dead jobs that are not in the dead letter",
      "SELECT count(*) FROM $schema.jobs j WHERE state = 7 AND NOT EXISTS (SELECT 1 FROM "
      "$schema.dead_letter d WHERE d.id = j.id)"},

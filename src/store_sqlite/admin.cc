@@ -42,6 +42,7 @@ void SqliteStore::end_hot(HotRow& hot, JobState state, std::string_view reason, 
   leave(hot);
   count(*hot.queue, hot.state, hot.flags, -1);
   hot.state = state;
+  leave_quarantine(hot.id, *hot.queue, hot.flags);
   hot.flags = (hot.flags & ~kFlagDeferred) | flags;
   hot.finished_at = now_.wall.us();
   ++hot.version;
@@ -73,7 +74,7 @@ OperationResult SqliteStore::operator()(const RetryJob& op) {
                                "what is before it",
                                op.id)};
   }
-  if ((hot->flags & kFlagStep) != 0 && (hot->flags & kFlagDeferred) == 0) {
+  if ((hot->flags & kFlagStep) != 0 && (hot->flags & (kFlagDeferred | kFlagQuarantined)) == 0) {
     return Error{
         .code = ErrorCode::conflict,
         .message = fmt::format("job {} is of a workflow: that decides what is tried again", op.id)};
@@ -132,6 +133,7 @@ void SqliteStore::retry_hot(HotRow& hot) {
     add_live(hot.id, 1);
   }
   undefer(hot);
+  leave_quarantine(hot.id, *hot.queue, hot.flags);
   hot.flags &= ~kFlagExpired;
   if (MS_MUTANT(retried_not_followed)) hot.flags &= ~kFlagFollowed;
   hot.expires_at.reset();

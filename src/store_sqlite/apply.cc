@@ -286,6 +286,7 @@ void SqliteStore::publish() {
     stats.retention_dead = queue->retention_dead;
     stats.limits = queue->limits;
     stats.opens_at = queue->opens_at;
+    stats.quarantined = std::ssize(queue->quarantine) + (queue->released == 0 ? 0 : 1);
     queue->touched = false;
     queue->made_available = queue->made_session_available = false;
   }
@@ -302,8 +303,8 @@ Agenda SqliteStore::agenda() const {
       .next_prune = std::min({next_prune_, audit_due_, next_forgotten_, next_workflow_prune_}),
       .next_schedule = fire_order_.empty() ? WallTime::never() : fire_order_.begin()->first,
       .next_workflow = next_workflow_wake_,
-      .next_opening = std::min(openings_.empty() ? WallTime::never() : openings_.begin()->first,
-                               next_half_open())};
+      .next_opening = std::min({openings_.empty() ? WallTime::never() : openings_.begin()->first,
+                                next_half_open(), next_release()})};
 }
 
 bool SqliteStore::has_available(const std::string& name) const {

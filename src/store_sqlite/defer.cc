@@ -39,7 +39,9 @@ void SqliteStore::undefer(HotRow& hot) {
 
 RoomForNamed SqliteStore::room_for(const HotRow& hot) {
   QueueState& queue = *hot.queue;
-  RoomForNamed out{.paused = queue.paused, .queue = queue.paused ? 1 : room(queue)};
+  RoomForNamed out{.paused = queue.paused,
+                   .queue = queue.paused ? 1 : room(queue),
+                   .quarantine = queue.released == 0 ? 1 : 0};
   if ((hot.flags & kFlagLimitKey) == 0 || !queue.limits.per_key.any()) return out;
   const auto key = queue.limit_keys.find(limit_key_of(hot.id));
   if (key != queue.limit_keys.end() && key->second->is_full()) out.limit_key = 0;
@@ -61,6 +63,7 @@ OperationResult SqliteStore::claim_named(const Claim& op) {
   }
   named.state = hot->state;
   named.deferred = (hot->flags & kFlagDeferred) != 0;
+  named.quarantined = waits_in_quarantine(hot->state, hot->flags);
   std::string session;
   if ((hot->flags & kFlagSession) != 0 && !is_terminal(hot->state))
     named.session = session = session_key_of_job(hot->id);
@@ -79,6 +82,7 @@ ClaimResult SqliteStore::give_named(const Claim& op, HotRow& hot) {
   const bool deferred = (hot.flags & kFlagDeferred) != 0;
   if (hot.state != JobState::available || deferred) {
     const bool before = queue.made_available;
+    const bool releases = waits_in_quarantine(hot.state, hot.flags);
     leave(hot);
     count(queue, hot.state, hot.flags, -1);
     undefer(hot);
@@ -87,6 +91,7 @@ ClaimResult SqliteStore::give_named(const Claim& op, HotRow& hot) {
     enter(hot);
     count(queue, hot.state, hot.flags, 1);
     queue.made_available = before;
+    if (releases) queue.released = hot.id, note_quarantine(queue);
   }
   ClaimResult result;
   const ReadyKey at(hot.priority, hot.run_at, hot.id);

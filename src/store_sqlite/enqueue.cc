@@ -183,7 +183,8 @@ std::optional<EnqueuedJob> SqliteStore::enqueue_unique(const NewJob& job, QueueS
     if (now_.wall >= until) return std::nullopt;
     return EnqueuedJob{.id = id, .state = hot->state, .duplicate = true};
   }
-  if ((hot->flags & kFlagDeferred) != 0 && !MS_MUTANT(deferred_replaced))
+  const bool aside = (hot->flags & (kFlagDeferred | kFlagQuarantined)) != 0;
+  if (aside && !MS_MUTANT(deferred_replaced))
     return EnqueuedJob{.id = id, .state = hot->state, .duplicate = true};
   switch (job.unique->on_conflict) {
     case OnConflict::keep:

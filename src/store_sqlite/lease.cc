@@ -218,6 +218,7 @@ FinishStatus SqliteStore::status_without_lease(const JobOutcome& result, const W
 
 void SqliteStore::finish_lease(JobId id, Lease& lease, const Outcome& outcome) {
   end_under_breaker(id, lease, end_for_breaker(outcome), open_breaker_for(outcome));
+  leave_quarantine(id, *lease.queue, lease.flags);
   if (const auto* complete = std::get_if<Complete>(&outcome)) {
     if (!complete->result.empty()) {
       sql_->upsert_result.bind(id, complete->result).run();
@@ -339,6 +340,7 @@ OperationResult SqliteStore::operator()(const RescueExpired& op) {
                                  lease.grant->worker, format_duration(lease.length));
     const bool noted = (lease.flags & kFlagStep) != 0 && !MS_MUTANT(lost_step_taken_as_failed);
     lease.flags |= noted ? kFlagUnknown : 0;
+    lose_attempt(id, lease);
     fail_attempt(id, lease, message, std::nullopt);
     if (ended_.empty() || ended_.back() != id) again_.push_back(id);
     ++result.changed;

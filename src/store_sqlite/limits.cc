@@ -89,6 +89,7 @@ OperationResult SqliteStore::operator()(const OpenQueues& op) {
     step_breaker(breaker);
     ++result.changed;
   }
+  result.changed += release_quarantined(op.limit - result.changed);
   result.more = result.changed == op.limit;
   return result;
 }

@@ -110,6 +110,8 @@ struct QueueState {
   // draws from.
   std::map<ReadyKey, std::int32_t> ready_sessions;
   std::unordered_map<std::string, std::unique_ptr<LimitKey>> limit_keys;
+  ReadyLine quarantine;                 // its jobs that wait there
+  JobId released = 0;                   // the one of it that may begin, or runs
   ReadyLine keyed_times;                // their available jobs, as of priority 0
   bool touched = false;                 // tally is to be written with this batch
   bool made_available = false;          // something became available in this batch
@@ -118,6 +120,8 @@ struct QueueState {
   bool has_ready() const;
   bool is_closed() const;  // it gives nothing, as far as one knows without a clock
   std::optional<WallTime> oldest() const;
+  WallTime next_release() const;  // of its quarantine: when the first may be, if none is
+  JobId first_to_release(WallTime now) const;
 };
 
 // One claim that gave jobs: what their leases have in common.

@@ -22,7 +22,8 @@ constexpr std::int64_t kAheadWindow = 100'000;  // the same of ahead(), on eithe
   "j.version, j.started_at, j.finished_at, j.expires_at, b.created_at, b.args, b.timeout, "   \
   "b.tags, b.headers, b.correlation_id, b.reply_to, b.unique_key, e.progress_value, "         \
   "e.progress_text, e.reason, e.description, n.version, n.cancel_requested, e.checkpoint, "   \
-  "e.result, b.follow_ups, b.session, b.reply_session, j.flags, b.limit_key"
+  "e.result, b.follow_ups, b.session, b.reply_session, j.flags, b.limit_key, CASE WHEN "      \
+  "j.flags & 1073741824 <> 0 THEN (SELECT since FROM quarantine z WHERE z.id = j.id) END"
 #define MS_JOB_JOINS                                                                             \
   " JOIN bodies b ON b.id = j.id JOIN queues q ON q.id = j.queue JOIN kinds k ON k.id = j.kind " \
   "LEFT JOIN lease_notes n ON n.id = j.id LEFT JOIN extras e ON e.id = j.id "
@@ -71,6 +72,11 @@ Job read_job(const Statement& row) {
   job.trigger_depth = depth_of(static_cast<int>(row.integer(32)));
   job.deferred = (row.integer(32) & kFlagDeferred) != 0;
   job.limit_key = row.text(33);
+  if (!row.is_null(34)) {
+    job.quarantined = Quarantine{.since = WallTime::from_us(row.integer(34)),
+                                 .lost = lost_of(static_cast<int>(row.integer(32))),
+                                 .released = job.state != JobState::retryable};
+  }
   return job;
 }
 
@@ -150,6 +156,10 @@ Reader::Reader(const std::string& path, const std::string& vfs)
                   "SELECT id, token FROM jobs WHERE id > ?3 - ?4 AND id < ?3 + ?4 AND queue = "
                   "(SELECT queue FROM jobs WHERE id = ?3) AND state = 2 AND (priority, run_at, id) "
                   "< (?1, ?2, ?3)"),
+      quarantined_before(db,
+                         "SELECT count(*) FROM quarantine z JOIN jobs j ON j.id = z.id WHERE "
+                         "j.queue = (SELECT queue FROM jobs WHERE id = ?3) AND j.id <> ?3 AND "
+                         "(j.state <> 5 OR (j.priority, j.run_at, j.id) < (?1, ?2, ?3))"),
       list_jobs(db, "SELECT " MS_JOB_COLUMNS " FROM jobs j" MS_JOB_JOINS
                     "WHERE j.id < ?1 AND j.id >= ?2 AND " MS_JOB_FILTER
                     "AND (?6 IS NULL OR j.state = ?6) ORDER BY j.id DESC"),
@@ -335,7 +345,12 @@ Result<std::int64_t> SqliteStore::ahead(const Job& job, std::int64_t limit) cons
   try {
     auto reader = take_reader();
     std::int64_t n = 0;
-    {
+    if (job.quarantined && !job.quarantined->released) {
+      Statement& row = reader->quarantined_before;
+      row.bind(job.priority, job.run_at.us(), job.id);
+      ResetGuard guard(row);
+      if (row.step()) n = std::min(row.integer(0), limit);
+    } else {
       Snapshot snapshot(reader->db);
       Leases leases(reader->select_grants);
       Statement& rows = reader->line_before;

@@ -197,6 +197,9 @@ void SqliteStore::enter(HotRow& hot) {
   } else if (hot.state == JobState::available) {
     make_ready(*hot.queue, hot.kind,
                ReadyKey(hot.priority, hot.run_at, hot.id).set_fresh(is_fresh(hot)), hot.flags);
+  } else if (waits_in_quarantine(hot.state, hot.flags)) {
+    hot.queue->quarantine.emplace(hot.priority, hot.run_at, hot.id);
+    note_quarantine(*hot.queue);
   } else if (hot.state != JobState::waiting) {
     MS_ASSERT(hot.state == JobState::scheduled || hot.state == JobState::retryable,
               "only these begin at a time");
@@ -211,6 +214,9 @@ void SqliteStore::leave(const HotRow& hot) {
     if ((hot.flags & kFlagLimitKey) != 0) return leave_key(hot, key);
     hot.queue->ready[hot.kind].erase(key);
     if ((hot.flags & kFlagSession) != 0) hot.queue->ready_sessions.erase(key);
+  } else if (waits_in_quarantine(hot.state, hot.flags)) {
+    hot.queue->quarantine.erase(ReadyKey(hot.priority, hot.run_at, hot.id));
+    note_quarantine(*hot.queue);
   } else if (hot.state == JobState::scheduled || hot.state == JobState::retryable) {
     sql_->delete_due.bind(hot.run_at.us(), hot.id).run();
     due_touched_ = true;

@@ -138,6 +138,7 @@ void SqliteStore::load(Instant now) {
   load_schedules();
   load_ties();
   load_live_jobs();
+  load_quarantine();
   load_sessions(now);
   load_tokens();
   load_audit();

@@ -141,6 +141,8 @@ Statements::Statements(Database& db)
       delete_body(db, "DELETE FROM bodies WHERE id = ?"),
       delete_extras(db, "DELETE FROM extras WHERE id = ?"),
       delete_errors(db, "DELETE FROM errors WHERE job = ?"),
+      insert_quarantined(db, "INSERT INTO quarantine (id, since) VALUES (?, ?)"),
+      delete_quarantined(db, "DELETE FROM quarantine WHERE id = ?"),
       upsert_lease(db,
                    "INSERT OR REPLACE INTO named_leases (name, state, holder, token, ttl, since, "
                    "value) VALUES (?, ?, ?, ?, ?, ?, ?)"),

@@ -33,6 +33,9 @@ inline constexpr int kFlagMemos = 16384;                   // see schema 10
 inline constexpr int kDepthUnit = 65536, kDepthFlags = 31 * kDepthUnit;  // see schema 11
 inline constexpr int kFlagLimitKey = 2048;                               // it has one
 inline constexpr int kFlagDeferred = 32768;                              // see schema 13
+// See schema 17: a number, and a mark.
+inline constexpr int kLostUnit = 2097152, kLostFlags = kMaxLost * kLostUnit,
+                     kFlagQuarantined = 1073741824;
 inline constexpr char kTagSeparator = '\x1f';
 
 // See claim.h.
@@ -74,7 +77,8 @@ struct Statements {
       insert_idempotency, delete_idempotency, first_idempotency, insert_queue, update_queue,
       select_limit_key, update_limits, update_turns, upsert_turn, forget_turns, drop_turns,
       insert_kind, upsert_tally, delete_tally, delete_job, delete_body, delete_extras,
-      delete_errors, upsert_lease, delete_lease, select_moved;
+      delete_errors, insert_quarantined, delete_quarantined, upsert_lease, delete_lease,
+      select_moved;
 };
 
 // Those of schedules.
@@ -149,6 +153,10 @@ void verify_audit(Database& db, const AuditMark& known, std::vector<std::string>
 // NewJob::trigger_depth, in the flags of a job.
 int depth_flags(int depth);
 int depth_of(int flags);
+// How many attempts were lost one behind the other, in the flags of a job.
+int lost_flags(int lost);
+int lost_of(int flags);
+bool waits_in_quarantine(JobState state, int flags);
 int on_dead_flags(OnDead policy);
 OnDead on_dead_of(int flags);
 int on_expiry_flag(OnExpiry policy);
@@ -161,8 +169,8 @@ std::vector<std::string> split_tags(std::string_view joined);
 struct Reader {
   Reader(const std::string& path, const std::string& vfs);
   Database db;
-  Statement get_job, get_errors, line_before, list_jobs, list_dead, select_grants, next_id, below,
-      queue_id, kind_id, schedule_id, ledger;
+  Statement get_job, get_errors, line_before, quarantined_before, list_jobs, list_dead,
+      select_grants, next_id, below, queue_id, kind_id, schedule_id, ledger;
   AuditStatements audit;
   SessionReads sessions;
   WorkflowReads workflows;
@@ -386,6 +394,14 @@ class SqliteStore final : public Store {
   void undefer(HotRow& hot);
   OperationResult claim_named(const Claim& op);
   RoomForNamed room_for(const HotRow& hot);
+
+  // -- quarantine.cc
+  void note_quarantine(QueueState& queue);
+  void lose_attempt(JobId id, Lease& lease);
+  void leave_quarantine(JobId id, QueueState& queue, int& flags);
+  int release_quarantined(int limit);
+  WallTime next_release() const;
+  void load_quarantine();
   ClaimResult give_named(const Claim& op, HotRow& hot);
 
   FinishStatus status_without_lease(const JobOutcome& result, const Within& within);
@@ -647,6 +663,7 @@ class SqliteStore final : public Store {
   bool refuse_enqueues_ = false;  // in this batch
   std::deque<QueueState> queue_states_;
   std::set<std::pair<WallTime, std::string_view>> openings_;  // those that their rates have closed
+  std::map<std::string_view, QueueState*> quarantines_;       // with jobs in them
   std::map<std::string, Breaker> breakers_;
   std::vector<Breaker*> touched_breakers_;
   std::set<std::string> removed_breakers_;  // in this batch

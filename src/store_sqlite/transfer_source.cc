@@ -35,7 +35,8 @@ constexpr const char* kJob =
     "b.max_attempts, b.timeout, b.tags, b.headers, b.correlation_id, b.reply_to, b.unique_key, "
     "b.schedule, e.id, e.result, e.checkpoint, e.progress_value, e.progress_text, e.reason, "
     "e.description, u.until, b.follow_ups, b.session, b.reply_session, w.workflow, "
-    "w.step, w.undo, b.limit_key FROM jobs j JOIN bodies b ON "
+    "w.step, w.undo, b.limit_key, (SELECT since FROM quarantine z WHERE z.id = j.id) FROM jobs j "
+    "JOIN bodies b ON "
     "b.id = j.id JOIN queues q "
     "ON q.id = "
     "j.queue JOIN kinds k ON k.id = j.kind LEFT JOIN extras e ON e.id = j.id LEFT JOIN uniques u "
@@ -287,6 +288,7 @@ void read_flags(int flags, TransferJob& job) {
   job.of_step = (flags & kFlagStep) != 0;
   job.unknown = (flags & kFlagUnknown) != 0;
   job.deferred = (flags & kFlagDeferred) != 0;
+  job.lost = lost_of(flags);
   job.on_dead = on_dead_of(flags);
   job.on_expiry = on_expiry_of(flags);
   job.trigger_depth = depth_of(flags);
@@ -335,6 +337,7 @@ bool SqliteSource::read_job(JobId id, TransferJob& job) {
   job.step = static_cast<int>(row.integer(35));
   job.undo = row.integer(36) != 0;
   job.limit_key = row.text(37);
+  job.quarantined = row.integer(38);
   const auto found = running_.find(id);
   if (job.stamp.state == JobState::available && found != running_.end()) {
     const Running& running = found->second;

@@ -35,6 +35,7 @@ struct SqliteTarget::Statements {
         wish(db,
              "INSERT INTO lease_notes (id, version, lease, cancel_requested, cancel_reason) VALUES "
              "(?, ?, ?, 1, ?)"),
+        quarantined(db, "INSERT INTO quarantine (id, since) VALUES (?, ?)"),
         due(db, "INSERT INTO due (run_at, id) VALUES (?, ?)"),
         expiring(db, "INSERT INTO expiring (expires_at, id) VALUES (?, ?)"),
         dead(db, "INSERT INTO dead_letter (id) VALUES (?)"),
@@ -62,12 +63,13 @@ struct SqliteTarget::Statements {
          {"DELETE FROM jobs WHERE id = ?", "DELETE FROM bodies WHERE id = ?",
           "DELETE FROM extras WHERE id = ?", "DELETE FROM errors WHERE job = ?",
           "DELETE FROM dead_letter WHERE id = ?", "DELETE FROM lease_notes WHERE id = ?",
-          "DELETE FROM workflow_jobs WHERE job = ?", "DELETE FROM memos WHERE job = ?"}) {
+          "DELETE FROM workflow_jobs WHERE job = ?", "DELETE FROM memos WHERE job = ?",
+          "DELETE FROM quarantine WHERE id = ?"}) {
       by_id.push_back(std::make_unique<Statement>(db, sql));
     }
   }
-  Statement job, body, extras, error, grant, wish, due, expiring, dead, unique, old, memo, step,
-      stamps, no_due, no_expiring, no_unique, no_grant, live, no_live, note, no_note;
+  Statement job, body, extras, error, grant, wish, quarantined, due, expiring, dead, unique, old,
+      memo, step, stamps, no_due, no_expiring, no_unique, no_grant, live, no_live, note, no_note;
   std::vector<std::unique_ptr<Statement>> by_id;
 };
 
@@ -284,7 +286,8 @@ void SqliteTarget::write_job(const TransferJob& job) {
                     (job.unique_key.empty() ? 0 : kFlagUnique) |
                     (job.errors.empty() ? 0 : kFlagErrors) | (job.followed ? kFlagFollowed : 0) |
                     (job.of_step ? kFlagStep : 0) | (job.unknown ? kFlagUnknown : 0) |
-                    (job.deferred ? kFlagDeferred : 0) |
+                    (job.deferred ? kFlagDeferred : 0) | lost_flags(job.lost) |
+                    (job.quarantined != 0 ? kFlagQuarantined : 0) |
                     (job.session.empty() ? 0 : kFlagSession | on_dead_flags(job.on_dead)) |
                     on_expiry_flag(job.on_expiry) | (job.memos.empty() ? 0 : kFlagMemos) |
                     depth_flags(job.trigger_depth) | (job.limit_key.empty() ? 0 : kFlagLimitKey);
@@ -311,8 +314,9 @@ void SqliteTarget::write_job(const TransferJob& job) {
       .run();
   write_extras(job);
   if (running) write_running(job);
-  if (s.state == JobState::scheduled || s.state == JobState::retryable)
-    sql_->due.bind(job.run_at, s.id).run();
+  if (job.quarantined != 0) sql_->quarantined.bind(s.id, job.quarantined).run();
+  const bool waits = s.state == JobState::scheduled || s.state == JobState::retryable;
+  if (waits && !waits_in_quarantine(s.state, flags)) sql_->due.bind(job.run_at, s.id).run();
   if (job.expires_at != 0 && job.started_at == 0 && !is_terminal(s.state))
     sql_->expiring.bind(job.expires_at, s.id).run();
   if (s.state == JobState::dead) sql_->dead.bind(s.id).run();

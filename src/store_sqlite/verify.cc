@@ -38,12 +38,19 @@ constexpr Law kLaws[] = {
     {"notes of leases that have ended",
      "SELECT count(*) FROM lease_notes WHERE id NOT IN (SELECT id FROM leases)"},
     {"scheduled or retryable jobs that nothing will move",
-     "SELECT count(*) FROM jobs j WHERE state IN (1, 5) AND NOT EXISTS "
+     "SELECT count(*) FROM jobs j WHERE state IN (1, 5) AND flags & 1073741824 = 0 AND NOT EXISTS "
      "(SELECT 1 FROM due d WHERE d.run_at = j.run_at AND d.id = j.id)"},
     {"due entries without their job",
      "SELECT count(*) FROM due d LEFT JOIN jobs j ON j.id = d.id WHERE j.state IS NULL OR j.state "
-     "NOT IN (1, 5) OR "
+     "NOT IN (1, 5) OR j.flags & 1073741824 <> 0 OR "
      "j.run_at <> d.run_at"},
+    {"jobs whose row does not say that they are in quarantine, or says it wrongly",
+     "SELECT (SELECT count(*) FROM jobs j WHERE j.flags & 1073741824 <> 0 AND NOT EXISTS (SELECT 1 "
+     "FROM quarantine z WHERE z.id = j.id)) + (SELECT count(*) FROM quarantine z LEFT JOIN jobs j "
+     "ON j.id = z.id WHERE j.id IS NULL OR j.flags & 1073741824 = 0 OR j.state IN (1, 4, 6, 7))"},
+    {"queues of whose quarantine several are released",
+     "SELECT count(*) FROM (SELECT 1 FROM quarantine z JOIN jobs j ON j.id = z.id WHERE j.state <> "
+     "5 GROUP BY j.queue HAVING count(*) > 1)"},
     {"dead jobs that are not in the dead letter",
      "SELECT count(*) FROM jobs WHERE state = 7 AND id NOT IN (SELECT id FROM dead_letter)"},
     {"dead letter entries that are not dead",

@@ -417,6 +417,10 @@ std::string describe(const Job& j) {
   if (!j.limit_key.empty()) s += " limit_key=" + j.limit_key;
   if (j.on_expiry != OnExpiry::cancel) s += " dies of expiry";
   if (j.deferred) s += " deferred";
+  if (j.quarantined) {
+    s += fmt::format(" quarantined since {} lost {}{}", time(j.quarantined->since),
+                     j.quarantined->lost, j.quarantined->released ? " released" : "");
+  }
   if (j.reason != "max_attempts") s += " description=" + j.description;
   if (j.progress) s += fmt::format(" progress={}/{}", j.progress->value, j.progress->text);
   for (const AttemptError& e : j.errors) {
@@ -430,10 +434,10 @@ std::string describe(const Job& j) {
 std::string describe(const QueueStats& q) {
   return fmt::format(
       "{} paused={} counts={} enqueued={} pruned={} expired={} oldest={} keep={}/{} limits={} "
-      "opens={}",
+      "opens={} quarantined={}",
       q.name, q.paused, q.counts, q.enqueued, q.pruned, q.expired, time(q.oldest_available),
       length(q.retention_completed), length(q.retention_dead), limits_text(q.limits),
-      time(q.opens_at));
+      time(q.opens_at), q.quarantined);
 }
 
 std::string describe(const LeaseInfo& l) {

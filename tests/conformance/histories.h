@@ -603,6 +603,7 @@ class Generator {
     if (chance(2)) s.limits.concurrency = 1 + static_cast<int>(below(4));
     if (chance(2)) s.limits.per_key.concurrency = 1 + static_cast<int>(below(3));
     if (chance(3)) s.limits.ageing = seconds(1 + below(60));
+    if (chance(2)) s.limits.quarantine_after = static_cast<int>(below(4));
     if (chance(2)) {
       s.limits.per_key.fair = turns_;
       if (chance(2) && turns_) s.limits.per_key.weights["x"] = 0.5 + static_cast<double>(below(4));

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "conformance/model_limits.h"
+#include "conformance/model_quarantine.h"
 #include "model/named_claim.h"
 
 namespace mainspring {
@@ -18,6 +19,7 @@ inline NamedJob named_of(const Record& r) {
   NamedJob named{.id = j.id,
                  .state = j.state,
                  .deferred = j.deferred,
+                 .quarantined = ModelQuarantine::waits(j),
                  .queue = j.queue,
                  .session = j.session,
                  .worker = j.worker};
@@ -26,10 +28,35 @@ inline NamedJob named_of(const Record& r) {
 }
 
 inline Result<void> may_begin(const NamedJob& named, const Job& j, const ModelLimits& limits,
-                              WallTime now) {
+                              const ModelQuarantine& quarantine, WallTime now) {
   return check_room(named, {.paused = limits.is_paused(j.queue),
                             .queue = limits.room(j.queue, now),
-                            .limit_key = limits.has_room(j) ? 1 : 0});
+                            .limit_key = limits.has_room(j) ? 1 : 0,
+                            .quarantine = quarantine.is_taken(j.queue) ? 0 : 1});
+}
+
+// It has just begun.
+inline ClaimedJob as_claimed(const Record& r, Duration lease, std::string session_state) {
+  const Job& j = r.job;
+  return {.id = j.id,
+          .token = j.token,
+          .attempt = j.attempt,
+          .max_attempts = j.max_attempts,
+          .queue = j.queue,
+          .kind = j.kind,
+          .args = j.args,
+          .priority = j.priority,
+          .run_at = j.run_at,
+          .timeout = j.timeout,
+          .lease = lease,
+          .checkpoint = j.checkpoint,
+          .headers = j.headers,
+          .tags = j.tags,
+          .correlation_id = j.correlation_id,
+          .reply_to = j.reply_to,
+          .session = j.session,
+          .session_state = std::move(session_state),
+          .has_memos = !r.memos.empty()};
 }
 
 // Of an outcome whose token is not that of a lease.

@@ -5,6 +5,7 @@
 #include "conformance/model_breakers.h"
 #include "conformance/model_leases.h"
 #include "conformance/model_memos.h"
+#include "conformance/model_quarantine.h"
 #include "conformance/model_schedules.h"
 #include "conformance/model_sessions.h"
 #include "conformance/model_triggers.h"
@@ -35,6 +36,7 @@ class ModelReads : public Store {
     for (const auto& [name, kept] : disk_.queues) {
       QueueStats& s = all.emplace_back(kept);
       s.name = name;
+      s.quarantined = ModelQuarantine::of_queue(disk_, name);
       for (const auto& [id, r] : disk_.jobs) {
         if (r.job.queue != name) continue;
         ++(r.expired ? s.expired : s.counts[static_cast<std::size_t>(r.job.state)]);
@@ -47,6 +49,7 @@ class ModelReads : public Store {
   }
 
   Result<std::int64_t> ahead(const Job& job, std::int64_t limit) const override {
+    if (ModelQuarantine::waits(job)) return std::min(ModelQuarantine::ahead(disk_, job), limit);
     const auto place = [](const Job& j) { return std::tuple(j.priority, j.run_at, j.id); };
     const auto n = std::count_if(disk_.jobs.begin(), disk_.jobs.end(), [&](const auto& entry) {
       const Job& j = entry.second.job;

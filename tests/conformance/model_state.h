@@ -28,6 +28,7 @@ struct Record {
   bool expired = false;                     // cancelled because nobody started it in time
   std::int64_t schedule = 0;                // that made it; 0 = none did
   bool step = false;                        // of a workflow
+  int lost = 0;                             // attempts one behind the other
   bool unknown = false;                     // nobody knows what it did
   std::map<std::string, std::string> memos;
 };

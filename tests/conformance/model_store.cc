@@ -12,6 +12,7 @@
 #include "conformance/model_keys.h"
 #include "conformance/model_limits.h"
 #include "conformance/model_memos.h"
+#include "conformance/model_quarantine.h"
 #include "conformance/model_reads.h"
 
 namespace mainspring {
@@ -40,6 +41,7 @@ class ModelStore final : public ModelReads, private ModelJobs {
         triggers_(*disk_, {.enqueue = [this](const NewJob& n) { return run(Enqueue{.jobs = {n}}); },
                            .add = [this](const NewJob& n) { return add(n); }}),
         limits_(*disk_),
+        quarantine_(*disk_),
         breakers_(*disk_, [this](const std::string& queue) { opened(queue); }) {
     if (now) leases_.begin_anew(now->instant, how);
     if (now) sessions_.begin_anew(now->instant);
@@ -88,7 +90,8 @@ class ModelStore final : public ModelReads, private ModelJobs {
     std::int64_t finished = 0;
     for (const auto& [id, r] : disk_->jobs) {
       const Job& j = r.job;
-      if (j.state == JobState::scheduled || j.state == JobState::retryable)
+      if ((j.state == JobState::scheduled || j.state == JobState::retryable) &&
+          !ModelQuarantine::waits(j))
         a.next_due = std::min(a.next_due, j.run_at);
       if (j.state == JobState::running)
         a.next_lease_expiry = std::min(a.next_lease_expiry, r.lease_expiry);
@@ -106,7 +109,8 @@ class ModelStore final : public ModelReads, private ModelJobs {
     a.next_lease_expiry = std::min(a.next_lease_expiry, sessions_.next_end());
     a.next_prune = std::min(a.next_prune, sessions_.next_prune(options_.retention_dead));
     a.next_workflow = workflows_.next_wake();
-    a.next_opening = std::min(limits_.next_opening(), breakers_.next_half_open());
+    a.next_opening =
+        std::min({limits_.next_opening(), breakers_.next_half_open(), quarantine_.next_release()});
     a.next_prune = std::min(a.next_prune, workflows_.next_prune(options_));
     return a;
   }
@@ -160,10 +164,7 @@ class ModelStore final : public ModelReads, private ModelJobs {
   }
 
   OperationResult run(const WorkflowMaker auto& op) {
-    const auto alive = std::count_if(disk_->jobs.begin(), disk_->jobs.end(),
-                                     [](const auto& entry) { return live(entry.second); });
-    if (alive + workflows_.steps_of(op) > options_.max_live_jobs)
-      return Error{.code = ErrorCode::overloaded, .message = "max_live_jobs is reached"};
+    if (!has_room(static_cast<std::size_t>(workflows_.steps_of(op)))) return too_many();
     return workflows_.run(op);
   }
   OperationResult run(const OperationOnWorkflow auto& op) { return workflows_.run(op); }
@@ -231,6 +232,7 @@ class ModelStore final : public ModelReads, private ModelJobs {
     const QueueStats& q = queue(r.job.queue);
     if (state == JobState::cancelled && r.job.state == JobState::running) r.unknown = r.step;
     leave_worker(r, state);
+    ModelQuarantine::forget(r);
     r.job.reason = std::move(reason);
     r.job.description = std::move(description);
     r.job.finished_at = now_.wall;
@@ -312,7 +314,8 @@ class ModelStore final : public ModelReads, private ModelJobs {
   }
 
   void resolve(Record& r, const NewJob& n) {
-    if (r.job.state == JobState::running || r.job.deferred || !live(r)) return;
+    if (r.job.state == JobState::running || !live(r)) return;
+    if (r.job.deferred || r.job.quarantined) return;
     if (n.unique->on_conflict == OnConflict::keep) return;
     const WallTime at = run_at(n);
     if (n.unique->on_conflict == OnConflict::replace) {
@@ -408,7 +411,8 @@ class ModelStore final : public ModelReads, private ModelJobs {
     const NamedJob named = named_of(r);
     if (auto may = check_named(named, now_.wall); !may) return may.error();
     breakers_.claimed_from({r.job.queue}, now_.wall);
-    if (auto may = may_begin(named, r.job, limits_, now_.wall); !may) return may.error();
+    if (auto may = may_begin(named, r.job, limits_, quarantine_, now_.wall); !may)
+      return may.error();
     const bool deferred = r.job.deferred;
     ClaimResult result{.jobs = {start(r, op)}};
     result.jobs[0].deferred = deferred;
@@ -418,6 +422,7 @@ class ModelStore final : public ModelReads, private ModelJobs {
   ClaimedJob start(Record& r, const Claim& op) {
     Job& j = r.job;
     undefer(j);
+    if (j.quarantined) j.quarantined->released = true;
     j.state = JobState::running;
     j.token = ++disk_->last_token;
     ++j.attempt;
@@ -429,25 +434,7 @@ class ModelStore final : public ModelReads, private ModelJobs {
     touch(r);
     if (limits_.begun(j.queue, now_.wall)) opened(j.queue);
     breakers_.begun(j);
-    return {.id = j.id,
-            .token = j.token,
-            .attempt = j.attempt,
-            .max_attempts = j.max_attempts,
-            .queue = j.queue,
-            .kind = j.kind,
-            .args = j.args,
-            .priority = j.priority,
-            .run_at = j.run_at,
-            .timeout = j.timeout,
-            .lease = op.lease,
-            .checkpoint = j.checkpoint,
-            .headers = j.headers,
-            .tags = j.tags,
-            .correlation_id = j.correlation_id,
-            .reply_to = j.reply_to,
-            .session = j.session,
-            .session_state = sessions_.state_of(j),
-            .has_memos = !r.memos.empty()};
+    return as_claimed(r, op.lease, sessions_.state_of(j));
   }
 
   Record* held(JobId id, Token token) {
@@ -546,6 +533,7 @@ class ModelStore final : public ModelReads, private ModelJobs {
       } else if (r != nullptr) {
         if (o.session_state && !r->job.session.empty()) sessions_.put_state(*r, *o.session_state);
         breakers_.ended(r->job, end_for_breaker(o.outcome), open_breaker_for(o.outcome), now_.wall);
+        ModelQuarantine::forget(*r);
         std::visit([&](const auto& outcome) { end(*r, outcome); }, o.outcome);
         keep_next(o.outcome, r->job.trigger_depth, posted_);
         result.results.push_back(FinishStatus::ok);
@@ -590,6 +578,7 @@ class ModelStore final : public ModelReads, private ModelJobs {
       r.job.description.clear();
       r.expired = false;
     }
+    ModelQuarantine::forget(r);
     r.job.expires_at.reset();
     set_waiting(r, JobState::available, now_.wall);
   }
@@ -603,7 +592,7 @@ class ModelStore final : public ModelReads, private ModelJobs {
       return Error{.code = ErrorCode::conflict, .message = "it runs or is done"};
     if (r.job.state == JobState::waiting && !r.job.session.empty())
       return Error{.code = ErrorCode::conflict, .message = "it waits for its session"};
-    if (r.step && !r.job.deferred)
+    if (r.step && !r.job.deferred && !r.job.quarantined)
       return Error{.code = ErrorCode::conflict, .message = "it is of a workflow"};
     if (!live(r) && key_taken(*disk_, r))
       return Error{.code = ErrorCode::conflict, .message = "another job has its unique key now"};
@@ -668,6 +657,12 @@ class ModelStore final : public ModelReads, private ModelJobs {
       ++result.changed;
     }
     result.changed += breakers_.step_all(op.limit - result.changed, now_.wall);
+    for (Record* r : quarantine_.next(now_.wall)) {
+      if (result.changed == op.limit) break;
+      r->job.quarantined->released = true;
+      set_waiting(*r, JobState::available, r->job.run_at);
+      ++result.changed;
+    }
     dirty_ = dirty_ || result.changed > 0;
     result.more = result.changed == op.limit;
     return result;
@@ -706,7 +701,7 @@ class ModelStore final : public ModelReads, private ModelJobs {
         op.limit,
         [&](const Record& r) {
           return (r.job.state == JobState::scheduled || r.job.state == JobState::retryable) &&
-                 r.job.run_at <= now_.wall;
+                 r.job.run_at <= now_.wall && !ModelQuarantine::waits(r.job);
         },
         [](const Record& r) { return r.job.run_at; },
         [&](Record& r) { set_waiting(r, JobState::available, r.job.run_at); });
@@ -724,6 +719,7 @@ class ModelStore final : public ModelReads, private ModelJobs {
         [&](Record& r) {
           r.unknown = r.step;
           fail(r, "lease expired", std::nullopt);
+          if (live(r)) quarantine_.lost(r, now_.wall);
         });
   }
 
@@ -780,6 +776,7 @@ class ModelStore final : public ModelReads, private ModelJobs {
   ModelAccess access_;
   ModelTriggers triggers_;
   ModelLimits limits_;
+  ModelQuarantine quarantine_;
   ModelBreakers breakers_;
   Now now_{};
   bool dirty_ = false;

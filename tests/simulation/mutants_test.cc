@@ -43,6 +43,9 @@ std::string order() {
 std::string breakers() {
   return kPrograms + "/sqlite_conformance_test --abort-after=1 --test-suite=*breakers*";
 }
+std::string quarantine() {
+  return kPrograms + "/sqlite_conformance_test --abort-after=1 --test-suite=*quarantine*";
+}
 // Some of these wait for what a defect keeps from happening: that is a failure too.
 std::string unit(const std::string& program, const std::string& test_case) {
   return fmt::format("timeout 15 {}/{} --abort-after=1 -tc='{}'", kPrograms, program, test_case);
@@ -194,6 +197,12 @@ std::map<std::string, std::string> flow_defects() {
       {"bucket_too_deep", seeds(1, 40)},
       {"room_without_those_that_run", seeds(1, 10)},
       {"limit_per_key_ignored", limits()},
+      {"quarantine_ignored", quarantine()},
+      {"quarantine_gives_two", quarantine()},
+      {"quarantine_counts_words", quarantine()},
+      {"quarantine_never_free", quarantine()},
+      {"quarantine_forgotten_at_start", quarantine()},
+      {"named_claim_ignores_quarantine", quarantine()},
       {"breaker_ignored", breakers()},
       {"breaker_stays_open", breakers()},
       {"breaker_not_kept", breakers()},

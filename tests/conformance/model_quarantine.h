@@ -1,0 +1,75 @@
+// The quarantine of each queue in the model: looked for among all jobs each time.
+#pragma once
+
+#include "conformance/model_state.h"
+
+namespace mainspring {
+
+class ModelQuarantine {
+ public:
+  explicit ModelQuarantine(ModelDisk& disk) : disk_(disk) {}
+
+  // Its attempt was lost, and it will be tried again.
+  void lost(Record& r, WallTime now) {
+    r.lost = std::min(r.lost + 1, kMaxLost);
+    const int after = disk_.queues[r.job.queue].limits.lost_before_quarantine();
+    if (after == 0) r.job.quarantined.reset();
+    if (after == 0 || (r.lost < after && !r.job.quarantined)) return;
+    if (!r.job.quarantined) r.job.quarantined = Quarantine{.since = now};
+    r.job.quarantined->lost = r.lost;
+    r.job.quarantined->released = false;
+  }
+  static void forget(Record& r) {
+    r.lost = 0;
+    r.job.quarantined.reset();
+  }
+  // Another one of its queue is released.
+  bool is_taken(const std::string& queue) const {
+    return std::any_of(disk_.jobs.begin(), disk_.jobs.end(), [&](const auto& entry) {
+      const Job& j = entry.second.job;
+      return j.queue == queue && j.quarantined && j.quarantined->released;
+    });
+  }
+  // Those whose turn has come, by queue.
+  std::vector<Record*> next(WallTime now) {
+    std::map<std::string, Record*> firsts;
+    for (auto& [id, r] : disk_.jobs) {
+      if (!waits(r.job) || r.job.run_at > now || is_taken(r.job.queue)) continue;
+      Record*& first = firsts[r.job.queue];
+      if (first == nullptr || place(r.job) < place(first->job)) first = &r;
+    }
+    std::vector<Record*> out;
+    for (const auto& [queue, r] : firsts) out.push_back(r);
+    return out;
+  }
+  WallTime next_release() const {
+    WallTime next = WallTime::never();
+    for (const auto& [id, r] : disk_.jobs) {
+      if (waits(r.job) && !is_taken(r.job.queue)) next = std::min(next, r.job.run_at);
+    }
+    return next;
+  }
+
+  static bool waits(const Job& j) { return j.quarantined && !j.quarantined->released; }
+  static std::tuple<int, WallTime, JobId> place(const Job& j) {
+    return {j.priority, j.run_at, j.id};
+  }
+  static std::int64_t of_queue(const ModelDisk& disk, const std::string& queue) {
+    return std::count_if(disk.jobs.begin(), disk.jobs.end(), [&](const auto& entry) {
+      return entry.second.job.queue == queue && entry.second.job.quarantined;
+    });
+  }
+  // Of one that waits: those of its queue that are released, or wait before it.
+  static std::int64_t ahead(const ModelDisk& disk, const Job& job) {
+    return std::count_if(disk.jobs.begin(), disk.jobs.end(), [&](const auto& entry) {
+      const Job& j = entry.second.job;
+      return j.queue == job.queue && j.quarantined && j.id != job.id &&
+             (j.quarantined->released || place(j) < place(job));
+    });
+  }
+
+ private:
+  ModelDisk& disk_;
+};
+
+}  // namespace mainspring

@@ -1,0 +1,335 @@
+// Quarantine: jobs that take their workers down run one at a time.
+#include "conformance/bench.h"
+
+namespace mainspring::conformance {
+namespace {
+
+int open(Bench& b) {
+  return b.one<StepResult>(OpenQueues{}).changed;
+}
+
+// What can be claimed is, and nothing is heard of its worker.
+std::vector<JobId> lose(Bench& b, std::vector<std::string> queues = {"q"}) {
+  const auto lost = ids(b.claim(9, std::move(queues)));
+  b.advance(kDefaultLease + seconds(1));
+  CHECK(b.rescue() == static_cast<int>(lost.size()));
+  return lost;
+}
+
+// All that is there, twice; then its back-off is over.
+void lose_twice(Bench& b, std::vector<std::string> queues = {"q"}) {
+  for (int i = 0; i < 2; ++i) {
+    CHECK_FALSE(lose(b, queues).empty());
+    b.advance(minutes(1));
+    b.move_due();
+  }
+}
+
+JobId quarantined(Bench& b, NewJob job) {
+  const std::string queue = job.queue;
+  const JobId id = b.enqueue(std::move(job));
+  lose_twice(b, {queue});
+  CHECK(b.get(id).quarantined);
+  return id;
+}
+JobId quarantined(Bench& b) {
+  return quarantined(b, b.job());
+}
+
+void set_after(Bench& b, std::optional<int> lost) {
+  b.one<Done>(SetQueueLimits{.queue = "q", .limits = {.quarantine_after = lost}});
+}
+
+ErrorCode refused_named(Bench& b, JobId id) {
+  return b.refused(Claim{.worker = "w", .queues = {"q"}, .job = id});
+}
+
+}  // namespace
+
+TEST_SUITE("quarantine") {
+  TEST_CASE("a job whose last two attempts were lost waits apart until it is released") {
+    Bench b;
+    const JobId id = b.enqueue();
+    CHECK(lose(b) == std::vector<JobId>{id});
+    CHECK_FALSE(b.get(id).quarantined);
+    b.advance(minutes(1));
+    CHECK(b.move_due() == 1);
+    CHECK(lose(b) == std::vector<JobId>{id});
+    Job job = b.get(id);
+    CHECK(job.state == JobState::retryable);
+    CHECK(job.quarantined == Quarantine{.since = b.wall(), .lost = 2, .released = false});
+    CHECK(b.stats().quarantined == 1);
+    CHECK(b.count(JobState::retryable) == 1);
+    CHECK(b.listed({.queue = "q", .state = JobState::retryable}) == std::vector<JobId>{id});
+    CHECK(b.store->agenda().next_due == WallTime::never());
+    CHECK(b.store->agenda().next_opening == job.run_at);
+    CHECK(open(b) == 0);
+
+    b.advance(minutes(1));
+    CHECK(b.move_due() == 0);
+    CHECK(b.claim().empty());
+    b.reopen();
+    CHECK(b.claim().empty());
+    CHECK(b.store->agenda().next_opening <= b.wall());
+    CHECK(open(b) == 1);
+    CHECK(b.became_available("q"));
+    CHECK(b.store->agenda().next_opening == WallTime::never());
+    CHECK(b.state(id) == JobState::available);
+    CHECK(b.get(id).quarantined->released);
+    CHECK(open(b) == 0);
+    b.reopen();
+    const ClaimedJob claimed = b.claim_one();
+    CHECK(claimed.id == id);
+    CHECK(claimed.attempt == 3);
+    CHECK(b.get(id).quarantined->released);
+    CHECK(b.stats().quarantined == 1);
+    CHECK(b.finish(claimed, Complete{}) == FinishStatus::ok);
+    CHECK_FALSE(b.get(id).quarantined);
+    CHECK(b.stats().quarantined == 0);
+    CHECK(open(b) == 0);
+  }
+
+  TEST_CASE("of the quarantine of a queue one at a time is released, of each queue its own") {
+    Bench b;
+    NewJob first = b.job();
+    first.priority = 1;
+    const JobId a = b.enqueue(), c = b.enqueue(), urgent = b.enqueue(first);
+    const JobId other = b.enqueue(b.job("other"));
+    lose_twice(b, {"q", "other"});
+    CHECK(b.stats().quarantined == 3);
+    const JobId next = b.get(a).run_at < b.get(c).run_at ? a : c, last = next == a ? c : a;
+    CHECK(b.store->ahead(b.get(urgent), 9) == 0);
+    CHECK(b.store->ahead(b.get(last), 9) == 2);
+    CHECK(b.store->ahead(b.get(last), 1) == 1);
+
+    CHECK(b.one<StepResult>(OpenQueues{.limit = 1, .fence = {}}).more);
+    CHECK(open(b) == 1);
+    CHECK(b.get(other).quarantined->released);
+    CHECK(b.get(urgent).quarantined->released);
+    CHECK(b.store->ahead(b.get(last), 9) == 2);
+    CHECK(open(b) == 0);
+    b.reopen();
+    CHECK(open(b) == 0);
+    const auto claimed = b.claim(9);
+    CHECK(ids(claimed) == std::vector<JobId>{urgent});
+    CHECK(open(b) == 0);
+    CHECK(b.finish(claimed[0], Snooze{hours(1)}) == FinishStatus::ok);
+    CHECK(open(b) == 1);
+    CHECK(ids(b.claim(9)) == std::vector<JobId>{next});
+    CHECK(open(b) == 0);
+    CHECK(b.store->ahead(b.get(last), 9) == 1);
+  }
+
+  TEST_CASE("one that is lost again goes back, and those that wait have their turn") {
+    Bench b;
+    const JobId a = b.enqueue(), c = b.enqueue();
+    lose_twice(b);
+    const WallTime since = b.get(a).quarantined->since;
+    CHECK(open(b) == 1);
+    const auto first = lose(b);
+    REQUIRE(first.size() == 1);
+    const Job back = b.get(first[0]);
+    CHECK(back.state == JobState::retryable);
+    CHECK(back.quarantined == Quarantine{.since = since, .lost = 3, .released = false});
+    CHECK(open(b) == 1);
+    const auto second = b.claim(9);
+    CHECK(ids(second) == std::vector<JobId>{first[0] == a ? c : a});
+    b.advance(seconds(10));
+    CHECK(b.finish(second[0], Complete{}) == FinishStatus::ok);
+    CHECK(open(b) == 0);  // its back-off is not over
+    b.advance(minutes(3));
+    CHECK(open(b) == 1);
+    CHECK(ids(b.claim(9)) == first);
+  }
+
+  TEST_CASE("any outcome takes a job out of quarantine, and begins the count anew") {
+    const std::vector<Outcome> outcomes = {Retry{"no", Duration(0)}, Retry{"no", minutes(1)},
+                                           Snooze{}, Snooze{minutes(1)}, Defer{}};
+    for (const Outcome& outcome : outcomes) {
+      Bench b;
+      const JobId id = quarantined(b), next = quarantined(b);
+      CHECK(open(b) == 1);
+      CHECK(b.finish(b.claim_one(), outcome) == FinishStatus::ok);
+      CHECK_FALSE(b.get(id).quarantined);
+      CHECK(b.stats().quarantined == 1);
+      if (std::holds_alternative<Defer>(outcome)) b.retry(id);
+      b.advance(minutes(1));
+      b.move_due();
+      b.reopen();
+      CHECK(lose(b) == std::vector<JobId>{id});
+      CHECK_FALSE(b.get(id).quarantined);
+      CHECK(open(b) == 1);
+      CHECK(b.get(next).quarantined->released);
+    }
+  }
+
+  TEST_CASE("lost attempts count that no word parts") {
+    Bench b;
+    const JobId id = b.enqueue();
+    for (const Outcome& outcome : {Outcome(Retry{"no", Duration(0)}), Outcome(Snooze{})}) {
+      lose(b);
+      b.advance(minutes(10));
+      b.move_due();
+      CHECK(b.finish(b.claim_one(), outcome) == FinishStatus::ok);
+    }
+    lose(b);
+    CHECK_FALSE(b.get(id).quarantined);
+    b.advance(minutes(20));
+    b.move_due();
+    b.reopen();
+    lose(b);
+    CHECK(b.get(id).quarantined->lost == 2);
+  }
+
+  TEST_CASE("max_attempts and a wish to cancel end it all the same, and the next is released") {
+    Bench b;
+    NewJob job = b.job();
+    job.max_attempts = 3;
+    const JobId id = quarantined(b, job), wished = quarantined(b), last = quarantined(b);
+    CHECK(open(b) == 1);
+    CHECK(lose(b) == std::vector<JobId>{id});
+    CHECK(b.state(id) == JobState::dead);
+    CHECK_FALSE(b.get(id).quarantined);
+    CHECK(b.get(id).errors.size() == 3);
+    CHECK(open(b) == 1);
+    b.claim_one();
+    b.cancel(wished);
+    b.advance(kDefaultLease + seconds(1));
+    CHECK(b.rescue() == 1);
+    CHECK(b.state(wished) == JobState::cancelled);
+    CHECK_FALSE(b.get(wished).quarantined);
+    CHECK(b.stats().quarantined == 1);
+    CHECK(open(b) == 1);
+    CHECK(b.get(last).quarantined->released);
+    CHECK(b.retry(id).state == JobState::available);
+    CHECK(b.retry(wished).state == JobState::available);
+    CHECK(b.claim(9).size() == 3);
+    b.advance(kDefaultLease + seconds(1));
+    CHECK(b.rescue() == 3);
+    CHECK(b.stats().quarantined == 1);
+  }
+
+  TEST_CASE("quarantine_after of its queue says how many lost attempts it takes") {
+    Bench b;
+    const JobId id = b.enqueue();
+    set_after(b, 0);
+    b.reopen();
+    CHECK(b.stats().limits == QueueLimits{.quarantine_after = 0});
+    for (int i = 0; i < 4; ++i) {
+      CHECK(lose(b).size() == 1);
+      CHECK_FALSE(b.get(id).quarantined);
+      b.advance(hours(1));
+      CHECK(b.move_due() == 1);
+    }
+    set_after(b, 6);
+    CHECK(lose(b).size() == 1);
+    CHECK_FALSE(b.get(id).quarantined);
+    b.advance(hours(1));
+    CHECK(b.move_due() == 1);
+    CHECK(lose(b).size() == 1);
+    CHECK(b.get(id).quarantined->lost == 6);
+
+    set_after(b, 1);
+    const JobId other = b.enqueue();
+    CHECK(lose(b) == std::vector<JobId>{other});
+    CHECK(b.get(other).quarantined->lost == 1);
+    CHECK(b.stats().quarantined == 2);
+    b.advance(hours(1));
+    CHECK(open(b) == 1);
+    set_after(b, 0);  // nothing new goes in; those that are there have their turns
+    const auto released = lose(b);
+    REQUIRE(released.size() == 1);
+    CHECK_FALSE(b.get(released[0]).quarantined);
+    CHECK(b.stats().quarantined == 1);
+    CHECK(open(b) == 1);
+    set_after(b, std::nullopt);
+    CHECK(b.stats().limits == QueueLimits{});
+  }
+
+  TEST_CASE("an operator's retry puts it back in line; a cancelled one is gone") {
+    Bench b;
+    const JobId id = quarantined(b), gone = quarantined(b), next = quarantined(b);
+    CHECK(b.retry(id).state == JobState::available);
+    CHECK_FALSE(b.get(id).quarantined);
+    b.cancel(gone);
+    CHECK(b.state(gone) == JobState::cancelled);
+    CHECK_FALSE(b.get(gone).quarantined);
+    CHECK(b.stats().quarantined == 1);
+    CHECK(open(b) == 1);
+    CHECK(b.get(next).quarantined->released);
+    b.cancel(next);
+    CHECK(b.stats().quarantined == 0);
+    CHECK(lose(b) == std::vector<JobId>{id});
+    CHECK_FALSE(b.get(id).quarantined);
+  }
+
+  TEST_CASE("an enqueue with its unique key leaves it as it is") {
+    for (const OnConflict policy : {OnConflict::replace, OnConflict::postpone}) {
+      Bench b;
+      NewJob job = b.job();
+      job.unique = Unique{.key = "k", .on_conflict = policy};
+      const JobId id = quarantined(b, job);
+      const Job before = b.get(id);
+      job.args = "[7]";
+      CHECK(b.enqueue(job) == id);
+      CHECK(b.get(id).version == before.version);
+      CHECK(b.get(id).quarantined == before.quarantined);
+    }
+  }
+
+  TEST_CASE("a claim that names it gets it while no other one is released") {
+    Bench b;
+    const JobId id = quarantined(b), other = quarantined(b);
+    const auto named = b.one<ClaimResult>(Claim{.worker = "w", .queues = {"q"}, .job = other});
+    REQUIRE(named.jobs.size() == 1);
+    CHECK(b.get(other).quarantined->released);
+    CHECK(open(b) == 0);
+    CHECK(refused_named(b, id) == ErrorCode::conflict);
+    CHECK(b.finish(named.jobs[0], Complete{}) == FinishStatus::ok);
+    CHECK(open(b) == 1);
+    CHECK(b.one<ClaimResult>(Claim{.worker = "w", .queues = {"q"}, .job = id}).jobs.size() == 1);
+    CHECK(b.stats().quarantined == 1);
+  }
+
+  TEST_CASE("in quarantine a job keeps the turn of its session") {
+    Bench b;
+    NewJob job = b.job();
+    job.session = "s";
+    const JobId id = quarantined(b, job);
+    const JobId behind = b.enqueue(job);
+    CHECK(b.claim().empty());
+    CHECK(open(b) == 1);
+    const ClaimedJob claimed = b.claim_one();
+    CHECK(claimed.id == id);
+    CHECK(b.claim().empty());
+    CHECK(b.finish(claimed, Complete{}) == FinishStatus::ok);
+    CHECK(b.claim_one().id == behind);
+  }
+
+  TEST_CASE("a paused queue releases and gives nothing; OpenQueues of no leader releases none") {
+    Bench b;
+    const JobId id = quarantined(b);
+    CHECK(b.refused(OpenQueues{.limit = 10, .fence = {"mainspring/leader", 77}}) ==
+          ErrorCode::lease_lost);
+    b.one<Done>(PauseQueue{"q", true});
+    CHECK(open(b) == 1);
+    CHECK(b.claim().empty());
+    b.one<Done>(PauseQueue{"q", false});
+    CHECK(b.claim_one().id == id);
+  }
+
+  TEST_CASE("an ended one is pruned like any other") {
+    Bench b;
+    const JobId id = quarantined(b);
+    CHECK(open(b) == 1);
+    CHECK(b.finish(b.claim_one(), Complete{}) == FinishStatus::ok);
+    b.advance(hours(24 * 400));
+    CHECK(b.prune() == 1);
+    CHECK(b.get_refused(id) == ErrorCode::expired);
+    const JobId next = quarantined(b);
+    CHECK(open(b) == 1);
+    CHECK(b.claim_one().id == next);
+  }
+}
+
+}  // namespace mainspring::conformance
