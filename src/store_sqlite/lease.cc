@@ -282,6 +282,7 @@ void SqliteStore::end_cancelled(JobId id, Lease& lease, std::string_view reason)
 void SqliteStore::end_attempt(JobId id, Lease& lease, JobState state, WallTime run_at,
                               int attempt) {
   const bool terminal = is_terminal(state);
+  if (terminal) leave_quarantine(id, *lease.queue, lease.flags);
   if (!terminal && lease.session != 0) state = state_in_turn(session_by_id(lease.session), state);
   const std::optional<std::int64_t> finished_at =
       terminal ? std::optional<std::int64_t>(now_.wall.us()) : std::nullopt;
