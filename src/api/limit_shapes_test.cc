@@ -19,6 +19,8 @@ TEST_CASE("limits come back from their text as they were") {
       {.per_key = {.concurrency = 3, .fair = true, .weights = {{"a \" b", 0.001}, {"c", 1000}}}},
       {.per_key = {.fair = true}, .ageing = std::chrono::minutes(10)},
       {.concurrency = {}, .rate = {}, .breaker = "geocoder"},
+      {.quarantine_after = 0},
+      {.concurrency = 2, .quarantine_after = 10},
   };
   for (const QueueLimits& limits : all) {
     const auto read = parse_limits(limits_text(limits));
@@ -44,6 +46,10 @@ TEST_CASE("a request names what is wrong with it") {
   CHECK(field(R"({"breaker": "geo"})") == "none");
   CHECK(field(R"({"breaker": null})") == "none");
   CHECK(field(R"({"breaker": 5})") == "breaker");
+  CHECK(field(R"({"quarantine_after": 0})") == "none");
+  CHECK(field(R"({"quarantine_after": null})") == "none");
+  CHECK(field(R"({"quarantine_after": 11})") == "quarantine_after");
+  CHECK(field(R"({"quarantine_after": -1})") == "quarantine_after");
   CHECK(field(R"({"per_key": {"concurrency": 0}})") == "per_key.concurrency");
   CHECK(field(R"({"per_key": {"rate": 2}})") == "per_key.rate");
   CHECK(field(R"({"per_key": {"fair": true, "weights": {"a": 0.5}}, "ageing": "1m"})") == "none");

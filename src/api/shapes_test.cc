@@ -567,6 +567,7 @@ TEST_CASE("a job written by a server is read by a client as it was") {
     job.description = valid_text(), job.correlation_id = valid_text();
     job.cancel_requested = coin();
     job.deferred = coin();
+    if (coin()) job.quarantined = Quarantine{job.run_at, 3, coin()};
     if (coin()) job.tags = {"a", "b"};
     if (coin()) job.headers = R"({"a":"b"})";
     if (coin()) job.timeout = any_ms();
@@ -590,10 +591,11 @@ TEST_CASE("a job written by a server is read by a client as it was") {
     RC_ASSERT(std::tie(read->unique_key, read->reason, read->description, read->correlation_id,
                        read->tags, read->headers, read->timeout, read->expires_at, read->started_at,
                        read->finished_at, read->checkpoint, read->result, read->cancel_requested,
-                       read->deferred) ==
+                       read->deferred, read->quarantined) ==
               std::tie(job.unique_key, job.reason, job.description, job.correlation_id, job.tags,
                        job.headers, job.timeout, job.expires_at, job.started_at, job.finished_at,
-                       job.checkpoint, job.result, job.cancel_requested, job.deferred));
+                       job.checkpoint, job.result, job.cancel_requested, job.deferred,
+                       job.quarantined));
   });
 }
 

@@ -197,3 +197,22 @@ TEST_CASE("a job of a session says whom it waits for") {
         "session \"customer 7\" is held by worker w1 for 12s at least: only it gets the job");
   CHECK(why_of(job, nullptr, {}, nullptr, kNow).gate == Gate::session_turn);
 }
+
+TEST_CASE("a job in quarantine waits for its turn there, and one that is released as any other") {
+  Job job = job_in(JobState::retryable);
+  job.run_at = kNow + 20s;
+  job.quarantined = Quarantine{.since = kNow - 60s, .lost = 2, .released = false};
+  Why why = why_of(job, nullptr, {}, nullptr, kNow);
+  CHECK(why.gate == Gate::quarantine);
+  CHECK(to_string(why.gate) == "quarantine");
+  CHECK(why.text.find("2 of its attempts were lost one behind the other") != std::string::npos);
+  CHECK(why.text.find("not before " + format_wall_time(job.run_at)) != std::string::npos);
+  CHECK(why.text.find("`mainspring quarantine release 7`") != std::string::npos);
+  add_before_in_quarantine(why, 1);
+  CHECK(why.ahead == 1);
+  CHECK(why.text.ends_with("; 1 is before it in there"));
+  CHECK(gate_of(job, true) == Gate::queue_paused);
+  job.state = JobState::available;
+  job.quarantined->released = true;
+  CHECK(gate_of(job) == Gate::no_worker);
+}

@@ -121,6 +121,11 @@ constexpr std::string_view kForAll =
     "END, CASE WHEN EXISTS (SELECT 1 FROM $schema.quarantine) OR EXISTS (SELECT 1 FROM "
     "$schema.queues WHERE coalesce(limits, settings) LIKE '%\"quarantine_after\":%') THEN $12 "
     "END)";
+constexpr std::string_view kQuarantined =
+    "WITH j AS (UPDATE $schema.jobs j SET lost = nullif(u.lost, 0), quarantined = "
+    "nullif(u.since, 0) FROM unnest($1::bigint[], $2::bigint[], $3::bigint[]) AS u(id, lost, "
+    "since) WHERE j.id = u.id RETURNING j.id, j.queue, j.quarantined) INSERT INTO "
+    "$schema.quarantine (id, queue) SELECT id, queue FROM j WHERE quarantined IS NOT NULL";
 constexpr std::string_view kRunningKeys =
     "WITH gone AS (DELETE FROM $schema.running_keys b WHERE NOT EXISTS (SELECT 1 FROM "
     "$schema.jobs j WHERE j.id = b.id)) INSERT INTO $schema.running_keys (queue, key, id) SELECT "
@@ -200,12 +205,7 @@ PostgresTarget::Statements::Statements(std::string_view s)
       deferred(s,
                "WITH j AS (UPDATE $schema.jobs SET deferred = true WHERE id = ANY($1)) INSERT INTO "
                "$schema.deferred (id) SELECT unnest($1::bigint[])"),
-      quarantined(
-          s,
-          "WITH j AS (UPDATE $schema.jobs j SET lost = nullif(u.lost, 0), quarantined = "
-          "nullif(u.since, 0) FROM unnest($1::bigint[], $2::bigint[], $3::bigint[]) AS u(id, lost, "
-          "since) WHERE j.id = u.id RETURNING j.id, j.queue, j.quarantined) INSERT INTO "
-          "$schema.quarantine (id, queue) SELECT id, queue FROM j WHERE quarantined IS NOT NULL"),
+      quarantined(s, kQuarantined),
       remove{
           Statement(s, kNoPlaces),
           Statement(s,
