@@ -1,8 +1,8 @@
 // Limits of a queue: how many of its jobs run at once, and how many begin in a time; and how many
-// with the same limit key run at once; the breaker that holds them back. Over all nodes and workers
-// of a store; they hold for jobs of every kind and session of the queue. And the order in which a
-// queue gives its jobs: whether those that wait rise in priority, and whether keys take turns. And
-// when a job that takes its workers down is set apart.
+// with the same limit key run at once, and begin in a time; the breaker that holds them back. Over
+// all nodes and workers of a store; they hold for jobs of every kind and session of the queue. And
+// the order in which a queue gives its jobs: whether those that wait rise in priority, and whether
+// keys take turns. And when a job that takes its workers down is set apart.
 #pragma once
 
 #include <cstdint>
@@ -36,13 +36,15 @@ struct RateLimit {
 
 // Of each value of limit_key that jobs of the queue have, for itself.
 struct KeyLimits {
-  std::optional<int> concurrency;  // 1 to kMaxConcurrency; nullopt = no limit
+  std::optional<int> concurrency;   // 1 to kMaxConcurrency; nullopt = no limit
+  std::optional<RateLimit> rate{};  // every attempt that begins counts, for its key
   // Within a priority, keys take turns in proportion to their weights, instead of in order of time.
   bool fair = false;
   // Of fair keys; others have kDefaultWeight. kMinWeight to kMaxWeight, at most kMaxWeights. Jobs
   // without a limit_key take turns as one key of that weight.
   std::map<std::string, double, std::less<>> weights{};
-  bool any() const { return concurrency || fair; }
+  bool bounds() const { return concurrency || rate; }  // a key may be closed
+  bool any() const { return bounds() || fair; }
   friend bool operator==(const KeyLimits&, const KeyLimits&) = default;
 };
 
@@ -57,7 +59,8 @@ struct QueueLimits {
   // A job goes into quarantine when so many of its attempts were lost one behind the other: 1 to
   // kMaxQuarantineAfter, 0 = never, nullopt = kDefaultQuarantineAfter.
   std::optional<int> quarantine_after{};
-  int lost_before_quarantine() const;                        // 0 = never
+  int lost_before_quarantine() const;  // 0 = never
+  bool has_rate() const { return rate || per_key.rate; }
   bool has_order() const { return ageing || per_key.fair; }  // not priority, run_at, id
   // Any that a claim has to heed.
   bool any() const { return concurrency || rate || per_key.any() || ageing || !breaker.empty(); }

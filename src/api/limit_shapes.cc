@@ -35,6 +35,8 @@ constexpr JsonField<KeyLimits> kPerKey[] = {
      [](JsonReader& in, KeyLimits& l) {
        return in.null() || in.integer(l.concurrency.emplace(), INT_MIN, INT_MAX);
      }},
+    {"rate",
+     [](JsonReader& in, KeyLimits& l) { return in.null() || in.object(kRate, l.rate.emplace()); }},
     {"fair", [](JsonReader& in, KeyLimits& l) { return in.null() || in.boolean(l.fair); }},
     {"weights", &read_weights},
 };
@@ -56,11 +58,19 @@ constexpr JsonField<QueueLimits> kLimits[] = {
     {"breaker", [](JsonReader& in, QueueLimits& l) { return in.null() || in.string(l.breaker); }},
 };
 
+void write_rate(JsonWriter& w, const RateLimit& rate) {
+  w.begin_object().key("count").number(rate.count).key("per").duration(rate.per);
+  w.key("kind").string(to_string(rate.kind));
+  if (rate.burst != 0) w.key("burst").number(rate.burst);
+  w.end_object();
+}
+
 // What is not set is left out, the concurrency first: the checks of the PostgreSQL store look for
 // it.
 void write_key_limits(JsonWriter& w, const KeyLimits& limits) {
   w.begin_object();
   if (limits.concurrency) w.key("concurrency").number(*limits.concurrency);
+  if (limits.rate) write_rate(w.key("rate"), *limits.rate);
   if (limits.fair) w.key("fair").boolean(true);
   if (!limits.weights.empty()) {
     w.key("weights").begin_object();
@@ -79,15 +89,7 @@ void write_limits(JsonWriter& w, const QueueLimits& limits) {
   w.begin_object().key("concurrency");
   limits.concurrency ? w.number(*limits.concurrency) : w.null();
   w.key("rate");
-  if (limits.rate) {
-    const RateLimit& rate = *limits.rate;
-    w.begin_object().key("count").number(rate.count).key("per").duration(rate.per);
-    w.key("kind").string(to_string(rate.kind));
-    if (rate.burst != 0) w.key("burst").number(rate.burst);
-    w.end_object();
-  } else {
-    w.null();
-  }
+  limits.rate ? write_rate(w, *limits.rate) : void(w.null());
   if (limits.per_key.any()) write_key_limits(w.key("per_key"), limits.per_key);
   if (limits.ageing) w.key("ageing").duration(*limits.ageing);
   if (!limits.breaker.empty()) w.key("breaker").string(limits.breaker);

@@ -18,6 +18,8 @@ TEST_CASE("limits come back from their text as they were") {
       {.concurrency = {}, .rate = {}, .per_key = {.concurrency = 3}},
       {.per_key = {.concurrency = 3, .fair = true, .weights = {{"a \" b", 0.001}, {"c", 1000}}}},
       {.per_key = {.fair = true}, .ageing = std::chrono::minutes(10)},
+      {.per_key = {.rate = RateLimit{10, std::chrono::minutes(1), RateKind::bucket, 3}}},
+      {.rate = RateLimit{5}, .per_key = {.concurrency = 1, .rate = RateLimit{2}, .fair = true}},
       {.concurrency = {}, .rate = {}, .breaker = "geocoder"},
       {.quarantine_after = 0},
       {.concurrency = 2, .quarantine_after = 10},
@@ -52,6 +54,12 @@ TEST_CASE("a request names what is wrong with it") {
   CHECK(field(R"({"quarantine_after": -1})") == "quarantine_after");
   CHECK(field(R"({"per_key": {"concurrency": 0}})") == "per_key.concurrency");
   CHECK(field(R"({"per_key": {"rate": 2}})") == "per_key.rate");
+  CHECK(field(R"({"per_key": {"rate": null}})") == "none");
+  CHECK(field(R"({"per_key": {"rate": {"count": 10, "per": "1m"}}})") == "none");
+  CHECK(field(R"({"per_key": {"rate": {"count": 0, "per": "1m"}}})") == "per_key.rate.count");
+  CHECK(field(R"({"per_key": {"rate": {"per": "1ms"}}})") == "per_key.rate.per");
+  CHECK(field(R"({"per_key": {"rate": {"kind": "leaky"}}})") == "per_key.rate.kind");
+  CHECK(field(R"({"per_key": {"rate": {"kind": "fixed", "burst": 2}}})") == "per_key.rate.burst");
   CHECK(field(R"({"per_key": {"fair": true, "weights": {"a": 0.5}}, "ageing": "1m"})") == "none");
   CHECK(field(R"({"per_key": {"fair": 1}})") == "per_key.fair");
   CHECK(field(R"({"per_key": {"weights": {"a": 2}}})") == "per_key.weights");

@@ -139,9 +139,11 @@ class NodeStore final : public SharedStore {
   Result<std::int64_t> ahead(const Job& job, std::int64_t limit) const override {
     return store().ahead(job, limit);
   }
-  Result<std::int64_t> running_of_key(const std::string& queue,
-                                      const std::string& key) const override {
-    return store().running_of_key(queue, key);
+  Result<std::int64_t> ahead_of_key(const Job& job, std::int64_t limit) const override {
+    return store().ahead_of_key(job, limit);
+  }
+  Result<LimitKeyInfo> limit_key(const std::string& queue, const std::string& key) const override {
+    return store().limit_key(queue, key);
   }
   Result<std::vector<BreakerInfo>> breakers(WallTime now) const override {
     return store().breakers(now);

@@ -76,4 +76,35 @@ TEST_CASE("a rate says by itself when a job begins") {
   CHECK(why.estimated_start == kWall + 126s);
 }
 
+TEST_CASE("the rate of its key says when a job begins, by those of the key before it") {
+  QueueStats queue = queue_with(0);
+  queue.limits.per_key.rate = RateLimit{.count = 1, .per = 10s};
+  Why why{Gate::key_rate, "closed", kWall + 6s};
+  add_estimate(why, queue, 2, {}, kWall);
+  CHECK(why.estimated_start == kWall + 26s);
+  CHECK(why.text.starts_with("closed; 2 with its limit_key are before it; it begins about "));
+}
+
+TEST_CASE("a key has the share in the pace of its queue that it has in what runs") {
+  QueueStats queue = queue_with(0);
+  queue.counts[static_cast<std::size_t>(JobState::running)] = 8;
+  Why why{Gate::key_concurrency, "full", {}};
+  add_estimate(why, queue, 4, Pace::Seen{60, 30s}, kWall, {.running = 2, .opens_at = {}});
+  CHECK(why.estimated_start == kWall + 10s);
+  CHECK(why.text.ends_with(" at its key's share in the pace of the last 30s"));
+}
+
+TEST_CASE("behind an open breaker the first begins when it is half open, others by the pace") {
+  const QueueStats queue = queue_with(0);
+  Why first{Gate::breaker, "open", kWall + 20s};
+  add_estimate(first, queue, 0, {}, kWall);
+  CHECK(first.estimated_start == kWall + 20s);
+  Why other{Gate::breaker, "open", kWall + 20s};
+  add_estimate(other, queue, 10, Pace::Seen{60, 30s}, kWall);
+  CHECK(other.estimated_start == kWall + 25s);
+  Why unknown{Gate::breaker, "open", kWall + 20s};
+  add_estimate(unknown, queue, 10, {}, kWall);
+  CHECK_FALSE(unknown.estimated_start);
+}
+
 }  // namespace mainspring

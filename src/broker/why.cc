@@ -144,15 +144,28 @@ std::optional<Why> held_by_breaker(const Job& job, const BreakerInfo& breaker, W
              {}};
 }
 
-std::optional<Why> held_by_key(const Job& job, const QueueLimits& limits, std::int64_t running) {
-  const auto& most = limits.per_key.concurrency;
-  if (!most || job.limit_key.empty() || running < *most) return std::nullopt;
-  return Why{
-      Gate::key_concurrency,
-      fmt::format("{} {} of queue {} with limit_key \"{}\" {}, and no more than {} may run at once",
-                  running, running == 1 ? "job" : "jobs", job.queue, job.limit_key,
-                  running == 1 ? "runs" : "run", *most),
-      {}};
+std::optional<Why> held_by_key(const Job& job, const KeyLimits& limits, const LimitKeyInfo& key,
+                               WallTime now) {
+  if (job.limit_key.empty()) return std::nullopt;
+  const auto& most = limits.concurrency;
+  if (most && key.running >= *most) {
+    const bool one = key.running == 1;
+    return Why{
+        Gate::key_concurrency,
+        fmt::format("{} {} of queue {} with limit_key \"{}\" {}, and no more than {} may run "
+                    "at once",
+                    key.running, one ? "job" : "jobs", job.queue, job.limit_key,
+                    one ? "runs" : "run", *most),
+        {}};
+  }
+  if (!limits.rate || !key.opens_at || *key.opens_at <= now) return std::nullopt;
+  return Why{Gate::key_rate,
+             fmt::format("queue {} begins no more than {} {} per {} with limit_key \"{}\": it is "
+                         "closed for these until {}",
+                         job.queue, limits.rate->count, limits.rate->count == 1 ? "job" : "jobs",
+                         format_duration(limits.rate->per), job.limit_key,
+                         format_wall_time(*key.opens_at)),
+             key.opens_at};
 }
 
 // A job with the turn waits where it would be available, while somebody holds the session.
@@ -197,33 +210,59 @@ Why held_by_session(const Job& job, const SessionInfo* session) {
 constexpr Duration kFarthest = std::chrono::hours(24 * 366);
 
 // After so many others, of which each takes `of` / `n`.
-std::optional<WallTime> after(std::int64_t others, Duration of, std::int64_t n, WallTime from) {
+std::optional<WallTime> after(std::int64_t others, Duration of, double n, WallTime from) {
+  if (others == 0) return from;
   if (n <= 0) return std::nullopt;
-  const double in =
-      static_cast<double>(of.count()) / static_cast<double>(n) * static_cast<double>(others);
+  const double in = static_cast<double>(of.count()) / n * static_cast<double>(others);
   if (in > static_cast<double>(kFarthest.count())) return std::nullopt;
   return from + Duration(static_cast<std::int64_t>(in));
 }
 
 }  // namespace
 
-bool waits_in_line(Gate gate) {
-  return gate == Gate::concurrency || gate == Gate::rate || gate == Gate::busy_workers;
+Line line_of(Gate gate) {
+  switch (gate) {
+    case Gate::concurrency:
+    case Gate::rate:
+    case Gate::breaker:
+    case Gate::busy_workers:
+      return Line::queue;
+    case Gate::key_concurrency:
+    case Gate::key_rate:
+      return Line::limit_key;
+    default:
+      return Line::none;
+  }
 }
 
 void add_estimate(Why& why, const QueueStats& queue, std::int64_t ahead,
-                  const std::optional<Pace::Seen>& pace, WallTime now) {
+                  const std::optional<Pace::Seen>& pace, WallTime now, const LimitKeyInfo& key) {
   why.ahead = std::min(ahead, kMaxAhead);
-  why.text += fmt::format("; {}{} {} before it", ahead < kMaxAhead ? "" : "at least ", *why.ahead,
-                          ahead == 1 ? "is" : "are");
+  const bool of_key = line_of(why.gate) == Line::limit_key;
+  why.text += fmt::format("; {}{}{} {} before it", ahead < kMaxAhead ? "" : "at least ", *why.ahead,
+                          of_key ? " with its limit_key" : "", ahead == 1 ? "is" : "are");
   if (ahead >= kMaxAhead) return;
+  const auto by_rate = [&](const RateLimit& rate) {
+    return after(ahead, rate.per, rate.count, why.until.value_or(now));
+  };
   std::string by;
   if (why.gate == Gate::rate) {
-    why.estimated_start =
-        after(ahead, queue.limits.rate->per, queue.limits.rate->count, why.until.value_or(now));
+    why.estimated_start = by_rate(*queue.limits.rate);
+  } else if (why.gate == Gate::key_rate) {
+    why.estimated_start = by_rate(*queue.limits.per_key.rate);
+  } else if (why.gate == Gate::breaker && why.until && ahead == 0) {
+    why.estimated_start = why.until;
   } else if (pace) {
-    why.estimated_start = after(ahead + 1, pace->in, pace->ended, now);
-    by = fmt::format(" at the pace of the last {}",
+    double ended = static_cast<double>(pace->ended);
+    if (of_key) {
+      const std::int64_t running = queue.counts[static_cast<std::size_t>(JobState::running)];
+      ended *= static_cast<double>(key.running) /
+               static_cast<double>(std::max({running, key.running, std::int64_t{1}}));
+    }
+    const bool opens = why.gate == Gate::breaker && why.until;
+    why.estimated_start =
+        after(opens ? ahead : ahead + 1, pace->in, ended, opens ? *why.until : now);
+    by = fmt::format(" at {} of the last {}", of_key ? "its key's share in the pace" : "the pace",
                      format_duration(std::chrono::round<std::chrono::seconds>(pace->in)));
   }
   if (!why.estimated_start) return;
@@ -261,6 +300,8 @@ std::string_view to_string(Gate gate) {
       return "concurrency";
     case Gate::key_concurrency:
       return "key_concurrency";
+    case Gate::key_rate:
+      return "key_rate";
     case Gate::breaker:
       return "breaker";
     case Gate::rate:
@@ -276,7 +317,7 @@ std::string_view to_string(Gate gate) {
 }
 
 Why why_of(const Job& job, const QueueStats* queue, const std::vector<WorkerInfo>& workers,
-           const SessionInfo* session, WallTime now, std::int64_t running_of_key,
+           const SessionInfo* session, WallTime now, const LimitKeyInfo& key,
            const BreakerInfo* breaker) {
   if (is_terminal(job.state)) return {Gate::ended, how_it_ended(job), {}};
   if (job.state == JobState::running) return {Gate::running, how_it_runs(job), {}};
@@ -298,7 +339,7 @@ Why why_of(const Job& job, const QueueStats* queue, const std::vector<WorkerInfo
   }
   if (queue != nullptr) {
     if (auto limit = held_by_limits(*queue, now)) return std::move(*limit);
-    if (auto key = held_by_key(job, queue->limits, running_of_key)) return std::move(*key);
+    if (auto of_key = held_by_key(job, queue->limits.per_key, key, now)) return std::move(*of_key);
   }
   Why why = held_by_workers(job, workers);
   if (queue != nullptr && why.gate == Gate::busy_workers)

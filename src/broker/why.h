@@ -24,6 +24,7 @@ enum class Gate {
   queue_paused,     // somebody paused it
   concurrency,      // as many jobs of its queue run as may run at once
   key_concurrency,  // as many jobs of its queue with its limit_key run as may run at once
+  key_rate,         // as many with its limit_key have begun as may begin in the time
   breaker,          // what its queue depends on is thought to be unwell
   rate,             // as many of its queue have begun as may begin in the time
   no_worker,        // nobody who was heard of lately takes its queue
@@ -45,19 +46,22 @@ inline constexpr std::int64_t kMaxAhead = 10'000;
 
 // From what the store and the broker say at `now`. `queue` = nullptr: unknown. `kinds` of workers
 // are not known: one that takes the queue may still not take the job's kind.
-// `session` = nullptr: it has none, or nobody knows it any more. `running_of_key`: of its queue's
-// jobs those with its limit_key. `breaker`: that its queue names; nullptr = none.
+// `session` = nullptr: it has none, or nobody knows it any more. `key`: what its queue knows of its
+// limit_key. `breaker`: that its queue names; nullptr = none.
 Why why_of(const Job& job, const QueueStats* queue, const std::vector<WorkerInfo>& workers,
-           const SessionInfo* session, WallTime now, std::int64_t running_of_key = 0,
+           const SessionInfo* session, WallTime now, const LimitKeyInfo& key = {},
            const BreakerInfo* breaker = nullptr);
 
-// Is it held by what passes when those before it begin?
-bool waits_in_line(Gate gate);
+// What passes when those before it begin: those of its queue, or of its limit_key alone.
+enum class Line { none, queue, limit_key };
+Line line_of(Gate gate);
 // To `why`, of a job in quarantine: those before it.
 void add_before_in_quarantine(Why& why, std::int64_t ahead);
-// To `why`, of such a job: those before it, and what follows from them for when it begins. By the
-// queue's rate where that holds it, else by what was seen of the queue.
+// To `why`, of a job that waits in a line: those before it there, and what follows from them for
+// when it begins. By the rate where one holds it; by a breaker not before it is half open; else by
+// what was seen of the queue, and of that the share that the key has in what runs.
 void add_estimate(Why& why, const QueueStats& queue, std::int64_t ahead,
-                  const std::optional<Pace::Seen>& pace, WallTime now);
+                  const std::optional<Pace::Seen>& pace, WallTime now,
+                  const LimitKeyInfo& key = {});
 
 }  // namespace mainspring

@@ -98,8 +98,10 @@ TEST_CASE("the bound of a job's limit key is named behind those of its queue") {
   Job job = job_in(JobState::available);
   QueueStats queue{.name = "photos"};
   queue.limits.per_key.concurrency = 2;
+  std::optional<WallTime> opens_at;
   const auto why = [&](std::int64_t running) {
-    return why_of(job, &queue, {worker("photos", true)}, nullptr, kNow, running);
+    return why_of(job, &queue, {worker("photos", true)}, nullptr, kNow,
+                  LimitKeyInfo{.running = running, .opens_at = opens_at});
   };
   CHECK(why(2).gate == Gate::claim);
   job.limit_key = "acme";
@@ -107,6 +109,16 @@ TEST_CASE("the bound of a job's limit key is named behind those of its queue") {
   CHECK(why(2).gate == Gate::key_concurrency);
   CHECK(why(2).text ==
         "2 jobs of queue photos with limit_key \"acme\" run, and no more than 2 may run at once");
+  queue.limits.per_key.rate = RateLimit{.count = 3, .per = 60s};
+  opens_at = kNow;
+  CHECK(why(1).gate == Gate::claim);
+  opens_at = kNow + 20s;
+  CHECK(why(1).gate == Gate::key_rate);
+  CHECK(why(1).until == opens_at);
+  CHECK(
+      why(1).text.starts_with("queue photos begins no more than 3 jobs per 1m with limit_key "
+                              "\"acme\": it is closed for these until "));
+  CHECK(why(2).gate == Gate::key_concurrency);
   queue.limits.concurrency = 1;
   queue.counts[static_cast<std::size_t>(JobState::running)] = 2;
   CHECK(why(2).gate == Gate::concurrency);
@@ -134,7 +146,7 @@ TEST_CASE("the breaker of its queue is named before other limits, and until when
   queue.counts[static_cast<std::size_t>(JobState::running)] = 1;
   BreakerInfo breaker{.name = "geo", .settings = {}, .queues = {}};
   const auto why = [&] {
-    return why_of(job, &queue, {worker("photos", true)}, nullptr, kNow, 0, &breaker);
+    return why_of(job, &queue, {worker("photos", true)}, nullptr, kNow, {}, &breaker);
   };
   CHECK(why().gate == Gate::concurrency);
   breaker.state = BreakerState::open;

@@ -68,6 +68,12 @@ Result<std::optional<std::optional<Duration>>> retention_flag(const Invocation& 
   return Out(value);
 }
 
+std::string rate_words(const RateLimit& rate) {
+  const std::string rest = rate.burst == 0 ? "" : fmt::format(", {} after a rest", rate.burst);
+  return fmt::format("{} per {} ({}{})", rate.count, format_duration(rate.per),
+                     to_string(rate.kind), rest);
+}
+
 std::string limits_words(const QueueLimits& limits) {
   if (limits.is_default()) return "no limits";
   std::string out;
@@ -77,12 +83,8 @@ std::string limits_words(const QueueLimits& limits) {
                        *limits.per_key.concurrency);
   }
   const auto add = [&](const std::string& words) { out += (out.empty() ? "" : ", ") + words; };
-  if (limits.rate) {
-    const RateLimit& rate = *limits.rate;
-    const std::string rest = rate.burst == 0 ? "" : fmt::format(", {} after a rest", rate.burst);
-    add(fmt::format("{} per {} ({}{})", rate.count, format_duration(rate.per), to_string(rate.kind),
-                    rest));
-  }
+  if (limits.rate) add(rate_words(*limits.rate));
+  if (limits.per_key.rate) add(rate_words(*limits.per_key.rate) + " of each limit key");
   if (limits.per_key.fair) {
     std::string words = "limit keys take turns";
     std::vector<std::string> weights;
@@ -112,22 +114,50 @@ Result<int> limit_number(std::string_view flag, std::string_view text) {
   return static_cast<int>(*number);
 }
 
-Result<void> read_rate(const std::string& text, QueueLimits& limits) {
+Result<void> read_rate(const std::string& flag, const std::string& text,
+                       std::optional<RateLimit>& limit) {
   if (text == "none") {
-    limits.rate.reset();
+    limit.reset();
     return {};
   }
   const auto slash = text.find('/');
   if (slash == std::string::npos) {
-    return invalid("--rate", fmt::format("--rate is \"{}\"; it must be a number and a time, as "
-                                         "100/1m, or none",
-                                         text));
+    return invalid(flag, fmt::format("{} is \"{}\"; it must be a number and a time, as 100/1m, or "
+                                     "none",
+                                     flag, text));
   }
-  RateLimit& rate = limits.rate ? *limits.rate : limits.rate.emplace();
-  MS_TRY_ASSIGN(rate.count, limit_number("--rate", text.substr(0, slash)));
+  RateLimit& rate = limit ? *limit : limit.emplace();
+  MS_TRY_ASSIGN(rate.count, limit_number(flag, text.substr(0, slash)));
   const auto per = parse_duration(text.substr(slash + 1));
-  if (!per) return invalid("--rate", "--rate: " + per.error().message);
+  if (!per) return invalid(flag, flag + ": " + per.error().message);
   rate.per = *per;
+  return {};
+}
+
+// `prefix`: "" of the queue's rate, "key-" of that of each key.
+Result<void> read_rate_flags(const Invocation& invocation, const std::string& prefix,
+                             std::optional<RateLimit>& limit) {
+  const std::string rate = "--" + prefix + "rate", of_kind = rate + "-kind",
+                    of_burst = "--" + prefix + "burst";
+  if (const auto text = invocation.flag(prefix + "rate")) MS_TRY(read_rate(rate, *text, limit));
+  const auto kind_text = invocation.flag(prefix + "rate-kind"),
+             burst = invocation.flag(prefix + "burst");
+  if ((kind_text || burst) && !limit) {
+    return invalid(rate,
+                   fmt::format("{} and {} are of a rate: give {} too", of_kind, of_burst, rate));
+  }
+  if (kind_text) {
+    const auto kind = parse_rate_kind(*kind_text);
+    if (!kind) {
+      return invalid(of_kind, fmt::format("{} is \"{}\"; it must be bucket, sliding or fixed",
+                                          of_kind, *kind_text));
+    }
+    limit->kind = *kind;
+    if (*kind != RateKind::bucket) limit->burst = 0;
+  }
+  if (burst) {
+    MS_TRY_ASSIGN(limit->burst, limit_number(of_burst, *burst));
+  }
   return {};
 }
 
@@ -191,23 +221,8 @@ Result<void> read_limit_flags(const Invocation& invocation, QueueLimits& limits)
   MS_TRY(read_order_flags(invocation, limits));
   if (const auto breaker = invocation.flag("breaker"))
     limits.breaker = *breaker == "none" ? "" : *breaker;
-  if (const auto text = invocation.flag("rate")) MS_TRY(read_rate(*text, limits));
-  const auto kind_text = invocation.flag("rate-kind"), burst = invocation.flag("burst");
-  if ((kind_text || burst) && !limits.rate)
-    return invalid("--rate", "--rate-kind and --burst are of a rate: give --rate too");
-  if (kind_text) {
-    const auto kind = parse_rate_kind(*kind_text);
-    if (!kind) {
-      return invalid("--rate-kind", fmt::format("--rate-kind is \"{}\"; it must be bucket, sliding "
-                                                "or fixed",
-                                                *kind_text));
-    }
-    limits.rate->kind = *kind;
-    if (*kind != RateKind::bucket) limits.rate->burst = 0;
-  }
-  if (burst) {
-    MS_TRY_ASSIGN(limits.rate->burst, limit_number("--burst", *burst));
-  }
+  MS_TRY(read_rate_flags(invocation, "", limits.rate));
+  MS_TRY(read_rate_flags(invocation, "key-", limits.per_key.rate));
   return validate(limits);
 }
 
@@ -327,14 +342,16 @@ Result<int> run_queues_set(const Invocation& invocation, Io& io) {
 Result<int> run_queues_limit(const Invocation& invocation, Io& io) {
   const std::string name = *invocation.argument("QUEUE");
   MS_TRY(check_name("QUEUE", name));
-  if (!invocation.flag("concurrency") && !invocation.flag("rate") &&
-      !invocation.flag("rate-kind") && !invocation.flag("burst") &&
-      !invocation.flag("key-concurrency") && !invocation.flag("fair") &&
-      !invocation.flag("ageing") && invocation.all_flags("weight").empty() &&
-      !invocation.flag("breaker") && !invocation.flag("quarantine-after"))
+  constexpr std::string_view kOnce[] = {
+      "concurrency",   "rate",      "rate-kind", "burst",  "key-concurrency", "key-rate",
+      "key-rate-kind", "key-burst", "fair",      "ageing", "breaker",         "quarantine-after"};
+  const bool some = std::any_of(std::begin(kOnce), std::end(kOnce), [&](std::string_view flag) {
+    return invocation.flag(std::string(flag)).has_value();
+  });
+  if (!some && invocation.all_flags("weight").empty())
     return invalid("",
-                   "nothing to set: give --concurrency, --key-concurrency, --rate, --fair, "
-                   "--weight, --ageing, --breaker or --quarantine-after");
+                   "nothing to set: give --concurrency, --rate, --key-concurrency, --key-rate, "
+                   "--fair, --weight, --ageing, --breaker or --quarantine-after");
   MS_TRY_ASSIGN(const auto connection, connect(invocation, Duration{0}));
   // The request says all: what is not given stays as it is.
   SetQueueLimits request{.queue = name, .limits = {}};

@@ -218,7 +218,17 @@ TEST_CASE("a limit per key holds the jobs of a key, and why says so") {
   REQUIRE(answer);
   CHECK(answer->gate == "key_concurrency");
   CHECK(answer->why ==
-        R"(1 job of queue q with limit_key "acme" runs, and no more than 1 may run at once)");
+        R"(1 job of queue q with limit_key "acme" runs, and no more than 1 may run at once)"
+        "; 0 with its limit_key are before it");
+  CHECK(peer.call("PUT", "/v1/queues/q/limits", R"({"per_key":{"rate":{"count":1,"per":"1h"}}})")
+            .status == 200);
+  peer.call("POST", "/v1/jobs", job);
+  CHECK(claim(peer, R"({"worker":"w","queues":["q"],"max":9})").jobs.size() == 1);
+  answer = decode_why(peer.call("GET", "/v1/jobs/3/why").body);
+  REQUIRE(answer);
+  CHECK(answer->gate == "key_rate");
+  REQUIRE(answer->until);
+  CHECK(answer->estimated_start == answer->until);
 }
 
 TEST_CASE("a job in the line of a rate says how many are before it, and about when it begins") {

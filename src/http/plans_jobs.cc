@@ -242,11 +242,11 @@ Plan plan_why(const Request& request, Services& services) {
         session = std::move(*known);
       }
     }
-    std::int64_t of_key = 0;
+    LimitKeyInfo of_key;
     if (job->state == JobState::available && !job->limit_key.empty()) {
-      auto running = services.store.running_of_key(job->queue, job->limit_key);
-      if (!running) return error_reply(running.error());
-      of_key = *running;
+      auto known = services.store.limit_key(job->queue, job->limit_key);
+      if (!known) return error_reply(known.error());
+      of_key = *known;
     }
     const Now now = services.clock.now();
     std::optional<BreakerInfo> breaker;
@@ -257,10 +257,13 @@ Plan plan_why(const Request& request, Services& services) {
     Why why =
         why_of(*job, queue == queues->end() ? nullptr : &*queue, *workers,
                session ? &*session : nullptr, now.wall, of_key, breaker ? &*breaker : nullptr);
-    if (waits_in_line(why.gate) && queue != queues->end()) {
-      auto ahead = services.store.ahead(*job, kMaxAhead);
+    const Line line = line_of(why.gate);
+    if (line != Line::none && queue != queues->end()) {
+      auto ahead = line == Line::queue ? services.store.ahead(*job, kMaxAhead)
+                                       : services.store.ahead_of_key(*job, kMaxAhead);
       if (!ahead) return error_reply(ahead.error());
-      add_estimate(why, *queue, *ahead, services.broker.pace().of(*queue, now.instant), now.wall);
+      add_estimate(why, *queue, *ahead, services.broker.pace().of(*queue, now.instant), now.wall,
+                   of_key);
     }
     if (why.gate == Gate::quarantine) {
       auto ahead = services.store.ahead(*job, kMaxAhead);

@@ -6,20 +6,22 @@
 namespace mainspring::http {
 
 inline constexpr Schema kLimitSchemas[] = {
+    {"RateLimit", R"({"type":["object","null"],"additionalProperties":false,
+      "description":"Attempts that begin; null = no limit.","properties":{
+      "count":{"type":"integer","minimum":1,"maximum":1000000},
+      "per":{"$ref":"#/components/schemas/Duration"},
+      "kind":{"type":"string","enum":["bucket","sliding","fixed"],"default":"bucket"},
+      "burst":{"type":["integer","null"],"minimum":0,"maximum":1000000,
+        "description":"Of a bucket; 0 = as many as count."}}})"},
     {"QueueLimits", R"({"type":"object","additionalProperties":false,"properties":{
       "concurrency":{"type":["integer","null"],"minimum":1,"maximum":1000000,
         "description":"Jobs that run at once, over all workers; null = no limit."},
-      "rate":{"type":["object","null"],"additionalProperties":false,
-        "description":"Attempts that begin; null = no limit.","properties":{
-        "count":{"type":"integer","minimum":1,"maximum":1000000},
-        "per":{"$ref":"#/components/schemas/Duration"},
-        "kind":{"type":"string","enum":["bucket","sliding","fixed"],"default":"bucket"},
-        "burst":{"type":["integer","null"],"minimum":0,"maximum":1000000,
-          "description":"Of a bucket; 0 = as many as count."}}},
+      "rate":{"$ref":"#/components/schemas/RateLimit"},
       "per_key":{"type":["object","null"],"additionalProperties":false,
         "description":"Of each limit_key for itself; null = no limits.","properties":{
         "concurrency":{"type":["integer","null"],"minimum":1,"maximum":1000000,
           "description":"Jobs with the same key that run at once."},
+        "rate":{"$ref":"#/components/schemas/RateLimit"},
         "fair":{"type":["boolean","null"],"description":"Keys take turns within a priority."},
         "weights":{"type":["object","null"],"maxProperties":1000,"additionalProperties":
           {"type":"number","minimum":0.001,"maximum":1000}}}},
@@ -33,7 +35,7 @@ inline constexpr Schema kLimitSchemas[] = {
       "id":{"type":"integer","format":"int64"},"state":{"$ref":"#/components/schemas/JobState"},
       "gate":{"enum":["ended","running","quarantine","deferred","time","earlier_run","session_turn",
         "session_stopped","session_held","queue_paused","breaker","concurrency","rate",
-        "key_concurrency","no_worker","busy_workers","claim"]},
+        "key_concurrency","key_rate","no_worker","busy_workers","claim"]},
       "why":{"type":"string"},
       "until":{"type":"string","format":"date-time","description":"When it opens by itself."},
       "ahead":{"type":"integer","description":"How many are before it in its line, at most 10000."},

@@ -44,7 +44,7 @@ Result<void> check_room(const NamedJob& job, const RoomForNamed& room) {
   }
   if (room.limit_key <= 0 && !MS_MUTANT(named_claim_ignores_limits)) {
     return no(job.id, fmt::format("cannot begin now: as many jobs of queue {} with its limit_key "
-                                  "run as may; try again later",
+                                  "run as may, or have begun in the time; try again later",
                                   job.queue));
   }
   if (job.quarantined && room.quarantine <= 0 && !MS_MUTANT(named_claim_ignores_quarantine)) {

@@ -128,6 +128,31 @@ WallTime RateMeter::opens_at(const RateLimit& limit, WallTime now) const {
   return now;
 }
 
+WallTime RateMeter::as_new_at(const RateLimit& limit) const {
+  if (entries_.empty()) return WallTime();
+  const std::int64_t at = entries_.back().first;
+  if (limit.kind == RateKind::bucket) return WallTime::from_us(at);
+  return WallTime::from_us(limit.kind == RateKind::fixed ? at + limit.per.count()
+                                                         : leaves_at(limit, at));
+}
+
+std::optional<WallTime> key_closed_until(const KeyLimits& limits, const RateMeter& meter,
+                                         WallTime now) {
+  if (!limits.rate || MS_MUTANT(key_rate_ignored) || meter.allowed(*limits.rate, now) > 0)
+    return std::nullopt;
+  return meter.opens_at(*limits.rate, now);
+}
+
+int room_of_key(const KeyLimits& limits, std::int64_t running, const RateMeter& meter,
+                WallTime now) {
+  std::int64_t room = kUnlimited;
+  if (MS_MUTANT(limit_per_key_ignored)) running = 0;
+  if (limits.concurrency) room = std::max<std::int64_t>(0, *limits.concurrency - running);
+  if (limits.rate && !MS_MUTANT(key_rate_ignored))
+    room = std::min<std::int64_t>(room, meter.allowed(*limits.rate, now));
+  return static_cast<int>(room);
+}
+
 int room_of(const QueueLimits& limits, std::int64_t running, const RateMeter& meter, WallTime now) {
   std::int64_t room = kUnlimited;
   if (MS_MUTANT(room_without_those_that_run)) running = 0;
@@ -163,7 +188,31 @@ int effective_priority(int priority, WallTime run_at, const std::optional<Durati
 }
 
 namespace {
+// `name`: rate, or per_key.rate.
+Result<void> validate_rate(const std::string& name, const RateLimit& rate) {
+  const auto bad = [&](std::string_view field, const std::string& why) {
+    const std::string full = fmt::format("{}.{}", name, field);
+    return invalid(full, fmt::format("{} is {}", full, why));
+  };
+  if (rate.count < 1 || rate.count > kMaxRateCount)
+    return bad("count", fmt::format("{}; it must be 1 to {}", rate.count, kMaxRateCount));
+  if (rate.per < kMinRatePer || rate.per > kMaxRatePer) {
+    return bad("per", fmt::format("{}; it must be {} to {}", format_duration(rate.per),
+                                  format_duration(kMinRatePer), format_duration(kMaxRatePer)));
+  }
+  if (rate.burst < 0 || rate.burst > kMaxRateCount) {
+    return bad("burst", fmt::format("{}; it must be 1 to {}, or 0 for as many as {}.count",
+                                    rate.burst, kMaxRateCount, name));
+  }
+  if (rate.burst != 0 && rate.kind != RateKind::bucket) {
+    return bad("burst", fmt::format("{}; only a bucket has one, and this rate is {}", rate.burst,
+                                    to_string(rate.kind)));
+  }
+  return {};
+}
+
 Result<void> validate_keys(const KeyLimits& limits) {
+  if (limits.rate) MS_TRY(validate_rate("per_key.rate", *limits.rate));
   const auto& most = limits.concurrency;
   if (most && (*most < 1 || *most > kMaxConcurrency)) {
     return invalid(
@@ -211,28 +260,7 @@ Result<void> validate(const QueueLimits& limits) {
                                          format_duration(kMinAgeing), format_duration(kMaxAgeing)));
   }
   if (!limits.breaker.empty()) MS_TRY(check_name("breaker", limits.breaker));
-  if (!limits.rate) return {};
-  const RateLimit& rate = *limits.rate;
-  if (rate.count < 1 || rate.count > kMaxRateCount) {
-    return invalid("rate.count",
-                   fmt::format("rate.count is {}; it must be 1 to {}", rate.count, kMaxRateCount));
-  }
-  if (rate.per < kMinRatePer || rate.per > kMaxRatePer) {
-    return invalid("rate.per",
-                   fmt::format("rate.per is {}; it must be {} to {}", format_duration(rate.per),
-                               format_duration(kMinRatePer), format_duration(kMaxRatePer)));
-  }
-  if (rate.burst < 0 || rate.burst > kMaxRateCount) {
-    return invalid(
-        "rate.burst",
-        fmt::format("rate.burst is {}; it must be 1 to {}, or 0 for as many as rate.count",
-                    rate.burst, kMaxRateCount));
-  }
-  if (rate.burst != 0 && rate.kind != RateKind::bucket) {
-    return invalid("rate.burst", fmt::format("rate.burst is {}; only a bucket has one, and this "
-                                             "rate is {}",
-                                             rate.burst, to_string(rate.kind)));
-  }
+  if (limits.rate) MS_TRY(validate_rate("rate", *limits.rate));
   return {};
 }
 

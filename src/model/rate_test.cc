@@ -34,6 +34,33 @@ TEST_CASE(
   CHECK(RateMeter::parse("12") == RateMeter());
 }
 
+TEST_CASE("a meter says from when on it is as new, and is as new then and not before") {
+  for (const RateKind kind : {RateKind::bucket, RateKind::sliding, RateKind::fixed}) {
+    const RateLimit rate = limit(5, minutes(1), kind);
+    RateMeter meter;
+    CHECK(meter.as_new_at(rate) == WallTime());
+    meter.take(rate, kStart + seconds(1), 5);
+    const WallTime at = meter.as_new_at(rate);
+    CHECK(meter.allowed(rate, at) == 5);
+    CHECK(meter.allowed(rate, at - Duration(1)) < 5);
+  }
+}
+
+TEST_CASE("a key has room for as many as its concurrency and its rate both let begin") {
+  KeyLimits limits;
+  RateMeter meter;
+  CHECK(room_of_key(limits, 100, meter, kStart) > 1'000'000);
+  limits.concurrency = 3;
+  CHECK(room_of_key(limits, 1, meter, kStart) == 2);
+  CHECK(room_of_key(limits, 9, meter, kStart) == 0);
+  limits.rate = limit(2, minutes(1), RateKind::sliding);
+  CHECK(room_of_key(limits, 0, meter, kStart) == 2);
+  CHECK_FALSE(key_closed_until(limits, meter, kStart));
+  meter.take(*limits.rate, kStart, 2);
+  CHECK(room_of_key(limits, 0, meter, kStart) == 0);
+  CHECK(key_closed_until(limits, meter, kStart) == meter.opens_at(*limits.rate, kStart));
+}
+
 TEST_CASE("a bucket that has been left alone holds its burst, not more") {
   const RateLimit rate = limit(60, minutes(1), RateKind::bucket, 5);
   RateMeter meter;

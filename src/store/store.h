@@ -55,6 +55,13 @@ struct Agenda {
   friend bool operator==(const Agenda&, const Agenda&) = default;
 };
 
+// A limit_key of a queue.
+struct LimitKeyInfo {
+  std::int64_t running = 0;            // of its jobs
+  std::optional<WallTime> opens_at{};  // closed by its rate until then
+  friend bool operator==(const LimitKeyInfo&, const LimitKeyInfo&) = default;
+};
+
 class Store {
  public:
   virtual ~Store() = default;
@@ -64,7 +71,7 @@ class Store {
   virtual Agenda agenda() const = 0;
   // Would a claim of this queue find a job? False for a paused or unknown queue, for one that runs
   // as many jobs as it may or is held back by its rate or breaker. Of a queue whose jobs all wait
-  // for room of their limit_key it may say true, until a claim has found none.
+  // for room of their limit_key, or for its rate, it may say true, until a claim has found none.
   virtual bool has_available(const std::string& queue) const = 0;
   // A hint for the broker: queues of the first `limit` jobs that MoveDue would move now, with how
   // many of each. To know none is always right.
@@ -88,9 +95,11 @@ class Store {
   // Of one that waits in quarantine: how many of its queue's are released, or stand before it
   // there.
   virtual Result<std::int64_t> ahead(const Job& job, std::int64_t limit) const = 0;
-  // How many jobs of a queue with limits per key run that have this limit_key.
-  virtual Result<std::int64_t> running_of_key(const std::string& queue,
-                                              const std::string& key) const = 0;
+  // The same of the jobs with its limit_key alone.
+  virtual Result<std::int64_t> ahead_of_key(const Job& job, std::int64_t limit) const = 0;
+  // What a queue with limits per key knows of this one.
+  virtual Result<LimitKeyInfo> limit_key(const std::string& queue,
+                                         const std::string& key) const = 0;
   // All, by name; as of `now`.
   virtual Result<std::vector<BreakerInfo>> breakers(WallTime now) const = 0;
   // Errors: not_found.

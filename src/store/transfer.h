@@ -129,8 +129,9 @@ struct TransferQueue {
   std::optional<std::int64_t> retention_completed, retention_dead;
   std::int64_t enqueued = 0, pruned = 0, expired = 0;
   std::array<std::int64_t, kJobStateCount> counts{};
-  std::string limits{}, meter{};           // as text; "" = none
-  std::optional<std::int64_t> opens_at{};  // closed by its rate until then
+  std::string limits{}, meter{};                    // as text; "" = none
+  std::optional<std::int64_t> opens_at{};           // closed by its rate until then
+  std::map<std::string, std::string> key_meters{};  // of a rate per key, as text
   friend bool operator==(const TransferQueue&, const TransferQueue&) = default;
 };
 

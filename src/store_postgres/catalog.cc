@@ -25,7 +25,7 @@ void PostgresStore::load_queues() {
     auto& kept = queues_by_id_[read.id];
     if (!kept) kept = std::make_unique<QueueInfo>();
     *kept = std::move(read);
-    any_rates_ = any_rates_ || kept->limits.rate;
+    any_rates_ = any_rates_ || kept->limits.has_rate();
     queues_by_name_[kept->name] = kept.get();
   }
   // What a batch made that was undone.
@@ -71,7 +71,7 @@ const QueueInfo& PostgresStore::queue_of(const std::string& name) {
   auto queue = std::make_unique<QueueInfo>(read_queue(rows, 0, 1));
   queue->id = static_cast<int>(rows.integer(0, 0));
   queue->name = name;
-  if (rows.integer(0, 7) != 0) {
+  if (rows.integer(0, 8) != 0) {
     write(sql_.raise_version, params("queues"));
     after_.queues = true;
     QueueHint& hint = hints_[queue->id];
@@ -125,13 +125,16 @@ const std::string& PostgresStore::kind_name(int id) {
 }
 
 void PostgresStore::changed_queue(const QueueInfo& queue) {
-  const auto at = queue.opens_at ? std::optional(queue.opens_at->us()) : std::nullopt;
+  const auto us = [](const std::optional<WallTime>& at) {
+    return at ? std::optional(at->us()) : std::nullopt;
+  };
   std::string limits = limits_text(queue.limits), settings;
   if (!queue.limits.any()) limits.swap(settings);
   const std::string meter = queue.meter.text();
-  write(sql_.update_queue, params(std::int64_t{queue.id}, queue.paused, queue.retention_completed,
-                                  queue.retention_dead, text_or_null(limits), text_or_null(meter),
-                                  at, text_or_null(settings)));
+  write(sql_.update_queue,
+        params(std::int64_t{queue.id}, queue.paused, queue.retention_completed,
+               queue.retention_dead, text_or_null(limits), text_or_null(meter), us(queue.opens_at),
+               text_or_null(settings), us(queue.keys_open_at)));
   write(sql_.raise_version, params("queues"));
   copies_of_batch_ = true;
   after_.queues = true;
@@ -149,6 +152,7 @@ QueueInfo& PostgresStore::locked_queue(const std::string& name) {
   queue.limits = now.limits;
   queue.meter = now.meter;
   queue.opens_at = now.opens_at;
+  queue.keys_open_at = now.keys_open_at;
   return queue;
 }
 

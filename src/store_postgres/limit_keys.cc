@@ -45,20 +45,6 @@ LimitKeyStatements::LimitKeyStatements(std::string_view s)
             "($3::bigint[] IS NULL OR kind = ANY($3)) AND (priority, run_at, id) > ($4::bigint, "
             "$5::bigint, $6::bigint) ORDER BY priority, run_at, id LIMIT $7::bigint) r JOIN "
             "$schema.jobs k ON k.id = r.id ORDER BY r.priority, r.run_at, r.id"),
-      held_keys(s,
-                "WITH RECURSIVE p AS ((SELECT key, kind FROM $schema.held_back WHERE queue = "
-                "$1::bigint ORDER BY key, kind LIMIT 1) UNION ALL SELECT n.key, n.kind FROM p, "
-                "LATERAL (SELECT key, kind FROM $schema.held_back h WHERE h.queue = $1::bigint AND "
-                "(h.key, h.kind) > (p.key, p.kind) ORDER BY h.key, h.kind LIMIT 1) n) SELECT key, "
-                "kind FROM p WHERE $2::bigint[] IS NULL OR kind = ANY($2)"),
-      held_jobs(s,
-                "SELECT h.priority, h.run_at, h.id, h.kind, h.key, (j.state = 2 AND j.priority = "
-                "h.priority AND j.run_at = h.run_at AND j.kind = h.kind AND j.limit_key = h.key) "
-                "IS TRUE FROM unnest($2::text[], $3::bigint[], $4::bigint[]) AS p(key, kind, "
-                "room), LATERAL (SELECT * FROM $schema.held_back b WHERE b.queue = $1::bigint AND "
-                "b.key = p.key AND b.kind = p.kind AND (b.expires_at = 0 OR b.expires_at > $5) "
-                "ORDER BY b.priority, b.run_at, b.id LIMIT p.room) h LEFT JOIN $schema.jobs j ON "
-                "j.id = h.id"),
       running(s,
               "WITH gone AS (DELETE FROM $schema.running_keys b USING $schema.jobs j WHERE b.queue "
               "= $1::bigint AND b.key = ANY($2::text[]) AND j.id = b.id AND j.state <> 3) SELECT "
@@ -101,11 +87,44 @@ LimitKeyStatements::LimitKeyStatements(std::string_view s)
               "$1::bigint) INSERT "
               "INTO $schema.ready (queue, priority, kind, run_at, id, expires_at) SELECT queue, "
               "priority, kind, run_at, id, expires_at FROM k ON CONFLICT DO NOTHING"),
-      running_of_key(s,
-                     "SELECT count(*) FROM $schema.queues q JOIN $schema.running_keys b ON b.queue "
-                     "= q.id JOIN $schema.jobs j ON j.id = b.id WHERE q.name = $1 AND b.key = $2 "
-                     "AND j.state = 3"),
-      key_of_job(s, "SELECT limit_key FROM $schema.jobs WHERE id = $1") {}
+      key_info(s,
+               "SELECT (SELECT count(*) FROM $schema.running_keys b JOIN $schema.jobs j ON j.id = "
+               "b.id WHERE b.queue = q.id AND b.key = $2 AND j.state = 3), (SELECT m.opens_at FROM "
+               "$schema.key_meters m WHERE m.queue = q.id AND m.key = $2) FROM $schema.queues q "
+               "WHERE q.name = $1"),
+      key_of_job(s, "SELECT limit_key FROM $schema.jobs WHERE id = $1"),
+      // What a claim has met of a key that is full is in held_back; the rest stands in the line.
+      key_before(
+          s,
+          "SELECT count(*) FROM ((SELECT h.id FROM $schema.held_back h JOIN $schema.jobs k ON "
+          "k.id = h.id WHERE h.queue = (SELECT id FROM $schema.queues WHERE name = $1) AND "
+          "h.key = $6 AND (h.priority, h.run_at, h.id) < ($2, $3, $4) AND k.state = 2 LIMIT "
+          "$5) UNION (SELECT r.id FROM (SELECT id, priority, run_at FROM "
+          "$schema.ready WHERE queue = (SELECT id FROM $schema.queues WHERE name = $1) AND "
+          "(priority, run_at, id) < ($2, $3, $4) ORDER BY priority, run_at, id LIMIT $5) r "
+          "JOIN $schema.jobs j ON j.id = r.id WHERE j.limit_key = $6) LIMIT $5) l"),
+      meters(s,
+             "SELECT key, meter FROM $schema.key_meters WHERE queue = $1::bigint AND key = "
+             "ANY($2::text[])"),
+      write_meters(
+          s,
+          "WITH g AS (DELETE FROM $schema.key_meters WHERE ctid = ANY(ARRAY(SELECT ctid "
+          "FROM $schema.key_meters WHERE queue = $1::bigint AND forgotten_at <= $6 AND key "
+          "<> ALL($2::text[]) ORDER BY forgotten_at LIMIT 100))) INSERT INTO "
+          "$schema.key_meters (queue, key, meter, opens_at, forgotten_at) SELECT "
+          "$1::bigint, u.key, u.meter, u.opens_at, u.forgotten_at FROM "
+          "unnest($2::text[], $3::text[], $4::bigint[], $5::bigint[]) AS u(key, meter, "
+          "opens_at, forgotten_at) ON CONFLICT (queue, key) DO UPDATE SET meter = "
+          "excluded.meter, opens_at = excluded.opens_at, forgotten_at = "
+          "excluded.forgotten_at"),
+      drop_meters(s, "DELETE FROM $schema.key_meters WHERE queue = $1::bigint"),
+      keys_open_at(s, "UPDATE $schema.queues SET keys_open_at = $2 WHERE id = $1::bigint"),
+      due_keys(s,
+               "SELECT name FROM $schema.queues WHERE keys_open_at <= $1 ORDER BY id LIMIT "
+               "$2::bigint"),
+      next_key_opening(s,
+                       "SELECT min(opens_at) FROM $schema.key_meters WHERE queue = $1::bigint AND "
+                       "opens_at > $2") {}
 
 KeyedColumns::KeyedColumns(const std::vector<KeyedJob>& jobs) {
   for (const KeyedJob& job : jobs) {
@@ -124,56 +143,27 @@ Params places(int queue, const std::vector<KeyedJob>& jobs) {
 // How many more of each of these keys may begin.
 void PostgresStore::room_of_keys(const QueueInfo& queue, const std::set<std::string>& keys,
                                  KeyRooms& rooms) {
-  Texts fresh;
-  const auto& most = queue.limits.per_key.concurrency;
+  const KeyLimits& limits = queue.limits.per_key;
+  std::vector<std::string> fresh;
   for (const std::string& key : keys) {
-    const bool free = key.empty() || !most;
-    const bool is_new = rooms.emplace(key, free ? std::numeric_limits<int>::max() : *most).second;
-    if (is_new && !free) fresh.emplace_back(key);
+    const bool is_new = rooms.emplace(key, std::numeric_limits<int>::max()).second;
+    if (is_new && !key.empty() && limits.bounds()) fresh.push_back(key);
   }
-  if (fresh.empty() || MS_MUTANT(limit_per_key_ignored)) return;
-  const Rows rows = ask(key_sql_.running, params(std::int64_t{queue.id}, fresh));
-  for (int i = 0; i < rows.size(); ++i)
-    rooms[rows.string(i, 0)] -= static_cast<int>(rows.integer(i, 1));
-}
-
-// Of each key with room, and kind, the first that are held back.
-std::vector<KeyedJob> PostgresStore::held_with_room(const QueueInfo& queue,
-                                                    const std::optional<Ints>& kinds, int most,
-                                                    KeyRooms& rooms) {
-  const Rows pairs = ask(key_sql_.held_keys, params(std::int64_t{queue.id}, kinds));
-  std::set<std::string> names;
-  for (int i = 0; i < pairs.size(); ++i) names.insert(pairs.string(i, 0));
-  room_of_keys(queue, names, rooms);
-  std::vector<std::string> kept;
-  Ints of_kind, room;
-  for (int i = 0; i < pairs.size(); ++i) {
-    const int n = std::min(most, rooms.at(pairs.string(i, 0)));
-    if (n <= 0) continue;
-    kept.push_back(pairs.string(i, 0));
-    of_kind.push_back(pairs.integer(i, 1)), room.push_back(n);
+  if (fresh.empty()) return;
+  std::map<std::string, std::int64_t> running;
+  if (limits.concurrency) {
+    const Texts names(fresh.begin(), fresh.end());
+    const Rows rows = ask(key_sql_.running, params(std::int64_t{queue.id}, names));
+    for (int i = 0; i < rows.size(); ++i) running[rows.string(i, 0)] = rows.integer(i, 1);
   }
-  const Texts keys(kept.begin(), kept.end());
-  std::vector<KeyedJob> found;
-  for (int look = 0; look < kLooks && !keys.empty(); ++look) {
-    found.clear();
-    std::vector<KeyedJob> void_rows;
-    const Rows rows =
-        ask(key_sql_.held_jobs, params(std::int64_t{queue.id}, keys, of_kind, room, wall()));
-    for (int i = 0; i < rows.size(); ++i) {
-      KeyedJob job{.priority = rows.integer(i, 0),
-                   .run_at = rows.integer(i, 1),
-                   .id = rows.integer(i, 2),
-                   .kind = rows.integer(i, 3),
-                   .key = rows.string(i, 4),
-                   .held = true};
-      (rows.integer(i, 5) != 0 ? found : void_rows).push_back(std::move(job));
-    }
-    if (void_rows.empty()) break;
-    drop_held(queue, void_rows);
-    for (std::int64_t& n : room) n *= 4;  // many may have been cancelled
+  KeyMeters meters = meters_of(queue, fresh);
+  std::optional<WallTime> opens_at;
+  for (const std::string& key : fresh) {
+    rooms[key] = room_of_key(limits, running[key], meters[key], now_.wall);
+    const auto at = key_closed_until(limits, meters[key], now_.wall);
+    if (at && (!opens_at || *at < *opens_at)) opens_at = at;
   }
-  return found;
+  note_opening(queue, opens_at);
 }
 
 // From `jobs`, in order, at most `most` that their keys have room for. `passed`: the others before
@@ -216,7 +206,9 @@ std::vector<KeyedJob> PostgresStore::look_at_keys(const QueueInfo& queue,
                                                   const std::optional<Ints>& kinds, int most,
                                                   bool& more) {
   KeyRooms rooms;
-  const std::vector<KeyedJob> held = held_with_room(queue, kinds, most, rooms);
+  bool unfinished = false;
+  const Rows lines = held_lines(queue, kinds, rooms);
+  const std::vector<KeyedJob> held = held_in_order(queue, lines, most, rooms, unfinished);
   std::vector<KeyedJob> line, picked, passed;
   KeyedJob last{.priority = -1};
   more = true;
@@ -243,7 +235,7 @@ std::vector<KeyedJob> PostgresStore::look_at_keys(const QueueInfo& queue,
     picked = pick_keyed(std::move(all), most, rooms, passed);
   }
   move_held(queue, picked, std::move(passed));
-  more = more && std::ssize(picked) < most;
+  more = (more || unfinished) && std::ssize(picked) < most;
   return picked;
 }
 
@@ -267,10 +259,12 @@ void PostgresStore::note_keys(const Claiming& claiming) {
   std::map<std::int64_t, std::size_t> at;
   for (std::size_t i = 0; i < claiming.keyed.size(); ++i) at.emplace(claiming.keyed[i].id, i);
   std::map<int, std::pair<Texts, Ints>> begun;
+  std::map<int, std::map<std::string, int>> metered;
   for (const ClaimedJob& job : claiming.result.jobs) {
     const auto found = at.find(job.id);
     if (found == at.end() || claiming.keyed[found->second].key.empty()) continue;
     const KeyLimits& limits = queue_by_id(claiming.keyed_of[found->second]).limits.per_key;
+    if (limits.rate) ++metered[claiming.keyed_of[found->second]][claiming.keyed[found->second].key];
     if (!limits.concurrency) continue;
     auto& [keys, ids] = begun[claiming.keyed_of[found->second]];
     keys.emplace_back(claiming.keyed[found->second].key), ids.push_back(job.id);
@@ -279,6 +273,7 @@ void PostgresStore::note_keys(const Claiming& claiming) {
     if (MS_MUTANT(running_keys_not_kept)) continue;
     write(key_sql_.note_running, params(std::int64_t{queue}, rows.first, rows.second), false);
   }
+  for (const auto& [queue, keys] : metered) count_begun(queue_by_id(queue), keys);
   // Others wait for what the next claim finds.
   for (const int queue : claiming.unfinished) after_.gained.insert(queue);
 }
@@ -288,7 +283,7 @@ void PostgresStore::note_keys(const Claiming& claiming) {
 void PostgresStore::change_key_limits(const QueueInfo& queue, const QueueLimits& limits) {
   const KeyLimits &was = queue.limits.per_key, &will = limits.per_key;
   const bool counted = was.concurrency.has_value(), counts = will.concurrency.has_value();
-  if (counted == counts && was.fair == will.fair) return;
+  if (counted == counts && was.fair == will.fair && was.any() == will.any()) return;
   flush();
   if (was.fair != will.fair) write(order_sql_.drop_turns, params(std::int64_t{queue.id}));
   if (was.any()) {
@@ -300,10 +295,24 @@ void PostgresStore::change_key_limits(const QueueInfo& queue, const QueueLimits&
   write(key_sql_.count_anew, params(std::int64_t{queue.id}));
 }
 
-Result<std::int64_t> PostgresStore::running_of_key(const std::string& queue,
-                                                   const std::string& key) const {
+Result<LimitKeyInfo> PostgresStore::limit_key(const std::string& queue,
+                                              const std::string& key) const {
   return with_reader([&](Connection& c) {
-    return c.run(key_sql_.running_of_key, params(queue, key)).integer(0, 0);
+    const Rows rows = c.run(key_sql_.key_info, params(queue, key));
+    LimitKeyInfo info;
+    if (rows.empty()) return info;
+    info.running = rows.integer(0, 0);
+    if (const auto at = rows.maybe(0, 1)) info.opens_at = WallTime::from_us(*at);
+    return info;
+  });
+}
+
+Result<std::int64_t> PostgresStore::ahead_of_key(const Job& job, std::int64_t limit) const {
+  return with_reader([&](Connection& c) {
+    return c
+        .run(key_sql_.key_before,
+             params(job.queue, job.priority, job.run_at.us(), job.id, limit, job.limit_key))
+        .integer(0, 0);
   });
 }
 

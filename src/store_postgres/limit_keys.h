@@ -2,19 +2,25 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <tuple>
 #include <vector>
 
+#include "model/rate.h"
 #include "store_postgres/connection.h"
 
 namespace mainspring::pg {
 
 struct LimitKeyStatements {
   explicit LimitKeyStatements(std::string_view schema);
-  Statement front, held_keys, held_jobs, running, drop_held, hold_back, take_back, note_running,
-      forget_jobs, lock_lines, count_anew, release, running_of_key, key_of_job;
+  Statement front, running, drop_held, hold_back, take_back, note_running, forget_jobs, lock_lines,
+      count_anew, release, key_info, key_of_job, key_before;
+  // Of rates per key: key_rates.cc.
+  Statement meters, write_meters, drop_meters, keys_open_at, due_keys, next_key_opening;
 };
+
+using KeyMeters = std::map<std::string, RateMeter>;
 
 // An available job of a queue with limits per key.
 struct KeyedJob {

@@ -25,6 +25,8 @@ void read_limits_of(QueueInfo& queue, const Rows& rows, int row, int first) {
       rows.is_null(row, first + 1) ? RateMeter() : RateMeter::parse(rows.text(row, first + 1));
   queue.opens_at.reset();
   if (const auto at = rows.maybe(row, first + 2)) queue.opens_at = WallTime::from_us(*at);
+  queue.keys_open_at.reset();
+  if (const auto at = rows.maybe(row, first + 3)) queue.keys_open_at = WallTime::from_us(*at);
 }
 
 bool PostgresStore::is_closed(const QueueInfo& queue) const {
@@ -51,10 +53,10 @@ std::map<int, int> PostgresStore::rooms(const std::vector<const QueueInfo*>& que
     const int id = static_cast<int>(rows.integer(i, 0));
     QueueInfo& queue = *queues_by_id_.at(id);
     read_limits_of(queue, rows, i, 1);
-    any_rates_ = any_rates_ || queue.limits.rate;
+    any_rates_ = any_rates_ || queue.limits.has_rate();
     copies_of_batch_ = true;
-    queue.paused = rows.integer(i, 4) != 0;
-    std::int64_t running = rows.integer(i, 5);
+    queue.paused = rows.integer(i, 5) != 0;
+    std::int64_t running = rows.integer(i, 6);
     const auto pending = tally_.find(id);
     if (pending != tally_.end())
       running += pending->second.counts[static_cast<std::size_t>(JobState::running)];
@@ -154,6 +156,7 @@ WallTime PostgresStore::next_opening() const {
   if (!any_rates_) return next;
   for (const auto& [id, queue] : queues_by_id_) {
     if (queue->opens_at) next = std::min(next, *queue->opens_at);
+    if (queue->keys_open_at) next = std::min(next, *queue->keys_open_at);
   }
   return next;
 }
@@ -166,6 +169,9 @@ OperationResult PostgresStore::operator()(const SetQueueLimits& op) {
   }
   if (op.limits.per_key.any()) {
     if (auto old = keep_out_before(kKnowsLimitKeys, "limits per key")) return std::move(*old);
+  }
+  if (op.limits.per_key.rate) {
+    if (auto old = keep_out_before(kKnowsKeyRates, "rates per key")) return std::move(*old);
   }
   if (op.limits.has_order()) {
     if (auto old = keep_out_before(kKnowsOrder, "ageing and fair keys")) return std::move(*old);
@@ -183,9 +189,13 @@ OperationResult PostgresStore::operator()(const SetQueueLimits& op) {
   // Somebody removed it meanwhile.
   if (!breaker.empty() && take_breaker(breaker) == nullptr) return unknown_breaker(breaker);
   change_key_limits(queue, op.limits);
+  if (queue.limits.per_key.rate != op.limits.per_key.rate) {
+    write(key_sql_.drop_meters, params(std::int64_t{queue.id}));
+    queue.keys_open_at.reset();
+  }
   if (queue.limits.rate != op.limits.rate) queue.meter = {};
   queue.limits = op.limits;
-  any_rates_ = any_rates_ || queue.limits.rate;
+  any_rates_ = any_rates_ || queue.limits.has_rate();
   note_rate(queue);
   changed_queue(queue);
   open_queue(queue);
@@ -202,15 +212,18 @@ OperationResult PostgresStore::operator()(const OpenQueues& op) {
     changed_queue(queue);
     open_queue(queue);
   }
+  const bool more_keys = open_keys();
   if (result.changed < op.limit) result.changed += step_breakers(op.limit - result.changed);
   if (result.changed < op.limit) result.changed += release_quarantined(op.limit - result.changed);
-  result.more = result.changed == op.limit;
+  result.more = result.changed == op.limit || more_keys;
   if (result.more) return result;
   // What else is due by this node's copy has been opened by others.
   for (const auto& [id, queue] : queues_by_id_) {
-    if (!queue->opens_at || *queue->opens_at > now_.wall) continue;
-    queue->opens_at.reset();
-    open_queue(*queue);
+    const bool opens = queue->opens_at && *queue->opens_at <= now_.wall;
+    const bool of_keys = queue->keys_open_at && *queue->keys_open_at <= now_.wall;
+    if (opens) queue->opens_at.reset();
+    if (of_keys) queue->keys_open_at.reset();
+    if (opens || of_keys) open_queue(*queue);
   }
   return result;
 }

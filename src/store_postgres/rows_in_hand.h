@@ -103,11 +103,12 @@ struct QueueInfo {
   bool paused = false;
   std::optional<std::int64_t> retention_completed, retention_dead;
   QueueLimits limits;
-  RateMeter meter;                   // of limits.rate, as this node saw it last
-  std::optional<WallTime> opens_at;  // closed by that rate until then
+  RateMeter meter;                       // of limits.rate, as this node saw it last
+  std::optional<WallTime> opens_at;      // closed by that rate until then
+  std::optional<WallTime> keys_open_at;  // the first of its keys that are closed by theirs
 };
 
-// Columns from `first`: limits, meter, opens_at.
+// Columns from `first`: limits, meter, opens_at, keys_open_at.
 void read_limits_of(QueueInfo& queue, const Rows& rows, int row, int first);
 
 // What this node believes of the line of a queue. Hints: the database decides.

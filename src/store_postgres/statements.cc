@@ -43,23 +43,21 @@ BatchStatements::BatchStatements(std::string_view s)
 CatalogStatements::CatalogStatements(std::string_view s)
     : load_queues(s,
                   "SELECT id, name, paused, retention_completed, retention_dead, coalesce(limits, "
-                  "settings), meter, "
-                  "opens_at FROM $schema.queues"),
-      insert_queue(s,
-                   "WITH new AS (INSERT INTO $schema.queues (name) VALUES ($1) ON CONFLICT (name) "
-                   "DO UPDATE SET name = excluded.name RETURNING id, paused, retention_completed, "
-                   "retention_dead, coalesce(limits, settings) AS limits, meter, opens_at, xmax = "
-                   "0 AS made) SELECT id, paused, "
-                   "retention_completed, retention_dead, limits, meter, opens_at, made FROM new"),
-      update_queue(
+                  "settings), meter, opens_at, keys_open_at FROM $schema.queues"),
+      insert_queue(
           s,
-          "UPDATE $schema.queues SET paused = $2, retention_completed = $3, "
-          "retention_dead = $4, limits = $5, meter = $6, opens_at = $7, settings = $8 WHERE id = "
-          "$1::bigint"),
+          "WITH new AS (INSERT INTO $schema.queues (name) VALUES ($1) ON CONFLICT (name) "
+          "DO UPDATE SET name = excluded.name RETURNING id, paused, retention_completed, "
+          "retention_dead, coalesce(limits, settings) AS limits, meter, opens_at, keys_open_at, "
+          "xmax = 0 AS made) SELECT id, paused, retention_completed, retention_dead, limits, "
+          "meter, opens_at, keys_open_at, made FROM new"),
+      update_queue(s,
+                   "UPDATE $schema.queues SET paused = $2, retention_completed = $3, "
+                   "retention_dead = $4, limits = $5, meter = $6, opens_at = $7, settings = $8, "
+                   "keys_open_at = $9 WHERE id = $1::bigint"),
       lock_queue(s,
                  "SELECT paused, retention_completed, retention_dead, coalesce(limits, settings), "
-                 "meter, opens_at FROM "
-                 "$schema.queues WHERE name = $1 FOR UPDATE"),
+                 "meter, opens_at, keys_open_at FROM $schema.queues WHERE name = $1 FOR UPDATE"),
       load_kinds(s, "SELECT id, name FROM $schema.kinds"),
       insert_kind(s,
                   "INSERT INTO $schema.kinds (name) VALUES ($1) ON CONFLICT (name) DO UPDATE SET "
@@ -364,7 +362,8 @@ LimitStatements::LimitStatements(std::string_view s)
                   "UPDATE"),
       read_limits(
           s,
-          "SELECT q.id, coalesce(q.limits, q.settings), q.meter, q.opens_at, q.paused, (SELECT "
+          "SELECT q.id, coalesce(q.limits, q.settings), q.meter, q.opens_at, q.keys_open_at, "
+          "q.paused, (SELECT "
           "coalesce(sum(t.running), 0)::bigint FROM $schema.tallies t WHERE t.queue = q.id) "
           "FROM $schema.queues q WHERE q.id = ANY($1::bigint[]) ORDER BY q.id"),
       update_meter(s, "UPDATE $schema.queues SET meter = $2, opens_at = $3 WHERE id = $1::bigint"),

@@ -118,8 +118,8 @@ class PostgresStore final : public SharedStore {
   Result<TriggerEventPage> trigger_events(const std::string& name, int limit,
                                           std::int64_t before) const override;
   Result<std::int64_t> ahead(const Job& job, std::int64_t limit) const override;
-  Result<std::int64_t> running_of_key(const std::string& queue,
-                                      const std::string& key) const override;
+  Result<std::int64_t> ahead_of_key(const Job& job, std::int64_t limit) const override;
+  Result<LimitKeyInfo> limit_key(const std::string& queue, const std::string& key) const override;
   Result<std::vector<BreakerInfo>> breakers(WallTime now) const override;
   Result<MemoPage> memos(JobId id, const std::string& from, int limit) const override;
   std::shared_ptr<const Tokens> tokens() const override;
@@ -306,8 +306,6 @@ class PostgresStore final : public SharedStore {
   // -- limit_keys.cc
   using KeyRooms = std::map<std::string, int>;  // how many more of a key may begin
   void room_of_keys(const QueueInfo& queue, const std::set<std::string>& keys, KeyRooms& rooms);
-  std::vector<KeyedJob> held_with_room(const QueueInfo& queue, const std::optional<Ints>& kinds,
-                                       int most, KeyRooms& rooms);
   static std::vector<KeyedJob> pick_keyed(std::vector<KeyedJob> jobs, int most, KeyRooms rooms,
                                           std::vector<KeyedJob>& passed);
   std::vector<KeyedJob> look_at_keys(const QueueInfo& queue, const std::optional<Ints>& kinds,
@@ -318,6 +316,12 @@ class PostgresStore final : public SharedStore {
   void move_held(const QueueInfo& queue, const std::vector<KeyedJob>& picked,
                  std::vector<KeyedJob> passed);
   void change_key_limits(const QueueInfo& queue, const QueueLimits& limits);
+
+  // -- key_rates.cc
+  KeyMeters meters_of(const QueueInfo& queue, const std::vector<std::string>& keys);
+  void count_begun(const QueueInfo& queue, const std::map<std::string, int>& keys);
+  void note_opening(const QueueInfo& queue, std::optional<WallTime> at);  // of a key
+  bool open_keys();                                                       // true: there are more
 
   // -- order.cc
   bool has_order(const Claiming& claiming) const;

@@ -7,6 +7,7 @@
 #include "api/limit_shapes.h"
 #include "api/schedule_shapes.h"
 #include "base/mutant.h"
+#include "model/rate.h"
 #include "store_postgres/migrations.h"
 #include "store_postgres/transfer_statements.h"
 #include "trigger/rules.h"
@@ -35,7 +36,7 @@ Result<void> PostgresTarget::write_catalog(const TransferCatalog& is, const Tran
                                            Now now) {
   const auto queues = queues_;
   auto done = writing([&] {
-    write_queues(is, before);
+    write_queues(is, before, now);
     write_breakers(is, before);
     write_schedules(is, before);
     write_ties(is, before);
@@ -48,7 +49,27 @@ Result<void> PostgresTarget::write_catalog(const TransferCatalog& is, const Tran
   return done;
 }
 
-void PostgresTarget::write_queues(const TransferCatalog& is, const TransferCatalog* before) {
+// When its keys open follows from them. A meter is kept as if it had just been written.
+void PostgresTarget::write_key_meters(std::int64_t queue, const TransferQueue& q, WallTime now) {
+  tell(sql_->no_key_meters, params(queue));
+  if (q.key_meters.empty()) return;
+  const auto limits = parse_limits(q.limits);
+  if (!limits || !limits->per_key.rate) return;
+  Texts keys, texts;
+  OptInts opens_at;
+  Ints forgotten_at;
+  for (const auto& [key, text] : q.key_meters) {
+    const RateMeter meter = RateMeter::parse(text);
+    const auto at = key_closed_until(limits->per_key, meter, now);
+    keys.emplace_back(key), texts.emplace_back(text);
+    opens_at.push_back(at ? std::optional(at->us()) : std::nullopt);
+    forgotten_at.push_back((meter.as_new_at(*limits->per_key.rate) + kKeyMeterKept).us());
+  }
+  tell(sql_->key_meters, params(queue, keys, texts, opens_at, forgotten_at));
+}
+
+void PostgresTarget::write_queues(const TransferCatalog& is, const TransferCatalog* before,
+                                  Now now) {
   if (before != nullptr && before->queues == is.queues) return;
   tell(sql_->no_tallies, {});
   const std::string none;
@@ -62,6 +83,7 @@ void PostgresTarget::write_queues(const TransferCatalog& is, const TransferCatal
     Params p = params(id, q.enqueued, q.pruned, q.expired);
     for (const std::int64_t n : q.counts) p.add(n);
     tell(sql_->tally, p);
+    write_key_meters(id, q, now.wall);
   }
 }
 
@@ -264,7 +286,7 @@ Result<void> PostgresTarget::complete(WallTime now) {
     tell(sql_->for_all,
          params(newest_is_compatible_with(), kKnowsWorkflows, kKnowsLimits, kKnowsMemos,
                 kKnowsForks, kKnowsSubWorkflows, kKnowsEnds, kKnowsLimitKeys, kKnowsOrder,
-                kKnowsDefer, kKnowsBreakers, kKnowsQuarantine));
+                kKnowsDefer, kKnowsBreakers, kKnowsQuarantine, kKnowsKeyRates));
   });
 }
 

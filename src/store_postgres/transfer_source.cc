@@ -226,6 +226,9 @@ class PostgresSource final : public TransferSource {
                 "SELECT seq, at, who, origin, action, object, before, after, hash FROM "
                 "$schema.audit WHERE seq > $1 ORDER BY seq LIMIT $2"),
           queues(s, kQueues),
+          key_meters(s,
+                     "SELECT q.name, m.key, m.meter FROM $schema.key_meters m JOIN $schema.queues "
+                     "q ON q.id = m.queue"),
           schedules(s, kSchedules),
           removed(s, "SELECT name, version FROM $schema.removed_schedules"),
           ties(s, "SELECT job, schedule, waits FROM $schema.schedule_jobs ORDER BY job"),
@@ -256,9 +259,9 @@ class PostgresSource final : public TransferSource {
     }
     std::array<Statement, kTransferSections.size()> blocks, block;  // by section
     Statement begin, settings, commit, mark, raise, only_new, refuse, stamps, jobs, sizes, errors,
-        memos, finished, keys, workflows, workflow_rows, ledger, audit, queues, schedules, removed,
-        ties, tokens, leases, sessions, marks, breakers, breaker_notes, triggers, trigger_events,
-        numbers;
+        memos, finished, keys, workflows, workflow_rows, ledger, audit, queues, key_meters,
+        schedules, removed, ties, tokens, leases, sessions, marks, breakers, breaker_notes,
+        triggers, trigger_events, numbers;
   };
 
   void check_rights();
@@ -519,6 +522,14 @@ void PostgresSource::read_queues(TransferCatalog& out) {
     if (!rows.is_null(i, 15)) q.limits = rows.text(i, 15);
     if (!rows.is_null(i, 16)) q.meter = rows.text(i, 16);
     q.opens_at = rows.maybe(i, 17);
+  }
+  const Rows keys = connection_.run(sql_.key_meters);
+  for (int i = 0; i < keys.size(); ++i) {
+    const auto queue = std::lower_bound(
+        out.queues.begin(), out.queues.end(), keys.text(i, 0),
+        [](const TransferQueue& q, std::string_view name) { return q.name < name; });
+    if (queue != out.queues.end() && queue->name == keys.text(i, 0))
+      queue->key_meters.emplace(keys.string(i, 1), keys.text(i, 2));
   }
 }
 

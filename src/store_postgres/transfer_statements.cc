@@ -120,7 +120,8 @@ constexpr std::string_view kForAll =
     "CASE WHEN EXISTS (SELECT 1 FROM $schema.queues WHERE limits LIKE '%\"breaker\":%') THEN $11 "
     "END, CASE WHEN EXISTS (SELECT 1 FROM $schema.quarantine) OR EXISTS (SELECT 1 FROM "
     "$schema.queues WHERE coalesce(limits, settings) LIKE '%\"quarantine_after\":%') THEN $12 "
-    "END)";
+    "END, CASE WHEN EXISTS (SELECT 1 FROM $schema.queues WHERE limits LIKE "
+    "'%\"per_key\":{%\"rate\":{%') THEN $13 END)";
 constexpr std::string_view kQuarantined =
     "WITH j AS (UPDATE $schema.jobs j SET lost = nullif(u.lost, 0), quarantined = "
     "nullif(u.since, 0) FROM unnest($1::bigint[], $2::bigint[], $3::bigint[]) AS u(id, lost, "
@@ -258,6 +259,15 @@ PostgresTarget::Statements::Statements(std::string_view s)
       queue(s,
             "UPDATE $schema.queues SET paused = $2, retention_completed = $3, retention_dead = $4, "
             "limits = $5, meter = $6, opens_at = $7, settings = $8 WHERE id = $1::bigint"),
+      no_key_meters(s,
+                    "WITH k AS (DELETE FROM $schema.key_meters WHERE queue = $1::bigint) UPDATE "
+                    "$schema.queues SET keys_open_at = NULL WHERE id = $1::bigint AND keys_open_at "
+                    "IS NOT NULL"),
+      key_meters(s,
+                 "WITH k AS (INSERT INTO $schema.key_meters (queue, key, meter, opens_at, "
+                 "forgotten_at) SELECT $1::bigint, * FROM unnest($2::text[], $3::text[], "
+                 "$4::bigint[], $5::bigint[])) UPDATE $schema.queues SET keys_open_at = (SELECT "
+                 "min(at) FROM unnest($4::bigint[]) AS a(at)) WHERE id = $1::bigint"),
       no_tallies(s, "DELETE FROM $schema.tallies"),
       tally(s,
             "INSERT INTO $schema.tallies (node, batch, at, queue, enqueued, pruned, expired, "

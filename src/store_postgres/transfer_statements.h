@@ -22,12 +22,12 @@ struct PostgresTarget::Statements {
   Statement finished, no_finished, key, no_keys, workflow, no_workflows, workflow_rows,
       no_workflow_rows;
   // what is small
-  Statement queue, no_tallies, tally, schedule, no_schedule, no_schedules, trim, no_ledgers,
-      no_removed, removed, ties, gone_ties, no_ties, token, no_token, no_tokens, lease, no_lease,
-      no_leases, session, no_session, unknown_sessions, no_unknown_sessions, turns, lost_places,
-      mark, prune_audit, numbers, schedule_number, row_number, workflow_number, breaker, no_breaker,
-      no_breakers, trigger, no_trigger, no_triggers, trigger_event, no_trigger_event,
-      no_trigger_events;
+  Statement queue, no_key_meters, key_meters, no_tallies, tally, schedule, no_schedule,
+      no_schedules, trim, no_ledgers, no_removed, removed, ties, gone_ties, no_ties, token,
+      no_token, no_tokens, lease, no_lease, no_leases, session, no_session, unknown_sessions,
+      no_unknown_sessions, turns, lost_places, mark, prune_audit, numbers, schedule_number,
+      row_number, workflow_number, breaker, no_breaker, no_breakers, trigger, no_trigger,
+      no_triggers, trigger_event, no_trigger_event, no_trigger_events;
   // what is appended
   Statement ledgers, tick, last_audit, audit;
   Statement durable, drop_notes, copied_mark, no_copying;

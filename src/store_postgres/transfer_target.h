@@ -54,7 +54,8 @@ class PostgresTarget final : public TransferTarget {
   void insert_rows(std::span<const TransferJob> jobs, Now now);
   void insert_extras(std::span<const TransferJob> jobs);
   void insert_lines(std::span<const TransferJob> jobs, Now now);
-  void write_queues(const TransferCatalog& is, const TransferCatalog* before);
+  void write_queues(const TransferCatalog& is, const TransferCatalog* before, Now now);
+  void write_key_meters(std::int64_t queue, const TransferQueue& q, WallTime now);
   void write_breakers(const TransferCatalog& is, const TransferCatalog* before);
   void write_schedules(const TransferCatalog& is, const TransferCatalog* before);
   void write_ties(const TransferCatalog& is, const TransferCatalog* before);

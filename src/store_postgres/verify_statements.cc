@@ -49,6 +49,9 @@ constexpr Law kLaws[] = {
     {"jobs that are held back although their queue has no limits per key",
      "SELECT count(*) FROM $schema.held_back h JOIN $schema.queues q ON q.id = h.queue WHERE "
      "q.limits IS NULL OR q.limits NOT LIKE '%\"per_key\":%'"},
+    {"rates of limit keys that no queue has",
+     "SELECT count(*) FROM $schema.key_meters m WHERE NOT EXISTS (SELECT 1 FROM $schema.queues q "
+     "WHERE q.id = m.queue AND q.limits LIKE '%\"per_key\":{%\"rate\":{%')"},
     {"running jobs that no limit per key counts, although one should",
      "SELECT count(*) FROM $schema.jobs j JOIN $schema.queues q ON q.id = j.queue WHERE j.state = "
      "3 AND j.limit_key IS NOT NULL AND q.limits LIKE '%\"per_key\":{\"concurrency\":%' AND NOT "

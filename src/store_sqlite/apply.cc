@@ -54,6 +54,7 @@ Result<BatchReport> SqliteStore::apply_once(std::span<const Operation> batch, No
     BatchReport report;
     report.results.reserve(batch.size());  // about_ points into it
     about_ = nullptr;
+    open_keys();
     for (std::size_t i = 0; i < batch.size(); ++i) {
       look_before(batch, i);
       report.results.push_back(
@@ -76,7 +77,7 @@ Result<BatchReport> SqliteStore::apply_once(std::span<const Operation> batch, No
     }
     try {
       roll_back();
-      if (!MS_MUTANT(memory_not_read_anew)) load(now.instant);
+      if (!MS_MUTANT(memory_not_read_anew)) load(now.instant), doubt_keys();
     } catch (const SqlError& again) {
       failed_ = true;
       return Error{.code = ErrorCode::io_error, .message = again.message};
@@ -304,7 +305,7 @@ Agenda SqliteStore::agenda() const {
       .next_schedule = fire_order_.empty() ? WallTime::never() : fire_order_.begin()->first,
       .next_workflow = next_workflow_wake_,
       .next_opening = std::min({openings_.empty() ? WallTime::never() : openings_.begin()->first,
-                                next_half_open(), next_release()})};
+                                next_key_opening(), next_half_open(), next_release()})};
 }
 
 bool SqliteStore::has_available(const std::string& name) const {

@@ -44,7 +44,9 @@ RoomForNamed SqliteStore::room_for(const HotRow& hot) {
                    .quarantine = queue.released == 0 ? 1 : 0};
   if ((hot.flags & kFlagLimitKey) == 0 || !queue.limits.per_key.any()) return out;
   const auto key = queue.limit_keys.find(limit_key_of(hot.id));
-  if (key != queue.limit_keys.end() && key->second->is_full()) out.limit_key = 0;
+  if (key == queue.limit_keys.end()) return out;
+  note_key_rate(*key->second);  // without available jobs nobody has opened it
+  if (key->second->is_full()) out.limit_key = 0;
   return out;
 }
 

@@ -8,7 +8,8 @@
 //   acme, hidden                   10, 11, 13, 14 …
 //   globex, hidden                 16
 //
-// A key is remembered while it has available or running jobs.
+// A key is remembered while it has available or running jobs, or its meter says something: see
+// key_rates.cc.
 #include "base/assert.h"
 #include "base/mutant.h"
 #include "store_sqlite/store_impl.h"
@@ -30,6 +31,7 @@ std::string SqliteStore::limit_key_of(JobId id) {
 }
 
 bool LimitKey::is_full() const {
+  if (opens_at) return true;
   const auto& most = queue->limits.per_key.concurrency;
   return most && running >= *most && !MS_MUTANT(limit_per_key_ignored);
 }
@@ -69,11 +71,12 @@ void SqliteStore::add_to_key(LimitKey& key, std::int32_t kind, const ReadyKey& a
   LimitKey::Line& line = key.lines[which];
   keyed_.emplace(at.id(), &key);
   key.queue->keyed_times.insert(ReadyKey(0, at.run_at(), at.id()));
+  note_key_rate(key);
   const bool first = line.shown.empty() || at < *line.shown.rbegin();
   if (key.is_full() || !first) {
     line.hidden.insert(at);
     key.settle();
-    return;
+    return note_opening(key);
   }
   line.shown.insert(at);
   key.queue->ready[kind].insert(at);
@@ -111,6 +114,7 @@ void SqliteStore::begin_of_key(const ReadyKey& at, Lease& lease) {
   lease.limit_key = &key;
   ++key.running;
   touched_keys_.emplace_back(key.queue, key.key);
+  count_begun(key);
 }
 
 void SqliteStore::end_of_key(Lease& lease) {
@@ -130,7 +134,9 @@ void SqliteStore::settle_key(LimitKey& key) {
   std::erase_if(key.lines, [](const auto& line) {
     return line.second.shown.empty() && line.second.hidden.empty();
   });
-  if (key.running == 0 && key.lines.empty()) key.queue->limit_keys.erase(key.key);
+  note_opening(key);
+  const bool known = key.running > 0 || !key.lines.empty() || key.opens_at;
+  if (!known && key.forgotten_at == WallTime::never()) key.queue->limit_keys.erase(key.key);
 }
 
 // Behind a claim. The same key may stand there several times, and be gone after the first.
@@ -142,7 +148,7 @@ void SqliteStore::settle_keys(QueueState& queue, const std::vector<std::string>&
 }
 
 void SqliteStore::settle_all_keys(QueueState& queue) {
-  for (auto& [name, key] : queue.limit_keys) key->settle();
+  for (auto& [name, key] : queue.limit_keys) key->settle(), note_opening(*key);
 }
 
 void SqliteStore::publish_keys() {
@@ -150,25 +156,27 @@ void SqliteStore::publish_keys() {
     published_keys_.clear();
     for (const QueueState& queue : queue_states_) {
       for (const auto& [name, key] : queue.limit_keys) {
-        if (key->running > 0) published_keys_[{queue.name, name}] = key->running;
+        if (key->running > 0 || key->opens_at)
+          published_keys_[{queue.name, name}] = {key->running, key->opens_at};
       }
     }
   }
   for (const auto& [queue, name] : std::exchange(touched_keys_, {})) {
     const auto found = queue->limit_keys.find(name);
-    if (found != queue->limit_keys.end() && found->second->running > 0) {
-      published_keys_[{queue->name, name}] = found->second->running;
+    const bool known = found != queue->limit_keys.end();
+    if (known && (found->second->running > 0 || found->second->opens_at)) {
+      published_keys_[{queue->name, name}] = {found->second->running, found->second->opens_at};
     } else {
       published_keys_.erase({queue->name, name});
     }
   }
 }
 
-Result<std::int64_t> SqliteStore::running_of_key(const std::string& queue,
-                                                 const std::string& key) const {
+Result<LimitKeyInfo> SqliteStore::limit_key(const std::string& queue,
+                                            const std::string& key) const {
   MutexLock lock(published_mutex_);
   const auto found = published_keys_.find({queue, key});
-  return found == published_keys_.end() ? 0 : found->second;
+  return found == published_keys_.end() ? LimitKeyInfo() : found->second;
 }
 
 }  // namespace mainspring::sqlite

@@ -61,6 +61,7 @@ OperationResult SqliteStore::operator()(const SetQueueLimits& op) {
   set_breaker(queue, op.limits.breaker);
   if (queue.limits.rate != op.limits.rate) queue.meter = {};
   if (queue.limits.per_key.fair != op.limits.per_key.fair) drop_turns(queue);
+  if (queue.limits.per_key.rate != op.limits.per_key.rate) drop_key_meters(queue);
   queue.limits = op.limits;
   note_rate(queue);
   settle_all_keys(queue);
@@ -71,6 +72,7 @@ OperationResult SqliteStore::operator()(const SetQueueLimits& op) {
 OperationResult SqliteStore::operator()(const OpenQueues& op) {
   if (auto lost = fenced(op.fence)) return std::move(*lost);
   StepResult result;
+  tell_of_keys();
   std::vector<QueueState*> due;
   for (const auto& [at, name] : openings_) {
     if (at > now_.wall || std::ssize(due) == op.limit) break;
@@ -95,6 +97,7 @@ OperationResult SqliteStore::operator()(const OpenQueues& op) {
 }
 
 void SqliteStore::write_limits() {
+  write_key_meters();
   for (QueueState* queue : touched_) {
     if (!queue->turned.empty()) write_turns(*queue);
     if (!queue->limits_changed) continue;
@@ -128,6 +131,7 @@ void SqliteStore::load_limits() {
     queue.opens_at = WallTime::from_us(rows.integer(3));
     openings_.emplace(*queue.opens_at, queue.name);
   }
+  load_key_meters();
 }
 
 }  // namespace mainspring::sqlite

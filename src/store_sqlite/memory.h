@@ -62,6 +62,10 @@ struct LimitKey {
   std::string key;
   QueueState* queue = nullptr;
   std::int64_t running = 0;
+  RateMeter meter{};                           // of the queue's rate per key
+  std::optional<WallTime> opens_at{};          // closed by that rate until then
+  WallTime wakes_at = WallTime::never();       // its place in key_openings_: it has jobs then
+  WallTime forgotten_at = WallTime::never();   // its place in key_ends_: its meter says something
   using Which = std::pair<std::int32_t, int>;  // kind, priority
   std::map<Which, Line> lines{};
   bool is_full() const;

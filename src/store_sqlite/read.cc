@@ -160,6 +160,11 @@ Reader::Reader(const std::string& path, const std::string& vfs)
                          "SELECT count(*) FROM quarantine z JOIN jobs j ON j.id = z.id WHERE "
                          "j.queue = (SELECT queue FROM jobs WHERE id = ?3) AND j.id <> ?3 AND "
                          "(j.state <> 5 OR (j.priority, j.run_at, j.id) < (?1, ?2, ?3))"),
+      key_before(db,
+                 "SELECT j.id, j.token FROM jobs j JOIN bodies b ON b.id = j.id WHERE j.id > ?3 - "
+                 "?4 AND j.id < ?3 + ?4 AND j.queue = (SELECT queue FROM jobs WHERE id = ?3) AND "
+                 "j.state = 2 AND j.flags & 2048 <> 0 AND (j.priority, j.run_at, j.id) < (?1, ?2, "
+                 "?3) AND b.limit_key = ?5"),
       list_jobs(db, "SELECT " MS_JOB_COLUMNS " FROM jobs j" MS_JOB_JOINS
                     "WHERE j.id < ?1 AND j.id >= ?2 AND " MS_JOB_FILTER
                     "AND (?6 IS NULL OR j.state = ?6) ORDER BY j.id DESC"),
@@ -342,6 +347,15 @@ JobPage SqliteStore::list_window(Reader& reader, const JobFilter& filter, int li
 }
 
 Result<std::int64_t> SqliteStore::ahead(const Job& job, std::int64_t limit) const {
+  return count_before(job, limit, false);
+}
+
+Result<std::int64_t> SqliteStore::ahead_of_key(const Job& job, std::int64_t limit) const {
+  return count_before(job, limit, true);
+}
+
+Result<std::int64_t> SqliteStore::count_before(const Job& job, std::int64_t limit,
+                                               bool of_key) const {
   try {
     auto reader = take_reader();
     std::int64_t n = 0;
@@ -353,8 +367,12 @@ Result<std::int64_t> SqliteStore::ahead(const Job& job, std::int64_t limit) cons
     } else {
       Snapshot snapshot(reader->db);
       Leases leases(reader->select_grants);
-      Statement& rows = reader->line_before;
-      rows.bind(job.priority, job.run_at.us(), job.id, kAheadWindow);
+      Statement& rows = of_key ? reader->key_before : reader->line_before;
+      if (of_key) {
+        rows.bind(job.priority, job.run_at.us(), job.id, kAheadWindow, job.limit_key);
+      } else {
+        rows.bind(job.priority, job.run_at.us(), job.id, kAheadWindow);
+      }
       ResetGuard guard(rows);
       while (n < limit && rows.step()) {
         const JobState state = leases.state(rows.integer(0), JobState::available, rows.integer(1));

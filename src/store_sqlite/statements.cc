@@ -127,6 +127,10 @@ Statements::Statements(Database& db)
                    "UPDATE queues SET paused = ?2, retention_completed = ?3, retention_dead = ?4 "
                    "WHERE id = ?1"),
       select_limit_key(db, "SELECT limit_key FROM bodies WHERE id = ?"),
+      upsert_key_meter(db,
+                       "INSERT OR REPLACE INTO key_meters (queue, key, meter) VALUES (?, ?, ?)"),
+      delete_key_meter(db, "DELETE FROM key_meters WHERE queue = ? AND key = ?"),
+      drop_key_meters(db, "DELETE FROM key_meters WHERE queue = ?"),
       update_limits(db, "UPDATE queues SET limits = ?2, meter = ?3, opens_at = ?4 WHERE id = ?1"),
       update_turns(db, "UPDATE queues SET turns_at = ?2 WHERE id = ?1"),
       upsert_turn(db, "INSERT OR REPLACE INTO turns (queue, key, at) VALUES (?, ?, ?)"),

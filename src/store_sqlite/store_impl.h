@@ -75,10 +75,10 @@ struct Statements {
       insert_finished, first_finished, delete_finished, update_finished, insert_dead, delete_dead,
       select_dead, select_unique, upsert_unique, delete_unique, select_idempotency,
       insert_idempotency, delete_idempotency, first_idempotency, insert_queue, update_queue,
-      select_limit_key, update_limits, update_turns, upsert_turn, forget_turns, drop_turns,
-      insert_kind, upsert_tally, delete_tally, delete_job, delete_body, delete_extras,
-      delete_errors, insert_quarantined, delete_quarantined, upsert_lease, delete_lease,
-      select_moved;
+      select_limit_key, upsert_key_meter, delete_key_meter, drop_key_meters, update_limits,
+      update_turns, upsert_turn, forget_turns, drop_turns, insert_kind, upsert_tally, delete_tally,
+      delete_job, delete_body, delete_extras, delete_errors, insert_quarantined, delete_quarantined,
+      upsert_lease, delete_lease, select_moved;
 };
 
 // Those of schedules.
@@ -169,7 +169,7 @@ std::vector<std::string> split_tags(std::string_view joined);
 struct Reader {
   Reader(const std::string& path, const std::string& vfs);
   Database db;
-  Statement get_job, get_errors, line_before, quarantined_before, list_jobs, list_dead,
+  Statement get_job, get_errors, line_before, quarantined_before, key_before, list_jobs, list_dead,
       select_grants, next_id, below, queue_id, kind_id, schedule_id, ledger;
   AuditStatements audit;
   SessionReads sessions;
@@ -258,8 +258,8 @@ class SqliteStore final : public Store {
   Result<TriggerEventPage> trigger_events(const std::string& name, int limit,
                                           std::int64_t before) const override;
   Result<std::int64_t> ahead(const Job& job, std::int64_t limit) const override;
-  Result<std::int64_t> running_of_key(const std::string& queue,
-                                      const std::string& key) const override;
+  Result<std::int64_t> ahead_of_key(const Job& job, std::int64_t limit) const override;
+  Result<LimitKeyInfo> limit_key(const std::string& queue, const std::string& key) const override;
   Result<std::vector<BreakerInfo>> breakers(WallTime now) const override;
   Result<MemoPage> memos(JobId id, const std::string& from, int limit) const override;
   std::shared_ptr<const Tokens> tokens() const override;
@@ -448,6 +448,17 @@ class SqliteStore final : public Store {
   void settle_keys(QueueState& queue, const std::vector<std::string>& keys);
   void settle_all_keys(QueueState& queue);
   void publish_keys() MS_REQUIRES(published_mutex_);
+  // -- key_rates.cc
+  void count_begun(LimitKey& key);    // one of its jobs
+  void note_key_rate(LimitKey& key);  // as its meter says now
+  void note_opening(LimitKey& key);   // whether somebody waits for it to open
+  void open_keys();                   // those whose time has come: before each batch
+  void tell_of_keys();                // those who wait for them
+  void doubt_keys();
+  WallTime next_key_opening() const;
+  void drop_key_meters(QueueState& queue);
+  void write_key_meters();
+  void load_key_meters();
   // -- claim.cc, turns.cc
   void add_streams(ClaimWalk& claim, QueueState& queue);
   void take_first(ClaimWalk& claim, ClaimStream& first);
@@ -629,6 +640,7 @@ class SqliteStore final : public Store {
                                 std::int64_t before);
   SessionInfo read_info(const Statement& row, Instant now) const;
   std::unique_ptr<Reader> take_reader() const;
+  Result<std::int64_t> count_before(const Job& job, std::int64_t limit, bool of_key) const;
   void give_back(std::unique_ptr<Reader> reader) const;
 
   const SqliteOptions options_;
@@ -681,6 +693,13 @@ class SqliteStore final : public Store {
   std::vector<std::int64_t> touched_blocks_;
   std::unordered_map<JobId, LimitKey*> keyed_;  // available jobs that have a limit_key
   std::vector<std::pair<QueueState*, std::string>> touched_keys_;  // more or fewer of them run
+  std::set<std::pair<QueueState*, std::string>> touched_meters_;   // to be written with this batch
+  // Keys that their rates have closed and that have jobs waiting; and those whose meters say
+  // something, by when they are forgotten.
+  std::set<std::pair<WallTime, LimitKey*>> key_openings_, key_ends_;
+  std::map<std::string, WallTime> opened_keys_;    // queues of such keys, till somebody is told
+  WallTime latest_wall_;                           // what the clock has said,
+  bool clock_is_back_ = false;                     // and whether it was set back since
   std::map<std::int64_t, std::string> finishing_;  // prune_at → ids, of this batch
   std::vector<JobId> ended_, made_, again_;        // see Effects
   std::vector<JobId> followed_;                    // of those that the operation under way ended
@@ -742,7 +761,7 @@ class SqliteStore final : public Store {
   std::shared_ptr<const Tokens> published_tokens_ MS_GUARDED_BY(published_mutex_);
   AuditState published_audit_ MS_GUARDED_BY(published_mutex_);
   std::unordered_map<std::int64_t, Instant> published_holds_ MS_GUARDED_BY(published_mutex_);
-  std::map<std::pair<std::string, std::string>, std::int64_t> published_keys_
+  std::map<std::pair<std::string, std::string>, LimitKeyInfo> published_keys_
       MS_GUARDED_BY(published_mutex_);
   std::map<std::string, PublishedBreaker> published_breakers_ MS_GUARDED_BY(published_mutex_);
   std::string published_move_ MS_GUARDED_BY(published_mutex_);

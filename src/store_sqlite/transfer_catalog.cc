@@ -53,6 +53,8 @@ void SqliteTarget::write_queues(const TransferCatalog& is, const TransferCatalog
   Statement tally(db_,
                   "INSERT OR REPLACE INTO tallies (id, a, b, c, d, e, f, g, h, i, j, k) VALUES (?, "
                   "?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
+  Statement no_meters(db_, "DELETE FROM key_meters WHERE queue = ?");
+  Statement meter(db_, "INSERT INTO key_meters (queue, key, meter) VALUES (?, ?, ?)");
   const auto by_name = [](const TransferQueue& q) { return q.name; };
   const auto queues = list_of(before, &TransferCatalog::queues);
   for (const TransferQueue* q : transfer_difference(is.queues, queues, by_name).come) {
@@ -62,6 +64,8 @@ void SqliteTarget::write_queues(const TransferCatalog& is, const TransferCatalog
               Statement::text_or_null(q->limits), Statement::text_or_null(q->meter), q->opens_at,
               id)
         .run();
+    no_meters.bind(id).run();
+    for (const auto& [key, text] : q->key_meters) meter.bind(id, key, text).run();
     const auto& c = q->counts;
     tally
         .bind(id, q->enqueued, q->pruned, q->expired, c[0], c[1], c[2], c[3], c[4], c[5], c[6],

@@ -436,6 +436,9 @@ void SqliteSource::read_queues(TransferCatalog& out) {
                 "t.d, t.e, t.f, t.g, t.h, t.i, t.j, t.k, q.limits, q.meter, q.opens_at FROM queues "
                 "q LEFT JOIN tallies t ON t.id = "
                 "q.id ORDER BY q.name");
+  Statement keys(db_,
+                 "SELECT m.key, m.meter FROM queues q JOIN key_meters m ON m.queue = q.id WHERE "
+                 "q.name = ?");
   while (row.step()) {
     TransferQueue& q = out.queues.emplace_back();
     q.name = row.text(0);
@@ -450,6 +453,9 @@ void SqliteSource::read_queues(TransferCatalog& out) {
     q.limits = row.text(15);
     q.meter = row.text(16);
     q.opens_at = maybe(row, 17);
+    keys.bind(q.name);
+    ResetGuard guard(keys);
+    while (keys.step()) q.key_meters.emplace(keys.text(0), keys.text(1));
   }
 }
 

@@ -72,6 +72,10 @@ constexpr Law kLaws[] = {
      "r FULL JOIN (SELECT id - 4294967296 AS block, a AS n FROM tallies WHERE id >= 4294967296) t "
      "ON t.block = r.block "
      "WHERE t.n IS NOT r.n"},
+    {"rates of limit keys that no queue has",
+     "SELECT count(*) FROM key_meters m LEFT JOIN queues q ON q.id = m.queue WHERE q.limits IS "
+     "NULL "
+     "OR q.limits NOT LIKE '%\"per_key\":{%\"rate\":{%'"},
     {"queues that do not conserve jobs",
      "SELECT count(*) FROM queue_counts WHERE enqueued <> pruned + expired + waiting + scheduled + "
      "available + running "

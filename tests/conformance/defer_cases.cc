@@ -309,7 +309,7 @@ TEST_SUITE("named claims") {
     b.finish(running, Complete{});
     const ClaimedJob named = claim_named(b, third).jobs.at(0);
     CHECK(b.claim(5).empty());
-    CHECK(*b.store->running_of_key("q", "acme") == 1);
+    CHECK(b.store->limit_key("q", "acme")->running == 1);
     b.finish(named, Complete{});
     const ClaimedJob last = claim_named(b, aside).jobs.at(0);
     CHECK(b.claim(5).empty());

@@ -608,15 +608,19 @@ class Generator {
       s.limits.per_key.fair = turns_;
       if (chance(2) && turns_) s.limits.per_key.weights["x"] = 0.5 + static_cast<double>(below(4));
     }
-    if (chance(2)) {
-      RateLimit& rate = s.limits.rate.emplace();
-      rate.count = 1 + static_cast<int>(below(5));
-      rate.per = seconds(1 + below(60));
-      rate.kind = static_cast<RateKind>(below(3));
-      if (rate.kind == RateKind::bucket && chance(2)) rate.burst = 1 + static_cast<int>(below(8));
-    }
+    if (chance(2)) s.limits.rate = rate();
+    if (chance(2)) s.limits.per_key.rate = rate();
     if (chance(2)) s.limits.breaker = pick({"b0", "b0", "b1", "nobody"});
     return s;
+  }
+
+  RateLimit rate() {
+    RateLimit out;
+    out.count = 1 + static_cast<int>(below(5));
+    out.per = seconds(1 + below(60));
+    out.kind = static_cast<RateKind>(below(3));
+    if (out.kind == RateKind::bucket && chance(2)) out.burst = 1 + static_cast<int>(below(8));
+    return out;
   }
 
   Operation breaker() {

@@ -22,7 +22,7 @@ JobId enqueue(Bench& b, const std::string& key, int priority = 5) {
   return b.enqueue(job);
 }
 std::int64_t running(Bench& b, const std::string& key) {
-  return b.store->running_of_key("q", key).value();
+  return b.store->limit_key("q", key)->running;
 }
 
 }  // namespace

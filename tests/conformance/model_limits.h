@@ -8,8 +8,20 @@ namespace mainspring {
 
 class ModelLimits {
  public:
-  explicit ModelLimits(ModelDisk& disk) : disk_(disk) {}
+  ModelLimits(ModelDisk& disk, WallTime now) : disk_(disk), now_(now) {}
 
+  // To the time of the batch that comes.
+  void advance(WallTime now) {
+    for (const auto& [id, r] : disk_.jobs) {
+      const Job& j = r.job;
+      if (j.state != JobState::available || j.limit_key.empty()) continue;
+      const auto at = closed_until(j.queue, j.limit_key);
+      const auto meter = disk_.key_meters.find({j.queue, j.limit_key});
+      if (at && !key_closed_until(find(j.queue)->limits.per_key, meter->second, now))
+        note_opened(j.queue, *at);
+    }
+    now_ = now;
+  }
   // How many may begin now.
   int room(const std::string& queue, WallTime now) const {
     const QueueStats* q = find(queue);
@@ -25,8 +37,16 @@ class ModelLimits {
   }
   // As far as its key is concerned.
   bool has_room(const Job& job) const {
+    if (!job.limit_key.empty() && closed_until(job.queue, job.limit_key)) return false;
     return !counts(job) ||
            running_of(job.queue, job.limit_key) < *find(job.queue)->limits.per_key.concurrency;
+  }
+  // By the rate per key.
+  std::optional<WallTime> closed_until(const std::string& queue, const std::string& key) const {
+    const QueueStats* q = find(queue);
+    const auto meter = disk_.key_meters.find({queue, key});
+    if (q == nullptr || meter == disk_.key_meters.end()) return std::nullopt;
+    return key_closed_until(q->limits.per_key, meter->second, now_);
   }
   // A concurrency per key is for it.
   bool counts(const Job& job) const {
@@ -77,8 +97,12 @@ class ModelLimits {
     return q->limits.concurrency && running(queue) >= *q->limits.concurrency;
   }
   // A job of it has begun. True: it had been closed, and is not.
-  bool begun(const std::string& queue, WallTime now) {
+  bool begun(const Job& job, WallTime now) {
+    const std::string& queue = job.queue;
     QueueStats& q = disk_.queues[queue];
+    const auto& of_key = q.limits.per_key.rate;
+    if (of_key && !job.limit_key.empty())
+      disk_.key_meters[{queue, job.limit_key}].take(*of_key, now, 1);
     if (!q.limits.rate) return false;
     const bool was_closed = q.opens_at.has_value();
     disk_.meters[queue].take(*q.limits.rate, now, 1);
@@ -89,9 +113,16 @@ class ModelLimits {
     QueueStats& q = disk_.queues[op.queue];
     if (q.limits.rate != op.limits.rate) disk_.meters.erase(op.queue);
     if (q.limits.per_key.fair != op.limits.per_key.fair) disk_.turns.erase(op.queue);
+    if (q.limits.per_key.rate != op.limits.per_key.rate) forget_keys(op.queue);
     q.limits = op.limits;
     note(op.queue, now);
   }
+  void forget_keys(const std::string& queue) {
+    std::erase_if(disk_.key_meters, [&](const auto& m) { return m.first.first == queue; });
+    opened_keys_.erase(queue);
+  }
+  // Those of which a key has opened since they were asked for last.
+  std::map<std::string, WallTime> open_keys() { return std::exchange(opened_keys_, {}); }
   // The queues that are open now.
   std::vector<std::string> open(int limit, WallTime now) {
     std::vector<std::pair<WallTime, std::string>> due;
@@ -112,10 +143,19 @@ class ModelLimits {
     for (const auto& [name, q] : disk_.queues) {
       if (q.opens_at) next = std::min(next, *q.opens_at);
     }
+    for (const auto& [queue, at] : opened_keys_) next = std::min(next, at);
+    for (const auto& [id, r] : disk_.jobs) {
+      if (r.job.state != JobState::available || r.job.limit_key.empty()) continue;
+      next = std::min(next, closed_until(r.job.queue, r.job.limit_key).value_or(WallTime::never()));
+    }
     return next;
   }
 
  private:
+  void note_opened(const std::string& queue, WallTime at) {
+    WallTime& first = opened_keys_.emplace(queue, at).first->second;
+    first = std::min(first, at);
+  }
   int under_breaker(const QueueStats& q) const {
     const auto breaker = disk_.breakers.find(q.limits.breaker);
     return (breaker == disk_.breakers.end() ? BreakerMeter() : breaker->second.meter).room();
@@ -149,6 +189,8 @@ class ModelLimits {
   }
 
   ModelDisk& disk_;
+  WallTime now_;
+  std::map<std::string, WallTime> opened_keys_;  // queues, and when first
 };
 
 }  // namespace mainspring

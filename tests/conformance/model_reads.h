@@ -4,6 +4,7 @@
 #include "conformance/model_access.h"
 #include "conformance/model_breakers.h"
 #include "conformance/model_leases.h"
+#include "conformance/model_limits.h"
 #include "conformance/model_memos.h"
 #include "conformance/model_quarantine.h"
 #include "conformance/model_schedules.h"
@@ -50,19 +51,19 @@ class ModelReads : public Store {
 
   Result<std::int64_t> ahead(const Job& job, std::int64_t limit) const override {
     if (ModelQuarantine::waits(job)) return std::min(ModelQuarantine::ahead(disk_, job), limit);
-    const auto place = [](const Job& j) { return std::tuple(j.priority, j.run_at, j.id); };
-    const auto n = std::count_if(disk_.jobs.begin(), disk_.jobs.end(), [&](const auto& entry) {
-      const Job& j = entry.second.job;
-      return j.queue == job.queue && j.state == JobState::available && place(j) < place(job);
-    });
-    return std::min<std::int64_t>(n, limit);
+    return count_before(job, limit, [](const Job&) { return true; });
   }
-  Result<std::int64_t> running_of_key(const std::string& queue,
-                                      const std::string& key) const override {
-    return std::count_if(disk_.jobs.begin(), disk_.jobs.end(), [&](const auto& entry) {
+  Result<std::int64_t> ahead_of_key(const Job& job, std::int64_t limit) const override {
+    return count_before(job, limit, [&](const Job& j) { return j.limit_key == job.limit_key; });
+  }
+  Result<LimitKeyInfo> limit_key(const std::string& queue, const std::string& key) const override {
+    LimitKeyInfo info;
+    info.running = std::count_if(disk_.jobs.begin(), disk_.jobs.end(), [&](const auto& entry) {
       const Job& j = entry.second.job;
       return j.queue == queue && j.limit_key == key && j.state == JobState::running;
     });
+    info.opens_at = of_.limits->closed_until(queue, key);
+    return info;
   }
   Result<MemoPage> memos(JobId id, const std::string& from, int limit) const override {
     MS_TRY(get(id));
@@ -140,10 +141,22 @@ class ModelReads : public Store {
     const ModelWorkflows* workflows;
     const ModelAccess* access;
     const ModelTriggers* triggers;
+    const ModelLimits* limits;
   };
   ModelReads(Parts of, const ModelDisk& disk) : of_(of), disk_(disk) {}
 
  private:
+  template <class Counts>
+  std::int64_t count_before(const Job& job, std::int64_t limit, Counts counts) const {
+    const auto place = [](const Job& j) { return std::tuple(j.priority, j.run_at, j.id); };
+    const auto n = std::count_if(disk_.jobs.begin(), disk_.jobs.end(), [&](const auto& entry) {
+      const Job& j = entry.second.job;
+      return j.queue == job.queue && j.state == JobState::available && place(j) < place(job) &&
+             counts(j);
+    });
+    return std::min<std::int64_t>(n, limit);
+  }
+
   Parts of_;
   const ModelDisk& disk_;
 };

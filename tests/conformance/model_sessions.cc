@@ -279,7 +279,7 @@ bool ModelSessions::is_of_line(const Claim& op) {
 }
 
 bool ModelSessions::can_begin(const Record& r) const {
-  return ModelLimits(disk_).room(r.job.queue, now_.wall) > 0 &&
+  return ModelLimits(disk_, now_.wall).room(r.job.queue, now_.wall) > 0 &&
          !(can_expire(r) && *r.job.expires_at <= now_.wall);
 }
 
@@ -312,7 +312,7 @@ Result<Record*> ModelSessions::pick(const Claim& op, std::optional<SessionGrant>
 }
 
 bool ModelSessions::has_available(const std::string& line) const {
-  if (ModelLimits(disk_).is_closed(std::string(queue_of_line(line)))) return false;
+  if (ModelLimits(disk_, now_.wall).is_closed(std::string(queue_of_line(line)))) return false;
   if (const auto session = parse_session_line(line)) {
     const auto found = disk_.sessions.find(*session);
     const Record* r = found == disk_.sessions.end() ? nullptr : turn_of(found->second);

@@ -80,9 +80,10 @@ struct BreakerRecord {
 
 struct ModelDisk {
   std::map<JobId, Record> jobs;
-  std::map<std::string, QueueStats> queues;  // what cannot be recounted
-  std::map<std::string, RateMeter> meters;   // of queues with a rate
-  std::map<std::string, KeyTurns> turns;     // of queues with fair keys
+  std::map<std::string, QueueStats> queues;                             // what cannot be recounted
+  std::map<std::string, RateMeter> meters;                              // of queues with a rate
+  std::map<std::string, KeyTurns> turns;                                // of queues with fair keys
+  std::map<std::pair<std::string, std::string>, RateMeter> key_meters;  // of queues and limit keys
   std::map<std::string, BreakerRecord> breakers;
   std::map<std::string, KeyRecord> keys;
   std::map<std::string, LeaseRecord> leases;

@@ -23,7 +23,8 @@ class ModelStore final : public ModelReads, private ModelJobs {
  public:
   ModelStore(std::shared_ptr<ModelDisk> disk, StoreOptions options, std::optional<Now> now,
              ModelOpening how)
-      : ModelReads({&leases_, &sessions_, &schedules_, &workflows_, &access_, &triggers_}, *disk),
+      : ModelReads({&leases_, &sessions_, &schedules_, &workflows_, &access_, &triggers_, &limits_},
+                   *disk),
         disk_(std::move(disk)),
         options_(options),
         leases_(*disk_),
@@ -40,7 +41,7 @@ class ModelStore final : public ModelReads, private ModelJobs {
         access_(*disk_),
         triggers_(*disk_, {.enqueue = [this](const NewJob& n) { return run(Enqueue{.jobs = {n}}); },
                            .add = [this](const NewJob& n) { return add(n); }}),
-        limits_(*disk_),
+        limits_(*disk_, now ? now->wall : WallTime()),
         quarantine_(*disk_),
         breakers_(*disk_, [this](const std::string& queue) { opened(queue); }) {
     if (now) leases_.begin_anew(now->instant, how);
@@ -57,7 +58,7 @@ class ModelStore final : public ModelReads, private ModelJobs {
     sessions_.begin_batch(now);
     workflows_.begin_batch(now);
     dirty_ = false;
-    gained_.clear();
+    gained_.clear(), limits_.advance(now.wall);
     ended_.clear();
     followed_.clear(), posted_.clear();
     BatchReport report;
@@ -211,9 +212,7 @@ class ModelStore final : public ModelReads, private ModelJobs {
     const bool ran = r.job.state == JobState::running;
     undefer(r.job);
     r.job.state = state;
-    r.job.worker.clear();
-    r.job.cancel_requested = false;
-    r.cancel_reason.clear();
+    r.job.worker.clear(), r.cancel_reason.clear(), r.job.cancel_requested = false;
     r.lease_expiry = Instant::never();
     touch(r);
     if (ran) breakers_.ended(r.job, BreakerMeter::End::neither, std::nullopt, now_.wall);
@@ -432,7 +431,7 @@ class ModelStore final : public ModelReads, private ModelJobs {
     r.claimed = now_.instant;
     r.lease_expiry = now_.instant + op.lease;
     touch(r);
-    if (limits_.begun(j.queue, now_.wall)) opened(j.queue);
+    if (limits_.begun(j, now_.wall)) opened(j.queue);
     breakers_.begun(j);
     return as_claimed(r, op.lease, sessions_.state_of(j));
   }
@@ -652,6 +651,7 @@ class ModelStore final : public ModelReads, private ModelJobs {
   OperationResult run(const OpenQueues& op) {
     if (!leases_.holds(op.fence, now_.instant)) return leases_.lost();
     StepResult result;
+    for (const auto& [name, at] : limits_.open_keys()) opened(name);
     for (const std::string& name : limits_.open(op.limit, now_.wall)) {
       opened(name);
       ++result.changed;

@@ -22,6 +22,11 @@ QueueLimits of_each_key(int n) {
   limits.per_key.concurrency = n;
   return limits;
 }
+QueueLimits rate_of_each_key(int count, Duration per) {
+  QueueLimits limits;
+  limits.per_key.rate = RateLimit{count, per, RateKind::bucket, 0};
+  return limits;
+}
 QueueLimits bucket(int count, Duration per, int burst) {
   return {.concurrency = {}, .rate = RateLimit{count, per, RateKind::bucket, burst}};
 }
@@ -146,6 +151,90 @@ TEST_CASE("nodes that claim and complete at the same time never run more of a ke
   place.check_laws();
 }
 
+TEST_CASE("nodes that claim at the same time begin no more of a key than its rate") {
+  constexpr int kNodes = 3, kKeys = 4, kJobs = 100, kRate = 5, kRounds = 3;
+  Place place;
+  place.apply<Done>(SetQueueLimits{"q", rate_of_each_key(kRate, std::chrono::hours(1))});
+  std::map<JobId, std::string> key_of;
+  for (int i = 0; i < kJobs; ++i) {
+    const std::string key = "customer " + std::to_string(i % kKeys);
+    key_of[place.enqueue(keyed(key))] = key;
+  }
+  std::map<std::string, int> begun;
+  std::mutex mutex;
+  for (int round = 1; round <= kRounds; ++round) {
+    {
+      std::vector<std::jthread> nodes;
+      for (int n = 0; n < kNodes; ++n) {
+        nodes.emplace_back([&] {
+          const auto store = place.open();
+          for (auto jobs = claim(*store, 2, place.clock); !jobs.empty();
+               jobs = claim(*store, 2, place.clock)) {
+            const std::lock_guard lock(mutex);
+            for (const ClaimedJob& job : jobs) ++begun[key_of.at(job.id)];
+          }
+        });
+      }
+    }
+    CHECK(begun.size() == kKeys);
+    for (const auto& [key, n] : begun) CHECK_MESSAGE(n == round * kRate, key);
+    place.clock.advance(std::chrono::hours(2));
+  }
+  place.check_laws();
+}
+
+TEST_CASE("the leader hears from other nodes when a key opens, and tells whoever waits there") {
+  Place one;
+  one.apply<Done>(SetQueueLimits{"q", rate_of_each_key(1, seconds(10))});
+  for (int i = 0; i < 3; ++i) one.enqueue(keyed("a"));
+  const auto leader = one.open();
+  CHECK(one.claim("q", 9).size() == 1);
+  leader->heard({.queues = {}, .catalog = true});
+  CHECK(apply<StepResult>(*leader, OpenQueues{}, one.clock).changed == 0);
+  CHECK(leader->agenda().next_opening == one.clock.now().wall + seconds(10));
+  one.clock.advance(seconds(10));
+  const Operation step = OpenQueues{};
+  const auto report = must(leader->apply({&step, 1}, one.clock.now()));
+  CHECK(report.effects.available == std::vector<std::string>{"q"});
+  CHECK(claim(*leader, 9, one.clock).size() == 1);
+  CHECK(one.claim("q", 9).empty());
+  one.check_laws();
+}
+
+TEST_CASE("only a queue with a rate per key has rows for its keys, and they go when they are old") {
+  Place place;
+  place.apply<Done>(SetQueueLimits{"q", of_each_key(5)});
+  for (const char* key : {"a", "b"}) place.enqueue(keyed(key));
+  CHECK(place.claim("q", 9).size() == 2);
+  CHECK(place.sql("SELECT count(*) FROM ms.key_meters").at(0).at(0) == "0");
+  place.apply<Done>(SetQueueLimits{"q", rate_of_each_key(1, seconds(10))});
+  for (const char* key : {"a", "b", "c"}) place.enqueue(keyed(key));
+  CHECK(place.claim("q", 9).size() == 3);
+  CHECK(place.sql("SELECT count(*) FROM ms.key_meters").at(0).at(0) == "3");
+  place.clock.advance(std::chrono::minutes(11));
+  place.enqueue(keyed("a"));
+  CHECK(place.claim("q", 9).size() == 1);
+  CHECK(place.sql("SELECT key FROM ms.key_meters").at(0).at(0) == "a");
+  place.apply<Done>(SetQueueLimits{"q", {}});
+  CHECK(place.sql("SELECT count(*) FROM ms.key_meters").at(0).at(0) == "0");
+  place.check_laws();
+}
+
+TEST_CASE(
+    "no rate per key is set while a node lives that knows none, and none comes in behind it") {
+  Place place;
+  place.sql(
+      "INSERT INTO ms.nodes (id, incarnation, address, program, started_at, seen_at, schema) "
+      "VALUES (99, 'old', '', '0.0.9', 0, ms.now_us(), 20)");
+  const Operation set = SetQueueLimits{"q", rate_of_each_key(1, seconds(10))};
+  const auto refused = must(place.store->apply({&set, 1}, place.clock.now())).results[0];
+  REQUIRE(std::holds_alternative<Error>(refused));
+  CHECK(std::get<Error>(refused).code == ErrorCode::unavailable);
+  place.sql("DELETE FROM ms.nodes WHERE id = 99");
+  place.apply<Done>(SetQueueLimits{"q", rate_of_each_key(1, seconds(10))});
+  CHECK(place.sql("SELECT compatible FROM ms.meta").at(0).at(0) == "21");
+}
+
 TEST_CASE("a limit per key counts what other nodes run, also what they claimed before it was set") {
   Place one;
   const auto other = one.open();
@@ -154,7 +243,7 @@ TEST_CASE("a limit per key counts what other nodes run, also what they claimed b
   const auto first = claim(*other, 1, one.clock);
   REQUIRE(first.size() == 1);
   one.apply<Done>(SetQueueLimits{"q", of_each_key(2)});
-  CHECK(must(other->running_of_key("q", "a")) == 1);
+  CHECK(must(other->limit_key("q", "a")).running == 1);
   CHECK(one.claim("q", 9).size() == 1);
   CHECK(claim(*other, 9, one.clock).empty());
   const Finish finish{.worker = "w", .results = {{first[0].id, first[0].token, Complete{}}}};
@@ -373,6 +462,30 @@ TEST_CASE("limits that were copied keep out nodes that know none") {
   must_copy(from, to, clock);
   CHECK(to.ask("", "SELECT compatible FROM $schema.meta") == 10);
   CHECK(must(must(to.open(clock.now()))->queues()).at(0).limits == at_once(1));
+}
+
+TEST_CASE("what has begun of each key goes with a copy, between all kinds of places") {
+  const PlaceKind kinds[] = {PlaceKind::directory, PlaceKind::schema, PlaceKind::directory};
+  ManualClock clock;
+  std::vector<std::unique_ptr<CopyPlace>> places;
+  for (const PlaceKind kind : kinds) places.push_back(std::make_unique<CopyPlace>(kind));
+  {
+    const auto store = must(places[0]->open(clock.now()));
+    apply<Done>(*store, SetQueueLimits{"q", rate_of_each_key(1, std::chrono::hours(1))}, clock);
+    apply<EnqueueResult>(*store, Enqueue{{keyed("a"), keyed("a"), keyed("b")}}, clock);
+    CHECK(claim(*store, 1, clock).size() == 1);
+  }
+  for (std::size_t i = 1; i < places.size(); ++i) {
+    must_copy(*places[i - 1], *places[i], clock);
+    const auto store = must(places[i]->open(clock.now()));
+    CHECK(must(store->limit_key("q", "a")).opens_at.has_value());
+    CHECK(store->agenda().next_opening < clock.now().wall + std::chrono::hours(2));
+    if (i == 1) continue;
+    CHECK(claim(*store, 9, clock).size() == 1);  // of b
+    clock.advance(std::chrono::hours(2));
+    CHECK(claim(*store, 9, clock).size() == 1);
+  }
+  CHECK(places[1]->ask("", "SELECT compatible FROM $schema.meta") == 21);
 }
 
 }  // namespace mainspring::pg_testing

@@ -92,9 +92,11 @@ class MirrorStore final : public Store {
   Result<std::int64_t> ahead(const Job& job, std::int64_t limit) const override {
     return real_->ahead(job, limit);
   }
-  Result<std::int64_t> running_of_key(const std::string& queue,
-                                      const std::string& key) const override {
-    return real_->running_of_key(queue, key);
+  Result<std::int64_t> ahead_of_key(const Job& job, std::int64_t limit) const override {
+    return real_->ahead_of_key(job, limit);
+  }
+  Result<LimitKeyInfo> limit_key(const std::string& queue, const std::string& key) const override {
+    return real_->limit_key(queue, key);
   }
   Result<std::vector<BreakerInfo>> breakers(WallTime now) const override {
     return real_->breakers(now);

@@ -1,0 +1,72 @@
+// Rates per key: what has begun of each limit key, and when the first that is closed opens.
+//
+// Who claims has locked the queue's row, and so the rows of its keys. When the first closed key
+// opens stands in the queue's row, of which every node keeps a copy: the leader opens the queue for
+// those who wait (OpenQueues), and sees then when the next one does.
+#include "base/mutant.h"
+#include "store_postgres/plain.h"
+
+namespace mainspring::pg {
+namespace {
+constexpr int kMaxOpened = 1000;  // queues, at once
+}
+
+// Those of which nothing has begun may be missing.
+KeyMeters PostgresStore::meters_of(const QueueInfo& queue, const std::vector<std::string>& keys) {
+  KeyMeters meters;
+  if (!queue.limits.per_key.rate) return meters;
+  const Texts names(keys.begin(), keys.end());
+  const Rows rows = ask(key_sql_.meters, params(std::int64_t{queue.id}, names));
+  for (int i = 0; i < rows.size(); ++i)
+    meters.emplace(rows.string(i, 0), RateMeter::parse(rows.text(i, 1)));
+  return meters;
+}
+
+// So many jobs of these keys have begun.
+void PostgresStore::count_begun(const QueueInfo& queue, const std::map<std::string, int>& keys) {
+  const KeyLimits& limits = queue.limits.per_key;
+  std::vector<std::string> names, texts;
+  for (const auto& [key, n] : keys) names.push_back(key);
+  KeyMeters meters = meters_of(queue, names);
+  OptInts opens_at;
+  Ints forgotten_at;
+  std::optional<WallTime> first;
+  for (const auto& [key, n] : keys) {
+    RateMeter& meter = meters[key];
+    meter.take(*limits.rate, now_.wall, n);
+    texts.push_back(meter.text());
+    const auto at = key_closed_until(limits, meter, now_.wall);
+    opens_at.push_back(at ? std::optional(at->us()) : std::nullopt);
+    forgotten_at.push_back((meter.as_new_at(*limits.rate) + kKeyMeterKept).us());
+    if (at && (!first || *at < *first)) first = at;
+  }
+  if (MS_MUTANT(key_meters_not_kept)) return;
+  write(key_sql_.write_meters,
+        params(std::int64_t{queue.id}, Texts(names.begin(), names.end()),
+               Texts(texts.begin(), texts.end()), opens_at, forgotten_at, wall()));
+  note_opening(queue, first);
+}
+
+void PostgresStore::note_opening(const QueueInfo& queue, std::optional<WallTime> at) {
+  if (!at || (queue.keys_open_at && *queue.keys_open_at <= *at)) return;
+  queues_by_id_.at(queue.id)->keys_open_at = at;
+  write(key_sql_.keys_open_at, params(std::int64_t{queue.id}, at->us()));
+  write(sql_.raise_version, params("queues"));
+  copies_of_batch_ = true;
+  after_.queues = true;
+}
+
+bool PostgresStore::open_keys() {
+  const Rows due = ask(key_sql_.due_keys, params(wall(), kMaxOpened));
+  for (int i = 0; i < due.size(); ++i) {
+    QueueInfo& queue = locked_queue(due.string(i, 0));
+    const Rows next = ask(key_sql_.next_key_opening, params(std::int64_t{queue.id}, wall()));
+    queue.keys_open_at.reset();
+    if (const auto at = next.maybe(0, 0)) queue.keys_open_at = WallTime::from_us(*at);
+    changed_queue(queue);
+    if (!MS_MUTANT(key_never_opens)) open_queue(queue);
+  }
+  return due.size() == kMaxOpened;
+}
+
+}  // namespace mainspring::pg
