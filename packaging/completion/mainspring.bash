@@ -83,8 +83,11 @@ _mainspring() {
     --job-log-roll-bytes) return ;;
     --jobs) mapfile -t COMPREPLY < <(compgen -d -- "$current"); return ;;
     --key) return ;;
+    --key-burst) return ;;
     --key-concurrency) return ;;
     --key-file) mapfile -t COMPREPLY < <(compgen -f -- "$current"); return ;;
+    --key-rate) return ;;
+    --key-rate-kind) return ;;
     --keys) mapfile -t COMPREPLY < <(compgen -f -- "$current"); return ;;
     --kind) return ;;
     --lease) return ;;
@@ -236,7 +239,7 @@ _mainspring() {
     'queues pause') words='' ; [[ $current == -* ]] && words='--json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
     'queues resume') words='' ; [[ $current == -* ]] && words='--json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
     'queues set') words='' ; [[ $current == -* ]] && words='--retention-completed --retention-dead --json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
-    'queues limit') words='' ; [[ $current == -* ]] && words='--concurrency --key-concurrency --rate --rate-kind --burst --fair --weight --ageing --breaker --quarantine-after --json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
+    'queues limit') words='' ; [[ $current == -* ]] && words='--concurrency --key-concurrency --rate --rate-kind --burst --key-rate --key-rate-kind --key-burst --fair --weight --ageing --breaker --quarantine-after --json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
     'dead') words='list show groups redrive retry' ; [[ $current == -* ]] && words='--json --config --help' ;;
     'dead list') words='' ; [[ $current == -* ]] && words='--queue --kind --tag --limit --all --json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
     'dead show') words='' ; [[ $current == -* ]] && words='--json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
