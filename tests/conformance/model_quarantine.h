@@ -1,6 +1,8 @@
 // The quarantine of each queue in the model: looked for among all jobs each time.
 #pragma once
 
+#include <set>
+
 #include "conformance/model_state.h"
 
 namespace mainspring {
@@ -32,9 +34,10 @@ class ModelQuarantine {
   }
   // Those whose turn has come, by queue.
   std::vector<Record*> next(WallTime now) {
+    const std::set<std::string> taken = taken_queues();
     std::map<std::string, Record*> firsts;
     for (auto& [id, r] : disk_.jobs) {
-      if (!waits(r.job) || r.job.run_at > now || is_taken(r.job.queue)) continue;
+      if (!waits(r.job) || r.job.run_at > now || taken.contains(r.job.queue)) continue;
       Record*& first = firsts[r.job.queue];
       if (first == nullptr || place(r.job) < place(first->job)) first = &r;
     }
@@ -43,9 +46,10 @@ class ModelQuarantine {
     return out;
   }
   WallTime next_release() const {
+    const std::set<std::string> taken = taken_queues();
     WallTime next = WallTime::never();
     for (const auto& [id, r] : disk_.jobs) {
-      if (waits(r.job) && !is_taken(r.job.queue)) next = std::min(next, r.job.run_at);
+      if (waits(r.job) && !taken.contains(r.job.queue)) next = std::min(next, r.job.run_at);
     }
     return next;
   }
@@ -53,11 +57,6 @@ class ModelQuarantine {
   static bool waits(const Job& j) { return j.quarantined && !j.quarantined->released; }
   static std::tuple<int, WallTime, JobId> place(const Job& j) {
     return {j.priority, j.run_at, j.id};
-  }
-  static std::int64_t of_queue(const ModelDisk& disk, const std::string& queue) {
-    return std::count_if(disk.jobs.begin(), disk.jobs.end(), [&](const auto& entry) {
-      return entry.second.job.queue == queue && entry.second.job.quarantined;
-    });
   }
   // Of one that waits: those of its queue that are released, or wait before it.
   static std::int64_t ahead(const ModelDisk& disk, const Job& job) {
@@ -69,6 +68,14 @@ class ModelQuarantine {
   }
 
  private:
+  std::set<std::string> taken_queues() const {
+    std::set<std::string> taken;
+    for (const auto& [id, r] : disk_.jobs) {
+      if (r.job.quarantined && r.job.quarantined->released) taken.insert(r.job.queue);
+    }
+    return taken;
+  }
+
   ModelDisk& disk_;
 };
 

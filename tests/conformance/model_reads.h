@@ -37,9 +37,9 @@ class ModelReads : public Store {
     for (const auto& [name, kept] : disk_.queues) {
       QueueStats& s = all.emplace_back(kept);
       s.name = name;
-      s.quarantined = ModelQuarantine::of_queue(disk_, name);
       for (const auto& [id, r] : disk_.jobs) {
         if (r.job.queue != name) continue;
+        if (r.job.quarantined) ++s.quarantined;
         ++(r.expired ? s.expired : s.counts[static_cast<std::size_t>(r.job.state)]);
         if (r.job.state == JobState::available &&
             (!s.oldest_available || r.job.run_at < *s.oldest_available))
