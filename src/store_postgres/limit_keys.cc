@@ -35,6 +35,29 @@ constexpr int kLooks = 6;    // of one claim, each at twice as many; the next cl
   " JOIN $schema.jobs j ON j.id = u.id WHERE j.state = 2 AND j.kind = u.kind AND j.priority = "    \
   "u.priority AND j.run_at = u.run_at AND coalesce(j.limit_key, '') = u.key FOR UPDATE OF j SKIP " \
   "LOCKED), "
+constexpr std::string_view kKeyBefore =
+    "SELECT count(*) FROM ((SELECT h.id FROM $schema.held_back h JOIN $schema.jobs k ON "
+    "k.id = h.id WHERE h.queue = (SELECT id FROM $schema.queues WHERE name = $1) AND "
+    "h.key = $6 AND (h.priority, h.run_at, h.id) < ($2, $3, $4) AND k.state = 2 LIMIT "
+    "$5) UNION (SELECT r.id FROM (SELECT id, priority, run_at FROM "
+    "$schema.ready WHERE queue = (SELECT id FROM $schema.queues WHERE name = $1) AND "
+    "(priority, run_at, id) < ($2, $3, $4) ORDER BY priority, run_at, id LIMIT $5) r "
+    "JOIN $schema.jobs j ON j.id = r.id WHERE j.limit_key = $6) LIMIT $5) l";
+constexpr std::string_view kWriteMeters =
+    "WITH g AS (DELETE FROM $schema.key_meters WHERE ctid = ANY(ARRAY(SELECT ctid "
+    "FROM $schema.key_meters WHERE queue = $1::bigint AND forgotten_at <= $6 AND key "
+    "<> ALL($2::text[]) ORDER BY forgotten_at LIMIT 100))) INSERT INTO "
+    "$schema.key_meters (queue, key, meter, opens_at, forgotten_at) SELECT "
+    "$1::bigint, u.key, u.meter, u.opens_at, u.forgotten_at FROM "
+    "unnest($2::text[], $3::text[], $4::bigint[], $5::bigint[]) AS u(key, meter, "
+    "opens_at, forgotten_at) ON CONFLICT (queue, key) DO UPDATE SET meter = "
+    "excluded.meter, opens_at = excluded.opens_at, forgotten_at = "
+    "excluded.forgotten_at";
+constexpr std::string_view kKeyInfo =
+    "SELECT (SELECT count(*) FROM $schema.running_keys b JOIN $schema.jobs j ON j.id = "
+    "b.id WHERE b.queue = q.id AND b.key = $2 AND j.state = 3), (SELECT m.opens_at FROM "
+    "$schema.key_meters m WHERE m.queue = q.id AND m.key = $2) FROM $schema.queues q "
+    "WHERE q.name = $1";
 
 }  // namespace
 
@@ -87,36 +110,14 @@ LimitKeyStatements::LimitKeyStatements(std::string_view s)
               "$1::bigint) INSERT "
               "INTO $schema.ready (queue, priority, kind, run_at, id, expires_at) SELECT queue, "
               "priority, kind, run_at, id, expires_at FROM k ON CONFLICT DO NOTHING"),
-      key_info(s,
-               "SELECT (SELECT count(*) FROM $schema.running_keys b JOIN $schema.jobs j ON j.id = "
-               "b.id WHERE b.queue = q.id AND b.key = $2 AND j.state = 3), (SELECT m.opens_at FROM "
-               "$schema.key_meters m WHERE m.queue = q.id AND m.key = $2) FROM $schema.queues q "
-               "WHERE q.name = $1"),
+      key_info(s, kKeyInfo),
       key_of_job(s, "SELECT limit_key FROM $schema.jobs WHERE id = $1"),
       // What a claim has met of a key that is full is in held_back; the rest stands in the line.
-      key_before(
-          s,
-          "SELECT count(*) FROM ((SELECT h.id FROM $schema.held_back h JOIN $schema.jobs k ON "
-          "k.id = h.id WHERE h.queue = (SELECT id FROM $schema.queues WHERE name = $1) AND "
-          "h.key = $6 AND (h.priority, h.run_at, h.id) < ($2, $3, $4) AND k.state = 2 LIMIT "
-          "$5) UNION (SELECT r.id FROM (SELECT id, priority, run_at FROM "
-          "$schema.ready WHERE queue = (SELECT id FROM $schema.queues WHERE name = $1) AND "
-          "(priority, run_at, id) < ($2, $3, $4) ORDER BY priority, run_at, id LIMIT $5) r "
-          "JOIN $schema.jobs j ON j.id = r.id WHERE j.limit_key = $6) LIMIT $5) l"),
+      key_before(s, kKeyBefore),
       meters(s,
              "SELECT key, meter FROM $schema.key_meters WHERE queue = $1::bigint AND key = "
              "ANY($2::text[])"),
-      write_meters(
-          s,
-          "WITH g AS (DELETE FROM $schema.key_meters WHERE ctid = ANY(ARRAY(SELECT ctid "
-          "FROM $schema.key_meters WHERE queue = $1::bigint AND forgotten_at <= $6 AND key "
-          "<> ALL($2::text[]) ORDER BY forgotten_at LIMIT 100))) INSERT INTO "
-          "$schema.key_meters (queue, key, meter, opens_at, forgotten_at) SELECT "
-          "$1::bigint, u.key, u.meter, u.opens_at, u.forgotten_at FROM "
-          "unnest($2::text[], $3::text[], $4::bigint[], $5::bigint[]) AS u(key, meter, "
-          "opens_at, forgotten_at) ON CONFLICT (queue, key) DO UPDATE SET meter = "
-          "excluded.meter, opens_at = excluded.opens_at, forgotten_at = "
-          "excluded.forgotten_at"),
+      write_meters(s, kWriteMeters),
       drop_meters(s, "DELETE FROM $schema.key_meters WHERE queue = $1::bigint"),
       keys_open_at(s, "UPDATE $schema.queues SET keys_open_at = $2 WHERE id = $1::bigint"),
       due_keys(s,

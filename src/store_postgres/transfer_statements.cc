@@ -104,6 +104,19 @@ constexpr std::string_view kWorkflowRows =
     "INSERT INTO $schema.workflow_rows AS r (workflow, kind, number, text) SELECT "
     "* FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::text[]) ON "
     "CONFLICT (workflow, kind, number) DO UPDATE SET text = excluded.text";
+constexpr std::string_view kNoKeyMeters =
+    "WITH k AS (DELETE FROM $schema.key_meters WHERE queue = $1::bigint) UPDATE "
+    "$schema.queues SET keys_open_at = NULL WHERE id = $1::bigint AND keys_open_at "
+    "IS NOT NULL";
+constexpr std::string_view kKeyMeters =
+    "WITH k AS (INSERT INTO $schema.key_meters (queue, key, meter, opens_at, "
+    "forgotten_at) SELECT $1::bigint, * FROM unnest($2::text[], $3::text[], "
+    "$4::bigint[], $5::bigint[])) UPDATE $schema.queues SET keys_open_at = (SELECT "
+    "min(at) FROM unnest($4::bigint[]) AS a(at)) WHERE id = $1::bigint";
+constexpr std::string_view kTally =
+    "INSERT INTO $schema.tallies (node, batch, at, queue, enqueued, pruned, expired, "
+    "waiting, scheduled, available, running, completed, retryable, cancelled, dead) VALUES "
+    "(0, 0, 0, $1::bigint, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)";
 // As keep_out_before() does it.
 constexpr std::string_view kForAll =
     "UPDATE $schema.meta SET compatible = greatest($1, CASE WHEN EXISTS (SELECT 1 FROM "
@@ -259,20 +272,10 @@ PostgresTarget::Statements::Statements(std::string_view s)
       queue(s,
             "UPDATE $schema.queues SET paused = $2, retention_completed = $3, retention_dead = $4, "
             "limits = $5, meter = $6, opens_at = $7, settings = $8 WHERE id = $1::bigint"),
-      no_key_meters(s,
-                    "WITH k AS (DELETE FROM $schema.key_meters WHERE queue = $1::bigint) UPDATE "
-                    "$schema.queues SET keys_open_at = NULL WHERE id = $1::bigint AND keys_open_at "
-                    "IS NOT NULL"),
-      key_meters(s,
-                 "WITH k AS (INSERT INTO $schema.key_meters (queue, key, meter, opens_at, "
-                 "forgotten_at) SELECT $1::bigint, * FROM unnest($2::text[], $3::text[], "
-                 "$4::bigint[], $5::bigint[])) UPDATE $schema.queues SET keys_open_at = (SELECT "
-                 "min(at) FROM unnest($4::bigint[]) AS a(at)) WHERE id = $1::bigint"),
+      no_key_meters(s, kNoKeyMeters),
+      key_meters(s, kKeyMeters),
       no_tallies(s, "DELETE FROM $schema.tallies"),
-      tally(s,
-            "INSERT INTO $schema.tallies (node, batch, at, queue, enqueued, pruned, expired, "
-            "waiting, scheduled, available, running, completed, retryable, cancelled, dead) VALUES "
-            "(0, 0, 0, $1::bigint, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)"),
+      tally(s, kTally),
       schedule(s, kSchedule),
       no_schedule(s, "DELETE FROM $schema.schedules WHERE name = $1"),
       no_schedules(s, "DELETE FROM $schema.schedules"),
