@@ -99,6 +99,7 @@ void SqliteStore::load(Instant now) {
   posted_.clear();
   watched_.clear();
   ends_.clear();
+  quarantines_.clear();
   keyed_.clear();
   touched_keys_.clear();
   left_sessions_.clear();

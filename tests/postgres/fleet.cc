@@ -670,6 +670,7 @@ void FleetNode::Body::steps() {
   if (agenda.next_due <= n.wall) add(MoveDue{}, ignore);
   if (agenda.next_lease_expiry <= n.instant) add(RescueExpired{}, ignore);
   if (agenda.next_expiry <= n.wall) add(ExpireJobs{}, ignore);
+  if (agenda.next_opening <= n.wall) add(OpenQueues{}, ignore);
 }
 
 FleetNode::FleetNode(Board& board, int number, PostgresOptions options, std::uint64_t seed)
