@@ -269,12 +269,17 @@ TEST_CASE("an idle cluster of 3 nodes and 100 queues makes fewer than 2 transact
   // The server's own housekeeping counts too, and what was done before is published late.
   REQUIRE(cluster().set("autovacuum", "off").has_value());
   (void)eventually([] { return false; }, 11s);
-  const auto before = transactions();
-  const Instant begin = clock.now().instant;
-  (void)eventually([] { return false; }, 20s);
-  const double seconds = static_cast<double>((clock.now().instant - begin).count()) / 1e6;
-  const double rate = static_cast<double>(transactions() - before) / seconds;
-  MESSAGE("idle: ", rate, " transactions per second");
+  // The server publishes up to a minute late what some connection did, if others publish then, too:
+  // what is there all the time is there in each of three looks.
+  double rate = 2.0;
+  for (int look = 0; look < 3 && rate >= 2.0; ++look) {
+    const auto before = transactions();
+    const Instant begin = clock.now().instant;
+    (void)eventually([] { return false; }, 20s);
+    const double seconds = static_cast<double>((clock.now().instant - begin).count()) / 1e6;
+    rate = static_cast<double>(transactions() - before) / seconds;
+    MESSAGE("idle: ", rate, " transactions per second");
+  }
   CHECK(rate < 2.0);
   REQUIRE(cluster().set("autovacuum", "on").has_value());
 }
