@@ -238,7 +238,8 @@ JobState SqliteStore::join_session(Session& session, JobId id, JobState wanted) 
   const bool unblocks = session.stop == SessionStop::blocked && session.stopped_by == id;
   const bool free = session.turn == 0 && !session.stopped();
   if (!free && !unblocks && !MS_MUTANT(session_two_turns)) {
-    session_lines_[session.id].insert(id);
+    std::set<JobId>& line = session_lines_[session.id];
+    line.insert(line.end(), id);  // new ones are the last
     return JobState::waiting;
   }
   session.stop = SessionStop::none;
@@ -261,7 +262,9 @@ JobId SqliteStore::first_waiting(const Session& session) {
 
 void SqliteStore::leave_line(const Session& session, JobId id) {
   const auto line = session_lines_.find(session.id);
-  MS_ASSERT(line != session_lines_.end() && line->second.erase(id) == 1,
+  const bool first = line != session_lines_.end() && *line->second.begin() == id;
+  if (first) line->second.erase(line->second.begin());
+  MS_ASSERT(first || (line != session_lines_.end() && line->second.erase(id) == 1),
             "a job without the turn of its session waits for it");
   if (line->second.empty()) session_lines_.erase(line);
 }
