@@ -154,7 +154,7 @@ expect 0 'name            nightly
 when            30 2 * * *
 time_zone       Europe/Berlin
 state           active
-next            …Z  (in …h)
+next            …Z  (in …)
 fired           0
 queue           reports
 …' ms schedules show nightly
