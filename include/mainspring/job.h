@@ -142,13 +142,27 @@ struct Progress {
   friend bool operator==(const Progress&, const Progress&) = default;
 };
 
+// How the program that made an attempt ended, as far as its worker knows.
+struct ProgramEnd {
+  std::optional<int> exit_code{};  // 0 to kMaxExitCode; not with a signal
+  int signal = 0;                  // that ended it, of <signal.h>; 0 = none did, or it is not known
+  bool oom = false;                // some of it was killed because no more memory was to be had
+  // Bytes that it had at once, as the worker measures that; 0 to kMaxPeakMemoryBytes.
+  std::optional<std::int64_t> peak_memory{};
+  bool empty() const { return *this == ProgramEnd(); }
+  friend bool operator==(const ProgramEnd&, const ProgramEnd&) = default;
+};
+inline constexpr int kMaxExitCode = 255;
+inline constexpr std::int64_t kMaxPeakMemoryBytes = std::int64_t{1} << 53;
+
 // Why one attempt failed.
 struct AttemptError {
   int attempt = 0;
   WallTime at;         // when it ended
   std::string worker;  // incarnation
   std::string message;
-  Duration ran_for{0};  // from claim to the error
+  Duration ran_for{0};   // from claim to the error
+  ProgramEnd program{};  // empty where no program is known of
   friend bool operator==(const AttemptError&, const AttemptError&) = default;
 };
 
@@ -245,6 +259,7 @@ struct Retry {
   // Opens the breaker of the job's queue for so long at least, as a Retry-After asks for:
   // kMinBreakerTime to kMaxBreakerTime; nullopt = it counts as one failure. Nothing without one.
   std::optional<Duration> open_breaker_for{};
+  ProgramEnd program{};  // kept with the error
 };
 struct Snooze {  // not a failure: the attempt is refunded. Also what a worker sends when it shuts
                  // down (after 0).
@@ -257,6 +272,7 @@ struct CancelJob {
 struct Dead {
   std::string reason;
   std::string description;
+  ProgramEnd program{};  // kept with the error
 };
 // Put aside, not a failure: the attempt is refunded, what it left (checkpoint, progress, results of
 // steps) stays. The job is `waiting` and no time ends that: it goes on when a claim names its id

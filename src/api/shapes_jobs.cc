@@ -6,6 +6,7 @@
 #include "api/callback_shapes.h"
 #include "api/fields.h"
 #include "api/follow_ups.h"
+#include "api/program_end.h"
 #include "api/schedule_fields.h"
 #include "api/shapes.h"
 #include "base/mutant.h"
@@ -288,6 +289,10 @@ constexpr JsonField<AttemptError> kAttemptError[] = {
     {"worker", &as_string<&AttemptError::worker>},
     {"message", &as_optional_string<&AttemptError::message>},
     {"after_ms", &as_milliseconds<&AttemptError::ran_for>},
+    {"exit_code", &as_exit_code<&AttemptError::program>},
+    {"signal", &as_signal<&AttemptError::program>},
+    {"oom", &as_oom<&AttemptError::program>},
+    {"peak_memory", &as_peak_memory<&AttemptError::program>},
 };
 
 bool read_errors(JsonReader& in, Job& job) {
@@ -379,7 +384,9 @@ void write_job_end(JsonWriter& w, const Job& job, Payload payload) {
     w.begin_object().key("attempt").number(error.attempt).key("at").time(error.at);
     w.key("worker").string(error.worker);
     write_text(w, "message", error.message, payload);
-    w.key("after_ms").milliseconds(error.ran_for).end_object();
+    w.key("after_ms").milliseconds(error.ran_for);
+    write_program_end(w, error.program);
+    w.end_object();
   }
   w.end_array();
 }

@@ -277,6 +277,37 @@ TEST_CASE("the six outcomes are read, with only the fields that go with each") {
         "claim.queues");
 }
 
+TEST_CASE("how a program ended goes with retry and dead, within its bounds") {
+  const auto read = [](std::string_view outcome, std::string_view members) {
+    return decode_finish_request(
+        fmt::format(R"({{"worker":"w","results":[{{"id":1,"token":7,"outcome":"{}",{}}}]}})",
+                    outcome, members));
+  };
+  const auto field = [&](std::string_view outcome, std::string_view members) {
+    return refusal(read(outcome, members)).field;
+  };
+  const auto killed = read("retry", R"("signal":"SIGKILL","oom":true,"peak_memory":52428800)");
+  REQUIRE(killed);
+  CHECK(std::get<Retry>(killed->operation.results[0].outcome).program ==
+        ProgramEnd{.signal = 9, .oom = true, .peak_memory = 52'428'800});
+  const auto dead = read("dead", R"("reason":"r","exit_code":65,"signal":null,"oom":null)");
+  REQUIRE(dead);
+  CHECK(std::get<Dead>(dead->operation.results[0].outcome).program == ProgramEnd{.exit_code = 65});
+  CHECK(field("retry", R"("peak_memory":-1)") == "results[0].peak_memory");
+  CHECK(field("retry", R"("peak_memory":9007199254740993)") == "results[0].peak_memory");
+  CHECK(field("retry", R"("peak_memory":1.5)") == "results[0].peak_memory");
+  CHECK(field("retry", R"("exit_code":256)") == "results[0].exit_code");
+  CHECK(field("retry", R"("exit_code":1,"signal":"SIGKILL")") == "results[0].exit_code");
+  CHECK(field("dead", R"("signal":"KILL")") == "results[0].signal");
+  CHECK(field("dead", R"("signal":9)") == "results[0].signal");
+  for (const std::string_view other : {"complete", "cancel", "defer"}) {
+    CHECK(field(other, R"("peak_memory":1)") == "results[0].peak_memory");
+    CHECK(field(other, R"("exit_code":1)") == "results[0].exit_code");
+    CHECK(field(other, R"("signal":"SIGHUP")") == "results[0].signal");
+    CHECK(field(other, R"("oom":true)") == "results[0].oom");
+  }
+}
+
 TEST_CASE("long texts are cut, not refused") {
   const std::string text(kMaxTextBytes - 1, 'x');
   const auto body = R"({"worker":"w","results":[{"id":1,"token":1,"outcome":"retry","error":")" +
@@ -530,6 +561,14 @@ bool same(const NewJob& a, const NewJob& b) {
          a.reply_to == b.reply_to && a.follow_ups == b.follow_ups;
 }
 
+ProgramEnd any_program_end() {
+  ProgramEnd end{.oom = coin()};
+  if (coin()) end.signal = *rc::gen::inRange(1, 32);
+  if (end.signal == 0 && coin()) end.exit_code = *rc::gen::inRange(0, kMaxExitCode + 1);
+  if (coin()) end.peak_memory = *rc::gen::inRange<std::int64_t>(0, kMaxPeakMemoryBytes);
+  return end;
+}
+
 template <class F>
 void check_property(const char* what, F&& property) {
   CHECK(rc::check(what, std::forward<F>(property)));
@@ -577,7 +616,8 @@ TEST_CASE("a job written by a server is read by a client as it was") {
     if (coin()) job.progress = Progress{*rc::gen::inRange(0, 1001) / 1000.0, valid_text()};
     if (coin()) job.checkpoint = any_json();
     if (coin()) job.result = any_json();
-    if (coin()) job.errors.push_back({3, any_time(), "w", valid_text(), any_ms()});
+    if (coin())
+      job.errors.push_back({3, any_time(), "w", valid_text(), any_ms(), any_program_end()});
     std::string body;
     encode_job(job, JobDetail::full, body);
     auto read = decode_job(body);
@@ -613,7 +653,9 @@ TEST_CASE("a finish and a claim written by one side are read by the other as the
                                            Defer{valid_text()},
                                            Defer{},
                                            CancelJob{valid_text()},
-                                           Dead{valid_text(), valid_text()}};
+                                           Dead{valid_text(), valid_text()},
+                                           Retry{"e", {}, {}, any_program_end()},
+                                           Dead{"r", "d", any_program_end()}};
     for (const Outcome& outcome : outcomes)
       finish.results.push_back({*rc::gen::inRange<JobId>(1, INT64_MAX), 7, outcome});
     const ClaimRequest claim{

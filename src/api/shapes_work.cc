@@ -5,11 +5,13 @@
 #include <climits>
 
 #include "api/fields.h"
+#include "api/program_end.h"
 #include "api/schedule_fields.h"
 #include "api/session_shapes.h"
 #include "api/shapes.h"
 #include "mainspring/breaker.h"
 #include "model/callback.h"
+#include "model/program_end.h"
 
 namespace mainspring {
 namespace {
@@ -248,6 +250,7 @@ struct WireOutcome {
   std::optional<Duration> after, open_breaker_for;
   std::optional<std::string> session_state;
   std::vector<NewJob> next;
+  ProgramEnd program;
 };
 
 template <auto Member>
@@ -295,6 +298,10 @@ constexpr JsonField<WireOutcome> kOutcome[] = {
     {"open_breaker_for", &as_optional_duration<&WireOutcome::open_breaker_for>},
     {"reason", &as_cut_text<&WireOutcome::reason>},
     {"description", &as_cut_text<&WireOutcome::description>},
+    {"exit_code", &as_exit_code<&WireOutcome::program>},
+    {"signal", &as_signal<&WireOutcome::program>},
+    {"oom", &as_oom<&WireOutcome::program>},
+    {"peak_memory", &as_peak_memory<&WireOutcome::program>},
     {"session_state",
      [](JsonReader& in, WireOutcome& o) { return read_session_state(in, o.session_state); }},
     {"next", &read_next},
@@ -317,6 +324,11 @@ bool check_open_breaker_for(JsonReader& in, const WireOutcome& o) {
   return good || in.fail(good.error().code, good.error().message, in.path("open_breaker_for"));
 }
 
+bool check_program(JsonReader& in, const WireOutcome& o) {
+  const auto good = check_program_end(o.program);
+  return good || in.fail(good.error().code, good.error().message, in.path(good.error().field));
+}
+
 bool check_outcome(JsonReader& in, const WireOutcome& o) {
   if (o.id == 0) return in.missing("id");
   if (o.token == 0) return in.missing("token");
@@ -330,6 +342,7 @@ bool check_outcome(JsonReader& in, const WireOutcome& o) {
                                cut_text(o.outcome, 64)),
                    in.path("outcome"));
   }
+  const bool of_error = rule->error || rule->description;
   const auto allow = [&](bool given, bool allowed, std::string_view field) {
     return !given || allowed ||
            in.fail(ErrorCode::invalid_argument,
@@ -343,17 +356,22 @@ bool check_outcome(JsonReader& in, const WireOutcome& o) {
          check_open_breaker_for(in, o) && allow(o.reason.has_value(), rule->reason, "reason") &&
          allow(o.description.has_value(), rule->description, "description") &&
          allow(!o.next.empty(), rule->result, "next") &&
+         allow(o.program.exit_code.has_value(), of_error, "exit_code") &&
+         allow(o.program.signal != 0, of_error, "signal") &&
+         allow(o.program.oom, of_error, "oom") &&
+         allow(o.program.peak_memory.has_value(), of_error, "peak_memory") &&
+         check_program(in, o) &&
          (o.after.has_value() || o.outcome != "snooze" || in.missing("after"));
 }
 
 Outcome to_outcome(WireOutcome& o) {
   const auto take = [](std::optional<std::string>& text) { return std::move(text).value_or(""); };
   if (o.outcome == "complete") return Complete{take(o.result), std::move(o.next)};
-  if (o.outcome == "retry") return Retry{take(o.error), o.after, o.open_breaker_for};
+  if (o.outcome == "retry") return Retry{take(o.error), o.after, o.open_breaker_for, o.program};
   if (o.outcome == "snooze") return Snooze{*o.after, o.open_breaker_for};
   if (o.outcome == "defer") return Defer{take(o.reason)};
   if (o.outcome == "cancel") return CancelJob{take(o.reason)};
-  return Dead{take(o.reason), take(o.description)};
+  return Dead{take(o.reason), take(o.description), o.program};
 }
 
 bool read_results(JsonReader& in, FinishRequest& request) {
@@ -391,6 +409,7 @@ struct OutcomeWriter {
     w.key("outcome").string("retry").key("error").string(cut_text(o.error, kMaxTextBytes));
     if (o.after) w.key("after").duration(*o.after);
     if (o.open_breaker_for) w.key("open_breaker_for").duration(*o.open_breaker_for);
+    write_program_end(w, o.program);
   }
   void operator()(const Snooze& o) const {
     w.key("outcome").string("snooze").key("after").duration(o.after);
@@ -406,6 +425,7 @@ struct OutcomeWriter {
   void operator()(const Dead& o) const {
     w.key("outcome").string("dead").key("reason").string(cut_text(o.reason, kMaxTextBytes));
     w.key("description").string(cut_text(o.description, kMaxTextBytes));
+    write_program_end(w, o.program);
   }
 };
 

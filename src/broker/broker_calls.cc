@@ -3,6 +3,7 @@
 
 #include "broker/sync_call.h"
 #include "model/breaker.h"
+#include "model/program_end.h"
 
 namespace mainspring {
 
@@ -114,6 +115,7 @@ Result<FinishResult> Broker::finish(Finish request) {
   for (const JobOutcome& result : request.results) {
     const auto time = open_breaker_for(result.outcome);
     if (time) MS_TRY(check_open_for("open_breaker_for", *time));
+    if (const auto* program = program_end_of(result.outcome)) MS_TRY(check_program_end(*program));
   }
   return call<FinishResult>(std::move(request));
 }

@@ -11,6 +11,7 @@
 #include "cli/sheet.h"
 #include "cli/support.h"
 #include "env/clock.h"
+#include "model/program_end.h"
 
 namespace mainspring::cli {
 namespace {
@@ -159,14 +160,19 @@ std::string sheet_of(const Job& job, const Io& io) {
   rest.add("then", encode_follow_ups(job.follow_ups));
   out += rest.text();
   if (job.errors.empty()) return out;
-  Table errors(
-      {{"ATTEMPT", Align::right}, {"WHEN"}, {"AFTER", Align::right}, {"WORKER"}, {"ERROR"}});
+  Table errors({{"ATTEMPT", Align::right},
+                {"WHEN"},
+                {"AFTER", Align::right},
+                {"WORKER"},
+                {"PROGRAM", Align::left, true},
+                {"ERROR"}});
   for (const AttemptError& error : job.errors) {
     const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(error.ran_for);
     errors.add({{fmt::to_string(error.attempt)},
                 {format_wall_time(error.at)},
                 {format_duration(ms)},
                 {error.worker.substr(0, 8)},
+                {program_end_text(error.program)},
                 {error.message, Colour::red}});
   }
   Io unlimited = io;  // errors are why one looks: not cut
@@ -290,6 +296,7 @@ Result<int> run_dead_list(const Invocation& invocation, Io& io) {
                {"ATTEMPTS", Align::right},
                {"DIED", Align::right},
                {"REASON"},
+               {"PEAK MEMORY", Align::right, true},
                {"LAST ERROR"}});
   std::optional<Error> problem;
   auto more = for_each_page(connection->jobs(), filter, limit, [&](const std::vector<Job>& jobs) {
@@ -299,14 +306,19 @@ Result<int> run_dead_list(const Invocation& invocation, Io& io) {
         if (job.error().code != ErrorCode::expired) problem = job.error();
         continue;
       }
-      std::string why = job->description;
-      if (!job->errors.empty()) why = job->errors.back().message;
+      std::string why = job->description, memory;
+      if (!job->errors.empty()) {
+        const AttemptError& last = job->errors.back();
+        why = last.message;
+        if (last.program.peak_memory) memory = mebibytes_text(*last.program.peak_memory);
+      }
       table.add({{fmt::to_string(job->id)},
                  {job->queue},
                  {job->kind},
                  {fmt::to_string(job->attempt)},
                  {format_age(now - job->finished_at.value_or(now))},
                  {job->reason},
+                 {memory},
                  {why, Colour::red}});
     }
   });

@@ -11,6 +11,7 @@
 #include "cli/sheet.h"
 #include "env/clock.h"
 #include "env/signals.h"
+#include "model/program_end.h"
 
 namespace mainspring::cli {
 namespace {
@@ -288,15 +289,14 @@ Result<int> run_host_history(const Invocation& invocation, Io& io) {
       took =
           format_duration(std::chrono::duration_cast<std::chrono::milliseconds>(*ended - *started));
     }
-    table.add(
-        {{run.id},
-         {run.status, colour_of_status(run.status)},
-         {ago(run.started, now)},
-         {took},
-         {run.exit_code ? fmt::to_string(*run.exit_code) : "-"},
-         {run.peak_memory ? fmt::format("{:.1f} MiB", double(*run.peak_memory) / (1 << 20)) : "-"},
-         {run.job == 0 ? "-" : fmt::to_string(run.job)},
-         {run.trigger}});
+    table.add({{run.id},
+               {run.status, colour_of_status(run.status)},
+               {ago(run.started, now)},
+               {took},
+               {run.exit_code ? fmt::to_string(*run.exit_code) : "-"},
+               {run.peak_memory ? mebibytes_text(*run.peak_memory) : "-"},
+               {run.job == 0 ? "-" : fmt::to_string(run.job)},
+               {run.trigger}});
   }
   if (!invocation.json) io.out(table.empty() ? "no runs\n" : table.render(io));
   return kExitOk;

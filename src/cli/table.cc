@@ -69,14 +69,16 @@ void Table::add(std::vector<Cell> row) {
 std::string Table::render(const Io& io) const {
   std::vector<std::size_t> widths;
   for (std::size_t i = 0; i < columns_.size(); ++i) {
-    std::size_t width = display_width(columns_[i].title);
+    std::size_t width = 0;
     for (const auto& row : rows_) width = std::max(width, display_width(row[i].text));
-    widths.push_back(width);
+    const bool out = columns_[i].if_any && width == 0;
+    widths.push_back(out ? 0 : std::max(width, display_width(columns_[i].title)));
   }
   std::string out;
   const auto line = [&](auto&& cell_at) {
     std::size_t used = 0;
     for (std::size_t i = 0; i < columns_.size(); ++i) {
+      if (widths[i] == 0 && columns_[i].if_any) continue;
       Cell cell = cell_at(i);
       const bool last = i + 1 == columns_.size();
       if (last && io.width > 0 && static_cast<std::size_t>(io.width) > used + 8) {

@@ -22,6 +22,7 @@ class Table {
   struct Column {
     std::string title;
     Align align = Align::left;
+    bool if_any = false;  // left out where no row has anything in it; not of the last one
   };
   explicit Table(std::vector<Column> columns) : columns_(std::move(columns)) {}
 

@@ -173,5 +173,20 @@ expect 66 '…' ms work --queue mail --job "$aside" --exec true
 expect 0 'worker …1 completed, 0 failed attempts' ms work --queue pay --job "$aside" --exec true
 expect 65 '…only a job that has not ended can be claimed…' ms work --queue pay --job "$aside" --exec true
 
+# -- what a program took ----------------------------------------------------------------------------
+cat >heavy.sh <<'END'
+x=$(head -c 52428800 /dev/zero | tr '\0' a)
+echo '{"error":"too much work"}' >&3
+exit 3
+END
+heavy=$(ms enqueue heavy k --max-attempts 1)
+heavy=${heavy%% *}
+expect 0 '…0 completed, 1 failed attempt' ms work --queue heavy --exec 'sh heavy.sh' --drain
+expect 0 '…"exit_code":3,"peak_memory":…' ms jobs show "$heavy" --json
+peak=$(ms jobs show "$heavy" --json | sed 's/.*"peak_memory":\([0-9]*\).*/\1/')
+expect 0 '' test "$peak" -ge 52428800
+expect 0 '…PROGRAM…exit code 3, peak memory …MiB…too much work…' ms jobs show "$heavy"
+expect 0 '…PEAK MEMORY  LAST ERROR…MiB  too much work…' ms dead list --queue heavy
+
 echo "$passed passed, $failed failed"
 ((failed == 0))

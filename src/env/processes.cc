@@ -568,7 +568,18 @@ std::string process_name() {
 
 std::string signal_name(int signal) {
   const char* name = sigabbrev_np(signal);
-  return name != nullptr ? fmt::format("SIG{}", name) : fmt::format("signal {}", signal);
+  if (name != nullptr) return fmt::format("SIG{}", name);
+  const bool real_time = signal >= SIGRTMIN && signal <= SIGRTMAX;
+  return real_time ? fmt::format("SIGRTMIN+{}", signal - SIGRTMIN)
+                   : fmt::format("signal {}", signal);
+}
+
+int parse_signal_name(std::string_view name) {
+  if (!name.starts_with("SIG")) return 0;
+  for (int signal = 1; signal < NSIG; ++signal) {
+    if (signal_name(signal) == name) return signal;
+  }
+  return 0;
 }
 
 }  // namespace mainspring

@@ -143,7 +143,9 @@ std::vector<std::string> inherited_environment(std::string_view without_prefix =
 // "host:pid" of this process, in letters that names are made of: to tell people who holds what.
 std::string process_name();
 
-// "SIGKILL" for 9; "signal 99" if it has no name.
+// "SIGKILL" for 9, "SIGRTMIN+6" for 40; "signal 99" if it has no name.
 std::string signal_name(int signal);
+// The other way; 0 = no signal has that name.
+int parse_signal_name(std::string_view name);
 
 }  // namespace mainspring

@@ -324,7 +324,9 @@ Outcome ContinuousJob::outcome(const JobFolder& folder, JobLog& log, RestartRule
   }
   look_again_in(wait + kSettled);
   if (succeeded && !MS_MUTANT(host_success_burns_attempt)) return Snooze{wait};
-  return Retry{end ? end->how() : end.error().message, wait};
+  return Retry{.error = end ? end->how() : end.error().message,
+               .after = wait,
+               .program = end ? end->program() : ProgramEnd()};
 }
 
 }  // namespace mainspring

@@ -321,8 +321,10 @@ HandlerResult PersistentPool::Impl::stopped(ScriptChild& child, StopReason reaso
     MutexLock lock(shared.mutex);
     child.retired = true;
   }
-  (void)child.end_now();
-  return Outcome(Retry{fmt::format("stopped: {}", to_string(reason)), std::nullopt});
+  const Result<ProcessEnd> end = child.end_now();
+  return Outcome(Retry{.error = fmt::format("stopped: {}", to_string(reason)),
+                       .after = {},
+                       .program = end ? program_end_of(*end) : ProgramEnd()});
 }
 
 HandlerResult PersistentPool::Impl::no_answer(ScriptChild& child, std::string_view why) {
@@ -363,12 +365,12 @@ PersistentPool::Impl::Talk PersistentPool::Impl::talk(ScriptChild& child, const 
     if (talk.result) break;
     if (mail.end) {
       if (*mail.end && child.idle_turn > 0 && child.unread(line.size())) break;
-      talk.result =
-          *mail.end
-              ? HandlerResult(Outcome(Retry{
-                    fmt::format("the child ended without an answer: {}", how_it_ended(**mail.end)),
-                    std::nullopt}))
-              : HandlerResult(mail.end->error());
+      talk.result = *mail.end ? HandlerResult(Outcome(Retry{
+                                    .error = fmt::format("the child ended without an answer: {}",
+                                                         how_it_ended(**mail.end)),
+                                    .after = {},
+                                    .program = program_end_of(**mail.end)}))
+                              : HandlerResult(mail.end->error());
     } else if (token.stop_requested()) {
       talk.result = stopped(child, context.stop_reason());
     }

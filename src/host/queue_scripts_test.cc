@@ -290,7 +290,9 @@ TEST_CASE("children that end again and again are made with growing pauses, each 
   rig.start();
   const Instant begin = rig.clock.now().instant;
   for (JobId id = 1; id <= 4; ++id) {
-    CHECK(as<Retry>(rig.run(id)).error == "the child ended without an answer: exit code 3");
+    const Retry retry = as<Retry>(rig.run(id));
+    CHECK(retry.error == "the child ended without an answer: exit code 3");
+    CHECK(retry.program.exit_code == 3);
   }
   // None, then 100 ms and 200 ms before the third and the fourth.
   CHECK(rig.clock.now().instant - begin >= Duration(300ms));

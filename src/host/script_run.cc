@@ -16,6 +16,7 @@
 #include "env/leftovers.h"
 #include "host/deploy.h"
 #include "host/run_watch.h"
+#include "model/program_end.h"
 #include "worker/program_words.h"
 
 namespace mainspring {
@@ -197,6 +198,13 @@ std::string ScriptEnd::how() const {
   if (process.signal != 0)
     return fmt::format("killed by {}{}", signal_name(process.signal), memory);
   return fmt::format("exit code {}{}", process.exit_code, memory);
+}
+
+ProgramEnd ScriptEnd::program() const {
+  ProgramEnd out = program_end_of(process);
+  out.oom = oom_kills > 0;
+  out.peak_memory = peak_memory;
+  return out;
 }
 
 Duration stopping_wait_time(const JobFolder& folder) {

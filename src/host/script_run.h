@@ -57,6 +57,7 @@ struct ScriptEnd {
   std::optional<std::int64_t> peak_memory{};
   // "exit code 3", "killed by SIGKILL (out of memory: over its limit), peak memory 50.0 MiB", …
   std::string how() const;
+  ProgramEnd program() const;
   bool succeeded() const { return !idle && process.signal == 0 && process.exit_code == 0; }
 };
 

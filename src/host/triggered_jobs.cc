@@ -375,7 +375,9 @@ Outcome TriggeredJobs::finish(Attempt& attempt, const Result<ScriptEnd>& end) {
       break;
   }
   tell_end(attempt, RunStatus::failed);
-  return Retry{fmt::format("run {}: {}", attempt.record.id, how), std::nullopt};
+  return Retry{.error = fmt::format("run {}: {}", attempt.record.id, how),
+               .after = {},
+               .program = end ? end->program() : ProgramEnd()};
 }
 
 Result<std::string> TriggeredJobs::run(const std::string& name, const std::string& arguments,

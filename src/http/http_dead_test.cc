@@ -94,6 +94,31 @@ TEST_CASE("a dry run tells what a redrive would do, oldest first, and changes no
   CHECK(redrive("") == R"({"redriven":3,"next":null,"ids":[3,4,5]})");
 }
 
+TEST_CASE("how a program ended is shown with its error, and makes no other group") {
+  TestServer s;
+  Peer peer(s);
+  for (const std::string_view end :
+       {R"("signal":"SIGKILL","oom":true,"peak_memory":52428800)", R"("exit_code":3)"}) {
+    REQUIRE(s.broker->enqueue({.jobs = {{.queue = "q", .kind = "k"}}}).has_value());
+    const auto claimed = s.broker->claim({.worker = "w", .queues = {"q"}}, 1s, {});
+    REQUIRE(claimed->jobs.size() == 1);
+    const Answer answer =
+        peer.call("POST", "/v1/finish",
+                  fmt::format(R"({{"worker":"w","results":[{{"id":{},"token":{},"outcome":"dead",)"
+                              R"("reason":"broken","description":"no disk",{}}}]}})",
+                              claimed->jobs[0].id, claimed->jobs[0].token, end));
+    CHECK(has(answer.body, R"("status":"ok")"));
+  }
+  CHECK(has(peer.call("GET", "/v1/jobs/1").body,
+            R"(,"signal":"SIGKILL","oom":true,"peak_memory":52428800}])"));
+  CHECK(has(peer.call("GET", "/v1/jobs/2").body, R"(,"exit_code":3}])"));
+  CHECK(has(peer.call("GET", "/v1/dead/groups").body, R"("count":2,)"));
+  check_refusals(peer, {{"POST", "/v1/finish",
+                         R"({"worker":"w","results":[{"id":1,"token":1,"outcome":"retry",)"
+                         R"("peak_memory":-5}]})",
+                         400, "invalid_argument", "results[0].peak_memory"}});
+}
+
 TEST_CASE("groups have only the jobs that a token may read, and messages that it may see") {
   HttpOptions options;
   options.require_token = true;

@@ -186,7 +186,9 @@ constexpr Schema kSchemas[] = {
     {"AttemptError", R"({"type":"object","properties":{
       "attempt":{"type":"integer"},"at":{"type":"string","format":"date-time"},
       "worker":{"type":"string"},"message":{"type":"string"},
-      "after_ms":{"type":["integer","null"],"description":"From the claim to the error."}}})"},
+      "after_ms":{"type":["integer","null"],"description":"From the claim to the error."},
+      "exit_code":{"type":"integer"},"signal":{"type":"string"},"oom":{"type":"boolean"},
+      "peak_memory":{"type":"integer","format":"int64","description":"As the worker said."}}})"},
     {"Job", R"({"type":"object","required":["id","queue","kind","state"],"properties":{
       "id":{"type":"integer","format":"int64"},"queue":{"$ref":"#/components/schemas/Name"},
       "kind":{"$ref":"#/components/schemas/Name"},
@@ -299,6 +301,12 @@ constexpr Schema kSchemas[] = {
         "description":"With retry and snooze: opens its queue's breaker so long. 1s to 24h."},
       "reason":{"type":"string","description":"With defer, cancel and dead."},
       "description":{"type":"string","description":"With dead. Cut at 16 KiB."},
+      "exit_code":{"type":"integer","minimum":0,"maximum":255,
+        "description":"With retry and dead, as the three below: how a program ended."},
+      "signal":{"type":"string","description":"Its name, as SIGKILL; not with exit_code."},
+      "oom":{"type":"boolean","description":"Some of it was killed: no memory was left."},
+      "peak_memory":{"type":"integer","format":"int64","minimum":0,"maximum":9007199254740992,
+        "description":"Bytes that it had at once."},
       "session_state":{
         "description":"Of the job's session from now on: JSON up to 256 KiB; null: none."},
       "next":{"type":"array","maxItems":1000,"items":{"$ref":"#/components/schemas/NewJob"},

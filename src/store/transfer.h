@@ -41,6 +41,7 @@ struct TransferError {
   std::int64_t seq = 0;  // grows with each error of a job
   std::int64_t attempt = 0, at = 0, ran_for = 0;
   std::string worker, message;
+  std::string program_end;  // as api/program_end.h encodes it; "" = none
 };
 
 // What few jobs have.

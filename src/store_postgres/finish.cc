@@ -55,7 +55,7 @@ void PostgresStore::finish_one(JobInHand& job, const Outcome& outcome) {
     drop_memos(job.row);
     end_job(job, JobState::completed, "", "", complete->result);
   } else if (const auto* retry = std::get_if<Retry>(&outcome)) {
-    fail_attempt(job, retry->error, retry->after);
+    fail_attempt(job, retry->error, retry->after, retry->program);
   } else if (const auto* snooze = std::get_if<Snooze>(&outcome)) {
     if (asked_to_stop) return end_job(job, JobState::cancelled, cancel_reason(job.row.id), "");
     --job.row.attempt;
@@ -68,7 +68,7 @@ void PostgresStore::finish_one(JobInHand& job, const Outcome& outcome) {
     if (reason.empty() && asked_to_stop) reason = cancel_reason(job.row.id);
     end_job(job, JobState::cancelled, reason, "");
   } else if (const auto* dead = std::get_if<Dead>(&outcome)) {
-    add_error(job.row, dead->description.empty() ? dead->reason : dead->description);
+    add_error(job.row, dead->description.empty() ? dead->reason : dead->description, dead->program);
     job.row.flags |= kFlagErrors;
     end_job(job, JobState::dead, dead->reason, dead->description);
   }
@@ -218,7 +218,7 @@ OperationResult PostgresStore::operator()(const RescueExpired& op) {
     if (noted) held->row.flags |= kFlagUnknown;
     const int lost = held->row.lost;
     const std::int64_t since = std::exchange(held->row.quarantined, 0);
-    fail_attempt(*held, message, std::nullopt);
+    fail_attempt(*held, message, std::nullopt, {});
     lose_attempt(*held, lost, since);
     if (!is_terminal(held->row.state)) after_.again.push_back(id);
     ++result.changed;

@@ -74,13 +74,14 @@ void PostgresStore::flush() {
   flush_removed(touched);
   if (!new_errors_.empty()) {
     Ints jobs, seqs, attempts, ats, ran;
-    Texts workers, messages;
+    Texts workers, messages, ends;
     for (const NewError& e : new_errors_) {
       jobs.push_back(e.job), seqs.push_back(e.seq), attempts.push_back(e.attempt);
       ats.push_back(e.at), ran.push_back(e.ran_for);
       workers.emplace_back(e.worker), messages.emplace_back(e.message);
+      ends.push_back(text_or_null(e.program_end));
     }
-    write(sql_.insert_errors, params(jobs, seqs, attempts, ats, ran, workers, messages));
+    write(sql_.insert_errors, params(jobs, seqs, attempts, ats, ran, workers, messages, ends));
     new_errors_.clear();
   }
   for (JobInHand* job : touched) {

@@ -228,20 +228,22 @@ std::string PostgresStore::cancel_reason(JobId id) {
   return rows.empty() ? "" : rows.string(0, 0);
 }
 
-void PostgresStore::add_error(const JobRow& job, std::string_view message) {
+void PostgresStore::add_error(const JobRow& job, std::string_view message,
+                              const ProgramEnd& program) {
   new_errors_.push_back({.job = job.id,
                          .seq = job.token,
                          .attempt = job.attempt,
                          .at = wall(),
                          .ran_for = lease_now() - job.claimed_at,
                          .worker = job.worker,
-                         .message = std::string(message)});
+                         .message = std::string(message),
+                         .program_end = encode_program_end(program)});
 }
 
 // A failed attempt: tried again, given up, or stopped if somebody asked.
 void PostgresStore::fail_attempt(JobInHand& job, std::string_view message,
-                                 std::optional<Duration> after) {
-  add_error(job.row, message);
+                                 std::optional<Duration> after, const ProgramEnd& program) {
+  add_error(job.row, message, program);
   job.row.flags |= kFlagErrors;
   if ((job.row.flags & kFlagCancel) != 0)
     return end_job(job, JobState::cancelled, cancel_reason(job.row.id), "");

@@ -82,13 +82,15 @@ void read_details(const Rows& rows, int row, Job& job) {
   job.checkpoint = rows.text(row, 35);
   job.result = rows.text(row, 36);
   const auto attempts = rows.ints(row, 37), ats = rows.ints(row, 38), ran = rows.ints(row, 39);
-  const auto workers = rows.texts(row, 40), messages = rows.texts(row, 41);
+  const auto workers = rows.texts(row, 40), messages = rows.texts(row, 41),
+             ends = rows.texts(row, 42);
   for (std::size_t i = 0; i < attempts.size(); ++i) {
     job.errors.push_back({.attempt = static_cast<int>(attempts[i]),
                           .at = WallTime::from_us(ats.at(i)),
                           .worker = workers.at(i),
                           .message = messages.at(i),
-                          .ran_for = Duration(ran.at(i))});
+                          .ran_for = Duration(ran.at(i)),
+                          .program = decode_program_end(ends.at(i))});
   }
 }
 

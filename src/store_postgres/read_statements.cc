@@ -34,11 +34,12 @@ namespace mainspring::pg {
 ReadStatements::ReadStatements(std::string_view s)
     : begin_snapshot(s, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"),
       end_snapshot(s, "COMMIT"),
-      get_job(s, "SELECT " MS_JOB ", e.checkpoint, e.result, x.* FROM $schema.jobs j" MS_JOINS
-                 "CROSS JOIN LATERAL (SELECT array_agg(attempt::bigint ORDER BY seq), array_agg(at "
-                 "ORDER BY seq), array_agg(ran_for ORDER BY seq), array_agg(worker ORDER BY seq), "
-                 "array_agg(message ORDER BY seq) FROM $schema.errors WHERE job = j.id AND j.flags "
-                 "& 8 <> 0) x WHERE j.id = $1"),
+      get_job(s,
+              "SELECT " MS_JOB ", e.checkpoint, e.result, x.* FROM $schema.jobs j" MS_JOINS
+              "CROSS JOIN LATERAL (SELECT array_agg(attempt::bigint ORDER BY seq), array_agg(at "
+              "ORDER BY seq), array_agg(ran_for ORDER BY seq), array_agg(worker ORDER BY seq), "
+              "array_agg(message ORDER BY seq), array_agg(coalesce(program_end, '') ORDER BY seq) "
+              "FROM $schema.errors WHERE job = j.id AND j.flags & 8 <> 0) x WHERE j.id = $1"),
       last_id(s, "SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM $schema.job_ids"),
       queue_names(s, "SELECT id, name FROM $schema.queues"),
       list_window(s, "SELECT " MS_JOB

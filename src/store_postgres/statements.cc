@@ -171,11 +171,11 @@ LineStatements::LineStatements(std::string_view s)
           "$8::bigint[], $9::bigint[], $10::bigint[], $11::bigint[], $12::bigint[], "
           "$13::bigint[], $14::bigint[], $15::bigint[]) AS u, (SELECT "
           "$schema.hold_batch($1, $2, $16)) AS l"),
-      insert_errors(
-          s,
-          "INSERT INTO $schema.errors (job, seq, attempt, at, ran_for, worker, message) SELECT * "
-          "FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], "
-          "$6::text[], $7::text[])"),
+      insert_errors(s,
+                    "INSERT INTO $schema.errors (job, seq, attempt, at, ran_for, worker, message, "
+                    "program_end) "
+                    "SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], "
+                    "$5::bigint[], $6::text[], $7::text[], $8::text[])"),
       delete_jobs(s,
                   "WITH e AS (DELETE FROM $schema.extras WHERE id = ANY($2)), r AS (DELETE FROM "
                   "$schema.errors WHERE job = ANY($3)), d AS (DELETE FROM $schema.dead_letter "

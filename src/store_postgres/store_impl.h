@@ -17,6 +17,7 @@
 
 #include "api/audit_images.h"
 #include "api/follow_ups.h"
+#include "api/program_end.h"
 #include "base/mutex.h"
 #include "model/named_claim.h"
 #include "store_postgres/breakers.h"
@@ -358,8 +359,9 @@ class PostgresStore final : public SharedStore {
   void end_job(JobInHand& job, JobState state, std::string_view reason,
                std::string_view description, std::string_view result = "");
   void leave_worker(JobInHand& job, JobState state);
-  void fail_attempt(JobInHand& job, std::string_view message, std::optional<Duration> after);
-  void add_error(const JobRow& job, std::string_view message);
+  void fail_attempt(JobInHand& job, std::string_view message, std::optional<Duration> after,
+                    const ProgramEnd& program);
+  void add_error(const JobRow& job, std::string_view message, const ProgramEnd& program);
   void set_reason(JobInHand& job, std::string_view reason, std::string_view description);
   std::string cancel_reason(JobId id);  // of the wish
   static JobRow read_row(const Rows& rows, int row);
@@ -705,7 +707,7 @@ class PostgresStore final : public SharedStore {
     JobId job;
     Token seq;
     std::int64_t attempt, at, ran_for;
-    std::string worker, message;
+    std::string worker, message, program_end;
   };
   std::vector<NewError> new_errors_;
   std::vector<EndedJob> followed_;  // of those that the operation under way ended; without body

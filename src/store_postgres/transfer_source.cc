@@ -37,7 +37,8 @@ constexpr std::string_view kSizes =
     "$schema.jobs j LEFT JOIN $schema.extras e ON "
     "e.id = j.id WHERE j.id = ANY($1) ORDER BY j.id";
 constexpr std::string_view kErrors =
-    "SELECT job, seq, attempt, at, ran_for, worker, message FROM $schema.errors WHERE job = "
+    "SELECT job, seq, attempt, at, ran_for, worker, message, program_end FROM $schema.errors WHERE "
+    "job = "
     "ANY($1) ORDER BY job, seq";
 constexpr std::string_view kMemos =
     "SELECT job, name, result FROM $schema.memos WHERE job = ANY($1) ORDER BY job, name";
@@ -431,7 +432,8 @@ void PostgresSource::read_errors(std::vector<TransferJob>& jobs, std::size_t fro
                                .at = rows.integer(i, 3),
                                .ran_for = rows.integer(i, 4),
                                .worker = rows.text(i, 5),
-                               .message = rows.text(i, 6)});
+                               .message = rows.text(i, 6),
+                               .program_end = rows.text(i, 7)});
   }
 }
 

@@ -43,9 +43,10 @@ constexpr std::string_view kExtras =
     "description, result, checkpoint) SELECT * FROM unnest($1::bigint[], $2::float8[], "
     "$3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[])";
 constexpr std::string_view kErrors =
-    "INSERT INTO $schema.errors (job, seq, attempt, at, ran_for, worker, message) SELECT * FROM "
+    "INSERT INTO $schema.errors (job, seq, attempt, at, ran_for, worker, message, program_end) "
+    "SELECT * FROM "
     "unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::text[], "
-    "$7::text[])";
+    "$7::text[], $8::text[])";
 constexpr std::string_view kUniques =
     "INSERT INTO $schema.uniques (queue, key, id, until) SELECT * FROM unnest($1::bigint[], "
     "$2::text[], $3::bigint[], $4::bigint[]) ON CONFLICT (queue, key) DO UPDATE SET id = "

@@ -317,8 +317,8 @@ void PostgresTarget::insert_extras(std::span<const TransferJob> jobs) {
   Ints deferred, lost, lost_count, since;
   Ints id, error_job, error_seq, error_attempt, error_at, error_ran, memo_job;
   Reals value;
-  Texts text, wish, reason, description, result, checkpoint, error_worker, error_message, memo_name,
-      memo_result;
+  Texts text, wish, reason, description, result, checkpoint, error_worker, error_message, error_end,
+      memo_name, memo_result;
   const TransferExtras none;
   for (const TransferJob& j : jobs) {
     if (j.extras || j.cancel_requested) {
@@ -339,6 +339,7 @@ void PostgresTarget::insert_extras(std::span<const TransferJob> jobs) {
       error_attempt.push_back(e.attempt), error_at.push_back(e.at);
       error_ran.push_back(e.ran_for);
       error_worker.emplace_back(e.worker), error_message.emplace_back(e.message);
+      error_end.push_back(text_or_null(e.program_end));
     }
     for (const Memo& m : j.memos) {
       memo_job.push_back(j.stamp.id);
@@ -352,7 +353,7 @@ void PostgresTarget::insert_extras(std::span<const TransferJob> jobs) {
   }
   if (!error_job.empty()) {
     tell(sql_->errors, params(error_job, error_seq, error_attempt, error_at, error_ran,
-                              error_worker, error_message));
+                              error_worker, error_message, error_end));
   }
   if (!memo_job.empty()) tell(sql_->memos, params(memo_job, memo_name, memo_result));
 }

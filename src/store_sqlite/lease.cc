@@ -228,7 +228,7 @@ void SqliteStore::finish_lease(JobId id, Lease& lease, const Outcome& outcome) {
     end_attempt(id, lease, JobState::completed, lease.run_at, lease.attempt);
   } else if (const auto* retry = std::get_if<Retry>(&outcome)) {
     if (MS_MUTANT(memos_forgotten_by_retry)) drop_memos(id, lease.flags);
-    fail_attempt(id, lease, retry->error, retry->after);
+    fail_attempt(id, lease, retry->error, retry->after, retry->program);
   } else if (const auto* snooze = std::get_if<Snooze>(&outcome)) {
     if (lease.cancel_requested) return end_cancelled(id, lease, lease.cancel_reason);
     const WallTime run_at = now_.wall + snooze->after;
@@ -241,23 +241,27 @@ void SqliteStore::finish_lease(JobId id, Lease& lease, const Outcome& outcome) {
     end_cancelled(id, lease, cancel->reason.empty() ? lease.cancel_reason : cancel->reason);
   } else {
     const Dead& dead = std::get<Dead>(outcome);
-    add_error(id, lease, dead.description.empty() ? dead.reason : dead.description);
+    add_error(id, lease, dead.description.empty() ? dead.reason : dead.description, dead.program);
     set_reason(id, lease.flags, dead.reason, dead.description);
     end_attempt(id, lease, JobState::dead, lease.run_at, lease.attempt);
   }
 }
 
-void SqliteStore::add_error(JobId id, Lease& lease, std::string_view message) {
+void SqliteStore::add_error(JobId id, Lease& lease, std::string_view message,
+                            const ProgramEnd& program) {
   const Duration ran_for = std::max(now_.instant - lease.grant->claimed_instant, Duration(0));
+  const std::string end = encode_program_end(program);
+  const bool known = !end.empty() && !MS_MUTANT(program_end_not_kept);
   sql_->insert_error
-      .bind(id, lease.attempt, now_.wall.us(), lease.grant->worker, message, ran_for.count())
+      .bind(id, lease.attempt, now_.wall.us(), lease.grant->worker, message, ran_for.count(),
+            known ? std::optional<std::string_view>(end) : std::nullopt)
       .run();
   lease.flags |= kFlagErrors;
 }
 
 void SqliteStore::fail_attempt(JobId id, Lease& lease, std::string_view message,
-                               std::optional<Duration> after) {
-  add_error(id, lease, message);
+                               std::optional<Duration> after, const ProgramEnd& program) {
+  add_error(id, lease, message, program);
   if (lease.cancel_requested && !MS_MUTANT(cancel_wish_ignored))
     return end_cancelled(id, lease, lease.cancel_reason);
   if (lease.attempt >= lease.max_attempts) {
@@ -342,7 +346,7 @@ OperationResult SqliteStore::operator()(const RescueExpired& op) {
     const bool noted = (lease.flags & kFlagStep) != 0 && !MS_MUTANT(lost_step_taken_as_failed);
     lease.flags |= noted ? kFlagUnknown : 0;
     lose_attempt(id, lease);
-    fail_attempt(id, lease, message, std::nullopt);
+    fail_attempt(id, lease, message, std::nullopt, {});
     if (ended_.empty() || ended_.back() != id) again_.push_back(id);
     ++result.changed;
   }

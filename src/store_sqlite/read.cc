@@ -149,9 +149,9 @@ std::optional<std::int64_t> lookup(Statement& by_name, const std::string& name) 
 Reader::Reader(const std::string& path, const std::string& vfs)
     : db(path, Database::Mode::read_only, vfs),
       get_job(db, "SELECT " MS_JOB_COLUMNS " FROM jobs j" MS_JOB_JOINS "WHERE j.id = ?"),
-      get_errors(
-          db,
-          "SELECT attempt, at, worker, message, ran_for FROM errors WHERE job = ? ORDER BY seq"),
+      get_errors(db,
+                 "SELECT attempt, at, worker, message, ran_for, program_end FROM errors WHERE job "
+                 "= ? ORDER BY seq"),
       line_before(db,
                   "SELECT id, token FROM jobs WHERE id > ?3 - ?4 AND id < ?3 + ?4 AND queue = "
                   "(SELECT queue FROM jobs WHERE id = ?3) AND state = 2 AND (priority, run_at, id) "
@@ -228,7 +228,8 @@ Result<Job> SqliteStore::get(JobId id) const {
                                  .at = WallTime::from_us(errors.integer(1)),
                                  .worker = std::string(errors.text(2)),
                                  .message = std::string(errors.text(3)),
-                                 .ran_for = Duration(errors.integer(4))});
+                                 .ran_for = Duration(errors.integer(4)),
+                                 .program = decode_program_end(errors.text(5))});
         }
       } else {
         reader->next_id.bind();

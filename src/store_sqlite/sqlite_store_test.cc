@@ -182,6 +182,7 @@ TEST_CASE_FIXTURE(Fixture, "a store of schema 1 is migrated at open and keeps wh
         "DROP TABLE named_leases; DROP TABLE ledger; DROP TABLE schedule_jobs; DROP TABLE "
         "schedules; DROP TABLE removed_schedules; ALTER TABLE bodies DROP COLUMN schedule; "
         "DROP TABLE tokens; DROP TABLE audit; DROP TABLE audit_marks; DROP TABLE moves; "
+        "ALTER TABLE errors DROP COLUMN program_end; "
         "ALTER TABLE bodies DROP COLUMN follow_ups; DROP TABLE sessions; "
         "DROP TABLE session_states; ALTER TABLE bodies DROP COLUMN session; ALTER TABLE bodies "
         "DROP COLUMN reply_session; DROP TABLE memos; DROP TABLE workflows; DROP TABLE "

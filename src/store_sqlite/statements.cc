@@ -64,9 +64,10 @@ Statements::Statements(Database& db)
                    "FROM bodies WHERE id = ?"),
       select_checkpoint(db, "SELECT checkpoint FROM extras WHERE id = ?"),
       insert_error(db,
-                   "INSERT INTO errors (job, seq, attempt, at, worker, message, ran_for) VALUES "
+                   "INSERT INTO errors (job, seq, attempt, at, worker, message, ran_for, "
+                   "program_end) VALUES "
                    "(?1, (SELECT coalesce(max(seq), 0) + 1 FROM errors WHERE job = ?1), ?2, ?3, "
-                   "?4, ?5, ?6)"),
+                   "?4, ?5, ?6, ?7)"),
       upsert_result(db,
                     "INSERT INTO extras (id, result) VALUES (?1, ?2) ON CONFLICT (id) DO UPDATE "
                     "SET result = ?2"),

@@ -8,6 +8,7 @@
 
 #include "api/audit_images.h"
 #include "api/follow_ups.h"
+#include "api/program_end.h"
 #include "base/mutex.h"
 #include "model/named_claim.h"
 #include "store_sqlite/database.h"
@@ -383,10 +384,10 @@ class SqliteStore final : public Store {
   void finish_lease(JobId id, Lease& lease, const Outcome& outcome);
   void end_attempt(JobId id, Lease& lease, JobState state, WallTime run_at, int attempt);
   void end_cancelled(JobId id, Lease& lease, std::string_view reason);
-  void add_error(JobId id, Lease& lease, std::string_view message);
+  void add_error(JobId id, Lease& lease, std::string_view message, const ProgramEnd& program);
   void set_reason(JobId id, int& flags, std::string_view reason, std::string_view description);
-  void fail_attempt(JobId id, Lease& lease, std::string_view message,
-                    std::optional<Duration> after);
+  void fail_attempt(JobId id, Lease& lease, std::string_view message, std::optional<Duration> after,
+                    const ProgramEnd& program);
   void set_lease_expiry(JobId id, Lease& lease, Instant expires_at);
   // -- defer.cc
   std::optional<Error> cannot_defer_all(const Finish& op);

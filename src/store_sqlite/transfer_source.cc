@@ -113,10 +113,10 @@ class SqliteSource final : public TransferSource {
     explicit Statements(Database& db)
         : running(db, kRunning),
           job(db, kJob),
-          errors(
-              db,
-              "SELECT seq, attempt, at, ran_for, worker, message FROM errors WHERE job = ? ORDER "
-              "BY seq"),
+          errors(db,
+                 "SELECT seq, attempt, at, ran_for, worker, message, program_end FROM errors WHERE "
+                 "job = ? ORDER "
+                 "BY seq"),
           memos(db, "SELECT name, result FROM memos WHERE job = ? ORDER BY name"),
           stamps(db,
                  "SELECT id, version, token, state FROM jobs WHERE id >= ? AND id < ? ORDER BY id"),
@@ -357,7 +357,8 @@ bool SqliteSource::read_job(JobId id, TransferJob& job) {
                           .at = error.integer(2),
                           .ran_for = error.integer(3),
                           .worker = std::string(error.text(4)),
-                          .message = std::string(error.text(5))});
+                          .message = std::string(error.text(5)),
+                          .program_end = std::string(error.text(6))});
   }
   read_memos(id, job);
   return true;

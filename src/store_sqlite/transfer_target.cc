@@ -28,8 +28,9 @@ struct SqliteTarget::Statements {
                "INSERT INTO extras (id, result, checkpoint, progress_value, progress_text, reason, "
                "description) VALUES (?, ?, ?, ?, ?, ?, ?)"),
         error(db,
-              "INSERT INTO errors (job, seq, attempt, at, worker, message, ran_for) VALUES (?, ?, "
-              "?, ?, ?, ?, ?)"),
+              "INSERT INTO errors (job, seq, attempt, at, worker, message, ran_for, program_end) "
+              "VALUES (?, ?, "
+              "?, ?, ?, ?, ?, ?)"),
         grant(db,
               "INSERT INTO grants (token, worker, claimed_at, lease, ids) VALUES (?, ?, ?, ?, ?)"),
         wish(db,
@@ -344,7 +345,11 @@ void SqliteTarget::write_extras(const TransferJob& job) {
         .run();
   }
   for (const TransferError& e : job.errors) {
-    sql_->error.bind(job.stamp.id, e.seq, e.attempt, e.at, e.worker, e.message, e.ran_for).run();
+    const bool known = !e.program_end.empty() && !MS_MUTANT(copy_drops_program_ends);
+    sql_->error
+        .bind(job.stamp.id, e.seq, e.attempt, e.at, e.worker, e.message, e.ran_for,
+              known ? std::optional<std::string_view>(e.program_end) : std::nullopt)
+        .run();
   }
   if (MS_MUTANT(copy_drops_memos)) return;
   for (const Memo& m : job.memos) sql_->memo.bind(job.stamp.id, m.name, m.result).run();

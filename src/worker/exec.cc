@@ -141,14 +141,16 @@ class Exec {
     }
     if (end.signal == 0 && end.exit_code == 0) {
       // What it did may be good, but what it said got lost.
-      if (complaint_) return Outcome(Retry{*complaint_, std::nullopt});
+      if (complaint_)
+        return Outcome(Retry{.error = *complaint_, .after = {}, .program = program_end_of(end)});
       if (said_.defer) return Outcome(Defer{*said_.defer});
       return Outcome(Complete{said_.result ? *said_.result : output_result(end.out)});
     }
     if (end.signal == 0 && end.exit_code == kExitDead) {
-      return Outcome(Dead{said_.reason.value_or("exit_65"), error_text(end)});
+      return Outcome(Dead{said_.reason.value_or("exit_65"), error_text(end), program_end_of(end)});
     }
-    return Outcome(Retry{error_text(end), said_.retry_after, said_.open_breaker_for});
+    return Outcome(
+        Retry{error_text(end), said_.retry_after, said_.open_breaker_for, program_end_of(end)});
   }
 
   Processes& processes_;

@@ -2,6 +2,7 @@
 #include "worker/exec.h"
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 #include <signal.h>
 
 #include "api/json.h"
@@ -157,6 +158,17 @@ TEST_CASE("exit codes and signals mean what the manual says") {
   CHECK(retry(outcome_of("kill -SEGV $$")).error == "killed by SIGSEGV");
   CHECK(retry(outcome_of("x=$(head -c 80000000 /dev/zero | tr '\\0' a); kill -KILL $$"))
             .error.starts_with("killed by SIGKILL, peak memory "));
+  CHECK(retry(outcome_of("exit 3")).program.exit_code == 3);
+  CHECK(retry(outcome_of("exit 3")).program.signal == 0);
+  CHECK(retry(outcome_of("kill -SEGV $$")).program.signal == SIGSEGV);
+  CHECK(retry(outcome_of("kill -SEGV $$")).program.exit_code == std::nullopt);
+  const auto large = [&](std::string_view rest) {
+    return outcome_of(fmt::format("x=$(head -c 80000000 /dev/zero | tr '\\0' a); {}", rest));
+  };
+  CHECK(retry(large("exit 1")).program.peak_memory.value_or(0) > 80'000'000);
+  CHECK(retry(large("echo '{\"error\":\"e\"}' >&3; exit 1")).program.peak_memory > 80'000'000);
+  CHECK(std::get<Dead>(large("exit 65")).program.peak_memory > 80'000'000);
+  CHECK(std::get<Dead>(large("exit 65")).program.exit_code == 65);
   const Retry said =
       retry(outcome_of("echo '{\"error\":\"no network\",\"retry_after\":\"30s\"}' >&3; exit 75"));
   CHECK(said.error == "no network");

@@ -5,6 +5,7 @@
 
 #include "base/mutant.h"
 #include "mainspring/breaker.h"
+#include "model/program_end.h"
 #include "worker/state.h"
 
 namespace mainspring {
@@ -33,6 +34,15 @@ void hold_within_bounds(Outcome& outcome) {
   };
   if (auto* retry = std::get_if<Retry>(&outcome)) hold(retry->open_breaker_for);
   if (auto* snooze = std::get_if<Snooze>(&outcome)) hold(snooze->open_breaker_for);
+  if (ProgramEnd* program = program_end_of(outcome)) hold_within_rules(*program);
+}
+
+// False: there is none.
+bool forget_program_end(Outcome& outcome) {
+  ProgramEnd* program = program_end_of(outcome);
+  if (program == nullptr || program->empty()) return false;
+  *program = {};
+  return true;
 }
 
 }  // namespace
@@ -100,6 +110,8 @@ void WorkerRuntime::State::send(Finish batch) {
     if (MS_MUTANT(worker_gives_up_outcomes)) return;
     if (info(error.code).retryable == Retryable::no) {
       if (batch.results.size() > 1) return send_one_by_one(std::move(batch));
+      // A server that is older than this worker does not know of it, and the job has ended.
+      if (forget_program_end(batch.results[0].outcome)) continue;
       log.error("the server refuses an outcome; the job will be run again", fields);
       return;
     }

@@ -9,6 +9,7 @@
 #include "api/json.h"
 #include "api/session_shapes.h"
 #include "mainspring/breaker.h"
+#include "model/program_end.h"
 
 namespace mainspring {
 namespace {
@@ -152,8 +153,10 @@ std::string job_json(const ClaimedJob& job, std::string_view idempotency_key) {
   return out;
 }
 
-std::string peak_memory_text(std::int64_t bytes) {
-  return fmt::format("peak memory {:.1f} MiB", static_cast<double>(bytes) / (1 << 20));
+ProgramEnd program_end_of(const ProcessEnd& end) {
+  ProgramEnd out{.signal = end.signal, .peak_memory = end.peak_memory};
+  if (end.signal == 0) out.exit_code = end.exit_code;
+  return out;
 }
 
 namespace {

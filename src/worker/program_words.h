@@ -52,7 +52,7 @@ Result<void> report_said(ProgramSaid& said, Context& context);
 // A line of JSON, with its '\n'.
 std::string job_json(const ClaimedJob& job, std::string_view idempotency_key);
 
-std::string peak_memory_text(std::int64_t bytes);  // "peak memory 48.0 MiB"
+ProgramEnd program_end_of(const ProcessEnd& end);
 // "exit code 3", "killed by SIGKILL, peak memory 48.0 MiB".
 std::string how_it_ended(const ProcessEnd& end);
 

@@ -158,7 +158,7 @@ HandlerResult WorkerRuntime::State::call_alone(const AttemptPtr& attempt) {
 }
 
 Outcome WorkerRuntime::State::failure(const Attempt& attempt, std::string message,
-                                      std::optional<Duration> after) {
+                                      std::optional<Duration> after, const ProgramEnd& program) {
   switch (attempt.reason.load()) {
     case StopReason::cancelled:
       return CancelJob{};  // for the reason that the canceller gave
@@ -174,25 +174,26 @@ Outcome WorkerRuntime::State::failure(const Attempt& attempt, std::string messag
   }
   const RetryPolicy& policy = attempt.kind->options.retry;
   if (policy.max_attempts > 0 && attempt.job.attempt >= policy.max_attempts) {
-    return Dead{"max_attempts", std::move(message)};
+    const bool forgotten = MS_MUTANT(last_attempt_forgets_program_end);
+    return Dead{"max_attempts", std::move(message), forgotten ? ProgramEnd() : program};
   }
   if (!after) after = policy.delay(attempt.job.id, attempt.job.attempt);
-  return Retry{std::move(message), after};
+  return Retry{.error = std::move(message), .after = after, .program = program};
 }
 
 std::optional<Outcome> WorkerRuntime::State::weigh(const Attempt& attempt, HandlerResult&& result) {
   if (attempt.confirmed) return std::nullopt;
-  if (!result) return failure(attempt, std::move(result.error().message), std::nullopt);
+  if (!result) return failure(attempt, std::move(result.error().message), {}, {});
   Outcome& outcome = *result;
   // What was said must not be lost without a word.
   if (attempt.not_sent && std::holds_alternative<Complete>(outcome)) {
-    return failure(attempt, "a message could not be sent: " + attempt.not_sent->message, {});
+    return failure(attempt, "a message could not be sent: " + attempt.not_sent->message, {}, {});
   }
   if (std::holds_alternative<Defer>(outcome) && !attempt.job.session.empty())
-    return failure(attempt, "a job of a session cannot be deferred", {});
+    return failure(attempt, "a job of a session cannot be deferred", {}, {});
   if (Retry* retry = std::get_if<Retry>(&outcome)) {
     const std::optional<Duration> open_breaker_for = retry->open_breaker_for;
-    Outcome failed = failure(attempt, std::move(retry->error), retry->after);
+    Outcome failed = failure(attempt, std::move(retry->error), retry->after, retry->program);
     if (Retry* again = std::get_if<Retry>(&failed)) again->open_breaker_for = open_breaker_for;
     return failed;
   }

@@ -116,7 +116,8 @@ struct WorkerRuntime::State {
   HandlerResult call_alone(const AttemptPtr& attempt) MS_EXCLUDES(mutex);
   // nullopt = the server knows already that it is not ours: nothing to send.
   std::optional<Outcome> weigh(const Attempt& attempt, HandlerResult&& result);
-  Outcome failure(const Attempt& attempt, std::string message, std::optional<Duration> after);
+  Outcome failure(const Attempt& attempt, std::string message, std::optional<Duration> after,
+                  const ProgramEnd& program);
   void conclude(const AttemptPtr& attempt, std::optional<Outcome> outcome) MS_REQUIRES(mutex);
 
   // -- leases.cc: renewer and watcher

@@ -9,6 +9,7 @@
 #include "api/breaker_shapes.h"
 #include "api/follow_ups.h"
 #include "api/limit_shapes.h"
+#include "api/program_end.h"
 
 namespace mainspring {
 namespace {
@@ -80,15 +81,17 @@ std::string line(const Outcome& outcome) {
       return s;
     }
     std::string operator()(const Retry& o) {
-      return fmt::format("retry {} after {} open {}", shown(o.error), length(o.after),
-                         length(o.open_breaker_for));
+      return fmt::format("retry {} after {} open {} {}", shown(o.error), length(o.after),
+                         length(o.open_breaker_for), encode_program_end(o.program));
     }
     std::string operator()(const Snooze& o) {
       return fmt::format("snooze {} open {}", length(o.after), length(o.open_breaker_for));
     }
     std::string operator()(const Defer& o) { return "defer " + o.reason; }
     std::string operator()(const CancelJob& o) { return "cancel " + o.reason; }
-    std::string operator()(const Dead& o) { return "dead " + o.reason + " " + o.description; }
+    std::string operator()(const Dead& o) {
+      return fmt::format("dead {} {} {}", o.reason, o.description, encode_program_end(o.program));
+    }
   } text;
   return std::visit(text, outcome);
 }
@@ -427,6 +430,7 @@ std::string describe(const Job& j) {
     const bool own = e.message.starts_with("lease expired") || e.message.starts_with("over its");
     s += fmt::format(" [attempt {} at {} by {} for {}: {}]", e.attempt, time(e.at), e.worker,
                      length(e.ran_for), own ? "rescued" : e.message);
+    if (!e.program.empty()) s += " program " + encode_program_end(e.program);
   }
   return s;
 }

@@ -279,18 +279,29 @@ class Generator {
     return r;
   }
 
+  // Of some attempts; told by what was drawn for them.
+  static ProgramEnd program(int n) {
+    if (n % 3 == 0) return {};
+    if (n % 3 == 1) return {.signal = 9, .oom = n % 2 == 1, .peak_memory = std::int64_t{n} << 20};
+    return {.exit_code = n};
+  }
+
   Outcome outcome() {
     switch (below(8)) {
       case 0:
         return Retry{fmt::format("e{}", below(5)), {}, open_breaker_for()};
-      case 1:
-        return Retry{"later", seconds(below(20))};
+      case 1: {
+        const auto n = below(20);
+        return Retry{"later", seconds(n), {}, program(static_cast<int>(n))};
+      }
       case 2:
         return Snooze{seconds(below(3) * 5), open_breaker_for()};
       case 3:
         return CancelJob{chance(2) ? "stopped" : ""};
-      case 4:
-        return Dead{"poison", chance(2) ? "cannot be read" : ""};
+      case 4: {
+        const bool read = chance(2);
+        return Dead{"poison", read ? "cannot be read" : "", program(read ? 7 : 0)};
+      }
       default:
         break;
     }

@@ -478,6 +478,34 @@ TEST_SUITE("store: finish") {
     CHECK(b.claim_one().attempt == 2);
   }
 
+  TEST_CASE("how a program ended is kept with the error of its attempt, and with no other") {
+    Bench b;
+    NewJob n = b.job();
+    n.max_attempts = 3;
+    const JobId id = b.enqueue(n);
+    const ProgramEnd killed{.signal = 9, .oom = true, .peak_memory = std::int64_t{50} << 20};
+    b.finish(b.claim_one(), Retry{.error = "e", .after = seconds(0), .program = killed});
+    b.finish(b.claim_one(), Snooze{});
+    b.finish(b.claim_one(), Retry{"nothing is known", seconds(0)});
+    const ProgramEnd last{.exit_code = 65, .peak_memory = kMaxPeakMemoryBytes};
+    b.finish(b.claim_one(), Dead{"poison", "cannot be read", last});
+    const JobId lost = b.enqueue();
+    b.claim_one();
+    b.advance(kDefaultLease);
+    CHECK(b.rescue() == 1);
+    for (const bool again : {false, true}) {
+      if (again) b.reopen();
+      const Job j = b.get(id);
+      REQUIRE(j.errors.size() == 3);
+      CHECK(j.errors[0].program == killed);
+      CHECK(j.errors[1].program.empty());
+      CHECK(j.errors[2].message == "cannot be read");
+      CHECK(j.errors[2].program == last);
+      REQUIRE(b.get(lost).errors.size() == 1);
+      CHECK(b.get(lost).errors[0].program.empty());
+    }
+  }
+
   TEST_CASE("retry without a time waits for the default back-off of its attempt") {
     Bench b;
     const JobId id = b.enqueue();

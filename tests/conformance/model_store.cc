@@ -468,17 +468,19 @@ class ModelStore final : public ModelReads, private ModelJobs {
     return result;
   }
 
-  void add_error(Record& r, std::string message) {
+  void add_error(Record& r, std::string message, const ProgramEnd& program) {
     r.job.errors.push_back({.attempt = r.job.attempt,
                             .at = now_.wall,
                             .worker = r.job.worker,
                             .message = std::move(message),
-                            .ran_for = now_.instant - r.claimed});
+                            .ran_for = now_.instant - r.claimed,
+                            .program = program});
   }
 
   // A failed attempt: tried again, given up, or stopped if somebody asked.
-  void fail(Record& r, const std::string& message, std::optional<Duration> after) {
-    add_error(r, message);
+  void fail(Record& r, const std::string& message, std::optional<Duration> after,
+            const ProgramEnd& program) {
+    add_error(r, message, program);
     if (r.job.cancel_requested)
       return set_terminal(r, JobState::cancelled, std::string(r.cancel_reason), "");
     if (r.job.attempt >= r.job.max_attempts)
@@ -493,7 +495,7 @@ class ModelStore final : public ModelReads, private ModelJobs {
     r.memos.clear();
     set_terminal(r, JobState::completed, "", "");
   }
-  void end(Record& r, const Retry& outcome) { fail(r, outcome.error, outcome.after); }
+  void end(Record& r, const Retry& o) { fail(r, o.error, o.after, o.program); }
   void end(Record& r, const Snooze& outcome) {
     if (r.job.cancel_requested)
       return set_terminal(r, JobState::cancelled, std::string(r.cancel_reason), "");
@@ -513,7 +515,8 @@ class ModelStore final : public ModelReads, private ModelJobs {
                  "");
   }
   void end(Record& r, const Dead& outcome) {
-    add_error(r, outcome.description.empty() ? outcome.reason : outcome.description);
+    add_error(r, outcome.description.empty() ? outcome.reason : outcome.description,
+              outcome.program);
     set_terminal(r, JobState::dead, outcome.reason, outcome.description);
   }
 
@@ -718,7 +721,7 @@ class ModelStore final : public ModelReads, private ModelJobs {
         [](const Record& r) { return r.lease_expiry; },
         [&](Record& r) {
           r.unknown = r.step;
-          fail(r, "lease expired", std::nullopt);
+          fail(r, "lease expired", std::nullopt, {});
           if (live(r)) quarantine_.lost(r, now_.wall);
         });
   }

@@ -71,7 +71,7 @@ TEST_CASE("a job that fails is retried as its engine job, and started at once wh
   REQUIRE(await([&] {
     const auto engine = t.node->broker().get(job->job);
     return engine && engine->state == JobState::retryable && engine->errors.size() == 1 &&
-           engine->errors[0].message == "exit code 3";
+           engine->errors[0].message == "exit code 3" && engine->errors[0].program.exit_code == 3;
   }));
   REQUIRE(t.host->start_job("f").has_value());
   CHECK(await([&] {

@@ -94,6 +94,12 @@ void fill(Server& server, int batches) {
     Renew renew{.worker = "w", .leases = {{.id = claimed.id, .token = claimed.token}}};
     renew.leases[0].memos = {{"pay", "[1]"}, {"ship", "2"}};
     server.must_apply<RenewResult>(renew);
+    const ClaimedJob failed = server.claim();
+    Finish finish{.worker = "w", .results = {{.id = failed.id, .token = failed.token}}};
+    finish.results[0].outcome = Retry{.error = "e",
+                                      .after = std::chrono::hours(1),
+                                      .program = {.signal = 9, .peak_memory = 50'000'000}};
+    server.must_apply<FinishResult>(finish);
     server.clock().advance(std::chrono::seconds(1));
   }
 }
@@ -463,6 +469,7 @@ TEST_CASE("a copy that ended while it made the schema is gone on with") {
             "$schema.settings; ALTER TABLE $schema.jobs DROP COLUMN follow_ups, DROP COLUMN "
             "session, DROP COLUMN reply_session, DROP COLUMN trigger_depth, DROP COLUMN limit_key, "
             "DROP COLUMN deferred, DROP COLUMN lost, DROP COLUMN quarantined; ALTER TABLE "
+            "$schema.errors DROP COLUMN program_end; ALTER TABLE "
             "$schema.ready DROP COLUMN session; "
             "DROP TABLE $schema.sessions, $schema.session_jobs, $schema.workflows, "
             "$schema.workflow_rows, $schema.workflow_jobs, $schema.triggers, "
@@ -479,7 +486,8 @@ TEST_CASE("a copy that ended while it made the schema is gone on with") {
             "'hold_batch', 'audit_append_only', 'audit_marks_advance') LOOP EXECUTE 'DROP "
             "FUNCTION ' || f.name || ' CASCADE'; END LOOP; END $do$");
   old.change(
-      "DROP TABLE quarantine; DROP TABLE breakers; DROP TABLE memos; DROP TABLE workflows; DROP "
+      "ALTER TABLE errors DROP COLUMN program_end; DROP TABLE quarantine; DROP TABLE breakers; "
+      "DROP TABLE memos; DROP TABLE workflows; DROP "
       "TABLE workflow_rows; DROP "
       "TABLE workflow_jobs; "
       "DROP TABLE triggers; DROP TABLE trigger_events; ALTER TABLE queues DROP COLUMN limits; "

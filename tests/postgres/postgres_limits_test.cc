@@ -480,12 +480,14 @@ TEST_CASE("what has begun of each key goes with a copy, between all kinds of pla
     const auto store = must(places[i]->open(clock.now()));
     CHECK(must(store->limit_key("q", "a")).opens_at.has_value());
     CHECK(store->agenda().next_opening < clock.now().wall + std::chrono::hours(2));
-    if (i == 1) continue;
+    if (i == 1) {
+      CHECK(places[1]->ask("", "SELECT compatible FROM $schema.meta") == 21);
+      continue;
+    }
     CHECK(claim(*store, 9, clock).size() == 1);  // of b
     clock.advance(std::chrono::hours(2));
     CHECK(claim(*store, 9, clock).size() == 1);
   }
-  CHECK(places[1]->ask("", "SELECT compatible FROM $schema.meta") == 21);
 }
 
 }  // namespace mainspring::pg_testing
