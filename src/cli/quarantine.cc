@@ -21,20 +21,20 @@ bool comes_before(const Job& a, const Job& b) {
          std::tie(b.queue, b.priority, b.run_at, b.id);
 }
 
-// Of a queue ("" = all) those that wait; the released are among the available and the running.
+// Of a queue, those that wait and the released.
 Result<std::vector<Job>> quarantined(Jobs& jobs, const std::string& queue) {
   std::vector<Job> out;
-  for (const JobState state : {JobState::retryable, JobState::available, JobState::running}) {
-    const JobFilter filter{.queue = queue, .kind = "", .tag = "", .state = state};
-    JobId before = 0;
-    do {
-      MS_TRY_ASSIGN(JobPage page, jobs.list(filter, kPage, before));
-      for (Job& job : page.jobs) {
-        if (job.quarantined) out.push_back(std::move(job));
-      }
-      before = page.next.value_or(0);
-    } while (before != 0);
-  }
+  JobFilter filter;
+  filter.queue = queue;
+  filter.quarantined = true;
+  JobId before = 0;
+  do {
+    MS_TRY_ASSIGN(JobPage page, jobs.list(filter, kPage, before));
+    for (Job& job : page.jobs) {
+      if (job.quarantined) out.push_back(std::move(job));
+    }
+    before = page.next.value_or(0);
+  } while (before != 0);
   std::sort(out.begin(), out.end(), comes_before);
   return out;
 }

@@ -339,6 +339,7 @@ Result<JobPage> Client::list(const JobFilter& filter, int limit, JobId before) {
   add("kind", filter.kind);
   add("tag", filter.tag);
   if (filter.state) add("state", to_string(*filter.state));
+  if (filter.quarantined) add("quarantined", "true");
   if (before != 0) add("cursor", encode_cursor(before));
   MS_TRY_ASSIGN(const std::string body, impl_->run({.method = "GET", .target = target}));
   return decode_job_page(body);

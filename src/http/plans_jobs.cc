@@ -330,6 +330,14 @@ Result<void> check_claim(const Caller& caller, const Claim& claim) {
 Plan plan_list_jobs(const Request& request, Services& services) {
   auto filter = parse_filter(request);
   if (!filter) return error_reply(filter.error());
+  if (const auto* quarantined = query_value(request, "quarantined")) {
+    if (*quarantined != "true") {
+      return error_reply(
+          invalid("quarantined",
+                  fmt::format("quarantined \"{}\": must be true", cut_text(*quarantined, 64))));
+    }
+    filter->quarantined = true;
+  }
   return plan_page(request, services, std::move(*filter));
 }
 

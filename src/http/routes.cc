@@ -23,7 +23,8 @@ constexpr QueryParameter kListJobs[] = {
     {"tag", kText, "Only jobs with this tag."},
     {"limit", R"({"type":"integer","minimum":1,"maximum":1000,"default":100})",
      "At most so many jobs. A page may be shorter and still not be the last."},
-    {"cursor", kText, "The next_cursor of the page before."}};
+    {"cursor", kText, "The next_cursor of the page before."},
+    {"quarantined", R"({"const":"true"})", "Only jobs in quarantine."}};
 constexpr QueryParameter kListDead[] = {
     kListJobs[0],
     kListJobs[2],

@@ -180,6 +180,7 @@ struct JobFilter {
   std::string tag;
   std::optional<JobState> state;
   Within within{};  // those outside are passed over
+  bool quarantined = false;  // those alone that are in quarantine, also the released
 };
 // RetryJob for up to `limit` dead jobs that match, oldest id first, beginning after `after`. Those
 // outside, by the filter's `within` or its own, count against the limit and are passed over.

@@ -32,6 +32,9 @@ struct Effects {
   // Jobs that no operation and no result names: follow-ups that were made; and those that live on,
   // rescued or by an operator.
   std::vector<JobId> made, again;
+  // Jobs that went into quarantine, and those that left it and live on: the end of one says the
+  // same.
+  std::vector<JobId> quarantined, quarantine_left;
   std::vector<std::string> released;  // leases that became free
   std::vector<WorkflowId> workflows;  // that began, or came to another state
   std::vector<std::string> alarms;    // undo jobs that died: for people to read

@@ -128,6 +128,7 @@ class Lister {
 
   // Of the states that few jobs are in for long, however many have ended.
   const Statement* candidates_of_state() const {
+    if (filter_.quarantined) return &sql_.candidates_quarantined;
     if (!filter_.state) return nullptr;
     switch (*filter_.state) {
       case JobState::dead:
@@ -155,6 +156,7 @@ class Lister {
     to.add(filter_.state ? std::optional<std::int64_t>(static_cast<int>(*filter_.state))
                          : std::nullopt);
     visible_ ? to.add(*visible_) : to.add(std::optional<Ints>());
+    to.add(filter_.quarantined);
   }
   // True: the page is full, and says where the next one begins.
   bool take(const Rows& rows) {

@@ -14,17 +14,23 @@ namespace mainspring::pg {
 #define MS_JOINS                                                                              \
   " JOIN $schema.queues q ON q.id = j.queue JOIN $schema.kinds k ON k.id = j.kind LEFT JOIN " \
   "$schema.extras e ON e.id = j.id "
-// $3 queue, $4 kind, $5 tag, $6 state, $7 queues that the caller may see; NULL = any.
+// $3 queue, $4 kind, $5 tag, $6 state, $7 queues that the caller may see; NULL = any. $8: those in
+// quarantine alone.
 #define MS_FILTER                                                                                \
   "($3::text IS NULL OR queue = (SELECT id FROM $schema.queues WHERE name = $3)) AND ($4::text " \
   "IS NULL OR kind = (SELECT id FROM $schema.kinds WHERE name = $4)) AND ($5::text IS NULL OR "  \
   "$5 = ANY(tags)) AND ($6::bigint IS NULL OR state = $6) AND ($7::bigint[] IS NULL OR queue = " \
-  "ANY($7))"
+  "ANY($7)) AND (NOT $8::boolean OR (quarantined IS NOT NULL AND state NOT IN (4, 6, 7)))"
 // Of the ids that `from` gives.
 #define MS_CANDIDATES(from)                                                                 \
   "WITH c AS MATERIALIZED (" from                                                           \
   " LIMIT $2) SELECT (SELECT count(*) FROM c), ARRAY(SELECT DISTINCT id FROM c WHERE id < " \
   "$1 ORDER BY id DESC LIMIT $4)"
+// The newest of a table of few jobs, which are not counted.
+#define MS_NEWEST(table)                                  \
+  "SELECT 0::bigint, ARRAY(SELECT id FROM $schema." table \
+  " WHERE id < $1 ORDER BY id DESC "                      \
+  "LIMIT $4)"
 #define MS_RECORD \
   "SELECT seq, at, who, origin, action, object, before, after, hash FROM $schema.audit "
 #define MS_RECORD_FILTER                                                                       \
@@ -44,7 +50,7 @@ ReadStatements::ReadStatements(std::string_view s)
       queue_names(s, "SELECT id, name FROM $schema.queues"),
       list_window(s, "SELECT " MS_JOB
                      " FROM (SELECT * FROM (SELECT * FROM $schema.jobs WHERE id < $1 ORDER BY id "
-                     "DESC LIMIT $8) w WHERE " MS_FILTER " ORDER BY id DESC LIMIT $2) j" MS_JOINS
+                     "DESC LIMIT $9) w WHERE " MS_FILTER " ORDER BY id DESC LIMIT $2) j" MS_JOINS
                      "ORDER BY j.id DESC"),
       window_end(s,
                  "SELECT id FROM $schema.jobs WHERE id < $1 ORDER BY id DESC OFFSET $2::bigint - 1 "
@@ -52,9 +58,7 @@ ReadStatements::ReadStatements(std::string_view s)
       list_ids(s, "SELECT " MS_JOB
                   " FROM (SELECT * FROM $schema.jobs WHERE id = ANY($1::bigint[]) AND " MS_FILTER
                   " ORDER BY id DESC LIMIT $2) j" MS_JOINS "ORDER BY j.id DESC"),
-      candidates_dead(s,
-                      "SELECT 0::bigint, ARRAY(SELECT id FROM $schema.dead_letter WHERE id < $1 "
-                      "ORDER BY id DESC LIMIT $4)"),
+      candidates_dead(s, MS_NEWEST("dead_letter")),
       candidates_running(s, MS_CANDIDATES("SELECT unnest(ids) AS id FROM $schema.leased")),
       candidates_ready(s, MS_CANDIDATES("(SELECT id FROM $schema.ready UNION ALL SELECT id FROM "
                                         "$schema.held_back)")),
@@ -68,6 +72,7 @@ ReadStatements::ReadStatements(std::string_view s)
                                           "ALL SELECT id FROM $schema.session_jobs UNION ALL "
                                           "SELECT id FROM $schema.deferred UNION ALL "
                                           "SELECT turn FROM $schema.sessions WHERE look_at <> 0)")),
+      candidates_quarantined(s, MS_NEWEST("quarantine")),
       // The oldest by priority, each by one look into the index.
       queues(
           s,
@@ -107,6 +112,7 @@ ReadStatements::ReadStatements(std::string_view s)
 #undef MS_JOINS
 #undef MS_FILTER
 #undef MS_CANDIDATES
+#undef MS_NEWEST
 #undef MS_RECORD
 #undef MS_RECORD_FILTER
 

@@ -13,7 +13,8 @@ struct ReadStatements {
   // Pages of jobs. `candidates_…` answer how many there are, up to $2, and the newest below $1, at
   // most $4 of them.
   Statement queue_names, list_window, window_end, list_ids, candidates_dead, candidates_running,
-      candidates_ready, candidates_ready_of, candidates_due, candidates_waiting;
+      candidates_ready, candidates_ready_of, candidates_due, candidates_waiting,
+      candidates_quarantined;
   Statement queues, line_before, quarantined_before;
   // audit
   Statement audit_ends, audit_rising, audit_falling, audit_marks;

@@ -171,6 +171,10 @@ Reader::Reader(const std::string& path, const std::string& vfs)
       list_dead(db, "SELECT " MS_JOB_COLUMNS
                     " FROM dead_letter d CROSS JOIN jobs j ON j.id = d.id" MS_JOB_JOINS
                     "WHERE d.id < ?1 AND d.id >= ?2 AND " MS_JOB_FILTER "ORDER BY d.id DESC"),
+      list_quarantined(db, "SELECT " MS_JOB_COLUMNS
+                           " FROM quarantine z CROSS JOIN jobs j ON j.id = z.id" MS_JOB_JOINS
+                           "WHERE z.id < ?1 AND z.id >= ?2 AND " MS_JOB_FILTER
+                           "AND (?6 IS NULL OR j.state = ?6) ORDER BY z.id DESC"),
       select_grants(db, "SELECT token, worker, claimed_at, ids FROM grants ORDER BY token"),
       next_id(db, "SELECT a FROM tallies WHERE id = 0"),
       below(db, "SELECT max(id) FROM jobs WHERE id < ?"),
@@ -291,7 +295,9 @@ JobPage SqliteStore::list_running(Reader& reader, const JobFilter& filter, int l
                       (filter.queue.empty() || filter.queue == job.queue) &&
                       (filter.kind.empty() || filter.kind == job.kind) &&
                       (filter.tag.empty() ||
-                       std::find(job.tags.begin(), job.tags.end(), filter.tag) != job.tags.end());
+                       std::find(job.tags.begin(), job.tags.end(), filter.tag) !=
+                           job.tags.end()) &&
+                      (!filter.quarantined || job.quarantined);
     if (!fits) continue;
     if (static_cast<int>(page.jobs.size()) == limit) {
       page.next = page.jobs.empty() ? before : page.jobs.back().id;
@@ -314,10 +320,14 @@ JobPage SqliteStore::list_window(Reader& reader, const JobFilter& filter, int li
     ResetGuard guard(reader.below);
     return reader.below.step() ? reader.below.integer(0) : 0;
   };
-  const bool dead = filter.state == JobState::dead;  // they have a table of their own
+  // These have tables of their own.
+  const bool apart = filter.quarantined;
+  const bool dead = filter.state == JobState::dead && !apart;
   const JobId newest = below(before > 0 ? before : std::numeric_limits<JobId>::max());
-  const JobId oldest = dead ? 0 : std::max<JobId>(newest + 1 - kListWindow, 0);
-  Statement& rows = dead ? reader.list_dead : reader.list_jobs;
+  const JobId oldest = dead || apart ? 0 : std::max<JobId>(newest + 1 - kListWindow, 0);
+  Statement& rows = dead    ? reader.list_dead
+                    : apart ? reader.list_quarantined
+                            : reader.list_jobs;
   if (dead) {
     rows.bind(newest + 1, oldest, queue, kind, tag);
   } else {

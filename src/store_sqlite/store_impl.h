@@ -170,7 +170,7 @@ std::vector<std::string> split_tags(std::string_view joined);
 struct Reader {
   Reader(const std::string& path, const std::string& vfs);
   Database db;
-  Statement get_job, get_errors, line_before, quarantined_before, key_before, list_jobs, list_dead,
+  Statement get_job, get_errors, line_before, quarantined_before, key_before, list_jobs, list_dead, list_quarantined,
       select_grants, next_id, below, queue_id, kind_id, schedule_id, ledger;
   AuditStatements audit;
   SessionReads sessions;

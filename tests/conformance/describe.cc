@@ -103,7 +103,8 @@ std::string line(const Within& w) {
 
 std::string line(const JobFilter& f) {
   return fmt::format("queue={} kind={} tag={} state={}{}", f.queue, f.kind, f.tag,
-                     f.state ? to_string(*f.state) : "-", line(f.within));
+                     f.state ? to_string(*f.state) : "-", line(f.within)) +
+         (f.quarantined ? " quarantined" : "");
 }
 
 std::string line(const SessionKey& s) {

@@ -142,6 +142,10 @@ class Pair {
         {.queue = "b", .state = JobState::available},
         {.within = within_b},
         {.state = JobState::running, .within = within_b},
+        {.quarantined = true},
+        {.queue = "a", .state = JobState::retryable, .quarantined = true},
+        {.state = JobState::running, .quarantined = true},
+        {.within = within_b, .quarantined = true},
         {.state = JobState::dead, .within = within_b},
         {.queue = "a", .kind = "k0", .tag = "t0", .state = JobState::completed}};
     for (const JobFilter& filter : filters) {

@@ -119,6 +119,7 @@ inline bool can_expire(const Record& r) {
 inline bool matches(const JobFilter& f, const Job& j) {
   return (f.queue.empty() || f.queue == j.queue) && (f.kind.empty() || f.kind == j.kind) &&
          (!f.state || *f.state == j.state) && f.within.has(j.queue) &&
+         (!f.quarantined || j.quarantined) &&
          (f.tag.empty() || std::find(j.tags.begin(), j.tags.end(), f.tag) != j.tags.end());
 }
 inline SessionKey session_of(const Job& job) {

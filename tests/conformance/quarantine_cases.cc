@@ -120,6 +120,47 @@ TEST_SUITE("quarantine") {
     CHECK(b.store->ahead(b.get(last), 9) == 1);
   }
 
+  TEST_CASE("those in quarantine are listed alone, also behind many others, in one page") {
+    Bench b;
+    NewJob tagged = b.job();
+    tagged.tags = {"t"};
+    const JobId a = b.enqueue(tagged), other = b.enqueue(b.job("other"));
+    lose_twice(b, {"q", "other"});
+    const JobId done = quarantined(b);
+    b.retry(done);
+    b.finish(b.claim_one(), Complete{});
+    for (int i = 0; i < 3; ++i) {
+      Enqueue many;
+      many.jobs.assign(7000, b.job("many"));
+      b.one<EnqueueResult>(many);
+    }
+    using Ids = std::vector<JobId>;
+    const auto page = [&](JobFilter filter, int limit = 10, JobId before = 0) {
+      filter.quarantined = true;
+      const auto got = b.store->list(filter, limit, before);
+      REQUIRE(got);
+      Ids found;
+      for (const Job& job : got->jobs) found.push_back(job.id);
+      return found;
+    };
+    CHECK(page({}) == Ids{other, a});
+    CHECK(page({.queue = "q"}) == Ids{a});
+    CHECK(page({.tag = "t"}) == Ids{a});
+    CHECK(page({.kind = "none"}).empty());
+    CHECK(page({.state = JobState::retryable}) == Ids{other, a});
+    CHECK(page({.state = JobState::running}).empty());
+    CHECK(open(b) == 2);
+    CHECK(b.claim_one().id == a);
+    CHECK(page({.state = JobState::retryable}).empty());
+    CHECK(page({.state = JobState::available}) == Ids{other});
+    CHECK(page({.state = JobState::running}) == Ids{a});
+    b.reopen();
+    CHECK(page({}) == Ids{other, a});
+    CHECK(page({}, 1) == Ids{other});
+    CHECK(page({}, 1, other) == Ids{a});
+    CHECK(b.listed({.quarantined = true}) == Ids{other, a});
+  }
+
   TEST_CASE("one that is lost again goes back, and those that wait have their turn") {
     Bench b;
     const JobId a = b.enqueue(), c = b.enqueue();
