@@ -198,7 +198,7 @@ _mainspring() {
     --token-file) mapfile -t COMPREPLY < <(compgen -f -- "$current"); return ;;
     --tolerance) return ;;
     --ttl) return ;;
-    --type) mapfile -t COMPREPLY < <(compgen -W 'enqueued started completed retrying snoozed deferred dead cancelled progress queue_paused queue_resumed gap' -- "$current"); return ;;
+    --type) mapfile -t COMPREPLY < <(compgen -W 'enqueued started completed retrying snoozed deferred dead cancelled progress queue_paused queue_resumed quarantined quarantine_left breaker_opened breaker_half_open breaker_closed gap' -- "$current"); return ;;
     --unique) return ;;
     --unique-for) return ;;
     --wake) mapfile -t COMPREPLY < <(compgen -W 'auto notify poll' -- "$current"); return ;;

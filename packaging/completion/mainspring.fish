@@ -477,7 +477,7 @@ complete -c mainspring -n "__mainspring_at 'why'" -l cert-file -r -F -d 'a certi
 complete -c mainspring -n "__mainspring_at 'why'" -l key-file -r -F -d 'its key'
 complete -c mainspring -n "__mainspring_at 'events'" -l queue -x -d 'only of this queue'
 complete -c mainspring -n "__mainspring_at 'events'" -l kind -x -d 'only of this kind'
-complete -c mainspring -n "__mainspring_at 'events'" -l type -x -a 'enqueued started completed retrying snoozed deferred dead cancelled progress queue_paused queue_resumed gap' -d 'only of this type, and gap'
+complete -c mainspring -n "__mainspring_at 'events'" -l type -x -a 'enqueued started completed retrying snoozed deferred dead cancelled progress queue_paused queue_resumed quarantined quarantine_left breaker_opened breaker_half_open breaker_closed gap' -d 'only of this type, and gap'
 complete -c mainspring -n "__mainspring_at 'events'" -l job -x -d 'only of this job'
 complete -c mainspring -n "__mainspring_at 'events'" -l tag -x -d 'only with this tag'
 complete -c mainspring -n "__mainspring_at 'events'" -l after -x -d 'go on behind this event [from now on]'

@@ -14,13 +14,21 @@ namespace mainspring {
 namespace {
 
 constexpr std::array<std::string_view, kEventTypeCount> kNames = {
-    "enqueued", "started",   "completed", "retrying",     "snoozed",       "deferred",
-    "dead",     "cancelled", "progress",  "queue_paused", "queue_resumed", "gap"};
+    "enqueued",       "started",     "completed",       "retrying",       "snoozed",
+    "deferred",       "dead",        "cancelled",       "progress",       "queue_paused",
+    "queue_resumed",  "quarantined", "quarantine_left", "breaker_opened", "breaker_half_open",
+    "breaker_closed", "gap"};
 
 EventType end_of(JobState state) {
   return state == JobState::completed ? EventType::completed
          : state == JobState::dead    ? EventType::dead
                                       : EventType::cancelled;
+}
+
+EventType change_of(BreakerState state) {
+  return state == BreakerState::open     ? EventType::breaker_opened
+         : state == BreakerState::closed ? EventType::breaker_closed
+                                         : EventType::breaker_half_open;
 }
 
 std::string cut(const std::string& text) {
@@ -70,7 +78,9 @@ class Events::Recorder {
         at_(at),
         ended_(effects.ended.begin(), effects.ended.end()),
         made_(effects.made.begin(), effects.made.end()),
-        again_(effects.again.begin(), effects.again.end()) {}
+        again_(effects.again.begin(), effects.again.end()),
+        quarantined_(effects.quarantined.begin(), effects.quarantined.end()),
+        left_(effects.quarantine_left.begin(), effects.quarantine_left.end()) {}
 
   void add(const Operation& operation, const OperationResult& result) MS_REQUIRES(events_.mutex_) {
     if (const auto* enqueued = std::get_if<EnqueueResult>(&result)) {
@@ -106,6 +116,12 @@ class Events::Recorder {
     for (const JobId id : effects_.made) add_made(id);
     for (const JobId id : fired_) add_made(id);
     for (const JobId id : effects_.again) add_again(id);
+    for (const JobId id : effects_.quarantined) add_quarantine({.job = id, .settled = false});
+    for (const JobId id : effects_.quarantine_left) add_quarantine({.job = id, .settled = false});
+    for (const BreakerInfo& breaker : effects_.breakers) {
+      push({.type = change_of(breaker.state),
+            .breaker = std::make_shared<const BreakerInfo>(breaker)});
+    }
   }
 
  private:
@@ -121,7 +137,21 @@ class Events::Recorder {
     if (again_.erase(id) == 0) return;
     Event event{.type = EventType::retrying, .job = id, .settled = false};
     take_known(event);
-    push(std::move(event));
+    push(event);
+    add_quarantine(std::move(event));
+  }
+  // What became of its quarantine when that happened to it which was just told.
+  void add_quarantine(Event event) MS_REQUIRES(events_.mutex_) {
+    event.reason.clear();
+    event.ended = false;
+    if (quarantined_.erase(event.job) != 0) {
+      event.type = EventType::quarantined;
+      push(event);
+    }
+    if (left_.erase(event.job) != 0 && !MS_MUTANT(event_of_quarantine_left_forgotten)) {
+      event.type = EventType::quarantine_left;
+      push(std::move(event));
+    }
   }
   // The job's attempt is over: what was remembered of it goes into the event.
   void take_known(Event& event) MS_REQUIRES(events_.mutex_) {
@@ -207,13 +237,14 @@ class Events::Recorder {
                            event.type == EventType::deferred);
     if (over) return add_end(std::move(event));
     take_known(event);
-    push(std::move(event));
+    push(event);
+    add_quarantine(std::move(event));
   }
 
   Events& events_;
   const Effects& effects_;
   const WallTime at_;
-  std::unordered_set<JobId> ended_, made_, again_;  // and not told of yet
+  std::unordered_set<JobId> ended_, made_, again_, quarantined_, left_;  // and not told of yet
   std::vector<JobId> fired_;
 };
 

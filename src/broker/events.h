@@ -42,9 +42,14 @@ enum class EventType : std::uint8_t {
   progress,
   queue_paused,
   queue_resumed,
+  quarantined,      // its last attempts were all lost: it is set apart
+  quarantine_left,  // it lives, and is not set apart any more
+  breaker_opened,
+  breaker_half_open,
+  breaker_closed,
   gap,  // something happened of which no more is known: read it anew
 };
-inline constexpr int kEventTypeCount = 12;
+inline constexpr int kEventTypeCount = 17;
 std::string_view to_string(EventType type);
 std::optional<EventType> parse_event_type(std::string_view text);
 
@@ -58,11 +63,12 @@ struct Event {
   std::uint64_t position = 0;
   EventType type = EventType::enqueued;
   WallTime at;         // of the commit; of what is heard of another node, when it was heard
-  JobId job = 0;       // 0 = it is about the queue
+  JobId job = 0;       // 0 = it is about the queue, or a breaker
   int attempt = 0;     // 0 = none yet, or not known
   std::string reason;  // of cancelled and dead, cut
   std::optional<Progress> progress;
   std::shared_ptr<const JobFacts> facts;  // nullptr = not known: the job is not there any more
+  std::shared_ptr<const BreakerInfo> breaker{};  // that it is about, without facts
   // False: some of it is to be asked of the store. Those that read() answers are settled, unless
   // the store is away.
   bool settled = true;

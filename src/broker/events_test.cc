@@ -54,8 +54,9 @@ struct Fixture {
     for (const EventPtr& event : events().read(after, 1000).events) {
       std::string line(to_string(event->type));
       if (event->job != 0) line += " " + std::to_string(event->job);
-      line +=
-          " " + (event->facts == nullptr ? "?" : event->facts->queue + "/" + event->facts->kind);
+      line += " " + (event->breaker != nullptr ? event->breaker->name
+                     : event->facts == nullptr ? "?"
+                                               : event->facts->queue + "/" + event->facts->kind);
       if (event->attempt != 0) line += " " + std::to_string(event->attempt);
       if (!event->reason.empty()) line += " " + event->reason;
       out.push_back(std::move(line));
@@ -104,6 +105,62 @@ TEST_CASE_FIXTURE(Fixture, "events come in the order of the commits, each end on
   CHECK(page.events[0]->progress == Progress{0.5, "half"});
   CHECK(page.events[0]->at == clock.now().wall);
   CHECK(page.next == 3);
+}
+
+TEST_CASE_FIXTURE(Fixture, "who goes into quarantine and leaves it alive is told of, once") {
+  const auto listener = events().listen(1);
+  enqueue(kPhoto);
+  const auto lose = [&] {
+    claim();
+    clock.advance(31s);
+    apply(RescueExpired{});
+    clock.advance(3h);
+    apply(MoveDue{});
+  };
+  lose();
+  lose();
+  CHECK(told() == Lines{"enqueued 1 photos/resize", "started 1 photos/resize 1",
+                        "retrying 1 photos/resize 1", "started 1 photos/resize 2",
+                        "retrying 1 photos/resize 2", "quarantined 1 photos/resize 2"});
+  apply(OpenQueues{});
+  lose();  // it goes back, and has not left
+  apply(OpenQueues{});
+  finish(claim(), Retry{.error = "no", .after = 0s});
+  CHECK(told(6) == Lines{"started 1 photos/resize 3", "retrying 1 photos/resize 3",
+                         "started 1 photos/resize 4", "retrying 1 photos/resize 4",
+                         "quarantine_left 1 photos/resize 4"});
+  lose();
+  lose();
+  const std::uint64_t before = events().newest();
+  apply(RetryJob{.id = 1});
+  CHECK(told(before) == Lines{"retrying 1 photos/resize", "quarantine_left 1 photos/resize"});
+  lose();
+  lose();
+  apply(OpenQueues{});
+  const std::uint64_t last = events().newest();
+  finish(claim(), Complete{});  // the end says it
+  CHECK(told(last) == Lines{"started 1 photos/resize 9", "completed 1 photos/resize 9"});
+}
+
+TEST_CASE_FIXTURE(Fixture, "breakers that open, are half open, and close are told of") {
+  const auto listener = events().listen(1);
+  apply(PutBreaker{.name = "geo", .settings = {.failures = 1, .open_for = 1min}});
+  apply(SetQueueLimits{.queue = "photos", .limits = {.breaker = "geo"}});
+  enqueue(kPhoto);
+  enqueue(kPhoto);
+  finish(claim(), Retry{.error = "no", .after = 1h});
+  CHECK(told(2) ==
+        Lines{"started 1 photos/resize 1", "retrying 1 photos/resize 1", "breaker_opened geo"});
+  const auto page = events().read(4, 1);
+  REQUIRE(page.events.size() == 1);
+  CHECK(page.events[0]->breaker->open_until == clock.now().wall + 1min);
+  clock.advance(61s);
+  apply(OpenQueues{});
+  finish(claim(), Complete{});
+  apply(CloseBreaker{.name = "geo"});
+  const Lines rest = told(5);
+  CHECK(rest.at(0) == "breaker_half_open geo");
+  CHECK(rest.back() == "breaker_closed geo");
 }
 
 TEST_CASE_FIXTURE(Fixture, "an end says why, also where the request names an id only") {

@@ -20,7 +20,7 @@ constexpr std::size_t kMaxBlockBytes = 1 << 20;  // of one event; a server that 
 
 // What a line for people has of an event.
 struct EventLine {
-  std::string type, at, queue, kind, reason, text;
+  std::string type, at, queue, kind, breaker, until, reason, text;
   std::int64_t job = 0, attempt = 0;
   double progress = -1;  // below 0 = none
 };
@@ -38,6 +38,8 @@ Result<EventLine> decode_event(const std::string& json) {
     if (name == "at") return in.string(event.at);
     if (name == "queue") return in.null() || in.string(event.queue);
     if (name == "kind") return in.null() || in.string(event.kind);
+    if (name == "breaker") return in.string(event.breaker);
+    if (name == "until") return in.string(event.until);
     if (name == "reason") return in.string(event.reason);
     if (name == "job") return in.integer(event.job, 1, INT64_MAX);
     if (name == "attempt") return in.integer(event.attempt, 1, INT64_MAX);
@@ -53,6 +55,8 @@ std::string line_of(const EventLine& event) {
   if (event.job != 0) out += fmt::format(" {}", event.job);
   if (!event.queue.empty()) out += " " + event.queue;
   if (!event.kind.empty()) out += "/" + event.kind;
+  if (!event.breaker.empty()) out += " " + event.breaker;
+  if (!event.until.empty()) out += " until " + event.until;
   if (event.attempt > 0) out += fmt::format(" attempt {}", event.attempt);
   if (event.progress >= 0) out += fmt::format(" {:.0f} %", event.progress * 100);
   if (!event.text.empty()) out += " " + event.text;

@@ -159,6 +159,44 @@ TEST_CASE("a stream tells only what it was asked for") {
   CHECK(none.next() == "enqueued 3 films/resize");
 }
 
+TEST_CASE("a stream tells of quarantine and of breakers; what is in quarantine can be listed") {
+  TestServer s;
+  Listener photos(s, "?queue=photos"), breakers(s, "?type=breaker_opened,breaker_closed");
+  Peer peer(s);
+  CHECK(peer.call("PUT", "/v1/queues/photos/limits", R"({"quarantine_after":1})").status == 200);
+  enqueue(s, kPhoto);
+  enqueue(s, kFilm);
+  CHECK(
+      peer.call("POST", "/v1/claim", R"({"worker":"w","queues":["photos"],"lease":"1s"})").status ==
+      200);
+  CHECK(photos.next() == "enqueued 1 photos/resize");
+  CHECK(photos.next() == "started 1 photos/resize");
+  CHECK(photos.next() == "retrying 1 photos/resize");
+  CHECK(photos.next() == "quarantined 1 photos/resize");
+  CHECK(has(photos.data, R"("tags":["a","b"],"attempt":1})"));
+  const std::string list = peer.call("GET", "/v1/jobs?quarantined=true").body;
+  CHECK(has(list, R"({"jobs":[{"id":1,)"));
+  CHECK_FALSE(has(list, R"("id":2,)"));
+  CHECK(peer.call("GET", "/v1/jobs?quarantined=true&queue=films").body ==
+        R"({"jobs":[],"next_cursor":null})");
+  check_refusals(
+      peer, {{"GET", "/v1/jobs?quarantined=false", "", 400, "invalid_argument", "quarantined"}});
+  CHECK(peer.call("POST", "/v1/jobs/1/retry").status == 200);
+  CHECK(photos.next() == "retrying 1 photos/resize");
+  CHECK(photos.next() == "quarantine_left 1 photos/resize");
+  CHECK(has(peer.call("GET", "/v1/jobs?quarantined=true").body, R"({"jobs":[],)"));
+
+  CHECK(peer.call("PUT", "/v1/breakers/geo", "{}").status == 200);
+  CHECK(peer.call("POST", "/v1/breakers/geo/open", R"({"for":"1h"})").status == 200);
+  CHECK(peer.call("POST", "/v1/breakers/geo/close").status == 200);
+  CHECK(breakers.next() == "breaker_opened");
+  CHECK(has(breakers.data, R"("breaker":"geo","until":"20)"));
+  CHECK(breakers.next() == "breaker_closed");
+  CHECK(has(breakers.data, R"("breaker":"geo"})"));
+  enqueue(s, kPhoto);
+  CHECK(photos.next() == "enqueued 3 photos/resize");
+}
+
 TEST_CASE("a stream of what there is not is refused by name") {
   TestServer s;
   Peer peer(s);
@@ -178,7 +216,8 @@ TEST_CASE("a stream of what there is not is refused by name") {
   const Answer answer = peer.call("GET", "/v1/events?type=began");
   CHECK(message_of(answer) ==
         "type \"began\": must be one of enqueued, started, completed, retrying, snoozed, "
-        "deferred, dead, cancelled, progress, queue_paused, queue_resumed, gap");
+        "deferred, dead, cancelled, progress, queue_paused, queue_resumed, quarantined, "
+        "quarantine_left, breaker_opened, breaker_half_open, breaker_closed, gap");
   CHECK(field_of(peer.call("GET", "/v1/events", "", "Last-Event-ID: x\r\n")) == "Last-Event-ID");
 }
 
@@ -310,12 +349,15 @@ TEST_CASE(
   CHECK(Peer(s).call("GET", "/v1/events", "", token(s, "w", "work")).status == 403);
   enqueue(s, kFilm);
   apply(s, PauseQueue{.queue = "films"});
+  apply(s, PutBreaker{.name = "geo"});
+  apply(s, OpenBreaker{.name = "geo", .open_for = 1h});
   enqueue(s, kPhoto);
   const ClaimedJob job = s.broker->claim({.worker = "w", .queues = {"photos"}}, 1s, {})->jobs.at(0);
   const Renewal renewal{.id = job.id, .token = job.token, .progress = Progress{0.5, "half"}};
   REQUIRE(s.broker->renew({.worker = "w", .leases = {renewal}}).has_value());
   CHECK(all.next() == "enqueued 1 films/cut");
   CHECK(all.next() == "queue_paused films/");
+  CHECK(all.next() == "breaker_opened");
   for (Listener* one : {&some, &asked, &all}) {
     CHECK(one->next() == "enqueued 2 photos/resize");
     CHECK(one->next() == "started 2 photos/resize");

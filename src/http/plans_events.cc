@@ -242,6 +242,9 @@ void EventStream::write(const Event& event, std::string& out) const {
   w.key("at").time(event.at);
   if (event.job != 0) {
     write_job(w, event);
+  } else if (event.breaker != nullptr) {
+    w.key("breaker").string(event.breaker->name);
+    if (event.breaker->open_until) w.key("until").time(*event.breaker->open_until);
   } else {
     w.key("queue").string(event.facts->queue);
   }

@@ -58,7 +58,8 @@ constexpr QueryParameter kEventsQuery[] = {
     {"kind", kText, "Only of jobs of these kinds.", true},
     {"type",
      R"({"enum":["enqueued","started","completed","retrying","snoozed","deferred",)"
-     R"("dead","cancelled","progress","queue_paused","queue_resumed","gap"]})",
+     R"("dead","cancelled","progress","queue_paused","queue_resumed","quarantined",)"
+     R"("quarantine_left","breaker_opened","breaker_half_open","breaker_closed","gap"]})",
      "Only of these types, and gap.", true},
     {"job", R"({"type":"integer","format":"int64","minimum":1})", "Only of these jobs.", true},
     {"tag", kText, "Only of jobs that have one of these tags.", true},

@@ -411,6 +411,13 @@ void PostgresStore::remember(BatchReport& report) {
   ended.insert(ended.end(), after_.ended.begin(), after_.ended.end());
   report.effects.made = after_.made;
   report.effects.again = after_.again;
+  const auto over = [&ended](JobId id) {
+    return std::find(ended.begin(), ended.end(), id) != ended.end();
+  };
+  report.effects.quarantined = after_.quarantined;
+  report.effects.quarantine_left = after_.quarantine_left;
+  std::erase_if(report.effects.quarantined, over);
+  std::erase_if(report.effects.quarantine_left, over);
   report.effects.workflows = after_.changed_workflows;
   report.effects.alarms = after_.alarms;
   report.effects.breakers = after_.breakers;

@@ -90,6 +90,9 @@ void PostgresStore::flush_quarantine(const std::vector<JobInHand*>& touched) {
     const bool counts = (job->was ? job->was->lost : 0) != job->row.lost && !job->removed;
     const bool waits = job->was && !job->removed && is != 0 && job->was->state != job->row.state;
     if (was != is || waits) after_.look_quarantine = true;
+    if (was == 0 && is != 0) after_.quarantined.push_back(job->row.id);
+    if (was != 0 && is == 0 && !job->removed && !is_terminal(job->row.state))
+      after_.quarantine_left.push_back(job->row.id);
     if (was == is && !counts) continue;
     ids.push_back(job->row.id), lost.push_back(job->row.lost), since.push_back(is);
     if (is != 0) entered.push_back(job->row.id), queues.push_back(job->row.queue);

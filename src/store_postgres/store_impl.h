@@ -54,6 +54,7 @@ struct AfterCommit {
   std::set<std::string> passed_over;  // by other nodes: who claims from them there may look again
   std::map<int, std::int64_t> heads;  // by queue: more or fewer
   std::vector<JobId> ended, made, again;  // see Effects
+  std::vector<JobId> quarantined, quarantine_left;
   std::vector<WorkflowId> changed_workflows;
   std::vector<std::string> alarms;
   std::vector<BreakerInfo> breakers;                    // that came to another state

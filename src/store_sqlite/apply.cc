@@ -173,6 +173,7 @@ void SqliteStore::commit_batch(BatchReport& report) {
   }
   name_lines(report.effects);
   tell_breakers(report.effects);
+  tell_quarantine(report.effects);
   report.effects.ended = std::move(ended_);
   ended_.clear();
   report.effects.made = std::exchange(made_, {});

@@ -72,6 +72,7 @@ void SqliteStore::lose_attempt(JobId id, Lease& lease) {
   if (!was) {
     lease.flags |= kFlagQuarantined;
     sql_->insert_quarantined.bind(id, now_.wall.us()).run();
+    quarantined_.push_back(id);
     log_.warn("a job has taken its workers down: it goes into quarantine",
               {{"job", fmt::to_string(id)}, {"queue", queue.name}, {"lost", fmt::to_string(lost)}});
   }
@@ -83,6 +84,7 @@ void SqliteStore::lose_attempt(JobId id, Lease& lease) {
 void SqliteStore::leave_quarantine(JobId id, QueueState& queue, int& flags) {
   if ((flags & kFlagQuarantined) != 0) {
     sql_->delete_quarantined.bind(id).run();
+    left_quarantine_.push_back(id);
     if (queue.released == id && !MS_MUTANT(quarantine_never_free)) queue.released = 0;
     note_quarantine(queue);
   }
@@ -121,6 +123,17 @@ WallTime SqliteStore::next_release() const {
     if (queue->released == 0) next = std::min(next, queue->next_release());
   }
   return next;
+}
+
+// Before it is forgotten which jobs have ended.
+void SqliteStore::tell_quarantine(Effects& effects) {
+  effects.quarantined = std::exchange(quarantined_, {});
+  effects.quarantine_left = std::exchange(left_quarantine_, {});
+  const auto over = [this](JobId id) {
+    return std::find(ended_.begin(), ended_.end(), id) != ended_.end();
+  };
+  std::erase_if(effects.quarantined, over);
+  std::erase_if(effects.quarantine_left, over);
 }
 
 void SqliteStore::load_quarantine() {

@@ -95,6 +95,7 @@ void SqliteStore::load(Instant now) {
   finishing_.clear();
   ended_.clear();
   made_.clear(), again_.clear();
+  quarantined_.clear(), left_quarantine_.clear();
   followed_.clear();
   posted_.clear();
   watched_.clear();

@@ -170,8 +170,8 @@ std::vector<std::string> split_tags(std::string_view joined);
 struct Reader {
   Reader(const std::string& path, const std::string& vfs);
   Database db;
-  Statement get_job, get_errors, line_before, quarantined_before, key_before, list_jobs, list_dead, list_quarantined,
-      select_grants, next_id, below, queue_id, kind_id, schedule_id, ledger;
+  Statement get_job, get_errors, line_before, quarantined_before, key_before, list_jobs, list_dead,
+      list_quarantined, select_grants, next_id, below, queue_id, kind_id, schedule_id, ledger;
   AuditStatements audit;
   SessionReads sessions;
   WorkflowReads workflows;
@@ -403,6 +403,7 @@ class SqliteStore final : public Store {
   int release_quarantined(int limit);
   WallTime next_release() const;
   void load_quarantine();
+  void tell_quarantine(Effects& effects);
   ClaimResult give_named(const Claim& op, HotRow& hot);
 
   FinishStatus status_without_lease(const JobOutcome& result, const Within& within);
@@ -698,16 +699,17 @@ class SqliteStore final : public Store {
   // Keys that their rates have closed and that have jobs waiting; and those whose meters say
   // something, by when they are forgotten.
   std::set<std::pair<WallTime, LimitKey*>> key_openings_, key_ends_;
-  std::map<std::string, WallTime> opened_keys_;    // queues of such keys, till somebody is told
-  WallTime latest_wall_;                           // what the clock has said,
-  bool clock_is_back_ = false;                     // and whether it was set back since
-  std::map<std::int64_t, std::string> finishing_;  // prune_at → ids, of this batch
-  std::vector<JobId> ended_, made_, again_;        // see Effects
-  std::vector<JobId> followed_;                    // of those that the operation under way ended
-  std::vector<NewJob> posted_;                     // by the completions of the operation under way
-  std::vector<JobId> watched_;                     // of those that the operation under way ended
-  std::vector<EndedJob> ends_;                     // of the batch, that triggers watch
-  std::vector<TriggerWatch> watches_;              // by name
+  std::map<std::string, WallTime> opened_keys_;       // queues of such keys, till somebody is told
+  WallTime latest_wall_;                              // what the clock has said,
+  bool clock_is_back_ = false;                        // and whether it was set back since
+  std::map<std::int64_t, std::string> finishing_;     // prune_at → ids, of this batch
+  std::vector<JobId> ended_, made_, again_;           // see Effects
+  std::vector<JobId> quarantined_, left_quarantine_;  // the same; of the second also what ended
+  std::vector<JobId> followed_;                       // of those that the operation under way ended
+  std::vector<NewJob> posted_;         // by the completions of the operation under way
+  std::vector<JobId> watched_;         // of those that the operation under way ended
+  std::vector<EndedJob> ends_;         // of the batch, that triggers watch
+  std::vector<TriggerWatch> watches_;  // by name
   std::unordered_map<std::string, NamedLease> named_leases_;
   std::set<std::pair<Instant, std::string>> lease_ends_;  // of the held, and of the forgotten
   std::size_t released_leases_ = 0;                       // without a value

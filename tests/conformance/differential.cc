@@ -96,6 +96,18 @@ class Pair {
     });
   }
 
+  // One that came and went within the batch may be told of, and need not be.
+  static std::string compare_quarantine(const Effects& mine, const Effects& real) {
+    std::set<JobId> came(real.quarantined.begin(), real.quarantined.end()), left;
+    for (const JobId id : real.quarantine_left) {
+      if (came.erase(id) == 0) left.insert(id);
+    }
+    if (came != std::set<JobId>(mine.quarantined.begin(), mine.quarantined.end()))
+      return "effects.quarantined differs";
+    const std::set<JobId> gone(mine.quarantine_left.begin(), mine.quarantine_left.end());
+    return left == gone ? "" : "effects.quarantine_left differs";
+  }
+
   std::string compare_effects(const Effects& mine, const Effects& real) const {
     for (const std::string& queue : mine.available) {
       // A key that the clock has closed again opens for the next claim that looks.
@@ -113,6 +125,7 @@ class Pair {
       return std::set<JobId>(v.begin(), v.end());
     };
     if (as_set(mine.ended) != as_set(real.ended)) return "effects.ended differs";
+    if (std::string why = compare_quarantine(mine, real); !why.empty()) return why;
     const std::set<std::string> freed(mine.released.begin(), mine.released.end());
     if (freed != std::set<std::string>(real.released.begin(), real.released.end()))
       return "effects.released differs";

@@ -9,7 +9,7 @@ namespace mainspring {
 
 class ModelQuarantine {
  public:
-  explicit ModelQuarantine(ModelDisk& disk) : disk_(disk) {}
+  explicit ModelQuarantine(ModelDisk& disk) : disk_(disk), told_(all()) {}
 
   // Its attempt was lost, and it will be tried again.
   void lost(Record& r, WallTime now) {
@@ -54,6 +54,21 @@ class ModelQuarantine {
     return next;
   }
 
+  // Of a batch: those that it put there, and those that it let out, and that have not ended in it.
+  void tell(Effects& effects) {
+    const std::set<JobId> now = all();
+    for (const JobId id : now) {
+      if (!told_.contains(id)) effects.quarantined.push_back(id);
+    }
+    for (const JobId id : told_) {
+      const bool over =
+          !disk_.jobs.contains(id) ||
+          std::find(effects.ended.begin(), effects.ended.end(), id) != effects.ended.end();
+      if (!now.contains(id) && !over) effects.quarantine_left.push_back(id);
+    }
+    told_ = now;
+  }
+
   static bool waits(const Job& j) { return j.quarantined && !j.quarantined->released; }
   static std::tuple<int, WallTime, JobId> place(const Job& j) {
     return {j.priority, j.run_at, j.id};
@@ -68,6 +83,13 @@ class ModelQuarantine {
   }
 
  private:
+  std::set<JobId> all() const {
+    std::set<JobId> ids;
+    for (const auto& [id, r] : disk_.jobs) {
+      if (r.job.quarantined) ids.insert(id);
+    }
+    return ids;
+  }
   std::set<std::string> taken_queues() const {
     std::set<std::string> taken;
     for (const auto& [id, r] : disk_.jobs) {
@@ -77,6 +99,7 @@ class ModelQuarantine {
   }
 
   ModelDisk& disk_;
+  std::set<JobId> told_;
 };
 
 }  // namespace mainspring

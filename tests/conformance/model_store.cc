@@ -59,8 +59,7 @@ class ModelStore final : public ModelReads, private ModelJobs {
     workflows_.begin_batch(now);
     dirty_ = false;
     gained_.clear(), limits_.advance(now.wall);
-    ended_.clear();
-    followed_.clear(), posted_.clear();
+    ended_.clear(), followed_.clear(), posted_.clear();
     BatchReport report;
     for (std::size_t i = 0; i < batch.size(); ++i) {
       access_.look_before(batch, i);
@@ -79,6 +78,7 @@ class ModelStore final : public ModelReads, private ModelJobs {
     report.effects.workflows = workflows_.take_changed();
     report.effects.alarms = workflows_.take_alarms();
     report.effects.breakers = breakers_.take_changed(now.wall);
+    quarantine_.tell(report.effects);
     dirty_ = workflows_.take_wrote() || dirty_;
     dirty_ = triggers_.take_wrote() || dirty_;
     const bool of_access = access_.take_wrote();

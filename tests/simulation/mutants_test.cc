@@ -320,6 +320,7 @@ std::map<std::string, std::string> cluster_defects() {
        "timeout 100 " + kPrograms +
            "/postgres_breakers_test --abort-after=1 -tc='a claim waits for who has the lock*'"},
       {"crash_takes_renewals", "timeout 100 " + kPrograms + "/postgres_crash_test --abort-after=1"},
+      {"event_of_quarantine_left_forgotten", broker("who goes into quarantine and leaves it*")},
       {"outage_ends_waits", broker("a parked claim waits an outage out*")},
   };
 }
