@@ -347,7 +347,7 @@ class Checker {
   }
 
   void attempts_are_counted() {
-    begin("ATT-1 attempts within bounds, back-off kept, snooze refunded");
+    begin("ATT-1 attempts within bounds, back-off kept, snooze and defer refunded");
     for (const auto& [id, story] : stories_) {
       for (const GrantEvent* g : story.grants) {
         expect(g->attempt >= 1 && g->attempt <= g->max_attempts, [&] {
@@ -383,7 +383,7 @@ class Checker {
     }
   }
 
-  // The claims around an accepted retry or snooze.
+  // The claims around an accepted retry, snooze or defer.
   void attempt_after(Id id, const Story& story, const FinishEvent& f) {
     const auto own = std::find_if(story.grants.begin(), story.grants.end(),
                                   [&](const GrantEvent* g) { return g->token == f.token; });
@@ -395,14 +395,21 @@ class Checker {
         return fmt::format("job {}: attempt {} failed, the next one is {}", id, mine.attempt,
                            next.attempt);
       });
-    } else if (f.outcome == "snooze") {
+    } else if (f.outcome == "snooze" || f.outcome == "defer") {
       expect(next.attempt >= mine.attempt, [&] {
-        return fmt::format("job {}: attempt {} snoozed, the next one is {}", id, mine.attempt,
-                           next.attempt);
+        return fmt::format("job {}: attempt {} ended by {}, the next one is {}", id, mine.attempt,
+                           f.outcome, next.attempt);
       });
     } else {
       expect(story.retried_between(f.at.invoke, next.at.ret), [&] {
         return fmt::format("job {}: given again after {} was acknowledged", id, f.outcome);
+      });
+      return;
+    }
+    if (f.outcome == "defer") {
+      expect(story.retried_between(f.at.invoke, next.at.ret), [&] {
+        return fmt::format("job {}: put aside at {}, and given again without a word at {}", id,
+                           f.at.invoke, next.at.ret);
       });
       return;
     }
@@ -584,7 +591,7 @@ class Checker {
 
 struct Tally {
   std::size_t unknown = 0, duplicates = 0, conflicts = 0, stale = 0, expired_leases = 0, dead = 0,
-              acknowledged = 0, ok_finishes = 0, cancelled = 0, kills = 0, stops = 0;
+              acknowledged = 0, ok_finishes = 0, deferred = 0, cancelled = 0, kills = 0, stops = 0;
 };
 
 Tally tally(const History& h) {
@@ -600,6 +607,7 @@ Tally tally(const History& h) {
     t.unknown += f.done == Done::unknown;
     t.stale += f.status == "stale";
     t.ok_finishes += f.accepted();
+    t.deferred += f.accepted() && f.outcome == "defer";
   }
   for (const RenewEvent& r : h.renews) t.stale += r.lost;
   for (const auto& [id, job] : h.jobs) {
@@ -634,6 +642,7 @@ std::vector<std::string> not_met(const History& history) {
   need(t.stale, "a refused stale token");
   need(t.expired_leases, "an expired lease");
   need(t.dead, "a job in the dead letter");
+  need(t.deferred, "a job that was put aside");
   need(t.cancelled, "an acknowledged cancel");
   need(t.kills, "a kill -9");
   return missing;

@@ -201,6 +201,23 @@ TEST_CASE("canary: attempts and back-off") {
   CHECK(breaks(h, "DUR-2"));
 }
 
+TEST_CASE("canary: a job that was put aside, and was given again without a word") {
+  History h = sound();
+  h.finishes[0].token = 2;
+  h.finishes[0].at = {3'000'000, 3'000'100};
+  h.finishes.push_back({.at = {200, 250},
+                        .done = Done::yes,
+                        .id = 1,
+                        .token = 1,
+                        .outcome = "defer",
+                        .status = "ok",
+                        .text = "later"});
+  h.grants.push_back(grant({100'000, 100'100}, 2, 1));
+  CHECK(breaks(h, "ATT-1"));
+  h.retries.push_back({.at = {1000, 1100}, .done = Done::unknown, .id = 1});
+  CHECK(broken(h).empty());
+}
+
 TEST_CASE(
     "canary: a delay that is not kept, an attempt that fails twice, a request without answer") {
   History h = sound();

@@ -85,7 +85,7 @@ struct FinishEvent {
   Done done = Done::unknown;
   Id id = 0;
   std::int64_t token = 0;
-  std::string outcome;  // complete, retry, snooze, cancel, dead
+  std::string outcome;  // complete, retry, snooze, defer, cancel, dead
   std::string status;   // ok, stale, not_found; "" when done is unknown
   std::string text;     // the result's JSON, the error, or the reason
   Micros after = 0;     // retry, snooze
@@ -117,7 +117,7 @@ struct CancelEvent {
   bool requested = false;  // cancel_requested
 };
 
-struct RetryEvent {  // an operator's, of one job
+struct RetryEvent {  // an operator's, of one job; or a claim that names it
   Span at;
   Done done = Done::unknown;
   Id id = 0;

@@ -165,6 +165,10 @@ class Worker final : public Client {
       event.outcome = "snooze";
       event.after = chance_.between(0, 400) * 1000;
       result.json = head + fmt::format(R"("snooze","after":"{}ms"}})", event.after / 1000);
+    } else if (what <= 91 && job.session.empty()) {
+      event.outcome = "defer";
+      event.text = fmt::format("aside-{}", mark);
+      result.json = head + fmt::format(R"("defer","reason":"{}"}})", event.text);
     } else if (what <= 94) {
       event.outcome = "cancel";
       event.text = fmt::format("stopped-{}", mark);
@@ -207,9 +211,8 @@ class Worker final : public Client {
       if (outcome == Done::yes) {
         event.status =
             document["results"][static_cast<rapidjson::SizeType>(i)]["status"].GetString();
-        if (event.status == "ok" && event.outcome != "retry" && event.outcome != "snooze") {
-          --shared_.backlog;
-        }
+        const bool lives = event.outcome == "retry" || event.outcome == "snooze";
+        if (event.status == "ok" && !lives) --shared_.backlog;  // also of one that is put aside
         if (event.status == "ok" && results[i].write)
           history_.session_writes[*results[i].write].acked = event.at.ret;
       }

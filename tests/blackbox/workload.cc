@@ -141,6 +141,8 @@ class Producer final : public Client {
       out += R"(,"tags":["torture","t)" + std::to_string(item.nonce % 7) + "\"]";
     if (unique.empty() && chance_.percent(30))
       out += fmt::format(R"(,"session":"s{}")", chance_.between(0, kSessions - 1));
+    else if (queue == queue_names()[2] && chance_.percent(70))
+      out += fmt::format(R"(,"limit_key":"k{}")", chance_.between(0, 5));
     if (!unique.empty()) {
       out += fmt::format(R"(,"unique":{{"key":"{}"{},"on_conflict":"{}"}})", unique,
                          chance_.percent(30) ? R"(,"for":"300ms")" : "",
@@ -242,6 +244,7 @@ class Operator final : public Client {
 
  private:
   void turn() override {
+    if (!limited_) limited_ = limit_queues();
     if (shared_.draining) {
       drain();
       return;
@@ -269,21 +272,37 @@ class Operator final : public Client {
   // The end of a run: nothing stays paused, nothing waits for a long back-off.
   void drain() {
     if (paused_ || !resumed_) resumed_ = pause(false);
-    for (const char* state : {"retryable", "scheduled"}) retry_all(state);
+    for (const char* which : {"state=retryable", "state=scheduled", "quarantined=true"})
+      retry_all(which, false);
+    retry_all("state=waiting", true);
     pause_for(5'000);
   }
 
-  void retry_all(const std::string& state) {
+  // A queue of which lost attempts are set apart at once, one with a breaker, one with rates.
+  bool limit_queues() {
+    const auto put = [this](const std::string& target, const std::string& body) {
+      return done(send("PUT", target, body)) == Done::yes;
+    };
+    return put("/v1/breakers/neighbour",
+               R"({"failures":10,"within":"1s","open_for":"1s","max_open_for":"2s"})") &&
+           put("/v1/queues/alpha/limits", R"({"quarantine_after":1})") &&
+           put("/v1/queues/beta/limits", R"({"breaker":"neighbour"})") &&
+           put("/v1/queues/gamma/limits", R"({"per_key":{"rate":{"count":20,"per":"1s"}}})");
+  }
+
+  void retry_all(const std::string& which, bool deferred_alone) {
     std::string cursor;
     do {
-      const Answer page = send("GET",
-                               fmt::format("/v1/jobs?state={}&limit=500{}", state,
-                                           cursor.empty() ? "" : "&cursor=" + cursor),
-                               "");
+      const Answer page = send(
+          "GET",
+          fmt::format("/v1/jobs?{}&limit=500{}", which, cursor.empty() ? "" : "&cursor=" + cursor),
+          "");
       rapidjson::Document document;
       document.Parse(page.body.data(), page.body.size());
       if (page.status != 200 || !document.IsObject()) return;
-      for (const auto& job : document["jobs"].GetArray()) retry(job["id"].GetInt64());
+      for (const auto& job : document["jobs"].GetArray()) {
+        if (!deferred_alone || job.HasMember("deferred")) retry(job["id"].GetInt64());
+      }
       const auto& next = document["next_cursor"];
       cursor = next.IsString() ? next.GetString() : "";
     } while (!cursor.empty());
@@ -344,6 +363,7 @@ class Operator final : public Client {
     history_.reads.push_back(event);
   }
 
+  bool limited_ = false;
   bool paused_ = false;
   bool resumed_ = false;
 };

@@ -6,7 +6,7 @@
 //              another body
 //   workers    claim, renew with checkpoints, finish with every outcome; some vanish with their
 //              jobs, some come back when their lease is over
-//   operator   reads, cancels, retries, pauses and resumes
+//   operator   gives queues limits and a breaker; reads, cancels, retries, pauses and resumes
 #pragma once
 
 #include <atomic>

@@ -23,6 +23,8 @@ constexpr std::size_t kKnownJobs = 200;
 constexpr int kMaxHeld = 12;
 constexpr int kQueues = 3;
 constexpr std::int64_t kSessions = 8;   // of each queue
+constexpr std::int64_t kLimitKeys = 4;  // of the last one
+constexpr int kAtOnce = 50;             // that an operator looks at
 constexpr std::int64_t kMaxLive = 300;  // nodes enqueue nothing beyond
 
 std::string queue_name(std::int64_t number) {
@@ -31,11 +33,6 @@ std::string queue_name(std::int64_t number) {
 
 const char* status_text(FinishStatus s) {
   return s == FinishStatus::ok ? "ok" : s == FinishStatus::stale ? "stale" : "not_found";
-}
-
-std::int64_t nonce_of(const std::string& args) {
-  const std::size_t at = args.find("\"n\":");
-  return at == std::string::npos ? -1 : std::strtoll(args.c_str() + at + 4, nullptr, 10);
 }
 
 void merge(Heard& into, const Heard& more) {
@@ -114,8 +111,10 @@ struct FleetNode::Body {
     std::size_t event = 0;  // in the history
   };
   std::optional<Hold> hold;
-  std::deque<Enqueue> again;                 // refused ones with a key, to be repeated
-  std::vector<std::pair<JobId, Token>> old;  // that it once held
+  bool limited = false;                              // the queues have what is special of them
+  std::vector<std::pair<JobId, std::string>> aside;  // put aside, and their queues
+  std::deque<Enqueue> again;                         // refused ones with a key, to be repeated
+  std::vector<std::pair<JobId, Token>> old;          // that it once held
   std::int64_t requests = 0;
   std::int64_t flows_counted = 0;  // of the board's unsent ones
   int keys = 0;
@@ -172,8 +171,12 @@ struct FleetNode::Body {
   void renew();
   void cancel();
   void pause(const std::string& queue, bool paused);
+  void limit_queues();
+  void take_up_again();
+  void retry(JobId id);
+  void note_word(JobId id, const OperationResult* result, bool sure, Span at);
   void steps();
-  Outcome draw_outcome();
+  Outcome draw_outcome(const Held& mine);
   Said decide(const Held& mine);
 };
 
@@ -231,6 +234,7 @@ void FleetNode::Body::fill() {
     }
     if (percent(6)) cancel();
     if (percent(3)) finish_with_old_token();
+    if (number == 0 && !limited) limit_queues();
     if (number == 0 && percent(2)) pause(queue_name(chance.between(0, kQueues - 1)), percent(30));
   }
   if (!again.empty() && (!storm() || percent(20))) {
@@ -240,6 +244,7 @@ void FleetNode::Body::fill() {
     board.count_unsent(-1);
   }
   if (static_cast<int>(held.size()) < kMaxHeld) claim();
+  take_up_again();
   hold_session();
   flows.turn(*store, worker, storm(), now());
 }
@@ -276,6 +281,7 @@ void FleetNode::Body::apply() {
   if (result) {
     news.released = result->effects.released;
     news.ended = result->effects.ended;
+    report.quarantined += std::ssize(result->effects.quarantined);
     board.count_live(-std::count_if(news.ended.begin(), news.ended.end(), [this](const auto& id) {
       return !board.flows().has_claimed(id);
     }));
@@ -328,7 +334,11 @@ void FleetNode::Body::enqueue() {
     j.max_attempts = percent(8) ? 1 : 20;
     if (percent(20)) j.delay = milliseconds(chance.between(1, 400));
     if (percent(5)) j.expires_in = milliseconds(chance.between(50, 900));
-    if (percent(30)) j.session = fmt::format("s{}", chance.between(0, kSessions - 1));
+    if (percent(30)) {
+      j.session = fmt::format("s{}", chance.between(0, kSessions - 1));
+    } else if (queue == queue_name(kQueues - 1) && percent(70)) {
+      j.limit_key = fmt::format("k{}", chance.between(0, kLimitKeys - 1));
+    }
   }
   if (n == 1 && percent(20)) {
     NewJob& j = e.jobs[0];
@@ -488,19 +498,20 @@ void FleetNode::Body::work() {
   if (!held.empty() && percent(30)) renew();
 }
 
-Outcome FleetNode::Body::draw_outcome() {
+Outcome FleetNode::Body::draw_outcome(const Held& mine) {
   const auto text = [&] { return fmt::format("e{}", chance.next() % 1'000'000'000); };
   const auto dice = storm() ? chance.between(0, 99) : 99;
   if (dice < 12) return Retry{text(), milliseconds(chance.between(0, 300))};
   if (dice < 20) return Snooze{milliseconds(chance.between(0, 200))};
   if (dice < 23) return CancelJob{text()};
   if (dice < 27) return Dead{text(), "the handler says so"};
+  if (dice < 31 && mine.session.key.empty()) return Defer{text()};
   return Complete{fmt::format("[\"{}\"]", text())};
 }
 
 // Whoever gets the next job of its session reads the state that goes with it.
 FleetNode::Body::Said FleetNode::Body::decide(const Held& mine) {
-  Said says{.outcome = mine.told ? Outcome(CancelJob{"told to stop"}) : draw_outcome(),
+  Said says{.outcome = mine.told ? Outcome(CancelJob{"told to stop"}) : draw_outcome(mine),
             .write = std::nullopt};
   if (mine.session.key.empty() || !percent(50)) return says;
   says.write = history().session_writes.size();
@@ -521,6 +532,8 @@ void note_outcome(const Outcome& outcome, blackbox::FinishEvent& event) {
     event.outcome = "snooze", event.after = s->after.count();
   } else if (const auto* k = std::get_if<CancelJob>(&outcome)) {
     event.outcome = "cancel", event.text = k->reason;
+  } else if (const auto* d = std::get_if<Defer>(&outcome)) {
+    event.outcome = "defer", event.text = d->reason;
   } else {
     event.outcome = "dead", event.text = std::get<Dead>(outcome).reason;
   }
@@ -549,6 +562,8 @@ void FleetNode::Body::finish(JobId id, const Held& mine) {
     if (r == nullptr) return;
     old.emplace_back(event.id, event.token);
     if (old.size() > kKnownJobs) old.erase(old.begin());
+    if (event.outcome == "defer" && event.accepted() && aside.size() < kKnownJobs)
+      aside.emplace_back(event.id, mine_now->second.session.queue);
     held.erase(mine_now);
   });
 }
@@ -654,6 +669,72 @@ void FleetNode::Body::pause(const std::string& queue, bool paused) {
       });
 }
 
+// One of which lost attempts are set apart at once, one with a breaker, one with rates per key.
+void FleetNode::Body::limit_queues() {
+  add(PutBreaker{.name = "neighbour",
+                 .settings = {.failures = 4,
+                              .within = seconds(1),
+                              .open_for = seconds(1),
+                              .max_open_for = seconds(2)}},
+      [](const OperationResult*, bool, Span) {});
+  const QueueLimits limits[kQueues] = {
+      {.quarantine_after = 1},
+      {.breaker = "neighbour"},
+      {.per_key = {.rate = RateLimit{.count = 10, .per = seconds(1)}}}};
+  for (int q = 0; q < kQueues; ++q) {
+    add(SetQueueLimits{.queue = queue_name(q), .limits = limits[q]},
+        [this, q](const OperationResult* result, bool, Span) {
+          const bool done = result != nullptr && std::holds_alternative<mainspring::Done>(*result);
+          limited = done && (q == 0 || limited);
+        });
+  }
+}
+
+// A word that lets a job go on, whatever kept it.
+void FleetNode::Body::note_word(JobId id, const OperationResult* result, bool sure, Span at) {
+  const auto* error = result == nullptr ? nullptr : std::get_if<Error>(result);
+  history().retries.push_back({.at = at,
+                               .done = error != nullptr    ? Done::no
+                                       : result != nullptr ? Done::yes
+                                       : sure              ? Done::no
+                                                           : Done::unknown,
+                               .id = id,
+                               .status = error == nullptr ? 200 : info(error->code).http_status});
+}
+
+void FleetNode::Body::retry(JobId id) {
+  add(RetryJob{.id = id}, [this, id](const OperationResult* result, bool sure, Span at) {
+    note_word(id, result, sure, at);
+  });
+}
+
+// What is put aside is taken by its name now and then. In the end an operator looks for that, and
+// for what is in quarantine.
+void FleetNode::Body::take_up_again() {
+  if (storm() && !aside.empty() && percent(20) && static_cast<int>(held.size()) < kMaxHeld) {
+    const std::size_t at = chance.next() % aside.size();
+    const auto [id, queue] = aside[at];
+    aside.erase(aside.begin() + static_cast<std::ptrdiff_t>(at));
+    Claim named{.worker = worker, .queues = {queue}, .lease = milliseconds(500), .job = id};
+    add(named, [this, named](const OperationResult* result, bool sure, Span span) {
+      note_word(named.job, result, sure, span);
+      const auto* claimed = result == nullptr ? nullptr : std::get_if<ClaimResult>(result);
+      if (claimed != nullptr) granted(*claimed, span, named);
+    });
+  }
+  if (storm() || !percent(5)) return;
+  JobFilter waiting, apart;
+  waiting.state = JobState::waiting;
+  apart.quarantined = true;
+  for (const JobFilter& filter : {waiting, apart}) {
+    const auto page = store->list(filter, kAtOnce, 0);
+    if (!page) continue;
+    for (const Job& job : page->jobs) {
+      if (job.deferred || (job.quarantined && percent(50))) retry(job.id);
+    }
+  }
+}
+
 // Without a leader: any number of nodes may do them.
 void FleetNode::Body::steps() {
   const Now n = now();
@@ -687,68 +768,6 @@ void FleetNode::start() {
 NodeReport FleetNode::join() {
   if (thread_.joinable()) thread_.join();
   return std::move(body_->report);
-}
-
-// -- in the end -----------------------------------------------------------------------------------
-
-namespace {
-
-std::vector<JobId> all_jobs(const Store& store, const JobFilter& filter,
-                            blackbox::History& history) {
-  std::vector<JobId> found;
-  JobId before = 0;
-  constexpr int kMaxPages = 100'000;
-  for (int page = 0; page < kMaxPages; ++page) {
-    const auto got = store.list(filter, 500, before);
-    if (!got) {
-      history.unreadable.push_back("list: " + got.error().message);
-      break;
-    }
-    for (const Job& j : got->jobs) found.push_back(j.id);
-    if (!got->next) break;
-    before = *got->next;
-  }
-  return found;
-}
-
-}  // namespace
-
-void read_back(const Store& store, blackbox::History& history) {
-  for (const JobId id : all_jobs(store, {}, history)) {
-    const auto job = store.get(id);
-    if (!job) {
-      history.unreadable.push_back(fmt::format("job {}: {}", id, job.error().message));
-      continue;
-    }
-    if (job->queue == simulation::kFlowQueue) continue;
-    blackbox::FinalJob f;
-    f.id = id;
-    f.nonce = nonce_of(job->args);
-    f.queue = job->queue;
-    f.state = to_string(job->state);
-    f.attempt = job->attempt;
-    f.max_attempts = job->max_attempts;
-    f.result = job->result;
-    f.reason = job->reason;
-    for (const AttemptError& e : job->errors) f.errors.emplace_back(e.attempt, e.message);
-    history.jobs[id] = std::move(f);
-  }
-  history.dead_listing = all_jobs(store, {.state = JobState::dead}, history);
-  std::erase_if(history.dead_listing, [&](JobId id) { return !history.jobs.contains(id); });
-  const auto queues = store.queues();
-  if (!queues) history.unreadable.push_back("queues: " + queues.error().message);
-  for (const QueueStats& q : queues ? *queues : std::vector<QueueStats>{}) {
-    if (q.name == simulation::kFlowQueue) continue;
-    blackbox::FinalQueue& f = history.queues[q.name];
-    for (int s = 0; s < kJobStateCount; ++s) {
-      f.counts[std::string(to_string(static_cast<JobState>(s)))] =
-          q.counts[static_cast<std::size_t>(s)];
-    }
-    f.enqueued = q.enqueued;
-    f.pruned = q.pruned;
-    f.expired = q.expired;
-  }
-  history.complete = true;
 }
 
 }  // namespace mainspring::pg_testing

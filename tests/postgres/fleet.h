@@ -77,6 +77,7 @@ class Board {
 struct NodeReport {
   blackbox::History history;
   std::int64_t batches = 0, unavailable = 0, refreshes = 0, reopened = 0;
+  std::int64_t quarantined = 0;  // jobs that were set apart
   Duration longest_call{0};
   std::map<std::string, int> refusals;  // what apply() said, and how often
   std::vector<std::string> broken;      // in words; the first few
@@ -98,6 +99,9 @@ class FleetNode {
   std::atomic<bool> restart_{false};
   std::thread thread_;
 };
+
+// Of the args of a job of the fleet.
+std::int64_t nonce_of(const std::string& args);
 
 // Everything that is in the store in the end but the jobs of workflows, read through `store`.
 void read_back(const Store& store, blackbox::History& history);

@@ -222,6 +222,21 @@ void must_hold(const blackbox::History& history, const std::vector<NodeReport>& 
   CHECK(unavailable > 0);
 }
 
+// What the queues are limited by was met, and what is put aside.
+void must_have_met_limits(const Store& store, const blackbox::History& history,
+                          const std::vector<NodeReport>& reports) {
+  const auto breakers = must(store.breakers(SystemClock().now().wall));
+  REQUIRE(breakers.size() == 1);
+  CHECK(breakers[0].opened > 0);
+  CHECK(std::any_of(history.finishes.begin(), history.finishes.end(),
+                    [](const auto& f) { return f.outcome == "defer" && f.accepted(); }));
+  CHECK(std::any_of(reports.begin(), reports.end(),
+                    [](const NodeReport& report) { return report.quarantined > 0; }));
+  const auto queues = must(store.queues());
+  CHECK(std::any_of(queues.begin(), queues.end(),
+                    [](const QueueStats& queue) { return queue.limits.per_key.rate.has_value(); }));
+}
+
 TEST_CASE(
     "whatever is killed, nothing acknowledged is lost and nothing runs twice under one token") {
   const std::int64_t kills = number_from("MS_PG_KILLS", kDefaultKills);
@@ -257,6 +272,7 @@ TEST_CASE(
   const VerifyReport verified = must(store->verify());
   for (const std::string& problem : verified.problems) FAIL_CHECK(problem);
   must_hold(history, reports);
+  must_have_met_limits(*store, history, reports);
   const auto flows = board.flows().judge(*store);
   CHECK_MESSAGE(flows.broken.empty(), flows.broken);
   CHECK(flows.completed > 0);
