@@ -6,16 +6,20 @@
 #include "broker/sync_call.h"
 #include "broker/workflow_calls.h"
 #include "model/callback.h"
+#include "workflow/definition.h"
 
 namespace mainspring {
 
-Result<void> check_workflow(const WorkflowSpec& spec) {
-  MS_TRY(validate(spec));
-  return for_each_step(spec, [](const std::string& field, const StepSpec& step) -> Result<void> {
+Result<StartWorkflow> check_workflow(WorkflowSpec spec) {
+  MS_TRY_ASSIGN(auto plan, workflow::plan(spec));
+  const auto check = [](const std::string& field, const StepSpec& step) -> Result<void> {
     if (step.job) MS_TRY(check_not_reserved(field + ".job.queue", step.job->queue));
     if (step.undo) MS_TRY(check_not_reserved(field + ".undo.queue", step.undo->queue));
     return {};
-  });
+  };
+  MS_TRY(for_each_step(spec, check));
+  return StartWorkflow{std::move(spec),
+                       std::make_shared<const std::vector<workflow::PlannedStep>>(std::move(plan))};
 }
 
 Result<void> validate(const SignalWorkflow& request) {
@@ -47,8 +51,8 @@ Result<void> validate(const ForkWorkflow& request) {
 }
 
 Result<WorkflowStarted> Broker::start_workflow(WorkflowSpec spec) {
-  MS_TRY(check_workflow(spec));
-  return call<WorkflowStarted>(StartWorkflow{std::move(spec)});
+  MS_TRY_ASSIGN(auto start, check_workflow(std::move(spec)));
+  return call<WorkflowStarted>(std::move(start));
 }
 
 Result<void> Broker::signal_workflow(SignalWorkflow request) {

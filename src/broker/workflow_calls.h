@@ -7,7 +7,7 @@ namespace mainspring {
 
 // A definition that makes a whole, for queues that are not the engine's. Errors: those of
 // validate(); invalid_argument (a reserved queue).
-Result<void> check_workflow(const WorkflowSpec& spec);
+Result<StartWorkflow> check_workflow(WorkflowSpec spec);
 // Errors: invalid_argument (name, id, payload), too_large.
 Result<void> validate(const SignalWorkflow& request);
 // Errors: invalid_argument (step, key, input), too_large.

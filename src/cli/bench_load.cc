@@ -1,6 +1,7 @@
 // A node for a measurement, and load on it in process.
 #include <fmt/format.h>
 
+#include "broker/workflow_calls.h"
 #include "cli/bench_local.h"
 #include "cli/support.h"
 #include "store_postgres/inspect.h"
@@ -136,18 +137,17 @@ void LocalLoad::start_workflows(std::size_t index) {
   }
   client.rounds = 0;
   for (int i = 0; i < options_.batch; ++i) {
-    broker_.submit(
-        StartWorkflow{chain_of(options_.steps,
-                               options_.queues[client.queue++ % options_.queues.size()], payload_)},
-        [this, index](OperationResult result) {
-          const bool failed = std::holds_alternative<Error>(result);
-          {
-            const MutexLock lock(mutex_);
-            if (failed && !failed_) failed_ = std::get<Error>(result);
-            if (--clients_[index].starting > 0) return;
-          }
-          answered(index, std::move(result));
-        });
+    const std::string& queue = options_.queues[client.queue++ % options_.queues.size()];
+    broker_.submit(*check_workflow(chain_of(options_.steps, queue, payload_)),
+                   [this, index](OperationResult result) {
+                     const bool failed = std::holds_alternative<Error>(result);
+                     {
+                       const MutexLock lock(mutex_);
+                       if (failed && !failed_) failed_ = std::get<Error>(result);
+                       if (--clients_[index].starting > 0) return;
+                     }
+                     answered(index, std::move(result));
+                   });
   }
 }
 

@@ -95,9 +95,10 @@ Plan pause(const Request& request, bool paused) {
                      "");
 }
 
-Result<void> check_start(const Caller& caller, const Services& services, const WorkflowSpec& spec) {
-  MS_TRY(check_workflow(spec));
-  return for_each_step(spec, [&](const std::string& field, const StepSpec& step) -> Result<void> {
+Result<StartWorkflow> check_start(const Caller& caller, const Services& services,
+                                  WorkflowSpec spec) {
+  MS_TRY_ASSIGN(auto start, check_workflow(std::move(spec)));
+  const auto check = [&](const std::string& field, const StepSpec& step) -> Result<void> {
     for (const auto* job : {&step.job, &step.undo}) {
       if (!*job) continue;
       if (!MS_MUTANT(workflow_starts_anywhere))
@@ -106,7 +107,9 @@ Result<void> check_start(const Caller& caller, const Services& services, const W
       MS_TRY(check_callback(services, **job, fmt::format("{}.{}.", field, which)));
     }
     return {};
-  });
+  };
+  MS_TRY(for_each_step(start.spec, check));
+  return start;
 }
 
 DoWrite::Answer started_reply(OperationResult& result) {
@@ -158,10 +161,10 @@ Result<WorkflowFilter> filter_of(const Request& request) {
 Plan plan_start_workflow(const Request& request, Services& services) {
   auto spec = decode_workflow(request.body);
   if (!spec) return error_reply(spec.error());
-  if (auto good = check_start(*request.caller, services, *spec); !good)
-    return error_reply(good.error());
-  auto audit = audit_of_start(request, services, *spec);
-  return DoWrite{StartWorkflow{std::move(*spec)}, &started_reply, std::move(audit)};
+  auto start = check_start(*request.caller, services, std::move(*spec));
+  if (!start) return error_reply(start.error());
+  auto audit = audit_of_start(request, services, start->spec);
+  return DoWrite{std::move(*start), &started_reply, std::move(audit)};
 }
 
 Plan plan_list_workflows(const Request& request, Services& services) {

@@ -24,8 +24,10 @@
 //     else: of dead ones), then PruneJobs removes it, and its children with it.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "mainspring/workflow.h"
 #include "model/access.h"
@@ -33,9 +35,15 @@
 
 namespace mainspring {
 
+namespace workflow {
+struct PlannedStep;
+}
+
 // The definition has been validated, and its queues are within. Answers WorkflowStarted.
 struct StartWorkflow {
   WorkflowSpec spec;
+  // How its steps are connected, if whoever validated it kept that; nullptr = found out again.
+  std::shared_ptr<const std::vector<workflow::PlannedStep>> plan{};
 };
 struct WorkflowStarted {
   WorkflowId id = 0;

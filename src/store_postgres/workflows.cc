@@ -119,7 +119,7 @@ OperationResult PostgresStore::operator()(const StartWorkflow& op) {
       return std::move(*refused);
   }
   if (!has_room(steps)) return too_many();
-  return run_workflow([&](WorkflowRules& rules) { return rules.start(op.spec); });
+  return run_workflow([&](WorkflowRules& rules) { return rules.start(op); });
 }
 OperationResult PostgresStore::operator()(const SignalWorkflow& op) {
   return run_workflow([&](WorkflowRules& rules) { return rules.signal(op); });

@@ -145,6 +145,7 @@ void SqliteStore::roll_back() {
   // After some errors SQLite has rolled back by itself: then there is nothing to undo.
   if (sqlite3_get_autocommit(db_->handle()) == 0) db_->execute("ROLLBACK");
   in_transaction_ = false;
+  if (!MS_MUTANT(kept_workflow_not_rolled_back)) kept_workflows_.forget();
 }
 
 void SqliteStore::commit_batch(BatchReport& report) {

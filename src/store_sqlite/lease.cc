@@ -226,6 +226,8 @@ void SqliteStore::finish_lease(JobId id, Lease& lease, const Outcome& outcome) {
     }
     drop_memos(id, lease.flags);
     end_attempt(id, lease, JobState::completed, lease.run_at, lease.attempt);
+    if (!ended_steps_.empty() && ended_steps_.back().job == id)
+      ended_steps_.back().result = complete->result;
   } else if (const auto* retry = std::get_if<Retry>(&outcome)) {
     if (MS_MUTANT(memos_forgotten_by_retry)) drop_memos(id, lease.flags);
     fail_attempt(id, lease, retry->error, retry->after, retry->program);

@@ -238,7 +238,7 @@ void SqliteStore::end_job(JobId id, QueueState& queue, JobState state, int flags
   if ((flags & kFlagFollowed) != 0 && !missed) followed_.push_back(id);
   if (!watches_.empty() && is_watched(queue.name, state)) watched_.push_back(id);
   if ((flags & kFlagStep) != 0 && !MS_MUTANT(end_of_step_not_heard))
-    ended_steps_.emplace_back(id, flags);
+    ended_steps_.push_back({.job = id, .flags = flags});
   if ((flags & kFlagSession) != 0) left_sessions_.push_back({id, &queue, session, state, flags});
   add_live(id, -1);
   if (!tied_jobs_.empty()) end_tie(id, state);

@@ -186,7 +186,7 @@ TEST_CASE_FIXTURE(Fixture, "a store of schema 1 is migrated at open and keeps wh
         "ALTER TABLE bodies DROP COLUMN follow_ups; DROP TABLE sessions; "
         "DROP TABLE session_states; ALTER TABLE bodies DROP COLUMN session; ALTER TABLE bodies "
         "DROP COLUMN reply_session; DROP TABLE memos; DROP TABLE workflows; DROP TABLE "
-        "workflow_rows; DROP TABLE "
+        "workflow_rows; DROP TABLE workflow_texts; DROP TABLE "
         "workflow_jobs; DROP TABLE triggers; DROP TABLE trigger_events; ALTER TABLE queues DROP "
         "COLUMN limits; ALTER TABLE queues DROP COLUMN meter; ALTER TABLE queues DROP COLUMN "
         "opens_at; ALTER TABLE queues DROP COLUMN turns_at; DROP TABLE turns; DROP TABLE "
@@ -216,6 +216,35 @@ TEST_CASE_FIXTURE(Fixture, "a store of schema 1 is migrated at open and keeps wh
   REQUIRE(info);
   CHECK(info->schema == sqlite::newest_schema());
   CHECK(info->schedules == 1);
+}
+
+TEST_CASE_FIXTURE(Fixture, "a workflow under way goes on when its texts get a table of their own") {
+  const std::string path = dir.path + "/data/mainspring.db";
+  StepSpec first{.name = "a"}, then{.name = "b", .after = {"a"}};
+  first.job = NewJob{.kind = "work"};
+  then.job = NewJob{.kind = "work", .args = R"({"of":{"$ref":"a"},"in":{"$ref":"input"}})"};
+  {
+    auto store = *open();
+    apply(*store, StartWorkflow{WorkflowSpec{
+                      .name = "w", .input = "[7]", .steps = {first, then}, .result = "{}"}});
+  }
+  {
+    sqlite::Database db(path, sqlite::Database::Mode::read_write, "");
+    db.execute(
+        "INSERT INTO workflow_rows SELECT * FROM workflow_texts; DROP TABLE workflow_texts; "
+        "PRAGMA user_version = 19");
+  }
+  auto store = *open();
+  for (int i = 0; i < 2; ++i) {
+    auto claimed = apply(*store, Claim{.worker = "w", .queues = {"default"}});
+    const auto& jobs = std::get<ClaimResult>(claimed.results.front()).jobs;
+    REQUIRE(jobs.size() == 1);
+    if (i == 1) CHECK(store->get(jobs.front().id)->args == R"({"of":5,"in":[7]})");
+    apply(*store,
+          Finish{.worker = "w", .results = {{jobs.front().id, jobs.front().token, Complete{"5"}}}});
+  }
+  CHECK(store->workflow(1)->state == WorkflowState::completed);
+  CHECK(store->verify()->problems.empty());
 }
 
 TEST_CASE_FIXTURE(Fixture, "a store of schema 1 is inspected before it is migrated") {

@@ -15,6 +15,7 @@
 #include "store_sqlite/guard.h"
 #include "store_sqlite/memory.h"
 #include "store_sqlite/sqlite_store.h"
+#include "store_sqlite/workflow_parts.h"
 #include "trigger/rules.h"
 #include "workflow/rules.h"
 
@@ -105,8 +106,10 @@ struct SessionStatements {
 // Those of workflows.
 struct WorkflowStatements {
   explicit WorkflowStatements(Database& db);
-  Statement load, by_key, save, row, put, remove, rows_up, rows_down, put_job, job, remove_job,
-      first_wake, due, first_finished, finished, let_children_go, prune_rows, prune;
+  Statement load, by_key, save;
+  WorkflowRowStatements rows, texts;
+  Statement put_job, take_job, remove_job, first_wake, due, first_finished, finished,
+      let_children_go, prune;
 };
 
 // Those of memos.
@@ -122,7 +125,7 @@ struct MemoReads {
 // Reads of workflows.
 struct WorkflowReads {
   explicit WorkflowReads(Database& db);
-  Statement one, list, row, states;
+  Statement one, list, row, text, states;
 };
 
 // Those of triggers, and reads of them.
@@ -199,6 +202,7 @@ class SqliteWorkflowRows final : public WorkflowRows {
 
  private:
   WorkflowStatements& sql();
+  WorkflowRowStatements& sql(WorkflowRow kind);
   SqliteStore& store_;
 };
 
@@ -656,6 +660,7 @@ class SqliteStore final : public Store {
   std::unique_ptr<SessionStatements> session_sql_;
   std::unique_ptr<WorkflowStatements> workflow_sql_;
   SqliteWorkflowRows workflow_rows_{*this};
+  workflow::KeptWorkflows kept_workflows_;
   std::unique_ptr<TriggerStatements> trigger_sql_;
   SqliteTriggerRows trigger_rows_{*this};
   std::unique_ptr<MemoStatements> memo_sql_;
@@ -732,8 +737,8 @@ class SqliteStore final : public Store {
   std::int64_t next_session_ = 1;
   bool sessions_touched_ = true;
   WallTime next_forgotten_ = WallTime::never();
-  std::vector<std::pair<JobId, int>> ended_steps_;  // with flags, by the operation under way
-  std::vector<WorkflowId> changed_workflows_;       // see Effects
+  std::vector<EndedStep> ended_steps_;         // by the operation under way
+  std::vector<WorkflowId> changed_workflows_;  // see Effects
   std::vector<std::string> alarms_;
   WorkflowId next_workflow_ = 1;
   bool workflows_touched_ = true;

@@ -134,8 +134,9 @@ class SqliteSource final : public TransferSource {
                     "id >= ? AND id < ? ORDER BY id"),
           workflow_rows(db,
                         "SELECT workflow, kind, number, text FROM workflow_rows WHERE (workflow, "
-                        "kind, number) > (?, ?, ?) AND workflow < ? ORDER BY workflow, kind, "
-                        "number LIMIT ?"),
+                        "kind, number) > (?1, ?2, ?3) AND workflow < ?4 UNION ALL SELECT workflow, "
+                        "kind, number, text FROM workflow_texts WHERE (workflow, kind, number) > "
+                        "(?1, ?2, ?3) AND workflow < ?4 ORDER BY workflow, kind, number LIMIT ?5"),
           finished(db,
                    "SELECT prune_at, seq, at, ids FROM finished WHERE prune_at >= ? AND prune_at < "
                    "? ORDER BY prune_at, seq"),

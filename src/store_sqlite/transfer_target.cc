@@ -419,8 +419,9 @@ Result<void> SqliteTarget::write_workflows(std::int64_t block,
     const std::int64_t from = block * kTransferWorkflows, to = from + kTransferWorkflows;
     Statement gone(db_, "DELETE FROM workflows WHERE id >= ? AND id < ?");
     gone.bind(from, to).run();
-    Statement gone_rows(db_, "DELETE FROM workflow_rows WHERE workflow >= ? AND workflow < ?");
-    gone_rows.bind(from, to).run();
+    for (const char* old : {"DELETE FROM workflow_rows WHERE workflow >= ? AND workflow < ?",
+                            "DELETE FROM workflow_texts WHERE workflow >= ? AND workflow < ?"})
+      Statement(db_, old).bind(from, to).run();
     Statement row(db_,
                   "INSERT INTO workflows (id, name, key, data, state, wake_at, finished_at) VALUES "
                   "(?, ?, ?, ?, ?, ?, ?)");
@@ -437,10 +438,11 @@ Result<void> SqliteTarget::write_workflows(std::int64_t block,
 Result<void> SqliteTarget::append_workflow_rows(std::span<const TransferWorkflowRow> rows) {
   return guarded([&]() -> Result<void> {
     Writing writing(db_);
-    Statement row(db_,
-                  "INSERT OR REPLACE INTO workflow_rows (workflow, kind, number, text) VALUES (?, "
-                  "?, ?, ?)");
-    for (const TransferWorkflowRow& r : rows) row.bind(r.workflow, r.kind, r.number, r.text).run();
+    WorkflowRowStatements changing(db_, false), once(db_, true);
+    for (const TransferWorkflowRow& r : rows) {
+      auto& into = is_written_once(static_cast<WorkflowRow>(r.kind)) ? once : changing;
+      into.put.bind(r.workflow, r.kind, r.number, r.text).run();
+    }
     writing.commit();
     return {};
   });

@@ -29,9 +29,41 @@ WorkflowRecord read_record(Statement& row) {
           .data = std::string(row.text(6))};
 }
 
+const char* table_of(bool once) {
+  return once ? "workflow_texts" : "workflow_rows";
+}
+
+std::string select_row(bool once) {
+  return fmt::format("SELECT text FROM {} WHERE workflow = ? AND kind = ? AND number = ?",
+                     table_of(once));
+}
+
 #define MS_WORKFLOW "SELECT id, name, key, state, wake_at, finished_at, data FROM workflows "
 
 }  // namespace
+
+WorkflowRowStatements::WorkflowRowStatements(Database& db, bool once)
+    : row(db, select_row(once).c_str()),
+      put(db, fmt::format("INSERT OR REPLACE INTO {} (workflow, kind, number, text) VALUES (?, ?, "
+                          "?, ?)",
+                          table_of(once))
+                  .c_str()),
+      remove(db, fmt::format("DELETE FROM {} WHERE workflow = ? AND kind = ? AND number = ?",
+                             table_of(once))
+                     .c_str()),
+      rows_up(db, fmt::format("SELECT number, text FROM {} WHERE workflow = ? AND kind = ? ORDER "
+                              "BY number LIMIT ?",
+                              table_of(once))
+                      .c_str()),
+      rows_down(db, fmt::format("SELECT number, text FROM {} WHERE workflow = ? AND kind = ? ORDER "
+                                "BY number DESC LIMIT ?",
+                                table_of(once))
+                        .c_str()),
+      prune(db, fmt::format("DELETE FROM {0} WHERE workflow = ?1 AND (kind, number) IN (SELECT "
+                            "kind, number FROM {0} WHERE workflow = ?1 ORDER BY kind, number LIMIT "
+                            "?2)",
+                            table_of(once))
+                    .c_str()) {}
 
 WorkflowStatements::WorkflowStatements(Database& db)
     : load(db, MS_WORKFLOW "WHERE id = ?"),
@@ -40,19 +72,10 @@ WorkflowStatements::WorkflowStatements(Database& db)
            "INSERT INTO workflows (id, name, key, state, wake_at, finished_at, data) VALUES (?, ?, "
            "?, ?, ?, ?, ?) ON CONFLICT (id) DO UPDATE SET state = excluded.state, wake_at = "
            "excluded.wake_at, finished_at = excluded.finished_at, data = excluded.data"),
-      row(db, "SELECT text FROM workflow_rows WHERE workflow = ? AND kind = ? AND number = ?"),
-      put(db,
-          "INSERT OR REPLACE INTO workflow_rows (workflow, kind, number, text) VALUES (?, ?, ?, "
-          "?)"),
-      remove(db, "DELETE FROM workflow_rows WHERE workflow = ? AND kind = ? AND number = ?"),
-      rows_up(db,
-              "SELECT number, text FROM workflow_rows WHERE workflow = ? AND kind = ? ORDER BY "
-              "number LIMIT ?"),
-      rows_down(db,
-                "SELECT number, text FROM workflow_rows WHERE workflow = ? AND kind = ? ORDER BY "
-                "number DESC LIMIT ?"),
+      rows(db, false),
+      texts(db, true),
       put_job(db, "INSERT INTO workflow_jobs (job, workflow, step, undo) VALUES (?, ?, ?, ?)"),
-      job(db, "SELECT workflow, step, undo FROM workflow_jobs WHERE job = ?"),
+      take_job(db, "DELETE FROM workflow_jobs WHERE job = ? RETURNING workflow, step, undo"),
       remove_job(db, "DELETE FROM workflow_jobs WHERE job = ?"),
       first_wake(db, "SELECT min(wake_at) FROM workflows WHERE wake_at IS NOT NULL"),
       due(db, "SELECT id FROM workflows WHERE wake_at <= ? ORDER BY wake_at LIMIT ?"),
@@ -64,16 +87,13 @@ WorkflowStatements::WorkflowStatements(Database& db)
       let_children_go(db,
                       "UPDATE workflows SET finished_at = ?2 WHERE id IN (SELECT number FROM "
                       "workflow_rows WHERE workflow = ?1 AND kind = 12)"),
-      prune_rows(
-          db,
-          "DELETE FROM workflow_rows WHERE workflow = ?1 AND (kind, number) IN (SELECT kind, "
-          "number FROM workflow_rows WHERE workflow = ?1 ORDER BY kind, number LIMIT ?2)"),
       prune(db, "DELETE FROM workflows WHERE id = ?") {}
 
 WorkflowReads::WorkflowReads(Database& db)
     : one(db, MS_WORKFLOW "WHERE id = ?"),
       list(db, MS_WORKFLOW "WHERE id < ? ORDER BY id DESC LIMIT ?"),
-      row(db, "SELECT text FROM workflow_rows WHERE workflow = ? AND kind = ? AND number = ?"),
+      row(db, select_row(false).c_str()),
+      text(db, select_row(true).c_str()),
       states(
           db,
           "SELECT number, text FROM workflow_rows WHERE workflow = ? AND kind = ? AND number > ? "
@@ -113,7 +133,7 @@ void SqliteWorkflowRows::save(const WorkflowRecord& r) {
 
 std::optional<std::string> SqliteWorkflowRows::row(WorkflowId id, WorkflowRow kind,
                                                    std::int64_t number) {
-  Statement& row = sql().row.bind(id, static_cast<int>(kind), number);
+  Statement& row = sql(kind).row.bind(id, static_cast<int>(kind), number);
   ResetGuard guard(row);
   if (!row.step()) return std::nullopt;
   return std::string(row.text(0));
@@ -122,17 +142,17 @@ std::optional<std::string> SqliteWorkflowRows::row(WorkflowId id, WorkflowRow ki
 void SqliteWorkflowRows::put(WorkflowId id, WorkflowRow kind, std::int64_t number,
                              std::string text) {
   store_.begin_write();
-  sql().put.bind(id, static_cast<int>(kind), number, text).run();
+  sql(kind).put.bind(id, static_cast<int>(kind), number, text).run();
 }
 
 void SqliteWorkflowRows::remove(WorkflowId id, WorkflowRow kind, std::int64_t number) {
   store_.begin_write();
-  sql().remove.bind(id, static_cast<int>(kind), number).run();
+  sql(kind).remove.bind(id, static_cast<int>(kind), number).run();
 }
 
 std::vector<WorkflowRows::Row> SqliteWorkflowRows::rows(WorkflowId id, WorkflowRow kind,
                                                         Order order, int limit) {
-  Statement& rows = order == Order::up ? sql().rows_up : sql().rows_down;
+  Statement& rows = order == Order::up ? sql(kind).rows_up : sql(kind).rows_down;
   rows.bind(id, static_cast<int>(kind), limit);
   ResetGuard guard(rows);
   std::vector<Row> out;
@@ -164,6 +184,10 @@ WorkflowStatements& SqliteWorkflowRows::sql() {
   return *store_.workflow_sql_;
 }
 
+WorkflowRowStatements& SqliteWorkflowRows::sql(WorkflowRow kind) {
+  return is_written_once(kind) ? sql().texts : sql().rows;
+}
+
 // -- what follows from the end of a step's job ----------------------------------------------------
 
 namespace {
@@ -178,24 +202,28 @@ T or_throw(Result<T> result) {
 
 bool SqliteStore::settle_workflows() {
   if (ended_steps_.empty()) return false;
-  WorkflowRules rules(workflow_rows_, now_.wall);
-  for (const auto& [id, flags] : std::exchange(ended_steps_, {})) {
-    StepEnd end{.job = id};
+  WorkflowRules rules(workflow_rows_, now_.wall, &kept_workflows_);
+  for (EndedStep& ended : std::exchange(ended_steps_, {})) {
+    StepEnd end{.job = ended.job, .unknown = (ended.flags & kFlagUnknown) != 0};
     {
-      Statement& row = workflow_sql_->job.bind(id);
+      begin_write();
+      Statement& row = workflow_sql_->take_job.bind(ended.job);
       ResetGuard guard(row);
       if (!row.step()) continue;  // nobody waits for it any more
       end.of = {.workflow = row.integer(0),
                 .step = static_cast<int>(row.integer(1)),
                 .undo = row.integer(2) != 0};
+      row.run();
     }
-    workflow_sql_->remove_job.bind(id).run();
-    EndedJob ended = read_ended(id);
-    end.state = ended.state;
-    end.result = std::move(ended.result);
-    end.reason = std::move(ended.reason);
-    end.description = std::move(ended.description);
-    end.unknown = (flags & kFlagUnknown) != 0;
+    if (ended.result) {
+      end.result = std::move(*ended.result);
+    } else {
+      EndedJob row = read_ended(ended.job);
+      end.state = row.state;
+      end.result = std::move(row.result);
+      end.reason = std::move(row.reason);
+      end.description = std::move(row.description);
+    }
     const auto done = rules.ended(end);
     if (!done) throw SqlError{SQLITE_CORRUPT, done.error().message};
   }
@@ -211,7 +239,7 @@ void SqliteStore::write_workflows(WorkflowRules& rules) {
 
 template <class F>
 OperationResult SqliteStore::run_workflow(F&& what) {
-  WorkflowRules rules(workflow_rows_, now_.wall);
+  WorkflowRules rules(workflow_rows_, now_.wall, &kept_workflows_);
   auto done = what(rules);
   if (!done) {
     if (done.error().code == ErrorCode::internal)
@@ -228,7 +256,7 @@ OperationResult SqliteStore::run_workflow(F&& what) {
 
 OperationResult SqliteStore::operator()(const StartWorkflow& op) {
   if (auto refused = no_room(workflow::steps_in_all(op.spec))) return std::move(*refused);
-  return run_workflow([&](WorkflowRules& rules) { return rules.start(op.spec); });
+  return run_workflow([&](WorkflowRules& rules) { return rules.start(op); });
 }
 OperationResult SqliteStore::operator()(const SignalWorkflow& op) {
   return run_workflow([&](WorkflowRules& rules) { return rules.signal(op); });
@@ -260,7 +288,7 @@ OperationResult SqliteStore::operator()(const WakeWorkflows& op) {
   }
   StepResult result{.changed = static_cast<int>(due.size()),
                     .more = static_cast<int>(due.size()) == op.limit};
-  WorkflowRules rules(workflow_rows_, now_.wall);
+  WorkflowRules rules(workflow_rows_, now_.wall, &kept_workflows_);
   for (const WorkflowId id : due) {
     if (or_throw(rules.wake(id))) result.more = true;
   }
@@ -288,11 +316,16 @@ bool SqliteStore::prune_workflows(int limit) {
     begin_write();
     workflows_touched_ = true;
     workflow_sql_->let_children_go.bind(id, kGoesWithParent.us()).run();
-    if (sqlite3_changes(db_->handle()) > 0) state = WorkflowState::completed;
-    workflow_sql_->prune_rows.bind(id, left).run();
-    const int removed = sqlite3_changes(db_->handle());
-    left -= removed + 1;
-    if (left > 0) workflow_sql_->prune.bind(id).run();
+    if (sqlite3_changes(db_->handle()) > 0) {
+      state = WorkflowState::completed;
+      kept_workflows_.forget();
+    }
+    for (Statement* prune : {&workflow_sql_->texts.prune, &workflow_sql_->rows.prune}) {
+      if (left <= 0) break;
+      prune->bind(id, left).run();
+      left -= sqlite3_changes(db_->handle());
+    }
+    if (--left > 0) workflow_sql_->prune.bind(id).run();
   }
   return true;
 }
@@ -321,8 +354,9 @@ void SqliteStore::refresh_workflows() {
 
 namespace {
 
-std::optional<std::string> read_row(Statement& row, WorkflowId id, WorkflowRow kind,
+std::optional<std::string> read_row(WorkflowReads& sql, WorkflowId id, WorkflowRow kind,
                                     std::int64_t number) {
+  Statement& row = is_written_once(kind) ? sql.text : sql.row;
   row.bind(id, static_cast<int>(kind), number);
   ResetGuard guard(row);
   if (!row.step()) return std::nullopt;
@@ -363,7 +397,7 @@ Result<WorkflowInfo> SqliteStore::workflow(WorkflowId id) const {
     const auto record = find_record(sql, id);
     if (!record) return no_workflow(id);
     return workflow::read_info(*record, [&](WorkflowRow kind, std::int64_t number) {
-      return read_row(sql.row, id, kind, number);
+      return read_row(sql, id, kind, number);
     });
   });
 }
@@ -379,7 +413,7 @@ Result<WorkflowPage> SqliteStore::workflows(const WorkflowFilter& filter, int li
       while (rows.step()) records.push_back(read_record(rows));
     }
     return workflow::page_of(filter, limit, records, [&](WorkflowId id) {
-      return read_row(sql.row, id, WorkflowRow::text, workflow::kTextQueues);
+      return read_row(sql, id, WorkflowRow::text, workflow::kTextQueues);
     });
   });
 }
@@ -395,7 +429,7 @@ Result<WorkflowStepPage> SqliteStore::workflow_steps(WorkflowId id, int after, i
       while (rows.step()) states.emplace_back(rows.integer(0), rows.text(1));
     }
     return workflow::read_steps(*record, states, limit, [&](WorkflowRow kind, std::int64_t number) {
-      return read_row(sql.row, id, kind, number);
+      return read_row(sql, id, kind, number);
     });
   });
 }

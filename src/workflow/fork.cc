@@ -166,7 +166,7 @@ void count(workflow::Summary& summary, const StepStatus& status) {
 
 void WorkflowRules::take_over(Open& w, int step, const StepStatus& old,
                               const std::map<std::int64_t, std::string>& results, int was) {
-  w.steps[step] = {.status = taken(old), .known = true};
+  add_step(w, step, taken(old));
   count(w.summary, old);
   const auto result = results.find(was);
   if (result != results.end()) rows_.put(w.record.id, WorkflowRow::result, step, result->second);
@@ -237,7 +237,7 @@ Result<WorkflowStarted> WorkflowRules::fork(const ForkWorkflow& op) {
       else if (!skipped || MS_MUTANT(fork_counts_skipped_as_come))
         ++status.came;
     }
-    w.steps[number] = {.status = status, .known = true};
+    add_step(w, number, status);
     if (status.pending == 0) w.ready.push_back(number);
   }
   const WorkflowId id = w.record.id;
@@ -251,14 +251,12 @@ Result<WorkflowStarted> WorkflowRules::fork(const ForkWorkflow& op) {
 WorkflowRules::Open& WorkflowRules::open_fork(const Open& old, const ForkWorkflow& op,
                                               const std::string& queues) {
   const WorkflowId id = rows_.new_workflow();
-  Open& w = open_[id];
-  w.fresh = w.changed = true;
+  Open& w = open_new(id);
   w.record = {.id = id, .name = old.record.name, .key = op.key};
   w.summary.started_at = now_;
   w.summary.undo_order = old.summary.undo_order;
   w.summary.refs = old.summary.refs;
   w.summary.forked_from = {.id = op.id, .step = op.step};
-  rows_.save(w.record);  // the rows below it refer to it
   rows_.put(id, WorkflowRow::text, workflow::kTextQueues, queues);
   if (auto asked = rows_.row(op.id, WorkflowRow::text, workflow::kTextResultAsked))
     rows_.put(id, WorkflowRow::text, workflow::kTextResultAsked, std::move(*asked));

@@ -1,6 +1,7 @@
 // The rules of workflows: what a transaction has in hand of them.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <set>
 
 #include "api/workflow_shapes.h"
@@ -13,6 +14,10 @@ using workflow::StepDefinition;
 using workflow::StepStatus;
 
 namespace {
+
+// About what stands in memory beside the text of the rows.
+constexpr std::size_t kBytesOfWorkflow = 1024;
+constexpr std::size_t kBytesOfStep = 512;
 
 Error no_workflow(WorkflowId id) {
   return Error{ErrorCode::not_found, fmt::format("there is no workflow {}", id)};
@@ -50,16 +55,26 @@ bool may_touch(std::string_view queues, const Within& within) {
 
 Result<WorkflowRules::Open*> WorkflowRules::open(WorkflowId id) {
   const auto found = open_.find(id);
-  if (found != open_.end()) return &found->second;
+  if (found != open_.end()) return found->second.get();
+  if (auto kept = kept_ == nullptr ? nullptr : kept_->take(id))
+    return (open_[id] = std::move(kept)).get();
   auto record = rows_.load(id);
   if (!record) return nullptr;
   auto summary = workflow::decode_summary(record->data);
   if (!summary) return damaged(id, summary.error().message);
-  Open& w = open_[id];
-  w.before = record->state;
-  w.record = std::move(*record);
-  w.summary = std::move(*summary);
-  return &w;
+  auto w = std::make_unique<Open>();
+  w->bytes = kBytesOfWorkflow + 2 * record->data.size();
+  w->before = record->state;
+  w->record = std::move(*record);
+  w->summary = std::move(*summary);
+  return (open_[id] = std::move(w)).get();
+}
+
+WorkflowRules::Open& WorkflowRules::open_new(WorkflowId id) {
+  auto& w = open_[id] = std::make_unique<Open>();
+  w->fresh = w->changed = true;
+  w->bytes = kBytesOfWorkflow;
+  return *w;
 }
 
 Result<WorkflowRules::Open*> WorkflowRules::open_within(WorkflowId id, const Within& within) {
@@ -72,13 +87,16 @@ Result<WorkflowRules::Open*> WorkflowRules::open_within(WorkflowId id, const Wit
 }
 
 Result<StepStatus*> WorkflowRules::status(Open& w, int step) {
-  Step& kept = w.steps[step];
+  Open::Step& kept = w.touch(step);
   if (kept.known) return &kept.status;
   const auto text = rows_.row(w.record.id, WorkflowRow::state, step);
   if (!text) return damaged(w.record.id, fmt::format("step {} is not there", step));
   auto status = workflow::decode_status(*text);
   if (!status) return damaged(w.record.id, status.error().message);
-  kept = {.status = std::move(*status), .known = true, .was = *text};
+  kept.status = std::move(*status);
+  kept.known = true;
+  kept.was = *text;
+  w.bytes += kBytesOfStep;
   return &kept.status;
 }
 
@@ -93,6 +111,7 @@ Result<std::shared_ptr<const StepDefinition>> WorkflowRules::definition(Open& w,
   auto definition = workflow::decode_definition(*text);
   if (!definition) return damaged(w.record.id, definition.error().message);
   kept = std::make_shared<const StepDefinition>(std::move(*definition));
+  w.bytes += kBytesOfStep + text->size();
   return kept;
 }
 
@@ -102,12 +121,15 @@ WorkflowInfo WorkflowRules::info(Open& w) const {
   return workflow::info_of(record);
 }
 
-Result<WorkflowStarted> WorkflowRules::start(const WorkflowSpec& spec) {
+Result<WorkflowStarted> WorkflowRules::start(const StartWorkflow& op) {
+  const WorkflowSpec& spec = op.spec;
   if (!spec.key.empty() && !MS_MUTANT(workflow_key_ignored)) {
     if (const auto id = rows_.by_key(spec.name, spec.key))
       return WorkflowStarted{.id = *id, .duplicate = true};
   }
-  MS_TRY_ASSIGN(Open * w, make(spec, nullptr, 0));
+  auto plan = op.plan ? Result<std::vector<workflow::PlannedStep>>(*op.plan) : workflow::plan(spec);
+  if (!plan) return plan.error();
+  MS_TRY_ASSIGN(Open * w, make(spec, std::move(*plan), nullptr, 0));
   const WorkflowId id = w->record.id;
   MS_TRY(begin_ready(*w));
   MS_TRY(go_on_undoing(*w));
@@ -115,12 +137,11 @@ Result<WorkflowStarted> WorkflowRules::start(const WorkflowSpec& spec) {
   return WorkflowStarted{.id = id};
 }
 
-Result<WorkflowRules::Open*> WorkflowRules::make(const WorkflowSpec& spec, const Open* parent,
-                                                 int step_of_parent) {
-  MS_TRY_ASSIGN(auto plan, workflow::plan(spec));
+Result<WorkflowRules::Open*> WorkflowRules::make(const WorkflowSpec& spec,
+                                                 std::vector<workflow::PlannedStep> plan,
+                                                 const Open* parent, int step_of_parent) {
   const WorkflowId id = rows_.new_workflow();
-  Open& w = open_[id];
-  w.fresh = w.changed = true;
+  Open& w = open_new(id);
   w.record = {.id = id, .name = spec.name, .key = spec.key};
   w.summary.started_at = now_;
   w.summary.undo_order = spec.undo_order;
@@ -130,7 +151,6 @@ Result<WorkflowRules::Open*> WorkflowRules::make(const WorkflowSpec& spec, const
     w.summary.parent.workflow = parent->record.id;
     w.summary.parent_step = step_of_parent;
   }
-  rows_.save(w.record);  // the rows below it refer to it
   rows_.put(id, WorkflowRow::text, workflow::kTextInput, spec.input);
   rows_.put(id, WorkflowRow::text, workflow::kTextQueues, queues_of(spec));
   if (!spec.result.empty())
@@ -138,9 +158,11 @@ Result<WorkflowRules::Open*> WorkflowRules::make(const WorkflowSpec& spec, const
   for (std::size_t i = 0; i < spec.steps.size(); ++i) {
     const int step = static_cast<int>(i) + 1;
     auto kept = std::make_shared<StepDefinition>(StepDefinition{spec.steps[i], std::move(plan[i])});
-    rows_.put(id, WorkflowRow::spec, step, workflow::encode(*kept));
+    std::string text = workflow::encode(*kept);
+    w.bytes += kBytesOfStep + text.size();
+    rows_.put(id, WorkflowRow::spec, step, std::move(text));
     const int parents = static_cast<int>(kept->plan.parents.size());
-    w.steps[step] = {.status = {.pending = parents}, .known = true};
+    add_step(w, step, {.pending = parents});
     if (parents == 0) w.ready.push_back(step);
     w.definitions[step] = std::move(kept);
   }
@@ -153,24 +175,75 @@ Result<WorkflowRules::Open*> WorkflowRules::make(const WorkflowSpec& spec, const
 
 bool WorkflowRules::write() {
   bool wrote = false;
-  for (auto& [id, w] : open_) {
-    for (auto& [step, kept] : w.steps) {
-      std::string text = workflow::encode(kept.status);
-      if (text == kept.was) continue;
-      w.changed = true;
-      rows_.put(id, WorkflowRow::state, step, std::move(text));
+  for (auto& [id, w] : std::exchange(open_, {})) {
+    write_steps(*w);
+    write_wakes(*w);
+    if (w->changed) {
+      if (!w->fresh) ++w->summary.version;
+      w->record.data = workflow::encode(w->summary);
+      rows_.save(w->record);
+      if (w->record.state != w->before || (w->fresh && w->record.state != WorkflowState::running))
+        changed_.push_back(id);
+      wrote = true;
     }
-    write_wakes(w);
-    if (!w.changed) continue;
-    if (!w.fresh) ++w.summary.version;
-    w.record.data = workflow::encode(w.summary);
-    rows_.save(w.record);
-    if (w.record.state != w.before || (w.fresh && w.record.state != WorkflowState::running))
-      changed_.push_back(id);
-    wrote = true;
+    if (kept_ != nullptr) kept_->keep(std::move(w));
   }
-  open_.clear();
   return wrote;
 }
+
+void WorkflowRules::write_steps(Open& w) {
+  std::sort(w.touched.begin(), w.touched.end());
+  for (const int step : std::exchange(w.touched, {})) {
+    Open::Step& kept = w.steps.at(step);
+    kept.touched = false;
+    std::string text = workflow::encode(kept.status);
+    if (text == kept.was) continue;
+    w.changed = true;
+    kept.was = text;
+    rows_.put(w.record.id, WorkflowRow::state, step, std::move(text));
+  }
+}
+
+void WorkflowRules::add_step(Open& w, int step, StepStatus status) {
+  Open::Step& made = w.touch(step);
+  made.status = std::move(status);
+  made.known = true;
+  made.was.clear();
+  w.bytes += kBytesOfStep;
+}
+
+// -- what is kept ---------------------------------------------------------------------------------
+
+namespace workflow {
+
+std::unique_ptr<OpenWorkflow> KeptWorkflows::take(WorkflowId id) {
+  const auto found = by_id_.find(id);
+  if (found == by_id_.end()) return nullptr;
+  std::unique_ptr<OpenWorkflow> w = std::move(*found->second);
+  bytes_ -= w->bytes;
+  order_.erase(found->second);
+  by_id_.erase(found);
+  return w;
+}
+
+void KeptWorkflows::keep(std::unique_ptr<OpenWorkflow> workflow) {
+  OpenWorkflow& w = *workflow;
+  const bool settled = w.ready.empty() && w.wakes.empty() && w.touched.empty();
+  if (is_terminal(w.record.state) || w.bytes > kMaxBytesOfOne || !settled) return;
+  w.before = w.record.state;
+  w.changed = w.fresh = false;
+  bytes_ += w.bytes;
+  order_.push_front(std::move(workflow));
+  by_id_[order_.front()->record.id] = order_.begin();
+  while (bytes_ > kMaxBytes) (void)take(order_.back()->record.id);
+}
+
+void KeptWorkflows::forget() {
+  order_.clear();
+  by_id_.clear();
+  bytes_ = 0;
+}
+
+}  // namespace workflow
 
 }  // namespace mainspring

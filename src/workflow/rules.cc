@@ -122,9 +122,8 @@ Result<void> WorkflowRules::begin_each(Open& w, int step, const StepDefinition& 
   group->count = group->pending = static_cast<int>(items.size());
   w.summary.steps += group->count;
   for (int i = 0; i < group->count; ++i) {
-    w.steps[group->first + i] = {
-        .status = {.state = StepState::running, .of = step, .index = i, .started_at = now_.us()},
-        .known = true};
+    add_step(w, group->first + i,
+             {.state = StepState::running, .of = step, .index = i, .started_at = now_.us()});
     ++w.summary.running;
   }
   for (int i = 0; i < group->count && w.record.state == WorkflowState::running; ++i) {

@@ -12,15 +12,17 @@
 #include <vector>
 
 #include "store/workflow_operations.h"
-#include "workflow/step_rows.h"
+#include "workflow/in_hand.h"
 
 namespace mainspring {
 
 class WorkflowRules {
  public:
-  WorkflowRules(WorkflowRows& rows, WallTime now) : rows_(rows), now_(now) {}
+  // `kept`: see there; nullptr = nothing is kept.
+  WorkflowRules(WorkflowRows& rows, WallTime now, workflow::KeptWorkflows* kept = nullptr)
+      : rows_(rows), now_(now), kept_(kept) {}
 
-  Result<WorkflowStarted> start(const WorkflowSpec& spec);
+  Result<WorkflowStarted> start(const StartWorkflow& op);
   Result<WorkflowStarted> fork(const ForkWorkflow& op);
   Result<void> signal(const SignalWorkflow& op);
   Result<WorkflowInfo> cancel(const CancelWorkflow& op);
@@ -40,21 +42,7 @@ class WorkflowRules {
   static constexpr int kMaxWoken = 1000;
 
  private:
-  struct Step {
-    workflow::StepStatus status{};
-    bool known = false;
-    std::string was{};  // the row as it stands; "" = there is none
-  };
-  struct Open {
-    WorkflowRecord record;
-    workflow::Summary summary;
-    WorkflowState before = WorkflowState::running;
-    bool changed = false, fresh = false;
-    std::map<int, Step> steps;
-    std::map<int, std::shared_ptr<const workflow::StepDefinition>> definitions;
-    std::deque<int> ready;                      // steps that wait for nothing any more
-    std::map<std::int64_t, std::string> wakes;  // to be added to the rows
-  };
+  using Open = workflow::OpenWorkflow;
   enum class How { completed, went_on, skipped };  // how a step is no more waited for
   // What a child has to do, or what its parent is to know of it.
   enum class Tell { begin, cancel, undo, retry, by_hand, pause, resume, parked, goes_on, ended };
@@ -66,12 +54,16 @@ class WorkflowRules {
 
   // -- what is in hand
   Result<Open*> open(WorkflowId id);  // nullptr = there is none
+  Open& open_new(WorkflowId id);
   Result<Open*> open_within(WorkflowId id, const Within& within);
   Result<workflow::StepStatus*> status(Open& w, int step);
   Result<std::shared_ptr<const workflow::StepDefinition>> definition(Open& w, int step);
+  void add_step(Open& w, int step, workflow::StepStatus status);
+  void write_steps(Open& w);
   WorkflowInfo info(Open& w) const;
   // One with all its steps, of which none has begun. `parent`: nullptr = it is no child.
-  Result<Open*> make(const WorkflowSpec& spec, const Open* parent, int step);
+  Result<Open*> make(const WorkflowSpec& spec, std::vector<workflow::PlannedStep> plan,
+                     const Open* parent, int step);
 
   // -- steps (rules.cc)
   Result<void> begin_ready(Open& w);
@@ -133,7 +125,8 @@ class WorkflowRules {
 
   WorkflowRows& rows_;
   WallTime now_;
-  std::map<WorkflowId, Open> open_;
+  workflow::KeptWorkflows* kept_;
+  std::map<WorkflowId, std::unique_ptr<Open>> open_;
   std::vector<WorkflowId> changed_;
   std::vector<std::string> alarms_;
   std::deque<Told> told_;

@@ -128,7 +128,7 @@ OperationResult ModelWorkflows::run_rules(F&& what) {
 }
 
 OperationResult ModelWorkflows::run(const StartWorkflow& op) {
-  return run_rules([&](WorkflowRules& rules) { return rules.start(op.spec); });
+  return run_rules([&](WorkflowRules& rules) { return rules.start(op); });
 }
 OperationResult ModelWorkflows::run(const SignalWorkflow& op) {
   return run_rules([&](WorkflowRules& rules) { return rules.signal(op); });

@@ -317,5 +317,44 @@ TEST_CASE("T4: whichever call of a fire fails, its row, its job and the next tim
   CHECK(kept >= 1);
 }
 
+TEST_CASE("the end of a step that a full disk refuses is as if it had not been") {
+  SimDisk disk("full_step", 1);
+  ManualClock clock;
+  NullLog log;
+  auto opened = open_sqlite_store({.directory = "/sim", .vfs = disk.vfs(), .guard_files = false},
+                                  clock.now(), log);
+  REQUIRE(opened);
+  Store& store = **opened;
+  const auto apply = [&](Operation op) { return store.apply({&op, 1}, clock.now()); };
+  const auto claim = [&] {
+    auto report = apply(Claim{.worker = "w", .queues = {"default"}});
+    REQUIRE(report);
+    auto jobs = std::get<ClaimResult>(report->results.front()).jobs;
+    REQUIRE(jobs.size() == 1);
+    return jobs.front();
+  };
+  const auto complete = [&](const ClaimedJob& job, std::string result) {
+    return apply(Finish{.worker = "w", .results = {{job.id, job.token, Complete{result}}}});
+  };
+  StepSpec first{.name = "a"}, then{.name = "b", .after = {"a"}};
+  first.job = then.job = NewJob{.kind = "work"};
+  REQUIRE(apply(StartWorkflow{WorkflowSpec{.name = "w", .steps = {first, then}}}));
+
+  const ClaimedJob a = claim();
+  const std::string large = '"' + std::string(100'000, 'x') + '"';
+  disk.set_capacity(disk.used());
+  const auto refused = complete(a, large);
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().code == ErrorCode::storage_full);
+  disk.set_capacity(kNoFault);
+  CHECK(store.workflow(1)->completed == 0);
+
+  REQUIRE(complete(a, large));
+  CHECK(store.workflow(1)->completed == 1);
+  REQUIRE(complete(claim(), "1"));
+  CHECK(store.workflow(1)->state == WorkflowState::completed);
+  CHECK(store.verify()->problems.empty());
+}
+
 }  // namespace
 }  // namespace mainspring::simulation

@@ -392,6 +392,7 @@ const std::map<std::string, std::string>& table() {
         {"ack_before_commit", conformance("a token is there once it was created? and af*")},
         {"log_not_rewritten", io_sweep("a sync fails*")},
         {"memory_not_read_anew", seeds(1, 20)},
+        {"kept_workflow_not_rolled_back", io_sweep("the end of a step that a full disk*")},
         {"id_counter_not_kept", conformance("a change and the record of it are one? who?*")},
         {"token_counter_not_kept", conformance("a claim that gave nothing is not recorded? o*")},
         {"idempotency_forgotten", scenario("repeated_request_makes_one_job")},
