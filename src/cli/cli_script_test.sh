@@ -142,23 +142,23 @@ expect 0 'no timers' ms timers list
 expect 66 'mainspring: …nightly…' ms schedules show nightly
 expect 64 'mainspring: …--cron…' ms schedules set nightly --cron '99 * * * *' --kind nightly
 expect 64 'mainspring: …--time-zone…Mars…' ms schedules set nightly --cron '@daily' --time-zone Mars/Base --kind nightly
-expect 0 'nightly created, version 1' ms schedules set nightly --cron '30 2 * * *' --time-zone Europe/Berlin \
+expect 0 'nightly created, version 1' ms schedules set nightly --cron '30 2 * 3 *' --time-zone Europe/Berlin \
   --queue reports --kind nightly --args '{"region":"eu"}' --tag t
-expect 0 'nightly unchanged, version 1' ms schedules set nightly --cron '30 2 * * *' --time-zone Europe/Berlin \
+expect 0 'nightly unchanged, version 1' ms schedules set nightly --cron '30 2 * 3 *' --time-zone Europe/Berlin \
   --queue reports --kind nightly --args '{"region":"eu"}' --tag t
-expect 0 '{"name":"nightly","version":2,"outcome":"replaced"}' ms schedules set nightly --cron '30 2 * * *' \
+expect 0 '{"name":"nightly","version":2,"outcome":"replaced"}' ms schedules set nightly --cron '30 2 * 3 *' \
   --time-zone Europe/Berlin --queue reports --kind nightly --json
 expect 0 'SCHEDULE  WHEN        ZONE           QUEUE    KIND     NEXT  …LAST  FIRED  STATE
-nightly   30 2 * * *  Europe/Berlin  reports  nightly  in …-         0' ms schedules list
+nightly   30 2 * 3 *  Europe/Berlin  reports  nightly  in …-         0' ms schedules list
 expect 0 'name            nightly
-when            30 2 * * *
+when            30 2 * 3 *
 time_zone       Europe/Berlin
 state           active
 next            …Z  (in …)
 fired           0
 queue           reports
 …' ms schedules show nightly
-expect 0 '{"name":"nightly","cron":"30 2 * * *"…"version":2,"paused":false…}' ms schedules show nightly --json
+expect 0 '{"name":"nightly","cron":"30 2 * 3 *"…"version":2,"paused":false…}' ms schedules show nightly --json
 expect 0 'NOMINAL               Europe/Berlin        FIRES                 WHEN…NOTE
 2026-03-28T01:30:00Z  2026-03-28 02:30:00  2026-03-28T01:30:00Z  …
 2026-03-29T01:00:00Z  2026-03-29 03:00:00  2026-03-29T01:00:00Z  …shifted…' ms schedules preview nightly --from 2026-03-28T00:00:00Z --count 2
