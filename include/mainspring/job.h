@@ -243,6 +243,7 @@ struct ClaimedJob {
   std::string session_state;  // JSON, as the last job or holder left it; "" = none
   bool has_memos = false;     // earlier attempts left results of steps: Context::step finds them
   bool deferred = false;      // it was until now: who gives it back unused defers it again
+  int cost = 1;               // slots of its worker that it takes: see limits.h
 };
 
 // The six outcomes of an attempt.

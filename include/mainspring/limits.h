@@ -2,7 +2,8 @@
 // with the same limit key run at once, and begin in a time; the breaker that holds them back. Over
 // all nodes and workers of a store; they hold for jobs of every kind and session of the queue. And
 // the order in which a queue gives its jobs: whether those that wait rise in priority, and whether
-// keys take turns. And when a job that takes its workers down is set apart.
+// keys take turns. And when a job that takes its workers down is set apart, and how many slots the
+// jobs of its heavy kinds take.
 #pragma once
 
 #include <cstdint>
@@ -59,11 +60,18 @@ struct QueueLimits {
   // A job goes into quarantine when so many of its attempts were lost one behind the other: 1 to
   // kMaxQuarantineAfter, 0 = never, nullopt = kDefaultQuarantineAfter.
   std::optional<int> quarantine_after{};
+  // Of heavy kinds: so many slots a job of it takes of the concurrency and the rate, of the queue
+  // and of its key, and of a worker; of each at most all that there are. Others take 1. 2 to
+  // kMaxCost (1 is not kept: see without_plain_costs()), of at most kMaxCosts kinds.
+  std::map<std::string, int, std::less<>> costs{};
+  int cost_of(std::string_view kind) const;
   int lost_before_quarantine() const;  // 0 = never
   bool has_rate() const { return rate || per_key.rate; }
   bool has_order() const { return ageing || per_key.fair; }  // not priority, run_at, id
   // Any that a claim has to heed.
-  bool any() const { return concurrency || rate || per_key.any() || ageing || !breaker.empty(); }
+  bool any() const {
+    return concurrency || rate || per_key.any() || ageing || !breaker.empty() || !costs.empty();
+  }
   bool is_default() const { return *this == QueueLimits(); }
   friend bool operator==(const QueueLimits&, const QueueLimits&) = default;
 };
@@ -77,10 +85,18 @@ inline constexpr Duration kMaxAgeing = std::chrono::hours(24 * 31);
 inline constexpr double kDefaultWeight = 1, kMinWeight = 0.001, kMaxWeight = 1000;
 inline constexpr int kMaxWeights = 1000;
 inline constexpr int kDefaultQuarantineAfter = 2, kMaxQuarantineAfter = 10;
+inline constexpr int kMaxCost = 1000, kMaxCosts = 64;
 
 inline int QueueLimits::lost_before_quarantine() const {
   return quarantine_after.value_or(kDefaultQuarantineAfter);
 }
+
+inline int QueueLimits::cost_of(std::string_view kind) const {
+  const auto found = costs.find(kind);
+  return found == costs.end() ? 1 : found->second;
+}
+// The same limits: a cost of 1 says nothing.
+QueueLimits without_plain_costs(QueueLimits limits);
 
 // What a job's priority counts as now. A clock that was set back makes it no worse.
 int effective_priority(int priority, WallTime run_at, const std::optional<Duration>& ageing,

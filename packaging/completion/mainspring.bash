@@ -33,6 +33,7 @@ _mainspring() {
     --concurrency) return ;;
     --config) mapfile -t COMPREPLY < <(compgen -f -- "$current"); return ;;
     --correlation-id) return ;;
+    --cost) return ;;
     --count) return ;;
     --cron) return ;;
     --data) mapfile -t COMPREPLY < <(compgen -d -- "$current"); return ;;
@@ -239,7 +240,7 @@ _mainspring() {
     'queues pause') words='' ; [[ $current == -* ]] && words='--json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
     'queues resume') words='' ; [[ $current == -* ]] && words='--json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
     'queues set') words='' ; [[ $current == -* ]] && words='--retention-completed --retention-dead --json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
-    'queues limit') words='' ; [[ $current == -* ]] && words='--concurrency --key-concurrency --rate --rate-kind --burst --key-rate --key-rate-kind --key-burst --fair --weight --ageing --breaker --quarantine-after --json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
+    'queues limit') words='' ; [[ $current == -* ]] && words='--concurrency --key-concurrency --rate --rate-kind --burst --key-rate --key-rate-kind --key-burst --cost --fair --weight --ageing --breaker --quarantine-after --json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
     'dead') words='list show groups redrive retry' ; [[ $current == -* ]] && words='--json --config --help' ;;
     'dead list') words='' ; [[ $current == -* ]] && words='--queue --kind --tag --limit --all --json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
     'dead show') words='' ; [[ $current == -* ]] && words='--json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;

@@ -383,6 +383,7 @@ complete -c mainspring -n "__mainspring_at 'queues limit'" -l burst -x -d 'of a 
 complete -c mainspring -n "__mainspring_at 'queues limit'" -l key-rate -x -d 'attempts with the same limit key that begin: 10/1m'
 complete -c mainspring -n "__mainspring_at 'queues limit'" -l key-rate-kind -x -d 'of that rate: bucket, sliding or fixed [bucket]'
 complete -c mainspring -n "__mainspring_at 'queues limit'" -l key-burst -x -d 'of that bucket: so many at once after a rest [as many as the rate]'
+complete -c mainspring -n "__mainspring_at 'queues limit'" -l cost -x -d 'slots that a job of a heavy kind takes, 2 to 1000'
 complete -c mainspring -n "__mainspring_at 'queues limit'" -l fair -x -d 'whether limit keys take turns within a priority'
 complete -c mainspring -n "__mainspring_at 'queues limit'" -l weight -x -d 'of a fair key, 0.001 to 1000 [1]'
 complete -c mainspring -n "__mainspring_at 'queues limit'" -l ageing -x -d 'jobs rise by one priority each such time that they wait'

@@ -40,6 +40,11 @@ constexpr JsonField<KeyLimits> kPerKey[] = {
     {"fair", [](JsonReader& in, KeyLimits& l) { return in.null() || in.boolean(l.fair); }},
     {"weights", &read_weights},
 };
+bool read_costs(JsonReader& in, QueueLimits& limits) {
+  return in.null() || in.members([&](std::string_view kind) {
+    return in.integer(limits.costs[std::string(kind)], 1, kMaxCost);
+  });
+}
 constexpr JsonField<QueueLimits> kLimits[] = {
     {"concurrency",
      [](JsonReader& in, QueueLimits& l) {
@@ -56,6 +61,7 @@ constexpr JsonField<QueueLimits> kLimits[] = {
        return in.null() || in.integer(l.quarantine_after.emplace(), INT_MIN, INT_MAX);
      }},
     {"breaker", [](JsonReader& in, QueueLimits& l) { return in.null() || in.string(l.breaker); }},
+    {"costs", &read_costs},
 };
 
 void write_rate(JsonWriter& w, const RateLimit& rate) {
@@ -94,6 +100,11 @@ void write_limits(JsonWriter& w, const QueueLimits& limits) {
   if (limits.ageing) w.key("ageing").duration(*limits.ageing);
   if (!limits.breaker.empty()) w.key("breaker").string(limits.breaker);
   if (limits.quarantine_after) w.key("quarantine_after").number(*limits.quarantine_after);
+  if (!limits.costs.empty()) {  // names of kinds need no quotes beyond these
+    w.key("costs").begin_object();
+    for (const auto& [kind, cost] : limits.costs) w.key(kind).number(cost);
+    w.end_object();
+  }
   w.end_object();
 }
 
@@ -115,9 +126,9 @@ Result<QueueLimits> parse_limits(std::string_view text) {
 }
 
 Result<SetQueueLimits> decode_limits_request(std::string queue, std::string_view body) {
-  MS_TRY_ASSIGN(const QueueLimits limits, decode_request(body, kLimits));
+  MS_TRY_ASSIGN(QueueLimits limits, decode_request(body, kLimits));
   MS_TRY(validate(limits));
-  return SetQueueLimits{std::move(queue), limits};
+  return SetQueueLimits{std::move(queue), without_plain_costs(std::move(limits))};
 }
 
 void encode_limits_request(const SetQueueLimits& request, std::string& out) {

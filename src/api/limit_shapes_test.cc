@@ -23,6 +23,7 @@ TEST_CASE("limits come back from their text as they were") {
       {.concurrency = {}, .rate = {}, .breaker = "geocoder"},
       {.quarantine_after = 0},
       {.concurrency = 2, .quarantine_after = 10},
+      {.concurrency = 6, .costs = {{"render", 4}, {"video:4k", 1000}}},
   };
   for (const QueueLimits& limits : all) {
     const auto read = parse_limits(limits_text(limits));
@@ -66,6 +67,19 @@ TEST_CASE("a request names what is wrong with it") {
   CHECK(field(R"({"per_key": {"fair": true, "weights": {"a": 0}}})") == "per_key.weights.a");
   CHECK(field(R"({"per_key": {"fair": true, "weights": {"": 1}}})") == "per_key.weights");
   CHECK(field(R"({"ageing": "1ms"})") == "ageing");
+  CHECK(field(R"({"costs": {"render": 4}})") == "none");
+  CHECK(field(R"({"costs": null})") == "none");
+  CHECK(field(R"({"costs": 4})") == "costs");
+  CHECK(field(R"({"costs": {"render": 0}})") == "costs.render");
+  CHECK(field(R"({"costs": {"render": 1001}})") == "costs.render");
+  CHECK(field(R"({"costs": {"render": 1.5}})") == "costs.render");
+  CHECK(field(R"({"costs": {"": 2}})") == "costs");
+}
+
+TEST_CASE("a cost of 1 says nothing and is not kept") {
+  const auto request = decode_limits_request("q", R"({"costs": {"render": 4, "thumbnail": 1}})");
+  REQUIRE(request);
+  CHECK(request->limits.costs == std::map<std::string, int, std::less<>>{{"render", 4}});
 }
 
 TEST_CASE("a job's limit_key is read and written, and not taken together with a session") {

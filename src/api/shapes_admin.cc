@@ -80,6 +80,7 @@ constexpr JsonField<QueueStats> kQueue[] = {
     {"limits", [](JsonReader& in, QueueStats& q) { return read_limits(in, q.limits); }},
     {"opens_at", &as_optional_time<&QueueStats::opens_at>},
     {"quarantined", &as_count<&QueueStats::quarantined>},
+    {"slots_taken", &as_count<&QueueStats::slots_taken>},
 };
 struct QueuesAnswer {
   std::vector<QueueStats> queues;
@@ -111,6 +112,8 @@ void write_queue(JsonWriter& w, const QueueStats& queue, WallTime now) {
   if (!queue.limits.is_default()) write_limits(w.key("limits"), queue.limits);
   if (queue.opens_at) w.key("opens_at").time(*queue.opens_at);
   if (queue.quarantined > 0) w.key("quarantined").number(queue.quarantined);
+  if (!queue.limits.costs.empty() && queue.limits.concurrency)
+    w.key("slots_taken").number(queue.slots_taken);
   w.end_object();
 }
 

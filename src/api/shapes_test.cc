@@ -687,7 +687,7 @@ TEST_CASE("a finish and a claim written by one side are read by the other as the
     if (coin()) job.headers = R"({"a":"b"})";
     if (coin()) job.tags = {"a"};
     job.correlation_id = valid_text(), job.reply_to = valid_text();
-    job.deferred = coin();
+    job.deferred = coin(), job.cost = *rc::gen::inRange(1, 1001);
     std::string body, second;
     encode_claim_response({.jobs = {job, job}, .cancel = {5}}, body);
     auto read = decode_claim_response(body);

@@ -180,6 +180,7 @@ constexpr JsonField<ClaimedJob> kClaimedJob[] = {
     {"session_state", &as_optional_raw<&ClaimedJob::session_state>},
     {"has_memos", &as_boolean<&ClaimedJob::has_memos>},
     {"deferred", &as_boolean<&ClaimedJob::deferred>},
+    {"cost", &as_integer<&ClaimedJob::cost, 1, kMaxCost>},
 };
 
 bool read_claimed(JsonReader& in, std::vector<ClaimedJob>& jobs) {
@@ -215,6 +216,7 @@ void write_claimed(JsonWriter& w, const ClaimedJob& job) {
   if (!job.session_state.empty()) w.key("session_state").raw(job.session_state);
   if (job.has_memos) w.key("has_memos").boolean(true);
   if (job.deferred) w.key("deferred").boolean(true);
+  if (job.cost != 1) w.key("cost").number(job.cost);
   w.end_object();
 }
 

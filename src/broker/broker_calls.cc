@@ -138,6 +138,7 @@ Result<void> Broker::pause_queue(PauseQueue request) {
 Result<void> Broker::set_queue_limits(SetQueueLimits request) {
   MS_TRY(check_name("queue", request.queue));
   MS_TRY(validate(request.limits));
+  request.limits = without_plain_costs(std::move(request.limits));
   MS_TRY(call<Done>(std::move(request)));
   return {};
 }

@@ -337,7 +337,9 @@ Why why_of(const Job& job, const QueueStats* queue, const std::vector<WorkerInfo
   if (breaker != nullptr) {
     if (auto held = held_by_breaker(job, *breaker, now)) return std::move(*held);
   }
-  if (queue != nullptr) {
+  if (queue != nullptr && !queue->limits.costs.empty()) {
+    if (auto held = held_by_cost(job, *queue, key, now)) return std::move(*held);
+  } else if (queue != nullptr) {
     if (auto limit = held_by_limits(*queue, now)) return std::move(*limit);
     if (auto of_key = held_by_key(job, queue->limits.per_key, key, now)) return std::move(*of_key);
   }

@@ -124,6 +124,52 @@ TEST_CASE("the bound of a job's limit key is named behind those of its queue") {
   CHECK(why(2).gate == Gate::concurrency);
 }
 
+TEST_CASE("a queue with costs says what the job costs, and what is taken or left") {
+  Job job = job_in(JobState::available);
+  job.kind = "render";
+  QueueStats queue{.name = "photos"};
+  queue.limits.concurrency = 6;
+  queue.limits.costs = {{"render", 4}};
+  LimitKeyInfo key;
+  const auto why = [&] {
+    return why_of(job, &queue, {worker("photos", true)}, nullptr, kNow, key);
+  };
+  queue.slots_taken = 2;
+  CHECK(why().gate == Gate::claim);
+  CHECK_FALSE(behind_heavy(queue, kNow));
+  queue.slots_taken = 3;
+  CHECK(why().gate == Gate::concurrency);
+  CHECK(why().text == "it costs 4: 3 of the 6 slots of queue photos are taken");
+  const auto heavy = behind_heavy(queue, kNow);
+  REQUIRE(heavy);
+  CHECK(heavy->gate == Gate::concurrency);
+  CHECK(heavy->text ==
+        "a heavy job before it, as of kind render, may wait for room; it costs 4: 3 of the 6 slots "
+        "of queue photos are taken");
+  job.kind = "light";
+  CHECK(why().gate == Gate::claim);
+  queue.slots_taken = 6;
+  CHECK(why().text == "6 of the 6 slots of queue photos are taken");
+  queue.limits.concurrency.reset();
+  queue.limits.rate = RateLimit{5, 1min, RateKind::bucket, 0};
+  queue.meter.take(*queue.limits.rate, kNow, 3);
+  CHECK(why().gate == Gate::claim);
+  job.kind = "render";
+  CHECK(why().gate == Gate::rate);
+  CHECK(why().until == kNow + 24s);
+  CHECK(why().text.starts_with(
+      "it costs 4: queue photos begins no more than 5 per 1m, and 2 are left; there are 4 at "));
+  queue.limits.rate.reset();
+  queue.limits.per_key.concurrency = 3;  // a render takes all of it
+  job.limit_key = "acme";
+  key.slots_taken = 1;
+  CHECK(why().gate == Gate::key_concurrency);
+  CHECK(why().text ==
+        "it costs 4: 1 of the 3 slots of queue photos with limit_key \"acme\" is taken");
+  key.slots_taken = 0;
+  CHECK(why().gate == Gate::claim);
+}
+
 TEST_CASE(
     "a job that waits for a busy worker says what its priority counts as, and who takes turns") {
   Job job = job_in(JobState::available);

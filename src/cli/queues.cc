@@ -102,6 +102,7 @@ std::string limits_words(const QueueLimits& limits) {
             ? "no quarantine"
             : fmt::format("quarantine after {} lost {}", lost, lost == 1 ? "attempt" : "attempts"));
   }
+  for (const auto& [kind, cost] : limits.costs) add(fmt::format("{} costs {}", kind, cost));
   return out;
 }
 
@@ -191,6 +192,26 @@ Result<void> read_weight(std::string_view text, KeyLimits& limits) {
   return {};
 }
 
+// KIND=N; KIND=1, KIND=none: as others.
+Result<void> read_cost(std::string_view text, QueueLimits& limits) {
+  const auto equals = text.rfind('=');
+  const std::string kind(text.substr(0, equals));
+  const std::string_view number = equals == std::string_view::npos ? "" : text.substr(equals + 1);
+  if (number == "none") {
+    limits.costs.erase(kind);
+    return {};
+  }
+  const auto cost = parse_count(number);
+  if (!cost || *cost > INT_MAX) {
+    return invalid("--cost",
+                   fmt::format("--cost is \"{}\"; it must be a kind, = and a whole number, "
+                               "as render=4, or render=none",
+                               text));
+  }
+  limits.costs.insert_or_assign(kind, static_cast<int>(*cost));
+  return {};
+}
+
 Result<void> read_order_flags(const Invocation& invocation, QueueLimits& limits) {
   if (const auto text = invocation.flag("ageing")) {
     limits.ageing.reset();
@@ -212,6 +233,7 @@ Result<void> read_order_flags(const Invocation& invocation, QueueLimits& limits)
   }
   for (const std::string& text : invocation.all_flags("weight"))
     MS_TRY(read_weight(text, limits.per_key));
+  for (const std::string& text : invocation.all_flags("cost")) MS_TRY(read_cost(text, limits));
   return {};
 }
 
@@ -223,7 +245,9 @@ Result<void> read_limit_flags(const Invocation& invocation, QueueLimits& limits)
     limits.breaker = *breaker == "none" ? "" : *breaker;
   MS_TRY(read_rate_flags(invocation, "", limits.rate));
   MS_TRY(read_rate_flags(invocation, "key-", limits.per_key.rate));
-  return validate(limits);
+  MS_TRY(validate(limits));
+  limits = without_plain_costs(std::move(limits));
+  return {};
 }
 
 }  // namespace
@@ -290,6 +314,8 @@ Result<int> run_queues_show(const Invocation& invocation, Io& io) {
   line("oldest available",
        queue.oldest_available ? format_age(now - *queue.oldest_available) : "-");
   line("limits", limits_words(queue.limits));
+  if (!queue.limits.costs.empty() && queue.limits.concurrency)
+    line("slots taken", fmt::format("{} of {}", queue.slots_taken, *queue.limits.concurrency));
   if (queue.quarantined > 0) line("in quarantine", format_count(queue.quarantined));
   if (queue.opens_at && *queue.opens_at > now)
     line("closed by its rate", fmt::format("for {}", format_age(*queue.opens_at - now)));
@@ -348,10 +374,10 @@ Result<int> run_queues_limit(const Invocation& invocation, Io& io) {
   const bool some = std::any_of(std::begin(kOnce), std::end(kOnce), [&](std::string_view flag) {
     return invocation.flag(std::string(flag)).has_value();
   });
-  if (!some && invocation.all_flags("weight").empty())
+  if (!some && invocation.all_flags("weight").empty() && invocation.all_flags("cost").empty())
     return invalid("",
                    "nothing to set: give --concurrency, --rate, --key-concurrency, --key-rate, "
-                   "--fair, --weight, --ageing, --breaker or --quarantine-after");
+                   "--cost, --fair, --weight, --ageing, --breaker or --quarantine-after");
   MS_TRY_ASSIGN(const auto connection, connect(invocation, Duration{0}));
   // The request says all: what is not given stays as it is.
   SetQueueLimits request{.queue = name, .limits = {}};

@@ -231,6 +231,25 @@ TEST_CASE("a limit per key holds the jobs of a key, and why says so") {
   CHECK(answer->estimated_start == answer->until);
 }
 
+TEST_CASE("a heavy job waits for its slots, and why, the queue and the claim say what it costs") {
+  TestServer server;
+  Peer peer(server);
+  CHECK(peer.call("PUT", "/v1/queues/q/limits",
+                  R"({"concurrency":6,"costs":{"render":4,"thumbnail":1}})")
+            .body == R"({"name":"q","limits":{"concurrency":6,"rate":null,"costs":{"render":4}}})");
+  for (const char* kind : {"render", "thumbnail", "render", "thumbnail"})
+    peer.call("POST", "/v1/jobs", fmt::format(R"({{"queue":"q","kind":"{}"}})", kind));
+  const auto given = claim(peer, R"({"worker":"w","queues":["q"],"max":9})").jobs;
+  CHECK((given.size() == 2 && given[0].cost == 4 && given[1].cost == 1));
+  CHECK(peer.call("GET", "/v1/queues/q").body.find(R"("slots_taken":5)") != std::string::npos);
+  const auto why = [&](int job) {
+    const auto answer = decode_why(peer.call("GET", fmt::format("/v1/jobs/{}/why", job)).body);
+    return answer->gate + ": " + answer->why;
+  };
+  CHECK(why(3).starts_with("concurrency: it costs 4: 5 of the 6 slots of queue q are taken; 0 "));
+  CHECK(why(4).starts_with("concurrency: a heavy job before it, as of kind render, may wait"));
+}
+
 TEST_CASE("a job in the line of a rate says how many are before it, and about when it begins") {
   TestServer server;
   Peer peer(server);

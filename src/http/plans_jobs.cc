@@ -218,6 +218,17 @@ Plan plan_list_memos(const Request& request, Services& services) {
   }};
 }
 
+namespace {
+// Whether a heavy job before it holds it, of which those who know it alone do not know.
+void look_before(const Store& store, const Job& job, const QueueStats& queue, WallTime now,
+                 Why& why) {
+  if (why.gate != Gate::claim && why.gate != Gate::busy_workers) return;
+  auto heavy = behind_heavy(queue, now);
+  const auto ahead = heavy ? store.ahead(job, 1) : Result<std::int64_t>(0);
+  if (ahead && *ahead > 0) why = std::move(*heavy);
+}
+}  // namespace
+
 Plan plan_why(const Request& request, Services& services) {
   auto id = parse_id(request.param);
   if (!id) return error_reply(id.error());
@@ -257,6 +268,7 @@ Plan plan_why(const Request& request, Services& services) {
     Why why =
         why_of(*job, queue == queues->end() ? nullptr : &*queue, *workers,
                session ? &*session : nullptr, now.wall, of_key, breaker ? &*breaker : nullptr);
+    if (queue != queues->end()) look_before(services.store, *job, *queue, now.wall, why);
     const Line line = line_of(why.gate);
     if (line != Line::none && queue != queues->end()) {
       auto ahead = line == Line::queue ? services.store.ahead(*job, kMaxAhead)

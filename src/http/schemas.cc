@@ -284,7 +284,8 @@ constexpr Schema kSchemas[] = {
       "session_state":{"description":"As its last job or holder left it."},
       "has_memos":{"type":"boolean",
         "description":"Earlier attempts left results of steps: see its memos."},
-      "deferred":{"type":"boolean","description":"It was, until this claim named it."}}})"},
+      "deferred":{"type":"boolean","description":"It was, until this claim named it."},
+      "cost":{"type":"integer","description":"Slots of its worker; left out: 1."}}})"},
     {"ClaimResponse", R"({"type":"object","required":["jobs"],"properties":{
       "jobs":{"type":"array","items":{"$ref":"#/components/schemas/ClaimedJob"}},
       "cancel":{"type":"array","items":{"type":"integer","format":"int64"},
@@ -423,6 +424,7 @@ constexpr Schema kSchemas[] = {
       "retention":{"$ref":"#/components/schemas/Retention"},
       "limits":{"$ref":"#/components/schemas/QueueLimits"},
       "quarantined":{"type":"integer","description":"Jobs in quarantine now; left out: none."},
+      "slots_taken":{"type":"integer","description":"Of its concurrency; left out: without costs."},
       "opens_at":{"type":"string","format":"date-time",
         "description":"Closed by its rate until then."}}})"},
     {"QueueList", R"({"type":"object","required":["queues"],"properties":{

@@ -28,7 +28,11 @@ inline constexpr Schema kLimitSchemas[] = {
       "ageing":{"oneOf":[{"$ref":"#/components/schemas/Duration"},{"type":"null"}]},
       "breaker":{"type":["string","null"],"description":"That it depends on; null = none."},
       "quarantine_after":{"type":["integer","null"],"minimum":0,"maximum":10,"description":
-        "So many lost attempts one behind the other set a job apart; 0 = never, null = 2."}}})"},
+        "So many lost attempts one behind the other set a job apart; 0 = never, null = 2."},
+      "costs":{"type":["object","null"],"maxProperties":64,"description":
+        "Slots that a job of a heavy kind takes of each limit; others take 1.",
+        "additionalProperties":{"type":"integer","minimum":1,"maximum":1000},
+        "examples":[{"render":4}]}}})"},
     {"LimitsOfQueue", R"({"type":"object","properties":{"name":{"type":"string"},
       "limits":{"$ref":"#/components/schemas/QueueLimits"}}})"},
     {"Why", R"({"type":"object","required":["id","state","gate","why"],"properties":{

@@ -37,15 +37,17 @@ Result<void> check_named(const NamedJob& job, WallTime now) {
 Result<void> check_room(const NamedJob& job, const RoomForNamed& room) {
   if (room.paused && !MS_MUTANT(named_claim_ignores_pause))
     return no(job.id, fmt::format("cannot begin: queue {} is paused", job.queue));
+  const std::string costs = room.cost == 1 ? "" : fmt::format(" (it costs {})", room.cost);
   if (room.queue <= 0 && !MS_MUTANT(named_claim_ignores_limits)) {
-    return no(job.id, fmt::format("cannot begin now: queue {} runs as many jobs as it may, or has "
-                                  "begun as many in the time; try again later",
-                                  job.queue));
+    return no(job.id,
+              fmt::format("cannot begin now{}: queue {} runs as many jobs as it may, or has "
+                          "begun as many in the time; try again later",
+                          costs, job.queue));
   }
   if (room.limit_key <= 0 && !MS_MUTANT(named_claim_ignores_limits)) {
-    return no(job.id, fmt::format("cannot begin now: as many jobs of queue {} with its limit_key "
+    return no(job.id, fmt::format("cannot begin now{}: as many jobs of queue {} with its limit_key "
                                   "run as may, or have begun in the time; try again later",
-                                  job.queue));
+                                  costs, job.queue));
   }
   if (job.quarantined && room.quarantine <= 0 && !MS_MUTANT(named_claim_ignores_quarantine)) {
     return no(job.id, fmt::format("is in the quarantine of queue {}, and another one has its turn "

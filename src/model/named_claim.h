@@ -24,6 +24,7 @@ struct RoomForNamed {
   int queue = 1;
   int limit_key = 1;
   int quarantine = 1;  // 0 = another job of it is released
+  int cost = 1;        // of the job
 };
 
 // Errors: conflict, which says what holds it.

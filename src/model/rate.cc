@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <limits>
 
 #include "base/mutant.h"
 #include "mainspring/job.h"
@@ -16,7 +15,6 @@ namespace mainspring {
 namespace {
 
 constexpr std::int64_t kSlices = 50;  // of a sliding window: it is as exact as one of them
-constexpr int kUnlimited = std::numeric_limits<int>::max();
 
 // What one begin costs a bucket, rounded up: never faster than asked for.
 std::int64_t interval(const RateLimit& limit) {
@@ -113,17 +111,17 @@ void RateMeter::take(const RateLimit& limit, WallTime now, int n) {
   entries_.back().second += n;
 }
 
-WallTime RateMeter::opens_at(const RateLimit& limit, WallTime now) const {
-  if (allowed(limit, now) > 0) return now;
+WallTime RateMeter::opens_at(const RateLimit& limit, WallTime now, int begins) const {
+  if (allowed(limit, now) >= begins) return now;
   const std::vector<Entry> counted = within(limit, now.us());
   if (limit.kind == RateKind::bucket)
-    return WallTime::from_us(counted[0].first - depth(limit) + interval(limit));
+    return WallTime::from_us(counted[0].first - depth(limit) + begins * interval(limit));
   if (limit.kind == RateKind::fixed) return WallTime::from_us(counted[0].first + limit.per.count());
   std::int64_t used = 0;
   for (const auto& [at, n] : counted) used += n;
   for (const auto& [at, n] : counted) {
     used -= n;
-    if (used < limit.count) return WallTime::from_us(leaves_at(limit, at));
+    if (used + begins <= limit.count) return WallTime::from_us(leaves_at(limit, at));
   }
   return now;
 }
@@ -141,24 +139,6 @@ std::optional<WallTime> key_closed_until(const KeyLimits& limits, const RateMete
   if (!limits.rate || MS_MUTANT(key_rate_ignored) || meter.allowed(*limits.rate, now) > 0)
     return std::nullopt;
   return meter.opens_at(*limits.rate, now);
-}
-
-int room_of_key(const KeyLimits& limits, std::int64_t running, const RateMeter& meter,
-                WallTime now) {
-  std::int64_t room = kUnlimited;
-  if (MS_MUTANT(limit_per_key_ignored)) running = 0;
-  if (limits.concurrency) room = std::max<std::int64_t>(0, *limits.concurrency - running);
-  if (limits.rate && !MS_MUTANT(key_rate_ignored))
-    room = std::min<std::int64_t>(room, meter.allowed(*limits.rate, now));
-  return static_cast<int>(room);
-}
-
-int room_of(const QueueLimits& limits, std::int64_t running, const RateMeter& meter, WallTime now) {
-  std::int64_t room = kUnlimited;
-  if (MS_MUTANT(room_without_those_that_run)) running = 0;
-  if (limits.concurrency) room = std::max<std::int64_t>(0, *limits.concurrency - running);
-  if (limits.rate) room = std::min<std::int64_t>(room, meter.allowed(*limits.rate, now));
-  return static_cast<int>(room);
 }
 
 std::string_view to_string(RateKind kind) {
@@ -239,7 +219,27 @@ Result<void> validate_keys(const KeyLimits& limits) {
   }
   return {};
 }
+
+Result<void> validate_costs(const QueueLimits& limits) {
+  if (std::ssize(limits.costs) > kMaxCosts) {
+    return invalid("costs", fmt::format("costs has {} kinds; it may have {}: others cost 1",
+                                        limits.costs.size(), kMaxCosts));
+  }
+  for (const auto& [kind, cost] : limits.costs) {
+    MS_TRY(check_name("costs", kind));
+    if (cost < 1 || cost > kMaxCost) {
+      return invalid("costs", fmt::format("costs: the cost of \"{}\" is {}; it must be 1 to {}",
+                                          kind, cost, kMaxCost));
+    }
+  }
+  return {};
+}
 }  // namespace
+
+QueueLimits without_plain_costs(QueueLimits limits) {
+  std::erase_if(limits.costs, [](const auto& cost) { return cost.second == 1; });
+  return limits;
+}
 
 Result<void> validate(const QueueLimits& limits) {
   if (limits.concurrency && (*limits.concurrency < 1 || *limits.concurrency > kMaxConcurrency)) {
@@ -260,6 +260,7 @@ Result<void> validate(const QueueLimits& limits) {
                                          format_duration(kMinAgeing), format_duration(kMaxAgeing)));
   }
   if (!limits.breaker.empty()) MS_TRY(check_name("breaker", limits.breaker));
+  MS_TRY(validate_costs(limits));
   if (limits.rate) MS_TRY(validate_rate("rate", *limits.rate));
   return {};
 }

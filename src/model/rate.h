@@ -23,8 +23,9 @@ class RateMeter {
   int allowed(const RateLimit& limit, WallTime now) const;
   // `n` begin now.
   void take(const RateLimit& limit, WallTime now, int n);
-  // From when on one may begin; not after `now` if one may at once.
-  WallTime opens_at(const RateLimit& limit, WallTime now) const;
+  // From when on so many may begin at once; not after `now` if they may now. No more than the limit
+  // has.
+  WallTime opens_at(const RateLimit& limit, WallTime now, int begins = 1) const;
   // From when on it is as if nothing had begun; the beginning of time if nothing has.
   WallTime as_new_at(const RateLimit& limit) const;
 
@@ -38,15 +39,9 @@ class RateMeter {
   std::vector<Entry> entries_;
 };
 
-// How many jobs of a queue may begin now, of which `running` run already.
-int room_of(const QueueLimits& limits, std::int64_t running, const RateMeter& meter, WallTime now);
-
 // The meter of one limit key: until when none of its jobs may begin; nullopt = one may now.
 std::optional<WallTime> key_closed_until(const KeyLimits& limits, const RateMeter& meter,
                                          WallTime now);
-// How many jobs of a limit key may begin now, of which `running` run already.
-int room_of_key(const KeyLimits& limits, std::int64_t running, const RateMeter& meter,
-                WallTime now);
 // Meters of keys are forgotten so long after they were as new: a clock that is set back by less
 // changes nothing.
 inline constexpr Duration kKeyMeterKept = std::chrono::minutes(10);

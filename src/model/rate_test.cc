@@ -46,21 +46,6 @@ TEST_CASE("a meter says from when on it is as new, and is as new then and not be
   }
 }
 
-TEST_CASE("a key has room for as many as its concurrency and its rate both let begin") {
-  KeyLimits limits;
-  RateMeter meter;
-  CHECK(room_of_key(limits, 100, meter, kStart) > 1'000'000);
-  limits.concurrency = 3;
-  CHECK(room_of_key(limits, 1, meter, kStart) == 2);
-  CHECK(room_of_key(limits, 9, meter, kStart) == 0);
-  limits.rate = limit(2, minutes(1), RateKind::sliding);
-  CHECK(room_of_key(limits, 0, meter, kStart) == 2);
-  CHECK_FALSE(key_closed_until(limits, meter, kStart));
-  meter.take(*limits.rate, kStart, 2);
-  CHECK(room_of_key(limits, 0, meter, kStart) == 0);
-  CHECK(key_closed_until(limits, meter, kStart) == meter.opens_at(*limits.rate, kStart));
-}
-
 TEST_CASE("a bucket that has been left alone holds its burst, not more") {
   const RateLimit rate = limit(60, minutes(1), RateKind::bucket, 5);
   RateMeter meter;
@@ -70,14 +55,6 @@ TEST_CASE("a bucket that has been left alone holds its burst, not more") {
   CHECK(meter.opens_at(rate, kStart) == kStart + seconds(1));
   CHECK(meter.allowed(rate, kStart + seconds(3)) == 3);
   CHECK(meter.allowed(rate, kStart + minutes(60)) == 5);
-}
-
-TEST_CASE("concurrency and rate: the smaller room counts, and what runs beyond is no room") {
-  QueueLimits limits{.concurrency = 3, .rate = limit(2, minutes(1), RateKind::fixed)};
-  CHECK(room_of(limits, 0, {}, kStart) == 2);
-  CHECK(room_of(limits, 2, {}, kStart) == 1);
-  CHECK(room_of(limits, 7, {}, kStart) == 0);
-  CHECK(room_of({}, 7, {}, kStart) > 1'000'000);
 }
 
 TEST_CASE("over any history no time of the rate's length begins more than it allows") {

@@ -14,12 +14,12 @@ std::int64_t KeyTurns::start(std::string_view key) const {
   return std::max(now_, served);
 }
 
-void KeyTurns::give(std::string_view key, const KeyLimits& limits) {
+void KeyTurns::give(std::string_view key, const KeyLimits& limits, int cost) {
   const auto weight = limits.weights.find(key);
   const bool has = weight != limits.weights.end() && !MS_MUTANT(weights_ignored);
   const std::int64_t at = start(key);
-  served_.insert_or_assign(std::string(key),
-                           at + std::llround(kTurn / (has ? weight->second : kDefaultWeight)));
+  served_.insert_or_assign(
+      std::string(key), at + std::llround(cost * kTurn / (has ? weight->second : kDefaultWeight)));
   if (!MS_MUTANT(queue_time_stands)) now_ = std::max(now_, at);
 }
 

@@ -1,10 +1,10 @@
 // KeyTurns: how far each limit key of a fair queue has been served: start-time fair queueing.
 //
 // A queue has a virtual time, and each key a virtual time up to which it has been served. A job
-// that is given advances its key by kTurn / weight. The next is of the key whose turn starts first;
-// the queue's time is the start of the turn that was given last. So keys that have jobs get shares
-// in proportion to their weights, and one that comes back from idle starts at the queue's time: it
-// has saved nothing up, and owes nothing.
+// that is given advances its key by its cost * kTurn / weight. The next is of the key whose turn
+// starts first; the queue's time is the start of the turn that was given last. So keys that have
+// jobs get shares in proportion to their weights, and one that comes back from idle starts at the
+// queue's time: it has saved nothing up, and owes nothing.
 //
 //   weight 1   a ──────────── a ──────────── a
 //   weight 3   b ─── b ─── b ─── b ─── b ─── b
@@ -35,8 +35,8 @@ class KeyTurns {
   const std::map<std::string, std::int64_t, std::less<>>& served() const { return served_; }
   // When the next turn of a key starts; "" = of the jobs without one.
   std::int64_t start(std::string_view key) const;
-  // It gets one.
-  void give(std::string_view key, const KeyLimits& limits);
+  // It gets one, for a job of that cost.
+  void give(std::string_view key, const KeyLimits& limits, int cost);
   // Drops the keys that start at now() anyway.
   void forget();
 

@@ -17,6 +17,7 @@
 
 #include "mainspring/job.h"
 #include "mainspring/limits.h"
+#include "model/rate.h"
 #include "store/access_operations.h"
 #include "store/breaker_operations.h"
 #include "store/lease_operations.h"
@@ -48,7 +49,8 @@ struct EnqueueResult {
   bool replayed = false;          // the idempotency key had been seen
 };
 
-// Up to `max` available jobs of `queues`, lowest (priority, run_at, id) first over all of them.
+// Up to `max` available jobs of `queues`, lowest (priority, run_at, id) first over all of them;
+// with costs so many that these fit into `max`, where none takes more than that.
 struct Claim {
   std::string worker;               // incarnation
   std::vector<std::string> queues;  // not empty
@@ -213,8 +215,11 @@ struct SetRetention {
 // A claim gives no job of a queue beyond its limits, by whichever line it came; jobs that run
 // already are left alone, and those whose lease expired count until they are rescued. A queue whose
 // rate is used up is closed until `opens_at`; then OpenQueues opens it. Jobs whose limit_key is at
-// its bound are passed over, in whichever order they stand; those behind them are given. Errors:
-// invalid_argument (there is no such breaker).
+// its bound are passed over, in whichever order they stand; those behind them are given.
+//
+// A job whose cost does not fit into what is free waits, and so do those behind it, of its limit
+// key or of its queue, as far as the claim wants their kinds. What runs counts by the costs as they
+// are now. Errors: invalid_argument (there is no such breaker).
 struct SetQueueLimits {
   std::string queue;
   QueueLimits limits;
@@ -246,7 +251,8 @@ struct PruneJobs {  // terminal jobs past their retention or over the cap, old i
   int limit = 1000;
   Fence fence;
 };
-// Queues closed by their rates with opens_at <= now; breakers with open_until <= now become half
+// Queues whose rate lets begin what it did not (QueueStats::opens_at, and with costs whenever it is
+// enough for the next of them); breakers with open_until <= now become half
 // open; and of each queue's quarantine, while none of it is released, the first by (priority,
 // run_at, id) with run_at <= now is: it becomes available.
 struct OpenQueues {
@@ -293,6 +299,8 @@ struct QueueStats {
   QueueLimits limits;
   std::optional<WallTime> opens_at;  // closed by its rate until then
   std::int64_t quarantined = 0;      // jobs in quarantine now, with the one that is released
+  std::int64_t slots_taken = 0;      // of its concurrency, by what runs
+  RateMeter meter{};                 // of limits.rate
 };
 
 struct JobPage {

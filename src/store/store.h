@@ -20,6 +20,7 @@
 #include <string>
 #include <vector>
 
+#include "model/rate.h"
 #include "store/operations.h"
 
 namespace mainspring {
@@ -62,6 +63,8 @@ struct Agenda {
 struct LimitKeyInfo {
   std::int64_t running = 0;            // of its jobs
   std::optional<WallTime> opens_at{};  // closed by its rate until then
+  std::int64_t slots_taken = 0;        // of its concurrency, by what runs
+  RateMeter meter{};                   // of its rate
   friend bool operator==(const LimitKeyInfo&, const LimitKeyInfo&) = default;
 };
 

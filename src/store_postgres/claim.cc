@@ -184,7 +184,7 @@ void PostgresStore::take_claimed(Claiming& claiming, const Rows& rows) {
     if ((after_.leased.back().second.flags & kFlagExtras) != 0)
       claiming.extras.push_back(jobs.back().id);
     const auto room = claiming.rooms.find(after_.leased.back().second.queue);
-    if (room != claiming.rooms.end()) --room->second;
+    if (room != claiming.rooms.end()) room->second.take(jobs.back().cost);
   }
   const auto& place_of = claiming.place_of;
   std::sort(jobs.begin() + before, jobs.end(), [&](const ClaimedJob& a, const ClaimedJob& b) {
@@ -198,7 +198,7 @@ void PostgresStore::take_claimed(Claiming& claiming, const Rows& rows) {
     for (int i = 0; i < rows.size(); ++i) given.ids.push_back(rows.integer(i, 0));
     after_.given.push_back(std::move(given));
   }
-  const bool enough = static_cast<int>(claiming.result.jobs.size()) >= op.max;
+  const bool enough = claiming.full || static_cast<int>(claiming.result.jobs.size()) >= op.max;
   if (one_queue) {
     QueueHint& hint = hints_[claiming.queues.front()->id];
     // Behind what was claimed, as far as nothing of that priority was left before it. Of a backlog
@@ -222,7 +222,9 @@ void PostgresStore::take_claimed(Claiming& claiming, const Rows& rows) {
 void PostgresStore::note_dry(const Claiming& claiming) {
   for (const QueueInfo* queue : claiming.queues) {
     const auto room = claiming.rooms.find(queue->id);
-    const bool full = room != claiming.rooms.end() && room->second <= 0;
+    // With costs a queue may be full before its hint says so. Whatever gives it room makes it wet.
+    const bool full =
+        room != claiming.rooms.end() && room->second.jobs() == 0 && queue->limits.costs.empty();
     if (queue->paused || full || claiming.unfinished.contains(queue->id)) continue;
     after_.dry.insert(queue->id);
     after_.gained.erase(queue->id);
@@ -255,6 +257,7 @@ ClaimedJob PostgresStore::read_claimed(const Rows& rows, int row, const Claim& o
   const int queue = static_cast<int>(column(9));
   job.queue = queue_name(queue);
   job.kind = kind_name(static_cast<int>(column(10)));
+  job.cost = cost_of(queue_by_id(queue), column(10));
   job.args = rows.string(row, 11);
   job.headers = rows.string(row, 12);
   job.tags = rows.texts(row, 13);

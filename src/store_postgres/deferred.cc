@@ -61,14 +61,17 @@ OperationResult PostgresStore::claim_named(const Claim& op) {
   if (row.expires_at != 0 && row.started_at == 0)
     named.expires_at = WallTime::from_us(row.expires_at);
   if (auto may = check_named(named, now_.wall); !may) return may.error();
-  std::map<int, int> rooms = this->rooms({&queue});
-  RoomForNamed room{.paused = queue.paused, .queue = queue.paused ? 1 : rooms.at(queue.id)};
+  Rooms rooms = this->rooms({&queue});
+  const int cost = cost_of(queue, row.kind);
+  RoomForNamed room{.paused = queue.paused,
+                    .queue = queue.paused || rooms.at(queue.id).fits(cost) ? 1 : 0,
+                    .cost = cost};
   std::string key;
   if (queue.limits.per_key.any() && (row.flags & kFlagLimitKey) != 0) {
     key = ask(key_sql_.key_of_job, params(op.job)).string(0, 0);
     KeyRooms of_key;
     room_of_keys(queue, {key}, of_key);
-    room.limit_key = of_key.at(key);
+    room.limit_key = of_key.at(key).fits(cost) ? 1 : 0;
   }
   if (named.quarantined && quarantine_is_taken(queue.id)) room.quarantine = 0;
   if (auto may = check_room(named, room); !may) return may.error();
@@ -77,7 +80,7 @@ OperationResult PostgresStore::claim_named(const Claim& op) {
 
 // `job` is not in hand any more afterwards. `key`: its limit_key, if a limit per key is for it.
 ClaimResult PostgresStore::give_named(const Claim& op, JobInHand& job, std::string key,
-                                      std::map<int, int> rooms) {
+                                      Rooms rooms) {
   const JobRow& row = job.row;
   const bool deferred = row.deferred;
   if (row.state != JobState::available || deferred) {
@@ -118,7 +121,9 @@ ClaimResult PostgresStore::give_named(const Claim& op, JobInHand& job, std::stri
   if (claiming.result.jobs.empty())
     throw PgError{"XX001", "an available job does not stand in its line", false};
   note_keys(claiming);
-  count_begun(*queues_by_id_.at(static_cast<int>(queue)), 1);
+  note_costs(claiming.result.jobs);
+  QueueInfo& of = *queues_by_id_.at(static_cast<int>(queue));
+  if (of.limits.rate) count_begun(of, begins_of(claiming.result.jobs[0].cost, *of.limits.rate));
   read_checkpoints(claiming);
   claiming.result.jobs[0].deferred = deferred;
   return std::move(claiming.result);

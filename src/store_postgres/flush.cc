@@ -249,8 +249,9 @@ void PostgresStore::flush_removed(const std::vector<JobInHand*>& all) {
     if ((row.flags & kFlagErrors) != 0) errors.push_back(row.id);
     if ((row.flags & kFlagMemos) != 0) memos.push_back(row.id);
     const auto queue = queues_by_id_.find(row.queue);
-    const bool fair = queue != queues_by_id_.end() && queue->second->limits.per_key.fair;
-    if (fair || (row.flags & kFlagLimitKey) != 0) keyed.push_back(row.id);
+    const bool noted = queue != queues_by_id_.end() &&
+                       (queue->second->limits.per_key.fair || !queue->second->limits.costs.empty());
+    if (noted || (row.flags & kFlagLimitKey) != 0) keyed.push_back(row.id);
     if (row.state == JobState::dead) dead.push_back(row.id);
     if (!row.unique_key.empty()) {
       key_queues.push_back(row.queue), key_ids.push_back(row.id);
@@ -274,6 +275,7 @@ void PostgresStore::count(const JobRow& row, int delta) {
   }
   if (is_terminal(row.state)) after_.finished += delta;
   if (row.state == JobState::available) after_.available[row.queue] += delta;
+  if (row.state == JobState::available && delta < 0) heavy_left(row);
   if (row.state != JobState::running) return;
   after_.running[row.queue] += delta;
   const auto queue = queues_by_id_.find(row.queue);

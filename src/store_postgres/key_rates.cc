@@ -22,7 +22,7 @@ KeyMeters PostgresStore::meters_of(const QueueInfo& queue, const std::vector<std
   return meters;
 }
 
-// So many jobs of these keys have begun.
+// Jobs of these keys have begun, for so many each.
 void PostgresStore::count_begun(const QueueInfo& queue, const std::map<std::string, int>& keys) {
   const KeyLimits& limits = queue.limits.per_key;
   std::vector<std::string> names, texts;
@@ -35,10 +35,10 @@ void PostgresStore::count_begun(const QueueInfo& queue, const std::map<std::stri
     RateMeter& meter = meters[key];
     meter.take(*limits.rate, now_.wall, n);
     texts.push_back(meter.text());
-    const auto at = key_closed_until(limits, meter, now_.wall);
-    opens_at.push_back(at ? std::optional(at->us()) : std::nullopt);
+    const auto next = mainspring::next_key_opening(queue.limits, meter, now_.wall);
+    opens_at.push_back(next ? std::optional(next->at.us()) : std::nullopt);
     forgotten_at.push_back((meter.as_new_at(*limits.rate) + kKeyMeterKept).us());
-    if (at && (!first || *at < *first)) first = at;
+    if (next && (!first || next->at < *first)) first = next->at;
   }
   if (MS_MUTANT(key_meters_not_kept)) return;
   write(key_sql_.write_meters,
@@ -56,13 +56,33 @@ void PostgresStore::note_opening(const QueueInfo& queue, std::optional<WallTime>
   after_.queues = true;
 }
 
+// Those whose time has come open for the next of the costs in time. False: there are more.
+bool PostgresStore::open_for_costs(const QueueInfo& queue) {
+  if (queue.limits.costs.empty()) return true;
+  const Rows due = ask(key_sql_.due_meters, params(std::int64_t{queue.id}, wall(), kMaxOpened));
+  std::vector<std::string> names;
+  OptInts opens_at;
+  for (int i = 0; i < due.size(); ++i) {
+    const auto next =
+        mainspring::next_key_opening(queue.limits, RateMeter::parse(due.text(i, 1)), now_.wall);
+    names.push_back(due.string(i, 0));
+    opens_at.push_back(next ? std::optional(next->at.us()) : std::nullopt);
+  }
+  if (names.empty()) return true;
+  write(key_sql_.meters_open_at,
+        params(std::int64_t{queue.id}, Texts(names.begin(), names.end()), opens_at));
+  return due.size() < kMaxOpened;
+}
+
 bool PostgresStore::open_keys() {
   const Rows due = ask(key_sql_.due_keys, params(wall(), kMaxOpened));
   for (int i = 0; i < due.size(); ++i) {
     QueueInfo& queue = locked_queue(due.string(i, 0));
+    const bool all = open_for_costs(queue);
     const Rows next = ask(key_sql_.next_key_opening, params(std::int64_t{queue.id}, wall()));
     queue.keys_open_at.reset();
     if (const auto at = next.maybe(0, 0)) queue.keys_open_at = WallTime::from_us(*at);
+    if (!all) queue.keys_open_at = now_.wall;
     changed_queue(queue);
     if (!MS_MUTANT(key_never_opens)) open_queue(queue);
   }

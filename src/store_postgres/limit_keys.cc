@@ -13,9 +13,9 @@
 #include "store_postgres/limit_keys.h"
 
 #include <algorithm>
-#include <limits>
 #include <set>
 
+#include "api/limit_shapes.h"
 #include "base/mutant.h"
 #include "store_postgres/plain.h"
 #include "store_postgres/reader.h"
@@ -55,9 +55,47 @@ constexpr std::string_view kWriteMeters =
     "excluded.forgotten_at";
 constexpr std::string_view kKeyInfo =
     "SELECT (SELECT count(*) FROM $schema.running_keys b JOIN $schema.jobs j ON j.id = "
-    "b.id WHERE b.queue = q.id AND b.key = $2 AND j.state = 3), (SELECT m.opens_at FROM "
-    "$schema.key_meters m WHERE m.queue = q.id AND m.key = $2) FROM $schema.queues q "
-    "WHERE q.name = $1";
+    "b.id WHERE b.queue = q.id AND b.key = $2 AND j.state = 3), m.opens_at, m.meter, q.limits, "
+    "CASE WHEN q.limits LIKE '%\"costs\":{%' THEN ARRAY(SELECT k.name || '=' || count(*) FROM "
+    "$schema.running_keys b JOIN $schema.jobs j ON j.id = b.id JOIN $schema.kinds k ON k.id = "
+    "j.kind WHERE b.queue = q.id AND b.key = $2 AND j.state = 3 GROUP BY k.name) END FROM "
+    "$schema.queues q LEFT JOIN $schema.key_meters m ON m.queue = q.id AND m.key = $2 WHERE "
+    "q.name = $1";
+constexpr std::string_view kRelease =
+    "WITH n AS (DELETE FROM $schema.running_keys WHERE queue = $1::bigint AND key <> ''), k "
+    "AS MATERIALIZED (SELECT h.* FROM $schema.held_back h JOIN $schema.jobs j ON j.id = h.id "
+    "WHERE h.queue = $1::bigint AND j.state = 2 AND j.kind = h.kind AND j.priority = "
+    "h.priority AND j.run_at = h.run_at AND coalesce(j.limit_key, '') = h.key ORDER BY h.id "
+    "FOR UPDATE OF j), d AS (DELETE FROM $schema.held_back WHERE queue = $1::bigint) INSERT "
+    "INTO $schema.ready (queue, priority, kind, run_at, id, expires_at) SELECT queue, "
+    "priority, kind, run_at, id, expires_at FROM k ON CONFLICT DO NOTHING";
+constexpr std::string_view kDueMeters =
+    "SELECT key, meter FROM $schema.key_meters WHERE queue = $1::bigint AND opens_at <= $2 "
+    "ORDER BY opens_at LIMIT $3::bigint";
+constexpr std::string_view kMetersOpenAt =
+    "UPDATE $schema.key_meters m SET opens_at = u.at FROM unnest($2::text[], $3::bigint[]) AS "
+    "u(key, at) WHERE m.queue = $1::bigint AND m.key = u.key";
+// Of jobs of heavy kinds: rows under the key "".
+constexpr std::string_view kRunningCosts =
+    "WITH gone AS (DELETE FROM $schema.running_keys b USING $schema.jobs j WHERE b.queue = "
+    "ANY($1::bigint[]) AND b.key = '' AND j.id = b.id AND j.state <> 3) SELECT b.queue, k.name || "
+    "'=' || count(*) FROM $schema.running_keys b JOIN $schema.jobs j ON j.id = b.id JOIN "
+    "$schema.kinds k ON k.id = j.kind WHERE b.queue = ANY($1::bigint[]) AND b.key = '' AND "
+    "j.state = 3 GROUP BY b.queue, k.name";
+constexpr std::string_view kRunningKinds =
+    "WITH gone AS (DELETE FROM $schema.running_keys b USING $schema.jobs j WHERE b.queue = "
+    "$1::bigint AND b.key = ANY($2::text[]) AND j.id = b.id AND j.state <> 3) SELECT b.key, "
+    "count(*), k.name FROM $schema.running_keys b JOIN $schema.jobs j ON j.id = b.id JOIN "
+    "$schema.kinds k ON k.id = j.kind WHERE b.queue = $1::bigint AND b.key = ANY($2::text[]) AND "
+    "j.state = 3 GROUP BY b.key, k.name";
+constexpr std::string_view kDropCosts =
+    "WITH m AS (UPDATE $schema.key_meters SET opens_at = $2 WHERE queue = $1::bigint AND "
+    "$3::boolean) DELETE FROM $schema.running_keys WHERE queue = $1::bigint AND key = ''";
+constexpr std::string_view kCountCosts =
+    "INSERT INTO $schema.running_keys (queue, key, id) SELECT j.queue, '', j.id FROM (SELECT "
+    "DISTINCT unnest(ids) AS id FROM $schema.leased) l JOIN $schema.jobs j ON j.id = l.id JOIN "
+    "$schema.kinds k ON k.id = j.kind WHERE j.queue = $1::bigint AND j.state = 3 AND k.name = "
+    "ANY($2::text[]) ON CONFLICT DO NOTHING";
 
 }  // namespace
 
@@ -101,15 +139,7 @@ LimitKeyStatements::LimitKeyStatements(std::string_view s)
                  "j.id FROM (SELECT DISTINCT unnest(ids) AS id FROM $schema.leased) l JOIN "
                  "$schema.jobs j ON j.id = l.id WHERE j.queue = $1::bigint AND j.state = 3 AND "
                  "j.limit_key IS NOT NULL ON CONFLICT DO NOTHING"),
-      release(s,
-              "WITH n AS (DELETE FROM $schema.running_keys WHERE queue = $1::bigint), k AS "
-              "MATERIALIZED (SELECT h.* FROM $schema.held_back h JOIN $schema.jobs j ON j.id = "
-              "h.id WHERE h.queue = $1::bigint AND j.state = 2 AND j.kind = h.kind AND j.priority "
-              "= h.priority AND j.run_at = h.run_at AND coalesce(j.limit_key, '') = h.key ORDER BY "
-              "h.id FOR UPDATE OF j), d AS (DELETE FROM $schema.held_back WHERE queue = "
-              "$1::bigint) INSERT "
-              "INTO $schema.ready (queue, priority, kind, run_at, id, expires_at) SELECT queue, "
-              "priority, kind, run_at, id, expires_at FROM k ON CONFLICT DO NOTHING"),
+      release(s, kRelease),
       key_info(s, kKeyInfo),
       key_of_job(s, "SELECT limit_key FROM $schema.jobs WHERE id = $1"),
       // What a claim has met of a key that is full is in held_back; the rest stands in the line.
@@ -125,7 +155,16 @@ LimitKeyStatements::LimitKeyStatements(std::string_view s)
                "$2::bigint"),
       next_key_opening(s,
                        "SELECT min(opens_at) FROM $schema.key_meters WHERE queue = $1::bigint AND "
-                       "opens_at > $2") {}
+                       "opens_at > $2"),
+      due_meters(s, kDueMeters),
+      meters_open_at(s, kMetersOpenAt),
+      running_costs(s, kRunningCosts),
+      running_kinds(s, kRunningKinds),
+      kind_of_job(s,
+                  "SELECT k.name FROM $schema.jobs j JOIN $schema.kinds k ON k.id = j.kind WHERE "
+                  "j.id = $1"),
+      count_costs(s, kCountCosts),
+      drop_costs(s, kDropCosts) {}
 
 KeyedColumns::KeyedColumns(const std::vector<KeyedJob>& jobs) {
   for (const KeyedJob& job : jobs) {
@@ -147,40 +186,45 @@ void PostgresStore::room_of_keys(const QueueInfo& queue, const std::set<std::str
   const KeyLimits& limits = queue.limits.per_key;
   std::vector<std::string> fresh;
   for (const std::string& key : keys) {
-    const bool is_new = rooms.emplace(key, std::numeric_limits<int>::max()).second;
+    const bool is_new = rooms.emplace(key, Room()).second;
     if (is_new && !key.empty() && limits.bounds()) fresh.push_back(key);
   }
   if (fresh.empty()) return;
-  std::map<std::string, std::int64_t> running;
-  if (limits.concurrency) {
-    const Texts names(fresh.begin(), fresh.end());
-    const Rows rows = ask(key_sql_.running, params(std::int64_t{queue.id}, names));
-    for (int i = 0; i < rows.size(); ++i) running[rows.string(i, 0)] = rows.integer(i, 1);
-  }
+  std::map<std::string, std::int64_t> taken;
+  if (limits.concurrency) taken = taken_by_keys(queue, Texts(fresh.begin(), fresh.end()));
   KeyMeters meters = meters_of(queue, fresh);
   std::optional<WallTime> opens_at;
   for (const std::string& key : fresh) {
-    rooms[key] = room_of_key(limits, running[key], meters[key], now_.wall);
-    const auto at = key_closed_until(limits, meters[key], now_.wall);
-    if (at && (!opens_at || *at < *opens_at)) opens_at = at;
+    rooms[key] = room_of_key(limits, taken[key], meters[key], now_.wall);
+    const auto next = mainspring::next_key_opening(queue.limits, meters[key], now_.wall);
+    if (next && (!opens_at || next->at < *opens_at)) opens_at = next->at;
   }
   note_opening(queue, opens_at);
 }
 
-// From `jobs`, in order, at most `most` that their keys have room for. `passed`: the others before
-// the last of them.
-std::vector<KeyedJob> PostgresStore::pick_keyed(std::vector<KeyedJob> jobs, int most,
-                                                KeyRooms rooms, std::vector<KeyedJob>& passed) {
+// From `jobs`, in order, at most `most` that their keys and the queue have room for. What does not
+// fit holds up what is behind it of its key, or of the queue.
+Picked PostgresStore::pick_keyed(const QueueInfo& queue, std::vector<KeyedJob> jobs, int most,
+                                 KeyRooms rooms, Room room) {
   std::sort(jobs.begin(), jobs.end(),
             [](const KeyedJob& a, const KeyedJob& b) { return a.rank() < b.rank(); });
-  std::vector<KeyedJob> picked;
-  passed.clear();
+  Picked picked;
   std::set<std::int64_t> seen;  // one may stand at both places
   for (KeyedJob& job : jobs) {
-    if (std::ssize(picked) == most) break;
+    if (std::ssize(picked.jobs) == most) break;
     if (!seen.insert(job.id).second) continue;
-    const bool free = job.key.empty() || rooms.at(job.key)-- > 0;
-    (free ? picked : passed).push_back(std::move(job));
+    const int cost = cost_of(queue, job.kind);
+    Room* const of_key = job.key.empty() ? nullptr : &rooms.at(job.key);
+    if (of_key != nullptr && !of_key->fits(cost)) {
+      if (!MS_MUTANT(light_overtakes_heavy_of_key)) *of_key = Room::none();
+      picked.passed.push_back(std::move(job));
+      continue;
+    }
+    picked.waits = !room.fits(cost) && !MS_MUTANT(light_overtakes_heavy);
+    if (picked.waits) break;
+    room.take(cost);
+    if (of_key != nullptr) of_key->take(cost);
+    picked.jobs.push_back(std::move(job));
   }
   return picked;
 }
@@ -210,10 +254,11 @@ std::vector<KeyedJob> PostgresStore::look_at_keys(const QueueInfo& queue,
   bool unfinished = false;
   const Rows lines = held_lines(queue, kinds, rooms);
   const std::vector<KeyedJob> held = held_in_order(queue, lines, most, rooms, unfinished);
-  std::vector<KeyedJob> line, picked, passed;
+  std::vector<KeyedJob> line;
+  Picked picked;
   KeyedJob last{.priority = -1};
   more = true;
-  for (int look = 0; look < kLooks && more && std::ssize(picked) < most; ++look) {
+  for (int look = 0; look < kLooks && more && std::ssize(picked.jobs) < most; ++look) {
     const std::int64_t wanted = most + (kFront << look);
     const Rows rows = ask(key_sql_.front, params(std::int64_t{queue.id}, wall(), kinds,
                                                  last.priority, last.run_at, last.id, wanted));
@@ -233,18 +278,18 @@ std::vector<KeyedJob> PostgresStore::look_at_keys(const QueueInfo& queue,
     for (const KeyedJob& job : held) {
       if (!more || job.place() < last.place()) all.push_back(job);
     }
-    picked = pick_keyed(std::move(all), most, rooms, passed);
+    picked = pick_keyed(queue, std::move(all), most, rooms, Room());
   }
-  move_held(queue, picked, std::move(passed));
-  more = (more || unfinished) && std::ssize(picked) < most;
-  return picked;
+  move_held(queue, picked.jobs, std::move(picked.passed));
+  more = (more || unfinished) && std::ssize(picked.jobs) < most;
+  return std::move(picked.jobs);
 }
 
 // Which jobs of its queues with limits per key the claim may take: into claiming.
 void PostgresStore::look_at_keys(Claiming& claiming, const std::optional<Ints>& kinds) {
   for (const QueueInfo* queue : claiming.queues) {
     if (!queue->limits.per_key.any()) continue;
-    const int most = std::min(claiming.rooms.at(queue->id), claiming.op->max);
+    const int most = std::min(claiming.rooms.at(queue->id).jobs(), claiming.op->max);
     claiming.keyed_queues.insert(queue->id);
     if (most <= 0) continue;
     bool more = false;
@@ -265,7 +310,10 @@ void PostgresStore::note_keys(const Claiming& claiming) {
     const auto found = at.find(job.id);
     if (found == at.end() || claiming.keyed[found->second].key.empty()) continue;
     const KeyLimits& limits = queue_by_id(claiming.keyed_of[found->second]).limits.per_key;
-    if (limits.rate) ++metered[claiming.keyed_of[found->second]][claiming.keyed[found->second].key];
+    if (limits.rate) {
+      metered[claiming.keyed_of[found->second]][claiming.keyed[found->second].key] +=
+          begins_of(job.cost, *limits.rate);
+    }
     if (!limits.concurrency) continue;
     auto& [keys, ids] = begun[claiming.keyed_of[found->second]];
     keys.emplace_back(claiming.keyed[found->second].key), ids.push_back(job.id);
@@ -302,8 +350,16 @@ Result<LimitKeyInfo> PostgresStore::limit_key(const std::string& queue,
     const Rows rows = c.run(key_sql_.key_info, params(queue, key));
     LimitKeyInfo info;
     if (rows.empty()) return info;
-    info.running = rows.integer(0, 0);
+    info.running = info.slots_taken = rows.integer(0, 0);
     if (const auto at = rows.maybe(0, 1)) info.opens_at = WallTime::from_us(*at);
+    if (rows.is_null(0, 4)) return info;
+    auto limits = parse_limits(rows.text(0, 3));
+    if (!limits) throw PgError{"XX001", limits.error().message, false};
+    info.slots_taken += extra_slots(*limits, limits->per_key.concurrency, rows.texts(0, 4));
+    if (!rows.is_null(0, 2)) info.meter = RateMeter::parse(rows.text(0, 2));
+    const auto& rate = limits->per_key.rate;
+    if (info.opens_at && rate && begins_awaited(*limits, *rate, info.meter, *info.opens_at) > 1)
+      info.opens_at.reset();  // others begin
     return info;
   });
 }

@@ -30,7 +30,8 @@ void read_limits_of(QueueInfo& queue, const Rows& rows, int row, int first) {
 }
 
 bool PostgresStore::is_closed(const QueueInfo& queue) const {
-  if (queue.paused || queue.opens_at || is_held_by_breaker(queue)) return true;
+  const bool by_rate = closed_until(queue.limits, queue.meter, queue.opens_at).has_value();
+  if (queue.paused || by_rate || is_held_by_breaker(queue)) return true;
   const QueueHint& hint = hints_[queue.id];
   return queue.limits.concurrency && !hint.running_uncertain &&
          hint.running >= *queue.limits.concurrency;
@@ -42,13 +43,14 @@ bool PostgresStore::is_limited(const Claiming& claiming) {
 }
 
 // How many jobs of each may begin. Their rows stay locked to the end of the transaction.
-std::map<int, int> PostgresStore::rooms(const std::vector<const QueueInfo*>& queues) {
+PostgresStore::Rooms PostgresStore::rooms(const std::vector<const QueueInfo*>& queues) {
   Ints ids;
   for (const QueueInfo* queue : queues) ids.push_back(queue->id);
   flush();
   tell(sql_.lock_limits, params(ids));
   const Rows rows = ask(sql_.read_limits, params(ids));
-  std::map<int, int> out, running_now;
+  Rooms out;
+  std::map<int, std::int64_t> taken;
   for (int i = 0; i < rows.size(); ++i) {
     const int id = static_cast<int>(rows.integer(i, 0));
     QueueInfo& queue = *queues_by_id_.at(id);
@@ -62,14 +64,16 @@ std::map<int, int> PostgresStore::rooms(const std::vector<const QueueInfo*>& que
       running += pending->second.counts[static_cast<std::size_t>(JobState::running)];
     after_.running_is[id] = running;
     after_.running[id] = 0;
-    running_now[id] = MS_MUTANT(concurrency_ignored) ? 0 : static_cast<int>(running);
+    taken[id] = running;
   }
+  for (const auto& [id, extra] : extra_of_queues(ids)) taken[id] += extra;
   take_breakers_of(queues);
-  for (const auto& [id, running] : running_now) {
+  for (const auto& [id, slots] : taken) {
     const QueueInfo& queue = *queues_by_id_.at(id);
-    const int room =
-        std::min(room_of(queue.limits, running, queue.meter, now_.wall), room_under_breaker(queue));
-    out[id] = queue.paused ? 0 : room;
+    Room room =
+        room_of(queue.limits, MS_MUTANT(concurrency_ignored) ? 0 : slots, queue.meter, now_.wall);
+    room.bound_jobs(room_under_breaker(queue));
+    out[id] = queue.paused ? Room::none() : room;
   }
   return out;
 }
@@ -81,7 +85,8 @@ void PostgresStore::claim_limited(const std::shared_ptr<Claiming>& claiming) {
   if (kinds && kinds->empty()) return;
   has_order(*claiming) ? look_in_order(*claiming, kinds) : look_at_keys(*claiming, kinds);
   Ints ids, room;
-  for (const auto& [id, n] : claiming->rooms) {
+  for (const auto& [id, of_queue] : claiming->rooms) {
+    const int n = of_queue.jobs();
     if (n > 0 && !claiming->keyed_queues.contains(id)) ids.push_back(id), room.push_back(n);
   }
   if (ids.empty() && claiming->keyed.empty()) {
@@ -107,38 +112,52 @@ void PostgresStore::claim_limited(const std::shared_ptr<Claiming>& claiming) {
   take_claimed(*claiming, ask(sql_.claim_limited, p));
   if (!claiming->place_of.empty()) note_turns(*claiming);
   note_keys(*claiming);
+  note_costs(claiming->result.jobs);
   std::map<int, int> begun;
-  for (const ClaimedJob& job : claiming->result.jobs) ++begun[find_queue(job.queue)->id];
+  for (const ClaimedJob& job : claiming->result.jobs) {
+    const QueueInfo& queue = *find_queue(job.queue);
+    if (queue.limits.rate) begun[queue.id] += begins_of(job.cost, *queue.limits.rate);
+  }
   for (const auto& [id, n] : begun) count_begun(*queues_by_id_.at(id), n);
 }
 
-// `n` jobs of it have begun. Its row is locked.
-void PostgresStore::count_begun(QueueInfo& queue, int n) {
-  if (!queue.limits.rate || n == 0) return;
-  queue.meter.take(*queue.limits.rate, now_.wall, n);
-  const bool was_closed = queue.opens_at.has_value();
+// Jobs of it have begun, for so many in all. Its row is locked.
+void PostgresStore::count_begun(QueueInfo& queue, int begins) {
+  if (!queue.limits.rate || begins == 0) return;
+  const auto was = queue.opens_at;
+  const auto awaited = [&] {
+    return queue.opens_at
+               ? begins_awaited(queue.limits, *queue.limits.rate, queue.meter, *queue.opens_at)
+               : 0;
+  };
+  const int before = awaited();
+  queue.meter.take(*queue.limits.rate, now_.wall, begins);
   note_rate(queue);
   const auto at = queue.opens_at ? std::optional(queue.opens_at->us()) : std::nullopt;
   const std::string meter = MS_MUTANT(rate_not_kept) ? "" : queue.meter.text();
   write(sql_.update_meter, params(std::int64_t{queue.id}, text_or_null(meter), at));
   copies_of_batch_ = true;
-  if (was_closed == queue.opens_at.has_value()) return;
+  // This claim came before OpenQueues, which will find nothing to open: whoever waits is told now.
+  const bool opened = before > 0 && (!queue.opens_at || awaited() > before);
+  if (opened && !MS_MUTANT(early_claim_tells_nobody)) opened_.insert(queue.id);
+  // Of a later opening the leader hears when it looks at this one.
+  const bool sooner = queue.opens_at && (!was || *queue.opens_at < *was);
+  if (was.has_value() == queue.opens_at.has_value() && !sooner) return;
   write(sql_.raise_version, params("queues"));
   after_.queues = true;
-  // This claim came before OpenQueues, which will find nothing to open: whoever waits is told now.
-  if (was_closed && !MS_MUTANT(early_claim_tells_nobody)) opened_.insert(queue.id);
 }
 
 void PostgresStore::note_rate(QueueInfo& queue) {
   queue.opens_at.reset();
   const auto& rate = queue.limits.rate;
-  if (rate && queue.meter.allowed(*rate, now_.wall) == 0)
-    queue.opens_at = queue.meter.opens_at(*rate, now_.wall);
+  if (!rate) return;
+  if (const auto next = next_rate_opening(queue.limits, *rate, queue.meter, now_.wall))
+    queue.opens_at = next->at;
 }
 
 // For the claim of one job of a session.
-bool PostgresStore::has_room(const QueueInfo& queue) {
-  return !queue.limits.any() || rooms({&queue})[queue.id] > 0;
+Room PostgresStore::room(const QueueInfo& queue) {
+  return queue.limits.any() ? rooms({&queue})[queue.id] : Room();
 }
 
 // Queues of which a job has ended, in which others could not begin for its sake.
@@ -179,6 +198,9 @@ OperationResult PostgresStore::operator()(const SetQueueLimits& op) {
   if (op.limits.quarantine_after) {
     if (auto old = keep_out_before(kKnowsQuarantine, "quarantine")) return std::move(*old);
   }
+  if (!op.limits.costs.empty()) {
+    if (auto old = keep_out_before(kKnowsCosts, "costs")) return std::move(*old);
+  }
   const std::string& breaker = op.limits.breaker;
   if (!breaker.empty()) {
     if (auto old = keep_out_before(kKnowsBreakers, "breakers")) return std::move(*old);
@@ -189,6 +211,7 @@ OperationResult PostgresStore::operator()(const SetQueueLimits& op) {
   // Somebody removed it meanwhile.
   if (!breaker.empty() && take_breaker(breaker) == nullptr) return unknown_breaker(breaker);
   change_key_limits(queue, op.limits);
+  change_costs(queue, op.limits);
   if (queue.limits.per_key.rate != op.limits.per_key.rate) {
     write(key_sql_.drop_meters, params(std::int64_t{queue.id}));
     queue.keys_open_at.reset();
@@ -221,7 +244,8 @@ OperationResult PostgresStore::operator()(const OpenQueues& op) {
   for (const auto& [id, queue] : queues_by_id_) {
     const bool opens = queue->opens_at && *queue->opens_at <= now_.wall;
     const bool of_keys = queue->keys_open_at && *queue->keys_open_at <= now_.wall;
-    if (opens) queue->opens_at.reset();
+    if (opens && queue->limits.costs.empty()) queue->opens_at.reset();
+    if (opens && !queue->limits.costs.empty()) locked_queue(queue->name);  // when the next is due
     if (of_keys) queue->keys_open_at.reset();
     if (opens || of_keys) open_queue(*queue);
   }

@@ -12,7 +12,8 @@ namespace mainspring::pg {
 inline constexpr std::int64_t kKnowsWorkflows = 7, kKnowsLimits = 10, kKnowsMemos = 11,
                               kKnowsForks = 12, kKnowsSubWorkflows = 13, kKnowsEnds = 14,
                               kKnowsLimitKeys = 15, kKnowsOrder = 16, kKnowsDefer = 17,
-                              kKnowsBreakers = 18, kKnowsQuarantine = 20, kKnowsKeyRates = 21;
+                              kKnowsBreakers = 18, kKnowsQuarantine = 20, kKnowsKeyRates = 21,
+                              kKnowsCosts = 23;
 // How long after a node was last seen it is thought to live, in microseconds.
 inline constexpr std::int64_t kNodeAlive = 15'000'000;
 

@@ -8,7 +8,6 @@
 #include "store_postgres/order.h"
 
 #include <algorithm>
-#include <limits>
 
 #include "base/mutant.h"
 #include "store_postgres/plain.h"
@@ -20,7 +19,6 @@ constexpr int kFront = 200;         // jobs that the first look takes beyond tho
 constexpr int kLooks = 6;           // of one claim, each at twice as many; the next claim goes on
 constexpr int kFairFront = 12'600;  // jobs of each priority that a claim of fair keys moves
 constexpr int kFairDepth = 4;       // jobs of each key at first; then so many times as many
-constexpr int kAnyRoom = std::numeric_limits<int>::max();
 
 bool sooner(const KeyedJob& a, const KeyedJob& b) {
   return a.rank() < b.rank();
@@ -29,11 +27,11 @@ bool sooner(const KeyedJob& a, const KeyedJob& b) {
 // The jobs of a key, as its turns meet them.
 struct Turns {
   std::string key;
-  int room = kAnyRoom;
+  Room room{};
   std::int64_t start = 0;
   std::vector<KeyedJob> jobs{};
   std::size_t next = 0;
-  bool has_job() const { return room > 0 && next < jobs.size(); }
+  bool has_job() const { return next < jobs.size() && room.fits(jobs[next].cost); }
   auto rank() const {
     const KeyedJob& job = jobs[next];
     return std::tie(job.effective, start, job.run_at, job.id);
@@ -82,8 +80,9 @@ OrderStatements::OrderStatements(std::string_view s)
 
 bool PostgresStore::has_order(const Claiming& claiming) const {
   if (!shared_rooms(claiming).empty()) return true;
-  return std::any_of(claiming.queues.begin(), claiming.queues.end(),
-                     [](const QueueInfo* queue) { return queue->limits.has_order(); });
+  return std::any_of(claiming.queues.begin(), claiming.queues.end(), [](const QueueInfo* queue) {
+    return queue->limits.has_order() || !queue->limits.costs.empty();
+  });
 }
 
 int PostgresStore::priority_now(const QueueInfo& queue, const KeyedJob& job) const {
@@ -134,7 +133,7 @@ std::vector<KeyedJob> PostgresStore::held_in_order(const QueueInfo& queue, const
   std::vector<std::string> kept;
   Ints of_kind, priority, room;
   for (int i = 0; i < lines.size(); ++i) {
-    const int n = std::min(depth, rooms.at(lines.string(i, 0)));
+    const int n = std::min(depth, rooms.at(lines.string(i, 0)).jobs());
     if (n <= 0) continue;
     kept.push_back(lines.string(i, 0)), of_kind.push_back(lines.integer(i, 1));
     priority.push_back(lines.integer(i, 2)), room.push_back(n);
@@ -170,14 +169,14 @@ std::vector<KeyedJob> PostgresStore::held_in_order(const QueueInfo& queue, const
 // In turns, at most `most` that their keys have room for. False: a key gave the last that was seen
 // of it, though it may have more.
 bool PostgresStore::pick_turns(const QueueInfo& queue, std::vector<KeyedJob> jobs, int most,
-                               const KeyRooms& rooms, KeyTurns turns,
-                               std::vector<KeyedJob>& picked) {
+                               const KeyRooms& rooms, Room room, KeyTurns turns, Picked& picked) {
   std::sort(jobs.begin(), jobs.end(), sooner);
   std::map<std::string, Turns> by_key;
   std::set<std::int64_t> seen;  // one may stand at both places
   for (KeyedJob& job : jobs) {
     if (!seen.insert(job.id).second) continue;
     Turns& of_key = by_key[job.key];
+    job.cost = cost_of(queue, job.kind);
     of_key.key = job.key;
     of_key.jobs.push_back(std::move(job));
   }
@@ -185,19 +184,22 @@ bool PostgresStore::pick_turns(const QueueInfo& queue, std::vector<KeyedJob> job
     of_key.start = turns.start(key);
     if (!key.empty()) of_key.room = rooms.at(key);
   }
-  picked.clear();
-  while (std::ssize(picked) < most) {
+  picked = {};
+  while (std::ssize(picked.jobs) < most) {
     Turns* next = nullptr;
     for (auto& [key, of_key] : by_key) {
       of_key.start = std::max(of_key.start, turns.now());
       if (of_key.has_job() && (next == nullptr || of_key.rank() < next->rank())) next = &of_key;
     }
     if (next == nullptr) return true;
-    picked.push_back(next->jobs[next->next++]);
-    --next->room;
-    turns.give(next->key, queue.limits.per_key);
+    const int cost = next->jobs[next->next].cost;
+    picked.waits = !room.fits(cost) && !MS_MUTANT(light_overtakes_heavy);
+    if (picked.waits) return true;
+    picked.jobs.push_back(next->jobs[next->next++]);
+    room.take(cost), next->room.take(cost);
+    turns.give(next->key, queue.limits.per_key, cost);
     next->start = turns.start(next->key);
-    if (picked.back().last_seen && std::ssize(picked) < most) return false;
+    if (picked.jobs.back().last_seen && std::ssize(picked.jobs) < most) return false;
   }
   return true;
 }
@@ -205,14 +207,15 @@ bool PostgresStore::pick_turns(const QueueInfo& queue, std::vector<KeyedJob> job
 // What a claim of `most` may take of a queue with fair keys. Each stands in the line then.
 std::vector<KeyedJob> PostgresStore::look_in_turns(const QueueInfo& queue,
                                                    const std::optional<Ints>& kinds, int most,
-                                                   const KeyTurns& turns, bool& more) {
+                                                   const Room& room, const KeyTurns& turns,
+                                                   bool& more) {
   std::optional<KeyedJob> seen_to;
   const std::vector<KeyedJob> line = fronts(queue, kinds, kFairFront, seen_to);
   KeyRooms rooms;
   std::set<std::string> keys;
   for (const KeyedJob& job : line) keys.insert(job.key);
   room_of_keys(queue, keys, rooms);
-  std::vector<KeyedJob> picked;
+  Picked picked;
   bool unfinished = false;
   const Rows lines = held_lines(queue, kinds, rooms);
   const int share = 2 * most / std::max(1, lines.size());
@@ -223,28 +226,28 @@ std::vector<KeyedJob> PostgresStore::look_in_turns(const QueueInfo& queue,
     if (depth == most) {
       for (KeyedJob& job : all) job.last_seen = false;  // no more than that can be wanted
     }
-    if (pick_turns(queue, std::move(all), most, rooms, turns, picked)) break;
+    if (pick_turns(queue, std::move(all), most, rooms, room, turns, picked)) break;
   }
   std::set<std::int64_t> given;
-  for (const KeyedJob& job : picked) given.insert(job.id);
+  for (const KeyedJob& job : picked.jobs) given.insert(job.id);
   std::vector<KeyedJob> passed;
   for (const KeyedJob& job : line) {
     if (!given.contains(job.id) && !job.session) passed.push_back(job);
   }
-  move_held(queue, picked, passed);
-  more = (seen_to || unfinished) && std::ssize(picked) < most;
-  return picked;
+  move_held(queue, picked.jobs, passed);
+  more = (seen_to || unfinished) && std::ssize(picked.jobs) < most && !picked.waits;
+  return std::move(picked.jobs);
 }
 
 // The same of a queue with ageing and limits per key.
 std::vector<KeyedJob> PostgresStore::look_at_aged_keys(const QueueInfo& queue,
                                                        const std::optional<Ints>& kinds, int most,
-                                                       bool& more) {
+                                                       const Room& room, bool& more) {
   KeyRooms rooms;
   bool unfinished = false;
   const Rows lines = held_lines(queue, kinds, rooms);
   const std::vector<KeyedJob> held = held_in_order(queue, lines, most, rooms, unfinished);
-  std::vector<KeyedJob> picked, passed;
+  Picked picked;
   std::optional<KeyedJob> seen_to;
   for (int look = 0; look < kLooks; ++look) {
     std::vector<KeyedJob> all = fronts(queue, kinds, most + (kFront << look), seen_to);
@@ -253,12 +256,23 @@ std::vector<KeyedJob> PostgresStore::look_at_aged_keys(const QueueInfo& queue,
     room_of_keys(queue, keys, rooms);
     all.insert(all.end(), held.begin(), held.end());
     if (seen_to) std::erase_if(all, [&](const KeyedJob& job) { return sooner(*seen_to, job); });
-    picked = pick_keyed(std::move(all), most, rooms, passed);
-    if (!seen_to || std::ssize(picked) == most) break;
+    picked = pick_keyed(queue, std::move(all), most, rooms, room);
+    if (!seen_to || picked.waits || std::ssize(picked.jobs) == most) break;
   }
-  move_held(queue, picked, passed);
-  more = (seen_to || unfinished) && std::ssize(picked) < most;
-  return picked;
+  move_held(queue, picked.jobs, std::move(picked.passed));
+  more = (seen_to || unfinished) && std::ssize(picked.jobs) < most && !picked.waits;
+  return std::move(picked.jobs);
+}
+
+void PostgresStore::take_while_fits(const QueueInfo& queue, Room room,
+                                    std::vector<KeyedJob>& jobs) {
+  std::erase_if(jobs, [&, waits = false](const KeyedJob& job) mutable {
+    const int cost = cost_of(queue, job.kind);
+    const bool fits = !waits && room.fits(cost);
+    if (fits) room.take(cost);
+    waits = !fits && !MS_MUTANT(light_overtakes_heavy);
+    return !fits;
+  });
 }
 
 // The first jobs over all its queues that the claim may take: into claiming, in order.
@@ -266,27 +280,30 @@ void PostgresStore::look_in_order(Claiming& claiming, const std::optional<Ints>&
   std::vector<std::pair<int, std::vector<KeyedJob>>> streams;
   for (const QueueInfo* queue : claiming.queues) {
     claiming.keyed_queues.insert(queue->id);
-    const int most = std::min(claiming.rooms.at(queue->id), claiming.op->max);
+    const Room& room = claiming.rooms.at(queue->id);
+    const int most = std::min(room.jobs(), claiming.op->max);
     if (most <= 0) continue;
     bool more = false;
     std::vector<KeyedJob> jobs;
     if (queue->limits.per_key.fair) {
       const KeyTurns& turns = claiming.turns[queue->id] = turns_of(*queue);
-      jobs = look_in_turns(*queue, kinds, most, turns, more);
+      jobs = look_in_turns(*queue, kinds, most, room, turns, more);
     } else if (queue->limits.per_key.any()) {
-      jobs = look_at_aged_keys(*queue, kinds, most, more);
+      jobs = look_at_aged_keys(*queue, kinds, most, room, more);
     } else {
       std::optional<KeyedJob> seen_to;
       jobs = fronts(*queue, kinds, most, seen_to);
       std::sort(jobs.begin(), jobs.end(), sooner);
       if (std::ssize(jobs) > most) jobs.resize(static_cast<std::size_t>(most));
+      take_while_fits(*queue, room, jobs);
     }
     if (more) claiming.unfinished.insert(queue->id);
     std::reverse(jobs.begin(), jobs.end());
     if (!jobs.empty()) streams.emplace_back(queue->id, std::move(jobs));
   }
   std::map<std::string, int> shared = shared_rooms(claiming);
-  while (!streams.empty() && std::ssize(claiming.keyed) < claiming.op->max) {
+  int slots = 0;  // of op->max
+  while (!streams.empty() && slots < claiming.op->max) {
     const auto first = std::min_element(
         streams.begin(), streams.end(),
         [](const auto& a, const auto& b) { return sooner(a.second.back(), b.second.back()); });
@@ -295,12 +312,17 @@ void PostgresStore::look_in_order(Claiming& claiming, const std::optional<Ints>&
       streams.erase(first);
       continue;
     }
+    const int cost =
+        std::min(claiming.op->max, cost_of(queue_by_id(first->first), first->second.back().kind));
+    slots += cost;
+    if (slots > claiming.op->max) break;
     claiming.place_of.emplace(first->second.back().id, claiming.keyed.size());
     claiming.keyed.push_back(std::move(first->second.back()));
     claiming.keyed_of.push_back(first->first);
     first->second.pop_back();
     if (first->second.empty()) streams.erase(first);
   }
+  claiming.full = slots >= claiming.op->max;
 }
 
 // -- turns ----------------------------------------------------------------------------------------
@@ -323,7 +345,7 @@ void PostgresStore::note_turns(Claiming& claiming) {
     if (!queue.limits.per_key.fair) continue;
     const std::string& key = claiming.keyed[at].key;
     if (key.empty() && MS_MUTANT(jobs_without_key_take_no_turn)) continue;
-    claiming.turns.at(queue.id).give(key, queue.limits.per_key);
+    claiming.turns.at(queue.id).give(key, queue.limits.per_key, job.cost);
     given[queue.id].insert(key);
   }
   for (const auto& [queue, keys] : given) {

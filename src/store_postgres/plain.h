@@ -24,8 +24,9 @@ struct PostgresStore::Claiming {
   std::int64_t at = 0;     // and when they begin
   bool sent_once = false, answered = false;
   ClaimResult result;
-  Ints extras;               // jobs that may have a checkpoint
-  std::map<int, int> rooms;  // of queues with limits: how many more may begin
+  Ints extras;        // jobs that may have a checkpoint
+  Rooms rooms;        // of queues with limits: what of them may begin
+  bool full = false;  // the next job does not fit into what is left of op->max
   // Of its queues with limits per key: the jobs that it may take, and of which queue each is; and
   // those queues of which there may be others.
   std::set<int> keyed_queues, unfinished;

@@ -329,6 +329,11 @@ Result<std::vector<QueueStats>> PostgresStore::queues() const {
       }
       if (const auto at = rows.maybe(i, kLimits + 1)) q.opens_at = WallTime::from_us(*at);
       q.quarantined = rows.integer(i, kLimits + 2);
+      if (!rows.is_null(i, kLimits + 3)) q.meter = RateMeter::parse(rows.text(i, kLimits + 3));
+      q.opens_at = closed_until(q.limits, q.meter, q.opens_at);
+      q.slots_taken = q.counts[static_cast<std::size_t>(JobState::running)];
+      if (!rows.is_null(i, kLimits + 4))
+        q.slots_taken += extra_slots(q.limits, q.limits.concurrency, rows.texts(i, kLimits + 4));
     }
     return all;
   });

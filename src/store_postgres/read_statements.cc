@@ -37,6 +37,29 @@ namespace mainspring::pg {
   "WHERE seq >= $1 AND seq <= $2 AND ($3::text IS NULL OR who = $3) AND ($4::text IS NULL OR " \
   "action = $4) AND ($5::text IS NULL OR object = $5) "
 
+namespace {
+// The oldest by priority, each by one look into the index.
+constexpr std::string_view kQueues =
+    "SELECT q.name, q.paused, q.retention_completed, q.retention_dead, t.*, o.run_at, "
+    "coalesce(q.limits, q.settings), q.opens_at, coalesce(z.n, 0), q.meter, CASE WHEN "
+    "q.limits LIKE '%\"costs\":{%' THEN ARRAY(SELECT k.name || '=' || count(*) FROM "
+    "$schema.running_keys b JOIN $schema.jobs j ON j.id = b.id JOIN $schema.kinds k ON k.id = "
+    "j.kind WHERE b.queue = q.id AND b.key = '' AND j.state = 3 GROUP BY k.name) END FROM "
+    "$schema.queues q LEFT JOIN (SELECT queue, sum(waiting)::bigint, sum(scheduled)::bigint, "
+    "sum(available)::bigint AS available, sum(running)::bigint, sum(completed)::bigint, "
+    "sum(retryable)::bigint, sum(cancelled)::bigint, sum(dead)::bigint, "
+    "sum(enqueued)::bigint, sum(pruned)::bigint, sum(expired)::bigint FROM $schema.tallies "
+    "WHERE queue <> 0 GROUP BY queue) t ON t.queue = q.id LEFT JOIN LATERAL (SELECT "
+    "least(min(r.run_at), (SELECT h.run_at FROM $schema.held_back h JOIN $schema.jobs j ON "
+    "j.id = h.id WHERE h.queue = q.id AND j.state = 2 AND j.run_at = h.run_at ORDER BY "
+    "h.run_at LIMIT 1)) AS run_at FROM generate_series(0, 9) AS p(priority) LEFT JOIN LATERAL "
+    "(SELECT run_at FROM $schema.ready WHERE queue = q.id AND priority = p.priority ORDER BY "
+    "run_at LIMIT 1) r ON true WHERE t.available > 0) o ON true LEFT JOIN (SELECT z.queue, "
+    "count(*) AS n FROM $schema.quarantine z JOIN $schema.jobs j ON j.id = z.id AND "
+    "j.quarantined IS NOT NULL AND j.state NOT IN (4, 6, 7) GROUP BY z.queue) z ON z.queue = "
+    "q.id ORDER BY q.name";
+}  // namespace
+
 ReadStatements::ReadStatements(std::string_view s)
     : begin_snapshot(s, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"),
       end_snapshot(s, "COMMIT"),
@@ -73,26 +96,7 @@ ReadStatements::ReadStatements(std::string_view s)
                                           "SELECT id FROM $schema.deferred UNION ALL "
                                           "SELECT turn FROM $schema.sessions WHERE look_at <> 0)")),
       candidates_quarantined(s, MS_NEWEST("quarantine")),
-      // The oldest by priority, each by one look into the index.
-      queues(
-          s,
-          "SELECT q.name, q.paused, q.retention_completed, q.retention_dead, t.*, o.run_at, "
-          "coalesce(q.limits, q.settings), q.opens_at, coalesce(z.n, 0) FROM "
-          "$schema.queues q LEFT JOIN (SELECT queue, sum(waiting)::bigint, "
-          "sum(scheduled)::bigint, sum(available)::bigint AS available, sum(running)::bigint, "
-          "sum(completed)::bigint, sum(retryable)::bigint, sum(cancelled)::bigint, "
-          "sum(dead)::bigint, sum(enqueued)::bigint, sum(pruned)::bigint, sum(expired)::bigint "
-          "FROM $schema.tallies WHERE queue <> 0 GROUP BY queue) t ON t.queue = q.id LEFT JOIN "
-          "LATERAL (SELECT least(min(r.run_at), (SELECT h.run_at FROM $schema.held_back h JOIN "
-          "$schema.jobs j ON j.id = h.id WHERE h.queue = q.id AND j.state = 2 AND j.run_at = "
-          "h.run_at ORDER BY h.run_at LIMIT 1)) AS run_at FROM generate_series(0, 9) AS "
-          "p(priority) LEFT JOIN LATERAL (SELECT run_at FROM $schema.ready WHERE queue = q.id AND "
-          "priority = p.priority ORDER BY run_at LIMIT 1) r ON true WHERE t.available > 0) o ON "
-          "true LEFT JOIN (SELECT z.queue, count(*) AS n FROM $schema.quarantine z JOIN "
-          "$schema.jobs j ON "
-          "j.id = z.id AND j.quarantined IS NOT NULL AND j.state NOT IN (4, 6, 7) GROUP BY "
-          "z.queue) z "
-          "ON z.queue = q.id ORDER BY q.name"),
+      queues(s, kQueues),
       line_before(s,
                   "SELECT count(*) FROM (SELECT 1 FROM $schema.ready WHERE queue = (SELECT id FROM "
                   "$schema.queues WHERE name = $1) AND (priority, run_at, id) < ($2, $3, $4) LIMIT "

@@ -240,14 +240,22 @@ bool PostgresStore::take_one_claimed(const Claim& op, const Rows& rows, std::int
   return true;
 }
 
+// Its job has begun.
+void PostgresStore::count_of_session(QueueInfo& queue, const ClaimResult& given) {
+  note_costs(given.jobs);
+  if (queue.limits.rate) count_begun(queue, begins_of(given.jobs[0].cost, *queue.limits.rate));
+}
+
 // The job whose turn it is, for the holder.
 OperationResult PostgresStore::claim_turn(const Claim& op, const SessionKey& key) {
   SessionInHand* session = find_session(key);
   if (session == nullptr || !holds(*session, op.session_token)) return lost(key);
   ClaimResult result;
   const QueueInfo* queue = &queue_by_id(session->name.queue);
-  const bool room = has_room(*queue);
-  if (session->row.turn != 0 && room) {
+  const Room free = room(*queue);
+  const bool fits = session->row.turn != 0 && free.jobs() > 0 &&
+                    free.fits(cost_of_job(*queue, session->row.turn));
+  if (fits) {
     flush();
     hold();
     const std::int64_t until = lease_now() + op.lease.count();
@@ -257,7 +265,7 @@ OperationResult PostgresStore::claim_turn(const Claim& op, const SessionKey& key
     if (take_one_claimed(op, rows, until, result)) {  // it was not among the available
       ++after_.available[session->name.queue];
       ++after_.heads[session->name.queue];
-      count_begun(*queues_by_id_.at(queue->id), 1);
+      count_of_session(*queues_by_id_.at(queue->id), result);
     }
   }
   dry_line(op.queues[0]);  // there is one job at a time
@@ -268,7 +276,9 @@ OperationResult PostgresStore::claim_turn(const Claim& op, const SessionKey& key
 OperationResult PostgresStore::accept_next(const Claim& op, const std::string& name) {
   const QueueInfo* queue = find_queue(name);
   ClaimResult result;
-  if (queue == nullptr || !has_room(*queue) || queue->paused) return result;
+  if (queue == nullptr) return result;
+  const Room free = room(*queue);
+  if (free.jobs() == 0 || queue->paused) return result;
   flush();
   if (!has_room_for_hold()) return too_many_held();
   Ints tried;
@@ -282,6 +292,10 @@ OperationResult PostgresStore::accept_next(const Claim& op, const std::string& n
     }
     const JobId id = found.integer(0, 2);
     tried.push_back(id);
+    if (!free.fits(cost_of_job(*queue, id))) {
+      dry_line(op.queues[0]);
+      break;
+    }
     const SessionName taken{queue->id, found.string(0, 1)};
     read_locked_sessions({taken});
     SessionInHand& session = sessions_.at(taken);
@@ -292,7 +306,7 @@ OperationResult PostgresStore::accept_next(const Claim& op, const std::string& n
     Params all = claim_params(op, id, until);
     all.add(found.integer(0, 0)).add(found.integer(0, 3)).add(found.integer(0, 4));
     if (!take_one_claimed(op, ask(session_sql_.claim_head, all), until, result)) continue;
-    count_begun(*queues_by_id_.at(queue->id), 1);
+    count_of_session(*queues_by_id_.at(queue->id), result);
     hold_session(session, token, op.worker, op.lease);
     dry_line(session_line({name, taken.key}));
     result.session = grant({name, taken.key}, session, false);

@@ -253,7 +253,8 @@ class PostgresStore final : public SharedStore {
   // -- limits.cc
   bool is_closed(const QueueInfo& queue) const;
   static bool is_limited(const Claiming& claiming);
-  std::map<int, int> rooms(const std::vector<const QueueInfo*>& queues);
+  using Rooms = std::map<int, Room>;  // what may begin, of queues
+  Rooms rooms(const std::vector<const QueueInfo*>& queues);
   void note_dry(const Claiming& claiming);
   void begin_claim(const std::shared_ptr<Claiming>& claiming);
   void lock_limited(const std::vector<std::shared_ptr<Claiming>>& run);
@@ -264,8 +265,16 @@ class PostgresStore final : public SharedStore {
   void defer_attempt(JobInHand& job, const Defer& defer);
   void undefer(JobInHand& job);
   OperationResult claim_named(const Claim& op);
-  ClaimResult give_named(const Claim& op, JobInHand& job, std::string key,
-                         std::map<int, int> rooms);
+  ClaimResult give_named(const Claim& op, JobInHand& job, std::string key, Rooms rooms);
+
+  // -- costs.cc
+  int cost_of(const QueueInfo& queue, std::int64_t kind);
+  int cost_of_job(const QueueInfo& queue, JobId id);
+  std::map<int, std::int64_t> extra_of_queues(const Ints& ids);
+  std::map<std::string, std::int64_t> taken_by_keys(const QueueInfo& queue, const Texts& keys);
+  void note_costs(const std::vector<ClaimedJob>& jobs);
+  void heavy_left(const JobRow& row);
+  void change_costs(const QueueInfo& queue, const QueueLimits& limits);
 
   // -- quarantine.cc
   void lose_attempt(JobInHand& job, int lost, std::int64_t since);
@@ -276,9 +285,9 @@ class PostgresStore final : public SharedStore {
   void look_for_releases();
   void load_next_release();
 
-  void count_begun(QueueInfo& queue, int n);
+  void count_begun(QueueInfo& queue, int begins);
   void note_rate(QueueInfo& queue);
-  bool has_room(const QueueInfo& queue);
+  Room room(const QueueInfo& queue);
   void settle_openings();
   void open_queue(const QueueInfo& queue);
   WallTime next_opening() const;
@@ -306,10 +315,10 @@ class PostgresStore final : public SharedStore {
   int step_breakers(int limit);
 
   // -- limit_keys.cc
-  using KeyRooms = std::map<std::string, int>;  // how many more of a key may begin
+  using KeyRooms = std::map<std::string, Room>;  // what may begin, of keys
   void room_of_keys(const QueueInfo& queue, const std::set<std::string>& keys, KeyRooms& rooms);
-  static std::vector<KeyedJob> pick_keyed(std::vector<KeyedJob> jobs, int most, KeyRooms rooms,
-                                          std::vector<KeyedJob>& passed);
+  Picked pick_keyed(const QueueInfo& queue, std::vector<KeyedJob> jobs, int most, KeyRooms rooms,
+                    Room room);
   std::vector<KeyedJob> look_at_keys(const QueueInfo& queue, const std::optional<Ints>& kinds,
                                      int most, bool& more);
   void look_at_keys(Claiming& claiming, const std::optional<Ints>& kinds);
@@ -323,7 +332,8 @@ class PostgresStore final : public SharedStore {
   KeyMeters meters_of(const QueueInfo& queue, const std::vector<std::string>& keys);
   void count_begun(const QueueInfo& queue, const std::map<std::string, int>& keys);
   void note_opening(const QueueInfo& queue, std::optional<WallTime> at);  // of a key
-  bool open_keys();                                                       // true: there are more
+  bool open_for_costs(const QueueInfo& queue);
+  bool open_keys();  // true: there are more
 
   // -- order.cc
   bool has_order(const Claiming& claiming) const;
@@ -334,11 +344,13 @@ class PostgresStore final : public SharedStore {
   std::vector<KeyedJob> held_in_order(const QueueInfo& queue, const Rows& lines, int depth,
                                       const KeyRooms& rooms, bool& unfinished);
   bool pick_turns(const QueueInfo& queue, std::vector<KeyedJob> jobs, int most,
-                  const KeyRooms& rooms, KeyTurns turns, std::vector<KeyedJob>& picked);
+                  const KeyRooms& rooms, Room room, KeyTurns turns, Picked& picked);
   std::vector<KeyedJob> look_in_turns(const QueueInfo& queue, const std::optional<Ints>& kinds,
-                                      int most, const KeyTurns& turns, bool& more);
+                                      int most, const Room& room, const KeyTurns& turns,
+                                      bool& more);
   std::vector<KeyedJob> look_at_aged_keys(const QueueInfo& queue, const std::optional<Ints>& kinds,
-                                          int most, bool& more);
+                                          int most, const Room& room, bool& more);
+  void take_while_fits(const QueueInfo& queue, Room room, std::vector<KeyedJob>& jobs);
   void look_in_order(Claiming& claiming, const std::optional<Ints>& kinds);
   KeyTurns turns_of(const QueueInfo& queue);
   void note_turns(Claiming& claiming);
@@ -432,6 +444,7 @@ class PostgresStore final : public SharedStore {
   OperationResult claim_turn(const Claim& op, const SessionKey& key);
   OperationResult accept_next(const Claim& op, const std::string& queue);
   bool take_one_claimed(const Claim& op, const Rows& rows, std::int64_t until, ClaimResult& into);
+  void count_of_session(QueueInfo& queue, const ClaimResult& given);
   Params claim_params(const Claim& op, JobId id, std::int64_t until) const;
   // Of the lines that this node believes dry: those that are not.
   void ask_lines(Heard& heard);

@@ -7,7 +7,7 @@
 #include "api/limit_shapes.h"
 #include "api/schedule_shapes.h"
 #include "base/mutant.h"
-#include "model/rate.h"
+#include "model/slots.h"
 #include "store_postgres/migrations.h"
 #include "store_postgres/transfer_statements.h"
 #include "trigger/rules.h"
@@ -60,9 +60,9 @@ void PostgresTarget::write_key_meters(std::int64_t queue, const TransferQueue& q
   Ints forgotten_at;
   for (const auto& [key, text] : q.key_meters) {
     const RateMeter meter = RateMeter::parse(text);
-    const auto at = key_closed_until(limits->per_key, meter, now);
+    const auto next = next_key_opening(*limits, meter, now);
     keys.emplace_back(key), texts.emplace_back(text);
-    opens_at.push_back(at ? std::optional(at->us()) : std::nullopt);
+    opens_at.push_back(next ? std::optional(next->at.us()) : std::nullopt);
     forgotten_at.push_back((meter.as_new_at(*limits->per_key.rate) + kKeyMeterKept).us());
   }
   tell(sql_->key_meters, params(queue, keys, texts, opens_at, forgotten_at));
@@ -286,7 +286,7 @@ Result<void> PostgresTarget::complete(WallTime now) {
     tell(sql_->for_all,
          params(newest_is_compatible_with(), kKnowsWorkflows, kKnowsLimits, kKnowsMemos,
                 kKnowsForks, kKnowsSubWorkflows, kKnowsEnds, kKnowsLimitKeys, kKnowsOrder,
-                kKnowsDefer, kKnowsBreakers, kKnowsQuarantine, kKnowsKeyRates));
+                kKnowsDefer, kKnowsBreakers, kKnowsQuarantine, kKnowsKeyRates, kKnowsCosts));
   });
 }
 

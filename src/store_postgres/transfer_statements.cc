@@ -135,7 +135,8 @@ constexpr std::string_view kForAll =
     "END, CASE WHEN EXISTS (SELECT 1 FROM $schema.quarantine) OR EXISTS (SELECT 1 FROM "
     "$schema.queues WHERE coalesce(limits, settings) LIKE '%\"quarantine_after\":%') THEN $12 "
     "END, CASE WHEN EXISTS (SELECT 1 FROM $schema.queues WHERE limits LIKE "
-    "'%\"per_key\":{%\"rate\":{%') THEN $13 END)";
+    "'%\"per_key\":{%\"rate\":{%') THEN $13 END, CASE WHEN EXISTS (SELECT 1 FROM "
+    "$schema.queues WHERE limits LIKE '%\"costs\":{%') THEN $14 END)";
 constexpr std::string_view kQuarantined =
     "WITH j AS (UPDATE $schema.jobs j SET lost = nullif(u.lost, 0), quarantined = "
     "nullif(u.since, 0) FROM unnest($1::bigint[], $2::bigint[], $3::bigint[]) AS u(id, lost, "
@@ -146,7 +147,10 @@ constexpr std::string_view kRunningKeys =
     "$schema.jobs j WHERE j.id = b.id)) INSERT INTO $schema.running_keys (queue, key, id) SELECT "
     "j.queue, j.limit_key, j.id FROM "
     "$schema.jobs j JOIN $schema.queues q ON q.id = j.queue WHERE j.state = 3 AND j.limit_key IS "
-    "NOT NULL AND q.limits LIKE '%\"per_key\":{\"concurrency\":%' ON CONFLICT DO NOTHING";
+    "NOT NULL AND q.limits LIKE '%\"per_key\":{\"concurrency\":%' UNION ALL SELECT j.queue, '', "
+    "j.id FROM $schema.jobs j JOIN $schema.queues q ON q.id = j.queue JOIN $schema.kinds k ON k.id "
+    "= j.kind WHERE j.state = 3 AND q.limits LIKE '%\"costs\":{%' AND (q.limits::jsonb -> 'costs') "
+    "? k.name ON CONFLICT DO NOTHING";
 constexpr std::string_view kWorkflow =
     "INSERT INTO $schema.workflows (id, name, key, data, state, wake_at, finished_at) "
     "VALUES ($1, $2, $3, $4, $5::bigint, $6, $7)";

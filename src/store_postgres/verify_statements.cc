@@ -58,6 +58,11 @@ constexpr Law kLaws[] = {
      "EXISTS (SELECT 1 "
      "FROM $schema.running_keys r WHERE r.id = j.id AND r.queue = j.queue AND r.key = "
      "j.limit_key)"},
+    {"running jobs of heavy kinds that their queue counts as light ones",
+     "SELECT count(*) FROM $schema.jobs j JOIN $schema.queues q ON q.id = j.queue JOIN "
+     "$schema.kinds k ON k.id = j.kind WHERE j.state = 3 AND q.limits LIKE '%\"costs\":{%' AND "
+     "(q.limits::jsonb -> 'costs') ? k.name AND NOT EXISTS (SELECT 1 FROM $schema.running_keys r "
+     "WHERE r.id = j.id AND r.queue = j.queue AND r.key = '')"},
     {"jobs whose row does not say that they have a limit_key, or says it wrongly",
      "SELECT count(*) FROM $schema.jobs WHERE (flags & 2048 <> 0) <> (limit_key IS NOT NULL)"},
     {"limit keys of jobs that are gone",

@@ -288,7 +288,9 @@ void SqliteStore::publish() {
     stats.retention_completed = queue->retention_completed;
     stats.retention_dead = queue->retention_dead;
     stats.limits = queue->limits;
-    stats.opens_at = queue->opens_at;
+    stats.opens_at = queue->closed_until();
+    stats.slots_taken = queue->slots_taken();
+    stats.meter = queue->meter;
     stats.quarantined = std::ssize(queue->quarantine) + (queue->released == 0 ? 0 : 1);
     queue->touched = false;
     queue->made_available = queue->made_session_available = false;

@@ -48,7 +48,7 @@ void SqliteStore::add_streams(ClaimWalk& claim, QueueState& queue) {
   };
   const ReadyKey nowhere(0, WallTime(), 0);
   const auto add = [&](ClaimStream stream) {
-    if (stream.fronts != nullptr) skip_expired(claim, *stream.fronts);
+    skip_idle(claim, stream);
     if (find_place(stream, now_.wall)) claim.heap.push_back(stream);
   };
   for (auto& [kind, line] : queue.ready) {
@@ -86,7 +86,7 @@ OperationResult SqliteStore::operator()(const Claim& op) {
   for (const std::string& name : op.queues) step_breaker_of(name);
   for (const std::string& name : op.queues) {
     QueueState* queue = find_queue(name);
-    if (queue != nullptr && room(*queue) > 0) queues.push_back(queue);
+    if (queue != nullptr && room(*queue).jobs() > 0) queues.push_back(queue);
   }
   std::sort(queues.begin(), queues.end());
   queues.erase(std::unique(queues.begin(), queues.end()), queues.end());
@@ -98,19 +98,26 @@ OperationResult SqliteStore::operator()(const Claim& op) {
   begin_write();
   std::make_heap(heap.begin(), heap.end(), later);
   result.jobs.reserve(static_cast<std::size_t>(std::min(op.max, 1000)));
-  while (!heap.empty() && static_cast<int>(result.jobs.size()) < op.max) {
+  while (!heap.empty() && claim.slots < op.max) {
     std::pop_heap(heap.begin(), heap.end(), later);
     ClaimStream& first = heap.back();
-    if (first.queue->limits.any() && room(*first.queue) == 0) {
+    const bool closed = first.queue->limits.any() &&
+                        (claim.waiting.contains(first.queue) || room(*first.queue).jobs() == 0);
+    const Waits waits = closed ? Waits::queue : who_waits(claim, first);
+    if (waits == Waits::claim) break;
+    if (waits == Waits::queue) {
+      claim.waiting.insert(first.queue);
       heap.pop_back();
       continue;
     }
-    if (first.fronts != nullptr) {
+    if (waits != Waits::nobody) {
+      pass_waiting(first);
+    } else if (first.fronts != nullptr) {
       take_turn(claim, *first.fronts);
-      skip_expired(claim, *first.fronts);
     } else {
       take_first(claim, first);
     }
+    skip_idle(claim, first);
     if (find_place(first, now_.wall)) {
       std::push_heap(heap.begin(), heap.end(), later);
     } else {
@@ -124,13 +131,16 @@ OperationResult SqliteStore::operator()(const Claim& op) {
 
 // Among other streams only a job that can begin may stand for its queue: behind one whose turn it
 // is may be an older one.
-void SqliteStore::skip_expired(const ClaimWalk& claim, FairFronts& fronts) {
-  if (claim.op.queues.size() == 1) return;
-  while (FairFronts::Front* first = fronts.first()) {
-    const auto hot = load_hot(first->at.id());
-    MS_ASSERT(hot, "an available job has its record");
-    if (!hot->expires_at || hot->started_at || *hot->expires_at > now_.wall.us()) return;
-    fronts.pass(*first);
+void SqliteStore::skip_idle(ClaimWalk& claim, ClaimStream& stream) {
+  if (stream.fronts == nullptr || claim.op.queues.size() == 1) return;
+  while (FairFronts::Front* first = stream.fronts->first()) {
+    if (who_waits(claim, stream) == Waits::key) {
+      stream.fronts->drop_key(*first);
+    } else if (is_over(first->at.id())) {
+      stream.fronts->pass(*first);
+    } else {
+      return;
+    }
   }
 }
 
@@ -141,6 +151,7 @@ void SqliteStore::take_first(ClaimWalk& claim, ClaimStream& first) {
     ++first.at;
   } else if (claim_one(at, *first.queue, first.kind, claim.op, claim.grant, claim.jobs)) {
     first.at = first.line->erase(first.at);
+    claim.slots += std::min(claim.jobs.back().cost, claim.op.max);
     if (key != nullptr) claim.taken[first.queue].push_back(key->key);
   } else {
     ++first.at;
@@ -156,9 +167,11 @@ void SqliteStore::take_turn(ClaimWalk& claim, FairFronts& fronts) {
   FairFronts::Front& front = *fronts.first();
   const std::string key = front.key == nullptr ? "" : front.key->key;
   if (claim_one(front.at, queue, front.kind, claim.op, claim.grant, claim.jobs)) {
+    const int cost = claim.jobs.back().cost;
+    claim.slots += std::min(cost, claim.op.max);
     front.line->erase(front.at);
     if (front.key != nullptr) claim.taken[&queue].push_back(key);
-    count_turn(queue, key);
+    count_turn(queue, key, cost);
   }
   fronts.pass(front);
 }

@@ -8,6 +8,7 @@
 
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -41,6 +42,8 @@ class FairFronts {
   Front* first();
   // Behind the job of `front`, which was taken, or could not be; the key has had its turn or not.
   void pass(Front& front);
+  // None of the key of `front` any more.
+  void drop_key(const Front& front);
 
  private:
   bool advance_free(Front& front, ReadyLine::iterator from) const;
@@ -69,6 +72,9 @@ struct ClaimWalk {
   std::vector<ClaimStream> heap{};  // its top is the stream of the first job
   std::vector<std::unique_ptr<FairFronts>> fair{};
   std::map<QueueState*, std::vector<std::string>> taken{};  // limit keys
+  int slots = 0;                                            // that the jobs given take, of op.max
+  std::set<const QueueState*> waiting{};  // for room for their first job: see costs.cc
+  std::set<const LimitKey*> waiting_keys{};
 };
 
 }  // namespace mainspring::sqlite

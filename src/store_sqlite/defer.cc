@@ -39,14 +39,19 @@ void SqliteStore::undefer(HotRow& hot) {
 
 RoomForNamed SqliteStore::room_for(const HotRow& hot) {
   QueueState& queue = *hot.queue;
+  const int cost = cost_of(queue, hot.kind);
   RoomForNamed out{.paused = queue.paused,
-                   .queue = queue.paused ? 1 : room(queue),
-                   .quarantine = queue.released == 0 ? 1 : 0};
+                   .queue = queue.paused || room(queue).fits(cost) ? 1 : 0,
+                   .quarantine = queue.released == 0 ? 1 : 0,
+                   .cost = cost};
   if ((hot.flags & kFlagLimitKey) == 0 || !queue.limits.per_key.any()) return out;
   const auto key = queue.limit_keys.find(limit_key_of(hot.id));
   if (key == queue.limit_keys.end()) return out;
   note_key_rate(*key->second);  // without available jobs nobody has opened it
-  if (key->second->is_full()) out.limit_key = 0;
+  const LimitKey& of = *key->second;
+  if (of.is_full() ||
+      !room_of_key(queue.limits.per_key, of.slots_taken(), of.meter, now_.wall).fits(cost))
+    out.limit_key = 0;
   return out;
 }
 

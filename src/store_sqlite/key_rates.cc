@@ -13,13 +13,24 @@
 namespace mainspring::sqlite {
 namespace {
 constexpr int kForgetMeters = 100;  // at most with one batch
-}
 
-void SqliteStore::count_begun(LimitKey& key) {
+// When something began of it last, or a little before: it may be later than now, if the clock was
+// set back.
+WallTime last_begin(const RateLimit& rate, const RateMeter& meter) {
+  const std::int64_t per = rate.per.count();
+  const std::int64_t burst = rate.burst > 0 ? rate.burst : rate.count;
+  std::int64_t span = per;
+  if (rate.kind == RateKind::bucket) span = (per / rate.count + 1) * burst;
+  if (rate.kind == RateKind::sliding) span = per + per / 50 + 1;
+  return meter.as_new_at(rate) - Duration(span);
+}
+}  // namespace
+
+void SqliteStore::count_begun(LimitKey& key, int cost) {
   QueueState& queue = *key.queue;
   const auto& rate = queue.limits.per_key.rate;
   if (!rate) return;
-  key.meter.take(*rate, now_.wall, 1);
+  key.meter.take(*rate, now_.wall, begins_of(cost, *rate));
   touched_meters_.emplace(&queue, key.key);
   note_key_rate(key);
   if (!MS_MUTANT(keys_share_meter)) return;
@@ -35,8 +46,11 @@ void SqliteStore::count_begun(LimitKey& key) {
 void SqliteStore::note_key_rate(LimitKey& key) {
   const KeyLimits& limits = key.queue->limits.per_key;
   if (!limits.rate) return;
-  const auto was = std::exchange(key.opens_at, key_closed_until(limits, key.meter, now_.wall));
-  if (key.opens_at != was) touched_keys_.emplace_back(key.queue, key.key);
+  const auto was = std::exchange(
+      key.opening, mainspring::next_key_opening(key.queue->limits, key.meter, now_.wall));
+  key.opens_at.reset();
+  if (key.opening && key.opening->begins == 1) key.opens_at = key.opening->at;
+  if (key.opening != was) touched_keys_.emplace_back(key.queue, key.key);
   const WallTime as_new = key.meter.as_new_at(*limits.rate);
   const WallTime end = as_new == WallTime() ? WallTime::never() : as_new + kKeyMeterKept;
   if (end == key.forgotten_at) return;
@@ -46,7 +60,7 @@ void SqliteStore::note_key_rate(LimitKey& key) {
 }
 
 void SqliteStore::note_opening(LimitKey& key) {
-  const WallTime at = key.opens_at && !key.lines.empty() ? *key.opens_at : WallTime::never();
+  const WallTime at = key.opening && !key.lines.empty() ? key.opening->at : WallTime::never();
   if (at == key.wakes_at) return;
   key_openings_.erase({key.wakes_at, &key});
   key.wakes_at = at;
@@ -66,13 +80,14 @@ void SqliteStore::open_keys() {
     }
   }
   for (LimitKey* key : changed) {
-    const auto opens = key->opens_at;
+    const auto awaited = key->opening;
     note_key_rate(*key);
     key->settle();
     note_opening(*key);
-    if (!opens || key->opens_at || key->lines.empty()) continue;
-    WallTime& first = opened_keys_.emplace(key->queue->name, *opens).first->second;
-    first = std::min(first, *opens);
+    if (!awaited || key->lines.empty()) continue;
+    if (key->opening && key->opening->begins <= awaited->begins) continue;
+    WallTime& first = opened_keys_.emplace(key->queue->name, awaited->at).first->second;
+    first = std::min(first, awaited->at);
   }
 }
 
@@ -105,6 +120,7 @@ void SqliteStore::drop_key_meters(QueueState& queue) {
     key->forgotten_at = WallTime::never();
     key->meter = {};
     if (std::exchange(key->opens_at, std::nullopt)) touched_keys_.emplace_back(&queue, name);
+    key->opening.reset();
     touched_meters_.erase({&queue, name});
   }
   settle_keys(queue, names);
@@ -134,6 +150,8 @@ void SqliteStore::load_key_meters() {
   while (rows.step()) {
     LimitKey& key = limit_key_of(queue_by_id(rows.integer(0)), rows.text(1));
     key.meter = RateMeter::parse(rows.text(2));
+    const auto& rate = key.queue->limits.per_key.rate;
+    if (rate) latest_wall_ = std::max(latest_wall_, last_begin(*rate, key.meter));
     note_key_rate(key);
   }
 }

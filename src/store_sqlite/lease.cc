@@ -61,7 +61,9 @@ bool SqliteStore::claim_one(const ReadyKey& key, QueueState& queue, std::int32_t
 
   count(queue, JobState::available, 0, -1);
   count(queue, JobState::running, 0, 1);
-  count_begun(queue, 1);
+  job.cost = cost_of(queue, kind);
+  queue.extra += extra_of_queue(queue, job.cost);
+  count_begun(queue, job.cost);
   begin_under_breaker(queue, {id, lease.token});
   lease_order_.emplace_hint(lease_order_.end(), lease.expires_at, id);
   leases_.emplace(id, std::move(lease));
@@ -299,6 +301,7 @@ void SqliteStore::end_attempt(JobId id, Lease& lease, JobState state, WallTime r
   if (lease.noted) sql_->delete_note.bind(id).run();
   QueueState& queue = *lease.queue;
   count(queue, JobState::running, 0, -1);
+  queue.extra -= extra_of_queue(queue, cost_of(queue, lease.kind));
   if (queue.limits.concurrency && !MS_MUTANT(end_opens_nothing)) open_queue(queue);
   if (lease.limit_key != nullptr) end_of_key(lease);
   // A probe that ended in another way than by an outcome.

@@ -33,7 +33,7 @@ std::string SqliteStore::limit_key_of(JobId id) {
 bool LimitKey::is_full() const {
   if (opens_at) return true;
   const auto& most = queue->limits.per_key.concurrency;
-  return most && running >= *most && !MS_MUTANT(limit_per_key_ignored);
+  return most && slots_taken() >= *most && !MS_MUTANT(limit_per_key_ignored);
 }
 
 // The first of what it hides there comes into the line, unless one behind `after` is there.
@@ -81,6 +81,7 @@ void SqliteStore::add_to_key(LimitKey& key, std::int32_t kind, const ReadyKey& a
   line.shown.insert(at);
   key.queue->ready[kind].insert(at);
   if (line.shown.size() > 1) key.hide(which, std::prev(line.shown.end()));
+  note_opening(key);
 }
 
 LimitKey& SqliteStore::take_from_key(const ReadyKey& at, std::int32_t kind) {
@@ -111,16 +112,19 @@ void SqliteStore::leave_key(const HotRow& hot, const ReadyKey& at) {
 // A job of it begins: the caller takes it out of the line.
 void SqliteStore::begin_of_key(const ReadyKey& at, Lease& lease) {
   LimitKey& key = take_from_key(at, lease.kind);
+  const int cost = cost_of(*key.queue, lease.kind);
   lease.limit_key = &key;
   ++key.running;
+  key.extra += extra_of_key(key, cost);
   touched_keys_.emplace_back(key.queue, key.key);
-  count_begun(key);
+  count_begun(key, cost);
 }
 
 void SqliteStore::end_of_key(Lease& lease) {
   LimitKey& key = *lease.limit_key;
   MS_ASSERT(key.running > 0, "what ends has begun");
   --key.running;
+  key.extra -= extra_of_key(key, cost_of(*key.queue, lease.kind));
   touched_keys_.emplace_back(key.queue, key.key);
   if (MS_MUTANT(end_leaves_key_closed)) return;
   if (key.queue->limits.per_key.concurrency) key.queue->made_available = true;
@@ -151,21 +155,31 @@ void SqliteStore::settle_all_keys(QueueState& queue) {
   for (auto& [name, key] : queue.limit_keys) key->settle(), note_opening(*key);
 }
 
+// Of keys of which nothing runs and any job may begin nobody asks more.
+void SqliteStore::publish_key(const LimitKey& key) {
+  const std::pair<std::string, std::string> name(key.queue->name, key.key);
+  if (key.running == 0 && !key.opening) {
+    published_keys_.erase(name);
+    return;
+  }
+  const bool costs = !key.queue->limits.costs.empty();
+  published_keys_[name] = {.running = key.running,
+                           .opens_at = key.opens_at,
+                           .slots_taken = key.slots_taken(),
+                           .meter = costs ? key.meter : RateMeter()};
+}
+
 void SqliteStore::publish_keys() {
   if (publish_anew_) {
     published_keys_.clear();
     for (const QueueState& queue : queue_states_) {
-      for (const auto& [name, key] : queue.limit_keys) {
-        if (key->running > 0 || key->opens_at)
-          published_keys_[{queue.name, name}] = {key->running, key->opens_at};
-      }
+      for (const auto& [name, key] : queue.limit_keys) publish_key(*key);
     }
   }
   for (const auto& [queue, name] : std::exchange(touched_keys_, {})) {
     const auto found = queue->limit_keys.find(name);
-    const bool known = found != queue->limit_keys.end();
-    if (known && (found->second->running > 0 || found->second->opens_at)) {
-      published_keys_[{queue->name, name}] = {found->second->running, found->second->opens_at};
+    if (found != queue->limit_keys.end()) {
+      publish_key(*found->second);
     } else {
       published_keys_.erase({queue->name, name});
     }

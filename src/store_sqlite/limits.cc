@@ -5,38 +5,50 @@
 
 namespace mainspring::sqlite {
 
+std::int64_t QueueState::slots_taken() const {
+  return tally.counts[static_cast<std::size_t>(JobState::running)] + extra;
+}
+
+int QueueState::begins_awaited() const {
+  if (!opens_at || !limits.rate) return 0;
+  return mainspring::begins_awaited(limits, *limits.rate, meter, *opens_at);
+}
+
+std::optional<WallTime> QueueState::closed_until() const {
+  return mainspring::closed_until(limits, meter, opens_at);
+}
+
 bool QueueState::is_closed() const {
-  if (paused || opens_at || (breaker != nullptr && breaker->meter.room() == 0)) return true;
-  return limits.concurrency &&
-         tally.counts[static_cast<std::size_t>(JobState::running)] >= *limits.concurrency;
+  if (paused || closed_until() || (breaker != nullptr && breaker->meter.room() == 0)) return true;
+  return limits.concurrency && slots_taken() >= *limits.concurrency;
 }
 
-int SqliteStore::room(const QueueState& queue) const {
-  if (queue.paused) return 0;
-  const std::int64_t running =
-      MS_MUTANT(concurrency_ignored)
-          ? 0
-          : queue.tally.counts[static_cast<std::size_t>(JobState::running)];
-  const int room = room_of(queue.limits, running, queue.meter, now_.wall);
-  return queue.breaker == nullptr ? room : std::min(room, queue.breaker->meter.room());
+Room SqliteStore::room(const QueueState& queue) const {
+  if (queue.paused) return Room::none();
+  const std::int64_t taken = MS_MUTANT(concurrency_ignored) ? 0 : queue.slots_taken();
+  Room room = room_of(queue.limits, taken, queue.meter, now_.wall);
+  return queue.breaker == nullptr ? room : room.bound_jobs(queue.breaker->meter.room());
 }
 
-// `n` jobs of it have begun.
-void SqliteStore::count_begun(QueueState& queue, int n) {
-  if (!queue.limits.rate || n == 0) return;
-  const bool was_closed = queue.opens_at.has_value();
-  queue.meter.take(*queue.limits.rate, now_.wall, n);
+// A job of that cost has begun.
+void SqliteStore::count_begun(QueueState& queue, int cost) {
+  if (!queue.limits.rate) return;
+  const int awaited = queue.begins_awaited();
+  queue.meter.take(*queue.limits.rate, now_.wall, begins_of(cost, *queue.limits.rate));
   note_rate(queue);
   // This claim came before OpenQueues, which will find nothing to open: whoever waits is told now.
-  if (was_closed && !queue.opens_at && !MS_MUTANT(early_claim_tells_nobody)) open_queue(queue);
+  const bool opened = awaited > 0 && (!queue.opens_at || queue.begins_awaited() > awaited);
+  if (opened && !MS_MUTANT(early_claim_tells_nobody)) open_queue(queue);
 }
 
 void SqliteStore::note_rate(QueueState& queue) {
   if (queue.opens_at) openings_.erase({*queue.opens_at, queue.name});
   queue.opens_at.reset();
   const auto& rate = queue.limits.rate;
-  if (rate && queue.meter.allowed(*rate, now_.wall) == 0) {
-    queue.opens_at = queue.meter.opens_at(*rate, now_.wall);
+  const auto next = rate ? next_rate_opening(queue.limits, *rate, queue.meter, now_.wall)
+                         : std::optional<RateOpening>();
+  if (next) {
+    queue.opens_at = next->at;
     openings_.emplace(*queue.opens_at, queue.name);
   }
   queue.limits_changed = true;
@@ -62,7 +74,9 @@ OperationResult SqliteStore::operator()(const SetQueueLimits& op) {
   if (queue.limits.rate != op.limits.rate) queue.meter = {};
   if (queue.limits.per_key.fair != op.limits.per_key.fair) drop_turns(queue);
   if (queue.limits.per_key.rate != op.limits.per_key.rate) drop_key_meters(queue);
+  const bool costs = !queue.limits.costs.empty() || !op.limits.costs.empty();
   queue.limits = op.limits;
+  if (costs && !MS_MUTANT(costs_count_only_what_begins)) count_costs(queue);
   note_rate(queue);
   settle_all_keys(queue);
   open_queue(queue);

@@ -13,6 +13,7 @@
 
 #include "model/breaker.h"
 #include "model/rate.h"
+#include "model/slots.h"
 #include "model/turns.h"
 #include "store/store.h"
 
@@ -62,17 +63,24 @@ struct LimitKey {
   std::string key;
   QueueState* queue = nullptr;
   std::int64_t running = 0;
+  std::int64_t extra = 0;                      // slots that these take beyond one each
   RateMeter meter{};                           // of the queue's rate per key
   std::optional<WallTime> opens_at{};          // closed by that rate until then
+  std::optional<RateOpening> opening{};        // of that rate: when more may begin
   WallTime wakes_at = WallTime::never();       // its place in key_openings_: it has jobs then
   WallTime forgotten_at = WallTime::never();   // its place in key_ends_: its meter says something
   using Which = std::pair<std::int32_t, int>;  // kind, priority
   std::map<Which, Line> lines{};
   bool is_full() const;
+  std::int64_t slots_taken() const { return running + extra; }
   void show(Which which, std::optional<ReadyKey> after);
   void hide(Which which, ReadyLine::iterator one);
   void settle();  // shows and hides what its room asks for
 };
+
+// Who waits where the first job of a line does not fit: what its limit key has, its queue, or the
+// whole claim.
+enum class Waits : std::uint8_t { nobody, job, key, queue, claim };
 
 struct Breaker {
   std::string name;
@@ -103,7 +111,8 @@ struct QueueState {
   QueueLimits limits;
   RateMeter meter;                   // of limits.rate
   Breaker* breaker = nullptr;        // of limits.breaker
-  std::optional<WallTime> opens_at;  // closed by that rate until OpenQueues
+  std::optional<WallTime> opens_at;  // more than now may begin from then on: OpenQueues
+  std::int64_t extra = 0;            // slots that what runs takes beyond one for each job
   bool limits_changed = false;       // these three are to be written with this batch
   KeyTurns turns;                    // of fair keys
   std::set<std::string> turned;      // keys whose turns are to be written with this batch
@@ -123,6 +132,9 @@ struct QueueState {
   QueueStats* published = nullptr;
   bool has_ready() const;
   bool is_closed() const;  // it gives nothing, as far as one knows without a clock
+  std::int64_t slots_taken() const;
+  int begins_awaited() const;                    // until opens_at; 0 = nobody waits
+  std::optional<WallTime> closed_until() const;  // by its rate
   std::optional<WallTime> oldest() const;
   WallTime next_release() const;  // of its quarantine: when the first may be, if none is
   JobId first_to_release(WallTime now) const;

@@ -211,6 +211,7 @@ void SqliteStore::enter(HotRow& hot) {
 void SqliteStore::leave(const HotRow& hot) {
   if (hot.state == JobState::available) {
     const ReadyKey key(hot.priority, hot.run_at, hot.id);
+    heavy_left(*hot.queue, hot.kind);
     if ((hot.flags & kFlagLimitKey) != 0) return leave_key(hot, key);
     hot.queue->ready[hot.kind].erase(key);
     if ((hot.flags & kFlagSession) != 0) hot.queue->ready_sessions.erase(key);

@@ -24,7 +24,7 @@ OperationResult SqliteStore::claim_next_session(const Claim& op, QueueState* que
   if (queue == nullptr) return result;
   step_breaker_of(queue->name);
   if (queue->ready_sessions.empty()) return result;
-  if (room(*queue) == 0 && !MS_MUTANT(sessions_not_limited)) return result;
+  if (room(*queue).jobs() == 0 && !MS_MUTANT(sessions_not_limited)) return result;
   if (hold_ends_.size() >= kMaxHeldSessions) return too_many_held();
   begin_write();
   // First the session's token, then that of its job.
@@ -32,6 +32,8 @@ OperationResult SqliteStore::claim_next_session(const Claim& op, QueueState* que
   auto grant = new_grant(next_token_, op.worker, now_);
   for (auto at = queue->ready_sessions.begin(); at != queue->ready_sessions.end();) {
     const auto [key, kind] = *at++;
+    const int cost = cost_of(*queue, kind);
+    if (cost > 1 && !room(*queue).fits(cost) && !is_over(key.id())) break;
     if (!claim_one(key, *queue, kind, op, *grant, result.jobs)) continue;
     queue->ready[kind].erase(key);
     break;
@@ -53,10 +55,11 @@ OperationResult SqliteStore::claim_of_session(const Claim& op, const SessionKey&
   ClaimResult result;
   step_breaker_of(key.queue);
   if (!session->ready) return result;
-  if (room(*session->queue) == 0) return result;
+  if (room(*session->queue).jobs() == 0) return result;
   auto hot = load_hot(session->turn);
   MS_ASSERT(hot && hot->state == JobState::waiting, "the job with the turn waits for the holder");
   if (hot->expires_at && !hot->started_at && *hot->expires_at <= now_.wall.us()) return result;
+  if (!room(*session->queue).fits(cost_of(*session->queue, hot->kind))) return result;
   begin_write();
   // Running is told by the grants of jobs whose rows say available.
   count(*hot->queue, hot->state, hot->flags, -1);

@@ -260,6 +260,9 @@ void SqliteStore::load_leases(Instant now) {
     lease_order_.emplace(lease.expires_at, id);
     must(leases_.emplace(id, std::move(lease)).second, "a job has at most one lease");
   }
+  for (QueueState& queue : queue_states_) {
+    if (!queue.limits.costs.empty() && !MS_MUTANT(costs_not_kept)) count_costs(queue);
+  }
 }
 
 // Reads the available jobs, and those that wait in sessions, from the blocks of ids that have live

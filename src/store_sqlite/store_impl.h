@@ -417,12 +417,21 @@ class SqliteStore final : public Store {
   static std::unique_ptr<Grant> new_grant(Token first, const std::string& worker, Now now);
 
   // -- limits.cc
-  int room(const QueueState& queue) const;  // how many of its jobs may begin now
-  void count_begun(QueueState& queue, int n);
+  Room room(const QueueState& queue) const;  // what of it may begin now
+  void count_begun(QueueState& queue, int cost);
   void note_rate(QueueState& queue);
   void open_queue(QueueState& queue);
   void write_limits();
   void load_limits();
+  // -- costs.cc
+  int cost_of(const QueueState& queue, std::int32_t kind) const;
+  static int extra_of_key(const LimitKey& key, int cost);  // slots beyond one
+  static int extra_of_queue(const QueueState& queue, int cost);
+  void count_costs(QueueState& queue);  // of all that runs
+  bool is_over(JobId id);
+  Waits who_waits(ClaimWalk& claim, const ClaimStream& first);
+  static void pass_waiting(ClaimStream& first);
+  void heavy_left(QueueState& queue, std::int32_t kind);
   // -- breakers.cc
   Breaker* find_breaker(const std::string& name);
   void touch(Breaker& breaker);                                  // before it changes
@@ -454,8 +463,9 @@ class SqliteStore final : public Store {
   void settle_keys(QueueState& queue, const std::vector<std::string>& keys);
   void settle_all_keys(QueueState& queue);
   void publish_keys() MS_REQUIRES(published_mutex_);
+  void publish_key(const LimitKey& key) MS_REQUIRES(published_mutex_);
   // -- key_rates.cc
-  void count_begun(LimitKey& key);    // one of its jobs
+  void count_begun(LimitKey& key, int cost);
   void note_key_rate(LimitKey& key);  // as its meter says now
   void note_opening(LimitKey& key);   // whether somebody waits for it to open
   void open_keys();                   // those whose time has come: before each batch
@@ -469,8 +479,8 @@ class SqliteStore final : public Store {
   void add_streams(ClaimWalk& claim, QueueState& queue);
   void take_first(ClaimWalk& claim, ClaimStream& first);
   void take_turn(ClaimWalk& claim, FairFronts& fronts);
-  void skip_expired(const ClaimWalk& claim, FairFronts& fronts);
-  void count_turn(QueueState& queue, std::string_view key);
+  void skip_idle(ClaimWalk& claim, ClaimStream& stream);
+  void count_turn(QueueState& queue, std::string_view key, int cost);
   void drop_turns(QueueState& queue);
   void write_turns(QueueState& queue);
   void load_turns();

@@ -78,9 +78,13 @@ void FairFronts::pass(Front& front) {
   }
 }
 
-void SqliteStore::count_turn(QueueState& queue, std::string_view key) {
+void FairFronts::drop_key(const Front& front) {
+  std::erase_if(fronts_, [key = front.key](const Front& other) { return other.key == key; });
+}
+
+void SqliteStore::count_turn(QueueState& queue, std::string_view key, int cost) {
   if (key.empty() && MS_MUTANT(jobs_without_key_take_no_turn)) return;
-  queue.turns.give(key, queue.limits.per_key);
+  queue.turns.give(key, queue.limits.per_key, cost);
   queue.turned.emplace(key);
   touch(queue);
 }

@@ -111,7 +111,7 @@ bool waits_for_key(const Store& model, const std::vector<QueueStats>& queues, co
   if (job.limit_key.empty() || queue == queues.end()) return false;
   const auto most = queue->limits.per_key.concurrency;
   const LimitKeyInfo key = model.limit_key(job.queue, job.limit_key).value();
-  return key.opens_at || (most && key.running >= *most);
+  return key.opens_at || (most && key.slots_taken >= *most);
 }
 
 }  // namespace
@@ -148,7 +148,11 @@ std::vector<std::string> sessions_of(const Store& store, const std::string& queu
 
 std::string line_differs(const Store& model, const Store& real, const std::string& line) {
   const bool misses = model.has_available(line) && !real.has_available(line);
-  return misses && !only_expiring(model, line) ? "has_available of " + line : "";
+  const auto queues = model.queues();
+  const bool heavy = std::any_of(queues->begin(), queues->end(), [&](const QueueStats& q) {
+    return q.name == queue_of_line(line) && !q.limits.costs.empty();  // see differs()
+  });
+  return misses && !heavy && !only_expiring(model, line) ? "has_available of " + line : "";
 }
 
 }  // namespace
@@ -284,7 +288,8 @@ std::string differs(const Store& model, const Store& real) {
     const std::string& name = (*mine)[i].name;
     const bool has = real.has_available(name);
     const KeyLimits& limits = (*mine)[i].limits.per_key;  // a key opens, and nobody is told yet
-    const bool excused = has ? limits.any() : limits.rate || only_expiring(model, name);
+    const bool heavy = !(*mine)[i].limits.costs.empty();  // whether the next one fits is not known
+    const bool excused = heavy || (has ? limits.any() : limits.rate || only_expiring(model, name));
     if (model.has_available(name) != has && !excused) return "has_available of " + name;
   }
   const auto all = model.list({}, kAll, 0);

@@ -327,6 +327,7 @@ struct ResultText {
           shown(j.headers), j.tags, j.correlation_id, j.reply_to);
       if (j.has_memos) s += " has memos";
       if (j.deferred) s += " was deferred";
+      if (j.cost != 1) s += fmt::format(" cost={}", j.cost);
       if (!j.session.empty())
         s += fmt::format(" session={} state={}", j.session, shown(j.session_state));
     }
@@ -439,10 +440,10 @@ std::string describe(const Job& j) {
 std::string describe(const QueueStats& q) {
   return fmt::format(
       "{} paused={} counts={} enqueued={} pruned={} expired={} oldest={} keep={}/{} limits={} "
-      "opens={} quarantined={}",
+      "opens={} quarantined={} slots={}",
       q.name, q.paused, q.counts, q.enqueued, q.pruned, q.expired, time(q.oldest_available),
       length(q.retention_completed), length(q.retention_dead), limits_text(q.limits),
-      time(q.opens_at), q.quarantined);
+      time(q.opens_at), q.quarantined, q.slots_taken);
 }
 
 std::string describe(const LeaseInfo& l) {

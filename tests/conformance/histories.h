@@ -621,6 +621,9 @@ class Generator {
     }
     if (chance(2)) s.limits.rate = rate();
     if (chance(2)) s.limits.per_key.rate = rate();
+    for (const char* kind : {"k0", "k1", "k2"}) {
+      if (chance(4)) s.limits.costs[kind] = 2 + static_cast<int>(below(5));
+    }
     if (chance(2)) s.limits.breaker = pick({"b0", "b0", "b1", "nobody"});
     return s;
   }

@@ -30,13 +30,14 @@ inline NamedJob named_of(const Record& r) {
 inline Result<void> may_begin(const NamedJob& named, const Job& j, const ModelLimits& limits,
                               const ModelQuarantine& quarantine, WallTime now) {
   return check_room(named, {.paused = limits.is_paused(j.queue),
-                            .queue = limits.room(j.queue, now),
-                            .limit_key = limits.has_room(j) ? 1 : 0,
-                            .quarantine = quarantine.is_taken(j.queue) ? 0 : 1});
+                            .queue = limits.fits(j, now) ? 1 : 0,
+                            .limit_key = limits.fits_key(j) ? 1 : 0,
+                            .quarantine = quarantine.is_taken(j.queue) ? 0 : 1,
+                            .cost = limits.cost(j)});
 }
 
 // It has just begun.
-inline ClaimedJob as_claimed(const Record& r, Duration lease, std::string session_state) {
+inline ClaimedJob as_claimed(const Record& r, Duration lease, std::string session_state, int cost) {
   const Job& j = r.job;
   return {.id = j.id,
           .token = j.token,
@@ -56,7 +57,8 @@ inline ClaimedJob as_claimed(const Record& r, Duration lease, std::string sessio
           .reply_to = j.reply_to,
           .session = j.session,
           .session_state = std::move(session_state),
-          .has_memos = !r.memos.empty()};
+          .has_memos = !r.memos.empty(),
+          .cost = cost};
 }
 
 // Of an outcome whose token is not that of a lease.

@@ -1,8 +1,10 @@
-// Limits of queues in the model: what runs is counted each time.
+// Limits of queues in the model: what runs, and what it costs, is counted each time.
 #pragma once
 
+#include <set>
+
 #include "conformance/model_state.h"
-#include "model/rate.h"
+#include "model/slots.h"
 
 namespace mainspring {
 
@@ -15,65 +17,91 @@ class ModelLimits {
     for (const auto& [id, r] : disk_.jobs) {
       const Job& j = r.job;
       if (j.state != JobState::available || j.limit_key.empty()) continue;
-      const auto at = closed_until(j.queue, j.limit_key);
-      const auto meter = disk_.key_meters.find({j.queue, j.limit_key});
-      if (at && !key_closed_until(find(j.queue)->limits.per_key, meter->second, now))
-        note_opened(j.queue, *at);
+      const auto next = key_opening(j.queue, j.limit_key);
+      const RateMeter meter = key_meter(j.queue, j.limit_key);
+      if (next && meter.allowed(*find(j.queue)->limits.per_key.rate, now) >= next->begins)
+        note_opened(j.queue, next->at);
     }
     now_ = now;
   }
   // How many may begin now.
-  int room(const std::string& queue, WallTime now) const {
+  Room room(const std::string& queue, WallTime now) const {
     const QueueStats* q = find(queue);
-    if (q == nullptr || q->paused) return 0;
-    return std::min(room_of(q->limits, running(queue), meter(queue), now), under_breaker(*q));
+    if (q == nullptr || q->paused) return Room::none();
+    return room_of(q->limits, slots_taken(queue), meter(queue), now).bound_jobs(under_breaker(*q));
+  }
+  int cost(const Job& job) const {
+    const QueueStats* q = find(job.queue);
+    return q == nullptr ? 1 : q->limits.cost_of(job.kind);
+  }
+  bool fits(const Job& job, WallTime now) const { return room(job.queue, now).fits(cost(job)); }
+  // Whether it may have held up others; it is not available any more.
+  bool leaves_line(Job& job) const {
+    if (job.state != JobState::available) return false;
+    job.state = JobState::waiting;
+    return cost(job) > 1;
+  }
+  bool fits_key(const Job& job) const { return room_of_key(job).fits(cost(job)); }
+  // Of its concurrency, by what runs.
+  std::int64_t slots_taken(const std::string& queue) const {
+    const QueueStats* q = find(queue);
+    return q == nullptr
+               ? 0
+               : slots(q->limits.concurrency, [&](const Job& j) { return j.queue == queue; });
+  }
+  std::int64_t slots_taken(const std::string& queue, const std::string& key) const {
+    const QueueStats* q = find(queue);
+    return q == nullptr ? 0 : slots(q->limits.per_key.concurrency, [&](const Job& j) {
+      return j.queue == queue && j.limit_key == key;
+    });
   }
   bool is_paused(const std::string& queue) const {
     const QueueStats* q = find(queue);
     return q != nullptr && q->paused;
   }
-  bool lets(const Job& job, WallTime now) const {
-    return room(job.queue, now) > 0 && has_room(job);
-  }
-  // As far as its key is concerned.
-  bool has_room(const Job& job) const {
-    if (!job.limit_key.empty() && closed_until(job.queue, job.limit_key)) return false;
-    return !counts(job) ||
-           running_of(job.queue, job.limit_key) < *find(job.queue)->limits.per_key.concurrency;
-  }
+  // As far as its key is concerned, some job of it may begin.
+  bool has_room(const Job& job) const { return room_of_key(job).jobs() > 0; }
   // By the rate per key.
   std::optional<WallTime> closed_until(const std::string& queue, const std::string& key) const {
-    const QueueStats* q = find(queue);
+    const auto next = key_opening(queue, key);
+    return next && next->begins == 1 ? std::optional(next->at) : std::nullopt;
+  }
+  RateMeter key_meter(const std::string& queue, const std::string& key) const {
     const auto meter = disk_.key_meters.find({queue, key});
-    if (q == nullptr || meter == disk_.key_meters.end()) return std::nullopt;
-    return key_closed_until(q->limits.per_key, meter->second, now_);
+    return meter == disk_.key_meters.end() ? RateMeter() : meter->second;
   }
   // A concurrency per key is for it.
   bool counts(const Job& job) const {
     const QueueStats* q = find(job.queue);
     return q != nullptr && q->limits.per_key.concurrency && !job.limit_key.empty();
   }
-  std::int64_t running_of(const std::string& queue, const std::string& key) const {
-    return std::count_if(disk_.jobs.begin(), disk_.jobs.end(), [&](const auto& entry) {
-      const Job& j = entry.second.job;
-      return j.queue == queue && j.limit_key == key && j.state == JobState::running;
-    });
-  }
   // Of these available jobs the one that is given next: of each queue its first, and of those the
   // first by what its priority counts as, run_at and id. nullptr = none may begin.
   Record* next(const std::vector<Record*>& available, WallTime now) const {
-    std::map<std::string, Record*> firsts;
+    std::map<std::string, std::vector<Record*>> lines;
     for (Record* r : available) {
-      if (r->job.state != JobState::available) continue;
-      Record*& first = firsts[r->job.queue];
-      if (first != nullptr && turn(first->job, now) < turn(r->job, now)) continue;
-      if (lets(r->job, now)) first = r;
+      if (r->job.state == JobState::available) lines[r->job.queue].push_back(r);
     }
     Record* next = nullptr;
-    for (const auto& [queue, r] : firsts) {
+    for (const auto& [queue, line] : lines) {
+      Record* r = room(queue, now).jobs() == 0 ? nullptr : first_of(line, now);
       if (r != nullptr && (next == nullptr || place(r->job, now) < place(next->job, now))) next = r;
     }
     return next;
+  }
+  // Of the jobs of a queue. One that does not fit waits, and those of its key behind it, or all.
+  Record* first_of(const std::vector<Record*>& line, WallTime now) const {
+    std::set<std::string> waiting;  // keys
+    for (;;) {
+      Record* first = nullptr;
+      for (Record* r : line) {
+        if (waiting.contains(r->job.limit_key)) continue;
+        if (first == nullptr || turn(r->job, now) < turn(first->job, now)) first = r;
+      }
+      if (first == nullptr) return nullptr;
+      if (fits_key(first->job)) return fits(first->job, now) ? first : nullptr;
+      waiting.insert(first->job.limit_key);
+    }
   }
   bool is_fair(const std::string& queue) const {
     const QueueStats* q = find(queue);
@@ -82,7 +110,7 @@ class ModelLimits {
   // It was given by a claim of its queue.
   void count_turn(const Job& job) {
     if (is_fair(job.queue))
-      disk_.turns[job.queue].give(job.limit_key, find(job.queue)->limits.per_key);
+      disk_.turns[job.queue].give(job.limit_key, find(job.queue)->limits.per_key, cost(job));
   }
   using Place = std::tuple<int, WallTime, JobId>;
   Place place(const Job& job, WallTime now) const {
@@ -93,8 +121,9 @@ class ModelLimits {
   // As far as one knows without a look at the clock.
   bool is_closed(const std::string& queue) const {
     const QueueStats* q = find(queue);
-    if (q == nullptr || q->paused || q->opens_at || under_breaker(*q) == 0) return true;
-    return q->limits.concurrency && running(queue) >= *q->limits.concurrency;
+    if (q == nullptr || q->paused || under_breaker(*q) == 0) return true;
+    if (mainspring::closed_until(q->limits, meter(queue), q->opens_at)) return true;
+    return q->limits.concurrency && slots_taken(queue) >= *q->limits.concurrency;
   }
   // A job of it has begun. True: it had been closed, and is not.
   bool begun(const Job& job, WallTime now) {
@@ -102,12 +131,16 @@ class ModelLimits {
     QueueStats& q = disk_.queues[queue];
     const auto& of_key = q.limits.per_key.rate;
     if (of_key && !job.limit_key.empty())
-      disk_.key_meters[{queue, job.limit_key}].take(*of_key, now, 1);
-    if (!q.limits.rate) return false;
-    const bool was_closed = q.opens_at.has_value();
-    disk_.meters[queue].take(*q.limits.rate, now, 1);
+      disk_.key_meters[{queue, job.limit_key}].take(*of_key, now, begins_of(cost(job), *of_key));
+    const auto& rate = q.limits.rate;
+    if (!rate) return false;
+    const auto awaited = [&] {
+      return q.opens_at ? begins_awaited(q.limits, *rate, meter(queue), *q.opens_at) : 0;
+    };
+    const int before = awaited();
+    disk_.meters[queue].take(*rate, now, begins_of(cost(job), *rate));
     note(queue, now);
-    return was_closed && !q.opens_at;
+    return before > 0 && (!q.opens_at || awaited() > before);
   }
   void set(const SetQueueLimits& op, WallTime now) {
     QueueStats& q = disk_.queues[op.queue];
@@ -146,7 +179,8 @@ class ModelLimits {
     for (const auto& [queue, at] : opened_keys_) next = std::min(next, at);
     for (const auto& [id, r] : disk_.jobs) {
       if (r.job.state != JobState::available || r.job.limit_key.empty()) continue;
-      next = std::min(next, closed_until(r.job.queue, r.job.limit_key).value_or(WallTime::never()));
+      if (const auto opening = key_opening(r.job.queue, r.job.limit_key))
+        next = std::min(next, opening->at);
     }
     return next;
   }
@@ -169,10 +203,26 @@ class ModelLimits {
     const auto found = disk_.meters.find(queue);
     return found == disk_.meters.end() ? unused : found->second;
   }
-  std::int64_t running(const std::string& queue) const {
-    return std::count_if(disk_.jobs.begin(), disk_.jobs.end(), [&](const auto& entry) {
-      return entry.second.job.queue == queue && entry.second.job.state == JobState::running;
-    });
+  template <class Of>
+  std::int64_t slots(const std::optional<int>& concurrency, Of of) const {
+    std::int64_t n = 0;
+    for (const auto& [id, r] : disk_.jobs) {
+      if (r.job.state == JobState::running && of(r.job))
+        n += concurrency ? slots_of(cost(r.job), *concurrency) : 1;
+    }
+    return n;
+  }
+  Room room_of_key(const Job& job) const {
+    const QueueStats* q = find(job.queue);
+    if (q == nullptr || job.limit_key.empty() || !q->limits.per_key.bounds()) return {};
+    const std::int64_t taken = slots_taken(job.queue, job.limit_key);
+    return mainspring::room_of_key(q->limits.per_key, taken, key_meter(job.queue, job.limit_key),
+                                   now_);
+  }
+  std::optional<RateOpening> key_opening(const std::string& queue, const std::string& key) const {
+    const QueueStats* q = find(queue);
+    if (q == nullptr) return std::nullopt;
+    return next_key_opening(q->limits, key_meter(queue, key), now_);
   }
   // Where a job stands within its queue.
   std::tuple<int, std::int64_t, WallTime, JobId> turn(const Job& job, WallTime now) const {
@@ -184,8 +234,9 @@ class ModelLimits {
   void note(const std::string& queue, WallTime now) {
     QueueStats& q = disk_.queues[queue];
     q.opens_at.reset();
-    if (q.limits.rate && meter(queue).allowed(*q.limits.rate, now) == 0)
-      q.opens_at = meter(queue).opens_at(*q.limits.rate, now);
+    if (!q.limits.rate) return;
+    if (const auto next = next_rate_opening(q.limits, *q.limits.rate, meter(queue), now))
+      q.opens_at = next->at;
   }
 
   ModelDisk& disk_;

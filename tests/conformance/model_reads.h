@@ -45,6 +45,10 @@ class ModelReads : public Store {
             (!s.oldest_available || r.job.run_at < *s.oldest_available))
           s.oldest_available = r.job.run_at;
       }
+      s.slots_taken = of_.limits->slots_taken(name);
+      const auto meter = disk_.meters.find(name);
+      if (meter != disk_.meters.end()) s.meter = meter->second;
+      s.opens_at = closed_until(s.limits, s.meter, s.opens_at);
     }
     return all;
   }
@@ -63,6 +67,8 @@ class ModelReads : public Store {
       return j.queue == queue && j.limit_key == key && j.state == JobState::running;
     });
     info.opens_at = of_.limits->closed_until(queue, key);
+    info.slots_taken = of_.limits->slots_taken(queue, key);
+    info.meter = of_.limits->key_meter(queue, key);
     return info;
   }
   Result<MemoPage> memos(JobId id, const std::string& from, int limit) const override {

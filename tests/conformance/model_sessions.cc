@@ -278,9 +278,11 @@ bool ModelSessions::is_of_line(const Claim& op) {
   return op.queues[0].starts_with('~');
 }
 
-bool ModelSessions::can_begin(const Record& r) const {
-  return ModelLimits(disk_, now_.wall).room(r.job.queue, now_.wall) > 0 &&
-         !(can_expire(r) && *r.job.expires_at <= now_.wall);
+bool ModelSessions::is_over(const Record& r) const {
+  return can_expire(r) && *r.job.expires_at <= now_.wall;
+}
+bool ModelSessions::fits(const Record& r) const {
+  return ModelLimits(disk_, now_.wall).fits(r.job, now_.wall);
 }
 
 bool ModelSessions::may_claim(const Claim& op) {
@@ -293,7 +295,8 @@ Result<Record*> ModelSessions::pick(const Claim& op, std::optional<SessionGrant>
     const SessionRecord* s = held(*session, op.session_token);
     if (s == nullptr) return lost();
     Record* r = turn_of(*s);
-    const bool found = r != nullptr && r->job.state == JobState::waiting && can_begin(*r);
+    const bool found =
+        r != nullptr && r->job.state == JobState::waiting && fits(*r) && !is_over(*r);
     return found ? r : nullptr;
   }
   const std::string queue(*parse_accept_line(op.queues[0]));
@@ -304,8 +307,9 @@ Result<Record*> ModelSessions::pick(const Claim& op, std::optional<SessionGrant>
   for (auto& [id, r] : disk_.jobs) {
     if (r.job.queue != queue || r.job.session.empty() || r.job.state != JobState::available)
       continue;
-    if (can_begin(r) && (first == nullptr || rank(r) < rank(*first))) first = &r;
+    if (!is_over(r) && (first == nullptr || rank(r) < rank(*first))) first = &r;
   }
+  if (first != nullptr && !fits(*first)) return nullptr;
   if (first != nullptr)
     accepted = hold(disk_.sessions.find(session_of(first->job)), op.worker, op.lease);
   return first;

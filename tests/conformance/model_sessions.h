@@ -65,7 +65,8 @@ class ModelSessions {
   void changed(Entry entry);
   void forget_if_empty(Entry entry);
   Record* turn_of(const SessionRecord& s) const;
-  bool can_begin(const Record& record) const;
+  bool is_over(const Record& record) const;  // its time to start
+  bool fits(const Record& record) const;     // into the limits of its queue
   std::int64_t jobs_of(const SessionKey& session) const;
   SessionInfo shown(const SessionKey& session, const SessionRecord& s, Instant now) const;
 

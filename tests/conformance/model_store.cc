@@ -210,6 +210,7 @@ class ModelStore final : public ModelReads, private ModelJobs {
 
   void leave_worker(Record& r, JobState state) {
     const bool ran = r.job.state == JobState::running;
+    const bool left = limits_.leaves_line(r.job);
     undefer(r.job);
     r.job.state = state;
     r.job.worker.clear(), r.cancel_reason.clear(), r.job.cancel_requested = false;
@@ -217,7 +218,7 @@ class ModelStore final : public ModelReads, private ModelJobs {
     touch(r);
     if (ran) breakers_.ended(r.job, BreakerMeter::End::neither, std::nullopt, now_.wall);
     if (ran && queue(r.job.queue).limits.concurrency) opened(r.job.queue);
-    if (ran && limits_.counts(r.job)) gained_.insert(r.job.queue);
+    if (left || (ran && limits_.counts(r.job))) gained_.insert(r.job.queue);
   }
 
   void set_waiting(Record& r, JobState state, WallTime run_at) {
@@ -282,6 +283,7 @@ class ModelStore final : public ModelReads, private ModelJobs {
 
   void fill(Record& r, const NewJob& n) {
     Job& j = r.job;
+    if (limits_.leaves_line(j)) gained_.insert(j.queue);
     j.queue = n.queue;
     j.kind = n.kind;
     j.args = n.args;
@@ -392,9 +394,10 @@ class ModelStore final : public ModelReads, private ModelJobs {
           !(can_expire(r) && *j.expires_at <= now_.wall))
         found.push_back(&r);
     }
-    while (std::ssize(result.jobs) < op.max) {
+    for (int slots = 0; slots < op.max;) {
       Record* next = limits_.next(found, now_.wall);
-      if (next == nullptr) break;
+      if (next != nullptr) slots += std::min(limits_.cost(next->job), op.max);
+      if (next == nullptr || slots > op.max) break;
       result.jobs.push_back(start(*next, op));
       limits_.count_turn(next->job);
     }
@@ -433,7 +436,7 @@ class ModelStore final : public ModelReads, private ModelJobs {
     touch(r);
     if (limits_.begun(j, now_.wall)) opened(j.queue);
     breakers_.begun(j);
-    return as_claimed(r, op.lease, sessions_.state_of(j));
+    return as_claimed(r, op.lease, sessions_.state_of(j), limits_.cost(j));
   }
 
   Record* held(JobId id, Token token) {

@@ -488,7 +488,7 @@ TEST_CASE("a copy that ended while it made the schema is gone on with") {
   old.change(
       "ALTER TABLE errors DROP COLUMN program_end; DROP TABLE quarantine; DROP TABLE breakers; "
       "DROP TABLE memos; DROP TABLE workflows; DROP "
-      "TABLE workflow_rows; DROP "
+      "TABLE workflow_rows; DROP TABLE workflow_texts; DROP "
       "TABLE workflow_jobs; "
       "DROP TABLE triggers; DROP TABLE trigger_events; ALTER TABLE queues DROP COLUMN limits; "
       "ALTER TABLE queues DROP COLUMN meter; ALTER TABLE queues DROP COLUMN opens_at; ALTER TABLE "

@@ -252,6 +252,19 @@ std::map<std::string, std::string> flow_defects() {
   };
 }
 
+// Of costs of heavy kinds.
+std::map<std::string, std::string> cost_defects() {
+  return {
+      {"concurrency_ignores_cost", limits()},
+      {"rate_ignores_cost", limits()},
+      {"cost_not_capped", conformance("what costs more than*")},
+      {"light_overtakes_heavy", conformance("what does not fit waits*")},
+      {"light_overtakes_heavy_of_key", conformance("of a limit key: a heavy job waits*")},
+      {"costs_count_only_what_begins", conformance("costs hold at once*")},
+      {"costs_not_kept", conformance("what runs keeps its cost over a restart")},
+  };
+}
+
 // Those that a law of the simulation must see as well, where store and model share the code that is
 // wrong, so that the one beside the other shows nothing.
 std::map<std::string, std::string> law_defects() {
@@ -450,7 +463,7 @@ const std::map<std::string, std::string>& table() {
     most.merge(door_defects());
     most.merge(cluster_defects());
     most.merge(calendar_defects());
-    most.merge(copy_defects());
+    for (auto more : {copy_defects(), cost_defects()}) most.merge(more);
     return most;
   }();
   return all;
