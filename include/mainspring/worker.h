@@ -54,7 +54,8 @@ struct WorkerOptions {
   // Where jobs are taken from, 1 to kMaxClaimQueues. An Engine adds those of its handlers.
   std::vector<std::string> queues;
   // Handlers that run at once, each on a thread: 1 to 1024. Raise for handlers that wait (network,
-  // programs), not beyond the cores for those that compute.
+  // programs), not beyond the cores for those that compute. A job of a kind with a cost (limits.h)
+  // takes so many, at most all; where fewer are free it waits for them, and those behind it too.
   int slots = 10;
   // How long the server waits for news of this worker before it gives its jobs to others; renewed
   // every third of it. Raise for machines that stall; lower to be replaced sooner.

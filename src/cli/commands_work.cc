@@ -64,7 +64,8 @@ Command work_command() {
       .summary = "take jobs and run a program for each",
       .description =
           "Claims jobs of the given queues from a server and runs a program for each, as many at "
-          "the same time as it has slots.\n"
+          "the same time as it has slots. A job of a kind that has a cost in its queue takes so "
+          "many of them, and waits until they are free.\n"
           "\n"
           "The program gets the job as JSON on standard input, and MAINSPRING_JOB_ID, _QUEUE, "
           "_KIND, _ATTEMPT, _TOKEN, _SESSION, _IDEMPOTENCY_KEY in its environment. Exit code 0 "

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/mutant.h"
 #include "worker/state.h"
 
 namespace mainspring {
@@ -16,9 +17,11 @@ int WorkerRuntime::State::claim_ahead() const {
 }
 
 Claim WorkerRuntime::State::next_claim() {
-  const int taken = running + static_cast<int>(ready.size());
+  const int taken = slots_taken + slots_ready;
   Claim claim{.worker = incarnation, .queues = options.queues, .lease = options.lease};
   claim.max = std::clamp(options.slots + claim_ahead() - taken, 0, kMaxClaimJobs);
+  const Attempt* const waits = waits_for_slots();
+  if (waits != nullptr && waits->slots > 1) claim.max = 0;  // nothing more until it has begun
   if (claim.max == 0) return claim;
   // A claim may come back with jobs of one kind only: it asks for no more than any of its kinds has
   // room for. Kinds that are full are left out.
@@ -44,6 +47,7 @@ void WorkerRuntime::State::admit(ClaimedJob&& job, Instant now) {
   ++stats.claimed;
   auto attempt = std::make_shared<Attempt>();
   attempt->job = std::move(job);
+  attempt->slots = MS_MUTANT(worker_ignores_cost) ? 1 : std::min(attempt->job.cost, options.slots);
   const JobId id = attempt->job.id;
   const auto found = kinds.find(attempt->job.kind);
   attempt->kind = found != kinds.end() ? &found->second : any ? &*any : nullptr;
@@ -60,6 +64,7 @@ void WorkerRuntime::State::admit(ClaimedJob&& job, Instant now) {
   }
   ++attempt->kind->taken;
   active.emplace(id, attempt);
+  slots_ready += attempt->slots;
   ready.push_back(std::move(attempt));
 }
 
@@ -136,6 +141,7 @@ void WorkerRuntime::State::give_back_ready() {
     done.push_back({attempt->job.id, attempt->job.token, given_back(attempt->job)});
   }
   ready.clear();
+  slots_ready = 0;
 }
 
 }  // namespace mainspring

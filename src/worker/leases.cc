@@ -299,7 +299,7 @@ void WorkerRuntime::State::lose(const AttemptPtr& attempt, bool confirmed) {
     active.erase(it);
   }
   stored_cv.notify_all();
-  if (!attempt->started) return;  // a slot that takes it will drop it
+  if (!attempt->started) return wake_slot();  // a slot that takes it will drop it
   ++stats.lease_lost;
   log.warn("lease lost", {{"job", fmt::to_string(attempt->job.id)},
                           {"kind", attempt->job.kind},

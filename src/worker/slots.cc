@@ -1,6 +1,7 @@
 // The slots: run handlers and weigh what they answer.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <exception>
 
 #include "api/json.h"
@@ -109,7 +110,16 @@ class AttemptContext final : public Context {
 
 }  // namespace
 
+const Attempt* WorkerRuntime::State::waits_for_slots() const {
+  const auto next = std::find_if(ready.begin(), ready.end(), [](const AttemptPtr& attempt) {
+    return !attempt->lost && !attempt->kind->full();
+  });
+  if (next == ready.end() || (*next)->slots <= options.slots - slots_taken) return nullptr;
+  return next->get();
+}
+
 AttemptPtr WorkerRuntime::State::take_ready() {
+  if (waits_for_slots() != nullptr) return nullptr;
   for (auto it = ready.begin(); it != ready.end();) {
     if (kinds_limited && !(*it)->lost && (*it)->kind->full()) {
       ++it;
@@ -117,8 +127,10 @@ AttemptPtr WorkerRuntime::State::take_ready() {
     }
     AttemptPtr attempt = std::move(*it);
     it = ready.erase(it);  // mostly the first
+    slots_ready -= attempt->slots;
     if (!attempt->lost) return attempt;
     --attempt->kind->taken;
+    if (claimer_waits) claimer_cv.notify_one();
   }
   return nullptr;
 }
@@ -215,6 +227,7 @@ std::optional<Outcome> WorkerRuntime::State::weigh(const Attempt& attempt, Handl
 
 void WorkerRuntime::State::conclude(const AttemptPtr& attempt, std::optional<Outcome> outcome) {
   --running;
+  slots_taken -= attempt->slots;
   --attempt->kind->taken;
   --attempt->kind->running;
   if (const auto it = active.find(attempt->job.id); it != active.end() && it->second == attempt) {
@@ -244,6 +257,7 @@ void WorkerRuntime::State::run_slot() {
       continue;
     }
     ++running;
+    slots_taken += attempt->slots;
     ++attempt->kind->running;
     const Instant begin = clock.now().instant;
     attempt->started = true;

@@ -38,6 +38,7 @@ struct Kind {
 struct Attempt {
   ClaimedJob job;
   Kind* kind = nullptr;
+  int slots = 1;  // that it takes: its cost, at most all
   std::stop_source stop;
   std::atomic<StopReason> reason{StopReason::none};  // the first one stays
 
@@ -105,6 +106,8 @@ struct WorkerRuntime::State {
   void tell_refused(const Error& error);
   void pause_claims(const Error& error, Pauses& pauses) MS_REQUIRES(mutex);
   void give_back_ready() MS_REQUIRES(mutex);
+  // The next job, if it does not fit into the free slots: it waits, and so do those behind it.
+  const Attempt* waits_for_slots() const MS_REQUIRES(mutex);
 
   // -- slots.cc: the slots
   void run_slot() MS_EXCLUDES(mutex);
@@ -193,6 +196,8 @@ struct WorkerRuntime::State {
   int idle_slots MS_GUARDED_BY(mutex) = 0;        // threads that wait for a job
   bool slot_waking MS_GUARDED_BY(mutex) = false;  // one of them has been told that there is one
   int running MS_GUARDED_BY(mutex) = 0;
+  int slots_taken MS_GUARDED_BY(mutex) = 0;     // by those
+  int slots_ready MS_GUARDED_BY(mutex) = 0;     // that those in `ready` will take
   double handler_us MS_GUARDED_BY(mutex) = -1;  // moving average; -1 = not known
   bool server_away MS_GUARDED_BY(mutex) = false;
 

@@ -8,8 +8,9 @@
 //
 // One thread each, so that neither a busy handler nor a slow server keeps a lease from being
 // renewed or a handler from being told. Claims are sized to the idle slots, and beyond them for
-// handlers that take microseconds. Outcomes that end while a finish is under way go with the next:
-// alone at once, under load a batch per round trip, no timer.
+// handlers that take microseconds. A job that costs more than the slots that are free waits in
+// `ready`, its lease renewed, and nothing is claimed until it has begun. Outcomes that end while a
+// finish is under way go with the next: alone at once, under load a batch per round trip, no timer.
 //
 // A handler hears that its lease is lost before the lease ends by the server's clock: deadlines are
 // reckoned from before the renewal was sent, less a margin. An outcome is repeated until the server

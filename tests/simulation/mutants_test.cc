@@ -262,6 +262,7 @@ std::map<std::string, std::string> cost_defects() {
       {"light_overtakes_heavy_of_key", conformance("of a limit key: a heavy job waits*")},
       {"costs_count_only_what_begins", conformance("costs hold at once*")},
       {"costs_not_kept", conformance("what runs keeps its cost over a restart")},
+      {"worker_ignores_cost", worker("a job that does not fit yet waits in the worker*")},
   };
 }
 

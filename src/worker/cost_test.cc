@@ -1,0 +1,98 @@
+// Costs in a worker: a heavy job takes several of its slots.
+#include <algorithm>
+#include <semaphore>
+
+#include "worker/worker_rig.h"
+
+namespace mainspring {
+namespace {
+
+// A worker of four slots whose handlers go on until they may end, one by one.
+struct Slots {
+  WorkerRig rig;
+  std::counting_semaphore<> go{0};
+  int light = 0, heavy = 0, slots = 0, most = 0;  // read under the lock of rig.jobs
+
+  explicit Slots(int cost) {
+    rig.options.lease = rig.jobs.lease = std::chrono::seconds(1);
+    rig.make().on("heavy", [this, cost](const ClaimedJob&, Context&) { return run(heavy, cost); });
+    rig.worker->on("light", [this](const ClaimedJob&, Context&) { return run(light, 1); });
+    REQUIRE(rig.worker->start().has_value());
+  }
+  ~Slots() { go.release(100); }
+  HandlerResult run(int& which, int cost) {
+    rig.jobs.with_lock([&] { ++which, most = std::max(most, slots += cost); });
+    go.acquire();
+    rig.jobs.with_lock([&] { --which, slots -= cost; });
+    return done();
+  }
+  JobId add_heavy(int cost) {
+    return rig.jobs.add("heavy", "{}", [cost](ClaimedJob& job) { job.cost = cost; });
+  }
+  bool await(const std::function<bool()>& done) { return rig.jobs.await(done); }
+  int seen(const int& what) {
+    return rig.jobs.with_lock([&] { return what; });
+  }
+};
+
+TEST_CASE("a heavy job takes its cost of the slots, and what is left is claimed") {
+  Slots s(3);
+  s.add_heavy(3);
+  REQUIRE(s.await([&] { return s.heavy == 1 && s.rig.jobs.parked == 1; }));
+  CHECK(s.rig.jobs.with_lock([&] { return s.rig.jobs.claims.back().max; }) == 1);
+  s.rig.jobs.add("light");
+  REQUIRE(s.await([&] { return s.light == 1 && s.rig.jobs.parked == 0; }));
+  s.go.release(2);
+  REQUIRE(s.rig.jobs.await_outcomes(2));
+}
+
+TEST_CASE("a job that does not fit yet waits in the worker, and light ones do not overtake it") {
+  Slots s(3);
+  for (int i = 0; i < 2; ++i) s.rig.jobs.add("light");
+  REQUIRE(s.await([&] { return s.light == 2 && s.rig.jobs.parked == 1; }));
+  s.add_heavy(3);  // the server gives it for the two that are free
+  REQUIRE(s.await([&] { return s.rig.jobs.parked == 0; }));
+  for (int i = 0; i < 2; ++i) s.rig.jobs.add("light");
+  s.go.release();
+  REQUIRE(s.await([&] { return s.heavy == 1; }));  // with three free it begins
+  CHECK(s.seen(s.light) == 1);
+  s.go.release(9);
+  REQUIRE(s.rig.jobs.await_outcomes(5));
+  CHECK(s.seen(s.most) == 4);
+}
+
+TEST_CASE("a job that costs more than the worker has takes all of its slots") {
+  Slots s(4);
+  s.rig.jobs.add("light");
+  REQUIRE(s.await([&] { return s.light == 1 && s.rig.jobs.parked == 1; }));
+  s.add_heavy(1000);
+  REQUIRE(s.await([&] { return s.rig.jobs.parked == 0; }));
+  CHECK(s.seen(s.heavy) == 0);
+  s.go.release();
+  REQUIRE(s.await([&] { return s.heavy == 1; }));
+  s.rig.jobs.add("light");
+  s.go.release(2);
+  REQUIRE(s.rig.jobs.await_outcomes(3));
+  CHECK(s.seen(s.most) == 4);
+}
+
+TEST_CASE("the lease of a job that waits for slots is renewed, and it is given back at a stop") {
+  Slots s(4);
+  s.rig.jobs.add("light");
+  REQUIRE(s.await([&] { return s.light == 1 && s.rig.jobs.parked == 1; }));
+  const JobId heavy = s.add_heavy(4);
+  REQUIRE(s.await([&] {
+    return std::any_of(s.rig.jobs.renews.begin(), s.rig.jobs.renews.end(), [&](const Renew& r) {
+      return std::any_of(r.leases.begin(), r.leases.end(),
+                         [&](const Renewal& one) { return one.id == heavy; });
+    });
+  }));
+  CHECK(s.seen(s.heavy) == 0);
+  s.rig.worker->request_stop();
+  s.go.release(5);
+  s.rig.worker->stop();
+  CHECK(s.rig.jobs.ended_as<Snooze>(heavy));
+}
+
+}  // namespace
+}  // namespace mainspring
