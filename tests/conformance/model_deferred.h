@@ -1,4 +1,4 @@
-// Deferred jobs and named claims of the model store.
+// Deferred jobs, named claims and failed attempts of the model store.
 #pragma once
 
 #include "conformance/model_limits.h"
@@ -34,6 +34,17 @@ inline Result<void> may_begin(const NamedJob& named, const Job& j, const ModelLi
                             .limit_key = limits.fits_key(j) ? 1 : 0,
                             .quarantine = quarantine.is_taken(j.queue) ? 0 : 1,
                             .cost = limits.cost(j)});
+}
+
+// Of the attempt under way, which failed.
+inline AttemptError error_of(const Record& r, std::string message, const ProgramEnd& program,
+                             Now now) {
+  return {.attempt = r.job.attempt,
+          .at = now.wall,
+          .worker = r.job.worker,
+          .message = std::move(message),
+          .ran_for = now.instant - r.claimed,
+          .program = program};
 }
 
 // It has just begun.

@@ -472,12 +472,7 @@ class ModelStore final : public ModelReads, private ModelJobs {
   }
 
   void add_error(Record& r, std::string message, const ProgramEnd& program) {
-    r.job.errors.push_back({.attempt = r.job.attempt,
-                            .at = now_.wall,
-                            .worker = r.job.worker,
-                            .message = std::move(message),
-                            .ran_for = now_.instant - r.claimed,
-                            .program = program});
+    r.job.errors.push_back(error_of(r, std::move(message), program, now_));
   }
 
   // A failed attempt: tried again, given up, or stopped if somebody asked.
