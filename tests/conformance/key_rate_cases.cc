@@ -272,6 +272,21 @@ TEST_SUITE("store: limits per key, rates") {
     CHECK(b.claim(900).size() == 900);
     CHECK(b.store->verify()->problems.empty());
   }
+
+  TEST_CASE("what begins by a clock that is set back counts again when that comes near, reopened") {
+    Bench b;
+    limit(b, key_rate(1, seconds(25), RateKind::sliding));
+    fill(b, "a", 2);
+    REQUIRE(b.claim(1).size() == 1);
+    const WallTime opens = b.store->agenda().next_opening;
+    CHECK(opens > b.wall() + seconds(25));
+    b.clock.step_wall(-seconds(117));
+    b.reopen();
+    b.clock.step_wall(seconds(112));
+    b.one<StepResult>(MoveDue{});
+    CHECK(b.store->limit_key("q", "a")->opens_at == opens);
+    CHECK(b.claim(1).empty());
+  }
 }
 
 }  // namespace mainspring::conformance
