@@ -78,6 +78,10 @@ class Pair {
       mine.next_opening = std::min(mine.next_opening, real.next_opening);
       // When keys open is told by claims and openings: not to one that was closed by the clock.
       if (clock_was_set_back_) mine.next_opening = real.next_opening;
+      // What is due is due, since whenever.
+      const WallTime now = clock_.now().wall;
+      if (mine.next_opening <= now && real.next_opening <= now)
+        mine.next_opening = real.next_opening;
       mine.next_lease_expiry = std::min(mine.next_lease_expiry, real.next_lease_expiry);
     }
     return agenda_differs(mine, real);
