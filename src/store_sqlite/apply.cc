@@ -261,7 +261,7 @@ void SqliteStore::refresh_agenda() {
 void SqliteStore::publish() {
   if (touched_.empty() && touched_leases_.empty() && touched_schedules_.empty() &&
       batch_sessions_.empty() && !tokens_touched_ && !audit_touched_ && !publish_anew_ &&
-      touched_breakers_.empty() && removed_breakers_.empty())
+      touched_breakers_.empty() && removed_breakers_.empty() && touched_keys_.empty())
     return;
   MutexLock lock(published_mutex_);
   publish_tokens();
