@@ -50,17 +50,20 @@ void Feeder::fire(std::int64_t event, Duration first_sent) {
   FireTrigger request{
       .name = kTrigger, .event = TriggerLaw::id(event), .args = TriggerLaw::args(event)};
   const bool known = world_.events.knows(event);
-  world_.call(std::move(request), World::Delivery::repeatable, Duration(0),
-              [this, event, first_sent, known](const std::optional<OperationResult>& result) {
-                if (result) {
-                  world_.events.answered(event, *result, known);
-                } else {
-                  world_.events.unanswered(event);
-                }
-                if (world_.events.knows(event) || world_.now() > first_sent + kAsksFor) return;
-                world_.after(world_.between(milliseconds(1), seconds(5)),
-                             [this, event, first_sent] { fire(event, first_sent); });
-              });
+  const auto answered = [this, event, first_sent,
+                         known](const std::optional<OperationResult>& result) {
+    if (result) {
+      world_.events.answered(event, *result, known);
+    } else {
+      world_.events.unanswered(event);
+    }
+    if (world_.events.knows(event) || world_.now() > first_sent + kAsksFor) return;
+    world_.after(world_.between(milliseconds(1), seconds(5)),
+                 [this, event, first_sent] { fire(event, first_sent); });
+  };
+  const int copies =
+      world_.call(std::move(request), World::Delivery::repeatable, Duration(0), answered);
+  if (copies > 1) world_.events.unanswered(event);
 }
 
 void GateOperator::start() {

@@ -133,6 +133,7 @@ std::map<std::string, std::string> worker_defects() {
 // Of src/store_sqlite: leases by name, schedules, follow-ups, tokens and the audit, sessions.
 std::map<std::string, std::string> store_defects() {
   return {
+      {"kept_workflow_not_rolled_back", io_sweep("the end of a step that a full disk*")},
       {"lease_token_reused", conformance("LEASE? released and acquired in one batch? n*")},
       {"fence_ignores_expiry", conformance("FENCE-3? with a token that is lost? every fe*")},
       {"lost_lease_renewed", conformance("LEASE? what was lost cannot be renewed or re*")},
@@ -406,7 +407,6 @@ const std::map<std::string, std::string>& table() {
         {"ack_before_commit", conformance("a token is there once it was created? and af*")},
         {"log_not_rewritten", io_sweep("a sync fails*")},
         {"memory_not_read_anew", seeds(1, 20)},
-        {"kept_workflow_not_rolled_back", io_sweep("the end of a step that a full disk*")},
         {"id_counter_not_kept", conformance("a change and the record of it are one? who?*")},
         {"token_counter_not_kept", conformance("a claim that gave nothing is not recorded? o*")},
         {"idempotency_forgotten", scenario("repeated_request_makes_one_job")},

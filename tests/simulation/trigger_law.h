@@ -31,6 +31,7 @@ class TriggerLaw {
   bool knows(std::int64_t event) const;
   // `known` = its sender knew when it sent this that it has fired.
   void answered(std::int64_t event, const OperationResult& answer, bool known);
+  // Or another copy of the request may come later than its answer.
   void unanswered(std::int64_t event) { told_[event].open = true; }
 
   // Behind each batch of `store`. "" = TRIG-4 holds.
@@ -49,7 +50,7 @@ class TriggerLaw {
   struct Told {
     JobId job = 0;
     int made = 0;       // answers that it has fired just now
-    bool open = false;  // some request had no answer
+    bool open = false;  // some request had no answer, or went out twice
   };
   std::string check_event(std::int64_t event, const std::vector<JobId>& jobs) const;
 

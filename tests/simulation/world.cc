@@ -219,7 +219,7 @@ Duration World::network_delay(Delivery delivery) {
   return between(microseconds(50), milliseconds(5));
 }
 
-void World::call(Operation operation, Delivery delivery, Duration wait, Answer answer) {
+int World::call(Operation operation, Delivery delivery, Duration wait, Answer answer) {
   auto request = std::make_shared<Request>();
   request->operation = std::move(operation);
   request->wait = wait;
@@ -232,6 +232,7 @@ void World::call(Operation operation, Delivery delivery, Duration wait, Answer a
     after(network_delay(delivery), [this, request] { deliver(request); });
   }
   after(wait + seconds(10), [request] { request->finish(std::nullopt); });
+  return request->copies;
 }
 
 // What the door of a server records: who changed what.

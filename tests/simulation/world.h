@@ -107,8 +107,8 @@ class World {
     plain,       // may be lost or late
     repeatable,  // may arrive twice too
   };
-  // `wait`: of a claim, how long it may park.
-  void call(Operation operation, Delivery delivery, Duration wait, Answer answer);
+  // `wait`: of a claim, how long it may park. How many copies go out: repeatable ones may be two.
+  int call(Operation operation, Delivery delivery, Duration wait, Answer answer);
   // A read that reaches a living server at once.
   std::optional<Result<Job>> read(JobId id);
 
