@@ -22,7 +22,7 @@ std::int64_t interval(const RateLimit& limit) {
 }
 std::int64_t depth(const RateLimit& limit) {
   const std::int64_t times = MS_MUTANT(bucket_too_deep) ? 2 : 1;
-  return times * interval(limit) * (limit.burst > 0 ? limit.burst : limit.count);
+  return times * interval(limit) * most_at_once(limit);
 }
 std::int64_t slice(const RateLimit& limit) {
   return (limit.per.count() + kSlices - 1) / kSlices;
@@ -132,6 +132,22 @@ WallTime RateMeter::as_new_at(const RateLimit& limit) const {
   if (limit.kind == RateKind::bucket) return WallTime::from_us(at);
   return WallTime::from_us(limit.kind == RateKind::fixed ? at + limit.per.count()
                                                          : leaves_at(limit, at));
+}
+
+Duration farthest_opening(const RateLimit& limit) {
+  return Duration(
+      2 * (limit.kind == RateKind::bucket ? depth(limit) : limit.per.count() + slice(limit)));
+}
+
+// A bucket is full again no later than a whole one behind what began last.
+WallTime RateMeter::last_begin(const RateLimit& limit) const {
+  if (entries_.empty()) return WallTime();
+  const std::int64_t at = entries_.back().first;
+  return WallTime::from_us(limit.kind == RateKind::bucket ? at - depth(limit) : at);
+}
+
+int most_at_once(const RateLimit& limit) {
+  return limit.burst > 0 ? limit.burst : limit.count;
 }
 
 std::optional<WallTime> key_closed_until(const KeyLimits& limits, const RateMeter& meter,

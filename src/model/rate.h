@@ -28,6 +28,9 @@ class RateMeter {
   WallTime opens_at(const RateLimit& limit, WallTime now, int begins = 1) const;
   // From when on it is as if nothing had begun; the beginning of time if nothing has.
   WallTime as_new_at(const RateLimit& limit) const;
+  // When something began last, or a little before: the clock has come that far. So it may be later
+  // than now, if the clock was set back. The beginning of time if nothing has.
+  WallTime last_begin(const RateLimit& limit) const;
 
   friend bool operator==(const RateMeter&, const RateMeter&) = default;
 
@@ -39,6 +42,10 @@ class RateMeter {
   std::vector<Entry> entries_;
 };
 
+// How many may begin at once, after a rest.
+int most_at_once(const RateLimit& limit);
+// No opening lies further ahead, but by a clock that was set back since.
+Duration farthest_opening(const RateLimit& limit);
 // The meter of one limit key: until when none of its jobs may begin; nullopt = one may now.
 std::optional<WallTime> key_closed_until(const KeyLimits& limits, const RateMeter& meter,
                                          WallTime now);

@@ -46,6 +46,36 @@ TEST_CASE("a meter says from when on it is as new, and is as new then and not be
   }
 }
 
+TEST_CASE("a meter knows how far the clock has come, to what its kind of rate is exact to") {
+  const auto behind = [](const RateLimit& rate, Duration after, int n) {
+    RateMeter meter;
+    const WallTime begin = kStart + after;
+    CHECK(meter.last_begin(rate) == WallTime());
+    meter.take(rate, begin, n);
+    const WallTime last = RateMeter::parse(meter.text()).last_begin(rate);
+    CHECK(last <= begin);
+    return begin - last;
+  };
+  const Duration per = minutes(1);
+  for (const Duration after : {Duration(0), Duration(seconds(7)), Duration(seconds(59))}) {
+    CHECK(behind(limit(5, per, RateKind::fixed), after, 1) < per);
+    CHECK(behind(limit(5, per, RateKind::sliding), after, 1) <= per / 50);
+    CHECK(behind(limit(5, per, RateKind::bucket), after, 1) <= per);
+    CHECK(behind(limit(5, per, RateKind::bucket), after, 5) == Duration(0));  // nothing is left
+    CHECK(behind(limit(5, per, RateKind::bucket, 2), after, 2) == Duration(0));
+  }
+}
+
+TEST_CASE("what began before the clock was set back is remembered, and is later than now") {
+  for (const RateKind kind : {RateKind::bucket, RateKind::sliding, RateKind::fixed}) {
+    const RateLimit rate = limit(4, minutes(1), kind);
+    RateMeter meter;
+    meter.take(rate, kStart + minutes(2), 4);
+    meter.take(rate, kStart + minutes(1) + seconds(30), meter.allowed(rate, kStart + seconds(90)));
+    CHECK(meter.last_begin(rate) == kStart + minutes(2));
+  }
+}
+
 TEST_CASE("a bucket that has been left alone holds its burst, not more") {
   const RateLimit rate = limit(60, minutes(1), RateKind::bucket, 5);
   RateMeter meter;
@@ -76,6 +106,7 @@ TEST_CASE("over any history no time of the rate's length begins more than it all
       const WallTime opens = meter.opens_at(rate, now);
       RC_ASSERT((opens <= now) == (meter.allowed(rate, now) > 0));
       RC_ASSERT(meter.allowed(rate, opens) > 0);
+      RC_ASSERT(opens - now <= farthest_opening(rate));
       if (opens > now) RC_ASSERT(meter.allowed(rate, opens - std::chrono::microseconds(1)) == 0);
     }
     const int most = kind == RateKind::sliding ? count

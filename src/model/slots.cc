@@ -11,10 +11,6 @@ namespace {
 int part(int cost, int all) {
   return MS_MUTANT(cost_not_capped) ? cost : std::min(cost, all);
 }
-// How many may begin at once, after a rest.
-int all_of(const RateLimit& rate) {
-  return rate.kind == RateKind::bucket && rate.burst > 0 ? rate.burst : rate.count;
-}
 
 }  // namespace
 
@@ -23,7 +19,7 @@ int slots_of(int cost, int concurrency) {
 }
 
 int begins_of(int cost, const RateLimit& rate) {
-  return MS_MUTANT(rate_ignores_cost) ? 1 : part(cost, all_of(rate));
+  return MS_MUTANT(rate_ignores_cost) ? 1 : part(cost, most_at_once(rate));
 }
 
 Room Room::none() {
@@ -38,7 +34,7 @@ Room Room::of(const std::optional<int>& concurrency, std::int64_t slots_taken,
     room.slots_ = static_cast<int>(std::max<std::int64_t>(0, *concurrency - slots_taken));
   }
   if (rate) {
-    room.all_begins_ = all_of(*rate);
+    room.all_begins_ = most_at_once(*rate);
     room.begins_ = meter.allowed(*rate, now);
   }
   return room;

@@ -170,11 +170,20 @@ void PostgresStore::open_queue(const QueueInfo& queue) {
   gain_lines_of(queue);
 }
 
+// Because the time has come, or because the clock was set back to long before it.
+bool PostgresStore::keys_open_now(const QueueInfo& queue) const {
+  if (!queue.keys_open_at) return false;
+  const auto& rate = queue.limits.per_key.rate;
+  const bool far = rate && *queue.keys_open_at > now_.wall + farthest_opening(*rate);
+  return far || *queue.keys_open_at <= now_.wall;
+}
+
 WallTime PostgresStore::next_opening() const {
   WallTime next = std::min(next_half_open(), next_release_);
   if (!any_rates_) return next;
   for (const auto& [id, queue] : queues_by_id_) {
     if (queue->opens_at) next = std::min(next, *queue->opens_at);
+    if (keys_open_now(*queue)) next = std::min(next, now_.wall);
     if (queue->keys_open_at) next = std::min(next, *queue->keys_open_at);
   }
   return next;
@@ -243,7 +252,7 @@ OperationResult PostgresStore::operator()(const OpenQueues& op) {
   // What else is due by this node's copy has been opened by others.
   for (const auto& [id, queue] : queues_by_id_) {
     const bool opens = queue->opens_at && *queue->opens_at <= now_.wall;
-    const bool of_keys = queue->keys_open_at && *queue->keys_open_at <= now_.wall;
+    const bool of_keys = keys_open_now(*queue);
     if (opens && queue->limits.costs.empty()) queue->opens_at.reset();
     if (opens && !queue->limits.costs.empty()) locked_queue(queue->name);  // when the next is due
     if (of_keys) queue->keys_open_at.reset();

@@ -248,6 +248,7 @@ class PostgresStore final : public SharedStore {
   void settle_openings();
   void open_queue(const QueueInfo& queue);
   WallTime next_opening() const;
+  bool keys_open_now(const QueueInfo& queue) const;
 
   // -- breakers.cc
   enum class BreakerLock : std::uint8_t { waits, if_free };

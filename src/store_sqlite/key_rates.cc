@@ -13,17 +13,6 @@
 namespace mainspring::sqlite {
 namespace {
 constexpr int kForgetMeters = 100;  // at most with one batch
-
-// When something began of it last, or a little before: it may be later than now, if the clock was
-// set back.
-WallTime last_begin(const RateLimit& rate, const RateMeter& meter) {
-  const std::int64_t per = rate.per.count();
-  const std::int64_t burst = rate.burst > 0 ? rate.burst : rate.count;
-  std::int64_t span = per;
-  if (rate.kind == RateKind::bucket) span = (per / rate.count + 1) * burst;
-  if (rate.kind == RateKind::sliding) span = per + per / 50 + 1;
-  return meter.as_new_at(rate) - Duration(span);
-}
 }  // namespace
 
 void SqliteStore::count_begun(LimitKey& key, int cost) {
@@ -86,8 +75,10 @@ void SqliteStore::open_keys() {
     note_opening(*key);
     if (!awaited || key->lines.empty()) continue;
     if (key->opening && key->opening->begins <= awaited->begins) continue;
-    WallTime& first = opened_keys_.emplace(key->queue->name, awaited->at).first->second;
-    first = std::min(first, awaited->at);
+    // The clock may have opened it by being set back: then it was awaited for later.
+    const WallTime at = std::min(awaited->at, now_.wall);
+    WallTime& first = opened_keys_.emplace(key->queue->name, at).first->second;
+    first = std::min(first, at);
   }
 }
 
@@ -151,7 +142,7 @@ void SqliteStore::load_key_meters() {
     LimitKey& key = limit_key_of(queue_by_id(rows.integer(0)), rows.text(1));
     key.meter = RateMeter::parse(rows.text(2));
     const auto& rate = key.queue->limits.per_key.rate;
-    if (rate) latest_wall_ = std::max(latest_wall_, last_begin(*rate, key.meter));
+    if (rate) latest_wall_ = std::max(latest_wall_, key.meter.last_begin(*rate));
     note_key_rate(key);
   }
 }

@@ -273,6 +273,20 @@ TEST_SUITE("store: limits per key, rates") {
     CHECK(b.store->verify()->problems.empty());
   }
 
+  TEST_CASE("a key that opens because the clock is set back is told of at once") {
+    Bench b;
+    limit(b, key_rate(1, minutes(60)));
+    fill(b, "a", 2);
+    REQUIRE(b.claim(9).size() == 1);
+    CHECK_FALSE(b.store->has_available("q"));
+    b.clock.step_wall(-minutes(180));
+    b.enqueue(b.job("other"));
+    CHECK(b.store->agenda().next_opening <= b.wall());
+    open(b);
+    CHECK(b.became_available("q"));
+    CHECK(b.claim(9).size() == 1);
+  }
+
   TEST_CASE("what begins by a clock that is set back counts again when that comes near, reopened") {
     Bench b;
     limit(b, key_rate(1, seconds(25), RateKind::sliding));

@@ -20,7 +20,7 @@ class ModelLimits {
       const auto next = key_opening(j.queue, j.limit_key);
       const RateMeter meter = key_meter(j.queue, j.limit_key);
       if (next && meter.allowed(*find(j.queue)->limits.per_key.rate, now) >= next->begins)
-        note_opened(j.queue, next->at);
+        note_opened(j.queue, std::min(next->at, now));
     }
     now_ = now;
   }
