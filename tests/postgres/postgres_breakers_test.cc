@@ -12,19 +12,6 @@ namespace {
 using std::chrono::hours;
 using std::chrono::seconds;
 
-template <class Answer>
-Answer apply(Store& store, const Operation& operation, const Clock& clock) {
-  auto results = must(store.apply({&operation, 1}, clock.now())).results;
-  if (const auto* error = std::get_if<Error>(&results[0])) FAIL(error->message);
-  return std::get<Answer>(std::move(results[0]));
-}
-std::vector<ClaimedJob> claim(Store& store, int max, const Clock& clock,
-                              std::vector<std::string> queues = {"q"}) {
-  return apply<ClaimResult>(
-             store, Claim{.worker = "w", .queues = std::move(queues), .kinds = {}, .max = max},
-             clock)
-      .jobs;
-}
 void finish(Store& store, const ClaimedJob& job, Outcome outcome, const Clock& clock) {
   const Finish finish{.worker = "w", .results = {{job.id, job.token, std::move(outcome)}}};
   CHECK(apply<FinishResult>(store, finish, clock).results.at(0) == FinishStatus::ok);

@@ -23,17 +23,6 @@ NewJob of_kind(const std::string& kind, const std::string& key = "") {
   job.limit_key = key;
   return job;
 }
-template <class Answer>
-Answer apply(Store& store, const Operation& operation, const Clock& clock) {
-  auto results = must(store.apply({&operation, 1}, clock.now())).results;
-  if (const auto* error = std::get_if<Error>(&results[0])) FAIL(error->message);
-  return std::get<Answer>(std::move(results[0]));
-}
-std::vector<ClaimedJob> claim(Store& store, int max, const Clock& clock) {
-  return apply<ClaimResult>(store, Claim{.worker = "w", .queues = {"q"}, .kinds = {}, .max = max},
-                            clock)
-      .jobs;
-}
 
 // What nodes that claim and complete at the same time have seen.
 struct Seen {

@@ -31,17 +31,6 @@ QueueLimits bucket(int count, Duration per, int burst) {
   return {.concurrency = {}, .rate = RateLimit{count, per, RateKind::bucket, burst}};
 }
 
-template <class Answer>
-Answer apply(Store& store, const Operation& operation, const Clock& clock) {
-  auto results = must(store.apply({&operation, 1}, clock.now())).results;
-  if (const auto* error = std::get_if<Error>(&results[0])) FAIL(error->message);
-  return std::get<Answer>(std::move(results[0]));
-}
-std::vector<ClaimedJob> claim(Store& store, int max, const Clock& clock) {
-  return apply<ClaimResult>(store, Claim{.worker = "w", .queues = {"q"}, .kinds = {}, .max = max},
-                            clock)
-      .jobs;
-}
 void fill(Place& place, int jobs) {
   for (int i = 0; i < jobs; ++i) place.enqueue(NewJob{.queue = "q", .kind = "k"});
 }

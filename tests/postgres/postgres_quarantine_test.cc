@@ -13,17 +13,6 @@ namespace {
 using std::chrono::minutes;
 using std::chrono::seconds;
 
-template <class Answer>
-Answer apply(Store& store, const Operation& operation, const Clock& clock) {
-  auto results = must(store.apply({&operation, 1}, clock.now())).results;
-  if (const auto* error = std::get_if<Error>(&results[0])) FAIL(error->message);
-  return std::get<Answer>(std::move(results[0]));
-}
-std::vector<ClaimedJob> claim(Store& store, const Clock& clock) {
-  return apply<ClaimResult>(store, Claim{.worker = "w", .queues = {"q"}, .kinds = {}, .max = 9},
-                            clock)
-      .jobs;
-}
 int release(Store& store, const Clock& clock) {
   return apply<StepResult>(store, OpenQueues{}, clock).changed;
 }
@@ -40,7 +29,7 @@ std::vector<JobId> quarantine(Store& leader, ManualClock& clock, int jobs) {
     ids.push_back(apply<EnqueueResult>(leader, one, clock).jobs.at(0).id);
   }
   for (int i = 0; i < 2; ++i) {
-    CHECK(static_cast<int>(claim(leader, clock).size()) == jobs);
+    CHECK(static_cast<int>(claim(leader, 9, clock).size()) == jobs);
     clock.advance(kDefaultLease + seconds(1));
     CHECK(apply<StepResult>(leader, RescueExpired{}, clock).changed == jobs);
     clock.advance(minutes(1));
@@ -55,10 +44,10 @@ TEST_CASE("what ends at another node lets the next one be released by whoever le
   Place one;
   const auto two = one.open(), three = one.open();
   quarantine(*one.store, one.clock, 3);
-  CHECK(claim(*three, one.clock).empty());
+  CHECK(claim(*three, 9, one.clock).empty());
   CHECK(release(*one.store, one.clock) == 1);
   three->heard(one.store->take_news());
-  const auto first = claim(*three, one.clock);
+  const auto first = claim(*three, 9, one.clock);
   REQUIRE(first.size() == 1);
   CHECK(release(*one.store, one.clock) == 0);
   CHECK(one.store->agenda().next_opening <= one.clock.now().wall + seconds(1));
@@ -73,7 +62,7 @@ TEST_CASE("what ends at another node lets the next one be released by whoever le
   CHECK(release(*two, one.clock) == 1);
   CHECK(release(*next, one.clock) == 0);
   one.store->heard(two->take_news());
-  CHECK(claim(*one.store, one.clock).size() == 1);
+  CHECK(claim(*one.store, 9, one.clock).size() == 1);
   CHECK(release(*one.store, one.clock) == 0);
   one.check_laws();
 }
@@ -99,7 +88,7 @@ TEST_CASE("of claims that name their job at several nodes and a leader one relea
     CHECK(released == 1);
     one.check_laws();
     for (const JobId id : jobs) one.apply<CancelResult>(Cancel{id, "", {}});
-    for (const ClaimedJob& job : claim(*one.store, one.clock)) complete(*two, job, one.clock);
+    for (const ClaimedJob& job : claim(*one.store, 9, one.clock)) complete(*two, job, one.clock);
     one.clock.advance(minutes(1));
     one.apply<StepResult>(RescueExpired{});
     CHECK(must(one.store->queues()).at(0).quarantined == 0);
@@ -119,7 +108,7 @@ TEST_CASE("nothing goes into quarantine while a node lives that knows none") {
   const JobId id = quarantine(*place.store, place.clock, 1).at(0);
   CHECK_FALSE(must(place.store->get(id)).quarantined);
   place.sql("DELETE FROM ms.nodes WHERE id = 99");
-  CHECK(claim(*place.store, place.clock).size() == 1);
+  CHECK(claim(*place.store, 9, place.clock).size() == 1);
   place.clock.advance(minutes(1));
   CHECK(place.apply<StepResult>(RescueExpired{}).changed == 1);
   CHECK(must(place.store->get(id)).quarantined->lost == 3);
@@ -141,7 +130,7 @@ TEST_CASE("quarantine moves as it is, with who is released and what was lost onc
       CHECK(release(*store, clock) == 1);
       const Enqueue one{.jobs = {NewJob{.queue = "q", .kind = "k", .priority = 9}}};
       const JobId once = apply<EnqueueResult>(*store, one, clock).jobs.at(0).id;
-      const auto claimed = claim(*store, clock);
+      const auto claimed = claim(*store, 9, clock);
       REQUIRE(claimed.size() == 2);
       complete(*store, claimed[0], clock);
       clock.advance(kDefaultLease + seconds(1));
@@ -163,13 +152,13 @@ TEST_CASE("quarantine moves as it is, with who is released and what was lost onc
     CHECK(must(store->queues()).at(0).limits == QueueLimits{.quarantine_after = 2});
     CHECK(must(store->verify()).problems.empty());
     CHECK(release(*store, clock) == 0);
-    const auto released = claim(*store, clock);
+    const auto released = claim(*store, 9, clock);
     REQUIRE(released.size() == 1);
     complete(*store, released[0], clock);
     CHECK(release(*store, clock) == 1);
     clock.advance(minutes(1));
     CHECK(apply<StepResult>(*store, MoveDue{}, clock).changed == 1);
-    CHECK(claim(*store, clock).size() == 2);
+    CHECK(claim(*store, 9, clock).size() == 2);
     clock.advance(minutes(1));
     CHECK(apply<StepResult>(*store, RescueExpired{}, clock).changed == 2);
     CHECK(must(store->get(before.back().id)).quarantined->lost == 2);

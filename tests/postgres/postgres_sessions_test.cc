@@ -81,9 +81,12 @@ class Node {
     while (!held_.empty() || grant_) end_turn();
   }
   // A claim may find nothing although there is something: lines are not looked through each time.
+  // And a batch that waited may pass a turn to a job that came meanwhile, behind its own time: that
+  // job is scheduled until the leader moves it, as here.
   void drain() {
     std::vector<Operation> batch;
     add_finish(batch);
+    batch.push_back(MoveDue{});
     batch.push_back(Claim{.worker = name_, .queues = {"q"}, .max = 5, .lease = 60s});
     apply(batch);
   }

@@ -20,6 +20,21 @@ inline WallTime database_time() {
   return WallTime::from_us(std::stoll(rows.at(0).at(0)));
 }
 
+// One operation of that store, which must not be refused.
+template <class Answer>
+Answer apply(Store& store, const Operation& operation, const Clock& clock) {
+  auto results = must(store.apply({&operation, 1}, clock.now())).results;
+  if (const auto* error = std::get_if<Error>(&results[0])) FAIL(error->message);
+  return std::get<Answer>(std::move(results[0]));
+}
+inline std::vector<ClaimedJob> claim(Store& store, int max, const Clock& clock,
+                                     std::vector<std::string> queues = {"q"}) {
+  return apply<ClaimResult>(
+             store, Claim{.worker = "w", .queues = std::move(queues), .kinds = {}, .max = max},
+             clock)
+      .jobs;
+}
+
 // A store in a schema of its own. `ms.` in SQL stands for the schema.
 class Place {
  public:
@@ -46,14 +61,13 @@ class Place {
   }
   template <class Answer>
   Answer apply(const Operation& operation) {
-    return std::get<Answer>(must(store->apply({&operation, 1}, clock.now())).results[0]);
+    return pg_testing::apply<Answer>(*store, operation, clock);
   }
   JobId enqueue(const NewJob& job) {
     return apply<EnqueueResult>(Enqueue{.jobs = {job}}).jobs.at(0).id;
   }
   std::vector<ClaimedJob> claim(const std::string& queue, int max = 1) {
-    return apply<ClaimResult>(Claim{.worker = "w", .queues = {queue}, .kinds = {}, .max = max})
-        .jobs;
+    return pg_testing::claim(*store, max, clock, {queue});
   }
   void check_laws() {
     const auto report = must(store->verify());
