@@ -260,7 +260,7 @@ std::vector<Setting> make_http() {
        .value = "N",
        .member = &Options::reader_threads,
        .scopes = kServeScope,
-       .meaning = "threads that read the store for lists and lookups; they never block writes",
+       .meaning = "threads that read the store for lists and lookups; writes go on meanwhile",
        .min = 1,
        .max = 64},
       {.name = "max_waiting_reads",

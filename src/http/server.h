@@ -40,7 +40,7 @@ struct HttpOptions {
 
   // Threads that serve sockets. Raise on machines with many cores when one is at 100 %.
   int io_threads = 1;
-  // Threads that read the store (get, list, queues, verify). They never block writes.
+  // Threads that read the store (get, list, queues, verify). Writes go on meanwhile.
   int reader_threads = 2;
   std::size_t max_waiting_reads = 4096;  // beyond: overloaded
 

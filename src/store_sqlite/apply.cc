@@ -14,6 +14,7 @@ constexpr Duration kLookForMove = std::chrono::seconds(1);
 }  // namespace
 
 Result<BatchReport> SqliteStore::apply(std::span<const Operation> batch, Now now) {
+  MutexLock lock(sessions_mutex_);
   if (failed_) {
     return Error{.code = ErrorCode::io_error,
                  .message = "the store failed to write before and takes nothing more"};
@@ -81,6 +82,9 @@ Result<BatchReport> SqliteStore::apply_once(std::span<const Operation> batch, No
     } catch (const SqlError& again) {
       failed_ = true;
       return Error{.code = ErrorCode::io_error, .message = again.message};
+    } catch (const Error& again) {
+      failed_ = true;
+      return again;
     }
     if (primary == SQLITE_BUSY) {
       return Error{.code = ErrorCode::unavailable,
@@ -151,6 +155,7 @@ void SqliteStore::roll_back() {
 void SqliteStore::commit_batch(BatchReport& report) {
   if (in_transaction_) {
     write_sessions();
+    evict_sessions();
     write_finished();
     write_limits();
     write_breakers();
@@ -206,7 +211,7 @@ void SqliteStore::write_tallies() {
     sql_->upsert_tally
         .bind(std::int64_t{0}, MS_MUTANT(id_counter_not_kept) ? 1 : next_id_,
               MS_MUTANT(token_counter_not_kept) ? 1 : next_token_, none, next_session_,
-              next_workflow_, none, none, none, none, none, none)
+              next_workflow_, sessions_lag_ ? 1 : 0, none, none, none, none, none)
         .run();
     marks_touched_ = false;
   }

@@ -11,6 +11,7 @@
 
 #include "store_sqlite/database.h"
 #include "store_sqlite/migrations.h"
+#include "store_sqlite/session_rows.h"
 #include "store_sqlite/store_impl.h"
 
 namespace mainspring {
@@ -60,6 +61,7 @@ Result<StoreInfo> inspect_sqlite_store(const std::string& directory) {
   out.database_bytes = size_of(database_of(directory));
   try {
     Database db(database_of(directory), Database::Mode::read_only, "");
+    const sqlite::Snapshot snapshot(db);
     out.schema = db.query_int("PRAGMA user_version");
     if (out.schema < 1 || out.schema > out.newest_schema) {
       return Error{.code = ErrorCode::conflict,
@@ -76,6 +78,7 @@ Result<StoreInfo> inspect_sqlite_store(const std::string& directory) {
       out.schedules = db.query_int("SELECT count(*) FROM schedules");
       out.leases = db.query_int("SELECT count(*) FROM named_leases WHERE state = 0");
     }
+    if (out.schema >= 22) show_sessions_by_jobs(db);
     if (out.schema >= 6) out.sessions = db.query_int("SELECT count(*) FROM sessions");
   } catch (const SqlError& error) {
     return sqlite::to_error(error);

@@ -213,14 +213,26 @@ struct Session {
   bool ready = false;           // held: the job with the turn waits for a claim of the holder's
   bool gained = false;          // that became so in this batch
   bool stored = false;          // it has a row
-  bool changed = false;         // which is to be written with this batch
+  bool row_is_plain = false;    // which says nothing that the jobs do not say
+  bool lags = false;            // and is behind them
+  bool changed = false;         // in this batch
   bool listed = false;          // among those of this batch
   bool used = true;             // since it was last looked at who may leave memory
   bool kept_in_memory = false;  // listed among those that may
   bool held() const { return token != 0; }
   bool stopped() const { return stop != SessionStop::none; }
+  bool is_plain() const { return !held() && !stopped() && state_bytes == 0; }
   // Otherwise it is gone.
   bool lives() const { return jobs > 0 || held() || stopped() || state_bytes > 0; }
+};
+
+// A job of a session that the operation under way ended.
+struct EndedInSession {
+  JobId id;
+  QueueState* queue;
+  std::int64_t session;  // 0 = to be found
+  JobState state;
+  int flags;
 };
 
 // A schedule, and which of its jobs have not ended.

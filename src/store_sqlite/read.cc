@@ -1,5 +1,5 @@
 // Reads: one job, pages of jobs, queues. On connections of their own, so that they never block the
-// writer.
+// writer. (Those of sessions do, for a moment: sessions.cc.)
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -11,6 +11,8 @@ namespace {
 
 // Holders whose lease has ended that one RescueExpired ends.
 constexpr int kMaxEndedHolds = 1000;
+// Rows that a list of sessions reads while no batch may run.
+constexpr int kSessionRows = 201;
 
 Error no_session(const SessionKey& key) {
   return {.code = ErrorCode::not_found,
@@ -227,7 +229,9 @@ void SqliteStore::publish_sessions() {
   }
 }
 
-SessionInfo SqliteStore::read_info(const Statement& row, Instant now) const {
+// nullopt = nothing is left of it but the row.
+std::optional<SessionInfo> SqliteStore::read_info(const Statement& row, Instant now) const {
+  if (failed_) throw SqlError{SQLITE_IOERR, "the store failed to write before"};
   SessionInfo info{.session = {std::string(row.text(0)), std::string(row.text(1))},
                    .jobs = row.integer(2),
                    .turn = row.integer(3),
@@ -237,6 +241,13 @@ SessionInfo SqliteStore::read_info(const Statement& row, Instant now) const {
                    .state = {},
                    .state_bytes = static_cast<std::size_t>(row.integer(9)),
                    .changed_at = WallTime::from_us(row.integer(10))};
+  const auto kept = sessions_.find(row.integer(11));
+  if (kept != sessions_.end() && !MS_MUTANT(lagging_session_shown)) {
+    if (!kept->second->lives()) return std::nullopt;
+    info.jobs = kept->second->jobs;
+    info.turn = kept->second->turn;
+    info.changed_at = kept->second->changed_at;
+  }
   if (row.integer(7) == 0) return info;
   Duration left(row.integer(8));  // it was accepted just now, and is not published yet
   {
@@ -256,12 +267,11 @@ Result<SessionInfo> SqliteStore::session(const SessionKey& session, Instant now)
     auto reader = take_reader();
     std::optional<SessionInfo> info;
     {
+      MutexLock lock(sessions_mutex_);
       Statement& row = reader->sessions.one.bind(session.queue, session.key);
       ResetGuard guard(row);
-      if (row.step()) {
-        info = read_info(row, now);
-        info->state = row.text(12);
-      }
+      if (row.step()) info = read_info(row, now);
+      if (info) info->state = row.text(12);
     }
     give_back(std::move(reader));
     if (info) return std::move(*info);
@@ -271,34 +281,44 @@ Result<SessionInfo> SqliteStore::session(const SessionKey& session, Instant now)
   }
 }
 
+// Adds those of a queue behind `key`, in order. Rows of which nothing is left are passed, a bounded
+// number at a time, so that batches need not wait for all of them.
+void SqliteStore::read_sessions(SessionReads& reads, const std::string& queue, std::string key,
+                                std::size_t limit, Instant now, SessionPage& page) const {
+  for (int rows = kSessionRows; rows == kSessionRows;) {
+    MutexLock lock(sessions_mutex_);
+    const std::string after = std::exchange(key, "");
+    Statement& row = reads.of_queue.bind(queue, after, kSessionRows);
+    ResetGuard guard(row);
+    for (rows = 0; row.step(); ++rows) {
+      auto info = read_info(row, now);
+      key = row.text(1);
+      if (!info) continue;
+      if (page.sessions.size() == limit) {
+        page.next = page.sessions.back().session;
+        return;
+      }
+      page.sessions.push_back(*std::move(info));
+    }
+  }
+}
+
 Result<SessionPage> SqliteStore::sessions(const std::string& queue, const SessionKey& after,
                                           int limit, Instant now) const {
   try {
     auto reader = take_reader();
     SessionPage page;
-    {
-      Snapshot snapshot(reader->db);
-      std::vector<std::string> names{queue};
-      if (queue.empty()) {
-        names.clear();
-        Statement& rows = reader->sessions.queues.bind(after.queue);
-        ResetGuard guard(rows);
-        while (rows.step()) names.emplace_back(rows.text(0));
-      }
-      for (const std::string& name : names) {
-        if (page.next || name < after.queue) continue;
-        const auto room = limit - static_cast<int>(page.sessions.size());
-        Statement& rows = reader->sessions.of_queue.bind(
-            name, name == after.queue ? std::string_view(after.key) : std::string_view(), room + 1);
-        ResetGuard guard(rows);
-        while (rows.step()) {
-          if (static_cast<int>(page.sessions.size()) < limit) {
-            page.sessions.push_back(read_info(rows, now));
-          } else {
-            page.next = page.sessions.empty() ? after : page.sessions.back().session;
-          }
-        }
-      }
+    std::vector<std::string> names{queue};
+    if (queue.empty()) {
+      names.clear();
+      Statement& rows = reader->sessions.queues.bind(after.queue);
+      ResetGuard guard(rows);
+      while (rows.step()) names.emplace_back(rows.text(0));
+    }
+    for (const std::string& name : names) {
+      if (page.next || name < after.queue) continue;
+      read_sessions(reader->sessions, name, name == after.queue ? after.key : "",
+                    static_cast<std::size_t>(limit), now, page);
     }
     give_back(std::move(reader));
     return page;

@@ -31,7 +31,9 @@ SqliteStore::SqliteStore(SqliteOptions options, std::unique_ptr<FileGuard> guard
       log_(log),
       guard_(std::move(guard)) {}
 
-SqliteStore::~SqliteStore() = default;
+SqliteStore::~SqliteStore() {
+  if (db_ != nullptr) close_sessions();
+}
 
 void SqliteStore::open(Now now) {
   if (!MS_MUTANT(log_not_rewritten)) rewrite_log(path_, options_.vfs);
@@ -81,6 +83,7 @@ void SqliteStore::check_place() {
 }
 
 void SqliteStore::load(Instant now) {
+  loaded_ = false;
   queue_states_.clear();
   queues_by_name_.clear();
   queues_by_id_.clear();
@@ -96,10 +99,8 @@ void SqliteStore::load(Instant now) {
   ended_.clear();
   made_.clear(), again_.clear();
   quarantined_.clear(), left_quarantine_.clear();
-  followed_.clear();
-  posted_.clear();
-  watched_.clear();
-  ends_.clear();
+  followed_.clear(), posted_.clear();
+  watched_.clear(), ends_.clear();
   quarantines_.clear();
   keyed_.clear();
   touched_keys_.clear();
@@ -149,6 +150,7 @@ void SqliteStore::load(Instant now) {
   refresh_workflows();
   for (QueueState& queue : queue_states_) touch(queue);
   publish();
+  loaded_ = true;
 }
 
 // A backup that is opened for the first time: what was given out after it was made is unknown here,

@@ -34,6 +34,8 @@ struct SqliteOptions {
   std::string vfs;
   // Off: no OWNER, INITIALISED and RESERVE files (simulated disks).
   bool guard_files = true;
+  // Off: it closes as if its process had been killed (tests).
+  bool close_in_order = true;
   // A store that goes on elsewhere is opened for nothing but reads.
   IfMoved if_moved = IfMoved::refuse;
 };

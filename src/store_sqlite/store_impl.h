@@ -507,7 +507,7 @@ class SqliteStore final : public Store {
   void set_state(Session& session, std::string_view state);
   bool prune_sessions(int limit);  // true: the limit was reached
 
-  // -- session_turns.cc
+  // -- session_rows.cc
   Session* find_session(QueueState& queue, std::string_view key);  // nullptr = there is none
   Session* find_session(const SessionKey& key);
   Session& session_of(QueueState& queue, std::string_view key);  // made if new
@@ -518,6 +518,16 @@ class SqliteStore final : public Store {
   Session& keep_session(std::unique_ptr<Session> session);
   void list_session(Session& session);
   void change_session(Session& session);
+  void write_session(Session& session);
+  void write_sessions();   // those that a batch changed, if their rows must say so
+  void evict_sessions();   // from memory, if there are too many
+  void forget_sessions();  // what a batch was about
+  void close_sessions();
+  void load_lagging_sessions();
+  void forget_session(const Session& session);
+  void load_sessions(Instant now);
+
+  // -- session_turns.cc
   // A job comes to the session: the state in which it begins there, instead of `wanted`.
   JobState join_session(Session& session, JobId id, JobState wanted);
   // A job of any kind that does not run is to be in the state `wanted`: the one that its session
@@ -533,10 +543,6 @@ class SqliteStore final : public Store {
   void settle_sessions();
   void name_lines(Effects& effects);
   bool line_has_available(std::string_view line) const;
-  void write_sessions();
-  void forget_sessions();  // those of the batch that are gone, and some if there are too many
-  void forget_session(const Session& session);
-  void load_sessions(Instant now);
   void publish_sessions() MS_REQUIRES(published_mutex_);
 
   // -- workflows.cc
@@ -654,7 +660,10 @@ class SqliteStore final : public Store {
   static JobPage list_window(Reader& reader, const JobFilter& filter, int limit, JobId before);
   static LedgerPage read_ledger(Reader& reader, std::int64_t schedule, int limit,
                                 std::int64_t before);
-  SessionInfo read_info(const Statement& row, Instant now) const;
+  void read_sessions(SessionReads& reads, const std::string& queue, std::string key,
+                     std::size_t limit, Instant now, SessionPage& page) const;
+  std::optional<SessionInfo> read_info(const Statement& row, Instant now) const
+      MS_REQUIRES(sessions_mutex_);
   std::unique_ptr<Reader> take_reader() const;
   Result<std::int64_t> count_before(const Job& job, std::int64_t limit, bool of_key) const;
   void give_back(std::unique_ptr<Reader> reader) const;
@@ -729,14 +738,7 @@ class SqliteStore final : public Store {
   std::set<std::pair<Instant, std::string>> lease_ends_;  // of the held, and of the forgotten
   std::size_t released_leases_ = 0;                       // without a value
   std::set<std::string> touched_leases_;
-  std::vector<std::string> freed_leases_;  // in this batch
-  struct EndedInSession {
-    JobId id;
-    QueueState* queue;
-    std::int64_t session;  // 0 = to be found
-    JobState state;
-    int flags;
-  };
+  std::vector<std::string> freed_leases_;      // in this batch
   std::vector<EndedInSession> left_sessions_;  // by the operation under way
   std::unordered_map<std::int64_t, std::unique_ptr<Session>> sessions_;  // by id
   std::unordered_map<SessionPlace, Session*, HashSessionPlace> sessions_by_key_;
@@ -746,6 +748,10 @@ class SqliteStore final : public Store {
   std::set<std::pair<Instant, std::int64_t>> hold_ends_;
   std::int64_t next_session_ = 1;
   bool sessions_touched_ = true;
+  bool sessions_lag_ = false;  // the rows of some; marked in the store
+  bool loaded_ = false;        // what is in memory is what the store says
+  // Held for each batch, and by those who read what the rows of sessions do not say.
+  mutable Mutex sessions_mutex_;
   WallTime next_forgotten_ = WallTime::never();
   std::vector<EndedStep> ended_steps_;         // by the operation under way
   std::vector<WorkflowId> changed_workflows_;  // see Effects

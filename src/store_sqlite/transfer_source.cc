@@ -8,6 +8,7 @@
 #include <unordered_map>
 
 #include "base/mutant.h"
+#include "store_sqlite/session_rows.h"
 #include "store_sqlite/store_impl.h"
 #include "store_sqlite/transfer.h"
 #include "store_sqlite/transfer_rows.h"
@@ -509,6 +510,7 @@ void SqliteSource::read_schedules(TransferCatalog& out) {
 }
 
 void SqliteSource::read_sessions(TransferCatalog& out) {
+  show_sessions_by_jobs(db_);
   Statement row(db_,
                 "SELECT q.name, s.key, s.turn, s.jobs, s.stop, s.stopped_by, s.worker, s.token, "
                 "s.lease, t.state, s.changed_at FROM sessions s JOIN queues q ON q.id = s.queue "

@@ -7,6 +7,7 @@
 
 #include <cstring>
 
+#include "store_sqlite/session_rows.h"
 #include "store_sqlite/store_impl.h"
 
 namespace mainspring::sqlite {
@@ -245,6 +246,7 @@ Result<VerifyReport> SqliteStore::verify() const {
     Database db(path_, Database::Mode::read_only, options_.vfs);
     const AuditMark known = audit_state().head;
     Snapshot snapshot(db);
+    show_sessions_by_jobs(db);
     VerifyReport report;
     report.jobs = db.query_int("SELECT count(*) FROM jobs");
     Statement integrity(db, "PRAGMA integrity_check(20)");

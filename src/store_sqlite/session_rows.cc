@@ -1,0 +1,324 @@
+// Sessions in and out of memory, and the rows that tell what jobs do not tell of them.
+//
+// An operation changes sessions in memory. Of one that is held, stopped or has a state the row is
+// written before the commit, once for all operations. Of any other the row says that it is there,
+// and under which id: how many jobs live in it and which has the turn is what the rows of the jobs
+// say too (session_rows.h), so its row may lag behind until it leaves memory or the store closes.
+// Those that a batch was about stay in memory behind it, up to a bound; of one that nothing is left
+// of the row goes when it leaves.
+#include "store_sqlite/session_rows.h"
+
+#include <fmt/format.h>
+
+#include "base/assert.h"
+#include "base/mutant.h"
+#include "store_sqlite/store_impl.h"
+
+namespace mainspring::sqlite {
+
+#define MS_SESSION_COLUMNS                                                                   \
+  "SELECT id, queue, key, jobs, turn, stop, stopped_by, worker, token, lease, state_bytes, " \
+  "changed_at FROM sessions "
+
+SessionStatements::SessionStatements(Database& db)
+    : by_key(db, MS_SESSION_COLUMNS "WHERE queue = ? AND key = ?"),
+      by_id(db, MS_SESSION_COLUMNS "WHERE id = ?"),
+      insert(db,
+             "INSERT INTO sessions (id, queue, key, jobs, turn, stop, stopped_by, worker, token, "
+             "lease, state_bytes, changed_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"),
+      update(db,
+             "UPDATE sessions SET jobs = ?2, turn = ?3, stop = ?4, stopped_by = ?5, worker = ?6, "
+             "token = ?7, lease = ?8, state_bytes = ?9, changed_at = ?10 WHERE id = ?1"),
+      remove(db, "DELETE FROM sessions WHERE id = ?"),
+      state(db, "SELECT state FROM session_states WHERE session = ?"),
+      upsert_state(db, "INSERT OR REPLACE INTO session_states (session, state) VALUES (?, ?)"),
+      delete_state(db, "DELETE FROM session_states WHERE session = ?"),
+      forgotten(db,
+                "SELECT id FROM sessions WHERE jobs = 0 AND token = 0 AND stop = 0 AND changed_at "
+                "<= ? ORDER BY changed_at LIMIT ?"),
+      first_forgotten(db,
+                      "SELECT changed_at FROM sessions WHERE jobs = 0 AND token = 0 AND stop = 0 "
+                      "ORDER BY changed_at LIMIT 1"),
+      key_of_job(db, "SELECT session FROM bodies WHERE id = ?"),
+      of_waiting(db,
+                 "SELECT s.id FROM bodies b CROSS JOIN sessions s ON s.queue = ?2 AND s.key = "
+                 "b.session WHERE b.id = ?1 AND (s.token = 0 OR s.turn <> ?1)") {}
+
+// -- in memory ------------------------------------------------------------------------------------
+
+Session& SqliteStore::keep_session(std::unique_ptr<Session> session) {
+  Session& kept = *session;
+  sessions_by_key_.emplace(std::pair(kept.queue->id, std::string_view(kept.key)), &kept);
+  sessions_.emplace(kept.id, std::move(session));
+  list_session(kept);
+  return kept;
+}
+
+void SqliteStore::list_session(Session& session) {
+  if (session.listed) return;
+  session.listed = true;
+  batch_sessions_.push_back(&session);
+}
+
+void SqliteStore::change_session(Session& session) {
+  begin_write();
+  session.changed = true;
+  session.changed_at = now_.wall;
+  sessions_touched_ = true;
+  list_session(session);
+}
+
+// The row that the statement finds; nullptr = none.
+Session* SqliteStore::load_session(Statement& row, QueueState* queue) {
+  if (!row.step()) return nullptr;
+  auto session = std::make_unique<Session>();
+  session->id = row.integer(0);
+  session->queue = queue != nullptr ? queue : &queue_by_id(row.integer(1));
+  session->key = row.text(2);
+  session->jobs = row.integer(3);
+  session->turn = row.integer(4);
+  session->stop = static_cast<SessionStop>(row.integer(5));
+  session->stopped_by = row.integer(6);
+  session->worker = row.text(7);
+  session->token = row.integer(8);
+  session->lease = session->kept = Duration(row.integer(9));
+  session->state_bytes = row.integer(10);
+  session->changed_at = WallTime::from_us(row.integer(11));
+  session->stored = true;
+  session->row_is_plain = session->is_plain();
+  return &keep_session(std::move(session));
+}
+
+Session* SqliteStore::find_session(QueueState& queue, std::string_view key) {
+  const auto found = sessions_by_key_.find({queue.id, key});
+  if (found != sessions_by_key_.end()) {
+    found->second->used = true;
+    return found->second->lives() ? found->second : nullptr;
+  }
+  Statement& row = session_sql_->by_key.bind(queue.id, key);
+  ResetGuard guard(row);
+  return load_session(row, &queue);
+}
+
+Session* SqliteStore::find_session(const SessionKey& key) {
+  QueueState* queue = find_queue(key.queue);
+  return queue == nullptr ? nullptr : find_session(*queue, key.key);
+}
+
+Session& SqliteStore::session_of(QueueState& queue, std::string_view key) {
+  if (Session* session = find_session(queue, key)) return *session;
+  const auto gone = sessions_by_key_.find({queue.id, key});  // in this batch: it comes back
+  if (gone != sessions_by_key_.end()) return *gone->second;
+  auto session = std::make_unique<Session>();
+  session->id = next_session_++;
+  marks_touched_ = true;
+  session->queue = &queue;
+  session->key = key;
+  return keep_session(std::move(session));
+}
+
+Session& SqliteStore::session_by_id(std::int64_t id) {
+  const auto found = sessions_.find(id);
+  if (found != sessions_.end()) return *found->second;
+  Statement& row = session_sql_->by_id.bind(id);
+  ResetGuard guard(row);
+  Session* session = load_session(row, nullptr);
+  if (session != nullptr) return *session;
+  throw SqlError{SQLITE_CORRUPT, fmt::format("the store is damaged: session {} is not there", id)};
+}
+
+std::string SqliteStore::session_key_of_job(JobId id) {
+  Statement& row = session_sql_->key_of_job.bind(id);
+  ResetGuard guard(row);
+  return row.step() ? std::string(row.text(0)) : "";
+}
+
+Session& SqliteStore::session_of_job(JobId id, QueueState& queue) {
+  if (Session* session = find_session(queue, session_key_of_job(id))) return *session;
+  throw SqlError{SQLITE_CORRUPT,
+                 fmt::format("the store is damaged: the session of job {} is not there", id)};
+}
+
+void SqliteStore::forget_session(const Session& session) {
+  sessions_by_key_.erase({session.queue->id, session.key});
+  sessions_.erase(session.id);
+}
+
+// -- their rows -----------------------------------------------------------------------------------
+
+void SqliteStore::write_session(Session& session) {
+  const Session& s = session;
+  const auto worker = Statement::text_or_null(s.worker);
+  if (!s.lives()) {
+    if (s.stored) session_sql_->remove.bind(s.id).run();
+  } else if (s.stored) {
+    session_sql_->update
+        .bind(s.id, s.jobs, s.turn, static_cast<int>(s.stop), s.stopped_by, worker, s.token,
+              s.kept.count(), s.state_bytes, s.changed_at.us())
+        .run();
+  } else {
+    session_sql_->insert
+        .bind(s.id, s.queue->id, s.key, s.jobs, s.turn, static_cast<int>(s.stop), s.stopped_by,
+              worker, s.token, s.kept.count(), s.state_bytes, s.changed_at.us())
+        .run();
+  }
+  session.stored = s.lives();
+  session.row_is_plain = s.is_plain();
+  session.lags = false;
+}
+
+void SqliteStore::write_sessions() {
+  for (Session* session : batch_sessions_) {
+    if (!std::exchange(session->changed, false)) continue;
+    if (!session->stored || !session->row_is_plain || !session->is_plain()) {
+      write_session(*session);
+      continue;
+    }
+    session->lags = true;
+    if (std::exchange(sessions_lag_, true)) continue;
+    if (!MS_MUTANT(lag_of_sessions_not_marked)) marks_touched_ = true;
+  }
+}
+
+// The longest in memory goes first, unless it was used since it was last looked at.
+void SqliteStore::evict_sessions() {
+  for (auto looks = kept_sessions_.size(); looks > 0; --looks) {
+    if (kept_sessions_.size() <= options_.kept_sessions) return;
+    const auto found = sessions_.find(kept_sessions_.front());
+    kept_sessions_.pop_front();
+    if (found == sessions_.end()) continue;
+    Session& session = *found->second;
+    if (session.listed || std::exchange(session.used, false)) {
+      kept_sessions_.push_back(session.id);
+    } else if (session.held() && !MS_MUTANT(held_session_forgotten)) {
+      session.kept_in_memory = false;  // it stays, and comes back here when it is let go
+    } else {
+      if (session.lags && !MS_MUTANT(evicted_session_not_written)) write_session(session);
+      forget_session(session);
+    }
+  }
+}
+
+// Behind a batch.
+void SqliteStore::forget_sessions() {
+  for (Session* session : batch_sessions_) {
+    session->listed = session->gained = false;
+    if (!session->lives() && !session->stored) {
+      forget_session(*session);
+    } else if (!session->kept_in_memory) {
+      session->kept_in_memory = true;
+      kept_sessions_.push_back(session->id);
+    }
+  }
+  batch_sessions_.clear();
+}
+
+// So that the next start need not ask the jobs. If it fails, that one does.
+void SqliteStore::close_sessions() {
+  const bool loaded = loaded_ || MS_MUTANT(unread_sessions_written);
+  const bool known = loaded && !failed_ && moved_to_.empty();
+  if (!sessions_lag_ || !known || !options_.close_in_order) return;
+  try {
+    begin_write();
+    for (const auto& [id, session] : sessions_) {
+      if (session->lags) write_session(*session);
+    }
+    sessions_lag_ = false;
+    marks_touched_ = true;
+    write_tallies();
+    sql_->commit.bind().run();
+  } catch (const Moved&) {
+  } catch (const SqlError& error) {
+    log_.info("sessions are read from their jobs at the next start", {{"error", error.message}});
+  }
+}
+
+// Those that are held; each lease begins anew. And those whose rows lag behind their jobs.
+void SqliteStore::load_sessions(Instant now) {
+  sessions_by_key_.clear();
+  sessions_.clear();
+  hold_ends_.clear();
+  batch_sessions_.clear();
+  kept_sessions_.clear();
+  {
+    Statement rows(*db_, MS_SESSION_COLUMNS "WHERE token <> 0");
+    while (load_session(rows, nullptr) != nullptr) {
+    }
+  }
+  for (Session* session : batch_sessions_) {
+    session->ends = now + session->kept;
+    hold_ends_.emplace(session->ends, session->id);
+    if (session->turn == 0 || leases_.contains(session->turn)) continue;
+    const auto hot = load_hot(session->turn);
+    session->ready = hot && hot->state == JobState::waiting;
+  }
+  sessions_lag_ = rows_of_sessions_lag(*db_);
+  if (sessions_lag_) load_lagging_sessions();
+  forget_sessions();
+}
+
+void SqliteStore::load_lagging_sessions() {
+  const auto jobs = sessions_by_jobs(*db_);
+  std::vector<std::pair<std::int64_t, JobsOfSession>> lagging;
+  {
+    Statement rows(*db_,
+                   "SELECT id, jobs, turn FROM sessions WHERE token = 0 AND stop = 0 AND "
+                   "state_bytes = 0");
+    while (rows.step()) {
+      const auto found = jobs.find(rows.integer(0));
+      const JobsOfSession real = found == jobs.end() ? JobsOfSession{} : found->second;
+      if (real.jobs != rows.integer(1) || real.turn != rows.integer(2))
+        lagging.emplace_back(rows.integer(0), real);
+    }
+  }
+  for (const auto& [id, real] : lagging) {
+    Session& session = session_by_id(id);
+    session.jobs = real.jobs;
+    session.turn = real.turn;
+    session.lags = true;
+  }
+}
+
+// -- what the jobs say ----------------------------------------------------------------------------
+
+bool rows_of_sessions_lag(Database& db) {
+  return db.query_int("SELECT coalesce(f, 0) FROM tallies WHERE id = 0") != 0;
+}
+
+std::unordered_map<std::int64_t, JobsOfSession> sessions_by_jobs(Database& db) {
+  std::unordered_map<std::int64_t, JobsOfSession> out;
+  Statement rows(
+      db,
+      "SELECT s.id, j.id, j.state FROM tallies t CROSS JOIN jobs j ON j.id >= (t.id - "
+      "?1) * ?2 AND j.id < (t.id - ?1 + 1) * ?2 CROSS JOIN bodies b ON b.id = j.id "
+      "CROSS JOIN main.sessions s ON s.queue = j.queue AND s.key = b.session WHERE t.id >= "
+      "?1 AND j.flags & 64 <> 0 AND j.state NOT IN (4, 6, 7)");
+  rows.bind(kBlockBase, kBlockIds);
+  while (rows.step()) {
+    JobsOfSession& session = out[rows.integer(0)];
+    ++session.jobs;
+    const bool waits = rows.integer(2) == static_cast<int>(JobState::waiting);
+    if (!waits) session.turn = rows.integer(1);
+  }
+  return out;
+}
+
+void show_sessions_by_jobs(Database& db) {
+  db.execute("DROP VIEW IF EXISTS temp.sessions");
+  if (!rows_of_sessions_lag(db)) return;
+  db.execute(
+      "CREATE TEMP TABLE IF NOT EXISTS jobs_of_sessions (id INTEGER PRIMARY KEY, jobs, turn)");
+  db.execute("DELETE FROM jobs_of_sessions");
+  {
+    Statement insert(db, "INSERT INTO jobs_of_sessions (id, jobs, turn) VALUES (?, ?, ?)");
+    for (const auto& [id, real] : sessions_by_jobs(db)) insert.bind(id, real.jobs, real.turn).run();
+  }
+  db.execute(
+      "CREATE TEMP VIEW sessions AS SELECT s.id AS id, queue, key, iif(token <> 0 OR stop <> 0 OR "
+      "state_bytes > 0, s.jobs, coalesce(r.jobs, 0)) AS jobs, iif(token <> 0 OR stop <> 0 OR "
+      "state_bytes > 0, s.turn, coalesce(r.turn, 0)) AS turn, stop, stopped_by, worker, token, "
+      "lease, state_bytes, changed_at FROM main.sessions s LEFT JOIN jobs_of_sessions r ON r.id = "
+      "s.id WHERE r.jobs > 0 OR token <> 0 OR stop <> 0 OR state_bytes > 0");
+}
+
+}  // namespace mainspring::sqlite

@@ -1,0 +1,232 @@
+// Rows of sessions lag behind their jobs, and nobody who asks is told what is old: neither readers,
+// nor the next start after a kill, nor a copy.
+#include "store_sqlite/session_rows.h"
+
+#include <doctest/doctest.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "env/clock.h"
+#include "store_sqlite/sqlite_store.h"
+#include "store_sqlite/transfer.h"
+
+namespace mainspring {
+namespace {
+
+namespace fs = std::filesystem;
+
+// A store under /tmp that goes when the test ends.
+class Place {
+ public:
+  Place() {
+    char name[] = "/tmp/mainspring_test_XXXXXX";
+    path_ = mkdtemp(name);
+  }
+  ~Place() {
+    store_.reset();
+    fs::remove_all(path_);
+  }
+  Place(const Place&) = delete;
+  Place& operator=(const Place&) = delete;
+
+  void open(std::size_t kept_sessions = 100, bool close_in_order = false) {
+    store_.reset();
+    auto opened = open_sqlite_store({.directory = path_,
+                                     .reserve_bytes = 1 << 16,
+                                     .kept_sessions = kept_sessions,
+                                     .close_in_order = close_in_order},
+                                    clock_.now(), log_);
+    REQUIRE(opened);
+    store_ = std::move(*opened);
+  }
+  void close() { store_.reset(); }
+  bool opens() {
+    return open_sqlite_store({.directory = path_, .reserve_bytes = 1 << 16}, clock_.now(), log_)
+        .has_value();
+  }
+  Store& store() { return *store_; }
+  const std::string& path() const { return path_; }
+
+  template <class Answer, class Op>
+  Answer apply(Op op) {
+    std::vector<Operation> batch{std::move(op)};
+    auto report = store_->apply(batch, clock_.now());
+    REQUIRE(report);
+    REQUIRE(std::holds_alternative<Answer>(report->results[0]));
+    return std::get<Answer>(report->results[0]);
+  }
+  JobId put(const std::string& session) {
+    NewJob job{.queue = "q", .kind = "work"};
+    job.session = session;
+    return apply<EnqueueResult>(Enqueue{.jobs = {job}}).jobs[0].id;
+  }
+  // All that begins, in order.
+  std::vector<ClaimedJob> claim() {
+    return apply<ClaimResult>(Claim{.worker = "w", .queues = {"q"}, .max = 100}).jobs;
+  }
+  void complete(const ClaimedJob& job) {
+    apply<FinishResult>(Finish{.worker = "w", .results = {{job.id, job.token, Complete{}}}});
+  }
+  // Living jobs and the turn, of each; in order of the keys.
+  std::string sessions(int limit = 100) {
+    std::string out;
+    SessionKey after{"q", ""};
+    for (bool more = true; more;) {
+      auto page = store_->sessions("q", after, limit, clock_.now().instant);
+      REQUIRE(page);
+      for (const SessionInfo& s : page->sessions)
+        out += s.session.key + ":" + std::to_string(s.jobs) + "@" + std::to_string(s.turn) + " ";
+      more = page->next.has_value();
+      if (more) after = *page->next;
+    }
+    return out;
+  }
+  std::string problems() {
+    auto report = store_->verify();
+    REQUIRE(report);
+    std::string out;
+    for (const std::string& problem : report->problems) out += problem + "\n";
+    return out;
+  }
+  // What the row itself says; -1 = there is none.
+  std::int64_t jobs_in_row(const std::string& key) {
+    sqlite::Database db(path_ + "/mainspring.db", sqlite::Database::Mode::read_only, "");
+    return db.query_int(
+        ("SELECT coalesce((SELECT jobs FROM sessions WHERE key = '" + key + "'), -1)").c_str());
+  }
+
+ private:
+  std::string path_;
+  ManualClock clock_;
+  NullLog log_;
+  std::unique_ptr<Store> store_;
+};
+
+// a: 1 ended, 2 has the turn, 3 waits. b: nothing is left. c: 5 has the turn, and no row lags.
+void fill(Place& p) {
+  for (const char* key : {"a", "a", "a", "b", "c"}) p.put(key);
+  for (const ClaimedJob& job : p.claim()) {
+    if (job.session != "c") p.complete(job);
+  }
+}
+const char* const kFilled = "a:2@2 c:1@5 ";
+
+TEST_CASE("readers are told what jobs live in a session, although its row lags behind") {
+  Place p;
+  p.open();
+  fill(p);
+  CHECK(p.jobs_in_row("a") == 1);  // since the first came
+  CHECK(p.jobs_in_row("b") == 1);
+  CHECK(p.sessions() == kFilled);
+  CHECK(p.sessions(1) == kFilled);
+  CHECK(p.store().session({"q", "a"}, Instant())->turn == 2);
+  CHECK(p.store().session({"q", "b"}, Instant()).error().code == ErrorCode::not_found);
+  CHECK(p.problems().empty());
+}
+
+TEST_CASE("ORD: after a kill sessions go on where their jobs are") {
+  Place p;
+  p.open();
+  fill(p);
+  for (int kills = 0; kills < 2; ++kills) {
+    p.open();
+    CHECK(p.sessions() == kFilled);
+    CHECK(p.problems().empty());
+  }
+  auto next = p.claim();
+  REQUIRE(next.size() == 1);
+  CHECK(next[0].id == 2);
+  CHECK(p.put("b") == 6);
+  CHECK(p.claim().size() == 1);
+  p.complete(next[0]);
+  CHECK(p.claim().at(0).id == 3);
+  CHECK(p.sessions() == "a:1@3 b:1@6 c:1@5 ");
+}
+
+TEST_CASE("ORD: a kill behind the first batch after which a row lags is survived too") {
+  Place p;
+  p.open(100, true);
+  fill(p);
+  p.open();
+  const auto next = p.claim();
+  REQUIRE(next.size() == 1);
+  p.complete(next[0]);  // no id and no token is given here
+  p.open();
+  CHECK(p.sessions() == "a:1@3 c:1@5 ");
+  CHECK(p.problems().empty());
+}
+
+TEST_CASE("ORD: a start that fails leaves what lags to the next one") {
+  Place p;
+  p.open();
+  fill(p);
+  p.close();
+  const auto change = [&](const char* sql) {
+    sqlite::Database db(p.path() + "/mainspring.db", sqlite::Database::Mode::read_write, "");
+    db.execute(sql);
+  };
+  change("INSERT INTO sessions VALUES (-1, 77, 'of no queue', 1, 0, 0, 0, NULL, 0, 0, 0, 0)");
+  CHECK_FALSE(p.opens());
+  change("DELETE FROM sessions WHERE id = -1");
+  p.open();
+  CHECK(p.sessions() == kFilled);
+}
+
+TEST_CASE("after a close in order the rows say it themselves") {
+  Place p;
+  p.open(100, true);
+  fill(p);
+  p.close();
+  CHECK(p.jobs_in_row("a") == 2);
+  CHECK(p.jobs_in_row("b") == -1);
+  sqlite::Database db(p.path() + "/mainspring.db", sqlite::Database::Mode::read_only, "");
+  CHECK_FALSE(sqlite::rows_of_sessions_lag(db));
+}
+
+TEST_CASE("a session that leaves memory leaves a row that is true, or none") {
+  Place p;
+  p.open(1);
+  fill(p);
+  for (const char* key : {"w", "x", "y", "z"}) p.put(key);
+  CHECK(p.jobs_in_row("a") == 2);
+  CHECK(p.jobs_in_row("b") == -1);
+  CHECK(p.sessions() == "a:2@2 c:1@5 w:1@6 x:1@7 y:1@8 z:1@9 ");
+  CHECK(p.problems().empty());
+}
+
+TEST_CASE("what is held, stopped or remembers something has a row that is true at once") {
+  Place p;
+  p.open();
+  p.put("s");
+  auto grant = p.apply<SessionGrant>(AcceptSession{.worker = "w", .session = {"q", "s"}});
+  p.put("s");
+  CHECK(p.jobs_in_row("s") == 2);
+  p.apply<Done>(PutSessionState{.session = grant.session, .token = grant.token, .state = "[1]"});
+  p.apply<Done>(ReleaseSession{.session = grant.session, .token = grant.token});
+  p.put("s");
+  CHECK(p.jobs_in_row("s") == 3);
+}
+
+TEST_CASE("a copy beside the server knows what lives in sessions whose rows lag") {
+  Place p;
+  p.open();
+  fill(p);
+  auto source = open_sqlite_source(p.path(), SourceGoesOn::yes);
+  REQUIRE(source);
+  for (int looks = 0; looks < 2; ++looks) {
+    REQUIRE((*source)->look());
+    const auto catalog = (*source)->catalog();
+    REQUIRE(catalog);
+    REQUIRE(catalog->sessions.size() == 2);
+    REQUIRE((*source)->catalog());  // again, in the same look
+    CHECK((*source)->catalog()->sessions == catalog->sessions);
+    CHECK(catalog->sessions[0].jobs == 2 - looks);
+    CHECK(catalog->sessions[0].turn == 2 + looks);
+    CHECK(catalog->sessions[1].session.key == "c");
+    if (looks == 0) p.complete(p.claim().at(0));
+  }
+}
+
+}  // namespace
+}  // namespace mainspring
