@@ -14,6 +14,7 @@ void ClaimLoop::claim() {
   const Duration wait = world_.between(milliseconds(1), habits_.wait);
   world_.call(Claim{.worker = habits_.worker,
                     .queues = habits_.queues,
+                    .kinds = habits_.kinds,
                     .max = 1 + static_cast<int>(world_.below(habits_.max)),
                     .lease = habits_.lease},
               World::Delivery::prompt, wait, [this](const std::optional<OperationResult>& result) {

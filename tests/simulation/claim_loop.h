@@ -22,6 +22,7 @@ class ClaimLoop {
     std::uint64_t late_one_in = 0;  // or three leases, one in so many; 0 = none does
     Duration rest = std::chrono::milliseconds(500);  // between two claims
     std::uint64_t dies_with_one_in = 12;             // of whose end nothing is heard
+    std::vector<std::string> kinds{};                // empty = every kind
   };
   // `finish` is called when a job's work is over.
   ClaimLoop(World& world, Habits habits, std::function<void(const ClaimedJob&)> finish)

@@ -4,101 +4,214 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
+#include <set>
 
 namespace mainspring::simulation {
+namespace {
+
+std::string of_key(const std::string& queue, const std::string& key) {
+  return fmt::format("{} with limit_key {}", queue, key);
+}
+
+}  // namespace
+
+std::int64_t cost_of(const QueueLimits& limits, const std::string& kind) {
+  for (const auto& [heavy, cost] : limits.costs) {
+    if (heavy == kind) return cost;
+  }
+  return 1;
+}
+
+std::optional<std::vector<Job>> running_in(const std::string& queue, const Store& store) {
+  constexpr int kPage = 1000, kMaxPages = 1000;
+  std::vector<Job> running;
+  JobId before = 0;
+  for (int n = 0; n < kMaxPages; ++n) {
+    auto page = store.list({.queue = queue, .state = JobState::running}, kPage, before);
+    if (!page) return std::nullopt;
+    std::move(page->jobs.begin(), page->jobs.end(), std::back_inserter(running));
+    if (!page->next) return running;
+    before = *page->next;
+  }
+  return std::nullopt;
+}
+
+std::int64_t slots_taken(const std::vector<Job>& running, const std::string& limit_key,
+                         const QueueLimits& limits, int slots) {
+  std::int64_t taken = 0;
+  for (const Job& job : running) {
+    if (!limit_key.empty() && job.limit_key != limit_key) continue;
+    taken += std::min<std::int64_t>(cost_of(limits, job.kind), slots);
+  }
+  return taken;
+}
+
+// At most as many as may begin at once.
+void Begins::add(const RateLimit& rate, WallTime at, std::int64_t cost) {
+  const int all = rate.kind == RateKind::bucket && rate.burst > 0 ? rate.burst : rate.count;
+  begins_.push_back({at, std::min<std::int64_t>(cost, all)});
+}
+
+std::string Begins::check(const RateLimit& rate, WallTime now) const {
+  if (rate.kind == RateKind::bucket) return check_bucket(rate);
+  const auto window = [&](WallTime at) { return at.us() / rate.per.count(); };
+  std::int64_t n = 0;
+  for (const Begin& begin : begins_) {
+    const bool counts = rate.kind == RateKind::sliding ? begin.at > now - rate.per
+                                                       : window(begin.at) == window(now);
+    n += counts ? begin.slots : 0;
+  }
+  if (n <= rate.count) return "";
+  return fmt::format("{} began in {} ms, {} may ({})", n, rate.per.count() / 1000, rate.count,
+                     to_string(rate.kind));
+}
+
+// The bucket's content in microseconds of `per`; an interval that is not whole microseconds may
+// be rounded.
+std::string Begins::check_bucket(const RateLimit& rate) const {
+  const std::int64_t per = rate.per.count();
+  const std::int64_t full = per * (rate.burst > 0 ? rate.burst : rate.count);
+  std::int64_t content = full, all = 0;
+  for (const Begin& begin : begins_) all += begin.slots;
+  const std::int64_t rounding = rate.count * all;
+  WallTime last = begins_.empty() ? WallTime() : begins_.front().at;
+  for (const Begin& begin : begins_) {
+    content = std::min(full, content + (begin.at - last).count() * rate.count) - per * begin.slots;
+    last = begin.at;
+    if (content >= -rounding) continue;
+    return fmt::format("{} began at once although the bucket of {} in {} ms had not so many",
+                       begin.slots, rate.count, per / 1000);
+  }
+  return "";
+}
 
 std::string LimitLaw::applied(std::span<const Operation> batch, const BatchReport* report,
                               const Store& store, WallTime now, bool steady) {
   bool changed = false;
-  std::vector<ClaimedJob> given;
+  given_.clear();
   for (std::size_t i = 0; i < batch.size(); ++i) {
-    const auto* change = std::get_if<SetQueueLimits>(&batch[i]);
-    if (change != nullptr && change->queue == queue_) {
-      changed = true;
-      if (report == nullptr) unknown_ = true;
-      const bool done = report != nullptr && std::holds_alternative<Done>(report->results[i]);
-      if (!done || change->limits.rate == rate_) continue;
-      rate_ = change->limits.rate;
-      begins_.clear();
-    }
-    const auto* got = report == nullptr ? nullptr : std::get_if<ClaimResult>(&report->results[i]);
-    if (got == nullptr) continue;
-    for (const ClaimedJob& job : got->jobs) {
-      if (job.queue != queue_) continue;
-      given.push_back(job);
-      if (rate_) begins_.push_back(now);
-    }
+    const OperationResult* result = report == nullptr ? nullptr : &report->results[i];
+    changed = changes(batch[i], result) || changed;
+    const auto* got = result == nullptr ? nullptr : std::get_if<ClaimResult>(result);
+    const auto* claim = got == nullptr ? nullptr : std::get_if<Claim>(&batch[i]);
+    if (claim == nullptr) continue;
+    if (std::string why = take(*claim, *got, now); !why.empty()) return why;
   }
-  if (given.empty() && !unknown_) return "";
+  if ((given_.empty() && !unknown_) || report == nullptr) return "";
   const auto queues = store.queues();
-  if (!queues || report == nullptr) return "";
+  if (!queues) return "";
   const auto queue = std::find_if(queues->begin(), queues->end(),
                                   [this](const QueueStats& q) { return q.name == queue_; });
   if (queue == queues->end()) return "";
   if (unknown_) {
     unknown_ = false;
-    rate_ = queue->limits.rate;
-    begins_.clear();
+    limits_ = queue->limits;
+    begins_ = {};
+    of_key_.clear();
     return "";
   }
-  if (changed) return "";
-  const std::int64_t running = queue->counts[static_cast<std::size_t>(JobState::running)];
-  const auto bound = queue->limits.concurrency;
-  if (bound && running > *bound)
-    return fmt::format("CONC-1: {} jobs of {} run behind a claim, {} may", running, queue_, *bound);
-  at_bound_ += bound && running == *bound ? 1 : 0;
   closed_ += queue->opens_at ? 1 : 0;
-  if (const auto of_key = queue->limits.per_key.concurrency) {
-    if (std::string why = check_keys(given, *of_key, store); !why.empty()) return why;
-  }
-  return steady ? check_rate(now) : "";
+  if (limits_.per_key.bounds()) take_keys(store, now);
+  if (std::string why = changed ? "" : check_slots(*queue, store); !why.empty()) return why;
+  return steady && !changed ? check_rates(store, now) : "";
 }
 
-std::string LimitLaw::check_keys(const std::vector<ClaimedJob>& given, int bound,
-                                 const Store& store) {
-  constexpr int kMaxRunning = 1000;
-  const auto page = store.list({.queue = queue_, .state = JobState::running}, kMaxRunning, 0);
-  std::map<std::string, int> running;
-  for (const Job& job : page ? page->jobs : std::vector<Job>()) ++running[job.limit_key];
-  for (const ClaimedJob& one : given) {
-    const auto job = store.get(one.id);
-    if (!job || job->limit_key.empty()) continue;
-    const int n = running[job->limit_key];
-    if (n > bound)
-      return fmt::format("CONC-3: {} jobs of {} with limit_key {} run behind a claim, {} may", n,
-                         queue_, job->limit_key, bound);
-    keys_at_bound_ += n == bound ? 1 : 0;
+bool LimitLaw::changes(const Operation& operation, const OperationResult* result) {
+  const auto* change = std::get_if<SetQueueLimits>(&operation);
+  if (change == nullptr || change->queue != queue_) return false;
+  if (result == nullptr) unknown_ = true;
+  if (result == nullptr || !std::holds_alternative<Done>(*result)) return true;
+  if (change->limits.rate != limits_.rate) begins_ = {};
+  if (change->limits.per_key.rate != limits_.per_key.rate) of_key_.clear();
+  limits_ = change->limits;
+  return true;
+}
+
+std::string LimitLaw::take(const Claim& claim, const ClaimResult& result, WallTime now) {
+  for (const ClaimedJob& job : result.jobs) {
+    if (job.queue != queue_) continue;
+    const std::int64_t cost = cost_of(limits_, job.kind);
+    if (job.cost != cost && !unknown_)
+      return fmt::format("CONC-5: job {} of {} costs {}, and is said to cost {}", job.id, queue_,
+                         cost, job.cost);
+    heavy_ += cost > 1 ? 1 : 0;
+    if (limits_.concurrency) note_capped(cost, *limits_.concurrency);
+    if (limits_.rate) begins_.add(*limits_.rate, now, cost);
+    given_.push_back({.id = job.id, .cost = cost});
+  }
+  return check_asked(claim, result);
+}
+
+// Reads are calls of the disk, at which it may fail: no more of them than must be.
+void LimitLaw::take_keys(const Store& store, WallTime now) {
+  const KeyLimits& limits = limits_.per_key;
+  for (Given& one : given_) {
+    const auto whole = store.get(one.id);
+    one.key = whole ? whole->limit_key : "";
+    if (one.key.empty()) continue;
+    if (limits.concurrency) note_capped(one.cost, *limits.concurrency);
+    if (limits.rate) of_key_[one.key].add(*limits.rate, now, one.cost);
+  }
+}
+
+// Of claims of this queue alone that name no job. The first one is given in any case.
+std::string LimitLaw::check_asked(const Claim& claim, const ClaimResult& result) const {
+  if (claim.job != 0 || claim.queues != std::vector<std::string>{queue_} || unknown_) return "";
+  std::int64_t slots = 0;
+  for (const ClaimedJob& job : result.jobs)
+    slots += std::min<std::int64_t>(cost_of(limits_, job.kind), claim.max);
+  if (slots <= claim.max) return "";
+  return fmt::format("CONC-5: a claim of {} for {} slots got {} jobs, which take {}", queue_,
+                     claim.max, result.jobs.size(), slots);
+}
+
+std::string LimitLaw::check_slots(const QueueStats& queue, const Store& store) {
+  const auto bound = limits_.concurrency;
+  std::int64_t taken = queue.counts[static_cast<std::size_t>(JobState::running)];
+  std::vector<Job> running;
+  if (!limits_.costs.empty() || limits_.per_key.concurrency) {
+    auto listed = running_in(queue_, store);
+    if (!listed) return "";  // the server is dying
+    running = std::move(*listed);
+    if (bound) taken = slots_taken(running, "", limits_, *bound);
+  }
+  if (bound && taken > *bound)
+    return fmt::format("CONC-1: {} slots of {} are taken behind a claim, it has {}", taken, queue_,
+                       *bound);
+  if (bound && taken != queue.slots_taken)
+    return fmt::format("CONC-1: {} slots of {} are taken, and it says {}", taken, queue_,
+                       queue.slots_taken);
+  at_bound_ += bound && taken == *bound ? 1 : 0;
+  return limits_.per_key.concurrency ? check_keys(*limits_.per_key.concurrency, running) : "";
+}
+
+std::string LimitLaw::check_keys(int slots, const std::vector<Job>& running) {
+  for (const Given& one : given_) {
+    if (one.key.empty()) continue;
+    const std::int64_t taken = slots_taken(running, one.key, limits_, slots);
+    if (taken > slots)
+      return fmt::format("CONC-3: {} slots of {} are taken behind a claim, it has {}", taken,
+                         of_key(queue_, one.key), slots);
+    keys_at_bound_ += taken == slots ? 1 : 0;
   }
   return "";
 }
 
-std::string LimitLaw::check_rate(WallTime now) const {
-  if (!rate_) return "";
-  if (rate_->kind == RateKind::bucket) return check_bucket();
-  const auto window = [&](WallTime at) { return at.us() / rate_->per.count(); };
-  const auto n = std::count_if(begins_.begin(), begins_.end(), [&](WallTime at) {
-    return rate_->kind == RateKind::sliding ? at > now - rate_->per : window(at) == window(now);
-  });
-  if (n <= rate_->count) return "";
-  return fmt::format("CONC-2: {} jobs of {} began in {} ms, {} may ({})", n, queue_,
-                     rate_->per.count() / 1000, rate_->count, to_string(rate_->kind));
-}
-
-// The bucket's content in microseconds of `per`; an interval that is not whole microseconds may
-// be rounded.
-std::string LimitLaw::check_bucket() const {
-  const std::int64_t per = rate_->per.count();
-  const std::int64_t full = per * (rate_->burst > 0 ? rate_->burst : rate_->count);
-  std::int64_t content = full;
-  const std::int64_t rounding = rate_->count * static_cast<std::int64_t>(begins_.size());
-  WallTime last = begins_.empty() ? WallTime() : begins_.front();
-  for (const WallTime at : begins_) {
-    content = std::min(full, content + (at - last).count() * rate_->count) - per;
-    last = at;
-    if (content >= -rounding) continue;
-    return fmt::format("CONC-2: a job of {} began although the bucket of {} in {} ms was empty",
-                       queue_, rate_->count, per / 1000);
+std::string LimitLaw::check_rates(const Store& store, WallTime now) {
+  if (limits_.rate) {
+    if (std::string why = begins_.check(*limits_.rate, now); !why.empty())
+      return fmt::format("CONC-2: of {} {}", queue_, why);
+  }
+  if (!limits_.per_key.rate) return "";
+  std::set<std::string> keys;
+  for (const Given& one : given_) {
+    if (!one.key.empty()) keys.insert(one.key);
+  }
+  for (const std::string& key : keys) {
+    if (std::string why = of_key_[key].check(*limits_.per_key.rate, now); !why.empty())
+      return fmt::format("CONC-4: of {} {}", of_key(queue_, key), why);
+    const auto told = store.limit_key(queue_, key);
+    keys_closed_ += told && told->opens_at ? 1 : 0;
   }
   return "";
 }

@@ -135,6 +135,7 @@ class MirrorStore final : public Store {
   void recover(Now now);
   void note_pruned(const Store& before, const Store& after);
   bool ask_keys(Store& after, Now now, bool& is_after);
+  Agenda model_agenda(WallTime now) const;
   // "" or what differs.
   std::string follow(std::span<const Operation> batch, const BatchReport& report, Now now);
 

@@ -1,12 +1,13 @@
 // sim: runs seeds of the simulated world and checks every promise. `sim --seeds N --first S`.
 //
-// A seed has two worlds, the first with all that there is, and that of lines (line_world.h); its
-// phases in each: chaos, heal, liveness (everything ends, counters conserve), cold restart after
-// a power cut, full read-back and verify. Every kTwice-th seed runs twice and must leave the same
-// trace. A failing seed prints its number, its last events and what is wrong; put its number into
-// seeds.txt, which always run.
+// A seed has three worlds, the first with all that there is, and those of lines (line_world.h) and
+// of slots (slot_world.h); its phases in each: chaos, heal, liveness (everything ends, counters
+// conserve), cold restart after a power cut, full read-back and verify. Every kTwice-th seed runs
+// twice and must leave the same trace. A failing seed prints its number, its last events and what
+// is wrong; put its number into seeds.txt, which always run.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
@@ -23,6 +24,7 @@
 #include "simulation/gate_actors.h"
 #include "simulation/line_world.h"
 #include "simulation/session_actors.h"
+#include "simulation/slot_world.h"
 
 namespace mainspring::simulation {
 namespace {
@@ -303,7 +305,8 @@ struct Kind {
   std::uint64_t salt = 0;
   void (*run)(World&) = nullptr;
 };
-const std::vector<Kind> kWorlds = {{"first", 0, run_first}, {"lines", 0x11e5'0000, run_lines}};
+const std::vector<Kind> kWorlds = {
+    {"first", 0, run_first}, {"lines", 0x11e5'0000, run_lines}, {"slots", 0x5107'0000, run_slots}};
 
 Outcome run_world(const Kind& kind, std::uint64_t seed, bool print) {
   static int count = 0;
@@ -380,6 +383,13 @@ int vacuous(const Met& met) {
   need(met.named, "a job that was claimed by its id");
   need(met.named_refused, "a claim by id that was refused");
   need(met.named_at_bound, "a claim that took the last room beside deferred jobs");
+  need(met.heavy, "a heavy job that began");
+  need(met.capped, "a job that costs more than a limit has");
+  need(met.slots_used_up, "a claim that took the last slots of a queue");
+  need(met.keys_used_up, "a claim that took the last slots of a limit key");
+  need(met.key_rates_used_up, "a claim that used the rate of a limit key up");
+  need(met.heads_judged, "a claim whose line could be judged");
+  need(met.heads_waited, "a heavy job that a claim passed over");
   return missing;
 }
 
@@ -427,7 +437,8 @@ int run(const Options& o) {
       "rate, {} "
       "events fired, {} repeated, {} by ends of jobs; {} breakers opened, {} by probes, {} closed, "
       "{} claims up to their room, {} orders judged, {} by age, {} turns of keys, {} deferred, {} "
-      "claimed by id, {} refused\n",
+      "claimed by id, {} refused; {} heavy jobs begun, {} capped, {} claims up to the slots, {} to "
+      "those of a key, {} to its rate, {} heavy jobs passed over\n",
       ran, elapsed(), met.events, met.crashes, met.crashes_in_recovery, met.lost_writes,
       met.rescued, met.stale, met.dedup_hits, met.dead, met.full, met.woken, met.cancels,
       met.pruned, met.expired, met.retries, met.completed, met.fired, met.skipped, met.past_due,
@@ -436,15 +447,21 @@ int run(const Options& o) {
       met.flows_undone, met.child_flows, met.forks, met.at_bound, met.rates_used_up,
       met.events_fired, met.events_repeated, met.ends_heard, met.breakers_opened,
       met.breakers_reopened, met.breakers_closed, met.probes_at_room, met.order_judged,
-      met.overtook, met.turns, met.deferred, met.named, met.named_refused);
+      met.overtook, met.turns, met.deferred, met.named, met.named_refused, met.heavy, met.capped,
+      met.slots_used_up, met.keys_used_up, met.key_rates_used_up, met.heads_waited);
   return o.anti_vacuity && vacuous(met) > 0 ? 1 : 0;
+}
+
+bool is_world(const std::string& name) {
+  return std::any_of(kWorlds.begin(), kWorlds.end(),
+                     [&](const Kind& kind) { return kind.name == name; });
 }
 
 int usage() {
   fmt::print(
       "usage: sim [--seeds N] [--first S] [--seed-file FILE] [--max-seconds S] "
       "[--no-vacuity-check] "
-      "[--verbose] [--trace] [--world first|lines]\n"
+      "[--verbose] [--trace] [--world first|lines|slots]\n"
       "  sim --seeds 1000 --first 5000   runs seeds 5000 to 5999\n"
       "  sim --seeds 1 --first 4711      repeats a failing seed; --trace prints all of it\n");
   return 64;
@@ -476,6 +493,7 @@ int main(int argc, char** argv) {
       o.seed_file = argv[++i];
     } else if (name == "--world") {
       o.world = argv[++i];
+      if (!mainspring::simulation::is_world(o.world)) return mainspring::simulation::usage();
     } else {
       return mainspring::simulation::usage();
     }

@@ -44,6 +44,21 @@ std::string check_turns(const Store& store) {
   return "";
 }
 
+enum class Leader { leads, may_be_gone };
+
+// With costs the first job of a queue may not fit, although it has room for others; and of a limit
+// key that its rate closed only the leader tells that it has opened.
+bool may_wait(const Store& store, const std::string& name, Leader leader) {
+  const auto queues = store.queues();
+  if (!queues) return true;  // the server is dying
+  const auto queue = std::find_if(queues->begin(), queues->end(),
+                                  [&](const QueueStats& q) { return q.name == name; });
+  if (queue == queues->end()) return false;
+  const bool runs = queue->counts[static_cast<std::size_t>(JobState::running)] > 0;
+  if (!queue->limits.costs.empty() && (runs || queue->limits.has_rate())) return true;
+  return queue->limits.per_key.rate && leader == Leader::may_be_gone;
+}
+
 }  // namespace
 
 bool all_ended(const Store& store) {
@@ -111,6 +126,13 @@ void Met::add(const Met& o) {
   named += o.named;
   named_refused += o.named_refused;
   named_at_bound += o.named_at_bound;
+  heavy += o.heavy;
+  capped += o.capped;
+  slots_used_up += o.slots_used_up;
+  keys_used_up += o.keys_used_up;
+  key_rates_used_up += o.key_rates_used_up;
+  heads_judged += o.heads_judged;
+  heads_waited += o.heads_waited;
 }
 
 // One request on its way: its copies share who is answered first.
@@ -391,6 +413,13 @@ std::string World::judge(std::span<const Operation> batch, const BatchReport* re
     if (std::string why = law->applied(batch, report, store(), now, steady); !why.empty())
       return why;
   }
+  for (LimitLaw& law : heavy_limits) {
+    if (std::string why = law.applied(batch, report, store(), now, steady); !why.empty())
+      return why;
+  }
+  for (HeadLaw& law : heads) {
+    if (std::string why = law.applied(batch, report, store(), now); !why.empty()) return why;
+  }
   if (std::string why = TriggerLaw::applied(batch, report, store()); !why.empty()) return why;
   if (std::string why = breakers.applied(batch, report, store(), now, steady); !why.empty())
     return why;
@@ -576,10 +605,11 @@ void World::check_live() {
   }
   // Without a leader, what should have started by now is still there, and no claim gives it.
   if (now_ < leader_good_from_ && agenda.next_expiry <= at.wall) return;
+  const Leader leader = settled ? Leader::leads : Leader::may_be_gone;
   for (const auto& [number, parked] : server_->claims) {
     if (!parked.any_kind) continue;
     for (const std::string& queue : parked.queues) {
-      if (server_->store->has_available(queue))
+      if (server_->store->has_available(queue) && !may_wait(*server_->store, queue, leader))
         return broken("LIVE-3: a claim stays parked while queue " + queue + " has a job");
     }
   }

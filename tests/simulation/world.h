@@ -24,6 +24,7 @@
 #include "simulation/breaker_law.h"
 #include "simulation/defer_law.h"
 #include "simulation/end_law.h"
+#include "simulation/head_law.h"
 #include "simulation/limit_law.h"
 #include "simulation/message_law.h"
 #include "simulation/mirror_store.h"
@@ -76,6 +77,9 @@ struct Met {
   std::int64_t breakers_opened = 0, breakers_reopened = 0, breakers_closed = 0, probes_at_room = 0,
                order_judged = 0, overtook = 0, turns = 0, deferred = 0, named = 0,
                named_refused = 0, named_at_bound = 0;
+  // of the world of slots
+  std::int64_t heavy = 0, capped = 0, slots_used_up = 0, keys_used_up = 0, key_rates_used_up = 0,
+               heads_judged = 0, heads_waited = 0;
   void add(const Met& other);
 };
 
@@ -134,6 +138,8 @@ class World {
   MessageLaw messages;
   LimitLaw limits{kLimitQueue};
   LimitLaw aside_limits{kAsideQueue};
+  std::vector<LimitLaw> heavy_limits{kHeavyQueues.begin(), kHeavyQueues.end()};
+  std::vector<HeadLaw> heads{kHeavyQueues.begin(), kHeavyQueues.end()};
   BreakerLaw breakers;
   OrderLaw lines;
   DeferLaw deferred;

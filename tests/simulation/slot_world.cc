@@ -1,0 +1,68 @@
+// The phases of the world of slots.
+#include "simulation/slot_world.h"
+
+#include <fmt/format.h>
+
+#include <memory>
+#include <vector>
+
+#include "simulation/slot_actors.h"
+
+namespace mainspring::simulation {
+namespace {
+
+using std::chrono::hours;
+using std::chrono::minutes;
+using std::chrono::seconds;
+
+constexpr int kSlotWorkers = 4;
+// Until everything has ended: the slowest rate lets one job begin in 20 s, and there are at most
+// 400.
+constexpr Duration kDrain = hours(6);
+
+void live(World& world) {
+  const Duration limit = world.now() + kDrain;
+  while (world.why().empty() && world.now() < limit) {
+    world.run_until(world.now() + seconds(30));
+    if (world.why().empty() && all_ended(world.store())) return;
+  }
+  if (world.why().empty()) world.broken("LIVE-4: long after the faults not all has ended");
+}
+
+void tally(World& world) {
+  Met& met = world.met;
+  for (const LimitLaw& law : world.heavy_limits) {
+    met.heavy += law.heavy();
+    met.capped += law.capped();
+    met.slots_used_up += law.at_bound();
+    met.keys_used_up += law.keys_at_bound();
+    met.key_rates_used_up += law.keys_closed();
+  }
+  for (const HeadLaw& law : world.heads) {
+    met.heads_judged += law.judged();
+    met.heads_waited += law.waited();
+  }
+}
+
+}  // namespace
+
+void run_slots(World& world) {
+  world.faults.wall_steps = false;  // so that rates can be judged, of keys too
+  SlotOperator jobs(world);
+  std::vector<std::unique_ptr<SlotWorker>> workers;
+  jobs.start();
+  for (int i = 0; i < kSlotWorkers; ++i) {
+    workers.push_back(std::make_unique<SlotWorker>(world, jobs, i));
+    workers.back()->start();
+  }
+  world.run_until(world.between(minutes(2), minutes(5)));
+  jobs.stop();
+  if (world.why().empty()) world.heal();
+  if (world.why().empty()) live(world);
+  if (world.why().empty()) world.store().look();
+  if (world.why().empty()) world.cold_restart();
+  if (world.why().empty()) world.store().look();
+  tally(world);
+}
+
+}  // namespace mainspring::simulation
