@@ -6,7 +6,7 @@
 #include "broker/sync_call.h"
 #include "broker/workflow_calls.h"
 #include "model/callback.h"
-#include "workflow/definition.h"
+#include "workflow/step_rows.h"
 
 namespace mainspring {
 
@@ -18,8 +18,9 @@ Result<StartWorkflow> check_workflow(WorkflowSpec spec) {
     return {};
   };
   MS_TRY(for_each_step(spec, check));
-  return StartWorkflow{std::move(spec),
-                       std::make_shared<const std::vector<workflow::PlannedStep>>(std::move(plan))};
+  auto prepared =
+      std::make_shared<const workflow::Prepared>(workflow::prepare(spec, std::move(plan)));
+  return StartWorkflow{std::move(spec), std::move(prepared)};
 }
 
 Result<void> validate(const SignalWorkflow& request) {

@@ -36,14 +36,15 @@
 namespace mainspring {
 
 namespace workflow {
-struct PlannedStep;
+struct Prepared;
 }
 
 // The definition has been validated, and its queues are within. Answers WorkflowStarted.
 struct StartWorkflow {
   WorkflowSpec spec;
-  // How its steps are connected, if whoever validated it kept that; nullptr = found out again.
-  std::shared_ptr<const std::vector<workflow::PlannedStep>> plan{};
+  // Its steps as they will be kept, made by whoever validated it, so that the store's only writer
+  // need not; nullptr = it makes them.
+  std::shared_ptr<const workflow::Prepared> prepared{};
 };
 struct WorkflowStarted {
   WorkflowId id = 0;

@@ -144,8 +144,8 @@ PostgresWorkflowRows::Cell& PostgresWorkflowRows::cell(WorkflowId id, WorkflowRo
 }
 
 void PostgresWorkflowRows::put(WorkflowId id, WorkflowRow kind, std::int64_t number,
-                               std::string text) {
-  cell(id, kind, number).text = std::move(text);
+                               std::string_view text) {
+  cell(id, kind, number).text = std::string(text);
 }
 
 void PostgresWorkflowRows::remove(WorkflowId id, WorkflowRow kind, std::int64_t number) {

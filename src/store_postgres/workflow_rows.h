@@ -41,7 +41,7 @@ class PostgresWorkflowRows final : public WorkflowRows {
   std::optional<WorkflowId> by_key(const std::string& name, const std::string& key) override;
   void save(const WorkflowRecord& record) override;
   std::optional<std::string> row(WorkflowId id, WorkflowRow kind, std::int64_t number) override;
-  void put(WorkflowId id, WorkflowRow kind, std::int64_t number, std::string text) override;
+  void put(WorkflowId id, WorkflowRow kind, std::int64_t number, std::string_view text) override;
   void remove(WorkflowId id, WorkflowRow kind, std::int64_t number) override;
   std::vector<Row> rows(WorkflowId id, WorkflowRow kind, Order order, int limit) override;
   JobId make_job(const NewJob& job, const StepJob& of) override;

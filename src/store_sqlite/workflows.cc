@@ -140,7 +140,7 @@ std::optional<std::string> SqliteWorkflowRows::row(WorkflowId id, WorkflowRow ki
 }
 
 void SqliteWorkflowRows::put(WorkflowId id, WorkflowRow kind, std::int64_t number,
-                             std::string text) {
+                             std::string_view text) {
   store_.begin_write();
   sql(kind).put.bind(id, static_cast<int>(kind), number, text).run();
 }

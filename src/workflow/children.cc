@@ -43,9 +43,9 @@ Result<void> WorkflowRules::begin_child(Open& w, int step, const StepDefinition&
   spec.input = std::move(*input);
   for (int i = MS_MUTANT(child_started_twice) ? 0 : 1; i < 2; ++i) {
     MS_TRY_ASSIGN(auto plan, workflow::plan(spec));
-    MS_TRY_ASSIGN(Open * child, make(spec, std::move(plan), &w, step));
-    child->summary.parent.step = definition.spec.name;
-    status->workflow = child->record.id;
+    Open& child = make(spec, workflow::prepare(spec, std::move(plan)), &w, step);
+    child.summary.parent.step = definition.spec.name;
+    status->workflow = child.record.id;
     rows_.put(w.record.id, WorkflowRow::child, status->workflow, std::to_string(step));
     tell(Tell::begin, status->workflow);
   }

@@ -215,7 +215,7 @@ Result<WorkflowStarted> WorkflowRules::fork(const ForkWorkflow& op) {
   w.summary.steps = static_cast<int>(source.size());
   for (std::size_t i = 0; i < source.size(); ++i) {
     const int number = static_cast<int>(i) + 1;
-    rows_.put(w.record.id, WorkflowRow::spec, number, std::move(source.texts[i]));
+    rows_.put(w.record.id, WorkflowRow::spec, number, source.texts[i]);
     w.definitions[number] = source.definitions[i];
     if (!anew[i]) {
       take_over(w, number, source.steps[i], source.results, number);
@@ -259,7 +259,7 @@ WorkflowRules::Open& WorkflowRules::open_fork(const Open& old, const ForkWorkflo
   w.summary.forked_from = {.id = op.id, .step = op.step};
   rows_.put(id, WorkflowRow::text, workflow::kTextQueues, queues);
   if (auto asked = rows_.row(op.id, WorkflowRow::text, workflow::kTextResultAsked))
-    rows_.put(id, WorkflowRow::text, workflow::kTextResultAsked, std::move(*asked));
+    rows_.put(id, WorkflowRow::text, workflow::kTextResultAsked, *asked);
   if (old.summary.deadline_at != WallTime::never()) {
     w.summary.deadline_at = now_ + (old.summary.deadline_at - old.summary.started_at);
     wake_at(w, 0, w.summary.deadline_at);

@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <set>
 
 #include "api/workflow_shapes.h"
 #include "base/mutant.h"
@@ -24,18 +23,6 @@ Error no_workflow(WorkflowId id) {
 }
 Error damaged(WorkflowId id, std::string_view what) {
   return Error{ErrorCode::internal, fmt::format("the store is damaged: workflow {}: {}", id, what)};
-}
-
-std::string queues_of(const WorkflowSpec& spec) {
-  std::set<std::string> queues;
-  (void)for_each_step(spec, [&](const std::string&, const StepSpec& step) -> Result<void> {
-    if (step.job) queues.insert(step.job->queue);
-    if (step.undo) queues.insert(step.undo->queue);
-    return {};
-  });
-  std::string out;
-  for (const std::string& queue : queues) out += queue + "\n";
-  return out;
 }
 
 }  // namespace
@@ -127,50 +114,52 @@ Result<WorkflowStarted> WorkflowRules::start(const StartWorkflow& op) {
     if (const auto id = rows_.by_key(spec.name, spec.key))
       return WorkflowStarted{.id = *id, .duplicate = true};
   }
-  auto plan = op.plan ? Result<std::vector<workflow::PlannedStep>>(*op.plan) : workflow::plan(spec);
-  if (!plan) return plan.error();
-  MS_TRY_ASSIGN(Open * w, make(spec, std::move(*plan), nullptr, 0));
-  const WorkflowId id = w->record.id;
-  MS_TRY(begin_ready(*w));
-  MS_TRY(go_on_undoing(*w));
+  std::shared_ptr<const workflow::Prepared> prepared = op.prepared;
+  if (!prepared) {
+    MS_TRY_ASSIGN(auto plan, workflow::plan(spec));
+    prepared = std::make_shared<const workflow::Prepared>(workflow::prepare(spec, std::move(plan)));
+  }
+  Open& w = make(spec, *prepared, nullptr, 0);
+  const WorkflowId id = w.record.id;
+  MS_TRY(begin_ready(w));
+  MS_TRY(go_on_undoing(w));
   MS_TRY(settle());
   return WorkflowStarted{.id = id};
 }
 
-Result<WorkflowRules::Open*> WorkflowRules::make(const WorkflowSpec& spec,
-                                                 std::vector<workflow::PlannedStep> plan,
-                                                 const Open* parent, int step_of_parent) {
+WorkflowRules::Open& WorkflowRules::make(const WorkflowSpec& spec,
+                                         const workflow::Prepared& prepared, const Open* parent,
+                                         int step_of_parent) {
   const WorkflowId id = rows_.new_workflow();
   Open& w = open_new(id);
   w.record = {.id = id, .name = spec.name, .key = spec.key};
   w.summary.started_at = now_;
   w.summary.undo_order = spec.undo_order;
   w.summary.steps = w.summary.open = static_cast<int>(spec.steps.size());
-  w.summary.refs = workflow::result_refs(spec);
+  w.summary.refs = prepared.refs;
   if (parent != nullptr) {
     w.summary.parent.workflow = parent->record.id;
     w.summary.parent_step = step_of_parent;
   }
   rows_.put(id, WorkflowRow::text, workflow::kTextInput, spec.input);
-  rows_.put(id, WorkflowRow::text, workflow::kTextQueues, queues_of(spec));
+  rows_.put(id, WorkflowRow::text, workflow::kTextQueues, prepared.queues);
   if (!spec.result.empty())
     rows_.put(id, WorkflowRow::text, workflow::kTextResultAsked, spec.result);
-  for (std::size_t i = 0; i < spec.steps.size(); ++i) {
-    const int step = static_cast<int>(i) + 1;
-    auto kept = std::make_shared<StepDefinition>(StepDefinition{spec.steps[i], std::move(plan[i])});
-    std::string text = workflow::encode(*kept);
+  int step = 0;
+  for (const auto& [definition, text] : prepared.steps) {
+    ++step;
     w.bytes += kBytesOfStep + text.size();
-    rows_.put(id, WorkflowRow::spec, step, std::move(text));
-    const int parents = static_cast<int>(kept->plan.parents.size());
+    rows_.put(id, WorkflowRow::spec, step, text);
+    const int parents = static_cast<int>(definition->plan.parents.size());
     add_step(w, step, {.pending = parents});
     if (parents == 0) w.ready.push_back(step);
-    w.definitions[step] = std::move(kept);
+    w.definitions[step] = definition;
   }
   if (spec.deadline) {
     w.summary.deadline_at = now_ + *spec.deadline;
     wake_at(w, 0, w.summary.deadline_at);
   }
-  return &w;
+  return w;
 }
 
 bool WorkflowRules::write() {
@@ -199,8 +188,8 @@ void WorkflowRules::write_steps(Open& w) {
     std::string text = workflow::encode(kept.status);
     if (text == kept.was) continue;
     w.changed = true;
-    kept.was = text;
-    rows_.put(w.record.id, WorkflowRow::state, step, std::move(text));
+    rows_.put(w.record.id, WorkflowRow::state, step, text);
+    kept.was = std::move(text);
   }
 }
 

@@ -82,7 +82,7 @@ class WorkflowRows {
   virtual void save(const WorkflowRecord& record) = 0;  // new, or in place of the old one
 
   virtual std::optional<std::string> row(WorkflowId id, WorkflowRow kind, std::int64_t number) = 0;
-  virtual void put(WorkflowId id, WorkflowRow kind, std::int64_t number, std::string text) = 0;
+  virtual void put(WorkflowId id, WorkflowRow kind, std::int64_t number, std::string_view text) = 0;
   virtual void remove(WorkflowId id, WorkflowRow kind, std::int64_t number) = 0;
   // From the lowest number (or down from the highest), at most `limit`.
   enum class Order { up, down };

@@ -129,8 +129,7 @@ Result<void> WorkflowRules::begin_each(Open& w, int step, const StepDefinition& 
   for (int i = 0; i < group->count && w.record.state == WorkflowState::running; ++i) {
     const int number = group->first + i;
     if (definition.spec.deadline) wake_at(w, number, now_ + *definition.spec.deadline);
-    rows_.put(w.record.id, WorkflowRow::item, number,
-              std::move(items[static_cast<std::size_t>(i)]));
+    rows_.put(w.record.id, WorkflowRow::item, number, items[static_cast<std::size_t>(i)]);
     MS_TRY(begin_part(w, number, definition));
     if (!definition.spec.undo) rows_.remove(w.record.id, WorkflowRow::item, number);
   }
@@ -260,7 +259,7 @@ Result<void> WorkflowRules::complete_workflow(Open& w) {
         *asked, [&](std::string_view name) { return value(w, w.summary.refs, nullptr, name); },
         workflow::Missing::null, kMaxResultBytes);
     if (result)
-      rows_.put(w.record.id, WorkflowRow::text, workflow::kTextResult, std::move(*result));
+      rows_.put(w.record.id, WorkflowRow::text, workflow::kTextResult, *result);
     else
       w.summary.reason = cut("its result: " + result.error().message);
   }
@@ -334,7 +333,7 @@ void WorkflowRules::wake_at(Open& w, int step, WallTime at) {
 void WorkflowRules::write_wakes(Open& w) {
   for (auto& [at, steps] : w.wakes) {
     if (const auto row = rows_.row(w.record.id, WorkflowRow::wake, at)) steps = *row + "," + steps;
-    rows_.put(w.record.id, WorkflowRow::wake, at, std::move(steps));
+    rows_.put(w.record.id, WorkflowRow::wake, at, steps);
   }
   w.wakes.clear();
 }

@@ -62,8 +62,8 @@ class WorkflowRules {
   void write_steps(Open& w);
   WorkflowInfo info(Open& w) const;
   // One with all its steps, of which none has begun. `parent`: nullptr = it is no child.
-  Result<Open*> make(const WorkflowSpec& spec, std::vector<workflow::PlannedStep> plan,
-                     const Open* parent, int step);
+  Open& make(const WorkflowSpec& spec, const workflow::Prepared& prepared, const Open* parent,
+             int step);
 
   // -- steps (rules.cc)
   Result<void> begin_ready(Open& w);

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 
 #include "api/fields.h"
 #include "api/workflow_shapes.h"
@@ -122,6 +123,18 @@ class Numbers {
   JsonWriter& w_;
 };
 
+std::string queues_of(const WorkflowSpec& spec) {
+  std::set<std::string> queues;
+  (void)for_each_step(spec, [&](const std::string&, const StepSpec& step) -> Result<void> {
+    if (step.job) queues.insert(step.job->queue);
+    if (step.undo) queues.insert(step.undo->queue);
+    return {};
+  });
+  std::string out;
+  for (const std::string& queue : queues) out += queue + "\n";
+  return out;
+}
+
 std::optional<WallTime> time_or_none(std::int64_t us) {
   if (us == 0) return std::nullopt;
   return WallTime::from_us(us);
@@ -186,6 +199,18 @@ std::string encode(const StepDefinition& step) {
 
 Result<StepDefinition> decode_definition(std::string_view text) {
   return decode_request(text, kDefinition);
+}
+
+Prepared prepare(const WorkflowSpec& spec, std::vector<PlannedStep> plan) {
+  Prepared out{.steps = {}, .queues = queues_of(spec), .refs = result_refs(spec)};
+  out.steps.reserve(plan.size());
+  for (std::size_t i = 0; i < plan.size(); ++i) {
+    auto definition = std::make_shared<const StepDefinition>(
+        StepDefinition{.spec = spec.steps[i], .plan = std::move(plan[i])});
+    std::string text = encode(*definition);
+    out.steps.push_back({.definition = std::move(definition), .text = std::move(text)});
+  }
+  return out;
 }
 
 std::string encode(const StepStatus& s) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -44,6 +45,18 @@ struct StepDefinition {
 };
 std::string encode(const StepDefinition& step);
 Result<StepDefinition> decode_definition(std::string_view text);
+
+// What of a definition is written once, when it starts, and read ever after.
+struct Prepared {
+  struct Step {
+    std::shared_ptr<const StepDefinition> definition;
+    std::string text;
+  };
+  std::vector<Step> steps;
+  std::string queues;               // kTextQueues
+  std::map<std::string, int> refs;  // of the result
+};
+Prepared prepare(const WorkflowSpec& spec, std::vector<PlannedStep> plan);
 
 // WorkflowRow::state.
 struct StepStatus {

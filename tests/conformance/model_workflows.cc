@@ -51,9 +51,10 @@ std::optional<std::string> ModelWorkflows::row(WorkflowId id, WorkflowRow kind,
   return find(id, kind, number);
 }
 
-void ModelWorkflows::put(WorkflowId id, WorkflowRow kind, std::int64_t number, std::string text) {
+void ModelWorkflows::put(WorkflowId id, WorkflowRow kind, std::int64_t number,
+                         std::string_view text) {
   wrote_ = true;
-  disk_.workflow_rows[{id, kind, number}] = std::move(text);
+  disk_.workflow_rows[{id, kind, number}] = std::string(text);
 }
 
 void ModelWorkflows::remove(WorkflowId id, WorkflowRow kind, std::int64_t number) {
