@@ -350,6 +350,11 @@ void Broker::unwatch(WatchId id) {
   watch_jobs_.erase(found);
 }
 
+std::size_t Broker::watches() const {
+  MutexLock lock(mutex_);
+  return watch_jobs_.size();
+}
+
 Agenda Broker::agenda() const {
   MutexLock lock(step_mutex_);
   return store_.agenda();

@@ -146,6 +146,7 @@ class Broker final : public Jobs, public Workflows, public Triggers, public Brea
 
   std::size_t parked_claims() const MS_EXCLUDES(mutex_);    // of callers, not the engine's own
   std::size_t parked_acquires() const MS_EXCLUDES(mutex_);  // of leases
+  std::size_t watches() const MS_EXCLUDES(mutex_);          // see watch()
 
   // -- Jobs ---------------------------------------------------------------------------------------
   Result<EnqueueResult> enqueue(Enqueue request) override;

@@ -1,6 +1,5 @@
 // The stream of events over real sockets: what is told, to whom, and how it goes on after a cut.
 #include <atomic>
-#include <fstream>
 
 #include "api/json.h"
 #include "env/random.h"
@@ -94,14 +93,6 @@ std::int64_t metric(TestServer& s, const std::string& name) {
   const std::size_t at = text.find("\n" + name + " ");
   REQUIRE(at != std::string::npos);
   return std::stoll(text.substr(at + name.size() + 2));
-}
-
-int threads_of_process() {
-  std::ifstream status("/proc/self/status");
-  for (std::string line; std::getline(status, line);) {
-    if (line.starts_with("Threads:")) return std::stoi(line.substr(8));
-  }
-  return 0;
 }
 
 }  // namespace

@@ -1,6 +1,4 @@
 // Logs over real sockets: read in parts, waited for, and followed by many, slow and vanishing ones.
-#include <fstream>
-
 #include "http/fake_host.h"
 
 using namespace mainspring;
@@ -10,14 +8,6 @@ using namespace std::chrono_literals;
 namespace {
 
 constexpr std::string_view kMailerLog = "/v1/host/jobs/continuous/mailer/log";
-
-int threads_of_process() {
-  std::ifstream status("/proc/self/status");
-  for (std::string line; std::getline(status, line);) {
-    if (line.starts_with("Threads:")) return std::stoi(line.substr(8));
-  }
-  return 0;
-}
 
 struct LogServer : HostServer {
   explicit LogServer(HttpOptions options = {}) : HostServer({}, std::move(options)) {

@@ -14,6 +14,7 @@
 #include <atomic>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <map>
 #include <memory>
 #include <string>
@@ -277,6 +278,14 @@ inline void check_refusals(Peer& peer, std::initializer_list<Refusal> refusals) 
     CHECK(code_of(answer) == c.code);
     CHECK(field_of(answer) == c.field);
   }
+}
+
+inline int threads_of_process() {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);) {
+    if (line.starts_with("Threads:")) return std::stoi(line.substr(8));
+  }
+  return 0;
 }
 
 // Until the broker says so; nothing is slept for.

@@ -1,0 +1,76 @@
+// Answers over real sockets: many that wait for them, and what is said when they are gone.
+#include <fmt/format.h>
+
+#include "http/http_test_support.h"
+
+using namespace mainspring;
+using namespace mainspring::test;
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr int kWaiting = 1000;  // each has a connection of its own
+
+JobId enqueue(Peer& peer) {
+  const Answer answer = peer.call("POST", "/v1/jobs", R"({"queue":"mail","kind":"receipt"})");
+  const bool made = answer.status == 200 || answer.status == 201;
+  REQUIRE_MESSAGE(made, answer.body);
+  return decode_enqueue_response(answer.body)->jobs.at(0).id;
+}
+std::string path(JobId id, std::string_view query = "") {
+  return fmt::format("/v1/jobs/{}{}", id, query);
+}
+void complete_one(Peer& peer, JobId id) {
+  const Answer claimed = peer.call("POST", "/v1/claim", R"({"worker":"w","queues":["mail"]})");
+  const auto claim = decode_claim_response(claimed.body);
+  REQUIRE_MESSAGE(claim.has_value(), claimed.body);
+  REQUIRE(claim->jobs.size() == 1);
+  REQUIRE(claim->jobs[0].id == id);
+  const std::string ends = fmt::format(
+      R"({{"worker":"w","results":[{{"id":{},"token":{},"outcome":"complete","result":{{"sent":1}}}}]}})",
+      id, claim->jobs[0].token);
+  REQUIRE(has(peer.call("POST", "/v1/finish", ends).body, R"("status":"ok")"));
+}
+
+}  // namespace
+
+TEST_CASE("a job and its result are 410 when their retention is over, one that never was is 404") {
+  TestServer s;
+  Peer peer(s);
+  const JobId id = enqueue(peer);
+  complete_one(peer, id);
+  CHECK(has(peer.call("GET", path(id)).body, R"("result":{"sent":1})"));
+  REQUIRE(peer.call("PUT", "/v1/queues/mail", R"({"retention":{"completed":"1ms"}})").status ==
+          200);
+  const JobId next = enqueue(peer);
+  complete_one(peer, next);  // this queue's jobs go soon from now on
+  wait_until([&] { return peer.call("GET", path(next)).status != 200; });
+  for (const std::string_view query : {"", "?wait=20s"}) {
+    const Answer gone = peer.call("GET", path(next, query));
+    CHECK(gone.status == 410);
+    CHECK(code_of(gone) == "expired");
+  }
+  CHECK(peer.call("GET", path(next + 1000)).status == 404);
+}
+
+TEST_CASE("a thousand callers wait for one job without a thread each, and all are answered") {
+  TestServer s;
+  Peer peer(s);
+  const JobId id = enqueue(peer);
+  CHECK(peer.call("GET", path(id, "?wait=1ms")).status == 200);
+  const int before = threads_of_process();
+  std::vector<Peer> callers;
+  for (int i = 0; i < kWaiting; ++i) {
+    callers.emplace_back(s);
+    callers.back().send(Peer::request("GET", path(id, "?wait=60s")));
+  }
+  wait_until([&] { return s.broker->watches() == kWaiting; });
+  CHECK(threads_of_process() == before);
+  complete_one(peer, id);
+  for (Peer& caller : callers) {
+    const Answer answer = caller.receive();
+    CHECK(answer.status == 200);
+    CHECK(has(answer.body, R"("result":{"sent":1})"));
+  }
+  wait_until([&] { return s.broker->watches() == 0; });
+}

@@ -1,0 +1,113 @@
+// Sessions at scale over PostgreSQL: with twenty times as many sessions, or as long a line in one
+// of them, operations read no more rows than before, by what the server counts.
+//
+// MS_SESSION_SCALE sets how many sessions and jobs there are in the end (10,000).
+#include <cstdlib>
+
+#include "postgres/sql_place.h"
+
+namespace mainspring::pg_testing {
+namespace {
+
+constexpr std::int64_t kFew = 500;
+constexpr int kAtOnce = 50;
+constexpr std::int64_t kSlack = 400;  // rows; a walk over all would be thousands
+
+std::int64_t scale() {
+  const char* value = std::getenv("MS_SESSION_SCALE");
+  return value == nullptr ? 10'000 : std::strtoll(value, nullptr, 10);
+}
+
+class Counting : public Place {
+ public:
+  // Rows and entries of indexes that `work` read, beside those of opening a store. The server knows
+  // of them when the connections have ended.
+  std::int64_t during(const std::function<void()>& work) {
+    const std::int64_t opening = session([] {});
+    return session(work) - opening;
+  }
+  void enqueue_all(std::int64_t first, std::int64_t last,
+                   const std::function<std::string(std::int64_t)>& key) {
+    for (std::int64_t i = first; i < last;) {
+      Enqueue request;
+      for (int n = 0; n < 1000 && i < last; ++n, ++i) {
+        NewJob& job = request.jobs.emplace_back(NewJob{.queue = "q", .kind = "k"});
+        job.session = key(i);
+      }
+      apply<EnqueueResult>(std::move(request));
+    }
+    sql("ANALYZE");
+  }
+  void complete(const std::vector<ClaimedJob>& jobs) {
+    Finish request{.worker = "w", .results = {}};
+    for (const ClaimedJob& job : jobs)
+      request.results.push_back({.id = job.id, .token = job.token, .outcome = Complete{}});
+    for (const FinishStatus status : apply<FinishResult>(std::move(request)).results)
+      REQUIRE(status == FinishStatus::ok);
+  }
+
+ private:
+  std::int64_t session(const std::function<void()>& work) {
+    const std::int64_t before = rows_read();
+    store = open();
+    work();
+    return rows_read() - before;
+  }
+  std::int64_t rows_read() {
+    store.reset();
+    const SystemClock time;
+    const Instant limit = time.now().instant + kHearLimit;
+    while (sql("SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND "
+               "backend_type = 'client backend' AND pid <> pg_backend_pid()")[0][0] != "0") {
+      REQUIRE(time.now().instant < limit);
+    }
+    const std::string schema = options.schema;
+    return std::stoll(
+        sql(fmt::format("SELECT (SELECT sum(coalesce(seq_tup_read, 0) + coalesce(idx_tup_fetch, "
+                        "0)) FROM pg_stat_user_tables WHERE schemaname = '{0}') + (SELECT "
+                        "sum(idx_tup_read) FROM pg_stat_user_indexes WHERE schemaname = '{0}')",
+                        schema))[0][0]);
+  }
+};
+
+void check_bounded(const std::string& what, std::int64_t few, std::int64_t many) {
+  MESSAGE(what << ": " << few << " rows read, then " << many);
+  CHECK(few > 0);
+  CHECK_MESSAGE(many <= few + few / 4 + kSlack, what << " grows with what there is");
+}
+
+}  // namespace
+
+TEST_CASE("ORD: claims among many sessions of one job each read no more rows than among few") {
+  Counting p;
+  const auto key = [](std::int64_t i) { return fmt::format("session {}", i); };
+  const auto turn = [&] {
+    const auto jobs = p.claim("q", kAtOnce);
+    REQUIRE(jobs.size() == kAtOnce);
+    p.complete(jobs);
+  };
+  p.enqueue_all(0, kFew, key);
+  const std::int64_t few = p.during(turn);
+  p.store = p.open();
+  p.enqueue_all(kFew, scale(), key);
+  check_bounded("claim and finish", few, p.during(turn));
+}
+
+TEST_CASE("ORD: claims in a session of many jobs read no more rows than in one of few") {
+  Counting p;
+  const auto key = [](std::int64_t) { return std::string("the one"); };
+  const auto turn = [&] {
+    for (int i = 0; i < 5; ++i) {
+      const auto jobs = p.claim("q", kAtOnce);
+      REQUIRE(jobs.size() == 1);
+      p.complete(jobs);
+    }
+  };
+  p.enqueue_all(0, kFew, key);
+  const std::int64_t few = p.during(turn);
+  p.store = p.open();
+  p.enqueue_all(kFew, scale(), key);
+  check_bounded("claim and finish", few, p.during(turn));
+}
+
+}  // namespace mainspring::pg_testing
