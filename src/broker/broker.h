@@ -305,6 +305,8 @@ class Broker final : public Jobs, public Workflows, public Triggers, public Brea
   // What was heard, and what a poll finds, becomes work.
   void listen(std::vector<std::function<void()>>& answers, Now now) MS_REQUIRES(step_mutex_)
       MS_EXCLUDES(mutex_);
+  // Those that ask this node, without asking the store.
+  std::vector<WorkerInfo> own_workers() MS_EXCLUDES(mutex_);
   // Asks the database, if it is time.
   std::optional<Heard> poll(bool soon, Now now) MS_REQUIRES(step_mutex_) MS_EXCLUDES(mutex_);
   void take_up(const Heard& heard, std::vector<std::function<void()>>& answers, Now now)

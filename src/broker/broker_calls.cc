@@ -211,7 +211,7 @@ Result<std::vector<QueueStats>> Broker::queues() {
   return queues;
 }
 
-Result<std::vector<WorkerInfo>> Broker::workers() {
+std::vector<WorkerInfo> Broker::own_workers() {
   const Instant now = clock_.now().instant;
   MutexLock lock(mutex_);
   std::vector<WorkerInfo> out;

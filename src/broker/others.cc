@@ -4,9 +4,12 @@
 
 #include <algorithm>
 #include <charconv>
+#include <tuple>
 
+#include "api/shapes.h"
 #include "base/mutant.h"
 #include "broker/broker.h"
+#include "model/callback.h"
 
 namespace mainspring {
 namespace {
@@ -23,6 +26,8 @@ constexpr Duration kAwayPause = std::chrono::seconds(1);
 // Watched jobs are looked at so often, so many at once, unless their end is heard.
 constexpr Duration kLookEvery = std::chrono::seconds(1);
 constexpr std::size_t kMaxLooks = 32;
+// Workers that a node tells the others of: those seen last.
+constexpr std::size_t kMaxSaidWorkers = 200;
 
 // That somebody wants a running job stopped goes to the other nodes as the release of a lease with
 // this name: JOB/WORKER behind it. Nobody can hold one, names like it are the engine's own. So
@@ -44,7 +49,46 @@ std::pair<JobId, std::string> read_cancel_word(std::string_view name) {
   return {id, std::string(end + 1, name.data() + name.size())};
 }
 
+// Only those that somebody could start or stop.
+std::string workers_to_say(std::vector<WorkerInfo> workers) {
+  std::erase_if(workers, [](const WorkerInfo& worker) {
+    return worker.queues.empty() || worker.queues.front().starts_with(kReservedQueues);
+  });
+  if (workers.size() > kMaxSaidWorkers) {
+    std::stable_sort(workers.begin(), workers.end(), [](const WorkerInfo& a, const WorkerInfo& b) {
+      return a.last_seen < b.last_seen;
+    });
+    workers.resize(kMaxSaidWorkers);
+  }
+  std::string out;
+  encode_workers(workers, out);
+  return out;
+}
+
 }  // namespace
+
+// One may ask several nodes: it is where it was seen last.
+Result<std::vector<WorkerInfo>> Broker::workers() {
+  std::vector<WorkerInfo> out = own_workers();
+  if (shared_ == nullptr || shared_->away()) return out;
+  const auto others = shared_->others_say();
+  if (!others) return out;
+  for (const Said& said : *others) {
+    auto theirs = decode_workers(said.what);
+    if (!theirs) continue;  // of a program that says it otherwise
+    for (WorkerInfo& worker : *theirs) {
+      worker.last_seen += said.ago;
+      out.push_back(std::move(worker));
+    }
+  }
+  std::stable_sort(out.begin(), out.end(), [](const WorkerInfo& a, const WorkerInfo& b) {
+    return std::tie(a.id, a.last_seen) < std::tie(b.id, b.last_seen);
+  });
+  out.erase(std::unique(out.begin(), out.end(),
+                        [](const WorkerInfo& a, const WorkerInfo& b) { return a.id == b.id; }),
+            out.end());
+  return out;
+}
 
 void Broker::share(SharedStore& store, Random& random, std::function<void(const Heard&)> tell) {
   MutexLock step(step_mutex_);
@@ -80,6 +124,7 @@ std::optional<Heard> Broker::poll(bool soon, Now now) {
     next_poll_ = std::min(next_poll_, last_poll_ + kLeastPollGap);
     return std::nullopt;
   }
+  shared_->say(workers_to_say(own_workers()));
   auto found = shared_->refresh(now);
   last_poll_ = now.instant;
   next_poll_ = now.instant + spread(found ? options_.poll : kAwayPause);

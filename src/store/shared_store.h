@@ -45,6 +45,12 @@ struct StoreHealth {
   std::int64_t dead_rows = 0;  // of the store's tables, as the server estimates
 };
 
+// What a node said of itself.
+struct Said {
+  std::string what;  // as it gave it to say(), with members that the store added
+  Duration ago{0};
+};
+
 // Of a batch that lost its connection while it committed, apply() answers `timeout` if it cannot
 // learn whether it was done. An operation of a batch that was committed may be answered `timeout`
 // too: whether that one was done is not known, the others stand.
@@ -59,6 +65,10 @@ class SharedStore : public Store {
   virtual Heard take_news() = 0;
   // Compares the copies in memory with the database, if it is time; like apply().
   virtual Result<Heard> refresh(Now now) = 0;
+  // What this node tells the others of itself, a JSON object; goes with a refresh(). Like apply().
+  virtual void say(std::string what) { (void)what; }
+  // What the other nodes that live said last. From any thread. Errors: unavailable.
+  virtual Result<std::vector<Said>> others_say() const { return std::vector<Said>(); }
   // One more number for each node that opens; never given twice.
   virtual std::int64_t node_number() const = 0;
   // From any thread. Errors: unavailable.

@@ -2,6 +2,7 @@
 // comparison with the database that finds what nobody heard.
 #include <algorithm>
 
+#include "store_postgres/migrations.h"
 #include "store_postgres/reader.h"
 #include "store_postgres/store_impl.h"
 
@@ -91,7 +92,7 @@ Result<Heard> PostgresStore::refresh(Now now) {
     in_transaction_ = true;
     c.queue(sql_.begin);
     c.queue(sql_.begin_quietly);
-    c.queue(sql_.node_beats, params(node_, wall()));
+    c.queue(sql_.node_beats, params(node_, wall(), says_));
     c.queue(sql_.clock);
     c.queue(sql_.versions);
     c.queue(sql_.first_due);
@@ -142,6 +143,18 @@ Result<Heard> PostgresStore::refresh(Now now) {
     away_ = away_ || elsewhere;
     return to_error(error);
   }
+}
+
+Result<std::vector<Said>> PostgresStore::others_say() const {
+  return with_reader([&](Connection& c) {
+    const Rows rows = c.run(sql_.others_say, params(node_, kNodeAlive));
+    std::vector<Said> out;
+    for (int i = 0; i < rows.size(); ++i) {
+      out.push_back({.what = rows.string(i, 0),
+                     .ago = std::max(Duration(rows.integer(i, 1) * 1000), Duration(0))});
+    }
+    return out;
+  });
 }
 
 Result<Durability> PostgresStore::durability() const {

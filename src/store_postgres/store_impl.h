@@ -96,6 +96,8 @@ class PostgresStore final : public SharedStore {
   void let_go(const std::vector<std::pair<JobId, Token>>& completed) override;
   Heard take_news() override;
   Result<Heard> refresh(Now now) override;
+  void say(std::string what) override { says_ = std::move(what); }
+  Result<std::vector<Said>> others_say() const override;
   std::int64_t node_number() const override { return node_; }
   Result<Durability> durability() const override;
   Result<StoreHealth> health() const override;
@@ -734,6 +736,7 @@ class PostgresStore final : public SharedStore {
   std::int64_t folded_at_ = 0, folded_commits_ = 0;  // tallies: when (wall clock), and after what
   std::map<std::string, std::int64_t> versions_;     // of the copies, as the database counts them
   Instant refreshed_at_;
+  std::string says_ = "{}";  // with the next heartbeat
   Heard news_;
 
   // what readers see

@@ -194,6 +194,22 @@ TEST_CASE("a cancel on one node reaches the worker of another over its parked cl
   }
 }
 
+TEST_CASE("a node knows the workers that wait at another, so that it can say why a job waits") {
+  Three three;
+  Waiting waiting(*three.nodes[1], "mails");
+  const auto known = [&](int node) {
+    const auto workers = must(three.nodes[node]->broker().workers());
+    return std::any_of(workers.begin(), workers.end(), [](const WorkerInfo& worker) {
+      return worker.id == "w" && worker.parked &&
+             worker.queues == std::vector<std::string>{"mails"};
+    });
+  };
+  CHECK(known(1));
+  CHECK(eventually([&] { return known(0) && known(2); }));
+  three.nodes[0]->enqueue("mails");
+  CHECK(waiting.jobs() == 1);
+}
+
 TEST_CASE("where nothing wakes them the poll does") {
   NodeOptions options;
   options.neighbours.wake = Wake::poll;
