@@ -49,10 +49,10 @@ std::string_view to_string(OnConflict policy);
 std::optional<OnConflict> parse_on_conflict(std::string_view text);
 
 // One job per key and queue: while the first is not terminal, and in any case for `window` from its
-// enqueue.
+// enqueue, also when its record has been pruned.
 struct Unique {
   std::string key;
-  Duration window{0};  // 0 = only while the first is not terminal
+  Duration window{0};  // 0 = only while the first is not terminal; at most 365 days
   OnConflict on_conflict = OnConflict::keep;
   friend bool operator==(const Unique&, const Unique&) = default;
 };

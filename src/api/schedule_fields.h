@@ -9,6 +9,8 @@ namespace mainspring {
 // shapes_jobs.cc: a job of an enqueue request, which has passed validate(); its path is the
 // reader's.
 bool read_new_job(JsonReader& in, NewJob& job);
+// The same without validate(): of what was kept before a bound was there, or is checked as a whole.
+bool read_kept_job(JsonReader& in, NewJob& job);
 void write_new_job(JsonWriter& w, const NewJob& job);
 
 // The members of a definition, into an open object.

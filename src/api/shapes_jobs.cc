@@ -110,6 +110,10 @@ bool read_new_job(JsonReader& in, NewJob& job) {
   return in.object(kNewJob, job) && check_new_job(in, job);
 }
 
+bool read_kept_job(JsonReader& in, NewJob& job) {
+  return in.object(kNewJob, job) && (!job.kind.empty() || in.missing("kind"));
+}
+
 namespace {
 
 constexpr JsonField<Fence> kFence[] = {

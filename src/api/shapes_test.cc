@@ -103,6 +103,8 @@ TEST_CASE("a bad job is refused with its field, its value and the rule") {
            {R"({"kind":"a","delay":"1s","run_at":"2026-01-31T09:00:00Z"})", "delay",
             "delay and run_at: give at most one of them"},
            {R"({"kind":"a","unique":{}})", "unique.key", "key: must be given"},
+           {R"({"kind":"a","unique":{"key":"k","for":"366d"}})", "unique.for",
+            "unique.for 366d: must be 0s to 365d"},
            {R"({"kind":"a","unique":{"key":"k","on_conflict":"drop"}})", "unique.on_conflict",
             "on_conflict: must be \"keep\", \"replace\" or \"postpone\""},
            {R"({"kind":"a","on_expiry":"dead"})", "on_expiry",

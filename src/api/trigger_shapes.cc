@@ -55,7 +55,7 @@ constexpr JsonField<Trigger> kTrigger[] = {
                                "what the clock fires are schedules: PUT "
                                "/v1/schedules/{name} defines one");
      }},
-    {"job", [](JsonReader& in, Trigger& t) { return read_new_job(in, t.job); }},
+    {"job", [](JsonReader& in, Trigger& t) { return read_kept_job(in, t.job); }},
 };
 constexpr JsonField<PutTriggerRequest> kMorePut[] = {
     {"secret", &as_optional_string<&PutTriggerRequest::secret>},

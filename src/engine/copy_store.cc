@@ -177,6 +177,12 @@ Result<void> Copy::copy_block(TransferSection section, std::int64_t block) {
     return {};
   }
   if (section == TransferSection::workflows) return copy_workflows(block);
+  if (section == TransferSection::windows) {
+    MS_TRY_ASSIGN(const auto rows, source_.windows(block));
+    MS_TRY(target_.write_windows(block, rows));
+    wrote(static_cast<std::int64_t>(rows.size()));
+    return {};
+  }
   MS_TRY_ASSIGN(const auto rows, source_.keys(block));
   MS_TRY(target_.write_keys(block, rows));
   wrote(static_cast<std::int64_t>(rows.size()));

@@ -45,7 +45,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
     int status = 200;
     Duration limit{0};
     Broker::WatchId watch = 0;
-    bool own = false;  // the caller enqueued it
+    bool own = false;                      // the caller enqueued it,
+    std::optional<EnqueueResult> ended{};  // and it had ended before
     bool reading = false;
     bool last = false;  // the next read is answered whatever it says
     bool read_is_last = false;

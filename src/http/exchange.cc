@@ -124,8 +124,11 @@ void Connection::on_operation_result(OperationResult result) {
     return reply(error_reply(*error));
   }
   if (wait_ != nullptr) {
-    const EnqueuedJob& job = std::get<EnqueueResult>(result).jobs.front();
-    return start_wait(job.id, wait_->limit, job.duplicate ? 200 : 201);
+    auto& enqueued = std::get<EnqueueResult>(result);
+    const EnqueuedJob job = enqueued.jobs.front();
+    start_wait(job.id, wait_->limit, job.duplicate ? 200 : 201);
+    if (wait_ != nullptr && is_terminal(job.state)) wait_->ended = std::move(enqueued);
+    return;
   }
   DoWrite::Answer answer = answer_(result);
   if (auto* read = std::get_if<DoRead>(&answer)) return do_read(std::move(*read));
@@ -314,7 +317,11 @@ void Connection::on_waited_job(Result<Job> job) {
   }
   const int status = wait_->status;
   const JobId id = wait_->id;
+  const auto ended = std::move(wait_->ended);
   end_wait();
+  // A duplicate of one that has been pruned: how it ended is all that is known.
+  const bool gone = !job && job.error().code == ErrorCode::expired;
+  if (gone && ended) return reply(enqueue_reply(*ended, true));
   if (!job) return reply(error_reply(job.error()));
   auto shown = job_reply(*job, status, *pass_.caller, own);
   reply(shown ? std::move(*shown) : no_job(id));

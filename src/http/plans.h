@@ -24,6 +24,7 @@ Payload payload_for(const Caller& caller, std::string_view queue);
 // that they see its state in any case.
 std::optional<Reply> job_reply(const Job& job, int status, const Caller& caller, bool own = false);
 Reply no_job(JobId id);
+Reply enqueue_reply(const EnqueueResult& result, bool single);
 // May the job's callback, if it has one, be made? `prefix` stands before the field.
 Result<void> check_callback(const Services& services, const NewJob& job, const std::string& prefix);
 // Every queue that a claim names.

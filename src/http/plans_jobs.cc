@@ -34,14 +34,6 @@ std::string digest(std::string_view body) {
   return out;
 }
 
-Reply enqueue_reply(const EnqueueResult& result, bool single) {
-  const bool all_old = std::all_of(result.jobs.begin(), result.jobs.end(),
-                                   [](const EnqueuedJob& job) { return job.duplicate; });
-  Reply reply{.status = all_old || result.replayed ? 200 : 201};
-  encode_enqueue_response(result, single, reply.body);
-  return reply;
-}
-
 Result<void> check_idempotency_key(std::string_view key) {
   if (key.size() > kMaxKeyBytes) {
     return Error{.code = ErrorCode::too_large,
@@ -56,6 +48,14 @@ Result<void> check_idempotency_key(std::string_view key) {
 }
 
 }  // namespace
+
+Reply enqueue_reply(const EnqueueResult& result, bool single) {
+  const bool all_old = std::all_of(result.jobs.begin(), result.jobs.end(),
+                                   [](const EnqueuedJob& job) { return job.duplicate; });
+  Reply reply{.status = all_old || result.replayed ? 200 : 201};
+  encode_enqueue_response(result, single, reply.body);
+  return reply;
+}
 
 Result<std::int64_t> parse_id(std::string_view text) {
   std::int64_t id = 0;
@@ -344,9 +344,8 @@ Plan plan_list_jobs(const Request& request, Services& services) {
   if (!filter) return error_reply(filter.error());
   if (const auto* quarantined = query_value(request, "quarantined")) {
     if (*quarantined != "true") {
-      return error_reply(
-          invalid("quarantined",
-                  fmt::format("quarantined \"{}\": must be true", cut_text(*quarantined, 64))));
+      return error_reply(invalid("quarantined", fmt::format("quarantined \"{}\": must be true",
+                                                            cut_text(*quarantined, 64))));
     }
     filter->quarantined = true;
   }

@@ -137,7 +137,7 @@ constexpr Schema kSchemas[] = {
       "description":"One job per key and queue until the first has ended and the window is over.",
       "properties":{
       "key":{"type":"string","minLength":1,"maxLength":512},
-      "for":{"$ref":"#/components/schemas/Duration"},
+      "for":{"$ref":"#/components/schemas/Duration","description":"Up to 365d."},
       "on_conflict":{"enum":["keep","replace","postpone"],"default":"keep"}}})"},
     {"FollowUp", R"({"type":"object","additionalProperties":false,"required":["queue","kind"],
       "description":"A job that is made in the transaction that ends another one.",

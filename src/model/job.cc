@@ -61,6 +61,18 @@ Result<void> check_follow_ups(const std::vector<FollowUp>& all, std::string_view
   return {};
 }
 
+constexpr Duration kMaxUniqueWindow = std::chrono::hours(24 * 365);
+
+Result<void> check_unique(const Unique& unique, std::string_view prefix) {
+  const auto at = [&](std::string_view name) { return std::string(prefix).append(name); };
+  if (unique.key.empty()) return invalid(at("unique.key"), "unique.key: must not be empty");
+  MS_TRY(check_size(at("unique.key"), unique.key.size(), kMaxKeyBytes));
+  if (unique.window >= Duration(0) && unique.window <= kMaxUniqueWindow) return {};
+  return invalid(at("unique.for"),
+                 fmt::format("unique.for {}: must be 0s to {}", format_duration(unique.window),
+                             format_duration(kMaxUniqueWindow)));
+}
+
 Result<void> check_limit_key(const NewJob& job, std::string_view prefix) {
   const std::string field = std::string(prefix).append("limit_key");
   MS_TRY(check_session_key(field, job.limit_key));  // the same bytes
@@ -210,10 +222,7 @@ Result<void> validate(const NewJob& job, std::string_view prefix) {
                                              tag.substr(0, 80), kMaxTagBytes));
     }
   }
-  if (job.unique) {
-    if (job.unique->key.empty()) return invalid(at("unique.key"), "unique.key: must not be empty");
-    MS_TRY(check_size(at("unique.key"), job.unique->key.size(), kMaxKeyBytes));
-  }
+  if (job.unique) MS_TRY(check_unique(*job.unique, prefix));
   if (!job.follow_ups.empty()) MS_TRY(check_follow_ups(job.follow_ups, prefix));
   return {};
 }

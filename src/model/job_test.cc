@@ -53,4 +53,16 @@ TEST_CASE("a bad job is refused with the field, the value and the rule") {
   bad = good;
   bad.unique = Unique{.key = ""};
   CHECK(validate(bad).error().field == "unique.key");
+  for (const auto& [window, value] : {std::pair<Duration, const char*>(-1s, "-1s"),
+                                      {24h * 365 + 1s, "31536001s"},
+                                      {Duration::max() - 1us, "9223372036854775806us"}}) {
+    bad.unique = Unique{.key = "k", .window = window};
+    CHECK(validate(bad, "jobs[3].").error().field == "jobs[3].unique.for");
+    CHECK(validate(bad).error().message ==
+          std::string("unique.for ") + value + ": must be 0s to 365d");
+  }
+  for (const Duration window : {Duration(0), Duration(1s), Duration(24h * 365)}) {
+    good.unique = Unique{.key = "k", .window = window};
+    CHECK(validate(good));
+  }
 }

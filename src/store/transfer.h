@@ -101,6 +101,14 @@ struct TransferKey {
   std::vector<JobId> ids;
 };
 
+// A unique key whose job has been pruned, and whose window was open then.
+struct TransferWindow {
+  std::string queue, key;
+  JobId id = 0;
+  JobState ended = JobState::completed;
+  std::int64_t until = 0;
+};
+
 // A workflow, and the rows below it.
 struct TransferWorkflow {
   WorkflowId id = 0;
@@ -238,12 +246,15 @@ enum class TransferSection : std::uint8_t {
   finished,   // by the time of removal
   keys,       // idempotency keys, by the time that they expire
   workflows,  // by id; their data grows a version with every change
+  windows,    // unique keys of pruned jobs, by the end of their windows
 };
 inline constexpr std::array kTransferSections = {TransferSection::jobs, TransferSection::finished,
-                                                 TransferSection::keys, TransferSection::workflows};
+                                                 TransferSection::keys, TransferSection::workflows,
+                                                 TransferSection::windows};
 inline constexpr std::int64_t kTransferJobs = 1024;        // ids in a block
 inline constexpr std::int64_t kTransferWorkflows = 16;     // the same of workflows
-inline constexpr std::int64_t kTransferSpan = 10'000'000;  // microseconds in a block of the others
+inline constexpr std::int64_t kTransferSpan = 10'000'000;  // microseconds in a block of the others,
+inline constexpr std::int64_t kTransferWindowSpan = 60'000'000;  // and of windows: those are long
 // Bytes of payload that one answer holds, beyond its first record.
 inline constexpr std::size_t kTransferBytes = 8 << 20;
 // Of ledgers, the audit and workflows, in one answer.
@@ -288,6 +299,7 @@ class TransferSource {
   virtual Result<std::size_t> jobs(std::span<const JobId> ids, std::vector<TransferJob>& out) = 0;
   virtual Result<std::vector<TransferFinished>> finished(std::int64_t block) = 0;
   virtual Result<std::vector<TransferKey>> keys(std::int64_t block) = 0;
+  virtual Result<std::vector<TransferWindow>> windows(std::int64_t block) = 0;
   virtual Result<std::vector<TransferWorkflow>> workflows(std::int64_t block) = 0;
   // Rows below those of the block, ascending by workflow, kind and number, from behind `after` on
   // (nullptr = from the first): at most kTransferRows.
@@ -321,6 +333,7 @@ class TransferTarget {
   virtual Result<void> write_finished(std::int64_t block,
                                       std::span<const TransferFinished> rows) = 0;
   virtual Result<void> write_keys(std::int64_t block, std::span<const TransferKey> rows) = 0;
+  virtual Result<void> write_windows(std::int64_t block, std::span<const TransferWindow> rows) = 0;
   // Replaces a block, and takes the rows below away; those are added behind it.
   virtual Result<void> write_workflows(std::int64_t block,
                                        std::span<const TransferWorkflow> rows) = 0;
@@ -361,6 +374,7 @@ inline TransferNumbers numbers_of_copy(const TransferNumbers& source, SourceGoes
 
 inline std::int64_t transfer_block_size(TransferSection section) {
   if (section == TransferSection::jobs) return kTransferJobs;
+  if (section == TransferSection::windows) return kTransferWindowSpan;
   return section == TransferSection::workflows ? kTransferWorkflows : kTransferSpan;
 }
 

@@ -231,14 +231,27 @@ EnqueuedJob PostgresStore::enqueue_one(const NewJob& job) {
   return {.id = made.row.id, .state = made.row.state};
 }
 
+Rows PostgresStore::lock_unique_key(std::int64_t queue, std::string_view key) {
+  // One that is there may be removed while this waits for it: then it is made.
+  constexpr int kMaxTries = 10;
+  for (int tries = 0; tries < kMaxTries; ++tries) {
+    tell(sql_.claim_unique, params(queue, key));
+    Rows row = ask(sql_.take_unique, params(queue, key));
+    if (!row.empty()) return row;
+  }
+  throw PgError{.sqlstate = "40001", .message = "a unique key is taken and let go all the time"};
+}
+
 std::optional<EnqueuedJob> PostgresStore::enqueue_unique(const NewJob& job, WallTime run_at) {
-  const std::int64_t queue = queue_of(job.queue).id;
-  tell(sql_.claim_unique, params(queue, job.unique->key));
-  const Rows row = ask(sql_.take_unique, params(queue, job.unique->key));
+  const Rows row = lock_unique_key(queue_of(job.queue).id, job.unique->key);
   const JobId id = row.integer(0, 0);
   if (id == 0) return std::nullopt;
   JobInHand* held = this->job(id);
-  if (held == nullptr) return std::nullopt;  // pruned: the window reaches no further than it
+  if (held == nullptr) {
+    if (row.is_null(0, 2) || wall() >= row.integer(0, 1)) return std::nullopt;
+    const auto ended = static_cast<JobState>(row.integer(0, 2));
+    return EnqueuedJob{.id = id, .state = ended, .duplicate = true};
+  }
   const JobRow& found = held->row;
   if (is_terminal(found.state)) {
     if (wall() >= row.integer(0, 1)) return std::nullopt;

@@ -239,7 +239,7 @@ void PostgresStore::flush_lines(const std::vector<JobInHand*>& all) {
 }
 
 void PostgresStore::flush_removed(const std::vector<JobInHand*>& all) {
-  Ints ids, extras, errors, dead, memos, key_queues, key_ids, keyed;
+  Ints ids, extras, errors, dead, memos, key_queues, key_ids, key_states, keyed;
   Texts keys;
   for (const JobInHand* job : all) {
     if (!job->removed || !job->was) continue;
@@ -256,6 +256,7 @@ void PostgresStore::flush_removed(const std::vector<JobInHand*>& all) {
     if (!row.unique_key.empty()) {
       key_queues.push_back(row.queue), key_ids.push_back(row.id);
       keys.emplace_back(row.unique_key);
+      key_states.push_back(static_cast<std::int64_t>(row.state));
     }
     ++tally_[row.queue].pruned;
   }
@@ -263,7 +264,9 @@ void PostgresStore::flush_removed(const std::vector<JobInHand*>& all) {
   write(sql_.delete_jobs, params(ids, extras, errors, dead));
   if (!memos.empty()) write(memo_sql_.remove, params(memos));
   if (!keyed.empty()) write(key_sql_.forget_jobs, params(keyed));
-  if (!keys.empty()) write(sql_.delete_unique, params(key_queues, keys, key_ids));
+  // Kept until their windows are over: prune_uniques.
+  if (!keys.empty())
+    write(sql_.let_unique_go, params(key_queues, keys, key_ids, key_states, wall()));
 }
 
 void PostgresStore::count(const JobRow& row, int delta) {

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 
-#include "base/assert.h"
 #include "base/mutant.h"
 #include "store_postgres/store_impl.h"
 
@@ -283,9 +282,7 @@ bool PostgresStore::take_unique_key(JobInHand& held) {
   if (held.row.unique_key.empty() || !is_terminal(held.row.state)) return true;
   const JobId id = held.row.id;
   const int queue = held.row.queue;
-  tell(sql_.claim_unique, params(std::int64_t{queue}, held.row.unique_key));
-  const Rows row = ask(sql_.take_unique, params(std::int64_t{queue}, held.row.unique_key));
-  MS_ASSERT(row.size() == 1, "the row of a key is there: it was just made, or locked");
+  const Rows row = lock_unique_key(queue, held.row.unique_key);
   const JobId holder = row.integer(0, 0);
   if (holder == id) return true;
   const JobInHand* other = holder == 0 ? nullptr : job(holder);

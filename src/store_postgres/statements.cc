@@ -272,19 +272,22 @@ EnqueueStatements::EnqueueStatements(std::string_view s)
           "$3, $4) ON CONFLICT (key) DO UPDATE SET expires_at = excluded.expires_at, fingerprint "
           "= excluded.fingerprint, ids = excluded.ids"),
       take_unique(s,
-                  "SELECT id, until FROM $schema.uniques WHERE queue = $1::bigint AND key = $2 "
-                  "FOR UPDATE"),
+                  "SELECT id, until, CASE WHEN gone = id THEN ended END FROM $schema.uniques WHERE "
+                  "queue = $1::bigint AND key = $2 FOR UPDATE"),
       claim_unique(s,
                    "INSERT INTO $schema.uniques (queue, key, id, until) VALUES ($1::bigint, $2, 0, "
                    "0) ON CONFLICT (queue, key) DO NOTHING"),
       set_unique(s,
                  "INSERT INTO $schema.uniques (queue, key, id, until) VALUES ($1::bigint, $2, $3, "
                  "$4) ON CONFLICT (queue, key) DO UPDATE SET id = excluded.id, until = "
-                 "excluded.until"),
-      delete_unique(s,
-                    "DELETE FROM $schema.uniques d USING unnest($1::bigint[], $2::text[], "
-                    "$3::bigint[]) AS u(queue, key, id) WHERE d.queue = u.queue AND d.key = u.key "
-                    "AND d.id = u.id"),
+                 "excluded.until, gone = NULL, ended = NULL"),
+      let_unique_go(
+          s,
+          "WITH u AS MATERIALIZED (SELECT * FROM unnest($1::bigint[], $2::text[], $3::bigint[], "
+          "$4::bigint[]) AS u(queue, key, id, state)), kept AS (UPDATE $schema.uniques k SET gone "
+          "= k.id, ended = u.state FROM u WHERE k.queue = u.queue AND k.key = u.key AND k.id = "
+          "u.id AND k.until > $5) DELETE FROM $schema.uniques d USING u WHERE d.queue = u.queue "
+          "AND d.key = u.key AND d.id = u.id AND d.until <= $5"),
       enqueue_available(s, enqueue_text(false)),
       enqueue_plain(s, enqueue_text(true)) {}
 
@@ -399,6 +402,10 @@ StepStatements::StepStatements(std::string_view s)
                          "DELETE FROM $schema.idempotency WHERE ctid = ANY(ARRAY(SELECT ctid FROM "
                          "$schema.idempotency WHERE expires_at <= $1 LIMIT $2::bigint FOR UPDATE "
                          "SKIP LOCKED))"),
+      prune_uniques(s,
+                    "DELETE FROM $schema.uniques WHERE ctid = ANY(ARRAY(SELECT ctid FROM "
+                    "$schema.uniques WHERE gone IS NOT NULL AND gone = id AND until <= $1 ORDER BY "
+                    "until LIMIT $2::bigint FOR UPDATE SKIP LOCKED))"),
       dead_jobs(s,
                 "SELECT j.id FROM $schema.dead_letter d JOIN $schema.jobs j ON j.id = d.id WHERE "
                 "d.id > $1 AND ($2::bigint IS NULL OR j.queue = $2) AND ($3::bigint IS NULL OR "
@@ -417,6 +424,8 @@ AgendaStatements::AgendaStatements(std::string_view s)
       first_prune(s,
                   "SELECT least((SELECT prune_at FROM $schema.finished ORDER BY prune_at LIMIT 1), "
                   "(SELECT expires_at FROM $schema.idempotency ORDER BY expires_at LIMIT 1), "
+                  "(SELECT until FROM $schema.uniques WHERE gone IS NOT NULL AND gone = id ORDER "
+                  "BY until LIMIT 1), "
                   "(SELECT prune_at FROM $schema.sessions WHERE prune_at <> 0 ORDER BY prune_at "
                   "LIMIT 1))"),
       first_leased(

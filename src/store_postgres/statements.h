@@ -48,7 +48,7 @@ struct ExtraStatements {
 struct EnqueueStatements {
   explicit EnqueueStatements(std::string_view schema);
   Statement select_idempotency, claim_idempotency, drop_idempotency, insert_idempotency,
-      take_unique, claim_unique, set_unique, delete_unique, enqueue_available, enqueue_plain;
+      take_unique, claim_unique, set_unique, let_unique_go, enqueue_available, enqueue_plain;
 };
 
 // Claims, completions and renewals.
@@ -67,7 +67,7 @@ struct LimitStatements {
 struct StepStatements {
   explicit StepStatements(std::string_view schema);
   Statement due_jobs, due_queues, expiring_jobs, leased_rows, finished_rows, delete_finished,
-      update_finished, delete_idempotency, dead_jobs, fold_tallies;
+      update_finished, delete_idempotency, prune_uniques, dead_jobs, fold_tallies;
 };
 
 // What this node has copies of.

@@ -138,6 +138,9 @@ OperationResult PostgresStore::operator()(const PruneJobs& op) {
   const Rows keys = ask(sql_.delete_idempotency, params(wall(), std::int64_t{op.limit}));
   if (keys.affected() > 0) wrote();
   if (keys.affected() >= op.limit) result.more = true;
+  const Rows windows = ask(sql_.prune_uniques, params(wall(), std::int64_t{op.limit}));
+  if (windows.affected() > 0) wrote();
+  if (windows.affected() >= op.limit) result.more = true;
   if (prune_audit(op.limit)) result.more = true;
   if (prune_sessions(op.limit)) result.more = true;
   if (prune_workflows(op.limit)) result.more = true;

@@ -473,6 +473,8 @@ class PostgresStore final : public SharedStore {
   static bool is_plain(const Enqueue& op);
   std::optional<OperationResult> replay_idempotent(const Enqueue& op);
   EnqueuedJob enqueue_one(const NewJob& job);
+  // Its row (id, until, state of one that is gone), locked and made if need be; id 0 = it is free.
+  Rows lock_unique_key(std::int64_t queue, std::string_view key);
   std::optional<EnqueuedJob> enqueue_unique(const NewJob& job, WallTime run_at);
   void replace_job(JobInHand& held, const NewJob& job, WallTime run_at);
   WallTime run_at_of(const NewJob& job) const;

@@ -71,6 +71,7 @@ constexpr std::string_view kNumbers =
 // What a block is made of, and what its stamp covers.
 struct Section {
   std::string_view table, key, stamp;
+  std::string_view which = "true";  // of the rows
 };
 Section section_of(TransferSection section) {
   switch (section) {
@@ -81,6 +82,9 @@ Section section_of(TransferSection section) {
       return {"idempotency", "expires_at", "hashtextextended(key, expires_at)"};
     case TransferSection::workflows:
       return {"workflows", "id", "hashtextextended(data, id)"};
+    case TransferSection::windows:
+      return {"uniques", "until", "hashtextextended(key, hashint8extended(id, until))",
+              "gone IS NOT NULL AND gone = id"};
     case TransferSection::jobs:
       break;
   }
@@ -166,6 +170,7 @@ class PostgresSource final : public TransferSource {
   Result<std::size_t> jobs(std::span<const JobId> ids, std::vector<TransferJob>& out) override;
   Result<std::vector<TransferFinished>> finished(std::int64_t block) override;
   Result<std::vector<TransferKey>> keys(std::int64_t block) override;
+  Result<std::vector<TransferWindow>> windows(std::int64_t block) override;
   Result<std::vector<TransferWorkflow>> workflows(std::int64_t block) override;
   Result<std::vector<TransferWorkflowRow>> workflow_rows(std::int64_t block,
                                                          const TransferWorkflowRow* after) override;
@@ -179,11 +184,13 @@ class PostgresSource final : public TransferSource {
         : blocks{stamps_of(s, TransferSection::jobs, true),
                  stamps_of(s, TransferSection::finished, true),
                  stamps_of(s, TransferSection::keys, true),
-                 stamps_of(s, TransferSection::workflows, true)},
+                 stamps_of(s, TransferSection::workflows, true),
+                 stamps_of(s, TransferSection::windows, true)},
           block{stamps_of(s, TransferSection::jobs, false),
                 stamps_of(s, TransferSection::finished, false),
                 stamps_of(s, TransferSection::keys, false),
-                stamps_of(s, TransferSection::workflows, false)},
+                stamps_of(s, TransferSection::workflows, false),
+                stamps_of(s, TransferSection::windows, false)},
           begin(s, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"),
           settings(s,
                    "SELECT set_config('idle_in_transaction_session_timeout', '0', true), "
@@ -211,6 +218,10 @@ class PostgresSource final : public TransferSource {
           keys(s,
                "SELECT key, fingerprint, expires_at, ids FROM $schema.idempotency WHERE expires_at "
                ">= $1 AND expires_at < $2"),
+          windows(s,
+                  "SELECT q.name, u.key, u.id, u.ended, u.until FROM $schema.uniques u JOIN "
+                  "$schema.queues q ON q.id = u.queue WHERE u.gone IS NOT NULL AND u.gone = u.id "
+                  "AND u.until >= $1 AND u.until < $2"),
           workflows(s,
                     "SELECT id, name, key, data, state, wake_at, finished_at FROM "
                     "$schema.workflows WHERE id >= $1 AND id < $2 ORDER BY id"),
@@ -254,13 +265,14 @@ class PostgresSource final : public TransferSource {
     static Statement stamps_of(const std::string& s, TransferSection section, bool all) {
       const Section is = section_of(section);
       return Statement(
-          s, fmt::format("SELECT {0} / $1, count(*), bit_xor({1}) FROM $schema.{2}{3} GROUP BY 1",
-                         is.key, is.stamp, is.table,
-                         all ? "" : fmt::format(" WHERE {0} >= $2 AND {0} < $3", is.key)));
+          s, fmt::format("SELECT {0} / $1, count(*), bit_xor({1}) FROM $schema.{2} WHERE {3}{4} "
+                         "GROUP BY 1",
+                         is.key, is.stamp, is.table, is.which,
+                         all ? "" : fmt::format(" AND {0} >= $2 AND {0} < $3", is.key)));
     }
     std::array<Statement, kTransferSections.size()> blocks, block;  // by section
     Statement begin, settings, commit, mark, raise, only_new, refuse, stamps, jobs, sizes, errors,
-        memos, finished, keys, workflows, workflow_rows, ledger, audit, queues, key_meters,
+        memos, finished, keys, windows, workflows, workflow_rows, ledger, audit, queues, key_meters,
         schedules, removed, ties, tokens, leases, sessions, marks, breakers, breaker_notes,
         triggers, trigger_events, numbers;
   };
@@ -471,6 +483,22 @@ Result<std::vector<TransferKey>> PostgresSource::keys(std::int64_t block) {
     std::vector<TransferKey> out;
     for (int i = 0; i < rows.size(); ++i)
       out.push_back({rows.text(i, 0), rows.text(i, 1), rows.integer(i, 2), rows.ints(i, 3)});
+    return out;
+  });
+}
+
+Result<std::vector<TransferWindow>> PostgresSource::windows(std::int64_t block) {
+  return guarded([&]() -> Result<std::vector<TransferWindow>> {
+    const Rows rows = connection_.run(
+        sql_.windows, params(block * kTransferWindowSpan, (block + 1) * kTransferWindowSpan));
+    std::vector<TransferWindow> out;
+    for (int i = 0; i < rows.size(); ++i) {
+      out.push_back({.queue = rows.text(i, 0),
+                     .key = rows.text(i, 1),
+                     .id = rows.integer(i, 2),
+                     .ended = static_cast<JobState>(rows.integer(i, 3)),
+                     .until = rows.integer(i, 4)});
+    }
     return out;
   });
 }

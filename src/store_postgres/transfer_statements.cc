@@ -50,7 +50,12 @@ constexpr std::string_view kErrors =
 constexpr std::string_view kUniques =
     "INSERT INTO $schema.uniques (queue, key, id, until) SELECT * FROM unnest($1::bigint[], "
     "$2::text[], $3::bigint[], $4::bigint[]) ON CONFLICT (queue, key) DO UPDATE SET id = "
-    "excluded.id, until = excluded.until";
+    "excluded.id, until = excluded.until, gone = NULL, ended = NULL";
+constexpr std::string_view kWindows =
+    "INSERT INTO $schema.uniques (queue, key, id, until, gone, ended) SELECT queue, key, id, "
+    "until, id, ended FROM unnest($1::bigint[], $2::text[], $3::bigint[], $4::bigint[], "
+    "$5::bigint[]) AS u(queue, key, id, until, ended) ON CONFLICT (queue, key) DO UPDATE SET id = "
+    "excluded.id, until = excluded.until, gone = excluded.gone, ended = excluded.ended";
 constexpr std::string_view kUnknownSessions = "UPDATE $schema.sessions SET jobs = -1";
 constexpr std::string_view kTurns =
     "DELETE FROM $schema.session_jobs l USING $schema.sessions s WHERE s.turn <> 0 AND "
@@ -239,7 +244,8 @@ PostgresTarget::Statements::Statements(std::string_view s)
                     "AND j.expires_at <> 0 AND e.expires_at = j.expires_at AND e.id = j.id"),
           Statement(s,
                     "DELETE FROM $schema.uniques u USING $schema.jobs j WHERE j.id = ANY($1) AND "
-                    "u.queue = j.queue AND u.key = j.unique_key AND u.id = j.id"),
+                    "u.queue = j.queue AND u.key = j.unique_key AND u.id = j.id AND u.gone IS "
+                    "DISTINCT FROM u.id"),
           Statement(s, "DELETE FROM $schema.dead_letter WHERE id = ANY($1)"),
           Statement(s, "DELETE FROM $schema.deferred WHERE id = ANY($1)"),
           Statement(s, "DELETE FROM $schema.quarantine WHERE id = ANY($1)"),
@@ -269,6 +275,10 @@ PostgresTarget::Statements::Statements(std::string_view s)
           "$4) ON CONFLICT (key) DO UPDATE SET expires_at = excluded.expires_at, fingerprint = "
           "excluded.fingerprint, ids = excluded.ids"),
       no_keys(s, "DELETE FROM $schema.idempotency WHERE expires_at >= $1 AND expires_at < $2"),
+      windows(s, kWindows),
+      no_windows(s,
+                 "DELETE FROM $schema.uniques WHERE gone IS NOT NULL AND gone = id AND until >= $1 "
+                 "AND until < $2"),
       workflow(s, kWorkflow),
       no_workflows(s, "DELETE FROM $schema.workflows WHERE id >= $1 AND id < $2"),
       workflow_rows(s, kWorkflowRows),

@@ -19,8 +19,8 @@ struct PostgresTarget::Statements {
   std::array<Statement, 13> remove;
   std::array<Statement, 6> lines;
   // the other blocks
-  Statement finished, no_finished, key, no_keys, workflow, no_workflows, workflow_rows,
-      no_workflow_rows;
+  Statement finished, no_finished, key, no_keys, windows, no_windows, workflow, no_workflows,
+      workflow_rows, no_workflow_rows;
   // what is small
   Statement queue, no_key_meters, key_meters, no_tallies, tally, schedule, no_schedule,
       no_schedules, trim, no_ledgers, no_removed, removed, ties, gone_ties, no_ties, token,

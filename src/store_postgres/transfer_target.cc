@@ -411,6 +411,26 @@ Result<void> PostgresTarget::write_keys(std::int64_t block, std::span<const Tran
   });
 }
 
+Result<void> PostgresTarget::write_windows(std::int64_t block,
+                                           std::span<const TransferWindow> rows) {
+  const auto queues = queues_;
+  auto done = writing([&] {
+    unnote(TransferSection::windows, block);
+    tell(sql_->no_windows, params(block * kTransferWindowSpan, (block + 1) * kTransferWindowSpan));
+    Ints queue, id, ended, until;
+    Texts key;
+    for (const TransferWindow& w : rows) {
+      queue.push_back(id_of(sql_->queue_of, queues_, w.queue)), id.push_back(w.id);
+      ended.push_back(static_cast<std::int64_t>(w.ended)), until.push_back(w.until);
+      key.emplace_back(w.key);
+    }
+    if (!key.empty() && !MS_MUTANT(copy_drops_windows))
+      tell(sql_->windows, params(queue, key, id, until, ended));
+  });
+  if (!done) queues_ = queues;  // those that it made are undone with it
+  return done;
+}
+
 Result<void> PostgresTarget::write_workflows(std::int64_t block,
                                              std::span<const TransferWorkflow> rows) {
   return writing([&] {

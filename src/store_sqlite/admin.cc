@@ -102,6 +102,7 @@ bool SqliteStore::take_unique_key(const HotRow& hot) {
   const bool found = row.step();
   const JobId holder = found ? row.integer(0) : hot.id;
   const std::int64_t until = found ? row.integer(1) : 0;
+  if (found && !row.is_null(2)) finished_touched_ = true;  // there is nothing to prune then
   row.reset();
   if (found && holder == hot.id) return true;
   if (leases_.contains(holder)) return false;

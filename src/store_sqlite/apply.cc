@@ -252,7 +252,8 @@ void SqliteStore::refresh_agenda() {
   if (due_touched_) next_due_ = first(sql_->first_due);
   if (expiring_touched_) next_expiry_ = first(sql_->first_expiring);
   if (finished_touched_) {
-    next_prune_ = std::min(first(sql_->first_finished), first(sql_->first_idempotency));
+    next_prune_ = std::min(
+        {first(sql_->first_finished), first(sql_->first_idempotency), first(sql_->first_window)});
     if (finished_jobs_ > options_.store.max_finished_jobs) next_prune_ = WallTime();
   }
   if (sessions_touched_) {

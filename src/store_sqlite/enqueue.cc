@@ -167,6 +167,7 @@ std::optional<EnqueuedJob> SqliteStore::enqueue_unique(const NewJob& job, QueueS
                                                        WallTime run_at) {
   JobId id = 0;
   WallTime until;
+  std::optional<JobState> ended;  // of a job that is gone
   {
     Statement& row = sql_->select_unique;
     row.bind(queue.id, job.unique->key);
@@ -174,11 +175,17 @@ std::optional<EnqueuedJob> SqliteStore::enqueue_unique(const NewJob& job, QueueS
     if (!row.step()) return std::nullopt;
     id = row.integer(0);
     until = WallTime::from_us(row.integer(1));
+    if (!row.is_null(2)) ended = static_cast<JobState>(row.integer(2));
+  }
+  if (ended) {
+    if (now_.wall < until) return EnqueuedJob{.id = id, .state = *ended, .duplicate = true};
+    finished_touched_ = true;  // it is taken before it was pruned
+    return std::nullopt;
   }
   if (leases_.contains(id))
     return EnqueuedJob{.id = id, .state = JobState::running, .duplicate = true};
   auto hot = load_hot(id);
-  if (!hot) return std::nullopt;  // pruned: the window reaches no further than the record
+  if (!hot) return std::nullopt;
   if (is_terminal(hot->state)) {
     if (now_.wall >= until) return std::nullopt;
     return EnqueuedJob{.id = id, .state = hot->state, .duplicate = true};

@@ -108,12 +108,19 @@ Statements::Statements(Database& db)
                   "= d.id WHERE "
                   "d.id > ?1 AND (?2 IS NULL OR j.queue = ?2) AND (?3 IS NULL OR j.kind = ?3) AND "
                   "(?4 IS NULL OR instr(b.tags, ?4) > 0) ORDER BY d.id LIMIT ?5"),
-      select_unique(db, "SELECT id, until FROM uniques WHERE queue = ? AND key = ?"),
+      select_unique(db, "SELECT id, until, ended FROM uniques WHERE queue = ? AND key = ?"),
       upsert_unique(db,
                     "INSERT INTO uniques (queue, key, id, until) VALUES (?1, ?2, ?3, ?4) ON "
                     "CONFLICT (queue, key) DO "
-                    "UPDATE SET id = ?3, until = ?4"),
-      delete_unique(db, "DELETE FROM uniques WHERE queue = ? AND key = ? AND id = ?"),
+                    "UPDATE SET id = ?3, until = ?4, ended = NULL"),
+      delete_unique(
+          db, "DELETE FROM uniques WHERE queue = ?1 AND key = ?2 AND id = ?3 AND until <= ?4"),
+      keep_unique(db, "UPDATE uniques SET ended = ?4 WHERE queue = ?1 AND key = ?2 AND id = ?3"),
+      first_window(db, "SELECT until FROM uniques WHERE ended IS NOT NULL ORDER BY until LIMIT 1"),
+      select_windows(
+          db,
+          "SELECT queue, key, id FROM uniques WHERE ended IS NOT NULL AND until <= ? ORDER BY "
+          "until LIMIT ?"),
       select_idempotency(db, "SELECT fingerprint, ids, expires_at FROM idempotency WHERE key = ?"),
       insert_idempotency(db,
                          "INSERT OR REPLACE INTO idempotency (key, fingerprint, ids, expires_at) "

@@ -128,10 +128,42 @@ OperationResult SqliteStore::operator()(const PruneJobs& op) {
     sql_->delete_idempotency.bind(now_.wall.us(), op.limit).run();
     if (sqlite3_changes(db_->handle()) >= op.limit) result.more = true;
   }
+  if (prune_windows(op.limit)) result.more = true;
   if (prune_audit(op.limit)) result.more = true;
   if (prune_sessions(op.limit)) result.more = true;
   if (next_workflow_prune_ <= now_.wall && prune_workflows(op.limit)) result.more = true;
   return result;
+}
+
+// The unique key of a job that is removed: until its window is over it stays, with what became of
+// the job.
+void SqliteStore::let_key_go(const HotRow& hot, std::string_view key) {
+  const std::int64_t now =
+      MS_MUTANT(window_ends_with_the_record) ? WallTime::never().us() : now_.wall.us();
+  sql_->delete_unique.bind(hot.queue->id, key, hot.id, now).run();
+  if (sqlite3_changes(db_->handle()) == 0)
+    sql_->keep_unique.bind(hot.queue->id, key, hot.id, static_cast<int>(hot.state)).run();
+}
+
+bool SqliteStore::prune_windows(int limit) {
+  struct Over {
+    std::int64_t queue;
+    std::string key;
+    JobId id;
+  };
+  std::vector<Over> over;
+  {
+    Statement& rows = sql_->select_windows;
+    rows.bind(now_.wall.us(), limit);
+    ResetGuard guard(rows);
+    while (rows.step())
+      over.push_back({rows.integer(0), std::string(rows.text(1)), rows.integer(2)});
+  }
+  if (over.empty() || MS_MUTANT(windows_stay)) return false;
+  begin_write();
+  finished_touched_ = true;
+  for (const Over& o : over) sql_->delete_unique.bind(o.queue, o.key, o.id, now_.wall.us()).run();
+  return static_cast<int>(over.size()) >= limit;
 }
 
 // Removes the job if it is still the terminal one that was noted; a job retried since has another
@@ -148,7 +180,7 @@ bool SqliteStore::prune_one(JobId id, std::int64_t finished_at) {
       ResetGuard guard(body);
       if (body.step()) key = body.text(1);
     }
-    sql_->delete_unique.bind(hot->queue->id, key, id).run();
+    let_key_go(*hot, key);
   }
   if ((hot->flags & kFlagExtras) != 0) sql_->delete_extras.bind(id).run();
   if ((hot->flags & kFlagErrors) != 0) sql_->delete_errors.bind(id).run();

@@ -75,12 +75,13 @@ struct Statements {
       upsert_reason, upsert_progress, upsert_checkpoint, insert_due, delete_due, select_due,
       due_jobs, first_due, insert_expiring, delete_expiring, select_expiring, first_expiring,
       insert_finished, first_finished, delete_finished, update_finished, insert_dead, delete_dead,
-      select_dead, select_unique, upsert_unique, delete_unique, select_idempotency,
-      insert_idempotency, delete_idempotency, first_idempotency, insert_queue, update_queue,
-      select_limit_key, upsert_key_meter, delete_key_meter, drop_key_meters, update_limits,
-      update_turns, upsert_turn, forget_turns, drop_turns, insert_kind, upsert_tally, delete_tally,
-      delete_job, delete_body, delete_extras, delete_errors, insert_quarantined, delete_quarantined,
-      upsert_lease, delete_lease, select_moved;
+      select_dead, select_unique, upsert_unique, delete_unique, keep_unique, first_window,
+      select_windows, select_idempotency, insert_idempotency, delete_idempotency, first_idempotency,
+      insert_queue, update_queue, select_limit_key, upsert_key_meter, delete_key_meter,
+      drop_key_meters, update_limits, update_turns, upsert_turn, forget_turns, drop_turns,
+      insert_kind, upsert_tally, delete_tally, delete_job, delete_body, delete_extras,
+      delete_errors, insert_quarantined, delete_quarantined, upsert_lease, delete_lease,
+      select_moved;
 };
 
 // Those of schedules.
@@ -360,8 +361,7 @@ class SqliteStore final : public Store {
   std::optional<Error> no_room(std::size_t jobs) const;
   std::optional<OperationResult> replay_idempotent(const Enqueue& op);
   EnqueuedJob enqueue_one(const NewJob& job);
-  // `schedule` = 0: nobody's but the caller's. In a session it may have to wait: the answer says
-  // so.
+  // `schedule` = 0: nobody's. In a session it may have to wait: the answer says so.
   EnqueuedJob make_job(const NewJob& job, WallTime run_at, JobState state, std::int64_t schedule,
                        int flags = 0);
   std::optional<EnqueuedJob> enqueue_unique(const NewJob& job, QueueState& queue, WallTime run_at);
@@ -654,6 +654,8 @@ class SqliteStore final : public Store {
   // Takes the job's unique key back for it; false while another live job has it.
   bool take_unique_key(const HotRow& hot);
   bool prune_one(JobId id, std::int64_t finished_at);
+  void let_key_go(const HotRow& hot, std::string_view key);
+  bool prune_windows(int limit);  // true: the limit was reached
 
   // -- reads (read.cc, verify.cc)
   static JobPage list_running(Reader& reader, const JobFilter& filter, int limit, JobId before);

@@ -102,6 +102,7 @@ class SqliteSource final : public TransferSource {
   Result<std::size_t> jobs(std::span<const JobId> ids, std::vector<TransferJob>& out) override;
   Result<std::vector<TransferFinished>> finished(std::int64_t block) override;
   Result<std::vector<TransferKey>> keys(std::int64_t block) override;
+  Result<std::vector<TransferWindow>> windows(std::int64_t block) override;
   Result<std::vector<TransferWorkflow>> workflows(std::int64_t block) override;
   Result<std::vector<TransferWorkflowRow>> workflow_rows(std::int64_t block,
                                                          const TransferWorkflowRow* after) override;
@@ -127,6 +128,12 @@ class SqliteSource final : public TransferSource {
           key_stamps(db,
                      "SELECT expires_at, key, length(ids) FROM idempotency WHERE expires_at >= ? "
                      "AND expires_at < ?"),
+          window_stamps(db,
+                        "SELECT until, key, id FROM uniques WHERE ended IS NOT NULL AND until >= ? "
+                        "AND until < ?"),
+          windows(db,
+                  "SELECT q.name, u.key, u.id, u.ended, u.until FROM uniques u JOIN queues q ON "
+                  "q.id = u.queue WHERE u.ended IS NOT NULL AND u.until >= ? AND u.until < ?"),
           workflow_stamps(db,
                           "SELECT id, data, coalesce(wake_at, 0) + coalesce(finished_at, 0) FROM "
                           "workflows WHERE id >= ? AND id < ?"),
@@ -152,8 +159,8 @@ class SqliteSource final : public TransferSource {
           audit(db,
                 "SELECT seq, at, who, origin, action, object, before, after, hash FROM audit WHERE "
                 "seq > ? ORDER BY seq LIMIT ?") {}
-    Statement running, job, errors, memos, stamps, finished_stamps, key_stamps, workflow_stamps,
-        workflows, workflow_rows, finished, keys, ledger, audit;
+    Statement running, job, errors, memos, stamps, finished_stamps, key_stamps, window_stamps,
+        windows, workflow_stamps, workflows, workflow_rows, finished, keys, ledger, audit;
   };
 
   void begin_alone(Duration patience);
@@ -230,6 +237,7 @@ Result<TransferBlocks> SqliteSource::blocks(TransferSection section,
     Statement& row = jobs                                    ? statements_->stamps
                      : section == TransferSection::finished  ? statements_->finished_stamps
                      : section == TransferSection::workflows ? statements_->workflow_stamps
+                     : section == TransferSection::windows   ? statements_->window_stamps
                                                              : statements_->key_stamps;
     row.bind(only ? *only * size : 0, only ? (*only + 1) * size : INT64_MAX);
     ResetGuard guard(row);
@@ -393,6 +401,23 @@ Result<std::vector<TransferKey>> SqliteSource::keys(std::int64_t block) {
                      .fingerprint = std::string(row.text(1)),
                      .expires_at = row.integer(2),
                      .ids = ids_of_blob(row.text(3))});
+    }
+    return out;
+  });
+}
+
+Result<std::vector<TransferWindow>> SqliteSource::windows(std::int64_t block) {
+  return guarded([&]() -> Result<std::vector<TransferWindow>> {
+    std::vector<TransferWindow> out;
+    Statement& row =
+        statements_->windows.bind(block * kTransferWindowSpan, (block + 1) * kTransferWindowSpan);
+    ResetGuard guard(row);
+    while (row.step()) {
+      out.push_back({.queue = std::string(row.text(0)),
+                     .key = std::string(row.text(1)),
+                     .id = row.integer(2),
+                     .ended = static_cast<JobState>(row.integer(3)),
+                     .until = row.integer(4)});
     }
     return out;
   });

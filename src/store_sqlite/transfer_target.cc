@@ -52,7 +52,9 @@ struct SqliteTarget::Statements {
                "id"),
         no_due(db, "DELETE FROM due WHERE run_at = ? AND id = ?"),
         no_expiring(db, "DELETE FROM expiring WHERE expires_at = ? AND id = ?"),
-        no_unique(db, "DELETE FROM uniques WHERE queue = ? AND key = ? AND id = ?"),
+        // Not one that it has as a job that is gone: that is of another section.
+        no_unique(db,
+                  "DELETE FROM uniques WHERE queue = ? AND key = ? AND id = ? AND ended IS NULL"),
         no_grant(db, "DELETE FROM grants WHERE token = ?"),
         live(db, "INSERT OR REPLACE INTO tallies (id, a) VALUES (?, ?)"),
         no_live(db, "DELETE FROM tallies WHERE id = ?"),
@@ -405,6 +407,24 @@ Result<void> SqliteTarget::write_keys(std::int64_t block, std::span<const Transf
     for (const TransferKey& k : rows) {
       const std::string ids = ids_to_blob(k.ids);
       row.bind(k.key, k.fingerprint, Statement::blob(ids), k.expires_at).run();
+    }
+    writing.commit();
+    return {};
+  });
+}
+
+Result<void> SqliteTarget::write_windows(std::int64_t block, std::span<const TransferWindow> rows) {
+  return guarded([&]() -> Result<void> {
+    Writing writing(db_);
+    unnote(TransferSection::windows, block);
+    Statement gone(db_, "DELETE FROM uniques WHERE ended IS NOT NULL AND until >= ? AND until < ?");
+    gone.bind(block * kTransferWindowSpan, (block + 1) * kTransferWindowSpan).run();
+    Statement row(db_,
+                  "INSERT OR REPLACE INTO uniques (queue, key, id, until, ended) VALUES (?, ?, ?, "
+                  "?, ?)");
+    for (const TransferWindow& w : rows) {
+      if (MS_MUTANT(copy_drops_windows)) break;
+      row.bind(id_of("queues", w.queue), w.key, w.id, w.until, static_cast<int>(w.ended)).run();
     }
     writing.commit();
     return {};

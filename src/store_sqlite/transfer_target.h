@@ -27,6 +27,7 @@ class SqliteTarget final : public TransferTarget {
   Result<void> remove_jobs(std::span<const JobStamp> jobs) override;
   Result<void> write_finished(std::int64_t block, std::span<const TransferFinished> rows) override;
   Result<void> write_keys(std::int64_t block, std::span<const TransferKey> rows) override;
+  Result<void> write_windows(std::int64_t block, std::span<const TransferWindow> rows) override;
   Result<void> write_workflows(std::int64_t block, std::span<const TransferWorkflow> rows) override;
   Result<void> append_workflow_rows(std::span<const TransferWorkflowRow> rows) override;
   Result<void> write_catalog(const TransferCatalog& is, const TransferCatalog* before,

@@ -85,6 +85,10 @@ constexpr Law kLaws[] = {
      "SELECT count(*) FROM jobs WHERE flags & 2 <> 0 AND state <> 6"},
     {"unique keys that lead to a job of another key",
      "SELECT count(*) FROM uniques u JOIN bodies b ON b.id = u.id WHERE b.unique_key <> u.key"},
+    {"unique keys of jobs that are gone, without how those ended, or with that of jobs that are "
+     "there",
+     "SELECT count(*) FROM uniques u LEFT JOIN jobs j ON j.id = u.id WHERE (j.id IS NULL) <> "
+     "(coalesce(u.ended, 0) IN (4, 6, 7))"},
     {"ended jobs that nothing will prune",
      "SELECT max(0, (SELECT count(*) FROM jobs WHERE state IN (4, 6, 7)) - "
      "(SELECT coalesce(sum(length(ids)), 0) / 8 FROM finished))"},

@@ -269,8 +269,14 @@ std::string report(const Differential& how, const std::vector<Step>& steps, std:
 }
 
 void count(const std::vector<Operation>& batch, const std::vector<OperationResult>& results,
-           Compared& compared) {
+           const Store& model, Compared& compared) {
   for (std::size_t i = 0; i < batch.size(); ++i) {
+    const auto* enqueued = std::get_if<EnqueueResult>(&results[i]);
+    if (enqueued != nullptr && !enqueued->replayed) {
+      compared.windows += std::count_if(
+          enqueued->jobs.begin(), enqueued->jobs.end(),
+          [&](const EnqueuedJob& job) { return job.duplicate && !model.get(job.id).has_value(); });
+    }
     const auto* started = std::get_if<WorkflowStarted>(&results[i]);
     if (started == nullptr || started->duplicate) continue;
     ++(std::holds_alternative<ForkWorkflow>(batch[i]) ? compared.forks : compared.workflows);
@@ -291,7 +297,7 @@ std::string run_seed(const Differential& how, std::uint64_t seed, int operations
       return report(how, shrink(how, steps, seed), seed);
     }
     generator.learn(steps.back().batch, pair.last());
-    count(steps.back().batch, pair.last(), compared);
+    count(steps.back().batch, pair.last(), pair.model(), compared);
   }
   return "";
 }

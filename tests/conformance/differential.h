@@ -30,6 +30,7 @@ struct Differential {
 struct Compared {
   std::int64_t operations = 0;
   std::int64_t workflows = 0, forks = 0;  // that were started
+  std::int64_t windows = 0;               // duplicates of jobs that had been pruned
   std::string mismatch;                   // the report of the first one; "" = none
 };
 Compared compare_with_model(const Differential& how, std::int64_t operations);

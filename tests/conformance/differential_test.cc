@@ -32,8 +32,10 @@ TEST_CASE("the SQLite store answers every operation as the model does") {
   if (!compared.mismatch.empty()) FAIL(compared.mismatch);
   CHECK(compared.workflows > 0);
   CHECK(compared.forks > 0);
+  CHECK(compared.windows > 0);
   MESSAGE(compared.operations << " operations compared, " << compared.workflows << " workflows, "
-                              << compared.forks << " forks");
+                              << compared.forks << " forks, " << compared.windows
+                              << " duplicates of jobs that were gone");
 }
 
 }  // namespace

@@ -534,6 +534,109 @@ TEST_SUITE("store: unique") {
     CHECK(b.get(first).unique_key == "customer-7");
   }
 
+  TEST_CASE("a window holds to its end when the record of the job has long been pruned") {
+    for (const JobState end : {JobState::completed, JobState::cancelled, JobState::dead}) {
+      for (const OnConflict policy : kPolicies) {
+        CAPTURE(to_string(end));
+        CAPTURE(to_string(policy));
+        Bench b(StoreOptions{.retention_completed = minutes(10), .retention_dead = minutes(20)});
+        const WallTime until = b.wall() + hours(24 * 7);
+        const JobId first = bring(b, end, hours(24 * 7));
+        const auto again = [&] {
+          const EnqueuedJob is = add(b, unique_job(b, policy));
+          return is.duplicate && is.id == first && is.state == end;
+        };
+        b.advance(hours(1));
+        CHECK(b.prune() == 1);
+        CHECK(b.get_refused(first) == ErrorCode::expired);
+        CHECK(b.store->agenda().next_prune == until);  // there is nothing to do until then
+        CHECK(again());
+        b.reopen();
+        CHECK(b.store->agenda().next_prune == until);
+        CHECK(again());
+        b.advance(until - b.wall() - seconds(1));
+        CHECK(b.prune() == 0);
+        CHECK(again());
+        CHECK(b.stats().enqueued == 1);
+      }
+    }
+  }
+
+  TEST_CASE("after the window of a pruned job its key is free, and nothing is left of it") {
+    for (const bool pruned : {false, true}) {
+      CAPTURE(pruned);
+      Bench b(StoreOptions{.retention_completed = minutes(10)});
+      const JobId first = bring(b, JobState::completed, hours(2));
+      b.advance(hours(1));
+      CHECK(b.prune() == 1);
+      b.advance(hours(1));
+      CHECK(b.store->agenda().next_prune == b.wall());
+      if (pruned) {
+        CHECK(b.prune() == 0);
+        CHECK(b.store->agenda().next_prune == WallTime::never());
+        b.reopen();
+        CHECK(b.store->agenda().next_prune == WallTime::never());
+      }
+      const EnqueuedJob second = add(b, unique_job(b, OnConflict::keep));
+      CHECK_FALSE(second.duplicate);
+      CHECK(second.id != first);
+      b.prune();
+      CHECK(b.store->agenda().next_prune == WallTime::never());
+      CHECK(add(b, unique_job(b, OnConflict::keep)).id == second.id);
+    }
+  }
+
+  TEST_CASE("a window holds when the bound of ended jobs takes the record at once") {
+    Bench b(StoreOptions{.max_finished_jobs = 0});
+    const JobId first = bring(b, JobState::completed, minutes(1));
+    b.prune();
+    CHECK(b.get_refused(first) == ErrorCode::expired);
+    const EnqueuedJob second = add(b, unique_job(b, OnConflict::replace, hours(1)));
+    CHECK(second.id == first);
+    CHECK(second.state == JobState::completed);
+    b.advance(minutes(1));  // a duplicate has not made the window longer
+    CHECK_FALSE(add(b, unique_job(b, OnConflict::keep)).duplicate);
+  }
+
+  TEST_CASE("windows that are over are forgotten in bounded steps, the others not") {
+    Bench b(StoreOptions{.retention_completed = seconds(1)});
+    const auto keyed = [&](int i, Duration window) {
+      NewJob n = b.job();
+      n.unique = Unique{.key = "k" + std::to_string(i), .window = window};
+      return n;
+    };
+    for (int i = 0; i < 5; ++i) b.completed(keyed(i, minutes(5)));
+    b.completed(keyed(5, hours(5)));
+    const WallTime last = b.wall() + hours(5);
+    b.advance(minutes(1));
+    CHECK(b.prune() == 6);
+    b.advance(minutes(9));
+    for (const bool more : {true, true, false}) {
+      const auto step = b.one<StepResult>(PruneJobs{.limit = 2});
+      CHECK(step.changed == 0);  // no jobs
+      CHECK(step.more == more);
+    }
+    CHECK(b.store->agenda().next_prune == last);
+    CHECK_FALSE(add(b, keyed(0, Duration(0))).duplicate);
+    CHECK(add(b, keyed(5, Duration(0))).duplicate);
+  }
+
+  TEST_CASE("a dead job that is retried takes its key back from one that is gone") {
+    Bench b(StoreOptions{.retention_completed = minutes(1)});
+    const JobId first = bring(b, JobState::dead, Duration(0));
+    const JobId second = bring(b, JobState::completed, hours(2));
+    CHECK(second != first);
+    b.advance(hours(1));
+    CHECK(b.prune() == 1);
+    CHECK(add(b, unique_job(b, OnConflict::keep)).id == second);
+    CHECK(b.retry(first).state == JobState::available);
+    CHECK(add(b, unique_job(b, OnConflict::keep)).id == first);
+    b.finish(b.claim_one(), Complete{});
+    CHECK(add(b, unique_job(b, OnConflict::keep)).id == first);
+    b.advance(hours(1));
+    CHECK_FALSE(add(b, unique_job(b, OnConflict::keep)).duplicate);
+  }
+
   TEST_CASE("a dead job cannot be retried while another one has its unique key") {
     Bench b;
     const JobId first = bring(b, JobState::dead, Duration(0));

@@ -4,7 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <set>
+#include <array>
 #include <string>
 #include <utility>
 #include <vector>
@@ -62,11 +62,7 @@ class Generator {
     for (std::size_t at = 0; at < batch.size(); ++at) {
       const OperationResult& result = results[at];
       if (const auto* r = std::get_if<EnqueueResult>(&result)) {
-        const Enqueue& e = std::get<Enqueue>(batch[at]);
-        for (std::size_t i = 0; i < r->jobs.size(); ++i) {
-          remember(jobs_, r->jobs[i].id);
-          if (i < e.jobs.size() && e.jobs[i].queue == "windowed") windowed_.insert(r->jobs[i].id);
-        }
+        for (const EnqueuedJob& job : r->jobs) remember(jobs_, job.id);
       } else if (const auto* c = std::get_if<ClaimResult>(&result)) {
         for (const ClaimedJob& j : c->jobs) {
           remember(leases_, std::pair(j.id, j.token));
@@ -230,12 +226,13 @@ class Generator {
     return f;
   }
 
-  // Keys with a window live in a queue of their own, which nobody retries: which of several ended
-  // jobs a retried one's window then counts from is not promised.
+  // Some windows are over before their jobs are pruned, some are longer than any retention.
   Unique unique(const std::string& queue) {
-    Unique u{.key = fmt::format("u{}", below(4))};
+    const auto n = below(4);
+    Unique u{.key = fmt::format("u{}", n)};
     u.on_conflict = static_cast<OnConflict>(below(3));
-    if (queue == "windowed") u.window = minutes(3);
+    constexpr std::array kMinutes = {3, 40, 3, 240};
+    if (queue == "windowed") u.window = minutes(kMinutes[n]);
     return u;
   }
 
@@ -335,7 +332,7 @@ class Generator {
   }
 
   Operation redrive() {
-    Redrive r{.filter = {.queue = pick({"a", "b", "c"})}};
+    Redrive r{.filter = {.queue = pick({"a", "b", "c", "windowed"})}};
     if (chance(3)) r.filter.kind = pick({"k0", "k1", "none"});
     if (chance(4)) r.filter.tag = "common";
     r.limit = 1 + static_cast<int>(below(4));
@@ -343,11 +340,7 @@ class Generator {
     return r;
   }
 
-  Operation retry() {
-    const JobId id = some_job();
-    // Never one of the windowed queue: see unique().
-    return windowed_.contains(id) ? redrive() : Operation(RetryJob{id});
-  }
+  Operation retry() { return RetryJob{some_job()}; }
 
   Schedule definition(std::string name) {
     Schedule s{.name = std::move(name), .every = seconds(10 + 10 * below(2)), .job = job()};
@@ -668,7 +661,6 @@ class Generator {
   const bool limits_;
   const bool turns_;  // queues with fair keys
   Now now_{};
-  std::set<JobId> windowed_;
   std::vector<JobId> jobs_;
   std::vector<std::pair<JobId, Token>> leases_;
   std::vector<Holding> holdings_;

@@ -1,6 +1,8 @@
 // Idempotency keys and unique keys of the model store.
 #pragma once
 
+#include <utility>
+
 #include "conformance/model_state.h"
 
 namespace mainspring {
@@ -18,6 +20,65 @@ inline OperationResult replay(const ModelDisk& disk, const KeyRecord& key, const
          .duplicate = true});
   }
   return result;
+}
+
+// The job that has the unique key of `job`: the live one, else the newest whose window is open.
+inline Record* unique_holder(ModelDisk& disk, const NewJob& job, WallTime now) {
+  if (!job.unique) return nullptr;
+  Record* holder = nullptr;
+  for (auto& [id, r] : disk.jobs) {
+    if (r.job.queue != job.queue || r.job.unique_key != job.unique->key) continue;
+    if (live(r)) return &r;
+    if (now < r.unique_until) holder = &r;
+  }
+  return holder;
+}
+
+// The same of one that is gone.
+inline const WindowRecord* open_window(const ModelDisk& disk, const NewJob& job, WallTime now) {
+  if (!job.unique) return nullptr;
+  const auto found = disk.windows.find({job.queue, job.unique->key});
+  return found != disk.windows.end() && now < found->second.until ? &found->second : nullptr;
+}
+
+// A new job is to have the key of `job`: no window of an earlier one counts any more, wherever the
+// clock is set to.
+inline void take_key(ModelDisk& disk, const NewJob& job) {
+  if (!job.unique) return;
+  disk.windows.erase({job.queue, job.unique->key});
+  for (auto& [id, r] : disk.jobs) {
+    if (r.job.queue == job.queue && r.job.unique_key == job.unique->key)
+      r.unique_until = WallTime();
+  }
+}
+
+// An ended job that is retried takes its key back, with the window that it has by now.
+inline void take_key_back(ModelDisk& disk, Record& r) {
+  if (r.job.unique_key.empty()) return;
+  for (auto& [id, other] : disk.jobs) {
+    if (&other == &r || other.job.queue != r.job.queue || other.job.unique_key != r.job.unique_key)
+      continue;
+    r.unique_until = std::max(r.unique_until, std::exchange(other.unique_until, WallTime()));
+  }
+  const auto open = disk.windows.find({r.job.queue, r.job.unique_key});
+  if (open == disk.windows.end()) return;
+  r.unique_until = open->second.until;
+  disk.windows.erase(open);
+}
+
+// Of a job that is pruned.
+inline void keep_window(ModelDisk& disk, const Record& r, WallTime now) {
+  if (r.job.unique_key.empty() || r.unique_until <= now) return;
+  disk.windows[{r.job.queue, r.job.unique_key}] = {r.job.id, r.job.state, r.unique_until};
+}
+
+// How many were over.
+inline int prune_windows(ModelDisk& disk, int limit, WallTime now) {
+  int over = 0;
+  std::erase_if(disk.windows, [&](const auto& entry) {
+    return over < limit && entry.second.until <= now && ++over > 0;
+  });
+  return over;
 }
 
 // Another live job has its unique key.

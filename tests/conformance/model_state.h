@@ -24,7 +24,7 @@ struct Record {
   int budget = 20;                          // max_attempts as enqueued
   Duration lease{0};                        // of the claim
   Duration retention{0};                    // from finished_at
-  WallTime unique_until;                    // created_at + window
+  WallTime unique_until;                    // created_at + window, as long as it has its key
   bool expired = false;                     // cancelled because nobody started it in time
   std::int64_t schedule = 0;                // that made it; 0 = none did
   bool step = false;                        // of a workflow
@@ -36,6 +36,13 @@ struct Record {
 struct KeyRecord {
   std::string fingerprint;
   std::vector<JobId> ids;
+  WallTime until;
+};
+
+// A unique key whose job was pruned before its window was over.
+struct WindowRecord {
+  JobId id = 0;
+  JobState ended = JobState::completed;
   WallTime until;
 };
 
@@ -86,6 +93,7 @@ struct ModelDisk {
   std::map<std::pair<std::string, std::string>, RateMeter> key_meters;  // of queues and limit keys
   std::map<std::string, BreakerRecord> breakers;
   std::map<std::string, KeyRecord> keys;
+  std::map<std::pair<std::string, std::string>, WindowRecord> windows;  // of queues and unique keys
   std::map<std::string, LeaseRecord> leases;
   std::map<SessionKey, SessionRecord> sessions;
   std::map<std::string, ScheduleRecord> schedules;

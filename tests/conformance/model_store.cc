@@ -103,6 +103,8 @@ class ModelStore final : public ModelReads, private ModelJobs {
       }
     }
     for (const auto& [name, key] : disk_->keys) a.next_prune = std::min(a.next_prune, key.until);
+    for (const auto& [key, open] : disk_->windows)
+      a.next_prune = std::min(a.next_prune, open.until);
     if (!disk_->audit.empty())
       a.next_prune = std::min(a.next_prune, disk_->audit[0].at + options_.audit_retention);
     if (finished > options_.max_finished_jobs) a.next_prune = WallTime();
@@ -270,17 +272,6 @@ class ModelStore final : public ModelReads, private ModelJobs {
   }
   // -- enqueue ------------------------------------------------------------------------------------
 
-  Record* unique_holder(const NewJob& job) {
-    if (!job.unique) return nullptr;
-    Record* holder = nullptr;  // the live one, else the newest whose window is open
-    for (auto& [id, r] : disk_->jobs) {
-      if (r.job.queue != job.queue || r.job.unique_key != job.unique->key) continue;
-      if (live(r)) return &r;
-      if (now_.wall < r.unique_until) holder = &r;
-    }
-    return holder;
-  }
-
   void fill(Record& r, const NewJob& n) {
     Job& j = r.job;
     if (limits_.leaves_line(j)) gained_.insert(j.queue);
@@ -302,8 +293,6 @@ class ModelStore final : public ModelReads, private ModelJobs {
     j.expires_at.reset();
     if (n.expires_in) j.expires_at = now_.wall + *n.expires_in;
     j.on_expiry = n.on_expiry, j.limit_key = n.limit_key;
-    const bool window = n.unique && n.unique->window > Duration(0);
-    r.unique_until = window ? j.created_at + n.unique->window : WallTime();
   }
 
   WallTime run_at(const NewJob& n) const {
@@ -327,10 +316,13 @@ class ModelStore final : public ModelReads, private ModelJobs {
   }
 
   EnqueuedJob add(const NewJob& n) {
-    if (Record* holder = unique_holder(n)) {
+    if (Record* holder = unique_holder(*disk_, n, now_.wall)) {
       resolve(*holder, n);
       return {.id = holder->job.id, .state = holder->job.state, .duplicate = true};
     }
+    if (const WindowRecord* open = open_window(*disk_, n, now_.wall))
+      return {.id = open->id, .state = open->ended, .duplicate = true};
+    take_key(*disk_, n);
     const WallTime at = run_at(n);
     const JobId id = add_record(n, at, state_at(at));
     return {.id = id, .state = disk_->jobs.at(id).job.state};
@@ -344,6 +336,7 @@ class ModelStore final : public ModelReads, private ModelJobs {
     r.job.session = n.session;
     r.job.on_dead = n.on_dead;
     fill(r, n);
+    if (n.unique && n.unique->window > Duration(0)) r.unique_until = now_.wall + n.unique->window;
     set_waiting(r, state, at);
     r.job.version = 1;
     ++queue(n.queue).enqueued;
@@ -572,6 +565,7 @@ class ModelStore final : public ModelReads, private ModelJobs {
 
   void revive(Record& r) {
     if (!live(r)) {
+      take_key_back(*disk_, r);
       r.job.max_attempts = r.job.attempt + r.budget;
       r.job.finished_at.reset();
       r.job.reason.clear();
@@ -742,8 +736,11 @@ class ModelStore final : public ModelReads, private ModelJobs {
       dirty_ = dirty_ || old;
       return old;
     });
+    const int windows = prune_windows(*disk_, op.limit, now_.wall);
+    dirty_ = dirty_ || windows > 0;
     const auto remove = [&](Record& r) {
       ++queue(r.job.queue).pruned;
+      keep_window(*disk_, r, now_.wall);
       dirty_ = true;
       disk_->jobs.erase(r.job.id);
     };
@@ -762,7 +759,7 @@ class ModelStore final : public ModelReads, private ModelJobs {
           [](const Record& r) { return *r.job.finished_at; }, remove);
       result.changed += static_cast<int>(room);
     }
-    result.more = result.changed >= op.limit;
+    result.more = result.changed >= op.limit || windows >= op.limit;
     if (access_.prune(op.limit, options_.audit_retention, now_)) result.more = true;
     return result;
   }

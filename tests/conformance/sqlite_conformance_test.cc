@@ -152,7 +152,9 @@ TEST_SUITE("sqlite store: verify") {
         "VALUES (2, 'w', 0, 30000000, '[3]')",         // a second lease of a running job
         "UPDATE jobs SET priority = 12 WHERE id = 6",  // out of range
         "DELETE FROM uniques",                         // a key that no longer holds
-        "UPDATE named_leases SET token = 1000",        // would be given again
+        "UPDATE uniques SET ended = 4",                // of a job that is there
+        "INSERT INTO uniques (queue, key, id, until) VALUES (1, 'x', 1000, 1)",  // of none
+        "UPDATE named_leases SET token = 1000",  // would be given again
         "DELETE FROM ledger WHERE seq = 2; UPDATE schedules SET fired = 0",
         "DROP INDEX ledger_fired; UPDATE ledger SET nominal = 0",      // a tick that fired twice
         "UPDATE ledger SET job = NULL",                                // fired, without a job

@@ -66,6 +66,9 @@ class BusySource final : public TransferSource {
   Result<std::vector<TransferKey>> keys(std::int64_t block) override {
     return source_->keys(block);
   }
+  Result<std::vector<TransferWindow>> windows(std::int64_t block) override {
+    return source_->windows(block);
+  }
   Result<std::vector<TransferWorkflow>> workflows(std::int64_t block) override {
     return source_->workflows(block);
   }

@@ -238,6 +238,75 @@ TEST_CASE("what becomes of a job when it expires goes with it") {
   }
 }
 
+TEST_CASE("a window that is open moves also when its job has been pruned") {
+  constexpr int kJobs = 5;
+  const auto keyed = [](int i) {
+    NewJob job{.queue = i % 2 == 0 ? "mail" : "other", .kind = "greet", .args = "{}"};
+    job.unique = Unique{.key = fmt::format("key {}\x01", i), .window = std::chrono::hours(50 + i)};
+    return job;
+  };
+  for (const PlaceKind kind : kKinds) {
+    const CopyPlace from(kind), to(other(kind)), back(kind);
+    Server server(from);
+    std::vector<JobId> ids;
+    for (int i = 0; i < kJobs; ++i) {
+      ids.push_back(server.must_apply<EnqueueResult>(Enqueue{.jobs = {keyed(i)}}).jobs[0].id);
+      server.must_apply<CancelResult>(Cancel{.id = ids.back(), .reason = ""});
+    }
+    server.clock().advance(std::chrono::hours(25));
+    CHECK(server.must_apply<StepResult>(PruneJobs{}).changed == kJobs);
+    must_copy(from, to, SystemClock());
+    must_copy(to, back, SystemClock());
+    Server after(back);
+    after.clock().advance(std::chrono::hours(25));
+    const auto again = [&](int i) {
+      return after.must_apply<EnqueueResult>(Enqueue{.jobs = {keyed(i)}}).jobs[0];
+    };
+    for (int i = 0; i < kJobs; ++i) {
+      CHECK(again(i).duplicate);
+      CHECK(again(i).id == ids[static_cast<std::size_t>(i)]);
+      CHECK(again(i).state == JobState::cancelled);
+    }
+    after.clock().advance(std::chrono::hours(25));
+    after.must_apply<StepResult>(PruneJobs{});
+    CHECK_FALSE(again(0).duplicate);
+    CHECK(again(1).duplicate);
+  }
+}
+
+TEST_CASE("a window is not lost where its job is pruned while a copy goes on") {
+  for (const PlaceKind kind : kKinds) {
+    const CopyPlace from(kind), to(other(kind));
+    Server server(from);
+    NewJob job{.queue = "mail", .kind = "greet", .args = "{}"};
+    job.unique = Unique{.key = "k", .window = std::chrono::hours(50)};
+    const JobId id = server.must_apply<EnqueueResult>(Enqueue{.jobs = {job}}).jobs[0].id;
+    server.must_apply<CancelResult>(Cancel{.id = id, .reason = ""});
+    server.clock().advance(std::chrono::hours(25));
+    // The job is read, then removed, then the windows are read.
+    {
+      auto source = must(from.source(SourceGoesOn::yes));
+      auto target = must(to.target());
+      must(target->begin(source->place(), server.clock().now().wall));
+      must(source->look());
+      std::vector<TransferJob> jobs;
+      must(source->jobs(std::array{id}, jobs));
+      must(target->write_jobs(jobs, server.clock().now()));
+      source->lift();
+      CHECK(server.must_apply<StepResult>(PruneJobs{}).changed == 1);
+      must(source->look());
+      for (const auto& [block, is] : must(source->blocks(TransferSection::windows, {}))) {
+        must(target->write_windows(block, must(source->windows(block))));
+        must(target->note(TransferSection::windows, block, is));
+      }
+    }
+    must_copy(from, to, SystemClock());
+    Server after(to);
+    after.clock().advance(std::chrono::hours(25));
+    CHECK(after.must_apply<EnqueueResult>(Enqueue{.jobs = {job}}).jobs[0].id == id);
+  }
+}
+
 TEST_CASE("a deferred job moves as it is, and is claimed by its id there") {
   for (const PlaceKind kind : kKinds) {
     const CopyPlace from(kind), to(other(kind));
@@ -470,7 +539,8 @@ TEST_CASE("a copy that ended while it made the schema is gone on with") {
             "session, DROP COLUMN reply_session, DROP COLUMN trigger_depth, DROP COLUMN limit_key, "
             "DROP COLUMN deferred, DROP COLUMN lost, DROP COLUMN quarantined; ALTER TABLE "
             "$schema.errors DROP COLUMN program_end; ALTER TABLE "
-            "$schema.ready DROP COLUMN session; "
+            "$schema.ready DROP COLUMN session; DROP INDEX $schema.uniques_gone; ALTER TABLE "
+            "$schema.uniques DROP COLUMN gone, DROP COLUMN ended; "
             "DROP TABLE $schema.sessions, $schema.session_jobs, $schema.workflows, "
             "$schema.workflow_rows, $schema.workflow_jobs, $schema.triggers, "
             "$schema.trigger_events, $schema.memos, $schema.held_back, $schema.running_keys, "
@@ -496,7 +566,8 @@ TEST_CASE("a copy that ended while it made the schema is gone on with") {
       "DROP TABLE moves; ALTER TABLE bodies DROP COLUMN follow_ups; DROP TABLE sessions; DROP "
       "TABLE session_states; ALTER TABLE bodies DROP COLUMN session; ALTER "
       "TABLE "
-      "bodies DROP COLUMN reply_session; ALTER TABLE bodies DROP COLUMN limit_key; PRAGMA "
+      "bodies DROP COLUMN reply_session; ALTER TABLE bodies DROP COLUMN limit_key; DROP INDEX "
+      "uniques_ended; ALTER TABLE uniques DROP COLUMN ended; PRAGMA "
       "user_version = 3",
       "");
   must(copy_between(from, to, SystemClock(), {.source = SourceGoesOn::yes}));

@@ -176,6 +176,8 @@ TEST_CASE("SQL is refused what the API's reader refuses, by field, value and rul
       {"'q', 'k', unique_for => '1 h'", "unique_key \"\": must not be empty"},
       {"'q', 'k', unique_key => 'k', unique_for => '-1 s'",
        "unique_for \"-00:00:01\": must not be"},
+      {"'q', 'k', unique_key => 'k', unique_for => '366 days'",
+       "unique_for \"366 days\": must be at most 365 days"},
       {"'q', 'k', unique_key => 'k', on_conflict => 'drop'",
        "on_conflict \"drop\": must be \"keep\", \"replace\" or \"postpone\""},
       {"'q', 'k', expires_in => '1 h', on_expiry => 'retry'",
@@ -432,6 +434,61 @@ TEST_CASE("a unique key with a window holds after its job has ended") {
   CHECK(place.enqueue("'q', 'send', unique_key => 'k'") == first);
   place.sql("UPDATE ms.uniques SET until = until - 3600000000");
   CHECK(place.enqueue("'q', 'send', unique_key => 'k'") > first);
+  place.check_laws();
+}
+
+TEST_CASE("a window holds for SQL too when its job has been pruned, whoever enqueued it") {
+  Place place;
+  place.apply<Done>(SetRetention{.queue = "q", .completed = Duration(0), .dead = {}});
+  const auto end = [&](JobId id) {
+    place.apply<CancelResult>(Cancel{.id = id, .reason = ""});
+    CHECK(place.apply<StepResult>(PruneJobs{}).changed == 1);
+    CHECK(place.store->get(id).error().code == ErrorCode::expired);
+    place.check_laws();
+  };
+  const JobId first = place.enqueue("'q', 'send', unique_key => 'k', unique_for => '1 h'");
+  end(first);
+  NewJob job = new_job("q");
+  job.unique = Unique{.key = "k", .window = hours(1)};
+  for (const char* policy : {"keep", "replace", "postpone"}) {
+    CHECK(place.enqueue(
+              fmt::format("'q', 'send', unique_key => 'k', on_conflict => '{}'", policy)) == first);
+  }
+  CHECK(place.enqueue("'q', 'send', unique_key => 'k', session => 's'") == first);
+  CHECK(place.enqueue(job) == first);
+  place.sql("UPDATE ms.uniques SET until = until - 3600000000");
+  const JobId second = place.enqueue("'q', 'send', unique_key => 'k'");
+  CHECK(second > first);
+  CHECK(place.sql("SELECT count(*) FROM ms.uniques WHERE gone IS NOT NULL").at(0).at(0) == "0");
+  place.check_laws();
+  end(second);  // without a window nothing is left
+  CHECK(place.sql("SELECT count(*) FROM ms.uniques").at(0).at(0) == "0");
+  const JobId third = place.enqueue(job);
+  end(third);
+  CHECK(place.enqueue("'q', 'send', unique_key => 'k'") == third);
+}
+
+TEST_CASE("a program that knows nothing of windows may take the key of a job that is gone") {
+  Place place;
+  place.apply<Done>(SetRetention{.queue = "q", .completed = Duration(0), .dead = {}});
+  const JobId first = place.enqueue("'q', 'send', unique_key => 'k', unique_for => '1 h'");
+  place.apply<CancelResult>(Cancel{.id = first, .reason = ""});
+  CHECK(place.apply<StepResult>(PruneJobs{}).changed == 1);
+  NewJob job = new_job("q");
+  const JobId second = place.enqueue(job);
+  // As it does: the id and the window, and no more.
+  place.sql(
+      fmt::format("UPDATE ms.jobs SET unique_key = 'k', flags = flags | 4 WHERE id = {}; "
+                  "UPDATE ms.uniques SET id = {}, until = 0",
+                  second, second));
+  place.check_laws();
+  CHECK(place.enqueue("'q', 'send', unique_key => 'k'") == second);
+  CHECK(place.apply<StepResult>(PruneJobs{}).changed == 0);
+  CHECK(place.store->agenda().next_prune > place.clock.now().wall);
+  CHECK(place.sql("SELECT count(*) FROM ms.uniques").at(0).at(0) == "1");
+  place.apply<CancelResult>(Cancel{.id = second, .reason = ""});
+  CHECK(place.apply<StepResult>(PruneJobs{}).changed == 1);
+  CHECK(place.sql("SELECT count(*) FROM ms.uniques").at(0).at(0) == "0");
   place.check_laws();
 }
 

@@ -174,6 +174,8 @@ TEST_CASE("verify finds planted damage of jobs") {
       {"SELECT setval('schema.job_ids', 3)", "ids that would be given again"},
       {"DELETE FROM schema.uniques", "whose unique key does not hold"},
       {"UPDATE schema.uniques SET key = 'other'", "a job of another key"},
+      {"UPDATE schema.uniques SET gone = id, ended = 4", "keys of jobs that are gone"},
+      {"INSERT INTO schema.uniques VALUES (1, 'x', 1000, 1)", "keys of jobs that are gone"},
       {"DELETE FROM schema.extras", "whose extras are missing"},
       {"INSERT INTO schema.extras (id) VALUES (6)", "extras that their job does not know of"},
       {"INSERT INTO schema.errors VALUES (6, 1, 1, 1, 1, 'w', 'm')",

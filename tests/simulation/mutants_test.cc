@@ -368,6 +368,7 @@ std::map<std::string, std::string> copy_defects() {
       {"copy_sees_no_versions", copy("a copy that is killed at any moment*")},
       {"copy_keeps_pruned_jobs", copy("a copy that is killed at any moment*")},
       {"copy_drops_unique_keys", copy("a copy that is killed at any moment*")},
+      {"copy_drops_windows", copy("a window that is open moves also when its job*")},
       {"copy_drops_memos", copy("a copy that is killed at any moment*")},
       {"copy_drops_program_ends", copy("a copy that is killed at any moment*")},
       {"copy_renumbers_sessions",
@@ -454,6 +455,8 @@ const std::map<std::string, std::string>& table() {
         {"dead_letter_drops_errors", scenario("crashes_end_in_the_dead_letter")},
         {"retry_gives_no_attempts", scenario("crashes_end_in_the_dead_letter")},
         {"retry_ignores_unique", conformance("a dead job cannot be retried while another o*")},
+        {"window_ends_with_the_record", conformance("a window holds to its end when the reco*")},
+        {"windows_stay", conformance("after the window of a pruned job its key is free*")},
         // when and in which order
         {"unique_ignored", scenario("unique_job_is_enqueued_once")},
         {"priority_ignored", scenario("priority_goes_before_age")},
