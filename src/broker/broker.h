@@ -29,6 +29,7 @@
 #include "broker/jobs.h"
 #include "broker/lease_waiters.h"
 #include "broker/pace.h"
+#include "broker/questions.h"
 #include "broker/triggers.h"
 #include "broker/workflows.h"
 #include "env/clock.h"
@@ -63,7 +64,11 @@ struct BrokerOptions {
   std::vector<std::string> watch_roots = {};
 };
 
-class Broker final : public Jobs, public Workflows, public Triggers, public Breakers {
+class Broker final : public Jobs,
+                     public Workflows,
+                     public Triggers,
+                     public Breakers,
+                     public Questions {
  public:
   using Answer = std::function<void(OperationResult)>;
   // `store`, `clock`, `log` outlive the broker. Metrics are registered in `registry`.
@@ -222,6 +227,10 @@ class Broker final : public Jobs, public Workflows, public Triggers, public Brea
   Result<JobPage> list(const JobFilter& filter, int limit, JobId before) override;
   Result<std::vector<QueueStats>> queues() override;
   Result<std::vector<WorkerInfo>> workers() override;
+  Result<Why> why(JobId id) override;
+  Result<DeadGroups> dead_groups(const DeadFilter& filter) override;
+  Result<void> follow(const EventFilter& filter, const EventSink& sink,
+                      std::stop_token stop) override;
   // What is known of how fast queues are worked off. Whoever reads their counters tells it.
   Pace& pace() { return pace_; }
 

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <unordered_set>
 
 #include "base/assert.h"
@@ -12,12 +11,6 @@
 
 namespace mainspring {
 namespace {
-
-constexpr std::array<std::string_view, kEventTypeCount> kNames = {
-    "enqueued",       "started",     "completed",       "retrying",       "snoozed",
-    "deferred",       "dead",        "cancelled",       "progress",       "queue_paused",
-    "queue_resumed",  "quarantined", "quarantine_left", "breaker_opened", "breaker_half_open",
-    "breaker_closed", "gap"};
 
 EventType end_of(JobState state) {
   return state == JobState::completed ? EventType::completed
@@ -55,16 +48,6 @@ void fill(Event& event, const Job& job) {
 }
 
 }  // namespace
-
-std::string_view to_string(EventType type) {
-  return kNames[static_cast<std::size_t>(type)];
-}
-
-std::optional<EventType> parse_event_type(std::string_view text) {
-  const auto found = std::find(kNames.begin(), kNames.end(), text);
-  if (found == kNames.end()) return std::nullopt;
-  return static_cast<EventType>(found - kNames.begin());
-}
 
 // -- recording
 // ----------------------------------------------------------------------------------------------

@@ -25,33 +25,11 @@
 
 #include "base/mutex.h"
 #include "env/clock.h"
+#include "mainspring/event.h"
 #include "store/store.h"
 #include "telemetry/metrics.h"
 
 namespace mainspring {
-
-enum class EventType : std::uint8_t {
-  enqueued,
-  started,
-  completed,
-  retrying,  // an attempt failed and another one follows; or an operator made it live again
-  snoozed,
-  deferred,  // put aside by its worker
-  dead,
-  cancelled,
-  progress,
-  queue_paused,
-  queue_resumed,
-  quarantined,      // its last attempts were all lost: it is set apart
-  quarantine_left,  // it lives, and is not set apart any more
-  breaker_opened,
-  breaker_half_open,
-  breaker_closed,
-  gap,  // something happened of which no more is known: read it anew
-};
-inline constexpr int kEventTypeCount = 17;
-std::string_view to_string(EventType type);
-std::optional<EventType> parse_event_type(std::string_view text);
 
 // What does not change of a job.
 struct JobFacts {

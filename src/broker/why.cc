@@ -274,48 +274,6 @@ void add_before_in_quarantine(Why& why, std::int64_t ahead) {
   why.text += fmt::format("; {} {} before it in there", *why.ahead, ahead == 1 ? "is" : "are");
 }
 
-std::string_view to_string(Gate gate) {
-  switch (gate) {
-    case Gate::ended:
-      return "ended";
-    case Gate::running:
-      return "running";
-    case Gate::time:
-      return "time";
-    case Gate::earlier_run:
-      return "earlier_run";
-    case Gate::quarantine:
-      return "quarantine";
-    case Gate::deferred:
-      return "deferred";
-    case Gate::session_turn:
-      return "session_turn";
-    case Gate::session_stopped:
-      return "session_stopped";
-    case Gate::session_held:
-      return "session_held";
-    case Gate::queue_paused:
-      return "queue_paused";
-    case Gate::concurrency:
-      return "concurrency";
-    case Gate::key_concurrency:
-      return "key_concurrency";
-    case Gate::key_rate:
-      return "key_rate";
-    case Gate::breaker:
-      return "breaker";
-    case Gate::rate:
-      return "rate";
-    case Gate::no_worker:
-      return "no_worker";
-    case Gate::busy_workers:
-      return "busy_workers";
-    case Gate::claim:
-      break;
-  }
-  return "claim";
-}
-
 Why why_of(const Job& job, const QueueStats* queue, const std::vector<WorkerInfo>& workers,
            const SessionInfo* session, WallTime now, const LimitKeyInfo& key,
            const BreakerInfo* breaker) {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "api/dead_shapes.h"
 #include "api/json.h"
 #include "api/shapes.h"
 #include "cli/dead.h"
@@ -15,42 +16,24 @@
 namespace mainspring::cli {
 namespace {
 
-struct Group {
-  std::string fingerprint, kind, reason, message;
-  std::int64_t count = 0;
-  std::string first, last;  // when
-};
-
-bool read_at(JsonReader& in, std::string& at) {
-  return in.members(
-      [&](std::string_view name) { return name == "at" ? in.string(at) : in.skip(); });
-}
-
-Result<Group> decode_group(const std::string& json) {
-  Group group;
-  JsonReader in(json, JsonReader::Unknown::skip);
-  const bool good = in.members([&](std::string_view name) {
-    if (name == "fingerprint") return in.string(group.fingerprint);
-    if (name == "kind") return in.string(group.kind);
-    if (name == "reason") return in.string(group.reason);
-    if (name == "message") return in.null() || in.string(group.message);
-    if (name == "count") return in.integer(group.count, 0, INT64_MAX);
-    if (name == "first") return read_at(in, group.first);
-    if (name == "last") return read_at(in, group.last);
-    return in.skip();
-  });
-  if (!good) return in.error();
-  return group;
-}
-
-std::string age_of(const std::string& at, WallTime now) {
-  const auto time = parse_wall_time(at);
-  return time ? format_age(now - *time) : at;
-}
-
-std::string first_line(const Group& group) {
+std::string first_line(const DeadGroup& group) {
   const std::string& text = group.message.empty() ? group.reason : group.message;
   return text.substr(0, text.find('\n'));
+}
+
+// With --json: the groups as the server wrote them, one in a line.
+Result<void> print_groups(Io& io, const std::string& body) {
+  JsonReader in(body, JsonReader::Unknown::skip);
+  const bool good = in.members([&](std::string_view name) {
+    if (name != "groups") return in.skip();
+    return in.array(kMaxDeadGroups, [&](std::size_t) {
+      std::string group;
+      if (!in.raw(group)) return false;
+      print_line(io, group);
+      return true;
+    });
+  });
+  return good ? Result<void>() : in.error();
 }
 
 }  // namespace
@@ -66,22 +49,12 @@ std::string dead_query_of(const Invocation& invocation) {
 }
 
 Result<int> run_dead_groups(const Invocation& invocation, Io& io) {
-  constexpr std::size_t kMaxGroups = 10'000;
   MS_TRY_ASSIGN(const auto connection, connect(invocation, Duration{0}));
   std::string path = "/v1/dead/groups" + dead_query_of(invocation);
   if (const std::size_t first = path.find('&'); first != std::string::npos) path[first] = '?';
   MS_TRY_ASSIGN(const std::string body, connection->client->request("GET", path, ""));
-  std::vector<std::string> groups;
-  std::int64_t jobs = 0;
-  bool cut = false;
-  JsonReader in(body, JsonReader::Unknown::skip);
-  const bool good = in.members([&](std::string_view name) {
-    if (name == "jobs") return in.integer(jobs, 0, INT64_MAX);
-    if (name == "cut") return in.boolean(cut);
-    if (name != "groups") return in.skip();
-    return in.array(kMaxGroups, [&](std::size_t) { return in.raw(groups.emplace_back()); });
-  });
-  if (!good) return in.error();
+  MS_TRY_ASSIGN(const DeadGroups groups, decode_dead_groups(body));
+  if (invocation.json) MS_TRY(print_groups(io, body));
   const WallTime now = SystemClock().now().wall;
   Table table({{"FINGERPRINT"},
                {"JOBS", Align::right},
@@ -89,22 +62,18 @@ Result<int> run_dead_groups(const Invocation& invocation, Io& io) {
                {"FIRST", Align::right},
                {"LAST", Align::right},
                {"ERROR"}});
-  for (const std::string& json : groups) {
-    if (invocation.json) {
-      print_line(io, json);
-      continue;
-    }
-    MS_TRY_ASSIGN(const Group group, decode_group(json));
+  for (const DeadGroup& group : groups.groups) {
     table.add({{group.fingerprint},
                {format_count(group.count)},
                {group.kind},
-               {age_of(group.first, now)},
-               {age_of(group.last, now)},
+               {format_age(now - group.first_at)},
+               {format_age(now - group.last_at)},
                {first_line(group)}});
   }
   if (!invocation.json) io.out(table.empty() ? "the dead letter is empty\n" : table.render(io));
-  if (cut)
-    io.err(fmt::format("(of the newest {} dead jobs; there are more)\n", format_count(jobs)));
+  if (groups.cut)
+    io.err(
+        fmt::format("(of the newest {} dead jobs; there are more)\n", format_count(groups.jobs)));
   return kExitOk;
 }
 

@@ -7,6 +7,7 @@
 #include "cli/handlers.h"
 #include "cli/support.h"
 #include "client/calls.h"
+#include "client/event_blocks.h"
 #include "env/signals.h"
 
 namespace mainspring::cli {
@@ -16,7 +17,6 @@ using namespace std::chrono_literals;
 
 constexpr Duration kFirstPause = 250ms;
 constexpr Duration kLongestPause = 5s;
-constexpr std::size_t kMaxBlockBytes = 1 << 20;  // of one event; a server that sends more is none
 
 // What a line for people has of an event.
 struct EventLine {
@@ -25,7 +25,7 @@ struct EventLine {
   double progress = -1;  // below 0 = none
 };
 
-Result<EventLine> decode_event(const std::string& json) {
+Result<EventLine> decode_line(const std::string& json) {
   EventLine event;
   JsonReader in(json, JsonReader::Unknown::skip);
   const auto progress = [&](std::string_view name) {
@@ -68,60 +68,48 @@ std::string line_of(const EventLine& event) {
 class Follower {
  public:
   Follower(const Invocation& invocation, Io& io, std::int64_t limit, std::stop_source& stop)
-      : json_(invocation.json), io_(io), left_(limit), stop_(stop) {
-    last_id_ = invocation.flag("after").value_or("");
-  }
+      : json_(invocation.json),
+        io_(io),
+        left_(limit),
+        stop_(stop),
+        blocks_(invocation.flag("after").value_or("")) {}
 
   // False: enough.
   bool take(std::string_view piece) {
     connected_ = true;
-    text_ += piece;
-    std::size_t begin = 0;
-    for (std::size_t end; (end = text_.find("\n\n", begin)) != std::string::npos; begin = end + 2) {
-      take_block(std::string_view(text_).substr(begin, end - begin));
+    const auto data = [this](const std::string& text) { return show(text); };
+    if (auto good = blocks_.take(piece, data); !good) {
+      problem_ = good.error();
+      stop_.request_stop();
     }
-    text_.erase(0, begin);
-    if (text_.size() > kMaxBlockBytes) fail(Error{.message = "an event without an end"});
     return !stop_.stop_requested();
   }
-  // A connection begins: what was incomplete comes again.
   void begin() {
     connected_ = false;
-    text_.clear();
+    blocks_.begin();
   }
   bool connected() const { return connected_; }
-  const std::string& last_id() const { return last_id_; }
+  const std::string& last_id() const { return blocks_.last_id(); }
   const std::optional<Error>& problem() const { return problem_; }
 
  private:
-  void take_block(std::string_view block) {
-    std::string data;
-    while (!block.empty()) {
-      const std::string_view line = block.substr(0, block.find('\n'));
-      block.remove_prefix(std::min(block.size(), line.size() + 1));
-      if (line.starts_with("id: ")) last_id_ = line.substr(4);
-      if (line.starts_with("data: ")) data = line.substr(6);
-    }
-    if (data.empty() || left_ == 0) return;
+  Result<void> show(const std::string& data) {
+    if (left_ == 0) return {};
     if (json_) {
       print_line(io_, data);
-    } else if (auto event = decode_event(data)) {
-      print_line(io_, line_of(*event));
     } else {
-      return fail(event.error());
+      MS_TRY_ASSIGN(const EventLine event, decode_line(data));
+      print_line(io_, line_of(event));
     }
     if (--left_ == 0) stop_.request_stop();
-  }
-  void fail(Error error) {
-    problem_ = std::move(error);
-    stop_.request_stop();
+    return {};
   }
 
   const bool json_;
   Io& io_;
   std::int64_t left_;
   std::stop_source& stop_;
-  std::string text_, last_id_;
+  EventBlocks blocks_;
   bool connected_ = false;
   std::optional<Error> problem_;
 };

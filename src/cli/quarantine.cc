@@ -1,10 +1,9 @@
 // quarantine list, release: the commands and their entries in the table.
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "api/json.h"
 #include "api/shapes.h"
+#include "broker/quarantined.h"
 #include "cli/commands.h"
 #include "cli/handlers.h"
 #include "cli/support.h"
@@ -14,37 +13,12 @@ namespace mainspring::cli {
 namespace {
 
 constexpr unsigned kClient = kClientScope | kEverywhere;
-constexpr int kPage = 200;
-
-bool comes_before(const Job& a, const Job& b) {
-  return std::tie(a.queue, a.priority, a.run_at, a.id) <
-         std::tie(b.queue, b.priority, b.run_at, b.id);
-}
-
-// Of a queue, those that wait and the released.
-Result<std::vector<Job>> quarantined(Jobs& jobs, const std::string& queue) {
-  std::vector<Job> out;
-  JobFilter filter;
-  filter.queue = queue;
-  filter.quarantined = true;
-  JobId before = 0;
-  do {
-    MS_TRY_ASSIGN(JobPage page, jobs.list(filter, kPage, before));
-    for (Job& job : page.jobs) {
-      if (job.quarantined) out.push_back(std::move(job));
-    }
-    before = page.next.value_or(0);
-  } while (before != 0);
-  std::sort(out.begin(), out.end(), comes_before);
-  return out;
-}
-
 }  // namespace
 
 Result<int> run_quarantine_list(const Invocation& invocation, Io& io) {
   MS_TRY_ASSIGN(const auto connection, connect(invocation, Duration{0}));
-  MS_TRY_ASSIGN(const std::vector<QueueStats> queues, connection->jobs().queues());
-  const std::string only = invocation.flag("queue").value_or("");
+  MS_TRY_ASSIGN(const std::vector<Job> jobs,
+                quarantined_jobs(connection->jobs(), invocation.flag("queue").value_or("")));
   const WallTime now = SystemClock().now().wall;
   Table table({{"ID", Align::right},
                {"QUEUE"},
@@ -52,29 +26,23 @@ Result<int> run_quarantine_list(const Invocation& invocation, Io& io) {
                {"LOST", Align::right},
                {"SINCE", Align::right},
                {"STATE"}});
-  bool any = false;
-  for (const QueueStats& queue : queues) {
-    if (queue.quarantined == 0 || (!only.empty() && queue.name != only)) continue;
-    MS_TRY_ASSIGN(const std::vector<Job> jobs, quarantined(connection->jobs(), queue.name));
-    for (const Job& job : jobs) {
-      any = true;
-      if (invocation.json) {
-        std::string line;
-        encode_job(job, JobDetail::summary, line);
-        print_line(io, line);
-        continue;
-      }
-      const bool released = job.quarantined->released;
-      table.add({{fmt::to_string(job.id)},
-                 {job.queue},
-                 {job.kind},
-                 {fmt::to_string(job.quarantined->lost)},
-                 {format_age(now - job.quarantined->since)},
-                 {released ? fmt::format("released, {}", to_string(job.state)) : "waits"}});
+  for (const Job& job : jobs) {
+    if (invocation.json) {
+      std::string line;
+      encode_job(job, JobDetail::summary, line);
+      print_line(io, line);
+      continue;
     }
+    const bool released = job.quarantined->released;
+    table.add({{fmt::to_string(job.id)},
+               {job.queue},
+               {job.kind},
+               {fmt::to_string(job.quarantined->lost)},
+               {format_age(now - job.quarantined->since)},
+               {released ? fmt::format("released, {}", to_string(job.state)) : "waits"}});
   }
   if (invocation.json) return kExitOk;
-  io.out(any ? table.render(io) : "no jobs in quarantine\n");
+  io.out(!jobs.empty() ? table.render(io) : "no jobs in quarantine\n");
   return kExitOk;
 }
 
@@ -82,12 +50,7 @@ Result<int> run_quarantine_release(const Invocation& invocation, Io& io) {
   MS_TRY_ASSIGN(const std::vector<JobId> ids, ids_of(invocation, "ID"));
   MS_TRY_ASSIGN(const auto connection, connect(invocation, Duration{0}));
   for (const JobId id : ids) {
-    MS_TRY_ASSIGN(const Job job, connection->jobs().get(id));
-    if (!job.quarantined) {
-      return Error{.code = ErrorCode::conflict,
-                   .message = fmt::format("job {} is not in quarantine", id)};
-    }
-    MS_TRY_ASSIGN(const RetryResult result, connection->jobs().retry(RetryJob{.id = id}));
+    MS_TRY_ASSIGN(const RetryResult result, release_from_quarantine(connection->jobs(), id));
     std::string line = fmt::format("{} {}", id, to_string(result.state));
     if (invocation.json) line.clear(), encode_retry_response(id, result, line);
     print_line(io, line);

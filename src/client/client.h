@@ -1,4 +1,4 @@
-// Client: the Jobs and Workflows of a remote server, over its HTTP API.
+// Client: the Jobs, Workflows and the rest of a remote server, over its HTTP API.
 //
 // Connections are kept alive and pooled; every call that runs at the same time has one of its own,
 // so that a parked claim holds up nobody. Calls are repeated with growing random pauses while the
@@ -15,6 +15,7 @@
 #include "base/secret.h"
 #include "broker/breakers.h"
 #include "broker/jobs.h"
+#include "broker/questions.h"
 #include "broker/triggers.h"
 #include "broker/workflows.h"
 #include "env/random.h"
@@ -41,7 +42,11 @@ struct ClientOptions {
   std::vector<Error> validate() const;
 };
 
-class Client final : public Jobs, public Workflows, public Triggers, public Breakers {
+class Client final : public Jobs,
+                     public Workflows,
+                     public Triggers,
+                     public Breakers,
+                     public Questions {
  public:
   // Does not connect yet. `random` outlives it. Errors: invalid_argument (the URL, options, files;
   // a token that would go over plain HTTP to another machine).
@@ -136,6 +141,10 @@ class Client final : public Jobs, public Workflows, public Triggers, public Brea
   Result<JobPage> list(const JobFilter& filter, int limit, JobId before) override;
   Result<std::vector<QueueStats>> queues() override;
   Result<std::vector<WorkerInfo>> workers() override;
+  Result<Why> why(JobId id) override;
+  Result<DeadGroups> dead_groups(const DeadFilter& filter) override;
+  Result<void> follow(const EventFilter& filter, const EventSink& sink,
+                      std::stop_token stop) override;
 
   // Connections made since open, for tests and bench.
   std::int64_t connections_made() const;

@@ -8,22 +8,16 @@
 
 #include "api/json.h"
 #include "base/mutant.h"
+#include "broker/follow.h"
 #include "http/plans.h"
 
 namespace mainspring::http {
 namespace {
 
-constexpr std::size_t kMaxFilterValues = 100;  // of one parameter
 constexpr std::size_t kMaxIdBytes = 64;
 constexpr std::size_t kPieceBytes = 64 << 10;  // about; more are read when these are taken
 constexpr std::size_t kPageEvents = 512;
 constexpr int kPagesAtOnce = 20;  // looked through for one piece
-
-struct EventFilter {
-  std::vector<std::string> queues, kinds, tags;  // empty = all
-  std::vector<EventType> types;
-  std::vector<JobId> jobs;
-};
 
 // Each value of a parameter that may be repeated, or be a list.
 template <class Take>
@@ -35,9 +29,9 @@ Result<void> each_value(const Request& request, std::string_view name, Take take
     do {
       const std::string_view one = rest.substr(0, rest.find(','));
       rest.remove_prefix(std::min(rest.size(), one.size() + 1));
-      if (++count > kMaxFilterValues) {
+      if (++count > kMaxEventFilterValues) {
         return invalid(std::string(name),
-                       fmt::format("{}: must be at most {} values", name, kMaxFilterValues));
+                       fmt::format("{}: must be at most {} values", name, kMaxEventFilterValues));
       }
       MS_TRY(take(one));
     } while (!rest.empty());
@@ -118,11 +112,6 @@ Result<std::optional<EventId>> read_after(const Request& request) {
                                                  cut_text(text, kMaxIdBytes)));
 }
 
-template <class T, class U>
-bool passes(const std::vector<T>& wanted, const U& value) {
-  return wanted.empty() || std::find(wanted.begin(), wanted.end(), value) != wanted.end();
-}
-
 // One client's way through the events.
 class EventStream {
  public:
@@ -143,7 +132,6 @@ class EventStream {
 
  private:
   StreamPiece begin();
-  bool wanted(const Event& event) const;
   bool shown(const Event& event) const;
   std::string id(std::uint64_t position) const {
     return fmt::format("{}-{}", events_.incarnation(), position);
@@ -206,7 +194,7 @@ StreamPiece EventStream::next(bool beat) {
     if (page.events.empty()) break;
     at_ = page.next;
     for (const EventPtr& event : page.events) {
-      if (shown(*event) && wanted(*event)) write(*event, piece.bytes);
+      if (shown(*event) && passes(filter_, *event)) write(*event, piece.bytes);
     }
   }
   // With its place, so that who comes back need not look through what was not for it.
@@ -218,20 +206,6 @@ bool EventStream::shown(const Event& event) const {
   if (MS_MUTANT(event_of_foreign_queue_shown)) return true;
   return event.facts == nullptr ? caller_->may_all(Verb::read)
                                 : caller_->may(Verb::read, event.facts->queue);
-}
-
-bool EventStream::wanted(const Event& event) const {
-  if (event.type != EventType::gap && !passes(filter_.types, event.type)) return false;
-  if (!passes(filter_.jobs, event.job)) return false;
-  if (event.facts == nullptr) {
-    const bool any = filter_.queues.empty() && filter_.kinds.empty() && filter_.tags.empty();
-    return any || event.type == EventType::gap;
-  }
-  const JobFacts& facts = *event.facts;
-  const bool tagged =
-      filter_.tags.empty() || std::any_of(facts.tags.begin(), facts.tags.end(),
-                                          [&](const auto& t) { return passes(filter_.tags, t); });
-  return tagged && passes(filter_.queues, facts.queue) && passes(filter_.kinds, facts.kind);
 }
 
 void EventStream::write(const Event& event, std::string& out) const {

@@ -9,7 +9,7 @@
 #include "api/callback_shapes.h"
 #include "api/json.h"
 #include "base/mutant.h"
-#include "broker/why.h"
+#include "broker/explain.h"
 #include "http/plans.h"
 #include "model/callback.h"
 #include "model/fingerprint.h"
@@ -218,17 +218,6 @@ Plan plan_list_memos(const Request& request, Services& services) {
   }};
 }
 
-namespace {
-// Whether a heavy job before it holds it, of which those who know it alone do not know.
-void look_before(const Store& store, const Job& job, const QueueStats& queue, WallTime now,
-                 Why& why) {
-  if (why.gate != Gate::claim && why.gate != Gate::busy_workers) return;
-  auto heavy = behind_heavy(queue, now);
-  const auto ahead = heavy ? store.ahead(job, 1) : Result<std::int64_t>(0);
-  if (ahead && *ahead > 0) why = std::move(*heavy);
-}
-}  // namespace
-
 Plan plan_why(const Request& request, Services& services) {
   auto id = parse_id(request.param);
   if (!id) return error_reply(id.error());
@@ -240,56 +229,16 @@ Plan plan_why(const Request& request, Services& services) {
       job->errors.clear();
       job->description.clear();
     }
-    auto queues = services.broker.queues();
-    if (!queues) return error_reply(queues.error());
-    auto workers = services.broker.workers();
-    if (!workers) return error_reply(workers.error());
-    const auto queue = std::find_if(queues->begin(), queues->end(),
-                                    [&](const QueueStats& q) { return q.name == job->queue; });
-    std::optional<SessionInfo> session;
-    if (job->state == JobState::waiting && !job->session.empty()) {
-      const SessionKey key{job->queue, job->session};
-      if (auto known = services.store.session(key, services.clock.now().instant)) {
-        session = std::move(*known);
-      }
-    }
-    LimitKeyInfo of_key;
-    if (job->state == JobState::available && !job->limit_key.empty()) {
-      auto known = services.store.limit_key(job->queue, job->limit_key);
-      if (!known) return error_reply(known.error());
-      of_key = *known;
-    }
-    const Now now = services.clock.now();
-    std::optional<BreakerInfo> breaker;
-    if (queue != queues->end() && !queue->limits.breaker.empty()) {
-      auto found = find_breaker(services.store, queue->limits.breaker, now.wall);
-      if (found) breaker = std::move(*found);
-    }
-    Why why =
-        why_of(*job, queue == queues->end() ? nullptr : &*queue, *workers,
-               session ? &*session : nullptr, now.wall, of_key, breaker ? &*breaker : nullptr);
-    if (queue != queues->end()) look_before(services.store, *job, *queue, now.wall, why);
-    const Line line = line_of(why.gate);
-    if (line != Line::none && queue != queues->end()) {
-      auto ahead = line == Line::queue ? services.store.ahead(*job, kMaxAhead)
-                                       : services.store.ahead_of_key(*job, kMaxAhead);
-      if (!ahead) return error_reply(ahead.error());
-      add_estimate(why, *queue, *ahead, services.broker.pace().of(*queue, now.instant), now.wall,
-                   of_key);
-    }
-    if (why.gate == Gate::quarantine) {
-      auto ahead = services.store.ahead(*job, kMaxAhead);
-      if (!ahead) return error_reply(ahead.error());
-      add_before_in_quarantine(why, *ahead);
-    }
+    const auto why = explain(*job, services.store, services.broker, services.clock);
+    if (!why) return error_reply(why.error());
     Reply reply;
     encode_why({.id = id,
                 .state = std::string(to_string(job->state)),
-                .gate = std::string(to_string(why.gate)),
-                .why = why.text,
-                .until = why.until,
-                .ahead = why.ahead,
-                .estimated_start = why.estimated_start},
+                .gate = std::string(to_string(why->gate)),
+                .why = why->text,
+                .until = why->until,
+                .ahead = why->ahead,
+                .estimated_start = why->estimated_start},
                reply.body);
     return reply;
   }};

@@ -16,7 +16,7 @@
 namespace mainspring {
 
 // `jobs` and `clock` outlive the session; queue, key and lease have been checked. Errors: those of
-// Engine::accept_session.
+// EngineSessions::accept.
 Result<HeldSession> hold_session(Jobs& jobs, const Clock& clock, Random& random,
                                  const std::string& queue, SessionOptions options);
 

@@ -1,0 +1,42 @@
+// The dead letter: jobs that failed for good, and what they died of.
+//
+// Jobs that died of the same thing have the same fingerprint, whatever numbers and names their
+// messages carry. Guide: docs/concepts/retries.md.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "mainspring/job.h"
+
+namespace mainspring {
+
+// Which dead jobs. Empty fields do not restrict.
+struct DeadFilter {
+  std::string queue{};
+  std::string kind{};
+  std::string tag{};
+  std::string fingerprint{};  // as DeadGroup has it
+};
+
+// Dead jobs with one fingerprint.
+struct DeadGroup {
+  std::string fingerprint;  // 16 hex digits: of kind, reason and description
+  std::string kind, reason;
+  std::int64_t count = 0;
+  JobId first = 0, last = 0;  // the oldest and the newest
+  WallTime first_at, last_at;
+  std::string message;  // of the newest: its description, cut
+  bool masked = false;  // whoever asks may not see that: it is ""
+};
+struct DeadGroups {
+  std::vector<DeadGroup> groups;  // the largest first
+  std::int64_t jobs = 0;          // looked at: the newest
+  bool cut = false;               // there are more jobs, or groups
+};
+inline constexpr std::size_t kMaxDeadLooked = 20'000;  // for groups; the newest
+inline constexpr std::size_t kMaxDeadGroups = 1000;
+
+}  // namespace mainspring

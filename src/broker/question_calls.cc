@@ -1,0 +1,95 @@
+// The broker's answers about jobs: why they do not run, and what they died of.
+#include <algorithm>
+
+#include "broker/broker.h"
+#include "broker/dead_groups.h"
+#include "broker/explain.h"
+
+namespace mainspring {
+namespace {
+
+// What is known around a job.
+struct Around {
+  Now now;  // read behind the counters: the pace is reckoned up to then
+  std::optional<QueueStats> queue;
+  std::vector<WorkerInfo> workers;
+  std::optional<SessionInfo> session;
+  LimitKeyInfo of_key;
+  std::optional<BreakerInfo> breaker;
+};
+
+template <class T>
+const T* pointer_to(const std::optional<T>& value) {
+  return value ? &*value : nullptr;
+}
+
+Result<Around> look_around(const Job& job, const Store& store, Broker& broker, const Clock& clock) {
+  Around around;
+  MS_TRY_ASSIGN(std::vector<QueueStats> queues, broker.queues());
+  MS_TRY_ASSIGN(around.workers, broker.workers());
+  const auto queue = std::find_if(queues.begin(), queues.end(),
+                                  [&](const QueueStats& q) { return q.name == job.queue; });
+  if (queue != queues.end()) around.queue = std::move(*queue);
+  if (job.state == JobState::waiting && !job.session.empty()) {
+    auto known = store.session({job.queue, job.session}, clock.now().instant);
+    if (known) around.session = std::move(*known);
+  }
+  if (job.state == JobState::available && !job.limit_key.empty()) {
+    MS_TRY_ASSIGN(around.of_key, store.limit_key(job.queue, job.limit_key));
+  }
+  around.now = clock.now();
+  if (around.queue && !around.queue->limits.breaker.empty()) {
+    auto found = find_breaker(store, around.queue->limits.breaker, around.now.wall);
+    if (found) around.breaker = std::move(*found);
+  }
+  return around;
+}
+
+// Whether a heavy job before it holds it, of which those who know it alone do not know.
+void look_before(const Store& store, const Job& job, const QueueStats& queue, WallTime now,
+                 Why& why) {
+  if (why.gate != Gate::claim && why.gate != Gate::busy_workers) return;
+  auto heavy = behind_heavy(queue, now);
+  const auto ahead = heavy ? store.ahead(job, 1) : Result<std::int64_t>(0);
+  if (ahead && *ahead > 0) why = std::move(*heavy);
+}
+
+}  // namespace
+
+Result<Why> explain(const Job& job, const Store& store, Broker& broker, const Clock& clock) {
+  MS_TRY_ASSIGN(const Around around, look_around(job, store, broker, clock));
+  const auto& [now, queue, workers, session, of_key, breaker] = around;
+  Why why = why_of(job, pointer_to(queue), workers, pointer_to(session), now.wall, of_key,
+                   pointer_to(breaker));
+  if (queue) look_before(store, job, *queue, now.wall, why);
+  const Line line = line_of(why.gate);
+  if (line != Line::none && queue) {
+    const auto ahead =
+        line == Line::queue ? store.ahead(job, kMaxAhead) : store.ahead_of_key(job, kMaxAhead);
+    if (!ahead) return ahead.error();
+    add_estimate(why, *queue, *ahead, broker.pace().of(*queue, now.instant), now.wall, of_key);
+  }
+  if (why.gate == Gate::quarantine) {
+    MS_TRY_ASSIGN(const std::int64_t ahead, store.ahead(job, kMaxAhead));
+    add_before_in_quarantine(why, ahead);
+  }
+  return why;
+}
+
+Result<Why> Broker::why(JobId id) {
+  MS_TRY_ASSIGN(const Job job, store_.get(id));
+  return explain(job, store_, *this, clock_);
+}
+
+Result<DeadGroups> Broker::dead_groups(const DeadFilter& filter) {
+  if (!filter.queue.empty()) MS_TRY(check_name("queue", filter.queue));
+  if (!filter.kind.empty()) MS_TRY(check_name("kind", filter.kind));
+  JobFilter dead;
+  dead.queue = filter.queue;
+  dead.kind = filter.kind;
+  dead.tag = filter.tag;
+  dead.state = JobState::dead;
+  return group_dead(store_, dead);
+}
+
+}  // namespace mainspring
