@@ -37,6 +37,10 @@ void SqliteStore::wish_cancel(JobId id, Lease& lease, const std::string& reason)
   note_lease(id, lease);
 }
 
+void SqliteStore::cancel_hot(HotRow& hot, std::string_view reason) {
+  end_hot(hot, JobState::cancelled, reason, 0);
+}
+
 void SqliteStore::end_hot(HotRow& hot, JobState state, std::string_view reason, int flags) {
   begin_write();
   leave(hot);

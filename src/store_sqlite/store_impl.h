@@ -175,7 +175,8 @@ struct Reader {
   Reader(const std::string& path, const std::string& vfs);
   Database db;
   Statement get_job, get_errors, line_before, quarantined_before, key_before, list_jobs, list_dead,
-      list_quarantined, select_grants, next_id, below, queue_id, kind_id, schedule_id, ledger;
+      list_quarantined, select_grants, live_job, next_id, below, queue_id, kind_id, schedule_id,
+      ledger;
   AuditStatements audit;
   SessionReads sessions;
   WorkflowReads workflows;
@@ -551,7 +552,7 @@ class SqliteStore final : public Store {
   template <class F>
   OperationResult run_workflow(F&& what);
   template <class F>
-  auto read_workflows(F&& what) const -> decltype(what(std::declval<WorkflowReads&>()));
+  auto read_workflows(F&& what) const -> decltype(what(std::declval<Reader&>()));
   bool prune_workflows(int limit);  // true: the limit was reached
   void refresh_workflows();
 
@@ -645,9 +646,7 @@ class SqliteStore final : public Store {
   // its row, 0 = to be found by the flags.
   void end_job(JobId id, QueueState& queue, JobState state, int flags, std::int64_t session = 0);
   void wish_cancel(JobId id, Lease& lease, const std::string& reason);
-  void cancel_hot(HotRow& hot, std::string_view reason) {
-    end_hot(hot, JobState::cancelled, reason, 0);
-  }
+  void cancel_hot(HotRow& hot, std::string_view reason);
   // Of a job that does not run.
   void end_hot(HotRow& hot, JobState state, std::string_view reason, int flags);
   void retry_hot(HotRow& hot);
@@ -658,6 +657,7 @@ class SqliteStore final : public Store {
   bool prune_windows(int limit);  // true: the limit was reached
 
   // -- reads (read.cc, verify.cc)
+  static std::map<JobId, Job> read_live(Reader& reader, const std::vector<JobId>& ids);
   static JobPage list_running(Reader& reader, const JobFilter& filter, int limit, JobId before);
   static JobPage list_window(Reader& reader, const JobFilter& filter, int limit, JobId before);
   static LedgerPage read_ledger(Reader& reader, std::int64_t schedule, int limit,
