@@ -285,8 +285,9 @@ class Engine {
   }
   // A running job's handler is told to stop. Errors: not_found, expired, conflict (it has ended).
   Result<JobState> cancel(JobId id, std::string reason = "");
-  // A dead, cancelled, deferred or waiting job begins again, or now. Errors: not_found, expired,
-  // conflict.
+  // A dead or cancelled job begins again, a deferred, scheduled or retryable one now; one in
+  // quarantine leaves it. Errors: not_found, expired, conflict (it runs, is completed, is of a
+  // workflow, or another live job has its unique key).
   Result<JobState> retry(JobId id);
   // Which gate holds it back now, or that none does. Errors: not_found, expired.
   Result<Why> why(JobId id);

@@ -93,7 +93,7 @@ class EventLog final : public Log {
 };
 
 // A gate that a role waits at until the test opens it, once or for good.
-class Gate {
+class Turnstile {
  public:
   void pass() {
     MutexLock lock(mutex_);
@@ -189,7 +189,7 @@ TEST_CASE("no job is claimed and nothing is ready before on_start of every role 
     context.engine().on<Mail>([](const Mail&) {});
     return true;
   };
-  Gate gate;
+  Turnstile gate;
   int attempts = 0;
   slow.starting = [&](RoleContext&) {
     gate.pass();
@@ -228,7 +228,7 @@ TEST_CASE("no job is claimed and nothing is ready before on_start of every role 
 TEST_CASE("a role that throws or returns is started again alone, and the others go on") {
   World world;
   TestRole good("good", world.events), bad("bad", world.events);
-  Gate tick, fail;
+  Turnstile tick, fail;
   good.running = [&](const std::stop_token& stop) {
     const std::stop_callback told(stop, [&] { tick.open(); });
     while (!stop.stop_requested()) {
@@ -276,7 +276,7 @@ TEST_CASE("a role that throws or returns is started again alone, and the others 
 TEST_CASE("pauses grow to the longest, and begin anew after a healthy run") {
   World world;
   TestRole role("a", world.events);
-  Gate end;
+  Turnstile end;
   role.running = [&](const std::stop_token& stop) {
     const std::stop_callback told(stop, [&] { end.open(); });
     end.pass();
@@ -311,7 +311,7 @@ TEST_CASE("pauses grow to the longest, and begin anew after a healthy run") {
 TEST_CASE("a role that is frozen sleeps when its run has ended, until it is thawed") {
   World world;
   TestRole role("mailer", world.events), other("other", world.events);
-  Gate end;
+  Turnstile end;
   role.running = [&](const std::stop_token& stop) {
     const std::stop_callback told(stop, [&] { end.open(); });
     end.pass();
@@ -409,7 +409,7 @@ TEST_CASE("at the stop run returns first, then on_stop is called from the last r
 TEST_CASE("a run that does not return does not keep on_stop from being called, nor the end") {
   World world;
   TestRole deaf("deaf", world.events), good("good", world.events);
-  Gate released;
+  Turnstile released;
   deaf.running = [&](const std::stop_token& stop) {
     const std::stop_callback told(stop, [&] { world.events.add("told"); });
     released.pass();
@@ -483,8 +483,8 @@ TEST_CASE("startup tasks run in order before the first on_start, and a failed on
 TEST_CASE("the stop waits for foreground tasks and not for background ones") {
   World world;
   TestRole role("a", world.events);
-  Gate foreground;
-  auto background = std::make_shared<Gate>();
+  Turnstile foreground;
+  auto background = std::make_shared<Turnstile>();
   auto ended = std::make_shared<Events>();
   RoleOptions options;
   options.startup_tasks = {{"back",

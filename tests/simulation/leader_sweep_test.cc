@@ -33,9 +33,9 @@ const Fence* fence_of(const Operation& operation) {
 enum class Moment : std::uint8_t { before_the_store, after_the_commit };
 
 // A store behind a gate that counts the batches with duties, and loses those of one.
-class Gate final : public Store {
+class Sluice final : public Store {
  public:
-  Gate(std::unique_ptr<Store> real, std::int64_t kill_at, Moment moment)
+  Sluice(std::unique_ptr<Store> real, std::int64_t kill_at, Moment moment)
       : real_(std::move(real)), kill_at_(kill_at), moment_(moment) {}
 
   Result<BatchReport> apply(std::span<const Operation> batch, Now now) override {
@@ -166,7 +166,7 @@ struct Run {
     options.guard_files = false;
     auto real = open_sqlite_store(options, clock.now(), log);
     REQUIRE(real.has_value());
-    store = std::make_unique<Gate>(std::move(*real), kill_at, moment);
+    store = std::make_unique<Sluice>(std::move(*real), kill_at, moment);
     broker = std::make_unique<Broker>(*store, clock, log, registry);
     for (int i = 0; i < 2; ++i) {
       nodes.push_back(std::make_unique<Scheduler>(
@@ -225,7 +225,7 @@ struct Run {
   NullLog log;
   Registry registry;
   std::unique_ptr<SimDisk> disk;
-  std::unique_ptr<Gate> store;
+  std::unique_ptr<Sluice> store;
   std::unique_ptr<Broker> broker;
   std::vector<std::unique_ptr<Scheduler>> nodes;
 };
