@@ -20,7 +20,7 @@ Result<void> change_mind(Engine& engine, Books& books, std::int64_t order) {
   if (roll(seed, "changes the mind", order, kOneIn) != 0) return {};
   const auto id = books.number("SELECT workflow FROM orders WHERE id = ?1", {order});
   if (id == 0) return {};
-  const auto cancelled = engine.cancel_workflow(id, "the customer changed their mind");
+  const auto cancelled = engine.workflows().cancel(id, "the customer changed their mind");
   if (!cancelled && cancelled.error().code != mainspring::ErrorCode::conflict) {
     return cancelled.error();
   }
@@ -33,7 +33,7 @@ Result<void> place_all(Engine& engine, Books& books) {
   for (const auto& row : rows) {
     const Order order{row[0], row[1], row[2], row[3], row[4]};
     // Killed between these two lines the shop starts it again, and gets the same one by its key.
-    MS_TRY_ASSIGN(const auto started, engine.start_workflow(workflow_of(order)));
+    MS_TRY_ASSIGN(const auto started, engine.workflows().start(workflow_of(order)));
     books.run("UPDATE orders SET workflow = ?2 WHERE id = ?1", {order.number, started.id});
     MS_TRY(change_mind(engine, books, order.number - kThoughtOver));
   }
@@ -44,7 +44,7 @@ Result<void> place_all(Engine& engine, Books& books) {
 Result<int> hear_of_ends(Engine& engine, Books& books) {
   int parked = 0;
   for (const auto& row : books.numbers("SELECT id, workflow FROM orders WHERE outcome IS NULL")) {
-    MS_TRY_ASSIGN(const auto workflow, engine.wait_workflow(row[1]));
+    MS_TRY_ASSIGN(const auto workflow, engine.workflows().wait(row[1]));
     if (workflow.state == WorkflowState::parked) {
       ++parked;
       continue;

@@ -29,17 +29,24 @@
 #include <type_traits>
 #include <vector>
 
+#include "mainspring/breakers.h"
 #include "mainspring/context.h"
+#include "mainspring/dead_letter.h"
+#include "mainspring/event.h"
+#include "mainspring/held_job.h"
 #include "mainspring/job.h"
 #include "mainspring/lease.h"
+#include "mainspring/quarantine.h"
+#include "mainspring/queues.h"
 #include "mainspring/reflect.h"
-#include "mainspring/schedule.h"
-#include "mainspring/session.h"
+#include "mainspring/schedules.h"
+#include "mainspring/sessions.h"
 #include "mainspring/slot.h"
 #include "mainspring/timer.h"
-#include "mainspring/trigger.h"
+#include "mainspring/triggers.h"
+#include "mainspring/why.h"
 #include "mainspring/worker.h"
-#include "mainspring/workflow.h"
+#include "mainspring/workflows.h"
 
 namespace mainspring {
 
@@ -114,15 +121,6 @@ struct Enqueued {
   JobId id = 0;
   JobState state = JobState::available;
   bool duplicate = false;  // unique or the idempotency key found it
-};
-
-struct FiredTrigger {
-  JobId job = 0;           // 0: it may have fired before, and is forgotten
-  bool duplicate = false;  // the event had fired
-};
-struct StartedWorkflow {
-  WorkflowId id = 0;
-  bool duplicate = false;  // one of its name and key had been started
 };
 
 struct HandlerOptions {
@@ -287,24 +285,23 @@ class Engine {
   }
   // A running job's handler is told to stop. Errors: not_found, expired, conflict (it has ended).
   Result<JobState> cancel(JobId id, std::string reason = "");
-  // A dead or cancelled job begins again. Errors: not_found, expired, conflict.
+  // A dead or cancelled job begins again, a deferred, scheduled or retryable one now; one in
+  // quarantine leaves it. Errors: not_found, expired, conflict (it runs, is completed, is of a
+  // workflow, or another live job has its unique key).
   Result<JobState> retry(JobId id);
-
-  // -- schedules and timers ----------------------------------------------------------------------
-
-  // Defines it, or changes its definition; the same again changes nothing. Answers its version.
-  // Errors: invalid_argument, overloaded.
-  Result<std::int64_t> put_schedule(Schedule schedule);
-  // Errors of these: not_found.
-  Result<void> remove_schedule(const std::string& name);
-  Result<void> pause_schedule(const std::string& name, std::string reason = "");
-  Result<void> resume_schedule(const std::string& name);
-  Result<ScheduleInfo> get_schedule(const std::string& name);
-  // A run now. Answers its job, 0 = the overlap policy skipped it.
-  Result<JobId> trigger_schedule(const std::string& name);
-  // Another timeout of a continuous timer, while it runs; 0 = its own again. Errors: conflict (it
-  // is not continuous), not_found.
-  Result<void> set_timer_timeout(const std::string& name, Duration timeout);
+  // Which gate holds it back now, or that none does. Errors: not_found, expired.
+  Result<Why> why(JobId id);
+  // This job alone, in this program's hands: one that its handler deferred, or that waits for its
+  // time or in its line. The engine outlives what it answers. Errors: conflict (it runs, has ended,
+  // is of a session, or its queue holds it back), not_found, expired, invalid_argument.
+  Result<HeldJob> claim(JobId id, ClaimOptions options = {});
+  // Tells of what becomes of jobs and queues from now on, on a thread of its own, one event at a
+  // time, in order; the function may take its time: what it misses is a gap. The engine outlives
+  // the subscription. A directory or a database tells what this engine did, and the ends of jobs
+  // that others on the database told it of. Errors: invalid_argument (with the field), overloaded
+  // (100 follow in this process, or as many as a server lets), unavailable.
+  Result<EventSubscription> follow(EventFilter filter,
+                                   std::function<void(const EngineEvent&)> on_event);
 
   // -- one in the whole system; guide: docs/guides/leases.md --------------------------------------
 
@@ -326,50 +323,17 @@ class Engine {
   Result<void> do_every(std::string name, Duration interval, const LeaseAction& action,
                         LeaseOptions options = {.wait = kForever});
 
-  // -- sessions; guide: docs/guides/sessions.md ---------------------------------------------------
+  // -- what looks after the rest: small objects that borrow this engine
+  // -----------------------------
 
-  // Holds the session options.key of the queue, or the next free one that has a job: its jobs,
-  // those to come included, are this program's alone until the object ends; the engine outlives it.
-  // Errors: lease_held (somebody holds it; or, without a key, none was free within options.wait),
-  // invalid_argument, overloaded, unavailable.
-  Result<HeldSession> accept_session(const std::string& queue, SessionOptions options = {});
-
-  // -- triggers; guide: docs/guides/triggers.md ---------------------------------------------------
-
-  // Defines it, or changes nothing. `secret`: of one with http, what who calls has; "" = as it is.
-  // Folders are watched by servers only. Errors: invalid_argument, forbidden, overloaded.
-  Result<void> put_trigger(Trigger trigger, std::string secret = "");
-  // As if a request with this body (JSON) had come. An `event` that has fired makes nothing again;
-  // "" fires each time. Errors: not_found, conflict (paused), invalid_argument (args refer to what
-  // is not there), those of enqueue().
-  Result<FiredTrigger> fire_trigger(const std::string& name, std::string body = "null",
-                                    std::string event = "");
-  // Errors of these: not_found.
-  Result<void> pause_trigger(const std::string& name, std::string reason = "");
-  Result<void> resume_trigger(const std::string& name);
-  Result<void> remove_trigger(const std::string& name);
-  Result<TriggerInfo> get_trigger(const std::string& name);
-
-  // -- workflows; guide: docs/guides/workflows.md -------------------------------------------------
-
-  // Steps that are finished or undone as a whole. On disk when it returns. Errors: those of
-  // validate(spec), overloaded, storage_full, unavailable.
-  Result<StartedWorkflow> start_workflow(WorkflowSpec spec);
-  // `payload`: JSON, "" = null. The same `signal_id` again changes nothing, "" = it has none.
-  // Errors of these: not_found, unavailable; conflict (its state does not allow it).
-  Result<void> signal_workflow(WorkflowId id, std::string name, std::string payload = "",
-                               std::string signal_id = "");
-  // What was done is undone; it has ended when that is.
-  Result<WorkflowInfo> cancel_workflow(WorkflowId id, std::string reason = "");
-  // Begins one that has ended anew from `step`, as a new one; `input` and `key` are of the new one.
-  // Errors: those, and invalid_argument, too_large, overloaded, storage_full.
-  Result<StartedWorkflow> fork_workflow(WorkflowId id, std::string step,
-                                        std::optional<std::string> input = {},
-                                        std::string key = "");
-  Result<WorkflowInfo> get_workflow(WorkflowId id);
-  // The workflow when it has ended or is parked, or as it is after `limit`.
-  Result<WorkflowInfo> wait_workflow(WorkflowId id, Duration limit = kForever,
-                                     std::stop_token stop = {});
+  EngineQueues queues();          // counters, limits, pauses
+  EngineBreakers breakers();      // what queues depend on
+  EngineQuarantine quarantine();  // jobs that took their workers down
+  EngineDead dead();              // the dead letter
+  EngineSchedules schedules();    // jobs by the clock, and continuous timers
+  EngineSessions sessions();      // jobs of one key, in order
+  EngineWorkflows workflows();    // steps that are all done, or undone
+  EngineTriggers triggers();      // jobs that events make
 
  private:
   struct Impl;

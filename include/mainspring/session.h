@@ -1,6 +1,6 @@
 // Holding a session: all its jobs, one after the other, by one holder.
 //
-//   auto session = engine.accept_session("orders", {.wait = 20s});   // or {.key = "customer/7"}
+//   auto session = engine.sessions().accept("orders", {.wait = 20s});   // or {.key = …}
 //   while (auto job = session->next(10s)) {                          // an error: see lost()
 //     if (!*job) break;                                              // nothing came: give it back
 //     session->finish(**job, Complete{}, R"({"seen":7})");           // and the state from now on

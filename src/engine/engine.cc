@@ -11,13 +11,14 @@
 #include "base/mutex.h"
 #include "client/client.h"
 #include "engine/node.h"
+#include "engine/session_means.h"
+#include "engine/subscription.h"
 #include "env/clock.h"
 #include "env/random.h"
 #include "model/callback.h"
-#include "model/session.h"
 #include "worker/auto_renew_lease.h"
 #include "worker/continuous_timer.h"
-#include "worker/held_session.h"
+#include "worker/held_job.h"
 #include "worker/worker.h"
 
 namespace mainspring {
@@ -74,6 +75,8 @@ struct Engine::Impl {
   }
 
   Result<void> open(const std::string& target);
+  template <class Whole>
+  void work_on(Whole& whole);
   Result<void> check_callback(const FollowUp& next, const std::string& prefix);
   Result<void> start() MS_EXCLUDES(mutex);
   void stop() MS_EXCLUDES(mutex);
@@ -90,6 +93,9 @@ struct Engine::Impl {
   Jobs* jobs = nullptr;  // one of them
   Workflows* workflows = nullptr;
   Triggers* triggers = nullptr;
+  Breakers* breakers = nullptr;
+  Questions* questions = nullptr;
+  std::optional<EngineSessions::Means> sessions;
 
   TimerSlots timer_slots{kMaxTimerSlots};
 
@@ -111,6 +117,16 @@ FollowUp callback_to(std::string_view url, std::uint8_t on) {
   return make_callback(url, on);
 }
 
+template <class Whole>
+void Engine::Impl::work_on(Whole& whole) {
+  jobs = &whole;
+  workflows = &whole;
+  triggers = &whole;
+  breakers = &whole;
+  questions = &whole;
+  sessions.emplace(EngineSessions::Means{whole, clock, random});
+}
+
 Result<void> Engine::Impl::open(const std::string& target) {
   if (target.starts_with("http://") || target.starts_with("https://") ||
       target.starts_with("unix:")) {
@@ -120,9 +136,7 @@ Result<void> Engine::Impl::open(const std::string& target) {
                             .certificate_file = options.certificate_file,
                             .key_file = options.key_file};
     MS_TRY_ASSIGN(client, Client::open(std::move(of_client), random));
-    jobs = client.get();
-    workflows = client.get();
-    triggers = client.get();
+    work_on(*client);
     return {};
   }
   const bool postgres = target.starts_with("postgres://") || target.starts_with("postgresql://");
@@ -152,9 +166,7 @@ Result<void> Engine::Impl::open(const std::string& target) {
   if (options.on_fatal) node->on_fatal(options.on_fatal);
   node->start();
   if (node->callbacks() != nullptr) node->callbacks()->start();
-  jobs = &node->broker();
-  workflows = &node->broker();
-  triggers = &node->broker();
+  work_on(node->broker());
   return {};
 }
 
@@ -352,52 +364,21 @@ Result<JobState> Engine::retry(JobId id) {
   return result.state;
 }
 
-Result<std::int64_t> Engine::put_schedule(Schedule schedule) {
-  MS_TRY_ASSIGN(const PutScheduleResult result,
-                impl_->jobs->put_schedule(std::move(schedule), std::nullopt));
-  return result.version;
+Result<Why> Engine::why(JobId id) {
+  return impl_->questions->why(id);
 }
 
-Result<void> Engine::remove_schedule(const std::string& name) {
-  return impl_->jobs->remove_schedule(name);
+Result<HeldJob> Engine::claim(JobId id, ClaimOptions options) {
+  return hold_job(*impl_->jobs, impl_->clock, impl_->random, id, options);
 }
 
-Result<void> Engine::pause_schedule(const std::string& name, std::string reason) {
-  return impl_->jobs->pause_schedule({.name = name, .paused = true, .reason = std::move(reason)});
-}
-
-Result<void> Engine::resume_schedule(const std::string& name) {
-  return impl_->jobs->pause_schedule({.name = name, .paused = false, .reason = ""});
-}
-
-Result<ScheduleInfo> Engine::get_schedule(const std::string& name) {
-  return impl_->jobs->get_schedule(name);
-}
-
-Result<JobId> Engine::trigger_schedule(const std::string& name) {
-  MS_TRY_ASSIGN(const FireResult result,
-                impl_->jobs->trigger_schedule(name, TickSource::trigger, std::nullopt));
-  return result.jobs.empty() ? 0 : result.jobs.front();
-}
-
-Result<void> Engine::set_timer_timeout(const std::string& name, Duration timeout) {
-  return impl_->jobs->set_timer({.name = name, .timeout = timeout});
+Result<EventSubscription> Engine::follow(EventFilter filter,
+                                         std::function<void(const EngineEvent&)> on_event) {
+  return subscribe(*impl_->questions, std::move(filter), std::move(on_event));
 }
 
 Result<AutoRenewLease> Engine::acquire_lease(std::string name, LeaseOptions options) {
   return acquire(*impl_->jobs, impl_->clock, impl_->random, std::move(name), std::move(options));
-}
-
-Result<HeldSession> Engine::accept_session(const std::string& queue, SessionOptions options) {
-  MS_TRY(check_name("queue", queue));
-  MS_TRY(check_not_reserved("queue", queue));
-  if (!options.key.empty()) MS_TRY(check_session_key("key", options.key));
-  if (options.lease < kMinLease || options.lease > kMaxLease) {
-    return invalid("lease",
-                   fmt::format("lease {}: must be {} to {}", format_duration(options.lease),
-                               format_duration(kMinLease), format_duration(kMaxLease)));
-  }
-  return hold_session(*impl_->jobs, impl_->clock, impl_->random, queue, std::move(options));
 }
 
 Result<Once> Engine::do_once(std::string name, const LeaseAction& action, LeaseOptions options) {
@@ -411,69 +392,36 @@ Result<void> Engine::do_every(std::string name, Duration interval, const LeaseAc
                               action, std::move(options));
 }
 
-Result<void> Engine::put_trigger(Trigger trigger, std::string secret) {
-  MS_TRY(impl_->triggers->put_trigger(std::move(trigger), secret, std::nullopt));
-  return {};
+EngineQueues Engine::queues() {
+  return EngineQueues(*impl_->jobs);
 }
 
-Result<FiredTrigger> Engine::fire_trigger(const std::string& name, std::string body,
-                                          std::string event) {
-  MS_TRY(check_json("body", body));
-  MS_TRY_ASSIGN(
-      const TriggerFired fired,
-      impl_->triggers->fire_trigger(name, {.event = std::move(event), .body = std::move(body)}));
-  return FiredTrigger{fired.job, fired.duplicate};
+EngineBreakers Engine::breakers() {
+  return EngineBreakers(*impl_->breakers);
 }
 
-Result<void> Engine::pause_trigger(const std::string& name, std::string reason) {
-  return impl_->triggers->pause_trigger(
-      {.name = name, .paused = true, .reason = std::move(reason)});
+EngineQuarantine Engine::quarantine() {
+  return EngineQuarantine(*impl_->jobs);
 }
 
-Result<void> Engine::resume_trigger(const std::string& name) {
-  return impl_->triggers->pause_trigger({.name = name, .paused = false});
+EngineDead Engine::dead() {
+  return EngineDead(*impl_->jobs, *impl_->questions);
 }
 
-Result<void> Engine::remove_trigger(const std::string& name) {
-  return impl_->triggers->remove_trigger(name);
+EngineSchedules Engine::schedules() {
+  return EngineSchedules(*impl_->jobs);
 }
 
-Result<TriggerInfo> Engine::get_trigger(const std::string& name) {
-  return impl_->triggers->get_trigger(name);
+EngineSessions Engine::sessions() {
+  return EngineSessions(*impl_->sessions);
 }
 
-Result<StartedWorkflow> Engine::start_workflow(WorkflowSpec spec) {
-  MS_TRY_ASSIGN(const WorkflowStarted started, impl_->workflows->start_workflow(std::move(spec)));
-  return StartedWorkflow{started.id, started.duplicate};
+EngineWorkflows Engine::workflows() {
+  return EngineWorkflows(*impl_->workflows);
 }
 
-Result<void> Engine::signal_workflow(WorkflowId id, std::string name, std::string payload,
-                                     std::string signal_id) {
-  return impl_->workflows->signal_workflow({.id = id,
-                                            .name = std::move(name),
-                                            .signal_id = std::move(signal_id),
-                                            .payload = std::move(payload)});
-}
-
-Result<WorkflowInfo> Engine::cancel_workflow(WorkflowId id, std::string reason) {
-  return impl_->workflows->cancel_workflow({.id = id, .reason = std::move(reason)});
-}
-
-Result<StartedWorkflow> Engine::fork_workflow(WorkflowId id, std::string step,
-                                              std::optional<std::string> input, std::string key) {
-  MS_TRY_ASSIGN(
-      const WorkflowStarted started,
-      impl_->workflows->fork_workflow(
-          {.id = id, .step = std::move(step), .input = std::move(input), .key = std::move(key)}));
-  return StartedWorkflow{started.id, started.duplicate};
-}
-
-Result<WorkflowInfo> Engine::get_workflow(WorkflowId id) {
-  return impl_->workflows->get_workflow(id);
-}
-
-Result<WorkflowInfo> Engine::wait_workflow(WorkflowId id, Duration limit, std::stop_token stop) {
-  return impl_->workflows->wait_workflow(id, limit, std::move(stop));
+EngineTriggers Engine::triggers() {
+  return EngineTriggers(*impl_->triggers);
 }
 
 }  // namespace mainspring

@@ -74,8 +74,8 @@ int run(const std::string& directory, std::size_t handovers, bool twin) {
   schedule.job.max_attempts = kTimerAttempts;
   schedule.continuous = Continuous{
       .timeout = 500ms, .margin = 100ms, .handoff = twin ? Duration(150ms) : Duration(0)};
-  if (auto put = engine->put_schedule(schedule); !put) return fail(put.error());
-  if (auto first = engine->trigger_schedule("report"); !first) return fail(first.error());
+  if (auto put = engine->schedules().put(schedule); !put) return fail(put.error());
+  if (auto first = engine->schedules().trigger("report"); !first) return fail(first.error());
   std::vector<Duration> gaps;
   int most = 0, backwards = 0;
   std::int64_t batches = 0;

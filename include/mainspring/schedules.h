@@ -1,0 +1,48 @@
+// Schedules and timers of an engine: set, paused, run now, their ledgers and the times to come.
+//
+// What a schedule is: schedule.h. Guides: docs/guides/schedules.md, docs/guides/timers.md.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "mainspring/schedule.h"
+
+namespace mainspring {
+
+class Jobs;
+
+// Borrows the engine, which outlives it. All calls are safe from every thread. Errors of all:
+// invalid_argument (with the field), unavailable; of all but put() and list() not_found.
+class EngineSchedules {
+ public:
+  explicit EngineSchedules(Jobs& jobs) : jobs_(&jobs) {}
+
+  // Defines it, or changes its definition; the same again changes nothing. Answers its version.
+  // Errors: overloaded (kMaxSchedules).
+  Result<std::int64_t> put(Schedule schedule);
+  Result<void> remove(const std::string& name);
+  Result<void> pause(const std::string& name, std::string reason = "");
+  Result<void> resume(const std::string& name);
+  // A run now. Answers its job, 0 = the overlap policy skipped it.
+  Result<JobId> trigger(const std::string& name);
+  // Another timeout of a continuous timer, while it runs; 0 = its own again. Errors: conflict (it
+  // is not continuous).
+  Result<void> set_timeout(const std::string& name, Duration timeout);
+
+  Result<ScheduleInfo> get(const std::string& name);
+  // By name, up to `limit`, 1 to 1000, behind `after`; "" = from the first.
+  Result<std::vector<ScheduleInfo>> list(int limit = 100, const std::string& after = "");
+  // What became of its ticks, newest first: up to `limit` rows, 1 to 1000, older than `before`; 0 =
+  // from the newest.
+  Result<LedgerPage> ledger(const std::string& name, int limit = 100, std::int64_t before = 0);
+  // The next `count` ticks, 1 to kMaxPreview, from a time on; nullopt = from now.
+  Result<std::vector<PreviewTick>> preview(const std::string& name, int count = 10,
+                                           std::optional<WallTime> from = {});
+
+ private:
+  Jobs* jobs_;
+};
+
+}  // namespace mainspring

@@ -1,0 +1,16 @@
+// Following events on a thread of the engine.
+#pragma once
+
+#include <functional>
+
+#include "broker/questions.h"
+#include "mainspring/event.h"
+
+namespace mainspring {
+
+// `questions` outlives the subscription. Returns when events are told from then on. Errors: those
+// of Questions::follow, io_error (no thread).
+Result<EventSubscription> subscribe(Questions& questions, EventFilter filter,
+                                    std::function<void(const EngineEvent&)> on_event);
+
+}  // namespace mainspring
