@@ -30,8 +30,8 @@ class Context {
   // Args, attempt, fencing token (`token`, grows with every attempt: hand it to whatever you write
   // to), the last attempt's checkpoint, headers, tags, …
   virtual const ClaimedJob& job() const = 0;
-  // The same text in every attempt of this job, and no other job's: hand it to services that can
-  // refuse to do a thing twice.
+  // The same text in every attempt of this job, and no other job's, but those that a workflow makes
+  // for the same step, or for its undo: hand it to services that can refuse to do a thing twice.
   virtual std::string idempotency_key() const = 0;
 
   // Requested when the handler should come to an end. Whatever it returns then is still weighed:

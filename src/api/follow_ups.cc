@@ -6,6 +6,7 @@
 #include <array>
 
 #include "api/fields.h"
+#include "api/step_key.h"
 #include "base/assert.h"
 #include "base/mutant.h"
 
@@ -196,7 +197,7 @@ std::vector<std::pair<FollowUp, NewJob>> wanted_by(const EndedJob& job, std::str
     next.kind = follow_up.kind;
     next.priority = follow_up.priority;
     next.session = follow_up.session;
-    next.headers = job.headers;
+    next.headers = without_step_key(job.headers);
     next.trigger_depth = job.trigger_depth;
     next.correlation_id = job.correlation_id.empty() ? fmt::to_string(job.id) : job.correlation_id;
     out.emplace_back(std::move(follow_up), std::move(next));

@@ -7,6 +7,7 @@
 #include <limits>
 #include <set>
 
+#include "api/step_key.h"
 #include "api/workflow_shapes.h"
 #include "base/assert.h"
 #include "base/mutant.h"
@@ -267,6 +268,7 @@ void Broker::push(Pending pending, std::deque<Pending>& line) {
 }
 
 void Broker::submit(Operation operation, Answer answer, std::optional<Audit> audit, Wake whom) {
+  drop_step_keys(operation);
   const Size size = size_of(operation);
   std::optional<Error> refused;
   bool wake = false;

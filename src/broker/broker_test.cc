@@ -81,6 +81,16 @@ TEST_CASE_FIXTURE(Fixture, "the engine's own claims are not counted among those 
   CHECK(broker->parked_claims() == 0);
 }
 
+TEST_CASE_FIXTURE(Fixture, "a job that copies the headers of a step's job has not its key") {
+  const std::string copied = R"({"mainspring-idempotency-key":"ms-w1-1-ab","trace":"1"})";
+  Got got;
+  park("w", got);
+  broker->submit(Enqueue{.jobs = {NewJob{.kind = "work", .headers = copied}}}, ignore);
+  step();
+  REQUIRE(got);
+  CHECK(got->jobs.at(0).headers == R"({"trace":"1"})");
+}
+
 TEST_CASE_FIXTURE(Fixture, "a parked claim gets its job in the very commit that enqueues it") {
   Got got;
   park("w", got);

@@ -74,12 +74,15 @@ expect 0 '3 running (paused)' ms workflow pause 3
 expect 0 '3 running' ms workflow resume 3
 expect 0 '3 undoing' ms workflow cancel 3 --reason 'wrong address'
 expect 0 '…undoing  job … undo job …' ms workflow show 3
-expect 0 '…' ms work --queue pay --exec 'sh -c "exit 65"' --drain
+expect 0 '…' ms work --queue pay --exec 'sh -c "echo $MAINSPRING_IDEMPOTENCY_KEY >>keys; exit 65"' --drain
 expect 0 '…state           parked…! charge  undo_failed…' ms workflow show 3
 expect 1 '…parked…' ms workflow show 3 --follow
 expect 0 '…parked…1 not undone…' ms workflow list --state parked
 expect 0 '3 undoing' ms workflow retry 3
-expect 0 '…' ms work --queue pay --exec 'sh -c "exit 65"' --drain
+expect 0 '…' ms work --queue pay --exec 'sh -c "echo $MAINSPRING_IDEMPOTENCY_KEY >>keys; exit 65"' --drain
+expect 0 '2' sh -c 'wc -l <keys'
+expect 0 'ms-w3-1-…-undo' sort -u keys
+expect 0 '1' sh -c 'sort -u keys | wc -l'
 expect 0 '3 cancelled' ms workflow retry 3 --step charge --by-hand
 expect 65 '…' ms workflow retry 3
 expect 0 '…3…cancelled…wrong address…2…completed…1…completed…' ms workflow list

@@ -6,6 +6,7 @@
 
 #include "api/json.h"
 #include "api/session_shapes.h"
+#include "api/step_key.h"
 #include "base/assert.h"
 #include "base/mutant.h"
 #include "worker/state.h"
@@ -22,6 +23,7 @@ class AttemptContext final : public Context {
   const ClaimedJob& job() const override { return attempt_.job; }
 
   std::string idempotency_key() const override {
+    if (std::string key = step_key_of(attempt_.job.headers); !key.empty()) return key;
     // The id alone would be the same in two stores, so what the job is goes in too.
     // FNV-1a, 64 bit. Source: http://www.isthe.com/chongo/tech/comp/fnv/
     std::uint64_t h = 0xcbf29ce484222325u;

@@ -538,11 +538,18 @@ TEST_CASE("the handler sees the job, the last checkpoint, and a key that stays t
   rig.jobs.with_lock([&] { rig.jobs.outcomes.clear(); });
   rig.jobs.add("k", "{\"a\":1}", as(7, 3));
   REQUIRE(rig.jobs.await_outcomes(1));
+  // Of a step of a workflow it is what the workflow says.
+  rig.jobs.add("k", "{}", [&](ClaimedJob& job) {
+    as(9, 4)(job);
+    job.headers = R"({"mainspring-idempotency-key":"ms-w7-1-ab-undo"})";
+  });
+  REQUIRE(rig.jobs.await_outcomes(2));
   rig.worker->stop();
-  REQUIRE(keys.size() == 3);
+  REQUIRE(keys.size() == 4);
   CHECK(keys[0] == keys[2]);
   CHECK(keys[0] != keys[1]);
   CHECK(keys[0].starts_with("ms-7-"));
+  CHECK(keys[3] == "ms-w7-1-ab-undo");
 }
 
 TEST_CASE(

@@ -240,6 +240,14 @@ Result<StepStatus> decode_status(std::string_view text) {
   return decode_request(text, kStatus);
 }
 
+std::string key_of(const WorkflowRecord& record, const Summary& summary, int step) {
+  // FNV-1a, 64 bit, as of a job: Context::idempotency_key().
+  std::uint64_t h = 0xcbf29ce484222325u;
+  for (const char c : fmt::format("{}\n{}\n{}", record.name, record.key, summary.started_at.us()))
+    h = (h ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
+  return fmt::format("ms-w{}-{}-{:016x}", record.id, step, h);
+}
+
 WorkflowInfo info_of(const WorkflowRecord& record) {
   WorkflowInfo out{.id = record.id, .name = record.name, .key = record.key, .state = record.state};
   const auto summary = decode_summary(record.data);

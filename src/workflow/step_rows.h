@@ -80,6 +80,10 @@ Result<StepStatus> decode_status(std::string_view text);
 enum Text : std::int64_t { kTextInput, kTextResultAsked, kTextResult, kTextQueues };
 bool may_touch(std::string_view queues, const Within& within);  // kTextQueues: a line for each
 
+// The idempotency key of what a step does: see api/step_key.h. No other step of this or another
+// store has it, as far as names and the time of their start tell stores apart.
+std::string key_of(const WorkflowRecord& record, const Summary& summary, int step);
+
 // For whoever reads: from what the rows say. `names`: of the definition's steps, by number.
 WorkflowInfo info_of(const WorkflowRecord& record);  // without input and result
 WorkflowStep step_of(int number, const StepStatus& status, const StepDefinition& definition,

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "api/json.h"
+#include "api/step_key.h"
 #include "base/mutant.h"
 #include "workflow/references.h"
 #include "workflow/rules.h"
@@ -106,6 +107,10 @@ Result<void> WorkflowRules::undo_step(Open& w, int step) {
   }
   job.args = std::move(*args);
   if (job.correlation_id.empty()) job.correlation_id = fmt::format("workflow-{}", w.record.id);
+  // The same however often it is made: see RetryWorkflow.
+  std::string key = workflow::key_of(w.record, w.summary, step) + "-undo";
+  if (MS_MUTANT(undo_key_made_anew)) key += std::to_string(status->undo_job);
+  job.headers = with_step_key(std::move(job.headers), key);
   ++w.summary.undoing;
   status->undo_job = rows_.make_job(job, {.workflow = w.record.id, .step = step, .undo = true});
   return {};

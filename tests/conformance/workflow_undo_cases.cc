@@ -1,4 +1,5 @@
 // What workflows promise when something fails: what was done is undone, in reverse, once.
+#include "api/step_key.h"
 #include "conformance/workflow_bench.h"
 
 namespace mainspring::conformance {
@@ -123,6 +124,42 @@ TEST_SUITE("store: workflows undone") {
     b.done("undo-a");
     CHECK(b.state_of(id) == WorkflowState::undone);
     CHECK(b.refused(RetryWorkflow{id, "", false, {}}) == ErrorCode::conflict);
+  }
+
+  TEST_CASE("WF-2: all jobs that undo a step have one idempotency key, made of the step's own") {
+    WorkflowBench b;
+    const WorkflowId id = b.start(three());
+    const std::string key = step_key_of(b.of("a").headers);
+    b.done("a");
+    CHECK(key.starts_with("ms-w" + std::to_string(id) + "-1-"));
+    CHECK(step_key_of(b.of("b").headers) != key);
+    b.die("b");
+    const ClaimedJob first = b.of("undo-a");
+    CHECK(step_key_of(first.headers) == key + "-undo");
+    for (int i = 0; i < 2; ++i) {
+      b.die("undo-a");
+      CHECK(b.state_of(id) == WorkflowState::parked);
+      b.advance(seconds(5));
+      if (i == 1) b.reopen();
+      b.one<WorkflowInfo>(RetryWorkflow{id, "", false, {}});
+      CHECK(b.of("undo-a").id != first.id);
+      CHECK(step_key_of(b.of("undo-a").headers) == key + "-undo");
+    }
+    b.start(three());
+    CHECK(step_key_of(b.of("a").headers) != key);
+  }
+
+  TEST_CASE(
+      "the key of a step is beside the headers that its job asks for, and its reply has none") {
+    WorkflowBench b;
+    b.start(R"({"name":"e","each":[5,6],"job":{"queue":"q","kind":"e","headers":{"t":"1"},)"
+            R"("reply_to":"answers"}})");
+    const auto jobs = b.claim(2);
+    REQUIRE(jobs.size() == 2);
+    CHECK(jobs[0].headers.ends_with(R"(,"t":"1"})"));
+    CHECK(step_key_of(jobs[0].headers) != step_key_of(jobs[1].headers));
+    CHECK(b.finish(jobs[0], Complete{"50"}) == FinishStatus::ok);
+    CHECK(b.claim(1, {"answers"}).at(0).headers == R"({"t":"1"})");
   }
 
   TEST_CASE("a cancelled workflow is undone and then cancelled") {

@@ -257,6 +257,7 @@ std::map<std::string, std::string> flow_defects() {
       {"undo_all_at_once", workflows()},
       {"undo_in_order", seeds(1, 12)},
       {"failed_undo_is_done", seeds(1, 12)},
+      {"undo_key_made_anew", workflows()},
       {"paused_steps_begin", workflows()},
       {"skipped_counts_as_come", workflows()},
       {"list_ends_with_its_first", workflows()},
@@ -470,6 +471,7 @@ const std::map<std::string, std::string>& table() {
         {"run_asked_for_again", unit("client_test", "a run that the server may have begun*")},
         {"gone_caller_waits_on", unit("http_test", "an acquire waits for the release*")},
         {"paused_dropped", unit("api_test", "a put says the name once*")},
+        {"step_key_copied", unit("api_test", "what is left without it is as it was")},
         // the dead letter
         {"fingerprint_of_numbers", unit("model_test", "jobs that died of the same thing*")},
         {"canary_goes_on", unit("cli_test", "a canary that dies again of the same*")},
