@@ -137,6 +137,12 @@ struct WorkflowStep {
   std::string reason;           // of failed and skipped ones
   std::optional<WallTime> started_at, ended_at;
   bool taken_over = false;  // of a fork: it ended in the workflow that was forked
+  // Of one whose job, or undo job, has not ended: what that job says now.
+  std::optional<JobState> job_state;
+  int attempt = 0, max_attempts = 0;
+  std::string worker;  // that has it now, "" = none
+  // Its deadline, or the end of the time limit of the attempt that runs: the earlier one.
+  std::optional<WallTime> complete_by;
 };
 
 // A fork takes over what its workflow did before `step`, and begins this step anew.

@@ -135,6 +135,14 @@ constexpr JsonField<WorkflowStep> kStep[] = {
     {"started_at", &as_optional_time<&WorkflowStep::started_at>},
     {"ended_at", &as_optional_time<&WorkflowStep::ended_at>},
     {"taken_over", &as_boolean<&WorkflowStep::taken_over>},
+    {"job_state",
+     [](JsonReader& in, WorkflowStep& s) {
+       return mainspring::read_state(in, s.job_state.emplace());
+     }},
+    {"attempt", &as_integer<&WorkflowStep::attempt, 0, INT32_MAX>},
+    {"max_attempts", &as_integer<&WorkflowStep::max_attempts, 0, INT32_MAX>},
+    {"worker", &as_string<&WorkflowStep::worker>},
+    {"complete_by", &as_optional_time<&WorkflowStep::complete_by>},
 };
 
 void write_step(JsonWriter& w, const WorkflowStep& step, Payload payload) {
@@ -154,6 +162,12 @@ void write_step(JsonWriter& w, const WorkflowStep& step, Payload payload) {
   if (step.started_at) w.key("started_at").time(*step.started_at);
   if (step.ended_at) w.key("ended_at").time(*step.ended_at);
   if (step.taken_over) w.key("taken_over").boolean(true);
+  if (step.job_state) {
+    w.key("job_state").string(to_string(*step.job_state)).key("attempt").number(step.attempt);
+    w.key("max_attempts").number(step.max_attempts);
+  }
+  if (!step.worker.empty()) w.key("worker").string(step.worker);
+  if (step.complete_by) w.key("complete_by").time(*step.complete_by);
   w.end_object();
 }
 

@@ -53,8 +53,8 @@ void encode_workflow_page(const WorkflowPage& page, std::string& out,
                           Payload payload = Payload::shown);
 Result<WorkflowPage> decode_workflow_page(std::string_view body);
 // {"steps": [{"number", "name", "state", "after"?, "job"?, "undo_job"?, "workflow"?, "of"?,
-// "index"?, "result"?, "reason"?, "started_at"?, "ended_at"?, "taken_over"?}], "next": number |
-// null}
+// "index"?, "result"?, "reason"?, "started_at"?, "ended_at"?, "taken_over"?, "job_state"?,
+// "attempt"?, "max_attempts"?, "worker"?, "complete_by"?}], "next": number | null}
 void encode_workflow_steps(const WorkflowStepPage& page, std::string& out,
                            Payload payload = Payload::shown);
 Result<WorkflowStepPage> decode_workflow_steps(std::string_view body);

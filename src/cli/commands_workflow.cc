@@ -47,7 +47,8 @@ Command show_command() {
           .description =
               "Shows a workflow. Each step stands below the one that it waits for; jobs of a step "
               "with `each` are counted, and those that failed are named. Below a step that is a "
-              "workflow stand the steps of that.",
+              "workflow stand the steps of that. One whose job lives says who has it, in which "
+              "attempt, and how long it may take.",
           .arguments = {{"ID", "the workflow's number", Count::one}},
           .flags = {{.name = "follow",
                      .value = "",

@@ -79,6 +79,7 @@ expect 0 '…state           parked…! charge  undo_failed…' ms workflow show
 expect 1 '…parked…' ms workflow show 3 --follow
 expect 0 '…parked…1 not undone…' ms workflow list --state parked
 expect 0 '3 undoing' ms workflow retry 3
+expect 0 '…↶ charge  undoing  job …  undo job …  available…' ms workflow show 3
 expect 0 '…' ms work --queue pay --exec 'sh -c "echo $MAINSPRING_IDEMPOTENCY_KEY >>keys; exit 65"' --drain
 expect 0 '2' sh -c 'wc -l <keys'
 expect 0 'ms-w3-1-…-undo' sort -u keys

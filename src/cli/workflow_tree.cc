@@ -82,6 +82,22 @@ std::string counts_of(const Drawn& drawn) {
   return fmt::format("  {}: {}", counted(all, drawn.of_workflows ? "workflow" : "job"), out);
 }
 
+// "running on w1, attempt 2 of 5, 14m left"
+std::string job_of(const WorkflowStep& step, WallTime now) {
+  std::string out;
+  const auto add = [&out](const std::string& what) { out += (out.empty() ? "  " : ", ") + what; };
+  if (step.job_state) {
+    const std::string on = step.worker.empty() ? "" : " on " + printable(step.worker);
+    add(std::string(to_string(*step.job_state)) + on);
+    if (step.attempt > 0) add(fmt::format("attempt {} of {}", step.attempt, step.max_attempts));
+  }
+  if (step.complete_by) {
+    const Duration left = *step.complete_by - now;
+    add(left < std::chrono::seconds(1) ? "late" : format_age(left) + " left");
+  }
+  return out;
+}
+
 // `child`: how far its workflow is.
 std::string line_of(const WorkflowStep& step, std::size_t depth, const std::string& more,
                     WallTime now, const Io& io, const std::string& child = "") {
@@ -93,6 +109,7 @@ std::string line_of(const WorkflowStep& step, std::size_t depth, const std::stri
   if (step.job != 0) out += fmt::format("  job {}", step.job);
   if (step.undo_job != 0) out += fmt::format("  undo job {}", step.undo_job);
   if (step.workflow != 0) out += fmt::format("  workflow {}{}", step.workflow, child);
+  out += job_of(step, now);
   if (step.started_at) {
     const WallTime end = step.ended_at.value_or(now);
     out += "  " + format_age(std::max(Duration(0), end - *step.started_at));

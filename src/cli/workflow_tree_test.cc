@@ -73,6 +73,21 @@ TEST_CASE("below a step that is a workflow stand its steps; one that is not ther
         "  · ship  waiting\n");
 }
 
+TEST_CASE("a step whose job lives says who has it, in which attempt, and how long it may take") {
+  WorkflowStep pay = step(1, "pay", StepState::undoing), ship = step(2, "ship", StepState::running);
+  pay.job = 3, pay.undo_job = 7;
+  pay.job_state = JobState::running;
+  pay.attempt = 2, pay.max_attempts = 5, pay.worker = "w\x1b[2J";
+  pay.complete_by = WallTime::from_us(200'000'000);
+  ship.job_state = JobState::available;
+  WorkflowStep sign = step(3, "sign", StepState::running);
+  sign.complete_by = WallTime::from_us(1'000'000);
+  CHECK(workflow_tree({pay, ship, sign}, WallTime::from_us(80'000'000), Io{}) ==
+        "↶ pay  undoing  job 3  undo job 7  running on w\\x1b[2J, attempt 2 of 5, 2m left\n"
+        "▸ ship  running  available\n"
+        "▸ sign  running  late\n");
+}
+
 TEST_CASE("a chain of ten thousand steps is cut, and says so") {
   std::vector<WorkflowStep> steps = {step(1, "s1", StepState::waiting)};
   for (int i = 2; i <= 10'000; ++i)

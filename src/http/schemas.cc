@@ -591,7 +591,12 @@ constexpr Schema kSchemas[] = {
       "started_at":{"type":"string","format":"date-time"},
       "ended_at":{"type":"string","format":"date-time"},
       "taken_over":{"type":"boolean",
-        "description":"It ended in the workflow that was forked."}}})"},
+        "description":"It ended in the workflow that was forked."},
+      "job_state":{"$ref":"#/components/schemas/JobState","description":"Of the job that lives."},
+      "attempt":{"type":"integer"},"max_attempts":{"type":"integer"},
+      "worker":{"type":"string","description":"That has it now."},
+      "complete_by":{"type":"string","format":"date-time",
+        "description":"The deadline, or the time limit of the attempt: the earlier."}}})"},
     {"WorkflowStepList", R"({"type":"object","required":["steps","next"],"properties":{
       "steps":{"type":"array","items":{"$ref":"#/components/schemas/WorkflowStep"}},
       "next":{"type":["integer","null"],

@@ -14,6 +14,23 @@ Error no_workflow(WorkflowId id) {
   return Error{ErrorCode::not_found, fmt::format("there is no workflow {}", id)};
 }
 
+void add_live(Snapshot& snapshot, const Statement& sql, WorkflowStepPage& page) {
+  const Ints ids = workflow::live_jobs(page);
+  if (ids.empty()) return;
+  const Rows rows = snapshot.run(sql, params(ids));
+  std::map<JobId, Job> jobs;
+  for (int i = 0; i < rows.size(); ++i) {
+    Job job{.id = rows.integer(i, 0), .state = static_cast<JobState>(rows.integer(i, 1))};
+    job.attempt = static_cast<int>(rows.integer(i, 2));
+    job.max_attempts = static_cast<int>(rows.integer(i, 3));
+    job.worker = rows.text(i, 4);
+    if (rows.integer(i, 5) != 0) job.started_at = WallTime::from_us(rows.integer(i, 5));
+    job.timeout = Duration(rows.integer(i, 6));
+    jobs.emplace(job.id, std::move(job));
+  }
+  workflow::add_jobs(page, jobs);
+}
+
 }  // namespace
 
 Result<WorkflowInfo> PostgresStore::workflow(WorkflowId id) const {
@@ -103,6 +120,7 @@ Result<WorkflowStepPage> PostgresStore::workflow_steps(WorkflowId id, int after,
                         if (row.empty()) return std::nullopt;
                         return row.string(0, 0);
                       });
+        if (steps) add_live(snapshot, workflow_sql_.live_jobs, *steps);
         snapshot.end();
         return steps;
       }));

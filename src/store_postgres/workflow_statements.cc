@@ -130,7 +130,10 @@ WorkflowStatements::WorkflowStatements(std::string_view s)
           "number = $3"),
       queues_of(s,
                 "SELECT workflow, text FROM $schema.workflow_rows WHERE workflow = ANY($1) AND "
-                "kind = 0 AND number = $2") {}
+                "kind = 0 AND number = $2"),
+      live_jobs(s,
+                "SELECT id, state, attempt, max_attempts, worker, started_at, timeout FROM "
+                "$schema.jobs WHERE id = ANY($1)") {}
 
 #undef MS_WORKFLOW
 

@@ -14,7 +14,7 @@ struct WorkflowStatements {
   Statement live_of_failed, live_of, live_of_due, due, first_wake, first_finished, finished,
       let_children_go, prune_rows, prune;
   // For readers.
-  Statement one, list, states, rows_between, row, queues_of;
+  Statement one, list, states, rows_between, row, queues_of, live_jobs;
 };
 
 }  // namespace mainspring::pg

@@ -99,21 +99,24 @@ class Leases {
     }
     return holders_;
   }
+  // Who has the job, if a grant gives it a token above that of its row.
+  const Holder* holder(JobId id, JobState row, Token token) {
+    if (row != JobState::available) return nullptr;
+    const auto found = all().find(id);
+    return found != holders_.end() && found->second.token > token ? &found->second : nullptr;
+  }
   // The state that the job's row and the grants make together.
   JobState state(JobId id, JobState row, Token token) {
-    if (row != JobState::available) return row;
-    const auto found = all().find(id);
-    return found != holders_.end() && found->second.token > token ? JobState::running : row;
+    return holder(id, row, token) != nullptr ? JobState::running : row;
   }
   // Makes the job running if a grant gives it a token above its own. `row` is the job's.
   void apply(Job& job, const Statement& row) {
-    if (job.state != JobState::available) return;
-    const auto found = all().find(job.id);
-    if (found == holders_.end() || found->second.token <= job.token) return;
+    const Holder* found = holder(job.id, job.state, job.token);
+    if (found == nullptr) return;
     job.state = JobState::running;
-    job.token = found->second.token;
-    job.worker = found->second.worker;
-    job.started_at = found->second.claimed_at;
+    job.token = found->token;
+    job.worker = found->worker;
+    job.started_at = found->claimed_at;
     ++job.attempt;
     job.version = row.is_null(25) ? job.version + 1 : row.integer(25);
     job.cancel_requested = row.integer(26) != 0;
@@ -176,6 +179,9 @@ Reader::Reader(const std::string& path, const std::string& vfs)
                            "WHERE z.id < ?1 AND z.id >= ?2 AND " MS_JOB_FILTER
                            "AND (?6 IS NULL OR j.state = ?6) ORDER BY z.id DESC"),
       select_grants(db, "SELECT token, worker, claimed_at, ids FROM grants ORDER BY token"),
+      live_job(db,
+               "SELECT j.state, j.token, j.attempt, j.max_attempts, b.timeout FROM jobs j JOIN "
+               "bodies b ON b.id = j.id WHERE j.id = ?"),
       next_id(db, "SELECT a FROM tallies WHERE id = 0"),
       below(db, "SELECT max(id) FROM jobs WHERE id < ?"),
       queue_id(db, "SELECT id FROM queues WHERE name = ?"),
@@ -252,6 +258,28 @@ Result<Job> SqliteStore::get(JobId id) const {
   } catch (const SqlError& error) {
     return to_error(error);
   }
+}
+
+std::map<JobId, Job> SqliteStore::read_live(Reader& reader, const std::vector<JobId>& ids) {
+  std::map<JobId, Job> out;
+  Leases leases(reader.select_grants);
+  for (const JobId id : ids) {
+    Statement& row = reader.live_job.bind(id);
+    ResetGuard guard(row);
+    if (!row.step()) continue;
+    Job job{.id = id, .state = static_cast<JobState>(row.integer(0))};
+    job.attempt = static_cast<int>(row.integer(2));
+    job.max_attempts = static_cast<int>(row.integer(3));
+    job.timeout = row.is_null(4) ? kForever : Duration(row.integer(4));
+    if (const auto* holder = leases.holder(id, job.state, row.integer(1))) {
+      job.state = JobState::running;
+      job.worker = holder->worker;
+      job.started_at = holder->claimed_at;
+      ++job.attempt;
+    }
+    out.emplace(id, std::move(job));
+  }
+  return out;
 }
 
 Result<JobPage> SqliteStore::list(const JobFilter& filter, int limit, JobId before) const {

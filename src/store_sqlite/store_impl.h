@@ -174,7 +174,8 @@ struct Reader {
   Reader(const std::string& path, const std::string& vfs);
   Database db;
   Statement get_job, get_errors, line_before, quarantined_before, key_before, list_jobs, list_dead,
-      list_quarantined, select_grants, next_id, below, queue_id, kind_id, schedule_id, ledger;
+      list_quarantined, select_grants, live_job, next_id, below, queue_id, kind_id, schedule_id,
+      ledger;
   AuditStatements audit;
   SessionReads sessions;
   WorkflowReads workflows;
@@ -551,7 +552,7 @@ class SqliteStore final : public Store {
   template <class F>
   OperationResult run_workflow(F&& what);
   template <class F>
-  auto read_workflows(F&& what) const -> decltype(what(std::declval<WorkflowReads&>()));
+  auto read_workflows(F&& what) const -> decltype(what(std::declval<Reader&>()));
   bool prune_workflows(int limit);  // true: the limit was reached
   void refresh_workflows();
 
@@ -656,6 +657,7 @@ class SqliteStore final : public Store {
   bool prune_one(JobId id, std::int64_t finished_at);
 
   // -- reads (read.cc, verify.cc)
+  static std::map<JobId, Job> read_live(Reader& reader, const std::vector<JobId>& ids);
   static JobPage list_running(Reader& reader, const JobFilter& filter, int limit, JobId before);
   static JobPage list_window(Reader& reader, const JobFilter& filter, int limit, JobId before);
   static LedgerPage read_ledger(Reader& reader, std::int64_t schedule, int limit,

@@ -378,12 +378,12 @@ Error no_workflow(WorkflowId id) {
 
 // Runs on a reader's connection, in one snapshot.
 template <class F>
-auto SqliteStore::read_workflows(F&& what) const -> decltype(what(std::declval<WorkflowReads&>())) {
+auto SqliteStore::read_workflows(F&& what) const -> decltype(what(std::declval<Reader&>())) {
   try {
     auto reader = take_reader();
     auto answer = [&] {
       Snapshot snapshot(reader->db);
-      return what(reader->workflows);
+      return what(*reader);
     }();
     give_back(std::move(reader));
     return answer;
@@ -393,7 +393,8 @@ auto SqliteStore::read_workflows(F&& what) const -> decltype(what(std::declval<W
 }
 
 Result<WorkflowInfo> SqliteStore::workflow(WorkflowId id) const {
-  return read_workflows([&](WorkflowReads& sql) -> Result<WorkflowInfo> {
+  return read_workflows([&](Reader& reader) -> Result<WorkflowInfo> {
+    WorkflowReads& sql = reader.workflows;
     const auto record = find_record(sql, id);
     if (!record) return no_workflow(id);
     return workflow::read_info(*record, [&](WorkflowRow kind, std::int64_t number) {
@@ -404,7 +405,8 @@ Result<WorkflowInfo> SqliteStore::workflow(WorkflowId id) const {
 
 Result<WorkflowPage> SqliteStore::workflows(const WorkflowFilter& filter, int limit,
                                             WorkflowId before) const {
-  return read_workflows([&](WorkflowReads& sql) -> Result<WorkflowPage> {
+  return read_workflows([&](Reader& reader) -> Result<WorkflowPage> {
+    WorkflowReads& sql = reader.workflows;
     const int examined = limit * workflow::kExaminedForOne;
     std::vector<WorkflowRecord> records;
     {
@@ -419,7 +421,8 @@ Result<WorkflowPage> SqliteStore::workflows(const WorkflowFilter& filter, int li
 }
 
 Result<WorkflowStepPage> SqliteStore::workflow_steps(WorkflowId id, int after, int limit) const {
-  return read_workflows([&](WorkflowReads& sql) -> Result<WorkflowStepPage> {
+  return read_workflows([&](Reader& reader) -> Result<WorkflowStepPage> {
+    WorkflowReads& sql = reader.workflows;
     const auto record = find_record(sql, id);
     if (!record) return no_workflow(id);
     std::vector<WorkflowRows::Row> states;
@@ -428,9 +431,11 @@ Result<WorkflowStepPage> SqliteStore::workflow_steps(WorkflowId id, int after, i
       ResetGuard guard(rows);
       while (rows.step()) states.emplace_back(rows.integer(0), rows.text(1));
     }
-    return workflow::read_steps(*record, states, limit, [&](WorkflowRow kind, std::int64_t number) {
-      return read_row(sql, id, kind, number);
-    });
+    auto page = workflow::read_steps(
+        *record, states, limit,
+        [&](WorkflowRow kind, std::int64_t number) { return read_row(sql, id, kind, number); });
+    if (page) workflow::add_jobs(*page, read_live(reader, workflow::live_jobs(*page)));
+    return page;
   });
 }
 

@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace mainspring::workflow {
 
 WorkflowInfo read_info(const WorkflowRecord& record, const ReadRow& read) {
@@ -18,6 +20,23 @@ WorkflowInfo read_info(const WorkflowRecord& record, const ReadRow& read) {
   }
   return out;
 }
+
+namespace {
+
+// Parts of a step with `each` have one each.
+void add_deadline(WorkflowStep& step, const StepSpec& spec) {
+  const bool lives = step.state == StepState::running && step.started_at;
+  if (lives && spec.deadline && (spec.each.empty() || step.of != 0))
+    step.complete_by = *step.started_at + *spec.deadline;
+}
+
+// 0 = it has none.
+JobId live_job(const WorkflowStep& step) {
+  if (step.state == StepState::running) return step.job;
+  return step.state == StepState::undoing ? step.undo_job : 0;
+}
+
+}  // namespace
 
 Result<WorkflowStepPage> read_steps(const WorkflowRecord& record,
                                     const std::vector<WorkflowRows::Row>& states, int limit,
@@ -44,9 +63,34 @@ Result<WorkflowStepPage> read_steps(const WorkflowRecord& record,
       found = definitions.emplace(of, std::move(definition)).first;
     }
     page.steps.push_back(step_of(step, status, found->second, record.state));
+    add_deadline(page.steps.back(), found->second.spec);
     if (auto result = read(WorkflowRow::result, step)) page.steps.back().result = *result;
   }
   return page;
+}
+
+std::vector<JobId> live_jobs(const WorkflowStepPage& page) {
+  std::vector<JobId> out;
+  for (const WorkflowStep& step : page.steps) {
+    if (const JobId job = live_job(step); job != 0) out.push_back(job);
+  }
+  return out;
+}
+
+void add_jobs(WorkflowStepPage& page, const std::map<JobId, Job>& jobs) {
+  for (WorkflowStep& step : page.steps) {
+    const auto found = jobs.find(live_job(step));
+    if (found == jobs.end()) continue;
+    const Job& job = found->second;
+    step.job_state = job.state;
+    step.attempt = job.attempt;
+    step.max_attempts = job.max_attempts;
+    if (job.state != JobState::running) continue;
+    step.worker = job.worker;
+    if (!job.started_at || job.timeout == kForever) continue;
+    const WallTime limit = *job.started_at + job.timeout;
+    step.complete_by = std::min(step.complete_by.value_or(limit), limit);
+  }
 }
 
 WorkflowPage page_of(const WorkflowFilter& filter, int limit,

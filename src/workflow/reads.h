@@ -2,6 +2,8 @@
 #pragma once
 
 #include <functional>
+#include <map>
+#include <vector>
 
 #include "store/workflow_operations.h"
 #include "workflow/step_rows.h"
@@ -18,6 +20,10 @@ WorkflowInfo read_info(const WorkflowRecord& record, const ReadRow& read);
 Result<WorkflowStepPage> read_steps(const WorkflowRecord& record,
                                     const std::vector<WorkflowRows::Row>& states, int limit,
                                     const ReadRow& read);
+// The jobs of its steps that have not ended; and what they say now: their state, attempt,
+// max_attempts, worker, started_at and timeout.
+std::vector<JobId> live_jobs(const WorkflowStepPage& page);
+void add_jobs(WorkflowStepPage& page, const std::map<JobId, Job>& jobs);
 
 // Of `records`, newest first, those that the filter lets through, at most `limit`. `queues`: the
 // row kTextQueues of one. A store gives limit * kExaminedForOne records, or all that there are.

@@ -196,6 +196,10 @@ std::vector<std::string> lines_of_workflow(const Store& store, WorkflowId id) {
       lines.push_back(fmt::format("  step {} {} {} job={} undo={} workflow={} taken={} {}",
                                   step.number, step.name, to_string(step.state), step.job,
                                   step.undo_job, step.workflow, step.taken_over, step.result));
+      if (step.complete_by) lines.back() += fmt::format(" by={}", step.complete_by->us());
+      if (!step.job_state) continue;
+      lines.back() += fmt::format(" {} {}/{} {}", to_string(*step.job_state), step.attempt,
+                                  step.max_attempts, step.worker);
     }
     if (!got->next) break;
     after = *got->next;

@@ -239,9 +239,16 @@ Result<WorkflowStepPage> ModelWorkflows::steps(WorkflowId id, int after, int lim
         std::ssize(states) <= limit)
       states.emplace_back(number, text);
   }
-  return workflow::read_steps(
+  auto page = workflow::read_steps(
       found->second, states, limit,
       [&](WorkflowRow kind, std::int64_t number) { return find(id, kind, number); });
+  std::map<JobId, Job> jobs;
+  for (const JobId job : page ? workflow::live_jobs(*page) : std::vector<JobId>()) {
+    if (const auto one = disk_.jobs.find(job); one != disk_.jobs.end())
+      jobs.emplace(job, one->second.job);
+  }
+  if (page) workflow::add_jobs(*page, jobs);
+  return page;
 }
 
 }  // namespace mainspring

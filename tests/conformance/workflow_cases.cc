@@ -221,6 +221,46 @@ TEST_SUITE("store: workflows") {
     CHECK(b.begun() == "b");
   }
 
+  TEST_CASE("a step whose job lives says its state, its attempt, who has it, and by when it ends") {
+    WorkflowBench b;
+    const WorkflowId id =
+        b.start(R"({"name":"a","deadline":"90s","job":{"queue":"q","kind":"a","timeout":"1m",)"
+                R"("max_attempts":3},"undo":{"queue":"q","kind":"u","timeout":"none"}},)" +
+                b.step("b", b.after(R"("a")")) + R"(,{"name":"s","signal":"go","deadline":"1h"})");
+    const auto check = [&](std::optional<JobState> state, int attempt, const std::string& worker,
+                           std::optional<WallTime> by) {
+      const WorkflowStep a = b.step_of(id, "a");
+      CHECK(a.job_state == state);
+      CHECK(a.attempt == attempt);
+      CHECK(a.max_attempts == (state ? (a.undo_job == 0 ? 3 : 20) : 0));
+      CHECK(a.worker == worker);
+      CHECK(a.complete_by == by);
+    };
+    const WallTime begin = b.wall();
+    check(JobState::available, 0, "", begin + seconds(90));
+    CHECK(b.step_of(id, "s").complete_by == begin + hours(1));
+    CHECK_FALSE(b.step_of(id, "s").job_state.has_value());
+    CHECK_FALSE(b.step_of(id, "b").complete_by.has_value());
+    b.of("a");
+    check(JobState::running, 1, "w1", begin + seconds(60));
+    b.advance(seconds(10));
+    b.end("a", Retry{.error = "no", .after = seconds(30)});
+    check(JobState::retryable, 1, "", begin + seconds(90));
+    b.advance(seconds(30));
+    CHECK(b.move_due() == 1);
+    b.of("a");
+    check(JobState::running, 2, "w1", begin + seconds(90));  // the deadline comes first now
+    b.reopen();
+    b.done("a");
+    check(std::nullopt, 0, "", std::nullopt);
+    b.die("b");
+    check(JobState::available, 0, "", std::nullopt);
+    b.of("u");
+    check(JobState::running, 1, "w1", std::nullopt);
+    b.done("u");
+    check(std::nullopt, 0, "", std::nullopt);
+  }
+
   TEST_CASE("a failed step may be gone on without") {
     WorkflowBench b;
     const WorkflowId id =

@@ -87,6 +87,10 @@ TEST_CASE("a remote workflow is started once per key, signalled, waited for and 
 TEST_CASE("a remote workflow is paused, cancelled, parked, retried and taken as done") {
   Rig rig;
   const WorkflowId id = rig.start(two_steps());
+  const auto begun = rig.client->workflow_steps(id, 0, 1);
+  REQUIRE(begun.has_value());
+  CHECK(begun->steps.at(0).job_state == JobState::available);
+  CHECK(begun->steps.at(0).max_attempts > 0);
   rig.end(Complete{"1"});
   CHECK(rig.client->pause_workflow({.id = id, .paused = true, .within = {}})->paused);
   CHECK_FALSE(rig.client->pause_workflow({.id = id, .paused = false, .within = {}})->paused);
