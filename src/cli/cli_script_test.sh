@@ -260,12 +260,29 @@ expect 0 'mainspring: …; trying again…' cat events.err
 start_server
 expect 0 '{"id":1,…"state":"completed"…}' ms jobs show 1 --json
 expect 0 '40 jobs examined: sound' ms verify
+
+# -- a canary that fails again, and would be tried again in minutes ----------------------------------
+echo 'echo "{\"error\":\"broken\",\"retry_after\":\"0s\"}" >&3; exit 1' >soon.sh
+echo 'echo "{\"error\":\"broken\"}" >&3; exit 1' >late.sh
+expect 0 '…available' ms enqueue flaky look --max-attempts 2
+"$mainspring" work --queue flaky --exec "sh soon.sh" >worker.log 2>&1 &
+worker=$!
+await sh -c "'$mainspring' dead list --queue flaky | grep broken"
+kill "$worker"
+wait "$worker"
+"$mainspring" work --queue flaky --exec "sh late.sh" >worker.log 2>&1 &
+worker=$!
+expect 1 'step 1: 1 job redriven: 1 failed again of the same
+mainspring: stopped: attempt 3 of 4 of job … failed again of … (broken); 1 job available again, 0 left dead' \
+  ms dead redrive --queue flaky --canary
+kill "$worker"
+wait "$worker"
 kill "$server"
 wait "$server"
 stopped=$?
 expect 0 '' test "$stopped" = 0
 server=''
-expect 0 '40 jobs examined: sound' ms verify --data "$work/data"
+expect 0 '41 jobs examined: sound' ms verify --data "$work/data"
 
 # -- texts ------------------------------------------------------------------------------------------
 expect 0 'mainspring jobs list [FLAG…]…' ms help jobs list

@@ -211,7 +211,7 @@ Command dead_command() {
   redrive.push_back({.name = "canary",
                      .value = "",
                      .help = "1 job, then 10, then the rest, each when those before have ended; "
-                             "stop if one died again of the same"});
+                             "stop if one fails again of the same"});
   redrive.push_back({.name = "dry-run", .value = "", .help = "say how many, and change nothing"});
   return {.name = "dead",
           .summary = "the dead letter: list, show, retry, redrive",
@@ -251,7 +251,7 @@ Command dead_command() {
                             {"mainspring dead redrive --fingerprint 1f0c6a2be4d93857 --dry-run",
                              "a group of `mainspring dead groups`"},
                             {"mainspring dead redrive --queue photos --canary --rate 20/s", ""}},
-               .exits = {{1, "with --canary: a job died again of what they had died of"},
+               .exits = {{1, "with --canary: a job failed again of what they had died of"},
                          {75, "it was interrupted"}},
                .run = run_dead_redrive},
               {.name = "retry",

@@ -116,7 +116,7 @@ Result<std::vector<DeadJob>> find_dead(const Invocation& invocation, Client& cli
     const std::string path = "/v1/dead?limit=200" + dead_query_of(invocation) + cursor;
     MS_TRY_ASSIGN(const std::string body, client.request("GET", path, ""));
     MS_TRY_ASSIGN(const JobPage page, decode_job_page(body));
-    for (const Job& job : page.jobs) found.push_back({job.id, fingerprint_of(job)});
+    for (const Job& job : page.jobs) found.push_back({job.id, fingerprint_of(job), job.attempt});
     if (!page.next) break;
     cursor = "&cursor=" + percent_encode(encode_cursor(*page.next));
   }

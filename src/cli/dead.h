@@ -13,6 +13,7 @@ namespace mainspring::cli {
 struct DeadJob {
   JobId id = 0;
   std::string fingerprint;  // of what it died of
+  int attempt = 0;          // in which it died
 };
 
 // By --queue, --kind, --tag and --state.

@@ -47,7 +47,9 @@ std::string json_of(const RedriveStep& step) {
     w.key("again").begin_object().key("job").number(step.again->id);
     w.key("fingerprint").string(fingerprint_of(*step.again));
     w.key("reason").string(step.again->reason);
-    w.key("description").string(step.again->description).end_object();
+    w.key("description").string(step.again->description);
+    w.key("state").string(to_string(step.again->state));
+    w.key("attempt").number(step.again->attempt).end_object();
   }
   w.end_object();
   return line;
@@ -60,8 +62,10 @@ std::string text_of(const RedriveStep& step) {
   };
   add(step.completed, "completed");
   add(step.cancelled, "cancelled");
-  add(step.dead - (step.again ? 1 : 0), "died of something else");
-  add(step.again ? 1 : 0, "died again of the same");
+  const int died = step.again && is_terminal(step.again->state) ? 1 : 0;
+  add(step.dead - died, "died of something else");
+  add(died, "died again of the same");
+  add(step.again && died == 0 ? 1 : 0, "failed again of the same");
   add(step.gone, "not there any more");
   return fmt::format("step {}: {} redriven{}", step.number, counted(step.redriven, "job"), ends);
 }
@@ -69,6 +73,12 @@ std::string text_of(const RedriveStep& step) {
 std::string why_of(const Job& job) {
   const std::string why = job.description.empty() ? job.reason : job.description;
   return printable(why.substr(0, why.find('\n')));
+}
+
+// "job 7 died", "attempt 4 of 6 of job 7 failed"
+std::string who_of(const Job& job) {
+  if (is_terminal(job.state)) return fmt::format("job {} died", job.id);
+  return fmt::format("attempt {} of {} of job {} failed", job.attempt, job.max_attempts, job.id);
 }
 
 int end_of(const Invocation& invocation, Io& io, const RedriveReport& report,
@@ -80,18 +90,20 @@ int end_of(const Invocation& invocation, Io& io, const RedriveReport& report,
                        : fmt::format("{} available again", counted(report.redriven, "job")));
     return kExitOk;
   }
-  const bool died = report.end == End::died_again;
+  const std::string_view stopped = report.end == End::died_again     ? "died_again"
+                                   : report.end == End::failed_again ? "failed_again"
+                                                                     : "interrupted";
   if (invocation.json) {
     print_line(io, fmt::format(R"({{"redriven":{},"left":{},"stopped":"{}"}})", report.redriven,
-                               report.left, died ? "died_again" : "interrupted"));
+                               report.left, stopped));
   } else {
-    const std::string why = again ? fmt::format("stopped: job {} died again of {} ({})", again->id,
+    const std::string why = again ? fmt::format("stopped: {} again of {} ({})", who_of(*again),
                                                 fingerprint_of(*again), why_of(*again))
                                   : "interrupted";
     io.err(fmt::format("mainspring: {}; {} available again, {} left dead\n", why,
                        counted(report.redriven, "job"), report.left));
   }
-  return died ? kExitProblems : kExitNotYet;
+  return report.end == End::interrupted ? kExitNotYet : kExitProblems;
 }
 
 Result<int> redrive_one_by_one(const Invocation& invocation, Io& io, Jobs& jobs,

@@ -16,8 +16,23 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr std::array<std::size_t, 2> kCanarySteps = {1, 10};  // then the rest
-constexpr Duration kWatchSlice = 20s;
+// Every job of a step is looked at about so often: the first one that fails is to be seen soon.
+constexpr std::chrono::milliseconds kWatchRound = 2s;
+constexpr std::chrono::milliseconds kShortestLook = 20ms;  // of a step of thousands it takes longer
 constexpr std::int64_t kMaxRate = 1'000'000;
+
+// Of an attempt since it was redriven, the job as it would be if that had been its last.
+std::vector<Job> failures_of(const Job& job, const DeadJob& before) {
+  std::vector<Job> out;
+  for (const AttemptError& error : job.errors) {
+    if (error.attempt <= before.attempt) continue;
+    Job& failed = out.emplace_back();
+    failed.id = job.id, failed.kind = job.kind, failed.state = job.state;
+    failed.attempt = error.attempt, failed.max_attempts = job.max_attempts;
+    failed.reason = "max_attempts", failed.description = error.message;
+  }
+  return out;
+}
 
 }  // namespace
 
@@ -54,12 +69,12 @@ Result<bool> Redriver::retry(JobId id) {
 }
 
 // Until `most` live again, or there are no more.
-Result<std::vector<JobId>> Redriver::redrive_some(const std::vector<DeadJob>& found,
-                                                  std::size_t most) {
-  std::vector<JobId> begun;
+Result<std::deque<DeadJob>> Redriver::redrive_some(const std::vector<DeadJob>& found,
+                                                   std::size_t most) {
+  std::deque<DeadJob> begun;
   while (at_ < found.size() && begun.size() < most && await_turn()) {
     MS_TRY_ASSIGN(const bool lives, retry(found[at_].id));
-    if (lives) begun.push_back(found[at_].id);
+    if (lives) begun.push_back(found[at_]);
     ++at_;
     --report_.left;
     if (lives) ++report_.redriven;
@@ -68,39 +83,47 @@ Result<std::vector<JobId>> Redriver::redrive_some(const std::vector<DeadJob>& fo
   return begun;
 }
 
-// nullopt: it is not there any more, or the waiting is stopped.
-Result<std::optional<Job>> Redriver::ended(JobId id) {
-  while (!stopped()) {
-    auto job = jobs_.wait(id, kWatchSlice, options_.stop);
-    if (!job) {
-      const ErrorCode code = job.error().code;
-      if (code == ErrorCode::not_found || code == ErrorCode::expired) break;
-      return job.error();
-    }
-    if (is_terminal(job->state)) return std::optional<Job>(std::move(*job));
-    options_.progress(fmt::format("job {} is {}, attempt {} of {}", id, to_string(job->state),
-                                  job->attempt, job->max_attempts));
-  }
-  return std::optional<Job>();
+// nullopt: it is not there any more.
+Result<std::optional<Job>> Redriver::look(JobId id, Duration wait) {
+  auto job = jobs_.wait(id, wait, options_.stop);
+  if (job) return std::optional<Job>(std::move(*job));
+  const ErrorCode code = job.error().code;
+  if (code == ErrorCode::not_found || code == ErrorCode::expired) return std::optional<Job>();
+  return job.error();
 }
 
-Result<void> Redriver::watch(const std::vector<JobId>& begun, RedriveStep& step) {
-  for (const JobId id : begun) {
-    MS_TRY_ASSIGN(std::optional<Job> job, ended(id));
+// One that dies, or whose attempt failed, of what is known.
+std::optional<Job> Redriver::same_again(const Job& job, const DeadJob& before) const {
+  if (MS_MUTANT(canary_goes_on)) return std::nullopt;
+  if (job.state == JobState::dead)
+    return known_.contains(fingerprint_of(job)) ? std::optional<Job>(job) : std::nullopt;
+  if (is_terminal(job.state) || MS_MUTANT(canary_waits_for_death)) return std::nullopt;
+  for (Job& failed : failures_of(job, before)) {
+    if (known_.contains(fingerprint_of(failed))) return std::move(failed);
+  }
+  return std::nullopt;
+}
+
+Result<void> Redriver::watch(std::deque<DeadJob> live, RedriveStep& step) {
+  while (!live.empty() && !stopped()) {
+    const DeadJob one = live.front();
+    const std::chrono::milliseconds share = kWatchRound / std::ssize(live);
+    live.pop_front();
+    MS_TRY_ASSIGN(std::optional<Job> job, look(one.id, std::max(share, kShortestLook)));
     if (stopped()) return {};
     if (!job) {
       ++step.gone;
-    } else if (job->state == JobState::completed) {
-      ++step.completed;
-    } else if (job->state == JobState::cancelled) {
-      ++step.cancelled;
-    } else {
-      ++step.dead;
-      if (known_.contains(fingerprint_of(*job)) && !MS_MUTANT(canary_goes_on)) {
-        step.again = std::move(job);
-        return {};
-      }
+      continue;
     }
+    if (job->state == JobState::completed) ++step.completed;
+    if (job->state == JobState::cancelled) ++step.cancelled;
+    if (job->state == JobState::dead) ++step.dead;
+    step.again = same_again(*job, one);
+    if (step.again) return {};
+    if (is_terminal(job->state)) continue;
+    options_.progress(fmt::format("job {} is {}, attempt {} of {}", one.id, to_string(job->state),
+                                  job->attempt, job->max_attempts));
+    live.push_back(one);
   }
   return {};
 }
@@ -111,15 +134,16 @@ Result<void> Redriver::run(const std::vector<DeadJob>& found) {
   const bool canary = options_.canary == RedriveOptions::Canary::yes;
   for (std::size_t number = 0; at_ < found.size() && !stopped(); ++number) {
     const bool few = canary && number < kCanarySteps.size();
-    MS_TRY_ASSIGN(const auto begun, redrive_some(found, few ? kCanarySteps[number] : found.size()));
+    MS_TRY_ASSIGN(auto begun, redrive_some(found, few ? kCanarySteps[number] : found.size()));
     if (!canary) continue;
     RedriveStep step{.number = static_cast<int>(number) + 1,
                      .redriven = static_cast<std::int64_t>(begun.size())};
-    MS_TRY(watch(begun, step));
+    MS_TRY(watch(std::move(begun), step));
     if (stopped()) break;
     options_.on_step(step);
     if (step.again) {
-      report_.end = RedriveReport::End::died_again;
+      report_.end = is_terminal(step.again->state) ? RedriveReport::End::died_again
+                                                   : RedriveReport::End::failed_again;
       return {};
     }
   }

@@ -1,10 +1,12 @@
 // Redriver: another chance for dead jobs, one after the other: at a rate, and by canary.
 //
 // By canary a few go first: 1, then 10, then the rest. After each step it waits until those jobs
-// have ended, and stops if one of them died again of what any of them had died of before: then
-// nothing has been mended, and the others would only die too.
+// have ended, and stops as soon as one of them died again, or an attempt of it failed, of what any
+// of them had died of before: then nothing has been mended, and the others would only die too. It
+// does not wait for the last attempt, which with the back-off may be days away.
 #pragma once
 
+#include <deque>
 #include <functional>
 #include <stop_token>
 #include <string>
@@ -24,10 +26,12 @@ struct RedriveStep {
   int number = 1;
   std::int64_t redriven = 0;
   std::int64_t completed = 0, cancelled = 0, dead = 0, gone = 0;  // gone: pruned meanwhile
-  std::optional<Job> again{};  // that died of what is known; the rest of the step was not looked at
+  // That died of what is known, or, if it lives, failed: then with the attempt, and the reason and
+  // description that it would have died with. The rest of the step was not looked at.
+  std::optional<Job> again{};
 };
 struct RedriveReport {
-  enum class End : std::uint8_t { done, died_again, interrupted };
+  enum class End : std::uint8_t { done, died_again, failed_again, interrupted };
   std::int64_t redriven = 0;
   std::int64_t left = 0;  // not tried
   End end = End::done;
@@ -56,9 +60,10 @@ class Redriver {
   bool stopped() const { return options_.stop.stop_requested(); }
   bool await_turn();
   Result<bool> retry(JobId id);
-  Result<std::vector<JobId>> redrive_some(const std::vector<DeadJob>& found, std::size_t most);
-  Result<std::optional<Job>> ended(JobId id);
-  Result<void> watch(const std::vector<JobId>& begun, RedriveStep& step);
+  Result<std::deque<DeadJob>> redrive_some(const std::vector<DeadJob>& found, std::size_t most);
+  Result<std::optional<Job>> look(JobId id, Duration wait);
+  std::optional<Job> same_again(const Job& job, const DeadJob& before) const;
+  Result<void> watch(std::deque<DeadJob> live, RedriveStep& step);
 
   Jobs& jobs_;
   const Clock& clock_;

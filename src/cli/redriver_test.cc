@@ -12,7 +12,20 @@ using namespace std::chrono_literals;
 
 namespace {
 
-const Job kDied{.kind = "k", .state = JobState::dead, .reason = "broken", .description = "no disk"};
+const Job kDied{.kind = "k",
+                .state = JobState::dead,
+                .attempt = 3,
+                .reason = "max_attempts",
+                .description = "no disk"};
+
+// One that is tried again: it died in attempt 3, and attempt 4 failed.
+Job failed_with(const std::string& message) {
+  Job job{.kind = "k", .state = JobState::retryable, .attempt = 4, .max_attempts = 6};
+  for (int attempt = 1; attempt <= 3; ++attempt)
+    job.errors.push_back({.attempt = attempt, .message = "no disk"});
+  job.errors.push_back({.attempt = 4, .message = message});
+  return job;
+}
 
 // A server on which every retried job has ended when it is waited for.
 class Server : public FakeJobs {
@@ -28,6 +41,7 @@ class Server : public FakeJobs {
   }
   Result<Job> wait(JobId id, Duration, std::stop_token) override {
     waited.push_back(id);
+    REQUIRE(waited.size() < 1000);
     if (on_wait) on_wait(id);
     Job job = ends.contains(id) ? ends.at(id) : Job{.state = JobState::completed};
     job.id = id;
@@ -45,7 +59,8 @@ struct Rig {
 
   Result<void> run(int count, RedriveOptions::Canary canary, Duration between = Duration(0)) {
     std::vector<DeadJob> found;
-    for (JobId id = 1; id <= count; ++id) found.push_back({id, fingerprint_of(kDied)});
+    for (JobId id = 1; id <= count; ++id)
+      found.push_back({id, fingerprint_of(kDied), kDied.attempt});
     Redriver redriver(server, clock,
                       {.canary = canary,
                        .between = between,
@@ -99,6 +114,45 @@ TEST_CASE("a canary that dies again of the same stops the rest, and is named") {
   CHECK(rig.report.redriven == 11);
   CHECK(rig.report.left == 19);
   CHECK(rig.server.retried.size() == 11);
+}
+
+TEST_CASE("a canary that fails again of the same stops the rest, though it would be tried again") {
+  for (const JobState state : {JobState::retryable, JobState::available, JobState::running}) {
+    CAPTURE(to_string(state));
+    Rig rig;
+    for (JobId id = 2; id <= 11; ++id) {  // those before it are tried again, of something else
+      rig.server.ends[id] = failed_with(id == 7 ? "no disk" : "no memory");
+      rig.server.ends[id].state = state;
+    }
+    REQUIRE(rig.run(30, kCanary));
+    REQUIRE(rig.steps.size() == 2);
+    REQUIRE(rig.steps[1].again);
+    CHECK(rig.steps[1].again->id == 7);
+    CHECK(rig.steps[1].again->attempt == 4);
+    CHECK(rig.steps[1].again->description == "no disk");
+    CHECK(fingerprint_of(*rig.steps[1].again) == fingerprint_of(kDied));
+    CHECK(rig.steps[1].dead == 0);
+    CHECK(rig.report.end == End::failed_again);
+    CHECK(rig.report.left == 19);
+    CHECK(rig.server.waited.size() == 7);
+  }
+}
+
+TEST_CASE("a canary that has not failed since, or of something else, is waited for") {
+  Rig rig;
+  Job waits = failed_with("no memory");
+  SUBCASE("it failed of something else") {}
+  SUBCASE("it has not been tried yet") {
+    waits.errors.pop_back(), waits.attempt = 3;
+  }
+  rig.server.ends = {{1, waits}};
+  rig.server.on_wait = [&](JobId) {
+    if (rig.steps.empty()) CHECK(rig.server.retried.size() == 1);
+    if (rig.server.waited.size() == 5) rig.server.ends.clear();
+  };
+  REQUIRE(rig.run(3, kCanary));
+  CHECK(rig.report.end == End::done);
+  CHECK(rig.steps.at(0).completed == 1);
 }
 
 TEST_CASE("a canary that dies of something else, is cancelled or pruned stops nothing") {

@@ -475,6 +475,7 @@ const std::map<std::string, std::string>& table() {
         // the dead letter
         {"fingerprint_of_numbers", unit("model_test", "jobs that died of the same thing*")},
         {"canary_goes_on", unit("cli_test", "a canary that dies again of the same*")},
+        {"canary_waits_for_death", unit("cli_test", "a canary that fails again of the same*")},
         {"fence_dropped", unit("api_test", "a job and a batch carry a fence")},
     };
     most.merge(leadership_defects());
