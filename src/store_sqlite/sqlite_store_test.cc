@@ -233,6 +233,7 @@ TEST_CASE_FIXTURE(Fixture, "a workflow under way goes on when its texts get a ta
     sqlite::Database db(path, sqlite::Database::Mode::read_write, "");
     db.execute(
         "INSERT INTO workflow_rows SELECT * FROM workflow_texts; DROP TABLE workflow_texts; "
+        "DROP INDEX uniques_ended; ALTER TABLE uniques DROP COLUMN ended; "
         "PRAGMA user_version = 19");
   }
   auto store = *open();

@@ -157,6 +157,8 @@ std::map<std::string, std::string> store_defects() {
       {"defer_burns_attempt", conformance("a deferred job waits until it is claimed by its*")},
       {"deferred_stays_in_line", conformance("a deferred job waits until it is claimed by*")},
       {"deferred_replaced", conformance("an enqueue with the unique key of a deferred job*")},
+      {"window_ends_with_the_record", conformance("a window holds to its end when the reco*")},
+      {"windows_stay", conformance("after the window of a pruned job its key is free*")},
       {"named_claim_ignores_pause", conformance("a paused queue gives no job by its id*")},
       {"named_claim_ignores_limits", conformance("a named job counts against the limits*")},
       {"named_claim_breaks_session", conformance("a job of a session is not given by its id")},
@@ -456,8 +458,6 @@ const std::map<std::string, std::string>& table() {
         {"dead_letter_drops_errors", scenario("crashes_end_in_the_dead_letter")},
         {"retry_gives_no_attempts", scenario("crashes_end_in_the_dead_letter")},
         {"retry_ignores_unique", conformance("a dead job cannot be retried while another o*")},
-        {"window_ends_with_the_record", conformance("a window holds to its end when the reco*")},
-        {"windows_stay", conformance("after the window of a pruned job its key is free*")},
         // when and in which order
         {"unique_ignored", scenario("unique_job_is_enqueued_once")},
         {"priority_ignored", scenario("priority_goes_before_age")},
