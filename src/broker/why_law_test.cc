@@ -44,7 +44,7 @@ class World {
         one<ClaimResult>(Claim{.worker = "w", .queues = {"q"}, .kinds = {}, .max = 1}).jobs;
     if (jobs.empty()) {
       for (const auto& [id, why] : before)
-        CHECK_MESSAGE(!is_free(why), id << " is not given: " << to_string(why.gate));
+        CHECK_MESSAGE(!is_free(why), id << " is not given: " << why.text << "; " << state());
       return;
     }
     ++given;
@@ -58,6 +58,20 @@ class World {
   std::map<Gate, int> gates;  // how often each was named
 
  private:
+  std::string state() const {
+    const auto queues = store_->queues();
+    const auto breaker = store_->breakers(clock_.now().wall);
+    const QueueStats& q = queues->at(0);
+    return fmt::format(
+        "on \"{}\" paused {} fair {} ready {} running {} of {}, {} in all, breaker {} room {} "
+        "probes {}, opens_at {}, now {}",
+        q.limits.breaker, q.paused, q.limits.per_key.fair,
+        q.counts[static_cast<std::size_t>(JobState::available)],
+        q.counts[static_cast<std::size_t>(JobState::running)], q.limits.concurrency.value_or(-1),
+        running_.size(), to_string(breaker->at(0).state), breaker->at(0).room,
+        breaker->at(0).probes, q.opens_at ? format_wall_time(*q.opens_at) : "-",
+        format_wall_time(clock_.now().wall));
+  }
   static bool is_free(const Why& why) {
     return why.gate == Gate::claim || why.gate == Gate::no_worker || why.gate == Gate::busy_workers;
   }
@@ -117,6 +131,7 @@ class World {
       case 3:
       case 4:
         clock_.advance(std::chrono::milliseconds(below(3000)));
+        one<StepResult>(OpenQueues{});  // as the leader does
         return;
       case 5:
       case 6:

@@ -27,7 +27,8 @@ void complete_one(Peer& peer, JobId id) {
   REQUIRE(claim->jobs.size() == 1);
   REQUIRE(claim->jobs[0].id == id);
   const std::string ends = fmt::format(
-      R"({{"worker":"w","results":[{{"id":{},"token":{},"outcome":"complete","result":{{"sent":1}}}}]}})",
+      R"({{"worker":"w","results":[{{"id":{},"token":{},)"
+      R"("outcome":"complete","result":{{"sent":1}}}}]}})",
       id, claim->jobs[0].token);
   REQUIRE(has(peer.call("POST", "/v1/finish", ends).body, R"("status":"ok")"));
 }

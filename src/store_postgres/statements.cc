@@ -475,8 +475,10 @@ NodeStatements::NodeStatements(std::string_view s)
                  "seen_at, schema) VALUES (nextval('$schema.node_numbers'), $1, '', $2, $3, $3, "
                  "$4::bigint) RETURNING id"),
       nodes_alive(s, "SELECT count(*) FROM $schema.nodes WHERE seen_at > $1 AND incarnation <> $2"),
-      node_beats(s, "UPDATE $schema.nodes SET seen_at = $2, info = (info::jsonb || $3::jsonb)::text WHERE "
-                 "id = $1"),
+      node_beats(
+          s,
+          "UPDATE $schema.nodes SET seen_at = $2, info = (info::jsonb || $3::jsonb)::text WHERE "
+          "id = $1"),
       others_say(s,
                  "SELECT info, $schema.now_us() - seen_at FROM $schema.nodes WHERE id <> $1 AND "
                  "seen_at > $schema.now_us() - $2 ORDER BY id"),

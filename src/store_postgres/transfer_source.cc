@@ -181,16 +181,8 @@ class PostgresSource final : public TransferSource {
  private:
   struct Statements {
     explicit Statements(const std::string& s)
-        : blocks{stamps_of(s, TransferSection::jobs, true),
-                 stamps_of(s, TransferSection::finished, true),
-                 stamps_of(s, TransferSection::keys, true),
-                 stamps_of(s, TransferSection::workflows, true),
-                 stamps_of(s, TransferSection::windows, true)},
-          block{stamps_of(s, TransferSection::jobs, false),
-                stamps_of(s, TransferSection::finished, false),
-                stamps_of(s, TransferSection::keys, false),
-                stamps_of(s, TransferSection::workflows, false),
-                stamps_of(s, TransferSection::windows, false)},
+        : blocks(all_stamps(s, true)),
+          block(all_stamps(s, false)),
           begin(s, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"),
           settings(s,
                    "SELECT set_config('idle_in_transaction_session_timeout', '0', true), "
@@ -270,7 +262,14 @@ class PostgresSource final : public TransferSource {
                          is.key, is.stamp, is.table, is.which,
                          all ? "" : fmt::format(" AND {0} >= $2 AND {0} < $3", is.key)));
     }
-    std::array<Statement, kTransferSections.size()> blocks, block;  // by section
+    using ForEachSection = std::array<Statement, kTransferSections.size()>;
+    static ForEachSection all_stamps(const std::string& s, bool all) {
+      return {
+          stamps_of(s, TransferSection::jobs, all), stamps_of(s, TransferSection::finished, all),
+          stamps_of(s, TransferSection::keys, all), stamps_of(s, TransferSection::workflows, all),
+          stamps_of(s, TransferSection::windows, all)};
+    }
+    ForEachSection blocks, block;  // by section
     Statement begin, settings, commit, mark, raise, only_new, refuse, stamps, jobs, sizes, errors,
         memos, finished, keys, windows, workflows, workflow_rows, ledger, audit, queues, key_meters,
         schedules, removed, ties, tokens, leases, sessions, marks, breakers, breaker_notes,

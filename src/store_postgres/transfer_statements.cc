@@ -56,6 +56,13 @@ constexpr std::string_view kWindows =
     "until, id, ended FROM unnest($1::bigint[], $2::text[], $3::bigint[], $4::bigint[], "
     "$5::bigint[]) AS u(queue, key, id, until, ended) ON CONFLICT (queue, key) DO UPDATE SET id = "
     "excluded.id, until = excluded.until, gone = excluded.gone, ended = excluded.ended";
+constexpr std::string_view kNoWindows =
+    "DELETE FROM $schema.uniques WHERE gone IS NOT NULL AND gone = id AND until >= $1 "
+    "AND until < $2";
+constexpr std::string_view kKey =
+    "INSERT INTO $schema.idempotency (key, expires_at, fingerprint, ids) VALUES ($1, $2, $3, "
+    "$4) ON CONFLICT (key) DO UPDATE SET expires_at = excluded.expires_at, fingerprint = "
+    "excluded.fingerprint, ids = excluded.ids";
 constexpr std::string_view kUnknownSessions = "UPDATE $schema.sessions SET jobs = -1";
 constexpr std::string_view kTurns =
     "DELETE FROM $schema.session_jobs l USING $schema.sessions s WHERE s.turn <> 0 AND "
@@ -270,15 +277,10 @@ PostgresTarget::Statements::Statements(std::string_view s)
                       "ANY($1) AND state = 7")},
       finished(s, "INSERT INTO $schema.finished (prune_at, seq, at, ids) VALUES ($1, $2, $3, $4)"),
       no_finished(s, "DELETE FROM $schema.finished WHERE prune_at >= $1 AND prune_at < $2"),
-      key(s,
-          "INSERT INTO $schema.idempotency (key, expires_at, fingerprint, ids) VALUES ($1, $2, $3, "
-          "$4) ON CONFLICT (key) DO UPDATE SET expires_at = excluded.expires_at, fingerprint = "
-          "excluded.fingerprint, ids = excluded.ids"),
+      key(s, kKey),
       no_keys(s, "DELETE FROM $schema.idempotency WHERE expires_at >= $1 AND expires_at < $2"),
       windows(s, kWindows),
-      no_windows(s,
-                 "DELETE FROM $schema.uniques WHERE gone IS NOT NULL AND gone = id AND until >= $1 "
-                 "AND until < $2"),
+      no_windows(s, kNoWindows),
       workflow(s, kWorkflow),
       no_workflows(s, "DELETE FROM $schema.workflows WHERE id >= $1 AND id < $2"),
       workflow_rows(s, kWorkflowRows),

@@ -198,6 +198,17 @@ std::map<std::string, std::string> store_defects() {
   };
 }
 
+// Of the dead letter, and of the keys of steps and their undo.
+std::map<std::string, std::string> undo_defects() {
+  return {
+      {"fingerprint_of_numbers", unit("model_test", "jobs that died of the same thing*")},
+      {"canary_goes_on", unit("cli_test", "a canary that dies again of the same*")},
+      {"canary_waits_for_death", unit("cli_test", "a canary that fails again of the same*")},
+      {"undo_key_made_anew", workflows()},
+      {"step_key_copied", unit("api_test", "what is left without it is as it was")},
+  };
+}
+
 // Of what coordinates jobs, in every store: steps of handlers and of workflows, limits, triggers.
 std::map<std::string, std::string> flow_defects() {
   return {
@@ -259,7 +270,6 @@ std::map<std::string, std::string> flow_defects() {
       {"undo_all_at_once", workflows()},
       {"undo_in_order", seeds(1, 12)},
       {"failed_undo_is_done", seeds(1, 12)},
-      {"undo_key_made_anew", workflows()},
       {"paused_steps_begin", workflows()},
       {"skipped_counts_as_come", workflows()},
       {"list_ends_with_its_first", workflows()},
@@ -474,11 +484,6 @@ const std::map<std::string, std::string>& table() {
         {"run_asked_for_again", unit("client_test", "a run that the server may have begun*")},
         {"gone_caller_waits_on", unit("http_test", "an acquire waits for the release*")},
         {"paused_dropped", unit("api_test", "a put says the name once*")},
-        {"step_key_copied", unit("api_test", "what is left without it is as it was")},
-        // the dead letter
-        {"fingerprint_of_numbers", unit("model_test", "jobs that died of the same thing*")},
-        {"canary_goes_on", unit("cli_test", "a canary that dies again of the same*")},
-        {"canary_waits_for_death", unit("cli_test", "a canary that fails again of the same*")},
         {"fence_dropped", unit("api_test", "a job and a batch carry a fence")},
     };
     most.merge(leadership_defects());
@@ -489,7 +494,7 @@ const std::map<std::string, std::string>& table() {
     most.merge(door_defects());
     most.merge(cluster_defects());
     most.merge(calendar_defects());
-    for (auto more : {copy_defects(), cost_defects()}) most.merge(more);
+    for (auto more : {copy_defects(), cost_defects(), undo_defects()}) most.merge(more);
     return most;
   }();
   return all;
