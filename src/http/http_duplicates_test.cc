@@ -11,7 +11,7 @@ TEST_CASE("a duplicate of a job that was pruned succeeds, waited for or not; the
     return peer.call("POST", std::move(path),
                      R"({"queue":"q","kind":"k","unique":{"key":"message-1","for":"7d"}})");
   };
-  CHECK(peer.call("PUT", "/v1/queues/q", R"({"retention":{"completed":"0"}})").status == 200);
+  CHECK(peer.call("PUT", "/v1/queues/q", R"({"retention":{"completed":"1ms"}})").status == 200);
   CHECK(enqueue("/v1/jobs").status == 201);
   CHECK(peer.call("POST", "/v1/jobs/1/cancel", "{}").status == 200);
   wait_until([&] { return !server.store->get(1).has_value(); });

@@ -62,6 +62,14 @@ constexpr std::string_view kSessions =
     "s.state, "
     "s.changed_at FROM $schema.sessions s JOIN $schema.queues q ON q.id = s.queue ORDER BY q.name, "
     "s.key";
+constexpr std::string_view kWindows =
+    "SELECT q.name, u.key, u.id, u.ended, u.until FROM $schema.uniques u JOIN "
+    "$schema.queues q ON q.id = u.queue WHERE u.gone IS NOT NULL AND u.gone = u.id "
+    "AND u.until >= $1 AND u.until < $2";
+constexpr std::string_view kWorkflowRows =
+    "SELECT workflow, kind, number, text FROM $schema.workflow_rows WHERE "
+    "(workflow, kind, number) > ($1, $2::bigint, $3) AND workflow < $4 ORDER "
+    "BY workflow, kind, number LIMIT $5";
 constexpr std::string_view kNumbers =
     "SELECT (SELECT last_value + is_called::integer FROM $schema.job_ids), (SELECT last_value + "
     "is_called::integer FROM $schema.tokens_given), (SELECT CASE WHEN is_called THEN last_value "
@@ -210,17 +218,11 @@ class PostgresSource final : public TransferSource {
           keys(s,
                "SELECT key, fingerprint, expires_at, ids FROM $schema.idempotency WHERE expires_at "
                ">= $1 AND expires_at < $2"),
-          windows(s,
-                  "SELECT q.name, u.key, u.id, u.ended, u.until FROM $schema.uniques u JOIN "
-                  "$schema.queues q ON q.id = u.queue WHERE u.gone IS NOT NULL AND u.gone = u.id "
-                  "AND u.until >= $1 AND u.until < $2"),
+          windows(s, kWindows),
           workflows(s,
                     "SELECT id, name, key, data, state, wake_at, finished_at FROM "
                     "$schema.workflows WHERE id >= $1 AND id < $2 ORDER BY id"),
-          workflow_rows(s,
-                        "SELECT workflow, kind, number, text FROM $schema.workflow_rows WHERE "
-                        "(workflow, kind, number) > ($1, $2::bigint, $3) AND workflow < $4 ORDER "
-                        "BY workflow, kind, number LIMIT $5"),
+          workflow_rows(s, kWorkflowRows),
           ledger(
               s,
               "SELECT seq, version, nominal, until, count, source, state, past_due, job, reason, "
