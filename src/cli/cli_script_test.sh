@@ -42,6 +42,7 @@ expect 0 '1 available' ms enqueue mail welcome '{"to": "ann"}' --tag signup --he
 expect 0 '2 scheduled' ms enqueue mail welcome --delay 1h --priority 2
 expect 0 '{"id":3,"state":"available"}' ms enqueue mail digest '[1,2]' --unique day --json
 expect 0 '3 available (was there already)' ms enqueue mail digest '[1,2]' --unique day
+expect 64 'mainspring: --unique-for 366d: must be 0s to 365d' ms enqueue mail digest --unique day --unique-for 366d
 expect 0 '4 available' ms enqueue mail digest --idempotency-key once
 expect 0 '4 available (was there already)' ms enqueue mail digest --idempotency-key once
 expect 65 'mainspring: …idempotency…' ms enqueue mail digest '{"other":1}' --idempotency-key once

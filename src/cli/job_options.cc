@@ -149,7 +149,9 @@ Error with_flag_names(Error error) {
   std::string flag = error.field;
   std::replace(flag.begin(), flag.end(), '_', '-');
   if (flag == "tags") flag = "tag";
-  if (flag.starts_with("unique.")) flag = "unique";
+  if (flag == "unique.key") flag = "unique";
+  if (flag == "unique.for") flag = "unique-for";
+  if (flag == "unique.on-conflict") flag = "on-conflict";
   const bool is_flag = !flag.empty() && flag != "queue" && flag != "kind" && flag != "args";
   if (is_flag && error.message.starts_with(error.field)) {
     error.message = "--" + flag + error.message.substr(error.field.size());
