@@ -1,0 +1,1 @@
+// Nothing: the target that compiles precompiled.h has to have one source file.
