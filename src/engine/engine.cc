@@ -8,6 +8,7 @@
 #include "api/callback_shapes.h"
 #include "api/json.h"
 #include "api/shapes.h"
+#include "base/fnv.h"
 #include "base/mutex.h"
 #include "client/client.h"
 #include "engine/node.h"
@@ -45,18 +46,11 @@ std::unique_ptr<Log> make_log(const EngineOptions& options) {
   return std::make_unique<StderrLog>(LogLevel::warn);
 }
 
-// Tells one request from another under the same idempotency key: two FNV-1a hashes of its body.
-// Nobody gains by forging one. Source: http://www.isthe.com/chongo/tech/comp/fnv/
+// Tells one request from another under the same idempotency key: two hashes of its body.
 std::string fingerprint_of(const Enqueue& request) {
   std::string body;
   encode_enqueue_request(request, body);
-  std::uint64_t a = 0xcbf29ce484222325u;
-  std::uint64_t b = 0x9e3779b97f4a7c15u;
-  for (char c : body) {
-    a = (a ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
-    b = (b ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
-  }
-  return fmt::format("{:016x}{:016x}", a, b);
+  return fmt::format("{:016x}{:016x}", fnv1a(body), fnv1a(body, kOtherFnvBasis));
 }
 
 struct Registration {

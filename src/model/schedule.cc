@@ -6,6 +6,7 @@
 
 #include <tuple>
 
+#include "base/fnv.h"
 #include "model/ticks.h"
 
 namespace mainspring {
@@ -156,10 +157,7 @@ TickRange ticks_between(const Schedule& schedule, WallTime from, WallTime to, in
 
 Duration jitter_of(const Schedule& schedule) {
   if (schedule.jitter <= Duration(0)) return Duration(0);
-  std::uint64_t hash = 0xcbf29ce484222325u;  // FNV-1a, then mixed: names often differ at their end
-  for (const char c : schedule.name) {
-    hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
-  }
+  std::uint64_t hash = fnv1a(schedule.name);  // then mixed: names often differ at their end
   hash = (hash ^ (hash >> 31)) * 0xbf58476d1ce4e5b9u;
   hash ^= hash >> 29;
   const auto most = static_cast<std::uint64_t>(schedule.jitter.count());

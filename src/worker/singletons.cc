@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "api/json.h"
+#include "base/fnv.h"
 #include "mainspring/worker.h"
 
 namespace mainspring {
@@ -28,14 +29,8 @@ std::string encoded(std::string_view value) {
   return out;
 }
 
-// FNV-1a, twice. Source: http://www.isthe.com/chongo/tech/comp/fnv/
 std::string hashed(std::string_view text) {
-  std::uint64_t a = 0xcbf29ce484222325u, b = 0x9e3779b97f4a7c15u;
-  for (const char c : text) {
-    a = (a ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
-    b = (b ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
-  }
-  return fmt::format("{:016x}{:016x}", a, b);
+  return fmt::format("{:016x}{:016x}", fnv1a(text), fnv1a(text, kOtherFnvBasis));
 }
 
 Result<std::string> value_of(const std::string& args, std::string_view field) {

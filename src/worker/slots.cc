@@ -8,6 +8,7 @@
 #include "api/session_shapes.h"
 #include "api/step_key.h"
 #include "base/assert.h"
+#include "base/fnv.h"
 #include "base/mutant.h"
 #include "worker/state.h"
 
@@ -25,11 +26,9 @@ class AttemptContext final : public Context {
   std::string idempotency_key() const override {
     if (std::string key = step_key_of(attempt_.job.headers); !key.empty()) return key;
     // The id alone would be the same in two stores, so what the job is goes in too.
-    // FNV-1a, 64 bit. Source: http://www.isthe.com/chongo/tech/comp/fnv/
-    std::uint64_t h = 0xcbf29ce484222325u;
+    std::uint64_t h = kFnvBasis;
     const auto add = [&h](std::string_view text) {
-      for (char c : text) h = (h ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
-      h *= 0x100000001b3u;  // a byte 0: where one text ends
+      h = fnv1a(std::string_view("\0", 1), fnv1a(text, h));  // where one text ends
     };
     add(attempt_.job.queue);
     add(attempt_.job.kind);
