@@ -103,7 +103,7 @@ Result<void> take_up_what_is_parked(Engine& engine) {
   EngineWorkflows workflows = engine.workflows();
   MS_TRY_ASSIGN(const WorkflowPage parked, workflows.list({.state = WorkflowState::parked}));
   for (const WorkflowInfo& one : parked.workflows) {
-    MS_TRY(workflows.retry(one.id));  // or, done by somebody: retry(id, "charge", Undone::by_hand)
+    MS_TRY(workflows.retry(one.id));  // or: retry(id, "charge", RetryMode::by_hand)
     MS_TRY_ASSIGN(const WorkflowInfo info, workflows.wait(one.id, 1min));
     fmt::print("{}: {}\n", info.name, to_string(info.state));
   }

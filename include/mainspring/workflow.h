@@ -6,6 +6,9 @@
 //                                                           │  ▲
 //                                  (an undo job died)  parked ─┘  (it is tried again)
 //
+// A step with `on_failure` park parks one that runs: from there it goes on when the step is tried
+// again or taken as done, and is undone when it is cancelled or late.
+//
 // A step may be a workflow itself: then it is one of its own, the child, and its end is the step's.
 //
 // Args, input and results are JSON text. In a step's job, a value {"$ref": "charge.id"} stands for
@@ -28,7 +31,7 @@ using WorkflowId = std::int64_t;  // assigned by the store, from 1, never reused
 enum class WorkflowState : std::uint8_t {
   running,
   undoing,    // its failed, cancelled or late: jobs that run are ended, then steps are undone
-  parked,     // an undo job died: somebody must look
+  parked,     // an undo job died, or a step with `on_failure` park: somebody must look
   completed,  // terminal: every step ended well, or was skipped (of a child: until it is undone)
   failed,     // terminal: a step failed, and nothing was to be undone
   undone,     // terminal: a step failed, and every step that was to be undone is
@@ -64,7 +67,9 @@ struct StepCondition {
   friend bool operator==(const StepCondition&, const StepCondition&) = default;
 };
 
-enum class OnStepFailure : std::uint8_t { undo, go_on };  // "undo", "continue"
+// What becomes of the workflow: it is undone, goes on as if the step had completed, or is parked
+// until somebody has the step tried again, takes it as done, or cancels the workflow.
+enum class OnStepFailure : std::uint8_t { undo, go_on, park };  // "undo", "continue", "park"
 
 struct WorkflowSpec;
 

@@ -24,9 +24,9 @@ struct WorkflowList {
   int limit = 100;        // 1 to 1000
   WorkflowId before = 0;  // those with a smaller id; 0 = from the newest
 };
-enum class Undone : std::uint8_t {
-  again,    // the undo jobs that died are made anew
-  by_hand,  // somebody has undone it: it is taken as done
+enum class RetryMode : std::uint8_t {
+  again,    // the jobs, or undo jobs, that failed are made anew
+  by_hand,  // somebody has done it, or undone it: it is taken as done
 };
 
 // Borrows the engine, which outlives it. All calls are safe from every thread. Errors of all:
@@ -48,10 +48,12 @@ class EngineWorkflows {
   // (it has ended).
   Result<WorkflowInfo> pause(WorkflowId id);
   Result<WorkflowInfo> resume(WorkflowId id);
-  // Of a parked one, or one with a parked child: lets undoing go on, of `step` or, "", of every
-  // step whose undo job died. Errors: conflict (it is not parked); not_found also where `step` has
-  // no undo that died.
-  Result<WorkflowInfo> retry(WorkflowId id, std::string step = "", Undone undone = Undone::again);
+  // Of a parked one, or one with a parked child: lets it go on, with `step` or, "", with every step
+  // that parked it. `result` (JSON, "" = nothing) is what a step is taken to have answered that
+  // somebody has done by hand. Errors: conflict (it is not parked; a result of a step that is
+  // undone); not_found also where `step` is none that parked it.
+  Result<WorkflowInfo> retry(WorkflowId id, std::string step = "",
+                             RetryMode mode = RetryMode::again, std::string result = "");
   // Begins one that has ended anew from `step`, as a new one; `input` (JSON; nullopt = as it was)
   // and `key` are of the new one. Errors: conflict, too_large, overloaded, storage_full.
   Result<StartedWorkflow> fork(WorkflowId id, std::string step,

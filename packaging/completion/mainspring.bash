@@ -152,6 +152,7 @@ _mainspring() {
     --reply-session) return ;;
     --reply-to) return ;;
     --report) mapfile -t COMPREPLY < <(compgen -f -- "$current"); return ;;
+    --result) return ;;
     --retention-completed) return ;;
     --retention-dead) return ;;
     --retry-after) return ;;
@@ -285,7 +286,7 @@ _mainspring() {
     'workflow cancel') words='' ; [[ $current == -* ]] && words='--reason --json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
     'workflow pause') words='' ; [[ $current == -* ]] && words='--json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
     'workflow resume') words='' ; [[ $current == -* ]] && words='--json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
-    'workflow retry') words='' ; [[ $current == -* ]] && words='--step --by-hand --json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
+    'workflow retry') words='' ; [[ $current == -* ]] && words='--step --by-hand --result --json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
     'workflow fork') words='' ; [[ $current == -* ]] && words='--from --input --key --wait --json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
     'workflow check') words='' ; [[ $current == -* ]] && words='--json --config --help --color' ;;
     'trigger') words='set list show fire ledger pause resume remove' ; [[ $current == -* ]] && words='--json --config --help' ;;

@@ -28,6 +28,8 @@ constexpr JsonField<CancelWorkflow> kCancel[] = {{"reason", [](JsonReader& in, C
 constexpr JsonField<RetryWorkflow> kRetry[] = {
     {"step", &as_optional_string<&RetryWorkflow::step>},
     {"by_hand", &as_boolean<&RetryWorkflow::by_hand>},
+    {"result",
+     [](JsonReader& in, RetryWorkflow& r) { return in.raw(r.result, JsonReader::Null::take); }},
 };
 
 constexpr JsonField<ForkWorkflow> kFork[] = {
@@ -257,6 +259,7 @@ void encode_retry_workflow_request(const RetryWorkflow& request, std::string& ou
   w.begin_object();
   if (!request.step.empty()) w.key("step").string(request.step);
   if (request.by_hand) w.key("by_hand").boolean(true);
+  if (!request.result.empty()) w.key("result").raw(request.result);
   w.end_object();
 }
 

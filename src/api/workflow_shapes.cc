@@ -26,12 +26,20 @@ bool read_condition(JsonReader& in, StepSpec& step) {
   return !condition.ref.empty() || in.missing("ref");
 }
 
+std::string_view to_string(OnStepFailure what) {
+  if (what == OnStepFailure::park) return "park";
+  return what == OnStepFailure::go_on ? "continue" : "undo";
+}
+
 bool read_on_failure(JsonReader& in, StepSpec& step) {
   std::string text;
   if (!in.string(text)) return false;
-  if (text != "undo" && text != "continue") return in.fail_here("must be \"undo\" or \"continue\"");
-  step.on_failure = text == "undo" ? OnStepFailure::undo : OnStepFailure::go_on;
-  return true;
+  for (const OnStepFailure one : {OnStepFailure::undo, OnStepFailure::go_on, OnStepFailure::park}) {
+    if (text != to_string(one)) continue;
+    step.on_failure = one;
+    return true;
+  }
+  return in.fail_here("must be \"undo\", \"continue\" or \"park\"");
 }
 
 bool read_workflow(JsonReader& in, WorkflowSpec& spec);
@@ -150,7 +158,8 @@ void write_step_spec(JsonWriter& w, const StepSpec& step) {
     w.end_object();
   }
   if (step.deadline) w.key("deadline").duration(*step.deadline);
-  if (step.on_failure == OnStepFailure::go_on) w.key("on_failure").string("continue");
+  if (step.on_failure != OnStepFailure::undo)
+    w.key("on_failure").string(to_string(step.on_failure));
   if (step.undo) {
     w.key("undo");
     write_new_job(w, *step.undo);

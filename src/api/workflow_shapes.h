@@ -34,7 +34,7 @@ void encode_workflow_signalled(const SignalWorkflow& request, std::string& out);
 // {"reason"?}; an empty body is no reason.
 Result<CancelWorkflow> decode_cancel_workflow_request(WorkflowId id, std::string_view body);
 void encode_cancel_workflow_request(const CancelWorkflow& request, std::string& out);
-// {"step"?, "by_hand"?}; an empty body is every step.
+// {"step"?, "by_hand"?, "result"?}; an empty body is every step.
 Result<RetryWorkflow> decode_retry_workflow_request(WorkflowId id, std::string_view body);
 void encode_retry_workflow_request(const RetryWorkflow& request, std::string& out);
 // {"step", "input"?, "key"?}

@@ -157,7 +157,7 @@ Broker::Broker(Store& store, const Clock& clock, Log& log, Registry& registry,
       claimed_total_(
           registry.counter("mainspring_jobs_claimed_total", "Jobs claimed since start.")),
       alarms_total_(registry.counter("mainspring_workflow_alarms_total",
-                                     "Undo jobs of workflows that died since start.")),
+                                     "Steps that parked their workflow since start.")),
       job_metrics_(registry),
       events_(store, clock, registry, options.events),
       registry_(registry) {

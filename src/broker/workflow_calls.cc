@@ -51,6 +51,22 @@ Result<void> validate(const ForkWorkflow& request) {
                "input"};
 }
 
+Result<void> validate(const RetryWorkflow& request) {
+  if (request.step.size() > kMaxStepNameBytes)
+    return invalid("step", fmt::format("step must have at most {} bytes", kMaxStepNameBytes));
+  if (request.result.empty()) return {};
+  if (!request.by_hand || request.step.empty()) {
+    return invalid("result",
+                   "result is what a step that was done by hand answered: give step and by_hand");
+  }
+  MS_TRY(check_json("result", request.result));
+  if (request.result.size() <= kMaxResultBytes) return {};
+  return Error{
+      ErrorCode::too_large,
+      fmt::format("result has {} bytes: at most {}", request.result.size(), kMaxResultBytes),
+      "result"};
+}
+
 Result<WorkflowStarted> Broker::start_workflow(WorkflowSpec spec) {
   MS_TRY_ASSIGN(auto start, check_workflow(std::move(spec)));
   return call<WorkflowStarted>(std::move(start));
@@ -72,6 +88,7 @@ Result<WorkflowInfo> Broker::pause_workflow(PauseWorkflow request) {
 }
 
 Result<WorkflowInfo> Broker::retry_workflow(RetryWorkflow request) {
+  MS_TRY(validate(request));
   return call<WorkflowInfo>(std::move(request));
 }
 
@@ -108,7 +125,7 @@ void Broker::tell_workflows(const Effects& effects, std::vector<std::function<vo
   tell_ended(changed, answers);
   for (const std::string& alarm : effects.alarms) {
     alarms_total_.add(1);
-    log_.error("a step could not be undone: its workflow is parked", {{"what", alarm}});
+    log_.error("a workflow is parked: somebody must look", {{"what", alarm}});
   }
 }
 

@@ -12,5 +12,6 @@ Result<StartWorkflow> check_workflow(WorkflowSpec spec);
 Result<void> validate(const SignalWorkflow& request);
 // Errors: invalid_argument (step, key, input), too_large.
 Result<void> validate(const ForkWorkflow& request);
+Result<void> validate(const RetryWorkflow& request);
 
 }  // namespace mainspring

@@ -68,16 +68,22 @@ Command show_command() {
 Command retry_command() {
   return {
       .name = "retry",
-      .summary = "try the undoing of a parked workflow again",
+      .summary = "let a parked workflow go on",
       .description =
-          "A workflow is parked when a job that undoes a step died. Somebody looks at it, and "
-          "has the undo job made again; or undoes the step by hand, and says so by --by-hand.",
+          "A workflow is parked when a step failed whose on_failure is \"park\", or when a job "
+          "that undoes a step died. Somebody looks at it and has that job made again; or does by "
+          "hand what it should have done, and says so by --by-hand.",
       .arguments = {{"ID", "the workflow's number", Count::one}},
       .flags = {{.name = "step", .value = "STEP", .help = "only this one [all that failed]"},
-                {.name = "by-hand", .value = "", .help = "it has been undone: take it as done"}},
+                {.name = "by-hand", .value = "", .help = "it has been done, or undone, by hand"},
+                {.name = "result",
+                 .value = "JSON",
+                 .help = "by hand, what the step answered; @FILE or @- reads it"}},
       .scopes = kClient,
-      .examples = {{"mainspring workflow retry 7", ""},
-                   {"mainspring workflow retry 7 --step charge --by-hand", ""}},
+      .examples =
+          {{"mainspring workflow retry 7", ""},
+           {"mainspring workflow retry 7 --step charge --by-hand", ""},
+           {"mainspring workflow retry 7 --step charge --by-hand --result '{\"id\":\"c1\"}'", ""}},
       .exits = {kConflict, kMissing},
       .run = run_workflow_retry};
 }

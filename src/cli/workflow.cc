@@ -371,6 +371,15 @@ Result<int> run_workflow_retry(const Invocation& invocation, Io& io) {
   MS_TRY_ASSIGN(request.id, id_of(invocation));
   request.step = invocation.flag("step").value_or("");
   request.by_hand = invocation.has("by-hand");
+  if (invocation.has("result")) {
+    if (!request.by_hand || request.step.empty()) {
+      return Error{ErrorCode::invalid_argument,
+                   "--result is what a step answered that was done by hand: give --step and "
+                   "--by-hand too",
+                   "--result"};
+    }
+    MS_TRY_ASSIGN(request.result, read_args(invocation.flag("result"), "--result"));
+  }
   MS_TRY_ASSIGN(const auto connection, connect(invocation, Duration{0}));
   MS_TRY_ASSIGN(const WorkflowInfo info,
                 connection->workflows().retry_workflow(std::move(request)));

@@ -111,6 +111,27 @@ expect 0 '…' ms work --queue fly --exec 'echo 1' --drain
 expect 0 '…state           cancelled…↺ book  undone…' ms workflow show 4
 sed 's/"fly","kind":"cancel"/"a b","kind":"cancel"/' trip.json >bad.json
 expect 64 '…steps[0].workflow.steps[0].undo.queue…' ms workflow check bad.json
+
+# -- a step fails and parks its workflow ----------------------------------------------------------------
+echo '{"name":"letter","steps":[{"name":"print","on_failure":"park","job":{"queue":"print","kind":"print"}},
+  {"name":"post","job":{"queue":"post","kind":"post","args":{"pages":{"$ref":"print.pages"}}}}]}' >letter.json
+expect 0 '6 started' ms workflow start letter.json
+expect 0 '…' ms work --queue print --exec 'sh -c "echo $MAINSPRING_IDEMPOTENCY_KEY >>prints; exit 65"' --drain
+expect 0 '…state           parked…✗ print  failed…· post  waiting…' ms workflow show 6
+expect 1 '…parked…' ms workflow show 6 --follow
+expect 0 '6 running' ms workflow retry 6
+expect 65 '…is running, not parked…' ms workflow retry 6
+expect 0 '…' ms work --queue print --exec 'sh -c "echo $MAINSPRING_IDEMPOTENCY_KEY >>prints; exit 65"' --drain
+expect 0 '2' sh -c 'wc -l <prints'
+expect 0 '1' sh -c 'sort -u prints | wc -l'
+expect 64 '…--result…--by-hand…' ms workflow retry 6 --result 1
+expect 64 '…--result…' ms workflow retry 6 --step print --by-hand --result '{'
+expect 66 '…"post"…' ms workflow retry 6 --step post
+expect 0 '6 running' ms workflow retry 6 --step print --by-hand --result '{"pages":2}'
+expect 0 '…' ms work --queue post --exec 'sh -c "cat >posted"' --drain
+expect 0 '…state           completed…✓ print  completed…' ms workflow show 6
+sed 's/"park"/"stop"/' letter.json >bad.json
+expect 64 '…"undo", "continue" or "park"…' ms workflow check bad.json
 expect 0 '{"jobs":…,"problems":[]}' ms verify --json
 
 echo "$passed checks passed, $failed failed"

@@ -110,7 +110,7 @@ TEST_CASE("a parked workflow is found, its steps are seen, and it goes on by han
   REQUIRE(workflows.retry(started->id).has_value());
   CHECK(workflows.wait(started->id, 20s)->state == WorkflowState::parked);
   CHECK(workflows.steps(started->id)->steps[0].undo_job != steps->steps[0].undo_job);
-  REQUIRE(workflows.retry(started->id, "charge", Undone::by_hand).has_value());
+  REQUIRE(workflows.retry(started->id, "charge", RetryMode::by_hand).has_value());
   CHECK(workflows.wait(started->id, 20s)->state == WorkflowState::undone);
   CHECK(code_of(workflows.retry(started->id)) == ErrorCode::conflict);
   engine->stop();

@@ -36,9 +36,12 @@ Result<WorkflowInfo> EngineWorkflows::resume(WorkflowId id) {
   return workflows_->pause_workflow({.id = id, .paused = false});
 }
 
-Result<WorkflowInfo> EngineWorkflows::retry(WorkflowId id, std::string step, Undone undone) {
-  return workflows_->retry_workflow(
-      {.id = id, .step = std::move(step), .by_hand = undone == Undone::by_hand});
+Result<WorkflowInfo> EngineWorkflows::retry(WorkflowId id, std::string step, RetryMode mode,
+                                            std::string result) {
+  return workflows_->retry_workflow({.id = id,
+                                     .step = std::move(step),
+                                     .by_hand = mode == RetryMode::by_hand,
+                                     .result = std::move(result)});
 }
 
 Result<StartedWorkflow> EngineWorkflows::fork(WorkflowId id, std::string step,

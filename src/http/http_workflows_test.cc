@@ -99,7 +99,7 @@ TEST_CASE("WF: a workflow goes its way over HTTP, and whoever waits is told in i
 
 TEST_CASE("WF: what was done is undone when it is cancelled; an undo that dies parks it") {
   TestServer server;
-  server.log.expect("a step could not be undone");
+  server.log.expect("a workflow is parked");
   Peer peer(server);
   const WorkflowId id = start(peer);
   finish(peer, claim(peer), R"("outcome":"complete","result":{"id":"c1"})");
@@ -128,6 +128,38 @@ TEST_CASE("WF: what was done is undone when it is cancelled; an undo that dies p
   CHECK(has(audit, R"({"reason":"wrong address"})"));
   CHECK(has(audit, R"({"step":"charge","by_hand":true})"));
   CHECK(has(peer.call("GET", "/metrics").body, "mainspring_workflow_alarms_total 2"));
+}
+
+TEST_CASE("a step that fails may park its workflow, and goes on tried again or with an answer") {
+  TestServer server;
+  server.log.expect("a workflow is parked");
+  Peer peer(server);
+  const WorkflowId id = start(peer, R"({"name":"order","steps":[
+    {"name":"charge","on_failure":"park",
+      "job":{"queue":"pay","kind":"charge","max_attempts":1}},
+    {"name":"ship","job":{"queue":"pack","kind":"ship","args":{"charge":{"$ref":"charge.id"}}}}]})");
+  finish(peer, claim(peer), R"("outcome":"dead","reason":"no_answer")");
+  WorkflowInfo info = read(peer, id, "?wait=30s");
+  CHECK(info.state == WorkflowState::parked);
+  CHECK(info.reason == "step charge: dead: no_answer");
+  CHECK(decode_workflow_info(peer.call("POST", path(id, "/retry")).body)->state ==
+        WorkflowState::running);
+  finish(peer, claim(peer), R"("outcome":"dead","reason":"no_answer")");
+  CHECK(read(peer, id, "?wait=30s").state == WorkflowState::parked);
+  const auto refused = [&](std::string_view body, int status, std::string_view field) {
+    const Answer answer = peer.call("POST", path(id, "/retry"), std::string(body));
+    CHECK_MESSAGE(answer.status == status, answer.body);
+    CHECK_MESSAGE(has(answer.body, field), answer.body);
+  };
+  refused(R"({"step":"ship"})", 404, "ship");
+  refused(R"({"step":"charge","result":1})", 400, R"("field":"result")");
+  refused(R"({"by_hand":true,"result":1})", 400, R"("field":"result")");
+  const Answer done = peer.call("POST", path(id, "/retry"),
+                                R"({"step":"charge","by_hand":true,"result":{"id":"c1"}})");
+  REQUIRE_MESSAGE(done.status == 200, done.body);
+  CHECK(claim(peer).args == R"({"charge":"c1"})");
+  CHECK(has(peer.call("GET", "/v1/audit?object=workflow%2F1").body,
+            R"({"step":"charge","by_hand":true})"));
 }
 
 TEST_CASE("a workflow in a workflow: each is there by its number, and both know of each other") {

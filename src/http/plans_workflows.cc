@@ -250,18 +250,22 @@ Plan plan_resume_workflow(const Request& request, Services&) {
   return pause(request, false);
 }
 
+// What a step answered is not in the audit, nor is the input of a fork: they may carry what jobs
+// carry.
 Plan plan_retry_workflow(const Request& request, Services&) {
   const auto id = parse_id(request.param);
   if (!id) return error_reply(id.error());
   auto retry = decode_retry_workflow_request(*id, request.body);
+  if (retry) {
+    if (auto good = validate(*retry); !good) retry = good.error();
+  }
   if (!retry) return error_reply(retry.error());
   retry->within = request.caller->within(Verb::admin);
   std::string after;
-  encode_retry_workflow_request(*retry, after);
+  encode_retry_workflow_request({.id = *id, .step = retry->step, .by_hand = retry->by_hand}, after);
   return plan_change(request, std::move(*retry), *id, std::move(after));
 }
 
-// The input is not in the audit: it may carry what jobs carry.
 Plan plan_fork_workflow(const Request& request, Services&) {
   const auto id = parse_id(request.param);
   if (!id) return error_reply(id.error());

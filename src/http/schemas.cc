@@ -514,7 +514,7 @@ constexpr Schema kSchemas[] = {
       "if":{"oneOf":[{"$ref":"#/components/schemas/WorkflowCondition"},{"type":"null"}],
         "description":"If it does not hold the step is skipped."},
       "deadline":{"type":["string","null"],"description":"From its begin; then it has failed."},
-      "on_failure":{"enum":["undo","continue"],"default":"undo"},
+      "on_failure":{"enum":["undo","continue","park"],"default":"undo"},
       "undo":{"oneOf":[{"$ref":"#/components/schemas/NewJob"},{"type":"null"}],
         "description":"Undoes what the job did; it must not matter that it runs twice."},
       "undo_if_failed":{"type":"boolean","default":false,
@@ -545,7 +545,8 @@ constexpr Schema kSchemas[] = {
     {"WorkflowRetry", R"({"type":"object","additionalProperties":false,"properties":{
       "step":{"type":["string","null"],"description":"Left out: every step that needs it."},
       "by_hand":{"type":"boolean","default":false,
-        "description":"Somebody has undone it: it is taken as done."}}})"},
+        "description":"Somebody has done or undone it: it is taken so."},
+      "result":{"description":"By hand, what the step is taken to have answered: any JSON."}}})"},
     {"WorkflowFork", R"({"type":"object","additionalProperties":false,"required":["step"],
       "properties":{"step":{"type":"string","description":
         "This one begins anew, and what is behind it; all else is taken over as it ended."},

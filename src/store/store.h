@@ -38,7 +38,7 @@ struct Effects {
   std::vector<JobId> quarantined, quarantine_left;
   std::vector<std::string> released;  // leases that became free
   std::vector<WorkflowId> workflows;  // that began, or came to another state
-  std::vector<std::string> alarms;    // undo jobs that died: for people to read
+  std::vector<std::string> alarms;    // what parked a workflow: for people to read
   std::vector<BreakerInfo> breakers;  // that came to another state, without `queues`
 };
 

@@ -6,7 +6,9 @@
 //     begins it, in the transaction of that end: a join fires exactly once.
 //   - A step whose condition does not hold, or before which every step was skipped, is skipped.
 //   - A job that ends completed completes its step; its result is kept with the step. One that ends
-//     dead or cancelled fails it: the workflow is then undone, or goes on by `on_failure`.
+//     dead or cancelled fails it: by `on_failure` the workflow is undone, goes on, or is parked.
+//   - Parked by a step that failed: no step begins, those that run go on and end, and those that
+//     would begin are held. Tried again the step has the idempotency key that it had.
 //   - Undoing: no step begins any more, jobs of steps that live are cancelled, and when none is
 //     left the steps that completed, or whose effect nobody knows, are undone by their undo jobs:
 //     one after the other, the last to end first, or all at once. An undo job that dies parks the
@@ -77,15 +79,18 @@ struct PauseWorkflow {
   bool paused = true;
   Within within{};
 };
-// Of a parked workflow, or one with a parked child: its failed undo jobs, or that of `step`, are
-// made anew, or `by_hand`, taken as done by the operator; those of parked children too. When none
-// is left that failed, undoing goes on where it was parked. Answers WorkflowInfo. Errors: not_found
-// (also: `step` has no failed undo), conflict (not parked).
+// Of a parked workflow, or one with a parked child: the steps that parked it, or `step`, are tried
+// again, their job or undo job made anew, or `by_hand`, taken as done by the operator; those of
+// parked children too. When none is left that failed, it goes on where it was parked. Answers
+// WorkflowInfo. Errors: not_found (also: `step` is none that parked it), conflict (not parked; a
+// result of a step that is undone), invalid_argument (`result`).
 struct RetryWorkflow {
   WorkflowId id = 0;
   std::string step;  // "" = of a parked one, every one
   bool by_hand = false;
   Within within{};
+  // What the step is taken to have answered: JSON, "" = nothing. Only `by_hand`, and of one step.
+  std::string result{};
 };
 // Of a terminal workflow: what may still be undone is no ground for another. What `step` waits for
 // has to be taken over. Answers WorkflowStarted. Errors: not_found, expired (it is being removed),

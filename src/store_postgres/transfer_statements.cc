@@ -148,7 +148,9 @@ constexpr std::string_view kForAll =
     "$schema.queues WHERE coalesce(limits, settings) LIKE '%\"quarantine_after\":%') THEN $12 "
     "END, CASE WHEN EXISTS (SELECT 1 FROM $schema.queues WHERE limits LIKE "
     "'%\"per_key\":{%\"rate\":{%') THEN $13 END, CASE WHEN EXISTS (SELECT 1 FROM "
-    "$schema.queues WHERE limits LIKE '%\"costs\":{%') THEN $14 END)";
+    "$schema.queues WHERE limits LIKE '%\"costs\":{%') THEN $14 END, CASE WHEN EXISTS (SELECT 1 "
+    "FROM $schema.workflow_rows WHERE kind = 1 AND text LIKE '%\"on_failure\":\"park\"%') THEN "
+    "$15 END)";
 constexpr std::string_view kQuarantined =
     "WITH j AS (UPDATE $schema.jobs j SET lost = nullif(u.lost, 0), quarantined = "
     "nullif(u.since, 0) FROM unnest($1::bigint[], $2::bigint[], $3::bigint[]) AS u(id, lost, "

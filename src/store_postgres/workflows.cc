@@ -118,6 +118,10 @@ OperationResult PostgresStore::operator()(const StartWorkflow& op) {
     if (auto refused = keep_out_before(kKnowsSubWorkflows, "sub-workflows"))
       return std::move(*refused);
   }
+  if (workflow::may_park(op.spec)) {
+    if (auto refused = keep_out_before(kKnowsParking, "steps that park"))
+      return std::move(*refused);
+  }
   if (!has_room(steps)) return too_many();
   return run_workflow([&](WorkflowRules& rules) { return rules.start(op); });
 }

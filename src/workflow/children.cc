@@ -88,12 +88,13 @@ Result<void> WorkflowRules::child_does(Open& child, const Told& told) {
     case Tell::begin: {
       MS_TRY_ASSIGN(const Open* parent, open(child.summary.parent.workflow));
       // Of one that is undone meanwhile it is cancelled before it has begun.
-      if (parent == nullptr || parent->record.state != WorkflowState::running) return {};
+      if (parent == nullptr || !forward(*parent)) return {};
       MS_TRY(begin_ready(child));
       return go_on_undoing(child);
     }
     case Tell::cancel:
-      if (state != WorkflowState::running) return {};
+      if (!forward(child) || (state == WorkflowState::parked && MS_MUTANT(parked_child_lives_on)))
+        return {};
       MS_TRY(undo(child, told.reason, true));
       return go_on_undoing(child);
     case Tell::undo:

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "api/json.h"
+#include "api/workflow_shapes.h"
 #include "workflow/references.h"
 
 namespace mainspring {
@@ -277,6 +278,15 @@ std::size_t steps_in_all(const WorkflowSpec& spec) {
     }
   }
   return steps;
+}
+
+bool may_park(const WorkflowSpec& spec) {
+  bool parks = false;
+  (void)for_each_step(spec, [&](const std::string&, const StepSpec& step) -> Result<void> {
+    parks = parks || step.on_failure == OnStepFailure::park;
+    return {};
+  });
+  return parks;
 }
 
 std::map<std::string, int> result_refs(const WorkflowSpec& spec) {

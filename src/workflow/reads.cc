@@ -42,6 +42,8 @@ Result<WorkflowStepPage> read_steps(const WorkflowRecord& record,
                                     const std::vector<WorkflowRows::Row>& states, int limit,
                                     const ReadRow& read) {
   WorkflowStepPage page;
+  MS_TRY_ASSIGN(const Summary summary, decode_summary(record.data));
+  const bool forward = goes_forward(record.state, summary);
   std::map<int, StepDefinition> definitions;
   for (const auto& [number, text] : states) {
     if (static_cast<int>(page.steps.size()) == limit) {
@@ -62,7 +64,7 @@ Result<WorkflowStepPage> read_steps(const WorkflowRecord& record,
       MS_TRY_ASSIGN(StepDefinition definition, decode_definition(*row));
       found = definitions.emplace(of, std::move(definition)).first;
     }
-    page.steps.push_back(step_of(step, status, found->second, record.state));
+    page.steps.push_back(step_of(step, status, found->second, forward));
     add_deadline(page.steps.back(), found->second.spec);
     if (auto result = read(WorkflowRow::result, step)) page.steps.back().result = *result;
   }

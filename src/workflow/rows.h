@@ -49,8 +49,9 @@ enum class WorkflowRow : std::uint8_t {  // and what their numbers are
   heard,       // signal ids; in the order in which they came
   child,       // workflows that are steps of it: the step; the child's id
   live_child,  // steps whose child has not ended: its id; step
+  stuck,       // steps that failed and wait for somebody, by `on_failure` park; step
 };
-inline constexpr int kWorkflowRowKinds = 14;
+inline constexpr int kWorkflowRowKinds = 15;
 
 // Whose job it is.
 struct StepJob {

@@ -32,8 +32,9 @@ Result<void> WorkflowRules::begin_ready(Open& w) {
   while (!w.ready.empty()) {
     const int step = w.ready.front();
     w.ready.pop_front();
-    if (w.record.state != WorkflowState::running) continue;
-    if (w.summary.paused && !MS_MUTANT(paused_steps_begin)) {
+    if (!forward(w)) continue;
+    const bool parked = w.record.state == WorkflowState::parked && !MS_MUTANT(parked_steps_begin);
+    if (parked || (w.summary.paused && !MS_MUTANT(paused_steps_begin))) {
       rows_.put(w.record.id, WorkflowRow::held, step, "");
       continue;
     }
@@ -41,6 +42,16 @@ Result<void> WorkflowRules::begin_ready(Open& w) {
   }
   if (w.record.state == WorkflowState::running && w.summary.open == 0) MS_TRY(complete_workflow(w));
   return {};
+}
+
+Result<void> WorkflowRules::release_held(Open& w) {
+  const WorkflowId id = w.record.id;
+  for (const auto& [step, nothing] :
+       rows_.rows(id, WorkflowRow::held, WorkflowRows::Order::up, INT32_MAX)) {
+    rows_.remove(id, WorkflowRow::held, step);
+    w.ready.push_back(static_cast<int>(step));
+  }
+  return begin_ready(w);
 }
 
 Result<bool> WorkflowRules::holds(Open& w, int step, const StepDefinition& definition) {
@@ -58,16 +69,19 @@ Result<bool> WorkflowRules::holds(Open& w, int step, const StepDefinition& defin
 Result<void> WorkflowRules::begin(Open& w, int step) {
   MS_TRY_ASSIGN(StepStatus * status, this->status(w, step));
   MS_TRY_ASSIGN(const auto definition, this->definition(w, step));
-  if (!definition->plan.parents.empty() && status->came == 0)
+  const bool part = status->of != 0;  // of `each`, and tried again
+  if (!part && !definition->plan.parents.empty() && status->came == 0)
     return skip(w, step, "every step before it was skipped");
-  if (definition->spec.only_if) {
+  if (!part && definition->spec.only_if) {
     MS_TRY_ASSIGN(const bool holds, this->holds(w, step, *definition));
     if (!holds) return skip(w, step, "its condition does not hold");
   }
   status->state = StepState::running;
   status->started_at = now_.us();
   ++w.summary.running;
-  return begin_kind(w, step, *definition);
+  if (!part) return begin_kind(w, step, *definition);
+  if (definition->spec.deadline) wake_at(w, step, now_ + *definition->spec.deadline);
+  return begin_part(w, step, *definition);
 }
 
 Result<void> WorkflowRules::begin_kind(Open& w, int step, const StepDefinition& definition) {
@@ -128,12 +142,15 @@ Result<void> WorkflowRules::begin_each(Open& w, int step, const StepDefinition& 
              {.state = StepState::running, .of = step, .index = i, .started_at = now_.us()});
     ++w.summary.running;
   }
-  for (int i = 0; i < group->count && w.record.state == WorkflowState::running; ++i) {
+  const bool may_park =
+      definition.spec.on_failure == OnStepFailure::park && !MS_MUTANT(element_lost_for_retry);
+  const bool keep_items = definition.spec.undo || may_park;
+  for (int i = 0; i < group->count && forward(w); ++i) {
     const int number = group->first + i;
     if (definition.spec.deadline) wake_at(w, number, now_ + *definition.spec.deadline);
     rows_.put(w.record.id, WorkflowRow::item, number, items[static_cast<std::size_t>(i)]);
     MS_TRY(begin_part(w, number, definition));
-    if (!definition.spec.undo) rows_.remove(w.record.id, WorkflowRow::item, number);
+    if (!keep_items) rows_.remove(w.record.id, WorkflowRow::item, number);
   }
   if (items.empty()) return complete(w, step, "");
   return {};
@@ -188,11 +205,20 @@ Result<void> WorkflowRules::fail(Open& w, int step, std::string reason, bool unk
   status->reason = std::move(reason);
   --w.summary.running;
   ++w.summary.failed;
+  const bool parks =
+      definition->spec.on_failure == OnStepFailure::park && !MS_MUTANT(stuck_step_undone);
+  // Once it may have been done it stays so, whatever the job of one that is tried again says.
+  unknown = unknown || (status->unknown && !MS_MUTANT(doubt_forgotten));
+  if (parks) status->unknown = unknown;  // nobody else's is read again
   const bool undone = unknown && !MS_MUTANT(unknown_step_not_undone);
   if (undone || definition->spec.undo_if_failed) note_undo(w, step, *definition);
-  if (w.record.state != WorkflowState::running) return {};
+  if (!forward(w)) return {};
   if (definition->spec.on_failure == OnStepFailure::go_on)
     return no_more_waited_for(w, step, How::went_on);
+  if (parks) {
+    park_for(w, step, *definition);
+    return {};
+  }
   return undo(w, fmt::format("step {}: {}", definition->spec.name, status->reason), false);
 }
 
@@ -365,11 +391,16 @@ Result<bool> WorkflowRules::wake(WorkflowId id) {
 }
 
 Result<void> WorkflowRules::wake_step(Open& w, int step) {
-  if (w.record.state != WorkflowState::running) return {};
+  if (!forward(w)) return {};
+  if (w.record.state == WorkflowState::parked && MS_MUTANT(parked_timer_lost)) return {};
   if (step == 0) return undo(w, "it was not done by its deadline", false);
   MS_TRY_ASSIGN(StepStatus * status, this->status(w, step));
   if (status->state != StepState::running) return {};
   MS_TRY_ASSIGN(const auto definition, this->definition(w, step));
+  const auto limit = definition->spec.sleep ? definition->spec.sleep : definition->spec.deadline;
+  const WallTime at = WallTime::from_us(status->started_at) + limit.value_or(Duration(0));
+  // That was of a time before it was tried again.
+  if (at > now_ && !MS_MUTANT(old_deadline_fails_retry)) return {};
   if (definition->spec.sleep) return complete(w, step, "");
   rows_.remove(w.record.id, WorkflowRow::listen, step);
   if (status->workflow != 0) {  // it fails when its child is undone

@@ -36,7 +36,7 @@ class WorkflowRules {
   bool write();
   // Those whose state is another one than before, since the last call.
   std::vector<WorkflowId> take_changed() { return std::exchange(changed_, {}); }
-  // Undo jobs that died: "workflow 7, step charge: …", since the last call.
+  // What parked a workflow: "workflow 7, step charge: …", since the last call.
   std::vector<std::string> take_alarms() { return std::exchange(alarms_, {}); }
 
   static constexpr int kMaxWoken = 1000;
@@ -88,6 +88,11 @@ class WorkflowRules {
   void write_wakes(Open& w);
   Result<void> wake_step(Open& w, int step);
 
+  // Its steps begin, or will: see goes_forward().
+  static bool forward(const Open& w) { return workflow::goes_forward(w.record.state, w.summary); }
+  // Those that were held: by a pause, or while it was parked.
+  Result<void> release_held(Open& w);
+
   // -- undoing (undo.cc)
   Result<void> undo(Open& w, std::string reason, bool cancelled);
   Result<void> go_on_undoing(Open& w);
@@ -95,10 +100,18 @@ class WorkflowRules {
   Result<void> undo_ended(Open& w, int step, const StepEnd& end);
   Result<std::string> undo_args(Open& w, int step, const workflow::StepDefinition& definition);
   void finish(Open& w, WorkflowState state);
-  void park(Open& w);
   Result<void> set_paused(Open& w, bool paused);
-  // Steps whose undo failed, all or those of this name; false: there is none.
+
+  // -- parking (park.cc)
+  void park(Open& w);
+  // For a step that failed, by its `on_failure`.
+  void park_for(Open& w, int step, const workflow::StepDefinition& definition);
+  void forget_stuck(Open& w);
+  // Steps that parked it, all or those of this name; false: there is none.
   Result<bool> retry_steps(Open& w, const std::string& name, bool by_hand);
+  Result<bool> retry_undos(Open& w, const std::string& name, bool by_hand);
+  Result<bool> retry_stuck(Open& w, const std::string& name, bool by_hand,
+                           const std::string& result);
   Result<void> leave_park(Open& w);
 
   // -- children (children.cc). What is told between a child and its parent is done when the one

@@ -8,6 +8,7 @@
 
 #include "api/fields.h"
 #include "api/workflow_shapes.h"
+#include "base/fnv.h"
 
 namespace mainspring::workflow {
 namespace {
@@ -59,6 +60,7 @@ constexpr JsonField<Summary> kSummary[] = {
     {"live", &as_any<&Summary::live>},
     {"parked", &as_any<&Summary::parked>},
     {"undoing", &as_any<&Summary::undoing>},
+    {"stuck", &as_any<&Summary::stuck>},
     {"seq", &as_any<&Summary::seq>},
     {"signals", &as_any<&Summary::signals>},
     {"waiting_signals", &as_any<&Summary::waiting_signals>},
@@ -108,6 +110,7 @@ constexpr JsonField<StepStatus> kStatus[] = {
     {"started_at", &as_any<&StepStatus::started_at>},
     {"ended_at", &as_any<&StepStatus::ended_at>},
     {"taken_over", &as_boolean<&StepStatus::taken_over>},
+    {"unknown", &as_boolean<&StepStatus::unknown>},
 };
 
 // Numbers that are 0 are left out.
@@ -159,6 +162,7 @@ std::string encode(const Summary& s) {
       .put("live", s.live)
       .put("parked", s.parked)
       .put("undoing", s.undoing)
+      .put("stuck", s.stuck)
       .put("seq", s.seq)
       .put("signals", s.signals)
       .put("waiting_signals", s.waiting_signals)
@@ -232,6 +236,7 @@ std::string encode(const StepStatus& s) {
   if (!s.reason.empty()) w.key("reason").string(s.reason);
   Numbers(w).put("started_at", s.started_at).put("ended_at", s.ended_at);
   if (s.taken_over) w.key("taken_over").boolean(true);
+  if (s.unknown) w.key("unknown").boolean(true);
   w.end_object();
   return out;
 }
@@ -241,11 +246,10 @@ Result<StepStatus> decode_status(std::string_view text) {
 }
 
 std::string key_of(const WorkflowRecord& record, const Summary& summary, int step) {
-  // FNV-1a, 64 bit, as of a job: Context::idempotency_key().
-  std::uint64_t h = 0xcbf29ce484222325u;
-  for (const char c : fmt::format("{}\n{}\n{}", record.name, record.key, summary.started_at.us()))
-    h = (h ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
-  return fmt::format("ms-w{}-{}-{:016x}", record.id, step, h);
+  // As of a job: Context::idempotency_key().
+  const std::uint64_t hash =
+      fnv1a(fmt::format("{}\n{}\n{}", record.name, record.key, summary.started_at.us()));
+  return fmt::format("ms-w{}-{}-{:016x}", record.id, step, hash);
 }
 
 WorkflowInfo info_of(const WorkflowRecord& record) {
@@ -274,7 +278,7 @@ WorkflowInfo info_of(const WorkflowRecord& record) {
 }
 
 WorkflowStep step_of(int number, const StepStatus& status, const StepDefinition& definition,
-                     WorkflowState workflow) {
+                     bool goes_forward) {
   WorkflowStep out{.number = number,
                    .name = definition.spec.name,
                    .state = status.state,
@@ -299,7 +303,7 @@ WorkflowStep step_of(int number, const StepStatus& status, const StepDefinition&
   }
   // Those that were waited for are not written again when all is over.
   const bool jobless = status.job == 0 && status.workflow == 0 && status.count == 0;
-  if (workflow != WorkflowState::running &&
+  if (!goes_forward &&
       (status.state == StepState::waiting || (status.state == StepState::running && jobless))) {
     out.state = StepState::skipped;
     out.reason = "the workflow ended before it";

@@ -25,6 +25,7 @@ struct Summary {
   int live = 0;          // jobs of steps, and children
   int parked = 0;        // of these children
   int undoing = 0;       // undo jobs
+  int stuck = 0;         // steps that failed and wait for somebody: WorkflowRow::stuck
   std::int64_t seq = 0;  // of the last end
   std::int64_t signals = 0, waiting_signals = 0, heard = 0;
   int completed = 0, failed = 0, skipped = 0, running = 0, undone = 0, undo_failed = 0;
@@ -71,6 +72,7 @@ struct StepStatus {
   std::string reason;
   std::int64_t started_at = 0, ended_at = 0;
   bool taken_over = false;  // see WorkflowStep
+  bool unknown = false;     // one of its jobs may have done it all the same
   friend bool operator==(const StepStatus&, const StepStatus&) = default;
 };
 std::string encode(const StepStatus& status);
@@ -84,9 +86,14 @@ bool may_touch(std::string_view queues, const Within& within);  // kTextQueues: 
 // store has it, as far as names and the time of their start tell stores apart.
 std::string key_of(const WorkflowRecord& record, const Summary& summary, int step);
 
-// For whoever reads: from what the rows say. `names`: of the definition's steps, by number.
+// Its steps go on, or will when somebody has seen to those that are stuck: it is not undone.
+inline bool goes_forward(WorkflowState state, const Summary& summary) {
+  return state == WorkflowState::running || (state == WorkflowState::parked && summary.stuck > 0);
+}
+
+// For whoever reads: from what the rows say.
 WorkflowInfo info_of(const WorkflowRecord& record);  // without input and result
 WorkflowStep step_of(int number, const StepStatus& status, const StepDefinition& definition,
-                     WorkflowState workflow);
+                     bool goes_forward);
 
 }  // namespace mainspring::workflow

@@ -14,7 +14,8 @@ using workflow::StepStatus;
 
 // No step begins any more; what lives is told to stop, and undoing goes on when it has ended.
 Result<void> WorkflowRules::undo(Open& w, std::string reason, bool cancelled) {
-  if (w.record.state != WorkflowState::running) return {};
+  if (!forward(w)) return {};
+  forget_stuck(w);
   w.record.state = WorkflowState::undoing;
   w.summary.reason = std::move(reason);
   w.summary.cancelled = cancelled;
@@ -144,12 +145,6 @@ void WorkflowRules::finish(Open& w, WorkflowState state) {
   if (!MS_MUTANT(child_end_not_joined)) tell(Tell::ended, w.record.id);
 }
 
-void WorkflowRules::park(Open& w) {
-  w.record.state = WorkflowState::parked;
-  w.changed = true;
-  if (w.summary.parent.workflow != 0) tell(Tell::parked, w.record.id);
-}
-
 // -- what people ask for --------------------------------------------------------------------------
 
 Result<WorkflowInfo> WorkflowRules::cancel(const CancelWorkflow& op) {
@@ -159,7 +154,7 @@ Result<WorkflowInfo> WorkflowRules::cancel(const CancelWorkflow& op) {
     return Error{ErrorCode::conflict,
                  fmt::format("workflow {} is {} already", op.id, to_string(w->record.state))};
   }
-  if (w->record.state == WorkflowState::running) {
+  if (forward(*w)) {
     MS_TRY(undo(*w, op.reason.empty() ? "cancelled" : op.reason, true));
     MS_TRY(go_on_undoing(*w));
     MS_TRY(settle());
@@ -184,76 +179,13 @@ Result<void> WorkflowRules::set_paused(Open& w, bool paused) {
   w.changed = true;
   tell_children(w, paused ? Tell::pause : Tell::resume);
   if (paused) return {};
-  const WorkflowId id = w.record.id;
-  for (const auto& [step, nothing] :
-       rows_.rows(id, WorkflowRow::held, WorkflowRows::Order::up, INT32_MAX)) {
-    rows_.remove(id, WorkflowRow::held, step);
-    w.ready.push_back(static_cast<int>(step));
-  }
-  MS_TRY(begin_ready(w));
-  return go_on_undoing(w);
-}
-
-Result<WorkflowInfo> WorkflowRules::retry(const RetryWorkflow& op) {
-  MS_TRY_ASSIGN(Open * w, open_within(op.id, op.within));
-  if (w->record.state != WorkflowState::parked && w->summary.parked == 0) {
-    return Error{ErrorCode::conflict,
-                 fmt::format("workflow {} is {}, not parked", op.id, to_string(w->record.state))};
-  }
-  MS_TRY_ASSIGN(const bool found, retry_steps(*w, op.step, op.by_hand));
-  if (!found) {
-    return Error{ErrorCode::not_found,
-                 fmt::format("workflow {} has no failed undo of \"{}\"", op.id, op.step)};
-  }
-  MS_TRY(settle());
-  return info(*w);
-}
-
-Result<bool> WorkflowRules::retry_steps(Open& w, const std::string& name, bool by_hand) {
-  const WorkflowId id = w.record.id;
-  auto undos = rows_.rows(id, WorkflowRow::undo, WorkflowRows::Order::down, INT32_MAX);
-  for (const auto& [step, child] :
-       rows_.rows(id, WorkflowRow::live_child, WorkflowRows::Order::up, INT32_MAX))
-    undos.emplace_back(0, std::to_string(step));
-  bool found = false;
-  for (const auto& [seq, number] : undos) {
-    const int step = std::stoi(number);
-    MS_TRY_ASSIGN(StepStatus * status, this->status(w, step));
-    MS_TRY_ASSIGN(const auto definition, this->definition(w, step));
-    if (status->state != StepState::undo_failed) continue;
-    if (!name.empty() && name != definition->spec.name) continue;
-    found = true;
-    if (status->workflow != 0) {
-      tell(by_hand ? Tell::by_hand : Tell::retry, status->workflow);
-      continue;
-    }
-    --w.summary.undo_failed;
-    status->reason.clear();
-    if (!by_hand) {
-      status->state = StepState::completed;  // to be undone, as before
-      continue;
-    }
-    status->state = StepState::undone;
-    ++w.summary.undone;
-    rows_.remove(id, WorkflowRow::undo, seq);
-  }
-  w.changed = w.changed || found;
-  MS_TRY(leave_park(w));
-  return found;
-}
-
-// When no undo of it has failed any more.
-Result<void> WorkflowRules::leave_park(Open& w) {
-  if (w.record.state != WorkflowState::parked || w.summary.undo_failed > 0) return {};
-  w.record.state = WorkflowState::undoing;
-  w.changed = true;
-  if (w.summary.parent.workflow != 0) tell(Tell::goes_on, w.record.id);
+  MS_TRY(release_held(w));
   return go_on_undoing(w);
 }
 
 Result<void> WorkflowRules::signal(const SignalWorkflow& op) {
   MS_TRY_ASSIGN(Open * w, open_within(op.id, op.within));
-  if (w->record.state != WorkflowState::running) {
+  if (!forward(*w)) {
     return Error{ErrorCode::conflict, fmt::format("workflow {} is {}: no step waits for a signal",
                                                   op.id, to_string(w->record.state))};
   }

@@ -249,7 +249,8 @@ struct OperationText {
     return fmt::format("{}_workflow {}", op.paused ? "pause" : "resume", op.id);
   }
   std::string operator()(const RetryWorkflow& op) {
-    return fmt::format("retry_workflow {} {}{}", op.id, op.step, op.by_hand ? " by hand" : "");
+    return fmt::format("retry_workflow {} {}{}", op.id, op.step, op.by_hand ? " by hand" : "") +
+           op.result;
   }
   std::string operator()(const ForkWorkflow& op) {
     return fmt::format("fork_workflow {} {} {} {}", op.id, op.step, op.key, op.input.value_or(""));

@@ -544,7 +544,7 @@ class Generator {
     }
     if (number > 0 && chance(4))
       s.only_if = StepCondition{.ref = "s0", .equals = "", .negate = chance(2)};
-    if (chance(5)) s.on_failure = OnStepFailure::go_on;
+    if (chance(5)) s.on_failure = chance(2) ? OnStepFailure::park : OnStepFailure::go_on;
     const auto kind = below(8);
     if (kind == 0) s.sleep = seconds(below(40));
     if (kind == 1) s.signal = "go";
@@ -597,7 +597,12 @@ class Generator {
     }
     if (dice < 13) return CancelWorkflow{id, "unwanted", {}};
     if (dice < 14) return PauseWorkflow{id, chance(3), {}};
-    if (dice < 15) return RetryWorkflow{id, "", chance(3), {}};
+    if (dice < 15) {
+      RetryWorkflow retry{.id = id, .by_hand = chance(3)};
+      if (chance(4)) retry.step = fmt::format("s{}", below(kSteps));
+      if (retry.by_hand && chance(4)) retry.result = "[7]";
+      return retry;
+    }
     return SignalWorkflow{id, "go", chance(2) ? fmt::format("g{}", below(4)) : "", "[1]", {}};
   }
 

@@ -112,6 +112,20 @@ TEST_CASE("a remote workflow is paused, cancelled, parked, retried and taken as 
   CHECK(rig.client->workflows({}, 10, id)->workflows.empty());
 }
 
+TEST_CASE("a remote workflow is parked by a step, and told what somebody did by hand answered") {
+  Rig rig;
+  WorkflowSpec spec = two_steps();
+  spec.steps[0].on_failure = OnStepFailure::park;
+  const WorkflowId id = rig.start(spec);
+  rig.end(Dead{"broken", "it is"});
+  REQUIRE(rig.client->wait_workflow(id, 20s, {})->state == WorkflowState::parked);
+  RetryWorkflow retry{.id = id, .step = "first", .by_hand = false, .within = {}, .result = "7"};
+  CHECK(rig.client->retry_workflow(retry).error().field == "result");
+  retry.by_hand = true;
+  CHECK(rig.client->retry_workflow(retry)->state == WorkflowState::running);
+  CHECK(rig.client->workflow_steps(id, 0, 1)->steps.at(0).result == "7");
+}
+
 TEST_CASE("a remote workflow is forked, and says what it is a fork of") {
   Rig rig;
   const WorkflowId id = rig.start(two_steps());

@@ -205,6 +205,13 @@ std::map<std::string, std::string> undo_defects() {
       {"canary_goes_on", unit("cli_test", "a canary that dies again of the same*")},
       {"canary_waits_for_death", unit("cli_test", "a canary that fails again of the same*")},
       {"undo_key_made_anew", workflows()},
+      {"parked_steps_begin", workflows()},
+      {"doubt_forgotten", workflows()},
+      {"stuck_step_undone", workflows()},
+      {"parked_timer_lost", workflows()},
+      {"old_deadline_fails_retry", workflows()},
+      {"parked_child_lives_on", workflows()},
+      {"element_lost_for_retry", workflows()},
       {"step_key_copied", unit("api_test", "what is left without it is as it was")},
   };
 }
