@@ -164,9 +164,10 @@ struct CancelResult {
 
 // An operator's retry: dead, cancelled, retryable, scheduled and deferred become available now, and
 // one in quarantine leaves it;
-// dead and cancelled ones get their max_attempts anew on top of those used. Available is ok.
-// Errors: not_found, expired, conflict (running or completed; another live job has its unique key
-// now; it is of a workflow, and not deferred).
+// dead and cancelled ones get their max_attempts anew on top of those used. Available is ok: one
+// whose last attempt was lost, or that a quarantine released, begins its count anew too, and
+// nothing happens to others. Errors: not_found, expired, conflict (running or completed; another
+// live job has its unique key now; it is of a workflow, and not deferred).
 struct RetryJob {
   JobId id = 0;
   Within within{};

@@ -63,7 +63,8 @@ OperationResult PostgresStore::operator()(const RetryJob& op) {
     return Error{.code = ErrorCode::conflict,
                  .message = fmt::format("job {}: another live job has its unique key now", op.id)};
   }
-  if (held->row.state != JobState::available) revive(*held);
+  const bool lost = held->row.quarantined != 0 || held->row.lost != 0;
+  if (held->row.state != JobState::available || lost) revive(*held);
   return RetryResult{.state = held->row.state};
 }
 

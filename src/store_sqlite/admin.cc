@@ -87,7 +87,8 @@ OperationResult SqliteStore::operator()(const RetryJob& op) {
     return Error{.code = ErrorCode::conflict,
                  .message = fmt::format("job {}: another live job has its unique key now", op.id)};
   }
-  if (hot->state != JobState::available) retry_hot(*hot);
+  const bool lost = (hot->flags & (kFlagQuarantined | kLostFlags)) != 0;
+  if (hot->state != JobState::available || lost) retry_hot(*hot);
   return RetryResult{.state = hot->state};
 }
 

@@ -590,7 +590,7 @@ class ModelStore final : public ModelReads, private ModelJobs {
       return Error{.code = ErrorCode::conflict, .message = "it is of a workflow"};
     if (!live(r) && key_taken(*disk_, r))
       return Error{.code = ErrorCode::conflict, .message = "another job has its unique key now"};
-    if (r.job.state != JobState::available) revive(r);
+    if (r.job.state != JobState::available || r.lost != 0 || r.job.quarantined) revive(r);
     return RetryResult{r.job.state};
   }
 

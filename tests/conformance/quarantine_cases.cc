@@ -287,6 +287,35 @@ TEST_SUITE("quarantine") {
     CHECK(b.stats().limits == QueueLimits{});
   }
 
+  TEST_CASE("an operator's retry takes the one that is released out, and begins the count anew") {
+    Bench b;
+    const JobId id = quarantined(b), next = quarantined(b);
+    CHECK(open(b) == 1);
+    CHECK(b.get(id).quarantined->released);
+    CHECK(b.retry(id).state == JobState::available);
+    CHECK_FALSE(b.get(id).quarantined);
+    CHECK(b.stats().quarantined == 1);
+    CHECK(open(b) == 1);
+    CHECK(b.get(next).quarantined->released);
+    b.reopen();
+    CHECK(b.claim(9).size() == 2);
+  }
+
+  TEST_CASE("an operator's retry of one that waits in line begins the count anew") {
+    Bench b;
+    const JobId id = b.enqueue();
+    CHECK(lose(b) == std::vector<JobId>{id});
+    b.advance(minutes(1));
+    CHECK(b.move_due() == 1);
+    const auto version = b.get(id).version;
+    CHECK(b.retry(id).state == JobState::available);
+    CHECK(b.get(id).version == version + 1);
+    CHECK(b.retry(id).state == JobState::available);
+    CHECK(b.get(id).version == version + 1);
+    CHECK(lose(b) == std::vector<JobId>{id});
+    CHECK_FALSE(b.get(id).quarantined);
+  }
+
   TEST_CASE("an operator's retry puts it back in line; a cancelled one is gone") {
     Bench b;
     const JobId id = quarantined(b), gone = quarantined(b), next = quarantined(b);
