@@ -167,9 +167,10 @@ void FlowStarter::change() {
               [](const std::optional<OperationResult>&) {});
 }
 
-FlowWorker::FlowWorker(World& world, FlowLaw& law, int number)
+FlowWorker::FlowWorker(World& world, FlowLaw& law, KeyLaw& keys, int number)
     : world_(world),
       law_(law),
+      keys_(keys),
       loop_(world,
             {.worker = fmt::format("flower{}", number),
              .queues = {kFlowQueue},
@@ -182,6 +183,10 @@ FlowWorker::FlowWorker(World& world, FlowLaw& law, int number)
             [this](const ClaimedJob& job) { finish(job); }) {}
 
 void FlowWorker::finish(const ClaimedJob& job) {
+  // An early retention forgets flows, and a late request starts one again, with other keys.
+  if (!world_.faults.prunes || !world_.faults.wall_steps) {
+    if (std::string why = keys_.begins(job); !why.empty()) return world_.broken(why);
+  }
   const bool undoes = job.kind == "undo";
   Outcome outcome = Complete{R"({"ok":1})"};
   if (!world_.healed() && world_.chance(8))

@@ -6,6 +6,7 @@
 
 #include "simulation/claim_loop.h"
 #include "simulation/flow_law.h"
+#include "simulation/key_law.h"
 #include "simulation/world.h"
 
 namespace mainspring::simulation {
@@ -42,7 +43,7 @@ class FlowStarter {
 // Runs the jobs of steps and undos; dies, is late, and fails at some.
 class FlowWorker {
  public:
-  FlowWorker(World& world, FlowLaw& law, int number);
+  FlowWorker(World& world, FlowLaw& law, KeyLaw& keys, int number);
   void start() { loop_.start(); }
 
  private:
@@ -50,6 +51,7 @@ class FlowWorker {
 
   World& world_;
   FlowLaw& law_;
+  KeyLaw& keys_;
   ClaimLoop loop_;
 };
 

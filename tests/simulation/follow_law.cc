@@ -9,7 +9,6 @@
 #include "simulation/message_law.h"
 
 namespace mainspring::simulation {
-namespace {
 
 bool is_on(const Job& job, std::uint8_t on) {
   switch (job.state) {
@@ -21,8 +20,6 @@ bool is_on(const Job& job, std::uint8_t on) {
       return (on & FollowUp::kDead) != 0;
   }
 }
-
-}  // namespace
 
 std::int64_t number_behind(const std::string& text, const std::string& name, std::int64_t none) {
   const std::size_t at = text.rfind(name);

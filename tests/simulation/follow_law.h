@@ -17,6 +17,9 @@ inline const std::string kFollowQueue = "followed";
 // The `entry`-th follow-up of a job of the producers: its data says which one it is.
 FollowUp follow_up(int entry, std::uint8_t on);
 
+// Did the job end in a way that is among these?
+bool is_on(const Job& job, std::uint8_t on);
+
 // The number behind the last `name` in a text; `none` if it is not in it.
 std::int64_t number_behind(const std::string& text, const std::string& name, std::int64_t none);
 inline constexpr int kReply = -1;  // the entry that reply_to stands for

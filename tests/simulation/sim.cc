@@ -1,10 +1,10 @@
 // sim: runs seeds of the simulated world and checks every promise. `sim --seeds N --first S`.
 //
-// A seed has three worlds, the first with all that there is, and those of lines (line_world.h) and
-// of slots (slot_world.h); its phases in each: chaos, heal, liveness (everything ends, counters
-// conserve), cold restart after a power cut, full read-back and verify. Every kTwice-th seed runs
-// twice and must leave the same trace. A failing seed prints its number, its last events and what
-// is wrong; put its number into seeds.txt, which always run.
+// A seed has four worlds, the first with all that there is, and those of lines (line_world.h), of
+// slots (slot_world.h) and of what happens once (once_world.h); its phases in each: chaos, heal,
+// liveness (everything ends, counters conserve), cold restart after a power cut, full read-back and
+// verify. Every kTwice-th seed runs twice and must leave the same trace. A failing seed prints its
+// number, its last events and what is wrong; put its number into seeds.txt, which always run.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -14,6 +14,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <functional>
 #include <memory>
 
 #include "blackbox/checks.h"
@@ -23,6 +24,7 @@
 #include "simulation/follow_law.h"
 #include "simulation/gate_actors.h"
 #include "simulation/line_world.h"
+#include "simulation/once_world.h"
 #include "simulation/session_actors.h"
 #include "simulation/slot_world.h"
 
@@ -42,6 +44,7 @@ struct Options {
   double max_seconds = 0;  // 0 = until all seeds have run
   std::string seed_file;
   std::string world;  // by name; "" = each
+  Judges judges = Judges::laws_and_model;
   bool anti_vacuity = true;
   bool verbose = false;
   bool trace = false;
@@ -257,6 +260,7 @@ void run_first(World& world) {
   std::vector<std::unique_ptr<TickWorker>> tickers;
   std::vector<std::unique_ptr<SessionHolder>> keepers;
   FlowLaw flows;
+  KeyLaw keys;
   FlowStarter flow_starter(world, flows);
   std::vector<std::unique_ptr<FlowWorker>> flow_workers;
   Feeder feeder(world);
@@ -273,7 +277,7 @@ void run_first(World& world) {
     tickers.back()->start();
     keepers.push_back(std::make_unique<SessionHolder>(world, kFirstHolder + i));
     keepers.back()->start();
-    flow_workers.push_back(std::make_unique<FlowWorker>(world, flows, i));
+    flow_workers.push_back(std::make_unique<FlowWorker>(world, flows, keys, i));
     flow_workers.back()->start();
     gate_workers.push_back(std::make_unique<GateWorker>(world, i));
     gate_workers.back()->start();
@@ -296,6 +300,8 @@ void run_first(World& world) {
   if (world.why().empty()) read_back(world);
   if (world.why().empty()) check_history(world);
   if (world.why().empty()) check_follow_ups(world, flows);
+  world.met.step_keys += keys.keys();
+  world.met.jobs_remade += keys.remade();
   tally(world);
 }
 
@@ -305,14 +311,16 @@ struct Kind {
   std::uint64_t salt = 0;
   void (*run)(World&) = nullptr;
 };
-const std::vector<Kind> kWorlds = {
-    {"first", 0, run_first}, {"lines", 0x11e5'0000, run_lines}, {"slots", 0x5107'0000, run_slots}};
+const std::vector<Kind> kWorlds = {{"first", 0, run_first},
+                                   {"lines", 0x11e5'0000, run_lines},
+                                   {"slots", 0x5107'0000, run_slots},
+                                   {"once", 0x0ce0'0000, run_once}};
 
-Outcome run_world(const Kind& kind, std::uint64_t seed, bool print) {
+Outcome run_world(const Kind& kind, std::uint64_t seed, const Options& o) {
   static int count = 0;
-  World world(seed ^ kind.salt, fmt::format("sim{}", ++count));
+  World world(seed ^ kind.salt, fmt::format("sim{}", ++count), o.judges);
   current_world = &world;
-  if (print) world.print_all();
+  if (o.trace) world.print_all();
   kind.run(world);
   current_world = nullptr;
   if (world.why().empty()) return {"", "", world.trace_hash(), world.met};
@@ -325,7 +333,7 @@ Outcome run_seed(std::uint64_t seed, const Options& o) {
   Outcome all;
   for (const Kind& kind : kWorlds) {
     if (!o.world.empty() && o.world != kind.name) continue;
-    Outcome one = run_world(kind, seed, o.trace);
+    Outcome one = run_world(kind, seed, o);
     one.met.add(all.met);
     one.hash ^= all.hash * 3;
     all = std::move(one);
@@ -334,9 +342,29 @@ Outcome run_seed(std::uint64_t seed, const Options& o) {
   return all;
 }
 
+// Says so, unless `n` is more than nothing.
+using Need = std::function<void(std::int64_t n, const char* what)>;
+
+void need_once(const Met& met, const Need& need) {
+  need(met.step_keys, "a step with its key");
+  need(met.jobs_remade, "a job that was made anew, with its key");
+  need(met.memos_kept, "a result of a step");
+  need(met.memos_recalled, "a result that a later attempt found");
+  need(met.memos_refused, "a result of a lost lease");
+  need(met.posted, "a job that a completion posted");
+  need(met.posts_refused, "a completion that did not count");
+  need(met.delivered, "a callback that was delivered");
+  need(met.posts_repeated, "a callback that was posted again");
+  need(met.receivers_gone, "a receiver that wants no more");
+  need(met.deliveries_dead, "a dead delivery");
+  need(met.reads_completed, "a read of a completed job");
+  need(met.reads_expired, "a read of one that was pruned");
+  need(met.apart, "a job that ran in quarantine");
+}
+
 int vacuous(const Met& met) {
   int missing = 0;
-  const auto need = [&](std::int64_t n, const char* what) {
+  const Need need = [&](std::int64_t n, const char* what) {
     if (n > 0) return;
     fmt::print("these seeds never met: {}\n", what);
     ++missing;
@@ -390,6 +418,7 @@ int vacuous(const Met& met) {
   need(met.key_rates_used_up, "a claim that used the rate of a limit key up");
   need(met.heads_judged, "a claim whose line could be judged");
   need(met.heads_waited, "a heavy job that a claim passed over");
+  need_once(met, need);
   return missing;
 }
 
@@ -438,7 +467,11 @@ int run(const Options& o) {
       "events fired, {} repeated, {} by ends of jobs; {} breakers opened, {} by probes, {} closed, "
       "{} claims up to their room, {} orders judged, {} by age, {} turns of keys, {} deferred, {} "
       "claimed by id, {} refused; {} heavy jobs begun, {} capped, {} claims up to the slots, {} to "
-      "those of a key, {} to its rate, {} heavy jobs passed over\n",
+      "those of a key, {} to its rate, {} heavy jobs passed over; "
+      "{} keys of steps, {} jobs made anew, {} results of steps, {} found, {} refused, {} jobs "
+      "posted, {} completions refused, {} callbacks delivered, {} posts repeated, {} gone, {} "
+      "dead, "
+      "{} completed read, {} expired, {} attempts in quarantine\n",
       ran, elapsed(), met.events, met.crashes, met.crashes_in_recovery, met.lost_writes,
       met.rescued, met.stale, met.dedup_hits, met.dead, met.full, met.woken, met.cancels,
       met.pruned, met.expired, met.retries, met.completed, met.fired, met.skipped, met.past_due,
@@ -448,7 +481,10 @@ int run(const Options& o) {
       met.events_fired, met.events_repeated, met.ends_heard, met.breakers_opened,
       met.breakers_reopened, met.breakers_closed, met.probes_at_room, met.order_judged,
       met.overtook, met.turns, met.deferred, met.named, met.named_refused, met.heavy, met.capped,
-      met.slots_used_up, met.keys_used_up, met.key_rates_used_up, met.heads_waited);
+      met.slots_used_up, met.keys_used_up, met.key_rates_used_up, met.heads_waited, met.step_keys,
+      met.jobs_remade, met.memos_kept, met.memos_recalled, met.memos_refused, met.posted,
+      met.posts_refused, met.delivered, met.posts_repeated, met.receivers_gone, met.deliveries_dead,
+      met.reads_completed, met.reads_expired, met.apart);
   return o.anti_vacuity && vacuous(met) > 0 ? 1 : 0;
 }
 
@@ -461,7 +497,7 @@ int usage() {
   fmt::print(
       "usage: sim [--seeds N] [--first S] [--seed-file FILE] [--max-seconds S] "
       "[--no-vacuity-check] "
-      "[--verbose] [--trace] [--world first|lines|slots]\n"
+      "[--verbose] [--trace] [--laws-only] [--world first|lines|slots|once]\n"
       "  sim --seeds 1000 --first 5000   runs seeds 5000 to 5999\n"
       "  sim --seeds 1 --first 4711      repeats a failing seed; --trace prints all of it\n");
   return 64;
@@ -479,6 +515,8 @@ int main(int argc, char** argv) {
       o.anti_vacuity = false;
     } else if (name == "--trace") {
       o.trace = true;
+    } else if (name == "--laws-only") {
+      o.judges = mainspring::simulation::Judges::laws;
     } else if (name == "--verbose") {
       o.verbose = true;
     } else if (value == nullptr) {

@@ -1,0 +1,116 @@
+// The phases of the world of what happens once.
+#include "simulation/once_world.h"
+
+#include <fmt/format.h>
+
+#include <memory>
+#include <vector>
+
+#include "simulation/once_actors.h"
+
+namespace mainspring::simulation {
+namespace {
+
+using std::chrono::hours;
+using std::chrono::minutes;
+using std::chrono::seconds;
+
+constexpr int kOrderWorkers = 3;
+constexpr JobId kNeverGiven = 1'000'000;
+// Until everything has ended: a back-off is six hours at most; what waits for a time of the wall
+// clock waits for longer where that was set back.
+constexpr Duration kDrain = hours(48);
+
+void live(World& world) {
+  const Duration limit = world.now() + kDrain;
+  while (world.why().empty() && world.now() < limit) {
+    world.run_until(world.now() + seconds(30));
+    if (world.why().empty() && all_ended(world.store())) return;
+  }
+  if (world.why().empty()) world.broken("LIVE-4: long after the faults not all has ended");
+}
+
+// Every job that is there, and each as it was when it was pruned.
+void read_back(World& world, OnceLaws& laws) {
+  constexpr int kAll = 100'000;
+  const auto add = [&](const Job& job) {
+    laws.posts.add(job);
+    laws.callbacks.add(job);
+  };
+  for (const auto& [id, job] : world.pruned()) {
+    add(job);
+    laws.reads.enqueued(id);
+    if (std::string why = laws.reads.read(id, world.store().get(id), world.now()); !why.empty())
+      return world.broken(why);
+  }
+  const auto page = world.store().list({}, kAll, 0);
+  if (!page) return world.broken("read-back: " + page.error().message);
+  for (const Job& listed : page->jobs) {
+    const auto job = world.store().get(listed.id);
+    if (!job) return world.broken("read-back: " + job.error().message);
+    add(*job);
+    if (std::string why = laws.reads.read(job->id, job, world.now()); !why.empty())
+      return world.broken(why);
+    if (job->queue != kOrderQueue) continue;
+    const auto memos = world.store().memos(job->id, "", kAll);
+    if (!memos) return world.broken("read-back: " + memos.error().message);
+    if (std::string why = laws.memos.check(*job, memos->memos); !why.empty())
+      return world.broken(why);
+  }
+  const auto never = world.store().get(kNeverGiven);
+  if (never || never.error().code != ErrorCode::not_found)
+    world.broken("RES-4: a job that never was is not `not_found`");
+}
+
+void check(World& world, const OnceLaws& laws) {
+  Met& met = world.met;
+  const NextLaw::Verdict posts = laws.posts.check();
+  const CallbackLaw::Verdict callbacks = laws.callbacks.check();
+  for (const std::string& why : {posts.broken, callbacks.broken}) {
+    if (!why.empty()) world.broken(why);
+  }
+  met.memos_kept += laws.memos.kept();
+  met.memos_recalled += laws.memos.recalled();
+  met.memos_refused += laws.memos.refused();
+  met.posted += posts.posted;
+  met.posts_refused += posts.refused;
+  met.delivered += callbacks.delivered;
+  met.posts_repeated += callbacks.repeated;
+  met.receivers_gone += callbacks.gone;
+  met.deliveries_dead += callbacks.dead;
+  met.reads_completed += laws.reads.reads();
+  met.reads_expired += laws.reads.expired();
+  met.apart += world.quarantine.apart();
+}
+
+}  // namespace
+
+void run_once(World& world) {
+  OnceLaws laws(world.faults.wall_steps ? std::nullopt : std::optional(world.retention()));
+  OrderMaker maker(world, laws);
+  std::vector<std::unique_ptr<OrderWorker>> workers;
+  std::vector<std::unique_ptr<Poster>> posters;
+  std::vector<std::unique_ptr<PoisonWorker>> tasters;
+  maker.start();
+  for (int i = 0; i < kOrderWorkers; ++i) {
+    workers.push_back(std::make_unique<OrderWorker>(world, laws, i));
+    workers.back()->start();
+  }
+  for (int i = 0; i < 2; ++i) {
+    posters.push_back(std::make_unique<Poster>(world, laws, i));
+    posters.back()->start();
+    tasters.push_back(std::make_unique<PoisonWorker>(world, maker, i));
+    tasters.back()->start();
+  }
+  world.run_until(world.between(seconds(90), minutes(3)));
+  maker.stop();
+  if (world.why().empty()) world.heal();
+  if (world.why().empty()) live(world);
+  if (world.why().empty()) world.store().look();
+  if (world.why().empty()) world.cold_restart();
+  if (world.why().empty()) world.store().look();
+  if (world.why().empty()) read_back(world, laws);
+  if (world.why().empty()) check(world, laws);
+}
+
+}  // namespace mainspring::simulation
