@@ -43,14 +43,15 @@ Result<Delivery> delivery_of(const Job& job) {
   Delivery out;
   out.url = std::move(data.url);
   const int attempt = MS_MUTANT(callback_id_of_attempt) ? job.attempt : 0;
-  out.id = fmt::format("msg_{:x}_{}", job.created_at.us() + attempt, job.id);
+  out.id = fmt::format("msg_{:x}_{}", job.created_at.us() + attempt,
+                       MS_MUTANT(callback_id_of_time) ? 0 : job.id);
   JsonWriter body(out.body);
   const bool message = state == to_string(JobState::running);
   body.begin_object()
       .key("type")
       .string("job." + (message ? "message" : state))
       .key("timestamp")
-      .time(job.created_at);
+      .time(MS_MUTANT(callback_body_of_attempt) ? job.run_at : job.created_at);
   body.key("data").raw(rest).end_object();
   return out;
 }
@@ -74,6 +75,7 @@ Outcome outcome_of(const OutgoingResponse& response, Duration back_off) {
     return Complete{fmt::format("{{\"status\":{}}}", status)};
   }
   if (status == 410 && !MS_MUTANT(callback_gone_ignored)) return CancelJob{"gone"};
+  if (MS_MUTANT(callback_given_up)) return CancelJob{"refused"};
   std::string why = fmt::format("the receiver answered {} {}", status, response.reason);
   if (redirect) why += "; redirects are not followed: give the URL that it leads to";
   const Duration asked = std::min(response.retry_after.value_or(Duration(0)), kMaxRetryAfter);

@@ -64,7 +64,8 @@ void SqliteStore::post(const Outcome& outcome, int flags) {
 
 void SqliteStore::make_follow_ups() {
   // Nothing that ends may be refused: neither a bound of live jobs nor a full disk is asked.
-  for (const NewJob& job : std::exchange(posted_, {})) {
+  const bool later = MS_MUTANT(next_posted_apart) && !ended_.empty();  // in the next transaction
+  for (const NewJob& job : later ? std::vector<NewJob>() : std::exchange(posted_, {})) {
     begin_write();
     made_.push_back(enqueue_one(job).id);
   }

@@ -91,7 +91,7 @@ bool SqliteStore::read_claim(const ReadyKey& key, Lease& lease, ClaimedJob& job)
       ResetGuard checkpoint_guard(checkpoint);
       if (checkpoint.step()) job.checkpoint = checkpoint.text(0);
     }
-    job.has_memos = (lease.flags & kFlagMemos) != 0;
+    job.has_memos = (lease.flags & kFlagMemos) != 0 && !MS_MUTANT(memos_not_told_of);
     if ((lease.flags & kFlagSession) != 0) read_session(row.text(12), *lease.queue, lease, job);
   }
   lease.timeout = row.is_null(0) ? kForever : Duration(row.integer(0));
@@ -158,7 +158,8 @@ OperationResult SqliteStore::operator()(const Renew& op) {
         sql_->upsert_progress.bind(renewal.id, renewal.progress->value, renewal.progress->text)
             .run();
       }
-      if (renewal.checkpoint && !MS_MUTANT(checkpoint_lost)) {
+      const bool beside = kept && MS_MUTANT(checkpoint_lost_beside_memo);
+      if (renewal.checkpoint && !beside && !MS_MUTANT(checkpoint_lost)) {
         sql_->upsert_checkpoint.bind(renewal.id, Statement::text_or_null(*renewal.checkpoint))
             .run();
       }
@@ -350,6 +351,7 @@ OperationResult SqliteStore::operator()(const RescueExpired& op) {
                                  lease.grant->worker, format_duration(lease.length));
     const bool noted = (lease.flags & kFlagStep) != 0 && !MS_MUTANT(lost_step_taken_as_failed);
     lease.flags |= noted ? kFlagUnknown : 0;
+    if (MS_MUTANT(memos_forgotten_by_rescue)) drop_memos(id, lease.flags);
     lose_attempt(id, lease);
     fail_attempt(id, lease, message, std::nullopt, {});
     if (ended_.empty() || ended_.back() != id) again_.push_back(id);

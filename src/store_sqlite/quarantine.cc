@@ -68,7 +68,7 @@ void SqliteStore::lose_attempt(JobId id, Lease& lease) {
     lease.flags |= counted;
     return;
   }
-  if (queue.released == id) queue.released = 0;
+  if (queue.released == id || MS_MUTANT(quarantine_freed_by_another)) queue.released = 0;
   if (!was) {
     lease.flags |= kFlagQuarantined;
     sql_->insert_quarantined.bind(id, now_.wall.us()).run();

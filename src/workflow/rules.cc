@@ -110,7 +110,8 @@ Result<void> WorkflowRules::begin_job(Open& w, int step, const StepDefinition& d
   if (!args) return fail(w, step, cut("its args: " + args.error().message), false);
   job.args = std::move(*args);
   if (job.correlation_id.empty()) job.correlation_id = fmt::format("workflow-{}", w.record.id);
-  job.headers = with_step_key(std::move(job.headers), workflow::key_of(w.record, w.summary, step));
+  const int keyed = MS_MUTANT(steps_share_key) ? 0 : step;
+  job.headers = with_step_key(std::move(job.headers), workflow::key_of(w.record, w.summary, keyed));
   ++w.summary.live;
   status->job = rows_.make_job(job, {.workflow = w.record.id, .step = step});
   rows_.put(w.record.id, WorkflowRow::live, step, std::to_string(status->job));
