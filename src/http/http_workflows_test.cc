@@ -137,7 +137,8 @@ TEST_CASE("a step that fails may park its workflow, and goes on tried again or w
   const WorkflowId id = start(peer, R"({"name":"order","steps":[
     {"name":"charge","on_failure":"park",
       "job":{"queue":"pay","kind":"charge","max_attempts":1}},
-    {"name":"ship","job":{"queue":"pack","kind":"ship","args":{"charge":{"$ref":"charge.id"}}}}]})");
+    {"name":"ship","job":{"queue":"pack","kind":"ship",
+      "args":{"charge":{"$ref":"charge.id"}}}}]})");
   finish(peer, claim(peer), R"("outcome":"dead","reason":"no_answer")");
   WorkflowInfo info = read(peer, id, "?wait=30s");
   CHECK(info.state == WorkflowState::parked);

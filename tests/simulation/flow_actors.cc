@@ -114,11 +114,18 @@ WorkflowSpec FlowStarter::draw() {
       step.job = std::move(drawn.job), step.undo = std::move(drawn.undo);
       if (world_.chance(10)) step.deadline = world_.between(seconds(2), seconds(40)), order = false;
     }
+    // Not by the dice: seeds that found something find it still.
+    const bool parks =
+        step.job && !step.deadline && (law_.last() + std::ssize(spec.steps)) % 3 == 0;
+    if (parks) step.on_failure = OnStepFailure::park;
     spec.steps.push_back(std::move(step));
   }
   if (world_.chance(4)) spec.undo_order = UndoOrder::parallel, order = false;
   FlowLaw::Shape shape{.order = order, .times = !world_.faults.wall_steps};
   give_args(spec, 0, shape.jobs);
+  for (std::size_t i = 0; i < spec.steps.size(); ++i) {
+    if (spec.steps[i].on_failure == OnStepFailure::park) shape.parks.insert(static_cast<int>(i));
+  }
   shape.followers = followers(spec);
   const std::int64_t flow = law_.next(std::move(shape));
   spec.key = FlowLaw::key(flow);
@@ -163,6 +170,11 @@ void FlowStarter::change() {
   Operation operation = CancelWorkflow{id, "unwanted", {}};
   const auto dice = world_.below(3);
   if (dice != 0) operation = PauseWorkflow{id, dice == 1, {}};
+  const auto parked = [&] {
+    const auto now = world_.store().workflow(id);
+    return now && now->state == WorkflowState::parked;
+  };
+  if (dice != 0 && world_.serves() && parked()) operation = RetryWorkflow{.id = id};
   world_.call(std::move(operation), World::Delivery::repeatable, Duration(0),
               [](const std::optional<OperationResult>&) {});
 }

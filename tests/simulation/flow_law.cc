@@ -74,9 +74,26 @@ const Job* FlowLaw::completed_of(const std::vector<Job>& jobs) {
   return found == jobs.end() ? nullptr : &*found;
 }
 
+namespace {
+
+std::string one_behind_the_other(std::vector<Job> jobs) {
+  std::sort(jobs.begin(), jobs.end(), [](const Job& a, const Job& b) { return a.id < b.id; });
+  for (std::size_t i = 1; i < jobs.size(); ++i) {
+    if (jobs[i].created_at < jobs[i - 1].finished_at)
+      return fmt::format("WF-1: job {} was made before job {} of its step had ended", jobs[i].id,
+                         jobs[i - 1].id);
+  }
+  return "";
+}
+
+}  // namespace
+
 std::string FlowLaw::check_jobs(const Flow& flow) const {
   for (const auto& [step, jobs] : flow.steps) {
-    if (jobs.size() > 1) return fmt::format("WF-1: step {} has {} jobs", step, jobs.size());
+    if (jobs.size() > 1 && !flow.shape.parks.contains(step))
+      return fmt::format("WF-1: step {} has {} jobs", step, jobs.size());
+    if (jobs.size() < 2 || !flow.shape.times) continue;
+    if (std::string why = one_behind_the_other(jobs); !why.empty()) return why;
   }
   for (const auto* part : {&flow.steps, &flow.undos}) {
     for (const auto& [step, jobs] : *part) {
@@ -204,6 +221,8 @@ FlowLaw::Verdict FlowLaw::check() const {
     if (why.empty() && !ended_well && flow.shape.order) why = check_order(flow);
     if (why.empty() && is_fork) why = check_fork(flow, ended_well);
     if (is_fork) ++verdict.forks;
+    verdict.tried_again += std::count_if(flow.steps.begin(), flow.steps.end(),
+                                         [](const auto& step) { return step.second.size() > 1; });
     ++(ended_well ? verdict.completed : verdict.undone);
     if (!why.empty()) verdict.broken = fmt::format("workflow {}: {}", key(number), why);
   }

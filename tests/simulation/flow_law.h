@@ -1,8 +1,8 @@
 // WF: what the simulated clients start as a workflow is done as a whole or undone as a whole, when
 // all has come to rest.
 //
-//   WF-1  a step has one job, however many steps before it end at the same time; an effect, its own
-//         or that of its undo, is taken once
+//   WF-1  a step has one job, however many steps before it end at the same time, or, if it parks,
+//         one behind the other; an effect, its own or that of its undo, is taken once
 //   WF-2  of a completed workflow every step's job is completed, and nothing is undone
 //   WF-3  of another one every step whose job is completed is undone once, and nothing else is
 //   undone
@@ -34,6 +34,7 @@ class FlowLaw {
   // A definition. Its steps are numbered from 0; those of a child have first_of_child() and on.
   struct Shape {
     std::set<int> jobs;                    // the steps that are jobs, of children too
+    std::set<int> parks;                   // those that are tried again when they have failed
     std::vector<std::set<int>> followers;  // of its own steps: those that wait for each
     bool order = false;                    // WF-4 can be judged by the times of its jobs
     bool times = false;                    // so can what was before and what was later
@@ -59,6 +60,7 @@ class FlowLaw {
   struct Verdict {
     std::int64_t completed = 0, undone = 0;  // workflows
     std::int64_t children = 0, forks = 0;
+    std::int64_t tried_again = 0;  // steps that had parked theirs
     std::string broken;  // "" = the law holds
   };
   Verdict check() const;

@@ -163,6 +163,7 @@ void check_flows(World& world, FlowLaw& flows) {
   world.met.flows_completed += verdict.completed;
   world.met.flows_undone += verdict.undone;
   world.met.child_flows += verdict.children;
+  world.met.tried_again += verdict.tried_again;
   world.met.forks += verdict.forks;
   if (!verdict.broken.empty()) world.broken(verdict.broken);
 }
@@ -399,6 +400,7 @@ int vacuous(const Met& met) {
   need(met.events_fired, "an event that made a job");
   need(met.events_repeated, "an event that was repeated");
   need(met.child_flows, "a workflow in a workflow");
+  need(met.tried_again, "a step that parked its workflow, tried again");
   need(met.forks, "a fork of a workflow");
   need(met.ends_heard, "an end that fired a trigger");
   need(met.breakers_opened, "a breaker that opened");

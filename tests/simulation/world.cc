@@ -59,6 +59,82 @@ bool may_wait(const Store& store, const std::string& name, Leader leader) {
   return queue->limits.per_key.rate && leader == Leader::may_be_gone;
 }
 
+// Every count of Met.
+constexpr std::int64_t Met::*kCounts[] = {&Met::events,
+                                          &Met::crashes,
+                                          &Met::lost_writes,
+                                          &Met::crashes_in_recovery,
+                                          &Met::full,
+                                          &Met::failed_syncs,
+                                          &Met::dedup_hits,
+                                          &Met::rescued,
+                                          &Met::stale,
+                                          &Met::dead,
+                                          &Met::woken,
+                                          &Met::cancels,
+                                          &Met::pruned,
+                                          &Met::expired,
+                                          &Met::retries,
+                                          &Met::completed,
+                                          &Met::schedules,
+                                          &Met::fired,
+                                          &Met::skipped,
+                                          &Met::past_due,
+                                          &Met::takeovers,
+                                          &Met::grants,
+                                          &Met::leases_lost,
+                                          &Met::fenced,
+                                          &Met::followed,
+                                          &Met::session_claims,
+                                          &Met::states_read,
+                                          &Met::sessions_held,
+                                          &Met::sessions_lost,
+                                          &Met::sessions_resumed,
+                                          &Met::messages,
+                                          &Met::flows_completed,
+                                          &Met::flows_undone,
+                                          &Met::at_bound,
+                                          &Met::keys_at_bound,
+                                          &Met::rates_used_up,
+                                          &Met::events_fired,
+                                          &Met::events_repeated,
+                                          &Met::child_flows,
+                                          &Met::tried_again,
+                                          &Met::forks,
+                                          &Met::ends_heard,
+                                          &Met::breakers_opened,
+                                          &Met::breakers_reopened,
+                                          &Met::breakers_closed,
+                                          &Met::probes_at_room,
+                                          &Met::order_judged,
+                                          &Met::overtook,
+                                          &Met::turns,
+                                          &Met::deferred,
+                                          &Met::named,
+                                          &Met::named_refused,
+                                          &Met::named_at_bound,
+                                          &Met::heavy,
+                                          &Met::capped,
+                                          &Met::slots_used_up,
+                                          &Met::keys_used_up,
+                                          &Met::key_rates_used_up,
+                                          &Met::heads_judged,
+                                          &Met::heads_waited,
+                                          &Met::step_keys,
+                                          &Met::jobs_remade,
+                                          &Met::memos_kept,
+                                          &Met::memos_recalled,
+                                          &Met::memos_refused,
+                                          &Met::posted,
+                                          &Met::posts_refused,
+                                          &Met::delivered,
+                                          &Met::posts_repeated,
+                                          &Met::receivers_gone,
+                                          &Met::deliveries_dead,
+                                          &Met::reads_completed,
+                                          &Met::reads_expired,
+                                          &Met::apart};
+
 }  // namespace
 
 bool all_ended(const Store& store) {
@@ -74,79 +150,7 @@ bool all_ended(const Store& store) {
 }
 
 void Met::add(const Met& o) {
-  events += o.events;
-  crashes += o.crashes;
-  lost_writes += o.lost_writes;
-  crashes_in_recovery += o.crashes_in_recovery;
-  full += o.full;
-  failed_syncs += o.failed_syncs;
-  dedup_hits += o.dedup_hits;
-  rescued += o.rescued;
-  stale += o.stale;
-  dead += o.dead;
-  woken += o.woken;
-  cancels += o.cancels;
-  pruned += o.pruned;
-  expired += o.expired;
-  retries += o.retries;
-  completed += o.completed;
-  schedules += o.schedules;
-  fired += o.fired;
-  skipped += o.skipped;
-  past_due += o.past_due;
-  takeovers += o.takeovers;
-  grants += o.grants;
-  leases_lost += o.leases_lost;
-  fenced += o.fenced;
-  followed += o.followed;
-  session_claims += o.session_claims;
-  states_read += o.states_read;
-  sessions_held += o.sessions_held;
-  sessions_lost += o.sessions_lost;
-  sessions_resumed += o.sessions_resumed;
-  messages += o.messages;
-  flows_completed += o.flows_completed;
-  flows_undone += o.flows_undone;
-  at_bound += o.at_bound;
-  keys_at_bound += o.keys_at_bound;
-  rates_used_up += o.rates_used_up;
-  events_fired += o.events_fired;
-  events_repeated += o.events_repeated;
-  child_flows += o.child_flows;
-  forks += o.forks;
-  ends_heard += o.ends_heard;
-  breakers_opened += o.breakers_opened;
-  breakers_reopened += o.breakers_reopened;
-  breakers_closed += o.breakers_closed;
-  probes_at_room += o.probes_at_room;
-  order_judged += o.order_judged;
-  overtook += o.overtook;
-  turns += o.turns;
-  deferred += o.deferred;
-  named += o.named;
-  named_refused += o.named_refused;
-  named_at_bound += o.named_at_bound;
-  heavy += o.heavy;
-  capped += o.capped;
-  slots_used_up += o.slots_used_up;
-  keys_used_up += o.keys_used_up;
-  key_rates_used_up += o.key_rates_used_up;
-  heads_judged += o.heads_judged;
-  heads_waited += o.heads_waited;
-  step_keys += o.step_keys;
-  jobs_remade += o.jobs_remade;
-  memos_kept += o.memos_kept;
-  memos_recalled += o.memos_recalled;
-  memos_refused += o.memos_refused;
-  posted += o.posted;
-  posts_refused += o.posts_refused;
-  delivered += o.delivered;
-  posts_repeated += o.posts_repeated;
-  receivers_gone += o.receivers_gone;
-  deliveries_dead += o.deliveries_dead;
-  reads_completed += o.reads_completed;
-  reads_expired += o.reads_expired;
-  apart += o.apart;
+  for (const auto count : kCounts) this->*count += o.*count;
 }
 
 // One request on its way: its copies share who is answered first.

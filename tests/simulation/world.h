@@ -71,6 +71,7 @@ struct Met {
   std::int64_t session_claims = 0, states_read = 0, sessions_held = 0, sessions_lost = 0,
                sessions_resumed = 0;
   std::int64_t flows_completed = 0, flows_undone = 0, child_flows = 0, forks = 0;
+  std::int64_t tried_again = 0;  // steps that parked their workflow
   // of limits and triggers
   std::int64_t at_bound = 0, keys_at_bound = 0, rates_used_up = 0, events_fired = 0,
                events_repeated = 0, ends_heard = 0;
@@ -132,6 +133,7 @@ class World {
   void cold_restart();  // stops it well, cuts the power, and starts it again
   bool healed() const { return healed_; }
   MirrorStore& store() { return *server_->store; }
+  bool serves() const { return server_ && server_->store; }  // not while it is down
   // Closes the books: what was pruned, per job.
   const std::map<JobId, Job>& pruned() const { return memory_.pruned; }
 
