@@ -194,6 +194,8 @@ bool PostgresStore::prune_workflows(int limit) {
     const std::int64_t rows =
         ask(workflow_sql_.prune_rows, params(Ints(over), std::int64_t{limit})).affected();
     write(workflow_sql_.prune, params(Ints(over)));
+    // Nothing of it is to be written, and whatever is behind this in the batch reads it anew.
+    workflows_.clear();
     if (rows >= limit || std::ssize(over) >= limit) return true;
     if (!children) return false;
   }

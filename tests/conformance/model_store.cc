@@ -574,7 +574,10 @@ class ModelStore final : public ModelReads, private ModelJobs {
     }
     ModelQuarantine::forget(r);
     r.job.expires_at.reset();
+    const auto told = gained_;
+    const bool known = r.job.state == JobState::available;
     set_waiting(r, JobState::available, now_.wall);
+    if (known) gained_ = told;  // whoever waits for such a one knows of it
   }
 
   OperationResult run(const RetryJob& op) {

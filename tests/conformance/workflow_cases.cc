@@ -342,6 +342,22 @@ TEST_SUITE("store: workflows") {
     CHECK(b.state_of(wide) == WorkflowState::completed);
     CHECK(b.info(wide).completed == 1002);
   }
+
+  TEST_CASE("what is pruned is gone for whatever comes behind it in the batch") {
+    WorkflowBench b;
+    const WorkflowId id = b.start(b.step("a"));
+    b.done("a");
+    b.advance(std::chrono::hours(24 * 30));
+    const auto results =
+        b.apply({PauseWorkflow{id, true, {}}, PruneJobs{1000, {}}, PauseWorkflow{id, true, {}},
+                 RetryWorkflow{.id = id}, CancelWorkflow{id, "", {}}});
+    REQUIRE(results.size() == 5);
+    for (const std::size_t i : {0, 2, 3, 4}) {
+      const auto* error = std::get_if<Error>(&results[i]);
+      REQUIRE(error != nullptr);
+      CHECK(error->code == (i == 0 ? ErrorCode::conflict : ErrorCode::not_found));
+    }
+  }
 }
 
 }  // namespace
