@@ -39,7 +39,7 @@ class EngineWorkflows {
   // validate(spec), overloaded, storage_full.
   Result<StartedWorkflow> start(WorkflowSpec spec);
   // `payload`: JSON, "" = null. The same `signal_id` again changes nothing, "" = it has none.
-  // Errors: conflict (it undoes, is parked or has ended), overloaded (kMaxWorkflowSignals).
+  // Errors: conflict (it is being undone or has ended), overloaded (kMaxWorkflowSignals).
   Result<void> signal(WorkflowId id, std::string name, std::string payload = "",
                       std::string signal_id = "");
   // What was done is undone; it has ended when that is. Errors: conflict (it has ended).

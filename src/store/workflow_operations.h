@@ -57,7 +57,7 @@ struct WorkflowStarted {
 
 // The step that waits for it, now or later, takes it; several of one name are taken in the order in
 // which they came. The same `signal_id` again changes nothing. Answers Done. Errors: not_found,
-// conflict (terminal, undoing or parked), overloaded (kMaxWorkflowSignals).
+// conflict (terminal or undoing, parked or not), overloaded (kMaxWorkflowSignals).
 struct SignalWorkflow {
   WorkflowId id = 0;
   std::string name;

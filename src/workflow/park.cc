@@ -54,7 +54,10 @@ Result<WorkflowInfo> WorkflowRules::retry(const RetryWorkflow& op) {
                  "result"};
   }
   MS_TRY_ASSIGN(const bool stuck, retry_stuck(*w, op.step, op.by_hand, op.result));
-  MS_TRY_ASSIGN(const bool undos, retry_undos(*w, op.step, op.by_hand));
+  bool undos = false;
+  if (op.result.empty()) {  // what is undone, and a workflow that is a step, answer nothing
+    MS_TRY_ASSIGN(undos, retry_undos(*w, op.step, op.by_hand));
+  }
   if (!stuck && !undos) {
     return Error{ErrorCode::not_found,
                  fmt::format("workflow {} has no failed undo of \"{}\", nor was it parked by it",

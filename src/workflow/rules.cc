@@ -307,7 +307,10 @@ std::optional<std::string> WorkflowRules::result_of(Open& w, int step) {
     return std::nullopt;
   const auto definition = this->definition(w, step);
   if (!definition) return std::nullopt;
-  const bool has_jobs = !(*definition)->spec.each.empty() && status.of == 0;
+  // One that could not begin, and was taken as done by hand, has what somebody said.
+  const bool has_jobs =
+      !(*definition)->spec.each.empty() && status.of == 0 &&
+      (status.count > 0 || !rows_.row(w.record.id, WorkflowRow::result, step));
   if (!has_jobs) {
     auto result = rows_.row(w.record.id, WorkflowRow::result, step);
     if (!result && status.state == StepState::failed) return std::nullopt;

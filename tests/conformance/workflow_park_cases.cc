@@ -238,6 +238,31 @@ TEST_SUITE("workflows that a step parks") {
     CHECK(by_hand(b, id, "c").state == WorkflowState::completed);
   }
 
+  TEST_CASE("a list that nobody could make is taken as done with what somebody says it is") {
+    WorkflowBench b;
+    const WorkflowId id =
+        b.start(b.step("a") + R"(,{"name":"e","each":{"$ref":"a.parts"},"on_failure":"park",)"
+                              R"("job":{"queue":"q","kind":"e"}},)" +
+                R"({"name":"c","job":{"queue":"q","kind":"c","args":{"of":{"$ref":"e"}}}})");
+    b.done("a", "{}");
+    CHECK(b.info(id).reason.starts_with("step e: its each: "));
+    by_hand(b, id, "e", "[1,2]");
+    b.reopen();
+    CHECK(b.of("c").args == R"({"of":[1,2]})");
+  }
+
+  TEST_CASE("a result is not taken for a workflow that is a step, and nothing happens to it") {
+    WorkflowBench b;
+    const WorkflowId id = b.start(R"({"name":"sub","workflow":{"name":"v","steps":[)" +
+                                  b.step("x", kPark) + "]}}," + b.step("y", kPark));
+    b.die("x");
+    b.die("y");
+    CHECK(b.refused(RetryWorkflow{.id = id, .step = "sub", .by_hand = true, .result = "1"}) ==
+          ErrorCode::not_found);
+    CHECK(b.state_of(b.step_of(id, "sub").workflow) == WorkflowState::parked);
+    CHECK(by_hand(b, id).state == WorkflowState::completed);
+  }
+
   TEST_CASE("a child that is parked shows in its parent, and goes on by a retry of either") {
     for (const bool of_parent : {true, false}) {
       CAPTURE(of_parent);
