@@ -84,11 +84,7 @@ void run_lines(World& world) {
   breakers.stop();
   crowd.stop();
   aside.stop();
-  if (world.why().empty()) world.heal();
-  if (world.why().empty()) live(world);
-  if (world.why().empty()) world.store().look();
-  if (world.why().empty()) world.cold_restart();
-  if (world.why().empty()) world.store().look();
+  world.come_to_rest(live);
   tally(world);
 }
 

@@ -104,11 +104,7 @@ void run_once(World& world) {
   }
   world.run_until(world.between(seconds(90), minutes(3)));
   maker.stop();
-  if (world.why().empty()) world.heal();
-  if (world.why().empty()) live(world);
-  if (world.why().empty()) world.store().look();
-  if (world.why().empty()) world.cold_restart();
-  if (world.why().empty()) world.store().look();
+  world.come_to_rest(live);
   if (world.why().empty()) read_back(world, laws);
   if (world.why().empty()) check(world, laws);
 }

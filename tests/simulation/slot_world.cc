@@ -57,11 +57,7 @@ void run_slots(World& world) {
   }
   world.run_until(world.between(minutes(2), minutes(5)));
   jobs.stop();
-  if (world.why().empty()) world.heal();
-  if (world.why().empty()) live(world);
-  if (world.why().empty()) world.store().look();
-  if (world.why().empty()) world.cold_restart();
-  if (world.why().empty()) world.store().look();
+  world.come_to_rest(live);
   tally(world);
 }
 

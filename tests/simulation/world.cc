@@ -664,6 +664,14 @@ void World::heal() {
   if (!server_ && why_.empty()) run_until(now_ + minutes(2));
 }
 
+void World::come_to_rest(void (*live)(World&)) {
+  if (why().empty()) heal();
+  if (why().empty()) live(*this);
+  if (why().empty()) store().look();
+  if (why().empty()) cold_restart();
+  if (why().empty()) store().look();
+}
+
 void World::cold_restart() {
   trace("cold restart");
   server_->nodes.clear();

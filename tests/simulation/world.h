@@ -131,6 +131,8 @@ class World {
   // -- the end of faults --------------------------------------------------------------------------
   void heal();          // no more faults; the server lives
   void cold_restart();  // stops it well, cuts the power, and starts it again
+  // Heals, lets all end by `live`, and looks at the store before and behind a cold restart.
+  void come_to_rest(void (*live)(World&));
   bool healed() const { return healed_; }
   MirrorStore& store() { return *server_->store; }
   bool serves() const { return server_ && server_->store; }  // not while it is down
