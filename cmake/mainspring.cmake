@@ -10,6 +10,7 @@ option(MAINSPRING_WERROR "Warnings are errors" OFF)
 option(MAINSPRING_THREAD_SAFETY "clang's thread-safety analysis, as errors" OFF)
 
 add_library(mainspring_flags INTERFACE)
+target_compile_features(mainspring_flags INTERFACE cxx_std_20)  # also for programs that this is a part of
 target_link_libraries(mainspring_flags INTERFACE fmt::fmt)  # here, for what it defines: precompiled.h holds its header
 target_compile_options(mainspring_flags INTERFACE -Wall -Wextra -Wshadow -Wconversion -Wno-missing-field-initializers)
 if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
@@ -38,11 +39,11 @@ if(MAINSPRING_HARDEN)
     -fPIE -fstack-protector-strong -fstack-clash-protection -fcf-protection)
   # The same bytes wherever it is built: no path of the tree in debug information, __FILE__ or asserts.
   target_compile_options(mainspring_flags INTERFACE
-    -ffile-prefix-map=${CMAKE_BINARY_DIR}=build -ffile-prefix-map=${CMAKE_SOURCE_DIR}=.)
+    -ffile-prefix-map=${PROJECT_BINARY_DIR}=build -ffile-prefix-map=${PROJECT_SOURCE_DIR}=.)
   target_link_options(mainspring_flags INTERFACE -pie -Wl,-z,relro,-z,now,-z,noexecstack)
 endif()
 find_program(GOLD ld.gold)
-if(GOLD AND NOT MAINSPRING_HARDEN)
+if(GOLD AND PROJECT_IS_TOP_LEVEL AND NOT MAINSPRING_HARDEN)
   # Half of the time that the default linker takes, for each of ninety programs.
   target_link_options(mainspring_flags INTERFACE -fuse-ld=gold)
 endif()
@@ -52,14 +53,14 @@ endif()
 if(MAINSPRING_MUTANTS)
   target_compile_definitions(mainspring_flags INTERFACE MAINSPRING_MUTANTS=1)
 endif()
-target_include_directories(mainspring_flags INTERFACE ${CMAKE_SOURCE_DIR}/src ${CMAKE_SOURCE_DIR}/include)
+target_include_directories(mainspring_flags INTERFACE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/include)
 
 # precompiled.h is compiled by one target and read by every other, with GNU's compiler. mainspring_precompile(DIRECTORY),
 # called when all targets are declared, says so to those of DIRECTORY and below.
 if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
-  add_library(ms_precompiled OBJECT ${CMAKE_SOURCE_DIR}/cmake/precompiled.cc)
+  add_library(ms_precompiled OBJECT ${PROJECT_SOURCE_DIR}/cmake/precompiled.cc)
   target_link_libraries(ms_precompiled PRIVATE mainspring_flags)
-  target_precompile_headers(ms_precompiled PRIVATE ${CMAKE_SOURCE_DIR}/cmake/precompiled.h)
+  target_precompile_headers(ms_precompiled PRIVATE ${PROJECT_SOURCE_DIR}/cmake/precompiled.h)
 endif()
 
 function(mainspring_precompile DIRECTORY)
@@ -99,7 +100,7 @@ endfunction()
 function(mainspring_test NAME)
   cmake_parse_arguments(T "" "" "SRCS;DEPS;LIBS" ${ARGN})
   if(NOT TARGET ms_doctest_main)
-    add_library(ms_doctest_main OBJECT ${CMAKE_SOURCE_DIR}/tests/doctest_main.cc)
+    add_library(ms_doctest_main OBJECT ${PROJECT_SOURCE_DIR}/tests/doctest_main.cc)
     target_link_libraries(ms_doctest_main PRIVATE mainspring_flags)
   endif()
   add_executable(${NAME} ${T_SRCS} $<TARGET_OBJECTS:ms_doctest_main>)
@@ -108,7 +109,7 @@ function(mainspring_test NAME)
     list(APPEND deps ms_${dep})
   endforeach()
   target_link_libraries(${NAME} PRIVATE mainspring_flags ${deps} ${T_LIBS})
-  target_compile_definitions(${NAME} PRIVATE MAINSPRING_SOURCE_DIR="${CMAKE_SOURCE_DIR}"
-                                             MAINSPRING_BINARY_DIR="${CMAKE_BINARY_DIR}")
+  target_compile_definitions(${NAME} PRIVATE MAINSPRING_SOURCE_DIR="${PROJECT_SOURCE_DIR}"
+                                             MAINSPRING_BINARY_DIR="${PROJECT_BINARY_DIR}")
   add_test(NAME ${NAME} COMMAND ${NAME})
 endfunction()
