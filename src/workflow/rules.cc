@@ -308,9 +308,8 @@ std::optional<std::string> WorkflowRules::result_of(Open& w, int step) {
   const auto definition = this->definition(w, step);
   if (!definition) return std::nullopt;
   // One that could not begin, and was taken as done by hand, has what somebody said.
-  const bool has_jobs =
-      !(*definition)->spec.each.empty() && status.of == 0 &&
-      (status.count > 0 || !rows_.row(w.record.id, WorkflowRow::result, step));
+  const bool has_jobs = !(*definition)->spec.each.empty() && status.of == 0 &&
+                        (status.count > 0 || !rows_.row(w.record.id, WorkflowRow::result, step));
   if (!has_jobs) {
     auto result = rows_.row(w.record.id, WorkflowRow::result, step);
     if (!result && status.state == StepState::failed) return std::nullopt;
