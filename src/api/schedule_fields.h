@@ -45,6 +45,8 @@ inline constexpr JsonField<Schedule> kScheduleFields[] = {
 template <class T, std::size_t N>
 struct FieldTable {
   JsonField<T> fields[N];
+  constexpr const JsonField<T>& operator[](std::size_t row) const { return fields[row]; }
+  constexpr std::size_t size() const { return N; }
 };
 template <auto& Part, auto Member, std::size_t Row, class T>
 bool read_part(JsonReader& in, T& into) {

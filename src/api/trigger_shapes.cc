@@ -31,7 +31,7 @@ constexpr JsonField<FolderSource> kFolder[] = {
 bool read_on(JsonReader& in, EndedSource& ended) {
   FollowUp as;
   if (!read_ends(in, as)) return false;
-  if ((as.on & FollowUp::kMessage) != 0)
+  if ((as.on & ~FollowUp::kEveryEnd) != 0)
     return in.fail_here("must be \"completed\", \"cancelled\" or \"dead\"");
   ended.on = as.on;
   return true;
@@ -90,7 +90,7 @@ constexpr JsonField<PutTriggerAnswer> kMoreAnswer[] = {
     {"outcome", &read_outcome},
     {"secret", &as_string<&PutTriggerAnswer::secret>},
 };
-constexpr auto kAnswer = with_part<kInfo.fields, &PutTriggerAnswer::info>(kMoreAnswer);
+constexpr auto kAnswer = with_part<kInfo, &PutTriggerAnswer::info>(kMoreAnswer);
 
 struct List {
   std::vector<TriggerInfo> triggers;

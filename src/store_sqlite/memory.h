@@ -190,7 +190,7 @@ using SessionPlace = std::pair<std::int64_t, std::string_view>;
 struct HashSessionPlace {
   std::size_t operator()(const SessionPlace& place) const {
     return std::hash<std::string_view>()(place.second) ^
-           std::hash<std::int64_t>()(place.first * 0x9e3779b97f4a7c15);
+           std::hash<std::uint64_t>()(static_cast<std::uint64_t>(place.first) * 0x9e3779b97f4a7c15);
   }
 };
 
