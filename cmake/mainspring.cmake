@@ -60,7 +60,9 @@ target_include_directories(mainspring_flags INTERFACE ${PROJECT_SOURCE_DIR}/src 
 if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
   add_library(ms_precompiled OBJECT ${PROJECT_SOURCE_DIR}/cmake/precompiled.cc)
   target_link_libraries(ms_precompiled PRIVATE mainspring_flags)
-  target_precompile_headers(ms_precompiled PRIVATE ${PROJECT_SOURCE_DIR}/cmake/precompiled.h)
+  # By an include directory: its whole path would stand in what is compiled, and ccache share nothing between directories.
+  target_include_directories(ms_precompiled PRIVATE ${PROJECT_SOURCE_DIR}/cmake)
+  target_precompile_headers(ms_precompiled PRIVATE <precompiled.h>)
 endif()
 
 function(mainspring_precompile DIRECTORY)
