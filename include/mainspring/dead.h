@@ -36,6 +36,20 @@ struct DeadGroups {
   std::int64_t jobs = 0;          // looked at: the newest
   bool cut = false;               // there are more jobs, or groups
 };
+// How a redrive goes about it that takes its time: a job of the engine's own does it.
+struct RedrivePace {
+  static constexpr std::int64_t kMaxRedriven = 1'000'000;
+  std::string rate{};  // at most so fast: "20/s", "10/m", "5/h"; "" = one after the other
+  // 1 job, then 10, then the rest, each when those before have ended; no more of them once one
+  // fails of what any of them had died of.
+  bool canary = false;
+  std::int64_t limit = kMaxRedriven;  // 1 to that; the oldest
+};
+struct RedriveStarted {
+  JobId job = 0;           // of the queue "mainspring.redrives"
+  bool duplicate = false;  // one for the same filter is under way: it is that one
+};
+
 inline constexpr std::size_t kMaxDeadLooked = 20'000;  // for groups; the newest
 inline constexpr std::size_t kMaxDeadGroups = 1000;
 

@@ -44,6 +44,11 @@ class EngineDead {
   // they are retried one after the other, out of the newest kMaxDeadLooked that match: an error in
   // the middle leaves the rest dead.
   Result<Redriven> redrive(const DeadFilter& filter, int limit = 1000, JobId after = 0);
+  // The same for as many as there are, one after the other at a pace, by a job that outlives this
+  // program: its progress says how far it is, its result (JSON) how it ended, and
+  // Engine::cancel() stops it. Durable when it returns. Guide: docs/concepts/retries.md. Errors
+  // also: overloaded, storage_full.
+  Result<RedriveStarted> start_redrive(const DeadFilter& filter, const RedrivePace& pace = {});
 
  private:
   Jobs* jobs_;

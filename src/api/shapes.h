@@ -171,10 +171,11 @@ Error decode_error(int http_status, std::string_view body);
 
 // The fields that a strict decoder knows, by the name of its schema in /openapi.json: NewJob,
 // SingleJob, Unique, FollowUp, Fence, EnqueueRequest, ClaimRequest, FinishRequest, Outcome,
-// RenewRequest, Lease, Progress, CancelRequest, RedriveRequest, RetentionRequest, Retention,
-// AcquireLeaseRequest, RenewLeaseRequest, ReleaseLeaseRequest, HeldSession, AcceptSessionRequest,
-// RenewSessionRequest, ReleaseSessionRequest, SessionStateRequest, ScheduleDefinition, Continuous,
-// ScheduleRequest, PauseRequest, TimerRequest, TriggerRequest, BackfillRequest, PreviewRequest.
+// RenewRequest, Lease, Progress, CancelRequest, RedriveRequest, RedriveOrder, RetentionRequest,
+// Retention, AcquireLeaseRequest, RenewLeaseRequest, ReleaseLeaseRequest, HeldSession,
+// AcceptSessionRequest, RenewSessionRequest, ReleaseSessionRequest, SessionStateRequest,
+// ScheduleDefinition, Continuous, ScheduleRequest, PauseRequest, TimerRequest, TriggerRequest,
+// BackfillRequest, PreviewRequest.
 // Empty for other names.
 std::vector<std::string_view> request_fields(std::string_view schema);
 

@@ -369,7 +369,8 @@ std::vector<std::string_view> request_fields(std::string_view schema) {
   for (auto* of : {&job_request_fields, &work_request_fields, &admin_request_fields,
                    &lease_request_fields, &session_request_fields, &schedule_request_fields,
                    &schedule_call_fields, &access_request_fields, &workflow_request_fields,
-                   &workflow_call_fields, &trigger_request_fields, &breaker_request_fields}) {
+                   &workflow_call_fields, &trigger_request_fields, &breaker_request_fields,
+                   &redrive_request_fields}) {
     auto names = of(schema);
     if (!names.empty()) return names;
   }

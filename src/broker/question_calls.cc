@@ -1,6 +1,7 @@
 // The broker's answers about jobs: why they do not run, and what they died of.
 #include <algorithm>
 
+#include "api/redrive_shapes.h"
 #include "broker/broker.h"
 #include "broker/dead_groups.h"
 #include "broker/explain.h"
@@ -90,6 +91,15 @@ Result<DeadGroups> Broker::dead_groups(const DeadFilter& filter) {
   dead.tag = filter.tag;
   dead.state = JobState::dead;
   return group_dead(store_, dead);
+}
+
+// Not by enqueue(), which refuses the engine's own queues to everybody else.
+Result<RedriveStarted> Broker::start_redrive(const DeadFilter& filter, const RedrivePace& pace) {
+  const RedriveOrder order{filter, pace};
+  MS_TRY(validate(order));
+  MS_TRY_ASSIGN(const EnqueueResult made,
+                call<EnqueueResult>(Enqueue{.jobs = {redrive_job(order)}}));
+  return RedriveStarted{.job = made.jobs.at(0).id, .duplicate = made.jobs.at(0).duplicate};
 }
 
 }  // namespace mainspring

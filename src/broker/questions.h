@@ -28,6 +28,11 @@ class Questions {
   // Of the newest kMaxDeadLooked that match; the filter has no fingerprint. Errors:
   // invalid_argument (names), unavailable.
   virtual Result<DeadGroups> dead_groups(const DeadFilter& filter) = 0;
+  // Begins a redrive that takes its time: a job of the queue kRedriveQueue, which an engine works
+  // on, and another one goes on with if that dies. Errors: invalid_argument, overloaded,
+  // storage_full, unavailable.
+  virtual Result<RedriveStarted> start_redrive(const DeadFilter& filter,
+                                               const RedrivePace& pace) = 0;
   // Tells of events until `stop` is requested, which is no error. What was missed is a gap. Errors:
   // invalid_argument, overloaded (as many follow as may), unavailable.
   virtual Result<void> follow(const EventFilter& filter, const EventSink& sink,

@@ -135,6 +135,8 @@ expect 0 'id              10
 expect 65 'mainspring: job 1 is completed, not dead; `mainspring jobs show 1` shows it' ms dead show 1
 expect 0 '1 job available again' ms dead redrive --queue calc
 expect 0 '{"redriven":0}' ms dead redrive --json
+expect 64 'mainspring: --rate "fast": must be N/s, …' ms dead redrive --rate fast --background
+expect 64 'mainspring: --dry-run: not with --background…' ms dead redrive --dry-run --background
 expect 75 'job 11 is still scheduled after 10ms; it goes on. `mainspring jobs show 11` shows it' ms enqueue calc sum --delay 1h --wait=10ms
 
 # -- schedules, timers, leases ----------------------------------------------------------------------
@@ -278,12 +280,17 @@ mainspring: stopped: attempt 3 of 4 of job … failed again of … (broken); 1 j
   ms dead redrive --queue flaky --canary
 kill "$worker"
 wait "$worker"
+expect 0 'job … redrives them
+how far it is: mainspring jobs show …' ms dead redrive --queue flaky --rate 5/m --background
+await sh -c "'$mainspring' jobs list --queue mainspring.redrives --state completed | grep redrive"
+expect 0 '{"job":…,"duplicate":false}' ms dead redrive --queue flaky --background --json
+await sh -c "'$mainspring' jobs list --queue mainspring.redrives --state completed --json | grep -c redrive | grep 2"
 kill "$server"
 wait "$server"
 stopped=$?
 expect 0 '' test "$stopped" = 0
 server=''
-expect 0 '41 jobs examined: sound' ms verify --data "$work/data"
+expect 0 '43 jobs examined: sound' ms verify --data "$work/data"
 
 # -- texts ------------------------------------------------------------------------------------------
 expect 0 'mainspring jobs list [FLAG…]…' ms help jobs list

@@ -212,6 +212,9 @@ Command dead_command() {
                      .value = "",
                      .help = "1 job, then 10, then the rest, each when those before have ended; "
                              "stop if one fails again of the same"});
+  redrive.push_back({.name = "background",
+                     .value = "",
+                     .help = "the server does it, by a job: print its id and end"});
   redrive.push_back({.name = "dry-run", .value = "", .help = "say how many, and change nothing"});
   return {.name = "dead",
           .summary = "the dead letter: list, show, retry, redrive",
@@ -250,7 +253,9 @@ Command dead_command() {
                .examples = {{"mainspring dead redrive --queue photos --kind thumbnail", ""},
                             {"mainspring dead redrive --fingerprint 1f0c6a2be4d93857 --dry-run",
                              "a group of `mainspring dead groups`"},
-                            {"mainspring dead redrive --queue photos --canary --rate 20/s", ""}},
+                            {"mainspring dead redrive --queue photos --canary --rate 20/s", ""},
+                            {"mainspring dead redrive --queue photos --rate 10/m --background",
+                             "it goes on when you log out, and over restarts"}},
                .exits = {{1, "with --canary: a job failed again of what they had died of"},
                          {75, "it was interrupted"}},
                .run = run_dead_redrive},

@@ -7,14 +7,9 @@
 
 #include "cli/command.h"
 #include "client/client.h"
+#include "redrive/found_dead.h"
 
 namespace mainspring::cli {
-
-struct DeadJob {
-  JobId id = 0;
-  std::string fingerprint;  // of what it died of
-  int attempt = 0;          // in which it died
-};
 
 // By --queue, --kind, --tag and --state.
 Result<JobFilter> filter_of(const Invocation& invocation);

@@ -1,15 +1,18 @@
-// dead redrive: all at once by a filter, or one by one: of a group, at a rate, by canary.
+// dead redrive: all at once by a filter, or one by one: of a group, at a rate, by canary; here, or
+// by a job of the server.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <limits>
 
-#include "api/json.h"
+#include "api/redrive_shapes.h"
+#include "cli/dead.h"
 #include "cli/handlers.h"
-#include "cli/redriver.h"
 #include "cli/support.h"
 #include "env/signals.h"
 #include "model/fingerprint.h"
+#include "redrive/redrive_json.h"
+#include "redrive/redriver.h"
 
 namespace mainspring::cli {
 namespace {
@@ -35,24 +38,6 @@ int show_found(const Invocation& invocation, Io& io, const std::vector<DeadJob>&
                              found.empty() ? "" : ": ", fmt::join(first, ", "),
                              found.size() > first.size() ? ", …" : ""));
   return kExitOk;
-}
-
-std::string json_of(const RedriveStep& step) {
-  std::string line;
-  JsonWriter w(line);
-  w.begin_object().key("step").number(step.number).key("redriven").number(step.redriven);
-  w.key("completed").number(step.completed).key("cancelled").number(step.cancelled);
-  w.key("dead").number(step.dead).key("gone").number(step.gone);
-  if (step.again) {
-    w.key("again").begin_object().key("job").number(step.again->id);
-    w.key("fingerprint").string(fingerprint_of(*step.again));
-    w.key("reason").string(step.again->reason);
-    w.key("description").string(step.again->description);
-    w.key("state").string(to_string(step.again->state));
-    w.key("attempt").number(step.again->attempt).end_object();
-  }
-  w.end_object();
-  return line;
 }
 
 std::string text_of(const RedriveStep& step) {
@@ -153,6 +138,43 @@ Result<int> redrive_all(const Invocation& invocation, Io& io, Jobs& jobs, const 
   return end_of(invocation, io, report, std::nullopt);
 }
 
+// --background: what the flags say, as the server is asked for it.
+Result<RedriveOrder> order_of(const Invocation& invocation,
+                              const std::optional<std::int64_t>& limit) {
+  if (invocation.has("dry-run"))
+    return invalid("dry-run", "--dry-run: not with --background: it is answered here");
+  RedriveOrder order;
+  order.filter.queue = invocation.flag("queue").value_or("");
+  order.filter.kind = invocation.flag("kind").value_or("");
+  order.filter.tag = invocation.flag("tag").value_or("");
+  order.filter.fingerprint = invocation.flag("fingerprint").value_or("");
+  order.pace.rate = invocation.flag("rate").value_or("");
+  order.pace.canary = invocation.has("canary");
+  order.pace.limit = limit.value_or(order.pace.limit);
+  if (auto good = validate(order); !good) {
+    good.error().message = "--" + good.error().message;
+    return good.error();
+  }
+  return order;
+}
+
+Result<int> redrive_in_background(const Invocation& invocation, Io& io, const RedriveOrder& order) {
+  MS_TRY_ASSIGN(const auto connection, connect(invocation, Duration{0}));
+  MS_TRY_ASSIGN(const RedriveStarted started,
+                connection->client->start_redrive(order.filter, order.pace));
+  if (invocation.json) {
+    print_line(io, fmt::format(R"({{"job":{},"duplicate":{}}})", started.job, started.duplicate));
+    return kExitOk;
+  }
+  print_line(io, fmt::format("job {} {}", started.job,
+                             started.duplicate ? "redrives them already" : "redrives them"));
+  io.err(
+      fmt::format("how far it is: mainspring jobs show {0}; to stop it: mainspring jobs cancel "
+                  "{0}\n",
+                  started.job));
+  return kExitOk;
+}
+
 }  // namespace
 
 Result<int> run_dead_redrive(const Invocation& invocation, Io& io) {
@@ -160,9 +182,16 @@ Result<int> run_dead_redrive(const Invocation& invocation, Io& io) {
   MS_TRY_ASSIGN(const auto limit, invocation.number("limit", 1, 1'000'000'000));
   if (const auto fingerprint = invocation.flag("fingerprint"))
     MS_TRY(check_fingerprint("--fingerprint", *fingerprint));
-  Duration between{0};
-  if (const auto rate = invocation.flag("rate")) {
-    MS_TRY_ASSIGN(between, parse_rate(*rate));
+  if (invocation.has("background")) {
+    MS_TRY_ASSIGN(const RedriveOrder order, order_of(invocation, limit));
+    return redrive_in_background(invocation, io, order);
+  }
+  const std::string rate = invocation.flag("rate").value_or("");
+  auto between = parse_rate(rate);
+  if (invocation.has("rate") && rate.empty()) between = invalid("rate", "rate: is missing");
+  if (!between) {
+    between.error().message = "--" + between.error().message;
+    return between.error();
   }
   const StopSignals signals;
   const bool one_by_one = invocation.has("fingerprint") || invocation.has("dry-run") ||
@@ -174,7 +203,7 @@ Result<int> run_dead_redrive(const Invocation& invocation, Io& io) {
   }
   MS_TRY_ASSIGN(const auto found, find_dead(invocation, *connection->client, most, signals.stop()));
   if (invocation.has("dry-run")) return show_found(invocation, io, found);
-  return redrive_one_by_one(invocation, io, connection->jobs(), found, between, signals.stop());
+  return redrive_one_by_one(invocation, io, connection->jobs(), found, *between, signals.stop());
 }
 
 }  // namespace mainspring::cli

@@ -167,7 +167,10 @@ Result<void> start(Wired& wired, const std::string& listen) {
     return Error{.code = ErrorCode::unavailable,
                  .message = fmt::format("--listen {}: {}", listen, started.error().message)};
   }
-  if (started) wired.node->callbacks()->start();
+  if (started) {
+    wired.node->callbacks()->start();
+    wired.node->redrives()->start();
+  }
   if (started && wired.host) wired.host->start();
   if (started && wired.tls_reload) wired.tls_reload->start();
   return started;
@@ -234,6 +237,7 @@ Result<NodeOptions> node_options(const Options& options) {
   node.broker.worker_memory = options.worker_memory;
   node.broker.watch_roots = split_names(options.watch_root);
   node.broker.events.buffer = size_of(options.event_buffer);
+  node.redrive_slots = Redrives::kServerSlots;
   node.callbacks = CallbackOptions{.slots = static_cast<int>(options.callback_slots),
                                    .timeout = options.callback_timeout,
                                    .outgoing_allow = split_names(options.outgoing_allow)};

@@ -143,6 +143,7 @@ class Client final : public Jobs,
   Result<std::vector<WorkerInfo>> workers() override;
   Result<Why> why(JobId id) override;
   Result<DeadGroups> dead_groups(const DeadFilter& filter) override;
+  Result<RedriveStarted> start_redrive(const DeadFilter& filter, const RedrivePace& pace) override;
   Result<void> follow(const EventFilter& filter, const EventSink& sink,
                       std::stop_token stop) override;
 

@@ -5,6 +5,7 @@
 
 #include "api/dead_shapes.h"
 #include "api/event_shapes.h"
+#include "api/redrive_shapes.h"
 #include "api/shapes.h"
 #include "client/calls.h"
 #include "client/event_blocks.h"
@@ -85,6 +86,17 @@ Result<DeadGroups> Client::dead_groups(const DeadFilter& filter) {
   MS_TRY_ASSIGN(const std::string body,
                 impl_->run({.method = "GET", .target = "/v1/dead/groups" + query}));
   return decode_dead_groups(body);
+}
+
+Result<RedriveStarted> Client::start_redrive(const DeadFilter& filter, const RedrivePace& pace) {
+  const RedriveOrder order{filter, pace};
+  MS_TRY(validate(order));
+  std::string body;
+  encode_redrive_order(order, body);
+  MS_TRY_ASSIGN(const std::string answer,
+                impl_->run({.method = "POST", .target = "/v1/redrives", .body = std::move(body)}));
+  MS_TRY_ASSIGN(const EnqueueResult made, decode_enqueue_response(answer));
+  return RedriveStarted{.job = made.jobs.at(0).id, .duplicate = made.jobs.at(0).duplicate};
 }
 
 // The first answer of the server decides whether anything is followed; what breaks later is taken

@@ -139,7 +139,7 @@ TEST_CASE("an operator's retry of a dead delivery posts it again, under the same
   CHECK(header(requests[0], "webhook-id") == header(requests[1], "webhook-id"));
 }
 
-TEST_CASE("an embedded engine posts the messages and the end of its jobs, if it is told to") {
+TEST_CASE("an embedded engine posts the news and the end of its jobs, if it is told to") {
   Folder folder;
   TinyServer receiver;
   EngineOptions options;
@@ -148,18 +148,24 @@ TEST_CASE("an embedded engine posts the messages and the end of its jobs, if it 
   auto engine = Engine::open(folder.path, options);
   REQUIRE_MESSAGE(engine, engine.error().message);
   engine->on_kind("say", [](const ClaimedJob&, Context& context) -> HandlerResult {
+    context.progress(0.5, "half");
     MS_TRY(context.send(R"({"row":7})"));
+    MS_TRY(context.flush());
     return Outcome(Complete{"8"});
   });
   REQUIRE(engine->start());
   NewJob job{.kind = "say"};
-  job.follow_ups = {callback_to(receiver.url(), FollowUp::kCompleted | FollowUp::kMessage)};
+  job.follow_ups = {
+      callback_to(receiver.url(), FollowUp::kCompleted | FollowUp::kMessage | FollowUp::kProgress)};
   REQUIRE(engine->enqueue(job));
-  receiver.wait_for(2);
+  receiver.wait_for(3);
   const auto requests = receiver.requests();
-  CHECK(requests[0].find(R"({"type":"job.message",)") != std::string::npos);
-  CHECK(requests[0].find(R"("seq":1,"message":{"row":7}}})") != std::string::npos);
-  CHECK(requests[1].find(R"({"type":"job.completed",)") != std::string::npos);
+  CHECK(requests[0].find(R"({"type":"job.progress",)") != std::string::npos);
+  CHECK(requests[0].find(R"("progress":{"value":0.5,"text":"half"},"token":)") !=
+        std::string::npos);
+  CHECK(requests[1].find(R"({"type":"job.message",)") != std::string::npos);
+  CHECK(requests[1].find(R"("seq":1,"message":{"row":7}}})") != std::string::npos);
+  CHECK(requests[2].find(R"({"type":"job.completed",)") != std::string::npos);
   job.follow_ups = {callback_to("http://169.254.169.254/latest")};
   const auto refused = engine->enqueue(job);
   REQUIRE_FALSE(refused);

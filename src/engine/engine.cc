@@ -156,10 +156,12 @@ Result<void> Engine::Impl::open(const std::string& target) {
                                              .outgoing_allow = options.outgoing_allow};
     node_options.callback_key_file = options.callback_key_file;
   }
+  node_options.redrive_slots = Redrives::kEmbeddedSlots;
   MS_TRY_ASSIGN(node, Node::open(std::move(node_options), clock, *log, registry));
   if (options.on_fatal) node->on_fatal(options.on_fatal);
   node->start();
   if (node->callbacks() != nullptr) node->callbacks()->start();
+  node->redrives()->start();
   work_on(node->broker());
   return {};
 }

@@ -114,6 +114,7 @@ struct Node::Impl {
   void stop() {
     if (folders) folders->stop();
     if (callbacks) callbacks->stop();
+    if (redrives) redrives->stop();
     scheduler.stop();
     broker.stop();
     if (neighbours) neighbours->stop();
@@ -130,6 +131,7 @@ struct Node::Impl {
   std::unique_ptr<Neighbours> neighbours;
   std::unique_ptr<CallbackKeys> callback_keys;
   std::unique_ptr<Callbacks> callbacks;
+  std::unique_ptr<Redrives> redrives;
   std::unique_ptr<FolderWatcher> folders;
 
   Result<void> open_callbacks(Registry& registry);
@@ -185,6 +187,10 @@ Result<std::unique_ptr<Node>> Node::open(NodeOptions options, const Clock& clock
                                    impl->broker, clock, impl->random, log, registry));
   }
   if (impl->options.callbacks) MS_TRY(impl->open_callbacks(registry));
+  if (impl->options.redrive_slots > 0) {
+    impl->redrives = std::make_unique<Redrives>(impl->options.redrive_slots, impl->broker,
+                                                impl->clock, impl->random, log);
+  }
   if (!impl->options.broker.watch_roots.empty()) {
     const std::string host = process_name();
     impl->folders = std::make_unique<FolderWatcher>(
@@ -236,6 +242,9 @@ Neighbours* Node::neighbours() {
 }
 Callbacks* Node::callbacks() {
   return impl_->callbacks.get();
+}
+Redrives* Node::redrives() {
+  return impl_->redrives.get();
 }
 const NodeOptions& Node::options() const {
   return impl_->options;

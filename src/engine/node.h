@@ -12,6 +12,7 @@
 #include "callbacks/callbacks.h"
 #include "engine/neighbours.h"
 #include "env/clock.h"
+#include "redrive/redrives.h"
 #include "scheduler/scheduler.h"
 #include "store_postgres/postgres_store.h"
 #include "store_sqlite/sqlite_store.h"
@@ -29,6 +30,7 @@ struct NodeOptions {
   SchedulerOptions scheduler;
   std::optional<CallbackOptions> callbacks;  // nullopt: nothing of them; jobs for them wait
   std::string callback_key_file;             // "" = the store has one; read when it opens
+  int redrive_slots = 0;                     // redrives that are worked on at once; 0 = none
 
   // All mistakes; empty = none.
   std::vector<Error> validate() const;
@@ -53,8 +55,8 @@ class Node {
   void start();
   // Answers parked claims empty and refuses new ones; all else goes on.
   void stop_claims();
-  // Callbacks, scheduler, then broker (what was accepted is committed and answered). The store
-  // stays readable until the node is destroyed. May be called twice, before start too; waits.
+  // Callbacks, redrives, scheduler, then broker (what was accepted is committed and answered). The
+  // store stays readable until the node is destroyed. May be called twice, before start too; waits.
   void stop();
 
   Store& store();
@@ -67,6 +69,8 @@ class Node {
   // nullptr = without options for them. Their start() is up to the node's owner, after its own: who
   // cannot serve should not post.
   Callbacks* callbacks();
+  // The same, without slots for them.
+  Redrives* redrives();
   const NodeOptions& options() const;
 
  private:

@@ -136,3 +136,40 @@ TEST_CASE("groups have only the jobs that a token may read, and messages that it
   CHECK(has(all, R"("count":3,"first":{"id":1,)"));
   CHECK(has(all, R"("message":"no disk 3")"));
 }
+
+TEST_CASE("a redrive that takes its time is a job, and one for the same jobs at a time") {
+  TestServer s;
+  Peer peer(s);
+  die(s, "photos", "resize", 2, "no disk");
+  const auto started = peer.call("POST", "/v1/redrives",
+                                 R"({"queue":"photos","rate":"20/s","canary":true,"limit":7})");
+  CHECK(started.status == 201);
+  CHECK(started.body == R"({"id":3,"state":"available"})");
+  const auto again = peer.call("POST", "/v1/redrives", R"({"queue":"photos"})");
+  CHECK(again.status == 200);
+  CHECK(again.body == R"({"id":3,"state":"available","duplicate":true})");
+  const std::string job = peer.call("GET", "/v1/jobs/3").body;
+  CAPTURE(job);
+  CHECK(has(job, R"("queue":"mainspring.redrives","kind":"redrive")"));
+  CHECK(has(job, R"("args":{"queue":"photos","rate":"20/s","canary":true,"limit":7})"));
+  CHECK(peer.call("POST", "/v1/redrives").body ==
+        R"({"id":4,"state":"available"})");  // everything: another one
+  const auto bad = peer.call("POST", "/v1/redrives", R"({"rate":"fast"})");
+  CHECK(bad.status == 400);
+  CHECK(has(bad.body, R"("field":"rate")"));
+  // Nobody else puts jobs there.
+  CHECK(
+      peer.call("POST", "/v1/jobs", R"({"queue":"mainspring.redrives","kind":"redrive"})").status ==
+      400);
+}
+
+TEST_CASE("who may redrive one queue says which, for the job that does it may do everything") {
+  TestServer s(HttpOptions{.require_token = true});
+  const std::string photos = token(s, "p", "admin=photos");
+  const std::string all = token(s, "a", "admin");
+  Peer peer(s);
+  CHECK(peer.call("POST", "/v1/redrives", R"({"queue":"photos"})", photos).status == 201);
+  CHECK(peer.call("POST", "/v1/redrives", R"({"queue":"films"})", photos).status == 403);
+  CHECK(peer.call("POST", "/v1/redrives", R"({"kind":"resize"})", photos).status == 403);
+  CHECK(peer.call("POST", "/v1/redrives", R"({"kind":"resize"})", all).status == 201);
+}

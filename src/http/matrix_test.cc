@@ -131,6 +131,7 @@ constexpr Row kRows[] = {
     {"list_dead", Rule::some, "read", "GET", "/v1/dead"},
     {"dead_groups", Rule::some, "read", "GET", "/v1/dead/groups"},
     {"redrive", Rule::some, "admin", "POST", "/v1/dead/redrive"},
+    {"start_redrive", Rule::name, "admin", "POST", "/v1/redrives", R"({"queue":"photos"})"},
     {"put_breaker", Rule::all, "admin", "PUT", "/v1/breakers/geocoder", "{}"},
     {"list_breakers", Rule::all, "read", "GET", "/v1/breakers"},
     {"get_breaker", Rule::all, "read", "GET", "/v1/breakers/geocoder"},

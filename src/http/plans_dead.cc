@@ -4,6 +4,8 @@
 #include <algorithm>
 
 #include "api/dead_shapes.h"
+#include "api/redrive_shapes.h"
+#include "base/mutant.h"
 #include "broker/dead_groups.h"
 #include "http/plans.h"
 #include "model/fingerprint.h"
@@ -44,6 +46,13 @@ Result<Reply> try_redrive(const Store& store, Redrive redrive) {
   reply.body.pop_back();
   reply.body += fmt::format(R"(,"dry_run":true,"cut":{}}})", cut);
   return reply;
+}
+
+// One queue, or everything: the job that does it knows nothing of scopes.
+Result<void> may_redrive(const Caller& caller, const std::string& queue) {
+  if (!queue.empty()) return check_may(caller, Verb::admin, queue);
+  if (MS_MUTANT(redrive_scope_ignored)) return {};
+  return check_may_all(caller, Verb::admin);
 }
 
 }  // namespace
@@ -93,6 +102,19 @@ Plan plan_redrive(const Request& request, Services& services) {
                    return reply;
                  },
                  audit_of_request(request, "", std::move(asked))};
+}
+
+Plan plan_start_redrive(const Request& request, Services&) {
+  auto order = decode_redrive_order(request.body);
+  if (!order) return error_reply(order.error());
+  const auto may = may_redrive(*request.caller, order->filter.queue);
+  if (!may) return error_reply(may.error());
+  std::string asked;
+  encode_redrive_order(*order, asked);
+  return DoWrite{
+      Enqueue{.jobs = {redrive_job(*order)}},
+      [](OperationResult& result) { return enqueue_reply(std::get<EnqueueResult>(result), true); },
+      audit_of_request(request, "", std::move(asked))};
 }
 
 }  // namespace mainspring::http

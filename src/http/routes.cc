@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "http/routes_breakers.h"
+#include "http/routes_dead.h"
 #include "http/routes_memos.h"
 #include "http/routes_triggers.h"
 #include "http/routes_workflows.h"
@@ -25,15 +26,6 @@ constexpr QueryParameter kListJobs[] = {
      "At most so many jobs. A page may be shorter and still not be the last."},
     {"cursor", kText, "The next_cursor of the page before."},
     {"quarantined", R"({"const":"true"})", "Only jobs in quarantine."}};
-constexpr QueryParameter kListDead[] = {
-    kListJobs[0],
-    kListJobs[2],
-    kListJobs[3],
-    kListJobs[4],
-    kListJobs[5],
-    {"fingerprint", R"({"type":"string","pattern":"^[0-9a-f]{16}$"})",
-     "Only jobs of this group. A page may then be short, even empty, and not be the last."}};
-constexpr QueryParameter kDeadGroups[] = {kListJobs[0], kListJobs[2], kListJobs[3]};
 
 constexpr QueryParameter kListNames[] = {
     {"after", kText, "Begin after this name: the next of the page before."}, kListJobs[4]};
@@ -72,7 +64,6 @@ constexpr Success kEnqueued[] = {{201, "EnqueueResponse", "The jobs are on disk.
 constexpr Success kJobOk[] = {{200, "Job", "The job."}};
 constexpr Success kWhyOk[] = {{200, "Why", "The gate, in a word and in a sentence."}};
 constexpr Success kPageOk[] = {{200, "JobPage", "One page, newest first."}};
-constexpr Success kDeadGroupsOk[] = {{200, "DeadGroups", "The largest group first."}};
 constexpr Success kCancelOk[] = {
     {200, "CancelResponse", "Cancelled, or, of a running job, the wish is noted."}};
 constexpr Success kRetryOk[] = {{200, "RetryResponse", "The job is available."}};
@@ -85,7 +76,6 @@ constexpr Success kQueueOk[] = {{200, "Queue", "The queue."}};
 constexpr Success kPausedOk[] = {{200, "QueuePaused", "What the queue is now."}};
 constexpr Success kRetentionOk[] = {{200, "QueueRetention", "What the queue has now."}};
 constexpr Success kLimitsOk[] = {{200, "LimitsOfQueue", "What the queue has now."}};
-constexpr Success kRedriveOk[] = {{200, "RedriveResponse", "How many became available."}};
 constexpr Success kWorkersOk[] = {{200, "WorkerList", "Workers heard of lately."}};
 constexpr Success kAcceptedOk[] = {
     {200, "AcceptResponse", "It is the worker's until it expires; null when the wait is over."}};
@@ -540,31 +530,6 @@ constexpr Route kMostRoutes[] = {
      .last_event_id = true,
      .headers = true},
     {.method = "GET",
-     .pattern = "/v1/dead",
-     .id = "list_dead",
-     .summary = "The dead letter, newest first, page by page",
-     .plan = &plan_list_dead,
-     .access = {Verb::read, On::plan},
-     .successes = kPageOk,
-     .query = kListDead},
-    {.method = "GET",
-     .pattern = "/v1/dead/groups",
-     .id = "dead_groups",
-     .summary = "Dead jobs by what they died of",
-     .plan = &plan_dead_groups,
-     .access = {Verb::read, On::plan},
-     .successes = kDeadGroupsOk,
-     .query = kDeadGroups},
-    {.method = "POST",
-     .pattern = "/v1/dead/redrive",
-     .id = "redrive",
-     .summary = "Make dead jobs available again, by filter",
-     .plan = &plan_redrive,
-     .access = {Verb::admin, On::plan},
-     .body = BodyRule::optional,
-     .request_schema = "RedriveRequest",
-     .successes = kRedriveOk},
-    {.method = "GET",
      .pattern = "/v1/workers",
      .id = "list_workers",
      .summary = "Workers and what they hold",
@@ -773,7 +738,7 @@ constexpr Route kMostRoutes[] = {
 
 // The parts as one. An Access has no default, so that a route without one does not compile.
 constexpr std::span<const Route> kParts[] = {kMostRoutes, kWorkflowRoutes, kTriggerRoutes,
-                                             kBreakerRoutes, kMemoRoutes};
+                                             kBreakerRoutes, kMemoRoutes, kDeadRoutes};
 constexpr std::size_t kTotal = [] {
   std::size_t total = 0;
   for (const auto part : kParts) total += part.size();

@@ -101,6 +101,7 @@ Plan plan_events(const Request& request, Services& services);
 Plan plan_list_dead(const Request& request, Services& services);
 Plan plan_dead_groups(const Request& request, Services& services);
 Plan plan_redrive(const Request& request, Services& services);
+Plan plan_start_redrive(const Request& request, Services& services);
 Plan plan_list_workers(const Request& request, Services& services);
 Plan plan_verify(const Request& request, Services& services);
 Plan plan_version(const Request& request, Services& services);

@@ -3,6 +3,7 @@
 #include <array>
 
 #include "http/routes.h"
+#include "http/schemas_dead.h"
 #include "http/schemas_limits.h"
 #include "http/schemas_triggers.h"
 
@@ -43,6 +44,8 @@ constexpr std::string_view kJobMembers =
         "description":"What becomes of its session when it dies."},
       "reply_session":{"oneOf":[{"$ref":"#/components/schemas/SessionName"},{"type":"null"}],
         "description":"The session that the jobs for reply_to belong to."},
+      "reply_progress":{"type":["boolean","null"],"default":false,
+        "description":"reply_to gets a job of kind progress for each other progress."},
       "limit_key":{"type":["string","null"],"maxLength":512,
         "description":"What the limits per key of its queue count it under. Not with session."})";
 constexpr std::string_view kJobHead =
@@ -139,14 +142,15 @@ constexpr Schema kSchemas[] = {
       "key":{"type":"string","minLength":1,"maxLength":512},
       "for":{"$ref":"#/components/schemas/Duration","description":"Up to 365d."},
       "on_conflict":{"enum":["keep","replace","postpone"],"default":"keep"}}})"},
+    {"Occasions", R"({"type":["array","null"],"minItems":1,"maxItems":5,
+      "items":{"enum":["completed","cancelled","dead","message","progress"]},
+      "description":"Ends, each message, each other progress. Left out: every end."})"},
     {"FollowUp", R"({"type":"object","additionalProperties":false,"required":["queue","kind"],
       "description":"A job that is made in the transaction that ends another one.",
       "properties":{
       "queue":{"$ref":"#/components/schemas/Name"},
       "kind":{"$ref":"#/components/schemas/Name"},
-      "on":{"type":["array","null"],"minItems":1,"maxItems":4,
-        "items":{"enum":["completed","cancelled","dead","message"]},
-        "description":"Ends, and each message that the worker sends. Left out: every end."},
+      "on":{"$ref":"#/components/schemas/Occasions"},
       "session":{"type":["string","null"],"maxLength":512,
         "description":"Of its queue, that it belongs to."},
       "priority":{"type":"integer","minimum":0,"maximum":9,"default":5},
@@ -156,9 +160,7 @@ constexpr Schema kSchemas[] = {
       "properties":{
       "url":{"type":["string","null"],"format":"uri","maxLength":2048,
         "description":"http or https, of a public address. Null: it is not shown."},
-      "on":{"type":["array","null"],"minItems":1,"maxItems":4,
-        "items":{"enum":["completed","cancelled","dead","message"]},
-        "description":"Ends, and each message of the worker. Left out: every end."}}})"},
+      "on":{"$ref":"#/components/schemas/Occasions"}}})"},
     {"NewJob", Joined<kJobHead, kJobMembers, kTail>::kView},
     {"SingleJob", Joined<kJobHead, kFenceMember, kJobMembers, kTail>::kView},
     {"Fence", R"({"type":"object","additionalProperties":false,"required":["lease","token"],
@@ -225,19 +227,6 @@ constexpr Schema kSchemas[] = {
     {"JobPage", R"({"type":"object","required":["jobs","next_cursor"],"properties":{
       "jobs":{"type":"array","items":{"$ref":"#/components/schemas/Job"}},
       "next_cursor":{"type":["string","null"],"description":"null: there is no more."}}})"},
-    {"DeadGroups", R"({"type":"object","required":["groups","jobs","cut"],"properties":{
-      "groups":{"type":"array","items":{"type":"object","properties":{
-        "fingerprint":{"type":"string","description":"Of kind, reason and masked description."},
-        "kind":{"type":"string"},"reason":{"type":"string"},
-        "count":{"type":"integer","format":"int64"},
-        "first":{"$ref":"#/components/schemas/DeadJobRef"},
-        "last":{"$ref":"#/components/schemas/DeadJobRef"},
-        "message":{"type":["string","null"],"description":"The description of the newest."},
-        "masked":{"type":"boolean"}}}},
-      "jobs":{"type":"integer","format":"int64","description":"So many were looked at."},
-      "cut":{"type":"boolean","description":"There are more."}}})"},
-    {"DeadJobRef", R"({"type":"object","required":["id","at"],"properties":{
-      "id":{"type":"integer","format":"int64"},"at":{"type":"string","format":"date-time"}}})"},
     {"CancelRequest", R"({"type":"object","additionalProperties":false,"properties":{
       "reason":{"type":"string"}}})"},
     {"CancelResponse", R"({"type":"object","required":["id","state"],"properties":{
@@ -429,19 +418,6 @@ constexpr Schema kSchemas[] = {
         "description":"Closed by its rate until then."}}})"},
     {"QueueList", R"({"type":"object","required":["queues"],"properties":{
       "queues":{"type":"array","items":{"$ref":"#/components/schemas/Queue"}}}})"},
-    {"RedriveRequest", R"({"type":"object","additionalProperties":false,"properties":{
-      "queue":{"$ref":"#/components/schemas/Name"},"kind":{"$ref":"#/components/schemas/Name"},
-      "tag":{"type":"string"},
-      "limit":{"type":"integer","minimum":1,"maximum":10000,"default":1000},
-      "after":{"type":"integer","format":"int64","description":"The next of the answer before."},
-      "dry_run":{"type":"boolean","default":false,
-        "description":"Change nothing: the answer is what would be done."}}})"},
-    {"RedriveResponse", R"({"type":"object","required":["redriven","next","ids"],"properties":{
-      "redriven":{"type":"integer"},
-      "next":{"type":["integer","null"],"description":"null: all have been seen."},
-      "ids":{"type":"array","items":{"type":"integer","format":"int64"}},
-      "dry_run":{"type":"boolean"},
-      "cut":{"type":"boolean","description":"Of a dry run: there are older ones."}}})"},
     {"WorkerList", R"({"type":"object","required":["workers"],"properties":{
       "workers":{"type":"array","items":{"type":"object","properties":{
         "id":{"type":"string"},"queues":{"type":"array","items":{"type":"string"}},
@@ -780,11 +756,13 @@ constexpr Schema kSchemas[] = {
 };
 
 constexpr auto kAllSchemas = [] {
-  std::array<Schema, std::size(kSchemas) + std::size(kTriggerSchemas) + std::size(kLimitSchemas)>
+  std::array<Schema, std::size(kSchemas) + std::size(kTriggerSchemas) + std::size(kLimitSchemas) +
+                         std::size(kDeadSchemas)>
       all{};
   auto* end = std::copy(std::begin(kSchemas), std::end(kSchemas), all.begin());
   end = std::copy(std::begin(kTriggerSchemas), std::end(kTriggerSchemas), end);
-  std::copy(std::begin(kLimitSchemas), std::end(kLimitSchemas), end);
+  end = std::copy(std::begin(kLimitSchemas), std::end(kLimitSchemas), end);
+  std::copy(std::begin(kDeadSchemas), std::end(kDeadSchemas), end);
   return all;
 }();
 

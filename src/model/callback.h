@@ -13,6 +13,8 @@ namespace mainspring {
 inline constexpr std::string_view kReservedQueues = "mainspring.";  // how their names begin
 inline constexpr std::string_view kCallbackQueue = "mainspring.callbacks";
 inline constexpr std::string_view kCallbackKind = "callback";
+inline constexpr std::string_view kRedriveQueue = "mainspring.redrives";
+inline constexpr std::string_view kRedriveKind = "redrive";
 
 // For whoever puts jobs into a queue or takes them out of it. Errors: invalid_argument.
 Result<void> check_not_reserved(std::string_view field, std::string_view queue);

@@ -74,6 +74,12 @@ TEST_CASE("a remote engine groups and redrives the dead") {
   CHECK(again->ids == std::vector<JobId>{first, other});
   CHECK(dead.redrive({.queue = "photos"})->redriven == 1);
   CHECK(dead.groups()->groups.empty());
+  CHECK(field_of(dead.start_redrive({}, {.rate = "fast"})) == "rate");
+  const auto started = dead.start_redrive({.queue = "photos"}, {.rate = "20/s", .canary = true});
+  REQUIRE_MESSAGE(started.has_value(), started.error().message);
+  CHECK_FALSE(started->duplicate);
+  CHECK(rig.engine->get(started->job)->args == R"({"queue":"photos","rate":"20/s","canary":true})");
+  CHECK(dead.start_redrive({.queue = "photos"})->duplicate);
 }
 
 TEST_CASE("a remote engine follows events, and learns of a gap when the server comes back") {

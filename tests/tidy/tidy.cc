@@ -22,6 +22,7 @@ const std::map<std::string_view, int> kFloors = {{"base", 0},         {"env", 1}
                                                  {"scheduler", 8},    {"worker", 8},
                                                  {"client", 8},       {"callbacks", 9},
                                                  {"folders", 9},      {"host", 9},
+                                                 {"redrive", 9},
                                                  {"engine", 10},      {"http", 11},
                                                  {"roles", 12},       {"cli", 12}};
 

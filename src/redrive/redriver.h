@@ -13,14 +13,10 @@
 #include <unordered_set>
 #include <vector>
 
-#include "broker/jobs.h"
-#include "cli/dead.h"
 #include "env/clock.h"
+#include "redrive/found_dead.h"
 
-namespace mainspring::cli {
-
-// "50/s", "100/m", "10/h" as the time from one to the next. Errors: invalid_argument.
-Result<Duration> parse_rate(std::string_view text);
+namespace mainspring {
 
 struct RedriveStep {
   int number = 1;
@@ -36,6 +32,16 @@ struct RedriveReport {
   std::int64_t left = 0;  // not tried
   End end = End::done;
 };
+// How far it is: what another one, or this one after a restart, goes on from.
+struct RedriveState {
+  JobId after = 0;         // the last one that was tried
+  std::int64_t tried = 0;  // and those passed over
+  std::int64_t redriven = 0;
+  RedriveStep step{};                // under way
+  std::vector<RedriveStep> steps{};  // by canary: that are over
+  std::deque<DeadJob> live{};        // of the step under way, that have not ended; by canary
+  std::vector<std::string> known{};  // fingerprints that it set out with
+};
 struct RedriveOptions {
   enum class Canary : std::uint8_t { no, yes };
   Canary canary = Canary::no;
@@ -44,34 +50,43 @@ struct RedriveOptions {
   std::function<void(Duration)> pause;               // ends early when `stop` is requested
   std::function<void(const RedriveStep&)> on_step;   // by canary, behind each step
   std::function<void(const std::string&)> progress;  // for people
+  // Whenever something has changed; `turn`: a step begins or ends. Empty = nobody keeps it.
+  enum class Turn : std::uint8_t { no, yes };
+  std::function<void(const RedriveState&, Turn turn)> keep{};
 };
 
 class Redriver {
  public:
-  Redriver(Jobs& jobs, const Clock& clock, RedriveOptions options)
-      : jobs_(jobs), clock_(clock), options_(std::move(options)) {}
+  Redriver(Jobs& jobs, const Clock& clock, RedriveOptions options, RedriveState from = {})
+      : jobs_(jobs), clock_(clock), options_(std::move(options)), state_(std::move(from)) {}
   // Those that somebody else has removed, or whose unique key another job has now, are passed over.
-  // Once only. Errors: those of retry and wait.
+  // Once only; `found` are those behind state.after. Errors: those of retry and wait.
   Result<void> run(const std::vector<DeadJob>& found);
   // How far it came, also after an error.
-  const RedriveReport& report() const { return report_; }
+  RedriveReport report() const { return {state_.redriven, left_, end_}; }
+  const RedriveState& state() const { return state_; }
 
  private:
   bool stopped() const { return options_.stop.stop_requested(); }
+  bool by_canary() const { return options_.canary == RedriveOptions::Canary::yes; }
+  void keep(RedriveOptions::Turn turn) const;
   bool await_turn();
   Result<bool> retry(JobId id);
-  Result<std::deque<DeadJob>> redrive_some(const std::vector<DeadJob>& found, std::size_t most);
+  Result<void> redrive_some(const std::vector<DeadJob>& found, std::int64_t most);
   Result<std::optional<Job>> look(JobId id, Duration wait);
   std::optional<Job> same_again(const Job& job, const DeadJob& before) const;
-  Result<void> watch(std::deque<DeadJob> live, RedriveStep& step);
+  Result<void> watch();
+  bool step_over();
 
   Jobs& jobs_;
   const Clock& clock_;
   const RedriveOptions options_;
-  RedriveReport report_;
+  RedriveState state_;
+  std::int64_t left_ = 0;
+  RedriveReport::End end_ = RedriveReport::End::done;
   std::size_t at_ = 0;  // the next one
   Instant next_;        // not before
   std::unordered_set<std::string> known_;
 };
 
-}  // namespace mainspring::cli
+}  // namespace mainspring

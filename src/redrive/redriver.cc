@@ -1,25 +1,24 @@
 // How dead jobs come back: one by one, and watched.
-#include "cli/redriver.h"
+#include "redrive/redriver.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
-#include <charconv>
+#include <limits>
 
 #include "base/mutant.h"
 #include "model/fingerprint.h"
 
-namespace mainspring::cli {
+namespace mainspring {
 namespace {
 
 using namespace std::chrono_literals;
 
-constexpr std::array<std::size_t, 2> kCanarySteps = {1, 10};  // then the rest
+constexpr std::array<std::int64_t, 2> kCanarySteps = {1, 10};  // then the rest
 // Every job of a step is looked at about so often: the first one that fails is to be seen soon.
 constexpr std::chrono::milliseconds kWatchRound = 2s;
 constexpr std::chrono::milliseconds kShortestLook = 20ms;  // of a step of thousands it takes longer
-constexpr std::int64_t kMaxRate = 1'000'000;
 
 // Of an attempt since it was redriven, the job as it would be if that had been its last.
 std::vector<Job> failures_of(const Job& job, const DeadJob& before) {
@@ -36,17 +35,8 @@ std::vector<Job> failures_of(const Job& job, const DeadJob& before) {
 
 }  // namespace
 
-Result<Duration> parse_rate(std::string_view text) {
-  std::int64_t count = 0;
-  const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), count);
-  const auto digits = static_cast<std::size_t>(end - text.data());
-  const std::string_view unit = text.substr(digits);
-  const Duration length = unit == "/s" ? Duration(1s) : unit == "/m" ? Duration(1min) : 1h;
-  const bool good = problem == std::errc() && count >= 1 && count <= kMaxRate &&
-                    (unit == "/s" || unit == "/m" || unit == "/h");
-  if (good) return length / count;
-  return invalid("rate", fmt::format("--rate \"{}\": must be N/s, N/m or N/h, N from 1 to {}: 20/s",
-                                     text.substr(0, 64), kMaxRate));
+void Redriver::keep(RedriveOptions::Turn turn) const {
+  if (options_.keep) options_.keep(state_, turn);
 }
 
 // False: it is stopped.
@@ -68,19 +58,24 @@ Result<bool> Redriver::retry(JobId id) {
   return retried.error();
 }
 
-// Until `most` live again, or there are no more.
-Result<std::deque<DeadJob>> Redriver::redrive_some(const std::vector<DeadJob>& found,
-                                                   std::size_t most) {
-  std::deque<DeadJob> begun;
-  while (at_ < found.size() && begun.size() < most && await_turn()) {
-    MS_TRY_ASSIGN(const bool lives, retry(found[at_].id));
-    if (lives) begun.push_back(found[at_]);
+// Until `most` of the step live again, or there are no more.
+Result<void> Redriver::redrive_some(const std::vector<DeadJob>& found, std::int64_t most) {
+  while (at_ < found.size() && state_.step.redriven < most && await_turn()) {
+    const DeadJob& one = found[at_];
+    MS_TRY_ASSIGN(const bool lives, retry(one.id));
     ++at_;
-    --report_.left;
-    if (lives) ++report_.redriven;
+    --left_;
+    ++state_.tried;
+    state_.after = one.id;
+    if (lives) {
+      ++state_.redriven;
+      ++state_.step.redriven;
+      if (by_canary()) state_.live.push_back(one);
+    }
     if (at_ % 100 == 0) options_.progress(fmt::format("{} of {}", at_, found.size()));
+    keep(RedriveOptions::Turn::no);
   }
-  return begun;
+  return {};
 }
 
 // nullopt: it is not there any more.
@@ -104,13 +99,15 @@ std::optional<Job> Redriver::same_again(const Job& job, const DeadJob& before) c
   return std::nullopt;
 }
 
-Result<void> Redriver::watch(std::deque<DeadJob> live, RedriveStep& step) {
-  while (!live.empty() && !stopped()) {
-    const DeadJob one = live.front();
-    const std::chrono::milliseconds share = kWatchRound / std::ssize(live);
-    live.pop_front();
+// Until all of the step have ended, or one of them failed again.
+Result<void> Redriver::watch() {
+  RedriveStep& step = state_.step;
+  while (!state_.live.empty() && !stopped()) {
+    const DeadJob one = state_.live.front();
+    const std::chrono::milliseconds share = kWatchRound / std::ssize(state_.live);
     MS_TRY_ASSIGN(std::optional<Job> job, look(one.id, std::max(share, kShortestLook)));
     if (stopped()) return {};
+    state_.live.pop_front();
     if (!job) {
       ++step.gone;
       continue;
@@ -120,35 +117,50 @@ Result<void> Redriver::watch(std::deque<DeadJob> live, RedriveStep& step) {
     if (job->state == JobState::dead) ++step.dead;
     step.again = same_again(*job, one);
     if (step.again) return {};
-    if (is_terminal(job->state)) continue;
-    options_.progress(fmt::format("job {} is {}, attempt {} of {}", one.id, to_string(job->state),
-                                  job->attempt, job->max_attempts));
-    live.push_back(one);
+    if (!is_terminal(job->state)) {
+      options_.progress(fmt::format("job {} is {}, attempt {} of {}", one.id, to_string(job->state),
+                                    job->attempt, job->max_attempts));
+      state_.live.push_back(one);
+    }
+    keep(RedriveOptions::Turn::no);
   }
   return {};
+}
+
+// False: no more of them.
+bool Redriver::step_over() {
+  options_.on_step(state_.step);
+  const std::optional<Job> again = state_.step.again;
+  state_.steps.push_back(std::move(state_.step));
+  state_.step = {.number = static_cast<int>(std::ssize(state_.steps)) + 1};
+  keep(RedriveOptions::Turn::yes);
+  if (!again) return true;
+  end_ =
+      is_terminal(again->state) ? RedriveReport::End::died_again : RedriveReport::End::failed_again;
+  return false;
 }
 
 Result<void> Redriver::run(const std::vector<DeadJob>& found) {
-  report_.left = static_cast<std::int64_t>(found.size());
-  for (const DeadJob& job : found) known_.insert(job.fingerprint);
-  const bool canary = options_.canary == RedriveOptions::Canary::yes;
-  for (std::size_t number = 0; at_ < found.size() && !stopped(); ++number) {
-    const bool few = canary && number < kCanarySteps.size();
-    MS_TRY_ASSIGN(auto begun, redrive_some(found, few ? kCanarySteps[number] : found.size()));
-    if (!canary) continue;
-    RedriveStep step{.number = static_cast<int>(number) + 1,
-                     .redriven = static_cast<std::int64_t>(begun.size())};
-    MS_TRY(watch(std::move(begun), step));
-    if (stopped()) break;
-    options_.on_step(step);
-    if (step.again) {
-      report_.end = is_terminal(step.again->state) ? RedriveReport::End::died_again
-                                                   : RedriveReport::End::failed_again;
-      return {};
-    }
+  left_ = std::ssize(found);
+  known_.insert(state_.known.begin(), state_.known.end());
+  for (const DeadJob& job : found) {
+    if (known_.insert(job.fingerprint).second) state_.known.push_back(job.fingerprint);
   }
-  if (stopped() && (canary || report_.left > 0)) report_.end = RedriveReport::End::interrupted;
+  keep(RedriveOptions::Turn::yes);
+  bool goes_on = true;
+  while (goes_on && !stopped() && (at_ < found.size() || state_.step.redriven > 0)) {
+    const std::size_t number = state_.steps.size();
+    const bool few = by_canary() && number < kCanarySteps.size();
+    MS_TRY(
+        redrive_some(found, few ? kCanarySteps[number] : std::numeric_limits<std::int64_t>::max()));
+    if (!by_canary()) break;
+    MS_TRY(watch());
+    if (stopped()) break;
+    goes_on = step_over();
+  }
+  const bool unfinished = left_ > 0 || (by_canary() && state_.step.redriven > 0);
+  if (goes_on && stopped() && unfinished) end_ = RedriveReport::End::interrupted;
   return {};
 }
 
-}  // namespace mainspring::cli
+}  // namespace mainspring

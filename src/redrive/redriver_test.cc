@@ -1,5 +1,5 @@
 // Redrives one by one: the canary's steps, what stops it, the rate, and who is passed over.
-#include "cli/redriver.h"
+#include "redrive/redriver.h"
 
 #include <doctest/doctest.h>
 
@@ -7,7 +7,6 @@
 #include "worker/fake_jobs.h"
 
 using namespace mainspring;
-using namespace mainspring::cli;
 using namespace std::chrono_literals;
 
 namespace {
@@ -55,11 +54,13 @@ struct Rig {
   std::stop_source stop;
   std::vector<RedriveStep> steps;
   RedriveReport report;
+  RedriveState from, kept;
+  int turns = 0;
   Duration paused{0};
 
   Result<void> run(int count, RedriveOptions::Canary canary, Duration between = Duration(0)) {
     std::vector<DeadJob> found;
-    for (JobId id = 1; id <= count; ++id)
+    for (JobId id = from.after + 1; id <= count; ++id)
       found.push_back({id, fingerprint_of(kDied), kDied.attempt});
     Redriver redriver(server, clock,
                       {.canary = canary,
@@ -71,7 +72,13 @@ struct Rig {
                              clock.advance(length);
                            },
                        .on_step = [&](const RedriveStep& step) { steps.push_back(step); },
-                       .progress = [](const std::string&) {}});
+                       .progress = [](const std::string&) {},
+                       .keep =
+                           [&](const RedriveState& state, RedriveOptions::Turn turn) {
+                             kept = state;
+                             if (turn == RedriveOptions::Turn::yes) ++turns;
+                           }},
+                      from);
     auto done = redriver.run(found);
     report = redriver.report();
     return done;
@@ -204,14 +211,64 @@ TEST_CASE("a stop ends it between two jobs, and says how far it came") {
   CHECK(rig.steps.empty());
 }
 
-TEST_CASE("rates are N/s, N/m or N/h") {
-  CHECK(*parse_rate("20/s") == 50ms);
-  CHECK(*parse_rate("2/m") == 30s);
-  CHECK(*parse_rate("1/h") == 1h);
-  for (const char* bad : {"", "20", "/s", "0/s", "-1/s", "20/d", "20/ss", "1.5/s", "2000000/s"}) {
-    CAPTURE(bad);
-    const auto rate = parse_rate(bad);
-    REQUIRE_FALSE(rate);
-    CHECK(rate.error().code == ErrorCode::invalid_argument);
-  }
+TEST_CASE("one that was interrupted goes on from what it kept, and redrives nothing twice") {
+  Rig first;
+  first.server.on_wait = [&](JobId id) {  // in the second step, with two of it done
+    if (first.steps.size() == 1 && id == 4) first.stop.request_stop();
+  };
+  REQUIRE(first.run(30, kCanary));
+  CHECK(first.report.end == End::interrupted);
+  CHECK(first.report.redriven == 11);
+  CHECK(first.kept.after == 11);
+  CHECK(first.kept.tried == 11);
+  CHECK(first.kept.step.number == 2);
+  CHECK(first.kept.step.completed == 2);
+  CHECK(first.kept.live.size() == 8);
+  CHECK(first.turns == 2);  // it began, and a step was over
+
+  Rig second;
+  second.from = first.kept;
+  REQUIRE(second.run(30, kCanary));
+  CHECK(second.report.end == End::done);
+  CHECK(second.report.redriven == 30);
+  REQUIRE(second.server.retried.size() == 19);
+  CHECK(second.server.retried.front() == 12);
+  CHECK(second.server.waited.front() == 4);  // the rest of the step comes first
+  REQUIRE(second.steps.size() == 2);
+  CHECK(second.steps[0].number == 2);
+  CHECK(second.steps[0].redriven == 10);
+  CHECK(second.steps[0].completed == 10);
+  CHECK(second.steps[1].number == 3);
+  CHECK(second.kept.steps.size() == 3);
+}
+
+TEST_CASE("one that goes on knows what it set out with, and stops at those redriven before") {
+  Rig rig;
+  rig.from = {.after = 11, .tried = 11, .redriven = 11};
+  rig.from.steps = {{.number = 1, .redriven = 1}};
+  rig.from.step = {.number = 2, .redriven = 10, .completed = 9};
+  rig.from.live = {{.id = 7, .fingerprint = "", .attempt = 3}};
+  Job other = failed_with("no light");
+  other.errors.back().message = "no light";
+  rig.server.ends = {{7, other}};
+  Job before = kDied;
+  before.description = "no light";
+  rig.from.known = {fingerprint_of(before)};
+  REQUIRE(rig.run(30, kCanary));
+  CHECK(rig.report.end == End::failed_again);
+  CHECK(rig.report.left == 19);
+  CHECK(rig.server.retried.empty());
+}
+
+TEST_CASE("a step that was cut short by an end goes on to its number") {
+  Rig rig;
+  rig.from = {.after = 5, .tried = 5, .redriven = 5};
+  rig.from.steps = {{.number = 1, .redriven = 1}};
+  rig.from.step = {.number = 2, .redriven = 4};
+  rig.server.on_wait = [&](JobId) {
+    if (rig.steps.empty()) CHECK(rig.server.retried.size() == 6);
+  };
+  REQUIRE(rig.run(30, kCanary));
+  CHECK(rig.steps.at(0).redriven == 10);
+  CHECK(rig.report.redriven == 30);
 }

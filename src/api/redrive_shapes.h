@@ -1,0 +1,30 @@
+// Redrives that take their time, as JSON: what one is asked for, in a request as in the args of the
+// job that does it.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "mainspring/dead.h"
+
+namespace mainspring {
+
+struct RedriveOrder {
+  DeadFilter filter;
+  RedrivePace pace;
+};
+
+// Errors: invalid_argument, with the field.
+Result<void> validate(const RedriveOrder& order);
+// {"queue"?, "kind"?, "tag"?, "fingerprint"?, "rate"?, "canary"?, "limit"?}; "" is {}. Validated.
+Result<RedriveOrder> decode_redrive_order(std::string_view json);
+// Without what is as by default.
+void encode_redrive_order(const RedriveOrder& order, std::string& out);
+
+// "50/s", "100/m", "10/h" as the time from one to the next; "" is none. Errors: invalid_argument.
+Result<Duration> parse_rate(std::string_view text);
+
+// The job that does it. One for the same filter at a time.
+NewJob redrive_job(const RedriveOrder& order);
+
+}  // namespace mainspring
