@@ -71,7 +71,11 @@ struct FollowUp {
   // then "state" is "running", "result" is null, "progress" is the job's last one, "message" is
   // what was sent, "token" that of the claim, and "seq" its number in that claim (null: the worker
   // gave none). A message may come twice, with the same token and seq: both grow.
-  static constexpr std::uint8_t kMessage = 8, kEverything = 15;
+  static constexpr std::uint8_t kMessage = 8, kEndsAndMessages = 15;
+  // Also, or only, for each renewal that brings another progress than the job's last one: "state",
+  // "result" and "token" as for messages, "progress" the new one. What a worker reports between two
+  // renewals comes once, the last of it.
+  static constexpr std::uint8_t kProgress = 16, kEverything = 31;
   std::string queue;
   std::string kind;
   std::uint8_t on = kEveryEnd;  // not 0, of these bits; expired jobs are cancelled or dead
@@ -117,7 +121,8 @@ struct NewJob {
   std::string headers;                          // JSON object of strings, "" = none
   std::string correlation_id;                   // "" = none
   // A queue name; "" = none. It gets a job of kind "reply" when this one ends, and one of kind
-  // "message" for each message: a follow-up on every end and message, without data.
+  // "message" for each message: a follow-up on every end and message, without data. For its
+  // progress too, add a follow-up to that queue.
   std::string reply_to;
   std::string reply_session;         // of that queue, for those replies; only with reply_to
   std::vector<FollowUp> follow_ups;  // up to kMaxFollowUps

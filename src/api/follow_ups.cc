@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 
 #include "api/fields.h"
@@ -18,14 +19,18 @@ constexpr std::string_view kMessageKind = "message";
 
 struct Occasion {
   std::string_view name;
-  JobState state;  // of the job then
   std::uint8_t bit;
 };
-constexpr std::array<Occasion, 4> kOccasions = {
-    {{"completed", JobState::completed, FollowUp::kCompleted},
-     {"cancelled", JobState::cancelled, FollowUp::kCancelled},
-     {"dead", JobState::dead, FollowUp::kDead},
-     {"message", JobState::running, FollowUp::kMessage}}};
+constexpr std::array<Occasion, 5> kOccasions = {{{"completed", FollowUp::kCompleted},
+                                                 {"cancelled", FollowUp::kCancelled},
+                                                 {"dead", FollowUp::kDead},
+                                                 {"message", FollowUp::kMessage},
+                                                 {"progress", FollowUp::kProgress}}};
+
+std::uint8_t occasion_of(JobState end) {
+  if (end == JobState::completed) return FollowUp::kCompleted;
+  return end == JobState::cancelled ? FollowUp::kCancelled : FollowUp::kDead;
+}
 
 }  // namespace
 
@@ -40,12 +45,14 @@ bool read_ends(JsonReader& in, FollowUp& follow_up) {
       follow_up.on |= occasion.bit;
       return true;
     }
-    return in.fail_here("must be \"completed\", \"cancelled\", \"dead\" or \"message\"");
+    return in.fail_here(
+        "must be \"completed\", \"cancelled\", \"dead\", \"message\" or \"progress\"");
   });
   if (!read) return false;
   if (follow_up.on != 0) return true;
   return in.fail_here(
-      "must name at least one of \"completed\", \"cancelled\", \"dead\" and \"message\"");
+      "must name at least one of \"completed\", \"cancelled\", \"dead\", \"message\" and "
+      "\"progress\"");
 }
 
 void write_ends(JsonWriter& w, const FollowUp& follow_up) {
@@ -105,6 +112,12 @@ std::vector<std::string_view> follow_up_fields() {
   return field_names(kFollowUp);
 }
 
+bool follows_progress(const NewJob& job) {
+  return std::any_of(job.follow_ups.begin(), job.follow_ups.end(), [](const FollowUp& follow_up) {
+    return (follow_up.on & FollowUp::kProgress) != 0;
+  });
+}
+
 std::string encode_follow_ups(const std::vector<FollowUp>& all) {
   std::string out;
   if (all.empty()) return out;
@@ -157,42 +170,46 @@ std::string end_args(const EndedJob& ended, const std::string& data) {
   return out;
 }
 
-std::string message_args(const SentMessages& sent, std::size_t at, const std::string& data) {
+// Of its `message`-th message; nullopt: of its progress.
+std::string news_args(const News& news, std::optional<std::size_t> message,
+                      const std::string& data) {
   std::string out;
   JsonWriter w(out);
   w.begin_object();
-  write_told(w, sent.from);
-  write_tags(w, sent.from);
+  write_told(w, news.from);
+  write_tags(w, news.from);
   w.key("progress");
-  if (sent.progress) {
-    w.begin_object().key("value").real(sent.progress->value);
-    w.key("text").string(sent.progress->text).end_object();
+  if (news.progress) {
+    w.begin_object().key("value").real(news.progress->value);
+    w.key("text").string(news.progress->text).end_object();
   } else {
     w.null();
   }
-  w.key("token").number(sent.token).key("seq");
-  sent.first_seq == 0 ? w.null() : w.number(sent.first_seq + static_cast<std::int64_t>(at));
-  w.key("message").raw(json_or_null(sent.messages[at]));
+  w.key("token").number(news.token);
+  if (message) {
+    const auto behind = static_cast<std::int64_t>(*message);
+    w.key("seq");
+    news.first_seq == 0 ? w.null() : w.number(news.first_seq + behind);
+    w.key("message").raw(json_or_null(news.messages[*message]));
+  }
   w.key("data").raw(json_or_null(data)).end_object();
   return out;
 }
 
-// All that are on the occasion that the state of `job` stands for, without args.
-std::vector<std::pair<FollowUp, NewJob>> wanted_by(const EndedJob& job, std::string_view reply) {
+// All that are on that occasion, without args; last the reply, of kind `reply`.
+std::vector<std::pair<FollowUp, NewJob>> wanted_by(const EndedJob& job, std::uint8_t occasion,
+                                                   std::string_view reply) {
   std::vector<FollowUp> all = job.follow_ups;
   if (!job.reply_to.empty()) {
     all.push_back({.queue = job.reply_to,
                    .kind = std::string(reply),
-                   .on = FollowUp::kEverything,
+                   .on = FollowUp::kEndsAndMessages,
                    .session = job.reply_session,
                    .data = ""});
   }
   std::vector<std::pair<FollowUp, NewJob>> out;
   for (FollowUp& follow_up : all) {
-    bool wanted = false;
-    for (const Occasion& occasion : kOccasions) {
-      if (occasion.state == job.state) wanted = (follow_up.on & occasion.bit) != 0;
-    }
+    const bool wanted = (follow_up.on & occasion) != 0;
     if (!wanted && !MS_MUTANT(follow_up_on_every_end)) continue;
     NewJob next;
     next.queue = follow_up.queue;
@@ -212,24 +229,32 @@ std::vector<std::pair<FollowUp, NewJob>> wanted_by(const EndedJob& job, std::str
 std::vector<NewJob> follow(const EndedJob& ended) {
   MS_ASSERT(is_terminal(ended.state), "only an end is followed");
   std::vector<NewJob> out;
-  for (auto& [follow_up, job] : wanted_by(ended, kReplyKind)) {
+  for (auto& [follow_up, job] : wanted_by(ended, occasion_of(ended.state), kReplyKind)) {
     out.push_back(std::move(job));
     out.back().args = end_args(ended, follow_up.data);
   }
   return out;
 }
 
-std::vector<NewJob> follow_messages(const SentMessages& sent) {
-  MS_ASSERT(sent.from.state == JobState::running, "only a running job sends messages");
-  const auto all = wanted_by(sent.from, kMessageKind);
+std::vector<NewJob> follow_news(const News& news) {
+  MS_ASSERT(news.from.state == JobState::running, "only a running job has news");
   std::vector<NewJob> out;
-  for (std::size_t i = 0; i < sent.messages.size(); ++i) {
-    const std::size_t at = MS_MUTANT(messages_reversed) ? sent.messages.size() - 1 - i : i;
+  const auto add = [&](const auto& all, std::optional<std::size_t> message) {
     for (const auto& [follow_up, job] : all) {
       out.push_back(job);
-      out.back().args = message_args(sent, at, follow_up.data);
+      out.back().args = news_args(news, message, follow_up.data);
     }
+  };
+  const auto add_progress = [&] {
+    if (news.progressed) add(wanted_by(news.from, FollowUp::kProgress, kMessageKind), {});
+  };
+  if (!MS_MUTANT(progress_behind_messages)) add_progress();
+  if (!news.messages.empty()) {
+    const auto all = wanted_by(news.from, FollowUp::kMessage, kMessageKind);
+    for (std::size_t i = 0; i < news.messages.size(); ++i)
+      add(all, MS_MUTANT(messages_reversed) ? news.messages.size() - 1 - i : i);
   }
+  if (MS_MUTANT(progress_behind_messages)) add_progress();
   return out;
 }
 

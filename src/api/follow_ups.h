@@ -11,14 +11,14 @@
 
 namespace mainspring {
 
-// [{"queue", "kind", "on"?: ["completed", "cancelled", "dead", "message"], "priority"?, "session"?,
-// "data"?}], or null.
+// [{"queue", "kind", "on"?: ["completed", "cancelled", "dead", "message", "progress"], "priority"?,
+// "session"?, "data"?}], or null.
 bool read_follow_ups(JsonReader& in, std::vector<FollowUp>& out);
 // Without what is as by default. Masked: their data as null.
 void write_follow_ups(JsonWriter& w, const std::vector<FollowUp>& all,
                       Payload payload = Payload::shown);
 
-// ["completed", …], null for every end; and "on": […], unless it is every end and no message.
+// ["completed", …], null for every end; and "on": […], unless it is every end and nothing else.
 bool read_ends(JsonReader& in, FollowUp& follow_up);
 void write_ends(JsonWriter& w, const FollowUp& follow_up);
 
@@ -32,16 +32,18 @@ std::string encode_follow_ups(const std::vector<FollowUp>& all);
 // Errors: invalid_argument.
 Result<std::vector<FollowUp>> decode_follow_ups(std::string_view text);
 
-// Is anything made when it ends, or sends a message?
+// Is anything made when it ends, or says something while it runs?
 inline bool is_followed(const NewJob& job) {
   return !job.follow_ups.empty() || !job.reply_to.empty();
 }
+// Is anything made of its progress?
+bool follows_progress(const NewJob& job);
 
 // What the follow-ups of a job are told of it.
 struct EndedJob {
   JobId id = 0;
   std::string queue, kind;
-  JobState state = JobState::completed;  // terminal; running where it sends messages
+  JobState state = JobState::completed;  // terminal; running where it says something
   int attempt = 0;
   int trigger_depth = 0;            // that what follows it has too
   std::string result;               // JSON, "" = none
@@ -51,16 +53,18 @@ struct EndedJob {
   std::vector<FollowUp> follow_ups;
 };
 // What a running job said in one renewal.
-struct SentMessages {
+struct News {
   EndedJob from;                     // without result, reason and description
   std::optional<Progress> progress;  // with this renewal, or else its last one
+  bool progressed = false;           // it came with this renewal, and is another one than the last
   Token token = 0;
   std::int64_t first_seq = 0;  // 0 = not numbered
   std::vector<std::string> messages;
 };
 // The jobs that this end is followed by: those that are on it, in order, and last the reply.
 std::vector<NewJob> follow(const EndedJob& ended);
-// For one message after the other: those that are on messages, and last a "message" for reply_to.
-std::vector<NewJob> follow_messages(const SentMessages& sent);
+// If it progressed, those that are on progress. Then for one message after the other: those that
+// are on messages, and last a "message" for reply_to.
+std::vector<NewJob> follow_news(const News& news);
 
 }  // namespace mainspring

@@ -48,9 +48,87 @@ TEST_CASE("messages are asked for alone or with ends, and a follow-up may belong
   const NewJob& job = read->operation.jobs.at(0);
   CHECK(job.follow_ups.at(0).on == FollowUp::kMessage);
   CHECK(job.follow_ups.at(0).session == "s 1");
-  CHECK(job.follow_ups.at(1).on == FollowUp::kEverything);
+  CHECK(job.follow_ups.at(1).on == FollowUp::kEndsAndMessages);
   CHECK(encode_follow_ups(job.follow_ups) == text);
   CHECK(decode_follow_ups(text).value() == job.follow_ups);
+}
+
+TEST_CASE("progress is asked for alone, with messages or with everything") {
+  const std::string text =
+      R"([{"queue":"a","kind":"b","on":["progress"]},)"
+      R"({"queue":"a","kind":"b","on":["message","progress"]},)"
+      R"({"queue":"a","kind":"b","on":["completed","cancelled","dead","message","progress"]}])";
+  const auto read = decode_enqueue_request(R"({"kind":"k","then":)" + text + "}");
+  REQUIRE_MESSAGE(read.has_value(), (read ? "" : read.error().message));
+  const NewJob& job = read->operation.jobs.at(0);
+  CHECK(job.follow_ups.at(0).on == FollowUp::kProgress);
+  CHECK(job.follow_ups.at(1).on == (FollowUp::kMessage | FollowUp::kProgress));
+  CHECK(job.follow_ups.at(2).on == FollowUp::kEverything);
+  CHECK(encode_follow_ups(job.follow_ups) == text);
+  CHECK(decode_follow_ups(text).value() == job.follow_ups);
+  CHECK(follows_progress(job));
+  NewJob other{.kind = "k"};
+  other.reply_to = "answers";
+  other.follow_ups = {{.queue = "a", .kind = "b", .on = FollowUp::kEndsAndMessages}};
+  CHECK_FALSE(follows_progress(other));
+}
+
+TEST_CASE("reply_progress is a follow-up of reply_to, wherever it stands, and needs one") {
+  const FollowUp wanted{
+      .queue = "answers", .kind = "progress", .on = FollowUp::kProgress, .session = "me"};
+  for (const char* body :
+       {R"({"kind":"k","reply_progress":true,"reply_to":"answers","reply_session":"me"})",
+        R"({"kind":"k","reply_to":"answers","reply_session":"me","reply_progress":true})",
+        R"({"jobs":[{"kind":"k","reply_progress":true,"reply_to":"answers",)"
+        R"("reply_session":"me"}]})"}) {
+    CAPTURE(body);
+    const auto read = decode_enqueue_request(body);
+    REQUIRE_MESSAGE(read.has_value(), (read ? "" : read.error().message));
+    const NewJob& job = read->operation.jobs.at(0);
+    CHECK(job.reply_to == "answers");
+    CHECK(job.follow_ups == std::vector<FollowUp>{wanted});
+    CHECK(validate(job));
+  }
+  for (const char* body : {R"({"kind":"k","reply_to":"answers","reply_progress":false})",
+                           R"({"kind":"k","reply_progress":null})"})
+    CHECK(decode_enqueue_request(body)->operation.jobs.at(0).follow_ups.empty());
+  const auto alone = decode_enqueue_request(R"({"kind":"k","reply_progress":true})");
+  REQUIRE_FALSE(alone.has_value());
+  CHECK(alone.error().code == ErrorCode::invalid_argument);
+  CHECK(alone.error().field == "reply_progress");
+  CHECK(alone.error().message == "reply_progress: is for replies, and needs reply_to");
+  const auto second = decode_enqueue_request(
+      R"({"jobs":[{"kind":"k"},{"kind":"k","reply_to":null,"reply_progress":true}]})");
+  REQUIRE_FALSE(second.has_value());
+  CHECK(second.error().field == "jobs[1].reply_progress");
+  CHECK_FALSE(decode_enqueue_request(R"({"kind":"k","reply_to":"a","reply_progress":1})"));
+}
+
+TEST_CASE("another progress makes those that are on progress, before what messages make") {
+  News news{.from = {.id = 7, .queue = "q", .kind = "k", .state = JobState::running}};
+  news.from.attempt = 2;
+  news.from.tags = {"red"};
+  news.from.reply_to = "answers";
+  news.from.follow_ups = {
+      {.queue = "a", .kind = "x", .on = FollowUp::kEndsAndMessages},
+      {.queue = "b", .kind = "y", .on = FollowUp::kProgress, .session = "s", .data = "[2]"}};
+  news.token = 9;
+  news.progress = Progress{0.5, "h\"alf"};
+  CHECK(follow_news(news).empty());
+  news.progressed = true;
+  const auto made = follow_news(news);
+  REQUIRE(made.size() == 1);
+  CHECK(made[0].queue == "b");
+  CHECK(made[0].kind == "y");
+  CHECK(made[0].session == "s");
+  CHECK(made[0].args ==
+        R"({"job":7,"queue":"q","kind":"k","state":"running","attempt":2,"result":null,)"
+        R"("tags":["red"],"progress":{"value":0.5,"text":"h\"alf"},"token":9,"data":[2]})");
+  CHECK(validate(made[0]));
+  news.messages = {"1"};
+  std::string queues;
+  for (const NewJob& job : follow_news(news)) queues += job.queue + " ";
+  CHECK(queues == "b a answers ");
 }
 
 TEST_CASE("a job shows what it is followed by, and hides the data from who may not see payloads") {
@@ -75,7 +153,7 @@ TEST_CASE("a bad follow-up is refused with the field, the value and the rule") {
   CHECK(refused(R"([{"queue":"a","kind":"b","on":[]}])").field == "then[0].on");
   const Error occasion = refused(R"([{"queue":"a","kind":"b","on":["messages"]}])");
   CHECK(occasion.field == "then[0].on[0]");
-  CHECK(occasion.message.find("\"dead\" or \"message\"") != std::string::npos);
+  CHECK(occasion.message.find("\"message\" or \"progress\"") != std::string::npos);
   CHECK(refused(R"([{"queue":"a","kind":"b","session":")" + std::string(513, 's') + "\"}]").field ==
         "then[0].session");
   CHECK(refused(R"([{"queue":"a","kind":"b","priority":10}])").field == "then[0].priority");
@@ -91,13 +169,13 @@ TEST_CASE("a bad follow-up is refused with the field, the value and the rule") {
   job.follow_ups = {{.queue = "a", .kind = "b", .on = 0, .data = ""}};
   CHECK(validate(job, "jobs[2].").error().field == "jobs[2].then[0].on");
   job.follow_ups[0].on = FollowUp::kEverything + 1;
-  CHECK(validate(job).error().message.find("then[0].on 16: must be") != std::string::npos);
+  CHECK(validate(job).error().message.find("then[0].on 32: must be") != std::string::npos);
   job.follow_ups.assign(9, {.queue = "a", .kind = "b", .data = ""});
   CHECK(validate(job).error().field == "then");
 }
 
 TEST_CASE("a message makes those that are on messages, and a message for reply_to in its session") {
-  SentMessages sent{.from = {.id = 7, .queue = "q", .kind = "k", .state = JobState::running}};
+  News sent{.from = {.id = 7, .queue = "q", .kind = "k", .state = JobState::running}};
   sent.from.attempt = 2;
   sent.from.reply_to = "answers";
   sent.from.reply_session = "web-7";
@@ -106,7 +184,7 @@ TEST_CASE("a message makes those that are on messages, and a message for reply_t
       {.queue = "b", .kind = "y", .on = FollowUp::kMessage, .session = "s", .data = "[2]"}};
   sent.token = 9;
   sent.messages = {"1", R"({"x": 2})"};
-  const auto made = follow_messages(sent);
+  const auto made = follow_news(sent);
   REQUIRE(made.size() == 4);
   CHECK(made[0].queue == "b");
   CHECK(made[0].kind == "y");
@@ -121,7 +199,7 @@ TEST_CASE("a message makes those that are on messages, and a message for reply_t
   CHECK(made[3].args.find(R"("message":{"x": 2},"data":null)") != std::string::npos);
   sent.first_seq = 5;
   sent.progress = Progress{0.5, "h\"alf"};
-  const auto numbered = follow_messages(sent);
+  const auto numbered = follow_news(sent);
   CHECK(numbered[0].args.find(R"("progress":{"value":0.5,"text":"h\"alf"},"token":9,"seq":5,)") !=
         std::string::npos);
   CHECK(numbered[3].args.find(R"("seq":6,)") != std::string::npos);
@@ -131,7 +209,7 @@ TEST_CASE("a message makes those that are on messages, and a message for reply_t
   }
   sent.from.follow_ups.clear();
   sent.from.reply_to = "";
-  CHECK(follow_messages(sent).empty());
+  CHECK(follow_news(sent).empty());
   EndedJob ended = sent.from;
   ended.state = JobState::completed;
   ended.reply_to = "answers";

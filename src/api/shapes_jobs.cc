@@ -70,6 +70,29 @@ bool read_session(JsonReader& in, NewJob& job) {
   return !job.session.empty() || in.fail_here("must not be empty; leave it out");
 }
 
+// A follow-up of reply_to: it gets its queue when all is read, for reply_to may stand behind it.
+bool read_reply_progress(JsonReader& in, NewJob& job) {
+  bool asked = false;
+  if (!in.null() && !in.boolean(asked)) return false;
+  if (asked) job.follow_ups.push_back({.queue = "", .kind = "progress", .on = FollowUp::kProgress});
+  return true;
+}
+
+bool settle_reply_progress(JsonReader& in, NewJob& job) {
+  for (FollowUp& follow_up : job.follow_ups) {
+    if (!follow_up.queue.empty()) continue;
+    if (job.reply_to.empty()) {
+      const std::string at = in.path();
+      return in.fail(ErrorCode::invalid_argument,
+                     "reply_progress: is for replies, and needs reply_to",
+                     at.empty() ? "reply_progress" : at + ".reply_progress");
+    }
+    follow_up.queue = job.reply_to;
+    follow_up.session = job.reply_session;
+  }
+  return true;
+}
+
 constexpr JsonField<NewJob> kNewJob[] = {
     {"queue", &as_string<&NewJob::queue>},
     {"kind", &as_string<&NewJob::kind>},
@@ -92,11 +115,13 @@ constexpr JsonField<NewJob> kNewJob[] = {
     {"session_on_dead", &read_on_dead<NewJob>},
     {"reply_session", &as_optional_string<&NewJob::reply_session>},
     {"limit_key", &as_optional_string<&NewJob::limit_key>},
+    {"reply_progress", &read_reply_progress},
 };
 
 // What holds of a job beyond its members.
-bool check_new_job(JsonReader& in, const NewJob& job) {
+bool check_new_job(JsonReader& in, NewJob& job) {
   if (job.kind.empty()) return in.missing("kind");
+  if (!settle_reply_progress(in, job)) return false;
   if (validate(job)) return true;
   std::string prefix = in.path();
   if (!prefix.empty()) prefix += '.';
@@ -111,7 +136,8 @@ bool read_new_job(JsonReader& in, NewJob& job) {
 }
 
 bool read_kept_job(JsonReader& in, NewJob& job) {
-  return in.object(kNewJob, job) && (!job.kind.empty() || in.missing("kind"));
+  return in.object(kNewJob, job) && (!job.kind.empty() || in.missing("kind")) &&
+         settle_reply_progress(in, job);
 }
 
 namespace {
@@ -483,7 +509,7 @@ Result<EnqueueRequest> decode_enqueue_request(std::string_view body) {
   EnqueueRequest request;
   request.single = !is_many(body);
   if (request.single) {
-    const NewJob& job = request.operation.jobs.emplace_back();
+    NewJob& job = request.operation.jobs.emplace_back();
     if (!in.object(kSingle.fields, request.operation) || !check_new_job(in, job)) return in.error();
   } else {
     if (!in.object(kJobs, request.operation)) return in.error();

@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "broker/broker.h"
@@ -198,6 +199,21 @@ TEST_CASE_FIXTURE(Fixture, "what the scheduler ends, rescues and makes is told o
                          "dead 3 films/cut expired", "retrying 1 photos/resize",
                          "started 1 photos/resize 2", "completed 1 photos/resize 2",
                          "enqueued 4 mail/receipt"});
+}
+
+TEST_CASE_FIXTURE(Fixture, "what the news of a running job make is told of") {
+  const auto listener = events().listen(1);
+  NewJob job = kPhoto;
+  job.follow_ups = {{.queue = "mail", .kind = "told", .on = FollowUp::kMessage},
+                    {.queue = "page", .kind = "shown", .on = FollowUp::kProgress}};
+  enqueue(job);
+  const ClaimedJob running = claim();
+  Renewal renewal{.id = running.id, .token = running.token, .progress = Progress{0.5, "half"}};
+  renewal.messages = {"1"};
+  apply(Renew{.worker = "w", .leases = {renewal}});
+  const Lines lines = told();
+  CHECK(std::count(lines.begin(), lines.end(), "enqueued 2 page/shown") == 1);
+  CHECK(std::count(lines.begin(), lines.end(), "enqueued 3 mail/told") == 1);
 }
 
 TEST_CASE_FIXTURE(Fixture, "without a listener nothing is made, and no job is asked for") {

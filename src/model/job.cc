@@ -36,7 +36,7 @@ Result<void> check_follow_up(const FollowUp& follow_up, const std::string& at) {
   if (follow_up.on == 0 || follow_up.on > FollowUp::kEverything) {
     return invalid(at + ".on",
                    fmt::format("{}.on {}: must be at least one of \"completed\", \"cancelled\", "
-                               "\"dead\" and \"message\"",
+                               "\"dead\", \"message\" and \"progress\"",
                                at, follow_up.on));
   }
   if (!follow_up.session.empty()) MS_TRY(check_session_key(at + ".session", follow_up.session));

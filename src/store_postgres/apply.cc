@@ -258,7 +258,7 @@ void PostgresStore::clear_batch() {
   joined_.clear();
   left_.clear();
   ended_turns_.clear();
-  sent_.clear();
+  told_.clear();
   ended_steps_.clear();
   workflows_.clear();
   after_ = {};

@@ -20,6 +20,11 @@ OperationResult PostgresStore::operator()(const Finish& op) {
   jobs_by_id(ids);
   if (auto refused = cannot_defer_all(op)) return std::move(*refused);
   for (const JobOutcome& r : op.results) {
+    const auto* complete = std::get_if<Complete>(&r.outcome);
+    if (complete == nullptr) continue;
+    if (auto old = cannot_follow(complete->next)) return std::move(*old);
+  }
+  for (const JobOutcome& r : op.results) {
     JobInHand* held = job(r.id);
     if (held == nullptr || !op.within.has(queue_name(held->row.queue))) {
       result.results.push_back(FinishStatus::not_found);
@@ -78,8 +83,7 @@ OperationResult PostgresStore::operator()(const Renew& op) {
   RenewResult result;
   std::vector<JobId> ids;
   for (const Renewal& r : op.leases) ids.push_back(r.id);
-  const bool sends = sends_messages(op.leases);
-  if (sends && !has_room(1)) return too_many();
+  if (sends_messages(op.leases) && !has_room(1)) return too_many();
   const bool keeps = std::any_of(op.leases.begin(), op.leases.end(),
                                  [](const Renewal& renewal) { return !renewal.memos.empty(); });
   if (keeps) {
@@ -87,8 +91,7 @@ OperationResult PostgresStore::operator()(const Renew& op) {
   }
   flush();  // what it renews by arrays stands behind what was changed before
   jobs_by_id(ids);
-  std::map<JobId, Progress> last;
-  if (sends) last = read_progress(op.leases);
+  std::map<JobId, Progress> last = read_progress(op.leases);
   KnownMemos known = read_memos(op.leases);
   for (const Renewal& renewal : op.leases) {
     JobInHand* held = job(renewal.id);
@@ -102,26 +105,9 @@ OperationResult PostgresStore::operator()(const Renew& op) {
     const Duration length = op.lease > Duration(0) ? op.lease : Duration(held->row.lease);
     const bool kept = keep_memos(held->row, renewal, known, result);
     renew_one(*held, renewal, length, kept, result);
-    if (sends) send_messages(held->row, renewal, last);
+    note_news(held->row, renewal, last);
   }
   return result;
-}
-
-// They are made behind the operation. `last` follows the progress of its jobs.
-void PostgresStore::send_messages(const JobRow& row, const Renewal& renewal,
-                                  std::map<JobId, Progress>& last) {
-  if (renewal.progress) last[row.id] = *renewal.progress;
-  if (renewal.messages.empty() || (row.flags & kFlagFollowed) == 0) return;
-  SentMessages& sent = sent_.emplace_back(SentMessages{.from = {.id = row.id,
-                                                                .queue = queue_name(row.queue),
-                                                                .kind = kind_name(row.kind),
-                                                                .state = JobState::running,
-                                                                .attempt = row.attempt,
-                                                                .trigger_depth = row.trigger_depth},
-                                                       .token = row.token,
-                                                       .first_seq = renewal.first_seq,
-                                                       .messages = renewal.messages});
-  if (const auto at = last.find(row.id); at != last.end()) sent.progress = at->second;
 }
 
 void PostgresStore::renew_one(JobInHand& job, const Renewal& renewal, Duration length, bool kept,

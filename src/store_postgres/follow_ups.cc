@@ -1,9 +1,10 @@
-// Jobs that are made when another one ends, or sends a message while it runs.
+// Jobs that are made when another one ends, or says something while it runs.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <utility>
 
+#include "store_postgres/migrations.h"
 #include "store_postgres/store_impl.h"
 
 namespace mainspring::pg {
@@ -50,37 +51,69 @@ void PostgresStore::read_followed(std::vector<EndedJob>& ended) {
   }
 }
 
+std::optional<Error> PostgresStore::cannot_follow(std::span<const NewJob> jobs) {
+  if (std::none_of(jobs.begin(), jobs.end(), follows_progress)) return std::nullopt;
+  return keep_out_before(kKnowsProgress, "follow-ups on progress");
+}
+
 std::map<JobId, Progress> PostgresStore::read_progress(const std::vector<Renewal>& leases) {
   Ints ids;
   for (const Renewal& renewal : leases) {
-    if (!renewal.messages.empty()) ids.push_back(renewal.id);
+    if (!renewal.progress && renewal.messages.empty()) continue;
+    const JobInHand* held = job(renewal.id);
+    if (held != nullptr && (held->row.flags & kFlagFollowed) != 0) ids.push_back(renewal.id);
   }
   std::map<JobId, Progress> out;
+  if (ids.empty()) return out;
   const Rows rows = ask(sql_.select_progress, params(ids));
   for (int i = 0; i < rows.size(); ++i)
     out[rows.integer(i, 0)] = {rows.real(i, 1), rows.string(i, 2)};
   return out;
 }
 
-std::vector<NewJob> PostgresStore::follow_sent() {
-  std::vector<SentMessages> sent = std::exchange(sent_, {});
+// They are made behind the operation. `last` follows the progress of its jobs.
+void PostgresStore::note_news(const JobRow& row, const Renewal& renewal,
+                              std::map<JobId, Progress>& last) {
+  if ((row.flags & kFlagFollowed) == 0) return;
+  auto at = last.find(row.id);
+  bool progressed = false;
+  if (renewal.progress) {
+    progressed = at == last.end() || at->second != *renewal.progress;
+    at = last.insert_or_assign(row.id, *renewal.progress).first;
+  }
+  if (!progressed && renewal.messages.empty()) return;
+  News& news = told_.emplace_back(News{.from = {.id = row.id,
+                                                .queue = queue_name(row.queue),
+                                                .kind = kind_name(row.kind),
+                                                .state = JobState::running,
+                                                .attempt = row.attempt,
+                                                .trigger_depth = row.trigger_depth},
+                                       .progressed = progressed,
+                                       .token = row.token,
+                                       .first_seq = renewal.first_seq,
+                                       .messages = renewal.messages});
+  if (at != last.end()) news.progress = at->second;
+}
+
+std::vector<NewJob> PostgresStore::follow_all_news() {
+  std::vector<News> news = std::exchange(told_, {});
   std::map<JobId, std::size_t> at;  // a job may be in it several times
   std::vector<EndedJob> from;
-  for (const SentMessages& one : sent) {
+  for (const News& one : news) {
     if (at.emplace(one.from.id, from.size()).second) from.push_back(one.from);
   }
   if (!from.empty()) read_followed(from);
   std::vector<NewJob> jobs;
-  for (SentMessages& one : sent) {
+  for (News& one : news) {
     one.from = from[at[one.from.id]];
-    for (NewJob& job : follow_messages(one)) jobs.push_back(std::move(job));
+    for (NewJob& job : follow_news(one)) jobs.push_back(std::move(job));
   }
   return jobs;
 }
 
 void PostgresStore::make_follow_ups() {
-  if (followed_.empty() && sent_.empty() && posted_.empty()) return;
-  std::vector<NewJob> jobs = follow_sent();
+  if (followed_.empty() && told_.empty() && posted_.empty()) return;
+  std::vector<NewJob> jobs = follow_all_news();
   for (NewJob& job : std::exchange(posted_, {})) jobs.push_back(std::move(job));
   std::vector<EndedJob> ended = std::exchange(followed_, {});
   if (!ended.empty()) read_followed(ended);

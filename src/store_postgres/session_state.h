@@ -55,7 +55,7 @@ struct SessionsNamed {
   std::set<SessionName> ending;   // a job of them may end
   std::set<SessionName> held;     // by a worker: the job with the turn may change
   Ints unknown;                   // jobs that may be of some
-  Ints sending;                   // jobs whose messages may go into some
+  Ints telling;                   // jobs whose news may go into some
 };
 
 struct SessionOfJob {

@@ -32,7 +32,7 @@ void PostgresStore::lock_sessions(std::span<const Operation> batch) {
   std::set<SessionName> all;
   for (const SessionOfJob& of : sessions_of(named.unknown))
     (of.own ? named.ending : named.entered).insert(of.name);
-  for (const SessionOfJob& of : sessions_of(named.sending)) {
+  for (const SessionOfJob& of : sessions_of(named.telling)) {
     if (!of.own) named.entered.insert(of.name);
   }
   for (const auto* names : {&named.entered, &named.held, &named.ending})
@@ -69,11 +69,11 @@ void PostgresStore::name_sessions(const Operation& operation, SessionsNamed& nam
     }
   } else if (const auto* renew = std::get_if<Renew>(&operation)) {
     for (const Renewal& renewal : renew->leases) {
-      if (renewal.messages.empty()) continue;
+      if (renewal.messages.empty() && !renewal.progress) continue;
       const auto lease = own_leases_.find(renewal.id);
       const bool known = lease != own_leases_.end();
       if (!known || (lease->second.flags & kFlagIntoSession) != 0)
-        named.sending.push_back(renewal.id);
+        named.telling.push_back(renewal.id);
     }
   } else if (const auto* cancel = std::get_if<Cancel>(&operation)) {
     add_job(cancel->id);

@@ -413,8 +413,12 @@ class PostgresStore final : public SharedStore {
   // Behind each operation: makes what it posted, and what the jobs that it ended are followed by.
   void make_follow_ups();
   void read_followed(std::vector<EndedJob>& ended);
-  std::vector<NewJob> follow_sent();
+  // The error, or nothing: programs that cannot read what follows them are kept out.
+  std::optional<Error> cannot_follow(std::span<const NewJob> jobs);
+  // Of the jobs in hand that have news and are followed.
   std::map<JobId, Progress> read_progress(const std::vector<Renewal>& leases);
+  void note_news(const JobRow& row, const Renewal& renewal, std::map<JobId, Progress>& last);
+  std::vector<NewJob> follow_all_news();
 
   // -- workflows.cc. A workflow's row is locked by whoever changes anything of it; behind the jobs
   // that ended.
@@ -510,7 +514,6 @@ class PostgresStore final : public SharedStore {
   // True: any is new.
   bool keep_memos(JobRow& row, const Renewal& renewal, KnownMemos& known, RenewResult& result);
   void drop_memos(JobRow& row);
-  void send_messages(const JobRow& row, const Renewal& renewal, std::map<JobId, Progress>& last);
   void finish_one(JobInHand& job, const Outcome& outcome);
 
   // -- steps.cc
@@ -697,7 +700,7 @@ class PostgresStore final : public SharedStore {
   std::map<SessionName, SessionInHand> sessions_;
   std::set<std::pair<std::int64_t, JobId>> joined_, left_;  // lines of sessions, not written yet
   std::vector<EndedTurn> ended_turns_;
-  std::vector<SentMessages> sent_;    // in it; without body
+  std::vector<News> told_;            // in it; without body
   std::vector<StepEnd> ended_steps_;  // whose they are is looked up
   PostgresWorkflowRows workflows_{*this};
   PostgresTriggerRows trigger_rows_{*this};

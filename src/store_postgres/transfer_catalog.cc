@@ -283,10 +283,11 @@ Result<void> PostgresTarget::complete(WallTime now) {
     tell(sql_->drop_notes, {});
     tell(sql_->copied_mark, params(now.us()));
     tell(sql_->no_copying, {});
-    tell(sql_->for_all, params(newest_is_compatible_with(), kKnowsWorkflows, kKnowsLimits,
-                               kKnowsMemos, kKnowsForks, kKnowsSubWorkflows, kKnowsEnds,
-                               kKnowsLimitKeys, kKnowsOrder, kKnowsDefer, kKnowsBreakers,
-                               kKnowsQuarantine, kKnowsKeyRates, kKnowsCosts, kKnowsParking));
+    tell(sql_->for_all,
+         params(newest_is_compatible_with(), kKnowsWorkflows, kKnowsLimits, kKnowsMemos,
+                kKnowsForks, kKnowsSubWorkflows, kKnowsEnds, kKnowsLimitKeys, kKnowsOrder,
+                kKnowsDefer, kKnowsBreakers, kKnowsQuarantine, kKnowsKeyRates, kKnowsCosts,
+                kKnowsParking, kKnowsProgress));
   });
 }
 

@@ -132,6 +132,7 @@ constexpr std::string_view kTally =
     "(0, 0, 0, $1::bigint, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)";
 // As keep_out_before() does it.
 constexpr std::string_view kForAll =
+    "WITH followed AS (DELETE FROM $schema.settings WHERE name = 'follows_progress' RETURNING 1) "
     "UPDATE $schema.meta SET compatible = greatest($1, CASE WHEN EXISTS (SELECT 1 FROM "
     "$schema.workflows) THEN $2 END, CASE WHEN EXISTS (SELECT 1 FROM $schema.queues WHERE limits "
     "IS NOT NULL) THEN $3 END, CASE WHEN EXISTS (SELECT 1 FROM $schema.memos) THEN $4 END, "
@@ -150,7 +151,11 @@ constexpr std::string_view kForAll =
     "'%\"per_key\":{%\"rate\":{%') THEN $13 END, CASE WHEN EXISTS (SELECT 1 FROM "
     "$schema.queues WHERE limits LIKE '%\"costs\":{%') THEN $14 END, CASE WHEN EXISTS (SELECT 1 "
     "FROM $schema.workflow_rows WHERE kind = 1 AND text LIKE '%\"on_failure\":\"park\"%') THEN "
-    "$15 END)";
+    "$15 END, CASE WHEN EXISTS (SELECT 1 FROM followed) OR EXISTS (SELECT 1 FROM (SELECT "
+    "definition "
+    "FROM $schema.schedules UNION ALL SELECT definition FROM $schema.triggers UNION ALL SELECT "
+    "text FROM $schema.workflow_rows WHERE kind = 1) AS t(text) WHERE text ~ "
+    "'\"on\":\\[[^]]*\"progress\"') THEN $16 END)";
 constexpr std::string_view kQuarantined =
     "WITH j AS (UPDATE $schema.jobs j SET lost = nullif(u.lost, 0), quarantined = "
     "nullif(u.since, 0) FROM unnest($1::bigint[], $2::bigint[], $3::bigint[]) AS u(id, lost, "
@@ -175,6 +180,9 @@ constexpr std::string_view kTick =
 constexpr std::string_view kLease =
     "INSERT INTO $schema.named_leases (name, state, token, ttl, kept, ends, since, holder, "
     "value) VALUES ($1, $2::bigint, $3, $4, $4, $5, $6, $7, $8)";
+constexpr std::string_view kFollowsProgress =
+    "INSERT INTO $schema.settings (name, value) VALUES ('follows_progress', 1) ON CONFLICT (name) "
+    "DO NOTHING";
 constexpr std::string_view kCopiedMark =
     "INSERT INTO $schema.moves (what, store, place, at) SELECT 'copied', store, place, "
     "$1 FROM $schema.moves WHERE what = 'copying' ON CONFLICT (what) DO UPDATE SET "
@@ -342,6 +350,7 @@ PostgresTarget::Statements::Statements(std::string_view s)
             "VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)"),
       durable(s, "SET LOCAL synchronous_commit TO DEFAULT"),
       drop_notes(s, "DROP TABLE IF EXISTS $schema.copied_blocks"),
+      follows_progress(s, kFollowsProgress),
       copied_mark(s, kCopiedMark),
       no_copying(s, "DELETE FROM $schema.moves WHERE what = 'copying'") {}
 

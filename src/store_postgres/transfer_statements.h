@@ -30,7 +30,7 @@ struct PostgresTarget::Statements {
       no_triggers, trigger_event, no_trigger_event, no_trigger_events;
   // what is appended
   Statement ledgers, tick, last_audit, audit;
-  Statement durable, drop_notes, copied_mark, no_copying;
+  Statement durable, drop_notes, follows_progress, copied_mark, no_copying;
 };
 
 }  // namespace mainspring::pg

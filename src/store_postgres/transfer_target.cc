@@ -249,6 +249,14 @@ int rest_of_flags(const TransferJob& job) {
   return flags_of(as) & ~(kFlagUnique | kFlagFollowed);
 }
 
+// Noted as they come: to look for them at the end would be a look at every job.
+bool follows_progress(const TransferJob& job) {
+  if (job.follow_ups.find("\"progress\"") == std::string::npos) return false;
+  NewJob as;
+  if (auto follow_ups = decode_follow_ups(job.follow_ups)) as.follow_ups = std::move(*follow_ups);
+  return mainspring::follows_progress(as);
+}
+
 }  // namespace
 
 void PostgresTarget::insert_rows(std::span<const TransferJob> jobs, Now now) {
@@ -311,6 +319,8 @@ void PostgresTarget::insert_rows(std::span<const TransferJob> jobs, Now now) {
     p.add(*texts);
   p.add(depth);
   tell(sql_->insert, p);
+  if (std::any_of(jobs.begin(), jobs.end(), [](const auto& job) { return follows_progress(job); }))
+    tell(sql_->follows_progress, {});
 }
 
 void PostgresTarget::insert_extras(std::span<const TransferJob> jobs) {

@@ -202,6 +202,7 @@ OperationResult PostgresStore::operator()(const PutTrigger& op) {
     if (auto old = keep_out_before(kKnowsEnds, "triggers on the ends of jobs"))
       return std::move(*old);
   }
+  if (auto old = cannot_follow({&op.trigger.job, 1})) return std::move(*old);
   return forget_watches(run_trigger(op));
 }
 OperationResult PostgresStore::operator()(const RemoveTrigger& op) {

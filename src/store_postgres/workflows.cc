@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <type_traits>
 
+#include "api/workflow_shapes.h"
 #include "store_postgres/migrations.h"
 #include "store_postgres/store_impl.h"
 #include "workflow/step_rows.h"
@@ -122,6 +123,13 @@ OperationResult PostgresStore::operator()(const StartWorkflow& op) {
     if (auto refused = keep_out_before(kKnowsParking, "steps that park"))
       return std::move(*refused);
   }
+  std::optional<Error> old;
+  (void)for_each_step(op.spec, [&](const std::string&, const StepSpec& step) -> Result<void> {
+    if (step.job && !old) old = cannot_follow({&*step.job, 1});
+    if (step.undo && !old) old = cannot_follow({&*step.undo, 1});
+    return {};
+  });
+  if (old) return std::move(*old);
   if (!has_room(steps)) return too_many();
   return run_workflow([&](WorkflowRules& rules) { return rules.start(op); });
 }

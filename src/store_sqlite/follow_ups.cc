@@ -1,4 +1,4 @@
-// Jobs that are made when another one ends, or sends a message while it runs.
+// Jobs that are made when another one ends, or says something while it runs.
 #include <utility>
 
 #include "base/mutant.h"
@@ -35,23 +35,36 @@ EndedJob SqliteStore::read_ended(JobId id) {
   return ended;
 }
 
-void SqliteStore::make_messages(const Renewal& renewal, const Lease& lease) {
-  SentMessages sent{.from = read_ended(renewal.id),
-                    .progress = renewal.progress,
-                    .token = lease.token,
-                    .first_seq = renewal.first_seq,
-                    .messages = renewal.messages};
+std::optional<Progress> SqliteStore::read_progress(JobId id) {
+  Statement& row = sql_->select_progress;
+  row.bind(id);
+  ResetGuard guard(row);
+  if (!row.step()) return std::nullopt;
+  return Progress{row.real(0), std::string(row.text(1))};
+}
+
+// What follows the progress and the messages of a renewal. `last`: the job's progress before it.
+void SqliteStore::make_news(const Renewal& renewal, const Lease& lease,
+                            const std::optional<Progress>& last) {
+  const auto& progress = renewal.progress;
+  const bool same = last && progress && last->value == progress->value &&
+                    (last->text == progress->text || MS_MUTANT(progress_text_ignored));
+  const bool progressed = progress && (!same || MS_MUTANT(progress_repeated_is_news));
+  if (!progressed && renewal.messages.empty()) return;
+  News news{.from = read_ended(renewal.id),
+            .progress = progress ? progress : last,
+            .progressed = progressed,
+            .token = lease.token,
+            .first_seq = renewal.first_seq,
+            .messages = renewal.messages};
   // The row does not know of the attempt under way, and may know of one before.
-  sent.from.state = JobState::running;
-  sent.from.attempt = lease.attempt;
-  sent.from.result = sent.from.reason = sent.from.description = "";
-  if (!sent.progress) {
-    Statement& row = sql_->select_progress;
-    row.bind(renewal.id);
-    ResetGuard guard(row);
-    if (row.step()) sent.progress = Progress{row.real(0), std::string(row.text(1))};
+  news.from.state = JobState::running;
+  news.from.attempt = lease.attempt;
+  news.from.result = news.from.reason = news.from.description = "";
+  for (const NewJob& job : follow_news(news)) {
+    begin_write();
+    made_.push_back(make_job(job, now_.wall, JobState::available, 0).id);
   }
-  for (const NewJob& job : follow_messages(sent)) make_job(job, now_.wall, JobState::available, 0);
 }
 
 // `flags`: of the job that completes.

@@ -126,7 +126,8 @@ void SqliteStore::set_lease_expiry(JobId id, Lease& lease, Instant expires_at) {
 }
 
 OperationResult SqliteStore::operator()(const Renew& op) {
-  if (sends_messages(op.leases) && !MS_MUTANT(full_store_takes_messages)) {
+  const bool refused = MS_MUTANT(full_store_refuses_progress) && op.leases[0].progress;
+  if ((sends_messages(op.leases) || refused) && !MS_MUTANT(full_store_takes_messages)) {
     if (auto full = no_room(1)) return std::move(*full);
   }
   RenewResult result;
@@ -152,6 +153,9 @@ OperationResult SqliteStore::operator()(const Renew& op) {
                         !MS_MUTANT(longer_lease_not_kept);  // a restart must not cut it short
     if (longer) lease.length = length;
     const bool kept = keep_memos(renewal, lease, result);
+    const bool news = renewal.progress || !renewal.messages.empty();
+    const bool tells = news && (lease.flags & kFlagFollowed) != 0;
+    const auto last = tells ? read_progress(renewal.id) : std::nullopt;
     if (longer || renewal.progress || renewal.checkpoint || kept) {
       begin_write();
       if (renewal.progress) {
@@ -167,10 +171,7 @@ OperationResult SqliteStore::operator()(const Renew& op) {
       note_lease(renewal.id, lease);
     }
     const bool missed = renewal.progress && MS_MUTANT(message_dropped_with_progress);
-    if (!renewal.messages.empty() && (lease.flags & kFlagFollowed) != 0 && !missed) {
-      begin_write();
-      make_messages(renewal, lease);
-    }
+    if (tells && !missed) make_news(renewal, lease, last);
     result.renewed.push_back({renewal.id, lease.expires_at - now_.instant});
     if (lease.cancel_requested) result.cancel.push_back(renewal.id);
   }

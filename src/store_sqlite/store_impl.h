@@ -376,8 +376,8 @@ class SqliteStore final : public Store {
   // Behind each operation: makes what it posted, and what the jobs that it ended are followed by.
   void make_follow_ups();
   EndedJob read_ended(JobId id);
-  // Makes what the job's messages are followed by; its progress is written.
-  void make_messages(const Renewal& renewal, const Lease& lease);
+  std::optional<Progress> read_progress(JobId id);
+  void make_news(const Renewal& renewal, const Lease& lease, const std::optional<Progress>& last);
 
   // -- lease.cc
   // Fills in the job and its lease, or returns false if it must not start any more.

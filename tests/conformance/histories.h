@@ -266,7 +266,7 @@ class Generator {
     for (auto n = 1 + below(4); n > 0; --n) {
       const auto [id, token] = some_lease();
       Renewal& renewal = r.leases.emplace_back(Renewal{id, token, {}, {}});
-      if (chance(3)) renewal.progress = Progress{static_cast<double>(below(9)) / 8, "text"};
+      if (chance(3)) renewal.progress = Progress{static_cast<double>(below(3)) / 2, "text"};
       if (chance(3)) renewal.checkpoint = chance(5) ? "" : fmt::format("[{}]", below(100));
       while (chance(3)) renewal.messages.push_back(fmt::format("[{}]", below(100)));
       while (chance(4))

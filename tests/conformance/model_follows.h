@@ -32,12 +32,16 @@ inline void keep_next(const Outcome& outcome, int trigger_depth, std::vector<New
   for (const NewJob& next : complete->next) posted.emplace_back(next).trigger_depth = trigger_depth;
 }
 
-inline std::vector<NewJob> follow_messages(const Job& j, const Renewal& renewal) {
-  return follow_messages({.from = as_seen(j),
-                          .progress = j.progress,
-                          .token = j.token,
-                          .first_seq = renewal.first_seq,
-                          .messages = renewal.messages});
+// Also gives it the progress.
+inline std::vector<NewJob> follow_renewal(Job& j, const Renewal& renewal) {
+  const bool progressed = renewal.progress && j.progress != renewal.progress;
+  if (renewal.progress) j.progress = renewal.progress;
+  return follow_news({.from = as_seen(j),
+                      .progress = j.progress,
+                      .progressed = progressed,
+                      .token = j.token,
+                      .first_seq = renewal.first_seq,
+                      .messages = renewal.messages});
 }
 
 }  // namespace mainspring

@@ -451,12 +451,11 @@ class ModelStore final : public ModelReads, private ModelJobs {
       const Instant limit = r->claimed + r->job.timeout + kTimeoutGrace;
       const Duration length = op.lease > Duration(0) ? op.lease : r->lease;
       r->lease_expiry = std::min(now_.instant + length, std::max(limit, r->lease_expiry));
-      if (renewal.progress) r->job.progress = renewal.progress;
       if (renewal.checkpoint) r->job.checkpoint = *renewal.checkpoint;
       const bool kept = keep_memos(*r, renewal, result);
       if (renewal.progress || renewal.checkpoint || kept || length > r->lease) touch(*r);
       r->lease = std::max(r->lease, length);
-      for (const NewJob& n : follow_messages(r->job, renewal))
+      for (const NewJob& n : follow_renewal(r->job, renewal))
         add_record(n, now_.wall, JobState::available);
       result.renewed.push_back({.id = renewal.id, .lease = r->lease_expiry - now_.instant});
       if (r->job.cancel_requested) result.cancel.push_back(renewal.id);

@@ -633,6 +633,24 @@ TEST_SUITE("store: sessions, all of them") {
     }
   }
 
+  TEST_CASE("what follows progress goes into the session that was asked for, in order") {
+    SessionBench b;
+    NewJob n = b.job();
+    n.follow_ups = {
+        {.queue = "next", .kind = "step", .on = FollowUp::kProgress, .session = "steps"}};
+    b.enqueue(n);
+    const ClaimedJob c = b.claim_one();
+    for (const double value : {0.25, 0.5, 0.5, 0.75}) b.renew(c, Progress{value, ""});
+    for (const char* value : {"0.25", "0.5", "0.75"}) {
+      const auto claimed = b.claim(5, {"next"});
+      REQUIRE(claimed.size() == 1);
+      CHECK(claimed[0].session == "steps");
+      CHECK(claimed[0].args.find(std::string("\"value\":") + value) != std::string::npos);
+      b.complete(claimed[0]);
+    }
+    CHECK(b.claim(5, {"next"}).empty());
+  }
+
   TEST_CASE("a follow-up into its own session waits for those before it") {
     SessionBench b;
     NewJob n = b.in("s");

@@ -467,6 +467,7 @@ TEST_CASE("a job that is completed by SQL is followed as one that a node complet
   job.follow_ups = {
       {.queue = "next", .kind = "mail", .priority = 2, .data = R"({"a": [1]})"},
       {.queue = "never", .kind = "x", .on = FollowUp::kDead | FollowUp::kCancelled, .data = ""},
+      {.queue = "never", .kind = "y", .on = FollowUp::kMessage | FollowUp::kProgress, .data = ""},
       {.queue = "next", .kind = "log", .on = FollowUp::kCompleted, .data = ""}};
   std::vector<std::vector<Job>> made;
   for (const bool by_sql : {false, true}) {

@@ -120,6 +120,9 @@ class Node {
     if (!chance_.percent(20)) return;
     job.reply_to = "q";
     job.reply_session = some_key();
+    if (chance_.percent(50)) return;
+    job.follow_ups = {
+        {.queue = "q", .kind = "progress", .on = FollowUp::kProgress, .session = some_key()}};
   }
   Operation some_enqueue() {
     Enqueue enqueue;
@@ -153,7 +156,10 @@ class Node {
     Renew renew{.worker = name_, .lease = 1s};
     for (const ClaimedJob& job : held_) {
       Renewal& renewal = renew.leases.emplace_back(Renewal{.id = job.id, .token = job.token});
-      if (jobs_ == Jobs::of_sessions && chance_.percent(50)) renewal.messages = {"1", "2"};
+      if (jobs_ == Jobs::plain) continue;
+      if (chance_.percent(50)) renewal.messages = {"1", "2"};
+      if (chance_.percent(50))
+        renewal.progress = Progress{static_cast<double>(chance_.between(0, 2)) / 2, ""};
     }
     std::reverse(renew.leases.begin(), renew.leases.end());
     if (!renew.leases.empty()) return renew;
