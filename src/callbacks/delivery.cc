@@ -24,6 +24,7 @@ Result<Delivery> delivery_of(const Job& job) {
   JsonReader in(job.args, JsonReader::Unknown::skip);
   Data data;
   std::string state;
+  bool message = false;
   std::string rest;
   JsonWriter w(rest);
   w.begin_object();
@@ -32,6 +33,7 @@ Result<Delivery> delivery_of(const Job& job) {
     std::string value;
     if (!in.raw(value, JsonReader::Null::take)) return false;
     if (name == "state" && value.size() > 2) state = value.substr(1, value.size() - 2);
+    message = message || name == "message";
     w.key(name).raw(value);
     return true;
   });
@@ -46,10 +48,11 @@ Result<Delivery> delivery_of(const Job& job) {
   out.id = fmt::format("msg_{:x}_{}", job.created_at.us() + attempt,
                        MS_MUTANT(callback_id_of_time) ? 0 : job.id);
   JsonWriter body(out.body);
-  const bool message = state == to_string(JobState::running);
+  if (state == to_string(JobState::running))
+    state = message || MS_MUTANT(progress_posted_as_message) ? "message" : "progress";
   body.begin_object()
       .key("type")
-      .string("job." + (message ? "message" : state))
+      .string("job." + state)
       .key("timestamp")
       .time(MS_MUTANT(callback_body_of_attempt) ? job.run_at : job.created_at);
   body.key("data").raw(rest).end_object();

@@ -15,7 +15,8 @@ struct Delivery {
   // other stores neither.
   std::string id;
   // {"type": "job.completed", "timestamp": …, "data": {…}}: what the job's args say of the one that
-  // ended, or sent a message ("job.message"); they are passed on byte for byte, all but the url.
+  // ended, or sent a message ("job.message"), or has another progress ("job.progress"); they are
+  // passed on byte for byte, all but the url.
   std::string body;
 };
 // Of a job that a follow-up made. Errors: invalid_argument (args of another shape).

@@ -52,6 +52,17 @@ TEST_CASE("a message of a running job is a delivery of its own type") {
         R"("progress":null,"token":3,"seq":1,"message":{"n": 1}}})");
 }
 
+TEST_CASE("another progress of a running job is a delivery of its own type") {
+  const auto delivery = delivery_of(job_of(
+      R"({"job":7,"queue":"q","kind":"k","state":"running","attempt":1,"result":null,)"
+      R"("progress":{"value":0.5,"text":"message"},"token":3,"data":{"url":"https://a.b/"}})"));
+  REQUIRE_MESSAGE(delivery, delivery.error().message);
+  CHECK(delivery->body ==
+        R"({"type":"job.progress","timestamp":"2023-11-14T22:13:20.000123Z","data":)"
+        R"({"job":7,"queue":"q","kind":"k","state":"running","attempt":1,"result":null,)"
+        R"("progress":{"value":0.5,"text":"message"},"token":3}})");
+}
+
 TEST_CASE("every attempt of a delivery has the same id, and another delivery another") {
   Job job = job_of(kArgs);
   const std::string id = delivery_of(job)->id;
