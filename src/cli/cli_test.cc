@@ -179,7 +179,11 @@ TEST_CASE("a bad command line names what is wrong and exits with 64") {
       {{"enqueue", "q", "k", "--unique-for", "1h"}, "--unique-for: needs --unique KEY"},
       {{"enqueue", "q", "k", "--then", "mail"}, "--then \"mail\": must be QUEUE/KIND"},
       {{"enqueue", "q", "k", "--then", "a/b@done"},
-       "--then \"a/b@done\": behind @ must be completed, cancelled, dead or message"},
+       "--then \"a/b@done\": behind @ must be completed, cancelled, dead, message or progress"},
+      {{"enqueue", "q", "k", "--callback", "https://a.b/", "--callback-on", "end"},
+       "--callback-on \"end\": must be completed, cancelled, dead, message or progress, or "
+       "several"},
+      {{"enqueue", "q", "k", "--reply-progress"}, "--reply-progress: goes with --reply-to QUEUE"},
       {{"enqueue", "q", "k", "--header", "a"}, "--header \"a\": must be NAME=VALUE"},
       {{"enqueue", "q!", "k"}, "queue \"q!\": must be 1 to 128"},
       {{"enqueue", "q", "k", "--wait=soon"}, "--wait \"soon\": must be a time"},

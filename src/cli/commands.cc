@@ -183,18 +183,21 @@ std::vector<Flag> job_flags(JobTimeout timeout) {
        .value = "QUEUE",
        .help = "gets a job of kind reply when it ends, and one of kind message for each message"},
       {.name = "reply-session", .value = "KEY", .help = "with --reply-to: the session of replies"},
+      {.name = "reply-progress",
+       .value = "",
+       .help = "with --reply-to: also a job of kind progress for each other progress"},
       {.name = "limit-key",
        .value = "KEY",
        .help = "what limits per key of the queue count it under, for example a customer"},
       {.name = "then",
        .value = "QUEUE/KIND[@END,...]",
        .help = "a job that is made when it ends: completed, cancelled, dead; each end if none is "
-               "named; message: for each that its worker sends",
+               "named; message, progress: while it runs",
        .repeated = true},
       {.name = "callback", .value = "URL", .help = "a signed request to it when the job has ended"},
       {.name = "callback-on",
        .value = "ENDS",
-       .help = "only of these: completed, cancelled, dead, message [each end]"},
+       .help = "only of: completed, cancelled, dead, message, progress [each end]"},
   };
   if (timeout == JobTimeout::none) flags.erase(flags.begin() + 2);
   return flags;

@@ -47,7 +47,7 @@ Result<FollowUp> follow_up_of(const std::string& text) {
   const std::string to = text.substr(0, at);
   const std::size_t slash = to.rfind('/');
   if (slash == std::string::npos || slash == 0 || slash + 1 == to.size())
-    return wrong("must be QUEUE/KIND, or QUEUE/KIND@completed,cancelled,dead,message");
+    return wrong("must be QUEUE/KIND, or QUEUE/KIND@completed,cancelled,dead,message,progress");
   FollowUp out{.queue = to.substr(0, slash), .kind = to.substr(slash + 1), .data = ""};
   if (at == std::string::npos) return out;
   out.on = 0;
@@ -56,7 +56,7 @@ Result<FollowUp> follow_up_of(const std::string& text) {
     const std::string end =
         text.substr(from + 1, comma == std::string::npos ? comma : comma - from - 1);
     const auto bit = parse_occasion(end);
-    if (!bit) return wrong("behind @ must be completed, cancelled, dead or message");
+    if (!bit) return wrong("behind @ must be completed, cancelled, dead, message or progress");
     out.on |= *bit;
     from = comma;
   }
@@ -81,8 +81,8 @@ Result<void> read_callback_options(const Invocation& invocation, NewJob& job) {
     const auto bit = parse_occasion(end);
     if (!bit) {
       return invalid("callback-on",
-                     fmt::format("--callback-on \"{}\": must be completed, cancelled, dead or "
-                                 "message, or several of them with commas",
+                     fmt::format("--callback-on \"{}\": must be completed, cancelled, dead, "
+                                 "message or progress, or several of them with commas",
                                  end));
     }
     on |= *bit;
@@ -141,6 +141,13 @@ Result<void> read_job_options(const Invocation& invocation, NewJob& job) {
   job.limit_key = invocation.flag("limit-key").value_or("");
   MS_TRY_ASSIGN(job.follow_ups, follow_ups_of(invocation));
   MS_TRY(read_callback_options(invocation, job));
+  if (!invocation.has("reply-progress")) return {};
+  if (job.reply_to.empty())
+    return invalid("reply-progress", "--reply-progress: goes with --reply-to QUEUE");
+  job.follow_ups.push_back({.queue = job.reply_to,
+                            .kind = "progress",
+                            .on = FollowUp::kProgress,
+                            .session = job.reply_session});
   return {};
 }
 

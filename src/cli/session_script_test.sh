@@ -62,7 +62,8 @@ expect 0 'no sessions' ms sessions list mail
 expect 66 '…' ms sessions resume mail never
 expect 64 'mainspring: --session-on-dead: is for jobs of a session, and needs session' ms enqueue mail send --session-on-dead park
 expect 64 '…--reply-session: is for replies…' ms enqueue mail send --reply-session s
-expect 0 '303 available' ms enqueue mail send --reply-to answers --reply-session me
+expect 0 '303 available' ms enqueue mail send --reply-to answers --reply-session me --reply-progress
+expect 0 '…[{"queue":"answers","kind":"progress","on":["progress"],"session":"me"}]…' ms jobs show 303
 expect 0 '…' ms work --queue mail --exec true --drain
 expect 0 '…answers…' ms jobs show 304
 expect 0 '…me…' ms sessions list answers

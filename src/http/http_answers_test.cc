@@ -26,10 +26,9 @@ void complete_one(Peer& peer, JobId id) {
   REQUIRE_MESSAGE(claim.has_value(), claimed.body);
   REQUIRE(claim->jobs.size() == 1);
   REQUIRE(claim->jobs[0].id == id);
-  const std::string ends = fmt::format(
-      R"({{"worker":"w","results":[{{"id":{},"token":{},)"
-      R"("outcome":"complete","result":{{"sent":1}}}}]}})",
-      id, claim->jobs[0].token);
+  const std::string ends = fmt::format(R"({{"worker":"w","results":[{{"id":{},"token":{},)"
+                                       R"("outcome":"complete","result":{{"sent":1}}}}]}})",
+                                       id, claim->jobs[0].token);
   REQUIRE(has(peer.call("POST", "/v1/finish", ends).body, R"("status":"ok")"));
 }
 
@@ -74,4 +73,47 @@ TEST_CASE("a thousand callers wait for one job without a thread each, and all ar
     CHECK(has(answer.body, R"("result":{"sent":1})"));
   }
   wait_until([&] { return s.broker->watches() == 0; });
+}
+
+TEST_CASE("other progress is told to reply_to if it was asked for, and to entries of then") {
+  TestServer s;
+  Peer peer(s);
+  const Answer made = peer.call("POST", "/v1/jobs",
+                                R"({"queue":"mail","kind":"k","reply_progress":true,)"
+                                R"("reply_to":"answers","reply_session":"me",)"
+                                R"("then":[{"queue":"page","kind":"show","on":["progress"]}]})");
+  REQUIRE_MESSAGE(made.status == 201, made.body);
+  CHECK(has(peer.call("GET", path(1)).body,
+            R"("then":[{"queue":"answers","kind":"progress","on":["progress"],"session":"me"},)"
+            R"({"queue":"page","kind":"show","on":["progress"]}])"));
+  const auto claim = [&](const char* queue) {
+    const Answer claimed = peer.call(
+        "POST", "/v1/claim", fmt::format(R"({{"worker":"w","queues":["{}"],"max":9}})", queue));
+    const auto jobs = decode_claim_response(claimed.body);
+    REQUIRE_MESSAGE(jobs.has_value(), claimed.body);
+    return jobs->jobs;
+  };
+  const Token token = claim("mail").at(0).token;
+  const std::string renewal = fmt::format(R"({{"worker":"w","leases":[{{"id":1,"token":{},)"
+                                          R"("progress":{{"value":0.5,"text":"half"}}}}]}})",
+                                          token);
+  for (int i = 0; i < 2; ++i) CHECK(peer.call("POST", "/v1/renew", renewal).status == 200);
+  for (const char* queue : {"answers", "page"}) {
+    const auto told = claim(queue);
+    REQUIRE(told.size() == 1);
+    CHECK(told[0].kind == (std::string_view(queue) == "page" ? "show" : "progress"));
+    CHECK(told[0].args ==
+          fmt::format(R"({{"job":1,"queue":"mail","kind":"k","state":"running","attempt":1,)"
+                      R"("result":null,"progress":{{"value":0.5,"text":"half"}},"token":{},)"
+                      R"("data":null}})",
+                      token));
+  }
+  const Answer refused =
+      peer.call("POST", "/v1/jobs", R"({"queue":"mail","kind":"k","reply_progress":true})");
+  CHECK(refused.status == 400);
+  CHECK(has(refused.body, R"("field":"reply_progress")"));
+  CHECK(has(peer.call("PUT", "/v1/triggers/t",
+                      R"({"ended":{"queue":"mail","on":["progress"]},"job":{"kind":"k"}})")
+                .body,
+            "ended.on"));
 }
