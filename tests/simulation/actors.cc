@@ -181,11 +181,15 @@ void SimWorker::beat() {
   for (auto& [id, held] : held_) {
     Renewal& r = renew.leases.emplace_back(Renewal{id, held.token, {}, {}});
     ++held.beats;
-    if (world_.chance(3)) r.progress = Progress{0.5, "half"};
+    if (world_.chance(3)) {
+      const bool again = held.progress && held.beats % 2 == 0;
+      r.progress = again ? held.progress : world_.messages.next_progress(id);
+      held.progress = r.progress;
+    }
     if (world_.chance(2)) r.checkpoint = fmt::format("[{},{}]", held.token, held.beats);
     if (world_.chance(3)) r.first_seq = held.said + 1;
     for (int i = 0; i < 4 && world_.chance(3); ++i, ++held.said)
-      r.messages.push_back(world_.messages.next(id, held.token));
+      r.messages.push_back(world_.messages.next(id));
     payload = payload || r.progress || r.checkpoint || !r.messages.empty();
   }
   const Duration sent = world_.now();
@@ -243,10 +247,9 @@ void SimWorker::renewed(const std::vector<Renewal>& sent, blackbox::Span at,
     const bool full = error != nullptr && (error->code == ErrorCode::storage_full ||
                                            error->code == ErrorCode::overloaded);
     const Fate answered = e.renewed ? Fate::made : Fate::not_made;
-    for (const std::string& message : lease.messages)
-      world_.messages.told(message, r != nullptr ? answered
-                                    : full       ? Fate::not_made
-                                                 : Fate::unknown);
+    const Fate fate = r != nullptr ? answered : full ? Fate::not_made : Fate::unknown;
+    for (const std::string& message : lease.messages) world_.messages.told(message, fate);
+    if (lease.progress) world_.messages.told(*lease.progress, fate);
     world_.history.renews.push_back(e);
   }
 }

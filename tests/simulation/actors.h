@@ -32,7 +32,8 @@ class SimWorker {
     bool finishing = false;
     bool tried = false;  // a finish has been sent: it may have taken effect
     int beats = 0;
-    std::int64_t said = 0;  // messages
+    std::int64_t said = 0;               // messages
+    std::optional<Progress> progress{};  // that it reported last
   };
   // Runs `action` later, unless this incarnation is dead by then; while it is paused, after that.
   void later(Duration delay, std::function<void()> action);

@@ -36,7 +36,7 @@ FollowUp follow_up(int entry, std::uint8_t on) {
 
 void FollowLaw::add(const Job& job) {
   if (!job.follow_ups.empty() || !job.reply_to.empty()) followed_[job.id] = job;
-  if (job.queue != kFollowQueue || is_message(job)) return;
+  if (job.queue != kFollowQueue || is_news(job)) return;
   const JobId of = number_behind(job.args, "{\"job\":", 0);
   const auto entry = static_cast<int>(number_behind(job.args, "\"entry\":", kReply));
   ++made_[{of, entry}];

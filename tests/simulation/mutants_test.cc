@@ -100,6 +100,9 @@ std::string once(int first, int n) {
   return fmt::format("{}/sim --no-vacuity-check --laws-only --world once --first {} --seeds {}",
                      kPrograms, first, n);
 }
+std::string by_laws(std::string sim) {
+  return std::regex_replace(sim, std::regex(" --world"), " --laws-only --world");
+}
 std::string with_model(std::string sim) {
   return std::regex_replace(sim, std::regex(" --laws-only"), "");
 }
@@ -199,6 +202,11 @@ std::map<std::string, std::string> store_defects() {
       {"dead_holder_keeps_session", conformance("the lease of a dead holder ends? and its ses*")},
       {"messages_reversed", conformance("messages are made in order? behind the progr*")},
       {"message_dropped_with_progress", seeds(1, 10)},
+      {"progress_behind_messages", conformance("what the progress of a renewal makes comes be*")},
+      {"progress_text_ignored", conformance("the same progress again makes nothing*")},
+      {"progress_repeated_is_news", by_laws(seeds(1, 10))},  // EO-6
+      {"progress_posted_as_message", unit("callbacks_test", "another progress of a running job*")},
+      {"full_store_refuses_progress", conformance("no bound refuses what follows progress*")},
       {"full_store_takes_messages", conformance("a renewal with messages is refused where the*")},
       {"redrive_names_all", conformance("a redrive names the jobs that live again? an*")},
       {"on_expiry_ignored", conformance("with on_expiry dead an expired job is dead?*")},

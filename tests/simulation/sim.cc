@@ -168,7 +168,7 @@ void check_flows(World& world, FlowLaw& flows) {
   if (!verdict.broken.empty()) world.broken(verdict.broken);
 }
 
-// EO-1 and EO-2, and what is known of workflows and events.
+// EO-1, EO-2 and EO-6, and what is known of workflows and events.
 void check_follow_ups(World& world, FlowLaw& flows) {
   FollowLaw law;
   const auto add = [&](const Job& job) {
@@ -193,6 +193,7 @@ void check_follow_ups(World& world, FlowLaw& flows) {
   if (!verdict.broken.empty()) world.broken(verdict.broken);
   const MessageLaw::Verdict said = world.messages.check();
   world.met.messages += said.messages;
+  world.met.progress += said.progress;
   if (!said.broken.empty()) world.broken(said.broken);
   check_flows(world, flows);
   check_trigger(world);
@@ -392,6 +393,7 @@ int vacuous(const Met& met) {
   need(met.sessions_lost, "a holder that lost its session");
   need(met.sessions_resumed, "a session that was resumed");
   need(met.messages, "a message");
+  need(met.progress, "another progress");
   need(met.flows_completed, "a workflow that completed");
   need(met.flows_undone, "a workflow that did not");
   need(met.at_bound, "a claim that took the last room of a queue");
@@ -462,7 +464,8 @@ int run(const Options& o) {
       "claims woken, {} cancels, {} pruned, {} expired, {} operator retries, {} completed, {} "
       "ticks "
       "fired, {} rows skipped, {} past due, {} takeovers, {} leases granted, {} lost, {} writes "
-      "fenced, {} follow-ups, {} messages, {} jobs of sessions given, {} sessions held, {} lost, "
+      "fenced, {} follow-ups, {} messages, {} of progress, {} jobs of sessions given, {} sessions "
+      "held, {} lost, "
       "{} "
       "workflows completed, {} not, {} in others, {} forks, {} claims up to a limit, {} up to a "
       "rate, {} "
@@ -478,7 +481,7 @@ int run(const Options& o) {
       met.rescued, met.stale, met.dedup_hits, met.dead, met.full, met.woken, met.cancels,
       met.pruned, met.expired, met.retries, met.completed, met.fired, met.skipped, met.past_due,
       met.takeovers, met.grants, met.leases_lost, met.fenced, met.followed, met.messages,
-      met.session_claims, met.sessions_held, met.sessions_lost, met.flows_completed,
+      met.progress, met.session_claims, met.sessions_held, met.sessions_lost, met.flows_completed,
       met.flows_undone, met.child_flows, met.forks, met.at_bound, met.rates_used_up,
       met.events_fired, met.events_repeated, met.ends_heard, met.breakers_opened,
       met.breakers_reopened, met.breakers_closed, met.probes_at_room, met.order_judged,

@@ -66,7 +66,7 @@ struct Met {
                cancels = 0, pruned = 0, expired = 0, retries = 0, completed = 0;
   // of what lives by the clock
   std::int64_t schedules = 0, fired = 0, skipped = 0, past_due = 0, takeovers = 0, grants = 0,
-               leases_lost = 0, fenced = 0, followed = 0, messages = 0;
+               leases_lost = 0, fenced = 0, followed = 0, messages = 0, progress = 0;
   // of sessions
   std::int64_t session_claims = 0, states_read = 0, sessions_held = 0, sessions_lost = 0,
                sessions_resumed = 0;
