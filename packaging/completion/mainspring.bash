@@ -246,7 +246,7 @@ _mainspring() {
     'dead list') words='' ; [[ $current == -* ]] && words='--queue --kind --tag --limit --all --json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
     'dead show') words='' ; [[ $current == -* ]] && words='--json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
     'dead groups') words='' ; [[ $current == -* ]] && words='--queue --kind --tag --json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
-    'dead redrive') words='' ; [[ $current == -* ]] && words='--queue --kind --tag --fingerprint --limit --rate --canary --dry-run --json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
+    'dead redrive') words='' ; [[ $current == -* ]] && words='--queue --kind --tag --fingerprint --limit --rate --canary --background --dry-run --json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
     'dead retry') words='' ; [[ $current == -* ]] && words='--json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
     'why') words='' ; [[ $current == -* ]] && words='--json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
     'events') words='' ; [[ $current == -* ]] && words='--queue --kind --type --job --tag --after --limit --json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;

@@ -449,6 +449,7 @@ complete -c mainspring -n "__mainspring_at 'dead redrive'" -l fingerprint -x -d 
 complete -c mainspring -n "__mainspring_at 'dead redrive'" -l limit -x -d 'at most so many [all]'
 complete -c mainspring -n "__mainspring_at 'dead redrive'" -l rate -x -d 'at most so fast'
 complete -c mainspring -n "__mainspring_at 'dead redrive'" -l canary -d '1 job, then 10, then the rest, each when those before have ended'
+complete -c mainspring -n "__mainspring_at 'dead redrive'" -l background -d 'the server does it, by a job: print its id and end'
 complete -c mainspring -n "__mainspring_at 'dead redrive'" -l dry-run -d 'say how many, and change nothing'
 complete -c mainspring -n "__mainspring_at 'dead redrive'" -l json -d 'print JSON, errors too'
 complete -c mainspring -n "__mainspring_at 'dead redrive'" -l config -r -F -d 'settings from this TOML file'

@@ -219,8 +219,10 @@ std::map<std::string, std::string> store_defects() {
 std::map<std::string, std::string> undo_defects() {
   return {
       {"fingerprint_of_numbers", unit("model_test", "jobs that died of the same thing*")},
-      {"canary_goes_on", unit("cli_test", "a canary that dies again of the same*")},
-      {"canary_waits_for_death", unit("cli_test", "a canary that fails again of the same*")},
+      {"canary_goes_on", unit("redrive_test", "a canary that dies again of the same*")},
+      {"canary_waits_for_death", unit("redrive_test", "a canary that fails again of the same*")},
+      {"redrive_begins_anew", unit("engine_test", "a canary behind a restart*")},
+      {"redrive_scope_ignored", unit("http_test", "who may redrive one queue*")},
       {"undo_key_made_anew", workflows()},
       {"parked_steps_begin", workflows()},
       {"doubt_forgotten", workflows()},
