@@ -43,8 +43,10 @@ class World {
     const auto jobs =
         one<ClaimResult>(Claim{.worker = "w", .queues = {"q"}, .kinds = {}, .max = 1}).jobs;
     if (jobs.empty()) {
-      for (const auto& [id, why] : before)
-        CHECK_MESSAGE(!is_free(why), id << " is not given: " << why.text << "; " << state());
+      for (const auto& one : before) {  // no binding: clang 14 lets no lambda have one
+        const Why& why = one.second;
+        CHECK_MESSAGE(!is_free(why), one.first << " is not given: " << why.text << "; " << state());
+      }
       return;
     }
     ++given;

@@ -103,8 +103,7 @@ Section section_of(TransferSection section) {
 class PostgresSource final : public TransferSource {
  public:
   PostgresSource(const PostgresOptions& options, const std::string& place, SourceGoesOn goes_on)
-      : goes_on_(goes_on),
-        connection_(transfer_connection(options, goes_on == SourceGoesOn::no), clock_),
+      : connection_(transfer_connection(options, goes_on == SourceGoesOn::no), clock_),
         schema_(options.schema),
         sql_(schema_) {
     const SchemaVersion version = schema_version(connection_, schema_);
@@ -289,7 +288,6 @@ class PostgresSource final : public TransferSource {
   void read_triggers(TransferCatalog& out);
 
   const SystemClock clock_;
-  const SourceGoesOn goes_on_;
   Connection connection_;
   const std::string schema_;
   const Statements sql_;

@@ -192,7 +192,7 @@ OperationResult PostgresStore::run_trigger(const Op& op) {
   OperationResult result = rules.run(op);
   if (const auto* error = std::get_if<Error>(&result);
       error != nullptr && error->code == ErrorCode::internal)
-    throw PgError("XX001", error->message, false);
+    throw PgError{"XX001", error->message, false};
   if (rules.made() != 0) after_.made.push_back(rules.made());
   return result;
 }
@@ -288,7 +288,7 @@ void PostgresStore::fire_ends() {
   if (MS_MUTANT(ends_fire_nothing)) return;
   TriggerRules rules(trigger_rows_, now_.wall);
   const auto made = rules.run(watches(), ends);
-  if (!made) throw PgError("XX001", made.error().message, false);
+  if (!made) throw PgError{"XX001", made.error().message, false};
   after_.made.insert(after_.made.end(), made->begin(), made->end());
   settle_batch();
 }

@@ -166,7 +166,6 @@ TEST_CASE("a job that is claimed and does not fit is given back without an attem
 
 TEST_CASE("a slot whose lease is lost takes nothing more") {
   Rig rig;
-  std::latch began(1);
   rig.jobs.on_renew_lease = [&](const RenewLease& request) -> std::optional<Error> {
     if (request.value) return std::nullopt;
     return Error{.code = ErrorCode::lease_lost, .message = "gone"};
