@@ -41,7 +41,8 @@ class Context {
   virtual StopReason stop_reason() const = 0;
   bool stop_requested() const { return stop_token().stop_requested(); }
 
-  // How far it is, 0 to 1 (clamped), for people; sent within kReportInterval, the last one wins.
+  // How far it is, 0 to 1 (clamped), for people, and for follow-ups on progress
+  // (FollowUp::kProgress); sent within kReportInterval, the last one wins.
   virtual void progress(double value, std::string_view text = {}) = 0;
   // JSON that the next attempt will find in job().checkpoint if this one fails. Sent within
   // kReportInterval, the last one wins; it is durable when flush() returns, and before the

@@ -85,6 +85,8 @@ struct Memo {
 struct Renewal {
   JobId id = 0;
   Token token = 0;
+  // Another one than the job's last makes its follow-ups on kProgress, before those of messages and
+  // whatever bounds there are for new jobs; the same again makes none.
   std::optional<Progress> progress;
   std::optional<std::string> checkpoint;
   // JSON, up to kMaxMessages of up to kMaxMessageBytes: each makes the job's follow-ups on kMessage
