@@ -5,7 +5,9 @@
 
 #include <algorithm>
 
+#include "base/mutant.h"
 #include "callbacks/delivery.h"
+#include "callbacks/gone_receivers.h"
 #include "model/callback.h"
 #include "outgoing/outgoing_client.h"
 #include "worker/worker.h"
@@ -89,6 +91,7 @@ struct Callbacks::Impl {
   Counter& refused;
   Counter& unreachable;
   Histogram& seconds;
+  GoneReceivers gone_for_good;
   SystemResolver resolver;
   std::unique_ptr<OutgoingClient> client;
   WorkerRuntime worker;  // last: it ends first
@@ -104,6 +107,9 @@ HandlerResult Callbacks::Impl::deliver(const ClaimedJob& claimed, Context& conte
   MS_TRY_ASSIGN(const Job job, jobs.get(claimed.id));
   const auto delivery = delivery_of(job);
   if (!delivery) return Outcome(Dead{"bad_callback", delivery.error().message});
+  // What somebody retries by hand is posted, whatever was answered before.
+  const bool first = claimed.attempt == 1 && !MS_MUTANT(gone_receiver_asked_again);
+  if (first && gone_for_good.has(delivery->about, delivery->url)) return Outcome(CancelJob{"gone"});
   MS_TRY_ASSIGN(const SigningKeys signing, keys());
   OutgoingRequest request = request_of(*delivery, signing, clock.now().wall);
   request.stop = context.stop_token();
@@ -117,6 +123,7 @@ HandlerResult Callbacks::Impl::deliver(const ClaimedJob& claimed, Context& conte
   const auto back_off = retry_policy().delay(claimed.id, claimed.attempt);
   Outcome outcome = outcome_of(*response, back_off.value_or(kFirstDelay));
   count(outcome);
+  if (std::holds_alternative<CancelJob>(outcome)) gone_for_good.add(delivery->about, delivery->url);
   return outcome;
 }
 

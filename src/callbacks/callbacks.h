@@ -2,7 +2,8 @@
 //
 //   job ends ─▶ follow-up in mainspring.callbacks ─claim─▶ slot: sign, post ─▶ finish
 //                                                           │ 2xx    completed
-//                                                           │ 410    cancelled, "gone"
+//                                                           │ 410    cancelled, "gone"; and what
+//                                                           │        else the job has for that URL
 //                                                           └ else   retried, then dead
 //
 // A delivery is a job: its retries, its dead letter, its record are those of every job, and what a

@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
+#include "callbacks/gone_receivers.h"
 #include "model/callback.h"
 #include "outgoing/tiny_server.h"
 #include "worker/fake_jobs.h"
@@ -41,11 +42,11 @@ class KeepingLog final : public Log {
 // A store's side: deliveries as follow-ups make them.
 class Deliveries final : public FakeJobs {
  public:
-  JobId add_for(const std::string& url, int attempt = 1) {
+  JobId add_for(const std::string& url, int attempt = 1, JobId about = 7) {
     const std::string args = fmt::format(
-        R"({{"job":7,"queue":"mails","kind":"send","state":"dead","attempt":2,"result":null,)"
+        R"({{"job":{},"queue":"mails","kind":"send","state":"dead","attempt":2,"result":null,)"
         R"("reason":"max_attempts","description":"no","data":{{"url":"{}"}}}})",
-        url);
+        about, url);
     MutexLock lock(jobs_mutex_);
     const JobId id = add(std::string(kCallbackKind), args, [&](ClaimedJob& job) {
       job.queue = kCallbackQueue;
@@ -169,6 +170,36 @@ TEST_CASE("a receiver that is gone ends the delivery, and so does the last attem
   REQUIRE(f.jobs.await_outcomes(2));
   REQUIRE(f.jobs.ended_as<Dead>(last));
   CHECK(f.jobs.outcome<Dead>(last).reason == "max_attempts");
+}
+
+TEST_CASE("a receiver that is gone is posted nothing more of that job, and of others it is") {
+  Fixture f;
+  TinyServer receiver({kGone});
+  f.options.slots = 1;
+  f.start();
+  f.jobs.add_for(receiver.url("/a"));
+  REQUIRE(f.jobs.await_outcomes(1));
+  const JobId next = f.jobs.add_for(receiver.url("/a"));
+  REQUIRE(f.jobs.await_outcomes(2));
+  CHECK(f.jobs.outcome<CancelJob>(next).reason == "gone");
+  CHECK(receiver.requests().size() == 1);
+  CHECK(f.registry.render().find("mainspring_callbacks_total{outcome=\"gone\"} 1\n") !=
+        std::string::npos);
+  f.jobs.add_for(receiver.url("/b"));        // another URL of the same job
+  f.jobs.add_for(receiver.url("/a"), 1, 8);  // another job
+  f.jobs.add_for(receiver.url("/a"), 2);     // tried again by hand
+  REQUIRE(f.jobs.await_outcomes(5));
+  CHECK(receiver.requests().size() == 4);
+}
+
+TEST_CASE("of those that are gone the oldest is forgotten") {
+  GoneReceivers gone;
+  for (JobId job = 1; job <= JobId(GoneReceivers::kMost) + 1; ++job) gone.add(job, "u");
+  gone.add(5, "u");  // known
+  CHECK_FALSE(gone.has(1, "u"));
+  CHECK(gone.has(2, "u"));
+  CHECK(gone.has(GoneReceivers::kMost + 1, "u"));
+  CHECK_FALSE(gone.has(2, "v"));
 }
 
 TEST_CASE("a receiver that never answers costs the timeout, and an attempt") {

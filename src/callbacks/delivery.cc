@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 
 #include "api/json.h"
 #include "base/mutant.h"
@@ -23,6 +24,7 @@ constexpr JsonField<Data> kData[] = {
 Result<Delivery> delivery_of(const Job& job) {
   JsonReader in(job.args, JsonReader::Unknown::skip);
   Data data;
+  JobId about = 0;
   std::string state;
   bool message = false;
   std::string rest;
@@ -33,6 +35,7 @@ Result<Delivery> delivery_of(const Job& job) {
     std::string value;
     if (!in.raw(value, JsonReader::Null::take)) return false;
     if (name == "state" && value.size() > 2) state = value.substr(1, value.size() - 2);
+    if (name == "job") std::from_chars(value.data(), value.data() + value.size(), about);
     message = message || name == "message";
     w.key(name).raw(value);
     return true;
@@ -43,6 +46,7 @@ Result<Delivery> delivery_of(const Job& job) {
   }
   w.end_object();
   Delivery out;
+  out.about = about;
   out.url = std::move(data.url);
   const int attempt = MS_MUTANT(callback_id_of_attempt) ? job.attempt : 0;
   out.id = fmt::format("msg_{:x}_{}", job.created_at.us() + attempt,

@@ -10,6 +10,7 @@
 namespace mainspring {
 
 struct Delivery {
+  JobId about = 0;  // the job that ended, or said something
   std::string url;
   // "msg_", when the job was made, its id: the same in every attempt, and no other delivery's, of
   // other stores neither.

@@ -406,6 +406,7 @@ std::map<std::string, std::string> door_defects() {
       {"callback_id_of_attempt", unit("callbacks_test", "every attempt of a delivery*")},
       {"callback_redirect_is_success", unit("callbacks_test", "2xx is done*")},
       {"callback_gone_ignored", unit("callbacks_test", "2xx is done*")},
+      {"gone_receiver_asked_again", unit("callbacks_test", "a receiver that is gone is posted*")},
       {"callback_never_waits_longer", unit("callbacks_test", "a receiver that asks for more*")},
       {"foreign_job_shown", http("matrix: every route with every verb*")},
       {"foreign_workflow_shown", http("matrix: every route with every verb*")},
