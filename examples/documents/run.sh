@@ -4,13 +4,16 @@ set -euo pipefail
 
 usage() {
   cat <<'TEXT'
-examples/documents/run.sh [--files N] [--kills N] [--seed N] [--workers N] [--bin DIR] [--keep]
+examples/documents/run.sh [--files N] [--kills N] [--seed N] [--workers N] [--postgres URL]
+        [--bin DIR] [--keep]
         Starts a private server that watches a folder, and two processes that run the pipeline
         convert, thumbnail, index. Drops 300 PDFs into the folder, some in two versions, some
         broken, and meanwhile kills server and workers with -9, 40 times, at random, or stops a
         worker for longer than its lease. When all is through it checks that each document has
         its text, its thumbnail and its place in the index, once each, and that each broken one is
         dead with the tool's words. Exits with 0 if that is so.
+--postgres URL   the server keeps its jobs in this PostgreSQL database, in a schema of its own
+                 (which stays there) instead of a directory
 --bin DIR        where mainspring has been built [build/release]
 --keep           keep the directory with outputs and logs; it is kept if something is wrong
 TEXT
@@ -18,13 +21,14 @@ TEXT
 
 # -- what is asked for ------------------------------------------------------------------------------
 here=$(dirname "$(readlink -f "$0")")
-bin=$here/../../build/release files=300 kills=40 seed=1 workers=2 keep=''
+bin=$here/../../build/release files=300 kills=40 seed=1 workers=2 postgres='' keep=''
 while (($# > 0)); do
   case $1 in
     --files) files=$2; shift 2 ;;
     --kills) kills=$2; shift 2 ;;
     --seed) seed=$2; shift 2 ;;
     --workers) workers=$2; shift 2 ;;
+    --postgres) postgres=$2; shift 2 ;;
     --bin) bin=$2; shift 2 ;;
     --keep) keep=yes; shift ;;
     -h | --help) usage; exit 0 ;;
@@ -39,9 +43,11 @@ name=documents mainspring=$(readlink -f "$bin/mainspring") kept='outputs and log
 source "$here/../killed.sh"
 mkdir "$dir"/{in,staged,out,out/originals,out/texts,out/thumbnails}
 export DOCUMENTS_OUT=$dir/out
+store=(--data "$dir/jobs")
+[[ -z $postgres ]] || store=(--store "$postgres" --store-schema "$(tr A-Z a-z <<<"documents_${dir##*.}")")
 
 # -- the processes: whatever has died is started again -----------------------------------------------
-start_server() { start_serving --data "$dir/jobs" --watch-root "$dir/in"; }
+start_server() { start_serving "${store[@]}" --watch-root "$dir/in"; }
 keep_alive() {
   local i
   alive server || start_server
