@@ -45,7 +45,8 @@ TEST_CASE("what a redrive cannot be is refused, with the field") {
        R"("})",
        "tag"},
       {R"({"after":7})", "after"}};
-  for (const auto& [text, field] : bad) {
+  for (const auto& one : bad) {
+    const std::string text = one.first, field = one.second;
     CAPTURE(text);
     const auto order = decode_redrive_order(text);
     REQUIRE_FALSE(order);

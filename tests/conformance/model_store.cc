@@ -63,8 +63,7 @@ class ModelStore final : public ModelReads, private ModelJobs {
     BatchReport report;
     for (std::size_t i = 0; i < batch.size(); ++i) {
       access_.look_before(batch, i);
-      report.results.push_back(
-          std::visit([this](const auto& op) -> OperationResult { return run(op); }, batch[i]));
+      report.results.push_back(run_one(batch[i]));
       settle();
       access_.look_after(batch[i], report.results.back());
     }
@@ -778,13 +777,17 @@ class ModelStore final : public ModelReads, private ModelJobs {
   ModelLimits limits_;
   ModelQuarantine quarantine_;
   ModelBreakers breakers_;
+  OperationResult run_one(const Operation& one);  // behind the class: in it clang 14 makes no run()
   Now now_{};
   bool dirty_ = false;
-  std::vector<JobId> ended_;
-  std::vector<JobId> followed_;  // ended by the operation under way
-  std::vector<NewJob> posted_;   // by its completions
+  std::vector<JobId> ended_, followed_;  // these by the operation under way
+  std::vector<NewJob> posted_;           // by its completions
   std::int64_t commits_ = 0;
 };
+
+OperationResult ModelStore::run_one(const Operation& one) {
+  return std::visit([this](const auto& op) { return run(op); }, one);
+}
 
 }  // namespace
 

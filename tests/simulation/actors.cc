@@ -17,7 +17,6 @@ using std::chrono::seconds;
 
 constexpr Duration kLease = seconds(12);
 constexpr int kMaxTries = 12;
-constexpr std::int64_t kMaxLive = 90;  // producers hold back beyond
 
 template <class T>
 const T& pick(World& w, const std::vector<T>& from) {

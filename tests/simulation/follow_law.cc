@@ -49,7 +49,9 @@ FollowLaw::Verdict FollowLaw::check(const std::vector<blackbox::RetryEvent>& ret
     if (retry.done != blackbox::Done::no) ++retried[retry.id];
   }
   std::map<std::pair<JobId, int>, std::int64_t> left = made_;
-  for (const auto& [id, job] : followed_) {
+  for (const auto& followed : followed_) {
+    const JobId id = followed.first;
+    const Job& job = followed.second;
     const auto again = retried.find(id);
     const std::int64_t more = again == retried.end() ? 0 : again->second;
     const auto expect = [&](int entry, std::uint8_t on) {

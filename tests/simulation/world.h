@@ -261,7 +261,6 @@ class World {
   std::uint64_t looks_ = 0;
   Duration leader_good_from_{0};  // so does a takeover, for what only the leader does
   int nodes_made_ = 0;
-  Token last_term_ = 0;
   bool healed_ = false;
   bool fatal_ = false;
   bool print_ = false;
