@@ -227,7 +227,7 @@ TEST_SUITE("store: messages") {
     for (int i = 0; i < 3; ++i) b.enqueue(with(b, {on_messages("then")}));
     const auto claimed = b.claim(3);
     Renew renew{.worker = "w1", .leases = {}};
-    for (const std::size_t at : {2, 0, 1}) {
+    for (const std::size_t at : {2U, 0U, 1U}) {
       renew.leases.push_back(
           say(claimed.at(at), {fmt::format("{}", at), fmt::format("\"{}\"", at)}).leases[0]);
     }

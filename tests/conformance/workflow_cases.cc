@@ -352,7 +352,7 @@ TEST_SUITE("store: workflows") {
         b.apply({PauseWorkflow{id, true, {}}, PruneJobs{1000, {}}, PauseWorkflow{id, true, {}},
                  RetryWorkflow{.id = id}, CancelWorkflow{id, "", {}}});
     REQUIRE(results.size() == 5);
-    for (const std::size_t i : {0, 2, 3, 4}) {
+    for (const std::size_t i : {0U, 2U, 3U, 4U}) {
       const auto* error = std::get_if<Error>(&results[i]);
       REQUIRE(error != nullptr);
       CHECK(error->code == (i == 0 ? ErrorCode::conflict : ErrorCode::not_found));
