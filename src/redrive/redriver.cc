@@ -154,6 +154,7 @@ Result<void> Redriver::run(const std::vector<DeadJob>& found) {
     MS_TRY(
         redrive_some(found, few ? kCanarySteps[number] : std::numeric_limits<std::int64_t>::max()));
     if (!by_canary()) break;
+    keep(RedriveOptions::Turn::yes);  // before anything is known of them
     MS_TRY(watch());
     if (stopped()) break;
     goes_on = step_over();

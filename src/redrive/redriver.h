@@ -50,7 +50,8 @@ struct RedriveOptions {
   std::function<void(Duration)> pause;               // ends early when `stop` is requested
   std::function<void(const RedriveStep&)> on_step;   // by canary, behind each step
   std::function<void(const std::string&)> progress;  // for people
-  // Whenever something has changed; `turn`: a step begins or ends. Empty = nobody keeps it.
+  // Whenever something has changed; `turn`: it begins, all of a step live again, or have ended.
+  // Empty = nobody keeps it.
   enum class Turn : std::uint8_t { no, yes };
   std::function<void(const RedriveState&, Turn turn)> keep{};
 };

@@ -224,7 +224,7 @@ TEST_CASE("one that was interrupted goes on from what it kept, and redrives noth
   CHECK(first.kept.step.number == 2);
   CHECK(first.kept.step.completed == 2);
   CHECK(first.kept.live.size() == 8);
-  CHECK(first.turns == 2);  // it began, and a step was over
+  CHECK(first.turns == 4);  // it began, a step lived and was over, and another one lived
 
   Rig second;
   second.from = first.kept;
