@@ -381,20 +381,16 @@ class Torture {
     job.state = document["state"].GetString();
     job.attempt = document["attempt"].GetInt();
     job.max_attempts = document["max_attempts"].GetInt();
-    if (const auto result = document.FindMember("result");
-        result != document.MemberEnd() && !result->value.IsNull()) {
+    if (document.HasMember("result") && !document["result"].IsNull()) {
       rapidjson::StringBuffer buffer;
       rapidjson::Writer<rapidjson::StringBuffer> writer(buffer);
-      result->value.Accept(writer);
+      document["result"].Accept(writer);
       job.result.assign(buffer.GetString(), buffer.GetSize());
     }
-    if (const auto reason = document.FindMember("reason");
-        reason != document.MemberEnd() && reason->value.IsString()) {
-      job.reason = reason->value.GetString();
-    }
-    const auto errors = document.FindMember("errors");
-    if (errors == document.MemberEnd() || !errors->value.IsArray()) return;
-    for (const auto& error : errors->value.GetArray()) {
+    if (document.HasMember("reason") && document["reason"].IsString())
+      job.reason = document["reason"].GetString();
+    if (!document.HasMember("errors") || !document["errors"].IsArray()) return;
+    for (const auto& error : document["errors"].GetArray()) {
       job.errors.emplace_back(error["attempt"].GetInt(), error["message"].GetString());
     }
   }

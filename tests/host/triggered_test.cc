@@ -178,8 +178,9 @@ TEST_CASE("a run that another host took is seen as it is there") {
   fs::copy(t.directory / "jobs/triggered/w", t.directory / "jobs2/triggered/w");
   const auto second = t.make(other);
   second->start();
-  for (const auto& [code, status] :
-       {std::pair{"0", RunStatus::success}, {"3", RunStatus::failed}}) {
+  for (const auto& end : {std::pair{"0", RunStatus::success}, {"3", RunStatus::failed}}) {
+    const char* const code = end.first;  // no binding: clang 14 lets no lambda have one
+    const RunStatus status = end.second;
     Result<std::string> id = Error{};
     REQUIRE(await([&] {
       id = t.host->run("w", code, "x");
@@ -370,7 +371,8 @@ TEST_CASE("the host names what is not obeyed in host.json and in settings of eac
   REQUIRE(view.problems.size() == 4);
   CHECK(view.problems[0] ==
         "host.json: pools.a.concurrency \"2\": must be a whole number, 1 to 10000");
-  for (int i = 1; i < 4; ++i) CHECK(view.problems[i].starts_with("j: stopping_wait_time \"60\""));
+  for (std::size_t i = 1; i < 4; ++i)
+    CHECK(view.problems[i].starts_with("j: stopping_wait_time \"60\""));
 }
 
 TEST_CASE("a run whose folder is removed is ended, and what is kept of it goes then") {

@@ -188,7 +188,9 @@ TEST_CASE("delayed jobs are started by another server when the one that leads is
   const std::int64_t killed = servers[leader].kill();
   REQUIRE(eventually([&] { return worker.jobs() == due.size(); }));
   std::int64_t latest = 0;
-  for (const auto& [id, grants] : worker.grants()) {
+  for (const auto& granted : worker.grants()) {  // no binding: clang 14 lets no lambda have one
+    const auto id = granted.first;
+    const auto& grants = granted.second;
     CAPTURE(id);
     REQUIRE(due.contains(id));
     const std::int64_t late = grants[0].at - std::max(due[id], killed + kLeadership);
@@ -273,7 +275,9 @@ TEST_CASE("expired leases are rescued by another server when the first is killed
   const Worker worker(servers.ports(), "q");
   REQUIRE(eventually([&] { return worker.jobs() == kJobs; }));
   int in_time = 0;
-  for (const auto& [id, grants] : worker.grants()) {
+  for (const auto& granted : worker.grants()) {  // no binding: clang 14 lets no lambda have one
+    const auto id = granted.first;
+    const auto& grants = granted.second;
     CAPTURE(id);
     REQUIRE(lost.contains(id));
     REQUIRE(grants.size() == 1);

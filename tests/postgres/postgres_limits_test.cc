@@ -166,7 +166,7 @@ TEST_CASE("nodes that claim at the same time begin no more of a key than its rat
       }
     }
     CHECK(begun.size() == kKeys);
-    for (const auto& [key, n] : begun) CHECK_MESSAGE(n == round * kRate, key);
+    for (const auto& one : begun) CHECK_MESSAGE(one.second == round * kRate, one.first);
     place.clock.advance(std::chrono::hours(2));
   }
   place.check_laws();
