@@ -40,6 +40,18 @@ void add(std::unordered_map<std::string, DeadGroup>& groups, const Job& job,
 
 }  // namespace
 
+Result<JobFilter> job_filter_of(const DeadFilter& dead) {
+  if (!dead.queue.empty()) MS_TRY(check_name("queue", dead.queue));
+  if (!dead.kind.empty()) MS_TRY(check_name("kind", dead.kind));
+  if (!dead.fingerprint.empty()) MS_TRY(check_fingerprint("fingerprint", dead.fingerprint));
+  JobFilter filter;
+  filter.queue = dead.queue;
+  filter.kind = dead.kind;
+  filter.tag = dead.tag;
+  filter.state = JobState::dead;
+  return filter;
+}
+
 Result<DeadGroups> group_dead(const Store& store, const JobFilter& filter, const Within& payloads) {
   std::unordered_map<std::string, DeadGroup> groups;
   DeadGroups out;

@@ -83,13 +83,7 @@ Result<Why> Broker::why(JobId id) {
 }
 
 Result<DeadGroups> Broker::dead_groups(const DeadFilter& filter) {
-  if (!filter.queue.empty()) MS_TRY(check_name("queue", filter.queue));
-  if (!filter.kind.empty()) MS_TRY(check_name("kind", filter.kind));
-  JobFilter dead;
-  dead.queue = filter.queue;
-  dead.kind = filter.kind;
-  dead.tag = filter.tag;
-  dead.state = JobState::dead;
+  MS_TRY_ASSIGN(const JobFilter dead, job_filter_of(filter));
   return group_dead(store_, dead);
 }
 

@@ -9,6 +9,7 @@
 
 #include "base/mutex.h"
 #include "env/clock.h"
+#include "env/pause.h"
 
 namespace mainspring::cli {
 
@@ -156,18 +157,7 @@ Error in_file(const std::string& name, Error error) {
 }
 
 void pause(Duration length, const std::stop_token& stop) {
-  Mutex mutex;
-  CondVar stopped;
-  const std::stop_callback wake(stop, [&] {
-    MutexLock lock(mutex);
-    stopped.notify_all();
-  });
-  const SystemClock clock;
-  const Instant until = clock.now().instant + length;
-  MutexLock lock(mutex);
-  for (Instant now; !stop.stop_requested() && (now = clock.now().instant) < until;) {
-    stopped.wait_for(mutex, until - now);
-  }
+  mainspring::pause(SystemClock(), length, stop);
 }
 
 void print_line(Io& io, std::string_view line) {

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "api/shapes.h"
+#include "broker/dead_groups.h"
 #include "broker/jobs.h"
 #include "broker/questions.h"
 #include "engine/checks.h"
@@ -15,17 +16,6 @@ namespace {
 void keep_only(std::vector<Job>& jobs, const std::string& fingerprint) {
   if (fingerprint.empty()) return;
   std::erase_if(jobs, [&](const Job& job) { return fingerprint_of(job) != fingerprint; });
-}
-
-// False: somebody has removed it, or something forbids it.
-Result<bool> retry(Jobs& jobs, JobId id) {
-  const auto retried = jobs.retry(RetryJob{.id = id});
-  if (retried) return true;
-  const ErrorCode code = retried.error().code;
-  if (code == ErrorCode::not_found || code == ErrorCode::expired || code == ErrorCode::conflict) {
-    return false;
-  }
-  return retried.error();
 }
 
 }  // namespace
@@ -64,7 +54,7 @@ Result<Redriven> EngineDead::redrive(const DeadFilter& filter, int limit, JobId 
     out.next = found.back().id;
   }
   for (const DeadJob& one : found) {
-    MS_TRY_ASSIGN(const bool done, retry(*jobs_, one.id));
+    MS_TRY_ASSIGN(const bool done, retry_dead(*jobs_, one.id));
     if (done) out.ids.push_back(one.id);
   }
   out.redriven = static_cast<int>(out.ids.size());

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "broker/dead_groups.h"
 #include "model/fingerprint.h"
 
 namespace mainspring {
@@ -12,16 +13,14 @@ constexpr int kPage = 200;  // read at once; a page may be short
 
 }  // namespace
 
-Result<JobFilter> job_filter_of(const DeadFilter& dead) {
-  if (!dead.queue.empty()) MS_TRY(check_name("queue", dead.queue));
-  if (!dead.kind.empty()) MS_TRY(check_name("kind", dead.kind));
-  if (!dead.fingerprint.empty()) MS_TRY(check_fingerprint("fingerprint", dead.fingerprint));
-  JobFilter filter;
-  filter.queue = dead.queue;
-  filter.kind = dead.kind;
-  filter.tag = dead.tag;
-  filter.state = JobState::dead;
-  return filter;
+Result<bool> retry_dead(Jobs& jobs, JobId id) {
+  const auto retried = jobs.retry({.id = id});
+  if (retried) return true;
+  const ErrorCode code = retried.error().code;
+  const bool passed_over =
+      code == ErrorCode::conflict || code == ErrorCode::not_found || code == ErrorCode::expired;
+  if (passed_over) return false;
+  return retried.error();
 }
 
 Result<std::vector<DeadJob>> find_dead(Jobs& jobs, const DeadFilter& filter, JobId after,

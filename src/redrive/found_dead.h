@@ -15,11 +15,12 @@ struct DeadJob {
   int attempt = 0;          // in which it died
 };
 
-// As a store lists them. Errors: invalid_argument (names, fingerprint).
-Result<JobFilter> job_filter_of(const DeadFilter& filter);
-
 // Those that match and have an id above `after`, of the newest `most` of them, oldest first.
 Result<std::vector<DeadJob>> find_dead(Jobs& jobs, const DeadFilter& filter, JobId after,
                                        std::size_t most);
+
+// False: somebody has removed it, or a workflow or another job with its unique key is in the way.
+// Errors: those of retry, else.
+Result<bool> retry_dead(Jobs& jobs, JobId id);
 
 }  // namespace mainspring

@@ -47,22 +47,11 @@ bool Redriver::await_turn() {
   return !stopped();
 }
 
-// False: it was passed over.
-Result<bool> Redriver::retry(JobId id) {
-  const auto retried = jobs_.retry({.id = id});
-  if (retried) return true;
-  const ErrorCode code = retried.error().code;
-  const bool passed_over =
-      code == ErrorCode::conflict || code == ErrorCode::not_found || code == ErrorCode::expired;
-  if (passed_over) return false;
-  return retried.error();
-}
-
 // Until `most` of the step live again, or there are no more.
 Result<void> Redriver::redrive_some(const std::vector<DeadJob>& found, std::int64_t most) {
   while (at_ < found.size() && state_.step.redriven < most && await_turn()) {
     const DeadJob& one = found[at_];
-    MS_TRY_ASSIGN(const bool lives, retry(one.id));
+    MS_TRY_ASSIGN(const bool lives, retry_dead(jobs_, one.id));
     ++at_;
     --left_;
     ++state_.tried;

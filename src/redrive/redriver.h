@@ -72,7 +72,6 @@ class Redriver {
   bool by_canary() const { return options_.canary == RedriveOptions::Canary::yes; }
   void keep(RedriveOptions::Turn turn) const;
   bool await_turn();
-  Result<bool> retry(JobId id);
   Result<void> redrive_some(const std::vector<DeadJob>& found, std::int64_t most);
   Result<std::optional<Job>> look(JobId id, Duration wait);
   std::optional<Job> same_again(const Job& job, const DeadJob& before) const;

@@ -5,7 +5,7 @@
 
 #include "api/redrive_shapes.h"
 #include "base/mutant.h"
-#include "base/mutex.h"
+#include "env/pause.h"
 #include "model/callback.h"
 #include "model/fingerprint.h"
 #include "redrive/redrive_json.h"
@@ -28,20 +28,6 @@ WorkerOptions worker_options(int slots) {
   worker.lease = kLease;
   worker.claim_wait = kMaxClaimWait;
   return worker;
-}
-
-void wait(const Clock& clock, Duration length, const std::stop_token& stop) {
-  Mutex mutex;
-  CondVar stopped;
-  const std::stop_callback wake(stop, [&] {
-    MutexLock lock(mutex);
-    stopped.notify_all();
-  });
-  const Instant until = clock.now().instant + length;
-  MutexLock lock(mutex);
-  for (Instant now; !stop.stop_requested() && (now = clock.now().instant) < until;) {
-    stopped.wait_for(mutex, until - now);
-  }
 }
 
 // One of them, while it is worked on here.
@@ -83,7 +69,7 @@ RedriveOptions Running::options(Duration between) {
       .canary = order_.pace.canary ? Canary::yes : Canary::no,
       .between = between,
       .stop = stop_.get_token(),
-      .pause = [this](Duration length) { wait(clock_, length, stop_.get_token()); },
+      .pause = [this](Duration length) { mainspring::pause(clock_, length, stop_.get_token()); },
       .on_step = [](const RedriveStep&) {},
       .progress = [this](const std::string& text) { tell(text); },
       .keep = [this](const RedriveState& state, RedriveOptions::Turn turn) { keep(state, turn); }};
