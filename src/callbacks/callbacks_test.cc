@@ -7,6 +7,7 @@
 #include "callbacks/gone_receivers.h"
 #include "model/callback.h"
 #include "outgoing/tiny_server.h"
+#include "telemetry/keeping_log.h"
 #include "worker/fake_jobs.h"
 
 using namespace mainspring;
@@ -20,24 +21,6 @@ constexpr const char* kGone = "HTTP/1.1 410 Gone\r\nContent-Length: 0\r\n\r\n";
 constexpr const char* kBusy =
     "HTTP/1.1 429 Slow Down\r\nRetry-After: 120\r\nContent-Length: 0\r\n\r\n";
 constexpr std::string_view kKey = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
-
-class KeepingLog final : public Log {
- public:
-  void write(LogLevel, std::string_view message, const Fields& fields) override {
-    MutexLock lock(mutex_);
-    text_.append(message);
-    for (const auto& [name, value] : fields) text_ += fmt::format(" {}={}", name, value);
-    text_ += '\n';
-  }
-  std::string text() {
-    MutexLock lock(mutex_);
-    return text_;
-  }
-
- private:
-  Mutex mutex_;
-  std::string text_ MS_GUARDED_BY(mutex_);
-};
 
 // A store's side: deliveries as follow-ups make them.
 class Deliveries final : public FakeJobs {

@@ -7,31 +7,13 @@
 #include "model/callback.h"
 #include "model/fingerprint.h"
 #include "redrive/redrive_json.h"
+#include "telemetry/keeping_log.h"
 #include "worker/fake_jobs.h"
 
 using namespace mainspring;
 using namespace std::chrono_literals;
 
 namespace {
-
-class KeepingLog final : public Log {
- public:
-  void write(LogLevel level, std::string_view message, const Fields& fields) override {
-    MutexLock lock(mutex_);
-    text_ += level == LogLevel::warn ? "warn " : "";
-    text_.append(message);
-    for (const auto& [name, value] : fields) text_ += fmt::format(" {}={}", name, value);
-    text_ += '\n';
-  }
-  std::string text() {
-    MutexLock lock(mutex_);
-    return text_;
-  }
-
- private:
-  Mutex mutex_;
-  std::string text_ MS_GUARDED_BY(mutex_);
-};
 
 Job dead_one(JobId id) {
   Job job;
