@@ -99,14 +99,51 @@ Result<std::vector<double>> wake_callers(Context& context, LocalServer& server, 
   return times;
 }
 
-// Jobs per second.
-Result<Rate> rate_with(Context& context, const LoadOptions& options) {
-  MS_TRY_ASSIGN(const auto node, LocalNode::open(context.plan, "workflows"));
+// Rates of both, and what one workflow costs in jobs: medians of rounds.
+struct Compared {
+  Rate jobs, workflows;
+  double cost = 0;  // 0 = in no round was a workflow completed
+};
+
+Result<Rate> rate_with(const Plan& plan, const LoadOptions& options) {
+  MS_TRY_ASSIGN(const auto node, LocalNode::open(plan, "workflows"));
   LocalLoad load(node->broker(), options);
   load.start();
-  const Rate rate = rate_of(context.plan, node->node().store(), [&] { return load.done(); });
+  const Rate rate = rate_of(plan, node->node().store(), [&] { return load.done(); });
   MS_TRY(load.stop());
   return rate;
+}
+
+void add(Rate& sum, std::vector<double>& rates, const Rate& round) {
+  sum.seconds += round.seconds;
+  sum.commits += round.commits;
+  sum.bytes += round.bytes;
+  rates.push_back(round.jobs_per_second);
+}
+
+// Short runs of the one and the other by turns: the speed of a disk changes by the minute, and
+// what is compared shall have seen the same one.
+Result<Compared> compare(const Context& context, LoadOptions options) {
+  Plan round = context.plan;
+  round.repeats = 1;
+  Compared out;
+  std::vector<double> jobs;
+  std::vector<double> workflows;
+  std::vector<double> costs;
+  for (int i = 0; i < 2 * context.plan.repeats - 1; ++i) {
+    options.steps = 0;
+    MS_TRY_ASSIGN(const Rate plain, rate_with(round, options));
+    add(out.jobs, jobs, plain);
+    options.steps = kSteps;
+    MS_TRY_ASSIGN(Rate chains, rate_with(round, options));
+    chains.jobs_per_second /= kSteps;
+    add(out.workflows, workflows, chains);
+    if (chains.jobs_per_second > 0) costs.push_back(plain.jobs_per_second / chains.jobs_per_second);
+  }
+  out.jobs.jobs_per_second = median(std::move(jobs));
+  out.workflows.jobs_per_second = median(std::move(workflows));
+  if (!costs.empty()) out.cost = median(std::move(costs));
+  return out;
 }
 
 }  // namespace
@@ -116,29 +153,26 @@ Result<Rate> rate_with(Context& context, const LoadOptions& options) {
 Result<void> measure_workflows(Context& context) {
   constexpr std::pair<int, int> kLoads[] = {{1, 1}, {16, 1}, {16, 10}, {16, 100}};
   for (const auto& [clients, batch] : kLoads) {
-    LoadOptions options{.clients = clients, .batch = batch, .payload = 200, .lifecycle = true};
     const std::string setup = fmt::format("{} clients, batch {}", clients, batch);
-    context.report.doing("jobs, " + setup);
-    MS_TRY_ASSIGN(const Rate jobs, rate_with(context, options));
-    MS_TRY_ASSIGN(Figure plain, rate_figure(context.disk, "workflows", "jobs, " + setup, jobs));
+    context.report.doing("jobs and workflows, " + setup);
+    MS_TRY_ASSIGN(
+        const Compared rates,
+        compare(context, {.clients = clients, .batch = batch, .payload = 200, .lifecycle = true}));
+    MS_TRY_ASSIGN(Figure plain,
+                  rate_figure(context.disk, "workflows", "jobs, " + setup, rates.jobs));
     context.report.add(std::move(plain));
-
-    options.steps = kSteps;
-    const std::string chain = fmt::format("workflows of {} steps, {}", kSteps, setup);
-    context.report.doing(chain);
-    MS_TRY_ASSIGN(Rate workflows, rate_with(context, options));
-    workflows.jobs_per_second /= kSteps;
-    MS_TRY_ASSIGN(Figure figure, rate_figure(context.disk, "workflows", chain, workflows));
+    MS_TRY_ASSIGN(
+        Figure figure,
+        rate_figure(context.disk, "workflows",
+                    fmt::format("workflows of {} steps, {}", kSteps, setup), rates.workflows));
     figure.unit = "1/s";
     figure.target = fmt::format("at most {} jobs", kWorkflowTarget);
-    if (workflows.jobs_per_second > 0) {
-      const double cost = jobs.jobs_per_second / workflows.jobs_per_second;
-      figure.more["cost_in_jobs"] = cost;
-      figure.note = fmt::format("one costs {:.2f} jobs", cost);
-      figure.met = cost <= kWorkflowTarget;
+    figure.met = rates.cost > 0 && rates.cost <= kWorkflowTarget;
+    if (rates.cost > 0) {
+      figure.more["cost_in_jobs"] = rates.cost;
+      figure.note = fmt::format("one costs {:.2f} jobs", rates.cost);
     } else {
       figure.note = "none was completed in the time; longer runs say more";
-      figure.met = false;
     }
     context.report.add(std::move(figure));
   }

@@ -109,7 +109,7 @@ struct WorkflowStatements {
   explicit WorkflowStatements(Database& db);
   Statement load, by_key, save;
   WorkflowRowStatements rows, texts;
-  Statement put_job, take_job, remove_job, first_wake, due, first_finished, finished,
+  Statement put_job, job, remove_job, first_wake, due, first_finished, finished,
       let_children_go, prune;
 };
 

@@ -75,7 +75,7 @@ WorkflowStatements::WorkflowStatements(Database& db)
       rows(db, false),
       texts(db, true),
       put_job(db, "INSERT INTO workflow_jobs (job, workflow, step, undo) VALUES (?, ?, ?, ?)"),
-      take_job(db, "DELETE FROM workflow_jobs WHERE job = ? RETURNING workflow, step, undo"),
+      job(db, "SELECT workflow, step, undo FROM workflow_jobs WHERE job = ?"),
       remove_job(db, "DELETE FROM workflow_jobs WHERE job = ?"),
       first_wake(db, "SELECT min(wake_at) FROM workflows WHERE wake_at IS NOT NULL"),
       due(db, "SELECT id FROM workflows WHERE wake_at <= ? ORDER BY wake_at LIMIT ?"),
@@ -206,15 +206,14 @@ bool SqliteStore::settle_workflows() {
   for (EndedStep& ended : std::exchange(ended_steps_, {})) {
     StepEnd end{.job = ended.job, .unknown = (ended.flags & kFlagUnknown) != 0};
     {
-      begin_write();
-      Statement& row = workflow_sql_->take_job.bind(ended.job);
+      Statement& row = workflow_sql_->job.bind(ended.job);
       ResetGuard guard(row);
       if (!row.step()) continue;  // nobody waits for it any more
       end.of = {.workflow = row.integer(0),
                 .step = static_cast<int>(row.integer(1)),
                 .undo = row.integer(2) != 0};
-      row.run();
     }
+    workflow_rows_.forget_job(ended.job);
     if (ended.result) {
       end.result = std::move(*ended.result);
     } else {
