@@ -45,12 +45,13 @@ std::optional<EventType> parse_event_type(std::string_view text);
 
 struct EngineEvent {
   EventType type = EventType::enqueued;
-  WallTime at;              // of the commit; of what is heard of another node, when it was heard
+  WallTime at;              // of the commit; of an end that was only heard of, when it was heard
   JobId job = 0;            // 0 = it is about the queue, or the breaker, or (gap) of everything
   std::string queue, kind;  // "" = not of it, or the job is not there any more
   std::vector<std::string> tags{};
   int attempt = 0;       // 0 = none yet, or not known
-  std::string reason{};  // of cancelled and dead, cut; of gap: "forgotten", "restart", "unknown"
+  std::string reason{};  // of cancelled and dead, cut; of gap: "forgotten", "restart", "unknown",
+                           // "node" (of another node)
   std::optional<Progress> progress{};
   std::string breaker{};            // that it is about
   std::optional<WallTime> until{};  // breaker_opened: when it becomes half open

@@ -25,6 +25,8 @@ namespace {
 // Connections that have not proved the key yet. Beyond: refused.
 constexpr std::size_t kMaxStrangers = 32;
 constexpr Duration kAcceptPause = std::chrono::milliseconds(100);
+// Between the news that a node has left and what it said last.
+constexpr Duration kLastWords = std::chrono::seconds(1);
 
 }  // namespace
 
@@ -59,6 +61,7 @@ struct Bell::Impl {
       : core(std::move(options), clock, random, log, registry, std::move(heard)),
         acceptor(io),
         accept_pause(io),
+        ask_pause(io),
         work(asio::make_work_guard(io)) {
     core.metrics.gauge("mainspring_bell_reached", "Nodes that the bell reaches now.",
                        [this] { return static_cast<double>(core.ready.load()); });
@@ -75,6 +78,10 @@ struct Bell::Impl {
   void changed(bell::Inbound& inbound);
   void distribute();
   void apply_peers();
+  void left(std::int64_t node);
+  void relay_changed();
+  void ask();
+  void ask_again();
   void start();
   void stop();
 
@@ -82,11 +89,13 @@ struct Bell::Impl {
   asio::io_context io{1};
   tcp::acceptor acceptor;
   asio::steady_timer accept_pause;
+  asio::steady_timer ask_pause;  // until others are asked again
   asio::executor_work_guard<asio::io_context::executor_type> work;
   std::string address;
   std::set<std::shared_ptr<bell::Inbound>> inbound;               // on the bell's thread
   std::map<std::int64_t, std::shared_ptr<bell::Dialer>> dialers;  // on the bell's thread
   bool closing = false;                                           // on the bell's thread
+  BellRelay::Ask asked = BellRelay::Ask::nothing;                 // on the bell's thread
 
   Mutex mutex;
   bool posted MS_GUARDED_BY(mutex) = false;
@@ -182,6 +191,9 @@ void Bell::Impl::apply_peers() {
     const auto found = std::find(wanted.begin(), wanted.end(), it->second->peer());
     if (found == wanted.end()) {
       it->second->close();
+      const bool gone = std::none_of(wanted.begin(), wanted.end(),
+                                     [&](const Peer& peer) { return peer.node == it->first; });
+      if (gone && core.relay != nullptr) left(it->first);
       it = dialers.erase(it);
     } else {
       ++it;
@@ -191,13 +203,45 @@ void Bell::Impl::apply_peers() {
     if (dialers.contains(peer.node)) continue;
     const auto dialer = std::make_shared<bell::Dialer>(io, core, peer);
     dialers.emplace(peer.node, dialer);
+    if (asked != BellRelay::Ask::nothing) dialer->add({.released = {bell::ask_word(asked)}});
     dialer->dial();
   }
+}
+
+// What it said last may still be on its way here.
+void Bell::Impl::left(std::int64_t node) {
+  const auto grace = std::make_shared<asio::steady_timer>(io, kLastWords);
+  grace->async_wait([this, node, grace](const error_code&) {
+    if (!closing && !dialers.contains(node)) core.relay->gone(node);
+  });
+}
+
+// Somebody begins to listen, or there is more for those who asked.
+void Bell::Impl::relay_changed() {
+  if (closing) return;
+  if (core.relay->asks() > asked) ask();
+  for (const auto& [node, dialer] : dialers) dialer->flush();
+}
+
+void Bell::Impl::ask() {
+  asked = core.relay->asks();
+  if (asked == BellRelay::Ask::nothing) return;
+  const Heard word{.released = {bell::ask_word(asked)}};
+  for (const auto& [node, dialer] : dialers) dialer->add(word);
+}
+
+void Bell::Impl::ask_again() {
+  ask();
+  ask_pause.expires_after(std::chrono::seconds(BellRelay::kAskSeconds));
+  ask_pause.async_wait([this](const error_code& cancelled) {
+    if (!cancelled && !closing) ask_again();
+  });
 }
 
 void Bell::Impl::start() {
   if (thread.joinable() || closing) return;
   asio::post(io, [this] { accept(); });
+  if (core.relay != nullptr) asio::post(io, [this] { ask_again(); });
   thread = std::jthread([this] { io.run(); });
 }
 
@@ -207,6 +251,8 @@ void Bell::Impl::stop() {
     error_code ignored;
     acceptor.close(ignored);
     accept_pause.cancel();
+    ask_pause.cancel();
+    if (core.relay != nullptr) core.relay->closing();
     for (const auto& [node, dialer] : dialers) dialer->close();
     dialers.clear();
     while (!inbound.empty()) {
@@ -236,6 +282,11 @@ Bell::~Bell() = default;
 
 const std::string& Bell::address() const {
   return impl_->address;
+}
+
+void Bell::carry(BellRelay& relay) {
+  impl_->core.relay = &relay;
+  relay.changed = [impl = impl_.get()] { asio::post(impl->io, [impl] { impl->relay_changed(); }); };
 }
 
 void Bell::set_peers(std::vector<Peer> peers) {

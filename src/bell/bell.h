@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "base/secret.h"
+#include "bell/relay.h"
 #include "env/clock.h"
 #include "env/random.h"
 #include "store/shared_store.h"
@@ -75,6 +76,8 @@ class Bell {
 
   // What others are to dial: of `advertise`, else where it listens.
   const std::string& address() const;
+  // Carries what it has from now on. Before start(); it outlives the bell's stop.
+  void carry(BellRelay& relay);
   // Who else there is; this node itself is left out. Beyond kMaxPeers: not rung, and reaches_all()
   // is false.
   void set_peers(std::vector<Peer> peers);

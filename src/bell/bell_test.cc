@@ -25,20 +25,111 @@ constexpr Duration kLimit = 20s;
 
 const std::string kKey(64, 'a');
 
+// Words that go from node to node; each is taken once, and again if it was lost.
+struct Words : BellRelay {
+  Ask asks() override {
+    MutexLock lock(mutex);
+    return want;
+  }
+  void asked(std::int64_t node, Ask what) override {
+    {
+      MutexLock lock(mutex);
+      const bool known = askers.contains(node);
+      askers[node] = what;
+      news.notify_all();
+      if (known) return;
+    }
+    changed();
+  }
+  bool serves(std::int64_t node) override {
+    MutexLock lock(mutex);
+    return askers.contains(node);
+  }
+  bool has(std::int64_t node) override {
+    MutexLock lock(mutex);
+    if (!askers.contains(node)) return false;
+    calls = next[node] == words.size();
+    return !calls;
+  }
+  std::string take(std::int64_t node, std::size_t room) override {
+    MutexLock lock(mutex);
+    CHECK(room == bell::kMaxRelayed);
+    taken[node] = next[node];
+    news.notify_all();
+    return words.at(next[node]++);  // "" = it is not for others
+  }
+  void lost(std::int64_t node) override {
+    MutexLock lock(mutex);
+    next[node] = taken[node];
+  }
+  void heard(std::int64_t node, std::string_view bytes) override {
+    MutexLock lock(mutex);
+    came += fmt::format("{}:{} ", node, bytes);
+    news.notify_all();
+  }
+  void gone(std::int64_t node) override {
+    MutexLock lock(mutex);
+    left.push_back(node);
+    news.notify_all();
+  }
+  void closing() override {}
+
+  void say(std::string word) {
+    {
+      MutexLock lock(mutex);
+      words.push_back(std::move(word));
+      if (!std::exchange(calls, false)) return;  // whoever did not see that there is nothing comes
+    }
+    changed();
+  }
+  void ask(Ask what) {
+    {
+      MutexLock lock(mutex);
+      want = what;
+    }
+    changed();
+  }
+  template <class Done>
+  bool wait(Done done) {
+    const SystemClock clock;
+    const Instant limit = clock.now().instant + kLimit;
+    MutexLock lock(mutex);
+    while (!done(*this)) {
+      const Instant now = clock.now().instant;
+      if (now >= limit) return false;
+      news.wait_for(mutex, limit - now);
+    }
+    return true;
+  }
+
+  Mutex mutex;
+  CondVar news;
+  Ask want = Ask::nothing;
+  std::map<std::int64_t, Ask> askers;
+  std::map<std::int64_t, std::size_t> next, taken;
+  bool calls = true;  // somebody is to be called when there is a word
+  std::vector<std::string> words;
+  std::vector<std::int64_t> left;
+  std::string came;
+};
+
 // One node's bell, and what it heard.
 struct Ringer {
-  explicit Ringer(std::int64_t node, BellOptions options = {}) {
+  explicit Ringer(std::int64_t node, BellOptions options = {}, BellRelay* relay = nullptr) {
     if (options.key.empty()) options.key = Secret(kKey);
     options.node = node;
     options.retry_to = 200ms;
     bell = std::move(*Bell::open(std::move(options), clock, random, log, registry,
                                  [this](const Heard& what) { note(what); }));
+    if (relay != nullptr) bell->carry(*relay);
     bell->start();
   }
   void note(const Heard& what) {
     MutexLock lock(mutex);
     ++frames;
     for (const std::string& queue : what.queues) ++queues[queue];
+    ended.insert(ended.end(), what.ended.begin(), what.ended.end());
+    ended_told.insert(ended_told.end(), what.ended_told.begin(), what.ended_told.end());
     changed.notify_all();
   }
   // Waits until `done` says so of what was heard; false if it never does.
@@ -70,6 +161,7 @@ struct Ringer {
   CondVar changed;
   int frames = 0;
   std::map<std::string, int> queues;
+  std::vector<JobId> ended, ended_told;
   std::unique_ptr<Bell> bell;
 };
 
@@ -170,6 +262,72 @@ TEST_CASE("a node that was restarted elsewhere is rung at its new address") {
   a.bell->set_peers({b->as_peer(3)});
   a.bell->ring({.queues = {"two"}});
   CHECK(b->hears("two"));
+}
+
+TEST_CASE("what is relayed goes to those that ask, and ends that they hear by it are marked") {
+  Words says, hears;
+  Ringer a(1, {}, &says), b(2, {}, &hears), c(3);
+  a.bell->set_peers({b.as_peer(2), c.as_peer(3)});
+  b.bell->set_peers({a.as_peer(1)});
+  says.say("early");
+  a.bell->ring({.queues = {"one"}, .ended = {1}});
+  REQUIRE(b.hears("one"));
+  REQUIRE(c.hears("one"));
+  CHECK(hears.came.empty());
+  hears.ask(BellRelay::Ask::here);
+  REQUIRE(says.wait([](Words& w) { return w.askers[2] == BellRelay::Ask::here; }));
+  REQUIRE(hears.wait([](Words& w) { return w.came == "1:early "; }));
+  for (int i = 0; i < 100; ++i) {
+    says.say(fmt::format("{}", i));
+    a.bell->ring({.queues = {fmt::format("q{}", i)}});
+  }
+  a.bell->ring({.queues = {"two"}, .ended = {2}});
+  REQUIRE(b.hears("two"));
+  REQUIRE(c.hears("two"));
+  REQUIRE(hears.wait([](Words& w) { return w.came.ends_with("1:99 "); }));
+  std::string wanted = "1:early ";
+  for (int i = 0; i < 100; ++i) wanted += fmt::format("1:{} ", i);
+  CHECK(hears.came == wanted);
+  CHECK(b.ended == std::vector<JobId>{1});
+  CHECK(b.ended_told == std::vector<JobId>{2});
+  CHECK(c.ended == std::vector<JobId>{1, 2});
+  a.bell->set_peers({c.as_peer(3)});
+  CHECK(says.wait([](Words& w) { return w.left == std::vector<std::int64_t>{2}; }));
+}
+
+TEST_CASE("what is not for a peer keeps nothing from it that comes behind") {
+  Words says, hears;
+  Ringer a(1, {}, &says), b(2, {}, &hears);
+  a.bell->set_peers({b.as_peer(2)});
+  b.bell->set_peers({a.as_peer(1)});
+  hears.ask(BellRelay::Ask::here);
+  std::string wanted;
+  for (int i = 0; i < 50; ++i) {
+    says.say("");
+    REQUIRE(says.wait([](Words& w) { return w.next[2] == w.words.size(); }));
+    says.say(fmt::format("{}", i));
+    wanted += fmt::format("1:{} ", i);
+    REQUIRE(hears.wait([&](Words& w) { return w.came == wanted; }));
+  }
+}
+
+TEST_CASE("a node that comes back is asked anew, and hears what it had not") {
+  Words says, first, second;
+  Ringer a(1, {}, &says);
+  auto b = std::make_unique<Ringer>(2, BellOptions{}, &first);
+  const std::string address = b->bell->address();
+  a.bell->set_peers({b->as_peer(2)});
+  b->bell->set_peers({a.as_peer(1)});
+  first.ask(BellRelay::Ask::along);
+  says.say("one");
+  REQUIRE(first.wait([](Words& w) { return w.came == "1:one "; }));
+  b.reset();
+  says.say("two");
+  second.want = BellRelay::Ask::here;
+  b = std::make_unique<Ringer>(2, BellOptions{.listen = address}, &second);
+  b->bell->set_peers({a.as_peer(1)});
+  REQUIRE(second.wait([](Words& w) { return w.came == "1:two "; }));
+  REQUIRE(says.wait([](Words& w) { return w.askers[2] == BellRelay::Ask::here; }));
 }
 
 TEST_CASE("who does not know the key is dropped, and hears nothing") {

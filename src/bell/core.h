@@ -32,12 +32,18 @@ struct Core {
   Random& random;
   Log& log;
   const std::function<void(const Heard&)> heard;
+  BellRelay* relay = nullptr;  // set before the bell starts
   Registry& metrics;
   Counter& rung_total;
   Counter& heard_total;
   std::atomic<int> ready{0};  // peers that are connected
   Instant next_complaint;     // on the bell's thread
 };
+
+// The word by which a node asks for what others relay, among the leases that are released: nobody
+// can hold one of its name. And taken out again.
+std::string ask_word(BellRelay::Ask ask);
+BellRelay::Ask take_ask(Heard& what);
 
 // No delays, and a dead peer is noticed within seconds though nobody says anything.
 void set_socket_options(boost::asio::ip::tcp::socket& socket);

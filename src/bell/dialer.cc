@@ -129,8 +129,12 @@ void Dialer::add(const Heard& what) {
   flush();
 }
 
+bool Dialer::has_relay() const {
+  return core_.relay != nullptr && core_.relay->has(peer_.node);
+}
+
 void Dialer::flush() {
-  if (closed_ || !ready_ || unheard_ || gap_armed_ || waiting_.empty()) return;
+  if (closed_ || !ready_ || unheard_ || gap_armed_ || !has_something()) return;
   const Instant now = core_.clock.now().instant;
   const Duration left = last_sent_ + core_.options.least_gap - now;
   if (left <= Duration(0) || MS_MUTANT(bell_not_coalesced)) return send();
@@ -138,17 +142,39 @@ void Dialer::flush() {
   gap_.expires_after(left);
   gap_.async_wait([self = shared_from_this()](const Error&) {
     self->gap_armed_ = false;
-    if (self->closed_ || !self->ready_ || self->unheard_ || self->waiting_.empty()) return;
+    if (self->closed_ || !self->ready_ || self->unheard_ || !self->has_something()) return;
     self->send();
   });
 }
 
+// What is rung and what is relayed take turns.
+std::string Dialer::next_frame() {
+  // Until it has nothing: then it calls when it has. What it takes may be nothing for this peer.
+  while ((waiting_.empty() || !relayed_) && has_relay()) {
+    const std::string bytes = core_.relay->take(peer_.node, kMaxRelayed);
+    if (bytes.empty() && !MS_MUTANT(relay_not_asked_again)) continue;
+    if (bytes.empty()) break;
+    relayed_ = true;
+    return encode_relayed(session_, ++number_, bytes);
+  }
+  relayed_ = false;
+  if (waiting_.empty()) return {};
+  in_flight_ = waiting_.take();
+  if (core_.relay != nullptr && core_.relay->serves(peer_.node))
+    in_flight_.ended_told = std::exchange(in_flight_.ended, {});
+  return encode_frame(session_, ++number_, in_flight_);
+}
+
 void Dialer::send() {
   last_sent_ = core_.clock.now().instant;
-  in_flight_ = waiting_.take();
+  out_ = next_frame();
+  if (out_.empty()) return;
   unheard_ = true;
-  out_ = encode_frame(session_, ++number_, in_flight_);
   expect_answer();
+  write();
+}
+
+void Dialer::write() {
   asio::async_write(socket_, asio::buffer(out_),
                     [self = shared_from_this(), round = round_](const Error& error, std::size_t) {
                       if (self->closed_ || round != self->round_) return;
@@ -167,7 +193,13 @@ void Dialer::end_round() {
 
 void Dialer::failed(std::string_view why) {
   end_round();
-  if (std::exchange(unheard_, false)) waiting_.add(std::exchange(in_flight_, {}));
+  if (std::exchange(unheard_, false)) {
+    if (relayed_) {
+      core_.relay->lost(peer_.node);
+    } else {
+      waiting_.add(std::exchange(in_flight_, {}));
+    }
+  }
   if (!std::exchange(complained_, true)) {
     core_.log.info("the bell does not reach a node", {{"node", fmt::to_string(peer_.node)},
                                                       {"address", peer_.address},
@@ -184,7 +216,13 @@ void Dialer::failed(std::string_view why) {
 void Dialer::close() {
   if (closed_) return;
   // The last words of a node that stops: what it has released, for one. Nobody waits for an answer.
-  if (ready_ && !waiting_.empty()) send();
+  out_.clear();
+  while (ready_ && has_something()) {
+    const std::string frame = next_frame();
+    if (frame.empty()) break;
+    out_ += frame;
+  }
+  if (!out_.empty()) write();
   closed_ = true;
   end_round();
   retry_.cancel();

@@ -21,6 +21,8 @@ class Dialer : public std::enable_shared_from_this<Dialer> {
 
   void dial();
   void add(const Heard& what);
+  // Says what waits, if it may now.
+  void flush();
   // For good.
   void close();
   const Bell::Peer& peer() const { return peer_; }
@@ -33,8 +35,11 @@ class Dialer : public std::enable_shared_from_this<Dialer> {
   void hear_proof();
   void now_ready();
   void hear_acks();
-  void flush();
+  bool has_relay() const;
+  bool has_something() const { return !waiting_.empty() || has_relay(); }
   void send();
+  void write();
+  std::string next_frame();
   void failed(std::string_view why);
   void end_round();
   void expect_answer();
@@ -58,6 +63,7 @@ class Dialer : public std::enable_shared_from_this<Dialer> {
   std::uint64_t number_ = 0;  // of the last frame
   bool unheard_ = false;      // it has not been acknowledged
   Heard in_flight_;
+  bool relayed_ = false;  // the last frame was
   HeardSet waiting_;
   Instant last_sent_;
   std::array<char, 64> in_{};

@@ -2,14 +2,22 @@
 #include "bell/frames.h"
 
 #include <fmt/format.h>
+#include <openssl/evp.h>
 
 #include <algorithm>
+#include <array>
+#include <memory>
+
+#include "base/assert.h"
 
 namespace mainspring::bell {
 namespace {
 
 constexpr unsigned char kCatalog = 1;
 constexpr unsigned char kEverything = 2;
+constexpr unsigned char kRelayed = 4;    // all of it is
+constexpr unsigned char kEndedTold = 8;  // the ended ones are told by themselves
+constexpr std::size_t kTagBytes = 16;
 constexpr std::size_t kMaxName = 512;
 
 void put_u16(std::string& out, std::size_t value) {
@@ -23,6 +31,10 @@ void put_names(std::string& out, const std::vector<std::string>& names) {
     put_u16(out, name.size());
     out += name;
   }
+}
+
+const unsigned char* as_bytes(std::string_view text) {
+  return reinterpret_cast<const unsigned char*>(text.data());
 }
 
 bool fits(const std::vector<std::string>& names) {
@@ -123,15 +135,81 @@ std::string encode_ack(const Digest& session, std::uint64_t number) {
   return out += bytes_of(ack_mac(session, number));
 }
 
+namespace {
+
+using Cipher = std::unique_ptr<EVP_CIPHER_CTX, decltype(&EVP_CIPHER_CTX_free)>;
+
+// Of one frame: no number comes twice under the key of a session.
+Cipher begin_cipher(const Digest& session, std::uint64_t number, bool encrypt) {
+  const Digest key = hmac_sha256(bytes_of(session), "r");
+  std::string nonce(4, '\0');
+  put_u64(nonce, number);
+  Cipher cipher(EVP_CIPHER_CTX_new(), &EVP_CIPHER_CTX_free);
+  MS_ASSERT(cipher != nullptr && EVP_CipherInit_ex(cipher.get(), EVP_aes_256_gcm(), nullptr,
+                                                   key.data(), as_bytes(nonce), encrypt) == 1,
+            "OpenSSL has AES-256-GCM");
+  return cipher;
+}
+
+}  // namespace
+
+std::string encode_relayed(const Digest& session, std::uint64_t number, std::string_view bytes) {
+  MS_ASSERT(bytes.size() <= kMaxRelayed, "fits into a frame");
+  const Cipher cipher = begin_cipher(session, number, true);
+  std::string body(1 + bytes.size() + kTagBytes, static_cast<char>(kRelayed));
+  auto* const out = reinterpret_cast<unsigned char*>(body.data()) + 1;
+  int size = 0;
+  int rest = 0;
+  const bool ok =
+      EVP_CipherUpdate(cipher.get(), out, &size, as_bytes(bytes), static_cast<int>(bytes.size())) ==
+          1 &&
+      EVP_CipherFinal_ex(cipher.get(), out + size, &rest) == 1 &&
+      EVP_CIPHER_CTX_ctrl(cipher.get(), EVP_CTRL_GCM_GET_TAG, kTagBytes, out + bytes.size()) == 1;
+  MS_ASSERT(ok, "memory is encrypted");
+  std::string frame;
+  put_u32(frame, static_cast<std::uint32_t>(body.size()));
+  frame += body;
+  return frame += bytes_of(frame_mac(session, number, body));
+}
+
+bool is_relayed(std::string_view body) {
+  return !body.empty() && static_cast<unsigned char>(body.front()) == kRelayed;
+}
+
+Result<std::string> decode_relayed(const Digest& session, std::uint64_t number,
+                                   std::string_view body) {
+  const auto wrong = [&] {
+    return invalid("body",
+                   fmt::format("body of {} bytes: must be one that a node relays", body.size()));
+  };
+  if (!is_relayed(body) || body.size() < 1 + kTagBytes || body.size() > kMaxBody) return wrong();
+  const Cipher cipher = begin_cipher(session, number, false);
+  std::string tag(body.substr(body.size() - kTagBytes));
+  body = body.substr(1, body.size() - 1 - kTagBytes);
+  std::string out(body.size(), '\0');
+  auto* const to = reinterpret_cast<unsigned char*>(out.data());
+  int size = 0;
+  int rest = 0;
+  const bool ok =
+      EVP_CIPHER_CTX_ctrl(cipher.get(), EVP_CTRL_GCM_SET_TAG, kTagBytes, tag.data()) == 1 &&
+      EVP_CipherUpdate(cipher.get(), to, &size, as_bytes(body), static_cast<int>(body.size())) ==
+          1 &&
+      EVP_CipherFinal_ex(cipher.get(), to + size, &rest) == 1;
+  if (!ok) return wrong();
+  return out;
+}
+
 std::string encode_body(const Heard& what) {
   std::string out;
-  out += static_cast<char>((what.catalog ? kCatalog : 0) | (what.everything ? kEverything : 0));
+  const std::vector<JobId>& over = what.ended_told.empty() ? what.ended : what.ended_told;
+  out += static_cast<char>((what.catalog ? kCatalog : 0) | (what.everything ? kEverything : 0) |
+                           (what.ended_told.empty() ? 0 : kEndedTold));
   put_u64(out, static_cast<std::uint64_t>(what.next_due.us()));
   put_names(out, what.queues);
   put_names(out, what.released);
-  const std::size_t ended = std::min<std::size_t>(what.ended.size(), 1000);
+  const std::size_t ended = std::min<std::size_t>(over.size(), 1000);
   put_u16(out, ended);
-  for (std::size_t i = 0; i < ended; ++i) put_u64(out, static_cast<std::uint64_t>(what.ended[i]));
+  for (std::size_t i = 0; i < ended; ++i) put_u64(out, static_cast<std::uint64_t>(over[i]));
   if (out.size() <= kMaxBody && fits(what.queues) && fits(what.released)) return out;
   return encode_body({.next_due = what.next_due, .catalog = true, .everything = true});
 }
@@ -150,9 +228,11 @@ Result<Heard> decode_body(std::string_view body) {
   in.names(what.queues);
   in.names(what.released);
   const std::uint64_t ended = in.number(2);
+  std::vector<JobId>& over = (flags & kEndedTold) != 0 ? what.ended_told : what.ended;
   for (std::uint64_t i = 0; i < ended && !in.failed(); ++i)
-    what.ended.push_back(static_cast<JobId>(in.number(8)));
-  if (!in.at_end() || flags > (kCatalog | kEverything)) return wrong("be one that a node makes");
+    over.push_back(static_cast<JobId>(in.number(8)));
+  if (!in.at_end() || (flags & ~std::uint64_t{kCatalog | kEverything | kEndedTold}) != 0)
+    return wrong("be one that a node makes");
   return what;
 }
 

@@ -7,8 +7,11 @@
 //   dialer   ──▶ length, body, HMAC(session, "d", number, body)     number = 1, 2, 3, … unsaid
 //   acceptor ──▶ number, HMAC(session, "a", number)                 the frame was heard
 //
+// A body is what is rung, or what is relayed (bell/relay.h): that one is encrypted, AES-256-GCM
+// with HMAC(session, "r") and the frame's number.
+//
 // The proofs name the node that is meant, so that nobody can pass a handshake on to another one.
-// What is said is not secret: names of queues and leases, ids of jobs. Alternatives not taken: TLS,
+// What is rung is not secret: names of queues and leases, ids of jobs. Alternatives not taken: TLS,
 // whose certificates nobody would make for a hint; UDP, which would need a memory of numbers seen,
 // and does not know whether a peer can be reached.
 #pragma once
@@ -55,7 +58,15 @@ Digest ack_mac(const Digest& session, std::uint64_t number);
 std::string encode_frame(const Digest& session, std::uint64_t number, const Heard& what);
 std::string encode_ack(const Digest& session, std::uint64_t number);
 
-// The body alone. Errors: invalid_argument (not one that encode_body makes).
+// Bytes that are relayed, at most kMaxRelayed.
+inline constexpr std::size_t kMaxRelayed = kMaxBody - 64;
+std::string encode_relayed(const Digest& session, std::uint64_t number, std::string_view bytes);
+bool is_relayed(std::string_view body);
+// Errors: invalid_argument (not one that encode_relayed makes for this number).
+Result<std::string> decode_relayed(const Digest& session, std::uint64_t number,
+                                   std::string_view body);
+
+// The body alone of what is rung. Errors: invalid_argument (not one that encode_body makes).
 std::string encode_body(const Heard& what);
 Result<Heard> decode_body(std::string_view body);
 

@@ -12,7 +12,8 @@ namespace {
 
 bool same(const Heard& a, const Heard& b) {
   return a.queues == b.queues && a.released == b.released && a.ended == b.ended &&
-         a.next_due == b.next_due && a.catalog == b.catalog && a.everything == b.everything;
+         a.ended_told == b.ended_told && a.next_due == b.next_due && a.catalog == b.catalog &&
+         a.everything == b.everything;
 }
 
 }  // namespace
@@ -22,6 +23,7 @@ TEST_CASE("what is said is heard") {
                        {.queues = {"a", "mail.high"}},
                        {.released = {"mainspring/leader"}, .catalog = true},
                        {.ended = {1, 9'007'199'254'740'993}},
+                       {.released = {"l"}, .ended_told = {1, 2}},
                        {.next_due = WallTime::from_ms(1'767'225'600'000)},
                        {.queues = {std::string(128, 'x')}, .everything = true}};
   for (const Heard& what : all) {
@@ -53,6 +55,28 @@ TEST_CASE("a body that is cut, longer, or has unknown flags is refused and names
   REQUIRE_FALSE(refused.has_value());
   CHECK(refused.error().message.find("must be one that a node makes") != std::string::npos);
   CHECK_FALSE(decode_body(std::string(kMaxBody + 1, '\0')));
+}
+
+TEST_CASE("what is relayed comes as it was, and cannot be read or moved to another frame") {
+  const Digest session = sha256("session");
+  for (const std::string& bytes :
+       {std::string(), std::string("secret words"), std::string(kMaxRelayed, 'x')}) {
+    const std::string frame = encode_relayed(session, 7, bytes);
+    const std::string body = frame.substr(kLengthBytes, frame.size() - kLengthBytes - kMacBytes);
+    CHECK(get_u32(frame) == body.size());
+    CHECK(body.size() <= kMaxBody);
+    CHECK(is_relayed(body));
+    CHECK_FALSE(decode_body(body));
+    CHECK(decode_relayed(session, 7, body) == bytes);
+    CHECK(frame.find("secret") == std::string::npos);
+    CHECK_FALSE(decode_relayed(session, 8, body));
+    CHECK_FALSE(decode_relayed(sha256("other"), 7, body));
+    std::string changed = body;
+    changed.back() = static_cast<char>(changed.back() ^ 1);
+    CHECK_FALSE(decode_relayed(session, 7, changed));
+    CHECK_FALSE(decode_relayed(session, 7, body.substr(0, 10)));
+  }
+  CHECK_FALSE(is_relayed(encode_body({.queues = {"q"}})));
 }
 
 TEST_CASE("random bytes never do worse than to be refused") {

@@ -85,12 +85,25 @@ void Inbound::check_frame() {
       !MS_MUTANT(bell_believes_forgeries)) {
     return drop("forged");
   }
-  const auto what = decode_body(body);
-  if (!what) return drop("malformed");
+  if (!take(body)) return drop("malformed");
   core_.heard_total.add();
-  core_.heard(*what);
   out_ = encode_ack(session_, number_);
   asio::async_write(socket_, asio::buffer(out_), then(&Inbound::hear_length));
+}
+
+bool Inbound::take(std::string_view body) {
+  if (is_relayed(body)) {
+    const auto bytes = decode_relayed(session_, number_, body);
+    if (bytes && core_.relay != nullptr) core_.relay->heard(talk_.dialer, *bytes);
+    return bytes.has_value();
+  }
+  auto what = decode_body(body);
+  if (!what) return false;
+  const BellRelay::Ask ask = take_ask(*what);
+  if (ask != BellRelay::Ask::nothing && core_.relay != nullptr)
+    core_.relay->asked(talk_.dialer, ask);
+  if (!what->empty()) core_.heard(*what);
+  return true;
 }
 
 bool Inbound::too_fast() {

@@ -27,6 +27,8 @@ class Inbound : public std::enable_shared_from_this<Inbound> {
   void hear_length();
   void hear_body();
   void check_frame();
+  // False: it is none.
+  bool take(std::string_view body);
   bool too_fast();
   void drop(std::string_view why);
   template <class Next>

@@ -248,13 +248,20 @@ void Events::record(std::span<const Operation> operations, std::span<const Opera
 
 void Events::record_ended(std::span<const JobId> jobs, Now now) {
   MutexLock lock(mutex_);
-  for (const JobId id : jobs) push({.at = now.wall, .job = id, .settled = false, .ended = true});
+  for (const JobId id : jobs)
+    push({.at = now.wall, .job = id, .settled = false, .ended = true, .local = true});
 }
 
 void Events::push(Event event) {
   event.position = next_++;
+  if (event.process == nullptr) event.number = ++sources_.front().newest;
   ring_.push_back(std::make_shared<const Event>(std::move(event)));
-  if (ring_.size() > options_.buffer) ring_.pop_front();
+  if (ring_.size() > options_.buffer) {
+    const EventPtr gone = std::move(ring_.front());
+    ring_.pop_front();
+    Source* const source = find_source(gone->process == nullptr ? process_ : *gone->process);
+    if (source != nullptr) source->oldest = std::max(source->oldest, gone->number);
+  }
   recorded_.add();
   news_ = true;
 }
@@ -278,12 +285,13 @@ Events::Events(const Store& store, const Clock& clock, Registry& registry, Event
       clock_(clock),
       registry_(registry),
       options_(options),
-      incarnation_(fmt::format("{:x}", clock.now().wall.us())),
+      process_(fmt::format("{:x}", clock.now().wall.us())),
       recorded_(registry.counter("mainspring_events_total",
                                  "Events recorded: none while nobody listens.")),
       dropped_(registry.counter("mainspring_events_dropped_total",
                                 "Events that had left the buffer before a stream that wanted "
-                                "them had read them.")) {
+                                "them had read them.")),
+      sources_(1) {
   if (MS_MUTANT(event_made_for_nobody)) on_ = true;
   registry.gauge("mainspring_event_streams", "Streams of events.", [this] {
     MutexLock lock(mutex_);
@@ -296,10 +304,15 @@ Events::~Events() {
 }
 
 std::shared_ptr<void> Events::listen(std::size_t most) {
-  MutexLock lock(mutex_);
-  if (listeners_ >= most) return nullptr;
-  ++listeners_;
-  on_.store(true, std::memory_order_release);
+  std::function<void()> begun;
+  {
+    MutexLock lock(mutex_);
+    if (listeners_ >= most) return nullptr;
+    ++listeners_;
+    on_.store(true, std::memory_order_release);
+    begun = on_listener_;
+  }
+  if (begun) begun();
   return {this, [](Events* self) { self->leave(); }};
 }
 
@@ -309,13 +322,24 @@ void Events::leave() {
   until_ = clock_.now().instant + options_.memory;
 }
 
+bool Events::listened_locked(Instant now) const {
+  return listeners_ > 0 || now < until_;
+}
+
+bool Events::listened(Instant now) const {
+  MutexLock lock(mutex_);
+  return listened_locked(now);
+}
+
 bool Events::still_wanted(Instant now) {
   MutexLock lock(mutex_);
-  if (listeners_ > 0 || now < until_ || MS_MUTANT(event_made_for_nobody)) return true;
+  if (listened_locked(now) || relays_ > 0 || MS_MUTANT(event_made_for_nobody)) return true;
   on_.store(false, std::memory_order_release);
   std::deque<EventPtr>().swap(ring_);
   running_.clear();
   ++next_;  // a hole: whoever comes back from before learns that something is missing
+  sources_.resize(1);
+  sources_.front().oldest = ++sources_.front().newest;
   return false;
 }
 

@@ -10,6 +10,10 @@
 //
 // Positions are numbers from 1 on, one for each event, never given twice in one process; a stretch
 // in which nobody listened leaves a hole, so that one who comes back from before learns of it.
+//
+// Of a shared store the other nodes tell what they did (engine/event_relay.h): their events are in
+// the ring too, in the order in which they came. Each has the number that the process gave it that
+// made it, so that who was cut off here goes on at another node (EventMarks).
 #pragma once
 
 #include <atomic>
@@ -24,6 +28,7 @@
 #include <vector>
 
 #include "base/mutex.h"
+#include "broker/event_marks.h"
 #include "env/clock.h"
 #include "mainspring/event.h"
 #include "store/store.h"
@@ -51,6 +56,10 @@ struct Event {
   // the store is away.
   bool settled = true;
   bool ended = false;  // not settled, and how the job ended is not known either
+  std::shared_ptr<const std::string> process{};  // that made it; nullptr = this one
+  std::uint64_t number = 0;                      // that it has there
+  bool mark = false;   // nothing happened: it says which number of its process came before
+  bool local = false;  // is for those who listen here: a gap of what others said, an end heard
 };
 using EventPtr = std::shared_ptr<const Event>;
 
@@ -92,8 +101,12 @@ class Events {
 
   // What keeps events being recorded, until it is destroyed; nullptr: there are `most` already.
   std::shared_ptr<void> listen(std::size_t most) MS_EXCLUDES(mutex_);
+  // Of those only who make other nodes tell what they do.
+  bool listened(Instant now) const MS_EXCLUDES(mutex_);
+  // Called whenever one begins to listen, from its thread.
+  void on_listener(std::function<void()> told) MS_EXCLUDES(mutex_);
   // Of this process; in every id of an event.
-  const std::string& incarnation() const { return incarnation_; }
+  const std::string& process() const { return process_; }
   std::uint64_t newest() const MS_EXCLUDES(mutex_);
   // The position behind which nothing is missing.
   std::uint64_t oldest() const MS_EXCLUDES(mutex_);
@@ -108,15 +121,66 @@ class Events {
   // position; at once if there is. Destroying the answer ends it; a call may be under way then.
   std::shared_ptr<void> watch(std::uint64_t after, std::function<void()> ready) MS_EXCLUDES(mutex_);
 
+  // Where one begins: at the newest event; or behind those that it has, with what may be missing.
+  struct Place {
+    std::uint64_t position = 0;
+    EventMarks marks;
+    std::string_view gap;      // "" = nothing is missing; "restart", "forgotten"
+    std::uint64_t missed = 0;  // forgotten: so many
+  };
+  Place newest_place() const MS_EXCLUDES(mutex_);
+  Place place_behind(const EventMarks& marks) const MS_EXCLUDES(mutex_);
+  // Of processes that are not known any more.
+  void drop_unknown(EventMarks& marks) const MS_EXCLUDES(mutex_);
+
+  // -- for the relay to other nodes, from every thread
+
+  // Among nodes: before anybody listens. Makes the name of the process differ from those of others.
+  void join(std::int64_t node);
+  // Keeps events being recorded for other nodes, until it is destroyed.
+  std::shared_ptr<void> listen_for_others() MS_EXCLUDES(mutex_);
+  struct Own {  // events of this process
+    std::uint64_t position = 0;
+    std::uint64_t from = 0, to = 0;  // those with numbers above the one, up to the other
+    std::vector<EventPtr> events;    // but the local ones
+  };
+  Own newest_own() const MS_EXCLUDES(mutex_);
+  Own read_own(const Own& after, std::size_t limit) MS_EXCLUDES(mutex_);
+  // What another process said. `last`: it ends, and nothing of it is missing.
+  struct Said {
+    std::string process;
+    std::uint64_t from = 0, to = 0;
+    bool last = false;
+    std::vector<Event> events{};
+  };
+  void take_said(std::int64_t node, Said said, Now now) MS_EXCLUDES(mutex_);
+  // A node is not there any more.
+  void forget_node(std::int64_t node, Now now) MS_EXCLUDES(mutex_);
+
   // Events that somebody should have had and that had left the ring.
   void note_dropped(std::uint64_t events) { dropped_.add(static_cast<std::int64_t>(events)); }
   std::int64_t recorded() const { return recorded_.value(); }
 
  private:
   class Recorder;
+  // A process whose events are in the ring, or may come.
+  struct Source {
+    std::shared_ptr<const std::string> process;  // nullptr = this one
+    std::int64_t node = 0;
+    std::uint64_t oldest = 0;  // the number behind which nothing is missing
+    std::uint64_t newest = 0;
+    bool over = false;
+  };
   bool still_wanted(Instant now) MS_EXCLUDES(mutex_);
+  bool listened_locked(Instant now) const MS_REQUIRES(mutex_);
   void leave() MS_EXCLUDES(mutex_);
   void push(Event event) MS_REQUIRES(mutex_);
+  void push_gap(Now now) MS_REQUIRES(mutex_);
+  const std::string& name_of(const Source& source) const {
+    return source.process == nullptr ? process_ : *source.process;
+  }
+  Source* find_source(std::string_view process) MS_REQUIRES(mutex_);
+  Source& source_of(std::int64_t node, const Said& said, Now now) MS_REQUIRES(mutex_);
   EventPtr settle(EventPtr event) MS_EXCLUDES(mutex_, settle_mutex_);
   EventPtr* find(std::uint64_t position) MS_REQUIRES(mutex_);
 
@@ -124,7 +188,7 @@ class Events {
   const Clock& clock_;
   Registry& registry_;
   const EventOptions options_;
-  const std::string incarnation_;
+  std::string process_;
   Counter& recorded_;
   Counter& dropped_;
 
@@ -132,9 +196,12 @@ class Events {
   mutable Mutex settle_mutex_;  // one asks the store, the others find it done
   mutable Mutex mutex_;
   std::size_t listeners_ MS_GUARDED_BY(mutex_) = 0;
+  std::size_t relays_ MS_GUARDED_BY(mutex_) = 0;
   Instant until_ MS_GUARDED_BY(mutex_);  // without listeners
   std::deque<EventPtr> ring_ MS_GUARDED_BY(mutex_);
   std::uint64_t next_ MS_GUARDED_BY(mutex_) = 1;  // the next event's; the ring ends before it
+  std::function<void()> on_listener_ MS_GUARDED_BY(mutex_);
+  std::vector<Source> sources_ MS_GUARDED_BY(mutex_);  // the first is this process
   bool news_ MS_GUARDED_BY(mutex_) = false;
   std::unordered_map<std::uint64_t, std::function<void()>> watches_ MS_GUARDED_BY(mutex_);
   std::uint64_t next_watch_ MS_GUARDED_BY(mutex_) = 1;

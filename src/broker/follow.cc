@@ -49,6 +49,7 @@ class Bed {
 }  // namespace
 
 bool passes(const EventFilter& filter, const Event& event) {
+  if (event.type == EventType::gap && event.job == 0) return true;
   if (event.type != EventType::gap && !fits(filter.types, event.type)) return false;
   if (!fits(filter.jobs, event.job)) return false;
   if (event.facts == nullptr) {
@@ -106,7 +107,7 @@ Result<void> Broker::follow(const EventFilter& filter, const EventSink& sink,
       at = page.next;
       for (const EventPtr& event : page.events) {
         if (stop.stop_requested()) return {};
-        if (passes(filter, *event)) sink.event(told(*event));
+        if (!event->mark && passes(filter, *event)) sink.event(told(*event));
       }
     }
   }

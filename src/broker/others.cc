@@ -171,6 +171,7 @@ void Broker::take_up(const Heard& heard, Answers& answers, Now now) {
   }
   if (!heard.ended.empty() && events_.wanted(now.instant)) events_.record_ended(heard.ended, now);
   tell_ended(heard.ended, answers);
+  tell_ended(heard.ended_told, answers);
 }
 
 void Broker::offer(const std::string& queue) {

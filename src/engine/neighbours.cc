@@ -9,6 +9,7 @@
 #include "api/json.h"
 #include "base/mutant.h"
 #include "bell/bell.h"
+#include "engine/event_relay.h"
 #include "store_postgres/node_channel.h"
 
 namespace mainspring {
@@ -69,6 +70,7 @@ struct Neighbours::Impl {
   Log& log;
   Registry* registry = nullptr;
   std::atomic<int> others{0};
+  std::unique_ptr<EventRelay> relay;  // outlives the bell
   std::unique_ptr<Bell> bell;
   std::unique_ptr<NodeChannel> channel;
 
@@ -162,6 +164,8 @@ Result<std::unique_ptr<Neighbours>> Neighbours::open(NeighbourOptions options,
     bell.node = store.node_number();
     MS_TRY_ASSIGN(impl->bell, Bell::open(std::move(bell), clock, random, log, registry, hear));
     channel.address = impl->bell->address();
+    impl->relay = std::make_unique<EventRelay>(broker.events(), clock, store.node_number());
+    impl->bell->carry(*impl->relay);
   }
   if (impl->options.wake != Wake::poll) {
     impl->channel = std::make_unique<NodeChannel>(
@@ -204,9 +208,9 @@ void Neighbours::stop() {
     }
     impl_->watcher.join();
   }
-  // The channel first: its peers go to the bell.
-  if (impl_->channel) impl_->channel->stop();
+  // The bell first: others hear its last words before they hear that the node has left.
   if (impl_->bell) impl_->bell->stop();
+  if (impl_->channel) impl_->channel->stop();
 }
 
 void Neighbours::tell(const Heard& what) {

@@ -4,6 +4,7 @@
 //   broker ──tell──▶ bell ──▶ every peer that it reaches
 //                └─▶ NOTIFY, while there is one that it does not reach
 //   bell, LISTEN ──▶ Broker::hear()
+//   events of both ways, by bell alone: EventRelay
 #pragma once
 
 #include <memory>

@@ -63,6 +63,16 @@ struct Listener {
   std::string text, data, last_id;
 };
 
+// Another node says that a queue was resumed: its event of this number.
+void node_says(TestServer& s, std::uint64_t number, const std::string& queue) {
+  Events::Said said{.process = "feedn2", .from = number - 1, .to = number};
+  Event event{.type = EventType::queue_resumed, .number = number};
+  event.facts = std::make_shared<JobFacts>(JobFacts{.queue = queue});
+  said.events.push_back(std::move(event));
+  s.broker->events().take_said(2, std::move(said), s.clock.now());
+  s.broker->events().tell();
+}
+
 void apply(TestServer& s, Operation operation) {
   std::atomic<int> done = 0;
   s.broker->submit(std::move(operation), [&](OperationResult result) {
@@ -231,6 +241,39 @@ TEST_CASE("who comes back with the last id gets what came behind it, and only th
   Listener both(s, "?after=" + first, "Last-Event-ID: " + by_query.last_id + "\r\n");
   enqueue(s, kPhoto);
   CHECK(both.next() == "enqueued 3 photos/resize");
+}
+
+TEST_CASE("a stream goes on with what another node told this one, where a stream there ended") {
+  TestServer s;
+  Listener listener(s);
+  const JobId job = enqueue(s, kPhoto);
+  CHECK(listener.next() == "enqueued 1 photos/resize");
+  const std::string own = listener.last_id;
+  node_says(s, 5, "films");
+  CHECK(listener.next() == "queue_resumed films/");
+  CHECK(listener.data.find(R"("id":"feedn2-5")") != std::string::npos);
+  CHECK(listener.last_id == own + ",feedn2-5");
+  node_says(s, 6, "photos");
+  CHECK(listener.next() == "queue_resumed photos/");
+  apply(s, Cancel{.id = job});
+  CHECK(listener.next() == "cancelled 1 photos/resize");
+  // What it had there, in another order than here, does not come again.
+  Listener moved(s, "?after=feedn2-6," + own);
+  CHECK(moved.next() == "cancelled 1 photos/resize");
+  Listener behind(s, "?after=" + own + ",feedn2-5");
+  CHECK(behind.next() == "queue_resumed photos/");
+  CHECK(behind.next() == "cancelled 1 photos/resize");
+  // What it had there, and what has not come here yet.
+  Listener ahead(s,
+                 "?after=" + listener.last_id.substr(0, listener.last_id.find(',')) + ",feedn2-8");
+  node_says(s, 7, "late");
+  node_says(s, 8, "late");
+  node_says(s, 9, "new");
+  CHECK(ahead.next() == "queue_resumed new/");
+  // One that says less than it had said before: something is missing.
+  node_says(s, 20, "far");
+  CHECK(ahead.next() == "gap node");
+  CHECK(ahead.next() == "queue_resumed far/");
 }
 
 TEST_CASE("a client that is cut off before its first event comes back to where it began") {

@@ -14,7 +14,7 @@
 namespace mainspring::http {
 namespace {
 
-constexpr std::size_t kMaxIdBytes = 64;
+constexpr std::size_t kShownIdBytes = 64;
 constexpr std::size_t kPieceBytes = 64 << 10;  // about; more are read when these are taken
 constexpr std::size_t kPageEvents = 512;
 constexpr int kPagesAtOnce = 20;  // looked through for one piece
@@ -82,41 +82,25 @@ Result<EventFilter> read_filter(const Request& request) {
   return filter;
 }
 
-// An id of an event: whose it is, and where it stands there.
-struct EventId {
-  std::string incarnation;
-  std::uint64_t position = 0;
-};
-
 // A client that comes back by itself asks with its first URL again: the header is the later word.
-Result<std::optional<EventId>> read_after(const Request& request) {
+Result<std::optional<EventMarks>> read_after(const Request& request) {
   const std::string_view header = header_value(request.headers, "Last-Event-ID");
   const std::string* const given = query_value(request, "after");
   const std::string_view text = !header.empty()    ? header
                                 : given == nullptr ? std::string_view()
                                                    : std::string_view(*given);
-  if (text.empty()) return std::optional<EventId>();
-  const std::size_t dash = text.rfind('-');
-  EventId id;
-  if (dash != std::string_view::npos && text.size() <= kMaxIdBytes) {
-    const std::string_view number = text.substr(dash + 1);
-    const char* const end = number.data() + number.size();
-    const auto [last, problem] = std::from_chars(number.data(), end, id.position);
-    id.incarnation = text.substr(0, dash);
-    if (problem == std::errc() && last == end && !id.incarnation.empty()) {
-      return std::optional<EventId>(std::move(id));
-    }
-  }
+  if (text.empty()) return std::optional<EventMarks>();
+  if (auto marks = EventMarks::parse(text)) return marks;
   const std::string_view field = header.empty() ? "after" : "Last-Event-ID";
   return invalid(std::string(field), fmt::format("{} \"{}\": must be the id of an event", field,
-                                                 cut_text(text, kMaxIdBytes)));
+                                                 cut_text(text, kShownIdBytes)));
 }
 
 // One client's way through the events.
 class EventStream {
  public:
   EventStream(Services& services, std::shared_ptr<const Caller> caller, EventFilter filter,
-              std::optional<EventId> after)
+              std::optional<EventMarks> after)
       : events_(services.broker.events()),
         clock_(services.clock),
         most_(services.options.max_event_streams),
@@ -132,10 +116,9 @@ class EventStream {
 
  private:
   StreamPiece begin();
+  // False: it had it before, from another node.
+  bool is_new(const Event& event);
   bool shown(const Event& event) const;
-  std::string id(std::uint64_t position) const {
-    return fmt::format("{}-{}", events_.incarnation(), position);
-  }
   void write(const Event& event, std::string& out) const;
   void write_gap(std::string_view reason, std::string& out) const;
   void write_job(JsonWriter& w, const Event& event) const;
@@ -145,9 +128,10 @@ class EventStream {
   const std::size_t most_;
   const std::shared_ptr<const Caller> caller_;
   const EventFilter filter_;
-  const std::optional<EventId> after_;
+  const std::optional<EventMarks> after_;
   std::shared_ptr<void> listener_;  // nullptr = not begun
-  std::uint64_t at_ = 0;
+  std::uint64_t at_ = 0;            // the position of what was read last
+  EventMarks marks_;                // the id to come back with
 };
 
 StreamPiece EventStream::begin() {
@@ -161,22 +145,26 @@ StreamPiece EventStream::begin() {
                  .retry_after_ms = 1000})};
   }
   StreamPiece piece{.bytes = "retry: 1000\n"};
-  const std::uint64_t oldest = events_.oldest();
-  at_ = events_.newest();
-  if (after_ && after_->incarnation != events_.incarnation()) {
-    at_ = oldest;
-    write_gap("restart", piece.bytes);
-  } else if (after_ && (after_->position < oldest || after_->position > at_) &&
-             !MS_MUTANT(event_gap_not_told)) {
-    if (after_->position < oldest) events_.note_dropped(oldest - after_->position);
-    at_ = oldest;
-    write_gap("forgotten", piece.bytes);
-  } else {
-    if (after_) at_ = after_->position;
+  const Events::Place place = after_ ? events_.place_behind(*after_) : events_.newest_place();
+  at_ = place.position;
+  marks_ = place.marks;
+  if (place.gap.empty()) {
     // An id without an event: who is cut off before the first one comes back to here.
-    piece.bytes += fmt::format("id: {}\n\n", id(at_));
+    piece.bytes += fmt::format("id: {}\n\n", marks_.text());
+    return piece;
   }
+  if (place.missed > 0) events_.note_dropped(place.missed);
+  write_gap(place.gap, piece.bytes);
   return piece;
+}
+
+bool EventStream::is_new(const Event& event) {
+  const std::string& process = event.process == nullptr ? events_.process() : *event.process;
+  const bool seen = event.number <= marks_.of(process);
+  if (!seen || !marks_.has(process)) {
+    if (marks_.set(process, event.number)) events_.drop_unknown(marks_);
+  }
+  return !event.mark && (!seen || MS_MUTANT(event_seen_told_again));
 }
 
 StreamPiece EventStream::next(bool beat) {
@@ -194,31 +182,35 @@ StreamPiece EventStream::next(bool beat) {
     if (page.events.empty()) break;
     at_ = page.next;
     for (const EventPtr& event : page.events) {
-      if (shown(*event) && passes(filter_, *event)) write(*event, piece.bytes);
+      if (is_new(*event) && shown(*event) && passes(filter_, *event)) write(*event, piece.bytes);
     }
   }
   // With its place, so that who comes back need not look through what was not for it.
-  if (beat && piece.bytes.empty()) piece.bytes = fmt::format(": \nid: {}\n\n", id(at_));
+  if (beat && piece.bytes.empty()) piece.bytes = fmt::format(": \nid: {}\n\n", marks_.text());
   return piece;
 }
 
 bool EventStream::shown(const Event& event) const {
   if (MS_MUTANT(event_of_foreign_queue_shown)) return true;
+  if (event.type == EventType::gap && event.job == 0) return true;
   return event.facts == nullptr ? caller_->may_all(Verb::read)
                                 : caller_->may(Verb::read, event.facts->queue);
 }
 
 void EventStream::write(const Event& event, std::string& out) const {
   const std::string_view type = to_string(event.type);
-  out += fmt::format("id: {}\nevent: {}\ndata: ", id(event.position), type);
+  const std::string& process = event.process == nullptr ? events_.process() : *event.process;
+  out += fmt::format("id: {}\nevent: {}\ndata: ", marks_.text(), type);
   JsonWriter w(out);
-  w.begin_object().key("id").string(id(event.position)).key("type").string(type);
+  w.begin_object().key("id").string(event_id(process, event.number)).key("type").string(type);
   w.key("at").time(event.at);
   if (event.job != 0) {
     write_job(w, event);
   } else if (event.breaker != nullptr) {
     w.key("breaker").string(event.breaker->name);
     if (event.breaker->open_until) w.key("until").time(*event.breaker->open_until);
+  } else if (event.type == EventType::gap) {
+    w.key("reason").string(event.reason);
   } else {
     w.key("queue").string(event.facts->queue);
   }
@@ -254,9 +246,10 @@ void EventStream::write_job(JsonWriter& w, const Event& event) const {
 }
 
 void EventStream::write_gap(std::string_view reason, std::string& out) const {
-  out += fmt::format("id: {}\nevent: gap\ndata: ", id(at_));
+  const std::string id = marks_.text();
+  out += fmt::format("id: {}\nevent: gap\ndata: ", id);
   JsonWriter w(out);
-  w.begin_object().key("id").string(id(at_)).key("type").string("gap");
+  w.begin_object().key("id").string(id).key("type").string("gap");
   w.key("at").time(clock_.now().wall).key("reason").string(reason).end_object();
   out += "\n\n";
 }

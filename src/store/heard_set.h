@@ -22,10 +22,8 @@ class HeardSet {
   void add(const Heard& what) {
     queues_.insert(what.queues.begin(), what.queues.end());
     released_.insert(what.released.begin(), what.released.end());
-    for (const JobId id : what.ended) {
-      if (ended_.size() >= kMaxEnded) break;
-      ended_.insert(id);
-    }
+    add(ended_, what.ended);
+    add(ended_told_, what.ended_told);
     next_due_ = std::min(next_due_, what.next_due);
     catalog_ = catalog_ || what.catalog;
     everything_ = everything_ || what.everything || queues_.size() > kMaxQueues ||
@@ -35,7 +33,7 @@ class HeardSet {
     released_.clear();
   }
   bool empty() const {
-    return queues_.empty() && released_.empty() && ended_.empty() &&
+    return queues_.empty() && released_.empty() && ended_.empty() && ended_told_.empty() &&
            next_due_ == WallTime::never() && !catalog_ && !everything_;
   }
   bool everything() const { return everything_; }
@@ -45,15 +43,23 @@ class HeardSet {
     return {.queues = {all.queues_.begin(), all.queues_.end()},
             .released = {all.released_.begin(), all.released_.end()},
             .ended = {all.ended_.begin(), all.ended_.end()},
+            .ended_told = {all.ended_told_.begin(), all.ended_told_.end()},
             .next_due = all.next_due_,
             .catalog = all.catalog_,
             .everything = all.everything_};
   }
 
  private:
+  static void add(std::set<JobId>& to, const std::vector<JobId>& ended) {
+    for (const JobId id : ended) {
+      if (to.size() >= kMaxEnded) break;
+      to.insert(id);
+    }
+  }
+
   std::set<std::string> queues_;
   std::set<std::string> released_;
-  std::set<JobId> ended_;
+  std::set<JobId> ended_, ended_told_;
   WallTime next_due_ = WallTime::never();
   bool catalog_ = false;
   bool everything_ = false;

@@ -18,6 +18,7 @@ struct Heard {
   std::vector<std::string> released;      // leases that became free; and, between brokers, whom to
                                           // tell of a cancel (see broker/others.cc)
   std::vector<JobId> ended;               // jobs that became terminal
+  std::vector<JobId> ended_told;          // such ones whose events come by themselves
   WallTime next_due = WallTime::never();  // something becomes due or fires then
   bool catalog = false;                   // queues, schedules or tokens changed
   // More than can be said, or than is known (somebody was away): all of the above may have changed.
@@ -25,8 +26,8 @@ struct Heard {
   bool everything = false;
 
   bool empty() const {
-    return queues.empty() && released.empty() && ended.empty() && next_due == WallTime::never() &&
-           !catalog && !everything;
+    return queues.empty() && released.empty() && ended.empty() && ended_told.empty() &&
+           next_due == WallTime::never() && !catalog && !everything;
   }
 };
 

@@ -264,6 +264,57 @@ TEST_CASE("who waits for a job hears its end from another node") {
   CHECK((*ended)->state == JobState::completed);
 }
 
+TEST_CASE("who follows the events of one node hears those of all, and goes on at another") {
+  NodeOptions options;
+  options.broker.events.memory = 1s;
+  Three three(options);
+  const auto events = [&](int i) -> Events& { return three.nodes[i]->broker().events(); };
+  const auto wanted = [&](int i) { return events(i).wanted(three.nodes[i]->clock.now().instant); };
+  three.nodes[1]->enqueue("before");
+  auto listener = events(0).listen(1);
+  REQUIRE(eventually([&] { return wanted(1) && wanted(2); }));
+  // Every node knows where the events of every other one begin.
+  REQUIRE(eventually([&] {
+    return std::all_of(std::begin(three.nodes), std::end(three.nodes), [](const auto& node) {
+      return node->broker().events().newest_place().marks.all().size() == 3;
+    });
+  }));
+  const JobId id = three.nodes[1]->enqueue("q");
+  const ClaimResult claimed = must(three.nodes[2]->claim("q"));
+  REQUIRE(claimed.jobs.size() == 1);
+  Finish finish{.worker = "w"};
+  finish.results.push_back({.id = id, .token = claimed.jobs[0].token, .outcome = Complete{}});
+  (void)must(three.nodes[2]->broker().finish(std::move(finish)));
+  for (const int i : {0, 1, 2}) {
+    std::vector<std::string> told;
+    REQUIRE(eventually([&] {
+      told.clear();
+      for (const EventPtr& event : events(i).read(0, 1000).events) {
+        if (!event->mark) told.push_back(fmt::format("{} {}", to_string(event->type), event->job));
+      }
+      return told.size() >= 3;
+    }));
+    // By different connections: which of the first two comes first nobody says.
+    std::sort(told.begin(), told.end());
+    CHECK(told == std::vector<std::string>{fmt::format("completed {}", id),
+                                           fmt::format("enqueued {}", id),
+                                           fmt::format("started {}", id)});
+  }
+  const Events::Place there = events(1).place_behind(events(0).newest_place().marks);
+  CHECK(there.gap.empty());
+  CHECK(there.position == events(1).newest());
+  // A node that stops takes its leave: nothing is missing.
+  const std::uint64_t before = events(0).newest();
+  three.nodes[2]->enqueue("last");
+  three.nodes[2].reset();
+  REQUIRE(eventually([&] { return three.nodes[0]->bell_reaches() == 1; }));
+  REQUIRE(eventually([&] { return events(0).newest() > before; }));
+  for (const EventPtr& event : events(0).read(before, 100).events)
+    CHECK(event->type == EventType::enqueued);
+  listener.reset();
+  CHECK(eventually([&] { return !wanted(0) && !wanted(1); }));
+}
+
 TEST_CASE("an idle cluster of 3 nodes and 100 queues makes fewer than 2 transactions per second") {
   Three three;
   for (int i = 0; i < 100; ++i) {

@@ -390,12 +390,20 @@ std::map<std::string, std::string> once_law_defects() {
 // Of src/http: who is let in, and what they are shown.
 std::map<std::string, std::string> door_defects() {
   const auto http = [](const std::string& test_case) { return unit("http_test", test_case); };
+  const auto relay = [](const std::string& test_case) { return unit("engine_test", test_case); };
   return {
       {"auth_skipped_for_head", http("matrix: every route without a token*")},
       {"any_hook_signature", http("a signed hook takes*")},
       {"expired_token_accepted", http("an expired token is refused*")},
       {"event_of_foreign_queue_shown", http("a stream shows the queues that its token may read*")},
       {"event_gap_not_told", http("what is not there any more begins with a gap*")},
+      {"event_seen_told_again", http("a stream goes on with what another node*")},
+      {"relay_not_asked_again", unit("bell_test", "what is not for a peer keeps*")},
+      {"events_not_told_to_nodes", relay("what each node does is in the ring*")},
+      {"event_of_node_twice", relay("what was lost on its way comes again*")},
+      {"events_lost_not_repeated", relay("what was lost on its way comes again*")},
+      {"event_gap_of_node_not_told", relay("a node that is gone*")},
+      {"event_local_told_on", relay("what a node knows of others alone*")},
       {"event_of_repeated_end", broker("events come in the order of the commits*")},
       {"event_made_for_nobody", broker("without a listener nothing is made*")},
       {"mask_forgotten_in_list", http("lists show no payloads*")},
