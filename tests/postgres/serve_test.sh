@@ -29,6 +29,35 @@ if "$program" serve --listen 127.0.0.1:0 --store-file "$dir/url" --require-rpo0 
 fi
 grep -q "no standby is synchronous" "$dir/rpo0.err" || fail "what rpo0 lacks"
 
+# A stream of one server tells what all of them do, and goes on at another one.
+curl -sN "$third/v1/events?type=enqueued,completed,gap" >"$dir/stream" &
+stream=$!
+pids+=("$stream")
+for _ in $(seq 200); do
+  "$program" enqueue warm up --server "$first" >/dev/null
+  ! grep -q '"queue":"warm"' "$dir/stream" || break
+  command sleep 0.05
+done
+told() { # TEXT FILE: within some seconds
+  for _ in $(seq 200); do
+    ! grep -q "$1" "$2" || return 0
+    command sleep 0.05
+  done
+  fail "no event with $1: $(tail -5 "$2")"
+}
+"$program" enqueue mail greet --server "$first" >/dev/null
+"$program" work --queue mail --exec true --drain --server "$second" >/dev/null 2>&1
+told 'completed.*"queue":"mail"' "$dir/stream"
+kill "$stream"
+last=$(sed -n 's/^id: //p' "$dir/stream" | tail -1)
+"$program" enqueue away missed --server "$third" >/dev/null
+curl -sN -H "Last-Event-ID: $last" "$first/v1/events?type=enqueued,completed,gap" >"$dir/stream2" &
+stream=$!
+pids+=("$stream")
+told '"queue":"away"' "$dir/stream2"
+kill "$stream"
+! grep -E '"mail"|"warm"|"gap"' "$dir/stream2" || fail "told again, or a gap"
+
 # A token that is made in the database, beside the servers: they know it, and its end, by themselves.
 "$program" token create here --scope read --store-file "$dir/url" >"$dir/token" || fail "token create"
 answers() { # STATUS: of the token, on every server, within some seconds
