@@ -1,5 +1,6 @@
 // Fuzz targets: short texts: configuration, times, names, URLs, settings of job folders.
 #include "api/shapes.h"
+#include "broker/event_marks.h"
 #include "cli/options.h"
 #include "host/settings.h"
 #include "mainspring/job.h"
@@ -44,6 +45,10 @@ void names(std::string_view bytes) {
   if (const auto id = decode_cursor(bytes); id && !bytes.empty()) {
     const auto again = decode_cursor(encode_cursor(*id));
     FUZZ_CHECK(again && *again == *id);
+  }
+  if (const auto marks = EventMarks::parse(bytes)) {
+    FUZZ_CHECK(!marks->all().empty());
+    FUZZ_CHECK(EventMarks::parse(marks->text()) == marks);
   }
   if (const auto address = parse_address(bytes)) {
     FUZZ_CHECK(parse_address(to_string(*address)) == address);
