@@ -171,11 +171,11 @@ void Dialer::send() {
   if (out_.empty()) return;
   unheard_ = true;
   expect_answer();
-  write();
+  write(out_);
 }
 
-void Dialer::write() {
-  asio::async_write(socket_, asio::buffer(out_),
+void Dialer::write(const std::string& frames) {
+  asio::async_write(socket_, asio::buffer(frames),
                     [self = shared_from_this(), round = round_](const Error& error, std::size_t) {
                       if (self->closed_ || round != self->round_) return;
                       if (error) self->failed(error.message());
@@ -197,7 +197,11 @@ void Dialer::failed(std::string_view why) {
     if (relayed_) {
       core_.relay->lost(peer_.node);
     } else {
-      waiting_.add(std::exchange(in_flight_, {}));
+      // Whether it is served when it is said again shows then.
+      Heard again = std::exchange(in_flight_, {});
+      again.ended.insert(again.ended.end(), again.ended_told.begin(), again.ended_told.end());
+      again.ended_told.clear();
+      waiting_.add(again);
     }
   }
   if (!std::exchange(complained_, true)) {
@@ -216,13 +220,14 @@ void Dialer::failed(std::string_view why) {
 void Dialer::close() {
   if (closed_) return;
   // The last words of a node that stops: what it has released, for one. Nobody waits for an answer.
-  out_.clear();
+  // What is rung goes first: a long frame may be all that the socket takes at once.
+  relayed_ = true;
   while (ready_ && has_something()) {
     const std::string frame = next_frame();
     if (frame.empty()) break;
-    out_ += frame;
+    last_words_ += frame;
   }
-  if (!out_.empty()) write();
+  if (!last_words_.empty()) write(last_words_);
   closed_ = true;
   end_round();
   retry_.cancel();

@@ -38,7 +38,7 @@ class Dialer : public std::enable_shared_from_this<Dialer> {
   bool has_relay() const;
   bool has_something() const { return !waiting_.empty() || has_relay(); }
   void send();
-  void write();
+  void write(const std::string& frames);
   std::string next_frame();
   void failed(std::string_view why);
   void end_round();
@@ -67,7 +67,7 @@ class Dialer : public std::enable_shared_from_this<Dialer> {
   HeardSet waiting_;
   Instant last_sent_;
   std::array<char, 64> in_{};
-  std::string out_;
+  std::string out_, last_words_;
 };
 
 }  // namespace mainspring::bell

@@ -88,7 +88,11 @@ void Inbound::check_frame() {
   if (!take(body)) return drop("malformed");
   core_.heard_total.add();
   out_ = encode_ack(session_, number_);
-  asio::async_write(socket_, asio::buffer(out_), then(&Inbound::hear_length));
+  // Who has said its last words has closed: they are heard though no answer reaches it.
+  asio::async_write(socket_, asio::buffer(out_),
+                    [self = shared_from_this()](const Error&, std::size_t) {
+                      if (!self->closed_) self->hear_length();
+                    });
 }
 
 bool Inbound::take(std::string_view body) {

@@ -20,7 +20,10 @@ constexpr std::size_t kMaxSources = EventMarks::kMaxMarks;
 Events::Place Events::newest_place() const {
   MutexLock lock(mutex_);
   Place place{.position = next_ - 1, .marks = {}, .gap = {}};
-  for (const Source& source : sources_) place.marks.set(name_of(source), source.newest);
+  // Of those that are over nobody is told anything more, and later processes do not know them.
+  for (const Source& source : sources_) {
+    if (!source.over) place.marks.set(name_of(source), source.newest);
+  }
   return place;
 }
 
@@ -29,8 +32,12 @@ Events::Place Events::place_behind(const EventMarks& marks) const {
   Place place{.position = next_ - 1 - ring_.size(), .marks = {}, .gap = {}};
   std::size_t known = 0;
   for (const Source& source : sources_) {
-    const std::uint64_t has = marks.of(name_of(source));
-    if (marks.has(name_of(source))) ++known;
+    std::uint64_t has = marks.of(name_of(source));
+    if (marks.has(name_of(source))) {
+      ++known;
+    } else if (source.over && !MS_MUTANT(event_of_process_gone_told_again)) {
+      has = source.newest;  // it came from a node that had left it out of its ids
+    }
     const bool own = source.process == nullptr;
     // What another node had heard before this one is no riddle; of this process's own it would be.
     if (own && has > source.newest) place.gap = "forgotten";
@@ -57,7 +64,9 @@ void Events::drop_unknown(EventMarks& marks) const {
   MutexLock lock(mutex_);
   EventMarks left;
   for (const Source& source : sources_) {
-    if (marks.has(name_of(source))) left.set(name_of(source), marks.of(name_of(source)));
+    const std::uint64_t has = marks.of(name_of(source));
+    if (source.over && has >= source.newest) continue;
+    if (marks.has(name_of(source))) left.set(name_of(source), has);
   }
   marks = std::move(left);
 }
@@ -127,7 +136,11 @@ Events::Source& Events::source_of(std::int64_t node, const Said& said, Now now) 
     if (sources_[i].node != node || std::exchange(sources_[i].over, true)) continue;
     push_gap(now);
   }
-  if (sources_.size() >= kMaxSources) sources_.erase(sources_.begin() + 1);
+  if (sources_.size() >= kMaxSources) {
+    const auto over = std::find_if(sources_.begin() + 1, sources_.end(),
+                                   [](const Source& source) { return source.over; });
+    sources_.erase(over != sources_.end() ? over : sources_.begin() + 1);
+  }
   sources_.push_back({.process = std::make_shared<const std::string>(said.process),
                       .node = node,
                       .oldest = said.from,
@@ -152,7 +165,7 @@ void Events::take_said(std::int64_t node, Said said, Now now) {
     push(std::move(event));
   }
   source.newest = std::max(source.newest, said.to);
-  source.over = source.over || said.last;
+  source.over = said.last;  // who was thought gone, and speaks, is there
 }
 
 void Events::forget_node(std::int64_t node, Now now) {

@@ -1,6 +1,8 @@
 // Events of one node on their way to others, as JSON.
 #include "engine/event_relay.h"
 
+#include <algorithm>
+
 #include "api/fields.h"
 #include "api/json.h"
 #include "base/mutant.h"
@@ -12,6 +14,7 @@ namespace {
 constexpr std::size_t kAtOnce = 500;
 constexpr std::size_t kEnvelope = 256;  // around them
 constexpr std::size_t kMaxSaid = 2 * kAtOnce;
+constexpr std::size_t kMaxProcessBytes = 64;
 
 // -- to JSON --------------------------------------------------------------------------------------
 
@@ -48,6 +51,13 @@ struct Line {
   std::optional<BreakerInfo> breaker;
   bool known = true;  // its type
 };
+
+// It becomes a part of ids.
+bool is_process(std::string_view name) {
+  return !name.empty() && name.size() <= kMaxProcessBytes &&
+         std::all_of(name.begin(), name.end(),
+                     [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z'); });
+}
 
 bool read_number(JsonReader& in, std::uint64_t& into) {
   std::int64_t value = 0;
@@ -108,8 +118,9 @@ bool read_lines(JsonReader& in, Events::Said& said) {
   return in.array(kMaxSaid, [&](std::size_t) {
     Line line;
     if (!in.object(kLine, line)) return false;
-    // Of a type of a later version: that one passes over it, too.
-    if (!line.known) return true;
+    // Of a later version: of a type, or about something, that this one does not know.
+    const bool about = line.event.job != 0 || line.has_facts || line.breaker.has_value();
+    if (!line.known || !about) return true;
     if (line.has_facts) line.event.facts = std::make_shared<JobFacts>(std::move(line.facts));
     if (line.breaker)
       line.event.breaker = std::make_shared<const BreakerInfo>(std::move(*line.breaker));
@@ -173,7 +184,7 @@ void EventRelay::asked(std::int64_t node, Ask what) {
     drop_late();
     if (listener_ == nullptr) listener_ = events_.listen_for_others();
     const auto [asker, fresh] = askers_.try_emplace(node);
-    if (fresh) asker->second.at = asker->second.before = events_.newest_own();
+    if (fresh) asker->second.at.own = asker->second.before.own = events_.newest_own();
     asker->second.here = what == Ask::here;
     asker->second.until = clock_.now().instant + std::chrono::seconds(kAskedForSeconds);
   }
@@ -189,9 +200,10 @@ bool EventRelay::has(std::int64_t node) {
   MutexLock lock(mutex_);
   Asker* const asker = find(node);
   if (asker == nullptr) return false;
-  if (closing_) return !asker->last_said;
-  if (!asker->begun || events_.newest() > asker->at.position) return true;
-  asker->watch = events_.watch(asker->at.position, [this] { nudge(); });
+  const Asker::Has& at = asker->at;
+  if (closing_) return !at.last_said;
+  if (!at.begun || events_.newest() > at.own.position) return true;
+  asker->watch = events_.watch(at.own.position, [this] { nudge(); });
   return false;
 }
 
@@ -199,7 +211,7 @@ std::string EventRelay::take(std::int64_t node, std::size_t room) {
   MutexLock lock(mutex_);
   Asker* const asker = find(node);
   if (asker == nullptr) return {};
-  Events::Own own = events_.read_own(asker->at, kAtOnce);
+  Events::Own own = events_.read_own(asker->at.own, kAtOnce);
   std::string events;
   for (std::size_t i = 0; i < own.events.size(); ++i) {
     std::string one;
@@ -216,14 +228,15 @@ std::string EventRelay::take(std::int64_t node, std::size_t room) {
     events += one;
   }
   const bool last = closing_ && events_.newest() <= own.position;
-  const bool missing = own.from > asker->at.to;
-  asker->before = asker->at;
-  asker->at.position = own.position;
+  Asker::Has& at = asker->at;
+  const bool missing = own.from > at.own.to;
+  asker->before = at;
+  at.own.position = own.position;
   // Numbers of local events alone go with the next that is said.
-  if (events.empty() && asker->begun && !missing && !last) return {};
-  asker->at.to = own.to;
-  asker->begun = true;
-  asker->last_said = last;
+  if (events.empty() && at.begun && !missing && !last) return {};
+  at.own.to = own.to;
+  at.begun = true;
+  at.last_said = last;
   std::string out;
   JsonWriter w(out);
   w.begin_object().key("process").string(events_.process());
@@ -244,7 +257,7 @@ void EventRelay::lost(std::int64_t node) {
 void EventRelay::heard(std::int64_t node, std::string_view bytes) {
   Events::Said said;
   auto read = decode_response(bytes, kSaid);
-  if (!read) return;  // of a program that says it otherwise
+  if (!read || !is_process(read->process)) return;  // of a program that says it otherwise
   events_.take_said(node, std::move(*read), clock_.now());
   events_.tell();
 }

@@ -43,10 +43,13 @@ class EventRelay : public BellRelay {
   // A node that asked.
   struct Asker {
     Instant until;
-    bool here = false;       // somebody listens there
-    bool begun = false;      // it knows where its events begin
-    bool last_said = false;  // that there will be no more
-    Events::Own at, before;  // what it has; and had before what was taken last
+    bool here = false;  // somebody listens there
+    struct Has {
+      Events::Own own;
+      bool begun = false;      // it knows where its events begin
+      bool last_said = false;  // that there will be no more
+    };
+    Has at, before;  // what it has; and had before what was taken last
     std::shared_ptr<void> watch;
   };
   Asker* find(std::int64_t node) MS_REQUIRES(mutex_);

@@ -176,6 +176,40 @@ TEST_CASE("what was lost on its way comes again, what came twice is told once") 
   town.at(2).relay->heard(1, again);
   CHECK_FALSE(from.has(2));
   CHECK(town.told(2) == Lines{"queue_paused a1"});
+  // Where its events begin, too.
+  Town other(2);
+  other.listen(2);
+  other.ask_all();
+  EventRelay& begins = *other.at(1).relay;
+  CHECK_FALSE(begins.take(2, 1 << 16).empty());
+  CHECK_FALSE(begins.has(2));
+  begins.lost(2);
+  CHECK(begins.has(2));
+}
+
+TEST_CASE("whoever goes from node to node while they are restarted misses nothing, nor twice") {
+  Town town(3);
+  town.gather();
+  town.happens(1, "a1");
+  town.carry_all();
+  // Node 1 is restarted: it takes its leave, and comes back as another process.
+  town.at(1).relay->closing();
+  town.happens(1, "a2");
+  town.carry_all();
+  const EventMarks at_2 = town.at(2).events.newest_place().marks;
+  town.clock.advance(1ms);
+  town.nodes[0] = std::make_unique<Town::Node>(town, 4, EventOptions{});
+  town.listen(1);
+  town.ask_all();
+  town.carry_all();
+  town.happens(2, "b1");
+  town.carry_all();
+  CHECK(town.behind(1, at_2) == Lines{"queue_paused b1"});
+  const EventMarks at_new = town.at(1).events.newest_place().marks;
+  CHECK(town.behind(3, at_new).empty());
+  CHECK(at_new.all().size() == 3);
+  town.happens(3, "c1");
+  CHECK(town.behind(3, at_new) == Lines{"queue_paused c1"});
 }
 
 TEST_CASE("who was cut off at one node goes on at another where it was") {
@@ -235,6 +269,11 @@ TEST_CASE(
   CHECK(town.told(1, before) == Lines{"gap node"});
   town.at(1).relay->gone(2);
   CHECK(town.told(1, before) == Lines{"gap node"});
+  // It was there all the time, and is gone only now.
+  town.happens(2, "b2");
+  town.carry_all();
+  town.at(1).relay->gone(2);
+  CHECK(town.told(1, before) == Lines{"gap node", "queue_paused b2", "gap node"});
 
   const std::uint64_t then = town.at(1).events.newest();
   town.at(3).relay->closing();
@@ -274,7 +313,7 @@ TEST_CASE("an event comes as it was, and as many as there is room for") {
       R"({"process":"ccn9","from":4,"to":7,"events":[)"
       R"({"n":5,"type":"progress","at":1700000000000001,"job":8,"attempt":2,"value":0.5,)"
       R"("text":"half","queue":"q","kind":"k","tags":["x","y"]},)"
-      R"({"n":6,"type":"of a later version","at":1},)"
+      R"({"n":6,"type":"of a later version","at":1},{"n":6,"type":"queue_paused","at":1},)"
       R"({"n":7,"type":"breaker_opened","at":1,"breaker":"geo","until":9}]})";
   const std::uint64_t before = town.at(1).events.newest();
   town.at(1).relay->heard(9, said);
@@ -293,6 +332,10 @@ TEST_CASE("an event comes as it was, and as many as there is room for") {
   // What is damaged, or of another language, is passed over.
   town.at(1).relay->heard(9, said.substr(0, said.size() - 1));
   town.at(1).relay->heard(9, "");
+  for (const char* const name : {"", "a,b", "a\\nb", "a-b"}) {
+    town.at(1).relay->heard(9,
+                            fmt::format(R"({{"process":"{}","from":0,"to":0,"events":[]}})", name));
+  }
   CHECK(town.at(1).events.newest() == before + 3);
 
   for (int i = 0; i < 50; ++i) town.happens(1, fmt::format("a{}", i));

@@ -132,6 +132,7 @@ class EventStream {
   std::shared_ptr<void> listener_;  // nullptr = not begun
   std::uint64_t at_ = 0;            // the position of what was read last
   EventMarks marks_;                // the id to come back with
+  bool new_process_ = false;        // among them, and not said yet
 };
 
 StreamPiece EventStream::begin() {
@@ -162,7 +163,10 @@ bool EventStream::is_new(const Event& event) {
   const std::string& process = event.process == nullptr ? events_.process() : *event.process;
   const bool seen = event.number <= marks_.of(process);
   if (!seen || !marks_.has(process)) {
-    if (marks_.set(process, event.number)) events_.drop_unknown(marks_);
+    if (marks_.set(process, event.number)) {
+      events_.drop_unknown(marks_);
+      new_process_ = true;
+    }
   }
   return !event.mark && (!seen || MS_MUTANT(event_seen_told_again));
 }
@@ -185,8 +189,11 @@ StreamPiece EventStream::next(bool beat) {
       if (is_new(*event) && shown(*event) && passes(filter_, *event)) write(*event, piece.bytes);
     }
   }
-  // With its place, so that who comes back need not look through what was not for it.
-  if (beat && piece.bytes.empty()) piece.bytes = fmt::format(": \nid: {}\n\n", marks_.text());
+  if (beat) events_.drop_unknown(marks_);
+  // With its place, so that who comes back need not look through what was not for it, and brings
+  // all the processes that it knows.
+  if ((std::exchange(new_process_, false) || beat) && piece.bytes.empty())
+    piece.bytes = fmt::format(": \nid: {}\n\n", marks_.text());
   return piece;
 }
 

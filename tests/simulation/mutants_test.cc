@@ -399,6 +399,7 @@ std::map<std::string, std::string> door_defects() {
       {"event_gap_not_told", http("what is not there any more begins with a gap*")},
       {"event_seen_told_again", http("a stream goes on with what another node*")},
       {"relay_not_asked_again", unit("bell_test", "what is not for a peer keeps*")},
+      {"event_of_process_gone_told_again", relay("whoever goes from node to node*")},
       {"events_not_told_to_nodes", relay("what each node does is in the ring*")},
       {"event_of_node_twice", relay("what was lost on its way comes again*")},
       {"events_lost_not_repeated", relay("what was lost on its way comes again*")},
