@@ -102,6 +102,12 @@ struct Words : BellRelay {
     return true;
   }
 
+  // For wait().
+  Ask asker(std::int64_t node) const {
+    const auto found = askers.find(node);
+    return found == askers.end() ? Ask::nothing : found->second;
+  }
+
   Mutex mutex;
   CondVar news;
   Ask want = Ask::nothing;
@@ -275,7 +281,7 @@ TEST_CASE("what is relayed goes to those that ask, and ends that they hear by it
   REQUIRE(c.hears("one"));
   CHECK(hears.came.empty());
   hears.ask(BellRelay::Ask::here);
-  REQUIRE(says.wait([](Words& w) { return w.askers[2] == BellRelay::Ask::here; }));
+  REQUIRE(says.wait([](Words& w) { return w.asker(2) == BellRelay::Ask::here; }));
   REQUIRE(hears.wait([](Words& w) { return w.came == "1:early "; }));
   for (int i = 0; i < 100; ++i) {
     says.say(fmt::format("{}", i));
@@ -327,7 +333,7 @@ TEST_CASE("a node that comes back is asked anew, and hears what it had not") {
   b = std::make_unique<Ringer>(2, BellOptions{.listen = address}, &second);
   b->bell->set_peers({a.as_peer(1)});
   REQUIRE(second.wait([](Words& w) { return w.came == "1:two "; }));
-  REQUIRE(says.wait([](Words& w) { return w.askers[2] == BellRelay::Ask::here; }));
+  REQUIRE(says.wait([](Words& w) { return w.asker(2) == BellRelay::Ask::here; }));
 }
 
 TEST_CASE("who does not know the key is dropped, and hears nothing") {
