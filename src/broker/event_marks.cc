@@ -8,10 +8,6 @@
 
 namespace mainspring {
 
-std::string event_id(std::string_view process, std::uint64_t number) {
-  return fmt::format("{}-{}", process, number);
-}
-
 std::optional<EventMarks> EventMarks::parse(std::string_view text) {
   if (text.size() > kMaxTextBytes) return std::nullopt;
   EventMarks out;
@@ -36,7 +32,7 @@ std::string EventMarks::text() const {
   std::string out;
   for (const auto& [process, number] : all_) {
     if (!out.empty()) out += ',';
-    out += event_id(process, number);
+    out += fmt::format("{}-{}", process, number);
   }
   return out;
 }

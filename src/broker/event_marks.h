@@ -33,7 +33,4 @@ class EventMarks {
   std::vector<Mark> all_;  // few; in the order in which they came
 };
 
-// PROCESS-NUMBER of one event.
-std::string event_id(std::string_view process, std::uint64_t number);
-
 }  // namespace mainspring

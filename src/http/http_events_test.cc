@@ -251,7 +251,7 @@ TEST_CASE("a stream goes on with what another node told this one, where a stream
   const std::string own = listener.last_id;
   node_says(s, 5, "films");
   CHECK(listener.next() == "queue_resumed films/");
-  CHECK(listener.data.find(R"("id":"feedn2-5")") != std::string::npos);
+  CHECK(listener.data.find(R"("id":")" + listener.last_id + "\"") != std::string::npos);
   CHECK(listener.last_id == own + ",feedn2-5");
   node_says(s, 6, "photos");
   CHECK(listener.next() == "queue_resumed photos/");

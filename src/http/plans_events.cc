@@ -206,10 +206,10 @@ bool EventStream::shown(const Event& event) const {
 
 void EventStream::write(const Event& event, std::string& out) const {
   const std::string_view type = to_string(event.type);
-  const std::string& process = event.process == nullptr ? events_.process() : *event.process;
-  out += fmt::format("id: {}\nevent: {}\ndata: ", marks_.text(), type);
+  const std::string id = marks_.text();
+  out += fmt::format("id: {}\nevent: {}\ndata: ", id, type);
   JsonWriter w(out);
-  w.begin_object().key("id").string(event_id(process, event.number)).key("type").string(type);
+  w.begin_object().key("id").string(id).key("type").string(type);
   w.key("at").time(event.at);
   if (event.job != 0) {
     write_job(w, event);
