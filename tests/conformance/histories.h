@@ -236,7 +236,22 @@ class Generator {
     return u;
   }
 
+  // Many that differ in nothing but their arguments, as a store may keep them together.
+  Operation enqueue_alike() {
+    NewJob like;
+    like.queue = pick({"a", "b", "c"});
+    like.kind = pick({"k0", "k1", "k2"});
+    like.priority = static_cast<int>(below(3));
+    Enqueue e;
+    for (auto n = 2 + below(9); n > 0; --n) {
+      like.args = fmt::format("[{}]", below(100));
+      e.jobs.push_back(like);
+    }
+    return e;
+  }
+
   Operation enqueue() {
+    if (chance(4)) return enqueue_alike();
     Enqueue e;
     const auto n = chance(10) ? below(20) : 1 + below(2);
     for (std::uint64_t i = 0; i < n; ++i) e.jobs.push_back(job());
