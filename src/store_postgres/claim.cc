@@ -85,11 +85,25 @@ void PostgresStore::begin_claim(const std::shared_ptr<Claiming>& claiming) {
   claim_limited(claiming);
 }
 
-// Short of what was asked for, and the line was not looked at from its beginning?
+// Short of what was asked for, and there may be more where it did not look?
+bool PostgresStore::wants_more(const Claiming& claiming) {
+  if (!claiming.sent_once || claiming.full ||
+      std::ssize(claiming.result.jobs) >= claiming.op->max || is_limited(claiming))
+    return false;
+  return claiming.met_bundles || claiming.undone != 0 || (claiming.short_of && may_look(claiming));
+}
+
 void PostgresStore::look_again(const std::shared_ptr<Claiming>& claiming) {
-  if (!claiming->short_of || !may_look(*claiming)) return;
-  send_claim(claiming, true);
-  settle();
+  constexpr int kMaxTries = 100;
+  for (int tries = 0; tries < kMaxTries && wants_more(*claiming); ++tries) {
+    // What it could not take of a bundle stands in front of the next: that is undone.
+    const auto before = claiming->result.jobs.size();
+    const bool stuck = claiming->left_some && !claiming->undoes;
+    claiming->undoes = claiming->undoes || stuck;
+    send_claim(claiming, !claiming->met_bundles && claiming->undone == 0);
+    settle();
+    if (!stuck && claiming->undone == 0 && claiming->result.jobs.size() == before) break;
+  }
 }
 
 std::vector<const QueueInfo*> PostgresStore::queues_named(const Claim& op) {
@@ -142,7 +156,13 @@ void PostgresStore::send_claim(const std::shared_ptr<Claiming>& claiming, bool f
   claiming->sent = steady_.now().instant;
   claiming->sent_once = true;
   claiming->short_of = false;
-  auto then = [this, claiming](const Rows& rows) { take_claimed(*claiming, rows); };
+  claiming->met_bundles = claiming->left_some = false;
+  claiming->undone = 0;
+  const bool one_queue = claiming->queues.size() == 1;
+  const bool bundles = from_beginning || may_hold_bundles(*claiming);
+  const bool takes = bundles && one_queue && !claiming->undoes && max >= options_.least_of_bundle;
+  if (bundles && !takes) undo_bundles(claiming, max, kinds, from_beginning);
+  auto then = [this, claiming, takes](const Rows& rows) { take_claimed(*claiming, rows, takes); };
   Params p = params(max);
   if (kinds) {
     p.add(*kinds);
@@ -152,7 +172,7 @@ void PostgresStore::send_claim(const std::shared_ptr<Claiming>& claiming, bool f
   p.add(op.worker).add(op.lease.count()).add(claiming->until).add(wall()).add(claiming->at);
   p.add(node_).add(batch_);
   claiming->from_beginning = true;
-  if (claiming->queues.size() == 1) {
+  if (one_queue) {
     const int queue = claiming->queues.front()->id;
     const QueueHint& hint = hints_[queue];
     Ints priorities, firsts;
@@ -163,23 +183,27 @@ void PostgresStore::send_claim(const std::shared_ptr<Claiming>& claiming, bool f
       if (!from_beginning && at != 0) claiming->from_beginning = false;
     }
     p.add(std::int64_t{queue}).add(priorities).add(firsts);
+    const int each = hint.per_bundle != 0 ? hint.per_bundle : options_.most_of_bundle;
+    if (takes) p.add((max + each - 1) / each);
   } else {
     Ints ids;
     for (const QueueInfo* queue : claiming->queues) ids.push_back(queue->id);
     p.add(ids);
   }
-  later(claiming->queues.size() == 1 ? sql_.claim_one_queue : sql_.claim_queues, p,
-        std::move(then));
+  const Statement& plain = one_queue ? sql_.claim_one_queue : sql_.claim_queues;
+  later(takes ? sql_.claim_bundles : plain, p, std::move(then));
 }
 
-void PostgresStore::take_claimed(Claiming& claiming, const Rows& rows) {
+void PostgresStore::take_claimed(Claiming& claiming, const Rows& rows, bool of_bundles) {
   const Claim& op = *claiming.op;
   const bool one_queue = claiming.queues.size() == 1;
   claiming.answered = true;
   auto& jobs = claiming.result.jobs;
   const auto before = static_cast<std::ptrdiff_t>(jobs.size());
-  jobs.reserve(jobs.size() + static_cast<std::size_t>(rows.size()));
-  for (int i = 0; i < rows.size(); ++i) {
+  const int found = of_bundles && rows.is_null(0, 0) ? 0 : rows.size();
+  if (of_bundles) note_bundles(claiming, rows, found);
+  jobs.reserve(jobs.size() + static_cast<std::size_t>(found));
+  for (int i = 0; i < found; ++i) {
     jobs.push_back(read_claimed(rows, i, op, claiming.until));
     if ((after_.leased.back().second.flags & kFlagExtras) != 0)
       claiming.extras.push_back(jobs.back().id);
@@ -191,11 +215,11 @@ void PostgresStore::take_claimed(Claiming& claiming, const Rows& rows) {
     if (!place_of.empty()) return place_of.at(a.id) < place_of.at(b.id);
     return std::tie(a.priority, a.run_at, a.id) < std::tie(b.priority, b.run_at, b.id);
   });
-  if (rows.size() != 0) {
+  if (found != 0) {
     wrote();
     marked_ = true;
     GivenClaim given{.look_at = claiming.until, .seq = rows.integer(0, 18), .ids = {}};
-    for (int i = 0; i < rows.size(); ++i) given.ids.push_back(rows.integer(i, 0));
+    for (int i = 0; i < found; ++i) given.ids.push_back(rows.integer(i, 0));
     after_.given.push_back(std::move(given));
   }
   const bool enough = claiming.full || static_cast<int>(claiming.result.jobs.size()) >= op.max;
@@ -215,7 +239,10 @@ void PostgresStore::take_claimed(Claiming& claiming, const Rows& rows) {
     }
     claiming.short_of = !enough && !claiming.from_beginning;
   }
-  if (!enough && op.kinds.empty() && !claiming.short_of) note_dry(claiming);
+  const bool more = claiming.short_of || claiming.met_bundles || claiming.undone != 0;
+  if (!enough && op.kinds.empty() && !more) note_dry(claiming);
+  // Who waits is not told when others let go of what it passed: refresh() looks.
+  for (const QueueInfo* queue : claiming.queues) hints_[queue->id].passed = !enough && more;
 }
 
 // Nothing is left that a claim could take, as far as anybody can tell now.

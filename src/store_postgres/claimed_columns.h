@@ -1,6 +1,12 @@
 // What a claim answers of each job, in the order in which read_claimed() counts the columns.
 #pragma once
 
+// What a claim makes of a job's row; $3 to $7 are the claim's.
+#define MS_BEGUN                                                                                  \
+  "state = 3, attempt = attempt + 1, version = version + 1, token = "                             \
+  "nextval('$schema.tokens_given'), worker = $3, lease = $4, lease_until = $5, claimed_at = $7, " \
+  "started_at = $6"
+
 #define MS_CLAIMED                                                                         \
   "j.id, j.token, j.attempt, j.max_attempts, j.priority, j.run_at, j.timeout, j.flags, "   \
   "j.schedule, j.queue, j.kind, j.args, j.headers, j.tags, j.correlation_id, j.reply_to, " \

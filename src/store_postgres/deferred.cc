@@ -90,6 +90,8 @@ ClaimResult PostgresStore::give_named(const Claim& op, JobInHand& job, std::stri
     wrote();
     flush();
   }
+  if (row.version == 1)  // then it may stand in a bundle
+    write(sql_.enter_line, params(row.id), false);
   Claim one = op;
   one.max = 1;
   one.kinds.clear();

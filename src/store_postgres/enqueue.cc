@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "store_postgres/store_impl.h"
+#include "store_postgres/plain.h"
 
 namespace mainspring::pg {
 
@@ -41,15 +41,6 @@ bool PostgresStore::is_plain(const Enqueue& op) {
          });
 }
 
-// New rows of plain jobs, column by column.
-struct PostgresStore::Columns {
-  Ints state, priority, run_at, queue, kind, max_attempts, timeout;
-  Texts args, headers, tags, correlation, reply;
-  std::deque<std::string> joined;             // tags
-  bool some_wait = false;                     // for their time
-  std::map<std::int64_t, TallyChange> tally;  // by queue
-};
-
 EnqueueResult PostgresStore::take_columns(const Enqueue& op, Columns& c) {
   EnqueueResult answer;
   answer.jobs.reserve(op.jobs.size());
@@ -85,7 +76,8 @@ EnqueueResult PostgresStore::take_columns(const Enqueue& op, Columns& c) {
 
 // An array costs the server time for each row: a column that is the same in all of them, as most
 // are in most batches, goes as one value, and one that is empty in all of them not at all.
-void PostgresStore::send_columns(const Columns& c, bool keep_ids, std::function<void(Rows)> then) {
+void PostgresStore::send_columns(const Columns& c, bool bundles, bool keep_ids,
+                                 std::function<void(Rows)> then) {
   const auto same = [](const Ints& column) {
     return std::all_of(column.begin(), column.end(),
                        [&](std::int64_t value) { return value == column.front(); });
@@ -118,10 +110,15 @@ void PostgresStore::send_columns(const Columns& c, bool keep_ids, std::function<
   p.add(wall()).add(node_).add(batch_).add(keep_ids).add(queues).add(enqueued).add(available);
   p.add(!held_).add(session_);
   for (const auto& value : values) p.add(value);
+  if (bundles) {
+    p.add(options_.most_of_bundle);
+    for (const auto& [queue, tally] : c.tally) hints_[static_cast<int>(queue)].bundles = true;
+  }
   held_ = marked_ = true;
   after_.live_counted += std::ssize(c.state);
   wrote();
-  later(c.some_wait ? sql_.enqueue_plain : sql_.enqueue_available, p, std::move(then));
+  const Statement& rest = c.some_wait ? sql_.enqueue_plain : sql_.enqueue_available;
+  later(bundles ? sql_.enqueue_bundles : rest, p, std::move(then));
 }
 
 std::size_t PostgresStore::enqueue_run(std::span<const Operation> rest,
@@ -129,6 +126,7 @@ std::size_t PostgresStore::enqueue_run(std::span<const Operation> rest,
   std::size_t run = 0;
   const std::size_t first = results.size() - rest.size();
   Columns columns;
+  std::size_t requests = 0;
   for (; run < rest.size(); ++run) {
     const auto* op = std::get_if<Enqueue>(&rest[run]);
     if (op == nullptr || !is_plain(*op)) break;
@@ -139,6 +137,7 @@ std::size_t PostgresStore::enqueue_run(std::span<const Operation> rest,
       continue;
     }
     results[first + run] = take_columns(*op, columns);
+    ++requests;
   }
   if (columns.state.empty()) return run;
   flush();  // in the order of the batch
@@ -146,14 +145,15 @@ std::size_t PostgresStore::enqueue_run(std::span<const Operation> rest,
   // be here before it.
   const bool keep_ids = plain_ || (from_start && run == rest.size());
   must_look_ = must_look_ || !keep_ids;
-  send_columns(columns, keep_ids, [&results, first, run](const Rows& rows) {
-    int row = 0;
-    for (std::size_t i = first; i < first + run; ++i) {
-      auto* answer = std::get_if<EnqueueResult>(&results[i]);
-      if (answer == nullptr) continue;
-      for (EnqueuedJob& job : answer->jobs) job.id = rows.integer(row++, 0);
-    }
-  });
+  send_columns(columns, may_bundle(columns, requests), keep_ids,
+               [&results, first, run](const Rows& rows) {
+                 int row = 0;
+                 for (std::size_t i = first; i < first + run; ++i) {
+                   auto* answer = std::get_if<EnqueueResult>(&results[i]);
+                   if (answer == nullptr) continue;
+                   for (EnqueuedJob& job : answer->jobs) job.id = rows.integer(row++, 0);
+                 }
+               });
   return run;
 }
 

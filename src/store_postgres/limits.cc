@@ -83,6 +83,7 @@ void PostgresStore::claim_limited(const std::shared_ptr<Claiming>& claiming) {
   const std::optional<Ints> kinds = kinds_named(op);
   claiming->rooms = rooms(claiming->queues);
   if (kinds && kinds->empty()) return;
+  give_entries(claiming, kinds);
   has_order(*claiming) ? look_in_order(*claiming, kinds) : look_at_keys(*claiming, kinds);
   Ints ids, room;
   for (const auto& [id, of_queue] : claiming->rooms) {

@@ -66,8 +66,7 @@ void PostgresStore::close(BatchReport& report) {
   }
   for (auto& claiming : open->claims) {
     const bool lost = claiming->sent_once && !claiming->answered;
-    const bool again = claiming->short_of && may_look(*claiming);
-    if (lost || again || !claiming->extras.empty()) {
+    if (lost || wants_more(*claiming) || !claiming->extras.empty()) {
       rest.claims.push_back(std::move(claiming));
     } else {
       *claiming->answer = std::move(claiming->result);

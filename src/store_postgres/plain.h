@@ -5,6 +5,15 @@
 
 namespace mainspring::pg {
 
+// New rows of plain jobs, column by column.
+struct PostgresStore::Columns {
+  Ints state, priority, run_at, queue, kind, max_attempts, timeout;
+  Texts args, headers, tags, correlation, reply;
+  std::deque<std::string> joined;             // tags
+  bool some_wait = false;                     // for their time
+  std::map<std::int64_t, TallyChange> tally;  // by queue
+};
+
 // Completions of many requests, in one statement.
 struct PostgresStore::Completing {
   Ints ids, tokens;
@@ -37,6 +46,11 @@ struct PostgresStore::Claiming {
   std::map<int, KeyTurns> turns;  // of its queues with fair keys
   bool from_beginning = false;
   bool short_of = false;
+  // Of its last try: entries for many jobs that it met, ids in them that it could not take, and how
+  // many it undid before it looked.
+  bool met_bundles = false, left_some = false;
+  std::int64_t undone = 0;
+  bool undoes = false;  // takes no bundles from here on
   Instant sent;
 };
 

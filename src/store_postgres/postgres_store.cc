@@ -154,6 +154,7 @@ Error PostgresStore::moved_error() const {
 void PostgresStore::join() {
   if (!options_.joins) {
     node_ = connection_->run(sql_.node_number).integer(0, 0);
+    look_for_bundles();
     return;
   }
   connection_->run(sql_.begin);
@@ -163,6 +164,7 @@ void PostgresStore::join() {
   const Rows joined = connection_->run(
       sql_.node_joins, params(options_.incarnation, MAINSPRING_VERSION, wall(), newest_schema()));
   node_ = joined.integer(0, 0);
+  look_for_bundles();
   in_transaction_ = true;
   if (others.integer(0, 0) == 0) begin_anew();
   // For functions, which see no options.

@@ -53,6 +53,11 @@ struct PostgresOptions {
   // Ids of jobs of workflows are taken some at a time, and what is left over is a gap. Off: one by
   // one, for tests that compare ids.
   bool ids_ahead = true;
+  // Plain jobs that are enqueued together, at least so many at once, stand in the line as one entry
+  // for up to `most_of_bundle` (1 to 1000); claims for fewer than `least_of_bundle` undo it. Needs
+  // a store in which no older program works, and keeps those out. Off: none are made.
+  bool bundles = true;
+  int least_of_bundle = 8, most_of_bundle = 100;
   // A store that goes on elsewhere is opened for nothing but reads, and not joined.
   IfMoved if_moved = IfMoved::refuse;
 };

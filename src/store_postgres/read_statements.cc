@@ -53,8 +53,11 @@ constexpr std::string_view kQueues =
     "least(min(r.run_at), (SELECT h.run_at FROM $schema.held_back h JOIN $schema.jobs j ON "
     "j.id = h.id WHERE h.queue = q.id AND j.state = 2 AND j.run_at = h.run_at ORDER BY "
     "h.run_at LIMIT 1)) AS run_at FROM generate_series(0, 9) AS p(priority) LEFT JOIN LATERAL "
-    "(SELECT run_at FROM $schema.ready WHERE queue = q.id AND priority = p.priority ORDER BY "
-    "run_at LIMIT 1) r ON true WHERE t.available > 0) o ON true LEFT JOIN (SELECT z.queue, "
+    "((SELECT run_at FROM $schema.ready WHERE queue = q.id AND priority = p.priority ORDER BY "
+    "run_at LIMIT 1) UNION ALL (SELECT b.run_at FROM $schema.bundles b WHERE b.queue = q.id AND "
+    "b.priority = p.priority AND EXISTS (SELECT 1 FROM unnest(b.ids) AS i(id) JOIN $schema.jobs j "
+    "ON j.id = i.id WHERE j.state = 2 AND j.version = 1) ORDER BY b.run_at LIMIT 1)) r ON true "
+    "WHERE t.available > 0) o ON true LEFT JOIN (SELECT z.queue, "
     "count(*) AS n FROM $schema.quarantine z JOIN $schema.jobs j ON j.id = z.id AND "
     "j.quarantined IS NOT NULL AND j.state NOT IN (4, 6, 7) GROUP BY z.queue) z ON z.queue = "
     "q.id ORDER BY q.name";
@@ -83,12 +86,15 @@ ReadStatements::ReadStatements(std::string_view s)
                   " ORDER BY id DESC LIMIT $2) j" MS_JOINS "ORDER BY j.id DESC"),
       candidates_dead(s, MS_NEWEST("dead_letter")),
       candidates_running(s, MS_CANDIDATES("SELECT unnest(ids) AS id FROM $schema.leased")),
-      candidates_ready(s, MS_CANDIDATES("(SELECT id FROM $schema.ready UNION ALL SELECT id FROM "
+      candidates_ready(s, MS_CANDIDATES("(SELECT id FROM $schema.ready UNION SELECT unnest(ids) "
+                                        "FROM $schema.bundles UNION SELECT id FROM "
                                         "$schema.held_back)")),
-      candidates_ready_of(s, MS_CANDIDATES("(SELECT r.id FROM $schema.queues q, LATERAL (SELECT id "
-                                           "FROM $schema.ready WHERE queue = q.id UNION ALL SELECT "
-                                           "id FROM $schema.held_back WHERE queue = q.id) r WHERE "
-                                           "q.name = $3)")),
+      candidates_ready_of(
+          s, MS_CANDIDATES("(SELECT r.id FROM $schema.queues q, LATERAL (SELECT id "
+                           "FROM $schema.ready WHERE queue = q.id UNION SELECT "
+                           "unnest(ids) FROM $schema.bundles WHERE queue = q.id "
+                           "UNION SELECT id FROM $schema.held_back WHERE queue = q.id) r WHERE "
+                           "q.name = $3)")),
       candidates_due(s, MS_CANDIDATES("(SELECT id FROM $schema.due UNION ALL SELECT id FROM "
                                       "$schema.quarantine)")),
       candidates_waiting(s, MS_CANDIDATES("(SELECT job AS id FROM $schema.schedule_jobs UNION "
@@ -97,10 +103,16 @@ ReadStatements::ReadStatements(std::string_view s)
                                           "SELECT turn FROM $schema.sessions WHERE look_at <> 0)")),
       candidates_quarantined(s, MS_NEWEST("quarantine")),
       queues(s, kQueues),
-      line_before(s,
-                  "SELECT count(*) FROM (SELECT 1 FROM $schema.ready WHERE queue = (SELECT id FROM "
-                  "$schema.queues WHERE name = $1) AND (priority, run_at, id) < ($2, $3, $4) LIMIT "
-                  "$5) l"),
+      line_before(
+          s,
+          "SELECT count(*) FROM ((SELECT id FROM $schema.ready WHERE queue = (SELECT id "
+          "FROM $schema.queues WHERE name = $1) AND (priority, run_at, id) < ($2, $3, $4) "
+          "LIMIT $5) UNION (SELECT j.id FROM $schema.bundles b, unnest(b.ids) AS i(id) JOIN "
+          "$schema.jobs j ON j.id = i.id WHERE b.queue = (SELECT id FROM $schema.queues "
+          "WHERE name = $1) AND (b.priority, b.run_at, b.first) < ($2, $3, $4) AND i.id < "
+          "CASE WHEN (b.priority, b.run_at) = ($2, $3) THEN $4::bigint ELSE "
+          "9223372036854775807 END AND j.state = 2 AND j.version = 1 LIMIT $5) LIMIT $5) "
+          "l"),
       quarantined_before(
           s,
           "SELECT count(*) FROM (SELECT 1 FROM $schema.quarantine z JOIN $schema.jobs j ON j.id = "

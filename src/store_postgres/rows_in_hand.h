@@ -123,6 +123,10 @@ struct QueueHint {
   bool running_uncertain = true;  // others may have ended
   // No available job of the priority has an earlier run_at, as far as this node knows.
   std::array<std::int64_t, kLowestPriority + 1> first{};
+  bool bundles = true;  // there may be some,
+  int per_bundle = 0;   // and of about so many jobs they are; 0 = not known
+  bool passed = false;  // a claim found too little, and did not look everywhere
+  Instant bundles_at;   // when a claim under limits last looked for some
   Instant looked_at;    // when the line was last read from its beginning,
   Duration looking{0};  // and how long that took
 };

@@ -37,7 +37,7 @@ void PostgresStore::heard(const Heard& what) {
     }
     if (found != queues_by_name_.end()) {
       QueueHint& hint = hints_[found->second->id];
-      hint.uncertain = hint.running_uncertain = true;
+      hint.uncertain = hint.running_uncertain = hint.bundles = true;
       hint.dry = false;
       doubt_breaker_of(*found->second);
     } else if (unknown_queues_.size() < kMaxUnknownQueues) {
@@ -48,6 +48,7 @@ void PostgresStore::heard(const Heard& what) {
   if (what.everything) {
     for (auto& [id, hint] : hints_) {
       hint.uncertain = hint.heads_uncertain = hint.heads_drift = hint.running_uncertain = true;
+      hint.bundles = true;
       hint.dry = hint.heads_dry = false;
     }
     dry_lines_.clear();
@@ -74,6 +75,24 @@ Heard PostgresStore::take_news() {
   return std::exchange(news_, {});
 }
 
+// Those of which nothing is known here that could be claimed, or not all was looked at.
+Ints PostgresStore::quiet_queues() const {
+  Ints quiet;
+  for (const auto& [id, queue] : queues_by_id_) {
+    const bool held = queue->paused || is_held_by_breaker(*queue);
+    if (!held && (hints_[id].passed || !has_available(queue->name))) quiet.push_back(id);
+  }
+  return quiet;
+}
+
+void PostgresStore::hear_waiting(const Ints& quiet, const Rows& waiting, Heard& heard) {
+  for (int i = 0; i < waiting.size(); ++i) heard.queues.push_back(waiting.string(i, 0));
+  for (const std::int64_t id : quiet) {
+    QueueHint& hint = hints_[static_cast<int>(id)];
+    if (std::exchange(hint.passed, false)) hint.looking = Duration(0);  // it may look at once
+  }
+}
+
 Result<Heard> PostgresStore::refresh(Now now) {
   constexpr Duration kInterval = std::chrono::milliseconds(3500);
   if (refreshed_at_ != Instant() && now.instant < refreshed_at_ + kInterval) return Heard{};
@@ -81,11 +100,7 @@ Result<Heard> PostgresStore::refresh(Now now) {
   if (!moved_to_.empty()) return moved_error();
   try {
     ensure_connected(steady_.now().instant);
-    Ints quiet;
-    for (const auto& [id, queue] : queues_by_id_) {
-      const bool held = queue->paused || is_held_by_breaker(*queue);
-      if (!held && !has_available(queue->name)) quiet.push_back(id);
-    }
+    const Ints quiet = quiet_queues();
     Connection& c = *connection_;
     const Now sent = steady_.now();
     // One transaction, so that an idle node is one to the server; a heartbeat may be lost with it.
@@ -118,16 +133,14 @@ Result<Heard> PostgresStore::refresh(Now now) {
     foreign_lease_ = leased.empty() ? 0 : leased.integer(0, 0);
     if (next_due_ < due) heard.next_due = next_due_;
     if (next_workflow_ < wake) heard.next_due = std::min(heard.next_due, next_workflow_);
-    if (!quiet.empty()) {
-      const Rows rows = c.next();
-      for (int i = 0; i < rows.size(); ++i) heard.queues.push_back(rows.string(i, 0));
-    }
+    if (!quiet.empty()) hear_waiting(quiet, c.next(), heard);
     if (folds) {
       c.next();
       folded_at_ = wall(), folded_commits_ = commits_;
     }
     heard.catalog = load_schedules() || heard.catalog;
     ask_lines(heard);
+    look_for_bundles();
     c.run(sql_.commit);
     in_transaction_ = false;
     if (heard.catalog) reload_copies();

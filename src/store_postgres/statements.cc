@@ -211,9 +211,19 @@ namespace {
 
 // The payload goes straight into its row; what else is needed of it comes back from there. A column
 // that all the jobs have in common comes once, in the place of its array.
-std::string enqueue_text(bool some_wait) {
+enum class Rest { available, some_wait, bundles };
+
+std::string enqueue_text(Rest rest) {
   const std::string due =
       "d AS (INSERT INTO $schema.due (run_at, id) SELECT run_at, id FROM j WHERE state = 1), ";
+  const std::string ready =
+      "r AS (INSERT INTO $schema.ready (queue, priority, kind, run_at, id, expires_at) SELECT "
+      "queue, priority, kind, run_at, id, 0 FROM j WHERE state = 2), ";
+  const std::string bundles =
+      "r AS (INSERT INTO $schema.bundles (queue, priority, kind, run_at, first, ids) SELECT queue, "
+      "priority, kind, run_at, min(id), array_agg(id) FROM (SELECT *, (row_number() OVER "
+      "(PARTITION BY queue, priority, kind, run_at ORDER BY id) - 1) / $29::bigint AS part FROM j) "
+      "p GROUP BY queue, priority, kind, run_at, part), ";
   return std::string(
              "WITH j AS (INSERT INTO $schema.jobs (id, state, flags, priority, attempt, "
              "max_attempts, version, token, lease_until, lease, claimed_at, run_at, started_at, "
@@ -227,10 +237,8 @@ std::string enqueue_text(bool some_wait) {
              "$6::bigint[], $7::bigint[], $8::text[], $9::text[], $10::text[], $11::text[], "
              "$12::text[]) AS u(state, priority, run_at, queue, kind, max_attempts, timeout, args, "
              "headers, tags, correlation_id, reply_to) RETURNING id, state, queue, priority, kind, "
-             "run_at), "
-             "r AS (INSERT INTO $schema.ready (queue, priority, kind, run_at, id, expires_at) "
-             "SELECT queue, priority, kind, run_at, id, 0 FROM j WHERE state = 2), ") +
-         (some_wait ? due : "") +
+             "run_at), ") +
+         (rest == Rest::bundles ? bundles : ready) + (rest == Rest::some_wait ? due : "") +
          "t AS (INSERT INTO $schema.tallies (node, batch, at, queue, enqueued, scheduled, "
          "available, ids) SELECT $14, $15, $13, u.queue, u.enqueued, u.enqueued - u.available, "
          "u.available, CASE WHEN $16::boolean AND u.n = 1 THEN (SELECT array_agg(id) FROM j) END "
@@ -245,9 +253,8 @@ std::string claim_text(std::string_view chosen) {
   return "WITH c AS MATERIALIZED (" + std::string(chosen) +
          "), d AS (DELETE FROM $schema.ready USING c WHERE ready.ctid = c.ctid RETURNING "
          "ready.id), "
-         "u AS (UPDATE $schema.jobs j SET state = 3, attempt = attempt + 1, version = version + 1, "
-         "token = nextval('$schema.tokens_given'), worker = $3, lease = $4, lease_until = $5, "
-         "claimed_at = $7, started_at = $6 FROM d WHERE j.id = d.id RETURNING " MS_CLAIMED
+         "u AS (UPDATE $schema.jobs j SET " MS_BEGUN
+         " FROM d WHERE j.id = d.id RETURNING " MS_CLAIMED
          "), l AS (INSERT INTO $schema.leased (look_at, seq, node, ids) SELECT $5, "
          "nextval('$schema.row_numbers'), $8, array_agg(id) FROM u HAVING count(*) > 0 RETURNING "
          "seq), "
@@ -288,8 +295,9 @@ EnqueueStatements::EnqueueStatements(std::string_view s)
           "= k.id, ended = u.state FROM u WHERE k.queue = u.queue AND k.key = u.key AND k.id = "
           "u.id AND k.until > $5) DELETE FROM $schema.uniques d USING u WHERE d.queue = u.queue "
           "AND d.key = u.key AND d.id = u.id AND d.until <= $5"),
-      enqueue_available(s, enqueue_text(false)),
-      enqueue_plain(s, enqueue_text(true)) {}
+      enqueue_available(s, enqueue_text(Rest::available)),
+      enqueue_plain(s, enqueue_text(Rest::some_wait)),
+      enqueue_bundles(s, enqueue_text(Rest::bundles)) {}
 
 ClaimStatements::ClaimStatements(std::string_view s)
     : claim_one_queue(
@@ -485,6 +493,7 @@ NodeStatements::NodeStatements(std::string_view s)
       waiting_queues(s,
                      "SELECT q.name FROM $schema.queues q WHERE q.id = ANY($1) AND NOT q.paused "
                      "AND (EXISTS (SELECT 1 FROM $schema.ready r WHERE r.queue = q.id) OR EXISTS "
+                     "(SELECT 1 FROM $schema.bundles b WHERE b.queue = q.id) OR EXISTS "
                      "(SELECT 1 FROM $schema.held_back h WHERE h.queue = q.id))"),
       node_leaves(s, "DELETE FROM $schema.nodes WHERE id = $1"),
       drop_leased(s, "DELETE FROM $schema.leased"),

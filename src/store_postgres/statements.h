@@ -48,13 +48,20 @@ struct ExtraStatements {
 struct EnqueueStatements {
   explicit EnqueueStatements(std::string_view schema);
   Statement select_idempotency, claim_idempotency, drop_idempotency, insert_idempotency,
-      take_unique, claim_unique, set_unique, let_unique_go, enqueue_available, enqueue_plain;
+      take_unique, claim_unique, set_unique, let_unique_go, enqueue_available, enqueue_plain,
+      enqueue_bundles;
 };
 
 // Claims, completions and renewals.
 struct ClaimStatements {
   explicit ClaimStatements(std::string_view schema);
   Statement claim_one_queue, claim_queues, find_claimed, checkpoints, complete_plain, renew_plain;
+};
+
+// Jobs that were enqueued together: see bundles.cc.
+struct BundleStatements {
+  explicit BundleStatements(std::string_view schema);
+  Statement claim_bundles, undo_bundles, enter_line;
 };
 
 // Limits of queues.
@@ -92,6 +99,7 @@ struct Statements : BatchStatements,
                     ExtraStatements,
                     EnqueueStatements,
                     ClaimStatements,
+                    BundleStatements,
                     LimitStatements,
                     StepStatements,
                     AgendaStatements,
@@ -104,6 +112,7 @@ struct Statements : BatchStatements,
         ExtraStatements(schema),
         EnqueueStatements(schema),
         ClaimStatements(schema),
+        BundleStatements(schema),
         LimitStatements(schema),
         StepStatements(schema),
         AgendaStatements(schema),

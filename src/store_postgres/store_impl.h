@@ -471,7 +471,22 @@ class PostgresStore final : public SharedStore {
   std::size_t enqueue_run(std::span<const Operation> rest, std::vector<OperationResult>& results,
                           bool nothing_else);
   EnqueueResult take_columns(const Enqueue& op, Columns& columns);
-  void send_columns(const Columns& columns, bool keep_ids, std::function<void(Rows)> then);
+  void send_columns(const Columns& columns, bool bundles, bool keep_ids,
+                    std::function<void(Rows)> then);
+
+  // -- what nobody told of (shared.cc)
+  Ints quiet_queues() const;
+  void hear_waiting(const Ints& quiet, const Rows& waiting, Heard& heard);
+
+  // -- jobs that were enqueued together (bundles.cc)
+  void look_for_bundles();  // outside of a batch
+  bool may_bundle(const Columns& columns, std::size_t requests) const;
+  bool may_hold_bundles(const Claiming& claiming) const;
+  void undo_bundles(const std::shared_ptr<Claiming>& claiming, std::int64_t jobs,
+                    const std::optional<Ints>& kinds, bool from_beginning);
+  // Before a claim under limits looks at the line.
+  void give_entries(const std::shared_ptr<Claiming>& claiming, const std::optional<Ints>& kinds);
+  void note_bundles(Claiming& claiming, const Rows& rows, int jobs);
   bool has_room(std::int64_t jobs);
   Error too_many() const;  // what is said where there is none
   static bool is_plain(const Enqueue& op);
@@ -485,7 +500,8 @@ class PostgresStore final : public SharedStore {
 
   // -- claim.cc
   void send_claim(const std::shared_ptr<Claiming>& claiming, bool from_the_beginning);
-  void take_claimed(Claiming& claiming, const Rows& rows);
+  void take_claimed(Claiming& claiming, const Rows& rows, bool of_bundles = false);
+  bool wants_more(const Claiming& claiming);
   void look_again(const std::shared_ptr<Claiming>& claiming);
   void read_checkpoints(Claiming& claiming);
   void find_claimed(Claiming& claiming, std::unordered_set<JobId>& given);
@@ -730,6 +746,7 @@ class PostgresStore final : public SharedStore {
            next_workflow_ = WallTime::never(), next_release_ = WallTime::never();
   std::set<int> opened_;         // queues: see settle_openings()
   bool any_rates_ = false;       // a queue may have one
+  bool makes_bundles_ = false;   // nobody works with the store who knows none
   std::int64_t compatible_ = 0;  // as last seen: see keep_out_before()
   // The copy of schedules has all that was committed before this transaction, as the server process
   // with that number said; 0 = there is none.

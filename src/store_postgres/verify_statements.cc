@@ -39,7 +39,10 @@ constexpr Law kLaws[] = {
      "$schema.sessions WHERE token <> 0) t"},
     // -- the tables that follow from it
     {"available jobs that are not in their line",
-     "SELECT count(*) FROM $schema.jobs j WHERE state = 2 AND NOT EXISTS (SELECT 1 FROM "
+     "WITH b AS MATERIALIZED (SELECT queue, priority, kind, run_at, unnest(ids) AS id FROM "
+     "$schema.bundles) SELECT count(*) FROM $schema.jobs j WHERE state = 2 AND NOT EXISTS (SELECT "
+     "1 FROM b WHERE j.version = 1 AND b.id = j.id AND b.queue = j.queue AND b.priority = "
+     "j.priority AND b.kind = j.kind AND b.run_at = j.run_at) AND NOT EXISTS (SELECT 1 FROM "
      "$schema.ready r WHERE r.id = j.id AND r.queue = j.queue AND r.priority = j.priority AND "
      "r.kind = j.kind AND r.run_at = j.run_at AND r.expires_at = CASE WHEN j.started_at = 0 THEN "
      "j.expires_at ELSE 0 END) AND NOT EXISTS (SELECT 1 FROM $schema.held_back h WHERE h.id = j.id "
@@ -68,6 +71,11 @@ constexpr Law kLaws[] = {
     {"limit keys of jobs that are gone",
      "SELECT count(*) FROM (SELECT id FROM $schema.held_back UNION ALL SELECT id FROM "
      "$schema.running_keys) k WHERE NOT EXISTS (SELECT 1 FROM $schema.jobs j WHERE j.id = k.id)"},
+    {"jobs that stand in a line twice",
+     "SELECT count(*) FROM (SELECT l.id FROM (SELECT unnest(ids) AS id FROM $schema.bundles UNION "
+     "ALL SELECT id FROM $schema.ready UNION ALL SELECT id FROM $schema.held_back) l JOIN "
+     "$schema.jobs j ON j.id = l.id WHERE j.state = 2 AND j.version = 1 GROUP BY l.id HAVING "
+     "count(*) > 1) t"},
     {"entries of a line without their available job",
      "SELECT count(*) FROM $schema.ready r LEFT JOIN $schema.jobs j ON j.id = r.id WHERE j.state "
      "IS DISTINCT FROM 2 OR r.queue <> j.queue OR r.priority <> j.priority OR r.kind <> j.kind OR "

@@ -308,6 +308,7 @@ TEST_CASE("a window is not lost where its job is pruned while a copy goes on") {
 }
 
 TEST_CASE("a deferred job moves as it is, and is claimed by its id there") {
+  const pg_testing::WithoutBundles as_older_programs;
   for (const PlaceKind kind : kKinds) {
     const CopyPlace from(kind), to(other(kind));
     Server server(from);
@@ -388,6 +389,7 @@ std::string shown(Store& store, WorkflowId id) {
 }
 
 TEST_CASE("workflows move with their steps, timers and signals, and go on where they were") {
+  const pg_testing::WithoutBundles as_older_programs;
   const auto step = [](const char* name, const char* more = "") {
     return fmt::format(
         R"({{"name":"{0}","job":{{"queue":"mail","kind":"{0}","max_attempts":1}}{1}}})", name,
@@ -438,6 +440,7 @@ TEST_CASE("workflows move with their steps, timers and signals, and go on where 
 }
 
 TEST_CASE("workflows in workflows move, and the end of one is the end of its step") {
+  const pg_testing::WithoutBundles as_older_programs;
   for (const PlaceKind kind : kKinds) {
     const CopyPlace from(kind), to(other(kind));
     Server server(from);
@@ -541,6 +544,7 @@ TEST_CASE("a copy that ended while it made the schema is gone on with") {
             "$schema.errors DROP COLUMN program_end; ALTER TABLE "
             "$schema.ready DROP COLUMN session; DROP INDEX $schema.uniques_gone; ALTER TABLE "
             "$schema.uniques DROP COLUMN gone, DROP COLUMN ended; "
+            "DROP TABLE $schema.bundles;"
             "DROP TABLE $schema.sessions, $schema.session_jobs, $schema.workflows, "
             "$schema.workflow_rows, $schema.workflow_jobs, $schema.triggers, "
             "$schema.trigger_events, $schema.memos, $schema.held_back, $schema.running_keys, "

@@ -46,6 +46,18 @@ PgBouncer* the_pooler() {
 
 }  // namespace
 
+namespace {
+bool with_bundles = true;
+}
+
+WithoutBundles::WithoutBundles() {
+  with_bundles = false;
+}
+
+WithoutBundles::~WithoutBundles() {
+  with_bundles = true;
+}
+
 PostgresOptions new_place(const StoreOptions& options) {
   static std::atomic<int> count{0};
   PostgresOptions o;
@@ -57,6 +69,8 @@ PostgresOptions new_place(const StoreOptions& options) {
   o.store = options;
   o.lease_clock = PostgresOptions::LeaseClock::instant;
   o.ids_ahead = false;
+  o.bundles = with_bundles;
+  o.least_of_bundle = 2, o.most_of_bundle = 3;  // few jobs make many
   return o;
 }
 

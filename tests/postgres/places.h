@@ -22,6 +22,13 @@ const std::string& the_database();
 // gives.
 PostgresOptions new_place(const StoreOptions& options = {});
 
+// As long as one lives, new places make no bundles: with them a store keeps older programs out.
+struct WithoutBundles {
+  WithoutBundles();
+  ~WithoutBundles();
+  WithoutBundles(const WithoutBundles&) = delete;
+};
+
 // -- inside ---------------------------------------------------------------------------------------
 [[noreturn]] void fail_test(const std::string& why);
 

@@ -153,6 +153,7 @@ TEST_CASE("two nodes that start a workflow of one key at the same time start one
 }
 
 TEST_CASE("no workflow begins while a node lives that knows none, and none comes in behind it") {
+  const pg_testing::WithoutBundles as_older_programs;
   const PostgresOptions place = new_place();
   Node node(place);
   value(place,
@@ -169,6 +170,7 @@ TEST_CASE("no workflow begins while a node lives that knows none, and none comes
 }
 
 TEST_CASE("no fork begins while a node lives that knows none, and none comes in behind it") {
+  const pg_testing::WithoutBundles as_older_programs;
   const PostgresOptions place = new_place();
   Node node(place), other(place);
   const WorkflowId id =

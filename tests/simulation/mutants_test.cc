@@ -444,6 +444,14 @@ std::map<std::string, std::string> cluster_defects() {
       {"breaker_not_locked",
        "timeout 100 " + kPrograms +
            "/postgres_breakers_test --abort-after=1 -tc='a claim waits for who has the lock*'"},
+      {"rest_of_bundle_not_told",
+       "timeout 100 " + kPrograms +
+           "/postgres_bundles_test --abort-after=1 -tc='who takes a part*'"},
+      {"bundles_beside_old_nodes",
+       "timeout 100 " + kPrograms + "/postgres_bundles_test --abort-after=1 -tc='none are made*'"},
+      {"bundles_under_limits",
+       "timeout 100 " + kPrograms +
+           "/postgres_bundles_test --abort-after=1 -tc='a queue that gets*'"},
       {"crash_takes_renewals", "timeout 100 " + kPrograms + "/postgres_crash_test --abort-after=1"},
       {"event_of_quarantine_left_forgotten", broker("who goes into quarantine and leaves it*")},
       {"outage_ends_waits", broker("a parked claim waits an outage out*")},

@@ -1,0 +1,213 @@
+// Bundles: plain jobs that come together stand in the line as one entry for up to a hundred.
+//
+// A job of a bundle is in the line as long as its row is as it was enqueued: state 2, version 1.
+// Whatever changes a job raises its version, so whoever cancels it, moves it or claims it by name
+// need not know of bundles: its id stays behind and means nothing. What comes back comes to
+// `ready`.
+//
+// A claim of many takes whole bundles and parts of them, in one order with the rest of the line. It
+// has their bundle, so it changes jobs without a lock before, but those whose rows somebody has
+// touched since they were made (xmax is not 0): these it locks, past those that are held. Claims of
+// few, of several queues and of queues with limits first undo what stands in front: those jobs get
+// entries of their own.
+#include <algorithm>
+
+#include "base/mutant.h"
+#include "store_postgres/claimed_columns.h"
+#include "store_postgres/migrations.h"
+#include "store_postgres/plain.h"
+
+namespace mainspring::pg {
+
+namespace {
+
+constexpr std::string_view kClaimBundles =
+    "WITH q AS MATERIALIZED (SELECT id FROM $schema.queues WHERE id = $10::bigint AND NOT "
+    "paused AND limits IS NULL), "
+    "b AS MATERIALIZED (SELECT l.* FROM q, unnest($11::bigint[], $12::bigint[]) AS "
+    "h(priority, first), LATERAL (SELECT b.priority, b.run_at, b.first, b.ids FROM "
+    "$schema.bundles b WHERE b.queue = q.id AND b.priority = h.priority AND b.run_at >= "
+    "h.first AND ($2::bigint[] IS NULL OR b.kind = ANY($2)) ORDER BY b.run_at, b.first LIMIT "
+    "$13::bigint FOR UPDATE SKIP LOCKED) l LIMIT $13::bigint), "
+    // The first of both, and of those of the line the free ones.
+    "m AS MATERIALIZED (SELECT * FROM (SELECT b.priority, b.run_at, i.id, NULL::tid AS entry "
+    "FROM b, unnest(b.ids) AS i(id) UNION ALL SELECT r.* FROM q, unnest($11::bigint[], "
+    "$12::bigint[]) AS h(priority, first), LATERAL (SELECT l.priority, l.run_at, l.id, "
+    "l.ctid "
+    "FROM $schema.ready l WHERE l.queue = q.id AND l.priority = h.priority AND l.run_at >= "
+    "h.first AND (l.expires_at = 0 OR l.expires_at > $6) AND ($2::bigint[] IS NULL OR l.kind "
+    "= ANY($2)) ORDER BY l.run_at, l.id LIMIT $1::bigint) r) x ORDER BY priority, run_at, id "
+    "LIMIT $1::bigint), "
+    // Those that have an entry are locked, and of the others those that somebody has touched.
+    "c AS MATERIALIZED (SELECT m.entry, m.id FROM m JOIN $schema.jobs k ON k.id = m.id WHERE "
+    "k.state = 2 AND (m.entry IS NOT NULL OR (k.version = 1 AND k.xmax <> 0)) FOR UPDATE OF k "
+    "SKIP LOCKED), "
+    "d AS (DELETE FROM $schema.ready USING c WHERE ready.ctid = c.entry RETURNING ready.id), "
+    "u AS (UPDATE $schema.jobs j SET " MS_BEGUN
+    " FROM (SELECT id, entry, id IN (SELECT id FROM c) AS locked FROM m) n WHERE j.id = n.id AND "
+    "(n.locked OR (n.entry IS NULL AND j.state = 2 AND j.version = 1 AND j.xmax = 0)) "
+    "RETURNING " MS_CLAIMED
+    "), "
+    "l AS (INSERT INTO $schema.leased (look_at, seq, node, ids) SELECT $5, "
+    "nextval('$schema.row_numbers'), $8, array_agg(id) FROM u HAVING count(*) > 0 RETURNING "
+    "seq), "
+    "t AS (INSERT INTO $schema.tallies (node, batch, at, queue, available, running) SELECT "
+    "$8, $9, $6, queue, -count(*), count(*) FROM u GROUP BY queue), "
+    // What stays of each bundle. A join would compare each job with each: see plan_by_keys.
+    "o AS MATERIALIZED (SELECT b.priority, b.run_at, b.first, array_agg(i.id) FILTER (WHERE "
+    "i.id NOT IN (SELECT id FROM u)) AS rest FROM b, unnest(b.ids) AS i(id) GROUP BY "
+    "b.priority, b.run_at, b.first), "
+    "g AS (DELETE FROM $schema.bundles x USING o WHERE x.queue = $10::bigint AND x.priority "
+    "= o.priority AND x.run_at = o.run_at AND x.first = o.first AND o.rest IS NULL), "
+    "w AS (UPDATE $schema.bundles x SET ids = o.rest FROM o WHERE x.queue = $10::bigint AND "
+    "x.priority = o.priority AND x.run_at = o.run_at AND x.first = o.first AND "
+    "cardinality(o.rest) < cardinality(x.ids)) "
+    "SELECT u.*, i.* FROM (SELECT (SELECT seq FROM l), (SELECT count(*) FROM b), (SELECT "
+    "count(*) FROM m WHERE entry IS NULL) - (SELECT count(*) FROM u) + (SELECT count(*) FROM "
+    "d), (SELECT sum(cardinality(ids)) FROM b), (SELECT count(*) FROM o WHERE rest IS NOT "
+    "NULL)) i LEFT JOIN u ON true";
+
+constexpr std::string_view kUndoBundles =
+    "WITH f AS MATERIALIZED (SELECT * FROM (SELECT l.*, sum(l.n) OVER (PARTITION BY l.queue "
+    "ORDER BY l.priority, l.run_at, l.first) - l.n AS before FROM unnest($1::bigint[], "
+    "$2::bigint[], $3::bigint[]) AS h(queue, priority, first), LATERAL (SELECT b.queue, "
+    "b.priority, b.run_at, b.first, cardinality(b.ids) AS n FROM $schema.bundles b WHERE "
+    "b.queue = h.queue AND b.priority = h.priority AND b.run_at >= h.first AND ($4::bigint[] "
+    "IS NULL OR b.kind = ANY($4)) ORDER BY b.run_at, b.first LIMIT least($5::bigint, 100)) "
+    "l) "
+    "c WHERE c.before < $5::bigint), "
+    "b AS MATERIALIZED (SELECT b.* FROM f JOIN $schema.bundles b ON b.queue = f.queue AND "
+    "b.priority = f.priority AND b.run_at = f.run_at AND b.first = f.first FOR UPDATE OF b "
+    "SKIP LOCKED), "
+    "k AS MATERIALIZED (SELECT b.*, j.id FROM b CROSS JOIN unnest(b.ids) AS i(id) JOIN "
+    "$schema.jobs j ON j.id = i.id WHERE j.state = 2 AND j.version = 1), "
+    "o AS MATERIALIZED (SELECT k.queue, k.priority, k.kind, k.run_at, k.id FROM k JOIN "
+    "$schema.jobs j ON j.id = k.id WHERE j.state = 2 AND j.version = 1 FOR UPDATE OF j SKIP "
+    "LOCKED), "
+    "r AS (INSERT INTO $schema.ready (queue, priority, kind, run_at, id, expires_at) SELECT "
+    "queue, priority, kind, run_at, id, 0 FROM o ON CONFLICT DO NOTHING), "
+    // Those that somebody holds stay.
+    "w AS MATERIALIZED (SELECT k.queue, k.priority, k.run_at, k.first, array_agg(k.id) AS "
+    "rest FROM k WHERE k.id NOT IN (SELECT id FROM o) GROUP BY k.queue, k.priority, "
+    "k.run_at, "
+    "k.first), "
+    "g AS (DELETE FROM $schema.bundles x USING b LEFT JOIN w ON w.queue = b.queue AND "
+    "w.priority = b.priority AND w.run_at = b.run_at AND w.first = b.first WHERE x.queue = "
+    "b.queue AND x.priority = b.priority AND x.run_at = b.run_at AND x.first = b.first AND "
+    "w.first IS NULL RETURNING 1), "
+    "y AS (UPDATE $schema.bundles x SET ids = w.rest FROM w WHERE x.queue = w.queue AND "
+    "x.priority = w.priority AND x.run_at = w.run_at AND x.first = w.first AND "
+    "cardinality(w.rest) < cardinality(x.ids)) "
+    "SELECT (SELECT count(*) FROM f), (SELECT count(*) FROM g)";
+
+}  // namespace
+
+BundleStatements::BundleStatements(std::string_view s)
+    : claim_bundles(s, kClaimBundles),
+      undo_bundles(s, kUndoBundles),
+      enter_line(s,
+                 "INSERT INTO $schema.ready (queue, priority, kind, run_at, id, expires_at) SELECT "
+                 "queue, priority, kind, run_at, id, CASE WHEN started_at = 0 THEN expires_at ELSE "
+                 "0 END FROM $schema.jobs WHERE id = $1 ON CONFLICT DO NOTHING") {}
+
+// Whether every program that works with this store knows of them; from then on no other joins.
+void PostgresStore::look_for_bundles() {
+  if (!options_.bundles || makes_bundles_) return;
+  bool all = connection_->run(sql_.compatible).integer(0, 0) >= kKnowsBundles;
+  if (!all && options_.joins) {
+    const Params since = params(kKnowsBundles, wall() - kNodeAlive);
+    all = connection_->run(sql_.nodes_before, since).integer(0, 0) == 0 ||
+          MS_MUTANT(bundles_beside_old_nodes);
+    if (all) connection_->run(sql_.keep_out, params(kKnowsBundles));
+  }
+  makes_bundles_ = all;
+}
+
+// Jobs that come one by one are claimed one by one: bundles would only be undone again.
+bool PostgresStore::may_bundle(const Columns& c, std::size_t requests) const {
+  const auto least = static_cast<std::size_t>(options_.least_of_bundle);
+  const std::size_t jobs = c.state.size();
+  if (!makes_bundles_ || c.some_wait || jobs < requests * least) return false;
+  for (const auto& [queue, tally] : c.tally) {
+    const auto known = queues_by_id_.find(static_cast<int>(queue));
+    if (known == queues_by_id_.end() || known->second->limits.any()) return false;
+  }
+  std::size_t alike = 1;  // stretches of jobs that can share an entry
+  for (std::size_t i = 1; i < jobs; ++i) {
+    const bool same = c.queue[i] == c.queue[i - 1] && c.priority[i] == c.priority[i - 1] &&
+                      c.kind[i] == c.kind[i - 1] && c.run_at[i] == c.run_at[i - 1];
+    alike += same ? 0 : 1;
+  }
+  return jobs >= alike * least;
+}
+
+bool PostgresStore::may_hold_bundles(const Claiming& claiming) const {
+  return std::any_of(claiming.queues.begin(), claiming.queues.end(), [this](const QueueInfo* q) {
+    const auto hint = hints_.find(q->id);
+    return hint == hints_.end() || hint->second.bundles;
+  });
+}
+
+// Entries of their own for the first `jobs` of them, before a claim that takes no bundles.
+void PostgresStore::undo_bundles(const std::shared_ptr<Claiming>& claiming, std::int64_t jobs,
+                                 const std::optional<Ints>& kinds, bool from_beginning) {
+  Ints queues, priorities, firsts;
+  for (const QueueInfo* queue : claiming->queues) {
+    const QueueHint& hint = hints_[queue->id];
+    for (int priority = 0; priority <= kLowestPriority; ++priority) {
+      queues.push_back(queue->id), priorities.push_back(priority);
+      firsts.push_back(from_beginning ? 0 : hint.first[static_cast<std::size_t>(priority)]);
+    }
+  }
+  Params p = params(queues, priorities, firsts);
+  if (kinds) {
+    p.add(*kinds);
+  } else {
+    p.null(Params::kInt8Array);
+  }
+  p.add(jobs);
+  hold();
+  claiming->undone = 0;
+  later(sql_.undo_bundles, p, [this, claiming, any_kind = !kinds](const Rows& rows) {
+    const std::int64_t found = rows.integer(0, 0);
+    claiming->undone = rows.integer(0, 1);
+    if (claiming->undone != 0) wrote();
+    if (found != 0 || !any_kind) return;
+    for (const QueueInfo* queue : claiming->queues) hints_[queue->id].bundles = false;
+  });
+}
+
+void PostgresStore::give_entries(const std::shared_ptr<Claiming>& claiming,
+                                 const std::optional<Ints>& kinds) {
+  constexpr Duration kLookEvery = std::chrono::seconds(2);
+  constexpr int kFront = 1000;  // jobs; as far as a look under limits goes at once
+  bool look = may_hold_bundles(*claiming);
+  const Instant now = steady_.now().instant;
+  for (const QueueInfo* queue : claiming->queues)
+    look = look || now >= hints_[queue->id].bundles_at + kLookEvery;
+  if (!look || MS_MUTANT(bundles_under_limits)) return;
+  for (const QueueInfo* queue : claiming->queues) hints_[queue->id].bundles_at = now;
+  undo_bundles(claiming, std::max(claiming->op->max, kFront), kinds, true);
+  settle();
+  claiming->undone = 0;
+}
+
+// A claim of one queue whose answer tells of the bundles that it met.
+void PostgresStore::note_bundles(Claiming& claiming, const Rows& rows, int jobs) {
+  QueueHint& hint = hints_[claiming.queues.front()->id];
+  const std::int64_t met = rows.integer(0, 19), left = rows.integer(0, 20);
+  claiming.met_bundles = met != 0;
+  claiming.left_some = left != 0;  // that are not free, or not available any more
+  if (met == 0) {
+    if (claiming.op->kinds.empty()) hint.bundles = false;
+    return;
+  }
+  const auto size = static_cast<int>(rows.integer(0, 21) / met);
+  const int before = hint.per_bundle != 0 ? hint.per_bundle : size;
+  hint.per_bundle = std::clamp((3 * before + size) / 4, 1, options_.most_of_bundle);
+  // Others that came by meanwhile found nothing here, and may look again.
+  if (rows.integer(0, 22) != 0 && jobs != 0 && !MS_MUTANT(rest_of_bundle_not_told))
+    after_.passed_over.insert(claiming.queues.front()->name);
+}
+
+}  // namespace mainspring::pg
