@@ -2,7 +2,7 @@
 // told by lines on standard input what to do and answering each with one line of JSON.
 //
 //   postgres_load --url URL --schema NAME [--new] [--clients N] [--batch N] [--payload BYTES]
-//                 [--http] [--retention SECONDS]
+//                 [--http] [--no-bundles] [--retention SECONDS]
 //
 //   run WARM SECONDS   a lifecycle load: WARM seconds that do not count, then those that do
 //   jobs N             the same until N jobs are completed, all of which count
@@ -34,6 +34,7 @@ struct Settings {
   std::string schema = std::string(kScratchSchema);
   bool fresh = false;  // drop what is there
   bool http = false;
+  bool bundles = true;
   Duration retention = std::chrono::hours(24);
   LoadOptions load{.clients = 16, .batch = 100, .payload = 200, .lifecycle = true};
 };
@@ -52,6 +53,10 @@ Result<Settings> parse(int argc, char** argv) {
     }
     if (name == "--http") {
       out.http = true;
+      continue;
+    }
+    if (name == "--no-bundles") {
+      out.bundles = false;
       continue;
     }
     if (i + 1 == argc) return wrong(name + ": must have a value");
@@ -125,6 +130,7 @@ Result<std::unique_ptr<Bed>> Bed::open(const Settings& settings) {
   std::unique_ptr<Bed> out(new Bed(settings));
   NodeOptions options;
   options.postgres = PostgresOptions{.url = Secret(settings.url), .schema = settings.schema};
+  options.postgres->bundles = settings.bundles;
   options.postgres->store.retention_completed = settings.retention;
   options.postgres->store.max_finished_jobs = 1'000'000'000;  // nothing is pruned unasked
   if (settings.fresh) MS_TRY(drop_postgres_store(*options.postgres));
