@@ -43,10 +43,11 @@ constexpr std::string_view kClaimBundles =
     "k.state = 2 AND (m.entry IS NOT NULL OR (k.version = 1 AND k.xmax <> 0)) FOR UPDATE OF k "
     "SKIP LOCKED), "
     "d AS (DELETE FROM $schema.ready USING c WHERE ready.ctid = c.entry RETURNING ready.id), "
+    // One that has another entry by now, for it was taken and came back, is not in `d`.
     "u AS (UPDATE $schema.jobs j SET " MS_BEGUN
-    " FROM (SELECT id, entry, id IN (SELECT id FROM c) AS locked FROM m) n WHERE j.id = n.id AND "
-    "(n.locked OR (n.entry IS NULL AND j.state = 2 AND j.version = 1 AND j.xmax = 0)) "
-    "RETURNING " MS_CLAIMED
+    " FROM (SELECT id, entry, CASE WHEN entry IS NULL THEN id IN (SELECT id FROM c) ELSE id IN "
+    "(SELECT id FROM d) END AS locked FROM m) n WHERE j.id = n.id AND (n.locked OR (n.entry IS "
+    "NULL AND j.state = 2 AND j.version = 1 AND j.xmax = 0)) RETURNING " MS_CLAIMED
     "), "
     "l AS (INSERT INTO $schema.leased (look_at, seq, node, ids) SELECT $5, "
     "nextval('$schema.row_numbers'), $8, array_agg(id) FROM u HAVING count(*) > 0 RETURNING "
