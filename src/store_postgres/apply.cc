@@ -26,6 +26,7 @@ Result<BatchReport> PostgresStore::apply(std::span<const Operation> batch, Now n
   if (!moved_to_.empty()) return moved_error();
   const Instant until = steady_.now().instant + options_.patience;
   PgError last{"", "no try was made", true};
+  make_first_.clear();
   for (int tries = 0; tries < kMaxTries; ++tries) {
     BatchReport report;
     try {
@@ -243,6 +244,8 @@ void PostgresStore::roll_back() noexcept {
 
 void PostgresStore::clear_batch() {
   in_hand_.clear();
+  no_session_.clear();
+  not_there_.clear();
   waiting_.clear();
   tally_.clear();
   new_errors_.clear();

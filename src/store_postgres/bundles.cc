@@ -68,6 +68,16 @@ constexpr std::string_view kClaimBundles =
     "d), (SELECT sum(cardinality(ids)) FROM b), (SELECT count(*) FROM o WHERE rest IS NOT "
     "NULL)) i LEFT JOIN u ON true";
 
+constexpr std::string_view kHoldBundles =
+    "WITH n AS MATERIALIZED (SELECT b.queue, b.priority, b.run_at, b.first FROM $schema.jobs j "
+    "JOIN $schema.bundles b ON b.queue = j.queue AND b.priority = j.priority AND b.run_at = "
+    "j.run_at AND b.first <= j.id AND j.id = ANY(b.ids) WHERE j.id = ANY($1) AND j.state = 2 AND "
+    "j.version = 1), "
+    "b AS MATERIALIZED (SELECT b.queue FROM (SELECT DISTINCT * FROM n) d JOIN $schema.bundles b ON "
+    "b.queue = d.queue AND b.priority = d.priority AND b.run_at = d.run_at AND b.first = d.first "
+    "ORDER BY b.queue, b.priority, b.run_at, b.first FOR KEY SHARE OF b) "
+    "SELECT DISTINCT queue FROM b";
+
 constexpr std::string_view kUndoBundles =
     "WITH f AS MATERIALIZED (SELECT * FROM (SELECT l.*, sum(l.n) OVER (PARTITION BY l.queue "
     "ORDER BY l.priority, l.run_at, l.first) - l.n AS before FROM unnest($1::bigint[], "
@@ -105,6 +115,7 @@ constexpr std::string_view kUndoBundles =
 
 BundleStatements::BundleStatements(std::string_view s)
     : claim_bundles(s, kClaimBundles),
+      hold_bundles(s, kHoldBundles),
       undo_bundles(s, kUndoBundles),
       enter_line(s,
                  "INSERT INTO $schema.ready (queue, priority, kind, run_at, id, expires_at) SELECT "
@@ -146,6 +157,15 @@ bool PostgresStore::may_hold_bundles(const Claiming& claiming) const {
   return std::any_of(claiming.queues.begin(), claiming.queues.end(), [this](const QueueInfo* q) {
     const auto hint = hints_.find(q->id);
     return hint == hints_.end() || hint->second.bundles;
+  });
+}
+
+// Before jobs are locked by name. Claims pass those bundles until the batch ends, and may look
+// again then.
+void PostgresStore::hold_bundles_of(const Ints& jobs) {
+  later(sql_.hold_bundles, params(jobs), [this](const Rows& rows) {
+    for (int i = 0; i < rows.size(); ++i)
+      after_.passed_over.insert(queue_name(static_cast<int>(rows.integer(i, 0))));
   });
 }
 

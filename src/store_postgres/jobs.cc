@@ -68,14 +68,29 @@ OnExpiry on_expiry_of(int flags) {
   return (flags & kFlagDiesOfExpiry) != 0 ? OnExpiry::dead : OnExpiry::cancel;
 }
 
+// The batch is tried again, and finds it when it looks ahead.
+PgError made_meanwhile() {
+  return {.sqlstate = "40001", .message = "a job that the batch names was made meanwhile"};
+}
+
 void PostgresStore::jobs_by_id(const std::vector<JobId>& ids) {
-  Ints wanted;
+  Ints wanted, late;
   for (const JobId id : ids) {
-    if (!in_hand_.contains(id)) wanted.push_back(id);
+    if (!in_hand_.contains(id)) (not_there_.contains(id) ? late : wanted).push_back(id);
   }
+  if (!late.empty() && !free_jobs_by_id(late, Ends::maybe).empty()) throw made_meanwhile();
   if (wanted.empty()) return;
   std::sort(wanted.begin(), wanted.end());
-  take_in_hand(ask(sql_.take_jobs, params(wanted)));
+  lock_jobs(std::move(wanted));
+}
+
+void PostgresStore::lock_jobs(Ints ids) {
+  take_in_hand(ask(sql_.take_jobs, params(ids)));
+  for (const JobId id : ids) {
+    const JobInHand* held = no_session_.contains(id) ? in_hand(id) : nullptr;
+    constexpr int kSessions = kFlagSession | kFlagIntoSession;
+    if (held != nullptr && (held->row.flags & kSessions) != 0) throw made_meanwhile();
+  }
 }
 
 void PostgresStore::take_in_hand(const Rows& rows) {

@@ -30,6 +30,7 @@ void PostgresStore::lock_sessions(std::span<const Operation> batch) {
   SessionsNamed named;
   for (const Operation& operation : batch) name_sessions(operation, named);
   std::set<SessionName> all;
+  no_session_.insert(named.unknown.begin(), named.unknown.end());
   for (const SessionOfJob& of : sessions_of(named.unknown))
     (of.own ? named.ending : named.entered).insert(of.name);
   for (const SessionOfJob& of : sessions_of(named.telling)) {
@@ -37,6 +38,7 @@ void PostgresStore::lock_sessions(std::span<const Operation> batch) {
   }
   for (const auto* names : {&named.entered, &named.held, &named.ending})
     all.insert(names->begin(), names->end());
+  all.insert(make_first_.begin(), make_first_.end());
   if (all.empty()) return;
   take_sessions(all);
   for (const SessionName& name : named.ending) sessions_.at(name).ends = true;
@@ -101,6 +103,7 @@ std::vector<SessionOfJob> PostgresStore::sessions_of(const Ints& jobs) {
   const Rows rows = ask(session_sql_.of_jobs, params(jobs));
   for (int i = 0; i < rows.size(); ++i) {
     const JobId id = rows.integer(i, 6);
+    no_session_.erase(id);
     const auto add = [&](const std::string& queue, const std::string& key) {
       const QueueInfo* found = key.empty() ? nullptr : find_queue(queue);
       if (found != nullptr) all.push_back({id, false, {found->id, key}});
@@ -155,8 +158,8 @@ void PostgresStore::take_free_sessions(const std::set<SessionName>& names) {
 }
 
 // Of jobs that were locked without waiting, behind them: that is safe, because it does not wait
-// either. Those with a session that somebody else has locked are dropped from hand.
-void PostgresStore::take_sessions_of_free(const Ints& jobs, Ends ends) {
+// either. Those with a session that somebody else has locked are returned.
+std::unordered_set<JobId> PostgresStore::take_sessions_of_free(const Ints& jobs, Ends ends) {
   std::map<JobId, std::set<SessionName>> needs;
   std::set<SessionName> all;
   Ints into_others;
@@ -169,7 +172,7 @@ void PostgresStore::take_sessions_of_free(const Ints& jobs, Ends ends) {
   }
   for (const SessionOfJob& of : sessions_of(into_others)) needs[of.job].insert(of.name);
   for (const auto& [id, names] : needs) all.insert(names.begin(), names.end());
-  if (all.empty()) return;
+  if (all.empty()) return {};
   take_free_sessions(all);
   std::erase_if(all, [this](const SessionName& name) { return sessions_.contains(name); });
   if (!all.empty()) {
@@ -177,13 +180,18 @@ void PostgresStore::take_sessions_of_free(const Ints& jobs, Ends ends) {
     const Rows locked = ask(session_sql_.read, params(columns.queues, columns.keys));
     for (int i = 0; i < locked.size(); ++i)
       all.erase({static_cast<int>(locked.integer(i, 0)), locked.string(i, 1)});
-    take_sessions(all);  // that are new: nobody waits for them
+    if (!all.empty()) {  // that are new: another node may be making them, and who asks waits for it
+      make_first_.insert(all.begin(), all.end());
+      throw PgError{.sqlstate = "40001", .message = "a session has to be made first"};
+    }
   }
+  std::unordered_set<JobId> busy;
   for (const auto& [id, names] : needs) {
     if (!std::all_of(names.begin(), names.end(),
                      [this](const SessionName& name) { return sessions_.contains(name); }))
-      in_hand_.erase(id);
+      busy.insert(id);
   }
+  return busy;
 }
 
 void PostgresStore::read_locked_sessions(const std::set<SessionName>& names) {

@@ -61,7 +61,7 @@ struct ClaimStatements {
 // Jobs that were enqueued together: see bundles.cc.
 struct BundleStatements {
   explicit BundleStatements(std::string_view schema);
-  Statement claim_bundles, undo_bundles, enter_line;
+  Statement claim_bundles, hold_bundles, undo_bundles, enter_line;
 };
 
 // Limits of queues.

@@ -319,6 +319,7 @@ class PostgresStore final : public SharedStore {
   JobInHand* job(JobId id);                        // nullptr = there is none
   JobInHand* in_hand(JobId id);                    // the same of those taken before
   void jobs_by_id(const std::vector<JobId>& ids);  // takes them in hand, in one round trip
+  void lock_jobs(Ints ids);                        // the same, of those that are not in hand
   void take_in_hand(const Rows& rows);
   std::int64_t new_ids(std::size_t count);  // reserves; next_id() gives them
   JobId next_id();
@@ -360,7 +361,7 @@ class PostgresStore final : public SharedStore {
   void take_sessions(const std::set<SessionName>& names);  // made if new; in one round trip
   // As take_sessions(), without waiting, and only those that are there.
   void take_free_sessions(const std::set<SessionName>& names);
-  void take_sessions_of_free(const Ints& jobs, Ends ends);
+  std::unordered_set<JobId> take_sessions_of_free(const Ints& jobs, Ends ends);
   void read_locked_sessions(const std::set<SessionName>& names);
   void keep_sessions(const Rows& rows);
   SessionInHand& take_session(const SessionName& name);
@@ -482,6 +483,7 @@ class PostgresStore final : public SharedStore {
   void look_for_bundles();  // outside of a batch
   bool may_bundle(const Columns& columns, std::size_t requests) const;
   bool may_hold_bundles(const Claiming& claiming) const;
+  void hold_bundles_of(const Ints& jobs);  // so that nobody takes those from them meanwhile
   void undo_bundles(const std::shared_ptr<Claiming>& claiming, std::int64_t jobs,
                     const std::optional<Ints>& kinds, bool from_beginning);
   // Before a claim under limits looks at the line.
@@ -695,6 +697,9 @@ class PostgresStore final : public SharedStore {
   Now now_{};
   Instant begun_;  // now_ as steady_ has it
   std::map<JobId, JobInHand> in_hand_;
+  // Of those that the batch names: which were in no session when it locked its sessions, and which
+  // were not there when it locked its jobs.
+  std::unordered_set<JobId> no_session_, not_there_;
   bool any_touched_ = false;
   JobId next_id_ = 0, ids_end_ = 0;  // reserved ones
   std::map<int, TallyChange> tally_;
@@ -714,6 +719,7 @@ class PostgresStore final : public SharedStore {
   std::set<std::string> touched_breakers_;                 // by ends
   std::vector<BreakerNote> breaker_notes_;                 // not written yet
   std::map<SessionName, SessionInHand> sessions_;
+  std::set<SessionName> make_first_;  // with the next try of the batch
   std::set<std::pair<std::int64_t, JobId>> joined_, left_;  // lines of sessions, not written yet
   std::vector<EndedTurn> ended_turns_;
   std::vector<News> told_;            // in it; without body

@@ -1,5 +1,7 @@
 // Jobs that are enqueued together: one entry of the line for many. Bundles here are of at most
 // three jobs, and a claim for two takes some: see new_place().
+#include <future>
+
 #include "postgres/sql_place.h"
 
 namespace mainspring::pg_testing {
@@ -30,6 +32,16 @@ std::string bundles(Place& place) {
 }
 std::string entries(Place& place) {
   return place.sql("SELECT count(*) FROM ms.ready").at(0).at(0);
+}
+
+// Until a transaction of a node waits for somebody's.
+void await_waiting_for_a_lock() {
+  const auto until = SystemClock().now().instant + kHearLimit;
+  while (must(the_cluster().sql("SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND "
+                                "application_name LIKE 'mainspring%'"))
+             .empty()) {
+    if (SystemClock().now().instant >= until) FAIL("nobody waits");
+  }
 }
 
 void wait_for_refresh(Place& place) {
@@ -158,6 +170,28 @@ TEST_CASE(
   const Heard heard = must(place.store->refresh(place.clock.now()));
   CHECK(heard.queues == std::vector<std::string>{"q"});
   CHECK(claim_ids(place, 10) == part(ids, 0, 3));
+  place.check_laws();
+}
+
+TEST_CASE("who names a job of a bundle keeps claims from it until he is done, and tells of it") {
+  Place place;
+  const std::vector<JobId> ids = enqueue_many(place, 3);
+  PgConnection other = Place::connect();
+  must(other.sql("BEGIN"));
+  must(other.sql(
+      place.named("SELECT id FROM ms.jobs WHERE id = " + std::to_string(ids[1]) + " FOR UPDATE")));
+  const auto canceller = place.open();
+  auto cancelled = std::async(std::launch::async, [&] {
+    return apply<CancelResult>(*canceller, Cancel{.id = ids[1], .reason = ""}, place.clock).state;
+  });
+  await_waiting_for_a_lock();
+  CHECK(claim_ids(place, 10).empty());
+  must(other.sql("ROLLBACK"));
+  CHECK(cancelled.get() == JobState::cancelled);
+  const Heard news = canceller->take_news();
+  CHECK(news.queues == std::vector<std::string>{"q"});
+  place.store->heard(news);
+  CHECK(claim_ids(place, 10) == std::vector{ids[0], ids[2]});
   place.check_laws();
 }
 

@@ -449,6 +449,8 @@ std::map<std::string, std::string> cluster_defects() {
            "/postgres_bundles_test --abort-after=1 -tc='who takes a part*'"},
       {"bundles_beside_old_nodes",
        "timeout 100 " + kPrograms + "/postgres_bundles_test --abort-after=1 -tc='none are made*'"},
+      {"bundles_not_held", "timeout 100 " + kPrograms +
+                               "/postgres_bundles_test --abort-after=1 -tc='who names a job*'"},
       {"bundles_under_limits",
        "timeout 100 " + kPrograms +
            "/postgres_bundles_test --abort-after=1 -tc='a queue that gets*'"},
