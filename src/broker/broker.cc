@@ -253,8 +253,9 @@ std::optional<Error> Broker::refuse(const Operation& operation, std::size_t jobs
     const std::size_t parked = parked_.size() + claims_.size() + lease_waiters_.size();
     if (parked >= options_.max_parked_claims)
       return full(fmt::format("{} claims", parked), options_.max_parked_claims);
-  } else if (urgent_.size() >= options_.max_waiting_urgent) {
-    return full(fmt::format("{} operations", urgent_.size()), options_.max_waiting_urgent);
+  } else if (urgent_.size() + completions_.size() >= options_.max_waiting_urgent) {
+    return full(fmt::format("{} operations", urgent_.size() + completions_.size()),
+                options_.max_waiting_urgent);
   }
   return std::nullopt;
 }
@@ -276,17 +277,15 @@ void Broker::submit(Operation operation, Answer answer, std::optional<Audit> aud
     MutexLock lock(mutex_);
     refused = refuse(operation, size.jobs, size.bytes);
     if (!refused) {
-      auto& line = std::holds_alternative<Enqueue>(operation) ? enqueues_
-                   : std::holds_alternative<Claim>(operation) ? claims_
-                                                              : urgent_;
+      auto& line = line_of(operation, audit.has_value());
       push({.operation = std::move(operation),
             .answer = std::move(answer),
             .jobs = size.jobs,
             .bytes = size.bytes,
             .audit = std::move(audit)},
            line);
-      wake = runner_waiting_ && whom == Wake::runner;
       wake_lanes();
+      wake = whom == Wake::runner && runner_is_late();
     }
   }
   if (refused) return answer(std::move(*refused));
@@ -371,8 +370,9 @@ std::size_t Broker::parked_claims() const {
 // ----------------------------------------------------------------------------------------------
 
 bool Broker::has_work() const {
-  return !urgent_.empty() || !enqueues_.empty() || !claims_.empty() || !abandoned_.empty() ||
-         !ready_.empty() || !heard_.empty();
+  return !urgent_.empty() || !claims_.empty() || !abandoned_.empty() || !ready_.empty() ||
+         !heard_.empty() || (!enqueues_.empty() && !leaves_to_lane(LaneFor::enqueues)) ||
+         (!completions_.empty() && !leaves_to_lane(LaneFor::completions));
 }
 
 Instant Broker::step(Now now) {
@@ -396,9 +396,10 @@ Instant Broker::step_locked(Now now) {
   events_.tell();
   if (before != store_.agenda()) tell_listeners();
   MutexLock lock(mutex_);
+  wake_lanes();  // a claim that waited for what is theirs may be gone
   if (has_work()) return now.instant;
   const Instant claims = deadlines_.empty() ? Instant::never() : deadlines_.begin()->first.first;
-  return std::min({claims, lease_waiters_.next(), next_poll_, next_look_});
+  return std::min({claims, lease_waiters_.next(), next_poll_, next_look_, lanes_late_at()});
 }
 
 void Broker::commit(Batch& batch, Answers& answers, Now now) {
@@ -462,8 +463,9 @@ void Broker::gather(Batch& batch, Answers& answers, Now now) {
   abandoned_.clear();
   expire_parked(answers, now);
   gather_line(urgent_, batch);
+  if (!leaves_to_lane(LaneFor::completions)) gather_line(completions_, batch);
   wake_acquires(batch, answers, now);
-  gather_line(enqueues_, batch);
+  if (!leaves_to_lane(LaneFor::enqueues)) gather_line(enqueues_, batch);
   gather_new_claims(batch, answers, now);
   if (!held_.empty()) {
     ready_.clear();  // they are offered again when hold() ends

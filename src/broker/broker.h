@@ -239,11 +239,10 @@ class Broker final : public Jobs,
   struct Pending {
     Operation operation;
     Answer answer;
-    ParkId park_id = 0;      // claims and acquires: their handle
-    Instant deadline;        // claims and acquires: until when they may park
-    bool waited = false;     // acquires: it has been parked before
-    bool by_runner = false;  // a lane could not do it
-    std::size_t jobs = 0;    // what it counts against max_batch_jobs
+    ParkId park_id = 0;    // claims and acquires: their handle
+    Instant deadline;      // claims and acquires: until when they may park
+    bool waited = false;   // acquires: it has been parked before
+    std::size_t jobs = 0;  // what it counts against max_batch_jobs
     std::size_t bytes = 0;
     std::optional<Audit> audit;  // goes behind the operation
   };
@@ -275,6 +274,7 @@ class Broker final : public Jobs,
     Instant last_seen;
     int running = 0;
     std::vector<JobId> cancels;  // to be told with its next claim
+    Instant by_runner_until;     // a lane could not do its completions
   };
   // A queue that got work which its parked claims have not been offered yet: those parked up to
   // `up_to`, at most `burst` of them in the next batch.
@@ -366,10 +366,21 @@ class Broker final : public Jobs,
     LaneFor what = LaneFor::enqueues;
     CondVar work;
     bool waiting = false;
+    Instant took_at;  // its last batch
     std::jthread runner;
   };
+  std::deque<Pending>& line_of(const Operation& operation, bool audited) MS_REQUIRES(mutex_);
+  const std::deque<Pending>& line_of(const Lane& lane) const MS_REQUIRES(mutex_);
+  Instant lanes_late_at() const MS_REQUIRES(mutex_);
+  // It sleeps, and would sleep past its work.
+  bool runner_is_late() const MS_REQUIRES(mutex_);
+  const Lane* lane_for(LaneFor what) const MS_REQUIRES(mutex_);
+  // So much waits in its line that it goes to the lane whatever the runner does.
+  bool is_worth(const Lane& lane) const MS_REQUIRES(mutex_);
+  // What waits there is not the runner's to take now.
+  bool leaves_to_lane(LaneFor what) const MS_REQUIRES(mutex_);
   bool has_work_for(const Lane& lane) const MS_REQUIRES(mutex_);
-  void gather_for(const Lane& lane, Batch& batch) MS_REQUIRES(mutex_);
+  void gather_for(Lane& lane, Batch& batch) MS_REQUIRES(mutex_);
   void run_lane(Lane& lane, std::stop_token stop) MS_EXCLUDES(mutex_);
   void commit_by_lane(Lane& lane, Batch& batch) MS_EXCLUDES(mutex_);
   void distribute_of_lane(Batch& batch, BatchReport& report,
@@ -411,6 +422,7 @@ class Broker final : public Jobs,
   bool runner_waiting_ MS_GUARDED_BY(mutex_) = false;
   Instant runner_until_ MS_GUARDED_BY(mutex_);
   std::deque<Pending> urgent_ MS_GUARDED_BY(mutex_);
+  std::deque<Pending> completions_ MS_GUARDED_BY(mutex_);  // that a lane can do, if there is one
   std::deque<Pending> enqueues_ MS_GUARDED_BY(mutex_);
   std::deque<Pending> claims_ MS_GUARDED_BY(mutex_);
   std::size_t waiting_jobs_ MS_GUARDED_BY(mutex_) = 0;

@@ -19,9 +19,10 @@ void Broker::start() {
 
 void Broker::run(std::stop_token stop) {
   while (!stop.stop_requested()) {
-    const Instant next = step(clock_.now());
+    Instant next = step(clock_.now());
     const Instant now = clock_.now().instant;
     MutexLock lock(mutex_);
+    next = std::min(next, lanes_late_at());  // what came since
     if (has_work() || stop.stop_requested() || next <= now) continue;
     runner_waiting_ = true;
     runner_until_ = next;
@@ -32,7 +33,7 @@ void Broker::run(std::stop_token stop) {
 
 void Broker::wake_runner(Instant next) {
   MutexLock lock(mutex_);
-  if (runner_waiting_ && (has_work() || next < runner_until_)) work_.notify_one();
+  if (runner_is_late() || (runner_waiting_ && next < runner_until_)) work_.notify_one();
 }
 
 void Broker::stop_claims() {

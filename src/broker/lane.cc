@@ -1,18 +1,33 @@
-// More ways to a shared store, for enqueues and completions that arrive while the runner commits.
+// More ways to a shared store, for enqueues and completions that arrive while the runner commits,
+// or in numbers.
 //
 // One connection is busy on one core of the database while it works, and waits for its disk while
 // it commits. Enqueues need nothing of what else is under way, and completions only that their job
 // is still the worker's, so those that would wait go by connections and threads of their own, one
 // for each kind. What they make possible is heard by this node as it is heard by the others.
 //
+// Few are worth more in the runner's commit, which they share with what else is there. Many are a
+// lane's even if the runner is free: it would come back late to the claims that only it can do. It
+// takes them itself where claims wait for such jobs, which get them in the same commit then, and
+// where a lane does not come back.
+//
 // A completion that the lane's store does not do at once, because the job is not running under that
 // token, or something follows its end, goes to the runner, who looks at it.
 #include <algorithm>
 
+#include "base/mutant.h"
 #include "broker/broker.h"
 
 namespace mainspring {
 namespace {
+
+// Jobs that wait for a lane. Fewer are worth more in the runner's commit.
+constexpr std::size_t kWorthALane = 100;
+// A lane that has not come back for so long is not waited for.
+constexpr Duration kSlowLane = std::chrono::milliseconds(100);
+// Completions of a worker of whose a lane could not do all, because its queue has limits, say, go
+// by the runner for so long. So a claim that comes with them finds the room that they make.
+constexpr Duration kInVain = std::chrono::seconds(10);
 
 // Completions whose answer needs no look at the jobs, if they are running.
 bool completes_only(const Operation& operation) {
@@ -33,19 +48,78 @@ void Broker::add_lane(SharedStore& store, LaneFor what) {
   lane.what = what;
 }
 
-bool Broker::has_work_for(const Lane& lane) const {
-  if (!committing_) return false;
-  if (lane.what == LaneFor::enqueues) return !enqueues_.empty();
-  return !urgent_.empty() && !urgent_.front().by_runner && !urgent_.front().audit &&
-         completes_only(urgent_.front().operation);
+std::deque<Broker::Pending>& Broker::line_of(const Operation& operation, bool audited) {
+  if (std::holds_alternative<Enqueue>(operation)) return enqueues_;
+  if (std::holds_alternative<Claim>(operation)) return claims_;
+  if (lane_for(LaneFor::completions) == nullptr || audited || !completes_only(operation))
+    return urgent_;
+  const auto worker = workers_.find(std::get<Finish>(operation).worker);
+  const bool in_vain =
+      worker != workers_.end() && clock_.now().instant < worker->second.by_runner_until;
+  return in_vain ? urgent_ : completions_;
 }
 
-void Broker::gather_for(const Lane& lane, Batch& batch) {
-  if (lane.what == LaneFor::enqueues) return gather_line(enqueues_, batch);
-  while (has_work_for(lane) && batch.has_room(options_)) {
-    batch.add(std::move(urgent_.front()));
-    urgent_.pop_front();
+const std::deque<Broker::Pending>& Broker::line_of(const Lane& lane) const {
+  return lane.what == LaneFor::enqueues ? enqueues_ : completions_;
+}
+
+const Broker::Lane* Broker::lane_for(LaneFor what) const {
+  const auto found = std::find_if(lanes_.begin(), lanes_.end(),
+                                  [&](const Lane& lane) { return lane.what == what; });
+  return found == lanes_.end() ? nullptr : &*found;
+}
+
+bool Broker::is_worth(const Lane& lane) const {
+  if (lane.what == LaneFor::completions) {
+    std::size_t jobs = 0;
+    for (const Pending& pending : completions_) {
+      jobs += pending.jobs;
+      if (jobs >= kWorthALane) return true;
+    }
+    return false;
   }
+  if (waiting_jobs_ < kWorthALane) return false;
+  // Claims that wait for such jobs get them in the commit that makes them, which is the runner's.
+  std::size_t jobs = 0;
+  for (const Pending& pending : enqueues_) {
+    const auto& enqueue = std::get<Enqueue>(pending.operation);
+    const bool waited_for = !enqueue.jobs.empty() && lines_.contains(enqueue.jobs.front().queue);
+    if (waited_for && !MS_MUTANT(lane_takes_what_claims_wait_for)) return false;
+    jobs += pending.jobs;
+    if (jobs >= kWorthALane) break;
+  }
+  return true;
+}
+
+bool Broker::leaves_to_lane(LaneFor what) const {
+  const Lane* lane = lane_for(what);
+  if (lane == nullptr || !lane->runner.joinable() || !is_worth(*lane)) return false;
+  return lane->waiting || clock_.now().instant < lane->took_at + kSlowLane ||
+         MS_MUTANT(lane_is_waited_for);
+}
+
+// When the runner takes at the latest what it has left to them.
+Instant Broker::lanes_late_at() const {
+  Instant first = Instant::never();
+  for (const Lane& lane : lanes_) {
+    if (!lane.waiting && !line_of(lane).empty()) first = std::min(first, lane.took_at + kSlowLane);
+  }
+  return first;
+}
+
+bool Broker::runner_is_late() const {
+  return runner_waiting_ && (has_work() || lanes_late_at() < runner_until_);
+}
+
+bool Broker::has_work_for(const Lane& lane) const {
+  return !line_of(lane).empty() && (committing_ || is_worth(lane));
+}
+
+void Broker::gather_for(Lane& lane, Batch& batch) {
+  lane.took_at = clock_.now().instant;
+  gather_line(lane.what == LaneFor::enqueues ? enqueues_ : completions_, batch);
+  // What it leaves may be the runner's.
+  if (runner_is_late()) work_.notify_one();
 }
 
 void Broker::run_lane(Lane& lane, std::stop_token stop) {
@@ -100,8 +174,9 @@ void Broker::distribute_of_lane(Batch& batch, BatchReport& report,
     Pending& caller = batch.callers[i];
     OperationResult& result = report.results[i];
     if (!note_completed(batch.operations[i], result)) {
+      workers_[std::get<Finish>(batch.operations[i]).worker].by_runner_until =
+          now.instant + kInVain;
       caller.operation = std::move(batch.operations[i]);
-      caller.by_runner = true;
       urgent_.push_front(std::move(caller));
       if (runner_waiting_) work_.notify_one();
       continue;
@@ -140,8 +215,10 @@ void Broker::wake_lanes() {
 }
 
 void Broker::start_lanes() {
-  for (Lane& lane : lanes_)
+  for (Lane& lane : lanes_) {
+    lane.took_at = clock_.now().instant;
     lane.runner = std::jthread([this, &lane](std::stop_token stop) { run_lane(lane, stop); });
+  }
 }
 
 void Broker::stop_lanes() {

@@ -10,6 +10,7 @@
 #include <mutex>
 #include <semaphore>
 #include <set>
+#include <thread>
 
 #include "broker/broker.h"
 #include "store_sqlite/sqlite_store.h"
@@ -37,6 +38,8 @@ class NodeStore final : public SharedStore {
   Result<BatchReport> apply(std::span<const Operation> batch, Now now) override {
     if (db_.away) return unreachable();
     if (looks_at_nothing) {
+      batches.fetch_add(1);
+      if (slow) slow();
       BatchReport report;
       for (const Operation& operation : batch) {
         const std::size_t size = std::get<Finish>(operation).results.size();
@@ -51,6 +54,8 @@ class NodeStore final : public SharedStore {
     }();
     if (!report) return report;
     if (db_.slow) db_.slow();
+    batches.fetch_add(1);
+    if (slow) slow();
     for (const Operation& operation : batch) {
       const auto* enqueue = std::get_if<Enqueue>(&operation);
       if (enqueue == nullptr) continue;
@@ -178,6 +183,8 @@ class NodeStore final : public SharedStore {
   }
 
   int refreshes = 0;
+  std::atomic<int> batches = 0;
+  std::function<void()> slow;     // called by each of its commits
   bool looks_at_nothing = false;  // as a lane that finds no job as it was told
   std::vector<std::pair<JobId, Token>> gone;
 
@@ -548,6 +555,11 @@ struct Laned : Nodes {
                         answered.release();
                       });
   }
+  void enqueue_many(std::binary_semaphore& done) {
+    Enqueue request;
+    request.jobs.assign(100, NewJob{.queue = "q", .kind = "work"});
+    a->broker->submit(std::move(request), [&done](const OperationResult&) { done.release(); });
+  }
   NodeStore enqueues, completions;
   ClaimedJob claimed;
   std::binary_semaphore held{0}, on{0}, answered{0};
@@ -579,6 +591,28 @@ TEST_CASE_FIXTURE(Laned, "a completion that its lane does not do is done by the 
   REQUIRE(answered.try_acquire_for(30s));
   CHECK(std::get<FinishResult>(*answer).results.at(0) == FinishStatus::ok);
   CHECK(db.store->get(claimed.id)->state == JobState::completed);
+}
+
+TEST_CASE_FIXTURE(Laned, "what a lane could not do of a worker's is the runner's for a while") {
+  std::counting_semaphore<> tried{0};
+  completions.looks_at_nothing = true;
+  completions.slow = [&] { tried.release(); };
+  hold_the_runner();
+  finish();
+  REQUIRE(tried.try_acquire_for(30s));
+  go_on();
+  REQUIRE(answered.try_acquire_for(30s));
+  hold_the_runner();
+  finish();
+  go_on();
+  REQUIRE(answered.try_acquire_for(30s));
+  CHECK(completions.batches == 1);
+  clock.advance(10s);
+  hold_the_runner();
+  finish();
+  REQUIRE(tried.try_acquire_for(30s));
+  go_on();
+  REQUIRE(answered.try_acquire_for(30s));
 }
 
 TEST_CASE_FIXTURE(Laned, "a completion that leaves a state for its session is the runner's") {
@@ -625,4 +659,74 @@ TEST_CASE_FIXTURE(Laned, "what a lane commits is told of, once, whoever does it 
   }
   CHECK(told == std::multiset<std::string>{"completed q", "enqueued r", "queue_paused last",
                                            "queue_paused other"});
+}
+
+TEST_CASE_FIXTURE(Laned, "a hundred jobs are enqueued by the lane although the runner is free") {
+  const int before = a->store.batches;
+  enqueue_many(answered);
+  REQUIRE(answered.try_acquire_for(30s));
+  CHECK(enqueues.batches == 1);
+  CHECK(a->store.batches == before);
+}
+
+TEST_CASE_FIXTURE(Laned, "claims that wait for such jobs get them in the commit that makes them") {
+  std::binary_semaphore got{0};
+  std::vector<ClaimedJob> jobs;
+  a->broker->submit_claim({.worker = "w", .queues = {"q"}, .max = 7}, 20s,
+                          [&](OperationResult result) {
+                            jobs = std::get<ClaimResult>(result).jobs;
+                            got.release();
+                          });
+  a->broker->agenda();  // behind the step that parks it
+  while (a->broker->parked_claims() == 0) std::this_thread::yield();
+  const int before = a->store.batches;
+  enqueue_many(answered);
+  REQUIRE(got.try_acquire_for(30s));
+  CHECK(jobs.size() == 7);
+  CHECK(enqueues.batches == 0);
+  CHECK(a->store.batches == before + 1);
+}
+
+TEST_CASE_FIXTURE(Laned, "a hundred completions are done by the lane although the runner is free") {
+  enqueue_many(answered);
+  REQUIRE(answered.try_acquire_for(30s));
+  std::binary_semaphore got{0};
+  Finish finish{.worker = "w", .results = {}};
+  a->broker->submit_claim({.worker = "w", .queues = {"q"}, .max = 100}, 20s,
+                          [&](OperationResult result) {
+                            for (const ClaimedJob& one : std::get<ClaimResult>(result).jobs)
+                              finish.results.push_back({one.id, one.token, Complete{}});
+                            got.release();
+                          });
+  REQUIRE(got.try_acquire_for(30s));
+  REQUIRE(finish.results.size() == 100);
+  const int before = a->store.batches;
+  a->broker->submit(std::move(finish), [&](OperationResult result) {
+    answer = std::move(result);
+    answered.release();
+  });
+  REQUIRE(answered.try_acquire_for(30s));
+  CHECK(std::get<FinishResult>(*answer).results ==
+        std::vector<FinishStatus>(100, FinishStatus::ok));
+  CHECK(completions.batches == 1);
+  CHECK(a->store.batches == before);
+}
+
+TEST_CASE_FIXTURE(Laned, "a lane that does not come back is not waited for") {
+  std::binary_semaphore held_lane{0}, second{0};
+  std::atomic<bool> first = true;
+  enqueues.slow = [&] {
+    if (!first.exchange(false)) return;
+    held_lane.release();
+    on.acquire();
+  };
+  enqueue_many(answered);
+  REQUIRE(held_lane.try_acquire_for(30s));
+  holding = true;
+  enqueue_many(second);
+  clock.advance(1s);
+  CHECK(second.try_acquire_for(30s));
+  CHECK(enqueues.batches == 1);
+  go_on();
+  REQUIRE(answered.try_acquire_for(30s));
 }

@@ -457,6 +457,8 @@ std::map<std::string, std::string> cluster_defects() {
       {"crash_takes_renewals", "timeout 100 " + kPrograms + "/postgres_crash_test --abort-after=1"},
       {"event_of_quarantine_left_forgotten", broker("who goes into quarantine and leaves it*")},
       {"outage_ends_waits", broker("a parked claim waits an outage out*")},
+      {"lane_is_waited_for", broker("a lane that does not come back*")},
+      {"lane_takes_what_claims_wait_for", broker("claims that wait for such jobs*")},
   };
 }
 
