@@ -86,16 +86,19 @@ void PostgresStore::note_completed(Completing& run, const Rows& rows) {
   wrote();
   marked_ = true;
   std::set<int> queues;
+  std::int64_t ended = 0;
   for (int i = 0; i < rows.size(); ++i) {
-    const JobId id = rows.integer(i, 0);
-    run.done.insert(id);
-    queues.insert(static_cast<int>(rows.integer(i, 1)));
-    --after_.running[static_cast<int>(rows.integer(i, 1))];
-    after_.ended.push_back(id);
-    after_.unleased.push_back(id);
+    const auto queue = static_cast<int>(rows.integer(i, 0));
+    const Ints ids = rows.ints(i, 1);
+    queues.insert(queue);
+    run.done.insert(ids.begin(), ids.end());
+    after_.ended.insert(after_.ended.end(), ids.begin(), ids.end());
+    after_.unleased.insert(after_.unleased.end(), ids.begin(), ids.end());
+    after_.running[queue] -= std::ssize(ids);
+    ended += std::ssize(ids);
   }
-  after_.live -= rows.size(), after_.finished += rows.size();
-  after_.live_counted -= rows.size(), after_.finished_counted += rows.size();
+  after_.live -= ended, after_.finished += ended;
+  after_.live_counted -= ended, after_.finished_counted += ended;
   for (const int queue : queues) {
     if (!options_.joins) break;  // it has no agenda, and may not know the queue
     const auto keep =

@@ -147,11 +147,12 @@ std::size_t PostgresStore::enqueue_run(std::span<const Operation> rest,
   must_look_ = must_look_ || !keep_ids;
   send_columns(columns, may_bundle(columns, requests), keep_ids,
                [&results, first, run](const Rows& rows) {
-                 int row = 0;
+                 const Ints ids = rows.ints(0, 0);
+                 std::size_t next = 0;
                  for (std::size_t i = first; i < first + run; ++i) {
                    auto* answer = std::get_if<EnqueueResult>(&results[i]);
                    if (answer == nullptr) continue;
-                   for (EnqueuedJob& job : answer->jobs) job.id = rows.integer(row++, 0);
+                   for (EnqueuedJob& job : answer->jobs) job.id = ids.at(next++);
                  }
                });
   return run;

@@ -221,9 +221,8 @@ std::string enqueue_text(Rest rest) {
       "queue, priority, kind, run_at, id, 0 FROM j WHERE state = 2), ";
   const std::string bundles =
       "r AS (INSERT INTO $schema.bundles (queue, priority, kind, run_at, first, ids) SELECT queue, "
-      "priority, kind, run_at, min(id), array_agg(id) FROM (SELECT *, (row_number() OVER "
-      "(PARTITION BY queue, priority, kind, run_at ORDER BY id) - 1) / $29::bigint AS part FROM j) "
-      "p GROUP BY queue, priority, kind, run_at, part), ";
+      "priority, kind, run_at, min(id), array_agg(id) FROM (SELECT *, (row_number() OVER () - 1) / "
+      "$29::bigint AS part FROM j) p GROUP BY queue, priority, kind, run_at, part), ";
   return std::string(
              "WITH j AS (INSERT INTO $schema.jobs (id, state, flags, priority, attempt, "
              "max_attempts, version, token, lease_until, lease, claimed_at, run_at, started_at, "
@@ -239,13 +238,14 @@ std::string enqueue_text(Rest rest) {
              "headers, tags, correlation_id, reply_to) RETURNING id, state, queue, priority, kind, "
              "run_at), ") +
          (rest == Rest::bundles ? bundles : ready) + (rest == Rest::some_wait ? due : "") +
+         "a AS MATERIALIZED (SELECT array_agg(id) AS ids FROM j), "
          "t AS (INSERT INTO $schema.tallies (node, batch, at, queue, enqueued, scheduled, "
          "available, ids) SELECT $14, $15, $13, u.queue, u.enqueued, u.enqueued - u.available, "
-         "u.available, CASE WHEN $16::boolean AND u.n = 1 THEN (SELECT array_agg(id) FROM j) END "
+         "u.available, CASE WHEN $16::boolean AND u.n = 1 THEN (SELECT ids FROM a) END "
          "FROM unnest($17::bigint[], $18::bigint[], $19::bigint[]) WITH ORDINALITY AS u(queue, "
          "enqueued, available, n), (SELECT CASE WHEN $20::boolean THEN $schema.hold_batch($14, "
          "$15, $21) END) AS l) "
-         "SELECT id FROM j";
+         "SELECT ids FROM a";
 }
 
 // `chosen` selects ctid and id of rows in `ready` whose jobs it has locked.
@@ -338,15 +338,16 @@ ClaimStatements::ClaimStatements(std::string_view s)
           "ALL(ARRAY(SELECT q.id FROM $schema.triggers t JOIN $schema.queues q ON "
           "coalesce(t.of_queue, q.name) = q.name WHERE t.ends IS NOT NULL AND t.ends & 1 <> 0)) "
           "RETURNING j.id, j.queue, u.result), "
+          // The ids come back as one array for each queue: rows of their own cost more.
+          "a AS MATERIALIZED (SELECT queue, array_agg(id) AS ids FROM u GROUP BY queue), "
           "f AS (INSERT INTO $schema.finished (prune_at, seq, at, ids) SELECT $3 + "
-          "coalesce(q.retention_completed, $7), nextval('$schema.row_numbers'), $3, a.ids FROM "
-          "(SELECT queue, array_agg(id) AS ids FROM u GROUP BY queue) a JOIN $schema.queues q ON "
-          "q.id = a.queue), "
+          "coalesce(q.retention_completed, $7), nextval('$schema.row_numbers'), $3, a.ids FROM a "
+          "JOIN $schema.queues q ON q.id = a.queue), "
           "x AS (INSERT INTO $schema.extras (id, result) SELECT id, result FROM u WHERE result IS "
           "NOT NULL ON CONFLICT (id) DO UPDATE SET result = excluded.result), "
           "t AS (INSERT INTO $schema.tallies (node, batch, at, queue, running, completed) SELECT "
-          "$5, $6, $3, queue, -count(*), count(*) FROM u GROUP BY queue) "
-          "SELECT id, queue FROM u"),
+          "$5, $6, $3, queue, -cardinality(ids), cardinality(ids) FROM a) "
+          "SELECT queue, ids FROM a"),
       renew_plain(s,
                   "UPDATE $schema.jobs j SET lease_until = u.until FROM unnest($1::bigint[], "
                   "$2::bigint[], $3::bigint[]) AS u(id, token, until) WHERE j.id = u.id AND "
