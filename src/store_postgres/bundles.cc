@@ -7,11 +7,12 @@
 //
 // A claim of many takes whole bundles and parts of them, in one order with the rest of the line. It
 // has their bundle, so it changes jobs without a lock before, but those whose rows somebody has
-// touched since they were made (xmax is not 0): these it locks, past those that are held. Claims of
-// few, of several queues and of queues with limits first undo what stands in front: those jobs get
-// entries of their own.
+// touched since they were made (xmax is not 0): these it leaves where they are, and the next look
+// at the beginning of the line gives them entries of their own, as far as they are free. So do,
+// with what stands in front, claims of few, of several queues and of queues with limits.
 #include <algorithm>
 
+#include "base/assert.h"
 #include "base/mutant.h"
 #include "store_postgres/claimed_columns.h"
 #include "store_postgres/migrations.h"
@@ -24,49 +25,49 @@ namespace {
 constexpr std::string_view kClaimBundles =
     "WITH q AS MATERIALIZED (SELECT id FROM $schema.queues WHERE id = $10::bigint AND NOT "
     "paused AND limits IS NULL), "
-    "b AS MATERIALIZED (SELECT l.* FROM q, unnest($11::bigint[], $12::bigint[]) AS "
-    "h(priority, first), LATERAL (SELECT b.priority, b.run_at, b.first, b.ids FROM "
-    "$schema.bundles b WHERE b.queue = q.id AND b.priority = h.priority AND b.run_at >= "
+    "b AS MATERIALIZED (SELECT l.*, row_number() OVER () AS n FROM q, unnest($11::bigint[], "
+    "$12::bigint[]) AS h(priority, first), LATERAL (SELECT b.priority, b.run_at, b.first, b.ids "
+    "FROM $schema.bundles b WHERE b.queue = q.id AND b.priority = h.priority AND b.run_at >= "
     "h.first AND ($2::bigint[] IS NULL OR b.kind = ANY($2)) ORDER BY b.run_at, b.first LIMIT "
     "$13::bigint FOR UPDATE SKIP LOCKED) l LIMIT $13::bigint), "
-    // The first of both, and of those of the line the free ones.
-    "m AS MATERIALIZED (SELECT * FROM (SELECT b.priority, b.run_at, i.id, NULL::tid AS entry "
-    "FROM b, unnest(b.ids) AS i(id) UNION ALL SELECT r.* FROM q, unnest($11::bigint[], "
-    "$12::bigint[]) AS h(priority, first), LATERAL (SELECT l.priority, l.run_at, l.id, "
-    "l.ctid "
+    // The first of both.
+    "m AS MATERIALIZED (SELECT * FROM (SELECT b.priority, b.run_at, i.id, NULL::tid AS entry, b.n "
+    "FROM b, unnest(b.ids) AS i(id) UNION ALL SELECT r.*, NULL FROM q, unnest($11::bigint[], "
+    "$12::bigint[]) AS h(priority, first), LATERAL (SELECT l.priority, l.run_at, l.id, l.ctid "
     "FROM $schema.ready l WHERE l.queue = q.id AND l.priority = h.priority AND l.run_at >= "
     "h.first AND (l.expires_at = 0 OR l.expires_at > $6) AND ($2::bigint[] IS NULL OR l.kind "
     "= ANY($2)) ORDER BY l.run_at, l.id LIMIT $1::bigint) r) x ORDER BY priority, run_at, id "
     "LIMIT $1::bigint), "
-    // Those that have an entry are locked, and of the others those that somebody has touched.
-    "c AS MATERIALIZED (SELECT m.entry, m.id FROM m JOIN $schema.jobs k ON k.id = m.id WHERE "
-    "k.state = 2 AND (m.entry IS NOT NULL OR (k.version = 1 AND k.xmax <> 0)) FOR UPDATE OF k "
-    "SKIP LOCKED), "
+    "c AS MATERIALIZED (SELECT m.entry FROM m JOIN $schema.jobs k ON k.id = m.id WHERE m.entry IS "
+    "NOT NULL AND k.state = 2 FOR UPDATE OF k SKIP LOCKED), "
+    // One that has another entry by now, for it was taken and came back, is not among these.
     "d AS (DELETE FROM $schema.ready USING c WHERE ready.ctid = c.entry RETURNING ready.id), "
-    // One that has another entry by now, for it was taken and came back, is not in `d`.
     "u AS (UPDATE $schema.jobs j SET " MS_BEGUN
-    " FROM (SELECT id, entry, CASE WHEN entry IS NULL THEN id IN (SELECT id FROM c) ELSE id IN "
-    "(SELECT id FROM d) END AS locked FROM m) n WHERE j.id = n.id AND (n.locked OR (n.entry IS "
-    "NULL AND j.state = 2 AND j.version = 1 AND j.xmax = 0)) RETURNING " MS_CLAIMED
-    "), "
+    " FROM (SELECT id, n FROM m WHERE n IS NOT NULL OR id IN (SELECT id FROM d)) n WHERE j.id = "
+    "n.id AND (n.n IS NULL OR (j.state = 2 AND j.version = 1 AND (j.xmax = 0 OR age(j.xmax) > "
+    "(SELECT age(pg_snapshot_xmin(pg_current_snapshot())::xid))))) RETURNING " MS_CLAIMED
+    ", n.n), "
+    "a AS MATERIALIZED (SELECT queue, array_agg(id) AS ids FROM u GROUP BY queue), "
     "l AS (INSERT INTO $schema.leased (look_at, seq, node, ids) SELECT $5, "
-    "nextval('$schema.row_numbers'), $8, array_agg(id) FROM u HAVING count(*) > 0 RETURNING "
-    "seq), "
+    "nextval('$schema.row_numbers'), $8, ids FROM a RETURNING seq), "
     "t AS (INSERT INTO $schema.tallies (node, batch, at, queue, available, running) SELECT "
-    "$8, $9, $6, queue, -count(*), count(*) FROM u GROUP BY queue), "
-    // What stays of each bundle. A join would compare each job with each: see plan_by_keys.
-    "o AS MATERIALIZED (SELECT b.priority, b.run_at, b.first, array_agg(i.id) FILTER (WHERE "
-    "i.id NOT IN (SELECT id FROM u)) AS rest FROM b, unnest(b.ids) AS i(id) GROUP BY "
-    "b.priority, b.run_at, b.first), "
+    "$8, $9, $6, queue, -cardinality(ids), cardinality(ids) FROM a), "
+    // What stays of each bundle: of most nothing, which their count says.
+    "k AS MATERIALIZED (SELECT n, count(*) AS taken FROM u WHERE n IS NOT NULL GROUP BY n), "
+    "o AS MATERIALIZED (SELECT b.priority, b.run_at, b.first, CASE WHEN k.taken = "
+    "cardinality(b.ids) THEN NULL ELSE nullif(ARRAY(SELECT i.id FROM unnest(b.ids) AS i(id) WHERE "
+    "i.id NOT IN (SELECT id FROM u)), '{}') END AS rest FROM b LEFT JOIN k ON k.n = b.n), "
     "g AS (DELETE FROM $schema.bundles x USING o WHERE x.queue = $10::bigint AND x.priority "
     "= o.priority AND x.run_at = o.run_at AND x.first = o.first AND o.rest IS NULL), "
     "w AS (UPDATE $schema.bundles x SET ids = o.rest FROM o WHERE x.queue = $10::bigint AND "
     "x.priority = o.priority AND x.run_at = o.run_at AND x.first = o.first AND "
-    "cardinality(o.rest) < cardinality(x.ids)) "
-    "SELECT u.*, i.* FROM (SELECT (SELECT seq FROM l), (SELECT count(*) FROM b), (SELECT "
-    "count(*) FROM m WHERE entry IS NULL) - (SELECT count(*) FROM u) + (SELECT count(*) FROM "
-    "d), (SELECT sum(cardinality(ids)) FROM b), (SELECT count(*) FROM o WHERE rest IS NOT "
-    "NULL)) i LEFT JOIN u ON true";
+    "cardinality(o.rest) < cardinality(x.ids)), "
+    "i AS MATERIALIZED (SELECT ARRAY[(SELECT seq FROM l), (SELECT count(*) FROM b), (SELECT "
+    "count(*) FROM m WHERE n IS NOT NULL) - (SELECT count(*) FROM u WHERE n IS NOT NULL), (SELECT "
+    "sum(cardinality(ids)) FROM b)::bigint, (SELECT count(*) FROM o WHERE rest IS NOT NULL)] AS "
+    "facts) "
+    // A row of what is told of all of them, then theirs.
+    "SELECT " MS_NO_CLAIMED ", NULL, facts FROM i UNION ALL SELECT u.*, NULL FROM u";
 
 constexpr std::string_view kHoldBundles =
     "WITH n AS MATERIALIZED (SELECT b.queue, b.priority, b.run_at, b.first FROM $schema.jobs j "
@@ -213,22 +214,26 @@ void PostgresStore::give_entries(const std::shared_ptr<Claiming>& claiming,
   claiming->undone = 0;
 }
 
-// A claim of one queue whose answer tells of the bundles that it met.
-void PostgresStore::note_bundles(Claiming& claiming, const Rows& rows, int jobs) {
+// A claim of one queue whose answer tells of the bundles that it met, in its first row. Returns the
+// number of its entry in `leased`.
+std::int64_t PostgresStore::note_bundles(Claiming& claiming, const Rows& rows) {
+  MS_ASSERT(rows.size() > 0 && rows.is_null(0, 0), "what is told of all of them comes first");
+  const Ints facts = rows.ints(0, kClaimedColumns + 1);
+  const std::int64_t met = facts.at(1), left = facts.at(2), ids = facts.at(3), rests = facts.at(4);
   QueueHint& hint = hints_[claiming.queues.front()->id];
-  const std::int64_t met = rows.integer(0, 19), left = rows.integer(0, 20);
   claiming.met_bundles = met != 0;
-  claiming.left_some = left != 0;  // that are not free, or not available any more
+  claiming.left_some = left != 0;  // that somebody has touched, or are not available any more
   if (met == 0) {
     if (claiming.op->kinds.empty()) hint.bundles = false;
-    return;
+    return facts.at(0);
   }
-  const auto size = static_cast<int>(rows.integer(0, 21) / met);
+  const auto size = static_cast<int>(ids / met);
   const int before = hint.per_bundle != 0 ? hint.per_bundle : size;
   hint.per_bundle = std::clamp((3 * before + size) / 4, 1, options_.most_of_bundle);
   // Others that came by meanwhile found nothing here, and may look again.
-  if (rows.integer(0, 22) != 0 && jobs != 0 && !MS_MUTANT(rest_of_bundle_not_told))
+  if (rests != 0 && rows.size() > 1 && !MS_MUTANT(rest_of_bundle_not_told))
     after_.passed_over.insert(claiming.queues.front()->name);
+  return facts.at(0);
 }
 
 }  // namespace mainspring::pg

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <tuple>
 
+#include "store_postgres/claimed_columns.h"
 #include "store_postgres/plain.h"
 
 namespace mainspring::pg {
@@ -25,6 +26,10 @@ constexpr std::int64_t kLateCommit = 100'000;  // microseconds
 constexpr std::size_t kMaxGiven = 20'000;      // claims that are remembered
 constexpr std::size_t kGivenPerClaim = 2;      // of those are looked at for each new claim
 constexpr std::int64_t kLookSoon = 1'000'000;  // microseconds before others look at a claim
+
+bool stands_before(const ClaimedJob& a, const ClaimedJob& b) {
+  return std::tie(a.priority, a.run_at, a.id) < std::tie(b.priority, b.run_at, b.id);
+}
 
 bool is_of_line(const Claim& op) {
   return op.queues.size() == 1 && queue_of_line(op.queues[0]) != op.queues[0];
@@ -61,7 +66,7 @@ std::size_t PostgresStore::claim_run(std::span<const Operation> rest,
   for (const auto& claiming : run) {
     look_again(claiming);
     read_checkpoints(*claiming);
-    *claiming->answer = std::move(claiming->result);
+    *claiming->answer = take_result(*claiming);
   }
   return done;
 }
@@ -93,14 +98,25 @@ bool PostgresStore::wants_more(const Claiming& claiming) {
   return claiming.met_bundles || claiming.undone != 0 || (claiming.short_of && may_look(claiming));
 }
 
+// What it found in all its tries. What a later one found may stand before the rest; until it is
+// committed it must not, for it may come to nothing alone.
+ClaimResult PostgresStore::take_result(Claiming& claiming) {
+  auto& jobs = claiming.result.jobs;
+  if (claiming.place_of.empty()) std::stable_sort(jobs.begin(), jobs.end(), stands_before);
+  return std::move(claiming.result);
+}
+
 void PostgresStore::look_again(const std::shared_ptr<Claiming>& claiming) {
   constexpr int kMaxTries = 100;
   for (int tries = 0; tries < kMaxTries && wants_more(*claiming); ++tries) {
-    // What it could not take of a bundle stands in front of the next: that is undone.
+    // What it could not take of a bundle stands in front of the next: that is undone, from the
+    // beginning, for the line is believed to begin behind what it took.
     const auto before = claiming->result.jobs.size();
     const bool stuck = claiming->left_some && !claiming->undoes;
     claiming->undoes = claiming->undoes || stuck;
-    send_claim(claiming, !claiming->met_bundles && claiming->undone == 0);
+    const bool look = stuck ? claiming->from_beginning || may_look(*claiming)
+                            : !claiming->met_bundles && claiming->undone == 0;
+    send_claim(claiming, look);
     settle();
     if (!stuck && claiming->undone == 0 && claiming->result.jobs.size() == before) break;
   }
@@ -200,10 +216,10 @@ void PostgresStore::take_claimed(Claiming& claiming, const Rows& rows, bool of_b
   claiming.answered = true;
   auto& jobs = claiming.result.jobs;
   const auto before = static_cast<std::ptrdiff_t>(jobs.size());
-  const int found = of_bundles && rows.is_null(0, 0) ? 0 : rows.size();
-  if (of_bundles) note_bundles(claiming, rows, found);
-  jobs.reserve(jobs.size() + static_cast<std::size_t>(found));
-  for (int i = 0; i < found; ++i) {
+  const int begin = of_bundles ? 1 : 0;
+  const std::int64_t seq_of_bundles = of_bundles ? note_bundles(claiming, rows) : 0;
+  jobs.reserve(jobs.size() + static_cast<std::size_t>(rows.size() - begin));
+  for (int i = begin; i < rows.size(); ++i) {
     jobs.push_back(read_claimed(rows, i, op, claiming.until));
     if ((after_.leased.back().second.flags & kFlagExtras) != 0)
       claiming.extras.push_back(jobs.back().id);
@@ -212,14 +228,14 @@ void PostgresStore::take_claimed(Claiming& claiming, const Rows& rows, bool of_b
   }
   const auto& place_of = claiming.place_of;
   std::sort(jobs.begin() + before, jobs.end(), [&](const ClaimedJob& a, const ClaimedJob& b) {
-    if (!place_of.empty()) return place_of.at(a.id) < place_of.at(b.id);
-    return std::tie(a.priority, a.run_at, a.id) < std::tie(b.priority, b.run_at, b.id);
+    return place_of.empty() ? stands_before(a, b) : place_of.at(a.id) < place_of.at(b.id);
   });
-  if (found != 0) {
+  if (rows.size() > begin) {
     wrote();
     marked_ = true;
-    GivenClaim given{.look_at = claiming.until, .seq = rows.integer(0, 18), .ids = {}};
-    for (int i = 0; i < found; ++i) given.ids.push_back(rows.integer(i, 0));
+    const std::int64_t seq = of_bundles ? seq_of_bundles : rows.integer(0, kClaimedColumns);
+    GivenClaim given{.look_at = claiming.until, .seq = seq, .ids = {}};
+    for (int i = begin; i < rows.size(); ++i) given.ids.push_back(rows.integer(i, 0));
     after_.given.push_back(std::move(given));
   }
   const bool enough = claiming.full || static_cast<int>(claiming.result.jobs.size()) >= op.max;
@@ -370,7 +386,7 @@ OperationResult PostgresStore::operator()(const Claim& op) {
   settle();
   look_again(claiming);
   read_checkpoints(*claiming);
-  return std::move(claiming->result);
+  return take_result(*claiming);
 }
 
 }  // namespace mainspring::pg

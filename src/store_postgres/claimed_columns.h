@@ -12,3 +12,13 @@
   "j.schedule, j.queue, j.kind, j.args, j.headers, j.tags, j.correlation_id, j.reply_to, " \
   "j.session, CASE WHEN j.flags & 64 <> 0 THEN (SELECT x.state FROM $schema.sessions x "   \
   "WHERE x.queue = j.queue AND x.key = j.session) END AS session_state"
+
+// The same columns without a job, and how many they are.
+#define MS_NO_CLAIMED                                                                          \
+  "NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, " \
+  "NULL, "                                                                                     \
+  "NULL, NULL"
+
+namespace mainspring::pg {
+inline constexpr int kClaimedColumns = 18;
+}

@@ -96,7 +96,7 @@ void PostgresStore::close_rest(Open& rest, BatchReport& report) {
       read_checkpoints(claiming);
     }
     commit(report);
-    for (const auto& claiming : rest.claims) *claiming->answer = std::move(claiming->result);
+    for (const auto& claiming : rest.claims) *claiming->answer = take_result(*claiming);
     remember(report);
   } catch (const PgError& error) {
     log_.warn("what a batch left open stays open", {{"message", error.message}});

@@ -488,7 +488,8 @@ class PostgresStore final : public SharedStore {
                     const std::optional<Ints>& kinds, bool from_beginning);
   // Before a claim under limits looks at the line.
   void give_entries(const std::shared_ptr<Claiming>& claiming, const std::optional<Ints>& kinds);
-  void note_bundles(Claiming& claiming, const Rows& rows, int jobs);
+  std::int64_t note_bundles(Claiming& claiming, const Rows& rows);
+  static ClaimResult take_result(Claiming& claiming);
   bool has_room(std::int64_t jobs);
   Error too_many() const;  // what is said where there is none
   static bool is_plain(const Enqueue& op);

@@ -155,6 +155,40 @@ TEST_CASE("a claim waits for nobody who holds a job of a bundle, and that job is
   place.check_laws();
 }
 
+TEST_CASE("touched jobs of a bundle that the line is believed to begin behind are found again") {
+  Place place;
+  const std::vector<JobId> ids = enqueue_many(place, 3);
+  place.sql("SELECT id FROM ms.jobs WHERE id = " + std::to_string(ids[0]) + " FOR UPDATE");
+  place.clock.advance(std::chrono::seconds(1));
+  const std::vector<JobId> later = enqueue_many(place, 9);
+  place.clock.advance(std::chrono::seconds(1));
+  CHECK(claim_ids(place, 4) == std::vector{ids[0], ids[1], ids[2], later[0]});
+  CHECK(claim_ids(place, 20) == part(later, 1, 9));
+  CHECK(bundles(place) == "0");
+  place.check_laws();
+}
+
+TEST_CASE("a bundle goes with its last job, although another one left it before") {
+  Place place;
+  const std::vector<JobId> ids = enqueue_many(place, 3);
+  place.apply<CancelResult>(Cancel{.id = ids[1], .reason = ""});
+  place.apply<RetryResult>(RetryJob{.id = ids[1]});
+  CHECK(claim_ids(place, 10).size() == 3);
+  CHECK(bundles(place) == "0");
+  place.check_laws();
+}
+
+TEST_CASE("a job of a bundle that somebody touched and let go keeps its place in the line") {
+  Place place;
+  const std::vector<JobId> ids = enqueue_many(place, 6);
+  place.sql("SELECT id FROM ms.jobs WHERE id = " + std::to_string(ids[1]) + " FOR UPDATE");
+  CHECK(claim_ids(place, 3) == part(ids, 0, 3));
+  place.check_laws();
+  CHECK(claim_ids(place, 10) == part(ids, 3, 6));
+  CHECK(bundles(place) == "0");
+  place.check_laws();
+}
+
 TEST_CASE(
     "a claim passes over a bundle that another node takes from, and comes back for the rest") {
   Place place;
