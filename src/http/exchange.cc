@@ -153,7 +153,8 @@ void Connection::do_finish(DoFinish finish) {
   finishing_->ids.reserve(request.operation.results.size());
   for (const JobOutcome& result : request.operation.results) finishing_->ids.push_back(result.id);
   std::optional<ClaimRequest> claim = std::move(request.claim);
-  // Nothing to report, or nothing that needs a commit of its own: both go into the next batch.
+  // Nothing to report, or nothing that needs a commit of its own: both go into the next batch,
+  // unless the broker has a lane for so many results.
   submit(std::move(request.operation), std::move(finish.audit));
   if (!claim) return;
   finishing_->claim_asked = finishing_->claim_pending = true;

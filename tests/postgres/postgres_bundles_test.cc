@@ -34,16 +34,6 @@ std::string entries(Place& place) {
   return place.sql("SELECT count(*) FROM ms.ready").at(0).at(0);
 }
 
-// Until a transaction of a node waits for somebody's.
-void await_waiting_for_a_lock() {
-  const auto until = SystemClock().now().instant + kHearLimit;
-  while (must(the_cluster().sql("SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND "
-                                "application_name LIKE 'mainspring%'"))
-             .empty()) {
-    if (SystemClock().now().instant >= until) FAIL("nobody waits");
-  }
-}
-
 void wait_for_refresh(Place& place) {
   place.clock.advance(std::chrono::seconds(4));
 }

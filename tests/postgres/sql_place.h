@@ -20,6 +20,16 @@ inline WallTime database_time() {
   return WallTime::from_us(std::stoll(rows.at(0).at(0)));
 }
 
+// Until a transaction of a node waits for somebody's.
+inline void await_waiting_for_a_lock() {
+  const auto until = SystemClock().now().instant + kHearLimit;
+  while (must(the_cluster().sql("SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND "
+                                "application_name LIKE 'mainspring%'"))
+             .empty()) {
+    if (SystemClock().now().instant >= until) FAIL("nobody waits");
+  }
+}
+
 // One operation of that store, which must not be refused.
 template <class Answer>
 Answer apply(Store& store, const Operation& operation, const Clock& clock) {
