@@ -62,6 +62,19 @@ class Notes {
     const auto found = seen_.find(who);
     return found == seen_.end() ? std::vector<Seen>() : found->second;
   }
+  // Whether jobs that were told to stop may end. What a worker did until then may arrive although
+  // it hears nothing any more, and its job has ended well then.
+  void let_end(bool may) {
+    MutexLock lock(mutex_);
+    may_end_ = may;
+    changed_.notify_all();
+  }
+  void await_end() {
+    const SystemClock clock;
+    const Instant end = clock.now().instant + kLimit;
+    MutexLock lock(mutex_);
+    while (!may_end_ && clock.now().instant < end) changed_.wait_for(mutex_, 100ms);
+  }
   // Waits until there are so many; those.
   std::vector<Seen> await(const std::string& who, std::size_t count) {
     const SystemClock clock;
@@ -77,6 +90,7 @@ class Notes {
   mutable Mutex mutex_;
   CondVar changed_;
   std::map<std::string, std::vector<Seen>> seen_ MS_GUARDED_BY(mutex_);
+  bool may_end_ MS_GUARDED_BY(mutex_) = true;
 };
 
 // Jobs of the kind "long" go on until they are told to stop, others end at once. Notes WHO-begun
@@ -107,6 +121,7 @@ struct TestWorker {
       seen.why = context.stop_reason();
       notes.read(seen, seen.told);
       notes.add(who + "-told", seen);
+      notes.await_end();
       return Complete{};
     });
     REQUIRE(runtime.start().has_value());
@@ -189,6 +204,7 @@ TEST_CASE("a node cut off from the database ends its jobs before another one beg
                          How{"connections are reset and refused", TcpProxy::Mode::refuse, true}}) {
     CAPTURE(how.name);
     Two two;
+    two.notes.let_end(false);
     std::map<std::string, JobId> jobs;
     for (const std::string& who : kWorkers) {
       jobs[who] = two.other.enqueue(who, "long");
@@ -214,6 +230,7 @@ TEST_CASE("a node cut off from the database ends its jobs before another one beg
       CHECK(begun.token > told[begun.id].token);
       CHECK(begun.begun >= told[begun.id].lease_until);
     }
+    two.notes.let_end(true);
     // It claims nothing while it is away, and all that waits for it when it is back.
     for (const std::string& who : kWorkers) {
       two.other.enqueue(who, "short");
