@@ -9,6 +9,7 @@
 #include <set>
 #include <thread>
 
+#include "base/mutant.h"
 #include "base/mutex.h"
 #include "bell/core.h"
 #include "bell/dialer.h"
@@ -63,6 +64,7 @@ struct Bell::Impl {
         accept_pause(io),
         ask_pause(io),
         work(asio::make_work_guard(io)) {
+    core.freed = [this] { distribute(); };
     core.metrics.gauge("mainspring_bell_reached", "Nodes that the bell reaches now.",
                        [this] { return static_cast<double>(core.ready.load()); });
   }
@@ -77,6 +79,7 @@ struct Bell::Impl {
   void adopt(tcp::socket socket);
   void changed(bell::Inbound& inbound);
   void distribute();
+  void answer_all();
   void apply_peers();
   void left(std::int64_t node);
   void relay_changed();
@@ -98,6 +101,7 @@ struct Bell::Impl {
   BellRelay::Ask asked = BellRelay::Ask::nothing;                 // on the bell's thread
 
   Mutex mutex;
+  // distribute() comes: it is posted, or a dialer that is busy calls it when it is not any more.
   bool posted MS_GUARDED_BY(mutex) = false;
   HeardSet to_say MS_GUARDED_BY(mutex);
   std::vector<Peer> peers MS_GUARDED_BY(mutex);
@@ -173,11 +177,16 @@ void Bell::Impl::distribute() {
   Heard what;
   {
     MutexLock lock(mutex);
-    posted = false;
     what = to_say.take();
+    posted = !what.empty() && !MS_MUTANT(bell_not_coalesced);
+    if (what.empty()) return;
   }
-  if (what.empty()) return;
+  // Whoever is connected is busy now, so that commits behind this one need not wake this thread.
   for (const auto& [node, dialer] : dialers) dialer->add(what);
+}
+
+void Bell::Impl::answer_all() {
+  for (const auto& one : inbound) one->answer_now();
 }
 
 void Bell::Impl::apply_peers() {
@@ -252,6 +261,7 @@ void Bell::Impl::stop() {
     acceptor.close(ignored);
     accept_pause.cancel();
     ask_pause.cancel();
+    distribute();
     if (core.relay != nullptr) core.relay->closing();
     for (const auto& [node, dialer] : dialers) dialer->close();
     dialers.clear();
@@ -287,6 +297,16 @@ const std::string& Bell::address() const {
 void Bell::carry(BellRelay& relay) {
   impl_->core.relay = &relay;
   relay.changed = [impl = impl_.get()] { asio::post(impl->io, [impl] { impl->relay_changed(); }); };
+}
+
+void Bell::ask_who_waits(std::function<bool()> waits) {
+  impl_->core.waits = std::move(waits);
+}
+
+void Bell::somebody_waits() {
+  if (MS_MUTANT(bell_rests_on)) return;
+  if (!impl_->core.resting.load() || !impl_->core.resting.exchange(false)) return;
+  asio::post(impl_->io, [impl = impl_.get()] { impl->answer_all(); });
 }
 
 void Bell::set_peers(std::vector<Peer> peers) {

@@ -46,6 +46,9 @@ struct BellOptions {
   // Between two frames to one peer: what is said meanwhile goes with the next. The first goes at
   // once.
   Duration least_gap = std::chrono::milliseconds(2);
+  // Where nobody waits for what others say, a frame is answered so much later: what is said
+  // meanwhile goes with the next. Busy nodes then do not wake each other with each commit.
+  Duration rest = std::chrono::milliseconds(20);
   // A peer that has not answered for so long is not reached.
   Duration patience = std::chrono::seconds(2);
   // Between two tries to reach it: from, doubled up to.
@@ -78,6 +81,12 @@ class Bell {
   const std::string& address() const;
   // Carries what it has from now on. Before start(); it outlives the bell's stop.
   void carry(BellRelay& relay);
+  // Whether somebody here waits for what others say, asked on the bell's thread behind each frame.
+  // Before start(); without, somebody always does.
+  void ask_who_waits(std::function<bool()> waits);
+  // Somebody begins to, who was not among those. From every thread, never blocks, mostly does
+  // nothing.
+  void somebody_waits();
   // Who else there is; this node itself is left out. Beyond kMaxPeers: not rung, and reaches_all()
   // is false.
   void set_peers(std::vector<Peer> peers);

@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
+#include <atomic>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/read.hpp>
@@ -121,13 +122,15 @@ struct Words : BellRelay {
 
 // One node's bell, and what it heard.
 struct Ringer {
-  explicit Ringer(std::int64_t node, BellOptions options = {}, BellRelay* relay = nullptr) {
+  explicit Ringer(std::int64_t node, BellOptions options = {}, BellRelay* relay = nullptr,
+                  std::function<bool()> waits = {}) {
     if (options.key.empty()) options.key = Secret(kKey);
     options.node = node;
     options.retry_to = 200ms;
     bell = std::move(*Bell::open(std::move(options), clock, random, log, registry,
                                  [this](const Heard& what) { note(what); }));
     if (relay != nullptr) bell->carry(*relay);
+    if (waits) bell->ask_who_waits(std::move(waits));
     bell->start();
   }
   void note(const Heard& what) {
@@ -241,6 +244,42 @@ TEST_CASE("what is rung while a frame is under way goes with the next one") {
   CHECK(b.frames <= passed / kGap + 2);
   CHECK(b.frames < rung / 10);
   for (int i = 0; i < 10; ++i) CHECK(b.queues.contains(fmt::format("q{}", i)));
+}
+
+// Frames of two peers: what stands behind the second peer's first frame came later than all of the
+// first peer's.
+TEST_CASE("where nobody waits a frame is answered late, and at once when somebody begins to") {
+  std::atomic<bool> waits{false};
+  Ringer a(1, {.rest = 1h}, nullptr, [&] { return waits.load(); });
+  ByHand peer(*a.bell);
+  REQUIRE(peer.greet(kKey, 2, 1));
+  peer.write(bell::encode_frame(peer.session, 1, {.queues = {"one"}}) +
+             bell::encode_frame(peer.session, 2, {.queues = {"two"}}));
+  REQUIRE(a.hears("one"));
+  ByHand other(*a.bell);
+  REQUIRE(other.greet(kKey, 3, 1));
+  other.write(bell::encode_frame(other.session, 1, {.queues = {"other"}}));
+  REQUIRE(a.hears("other"));
+  {
+    MutexLock lock(a.mutex);
+    CHECK_FALSE(a.queues.contains("two"));
+  }
+  waits = true;
+  a.bell->somebody_waits();
+  REQUIRE(a.hears("two"));  // which is answered without rest
+  CHECK(peer.read(2 * bell::kAckBytes) ==
+        bell::encode_ack(peer.session, 1) + bell::encode_ack(peer.session, 2));
+  CHECK(other.read(bell::kAckBytes) == bell::encode_ack(other.session, 1));
+}
+
+TEST_CASE("where nobody waits, what is rung is heard all the same") {
+  Ringer a(1), b(2, {.rest = 1ms}, nullptr, [] { return false; });
+  a.bell->set_peers({b.as_peer(2)});
+  for (int i = 0; i < 100; ++i) {
+    const std::string queue = fmt::format("q{}", i);
+    a.bell->ring({.queues = {queue}});
+    REQUIRE(b.hears(queue));
+  }
 }
 
 TEST_CASE("a node that comes later hears what was rung before") {

@@ -32,7 +32,12 @@ struct Core {
   Random& random;
   Log& log;
   const std::function<void(const Heard&)> heard;
-  BellRelay* relay = nullptr;  // set before the bell starts
+  BellRelay* relay = nullptr;   // set before the bell starts
+  std::function<void()> freed;  // a dialer is connected, or may send again
+  std::function<bool()> waits;  // set before the bell starts; may be empty
+  // An answer may be kept back. Set before waits() is asked, so that who begins to wait behind
+  // that sees it.
+  std::atomic<bool> resting{false};
   Registry& metrics;
   Counter& rung_total;
   Counter& heard_total;

@@ -100,7 +100,7 @@ void Dialer::now_ready() {
     core_.log.info("the bell reaches a node again", {{"node", fmt::to_string(peer_.node)}});
   }
   hear_acks();
-  flush();
+  go_on();
 }
 
 // Always under way, so that an end of the connection is seen though nothing is said.
@@ -120,12 +120,18 @@ void Dialer::hear_acks() {
                      self->in_flight_ = {};
                      self->core_.rung_total.add();
                      self->hear_acks();
-                     self->flush();
+                     self->go_on();
                    });
 }
 
 void Dialer::add(const Heard& what) {
   waiting_.add(what);
+  flush();
+}
+
+// With what has been said since it was busy.
+void Dialer::go_on() {
+  if (!closed_) core_.freed();
   flush();
 }
 
@@ -142,8 +148,7 @@ void Dialer::flush() {
   gap_.expires_after(left);
   gap_.async_wait([self = shared_from_this()](const Error&) {
     self->gap_armed_ = false;
-    if (self->closed_ || !self->ready_ || self->unheard_ || !self->has_something()) return;
-    self->send();
+    self->go_on();
   });
 }
 

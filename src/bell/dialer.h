@@ -35,6 +35,7 @@ class Dialer : public std::enable_shared_from_this<Dialer> {
   void hear_proof();
   void now_ready();
   void hear_acks();
+  void go_on();
   bool has_relay() const;
   bool has_something() const { return !waiting_.empty() || has_relay(); }
   void send();

@@ -87,6 +87,28 @@ void Inbound::check_frame() {
   }
   if (!take(body)) return drop("malformed");
   core_.heard_total.add();
+  if (!may_rest(body)) return answer();
+  rests_ = true;
+  deadline_.expires_after(core_.options.rest);
+  deadline_.async_wait([self = shared_from_this()](const Error& error) {
+    if (!error) self->answer_now();
+  });
+}
+
+// What is relayed is heard by somebody, and much of it may come.
+bool Inbound::may_rest(std::string_view body) {
+  if (!core_.waits || is_relayed(body) || core_.options.rest == Duration(0)) return false;
+  core_.resting = true;
+  return !core_.waits() && !MS_MUTANT(bell_never_rests);
+}
+
+void Inbound::answer_now() {
+  if (closed_ || !std::exchange(rests_, false)) return;
+  deadline_.cancel();
+  answer();
+}
+
+void Inbound::answer() {
   out_ = encode_ack(session_, number_);
   // Who has said its last words has closed: they are heard though no answer reaches it.
   asio::async_write(socket_, asio::buffer(out_),

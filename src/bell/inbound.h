@@ -16,6 +16,8 @@ class Inbound : public std::enable_shared_from_this<Inbound> {
 
   void start();
   void close();
+  // What it keeps back.
+  void answer_now();
   bool known() const { return known_; }
   bool closed() const { return closed_; }
   std::int64_t node() const { return talk_.dialer; }  // once it is known
@@ -27,6 +29,8 @@ class Inbound : public std::enable_shared_from_this<Inbound> {
   void hear_length();
   void hear_body();
   void check_frame();
+  bool may_rest(std::string_view body);
+  void answer();
   // False: it is none.
   bool take(std::string_view body);
   bool too_fast();
@@ -41,6 +45,7 @@ class Inbound : public std::enable_shared_from_this<Inbound> {
   const std::string address_;
   bool known_ = false;
   bool closed_ = false;
+  bool rests_ = false;  // until the deadline, with its answer
   Talk talk_;
   Digest session_{};
   std::uint64_t number_ = 0;

@@ -337,6 +337,7 @@ Broker::WatchId Broker::watch(JobId id, std::function<void()> changed) {
   const WatchId handle = next_handle_++;
   watches_[id].emplace_back(handle, std::move(changed));
   watch_jobs_.emplace(handle, id);
+  if (waits_) waits_();
   if (shared_ != nullptr && runner_waiting_) work_.notify_one();  // it may end on another node
   return handle;
 }
@@ -637,7 +638,11 @@ void Broker::park(Pending pending) {
     QueueLine& line = lines_[queue];
     parked->lines.emplace_back(queue, line.insert(line.end(), parked.get()));
   }
-  if (is_own(parked->claim)) ++own_parked_;
+  if (is_own(parked->claim)) {
+    ++own_parked_;
+  } else if (waits_) {
+    waits_();
+  }
   deadlines_.emplace(std::pair(parked->deadline, parked->id), parked.get());
   parked_.emplace(parked->id, std::move(parked));
 }

@@ -124,6 +124,11 @@ class Broker final : public Jobs,
   // made possible on other nodes; it must not block. `random` spreads the polls of many nodes. Both
   // outlive the broker. Before start().
   void share(SharedStore& store, Random& random, std::function<void(const Heard&)> tell);
+  // Called when somebody begins to wait who may be waiting for others, with a lock held; it must
+  // not block. Before start().
+  void on_wait(std::function<void()> waits);
+  // Whether somebody does: for a job, the end of one, a lease, events. From every thread.
+  bool waits_for_news() MS_EXCLUDES(mutex_);
   // Another connection to the same store, for enqueues or completions that arrive while the runner
   // commits (see lane.cc). It outlives the broker. One for each; before start().
   enum class LaneFor : std::uint8_t { enqueues, completions };
@@ -402,6 +407,7 @@ class Broker final : public Jobs,
   SharedStore* shared_ = nullptr;  // store_, if other nodes change it too
   Random* random_ = nullptr;
   std::function<void(const Heard&)> tell_;
+  std::function<void()> waits_ MS_GUARDED_BY(mutex_);
   mutable Mutex listeners_mutex_;  // held while they are called
   std::map<ListenerId, std::function<void()>> listeners_ MS_GUARDED_BY(listeners_mutex_);
   ListenerId next_listener_ MS_GUARDED_BY(listeners_mutex_) = 1;

@@ -65,6 +65,12 @@ Instant LeaseWaiters::next() const {
   return next;
 }
 
+// The engine's own stand together in the order of names.
+bool LeaseWaiters::has_callers() const {
+  return !names_.empty() && !(names_.begin()->first.starts_with(kReservedLeases) &&
+                              names_.rbegin()->first.starts_with(kReservedLeases));
+}
+
 std::vector<std::uint64_t> LeaseWaiters::ids() const {
   std::vector<std::uint64_t> out;
   out.reserve(places_.size());

@@ -44,6 +44,8 @@ class LeaseWaiters {
   Instant next() const;
   std::vector<std::uint64_t> ids() const;
   std::size_t size() const { return places_.size(); }
+  // For a lease that is not one of the engine's own.
+  bool has_callers() const;
 
  private:
   using Line = std::list<LeaseWaiter>;

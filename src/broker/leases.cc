@@ -88,6 +88,7 @@ bool Broker::park_acquire(Pending& caller, Operation& operation, const Operation
                        .deadline = caller.deadline,
                        .held = *error},
                       place, free_at);
+  if (waits_) waits_();
   return true;
 }
 

@@ -99,6 +99,17 @@ void Broker::share(SharedStore& store, Random& random, std::function<void(const 
   next_poll_ = Instant();
 }
 
+void Broker::on_wait(std::function<void()> waits) {
+  MutexLock lock(mutex_);
+  waits_ = std::move(waits);
+}
+
+bool Broker::waits_for_news() {
+  MutexLock lock(mutex_);
+  return parked_.size() > own_parked_ || !watch_jobs_.empty() || lease_waiters_.has_callers() ||
+         events_.wanted(clock_.now().instant);
+}
+
 void Broker::hear(const Heard& what) {
   MutexLock lock(mutex_);
   heard_.add(what);

@@ -460,6 +460,46 @@ TEST_CASE_FIXTURE(Nodes, "who waits for a job hears that it has ended on another
   }
 }
 
+TEST_CASE_FIXTURE(Nodes, "a node knows whether somebody waits for what others say") {
+  int begun = 0;
+  b->broker->on_wait([&] { ++begun; });
+  const auto submit_claim = [&](const char* queue) {
+    b->broker->submit_claim({.worker = "w", .queues = {queue}, .max = 1}, 20s,
+                            [](const OperationResult&) {});
+    settle(*b);
+  };
+  const auto submit_acquire = [&](const char* lease) {
+    for (const char* holder : {"one", "two"}) {
+      b->broker->submit_acquire({.name = lease, .holder = holder, .ttl = 1min}, 20s,
+                                [](const OperationResult&) {});
+      settle(*b);
+    }
+  };
+  submit_claim("mainspring.own");
+  submit_acquire("mainspring/own");
+  CHECK_FALSE(b->broker->waits_for_news());
+  begun = 0;
+  SUBCASE("for a job") {
+    submit_claim("q");
+  }
+  SUBCASE("for a lease") {
+    submit_acquire("zz");
+  }
+  SUBCASE("for a lease whose name comes first") {
+    submit_acquire("aa");
+  }
+  SUBCASE("for the end of a job") {
+    b->broker->watch(1, [] {});
+  }
+  std::shared_ptr<void> listener;
+  SUBCASE("for events") {
+    listener = b->broker->events().listen(1);
+    begun = 1;  // others hear of it by the word that asks for them
+  }
+  CHECK(b->broker->waits_for_news());
+  CHECK(begun == 1);
+}
+
 TEST_CASE_FIXTURE(Nodes,
                   "a job due earlier on another node is heard by those who keep the agenda") {
   int changes = 0;

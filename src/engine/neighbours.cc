@@ -178,6 +178,10 @@ Result<std::unique_ptr<Neighbours>> Neighbours::open(NeighbourOptions options,
   auto out = std::unique_ptr<Neighbours>(new Neighbours(std::move(impl)));
   out->impl_->registry = &registry;
   broker.share(store, random, [raw = out.get()](const Heard& what) { raw->tell(what); });
+  if (Bell* bell = out->impl_->bell.get(); bell != nullptr) {
+    bell->ask_who_waits([&broker] { return broker.waits_for_news(); });
+    broker.on_wait([bell] { bell->somebody_waits(); });
+  }
   return out;
 }
 

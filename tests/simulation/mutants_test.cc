@@ -436,6 +436,8 @@ std::map<std::string, std::string> cluster_defects() {
        "timeout 60 " + kPrograms +
            "/postgres_nodes_test --abort-after=1 -tc='a job enqueued on one node is handed*'"},
       {"bell_not_coalesced", unit("bell_test", "what is rung while a frame*")},
+      {"bell_rests_on", unit("bell_test", "where nobody waits a frame*")},
+      {"bell_never_rests", unit("bell_test", "where nobody waits a frame*")},
       {"bell_takes_any_key", unit("bell_test", "who does not know the key*")},
       {"bell_believes_forgeries", unit("bell_test", "frames that are forged*")},
       {"claim_reckoned_from_answer", broker("a claim whose commit was slow*")},
