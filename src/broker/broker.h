@@ -125,7 +125,7 @@ class Broker final : public Jobs,
   // outlive the broker. Before start().
   void share(SharedStore& store, Random& random, std::function<void(const Heard&)> tell);
   // Called when somebody begins to wait who may be waiting for others, with a lock held; it must
-  // not block. Before start().
+  // not block. From every thread.
   void on_wait(std::function<void()> waits);
   // Whether somebody does: for a job, the end of one, a lease, events. From every thread.
   bool waits_for_news() MS_EXCLUDES(mutex_);

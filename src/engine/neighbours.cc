@@ -188,6 +188,7 @@ Result<std::unique_ptr<Neighbours>> Neighbours::open(NeighbourOptions options,
 Neighbours::Neighbours(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Neighbours::~Neighbours() {
   stop();
+  impl_->broker.on_wait({});
   // The registry lives on: what it asks must not lead here any more.
   if (impl_->registry == nullptr) return;
   impl_->registry->gauges(kOldestSnapshot, kOldestSnapshotHelp, {});
