@@ -89,8 +89,8 @@ void PostgresStore::run_batch(std::span<const Operation> batch, BatchReport& rep
   std::vector<OperationResult>& results = report.results;
   about_ = nullptr;
   if (!plain_) {
+    look_for_watches(batch);  // their answer comes with that of the locks
     look_ahead(batch);
-    look_for_watches(batch);
   }
   for (std::size_t i = 0; i < batch.size(); settle_batch()) {
     const auto rest = batch.subspan(i);

@@ -123,17 +123,20 @@ BundleStatements::BundleStatements(std::string_view s)
                  "queue, priority, kind, run_at, id, CASE WHEN started_at = 0 THEN expires_at ELSE "
                  "0 END FROM $schema.jobs WHERE id = $1 ON CONFLICT DO NOTHING") {}
 
-// Whether every program that works with this store knows of them; from then on no other joins.
+// Whether every program that works with this store knows that schema; from then on no other joins.
+bool PostgresStore::all_know(std::int64_t schema) {
+  if (connection_->run(sql_.compatible).integer(0, 0) >= schema) return true;
+  if (!options_.joins) return false;
+  const Params since = params(schema, wall() - kNodeAlive);
+  if (connection_->run(sql_.nodes_before, since).integer(0, 0) != 0 &&
+      !MS_MUTANT(new_forms_beside_old_nodes))
+    return false;
+  connection_->run(sql_.keep_out, params(schema));
+  return true;
+}
+
 void PostgresStore::look_for_bundles() {
-  if (!options_.bundles || makes_bundles_) return;
-  bool all = connection_->run(sql_.compatible).integer(0, 0) >= kKnowsBundles;
-  if (!all && options_.joins) {
-    const Params since = params(kKnowsBundles, wall() - kNodeAlive);
-    all = connection_->run(sql_.nodes_before, since).integer(0, 0) == 0 ||
-          MS_MUTANT(bundles_beside_old_nodes);
-    if (all) connection_->run(sql_.keep_out, params(kKnowsBundles));
-  }
-  makes_bundles_ = all;
+  if (options_.bundles && !makes_bundles_) makes_bundles_ = all_know(kKnowsBundles);
 }
 
 // Jobs that come one by one are claimed one by one: bundles would only be undone again.

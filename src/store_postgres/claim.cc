@@ -52,6 +52,7 @@ std::size_t PostgresStore::claim_run(std::span<const Operation> rest,
   }
   if (run.empty()) return 0;
   flush();
+  workflows_.flush();  // now, and not behind the answers to these
   forget_given(run.size() * kGivenPerClaim);
   for (const auto& claiming : run) claiming->queues = queues_named(*claiming->op);
   lock_limited(run);

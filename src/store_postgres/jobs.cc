@@ -85,12 +85,23 @@ void PostgresStore::jobs_by_id(const std::vector<JobId>& ids) {
 }
 
 void PostgresStore::lock_jobs(Ints ids) {
-  take_in_hand(ask(sql_.take_jobs, params(ids)));
-  for (const JobId id : ids) {
-    const JobInHand* held = no_session_.contains(id) ? in_hand(id) : nullptr;
-    constexpr int kSessions = kFlagSession | kFlagIntoSession;
-    if (held != nullptr && (held->row.flags & kSessions) != 0) throw made_meanwhile();
-  }
+  later_lock_jobs(std::move(ids), nullptr);
+  settle();
+}
+
+void PostgresStore::later_lock_jobs(Ints ids, std::function<void()> then) {
+  const Params wanted = params(ids);
+  locks_asked_ = true;
+  later(sql_.take_jobs, wanted,
+        [this, ids = std::move(ids), then = std::move(then)](const Rows& rows) {
+          take_in_hand(rows);
+          for (const JobId id : ids) {
+            const JobInHand* held = no_session_.contains(id) ? in_hand(id) : nullptr;
+            constexpr int kSessions = kFlagSession | kFlagIntoSession;
+            if (held != nullptr && (held->row.flags & kSessions) != 0) throw made_meanwhile();
+          }
+          if (then) then();
+        });
 }
 
 void PostgresStore::take_in_hand(const Rows& rows) {
@@ -112,12 +123,20 @@ JobInHand* PostgresStore::in_hand(JobId id) {
 }
 
 std::int64_t PostgresStore::new_ids(std::size_t count) {
-  const Rows rows = ask(sql_.new_ids, params(static_cast<std::int64_t>(count)));
+  take_new_ids(ask(sql_.new_ids, params(static_cast<std::int64_t>(count))));
+  return next_id_;
+}
+
+void PostgresStore::later_new_ids(std::size_t count) {
+  later(sql_.new_ids, params(static_cast<std::int64_t>(count)),
+        [this](const Rows& rows) { take_new_ids(rows); });
+}
+
+void PostgresStore::take_new_ids(const Rows& rows) {
   // Another node may have taken some in between: then only the part up to the gap is used.
   next_id_ = rows.integer(0, 0);
   ids_end_ = next_id_ + 1;
   for (int i = 1; i < rows.size() && rows.integer(i, 0) == ids_end_; ++i) ++ids_end_;
-  return next_id_;
 }
 
 JobId PostgresStore::next_id() {

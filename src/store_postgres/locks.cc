@@ -100,7 +100,7 @@ void PostgresStore::lock_named_jobs(std::span<const Operation> batch) {
   bool locked = false, in_run = false, out_of_order = false;
   for (const Operation& operation : batch) {
     const std::vector<JobId> named = jobs_named(operation);
-    out_of_order = out_of_order || names_workflow(operation);
+    out_of_order = out_of_order || names_workflow(operation) || ends_step(operation);
     const auto* finish = std::get_if<Finish>(&operation);
     const bool plainly = finish != nullptr && completes_plainly(*finish);
     if (may_stand_in_line(operation)) of_line.insert(of_line.end(), named.begin(), named.end());
@@ -122,12 +122,13 @@ void PostgresStore::lock_named_jobs(std::span<const Operation> batch) {
   std::sort(ids.begin(), ids.end());
   ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
   if (ids.empty()) return;
-  lock_jobs(ids);
-  for (const JobId id : ids) {
-    if (!in_hand_.contains(id)) not_there_.insert(id);
-  }
-  // Those are completed without a look at their rows.
-  for (const JobId id : not_in_hand) in_hand_.erase(id);
+  later_lock_jobs(ids, [this, ids, not_in_hand] {
+    for (const JobId id : ids) {
+      if (!in_hand_.contains(id)) not_there_.insert(id);
+    }
+    // Those are completed without a look at their rows.
+    for (const JobId id : not_in_hand) in_hand_.erase(id);
+  });
 }
 
 }  // namespace mainspring::pg

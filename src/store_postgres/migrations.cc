@@ -11,8 +11,8 @@ namespace mainspring::pg {
 namespace {
 
 // For each schema: the oldest that programs may know which work with it.
-constexpr std::int64_t kCompatible[] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1,
-                                        1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
+constexpr std::int64_t kCompatible[] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1,
+                                        1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
 static_assert(std::size(kCompatible) == std::size(kMigrations));
 
 std::string with_schema(const std::string& text, const std::string& schema) {

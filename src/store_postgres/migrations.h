@@ -14,7 +14,7 @@ inline constexpr std::int64_t kKnowsWorkflows = 7, kKnowsLimits = 10, kKnowsMemo
                               kKnowsLimitKeys = 15, kKnowsOrder = 16, kKnowsDefer = 17,
                               kKnowsBreakers = 18, kKnowsQuarantine = 20, kKnowsKeyRates = 21,
                               kKnowsCosts = 23, kKnowsParking = 25, kKnowsProgress = 26,
-                              kKnowsBundles = 27;
+                              kKnowsBundles = 27, kKnowsPacked = 29;
 // How long after a node was last seen it is thought to live, in microseconds.
 inline constexpr std::int64_t kNodeAlive = 15'000'000;
 

@@ -155,6 +155,7 @@ void PostgresStore::join() {
   if (!options_.joins) {
     node_ = connection_->run(sql_.node_number).integer(0, 0);
     look_for_bundles();
+    look_for_packed();
     return;
   }
   connection_->run(sql_.begin);
@@ -165,6 +166,7 @@ void PostgresStore::join() {
       sql_.node_joins, params(options_.incarnation, MAINSPRING_VERSION, wall(), newest_schema()));
   node_ = joined.integer(0, 0);
   look_for_bundles();
+  look_for_packed();
   in_transaction_ = true;
   if (others.integer(0, 0) == 0) begin_anew();
   // For functions, which see no options.

@@ -58,6 +58,9 @@ struct PostgresOptions {
   // a store in which no older program works, and keeps those out. Off: none are made.
   bool bundles = true;
   int least_of_bundle = 8, most_of_bundle = 100;
+  // Workflows of few steps stand in few rows. Needs a store in which no older program works, and
+  // keeps those out. Off: new ones are written as before (tests).
+  bool packed_workflows = true;
   // A store that goes on elsewhere is opened for nothing but reads, and not joined.
   IfMoved if_moved = IfMoved::refuse;
 };

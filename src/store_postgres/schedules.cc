@@ -345,8 +345,10 @@ void PostgresStore::look_ahead(std::span<const Operation> batch) {
   lock_sessions(batch);
   for (const Operation& operation : batch) look(operation);
   if (leases.size() + fences.size() > 1) take_leases(leases, LeaseLock::exclusive);
+  locks_asked_ = false;
   lock_named_jobs(batch);
   lock_workflows(batch);
+  if (locks_asked_) settle();  // all in one round trip
   lock_triggers(batch);
   if (schedules.size() < 2) return;
   take_leases(fences, LeaseLock::shared);

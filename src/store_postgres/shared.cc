@@ -141,6 +141,7 @@ Result<Heard> PostgresStore::refresh(Now now) {
     heard.catalog = load_schedules() || heard.catalog;
     ask_lines(heard);
     look_for_bundles();
+    look_for_packed();
     c.run(sql_.commit);
     in_transaction_ = false;
     if (heard.catalog) reload_copies();

@@ -322,6 +322,10 @@ class PostgresStore final : public SharedStore {
   void lock_jobs(Ints ids);                        // the same, of those that are not in hand
   void take_in_hand(const Rows& rows);
   std::int64_t new_ids(std::size_t count);  // reserves; next_id() gives them
+  // Theirs come with the next answers; then `then` is called.
+  void later_lock_jobs(Ints ids, std::function<void()> then);
+  void later_new_ids(std::size_t count);  // in the next round trip
+  void take_new_ids(const Rows& rows);
   JobId next_id();
   JobInHand& add_job(const NewJob& job, WallTime run_at, JobState state, std::int64_t schedule,
                      int flags = 0);
@@ -429,7 +433,8 @@ class PostgresStore final : public SharedStore {
   template <class F>
   OperationResult run_workflow(F&& what);
   void lock_workflows(std::span<const Operation> batch);  // that several operations are about
-  bool prune_workflows(int limit);                        // true: the limit was reached
+  bool ends_step(const Operation& operation) const;
+  bool prune_workflows(int limit);  // true: the limit was reached
   Params retentions() const;
 
   // -- triggers.cc
@@ -480,7 +485,9 @@ class PostgresStore final : public SharedStore {
   void hear_waiting(const Ints& quiet, const Rows& waiting, Heard& heard);
 
   // -- jobs that were enqueued together (bundles.cc)
-  void look_for_bundles();  // outside of a batch
+  bool all_know(std::int64_t schema);  // outside of a batch, as what follows
+  void look_for_bundles();
+  void look_for_packed();
   bool may_bundle(const Columns& columns, std::size_t requests) const;
   bool may_hold_bundles(const Claiming& claiming) const;
   void hold_bundles_of(const Ints& jobs);  // so that nobody takes those from them meanwhile
@@ -677,6 +684,7 @@ class PostgresStore final : public SharedStore {
   std::int64_t node_ = 0;
   std::int64_t batch_ = 0;                         // number of the batch under way, of this node
   std::deque<std::function<void(Rows)>> waiting_;  // one per statement that was queued
+  bool locks_asked_ = false;                       // of what the batch names
   bool in_transaction_ = false;
   bool commit_sent_ = false;
   std::int64_t session_ = 0;      // grows when a batch is given up: see hold_batch() in the schema
@@ -720,7 +728,7 @@ class PostgresStore final : public SharedStore {
   std::set<std::string> touched_breakers_;                 // by ends
   std::vector<BreakerNote> breaker_notes_;                 // not written yet
   std::map<SessionName, SessionInHand> sessions_;
-  std::set<SessionName> make_first_;  // with the next try of the batch
+  std::set<SessionName> make_first_;                        // with the next try of the batch
   std::set<std::pair<std::int64_t, JobId>> joined_, left_;  // lines of sessions, not written yet
   std::vector<EndedTurn> ended_turns_;
   std::vector<News> told_;            // in it; without body
@@ -751,9 +759,10 @@ class PostgresStore final : public SharedStore {
   WallTime next_due_ = WallTime::never(), next_expiry_ = WallTime::never(),
            next_prune_ = WallTime::never(), audit_due_ = WallTime::never(),
            next_workflow_ = WallTime::never(), next_release_ = WallTime::never();
-  std::set<int> opened_;         // queues: see settle_openings()
-  bool any_rates_ = false;       // a queue may have one
-  bool makes_bundles_ = false;   // nobody works with the store who knows none
+  std::set<int> opened_;    // queues: see settle_openings()
+  bool any_rates_ = false;  // a queue may have one
+  // Nobody works with the store who knows none.
+  bool makes_bundles_ = false, packs_workflows_ = false;
   std::int64_t compatible_ = 0;  // as last seen: see keep_out_before()
   // The copy of schedules has all that was committed before this transaction, as the server process
   // with that number said; 0 = there is none.

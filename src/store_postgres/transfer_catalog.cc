@@ -287,7 +287,7 @@ Result<void> PostgresTarget::complete(WallTime now) {
          params(newest_is_compatible_with(), kKnowsWorkflows, kKnowsLimits, kKnowsMemos,
                 kKnowsForks, kKnowsSubWorkflows, kKnowsEnds, kKnowsLimitKeys, kKnowsOrder,
                 kKnowsDefer, kKnowsBreakers, kKnowsQuarantine, kKnowsKeyRates, kKnowsCosts,
-                kKnowsParking, kKnowsProgress));
+                kKnowsParking, kKnowsProgress, kKnowsPacked));
   });
 }
 

@@ -155,7 +155,8 @@ constexpr std::string_view kForAll =
     "definition "
     "FROM $schema.schedules UNION ALL SELECT definition FROM $schema.triggers UNION ALL SELECT "
     "text FROM $schema.workflow_rows WHERE kind = 1) AS t(text) WHERE text ~ "
-    "'\"on\":\\[[^]]*\"progress\"') THEN $16 END)";
+    "'\"on\":\\[[^]]*\"progress\"') THEN $16 END, CASE WHEN EXISTS (SELECT 1 FROM "
+    "$schema.workflows WHERE data LIKE '%\"states\":[%') THEN $17 END)";
 constexpr std::string_view kQuarantined =
     "WITH j AS (UPDATE $schema.jobs j SET lost = nullif(u.lost, 0), quarantined = "
     "nullif(u.since, 0) FROM unnest($1::bigint[], $2::bigint[], $3::bigint[]) AS u(id, lost, "

@@ -187,11 +187,24 @@ constexpr Law kLaws[] = {
     {"workflows that count their living jobs wrong",
      "SELECT count(*) FROM $schema.workflows w WHERE CASE WHEN data LIKE '{%' THEN "
      "coalesce((data::json->>'live')::bigint, 0) <> (SELECT count(*) FROM $schema.workflow_rows r "
-     "WHERE r.workflow = w.id AND r.kind IN (6, 13)) END"},
+     "WHERE r.workflow = w.id AND r.kind IN (6, 13)) + (SELECT count(*) FROM "
+     "json_array_elements(data::json->'states') s WHERE s->>'state' = '1' AND s->>'job' IS NOT "
+     "NULL) END"},
+    {"packed steps that run and have another job than they say",
+     "SELECT count(*) FROM $schema.workflows w CROSS JOIN LATERAL json_array_elements(CASE WHEN "
+     "w.data LIKE '{%' THEN w.data::json->'states' END) WITH ORDINALITY s(step, number) WHERE "
+     "s.step->>'state' = '1' AND s.step->>'job' IS NOT NULL AND NOT EXISTS (SELECT 1 FROM "
+     "$schema.workflow_jobs j WHERE j.job = (s.step->>'job')::bigint AND j.workflow = w.id AND "
+     "j.step = s.number AND NOT j.undo)"},
+    {"packed workflows without what they were started with",
+     "SELECT count(*) FROM $schema.workflows w WHERE finished_at IS NULL AND data LIKE "
+     "'%\"states\":[%' AND NOT EXISTS (SELECT 1 FROM $schema.workflow_rows r WHERE r.workflow = "
+     "w.id AND r.kind = 0 AND r.number = 4)"},
     {"running workflows that wait for nothing",
      "SELECT count(*) FROM $schema.workflows w WHERE state = 0 AND wake_at IS NULL AND NOT EXISTS "
      "(SELECT 1 FROM $schema.workflow_rows r WHERE r.workflow = w.id AND r.kind IN (6, 9, 10, "
-     "13))"},
+     "13)) AND NOT EXISTS (SELECT 1 FROM json_array_elements(CASE WHEN data LIKE '{%' THEN "
+     "data::json->'states' END) s WHERE s->>'state' = '1' AND s->>'job' IS NOT NULL)"},
     {"rows of ledgers whose trigger is not there, or that it has not made",
      "SELECT count(*) FROM $schema.trigger_events e WHERE NOT EXISTS (SELECT 1 FROM "
      "$schema.triggers t WHERE t.name = e.name AND (t.state::json->>'next_seq')::bigint > e.seq)"},

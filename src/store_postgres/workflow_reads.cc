@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 
 #include "store_postgres/reader.h"
@@ -98,8 +99,10 @@ Result<WorkflowStepPage> PostgresStore::workflow_steps(WorkflowId id, int after,
         for (int i = 0; i < rows.size(); ++i)
           states.emplace_back(rows.integer(i, 0), rows.string(i, 1));
         std::map<std::pair<WorkflowRow, std::int64_t>, std::string> known;
-        std::int64_t first = 0, last = -1;
-        if (!states.empty()) first = states.front().first, last = states.back().first;
+        // With those of packed steps, which have no rows of their own.
+        const std::int64_t first = std::int64_t{after} + 1;
+        std::int64_t last = std::int64_t{workflow::kMaxPackedSteps};
+        if (!states.empty()) last = std::max(last, states.back().first);
         const Rows others = snapshot.run(workflow_sql_.rows_between, params(id, first, last));
         for (int i = 0; i < others.size(); ++i) {
           known.emplace(
@@ -110,11 +113,12 @@ Result<WorkflowStepPage> PostgresStore::workflow_steps(WorkflowId id, int after,
             one.empty()
                 ? Result<WorkflowStepPage>(no_workflow(id))
                 : workflow::read_steps(
-                      read_workflow(one, 0), states, limit,
+                      read_workflow(one, 0), states, after, limit,
                       [&](WorkflowRow kind, std::int64_t number) -> std::optional<std::string> {
                         const auto found = known.find({kind, number});
                         if (found != known.end()) return found->second;
-                        if (number >= first && number <= last) return std::nullopt;
+                        const bool fetched = kind != WorkflowRow::text;
+                        if (fetched && number >= first && number <= last) return std::nullopt;
                         const Rows row = snapshot.run(workflow_sql_.row,
                                                       params(id, static_cast<int>(kind), number));
                         if (row.empty()) return std::nullopt;

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "base/mutant.h"
+
 #include "store_postgres/store_impl.h"
 #include "workflow/step_rows.h"
 
@@ -40,8 +42,12 @@ WorkflowRecord read_workflow(const Rows& rows, int row) {
 void PostgresWorkflowRows::clear() {
   held_.clear();
   new_jobs_.clear();
+  known_.clear();
+  looked_up_.clear();
   forgotten_.clear();
   ids_at_once_ = 1;
+  // A server that crashes gives numbers again whose transaction was not committed.
+  if (!MS_MUTANT(unused_numbers_kept)) spare_ids_.clear();
 }
 
 void PostgresWorkflowRows::keep_records(const Rows& rows) {
@@ -73,8 +79,39 @@ PostgresWorkflowRows::Held& PostgresWorkflowRows::held(WorkflowId id) {
   return held_.at(id);
 }
 
+void PostgresWorkflowRows::look_ahead(const std::vector<WorkflowId>& ids,
+                                      const std::vector<JobId>& jobs, int starts) {
+  if (ids.empty() && jobs.empty() && starts == 0) return;
+  store_.locks_asked_ = true;
+  const bool ahead = store_.options_.ids_ahead;
+  if (ahead && std::ssize(spare_ids_) < starts) {
+    store_.later(store_.workflow_sql_.next_ids, params(std::int64_t{starts}),
+                 [this](const Rows& r) {
+                   spare_ids_.clear();
+                   for (int i = r.size(); i > 0; --i) spare_ids_.push_back(r.integer(i - 1, 0));
+                 });
+  }
+  // Of most comes one job: its first, or the next.
+  const std::size_t next = jobs.size() + static_cast<std::size_t>(starts);
+  if (ahead && next > 1 && store_.next_id_ >= store_.ids_end_) store_.later_new_ids(next);
+  Ints wanted;
+  std::copy_if(ids.begin(), ids.end(), std::back_inserter(wanted),
+               [this](WorkflowId id) { return !held_.contains(id); });
+  if (jobs.empty() && wanted.empty()) return;
+  later_look_up(jobs, wanted);
+}
+
+bool PostgresWorkflowRows::may_pack() {
+  return store_.packs_workflows_;
+}
+
 WorkflowId PostgresWorkflowRows::new_workflow() {
-  const WorkflowId id = store_.ask(store_.workflow_sql_.next_id, {}).integer(0, 0);
+  if (spare_ids_.empty()) {
+    const Rows one = store_.ask(store_.workflow_sql_.next_ids, params(std::int64_t{1}));
+    spare_ids_.push_back(one.integer(0, 0));
+  }
+  const WorkflowId id = spare_ids_.back();
+  spare_ids_.pop_back();
   Held& held = held_[id];
   held.fresh = true;
   for (Kind& kind : held.kinds) kind.whole = true;
@@ -97,7 +134,7 @@ std::optional<WorkflowId> PostgresWorkflowRows::by_key(const std::string& name,
   return found.empty() ? std::nullopt : std::optional<WorkflowId>(found.integer(0, 0));
 }
 
-void PostgresWorkflowRows::save(const WorkflowRecord& record) {
+void PostgresWorkflowRows::save(const WorkflowRecord& record, bool /*is_new*/) {
   Held& held = held_.at(record.id);
   held.record = record;
   held.touched = true;
@@ -250,46 +287,51 @@ void PostgresWorkflowRows::lock_live_of_failed(const std::vector<StepEnd>& ends)
   store_.jobs_by_id(beside);
 }
 
-void PostgresWorkflowRows::take_ended(std::vector<StepEnd>& ends) {
-  Ints unknown;
-  std::vector<WorkflowId> known;
-  std::map<JobId, StepJob> of;
-  for (const StepEnd& end : ends) {
-    const auto found = new_jobs_.find(end.job);
-    if (found != new_jobs_.end()) {
-      of.emplace(*found);
-    } else if (!forgotten_.contains(end.job)) {
-      unknown.push_back(end.job);
+// Their workflows, and what belongs to these jobs, come with the next answers.
+void PostgresWorkflowRows::later_look_up(const Ints& jobs, const Ints& ids) {
+  const auto& sql = store_.workflow_sql_;
+  // The row is locked first: what is read behind it is as whoever had it before left it.
+  store_.later(sql.lock_of_jobs, params(jobs, ids), [this, ids](const Rows& rows) {
+    keep_records(rows);
+    for (const WorkflowId id : ids) held_[id];  // those that are not there
+  });
+  if (jobs.empty()) return;
+  store_.later(sql.jobs, params(jobs), [this, jobs](const Rows& rows) {
+    for (int i = 0; i < rows.size(); ++i) {
+      known_.emplace(rows.integer(i, 0), StepJob{.workflow = rows.integer(i, 1),
+                                                 .step = static_cast<int>(rows.integer(i, 2)),
+                                                 .undo = rows.integer(i, 3) != 0});
     }
-  }
-  lock_live_of_failed(ends);
-  if (!unknown.empty()) {
-    const auto& sql = store_.workflow_sql_;
-    Rows records, jobs, rows;
-    // The row is locked first: what is read behind it is as whoever had it before left it.
-    store_.later(sql.lock_of_jobs, params(unknown, Ints{}),
-                 [&](Rows r) { records = std::move(r); });
-    store_.later(sql.jobs, params(unknown), [&](Rows r) { jobs = std::move(r); });
-    store_.later(sql.rows_of_jobs, params(unknown), [&](Rows r) { rows = std::move(r); });
-    store_.settle();
-    keep_records(records);
-    for (int i = 0; i < jobs.size(); ++i) {
-      of.emplace(jobs.integer(i, 0), StepJob{.workflow = jobs.integer(i, 1),
-                                             .step = static_cast<int>(jobs.integer(i, 2)),
-                                             .undo = jobs.integer(i, 3) != 0});
-    }
+    looked_up_.insert(jobs.begin(), jobs.end());
+  });
+  store_.later(sql.rows_of_jobs, params(jobs), [this](const Rows& rows) {
     for (int i = 0; i < rows.size(); ++i) {
       if (!held_.contains(rows.integer(i, 0))) continue;
       keep_row(rows.integer(i, 0), static_cast<WorkflowRow>(rows.integer(i, 1)), rows.integer(i, 2),
                rows.string(i, 3));
     }
+  });
+}
+
+void PostgresWorkflowRows::take_ended(std::vector<StepEnd>& ends) {
+  Ints unknown;
+  for (const StepEnd& end : ends) {
+    if (!new_jobs_.contains(end.job) && !looked_up_.contains(end.job)) unknown.push_back(end.job);
+  }
+  lock_live_of_failed(ends);
+  if (!unknown.empty()) {
+    later_look_up(unknown, {});
+    store_.settle();
   }
   std::erase_if(ends, [&](StepEnd& end) {
-    const auto found = of.find(end.job);
-    if (found == of.end()) return true;
-    end.of = found->second;
-    forget_job(end.job);
-    return false;
+    for (const auto* of : {&new_jobs_, &known_}) {
+      const auto found = of->find(end.job);
+      if (found == of->end() || forgotten_.contains(end.job)) continue;
+      end.of = found->second;
+      forget_job(end.job);
+      return false;
+    }
+    return true;
   });
   prefetch(ends);
 }
@@ -299,6 +341,26 @@ const std::string* PostgresWorkflowRows::known(const Place& place) {
   const auto& cells = kind_of(id, kind).cells;
   const auto found = cells.find(number);
   return found == cells.end() || !found->second.text ? nullptr : &*found->second.text;
+}
+
+// The results that the steps behind this one refer to. `start`: of a packed workflow.
+void PostgresWorkflowRows::add_refs_behind(WorkflowId id, int step, const std::string& start,
+                                           std::set<Place>& to) {
+  if (start.find("\"refs\":") == std::string::npos) return;
+  const auto text = workflow::decode_start(start);
+  if (!text) return;
+  const auto plan = [&](int of) -> std::optional<workflow::PlannedStep> {
+    if (of < 1 || of > std::ssize(text->specs)) return std::nullopt;
+    auto definition = workflow::decode_definition(text->specs[static_cast<std::size_t>(of) - 1]);
+    return definition ? std::optional(std::move(definition->plan)) : std::nullopt;
+  };
+  const auto ended = plan(step);
+  if (!ended) return;
+  for (const int child : ended->children) {
+    const auto next = plan(child);
+    if (!next) continue;
+    for (const auto& [name, before] : next->refs) to.emplace(id, WorkflowRow::result, before);
+  }
 }
 
 // What the rules will ask for, in two round trips: the steps behind those that ended, and what
@@ -315,6 +377,12 @@ void PostgresWorkflowRows::prefetch(const std::vector<StepEnd>& ends) {
     const std::string* state = known({id, WorkflowRow::state, end.of.step});
     const auto status =
         state == nullptr ? Result<workflow::StepStatus>(Error{}) : workflow::decode_status(*state);
+    const std::string* start = known({id, WorkflowRow::text, workflow::kTextStart});
+    if (start != nullptr) {
+      const int of = status && status->of != 0 ? status->of : end.of.step;
+      if (!end.of.undo) add_refs_behind(id, of, *start, before);
+      continue;
+    }
     if (status && status->of != 0) with_definition(behind, id, status->of);
     const std::string* spec = known({id, WorkflowRow::spec, end.of.step});
     if (spec == nullptr || end.of.undo) continue;

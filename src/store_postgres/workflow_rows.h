@@ -30,6 +30,9 @@ class PostgresWorkflowRows final : public WorkflowRows {
   void flush();
   // Locks them, those that are not in hand, in the order of their ids. `jobs`: of steps; theirs.
   void lock(const std::vector<WorkflowId>& ids, const std::vector<JobId>& jobs);
+  // As lock(), and what the ends of these jobs and so many new workflows will ask for, with the
+  // next answers.
+  void look_ahead(const std::vector<WorkflowId>& ids, const std::vector<JobId>& jobs, int starts);
   // Whose steps they are, into `of`; those that nobody waits for any more are taken out. Locks
   // their workflows, all at once, and reads what the rules will ask for.
   void take_ended(std::vector<StepEnd>& ends);
@@ -37,9 +40,10 @@ class PostgresWorkflowRows final : public WorkflowRows {
 
   // -- for the rules
   WorkflowId new_workflow() override;
+  bool may_pack() override;
   std::optional<WorkflowRecord> load(WorkflowId id) override;
   std::optional<WorkflowId> by_key(const std::string& name, const std::string& key) override;
-  void save(const WorkflowRecord& record) override;
+  void save(const WorkflowRecord& record, bool is_new) override;
   std::optional<std::string> row(WorkflowId id, WorkflowRow kind, std::int64_t number) override;
   void put(WorkflowId id, WorkflowRow kind, std::int64_t number, std::string_view text) override;
   void remove(WorkflowId id, WorkflowRow kind, std::int64_t number) override;
@@ -77,7 +81,9 @@ class PostgresWorkflowRows final : public WorkflowRows {
   void keep_row(WorkflowId id, WorkflowRow kind, std::int64_t number,
                 std::optional<std::string> text);
   void fetch(const std::set<Place>& places);  // those that are not known
+  void later_look_up(const Ints& jobs, const Ints& ids);
   void prefetch(const std::vector<StepEnd>& ends);
+  void add_refs_behind(WorkflowId id, int step, const std::string& start, std::set<Place>& to);
   const std::string* known(const Place& place);  // nullptr = not known, or not there
   void read_more(WorkflowId id, WorkflowRow kind, Order order, int limit);
   void lock_live_of_failed(const std::vector<StepEnd>& ends);
@@ -87,6 +93,9 @@ class PostgresWorkflowRows final : public WorkflowRows {
   PostgresStore& store_;
   std::map<WorkflowId, Held> held_;
   std::map<JobId, StepJob> new_jobs_;  // not in the database yet
+  std::map<JobId, StepJob> known_;     // of those that are; looked up
+  std::set<JobId> looked_up_;
+  std::vector<WorkflowId> spare_ids_;  // for new ones of this transaction; the last is the next
   std::set<JobId> forgotten_;          // of those that are
   std::size_t ids_at_once_ = 1;        // reserved for new jobs
 };

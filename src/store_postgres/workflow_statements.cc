@@ -1,26 +1,26 @@
 // The texts of the statements on workflows. Times in microseconds; arrays instead of many
-// executions. Kinds of rows: 0 text, 1 spec, 2 state, 3 result, 6 live, 7 wake, 12
-// child, 13 live_child (WorkflowRow).
+// executions. Kinds of rows: 0 text (4: kTextStart), 1 spec, 2 state, 3 result, 6 live, 7 wake, 12
+// child, 13 live_child (WorkflowRow). Living jobs of packed workflows are told by "states": a step
+// that runs (1) and has a job.
 #include "store_postgres/workflow_statements.h"
 
-#include "workflow/rows.h"
+#include "workflow/step_rows.h"
 
 namespace mainspring::pg {
 
-static_assert(static_cast<int>(WorkflowRow::spec) == 1 &&
-              static_cast<int>(WorkflowRow::state) == 2 &&
-              static_cast<int>(WorkflowRow::result) == 3 &&
-              static_cast<int>(WorkflowRow::live) == 6 &&
-              static_cast<int>(WorkflowRow::wake) == 7 &&
-              static_cast<int>(WorkflowRow::child) == 12 &&
-              static_cast<int>(WorkflowRow::live_child) == 13);
+static_assert(
+    workflow::kTextStart == 4 && static_cast<int>(StepState::running) == 1 &&
+    static_cast<int>(WorkflowRow::text) == 0 && static_cast<int>(WorkflowRow::spec) == 1 &&
+    static_cast<int>(WorkflowRow::state) == 2 && static_cast<int>(WorkflowRow::result) == 3 &&
+    static_cast<int>(WorkflowRow::live) == 6 && static_cast<int>(WorkflowRow::wake) == 7 &&
+    static_cast<int>(WorkflowRow::child) == 12 && static_cast<int>(WorkflowRow::live_child) == 13);
 
 namespace {
 
 constexpr std::string_view kRowsOfJobs =
     "SELECT r.workflow, r.kind, r.number, r.text FROM $schema.workflow_jobs j JOIN "
-    "$schema.workflow_rows r ON r.workflow = j.workflow AND r.kind IN (1, 2) AND "
-    "r.number = j.step WHERE j.job = ANY($1)";
+    "$schema.workflow_rows r ON r.workflow = j.workflow AND (r.kind, r.number) IN ((0, 4), (1, "
+    "j.step), (2, j.step)) WHERE j.job = ANY($1)";
 constexpr std::string_view kFetch =
     "SELECT u.workflow, u.kind, u.number, r.text FROM unnest($1::bigint[], $2::bigint[], "
     "$3::bigint[]) AS u(workflow, kind, number) LEFT JOIN $schema.workflow_rows r ON "
@@ -43,20 +43,31 @@ constexpr std::string_view kPutJobs =
     "INSERT INTO $schema.workflow_jobs (job, workflow, step, undo) SELECT job, "
     "workflow, step, undo <> 0 FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], "
     "$4::bigint[]) AS u(job, workflow, step, undo)";
+// The living jobs of packed workflows `w`, with the numbers of their steps.
+#define MS_PACKED_LIVE                                                                           \
+  "CROSS JOIN LATERAL json_array_elements(CASE WHEN w.data LIKE '%\"states\":[%' THEN "          \
+  "w.data::json->'states' END) WITH ORDINALITY AS s(step, number) WHERE s.step->>'state' = '1' " \
+  "AND s.step->>'job' IS NOT NULL"
 constexpr std::string_view kLiveOfFailed =
-    "SELECT l.text::bigint FROM $schema.workflow_rows l WHERE l.workflow = "
-    "ANY(ARRAY(SELECT j.workflow FROM $schema.workflow_jobs j WHERE j.job = "
-    "ANY($1) AND NOT j.undo)) AND l.kind = 6";
+    "WITH f(id) AS MATERIALIZED (SELECT DISTINCT j.workflow FROM $schema.workflow_jobs j WHERE "
+    "j.job = ANY($1) AND NOT j.undo) SELECT l.text::bigint FROM f JOIN $schema.workflow_rows l ON "
+    "l.workflow = f.id AND l.kind = 6 UNION ALL SELECT (s.step->>'job')::bigint FROM f JOIN "
+    "$schema.workflows w ON w.id = f.id " MS_PACKED_LIVE;
 // With those of the children that are cancelled with them.
 constexpr std::string_view kLiveOf =
     "WITH RECURSIVE whole(id) AS (SELECT unnest($1::bigint[]) UNION SELECT c.text::bigint FROM "
     "whole w JOIN $schema.workflow_rows c ON c.workflow = w.id AND c.kind = 13) SELECT "
-    "l.text::bigint FROM whole w JOIN $schema.workflow_rows l ON l.workflow = w.id AND l.kind = 6";
+    "l.text::bigint FROM whole w JOIN $schema.workflow_rows l ON l.workflow = w.id AND l.kind = 6 "
+    "UNION ALL SELECT (s.step->>'job')::bigint FROM whole h JOIN $schema.workflows w ON w.id = "
+    "h.id " MS_PACKED_LIVE;
 constexpr std::string_view kLiveOfDue =
-    "SELECT DISTINCT l.text::bigint FROM $schema.workflow_rows d CROSS JOIN LATERAL "
-    "unnest(string_to_array(d.text, ',')) AS n(step) JOIN $schema.workflow_rows l "
-    "ON l.workflow = d.workflow AND l.kind = 6 AND (n.step = '0' OR l.number = "
-    "n.step::bigint) WHERE d.workflow = ANY($1) AND d.kind = 7 AND d.number <= $2";
+    "WITH due(id, step) AS MATERIALIZED (SELECT d.workflow, n.step::bigint FROM "
+    "$schema.workflow_rows d CROSS JOIN LATERAL unnest(string_to_array(d.text, ',')) AS n(step) "
+    "WHERE d.workflow = ANY($1) AND d.kind = 7 AND d.number <= $2) SELECT l.text::bigint FROM due "
+    "JOIN $schema.workflow_rows l ON l.workflow = due.id AND l.kind = 6 AND due.step IN (0, "
+    "l.number) UNION SELECT (s.step->>'job')::bigint FROM due JOIN $schema.workflows w ON w.id = "
+    "due.id " MS_PACKED_LIVE " AND due.step IN (0, s.number)";
+#undef MS_PACKED_LIVE
 constexpr std::string_view kFirstFinished =
     "SELECT min(f.at) FROM unnest($1::bigint[], $2::bigint[]) AS u(state, keep) "
     "CROSS JOIN LATERAL (SELECT w.finished_at + u.keep AS at FROM "
@@ -75,13 +86,14 @@ constexpr std::string_view kFinished =
   "w "
 
 WorkflowStatements::WorkflowStatements(std::string_view s)
-    : next_id(s, "SELECT nextval('$schema.workflow_ids')"),
+    : next_ids(s, "SELECT nextval('$schema.workflow_ids') FROM generate_series(1, $1::integer)"),
       lock_key(s, "SELECT pg_advisory_xact_lock(hashtext('$schema.' || $1), hashtext($2))"),
       by_key(s, "SELECT id FROM $schema.workflows WHERE name = $1 AND key = $2"),
       lock(s, MS_WORKFLOW "WHERE w.id = ANY($1) ORDER BY w.id FOR UPDATE OF w"),
       lock_of_jobs(s, MS_WORKFLOW
                    "WHERE w.id = ANY(ARRAY(SELECT j.workflow FROM $schema.workflow_jobs j WHERE "
-                   "j.job = ANY($1))) OR w.id = ANY($2) ORDER BY w.id FOR UPDATE OF w"),
+                   "j.job = ANY($1) UNION ALL SELECT unnest($2::bigint[]))) ORDER BY w.id FOR "
+                   "UPDATE OF w"),
       jobs(s, "SELECT job, workflow, step, undo FROM $schema.workflow_jobs WHERE job = ANY($1)"),
       rows_of_jobs(s, kRowsOfJobs),
       fetch(s, kFetch),

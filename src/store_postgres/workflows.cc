@@ -30,6 +30,12 @@ std::vector<WorkflowId> ids_of(const Rows& rows) {
   return ids;
 }
 
+bool all_complete(const Finish& finish) {
+  return std::all_of(finish.results.begin(), finish.results.end(), [](const JobOutcome& result) {
+    return std::holds_alternative<Complete>(result.outcome);
+  });
+}
+
 WorkflowId workflow_named(const Operation& operation) {
   return std::visit(
       [](const auto& op) -> WorkflowId {
@@ -66,17 +72,38 @@ void PostgresStore::write_workflows(WorkflowRules& rules) {
   for (std::string& alarm : rules.take_alarms()) after_.alarms.push_back(std::move(alarm));
 }
 
-// The jobs that the batch names are locked by now. What a single operation is about it locks
-// itself.
+void PostgresStore::look_for_packed() {
+  if (options_.packed_workflows && !packs_workflows_) packs_workflows_ = all_know(kKnowsPacked);
+}
+
+// Of a job that this node gave out.
+bool PostgresStore::ends_step(const Operation& operation) const {
+  const auto* finish = std::get_if<Finish>(&operation);
+  return finish != nullptr &&
+         std::any_of(finish->results.begin(), finish->results.end(), [this](const auto& result) {
+           const auto lease = own_leases_.find(result.id);
+           return lease != own_leases_.end() && (lease->second.flags & kFlagStep) != 0;
+         });
+}
+
+// The jobs that the batch names are locked in this round trip, or have been. What a single
+// operation is about it locks itself, unless that has been done.
 void PostgresStore::lock_workflows(std::span<const Operation> batch) {
   std::vector<WorkflowId> ids;
   std::vector<JobId> jobs, cancelled;
   const auto is_step = [this](JobId id) {
+    const auto lease = own_leases_.find(id);
+    if (lease != own_leases_.end()) return (lease->second.flags & kFlagStep) != 0;
+    settle();
     const JobInHand* held = in_hand(id);
     return held != nullptr && (held->row.flags & kFlagStep) != 0;
   };
-  int operations = 0;
+  int operations = 0, starts = 0;
+  bool locked = false;
   for (const Operation& operation : batch) {
+    starts += std::holds_alternative<StartWorkflow>(operation) ? 1 : 0;
+    // A step that fails locks the jobs beside it first: see lock_live_of_failed().
+    locked = locked || (ends_step(operation) && all_complete(std::get<Finish>(operation)));
     const std::size_t before = ids.size() + jobs.size();
     if (const WorkflowId id = workflow_named(operation)) ids.push_back(id);
     if (const auto* finish = std::get_if<Finish>(&operation)) {
@@ -91,7 +118,9 @@ void PostgresStore::lock_workflows(std::span<const Operation> batch) {
     operations += ids.size() + jobs.size() > before ? 1 : 0;
   }
   if (!cancelled.empty()) jobs_by_id(ids_of(ask(workflow_sql_.live_of, params(cancelled))));
-  if (operations > 1) workflows_.lock(ids, jobs);
+  if (operations < 2) ids.clear();
+  if (operations < 2 && !locked) jobs.clear();
+  workflows_.look_ahead(ids, jobs, starts);
 }
 
 // -- operations -----------------------------------------------------------------------------------

@@ -36,6 +36,8 @@ struct SqliteOptions {
   bool guard_files = true;
   // Off: it closes as if its process had been killed (tests).
   bool close_in_order = true;
+  // Off: new workflows are written as programs before schema 24 did (tests).
+  bool packed_workflows = true;
   // A store that goes on elsewhere is opened for nothing but reads.
   IfMoved if_moved = IfMoved::refuse;
 };

@@ -35,9 +35,10 @@ struct Fixture {
   TempDir dir;
   ManualClock clock;
   NullLog log;
-  Result<std::unique_ptr<Store>> open() {
-    return open_sqlite_store({.directory = dir.path + "/data", .reserve_bytes = 1 << 16},
-                             clock.now(), log);
+  Result<std::unique_ptr<Store>> open(bool packed = true) {
+    return open_sqlite_store(
+        {.directory = dir.path + "/data", .reserve_bytes = 1 << 16, .packed_workflows = packed},
+        clock.now(), log);
   }
   BatchReport apply(Store& store, Operation op) {
     std::vector<Operation> batch;
@@ -219,15 +220,17 @@ TEST_CASE_FIXTURE(Fixture, "a store of schema 1 is migrated at open and keeps wh
   CHECK(info->schedules == 1);
 }
 
-TEST_CASE_FIXTURE(Fixture, "a workflow under way goes on when its texts get a table of their own") {
+TEST_CASE_FIXTURE(Fixture,
+                  "workflows of older programs go on as they are, and new ones are packed") {
   const std::string path = dir.path + "/data/mainspring.db";
   StepSpec first{.name = "a"}, then{.name = "b", .after = {"a"}};
   first.job = NewJob{.kind = "work"};
   then.job = NewJob{.kind = "work", .args = R"({"of":{"$ref":"a"},"in":{"$ref":"input"}})"};
+  const StartWorkflow start{
+      WorkflowSpec{.name = "w", .input = "[7]", .steps = {first, then}, .result = "{}"}};
   {
-    auto store = *open();
-    apply(*store, StartWorkflow{WorkflowSpec{
-                      .name = "w", .input = "[7]", .steps = {first, then}, .result = "{}"}});
+    auto store = *open(false);
+    apply(*store, start);
   }
   {
     sqlite::Database db(path, sqlite::Database::Mode::read_write, "");
@@ -237,16 +240,32 @@ TEST_CASE_FIXTURE(Fixture, "a workflow under way goes on when its texts get a ta
         "PRAGMA user_version = 19");
   }
   auto store = *open();
-  for (int i = 0; i < 2; ++i) {
-    auto claimed = apply(*store, Claim{.worker = "w", .queues = {"default"}});
-    const auto& jobs = std::get<ClaimResult>(claimed.results.front()).jobs;
-    REQUIRE(jobs.size() == 1);
-    if (i == 1) CHECK(store->get(jobs.front().id)->args == R"({"of":5,"in":[7]})");
-    apply(*store,
-          Finish{.worker = "w", .results = {{jobs.front().id, jobs.front().token, Complete{"5"}}}});
-  }
+  const auto run = [&] {
+    for (int i = 0; i < 2; ++i) {
+      auto claimed = apply(*store, Claim{.worker = "w", .queues = {"default"}});
+      const auto& jobs = std::get<ClaimResult>(claimed.results.front()).jobs;
+      REQUIRE(jobs.size() == 1);
+      if (i == 1) CHECK(store->get(jobs.front().id)->args == R"({"of":5,"in":[7]})");
+      apply(*store, Finish{.worker = "w",
+                           .results = {{jobs.front().id, jobs.front().token, Complete{"5"}}}});
+    }
+  };
+  run();
   CHECK(store->workflow(1)->state == WorkflowState::completed);
+  apply(*store, start);
+  run();
+  CHECK(store->workflow(2)->state == WorkflowState::completed);
   CHECK(store->verify()->problems.empty());
+  const auto rows_of = [&](int workflow) {
+    sqlite::Database db(path, sqlite::Database::Mode::read_only, "");
+    return db.query_int(
+        fmt::format("SELECT (SELECT count(*) FROM workflow_rows WHERE workflow = {0}) + (SELECT "
+                    "count(*) FROM workflow_texts WHERE workflow = {0} AND kind <> 3)",
+                    workflow)
+            .c_str());
+  };
+  CHECK(rows_of(1) == 8);  // states, definitions, and four texts
+  CHECK(rows_of(2) == 2);  // what it was started with, and its result
 }
 
 TEST_CASE_FIXTURE(Fixture, "a store of schema 1 is inspected before it is migrated") {

@@ -107,10 +107,10 @@ struct SessionStatements {
 // Those of workflows.
 struct WorkflowStatements {
   explicit WorkflowStatements(Database& db);
-  Statement load, by_key, save;
+  Statement load, by_key, insert, update;
   WorkflowRowStatements rows, texts;
-  Statement put_job, job, remove_job, first_wake, due, first_finished, finished,
-      let_children_go, prune;
+  Statement put_job, job, remove_job, first_wake, due, first_finished, finished, let_children_go,
+      prune;
 };
 
 // Those of memos.
@@ -185,28 +185,6 @@ struct Reader {
 };
 
 class SqliteStore;
-
-// What the rules of workflows ask of this store.
-class SqliteWorkflowRows final : public WorkflowRows {
- public:
-  explicit SqliteWorkflowRows(SqliteStore& store) : store_(store) {}
-  WorkflowId new_workflow() override;
-  std::optional<WorkflowRecord> load(WorkflowId id) override;
-  std::optional<WorkflowId> by_key(const std::string& name, const std::string& key) override;
-  void save(const WorkflowRecord& record) override;
-  std::optional<std::string> row(WorkflowId id, WorkflowRow kind, std::int64_t number) override;
-  void put(WorkflowId id, WorkflowRow kind, std::int64_t number, std::string_view text) override;
-  void remove(WorkflowId id, WorkflowRow kind, std::int64_t number) override;
-  std::vector<Row> rows(WorkflowId id, WorkflowRow kind, Order order, int limit) override;
-  JobId make_job(const NewJob& job, const StepJob& of) override;
-  void cancel_job(JobId job, const std::string& reason) override;
-  void forget_job(JobId job) override;
-
- private:
-  WorkflowStatements& sql();
-  WorkflowRowStatements& sql(WorkflowRow kind);
-  SqliteStore& store_;
-};
 
 // What the rules of triggers ask of this store.
 class SqliteTriggerRows final : public TriggerRows {

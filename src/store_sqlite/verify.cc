@@ -175,11 +175,25 @@ constexpr Law kLaws[] = {
      "f.id = w.workflow)"},
     {"workflows that count their living jobs wrong",
      "SELECT count(*) FROM workflows w WHERE coalesce(json_extract(data, '$.live'), 0) <> (SELECT "
-     "count(*) FROM workflow_rows r WHERE r.workflow = w.id AND r.kind IN (6, 13))"},
+     "count(*) FROM workflow_rows r WHERE r.workflow = w.id AND r.kind IN (6, 13)) + (SELECT "
+     "count(*) FROM json_each(data, '$.states') s WHERE s.value ->> 'state' = 1 AND s.value ->> "
+     "'job' IS NOT NULL)"},
+    {"packed steps that run and have another job than they say",
+     "SELECT count(*) FROM workflows w CROSS JOIN json_each(w.data, '$.states') s WHERE s.value "
+     "->> "
+     "'state' = 1 AND s.value ->> 'job' IS NOT NULL AND NOT EXISTS (SELECT 1 FROM workflow_jobs j "
+     "WHERE j.job = s.value ->> 'job' AND j.workflow = w.id AND j.step = s.key + 1 AND j.undo = "
+     "0)"},
+    {"packed workflows without what they were started with",
+     "SELECT count(*) FROM workflows w WHERE finished_at IS NULL AND data LIKE '%\"states\":[%' "
+     "AND NOT EXISTS (SELECT 1 FROM workflow_texts r WHERE r.workflow = w.id AND r.kind = 0 AND "
+     "r.number = 4)"},
     {"running workflows that wait for nothing",
      "SELECT count(*) FROM workflows w WHERE state = 0 AND wake_at IS NULL AND NOT EXISTS (SELECT "
      "1 "
-     "FROM workflow_rows r WHERE r.workflow = w.id AND r.kind IN (6, 9, 10, 13))"},
+     "FROM workflow_rows r WHERE r.workflow = w.id AND r.kind IN (6, 9, 10, 13)) AND NOT EXISTS "
+     "(SELECT 1 FROM json_each(data, '$.states') s WHERE s.value ->> 'state' = 1 AND s.value ->> "
+     "'job' IS NOT NULL)"},
     {"rows of ledgers whose trigger is not there, or that it has not made",
      "SELECT count(*) FROM trigger_events e WHERE NOT EXISTS (SELECT 1 FROM triggers t WHERE "
      "t.name "

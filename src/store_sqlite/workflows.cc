@@ -68,10 +68,11 @@ WorkflowRowStatements::WorkflowRowStatements(Database& db, bool once)
 WorkflowStatements::WorkflowStatements(Database& db)
     : load(db, MS_WORKFLOW "WHERE id = ?"),
       by_key(db, "SELECT id FROM workflows WHERE name = ? AND key = ?"),
-      save(db,
-           "INSERT INTO workflows (id, name, key, state, wake_at, finished_at, data) VALUES (?, ?, "
-           "?, ?, ?, ?, ?) ON CONFLICT (id) DO UPDATE SET state = excluded.state, wake_at = "
-           "excluded.wake_at, finished_at = excluded.finished_at, data = excluded.data"),
+      insert(db,
+             "INSERT INTO workflows (id, name, key, state, wake_at, finished_at, data) VALUES (?, "
+             "?, ?, ?, ?, ?, ?)"),
+      update(db,
+             "UPDATE workflows SET state = ?, wake_at = ?, finished_at = ?, data = ? WHERE id = ?"),
       rows(db, false),
       texts(db, true),
       put_job(db, "INSERT INTO workflow_jobs (job, workflow, step, undo) VALUES (?, ?, ?, ?)"),
@@ -106,6 +107,10 @@ WorkflowId SqliteWorkflowRows::new_workflow() {
   return store_.next_workflow_++;
 }
 
+bool SqliteWorkflowRows::may_pack() {
+  return store_.options_.packed_workflows;
+}
+
 std::optional<WorkflowRecord> SqliteWorkflowRows::load(WorkflowId id) {
   Statement& row = sql().load.bind(id);
   ResetGuard guard(row);
@@ -121,14 +126,17 @@ std::optional<WorkflowId> SqliteWorkflowRows::by_key(const std::string& name,
   return row.integer(0);
 }
 
-void SqliteWorkflowRows::save(const WorkflowRecord& r) {
+void SqliteWorkflowRows::save(const WorkflowRecord& r, bool is_new) {
   store_.begin_write();
   store_.workflows_touched_ = true;
-  sql()
-      .save
-      .bind(r.id, r.name, Statement::text_or_null(r.key), static_cast<int>(r.state),
-            us_or_null(r.wake_at), us_or_null(r.finished_at), r.data)
-      .run();
+  const int state = static_cast<int>(r.state);
+  const auto wake = us_or_null(r.wake_at), finished = us_or_null(r.finished_at);
+  if (is_new) {
+    const auto key = Statement::text_or_null(r.key);
+    sql().insert.bind(r.id, r.name, key, state, wake, finished, r.data).run();
+  } else {
+    sql().update.bind(state, wake, finished, r.data, r.id).run();
+  }
 }
 
 std::optional<std::string> SqliteWorkflowRows::row(WorkflowId id, WorkflowRow kind,
@@ -431,7 +439,7 @@ Result<WorkflowStepPage> SqliteStore::workflow_steps(WorkflowId id, int after, i
       while (rows.step()) states.emplace_back(rows.integer(0), rows.text(1));
     }
     auto page = workflow::read_steps(
-        *record, states, limit,
+        *record, states, after, limit,
         [&](WorkflowRow kind, std::int64_t number) { return read_row(sql, id, kind, number); });
     if (page) workflow::add_jobs(*page, read_live(reader, workflow::live_jobs(*page)));
     return page;

@@ -39,17 +39,23 @@ Error damaged(WorkflowId id, std::string_view what) {
   return Error{ErrorCode::internal, fmt::format("the store is damaged: workflow {}: {}", id, what)};
 }
 
-Result<Source> read_source(WorkflowRows& rows, const WorkflowRecord& record) {
+// `start`: of a packed one.
+Result<Source> read_source(WorkflowRows& rows, const workflow::OpenWorkflow& old,
+                           const workflow::StartText* start) {
   constexpr auto kUp = WorkflowRows::Order::up;
-  const WorkflowId id = record.id;
+  const WorkflowId id = old.record.id;
   Source out;
-  out.state = record.state;
+  out.state = old.record.state;
+  out.steps = old.summary.states;
+  if (start != nullptr) out.texts = start->specs;
   for (auto& [number, text] : rows.rows(id, WorkflowRow::spec, kUp, INT32_MAX)) {
-    auto definition = workflow::decode_definition(text);
-    if (!definition || number != std::ssize(out.texts) + 1)
-      return damaged(id, definition ? "a definition is missing" : definition.error().message);
-    out.definitions.push_back(std::make_shared<const StepDefinition>(std::move(*definition)));
+    if (number != std::ssize(out.texts) + 1) return damaged(id, "a definition is missing");
     out.texts.push_back(std::move(text));
+  }
+  for (const std::string& text : out.texts) {
+    auto definition = workflow::decode_definition(text);
+    if (!definition) return damaged(id, definition.error().message);
+    out.definitions.push_back(std::make_shared<const StepDefinition>(std::move(*definition)));
   }
   for (const auto& [number, text] : rows.rows(id, WorkflowRow::state, kUp, INT32_MAX)) {
     auto status = workflow::decode_status(text);
@@ -156,6 +162,19 @@ StepStatus taken(const StepStatus& old) {
   return out;
 }
 
+// One that begins anew.
+StepStatus begins_behind(const Source& of, int step, const std::vector<bool>& anew) {
+  StepStatus out;
+  for (const int parent : of.definitions[at(step)]->plan.parents) {
+    const bool skipped = of.steps[at(parent)].state == StepState::skipped;
+    if (anew[at(parent)])
+      ++out.pending;
+    else if (!skipped || MS_MUTANT(fork_counts_skipped_as_come))
+      ++out.came;
+  }
+  return out;
+}
+
 void count(workflow::Summary& summary, const StepStatus& status) {
   if (status.state == StepState::completed) ++summary.completed;
   if (status.state == StepState::failed) ++summary.failed;
@@ -172,7 +191,7 @@ void WorkflowRules::take_over(Open& w, int step, const StepStatus& old,
   if (result != results.end()) rows_.put(w.record.id, WorkflowRow::result, step, result->second);
   if (MS_MUTANT(fork_undoes_what_it_took) && w.definitions.contains(step) &&
       w.definitions.at(step)->spec.undo) {
-    w.steps[step].status.seq = ++w.summary.seq;
+    w.known_status(step).seq = ++w.summary.seq;
     rows_.put(w.record.id, WorkflowRow::undo, w.summary.seq, std::to_string(step));
   }
 }
@@ -180,10 +199,10 @@ void WorkflowRules::take_over(Open& w, int step, const StepStatus& old,
 Result<WorkflowStarted> WorkflowRules::fork(const ForkWorkflow& op) {
   MS_TRY_ASSIGN(Open * old, open_within(op.id, op.within));
   // The first of its rows to go when its retention has ended.
-  const auto input = rows_.row(op.id, WorkflowRow::text, workflow::kTextInput);
+  const auto input = start_text(*old, workflow::kTextInput);
   if (!input)
     return Error{ErrorCode::expired, fmt::format("the retention of workflow {} has ended", op.id)};
-  const auto queues = rows_.row(op.id, WorkflowRow::text, workflow::kTextQueues).value_or("");
+  const std::string queues = start_text(*old, workflow::kTextQueues).value_or("");
   if (!workflow::may_touch(queues, {op.within.scopes, Verb::enqueue})) {
     return Error{ErrorCode::forbidden,
                  fmt::format("to fork workflow {} needs \"enqueue\" for all its queues", op.id)};
@@ -198,7 +217,11 @@ Result<WorkflowStarted> WorkflowRules::fork(const ForkWorkflow& op) {
                              to_string(old->record.state))};
   }
   MS_TRY(check_parents_ended(*old));
-  MS_TRY_ASSIGN(Source source, read_source(rows_, old->record));
+  const workflow::StartText* start = nullptr;
+  if (old->summary.packed()) {
+    MS_TRY_ASSIGN(start, start_of(*old));
+  }
+  MS_TRY_ASSIGN(Source source, read_source(rows_, *old, start));
   const auto named =
       std::find_if(source.definitions.begin(), source.definitions.end(),
                    [&](const auto& definition) { return definition->spec.name == op.step; });
@@ -210,16 +233,19 @@ Result<WorkflowStarted> WorkflowRules::fork(const ForkWorkflow& op) {
   const int step = static_cast<int>(named - source.definitions.begin()) + 1;
   MS_TRY_ASSIGN(const std::vector<bool> anew, to_begin(source, op.id, step));
 
-  Open& w = open_fork(*old, op, queues);
-  rows_.put(w.record.id, WorkflowRow::text, workflow::kTextInput, op.input ? *op.input : *input);
+  Open& w = open_fork(*old, op);
+  write_start(w,
+              {.input = op.input ? *op.input : *input,
+               .asked = start_text(*old, workflow::kTextResultAsked).value_or(""),
+               .specs = source.texts},
+              queues);
   w.summary.steps = static_cast<int>(source.size());
   for (std::size_t i = 0; i < source.size(); ++i) {
     const int number = static_cast<int>(i) + 1;
-    rows_.put(w.record.id, WorkflowRow::spec, number, source.texts[i]);
     w.definitions[number] = source.definitions[i];
     if (!anew[i]) {
       take_over(w, number, source.steps[i], source.results, number);
-      StepStatus& group = w.steps[number].status;
+      StepStatus& group = w.known_status(number);
       group.first = group.count == 0 ? 0 : w.summary.steps + 1;
       w.summary.steps += group.count;
       for (int k = 0; k < group.count; ++k) {
@@ -229,14 +255,7 @@ Result<WorkflowStarted> WorkflowRules::fork(const ForkWorkflow& op) {
       continue;
     }
     ++w.summary.open;
-    StepStatus status;
-    for (const int parent : source.definitions[i]->plan.parents) {
-      const bool skipped = source.steps[at(parent)].state == StepState::skipped;
-      if (anew[at(parent)])
-        ++status.pending;
-      else if (!skipped || MS_MUTANT(fork_counts_skipped_as_come))
-        ++status.came;
-    }
+    const StepStatus status = begins_behind(source, number, anew);
     add_step(w, number, status);
     if (status.pending == 0) w.ready.push_back(number);
   }
@@ -248,8 +267,7 @@ Result<WorkflowStarted> WorkflowRules::fork(const ForkWorkflow& op) {
 }
 
 // A new one that has no steps yet.
-WorkflowRules::Open& WorkflowRules::open_fork(const Open& old, const ForkWorkflow& op,
-                                              const std::string& queues) {
+WorkflowRules::Open& WorkflowRules::open_fork(const Open& old, const ForkWorkflow& op) {
   const WorkflowId id = rows_.new_workflow();
   Open& w = open_new(id);
   w.record = {.id = id, .name = old.record.name, .key = op.key};
@@ -257,9 +275,6 @@ WorkflowRules::Open& WorkflowRules::open_fork(const Open& old, const ForkWorkflo
   w.summary.undo_order = old.summary.undo_order;
   w.summary.refs = old.summary.refs;
   w.summary.forked_from = {.id = op.id, .step = op.step};
-  rows_.put(id, WorkflowRow::text, workflow::kTextQueues, queues);
-  if (auto asked = rows_.row(op.id, WorkflowRow::text, workflow::kTextResultAsked))
-    rows_.put(id, WorkflowRow::text, workflow::kTextResultAsked, *asked);
   if (old.summary.deadline_at != WallTime::never()) {
     w.summary.deadline_at = now_ + (old.summary.deadline_at - old.summary.started_at);
     wake_at(w, 0, w.summary.deadline_at);

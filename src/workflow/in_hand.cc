@@ -68,12 +68,16 @@ Result<WorkflowRules::Open*> WorkflowRules::open_within(WorkflowId id, const Wit
   MS_TRY_ASSIGN(Open * w, open(id));
   if (w == nullptr) return no_workflow(id);
   if (within.scopes == nullptr) return w;
-  const auto queues = rows_.row(id, WorkflowRow::text, workflow::kTextQueues);
+  const auto queues = start_text(*w, workflow::kTextQueues);
   if (queues && !workflow::may_touch(*queues, within)) return no_workflow(id);
   return w;
 }
 
 Result<StepStatus*> WorkflowRules::status(Open& w, int step) {
+  if (w.is_packed(step)) {
+    w.states_touched = true;
+    return &w.known_status(step);
+  }
   Open::Step& kept = w.touch(step);
   if (kept.known) return &kept.status;
   const auto text = rows_.row(w.record.id, WorkflowRow::state, step);
@@ -92,7 +96,14 @@ Result<std::shared_ptr<const StepDefinition>> WorkflowRules::definition(Open& w,
   const int number = status->of != 0 ? status->of : step;
   auto& kept = w.definitions[number];
   if (kept) return kept;
-  const auto text = rows_.row(w.record.id, WorkflowRow::spec, number);
+  std::optional<std::string> text;
+  if (w.is_packed(number)) {
+    MS_TRY_ASSIGN(const workflow::StartText* start, start_of(w));
+    if (number <= std::ssize(start->specs))
+      text = start->specs[static_cast<std::size_t>(number) - 1];
+  } else {
+    text = rows_.row(w.record.id, WorkflowRow::spec, number);
+  }
   if (!text)
     return damaged(w.record.id, fmt::format("the definition of step {} is not there", number));
   auto definition = workflow::decode_definition(*text);
@@ -100,6 +111,53 @@ Result<std::shared_ptr<const StepDefinition>> WorkflowRules::definition(Open& w,
   kept = std::make_shared<const StepDefinition>(std::move(*definition));
   w.bytes += kBytesOfStep + text->size();
   return kept;
+}
+
+Result<const workflow::StartText*> WorkflowRules::start_of(Open& w) {
+  if (w.start) return &*w.start;
+  const auto text = rows_.row(w.record.id, WorkflowRow::text, workflow::kTextStart);
+  if (!text) return damaged(w.record.id, "what it was started with is not there");
+  auto start = workflow::decode_start(*text);
+  if (!start) return damaged(w.record.id, start.error().message);
+  w.bytes += text->size();
+  return &w.start.emplace(std::move(*start));
+}
+
+std::optional<std::string> WorkflowRules::start_text(Open& w, workflow::Text text) {
+  if (!w.summary.packed()) return rows_.row(w.record.id, WorkflowRow::text, text);
+  if (text == workflow::kTextQueues) return w.summary.queues;
+  const auto start = start_of(w);
+  if (!start) return std::nullopt;
+  const std::string& kept = text == workflow::kTextInput ? (*start)->input : (*start)->asked;
+  if (!kept.empty()) return kept;
+  if (text != workflow::kTextInput || MS_MUTANT(large_input_not_read)) return std::nullopt;
+  return rows_.row(w.record.id, WorkflowRow::text, text);
+}
+
+void WorkflowRules::write_start(Open& w, workflow::StartText start, std::string queues) {
+  const WorkflowId id = w.record.id;
+  std::size_t bytes = 0;
+  for (const std::string& spec : start.specs) bytes += spec.size();
+  w.bytes += bytes + start.input.size() + kBytesOfStep * start.specs.size();
+  const bool packed = start.specs.size() <= workflow::kMaxPackedSteps &&
+                      bytes <= workflow::kMaxPackedText && rows_.may_pack();
+  if (!packed || start.input.size() > workflow::kMaxPackedInput) {
+    rows_.put(id, WorkflowRow::text, workflow::kTextInput, start.input);
+    start.input.clear();
+  }
+  if (packed) {
+    w.summary.states.resize(start.specs.size());
+    if (!MS_MUTANT(packed_without_queues)) w.summary.queues = std::move(queues);
+    rows_.put(id, WorkflowRow::text, workflow::kTextStart, workflow::encode(start));
+    start.specs.clear();  // they are in hand as they are meant
+    w.start = std::move(start);
+    return;
+  }
+  rows_.put(id, WorkflowRow::text, workflow::kTextQueues, queues);
+  if (!start.asked.empty())
+    rows_.put(id, WorkflowRow::text, workflow::kTextResultAsked, start.asked);
+  for (std::size_t i = 0; i < start.specs.size(); ++i)
+    rows_.put(id, WorkflowRow::spec, static_cast<std::int64_t>(i) + 1, start.specs[i]);
 }
 
 WorkflowInfo WorkflowRules::info(Open& w) const {
@@ -141,15 +199,12 @@ WorkflowRules::Open& WorkflowRules::make(const WorkflowSpec& spec,
     w.summary.parent.workflow = parent->record.id;
     w.summary.parent_step = step_of_parent;
   }
-  rows_.put(id, WorkflowRow::text, workflow::kTextInput, spec.input);
-  rows_.put(id, WorkflowRow::text, workflow::kTextQueues, prepared.queues);
-  if (!spec.result.empty())
-    rows_.put(id, WorkflowRow::text, workflow::kTextResultAsked, spec.result);
+  workflow::StartText start{.input = spec.input, .asked = spec.result, .specs = {}};
+  for (const auto& [definition, text] : prepared.steps) start.specs.push_back(text);
+  write_start(w, std::move(start), prepared.queues);
   int step = 0;
   for (const auto& [definition, text] : prepared.steps) {
     ++step;
-    w.bytes += kBytesOfStep + text.size();
-    rows_.put(id, WorkflowRow::spec, step, text);
     const int parents = static_cast<int>(definition->plan.parents.size());
     add_step(w, step, {.pending = parents});
     if (parents == 0) w.ready.push_back(step);
@@ -167,10 +222,12 @@ bool WorkflowRules::write() {
   for (auto& [id, w] : std::exchange(open_, {})) {
     write_steps(*w);
     write_wakes(*w);
+    if (std::exchange(w->states_touched, false) && !w->changed)
+      w->changed = workflow::encode(w->summary) != w->record.data;
     if (w->changed) {
       if (!w->fresh) ++w->summary.version;
       w->record.data = workflow::encode(w->summary);
-      rows_.save(w->record);
+      rows_.save(w->record, w->fresh);
       if (w->record.state != w->before || (w->fresh && w->record.state != WorkflowState::running))
         changed_.push_back(id);
       wrote = true;
@@ -194,6 +251,10 @@ void WorkflowRules::write_steps(Open& w) {
 }
 
 void WorkflowRules::add_step(Open& w, int step, StepStatus status) {
+  if (w.is_packed(step)) {
+    w.known_status(step) = std::move(status);
+    return;
+  }
   Open::Step& made = w.touch(step);
   made.status = std::move(status);
   made.known = true;
@@ -217,7 +278,7 @@ std::unique_ptr<OpenWorkflow> KeptWorkflows::take(WorkflowId id) {
 
 void KeptWorkflows::keep(std::unique_ptr<OpenWorkflow> workflow) {
   OpenWorkflow& w = *workflow;
-  const bool settled = w.ready.empty() && w.wakes.empty() && w.touched.empty();
+  const bool settled = w.ready.empty() && w.wakes.empty() && w.touched.empty() && !w.states_touched;
   if (is_terminal(w.record.state) || w.bytes > kMaxBytesOfOne || !settled) return;
   w.before = w.record.state;
   w.changed = w.fresh = false;

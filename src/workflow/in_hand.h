@@ -6,6 +6,7 @@
 #include <list>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -25,7 +26,9 @@ struct OpenWorkflow {
   Summary summary;
   WorkflowState before = WorkflowState::running;
   bool changed = false, fresh = false;
-  std::map<int, Step> steps;
+  bool states_touched = false;       // of summary.states: they may have changed
+  std::optional<StartText> start{};  // packed: once it has been read; of a new one without specs
+  std::map<int, Step> steps;         // those that are not packed
   std::map<int, std::shared_ptr<const StepDefinition>> definitions;
   std::vector<int> touched;                   // steps that may have changed
   std::deque<int> ready;                      // steps that wait for nothing any more
@@ -38,6 +41,12 @@ struct OpenWorkflow {
     if (!step.touched) touched.push_back(number);
     step.touched = true;
     return step;
+  }
+  bool is_packed(int step) const { return step <= std::ssize(summary.states); }
+  // Of a step that WorkflowRules::status() has been asked for.
+  StepStatus& known_status(int step) {
+    return is_packed(step) ? summary.states[static_cast<std::size_t>(step) - 1]
+                           : steps.at(step).status;
   }
 };
 

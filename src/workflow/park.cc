@@ -18,7 +18,7 @@ void WorkflowRules::park(Open& w) {
 
 // What runs goes on; what would begin is held: see begin_ready().
 void WorkflowRules::park_for(Open& w, int step, const StepDefinition& definition) {
-  const std::string& reason = w.steps.at(step).status.reason;
+  const std::string& reason = w.known_status(step).reason;
   rows_.put(w.record.id, WorkflowRow::stuck, step, "");
   ++w.summary.stuck;
   w.changed = true;

@@ -9,10 +9,18 @@ namespace mainspring::workflow {
 
 WorkflowInfo read_info(const WorkflowRecord& record, const ReadRow& read) {
   WorkflowInfo out = info_of(record);
-  if (auto input = read(WorkflowRow::text, kTextInput)) out.input = std::move(*input);
+  const auto summary = decode_summary(record.data);
+  const bool packed = summary && summary->packed();
+  if (packed) {
+    const auto text = read(WorkflowRow::text, kTextStart);
+    if (auto start = decode_start(text.value_or(""))) out.input = std::move(start->input);
+  }
+  if (out.input.empty()) {
+    if (auto input = read(WorkflowRow::text, kTextInput)) out.input = std::move(*input);
+  }
   if (auto result = read(WorkflowRow::text, kTextResult)) out.result = std::move(*result);
   std::string_view queues;
-  const auto lines = read(WorkflowRow::text, kTextQueues);
+  const auto lines = packed ? std::optional(summary->queues) : read(WorkflowRow::text, kTextQueues);
   for (queues = lines ? *lines : std::string_view(); !queues.empty();) {
     const auto end = queues.find('\n');
     out.queues.emplace_back(queues.substr(0, end));
@@ -38,30 +46,67 @@ JobId live_job(const WorkflowStep& step) {
 
 }  // namespace
 
+namespace {
+
+// The texts of the definitions of steps.
+class SpecTexts {
+ public:
+  SpecTexts(WorkflowId id, bool packed, const ReadRow& read) : id_(id), read_(read) {
+    if (!packed) return;
+    if (auto start = decode_start(read(WorkflowRow::text, kTextStart).value_or("")))
+      packed_ = std::move(start->specs);
+  }
+
+  Result<StepDefinition> of(int step) const {
+    std::optional<std::string> text;
+    if (step <= std::ssize(packed_))
+      text = packed_[static_cast<std::size_t>(step) - 1];
+    else
+      text = read_(WorkflowRow::spec, step);
+    if (text) return decode_definition(*text);
+    return Error{ErrorCode::internal,
+                 fmt::format("the store is damaged: workflow {} has no step {}", id_, step)};
+  }
+
+ private:
+  WorkflowId id_;
+  const ReadRow& read_;
+  std::vector<std::string> packed_;
+};
+
+// The states with numbers above `after`, with those that are packed.
+Result<std::vector<std::pair<int, StepStatus>>> all_states(
+    const Summary& summary, const std::vector<WorkflowRows::Row>& rows, int after) {
+  std::vector<std::pair<int, StepStatus>> out;
+  for (int step = after + 1; step <= std::ssize(summary.states); ++step)
+    out.emplace_back(step, summary.states[static_cast<std::size_t>(step) - 1]);
+  for (const auto& [number, text] : rows) {
+    MS_TRY_ASSIGN(StepStatus status, decode_status(text));
+    out.emplace_back(static_cast<int>(number), std::move(status));
+  }
+  return out;
+}
+
+}  // namespace
+
 Result<WorkflowStepPage> read_steps(const WorkflowRecord& record,
-                                    const std::vector<WorkflowRows::Row>& states, int limit,
-                                    const ReadRow& read) {
+                                    const std::vector<WorkflowRows::Row>& states, int after,
+                                    int limit, const ReadRow& read) {
   WorkflowStepPage page;
   MS_TRY_ASSIGN(const Summary summary, decode_summary(record.data));
   const bool forward = goes_forward(record.state, summary);
+  const SpecTexts specs(record.id, summary.packed(), read);
   std::map<int, StepDefinition> definitions;
-  for (const auto& [number, text] : states) {
+  MS_TRY_ASSIGN(const auto steps, all_states(summary, states, after));
+  for (const auto& [step, status] : steps) {
     if (static_cast<int>(page.steps.size()) == limit) {
       page.next = page.steps.back().number;
       break;
     }
-    MS_TRY_ASSIGN(const StepStatus status, decode_status(text));
-    const int step = static_cast<int>(number);
     const int of = status.of != 0 ? status.of : step;
     auto found = definitions.find(of);
     if (found == definitions.end()) {
-      const auto row = read(WorkflowRow::spec, of);
-      if (!row) {
-        return Error{
-            ErrorCode::internal,
-            fmt::format("the store is damaged: workflow {} has no step {}", record.id, of)};
-      }
-      MS_TRY_ASSIGN(StepDefinition definition, decode_definition(*row));
+      MS_TRY_ASSIGN(StepDefinition definition, specs.of(of));
       found = definitions.emplace(of, std::move(definition)).first;
     }
     page.steps.push_back(step_of(step, status, found->second, forward));
@@ -104,9 +149,12 @@ WorkflowPage page_of(const WorkflowFilter& filter, int limit,
     page.next = record.id;
     if (!filter.name.empty() && record.name != filter.name) continue;
     if (filter.state && record.state != *filter.state) continue;
-    if (filter.within.scopes != nullptr &&
-        !may_touch(queues(record.id).value_or(""), filter.within))
-      continue;
+    if (filter.within.scopes != nullptr) {
+      const auto summary = decode_summary(record.data);
+      const std::string named =
+          summary && summary->packed() ? summary->queues : queues(record.id).value_or("");
+      if (!may_touch(named, filter.within)) continue;
+    }
     page.workflows.push_back(info_of(record));
   }
   if (static_cast<int>(records.size()) < limit * kExaminedForOne) page.next.reset();

@@ -30,7 +30,7 @@ struct WorkflowRecord {
   // Terminal: its retention begins here. Never of a child: whoever removes its parent sets it to
   // kGoesWithParent, so that it goes too.
   WallTime finished_at = WallTime::never();
-  std::string data;  // the rest, a few hundred bytes
+  std::string data;  // the rest: see workflow/step_rows.h
   friend bool operator==(const WorkflowRecord&, const WorkflowRecord&) = default;
 };
 
@@ -77,10 +77,12 @@ class WorkflowRows {
   virtual ~WorkflowRows() = default;
 
   virtual WorkflowId new_workflow() = 0;
+  // New ones may be packed: everybody who uses the store knows those (workflow::kMaxPackedSteps).
+  virtual bool may_pack() = 0;
   // Also locks it, against other nodes, to the end of the transaction.
   virtual std::optional<WorkflowRecord> load(WorkflowId id) = 0;
   virtual std::optional<WorkflowId> by_key(const std::string& name, const std::string& key) = 0;
-  virtual void save(const WorkflowRecord& record) = 0;  // new, or in place of the old one
+  virtual void save(const WorkflowRecord& record, bool is_new) = 0;
 
   virtual std::optional<std::string> row(WorkflowId id, WorkflowRow kind, std::int64_t number) = 0;
   virtual void put(WorkflowId id, WorkflowRow kind, std::int64_t number, std::string_view text) = 0;

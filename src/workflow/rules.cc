@@ -114,8 +114,29 @@ Result<void> WorkflowRules::begin_job(Open& w, int step, const StepDefinition& d
   job.headers = with_step_key(std::move(job.headers), workflow::key_of(w.record, w.summary, keyed));
   ++w.summary.live;
   status->job = rows_.make_job(job, {.workflow = w.record.id, .step = step});
-  rows_.put(w.record.id, WorkflowRow::live, step, std::to_string(status->job));
+  note_live(w, step, status->job);
   return {};
+}
+
+void WorkflowRules::note_live(Open& w, int step, JobId job) {
+  if (!w.is_packed(step)) rows_.put(w.record.id, WorkflowRow::live, step, std::to_string(job));
+}
+
+void WorkflowRules::forget_live(Open& w, int step) {
+  if (!w.is_packed(step)) rows_.remove(w.record.id, WorkflowRow::live, step);
+}
+
+std::vector<JobId> WorkflowRules::live_jobs(Open& w) {
+  std::vector<JobId> out;
+  for (const StepStatus& status : w.summary.states) {
+    const bool lives = status.state == StepState::running && status.job != 0;
+    if (lives && !MS_MUTANT(packed_jobs_live_on)) out.push_back(status.job);
+  }
+  if (w.is_packed(w.summary.steps)) return out;
+  for (const auto& [step, job] :
+       rows_.rows(w.record.id, WorkflowRow::live, WorkflowRows::Order::up, INT32_MAX))
+    out.push_back(std::stoll(job));
+  return out;
 }
 
 Result<void> WorkflowRules::begin_each(Open& w, int step, const StepDefinition& definition) {
@@ -175,7 +196,7 @@ Result<void> WorkflowRules::listen(Open& w, int step, const std::string& name) {
 // -- steps end ------------------------------------------------------------------------------------
 
 void WorkflowRules::note_undo(Open& w, int step, const StepDefinition& definition) {
-  const StepStatus& status = w.steps.at(step).status;
+  const StepStatus& status = w.known_status(step);
   if (!definition.spec.each.empty() && status.of == 0) return;  // its parts are undone
   const bool child_did =
       status.workflow != 0 && !MS_MUTANT(child_not_undone) &&
@@ -263,7 +284,7 @@ Result<void> WorkflowRules::ended(const StepEnd& end) {
                            : status->job == end.job && status->state == StepState::running;
   if (!awaited) return {};
   w->changed = true;
-  rows_.remove(end.of.workflow, WorkflowRow::live, step);
+  forget_live(*w, step);
   if (end.of.undo) {
     MS_TRY(undo_ended(*w, step, end));
     return settle();
@@ -283,7 +304,7 @@ Result<void> WorkflowRules::ended(const StepEnd& end) {
 }
 
 Result<void> WorkflowRules::complete_workflow(Open& w) {
-  if (const auto asked = rows_.row(w.record.id, WorkflowRow::text, workflow::kTextResultAsked)) {
+  if (const auto asked = start_text(w, workflow::kTextResultAsked)) {
     auto result = workflow::resolve(
         *asked, [&](std::string_view name) { return value(w, w.summary.refs, nullptr, name); },
         workflow::Missing::null, kMaxResultBytes);
@@ -327,7 +348,7 @@ std::optional<std::string> WorkflowRules::result_of(Open& w, int step) {
 
 std::optional<std::string> WorkflowRules::value(Open& w, const std::map<std::string, int>& refs,
                                                 const StepStatus* of, std::string_view name) {
-  if (name == "input") return rows_.row(w.record.id, WorkflowRow::text, workflow::kTextInput);
+  if (name == "input") return start_text(w, workflow::kTextInput);
   if (name == "workflow") {
     std::string out;
     JsonWriter(out)
@@ -412,7 +433,7 @@ Result<void> WorkflowRules::wake_step(Open& w, int step) {
   }
   if (status->job != 0) {
     // Whatever it says later is not heard any more.
-    rows_.remove(w.record.id, WorkflowRow::live, step);
+    forget_live(w, step);
     rows_.forget_job(status->job);
     rows_.cancel_job(status->job, "its step was not done by its deadline");
     --w.summary.live;

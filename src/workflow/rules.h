@@ -58,6 +58,10 @@ class WorkflowRules {
   Result<Open*> open_within(WorkflowId id, const Within& within);
   Result<workflow::StepStatus*> status(Open& w, int step);
   Result<std::shared_ptr<const workflow::StepDefinition>> definition(Open& w, int step);
+  // What is written once, of a new one; from here on it is packed or not.
+  void write_start(Open& w, workflow::StartText start, std::string queues);
+  std::optional<std::string> start_text(Open& w, workflow::Text text);  // input, asked, queues
+  Result<const workflow::StartText*> start_of(Open& w);                 // packed
   void add_step(Open& w, int step, workflow::StepStatus status);
   void write_steps(Open& w);
   WorkflowInfo info(Open& w) const;
@@ -84,6 +88,9 @@ class WorkflowRules {
   std::optional<std::string> value(Open& w, const std::map<std::string, int>& refs,
                                    const workflow::StepStatus* of, std::string_view name);
   std::optional<std::string> result_of(Open& w, int step);
+  void note_live(Open& w, int step, JobId job);
+  void forget_live(Open& w, int step);
+  std::vector<JobId> live_jobs(Open& w);  // by step; not those of undoing
   void wake_at(Open& w, int step, WallTime at);
   void write_wakes(Open& w);
   Result<void> wake_step(Open& w, int step);
@@ -131,7 +138,7 @@ class WorkflowRules {
   Result<void> check_parents_ended(Open& w);
 
   // -- forks (fork.cc)
-  Open& open_fork(const Open& old, const ForkWorkflow& op, const std::string& queues);
+  Open& open_fork(const Open& old, const ForkWorkflow& op);
   // `was`: its number in the old one, whose results these are.
   void take_over(Open& w, int step, const workflow::StepStatus& old,
                  const std::map<std::int64_t, std::string>& results, int was);

@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <charconv>
 #include <set>
 
 #include "api/fields.h"
@@ -47,6 +49,30 @@ void write_refs(JsonWriter& w, const std::map<std::string, int>& refs) {
   w.end_object();
 }
 
+constexpr JsonField<StepStatus> kStatus[] = {
+    {"state", &as_any<&StepStatus::state>},
+    {"pending", &as_any<&StepStatus::pending>},
+    {"came", &as_any<&StepStatus::came>},
+    {"job", &as_any<&StepStatus::job>},
+    {"undo_job", &as_any<&StepStatus::undo_job>},
+    {"workflow", &as_any<&StepStatus::workflow>},
+    {"of", &as_any<&StepStatus::of>},
+    {"index", &as_any<&StepStatus::index>},
+    {"seq", &as_any<&StepStatus::seq>},
+    {"first", &as_any<&StepStatus::first>},
+    {"count", &as_any<&StepStatus::count>},
+    {"reason", &as_string<&StepStatus::reason>},
+    {"started_at", &as_any<&StepStatus::started_at>},
+    {"ended_at", &as_any<&StepStatus::ended_at>},
+    {"taken_over", &as_boolean<&StepStatus::taken_over>},
+    {"unknown", &as_boolean<&StepStatus::unknown>},
+};
+
+bool read_states(JsonReader& in, std::vector<StepStatus>& out) {
+  return in.array(kMaxPackedSteps,
+                  [&](std::size_t) { return in.object(kStatus, out.emplace_back()); });
+}
+
 constexpr JsonField<Summary> kSummary[] = {
     {"paused", &as_boolean<&Summary::paused>},
     {"reason", &as_string<&Summary::reason>},
@@ -84,6 +110,8 @@ constexpr JsonField<Summary> kSummary[] = {
     {"parent_step", &as_any<&Summary::parent_step>},
     {"parent_name", [](JsonReader& in, Summary& s) { return in.string(s.parent.step); }},
     {"ended_at", &as_any<&Summary::ended_at>},
+    {"states", [](JsonReader& in, Summary& s) { return read_states(in, s.states); }},
+    {"queues", [](JsonReader& in, Summary& s) { return in.string(s.queues); }},
 };
 
 constexpr JsonField<StepDefinition> kDefinition[] = {
@@ -92,25 +120,6 @@ constexpr JsonField<StepDefinition> kDefinition[] = {
     {"children",
      [](JsonReader& in, StepDefinition& d) { return read_numbers(in, d.plan.children); }},
     {"refs", [](JsonReader& in, StepDefinition& d) { return read_refs(in, d.plan.refs); }},
-};
-
-constexpr JsonField<StepStatus> kStatus[] = {
-    {"state", &as_any<&StepStatus::state>},
-    {"pending", &as_any<&StepStatus::pending>},
-    {"came", &as_any<&StepStatus::came>},
-    {"job", &as_any<&StepStatus::job>},
-    {"undo_job", &as_any<&StepStatus::undo_job>},
-    {"workflow", &as_any<&StepStatus::workflow>},
-    {"of", &as_any<&StepStatus::of>},
-    {"index", &as_any<&StepStatus::index>},
-    {"seq", &as_any<&StepStatus::seq>},
-    {"first", &as_any<&StepStatus::first>},
-    {"count", &as_any<&StepStatus::count>},
-    {"reason", &as_string<&StepStatus::reason>},
-    {"started_at", &as_any<&StepStatus::started_at>},
-    {"ended_at", &as_any<&StepStatus::ended_at>},
-    {"taken_over", &as_boolean<&StepStatus::taken_over>},
-    {"unknown", &as_boolean<&StepStatus::unknown>},
 };
 
 // Numbers that are 0 are left out.
@@ -138,6 +147,36 @@ std::string queues_of(const WorkflowSpec& spec) {
   return out;
 }
 
+void write_status(JsonWriter& w, const StepStatus& s) {
+  w.begin_object();
+  Numbers(w)
+      .put("state", static_cast<int>(s.state))
+      .put("pending", s.pending)
+      .put("came", s.came)
+      .put("job", s.job)
+      .put("undo_job", s.undo_job)
+      .put("workflow", s.workflow)
+      .put("of", s.of)
+      .put("index", s.index)
+      .put("seq", s.seq)
+      .put("first", s.first)
+      .put("count", s.count);
+  if (!s.reason.empty()) w.key("reason").string(s.reason);
+  Numbers(w).put("started_at", s.started_at).put("ended_at", s.ended_at);
+  if (s.taken_over) w.key("taken_over").boolean(true);
+  if (s.unknown) w.key("unknown").boolean(true);
+  w.end_object();
+}
+
+// A number at the beginning of `text`, which goes on behind it and one character more.
+std::optional<std::size_t> take_number(std::string_view& text) {
+  std::size_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || end == text.data() + text.size()) return std::nullopt;
+  text.remove_prefix(static_cast<std::size_t>(end - text.data()) + 1);
+  return number;
+}
+
 std::optional<WallTime> time_or_none(std::int64_t us) {
   if (us == 0) return std::nullopt;
   return WallTime::from_us(us);
@@ -152,7 +191,7 @@ std::string encode(const Summary& s) {
   if (s.paused) w.key("paused").boolean(true);
   if (!s.reason.empty()) w.key("reason").string(s.reason);
   if (s.cancelled) w.key("cancelled").boolean(true);
-  w.key("deadline_at").number(s.deadline_at.us());
+  if (s.deadline_at != WallTime::never()) w.key("deadline_at").number(s.deadline_at.us());
   Numbers(w)
       .put("started_at", s.started_at.us())
       .put("undo_order", static_cast<int>(s.undo_order))
@@ -180,6 +219,11 @@ std::string encode(const Summary& s) {
     w.key("parent").number(s.parent.workflow).key("parent_step").number(s.parent_step);
     w.key("parent_name").string(s.parent.step);
     Numbers(w).put("ended_at", s.ended_at.us());
+  }
+  if (s.packed()) {
+    w.key("states").begin_array();
+    for (const StepStatus& status : s.states) write_status(w, status);
+    w.end_array().key("queues").string(s.queues);
   }
   w.end_object();
   return out;
@@ -220,29 +264,51 @@ Prepared prepare(const WorkflowSpec& spec, std::vector<PlannedStep> plan) {
 std::string encode(const StepStatus& s) {
   std::string out;
   JsonWriter w(out);
-  w.begin_object();
-  Numbers(w)
-      .put("state", static_cast<int>(s.state))
-      .put("pending", s.pending)
-      .put("came", s.came)
-      .put("job", s.job)
-      .put("undo_job", s.undo_job)
-      .put("workflow", s.workflow)
-      .put("of", s.of)
-      .put("index", s.index)
-      .put("seq", s.seq)
-      .put("first", s.first)
-      .put("count", s.count);
-  if (!s.reason.empty()) w.key("reason").string(s.reason);
-  Numbers(w).put("started_at", s.started_at).put("ended_at", s.ended_at);
-  if (s.taken_over) w.key("taken_over").boolean(true);
-  if (s.unknown) w.key("unknown").boolean(true);
-  w.end_object();
+  write_status(w, s);
   return out;
 }
 
 Result<StepStatus> decode_status(std::string_view text) {
   return decode_request(text, kStatus);
+}
+
+// "2 9 0 31 40\n" and the texts behind one another: how many definitions there are, how long input
+// and result asked for are, and each definition.
+std::string encode(const StartText& start) {
+  std::string out =
+      fmt::format("{} {} {}", start.specs.size(), start.input.size(), start.asked.size());
+  for (const std::string& spec : start.specs) out += fmt::format(" {}", spec.size());
+  out += '\n';
+  out += start.input;
+  out += start.asked;
+  for (const std::string& spec : start.specs) out += spec;
+  return out;
+}
+
+Result<StartText> decode_start(std::string_view text) {
+  const Error damaged{ErrorCode::internal, "what it was started with cannot be read"};
+  const auto steps = take_number(text);
+  if (!steps || *steps > kMaxPackedSteps) return damaged;
+  std::array<std::size_t, kMaxPackedSteps + 2> sizes{};
+  std::size_t all = 0;
+  for (std::size_t i = 0; i < *steps + 2; ++i) {
+    const auto size = take_number(text);
+    if (!size || *size > text.size()) return damaged;
+    sizes[i] = *size;
+    all += *size;
+  }
+  if (all != text.size()) return damaged;
+  StartText out;
+  std::size_t i = 0;
+  const auto take = [&] {
+    std::string part(text.substr(0, sizes[i]));
+    text.remove_prefix(sizes[i++]);
+    return part;
+  };
+  out.input = take();
+  out.asked = take();
+  while (i < *steps + 2) out.specs.push_back(take());
+  return out;
 }
 
 std::string key_of(const WorkflowRecord& record, const Summary& summary, int step) {

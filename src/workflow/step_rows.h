@@ -12,6 +12,33 @@
 
 namespace mainspring::workflow {
 
+// A workflow of few steps is packed: the states of those of its definition stand in
+// WorkflowRecord::data, and what is written once when it starts in one row (StartText). Their ends
+// then change that one row and no other. Which of its jobs live is told by these states, not by
+// WorkflowRow::live. Jobs of `each` have rows of their own.
+inline constexpr std::size_t kMaxPackedSteps = 16;
+inline constexpr std::size_t kMaxPackedText = 8 << 10;   // of all definitions
+inline constexpr std::size_t kMaxPackedInput = 4 << 10;  // a larger one has its own row
+
+// WorkflowRow::state.
+struct StepStatus {
+  StepState state = StepState::waiting;
+  int pending = 0;  // steps before it that have not ended; of a step with `each`, begun: its jobs
+  int came = 0;     // of those that ended: not skipped
+  JobId job = 0, undo_job = 0;
+  WorkflowId workflow = 0;   // the child
+  int of = 0, index = 0;     // see WorkflowStep
+  std::int64_t seq = 0;      // of its end
+  int first = 0, count = 0;  // its jobs of `each`
+  std::string reason;
+  std::int64_t started_at = 0, ended_at = 0;
+  bool taken_over = false;  // see WorkflowStep
+  bool unknown = false;     // one of its jobs may have done it all the same
+  friend bool operator==(const StepStatus&, const StepStatus&) = default;
+};
+std::string encode(const StepStatus& status);
+Result<StepStatus> decode_status(std::string_view text);
+
 // WorkflowRecord::data.
 struct Summary {
   bool paused = false;
@@ -34,7 +61,11 @@ struct Summary {
   WorkflowParent parent;            // workflow 0 = it is no child
   int parent_step = 0;              // its number
   WallTime ended_at;                // of a child
+  std::vector<StepStatus> states;   // packed: of steps 1, 2, …; else empty
+  std::string queues;               // packed: kTextQueues
   friend bool operator==(const Summary&, const Summary&) = default;
+
+  bool packed() const { return !states.empty(); }
 };
 std::string encode(const Summary& summary);
 Result<Summary> decode_summary(std::string_view text);
@@ -59,27 +90,20 @@ struct Prepared {
 };
 Prepared prepare(const WorkflowSpec& spec, std::vector<PlannedStep> plan);
 
-// WorkflowRow::state.
-struct StepStatus {
-  StepState state = StepState::waiting;
-  int pending = 0;  // steps before it that have not ended; of a step with `each`, begun: its jobs
-  int came = 0;     // of those that ended: not skipped
-  JobId job = 0, undo_job = 0;
-  WorkflowId workflow = 0;   // the child
-  int of = 0, index = 0;     // see WorkflowStep
-  std::int64_t seq = 0;      // of its end
-  int first = 0, count = 0;  // its jobs of `each`
-  std::string reason;
-  std::int64_t started_at = 0, ended_at = 0;
-  bool taken_over = false;  // see WorkflowStep
-  bool unknown = false;     // one of its jobs may have done it all the same
-  friend bool operator==(const StepStatus&, const StepStatus&) = default;
-};
-std::string encode(const StepStatus& status);
-Result<StepStatus> decode_status(std::string_view text);
+// WorkflowRow::text. Of a packed one kTextStart is there instead of kTextResultAsked, kTextQueues
+// and, unless it is large, kTextInput.
+enum Text : std::int64_t { kTextInput, kTextResultAsked, kTextResult, kTextQueues, kTextStart };
 
-// WorkflowRow::text.
-enum Text : std::int64_t { kTextInput, kTextResultAsked, kTextResult, kTextQueues };
+// kTextStart.
+struct StartText {
+  std::string input;               // "" = it has its own row
+  std::string asked;               // kTextResultAsked; "" = none
+  std::vector<std::string> specs;  // WorkflowRow::spec of steps 1, 2, …
+  friend bool operator==(const StartText&, const StartText&) = default;
+};
+std::string encode(const StartText& start);
+Result<StartText> decode_start(std::string_view text);
+
 bool may_touch(std::string_view queues, const Within& within);  // kTextQueues: a line for each
 
 // The idempotency key of what a step does: see api/step_key.h. No other step of this or another

@@ -20,9 +20,8 @@ Result<void> WorkflowRules::undo(Open& w, std::string reason, bool cancelled) {
   w.summary.reason = std::move(reason);
   w.summary.cancelled = cancelled;
   w.changed = true;
-  for (const auto& [step, job] :
-       rows_.rows(w.record.id, WorkflowRow::live, WorkflowRows::Order::up, INT32_MAX))
-    rows_.cancel_job(std::stoll(job), "its workflow is undone: " + w.summary.reason);
+  for (const JobId job : live_jobs(w))
+    rows_.cancel_job(job, "its workflow is undone: " + w.summary.reason);
   for (const auto& [step, child] :
        rows_.rows(w.record.id, WorkflowRow::live_child, WorkflowRows::Order::up, INT32_MAX)) {
     if (!MS_MUTANT(child_runs_on)) tell(Tell::cancel, std::stoll(child), "its parent is undone");

@@ -35,7 +35,7 @@ std::optional<WorkflowId> ModelWorkflows::by_key(const std::string& name, const 
   return std::nullopt;
 }
 
-void ModelWorkflows::save(const WorkflowRecord& record) {
+void ModelWorkflows::save(const WorkflowRecord& record, bool /*is_new*/) {
   wrote_ = true;
   disk_.workflows[record.id] = record;
 }
@@ -240,7 +240,7 @@ Result<WorkflowStepPage> ModelWorkflows::steps(WorkflowId id, int after, int lim
       states.emplace_back(number, text);
   }
   auto page = workflow::read_steps(
-      found->second, states, limit,
+      found->second, states, after, limit,
       [&](WorkflowRow kind, std::int64_t number) { return find(id, kind, number); });
   std::map<JobId, Job> jobs;
   for (const JobId job : page ? workflow::live_jobs(*page) : std::vector<JobId>()) {

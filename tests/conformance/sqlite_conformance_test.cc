@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cstdlib>
 #include <filesystem>
 
 #include "conformance/bench.h"
@@ -37,6 +38,7 @@ std::unique_ptr<Store> open_at(const std::string& directory, const StoreOptions&
   SqliteOptions o{.directory = directory, .store = options};
   o.reserve_bytes = 1 << 20;
   o.kept_sessions = 2;  // so that they come and go
+  o.packed_workflows = std::getenv("MAINSPRING_TEST_UNPACKED") == nullptr;
   auto store = open_sqlite_store(o, now, log);
   if (!store) FAIL("open: " << store.error().message);
   return std::move(*store);

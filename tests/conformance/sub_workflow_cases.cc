@@ -390,6 +390,9 @@ TEST_SUITE("store: workflows in workflows") {
     CHECK(b.info(id).queues == std::vector<std::string>{"else", "q"});
     CHECK(b.info(child_of(b, id)).queues == std::vector<std::string>{"else"});
     const Within within{std::make_shared<const Scopes>(*Scopes::parse("admin=else")), Verb::admin};
+    const auto listed = b.store->workflows({.name = "", .state = {}, .within = within}, 9, 0);
+    REQUIRE(listed->workflows.size() == 1);
+    CHECK(listed->workflows[0].id == child_of(b, id));
     CHECK(b.refused(CancelWorkflow{id, "", within}) == ErrorCode::not_found);
     b.one<WorkflowInfo>(CancelWorkflow{child_of(b, id), "", within});
   }

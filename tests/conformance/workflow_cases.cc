@@ -1,6 +1,7 @@
 // What workflows promise: steps begin when what is before them has ended, each once, with what they
 // refer to.
 #include "conformance/workflow_bench.h"
+#include "workflow/step_rows.h"
 
 namespace mainspring::conformance {
 namespace {
@@ -259,6 +260,74 @@ TEST_SUITE("store: workflows") {
     check(JobState::running, 1, "w1", std::nullopt);
     b.done("u");
     check(std::nullopt, 0, "", std::nullopt);
+  }
+
+  TEST_CASE("one of any size is run, read and forked alike") {
+    const int few = static_cast<int>(workflow::kMaxPackedSteps);
+    struct Size {
+      int steps;
+      std::size_t input, args;
+    };
+    // At the edges of what is packed: the number of steps, the definitions, the input.
+    for (const auto& [count, input, args] :
+         std::initializer_list<Size>{{few, 10, 10},
+                                     {few + 1, 10, 10},
+                                     {few, workflow::kMaxPackedInput + 10, 10},
+                                     {few, 10, workflow::kMaxPackedText / 8}}) {
+      CAPTURE(count);
+      CAPTURE(input);
+      CAPTURE(args);
+      WorkflowBench b;
+      const auto name = [](int i) { return "s" + std::to_string(i); };
+      std::string steps = b.step("s0");
+      for (int i = 1; i + 1 < count; ++i) {
+        steps += R"(,{"name":")" + name(i) + R"(","job":{"queue":"q","kind":")" + name(i) +
+                 R"(","args":")" + std::string(args, 'a') + R"("})" +
+                 b.after("\"" + name(i - 1) + "\"") + "}";
+      }
+      steps += R"(,{"name":"last","job":{"queue":"r","kind":"last","args":)"
+               R"({"in":{"$ref":"input.x"},"of":{"$ref":"s0"}}})" +
+               b.after("\"" + name(count - 2) + "\"") + "}";
+      const std::string given = R"({"x":1,"y":")" + std::string(input, 'y') + R"("})";
+      const WorkflowId id =
+          b.start(steps, R"(,"result":[{"$ref":"last"},{"$ref":"s0"}],"input":)" + given);
+      const auto run_from = [&](WorkflowId of, int first) {
+        for (int i = first; i + 1 < count; ++i)
+          b.done(name(i), R"({"n":)" + std::to_string(i) + "}");
+        const auto jobs = b.claim(2, {"r"});
+        REQUIRE(jobs.size() == 1);
+        CHECK(jobs[0].args == R"({"in":1,"of":{"n":0}})");
+        b.finish(jobs[0], Complete{"9"});
+        CHECK(b.info(of).result == R"([9,{"n":0}])");
+        CHECK(b.info(of).input == given);
+        CHECK(b.info(of).queues == std::vector<std::string>{"q", "r"});
+        CHECK(b.info(of).completed == count);
+      };
+      run_from(id, 0);
+      const auto fork = b.one<WorkflowStarted>(ForkWorkflow{.id = id, .step = name(2)}).id;
+      run_from(fork, 2);
+      CHECK(b.store->verify()->problems.empty());
+    }
+  }
+
+  TEST_CASE("steps are read in pages, jobs of a list behind the others") {
+    WorkflowBench b;
+    const WorkflowId id = b.start(b.step("a") + "," +
+                                  R"({"name":"e","each":[1,2,3],"job":{"queue":"q","kind":"e"}},)" +
+                                  b.step("b", b.after(R"("e")")));
+    for (const int limit : {1, 2, 3, 4, 5, 6, 7}) {
+      std::string all;
+      int after = 0, pages = 0;
+      for (bool more = true; more; ++pages) {
+        const auto page = b.store->workflow_steps(id, after, limit);
+        REQUIRE(page.has_value());
+        for (const WorkflowStep& step : page->steps) all += step.name + " ";
+        more = page->next.has_value();
+        if (more) after = *page->next;
+      }
+      CHECK(all == "a e b e[0] e[1] e[2] ");
+      CHECK(pages == (6 + limit - 1) / limit);
+    }
   }
 
   TEST_CASE("a failed step may be gone on without") {

@@ -50,6 +50,7 @@ Result<std::unique_ptr<Store>> CopyPlace::open(Now now, const StoreOptions& opti
   if (kind_ == PlaceKind::directory) {
     SqliteOptions o{.directory = name_, .store = options, .reserve_bytes = 0};
     o.if_moved = if_moved;
+    o.packed_workflows = pg_testing::packs_workflows();
     return open_sqlite_store(std::move(o), now, no_log());
   }
   PostgresOptions o = postgres_;

@@ -308,7 +308,7 @@ TEST_CASE("a window is not lost where its job is pruned while a copy goes on") {
 }
 
 TEST_CASE("a deferred job moves as it is, and is claimed by its id there") {
-  const pg_testing::WithoutBundles as_older_programs;
+  const pg_testing::AsOlderPrograms as_older_programs;
   for (const PlaceKind kind : kKinds) {
     const CopyPlace from(kind), to(other(kind));
     Server server(from);
@@ -389,7 +389,7 @@ std::string shown(Store& store, WorkflowId id) {
 }
 
 TEST_CASE("workflows move with their steps, timers and signals, and go on where they were") {
-  const pg_testing::WithoutBundles as_older_programs;
+  const pg_testing::AsOlderPrograms as_older_programs;
   const auto step = [](const char* name, const char* more = "") {
     return fmt::format(
         R"({{"name":"{0}","job":{{"queue":"mail","kind":"{0}","max_attempts":1}}{1}}})", name,
@@ -440,7 +440,7 @@ TEST_CASE("workflows move with their steps, timers and signals, and go on where 
 }
 
 TEST_CASE("workflows in workflows move, and the end of one is the end of its step") {
-  const pg_testing::WithoutBundles as_older_programs;
+  const pg_testing::AsOlderPrograms as_older_programs;
   for (const PlaceKind kind : kKinds) {
     const CopyPlace from(kind), to(other(kind));
     Server server(from);

@@ -22,12 +22,14 @@ const std::string& the_database();
 // gives.
 PostgresOptions new_place(const StoreOptions& options = {});
 
-// As long as one lives, new places make no bundles: with them a store keeps older programs out.
-struct WithoutBundles {
-  WithoutBundles();
-  ~WithoutBundles();
-  WithoutBundles(const WithoutBundles&) = delete;
+// As long as one lives, new places make neither bundles nor packed workflows: a store with those
+// keeps older programs out. With MAINSPRING_TEST_UNPACKED in the environment none packs workflows.
+struct AsOlderPrograms {
+  AsOlderPrograms();
+  ~AsOlderPrograms();
+  AsOlderPrograms(const AsOlderPrograms&) = delete;
 };
+bool packs_workflows();  // new places do
 
 // -- inside ---------------------------------------------------------------------------------------
 [[noreturn]] void fail_test(const std::string& why);

@@ -171,7 +171,7 @@ TEST_CASE("what ends while somebody has the breaker's lock is counted by the nex
 }
 
 TEST_CASE("no queue names a breaker while a node lives that knows none") {
-  const pg_testing::WithoutBundles as_older_programs;
+  const pg_testing::AsOlderPrograms as_older_programs;
   Place place;
   place.sql(
       "INSERT INTO ms.nodes (id, incarnation, address, program, started_at, seen_at, schema) "

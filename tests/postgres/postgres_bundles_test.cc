@@ -251,7 +251,7 @@ TEST_CASE("a queue that gets limits keeps them for jobs that stand in bundles, a
 
 TEST_CASE("none are made while a node lives that knows none, and none comes in behind them") {
   Place place = [] {
-    const WithoutBundles as_older_programs;
+    const AsOlderPrograms as_older_programs;
     return Place();
   }();
   place.sql(

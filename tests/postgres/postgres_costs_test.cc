@@ -104,7 +104,7 @@ TEST_CASE("nothing is left of the costs of jobs that have been pruned") {
 }
 
 TEST_CASE("no cost is set while a node lives that knows none, and none comes in behind it") {
-  const pg_testing::WithoutBundles as_older_programs;
+  const pg_testing::AsOlderPrograms as_older_programs;
   Place place;
   place.sql(
       "INSERT INTO ms.nodes (id, incarnation, address, program, started_at, seen_at, schema) "
@@ -119,7 +119,7 @@ TEST_CASE("no cost is set while a node lives that knows none, and none comes in 
 }
 
 TEST_CASE("costs, and what runs for them, go with a copy between all kinds of places") {
-  const pg_testing::WithoutBundles as_older_programs;
+  const pg_testing::AsOlderPrograms as_older_programs;
   const PlaceKind kinds[] = {PlaceKind::directory, PlaceKind::schema, PlaceKind::schema,
                              PlaceKind::directory};
   ManualClock clock;

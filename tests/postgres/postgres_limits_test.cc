@@ -211,7 +211,7 @@ TEST_CASE("only a queue with a rate per key has rows for its keys, and they go w
 
 TEST_CASE(
     "no rate per key is set while a node lives that knows none, and none comes in behind it") {
-  const pg_testing::WithoutBundles as_older_programs;
+  const pg_testing::AsOlderPrograms as_older_programs;
   Place place;
   place.sql(
       "INSERT INTO ms.nodes (id, incarnation, address, program, started_at, seen_at, schema) "
@@ -293,7 +293,7 @@ TEST_CASE("fair keys take turns over all nodes, and what waits is found by its k
 }
 
 TEST_CASE("no ageing and no fair keys are set while a node lives that knows none") {
-  const pg_testing::WithoutBundles as_older_programs;
+  const pg_testing::AsOlderPrograms as_older_programs;
   Place place;
   place.sql(
       "INSERT INTO ms.nodes (id, incarnation, address, program, started_at, seen_at, schema) "
@@ -313,7 +313,7 @@ TEST_CASE("no ageing and no fair keys are set while a node lives that knows none
 }
 
 TEST_CASE("ageing and fair keys that were copied keep out nodes that know none") {
-  const pg_testing::WithoutBundles as_older_programs;
+  const pg_testing::AsOlderPrograms as_older_programs;
   const CopyPlace from(PlaceKind::directory), to(PlaceKind::schema);
   const ManualClock clock;
   QueueLimits limits;
@@ -345,7 +345,7 @@ TEST_CASE("nothing is left of the keys of jobs that have been pruned") {
 }
 
 TEST_CASE("no limit per key is set while a node lives that knows none") {
-  const pg_testing::WithoutBundles as_older_programs;
+  const pg_testing::AsOlderPrograms as_older_programs;
   Place place;
   place.sql(
       "INSERT INTO ms.nodes (id, incarnation, address, program, started_at, seen_at, schema) "
@@ -388,7 +388,7 @@ TEST_CASE("an opening that another node has made already does not keep the leade
 }
 
 TEST_CASE("no limit is set while a node lives that knows none, and none comes in behind it") {
-  const pg_testing::WithoutBundles as_older_programs;
+  const pg_testing::AsOlderPrograms as_older_programs;
   Place place;
   place.sql(
       "INSERT INTO ms.nodes (id, incarnation, address, program, started_at, seen_at, schema) "
@@ -406,7 +406,7 @@ TEST_CASE("no limit is set while a node lives that knows none, and none comes in
 }
 
 TEST_CASE("no step is kept while a node lives that knows none, and the lease does not suffer") {
-  const pg_testing::WithoutBundles as_older_programs;
+  const pg_testing::AsOlderPrograms as_older_programs;
   Place place;
   fill(place, 1);
   const ClaimedJob job = place.claim("q", 1).at(0);
@@ -429,7 +429,7 @@ TEST_CASE("no step is kept while a node lives that knows none, and the lease doe
 }
 
 TEST_CASE("no job is deferred while a node lives that knows none, and the lease does not suffer") {
-  const pg_testing::WithoutBundles as_older_programs;
+  const pg_testing::AsOlderPrograms as_older_programs;
   Place place;
   fill(place, 1);
   const ClaimedJob job = place.claim("q", 1).at(0);
@@ -449,7 +449,7 @@ TEST_CASE("no job is deferred while a node lives that knows none, and the lease 
 }
 
 TEST_CASE("limits that were copied keep out nodes that know none") {
-  const pg_testing::WithoutBundles as_older_programs;
+  const pg_testing::AsOlderPrograms as_older_programs;
   const CopyPlace from(PlaceKind::directory), to(PlaceKind::schema);
   const ManualClock clock;
   {
@@ -462,7 +462,7 @@ TEST_CASE("limits that were copied keep out nodes that know none") {
 }
 
 TEST_CASE("what has begun of each key goes with a copy, between all kinds of places") {
-  const pg_testing::WithoutBundles as_older_programs;
+  const pg_testing::AsOlderPrograms as_older_programs;
   const PlaceKind kinds[] = {PlaceKind::directory, PlaceKind::schema, PlaceKind::directory};
   ManualClock clock;
   std::vector<std::unique_ptr<CopyPlace>> places;

@@ -63,7 +63,7 @@ StartWorkflow started() {
 }  // namespace
 
 TEST_CASE("nothing on progress is stored while a node lives that cannot read it") {
-  const pg_testing::WithoutBundles as_older_programs;
+  const pg_testing::AsOlderPrograms as_older_programs;
   OldNode place;
   place.refuses(Enqueue{.jobs = {NewJob{.queue = "q", .kind = "k"}, shown()}});
   place.refuses(scheduled());
@@ -81,7 +81,7 @@ TEST_CASE("nothing on progress is stored while a node lives that cannot read it"
 }
 
 TEST_CASE("each way by which a follow-up on progress is stored first keeps old programs out") {
-  const pg_testing::WithoutBundles as_older_programs;
+  const pg_testing::AsOlderPrograms as_older_programs;
   for (const Operation& operation : {Operation(Enqueue{.jobs = {shown()}}), Operation(scheduled()),
                                      Operation(triggered()), Operation(started())}) {
     OldNode place;
@@ -97,7 +97,7 @@ TEST_CASE("each way by which a follow-up on progress is stored first keeps old p
 }
 
 TEST_CASE("follow-ups on progress, and what it is compared with, go with a copy") {
-  const pg_testing::WithoutBundles as_older_programs;
+  const pg_testing::AsOlderPrograms as_older_programs;
   const PlaceKind kinds[] = {PlaceKind::directory, PlaceKind::schema, PlaceKind::directory};
   ManualClock clock;
   std::vector<std::unique_ptr<CopyPlace>> places;
@@ -127,7 +127,7 @@ TEST_CASE("follow-ups on progress, and what it is compared with, go with a copy"
 }
 
 TEST_CASE("a copy without follow-ups on progress lets old programs in") {
-  const pg_testing::WithoutBundles as_older_programs;
+  const pg_testing::AsOlderPrograms as_older_programs;
   const CopyPlace from(PlaceKind::directory), to(PlaceKind::schema);
   ManualClock clock;
   {

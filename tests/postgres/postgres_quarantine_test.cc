@@ -96,7 +96,7 @@ TEST_CASE("of claims that name their job at several nodes and a leader one relea
 }
 
 TEST_CASE("nothing goes into quarantine while a node lives that knows none") {
-  const pg_testing::WithoutBundles as_older_programs;
+  const pg_testing::AsOlderPrograms as_older_programs;
   Place place;
   const std::string old =
       "INSERT INTO ms.nodes (id, incarnation, address, program, started_at, seen_at, schema) "
@@ -119,7 +119,7 @@ TEST_CASE("nothing goes into quarantine while a node lives that knows none") {
 }
 
 TEST_CASE("quarantine moves as it is, with who is released and what was lost once") {
-  const pg_testing::WithoutBundles as_older_programs;
+  const pg_testing::AsOlderPrograms as_older_programs;
   for (const PlaceKind kind : {PlaceKind::directory, PlaceKind::schema}) {
     const CopyPlace from(kind),
         to(kind == PlaceKind::schema ? PlaceKind::directory : PlaceKind::schema);

@@ -179,7 +179,7 @@ TEST_CASE("a job of a queue whose completions fire is not completed by SQL") {
 }
 
 TEST_CASE("no trigger is on ends while a node lives that knows none, and none comes in behind it") {
-  const pg_testing::WithoutBundles as_older_programs;
+  const pg_testing::AsOlderPrograms as_older_programs;
   const PostgresOptions place = new_place();
   Node node(place);
   value(place,
@@ -195,7 +195,7 @@ TEST_CASE("no trigger is on ends while a node lives that knows none, and none co
 }
 
 TEST_CASE("a step of the schema lets nobody in again who was kept out") {
-  const pg_testing::WithoutBundles as_older_programs;
+  const pg_testing::AsOlderPrograms as_older_programs;
   const PostgresOptions place = new_place();
   Node node(place);
   node.apply<PutTriggerResult>(watch("t", "q", "then"));

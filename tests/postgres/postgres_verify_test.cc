@@ -104,35 +104,55 @@ void check(const std::vector<Damage>& damages) {
 }
 
 TEST_CASE("verify finds planted damage of workflows") {
-  const std::vector<Damage> damages = {
+  const std::vector<Damage> packed = {
+      {"UPDATE schema.workflows SET data = replace(data, '\"live\":1', '\"live\":2') WHERE id = 2",
+       "count their living jobs wrong"},
+      {"UPDATE schema.workflows SET data = replace(data, '\"job\":1', '\"job\":7') WHERE id = 1",
+       "another job than they say"},
+      {"UPDATE schema.workflow_jobs SET step = 2 WHERE job = 1", "another job than they say"},
+      {"UPDATE schema.workflows SET data = replace(data, '\"state\":1', '\"state\":2') WHERE id = "
+       "2",
+       "running workflows that wait for nothing"},
+      {"DELETE FROM schema.workflow_rows WHERE kind = 0", "without what they were started with"},
+  };
+  const std::vector<Damage> unpacked = {
+      {"DELETE FROM schema.workflow_rows WHERE kind = 6", "count their living jobs wrong"},
+      {"DELETE FROM schema.workflow_rows WHERE kind = 6",
+       "running workflows that wait for nothing"},
+  };
+  const std::vector<Damage> of_both = {
       {"DELETE FROM schema.workflow_jobs", "living jobs of steps that no workflow waits for"},
       {"UPDATE schema.workflow_jobs SET workflow = 99", "nobody will tell"},
       {"DELETE FROM schema.workflows", "nobody will tell"},
       {"INSERT INTO schema.workflow_jobs VALUES (99, 1, 1, false)", "nobody will tell"},
-      {"DELETE FROM schema.workflow_rows WHERE kind = 6", "count their living jobs wrong"},
-      {"DELETE FROM schema.workflow_rows WHERE kind = 6",
-       "running workflows that wait for nothing"},
       {"UPDATE schema.workflows SET finished_at = 1", "have ended without a time"},
       {"DELETE FROM schema.workflow_rows WHERE kind = 13", "count their living jobs wrong"},
       {"UPDATE schema.workflows SET state = 3 WHERE id = 1", "sub-workflows that live while"},
       {"UPDATE schema.workflows SET state = 3 WHERE id = 2", "steps that wait for a workflow"},
       {"UPDATE schema.workflow_rows SET text = '1' WHERE kind = 13", "steps that wait for a work"},
   };
-  for (const Damage& damage : damages) {
-    CAPTURE(damage.sql);
-    const Place place;
-    const auto store = place.open();
-    WorkflowSpec spec{.name = "w", .steps = {StepSpec{.name = "a", .job = NewJob{}}}};
-    spec.steps[0].job->kind = "k";
-    const WorkflowSpec child = spec;
-    spec.steps.push_back({.name = "b", .workflow = child});
-    place.apply(*store, StartWorkflow{spec});
-    CHECK(must(store->verify()).problems.empty());
-    place.sql(damage.sql);
-    std::string all;
-    for (const std::string& problem : must(store->verify()).problems) all += problem + "\n";
-    CHECK_MESSAGE(all.find(damage.found) != std::string::npos, all);
-  }
+  const auto check_each = [](const std::vector<Damage>& damages) {
+    for (const Damage& damage : damages) {
+      CAPTURE(damage.sql);
+      const Place place;
+      const auto store = place.open();
+      WorkflowSpec spec{.name = "w", .steps = {StepSpec{.name = "a", .job = NewJob{}}}};
+      spec.steps[0].job->kind = "k";
+      const WorkflowSpec child = spec;
+      spec.steps.push_back({.name = "b", .workflow = child});
+      place.apply(*store, StartWorkflow{spec});
+      CHECK(must(store->verify()).problems.empty());
+      place.sql(damage.sql);
+      std::string all;
+      for (const std::string& problem : must(store->verify()).problems) all += problem + "\n";
+      CHECK_MESSAGE(all.find(damage.found) != std::string::npos, all);
+    }
+  };
+  check_each(of_both);
+  check_each(packed);
+  const pg_testing::AsOlderPrograms as_older_programs;
+  check_each(of_both);
+  check_each(unpacked);
 }
 
 TEST_CASE("verify finds planted damage of jobs") {

@@ -153,7 +153,7 @@ TEST_CASE("two nodes that start a workflow of one key at the same time start one
 }
 
 TEST_CASE("no workflow begins while a node lives that knows none, and none comes in behind it") {
-  const pg_testing::WithoutBundles as_older_programs;
+  const pg_testing::AsOlderPrograms as_older_programs;
   const PostgresOptions place = new_place();
   Node node(place);
   value(place,
@@ -169,8 +169,61 @@ TEST_CASE("no workflow begins while a node lives that knows none, and none comes
   CHECK(value(place, "SELECT compatible FROM schema.meta") == "7");
 }
 
+TEST_CASE("numbers that a batch has reserved and not used are of no use behind it") {
+  // A server that crashes may give them again, to somebody else.
+  PostgresOptions place = new_place();
+  place.ids_ahead = true;
+  Node node(place);
+  const StartWorkflow one{workflow(step("a"), R"(,"key":"k")")};
+  const std::vector<Operation> twice = {one, one};
+  const BatchReport report = must(node.store().apply(twice, SystemClock().now()));
+  CHECK(std::get<WorkflowStarted>(report.results[0]).id == 1);
+  CHECK(std::get<WorkflowStarted>(report.results[1]).duplicate);
+  CHECK(node.apply<WorkflowStarted>(StartWorkflow{workflow(step("a"))}).id == 3);
+}
+
+TEST_CASE("none is packed while a node lives that cannot read it, and none comes in behind it") {
+  const PostgresOptions place = [] {
+    const pg_testing::AsOlderPrograms as_older_programs;
+    return new_place();
+  }();
+  PostgresOptions with = place;
+  with.packed_workflows = true;
+  // Those that are packed, and those that are not.
+  const auto counts = [&] {
+    return value(place,
+                 "SELECT (SELECT count(*) FROM schema.workflow_rows WHERE kind = 0 AND number = 4) "
+                 "|| ' ' || (SELECT count(*) FROM schema.workflow_rows WHERE kind = 2)");
+  };
+  {
+    Node old(place);
+    old.apply<WorkflowStarted>(
+        StartWorkflow{workflow(step("a") + "," + step("b", R"(,"after":["a"])"))});
+  }
+  value(place,
+        "INSERT INTO schema.nodes (id, incarnation, address, program, schema, started_at, seen_at) "
+        "VALUES (99, 'old', '', '0.0.9', 28, 0, schema.now_us() + 3600000000)");
+  {
+    Node node(with);
+    node.apply<WorkflowStarted>(StartWorkflow{workflow(step("a"))});
+    CHECK(counts() == "0 3");
+  }
+  value(place, "DELETE FROM schema.nodes WHERE id = 99");
+  Node node(with);
+  CHECK(value(place, "SELECT compatible FROM schema.meta") == "29");
+  const WorkflowId packed = node.apply<WorkflowStarted>(StartWorkflow{workflow(step("a"))}).id;
+  CHECK(counts() == "1 3");
+  for (int round = 0; round < 2; ++round) {
+    for (const ClaimedJob& job : node.claim(9))
+      CHECK(node.finish(job, Complete{}) == FinishStatus::ok);
+  }
+  for (WorkflowId id = 1; id <= packed; ++id)
+    CHECK(must(node.store().workflow(id)).state == WorkflowState::completed);
+  must_be_sound(node);
+}
+
 TEST_CASE("no fork begins while a node lives that knows none, and none comes in behind it") {
-  const pg_testing::WithoutBundles as_older_programs;
+  const pg_testing::AsOlderPrograms as_older_programs;
   const PostgresOptions place = new_place();
   Node node(place), other(place);
   const WorkflowId id =

@@ -449,8 +449,11 @@ std::map<std::string, std::string> cluster_defects() {
       {"rest_of_bundle_not_told",
        "timeout 100 " + kPrograms +
            "/postgres_bundles_test --abort-after=1 -tc='who takes a part*'"},
-      {"bundles_beside_old_nodes",
+      {"new_forms_beside_old_nodes",
        "timeout 100 " + kPrograms + "/postgres_bundles_test --abort-after=1 -tc='none are made*'"},
+      {"unused_numbers_kept",
+       "timeout 100 " + kPrograms +
+           "/postgres_workflows_test --abort-after=1 -tc='numbers that a batch*'"},
       {"bundles_not_held", "timeout 100 " + kPrograms +
                                "/postgres_bundles_test --abort-after=1 -tc='who names a job*'"},
       {"bundles_under_limits",
@@ -498,6 +501,9 @@ std::map<std::string, std::string> calendar_defects() {
       {"fork_begins_only_its_step", workflows()},
       {"fork_undoes_what_it_took", workflows()},
       {"fork_of_one_that_runs", workflows()},
+      {"packed_without_queues", workflows()},
+      {"packed_jobs_live_on", workflows()},
+      {"large_input_not_read", workflows()},
       {"fork_counts_skipped_as_come", workflows()},
       {"child_started_twice", workflows()},
       {"child_end_not_joined", workflows()},

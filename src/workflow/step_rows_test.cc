@@ -1,0 +1,48 @@
+// What stands in the rows of a workflow, to text and back.
+#include "workflow/step_rows.h"
+
+#include <doctest/doctest.h>
+
+namespace mainspring::workflow {
+
+TEST_CASE("what a workflow is started with comes back as it was, whatever is in it") {
+  const std::vector<StartText> starts = {
+      {},
+      {.input = "{}", .asked = "", .specs = {"a"}},
+      {.input = "\"1 2\\n3\"", .asked = "[7]", .specs = {"", "2 3 4\n", "x"}},
+      {.input = std::string(5000, '9'), .asked = "", .specs = {kMaxPackedSteps, "{}"}},
+  };
+  for (const StartText& start : starts) {
+    const auto read = decode_start(encode(start));
+    REQUIRE(read.has_value());
+    CHECK(*read == start);
+  }
+}
+
+TEST_CASE("what is cut off, longer than it says, or of more steps than are packed is refused") {
+  const std::string whole = encode(StartText{.input = "{}", .asked = "[1]", .specs = {"ab", "c"}});
+  for (std::size_t length = 0; length < whole.size(); ++length) {
+    CAPTURE(length);
+    CHECK_FALSE(decode_start(whole.substr(0, length)).has_value());
+  }
+  CHECK_FALSE(decode_start(whole + "x").has_value());
+  CHECK_FALSE(decode_start("17 0 0\n").has_value());
+  CHECK_FALSE(decode_start("1 0 0 99999999999999999999\n").has_value());
+  CHECK_FALSE(decode_start("1 18446744073709551615 1 0\nx").has_value());
+  CHECK_FALSE(decode_start("-1 0 0\n").has_value());
+}
+
+TEST_CASE("a packed workflow has its states in its own row, another one none") {
+  Summary summary{.steps = 3, .open = 2};
+  CHECK_FALSE(summary.packed());
+  CHECK(encode(summary).find("states") == std::string::npos);
+  summary.states = {{.state = StepState::completed, .job = 5, .seq = 1, .ended_at = 9},
+                    {.state = StepState::running, .job = 6, .started_at = 9},
+                    {.pending = 1}};
+  summary.queues = "a\nb\n";
+  const auto read = decode_summary(encode(summary));
+  REQUIRE(read.has_value());
+  CHECK(*read == summary);
+}
+
+}  // namespace mainspring::workflow
