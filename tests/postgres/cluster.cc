@@ -186,6 +186,7 @@ Result<void> PgCluster::prepare() {
        // Files that go with the directory, not in /dev/shm.
        << "dynamic_shared_memory_type = mmap\n"
        << "shared_buffers = 32MB\n"
+       << "jit = off\n"  // as the guide says; else reads behind a pooler compile for 40 ms
        // What was copied was never synced: each file by itself would take seconds.
        << "recovery_init_sync_method = syncfs\n"
        << "log_line_prefix = '%m [%p] '\n"
