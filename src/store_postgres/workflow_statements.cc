@@ -19,8 +19,9 @@ namespace {
 
 constexpr std::string_view kRowsOfJobs =
     "SELECT r.workflow, r.kind, r.number, r.text FROM $schema.workflow_jobs j JOIN "
-    "$schema.workflow_rows r ON r.workflow = j.workflow AND (r.kind, r.number) IN ((0, 4), (1, "
-    "j.step), (2, j.step)) WHERE j.job = ANY($1)";
+    "LATERAL (VALUES (0::smallint, 4::bigint), (1::smallint, j.step::bigint), (2::smallint, "
+    "j.step::bigint)) AS k(kind, number) ON true JOIN $schema.workflow_rows r ON r.workflow = "
+    "j.workflow AND r.kind = k.kind AND r.number = k.number WHERE j.job = ANY($1)";
 constexpr std::string_view kFetch =
     "SELECT u.workflow, u.kind, u.number, r.text FROM unnest($1::bigint[], $2::bigint[], "
     "$3::bigint[]) AS u(workflow, kind, number) LEFT JOIN $schema.workflow_rows r ON "

@@ -78,8 +78,8 @@ class SpecTexts {
 Result<std::vector<std::pair<int, StepStatus>>> all_states(
     const Summary& summary, const std::vector<WorkflowRows::Row>& rows, int after) {
   std::vector<std::pair<int, StepStatus>> out;
-  for (int step = after + 1; step <= std::ssize(summary.states); ++step)
-    out.emplace_back(step, summary.states[static_cast<std::size_t>(step) - 1]);
+  for (auto i = static_cast<std::size_t>(after); i < summary.states.size(); ++i)
+    out.emplace_back(static_cast<int>(i) + 1, summary.states[i]);
   for (const auto& [number, text] : rows) {
     MS_TRY_ASSIGN(StepStatus status, decode_status(text));
     out.emplace_back(static_cast<int>(number), std::move(status));

@@ -315,6 +315,8 @@ TEST_SUITE("store: workflows") {
     const WorkflowId id = b.start(b.step("a") + "," +
                                   R"({"name":"e","each":[1,2,3],"job":{"queue":"q","kind":"e"}},)" +
                                   b.step("b", b.after(R"("e")")));
+    for (const int behind : {6, 7, INT32_MAX - 1, INT32_MAX})
+      CHECK(b.store->workflow_steps(id, behind, 3)->steps.empty());
     for (const int limit : {1, 2, 3, 4, 5, 6, 7}) {
       std::string all;
       int after = 0, pages = 0;
