@@ -48,9 +48,9 @@ std::vector<Setting> shared_store_settings() {
        .value = "WHEN",
        .member = &Options::store_bundles,
        .scopes = kServeScope,
-       .meaning = "keep jobs that are enqueued together as one entry of their queue's line; no "
-                  "older program can work with the store then",
-       .raise_if = "the way back to a version without bundles is to stay open",
+       .meaning = "keep jobs that are enqueued together as one entry of their queue's line, and "
+                  "small workflows in few rows; no older program can work with the store then",
+       .raise_if = "the way back to a version without these is to stay open",
        .choices = "on|off"},
       {.name = "store_readers",
        .value = "N",
