@@ -136,7 +136,7 @@ std::optional<std::string> WorkflowRules::start_text(Open& w, workflow::Text tex
 
 void WorkflowRules::write_start(Open& w, workflow::StartText start, std::string queues) {
   const WorkflowId id = w.record.id;
-  std::size_t bytes = 0;
+  std::size_t bytes = start.asked.size();
   for (const std::string& spec : start.specs) bytes += spec.size();
   w.bytes += bytes + start.input.size() + kBytesOfStep * start.specs.size();
   const bool packed = start.specs.size() <= workflow::kMaxPackedSteps &&

@@ -11,6 +11,7 @@
 #include "api/fields.h"
 #include "api/workflow_shapes.h"
 #include "base/fnv.h"
+#include "base/mutant.h"
 
 namespace mainspring::workflow {
 namespace {
@@ -61,7 +62,7 @@ constexpr JsonField<StepStatus> kStatus[] = {
     {"seq", &as_any<&StepStatus::seq>},
     {"first", &as_any<&StepStatus::first>},
     {"count", &as_any<&StepStatus::count>},
-    {"reason", &as_string<&StepStatus::reason>},
+    {"reason", [](JsonReader& in, StepStatus& s) { return in.text(s.reason, SIZE_MAX); }},
     {"started_at", &as_any<&StepStatus::started_at>},
     {"ended_at", &as_any<&StepStatus::ended_at>},
     {"taken_over", &as_boolean<&StepStatus::taken_over>},
@@ -75,7 +76,7 @@ bool read_states(JsonReader& in, std::vector<StepStatus>& out) {
 
 constexpr JsonField<Summary> kSummary[] = {
     {"paused", &as_boolean<&Summary::paused>},
-    {"reason", &as_string<&Summary::reason>},
+    {"reason", [](JsonReader& in, Summary& s) { return in.text(s.reason, SIZE_MAX); }},
     {"started_at", &as_any<&Summary::started_at>},
     {"deadline_at", &as_any<&Summary::deadline_at>},
     {"undo_order", &as_any<&Summary::undo_order>},
@@ -122,6 +123,13 @@ constexpr JsonField<StepDefinition> kDefinition[] = {
     {"refs", [](JsonReader& in, StepDefinition& d) { return read_refs(in, d.plan.refs); }},
 };
 
+// A program may have said U+0000, which no database reads from JSON.
+void write_reason(JsonWriter& w, std::string reason) {
+  if (reason.empty()) return;
+  if (!MS_MUTANT(reason_kept_raw)) std::replace(reason.begin(), reason.end(), '\0', '?');
+  w.key("reason").string(reason);
+}
+
 // Numbers that are 0 are left out.
 class Numbers {
  public:
@@ -161,7 +169,7 @@ void write_status(JsonWriter& w, const StepStatus& s) {
       .put("seq", s.seq)
       .put("first", s.first)
       .put("count", s.count);
-  if (!s.reason.empty()) w.key("reason").string(s.reason);
+  write_reason(w, s.reason);
   Numbers(w).put("started_at", s.started_at).put("ended_at", s.ended_at);
   if (s.taken_over) w.key("taken_over").boolean(true);
   if (s.unknown) w.key("unknown").boolean(true);
@@ -189,7 +197,7 @@ std::string encode(const Summary& s) {
   JsonWriter w(out);
   w.begin_object();
   if (s.paused) w.key("paused").boolean(true);
-  if (!s.reason.empty()) w.key("reason").string(s.reason);
+  write_reason(w, s.reason);
   if (s.cancelled) w.key("cancelled").boolean(true);
   if (s.deadline_at != WallTime::never()) w.key("deadline_at").number(s.deadline_at.us());
   Numbers(w)

@@ -17,7 +17,7 @@ namespace mainspring::workflow {
 // then change that one row and no other. Which of its jobs live is told by these states, not by
 // WorkflowRow::live. Jobs of `each` have rows of their own.
 inline constexpr std::size_t kMaxPackedSteps = 16;
-inline constexpr std::size_t kMaxPackedText = 8 << 10;   // of all definitions
+inline constexpr std::size_t kMaxPackedText = 8 << 10;   // of all definitions, and what is asked
 inline constexpr std::size_t kMaxPackedInput = 4 << 10;  // a larger one has its own row
 
 // WorkflowRow::state.

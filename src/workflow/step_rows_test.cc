@@ -45,4 +45,16 @@ TEST_CASE("a packed workflow has its states in its own row, another one none") {
   CHECK(*read == summary);
 }
 
+TEST_CASE("a reason has no U+0000 in the rows, which no database would read") {
+  const std::string said("core\0dumped", 11);
+  const StepStatus failed{.state = StepState::failed, .reason = said};
+  CHECK(encode(failed).find("u0000") == std::string::npos);
+  CHECK(decode_status(encode(failed))->reason == "core?dumped");
+  const Summary summary{.reason = said, .states = {failed}};
+  CHECK(encode(summary).find("u0000") == std::string::npos);
+  CHECK(decode_summary(encode(summary))->states.front().reason == "core?dumped");
+  // As programs before wrote it.
+  CHECK(decode_status(R"({"state":3,"reason":"core\u0000dumped"})")->reason == "core?dumped");
+}
+
 }  // namespace mainspring::workflow

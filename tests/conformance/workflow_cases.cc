@@ -266,17 +266,19 @@ TEST_SUITE("store: workflows") {
     const int few = static_cast<int>(workflow::kMaxPackedSteps);
     struct Size {
       int steps;
-      std::size_t input, args;
+      std::size_t input, args, asked;
     };
-    // At the edges of what is packed: the number of steps, the definitions, the input.
-    for (const auto& [count, input, args] :
-         std::initializer_list<Size>{{few, 10, 10},
-                                     {few + 1, 10, 10},
-                                     {few, workflow::kMaxPackedInput + 10, 10},
-                                     {few, 10, workflow::kMaxPackedText / 8}}) {
+    // At the edges of what is packed: the number of steps, the definitions, the input, the result.
+    for (const auto& [count, input, args, asked] :
+         std::initializer_list<Size>{{few, 10, 10, 10},
+                                     {few + 1, 10, 10, 10},
+                                     {few, workflow::kMaxPackedInput + 10, 10, 10},
+                                     {few, 10, workflow::kMaxPackedText / 8, 10},
+                                     {few, 10, 10, workflow::kMaxPackedText}}) {
       CAPTURE(count);
       CAPTURE(input);
       CAPTURE(args);
+      CAPTURE(asked);
       WorkflowBench b;
       const auto name = [](int i) { return "s" + std::to_string(i); };
       std::string steps = b.step("s0");
@@ -289,8 +291,9 @@ TEST_SUITE("store: workflows") {
                R"({"in":{"$ref":"input.x"},"of":{"$ref":"s0"}}})" +
                b.after("\"" + name(count - 2) + "\"") + "}";
       const std::string given = R"({"x":1,"y":")" + std::string(input, 'y') + R"("})";
-      const WorkflowId id =
-          b.start(steps, R"(,"result":[{"$ref":"last"},{"$ref":"s0"}],"input":)" + given);
+      const std::string more = std::string(asked, 'z');
+      const WorkflowId id = b.start(
+          steps, R"(,"result":[{"$ref":"last"},{"$ref":"s0"},")" + more + R"("],"input":)" + given);
       const auto run_from = [&](WorkflowId of, int first) {
         for (int i = first; i + 1 < count; ++i)
           b.done(name(i), R"({"n":)" + std::to_string(i) + "}");
@@ -298,7 +301,7 @@ TEST_SUITE("store: workflows") {
         REQUIRE(jobs.size() == 1);
         CHECK(jobs[0].args == R"({"in":1,"of":{"n":0}})");
         b.finish(jobs[0], Complete{"9"});
-        CHECK(b.info(of).result == R"([9,{"n":0}])");
+        CHECK(b.info(of).result == R"([9,{"n":0},")" + more + R"("])");
         CHECK(b.info(of).input == given);
         CHECK(b.info(of).queues == std::vector<std::string>{"q", "r"});
         CHECK(b.info(of).completed == count);
@@ -330,6 +333,28 @@ TEST_SUITE("store: workflows") {
       CHECK(all == "a e b e[0] e[1] e[2] ");
       CHECK(pages == (6 + limit - 1) / limit);
     }
+  }
+
+  TEST_CASE("a reason with any bytes in it harms no workflow") {
+    WorkflowBench b;
+    const std::string said("core\0 \xff\xfe \"states\":[ dumped", 27);
+    const WorkflowId id = b.start(b.step("a", R"(,"on_failure":"continue")") + "," + b.step("b") +
+                                  "," + b.step("c", b.after(R"("a","b")")));
+    b.end("a", Dead{.reason = said, .description = said});
+    b.reopen();
+    CHECK(b.step_of(id, "a").reason.find("core? ") != std::string::npos);
+    CHECK(b.states(id) == "a:failed b:running c:waiting");
+    b.end("b", Dead{.reason = said, .description = said});
+    b.reopen();
+    CHECK(b.states(id) == "a:failed b:failed c:skipped");
+    CHECK(b.info(id).reason.find("core? ") != std::string::npos);
+    const WorkflowId other = b.start(b.step("x") + "," + b.step("y"));
+    b.begun();
+    b.one<WorkflowInfo>(CancelWorkflow{.id = other, .reason = said});
+    b.reopen();
+    CHECK(b.state_of(other) != WorkflowState::running);
+    CHECK(b.info(other).reason.find("core? ") != std::string::npos);
+    CHECK(b.store->verify()->problems.empty());
   }
 
   TEST_CASE("a failed step may be gone on without") {
