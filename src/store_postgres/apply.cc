@@ -88,10 +88,7 @@ Result<BatchReport> PostgresStore::try_batch(std::span<const Operation> batch) {
 void PostgresStore::run_batch(std::span<const Operation> batch, BatchReport& report) {
   std::vector<OperationResult>& results = report.results;
   about_ = nullptr;
-  if (!plain_) {
-    look_for_watches(batch);  // their answer comes with that of the locks
-    look_ahead(batch);
-  }
+  if (!plain_) look_ahead(batch);
   for (std::size_t i = 0; i < batch.size(); settle_batch()) {
     const auto rest = batch.subspan(i);
     std::vector<OperationResult> folded;
@@ -273,11 +270,17 @@ void PostgresStore::clear_batch() {
 
 // -- the connection -------------------------------------------------------------------------------
 
+// What kept older programs out may be lost with the server that it was told to.
+void PostgresStore::reconnect() {
+  connection_ = connect(true);
+  copies_stale_ = true;
+  makes_bundles_ = packs_workflows_ = false;
+}
+
 void PostgresStore::ensure_connected(Instant until) {
   while (!connection_) {
     try {
-      connection_ = connect(true);
-      copies_stale_ = true;
+      reconnect();
     } catch (const PgError&) {
       if (steady_.now().instant >= until) throw;
       pause_before_reconnect();
@@ -301,10 +304,7 @@ bool PostgresStore::was_committed(std::span<const Operation> batch, BatchReport&
   const Instant until = steady_.now().instant + options_.statement_timeout;
   for (;;) {
     try {
-      while (!connection_) {
-        connection_ = connect(true);
-        copies_stale_ = true;
-      }
+      while (!connection_) reconnect();
       // What the server has of the batch and has not begun to commit, be it still in a network or
       // waiting for a lock, will not be. What it is committing holds the lock of the batch.
       connection_->run(sql_.give_up, params(node_, session_, wall()));

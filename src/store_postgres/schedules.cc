@@ -348,6 +348,7 @@ void PostgresStore::look_ahead(std::span<const Operation> batch) {
   locks_asked_ = false;
   lock_named_jobs(batch);
   lock_workflows(batch);
+  look_for_watches(batch);     // behind the locks: one that is made while they are waited for fires
   if (locks_asked_) settle();  // all in one round trip
   lock_triggers(batch);
   if (schedules.size() < 2) return;

@@ -141,7 +141,6 @@ void PostgresStore::take_sessions(const std::set<SessionName>& names) {
   const NameColumns columns(wanted);
   tell(session_sql_.lock, params(columns.queues, columns.keys));
   keep_sessions(ask(session_sql_.read, params(columns.queues, columns.keys)));
-  next_id_ = ids_end_ = 0;  // those reserved may be lower than what others put into them meanwhile
 }
 
 void PostgresStore::take_free_sessions(const std::set<SessionName>& names) {
@@ -205,6 +204,7 @@ void PostgresStore::read_locked_sessions(const std::set<SessionName>& names) {
 }
 
 void PostgresStore::keep_sessions(const Rows& rows) {
+  next_id_ = ids_end_ = 0;  // those reserved may be lower than what others put into them meanwhile
   for (int i = 0; i < rows.size(); ++i) {
     SessionInHand session;
     int column = 0;

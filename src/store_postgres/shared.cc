@@ -153,6 +153,7 @@ Result<Heard> PostgresStore::refresh(Now now) {
     const bool elsewhere = error.lost || error.read_only();
     if (elsewhere) connection_.reset();
     roll_back();
+    makes_bundles_ = packs_workflows_ = false;
     copies_stale_ = true;
     away_ = away_ || elsewhere;
     return to_error(error);

@@ -109,6 +109,7 @@ class PostgresStore final : public SharedStore {
   void run_batch(std::span<const Operation> batch, BatchReport& report);
   void hold();  // the batch has a name that a lost commit is looked up by, from here on
   void ensure_connected(Instant until);
+  void reconnect();                                          // throws PgError
   std::unique_ptr<Connection> connect(bool writable) const;  // throws PgError
   void pause_before_reconnect() const;
   void join();  // as a node
@@ -441,8 +442,7 @@ class PostgresStore final : public SharedStore {
   template <class Op>
   OperationResult run_trigger(const Op& op);
   void lock_triggers(std::span<const Operation> batch);
-  // Those on ends of jobs, as the database has them. Asked for ahead where a batch may end jobs:
-  // the answer comes with those of other statements.
+  // Those on ends of jobs. Asked for where a batch may end jobs, behind its locks.
   void look_for_watches(std::span<const Operation> batch);
   void ask_watches();
   const std::vector<TriggerWatch>& watches();
@@ -486,8 +486,7 @@ class PostgresStore final : public SharedStore {
 
   // -- jobs that were enqueued together (bundles.cc)
   bool all_know(std::int64_t schema);  // outside of a batch, as what follows
-  void look_for_bundles();
-  void look_for_packed();
+  void look_for_bundles(), look_for_packed();
   bool may_bundle(const Columns& columns, std::size_t requests) const;
   bool may_hold_bundles(const Claiming& claiming) const;
   void hold_bundles_of(const Ints& jobs);  // so that nobody takes those from them meanwhile
@@ -541,6 +540,7 @@ class PostgresStore final : public SharedStore {
   bool keep_memos(JobRow& row, const Renewal& renewal, KnownMemos& known, RenewResult& result);
   void drop_memos(JobRow& row);
   void finish_one(JobInHand& job, const Outcome& outcome);
+  bool is_late(const JobInHand& job, const Outcome& outcome);
 
   // -- steps.cc
   bool prune_one(JobId id, std::int64_t finished_at);

@@ -271,6 +271,13 @@ void PostgresWorkflowRows::forget_job(JobId job) {
   if (new_jobs_.erase(job) == 0) forgotten_.insert(job);
 }
 
+bool PostgresWorkflowRows::hears(JobId job) {
+  if (forgotten_.contains(job)) return false;
+  if (new_jobs_.contains(job) || known_.contains(job)) return true;
+  if (looked_up_.contains(job)) return false;
+  return !store_.ask(store_.workflow_sql_.jobs, params(Ints{job})).empty();
+}
+
 // -- ends -----------------------------------------------------------------------------------------
 
 // A step that failed may end the whole workflow, and what runs beside it: those jobs are locked
@@ -343,9 +350,18 @@ const std::string* PostgresWorkflowRows::known(const Place& place) {
   return found == cells.end() || !found->second.text ? nullptr : &*found->second.text;
 }
 
+// Of a packed workflow: even if all of these end before it.
+bool PostgresWorkflowRows::waits_for_more(WorkflowId id, int step, std::int64_t ends) {
+  const auto& record = held(id).record;
+  if (!record) return true;
+  const auto summary = workflow::decode_summary(record->data);
+  if (!summary || step > std::ssize(summary->states)) return true;
+  return summary->states[static_cast<std::size_t>(step) - 1].pending > ends;
+}
+
 // The results that the steps behind this one refer to. `start`: of a packed workflow.
 void PostgresWorkflowRows::add_refs_behind(WorkflowId id, int step, const std::string& start,
-                                           std::set<Place>& to) {
+                                           std::int64_t ends, std::set<Place>& to) {
   if (start.find("\"refs\":") == std::string::npos) return;
   const auto text = workflow::decode_start(start);
   if (!text) return;
@@ -358,7 +374,8 @@ void PostgresWorkflowRows::add_refs_behind(WorkflowId id, int step, const std::s
   if (!ended) return;
   for (const int child : ended->children) {
     const auto next = plan(child);
-    if (!next) continue;
+    if (!next || next->refs.empty()) continue;
+    if (next->parents.size() > 1 && waits_for_more(id, child, ends)) continue;
     for (const auto& [name, before] : next->refs) to.emplace(id, WorkflowRow::result, before);
   }
 }
@@ -380,7 +397,7 @@ void PostgresWorkflowRows::prefetch(const std::vector<StepEnd>& ends) {
     const std::string* start = known({id, WorkflowRow::text, workflow::kTextStart});
     if (start != nullptr) {
       const int of = status && status->of != 0 ? status->of : end.of.step;
-      if (!end.of.undo) add_refs_behind(id, of, *start, before);
+      if (!end.of.undo) add_refs_behind(id, of, *start, std::ssize(ends), before);
       continue;
     }
     if (status && status->of != 0) with_definition(behind, id, status->of);
@@ -431,11 +448,17 @@ void PostgresWorkflowRows::flush() {
 }
 
 void PostgresWorkflowRows::flush_records() {
+  flush_records(true);
+  flush_records(false);
+}
+
+// New ones are no update of what is there: two of one number would be one.
+void PostgresWorkflowRows::flush_records(bool fresh) {
   Ints ids, states;
   OptInts wakes, finished;
   Texts names, keys, data;
   for (auto& [id, held] : held_) {
-    if (!held.touched) continue;
+    if (!held.touched || held.fresh != fresh) continue;
     const WorkflowRecord& r = *held.record;
     ids.push_back(id), states.push_back(static_cast<std::int64_t>(r.state));
     names.emplace_back(r.name), keys.push_back(text_or_null(r.key)), data.emplace_back(r.data);
@@ -454,7 +477,8 @@ void PostgresWorkflowRows::flush_records() {
     held.touched = held.fresh = false;
   }
   if (ids.empty()) return;
-  store_.write(store_.workflow_sql_.save, params(ids, names, keys, states, wakes, finished, data));
+  const auto& sql = store_.workflow_sql_;
+  store_.write(fresh ? sql.add : sql.save, params(ids, names, keys, states, wakes, finished, data));
 }
 
 void PostgresWorkflowRows::flush_rows() {

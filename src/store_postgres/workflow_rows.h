@@ -51,6 +51,7 @@ class PostgresWorkflowRows final : public WorkflowRows {
   JobId make_job(const NewJob& job, const StepJob& of) override;
   void cancel_job(JobId job, const std::string& reason) override;
   void forget_job(JobId job) override;
+  bool hears(JobId job);  // its end will come back
 
  private:
   enum class There : std::uint8_t { no, yes, unknown };  // in the database
@@ -83,11 +84,14 @@ class PostgresWorkflowRows final : public WorkflowRows {
   void fetch(const std::set<Place>& places);  // those that are not known
   void later_look_up(const Ints& jobs, const Ints& ids);
   void prefetch(const std::vector<StepEnd>& ends);
-  void add_refs_behind(WorkflowId id, int step, const std::string& start, std::set<Place>& to);
+  void add_refs_behind(WorkflowId id, int step, const std::string& start, std::int64_t ends,
+                       std::set<Place>& to);
+  bool waits_for_more(WorkflowId id, int step, std::int64_t ends);
   const std::string* known(const Place& place);  // nullptr = not known, or not there
   void read_more(WorkflowId id, WorkflowRow kind, Order order, int limit);
   void lock_live_of_failed(const std::vector<StepEnd>& ends);
   void flush_records();
+  void flush_records(bool fresh);
   void flush_rows();
 
   PostgresStore& store_;

@@ -26,12 +26,13 @@ constexpr std::string_view kFetch =
     "SELECT u.workflow, u.kind, u.number, r.text FROM unnest($1::bigint[], $2::bigint[], "
     "$3::bigint[]) AS u(workflow, kind, number) LEFT JOIN $schema.workflow_rows r ON "
     "r.workflow = u.workflow AND r.kind = u.kind AND r.number = u.number";
-constexpr std::string_view kSave =
-    "INSERT INTO $schema.workflows AS w (id, name, key, state, wake_at, finished_at, data) "
-    "SELECT * FROM unnest($1::bigint[], $2::text[], $3::text[], $4::bigint[], "
-    "$5::bigint[], $6::bigint[], $7::text[]) ON CONFLICT (id) DO UPDATE SET state = "
-    "excluded.state, wake_at = excluded.wake_at, finished_at = excluded.finished_at, data "
-    "= excluded.data";
+#define MS_ADD                                                                             \
+  "INSERT INTO $schema.workflows AS w (id, name, key, state, wake_at, finished_at, data) " \
+  "SELECT * FROM unnest($1::bigint[], $2::text[], $3::text[], $4::bigint[], "              \
+  "$5::bigint[], $6::bigint[], $7::text[])"
+constexpr std::string_view kSave = MS_ADD
+    " ON CONFLICT (id) DO UPDATE SET state = excluded.state, wake_at = excluded.wake_at, "
+    "finished_at = excluded.finished_at, data = excluded.data";
 constexpr std::string_view kPut =
     "INSERT INTO $schema.workflow_rows AS r (workflow, kind, number, text) SELECT * FROM "
     "unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::text[]) ON CONFLICT (workflow, "
@@ -104,6 +105,7 @@ WorkflowStatements::WorkflowStatements(std::string_view s)
       page_down(s,
                 "SELECT number, text FROM $schema.workflow_rows WHERE workflow = $1 AND kind = "
                 "$2::bigint AND number < $3 ORDER BY number DESC LIMIT $4::bigint"),
+      add(s, MS_ADD),
       save(s, kSave),
       put(s, kPut),
       remove(s, kRemove),
@@ -149,5 +151,6 @@ WorkflowStatements::WorkflowStatements(std::string_view s)
                 "$schema.jobs WHERE id = ANY($1)") {}
 
 #undef MS_WORKFLOW
+#undef MS_ADD
 
 }  // namespace mainspring::pg

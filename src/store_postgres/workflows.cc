@@ -118,8 +118,12 @@ void PostgresStore::lock_workflows(std::span<const Operation> batch) {
     operations += ids.size() + jobs.size() > before ? 1 : 0;
   }
   if (!cancelled.empty()) jobs_by_id(ids_of(ask(workflow_sql_.live_of, params(cancelled))));
-  if (operations < 2) ids.clear();
-  if (operations < 2 && !locked) jobs.clear();
+  // That locks jobs of its own before their workflows.
+  const bool wakes = std::any_of(batch.begin(), batch.end(), [](const Operation& operation) {
+    return std::holds_alternative<WakeWorkflows>(operation);
+  });
+  if (operations < 2 || wakes) ids.clear();
+  if ((operations < 2 && !locked) || wakes) jobs.clear();
   workflows_.look_ahead(ids, jobs, starts);
 }
 
