@@ -144,8 +144,8 @@ struct Finish {
 };
 // conflict, and nothing of the request is done: it defers a job of a session that is its own.
 // ok also for a repeated request: the same token says again that a job is complete which it
-// completed. stale: the job is there, and the token is not its present lease. not_found: no such
-// job, or pruned.
+// completed. stale: the job is there, and the token is not its present lease; or it completes a
+// step whose deadline is over, and then the job is cancelled. not_found: no such job, or pruned.
 enum class FinishStatus : std::uint8_t { ok, stale, not_found };
 struct FinishResult {
   std::vector<FinishStatus> results;  // in request order

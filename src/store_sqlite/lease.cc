@@ -197,6 +197,11 @@ OperationResult SqliteStore::operator()(const Finish& op) {
       continue;
     }
     begin_write();
+    if (is_late(job, found->second)) {
+      finish_lease(job.id, found->second, CancelJob{});
+      result.results.push_back(FinishStatus::stale);
+      continue;
+    }
     const std::int64_t session = found->second.session;
     if (session != 0 && job.session_state && !MS_MUTANT(session_state_lost))
       set_state(session_by_id(session), *job.session_state);
@@ -206,6 +211,13 @@ OperationResult SqliteStore::operator()(const Finish& op) {
     result.results.push_back(FinishStatus::ok);
   }
   return result;
+}
+
+// The completion of a step's job that its workflow has given up.
+bool SqliteStore::is_late(const JobOutcome& result, const Lease& lease) {
+  return (lease.flags & kFlagStep) != 0 && lease.cancel_requested &&
+         std::holds_alternative<Complete>(result.outcome) && !workflow_rows_.hears(result.id) &&
+         !MS_MUTANT(late_answer_taken);
 }
 
 FinishStatus SqliteStore::status_without_lease(const JobOutcome& result, const Within& within) {

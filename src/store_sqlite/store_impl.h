@@ -365,6 +365,7 @@ class SqliteStore final : public Store {
   void note_lease(JobId id, Lease& lease);
   void end_grant(Grant& grant);
   void finish_lease(JobId id, Lease& lease, const Outcome& outcome);
+  bool is_late(const JobOutcome& result, const Lease& lease);
   void end_attempt(JobId id, Lease& lease, JobState state, WallTime run_at, int attempt);
   void end_cancelled(JobId id, Lease& lease, std::string_view reason);
   void add_error(JobId id, Lease& lease, std::string_view message, const ProgramEnd& program);

@@ -50,6 +50,7 @@ class SqliteWorkflowRows final : public WorkflowRows {
   JobId make_job(const NewJob& job, const StepJob& of) override;
   void cancel_job(JobId job, const std::string& reason) override;
   void forget_job(JobId job) override;
+  bool hears(JobId job);  // its end will come back
 
  private:
   WorkflowStatements& sql();

@@ -188,6 +188,12 @@ void SqliteWorkflowRows::forget_job(JobId job) {
   sql().remove_job.bind(job).run();
 }
 
+bool SqliteWorkflowRows::hears(JobId job) {
+  Statement& row = sql().job.bind(job);
+  ResetGuard guard(row);
+  return row.step();
+}
+
 WorkflowStatements& SqliteWorkflowRows::sql() {
   return *store_.workflow_sql_;
 }

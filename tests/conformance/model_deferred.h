@@ -1,6 +1,8 @@
 // Deferred jobs, named claims and failed attempts of the model store.
 #pragma once
 
+#include <fmt/format.h>
+
 #include "conformance/model_limits.h"
 #include "conformance/model_quarantine.h"
 #include "model/named_claim.h"
@@ -70,6 +72,12 @@ inline ClaimedJob as_claimed(const Record& r, Duration lease, std::string sessio
           .session_state = std::move(session_state),
           .has_memos = !r.memos.empty(),
           .cost = cost};
+}
+
+inline Error missing(const ModelDisk& disk, JobId id) {
+  if (id >= 1 && id <= disk.last_id)
+    return Error{.code = ErrorCode::expired, .message = fmt::format("job {} was pruned", id)};
+  return Error{.code = ErrorCode::not_found, .message = fmt::format("no job {}", id)};
 }
 
 // Of an outcome whose token is not that of a lease.

@@ -126,6 +126,7 @@ void ModelSessions::forget_if_empty(Entry entry) {
 }
 
 void ModelSessions::put_state(const Record& record, const std::string& state) {
+  if (record.job.session.empty()) return;
   const Entry entry = disk_.sessions.find(session_of(record.job));
   entry->second.state = state;
   changed(entry);

@@ -44,10 +44,11 @@ class ModelStore final : public ModelReads, private ModelJobs {
         limits_(*disk_, now ? now->wall : WallTime()),
         quarantine_(*disk_),
         breakers_(*disk_, [this](const std::string& queue) { opened(queue); }) {
-    if (now) leases_.begin_anew(now->instant, how);
-    if (now) sessions_.begin_anew(now->instant);
+    if (!now) return;
+    leases_.begin_anew(now->instant, how);
+    sessions_.begin_anew(now->instant);
     for (auto& [id, r] : disk_->jobs) {
-      if (!now || r.job.state != JobState::running) continue;
+      if (r.job.state != JobState::running) continue;
       r.lease_expiry = now->instant + r.lease;
       r.claimed = now->instant;
     }
@@ -132,7 +133,7 @@ class ModelStore final : public ModelReads, private ModelJobs {
   Result<Job> get(JobId id) const override {
     const auto found = disk_->jobs.find(id);
     if (found != disk_->jobs.end()) return found->second.job;
-    return missing(id);
+    return missing(*disk_, id);
   }
 
   Result<VerifyReport> verify() const override {  // nothing here could disagree with anything
@@ -195,12 +196,6 @@ class ModelStore final : public ModelReads, private ModelJobs {
     set_terminal(r, JobState::cancelled, reason, "");
   }
   void begin(Record& r) override { set_waiting(r, JobState::available, r.job.run_at); }
-
-  Error missing(JobId id) const {
-    if (id >= 1 && id <= disk_->last_id)
-      return Error{.code = ErrorCode::expired, .message = fmt::format("job {} was pruned", id)};
-    return Error{.code = ErrorCode::not_found, .message = fmt::format("no job {}", id)};
-  }
 
   QueueStats& queue(const std::string& name) { return disk_->queues[name]; }
 
@@ -398,7 +393,7 @@ class ModelStore final : public ModelReads, private ModelJobs {
 
   OperationResult claim_named(const Claim& op) {
     const auto found = disk_->jobs.find(op.job);
-    if (found == disk_->jobs.end()) return missing(op.job);
+    if (found == disk_->jobs.end()) return missing(*disk_, op.job);
     Record& r = found->second;
     if (std::find(op.queues.begin(), op.queues.end(), r.job.queue) == op.queues.end())
       return outside();
@@ -511,8 +506,9 @@ class ModelStore final : public ModelReads, private ModelJobs {
 
   OperationResult run(const Finish& op) {
     for (const JobOutcome& o : op.results) {
-      const Record* r = std::holds_alternative<Defer>(o.outcome) ? held(o.id, o.token) : nullptr;
-      if (r != nullptr && op.within.has(r->job.queue) && !r->job.session.empty())
+      const Record* r = held(o.id, o.token);
+      const bool own = r != nullptr && op.within.has(r->job.queue) && !r->job.session.empty();
+      if (own && std::holds_alternative<Defer>(o.outcome))
         return cannot_defer(o.id, r->job.session);
     }
     FinishResult result;
@@ -522,12 +518,14 @@ class ModelStore final : public ModelReads, private ModelJobs {
       if (found != disk_->jobs.end() && !op.within.has(found->second.job.queue)) {
         result.results.push_back(FinishStatus::not_found);
       } else if (r != nullptr) {
-        if (o.session_state && !r->job.session.empty()) sessions_.put_state(*r, *o.session_state);
-        breakers_.ended(r->job, end_for_breaker(o.outcome), open_breaker_for(o.outcome), now_.wall);
+        const bool late = workflows_.is_late(*r, o.outcome);
+        const Outcome outcome = late ? CancelJob{} : o.outcome;
+        if (o.session_state && !late) sessions_.put_state(*r, *o.session_state);
+        breakers_.ended(r->job, end_for_breaker(outcome), open_breaker_for(outcome), now_.wall);
         ModelQuarantine::forget(*r);
-        std::visit([&](const auto& outcome) { end(*r, outcome); }, o.outcome);
-        keep_next(o.outcome, r->job.trigger_depth, posted_);
-        result.results.push_back(FinishStatus::ok);
+        std::visit([&](const auto& how) { end(*r, how); }, outcome);
+        keep_next(outcome, r->job.trigger_depth, posted_);
+        result.results.push_back(late ? FinishStatus::stale : FinishStatus::ok);
       } else {
         result.results.push_back(status_without_lease(*disk_, o));
       }
@@ -539,7 +537,7 @@ class ModelStore final : public ModelReads, private ModelJobs {
 
   OperationResult run(const Cancel& op) {
     const auto found = disk_->jobs.find(op.id);
-    if (found == disk_->jobs.end()) return missing(op.id);
+    if (found == disk_->jobs.end()) return missing(*disk_, op.id);
     Record& r = found->second;
     if (!op.within.has(r.job.queue)) return outside();
     switch (r.job.state) {
@@ -580,7 +578,7 @@ class ModelStore final : public ModelReads, private ModelJobs {
 
   OperationResult run(const RetryJob& op) {
     const auto found = disk_->jobs.find(op.id);
-    if (found == disk_->jobs.end()) return missing(op.id);
+    if (found == disk_->jobs.end()) return missing(*disk_, op.id);
     Record& r = found->second;
     if (!op.within.has(r.job.queue)) return outside();
     if (r.job.state == JobState::running || r.job.state == JobState::completed)

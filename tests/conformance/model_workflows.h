@@ -30,6 +30,11 @@ class ModelWorkflows final : private WorkflowRows {
 
   void begin_batch(Now now) { now_ = now; }
   bool is_step(JobId id) const { return disk_.steps.contains(id); }
+  // The completion of a step's job that its workflow has given up.
+  bool is_late(const Record& record, const Outcome& outcome) const {
+    return record.step && record.job.cancel_requested && !is_step(record.job.id) &&
+           std::holds_alternative<Complete>(outcome);
+  }
   void ended(const Record& record);
   bool settle();  // behind each operation; true: something ended or was made
   // Errors of operations are answers.

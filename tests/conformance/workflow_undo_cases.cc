@@ -199,7 +199,11 @@ TEST_SUITE("store: workflows undone") {
     CHECK(b.state_of(id) == WorkflowState::undoing);
     CHECK(b.step_of(id, "a").reason.find("deadline") != std::string::npos);
     CHECK(b.get(late.id).cancel_requested);
-    CHECK(b.finish(late, Complete{"1"}) == FinishStatus::ok);
+    CHECK(b.finish(late, Complete{.result = "1", .next = {b.job("more")}}) == FinishStatus::stale);
+    CHECK(b.get(late.id).state == JobState::cancelled);
+    CHECK(b.get(late.id).result == "");
+    CHECK(b.get(late.id).reason.find("deadline") != std::string::npos);
+    CHECK(b.finish(late, Complete{"1"}) == FinishStatus::stale);
     CHECK(b.states(id) == "a:undoing b:skipped");
     CHECK(b.begun() == "undo-a");
     b.done("undo-a");
