@@ -81,7 +81,7 @@ Result<BatchReport> PostgresStore::try_batch(std::span<const Operation> batch) {
     }
   }
   remember(report);
-  if (plain_) close(report);
+  if (plain_ || !open_->claims.empty()) close(report);
   return report;
 }
 
@@ -275,6 +275,7 @@ void PostgresStore::reconnect() {
   connection_ = connect(true);
   copies_stale_ = true;
   makes_bundles_ = packs_workflows_ = false;
+  workflows_.starts().forget();
 }
 
 void PostgresStore::ensure_connected(Instant until) {
@@ -412,18 +413,22 @@ void PostgresStore::remember(BatchReport& report) {
   if (next_workflow_ < wake) news_.next_due = std::min(news_.next_due, next_workflow_);
   auto& ended = report.effects.ended;
   ended.insert(ended.end(), after_.ended.begin(), after_.ended.end());
-  report.effects.made = after_.made;
-  report.effects.again = after_.again;
+  // It may be the second time for this batch: see close_rest().
+  const auto add = [](auto& to, const auto& from) {
+    to.insert(to.end(), from.begin(), from.end());
+  };
+  add(report.effects.made, after_.made);
+  add(report.effects.again, after_.again);
   const auto over = [&ended](JobId id) {
     return std::find(ended.begin(), ended.end(), id) != ended.end();
   };
-  report.effects.quarantined = after_.quarantined;
-  report.effects.quarantine_left = after_.quarantine_left;
+  add(report.effects.quarantined, after_.quarantined);
+  add(report.effects.quarantine_left, after_.quarantine_left);
   std::erase_if(report.effects.quarantined, over);
   std::erase_if(report.effects.quarantine_left, over);
-  report.effects.workflows = after_.changed_workflows;
-  report.effects.alarms = after_.alarms;
-  report.effects.breakers = after_.breakers;
+  add(report.effects.workflows, after_.changed_workflows);
+  add(report.effects.alarms, after_.alarms);
+  add(report.effects.breakers, after_.breakers);
   for (const std::string& name : after_.freed) {
     if (lease_free_at(name) <= now_.instant) report.effects.released.push_back(name);
   }

@@ -59,7 +59,7 @@ std::size_t PostgresStore::claim_run(std::span<const Operation> rest,
   for (const auto& claiming : run) {
     if (!claiming->queues.empty()) begin_claim(claiming);
   }
-  if (plain_) {
+  if (plain_ || may_close_later(run, done == rest.size())) {
     open_->claims = std::move(run);
     return done;
   }
@@ -70,6 +70,17 @@ std::size_t PostgresStore::claim_run(std::span<const Operation> rest,
     *claiming->answer = take_result(*claiming);
   }
   return done;
+}
+
+// Claims that end a batch which commits in any case: their answers come with the commit's, and what
+// they leave open is done behind it, as that of a plain batch.
+bool PostgresStore::may_close_later(const std::vector<std::shared_ptr<Claiming>>& run,
+                                    bool is_last) const {
+  const auto limited = [](const auto& claiming) {
+    return std::any_of(claiming->queues.begin(), claiming->queues.end(),
+                       [](const QueueInfo* queue) { return queue->limits.any(); });
+  };
+  return is_last && wrote_ && durable_ && std::none_of(run.begin(), run.end(), limited);
 }
 
 // The rows of all their queues before the first breaker, so that two nodes do not wait for each

@@ -132,11 +132,11 @@ void PostgresStore::later_new_ids(std::size_t count) {
         [this](const Rows& rows) { take_new_ids(rows); });
 }
 
-void PostgresStore::take_new_ids(const Rows& rows) {
+void PostgresStore::take_new_ids(const Rows& rows, int first) {
   // Another node may have taken some in between: then only the part up to the gap is used.
-  next_id_ = rows.integer(0, 0);
+  next_id_ = rows.integer(first, 0);
   ids_end_ = next_id_ + 1;
-  for (int i = 1; i < rows.size() && rows.integer(i, 0) == ids_end_; ++i) ++ids_end_;
+  for (int i = first + 1; i < rows.size() && rows.integer(i, 0) == ids_end_; ++i) ++ids_end_;
 }
 
 JobId PostgresStore::next_id() {

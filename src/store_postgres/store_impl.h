@@ -218,6 +218,7 @@ class PostgresStore final : public SharedStore {
   void note_dry(const Claiming& claiming);
   void begin_claim(const std::shared_ptr<Claiming>& claiming);
   void lock_limited(const std::vector<std::shared_ptr<Claiming>>& run);
+  bool may_close_later(const std::vector<std::shared_ptr<Claiming>>& run, bool is_last) const;
   void claim_limited(const std::shared_ptr<Claiming>& claiming);
 
   // -- deferred.cc
@@ -326,7 +327,7 @@ class PostgresStore final : public SharedStore {
   // Theirs come with the next answers; then `then` is called.
   void later_lock_jobs(Ints ids, std::function<void()> then);
   void later_new_ids(std::size_t count);  // in the next round trip
-  void take_new_ids(const Rows& rows);
+  void take_new_ids(const Rows& rows, int first = 0);
   JobId next_id();
   JobInHand& add_job(const NewJob& job, WallTime run_at, JobState state, std::int64_t schedule,
                      int flags = 0);

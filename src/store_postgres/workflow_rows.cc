@@ -12,7 +12,8 @@ namespace mainspring::pg {
 namespace {
 
 constexpr std::size_t kMaxIdsAtOnce = 1000;
-constexpr int kPage = 100;  // of kinds that are read one by one, from an end
+constexpr int kWorkflowColumns = 7;  // of read_workflow()
+constexpr int kPage = 100;           // of kinds that are read one by one, from an end
 
 std::optional<std::int64_t> us_or_none(WallTime at) {
   return at == WallTime::never() ? std::nullopt : std::optional<std::int64_t>(at.us());
@@ -83,22 +84,29 @@ void PostgresWorkflowRows::look_ahead(const std::vector<WorkflowId>& ids,
                                       const std::vector<JobId>& jobs, int starts) {
   if (ids.empty() && jobs.empty() && starts == 0) return;
   store_.locks_asked_ = true;
-  const bool ahead = store_.options_.ids_ahead;
-  if (ahead && std::ssize(spare_ids_) < starts) {
-    store_.later(store_.workflow_sql_.next_ids, params(std::int64_t{starts}),
-                 [this](const Rows& r) {
-                   spare_ids_.clear();
-                   for (int i = r.size(); i > 0; --i) spare_ids_.push_back(r.integer(i - 1, 0));
-                 });
-  }
-  // Of most comes one job: its first, or the next.
-  const std::size_t next = jobs.size() + static_cast<std::size_t>(starts);
-  if (ahead && next > 1 && store_.next_id_ >= store_.ids_end_) store_.later_new_ids(next);
+  if (store_.options_.ids_ahead) later_ids(jobs.size(), starts);
   Ints wanted;
   std::copy_if(ids.begin(), ids.end(), std::back_inserter(wanted),
                [this](WorkflowId id) { return !held_.contains(id); });
   if (jobs.empty() && wanted.empty()) return;
   later_look_up(jobs, wanted);
+}
+
+// Of most comes one job: its first, or the next.
+void PostgresWorkflowRows::later_ids(std::size_t ends, int starts) {
+  const std::size_t next = ends + static_cast<std::size_t>(starts);
+  const bool enough = next < 2 || store_.next_id_ < store_.ids_end_;
+  if (std::ssize(spare_ids_) >= starts) {
+    if (!enough) store_.later_new_ids(next);
+    return;
+  }
+  const std::int64_t jobs = enough ? 0 : static_cast<std::int64_t>(next);
+  store_.later(store_.workflow_sql_.next_ids, params(std::int64_t{starts}, jobs),
+               [this, starts, jobs](const Rows& r) {
+                 spare_ids_.clear();
+                 for (int i = starts; i > 0; --i) spare_ids_.push_back(r.integer(i - 1, 0));
+                 if (jobs != 0) store_.take_new_ids(r, starts);
+               });
 }
 
 bool PostgresWorkflowRows::may_pack() {
@@ -107,7 +115,8 @@ bool PostgresWorkflowRows::may_pack() {
 
 WorkflowId PostgresWorkflowRows::new_workflow() {
   if (spare_ids_.empty()) {
-    const Rows one = store_.ask(store_.workflow_sql_.next_ids, params(std::int64_t{1}));
+    const Rows one =
+        store_.ask(store_.workflow_sql_.next_ids, params(std::int64_t{1}, std::int64_t{0}));
     spare_ids_.push_back(one.integer(0, 0));
   }
   const WorkflowId id = spare_ids_.back();
@@ -294,30 +303,34 @@ void PostgresWorkflowRows::lock_live_of_failed(const std::vector<StepEnd>& ends)
   store_.jobs_by_id(beside);
 }
 
-// Their workflows, and what belongs to these jobs, come with the next answers.
+// Whose steps these jobs are, and their workflows, come with the next answers.
 void PostgresWorkflowRows::later_look_up(const Ints& jobs, const Ints& ids) {
   const auto& sql = store_.workflow_sql_;
   // The row is locked first: what is read behind it is as whoever had it before left it.
+  if (ids.empty()) {
+    store_.later(sql.ended, params(jobs), [this, jobs](const Rows& rows) {
+      keep_records(rows);
+      keep_jobs(jobs, rows, kWorkflowColumns);
+    });
+    return;
+  }
   store_.later(sql.lock_of_jobs, params(jobs, ids), [this, ids](const Rows& rows) {
     keep_records(rows);
     for (const WorkflowId id : ids) held_[id];  // those that are not there
   });
   if (jobs.empty()) return;
-  store_.later(sql.jobs, params(jobs), [this, jobs](const Rows& rows) {
-    for (int i = 0; i < rows.size(); ++i) {
-      known_.emplace(rows.integer(i, 0), StepJob{.workflow = rows.integer(i, 1),
-                                                 .step = static_cast<int>(rows.integer(i, 2)),
-                                                 .undo = rows.integer(i, 3) != 0});
-    }
-    looked_up_.insert(jobs.begin(), jobs.end());
-  });
-  store_.later(sql.rows_of_jobs, params(jobs), [this](const Rows& rows) {
-    for (int i = 0; i < rows.size(); ++i) {
-      if (!held_.contains(rows.integer(i, 0))) continue;
-      keep_row(rows.integer(i, 0), static_cast<WorkflowRow>(rows.integer(i, 1)), rows.integer(i, 2),
-               rows.string(i, 3));
-    }
-  });
+  store_.later(sql.jobs, params(jobs),
+               [this, jobs](const Rows& rows) { keep_jobs(jobs, rows, 0); });
+}
+
+void PostgresWorkflowRows::keep_jobs(const Ints& asked, const Rows& rows, int column) {
+  for (int i = 0; i < rows.size(); ++i) {
+    known_.emplace(rows.integer(i, column),
+                   StepJob{.workflow = rows.integer(i, column + 1),
+                           .step = static_cast<int>(rows.integer(i, column + 2)),
+                           .undo = rows.integer(i, column + 3) != 0});
+  }
+  looked_up_.insert(asked.begin(), asked.end());
 }
 
 void PostgresWorkflowRows::take_ended(std::vector<StepEnd>& ends) {
@@ -359,30 +372,56 @@ bool PostgresWorkflowRows::waits_for_more(WorkflowId id, int step, std::int64_t 
   return summary->states[static_cast<std::size_t>(step) - 1].pending > ends;
 }
 
-// The results that the steps behind this one refer to. `start`: of a packed workflow.
-void PostgresWorkflowRows::add_refs_behind(WorkflowId id, int step, const std::string& start,
+// The results that the steps behind this one refer to.
+void PostgresWorkflowRows::add_refs_behind(WorkflowId id, int step, workflow::Start& start,
                                            std::int64_t ends, std::set<Place>& to) {
-  if (start.find("\"refs\":") == std::string::npos) return;
-  const auto text = workflow::decode_start(start);
-  if (!text) return;
-  const auto plan = [&](int of) -> std::optional<workflow::PlannedStep> {
-    if (of < 1 || of > std::ssize(text->specs)) return std::nullopt;
-    auto definition = workflow::decode_definition(text->specs[static_cast<std::size_t>(of) - 1]);
-    return definition ? std::optional(std::move(definition->plan)) : std::nullopt;
-  };
-  const auto ended = plan(step);
+  const auto ended = workflow::definition_of(start, step);
   if (!ended) return;
-  for (const int child : ended->children) {
-    const auto next = plan(child);
-    if (!next || next->refs.empty()) continue;
-    if (next->parents.size() > 1 && waits_for_more(id, child, ends)) continue;
-    for (const auto& [name, before] : next->refs) to.emplace(id, WorkflowRow::result, before);
+  for (const int child : (*ended)->plan.children) {
+    const auto next = workflow::definition_of(start, child);
+    if (!next || (*next)->plan.refs.empty()) continue;
+    const workflow::PlannedStep& plan = (*next)->plan;
+    if (plan.parents.size() > 1 && waits_for_more(id, child, ends)) continue;
+    for (const auto& [name, before] : plan.refs) to.emplace(id, WorkflowRow::result, before);
   }
 }
 
-// What the rules will ask for, in two round trips: the steps behind those that ended, and what
-// these refer to. What cannot be read here the rules say.
+// What a packed one was started with, as far as its row has been read.
+void PostgresWorkflowRows::keep_start(WorkflowId id) {
+  const std::string* text = known({id, WorkflowRow::text, workflow::kTextStart});
+  auto start =
+      text == nullptr ? Result<workflow::StartText>(Error{}) : workflow::decode_start(*text);
+  const auto summary = workflow::decode_summary(held(id).record->data);
+  if (start && summary)
+    starts_.keep(id, summary->started_at, workflow::make_start(std::move(*start)));
+}
+
+// The steps that ended: their states, and their definitions unless they are in memory.
+void PostgresWorkflowRows::fetch_own(const std::vector<StepEnd>& ends) {
+  std::set<Place> own;
+  std::set<WorkflowId> unknown;
+  for (const StepEnd& end : ends) {
+    const WorkflowId id = end.of.workflow;
+    const Held& of = held(id);
+    if (!of.record || of.fresh) continue;
+    const bool packed = workflow::is_packed(of.record->data);
+    const workflow::Start* start = packed ? starts_.peek(id) : nullptr;
+    if (packed && start == nullptr) {
+      own.emplace(id, WorkflowRow::text, workflow::kTextStart);
+      unknown.insert(id);
+    }
+    if (start == nullptr || end.of.step > start->steps)
+      own.emplace(id, WorkflowRow::state, end.of.step);
+    if (!packed) own.emplace(id, WorkflowRow::spec, end.of.step);
+  }
+  fetch(own);
+  for (const WorkflowId id : unknown) keep_start(id);
+}
+
+// What the rules will ask for, in few round trips: the steps that ended, those behind them, and
+// what these refer to. What cannot be read here the rules say.
 void PostgresWorkflowRows::prefetch(const std::vector<StepEnd>& ends) {
+  fetch_own(ends);
   std::set<Place> behind, before;
   const auto with_definition = [](std::set<Place>& to, WorkflowId id, int step) {
     to.emplace(id, WorkflowRow::state, step);
@@ -394,8 +433,9 @@ void PostgresWorkflowRows::prefetch(const std::vector<StepEnd>& ends) {
     const std::string* state = known({id, WorkflowRow::state, end.of.step});
     const auto status =
         state == nullptr ? Result<workflow::StepStatus>(Error{}) : workflow::decode_status(*state);
-    const std::string* start = known({id, WorkflowRow::text, workflow::kTextStart});
-    if (start != nullptr) {
+    const Held& held_one = held(id);
+    const bool packed = held_one.record && workflow::is_packed(held_one.record->data);
+    if (workflow::Start* start = packed ? starts_.peek(id) : nullptr) {
       const int of = status && status->of != 0 ? status->of : end.of.step;
       if (!end.of.undo) add_refs_behind(id, of, *start, std::ssize(ends), before);
       continue;

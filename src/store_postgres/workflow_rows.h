@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "store_postgres/connection.h"
-#include "workflow/rows.h"
+#include "workflow/in_hand.h"
 
 namespace mainspring::pg {
 
@@ -37,6 +37,8 @@ class PostgresWorkflowRows final : public WorkflowRows {
   // their workflows, all at once, and reads what the rules will ask for.
   void take_ended(std::vector<StepEnd>& ends);
   bool has(WorkflowId id) const { return held_.contains(id); }
+  // Longer than the transaction: of any node.
+  workflow::KeptStarts& starts() { return starts_; }
 
   // -- for the rules
   WorkflowId new_workflow() override;
@@ -83,8 +85,12 @@ class PostgresWorkflowRows final : public WorkflowRows {
                 std::optional<std::string> text);
   void fetch(const std::set<Place>& places);  // those that are not known
   void later_look_up(const Ints& jobs, const Ints& ids);
+  void keep_jobs(const Ints& asked, const Rows& rows, int column);  // job, workflow, step, undo
+  void later_ids(std::size_t ends, int starts);
   void prefetch(const std::vector<StepEnd>& ends);
-  void add_refs_behind(WorkflowId id, int step, const std::string& start, std::int64_t ends,
+  void fetch_own(const std::vector<StepEnd>& ends);
+  void keep_start(WorkflowId id);
+  void add_refs_behind(WorkflowId id, int step, workflow::Start& start, std::int64_t ends,
                        std::set<Place>& to);
   bool waits_for_more(WorkflowId id, int step, std::int64_t ends);
   const std::string* known(const Place& place);  // nullptr = not known, or not there
@@ -95,6 +101,7 @@ class PostgresWorkflowRows final : public WorkflowRows {
   void flush_rows();
 
   PostgresStore& store_;
+  workflow::KeptStarts starts_;
   std::map<WorkflowId, Held> held_;
   std::map<JobId, StepJob> new_jobs_;  // not in the database yet
   std::map<JobId, StepJob> known_;     // of those that are; looked up

@@ -17,11 +17,6 @@ static_assert(
 
 namespace {
 
-constexpr std::string_view kRowsOfJobs =
-    "SELECT r.workflow, r.kind, r.number, r.text FROM $schema.workflow_jobs j JOIN "
-    "LATERAL (VALUES (0::smallint, 4::bigint), (1::smallint, j.step::bigint), (2::smallint, "
-    "j.step::bigint)) AS k(kind, number) ON true JOIN $schema.workflow_rows r ON r.workflow = "
-    "j.workflow AND r.kind = k.kind AND r.number = k.number WHERE j.job = ANY($1)";
 constexpr std::string_view kFetch =
     "SELECT u.workflow, u.kind, u.number, r.text FROM unnest($1::bigint[], $2::bigint[], "
     "$3::bigint[]) AS u(workflow, kind, number) LEFT JOIN $schema.workflow_rows r ON "
@@ -83,12 +78,20 @@ constexpr std::string_view kFinished =
 
 }  // namespace
 
-#define MS_WORKFLOW                                                                               \
-  "SELECT w.id, w.name, w.key, w.state, w.wake_at, w.finished_at, w.data FROM $schema.workflows " \
-  "w "
+#define MS_COLUMNS "w.id, w.name, w.key, w.state, w.wake_at, w.finished_at, w.data"
+#define MS_WORKFLOW "SELECT " MS_COLUMNS " FROM $schema.workflows w "
+
+namespace {
+constexpr std::string_view kEnded =
+    "SELECT " MS_COLUMNS
+    ", j.job, j.workflow, j.step, j.undo FROM $schema.workflow_jobs j JOIN $schema.workflows w ON "
+    "w.id = j.workflow WHERE j.job = ANY($1) ORDER BY w.id FOR UPDATE OF w";
+}  // namespace
 
 WorkflowStatements::WorkflowStatements(std::string_view s)
-    : next_ids(s, "SELECT nextval('$schema.workflow_ids') FROM generate_series(1, $1::integer)"),
+    : next_ids(s,
+               "SELECT nextval('$schema.workflow_ids') FROM generate_series(1, $1::integer) UNION "
+               "ALL SELECT nextval('$schema.job_ids') FROM generate_series(1, $2::integer)"),
       lock_key(s, "SELECT pg_advisory_xact_lock(hashtext('$schema.' || $1), hashtext($2))"),
       by_key(s, "SELECT id FROM $schema.workflows WHERE name = $1 AND key = $2"),
       lock(s, MS_WORKFLOW "WHERE w.id = ANY($1) ORDER BY w.id FOR UPDATE OF w"),
@@ -97,7 +100,7 @@ WorkflowStatements::WorkflowStatements(std::string_view s)
                    "j.job = ANY($1) UNION ALL SELECT unnest($2::bigint[]))) ORDER BY w.id FOR "
                    "UPDATE OF w"),
       jobs(s, "SELECT job, workflow, step, undo FROM $schema.workflow_jobs WHERE job = ANY($1)"),
-      rows_of_jobs(s, kRowsOfJobs),
+      ended(s, kEnded),
       fetch(s, kFetch),
       page_up(s,
               "SELECT number, text FROM $schema.workflow_rows WHERE workflow = $1 AND kind = "
@@ -151,6 +154,7 @@ WorkflowStatements::WorkflowStatements(std::string_view s)
                 "$schema.jobs WHERE id = ANY($1)") {}
 
 #undef MS_WORKFLOW
+#undef MS_COLUMNS
 #undef MS_ADD
 
 }  // namespace mainspring::pg

@@ -8,8 +8,7 @@ namespace mainspring::pg {
 struct WorkflowStatements {
   explicit WorkflowStatements(std::string_view schema);
   // Those that lock do so in the order of ids.
-  Statement next_ids, lock_key, by_key, lock, lock_of_jobs, jobs, rows_of_jobs, fetch, page_up,
-      page_down;
+  Statement next_ids, lock_key, by_key, lock, lock_of_jobs, jobs, ended, fetch, page_up, page_down;
   Statement add, save, put, remove, put_jobs, remove_jobs;
   Statement live_of_failed, live_of, live_of_due, due, first_wake, first_finished, finished,
       let_children_go, prune_rows, prune;

@@ -57,7 +57,7 @@ bool PostgresStore::settle_workflows() {
   if (ended_steps_.empty()) return false;
   std::vector<StepEnd> ends = std::exchange(ended_steps_, {});
   workflows_.take_ended(ends);
-  WorkflowRules rules(workflows_, now_.wall);
+  WorkflowRules rules(workflows_, now_.wall, nullptr, &workflows_.starts());
   for (const StepEnd& end : ends) {
     const auto done = rules.ended(end);
     if (!done) throw damaged(done.error());
@@ -131,7 +131,7 @@ void PostgresStore::lock_workflows(std::span<const Operation> batch) {
 
 template <class F>
 OperationResult PostgresStore::run_workflow(F&& what) {
-  WorkflowRules rules(workflows_, now_.wall);
+  WorkflowRules rules(workflows_, now_.wall, nullptr, &workflows_.starts());
   auto done = what(rules);
   if (!done) {
     if (done.error().code == ErrorCode::internal) throw damaged(done.error());
@@ -196,7 +196,7 @@ OperationResult PostgresStore::operator()(const WakeWorkflows& op) {
   if (due.empty()) return result;
   jobs_by_id(ids_of(ask(workflow_sql_.live_of_due, params(Ints(due), wall()))));
   workflows_.lock(due, {});
-  WorkflowRules rules(workflows_, now_.wall);
+  WorkflowRules rules(workflows_, now_.wall, nullptr, &workflows_.starts());
   for (const WorkflowId id : due) {
     const auto record = workflows_.load(id);
     if (!record || record->wake_at > now_.wall) continue;  // somebody else was here

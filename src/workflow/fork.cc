@@ -39,15 +39,15 @@ Error damaged(WorkflowId id, std::string_view what) {
   return Error{ErrorCode::internal, fmt::format("the store is damaged: workflow {}: {}", id, what)};
 }
 
-// `start`: of a packed one.
+// `texts`: the definitions of a packed one.
 Result<Source> read_source(WorkflowRows& rows, const workflow::OpenWorkflow& old,
-                           const workflow::StartText* start) {
+                           std::vector<std::string> texts) {
   constexpr auto kUp = WorkflowRows::Order::up;
   const WorkflowId id = old.record.id;
   Source out;
   out.state = old.record.state;
   out.steps = old.summary.states;
-  if (start != nullptr) out.texts = start->specs;
+  out.texts = std::move(texts);
   for (auto& [number, text] : rows.rows(id, WorkflowRow::spec, kUp, INT32_MAX)) {
     if (number != std::ssize(out.texts) + 1) return damaged(id, "a definition is missing");
     out.texts.push_back(std::move(text));
@@ -189,8 +189,8 @@ void WorkflowRules::take_over(Open& w, int step, const StepStatus& old,
   count(w.summary, old);
   const auto result = results.find(was);
   if (result != results.end()) rows_.put(w.record.id, WorkflowRow::result, step, result->second);
-  if (MS_MUTANT(fork_undoes_what_it_took) && w.definitions.contains(step) &&
-      w.definitions.at(step)->spec.undo) {
+  if (MS_MUTANT(fork_undoes_what_it_took) && w.known_definition(step) &&
+      w.known_definition(step)->spec.undo) {
     w.known_status(step).seq = ++w.summary.seq;
     rows_.put(w.record.id, WorkflowRow::undo, w.summary.seq, std::to_string(step));
   }
@@ -217,11 +217,11 @@ Result<WorkflowStarted> WorkflowRules::fork(const ForkWorkflow& op) {
                              to_string(old->record.state))};
   }
   MS_TRY(check_parents_ended(*old));
-  const workflow::StartText* start = nullptr;
+  workflow::StartText start;
   if (old->summary.packed()) {
-    MS_TRY_ASSIGN(start, start_of(*old));
+    MS_TRY_ASSIGN(start, read_start(*old));  // with all its definitions
   }
-  MS_TRY_ASSIGN(Source source, read_source(rows_, *old, start));
+  MS_TRY_ASSIGN(Source source, read_source(rows_, *old, std::move(start.specs)));
   const auto named =
       std::find_if(source.definitions.begin(), source.definitions.end(),
                    [&](const auto& definition) { return definition->spec.name == op.step; });
@@ -242,7 +242,7 @@ Result<WorkflowStarted> WorkflowRules::fork(const ForkWorkflow& op) {
   w.summary.steps = static_cast<int>(source.size());
   for (std::size_t i = 0; i < source.size(); ++i) {
     const int number = static_cast<int>(i) + 1;
-    w.definitions[number] = source.definitions[i];
+    w.known_definition(number) = source.definitions[i];
     if (!anew[i]) {
       take_over(w, number, source.steps[i], source.results, number);
       StepStatus& group = w.known_status(number);

@@ -29,6 +29,28 @@ Error damaged(WorkflowId id, std::string_view what) {
 
 namespace workflow {
 
+std::shared_ptr<Start> make_start(StartText text) {
+  auto start = std::make_shared<Start>();
+  start->steps = static_cast<int>(text.specs.size());
+  start->bytes = kBytesOfWorkflow + text.input.size() + text.asked.size();
+  for (const std::string& spec : text.specs) start->bytes += kBytesOfStep + 2 * spec.size();
+  start->text = std::move(text);
+  return start;
+}
+
+Result<std::shared_ptr<const StepDefinition>> definition_of(Start& start, int number) {
+  auto& kept = start.definitions[number];
+  if (kept) return kept;
+  const auto& specs = start.text.specs;
+  if (number < 1 || number > std::ssize(specs)) {
+    return Error{ErrorCode::internal,
+                 fmt::format("the definition of step {} is not there", number)};
+  }
+  MS_TRY_ASSIGN(auto definition, decode_definition(specs[static_cast<std::size_t>(number) - 1]));
+  kept = std::make_shared<const StepDefinition>(std::move(definition));
+  return kept;
+}
+
 bool may_touch(std::string_view queues, const Within& within) {
   while (!queues.empty()) {
     const auto end = queues.find('\n');
@@ -54,6 +76,8 @@ Result<WorkflowRules::Open*> WorkflowRules::open(WorkflowId id) {
   w->before = record->state;
   w->record = std::move(*record);
   w->summary = std::move(*summary);
+  if (starts_ != nullptr && w->summary.packed())
+    w->start = starts_->find(id, w->summary.started_at);
   return (open_[id] = std::move(w)).get();
 }
 
@@ -94,16 +118,15 @@ Result<StepStatus*> WorkflowRules::status(Open& w, int step) {
 Result<std::shared_ptr<const StepDefinition>> WorkflowRules::definition(Open& w, int step) {
   MS_TRY_ASSIGN(const StepStatus* status, this->status(w, step));
   const int number = status->of != 0 ? status->of : step;
-  auto& kept = w.definitions[number];
-  if (kept) return kept;
-  std::optional<std::string> text;
   if (w.is_packed(number)) {
-    MS_TRY_ASSIGN(const workflow::StartText* start, start_of(w));
-    if (number <= std::ssize(start->specs))
-      text = start->specs[static_cast<std::size_t>(number) - 1];
-  } else {
-    text = rows_.row(w.record.id, WorkflowRow::spec, number);
+    MS_TRY_ASSIGN(workflow::Start * start, start_of(w));
+    auto known = workflow::definition_of(*start, number);
+    if (!known) return damaged(w.record.id, known.error().message);
+    return known;
   }
+  auto& kept = w.known_definition(number);
+  if (kept) return kept;
+  const auto text = rows_.row(w.record.id, WorkflowRow::spec, number);
   if (!text)
     return damaged(w.record.id, fmt::format("the definition of step {} is not there", number));
   auto definition = workflow::decode_definition(*text);
@@ -113,14 +136,20 @@ Result<std::shared_ptr<const StepDefinition>> WorkflowRules::definition(Open& w,
   return kept;
 }
 
-Result<const workflow::StartText*> WorkflowRules::start_of(Open& w) {
-  if (w.start) return &*w.start;
+Result<workflow::StartText> WorkflowRules::read_start(Open& w) {
   const auto text = rows_.row(w.record.id, WorkflowRow::text, workflow::kTextStart);
   if (!text) return damaged(w.record.id, "what it was started with is not there");
   auto start = workflow::decode_start(*text);
   if (!start) return damaged(w.record.id, start.error().message);
-  w.bytes += text->size();
-  return &w.start.emplace(std::move(*start));
+  return std::move(*start);
+}
+
+Result<workflow::Start*> WorkflowRules::start_of(Open& w) {
+  if (w.start) return w.start.get();
+  MS_TRY_ASSIGN(workflow::StartText text, read_start(w));
+  w.start = workflow::make_start(std::move(text));
+  w.bytes += w.start->bytes;
+  return w.start.get();
 }
 
 std::optional<std::string> WorkflowRules::start_text(Open& w, workflow::Text text) {
@@ -128,7 +157,8 @@ std::optional<std::string> WorkflowRules::start_text(Open& w, workflow::Text tex
   if (text == workflow::kTextQueues) return w.summary.queues;
   const auto start = start_of(w);
   if (!start) return std::nullopt;
-  const std::string& kept = text == workflow::kTextInput ? (*start)->input : (*start)->asked;
+  const workflow::StartText& all = (*start)->text;
+  const std::string& kept = text == workflow::kTextInput ? all.input : all.asked;
   if (!kept.empty()) return kept;
   if (text != workflow::kTextInput || MS_MUTANT(large_input_not_read)) return std::nullopt;
   return rows_.row(w.record.id, WorkflowRow::text, text);
@@ -149,8 +179,8 @@ void WorkflowRules::write_start(Open& w, workflow::StartText start, std::string 
     w.summary.states.resize(start.specs.size());
     if (!MS_MUTANT(packed_without_queues)) w.summary.queues = std::move(queues);
     rows_.put(id, WorkflowRow::text, workflow::kTextStart, workflow::encode(start));
-    start.specs.clear();  // they are in hand as they are meant
-    w.start = std::move(start);
+    w.start = workflow::make_start(std::move(start));
+    w.start->text.specs.clear();  // they are in hand as they are meant
     return;
   }
   rows_.put(id, WorkflowRow::text, workflow::kTextQueues, queues);
@@ -208,7 +238,7 @@ WorkflowRules::Open& WorkflowRules::make(const WorkflowSpec& spec,
     const int parents = static_cast<int>(definition->plan.parents.size());
     add_step(w, step, {.pending = parents});
     if (parents == 0) w.ready.push_back(step);
-    w.definitions[step] = definition;
+    w.known_definition(step) = definition;
   }
   if (spec.deadline) {
     w.summary.deadline_at = now_ + *spec.deadline;
@@ -231,6 +261,11 @@ bool WorkflowRules::write() {
       if (w->record.state != w->before || (w->fresh && w->record.state != WorkflowState::running))
         changed_.push_back(id);
       wrote = true;
+    }
+    if (starts_ != nullptr && w->start && is_terminal(w->record.state)) {
+      starts_->drop(id);
+    } else if (starts_ != nullptr && w->start) {
+      starts_->keep(id, w->summary.started_at, w->start);
     }
     if (kept_ != nullptr) kept_->keep(std::move(w));
   }
@@ -289,6 +324,47 @@ void KeptWorkflows::keep(std::unique_ptr<OpenWorkflow> workflow) {
 }
 
 void KeptWorkflows::forget() {
+  order_.clear();
+  by_id_.clear();
+  bytes_ = 0;
+}
+
+// -- what they were started with
+
+Start* KeptStarts::peek(WorkflowId id) const {
+  const auto found = by_id_.find(id);
+  return found == by_id_.end() ? nullptr : found->second->start.get();
+}
+
+std::shared_ptr<Start> KeptStarts::find(WorkflowId id, WallTime started_at) {
+  const auto found = by_id_.find(id);
+  if (found == by_id_.end()) return nullptr;
+  if (found->second->started_at != started_at && !MS_MUTANT(start_of_another)) return nullptr;
+  order_.splice(order_.begin(), order_, found->second);
+  return found->second->start;
+}
+
+void KeptStarts::keep(WorkflowId id, WallTime started_at, std::shared_ptr<Start> start) {
+  const auto found = by_id_.find(id);
+  const bool known = found != by_id_.end() && found->second->start == start;
+  if (known) return;
+  drop(id);
+  const std::size_t bytes = start->bytes;
+  order_.push_front({id, started_at, std::move(start), bytes});
+  by_id_[id] = order_.begin();
+  bytes_ += bytes;
+  while (bytes_ > kMaxBytes) drop(order_.back().id);
+}
+
+void KeptStarts::drop(WorkflowId id) {
+  const auto found = by_id_.find(id);
+  if (found == by_id_.end()) return;
+  bytes_ -= found->second->bytes;
+  order_.erase(found->second);
+  by_id_.erase(found);
+}
+
+void KeptStarts::forget() {
   order_.clear();
   by_id_.clear();
   bytes_ = 0;

@@ -18,9 +18,10 @@ namespace mainspring {
 
 class WorkflowRules {
  public:
-  // `kept`: see there; nullptr = nothing is kept.
-  WorkflowRules(WorkflowRows& rows, WallTime now, workflow::KeptWorkflows* kept = nullptr)
-      : rows_(rows), now_(now), kept_(kept) {}
+  // `kept`, `starts`: see there; nullptr = nothing is kept.
+  WorkflowRules(WorkflowRows& rows, WallTime now, workflow::KeptWorkflows* kept = nullptr,
+                workflow::KeptStarts* starts = nullptr)
+      : rows_(rows), now_(now), kept_(kept), starts_(starts) {}
 
   Result<WorkflowStarted> start(const StartWorkflow& op);
   Result<WorkflowStarted> fork(const ForkWorkflow& op);
@@ -61,7 +62,8 @@ class WorkflowRules {
   // What is written once, of a new one; from here on it is packed or not.
   void write_start(Open& w, workflow::StartText start, std::string queues);
   std::optional<std::string> start_text(Open& w, workflow::Text text);  // input, asked, queues
-  Result<const workflow::StartText*> start_of(Open& w);                 // packed
+  Result<workflow::Start*> start_of(Open& w);                           // packed
+  Result<workflow::StartText> read_start(Open& w);                      // the same, of its row
   void add_step(Open& w, int step, workflow::StepStatus status);
   void write_steps(Open& w);
   WorkflowInfo info(Open& w) const;
@@ -146,6 +148,7 @@ class WorkflowRules {
   WorkflowRows& rows_;
   WallTime now_;
   workflow::KeptWorkflows* kept_;
+  workflow::KeptStarts* starts_;
   std::map<WorkflowId, std::unique_ptr<Open>> open_;
   std::vector<WorkflowId> changed_;
   std::vector<std::string> alarms_;

@@ -192,6 +192,11 @@ std::optional<WallTime> time_or_none(std::int64_t us) {
 
 }  // namespace
 
+// In a string its quotes would be escaped.
+bool is_packed(std::string_view summary) {
+  return summary.find("\"states\":[") != std::string_view::npos;
+}
+
 std::string encode(const Summary& s) {
   std::string out;
   JsonWriter w(out);

@@ -69,6 +69,7 @@ struct Summary {
 };
 std::string encode(const Summary& summary);
 Result<Summary> decode_summary(std::string_view text);
+bool is_packed(std::string_view summary);  // without a look at the rest
 
 // WorkflowRow::spec. Of a job of `each` that of its step.
 struct StepDefinition {
