@@ -18,6 +18,26 @@ Error cannot_reach(const PgError& why) {
   error.message = "the store cannot be reached: " + error.message;
   return error;
 }
+// To what the batch has done already: see close_rest().
+template <class After>
+void add_effects(const After& after, Effects& to) {
+  const auto add = [](auto& all, const auto& more) {
+    all.insert(all.end(), more.begin(), more.end());
+  };
+  add(to.ended, after.ended);
+  add(to.made, after.made);
+  add(to.again, after.again);
+  add(to.quarantined, after.quarantined);
+  add(to.quarantine_left, after.quarantine_left);
+  add(to.workflows, after.changed_workflows);
+  add(to.alarms, after.alarms);
+  add(to.breakers, after.breakers);
+  const auto over = [&to](JobId id) {
+    return std::find(to.ended.begin(), to.ended.end(), id) != to.ended.end();
+  };
+  std::erase_if(to.quarantined, over);
+  std::erase_if(to.quarantine_left, over);
+}
 }  // namespace
 
 Result<BatchReport> PostgresStore::apply(std::span<const Operation> batch, Now now) {
@@ -411,24 +431,7 @@ void PostgresStore::remember(BatchReport& report) {
   news_.queues.insert(news_.queues.end(), after_.passed_over.begin(), after_.passed_over.end());
   if (next_due_ < due) news_.next_due = std::min(news_.next_due, next_due_);
   if (next_workflow_ < wake) news_.next_due = std::min(news_.next_due, next_workflow_);
-  auto& ended = report.effects.ended;
-  ended.insert(ended.end(), after_.ended.begin(), after_.ended.end());
-  // It may be the second time for this batch: see close_rest().
-  const auto add = [](auto& to, const auto& from) {
-    to.insert(to.end(), from.begin(), from.end());
-  };
-  add(report.effects.made, after_.made);
-  add(report.effects.again, after_.again);
-  const auto over = [&ended](JobId id) {
-    return std::find(ended.begin(), ended.end(), id) != ended.end();
-  };
-  add(report.effects.quarantined, after_.quarantined);
-  add(report.effects.quarantine_left, after_.quarantine_left);
-  std::erase_if(report.effects.quarantined, over);
-  std::erase_if(report.effects.quarantine_left, over);
-  add(report.effects.workflows, after_.changed_workflows);
-  add(report.effects.alarms, after_.alarms);
-  add(report.effects.breakers, after_.breakers);
+  add_effects(after_, report.effects);
   for (const std::string& name : after_.freed) {
     if (lease_free_at(name) <= now_.instant) report.effects.released.push_back(name);
   }

@@ -127,8 +127,7 @@ class PostgresStore final : public SharedStore {
   void check_place();  // throws Error: it has moved, or is an unfinished copy
   Error moved_error() const;
   void begin();  // a transaction, unless one is open; costs no round trip
-  void commit(BatchReport& report);
-  void commit_plain();
+  void commit(BatchReport&report), commit_plain();
   void roll_back() noexcept;
   void clear_batch();
   void settle_batch();
