@@ -31,7 +31,7 @@ OperationResult PostgresStore::operator()(const Finish& op) {
       continue;
     }
     if (held->row.token == r.token && held->row.state == JobState::running) {
-      if (is_late(*held, r.outcome)) {
+      if (workflows_.is_late(held->row, r.outcome)) {
         note_for_breaker(held->row, CancelJob{});
         finish_one(*held, CancelJob{});
         result.results.push_back(FinishStatus::stale);
@@ -53,13 +53,6 @@ OperationResult PostgresStore::operator()(const Finish& op) {
     result.results.push_back(repeated ? FinishStatus::ok : FinishStatus::stale);
   }
   return result;
-}
-
-// The completion of a step's job that its workflow has given up.
-bool PostgresStore::is_late(const JobInHand& job, const Outcome& outcome) {
-  const auto both = kFlagStep | kFlagCancel;
-  return (job.row.flags & both) == both && std::holds_alternative<Complete>(outcome) &&
-         !workflows_.hears(job.row.id);
 }
 
 void PostgresStore::finish_one(JobInHand& job, const Outcome& outcome) {

@@ -127,7 +127,8 @@ class PostgresStore final : public SharedStore {
   void check_place();  // throws Error: it has moved, or is an unfinished copy
   Error moved_error() const;
   void begin();  // a transaction, unless one is open; costs no round trip
-  void commit(BatchReport&report), commit_plain();
+  void commit(BatchReport& report);
+  void commit_plain();
   void roll_back() noexcept;
   void clear_batch();
   void settle_batch();
@@ -540,7 +541,6 @@ class PostgresStore final : public SharedStore {
   bool keep_memos(JobRow& row, const Renewal& renewal, KnownMemos& known, RenewResult& result);
   void drop_memos(JobRow& row);
   void finish_one(JobInHand& job, const Outcome& outcome);
-  bool is_late(const JobInHand& job, const Outcome& outcome);
 
   // -- steps.cc
   bool prune_one(JobId id, std::int64_t finished_at);

@@ -280,6 +280,11 @@ void PostgresWorkflowRows::forget_job(JobId job) {
   if (new_jobs_.erase(job) == 0) forgotten_.insert(job);
 }
 
+bool PostgresWorkflowRows::is_late(const JobRow& job, const Outcome& outcome) {
+  const auto both = kFlagStep | kFlagCancel;
+  return (job.flags & both) == both && std::holds_alternative<Complete>(outcome) && !hears(job.id);
+}
+
 bool PostgresWorkflowRows::hears(JobId job) {
   if (forgotten_.contains(job)) return false;
   if (new_jobs_.contains(job) || known_.contains(job)) return true;

@@ -17,6 +17,7 @@
 namespace mainspring::pg {
 
 class PostgresStore;
+struct JobRow;
 
 // Of a row with the columns id, name, key, state, wake_at, finished_at, data.
 WorkflowRecord read_workflow(const Rows& rows, int row);
@@ -53,7 +54,8 @@ class PostgresWorkflowRows final : public WorkflowRows {
   JobId make_job(const NewJob& job, const StepJob& of) override;
   void cancel_job(JobId job, const std::string& reason) override;
   void forget_job(JobId job) override;
-  bool hears(JobId job);  // its end will come back
+  // The completion of a step's job that its workflow has given up.
+  bool is_late(const JobRow& job, const Outcome& outcome);
 
  private:
   enum class There : std::uint8_t { no, yes, unknown };  // in the database
@@ -85,6 +87,7 @@ class PostgresWorkflowRows final : public WorkflowRows {
                 std::optional<std::string> text);
   void fetch(const std::set<Place>& places);  // those that are not known
   void later_look_up(const Ints& jobs, const Ints& ids);
+  bool hears(JobId job);                                            // its end will come back
   void keep_jobs(const Ints& asked, const Rows& rows, int column);  // job, workflow, step, undo
   void later_ids(std::size_t ends, int starts);
   void prefetch(const std::vector<StepEnd>& ends);
