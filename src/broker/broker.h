@@ -359,10 +359,11 @@ class Broker final : public Jobs,
   // The reason to refuse an operation now, if there is one.
   std::optional<Error> refuse(const Operation& operation, std::size_t jobs, std::size_t bytes) const
       MS_REQUIRES(mutex_);
-  // If there is work, or a deadline earlier than the runner knows.
   void register_gauges();
+  void drop_gauges();  // they lead here
   void register_breaker_gauges();
   void note_breakers(const std::vector<BreakerInfo>& changed);
+  // If there is work, or a deadline earlier than the runner knows.
   void wake_runner(Instant next) MS_EXCLUDES(mutex_);
   void run(std::stop_token stop);
   // -- lane.cc

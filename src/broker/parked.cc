@@ -1,0 +1,253 @@
+// Claims that wait for work: which park, which are woken with a batch and which end.
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "base/mutant.h"
+#include "broker/broker.h"
+#include "model/callback.h"
+#include "model/session.h"
+
+namespace mainspring {
+namespace {
+
+using Answers = std::vector<std::function<void()>>;
+
+bool wants_kind(const Claim& claim, const std::string& kind) {
+  return claim.kinds.empty() ||
+         std::find(claim.kinds.begin(), claim.kinds.end(), kind) != claim.kinds.end();
+}
+
+// The engine's own: nobody waits for its answer.
+bool is_own(const Claim& claim) {
+  return !claim.queues.empty() && claim.queues.front().starts_with(kReservedQueues);
+}
+
+// What people are shown of the lines that it draws from.
+std::vector<std::string> queues_of(const Claim& claim) {
+  std::vector<std::string> out;
+  for (const std::string& line : claim.queues) out.emplace_back(queue_of_line(line));
+  return out;
+}
+
+bool available_now(const NewJob& job, Now now) {
+  if (job.run_at) return *job.run_at <= now.wall;
+  return !job.delay || job.delay->count() == 0;
+}
+
+}  // namespace
+
+void Broker::abandon(ParkId id) {
+  if (MS_MUTANT(abandoned_claim_lives_on)) return;
+  MutexLock lock(mutex_);
+  abandoned_.push_back(id);
+  if (runner_waiting_) work_.notify_one();
+}
+
+std::size_t Broker::parked_claims() const {
+  MutexLock lock(mutex_);
+  return parked_.size() - own_parked_;
+}
+
+void Broker::abandon_now(ParkId id, Answers& answers) {
+  if (const auto found = parked_.find(id); found != parked_.end()) {
+    answers.push_back([answer = unpark(*found->second).answer] { answer(ClaimResult{}); });
+    return;
+  }
+  if (auto waiter = lease_waiters_.take(id)) {
+    answers.push_back([gone = std::move(*waiter)] { gone.answer(gone.held); });
+    return;
+  }
+  const auto is_it = [&](const Pending& p) { return p.park_id == id; };
+  const auto acquire = std::find_if(urgent_.begin(), urgent_.end(), is_it);
+  if (acquire != urgent_.end()) acquire->deadline = Instant();  // it is tried, and does not wait
+  const auto fresh = std::find_if(claims_.begin(), claims_.end(), is_it);
+  if (fresh == claims_.end()) return;
+  answers.push_back([answer = std::move(fresh->answer)] { answer(ClaimResult{}); });
+  claims_.erase(fresh);
+}
+
+// A new claim that would find nothing parks at once, without touching the store.
+void Broker::gather_new_claims(Batch& batch, Answers& answers, Now now) {
+  while (!claims_.empty() && (batch.operations.empty() || batch.has_room(options_))) {
+    Pending pending = std::move(claims_.front());
+    claims_.pop_front();
+    const Claim& claim = std::get<Claim>(pending.operation);
+    Worker& worker = workers_[claim.worker];
+    worker.last_seen = now.instant;
+    worker.queues = queues_of(claim);
+    // Whether the token is that of the session's holder, the store says.
+    const bool found =
+        claim.session_token != 0 || claim.job != 0 ||
+        std::any_of(claim.queues.begin(), claim.queues.end(),
+                    [&](const std::string& queue) { return store_.has_available(queue); });
+    if (found) {
+      batch.add(std::move(pending));
+    } else if (!worker.cancels.empty() || pending.deadline <= now.instant) {
+      answers.push_back(
+          [answer = std::move(pending.answer), cancels = std::exchange(worker.cancels, {})] {
+            answer(ClaimResult{.cancel = cancels});
+          });
+    } else {
+      park(std::move(pending));
+    }
+  }
+}
+
+// Parked claims that an enqueue of this batch can serve go into the same commit, behind it; as many
+// as it has jobs.
+void Broker::wake_parked_for_enqueues(Batch& batch, Now now) {
+  if (parked_.empty()) return;
+  const std::size_t enqueues_end = batch.operations.size();
+  for (std::size_t i = 0; i < enqueues_end; ++i) {
+    std::map<std::string, std::vector<const NewJob*>, std::less<>> by_line;
+    const auto* enqueue = std::get_if<Enqueue>(&batch.operations[i]);
+    if (enqueue == nullptr) continue;
+    std::set<std::pair<std::string_view, std::string_view>> sessions;
+    for (const NewJob& job : enqueue->jobs) {
+      if (!available_now(job, now)) continue;
+      // Of a session one job at most can begin.
+      if (!job.session.empty() && !sessions.emplace(job.queue, job.session).second) continue;
+      auto line = by_line.find(job.queue);
+      if (line == by_line.end()) line = by_line.try_emplace(job.queue).first;
+      line->second.push_back(&job);
+      // Who gets it, if its turn has come, is not known here: a holder waits for it alone; else
+      // whoever takes one job of any session, and those who want sessions if there is none.
+      if (job.session.empty()) continue;
+      by_line[session_line({job.queue, job.session})].push_back(&job);
+      if (!lines_.contains(job.queue)) by_line[accept_line(job.queue)].push_back(&job);
+    }
+    std::vector<Parked*> woken;
+    for (const auto& [queue, jobs] : by_line) {
+      const auto line = lines_.find(queue);
+      if (line == lines_.end()) continue;
+      std::size_t served = 0;
+      for (Parked* parked : line->second) {
+        if (served >= jobs.size()) break;
+        const bool fits = std::any_of(jobs.begin(), jobs.end(), [&](const NewJob* job) {
+          return wants_kind(parked->claim, job->kind);
+        });
+        if (!fits || std::find(woken.begin(), woken.end(), parked) != woken.end()) continue;
+        woken.push_back(parked);
+        served += static_cast<std::size_t>(parked->claim.max);
+      }
+    }
+    // add_parked grows the batch: `enqueue` is not used after this.
+    for (Parked* parked : woken) add_parked(batch, *parked);
+  }
+}
+
+// What this batch makes available because its time has come is handed over in the same commit too:
+// as far as the store can tell beforehand. A claim that was woken for nothing parks again.
+void Broker::wake_parked_for_due(Batch& batch, Now now) {
+  constexpr int kMaxLook = 100;
+  if (parked_.empty()) return;
+  const std::size_t end = batch.operations.size();
+  std::map<std::string, std::size_t> jobs;
+  for (std::size_t i = 0; i < end; ++i) {
+    if (const auto* move = std::get_if<MoveDue>(&batch.operations[i])) {
+      for (const auto& [queue, count] :
+           store_.due_queues(now.wall, std::min(move->limit, kMaxLook)))
+        jobs[queue] += static_cast<std::size_t>(count);
+    } else if (const auto* fire = std::get_if<FireSchedule>(&batch.operations[i])) {
+      const auto info = store_.schedule(fire->name);
+      if (info) jobs[info->schedule.job.queue] += fire->ticks.size();
+    }
+  }
+  for (const auto& [queue, count] : jobs) wake_line(batch, queue, count);
+}
+
+void Broker::wake_line(Batch& batch, const std::string& queue, std::size_t jobs) {
+  const auto line = lines_.find(queue);
+  if (line == lines_.end()) return;
+  std::vector<Parked*> woken;
+  std::size_t served = 0;
+  for (Parked* parked : line->second) {
+    if (served >= jobs) break;
+    woken.push_back(parked);
+    served += static_cast<std::size_t>(parked->claim.max);
+  }
+  for (Parked* parked : woken) add_parked(batch, *parked);
+}
+
+// Queues that an earlier batch made available: offer them to the claims that were parked then.
+void Broker::wake_ready(Batch& batch) {
+  const auto has_room = [&] { return batch.operations.empty() || batch.has_room(options_); };
+  for (auto it = ready_.begin(); it != ready_.end() && has_room();) {
+    auto& [queue, ready] = *it;
+    bool done = false;
+    for (std::size_t woken = 0; woken < ready.burst && !done && has_room(); ++woken) {
+      const auto line = lines_.find(queue);
+      done = line == lines_.end() || line->second.front()->order > ready.up_to ||
+             !store_.has_available(queue);
+      if (!done) add_parked(batch, *line->second.front());
+    }
+    if (done) {
+      it = ready_.erase(it);
+      continue;
+    }
+    if (ready.burst <= options_.max_parked_claims) ready.burst *= 4;
+    ++it;
+  }
+}
+
+void Broker::add_parked(Batch& batch, Parked& parked) {
+  batch.add(unpark(parked));
+}
+
+void Broker::park(Pending pending) {
+  auto parked = std::make_unique<Parked>();
+  parked->id = pending.park_id;
+  parked->claim = std::move(std::get<Claim>(pending.operation));
+  parked->answer = std::move(pending.answer);
+  parked->deadline = pending.deadline;
+  parked->order = next_order_++;
+  parked->audit = std::move(pending.audit);
+  for (const std::string& queue : parked->claim.queues) {
+    QueueLine& line = lines_[queue];
+    parked->lines.emplace_back(queue, line.insert(line.end(), parked.get()));
+  }
+  if (is_own(parked->claim)) {
+    ++own_parked_;
+  } else if (waits_) {
+    waits_();
+  }
+  deadlines_.emplace(std::pair(parked->deadline, parked->id), parked.get());
+  parked_.emplace(parked->id, std::move(parked));
+}
+
+Broker::Pending Broker::unpark(Parked& parked) {
+  Pending pending{
+      .answer = std::move(parked.answer), .park_id = parked.id, .deadline = parked.deadline};
+  for (auto& [queue, place] : parked.lines) {
+    const auto line = lines_.find(queue);
+    line->second.erase(place);
+    if (line->second.empty()) lines_.erase(line);
+  }
+  deadlines_.erase({parked.deadline, parked.id});
+  if (is_own(parked.claim)) --own_parked_;
+  pending.jobs = static_cast<std::size_t>(parked.claim.max);
+  pending.operation = std::move(parked.claim);
+  pending.audit = std::move(parked.audit);
+  parked_.erase(pending.park_id);
+  return pending;
+}
+
+void Broker::expire_parked(Answers& answers, Now now) {
+  while (!MS_MUTANT(parked_claim_never_ends) && !deadlines_.empty() &&
+         deadlines_.begin()->first.first <= now.instant) {
+    answers.push_back(
+        [answer = unpark(*deadlines_.begin()->second).answer] { answer(ClaimResult{}); });
+  }
+}
+
+void Broker::park_again(Batch& batch, std::size_t i) {
+  Pending& caller = batch.callers[i];
+  caller.operation = std::move(batch.operations[i]);
+  auto* audit =
+      i + 1 < batch.operations.size() ? std::get_if<Audit>(&batch.operations[i + 1]) : nullptr;
+  if (audit != nullptr && !audit->alone) caller.audit = std::move(*audit);
+  park(std::move(caller));
+}
+
+}  // namespace mainspring
