@@ -27,22 +27,7 @@ PostgresOptions with_incarnation(PostgresOptions options) {
 }  // namespace
 
 PostgresStore::PostgresStore(PostgresOptions options, Log& log, DatabaseClock* clock)
-    : options_(with_incarnation(std::move(options))),
-      log_(log),
-      database_clock_(clock),
-      schema_(options_.schema),
-      sql_(schema_),
-      schedule_sql_(schema_),
-      access_sql_(schema_),
-      read_sql_(schema_),
-      session_sql_(schema_),
-      workflow_sql_(schema_),
-      trigger_sql_(schema_),
-      memo_sql_(schema_),
-      key_sql_(schema_),
-      order_sql_(schema_),
-      breaker_sql_(schema_),
-      quarantine_sql_(schema_) {}
+    : StoreState(with_incarnation(std::move(options)), log, clock) {}
 
 PostgresStore::~PostgresStore() {
   try {
