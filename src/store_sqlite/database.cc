@@ -93,6 +93,11 @@ void Statement::check(int code) {
   if (code != SQLITE_OK) db_.fail(code, "binding a value");
 }
 
+void Statement::fail_unknown(int column, std::int64_t value) const {
+  throw SqlError{SQLITE_CORRUPT, fmt::format("the store is damaged: {} has the unknown value {}",
+                                             sqlite3_column_name(statement_, column), value)};
+}
+
 bool Statement::step() {
   const int code = sqlite3_step(statement_);
   if (code == SQLITE_ROW) return true;

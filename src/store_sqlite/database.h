@@ -74,6 +74,13 @@ class Statement {
   void reset() { sqlite3_reset(statement_); }
 
   std::int64_t integer(int column) const { return sqlite3_column_int64(statement_, column); }
+  // A value of an enumeration that ends with `last`; throws if it is none, as on a damaged disk.
+  template <class Enum>
+  Enum one_of(int column, Enum last) const {
+    const std::int64_t value = integer(column);
+    if (value < 0 || value > static_cast<std::int64_t>(last)) fail_unknown(column, value);
+    return static_cast<Enum>(value);
+  }
   double real(int column) const { return sqlite3_column_double(statement_, column); }
   bool is_null(int column) const { return sqlite3_column_type(statement_, column) == SQLITE_NULL; }
   // Valid until the next step or reset. NULL is "".
@@ -110,6 +117,7 @@ class Statement {
     }
   }
   void check(int code);
+  [[noreturn]] void fail_unknown(int column, std::int64_t value) const;
 
   Database& db_;
   sqlite3_stmt* statement_ = nullptr;

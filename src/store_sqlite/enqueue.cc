@@ -175,7 +175,7 @@ std::optional<EnqueuedJob> SqliteStore::enqueue_unique(const NewJob& job, QueueS
     if (!row.step()) return std::nullopt;
     id = row.integer(0);
     until = WallTime::from_us(row.integer(1));
-    if (!row.is_null(2)) ended = static_cast<JobState>(row.integer(2));
+    if (!row.is_null(2)) ended = row.one_of(2, JobState::dead);
   }
   if (ended) {
     if (now_.wall < until) return EnqueuedJob{.id = id, .state = *ended, .duplicate = true};

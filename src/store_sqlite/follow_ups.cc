@@ -14,7 +14,7 @@ EndedJob SqliteStore::read_ended(JobId id) {
   if (!row.step()) return ended;
   ended.queue = row.text(0);
   ended.kind = row.text(1);
-  ended.state = static_cast<JobState>(row.integer(2));
+  ended.state = row.one_of(2, JobState::dead);
   ended.attempt = static_cast<int>(row.integer(3));
   ended.result = row.text(4);
   ended.reason = row.text(5);

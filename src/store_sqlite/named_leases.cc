@@ -220,7 +220,7 @@ void SqliteStore::load_named_leases(Instant now) {
   while (rows.step()) {
     const std::string name(rows.text(0));
     NamedLease& lease = named_leases_[name];
-    lease.state = static_cast<NamedLease::State>(rows.integer(1));
+    lease.state = rows.one_of(1, NamedLease::State::expired);
     lease.holder = rows.text(2);
     lease.token = rows.integer(3);
     lease.ttl = lease.kept = Duration(rows.integer(4));

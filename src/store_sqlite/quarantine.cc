@@ -144,7 +144,7 @@ void SqliteStore::load_quarantine() {
                  "j ON j.id = z.id");
   while (rows.step()) {
     QueueState& queue = queue_by_id(rows.integer(1));
-    if (static_cast<JobState>(rows.integer(2)) == JobState::retryable) {
+    if (rows.one_of(2, JobState::dead) == JobState::retryable) {
       queue.quarantine.emplace(static_cast<int>(rows.integer(3)),
                                WallTime::from_us(rows.integer(4)), rows.integer(0));
     } else {

@@ -42,7 +42,7 @@ Job read_job(const Statement& row) {
   job.id = row.integer(0);
   job.queue = row.text(1);
   job.kind = row.text(2);
-  job.state = static_cast<JobState>(row.integer(3));
+  job.state = row.one_of(3, JobState::dead);
   job.priority = static_cast<int>(row.integer(4));
   job.run_at = WallTime::from_us(row.integer(5));
   job.attempt = static_cast<int>(row.integer(6));
@@ -268,7 +268,7 @@ std::map<JobId, Job> SqliteStore::read_live(Reader& reader, const std::vector<Jo
     Statement& row = reader.live_job.bind(id);
     ResetGuard guard(row);
     if (!row.step()) continue;
-    Job job{.id = id, .state = static_cast<JobState>(row.integer(0))};
+    Job job{.id = id, .state = row.one_of(0, JobState::dead)};
     job.attempt = static_cast<int>(row.integer(2));
     job.max_attempts = static_cast<int>(row.integer(3));
     job.timeout = row.is_null(4) ? kForever : Duration(row.integer(4));
@@ -324,8 +324,7 @@ JobPage SqliteStore::list_running(Reader& reader, const JobFilter& filter, int l
                       (filter.queue.empty() || filter.queue == job.queue) &&
                       (filter.kind.empty() || filter.kind == job.kind) &&
                       (filter.tag.empty() ||
-                       std::find(job.tags.begin(), job.tags.end(), filter.tag) !=
-                           job.tags.end()) &&
+                       std::find(job.tags.begin(), job.tags.end(), filter.tag) != job.tags.end()) &&
                       (!filter.quarantined || job.quarantined);
     if (!fits) continue;
     if (static_cast<int>(page.jobs.size()) == limit) {
@@ -354,9 +353,7 @@ JobPage SqliteStore::list_window(Reader& reader, const JobFilter& filter, int li
   const bool dead = filter.state == JobState::dead && !apart;
   const JobId newest = below(before > 0 ? before : std::numeric_limits<JobId>::max());
   const JobId oldest = dead || apart ? 0 : std::max<JobId>(newest + 1 - kListWindow, 0);
-  Statement& rows = dead    ? reader.list_dead
-                    : apart ? reader.list_quarantined
-                            : reader.list_jobs;
+  Statement& rows = dead ? reader.list_dead : apart ? reader.list_quarantined : reader.list_jobs;
   if (dead) {
     rows.bind(newest + 1, oldest, queue, kind, tag);
   } else {
@@ -472,16 +469,15 @@ LedgerPage SqliteStore::read_ledger(Reader& reader, std::int64_t schedule, int l
     row.nominal = WallTime::from_us(rows.integer(2));
     row.until = wall_or_none(rows, 3);
     row.count = rows.integer(4);
-    row.source = static_cast<TickSource>(rows.integer(5));
-    row.state = static_cast<TickState>(rows.integer(6));
+    row.source = rows.one_of(5, TickSource::wake);
+    row.state = rows.one_of(6, TickState::skipped);
     row.past_due = rows.integer(7) != 0;
     row.job = rows.integer(8);
     row.reason = rows.text(9);
     row.note = rows.text(10);
     row.decided_at = WallTime::from_us(rows.integer(11));
     if (!rows.is_null(12)) {
-      row.job_state =
-          leases.state(row.job, static_cast<JobState>(rows.integer(12)), rows.integer(13));
+      row.job_state = leases.state(row.job, rows.one_of(12, JobState::dead), rows.integer(13));
     }
   }
   return page;

@@ -75,7 +75,7 @@ std::optional<HotRow> SqliteStore::load_hot(JobId id) {
   hot.id = id;
   hot.queue = &queue_by_id(row.integer(0));
   hot.kind = static_cast<std::int32_t>(row.integer(1));
-  hot.state = static_cast<JobState>(row.integer(2));
+  hot.state = row.one_of(2, JobState::dead);
   hot.priority = static_cast<int>(row.integer(3));
   hot.run_at = WallTime::from_us(row.integer(4));
   hot.attempt = static_cast<int>(row.integer(5));

@@ -77,7 +77,7 @@ Session* SqliteStore::load_session(Statement& row, QueueState* queue) {
   session->key = row.text(2);
   session->jobs = row.integer(3);
   session->turn = row.integer(4);
-  session->stop = static_cast<SessionStop>(row.integer(5));
+  session->stop = row.one_of(5, SessionStop::parked);
   session->stopped_by = row.integer(6);
   session->worker = row.text(7);
   session->token = row.integer(8);

@@ -235,7 +235,7 @@ std::optional<SessionInfo> SqliteStore::read_info(const Statement& row, Instant 
   SessionInfo info{.session = {std::string(row.text(0)), std::string(row.text(1))},
                    .jobs = row.integer(2),
                    .turn = row.integer(3),
-                   .stop = static_cast<SessionStop>(row.integer(4)),
+                   .stop = row.one_of(4, SessionStop::parked),
                    .stopped_by = row.integer(5),
                    .worker = {},
                    .state = {},

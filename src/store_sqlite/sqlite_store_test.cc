@@ -303,6 +303,26 @@ TEST_CASE_FIXTURE(Fixture, "reads of jobs and ledgers are counted, those from me
   CHECK(store->reads() == before + 3);
 }
 
+TEST_CASE_FIXTURE(Fixture, "what no state is, as on a damaged disk, is told and shown to nobody") {
+  WorkflowSpec spec{.name = "w", .steps = {{.name = "a", .signal = "go"}}};
+  {
+    auto store = *open();
+    apply(*store, one());
+    apply(*store, StartWorkflow{spec});
+  }
+  {
+    sqlite::Database db(dir.path + "/data/mainspring.db", sqlite::Database::Mode::read_write, "");
+    db.execute("UPDATE jobs SET state = 99");
+    db.execute("UPDATE workflows SET state = 99");
+  }
+  auto store = open();
+  REQUIRE(store);
+  CHECK((*store)->get(1).error().message.find("state has the unknown value 99") !=
+        std::string::npos);
+  CHECK_FALSE((*store)->workflow(1).has_value());
+  CHECK_FALSE((*store)->verify()->problems.empty());
+}
+
 TEST_CASE_FIXTURE(Fixture, "a list for a caller of few queues looks at a bounded number of jobs") {
   constexpr int kJobs = 25'000;  // more than one window
   auto store = *open();

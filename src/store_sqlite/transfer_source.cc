@@ -221,8 +221,7 @@ void SqliteSource::load_running() {
 
 // Of the columns id, version, token, state.
 JobStamp SqliteSource::stamp_of(const Statement& row) const {
-  JobStamp stamp{row.integer(0), row.integer(1), row.integer(2),
-                 static_cast<JobState>(row.integer(3))};
+  JobStamp stamp{row.integer(0), row.integer(1), row.integer(2), row.one_of(3, JobState::dead)};
   if (stamp.state != JobState::available) return stamp;
   const auto found = running_.find(stamp.id);
   if (found == running_.end()) return stamp;
@@ -310,7 +309,7 @@ bool SqliteSource::read_job(JobId id, TransferJob& job) {
   Statement& row = statements_->job.bind(id);
   ResetGuard guard(row);
   if (!row.step()) return false;
-  job.stamp = {id, row.integer(0), row.integer(1), static_cast<JobState>(row.integer(2))};
+  job.stamp = {id, row.integer(0), row.integer(1), row.one_of(2, JobState::dead)};
   job.queue = row.text(3), job.kind = row.text(4);
   job.priority = static_cast<int>(row.integer(5));
   job.run_at = row.integer(6);
@@ -416,7 +415,7 @@ Result<std::vector<TransferWindow>> SqliteSource::windows(std::int64_t block) {
       out.push_back({.queue = std::string(row.text(0)),
                      .key = std::string(row.text(1)),
                      .id = row.integer(2),
-                     .ended = static_cast<JobState>(row.integer(3)),
+                     .ended = row.one_of(3, JobState::dead),
                      .until = row.integer(4)});
     }
     return out;
@@ -544,7 +543,7 @@ void SqliteSource::read_sessions(TransferCatalog& out) {
     out.sessions.push_back({.session = {std::string(row.text(0)), std::string(row.text(1))},
                             .turn = row.integer(2),
                             .jobs = row.integer(3),
-                            .stop = static_cast<SessionStop>(row.integer(4)),
+                            .stop = row.one_of(4, SessionStop::parked),
                             .stopped_by = row.integer(5),
                             .worker = std::string(row.text(6)),
                             .token = row.integer(7),

@@ -217,8 +217,7 @@ Result<std::vector<JobStamp>> SqliteTarget::stamps(std::int64_t block) {
     Statement& row = sql_->stamps.bind(block * kTransferJobs, (block + 1) * kTransferJobs);
     ResetGuard guard(row);
     while (row.step()) {
-      JobStamp stamp{row.integer(0), row.integer(1), row.integer(2),
-                     static_cast<JobState>(row.integer(3))};
+      JobStamp stamp{row.integer(0), row.integer(1), row.integer(2), row.one_of(3, JobState::dead)};
       const auto found = running_.find(stamp.id);
       if (found != running_.end())
         stamp = {stamp.id, stamp.version + 1, found->second, JobState::running};
@@ -361,7 +360,7 @@ void SqliteTarget::remove_job(JobId id) {
   Statement& old = sql_->old.bind(id);
   ResetGuard guard(old);
   if (!old.step()) return;
-  const auto state = static_cast<JobState>(old.integer(0));
+  const auto state = old.one_of(0, JobState::dead);
   if (state == JobState::scheduled || state == JobState::retryable)
     sql_->no_due.bind(old.integer(1), id).run();
   if (!old.is_null(2)) sql_->no_expiring.bind(old.integer(2), id).run();

@@ -173,6 +173,8 @@ constexpr Law kLaws[] = {
      "SELECT count(*) FROM workflow_jobs w LEFT JOIN jobs j ON j.id = w.job WHERE j.id IS NULL OR "
      "j.state IN (4, 6, 7) OR j.flags & 4096 = 0 OR NOT EXISTS (SELECT 1 FROM workflows f WHERE "
      "f.id = w.workflow)"},
+    {"workflows in an unknown state",
+     "SELECT count(*) FROM workflows WHERE state NOT BETWEEN 0 AND 6"},
     {"workflows that count their living jobs wrong",
      "SELECT count(*) FROM workflows w WHERE coalesce(json_extract(data, '$.live'), 0) <> (SELECT "
      "count(*) FROM workflow_rows r WHERE r.workflow = w.id AND r.kind IN (6, 13)) + (SELECT "

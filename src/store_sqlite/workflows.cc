@@ -23,7 +23,7 @@ WorkflowRecord read_record(Statement& row) {
   return {.id = row.integer(0),
           .name = std::string(row.text(1)),
           .key = std::string(row.text(2)),
-          .state = static_cast<WorkflowState>(row.integer(3)),
+          .state = row.one_of(3, WorkflowState::cancelled),
           .wake_at = time(4),
           .finished_at = time(5),
           .data = std::string(row.text(6))};

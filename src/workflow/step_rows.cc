@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <limits>
 #include <set>
 
 #include "api/fields.h"
@@ -16,14 +17,28 @@
 namespace mainspring::workflow {
 namespace {
 
+// How many values the enumerations in the rows have.
+constexpr std::int64_t count_of(StepState) {
+  return kStepStateCount;
+}
+constexpr std::int64_t count_of(UndoOrder) {
+  return 2;
+}
+
+// What does not fit is refused: only a damaged row has it. Sums of two fit too.
 template <auto Member, class T>
 bool as_any(JsonReader& in, T& into) {
-  std::int64_t value = 0;
-  if (!in.integer(value, INT64_MIN, INT64_MAX)) return false;
   using Field = std::remove_reference_t<decltype(into.*Member)>;
+  std::int64_t value = 0;
   if constexpr (std::is_same_v<Field, WallTime>) {
+    if (!in.integer(value, INT64_MIN, INT64_MAX)) return false;
     into.*Member = WallTime::from_us(value);
+  } else if constexpr (std::is_enum_v<Field>) {
+    if (!in.integer(value, std::int64_t{0}, count_of(Field()) - 1)) return false;
+    into.*Member = static_cast<Field>(value);
   } else {
+    constexpr std::int64_t kMost = std::numeric_limits<Field>::max() / 2;
+    if (!in.integer(value, std::int64_t{0}, kMost)) return false;
     into.*Member = static_cast<Field>(value);
   }
   return true;

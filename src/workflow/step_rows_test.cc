@@ -45,6 +45,15 @@ TEST_CASE("a packed workflow has its states in its own row, another one none") {
   CHECK(*read == summary);
 }
 
+TEST_CASE("what only a damaged row has is refused") {
+  CHECK_FALSE(decode_status(R"({"state":8})").has_value());
+  CHECK_FALSE(decode_status(R"({"state":-1})").has_value());
+  CHECK_FALSE(decode_status(R"({"first":2147483647})").has_value());
+  CHECK_FALSE(decode_summary(R"({"undo_order":2})").has_value());
+  CHECK_FALSE(decode_summary(R"({"steps":-1})").has_value());
+  CHECK(decode_status(R"({"state":7,"started_at":1795618726047336})").has_value());
+}
+
 TEST_CASE("a reason has no U+0000 in the rows, which no database would read") {
   const std::string said("core\0dumped", 11);
   const StepStatus failed{.state = StepState::failed, .reason = said};
