@@ -4,6 +4,13 @@
 #include <fstream>
 #include <iterator>
 
+#include "api/breaker_shapes.h"
+#include "api/lease_shapes.h"
+#include "api/schedule_shapes.h"
+#include "api/session_shapes.h"
+#include "api/shapes.h"
+#include "api/trigger_shapes.h"
+#include "api/workflow_shapes.h"
 #include "env/clock.h"
 #include "host/deploy.h"
 #include "host/zip.h"
@@ -52,6 +59,49 @@ BatchReport apply(Store& store, std::vector<Operation> batch) {
   return std::move(*report);
 }
 
+StepSpec step(std::string name, std::vector<std::string> after) {
+  StepSpec out{.name = std::move(name), .after = std::move(after)};
+  out.job = NewJob{.queue = "steps", .kind = "k"};
+  return out;
+}
+
+// Two workflows, one packed and one of more steps than are packed; the first step of each is done.
+void fill_workflows(Store& store) {
+  WorkflowSpec few{.name = "few", .steps = {step("a", {}), step("b", {"a"})}};
+  few.steps[0].undo = NewJob{.queue = "steps", .kind = "undo"};
+  few.steps[1].each = R"({"$ref":"a.result"})";
+  few.steps.push_back({.name = "s", .signal = "go"});
+  WorkflowSpec many{.name = "many", .steps = {step("s0", {})}};
+  for (int i = 1; i < 20; ++i)
+    many.steps.push_back(step("s" + std::to_string(i), {"s" + std::to_string(i - 1)}));
+  apply(store, {StartWorkflow{few}, StartWorkflow{many}});
+  const auto claimed =
+      apply(store, {Claim{.worker = "w", .queues = {"steps"}, .max = 5}}).results[0];
+  Finish finish{.worker = "w"};
+  for (const ClaimedJob& job : std::get<ClaimResult>(claimed).jobs)
+    finish.results.push_back({job.id, job.token, Complete{.result = "[1,2,3]"}, {}});
+  FUZZ_CHECK(finish.results.size() == 2);
+  apply(store, {finish});
+}
+
+// A session with a state, a queue with limits and a breaker, a trigger.
+void fill_rest(Store& store) {
+  const SessionKey session{.queue = "lines", .key = "k"};
+  NewJob job{.queue = session.queue, .kind = "k"};
+  job.session = session.key;
+  apply(store, {Enqueue{.jobs = {job, job}}});
+  const auto granted = apply(store, {AcceptSession{.worker = "w", .session = session}}).results[0];
+  apply(store, {PutSessionState{.session = session,
+                                .token = std::get<SessionGrant>(granted).token,
+                                .state = R"({"n":1})"},
+                PutBreaker{.name = "bank", .settings = {}}});
+  apply(store,
+        {SetQueueLimits{.queue = "limited", .limits = {.concurrency = 2, .breaker = "bank"}}});
+  PutTrigger put{.trigger = {.name = "t", .ended = EndedSource{.queue = "steps"}}};
+  put.trigger.job = {.queue = "then", .kind = "k"};
+  apply(store, {put});
+}
+
 // One of each: jobs in several states, a lease, a schedule, an idempotency key.
 void fill(Store& store) {
   Enqueue jobs;
@@ -76,6 +126,8 @@ void fill(Store& store) {
   lease.holder = "h";
   lease.ttl = std::chrono::seconds(30);
   apply(store, {lease});
+  fill_workflows(store);
+  fill_rest(store);
 }
 
 const std::string& sound_database() {
@@ -124,21 +176,47 @@ std::string changed_database(std::string_view bytes, std::string& name) {
   return out;
 }
 
+// As people are shown it.
+void look(Store& store) {
+  std::string out;
+  if (const auto queues = store.queues()) encode_queues(*queues, now().wall, out);
+  if (const auto jobs = store.list({}, 100, 0)) encode_job_page(*jobs, out);
+  for (JobId id = 1; id < 24; ++id) {
+    if (const auto job = store.get(id)) encode_job(*job, JobDetail::full, out);
+  }
+  if (const auto leases = store.leases("", 10, now().instant)) encode_leases(*leases, 10, out);
+  if (const auto schedules = store.schedules("", 10)) encode_schedules(*schedules, 10, out);
+  if (const auto all = store.workflows({}, 10, 0)) encode_workflow_page(*all, out);
+  for (WorkflowId id = 1; id < 4; ++id) {
+    if (const auto workflow = store.workflow(id)) encode_workflow_info(*workflow, out);
+    if (const auto steps = store.workflow_steps(id, 0, 100)) encode_workflow_steps(*steps, out);
+  }
+  if (const auto sessions = store.sessions("lines", {}, 10, now().instant))
+    encode_sessions(*sessions, out);
+  if (const auto breakers = store.breakers(now().wall)) encode_breakers(*breakers, out);
+  if (const auto triggers = store.triggers("", 10)) encode_triggers(*triggers, 10, out);
+  if (const auto events = store.trigger_events("t", 10, 0)) encode_trigger_events(*events, out);
+}
+
 void use(Store& store) {
   const auto verdict = store.verify();
-  (void)store.queues();
-  (void)store.list({}, 100, 0);
-  for (JobId id = 1; id < 16; ++id) (void)store.get(id);
-  (void)store.leases("", 10, now().instant);
-  (void)store.schedules("", 10);
+  look(store);
   (void)store.agenda();
   // Nothing is promised about changes of a store that is known to be unsound.
   if (!verdict || !verdict->problems.empty()) return;
   Claim claim;
   claim.worker = "w2";
-  claim.queues = {"q", "default"};
+  claim.queues = {"q", "default", "steps"};
   claim.max = 10;
   std::vector<Operation> batch{claim};
+  const auto claimed = store.apply(batch, now());
+  if (!claimed) return;
+  Finish finish{.worker = "w2"};
+  if (const auto* given = std::get_if<ClaimResult>(&claimed->results[0])) {
+    for (const ClaimedJob& job : given->jobs)
+      finish.results.push_back({job.id, job.token, Complete{.result = "[4]"}, {}});
+  }
+  batch = {finish, SignalWorkflow{.id = 1, .name = "go"}};
   if (!store.apply(batch, now())) return;
   Enqueue more;
   more.jobs.emplace_back().kind = "c";
