@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/assert.h"
+#include "base/mutant.h"
 #include "store_postgres/plain.h"
 
 namespace mainspring::pg {
@@ -294,7 +295,7 @@ void PostgresStore::clear_batch() {
 void PostgresStore::reconnect() {
   connection_ = connect(true);
   copies_stale_ = true;
-  makes_bundles_ = packs_workflows_ = false;
+  if (!MS_MUTANT(kept_out_for_good)) makes_bundles_ = packs_workflows_ = false;
   workflows_.starts().forget();
 }
 

@@ -121,6 +121,8 @@ std::map<std::string, std::string> host_defects() {
       {"host_schedule_outlives_folder", host("a folder?s schedule is the engine*")},
       {"host_whole_environment", host("a continuous job runs in its working copy*")},
       {"host_writes_no_shutdown_file", host("stop disables a job for good*")},
+      {"callback_of_many_attempts", unit("api_test", "a delivery of a callback has*")},
+      {"open_file_fires", unit("folders_test", "a file that somebody has open*")},
       {"host_idle_by_silence_alone", unit("host_test", "a run that uses the CPU is not idle*")},
   };
 }
@@ -451,6 +453,9 @@ std::map<std::string, std::string> cluster_defects() {
            "/postgres_bundles_test --abort-after=1 -tc='who takes a part*'"},
       {"new_forms_beside_old_nodes",
        "timeout 100 " + kPrograms + "/postgres_bundles_test --abort-after=1 -tc='none are made*'"},
+      {"kept_out_for_good",
+       "timeout 100 " + kPrograms +
+           "/postgres_bundles_test --abort-after=1 -tc='what keeps older programs out*'"},
       {"unused_numbers_kept",
        "timeout 100 " + kPrograms +
            "/postgres_workflows_test --abort-after=1 -tc='numbers that a batch*'"},
