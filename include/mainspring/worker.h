@@ -80,6 +80,7 @@ struct WorkerStats {
   std::int64_t deferred = 0;
   std::int64_t cancelled = 0;
   std::int64_t stale = 0;       // outcomes refused: somebody else had the job by then
+  std::int64_t refused = 0;     // outcomes that the server did not take for another reason
   std::int64_t lease_lost = 0;  // handlers that were told so
   std::int64_t claims = 0;      // calls
   std::int64_t finishes = 0;    // calls

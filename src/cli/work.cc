@@ -92,8 +92,7 @@ void wait_for_reason(const WorkPlan& plan, Jobs& jobs, const WorkerRuntime& runt
     const WorkerStats stats = runtime.stats();
     progress.show(fmt::format("{} completed, {} failed, {} dead, {} running", stats.completed,
                               stats.failed, stats.dead, stats.running));
-    if (plan.job != 0 && stats.stale + stats.lease_lost > 0) return true;
-    if (plan.once) return ended(stats) > 0;
+    if (plan.once) return ended(stats) + stats.stale + stats.refused + stats.lease_lost > 0;
     if (stats.running > 0 || stats.waiting > 0) return false;
     const auto empty = drained(jobs, plan.options.queues, plan.kinds);
     return empty && *empty;
@@ -208,7 +207,11 @@ Result<int> run_work(const Invocation& invocation, Io& io) {
   if (plan.kinds.empty()) runtime.on_any(handler, plan.kind_options);
   for (const std::string& kind : plan.kinds) runtime.on(kind, handler, plan.kind_options);
   refusal.watch(runtime);
-  if (plan.job != 0) refusal.name_job(runtime, jobs, plan.job);
+  if (plan.job != 0) {
+    refusal.name_job(runtime, jobs, plan.job);
+  } else if (plan.once) {
+    Refusal::take_one(runtime, jobs);
+  }
   MS_TRY(runtime.start());
   if (!invocation.json) {
     io.err(fmt::format("worker {} takes jobs of {} from {}, {} at a time. Ctrl-C stops it.\n",

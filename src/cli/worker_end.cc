@@ -22,31 +22,49 @@ void Refusal::watch(WorkerRuntime& worker) {
   worker.on_refused([this](const Error& error) { note(error); });
 }
 
-// Behind the first answer there is nothing to claim any more: until the stop.
+namespace {
+
+// What a claim is answered where there is nothing to claim any more.
+ClaimResult wait_for_stop(const std::stop_token& stop) {
+  Mutex mutex;
+  CondVar wake;
+  const std::stop_callback on_stop(stop, [&] {
+    const MutexLock lock(mutex);
+    wake.notify_all();
+  });
+  const MutexLock lock(mutex);
+  while (!stop.stop_requested()) wake.wait(mutex);
+  return {};
+}
+
+}  // namespace
+
 void Refusal::name_job(WorkerRuntime& worker, Jobs& jobs, JobId job) {
   worker.claim_with(
       [this, &jobs, job, asked = false](Claim claim, Duration,
                                         std::stop_token stop) mutable -> Result<ClaimResult> {
-        if (!asked) {
-          claim.job = job;
-          claim.max = 1;
-          claim.kinds.clear();
-          Result<ClaimResult> got = jobs.claim(std::move(claim), Duration(0), stop);
-          const bool again = !got && info(got.error().code).retryable != Retryable::no;
-          if (!got && !again) note(got.error());
-          asked = !again;
-          if (got || again) return got;
-        }
-        Mutex mutex;
-        CondVar wake;
-        const std::stop_callback on_stop(stop, [&] {
-          const MutexLock lock(mutex);
-          wake.notify_all();
-        });
-        const MutexLock lock(mutex);
-        while (!stop.stop_requested()) wake.wait(mutex);
-        return ClaimResult{};
+        if (asked) return wait_for_stop(stop);
+        claim.job = job;
+        claim.max = 1;
+        claim.kinds.clear();
+        Result<ClaimResult> got = jobs.claim(std::move(claim), Duration(0), stop);
+        const bool again = !got && info(got.error().code).retryable != Retryable::no;
+        if (!got && !again) note(got.error());
+        asked = !again;
+        if (got || again) return got;
+        return wait_for_stop(stop);
       });
+}
+
+void Refusal::take_one(WorkerRuntime& worker, Jobs& jobs) {
+  worker.claim_with([&jobs, given = false](Claim claim, Duration wait,
+                                           std::stop_token stop) mutable -> Result<ClaimResult> {
+    if (given) return wait_for_stop(stop);
+    claim.max = 1;
+    Result<ClaimResult> got = jobs.claim(std::move(claim), wait, stop);
+    given = got && !got->jobs.empty();
+    return got;
+  });
 }
 
 Result<int> Refusal::exit_code() {

@@ -21,6 +21,8 @@ class Refusal {
   void watch(WorkerRuntime& worker);
   // Before it starts: it claims this job, once. If it is not given that, it is refused.
   void name_job(WorkerRuntime& worker, Jobs& jobs, JobId job);
+  // Before it starts: it claims one job, whichever comes first, and no other.
+  static void take_one(WorkerRuntime& worker, Jobs& jobs);
   // The first reason as an error, or kExitOk. After the workers have stopped.
   Result<int> exit_code();
 

@@ -173,6 +173,13 @@ expect 66 '…' ms work --queue mail --job "$aside" --exec true
 expect 0 'worker …1 completed, 0 failed attempts' ms work --queue pay --job "$aside" --exec true
 expect 65 '…only a job that has not ended can be claimed…' ms work --queue pay --job "$aside" --exec true
 
+# -- work --once ------------------------------------------------------------------------------------
+# One job, however many wait and however short they are.
+for i in 1 2 3 4 5; do ms enqueue once k >/dev/null; done
+expect 0 'worker …1 completed, 0 failed attempts' ms work --queue once --exec true --once
+expect 0 '…"available":4,…"completed":1,…' ms queues show once --json
+expect 0 'worker …1 completed, 0 failed attempts' ms work --queue once --exec true --once --slots 4
+
 # -- what a program took ----------------------------------------------------------------------------
 cat >heavy.sh <<'END'
 x=$(head -c 52428800 /dev/zero | tr '\0' a)

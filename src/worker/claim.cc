@@ -89,7 +89,13 @@ void WorkerRuntime::State::pause_claims(const Error& error, Pauses& pauses) {
 void WorkerRuntime::State::tell_refused(const Error& error) {
   const bool for_good =
       error.code == ErrorCode::unauthenticated || error.code == ErrorCode::forbidden;
-  if (for_good && when_refused) std::exchange(when_refused, nullptr)(error);
+  if (!for_good) return;
+  std::function<void(const Error&)> tell;
+  {
+    MutexLock lock(mutex);
+    tell = std::exchange(when_refused, nullptr);
+  }
+  if (tell) tell(error);
 }
 
 void WorkerRuntime::State::run_claimer() {

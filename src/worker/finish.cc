@@ -113,6 +113,9 @@ void WorkerRuntime::State::send(Finish batch) {
       // A server that is older than this worker does not know of it, and the job has ended.
       if (forget_program_end(batch.results[0].outcome)) continue;
       log.error("the server refuses an outcome; the job will be run again", fields);
+      tell_refused(error);
+      MutexLock lock(mutex);
+      ++stats.refused;
       return;
     }
     if (first) log.warn("cannot report outcomes; trying again with growing pauses", fields);

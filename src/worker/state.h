@@ -103,7 +103,7 @@ struct WorkerRuntime::State {
   int claim_ahead() const MS_REQUIRES(mutex);
   void accept(ClaimResult&& result, Instant now) MS_REQUIRES(mutex);
   void admit(ClaimedJob&& job, Instant now) MS_REQUIRES(mutex);
-  void tell_refused(const Error& error);
+  void tell_refused(const Error& error) MS_EXCLUDES(mutex);
   void pause_claims(const Error& error, Pauses& pauses) MS_REQUIRES(mutex);
   void give_back_ready() MS_REQUIRES(mutex);
   // The next job, if it does not fit into the free slots: it waits, and so do those behind it.
@@ -176,8 +176,8 @@ struct WorkerRuntime::State {
   bool kinds_limited = false;  // some kind has a concurrency of its own
   Singletons singletons;
   ClaimCall claim_call;  // empty = jobs.claim
-  std::function<void(const Error&)>
-      when_refused;  // of the claimer; empty = nobody asks, or was told
+  // Once it runs, under the lock; empty = nobody asks, or was told.
+  std::function<void(const Error&)> when_refused;
 
   Mutex stop_mutex;  // one stop() at a time
   Mutex mutex;

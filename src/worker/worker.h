@@ -49,8 +49,9 @@ class WorkerRuntime {
   using ClaimCall = std::function<Result<ClaimResult>(Claim, Duration wait, std::stop_token stop)>;
   void claim_with(ClaimCall call);
 
-  // Before start. Called once, from a thread of the worker, when a claim is answered with
-  // unauthenticated or forbidden: waiting will not help. Claims are tried on all the same.
+  // Before start. Called once, from a thread of the worker, when a claim or an outcome is
+  // answered with unauthenticated or forbidden: waiting will not help. Claims are tried on all the
+  // same.
   void on_refused(std::function<void(const Error&)> refused);
 
   // Errors: invalid_argument (options, no handler), conflict (it was started before). Does not wait
