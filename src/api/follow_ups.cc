@@ -10,6 +10,7 @@
 #include "api/step_key.h"
 #include "base/assert.h"
 #include "base/mutant.h"
+#include "model/callback.h"
 
 namespace mainspring {
 namespace {
@@ -45,7 +46,7 @@ bool read_ends(JsonReader& in, FollowUp& follow_up) {
       follow_up.on |= occasion.bit;
       return true;
     }
-    return in.fail_here(
+    return in.fail_value(
         "must be \"completed\", \"cancelled\", \"dead\", \"message\" or \"progress\"");
   });
   if (!read) return false;
@@ -216,6 +217,8 @@ std::vector<std::pair<FollowUp, NewJob>> wanted_by(const EndedJob& job, std::uin
     next.kind = follow_up.kind;
     next.priority = follow_up.priority;
     next.session = follow_up.session;
+    if (is_callback(follow_up) && !MS_MUTANT(callback_of_many_attempts))
+      next.max_attempts = kCallbackAttempts;
     next.headers = without_step_key(job.headers);
     next.trigger_depth = job.trigger_depth;
     next.correlation_id = job.correlation_id.empty() ? fmt::to_string(job.id) : job.correlation_id;

@@ -3,7 +3,9 @@
 
 #include <doctest/doctest.h>
 
+#include "api/callback_shapes.h"
 #include "api/shapes.h"
+#include "model/callback.h"
 
 using namespace mainspring;
 
@@ -216,6 +218,16 @@ TEST_CASE("a message makes those that are on messages, and a message for reply_t
   ended.reply_session = "web-7";
   CHECK(follow(ended).at(0).kind == "reply");
   CHECK(follow(ended).at(0).session == "web-7");
+}
+
+TEST_CASE("a delivery of a callback has attempts of its own, other follow-ups those of every job") {
+  EndedJob ended{.id = 7, .queue = "q", .kind = "k", .state = JobState::completed};
+  ended.follow_ups = {make_callback("https://a.example/", FollowUp::kEveryEnd),
+                      {.queue = "next", .kind = "n"}};
+  const auto made = follow(ended);
+  REQUIRE(made.size() == 2);
+  CHECK(made[0].max_attempts == kCallbackAttempts);
+  CHECK(made[1].max_attempts == NewJob{}.max_attempts);
 }
 
 TEST_CASE("an end makes the follow-ups that are on it, in order, and the reply last") {

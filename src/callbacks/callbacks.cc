@@ -30,11 +30,14 @@ WorkerOptions worker_options(const CallbackOptions& options) {
   return worker;
 }
 
-RetryPolicy retry_policy() {
-  return {.first_delay = Callbacks::kFirstDelay,
-          .factor = 2,
-          .max_delay = Callbacks::kMaxDelay,
-          .max_attempts = Callbacks::kMaxAttempts};
+// Who retries a delivery by hand gives it its attempts anew: it begins with short pauses again.
+// Those that older programs made have the attempts of every job.
+Duration back_off(const ClaimedJob& job) {
+  const RetryPolicy policy{
+      .first_delay = Callbacks::kFirstDelay, .factor = 2, .max_delay = Callbacks::kMaxDelay};
+  const bool older = job.max_attempts == NewJob{}.max_attempts;
+  const int before = older ? 0 : std::max(0, job.max_attempts - Callbacks::kMaxAttempts);
+  return policy.delay(job.id, std::max(1, job.attempt - before)).value_or(Callbacks::kFirstDelay);
 }
 
 }  // namespace
@@ -70,7 +73,7 @@ struct Callbacks::Impl {
         worker(jobs_, clock_, random, log_, worker_options(options)) {
     worker.on(std::string(kCallbackKind),
               [this](const ClaimedJob& job, Context& context) { return deliver(job, context); },
-              {.timeout = options.timeout + kMaxConnect, .retry = retry_policy()});
+              {.timeout = options.timeout + kMaxConnect});
   }
 
   static Counter& counter(Registry& registry, const std::string& outcome) {
@@ -118,10 +121,9 @@ HandlerResult Callbacks::Impl::deliver(const ClaimedJob& claimed, Context& conte
   seconds.observe(std::chrono::duration<double>(clock.now().instant - begin).count());
   if (!response) {
     unreachable.add();
-    return response.error();
+    return Outcome(Retry{.error = response.error().message, .after = back_off(claimed)});
   }
-  const auto back_off = retry_policy().delay(claimed.id, claimed.attempt);
-  Outcome outcome = outcome_of(*response, back_off.value_or(kFirstDelay));
+  Outcome outcome = outcome_of(*response, back_off(claimed));
   count(outcome);
   if (std::holds_alternative<CancelJob>(outcome)) gone_for_good.add(delivery->about, delivery->url);
   return outcome;

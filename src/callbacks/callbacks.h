@@ -19,6 +19,7 @@
 #include "callbacks/signature.h"
 #include "env/clock.h"
 #include "env/random.h"
+#include "model/callback.h"
 #include "telemetry/log.h"
 #include "telemetry/metrics.h"
 
@@ -38,7 +39,7 @@ struct CallbackOptions {
 class Callbacks {
  public:
   static constexpr int kMaxSlots = 1024;
-  static constexpr int kMaxAttempts = 12;
+  static constexpr int kMaxAttempts = kCallbackAttempts;
   static constexpr Duration kFirstDelay = std::chrono::seconds(5);  // doubles, ± 20 %, up to
   static constexpr Duration kMaxDelay = std::chrono::hours(1);
   // stop() lets posts go on for four fifths of it; those it ends are made again.

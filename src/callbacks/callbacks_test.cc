@@ -25,7 +25,8 @@ constexpr std::string_view kKey = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 // A store's side: deliveries as follow-ups make them.
 class Deliveries final : public FakeJobs {
  public:
-  JobId add_for(const std::string& url, int attempt = 1, JobId about = 7) {
+  JobId add_for(const std::string& url, int attempt = 1, JobId about = 7,
+                int max_attempts = Callbacks::kMaxAttempts) {
     const std::string args = fmt::format(
         R"({{"job":{},"queue":"mails","kind":"send","state":"dead","attempt":2,"result":null,)"
         R"("reason":"max_attempts","description":"no","data":{{"url":"{}"}}}})",
@@ -34,7 +35,7 @@ class Deliveries final : public FakeJobs {
     const JobId id = add(std::string(kCallbackKind), args, [&](ClaimedJob& job) {
       job.queue = kCallbackQueue;
       job.attempt = attempt;
-      job.max_attempts = 20;
+      job.max_attempts = max_attempts;
       job.timeout = 15min;
     });
     jobs_[id] = Kept{args, attempt};
@@ -140,19 +141,35 @@ TEST_CASE(
   CHECK(f.jobs.outcome<Retry>(third).after == 120s);
 }
 
-TEST_CASE("a receiver that is gone ends the delivery, and so does the last attempt") {
+TEST_CASE("a delivery that somebody retries begins with short pauses again") {
   Fixture f;
-  TinyServer receiver({kGone, kFailure});
+  TinyServer receiver({kFailure, kFailure, kFailure});
+  f.options.slots = 1;
+  f.start();
+  // Two used up its attempts, 12 and 12; this is the first of the third.
+  const JobId again = f.jobs.add_for(receiver.url(), 25, 7, 36);
+  REQUIRE(f.jobs.await_outcomes(1));
+  REQUIRE(f.jobs.ended_as<Retry>(again));
+  CHECK(f.jobs.outcome<Retry>(again).after >= 4s);
+  CHECK(f.jobs.outcome<Retry>(again).after <= 6s);
+  const JobId last = f.jobs.add_for(receiver.url(), 36, 7, 36);
+  REQUIRE(f.jobs.await_outcomes(2));
+  CHECK(f.jobs.outcome<Retry>(last).after >= 48min);
+  // Of an older program: the eighth of 20, some 10 minutes.
+  const JobId older = f.jobs.add_for(receiver.url(), 8, 7, 20);
+  REQUIRE(f.jobs.await_outcomes(3));
+  CHECK(f.jobs.outcome<Retry>(older).after >= 8min);
+}
+
+TEST_CASE("a receiver that is gone ends the delivery") {
+  Fixture f;
+  TinyServer receiver({kGone});
   f.options.slots = 1;
   f.start();
   const JobId gone = f.jobs.add_for(receiver.url());
   REQUIRE(f.jobs.await_outcomes(1));
   REQUIRE(f.jobs.ended_as<CancelJob>(gone));
   CHECK(f.jobs.outcome<CancelJob>(gone).reason == "gone");
-  const JobId last = f.jobs.add_for(receiver.url(), Callbacks::kMaxAttempts);
-  REQUIRE(f.jobs.await_outcomes(2));
-  REQUIRE(f.jobs.ended_as<Dead>(last));
-  CHECK(f.jobs.outcome<Dead>(last).reason == "max_attempts");
 }
 
 TEST_CASE("a receiver that is gone is posted nothing more of that job, and of others it is") {

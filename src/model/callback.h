@@ -13,6 +13,7 @@ namespace mainspring {
 inline constexpr std::string_view kReservedQueues = "mainspring.";  // how their names begin
 inline constexpr std::string_view kCallbackQueue = "mainspring.callbacks";
 inline constexpr std::string_view kCallbackKind = "callback";
+inline constexpr int kCallbackAttempts = 12;  // of a delivery, and again where somebody retries it
 inline constexpr std::string_view kRedriveQueue = "mainspring.redrives";
 inline constexpr std::string_view kRedriveKind = "redrive";
 
