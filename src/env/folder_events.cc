@@ -2,16 +2,20 @@
 #include "env/folder_events.h"
 
 #include <dirent.h>
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <linux/magic.h>
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/inotify.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <csignal>
 #include <cstring>
 
 namespace mainspring {
@@ -106,6 +110,43 @@ std::optional<FileVersion> version_of_file(const std::string& path) {
       .inode = is.st_ino,
       .changed_at = WallTime::from_us(std::int64_t{is.st_ctim.tv_sec} * 1'000'000 +
                                       is.st_ctim.tv_nsec / 1000)};
+}
+
+namespace {
+
+// There a lease is refused for other reasons too, and others write from other machines.
+bool is_on_network(int file) {
+  struct statfs is {};
+  if (::fstatfs(file, &is) != 0) return true;
+  switch (static_cast<std::uint32_t>(is.f_type)) {
+    case NFS_SUPER_MAGIC:
+    case SMB_SUPER_MAGIC:
+    case SMB2_SUPER_MAGIC:
+    case CIFS_SUPER_MAGIC:
+      return true;
+    default:
+      return false;
+  }
+}
+
+}  // namespace
+
+// Nobody is given a read lease on a file that is open for writing. It is given back at once; who
+// wants to write meanwhile waits for that, and this process is told by a signal that it ignores.
+// Source: fcntl(2), F_SETLEASE.
+bool is_being_written(const std::string& path) {
+  const int file = ::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+  if (file < 0) return errno == EWOULDBLOCK;  // somebody has a lease to write
+  if (is_on_network(file)) {
+    ::close(file);
+    return false;
+  }
+  (void)::fcntl(file, F_SETSIG, SIGURG);
+  const bool given = ::fcntl(file, F_SETLEASE, F_RDLCK) == 0;
+  const bool written = !given && errno == EAGAIN;
+  if (given) (void)::fcntl(file, F_SETLEASE, F_UNLCK);
+  ::close(file);
+  return written;
 }
 
 Result<std::vector<std::string>> files_of_folder(const std::string& directory, std::size_t limit) {

@@ -52,6 +52,9 @@ struct FileVersion {
 };
 // nullopt = there is no regular file of that name (links are not followed).
 std::optional<FileVersion> version_of_file(const std::string& path);
+// Whether some process of this machine has it open for writing. Not known, and false, on network
+// file systems, and of other users' files unless this process is root's or has CAP_LEASE.
+bool is_being_written(const std::string& path);
 // Names of regular files, at most `limit`. Errors: not_found, io_error.
 Result<std::vector<std::string>> files_of_folder(const std::string& directory, std::size_t limit);
 

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "api/json.h"
+#include "base/mutant.h"
 #include "env/digest.h"
 
 namespace mainspring {
@@ -82,6 +83,9 @@ std::vector<Folder::Ready> Folder::take_ready(Instant now) {
       at = waiting_.erase(at);
     } else if (!(*version == at->second.version)) {
       at->second = {*version, now};
+      ++at;
+    } else if (is_being_written(path_of(at->first)) && !MS_MUTANT(open_file_fires)) {
+      at->second.since = now + std::max(kOpen - source_.stable, Duration(0));
       ++at;
     } else {
       out.push_back({at->first, *version});

@@ -1,6 +1,7 @@
 // Folder: which files of one directory are ready to fire its trigger: pure but for looking at them.
 //
-//   closed, moved in, found by a scan ─▶ waits until it has not changed for `stable` ─▶ ready
+//   closed, moved in, found by a scan ─▶ waits until it has not changed for `stable` and nobody has
+//                                        it open for writing ─▶ ready
 //
 // What has fired is remembered here too, so that a scan does not ask the ledger again; the ledger
 // is what counts.
@@ -27,6 +28,8 @@ std::string json_of_file(const std::string& path, const std::string& name,
 class Folder {
  public:
   static constexpr std::size_t kMaxFiles = 100'000;  // that are looked at; others are passed over
+  static constexpr Duration kOpen =
+      std::chrono::seconds(1);  // until an open one is looked at again
 
   explicit Folder(FolderSource source) : source_(std::move(source)) {}
 
@@ -39,7 +42,7 @@ class Folder {
     std::string name;
     FileVersion version;
   };
-  // Those that have not changed for long enough, the first to come first.
+  // Those that have not changed for long enough and are not written to, the first to come first.
   std::vector<Ready> take_ready(Instant now);
   // When the next one may be; never() = none waits.
   Instant next() const;

@@ -58,6 +58,30 @@ TEST_CASE("a file is ready when it has not changed for long enough") {
   CHECK(folder.next() == Instant::never());
 }
 
+TEST_CASE("a file that somebody has open for writing is not ready, however long nothing changes") {
+  TempFolder in;
+  Folder folder({.path = in.path, .pattern = "*", .stable = 0s, .node = {}});
+  Instant now = Instant::from_us(1'000'000);
+  std::ofstream writer(in.path + "/a");
+  writer << "half" << std::flush;
+  REQUIRE(folder.scan(now));  // as at a start: no event tells of it
+  CHECK(folder.take_ready(now).empty());
+  now = now + 1h;
+  CHECK(folder.take_ready(now).empty());
+  CHECK(folder.next() == now + 1s);
+  writer.close();
+  CHECK(names(folder.take_ready(now + 1s)) == "a");
+}
+
+TEST_CASE("a file that somebody reads is ready") {
+  TempFolder in;
+  Folder folder({.path = in.path, .pattern = "*", .stable = 0s, .node = {}});
+  in.write("a", "1");
+  const std::ifstream reader(in.path + "/a");
+  REQUIRE(folder.scan(Instant()));
+  CHECK(names(folder.take_ready(Instant())) == "a");
+}
+
 TEST_CASE("what has fired is ready again when it is another version, and not before") {
   TempFolder in;
   Folder folder({.path = in.path, .pattern = "*.txt", .stable = 0s, .node = {}});
