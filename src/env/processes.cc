@@ -535,6 +535,7 @@ Result<ProcessEnd> Run::result() {
   end.err = err_tail_.take();
   end.messages_dropped = lines_.dropped();
   end.peak_memory = peak_memory_;
+  if (spec_.ended) spec_.ended(end);
   return end;
 }
 

@@ -49,6 +49,8 @@ struct ProcessIds {
   int keeper = 0;
 };
 
+struct ProcessEnd;
+
 // What to run. There is no shell: argv is passed as it is.
 struct ProcessSpec {
   std::vector<std::string> argv;  // argv[0]: a path, or a name to be found in PATH of `environment`
@@ -84,6 +86,9 @@ struct ProcessSpec {
   ProcessLimits limits;
   // Called once, on the thread that runs, when the program runs: before its output and messages.
   std::function<void(ProcessIds)> started;
+  // Told at its end how it ended, before run() returns, on the thread that runs; may add what it
+  // knows of that: of a control group.
+  std::function<void(ProcessEnd&)> ended;
   // Kills what the tree's processes may have become beyond the keeper's reach (a control group):
   // called on the thread that runs after the program's end, and instead of waiting when the tree
   // is to be killed.
@@ -105,8 +110,9 @@ struct ProcessEnd {
   std::int64_t messages_dropped = 0;  // lines on fd 3 over the cap
   bool stopped = false;               // it was told to stop, whatever it did then
   // Bytes of memory that the largest of its processes had at once; nullopt: no more than this
-  // process had when it started the program, or not known.
+  // process had when it started the program, or not known. Of a control group: all of it.
   std::optional<std::int64_t> peak_memory{};
+  bool oom = false;  // something of it was killed because its control group had no more memory
 };
 
 class Processes {

@@ -10,6 +10,7 @@
 #include "api/json.h"
 #include "base/mutant.h"
 #include "host/deploy.h"
+#include "worker/program_words.h"
 
 namespace mainspring {
 namespace {
@@ -326,7 +327,7 @@ Outcome ContinuousJob::outcome(const JobFolder& folder, JobLog& log, RestartRule
   if (succeeded && !MS_MUTANT(host_success_burns_attempt)) return Snooze{wait};
   return Retry{.error = end ? end->how() : end.error().message,
                .after = wait,
-               .program = end ? end->program() : ProgramEnd()};
+               .program = end ? program_end_of(end->process) : ProgramEnd()};
 }
 
 }  // namespace mainspring

@@ -64,6 +64,11 @@ bool active(const Cgroups& cgroups, std::string_view controller) {
 
 }  // namespace
 
+void add_of_group(ProcessEnd& end, const Cgroup& group) {
+  if (const auto peak = group.memory_peak()) end.peak_memory = peak;
+  end.oom = group.oom_kills() > 0;
+}
+
 bool allowed_name(std::string_view name, const std::vector<std::string>& patterns) {
   return std::any_of(patterns.begin(), patterns.end(), [&](const std::string& pattern) {
     if (pattern.ends_with('*')) {

@@ -19,6 +19,9 @@
 
 namespace mainspring {
 
+// What the control group of a run that has ended knows of that. Before the group goes.
+void add_of_group(ProcessEnd& end, const Cgroup& group);
+
 class Isolation {
  public:
   // `id` tells this host's children from others': it is in their environment and in the names of

@@ -53,7 +53,10 @@ Result<void> QueueFolder::prepare(const JobFolder& folder, ProcessSpec& spec,
   spec.environment.insert(spec.environment.end(), script.environment.begin(),
                           script.environment.end());
   MS_TRY_ASSIGN(std::shared_ptr<Cgroup> group, host_.isolation.fence(folder, spec));
-  if (group) spec.kill_rest = [group] { (void)group->kill_all(); };
+  if (group) {
+    spec.kill_rest = [group] { (void)group->kill_all(); };
+    spec.ended = [group](ProcessEnd& end) { add_of_group(end, *group); };
+  }
   const std::shared_ptr<void> held(nullptr, [this, group, directory](void*) {
     MutexLock lock(mutex_);
     const auto used = std::find(copies_.begin(), copies_.end(), directory);

@@ -160,6 +160,7 @@ Result<ScriptEnd> Run::go() {
   spec.no_term = host_.options.strict;
   if (group_ != nullptr) {
     spec.kill_rest = [this] { (void)group_->kill_all(); };
+    spec.ended = [this](ProcessEnd& end) { add_of_group(end, *group_); };
   }
   const Instant begin = host_.clock.now().instant;
   Result<ProcessEnd> ended = [&] {
@@ -173,15 +174,8 @@ Result<ScriptEnd> Run::go() {
     fs::remove(shutdown_file_, ignored);
   }
   if (!ended) return std::move(ended.error());
-  std::optional<std::int64_t> peak = ended->peak_memory;
-  if (group_ != nullptr) {
-    if (const auto of_group = group_->memory_peak()) peak = of_group;
-  }
-  return ScriptEnd{.process = std::move(*ended),
-                   .lived = host_.clock.now().instant - begin,
-                   .idle = idle_,
-                   .oom_kills = group_ == nullptr ? 0 : group_->oom_kills(),
-                   .peak_memory = peak};
+  return ScriptEnd{
+      .process = std::move(*ended), .lived = host_.clock.now().instant - begin, .idle = idle_};
 }
 
 }  // namespace
@@ -191,20 +185,7 @@ Result<ScriptEnd> run_script(const HostParts& host, const ScriptRun& run) {
 }
 
 std::string ScriptEnd::how() const {
-  std::string memory = oom_kills > 0 ? " (out of memory: over its limit)" : "";
-  if (peak_memory && (oom_kills > 0 || process.signal == SIGKILL))
-    memory += ", " + peak_memory_text(*peak_memory);
-  if (idle) return "killed: neither output nor CPU activity";
-  if (process.signal != 0)
-    return fmt::format("killed by {}{}", signal_name(process.signal), memory);
-  return fmt::format("exit code {}{}", process.exit_code, memory);
-}
-
-ProgramEnd ScriptEnd::program() const {
-  ProgramEnd out = program_end_of(process);
-  out.oom = oom_kills > 0;
-  out.peak_memory = peak_memory;
-  return out;
+  return idle ? "killed: neither output nor CPU activity" : how_it_ended(process);
 }
 
 Duration stopping_wait_time(const JobFolder& folder) {

@@ -52,12 +52,8 @@ struct ScriptEnd {
   ProcessEnd process;
   Duration lived{0};
   bool idle = false;  // it was ended for that
-  std::int64_t oom_kills = 0;
-  // Bytes: of its control group, else of its largest process (ProcessEnd); nullopt = not known.
-  std::optional<std::int64_t> peak_memory{};
   // "exit code 3", "killed by SIGKILL (out of memory: over its limit), peak memory 50.0 MiB", …
   std::string how() const;
-  ProgramEnd program() const;
   bool succeeded() const { return !idle && process.signal == 0 && process.exit_code == 0; }
 };
 

@@ -11,6 +11,7 @@
 #include "base/mutant.h"
 #include "worker/auto_renew_lease.h"
 #include "worker/exec.h"
+#include "worker/program_words.h"
 
 namespace mainspring {
 namespace {
@@ -348,7 +349,7 @@ Outcome TriggeredJobs::finish(Attempt& attempt, const Result<ScriptEnd>& end) {
   const bool succeeded = end && end->succeeded();
   const std::string how = end ? end->how() : end.error().message;
   if (end && end->process.signal == 0) attempt.record.exit_code = end->process.exit_code;
-  if (end) attempt.record.peak_memory = end->peak_memory;
+  if (end) attempt.record.peak_memory = end->process.peak_memory;
   if (!succeeded && reason == StopReason::none && !attempt.removed) {
     (void)attempt.log->write(LogSource::system_error, fmt::format("Job failed due to {}", how));
   }
@@ -377,7 +378,7 @@ Outcome TriggeredJobs::finish(Attempt& attempt, const Result<ScriptEnd>& end) {
   tell_end(attempt, RunStatus::failed);
   return Retry{.error = fmt::format("run {}: {}", attempt.record.id, how),
                .after = {},
-               .program = end ? end->program() : ProgramEnd()};
+               .program = end ? program_end_of(end->process) : ProgramEnd()};
 }
 
 Result<std::string> TriggeredJobs::run(const std::string& name, const std::string& arguments,

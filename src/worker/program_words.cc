@@ -154,23 +154,25 @@ std::string job_json(const ClaimedJob& job, std::string_view idempotency_key) {
 }
 
 ProgramEnd program_end_of(const ProcessEnd& end) {
-  ProgramEnd out{.signal = end.signal, .peak_memory = end.peak_memory};
+  ProgramEnd out{.signal = end.signal, .oom = end.oom, .peak_memory = end.peak_memory};
   if (end.signal == 0) out.exit_code = end.exit_code;
   return out;
 }
 
 namespace {
-// Of a program that the kernel may have killed for it.
+// Of a program that the kernel may have killed for it, or something of it.
 std::string memory_of(const ProcessEnd& end) {
-  if (end.signal != SIGKILL || !end.peak_memory) return "";
-  return ", " + peak_memory_text(*end.peak_memory);
+  std::string out = end.oom ? " (out of memory: over its limit)" : "";
+  if ((end.oom || end.signal == SIGKILL) && end.peak_memory)
+    out += ", " + peak_memory_text(*end.peak_memory);
+  return out;
 }
 }  // namespace
 
 std::string how_it_ended(const ProcessEnd& end) {
   if (end.signal != 0)
     return fmt::format("killed by {}{}", signal_name(end.signal), memory_of(end));
-  return fmt::format("exit code {}", end.exit_code);
+  return fmt::format("exit code {}{}", end.exit_code, memory_of(end));
 }
 
 std::string_view without_trailing_space(std::string_view text) {

@@ -97,6 +97,14 @@ if [[ $pids_limited == 1 && $memory_limited == 1 ]]; then
   check grep -q 'Status changed to' bomb.log
   await none triggered/fork-bomb
   expect 1 '…Job failed due to killed by SIGKILL (out of memory…Status changed to Failed…' ms jobs-host run memory-hog --wait
+  # A queue folder's program is fenced in as well, and its job says it.
+  mkdir -p jobs/queues/hog
+  echo '{"limits": {"memory": "80MiB"}}' >jobs/queues/hog/settings.job
+  cp "$folders/triggered/memory-hog/run.py" jobs/queues/hog/
+  await ms jobs-host show hog
+  expect 1 '…out of memory…' ms enqueue hog k --max-attempts 1 --wait=60s
+  hog=$(ms jobs list --queue hog --state dead --json | sed 's/^{"id":\([0-9]*\),.*/\1/')
+  expect 0 '…"signal":"SIGKILL","oom":true,"peak_memory":…' ms jobs show "$hog" --json
   check curl -sf "$MAINSPRING_SERVER/healthz"
 else
   echo "no control groups: the fork bomb and the memory hog were not run"
