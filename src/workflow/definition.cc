@@ -43,7 +43,9 @@ Result<void> check_kind(const std::string& field, const StepSpec& step) {
   const int kinds = (step.job ? 1 : 0) + (step.workflow ? 1 : 0) + (step.sleep ? 1 : 0) +
                     (step.signal.empty() ? 0 : 1);
   if (kinds != 1) {
-    return refused(field, "must have one of \"job\", \"workflow\", \"sleep\" and \"signal\"");
+    return refused(field,
+                   "must have exactly one of \"job\", \"workflow\", \"sleep\" and \"signal\", and "
+                   "that not empty");
   }
   if (step.job) MS_TRY(check_job(field + ".job", *step.job));
   if (step.undo) MS_TRY(check_job(field + ".undo", *step.undo));

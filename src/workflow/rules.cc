@@ -28,6 +28,14 @@ std::string cut(std::string_view text) {
 
 // -- steps begin ----------------------------------------------------------------------------------
 
+// "dead: max_attempts: no paper"
+std::string WorkflowRules::reason_of(const StepEnd& end) {
+  std::string reason(to_string(end.state));
+  if (!end.reason.empty()) reason += ": " + end.reason;
+  if (!end.description.empty() && end.description != end.reason) reason += ": " + end.description;
+  return cut(reason);
+}
+
 Result<void> WorkflowRules::begin_ready(Open& w) {
   while (!w.ready.empty()) {
     const int step = w.ready.front();
@@ -293,10 +301,7 @@ Result<void> WorkflowRules::ended(const StepEnd& end) {
   if (end.state == JobState::completed) {
     MS_TRY(complete(*w, step, end.result));
   } else {
-    std::string reason(to_string(end.state));
-    if (!end.reason.empty()) reason += ": " + end.reason;
-    if (!end.description.empty() && end.description != end.reason) reason += ": " + end.description;
-    MS_TRY(fail(*w, step, cut(reason), end.unknown));
+    MS_TRY(fail(*w, step, reason_of(end), end.unknown));
   }
   MS_TRY(begin_ready(*w));
   MS_TRY(go_on_undoing(*w));

@@ -106,6 +106,7 @@ class WorkflowRules {
   Result<void> undo(Open& w, std::string reason, bool cancelled);
   Result<void> go_on_undoing(Open& w);
   Result<void> undo_step(Open& w, int step);
+  static std::string reason_of(const StepEnd& end);
   Result<void> undo_ended(Open& w, int step, const StepEnd& end);
   Result<std::string> undo_args(Open& w, int step, const workflow::StepDefinition& definition);
   void finish(Open& w, WorkflowState state);

@@ -127,10 +127,11 @@ Result<void> WorkflowRules::undo_ended(Open& w, int step, const StepEnd& end) {
     return go_on_undoing(w);
   }
   status->state = StepState::undo_failed;
-  status->reason = fmt::format(
-      "its undo: {}", end.reason.empty() ? to_string(end.state) : std::string_view(end.reason));
+  MS_TRY_ASSIGN(const auto definition, this->definition(w, step));
+  status->reason = "its undo: " + reason_of(end);
   ++w.summary.undo_failed;
-  alarms_.push_back(fmt::format("workflow {}, step {}: {}", w.record.id, step, status->reason));
+  alarms_.push_back(
+      fmt::format("workflow {}, step {}: {}", w.record.id, definition->spec.name, status->reason));
   return go_on_undoing(w);
 }
 

@@ -110,9 +110,12 @@ TEST_SUITE("store: workflows undone") {
     b.die("c");
     b.die("undo-b");
     CHECK(b.state_of(id) == WorkflowState::parked);
-    CHECK(b.effects().alarms.size() == 1);
+    REQUIRE(b.effects().alarms.size() == 1);
+    CHECK(b.effects().alarms[0].find("step b: its undo: dead: broken: it is broken") !=
+          std::string::npos);
     CHECK(b.begun() == "");
     CHECK(b.step_of(id, "b").state == StepState::undo_failed);
+    CHECK(b.step_of(id, "b").reason == "its undo: dead: broken: it is broken");
     CHECK(b.refused(RetryWorkflow{id, "a", false, {}}) == ErrorCode::not_found);
     CHECK(b.one<WorkflowInfo>(RetryWorkflow{id, "", false, {}}).state == WorkflowState::undoing);
     CHECK(b.begun() == "undo-b");
