@@ -242,7 +242,8 @@ void EventStream::write_job(JsonWriter& w, const Event& event) const {
   if (!event.reason.empty()) w.key("reason").string(event.reason);
   if (!event.progress) return;
   w.key("progress").begin_object().key("value").real(event.progress->value);
-  const std::string_view queue = event.facts == nullptr ? "" : event.facts->queue;
+  const std::string_view queue =
+      event.facts == nullptr ? std::string_view() : std::string_view(event.facts->queue);
   w.key("text");
   if (payload_for(*caller_, queue) == Payload::shown) {
     w.string(event.progress->text);
