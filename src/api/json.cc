@@ -124,6 +124,12 @@ bool JsonReader::fail_here(std::string_view rule) {
   return fail(ErrorCode::invalid_argument, fmt::format("{}: {}", label(), rule), path());
 }
 
+bool JsonReader::fail_value(std::string_view rule) {
+  if (failed() || next_ == 0) return false;
+  const std::string_view value = cut_text(slice(tape_.tokens[next_ - 1]), kShownBytes);
+  return fail(ErrorCode::invalid_argument, fmt::format("{} {}: {}", label(), value, rule), path());
+}
+
 bool JsonReader::missing(std::string_view field) {
   return fail(ErrorCode::invalid_argument, fmt::format("{}: must be given", field), path(field));
 }

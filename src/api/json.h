@@ -133,6 +133,8 @@ class JsonReader {
   // Refuses the value that was read last, or the object being read: `rule` as in "must be 0 to 9".
   // The message is "<last name of the path> <rule>". Always false.
   bool fail_here(std::string_view rule);
+  // The same of a value that has just been read: "<last name of the path> <value>: <rule>".
+  bool fail_value(std::string_view rule);
   bool fail(ErrorCode code, std::string message, std::string_view field);
   bool missing(std::string_view field);  // "must be given"
   // The path now: "jobs[3]"; with a field: "jobs[3].priority".

@@ -12,7 +12,7 @@ bool read_wait(JsonReader& in, Duration& wait) {
   if (in.null()) return true;
   if (!in.duration(wait)) return false;
   return wait <= kMaxClaimWait ||
-         in.fail_here(fmt::format("must be at most {}", format_duration(kMaxClaimWait)));
+         in.fail_value(fmt::format("must be at most {}", format_duration(kMaxClaimWait)));
 }
 
 // null removes what is there.

@@ -13,7 +13,7 @@ bool read_kind(JsonReader& in, RateLimit& rate) {
   std::string text;
   if (!in.string(text)) return false;
   const auto kind = parse_rate_kind(text);
-  if (!kind) return in.fail_here("must be bucket, sliding or fixed");
+  if (!kind) return in.fail_value("must be bucket, sliding or fixed");
   rate.kind = *kind;
   return true;
 }
@@ -24,6 +24,14 @@ constexpr JsonField<RateLimit> kRate[] = {
     {"burst", [](JsonReader& in,
                  RateLimit& r) { return in.null() || in.integer(r.burst, INT_MIN, INT_MAX); }},
 };
+// What it counts, and within which time, has no default.
+bool read_rate(JsonReader& in, RateLimit& rate) {
+  rate.count = INT_MIN;
+  rate.per = Duration::min();
+  if (!in.object(kRate, rate)) return false;
+  if (rate.count == INT_MIN) return in.missing("count");
+  return rate.per != Duration::min() || in.missing("per");
+}
 bool read_weights(JsonReader& in, KeyLimits& limits) {
   return in.null() || in.members([&](std::string_view key) {
     double& weight = limits.weights[std::string(key)];
@@ -36,7 +44,7 @@ constexpr JsonField<KeyLimits> kPerKey[] = {
        return in.null() || in.integer(l.concurrency.emplace(), INT_MIN, INT_MAX);
      }},
     {"rate",
-     [](JsonReader& in, KeyLimits& l) { return in.null() || in.object(kRate, l.rate.emplace()); }},
+     [](JsonReader& in, KeyLimits& l) { return in.null() || read_rate(in, l.rate.emplace()); }},
     {"fair", [](JsonReader& in, KeyLimits& l) { return in.null() || in.boolean(l.fair); }},
     {"weights", &read_weights},
 };
@@ -50,8 +58,8 @@ constexpr JsonField<QueueLimits> kLimits[] = {
      [](JsonReader& in, QueueLimits& l) {
        return in.null() || in.integer(l.concurrency.emplace(), INT_MIN, INT_MAX);
      }},
-    {"rate", [](JsonReader& in,
-                QueueLimits& l) { return in.null() || in.object(kRate, l.rate.emplace()); }},
+    {"rate",
+     [](JsonReader& in, QueueLimits& l) { return in.null() || read_rate(in, l.rate.emplace()); }},
     {"per_key",
      [](JsonReader& in, QueueLimits& l) { return in.null() || in.object(kPerKey, l.per_key); }},
     {"ageing",

@@ -58,9 +58,13 @@ TEST_CASE("a request names what is wrong with it") {
   CHECK(field(R"({"per_key": {"rate": null}})") == "none");
   CHECK(field(R"({"per_key": {"rate": {"count": 10, "per": "1m"}}})") == "none");
   CHECK(field(R"({"per_key": {"rate": {"count": 0, "per": "1m"}}})") == "per_key.rate.count");
-  CHECK(field(R"({"per_key": {"rate": {"per": "1ms"}}})") == "per_key.rate.per");
+  CHECK(field(R"({"per_key": {"rate": {"count": 1, "per": "1ms"}}})") == "per_key.rate.per");
+  CHECK(field(R"({"per_key": {"rate": {"per": "1s"}}})") == "per_key.rate.count");
+  CHECK(field(R"({"rate": {}})") == "rate.count");
+  CHECK(field(R"({"rate": {"count": 500}})") == "rate.per");
   CHECK(field(R"({"per_key": {"rate": {"kind": "leaky"}}})") == "per_key.rate.kind");
-  CHECK(field(R"({"per_key": {"rate": {"kind": "fixed", "burst": 2}}})") == "per_key.rate.burst");
+  CHECK(field(R"({"per_key": {"rate": {"count": 1, "per": "1s", "kind": "fixed", "burst": 2}}})") ==
+        "per_key.rate.burst");
   CHECK(field(R"({"per_key": {"fair": true, "weights": {"a": 0.5}}, "ageing": "1m"})") == "none");
   CHECK(field(R"({"per_key": {"fair": 1}})") == "per_key.fair");
   CHECK(field(R"({"per_key": {"weights": {"a": 2}}})") == "per_key.weights");

@@ -21,7 +21,7 @@ constexpr int kMaxAttempts = 1000;
 
 template <auto Member>
 bool as_filter(JsonReader& in, RedriveOrder& order) {
-  return in.null() || in.string(order.filter.*Member);
+  return in.null() || read_filter_word(in, order.filter.*Member);
 }
 constexpr JsonField<RedriveOrder> kOrder[] = {
     {"queue", &as_filter<&DeadFilter::queue>},
@@ -60,13 +60,21 @@ Result<Duration> parse_rate(std::string_view text) {
                                      text.substr(0, 64), kMaxRate));
 }
 
-Result<void> validate(const RedriveOrder& order) {
-  const DeadFilter& filter = order.filter;
+bool read_filter_word(JsonReader& in, std::string& into) {
+  return in.string(into) && (!into.empty() || in.fail_value("must not be empty; leave it out"));
+}
+
+Result<void> check_filter(const DeadFilter& filter) {
   if (!filter.queue.empty()) MS_TRY(check_name("queue", filter.queue));
   if (!filter.kind.empty()) MS_TRY(check_name("kind", filter.kind));
   if (!filter.fingerprint.empty()) MS_TRY(check_fingerprint("fingerprint", filter.fingerprint));
-  if (filter.tag.size() > kMaxTagBytes)
-    return invalid("tag", fmt::format("tag: must be at most {} bytes", kMaxTagBytes));
+  if (filter.tag.size() <= kMaxTagBytes) return {};
+  return invalid(
+      "tag", fmt::format("tag of {} bytes: must be at most {}", filter.tag.size(), kMaxTagBytes));
+}
+
+Result<void> validate(const RedriveOrder& order) {
+  MS_TRY(check_filter(order.filter));
   MS_TRY(parse_rate(order.pace.rate));
   if (order.pace.limit >= 1 && order.pace.limit <= RedrivePace::kMaxRedriven) return {};
   return invalid("limit", fmt::format("limit {}: must be 1 to {}", order.pace.limit,

@@ -9,11 +9,17 @@
 
 namespace mainspring {
 
+class JsonReader;
+
 struct RedriveOrder {
   DeadFilter filter;
   RedrivePace pace;
 };
 
+// Errors: invalid_argument, with the field.
+Result<void> check_filter(const DeadFilter& filter);
+// A word of a filter, which is left out where everything is meant: "" is refused.
+bool read_filter_word(JsonReader& in, std::string& into);
 // Errors: invalid_argument, with the field.
 Result<void> validate(const RedriveOrder& order);
 // {"queue"?, "kind"?, "tag"?, "fingerprint"?, "rate"?, "canary"?, "limit"?}; "" is {}. Validated.

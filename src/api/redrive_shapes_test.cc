@@ -33,6 +33,9 @@ TEST_CASE("a redrive is read as it was written, and means everything if it says 
 TEST_CASE("what a redrive cannot be is refused, with the field") {
   const std::pair<const char*, const char*> bad[] = {
       {R"({"queue":"a b"})", "queue"},
+      {R"({"queue":""})", "queue"},
+      {R"({"tag":""})", "tag"},
+      {R"({"fingerprint":""})", "fingerprint"},
       {R"({"kind":"-"})", "kind"},
       {R"({"fingerprint":"x"})", "fingerprint"},
       {R"({"rate":"20"})", "rate"},

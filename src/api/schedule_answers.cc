@@ -147,7 +147,7 @@ constexpr JsonField<TimerRequest> kTimer[] = {
        if (in.null()) return true;
        if (!in.duration(r.operation.timeout)) return false;
        return r.operation.timeout.count() > 0 ||
-              in.fail_here("must be more than 0, or null for the timer's own");
+              in.fail_value("must be more than 0, or null for the timer's own");
      }},
 };
 

@@ -25,7 +25,11 @@ bool read_continuous(JsonReader& in, Schedule& schedule);
 inline constexpr JsonField<Schedule> kScheduleFields[] = {
     {"name", &as_optional_string<&Schedule::name>},
     {"cron", &as_optional_string<&Schedule::cron>},
-    {"every", [](JsonReader& in, Schedule& s) { return in.null() || in.duration(s.every); }},
+    {"every",
+     [](JsonReader& in, Schedule& s) {  // 0 is a schedule that has none
+       return in.null() || (in.duration(s.every) &&
+                            (s.every != Duration(0) || in.fail_value("must be more than 0")));
+     }},
     {"at", &as_optional_time<&Schedule::at>},
     {"time_zone", [](JsonReader& in, Schedule& s) { return in.null() || in.string(s.time_zone); }},
     {"job", [](JsonReader& in, Schedule& s) { return read_new_job(in, s.job); }},

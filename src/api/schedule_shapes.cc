@@ -18,7 +18,7 @@ bool read_misfire(JsonReader& in, Schedule& schedule) {
   std::string text;
   if (!in.string(text)) return false;
   const auto policy = parse_misfire(text);
-  if (!policy) return in.fail_here("must be \"skip\", \"once\" or \"all\"");
+  if (!policy) return in.fail_value("must be \"skip\", \"once\" or \"all\"");
   schedule.misfire = *policy;
   return true;
 }
@@ -28,7 +28,7 @@ bool read_overlap_word(JsonReader& in, Overlap& out) {
   if (!in.string(text)) return false;
   const auto policy = parse_overlap(text);
   if (!policy) {
-    return in.fail_here(
+    return in.fail_value(
         "must be \"skip\", \"buffer_one\", \"buffer_all\", \"cancel_other\", \"terminate_other\" "
         "or \"allow\"");
   }

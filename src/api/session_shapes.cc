@@ -12,15 +12,15 @@ bool read_wait(JsonReader& in, AcceptRequest& r) {
   if (in.null()) return true;
   if (!in.duration(r.wait)) return false;
   return r.wait <= kMaxClaimWait ||
-         in.fail_here(fmt::format("must be at most {}", format_duration(kMaxClaimWait)));
+         in.fail_value(fmt::format("must be at most {}", format_duration(kMaxClaimWait)));
 }
 
 bool read_lease(JsonReader& in, Duration& lease) {
   if (in.null()) return true;
   if (!in.duration(lease)) return false;
   return (lease >= kMinLease && lease <= kMaxLease) ||
-         in.fail_here(fmt::format("must be {} to {}", format_duration(kMinLease),
-                                  format_duration(kMaxLease)));
+         in.fail_value(fmt::format("must be {} to {}", format_duration(kMinLease),
+                                   format_duration(kMaxLease)));
 }
 
 // Of whoever accepts: null is the next free one; "" would be taken for it.

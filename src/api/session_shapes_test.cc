@@ -67,7 +67,7 @@ TEST_CASE("what breaks a rule of sessions is refused with its field and the rule
             "session \"a\nb\": must be 1 to 512 bytes without control characters and backslashes, "
             "and not . or .."},
            {R"({"kind":"a","session":"s","session_on_dead":"stop"})", "session_on_dead",
-            "session_on_dead: must be \"skip\", \"block\" or \"park\""},
+            "session_on_dead \"stop\": must be \"skip\", \"block\" or \"park\""},
            {R"({"kind":"a","session_on_dead":"block"})", "session_on_dead",
             "session_on_dead: is for jobs of a session, and needs session"},
            {R"({"kind":"a","reply_session":"s"})", "reply_session",

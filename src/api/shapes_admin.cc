@@ -6,6 +6,7 @@
 
 #include "api/fields.h"
 #include "api/limit_shapes.h"
+#include "api/redrive_shapes.h"
 #include "api/shapes.h"
 
 namespace mainspring {
@@ -19,7 +20,7 @@ struct Retention {
 bool read_retention_time(JsonReader& in, std::optional<Duration>& out) {
   if (in.null()) return true;
   if (!in.duration(out.emplace())) return false;
-  return out->count() > 0 || in.fail_here("must be more than 0, or null for the default");
+  return out->count() > 0 || in.fail_value("must be more than 0, or null for the default");
 }
 constexpr JsonField<Retention> kRetention[] = {
     {"completed",
@@ -142,7 +143,7 @@ constexpr JsonField<WorkersAnswer> kWorkers[] = {
 
 template <auto Member>
 bool as_filter(JsonReader& in, RedriveRequest& r) {
-  return in.null() || in.string(r.operation.filter.*Member);
+  return in.null() || read_filter_word(in, r.operation.filter.*Member);
 }
 constexpr JsonField<RedriveRequest> kRedriveRequest[] = {
     {"queue", &as_filter<&JobFilter::queue>},
@@ -291,7 +292,10 @@ Result<std::vector<WorkerInfo>> decode_workers(std::string_view body) {
 
 Result<RedriveRequest> decode_redrive_request(std::string_view body) {
   if (body.empty()) return RedriveRequest{};
-  return decode_request(body, kRedriveRequest);
+  MS_TRY_ASSIGN(RedriveRequest request, decode_request(body, kRedriveRequest));
+  const JobFilter& filter = request.operation.filter;
+  MS_TRY(check_filter({.queue = filter.queue, .kind = filter.kind, .tag = filter.tag}));
+  return request;
 }
 
 void encode_redrive_request(const RedriveRequest& request, std::string& out) {
@@ -366,11 +370,11 @@ std::vector<std::string_view> admin_request_fields(std::string_view schema) {
 }
 
 std::vector<std::string_view> request_fields(std::string_view schema) {
-  for (auto* of : {&job_request_fields, &work_request_fields, &admin_request_fields,
-                   &lease_request_fields, &session_request_fields, &schedule_request_fields,
-                   &schedule_call_fields, &access_request_fields, &workflow_request_fields,
-                   &workflow_call_fields, &trigger_request_fields, &breaker_request_fields,
-                   &redrive_request_fields}) {
+  for (auto* of :
+       {&job_request_fields, &work_request_fields, &admin_request_fields, &lease_request_fields,
+        &session_request_fields, &schedule_request_fields, &schedule_call_fields,
+        &access_request_fields, &workflow_request_fields, &workflow_call_fields,
+        &trigger_request_fields, &breaker_request_fields, &redrive_request_fields}) {
     auto names = of(schema);
     if (!names.empty()) return names;
   }

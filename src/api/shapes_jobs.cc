@@ -20,7 +20,7 @@ bool read_on_conflict(JsonReader& in, Unique& unique) {
   std::string text;
   if (!in.string(text)) return false;
   const auto policy = parse_on_conflict(text);
-  if (!policy) return in.fail_here("must be \"keep\", \"replace\" or \"postpone\"");
+  if (!policy) return in.fail_value("must be \"keep\", \"replace\" or \"postpone\"");
   unique.on_conflict = *policy;
   return true;
 }
@@ -47,7 +47,7 @@ bool read_on_dead(JsonReader& in, T& job) {
   if (in.null()) return true;
   if (!in.string(text)) return false;
   const auto policy = parse_on_dead(text);
-  if (!policy) return in.fail_here("must be \"skip\", \"block\" or \"park\"");
+  if (!policy) return in.fail_value("must be \"skip\", \"block\" or \"park\"");
   job.on_dead = *policy;
   return true;
 }
@@ -58,7 +58,7 @@ bool read_on_expiry(JsonReader& in, T& job) {
   if (in.null()) return true;
   if (!in.string(text)) return false;
   const auto policy = parse_on_expiry(text);
-  if (!policy) return in.fail_here("must be \"cancel\" or \"dead\"");
+  if (!policy) return in.fail_value("must be \"cancel\" or \"dead\"");
   job.on_expiry = *policy;
   return true;
 }

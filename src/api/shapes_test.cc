@@ -99,18 +99,18 @@ TEST_CASE("a bad job is refused with its field, its value and the rule") {
             "delay: must be a duration, a string such as \"250ms\", \"30s\" or \"15m\", not a "
             "number"},
            {R"({"kind":"a","timeout":"0s"})", "timeout",
-            "timeout: must be more than 0, or \"none\""},
+            "timeout 0s: must be more than 0, or \"none\""},
            {R"({"kind":"a","delay":"1s","run_at":"2026-01-31T09:00:00Z"})", "delay",
             "delay and run_at: give at most one of them"},
            {R"({"kind":"a","unique":{}})", "unique.key", "key: must be given"},
            {R"({"kind":"a","unique":{"key":"k","for":"366d"}})", "unique.for",
             "unique.for 366d: must be 0s to 365d"},
            {R"({"kind":"a","unique":{"key":"k","on_conflict":"drop"}})", "unique.on_conflict",
-            "on_conflict: must be \"keep\", \"replace\" or \"postpone\""},
+            "on_conflict \"drop\": must be \"keep\", \"replace\" or \"postpone\""},
            {R"({"kind":"a","on_expiry":"dead"})", "on_expiry",
             "on_expiry: is for jobs that expire, and needs expires_in"},
            {R"({"kind":"a","expires_in":"1h","on_expiry":"retry"})", "on_expiry",
-            "on_expiry: must be \"cancel\" or \"dead\""},
+            "on_expiry \"retry\": must be \"cancel\" or \"dead\""},
            {R"({"kind":"a","headers":{"a":1}})", "headers",
             "headers: must be an object whose values are strings"},
            {R"({"kind":"a","tags":["x",7]})", "tags[1]", "tags[1]: must be a string, not a number"},
@@ -455,6 +455,13 @@ TEST_CASE("queues, workers, pages, redrive, retention and verification read back
   CHECK_FALSE(redrive->dry_run);
   CHECK(decode_redrive_request(R"({"dry_run":true})")->dry_run);
   CHECK(refusal(decode_redrive_request(R"({"limit":0})")).field == "limit");
+  for (const char* word : {"queue", "kind", "tag"}) {
+    CAPTURE(word);  // "" is no filter: an unset variable must not redrive everything
+    const Error none = refusal(decode_redrive_request(fmt::format(R"({{"{}":""}})", word)));
+    CHECK(none.field == word);
+    CHECK(none.message == fmt::format("{} \"\": must not be empty; leave it out", word));
+  }
+  CHECK(refusal(decode_redrive_request(R"({"queue":"a b"})")).field == "queue");
   CHECK(decode_redrive_response(R"({"redriven":3,"next":null})")->redriven == 3);
   std::string answer;
   encode_redrive_response({.redriven = 2, .next = 9, .ids = {7, 9}}, answer);
@@ -536,7 +543,7 @@ NewJob any_new_job() {
     job.run_at = any_time();
   }
   if (coin()) job.unique = Unique{"k" + valid_text(), any_ms(), OnConflict::postpone};
-  if (coin()) job.expires_in = any_ms() + 1ms;
+  if (coin()) job.expires_in = job.delay.value_or(0ms) + any_ms() + 1ms;
   if (job.expires_in && coin()) job.on_expiry = OnExpiry::dead;
   job.timeout = coin() ? kForever : any_ms() + 1us;
   if (coin()) job.tags = {"t" + valid_text().substr(0, 0), any_name().substr(0, 60)};

@@ -43,14 +43,14 @@ bool read_names(JsonReader& in, std::vector<std::string>& out, std::string_view 
 bool read_wait(JsonReader& in, ClaimRequest& request) {
   if (!in.duration(request.wait)) return false;
   return request.wait <= kMaxClaimWait ||
-         in.fail_here(fmt::format("must be at most {}", format_duration(kMaxClaimWait)));
+         in.fail_value(fmt::format("must be at most {}", format_duration(kMaxClaimWait)));
 }
 
 bool read_lease(JsonReader& in, Duration& lease) {
   if (!in.duration(lease)) return false;
   return (lease >= kMinLease && lease <= kMaxLease) ||
-         in.fail_here(fmt::format("must be {} to {}", format_duration(kMinLease),
-                                  format_duration(kMaxLease)));
+         in.fail_value(fmt::format("must be {} to {}", format_duration(kMinLease),
+                                   format_duration(kMaxLease)));
 }
 
 bool read_claim_queues(JsonReader& in, ClaimRequest& r) {

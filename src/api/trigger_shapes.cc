@@ -2,6 +2,7 @@
 #include "api/trigger_shapes.h"
 
 #include "api/audit_images.h"
+#include "api/redrive_shapes.h"
 #include "api/schedule_fields.h"
 #include "api/schedule_shapes.h"
 
@@ -12,7 +13,7 @@ bool read_auth(JsonReader& in, HookSource& http) {
   std::string text;
   if (!in.string(text)) return false;
   const auto auth = parse_hook_auth(text);
-  if (!auth) return in.fail_here("must be \"token\" or \"signature\"");
+  if (!auth) return in.fail_value("must be \"token\" or \"signature\"");
   http.auth = *auth;
   return true;
 }
@@ -29,16 +30,26 @@ constexpr JsonField<FolderSource> kFolder[] = {
     {"node", &as_optional_string<&FolderSource::node>},
 };
 bool read_on(JsonReader& in, EndedSource& ended) {
-  FollowUp as;
-  if (!read_ends(in, as)) return false;
-  if ((as.on & ~FollowUp::kEveryEnd) != 0)
-    return in.fail_here("must be \"completed\", \"cancelled\" or \"dead\"");
-  ended.on = as.on;
-  return true;
+  if (in.null()) return true;
+  ended.on = 0;
+  const bool read = in.array(3, [&](std::size_t) {
+    std::string name;
+    if (!in.string(name)) return false;
+    const auto bit = parse_occasion(name);
+    if (!bit || (*bit & FollowUp::kEveryEnd) == 0)
+      return in.fail_value("must be \"completed\", \"cancelled\" or \"dead\"");
+    ended.on |= *bit;
+    return true;
+  });
+  if (!read) return false;
+  return ended.on != 0 ||
+         in.fail_here("must name at least one of \"completed\", \"cancelled\" and \"dead\"");
 }
 constexpr JsonField<EndedSource> kEnded[] = {
-    {"queue", &as_optional_string<&EndedSource::queue>},
-    {"kind", &as_optional_string<&EndedSource::kind>},
+    {"queue",
+     [](JsonReader& in, EndedSource& e) { return in.null() || read_filter_word(in, e.queue); }},
+    {"kind",
+     [](JsonReader& in, EndedSource& e) { return in.null() || read_filter_word(in, e.kind); }},
     {"on", &read_on},
 };
 constexpr JsonField<Trigger> kTrigger[] = {

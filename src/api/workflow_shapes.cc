@@ -39,7 +39,7 @@ bool read_on_failure(JsonReader& in, StepSpec& step) {
     step.on_failure = one;
     return true;
   }
-  return in.fail_here("must be \"undo\", \"continue\" or \"park\"");
+  return in.fail_value("must be \"undo\", \"continue\" or \"park\"");
 }
 
 bool read_workflow(JsonReader& in, WorkflowSpec& spec);
@@ -73,7 +73,7 @@ bool read_undo_order(JsonReader& in, WorkflowSpec& spec) {
   std::string text;
   if (!in.string(text)) return false;
   if (text != "reverse" && text != "parallel")
-    return in.fail_here("must be \"reverse\" or \"parallel\"");
+    return in.fail_value("must be \"reverse\" or \"parallel\"");
   spec.undo_order = text == "reverse" ? UndoOrder::reverse : UndoOrder::parallel;
   return true;
 }

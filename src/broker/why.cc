@@ -295,16 +295,18 @@ Why why_of(const Job& job, const QueueStats* queue, const std::vector<WorkerInfo
   if (breaker != nullptr) {
     if (auto held = held_by_breaker(job, *breaker, now)) return std::move(*held);
   }
+  const auto in_line = [&](Why why) {
+    if (queue != nullptr) why.text += order_words(job, queue->limits, now);
+    return why;
+  };
   if (queue != nullptr && !queue->limits.costs.empty()) {
-    if (auto held = held_by_cost(job, *queue, key, now)) return std::move(*held);
+    if (auto held = held_by_cost(job, *queue, key, now)) return in_line(std::move(*held));
   } else if (queue != nullptr) {
-    if (auto limit = held_by_limits(*queue, now)) return std::move(*limit);
-    if (auto of_key = held_by_key(job, queue->limits.per_key, key, now)) return std::move(*of_key);
+    if (auto limit = held_by_limits(*queue, now)) return in_line(std::move(*limit));
+    if (auto of_key = held_by_key(job, queue->limits.per_key, key, now))
+      return in_line(std::move(*of_key));
   }
-  Why why = held_by_workers(job, workers);
-  if (queue != nullptr && why.gate == Gate::busy_workers)
-    why.text += order_words(job, queue->limits, now);
-  return why;
+  return in_line(held_by_workers(job, workers));
 }
 
 }  // namespace mainspring

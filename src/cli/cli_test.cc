@@ -144,6 +144,24 @@ TEST_CASE("a group of commands may be called in the singular or the plural") {
   CHECK(find_command({"leases", "list"}) != nullptr);
 }
 
+TEST_CASE("a flag that is empty, not given or not written to its end is refused") {
+  const std::pair<std::vector<std::string>, std::string_view> cases[] = {
+      {{"jobs", "list", "--queue", ""}, "--queue \"\": must not be empty"},
+      {{"dead", "redrive", "--tag="}, "--tag \"\": must not be empty"},
+      {{"enqueue", "q", "k", "--session", ""}, "--session \"\": must not be empty"},
+      {{"trigger", "set", "t", "--of-queue", ""}, "--of-queue \"\": must not be empty"},
+      {{"schedules", "set", "s", "--every", "1h"}, "--kind: must be given"},
+      {{"schedules", "set", "s", "--every", "0s"}, "--every 0s: must be more than 0"},
+      {{"enqueue", "q", "k", "--prio", "5"}, "Did you mean --priority?"},
+  };
+  for (const auto& [words, says] : cases) {
+    const Ran ran = run(words);
+    CAPTURE(ran.err);
+    CHECK(ran.code == 64);
+    CHECK(has(ran.err, says));
+  }
+}
+
 TEST_CASE("a bad command line names what is wrong and exits with 64") {
   struct Case {
     std::vector<std::string> words;

@@ -150,6 +150,12 @@ std::size_t distance(std::string_view a, std::string_view b) {
 }
 
 std::string suggestion(std::string_view word, const std::vector<std::string>& known) {
+  // Begun and not ended: --prio.
+  constexpr std::size_t kLeast = 3;
+  const auto longer = std::find_if(known.begin(), known.end(),
+                                   [&](const auto& name) { return name.starts_with(word); });
+  if (longer != known.end() && word.find_first_not_of('-') + kLeast <= word.size())
+    return fmt::format(" Did you mean {}?", *longer);
   const auto best = std::min_element(known.begin(), known.end(), [&](const auto& a, const auto& b) {
     return distance(word, a) < distance(word, b);
   });
@@ -186,6 +192,17 @@ Error unexpected(const Level& level, const std::vector<std::string>& path,
   return invalid(word, message + meant + fmt::format(" See {} --help", program_path(path)));
 }
 
+// Left out it has a meaning, which is not meant by a variable of a shell that is not set: all jobs
+// instead of those of a queue, none instead of a session.
+bool names_something(std::string_view flag) {
+  constexpr std::string_view kNames[] = {
+      "queue",         "kind",           "tag",      "fingerprint", "session",
+      "reply-session", "limit-key",      "reply-to", "callback",    "unique",
+      "key",           "worker",         "job",      "directory",   "of-queue",
+      "of-kind",       "idempotency-key"};
+  return std::find(std::begin(kNames), std::end(kNames), flag) != std::end(kNames);
+}
+
 // Moves what one level understood into `parsed`.
 Result<void> collect(Level& level, Parsed& parsed) {
   parsed.help = parsed.help || level.help;
@@ -203,6 +220,10 @@ Result<void> collect(Level& level, Parsed& parsed) {
       if (found == level.flags.end() || found->second.empty()) continue;
       if (!flag.repeated) MS_TRY(once("--" + flag.name, found->second.size()));
       for (const std::string& value : found->second) {
+        if (value.empty() && names_something(flag.name)) {
+          return invalid(flag.name,
+                         fmt::format("--{} \"\": must not be empty; leave it out", flag.name));
+        }
         const auto& choices = flag.choices;
         if (!choices.empty() && std::find(choices.begin(), choices.end(), value) == choices.end()) {
           return invalid(flag.name, fmt::format("--{} \"{}\": must be one of {}", flag.name, value,

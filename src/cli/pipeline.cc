@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <memory>
 
 #include "api/json.h"
@@ -34,7 +35,7 @@ struct Shop {
 
 // Which filters this process runs: those of --filter, or all that have a program.
 Result<std::vector<std::size_t>> chosen(const Pipeline& pipeline, const Invocation& invocation,
-                                        const Io& io) {
+                                        Io& io) {
   std::vector<std::size_t> out;
   const auto& wanted = invocation.all_flags("filter");
   for (const std::string& name : wanted) {
@@ -58,6 +59,11 @@ Result<std::vector<std::size_t>> chosen(const Pipeline& pipeline, const Invocati
   }
   for (const std::size_t i : out) {
     const Filter& filter = pipeline.filters[i];
+    std::error_code error;  // a filter before it may make it
+    if (!filter.directory.empty() && !std::filesystem::is_directory(filter.directory, error)) {
+      io.err(fmt::format("filters[{}].directory \"{}\": is not there; its jobs fail until it is\n",
+                         i, filter.directory));
+    }
     if (program_exists(filter.argv[0], filter.directory, io)) continue;
     return invalid("exec", fmt::format("filters[{}].exec: there is no program {} that can be run",
                                        i, filter.argv[0]));

@@ -84,6 +84,7 @@ Result<std::vector<PutScheduleRequest>> schedules_of_file(std::string_view file,
 Result<void> read_schedule_flags(const Invocation& invocation, Schedule& schedule) {
   schedule.cron = invocation.flag("cron").value_or("");
   MS_TRY_ASSIGN(const auto every, invocation.duration("every"));
+  if (every && *every == Duration(0)) return invalid("every", "--every 0s: must be more than 0");
   schedule.every = every.value_or(Duration(0));
   MS_TRY_ASSIGN(schedule.at, instant_flag(invocation, "at"));
   schedule.time_zone = invocation.flag("time-zone").value_or("UTC");
@@ -106,6 +107,7 @@ Result<void> read_schedule_flags(const Invocation& invocation, Schedule& schedul
 Result<void> read_template_flags(const Invocation& invocation, NewJob& job) {
   if (const auto queue = invocation.flag("queue")) job.queue = *queue;
   if (const auto kind = invocation.flag("kind")) job.kind = *kind;
+  if (job.kind.empty()) return invalid("kind", "--kind: must be given");
   MS_TRY_ASSIGN(job.args, read_args(invocation.flag("args"), "--args"));
   return read_job_options(invocation, job);
 }

@@ -62,6 +62,8 @@ std::string check_fields(const HeadParser::value_type& request) {
     if (many(name)) return std::string(to_string(name)) + " is given twice";
   }
   if (request.count("Idempotency-Key") > 1) return "Idempotency-Key is given twice";
+  if (request.count("Idempotency-Key") == 1 && request["Idempotency-Key"].empty())
+    return "Idempotency-Key is empty: leave it out, or give a key";
   if (request.count(field::content_length) != 0) {
     constexpr std::size_t kMaxDigits = 18;
     const auto length = request[field::content_length];

@@ -149,8 +149,9 @@ Result<std::string> json_of_body(std::string_view body, const HeaderFields& head
   const auto good = check_json("", body);
   if (good) return std::string(body);
   if (header_value(headers, "Content-Type").starts_with(kJson) || !is_utf8(body)) {
-    return invalid(
-        "", fmt::format("the body: must be JSON, or text in UTF-8: {}", good.error().message));
+    const std::string_view why = good.error().message;
+    return invalid("", fmt::format("the body: must be JSON, or text in UTF-8: {}",
+                                   why.substr(std::min(why.size(), why.find_first_not_of(": ")))));
   }
   std::string out;
   append_json_string(out, body);

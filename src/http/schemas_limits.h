@@ -7,7 +7,8 @@ namespace mainspring::http {
 
 inline constexpr Schema kLimitSchemas[] = {
     {"RateLimit", R"({"type":["object","null"],"additionalProperties":false,
-      "description":"Attempts that begin; null = no limit.","properties":{
+      "required":["count","per"],"description":"Attempts that begin; null = no limit.",
+      "properties":{
       "count":{"type":"integer","minimum":1,"maximum":1000000},
       "per":{"$ref":"#/components/schemas/Duration"},
       "kind":{"type":"string","enum":["bucket","sliding","fixed"],"default":"bucket"},

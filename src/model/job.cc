@@ -203,11 +203,19 @@ Result<void> validate(const NewJob& job, std::string_view prefix) {
   if (job.run_at && job.delay)
     return invalid(at("delay"), "delay and run_at: give at most one of them");
   if (job.delay && job.delay->count() < 0)
-    return invalid(at("delay"), "delay: must not be negative");
+    return invalid(at("delay"),
+                   fmt::format("delay {}: must not be negative", format_duration(*job.delay)));
   if (job.timeout <= Duration(0))
-    return invalid(at("timeout"), "timeout: must be more than 0, or \"none\"");
+    return invalid(at("timeout"), fmt::format("timeout {}: must be more than 0, or \"none\"",
+                                              format_duration(job.timeout)));
   if (job.expires_in && *job.expires_in <= Duration(0)) {
-    return invalid(at("expires_in"), "expires_in: must be more than 0");
+    return invalid(at("expires_in"), fmt::format("expires_in {}: must be more than 0",
+                                                 format_duration(*job.expires_in)));
+  }
+  if (job.expires_in && job.delay && *job.expires_in <= *job.delay) {
+    return invalid(at("expires_in"),
+                   fmt::format("expires_in {}: must be more than delay {}, or it never begins",
+                               format_duration(*job.expires_in), format_duration(*job.delay)));
   }
   if (job.on_expiry != OnExpiry::cancel && !job.expires_in) {
     return invalid(at("on_expiry"), "on_expiry: is for jobs that expire, and needs expires_in");

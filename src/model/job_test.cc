@@ -48,6 +48,14 @@ TEST_CASE("a bad job is refused with the field, the value and the rule") {
   bad.run_at = WallTime::from_ms(5);
   CHECK(validate(bad).error().field == "delay");
   bad = good;
+  bad.delay = 3s;
+  bad.expires_in = 1s;
+  CHECK(validate(bad).error().field == "expires_in");
+  CHECK(validate(bad).error().message ==
+        "expires_in 1s: must be more than delay 3s, or it never begins");
+  bad.expires_in = 4s;
+  CHECK(validate(bad));
+  bad = good;
   bad.max_attempts = 0;
   CHECK_FALSE(validate(bad));
   bad = good;
