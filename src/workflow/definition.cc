@@ -120,9 +120,13 @@ class Planner {
     const StepSpec& step = spec_.steps[i];
     const std::string field = field_of(i);
     if (!is_name(step.name))
-      return refused(field + ".name", "must be 1 to 64 of A-Z, a-z, 0-9, _ and -");
+      return refused(field + ".name",
+                     fmt::format("\"{}\": must be 1 to 64 of A-Z, a-z, 0-9, _ and -",
+                                 cut_text(step.name, 64)));
     if (step.name == kInput || step.name == kItem || step.name == kWorkflow)
-      return refused(field + ".name", "must not be \"input\", \"item\" or \"workflow\"");
+      return refused(
+          field + ".name",
+          fmt::format("\"{}\": must not be \"input\", \"item\" or \"workflow\"", step.name));
     if (!numbers_.emplace(step.name, static_cast<int>(i) + 1).second)
       return refused(field + ".name", fmt::format("\"{}\" is there twice", step.name));
     MS_TRY(check_kind(field, step));
