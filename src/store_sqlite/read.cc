@@ -126,6 +126,7 @@ class Leases {
  private:
   // "[12,13]": the store's own writing.
   void add(std::string_view ids) {
+    if (ids.empty()) throw SqlError{SQLITE_CORRUPT, "a grant without ids"};
     Token token = grants_.integer(0);
     const char* at = ids.data() + 1;
     const char* end = ids.data() + ids.size();

@@ -173,7 +173,7 @@ void SqliteTarget::load() {
   while (grants.step()) {
     const std::string_view ids = grants.text(1);  // "[12]"
     JobId id = 0;
-    std::from_chars(ids.data() + 1, ids.data() + ids.size(), id);
+    if (!ids.empty()) std::from_chars(ids.data() + 1, ids.data() + ids.size(), id);
     running_.emplace(id, grants.integer(0));
   }
   Statement live(db_, "SELECT id, a FROM tallies WHERE id >= 4294967296");

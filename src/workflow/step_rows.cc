@@ -274,7 +274,9 @@ std::string encode(const StepDefinition& step) {
 }
 
 Result<StepDefinition> decode_definition(std::string_view text) {
-  return decode_request(text, kDefinition);
+  MS_TRY_ASSIGN(StepDefinition read, decode_request(text, kDefinition));
+  if (read.spec.name.empty()) return Error{ErrorCode::internal, "step: must be given"};
+  return read;
 }
 
 Prepared prepare(const WorkflowSpec& spec, std::vector<PlannedStep> plan) {
