@@ -49,8 +49,10 @@ bool read_numbers(JsonReader& in, std::vector<int>& out) {
                   [&](std::size_t) { return in.integer(out.emplace_back(), 1, INT32_MAX); });
 }
 bool read_refs(JsonReader& in, std::map<std::string, int>& out) {
-  return in.members(
-      [&](std::string_view name) { return in.integer(out[std::string(name)], 1, INT32_MAX); });
+  return in.members([&](std::string_view name) {
+    if (!check_memo_name("refs", name)) return in.fail_here("must be names of steps");
+    return in.integer(out[std::string(name)], 1, INT32_MAX);
+  });
 }
 void write_numbers(JsonWriter& w, std::string_view key, const std::vector<int>& numbers) {
   if (numbers.empty()) return;
@@ -96,7 +98,8 @@ constexpr JsonField<Summary> kSummary[] = {
     {"deadline_at", &as_any<&Summary::deadline_at>},
     {"undo_order", &as_any<&Summary::undo_order>},
     {"cancelled", &as_boolean<&Summary::cancelled>},
-    {"version", &as_any<&Summary::version>},
+    {"version",
+     [](JsonReader& in, Summary& s) { return in.integer(s.version, std::int64_t{1}, INT64_MAX); }},
     {"steps", &as_any<&Summary::steps>},
     {"open", &as_any<&Summary::open>},
     {"live", &as_any<&Summary::live>},
