@@ -2,9 +2,10 @@
 // told by lines on standard input what to do and answering each with one line of JSON.
 //
 //   postgres_load --url URL --schema NAME [--new] [--clients N] [--batch N] [--payload BYTES]
-//                 [--http] [--no-bundles] [--retention SECONDS] [--steps N]
+//                 [--http] [--no-bundles] [--retention SECONDS] [--steps N] [--sessions N]
 //
-// With --steps the load is one of workflows of so many steps; jobs are those of steps.
+// With --steps the load is one of workflows of so many steps; jobs are those of steps. With
+// --sessions they go to so many sessions in turn.
 //
 //   run WARM SECONDS   a lifecycle load: WARM seconds that do not count, then those that do
 //   jobs N             the same until N jobs are completed, all of which count
@@ -75,6 +76,8 @@ Result<Settings> parse(int argc, char** argv) {
       out.load.payload = std::atoi(value.c_str());
     } else if (name == "--steps") {
       out.load.steps = std::atoi(value.c_str());
+    } else if (name == "--sessions") {
+      out.load.sessions = std::atoi(value.c_str());
     } else if (name == "--retention") {
       out.retention = std::chrono::seconds(std::atoi(value.c_str()));
     } else {
