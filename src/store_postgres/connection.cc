@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <poll.h>
 
+#include <algorithm>
 #include <atomic>
 #include <bit>
 #include <cstring>
@@ -196,6 +197,15 @@ Params& Params::add(const Ints& v) {
   }
   end();
   return *this;
+}
+Params& Params::column(const Ints& v) {
+  const bool same = std::all_of(v.begin(), v.end(), [&](auto value) { return value == v.front(); });
+  if (same && !v.empty()) return null(kInt8Array).add(v.front());
+  return add(v).null(kInt8);
+}
+Params& Params::column(const Texts& v) {
+  const bool none = std::none_of(v.begin(), v.end(), [](const auto& text) { return text; });
+  return none ? null(kTextArray) : add(v);
 }
 Params& Params::add(const OptInts& v) {
   begin(kInt8Array);

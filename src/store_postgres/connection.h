@@ -86,6 +86,9 @@ class Params {
   Params& add(const std::optional<double>& v) { return v ? add(*v) : null(kFloat8); }
   Params& add(const std::optional<std::string_view>& v) { return v ? add(*v) : null(kText); }
   Params& add(const std::optional<Ints>& v) { return v ? add(*v) : null(kInt8Array); }
+  // Of rows_text(): one value, or none, where that says it all.
+  Params& column(const Ints& v);
+  Params& column(const Texts& v);
   // "" becomes NULL.
   Params& text_or_null(std::string_view v) { return v.empty() ? null(kText) : add(v); }
 

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "base/mutant.h"
+#include "store_postgres/columns.h"
 #include "store_postgres/store_impl.h"
 
 namespace mainspring::pg {
@@ -120,10 +121,14 @@ void PostgresStore::flush_bodies(const std::vector<JobInHand*>& fresh) {
     depth.push_back(row.trigger_depth);
     limit_key.push_back(text_or_null(body.limit_key));
   }
-  write(sql_.insert_jobs,
-        params(id, state, flags, priority, max_attempts, run_at, expires_at, timeout, schedule,
-               queue, kind, key, correlation, reply, tags, headers, wall(), args, budget,
-               follow_ups, session, reply_session, depth, limit_key));
+  Params p = params(id);
+  for (const Ints* numbers : {&state, &flags, &priority, &max_attempts, &run_at, &expires_at,
+                              &timeout, &schedule, &queue, &kind, &budget, &depth})
+    p.column(*numbers);
+  for (const Texts* texts : {&key, &correlation, &reply, &tags, &headers, &args, &follow_ups,
+                             &session, &reply_session, &limit_key})
+    p.column(*texts);
+  write(sql_.insert_jobs, p.add(wall()));
   // A new row that was changed since it was made is written again, with its other fields.
   std::vector<JobInHand*> changed;
   for (JobInHand* job : fresh) {
@@ -148,8 +153,7 @@ void PostgresStore::flush_rows(const std::vector<JobInHand*>& changed) {
     for (std::size_t i = 0; i < values.size(); ++i) c[i].push_back(values[i]);
     worker.push_back(text_or_null(r.worker));
   }
-  write(sql_.update_jobs, params(c[0], c[1], c[2], c[3], c[4], c[5], c[6], c[7], c[8], c[9], c[10],
-                                 c[11], c[12], c[13], c[14], worker));
+  write(sql_.update_jobs, rows_of(c).column(worker));
 }
 
 void PostgresStore::flush_replaced(const std::vector<JobInHand*>& changed) {
@@ -179,14 +183,14 @@ void PostgresStore::flush_lines(const std::vector<JobInHand*>& all) {
     const auto after = now ? place_of(*now) : std::nullopt;
     const bool moved = before != after || (before && job->body);  // it may be held back: that too
     if (before && moved) {
-      gone[0].push_back(before->queue), gone[1].push_back(before->priority);
-      gone[2].push_back(before->run_at), gone[3].push_back(before->id);
+      gone[0].push_back(before->id), gone[1].push_back(before->queue);
+      gone[2].push_back(before->priority), gone[3].push_back(before->run_at);
       if (!job->row.session.empty()) --after_.heads[before->queue];
     }
     if (after && moved) {
-      come[0].push_back(after->queue), come[1].push_back(after->priority);
-      come[2].push_back(after->kind), come[3].push_back(after->run_at);
-      come[4].push_back(after->id), come[5].push_back(after->expires_at);
+      come[0].push_back(after->id), come[1].push_back(after->queue);
+      come[2].push_back(after->priority), come[3].push_back(after->kind);
+      come[4].push_back(after->run_at), come[5].push_back(after->expires_at);
       come[6].push_back(session_id(job->row));
       if (come[6].back() != 0) {
         ++after_.heads[after->queue];
@@ -222,9 +226,8 @@ void PostgresStore::flush_lines(const std::vector<JobInHand*>& all) {
     if (now && job->prune_at != 0 && is_terminal(now->state))
       finished[job->prune_at].push_back(now->id);
   }
-  if (!gone[0].empty()) write(sql_.delete_ready, params(gone[0], gone[1], gone[2], gone[3]));
-  if (!come[0].empty())
-    write(sql_.insert_ready, params(come[0], come[1], come[2], come[3], come[4], come[5], come[6]));
+  if (!gone[0].empty()) write(sql_.delete_ready, rows_of(gone));
+  if (!come[0].empty()) write(sql_.insert_ready, rows_of(come));
   if (!not_due[0].empty()) write(sql_.delete_due, params(not_due[0], not_due[1]));
   if (!due[0].empty()) write(sql_.insert_due, params(due[0], due[1]));
   if (!not_expiring[0].empty())

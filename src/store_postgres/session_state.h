@@ -19,6 +19,18 @@ struct SessionName {
   friend auto operator<=>(const SessionName&, const SessionName&) = default;
 };
 
+// As the statements want them. Of names that outlive it.
+struct NameColumns {
+  explicit NameColumns(const std::set<SessionName>& names) {
+    for (const SessionName& name : names) {
+      queues.push_back(name.queue);
+      keys.emplace_back(name.key);
+    }
+  }
+  Ints queues;
+  Texts keys;
+};
+
 // The row, without the state itself. Times in microseconds, 0 = none.
 struct SessionRow {
   JobId turn = 0;

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "store_postgres/claimed_columns.h"
+#include "store_postgres/columns.h"
 
 namespace mainspring::pg {
 namespace {
@@ -22,21 +23,20 @@ namespace {
   "s.lease_until > n.at THEN s.lease_until - n.at ELSE 0 END, s.state_bytes, s.changed_at"
 #define MS_MOMENT "(SELECT coalesce($1::bigint, $schema.now_us()) AS at) AS n"
 
+// Somebody waits for the turn.
+#define MS_HAS_LINE "s.jobs > (s.turn <> 0)::integer"
+// Who is first is only looked for where somebody is, and where $3 says that it is wanted.
 constexpr std::string_view kRead =
-    "SELECT " MS_SESSION ", " MS_FIRST_IN_LINE
-    ", (SELECT j.state FROM $schema.jobs j WHERE j.id = s.turn) FROM "
-    "unnest($1::bigint[], $2::text[]) AS u(queue, key) JOIN $schema.sessions s ON "
+    "SELECT " MS_SESSION ", CASE WHEN NOT " MS_HAS_LINE
+    " THEN 0 WHEN $3::boolean THEN " MS_FIRST_IN_LINE
+    " END, CASE WHEN s.turn <> 0 THEN (SELECT j.state FROM $schema.jobs j WHERE j.id = s.turn) END "
+    "FROM unnest($1::bigint[], $2::text[]) AS u(queue, key) JOIN $schema.sessions s ON "
     "s.queue = u.queue AND s.key = u.key";
 constexpr std::string_view kUpdate =
     "UPDATE $schema.sessions s SET turn = u.turn, first = u.first, jobs = u.jobs, stop = "
     "u.stop, stopped_by = u.stopped_by, token = u.token, lease = u.lease, kept = u.kept, "
     "lease_until = u.lease_until, look_at = u.look_at, prune_at = u.prune_at, changed_at "
-    "= u.changed_at, state_bytes = u.state_bytes, worker = u.worker FROM "
-    "unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], "
-    "$6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[], $10::bigint[], "
-    "$11::bigint[], $12::bigint[], $13::bigint[], $14::bigint[], $15::text[]) AS u(id, "
-    "turn, first, jobs, stop, stopped_by, token, lease, kept, lease_until, look_at, "
-    "prune_at, changed_at, state_bytes, worker) WHERE s.id = u.id";
+    "= u.changed_at, state_bytes = u.state_bytes, worker = u.worker FROM ";
 constexpr std::string_view kLock =
     "INSERT INTO $schema.sessions AS s (queue, key) SELECT queue, key FROM "
     "unnest($1::bigint[], $2::text[]) AS u(queue, key) ORDER BY queue, key COLLATE \"C\" ON "
@@ -112,7 +112,13 @@ SessionStatements::SessionStatements(std::string_view s)
               "$schema.jobs WHERE id = ANY($1) AND flags & 192 <> 0"),
       next_in_line(s, "SELECT s.queue, s.key, " MS_FIRST_IN_LINE
                       " FROM $schema.sessions s WHERE s.id = ANY($1)"),
-      update(s, kUpdate),
+      update(s,
+             std::string(kUpdate) +
+                 rows_text("id",
+                           {"turn", "first", "jobs", "stop", "stopped_by", "token", "lease", "kept",
+                            "lease_until", "look_at", "prune_at", "changed_at", "state_bytes"},
+                           {"worker"}) +
+                 " WHERE s.id = u.id"),
       save_state(s,
                  "UPDATE $schema.sessions s SET state = u.state FROM unnest($1::bigint[], "
                  "$2::text[]) AS u(id, state) WHERE s.id = u.id"),
@@ -162,6 +168,7 @@ SessionStatements::SessionStatements(std::string_view s)
 
 #undef MS_SESSION
 #undef MS_FIRST_IN_LINE
+#undef MS_HAS_LINE
 #undef MS_SHOWN_FROM
 #undef MS_MOMENT
 

@@ -3,23 +3,13 @@
 #include <utility>
 
 #include "base/mutant.h"
+#include "store_postgres/columns.h"
 #include "store_postgres/store_impl.h"
 
 namespace mainspring::pg {
 namespace {
 
 constexpr std::int64_t kMaxDryLines = 200'000;
-
-struct NameColumns {
-  explicit NameColumns(const std::set<SessionName>& names) {
-    for (const SessionName& name : names) {
-      queues.push_back(name.queue);
-      keys.emplace_back(name.key);
-    }
-  }
-  Ints queues;
-  Texts keys;
-};
 
 }  // namespace
 
@@ -40,7 +30,7 @@ void PostgresStore::lock_sessions(std::span<const Operation> batch) {
     all.insert(names->begin(), names->end());
   all.insert(make_first_.begin(), make_first_.end());
   if (all.empty()) return;
-  take_sessions(all);
+  take_sessions(all, !named.ending.empty() || !named.held.empty());
   for (const SessionName& name : named.ending) sessions_.at(name).ends = true;
   for (const SessionName& name : named.held) sessions_.at(name).held = true;
 }
@@ -132,7 +122,7 @@ std::vector<JobId> PostgresStore::jobs_of_sessions() const {
 
 // -- rows -----------------------------------------------------------------------------------------
 
-void PostgresStore::take_sessions(const std::set<SessionName>& names) {
+void PostgresStore::take_sessions(const std::set<SessionName>& names, bool lines) {
   std::set<SessionName> wanted;
   for (const SessionName& name : names) {
     if (!sessions_.contains(name)) wanted.insert(name);
@@ -140,7 +130,7 @@ void PostgresStore::take_sessions(const std::set<SessionName>& names) {
   if (wanted.empty()) return;
   const NameColumns columns(wanted);
   tell(session_sql_.lock, params(columns.queues, columns.keys));
-  keep_sessions(ask(session_sql_.read, params(columns.queues, columns.keys)));
+  keep_sessions(ask(session_sql_.read, params(columns.queues, columns.keys, lines)));
 }
 
 void PostgresStore::take_free_sessions(const std::set<SessionName>& names) {
@@ -176,7 +166,7 @@ std::unordered_set<JobId> PostgresStore::take_sessions_of_free(const Ints& jobs,
   std::erase_if(all, [this](const SessionName& name) { return sessions_.contains(name); });
   if (!all.empty()) {
     const NameColumns columns(all);
-    const Rows locked = ask(session_sql_.read, params(columns.queues, columns.keys));
+    const Rows locked = ask(session_sql_.read, params(columns.queues, columns.keys, false));
     for (int i = 0; i < locked.size(); ++i)
       all.erase({static_cast<int>(locked.integer(i, 0)), locked.string(i, 1)});
     if (!all.empty()) {  // that are new: another node may be making them, and who asks waits for it
@@ -200,7 +190,7 @@ void PostgresStore::read_locked_sessions(const std::set<SessionName>& names) {
   }
   if (wanted.empty()) return;
   const NameColumns columns(wanted);
-  keep_sessions(ask(session_sql_.read, params(columns.queues, columns.keys)));
+  keep_sessions(ask(session_sql_.read, params(columns.queues, columns.keys, true)));
 }
 
 void PostgresStore::keep_sessions(const Rows& rows) {
@@ -227,7 +217,7 @@ void PostgresStore::keep_sessions(const Rows& rows) {
     row.changed_at = next();
     row.state_bytes = next();
     row.worker = rows.text(i, column++);
-    session.next = next();
+    session.next = rows.maybe(i, column++);
     const bool there = !rows.is_null(i, column);
     const auto state = static_cast<JobState>(next());
     // A node of the version before ended it, and did not pass its turn on.
@@ -285,8 +275,7 @@ void PostgresStore::flush_sessions() {
     written.push_back(&session);
   }
   if (!c[0].empty()) {
-    write(session_sql_.update, params(c[0], c[1], c[2], c[3], c[4], c[5], c[6], c[7], c[8], c[9],
-                                      c[10], c[11], c[12], c[13], workers));
+    write(session_sql_.update, rows_of(c).column(workers));
   }
   if (!with_state.empty()) write(session_sql_.save_state, params(with_state, states));
   for (SessionInHand* session : written) session->state.reset();

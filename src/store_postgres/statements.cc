@@ -4,6 +4,7 @@
 #include <string>
 
 #include "store_postgres/claimed_columns.h"
+#include "store_postgres/columns.h"
 
 namespace mainspring::pg {
 
@@ -75,37 +76,33 @@ JobStatements::JobStatements(std::string_view s)
       last_id(s, "SELECT last_value, is_called FROM $schema.job_ids"),
       insert_jobs(
           s,
-          "INSERT INTO $schema.jobs (id, state, flags, priority, attempt, max_attempts, version, "
-          "token, lease_until, lease, claimed_at, run_at, started_at, finished_at, expires_at, "
-          "created_at, timeout, schedule, queue, kind, budget, unique_key, correlation_id, "
-          "reply_to, tags, headers, args, follow_ups, session, reply_session, trigger_depth, "
-          "limit_key) SELECT id, state, "
-          "flags, priority, 0, "
-          "max_attempts, 1, "
-          "0, 0, 0, 0, run_at, 0, 0, expires_at, $17, timeout, schedule, queue, kind, budget, "
-          "unique_key, correlation_id, reply_to, string_to_array(tags, E'\\x1f'), headers, args, "
-          "follow_ups, session, reply_session, nullif(depth, 0), limit_key "
-          "FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], "
-          "$6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[], $10::bigint[], $11::bigint[], "
-          "$12::text[], $13::text[], $14::text[], $15::text[], $16::text[], $18::text[], "
-          "$19::bigint[], $20::text[], $21::text[], $22::text[], $23::bigint[], $24::text[]) AS "
-          "u(id, state, flags, priority, "
-          "max_attempts, run_at, "
-          "expires_at, "
-          "timeout, schedule, queue, kind, unique_key, correlation_id, reply_to, tags, headers, "
-          "args, budget, follow_ups, session, reply_session, depth, limit_key)"),
+          "INSERT INTO $schema.jobs (attempt, version, token, lease_until, lease, claimed_at, "
+          "started_at, finished_at, created_at, id, state, flags, priority, max_attempts, run_at, "
+          "expires_at, timeout, schedule, queue, kind, budget, trigger_depth, unique_key, "
+          "correlation_id, reply_to, tags, headers, args, follow_ups, session, reply_session, "
+          "limit_key) SELECT 0, 1, 0, 0, 0, 0, 0, 0, $36, id, state, flags, priority, "
+          "max_attempts, run_at, expires_at, timeout, schedule, queue, kind, budget, "
+          "nullif(depth, 0), unique_key, correlation_id, reply_to, string_to_array(tags, "
+          "E'\\x1f'), "
+          "headers, args, follow_ups, session, reply_session, limit_key FROM " +
+              rows_text("id",
+                        {"state", "flags", "priority", "max_attempts", "run_at", "expires_at",
+                         "timeout", "schedule", "queue", "kind", "budget", "depth"},
+                        {"unique_key", "correlation_id", "reply_to", "tags", "headers", "args",
+                         "follow_ups", "session", "reply_session", "limit_key"})),
       update_jobs(
           s,
           "UPDATE $schema.jobs j SET state = u.state, flags = u.flags, priority = u.priority, "
           "attempt = u.attempt, max_attempts = u.max_attempts, version = u.version, "
           "token = u.token, lease_until = u.lease_until, lease = u.lease, "
           "claimed_at = u.claimed_at, run_at = u.run_at, started_at = u.started_at, "
-          "finished_at = u.finished_at, expires_at = u.expires_at, worker = u.worker "
-          "FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], "
-          "$6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[], $10::bigint[], $11::bigint[], "
-          "$12::bigint[], $13::bigint[], $14::bigint[], $15::bigint[], $16::text[]) AS u(id, "
-          "state, flags, priority, attempt, max_attempts, version, token, lease_until, lease, "
-          "claimed_at, run_at, started_at, finished_at, expires_at, worker) WHERE j.id = u.id"),
+          "finished_at = u.finished_at, expires_at = u.expires_at, worker = u.worker FROM " +
+              rows_text("id",
+                        {"state", "flags", "priority", "attempt", "max_attempts", "version",
+                         "token", "lease_until", "lease", "claimed_at", "run_at", "started_at",
+                         "finished_at", "expires_at"},
+                        {"worker"}) +
+              " WHERE j.id = u.id"),
       replace_bodies(
           s,
           "UPDATE $schema.jobs SET kind = $2::bigint, budget = $3::bigint, timeout = $4, "
@@ -120,15 +117,13 @@ JobStatements::JobStatements(std::string_view s)
 LineStatements::LineStatements(std::string_view s)
     : insert_ready(
           s,
-          "INSERT INTO $schema.ready (queue, priority, kind, run_at, id, expires_at, session) "
-          "SELECT "
-          "* FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], "
-          "$6::bigint[], $7::bigint[])"),
-      delete_ready(
-          s,
-          "DELETE FROM $schema.ready r USING unnest($1::bigint[], $2::bigint[], $3::bigint[], "
-          "$4::bigint[]) AS u(queue, priority, run_at, id) WHERE r.queue = u.queue AND "
-          "r.priority = u.priority AND r.run_at = u.run_at AND r.id = u.id"),
+          "INSERT INTO $schema.ready (id, queue, priority, kind, run_at, expires_at, session) "
+          "SELECT * FROM " +
+              rows_text("id", {"queue", "priority", "kind", "run_at", "expires_at", "session"})),
+      delete_ready(s, "DELETE FROM $schema.ready r USING " +
+                          rows_text("id", {"queue", "priority", "run_at"}) +
+                          " WHERE r.queue = u.queue AND r.priority = u.priority AND r.run_at = "
+                          "u.run_at AND r.id = u.id"),
       insert_due(s,
                  "INSERT INTO $schema.due (run_at, id) SELECT * FROM unnest($1::bigint[], "
                  "$2::bigint[])"),

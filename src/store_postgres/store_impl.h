@@ -344,8 +344,9 @@ class PostgresStore final : public SharedStore, private StoreState {
   void lock_sessions(std::span<const Operation> batch);
   void name_sessions(const Operation& operation, SessionsNamed& named);
   std::vector<SessionOfJob> sessions_of(const Ints& jobs);
-  std::vector<JobId> jobs_of_sessions() const;             // that may change with those locked
-  void take_sessions(const std::set<SessionName>& names);  // made if new; in one round trip
+  std::vector<JobId> jobs_of_sessions() const;  // that may change with those locked
+  // Made if new; in one round trip, with who is first in their `lines`.
+  void take_sessions(const std::set<SessionName>& names, bool lines = true);
   // As take_sessions(), without waiting, and only those that are there.
   void take_free_sessions(const std::set<SessionName>& names);
   std::unordered_set<JobId> take_sessions_of_free(const Ints& jobs, Ends ends);
