@@ -39,6 +39,13 @@ bool completes_only(const Operation& operation) {
          });
 }
 
+// It locks its sessions, as the runner does who ends their jobs. Few of these wait for its next
+// commit, which locks them once for both, instead of for its locks.
+bool enters_session(const Operation& operation) {
+  const auto* enqueue = std::get_if<Enqueue>(&operation);
+  return enqueue != nullptr && !enqueue->jobs.empty() && !enqueue->jobs.front().session.empty();
+}
+
 }  // namespace
 
 void Broker::add_lane(SharedStore& store, LaneFor what) {
@@ -112,7 +119,10 @@ bool Broker::runner_is_late() const {
 }
 
 bool Broker::has_work_for(const Lane& lane) const {
-  return !line_of(lane).empty() && (committing_ || is_worth(lane));
+  const auto& line = line_of(lane);
+  if (line.empty()) return false;
+  const bool few = enters_session(line.front().operation) && waiting_jobs_ < kWorthALane;
+  return (committing_ && !few) || is_worth(lane);
 }
 
 void Broker::gather_for(Lane& lane, Batch& batch) {

@@ -109,7 +109,7 @@ Result<BatchReport> PostgresStore::try_batch(std::span<const Operation> batch) {
 void PostgresStore::run_batch(std::span<const Operation> batch, BatchReport& report) {
   std::vector<OperationResult>& results = report.results;
   about_ = nullptr;
-  if (!plain_) look_ahead(batch);
+  plain_ ? lock_plain_sessions(batch) : look_ahead(batch);
   for (std::size_t i = 0; i < batch.size(); settle_batch()) {
     const auto rest = batch.subspan(i);
     std::vector<OperationResult> folded;
@@ -276,6 +276,7 @@ void PostgresStore::clear_batch() {
   touched_breakers_.clear();
   breaker_notes_.clear();
   sessions_.clear();
+  entered_.clear();
   joined_.clear();
   left_.clear();
   ended_turns_.clear();

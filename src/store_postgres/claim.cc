@@ -332,7 +332,7 @@ ClaimedJob PostgresStore::read_claimed(const Rows& rows, int row, const Claim& o
                          .flags = static_cast<int>(column(7)),
                          .queue = queue,
                          .plain = ends_plainly(column(8), static_cast<int>(column(7))) &&
-                                  !queue_by_id(queue).limits.concurrency &&
+                                  !is_of_line(op) && !queue_by_id(queue).limits.concurrency &&
                                   !queue_by_id(queue).limits.per_key.any() &&
                                   queue_by_id(queue).limits.breaker.empty(),
                          .session = job.session});

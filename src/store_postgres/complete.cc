@@ -2,6 +2,7 @@
 // requests, without looking at the rows first. Those that it does not find are looked at.
 #include <algorithm>
 
+#include "base/mutant.h"
 #include "store_postgres/plain.h"
 
 namespace mainspring::pg {
@@ -15,10 +16,11 @@ bool posts_nothing(const Outcome& outcome) {
 }  // namespace
 
 bool PostgresStore::completes_plainly(const Finish& op) const {
-  return completes_plainly(op, {});
+  return completes_plainly(op, {}, false);
 }
 
-bool PostgresStore::completes_plainly(const Finish& op, const Completing& run) const {
+bool PostgresStore::completes_plainly(const Finish& op, const Completing& run,
+                                      bool of_sessions) const {
   std::unordered_set<JobId> own;
   if (!options_.joins) {  // what was given out is not known here: the statement looks
     return op.within.scopes == nullptr &&
@@ -26,23 +28,34 @@ bool PostgresStore::completes_plainly(const Finish& op, const Completing& run) c
              return posts_nothing(r.outcome) && !run.seen.contains(r.id) && own.insert(r.id).second;
            });
   }
-  return !op.results.empty() &&
-         std::all_of(op.results.begin(), op.results.end(), [&](const JobOutcome& r) {
-           const auto lease = own_leases_.find(r.id);
-           if (!posts_nothing(r.outcome) || lease == own_leases_.end() || !lease->second.plain ||
-               lease->second.token != r.token || in_hand_.contains(r.id) ||
-               run.seen.contains(r.id) || !own.insert(r.id).second)
-             return false;
-           const auto queue = queues_by_id_.find(lease->second.queue);
-           return queue != queues_by_id_.end() && op.within.has(queue->second->name);
-         });
+  return std::all_of(op.results.begin(), op.results.end(), [&](const JobOutcome& r) {
+    const auto lease = own_leases_.find(r.id);
+    if (!posts_nothing(r.outcome) || lease == own_leases_.end() || !lease->second.plain ||
+        lease->second.token != r.token || in_hand_.contains(r.id) || run.seen.contains(r.id) ||
+        !own.insert(r.id).second)
+      return false;
+    if (!lease->second.session.empty() && (!of_sessions || r.session_state)) return false;
+    const auto queue = queues_by_id_.find(lease->second.queue);
+    return queue != queues_by_id_.end() && op.within.has(queue->second->name);
+  });
 }
 
-void PostgresStore::take_completions(const Finish& op, Completing& run) {
+void PostgresStore::take_completions(const Finish& op, Completing& run) const {
   for (const JobOutcome& r : op.results) {
     run.seen.insert(r.id);
-    run.ids.push_back(r.id), run.tokens.push_back(r.token);
-    run.results.push_back(text_or_null(std::get<Complete>(r.outcome).result));
+    const auto result = text_or_null(std::get<Complete>(r.outcome).result);
+    const auto lease = own_leases_.find(r.id);
+    if (lease == own_leases_.end() || lease->second.session.empty()) {
+      run.ids.push_back(r.id), run.tokens.push_back(r.token), run.results.push_back(result);
+      continue;
+    }
+    Completing::Turns& t = run.turns;
+    const LeaseOfJob& known = lease->second;
+    const bool keep = entered_.contains({known.queue, known.session}) &&
+                      !MS_MUTANT(session_dropped_before_entered);
+    t.ids.push_back(r.id), t.tokens.push_back(r.token), t.queues.push_back(known.queue);
+    t.keep.push_back(keep ? 1 : 0), t.keys.emplace_back(known.session);
+    t.results.push_back(result);
   }
 }
 
@@ -52,7 +65,7 @@ std::size_t PostgresStore::finish_run(std::span<const Operation> rest,
   std::size_t size = 0;
   for (; size < rest.size(); ++size) {
     const auto* op = std::get_if<Finish>(&rest[size]);
-    if (op == nullptr || !(plain_ || completes_plainly(*op, *run))) break;
+    if (op == nullptr || !(plain_ || completes_plainly(*op, *run, false))) break;
     // The record of who asked stands behind it: that goes one by one.
     if (size + 1 < rest.size() && std::holds_alternative<Audit>(rest[size + 1])) break;
     take_completions(*op, *run);
@@ -60,7 +73,20 @@ std::size_t PostgresStore::finish_run(std::span<const Operation> rest,
   if (size == 0) return 0;
   run->operations = rest.first(size);
   run->answers = std::span(results).subspan(results.size() - rest.size(), size);
-  hold();
+  run->answered = run->seen.empty();
+  if (!run->seen.empty()) hold();
+  if (!run->ids.empty()) send_completions(run);
+  if (!run->turns.ids.empty()) send_turns(run);
+  if (plain_) {
+    open_->completions.push_back(run);
+  } else {
+    settle();
+    answer_completions(*run);
+  }
+  return size;
+}
+
+void PostgresStore::send_completions(const std::shared_ptr<Completing>& run) {
   const bool none = std::none_of(run->results.begin(), run->results.end(),
                                  [](const auto& result) { return result; });
   Params p = params(run->ids, run->tokens, wall());
@@ -71,23 +97,18 @@ std::size_t PostgresStore::finish_run(std::span<const Operation> rest,
   }
   p.add(node_).add(batch_).add(options_.store.retention_completed.count());
   later(sql_.complete_plain, p, [this, run](const Rows& rows) { note_completed(*run, rows); });
-  if (plain_) {
-    open_->completions.push_back(run);
-  } else {
-    settle();
-    answer_completions(*run);
-  }
-  return size;
 }
 
 void PostgresStore::note_completed(Completing& run, const Rows& rows) {
-  run.answered = true;
+  run.answered = run.turns.ids.empty() || run.ids.empty() || run.first_answered;
+  run.first_answered = true;
   if (rows.empty()) return;
   wrote();
   marked_ = true;
   std::set<int> queues;
   std::int64_t ended = 0;
   for (int i = 0; i < rows.size(); ++i) {
+    if (rows.is_null(i, 1)) continue;  // of those that got the turn
     const auto queue = static_cast<int>(rows.integer(i, 0));
     const Ints ids = rows.ints(i, 1);
     queues.insert(queue);
@@ -110,7 +131,7 @@ void PostgresStore::note_completed(Completing& run, const Rows& rows) {
 // Those that the statement did not find are looked at.
 void PostgresStore::answer_completions(Completing& run) {
   std::vector<JobId> missing;
-  for (const JobId id : run.ids) {
+  for (const JobId id : run.seen) {
     if (!run.done.contains(id)) missing.push_back(id);
   }
   if (!missing.empty() && options_.joins) jobs_by_id(missing);  // in the order of locks

@@ -33,11 +33,19 @@ bool PostgresStore::has_room(std::int64_t jobs) {
   return fits();
 }
 
+bool PostgresStore::has_sessions(const Enqueue& op) {
+  return std::any_of(op.jobs.begin(), op.jobs.end(),
+                     [](const NewJob& job) { return !job.session.empty(); });
+}
+
 bool PostgresStore::is_plain(const Enqueue& op) {
+  return is_plain_but_for_sessions(op) && !has_sessions(op);
+}
+
+bool PostgresStore::is_plain_but_for_sessions(const Enqueue& op) {
   return op.idempotency_key.empty() && op.fence.lease.empty() && !op.jobs.empty() &&
          std::all_of(op.jobs.begin(), op.jobs.end(), [](const NewJob& job) {
-           return !job.unique && !job.expires_in && !is_followed(job) && job.session.empty() &&
-                  job.limit_key.empty();
+           return !job.unique && !job.expires_in && !is_followed(job) && job.limit_key.empty();
          });
 }
 
@@ -57,17 +65,17 @@ EnqueueResult PostgresStore::take_columns(const Enqueue& op, Columns& c) {
     c.tags.push_back(text_or_null(c.joined.back()));
     c.correlation.push_back(text_or_null(job.correlation_id));
     c.reply.push_back(text_or_null(job.reply_to));
+    c.flags.push_back(flags_of(job)), c.session.push_back(text_or_null(job.session));
     TallyChange& tally = c.tally[id];
     ++tally.enqueued;
     ++tally.counts[static_cast<std::size_t>(begins)];
     if (begins == JobState::available) {
-      after_.gained.insert(id);
-      ++after_.available[id];
+      if (!c.into_sessions) note_heads(id, 1, 0);  // else it may have to wait for its turn
       auto& begin = hints_[id].first[static_cast<std::size_t>(job.priority)];
       begin = std::min(begin, at.us());
     } else {
       c.some_wait = true;
-      after_.next_due = std::min(after_.next_due, at);
+      if (!c.into_sessions) after_.next_due = std::min(after_.next_due, at);
     }
   }
   after_.live += static_cast<std::int64_t>(op.jobs.size());
@@ -126,10 +134,11 @@ std::size_t PostgresStore::enqueue_run(std::span<const Operation> rest,
   std::size_t run = 0;
   const std::size_t first = results.size() - rest.size();
   Columns columns;
+  columns.into_sessions = !entered_.empty();
   std::size_t requests = 0;
   for (; run < rest.size(); ++run) {
     const auto* op = std::get_if<Enqueue>(&rest[run]);
-    if (op == nullptr || !is_plain(*op)) break;
+    if (op == nullptr || !(plain_ || is_plain(*op))) break;
     // The record of who asked stands behind it: that goes one by one.
     if (run + 1 < rest.size() && std::holds_alternative<Audit>(rest[run + 1])) break;
     if (!has_room(static_cast<std::int64_t>(op->jobs.size()))) {
@@ -140,6 +149,11 @@ std::size_t PostgresStore::enqueue_run(std::span<const Operation> rest,
     ++requests;
   }
   if (columns.state.empty()) return run;
+  const std::span<OperationResult> answers = std::span(results).subspan(first, run);
+  if (columns.into_sessions) {
+    send_into_sessions(columns, answers);
+    return run;
+  }
   flush();  // in the order of the batch
   // Then its mark keeps the ids, for the case that the answer to the commit is lost; else they must
   // be here before it.

@@ -149,11 +149,13 @@ void PostgresStore::renew_one(JobInHand& job, const Renewal& renewal, Duration l
     tell(sql_.insert_leased, params(until, node_, Ints{row.id}));
     wrote(false);
   }
+  const auto was = own_leases_.find(row.id);
   LeaseOfJob lease{.token = row.token,
                    .until = until,
                    .flags = row.flags,
                    .queue = row.queue,
-                   .plain = ends_plainly(row.schedule, row.flags),
+                   .plain = ends_plainly(row.schedule, row.flags) &&
+                            (was == own_leases_.end() || was->second.plain),
                    .session = row.session};
   after_.leased.emplace_back(row.id, lease);
   result.renewed.push_back({.id = row.id, .lease = Duration(until - lease_now())});

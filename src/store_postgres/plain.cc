@@ -34,7 +34,7 @@ bool PostgresStore::is_plain_batch(std::span<const Operation> batch) {
   bool in_run = true, claimed = false;
   for (const Operation& operation : batch) {
     if (const auto* enqueue = std::get_if<Enqueue>(&operation)) {
-      if (claimed || !is_plain(*enqueue) || !knows_all_of(*enqueue)) return false;
+      if (claimed || !is_plain_but_for_sessions(*enqueue) || !knows_all_of(*enqueue)) return false;
       jobs += static_cast<std::int64_t>(enqueue->jobs.size());
     } else if (const auto* claim = std::get_if<Claim>(&operation)) {
       if (claim->job != 0 || !knows_queues(*claim)) return false;
@@ -43,7 +43,7 @@ bool PostgresStore::is_plain_batch(std::span<const Operation> batch) {
       }
       claimed = true;
     } else if (const auto* finish = std::get_if<Finish>(&operation)) {
-      if (!in_run || !completes_plainly(*finish, completing)) return false;
+      if (!in_run || !completes_plainly(*finish, completing, true)) return false;
       for (const JobOutcome& result : finish->results) completing.seen.insert(result.id);
     } else {
       return false;
@@ -58,7 +58,7 @@ void PostgresStore::close(BatchReport& report) {
   const std::shared_ptr<Open> open = std::move(open_);
   Open rest;
   for (auto& completing : open->completions) {
-    if (completing->answered && completing->done.size() == completing->ids.size()) {
+    if (completing->answered && completing->done.size() == completing->seen.size()) {
       answer_completions(*completing);
     } else {
       rest.completions.push_back(std::move(completing));
@@ -72,7 +72,11 @@ void PostgresStore::close(BatchReport& report) {
       *claiming->answer = std::move(claiming->result);
     }
   }
-  if (!rest.completions.empty() || !rest.claims.empty()) close_rest(rest, report);
+  rest.entering = open->entering;
+  rest.over = std::move(open->over);
+  const bool none = rest.completions.empty() && rest.claims.empty() && rest.over.empty() &&
+                    rest.entering.answers.empty();
+  if (!none) close_rest(rest, report);
 }
 
 // An error here must not undo what is committed: who gets no answer by it is told that it is not
@@ -84,7 +88,9 @@ void PostgresStore::close_rest(Open& rest, BatchReport& report) {
   ++batch_;
   try {
     if (!connection_) throw PgError{"", "the connection is closed", true};
+    take_sessions(rest.over);
     for (const auto& completing : rest.completions) answer_completions(*completing);
+    look_at_entered(rest.entering.answers);
     std::unordered_set<JobId> given;
     for (std::size_t i = 0; i < rest.claims.size(); ++i) {
       Claiming& claiming = *rest.claims[i];

@@ -7,8 +7,9 @@ namespace mainspring::pg {
 
 // New rows of plain jobs, column by column.
 struct PostgresStore::Columns {
-  Ints state, priority, run_at, queue, kind, max_attempts, timeout;
-  Texts args, headers, tags, correlation, reply;
+  Ints state, flags, priority, run_at, queue, kind, max_attempts, timeout;
+  Texts args, headers, tags, correlation, reply, session;
+  bool into_sessions = false;                 // some of them: see plain_sessions.cc
   std::deque<std::string> joined;             // tags
   bool some_wait = false;                     // for their time
   std::map<std::int64_t, TallyChange> tally;  // by queue
@@ -18,10 +19,16 @@ struct PostgresStore::Columns {
 struct PostgresStore::Completing {
   Ints ids, tokens;
   Texts results;
-  std::unordered_set<JobId> seen;
+  // Those of sessions. `keep`: a new job of the batch goes into it.
+  struct Turns {
+    Ints ids, tokens, queues, keep;
+    Texts keys, results;
+  };
+  Turns turns;
+  std::unordered_set<JobId> seen;  // all of them
   std::span<const Operation> operations;
-  std::span<OperationResult> answers;  // of those
-  bool answered = false;               // by the database
+  std::span<OperationResult> answers;             // of those
+  bool first_answered = false, answered = false;  // of its statements; all of them
   std::unordered_set<JobId> done;
 };
 
@@ -57,6 +64,11 @@ struct PostgresStore::Claiming {
 struct PostgresStore::Open {
   std::vector<std::shared_ptr<Completing>> completions;
   std::vector<std::shared_ptr<Claiming>> claims;
+  struct Entering {
+    std::span<OperationResult> answers;  // {} = they have come, or there are none
+  };
+  Entering entering;
+  std::set<SessionName> over;  // whose turn a job has that has ended
 };
 
 }  // namespace mainspring::pg

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -82,13 +83,13 @@ struct LeaseOfJob {
   std::int64_t until = 0;  // on the lease clock
   int flags = 0;
   int queue = 0;
-  // It can be completed without looking: no schedule, session or workflow waits for its end, and
-  // nothing follows it; it has no memos.
+  // It can be completed without looking: no schedule or workflow waits for its end, and nothing
+  // follows it; it has no memos, and nobody holds its session.
   bool plain = false;
   std::string session;
 };
 inline bool ends_plainly(std::int64_t schedule, int flags) {
-  return schedule == 0 && (flags & (kFlagFollowed | kFlagSession | kFlagStep | kFlagMemos)) == 0;
+  return schedule == 0 && (flags & (kFlagFollowed | kFlagStep | kFlagMemos)) == 0;
 }
 
 // A claim of this node: its row in `leased`.
@@ -123,6 +124,14 @@ struct QueueHint {
   bool running_uncertain = true;  // others may have ended
   // No available job of the priority has an earlier run_at, as far as this node knows.
   std::array<std::int64_t, kLowestPriority + 1> first{};
+  // The earliest run_at of those that got the turn of a session with the last completions.
+  static constexpr std::int64_t kNoTurns = std::numeric_limits<std::int64_t>::max();
+  std::array<std::int64_t, kLowestPriority + 1> turns_from = none_of_them();
+  static constexpr std::array<std::int64_t, kLowestPriority + 1> none_of_them() {
+    std::array<std::int64_t, kLowestPriority + 1> none{};
+    none.fill(kNoTurns);
+    return none;
+  }
   bool bundles = true;  // there may be some,
   int per_bundle = 0;   // and of about so many jobs they are; 0 = not known
   bool passed = false;  // a claim found too little, and did not look everywhere

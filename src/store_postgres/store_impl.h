@@ -448,14 +448,24 @@ class PostgresStore final : public SharedStore, private StoreState {
 
   // -- plain.cc: batches of nothing but plain operations are one round trip, commit and all
   struct Open;  // what such a batch left open when it was committed
+  struct Completing;
   bool is_plain_batch(std::span<const Operation> batch);
   bool knows_queues(const Claim& op) const;
   bool knows_all_of(const Enqueue& op) const;
   void close(BatchReport& report);
   void close_rest(Open& rest, BatchReport& report);
 
-  // -- enqueue.cc
+  // -- plain_sessions.cc: those of jobs of sessions
   struct Columns;
+  void lock_plain_sessions(std::span<const Operation> batch);
+  void send_into_sessions(const Columns& columns, std::span<OperationResult> answers);
+  void note_entered(Open& open, const Rows& rows);
+  void note_heads(int queue, std::int64_t available, std::int64_t heads);
+  void send_turns(const std::shared_ptr<Completing>& run);
+  void note_turns(Completing& run, const Rows& rows);
+  void look_at_entered(std::span<OperationResult> answers);
+
+  // -- enqueue.cc
   // As many of the operations as can be folded into one statement; 0 = none.
   std::size_t enqueue_run(std::span<const Operation> rest, std::vector<OperationResult>& results,
                           bool nothing_else);
@@ -481,7 +491,9 @@ class PostgresStore final : public SharedStore, private StoreState {
   static ClaimResult take_result(Claiming& claiming);
   bool has_room(std::int64_t jobs);
   Error too_many() const;  // what is said where there is none
+  static bool has_sessions(const Enqueue& op);
   static bool is_plain(const Enqueue& op);
+  static bool is_plain_but_for_sessions(const Enqueue& op);
   std::optional<OperationResult> replay_idempotent(const Enqueue& op);
   EnqueuedJob enqueue_one(const NewJob& job);
   // Its row (id, until, state of one that is gone), locked and made if need be; id 0 = it is free.
@@ -507,10 +519,10 @@ class PostgresStore final : public SharedStore, private StoreState {
   void remember_given();                  // after_.given, once committed
 
   // -- complete.cc
-  struct Completing;
-  bool completes_plainly(const Finish& op, const Completing& run) const;
+  bool completes_plainly(const Finish& op, const Completing& run, bool of_sessions) const;
   bool completes_plainly(const Finish& op) const;  // as the first of a run
-  static void take_completions(const Finish& op, Completing& run);
+  void take_completions(const Finish& op, Completing& run) const;
+  void send_completions(const std::shared_ptr<Completing>& run);
   void note_completed(Completing& run, const Rows& rows);
   void answer_completions(Completing& run);
 

@@ -25,6 +25,7 @@
 #include "store_postgres/limit_keys.h"
 #include "store_postgres/memos.h"
 #include "store_postgres/order.h"
+#include "store_postgres/plain_sessions.h"
 #include "store_postgres/postgres_store.h"
 #include "store_postgres/quarantine.h"
 #include "store_postgres/rows_in_hand.h"
@@ -53,6 +54,7 @@ struct StoreState {
   const AccessStatements access_sql_{schema_};
   const ReadStatements read_sql_{schema_};
   const SessionStatements session_sql_{schema_};
+  const PlainSessionStatements plain_session_sql_{schema_};
   const WorkflowStatements workflow_sql_{schema_};
   const TriggerStatements trigger_sql_{schema_};
   const MemoStatements memo_sql_{schema_};
@@ -109,6 +111,7 @@ struct StoreState {
   std::vector<BreakerNote> breaker_notes_;                 // not written yet
   std::map<SessionName, SessionInHand> sessions_;
   std::set<SessionName> make_first_;                        // with the next try of the batch
+  std::set<SessionName> entered_;                           // by new jobs of a plain batch
   std::set<std::pair<std::int64_t, JobId>> joined_, left_;  // lines of sessions, not written yet
   std::vector<EndedTurn> ended_turns_;
   std::vector<News> told_;            // in it; without body

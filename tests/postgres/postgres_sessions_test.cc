@@ -73,6 +73,8 @@ class Node {
   void run() {
     for (int i = 0; i < kTurns && refused.empty(); ++i) {
       std::vector<Operation> batch;
+      // In this order it is a plain batch, unless a session is held or accepted in it.
+      if (chance_.percent(60)) add_finish(batch);
       if (chance_.percent(70)) batch.push_back(some_enqueue());
       add_finish(batch);
       add_claim(batch);

@@ -459,6 +459,12 @@ std::map<std::string, std::string> cluster_defects() {
       {"unused_numbers_kept",
        "timeout 100 " + kPrograms +
            "/postgres_workflows_test --abort-after=1 -tc='numbers that a batch*'"},
+      {"session_dropped_before_entered",
+       "timeout 100 " + kPrograms +
+           "/postgres_plain_sessions_test --abort-after=1 -tc='ORD: the last of a session*'"},
+      {"plain_sessions_not_locked",
+       "timeout 100 " + kPrograms +
+           "/postgres_plain_sessions_test --abort-after=1 -tc='ORD: a completion waits*'"},
       {"bundles_not_held", "timeout 100 " + kPrograms +
                                "/postgres_bundles_test --abort-after=1 -tc='who names a job*'"},
       {"bundles_under_limits",
