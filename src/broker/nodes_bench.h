@@ -8,7 +8,6 @@
 #include <cstdlib>
 #include <filesystem>
 #include <functional>
-#include <mutex>
 #include <semaphore>
 #include <set>
 #include <thread>
@@ -44,7 +43,7 @@ struct Database {
   bool away = false;
   std::function<void()> slow;  // called by each commit
   int tries = 0;               // asked while it was away
-  std::mutex one;              // connection at a time: the store is for one thread
+  Mutex one;                   // connection at a time: the store is for one thread
 };
 
 // What one node knows of it: which queues have work is a hint, made by its own batches, by what it
@@ -67,7 +66,7 @@ class NodeStore final : public SharedStore {
       return report;
     }
     auto report = [&] {
-      const std::lock_guard lock(db_.one);
+      const MutexLock lock(db_.one);
       return store().apply(batch, now);
     }();
     if (!report) return report;
@@ -104,17 +103,17 @@ class NodeStore final : public SharedStore {
   bool away() const override { return db_.away; }
 
   Agenda agenda() const override {
-    const std::lock_guard lock(db_.one);
+    const MutexLock lock(db_.one);
     Agenda agenda = store().agenda();
     agenda.next_due = std::min(agenda.next_due, due_);
     return agenda;
   }
   bool has_available(const std::string& queue) const override {
-    const std::lock_guard lock(db_.one);
+    const MutexLock lock(db_.one);
     return known_.contains(queue) && store().has_available(queue);
   }
   Instant lease_free_at(const std::string& name) const override {
-    const std::lock_guard lock(db_.one);
+    const MutexLock lock(db_.one);
     return released_.contains(name) ? Instant() : store().lease_free_at(name);
   }
   Result<Job> get(JobId id) const override { return store().get(id); }

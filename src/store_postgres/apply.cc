@@ -19,7 +19,7 @@ Error cannot_reach(const PgError& why) {
   error.message = "the store cannot be reached: " + error.message;
   return error;
 }
-// To what the batch has done already: see close_rest().
+// To what the batch has done already: see close().
 template <class After>
 void add_effects(const After& after, Effects& to) {
   const auto add = [](auto& all, const auto& more) {
@@ -276,7 +276,8 @@ void PostgresStore::clear_batch() {
   touched_breakers_.clear();
   breaker_notes_.clear();
   sessions_.clear();
-  entered_.clear();
+  entered_.clear(), left_over_.clear();
+  turns_.clear();
   joined_.clear();
   left_.clear();
   ended_turns_.clear();

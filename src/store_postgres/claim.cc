@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <tuple>
 
+#include "base/mutant.h"
 #include "store_postgres/claimed_columns.h"
 #include "store_postgres/plain.h"
 
@@ -208,6 +209,7 @@ void PostgresStore::send_claim(const std::shared_ptr<Claiming>& claiming, bool f
       const std::int64_t at = hint.first[static_cast<std::size_t>(priority)];
       priorities.push_back(priority);
       firsts.push_back(from_beginning ? 0 : at);
+      claiming->from[static_cast<std::size_t>(priority)] = firsts.back();
       if (!from_beginning && at != 0) claiming->from_beginning = false;
     }
     p.add(std::int64_t{queue}).add(priorities).add(firsts);
@@ -261,6 +263,7 @@ void PostgresStore::take_claimed(Claiming& claiming, const Rows& rows, bool of_b
         first = std::max(first, std::min(job.run_at.us(), wall() - kLateCommit));
       }
     }
+    keep_turns_in_sight(claiming, hint);
     if (claiming.from_beginning) {
       hint.looked_at = steady_.now().instant;
       hint.looking = hint.looked_at - claiming.sent;
@@ -271,6 +274,17 @@ void PostgresStore::take_claimed(Claiming& claiming, const Rows& rows, bool of_b
   if (!enough && op.kinds.empty() && !more) note_dry(claiming);
   // Who waits is not told when others let go of what it passed: refresh() looks.
   for (const QueueInfo* queue : claiming.queues) hints_[queue->id].passed = !enough && more;
+}
+
+// Of those that got a turn in this batch a claim may know nothing that was sent with them, and
+// began behind them.
+void PostgresStore::keep_turns_in_sight(const Claiming& claiming, QueueHint& hint) const {
+  for (const auto& [line, first] : turns_) {
+    const auto priority = static_cast<std::size_t>(line.second);
+    const bool behind = line.first == claiming.queues.front()->id &&
+                        first < claiming.from[priority] && !MS_MUTANT(turn_out_of_sight);
+    if (behind) hint.first[priority] = std::min(hint.first[priority], first);
+  }
 }
 
 // Nothing is left that a claim could take, as far as anybody can tell now.

@@ -1,3 +1,4 @@
+// The text of statements whose rows come as columns.
 #include "store_postgres/columns.h"
 
 #include <fmt/format.h>

@@ -34,7 +34,10 @@ bool PostgresStore::completes_plainly(const Finish& op, const Completing& run,
         lease->second.token != r.token || in_hand_.contains(r.id) || run.seen.contains(r.id) ||
         !own.insert(r.id).second)
       return false;
-    if (!lease->second.session.empty() && (!of_sessions || r.session_state)) return false;
+    if (!lease->second.session.empty()) {
+      if (!of_sessions || r.session_state) return false;
+      if (steady_.now().instant < hints_[lease->second.queue].by_hand_until) return false;
+    }
     const auto queue = queues_by_id_.find(lease->second.queue);
     return queue != queues_by_id_.end() && op.within.has(queue->second->name);
   });
@@ -75,6 +78,11 @@ std::size_t PostgresStore::finish_run(std::span<const Operation> rest,
   run->answers = std::span(results).subspan(results.size() - rest.size(), size);
   run->answered = run->seen.empty();
   if (!run->seen.empty()) hold();
+  // Two statements, and one order of locks.
+  if (!run->ids.empty() && !run->turns.ids.empty() && !MS_MUTANT(two_orders_of_locks)) {
+    Ints all(run->seen.begin(), run->seen.end());
+    tell(plain_session_sql_.lock_jobs, params(all));
+  }
   if (!run->ids.empty()) send_completions(run);
   if (!run->turns.ids.empty()) send_turns(run);
   if (plain_) {

@@ -151,7 +151,7 @@ std::size_t PostgresStore::enqueue_run(std::span<const Operation> rest,
   if (columns.state.empty()) return run;
   const std::span<OperationResult> answers = std::span(results).subspan(first, run);
   if (columns.into_sessions) {
-    send_into_sessions(columns, answers);
+    send_into_sessions(columns, rest.first(run), answers);
     return run;
   }
   flush();  // in the order of the batch

@@ -102,6 +102,7 @@ void PostgresStore::lock_named_jobs(std::span<const Operation> batch) {
     const std::vector<JobId> named = jobs_named(operation);
     out_of_order = out_of_order || names_workflow(operation) || ends_step(operation);
     const auto* finish = std::get_if<Finish>(&operation);
+    if (finish != nullptr && named.empty()) continue;
     const bool plainly = finish != nullptr && completes_plainly(*finish);
     if (may_stand_in_line(operation)) of_line.insert(of_line.end(), named.begin(), named.end());
     if (!named.empty()) {

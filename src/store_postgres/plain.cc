@@ -10,6 +10,8 @@
 
 #include <algorithm>
 
+#include "base/mutant.h"
+
 namespace mainspring::pg {
 
 bool PostgresStore::knows_all_of(const Enqueue& op) const {
@@ -74,23 +76,88 @@ void PostgresStore::close(BatchReport& report) {
   }
   rest.entering = open->entering;
   rest.over = std::move(open->over);
-  const bool none = rest.completions.empty() && rest.claims.empty() && rest.over.empty() &&
-                    rest.entering.answers.empty();
-  if (!none) close_rest(rest, report);
+  if (!rest.completions.empty() || !rest.over.empty() || !rest.entering.answers.empty())
+    close_ends(rest, report);
+  if (!rest.claims.empty()) close_claims(rest, report);
+}
+
+// As a batch of its own, and with its locks: of what the statements did not do, or may have done.
+void PostgresStore::close_ends(Open& rest, BatchReport& report) {
+  constexpr int kMostTries = 5;
+  std::vector<Operation> left;
+  for (const auto& completing : rest.completions) {
+    for (const Operation& operation : completing->operations) {
+      Finish finish = std::get<Finish>(operation);
+      std::erase_if(finish.results,
+                    [&](const JobOutcome& r) { return completing->done.contains(r.id); });
+      if (!finish.results.empty()) left.emplace_back(std::move(finish));
+    }
+  }
+  for (int tries = 1;; ++tries) {
+    clear_batch();
+    ++batch_;
+    try {
+      if (!connection_) throw PgError{"", "the connection is closed", true};
+      make_first_ = rest.over;
+      if (!MS_MUTANT(left_ends_lock_jobs_first)) look_ahead(left);
+      for (const auto& completing : rest.completions) {
+        note_lost_turns(*completing);
+        answer_completions(*completing);
+      }
+      look_at_entered(rest.entering.operations, rest.entering.answers);
+      commit(report);
+      remember(report);
+      break;
+    } catch (const PgError& error) {
+      const bool again = !error.lost && error.passing() && tries < kMostTries;
+      if (again) {
+        roll_back();
+        continue;
+      }
+      leave_open(error);
+      for (const auto& completing : rest.completions) answer_what_is_known(*completing);
+      break;
+    }
+  }
+  make_first_.clear();
+}
+
+void PostgresStore::answer_what_is_known(Completing& run) {
+  for (std::size_t i = 0; i < run.operations.size(); ++i) {
+    const auto& results = std::get<Finish>(run.operations[i]).results;
+    const bool done = std::all_of(results.begin(), results.end(),
+                                  [&](const JobOutcome& r) { return run.done.contains(r.id); });
+    run.answers[i] = done ? OperationResult(FinishResult{
+                                std::vector<FinishStatus>(results.size(), FinishStatus::ok)})
+                          : OperationResult(not_known());
+  }
+}
+
+void PostgresStore::leave_open(const PgError& error) {
+  log_.warn("what a batch left open stays open", {{"message", error.message}});
+  if (error.lost) connection_.reset();
+  commit_sent_ = false;
+  roll_back();
+  copies_stale_ = true;
+}
+
+Error PostgresStore::not_known() {
+  return {.code = ErrorCode::timeout,
+          .message =
+              "the store was lost before it could be asked what became of this: whether it was "
+              "done is not known",
+          .retry_after_ms = 1000};
 }
 
 // An error here must not undo what is committed: who gets no answer by it is told that it is not
 // known.
-void PostgresStore::close_rest(Open& rest, BatchReport& report) {
+void PostgresStore::close_claims(Open& rest, BatchReport& report) {
   std::vector<std::size_t> kept;  // of the claims: what they have for certain
   for (const auto& claiming : rest.claims) kept.push_back(claiming->result.jobs.size());
   clear_batch();
   ++batch_;
   try {
     if (!connection_) throw PgError{"", "the connection is closed", true};
-    take_sessions(rest.over);
-    for (const auto& completing : rest.completions) answer_completions(*completing);
-    look_at_entered(rest.entering.answers);
     std::unordered_set<JobId> given;
     for (std::size_t i = 0; i < rest.claims.size(); ++i) {
       Claiming& claiming = *rest.claims[i];
@@ -105,24 +172,13 @@ void PostgresStore::close_rest(Open& rest, BatchReport& report) {
     for (const auto& claiming : rest.claims) *claiming->answer = take_result(*claiming);
     remember(report);
   } catch (const PgError& error) {
-    log_.warn("what a batch left open stays open", {{"message", error.message}});
-    if (error.lost) connection_.reset();
-    commit_sent_ = false;
-    roll_back();
-    copies_stale_ = true;
-    const Error unknown{.code = ErrorCode::timeout,
-                        .message =
-                            "the store was lost before it could be asked what became of "
-                            "this: whether it was done is not known",
-                        .retry_after_ms = 1000};
-    for (const auto& completing : rest.completions)
-      std::fill(completing->answers.begin(), completing->answers.end(), OperationResult(unknown));
+    leave_open(error);
     for (std::size_t i = 0; i < rest.claims.size(); ++i) {
       Claiming& claiming = *rest.claims[i];
       claiming.result.jobs.resize(kept[i]);
       // Without its checkpoint no job is given out: the lease runs out instead.
       const bool whole = claiming.answered && claiming.extras.empty();
-      *claiming.answer = whole ? OperationResult(std::move(claiming.result)) : unknown;
+      *claiming.answer = whole ? OperationResult(std::move(claiming.result)) : not_known();
     }
   }
 }

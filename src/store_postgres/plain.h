@@ -52,6 +52,7 @@ struct PostgresStore::Claiming {
   std::unordered_map<JobId, std::size_t> place_of;
   std::map<int, KeyTurns> turns;  // of its queues with fair keys
   bool from_beginning = false;
+  std::array<std::int64_t, kLowestPriority + 1> from{};  // of one queue: where it began to look
   bool short_of = false;
   // Of its last try: entries for many jobs that it met, ids in them that it could not take, and how
   // many it undid before it looked.
@@ -65,6 +66,7 @@ struct PostgresStore::Open {
   std::vector<std::shared_ptr<Completing>> completions;
   std::vector<std::shared_ptr<Claiming>> claims;
   struct Entering {
+    std::span<const Operation> operations;
     std::span<OperationResult> answers;  // {} = they have come, or there are none
   };
   Entering entering;

@@ -14,14 +14,17 @@ namespace {
 std::string enqueue_text() {
   return "WITH q AS MATERIALIZED (SELECT p.*, CASE WHEN sid IS NULL THEN state WHEN NOT begins OR "
          "(held AND state = 2) THEN 0 ELSE state END AS now FROM (SELECT "
-         "nextval('$schema.job_ids') AS id, u.*, s.id AS sid, s.token <> 0 AS held, u.first <> 0 "
-         "AND s.turn = 0 AND s.stop = 0 AS begins, CASE WHEN s.turn <> 0 THEN coalesce((SELECT "
-         "k.state FROM $schema.jobs k WHERE k.id = s.turn), 4) END AS turn FROM " +
+         "i.*, s.id AS sid, s.token <> 0 AS held, i.first <> 0 AND s.turn = 0 AND s.stop = 0 AS "
+         "begins, "
+         "CASE WHEN s.turn <> 0 THEN coalesce((SELECT k.state FROM $schema.jobs k WHERE k.id = "
+         "s.turn), 4) END AS turn FROM (SELECT nextval('$schema.job_ids') AS id, v.* FROM (SELECT "
+         "* FROM " +
          rows_text("n",
                    {"state", "flags", "priority", "run_at", "queue", "kind", "max_attempts",
                     "timeout", "first"},
                    {"args", "headers", "tags", "correlation_id", "reply_to", "session"}) +
-         " LEFT JOIN $schema.sessions s ON s.queue = u.queue AND s.key = u.session) AS p), "
+         " ORDER BY n) AS v) AS i LEFT JOIN $schema.sessions s ON s.queue = i.queue AND s.key = "
+         "i.session) AS p), "
          "j AS (INSERT INTO $schema.jobs (id, state, flags, priority, attempt, max_attempts, "
          "version, token, lease_until, lease, claimed_at, run_at, started_at, finished_at, "
          "expires_at, created_at, timeout, schedule, queue, kind, budget, correlation_id, "
@@ -38,7 +41,8 @@ std::string enqueue_text() {
          "s.turn), first = least(s.first, g.line), prune_at = 0, changed_at = $26 FROM (SELECT "
          "sid, count(*) AS jobs, min(id) FILTER (WHERE begins) AS turn, min(id) FILTER (WHERE NOT "
          "begins) AS line FROM q WHERE sid IS NOT NULL GROUP BY sid) AS g WHERE s.id = g.sid), "
-         "a AS MATERIALIZED (SELECT array_agg(id) AS ids, array_agg(now) AS states FROM q), "
+         "a AS MATERIALIZED (SELECT array_agg(id ORDER BY n) AS ids, array_agg(now ORDER BY n) AS "
+         "states FROM q), "
          "b AS MATERIALIZED (SELECT queue, count(*) AS enqueued, count(*) FILTER (WHERE now = 0) "
          "AS waiting, count(*) FILTER (WHERE now = 1) AS scheduled, count(*) FILTER (WHERE now = "
          "2) AS available, count(*) FILTER (WHERE now = 2 AND sid IS NOT NULL) AS heads, "
@@ -50,8 +54,10 @@ std::string enqueue_text() {
          "t AS (INSERT INTO $schema.tallies (node, batch, at, queue, enqueued, waiting, scheduled, "
          "available, ids) SELECT $27, $28, $26, queue, enqueued, waiting, scheduled, available, "
          "CASE WHEN row_number() OVER () = 1 THEN (SELECT ids FROM a) END FROM b) "
-         "SELECT a.ids, a.states, b.queue, b.available, b.heads, b.woken, b.over, b.passed, b.due "
-         "FROM a, b";
+         "SELECT CASE WHEN row_number() OVER () = 1 THEN (SELECT ids FROM a) END, CASE WHEN "
+         "row_number() OVER () = 1 THEN (SELECT states FROM a) END, queue, available, heads, "
+         "woken, "
+         "over, passed, due FROM b";
 }
 
 // Of a job that has the turn of a session which nobody holds, and which nothing stops. Parameters:
@@ -89,7 +95,9 @@ std::string complete_text() {
          "r AS (INSERT INTO $schema.ready (queue, priority, kind, run_at, id, expires_at, session) "
          "SELECT queue, priority, kind, run_at, id, expires_at, sid FROM n WHERE state = 2), "
          "d AS (INSERT INTO $schema.due (run_at, id) SELECT run_at, id FROM n WHERE state = 1), "
-         "a AS MATERIALIZED (SELECT queue, array_agg(id) AS ids FROM u GROUP BY queue), "
+         "a AS MATERIALIZED (SELECT queue, array_agg(id) AS ids, bool_or(next IS NULL AND "
+         "state_bytes "
+         "<> 0) AS keeps FROM u GROUP BY queue), "
          "m AS MATERIALIZED (SELECT queue, priority, count(*) FILTER (WHERE state = 2) AS heads, "
          "count(*) FILTER (WHERE state = 1) AS ahead, min(run_at) FILTER (WHERE state = 2) AS "
          "first, min(run_at) FILTER (WHERE state = 1) AS due FROM n GROUP BY queue, priority), "
@@ -104,8 +112,8 @@ std::string complete_text() {
          "coalesce(c.heads, 0) FROM a LEFT JOIN (SELECT queue, sum(heads)::bigint AS heads, "
          "sum(ahead)::bigint AS ahead FROM m GROUP BY queue) c ON c.queue = a.queue) "
          "SELECT queue, ids, NULL::smallint AS priority, 0 AS heads, NULL::bigint AS first, "
-         "NULL::bigint AS due FROM a UNION ALL SELECT queue, NULL, priority, heads, first, due "
-         "FROM m";
+         "NULL::bigint AS due, keeps FROM a UNION ALL SELECT queue, NULL, priority, heads, first, "
+         "due, false FROM m";
 }
 
 }  // namespace
@@ -116,7 +124,16 @@ PlainSessionStatements::PlainSessionStatements(std::string_view s)
                  "u(queue, key) ORDER BY queue, key COLLATE \"C\") AS u CROSS JOIN LATERAL (SELECT "
                  "s.id FROM $schema.sessions s WHERE s.queue = u.queue AND s.key = u.key FOR NO "
                  "KEY UPDATE) AS s"),
+      drop_empty(
+          s,
+          "DELETE FROM $schema.sessions s USING unnest($1::bigint[], $2::text[]) AS u(queue, "
+          "key) WHERE s.queue = u.queue AND s.key = u.key AND s.jobs = 0 AND s.turn = 0 AND "
+          "s.token = 0 AND s.stop = 0 AND s.state_bytes = 0"),
       enqueue(s, enqueue_text()),
-      complete(s, complete_text()) {}
+      complete(s, complete_text()),
+      states(s, "SELECT id, state, run_at FROM $schema.jobs WHERE id = ANY($1)"),
+      lock_jobs(s,
+                "SELECT count(*) FROM (SELECT 1 FROM $schema.jobs WHERE id = ANY($1) ORDER BY id "
+                "FOR NO KEY UPDATE) AS l") {}
 
 }  // namespace mainspring::pg

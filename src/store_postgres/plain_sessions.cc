@@ -12,6 +12,12 @@
 
 namespace mainspring::pg {
 
+namespace {
+// So long completions of jobs of sessions go by rows in hand where the statement did none of a
+// queue: it has limits, say, or somebody waits for the ends of its jobs.
+constexpr Duration kByHand = std::chrono::seconds(10);
+}  // namespace
+
 // Before anything else of the batch: see locks.cc.
 void PostgresStore::lock_plain_sessions(std::span<const Operation> batch) {
   SessionsNamed named;
@@ -20,16 +26,24 @@ void PostgresStore::lock_plain_sessions(std::span<const Operation> batch) {
   all.insert(named.ending.begin(), named.ending.end());
   if (all.empty()) return;
   const NameColumns names(all);
-  hold();
+  if (MS_MUTANT(held_before_locks)) hold();
   const bool all_there = named.entered.empty();
   if (!all_there || !MS_MUTANT(plain_sessions_not_locked)) {
     tell(all_there ? plain_session_sql_.lock_there : session_sql_.lock,
          params(names.queues, names.keys));
   }
+  // Behind the lock: while it is waited for, the batch can still be given up.
+  hold();
   entered_ = std::move(named.entered);
+  if (all_there) return;
+  // Those of jobs that ended elsewhere may have been gone, and were made by that.
+  for (const SessionName& name : named.ending) {
+    if (!entered_.contains(name)) left_over_.insert(name);
+  }
 }
 
-void PostgresStore::send_into_sessions(const Columns& c, std::span<OperationResult> answers) {
+void PostgresStore::send_into_sessions(const Columns& c, std::span<const Operation> operations,
+                                       std::span<OperationResult> answers) {
   Ints n, first;
   std::set<std::pair<std::int64_t, std::string_view>> seen;
   for (std::size_t i = 0; i < c.state.size(); ++i) {
@@ -46,13 +60,21 @@ void PostgresStore::send_into_sessions(const Columns& c, std::span<OperationResu
   marked_ = true;
   after_.live_counted += std::ssize(c.state);
   wrote();
-  open_->entering = {.answers = answers};
+  open_->entering = {.operations = operations, .answers = answers};
   later(plain_session_sql_.enqueue, p.add(wall()).add(node_).add(batch_),
         [this, open = open_](const Rows& rows) { note_entered(*open, rows); });
+  const NameColumns left(left_over_);
+  if (!left.keys.empty() && !MS_MUTANT(left_over_sessions_kept))
+    tell(plain_session_sql_.drop_empty, params(left.queues, left.keys));
 }
 
 void PostgresStore::note_entered(Open& open, const Rows& rows) {
-  const Ints ids = rows.ints(0, 0), states = rows.ints(0, 1);
+  Ints ids, states;
+  for (int i = 0; i < rows.size(); ++i) {
+    if (rows.is_null(i, 0)) continue;  // in one of them
+    ids = rows.ints(i, 0);
+    states = rows.ints(i, 1);
+  }
   std::size_t next = 0;
   for (OperationResult& answer : open.entering.answers) {
     auto* enqueued = std::get_if<EnqueueResult>(&answer);
@@ -103,17 +125,27 @@ void PostgresStore::send_turns(const std::shared_ptr<Completing>& run) {
 
 void PostgresStore::note_turns(Completing& run, const Rows& rows) {
   note_completed(run, rows);
-  for (const std::int64_t queue : run.turns.queues)
-    hints_[static_cast<int>(queue)].turns_from.fill(QueueHint::kNoTurns);
+  const Instant by_hand_until = steady_.now().instant + kByHand;
+  for (const std::int64_t queue : run.turns.queues) {
+    QueueHint& hint = hints_[static_cast<int>(queue)];
+    hint.turns_from.fill(QueueHint::kNoTurns);
+    hint.by_hand_until = by_hand_until;
+  }
   for (int i = 0; i < rows.size(); ++i) {
-    if (rows.is_null(i, 2)) continue;
     const int queue = static_cast<int>(rows.integer(i, 0));
     QueueHint& hint = hints_[queue];
+    if (!rows.is_null(i, 1)) hint.by_hand_until = Instant();
+    if (rows.integer(i, 6) != 0) {  // a state, and nothing else: it goes in time
+      const WallTime at = now_.wall + options_.store.retention_dead;
+      after_.next_prune = std::min(after_.next_prune, at);
+    }
+    if (rows.is_null(i, 2)) continue;
     note_heads(queue, rows.integer(i, 3), rows.integer(i, 3));
     const auto priority = static_cast<std::size_t>(rows.integer(i, 2));
     if (const auto first = rows.maybe(i, 4)) {
       hint.turns_from[priority] = *first;
       hint.first[priority] = std::min(hint.first[priority], *first);
+      turns_.try_emplace({queue, rows.integer(i, 2)}, *first);
     }
     if (const auto due = rows.maybe(i, 5))
       after_.next_due = std::min(after_.next_due, WallTime::from_us(*due));
@@ -121,18 +153,50 @@ void PostgresStore::note_turns(Completing& run, const Rows& rows) {
 }
 
 // Their answer was lost with the connection, and not what it was about: the ids are known.
-void PostgresStore::look_at_entered(std::span<OperationResult> answers) {
-  std::vector<JobId> ids;
+void PostgresStore::look_at_entered(std::span<const Operation> operations,
+                                    std::span<OperationResult> answers) {
+  Ints ids;
   for (const OperationResult& answer : answers) {
     const auto* enqueued = std::get_if<EnqueueResult>(&answer);
     if (enqueued == nullptr) continue;
     for (const EnqueuedJob& job : enqueued->jobs) ids.push_back(job.id);
   }
-  jobs_by_id(ids);
-  for (OperationResult& answer : answers) {
-    auto* enqueued = std::get_if<EnqueueResult>(&answer);
+  if (ids.empty()) return;
+  std::map<JobId, std::pair<JobState, WallTime>> found;
+  const Rows rows = ask(plain_session_sql_.states, params(ids));
+  for (int i = 0; i < rows.size(); ++i) {
+    found[rows.integer(i, 0)] = {static_cast<JobState>(rows.integer(i, 1)),
+                                 WallTime::from_us(rows.integer(i, 2))};
+  }
+  for (std::size_t i = 0; i < answers.size(); ++i) {
+    auto* enqueued = std::get_if<EnqueueResult>(&answers[i]);
     if (enqueued == nullptr) continue;
-    for (EnqueuedJob& job : enqueued->jobs) job.state = state_of(job.id);
+    const auto& jobs = std::get<Enqueue>(operations[i]).jobs;
+    for (std::size_t n = 0; n < jobs.size(); ++n) {
+      const auto is = found.find(enqueued->jobs[n].id);
+      const bool there = is != found.end();
+      enqueued->jobs[n].state = there ? is->second.first : JobState::completed;
+      if (there) note_state(jobs[n], is->second.first, is->second.second);
+    }
+  }
+}
+
+// As note_entered() would have.
+void PostgresStore::note_state(const NewJob& job, JobState state, WallTime run_at) {
+  const bool of_session = !job.session.empty();
+  if (state == JobState::available) note_heads(queue_of(job.queue).id, 1, of_session ? 1 : 0);
+  if (state == JobState::scheduled) after_.next_due = std::min(after_.next_due, run_at);
+  if (state == JobState::waiting && of_session) gain_line(session_line({job.queue, job.session}));
+}
+
+// Who got the turn by completions whose answer was lost is not known.
+void PostgresStore::note_lost_turns(const Completing& run) {
+  if (run.answered || MS_MUTANT(lost_turns_not_told)) return;
+  for (const std::int64_t id : run.turns.queues) {
+    const int queue = static_cast<int>(id);
+    hints_[queue].uncertain = hints_[queue].heads_uncertain = true;
+    after_.gained.insert(queue);
+    gain_line(accept_line(queue_by_id(queue).name));
   }
 }
 

@@ -124,6 +124,7 @@ struct QueueHint {
   bool running_uncertain = true;  // others may have ended
   // No available job of the priority has an earlier run_at, as far as this node knows.
   std::array<std::int64_t, kLowestPriority + 1> first{};
+  Instant by_hand_until;  // completions of jobs of sessions: see plain_sessions.cc
   // The earliest run_at of those that got the turn of a session with the last completions.
   static constexpr std::int64_t kNoTurns = std::numeric_limits<std::int64_t>::max();
   std::array<std::int64_t, kLowestPriority + 1> turns_from = none_of_them();

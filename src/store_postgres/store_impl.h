@@ -453,17 +453,24 @@ class PostgresStore final : public SharedStore, private StoreState {
   bool knows_queues(const Claim& op) const;
   bool knows_all_of(const Enqueue& op) const;
   void close(BatchReport& report);
-  void close_rest(Open& rest, BatchReport& report);
+  void close_ends(Open& rest, BatchReport& report);
+  void close_claims(Open& rest, BatchReport& report);
+  static void answer_what_is_known(Completing& run);
+  void leave_open(const PgError& error);
+  static Error not_known();
 
   // -- plain_sessions.cc: those of jobs of sessions
   struct Columns;
   void lock_plain_sessions(std::span<const Operation> batch);
-  void send_into_sessions(const Columns& columns, std::span<OperationResult> answers);
+  void send_into_sessions(const Columns& columns, std::span<const Operation> operations,
+                          std::span<OperationResult> answers);
   void note_entered(Open& open, const Rows& rows);
   void note_heads(int queue, std::int64_t available, std::int64_t heads);
   void send_turns(const std::shared_ptr<Completing>& run);
   void note_turns(Completing& run, const Rows& rows);
-  void look_at_entered(std::span<OperationResult> answers);
+  void look_at_entered(std::span<const Operation> operations, std::span<OperationResult> answers);
+  void note_state(const NewJob& job, JobState state, WallTime run_at);
+  void note_lost_turns(const Completing& run);
 
   // -- enqueue.cc
   // As many of the operations as can be folded into one statement; 0 = none.
@@ -505,6 +512,7 @@ class PostgresStore final : public SharedStore, private StoreState {
   // -- claim.cc
   void send_claim(const std::shared_ptr<Claiming>& claiming, bool from_the_beginning);
   void take_claimed(Claiming& claiming, const Rows& rows, bool of_bundles = false);
+  void keep_turns_in_sight(const Claiming& claiming, QueueHint& hint) const;
   bool wants_more(const Claiming& claiming);
   void look_again(const std::shared_ptr<Claiming>& claiming);
   void read_checkpoints(Claiming& claiming);

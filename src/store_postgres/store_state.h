@@ -110,8 +110,10 @@ struct StoreState {
   std::set<std::string> touched_breakers_;                 // by ends
   std::vector<BreakerNote> breaker_notes_;                 // not written yet
   std::map<SessionName, SessionInHand> sessions_;
-  std::set<SessionName> make_first_;                        // with the next try of the batch
-  std::set<SessionName> entered_;                           // by new jobs of a plain batch
+  std::set<SessionName> make_first_;           // with the next try of the batch
+  std::set<SessionName> entered_, left_over_;  // by new jobs of a plain batch; others
+  std::map<std::pair<int, std::int64_t>, std::int64_t> turns_;  // given, by queue and priority: the
+                                                                // first run_at
   std::set<std::pair<std::int64_t, JobId>> joined_, left_;  // lines of sessions, not written yet
   std::vector<EndedTurn> ended_turns_;
   std::vector<News> told_;            // in it; without body

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <thread>
 
 #include "postgres/bed.h"
@@ -34,7 +35,8 @@ Claim claim(int max) {
 // A store that knows the queue and the kind: the first batch about them is never a plain one.
 class Place {
  public:
-  Place() : options(new_place()), store(must(open_postgres_store(options, clock.now(), log_))) {
+  explicit Place(const StoreOptions& rest = {})
+      : options(new_place(rest)), store(must(open_postgres_store(options, clock.now(), log_))) {
     const std::vector<ClaimedJob> first = claimed(apply({Enqueue{.jobs = {job_of("")}}, claim(1)}));
     (void)apply({finish(first)});
   }
@@ -167,6 +169,119 @@ TEST_CASE(
   place.must_be_sound();
 }
 
+TEST_CASE("a session whose last job ended elsewhere is not made again by who ends it once more") {
+  Place place;
+  (void)place.put({job_of("a")});
+  const std::vector<Operation> done = {finish(place.take(1))};
+  NullLog log;
+  const auto other = must(open_postgres_store(place.options, place.clock.now(), log));
+  must(other->apply(done, place.clock.now()));
+  CHECK(place.is_gone("a"));
+  const auto results = place.apply({done[0], Enqueue{.jobs = {job_of("b")}}});
+  CHECK(std::get<FinishResult>(results[0]).results == std::vector{FinishStatus::ok});
+  CHECK(place.is_gone("a"));
+  CHECK(place.session("b").jobs == 1);
+  place.must_be_sound();
+}
+
+TEST_CASE("who gets a turn and is older than what claims look at is found by the next claim") {
+  Place place;
+  NewJob old = job_of("a");
+  old.run_at = place.clock.now().wall - 10s;
+  const auto jobs = place.put({old, old});
+  (void)place.put(std::vector<NewJob>(20, job_of("")));
+  const auto first = place.take(1);
+  REQUIRE(ids(first) == std::vector<JobId>{jobs[0].id});
+  (void)place.take(1);  // claims look behind it now
+  const auto results = place.apply({finish(first), claim(1)});
+  std::vector<JobId> found = ids(place.claimed(results));
+  for (const ClaimedJob& job : place.take(1)) found.push_back(job.id);
+  CHECK(std::find(found.begin(), found.end(), jobs[1].id) != found.end());
+}
+
+TEST_CASE("completions of jobs of sessions and of others are locked in one order") {
+  Place place;
+  const auto jobs = place.put({job_of("a"), job_of("")});
+  const auto both = place.take(2);
+  REQUIRE(both.size() == 2);
+  const auto lock = [&](JobId id) {
+    return fmt::format("SELECT 1 FROM {}.jobs WHERE id = {} FOR UPDATE", place.options.schema, id);
+  };
+  PgConnection other = must(PgConnection::open(the_cluster().url(the_database(), "mainspring")));
+  must(other.sql("BEGIN; SET LOCAL lock_timeout = '500ms'"));
+  must(other.sql(lock(jobs[0].id)));
+  std::jthread completion([&] { (void)place.apply({finish(both)}); });
+  await_waiting_for_a_lock();
+  CHECK(other.sql(lock(jobs[1].id)).has_value());
+  must(other.sql("ROLLBACK"));
+  completion.join();
+  CHECK(place.state(jobs[0].id) == JobState::completed);
+  CHECK(place.state(jobs[1].id) == JobState::completed);
+}
+
+TEST_CASE(
+    "a batch that a session was locked for too long for was not done, and is not done later") {
+  Bed bed;
+  must(bed.apply(Enqueue{.jobs = {job_of("a")}}));
+  PgConnection other = must(PgConnection::open(bed.cluster->url(bed.database, "mainspring")));
+  must(other.sql("BEGIN"));
+  must(other.sql(fmt::format("SELECT {}.enqueue('q', 'k', session => 'a')", bed.options.schema)));
+  bed.must_be_unavailable(Enqueue{.jobs = {job_of("a")}});
+  must(other.sql("COMMIT"));
+  const std::string at_work =
+      "SELECT 1 FROM pg_stat_activity WHERE state <> 'idle' AND application_name LIKE "
+      "'mainspring%'";
+  const Instant until = bed.clock.now().instant + 30s;
+  while (!must(bed.cluster->sql(at_work, bed.database)).empty())
+    REQUIRE(bed.clock.now().instant < until);
+  const std::string jobs = fmt::format("SELECT count(*) FROM {}.jobs", bed.options.schema);
+  CHECK(must(bed.cluster->sql(jobs, bed.database))[0][0] == "2");
+  bed.must_come_back();
+  bed.must_be_sound();
+}
+
+TEST_CASE("completions of sessions that others accept and release meanwhile are all done") {
+  must(the_cluster().set("deadlock_timeout", "20ms"));
+  constexpr int kJobs = 300;
+  Place place;
+  const std::string deadlocks =
+      "sum(deadlocks) FROM pg_stat_database WHERE datname = current_database()";
+  const std::string before = place.value(deadlocks);
+  std::atomic<bool> over{false};
+  std::jthread other([&] {
+    NullLog log;
+    const auto store = must(open_postgres_store(place.options, place.clock.now(), log));
+    while (!over) {
+      const std::vector<Operation> accept = {
+          AcceptSession{.worker = "other", .session = {"q", "a"}, .lease = 60s}};
+      const auto report = store->apply(accept, place.clock.now());
+      if (!report) continue;
+      const auto* grant = std::get_if<SessionGrant>(&report->results[0]);
+      if (grant == nullptr) continue;
+      const std::vector<Operation> release = {
+          ReleaseSession{.session = {"q", "a"}, .token = grant->token}};
+      must(store->apply(release, place.clock.now()));
+    }
+  });
+  int done = 0;
+  (void)place.put(std::vector<NewJob>(kJobs, job_of("a")));
+  const Instant until = place.clock.now().instant + 60s;
+  while (done < kJobs && place.clock.now().instant < until) {
+    const auto jobs = place.take(1);
+    if (jobs.empty()) continue;
+    const auto results = place.apply({finish(jobs)});
+    const auto* finished = std::get_if<FinishResult>(&results[0]);
+    REQUIRE(finished != nullptr);
+    CHECK(finished->results == std::vector{FinishStatus::ok});
+    ++done;
+  }
+  over = true;
+  other.join();
+  CHECK(done == kJobs);
+  CHECK(place.value(deadlocks) == before);
+  place.must_be_sound();
+}
+
 TEST_CASE("whose time is ahead keeps the turn, and those behind it wait") {
   Place place;
   NewJob later = job_of("a");
@@ -237,7 +352,9 @@ TEST_CASE("what comes into a stopped session waits") {
 }
 
 TEST_CASE("a session keeps its state behind its last job, and for longer when jobs come again") {
-  Place place;
+  StoreOptions short_lived;
+  short_lived.retention_dead = 1min;
+  Place place(short_lived);
   const std::string prune_at =
       fmt::format("prune_at <> 0 FROM {}.sessions WHERE key = 'a'", place.options.schema);
   (void)place.put({job_of("a")});
@@ -248,6 +365,7 @@ TEST_CASE("a session keeps its state behind its last job, and for longer when jo
   CHECK(place.session("a").state == "{\"n\":1}");
   CHECK(place.session("a").jobs == 0);
   CHECK(place.value(prune_at) == "t");
+  CHECK(place.store->agenda().next_prune <= place.clock.now().wall + 1min);
   (void)place.put({job_of("a")});
   CHECK(place.value(prune_at) == "f");
   first = place.take(1);
@@ -278,32 +396,53 @@ TEST_CASE("completions of jobs of sessions that are not found are answered one b
   place.must_be_sound();
 }
 
-TEST_CASE("a batch with sessions whose answer was lost is answered as it was done") {
-  BedOptions options;
-  options.statement_timeout = options.patience = 20s;
-  Bed bed(options);
-  must(bed.apply(Enqueue{.jobs = {job_of("a")}}));
-  const ClaimedJob job = bed.claim();
-  must(bed.cluster->set("synchronous_standby_names", "nobody"));
-  const std::vector<Operation> batch = {Finish{.worker = "w", .results = {completed(job)}},
-                                        Enqueue{.jobs = {job_of("a"), job_of("a"), job_of("b")}}};
-  auto call =
-      std::async(std::launch::async, [&] { return bed.store->apply(batch, bed.clock.now()); });
-  REQUIRE(bed.await_commit(" waiting") != 0);
-  must(bed.cluster->sql("ALTER SYSTEM RESET synchronous_standby_names"));
-  bed.cluster->kill9();
-  must(bed.cluster->start());
-  REQUIRE(call.wait_for(60s) == std::future_status::ready);
-  const BatchReport report = must(call.get());
-  CHECK(std::get<FinishResult>(report.results[0]).results ==
-        std::vector<FinishStatus>{FinishStatus::ok});
+namespace {
+
+// A batch that is committed, and of which the server cannot tell: it is killed.
+struct Lost : Bed {
+  Lost() : Bed(BedOptions{.statement_timeout = 20s, .patience = 20s}) {}
+  void commit(const std::vector<Operation>& batch) {
+    must(cluster->set("synchronous_standby_names", "nobody"));
+    auto call = std::async(std::launch::async, [&] { return store->apply(batch, clock.now()); });
+    REQUIRE(await_commit(" waiting") != 0);
+    must(cluster->sql("ALTER SYSTEM RESET synchronous_standby_names"));
+    cluster->kill9();
+    must(cluster->start());
+    REQUIRE(call.wait_for(60s) == std::future_status::ready);
+    report = must(call.get());
+  }
+  bool gained(const std::string& line) const {
+    const auto& all = report.effects.available;
+    return std::find(all.begin(), all.end(), line) != all.end();
+  }
+  BatchReport report;
+};
+
+}  // namespace
+
+TEST_CASE_FIXTURE(Lost, "a batch with sessions whose answer was lost is answered as it was done") {
+  must(apply(Enqueue{.jobs = {job_of("a")}}));
+  const ClaimedJob job = claim();
+  commit({finish({job}), Enqueue{.jobs = {job_of("a"), job_of("a"), job_of("b")}}});
+  CHECK(std::get<FinishResult>(report.results[0]).results == std::vector{FinishStatus::ok});
   CHECK(report.effects.ended == std::vector<JobId>{job.id});
+  CHECK(gained("q"));
+  CHECK(gained(accept_line("q")));
   const auto& jobs = std::get<EnqueueResult>(report.results[1]).jobs;
   CHECK(jobs[0].state == JobState::available);
   CHECK(jobs[1].state == JobState::waiting);
   CHECK(jobs[2].state == JobState::available);
-  for (const EnqueuedJob& one : jobs) CHECK(must(bed.store->get(one.id)).state == one.state);
-  bed.must_be_sound();
+  for (const EnqueuedJob& one : jobs) CHECK(must(store->get(one.id)).state == one.state);
+  must_be_sound();
+}
+
+TEST_CASE_FIXTURE(Lost, "a turn that was passed is told of although the answer was lost") {
+  must(apply(Enqueue{.jobs = {job_of("a"), job_of("a")}}));
+  commit({finish({claim()})});
+  CHECK(std::get<FinishResult>(report.results[0]).results == std::vector{FinishStatus::ok});
+  CHECK(gained("q"));
+  CHECK(gained(accept_line("q")));
+  must_be_sound();
 }
 
 }  // namespace mainspring::pg_testing

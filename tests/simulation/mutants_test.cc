@@ -459,12 +459,6 @@ std::map<std::string, std::string> cluster_defects() {
       {"unused_numbers_kept",
        "timeout 100 " + kPrograms +
            "/postgres_workflows_test --abort-after=1 -tc='numbers that a batch*'"},
-      {"session_dropped_before_entered",
-       "timeout 100 " + kPrograms +
-           "/postgres_plain_sessions_test --abort-after=1 -tc='ORD: the last of a session*'"},
-      {"plain_sessions_not_locked",
-       "timeout 100 " + kPrograms +
-           "/postgres_plain_sessions_test --abort-after=1 -tc='ORD: a completion waits*'"},
       {"bundles_not_held", "timeout 100 " + kPrograms +
                                "/postgres_bundles_test --abort-after=1 -tc='who names a job*'"},
       {"bundles_under_limits",
@@ -475,6 +469,24 @@ std::map<std::string, std::string> cluster_defects() {
       {"outage_ends_waits", broker("a parked claim waits an outage out*")},
       {"lane_is_waited_for", broker("a lane that does not come back*")},
       {"lane_takes_what_claims_wait_for", broker("claims that wait for such jobs*")},
+  };
+}
+
+// Of jobs of sessions in plain batches.
+std::map<std::string, std::string> plain_session_defects() {
+  const auto plain = [](const std::string& test_case) {
+    return fmt::format("timeout 100 {}/postgres_plain_sessions_test --abort-after=1 -tc='{}'",
+                       kPrograms, test_case);
+  };
+  return {
+      {"session_dropped_before_entered", plain("ORD: the last of a session*")},
+      {"plain_sessions_not_locked", plain("ORD: a completion waits*")},
+      {"left_over_sessions_kept", plain("a session whose last job ended elsewhere*")},
+      {"held_before_locks", plain("a batch that a session was locked for too long for*")},
+      {"turn_out_of_sight", plain("who gets a turn and is older*")},
+      {"two_orders_of_locks", plain("completions of jobs of sessions and of others*")},
+      {"left_ends_lock_jobs_first", plain("completions of sessions that others accept*")},
+      {"lost_turns_not_told", plain("a turn that was passed is told of*")},
   };
 }
 
@@ -606,7 +618,8 @@ const std::map<std::string, std::string>& table() {
     most.merge(door_defects());
     most.merge(cluster_defects());
     most.merge(calendar_defects());
-    for (auto more : {copy_defects(), cost_defects(), undo_defects(), once_defects()})
+    for (auto more :
+         {plain_session_defects(), copy_defects(), cost_defects(), undo_defects(), once_defects()})
       most.merge(more);
     return most;
   }();
