@@ -98,8 +98,12 @@ void PostgresStore::close_ends(Open& rest, BatchReport& report) {
     ++batch_;
     try {
       if (!connection_) throw PgError{"", "the connection is closed", true};
-      make_first_ = rest.over;
-      if (!MS_MUTANT(left_ends_lock_jobs_first)) look_ahead(left);
+      if (options_.joins && !MS_MUTANT(left_ends_lock_jobs_first)) {
+        make_first_ = rest.over;
+        look_ahead(left);
+      } else {  // the node's first connection looks at those
+        take_sessions(rest.over);
+      }
       for (const auto& completing : rest.completions) {
         note_lost_turns(*completing);
         answer_completions(*completing);
