@@ -36,7 +36,7 @@ bool PostgresStore::completes_plainly(const Finish& op, const Completing& run,
       return false;
     if (!lease->second.session.empty()) {
       if (!of_sessions || r.session_state) return false;
-      if (steady_.now().instant < hints_[lease->second.queue].by_hand_until) return false;
+      if (begun_ < hints_[lease->second.queue].by_hand_until) return false;
     }
     const auto queue = queues_by_id_.find(lease->second.queue);
     return queue != queues_by_id_.end() && op.within.has(queue->second->name);

@@ -65,7 +65,10 @@ EnqueueResult PostgresStore::take_columns(const Enqueue& op, Columns& c) {
     c.tags.push_back(text_or_null(c.joined.back()));
     c.correlation.push_back(text_or_null(job.correlation_id));
     c.reply.push_back(text_or_null(job.reply_to));
-    c.flags.push_back(flags_of(job)), c.session.push_back(text_or_null(job.session));
+    if (c.into_sessions) {
+      c.flags.push_back(flags_of(job));
+      c.session.push_back(text_or_null(job.session));
+    }
     TallyChange& tally = c.tally[id];
     ++tally.enqueued;
     ++tally.counts[static_cast<std::size_t>(begins)];

@@ -7,9 +7,11 @@ namespace mainspring::pg {
 
 // New rows of plain jobs, column by column.
 struct PostgresStore::Columns {
-  Ints state, flags, priority, run_at, queue, kind, max_attempts, timeout;
-  Texts args, headers, tags, correlation, reply, session;
-  bool into_sessions = false;                 // some of them: see plain_sessions.cc
+  Ints state, priority, run_at, queue, kind, max_attempts, timeout;
+  Texts args, headers, tags, correlation, reply;
+  bool into_sessions = false;  // some of them: see plain_sessions.cc; then also
+  Ints flags;
+  Texts session;
   std::deque<std::string> joined;             // tags
   bool some_wait = false;                     // for their time
   std::map<std::int64_t, TallyChange> tally;  // by queue

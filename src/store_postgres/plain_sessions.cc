@@ -125,7 +125,7 @@ void PostgresStore::send_turns(const std::shared_ptr<Completing>& run) {
 
 void PostgresStore::note_turns(Completing& run, const Rows& rows) {
   note_completed(run, rows);
-  const Instant by_hand_until = steady_.now().instant + kByHand;
+  const Instant by_hand_until = begun_ + kByHand;
   for (const std::int64_t queue : run.turns.queues) {
     QueueHint& hint = hints_[static_cast<int>(queue)];
     hint.turns_from.fill(QueueHint::kNoTurns);
