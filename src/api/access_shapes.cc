@@ -86,7 +86,7 @@ constexpr JsonField<AuditRecord> kRecord[] = {
     {"after", [](JsonReader& in, AuditRecord& r) { return read_image(in, r.after); }},
     {"hash", [](JsonReader& in, AuditRecord& r) { return read_digest(in, r.hash); }},
 };
-constexpr JsonField<AuditPage> kPage[] = {
+constexpr JsonField<AuditPage> kAuditPage[] = {
     {"records",
      [](JsonReader& in, AuditPage& p) {
        return in.array(kMaxResponseEntries,
@@ -101,7 +101,7 @@ constexpr JsonField<AuditMark> kMark[] = {
     {"seq", &as_count<&AuditMark::seq>},
     {"hash", [](JsonReader& in, AuditMark& m) { return read_digest(in, m.hash); }},
 };
-constexpr JsonField<AuditState> kState[] = {
+constexpr JsonField<AuditState> kAuditState[] = {
     {"base", [](JsonReader& in, AuditState& s) { return in.object(kMark, s.base); }},
     {"head", [](JsonReader& in, AuditState& s) { return in.object(kMark, s.head); }},
     {"records", &as_count<&AuditState::records>},
@@ -255,7 +255,7 @@ void encode_audit_page(const AuditPage& page, std::string& out) {
 }
 
 Result<AuditPage> decode_audit_page(std::string_view body) {
-  return decode_response(body, kPage);
+  return decode_response(body, kAuditPage);
 }
 
 void encode_audit_state(const AuditState& state, std::string& out) {
@@ -268,7 +268,7 @@ void encode_audit_state(const AuditState& state, std::string& out) {
 }
 
 Result<AuditState> decode_audit_state(std::string_view body) {
-  return decode_response(body, kState);
+  return decode_response(body, kAuditState);
 }
 
 std::vector<std::string_view> access_request_fields(std::string_view schema) {

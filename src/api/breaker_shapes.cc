@@ -24,7 +24,7 @@ constexpr JsonField<OpenBreaker> kOpen[] = {
     {"for", [](JsonReader& in, OpenBreaker& o) { return in.null() || in.duration(o.open_for); }},
 };
 
-bool read_state(JsonReader& in, BreakerInfo& info) {
+bool read_breaker_state(JsonReader& in, BreakerInfo& info) {
   std::string text;
   if (!in.string(text)) return false;
   const auto state = parse_breaker_state(text);
@@ -32,11 +32,11 @@ bool read_state(JsonReader& in, BreakerInfo& info) {
   info.state = *state;
   return true;
 }
-constexpr JsonField<BreakerInfo> kInfo[] = {
+constexpr JsonField<BreakerInfo> kBreakerInfo[] = {
     {"name", &as_string<&BreakerInfo::name>},
     {"settings",
      [](JsonReader& in, BreakerInfo& info) { return in.object(kSettings, info.settings); }},
-    {"state", &read_state},
+    {"state", &read_breaker_state},
     {"open_until", &as_optional_time<&BreakerInfo::open_until>},
     {"failures", &as_integer<&BreakerInfo::failures, 0, INT_MAX>},
     {"room", &as_integer<&BreakerInfo::room, 0, INT_MAX>},
@@ -47,11 +47,11 @@ constexpr JsonField<BreakerInfo> kInfo[] = {
        return read_strings(in, info.queues, kMaxResponseEntries);
      }},
 };
-constexpr JsonField<std::vector<BreakerInfo>> kList[] = {
+constexpr JsonField<std::vector<BreakerInfo>> kBreakerList[] = {
     {"breakers",
      [](JsonReader& in, std::vector<BreakerInfo>& list) {
        return in.array(kMaxResponseEntries,
-                       [&](std::size_t) { return in.object(kInfo, list.emplace_back()); });
+                       [&](std::size_t) { return in.object(kBreakerInfo, list.emplace_back()); });
      }},
 };
 
@@ -127,7 +127,7 @@ void encode_breaker(const BreakerInfo& info, std::string& out) {
 }
 
 Result<BreakerInfo> decode_breaker(std::string_view body) {
-  return decode_response(body, kInfo);
+  return decode_response(body, kBreakerInfo);
 }
 
 void encode_breakers(std::span<const BreakerInfo> breakers, std::string& out) {
@@ -138,7 +138,7 @@ void encode_breakers(std::span<const BreakerInfo> breakers, std::string& out) {
 }
 
 Result<std::vector<BreakerInfo>> decode_breakers(std::string_view body) {
-  return decode_response(body, kList);
+  return decode_response(body, kBreakerList);
 }
 
 void encode_breaker_removed(std::string_view name, std::string& out) {

@@ -14,7 +14,7 @@ struct Told {
   bool known = true;
 };
 
-constexpr JsonField<Progress> kProgress[] = {
+constexpr JsonField<Progress> kEventProgress[] = {
     {"value", [](JsonReader& in, Progress& p) { return in.number(p.value, 0, 1); }},
     {"text", [](JsonReader& in, Progress& p) { return in.null() || in.string(p.text); }},
 };
@@ -33,7 +33,7 @@ bool as_text(JsonReader& in, Told& told) {
   return in.null() || in.string(told.event.*Member);
 }
 
-constexpr JsonField<Told> kEvent[] = {
+constexpr JsonField<Told> kJobEvent[] = {
     {"type", &read_type},
     {"at", [](JsonReader& in, Told& t) { return in.wall_time(t.event.at); }},
     {"job",
@@ -44,7 +44,7 @@ constexpr JsonField<Told> kEvent[] = {
     {"attempt", [](JsonReader& in, Told& t) { return in.integer(t.event.attempt, 1, INT_MAX); }},
     {"reason", &as_text<&EngineEvent::reason>},
     {"progress",
-     [](JsonReader& in, Told& t) { return in.object(kProgress, t.event.progress.emplace()); }},
+     [](JsonReader& in, Told& t) { return in.object(kEventProgress, t.event.progress.emplace()); }},
     {"breaker", &as_text<&EngineEvent::breaker>},
     {"until", [](JsonReader& in, Told& t) { return in.wall_time(t.event.until.emplace()); }},
 };
@@ -52,7 +52,7 @@ constexpr JsonField<Told> kEvent[] = {
 }  // namespace
 
 Result<std::optional<EngineEvent>> decode_event(std::string_view body) {
-  MS_TRY_ASSIGN(Told told, decode_response(body, kEvent));
+  MS_TRY_ASSIGN(Told told, decode_response(body, kJobEvent));
   if (!told.known) return std::optional<EngineEvent>();
   return std::optional(std::move(told.event));
 }

@@ -8,7 +8,7 @@
 namespace mainspring {
 namespace {
 
-bool read_wait(JsonReader& in, Duration& wait) {
+bool read_lease_wait(JsonReader& in, Duration& wait) {
   if (in.null()) return true;
   if (!in.duration(wait)) return false;
   return wait <= kMaxClaimWait ||
@@ -28,26 +28,26 @@ constexpr JsonField<AcquireRequest> kAcquire[] = {
     {"holder", [](JsonReader& in, AcquireRequest& r) { return in.string(r.operation.holder); }},
     {"ttl",
      [](JsonReader& in, AcquireRequest& r) { return in.null() || in.duration(r.operation.ttl); }},
-    {"wait", [](JsonReader& in, AcquireRequest& r) { return read_wait(in, r.wait); }},
+    {"wait", [](JsonReader& in, AcquireRequest& r) { return read_lease_wait(in, r.wait); }},
 };
-constexpr JsonField<RenewLease> kRenew[] = {
+constexpr JsonField<RenewLease> kRenewLease[] = {
     {"holder", &as_string<&RenewLease::holder>},
     {"token", &as_id<&RenewLease::token>},
     {"ttl", [](JsonReader& in, RenewLease& r) { return in.null() || in.duration(r.ttl); }},
     {"value", [](JsonReader& in, RenewLease& r) { return read_value(in, r.value); }},
 };
-constexpr JsonField<ReleaseLease> kRelease[] = {
+constexpr JsonField<ReleaseLease> kReleaseLease[] = {
     {"holder", &as_string<&ReleaseLease::holder>},
     {"token", &as_id<&ReleaseLease::token>},
     {"value", [](JsonReader& in, ReleaseLease& r) { return read_value(in, r.value); }},
 };
-constexpr JsonField<LeaseGrant> kGrant[] = {
+constexpr JsonField<LeaseGrant> kLeaseGrant[] = {
     {"token", &as_id<&LeaseGrant::token>},
     {"expires_in_ms", &as_milliseconds<&LeaseGrant::ttl>},
     {"value", &as_optional_raw<&LeaseGrant::value>},
     {"held", &as_boolean<&LeaseGrant::held>},
 };
-constexpr JsonField<LeaseInfo> kLease[] = {
+constexpr JsonField<LeaseInfo> kLeaseInfo[] = {
     {"name", &as_string<&LeaseInfo::name>},
     {"holder", &as_string<&LeaseInfo::holder>},
     {"token", &as_count<&LeaseInfo::token>},
@@ -62,19 +62,19 @@ constexpr JsonField<LeasesAnswer> kLeases[] = {
     {"leases",
      [](JsonReader& in, LeasesAnswer& a) {
        return in.array(kMaxResponseEntries,
-                       [&](std::size_t) { return in.object(kLease, a.leases.emplace_back()); });
+                       [&](std::size_t) { return in.object(kLeaseInfo, a.leases.emplace_back()); });
      }},
 };
 
-Error missing(std::string_view field) {
+Error missing_in_lease(std::string_view field) {
   return invalid(std::string(field), fmt::format("{} must be given", field));
 }
 // What renew and release have in common.
 template <class T, std::size_t N>
 Result<T> decode_holding(std::string name, std::string_view body, const JsonField<T> (&fields)[N]) {
   MS_TRY_ASSIGN(T request, decode_request(body, fields));
-  if (request.holder.empty()) return missing("holder");
-  if (request.token == 0) return missing("token");
+  if (request.holder.empty()) return missing_in_lease("holder");
+  if (request.token == 0) return missing_in_lease("token");
   request.name = std::move(name);
   return request;
 }
@@ -97,7 +97,7 @@ void write_lease(JsonWriter& w, const LeaseInfo& lease) {
 
 Result<AcquireRequest> decode_acquire_request(std::string name, std::string_view body) {
   MS_TRY_ASSIGN(AcquireRequest request, decode_request(body, kAcquire));
-  if (request.operation.holder.empty()) return missing("holder");
+  if (request.operation.holder.empty()) return missing_in_lease("holder");
   request.operation.name = std::move(name);
   return request;
 }
@@ -110,7 +110,7 @@ void encode_acquire_request(const AcquireLease& request, Duration wait, std::str
 }
 
 Result<RenewLease> decode_renew_lease_request(std::string name, std::string_view body) {
-  return decode_holding(std::move(name), body, kRenew);
+  return decode_holding(std::move(name), body, kRenewLease);
 }
 
 void encode_renew_lease_request(const RenewLease& request, std::string& out) {
@@ -131,13 +131,13 @@ void encode_lease_grant(std::string_view name, const LeaseGrant& grant, std::str
 }
 
 Result<LeaseGrant> decode_lease_grant(std::string_view body) {
-  MS_TRY_ASSIGN(LeaseGrant grant, decode_response(body, kGrant));
-  if (grant.token == 0) return bad_response(missing("token"));
+  MS_TRY_ASSIGN(LeaseGrant grant, decode_response(body, kLeaseGrant));
+  if (grant.token == 0) return bad_response(missing_in_lease("token"));
   return grant;
 }
 
 Result<ReleaseLease> decode_release_request(std::string name, std::string_view body) {
-  return decode_holding(std::move(name), body, kRelease);
+  return decode_holding(std::move(name), body, kReleaseLease);
 }
 
 void encode_release_request(const ReleaseLease& request, std::string& out) {
@@ -158,8 +158,8 @@ void encode_lease(const LeaseInfo& lease, std::string& out) {
 }
 
 Result<LeaseInfo> decode_lease(std::string_view body) {
-  MS_TRY_ASSIGN(LeaseInfo lease, decode_response(body, kLease));
-  if (lease.name.empty()) return bad_response(missing("name"));
+  MS_TRY_ASSIGN(LeaseInfo lease, decode_response(body, kLeaseInfo));
+  if (lease.name.empty()) return bad_response(missing_in_lease("name"));
   return lease;
 }
 
@@ -180,8 +180,8 @@ Result<std::vector<LeaseInfo>> decode_leases(std::string_view body) {
 
 std::vector<std::string_view> lease_request_fields(std::string_view schema) {
   if (schema == "AcquireLeaseRequest") return field_names(kAcquire);
-  if (schema == "RenewLeaseRequest") return field_names(kRenew);
-  if (schema == "ReleaseLeaseRequest") return field_names(kRelease);
+  if (schema == "RenewLeaseRequest") return field_names(kRenewLease);
+  if (schema == "ReleaseLeaseRequest") return field_names(kReleaseLease);
   return {};
 }
 

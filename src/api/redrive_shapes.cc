@@ -20,14 +20,14 @@ constexpr std::int64_t kMaxRate = 1'000'000;
 constexpr int kMaxAttempts = 1000;
 
 template <auto Member>
-bool as_filter(JsonReader& in, RedriveOrder& order) {
+bool as_order_filter(JsonReader& in, RedriveOrder& order) {
   return in.null() || read_filter_word(in, order.filter.*Member);
 }
 constexpr JsonField<RedriveOrder> kOrder[] = {
-    {"queue", &as_filter<&DeadFilter::queue>},
-    {"kind", &as_filter<&DeadFilter::kind>},
-    {"tag", &as_filter<&DeadFilter::tag>},
-    {"fingerprint", &as_filter<&DeadFilter::fingerprint>},
+    {"queue", &as_order_filter<&DeadFilter::queue>},
+    {"kind", &as_order_filter<&DeadFilter::kind>},
+    {"tag", &as_order_filter<&DeadFilter::tag>},
+    {"fingerprint", &as_order_filter<&DeadFilter::fingerprint>},
     {"rate",
      [](JsonReader& in, RedriveOrder& order) { return in.null() || in.string(order.pace.rate); }},
     {"canary", [](JsonReader& in, RedriveOrder& order) { return in.boolean(order.pace.canary); }},

@@ -21,7 +21,7 @@ bool read_paused(JsonReader& in, PutScheduleRequest& request) {
   return true;
 }
 constexpr JsonField<PutScheduleRequest> kPaused[] = {{"paused", &read_paused}};
-constexpr auto kPut = with_part<kScheduleFields, &PutScheduleRequest::schedule>(kPaused);
+constexpr auto kPutSchedule = with_part<kScheduleFields, &PutScheduleRequest::schedule>(kPaused);
 
 struct PutAnswer {
   PutScheduleResult result;
@@ -29,7 +29,7 @@ struct PutAnswer {
 };
 constexpr PutOutcome kOutcomes[] = {PutOutcome::created, PutOutcome::replaced,
                                     PutOutcome::unchanged};
-bool read_outcome(JsonReader& in, PutAnswer& answer) {
+bool read_schedule_outcome(JsonReader& in, PutAnswer& answer) {
   std::string text;
   if (!in.string(text)) return false;
   for (const PutOutcome outcome : kOutcomes) {
@@ -41,7 +41,7 @@ bool read_outcome(JsonReader& in, PutAnswer& answer) {
   return in.fail_here("is no outcome");
 }
 constexpr JsonField<PutAnswer> kPutAnswer[] = {
-    {"outcome", &read_outcome},
+    {"outcome", &read_schedule_outcome},
     {"version",
      [](JsonReader& in, PutAnswer& a) {
        return in.integer(a.result.version, std::int64_t{1}, INT64_MAX);
@@ -55,7 +55,7 @@ template <auto Member>
 bool as_time_or_never(JsonReader& in, ScheduleInfo& info) {
   return in.null() || in.wall_time(info.*Member);
 }
-constexpr JsonField<ScheduleInfo> kState[] = {
+constexpr JsonField<ScheduleInfo> kScheduleState[] = {
     {"version", &as_id<&ScheduleInfo::version>},
     {"paused", &as_boolean<&ScheduleInfo::paused>},
     {"paused_reason", &as_string<&ScheduleInfo::paused_reason>},
@@ -79,10 +79,10 @@ constexpr JsonField<ScheduleInfo> kState[] = {
     {"created_at", &as_time<&ScheduleInfo::created_at>},
     {"updated_at", &as_time<&ScheduleInfo::updated_at>},
 };
-constexpr auto kInfo = with_part<kScheduleFields, &ScheduleInfo::schedule>(kState);
+constexpr auto kScheduleInfo = with_part<kScheduleFields, &ScheduleInfo::schedule>(kScheduleState);
 
 bool read_info(JsonReader& in, ScheduleInfo& info) {
-  return in.object(kInfo.fields, info) && (!info.schedule.name.empty() || in.missing("name"));
+  return in.object(kScheduleInfo.fields, info) && (!info.schedule.name.empty() || in.missing("name"));
 }
 
 struct SchedulesAnswer {
@@ -101,7 +101,7 @@ void write_time_or_never(JsonWriter& w, std::string_view key, WallTime time) {
   time == WallTime::never() ? w.null() : w.time(time);
 }
 
-void write_info(JsonWriter& w, const ScheduleInfo& info, Payload payload) {
+void write_schedule_info(JsonWriter& w, const ScheduleInfo& info, Payload payload) {
   if (payload == Payload::masked) {
     Schedule shown = info.schedule;
     shown.job.args = "null";
@@ -157,7 +157,7 @@ bool read_optional_overlap(JsonReader& in, std::optional<Overlap>& out) {
 struct TriggerRequest {
   std::optional<Overlap> overlap;
 };
-constexpr JsonField<TriggerRequest> kTrigger[] = {
+constexpr JsonField<TriggerRequest> kTriggerRequest[] = {
     {"overlap",
      [](JsonReader& in, TriggerRequest& r) { return read_optional_overlap(in, r.overlap); }},
 };
@@ -289,7 +289,7 @@ std::string_view to_string(PutOutcome outcome) {
 }
 
 Result<PutScheduleRequest> decode_put_schedule_request(std::string name, std::string_view body) {
-  MS_TRY_ASSIGN(PutScheduleRequest request, decode_request(body, kPut.fields));
+  MS_TRY_ASSIGN(PutScheduleRequest request, decode_request(body, kPutSchedule.fields));
   std::string& given = request.schedule.name;
   if (!given.empty() && given != name) {
     return invalid("name", fmt::format("name \"{}\": must be that of the path, \"{}\", or left out",
@@ -310,7 +310,7 @@ void encode_put_schedule_request(const PutScheduleRequest& request, std::string&
 void encode_schedule_info(const ScheduleInfo& info, std::string& out, Payload payload) {
   JsonWriter w(out);
   w.begin_object();
-  write_info(w, info, payload);
+  write_schedule_info(w, info, payload);
   w.end_object();
 }
 
@@ -325,7 +325,7 @@ void encode_put_schedule_response(const ScheduleInfo& info, const PutScheduleRes
                                   std::string& out, Payload payload) {
   JsonWriter w(out);
   w.begin_object().key("outcome").string(to_string(result.outcome));
-  write_info(w, info, payload);
+  write_schedule_info(w, info, payload);
   w.end_object();
 }
 
@@ -342,7 +342,7 @@ void encode_schedules(std::span<const ScheduleInfo> schedules, int limit, std::s
   for (const ScheduleInfo& info : schedules) {
     w.begin_object();
     const bool shown = payloads.has(info.schedule.job.queue);
-    write_info(w, info, shown ? Payload::shown : Payload::masked);
+    write_schedule_info(w, info, shown ? Payload::shown : Payload::masked);
     w.end_object();
   }
   w.end_array().key("next");
@@ -390,7 +390,7 @@ void encode_timer_request(const SetTimer& request, std::string& out) {
 
 Result<std::optional<Overlap>> decode_trigger_request(std::string_view body) {
   if (body.empty()) return std::optional<Overlap>{};
-  MS_TRY_ASSIGN(const TriggerRequest request, decode_request(body, kTrigger));
+  MS_TRY_ASSIGN(const TriggerRequest request, decode_request(body, kTriggerRequest));
   return request.overlap;
 }
 
@@ -498,10 +498,10 @@ void encode_ledger_row(const LedgerRow& row, std::string& out) {
 }
 
 std::vector<std::string_view> schedule_call_fields(std::string_view schema) {
-  if (schema == "ScheduleRequest") return field_names(kPut.fields);
+  if (schema == "ScheduleRequest") return field_names(kPutSchedule.fields);
   if (schema == "PauseRequest") return field_names(kPause);
   if (schema == "TimerRequest") return field_names(kTimer);
-  if (schema == "TriggerRequest") return field_names(kTrigger);
+  if (schema == "TriggerRequest") return field_names(kTriggerRequest);
   if (schema == "BackfillRequest") return field_names(kBackfill);
   if (schema == "PreviewRequest") return field_names(kPreview);
   return {};

@@ -12,7 +12,7 @@ using namespace std::chrono_literals;
 namespace {
 
 template <class T>
-std::string field_of(const Result<T>& result) {
+std::string schedule_shapes_field_of(const Result<T>& result) {
   return result ? "accepted" : result.error().field;
 }
 
@@ -85,7 +85,7 @@ TEST_CASE("a definition is read back as it was written, byte for byte") {
 
 TEST_CASE("what has a bad form in a schedule is refused with its field") {
   const auto field = [](std::string_view member) {
-    return field_of(
+    return schedule_shapes_field_of(
         decode_schedule(R"({"every":"5m","job":{"kind":"k"},)" + std::string(member) + "}"));
   };
   CHECK(field(R"("colour":1)") == "colour");
@@ -100,9 +100,9 @@ TEST_CASE("what has a bad form in a schedule is refused with its field") {
   CHECK(field(R"("jitter":"a bit")") == "jitter");
   CHECK(field(R"("continuous":{"timeout":"x"})") == "continuous.timeout");
   CHECK(field(R"("continuous":{"slots":3})") == "continuous.slots");
-  CHECK(field_of(decode_schedule(R"({"job":{"queue":"q"}})")) == "job.kind");
-  CHECK(field_of(decode_schedule(R"({"job":{"kind":"k","priority":12}})")) == "job.priority");
-  CHECK(field_of(decode_schedule(R"({"job":{"kind":"k","fence":{}}})")) == "job.fence");
+  CHECK(schedule_shapes_field_of(decode_schedule(R"({"job":{"queue":"q"}})")) == "job.kind");
+  CHECK(schedule_shapes_field_of(decode_schedule(R"({"job":{"kind":"k","priority":12}})")) == "job.priority");
+  CHECK(schedule_shapes_field_of(decode_schedule(R"({"job":{"kind":"k","fence":{}}})")) == "job.fence");
 }
 
 TEST_CASE("a put says the name once and may say paused") {
@@ -118,9 +118,9 @@ TEST_CASE("a put says the name once and may say paused") {
   CHECK(again->schedule == request->schedule);
   CHECK(again->paused == true);
   CHECK_FALSE(decode_put_schedule_request("a", R"({"every":"5m"})")->paused);
-  CHECK(field_of(decode_put_schedule_request("a", R"({"name":"b","every":"5m"})")) == "name");
-  CHECK(field_of(decode_put_schedule_request("a", R"({"every":"5m","paused":"yes"})")) == "paused");
-  CHECK(field_of(decode_put_schedule_request("a", R"({"every":"5m","version":2})")) == "version");
+  CHECK(schedule_shapes_field_of(decode_put_schedule_request("a", R"({"name":"b","every":"5m"})")) == "name");
+  CHECK(schedule_shapes_field_of(decode_put_schedule_request("a", R"({"every":"5m","paused":"yes"})")) == "paused");
+  CHECK(schedule_shapes_field_of(decode_put_schedule_request("a", R"({"every":"5m","version":2})")) == "version");
 }
 
 TEST_CASE("what is known of a schedule is read back as it was told") {
@@ -189,22 +189,22 @@ TEST_CASE("of thousands of living jobs the first are told, and how many") {
 TEST_CASE("the calls on a schedule are read strictly and written as they are read") {
   CHECK(decode_pause_request("a", "")->paused);
   CHECK(decode_pause_request("a", R"({"reason":"why"})")->reason == "why");
-  CHECK(field_of(decode_pause_request("a", R"({"until":1})")) == "until");
+  CHECK(schedule_shapes_field_of(decode_pause_request("a", R"({"until":1})")) == "until");
   std::string out;
   encode_pause_request({.name = "a", .reason = "why"}, out);
   CHECK(out == R"({"reason":"why"})");
 
   CHECK(decode_timer_request("a", R"({"timeout":"5m"})")->timeout == 5min);
   CHECK(decode_timer_request("a", R"({"timeout":null})")->timeout == 0s);
-  CHECK(field_of(decode_timer_request("a", "{}")) == "timeout");
-  CHECK(field_of(decode_timer_request("a", R"({"timeout":"0s"})")) == "timeout");
+  CHECK(schedule_shapes_field_of(decode_timer_request("a", "{}")) == "timeout");
+  CHECK(schedule_shapes_field_of(decode_timer_request("a", R"({"timeout":"0s"})")) == "timeout");
   out.clear();
   encode_timer_request({.name = "a", .timeout = 0s}, out);
   CHECK(out == R"({"timeout":null})");
 
   CHECK_FALSE(*decode_trigger_request(""));
   CHECK(**decode_trigger_request(R"({"overlap":"allow"})") == Overlap::allow);
-  CHECK(field_of(decode_trigger_request(R"({"overlap":"x"})")) == "overlap");
+  CHECK(schedule_shapes_field_of(decode_trigger_request(R"({"overlap":"x"})")) == "overlap");
   out.clear();
   encode_trigger_response(9, out);
   CHECK(out == R"({"job":9})");
@@ -217,8 +217,8 @@ TEST_CASE("the calls on a schedule are read strictly and written as they are rea
   out.clear();
   encode_backfill_request(*backfill, out);
   CHECK(out == range);
-  CHECK(field_of(decode_backfill_request(R"({"to":"2026-01-02T00:00:00Z"})")) == "from");
-  CHECK(field_of(decode_backfill_request(R"({"from":"2026-01-02T00:00:00Z"})")) == "to");
+  CHECK(schedule_shapes_field_of(decode_backfill_request(R"({"to":"2026-01-02T00:00:00Z"})")) == "from");
+  CHECK(schedule_shapes_field_of(decode_backfill_request(R"({"from":"2026-01-02T00:00:00Z"})")) == "to");
   out.clear();
   encode_backfill_response({.fired = 1, .skipped = 2, .next = backfill->to}, out);
   CHECK(out == R"({"fired":1,"skipped":2,"next":"2026-01-02T00:00:00Z"})");
@@ -231,9 +231,9 @@ TEST_CASE("a preview needs neither name nor job") {
   REQUIRE(request);
   CHECK(request->schedule.cron == "@daily");
   CHECK(request->count == 3);
-  CHECK(field_of(decode_preview_request(R"({"schedule":{"cron":"@daily"},"count":0})")) == "count");
-  CHECK(field_of(decode_preview_request(R"({"schedule":{"cron":7}})")) == "schedule.cron");
-  CHECK(field_of(decode_preview_request(R"({"schedule":{"job":{"kind":"a b"}}})")) ==
+  CHECK(schedule_shapes_field_of(decode_preview_request(R"({"schedule":{"cron":"@daily"},"count":0})")) == "count");
+  CHECK(schedule_shapes_field_of(decode_preview_request(R"({"schedule":{"cron":7}})")) == "schedule.cron");
+  CHECK(schedule_shapes_field_of(decode_preview_request(R"({"schedule":{"job":{"kind":"a b"}}})")) ==
         "schedule.job.kind");
   std::string out;
   encode_preview_request(*request, out);

@@ -8,14 +8,14 @@
 namespace mainspring {
 namespace {
 
-bool read_wait(JsonReader& in, AcceptRequest& r) {
+bool read_accept_wait(JsonReader& in, AcceptRequest& r) {
   if (in.null()) return true;
   if (!in.duration(r.wait)) return false;
   return r.wait <= kMaxClaimWait ||
          in.fail_value(fmt::format("must be at most {}", format_duration(kMaxClaimWait)));
 }
 
-bool read_lease(JsonReader& in, Duration& lease) {
+bool read_session_lease(JsonReader& in, Duration& lease) {
   if (in.null()) return true;
   if (!in.duration(lease)) return false;
   return (lease >= kMinLease && lease <= kMaxLease) ||
@@ -34,14 +34,14 @@ bool read_key(JsonReader& in, AcceptRequest& r) {
 constexpr JsonField<AcceptRequest> kAccept[] = {
     {"worker", &as_string<&AcceptRequest::worker>},
     {"session", &read_key},
-    {"wait", &read_wait},
-    {"lease", [](JsonReader& in, AcceptRequest& r) { return read_lease(in, r.lease); }},
+    {"wait", &read_accept_wait},
+    {"lease", [](JsonReader& in, AcceptRequest& r) { return read_session_lease(in, r.lease); }},
 };
-constexpr JsonField<RenewSession> kRenew[] = {
+constexpr JsonField<RenewSession> kRenewSession[] = {
     {"token", &as_id<&RenewSession::token>},
-    {"lease", [](JsonReader& in, RenewSession& r) { return read_lease(in, r.lease); }},
+    {"lease", [](JsonReader& in, RenewSession& r) { return read_session_lease(in, r.lease); }},
 };
-constexpr JsonField<ReleaseSession> kRelease[] = {{"token", &as_id<&ReleaseSession::token>}};
+constexpr JsonField<ReleaseSession> kReleaseSession[] = {{"token", &as_id<&ReleaseSession::token>}};
 
 struct PutState {
   Token token = 0;
@@ -52,7 +52,7 @@ constexpr JsonField<PutState> kPutState[] = {
     {"state", [](JsonReader& in, PutState& p) { return read_session_state(in, p.state); }},
 };
 
-constexpr JsonField<SessionGrant> kGrant[] = {
+constexpr JsonField<SessionGrant> kSessionGrant[] = {
     {"queue", [](JsonReader& in, SessionGrant& g) { return in.string(g.session.queue); }},
     {"key", [](JsonReader& in, SessionGrant& g) { return in.string(g.session.key); }},
     {"token", &as_id<&SessionGrant::token>},
@@ -107,7 +107,7 @@ constexpr JsonField<SessionsAnswer> kSessions[] = {
      [](JsonReader& in, SessionsAnswer& a) { return in.null() || in.string(a.next.emplace()); }},
 };
 
-Error missing(std::string_view field) {
+Error missing_in_session(std::string_view field) {
   return invalid(std::string(field), fmt::format("{} must be given", field));
 }
 
@@ -116,7 +116,7 @@ Result<T> decode_of_holder(SessionKey session, std::string_view body,
                            const JsonField<T> (&fields)[N]) {
   MS_TRY(check_session_key("session", session.key));
   MS_TRY_ASSIGN(T request, decode_request(body, fields));
-  if (request.token == 0) return missing("token");
+  if (request.token == 0) return missing_in_session("token");
   request.session = std::move(session);
   return request;
 }
@@ -160,7 +160,7 @@ void write_grant(JsonWriter& w, const SessionGrant& grant) {
 
 bool read_grant(JsonReader& in, std::optional<SessionGrant>& grant) {
   if (in.null()) return true;
-  return in.object(kGrant, grant.emplace()) && (grant->token != 0 || in.missing("token"));
+  return in.object(kSessionGrant, grant.emplace()) && (grant->token != 0 || in.missing("token"));
 }
 
 bool read_session_state(JsonReader& in, std::optional<std::string>& state) {
@@ -185,7 +185,7 @@ Result<void> check_session_state(std::string_view field, const std::string& stat
 
 Result<AcceptRequest> decode_accept_request(std::string queue, std::string_view body) {
   MS_TRY_ASSIGN(AcceptRequest request, decode_request(body, kAccept));
-  if (request.worker.empty()) return missing("worker");
+  if (request.worker.empty()) return missing_in_session("worker");
   MS_TRY(check_name("worker", request.worker));
   if (!request.session.key.empty()) {
     MS_TRY(check_session_key("session", request.session.key));
@@ -206,7 +206,7 @@ void encode_accept_request(const AcceptRequest& request, std::string& out) {
 }
 
 Result<RenewSession> decode_renew_session_request(SessionKey session, std::string_view body) {
-  return decode_of_holder(std::move(session), body, kRenew);
+  return decode_of_holder(std::move(session), body, kRenewSession);
 }
 
 void encode_renew_session_request(const RenewSession& request, std::string& out) {
@@ -225,13 +225,13 @@ void encode_session_renewed(const SessionGrant& grant, std::string& out) {
 }
 
 Result<SessionGrant> decode_session_renewed(std::string_view body) {
-  MS_TRY_ASSIGN(SessionGrant grant, decode_response(body, kGrant));
-  if (grant.token == 0) return bad_response(missing("token"));
+  MS_TRY_ASSIGN(SessionGrant grant, decode_response(body, kSessionGrant));
+  if (grant.token == 0) return bad_response(missing_in_session("token"));
   return grant;
 }
 
 Result<ReleaseSession> decode_release_session_request(SessionKey session, std::string_view body) {
-  return decode_of_holder(std::move(session), body, kRelease);
+  return decode_of_holder(std::move(session), body, kReleaseSession);
 }
 
 void encode_release_session_request(const ReleaseSession& request, std::string& out) {
@@ -249,8 +249,8 @@ void encode_session_released(const SessionKey& session, std::string& out) {
 Result<PutSessionState> decode_put_state_request(SessionKey session, std::string_view body) {
   MS_TRY(check_session_key("session", session.key));
   MS_TRY_ASSIGN(PutState request, decode_request(body, kPutState));
-  if (request.token == 0) return missing("token");
-  if (!request.state) return missing("state");
+  if (request.token == 0) return missing_in_session("token");
+  if (!request.state) return missing_in_session("state");
   return PutSessionState{std::move(session), request.token, std::move(*request.state)};
 }
 
@@ -282,7 +282,7 @@ void encode_session(const SessionInfo& session, std::string& out, Payload payloa
 
 Result<SessionInfo> decode_session(std::string_view body) {
   MS_TRY_ASSIGN(SessionInfo session, decode_response(body, kSession));
-  if (session.session.key.empty()) return bad_response(missing("key"));
+  if (session.session.key.empty()) return bad_response(missing_in_session("key"));
   return session;
 }
 
@@ -303,8 +303,8 @@ Result<SessionPage> decode_sessions(std::string_view body) {
 
 std::vector<std::string_view> session_request_fields(std::string_view schema) {
   if (schema == "AcceptSessionRequest") return field_names(kAccept);
-  if (schema == "RenewSessionRequest") return field_names(kRenew);
-  if (schema == "ReleaseSessionRequest") return field_names(kRelease);
+  if (schema == "RenewSessionRequest") return field_names(kRenewSession);
+  if (schema == "ReleaseSessionRequest") return field_names(kReleaseSession);
   if (schema == "SessionStateRequest") return field_names(kPutState);
   return {};
 }

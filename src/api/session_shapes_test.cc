@@ -13,7 +13,7 @@ namespace {
 const SessionKey kSession{"orders", "customer/7"};
 
 template <class T>
-Error refusal(const Result<T>& result) {
+Error session_shapes_refusal(const Result<T>& result) {
   REQUIRE_FALSE(result);
   return result.error();
 }
@@ -77,7 +77,7 @@ TEST_CASE("what breaks a rule of sessions is refused with its field and the rule
             "unique.on_conflict \"replace\": must be keep for a job of a session"},
        }) {
     CAPTURE(c.body);
-    const Error error = refusal(decode_enqueue_request(c.body));
+    const Error error = session_shapes_refusal(decode_enqueue_request(c.body));
     CHECK(error.code == ErrorCode::invalid_argument);
     CHECK(error.field == c.field);
     CHECK(error.message == c.message);
@@ -102,7 +102,7 @@ TEST_CASE("a claim of a held session names it instead of queues") {
   CHECK(read->operation.session_token == 42);
   CHECK(read->wait == 10s);
   const auto field_of = [](std::string_view members) {
-    return refusal(
+    return session_shapes_refusal(
                decode_claim_request(R"({"worker":"w","session":{"queue":"q","key":"k","token":1})" +
                                     std::string(members) + "}"))
         .field;
@@ -110,14 +110,14 @@ TEST_CASE("a claim of a held session names it instead of queues") {
   CHECK(field_of(R"(,"queues":["q"])") == "queues");
   CHECK(field_of(R"(,"max":2)") == "max");
   CHECK(field_of(R"(,"kinds":["k"])") == "kinds");
-  CHECK(refusal(decode_claim_request(R"({"worker":"w"})")).field == "queues");
+  CHECK(session_shapes_refusal(decode_claim_request(R"({"worker":"w"})")).field == "queues");
   CHECK(
-      refusal(decode_claim_request(R"({"worker":"w","session":{"queue":"q","token":1}})")).field ==
+      session_shapes_refusal(decode_claim_request(R"({"worker":"w","session":{"queue":"q","token":1}})")).field ==
       "session.key");
   CHECK(
-      refusal(decode_claim_request(R"({"worker":"w","session":{"queue":"q","key":"k"}})")).field ==
+      session_shapes_refusal(decode_claim_request(R"({"worker":"w","session":{"queue":"q","key":"k"}})")).field ==
       "session.token");
-  CHECK(refusal(decode_claim_request(R"({"worker":"w","queues":["~accept/q"]})")).field ==
+  CHECK(session_shapes_refusal(decode_claim_request(R"({"worker":"w","queues":["~accept/q"]})")).field ==
         "queues[0]");
 }
 
@@ -155,7 +155,7 @@ TEST_CASE("a finish leaves a state, removes it with null, and leaves it alone wi
   const std::string big = R"({"worker":"w","results":[{"id":1,"token":2,"outcome":"complete",)"
                           R"("session_state":")" +
                           std::string(kMaxSessionStateBytes, 'x') + "\"}]}";
-  const Error error = refusal(decode_finish_request(big));
+  const Error error = session_shapes_refusal(decode_finish_request(big));
   CHECK(error.code == ErrorCode::too_large);
   CHECK(error.field == "results[0].session_state");
 }
@@ -174,7 +174,7 @@ TEST_CASE("an accept names a session, or takes the next one and waits for it") {
     CHECK(read->wait == request.wait);
   }
   const auto field_of = [](std::string_view body) {
-    return refusal(decode_accept_request("orders", body)).field;
+    return session_shapes_refusal(decode_accept_request("orders", body)).field;
   };
   CHECK(field_of("{}") == "worker");
   CHECK(field_of(R"({"worker":"w","session":""})") == "session");
@@ -224,10 +224,10 @@ TEST_CASE("what a holder asks goes over the wire with its token") {
     encode_put_state_request({.session = kSession, .token = 5, .state = state}, text);
     CHECK(decode_put_state_request(kSession, text)->state == state);
   }
-  CHECK(refusal(decode_renew_session_request(kSession, "{}")).field == "token");
-  CHECK(refusal(decode_release_session_request(kSession, R"({"token":0})")).field == "token");
-  CHECK(refusal(decode_put_state_request(kSession, R"({"token":5})")).field == "state");
-  CHECK(refusal(decode_release_session_request({"orders", "a\\b"}, R"({"token":1})")).field ==
+  CHECK(session_shapes_refusal(decode_renew_session_request(kSession, "{}")).field == "token");
+  CHECK(session_shapes_refusal(decode_release_session_request(kSession, R"({"token":0})")).field == "token");
+  CHECK(session_shapes_refusal(decode_put_state_request(kSession, R"({"token":5})")).field == "state");
+  CHECK(session_shapes_refusal(decode_release_session_request({"orders", "a\\b"}, R"({"token":1})")).field ==
         "session");
 }
 

@@ -52,7 +52,7 @@ template <int State>
 bool as_state_count(JsonReader& in, QueueStats& queue) {
   return in.integer(queue.counts[State], std::int64_t{0}, INT64_MAX);
 }
-constexpr JsonField<QueueStats> kCounts[] = {
+constexpr JsonField<QueueStats> kQueueCounts[] = {
     {"waiting", &as_state_count<static_cast<int>(JobState::waiting)>},
     {"scheduled", &as_state_count<static_cast<int>(JobState::scheduled)>},
     {"available", &as_state_count<static_cast<int>(JobState::available)>},
@@ -65,7 +65,7 @@ constexpr JsonField<QueueStats> kCounts[] = {
 constexpr JsonField<QueueStats> kQueue[] = {
     {"name", &as_string<&QueueStats::name>},
     {"paused", &as_boolean<&QueueStats::paused>},
-    {"counts", [](JsonReader& in, QueueStats& q) { return in.object(kCounts, q); }},
+    {"counts", [](JsonReader& in, QueueStats& q) { return in.object(kQueueCounts, q); }},
     {"oldest_available_at", &as_optional_time<&QueueStats::oldest_available>},
     {"enqueued", &as_count<&QueueStats::enqueued>},
     {"pruned", &as_count<&QueueStats::pruned>},
@@ -142,13 +142,13 @@ constexpr JsonField<WorkersAnswer> kWorkers[] = {
 // -- the dead letter, verification
 
 template <auto Member>
-bool as_filter(JsonReader& in, RedriveRequest& r) {
+bool as_redrive_filter(JsonReader& in, RedriveRequest& r) {
   return in.null() || read_filter_word(in, r.operation.filter.*Member);
 }
 constexpr JsonField<RedriveRequest> kRedriveRequest[] = {
-    {"queue", &as_filter<&JobFilter::queue>},
-    {"kind", &as_filter<&JobFilter::kind>},
-    {"tag", &as_filter<&JobFilter::tag>},
+    {"queue", &as_redrive_filter<&JobFilter::queue>},
+    {"kind", &as_redrive_filter<&JobFilter::kind>},
+    {"tag", &as_redrive_filter<&JobFilter::tag>},
     {"limit", [](JsonReader& in,
                  RedriveRequest& r) { return in.integer(r.operation.limit, 1, kMaxRedriveJobs); }},
     {"after",

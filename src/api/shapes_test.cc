@@ -13,7 +13,7 @@ using namespace std::chrono_literals;
 namespace {
 
 template <class T>
-Error refusal(Result<T> result) {
+Error shapes_refusal(Result<T> result) {
   REQUIRE_FALSE(result.has_value());
   return result.error();
 }
@@ -118,25 +118,25 @@ TEST_CASE("a bad job is refused with its field, its value and the rule") {
            {R"({"kind":"a"} ,)", "", "the body is not JSON: something after its end at byte 13"},
        }) {
     CAPTURE(c.body);
-    const Error error = refusal(decode_enqueue_request(c.body));
+    const Error error = shapes_refusal(decode_enqueue_request(c.body));
     CHECK(error.code == c.code);
     CHECK(error.field == c.field);
     CHECK(error.message == c.message);
   }
-  CHECK(refusal(decode_enqueue_request(R"({"kind":"a","jobs":[]})")).field == "jobs");
-  CHECK(refusal(decode_enqueue_request(R"({"kind":"a","delay":"10"})")).field == "delay");
-  CHECK(refusal(decode_enqueue_request(R"({"kind":"a","timeout":"soon"})")).field == "timeout");
-  CHECK(refusal(decode_enqueue_request(R"({"kind":"a","run_at":"tomorrow"})")).field == "run_at");
+  CHECK(shapes_refusal(decode_enqueue_request(R"({"kind":"a","jobs":[]})")).field == "jobs");
+  CHECK(shapes_refusal(decode_enqueue_request(R"({"kind":"a","delay":"10"})")).field == "delay");
+  CHECK(shapes_refusal(decode_enqueue_request(R"({"kind":"a","timeout":"soon"})")).field == "timeout");
+  CHECK(shapes_refusal(decode_enqueue_request(R"({"kind":"a","run_at":"tomorrow"})")).field == "run_at");
 }
 
 TEST_CASE("payloads and batches over their limit are too_large") {
   const std::string big(kMaxArgsBytes, 'x');
-  CHECK(refusal(decode_enqueue_request(R"({"kind":"a","args":")" + big + "\"}")).code ==
+  CHECK(shapes_refusal(decode_enqueue_request(R"({"kind":"a","args":")" + big + "\"}")).code ==
         ErrorCode::too_large);
   std::string many = R"({"jobs":[)";
   for (std::size_t i = 0; i <= kMaxEnqueueJobs; ++i)
     many += i == 0 ? "{\"kind\":\"a\"}" : ",{\"kind\":\"a\"}";
-  const Error error = refusal(decode_enqueue_request(many + "]}"));
+  const Error error = shapes_refusal(decode_enqueue_request(many + "]}"));
   CHECK(error.code == ErrorCode::too_large);
   CHECK(error.field == "jobs");
   CHECK(error.message == "jobs has more than 10000 entries");
@@ -156,7 +156,7 @@ TEST_CASE("an enqueue is answered in the form it was asked in") {
   CHECK(read->jobs.at(0).duplicate);
   CHECK(decode_enqueue_response(R"({"jobs":[{"id":1,"state":"available"}],"replayed":true})")
             ->replayed);
-  CHECK(refusal(decode_enqueue_response("{}")).code == ErrorCode::internal);
+  CHECK(shapes_refusal(decode_enqueue_response("{}")).code == ErrorCode::internal);
 }
 
 TEST_CASE("a claim names its worker and queues") {
@@ -173,7 +173,7 @@ TEST_CASE("a claim names its worker and queues") {
   CHECK(decode_claim_request(R"({"worker":"w","queues":["q"]})")->wait == 0s);
 
   const auto field = [](std::string_view body) {
-    return refusal(decode_claim_request(body)).field;
+    return shapes_refusal(decode_claim_request(body)).field;
   };
   CHECK(field(R"({"queues":["q"]})") == "worker");
   CHECK(field(R"({"worker":"w"})") == "queues");
@@ -199,14 +199,14 @@ TEST_CASE("a claim names its worker and queues") {
 
 TEST_CASE("the engine's own queues are not for callers: to put into, to claim from") {
   const auto claim = [](std::string_view queues) {
-    return refusal(decode_claim_request(fmt::format(R"({{"worker":"w","queues":[{}]}})", queues)));
+    return shapes_refusal(decode_claim_request(fmt::format(R"({{"worker":"w","queues":[{}]}})", queues)));
   };
   CHECK(claim(R"("mainspring.callbacks")").field == "queues[0]");
   CHECK(claim(R"("q","mainspring.x")").field == "queues[1]");
   CHECK(claim(R"("mainspring.callbacks")").message ==
         R"(queue "mainspring.callbacks": must not begin with mainspring., which is the engine's)");
   CHECK(decode_claim_request(R"({"worker":"w","queues":["mainspring","my.mainspring.x"]})"));
-  const auto enqueue = [](std::string_view body) { return refusal(decode_enqueue_request(body)); };
+  const auto enqueue = [](std::string_view body) { return shapes_refusal(decode_enqueue_request(body)); };
   CHECK(enqueue(R"({"queue":"mainspring.callbacks","kind":"callback"})").field == "queue");
   CHECK(enqueue(R"({"queue":"q","kind":"k","reply_to":"mainspring.x"})").field == "reply_to");
   CHECK(enqueue(R"({"jobs":[{"kind":"k"},{"queue":"mainspring.a","kind":"k"}]})").field ==
@@ -255,7 +255,7 @@ TEST_CASE("the six outcomes are read, with only the fields that go with each") {
 
   const auto field = [](std::string_view result) {
     const auto body = fmt::format(R"({{"worker":"w","results":[{}]}})", result);
-    return refusal(decode_finish_request(body)).field;
+    return shapes_refusal(decode_finish_request(body)).field;
   };
   CHECK(field(R"({"token":1,"outcome":"complete"})") == "results[0].id");
   CHECK(field(R"({"id":1,"outcome":"complete"})") == "results[0].token");
@@ -272,10 +272,10 @@ TEST_CASE("the six outcomes are read, with only the fields that go with each") {
   CHECK(field(R"({"id":1,"token":1,"outcome":"complete","next":[{"queue":"a","kind":"k",)"
               R"("unique":{"key":"u"}}]})") == "results[0].next[0].unique");
   CHECK(field(R"({"id":0,"token":1,"outcome":"complete"})") == "results[0].id");
-  CHECK(refusal(decode_finish_request(
+  CHECK(shapes_refusal(decode_finish_request(
                     R"({"worker":"w","results":[],"claim":{"worker":"v","queues":["q"]}})"))
             .field == "claim.worker");
-  CHECK(refusal(decode_finish_request(R"({"worker":"w","results":[],"claim":{"max":1}})")).field ==
+  CHECK(shapes_refusal(decode_finish_request(R"({"worker":"w","results":[],"claim":{"max":1}})")).field ==
         "claim.queues");
 }
 
@@ -286,7 +286,7 @@ TEST_CASE("how a program ended goes with retry and dead, within its bounds") {
                     outcome, members));
   };
   const auto field = [&](std::string_view outcome, std::string_view members) {
-    return refusal(read(outcome, members)).field;
+    return shapes_refusal(read(outcome, members)).field;
   };
   const auto killed = read("retry", R"("signal":"SIGKILL","oom":true,"peak_memory":52428800)");
   REQUIRE(killed);
@@ -356,11 +356,11 @@ TEST_CASE("renew carries progress and checkpoints, and is answered with what was
   CHECK(read->renewed.at(0).lease == 30s);
   CHECK(read->lost == result.lost);
   CHECK(read->cancel == result.cancel);
-  CHECK(refusal(decode_renew_request(
+  CHECK(shapes_refusal(decode_renew_request(
                     R"({"worker":"w","leases":[{"id":1,"token":2,"progress":{"value":2}}]})"))
             .field == "leases[0].progress.value");
   const std::string big(kMaxCheckpointBytes, 'x');
-  CHECK(refusal(decode_renew_request(R"({"worker":"w","leases":[{"id":1,"token":2,"checkpoint":")" +
+  CHECK(shapes_refusal(decode_renew_request(R"({"worker":"w","leases":[{"id":1,"token":2,"checkpoint":")" +
                                      big + "\"}]}"))
             .code == ErrorCode::too_large);
 }
@@ -375,7 +375,7 @@ TEST_CASE("renew carries messages in order and their number, up to 16 of up to 6
   CHECK(lease.first_seq == 4);
   CHECK(encoded([&](auto& out) { encode_renew_request(*read, out); }) == text);
   const auto said = [](const std::string& rest) {
-    return refusal(
+    return shapes_refusal(
         decode_renew_request(R"({"worker":"w","leases":[{"id":1,"token":2,)" + rest + "}]}"));
   };
   const Error large = said(R"("messages":[1,")" + std::string(kMaxMessageBytes, 'x') + "\"]");
@@ -397,7 +397,7 @@ TEST_CASE("renew carries results of steps, up to 16 of up to 64 KiB") {
   CHECK(read->leases.at(0).memos == std::vector<Memo>{{"a-1_B", "{\"a\": 1}"}});
   CHECK(encoded([&](auto& out) { encode_renew_request(*read, out); }) == text);
   const auto said = [](const std::string& memos) {
-    return refusal(decode_renew_request(R"({"worker":"w","leases":[{"id":1,"token":2,"memos":)" +
+    return shapes_refusal(decode_renew_request(R"({"worker":"w","leases":[{"id":1,"token":2,"memos":)" +
                                         memos + "}]}"));
   };
   const std::string large = "\"" + std::string(kMaxMemoBytes, 'x') + "\"";
@@ -443,8 +443,8 @@ TEST_CASE("queues, workers, pages, redrive, retention and verification read back
   REQUIRE(page);
   CHECK(page->next == 41);
   CHECK_FALSE(decode_job_page(R"({"jobs":[],"next_cursor":null})")->next);
-  CHECK(refusal(decode_cursor("abc")).field == "cursor");
-  CHECK(refusal(decode_cursor("-1")).field == "cursor");
+  CHECK(shapes_refusal(decode_cursor("abc")).field == "cursor");
+  CHECK(shapes_refusal(decode_cursor("-1")).field == "cursor");
   CHECK(decode_cursor("") == 0);
 
   auto redrive = decode_redrive_request(R"({"queue":"q","tag":"t","limit":5,"after":9})");
@@ -454,14 +454,14 @@ TEST_CASE("queues, workers, pages, redrive, retention and verification read back
   CHECK(decode_redrive_request("")->operation.limit == 1000);
   CHECK_FALSE(redrive->dry_run);
   CHECK(decode_redrive_request(R"({"dry_run":true})")->dry_run);
-  CHECK(refusal(decode_redrive_request(R"({"limit":0})")).field == "limit");
+  CHECK(shapes_refusal(decode_redrive_request(R"({"limit":0})")).field == "limit");
   for (const char* word : {"queue", "kind", "tag"}) {
     CAPTURE(word);  // "" is no filter: an unset variable must not redrive everything
-    const Error none = refusal(decode_redrive_request(fmt::format(R"({{"{}":""}})", word)));
+    const Error none = shapes_refusal(decode_redrive_request(fmt::format(R"({{"{}":""}})", word)));
     CHECK(none.field == word);
     CHECK(none.message == fmt::format("{} \"\": must not be empty; leave it out", word));
   }
-  CHECK(refusal(decode_redrive_request(R"({"queue":"a b"})")).field == "queue");
+  CHECK(shapes_refusal(decode_redrive_request(R"({"queue":"a b"})")).field == "queue");
   CHECK(decode_redrive_response(R"({"redriven":3,"next":null})")->redriven == 3);
   std::string answer;
   encode_redrive_response({.redriven = 2, .next = 9, .ids = {7, 9}}, answer);
@@ -472,8 +472,8 @@ TEST_CASE("queues, workers, pages, redrive, retention and verification read back
   REQUIRE(retention);
   CHECK(retention->completed == 1h);
   CHECK_FALSE(retention->dead);
-  CHECK(refusal(decode_retention_request("q", "{}")).field == "retention");
-  CHECK(refusal(decode_retention_request("q", R"({"retention":{"dead":"0s"}})")).field ==
+  CHECK(shapes_refusal(decode_retention_request("q", "{}")).field == "retention");
+  CHECK(shapes_refusal(decode_retention_request("q", R"({"retention":{"dead":"0s"}})")).field ==
         "retention.dead");
   CHECK(decode_cancel_request(7, "")->id == 7);
   CHECK(decode_cancel_request(7, R"({"reason":"x"})")->reason == "x");
@@ -579,14 +579,14 @@ ProgramEnd any_program_end() {
 }
 
 template <class F>
-void check_property(const char* what, F&& property) {
+void shapes_check_property(const char* what, F&& property) {
   CHECK(rc::check(what, std::forward<F>(property)));
 }
 
 }  // namespace
 
 TEST_CASE("an enqueue written by a client is read by a server as it was") {
-  check_property("enqueue", [] {
+  shapes_check_property("enqueue", [] {
     Enqueue request;
     const int count = *rc::gen::inRange(1, 5);
     for (int i = 0; i < count; ++i) request.jobs.push_back(any_new_job());
@@ -602,7 +602,7 @@ TEST_CASE("an enqueue written by a client is read by a server as it was") {
 }
 
 TEST_CASE("a job written by a server is read by a client as it was") {
-  check_property("job", [] {
+  shapes_check_property("job", [] {
     Job job;
     job.id = *rc::gen::inRange<JobId>(1, INT64_MAX);
     job.queue = any_name(), job.kind = any_name(), job.args = any_json();
@@ -649,7 +649,7 @@ TEST_CASE("a job written by a server is read by a client as it was") {
 }
 
 TEST_CASE("a finish and a claim written by one side are read by the other as they were") {
-  check_property("finish", [] {
+  shapes_check_property("finish", [] {
     Finish finish{.worker = any_name()};
     NewJob next = any_new_job();
     next.unique.reset();
@@ -687,7 +687,7 @@ TEST_CASE("a finish and a claim written by one side are read by the other as the
   encode_claim_request({{.worker = "w", .queues = {"q"}, .kinds = {"k"}, .max = 9, .job = 17}, 20s},
                        named);
   CHECK(named == R"({"worker":"w","queues":["q"],"max":1,"job":17})");
-  check_property("claimed jobs", [] {
+  shapes_check_property("claimed jobs", [] {
     ClaimedJob job;
     job.id = 9, job.token = *rc::gen::inRange<Token>(1, INT64_MAX), job.queue = any_name();
     job.kind = any_name(), job.args = any_json(), job.run_at = any_time();
@@ -712,7 +712,7 @@ TEST_CASE("a finish and a claim written by one side are read by the other as the
 TEST_CASE("no body, however broken, does more than be refused") {
   const std::string good =
       R"({"jobs":[{"queue":"q","kind":"k","args":{"a":[1,2]},"unique":{"key":"x"},"tags":["t"]}]})";
-  check_property("broken", [&] {
+  shapes_check_property("broken", [&] {
     std::string body = good;
     const int changes = *rc::gen::inRange(1, 4);
     for (int i = 0; i < changes; ++i) {

@@ -40,13 +40,13 @@ bool read_names(JsonReader& in, std::vector<std::string>& out, std::string_view 
 
 // -- claim
 
-bool read_wait(JsonReader& in, ClaimRequest& request) {
+bool read_claim_wait(JsonReader& in, ClaimRequest& request) {
   if (!in.duration(request.wait)) return false;
   return request.wait <= kMaxClaimWait ||
          in.fail_value(fmt::format("must be at most {}", format_duration(kMaxClaimWait)));
 }
 
-bool read_lease(JsonReader& in, Duration& lease) {
+bool read_claim_lease(JsonReader& in, Duration& lease) {
   if (!in.duration(lease)) return false;
   return (lease >= kMinLease && lease <= kMaxLease) ||
          in.fail_value(fmt::format("must be {} to {}", format_duration(kMinLease),
@@ -128,9 +128,9 @@ constexpr JsonField<ClaimRequest> kClaimRequest[] = {
      }},
     {"max",
      [](JsonReader& in, ClaimRequest& r) { return in.integer(r.operation.max, 1, kMaxClaimJobs); }},
-    {"wait", &read_wait},
+    {"wait", &read_claim_wait},
     {"lease", [](JsonReader& in,
-                 ClaimRequest& r) { return in.null() || read_lease(in, r.operation.lease); }},
+                 ClaimRequest& r) { return in.null() || read_claim_lease(in, r.operation.lease); }},
     {"session", &read_held_session},
     {"job", [](JsonReader& in, ClaimRequest& r) { return in.null() || read_claimed_id(in, r); }},
 };
@@ -547,7 +547,7 @@ constexpr JsonField<MemoPage> kMemoPage[] = {
     {"next", [](JsonReader& in, MemoPage& page) { return in.string(page.next.emplace()); }},
 };
 
-constexpr JsonField<Renewal> kLease[] = {
+constexpr JsonField<Renewal> kRenewal[] = {
     {"id", &as_id<&Renewal::id>},
     {"token", &as_id<&Renewal::token>},
     {"progress",
@@ -564,7 +564,7 @@ constexpr JsonField<Renewal> kLease[] = {
 bool read_leases(JsonReader& in, Renew& request) {
   return in.array(kMaxRenewLeases, [&](std::size_t) {
     Renewal& renewal = request.leases.emplace_back();
-    if (!in.object(kLease, renewal)) return false;
+    if (!in.object(kRenewal, renewal)) return false;
     if (renewal.id == 0) return in.missing("id");
     return renewal.token != 0 || in.missing("token");
   });
@@ -573,7 +573,7 @@ bool read_leases(JsonReader& in, Renew& request) {
 constexpr JsonField<Renew> kRenewRequest[] = {
     {"worker", &as_string<&Renew::worker>},
     {"leases", &read_leases},
-    {"lease", [](JsonReader& in, Renew& r) { return in.null() || read_lease(in, r.lease); }},
+    {"lease", [](JsonReader& in, Renew& r) { return in.null() || read_claim_lease(in, r.lease); }},
 };
 
 constexpr JsonField<Renewed> kRenewed[] = {
@@ -763,7 +763,7 @@ std::vector<std::string_view> work_request_fields(std::string_view schema) {
   if (schema == "FinishRequest") return field_names(kFinishRequest);
   if (schema == "Outcome") return field_names(kOutcome);
   if (schema == "RenewRequest") return field_names(kRenewRequest);
-  if (schema == "Lease") return field_names(kLease);
+  if (schema == "Lease") return field_names(kRenewal);
   if (schema == "Memo") return field_names(kMemo);
   if (schema == "Progress") return field_names(kProgressRequest);
   return {};

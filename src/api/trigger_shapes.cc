@@ -73,7 +73,7 @@ constexpr JsonField<PutTriggerRequest> kMorePut[] = {
     {"paused", [](JsonReader& in,
                   PutTriggerRequest& r) { return in.null() || in.boolean(r.paused.emplace()); }},
 };
-constexpr auto kPut = with_part<kTrigger, &PutTriggerRequest::trigger>(kMorePut);
+constexpr auto kPutTrigger = with_part<kTrigger, &PutTriggerRequest::trigger>(kMorePut);
 
 constexpr JsonField<TriggerInfo> kMoreInfo[] = {
     {"version", &as_count<&TriggerInfo::version>},
@@ -87,9 +87,9 @@ constexpr JsonField<TriggerInfo> kMoreInfo[] = {
     {"created_at", &as_time<&TriggerInfo::created_at>},
     {"updated_at", &as_time<&TriggerInfo::updated_at>},
 };
-constexpr auto kInfo = with_part<kTrigger, &TriggerInfo::trigger>(kMoreInfo);
+constexpr auto kTriggerInfo = with_part<kTrigger, &TriggerInfo::trigger>(kMoreInfo);
 
-bool read_outcome(JsonReader& in, PutTriggerAnswer& answer) {
+bool read_trigger_outcome(JsonReader& in, PutTriggerAnswer& answer) {
   std::string text;
   if (!in.string(text)) return false;
   for (const PutOutcome one : {PutOutcome::created, PutOutcome::replaced, PutOutcome::unchanged}) {
@@ -98,20 +98,20 @@ bool read_outcome(JsonReader& in, PutTriggerAnswer& answer) {
   return true;
 }
 constexpr JsonField<PutTriggerAnswer> kMoreAnswer[] = {
-    {"outcome", &read_outcome},
+    {"outcome", &read_trigger_outcome},
     {"secret", &as_string<&PutTriggerAnswer::secret>},
 };
-constexpr auto kAnswer = with_part<kInfo, &PutTriggerAnswer::info>(kMoreAnswer);
+constexpr auto kAnswer = with_part<kTriggerInfo, &PutTriggerAnswer::info>(kMoreAnswer);
 
 struct List {
   std::vector<TriggerInfo> triggers;
   std::string next;
 };
-constexpr JsonField<List> kList[] = {
+constexpr JsonField<List> kTriggerList[] = {
     {"triggers",
      [](JsonReader& in, List& list) {
        return in.array(kMaxResponseEntries, [&](std::size_t) {
-         return in.object(kInfo.fields, list.triggers.emplace_back());
+         return in.object(kTriggerInfo.fields, list.triggers.emplace_back());
        });
      }},
     {"next", &as_optional_string<&List::next>},
@@ -133,7 +133,7 @@ constexpr JsonField<TriggerFired> kFired[] = {
     {"duplicate", &as_boolean<&TriggerFired::duplicate>},
 };
 
-constexpr JsonField<TriggerEvent> kEvent[] = {
+constexpr JsonField<TriggerEvent> kTriggerEvent[] = {
     {"seq", &as_count<&TriggerEvent::seq>},
     {"event", &as_string<&TriggerEvent::event>},
     {"fired_at", &as_time<&TriggerEvent::fired_at>},
@@ -148,7 +148,7 @@ constexpr JsonField<TriggerEventPage> kEvents[] = {
     {"events",
      [](JsonReader& in, TriggerEventPage& page) {
        return in.array(kMaxResponseEntries,
-                       [&](std::size_t) { return in.object(kEvent, page.rows.emplace_back()); });
+                       [&](std::size_t) { return in.object(kTriggerEvent, page.rows.emplace_back()); });
      }},
     {"next",
      [](JsonReader& in, TriggerEventPage& page) {
@@ -163,7 +163,7 @@ bool as_us(JsonReader& in, TriggerState& state) {
   state.info.*Member = WallTime::from_us(us);
   return true;
 }
-constexpr JsonField<TriggerState> kState[] = {
+constexpr JsonField<TriggerState> kTriggerState[] = {
     {"version",
      [](JsonReader& in, TriggerState& s) {
        return in.integer(s.info.version, std::int64_t{1}, INT64_MAX);
@@ -222,7 +222,7 @@ void write_trigger(JsonWriter& w, const Trigger& trigger) {
 }
 
 // The members of an info, into an open object.
-void write_info(JsonWriter& w, const TriggerInfo& info, Payload payload) {
+void write_trigger_info(JsonWriter& w, const TriggerInfo& info, Payload payload) {
   if (payload == Payload::shown) {
     write_trigger(w, info.trigger);
   } else {
@@ -255,7 +255,7 @@ Result<Trigger> decode_trigger(std::string_view body) {
 }
 
 Result<PutTriggerRequest> decode_put_trigger_request(std::string name, std::string_view body) {
-  MS_TRY_ASSIGN(PutTriggerRequest request, decode_request(body, kPut.fields));
+  MS_TRY_ASSIGN(PutTriggerRequest request, decode_request(body, kPutTrigger.fields));
   std::string& given = request.trigger.name;
   if (!given.empty() && given != name) {
     return invalid("name", "name \"" + std::string(cut_text(given, 64)) +
@@ -278,12 +278,12 @@ void encode_put_trigger_request(const PutTriggerRequest& request, std::string& o
 void encode_trigger_info(const TriggerInfo& info, std::string& out, Payload payload) {
   JsonWriter w(out);
   w.begin_object();
-  write_info(w, info, payload);
+  write_trigger_info(w, info, payload);
   w.end_object();
 }
 
 Result<TriggerInfo> decode_trigger_info(std::string_view body) {
-  return decode_response(body, kInfo.fields);
+  return decode_response(body, kTriggerInfo.fields);
 }
 
 void encode_put_trigger_response(const TriggerInfo& info, const PutTriggerResult& result,
@@ -291,7 +291,7 @@ void encode_put_trigger_response(const TriggerInfo& info, const PutTriggerResult
   JsonWriter w(out);
   w.begin_object().key("outcome").string(to_string(result.outcome));
   if (!secret.empty()) w.key("secret").string(secret);
-  write_info(w, info, payload);
+  write_trigger_info(w, info, payload);
   w.end_object();
 }
 
@@ -308,7 +308,7 @@ void encode_triggers(std::span<const TriggerInfo> triggers, int limit, std::stri
   w.begin_object().key("triggers").begin_array();
   for (const TriggerInfo& info : triggers) {
     w.begin_object();
-    write_info(w, info, payloads.has(info.trigger.job.queue) ? Payload::shown : Payload::masked);
+    write_trigger_info(w, info, payloads.has(info.trigger.job.queue) ? Payload::shown : Payload::masked);
     w.end_object();
   }
   w.end_array().key("next");
@@ -317,7 +317,7 @@ void encode_triggers(std::span<const TriggerInfo> triggers, int limit, std::stri
 }
 
 Result<std::vector<TriggerInfo>> decode_triggers(std::string_view body) {
-  MS_TRY_ASSIGN(List list, decode_response(body, kList));
+  MS_TRY_ASSIGN(List list, decode_response(body, kTriggerList));
   return std::move(list.triggers);
 }
 
@@ -391,7 +391,7 @@ std::string encode_trigger_state(const TriggerInfo& info, std::int64_t next_seq)
 }
 
 Result<TriggerState> decode_trigger_state(std::string_view text) {
-  return decode_request(text, kState);
+  return decode_request(text, kTriggerState);
 }
 
 std::string encode_ended_job(const EndedJob& job) {
@@ -422,7 +422,7 @@ std::string trigger_image(const Trigger& trigger) {
 }
 
 std::vector<std::string_view> trigger_request_fields(std::string_view schema) {
-  if (schema == "TriggerDefinition") return field_names(kPut.fields);
+  if (schema == "TriggerDefinition") return field_names(kPutTrigger.fields);
   if (schema == "HookSource") return field_names(kHook);
   if (schema == "FolderSource") return field_names(kFolder);
   if (schema == "EndedSource") return field_names(kEnded);

@@ -48,7 +48,7 @@ constexpr JsonField<WorkflowParent> kParent[] = {
     {"step", &as_string<&WorkflowParent::step>},
 };
 
-bool read_state(JsonReader& in, WorkflowInfo& info) {
+bool read_workflow_state(JsonReader& in, WorkflowInfo& info) {
   std::string text;
   if (!in.string(text)) return false;
   const auto state = parse_workflow_state(text);
@@ -56,7 +56,7 @@ bool read_state(JsonReader& in, WorkflowInfo& info) {
   info.state = *state;
   return true;
 }
-constexpr JsonField<WorkflowInfo> kCounts[] = {
+constexpr JsonField<WorkflowInfo> kStepCounts[] = {
     {"all", &as_integer<&WorkflowInfo::steps, 0, INT32_MAX>},
     {"completed", &as_integer<&WorkflowInfo::completed, 0, INT32_MAX>},
     {"failed", &as_integer<&WorkflowInfo::failed, 0, INT32_MAX>},
@@ -65,16 +65,16 @@ constexpr JsonField<WorkflowInfo> kCounts[] = {
     {"undone", &as_integer<&WorkflowInfo::undone, 0, INT32_MAX>},
     {"undo_failed", &as_integer<&WorkflowInfo::undo_failed, 0, INT32_MAX>},
 };
-constexpr JsonField<WorkflowInfo> kInfo[] = {
+constexpr JsonField<WorkflowInfo> kWorkflowInfo[] = {
     {"id", &as_id<&WorkflowInfo::id>},
     {"name", &as_string<&WorkflowInfo::name>},
     {"key", &as_string<&WorkflowInfo::key>},
-    {"state", &read_state},
+    {"state", &read_workflow_state},
     {"paused", &as_boolean<&WorkflowInfo::paused>},
     {"reason", &as_string<&WorkflowInfo::reason>},
     {"input", &as_raw<&WorkflowInfo::input>},
     {"result", &as_raw<&WorkflowInfo::result>},
-    {"steps", [](JsonReader& in, WorkflowInfo& info) { return in.object(kCounts, info); }},
+    {"steps", [](JsonReader& in, WorkflowInfo& info) { return in.object(kStepCounts, info); }},
     {"started_at", &as_time<&WorkflowInfo::started_at>},
     {"finished_at", &as_optional_time<&WorkflowInfo::finished_at>},
     {"deadline_at", &as_optional_time<&WorkflowInfo::deadline_at>},
@@ -87,7 +87,7 @@ constexpr JsonField<WorkflowInfo> kInfo[] = {
      [](JsonReader& in, WorkflowInfo& info) { return in.object(kParent, info.parent.emplace()); }},
 };
 
-void write_info(JsonWriter& w, const WorkflowInfo& info, Payload payload) {
+void write_workflow_info(JsonWriter& w, const WorkflowInfo& info, Payload payload) {
   w.begin_object().key("id").number(info.id).key("name").string(info.name);
   if (!info.key.empty()) w.key("key").string(info.key);
   w.key("state").string(to_string(info.state)).key("paused").boolean(info.paused);
@@ -121,7 +121,7 @@ bool read_step_state(JsonReader& in, WorkflowStep& step) {
   step.state = *state;
   return true;
 }
-constexpr JsonField<WorkflowStep> kStep[] = {
+constexpr JsonField<WorkflowStep> kWorkflowStep[] = {
     {"number", &as_integer<&WorkflowStep::number, 1, INT32_MAX>},
     {"name", &as_string<&WorkflowStep::name>},
     {"state", &read_step_state},
@@ -173,11 +173,11 @@ void write_step(JsonWriter& w, const WorkflowStep& step, Payload payload) {
   w.end_object();
 }
 
-constexpr JsonField<WorkflowPage> kPage[] = {
+constexpr JsonField<WorkflowPage> kWorkflowPage[] = {
     {"workflows",
      [](JsonReader& in, WorkflowPage& page) {
        return in.array(kMaxResponseEntries, [&](std::size_t) {
-         return in.object(kInfo, page.workflows.emplace_back());
+         return in.object(kWorkflowInfo, page.workflows.emplace_back());
        });
      }},
     {"next",
@@ -189,7 +189,7 @@ constexpr JsonField<WorkflowStepPage> kSteps[] = {
     {"steps",
      [](JsonReader& in, WorkflowStepPage& page) {
        return in.array(kMaxResponseEntries,
-                       [&](std::size_t) { return in.object(kStep, page.steps.emplace_back()); });
+                       [&](std::size_t) { return in.object(kWorkflowStep, page.steps.emplace_back()); });
      }},
     {"next",
      [](JsonReader& in, WorkflowStepPage& page) {
@@ -276,22 +276,22 @@ void encode_fork_request(const ForkWorkflow& request, std::string& out) {
 
 void encode_workflow_info(const WorkflowInfo& info, std::string& out, Payload payload) {
   JsonWriter w(out);
-  write_info(w, info, payload);
+  write_workflow_info(w, info, payload);
 }
 Result<WorkflowInfo> decode_workflow_info(std::string_view body) {
-  return decode_response(body, kInfo);
+  return decode_response(body, kWorkflowInfo);
 }
 
 void encode_workflow_page(const WorkflowPage& page, std::string& out, Payload payload) {
   JsonWriter w(out);
   w.begin_object().key("workflows").begin_array();
-  for (const WorkflowInfo& info : page.workflows) write_info(w, info, payload);
+  for (const WorkflowInfo& info : page.workflows) write_workflow_info(w, info, payload);
   w.end_array().key("next");
   page.next ? w.number(*page.next) : w.null();
   w.end_object();
 }
 Result<WorkflowPage> decode_workflow_page(std::string_view body) {
-  return decode_response(body, kPage);
+  return decode_response(body, kWorkflowPage);
 }
 
 void encode_workflow_steps(const WorkflowStepPage& page, std::string& out, Payload payload) {

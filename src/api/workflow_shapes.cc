@@ -9,7 +9,7 @@
 namespace mainspring {
 namespace {
 
-bool read_job(JsonReader& in, std::optional<NewJob>& job) {
+bool read_step_job(JsonReader& in, std::optional<NewJob>& job) {
   return in.null() || read_new_job(in, job.emplace());
 }
 
@@ -53,11 +53,11 @@ bool read_sub_workflow(JsonReader& in, StepSpec& step) {
   return true;
 }
 
-constexpr JsonField<StepSpec> kStep[] = {
+constexpr JsonField<StepSpec> kStepSpec[] = {
     {"name", &as_string<&StepSpec::name>},
     {"after", [](JsonReader& in,
                  StepSpec& s) { return in.null() || read_strings(in, s.after, kMaxStepParents); }},
-    {"job", [](JsonReader& in, StepSpec& s) { return read_job(in, s.job); }},
+    {"job", [](JsonReader& in, StepSpec& s) { return read_step_job(in, s.job); }},
     {"workflow", &read_sub_workflow},
     {"sleep", &as_optional_duration<&StepSpec::sleep>},
     {"signal", &as_optional_string<&StepSpec::signal>},
@@ -65,7 +65,7 @@ constexpr JsonField<StepSpec> kStep[] = {
     {"if", &read_condition},
     {"deadline", &as_optional_duration<&StepSpec::deadline>},
     {"on_failure", &read_on_failure},
-    {"undo", [](JsonReader& in, StepSpec& s) { return read_job(in, s.undo); }},
+    {"undo", [](JsonReader& in, StepSpec& s) { return read_step_job(in, s.undo); }},
     {"undo_if_failed", &as_boolean<&StepSpec::undo_if_failed>},
 };
 
@@ -129,7 +129,7 @@ Result<void> for_each_step(const WorkflowSpec& spec, const OnStep& on) {
 
 // NOLINTNEXTLINE(misc-no-recursion): the reader's depth bounds it
 bool read_step_spec(JsonReader& in, StepSpec& step) {
-  return in.object(kStep, step) && (!step.name.empty() || in.missing("name"));
+  return in.object(kStepSpec, step) && (!step.name.empty() || in.missing("name"));
 }
 
 // NOLINTNEXTLINE(misc-no-recursion): as deep as the definition
@@ -179,7 +179,7 @@ void encode_workflow(const WorkflowSpec& spec, std::string& out) {
 
 std::vector<std::string_view> workflow_request_fields(std::string_view schema) {
   if (schema == "WorkflowDefinition") return field_names(kWorkflow);
-  if (schema == "WorkflowStepDefinition") return field_names(kStep);
+  if (schema == "WorkflowStepDefinition") return field_names(kStepSpec);
   if (schema == "WorkflowCondition") return field_names(kCondition);
   return {};
 }

@@ -12,15 +12,15 @@ using namespace std::chrono_literals;
 
 namespace {
 
-struct Fixture {
-  explicit Fixture(BrokerOptions options = {}) {
+struct AuditFixture {
+  explicit AuditFixture(BrokerOptions options = {}) {
     char name[] = "/tmp/mainspring_test_XXXXXX";
     directory = mkdtemp(name);
     store = std::move(
         *open_sqlite_store({.directory = directory, .reserve_bytes = 0}, clock.now(), log));
     broker = std::make_unique<Broker>(*store, clock, log, registry, options);
   }
-  ~Fixture() {
+  ~AuditFixture() {
     broker.reset();
     store.reset();
     std::filesystem::remove_all(directory);
@@ -48,7 +48,7 @@ Audit audit(std::string action) {
 
 const auto ignore = [](OperationResult) {};
 
-TEST_CASE_FIXTURE(Fixture, "a change and its record are one commit, answered once") {
+TEST_CASE_FIXTURE(AuditFixture, "a change and its record are one commit, answered once") {
   int answers = 0;
   const auto count = [&](const OperationResult&) { ++answers; };
   const std::int64_t before = store->commits();
@@ -65,9 +65,9 @@ TEST_CASE_FIXTURE(Fixture, "a change and its record are one commit, answered onc
 }
 
 TEST_CASE("a batch that is full is never cut between a change and its record") {
-  Fixture f({.max_batch_jobs = 1});
+  AuditFixture f({.max_batch_jobs = 1});
   for (int i = 0; i < 6; ++i)
-    f.broker->submit(PauseQueue{"q", i % 2 == 0}, ignore, audit(std::to_string(i)));
+    f.broker->submit(PauseQueue{"q", i % 2 == 0}, audit_ignore, audit(std::to_string(i)));
   for (int i = 0; i < 6; ++i) f.step();
   const auto all = f.records();
   REQUIRE(all.size() == 6);
@@ -75,7 +75,7 @@ TEST_CASE("a batch that is full is never cut between a change and its record") {
 }
 
 TEST_CASE("with its record a change takes one place among those that wait") {
-  Fixture f({.max_waiting_urgent = 2});
+  AuditFixture f({.max_waiting_urgent = 2});
   std::vector<bool> refused;
   for (int i = 0; i < 3; ++i) {
     f.broker->submit(
@@ -88,7 +88,7 @@ TEST_CASE("with its record a change takes one place among those that wait") {
   CHECK(refused == std::vector<bool>{true, false, false});
 }
 
-TEST_CASE_FIXTURE(Fixture, "a claim that waited is recorded when it gets its job, and once") {
+TEST_CASE_FIXTURE(AuditFixture, "a claim that waited is recorded when it gets its job, and once") {
   Audit wanted = audit("claim");
   wanted.always = true;
   int jobs = -1;
@@ -100,10 +100,10 @@ TEST_CASE_FIXTURE(Fixture, "a claim that waited is recorded when it gets its job
   CHECK(records().empty());
   Enqueue later;
   later.jobs.push_back(NewJob{.queue = "q", .kind = "work", .delay = 1s});
-  broker->submit(std::move(later), ignore);
+  broker->submit(std::move(later), audit_ignore);
   step();
   clock.advance(1s);
-  broker->submit(MoveDue{}, ignore);
+  broker->submit(MoveDue{}, audit_ignore);
   while (step() == clock.now().instant) {
   }
   CHECK(jobs == 1);
@@ -112,7 +112,7 @@ TEST_CASE_FIXTURE(Fixture, "a claim that waited is recorded when it gets its job
   CHECK(all[0].action == "claim");
 }
 
-TEST_CASE_FIXTURE(Fixture, "a claim that is woken for nothing waits on with its record") {
+TEST_CASE_FIXTURE(AuditFixture, "a claim that is woken for nothing waits on with its record") {
   Audit wanted = audit("claim");
   wanted.always = true;
   Enqueue one, two;
@@ -128,13 +128,13 @@ TEST_CASE_FIXTURE(Fixture, "a claim that is woken for nothing waits on with its 
         wanted);
   }
   step();
-  broker->submit(std::move(one), ignore);  // available, of a kind that nobody waits for
+  broker->submit(std::move(one), audit_ignore);  // available, of a kind that nobody waits for
   while (step() == clock.now().instant) {
   }
   CHECK(broker->parked_claims() == 2);
   CHECK(records().empty());
   two.jobs[0].kind = "mail";
-  broker->submit(std::move(two), ignore);
+  broker->submit(std::move(two), audit_ignore);
   while (step() == clock.now().instant) {
   }
   CHECK(served == 1);

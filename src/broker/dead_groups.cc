@@ -9,7 +9,7 @@
 namespace mainspring {
 namespace {
 
-constexpr int kPage = 200;       // read at once
+constexpr int kDeadPage = 200;       // read at once
 constexpr int kMaxPages = 1000;  // a page may be short
 constexpr std::size_t kMaxExampleBytes = 1024;
 
@@ -57,7 +57,7 @@ Result<DeadGroups> group_dead(const Store& store, const JobFilter& filter, const
   DeadGroups out;
   JobId before = 0;
   for (int pages = 0;; ++pages) {
-    MS_TRY_ASSIGN(const JobPage page, store.list(filter, kPage, before));
+    MS_TRY_ASSIGN(const JobPage page, store.list(filter, kDeadPage, before));
     for (const Job& job : page.jobs) add(groups, job, payloads);
     out.jobs += static_cast<std::int64_t>(page.jobs.size());
     if (!page.next) break;

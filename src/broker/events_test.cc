@@ -14,15 +14,15 @@ using namespace std::chrono_literals;
 
 namespace {
 
-struct Fixture {
-  explicit Fixture(EventOptions options = {}) {
+struct EventsFixture {
+  explicit EventsFixture(EventOptions options = {}) {
     char name[] = "/tmp/mainspring_test_XXXXXX";
     directory = mkdtemp(name);
     store = std::move(
         *open_sqlite_store({.directory = directory, .reserve_bytes = 0}, clock.now(), log));
     open(options);
   }
-  ~Fixture() {
+  ~EventsFixture() {
     broker.reset();
     store.reset();
     std::filesystem::remove_all(directory);
@@ -78,7 +78,7 @@ const NewJob kPhoto{.queue = "photos", .kind = "resize"};
 
 }  // namespace
 
-TEST_CASE_FIXTURE(Fixture, "events come in the order of the commits, each end once") {
+TEST_CASE_FIXTURE(EventsFixture, "events come in the order of the commits, each end once") {
   const auto listener = events().listen(1);
   REQUIRE(listener != nullptr);
   enqueue(kPhoto);
@@ -108,7 +108,7 @@ TEST_CASE_FIXTURE(Fixture, "events come in the order of the commits, each end on
   CHECK(page.next == 3);
 }
 
-TEST_CASE_FIXTURE(Fixture, "who goes into quarantine and leaves it alive is told of, once") {
+TEST_CASE_FIXTURE(EventsFixture, "who goes into quarantine and leaves it alive is told of, once") {
   const auto listener = events().listen(1);
   enqueue(kPhoto);
   const auto lose = [&] {
@@ -143,7 +143,7 @@ TEST_CASE_FIXTURE(Fixture, "who goes into quarantine and leaves it alive is told
   CHECK(told(last) == Lines{"started 1 photos/resize 9", "completed 1 photos/resize 9"});
 }
 
-TEST_CASE_FIXTURE(Fixture, "breakers that open, are half open, and close are told of") {
+TEST_CASE_FIXTURE(EventsFixture, "breakers that open, are half open, and close are told of") {
   const auto listener = events().listen(1);
   apply(PutBreaker{.name = "geo", .settings = {.failures = 1, .open_for = 1min}});
   apply(SetQueueLimits{.queue = "photos", .limits = {.breaker = "geo"}});
@@ -164,7 +164,7 @@ TEST_CASE_FIXTURE(Fixture, "breakers that open, are half open, and close are tol
   CHECK(rest.back() == "breaker_closed geo");
 }
 
-TEST_CASE_FIXTURE(Fixture, "an end says why, also where the request names an id only") {
+TEST_CASE_FIXTURE(EventsFixture, "an end says why, also where the request names an id only") {
   const auto listener = events().listen(1);
   for (int i = 0; i < 5; ++i) enqueue({.queue = "photos", .kind = "resize", .max_attempts = 1});
   finish(claim(), Dead{.reason = "broken", .description = "long"});
@@ -182,7 +182,7 @@ TEST_CASE_FIXTURE(Fixture, "an end says why, also where the request names an id 
                        "cancelled 5 photos/resize 1 stop it"});
 }
 
-TEST_CASE_FIXTURE(Fixture, "what the scheduler ends, rescues and makes is told of") {
+TEST_CASE_FIXTURE(EventsFixture, "what the scheduler ends, rescues and makes is told of") {
   const auto listener = events().listen(1);
   NewJob job = kPhoto;
   job.follow_ups = {{.queue = "mail", .kind = "receipt", .on = FollowUp::kCompleted}};
@@ -201,7 +201,7 @@ TEST_CASE_FIXTURE(Fixture, "what the scheduler ends, rescues and makes is told o
                          "enqueued 4 mail/receipt"});
 }
 
-TEST_CASE_FIXTURE(Fixture, "what the news of a running job make is told of") {
+TEST_CASE_FIXTURE(EventsFixture, "what the news of a running job make is told of") {
   const auto listener = events().listen(1);
   NewJob job = kPhoto;
   job.follow_ups = {{.queue = "mail", .kind = "told", .on = FollowUp::kMessage},
@@ -216,7 +216,7 @@ TEST_CASE_FIXTURE(Fixture, "what the news of a running job make is told of") {
   CHECK(std::count(lines.begin(), lines.end(), "enqueued 3 mail/told") == 1);
 }
 
-TEST_CASE_FIXTURE(Fixture, "without a listener nothing is made, and no job is asked for") {
+TEST_CASE_FIXTURE(EventsFixture, "without a listener nothing is made, and no job is asked for") {
   enqueue(kPhoto);
   finish(claim(), Complete{});
   CHECK(events().recorded() == 0);
@@ -240,7 +240,7 @@ TEST_CASE_FIXTURE(Fixture, "without a listener nothing is made, and no job is as
   CHECK(events().recorded() == 4);
 }
 
-TEST_CASE_FIXTURE(Fixture,
+TEST_CASE_FIXTURE(EventsFixture,
                   "whoever comes back after nobody listened is told that something is missing") {
   auto listener = events().listen(1);
   enqueue(kPhoto);
@@ -256,7 +256,7 @@ TEST_CASE_FIXTURE(Fixture,
 }
 
 TEST_CASE("a listener that is behind the whole ring is told how much it missed") {
-  Fixture f({.buffer = 3});
+  EventsFixture f({.buffer = 3});
   const auto listener = f.events().listen(1);
   for (int i = 0; i < 5; ++i) f.enqueue(kPhoto);
   CHECK(f.events().oldest() == 2);
@@ -267,7 +267,7 @@ TEST_CASE("a listener that is behind the whole ring is told how much it missed")
   CHECK(f.told(2).front() == "enqueued 3 photos/resize");
 }
 
-TEST_CASE_FIXTURE(Fixture, "a watch is called once, after the commit, or at once if it is late") {
+TEST_CASE_FIXTURE(EventsFixture, "a watch is called once, after the commit, or at once if it is late") {
   const auto listener = events().listen(1);
   int called = 0;
   auto watch = events().watch(0, [&] { ++called; });
@@ -282,7 +282,7 @@ TEST_CASE_FIXTURE(Fixture, "a watch is called once, after the commit, or at once
   CHECK(called == 2);
 }
 
-TEST_CASE_FIXTURE(Fixture, "there are no more listeners than may be") {
+TEST_CASE_FIXTURE(EventsFixture, "there are no more listeners than may be") {
   auto one = events().listen(2), two = events().listen(2);
   CHECK(events().listen(2) == nullptr);
   one.reset();
@@ -290,7 +290,7 @@ TEST_CASE_FIXTURE(Fixture, "there are no more listeners than may be") {
 }
 
 TEST_CASE_FIXTURE(
-    Fixture,
+    EventsFixture,
     "a job that was claimed before anybody listened is asked for once, and never by the commit") {
   enqueue({.queue = "photos", .kind = "resize", .tags = {"a"}});
   const ClaimedJob job = claim();
@@ -308,7 +308,7 @@ TEST_CASE_FIXTURE(
 }
 
 TEST_CASE_FIXTURE(
-    Fixture,
+    EventsFixture,
     "an end that another node told of says how it ended; a job that lives again is a gap") {
   enqueue(kPhoto);
   enqueue(kPhoto);

@@ -9,7 +9,7 @@
 namespace mainspring {
 namespace {
 
-constexpr int kPage = 200;
+constexpr int kQuarantinePage = 200;
 
 bool comes_before(const Job& a, const Job& b) {
   return std::tie(a.queue, a.priority, a.run_at, a.id) <
@@ -22,7 +22,7 @@ Result<void> add_of_queue(Jobs& jobs, const std::string& queue, std::vector<Job>
   filter.quarantined = true;
   JobId before = 0;
   do {
-    MS_TRY_ASSIGN(JobPage page, jobs.list(filter, kPage, before));
+    MS_TRY_ASSIGN(JobPage page, jobs.list(filter, kQuarantinePage, before));
     for (Job& job : page.jobs) {
       if (job.quarantined) out.push_back(std::move(job));
     }

@@ -17,7 +17,7 @@ Result<void> check_lease(Duration lease) {
                                       format_duration(kMinLease), format_duration(kMaxLease)));
 }
 
-Result<void> check_token(Token token) {
+Result<void> check_session_token(Token token) {
   if (token > 0) return {};
   return invalid("token", fmt::format("token {}: must be that of the holder", token));
 }
@@ -40,18 +40,18 @@ Result<void> validate(const AcceptSession& request) {
 
 Result<void> validate(const RenewSession& request) {
   MS_TRY(check_session(request.session));
-  MS_TRY(check_token(request.token));
+  MS_TRY(check_session_token(request.token));
   return request.lease == Duration(0) ? Result<void>() : check_lease(request.lease);
 }
 
 Result<void> validate(const ReleaseSession& request) {
   MS_TRY(check_session(request.session));
-  return check_token(request.token);
+  return check_session_token(request.token);
 }
 
 Result<void> validate(const PutSessionState& request) {
   MS_TRY(check_session(request.session));
-  MS_TRY(check_token(request.token));
+  MS_TRY(check_session_token(request.token));
   return check_session_state("state", request.state);
 }
 

@@ -13,9 +13,9 @@ using namespace std::chrono_literals;
 
 namespace {
 
-const SessionKey kSession{"orders", "customer/7"};
+const SessionKey kSessionClaimsSession{"orders", "customer/7"};
 
-struct Answered {
+struct SessionClaimsAnswered {
   std::shared_ptr<std::optional<OperationResult>> slot =
       std::make_shared<std::optional<OperationResult>>();
   bool yet() const { return slot->has_value(); }
@@ -44,15 +44,15 @@ struct SessionFixture {
     while (broker->step(clock.now()) <= clock.now().instant) {
     }
   }
-  Answered submit(Operation operation) {
-    Answered answered;
+  SessionClaimsAnswered submit(Operation operation) {
+    SessionClaimsAnswered answered;
     broker->submit(std::move(operation),
                    [slot = answered.slot](OperationResult r) { *slot = std::move(r); });
     settle();
     return answered;
   }
-  Answered claim(std::string line, Token token, Duration wait) {
-    Answered answered;
+  SessionClaimsAnswered claim(std::string line, Token token, Duration wait) {
+    SessionClaimsAnswered answered;
     Claim claim{.worker = "w", .queues = {std::move(line)}};
     claim.session_token = token;
     broker->submit_claim(std::move(claim), wait,
@@ -60,10 +60,10 @@ struct SessionFixture {
     settle();
     return answered;
   }
-  void enqueue(std::string session = kSession.key) {
+  void enqueue(std::string session = kSessionClaimsSession.key) {
     NewJob job{.queue = "orders", .kind = "ship", .args = "{}"};
     job.session = std::move(session);
-    const Answered made = submit(Enqueue{.jobs = {job}});
+    const SessionClaimsAnswered made = submit(Enqueue{.jobs = {job}});
     REQUIRE(made.as<EnqueueResult>().jobs.size() == 1);
   }
   void finish(const ClaimedJob& job) {
@@ -83,16 +83,16 @@ struct SessionFixture {
 
 TEST_CASE_FIXTURE(SessionFixture, "a holder's claim waits for the job whose turn comes") {
   const Token token =
-      submit(AcceptSession{.worker = "w", .session = kSession}).as<SessionGrant>().token;
-  const Answered parked = claim(session_line(kSession), token, 20s);
+      submit(AcceptSession{.worker = "w", .session = kSessionClaimsSession}).as<SessionGrant>().token;
+  const SessionClaimsAnswered parked = claim(session_line(kSessionClaimsSession), token, 20s);
   CHECK_FALSE(parked.yet());
   enqueue();
   REQUIRE(parked.yet());
   const ClaimedJob first = parked.as<ClaimResult>().jobs.at(0);
-  CHECK(first.session == kSession.key);
+  CHECK(first.session == kSessionClaimsSession.key);
   // The next one waits for the end of the first.
   enqueue();
-  const Answered next = claim(session_line(kSession), token, 20s);
+  const SessionClaimsAnswered next = claim(session_line(kSessionClaimsSession), token, 20s);
   CHECK_FALSE(next.yet());
   finish(first);
   REQUIRE(next.yet());
@@ -102,18 +102,18 @@ TEST_CASE_FIXTURE(SessionFixture, "a holder's claim waits for the job whose turn
 TEST_CASE_FIXTURE(SessionFixture,
                   "a claim with another token than the holder's is refused at once") {
   const Token token =
-      submit(AcceptSession{.worker = "w", .session = kSession}).as<SessionGrant>().token;
-  CHECK(claim(session_line(kSession), token + 1, 20s).as<Error>().code == ErrorCode::lease_lost);
-  CHECK_FALSE(claim(session_line(kSession), token, 20s).yet());
+      submit(AcceptSession{.worker = "w", .session = kSessionClaimsSession}).as<SessionGrant>().token;
+  CHECK(claim(session_line(kSessionClaimsSession), token + 1, 20s).as<Error>().code == ErrorCode::lease_lost);
+  CHECK_FALSE(claim(session_line(kSessionClaimsSession), token, 20s).yet());
 }
 
 TEST_CASE_FIXTURE(SessionFixture, "whoever waits for a session gets it with its first job") {
-  const Answered parked = claim(accept_line("orders"), 0, 20s);
+  const SessionClaimsAnswered parked = claim(accept_line("orders"), 0, 20s);
   CHECK_FALSE(parked.yet());
   enqueue();
   const ClaimResult& got = parked.as<ClaimResult>();
   REQUIRE(got.session);
-  CHECK(got.session->session == kSession);
+  CHECK(got.session->session == kSessionClaimsSession);
   CHECK(got.jobs.size() == 1);
   const auto workers = broker->workers();
   REQUIRE(workers);
@@ -122,10 +122,10 @@ TEST_CASE_FIXTURE(SessionFixture, "whoever waits for a session gets it with its 
 
 TEST_CASE_FIXTURE(SessionFixture, "what a holder leaves is there for those who take any job") {
   const Token token =
-      submit(AcceptSession{.worker = "h", .session = kSession}).as<SessionGrant>().token;
+      submit(AcceptSession{.worker = "h", .session = kSessionClaimsSession}).as<SessionGrant>().token;
   enqueue();
-  const Answered parked = claim("orders", 0, 20s);
+  const SessionClaimsAnswered parked = claim("orders", 0, 20s);
   CHECK_FALSE(parked.yet());
-  submit(ReleaseSession{.session = kSession, .token = token});
+  submit(ReleaseSession{.session = kSessionClaimsSession, .token = token});
   CHECK(parked.as<ClaimResult>().jobs.size() == 1);
 }

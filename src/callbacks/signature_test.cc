@@ -18,7 +18,7 @@ using namespace std::chrono_literals;
 namespace {
 
 // Source: the test vector of the Standard Webhooks libraries.
-constexpr std::string_view kKey = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
+constexpr std::string_view kSignatureKey = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 constexpr SignedParts kParts = {"msg_p5jXN8AQM9LWM0D4loKWxJek", "1614265330",
                                 R"({"test": 2432232314})"};
 constexpr std::string_view kSignature = "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=";
@@ -39,19 +39,19 @@ struct Folder {
 }  // namespace
 
 TEST_CASE("a signature is the one of the standard's vector") {
-  CHECK(sign(keys(std::string(kKey)), kParts) == kSignature);
+  CHECK(sign(keys(std::string(kSignatureKey)), kParts) == kSignature);
 }
 
 TEST_CASE("each key signs, so that receivers can change theirs one after the other") {
   const std::string other = "whsec_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
-  const std::string both = sign(keys(other + "\n" + std::string(kKey) + "\n"), kParts);
+  const std::string both = sign(keys(other + "\n" + std::string(kSignatureKey) + "\n"), kParts);
   CHECK(both.ends_with(" " + std::string(kSignature)));
   CHECK(verify_signature(keys(other), kParts, both, kThen));
-  CHECK(verify_signature(keys(std::string(kKey)), kParts, both, kThen));
+  CHECK(verify_signature(keys(std::string(kSignatureKey)), kParts, both, kThen));
 }
 
 TEST_CASE("what was changed on the way is not verified: the id, the time, the body, the key") {
-  const SigningKeys good = keys(std::string(kKey));
+  const SigningKeys good = keys(std::string(kSignatureKey));
   const auto fails = [&](SignedParts parts, std::string_view header, WallTime now = kThen) {
     const auto verified = verify_signature(good, parts, header, now);
     return !verified && verified.error().code == ErrorCode::unauthenticated;
@@ -75,7 +75,7 @@ TEST_CASE("what was changed on the way is not verified: the id, the time, the bo
 }
 
 TEST_CASE("an old request is not verified, and none from the future") {
-  const SigningKeys good = keys(std::string(kKey));
+  const SigningKeys good = keys(std::string(kSignatureKey));
   CHECK(verify_signature(good, kParts, kSignature, kThen + 5min));
   CHECK_FALSE(verify_signature(good, kParts, kSignature, kThen + 5min + 1us));
   CHECK(verify_signature(good, kParts, kSignature, kThen - 5min));
@@ -101,7 +101,7 @@ TEST_CASE("a key's text is read back, and a text that is none is refused without
     if (bad.size() > 6) CHECK(parsed.error().message.find(bad) == std::string::npos);
   }
   CHECK_FALSE(parse_signing_keys("f", "# only a comment\n"));
-  const std::string one(kKey);
+  const std::string one(kSignatureKey);
   CHECK_FALSE(parse_signing_keys("f", one + "\n" + one + "\n" + one));
   CHECK(parse_signing_keys("f", "# old and new\r\n\n" + one + "\r\n" + one)->size() == 2);
 }
@@ -134,7 +134,7 @@ TEST_CASE("the key of a directory is made once, for its owner only, whoever asks
 TEST_CASE("a key file that others can read is refused") {
   Folder folder;
   const std::string path = folder.path + "/key";
-  std::ofstream(path) << kKey << "\n";
+  std::ofstream(path) << kSignatureKey << "\n";
   REQUIRE(::chmod(path.c_str(), 0640) == 0);
   const auto open_to_others = read_key_file(path);
   REQUIRE_FALSE(open_to_others);

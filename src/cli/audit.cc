@@ -13,8 +13,8 @@
 namespace mainspring::cli {
 namespace {
 
-constexpr int kPage = 1000;
-constexpr std::int64_t kDefaultLimit = 50;
+constexpr int kAuditPage = 1000;
+constexpr std::int64_t kDefaultRecords = 50;
 
 Result<AuditState> read_state(Client& client) {
   MS_TRY_ASSIGN(const std::string body, client.request("GET", "/v1/audit/head", ""));
@@ -77,7 +77,7 @@ Result<std::string> follow(Client& client, const AuditState& state,
                        state.base.seq + 1);
   }
   while (mark.seq < state.head.seq) {
-    MS_TRY_ASSIGN(AuditPage page, read_page(client, "&order=oldest_first", kPage, mark.seq + 1));
+    MS_TRY_ASSIGN(AuditPage page, read_page(client, "&order=oldest_first", kAuditPage, mark.seq + 1));
     if (page.records.empty()) return fmt::format("records after {} are missing", mark.seq);
     for (AuditRecord& record : page.records) {
       if (auto problem = follow_chain(mark, {std::move(record)})) return *problem;
@@ -102,13 +102,13 @@ Result<int> run_audit_list(const Invocation& invocation, Io& io) {
   MS_TRY_ASSIGN(const auto limit, invocation.number("limit", 1, 1'000'000'000));
   MS_TRY_ASSIGN(const auto connection, connect(invocation, Duration{0}));
   const std::string query = filter_query(invocation);
-  std::int64_t left = limit.value_or(invocation.has("all") ? INT64_MAX : kDefaultLimit);
+  std::int64_t left = limit.value_or(invocation.has("all") ? INT64_MAX : kDefaultRecords);
   Table table(
       {{"SEQ", Align::right}, {"AT"}, {"WHO"}, {"FROM"}, {"ACTION"}, {"OBJECT"}, {"CHANGE"}});
   std::optional<std::int64_t> from = 0;
   while (from && left > 0) {
     MS_TRY_ASSIGN(const AuditPage page, read_page(*connection->client, query,
-                                                  std::min<std::int64_t>(left, kPage), *from));
+                                                  std::min<std::int64_t>(left, kAuditPage), *from));
     for (const AuditRecord& record : page.records) {
       --left;
       if (invocation.json) {

@@ -69,7 +69,7 @@ void write_json(std::string& out, const Context& context) {
   out += '\n';
 }
 
-Result<std::vector<const Measurement*>> chosen(const Invocation& invocation) {
+Result<std::vector<const Measurement*>> chosen_measurements(const Invocation& invocation) {
   std::vector<const Measurement*> out;
   for (const std::string& name : invocation.all_flags("only")) {
     const auto found = std::find_if(std::begin(kMeasurements), std::end(kMeasurements),
@@ -201,7 +201,7 @@ Result<int> run_bench(const Invocation& invocation, Io& io) {
     io.out(table.render(io));
     return kExitOk;
   }
-  MS_TRY_ASSIGN(const std::vector<const Measurement*> measurements, chosen(invocation));
+  MS_TRY_ASSIGN(const std::vector<const Measurement*> measurements, chosen_measurements(invocation));
   Plan plan = invocation.has("quick") ? quick_plan() : Plan{};
   if (has_shared_store(invocation.options)) {
     MS_TRY_ASSIGN(plan.postgres, postgres_options(invocation.options));

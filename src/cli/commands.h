@@ -4,6 +4,9 @@
 #include "cli/command.h"
 
 namespace mainspring::cli {
+// The settings that commands of a client take as flags.
+inline constexpr unsigned kClient = kClientScope | kEverywhere;
+
 std::vector<Command> running_commands();  // serve, work, lease, enqueue, bench, pipeline
 Command work_command();
 Command lease_command();

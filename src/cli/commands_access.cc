@@ -7,7 +7,6 @@ namespace mainspring::cli {
 namespace {
 
 using Count = Argument::Count;
-constexpr unsigned kClient = kClientScope | kEverywhere;
 constexpr unsigned kTokens = kClient | kStoreScope;
 
 std::string scopes_text() {

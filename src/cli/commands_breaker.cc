@@ -5,13 +5,12 @@
 namespace mainspring::cli {
 namespace {
 
-constexpr unsigned kClient = kClientScope | kEverywhere;
 using Count = Argument::Count;
 
-const ExitCode kMissing = {66, "there is no such breaker"};
-const Argument kName = {"NAME", "the breaker's name", Count::one};
+const ExitCode kMissingBreaker = {66, "there is no such breaker"};
+const Argument kBreakerName = {"NAME", "the breaker's name", Count::one};
 
-Command set_command() {
+Command breaker_set_command() {
   return {
       .name = "set",
       .summary = "make a breaker, or change it",
@@ -21,7 +20,7 @@ Command set_command() {
           "so many attempts of their jobs have failed in the time, it opens, and their jobs wait. "
           "Then it lets a few of them begin, and more as they succeed. What is not given stays as "
           "it is, and so does the state.",
-      .arguments = {kName},
+      .arguments = {kBreakerName},
       .flags = {{.name = "failures", .value = "N", .help = "failed attempts that open it [5]"},
                 {.name = "within", .value = "TIME", .help = "in so long [1m]"},
                 {.name = "open-for",
@@ -45,7 +44,7 @@ Command breakers_command() {
       .name = "breaker",
       .summary = "hold back jobs while what they need is unwell",
       .description = "Breakers of what jobs depend on: made, shown, opened and closed by hand.",
-      .children = {set_command(),
+      .children = {breaker_set_command(),
                    {.name = "list",
                     .summary = "all breakers",
                     .description = "Lists breakers with their state and the queues that name them.",
@@ -55,37 +54,37 @@ Command breakers_command() {
                    {.name = "show",
                     .summary = "a breaker",
                     .description = "Shows a breaker: its state, what it has counted, its settings.",
-                    .arguments = {kName},
+                    .arguments = {kBreakerName},
                     .scopes = kClient,
                     .examples = {{"mainspring breaker show geocoder", ""}},
-                    .exits = {kMissing},
+                    .exits = {kMissingBreaker},
                     .run = run_breaker_show},
                    {.name = "open",
                     .summary = "let jobs of its queues wait",
                     .description = "Opens a breaker. Jobs that run go on. Then it is half open.",
-                    .arguments = {kName},
+                    .arguments = {kBreakerName},
                     .flags = {{.name = "for",
                                .value = "TIME",
                                .help = "how long: 1s to 24h [its open-for]"}},
                     .scopes = kClient,
                     .examples = {{"mainspring breaker open geocoder --for 10m", ""}},
-                    .exits = {kMissing},
+                    .exits = {kMissingBreaker},
                     .run = run_breaker_open},
                    {.name = "close",
                     .summary = "let jobs of its queues begin again",
                     .description = "Closes a breaker, and forgets what it has counted.",
-                    .arguments = {kName},
+                    .arguments = {kBreakerName},
                     .scopes = kClient,
                     .examples = {{"mainspring breaker close geocoder", ""}},
-                    .exits = {kMissing},
+                    .exits = {kMissingBreaker},
                     .run = run_breaker_close},
                    {.name = "remove",
                     .summary = "remove a breaker",
                     .description = "Removes a breaker that no queue names.",
-                    .arguments = {kName},
+                    .arguments = {kBreakerName},
                     .scopes = kClient,
                     .examples = {{"mainspring breaker remove geocoder", ""}},
-                    .exits = {{65, "a queue names it"}, kMissing},
+                    .exits = {{65, "a queue names it"}, kMissingBreaker},
                     .run = run_breaker_remove}}};
 }
 

@@ -5,10 +5,9 @@
 namespace mainspring::cli {
 namespace {
 
-constexpr unsigned kClient = kClientScope | kEverywhere;
 using Count = Argument::Count;
 
-const Argument kName = {"NAME", "a job folder's name; TYPE/NAME if several types have it",
+const Argument kFolderName = {"NAME", "a job folder's name; TYPE/NAME if several types have it",
                         Count::one};
 const ExitCode kNoJob = {66, "there is no such job folder, or the server has none at all"};
 
@@ -45,7 +44,7 @@ std::vector<Command> looking() {
       {.name = "show",
        .summary = "everything about a job folder",
        .description = "Shows a job folder: what is run and how, its status, its settings.",
-       .arguments = {kName},
+       .arguments = {kFolderName},
        .scopes = kClient,
        .examples = {{"mainspring jobs-host show report", ""}},
        .exits = {kNoJob},
@@ -61,7 +60,7 @@ std::vector<Command> looking() {
       {.name = "history",
        .summary = "the runs of a triggered job",
        .description = "Lists the runs of a triggered job that are kept, newest first.",
-       .arguments = {kName},
+       .arguments = {kFolderName},
        .scopes = kClient,
        .examples = {{"mainspring jobs-host history report", ""}},
        .exits = {kNoJob},
@@ -74,7 +73,7 @@ std::vector<Command> doing() {
        .summary = "run a triggered job now",
        .description = "Starts a run of a triggered job and prints its id. With --wait it prints "
                       "the run's log as it comes and exits with its outcome.",
-       .arguments = {kName, {"ARGUMENT", "handed to the script; write -- before them", Count::any}},
+       .arguments = {kFolderName, {"ARGUMENT", "handed to the script; write -- before them", Count::any}},
        .flags = {{.name = "wait", .value = "", .help = "wait for the end, and print the log"}},
        .scopes = kClient,
        .examples = {{"mainspring jobs-host run report --wait -- --month 2026-01", ""}},
@@ -87,7 +86,7 @@ std::vector<Command> doing() {
        .summary = "disable a continuous job, or end a run",
        .description = "A continuous job is stopped and stays so, also over restarts, until it is "
                       "started. Of a triggered job the run under way is ended.",
-       .arguments = {kName},
+       .arguments = {kFolderName},
        .scopes = kClient,
        .examples = {{"mainspring jobs-host stop mailer", ""}},
        .exits = {{65, "it does not run"}, kNoJob},
@@ -96,7 +95,7 @@ std::vector<Command> doing() {
        .summary = "enable a continuous job, or restart it now",
        .description = "Enables a continuous job that was stopped. One that waits for its restart "
                       "begins at once.",
-       .arguments = {kName},
+       .arguments = {kFolderName},
        .scopes = kClient,
        .examples = {{"mainspring jobs-host start mailer", ""}},
        .exits = {kNoJob},
@@ -105,7 +104,7 @@ std::vector<Command> doing() {
        .summary = "show or replace settings.job",
        .description = "Prints a job's settings.job, or replaces the whole file. The job is then "
                       "started anew.",
-       .arguments = {kName,
+       .arguments = {kFolderName,
                      {"JSON", "the new content; @FILE, - = standard input", Count::optional}},
        .scopes = kClient,
        .examples = {{"mainspring jobs-host settings report '{\"schedule\":\"0 30 2 * * *\"}'", ""}},
@@ -126,7 +125,7 @@ std::vector<Command> doing() {
       {.name = "remove",
        .summary = "delete a job folder and its data",
        .description = "Stops a job and deletes its folder, logs and history.",
-       .arguments = {kName},
+       .arguments = {kFolderName},
        .scopes = kClient,
        .examples = {{"mainspring jobs-host remove report", ""}},
        .exits = {kNoJob},
@@ -152,7 +151,7 @@ Command logs_command() {
               "Prints the log of a job folder: of a triggered job its latest run, of the "
               "others the end of the log. With -f it goes on until the run has ended, or "
               "you end it.",
-          .arguments = {kName},
+          .arguments = {kFolderName},
           .flags = {{.name = "follow", .value = "", .help = "go on with what comes", .letter = "f"},
                     {.name = "run", .value = "ID", .help = "of a triggered job: this run"},
                     {.name = "bytes", .value = "N", .help = "about the last N bytes [16384]"},

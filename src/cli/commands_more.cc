@@ -5,7 +5,6 @@
 namespace mainspring::cli {
 namespace {
 
-constexpr unsigned kClient = kClientScope | kEverywhere;
 using Count = Argument::Count;
 
 const Argument kId = {"ID", "a job's number", Count::one};

@@ -7,7 +7,7 @@ namespace {
 
 using Count = Argument::Count;
 
-Command run_command() {
+Command pipeline_run_command() {
   return {
       .name = "run",
       .summary = "run the filters of a pipeline",
@@ -52,7 +52,7 @@ Command pipeline_command() {
       .summary = "filters that post into each other's queues",
       .description = "Runs pipelines of filters, and shows how far the items have come.",
       .children = {
-          run_command(),
+          pipeline_run_command(),
           {.name = "show",
            .summary = "how many jobs each filter has",
            .description =

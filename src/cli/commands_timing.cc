@@ -5,7 +5,6 @@
 namespace mainspring::cli {
 namespace {
 
-constexpr unsigned kClient = kClientScope | kEverywhere;
 using Count = Argument::Count;
 
 const std::vector<std::string> kMisfires = {"skip", "once", "all"};
@@ -53,7 +52,7 @@ std::vector<Flag> template_flags(JobTimeout timeout) {
                 job_flags(timeout));
 }
 
-Command set_command() {
+Command schedule_set_command() {
   return {
       .name = "set",
       .summary = "define a schedule, or change it",
@@ -146,7 +145,7 @@ Command trigger_command() {
       .run = run_schedules_trigger};
 }
 
-Command ledger_command() {
+Command schedule_ledger_command() {
   return {.name = "ledger",
           .summary = "what became of every tick",
           .description =
@@ -173,7 +172,7 @@ Command schedules_command() {
       .summary = "jobs that are made by the clock",
       .description = "Defines schedules, looks at them and at what became of their ticks.",
       .children = {
-          set_command(),
+          schedule_set_command(),
           {.name = "list",
            .summary = "all schedules with their next ticks",
            .description = "Lists schedules by name.",
@@ -211,7 +210,7 @@ Command schedules_command() {
            .examples = {{"mainspring schedules resume nightly", ""}},
            .exits = {missing},
            .run = run_schedules_resume},
-          ledger_command(),
+          schedule_ledger_command(),
           backfill_command(),
           {.name = "remove",
            .summary = "remove schedules and their ledgers",

@@ -5,11 +5,10 @@
 namespace mainspring::cli {
 namespace {
 
-constexpr unsigned kClient = kClientScope | kEverywhere;
 using Count = Argument::Count;
 
-const ExitCode kMissing = {66, "there is no such trigger"};
-const Argument kName = {"NAME", "the trigger's name", Count::one};
+const ExitCode kMissingTrigger = {66, "there is no such trigger"};
+const Argument kTriggerName = {"NAME", "the trigger's name", Count::one};
 const Argument kNames = {"NAME", "triggers' names", Count::many};
 
 std::vector<Flag> set_flags() {
@@ -46,7 +45,7 @@ std::vector<Flag> set_flags() {
   return flags;
 }
 
-Command set_command() {
+Command trigger_set_command() {
   return {
       .name = "set",
       .summary = "define a trigger, or change it",
@@ -60,7 +59,7 @@ Command set_command() {
           "job.id, job.queue, job.kind, job.outcome, job.attempt, job.result, job.error, "
           "job.reason "
           "and job.description of a job that ended; trigger.name and trigger.event.",
-      .arguments = {kName},
+      .arguments = {kTriggerName},
       .flags = set_flags(),
       .scopes = kClient,
       .examples =
@@ -86,7 +85,7 @@ Command fire_command() {
       .description =
           "Makes a job of the trigger's template. An event with an id that has fired makes "
           "nothing again. Prints the job's id.",
-      .arguments = {kName},
+      .arguments = {kTriggerName},
       .flags = {{.name = "event", .value = "ID", .help = "its id [none]"},
                 {.name = "body", .value = "JSON", .help = "JSON, or @FILE [null]"},
                 {.name = "headers", .value = "JSON", .help = "an object [{}]"},
@@ -95,22 +94,22 @@ Command fire_command() {
                 {.name = "of-job", .value = "JSON", .help = "what a job would have [null]"}},
       .scopes = kClient,
       .examples = {{"mainspring trigger fire orders --body '{\"order\":{\"id\":7}}'", ""}},
-      .exits = {{64, "args refer to what the event does not have"}, {65, "it is paused"}, kMissing},
+      .exits = {{64, "args refer to what the event does not have"}, {65, "it is paused"}, kMissingTrigger},
       .run = run_trigger_fire};
 }
 
-Command ledger_command() {
+Command trigger_ledger_command() {
   return {.name = "ledger",
           .summary = "the events that fired",
           .description =
               "Shows which events fired, newest first, and the job that each made, or why it "
               "made none.",
-          .arguments = {kName},
+          .arguments = {kTriggerName},
           .flags = {{.name = "limit", .value = "N", .help = "at most so many [50]"},
                     {.name = "all", .value = "", .help = "all that are kept"}},
           .scopes = kClient,
           .examples = {{"mainspring trigger ledger orders", ""}},
-          .exits = {kMissing},
+          .exits = {kMissingTrigger},
           .run = run_trigger_ledger};
 }
 
@@ -122,7 +121,7 @@ Command triggers_command() {
       .summary = "jobs that events make",
       .description = "Defines triggers, looks at them, and tells them to rest.",
       .children = {
-          set_command(),
+          trigger_set_command(),
           {.name = "list",
            .summary = "triggers by name",
            .description = "Lists triggers, with when they fired last.",
@@ -132,13 +131,13 @@ Command triggers_command() {
           {.name = "show",
            .summary = "a trigger",
            .description = "Shows a trigger. Its secret is never shown.",
-           .arguments = {kName},
+           .arguments = {kTriggerName},
            .scopes = kClient,
            .examples = {{"mainspring trigger show orders", ""}},
-           .exits = {kMissing},
+           .exits = {kMissingTrigger},
            .run = run_trigger_show},
           fire_command(),
-          ledger_command(),
+          trigger_ledger_command(),
           {.name = "pause",
            .summary = "let events make no jobs",
            .description =
@@ -148,7 +147,7 @@ Command triggers_command() {
            .flags = {{.name = "reason", .value = "TEXT", .help = "kept with it"}},
            .scopes = kClient,
            .examples = {{"mainspring trigger pause orders --reason 'the shop is broken'", ""}},
-           .exits = {kMissing},
+           .exits = {kMissingTrigger},
            .run = run_trigger_pause},
           {.name = "resume",
            .summary = "undo pause",
@@ -156,7 +155,7 @@ Command triggers_command() {
            .arguments = {kNames},
            .scopes = kClient,
            .examples = {{"mainspring trigger resume orders", ""}},
-           .exits = {kMissing},
+           .exits = {kMissingTrigger},
            .run = run_trigger_resume},
           {.name = "remove",
            .summary = "remove triggers",
@@ -164,7 +163,7 @@ Command triggers_command() {
            .arguments = {kNames},
            .scopes = kClient,
            .examples = {{"mainspring trigger remove orders", ""}},
-           .exits = {kMissing},
+           .exits = {kMissingTrigger},
            .run = run_trigger_remove}}};
 }
 

@@ -5,10 +5,9 @@
 namespace mainspring::cli {
 namespace {
 
-constexpr unsigned kClient = kClientScope | kEverywhere;
 using Count = Argument::Count;
 
-const ExitCode kMissing = {66, "there is no such workflow"};
+const ExitCode kMissingWorkflow = {66, "there is no such workflow"};
 const ExitCode kConflict = {65, "its state does not allow it"};
 const std::vector<std::string> kStates = {"running", "undoing", "parked",   "completed",
                                           "failed",  "undone",  "cancelled"};
@@ -60,7 +59,7 @@ Command show_command() {
                         "\"failed\")'",
                         ""}},
           .exits = {{1, "with --follow: failed, undone, cancelled or parked"},
-                    kMissing,
+                    kMissingWorkflow,
                     {75, "with --follow: stopped by a signal before its end"}},
           .run = run_workflow_show};
 }
@@ -84,7 +83,7 @@ Command retry_command() {
           {{"mainspring workflow retry 7", ""},
            {"mainspring workflow retry 7 --step charge --by-hand", ""},
            {"mainspring workflow retry 7 --step charge --by-hand --result '{\"id\":\"c1\"}'", ""}},
-      .exits = {kConflict, kMissing},
+      .exits = {kConflict, kMissingWorkflow},
       .run = run_workflow_retry};
 }
 
@@ -112,7 +111,7 @@ Command fork_command() {
                 {1, "with --wait: failed, undone, cancelled, or parked for somebody to look"},
                 {64, "there is no such step; nothing was started"},
                 {65, "it has not ended, or a step before STEP did not end well"},
-                kMissing,
+                kMissingWorkflow,
                 {75, "refused for now, try again; with --wait: not ended in time"}},
       .run = run_workflow_fork};
 }
@@ -129,7 +128,7 @@ Command signal_command() {
                     {.name = "id", .value = "ID", .help = "the same one again changes nothing"}},
           .scopes = kClient,
           .examples = {{"mainspring workflow signal 7 approved --payload '{\"by\":\"ann\"}'", ""}},
-          .exits = {kConflict, kMissing},
+          .exits = {kConflict, kMissingWorkflow},
           .run = run_workflow_signal};
 }
 
@@ -172,7 +171,7 @@ Command workflow_command() {
            .flags = {{.name = "reason", .value = "TEXT", .help = "kept with it"}},
            .scopes = kClient,
            .examples = {{"mainspring workflow cancel 7 --reason 'customer called'", ""}},
-           .exits = {kConflict, kMissing},
+           .exits = {kConflict, kMissingWorkflow},
            .run = run_workflow_cancel},
           {.name = "pause",
            .summary = "begin no steps and undo nothing",
@@ -182,7 +181,7 @@ Command workflow_command() {
            .arguments = {ids},
            .scopes = kClient,
            .examples = {{"mainspring workflow pause 7", ""}},
-           .exits = {kConflict, kMissing},
+           .exits = {kConflict, kMissingWorkflow},
            .run = run_workflow_pause},
           {.name = "resume",
            .summary = "undo pause",
@@ -190,7 +189,7 @@ Command workflow_command() {
            .arguments = {ids},
            .scopes = kClient,
            .examples = {{"mainspring workflow resume 7", ""}},
-           .exits = {kConflict, kMissing},
+           .exits = {kConflict, kMissingWorkflow},
            .run = run_workflow_resume},
           retry_command(),
           fork_command(),

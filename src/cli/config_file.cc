@@ -7,12 +7,12 @@
 namespace mainspring::cli {
 namespace {
 
-std::string at(std::string_view file, const toml::source_region& source) {
+std::string at_source(std::string_view file, const toml::source_region& source) {
   return fmt::format("{}:{}", file, source.begin.line);
 }
 
 // A value as the text that its flag would take.
-Result<std::string> text_of(const toml::node& node, std::string_view where, std::string_view key) {
+Result<std::string> text_of_node(const toml::node& node, std::string_view where, std::string_view key) {
   if (const auto* text = node.as_string()) return text->get();
   if (const auto* number = node.as_integer()) return fmt::to_string(number->get());
   if (const auto* flag = node.as_boolean()) return std::string(flag->get() ? "true" : "false");
@@ -28,13 +28,13 @@ Result<std::map<std::string, std::string>> parse_config(std::string_view file,
   std::map<std::string, std::string> out;
   for (const auto& [key, node] : table) {
     const std::string name(key.str());
-    const std::string where = at(file, key.source());
+    const std::string where = at_source(file, key.source());
     if (find_setting(name) == nullptr) {
       return invalid(name, fmt::format("{}: there is no setting \"{}\"; `mainspring config "
                                        "--explain` lists them",
                                        where, name));
     }
-    MS_TRY_ASSIGN(out[name], text_of(node, where, name));
+    MS_TRY_ASSIGN(out[name], text_of_node(node, where, name));
   }
   return out;
 }

@@ -50,7 +50,7 @@ Result<EventLine> decode_line(const std::string& json) {
   return event;
 }
 
-std::string line_of(const EventLine& event) {
+std::string line_of_event(const EventLine& event) {
   std::string out = fmt::format("{}  {}", event.at, event.type);
   if (event.job != 0) out += fmt::format(" {}", event.job);
   if (!event.queue.empty()) out += " " + event.queue;
@@ -99,7 +99,7 @@ class Follower {
       print_line(io_, data);
     } else {
       MS_TRY_ASSIGN(const EventLine event, decode_line(data));
-      print_line(io_, line_of(event));
+      print_line(io_, line_of_event(event));
     }
     if (--left_ == 0) stop_.request_stop();
     return {};

@@ -16,15 +16,15 @@
 namespace mainspring::cli {
 namespace {
 
-constexpr int kPage = 200;
-constexpr std::int64_t kDefaultLimit = 50;
+constexpr int kJobsPage = 200;
+constexpr std::int64_t kDefaultJobs = 50;
 
 // Calls `page` with the jobs that match, a page at a time, until `limit` jobs were seen.
 template <class F>
 Result<bool> for_each_page(Jobs& jobs, const JobFilter& filter, std::int64_t limit, F&& page) {
   JobId before = 0;
   while (limit > 0) {
-    const int want = static_cast<int>(std::min<std::int64_t>(limit, kPage));
+    const int want = static_cast<int>(std::min<std::int64_t>(limit, kJobsPage));
     MS_TRY_ASSIGN(JobPage got, jobs.list(filter, want, before));
     page(got.jobs);
     limit -= static_cast<std::int64_t>(got.jobs.size());
@@ -34,7 +34,7 @@ Result<bool> for_each_page(Jobs& jobs, const JobFilter& filter, std::int64_t lim
   return true;  // there may be more
 }
 
-Result<std::int64_t> limit_of(const Invocation& invocation, std::int64_t fallback) {
+Result<std::int64_t> jobs_limit(const Invocation& invocation, std::int64_t fallback) {
   if (invocation.has("all")) {
     if (invocation.has("limit")) {
       return invalid("limit", "--limit and --all: only one of them can be given");
@@ -68,7 +68,7 @@ std::string detail_of(const Job& job, WallTime now) {
 }
 
 Result<int> print_jobs(const Invocation& invocation, Io& io, const JobFilter& filter) {
-  MS_TRY_ASSIGN(const std::int64_t limit, limit_of(invocation, kDefaultLimit));
+  MS_TRY_ASSIGN(const std::int64_t limit, jobs_limit(invocation, kDefaultJobs));
   MS_TRY_ASSIGN(const auto connection, connect(invocation, Duration{0}));
   const WallTime now = SystemClock().now().wall;
   Table table({{"ID", Align::right},
@@ -111,7 +111,7 @@ Result<int> print_jobs(const Invocation& invocation, Io& io, const JobFilter& fi
 
 // -- one job --------------------------------------------------------------------------------------
 
-std::string sheet_of(const Job& job, const Io& io) {
+std::string sheet_of_job(const Job& job, const Io& io) {
   const WallTime now = SystemClock().now().wall;
   Sheet sheet;
   sheet.add("id", fmt::to_string(job.id));
@@ -195,7 +195,7 @@ Result<int> show(const Invocation& invocation, Io& io, std::optional<JobState> m
   if (invocation.json) {
     print_line(io, body);
   } else {
-    io.out(sheet_of(job, io));
+    io.out(sheet_of_job(job, io));
   }
   return kExitOk;
 }
@@ -203,7 +203,7 @@ Result<int> show(const Invocation& invocation, Io& io, std::optional<JobState> m
 // Calls `change` for each id, prints what it answers; goes on after an error, and returns the
 // first.
 template <class F>
-Result<int> for_each_id(const Invocation& invocation, Io& io, F&& change) {
+Result<int> for_each_job(const Invocation& invocation, Io& io, F&& change) {
   MS_TRY_ASSIGN(const std::vector<JobId> ids, ids_of(invocation, "ID"));
   MS_TRY_ASSIGN(const auto connection, connect(invocation, Duration{0}));
   std::optional<Error> first;
@@ -259,7 +259,7 @@ Result<int> run_jobs_why(const Invocation& invocation, Io& io) {
 
 Result<int> run_jobs_cancel(const Invocation& invocation, Io& io) {
   const std::string reason = invocation.flag("reason").value_or("");
-  return for_each_id(invocation, io, [&](Jobs& jobs, JobId id) -> Result<std::string> {
+  return for_each_job(invocation, io, [&](Jobs& jobs, JobId id) -> Result<std::string> {
     MS_TRY_ASSIGN(const CancelResult result, jobs.cancel(Cancel{.id = id, .reason = reason}));
     if (invocation.json) {
       std::string line;
@@ -272,7 +272,7 @@ Result<int> run_jobs_cancel(const Invocation& invocation, Io& io) {
 }
 
 Result<int> run_jobs_retry(const Invocation& invocation, Io& io) {
-  return for_each_id(invocation, io, [&](Jobs& jobs, JobId id) -> Result<std::string> {
+  return for_each_job(invocation, io, [&](Jobs& jobs, JobId id) -> Result<std::string> {
     MS_TRY_ASSIGN(const RetryResult result, jobs.retry(RetryJob{.id = id}));
     if (invocation.json) {
       std::string line;
@@ -287,7 +287,7 @@ Result<int> run_dead_list(const Invocation& invocation, Io& io) {
   MS_TRY_ASSIGN(JobFilter filter, filter_of(invocation));
   filter.state = JobState::dead;
   if (invocation.json) return print_jobs(invocation, io, filter);
-  MS_TRY_ASSIGN(const std::int64_t limit, limit_of(invocation, kDefaultLimit));
+  MS_TRY_ASSIGN(const std::int64_t limit, jobs_limit(invocation, kDefaultJobs));
   MS_TRY_ASSIGN(const auto connection, connect(invocation, Duration{0}));
   const WallTime now = SystemClock().now().wall;
   Table table({{"ID", Align::right},

@@ -30,7 +30,7 @@ Colour colour_of_status(std::string_view status) {
 }
 
 // "Running", or of a triggered job how its last run went, or why it cannot be run.
-std::string status_of(const HostJob& job) {
+std::string status_of_folder(const HostJob& job) {
   if (!job.error.empty()) return "error";
   if (job.frozen) return "frozen";
   if (job.type == "queue") return fmt::format("{} running", job.children);
@@ -120,7 +120,7 @@ Result<int> run_host_list(const Invocation& invocation, Io& io) {
       print_line(io, job.json);
       continue;
     }
-    const std::string status = status_of(job);
+    const std::string status = status_of_folder(job);
     std::string why = job.error;
     if (why.empty() && !job.warnings.empty()) why = job.warnings.front();
     table.add({{job.name},
@@ -147,7 +147,7 @@ Result<int> run_host_show(const Invocation& invocation, Io& io) {
   Sheet sheet;
   sheet.add("name", job.name);
   sheet.add("type", job.type);
-  sheet.add("status", status_of(job));
+  sheet.add("status", status_of_folder(job));
   sheet.add("error", job.error);
   sheet.add("runs", fmt::format("{} by {}", job.run_file, job.host));
   sheet.add("directory", job.directory);

@@ -15,7 +15,7 @@
 namespace mainspring::cli {
 namespace {
 
-constexpr Duration kGrace = 10s;  // between TERM and KILL after a signal
+constexpr Duration kLeaseRunGrace = 10s;  // between TERM and KILL after a signal
 // After a loss it has to be short: the holder hears of it a margin before the server lets go.
 constexpr Duration kLostGrace = 2s;
 constexpr Duration kMaxWait = 24h;
@@ -76,7 +76,7 @@ Result<int> run_lease_run(const Invocation& invocation, Io& io) {
   spec.environment.push_back(fmt::format("MAINSPRING_LEASE_TOKEN={}", lease->token()));
   spec.inherit_streams = true;
   spec.kill_grace_at_stop = [&] {
-    return lease->lost() ? std::min(kLostGrace, margin / 2) : kGrace;
+    return lease->lost() ? std::min(kLostGrace, margin / 2) : kLeaseRunGrace;
   };
   SystemProcesses processes;
   const auto end = processes.run(

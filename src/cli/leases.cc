@@ -10,9 +10,9 @@
 namespace mainspring::cli {
 namespace {
 
-constexpr int kPage = 1000;
+constexpr int kLeasesPage = 1000;
 
-std::string time_left(const LeaseInfo& lease) {
+std::string lease_time_left(const LeaseInfo& lease) {
   if (lease.holder.empty()) return "-";
   return format_duration(std::chrono::duration_cast<std::chrono::milliseconds>(lease.expires_in));
 }
@@ -30,7 +30,7 @@ Result<int> run_leases_list(const Invocation& invocation, Io& io) {
                {"VALUE"}});
   std::string after;
   for (;;) {
-    MS_TRY_ASSIGN(const std::vector<LeaseInfo> page, connection->jobs().leases(after, kPage));
+    MS_TRY_ASSIGN(const std::vector<LeaseInfo> page, connection->jobs().leases(after, kLeasesPage));
     for (const LeaseInfo& lease : page) {
       if (invocation.json) {
         std::string line;
@@ -43,10 +43,10 @@ Result<int> run_leases_list(const Invocation& invocation, Io& io) {
                  {free ? "free" : lease.holder, free ? Colour::dim : Colour::none},
                  {fmt::to_string(lease.token)},
                  {lease.since && !free ? relative_to(*lease.since, now) : "-"},
-                 {time_left(lease)},
+                 {lease_time_left(lease)},
                  {lease.value}});
     }
-    if (page.size() < kPage) break;
+    if (page.size() < kLeasesPage) break;
     after = page.back().name;
   }
   if (!invocation.json) io.out(table.empty() ? "no leases\n" : table.render(io));
@@ -68,7 +68,7 @@ Result<int> run_leases_show(const Invocation& invocation, Io& io) {
   sheet.add("token", fmt::to_string(lease.token));
   if (!lease.holder.empty()) {
     sheet.add("since", lease.since, SystemClock().now().wall);
-    sheet.add("expires_in", time_left(lease));
+    sheet.add("expires_in", lease_time_left(lease));
   }
   sheet.add("value", lease.value);
   io.out(sheet.text());

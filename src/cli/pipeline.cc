@@ -34,7 +34,7 @@ struct Shop {
 };
 
 // Which filters this process runs: those of --filter, or all that have a program.
-Result<std::vector<std::size_t>> chosen(const Pipeline& pipeline, const Invocation& invocation,
+Result<std::vector<std::size_t>> chosen_steps(const Pipeline& pipeline, const Invocation& invocation,
                                         Io& io) {
   std::vector<std::size_t> out;
   const auto& wanted = invocation.all_flags("filter");
@@ -135,7 +135,7 @@ void wait_until_through(Jobs& jobs, const Pipeline& pipeline, const std::vector<
 
 // All stop taking before any is waited for, so that the slowest filter alone sets how long it
 // takes.
-void stop_all(std::vector<Running>& running) {
+void stop_programs(std::vector<Running>& running) {
   for (Running& one : running) one.worker->request_stop();
   for (Running& one : running) one.worker->stop();
 }
@@ -180,7 +180,7 @@ Row row_of(const std::vector<QueueStats>& queues, const std::string& queue) {
 
 Result<int> run_pipeline_run(const Invocation& invocation, Io& io) {
   MS_TRY_ASSIGN(const Pipeline pipeline, pipeline_of_file(*invocation.argument("FILE")));
-  MS_TRY_ASSIGN(const auto filters, chosen(pipeline, invocation, io));
+  MS_TRY_ASSIGN(const auto filters, chosen_steps(pipeline, invocation, io));
   const bool drain = invocation.has("drain");
   StopSignals signals;
   if (!invocation.options.allow_core) MS_TRY(keep_memory_private());
@@ -213,7 +213,7 @@ Result<int> run_pipeline_run(const Invocation& invocation, Io& io) {
     signals.wait();
   }
   const std::stop_callback hurry(signals.hurry(), [] { _exit(130); });
-  stop_all(running);
+  stop_programs(running);
   print_end(invocation, io, running);
   return refusal.exit_code();
 }

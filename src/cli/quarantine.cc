@@ -10,11 +10,6 @@
 #include "env/clock.h"
 
 namespace mainspring::cli {
-namespace {
-
-constexpr unsigned kClient = kClientScope | kEverywhere;
-}  // namespace
-
 Result<int> run_quarantine_list(const Invocation& invocation, Io& io) {
   MS_TRY_ASSIGN(const auto connection, connect(invocation, Duration{0}));
   MS_TRY_ASSIGN(const std::vector<Job> jobs,

@@ -40,7 +40,7 @@ Result<QueueStats> find_queue(Jobs& jobs, const std::string& name) {
   return *found;
 }
 
-Result<int> set_paused(const Invocation& invocation, Io& io, bool paused) {
+Result<int> pause_queues(const Invocation& invocation, Io& io, bool paused) {
   MS_TRY_ASSIGN(const auto connection, connect(invocation, Duration{0}));
   for (const std::string& name : invocation.all_arguments("QUEUE")) {
     MS_TRY(check_name("QUEUE", name));
@@ -326,11 +326,11 @@ Result<int> run_queues_show(const Invocation& invocation, Io& io) {
 }
 
 Result<int> run_queues_pause(const Invocation& invocation, Io& io) {
-  return set_paused(invocation, io, true);
+  return pause_queues(invocation, io, true);
 }
 
 Result<int> run_queues_resume(const Invocation& invocation, Io& io) {
-  return set_paused(invocation, io, false);
+  return pause_queues(invocation, io, false);
 }
 
 Result<int> run_queues_set(const Invocation& invocation, Io& io) {

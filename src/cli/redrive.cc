@@ -20,7 +20,7 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr std::size_t kMaxShownIds = 20;
-constexpr Duration kRetryFor = 15s;  // of the calls of a redrive that takes its time
+constexpr Duration kRedriveRetryFor = 15s;  // of the calls of a redrive that takes its time
 
 // --dry-run: how many they are, and the first ones.
 int show_found(const Invocation& invocation, Io& io, const std::vector<DeadJob>& found) {
@@ -40,7 +40,7 @@ int show_found(const Invocation& invocation, Io& io, const std::vector<DeadJob>&
   return kExitOk;
 }
 
-std::string text_of(const RedriveStep& step) {
+std::string text_of_redrive(const RedriveStep& step) {
   std::string ends;
   const auto add = [&](std::int64_t n, std::string_view how) {
     if (n > 0) ends += fmt::format("{}{} {}", ends.empty() ? ": " : ", ", n, how);
@@ -106,7 +106,7 @@ Result<int> redrive_one_by_one(const Invocation& invocation, Io& io, Jobs& jobs,
           [&](const RedriveStep& step) {
             line.clear();
             again = step.again;
-            print_line(io, invocation.json ? json_of(step) : text_of(step));
+            print_line(io, invocation.json ? json_of(step) : text_of_redrive(step));
           },
       .progress = [&](const std::string& text) { line.show(text); }};
   Redriver redriver(jobs, clock, std::move(options));
@@ -196,7 +196,7 @@ Result<int> run_dead_redrive(const Invocation& invocation, Io& io) {
   const StopSignals signals;
   const bool one_by_one = invocation.has("fingerprint") || invocation.has("dry-run") ||
                           invocation.has("rate") || invocation.has("canary");
-  MS_TRY_ASSIGN(const auto connection, connect(invocation, one_by_one ? kRetryFor : Duration{0}));
+  MS_TRY_ASSIGN(const auto connection, connect(invocation, one_by_one ? kRedriveRetryFor : Duration{0}));
   const std::int64_t most = limit.value_or(std::numeric_limits<std::int64_t>::max());
   if (!one_by_one) {
     return redrive_all(invocation, io, connection->jobs(), filter, most, signals.stop());

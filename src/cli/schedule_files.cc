@@ -34,7 +34,7 @@ Result<PutScheduleRequest> read_one(std::string_view text, const std::string& na
   return request;
 }
 
-Error at(Error error, const std::string& where) {
+Error at_entry(Error error, const std::string& where) {
   error.message = fmt::format("{}: {}", where, error.message);
   return error;
 }
@@ -50,7 +50,7 @@ Result<std::vector<PutScheduleRequest>> schedules_of_file(std::string_view file,
   const std::string_view first = text.substr(0, text.find('\n'));
   if (whole || !check_json("", first)) {
     auto one = read_one(text, name);
-    if (!one) return at(one.error(), std::string(file));
+    if (!one) return at_entry(one.error(), std::string(file));
     out.push_back(std::move(*one));
     return out;
   }
@@ -68,7 +68,7 @@ Result<std::vector<PutScheduleRequest>> schedules_of_file(std::string_view file,
     if (line.find_first_not_of(" \t\r") == std::string_view::npos) continue;
     const std::string where = fmt::format("{}:{}", file, number);
     auto one = read_one(line, "");
-    if (!one) return at(one.error(), where);
+    if (!one) return at_entry(one.error(), where);
     const std::string& its = one->schedule.name;
     const auto twice = std::find_if(out.begin(), out.end(), [&](const PutScheduleRequest& other) {
       return other.schedule.name == its;

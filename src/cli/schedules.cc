@@ -18,8 +18,8 @@
 namespace mainspring::cli {
 namespace {
 
-constexpr int kPage = 1000;
-constexpr std::int64_t kDefaultRows = 50;
+constexpr int kSchedulesPage = 1000;
+constexpr std::int64_t kDefaultTicks = 50;
 constexpr std::size_t kMaxFileBytes = 64 << 20;
 // A long backfill waits so long for a server that is away, or for room.
 constexpr Duration kBackfillRetryFor = 30s;
@@ -96,7 +96,7 @@ void add_ledger_row(Table& table, const LedgerRow& row) {
              {why}});
 }
 
-Result<std::int64_t> limit_of(const Invocation& invocation, std::int64_t fallback) {
+Result<std::int64_t> ticks_limit(const Invocation& invocation, std::int64_t fallback) {
   if (invocation.has("all")) {
     if (invocation.has("limit")) {
       return invalid("limit", "--limit and --all: only one of them can be given");
@@ -152,14 +152,14 @@ std::string local_text(WallTime time, const std::string& zone) {
 
 // Why the newest tick of this source was skipped.
 Result<std::string> why_skipped(Jobs& jobs, const std::string& name, TickSource source) {
-  MS_TRY_ASSIGN(const LedgerPage page, jobs.ledger(name, kDefaultRows, 0));
+  MS_TRY_ASSIGN(const LedgerPage page, jobs.ledger(name, kDefaultTicks, 0));
   for (const LedgerRow& row : page.rows) {
     if (row.source == source && row.state == TickState::skipped) return row.reason;
   }
   return std::string("its ledger says why");
 }
 
-Result<int> set_paused(const Invocation& invocation, Io& io, bool paused) {
+Result<int> pause_schedules(const Invocation& invocation, Io& io, bool paused) {
   MS_TRY_ASSIGN(const auto connection, connect(invocation, Duration{0}));
   const std::string reason = invocation.flag("reason").value_or("");
   for (const std::string& name : invocation.all_arguments("NAME")) {
@@ -178,11 +178,11 @@ Result<void> for_each_schedule(Jobs& jobs, std::int64_t limit,
                                const std::function<bool(const ScheduleInfo&)>& see) {
   std::string after;
   while (limit > 0) {
-    MS_TRY_ASSIGN(const std::vector<ScheduleInfo> page, jobs.schedules(after, kPage));
+    MS_TRY_ASSIGN(const std::vector<ScheduleInfo> page, jobs.schedules(after, kSchedulesPage));
     for (const ScheduleInfo& info : page) {
       if (limit > 0 && see(info)) --limit;
     }
-    if (page.size() < kPage) return {};
+    if (page.size() < kSchedulesPage) return {};
     after = page.back().schedule.name;
   }
   return {};
@@ -255,7 +255,7 @@ std::string ids_text(const std::vector<JobId>& ids) {
 
 namespace {
 
-std::string sheet_of(const ScheduleInfo& info) {
+std::string sheet_of_schedule(const ScheduleInfo& info) {
   const WallTime now = SystemClock().now().wall;
   const Schedule& s = info.schedule;
   Sheet sheet;
@@ -305,7 +305,7 @@ void print_schedule(const Invocation& invocation, Io& io, const ScheduleInfo& in
     encode_schedule_info(info, line);
     print_line(io, line);
   } else {
-    io.out(sheet_of(info));
+    io.out(sheet_of_schedule(info));
   }
 }
 
@@ -329,7 +329,7 @@ Result<int> run_schedules_set(const Invocation& invocation, Io& io) {
 }
 
 Result<int> run_schedules_list(const Invocation& invocation, Io& io) {
-  MS_TRY_ASSIGN(const std::int64_t limit, limit_of(invocation, kPage));
+  MS_TRY_ASSIGN(const std::int64_t limit, ticks_limit(invocation, kSchedulesPage));
   MS_TRY_ASSIGN(const auto connection, connect(invocation, Duration{0}));
   const WallTime now = SystemClock().now().wall;
   Table table({{"SCHEDULE"},
@@ -419,15 +419,15 @@ Result<int> run_schedules_trigger(const Invocation& invocation, Io& io) {
 }
 
 Result<int> run_schedules_pause(const Invocation& invocation, Io& io) {
-  return set_paused(invocation, io, true);
+  return pause_schedules(invocation, io, true);
 }
 
 Result<int> run_schedules_resume(const Invocation& invocation, Io& io) {
-  return set_paused(invocation, io, false);
+  return pause_schedules(invocation, io, false);
 }
 
 Result<int> run_schedules_ledger(const Invocation& invocation, Io& io) {
-  MS_TRY_ASSIGN(std::int64_t left, limit_of(invocation, kDefaultRows));
+  MS_TRY_ASSIGN(std::int64_t left, ticks_limit(invocation, kDefaultTicks));
   MS_TRY_ASSIGN(const auto connection, connect(invocation, Duration{0}));
   const std::string name = *invocation.argument("NAME");
   Table table({{"NOMINAL"},
@@ -440,7 +440,7 @@ Result<int> run_schedules_ledger(const Invocation& invocation, Io& io) {
   std::int64_t before = 0;
   bool more = true;
   while (more && left > 0) {
-    const int want = static_cast<int>(std::min<std::int64_t>(left, kPage));
+    const int want = static_cast<int>(std::min<std::int64_t>(left, kSchedulesPage));
     MS_TRY_ASSIGN(const LedgerPage page, connection->jobs().ledger(name, want, before));
     for (const LedgerRow& row : page.rows) {
       --left;

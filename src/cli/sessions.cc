@@ -10,7 +10,7 @@
 namespace mainspring::cli {
 namespace {
 
-constexpr int kPage = 1000;
+constexpr int kSessionsPage = 1000;
 
 std::string turn_text(const SessionInfo& session) {
   return session.turn == 0 ? "-" : fmt::to_string(session.turn);
@@ -21,7 +21,7 @@ std::string stop_text(const SessionInfo& session) {
   return fmt::format("{} by {}", to_string(session.stop), session.stopped_by);
 }
 
-std::string time_left(const SessionInfo& session) {
+std::string session_time_left(const SessionInfo& session) {
   if (session.worker.empty()) return "-";
   return format_duration(std::chrono::duration_cast<std::chrono::milliseconds>(session.expires_in));
 }
@@ -41,7 +41,7 @@ Result<int> run_sessions_list(const Invocation& invocation, Io& io) {
                {"CHANGED"},
                {"STOP"}});
   for (std::string after;;) {
-    MS_TRY_ASSIGN(SessionPage page, connection->jobs().sessions(queue, after, kPage));
+    MS_TRY_ASSIGN(SessionPage page, connection->jobs().sessions(queue, after, kSessionsPage));
     for (const SessionInfo& session : page.sessions) {
       if (invocation.json) {
         std::string line;
@@ -56,7 +56,7 @@ Result<int> run_sessions_list(const Invocation& invocation, Io& io) {
                       ? "-"
                       : format_count(static_cast<std::int64_t>(session.state_bytes))},
                  {session.worker.empty() ? "-" : session.worker},
-                 {time_left(session)},
+                 {session_time_left(session)},
                  {relative_to(session.changed_at, now)},
                  {stop_text(session), Colour::red}});
     }
@@ -87,7 +87,7 @@ Result<int> run_sessions_show(const Invocation& invocation, Io& io) {
   sheet.add("holder", session.worker.empty() ? "nobody" : session.worker);
   if (!session.worker.empty()) {
     sheet.add("token", fmt::to_string(session.token));
-    sheet.add("expires_in", time_left(session));
+    sheet.add("expires_in", session_time_left(session));
   }
   const bool hidden = session.state.empty() && session.state_bytes > 0;
   sheet.add("state",

@@ -10,10 +10,6 @@ namespace {
 
 constexpr std::size_t kMaxUrlBytes = 8 << 10;
 
-bool is_flag(const Invocation& invocation, std::string_view setting) {
-  return invocation.origins.at(setting).starts_with("flag ");
-}
-
 Result<Secret> url_of(const Options& options) {
   if (options.store != "none" && options.store_file != "none") {
     return invalid("store", "--store and --store-file: only one of them can be given");

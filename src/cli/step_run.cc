@@ -18,7 +18,7 @@
 namespace mainspring::cli {
 namespace {
 
-constexpr Duration kGrace = 5s;  // between TERM and KILL after a signal
+constexpr Duration kStepRunGrace = 5s;  // between TERM and KILL after a signal
 constexpr std::size_t kMaxAnswer = kMaxMemoBytes + (64 << 10);
 
 struct StepAnswer {
@@ -147,13 +147,13 @@ std::string result_of(const std::string& output) {
   return json;
 }
 
-Result<ProcessEnd> run_command(const Invocation& invocation, Io& io, std::stop_token stop) {
+Result<ProcessEnd> run_program(const Invocation& invocation, Io& io, std::stop_token stop) {
   ProcessSpec spec;
   spec.argv = invocation.all_arguments("COMMAND");
   spec.environment = inherited_environment("MAINSPRING_ANSWER_FD=");
   spec.input_fd = 0;
   spec.output_cap_bytes = kMaxMemoBytes;
-  spec.kill_grace = kGrace;
+  spec.kill_grace = kStepRunGrace;
   spec.output = [&io](OutputStream stream, std::string_view text) {
     if (stream == OutputStream::err) io.err(text);
   };
@@ -185,7 +185,7 @@ Result<int> run_step_run(const Invocation& invocation, Io& io) {
     return 0;
   }
   StopSignals signals;
-  MS_TRY_ASSIGN(const ProcessEnd end, run_command(invocation, io, signals.stop()));
+  MS_TRY_ASSIGN(const ProcessEnd end, run_program(invocation, io, signals.stop()));
   if (end.signal != 0) return 128 + end.signal;
   if (end.exit_code != 0) return end.exit_code;
   const std::string result = result_of(end.out.tail);

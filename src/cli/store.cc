@@ -17,10 +17,6 @@
 namespace mainspring::cli {
 namespace {
 
-bool is_flag(const Invocation& invocation, std::string_view setting) {
-  return invocation.origins.at(setting).starts_with("flag ");
-}
-
 // The options of a shared store, if the command is about one: named by its argument or by settings.
 Result<std::optional<PostgresOptions>> shared_store(const Invocation& invocation) {
   Options options = invocation.options;

@@ -157,7 +157,7 @@ int print_json(Io& io, const Place& from, const Place& to, const CopyReport& rep
   return report.problems.empty() ? kExitOk : kExitProblems;
 }
 
-int print_report(Io& io, const Place& from, const Place& to, const CopyReport& report, bool kept) {
+int print_copy_report(Io& io, const Place& from, const Place& to, const CopyReport& report, bool kept) {
   if (!report.problems.empty()) {
     for (const std::string& problem : report.problems)
       io.out(coloured(io, printable(problem), Colour::red) + "\n");
@@ -206,7 +206,7 @@ Result<int> run_store_copy(const Invocation& invocation, Io& io) {
   MS_TRY_ASSIGN(const CopyReport report, copy_store(*source, *target, options, clock));
   meter.clear();
   return invocation.json ? print_json(io, from, to, report, kept)
-                         : print_report(io, from, to, report, kept);
+                         : print_copy_report(io, from, to, report, kept);
 }
 
 }  // namespace mainspring::cli

@@ -20,7 +20,7 @@ constexpr std::size_t kMaxTokenFileBytes = 8 << 10;
 // A flag goes before MAINSPRING_ACCESS_TOKEN, and that before what a file or another variable says.
 Result<Secret> token_of(const Invocation& invocation) {
   const std::string& file = invocation.options.token_file;
-  const bool by_flag = invocation.origins.at("token_file").starts_with("flag ");
+  const bool by_flag = is_flag(invocation, "token_file");
   if (!invocation.token.empty() && !by_flag) return invocation.token;
   if (file == "none") return Secret();
   MS_TRY_ASSIGN(std::string text, read_file(file, kMaxTokenFileBytes));
@@ -36,6 +36,10 @@ std::string path_or_nothing(const std::string& setting, std::string_view word) {
 }
 
 }  // namespace
+
+bool is_flag(const Invocation& invocation, std::string_view setting) {
+  return invocation.origins.at(setting).starts_with("flag ");
+}
 
 Result<ClientOptions> client_options(const Invocation& invocation) {
   ClientOptions options;

@@ -32,6 +32,9 @@ Result<std::unique_ptr<Connection>> connect(const Invocation& invocation, Durati
 // io_error (the file of the token).
 Result<ClientOptions> client_options(const Invocation& invocation);
 
+// Whether `setting` was given on the command line.
+bool is_flag(const Invocation& invocation, std::string_view setting);
+
 LogLevel log_level_of(const Options& options);
 
 // The job numbers of argument `name`. Errors: invalid_argument.

@@ -49,7 +49,7 @@ Result<PutScheduleRequest> timer_of(const Invocation& invocation) {
   return request;
 }
 
-std::string_view state_of(const ScheduleInfo& info) {
+std::string_view state_of_timer(const ScheduleInfo& info) {
   if (info.live.size() > 1) return info.paused ? "stopping" : "handing over";
   if (info.live.size() == 1) return info.paused ? "stopping" : "running";
   return info.paused ? "stopped" : "waiting";
@@ -105,7 +105,7 @@ Result<int> run_timers_list(const Invocation& invocation, Io& io) {
                {info.last_fired ? relative_to(*info.last_fired, now) : "-"},
                {format_count(info.fired)},
                {info.live.empty() ? "-" : ids_text(info.live)},
-               {std::string(state_of(info)), info.paused         ? Colour::yellow
+               {std::string(state_of_timer(info)), info.paused         ? Colour::yellow
                                              : info.live.empty() ? Colour::dim
                                                                  : Colour::blue}});
     return true;

@@ -20,10 +20,6 @@
 namespace mainspring::cli {
 namespace {
 
-bool is_flag(const Invocation& invocation, const char* setting) {
-  return invocation.origins.at(setting).starts_with("flag ");
-}
-
 bool in_database(const Invocation& invocation) {
   return is_flag(invocation, "store") || is_flag(invocation, "store_file");
 }
@@ -85,11 +81,11 @@ struct Offline {
   }
 };
 
-std::string joined(const std::vector<std::string>& words) {
+std::string joined_words(const std::vector<std::string>& words) {
   return fmt::format("{}", fmt::join(words, " "));
 }
 
-Result<TokenRecord> token_of(const Invocation& invocation, WallTime now) {
+Result<TokenRecord> record_of(const Invocation& invocation, WallTime now) {
   TokenRecord token;
   token.name = *invocation.argument("NAME");
   const auto& scopes = invocation.all_flags("scope");
@@ -98,7 +94,7 @@ Result<TokenRecord> token_of(const Invocation& invocation, WallTime now) {
                    "--scope: must be given, for example --scope enqueue=photos; see `mainspring "
                    "help token create`");
   }
-  MS_TRY_ASSIGN(token.scopes, Scopes::parse(joined(scopes)));
+  MS_TRY_ASSIGN(token.scopes, Scopes::parse(joined_words(scopes)));
   MS_TRY_ASSIGN(const auto expires, invocation.duration("expires"));
   if (expires) token.expires_at = now + *expires;
   MS_TRY_ASSIGN(const auto rate, invocation.number("rate", 1, kMaxTokenRate));
@@ -132,7 +128,7 @@ Cell state_cell(const TokenRecord& token, WallTime now) {
 
 Result<int> run_token_create(const Invocation& invocation, Io& io) {
   const WallTime now = SystemClock().now().wall;
-  MS_TRY_ASSIGN(TokenRecord token, token_of(invocation, now));
+  MS_TRY_ASSIGN(TokenRecord token, record_of(invocation, now));
   if (offline(invocation)) {
     SystemRandom random;
     const Secret text = make_token_text(random);

@@ -16,10 +16,10 @@
 namespace mainspring::cli {
 namespace {
 
-constexpr int kPage = 1000;
-constexpr std::int64_t kDefaultRows = 50;
+constexpr int kTriggersPage = 1000;
+constexpr std::int64_t kDefaultEvents = 50;
 constexpr std::size_t kMaxSecretFileBytes = 4096;
-constexpr std::size_t kMaxDefinitionBytes = 2 << 20;
+constexpr std::size_t kMaxTriggerBytes = 2 << 20;
 
 struct End {
   std::string_view name;
@@ -48,7 +48,7 @@ std::string source_of(const Trigger& trigger) {
                      ended.kind.empty() ? "*" : ended.kind);
 }
 
-std::string state_of(const TriggerInfo& info) {
+std::string state_of_trigger(const TriggerInfo& info) {
   return info.paused ? "paused" : "active";
 }
 
@@ -141,7 +141,7 @@ Result<PutTriggerRequest> request_of(const Invocation& invocation) {
   MS_TRY(refuse_schedule(invocation));
   const std::string name = *invocation.argument("NAME");
   if (const auto file = invocation.flag("file")) {
-    MS_TRY_ASSIGN(const std::string text, read_file(*file, kMaxDefinitionBytes));
+    MS_TRY_ASSIGN(const std::string text, read_file(*file, kMaxTriggerBytes));
     auto read = decode_put_trigger_request(name, text);
     if (!read) {
       Error error = read.error();
@@ -185,7 +185,7 @@ void print_trigger(const Invocation& invocation, Io& io, const TriggerInfo& info
     sheet.add("stable", format_duration(info.trigger.folder->stable));
     sheet.add("node", info.trigger.folder->node);
   }
-  sheet.add("state", state_of(info));
+  sheet.add("state", state_of_trigger(info));
   sheet.add("paused for", info.paused_reason);
   sheet.add("version", fmt::to_string(info.version));
   sheet.add("queue", info.trigger.job.queue);
@@ -252,7 +252,7 @@ Result<int> run_trigger_list(const Invocation& invocation, Io& io) {
   std::string after;
   for (;;) {
     MS_TRY_ASSIGN(const std::vector<TriggerInfo> page,
-                  connection->triggers().triggers(after, kPage));
+                  connection->triggers().triggers(after, kTriggersPage));
     for (const TriggerInfo& info : page) {
       if (invocation.json) {
         print_trigger(invocation, io, info);
@@ -262,11 +262,11 @@ Result<int> run_trigger_list(const Invocation& invocation, Io& io) {
                  {source_of(info.trigger)},
                  {info.trigger.job.queue},
                  {info.trigger.job.kind},
-                 {state_of(info), info.paused ? Colour::yellow : Colour::green},
+                 {state_of_trigger(info), info.paused ? Colour::yellow : Colour::green},
                  {format_count(info.fired)},
                  {info.last_fired ? relative_to(*info.last_fired, now) : "-"}});
     }
-    if (page.size() < std::size_t{kPage}) break;
+    if (page.size() < std::size_t{kTriggersPage}) break;
     after = page.back().trigger.name;
   }
   if (!invocation.json) io.out(table.empty() ? "no triggers\n" : table.render(io));
@@ -310,12 +310,12 @@ Result<int> run_trigger_fire(const Invocation& invocation, Io& io) {
 Result<int> run_trigger_ledger(const Invocation& invocation, Io& io) {
   const std::string name = *invocation.argument("NAME");
   MS_TRY_ASSIGN(const auto given, invocation.number("limit", 1, 1'000'000'000));
-  const std::int64_t limit = invocation.has("all") ? INT64_MAX : given.value_or(kDefaultRows);
+  const std::int64_t limit = invocation.has("all") ? INT64_MAX : given.value_or(kDefaultEvents);
   MS_TRY_ASSIGN(const auto connection, connect(invocation, Duration{0}));
   Table table({{"SEQ", Align::right}, {"FIRED"}, {"JOB", Align::right}, {"EVENT"}, {"REASON"}});
   std::int64_t left = limit;
   for (std::int64_t before = 0; left > 0;) {
-    const int most = static_cast<int>(std::min<std::int64_t>(left, kPage));
+    const int most = static_cast<int>(std::min<std::int64_t>(left, kTriggersPage));
     MS_TRY_ASSIGN(TriggerEventPage page, connection->triggers().trigger_events(name, most, before));
     left -= std::ssize(page.rows);
     for (const TriggerEvent& row : page.rows) {

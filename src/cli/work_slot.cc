@@ -21,7 +21,7 @@ Result<double> decimal(const Invocation& invocation, const std::string& name, do
   return invalid(name, fmt::format("--{} \"{}\": must be a number such as 2.5", name, *text));
 }
 
-std::string json_of(const SlotSummary& slot) {
+std::string json_of_slot(const SlotSummary& slot) {
   std::string out;
   JsonWriter w(out);
   w.begin_object().key("end").string(to_string(slot.end));
@@ -56,7 +56,7 @@ std::string seconds(Duration d) {
   return fmt::format("{:.2f} s", double(d.count()) / 1e6);
 }
 
-std::string text_of(const SlotSummary& slot, const std::string& name) {
+std::string text_of_slot(const SlotSummary& slot, const std::string& name) {
   if (slot.end == SlotEnd::held) {
     return fmt::format("nothing done: slot {} is held by {}", name, printable(slot.holder));
   }
@@ -110,7 +110,7 @@ Result<int> run_work_slot(const Invocation& invocation, Io& io, const WorkPlan& 
   if (plan.kinds.empty()) runner.on_any(handler, plan.kind_options);
   for (const std::string& kind : plan.kinds) runner.on(kind, handler, plan.kind_options);
   MS_TRY_ASSIGN(const SlotSummary slot, runner.run(signals.stop()));
-  print_line(io, invocation.json ? json_of(slot) : text_of(slot, plan.slot->name));
+  print_line(io, invocation.json ? json_of_slot(slot) : text_of_slot(slot, plan.slot->name));
   return kExitOk;
 }
 

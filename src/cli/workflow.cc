@@ -17,20 +17,20 @@
 namespace mainspring::cli {
 namespace {
 
-constexpr std::size_t kMaxDefinitionBytes = 64 << 20;
-constexpr Duration kDefaultWait = 1h;
-constexpr Duration kRetryFor = 5s;
+constexpr std::size_t kMaxWorkflowBytes = 64 << 20;
+constexpr Duration kWorkflowWait = 1h;
+constexpr Duration kWorkflowRetryFor = 5s;
 constexpr Duration kRedraw = 1s;
-constexpr int kPage = 1000;
-constexpr std::int64_t kDefaultLimit = 50;
+constexpr int kWorkflowsPage = 1000;
+constexpr std::int64_t kDefaultWorkflows = 50;
 
-int exit_of(WorkflowState state) {
+int exit_of_workflow(WorkflowState state) {
   if (state == WorkflowState::completed) return kExitOk;
   return is_at_rest(state) ? kExitDead : kExitNotYet;
 }
 
 Result<WorkflowSpec> definition_of(const std::string& file) {
-  MS_TRY_ASSIGN(const std::string text, read_file(file, kMaxDefinitionBytes));
+  MS_TRY_ASSIGN(const std::string text, read_file(file, kMaxWorkflowBytes));
   auto spec = decode_workflow(text);
   if (!spec) return in_file(file, spec.error());
   return spec;
@@ -45,7 +45,7 @@ Result<void> check_definition(const std::string& file, const WorkflowSpec& spec)
 Result<std::vector<WorkflowStep>> all_steps(Workflows& workflows, WorkflowId id) {
   std::vector<WorkflowStep> out;
   for (int after = 0; out.size() <= kMaxStepsInAll;) {
-    MS_TRY_ASSIGN(WorkflowStepPage page, workflows.workflow_steps(id, after, kPage));
+    MS_TRY_ASSIGN(WorkflowStepPage page, workflows.workflow_steps(id, after, kWorkflowsPage));
     out.insert(out.end(), std::make_move_iterator(page.steps.begin()),
                std::make_move_iterator(page.steps.end()));
     if (!page.next) break;
@@ -75,7 +75,7 @@ ShownChildren children_of(Workflows& workflows, const std::vector<WorkflowStep>&
 }
 
 // {"workflow": {…}, "steps": […]}
-std::string json_of(const WorkflowInfo& info, std::vector<WorkflowStep> steps) {
+std::string json_of_workflow(const WorkflowInfo& info, std::vector<WorkflowStep> steps) {
   std::string workflow, list;
   encode_workflow_info(info, workflow);
   encode_workflow_steps({.steps = std::move(steps), .next = {}}, list);
@@ -96,7 +96,7 @@ std::string parent_text(const WorkflowInfo& info) {
   return fmt::format("{}, step {}", info.parent->workflow, info.parent->step);
 }
 
-std::string text_of(const WorkflowInfo& info, const std::vector<WorkflowStep>& steps,
+std::string text_of_workflow(const WorkflowInfo& info, const std::vector<WorkflowStep>& steps,
                     const ShownChildren& children, const Io& io) {
   const WallTime now = SystemClock().now().wall;
   Sheet head;
@@ -139,14 +139,14 @@ void print_outcome(const Invocation& invocation, Io& io, const WorkflowInfo& inf
   }
 }
 
-Result<Duration> wait_limit(const Invocation& invocation) {
+Result<Duration> workflow_wait_limit(const Invocation& invocation) {
   const auto text = invocation.flag("wait");
-  if (!text || text->empty()) return kDefaultWait;
+  if (!text || text->empty()) return kWorkflowWait;
   MS_TRY_ASSIGN(const auto given, invocation.duration("wait"));
   return *given;
 }
 
-Result<int> wait_and_print(const Invocation& invocation, Io& io, Connection& connection,
+Result<int> wait_for_workflow(const Invocation& invocation, Io& io, Connection& connection,
                            WorkflowId id, Duration limit) {
   const StopSignals signals;
   const SystemClock clock;
@@ -161,7 +161,7 @@ Result<int> wait_and_print(const Invocation& invocation, Io& io, Connection& con
     if (is_at_rest(info.state) || over) {
       progress.clear();
       print_outcome(invocation, io, info, limit);
-      return exit_of(info.state);
+      return exit_of_workflow(info.state);
     }
     progress.show(
         fmt::format("workflow {} is {}: {}", id, to_string(info.state), progress_of(info)));
@@ -189,7 +189,7 @@ Result<WorkflowId> id_of(const Invocation& invocation) {
 
 // What `change` does to each of ID….
 template <class Change>
-Result<int> for_each_id(const Invocation& invocation, Io& io, Change change) {
+Result<int> for_each_workflow(const Invocation& invocation, Io& io, Change change) {
   MS_TRY_ASSIGN(const auto ids, ids_of(invocation, "ID"));
   MS_TRY_ASSIGN(const auto connection, connect(invocation, Duration{0}));
   for (const WorkflowId id : ids) {
@@ -202,8 +202,8 @@ Result<int> for_each_id(const Invocation& invocation, Io& io, Change change) {
 // What was started, or with --wait how it ended.
 Result<int> print_started(const Invocation& invocation, Io& io, Connection& connection,
                           const WorkflowStarted& started) {
-  MS_TRY_ASSIGN(const Duration limit, wait_limit(invocation));
-  if (invocation.has("wait")) return wait_and_print(invocation, io, connection, started.id, limit);
+  MS_TRY_ASSIGN(const Duration limit, workflow_wait_limit(invocation));
+  if (invocation.has("wait")) return wait_for_workflow(invocation, io, connection, started.id, limit);
   std::string line;
   if (invocation.json) {
     encode_workflow_started(started, line);
@@ -224,8 +224,8 @@ Result<int> run_workflow_start(const Invocation& invocation, Io& io) {
     MS_TRY_ASSIGN(spec.input, read_args(invocation.flag("input"), "--input"));
   }
   MS_TRY(check_definition(file, spec));
-  MS_TRY(wait_limit(invocation));
-  MS_TRY_ASSIGN(const auto connection, connect(invocation, kRetryFor));
+  MS_TRY(workflow_wait_limit(invocation));
+  MS_TRY_ASSIGN(const auto connection, connect(invocation, kWorkflowRetryFor));
   MS_TRY_ASSIGN(const WorkflowStarted started,
                 connection->workflows().start_workflow(std::move(spec)));
   return print_started(invocation, io, *connection, started);
@@ -241,8 +241,8 @@ Result<int> run_workflow_fork(const Invocation& invocation, Io& io) {
   if (invocation.has("input")) {
     MS_TRY_ASSIGN(request.input, read_args(invocation.flag("input"), "--input"));
   }
-  MS_TRY(wait_limit(invocation));
-  MS_TRY_ASSIGN(const auto connection, connect(invocation, kRetryFor));
+  MS_TRY(workflow_wait_limit(invocation));
+  MS_TRY_ASSIGN(const auto connection, connect(invocation, kWorkflowRetryFor));
   MS_TRY_ASSIGN(const WorkflowStarted started,
                 connection->workflows().fork_workflow(std::move(request)));
   return print_started(invocation, io, *connection, started);
@@ -253,7 +253,7 @@ Result<int> run_workflow_list(const Invocation& invocation, Io& io) {
   filter.name = invocation.flag("name").value_or("");
   if (const auto state = invocation.flag("state")) filter.state = parse_workflow_state(*state);
   MS_TRY_ASSIGN(const auto given, invocation.number("limit", 1, INT64_MAX));
-  const std::int64_t limit = invocation.has("all") ? INT64_MAX : given.value_or(kDefaultLimit);
+  const std::int64_t limit = invocation.has("all") ? INT64_MAX : given.value_or(kDefaultWorkflows);
   MS_TRY_ASSIGN(const auto connection, connect(invocation, Duration{0}));
   const WallTime now = SystemClock().now().wall;
   Table table({{"ID", Align::right},
@@ -269,7 +269,7 @@ Result<int> run_workflow_list(const Invocation& invocation, Io& io) {
   for (WorkflowId before = 0; left > 0;) {
     MS_TRY_ASSIGN(const WorkflowPage page,
                   connection->workflows().workflows(
-                      filter, static_cast<int>(std::min<std::int64_t>(left, kPage)), before));
+                      filter, static_cast<int>(std::min<std::int64_t>(left, kWorkflowsPage)), before));
     for (const WorkflowInfo& info : page.workflows) {
       --left;
       if (invocation.json) {
@@ -296,16 +296,16 @@ Result<int> run_workflow_list(const Invocation& invocation, Io& io) {
 Result<int> run_workflow_show(const Invocation& invocation, Io& io) {
   MS_TRY_ASSIGN(const WorkflowId id, id_of(invocation));
   const bool follow = invocation.has("follow");
-  MS_TRY_ASSIGN(const auto connection, connect(invocation, follow ? kRetryFor : Duration{0}));
+  MS_TRY_ASSIGN(const auto connection, connect(invocation, follow ? kWorkflowRetryFor : Duration{0}));
   Workflows& workflows = connection->workflows();
   const auto draw = [&](const WorkflowInfo& info) -> Result<void> {
     MS_TRY_ASSIGN(auto steps, all_steps(workflows, id));
     if (invocation.json) {
-      print_line(io, json_of(info, std::move(steps)));
+      print_line(io, json_of_workflow(info, std::move(steps)));
       return {};
     }
     if (follow && io.out_is_terminal) io.out("\x1b[H\x1b[2J");
-    io.out(text_of(info, steps, children_of(workflows, steps), io));
+    io.out(text_of_workflow(info, steps, children_of(workflows, steps), io));
     return {};
   };
   if (!follow) {
@@ -322,7 +322,7 @@ Result<int> run_workflow_show(const Invocation& invocation, Io& io) {
     // Elsewhere than on a terminal pictures would only pile up: there it is the last one.
     const bool wanted = invocation.json || io.out_is_terminal;
     if (over || (wanted && info.version != drawn)) MS_TRY(draw(info));
-    if (over) return exit_of(info.state);
+    if (over) return exit_of_workflow(info.state);
     drawn = info.version;
   }
 }
@@ -349,19 +349,19 @@ Result<int> run_workflow_signal(const Invocation& invocation, Io& io) {
 
 Result<int> run_workflow_cancel(const Invocation& invocation, Io& io) {
   const std::string reason = invocation.flag("reason").value_or("");
-  return for_each_id(invocation, io, [&](Workflows& workflows, WorkflowId id) {
+  return for_each_workflow(invocation, io, [&](Workflows& workflows, WorkflowId id) {
     return workflows.cancel_workflow({.id = id, .reason = reason});
   });
 }
 
 Result<int> run_workflow_pause(const Invocation& invocation, Io& io) {
-  return for_each_id(invocation, io, [](Workflows& workflows, WorkflowId id) {
+  return for_each_workflow(invocation, io, [](Workflows& workflows, WorkflowId id) {
     return workflows.pause_workflow({.id = id, .paused = true});
   });
 }
 
 Result<int> run_workflow_resume(const Invocation& invocation, Io& io) {
-  return for_each_id(invocation, io, [](Workflows& workflows, WorkflowId id) {
+  return for_each_workflow(invocation, io, [](Workflows& workflows, WorkflowId id) {
     return workflows.pause_workflow({.id = id, .paused = false});
   });
 }

@@ -83,7 +83,7 @@ std::string counts_of(const Drawn& drawn) {
 }
 
 // "running on w1, attempt 2 of 5, 14m left"
-std::string job_of(const WorkflowStep& step, WallTime now) {
+std::string job_of_step(const WorkflowStep& step, WallTime now) {
   std::string out;
   const auto add = [&out](const std::string& what) { out += (out.empty() ? "  " : ", ") + what; };
   if (step.job_state) {
@@ -99,7 +99,7 @@ std::string job_of(const WorkflowStep& step, WallTime now) {
 }
 
 // `child`: how far its workflow is.
-std::string line_of(const WorkflowStep& step, std::size_t depth, const std::string& more,
+std::string line_of_step(const WorkflowStep& step, std::size_t depth, const std::string& more,
                     WallTime now, const Io& io, const std::string& child = "") {
   const auto& [mark, colour] = kMarks[static_cast<std::size_t>(step.state)];
   std::string out = std::string(2 * std::min(depth, kMaxIndent), ' ') +
@@ -109,7 +109,7 @@ std::string line_of(const WorkflowStep& step, std::size_t depth, const std::stri
   if (step.job != 0) out += fmt::format("  job {}", step.job);
   if (step.undo_job != 0) out += fmt::format("  undo job {}", step.undo_job);
   if (step.workflow != 0) out += fmt::format("  workflow {}{}", step.workflow, child);
-  out += job_of(step, now);
+  out += job_of_step(step, now);
   if (step.started_at) {
     const WallTime end = step.ended_at.value_or(now);
     out += "  " + format_age(std::max(Duration(0), end - *step.started_at));
@@ -161,9 +161,9 @@ class Tree {
     const auto child = children_.find(drawn.step->workflow);
     const bool known = drawn.step->workflow != 0 && child != children_.end();
     const std::string of = known ? ": " + progress_of(child->second.info) : "";
-    out_ += line_of(*drawn.step, depth, counts_of(drawn), now_, io_, of);
+    out_ += line_of_step(*drawn.step, depth, counts_of(drawn), now_, io_, of);
     for (const WorkflowStep* failed : drawn.failed)
-      out_ += line_of(*failed, depth + 2, "", now_, io_);
+      out_ += line_of_step(*failed, depth + 2, "", now_, io_);
     if (known) draw(child->second.steps, depth + 2);
   }
 

@@ -13,8 +13,8 @@
 namespace mainspring {
 namespace {
 
-constexpr Duration kFirstPause = std::chrono::milliseconds(250);  // after a stream that broke
-constexpr Duration kLongestPause = std::chrono::seconds(5);
+constexpr Duration kFirstStreamPause = std::chrono::milliseconds(250);  // after a stream that broke
+constexpr Duration kLongestStreamPause = std::chrono::seconds(5);
 
 void add(std::string& query, std::string_view name, std::string_view value) {
   query += fmt::format("{}{}={}", query.empty() ? "?" : "&", name, percent_encode(value));
@@ -119,7 +119,7 @@ Result<void> Client::follow(const EventFilter& filter, const EventSink& sink,
     read = blocks.take(piece, event_of);
     return read.has_value() && !stop.stop_requested();
   };
-  Duration wait = kFirstPause;
+  Duration wait = kFirstStreamPause;
   while (!stop.stop_requested()) {
     std::string path = query;
     if (!blocks.last_id().empty()) add(path, "after", blocks.last_id());
@@ -129,9 +129,9 @@ Result<void> Client::follow(const EventFilter& filter, const EventSink& sink,
     if (!read) return read;
     if (stop.stop_requested()) break;
     if (!ended && (!begun || !passes_over(ended.error()))) return ended;
-    if (connected) wait = kFirstPause;
+    if (connected) wait = kFirstStreamPause;
     impl_->pause(wait, stop);
-    wait = std::min(wait * 2, kLongestPause);
+    wait = std::min(wait * 2, kLongestStreamPause);
   }
   return {};
 }

@@ -14,14 +14,14 @@ namespace {
 using namespace mainspring;
 using namespace std::chrono_literals;
 
-struct Folder {
+struct AloneFolder {
   std::filesystem::path path;
-  Folder() {
+  AloneFolder() {
     std::string name = (std::filesystem::temp_directory_path() / "alone-test-XXXXXX").string();
     REQUIRE(mkdtemp(name.data()) != nullptr);
     path = name;
   }
-  ~Folder() { std::filesystem::remove_all(path); }
+  ~AloneFolder() { std::filesystem::remove_all(path); }
   Result<Engine> open(EngineOptions options = {}) const {
     return Engine::open((path / "jobs").string(), std::move(options));
   }
@@ -37,7 +37,7 @@ NewJob job(std::string args) {
 }  // namespace
 
 TEST_CASE("a lease has one holder, and its value and tokens outlive the process") {
-  Folder folder;
+  AloneFolder folder;
   Token last = 0;
   {
     auto engine = folder.open();
@@ -60,7 +60,7 @@ TEST_CASE("a lease has one holder, and its value and tokens outlive the process"
 }
 
 TEST_CASE("who waits for a lease gets it in the moment of its release") {
-  Folder folder;
+  AloneFolder folder;
   auto engine = folder.open();
   REQUIRE(engine.has_value());
   auto first = engine->acquire_lease("a", {.ttl = 60s});
@@ -80,7 +80,7 @@ TEST_CASE("who waits for a lease gets it in the moment of its release") {
 }
 
 TEST_CASE("do_once holds over restarts, and an action that failed is done again") {
-  Folder folder;
+  AloneFolder folder;
   int runs = 0;
   for (int start = 0; start < 3; ++start) {
     auto engine = folder.open();
@@ -95,7 +95,7 @@ TEST_CASE("do_once holds over restarts, and an action that failed is done again"
 }
 
 TEST_CASE("jobs of one singleton follow each other, those of others run beside them") {
-  Folder folder;
+  AloneFolder folder;
   EngineOptions options;
   options.worker.slots = 8;
   auto engine = folder.open(options);
@@ -130,7 +130,7 @@ TEST_CASE("jobs of one singleton follow each other, those of others run beside t
 }
 
 TEST_CASE("a time slot runs jobs one after the other and leaves what it learnt to the next") {
-  Folder folder;
+  AloneFolder folder;
   auto engine = folder.open();
   REQUIRE(engine.has_value());
   std::atomic<int> running = 0, most = 0;

@@ -18,14 +18,14 @@ using namespace mainspring;
 using namespace mainspring::testing;
 using namespace std::chrono_literals;
 
-struct Folder {
+struct CallbackNodeFolder {
   std::string path = (std::filesystem::temp_directory_path() / "callback-node-XXXXXX").string();
-  Folder() { REQUIRE(mkdtemp(path.data()) != nullptr); }
-  ~Folder() { std::filesystem::remove_all(path); }
+  CallbackNodeFolder() { REQUIRE(mkdtemp(path.data()) != nullptr); }
+  ~CallbackNodeFolder() { std::filesystem::remove_all(path); }
 };
 
 struct Fixture {
-  Folder folder;
+  CallbackNodeFolder folder;
   SystemClock clock;
   SystemRandom random;
   StderrLog log{LogLevel::error};
@@ -140,7 +140,7 @@ TEST_CASE("an operator's retry of a dead delivery posts it again, under the same
 }
 
 TEST_CASE("an embedded engine posts the news and the end of its jobs, if it is told to") {
-  Folder folder;
+  CallbackNodeFolder folder;
   TinyServer receiver;
   EngineOptions options;
   options.callback_slots = 1;

@@ -13,7 +13,7 @@ using namespace mainspring::test;
 namespace {
 
 // Jobs that die until somebody mends what they need; then those above `upto` are put off.
-struct Mended {
+struct RedriveMended {
   std::atomic<bool> yes = false;
   std::atomic<int> upto = 1000;
   Handler handler() {
@@ -26,7 +26,7 @@ struct Mended {
 };
 
 // So many dead ones of kind "resize" in queue "photos"; the engine runs.
-std::vector<JobId> die(Engine& engine, Mended& mended, int count) {
+std::vector<JobId> die(Engine& engine, RedriveMended& mended, int count) {
   engine.on_kind("resize", mended.handler(), {.queue = "photos"});
   REQUIRE(engine.start().has_value());
   std::vector<JobId> ids;
@@ -41,7 +41,7 @@ std::vector<JobId> die(Engine& engine, Mended& mended, int count) {
 TEST_CASE("a redrive by canary runs all again once it is mended") {
   const Folder folder;
   auto engine = folder.open();
-  Mended mended;
+  RedriveMended mended;
   const auto ids = die(*engine, mended, 13);
   mended.yes = true;
   const auto started = engine->dead().start_redrive({.queue = "photos"}, {.canary = true});
@@ -61,7 +61,7 @@ TEST_CASE("a redrive by canary runs all again once it is mended") {
 TEST_CASE("a redrive by canary stops at the first that dies again, and leaves the rest dead") {
   const Folder folder;
   auto engine = folder.open();
-  Mended mended;
+  RedriveMended mended;
   const auto ids = die(*engine, mended, 5);
   const auto started = engine->dead().start_redrive({}, {.canary = true});
   const auto job = engine->wait(started->job, 30s);
@@ -76,7 +76,7 @@ TEST_CASE("a redrive by canary stops at the first that dies again, and leaves th
 TEST_CASE("a redrive takes a group, at most so many, and one for the same jobs is the same") {
   const Folder folder;
   auto engine = folder.open();
-  Mended mended;
+  RedriveMended mended;
   const auto ids = die(*engine, mended, 4);
   mended.yes = true;
   EngineDead dead = engine->dead();
@@ -101,7 +101,7 @@ TEST_CASE("a redrive takes a group, at most so many, and one for the same jobs i
 
 TEST_CASE("a redrive goes on behind a restart, and a cancel ends it") {
   const Folder folder;
-  Mended mended;
+  RedriveMended mended;
   JobId redrive = 0;
   std::vector<JobId> ids;
   {
@@ -128,7 +128,7 @@ TEST_CASE("a redrive goes on behind a restart, and a cancel ends it") {
 
 TEST_CASE("a canary behind a restart is in the step that it was in") {
   const Folder folder;
-  Mended mended;
+  RedriveMended mended;
   JobId redrive = 0;
   std::vector<JobId> ids;
   {

@@ -19,7 +19,7 @@ namespace mainspring::cgroup {
 namespace {
 
 constexpr std::size_t kMaxFileBytes = 4 << 20;  // of the list of a group's processes
-constexpr int kMaxDepth = 32;                   // of groups in groups
+constexpr int kMaxGroupDepth = 32;                   // of groups in groups
 constexpr std::array kControllers = {"memory", "pids", "cpu", "cpuacct", "freezer"};
 
 bool is_ours(std::string_view controller) {
@@ -219,7 +219,7 @@ std::vector<pid_t> processes_below(const std::string& directory) {
 void each_group(const std::string& directory,
                 const std::function<void(const std::string&)>& visit) {
   const std::function<void(const std::string&, int)> walk = [&](const std::string& at, int depth) {
-    if (depth < kMaxDepth) {
+    if (depth < kMaxGroupDepth) {
       for (const std::string& group : groups_in(at)) walk(group, depth + 1);
     }
     visit(at);

@@ -23,11 +23,11 @@ namespace mainspring {
 namespace {
 
 using Steady = std::chrono::steady_clock;
-constexpr auto kKillLimit = std::chrono::seconds(10);
+constexpr auto kGroupKillLimit = std::chrono::seconds(10);
 constexpr auto kFreezeLimit = std::chrono::milliseconds(200);
 constexpr auto kRemoveLimit = std::chrono::seconds(1);
 constexpr int kLongestPause_ms = 16;
-constexpr std::size_t kMaxNameBytes = 128;
+constexpr std::size_t kMaxGroupNameBytes = 128;
 constexpr std::int64_t kPeriod_us = 100'000;  // over which a processor's share is counted
 constexpr int kUsualWeight = 100;             // of version 2; version 1 calls it 1024 shares
 constexpr int kUsualShares = 1024;
@@ -73,11 +73,11 @@ bool good_name(std::string_view name) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
            c == '_' || c == '-';
   };
-  return !name.empty() && name.size() <= kMaxNameBytes && name[0] != '.' &&
+  return !name.empty() && name.size() <= kMaxGroupNameBytes && name[0] != '.' &&
          std::all_of(name.begin(), name.end(), good);
 }
 
-Result<void> check(const CgroupLimits& limits) {
+Result<void> check_group_limits(const CgroupLimits& limits) {
   const auto low = [](std::string_view field, std::int64_t value, std::string_view rule) {
     return invalid(std::string(field), fmt::format("{} {}: must be {}", field, value, rule));
   };
@@ -101,7 +101,7 @@ class Killing {
 
   // Empty, or the numbers of those who do not go.
   std::vector<pid_t> run() {
-    const auto deadline = Steady::now() + kKillLimit;
+    const auto deadline = Steady::now() + kGroupKillLimit;
     std::vector<pid_t> left = processes();
     for (Pause pause; !left.empty(); pause()) {
       if (Steady::now() >= deadline) return left;
@@ -269,7 +269,7 @@ Result<void> FileGroup::set(const Part& part, std::string_view file,
 }
 
 Result<void> FileGroup::limit(const CgroupLimits& limits) {
-  MS_TRY(check(limits));
+  MS_TRY(check_group_limits(limits));
   if (limits.memory_bytes != limits_.memory_bytes) MS_TRY(limit_memory(limits.memory_bytes));
   if (limits.pids != limits_.pids) {
     if (const Part* part = part_of("pids"); part != nullptr) {
@@ -413,9 +413,9 @@ Result<std::unique_ptr<Cgroup>> FileGroup::make(const std::string& name,
     return invalid("name",
                    fmt::format("control group \"{}\": a name must be 1 to {} of A-Z a-z 0-9 "
                                ". _ -, and not begin with a dot",
-                               name, kMaxNameBytes));
+                               name, kMaxGroupNameBytes));
   }
-  MS_TRY(check(limits));
+  MS_TRY(check_group_limits(limits));
   std::vector<Part> parts = parts_;
   for (Part& part : parts) part.directory += "/" + name;
   for (const Part& part : parts_) MS_TRY(give_on(part));

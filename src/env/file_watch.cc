@@ -29,14 +29,14 @@ using std::chrono::ceil;
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-constexpr std::uint32_t kEvents = IN_CREATE | IN_DELETE | IN_MODIFY | IN_CLOSE_WRITE |
+constexpr std::uint32_t kWatchEvents = IN_CREATE | IN_DELETE | IN_MODIFY | IN_CLOSE_WRITE |
                                   IN_MOVED_FROM | IN_MOVED_TO | IN_ATTRIB | IN_DELETE_SELF |
                                   IN_MOVE_SELF | IN_EXCL_UNLINK | IN_ONLYDIR;
-constexpr std::size_t kBufferBytes = 64 << 10;
+constexpr std::size_t kWatchBufferBytes = 64 << 10;
 // Of one wait: a tree that is written to without an end must not hold it.
-constexpr int kMaxReads = 64;
-constexpr int kMaxDepth = 128;
-constexpr milliseconds kMaxPoll = std::chrono::hours(24);
+constexpr int kMaxWatchReads = 64;
+constexpr int kMaxWatchDepth = 128;
+constexpr milliseconds kMaxWatchPoll = std::chrono::hours(24);
 
 bool passed_over(std::string_view name) {
   return name.empty() || name[0] == '.';
@@ -110,7 +110,7 @@ struct FileWatch::Impl {
   // Watches `path` and all below; `told` gets what is found there. What is gone meanwhile, or is
   // not ours to read, is left out: its events will tell.
   Result<void> add(const std::string& path, int depth, std::set<std::string>& told, int level = 0) {
-    const std::uint32_t events = path.empty() ? kEvents : kEvents | IN_DONT_FOLLOW;
+    const std::uint32_t events = path.empty() ? kWatchEvents : kWatchEvents | IN_DONT_FOLLOW;
     const int watch = ::inotify_add_watch(inotify, full(path).c_str(), events);
     if (watch < 0) {
       const bool passing = errno == ENOENT || errno == ENOTDIR || errno == EACCES || errno == ELOOP;
@@ -125,7 +125,7 @@ struct FileWatch::Impl {
     for (const auto& [name, is_directory] : list(path)) {
       const std::string entry = join(path, name);
       told.insert(cut(entry, depth));
-      if (is_directory && level < kMaxDepth) MS_TRY(add(entry, depth, told, level + 1));
+      if (is_directory && level < kMaxWatchDepth) MS_TRY(add(entry, depth, told, level + 1));
     }
     return {};
   }
@@ -173,7 +173,7 @@ struct FileWatch::Impl {
 
   // One buffer of events. False = there are none.
   Result<bool> read_some(int depth, Changes& changes) {
-    alignas(inotify_event) std::array<char, kBufferBytes> buffer;
+    alignas(inotify_event) std::array<char, kWatchBufferBytes> buffer;
     const ssize_t count = ::read(inotify, buffer.data(), buffer.size());
     if (count < 0 && (errno == EAGAIN || errno == EINTR)) return false;
     if (count <= 0) return watch_error(root, errno);
@@ -199,15 +199,15 @@ struct FileWatch::Impl {
   // Waits for events or wake(); false = the limit has passed.
   Result<bool> poll_until(steady_clock::time_point end, bool forever, bool& woken) {
     std::array<pollfd, 2> polled{{{inotify, POLLIN, 0}, {wake, POLLIN, 0}}};
-    const auto left = forever ? kMaxPoll : ceil<milliseconds>(end - steady_clock::now());
-    const auto limit = std::clamp<milliseconds>(left, milliseconds(0), kMaxPoll);
+    const auto left = forever ? kMaxWatchPoll : ceil<milliseconds>(end - steady_clock::now());
+    const auto limit = std::clamp<milliseconds>(left, milliseconds(0), kMaxWatchPoll);
     const int ready = ::poll(polled.data(), polled.size(), static_cast<int>(limit.count()));
     if (ready < 0 && errno != EINTR) return watch_error(root, errno);
     if (ready > 0 && polled[1].revents != 0) {
       std::uint64_t ignored = 0;
       woken = ::read(wake, &ignored, sizeof ignored) == sizeof ignored;
     }
-    return ready != 0 || forever || left > kMaxPoll;
+    return ready != 0 || forever || left > kMaxWatchPoll;
   }
 };
 
@@ -235,7 +235,7 @@ Result<FileWatch::Changes> FileWatch::wait(int depth, Duration limit) {
   bool woken = false;
   while (!woken && !impl_->gone) {
     MS_TRY_ASSIGN(const bool in_time, impl_->poll_until(end, forever, woken));
-    for (int reads = 0; reads < kMaxReads && !impl_->gone; ++reads) {
+    for (int reads = 0; reads < kMaxWatchReads && !impl_->gone; ++reads) {
       MS_TRY_ASSIGN(const bool more, impl_->read_some(depth, changes));
       if (!more) break;
     }

@@ -24,7 +24,7 @@ constexpr int kFirstUnused = 4;
 constexpr int kReapedPerTurn = 256;  // then an order is looked for
 constexpr int kPlainRounds = 4;      // of killing, before all are stopped first
 constexpr int kStopRounds = 64;
-constexpr int kMaxDepth = 200;   // of processes below processes that are looked at: 0.6 KiB each
+constexpr int kMaxProcessDepth = 200;   // of processes below processes that are looked at: 0.6 KiB each
 constexpr int kCalmRounds = 32;  // of killing, before the keeper asks for more of the processor
 
 // The kernel lets a user who is not root change an autogroup's priority ten times a second, of all
@@ -166,7 +166,7 @@ int open_children(pid_t parent) {
 // list them. Whom it does not see (children of other threads, too far below) come to us when those
 // between are dead.
 int signal_below(pid_t parent, int signal, int depth) {
-  if (depth == kMaxDepth) return 0;
+  if (depth == kMaxProcessDepth) return 0;
   const int fd = open_children(parent);
   if (fd < 0) return -1;
   char text[512];
@@ -218,7 +218,7 @@ void hurry() {
 // it can be reaped, so that listing and killing after each reaping finds everybody in the end.
 // The group's signal reaches all its members at once, those that are being forked included; one by
 // one go those who left it. `status` is set when the program is among the reaped.
-void kill_all(pid_t program, int& status) {
+void kill_descendants(pid_t program, int& status) {
   kill(-program, SIGKILL);
   for (int round = 0;; ++round) {
     if (round == kCalmRounds) hurry();
@@ -226,7 +226,7 @@ void kill_all(pid_t program, int& status) {
     if (!plain) stop_all();
     // A number that was read from a process that goes on might be another's by now: then only our
     // own children are safe to name, whom nobody else reaps.
-    const bool listed = signal_below(0, SIGKILL, plain ? kMaxDepth - 1 : 0) >= 0;
+    const bool listed = signal_below(0, SIGKILL, plain ? kMaxProcessDepth - 1 : 0) >= 0;
     // All that have ended by now: a listing for each of many would be too slow.
     int flags = listed ? 0 : WNOHANG;
     for (;;) {
@@ -307,7 +307,7 @@ void keep(const Plan& plan) {
   int status = 0;
   if (child_fd >= 0) watch(program, child_fd, status);
   report(kLink, Report::killing, 0);
-  kill_all(program, status);
+  kill_descendants(program, status);
   report_peak_memory();
   report(kLink, Report::ended, status);
   _exit(0);

@@ -31,7 +31,7 @@ Result<void> in_range(std::string_view field, std::optional<std::int64_t> value,
   return invalid(name, fmt::format("{} {}: must be {}", name, *value, rule));
 }
 
-Result<void> check(const ProcessLimits& limits) {
+Result<void> check_process_limits(const ProcessLimits& limits) {
   MS_TRY(in_range("nice", limits.nice, -20, 19));
   MS_TRY(in_range("cpu_seconds", limits.cpu_seconds, 1, kMaxLimit));
   MS_TRY(in_range("address_space_bytes", limits.address_space_bytes, 1, kMaxLimit));
@@ -73,7 +73,7 @@ ErrorCode code_of(int number) {
 }
 
 Result<PreparedLimits> PreparedLimits::make(const ProcessLimits& limits) {
-  MS_TRY(check(limits));
+  MS_TRY(check_process_limits(limits));
   PreparedLimits out;
   MS_TRY(out.open_groups(limits));
   out.add_resource_limits(limits);

@@ -157,7 +157,7 @@ class Lines {
   std::int64_t dropped_ = 0;
 };
 
-Result<void> check(const ProcessSpec& spec) {
+Result<void> check_spec(const ProcessSpec& spec) {
   if (spec.argv.empty() || spec.argv[0].empty()) {
     return invalid("argv", "argv: must name a program");
   }
@@ -275,7 +275,7 @@ Result<Fd> Run::input() const {
 }
 
 Result<void> Run::start() {
-  MS_TRY(check(spec_));
+  MS_TRY(check_spec(spec_));
   MS_TRY_ASSIGN(limits_, PreparedLimits::make(spec_.limits));
   MS_TRY_ASSIGN(const std::string path, find_program(spec_));
   const bool own = spec_.inherit_streams;

@@ -21,7 +21,7 @@ struct Ran {
   std::vector<std::string> messages;
 };
 
-ProcessSpec shell(std::string script) {
+ProcessSpec processes_shell(std::string script) {
   ProcessSpec spec;
   spec.argv = {"/bin/sh", "-c", std::move(script)};
   spec.environment = {"PATH=/usr/bin:/bin"};
@@ -29,7 +29,7 @@ ProcessSpec shell(std::string script) {
   return spec;
 }
 
-Ran run(const ProcessSpec& spec, std::stop_token stop = {}) {
+Ran processes_run(const ProcessSpec& spec, std::stop_token stop = {}) {
   SystemProcesses processes;
   Ran ran;
   ran.end = processes.run(
@@ -38,7 +38,7 @@ Ran run(const ProcessSpec& spec, std::stop_token stop = {}) {
 }
 
 // Runs and requests a stop as soon as the first message comes.
-Ran run_and_stop(const ProcessSpec& spec) {
+Ran processes_run_and_stop(const ProcessSpec& spec) {
   SystemProcesses processes;
   std::stop_source stop;
   Ran ran;
@@ -59,11 +59,11 @@ bool gone(const std::string& pid) {
 }  // namespace
 
 TEST_CASE("a program gets its input, environment and arguments, and its ends are kept apart") {
-  ProcessSpec spec = shell("cat; echo \"$WORD-$1\" >&2; echo note >&3; exit 7");
+  ProcessSpec spec = processes_shell("cat; echo \"$WORD-$1\" >&2; echo note >&3; exit 7");
   spec.argv.insert(spec.argv.end(), {"sh", "a b; $(x)"});
   spec.environment.push_back("WORD=hello");
   spec.input = "the job\n";
-  const Ran ran = run(spec);
+  const Ran ran = processes_run(spec);
   REQUIRE(ran.end.has_value());
   CHECK(ran.end->exit_code == 7);
   CHECK(ran.end->signal == 0);
@@ -74,46 +74,46 @@ TEST_CASE("a program gets its input, environment and arguments, and its ends are
 }
 
 TEST_CASE("input larger than a pipe does not block a program that never reads it") {
-  ProcessSpec spec = shell("exit 0");
+  ProcessSpec spec = processes_shell("exit 0");
   spec.input.assign(1 << 20, 'x');
-  CHECK(run(spec).end->exit_code == 0);
-  spec = shell("wc -c");
+  CHECK(processes_run(spec).end->exit_code == 0);
+  spec = processes_shell("wc -c");
   spec.input.assign(1 << 20, 'x');
-  CHECK(run(spec).end->out.tail == "1048576\n");
+  CHECK(processes_run(spec).end->out.tail == "1048576\n");
 }
 
 TEST_CASE("a program inherits four descriptors and nothing else") {
   const int leak = open("/dev/null", O_RDONLY);  // without CLOEXEC, on purpose
   REQUIRE(leak >= 0);
-  const Ran ran = run(shell("cd /proc/self/fd; echo *"));
+  const Ran ran = processes_run(processes_shell("cd /proc/self/fd; echo *"));
   // One more is the shell's own, of the directory that it reads just now.
   CHECK((ran.end->out.tail == "0 1 2 3 4\n" || ran.end->out.tail == "0 1 2 3\n"));
   close(leak);
 }
 
 TEST_CASE("what cannot be started is said, by its reason") {
-  ProcessSpec spec = shell("true");
+  ProcessSpec spec = processes_shell("true");
   spec.argv = {"no-such-program-anywhere"};
-  CHECK(run(spec).end.error().code == ErrorCode::not_found);
+  CHECK(processes_run(spec).end.error().code == ErrorCode::not_found);
   spec.argv = {"/no/such/file"};
-  CHECK(run(spec).end.error().code == ErrorCode::not_found);
+  CHECK(processes_run(spec).end.error().code == ErrorCode::not_found);
   spec.argv = {"/etc/passwd"};
-  CHECK(run(spec).end.error().code == ErrorCode::forbidden);
+  CHECK(processes_run(spec).end.error().code == ErrorCode::forbidden);
   spec.argv = {};
-  CHECK(run(spec).end.error().code == ErrorCode::invalid_argument);
+  CHECK(processes_run(spec).end.error().code == ErrorCode::invalid_argument);
   spec.argv = {"/bin/echo", std::string("a\0b", 3)};
-  CHECK(run(spec).end.error().code == ErrorCode::invalid_argument);
-  spec = shell("true");
+  CHECK(processes_run(spec).end.error().code == ErrorCode::invalid_argument);
+  spec = processes_shell("true");
   spec.directory = "/no/such/directory";
-  const Ran ran = run(spec);
+  const Ran ran = processes_run(spec);
   CHECK(ran.end.error().code == ErrorCode::invalid_argument);
   CHECK(ran.end.error().message.find("/no/such/directory") != std::string::npos);
 }
 
 TEST_CASE("a flood of output is counted, and its end kept") {
-  ProcessSpec spec = shell("head -c 50000000 /dev/zero; printf END; printf 12345 >&2");
+  ProcessSpec spec = processes_shell("head -c 50000000 /dev/zero; printf END; printf 12345 >&2");
   spec.output_cap_bytes = 1000;
-  const Ran ran = run(spec);
+  const Ran ran = processes_run(spec);
   CHECK(ran.end->out.bytes == 50'000'003);
   CHECK(ran.end->out.tail.size() == 1000);
   CHECK(ran.end->out.tail.ends_with("END"));
@@ -123,12 +123,12 @@ TEST_CASE("a flood of output is counted, and its end kept") {
 }
 
 TEST_CASE("messages are lines; too long ones are dropped and counted") {
-  ProcessSpec spec = shell(
+  ProcessSpec spec = processes_shell(
       "printf 'one\\n' >&3; head -c 200 /dev/zero | tr '\\0' x >&3; printf '\\ntwo\\nlast' >&3");
   spec.message_cap_bytes = 100;
   int told = 0;
   spec.message_dropped = [&] { ++told; };
-  const Ran ran = run(spec);
+  const Ran ran = processes_run(spec);
   CHECK(told == 1);
   CHECK(ran.messages == std::vector<std::string>{"one", "two", "last"});
   CHECK(ran.end->messages_dropped == 1);
@@ -137,7 +137,7 @@ TEST_CASE("messages are lines; too long ones are dropped and counted") {
 TEST_CASE("a daemon that holds the pipes ends with its program") {
   // Double fork into another session, with standard output and fd 3 still open.
   const Ran ran =
-      run(shell("d=$(mktemp -d); mkfifo $d/up;"
+      processes_run(processes_shell("d=$(mktemp -d); mkfifo $d/up;"
                 "(setsid sh -c \"echo \\$\\$ >&3; echo >$d/up; exec sleep 1000\" &);"
                 "read x <$d/up; rm -r $d; exit 3"));
   REQUIRE(ran.end.has_value());
@@ -147,19 +147,19 @@ TEST_CASE("a daemon that holds the pipes ends with its program") {
 }
 
 TEST_CASE("TERM ends a program that listens") {
-  const Ran ran = run_and_stop(
-      shell("trap 'echo bye; exit 9' TERM; echo up >&3; while :; do sleep 1000 & wait; done"));
+  const Ran ran = processes_run_and_stop(
+      processes_shell("trap 'echo bye; exit 9' TERM; echo up >&3; while :; do sleep 1000 & wait; done"));
   CHECK(ran.end->exit_code == 9);
   CHECK(ran.end->out.tail == "bye\n");
   CHECK(ran.end->stopped);
 }
 
 TEST_CASE("KILL ends a tree that ignores TERM, in every session of it") {
-  ProcessSpec spec = shell(
+  ProcessSpec spec = processes_shell(
       "trap '' TERM; (setsid sh -c 'trap \"\" TERM; sleep 1000; sleep 1000' &);"
       "echo $$ >&3; while :; do sleep 1000; done");
   spec.kill_grace = 30ms;
-  const Ran ran = run_and_stop(spec);
+  const Ran ran = processes_run_and_stop(spec);
   REQUIRE(ran.end.has_value());
   CHECK(ran.end->signal == SIGKILL);
   CHECK(ran.end->exit_code == -1);
@@ -172,13 +172,13 @@ TEST_CASE("KILL ends a tree that ignores TERM, in every session of it") {
 TEST_CASE("a stop that was requested before the start ends it too") {
   std::stop_source stop;
   stop.request_stop();
-  ProcessSpec spec = shell("sleep 1000");
-  const Ran ran = run(spec, stop.get_token());
+  ProcessSpec spec = processes_shell("sleep 1000");
+  const Ran ran = processes_run(spec, stop.get_token());
   CHECK(ran.end->signal == SIGTERM);
 }
 
 TEST_CASE("a program's signal is its end") {
-  const Ran ran = run(shell("kill -SEGV $$"));
+  const Ran ran = processes_run(processes_shell("kill -SEGV $$"));
   CHECK(ran.end->signal == SIGSEGV);
 }
 
@@ -189,7 +189,7 @@ TEST_CASE("the tree dies with the process that runs it, however that dies") {
   if (host == 0) {
     SystemProcesses processes;
     (void)processes.run(
-        shell("(setsid sh -c 'echo $$ >&3; exec sleep 1000' &); echo $$ >&3; exec sleep 1000"),
+        processes_shell("(setsid sh -c 'echo $$ >&3; exec sleep 1000' &); echo $$ >&3; exec sleep 1000"),
         [&](std::string_view line) {
           const std::string text = std::string(line) + "\n";
           [[maybe_unused]] const auto n = write(ends[1], text.data(), text.size());
@@ -228,7 +228,7 @@ TEST_CASE("many at once from many threads leave no descriptor behind") {
   for (int t = 0; t < 8; ++t) {
     threads.emplace_back([&] {
       for (int i = 0; i < 5; ++i) {
-        const Ran ran = run(shell("echo hi; sleep 1000 & exit 0"));
+        const Ran ran = processes_run(processes_shell("echo hi; sleep 1000 & exit 0"));
         good += ran.end.has_value() && ran.end->exit_code == 0 && ran.end->out.tail == "hi\n";
       }
     });
@@ -240,12 +240,12 @@ TEST_CASE("many at once from many threads leave no descriptor behind") {
 
 TEST_CASE("the end says how much memory the program had at once") {
   // A word of the shell's as large as that.
-  const Ran large = run(shell("x=$(head -c 80000000 /dev/zero | tr '\\0' a); kill -KILL $$"));
+  const Ran large = processes_run(processes_shell("x=$(head -c 80000000 /dev/zero | tr '\\0' a); kill -KILL $$"));
   REQUIRE(large.end);
   CHECK(large.end->signal == SIGKILL);
   CHECK(large.end->peak_memory.value_or(0) > 80'000'000);
   CHECK(large.end->peak_memory.value_or(0) < 1'000'000'000);
-  const Ran small = run(shell("exit 0"));
+  const Ran small = processes_run(processes_shell("exit 0"));
   REQUIRE(small.end);
   CHECK(small.end->peak_memory.value_or(0) < 80'000'000);
 }

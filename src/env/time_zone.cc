@@ -29,7 +29,7 @@ constexpr std::int64_t kTableEnd = 16725225600;    // 2500-01-01
 constexpr std::int64_t kWidest = 26LL * 3600;      // no offset is more, in seconds
 constexpr std::int64_t kFarPast = -(1LL << 40);    // before every change, in seconds
 constexpr std::size_t kMaxSpans = 4096;            // Casablanca, the richest, has 1,100
-constexpr std::size_t kMaxNameBytes = 64;
+constexpr std::size_t kMaxZoneNameBytes = 64;
 constexpr std::int64_t kSecond = 1'000'000;
 
 std::int64_t floor_div(std::int64_t a, std::int64_t b) {
@@ -136,7 +136,7 @@ Error no_such_zone(std::string_view name) {
   return invalid("time_zone",
                  fmt::format("time_zone \"{}\": must be a name of the IANA database, such as "
                              "Europe/Berlin or UTC",
-                             name.substr(0, kMaxNameBytes)));
+                             name.substr(0, kMaxZoneNameBytes)));
 }
 
 class Zones {
@@ -173,7 +173,7 @@ Result<const TimeZone*> TimeZone::find(std::string_view name) {
   static Zones zones;  // a cache of what does not change
   if (name == "UTC") return &utc;
   // right/… counts leap seconds, which no clock here does; and a name is no path.
-  const bool plain = !name.empty() && name.size() <= kMaxNameBytes && name[0] != '/' &&
+  const bool plain = !name.empty() && name.size() <= kMaxZoneNameBytes && name[0] != '/' &&
                      !name.starts_with("right/") && !name.starts_with("posix/") &&
                      name.find("..") == std::string_view::npos;
   if (!plain) return no_such_zone(name);

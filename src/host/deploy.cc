@@ -86,7 +86,7 @@ Result<Fd> make_file(int folder, const std::string& name, mode_t mode, const std
   return file;
 }
 
-std::string lower(std::string_view text) {
+std::string lower_case(std::string_view text) {
   std::string out(text);
   for (char& c : out) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
   return out;
@@ -95,7 +95,7 @@ std::string lower(std::string_view text) {
 // Of the zip's bits those of the owner's choice that harm nobody: readable by all, writable by the
 // owner. Zips of systems without modes cannot say that a run.* is a program, so it always is.
 mode_t mode_of(const ZipEntry& entry, std::string_view name) {
-  if (lower(name.substr(0, name.rfind('.'))) == "run") return kProgramMode;
+  if (lower_case(name.substr(0, name.rfind('.'))) == "run") return kProgramMode;
   return static_cast<mode_t>((entry.mode & kProgramMode) | kFileMode);
 }
 

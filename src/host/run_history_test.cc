@@ -16,17 +16,17 @@ namespace fs = std::filesystem;
 
 namespace {
 
-struct TempDir {
-  TempDir() {
+struct RunHistoryTempDir {
+  RunHistoryTempDir() {
     std::string name = (fs::temp_directory_path() / "ms_history.XXXXXX").string();
     REQUIRE(mkdtemp(name.data()) != nullptr);
     path = name;
   }
-  ~TempDir() { fs::remove_all(path); }
+  ~RunHistoryTempDir() { fs::remove_all(path); }
   std::string path;
 };
 
-std::string content(const std::string& path) {
+std::string run_history_content(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
   return std::string(std::istreambuf_iterator<char>(in), {});
 }
@@ -78,7 +78,7 @@ TEST_CASE("statuses have the words of WebJobs") {
 }
 
 TEST_CASE("the status file is as WebJobs write it, to the byte, and reads back") {
-  TempDir dir;
+  RunHistoryTempDir dir;
   RunHistory history(dir.path + "/jobs/triggered/report");
   RunRecord run = run_at(at("2026-11-21T10:46:31.123456Z"));
   auto id = history.begin(run, 50, {});
@@ -86,7 +86,7 @@ TEST_CASE("the status file is as WebJobs write it, to the byte, and reads back")
   CHECK(*id == "202611211046311234");
   const std::string status = history.directory_of(*id) + "/status";
   CHECK(
-      content(status) ==
+      run_history_content(status) ==
       R"({"Trigger":"External - x","Status":"Running","StartTime":"2026-11-21T10:46:31.123456Z"})");
   run.id = *id;
   run.status = RunStatus::failed;
@@ -94,7 +94,7 @@ TEST_CASE("the status file is as WebJobs write it, to the byte, and reads back")
   run.job = 42;
   run.exit_code = 3;
   REQUIRE(history.update(run));
-  CHECK(content(status) ==
+  CHECK(run_history_content(status) ==
         R"({"Trigger":"External - x","Status":"Failed","StartTime":"2026-11-21T10:46:31.123456Z",)"
         R"("EndTime":"2026-11-21T10:47:00.5Z","Job":42,"ExitCode":3})");
   auto read = history.get(*id);
@@ -113,7 +113,7 @@ TEST_CASE("the status file is as WebJobs write it, to the byte, and reads back")
 }
 
 TEST_CASE("a status file of another host, with seven digits and more members, is understood") {
-  TempDir dir;
+  RunHistoryTempDir dir;
   RunHistory history(dir.path);
   fs::create_directories(dir.path + "/202611211046315000");
   std::ofstream(dir.path + "/202611211046315000/status")
@@ -128,7 +128,7 @@ TEST_CASE("a status file of another host, with seven digits and more members, is
 }
 
 TEST_CASE("a run whose status cannot be read is an aborted one") {
-  TempDir dir;
+  RunHistoryTempDir dir;
   RunHistory history(dir.path);
   const std::string id = "202611211046315000";
   fs::create_directories(dir.path + "/" + id);
@@ -151,7 +151,7 @@ TEST_CASE("a run whose status cannot be read is an aborted one") {
 }
 
 TEST_CASE("runs that start within the same 0.1 ms get ids of their own, from several objects too") {
-  TempDir dir;
+  RunHistoryTempDir dir;
   constexpr int kThreads = 4, kRuns = 50;
   std::vector<std::thread> threads;
   std::vector<std::vector<std::string>> made(kThreads);
@@ -174,7 +174,7 @@ TEST_CASE("runs that start within the same 0.1 ms get ids of their own, from sev
 }
 
 TEST_CASE("an id that was chosen and is taken is a conflict, a bad one is refused") {
-  TempDir dir;
+  RunHistoryTempDir dir;
   RunHistory history(dir.path);
   RunRecord run = run_at(at("2026-11-21T10:46:31Z"));
   run.id = "202611211046310000";
@@ -186,7 +186,7 @@ TEST_CASE("an id that was chosen and is taken is a conflict, a bad one is refuse
 }
 
 TEST_CASE("the oldest runs are trimmed, never active ones and never the new one") {
-  TempDir dir;
+  RunHistoryTempDir dir;
   RunHistory history(dir.path);
   std::vector<std::string> made;
   for (int i = 0; i < 5; ++i) {
@@ -211,7 +211,7 @@ TEST_CASE("the oldest runs are trimmed, never active ones and never the new one"
 }
 
 TEST_CASE("what was never run has an empty history, and unknown runs are not found") {
-  TempDir dir;
+  RunHistoryTempDir dir;
   RunHistory history(dir.path + "/none");
   CHECK(ids(history).empty());
   CHECK_FALSE(history.latest());

@@ -7,7 +7,7 @@ using namespace mainspring;
 
 namespace {
 
-WallTime at(std::string_view text) {
+WallTime run_json_at(std::string_view text) {
   return parse_wall_time(text).value();
 }
 
@@ -16,8 +16,8 @@ RunRecord sample() {
   run.id = "202611211046315000";
   run.status = RunStatus::success;
   run.trigger = "External - \"curl\"";
-  run.started = at("2026-11-21T10:46:31.500120Z");
-  run.ended = at("2026-11-21T11:47:33Z");
+  run.started = run_json_at("2026-11-21T10:46:31.500120Z");
+  run.ended = run_json_at("2026-11-21T11:47:33Z");
   return run;
 }
 
@@ -41,10 +41,10 @@ TEST_CASE("a run that has not ended lasts until now, and has no end") {
   RunRecord run = sample();
   run.status = RunStatus::running;
   run.ended.reset();
-  const std::string json = run_json(run, "report", "", at("2026-11-23T12:46:31.500120Z"));
+  const std::string json = run_json(run, "report", "", run_json_at("2026-11-23T12:46:31.500120Z"));
   CHECK(has(json, R"("status":"Running")"));
   CHECK(has(json, R"("end_time":"0001-01-01T00:00:00","duration":"2.02:00:00.0000000")"));
   // The clock was set back.
-  CHECK(has(run_json(run, "report", "", at("2026-11-20T00:00:00Z")),
+  CHECK(has(run_json(run, "report", "", run_json_at("2026-11-20T00:00:00Z")),
             R"("duration":"00:00:00.0000000")"));
 }

@@ -20,7 +20,7 @@ using namespace std::chrono_literals;
 
 constexpr std::size_t kShownBytes = 80;  // of a value in a warning
 constexpr std::size_t kMaxNames = 256;   // in a list or map of names
-constexpr std::size_t kMaxNameBytes = 256;
+constexpr std::size_t kMaxSettingNameBytes = 256;
 constexpr std::size_t kMaxPools = 64;
 constexpr std::size_t kMaxWarnings = 100;
 constexpr int kMaxChildren = 1024;
@@ -178,7 +178,7 @@ bool is_plain(std::string_view text, std::string_view more) {
 }
 
 bool is_variable(std::string_view name) {
-  return !name.empty() && name.size() <= kMaxNameBytes && !(name[0] >= '0' && name[0] <= '9') &&
+  return !name.empty() && name.size() <= kMaxSettingNameBytes && !(name[0] >= '0' && name[0] <= '9') &&
          std::all_of(name.begin(), name.end(),
                      [](char c) { return is_letter_or_digit(c) || c == '_'; });
 }
@@ -208,7 +208,7 @@ bool is_allowed_variable(std::string_view name) {
 }
 
 bool is_kind(std::string_view name) {
-  return !name.empty() && name.size() <= kMaxNameBytes;
+  return !name.empty() && name.size() <= kMaxSettingNameBytes;
 }
 
 // Names that are not good are left out with a warning; the others count.

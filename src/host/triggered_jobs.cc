@@ -24,7 +24,7 @@ constexpr std::string_view kStopped = "WebJobs are currently in \"stopped\" stat
 constexpr Duration kElsewhere = 30s;
 constexpr Duration kServerPause = 1s;
 constexpr int kUntrimmed = std::numeric_limits<int>::max();  // until the run is sure to be
-constexpr Duration kHurriedGrace = 4s;  // the lease is lost: gone before another node begins
+constexpr Duration kLostLeaseGrace = 4s;  // the lease is lost: gone before another node begins
 
 }  // namespace
 
@@ -284,7 +284,7 @@ HandlerResult TriggeredJobs::run_alone(Attempt& attempt) {
   const auto grace = [&]() -> Duration {
     const Duration wait = stopping_wait_time(attempt.folder);
     const bool lost = attempt.lease_lost || attempt.context.stop_reason() == StopReason::lease_lost;
-    return lost ? std::min(wait, kHurriedGrace) : wait;
+    return lost ? std::min(wait, kLostLeaseGrace) : wait;
   };
   return finish(attempt, run_script(host_, {.folder = attempt.folder,
                                             .arguments = *words,

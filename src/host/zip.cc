@@ -15,10 +15,10 @@
 namespace mainspring {
 namespace {
 
-constexpr std::size_t kMaxNameBytes = 255;  // of a part of a path
+constexpr std::size_t kMaxPathPartBytes = 255;  // of a part of a path
 constexpr std::size_t kMaxParts = 64;
 constexpr std::uint64_t kSmallBytes = 10 << 20;  // below, the ratio does not matter
-constexpr std::size_t kShownBytes = 200;
+constexpr std::size_t kShownPathBytes = 200;
 // libarchive keeps some 150 bytes of each record of the directory before it gives the first entry,
 // far more than a record needs in a zip. Zips that lie unpacked in the zip count too.
 constexpr std::size_t kMaxRecords = 500'000;
@@ -29,14 +29,14 @@ Error bad(std::string what) {
 }
 
 // For messages: paths of a zip may hold anything.
-std::string shown(std::string_view path) {
-  std::string out(path.substr(0, kShownBytes));
+std::string shown_path(std::string_view path) {
+  std::string out(path.substr(0, kShownPathBytes));
   for (char& c : out) c = static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? '?' : c;
   return out;
 }
 
 Error bad(std::string_view path, std::string_view why) {
-  return bad(fmt::format("\"{}\": {}", shown(path), why));
+  return bad(fmt::format("\"{}\": {}", shown_path(path), why));
 }
 
 Error too_large(std::string what) {
@@ -66,8 +66,8 @@ Result<std::string> check_path(std::string_view path, std::size_t max_bytes) {
                  "a path must stay in the folder: no '/' at its beginning, no '.', '..' or "
                  "empty parts");
     }
-    if (part.size() > kMaxNameBytes) {
-      return bad(whole, fmt::format("a name must have at most {} bytes", kMaxNameBytes));
+    if (part.size() > kMaxPathPartBytes) {
+      return bad(whole, fmt::format("a name must have at most {} bytes", kMaxPathPartBytes));
     }
     if (slash == std::string_view::npos) return out;
     if (parts == kMaxParts) return bad(whole, fmt::format("more than {} folders deep", kMaxParts));
@@ -130,7 +130,7 @@ class Reader {
     if (!::archive_entry_size_is_set(header) || bytes < 0) return bad(path, "its size is not told");
     if (entry.directory && bytes != 0) return bad(path, "is a folder with content");
     if (bytes > limits_.max_file_bytes) {
-      return too_large(fmt::format("\"{}\" has {} bytes, more than {}", shown(path), bytes,
+      return too_large(fmt::format("\"{}\" has {} bytes, more than {}", shown_path(path), bytes,
                                    limits_.max_file_bytes));
     }
     entry.bytes = static_cast<std::uint64_t>(bytes);
@@ -165,7 +165,7 @@ class Reader {
 
   std::string problem() const {
     const char* text = ::archive_error_string(archive_.get());
-    return text != nullptr ? shown(text) : "unknown";
+    return text != nullptr ? shown_path(text) : "unknown";
   }
 
   Result<void> check_kind(archive_entry* header, std::string_view path) const {
@@ -180,7 +180,7 @@ class Reader {
     const char* name = ::archive_format_name(archive_.get());
     const std::string_view format = name != nullptr ? name : "";
     if (!format.ends_with("(uncompressed)") && !format.ends_with("(deflation)")) {
-      return bad(path, fmt::format("{}: must be stored or deflated", shown(format)));
+      return bad(path, fmt::format("{}: must be stored or deflated", shown_path(format)));
     }
     return {};
   }

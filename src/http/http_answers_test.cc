@@ -11,7 +11,7 @@ namespace {
 
 constexpr int kWaiting = 1000;  // each has a connection of its own
 
-JobId enqueue(Peer& peer) {
+JobId answers_enqueue(Peer& peer) {
   const Answer answer = peer.call("POST", "/v1/jobs", R"({"queue":"mail","kind":"receipt"})");
   const bool made = answer.status == 200 || answer.status == 201;
   REQUIRE_MESSAGE(made, answer.body);
@@ -37,12 +37,12 @@ void complete_one(Peer& peer, JobId id) {
 TEST_CASE("a job and its result are 410 when their retention is over, one that never was is 404") {
   TestServer s;
   Peer peer(s);
-  const JobId id = enqueue(peer);
+  const JobId id = answers_enqueue(peer);
   complete_one(peer, id);
   CHECK(has(peer.call("GET", path(id)).body, R"("result":{"sent":1})"));
   REQUIRE(peer.call("PUT", "/v1/queues/mail", R"({"retention":{"completed":"1ms"}})").status ==
           200);
-  const JobId next = enqueue(peer);
+  const JobId next = answers_enqueue(peer);
   complete_one(peer, next);  // this queue's jobs go soon from now on
   wait_until([&] { return peer.call("GET", path(next)).status != 200; });
   for (const std::string_view query : {"", "?wait=20s"}) {
@@ -56,7 +56,7 @@ TEST_CASE("a job and its result are 410 when their retention is over, one that n
 TEST_CASE("a thousand callers wait for one job without a thread each, and all are answered") {
   TestServer s;
   Peer peer(s);
-  const JobId id = enqueue(peer);
+  const JobId id = answers_enqueue(peer);
   CHECK(peer.call("GET", path(id, "?wait=1ms")).status == 200);
   const int before = threads_of_process();
   std::vector<Peer> callers;

@@ -16,10 +16,10 @@ BreakerInfo breaker(const Answer& answer) {
   return *info;
 }
 
-void enqueue(Peer& peer, const std::string& body) {
+void breakers_enqueue(Peer& peer, const std::string& body) {
   CHECK(peer.call("POST", "/v1/jobs", body).status == 201);
 }
-ClaimResult claim(Peer& peer, const std::string& body) {
+ClaimResult breakers_claim(Peer& peer, const std::string& body) {
   auto result = decode_claim_response(peer.call("POST", "/v1/claim", body).body);
   REQUIRE(result.has_value());
   return *result;
@@ -36,9 +36,9 @@ TEST_CASE("a breaker is made, named, opened by an outcome and by hand, closed an
   CHECK(made.state == BreakerState::closed);
   CHECK(peer.call("PUT", "/v1/queues/q/limits", R"({"breaker":"geo"})").body ==
         R"({"name":"q","limits":{"concurrency":null,"rate":null,"breaker":"geo"}})");
-  enqueue(peer, R"({"queue":"q","kind":"k"})");
-  enqueue(peer, R"({"queue":"q","kind":"k"})");
-  const auto jobs = claim(peer, R"({"worker":"w","queues":["q"]})").jobs;
+  breakers_enqueue(peer, R"({"queue":"q","kind":"k"})");
+  breakers_enqueue(peer, R"({"queue":"q","kind":"k"})");
+  const auto jobs = breakers_claim(peer, R"({"worker":"w","queues":["q"]})").jobs;
   REQUIRE(jobs.size() == 1);
   const Answer finished =
       peer.call("POST", "/v1/finish",
@@ -50,7 +50,7 @@ TEST_CASE("a breaker is made, named, opened by an outcome and by hand, closed an
   CHECK(open.state == BreakerState::open);
   CHECK(open.opened == 1);
   CHECK(open.queues == std::vector<std::string>{"q"});
-  CHECK(claim(peer, R"({"worker":"w","queues":["q"]})").jobs.empty());
+  CHECK(breakers_claim(peer, R"({"worker":"w","queues":["q"]})").jobs.empty());
   const Answer why = peer.call("GET", "/v1/jobs/2/why");
   CHECK_MESSAGE(why.body.find(R"("gate":"breaker")") != std::string::npos, why.body);
   CHECK(why.body.find("breaker geo of queue q is open until") != std::string::npos);

@@ -31,7 +31,7 @@ std::string fingerprint_in(const std::string& body, std::string_view kind) {
   return body.substr(at - 16, 16);
 }
 
-std::string token(TestServer& s, const std::string& name, const std::string& scopes) {
+std::string dead_token(TestServer& s, const std::string& name, const std::string& scopes) {
   SystemRandom random;
   const Secret text = make_token_text(random);
   TokenRecord record;
@@ -127,12 +127,12 @@ TEST_CASE("groups have only the jobs that a token may read, and messages that it
   die(s, "films", "resize", 2, "no disk");
   Peer peer(s);
   const std::string body =
-      peer.call("GET", "/v1/dead/groups", "", token(s, "a", "read=photos")).body;
+      peer.call("GET", "/v1/dead/groups", "", dead_token(s, "a", "read=photos")).body;
   CHECK(has(body, R"("count":1,"first":{"id":1,)"));
   CHECK(has(body, R"("message":null,"masked":true)"));
   CHECK(has(body, R"("jobs":1,)"));
   const std::string all =
-      peer.call("GET", "/v1/dead/groups", "", token(s, "b", "read read:payload")).body;
+      peer.call("GET", "/v1/dead/groups", "", dead_token(s, "b", "read read:payload")).body;
   CHECK(has(all, R"("count":3,"first":{"id":1,)"));
   CHECK(has(all, R"("message":"no disk 3")"));
 }
@@ -165,8 +165,8 @@ TEST_CASE("a redrive that takes its time is a job, and one for the same jobs at 
 
 TEST_CASE("who may redrive one queue says which, for the job that does it may do everything") {
   TestServer s(HttpOptions{.require_token = true});
-  const std::string photos = token(s, "p", "admin=photos");
-  const std::string all = token(s, "a", "admin");
+  const std::string photos = dead_token(s, "p", "admin=photos");
+  const std::string all = dead_token(s, "a", "admin");
   Peer peer(s);
   CHECK(peer.call("POST", "/v1/redrives", R"({"queue":"photos"})", photos).status == 201);
   CHECK(peer.call("POST", "/v1/redrives", R"({"queue":"films"})", photos).status == 403);

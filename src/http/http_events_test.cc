@@ -81,13 +81,13 @@ void apply(TestServer& s, Operation operation) {
   wait_until([&] { return done != 0; });
   REQUIRE(done == 1);
 }
-JobId enqueue(TestServer& s, NewJob job) {
+JobId events_enqueue(TestServer& s, NewJob job) {
   return s.broker->enqueue({.jobs = {std::move(job)}})->jobs.at(0).id;
 }
 const NewJob kPhoto{.queue = "photos", .kind = "resize", .tags = {"a", "b"}};
 const NewJob kFilm{.queue = "films", .kind = "cut"};
 
-std::string token(TestServer& s, const std::string& name, std::string_view scopes) {
+std::string events_token(TestServer& s, const std::string& name, std::string_view scopes) {
   SystemRandom random;
   const Secret text = make_token_text(random);
   TokenRecord record;
@@ -139,13 +139,13 @@ TEST_CASE("a stream tells only what it was asked for") {
   TestServer s;
   Listener queue(s, "?queue=films"), kinds(s, "?kind=cut,resize&kind=x"), type(s, "?type=started"),
       job(s, "?job=2"), tag(s, "?tag=z,b"), none(s, "?queue=films&tag=a");
-  enqueue(s, kPhoto);
-  enqueue(s, kFilm);
+  events_enqueue(s, kPhoto);
+  events_enqueue(s, kFilm);
   REQUIRE(s.broker->claim({.worker = "w", .queues = {"films"}}, 1s, {}).has_value());
   apply(s, PauseQueue{.queue = "films"});
   NewJob last = kPhoto;
   last.queue = "films";
-  enqueue(s, last);
+  events_enqueue(s, last);
   CHECK(queue.next() == "enqueued 2 films/cut");
   CHECK(queue.next() == "started 2 films/cut");
   CHECK(queue.next() == "queue_paused films/");
@@ -165,8 +165,8 @@ TEST_CASE("a stream tells of quarantine and of breakers; what is in quarantine c
   Listener photos(s, "?queue=photos"), breakers(s, "?type=breaker_opened,breaker_closed");
   Peer peer(s);
   CHECK(peer.call("PUT", "/v1/queues/photos/limits", R"({"quarantine_after":1})").status == 200);
-  enqueue(s, kPhoto);
-  enqueue(s, kFilm);
+  events_enqueue(s, kPhoto);
+  events_enqueue(s, kFilm);
   CHECK(
       peer.call("POST", "/v1/claim", R"({"worker":"w","queues":["photos"],"lease":"1s"})").status ==
       200);
@@ -194,7 +194,7 @@ TEST_CASE("a stream tells of quarantine and of breakers; what is in quarantine c
   CHECK(has(breakers.data, R"("breaker":"geo","until":"20)"));
   CHECK(breakers.next() == "breaker_closed");
   CHECK(has(breakers.data, R"("breaker":"geo"})"));
-  enqueue(s, kPhoto);
+  events_enqueue(s, kPhoto);
   CHECK(photos.next() == "enqueued 3 photos/resize");
 }
 
@@ -228,25 +228,25 @@ TEST_CASE("who comes back with the last id gets what came behind it, and only th
   std::string first;
   {
     Listener gone(s);
-    enqueue(s, kPhoto);
+    events_enqueue(s, kPhoto);
     CHECK(gone.next() == "enqueued 1 photos/resize");
     first = gone.last_id;
   }
-  enqueue(s, kFilm);
+  events_enqueue(s, kFilm);
   Listener back(s, "", "Last-Event-ID: " + first + "\r\n");
   CHECK(back.next() == "enqueued 2 films/cut");
   Listener by_query(s, "?after=" + first);
   CHECK(by_query.next() == "enqueued 2 films/cut");
   // As a browser comes back: the URL is that of the beginning.
   Listener both(s, "?after=" + first, "Last-Event-ID: " + by_query.last_id + "\r\n");
-  enqueue(s, kPhoto);
+  events_enqueue(s, kPhoto);
   CHECK(both.next() == "enqueued 3 photos/resize");
 }
 
 TEST_CASE("a stream goes on with what another node told this one, where a stream there ended") {
   TestServer s;
   Listener listener(s);
-  const JobId job = enqueue(s, kPhoto);
+  const JobId job = events_enqueue(s, kPhoto);
   CHECK(listener.next() == "enqueued 1 photos/resize");
   const std::string own = listener.last_id;
   node_says(s, 5, "films");
@@ -285,7 +285,7 @@ TEST_CASE("a client that is cut off before its first event comes back to where i
     REQUIRE(head.starts_with("retry: 1000\nid: "));
     began = head.substr(16, head.size() - 18);
   }
-  enqueue(s, kPhoto);
+  events_enqueue(s, kPhoto);
   Listener back(s, "?after=" + began);
   CHECK(back.next() == "enqueued 1 photos/resize");
 }
@@ -295,11 +295,11 @@ TEST_CASE("what is not there any more begins with a gap: after a restart, and wh
   options.events.buffer = 2;
   TestServer s({}, options);
   Listener stays(s);
-  enqueue(s, kPhoto);
+  events_enqueue(s, kPhoto);
   CHECK(stays.next() == "enqueued 1 photos/resize");
   const std::string old = stays.last_id;
   for (int i = 0; i < 3; ++i) {
-    enqueue(s, kFilm);
+    events_enqueue(s, kFilm);
     CHECK(stays.next() == "enqueued " + std::to_string(i + 2) + " films/cut");
   }
   Listener late(s, "?after=" + old);
@@ -360,7 +360,7 @@ TEST_CASE("a hundred streams cost no threads, each gets every event, and there i
   CHECK(over.status == 429);
   CHECK(code_of(over) == "overloaded");
   CHECK(over.headers.contains("Retry-After"));
-  for (int i = 0; i < 10; ++i) enqueue(s, kPhoto);
+  for (int i = 0; i < 10; ++i) events_enqueue(s, kPhoto);
   for (auto& listener : listeners) {
     for (int i = 0; i < 10; ++i) {
       CHECK(listener->next() == "enqueued " + std::to_string(i + 1) + " photos/resize");
@@ -376,16 +376,16 @@ TEST_CASE(
   HttpOptions options;
   options.require_token = true;
   TestServer s(options);
-  const std::string photos = token(s, "photos", "read=photos");
-  Listener some(s, "", photos), all(s, "", token(s, "all", "read read:payload")),
+  const std::string photos = events_token(s, "photos", "read=photos");
+  Listener some(s, "", photos), all(s, "", events_token(s, "all", "read read:payload")),
       asked(s, "?queue=films,photos", photos);
   CHECK(Peer(s).call("GET", "/v1/events").status == 401);
-  CHECK(Peer(s).call("GET", "/v1/events", "", token(s, "w", "work")).status == 403);
-  enqueue(s, kFilm);
+  CHECK(Peer(s).call("GET", "/v1/events", "", events_token(s, "w", "work")).status == 403);
+  events_enqueue(s, kFilm);
   apply(s, PauseQueue{.queue = "films"});
   apply(s, PutBreaker{.name = "geo"});
   apply(s, OpenBreaker{.name = "geo", .open_for = 1h});
-  enqueue(s, kPhoto);
+  events_enqueue(s, kPhoto);
   const ClaimedJob job = s.broker->claim({.worker = "w", .queues = {"photos"}}, 1s, {})->jobs.at(0);
   const Renewal renewal{.id = job.id, .token = job.token, .progress = Progress{0.5, "half"}};
   REQUIRE(s.broker->renew({.worker = "w", .leases = {renewal}}).has_value());
@@ -405,12 +405,12 @@ TEST_CASE("a stream ends when its token is revoked, and tells nothing more") {
   HttpOptions options;
   options.require_token = true;
   TestServer s(options);
-  const std::string header = token(s, "mine", "read");
+  const std::string header = events_token(s, "mine", "read");
   Listener listener(s, "", header), idle(s, "", header);
-  enqueue(s, kPhoto);
+  events_enqueue(s, kPhoto);
   CHECK(listener.next() == "enqueued 1 photos/resize");
   apply(s, RevokeToken{"mine"});
-  enqueue(s, kPhoto);
+  events_enqueue(s, kPhoto);
   CHECK(listener.next() == "cut");
   CHECK(idle.next() == "enqueued 1 photos/resize");
   CHECK(idle.next() == "cut");
@@ -419,7 +419,7 @@ TEST_CASE("a stream ends when its token is revoked, and tells nothing more") {
 TEST_CASE("the end of the server is a good end of its streams of events") {
   auto s = std::make_unique<TestServer>();
   Listener listener(*s), waiting(*s);
-  enqueue(*s, kPhoto);
+  events_enqueue(*s, kPhoto);
   CHECK(listener.next() == "enqueued 1 photos/resize");
   s->server->stop(20s);
   CHECK(listener.next().empty());
@@ -436,18 +436,18 @@ TEST_CASE("a stream with nothing to tell says so, with its place") {
   const std::string head = listener.peer.chunk();
   const std::string beat = listener.peer.chunk();
   CHECK(beat.starts_with(": \nid: "));
-  enqueue(s, kPhoto);
+  events_enqueue(s, kPhoto);
   std::string later = listener.peer.chunk();
   wait_until([&] { return (later = listener.peer.chunk()) != beat; });
   CHECK(later.ends_with("-1\n\n"));
   Listener back(s, "?after=" + later.substr(7, later.size() - 9));
-  enqueue(s, kPhoto);
+  events_enqueue(s, kPhoto);
   CHECK(back.next() == "enqueued 2 photos/resize");
 }
 
 TEST_CASE("without a stream no event is made") {
   TestServer s;
-  enqueue(s, kPhoto);
+  events_enqueue(s, kPhoto);
   REQUIRE(s.broker->claim({.worker = "w", .queues = {"photos"}}, 1s, {}).has_value());
   CHECK(metric(s, "mainspring_events_total") == 0);
   CHECK(Peer(s).call("HEAD", "/v1/events").status == 200);

@@ -13,7 +13,7 @@ namespace {
 constexpr std::string_view kPath = "/v1/queues/orders/sessions/customer%2F7";
 constexpr std::string_view kHeld = R"({"queue":"orders","key":"customer/7","token":)";
 
-JobId enqueue(Peer& peer, std::string_view more = "") {
+JobId sessions_enqueue(Peer& peer, std::string_view more = "") {
   const Answer answer = peer.call(
       "POST", "/v1/jobs",
       R"({"queue":"orders","kind":"ship","session":"customer/7")" + std::string(more) + "}");
@@ -53,8 +53,8 @@ constexpr std::string_view kAny = R"({"worker":"w","queues":["orders"],"max":10}
 TEST_CASE("ORD: jobs of a session are given one after the other, and hand the state on") {
   TestServer server;
   Peer peer(server);
-  const JobId first = enqueue(peer);
-  const JobId second = enqueue(peer, R"(,"priority":0)");
+  const JobId first = sessions_enqueue(peer);
+  const JobId second = sessions_enqueue(peer, R"(,"priority":0)");
   auto got = claimed(peer, kAny);
   REQUIRE(got.jobs.size() == 1);
   CHECK(got.jobs[0].id == first);
@@ -84,7 +84,7 @@ TEST_CASE("a session goes its way over HTTP: accepted, claimed from, renewed, le
   CHECK(other.status == 409);
   CHECK(code_of(other) == "lease_held");
   CHECK(accept(peer, "one") == token);
-  const JobId id = enqueue(peer);
+  const JobId id = sessions_enqueue(peer);
   CHECK(claimed(peer, kAny).jobs.empty());
   const auto why = decode_why(peer.call("GET", fmt::format("/v1/jobs/{}/why", id)).body);
   REQUIRE(why);
@@ -132,7 +132,7 @@ TEST_CASE("an accept waits for the next session that has a job, and takes both")
       "Content-Length: " +
       std::to_string(body.size()) + "\r\n\r\n" + body);
   wait_until([&] { return server.broker->parked_claims() == 1; });
-  const JobId id = enqueue(peer);
+  const JobId id = sessions_enqueue(peer);
   const auto got = decode_accept_response(waiting.receive().body);
   REQUIRE(got);
   REQUIRE(got->session);
@@ -148,8 +148,8 @@ TEST_CASE("an accept waits for the next session that has a job, and takes both")
 TEST_CASE("a session that a dead job blocks goes on when it is resumed, which is recorded") {
   TestServer server;
   Peer peer(server);
-  const JobId first = enqueue(peer, R"(,"session_on_dead":"block")");
-  const JobId second = enqueue(peer);
+  const JobId first = sessions_enqueue(peer, R"(,"session_on_dead":"block")");
+  const JobId second = sessions_enqueue(peer);
   finish(peer, claimed(peer, kAny).jobs.at(0), R"("outcome":"dead","reason":"broken")");
   CHECK(claimed(peer, kAny).jobs.empty());
   SessionInfo session = read(peer);

@@ -17,7 +17,7 @@ constexpr std::string_view kHook = R"({"http":{"event_id":"headers.x-id"},
   "args":{"order":{"$ref":"body.order.id"},"from":{"$ref":"query.from","default":"nobody"},
           "by":{"$ref":"headers.x-by","default":null},"trigger":{"$ref":"trigger.name"}}}})";
 
-std::string bearer(std::string_view token) {
+std::string triggers_bearer(std::string_view token) {
   return fmt::format("Authorization: Bearer {}\r\n", token);
 }
 void put(Peer& peer, std::string_view body = kHook) {
@@ -47,7 +47,7 @@ TEST_CASE("a hook makes a job of the request by the template, and one for each e
   TestServer server;
   Peer peer(server);
   put(peer);
-  const std::string lines = bearer(kToken) + "X-Id: e1\r\nX-By: me\r\n";
+  const std::string lines = triggers_bearer(kToken) + "X-Id: e1\r\nX-By: me\r\n";
   const Answer first = call(peer, lines, R"({"order":{"id":7}})", "/hooks/t?from=a%20b");
   REQUIRE_MESSAGE(first.status == 201, first.body);
   const auto job = server.store->get(fired(first).job);
@@ -58,7 +58,7 @@ TEST_CASE("a hook makes a job of the request by the template, and one for each e
   CHECK(again.status == 200);
   CHECK(fired(again).duplicate);
   CHECK(fired(again).job == job->id);
-  const Answer other = call(peer, bearer(kToken) + "X-Id: e2\r\n");
+  const Answer other = call(peer, triggers_bearer(kToken) + "X-Id: e2\r\n");
   CHECK(other.status == 201);
   CHECK(server.store->get(fired(other).job)->args ==
         R"({"order":7,"from":"nobody","by":null,"trigger":"t"})");
@@ -75,15 +75,15 @@ TEST_CASE("a hook without its secret makes nothing") {
   Peer peer(server);
   put(peer);
   CHECK(call(peer, "").status == 401);
-  CHECK(call(peer, bearer("a-token-of-24-characterz")).status == 401);
+  CHECK(call(peer, triggers_bearer("a-token-of-24-characterz")).status == 401);
   CHECK(call(peer, "Authorization: Basic eDp5\r\n").status == 401);
-  CHECK(call(peer, bearer(kToken), "{}", "/hooks/other").status == 404);
+  CHECK(call(peer, triggers_bearer(kToken), "{}", "/hooks/other").status == 404);
   CHECK(server.store->queues()->empty());
-  const Answer good = call(peer, bearer(kToken));
+  const Answer good = call(peer, triggers_bearer(kToken));
   CHECK(good.status == 201);
   for (int i = 0; i < 20; ++i) call(peer, "");
   CHECK(call(peer, "").status == 429);
-  CHECK(call(peer, bearer(kToken)).status == 201);
+  CHECK(call(peer, triggers_bearer(kToken)).status == 201);
 }
 
 TEST_CASE("a signed hook takes what was signed with its key, for this body, at this time") {
@@ -109,7 +109,7 @@ TEST_CASE("a signed hook takes what was signed with its key, for this body, at t
   SystemRandom random;
   CHECK(call(peer, signed_lines(make_signing_key(random), "m2", now, body), body).status == 401);
   CHECK(call(peer, "webhook-id: m2\r\n", body).status == 401);
-  CHECK(call(peer, bearer(answer->secret), body).status == 401);
+  CHECK(call(peer, triggers_bearer(answer->secret), body).status == 401);
   const Answer same =
       peer.call("PUT", "/v1/triggers/t",
                 R"({"http":{"auth":"signature"},"job":{"queue":"orders","kind":"import"}})");
@@ -125,31 +125,31 @@ TEST_CASE("a hook that is paused asks to come again") {
   put(peer);
   const Answer paused = peer.call("POST", "/v1/triggers/t/pause", R"({"reason":"full"})");
   CHECK(has(paused.body, R"("paused_reason":"full")"));
-  const Answer refused = call(peer, bearer(kToken));
+  const Answer refused = call(peer, triggers_bearer(kToken));
   CHECK(refused.status == 503);
   CHECK(refused.headers.contains("Retry-After"));
   CHECK(peer.call("POST", "/v1/triggers/t/fire", R"({"body":{"order":{"id":1}}})").status == 409);
   peer.call("POST", "/v1/triggers/t/resume");
-  CHECK(call(peer, bearer(kToken)).status == 201);
+  CHECK(call(peer, triggers_bearer(kToken)).status == 201);
 }
 
 TEST_CASE("a hook tells what of the request it cannot take") {
   TestServer server;
   Peer peer(server);
   put(peer);
-  const Answer missing = call(peer, bearer(kToken), R"({"x":1})");
+  const Answer missing = call(peer, triggers_bearer(kToken), R"({"x":1})");
   CHECK(missing.status == 400);
   CHECK(has(missing.body, "body.order.id"));
-  CHECK(call(peer, bearer(kToken), "{").status == 400);
+  CHECK(call(peer, triggers_bearer(kToken), "{").status == 400);
   Peer large(server);
-  CHECK(call(large, bearer(kToken), std::string((1 << 20) + 1, 'x')).status == 413);
+  CHECK(call(large, triggers_bearer(kToken), std::string((1 << 20) + 1, 'x')).status == 413);
   CHECK(server.store->queues()->empty());
   const Answer text = peer.call("PUT", "/v1/triggers/text",
                                 R"({"http":{},"secret":"a-token-of-24-characters",
                                     "job":{"queue":"q","kind":"k"}})");
   REQUIRE_MESSAGE(text.status == 201, text.body);
   peer.send("POST /hooks/text HTTP/1.1\r\nHost: localhost\r\nContent-Type: text/plain\r\n" +
-            bearer(kToken) + "Content-Length: 5\r\n\r\nhello");
+            triggers_bearer(kToken) + "Content-Length: 5\r\n\r\nhello");
   const Answer plain = peer.receive();
   REQUIRE_MESSAGE(plain.status == 201, plain.body);
   CHECK(server.store->get(fired(plain).job)->args == "\"hello\"");
@@ -162,7 +162,7 @@ TEST_CASE("a hook takes its rate, and no more") {
                "job":{"queue":"q","kind":"k"}})");
   int taken = 0, refused = 0;
   for (int i = 0; i < 20; ++i) {
-    const int status = call(peer, bearer(kToken)).status;
+    const int status = call(peer, triggers_bearer(kToken)).status;
     taken += status == 201 ? 1 : 0;
     refused += status == 429 ? 1 : 0;
   }
@@ -209,7 +209,7 @@ TEST_CASE("the end of a job fires a trigger, and a row says why an end made no j
   CHECK(has(page->rows[0].reason, "job.result.n"));
   CHECK(page->rows[1].event == fmt::format("{}/completed", first));
   CHECK(page->rows[1].job != 0);
-  CHECK(call(peer, bearer(kToken)).status == 404);
+  CHECK(call(peer, triggers_bearer(kToken)).status == 404);
   const Answer by_hand =
       peer.call("POST", "/v1/triggers/t/fire", R"({"event":"e","job":{"id":3,"result":{"n":1}}})");
   REQUIRE_MESSAGE(by_hand.status == 201, by_hand.body);

@@ -21,7 +21,7 @@ constexpr std::string_view kOrder = R"({"name":"order","input":{"order":7},"key"
     "args":{"charge":{"$ref":"charge.id"}}}}],
   "result":{"parcel":{"$ref":"ship.parcel"}}})";
 
-std::string path(WorkflowId id, std::string_view verb = "") {
+std::string workflows_path(WorkflowId id, std::string_view verb = "") {
   return fmt::format("/v1/workflows/{}{}", id, verb);
 }
 WorkflowId start(Peer& peer, std::string_view body = kOrder) {
@@ -29,13 +29,13 @@ WorkflowId start(Peer& peer, std::string_view body = kOrder) {
   REQUIRE_MESSAGE(answer.status == 201, answer.body);
   return decode_workflow_started(answer.body)->id;
 }
-WorkflowInfo read(Peer& peer, WorkflowId id, std::string_view query = "") {
-  const Answer answer = peer.call("GET", path(id, query));
+WorkflowInfo workflows_read(Peer& peer, WorkflowId id, std::string_view query = "") {
+  const Answer answer = peer.call("GET", workflows_path(id, query));
   const auto info = decode_workflow_info(answer.body);
   REQUIRE_MESSAGE(info.has_value(), answer.body);
   return *info;
 }
-ClaimedJob claim(Peer& peer) {
+ClaimedJob workflows_claim(Peer& peer) {
   const Answer answer =
       peer.call("POST", "/v1/claim", R"({"worker":"w","queues":["pay","pack"],"wait":"20s"})");
   REQUIRE_MESSAGE(answer.status == 200, answer.body);
@@ -43,7 +43,7 @@ ClaimedJob claim(Peer& peer) {
   REQUIRE(claimed->jobs.size() == 1);
   return claimed->jobs[0];
 }
-void finish(Peer& peer, const ClaimedJob& job, std::string_view more) {
+void workflows_finish(Peer& peer, const ClaimedJob& job, std::string_view more) {
   const Answer answer =
       peer.call("POST", "/v1/finish",
                 fmt::format(R"({{"worker":"w","results":[{{"id":{},"token":{},{}}}]}})", job.id,
@@ -65,17 +65,17 @@ TEST_CASE("WF: a workflow goes its way over HTTP, and whoever waits is told in i
   const Answer again = peer.call("POST", "/v1/workflows", std::string(kOrder));
   CHECK(again.status == 200);
   CHECK(again.body == fmt::format(R"({{"id":{},"duplicate":true}})", id));
-  waiter.send(fmt::format("GET {}?wait=30s HTTP/1.1\r\nHost: localhost\r\n\r\n", path(id)));
-  const ClaimedJob charge = claim(peer);
+  waiter.send(fmt::format("GET {}?wait=30s HTTP/1.1\r\nHost: localhost\r\n\r\n", workflows_path(id)));
+  const ClaimedJob charge = workflows_claim(peer);
   CHECK(charge.kind == "charge");
   CHECK(charge.args == R"({"order":7})");
-  finish(peer, charge, R"("outcome":"complete","result":{"id":"c1"})");
+  workflows_finish(peer, charge, R"("outcome":"complete","result":{"id":"c1"})");
   CHECK(
-      peer.call("POST", path(id, "/signal"), R"({"name":"paid","id":"1","payload":{"by":"card"}})")
+      peer.call("POST", workflows_path(id, "/signal"), R"({"name":"paid","id":"1","payload":{"by":"card"}})")
           .body == fmt::format(R"({{"id":{},"signal":"paid"}})", id));
-  const ClaimedJob ship = claim(peer);
+  const ClaimedJob ship = workflows_claim(peer);
   CHECK(ship.args == R"({"charge":"c1"})");
-  finish(peer, ship, R"("outcome":"complete","result":{"parcel":"p9"})");
+  workflows_finish(peer, ship, R"("outcome":"complete","result":{"parcel":"p9"})");
   const Answer waited = waiter.receive();
   CHECK(waited.status == 200);
   const auto info = decode_workflow_info(waited.body);
@@ -83,16 +83,16 @@ TEST_CASE("WF: a workflow goes its way over HTTP, and whoever waits is told in i
   CHECK(info->state == WorkflowState::completed);
   CHECK(info->result == R"({"parcel":"p9"})");
   CHECK(info->completed == 3);
-  const auto steps = decode_workflow_steps(peer.call("GET", path(id, "/steps?limit=2")).body);
+  const auto steps = decode_workflow_steps(peer.call("GET", workflows_path(id, "/steps?limit=2")).body);
   REQUIRE(steps);
   REQUIRE(steps->steps.size() == 2);
   CHECK(steps->steps[1].result == R"({"by":"card"})");
   REQUIRE(steps->next == 2);
-  const auto rest = decode_workflow_steps(peer.call("GET", path(id, "/steps?after=2")).body);
+  const auto rest = decode_workflow_steps(peer.call("GET", workflows_path(id, "/steps?after=2")).body);
   REQUIRE(rest->steps.size() == 1);
   CHECK(rest->steps[0].name == "ship");
   CHECK_FALSE(rest->next.has_value());
-  const Answer late = peer.call("POST", path(id, "/signal"), R"({"name":"paid"})");
+  const Answer late = peer.call("POST", workflows_path(id, "/signal"), R"({"name":"paid"})");
   CHECK(late.status == 409);
   CHECK(code_of(late) == "conflict");
 }
@@ -102,24 +102,24 @@ TEST_CASE("WF: what was done is undone when it is cancelled; an undo that dies p
   server.log.expect("a workflow is parked");
   Peer peer(server);
   const WorkflowId id = start(peer);
-  finish(peer, claim(peer), R"("outcome":"complete","result":{"id":"c1"})");
-  CHECK(peer.call("POST", path(id, "/pause")).status == 200);
-  CHECK(read(peer, id).paused);
-  CHECK(peer.call("POST", path(id, "/resume")).status == 200);
-  const Answer cancelled = peer.call("POST", path(id, "/cancel"), R"({"reason":"wrong address"})");
+  workflows_finish(peer, workflows_claim(peer), R"("outcome":"complete","result":{"id":"c1"})");
+  CHECK(peer.call("POST", workflows_path(id, "/pause")).status == 200);
+  CHECK(workflows_read(peer, id).paused);
+  CHECK(peer.call("POST", workflows_path(id, "/resume")).status == 200);
+  const Answer cancelled = peer.call("POST", workflows_path(id, "/cancel"), R"({"reason":"wrong address"})");
   CHECK(cancelled.status == 200);
   CHECK(decode_workflow_info(cancelled.body)->state == WorkflowState::undoing);
-  ClaimedJob refund = claim(peer);
+  ClaimedJob refund = workflows_claim(peer);
   CHECK(refund.kind == "refund");
-  finish(peer, refund, R"("outcome":"dead","reason":"no_money")");
-  CHECK(read(peer, id, "?wait=30s").state == WorkflowState::parked);
-  const Answer retried = peer.call("POST", path(id, "/retry"));
+  workflows_finish(peer, refund, R"("outcome":"dead","reason":"no_money")");
+  CHECK(workflows_read(peer, id, "?wait=30s").state == WorkflowState::parked);
+  const Answer retried = peer.call("POST", workflows_path(id, "/retry"));
   CHECK_MESSAGE(retried.status == 200, retried.body);
-  refund = claim(peer);
-  finish(peer, refund, R"("outcome":"dead","reason":"no_money")");
-  CHECK(read(peer, id, "?wait=30s").state == WorkflowState::parked);
-  CHECK(peer.call("POST", path(id, "/retry"), R"({"step":"charge","by_hand":true})").status == 200);
-  const WorkflowInfo info = read(peer, id);
+  refund = workflows_claim(peer);
+  workflows_finish(peer, refund, R"("outcome":"dead","reason":"no_money")");
+  CHECK(workflows_read(peer, id, "?wait=30s").state == WorkflowState::parked);
+  CHECK(peer.call("POST", workflows_path(id, "/retry"), R"({"step":"charge","by_hand":true})").status == 200);
+  const WorkflowInfo info = workflows_read(peer, id);
   CHECK(info.state == WorkflowState::cancelled);
   CHECK(has(info.reason, "wrong address"));
   const std::string audit = peer.call("GET", "/v1/audit?object=workflow%2F1").body;
@@ -139,26 +139,26 @@ TEST_CASE("a step that fails may park its workflow, and goes on tried again or w
       "job":{"queue":"pay","kind":"charge","max_attempts":1}},
     {"name":"ship","job":{"queue":"pack","kind":"ship",
       "args":{"charge":{"$ref":"charge.id"}}}}]})");
-  finish(peer, claim(peer), R"("outcome":"dead","reason":"no_answer")");
-  WorkflowInfo info = read(peer, id, "?wait=30s");
+  workflows_finish(peer, workflows_claim(peer), R"("outcome":"dead","reason":"no_answer")");
+  WorkflowInfo info = workflows_read(peer, id, "?wait=30s");
   CHECK(info.state == WorkflowState::parked);
   CHECK(info.reason == "step charge: dead: no_answer");
-  CHECK(decode_workflow_info(peer.call("POST", path(id, "/retry")).body)->state ==
+  CHECK(decode_workflow_info(peer.call("POST", workflows_path(id, "/retry")).body)->state ==
         WorkflowState::running);
-  finish(peer, claim(peer), R"("outcome":"dead","reason":"no_answer")");
-  CHECK(read(peer, id, "?wait=30s").state == WorkflowState::parked);
+  workflows_finish(peer, workflows_claim(peer), R"("outcome":"dead","reason":"no_answer")");
+  CHECK(workflows_read(peer, id, "?wait=30s").state == WorkflowState::parked);
   const auto refused = [&](std::string_view body, int status, std::string_view field) {
-    const Answer answer = peer.call("POST", path(id, "/retry"), std::string(body));
+    const Answer answer = peer.call("POST", workflows_path(id, "/retry"), std::string(body));
     CHECK_MESSAGE(answer.status == status, answer.body);
     CHECK_MESSAGE(has(answer.body, field), answer.body);
   };
   refused(R"({"step":"ship"})", 404, "ship");
   refused(R"({"step":"charge","result":1})", 400, R"("field":"result")");
   refused(R"({"by_hand":true,"result":1})", 400, R"("field":"result")");
-  const Answer done = peer.call("POST", path(id, "/retry"),
+  const Answer done = peer.call("POST", workflows_path(id, "/retry"),
                                 R"({"step":"charge","by_hand":true,"result":{"id":"c1"}})");
   REQUIRE_MESSAGE(done.status == 200, done.body);
-  CHECK(claim(peer).args == R"({"charge":"c1"})");
+  CHECK(workflows_claim(peer).args == R"({"charge":"c1"})");
   CHECK(has(peer.call("GET", "/v1/audit?object=workflow%2F1").body,
             R"({"step":"charge","by_hand":true})"));
 }
@@ -169,17 +169,17 @@ TEST_CASE("a workflow in a workflow: each is there by its number, and both know 
   const WorkflowId id = start(peer, R"({"name":"trip","steps":[{"name":"book","workflow":{
     "name":"booking","input":{"of":{"$ref":"workflow.id"}},"result":{"$ref":"fly.seat"},
     "steps":[{"name":"fly","job":{"queue":"pay","kind":"fly"}}]}}],"result":{"$ref":"book"}})");
-  const auto steps = decode_workflow_steps(peer.call("GET", path(id, "/steps")).body);
+  const auto steps = decode_workflow_steps(peer.call("GET", workflows_path(id, "/steps")).body);
   REQUIRE(steps.has_value());
   const WorkflowId child = steps->steps.at(0).workflow;
   REQUIRE(child > id);
-  CHECK(read(peer, child).parent == WorkflowParent{id, "book"});
-  CHECK(read(peer, child).input == fmt::format(R"({{"of":{}}})", id));
-  CHECK(has(peer.call("GET", path(child)).body,
+  CHECK(workflows_read(peer, child).parent == WorkflowParent{id, "book"});
+  CHECK(workflows_read(peer, child).input == fmt::format(R"({{"of":{}}})", id));
+  CHECK(has(peer.call("GET", workflows_path(child)).body,
             fmt::format(R"("parent":{{"workflow":{},"step":"book"}})", id)));
-  finish(peer, claim(peer), R"("outcome":"complete","result":{"seat":"1a"})");
-  CHECK(read(peer, id, "?wait=20s").result == R"("1a")");
-  CHECK(peer.call("POST", path(child, "/cancel")).status == 409);
+  workflows_finish(peer, workflows_claim(peer), R"("outcome":"complete","result":{"seat":"1a"})");
+  CHECK(workflows_read(peer, id, "?wait=20s").result == R"("1a")");
+  CHECK(peer.call("POST", workflows_path(child, "/cancel")).status == 409);
   const Answer bad = peer.call("POST", "/v1/workflows", R"({"name":"n","steps":[{"name":"s",
     "workflow":{"name":"m","steps":[{"name":"t","job":{"queue":"$x","kind":"k"}}]}}]})");
   CHECK(bad.status == 400);
@@ -190,7 +190,7 @@ TEST_CASE("workflows are listed by name and state, newest first, page by page") 
   TestServer server;
   Peer peer(server);
   for (const std::string_view name : {"a", "b", "a", "a"}) start(peer, single("q", name));
-  peer.call("POST", path(3, "/cancel"));
+  peer.call("POST", workflows_path(3, "/cancel"));
   const auto ids = [&](std::string_view query) {
     const Answer answer = peer.call("GET", fmt::format("/v1/workflows{}", query));
     const auto page = decode_workflow_page(answer.body);
@@ -222,15 +222,15 @@ TEST_CASE("what breaks a rule of a workflow is refused, and the field is named")
   CHECK(field("/v1/workflows", R"({"name":"w","steps":[{"name":"s","sleep":"1s","x":1}]})") ==
         "steps[0].x");
   const WorkflowId id = start(peer, single("q"));
-  CHECK(field(path(id, "/signal"), R"({"payload":1})") == "name");
-  CHECK(peer.call("GET", path(99)).status == 404);
-  CHECK(peer.call("GET", path(99, "?wait=10s")).status == 404);
-  CHECK(peer.call("GET", path(99, "/steps")).status == 404);
+  CHECK(field(workflows_path(id, "/signal"), R"({"payload":1})") == "name");
+  CHECK(peer.call("GET", workflows_path(99)).status == 404);
+  CHECK(peer.call("GET", workflows_path(99, "?wait=10s")).status == 404);
+  CHECK(peer.call("GET", workflows_path(99, "/steps")).status == 404);
   for (const std::string_view verb : {"/cancel", "/pause", "/resume", "/retry"})
-    CHECK(peer.call("POST", path(99, verb)).status == 404);
+    CHECK(peer.call("POST", workflows_path(99, verb)).status == 404);
   for (const std::string_view query : {"?state=nice", "?limit=0", "?before=x", "?name=%20"})
     CHECK(peer.call("GET", fmt::format("/v1/workflows{}", query)).status == 400);
-  CHECK(peer.call("GET", path(id, "/steps?after=-1")).status == 400);
+  CHECK(peer.call("GET", workflows_path(id, "/steps?after=-1")).status == 400);
   CHECK(peer.call("GET", "/v1/workflows/none").status == 400);
 }
 
@@ -270,28 +270,28 @@ TEST_CASE("a workflow is there for whoever may touch the queues of all its jobs"
   REQUIRE(started);
   const std::string one = with("read=pay admin=pay");
   for (const std::string_view more : {"", "?wait=20s", "/steps"})
-    CHECK(ask(one, "GET", path(started->id, more)).status == 404);
+    CHECK(ask(one, "GET", workflows_path(started->id, more)).status == 404);
   CHECK(ask(one, "GET", "/v1/workflows").body == R"({"workflows":[],"next":null})");
-  CHECK(ask(one, "POST", path(started->id, "/signal"), R"({"name":"paid"})").status == 404);
+  CHECK(ask(one, "POST", workflows_path(started->id, "/signal"), R"({"name":"paid"})").status == 404);
   for (const std::string_view verb : {"/cancel", "/pause", "/resume", "/retry"})
-    CHECK(ask(one, "POST", path(started->id, verb)).status == 404);
+    CHECK(ask(one, "POST", workflows_path(started->id, verb)).status == 404);
   constexpr std::string_view kFork = R"({"step":"pay"})";
-  CHECK(ask(one, "POST", path(started->id, "/fork"), kFork).status == 404);
-  CHECK(ask(with("admin"), "POST", path(started->id, "/fork"), kFork).status == 403);
-  CHECK(ask(all, "POST", path(started->id, "/fork"), kFork).status == 409);
-  CHECK(ask(all, "POST", path(started->id, "/signal"), R"({"name":"paid","payload":"secret"})")
+  CHECK(ask(one, "POST", workflows_path(started->id, "/fork"), kFork).status == 404);
+  CHECK(ask(with("admin"), "POST", workflows_path(started->id, "/fork"), kFork).status == 403);
+  CHECK(ask(all, "POST", workflows_path(started->id, "/fork"), kFork).status == 409);
+  CHECK(ask(all, "POST", workflows_path(started->id, "/signal"), R"({"name":"paid","payload":"secret"})")
             .status == 200);
-  CHECK(ask(all, "POST", path(started->id, "/cancel"), R"({"reason":"why not"})").status == 200);
+  CHECK(ask(all, "POST", workflows_path(started->id, "/cancel"), R"({"reason":"why not"})").status == 200);
   const std::string reader = with("read=pay read=pack read:payload=pay");
   for (const std::string_view more : {"", "?wait=20s", "/steps"}) {
-    const Answer masked = ask(reader, "GET", path(started->id, more));
+    const Answer masked = ask(reader, "GET", workflows_path(started->id, more));
     CHECK(masked.status == 200);
     CHECK_FALSE(has(masked.body, R"("order":7)"));
     CHECK_FALSE(has(masked.body, "why not"));
     CHECK_FALSE(has(masked.body, "secret"));
   }
   CHECK_FALSE(has(ask(reader, "GET", "/v1/workflows").body, "why not"));
-  CHECK(has(ask(all, "GET", path(started->id)).body, R"("input":{"order":7})"));
+  CHECK(has(ask(all, "GET", workflows_path(started->id)).body, R"("input":{"order":7})"));
   CHECK(has(ask(all, "GET", "/v1/workflows").body, "why not"));
 }
 
@@ -303,9 +303,9 @@ TEST_CASE("a thousand wait for workflows without a thread each, and one that goe
   for (int i = 0; i < 1000; ++i) {
     waiting.push_back(std::make_unique<Peer>(server));
     waiting.back()->send(
-        fmt::format("GET {}?wait=30s HTTP/1.1\r\nHost: localhost\r\n\r\n", path(id)));
+        fmt::format("GET {}?wait=30s HTTP/1.1\r\nHost: localhost\r\n\r\n", workflows_path(id)));
   }
   waiting.resize(990);
-  finish(peer, claim(peer), R"("outcome":"complete")");
+  workflows_finish(peer, workflows_claim(peer), R"("outcome":"complete")");
   for (auto& one : waiting) CHECK(has(one->receive().body, R"("state":"completed")"));
 }

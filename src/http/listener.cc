@@ -27,7 +27,7 @@ std::string url_host(const asio::ip::address& address) {
   return address.is_v6() ? fmt::format("[{}]", address.to_string()) : address.to_string();
 }
 
-sockaddr_un address_of(const std::string& path) {
+sockaddr_un unix_address(const std::string& path) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   path.copy(address.sun_path, sizeof address.sun_path - 1);
@@ -125,7 +125,7 @@ Result<void> Listener::open_unix(const std::string& path) {
 }
 
 Result<void> Listener::bind_unix(const std::string& path) {
-  const sockaddr_un address = address_of(path);
+  const sockaddr_un address = unix_address(path);
   MS_TRY(clear_path(path, address));
   error_code problem;
   acceptor_.open(asio::generic::stream_protocol(AF_UNIX, 0), problem);

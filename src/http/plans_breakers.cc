@@ -15,7 +15,7 @@ Reply breaker_reply(const Services& services, const std::string& name) {
 }
 
 // Answered with the breaker as it is then.
-Plan change(const Request& request, Services& services, Operation operation, std::string image) {
+Plan change_breaker(const Request& request, Services& services, Operation operation, std::string image) {
   return DoWrite{std::move(operation),
                  [&services, name = request.param](OperationResult&) -> DoWrite::Answer {
                    return DoRead{[&services, name] { return breaker_reply(services, name); }};
@@ -30,7 +30,7 @@ Plan plan_put_breaker(const Request& request, Services& services) {
   auto put = decode_put_breaker_request(request.param, request.body);
   if (!put) return error_reply(put.error());
   std::string image = breaker_settings_text(put->settings);
-  return change(request, services, std::move(*put), std::move(image));
+  return change_breaker(request, services, std::move(*put), std::move(image));
 }
 
 Plan plan_get_breaker(const Request& request, Services& services) {
@@ -63,12 +63,12 @@ Plan plan_open_breaker(const Request& request, Services& services) {
   if (auto good = check_name("name", request.param); !good) return error_reply(good.error());
   auto open = decode_open_breaker_request(request.param, request.body);
   if (!open) return error_reply(open.error());
-  return change(request, services, std::move(*open), R"({"state":"open"})");
+  return change_breaker(request, services, std::move(*open), R"({"state":"open"})");
 }
 
 Plan plan_close_breaker(const Request& request, Services& services) {
   if (auto good = check_name("name", request.param); !good) return error_reply(good.error());
-  return change(request, services, CloseBreaker{.name = request.param}, R"({"state":"closed"})");
+  return change_breaker(request, services, CloseBreaker{.name = request.param}, R"({"state":"closed"})");
 }
 
 }  // namespace mainspring::http

@@ -9,14 +9,14 @@
 namespace mainspring::http {
 namespace {
 
-constexpr std::size_t kPieceBytes = 64 << 10;  // of a followed log; also the default of max
+constexpr std::size_t kLogPieceBytes = 64 << 10;  // of a followed log; also the default of max
 constexpr std::int64_t kMaxReadBytes = 1 << 20;
 
 struct LogRequest {
   JobType type = JobType::triggered;
   std::string name, run;
   std::int64_t position = 0;
-  std::size_t max = kPieceBytes;
+  std::size_t max = kLogPieceBytes;
 };
 
 Result<std::int64_t> whole_number(const Request& request, std::string_view name,
@@ -58,7 +58,7 @@ Result<LogRequest> log_request(const Request& request) {
   }
   MS_TRY_ASSIGN(log.position, whole_number(request, "position", 0, -kMaxReadBytes, INT64_MAX));
   MS_TRY_ASSIGN(const std::int64_t max,
-                whole_number(request, "max", kPieceBytes, 1, kMaxReadBytes));
+                whole_number(request, "max", kLogPieceBytes, 1, kMaxReadBytes));
   log.max = static_cast<std::size_t>(max);
   return log;
 }
@@ -125,7 +125,7 @@ Plan plan_host_log(const Request& request, Services& services) {
   const auto log = std::make_shared<LogRequest>(std::move(*wanted));
   DoStream stream;
   if (*follow) {
-    log->max = std::min(log->max, kPieceBytes);
+    log->max = std::min(log->max, kLogPieceBytes);
     stream.next = [&host, log](bool) { return followed_piece(host, *log); };
   } else {
     stream.wait = *wait;

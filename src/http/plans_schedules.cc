@@ -36,7 +36,7 @@ Reply schedule_reply(const Services& services, const std::string& name, const Ca
 
 // A change that is answered with the schedule as it is then.
 template <class T>
-DoWrite change(const Request& request, const Services& services, T operation) {
+DoWrite change_schedule(const Request& request, const Services& services, T operation) {
   operation.within = request.caller->within(Verb::schedule);
   return DoWrite{std::move(operation),
                  [&services, name = request.param,
@@ -48,7 +48,7 @@ DoWrite change(const Request& request, const Services& services, T operation) {
                  audit_of(request, "schedule/" + request.param)};
 }
 
-Result<PutSchedule> put_of(const Request& request, const Services& services) {
+Result<PutSchedule> put_schedule_of(const Request& request, const Services& services) {
   MS_TRY(check_name("name", request.param));
   MS_TRY_ASSIGN(PutScheduleRequest put, decode_put_schedule_request(request.param, request.body));
   MS_TRY(check_may_make(*request.caller, Verb::schedule, put.schedule.job));
@@ -59,7 +59,7 @@ Result<PutSchedule> put_of(const Request& request, const Services& services) {
   return operation;
 }
 
-Reply put_reply(const Services& services, const std::string& name, const PutScheduleResult& result,
+Reply put_schedule_reply(const Services& services, const std::string& name, const PutScheduleResult& result,
                 const Caller& caller) {
   auto info = services.store.schedule(name);
   if (!info) return error_reply(info.error());
@@ -137,14 +137,14 @@ Reply backfill_reply(Services& services, const Backfill& backfill, Audit audit) 
 }  // namespace
 
 Plan plan_put_schedule(const Request& request, Services& services) {
-  auto put = put_of(request, services);
+  auto put = put_schedule_of(request, services);
   if (!put) return error_reply(put.error());
   return DoWrite{
       std::move(*put),
       [&services, name = request.param,
        caller = request.caller](OperationResult& result) -> DoWrite::Answer {
         return DoRead{[&services, name, caller, put = std::get<PutScheduleResult>(result)] {
-          return put_reply(services, name, put, *caller);
+          return put_schedule_reply(services, name, put, *caller);
         }};
       },
       audit_of(request, "schedule/" + request.param)};
@@ -192,12 +192,12 @@ Plan plan_pause_schedule(const Request& request, Services& services) {
   if (auto good = check_name("name", request.param); !good) return error_reply(good.error());
   auto pause = decode_pause_request(request.param, request.body);
   if (!pause) return error_reply(pause.error());
-  return change(request, services, std::move(*pause));
+  return change_schedule(request, services, std::move(*pause));
 }
 
 Plan plan_resume_schedule(const Request& request, Services& services) {
   if (auto good = check_name("name", request.param); !good) return error_reply(good.error());
-  return change(request, services,
+  return change_schedule(request, services,
                 PauseSchedule{.name = request.param, .paused = false, .reason = {}});
 }
 
@@ -205,7 +205,7 @@ Plan plan_set_timer(const Request& request, Services& services) {
   if (auto good = check_name("name", request.param); !good) return error_reply(good.error());
   auto timer = decode_timer_request(request.param, request.body);
   if (!timer) return error_reply(timer.error());
-  return change(request, services, std::move(*timer));
+  return change_schedule(request, services, std::move(*timer));
 }
 
 Plan plan_trigger_schedule(const Request& request, Services& services) {

@@ -50,7 +50,7 @@ struct Put {
   std::string made;  // the secret that was made for it
 };
 
-Result<Put> put_of(const Request& request, Services& services) {
+Result<Put> put_trigger_of(const Request& request, Services& services) {
   MS_TRY(check_name("name", request.param));
   MS_TRY_ASSIGN(PutTriggerRequest put, decode_put_trigger_request(request.param, request.body));
   MS_TRY(check_trigger(put.trigger));
@@ -76,7 +76,7 @@ Result<Put> put_of(const Request& request, Services& services) {
   return out;
 }
 
-Reply put_reply(const Services& services, const std::string& name, const PutTriggerResult& result,
+Reply put_trigger_reply(const Services& services, const std::string& name, const PutTriggerResult& result,
                 const std::string& secret, const Caller& caller) {
   const auto info = services.store.trigger(name);
   if (!info) return error_reply(info.error());
@@ -86,7 +86,7 @@ Reply put_reply(const Services& services, const std::string& name, const PutTrig
   return reply;
 }
 
-Plan change(const Request& request, Services& services, PauseTrigger operation, std::string after) {
+Plan change_trigger(const Request& request, Services& services, PauseTrigger operation, std::string after) {
   operation.within = request.caller->within(Verb::schedule);
   return DoWrite{std::move(operation),
                  [&services, name = request.param,
@@ -198,7 +198,7 @@ Result<TriggerFired> call_hook(const Request& request, Services& services) {
 }  // namespace
 
 Plan plan_put_trigger(const Request& request, Services& services) {
-  auto put = put_of(request, services);
+  auto put = put_trigger_of(request, services);
   if (!put) return error_reply(put.error());
   std::string image = trigger_image(put->operation.trigger);
   return DoWrite{
@@ -206,7 +206,7 @@ Plan plan_put_trigger(const Request& request, Services& services) {
       [&services, name = request.param, made = put->made,
        caller = request.caller](OperationResult& result) -> DoWrite::Answer {
         return DoRead{[&services, name, made, caller, done = std::get<PutTriggerResult>(result)] {
-          return put_reply(services, name, done, made, *caller);
+          return put_trigger_reply(services, name, done, made, *caller);
         }};
       },
       audit_of_request(request, "trigger/" + request.param, std::move(image))};
@@ -253,14 +253,14 @@ Plan plan_pause_trigger(const Request& request, Services& services) {
   if (auto good = check_name("name", request.param); !good) return error_reply(good.error());
   auto pause = decode_pause_request(request.param, request.body);
   if (!pause) return error_reply(pause.error());
-  return change(request, services,
+  return change_trigger(request, services,
                 PauseTrigger{.name = request.param, .paused = true, .reason = pause->reason},
                 R"({"paused":true})");
 }
 
 Plan plan_resume_trigger(const Request& request, Services& services) {
   if (auto good = check_name("name", request.param); !good) return error_reply(good.error());
-  return change(request, services, PauseTrigger{.name = request.param, .paused = false},
+  return change_trigger(request, services, PauseTrigger{.name = request.param, .paused = false},
                 R"({"paused":false})");
 }
 

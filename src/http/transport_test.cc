@@ -95,7 +95,7 @@ struct TlsPair : Pair {
   SSL* ssl = nullptr;
 };
 
-std::string text_of(std::size_t bytes) {
+std::string transport_text_of(std::size_t bytes) {
   std::string text(bytes, 'x');
   for (std::size_t i = 0; i < bytes; ++i) text[i] = static_cast<char>('a' + (i * i / 7) % 26);
   return text;
@@ -130,10 +130,10 @@ std::string pump(Transport& transport, std::string_view head, std::string_view b
 }  // namespace
 
 TEST_CASE("bytes arrive whole through a small socket, plain and under TLS") {
-  const std::string head = text_of(300);
+  const std::string head = transport_text_of(300);
   for (const std::size_t bytes : {0u, 1u, 16'000u, 16'384u, 100'000u, 1'000'000u}) {
     CAPTURE(bytes);
-    const std::string body = text_of(bytes);
+    const std::string body = transport_text_of(bytes);
     int waits = 0;
     Pair plain(nullptr, 4096);
     REQUIRE(plain.transport->handshake().next == Next::done);
@@ -152,7 +152,7 @@ TEST_CASE("what a client sends is read as it comes, however small the pieces") {
   TlsPair pair;
   char into[100'000];
   CHECK(pair.transport->read(into).next == Next::wait_read);
-  const std::string text = text_of(50'000);
+  const std::string text = transport_text_of(50'000);
   std::string got;
   std::size_t sent = 0;
   for (int turn = 0; turn < kMaxTurns && got.size() < text.size(); ++turn) {

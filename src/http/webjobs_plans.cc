@@ -15,7 +15,7 @@ constexpr std::size_t kMaxDataFileBytes = 64 << 20;
 // What every plan of this API does with a host: read or change, on a thread that may wait for
 // files; errors in the words of this API.
 template <class F>
-Plan on_host(Services& services, F work) {
+Plan on_webjobs_host(Services& services, F work) {
   return DoRead{[&host = *services.host, work = std::move(work)]() -> Reply {
                   Result<Reply> reply = work(host);
                   return reply ? std::move(*reply) : webjobs_error(reply.error());
@@ -47,7 +47,7 @@ std::string etag_of(const Services& services, std::uint64_t version) {
   return fmt::format("\"{:x}-{:x}\"", services.host_epoch, version);
 }
 
-bool is_listed(std::string_view if_none_match, std::string_view etag) {
+bool is_etag_listed(std::string_view if_none_match, std::string_view etag) {
   return if_none_match == "*" || if_none_match.find(etag) != std::string_view::npos;
 }
 
@@ -55,13 +55,13 @@ bool is_listed(std::string_view if_none_match, std::string_view etag) {
 template <class F>
 Plan with_etag(const Request& request, Services& services, F write) {
   const std::string known(header_value(request.headers, "If-None-Match"));
-  return on_host(services,
+  return on_webjobs_host(services,
                  [&services, known, write = std::move(write)](HostControl& host) -> Result<Reply> {
                    // Asked before the list: a change between the two makes the list newer than its
                    // ETag.
                    const std::string etag = etag_of(services, host.version());
                    Reply reply;
-                   if (!known.empty() && is_listed(known, etag)) {
+                   if (!known.empty() && is_etag_listed(known, etag)) {
                      reply.status = 304;
                    } else {
                      MS_TRY_ASSIGN(reply.body, write(host));
@@ -109,7 +109,7 @@ Plan plan_webjobs(const Request& request, Services& services) {
 template <JobType Type>
 Plan plan_webjob(const Request& request, Services& services) {
   if (auto good = check_name_of(request); !good) return webjobs_error(good.error());
-  return on_host(services,
+  return on_webjobs_host(services,
                  [name = request.param, base = base_url(request), caller = request.caller,
                   &clock = services.clock](HostControl& host) -> Result<Reply> {
                    MS_TRY_ASSIGN(const JobView job, host.find(Type, name));
@@ -151,7 +151,7 @@ Plan plan_remove_webjob(const Request& request, Services& services) {
 template <JobType Type>
 Plan plan_webjob_settings(const Request& request, Services& services) {
   if (!check_job_name(request.param)) return Reply{.body = "{}"};
-  return on_host(services, [name = request.param](HostControl& host) -> Result<Reply> {
+  return on_webjobs_host(services, [name = request.param](HostControl& host) -> Result<Reply> {
     auto text = host.settings(Type, name);
     if (!text || !check_json("settings", *text)) return Reply{.body = "{}"};
     return Reply{.body = std::move(*text)};
@@ -209,7 +209,7 @@ Plan plan_webjob_history(const Request& request, Services& services) {
 Plan plan_webjob_run(const Request& request, Services& services) {
   if (auto good = check_name_of(request); !good) return webjobs_error(good.error());
   if (auto good = check_run_id(request.more_params[0]); !good) return webjobs_error(good.error());
-  return on_host(services,
+  return on_webjobs_host(services,
                  [name = request.param, id = request.more_params[0], base = base_url(request),
                   &clock = services.clock](HostControl& host) -> Result<Reply> {
                    MS_TRY_ASSIGN(const RunRecord run, host.run_of(name, id));
@@ -218,7 +218,7 @@ Plan plan_webjob_run(const Request& request, Services& services) {
 }
 
 Plan plan_webjobs_swagger(const Request& request, Services& services) {
-  return on_host(services,
+  return on_webjobs_host(services,
                  [host_name = std::string(header_value(request.headers, "Host")),
                   caller = request.caller](HostControl& host) -> Result<Reply> {
                    return Reply{.body = webjobs_swagger(
@@ -303,7 +303,7 @@ Plan plan_add_hook(const Request& request, Services& services) {
 }
 
 Plan plan_hooks(const Request&, Services& services) {
-  return on_host(services, [](HostControl& host) -> Result<Reply> {
+  return on_webjobs_host(services, [](HostControl& host) -> Result<Reply> {
     Reply reply;
     JsonWriter w(reply.body);
     w.begin_array();
@@ -314,7 +314,7 @@ Plan plan_hooks(const Request&, Services& services) {
 }
 
 Plan plan_webjobs_hook(const Request& request, Services& services) {
-  return on_host(services, [id = request.param](HostControl& host) -> Result<Reply> {
+  return on_webjobs_host(services, [id = request.param](HostControl& host) -> Result<Reply> {
     for (const HookView& hook : host.hooks()) {
       if (hook.id != id) continue;
       Reply reply;
@@ -378,7 +378,7 @@ Plan plan_data_file(const Request& request, Services& services) {
   auto may = plain ? check_may(*request.caller, Verb::read_payload, folder_scope(job))
                    : check_may_all(*request.caller, Verb::read_payload);
   if (!may) return webjobs_error(may.error());
-  return on_host(services, [path = std::move(*path)](HostControl& host) -> Result<Reply> {
+  return on_webjobs_host(services, [path = std::move(*path)](HostControl& host) -> Result<Reply> {
     MS_TRY_ASSIGN(std::string content, host.data_file(path, kMaxDataFileBytes));
     // Nothing that a browser would run: what is in the file, a job wrote.
     const bool text = path.ends_with(".txt") || path.ends_with(".log");

@@ -12,7 +12,7 @@ constexpr QueryParameter kRunQuery[] = {
     {"arguments", R"({"type":"string"})", "Appended to the command."}};
 
 // Bodies that mean nothing are taken and passed over, as unknown parameters are: tools send both.
-constexpr Route kRoutes[] = {
+constexpr Route kWebjobsRoutes[] = {
     {.method = "GET",
      .pattern = "/api/webjobs",
      .id = "webjobs",
@@ -254,7 +254,7 @@ std::string canonical(std::string_view target) {
 }  // namespace
 
 MoreRoutes webjobs_routes() {
-  return {kRoutes, &canonical};
+  return {kWebjobsRoutes, &canonical};
 }
 
 }  // namespace mainspring::http

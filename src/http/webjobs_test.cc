@@ -14,7 +14,7 @@ HostRoutes webjobs() {
   return routes;
 }
 
-RunRecord sample_run() {
+RunRecord webjobs_sample_run() {
   RunRecord run;
   run.id = "202611211046315000";
   run.status = RunStatus::success;
@@ -30,7 +30,7 @@ struct WebJobs : HostServer {
     mailer.status = ContinuousStatus::running;
     mailer.detailed_status = "3f9a1c - Running";
     host.add(JobType::triggered, "report").folder.settings_json = R"({"schedule":"0 0 3 * * *"})";
-    host.add_run("report", sample_run());
+    host.add_run("report", webjobs_sample_run());
     host.add(JobType::triggered, "idle");
     host.add(JobType::queue, "photos");
   }

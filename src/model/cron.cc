@@ -44,7 +44,7 @@ struct Field {
   std::span<const std::string_view> names = {};
   int name_base = 0;
 };
-constexpr Field kSecond{"second", 0, 59, 59};
+constexpr Field kSecondField{"second", 0, 59, 59};
 constexpr Field kMinute{"minute", 0, 59, 59};
 constexpr Field kHour{"hour", 0, 23, 23};
 constexpr Field kDayOfMonth{"day-of-month", 1, 31, 31};
@@ -61,11 +61,11 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 7> kNickname
      {"@midnight", "0 0 * * *"},
      {"@hourly", "0 * * * *"}}};
 
-Error wrong(std::string_view what) {
+Error wrong_cron(std::string_view what) {
   return invalid("cron", fmt::format("cron: {}", what));
 }
-Error wrong(const Field& field, std::string_view part, std::string_view rule) {
-  return wrong(fmt::format("{} \"{}\": {}", field.name, part, rule));
+Error wrong_cron(const Field& field, std::string_view part, std::string_view rule) {
+  return wrong_cron(fmt::format("{} \"{}\": {}", field.name, part, rule));
 }
 
 std::string lower(std::string_view text) {
@@ -84,7 +84,7 @@ std::vector<std::string_view> split(std::string_view text, std::string_view sepa
   return parts;
 }
 
-std::optional<int> number(std::string_view text) {
+std::optional<int> cron_number(std::string_view text) {
   int value = 0;
   const char* end = text.data() + text.size();
   const auto [at, failed] = std::from_chars(text.data(), end, value);
@@ -93,11 +93,11 @@ std::optional<int> number(std::string_view text) {
 }
 
 // A number or a name.
-Result<int> value_of(const Field& field, std::string_view text, std::string_view part) {
-  if (const std::optional<int> value = number(text)) {
+Result<int> cron_value(const Field& field, std::string_view text, std::string_view part) {
+  if (const std::optional<int> value = cron_number(text)) {
     if (*value >= field.first && *value <= field.highest) return *value;
     const bool sunday = field.names.size() == kDayNames.size() && *value == 7;
-    return wrong(field, part,
+    return wrong_cron(field, part,
                  fmt::format("{} must be {} to {}{}", *value, field.first, field.highest,
                              sunday ? " (Sunday is 0 where there are 6 fields)" : ""));
   }
@@ -107,7 +107,7 @@ Result<int> value_of(const Field& field, std::string_view text, std::string_view
       return static_cast<int>(i) + field.name_base;
     }
   }
-  return wrong(
+  return wrong_cron(
       field, part,
       fmt::format("\"{}\" must be a number from {} to {}{}", text, field.first, field.highest,
                   field.names.empty() ? "" : " or three letters or more of a name"));
@@ -115,9 +115,9 @@ Result<int> value_of(const Field& field, std::string_view text, std::string_view
 
 Result<int> step_of(const Field& field, std::string_view text, std::string_view part) {
   const int most = field.last - field.first + 1;
-  const std::optional<int> step = number(text);
+  const std::optional<int> step = cron_number(text);
   if (step && *step >= 1 && *step <= most) return *step;
-  return wrong(field, part, fmt::format("step \"{}\" must be 1 to {}", text, most));
+  return wrong_cron(field, part, fmt::format("step \"{}\" must be 1 to {}", text, most));
 }
 
 // * a a-b */n a-b/n a/n
@@ -129,14 +129,14 @@ Result<void> read_values(const Field& field, std::string_view part, std::bitset<
   int end = field.last;
   if (range != "*") {
     const std::size_t dash = range.find('-');
-    MS_TRY_ASSIGN(first, value_of(field, range.substr(0, dash), part));
+    MS_TRY_ASSIGN(first, cron_value(field, range.substr(0, dash), part));
     end = slash == std::string_view::npos ? first : std::max(first, field.last);
     if (dash != std::string_view::npos) {
-      MS_TRY_ASSIGN(end, value_of(field, range.substr(dash + 1), part));
+      MS_TRY_ASSIGN(end, cron_value(field, range.substr(dash + 1), part));
     }
   }
   if (first > end) {
-    return wrong(field, part, "the range goes backwards: write two, such as 5-6,0-1 for 5-1");
+    return wrong_cron(field, part, "the range goes backwards: write two, such as 5-6,0-1 for 5-1");
   }
   int step = 1;
   if (slash != std::string_view::npos) {
@@ -192,16 +192,16 @@ struct Cron::Days {
     for (const std::string_view part : split(text, ",")) {
       if (part.empty() || (part[0] != 'L' && part[0] != 'l')) {
         if (part.ends_with('L') || part.ends_with('l')) {
-          return wrong(kDayOfMonth, part, "must be L (the last day) or L-2 (two days before it)");
+          return wrong_cron(kDayOfMonth, part, "must be L (the last day) or L-2 (two days before it)");
         }
         MS_TRY(read_values(kDayOfMonth, part, cron.days_));
         continue;
       }
       int before = 0;
       if (part.size() > 1) {
-        const std::optional<int> value = part[1] == '-' ? number(part.substr(2)) : std::nullopt;
+        const std::optional<int> value = part[1] == '-' ? cron_number(part.substr(2)) : std::nullopt;
         if (!value || *value > kMaxLastDays) {
-          return wrong(kDayOfMonth, part,
+          return wrong_cron(kDayOfMonth, part,
                        fmt::format("must be L or L-n with n from 0 to {}", kMaxLastDays));
         }
         before = *value;
@@ -221,13 +221,13 @@ struct Cron::Days {
       }
       const std::string_view name = part.substr(0, last_one ? part.size() - 1 : hash);
       if (name.empty()) {
-        return wrong(field, part, "must name the weekday, as 5L (the last Friday of the month)");
+        return wrong_cron(field, part, "must name the weekday, as 5L (the last Friday of the month)");
       }
-      MS_TRY_ASSIGN(const int value, value_of(field, name, part));
+      MS_TRY_ASSIGN(const int value, cron_value(field, name, part));
       int nth = 0;
       if (!last_one) {
-        const std::optional<int> k = number(part.substr(hash + 1));
-        if (!k || *k < 1 || *k > 5) return wrong(field, part, "what follows # must be 1 to 5");
+        const std::optional<int> k = cron_number(part.substr(hash + 1));
+        if (!k || *k < 1 || *k > 5) return wrong_cron(field, part, "what follows # must be 1 to 5");
         nth = *k;
       }
       cron.nth_weekdays_[static_cast<std::size_t>(value % 7)].set(static_cast<std::size_t>(nth));
@@ -238,7 +238,7 @@ struct Cron::Days {
 
 Result<Cron> Cron::parse(std::string_view text) {
   if (text.size() > kMaxBytes) {
-    return wrong(fmt::format("has {} bytes: must be at most {}", text.size(), kMaxBytes));
+    return wrong_cron(fmt::format("has {} bytes: must be at most {}", text.size(), kMaxBytes));
   }
   std::vector<std::string_view> fields = split(text, " \t");
   std::erase(fields, "");
@@ -247,7 +247,7 @@ Result<Cron> Cron::parse(std::string_view text) {
     const auto found = std::find_if(kNicknames.begin(), kNicknames.end(),
                                     [&](const auto& one) { return one.first == word; });
     if (found == kNicknames.end()) {
-      return wrong(
+      return wrong_cron(
           fmt::format("\"{}\": must be one of @yearly @annually @monthly @weekly @daily "
                       "@midnight @hourly",
                       fields[0]));
@@ -255,7 +255,7 @@ Result<Cron> Cron::parse(std::string_view text) {
     return parse(found->second);
   }
   if (fields.size() != 5 && fields.size() != 6) {
-    return wrong(
+    return wrong_cron(
         fmt::format("\"{}\" has {} fields: must be 5 (minute hour day-of-month month "
                     "day-of-week) or 6 (second first)",
                     text, fields.size()));
@@ -265,7 +265,7 @@ Result<Cron> Cron::parse(std::string_view text) {
   cron.seconds_.set(0);
   if (cron.has_seconds_) {
     cron.seconds_.reset();
-    MS_TRY(read_plain(kSecond, fields[0], cron.seconds_));
+    MS_TRY(read_plain(kSecondField, fields[0], cron.seconds_));
     fields.erase(fields.begin());
   }
   MS_TRY(read_plain(kMinute, fields[0], cron.minutes_));
@@ -279,7 +279,7 @@ Result<Cron> Cron::parse(std::string_view text) {
   const bool both = !fields[2].starts_with('*') && !fields[4].starts_with('*');
   cron.either_day_ = both && !cron.has_seconds_ && !MS_MUTANT(cron_days_both);
   if (!cron.next_after(kFirst - 1)) {
-    return wrong(fmt::format("\"{}\" never comes true: no month of it has such a day", text));
+    return wrong_cron(fmt::format("\"{}\" never comes true: no month of it has such a day", text));
   }
   return cron;
 }

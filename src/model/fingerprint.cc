@@ -36,7 +36,7 @@ std::size_t quoted(std::string_view text, char before) {
 }
 
 // … that are a number, hex or a UUID. A digit within a word is part of that: utf8, x86.
-std::size_t number(std::string_view text) {
+std::size_t skip_number(std::string_view text) {
   if (text.size() > 2 && text[0] == '0' && (text[1] == 'x' || text[1] == 'X') && is_hex(text[2])) {
     std::size_t end = 2;
     while (end < text.size() && is_hex(text[end])) ++end;
@@ -70,7 +70,7 @@ std::string mask_error(std::string_view message) {
     const char c = message.front();
     const bool word = is_letter(before) || is_digit(before);
     std::size_t masked = quoted(message, before);
-    if (masked == 0 && is_hex(c) && !word) masked = number(message);
+    if (masked == 0 && is_hex(c) && !word) masked = skip_number(message);
     if (masked > 0) {
       out += '*';
       before = message[masked - 1];

@@ -16,7 +16,7 @@ using std::chrono::seconds;
 constexpr RateLimit limit(int count, Duration per, RateKind kind, int burst = 0) {
   return {.count = count, .per = per, .kind = kind, .burst = burst};
 }
-const WallTime kStart = WallTime::from_us(1'767'225'600'000'000);
+const WallTime kRateStart = WallTime::from_us(1'767'225'600'000'000);
 
 TEST_CASE(
     "what a meter has written is what it reads, and no text is a meter that has begun nothing") {
@@ -24,8 +24,8 @@ TEST_CASE(
   CHECK(meter.text().empty());
   for (const RateKind kind : {RateKind::bucket, RateKind::sliding, RateKind::fixed}) {
     const RateLimit rate = limit(5, minutes(1), kind);
-    meter.take(rate, kStart, 2);
-    meter.take(rate, kStart + seconds(7), 1);
+    meter.take(rate, kRateStart, 2);
+    meter.take(rate, kRateStart + seconds(7), 1);
     CHECK(RateMeter::parse(meter.text()) == meter);
     CHECK(meter.text().size() < 2048);
     meter = {};
@@ -39,7 +39,7 @@ TEST_CASE("a meter says from when on it is as new, and is as new then and not be
     const RateLimit rate = limit(5, minutes(1), kind);
     RateMeter meter;
     CHECK(meter.as_new_at(rate) == WallTime());
-    meter.take(rate, kStart + seconds(1), 5);
+    meter.take(rate, kRateStart + seconds(1), 5);
     const WallTime at = meter.as_new_at(rate);
     CHECK(meter.allowed(rate, at) == 5);
     CHECK(meter.allowed(rate, at - Duration(1)) < 5);
@@ -49,7 +49,7 @@ TEST_CASE("a meter says from when on it is as new, and is as new then and not be
 TEST_CASE("a meter knows how far the clock has come, to what its kind of rate is exact to") {
   const auto behind = [](const RateLimit& rate, Duration after, int n) {
     RateMeter meter;
-    const WallTime begin = kStart + after;
+    const WallTime begin = kRateStart + after;
     CHECK(meter.last_begin(rate) == WallTime());
     meter.take(rate, begin, n);
     const WallTime last = RateMeter::parse(meter.text()).last_begin(rate);
@@ -70,21 +70,21 @@ TEST_CASE("what began before the clock was set back is remembered, and is later 
   for (const RateKind kind : {RateKind::bucket, RateKind::sliding, RateKind::fixed}) {
     const RateLimit rate = limit(4, minutes(1), kind);
     RateMeter meter;
-    meter.take(rate, kStart + minutes(2), 4);
-    meter.take(rate, kStart + minutes(1) + seconds(30), meter.allowed(rate, kStart + seconds(90)));
-    CHECK(meter.last_begin(rate) == kStart + minutes(2));
+    meter.take(rate, kRateStart + minutes(2), 4);
+    meter.take(rate, kRateStart + minutes(1) + seconds(30), meter.allowed(rate, kRateStart + seconds(90)));
+    CHECK(meter.last_begin(rate) == kRateStart + minutes(2));
   }
 }
 
 TEST_CASE("a bucket that has been left alone holds its burst, not more") {
   const RateLimit rate = limit(60, minutes(1), RateKind::bucket, 5);
   RateMeter meter;
-  CHECK(meter.allowed(rate, kStart) == 5);
-  meter.take(rate, kStart, 5);
-  CHECK(meter.allowed(rate, kStart) == 0);
-  CHECK(meter.opens_at(rate, kStart) == kStart + seconds(1));
-  CHECK(meter.allowed(rate, kStart + seconds(3)) == 3);
-  CHECK(meter.allowed(rate, kStart + minutes(60)) == 5);
+  CHECK(meter.allowed(rate, kRateStart) == 5);
+  meter.take(rate, kRateStart, 5);
+  CHECK(meter.allowed(rate, kRateStart) == 0);
+  CHECK(meter.opens_at(rate, kRateStart) == kRateStart + seconds(1));
+  CHECK(meter.allowed(rate, kRateStart + seconds(3)) == 3);
+  CHECK(meter.allowed(rate, kRateStart + minutes(60)) == 5);
 }
 
 TEST_CASE("over any history no time of the rate's length begins more than it allows") {
@@ -96,7 +96,7 @@ TEST_CASE("over any history no time of the rate's length begins more than it all
     const auto steps = *rc::gen::container<std::vector<int>>(60, rc::gen::inRange(0, 20'000));
     RateMeter meter;
     std::vector<WallTime> begun;
-    WallTime now = kStart;
+    WallTime now = kRateStart;
     for (const int ms : steps) {
       now = now + std::chrono::milliseconds(ms);
       const int n = std::min(meter.allowed(rate, now), ms % 4);

@@ -8,7 +8,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-WallTime at(const std::string& text) {
+WallTime schedule_at(const std::string& text) {
   return *parse_wall_time(text);
 }
 Schedule schedule(const std::string& cron, const std::string& zone = "UTC") {
@@ -27,7 +27,7 @@ Schedule every(Duration length) {
 // "time[ note], time[ note]"
 std::string shown(const Schedule& definition, const std::string& from, int count) {
   std::string out;
-  for (const PreviewTick& tick : preview(definition, at(from), count)) {
+  for (const PreviewTick& tick : preview(definition, schedule_at(from), count)) {
     out += (out.empty() ? "" : ", ") + format_wall_time(tick.nominal);
     if (!tick.note.empty()) out += " [" + tick.note + "]";
   }
@@ -94,26 +94,26 @@ TEST_CASE("`every` runs at multiples since 1970 or since start_at, whatever the 
   definition.time_zone = "Europe/Berlin";
   CHECK(shown(definition, "2026-03-28T23:00:00Z", 3) ==
         "2026-03-29T00:00:00Z, 2026-03-29T01:30:00Z, 2026-03-29T03:00:00Z");
-  definition.start_at = at("2026-03-29T00:10:00Z");
+  definition.start_at = schedule_at("2026-03-29T00:10:00Z");
   CHECK(shown(definition, "2026-03-28T00:00:00Z", 2) ==
         "2026-03-29T00:10:00Z, 2026-03-29T01:40:00Z");
 }
 
 TEST_CASE("`at` is one tick; a new definition has it also where it has passed") {
   Schedule definition = schedule("");
-  definition.at = at("2026-01-01T12:00:00Z");
+  definition.at = schedule_at("2026-01-01T12:00:00Z");
   CHECK(shown(definition, "2026-01-01T00:00:00Z", 5) == "2026-01-01T12:00:00Z");
   CHECK(next_tick(definition, *definition.at).nominal == WallTime::never());
-  CHECK(first_tick(definition, at("2027-01-01T00:00:00Z")).nominal == *definition.at);
+  CHECK(first_tick(definition, schedule_at("2027-01-01T00:00:00Z")).nominal == *definition.at);
 }
 
 TEST_CASE("no tick before start_at, none at or after end_at") {
   Schedule definition = schedule("0 * * * *");
-  definition.start_at = at("2026-01-01T02:00:00Z");
-  definition.end_at = at("2026-01-01T04:00:00Z");
+  definition.start_at = schedule_at("2026-01-01T02:00:00Z");
+  definition.end_at = schedule_at("2026-01-01T04:00:00Z");
   CHECK(shown(definition, "2020-01-01T00:00:00Z", 9) ==
         "2026-01-01T02:00:00Z, 2026-01-01T03:00:00Z");
-  CHECK(first_tick(definition, at("2026-01-01T03:00:00Z")).nominal == WallTime::never());
+  CHECK(first_tick(definition, schedule_at("2026-01-01T03:00:00Z")).nominal == WallTime::never());
 }
 
 TEST_CASE("jitter is one fixed part per name, within its bound") {
@@ -131,21 +131,21 @@ TEST_CASE("jitter is one fixed part per name, within its bound") {
   }
   CHECK(least < 1min);
   CHECK(most > 9min);
-  const NextTick next = next_tick(definition, at("2026-01-01T00:00:00Z"));
+  const NextTick next = next_tick(definition, schedule_at("2026-01-01T00:00:00Z"));
   CHECK(next.fires_at - next.nominal == jitter_of(definition));
 }
 
 TEST_CASE("the ticks of a range begin at its start, end before its end, and can be continued") {
   const Schedule definition = schedule("0 * * * *");
   TickRange range =
-      ticks_between(definition, at("2026-01-01T00:00:00Z"), at("2026-01-01T03:00:00Z"), 2);
+      ticks_between(definition, schedule_at("2026-01-01T00:00:00Z"), schedule_at("2026-01-01T03:00:00Z"), 2);
   REQUIRE(range.ticks.size() == 2);
-  CHECK(range.ticks[0].nominal == at("2026-01-01T00:00:00Z"));
+  CHECK(range.ticks[0].nominal == schedule_at("2026-01-01T00:00:00Z"));
   CHECK(range.ticks[0].fire);
   REQUIRE(range.next);
-  range = ticks_between(definition, *range.next, at("2026-01-01T03:00:00Z"), 2);
+  range = ticks_between(definition, *range.next, schedule_at("2026-01-01T03:00:00Z"), 2);
   REQUIRE(range.ticks.size() == 1);
-  CHECK(range.ticks[0].nominal == at("2026-01-01T02:00:00Z"));
+  CHECK(range.ticks[0].nominal == schedule_at("2026-01-01T02:00:00Z"));
   CHECK_FALSE(range.next);
 }
 
@@ -155,7 +155,7 @@ TEST_CASE("a bad schedule is refused with the field and the rule") {
   Schedule bad = schedule("");
   refused(bad, "cron", "0 of them are given: must be exactly one");
   bad = every(1min);
-  bad.at = at("2026-01-01T00:00:00Z");
+  bad.at = schedule_at("2026-01-01T00:00:00Z");
   refused(bad, "cron", "2 of them");
   refused(every(999ms), "every", "must be 1s to");
   refused(every(-1s), "every", "must be 1s to");
@@ -179,8 +179,8 @@ TEST_CASE("a bad schedule is refused with the field and the rule") {
   refused(with([](Schedule& s) { s.jitter = -1s; }), "jitter", "0s to");
   refused(with([](Schedule& s) { s.max_runs = -1; }), "max_runs", "negative");
   refused(with([](Schedule& s) {
-            s.start_at = at("2026-01-02T00:00:00Z");
-            s.end_at = at("2026-01-02T00:00:00Z");
+            s.start_at = schedule_at("2026-01-02T00:00:00Z");
+            s.end_at = schedule_at("2026-01-02T00:00:00Z");
           }),
           "end_at", "after start_at");
   refused(with([](Schedule& s) {
@@ -198,7 +198,7 @@ TEST_CASE("a bad schedule is refused with the field and the rule") {
           "overlap", "must be skip");
   refused(with([](Schedule& s) {
             s.cron = "";
-            s.at = at("2026-01-02T00:00:00Z");
+            s.at = schedule_at("2026-01-02T00:00:00Z");
             s.continuous = Continuous{};
           }),
           "continuous", "fallback");
@@ -206,10 +206,10 @@ TEST_CASE("a bad schedule is refused with the field and the rule") {
 
 TEST_CASE("a tick's job carries the schedule, its time and whether it is late in its headers") {
   Schedule definition = schedule("0 * * * *");
-  CHECK(tick_headers(definition, at("2026-01-01T00:00:00Z"), false) ==
+  CHECK(tick_headers(definition, schedule_at("2026-01-01T00:00:00Z"), false) ==
         R"({"mainspring-schedule":"nightly","mainspring-nominal":"2026-01-01T00:00:00Z"})");
   definition.job.headers = R"({"a":"b"})";
-  CHECK(tick_headers(definition, at("2026-01-01T00:00:00Z"), true) ==
+  CHECK(tick_headers(definition, schedule_at("2026-01-01T00:00:00Z"), true) ==
         R"({"mainspring-schedule":"nightly","mainspring-nominal":"2026-01-01T00:00:00Z",)"
         R"("mainspring-past-due":"true","a":"b"})");
 }

@@ -22,7 +22,7 @@ constexpr Words<TickSource, 4> kSources = {{{TickSource::schedule, "schedule"},
                                             {TickSource::trigger, "trigger"},
                                             {TickSource::backfill, "backfill"},
                                             {TickSource::wake, "wake"}}};
-constexpr Words<TickState, 2> kStates = {
+constexpr Words<TickState, 2> kTickStates = {
     {{TickState::fired, "fired"}, {TickState::skipped, "skipped"}}};
 
 template <class T, std::size_t N>
@@ -61,10 +61,10 @@ std::optional<TickSource> parse_tick_source(std::string_view text) {
   return value_of(kSources, text);
 }
 std::string_view to_string(TickState state) {
-  return word_of(kStates, state);
+  return word_of(kTickStates, state);
 }
 std::optional<TickState> parse_tick_state(std::string_view text) {
-  return value_of(kStates, text);
+  return value_of(kTickStates, text);
 }
 
 }  // namespace mainspring

@@ -9,48 +9,48 @@ namespace {
 using std::chrono::minutes;
 using std::chrono::seconds;
 
-constexpr RateLimit limit(int count, Duration per, RateKind kind, int burst = 0) {
+constexpr RateLimit slots_limit(int count, Duration per, RateKind kind, int burst = 0) {
   return {.count = count, .per = per, .kind = kind, .burst = burst};
 }
-const WallTime kStart = WallTime::from_us(1'767'225'600'000'000);
+const WallTime kSlotsStart = WallTime::from_us(1'767'225'600'000'000);
 
 TEST_CASE("a key has room for as many as its concurrency and its rate both let begin") {
   KeyLimits limits;
   RateMeter meter;
-  CHECK(room_of_key(limits, 100, meter, kStart).jobs() > 1'000'000);
+  CHECK(room_of_key(limits, 100, meter, kSlotsStart).jobs() > 1'000'000);
   limits.concurrency = 3;
-  CHECK(room_of_key(limits, 1, meter, kStart).jobs() == 2);
-  CHECK(room_of_key(limits, 9, meter, kStart).jobs() == 0);
-  limits.rate = limit(2, minutes(1), RateKind::sliding);
-  CHECK(room_of_key(limits, 0, meter, kStart).jobs() == 2);
-  CHECK_FALSE(key_closed_until(limits, meter, kStart));
-  meter.take(*limits.rate, kStart, 2);
-  CHECK(room_of_key(limits, 0, meter, kStart).jobs() == 0);
-  CHECK(key_closed_until(limits, meter, kStart) == meter.opens_at(*limits.rate, kStart));
+  CHECK(room_of_key(limits, 1, meter, kSlotsStart).jobs() == 2);
+  CHECK(room_of_key(limits, 9, meter, kSlotsStart).jobs() == 0);
+  limits.rate = slots_limit(2, minutes(1), RateKind::sliding);
+  CHECK(room_of_key(limits, 0, meter, kSlotsStart).jobs() == 2);
+  CHECK_FALSE(key_closed_until(limits, meter, kSlotsStart));
+  meter.take(*limits.rate, kSlotsStart, 2);
+  CHECK(room_of_key(limits, 0, meter, kSlotsStart).jobs() == 0);
+  CHECK(key_closed_until(limits, meter, kSlotsStart) == meter.opens_at(*limits.rate, kSlotsStart));
 }
 
 TEST_CASE("concurrency and rate: the smaller room counts, and what runs beyond is no room") {
-  const QueueLimits limits{.concurrency = 3, .rate = limit(2, minutes(1), RateKind::fixed)};
-  CHECK(room_of(limits, 0, {}, kStart).jobs() == 2);
-  CHECK(room_of(limits, 2, {}, kStart).jobs() == 1);
-  CHECK(room_of(limits, 7, {}, kStart).jobs() == 0);
-  CHECK(room_of({}, 7, {}, kStart).jobs() > 1'000'000);
+  const QueueLimits limits{.concurrency = 3, .rate = slots_limit(2, minutes(1), RateKind::fixed)};
+  CHECK(room_of(limits, 0, {}, kSlotsStart).jobs() == 2);
+  CHECK(room_of(limits, 2, {}, kSlotsStart).jobs() == 1);
+  CHECK(room_of(limits, 7, {}, kSlotsStart).jobs() == 0);
+  CHECK(room_of({}, 7, {}, kSlotsStart).jobs() > 1'000'000);
 }
 
 TEST_CASE("a job takes its cost of each limit, and of a smaller one all that there is") {
-  const QueueLimits limits{.concurrency = 6, .rate = limit(3, minutes(1), RateKind::sliding)};
-  Room room = room_of(limits, 0, {}, kStart);
+  const QueueLimits limits{.concurrency = 6, .rate = slots_limit(3, minutes(1), RateKind::sliding)};
+  Room room = room_of(limits, 0, {}, kSlotsStart);
   CHECK(room.fits(1000));
   room.take(4);  // of three begins all
   CHECK(room.jobs() == 0);
-  CHECK_FALSE(room_of(limits, 3, {}, kStart).fits(4));
-  CHECK(room_of(limits, 2, {}, kStart).fits(4));
-  CHECK_FALSE(room_of(limits, 1, {}, kStart).fits(1000));
+  CHECK_FALSE(room_of(limits, 3, {}, kSlotsStart).fits(4));
+  CHECK(room_of(limits, 2, {}, kSlotsStart).fits(4));
+  CHECK_FALSE(room_of(limits, 1, {}, kSlotsStart).fits(1000));
   CHECK(slots_of(4, 6) == 4);
   CHECK(slots_of(4, 3) == 3);
-  CHECK(begins_of(7, limit(9, minutes(1), RateKind::bucket, 5)) == 5);
-  CHECK(begins_of(7, limit(9, minutes(1), RateKind::bucket)) == 7);
-  CHECK(begins_of(7, limit(5, minutes(1), RateKind::fixed)) == 5);
+  CHECK(begins_of(7, slots_limit(9, minutes(1), RateKind::bucket, 5)) == 5);
+  CHECK(begins_of(7, slots_limit(9, minutes(1), RateKind::bucket)) == 7);
+  CHECK(begins_of(7, slots_limit(5, minutes(1), RateKind::fixed)) == 5);
   Room probes = Room().bound_jobs(2);
   CHECK(probes.fits(1000));  // a probe is a job
   probes.take(1000);
@@ -61,28 +61,28 @@ TEST_CASE("a job takes its cost of each limit, and of a smaller one all that the
 TEST_CASE("a rate is waited for until it is enough for the next of the costs") {
   for (const RateKind kind : {RateKind::bucket, RateKind::sliding, RateKind::fixed}) {
     CAPTURE(to_string(kind));
-    QueueLimits limits{.rate = limit(6, minutes(1), kind)};
+    QueueLimits limits{.rate = slots_limit(6, minutes(1), kind)};
     const RateLimit& rate = *limits.rate;
     RateMeter meter;
-    CHECK_FALSE(next_rate_opening(limits, rate, meter, kStart));
-    meter.take(rate, kStart, 3);
-    CHECK_FALSE(next_rate_opening(limits, rate, meter, kStart));  // three more may begin
+    CHECK_FALSE(next_rate_opening(limits, rate, meter, kSlotsStart));
+    meter.take(rate, kSlotsStart, 3);
+    CHECK_FALSE(next_rate_opening(limits, rate, meter, kSlotsStart));  // three more may begin
     limits.costs = {{"heavy", 4}, {"huge", 99}};
-    auto next = next_rate_opening(limits, rate, meter, kStart);
+    auto next = next_rate_opening(limits, rate, meter, kSlotsStart);
     REQUIRE(next);
     CHECK(next->begins == 4);
     CHECK(meter.allowed(rate, next->at) >= 4);
     CHECK(meter.allowed(rate, next->at - Duration(1)) < 4);
     CHECK(begins_awaited(limits, rate, meter, next->at) == 4);
     CHECK_FALSE(closed_until(limits, meter, next->at));
-    meter.take(rate, kStart, 3);
-    next = next_rate_opening(limits, rate, meter, kStart);
+    meter.take(rate, kSlotsStart, 3);
+    next = next_rate_opening(limits, rate, meter, kSlotsStart);
     REQUIRE(next);
     CHECK(next->begins == 1);
     CHECK(begins_awaited(limits, rate, meter, next->at) == 1);
     CHECK(closed_until(limits, meter, next->at) == next->at);
-    CHECK(meter.allowed(rate, meter.opens_at(rate, kStart, 6)) == 6);
-    CHECK_FALSE(next_rate_opening(limits, rate, meter, kStart + minutes(3)));
+    CHECK(meter.allowed(rate, meter.opens_at(rate, kSlotsStart, 6)) == 6);
+    CHECK_FALSE(next_rate_opening(limits, rate, meter, kSlotsStart + minutes(3)));
   }
 }
 

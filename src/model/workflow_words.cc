@@ -6,7 +6,7 @@
 namespace mainspring {
 namespace {
 
-constexpr std::array<std::string_view, kWorkflowStateCount> kStates = {
+constexpr std::array<std::string_view, kWorkflowStateCount> kWorkflowStates = {
     "running", "undoing", "parked", "completed", "failed", "undone", "cancelled"};
 constexpr std::array<std::string_view, kStepStateCount> kStepStates = {
     "waiting", "running", "completed", "failed", "skipped", "undoing", "undone", "undo_failed"};
@@ -31,10 +31,10 @@ bool operator==(const SubWorkflow& a, const SubWorkflow& b) {
 }
 
 std::string_view to_string(WorkflowState state) {
-  return kStates[static_cast<std::size_t>(state)];
+  return kWorkflowStates[static_cast<std::size_t>(state)];
 }
 std::optional<WorkflowState> parse_workflow_state(std::string_view text) {
-  return find<WorkflowState>(kStates, text);
+  return find<WorkflowState>(kWorkflowStates, text);
 }
 std::string_view to_string(StepState state) {
   return kStepStates[static_cast<std::size_t>(state)];

@@ -27,7 +27,7 @@ Job dead_one(JobId id) {
 }
 
 // A server with five dead jobs, whose end after a retry is what the test says.
-class Server final : public FakeJobs {
+class RedrivesServer final : public FakeJobs {
  public:
   std::optional<Error> on_list;  // set before use
   Job end = [] {
@@ -63,7 +63,7 @@ struct Fixture {
   SystemClock clock;
   SeededRandom random{7};
   KeepingLog log;
-  Server server;
+  RedrivesServer server;
   Redrives redrives{2, server, clock, random, log};
 };
 

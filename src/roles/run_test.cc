@@ -23,13 +23,13 @@ namespace {
 
 constexpr int kLimitMs = 60'000;  // far beyond what anything here takes
 
-struct TempDir {
-  TempDir() {
+struct RunTempDir {
+  RunTempDir() {
     std::string name = (fs::temp_directory_path() / "ms_run.XXXXXX").string();
     REQUIRE(mkdtemp(name.data()) != nullptr);
     path = name;
   }
-  ~TempDir() { fs::remove_all(path); }
+  ~RunTempDir() { fs::remove_all(path); }
   std::string path;
 };
 
@@ -192,7 +192,7 @@ std::string after(const std::string& line, const std::string& part) {
 }  // namespace
 
 TEST_CASE("a program is ready, tells of itself, and stops in good order at the first signal") {
-  TempDir dir;
+  RunTempDir dir;
   Calm calm;
   Child child([&] { return std::vector<Role*>{&calm}; },
               {"--engine", dir.path + "/jobs", "--listen", "127.0.0.1:0", "--set", "color=blue"});
@@ -264,7 +264,7 @@ TEST_CASE("a second signal ends the program at once") {
 }
 
 TEST_CASE("a crash-looping role is put to sleep by the file and SIGHUP, and woken the same way") {
-  TempDir dir;
+  RunTempDir dir;
   const std::string file = dir.path + "/config.toml";
   const auto write_file = [&](const std::string& text) { std::ofstream(file) << text; };
   write_file("");
@@ -302,7 +302,7 @@ TEST_CASE("a crash-looping role is put to sleep by the file and SIGHUP, and woke
 }
 
 TEST_CASE("programs that cannot start say why and end with the right code") {
-  TempDir dir;
+  RunTempDir dir;
   Calm calm;
   const auto ends = [&](std::vector<std::string> flags, int code, const std::string& part,
                         RoleOptions options = {}) {

@@ -8,7 +8,7 @@
 namespace mainspring {
 namespace {
 
-constexpr Duration kRefusedPause = std::chrono::seconds(1);
+constexpr Duration kAcquirePause = std::chrono::seconds(1);
 
 }  // namespace
 
@@ -112,7 +112,7 @@ void Leader::acquire() {
             }
           } else if (const auto& error = std::get<Error>(result);
                      error.code != ErrorCode::lease_held) {
-            state->not_before = now + kRefusedPause;
+            state->not_before = now + kAcquirePause;
           }
         }
         if (unwanted != 0) return release(unwanted);  // it crossed stop()
@@ -142,7 +142,7 @@ void Leader::renew(Instant now) {
         return;
       }
       if (error->code != ErrorCode::lease_lost) {  // tried again soon
-        state->next_renew = clock->now().instant + kRefusedPause;
+        state->next_renew = clock->now().instant + kAcquirePause;
       } else {
         state->log.warn("leads no more: its lease ran out", {{"term", fmt::to_string(term)}});
         state->term = 0;

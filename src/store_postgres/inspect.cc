@@ -8,7 +8,7 @@
 namespace mainspring {
 namespace {
 
-pg::ConnectionOptions connection_options(const PostgresOptions& options, bool writable) {
+pg::ConnectionOptions inspect_options(const PostgresOptions& options, bool writable) {
   return {.url = options.url,
           .connect_timeout = options.connect_timeout,
           .timeout = options.statement_timeout,
@@ -34,7 +34,7 @@ auto caught(Do act) -> decltype(act()) {
 Result<SharedStoreInfo> inspect_postgres_store(const PostgresOptions& options) {
   return caught([&]() -> Result<SharedStoreInfo> {
     const SystemClock clock;
-    pg::Connection c(connection_options(options, false), clock);
+    pg::Connection c(inspect_options(options, false), clock);
     SharedStoreInfo info{.newest_schema = pg::newest_schema(),
                          .server_version = c.server_version()};
     info.schema = pg::schema_version(c, options.schema).version;
@@ -59,7 +59,7 @@ Result<SharedStoreInfo> inspect_postgres_store(const PostgresOptions& options) {
 Result<void> migrate_postgres_store(const PostgresOptions& options) {
   return caught([&]() -> Result<void> {
     const SystemClock clock;
-    pg::Connection c(connection_options(options, true), clock);
+    pg::Connection c(inspect_options(options, true), clock);
     pg::migrate(c, options.schema);
     return {};
   });
@@ -75,7 +75,7 @@ Result<void> drop_postgres_store(const PostgresOptions& options) {
   }
   return caught([&]() -> Result<void> {
     const SystemClock clock;
-    pg::Connection c(connection_options(options, true), clock);
+    pg::Connection c(inspect_options(options, true), clock);
     c.execute(fmt::format("DROP SCHEMA IF EXISTS {} CASCADE", options.schema));
     return {};
   });

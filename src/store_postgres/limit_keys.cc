@@ -23,8 +23,8 @@
 namespace mainspring::pg {
 namespace {
 
-constexpr int kFront = 200;  // jobs that the first look takes beyond those that are wanted
-constexpr int kLooks = 6;    // of one claim, each at twice as many; the next claim goes on
+constexpr int kKeyFront = 200;  // jobs that the first look takes beyond those that are wanted
+constexpr int kKeyLooks = 6;    // of one claim, each at twice as many; the next claim goes on
 
 #define MS_PLACES                                                                               \
   "unnest($2::text[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[]) AS u(key, kind, " \
@@ -258,8 +258,8 @@ std::vector<KeyedJob> PostgresStore::look_at_keys(const QueueInfo& queue,
   Picked picked;
   KeyedJob last{.priority = -1};
   more = true;
-  for (int look = 0; look < kLooks && more && std::ssize(picked.jobs) < most; ++look) {
-    const std::int64_t wanted = most + (kFront << look);
+  for (int look = 0; look < kKeyLooks && more && std::ssize(picked.jobs) < most; ++look) {
+    const std::int64_t wanted = most + (kKeyFront << look);
     const Rows rows = ask(key_sql_.front, params(std::int64_t{queue.id}, wall(), kinds,
                                                  last.priority, last.run_at, last.id, wanted));
     std::set<std::string> keys;

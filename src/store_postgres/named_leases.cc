@@ -25,7 +25,7 @@ constexpr std::int64_t kFullForUs = 1'000'000;
 constexpr int kMaxGrantTries = 5;
 constexpr std::int64_t kNever = INT64_MAX;
 
-Error lost(const std::string& name, Token token) {
+Error lost_lease(const std::string& name, Token token) {
   return {
       .code = ErrorCode::lease_lost,
       .message = fmt::format("lease {}: is not, or no longer, held with token {}", name, token)};
@@ -47,7 +47,7 @@ std::int64_t after(std::int64_t lease_now, Duration length) {
 }
 
 // A row of read_lease and read_leases.
-LeaseInfo shown(const Rows& rows, int row) {
+LeaseInfo shown_lease(const Rows& rows, int row) {
   LeaseInfo info{
       .name = rows.string(row, 0), .token = rows.integer(row, 1), .value = rows.string(row, 2)};
   if (rows.integer(row, 3) == 0) return info;
@@ -107,7 +107,7 @@ std::optional<Error> PostgresStore::fenced(const Fence& fence) {
   const bool holds = lease.state == LeaseInHand::State::held && lease.token == fence.token &&
                      (lease.ends > lease_now() || MS_MUTANT(fence_ignores_expiry));
   if (holds) return std::nullopt;
-  return lost(fence.lease, fence.token);
+  return lost_lease(fence.lease, fence.token);
 }
 
 // -- operations -----------------------------------------------------------------------------------
@@ -163,7 +163,7 @@ std::optional<LeaseGrant> PostgresStore::grant_lease(const AcquireLease& op, Lea
 OperationResult PostgresStore::operator()(const RenewLease& op) {
   if (!fits(op.value)) return too_large(*op.value);
   LeaseInHand* lease = find_held(op.name, op.holder, op.token);
-  if (lease == nullptr) return lost(op.name, op.token);
+  if (lease == nullptr) return lost_lease(op.name, op.token);
   const Duration ttl = op.ttl > Duration(0) ? op.ttl : Duration(lease->ttl);
   if (!op.value) return extend_lease(op.name, *lease, ttl);
   lease->value = *op.value;
@@ -181,7 +181,7 @@ OperationResult PostgresStore::operator()(const ReleaseLease& op) {
     const LeaseInHand& other = after_.leases[op.name];
     const bool again = other.token == op.token && other.state == LeaseInHand::State::released;
     if (again) return Done{};
-    return lost(op.name, op.token);
+    return lost_lease(op.name, op.token);
   }
   lease->state = LeaseInHand::State::released;
   if (op.value) lease->value = *op.value;
@@ -316,7 +316,7 @@ Result<LeaseInfo> PostgresStore::lease(const std::string& name, Instant now) con
   MS_TRY_ASSIGN(const Rows rows, with_reader([&](Connection& connection) {
                   return connection.run(schedule_sql_.read_lease, params(name, read_at(now)));
                 }));
-  if (!rows.empty()) return shown(rows, 0);
+  if (!rows.empty()) return shown_lease(rows, 0);
   return Error{.code = ErrorCode::not_found,
                .message = fmt::format("lease {}: nobody holds it, and it has no value", name)};
 }
@@ -328,7 +328,7 @@ Result<std::vector<LeaseInfo>> PostgresStore::leases(const std::string& after, i
                                         params(after, read_at(now), limit));
                 }));
   std::vector<LeaseInfo> found;
-  for (int row = 0; row < rows.size(); ++row) found.push_back(shown(rows, row));
+  for (int row = 0; row < rows.size(); ++row) found.push_back(shown_lease(rows, row));
   return found;
 }
 

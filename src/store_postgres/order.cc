@@ -15,8 +15,8 @@
 namespace mainspring::pg {
 namespace {
 
-constexpr int kFront = 200;         // jobs that the first look takes beyond those that are wanted
-constexpr int kLooks = 6;           // of one claim, each at twice as many; the next claim goes on
+constexpr int kOrderFront = 200;         // jobs that the first look takes beyond those that are wanted
+constexpr int kOrderLooks = 6;           // of one claim, each at twice as many; the next claim goes on
 constexpr int kFairFront = 12'600;  // jobs of each priority that a claim of fair keys moves
 constexpr int kFairDepth = 4;       // jobs of each key at first; then so many times as many
 
@@ -140,7 +140,7 @@ std::vector<KeyedJob> PostgresStore::held_in_order(const QueueInfo& queue, const
   }
   const Texts keys(kept.begin(), kept.end());
   std::vector<KeyedJob> found;
-  for (int look = 0; look < kLooks && !keys.empty(); ++look) {
+  for (int look = 0; look < kOrderLooks && !keys.empty(); ++look) {
     found.clear();
     std::vector<KeyedJob> void_rows;
     std::vector<std::int64_t> seen(kept.size());
@@ -249,8 +249,8 @@ std::vector<KeyedJob> PostgresStore::look_at_aged_keys(const QueueInfo& queue,
   const std::vector<KeyedJob> held = held_in_order(queue, lines, most, rooms, unfinished);
   Picked picked;
   std::optional<KeyedJob> seen_to;
-  for (int look = 0; look < kLooks; ++look) {
-    std::vector<KeyedJob> all = fronts(queue, kinds, most + (kFront << look), seen_to);
+  for (int look = 0; look < kOrderLooks; ++look) {
+    std::vector<KeyedJob> all = fronts(queue, kinds, most + (kOrderFront << look), seen_to);
     std::set<std::string> keys;
     for (const KeyedJob& job : all) keys.insert(job.key);
     room_of_keys(queue, keys, rooms);

@@ -11,7 +11,7 @@ namespace {
 // Each row finds its session by itself: the rows of common table expressions have no index. `first`
 // says which is the first of its session in here. Parameters: those of the rows, then $26 now, $27
 // node, $28 batch.
-std::string enqueue_text() {
+std::string plain_enqueue_text() {
   return "WITH q AS MATERIALIZED (SELECT p.*, CASE WHEN sid IS NULL THEN state WHEN NOT begins OR "
          "(held AND state = 2) THEN 0 ELSE state END AS now FROM (SELECT "
          "i.*, s.id AS sid, s.token <> 0 AS held, i.first <> 0 AND s.turn = 0 AND s.stop = 0 AS "
@@ -129,7 +129,7 @@ PlainSessionStatements::PlainSessionStatements(std::string_view s)
           "DELETE FROM $schema.sessions s USING unnest($1::bigint[], $2::text[]) AS u(queue, "
           "key) WHERE s.queue = u.queue AND s.key = u.key AND s.jobs = 0 AND s.turn = 0 AND "
           "s.token = 0 AND s.stop = 0 AND s.state_bytes = 0"),
-      enqueue(s, enqueue_text()),
+      enqueue(s, plain_enqueue_text()),
       complete(s, complete_text()),
       states(s, "SELECT id, state, run_at FROM $schema.jobs WHERE id = ANY($1)"),
       lock_jobs(s,

@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::int64_t kTransactionBits = 0xffffffff;  // of xmin
 
-Error no_schedule(const std::string& name) {
+Error no_schedule_to_copy(const std::string& name) {
   return {.code = ErrorCode::not_found,
           .message = fmt::format("schedule {}: there is no such schedule", name)};
 }
@@ -192,7 +192,7 @@ void PostgresStore::load_ties(bool anew) {
 Result<ScheduleInfo> PostgresStore::schedule(const std::string& name) const {
   MutexLock lock(published_mutex_);
   const auto found = published_schedules_.find(name);
-  if (found == published_schedules_.end()) return no_schedule(name);
+  if (found == published_schedules_.end()) return no_schedule_to_copy(name);
   return whole(found->second);
 }
 
@@ -223,7 +223,7 @@ Result<LedgerPage> PostgresStore::ledger(const std::string& name, int limit,
                   return connection.run(schedule_sql_.read_ledger,
                                         params(name, below, std::int64_t{limit} + 1));
                 }));
-  if (rows.empty()) return no_schedule(name);
+  if (rows.empty()) return no_schedule_to_copy(name);
   LedgerPage page;
   for (int row = 0; row < rows.size() && !rows.is_null(row, 0); ++row) {
     if (static_cast<int>(page.rows.size()) == limit) {

@@ -18,7 +18,7 @@ constexpr std::int64_t kLookAgain = 1'000'000;  // microseconds
 // Sessions whose holders were not heard of, by one step: its limit is one of jobs.
 constexpr std::int64_t kRescuedAtOnce = 1000;
 
-Error lost(const SessionKey& session) {
+Error lost_session(const SessionKey& session) {
   return {.code = ErrorCode::lease_lost,
           .message = fmt::format("session \"{}\" of queue {}: is not, or no longer, held with that "
                                  "token",
@@ -37,7 +37,7 @@ Error unknown_session(const SessionKey& session) {
                                  session.key, session.queue)};
 }
 
-SessionInfo shown(const Rows& rows, int row) {
+SessionInfo shown_session(const Rows& rows, int row) {
   SessionInfo info{.session = {rows.string(row, 0), rows.string(row, 1)}};
   info.jobs = rows.integer(row, 2);
   info.turn = rows.integer(row, 3);
@@ -167,14 +167,14 @@ OperationResult PostgresStore::operator()(const AcceptSession& op) {
 
 OperationResult PostgresStore::operator()(const RenewSession& op) {
   SessionInHand* session = find_session(op.session);
-  if (session == nullptr || !holds(*session, op.token)) return lost(op.session);
+  if (session == nullptr || !holds(*session, op.token)) return lost_session(op.session);
   renew_hold(*session, op.lease > Duration(0) ? op.lease : Duration(session->row.lease));
   return grant(op.session, *session, true);
 }
 
 OperationResult PostgresStore::operator()(const ReleaseSession& op) {
   SessionInHand* session = find_session(op.session);
-  if (session == nullptr || !holds(*session, op.token)) return lost(op.session);
+  if (session == nullptr || !holds(*session, op.token)) return lost_session(op.session);
   end_hold(*session);
   return Done{};
 }
@@ -187,13 +187,13 @@ OperationResult PostgresStore::operator()(const PutSessionState& op) {
                  .field = "state"};
   }
   SessionInHand* session = find_session(op.session);
-  if (session == nullptr) return lost(op.session);
+  if (session == nullptr) return lost_session(op.session);
   bool may = holds(*session, op.token);
   if (!may && session->row.turn != 0) {
     const JobInHand* held = job(session->row.turn);
     may = held != nullptr && held->row.state == JobState::running && held->row.token == op.token;
   }
-  if (!may) return lost(op.session);
+  if (!may) return lost_session(op.session);
   set_session_state(*session, op.state);
   return Done{};
 }
@@ -249,7 +249,7 @@ void PostgresStore::count_of_session(QueueInfo& queue, const ClaimResult& given)
 // The job whose turn it is, for the holder.
 OperationResult PostgresStore::claim_turn(const Claim& op, const SessionKey& key) {
   SessionInHand* session = find_session(key);
-  if (session == nullptr || !holds(*session, op.session_token)) return lost(key);
+  if (session == nullptr || !holds(*session, op.session_token)) return lost_session(key);
   ClaimResult result;
   const QueueInfo* queue = &queue_by_id(session->name.queue);
   const Room free = room(*queue);
@@ -364,7 +364,7 @@ Result<SessionInfo> PostgresStore::session(const SessionKey& key, Instant now) c
                                         params(read_at(now), key.queue, key.key));
                 }));
   if (rows.empty()) return unknown_session(key);
-  SessionInfo info = shown(rows, 0);
+  SessionInfo info = shown_session(rows, 0);
   info.state = rows.string(0, 11);
   return info;
 }
@@ -377,7 +377,7 @@ Result<SessionPage> PostgresStore::sessions(const std::string& queue, const Sess
                       params(read_at(now), queue, after.queue, after.key, std::int64_t{limit} + 1));
                 }));
   SessionPage page;
-  for (int i = 0; i < std::min(rows.size(), limit); ++i) page.sessions.push_back(shown(rows, i));
+  for (int i = 0; i < std::min(rows.size(), limit); ++i) page.sessions.push_back(shown_session(rows, i));
   if (rows.size() > limit && !page.sessions.empty()) page.next = page.sessions.back().session;
   return page;
 }

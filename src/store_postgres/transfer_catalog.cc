@@ -22,7 +22,7 @@ const std::vector<Row>* list_of(const TransferCatalog* catalog,
 }
 
 // A column of its own here: whose jobs a schedule makes.
-std::string queue_of(const TransferSchedule& schedule) {
+std::string queue_of_schedule(const TransferSchedule& schedule) {
   const auto definition = decode_schedule(schedule.definition);
   if (definition) return definition->job.queue;
   throw Error{.code = ErrorCode::io_error,
@@ -106,7 +106,7 @@ void PostgresTarget::write_schedules(const TransferCatalog& is, const TransferCa
   if (before == nullptr) tell(sql_->no_schedules, {});
   for (const std::string& name : schedules.gone) tell(sql_->no_schedule, params(name));
   for (const TransferSchedule* s : schedules.come) {
-    Params p = params(s->name, s->id, s->version, s->definition, queue_of(*s));
+    Params p = params(s->name, s->id, s->version, s->definition, queue_of_schedule(*s));
     p.text_or_null(s->paused_reason).text_or_null(s->skip_reason).add(s->paused);
     p.add(s->next).add(s->next_fire).add(s->skip_before).add(s->fired).add(s->last_job);
     p.add(s->remaining).add(s->last_fired).add(s->timeout_override);

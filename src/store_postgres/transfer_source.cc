@@ -36,13 +36,13 @@ constexpr std::string_view kSizes =
     "coalesce(sum(octet_length(result)), 0) FROM $schema.memos WHERE job = j.id) END FROM "
     "$schema.jobs j LEFT JOIN $schema.extras e ON "
     "e.id = j.id WHERE j.id = ANY($1) ORDER BY j.id";
-constexpr std::string_view kErrors =
+constexpr std::string_view kReadErrors =
     "SELECT job, seq, attempt, at, ran_for, worker, message, program_end FROM $schema.errors WHERE "
     "job = "
     "ANY($1) ORDER BY job, seq";
 constexpr std::string_view kMemos =
     "SELECT job, name, result FROM $schema.memos WHERE job = ANY($1) ORDER BY job, name";
-constexpr std::string_view kQueues =
+constexpr std::string_view kReadQueues =
     "SELECT q.name, q.paused, q.retention_completed, q.retention_dead, "
     "coalesce(sum(t.enqueued), 0)::bigint, coalesce(sum(t.pruned), 0)::bigint, "
     "coalesce(sum(t.expired), 0)::bigint, coalesce(sum(t.waiting), 0)::bigint, "
@@ -62,15 +62,15 @@ constexpr std::string_view kSessions =
     "s.state, "
     "s.changed_at FROM $schema.sessions s JOIN $schema.queues q ON q.id = s.queue ORDER BY q.name, "
     "s.key";
-constexpr std::string_view kWindows =
+constexpr std::string_view kReadWindows =
     "SELECT q.name, u.key, u.id, u.ended, u.until FROM $schema.uniques u JOIN "
     "$schema.queues q ON q.id = u.queue WHERE u.gone IS NOT NULL AND u.gone = u.id "
     "AND u.until >= $1 AND u.until < $2";
-constexpr std::string_view kWorkflowRows =
+constexpr std::string_view kReadWorkflowRows =
     "SELECT workflow, kind, number, text FROM $schema.workflow_rows WHERE "
     "(workflow, kind, number) > ($1, $2::bigint, $3) AND workflow < $4 ORDER "
     "BY workflow, kind, number LIMIT $5";
-constexpr std::string_view kNumbers =
+constexpr std::string_view kReadNumbers =
     "SELECT (SELECT last_value + is_called::integer FROM $schema.job_ids), (SELECT last_value + "
     "is_called::integer FROM $schema.tokens_given), (SELECT CASE WHEN is_called THEN last_value "
     "ELSE 0 END FROM $schema.schedules_id_seq), (SELECT last_value + is_called::integer FROM "
@@ -209,7 +209,7 @@ class PostgresSource final : public TransferSource {
                  "ORDER BY id"),
           jobs(s, kJobs),
           sizes(s, kSizes),
-          errors(s, kErrors),
+          errors(s, kReadErrors),
           memos(s, kMemos),
           finished(s,
                    "SELECT prune_at, seq, at, ids FROM $schema.finished WHERE prune_at >= $1 AND "
@@ -217,11 +217,11 @@ class PostgresSource final : public TransferSource {
           keys(s,
                "SELECT key, fingerprint, expires_at, ids FROM $schema.idempotency WHERE expires_at "
                ">= $1 AND expires_at < $2"),
-          windows(s, kWindows),
+          windows(s, kReadWindows),
           workflows(s,
                     "SELECT id, name, key, data, state, wake_at, finished_at FROM "
                     "$schema.workflows WHERE id >= $1 AND id < $2 ORDER BY id"),
-          workflow_rows(s, kWorkflowRows),
+          workflow_rows(s, kReadWorkflowRows),
           ledger(
               s,
               "SELECT seq, version, nominal, until, count, source, state, past_due, job, reason, "
@@ -230,7 +230,7 @@ class PostgresSource final : public TransferSource {
           audit(s,
                 "SELECT seq, at, who, origin, action, object, before, after, hash FROM "
                 "$schema.audit WHERE seq > $1 ORDER BY seq LIMIT $2"),
-          queues(s, kQueues),
+          queues(s, kReadQueues),
           key_meters(s,
                      "SELECT q.name, m.key, m.meter FROM $schema.key_meters m JOIN $schema.queues "
                      "q ON q.id = m.queue"),
@@ -254,7 +254,7 @@ class PostgresSource final : public TransferSource {
           trigger_events(s,
                          "SELECT name, seq, event, fired_at, made_at, job, reason FROM "
                          "$schema.trigger_events ORDER BY name, seq"),
-          numbers(s, kNumbers) {}
+          numbers(s, kReadNumbers) {}
     static Statement stamps_of(const std::string& s, TransferSection section, bool all) {
       const Section is = section_of(section);
       return Statement(

@@ -20,7 +20,7 @@ namespace {
 
 constexpr Duration kLongestRetention = std::chrono::hours(24 * 365 * 1000);
 
-PgError damaged(const Error& error) {
+PgError damaged_workflow(const Error& error) {
   return {"XX001", error.message, false};
 }
 
@@ -60,7 +60,7 @@ bool PostgresStore::settle_workflows() {
   WorkflowRules rules(workflows_, now_.wall, nullptr, &workflows_.starts());
   for (const StepEnd& end : ends) {
     const auto done = rules.ended(end);
-    if (!done) throw damaged(done.error());
+    if (!done) throw damaged_workflow(done.error());
   }
   write_workflows(rules);
   return true;
@@ -134,7 +134,7 @@ OperationResult PostgresStore::run_workflow(F&& what) {
   WorkflowRules rules(workflows_, now_.wall, nullptr, &workflows_.starts());
   auto done = what(rules);
   if (!done) {
-    if (done.error().code == ErrorCode::internal) throw damaged(done.error());
+    if (done.error().code == ErrorCode::internal) throw damaged_workflow(done.error());
     return done.error();
   }
   write_workflows(rules);
@@ -201,7 +201,7 @@ OperationResult PostgresStore::operator()(const WakeWorkflows& op) {
     const auto record = workflows_.load(id);
     if (!record || record->wake_at > now_.wall) continue;  // somebody else was here
     const auto more = rules.wake(id);
-    if (!more) throw damaged(more.error());
+    if (!more) throw damaged_workflow(more.error());
     ++result.changed;
     result.more = result.more || *more;
   }

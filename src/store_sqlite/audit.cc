@@ -29,7 +29,7 @@ Digest read_hash(std::string_view bytes) {
   return digest;
 }
 
-AuditRecord read_record(const Statement& row) {
+AuditRecord read_audit_record(const Statement& row) {
   AuditRecord record;
   record.seq = row.integer(0);
   record.at = WallTime::from_us(row.integer(1));
@@ -248,7 +248,7 @@ Result<AuditPage> SqliteStore::audit(const AuditFilter& filter, AuditOrder order
           page.next = rows.integer(0);
           break;
         }
-        page.records.push_back(read_record(rows));
+        page.records.push_back(read_audit_record(rows));
       }
     }
     give_back(std::move(reader));
@@ -277,7 +277,7 @@ void verify_audit(Database& db, const AuditMark& known, std::vector<std::string>
   bool met = known.seq <= base.seq;
   Statement rows(db, (std::string(kRecordColumns) + "ORDER BY seq").c_str());
   while (rows.step()) {
-    const AuditRecord record = read_record(rows);
+    const AuditRecord record = read_audit_record(rows);
     if (auto wrong = follow_chain(at, {record})) problems.push_back(std::move(*wrong));
     at = {record.seq, record.hash};  // the next one is judged by itself
     met = met || at == known;

@@ -31,7 +31,7 @@ struct TempDir {
   std::string path;
 };
 
-struct Fixture {
+struct SqliteStoreFixture {
   TempDir dir;
   ManualClock clock;
   NullLog log;
@@ -55,7 +55,7 @@ Enqueue one(std::string kind = "work") {
 
 }  // namespace
 
-TEST_CASE_FIXTURE(Fixture, "an enqueued job is there after the store is opened again") {
+TEST_CASE_FIXTURE(SqliteStoreFixture, "an enqueued job is there after the store is opened again") {
   {
     auto store = *open();
     apply(*store, one());
@@ -69,7 +69,7 @@ TEST_CASE_FIXTURE(Fixture, "an enqueued job is there after the store is opened a
   CHECK(store->verify()->problems.empty());
 }
 
-TEST_CASE_FIXTURE(Fixture, "a job goes from enqueue over claim to completed") {
+TEST_CASE_FIXTURE(SqliteStoreFixture, "a job goes from enqueue over claim to completed") {
   auto store = *open();
   apply(*store, one());
   auto claimed =
@@ -85,7 +85,7 @@ TEST_CASE_FIXTURE(Fixture, "a job goes from enqueue over claim to completed") {
   CHECK(store->verify()->problems.empty());
 }
 
-TEST_CASE_FIXTURE(Fixture, "a second process is refused with the pid of the first") {
+TEST_CASE_FIXTURE(SqliteStoreFixture, "a second process is refused with the pid of the first") {
   auto store = *open();
   const pid_t child = fork();
   REQUIRE(child >= 0);
@@ -101,7 +101,7 @@ TEST_CASE_FIXTURE(Fixture, "a second process is refused with the pid of the firs
   CHECK(WEXITSTATUS(status) == 0);
 }
 
-TEST_CASE_FIXTURE(Fixture, "a store whose database vanished is not silently made anew") {
+TEST_CASE_FIXTURE(SqliteStoreFixture, "a store whose database vanished is not silently made anew") {
   { auto store = *open(); }
   for (const char* name :
        {"/data/mainspring.db", "/data/mainspring.db-wal", "/data/mainspring.db-shm"}) {
@@ -113,7 +113,7 @@ TEST_CASE_FIXTURE(Fixture, "a store whose database vanished is not silently made
   CHECK(refused.error().message.find("INITIALISED") != std::string::npos);
 }
 
-TEST_CASE_FIXTURE(Fixture, "a newer schema is refused") {
+TEST_CASE_FIXTURE(SqliteStoreFixture, "a newer schema is refused") {
   { auto store = *open(); }
   {
     sqlite::Database db(dir.path + "/data/mainspring.db", sqlite::Database::Mode::read_write, "");
@@ -124,7 +124,7 @@ TEST_CASE_FIXTURE(Fixture, "a newer schema is refused") {
   CHECK(refused.error().message.find("999") != std::string::npos);
 }
 
-TEST_CASE_FIXTURE(Fixture,
+TEST_CASE_FIXTURE(SqliteStoreFixture,
                   "a backup made while running opens as a store, and gives no id or token again") {
   auto store = *open();
   apply(*store, one());
@@ -169,7 +169,7 @@ std::string file_text(const std::string& path) {
 
 }  // namespace
 
-TEST_CASE_FIXTURE(Fixture, "a store of schema 1 is migrated at open and keeps what it has") {
+TEST_CASE_FIXTURE(SqliteStoreFixture, "a store of schema 1 is migrated at open and keeps what it has") {
   const std::string path = dir.path + "/data/mainspring.db";
   {
     auto store = *open();
@@ -220,7 +220,7 @@ TEST_CASE_FIXTURE(Fixture, "a store of schema 1 is migrated at open and keeps wh
   CHECK(info->schedules == 1);
 }
 
-TEST_CASE_FIXTURE(Fixture,
+TEST_CASE_FIXTURE(SqliteStoreFixture,
                   "workflows of older programs go on as they are, and new ones are packed") {
   const std::string path = dir.path + "/data/mainspring.db";
   StepSpec first{.name = "a"}, then{.name = "b", .after = {"a"}};
@@ -268,7 +268,7 @@ TEST_CASE_FIXTURE(Fixture,
   CHECK(rows_of(2) == 2);  // what it was started with, and its result
 }
 
-TEST_CASE_FIXTURE(Fixture, "a store of schema 1 is inspected before it is migrated") {
+TEST_CASE_FIXTURE(SqliteStoreFixture, "a store of schema 1 is inspected before it is migrated") {
   { auto store = *open(); }
   {
     sqlite::Database db(dir.path + "/data/mainspring.db", sqlite::Database::Mode::read_write, "");
@@ -281,7 +281,7 @@ TEST_CASE_FIXTURE(Fixture, "a store of schema 1 is inspected before it is migrat
   CHECK(info->schedules == 0);
 }
 
-TEST_CASE_FIXTURE(Fixture, "reads of jobs and ledgers are counted, those from memory are none") {
+TEST_CASE_FIXTURE(SqliteStoreFixture, "reads of jobs and ledgers are counted, those from memory are none") {
   auto store = *open();
   PutSchedule put{.schedule = {.name = "s", .every = 60s}, .next = clock.now().wall};
   put.next_fire = put.next;
@@ -303,7 +303,7 @@ TEST_CASE_FIXTURE(Fixture, "reads of jobs and ledgers are counted, those from me
   CHECK(store->reads() == before + 3);
 }
 
-TEST_CASE_FIXTURE(Fixture, "what no state is, as on a damaged disk, is told and shown to nobody") {
+TEST_CASE_FIXTURE(SqliteStoreFixture, "what no state is, as on a damaged disk, is told and shown to nobody") {
   WorkflowSpec spec{.name = "w", .steps = {{.name = "a", .signal = "go"}}};
   {
     auto store = *open();
@@ -323,7 +323,7 @@ TEST_CASE_FIXTURE(Fixture, "what no state is, as on a damaged disk, is told and 
   CHECK_FALSE((*store)->verify()->problems.empty());
 }
 
-TEST_CASE_FIXTURE(Fixture, "a list for a caller of few queues looks at a bounded number of jobs") {
+TEST_CASE_FIXTURE(SqliteStoreFixture, "a list for a caller of few queues looks at a bounded number of jobs") {
   constexpr int kJobs = 25'000;  // more than one window
   auto store = *open();
   Enqueue first = one();

@@ -13,7 +13,7 @@ namespace {
 
 constexpr const char* kTrigger = "SELECT name, definition, state, secret FROM triggers ";
 
-TriggerRecord read_record(Statement& row) {
+TriggerRecord read_trigger_record(Statement& row) {
   return {.name = std::string(row.text(0)),
           .definition = std::string(row.text(1)),
           .state = std::string(row.text(2)),
@@ -30,7 +30,7 @@ TriggerEvent read_event(Statement& row) {
   return out;
 }
 
-std::optional<std::int64_t> us_or_null(const std::optional<WallTime>& at) {
+std::optional<std::int64_t> optional_us(const std::optional<WallTime>& at) {
   return at ? std::optional<std::int64_t>(at->us()) : std::nullopt;
 }
 
@@ -70,7 +70,7 @@ std::optional<TriggerRecord> SqliteTriggerRows::load(const std::string& name) {
   Statement& row = sql().load.bind(name);
   ResetGuard guard(row);
   if (!row.step()) return std::nullopt;
-  return read_record(row);
+  return read_trigger_record(row);
 }
 
 std::int64_t SqliteTriggerRows::count() {
@@ -116,7 +116,7 @@ void SqliteTriggerRows::add_event(const std::string& name, const TriggerEvent& e
   sql()
       .add_event
       .bind(name, event.seq, Statement::text_or_null(event.event), event.fired_at.us(),
-            us_or_null(event.made_at), event.job, Statement::text_or_null(event.reason))
+            optional_us(event.made_at), event.job, Statement::text_or_null(event.reason))
       .run();
 }
 
@@ -198,7 +198,7 @@ void SqliteStore::load_watches() {
                                           "name")
                      .c_str());
   while (rows.step()) {
-    if (auto watch = watch_of(read_record(rows))) watches_.push_back(std::move(*watch));
+    if (auto watch = watch_of(read_trigger_record(rows))) watches_.push_back(std::move(*watch));
   }
 }
 
@@ -249,7 +249,7 @@ Result<TriggerInfo> SqliteStore::trigger(const std::string& name) const {
     Statement& row = sql.one.bind(name);
     ResetGuard guard(row);
     if (!row.step()) return no_trigger(name);
-    return read_trigger(read_record(row));
+    return read_trigger(read_trigger_record(row));
   });
 }
 
@@ -259,7 +259,7 @@ Result<std::vector<TriggerInfo>> SqliteStore::triggers(const std::string& after,
     Statement& row = sql.list.bind(after, limit);
     ResetGuard guard(row);
     while (row.step()) {
-      MS_TRY_ASSIGN(TriggerInfo info, read_trigger(read_record(row)));
+      MS_TRY_ASSIGN(TriggerInfo info, read_trigger(read_trigger_record(row)));
       out.push_back(std::move(info));
     }
     return out;

@@ -16,7 +16,7 @@ std::optional<std::int64_t> us_or_null(WallTime at) {
   return at == WallTime::never() ? std::nullopt : std::optional<std::int64_t>(at.us());
 }
 
-WorkflowRecord read_record(Statement& row) {
+WorkflowRecord read_workflow_record(Statement& row) {
   const auto time = [&](int column) {
     return row.is_null(column) ? WallTime::never() : WallTime::from_us(row.integer(column));
   };
@@ -115,7 +115,7 @@ std::optional<WorkflowRecord> SqliteWorkflowRows::load(WorkflowId id) {
   Statement& row = sql().load.bind(id);
   ResetGuard guard(row);
   if (!row.step()) return std::nullopt;
-  return read_record(row);
+  return read_workflow_record(row);
 }
 
 std::optional<WorkflowId> SqliteWorkflowRows::by_key(const std::string& name,
@@ -380,7 +380,7 @@ std::optional<WorkflowRecord> find_record(WorkflowReads& sql, WorkflowId id) {
   Statement& row = sql.one.bind(id);
   ResetGuard guard(row);
   if (!row.step()) return std::nullopt;
-  return read_record(row);
+  return read_workflow_record(row);
 }
 
 Error no_workflow(WorkflowId id) {
@@ -425,7 +425,7 @@ Result<WorkflowPage> SqliteStore::workflows(const WorkflowFilter& filter, int li
     {
       Statement& rows = sql.list.bind(before == 0 ? INT64_MAX : before, examined);
       ResetGuard guard(rows);
-      while (rows.step()) records.push_back(read_record(rows));
+      while (rows.step()) records.push_back(read_workflow_record(rows));
     }
     return workflow::page_of(filter, limit, records, [&](WorkflowId id) {
       return read_row(sql, id, WorkflowRow::text, workflow::kTextQueues);

@@ -15,7 +15,7 @@ namespace mainspring {
 namespace {
 
 // Between tries to acquire while a server is away.
-constexpr Duration kRetryPause = std::chrono::milliseconds(500);
+constexpr Duration kLeaseRetryPause = std::chrono::milliseconds(500);
 
 Error lost_error(const std::string& name) {
   return Error{.code = ErrorCode::lease_lost,
@@ -132,7 +132,7 @@ struct Granted {
 };
 
 // Waits for the lease, over as many requests as that takes.
-Result<Granted> wait_for_lease(Jobs& jobs, const Clock& clock, const AcquireLease& request,
+Result<Granted> wait_for_grant(Jobs& jobs, const Clock& clock, const AcquireLease& request,
                                const LeaseOptions& options) {
   const Instant end = clock.now().instant + options.wait;
   Mutex mutex;
@@ -162,7 +162,7 @@ Result<Granted> wait_for_lease(Jobs& jobs, const Clock& clock, const AcquireLeas
     if (!again || now >= end || options.stop.stop_requested()) return grant.error();
     if (grant.error().code == ErrorCode::lease_held && now - sent >= wait / 2) continue;
     const MutexLock lock(mutex);
-    if (!options.stop.stop_requested()) wake.wait_for(mutex, std::min(kRetryPause, end - now));
+    if (!options.stop.stop_requested()) wake.wait_for(mutex, std::min(kLeaseRetryPause, end - now));
   }
 }
 
@@ -175,7 +175,7 @@ Result<AutoRenewLease> acquire(Jobs& jobs, const Clock& clock, Random& random, s
                                                        std::move(options.on_lost));
   MS_TRY_ASSIGN(
       Granted granted,
-      wait_for_lease(jobs, clock, {.name = name, .holder = holder, .ttl = options.ttl}, options));
+      wait_for_grant(jobs, clock, {.name = name, .holder = holder, .ttl = options.ttl}, options));
   state->token = granted.grant.token;
   {
     const MutexLock lock(state->mutex);

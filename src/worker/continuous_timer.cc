@@ -16,7 +16,7 @@ namespace {
 // For a place among the timers of this process; then the job is given back for kNoPlacePause.
 constexpr Duration kPlaceWait = std::chrono::seconds(2);
 constexpr Duration kNoPlacePause = std::chrono::seconds(1);
-constexpr Duration kTryAgain = std::chrono::milliseconds(500);  // while the server is away
+constexpr Duration kTimerTryAgain = std::chrono::milliseconds(500);  // while the server is away
 constexpr int kMaxErrorRow = 20;  // counted; the pause is capped before
 
 std::string schedule_of(const ClaimedJob& job) {
@@ -157,7 +157,7 @@ std::optional<RunEnd> Run::read_schedule() {
     if (stopped()) return why_stopped();
     if (!info && info.error().code == ErrorCode::not_found) return RunEnd::stopped;
     if (!info) {
-      sleep(kTryAgain);
+      sleep(kTimerTryAgain);
       continue;
     }
     if (info->paused || !info->schedule.continuous) return RunEnd::stopped;  // C4

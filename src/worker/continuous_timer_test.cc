@@ -19,7 +19,7 @@ using namespace std::chrono_literals;
 namespace {
 
 // A worker with one timer "t" of kind "k".
-struct Rig {
+struct ContinuousTimerRig {
   FakeJobs jobs;
   SystemClock clock;
   SystemRandom random;
@@ -27,7 +27,7 @@ struct Rig {
   TimerSlots slots{1000};
   WorkerRuntime worker{jobs, clock, random, log, {.queues = {"q"}, .slots = 8}};
 
-  explicit Rig(Continuous rule = {.timeout = 1h, .margin = 1s, .handoff = 0s}) {
+  explicit ContinuousTimerRig(Continuous rule = {.timeout = 1h, .margin = 1s, .handoff = 0s}) {
     jobs.set_timer("t", "k", rule);
   }
   // Call worker.stop() before what the timers use goes out of scope.
@@ -70,7 +70,7 @@ TEST_CASE("C2 a run reaches its timeout when strictly less than the margin is le
 }
 
 TEST_CASE("C3 C7 near its timeout a run ends after its batch, and wakes itself") {
-  Rig rig({.timeout = 1300ms, .margin = 1s, .handoff = 0s});
+  ContinuousTimerRig rig({.timeout = 1300ms, .margin = 1s, .handoff = 0s});
   std::atomic<int> batches = 0;
   const JobId id = rig.start(
       [&](TimerContext& context, int max) -> Result<int> {
@@ -92,7 +92,7 @@ TEST_CASE("C3 C7 near its timeout a run ends after its batch, and wakes itself")
 }
 
 TEST_CASE("C1 a change of the override takes effect while the run goes on") {
-  Rig rig;
+  ContinuousTimerRig rig;
   std::atomic<int> batches = 0;
   const JobId id = rig.start([&](TimerContext& context, int) -> Result<int> {
     if (++batches == 1) {
@@ -107,7 +107,7 @@ TEST_CASE("C1 a change of the override takes effect while the run goes on") {
 }
 
 TEST_CASE("C4 the kill switch is read before every batch, and ends the run without a wake") {
-  Rig rig;
+  ContinuousTimerRig rig;
   std::atomic<int> batches = 0;
   const JobId id = rig.start([&](TimerContext&, int) -> Result<int> {
     if (++batches == 3) rig.pause();
@@ -122,7 +122,7 @@ TEST_CASE("C4 the kill switch is read before every batch, and ends the run witho
 }
 
 TEST_CASE("C4 while the kill switch cannot be read nothing is processed") {
-  Rig rig;
+  ContinuousTimerRig rig;
   std::atomic<int> reads = 0, batches = 0;
   rig.jobs.on_get_schedule = [&]() -> std::optional<Error> {
     if (++reads == 1) return Error{.code = ErrorCode::unavailable, .message = "away"};
@@ -141,7 +141,7 @@ TEST_CASE("C4 while the kill switch cannot be read nothing is processed") {
 }
 
 TEST_CASE("C5 each batch is a call of its own, with the run's token and a count") {
-  Rig rig;
+  ContinuousTimerRig rig;
   std::vector<int> numbers;
   std::set<Token> tokens;
   const JobId id = rig.start(
@@ -161,7 +161,7 @@ TEST_CASE("C5 each batch is a call of its own, with the run's token and a count"
 }
 
 TEST_CASE("C6 an error or exception is recorded, and the timer wakes itself and goes on") {
-  Rig rig;
+  ContinuousTimerRig rig;
   std::atomic<int> runs = 0;
   const JobId id = rig.start(
       [&](TimerContext&, int) -> Result<int> {
@@ -187,7 +187,7 @@ TEST_CASE("C6 an error or exception is recorded, and the timer wakes itself and 
 }
 
 TEST_CASE("C8 a job that no schedule made is dead: the fallback and wakes start timers") {
-  Rig rig;
+  ContinuousTimerRig rig;
   rig.on("k", [](TimerContext&, int) -> Result<int> { return 0; });
   REQUIRE(rig.worker.start().has_value());
   const JobId id = rig.jobs.add("k");
@@ -240,7 +240,7 @@ TEST_CASE("C9 the free slot goes to the highest priority, though it came last") 
 }
 
 TEST_CASE("C9 a timer that finds no slot gives its job back without an attempt") {
-  Rig rig;
+  ContinuousTimerRig rig;
   rig.jobs.set_timer("u", "other", {.timeout = 1h, .margin = 1s, .handoff = 0s});
   std::latch go(1);
   const auto process = [&](TimerContext&, int) -> Result<int> {
@@ -259,7 +259,7 @@ TEST_CASE("C9 a timer that finds no slot gives its job back without an attempt")
 }
 
 TEST_CASE("C10 the twin is woken before the end, and begins when the first has stopped") {
-  Rig rig({.timeout = 1500ms, .margin = 500ms, .handoff = 500ms});
+  ContinuousTimerRig rig({.timeout = 1500ms, .margin = 500ms, .handoff = 500ms});
   std::atomic<int> now = 0, most = 0;
   std::set<Token> tokens;
   const JobId id = rig.start([&](TimerContext& context, int) -> Result<int> {
@@ -281,7 +281,7 @@ TEST_CASE("C10 the twin is woken before the end, and begins when the first has s
 }
 
 TEST_CASE("C10 a run that was killed and waits for its back-off goes on when its turn has come") {
-  Rig rig({.timeout = 1500ms, .margin = 500ms, .handoff = 800ms});
+  ContinuousTimerRig rig({.timeout = 1500ms, .margin = 500ms, .handoff = 800ms});
   // It lives, so no other one is woken.
   rig.jobs.change_timer("t", [](ScheduleInfo& info) { info.live.push_back(99); });
   rig.jobs.with_lock([&] { rig.jobs.states[99] = JobState::retryable; });
@@ -296,7 +296,7 @@ TEST_CASE("C10 a run that was killed and waits for its back-off goes on when its
 }
 
 TEST_CASE("C10 a run that loses its lease stops, and its job waits for its turn again") {
-  Rig rig;
+  ContinuousTimerRig rig;
   rig.jobs.on_renew_lease = [&](const RenewLease&) -> std::optional<Error> {
     return Error{.code = ErrorCode::lease_lost, .message = "gone"};
   };
@@ -315,7 +315,7 @@ TEST_CASE("C10 a run that loses its lease stops, and its job waits for its turn 
 }
 
 TEST_CASE("a worker that ends gives the timer's job back, at once and without an attempt") {
-  Rig rig;
+  ContinuousTimerRig rig;
   std::latch began(1);
   const JobId id = rig.start(
       [&](TimerContext&, int) -> Result<int> {

@@ -11,7 +11,7 @@
 namespace mainspring {
 namespace {
 
-std::size_t bytes_of(const Outcome& outcome) {
+std::size_t outcome_bytes(const Outcome& outcome) {
   struct Size {
     std::size_t operator()(const Complete& o) const {
       std::size_t bytes = o.result.size();
@@ -52,7 +52,7 @@ Finish WorkerRuntime::State::next_finish() {
   std::size_t bytes = 0;
   while (!done.empty() && batch.results.size() < kMaxFinishResults) {
     hold_within_bounds(done.front().outcome);
-    const std::size_t size = bytes_of(done.front().outcome);
+    const std::size_t size = outcome_bytes(done.front().outcome);
     if (bytes > 0 && bytes + size > kMaxCallBytes) break;
     bytes += size;
     batch.results.push_back(std::move(done.front()));

@@ -14,7 +14,7 @@
 namespace mainspring {
 namespace {
 
-Error lost_error(JobId id) {
+Error lost_job_error(JobId id) {
   return Error{.code = ErrorCode::lease_lost,
                .message = fmt::format("job {}: it was not ours any more", id)};
 }
@@ -83,7 +83,7 @@ Result<Duration> HeldJob::State::renew() {
     }
     stop.request_stop();
   }
-  if (result.renewed.empty()) return lost_error(job.id);
+  if (result.renewed.empty()) return lost_job_error(job.id);
   return result.renewed.front().lease;
 }
 
@@ -155,7 +155,7 @@ Result<void> HeldJob::finish(Outcome outcome) {
     s.ended = true;
   }
   (void)s.renewing.end();
-  if (status != FinishStatus::ok) return lost_error(s.job.id);
+  if (status != FinishStatus::ok) return lost_job_error(s.job.id);
   return {};
 }
 

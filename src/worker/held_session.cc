@@ -13,7 +13,7 @@
 namespace mainspring {
 namespace {
 
-Error lost_error(const SessionKey& session) {
+Error lost_session_error(const SessionKey& session) {
   return Error{
       .code = ErrorCode::lease_lost,
       .message = fmt::format("session \"{}\" of {}: it has been lost", session.key, session.queue)};
@@ -79,7 +79,7 @@ void HeldSession::State::take(ClaimedJob job) {
 }
 
 Result<void> HeldSession::State::still_held() const {
-  if (!renewing.held()) return lost_error(session);
+  if (!renewing.held()) return lost_session_error(session);
   return {};
 }
 
@@ -90,7 +90,7 @@ Result<void> HeldSession::State::release() {
     const MutexLock lock(mutex);
     unused = std::exchange(came_with, std::nullopt);
   }
-  if (renewing.lost()) return lost_error(session);
+  if (renewing.lost()) return lost_session_error(session);
   if (unused) {
     Finish back{.worker = worker, .results = {}};
     back.results.push_back({unused->id, unused->token, Snooze{}});

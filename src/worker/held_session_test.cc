@@ -13,9 +13,9 @@ using namespace std::chrono_literals;
 namespace {
 
 const SessionKey kSession{"orders", "customer/7"};
-const Error kAway{.code = ErrorCode::unavailable, .message = "away"};
+const Error kHeldSessionAway{.code = ErrorCode::unavailable, .message = "away"};
 
-struct Rig {
+struct HeldSessionRig {
   FakeJobs jobs;
   SystemClock clock;
   SystemRandom random;
@@ -27,7 +27,7 @@ struct Rig {
 }  // namespace
 
 TEST_CASE("a held session is renewed until the end of the scope, which releases it") {
-  Rig rig;
+  HeldSessionRig rig;
   {
     auto session = rig.hold({.key = kSession.key, .lease = 300ms});
     REQUIRE(session);
@@ -42,14 +42,14 @@ TEST_CASE("a held session is renewed until the end of the scope, which releases 
 }
 
 TEST_CASE("somebody else's session is refused") {
-  Rig rig;
+  HeldSessionRig rig;
   auto first = rig.hold({.key = kSession.key});
   REQUIRE(first);
   CHECK(rig.hold({.key = kSession.key}).error().code == ErrorCode::lease_held);
 }
 
 TEST_CASE("the jobs of a held session come one by one, and the state goes with their ends") {
-  Rig rig;
+  HeldSessionRig rig;
   auto session = rig.hold({.key = kSession.key});
   REQUIRE(session);
   const JobId first =
@@ -76,7 +76,7 @@ TEST_CASE("the jobs of a held session come one by one, and the state goes with t
 }
 
 TEST_CASE("the next free session comes with its job, which is given back if nobody takes it") {
-  Rig rig;
+  HeldSessionRig rig;
   CHECK(rig.hold({}).error().code == ErrorCode::lease_held);
   rig.jobs.next_session = kSession;
   const JobId id = rig.jobs.add("k");
@@ -97,7 +97,7 @@ TEST_CASE("the next free session comes with its job, which is given back if nobo
 }
 
 TEST_CASE("the job of a held session is renewed with it") {
-  Rig rig;
+  HeldSessionRig rig;
   auto session = rig.hold({.key = kSession.key, .lease = 300ms});
   REQUIRE(session);
   const JobId id = rig.jobs.add("k");
@@ -111,10 +111,10 @@ TEST_CASE("the job of a held session is renewed with it") {
 }
 
 TEST_CASE("a holder hears that its session is lost, at once or before the lease ends") {
-  Rig rig;
+  HeldSessionRig rig;
   for (const bool away : {false, true}) {
     CAPTURE(away);
-    if (away) rig.jobs.on_renew_session = [](auto&) { return kAway; };
+    if (away) rig.jobs.on_renew_session = [](auto&) { return kHeldSessionAway; };
     auto session = rig.hold({.key = kSession.key, .lease = 300ms});
     REQUIRE(session);
     std::binary_semaphore told(0);

@@ -13,7 +13,7 @@
 namespace mainspring {
 namespace {
 
-constexpr Duration kTryAgain = std::chrono::milliseconds(200);
+constexpr Duration kPatternTryAgain = std::chrono::milliseconds(200);
 // At the longest, so that a wall clock that is set is noticed.
 constexpr Duration kLongestSleep = std::chrono::seconds(60);
 
@@ -62,7 +62,7 @@ Result<void> record(AutoRenewLease& lease, const std::string& value, const std::
     const Result<void> kept = lease.set_value(value);
     if (kept || info(kept.error().code).retryable == Retryable::no) return kept;
     if (stop.stop_requested()) return kept;
-    Nap().sleep(kTryAgain, stop, lease.stop_token());
+    Nap().sleep(kPatternTryAgain, stop, lease.stop_token());
   }
 }
 

@@ -21,7 +21,7 @@ constexpr Duration kRenewPause = std::chrono::milliseconds(500);
 constexpr Duration kWaitForRoom = std::chrono::seconds(10);
 // At the longest, so that sleep of the whole machine is noticed soon after it: waits do not count
 // it, the clock does.
-constexpr Duration kLongestLook = std::chrono::seconds(1);
+constexpr Duration kLongestLeaseLook = std::chrono::seconds(1);
 
 Error too_many_memos(JobId id) {
   return Error{
@@ -327,8 +327,8 @@ void WorkerRuntime::State::cancel_wanted(const std::vector<JobId>& ids) {
 // Tells whoever is over a limit, and reckons when to look again.
 void WorkerRuntime::State::look(Instant now) {
   std::vector<AttemptPtr> over;
-  watcher_wake = std::min(stopping ? std::max(tell_at, now + kLongestLook) : Instant::never(),
-                          active.empty() ? Instant::never() : now + kLongestLook);
+  watcher_wake = std::min(stopping ? std::max(tell_at, now + kLongestLeaseLook) : Instant::never(),
+                          active.empty() ? Instant::never() : now + kLongestLeaseLook);
   for (const auto& [id, attempt] : active) {
     if (attempt->lease_end <= now && !MS_MUTANT(worker_outlives_its_lease)) {
       over.push_back(attempt);

@@ -48,7 +48,7 @@ TEST_CASE("a pattern that names no lease is refused when the worker starts") {
 
 namespace {
 
-struct Rig {
+struct SingletonsRig {
   FakeJobs jobs;
   SystemClock clock;
   SystemRandom random;
@@ -59,7 +59,7 @@ struct Rig {
 }  // namespace
 
 TEST_CASE("one job of a singleton runs at a time, others are given back without an attempt") {
-  Rig rig;
+  SingletonsRig rig;
   std::atomic<int> now = 0, most = 0;
   std::latch first(1), go(1);
   rig.worker.on("k",
@@ -97,7 +97,7 @@ TEST_CASE("one job of a singleton runs at a time, others are given back without 
 }
 
 TEST_CASE("args without the singleton's field make the job dead") {
-  Rig rig;
+  SingletonsRig rig;
   rig.worker.on("k",
                 [&](const ClaimedJob&, Context&) -> HandlerResult { return Outcome(Complete{}); },
                 {.singleton = "one/{n}"});
@@ -109,7 +109,7 @@ TEST_CASE("args without the singleton's field make the job dead") {
 }
 
 TEST_CASE("a singleton whose lease is lost is told so, and its failure burns no attempt") {
-  Rig rig;
+  SingletonsRig rig;
   std::latch began(1);
   rig.worker.on("k",
                 [&](const ClaimedJob&, Context& context) -> HandlerResult {

@@ -17,7 +17,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-struct Rig {
+struct SlotRunnerRig {
   FakeJobs jobs;
   SystemClock clock;
   SystemRandom random;
@@ -38,7 +38,7 @@ HandlerResult done(const ClaimedJob&, Context&) {
 }  // namespace
 
 TEST_CASE("a slot runs what is there, waits parked, and ends before its time") {
-  Rig rig;
+  SlotRunnerRig rig;
   for (int i = 0; i < 5; ++i) rig.jobs.add("k");
   const auto slot = rig.run({.length = 1s, .estimate = 100ms, .tolerance = 3}, done);
   REQUIRE(slot.has_value());
@@ -51,7 +51,7 @@ TEST_CASE("a slot runs what is there, waits parked, and ends before its time") {
 }
 
 TEST_CASE("the seed's rule sleeps between looks, and ends when another sleep would not fit") {
-  Rig rig;
+  SlotRunnerRig rig;
   rig.jobs.add("k");
   const auto slot = rig.run(
       {.length = 1s, .rule = SlotRule::poll, .estimate = 20ms, .tolerance = 2, .idle = 300ms},
@@ -64,7 +64,7 @@ TEST_CASE("the seed's rule sleeps between looks, and ends when another sleep wou
 }
 
 TEST_CASE("P7 a second instance of a name ends at once and says who has the slot") {
-  Rig rig;
+  SlotRunnerRig rig;
   std::latch began(1), go(1);
   rig.jobs.add("k");
   Result<SlotSummary> first = SlotSummary{};
@@ -87,7 +87,7 @@ TEST_CASE("P7 a second instance of a name ends at once and says who has the slot
 }
 
 TEST_CASE("P7 a handler that takes longer than the slot is not cut") {
-  Rig rig;
+  SlotRunnerRig rig;
   rig.jobs.add("k");
   bool cut = true;
   const auto slot =
@@ -104,7 +104,7 @@ TEST_CASE("P7 a handler that takes longer than the slot is not cut") {
 }
 
 TEST_CASE("a twin waits for the first to end and goes on at once: no gap, no overlap") {
-  Rig rig;
+  SlotRunnerRig rig;
   std::latch began(1), go(1);
   std::atomic<int> now = 0, most = 0;
   const auto handler = [&](const ClaimedJob& job, Context& context) {
@@ -148,7 +148,7 @@ TEST_CASE("a twin waits for the first to end and goes on at once: no gap, no ove
 }
 
 TEST_CASE("a job that is claimed and does not fit is given back without an attempt, once") {
-  Rig rig;
+  SlotRunnerRig rig;
   // The claim takes longer than it should have.
   rig.jobs.on_claim = [&]() -> std::optional<Error> {
     std::binary_semaphore never(0);
@@ -165,7 +165,7 @@ TEST_CASE("a job that is claimed and does not fit is given back without an attem
 }
 
 TEST_CASE("a slot whose lease is lost takes nothing more") {
-  Rig rig;
+  SlotRunnerRig rig;
   rig.jobs.on_renew_lease = [&](const RenewLease& request) -> std::optional<Error> {
     if (request.value) return std::nullopt;
     return Error{.code = ErrorCode::lease_lost, .message = "gone"};

@@ -17,13 +17,13 @@ using workflow::StepStatus;
 
 namespace {
 
-constexpr std::size_t kMaxReasonBytes = 1 << 10;
+constexpr std::size_t kMaxChildReasonBytes = 1 << 10;
 
 // "workflow 12 is undone: step b: dead"
 std::string state_of(const WorkflowRecord& child, const workflow::Summary& summary) {
   std::string out = fmt::format("workflow {} is {}", child.id, to_string(child.state));
   if (!summary.reason.empty()) out += ": " + summary.reason;
-  return std::string(cut_text(out, kMaxReasonBytes));
+  return std::string(cut_text(out, kMaxChildReasonBytes));
 }
 
 }  // namespace
@@ -38,7 +38,7 @@ Result<void> WorkflowRules::begin_child(Open& w, int step, const StepDefinition&
   const Result<void> checked = input ? check_json("input", *input) : input.error();
   if (!checked) {  // nothing is there, too large, too deep
     std::string reason = "its input: " + checked.error().message;
-    return fail(w, step, std::string(cut_text(reason, kMaxReasonBytes)), false);
+    return fail(w, step, std::string(cut_text(reason, kMaxChildReasonBytes)), false);
   }
   spec.input = std::move(*input);
   for (int i = MS_MUTANT(child_started_twice) ? 0 : 1; i < 2; ++i) {

@@ -35,7 +35,7 @@ struct Source {
   std::size_t size() const { return definitions.size(); }
 };
 
-Error damaged(WorkflowId id, std::string_view what) {
+Error damaged_fork(WorkflowId id, std::string_view what) {
   return Error{ErrorCode::internal, fmt::format("the store is damaged: workflow {}: {}", id, what)};
 }
 
@@ -49,21 +49,21 @@ Result<Source> read_source(WorkflowRows& rows, const workflow::OpenWorkflow& old
   out.steps = old.summary.states;
   out.texts = std::move(texts);
   for (auto& [number, text] : rows.rows(id, WorkflowRow::spec, kUp, INT32_MAX)) {
-    if (number != std::ssize(out.texts) + 1) return damaged(id, "a definition is missing");
+    if (number != std::ssize(out.texts) + 1) return damaged_fork(id, "a definition is missing");
     out.texts.push_back(std::move(text));
   }
   for (const std::string& text : out.texts) {
     auto definition = workflow::decode_definition(text);
-    if (!definition) return damaged(id, definition.error().message);
+    if (!definition) return damaged_fork(id, definition.error().message);
     out.definitions.push_back(std::make_shared<const StepDefinition>(std::move(*definition)));
   }
   for (const auto& [number, text] : rows.rows(id, WorkflowRow::state, kUp, INT32_MAX)) {
     auto status = workflow::decode_status(text);
     if (!status || number != std::ssize(out.steps) + 1)
-      return damaged(id, status ? "a step is missing" : status.error().message);
+      return damaged_fork(id, status ? "a step is missing" : status.error().message);
     out.steps.push_back(std::move(*status));
   }
-  if (out.steps.size() < out.size()) return damaged(id, "a step is missing");
+  if (out.steps.size() < out.size()) return damaged_fork(id, "a step is missing");
   for (int limit = kFirstResults;; limit *= 2) {
     auto found = rows.rows(id, WorkflowRow::result, kUp, limit);
     std::size_t bytes = 0;

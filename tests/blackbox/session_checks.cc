@@ -25,9 +25,9 @@ struct Tenure {
   Micros last_running = 0;  // the last proof that it had not ended
 };
 
-class Checker {
+class SessionChecker {
  public:
-  explicit Checker(const History& history) : h_(history) {
+  explicit SessionChecker(const History& history) : h_(history) {
     for (const GrantEvent& g : h_.grants) {
       if (g.session.empty()) continue;
       sessions_[{g.queue, g.session}].push_back(&g);
@@ -227,7 +227,7 @@ class Checker {
 }  // namespace
 
 std::vector<Verdict> check_sessions(const History& history) {
-  return Checker(history).run();
+  return SessionChecker(history).run();
 }
 
 }  // namespace blackbox

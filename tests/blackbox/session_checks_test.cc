@@ -13,7 +13,7 @@ constexpr Micros kSecond = 1'000'000;
 
 // Jobs 1 and 2 of a session, enqueued one after the other; each is claimed, leaves a state, and
 // ends. Between them somebody holds the session for a while.
-History sound() {
+History session_checks_sound() {
   History h;
   for (const std::int64_t n : {1, 2}) {
     h.enqueues.push_back({.at = {n * 10, n * 10 + 5},
@@ -51,7 +51,7 @@ History sound() {
 
 // The law that is broken by this change to the history; "" = none.
 std::string broken_by(const std::function<void(History&)>& change) {
-  History h = sound();
+  History h = session_checks_sound();
   change(h);
   for (const Verdict& verdict : check_sessions(h)) {
     if (verdict.violated > 0) return verdict.invariant.substr(0, verdict.invariant.find(' '));
@@ -61,7 +61,7 @@ std::string broken_by(const std::function<void(History&)>& change) {
 
 TEST_CASE("a sound history of a session breaks no law") {
   CHECK(broken_by([](History&) {}) == "");
-  for (const Verdict& verdict : check_sessions(sound())) CHECK(verdict.checked > 0);
+  for (const Verdict& verdict : check_sessions(session_checks_sound())) CHECK(verdict.checked > 0);
 }
 
 TEST_CASE("ORD-1: two jobs of a session that run at once are found") {

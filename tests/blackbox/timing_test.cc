@@ -12,13 +12,13 @@ using namespace blackbox;
 
 namespace {
 
-rapidjson::Document parse(const std::string& body) {
+rapidjson::Document timing_parse(const std::string& body) {
   rapidjson::Document document;
   document.Parse(body.data(), body.size());
   REQUIRE_MESSAGE(document.IsObject(), body);
   return document;
 }
-bool has(const std::string& text, const std::string& part) {
+bool timing_has(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
 
@@ -37,7 +37,7 @@ std::string run_one(HttpClient& http) {
   const Answer claimed = http.post(
       "/v1/claim", R"({"worker":"w1","queues":["ticks"],"max":1,"wait":"20s","lease":"60s"})");
   REQUIRE(claimed.status == 200);
-  const rapidjson::Document answer = parse(claimed.body);
+  const rapidjson::Document answer = timing_parse(claimed.body);
   REQUIRE(answer["jobs"].Size() == 1);
   const auto& job = answer["jobs"][0];
   const std::string finish =
@@ -70,7 +70,7 @@ TEST_CASE("SCHED-1, SCHED-2: a schedule of each second loses and doubles no tick
 
   const Answer read = http.get("/v1/schedules/each%2Fsecond/ledger?limit=1000");
   REQUIRE(read.status == 200);
-  const rapidjson::Document ledger = parse(read.body);
+  const rapidjson::Document ledger = timing_parse(read.body);
   std::map<std::int64_t, std::string> jobs;
   int later = -1;
   int first = -1;
@@ -87,8 +87,8 @@ TEST_CASE("SCHED-1, SCHED-2: a schedule of each second loses and doubles no tick
   CHECK(jobs.size() >= ran.size());
   const std::string newest = ledger["ticks"][0]["nominal"].GetString();
   CHECK(seconds_between(first, second_of(newest)) + 1 == static_cast<int>(jobs.size()));
-  for (const std::string& nominal : ran) CHECK(has(read.body, nominal));
-  CHECK(parse(http.get("/v1/schedules/each%2Fsecond").body)["fired"].GetInt64() ==
+  for (const std::string& nominal : ran) CHECK(timing_has(read.body, nominal));
+  CHECK(timing_parse(http.get("/v1/schedules/each%2Fsecond").body)["fired"].GetInt64() ==
         static_cast<std::int64_t>(jobs.size()));
   CHECK(http.get("/v1/verify").body.ends_with(R"("problems":[]})"));
   CHECK(server.stop() == 0);
@@ -101,7 +101,7 @@ TEST_CASE("LEASE: a lease is its holder's after kill -9, and its token never com
   const std::string path = "/v1/leases/report%2Feu/";
   const auto token_of = [](const Answer& grant) {
     REQUIRE_MESSAGE(grant.status == 200, grant.body);
-    return parse(grant.body)["token"].GetInt64();
+    return timing_parse(grant.body)["token"].GetInt64();
   };
   const std::int64_t token =
       token_of(http.post(path + "acquire", R"({"holder":"one","ttl":"1h"})"));
@@ -109,8 +109,8 @@ TEST_CASE("LEASE: a lease is its holder's after kill -9, and its token never com
   REQUIRE(server.start());
   const Answer other = http.post(path + "acquire", R"({"holder":"two"})");
   CHECK(other.status == 409);
-  CHECK(has(other.body, R"("code":"lease_held")"));
-  CHECK(has(other.body, "one"));
+  CHECK(timing_has(other.body, R"("code":"lease_held")"));
+  CHECK(timing_has(other.body, "one"));
   CHECK(token_of(http.post(path + "acquire", R"({"holder":"one","ttl":"1h"})")) == token);
   const std::string mine = fmt::format(R"({{"holder":"one","token":{}}})", token);
   CHECK(http.post(path + "renew", mine).status == 200);
@@ -124,6 +124,6 @@ TEST_CASE("LEASE: a lease is its holder's after kill -9, and its token never com
       R"({{"queue":"q","kind":"k","fence":{{"lease":"report/eu","token":{}}}}})", token);
   const Answer late = http.post("/v1/jobs", fenced);
   CHECK(late.status == 409);
-  CHECK(has(late.body, R"("code":"lease_lost")"));
+  CHECK(timing_has(late.body, R"("code":"lease_lost")"));
   CHECK(server.stop() == 0);
 }

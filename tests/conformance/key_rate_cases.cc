@@ -15,7 +15,7 @@ QueueLimits key_rate(int count, Duration per, RateKind kind = RateKind::bucket, 
   limits.per_key.rate = RateLimit{.count = count, .per = per, .kind = kind, .burst = burst};
   return limits;
 }
-void limit(Bench& b, const QueueLimits& limits) {
+void set_key_rates(Bench& b, const QueueLimits& limits) {
   b.one<Done>(SetQueueLimits{"q", limits});
 }
 NewJob keyed(Bench& b, const std::string& key) {
@@ -23,13 +23,13 @@ NewJob keyed(Bench& b, const std::string& key) {
   job.limit_key = key;
   return job;
 }
-JobId enqueue(Bench& b, const std::string& key) {
+JobId key_rate_enqueue(Bench& b, const std::string& key) {
   return b.enqueue(keyed(b, key));
 }
-void fill(Bench& b, const std::string& key, int jobs) {
-  for (int i = 0; i < jobs; ++i) enqueue(b, key);
+void key_rate_fill(Bench& b, const std::string& key, int jobs) {
+  for (int i = 0; i < jobs; ++i) key_rate_enqueue(b, key);
 }
-void open(Bench& b) {
+void key_rate_open(Bench& b) {
   b.one<StepResult>(OpenQueues{});
 }
 
@@ -38,9 +38,9 @@ void open(Bench& b) {
 TEST_SUITE("store: limits per key, rates") {
   TEST_CASE("of each key no more begin in the time than may; those of others are not held up") {
     Bench b;
-    limit(b, key_rate(2, minutes(1)));
-    const JobId a1 = enqueue(b, "a"), a2 = enqueue(b, "a"), a3 = enqueue(b, "a");
-    const JobId b1 = enqueue(b, "b"), free1 = b.enqueue(b.job()), free2 = b.enqueue(b.job());
+    set_key_rates(b, key_rate(2, minutes(1)));
+    const JobId a1 = key_rate_enqueue(b, "a"), a2 = key_rate_enqueue(b, "a"), a3 = key_rate_enqueue(b, "a");
+    const JobId b1 = key_rate_enqueue(b, "b"), free1 = b.enqueue(b.job()), free2 = b.enqueue(b.job());
     const JobId free3 = b.enqueue(b.job());
     const auto first = b.claim(9);
     CHECK(ids(first) == std::vector<JobId>{a1, a2, b1, free1, free2, free3});
@@ -60,38 +60,38 @@ TEST_SUITE("store: limits per key, rates") {
 
   TEST_CASE("every attempt counts, for the key of its job") {
     Bench b;
-    limit(b, key_rate(3, hours(1), RateKind::sliding));
-    fill(b, "a", 2);
+    set_key_rates(b, key_rate(3, hours(1), RateKind::sliding));
+    key_rate_fill(b, "a", 2);
     const auto first = b.claim(9);
     b.finish(first[0], Retry{"e", Duration(0)});
     b.finish(first[1], Snooze{Duration(0)});
     CHECK(b.claim(9).size() == 1);
     CHECK(b.claim(9).empty());
-    const JobId other = enqueue(b, "b");
+    const JobId other = key_rate_enqueue(b, "b");
     CHECK(ids(b.claim(9)) == std::vector<JobId>{other});
   }
 
   TEST_CASE("whoever waits hears when the first key with jobs opens, and then of the next") {
     Bench b;
-    limit(b, key_rate(1, seconds(10)));
-    fill(b, "a", 3);
+    set_key_rates(b, key_rate(1, seconds(10)));
+    key_rate_fill(b, "a", 3);
     CHECK(b.claim(9).size() == 1);
     b.advance(seconds(4));
-    fill(b, "b", 2);
+    key_rate_fill(b, "b", 2);
     CHECK(b.claim(9).size() == 1);
     CHECK(b.claim(9).empty());
     const WallTime a_opens = b.wall() + seconds(6), b_opens = b.wall() + seconds(10);
     CHECK(b.store->agenda().next_opening == a_opens);
     b.advance(seconds(6));
     CHECK(b.store->agenda().next_opening == a_opens);
-    open(b);
+    key_rate_open(b);
     CHECK(b.became_available("q"));
     CHECK(b.store->has_available("q"));
     CHECK(b.store->agenda().next_opening == b_opens);
     CHECK(b.claim(9).size() == 1);
     CHECK(b.claim(9).empty());
     b.advance(seconds(4));
-    open(b);
+    key_rate_open(b);
     CHECK(b.became_available("q"));
     CHECK(b.claim(9).size() == 1);
     CHECK(b.store->agenda().next_opening == a_opens + seconds(10));
@@ -99,22 +99,22 @@ TEST_SUITE("store: limits per key, rates") {
 
   TEST_CASE("a key that opened while others worked is told of at the next opening") {
     Bench b;
-    limit(b, key_rate(1, seconds(10)));
-    fill(b, "a", 2);
+    set_key_rates(b, key_rate(1, seconds(10)));
+    key_rate_fill(b, "a", 2);
     CHECK(b.claim(9).size() == 1);
     CHECK(b.claim(9).empty());
     b.advance(seconds(11));
     b.enqueue(b.job("other"));  // not of the queue
     CHECK(b.store->agenda().next_opening <= b.wall());
-    open(b);
+    key_rate_open(b);
     CHECK(b.became_available("q"));
     CHECK(b.claim(9).size() == 1);
   }
 
   TEST_CASE("what has begun of each key is kept over a restart") {
     Bench b;
-    limit(b, key_rate(2, minutes(1), RateKind::sliding));
-    fill(b, "a", 4), fill(b, "b", 3);
+    set_key_rates(b, key_rate(2, minutes(1), RateKind::sliding));
+    key_rate_fill(b, "a", 4), key_rate_fill(b, "b", 3);
     CHECK(b.claim(3).size() == 3);  // two of a, one of b
     const WallTime opens = *b.store->limit_key("q", "a")->opens_at;
     b.reopen();
@@ -127,14 +127,14 @@ TEST_SUITE("store: limits per key, rates") {
 
   TEST_CASE("a fixed window gives each key its count, and all of them again at the next") {
     Bench b;
-    limit(b, key_rate(2, hours(1), RateKind::fixed));
-    fill(b, "a", 5), fill(b, "b", 3);
+    set_key_rates(b, key_rate(2, hours(1), RateKind::fixed));
+    key_rate_fill(b, "a", 5), key_rate_fill(b, "b", 3);
     const WallTime next = WallTime::from_us((b.wall().us() / 3'600'000'000 + 1) * 3'600'000'000);
     CHECK(b.claim(99).size() == 4);
     CHECK(b.claim(99).empty());
     CHECK(b.store->agenda().next_opening == next);
     b.advance(next - b.wall());
-    open(b);
+    key_rate_open(b);
     CHECK(b.became_available("q"));
     CHECK(b.claim(99).size() == 3);
   }
@@ -144,8 +144,8 @@ TEST_SUITE("store: limits per key, rates") {
     QueueLimits limits = key_rate(3, minutes(1), RateKind::sliding);
     limits.per_key.concurrency = 2;
     limits.concurrency = 3;
-    limit(b, limits);
-    fill(b, "a", 9), fill(b, "b", 9);
+    set_key_rates(b, limits);
+    key_rate_fill(b, "a", 9), key_rate_fill(b, "b", 9);
     auto running = b.claim(9);
     CHECK(running.size() == 3);  // two of a, one of b
     for (const ClaimedJob& job : running) b.finish(job, Complete{});
@@ -162,8 +162,8 @@ TEST_SUITE("store: limits per key, rates") {
     Bench b;
     QueueLimits limits = key_rate(2, minutes(1));
     limits.per_key.fair = true;
-    limit(b, limits);
-    fill(b, "a", 4), fill(b, "b", 4);
+    set_key_rates(b, limits);
+    key_rate_fill(b, "a", 4), key_rate_fill(b, "b", 4);
     const JobId free = b.enqueue(b.job());
     const auto first = b.claim(9);
     REQUIRE(first.size() == 5);
@@ -179,12 +179,12 @@ TEST_SUITE("store: limits per key, rates") {
     Bench b;
     QueueLimits limits = key_rate(1, minutes(1));
     limits.ageing = seconds(10);
-    limit(b, limits);
+    set_key_rates(b, limits);
     NewJob low = keyed(b, "a");
     low.priority = 9;
     const JobId old = b.enqueue(low);
     b.advance(minutes(2));
-    const JobId urgent = enqueue(b, "a"), other = enqueue(b, "b");
+    const JobId urgent = key_rate_enqueue(b, "a"), other = key_rate_enqueue(b, "b");
     CHECK(ids(b.claim(9)) == std::vector<JobId>{old, other});
     b.advance(minutes(1));
     CHECK(ids(b.claim(9)) == std::vector<JobId>{urgent});
@@ -192,18 +192,18 @@ TEST_SUITE("store: limits per key, rates") {
 
   TEST_CASE("another rate counts anew, none lifts it, and other limits leave it as it is") {
     Bench b;
-    limit(b, key_rate(1, hours(1)));
-    fill(b, "a", 9);
+    set_key_rates(b, key_rate(1, hours(1)));
+    key_rate_fill(b, "a", 9);
     CHECK(b.claim(9).size() == 1);
     QueueLimits more = key_rate(1, hours(1));
     more.concurrency = 100;
-    limit(b, more);
+    set_key_rates(b, more);
     CHECK(b.claim(9).empty());
-    limit(b, key_rate(2, hours(1)));
+    set_key_rates(b, key_rate(2, hours(1)));
     CHECK(b.became_available("q"));
     CHECK(b.claim(9).size() == 2);
     CHECK(b.claim(9).empty());
-    limit(b, {});
+    set_key_rates(b, {});
     CHECK(b.became_available("q"));
     CHECK(b.claim(9).size() == 6);
     CHECK(b.store->agenda().next_opening == WallTime::never());
@@ -212,8 +212,8 @@ TEST_SUITE("store: limits per key, rates") {
 
   TEST_CASE("a claim that names a job of a closed key is told so, and counts where it may begin") {
     Bench b;
-    limit(b, key_rate(1, minutes(1)));
-    const JobId first = enqueue(b, "a"), second = enqueue(b, "a");
+    set_key_rates(b, key_rate(1, minutes(1)));
+    const JobId first = key_rate_enqueue(b, "a"), second = key_rate_enqueue(b, "a");
     const auto named = [&](JobId id) {
       return b.apply({Claim{.worker = "w", .queues = {"q"}, .kinds = {}, .job = id}}).at(0);
     };
@@ -228,26 +228,26 @@ TEST_SUITE("store: limits per key, rates") {
 
   TEST_CASE("a meter that says nothing any more is forgotten, and nobody notices") {
     Bench b;
-    limit(b, key_rate(1, seconds(10)));
-    for (int i = 0; i < 150; ++i) enqueue(b, "k" + std::to_string(i));
+    set_key_rates(b, key_rate(1, seconds(10)));
+    for (int i = 0; i < 150; ++i) key_rate_enqueue(b, "k" + std::to_string(i));
     CHECK(b.claim(200).size() == 150);
     b.advance(hours(1));
     for (int i = 0; i < 3; ++i) {
-      fill(b, "a", 2);
+      key_rate_fill(b, "a", 2);
       CHECK(b.claim(1).size() == 1);
       b.advance(hours(1));
     }
-    fill(b, "k1", 2);
+    key_rate_fill(b, "k1", 2);
     CHECK(b.claim(99).size() == 2);  // one of each key
     CHECK(b.store->verify()->problems.empty());
   }
 
   TEST_CASE("how many jobs of a key are before one, and of its whole queue") {
     Bench b;
-    limit(b, key_rate(1, minutes(1)));
-    const JobId a1 = enqueue(b, "a");
-    fill(b, "b", 3);
-    const JobId a2 = enqueue(b, "a"), a3 = enqueue(b, "a");
+    set_key_rates(b, key_rate(1, minutes(1)));
+    const JobId a1 = key_rate_enqueue(b, "a");
+    key_rate_fill(b, "b", 3);
+    const JobId a2 = key_rate_enqueue(b, "a"), a3 = key_rate_enqueue(b, "a");
     CHECK(*b.store->ahead_of_key(b.get(a1), 10) == 0);
     CHECK(*b.store->ahead_of_key(b.get(a3), 10) == 2);
     CHECK(*b.store->ahead_of_key(b.get(a3), 1) == 1);
@@ -258,39 +258,39 @@ TEST_SUITE("store: limits per key, rates") {
 
   TEST_CASE("a long line of a closed key holds up nobody") {
     Bench b;
-    limit(b, key_rate(2, hours(1)));
+    set_key_rates(b, key_rate(2, hours(1)));
     constexpr int kMany = 3000;
     Enqueue many;
     for (int i = 0; i < kMany; ++i) many.jobs.push_back(keyed(b, "a"));
     b.one<EnqueueResult>(many);
-    const JobId other = enqueue(b, "b");
+    const JobId other = key_rate_enqueue(b, "b");
     const auto first = b.claim(3);
     REQUIRE(first.size() == 3);
     CHECK(first[2].id == other);
     CHECK(b.claim(9).empty());
-    limit(b, {});
+    set_key_rates(b, {});
     CHECK(b.claim(900).size() == 900);
     CHECK(b.store->verify()->problems.empty());
   }
 
   TEST_CASE("a key that opens because the clock is set back is told of at once") {
     Bench b;
-    limit(b, key_rate(1, minutes(60)));
-    fill(b, "a", 2);
+    set_key_rates(b, key_rate(1, minutes(60)));
+    key_rate_fill(b, "a", 2);
     REQUIRE(b.claim(9).size() == 1);
     CHECK_FALSE(b.store->has_available("q"));
     b.clock.step_wall(-minutes(180));
     b.enqueue(b.job("other"));
     CHECK(b.store->agenda().next_opening <= b.wall());
-    open(b);
+    key_rate_open(b);
     CHECK(b.became_available("q"));
     CHECK(b.claim(9).size() == 1);
   }
 
   TEST_CASE("what begins by a clock that is set back counts again when that comes near, reopened") {
     Bench b;
-    limit(b, key_rate(1, seconds(25), RateKind::sliding));
-    fill(b, "a", 2);
+    set_key_rates(b, key_rate(1, seconds(25), RateKind::sliding));
+    key_rate_fill(b, "a", 2);
     REQUIRE(b.claim(1).size() == 1);
     const WallTime opens = b.store->agenda().next_opening;
     CHECK(opens > b.wall() + seconds(25));

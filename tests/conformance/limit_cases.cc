@@ -6,19 +6,19 @@
 namespace mainspring::conformance {
 namespace {
 
-void limit(Bench& b, QueueLimits limits, const std::string& queue = "q") {
+void set_limits(Bench& b, QueueLimits limits, const std::string& queue = "q") {
   b.one<Done>(SetQueueLimits{queue, limits});
 }
-QueueLimits at_once(int n) {
+QueueLimits limit_at_once(int n) {
   return {.concurrency = n, .rate = {}};
 }
 QueueLimits rate(int count, Duration per, RateKind kind, int burst = 0) {
   return {.concurrency = {}, .rate = RateLimit{count, per, kind, burst}};
 }
-void fill(Bench& b, int jobs, const std::string& queue = "q") {
+void fill_queue(Bench& b, int jobs, const std::string& queue = "q") {
   for (int i = 0; i < jobs; ++i) b.enqueue(b.job(queue));
 }
-int open(Bench& b) {
+int limit_open(Bench& b) {
   return b.one<StepResult>(OpenQueues{}).changed;
 }
 
@@ -27,14 +27,14 @@ int open(Bench& b) {
 TEST_SUITE("store: limits of queues") {
   TEST_CASE("no more run at once than the limit says; the end of one lets the next begin") {
     Bench b;
-    limit(b, at_once(2));
-    fill(b, 5);
+    set_limits(b, limit_at_once(2));
+    fill_queue(b, 5);
     const std::vector<ClaimedJob> first = b.claim(9);
     CHECK(first.size() == 2);
     CHECK(b.claim(9).empty());
     CHECK_FALSE(b.store->has_available("q"));
     b.reopen();
-    CHECK(b.stats().limits == at_once(2));
+    CHECK(b.stats().limits == limit_at_once(2));
     CHECK_FALSE(b.store->has_available("q"));
     CHECK(b.claim(9).empty());
     b.finish(first[0], Complete{});
@@ -48,8 +48,8 @@ TEST_SUITE("store: limits of queues") {
 
   TEST_CASE("a lease that expired counts until the job is rescued") {
     Bench b;
-    limit(b, at_once(1));
-    fill(b, 2);
+    set_limits(b, limit_at_once(1));
+    fill_queue(b, 2);
     b.claim_one();
     b.advance(minutes(1));
     CHECK(b.claim(9).empty());
@@ -60,7 +60,7 @@ TEST_SUITE("store: limits of queues") {
 
   TEST_CASE("other queues of the same claim give what they have, in order over all") {
     Bench b;
-    limit(b, at_once(1), "a");
+    set_limits(b, limit_at_once(1), "a");
     const JobId a1 = b.enqueue(b.job("a"));
     b.enqueue(b.job("a"));
     const JobId b1 = b.enqueue(b.job("b"));
@@ -71,9 +71,9 @@ TEST_SUITE("store: limits of queues") {
 
   TEST_CASE("a limit that is lowered leaves alone what runs; one that is lifted opens the queue") {
     Bench b;
-    fill(b, 7);
+    fill_queue(b, 7);
     const auto running = b.claim(3);
-    limit(b, at_once(1));
+    set_limits(b, limit_at_once(1));
     CHECK(b.renew(running[0]).lost.empty());
     b.finish(running[0], Complete{});
     CHECK_FALSE(b.became_available("q"));
@@ -81,10 +81,10 @@ TEST_SUITE("store: limits of queues") {
     b.finish(running[1], Complete{});
     b.finish(running[2], Complete{});
     CHECK(b.claim(9).size() == 1);
-    limit(b, at_once(3));
+    set_limits(b, limit_at_once(3));
     CHECK(b.became_available("q"));
     CHECK(b.claim(9).size() == 2);
-    limit(b, {});
+    set_limits(b, {});
     CHECK(b.became_available("q"));
     CHECK(b.claim(9).size() == 1);
     CHECK_FALSE(b.stats().limits.any());
@@ -92,32 +92,32 @@ TEST_SUITE("store: limits of queues") {
 
   TEST_CASE("a queue can be limited before its first job, and a paused one stays paused") {
     Bench b;
-    limit(b, at_once(1), "new");
-    CHECK(b.stats("new").limits == at_once(1));
+    set_limits(b, limit_at_once(1), "new");
+    CHECK(b.stats("new").limits == limit_at_once(1));
     b.one<Done>(PauseQueue{"new", true});
     b.enqueue(b.job("new"));
-    limit(b, at_once(2), "new");
+    set_limits(b, limit_at_once(2), "new");
     CHECK_FALSE(b.became_available("new"));
     CHECK(b.claim(9, {"new"}).empty());
     b.one<Done>(PauseQueue{"new", false});
-    CHECK(b.stats("new").limits == at_once(2));
+    CHECK(b.stats("new").limits == limit_at_once(2));
     CHECK(b.claim(9, {"new"}).size() == 1);
   }
 
   TEST_CASE("a bucket gives its burst at once, then one each interval") {
     Bench b;
-    limit(b, rate(6, minutes(1), RateKind::bucket, 2));
-    fill(b, 6);
+    set_limits(b, rate(6, minutes(1), RateKind::bucket, 2));
+    fill_queue(b, 6);
     CHECK(b.claim(9).size() == 2);
     CHECK_FALSE(b.store->has_available("q"));
     CHECK(b.stats().opens_at == b.wall() + seconds(10));
     CHECK(b.store->agenda().next_opening == b.wall() + seconds(10));
-    CHECK(open(b) == 0);
+    CHECK(limit_open(b) == 0);
     b.reopen();
     CHECK(b.claim(9).empty());
     CHECK(b.store->agenda().next_opening == b.wall() + seconds(10));
     b.advance(seconds(10));
-    CHECK(open(b) == 1);
+    CHECK(limit_open(b) == 1);
     CHECK(b.became_available("q"));
     CHECK(b.store->agenda().next_opening == WallTime::never());
     CHECK(b.store->has_available("q"));
@@ -129,8 +129,8 @@ TEST_SUITE("store: limits of queues") {
 
   TEST_CASE("a claim that finds a closed queue open again opens it for those who wait") {
     Bench b;
-    limit(b, rate(6, minutes(1), RateKind::bucket, 2));
-    fill(b, 6);
+    set_limits(b, rate(6, minutes(1), RateKind::bucket, 2));
+    fill_queue(b, 6);
     CHECK(b.claim(9).size() == 2);
     b.advance(seconds(20));
     CHECK(b.claim(1).size() == 1);  // before anybody has opened it
@@ -146,8 +146,8 @@ TEST_SUITE("store: limits of queues") {
 
   TEST_CASE("a fixed window gives its count and then nothing until the next") {
     Bench b;
-    limit(b, rate(3, hours(1), RateKind::fixed));
-    fill(b, 9);
+    set_limits(b, rate(3, hours(1), RateKind::fixed));
+    fill_queue(b, 9);
     const WallTime next = WallTime::from_us((b.wall().us() / 3'600'000'000 + 1) * 3'600'000'000);
     CHECK(b.claim(2).size() == 2);
     CHECK(b.store->has_available("q"));
@@ -161,8 +161,8 @@ TEST_SUITE("store: limits of queues") {
 
   TEST_CASE("a sliding rate never gives more than its count in any time of its length") {
     Bench b;
-    limit(b, rate(4, seconds(50), RateKind::sliding));
-    fill(b, 40);
+    set_limits(b, rate(4, seconds(50), RateKind::sliding));
+    fill_queue(b, 40);
     std::vector<WallTime> begun;
     for (int second = 0; second < 200; ++second) {
       for (std::size_t n = b.claim(9).size(); n > 0; --n) begun.push_back(b.wall());
@@ -174,24 +174,24 @@ TEST_SUITE("store: limits of queues") {
 
   TEST_CASE("every attempt counts against the rate, and what has begun counts while it stays") {
     Bench b;
-    limit(b, rate(2, minutes(1), RateKind::fixed));
-    fill(b, 1);
+    set_limits(b, rate(2, minutes(1), RateKind::fixed));
+    fill_queue(b, 1);
     b.finish(b.claim_one(), Snooze{});
     b.finish(b.claim_one(), Snooze{});
     CHECK(b.claim(9).empty());
     QueueLimits more = rate(2, minutes(1), RateKind::fixed);
     more.concurrency = 5;
-    limit(b, more);
+    set_limits(b, more);
     CHECK(b.claim(9).empty());
-    limit(b, rate(3, minutes(1), RateKind::fixed));  // another rate begins anew
+    set_limits(b, rate(3, minutes(1), RateKind::fixed));  // another rate begins anew
     CHECK(b.claim(9).size() == 1);
   }
 
   TEST_CASE("a claim after a clock was set back far gets what the rate gives anew") {
     Bench b;
     for (const RateKind kind : {RateKind::bucket, RateKind::sliding, RateKind::fixed}) {
-      limit(b, rate(1, minutes(1), kind));
-      fill(b, 3);
+      set_limits(b, rate(1, minutes(1), kind));
+      fill_queue(b, 3);
       CHECK(b.claim(9).size() == 1);
       b.clock.step_wall(-hours(5));
       b.advance(minutes(2));
@@ -201,7 +201,7 @@ TEST_SUITE("store: limits of queues") {
 
   TEST_CASE("jobs of sessions and holders of sessions are limited too") {
     Bench b;
-    limit(b, at_once(1));
+    set_limits(b, limit_at_once(1));
     for (const char* key : {"x", "x", "y"}) {
       NewJob n = b.job();
       n.session = key;
@@ -233,7 +233,7 @@ TEST_SUITE("store: limits of queues") {
 
   TEST_CASE("limits stand in the records of the audit") {
     Bench b;
-    b.apply({SetQueueLimits{"q", at_once(3)},
+    b.apply({SetQueueLimits{"q", limit_at_once(3)},
              Audit{.who = "ops", .from = "", .action = "limit", .object = "queue/q"}});
     const auto page = b.store->audit({}, AuditOrder::newest_first, 1, 0);
     REQUIRE(page);

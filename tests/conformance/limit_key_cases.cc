@@ -11,13 +11,13 @@ void limit_keys(Bench& b, int concurrency, const std::string& queue = "q") {
   limits.per_key.concurrency = concurrency;
   b.one<Done>(SetQueueLimits{queue, limits});
 }
-NewJob keyed(Bench& b, const std::string& key, const std::string& queue = "q") {
+NewJob job_with_key(Bench& b, const std::string& key, const std::string& queue = "q") {
   NewJob job = b.job(queue);
   job.limit_key = key;
   return job;
 }
-JobId enqueue(Bench& b, const std::string& key, int priority = 5) {
-  NewJob job = keyed(b, key);
+JobId limit_key_enqueue(Bench& b, const std::string& key, int priority = 5) {
+  NewJob job = job_with_key(b, key);
   job.priority = priority;
   return b.enqueue(job);
 }
@@ -31,8 +31,8 @@ TEST_SUITE("store: limits per key") {
   TEST_CASE("no more jobs of a key run at once than its bound; those of others are not held up") {
     Bench b;
     limit_keys(b, 1);
-    const JobId a1 = enqueue(b, "a"), a2 = enqueue(b, "a"), a3 = enqueue(b, "a");
-    const JobId b1 = enqueue(b, "b"), free1 = b.enqueue(b.job()), free2 = b.enqueue(b.job());
+    const JobId a1 = limit_key_enqueue(b, "a"), a2 = limit_key_enqueue(b, "a"), a3 = limit_key_enqueue(b, "a");
+    const JobId b1 = limit_key_enqueue(b, "b"), free1 = b.enqueue(b.job()), free2 = b.enqueue(b.job());
     const auto first = b.claim(9);
     CHECK(ids(first) == std::vector<JobId>{a1, b1, free1, free2});
     CHECK(running(b, "a") == 1);
@@ -55,9 +55,9 @@ TEST_SUITE("store: limits per key") {
   TEST_CASE("one claim takes of a key as many as it has room for, in order over all") {
     Bench b;
     limit_keys(b, 2);
-    const JobId a1 = enqueue(b, "a"), a2 = enqueue(b, "a");
-    enqueue(b, "a");
-    const JobId b1 = enqueue(b, "b"), urgent = enqueue(b, "a", 0);
+    const JobId a1 = limit_key_enqueue(b, "a"), a2 = limit_key_enqueue(b, "a");
+    limit_key_enqueue(b, "a");
+    const JobId b1 = limit_key_enqueue(b, "b"), urgent = limit_key_enqueue(b, "a", 0);
     CHECK(ids(b.claim(9)) == std::vector<JobId>{urgent, a1, b1});
     CHECK(b.get(a2).state == JobState::available);
   }
@@ -65,11 +65,11 @@ TEST_SUITE("store: limits per key") {
   TEST_CASE("what comes later with a higher priority goes first when its key has room") {
     Bench b;
     limit_keys(b, 1);
-    enqueue(b, "a");
-    const JobId a2 = enqueue(b, "a");
+    limit_key_enqueue(b, "a");
+    const JobId a2 = limit_key_enqueue(b, "a");
     const auto first = b.claim(9);
     CHECK(b.claim(9).empty());
-    const JobId urgent = enqueue(b, "a", 0);
+    const JobId urgent = limit_key_enqueue(b, "a", 0);
     CHECK(b.claim(9).empty());
     b.finish(first[0], Complete{});
     const auto next = b.claim(9);
@@ -81,7 +81,7 @@ TEST_SUITE("store: limits per key") {
   TEST_CASE("what runs is counted over a restart") {
     Bench b;
     limit_keys(b, 1);
-    enqueue(b, "a"), enqueue(b, "a");
+    limit_key_enqueue(b, "a"), limit_key_enqueue(b, "a");
     const auto first = b.claim(9);
     b.reopen();
     CHECK(running(b, "a") == 1);
@@ -92,7 +92,7 @@ TEST_SUITE("store: limits per key") {
 
   TEST_CASE("a limit counts what runs already; a lower one stops nothing, none opens all") {
     Bench b;
-    for (int i = 0; i < 6; ++i) enqueue(b, "a");
+    for (int i = 0; i < 6; ++i) limit_key_enqueue(b, "a");
     const auto first = b.claim(2);
     limit_keys(b, 1);
     CHECK(running(b, "a") == 2);
@@ -113,7 +113,7 @@ TEST_SUITE("store: limits per key") {
   TEST_CASE("a lease that expired counts until its job is rescued") {
     Bench b;
     limit_keys(b, 1);
-    enqueue(b, "a"), enqueue(b, "a");
+    limit_key_enqueue(b, "a"), limit_key_enqueue(b, "a");
     b.claim_one();
     b.advance(minutes(1));
     CHECK(b.claim(9).empty());
@@ -128,10 +128,10 @@ TEST_SUITE("store: limits per key") {
     limits.per_key.concurrency = 2;
     b.one<Done>(SetQueueLimits{"q", limits});
     for (const char* key : {"a", "a", "a", "b", "b"}) {
-      NewJob job = keyed(b, key);
+      NewJob job = job_with_key(b, key);
       job.kind = "other";
       b.enqueue(job);
-      b.enqueue(keyed(b, key));
+      b.enqueue(job_with_key(b, key));
     }
     const auto first = b.claim(1);
     CHECK(b.one<ClaimResult>(Claim{.worker = "w", .queues = {"q"}, .kinds = {"other"}, .max = 1})
@@ -149,9 +149,9 @@ TEST_SUITE("store: limits per key") {
   TEST_CASE("queues and unlimited jobs beside it are as before; a key is of one queue") {
     Bench b;
     limit_keys(b, 1);
-    enqueue(b, "a"), enqueue(b, "a");
-    b.enqueue(keyed(b, "a", "r"));
-    b.enqueue(keyed(b, "a", "r"));
+    limit_key_enqueue(b, "a"), limit_key_enqueue(b, "a");
+    b.enqueue(job_with_key(b, "a", "r"));
+    b.enqueue(job_with_key(b, "a", "r"));
     CHECK(b.claim(9, {"q", "r"}).size() == 3);
     CHECK(b.claim(9, {"q", "r"}).empty());
   }
@@ -159,15 +159,15 @@ TEST_SUITE("store: limits per key") {
   TEST_CASE("cancelled, expired, postponed and replaced jobs leave their key's line") {
     Bench b;
     limit_keys(b, 1);
-    enqueue(b, "a");
-    const JobId gone = enqueue(b, "a");
-    NewJob expires = keyed(b, "a");
+    limit_key_enqueue(b, "a");
+    const JobId gone = limit_key_enqueue(b, "a");
+    NewJob expires = job_with_key(b, "a");
     expires.expires_in = seconds(5);
     b.enqueue(expires);
-    NewJob changes = keyed(b, "a");
+    NewJob changes = job_with_key(b, "a");
     changes.unique = Unique{.key = "u", .on_conflict = OnConflict::replace};
     const JobId changed = b.enqueue(changes);
-    const JobId last = enqueue(b, "a");
+    const JobId last = limit_key_enqueue(b, "a");
     const auto first = b.claim_one();
     CHECK(b.claim(9).empty());
     b.one<CancelResult>(Cancel{gone, "no", {}});
@@ -187,9 +187,9 @@ TEST_SUITE("store: limits per key") {
     limit_keys(b, 2);
     constexpr int kMany = 3000;
     Enqueue many;
-    for (int i = 0; i < kMany; ++i) many.jobs.push_back(keyed(b, "a"));
+    for (int i = 0; i < kMany; ++i) many.jobs.push_back(job_with_key(b, "a"));
     b.one<EnqueueResult>(many);
-    const JobId other = enqueue(b, "b");
+    const JobId other = limit_key_enqueue(b, "b");
     const auto first = b.claim(3);
     REQUIRE(first.size() == 3);
     CHECK(first[2].id == other);

@@ -43,7 +43,7 @@ std::string told(Bench& b, const std::string& queue) {
   return all;
 }
 
-std::size_t number(const Bench& b, const std::string& queue) {
+std::size_t message_number(const Bench& b, const std::string& queue) {
   return b.listed({.queue = queue}).size();
 }
 
@@ -82,7 +82,7 @@ TEST_SUITE("store: messages") {
                       R"("token":{},"seq":4,"message":{{"rows": 7}},"data":{{"a": 1}}}})",
                       id, c.token));
     b.finish(c, Complete{});
-    CHECK(number(b, "then") == 1);  // it was not on ends
+    CHECK(message_number(b, "then") == 1);  // it was not on ends
   }
 
   TEST_CASE("messages are made in order, behind the progress of their renewal, the reply last") {
@@ -124,11 +124,11 @@ TEST_SUITE("store: messages") {
     b.enqueue(with(b, {{.queue = "ends", .kind = "told", .data = ""}, both}));
     const ClaimedJob c = b.claim_one();
     b.one<RenewResult>(say(c, {"1"}));
-    CHECK(number(b, "ends") == 0);
-    CHECK(number(b, "both") == 1);
+    CHECK(message_number(b, "ends") == 0);
+    CHECK(message_number(b, "both") == 1);
     b.finish(c, Complete{});
-    CHECK(number(b, "ends") == 1);
-    CHECK(number(b, "both") == 2);
+    CHECK(message_number(b, "ends") == 1);
+    CHECK(message_number(b, "both") == 2);
   }
 
   TEST_CASE("messages of a job that nobody listens to are dropped, and its lease is kept") {
@@ -141,7 +141,7 @@ TEST_SUITE("store: messages") {
     CHECK(b.get(id).version == version);
     b.enqueue(with(b, {{.queue = "ends", .kind = "told", .data = ""}}));
     CHECK(b.one<RenewResult>(say(b.claim_one(), {"1"})).renewed.size() == 1);
-    CHECK(number(b, "ends") == 0);
+    CHECK(message_number(b, "ends") == 0);
   }
 
   TEST_CASE("who has lost the job sends nothing") {
@@ -159,7 +159,7 @@ TEST_SUITE("store: messages") {
     CHECK(b.one<RenewResult>(say(second, {"1"})).lost == std::vector<JobId>{first.id});
     CHECK(b.rescue() == 1);
     CHECK(b.one<RenewResult>(say(second, {"1"})).lost == std::vector<JobId>{first.id});
-    CHECK(number(b, "then") == 0);
+    CHECK(message_number(b, "then") == 0);
     CHECK_FALSE(b.became_available("then"));
     b.retry(first.id);
     const ClaimedJob third = b.claim_one();
@@ -168,7 +168,7 @@ TEST_SUITE("store: messages") {
     CHECK(b.one<RenewResult>(outside).lost.size() == 1);
     b.finish(third, Complete{});
     CHECK(b.one<RenewResult>(say(third, {"1"})).lost.size() == 1);
-    CHECK(number(b, "then") == 0);
+    CHECK(message_number(b, "then") == 0);
   }
 
   TEST_CASE("a renewal that is repeated sends again, with the same numbers") {
@@ -263,7 +263,7 @@ TEST_SUITE("store: messages") {
     const ClaimedJob c = b.claim_one();
     b.advance(seconds(20));
     CHECK(b.refused(say(c, {"1"})) == ErrorCode::overloaded);
-    CHECK(number(b, "then") == 0);
+    CHECK(message_number(b, "then") == 0);
     CHECK(b.renew(c).renewed.size() == 1);
     CHECK(b.finish(c, Complete{}) == FinishStatus::ok);
   }

@@ -18,7 +18,7 @@ bool fits(const std::optional<std::string>& value) {
   return !value || value->size() <= kMaxLeaseValueBytes;
 }
 
-LeaseInfo shown(const std::string& name, const LeaseRecord& lease, Instant now) {
+LeaseInfo lease_info(const std::string& name, const LeaseRecord& lease, Instant now) {
   LeaseInfo info{.name = name, .token = lease.token, .value = lease.value};
   if (is_held(lease, now)) {
     info.holder = lease.holder;
@@ -159,14 +159,14 @@ Result<LeaseInfo> ModelLeases::read(const std::string& name, Instant now) const 
   const auto found = disk_.leases.find(name);
   if (found == disk_.leases.end() || (!is_held(found->second, now) && found->second.value.empty()))
     return Error{.code = ErrorCode::not_found, .message = "no such lease"};
-  return shown(name, found->second, now);
+  return lease_info(name, found->second, now);
 }
 
 std::vector<LeaseInfo> ModelLeases::list(const std::string& after, int limit, Instant now) const {
   std::vector<LeaseInfo> all;
   for (const auto& [name, lease] : disk_.leases) {
     if (name <= after || static_cast<int>(all.size()) == limit) continue;
-    if (is_held(lease, now) || !lease.value.empty()) all.push_back(shown(name, lease, now));
+    if (is_held(lease, now) || !lease.value.empty()) all.push_back(lease_info(name, lease, now));
   }
   return all;
 }

@@ -18,13 +18,13 @@ Error missing() {
   return {.code = ErrorCode::not_found, .message = "there is no such session"};
 }
 
-bool is_held(const SessionRecord& s) {
+bool is_session_held(const SessionRecord& s) {
   return s.token != 0;
 }
 
 // Without jobs too: where nobody has the turn of a session that goes on, nobody waits for it.
 bool is_idle(const SessionRecord& s) {
-  return !is_held(s) && s.stop == SessionStop::none && s.turn == 0;
+  return !is_session_held(s) && s.stop == SessionStop::none && s.turn == 0;
 }
 
 bool is_of(const SessionKey& session, const Job& job) {
@@ -35,7 +35,7 @@ bool is_of(const SessionKey& session, const Job& job) {
 
 void ModelSessions::begin_anew(Instant now) {
   for (auto& [key, s] : disk_.sessions) {
-    if (!is_held(s)) continue;
+    if (!is_session_held(s)) continue;
     s.lease = s.kept;
     s.ends = now + s.kept;
   }
@@ -72,7 +72,7 @@ void ModelSessions::place(Record& record) {
     s.stopped_by = 0;
   }
   changed(entry);
-  if (s.turn != job.id || (job.state == JobState::available && is_held(s)))
+  if (s.turn != job.id || (job.state == JobState::available && is_session_held(s)))
     job.state = JobState::waiting;
   if (s.turn == job.id) offer(entry->first, s);
 }
@@ -143,7 +143,7 @@ SessionRecord* ModelSessions::held(const SessionKey& session, Token token) {
   const auto found = disk_.sessions.find(session);
   if (found == disk_.sessions.end()) return nullptr;
   SessionRecord& s = found->second;
-  return is_held(s) && s.token == token && now_.instant < s.ends ? &s : nullptr;
+  return is_session_held(s) && s.token == token && now_.instant < s.ends ? &s : nullptr;
 }
 
 SessionGrant ModelSessions::hold(Entry entry, const std::string& worker, Duration lease) {
@@ -179,7 +179,7 @@ void ModelSessions::let_go(Entry entry) {
 ModelSessions::Answer ModelSessions::run(const AcceptSession& op) {
   const auto found = disk_.sessions.find(op.session);
   const bool taken =
-      found != disk_.sessions.end() && is_held(found->second) && now_.instant < found->second.ends;
+      found != disk_.sessions.end() && is_session_held(found->second) && now_.instant < found->second.ends;
   if (taken && found->second.worker != op.worker) {
     const auto wait = (found->second.ends - now_.instant).count() / 1000 + 1;
     return {Error{.code = ErrorCode::lease_held,
@@ -199,7 +199,7 @@ ModelSessions::Answer ModelSessions::run(const AcceptSession& op) {
                          .held = true},
             longer};
   }
-  const auto holds = [](const auto& entry) { return is_held(entry.second); };
+  const auto holds = [](const auto& entry) { return is_session_held(entry.second); };
   if (disk_.sessions.size() >= kMaxHeldSessions &&
       std::count_if(disk_.sessions.begin(), disk_.sessions.end(), holds) >=
           static_cast<std::ptrdiff_t>(kMaxHeldSessions))
@@ -259,7 +259,7 @@ bool ModelSessions::rescue() {
   bool any = false;
   for (auto it = disk_.sessions.begin(); it != disk_.sessions.end();) {
     const auto entry = it++;
-    if (!is_held(entry->second) || now_.instant < entry->second.ends) continue;
+    if (!is_session_held(entry->second) || now_.instant < entry->second.ends) continue;
     let_go(entry);
     any = true;
   }
@@ -342,7 +342,7 @@ void ModelSessions::queue_opened(const std::string& queue) {
 Instant ModelSessions::next_end() const {
   Instant next = Instant::never();
   for (const auto& [key, s] : disk_.sessions) {
-    if (is_held(s)) next = std::min(next, s.ends);
+    if (is_session_held(s)) next = std::min(next, s.ends);
   }
   return next;
 }
@@ -365,7 +365,7 @@ SessionInfo ModelSessions::shown(const SessionKey& session, const SessionRecord&
                    .state = s.state,
                    .state_bytes = s.state.size(),
                    .changed_at = s.changed_at};
-  if (is_held(s) && now < s.ends) {
+  if (is_session_held(s) && now < s.ends) {
     info.worker = s.worker;
     info.token = s.token;
     info.expires_in = s.ends - now;

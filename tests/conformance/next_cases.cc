@@ -6,7 +6,7 @@
 namespace mainspring::conformance {
 namespace {
 
-NewJob to(const std::string& queue, std::string args = "{}") {
+NewJob next_to(const std::string& queue, std::string args = "{}") {
   NewJob job;
   job.queue = queue;
   job.kind = "next";
@@ -14,7 +14,7 @@ NewJob to(const std::string& queue, std::string args = "{}") {
   return job;
 }
 
-std::size_t number(const Bench& b, const std::string& queue = "after") {
+std::size_t next_number(const Bench& b, const std::string& queue = "after") {
   return b.listed({.queue = queue}).size();
 }
 
@@ -22,14 +22,14 @@ TEST_SUITE("store: jobs that a completion posts") {
   TEST_CASE("what a completion posts is made with it, in order, as it was asked for") {
     Bench b;
     const JobId id = b.enqueue();
-    NewJob first = to("after", R"({"page":1})");
+    NewJob first = next_to("after", R"({"page":1})");
     first.priority = 2;
     first.tags = {"red"};
     first.headers = R"({"h":"1"})";
     first.correlation_id = "book-7";
     first.max_attempts = 3;
     first.reply_to = "answers";
-    CHECK(b.finish(b.claim_one(), Complete{"7", {first, to("after", R"({"page":2})")}}) ==
+    CHECK(b.finish(b.claim_one(), Complete{"7", {first, next_to("after", R"({"page":2})")}}) ==
           FinishStatus::ok);
     CHECK(b.became_available("after"));
     CHECK(b.get(id).result == "7");
@@ -54,17 +54,17 @@ TEST_SUITE("store: jobs that a completion posts") {
     const ClaimedJob first = b.claim_one();
     b.finish(first, Snooze{});
     const ClaimedJob c = b.claim_one();
-    const Complete done{"", {to("after")}};
+    const Complete done{"", {next_to("after")}};
     CHECK(b.finish(first, done) == FinishStatus::stale);
     CHECK(b.finish(c.id + 100, c.token, done) == FinishStatus::not_found);
-    CHECK(number(b) == 0);
+    CHECK(next_number(b) == 0);
     CHECK(b.finish(c, done) == FinishStatus::ok);
-    CHECK(number(b) == 1);
+    CHECK(next_number(b) == 1);
     CHECK(b.finish(c, done) == FinishStatus::ok);  // the answer was lost
-    CHECK(number(b) == 1);
+    CHECK(next_number(b) == 1);
     b.reopen();
     CHECK(b.finish(c, done) == FinishStatus::ok);
-    CHECK(number(b) == 1);
+    CHECK(next_number(b) == 1);
   }
 
   TEST_CASE("a claim behind the completion in the same batch gets what it posts") {
@@ -72,7 +72,7 @@ TEST_SUITE("store: jobs that a completion posts") {
     b.enqueue();
     const ClaimedJob c = b.claim_one();
     const Operation done =
-        Finish{.worker = "w1", .results = {{c.id, c.token, Complete{"", {to("after", "[1]")}}}}};
+        Finish{.worker = "w1", .results = {{c.id, c.token, Complete{"", {next_to("after", "[1]")}}}}};
     const Operation claim = Claim{.worker = "w2", .queues = {"after"}, .kinds = {}, .max = 5};
     const auto results = b.apply({done, claim});
     const auto jobs = std::get<ClaimResult>(results[1]).jobs;
@@ -86,7 +86,7 @@ TEST_SUITE("store: jobs that a completion posts") {
     Finish f{.worker = "w1", .results = {}};
     for (const ClaimedJob& c : b.claim(4)) {
       Complete done;
-      for (JobId n = 0; n < c.id % 3; ++n) done.next.push_back(to("after", fmt::to_string(c.id)));
+      for (JobId n = 0; n < c.id % 3; ++n) done.next.push_back(next_to("after", fmt::to_string(c.id)));
       f.results.push_back({c.id, c.token, done});
     }
     std::string wanted, got;
@@ -101,9 +101,9 @@ TEST_SUITE("store: jobs that a completion posts") {
   TEST_CASE("what is posted for later waits for its time, and what is posted stays over a reopen") {
     Bench b;
     b.enqueue();
-    NewJob later = to("after", "[2]");
+    NewJob later = next_to("after", "[2]");
     later.delay = seconds(30);
-    b.finish(b.claim_one(), Complete{"", {to("after", "[1]"), later}});
+    b.finish(b.claim_one(), Complete{"", {next_to("after", "[1]"), later}});
     b.reopen();
     CHECK(b.claim(5, {"after"}).size() == 1);
     b.advance(seconds(31));
@@ -118,8 +118,8 @@ TEST_SUITE("store: jobs that a completion posts") {
     options.max_live_jobs = 1;
     Bench b(options);
     b.enqueue();
-    CHECK(b.finish(b.claim_one(), Complete{"", {to("after"), to("after")}}) == FinishStatus::ok);
-    CHECK(number(b) == 2);
+    CHECK(b.finish(b.claim_one(), Complete{"", {next_to("after"), next_to("after")}}) == FinishStatus::ok);
+    CHECK(next_number(b) == 2);
     CHECK(b.refused(Enqueue{.jobs = {b.job()}}) == ErrorCode::overloaded);
   }
 
@@ -128,9 +128,9 @@ TEST_SUITE("store: jobs that a completion posts") {
     NewJob n = b.job();
     n.follow_ups = {{.queue = "then", .kind = "told", .data = ""}};
     b.enqueue(n);
-    b.finish(b.claim_one(), Complete{"", {to("after")}});
-    CHECK(number(b, "then") == 1);
-    CHECK(number(b, "after") == 1);
+    b.finish(b.claim_one(), Complete{"", {next_to("after")}});
+    CHECK(next_number(b, "then") == 1);
+    CHECK(next_number(b, "after") == 1);
   }
 
   TEST_CASE("other outcomes of the same job post nothing later") {
@@ -138,8 +138,8 @@ TEST_SUITE("store: jobs that a completion posts") {
     b.enqueue();
     const ClaimedJob c = b.claim_one();
     CHECK(b.finish(c, Dead{"poison", ""}) == FinishStatus::ok);
-    CHECK(b.finish(c, Complete{"", {to("after")}}) == FinishStatus::stale);
-    CHECK(number(b) == 0);
+    CHECK(b.finish(c, Complete{"", {next_to("after")}}) == FinishStatus::stale);
+    CHECK(next_number(b) == 0);
   }
 }
 

@@ -23,7 +23,7 @@ QueueLimits fair(std::map<std::string, double, std::less<>> weights = {}) {
 void set(Bench& b, const QueueLimits& limits, const std::string& queue = "q") {
   b.one<Done>(SetQueueLimits{queue, limits});
 }
-JobId enqueue(Bench& b, int priority, const std::string& key = "", const std::string& queue = "q") {
+JobId order_enqueue(Bench& b, int priority, const std::string& key = "", const std::string& queue = "q") {
   NewJob job = b.job(queue);
   job.priority = priority;
   job.limit_key = key;
@@ -58,9 +58,9 @@ TEST_SUITE("store: order") {
   TEST_CASE("a job rises by one priority for each time of ageing that it has waited") {
     Bench b;
     age(b, minutes(1));
-    const JobId old = enqueue(b, 7);
+    const JobId old = order_enqueue(b, 7);
     b.advance(minutes(2) - Duration(1));
-    const JobId young = enqueue(b, 6), mine = enqueue(b, 5);
+    const JobId young = order_enqueue(b, 6), mine = order_enqueue(b, 5);
     b.advance(Duration(1));  // old counts as 5 now
     CHECK(ids(b.claim(1)) == std::vector<JobId>{old});
     CHECK(ids(b.claim(9)) == std::vector<JobId>{mine, young});
@@ -69,26 +69,26 @@ TEST_SUITE("store: order") {
   TEST_CASE("nothing counts as better than 0, and then the older goes first") {
     Bench b;
     age(b, seconds(1));
-    const JobId low = enqueue(b, 9);
+    const JobId low = order_enqueue(b, 9);
     b.advance(seconds(5));
-    const JobId high = enqueue(b, 1);
+    const JobId high = order_enqueue(b, 1);
     b.advance(hours(5));
-    const JobId urgent = enqueue(b, 0);
+    const JobId urgent = order_enqueue(b, 0);
     CHECK(ids(b.claim(9)) == std::vector<JobId>{low, high, urgent});
   }
 
   TEST_CASE("without ageing priority is as it was given; set and lifted, it holds at once") {
     Bench b;
-    const JobId low = enqueue(b, 9);
+    const JobId low = order_enqueue(b, 9);
     b.advance(hours(1));
-    const JobId first = enqueue(b, 0), second = enqueue(b, 0);
+    const JobId first = order_enqueue(b, 0), second = order_enqueue(b, 0);
     CHECK(ids(b.claim(1)) == std::vector<JobId>{first});
     age(b, minutes(1));
     CHECK(b.stats().limits.ageing == minutes(1));
     b.reopen();
     CHECK(b.stats().limits.ageing == minutes(1));
     CHECK(ids(b.claim(1)) == std::vector<JobId>{low});
-    const JobId again = enqueue(b, 9);
+    const JobId again = order_enqueue(b, 9);
     b.advance(hours(1));
     age(b, {});
     CHECK(ids(b.claim(9)) == std::vector<JobId>{second, again});
@@ -97,9 +97,9 @@ TEST_SUITE("store: order") {
   TEST_CASE("each queue of a claim ages by its own rule") {
     Bench b;
     age(b, minutes(1), "a");
-    const JobId a = enqueue(b, 9, "", "a"), plain = enqueue(b, 8, "", "b");
+    const JobId a = order_enqueue(b, 9, "", "a"), plain = order_enqueue(b, 8, "", "b");
     b.advance(minutes(4));  // a counts as 5
-    const JobId a6 = enqueue(b, 6, "", "a"), b5 = enqueue(b, 5, "", "b");
+    const JobId a6 = order_enqueue(b, 6, "", "a"), b5 = order_enqueue(b, 5, "", "b");
     CHECK(ids(b.claim(9, {"a", "b"})) == std::vector<JobId>{a, b5, a6, plain});
   }
 
@@ -109,14 +109,14 @@ TEST_SUITE("store: order") {
     limits.ageing = minutes(1);
     limits.per_key.concurrency = 1;
     set(b, limits);
-    const JobId old = enqueue(b, 8, "a");
+    const JobId old = order_enqueue(b, 8, "a");
     b.advance(minutes(6));  // counts as 2
-    const JobId young = enqueue(b, 3, "a"), other = enqueue(b, 2, "b");
+    const JobId young = order_enqueue(b, 3, "a"), other = order_enqueue(b, 2, "b");
     auto first = b.claim(9);
     CHECK(ids(first) == std::vector<JobId>{old, other});
     CHECK(b.claim(9).empty());
     b.finish(first[0], Complete{});
-    const JobId younger = enqueue(b, 2, "a");
+    const JobId younger = order_enqueue(b, 2, "a");
     first = b.claim(9);
     CHECK(ids(first) == std::vector<JobId>{younger});
     b.finish(first[0], Complete{});
@@ -129,9 +129,9 @@ TEST_SUITE("store: order") {
     NewJob low = b.job();
     low.kind = "other", low.priority = 9;
     b.enqueue(low);
-    const JobId mine = enqueue(b, 9);
+    const JobId mine = order_enqueue(b, 9);
     b.advance(minutes(5));
-    const JobId young = enqueue(b, 5);
+    const JobId young = order_enqueue(b, 5);
     const Claim claim{.worker = "w", .queues = {"q"}, .kinds = {b.job().kind}, .max = 9};
     CHECK(ids(b.one<ClaimResult>(claim).jobs) == std::vector<JobId>{mine, young});
   }
@@ -157,7 +157,7 @@ TEST_SUITE("store: order") {
     enqueue_many(b, "a", 500);
     enqueue_many(b, "b", 20);
     keys(b, 30, 10);
-    enqueue(b, 5, "c");
+    order_enqueue(b, 5, "c");
     CHECK(keys(b, 3).find('c') != std::string::npos);
     CHECK(keys(b, 4).find('c') == std::string::npos);
   }
@@ -166,7 +166,7 @@ TEST_SUITE("store: order") {
     Bench b;
     set(b, fair());
     enqueue_many(b, "a", 40);
-    enqueue(b, 5, "b");
+    order_enqueue(b, 5, "b");
     CHECK(keys(b, 20).find('b') == 1);
     enqueue_many(b, "b", 10);
     CHECK(keys(b, 8) == "babababa");
@@ -186,11 +186,11 @@ TEST_SUITE("store: order") {
     QueueLimits limits = fair();
     limits.ageing = minutes(1);
     set(b, limits);
-    enqueue(b, 5, "a"), enqueue(b, 5, "a"), enqueue(b, 6, "b"), enqueue(b, 6, "b");
-    enqueue(b, 0, "a");
+    order_enqueue(b, 5, "a"), order_enqueue(b, 5, "a"), order_enqueue(b, 6, "b"), order_enqueue(b, 6, "b");
+    order_enqueue(b, 0, "a");
     CHECK(keys(b, 2, 2) == "aa");
     b.advance(minutes(3));
-    enqueue(b, 2, "c");  // a's count as 2 and b's as 3
+    order_enqueue(b, 2, "c");  // a's count as 2 and b's as 3
     CHECK(keys(b, 4, 4) == "cabb");
   }
 
@@ -232,7 +232,7 @@ TEST_SUITE("store: order") {
     Bench b;
     set(b, fair());
     std::vector<JobId> of_a;
-    for (int i = 0; i < 30; ++i) of_a.push_back(enqueue(b, 5, "a"));
+    for (int i = 0; i < 30; ++i) of_a.push_back(order_enqueue(b, 5, "a"));
     enqueue_many(b, "b", 3);
     enqueue_many(b, "", 3);
     CHECK(keys(b, 3, 3) == "ab-");

@@ -14,13 +14,13 @@ FollowUp on_progress(std::string queue, std::string data = "") {
           .data = std::move(data)};
 }
 
-NewJob with(const Bench& b, std::vector<FollowUp> all) {
+NewJob progress_with(const Bench& b, std::vector<FollowUp> all) {
   NewJob n = b.job();
   n.follow_ups = std::move(all);
   return n;
 }
 
-Renewal report(const ClaimedJob& job, Progress progress, std::vector<std::string> messages = {}) {
+Renewal progress_report(const ClaimedJob& job, Progress progress, std::vector<std::string> messages = {}) {
   Renewal renewal{.id = job.id, .token = job.token, .progress = std::move(progress)};
   renewal.messages = std::move(messages);
   return renewal;
@@ -31,7 +31,7 @@ Renew one_renewal(Renewal renewal) {
 }
 
 // What a queue was told, in the order in which it is claimed: the progress, and messages.
-std::string told(Bench& b, const std::string& queue) {
+std::string progress_told(Bench& b, const std::string& queue) {
   const auto member = [](const std::string& args, const std::string& name) {
     const std::size_t at = args.find(name);
     return at == std::string::npos ? "" : args.substr(at, args.find_first_of(",}", at) - at) + " ";
@@ -45,14 +45,14 @@ std::string told(Bench& b, const std::string& queue) {
   return all;
 }
 
-std::size_t number(const Bench& b, const std::string& queue) {
+std::size_t progress_number(const Bench& b, const std::string& queue) {
   return b.listed({.queue = queue}).size();
 }
 
 TEST_SUITE("store: progress that is followed") {
   TEST_CASE("another progress is a job for whoever asked for progress, and is told everything") {
     Bench b;
-    NewJob n = with(b, {{.queue = "then",
+    NewJob n = progress_with(b, {{.queue = "then",
                          .kind = "show",
                          .on = FollowUp::kProgress,
                          .priority = 2,
@@ -82,39 +82,39 @@ TEST_SUITE("store: progress that is followed") {
                       R"("token":{},"data":{{"a": 1}}}})",
                       id, c.token));
     b.finish(c, Complete{});
-    CHECK(number(b, "then") == 1);  // it was not on ends
+    CHECK(progress_number(b, "then") == 1);  // it was not on ends
   }
 
   TEST_CASE("the same progress again makes nothing, another value or text makes one") {
     Bench b;
-    b.enqueue(with(b, {on_progress("then")}));
+    b.enqueue(progress_with(b, {on_progress("then")}));
     const ClaimedJob c = b.claim_one();
     b.renew(c, Progress{0, ""});  // there was none before
-    CHECK(number(b, "then") == 1);
+    CHECK(progress_number(b, "then") == 1);
     b.renew(c, Progress{0, ""});
     CHECK_FALSE(b.became_available("then"));
     b.renew(c);
-    CHECK(number(b, "then") == 1);
+    CHECK(progress_number(b, "then") == 1);
     b.renew(c, Progress{0, "begun"});
-    CHECK(number(b, "then") == 2);
+    CHECK(progress_number(b, "then") == 2);
     b.renew(c, Progress{0.25, "begun"});
     b.renew(c, Progress{0.25, "begun"});
-    CHECK(number(b, "then") == 3);
+    CHECK(progress_number(b, "then") == 3);
     b.renew(c, Progress{0, "begun"});  // also one that was there before the last
-    CHECK(number(b, "then") == 4);
+    CHECK(progress_number(b, "then") == 4);
   }
 
   TEST_CASE("several renewals of a job in one request are compared one behind the other") {
     Bench b;
-    const JobId id = b.enqueue(with(b, {on_progress("then")}));
+    const JobId id = b.enqueue(progress_with(b, {on_progress("then")}));
     const ClaimedJob c = b.claim_one();
     b.renew(c, Progress{0.5, ""});
     Renew renew{.worker = "w1", .leases = {}};
     for (const double value : {0.5, 0.75, 0.75, 0.5, 0.5})
-      renew.leases.push_back(report(c, {value, ""}));
+      renew.leases.push_back(progress_report(c, {value, ""}));
     b.one<RenewResult>(renew);
-    b.apply({one_renewal(report(c, {1, ""})), one_renewal(report(c, {1, ""}))});
-    CHECK(told(b, "then") == "\"value\":0.5 \"value\":0.75 \"value\":0.5 \"value\":1 ");
+    b.apply({one_renewal(progress_report(c, {1, ""})), one_renewal(progress_report(c, {1, ""}))});
+    CHECK(progress_told(b, "then") == "\"value\":0.5 \"value\":0.75 \"value\":0.5 \"value\":1 ");
     CHECK(b.get(id).progress == Progress{1, ""});
   }
 
@@ -122,36 +122,36 @@ TEST_SUITE("store: progress that is followed") {
     Bench b;
     FollowUp both = on_progress("both");
     both.on |= FollowUp::kMessage;
-    NewJob n = with(b, {{.queue = "rest", .kind = "told", .on = FollowUp::kEndsAndMessages},
+    NewJob n = progress_with(b, {{.queue = "rest", .kind = "told", .on = FollowUp::kEndsAndMessages},
                         on_progress("progress"),
                         both});
     n.reply_to = "answers";
     b.enqueue(n);
     const ClaimedJob c = b.claim_one();
     b.renew(c, Progress{0.5, ""});
-    CHECK(number(b, "rest") == 0);
-    CHECK(number(b, "answers") == 0);
-    CHECK(number(b, "progress") == 1);
-    CHECK(number(b, "both") == 1);
-    b.one<RenewResult>(one_renewal(report(c, {0.5, ""}, {"1"})));
-    CHECK(number(b, "rest") == 1);
-    CHECK(number(b, "answers") == 1);
-    CHECK(number(b, "progress") == 1);
-    CHECK(number(b, "both") == 2);
+    CHECK(progress_number(b, "rest") == 0);
+    CHECK(progress_number(b, "answers") == 0);
+    CHECK(progress_number(b, "progress") == 1);
+    CHECK(progress_number(b, "both") == 1);
+    b.one<RenewResult>(one_renewal(progress_report(c, {0.5, ""}, {"1"})));
+    CHECK(progress_number(b, "rest") == 1);
+    CHECK(progress_number(b, "answers") == 1);
+    CHECK(progress_number(b, "progress") == 1);
+    CHECK(progress_number(b, "both") == 2);
     b.finish(c, Complete{});
-    CHECK(number(b, "progress") == 1);
-    CHECK(number(b, "both") == 2);
+    CHECK(progress_number(b, "progress") == 1);
+    CHECK(progress_number(b, "both") == 2);
   }
 
   TEST_CASE("what the progress of a renewal makes comes before its messages") {
     Bench b;
     FollowUp on_messages = on_progress("then");
     on_messages.on = FollowUp::kMessage;
-    b.enqueue(with(b, {on_messages, on_progress("then"), on_progress("then")}));
+    b.enqueue(progress_with(b, {on_messages, on_progress("then"), on_progress("then")}));
     const ClaimedJob c = b.claim_one();
-    b.one<RenewResult>(one_renewal(report(c, {0.25, ""}, {"1", "2"})));
-    b.one<RenewResult>(one_renewal(report(c, {0.75, ""}, {"3"})));
-    CHECK(told(b, "then") ==
+    b.one<RenewResult>(one_renewal(progress_report(c, {0.25, ""}, {"1", "2"})));
+    b.one<RenewResult>(one_renewal(progress_report(c, {0.75, ""}, {"3"})));
+    CHECK(progress_told(b, "then") ==
           "\"value\":0.25 \"value\":0.25 \"message\":1 \"message\":2 \"value\":0.75 "
           "\"value\":0.75 \"message\":3 ");
   }
@@ -160,7 +160,7 @@ TEST_SUITE("store: progress that is followed") {
     Bench b;
     const JobId plain = b.enqueue();
     const JobId followed =
-        b.enqueue(with(b, {{.queue = "ends", .kind = "told", .on = FollowUp::kEndsAndMessages}}));
+        b.enqueue(progress_with(b, {{.queue = "ends", .kind = "told", .on = FollowUp::kEndsAndMessages}}));
     for (const ClaimedJob& c : b.claim(2)) b.renew(c, Progress{0.5, ""});
     CHECK(b.listed({}).size() == 2);
     CHECK(b.get(plain).progress == Progress{0.5, ""});
@@ -169,17 +169,17 @@ TEST_SUITE("store: progress that is followed") {
 
   TEST_CASE("who has lost the job makes nothing by its progress, and changes none") {
     Bench b;
-    const JobId id = b.enqueue(with(b, {on_progress("then")}));
+    const JobId id = b.enqueue(progress_with(b, {on_progress("then")}));
     const ClaimedJob first = b.claim_one();
     const auto lost = [&](ClaimedJob c) {
-      return b.one<RenewResult>(one_renewal(report(c, {0.5, ""}))).lost.size() == 1;
+      return b.one<RenewResult>(one_renewal(progress_report(c, {0.5, ""}))).lost.size() == 1;
     };
     CHECK(lost({.id = first.id, .token = first.token + 1}));
     CHECK(lost({.id = first.id + 9, .token = first.token}));
     b.finish(first, Snooze{});
     const ClaimedJob second = b.claim_one();
     CHECK(lost(first));
-    Renew outside = one_renewal(report(second, {0.5, ""}));
+    Renew outside = one_renewal(progress_report(second, {0.5, ""}));
     outside.within = {std::make_shared<const Scopes>(*Scopes::parse("work=other")), Verb::work};
     CHECK(b.one<RenewResult>(outside).lost.size() == 1);
     b.advance(kDefaultLease);
@@ -187,19 +187,19 @@ TEST_SUITE("store: progress that is followed") {
     CHECK(b.rescue() == 1);
     CHECK(lost(second));
     CHECK_FALSE(b.became_available("then"));
-    CHECK(number(b, "then") == 0);
+    CHECK(progress_number(b, "then") == 0);
     CHECK_FALSE(b.get(id).progress.has_value());
   }
 
   TEST_CASE("a later attempt is compared with the last progress of the one before") {
     Bench b;
-    b.enqueue(with(b, {on_progress("then")}));
+    b.enqueue(progress_with(b, {on_progress("then")}));
     const ClaimedJob first = b.claim_one();
     b.renew(first, Progress{0.5, "half"});
     b.finish(first, Retry{"again", seconds(0)});
     const ClaimedJob second = b.claim_one();
     b.renew(second, Progress{0.5, "half"});
-    CHECK(number(b, "then") == 1);
+    CHECK(progress_number(b, "then") == 1);
     b.renew(second, Progress{0.75, "more"});
     const auto claimed = b.claim(2, {"then"});
     REQUIRE(claimed.size() == 2);
@@ -209,50 +209,50 @@ TEST_SUITE("store: progress that is followed") {
 
   TEST_CASE("what was made and what it is compared with outlive a restart") {
     Bench b;
-    b.enqueue(with(b, {on_progress("then")}));
+    b.enqueue(progress_with(b, {on_progress("then")}));
     const ClaimedJob c = b.claim_one();
     b.renew(c, Progress{1.0 / 3, "a \xc3\xa4 third"});
     b.reopen();
-    CHECK(number(b, "then") == 1);
+    CHECK(progress_number(b, "then") == 1);
     b.renew(c, Progress{1.0 / 3, "a \xc3\xa4 third"});
-    CHECK(number(b, "then") == 1);
+    CHECK(progress_number(b, "then") == 1);
     b.renew(c, Progress{2.0 / 3, "a \xc3\xa4 third"});
     b.reopen();
-    CHECK(number(b, "then") == 2);
+    CHECK(progress_number(b, "then") == 2);
   }
 
   TEST_CASE("no bound refuses what follows progress, for a renewal with it is never refused") {
     StoreOptions options;
     options.max_live_jobs = 1;
     Bench b(options);
-    b.enqueue(with(b, {on_progress("then")}));
+    b.enqueue(progress_with(b, {on_progress("then")}));
     const ClaimedJob c = b.claim_one();
     b.advance(seconds(20));
     CHECK(b.renew(c, Progress{0.5, ""}).renewed.size() == 1);
-    CHECK(number(b, "then") == 1);
+    CHECK(progress_number(b, "then") == 1);
     CHECK(b.refused(Enqueue{.jobs = {b.job()}}) == ErrorCode::overloaded);
     // Messages may be refused, and then nothing of the renewal is done.
-    CHECK(b.refused(one_renewal(report(c, {0.75, ""}, {"1"}))) == ErrorCode::overloaded);
-    CHECK(number(b, "then") == 1);
+    CHECK(b.refused(one_renewal(progress_report(c, {0.75, ""}, {"1"}))) == ErrorCode::overloaded);
+    CHECK(progress_number(b, "then") == 1);
     CHECK(b.get(c.id).progress == Progress{0.5, ""});
     CHECK(b.renew(c, Progress{0.75, ""}).renewed.size() == 1);
-    CHECK(number(b, "then") == 2);
+    CHECK(progress_number(b, "then") == 2);
   }
 
   TEST_CASE("the progress of a job that a completion posted is followed too") {
     Bench b;
     b.enqueue();
     Complete done;
-    done.next = {with(b, {on_progress("then")})};
+    done.next = {progress_with(b, {on_progress("then")})};
     b.finish(b.claim_one(), done);
     const ClaimedJob c = b.claim_one();
     b.renew(c, Progress{0.5, ""});
-    CHECK(number(b, "then") == 1);
+    CHECK(progress_number(b, "then") == 1);
     // What follows it is not followed by others.
     const auto next = b.claim(1, {"then"});
     REQUIRE(next.size() == 1);
     b.renew(next[0], Progress{0.5, ""});
-    CHECK(number(b, "then") == 1);
+    CHECK(progress_number(b, "then") == 1);
   }
 }
 

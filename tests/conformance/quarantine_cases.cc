@@ -4,7 +4,7 @@
 namespace mainspring::conformance {
 namespace {
 
-int open(Bench& b) {
+int quarantine_open(Bench& b) {
   return b.one<StepResult>(OpenQueues{}).changed;
 }
 
@@ -40,7 +40,7 @@ void set_after(Bench& b, std::optional<int> lost) {
   b.one<Done>(SetQueueLimits{.queue = "q", .limits = {.quarantine_after = lost}});
 }
 
-ErrorCode refused_named(Bench& b, JobId id) {
+ErrorCode quarantine_refused_named(Bench& b, JobId id) {
   return b.refused(Claim{.worker = "w", .queues = {"q"}, .job = id});
 }
 
@@ -63,7 +63,7 @@ TEST_SUITE("quarantine") {
     CHECK(b.listed({.queue = "q", .state = JobState::retryable}) == std::vector<JobId>{id});
     CHECK(b.store->agenda().next_due == WallTime::never());
     CHECK(b.store->agenda().next_opening == job.run_at);
-    CHECK(open(b) == 0);
+    CHECK(quarantine_open(b) == 0);
 
     b.advance(minutes(1));
     CHECK(b.move_due() == 0);
@@ -71,12 +71,12 @@ TEST_SUITE("quarantine") {
     b.reopen();
     CHECK(b.claim().empty());
     CHECK(b.store->agenda().next_opening <= b.wall());
-    CHECK(open(b) == 1);
+    CHECK(quarantine_open(b) == 1);
     CHECK(b.became_available("q"));
     CHECK(b.store->agenda().next_opening == WallTime::never());
     CHECK(b.state(id) == JobState::available);
     CHECK(b.get(id).quarantined->released);
-    CHECK(open(b) == 0);
+    CHECK(quarantine_open(b) == 0);
     b.reopen();
     const ClaimedJob claimed = b.claim_one();
     CHECK(claimed.id == id);
@@ -86,7 +86,7 @@ TEST_SUITE("quarantine") {
     CHECK(b.finish(claimed, Complete{}) == FinishStatus::ok);
     CHECK_FALSE(b.get(id).quarantined);
     CHECK(b.stats().quarantined == 0);
-    CHECK(open(b) == 0);
+    CHECK(quarantine_open(b) == 0);
   }
 
   TEST_CASE("of the quarantine of a queue one at a time is released, of each queue its own") {
@@ -103,20 +103,20 @@ TEST_SUITE("quarantine") {
     CHECK(b.store->ahead(b.get(last), 1) == 1);
 
     CHECK(b.one<StepResult>(OpenQueues{.limit = 1, .fence = {}}).more);
-    CHECK(open(b) == 1);
+    CHECK(quarantine_open(b) == 1);
     CHECK(b.get(other).quarantined->released);
     CHECK(b.get(urgent).quarantined->released);
     CHECK(b.store->ahead(b.get(last), 9) == 2);
-    CHECK(open(b) == 0);
+    CHECK(quarantine_open(b) == 0);
     b.reopen();
-    CHECK(open(b) == 0);
+    CHECK(quarantine_open(b) == 0);
     const auto claimed = b.claim(9);
     CHECK(ids(claimed) == std::vector<JobId>{urgent});
-    CHECK(open(b) == 0);
+    CHECK(quarantine_open(b) == 0);
     CHECK(b.finish(claimed[0], Snooze{hours(1)}) == FinishStatus::ok);
-    CHECK(open(b) == 1);
+    CHECK(quarantine_open(b) == 1);
     CHECK(ids(b.claim(9)) == std::vector<JobId>{next});
-    CHECK(open(b) == 0);
+    CHECK(quarantine_open(b) == 0);
     CHECK(b.store->ahead(b.get(last), 9) == 1);
   }
 
@@ -149,7 +149,7 @@ TEST_SUITE("quarantine") {
     CHECK(page({.kind = "none"}).empty());
     CHECK(page({.state = JobState::retryable}) == Ids{other, a});
     CHECK(page({.state = JobState::running}).empty());
-    CHECK(open(b) == 2);
+    CHECK(quarantine_open(b) == 2);
     CHECK(b.claim_one().id == a);
     CHECK(page({.state = JobState::retryable}).empty());
     CHECK(page({.state = JobState::available}) == Ids{other});
@@ -166,20 +166,20 @@ TEST_SUITE("quarantine") {
     const JobId a = b.enqueue(), c = b.enqueue();
     lose_twice(b);
     const WallTime since = b.get(a).quarantined->since;
-    CHECK(open(b) == 1);
+    CHECK(quarantine_open(b) == 1);
     const auto first = lose(b);
     REQUIRE(first.size() == 1);
     const Job back = b.get(first[0]);
     CHECK(back.state == JobState::retryable);
     CHECK(back.quarantined == Quarantine{.since = since, .lost = 3, .released = false});
-    CHECK(open(b) == 1);
+    CHECK(quarantine_open(b) == 1);
     const auto second = b.claim(9);
     CHECK(ids(second) == std::vector<JobId>{first[0] == a ? c : a});
     b.advance(seconds(10));
     CHECK(b.finish(second[0], Complete{}) == FinishStatus::ok);
-    CHECK(open(b) == 0);  // its back-off is not over
+    CHECK(quarantine_open(b) == 0);  // its back-off is not over
     b.advance(minutes(3));
-    CHECK(open(b) == 1);
+    CHECK(quarantine_open(b) == 1);
     CHECK(ids(b.claim(9)) == first);
   }
 
@@ -189,7 +189,7 @@ TEST_SUITE("quarantine") {
     for (const Outcome& outcome : outcomes) {
       Bench b;
       const JobId id = quarantined(b), next = quarantined(b);
-      CHECK(open(b) == 1);
+      CHECK(quarantine_open(b) == 1);
       CHECK(b.finish(b.claim_one(), outcome) == FinishStatus::ok);
       CHECK_FALSE(b.get(id).quarantined);
       CHECK(b.stats().quarantined == 1);
@@ -199,7 +199,7 @@ TEST_SUITE("quarantine") {
       b.reopen();
       CHECK(lose(b) == std::vector<JobId>{id});
       CHECK_FALSE(b.get(id).quarantined);
-      CHECK(open(b) == 1);
+      CHECK(quarantine_open(b) == 1);
       CHECK(b.get(next).quarantined->released);
     }
   }
@@ -227,12 +227,12 @@ TEST_SUITE("quarantine") {
     NewJob job = b.job();
     job.max_attempts = 3;
     const JobId id = quarantined(b, job), wished = quarantined(b), last = quarantined(b);
-    CHECK(open(b) == 1);
+    CHECK(quarantine_open(b) == 1);
     CHECK(lose(b) == std::vector<JobId>{id});
     CHECK(b.state(id) == JobState::dead);
     CHECK_FALSE(b.get(id).quarantined);
     CHECK(b.get(id).errors.size() == 3);
-    CHECK(open(b) == 1);
+    CHECK(quarantine_open(b) == 1);
     b.claim_one();
     b.cancel(wished);
     b.advance(kDefaultLease + seconds(1));
@@ -240,7 +240,7 @@ TEST_SUITE("quarantine") {
     CHECK(b.state(wished) == JobState::cancelled);
     CHECK_FALSE(b.get(wished).quarantined);
     CHECK(b.stats().quarantined == 1);
-    CHECK(open(b) == 1);
+    CHECK(quarantine_open(b) == 1);
     CHECK(b.get(last).quarantined->released);
     CHECK(b.retry(id).state == JobState::available);
     CHECK(b.retry(wished).state == JobState::available);
@@ -276,13 +276,13 @@ TEST_SUITE("quarantine") {
     CHECK(b.get(other).quarantined->lost == 1);
     CHECK(b.stats().quarantined == 2);
     b.advance(hours(1));
-    CHECK(open(b) == 1);
+    CHECK(quarantine_open(b) == 1);
     set_after(b, 0);  // nothing new goes in; those that are there have their turns
     const auto released = lose(b);
     REQUIRE(released.size() == 1);
     CHECK_FALSE(b.get(released[0]).quarantined);
     CHECK(b.stats().quarantined == 1);
-    CHECK(open(b) == 1);
+    CHECK(quarantine_open(b) == 1);
     set_after(b, std::nullopt);
     CHECK(b.stats().limits == QueueLimits{});
   }
@@ -290,12 +290,12 @@ TEST_SUITE("quarantine") {
   TEST_CASE("an operator's retry takes the one that is released out, and begins the count anew") {
     Bench b;
     const JobId id = quarantined(b), next = quarantined(b);
-    CHECK(open(b) == 1);
+    CHECK(quarantine_open(b) == 1);
     CHECK(b.get(id).quarantined->released);
     CHECK(b.retry(id).state == JobState::available);
     CHECK_FALSE(b.get(id).quarantined);
     CHECK(b.stats().quarantined == 1);
-    CHECK(open(b) == 1);
+    CHECK(quarantine_open(b) == 1);
     CHECK(b.get(next).quarantined->released);
     b.reopen();
     CHECK(b.claim(9).size() == 2);
@@ -325,7 +325,7 @@ TEST_SUITE("quarantine") {
     CHECK(b.state(gone) == JobState::cancelled);
     CHECK_FALSE(b.get(gone).quarantined);
     CHECK(b.stats().quarantined == 1);
-    CHECK(open(b) == 1);
+    CHECK(quarantine_open(b) == 1);
     CHECK(b.get(next).quarantined->released);
     b.cancel(next);
     CHECK(b.stats().quarantined == 0);
@@ -353,10 +353,10 @@ TEST_SUITE("quarantine") {
     const auto named = b.one<ClaimResult>(Claim{.worker = "w", .queues = {"q"}, .job = other});
     REQUIRE(named.jobs.size() == 1);
     CHECK(b.get(other).quarantined->released);
-    CHECK(open(b) == 0);
-    CHECK(refused_named(b, id) == ErrorCode::conflict);
+    CHECK(quarantine_open(b) == 0);
+    CHECK(quarantine_refused_named(b, id) == ErrorCode::conflict);
     CHECK(b.finish(named.jobs[0], Complete{}) == FinishStatus::ok);
-    CHECK(open(b) == 1);
+    CHECK(quarantine_open(b) == 1);
     CHECK(b.one<ClaimResult>(Claim{.worker = "w", .queues = {"q"}, .job = id}).jobs.size() == 1);
     CHECK(b.stats().quarantined == 1);
   }
@@ -368,7 +368,7 @@ TEST_SUITE("quarantine") {
     const JobId id = quarantined(b, job);
     const JobId behind = b.enqueue(job);
     CHECK(b.claim().empty());
-    CHECK(open(b) == 1);
+    CHECK(quarantine_open(b) == 1);
     const ClaimedJob claimed = b.claim_one();
     CHECK(claimed.id == id);
     CHECK(b.claim().empty());
@@ -382,7 +382,7 @@ TEST_SUITE("quarantine") {
     CHECK(b.refused(OpenQueues{.limit = 10, .fence = {"mainspring/leader", 77}}) ==
           ErrorCode::lease_lost);
     b.one<Done>(PauseQueue{"q", true});
-    CHECK(open(b) == 1);
+    CHECK(quarantine_open(b) == 1);
     CHECK(b.claim().empty());
     b.one<Done>(PauseQueue{"q", false});
     CHECK(b.claim_one().id == id);
@@ -391,13 +391,13 @@ TEST_SUITE("quarantine") {
   TEST_CASE("an ended one is pruned like any other") {
     Bench b;
     const JobId id = quarantined(b);
-    CHECK(open(b) == 1);
+    CHECK(quarantine_open(b) == 1);
     CHECK(b.finish(b.claim_one(), Complete{}) == FinishStatus::ok);
     b.advance(hours(24 * 400));
     CHECK(b.prune() == 1);
     CHECK(b.get_refused(id) == ErrorCode::expired);
     const JobId next = quarantined(b);
-    CHECK(open(b) == 1);
+    CHECK(quarantine_open(b) == 1);
     CHECK(b.claim_one().id == next);
   }
 }

@@ -36,7 +36,7 @@ class TriggerBench : public Bench {
   }
 };
 
-Within only(const std::string& queue) {
+Within trigger_only(const std::string& queue) {
   return {std::make_shared<const Scopes>(std::vector<Scope>{{Verb::schedule, queue}}),
           Verb::schedule};
 }
@@ -195,13 +195,13 @@ TEST_SUITE("store: triggers") {
   TEST_CASE("triggers of queues outside are not there") {
     TriggerBench b;
     b.put(hook());
-    const Within other = only("other");
+    const Within other = trigger_only("other");
     CHECK(b.refused(RemoveTrigger{.name = "t", .within = other}) == ErrorCode::not_found);
     CHECK(b.refused(PauseTrigger{.name = "t", .within = other}) == ErrorCode::not_found);
     CHECK(b.refused(FireTrigger{.name = "t", .within = other}) == ErrorCode::not_found);
     CHECK(b.refused(PutTrigger{.trigger = hook("t", "other"), .secret = "s", .within = other}) ==
           ErrorCode::forbidden);
-    b.one<Done>(PauseTrigger{.name = "t", .within = only("q")});
+    b.one<Done>(PauseTrigger{.name = "t", .within = trigger_only("q")});
     CHECK(b.info().paused);
   }
 

@@ -12,7 +12,7 @@ const Within kAdmin = within(Verb::admin, "admin=mine");
 const Within kRead = within(Verb::read, "read=mine");
 const Within kSchedule = within(Verb::schedule, "schedule=mine");
 
-PutSchedule put(const Bench& bench, const std::string& name, const std::string& queue) {
+PutSchedule within_put(const Bench& bench, const std::string& name, const std::string& queue) {
   PutSchedule op;
   op.schedule.name = name;
   op.schedule.every = minutes(1);
@@ -134,7 +134,7 @@ TEST_CASE("lists show what is inside, in every state") {
 
 TEST_CASE("schedules of jobs for other queues are not there") {
   Bench bench;
-  bench.one<PutScheduleResult>(put(bench, "s", "theirs"));
+  bench.one<PutScheduleResult>(within_put(bench, "s", "theirs"));
   CHECK(bench.refused(RemoveSchedule{"s", kSchedule}) == ErrorCode::not_found);
   CHECK(bench.refused(PauseSchedule{"s", true, "", kSchedule}) == ErrorCode::not_found);
   CHECK(bench.refused(SetTimer{"s", seconds(1), kSchedule}) == ErrorCode::not_found);
@@ -149,11 +149,11 @@ TEST_CASE("schedules of jobs for other queues are not there") {
 
 TEST_CASE("a schedule is not taken over by one of the same name for another queue") {
   Bench bench;
-  bench.one<PutScheduleResult>(put(bench, "s", "theirs"));
-  PutSchedule mine = put(bench, "s", "mine");
+  bench.one<PutScheduleResult>(within_put(bench, "s", "theirs"));
+  PutSchedule mine = within_put(bench, "s", "mine");
   mine.within = kSchedule;
   CHECK(bench.refused(mine) == ErrorCode::forbidden);
-  PutSchedule same = put(bench, "s", "theirs");
+  PutSchedule same = within_put(bench, "s", "theirs");
   same.within = kSchedule;
   same.paused = true;
   CHECK(bench.refused(same) == ErrorCode::forbidden);

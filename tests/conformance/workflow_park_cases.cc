@@ -13,7 +13,7 @@ using std::chrono::seconds;
 const std::string kPark = R"(,"on_failure":"park")";
 
 // a, then b that parks, then c; beside them d, that nobody waits for.
-std::string four() {
+std::string workflow_park_four() {
   using B = WorkflowBench;
   return B::step("a", B::undo("a")) + "," +
          B::step("b", B::after(R"("a")") + kPark + B::undo("b")) + "," +
@@ -32,7 +32,7 @@ WorkflowInfo by_hand(WorkflowBench& b, WorkflowId id, const std::string& step = 
 TEST_SUITE("workflows that a step parks") {
   TEST_CASE("a step that fails parks: nothing is undone, and tried again it has its key again") {
     WorkflowBench b;
-    const WorkflowId id = b.start(four());
+    const WorkflowId id = b.start(workflow_park_four());
     b.done("a");
     const ClaimedJob first = b.of("b");
     b.die("b");
@@ -137,7 +137,7 @@ TEST_SUITE("workflows that a step parks") {
     for (const int how : {0, 1, 2}) {
       CAPTURE(how);
       WorkflowBench b;
-      const WorkflowId id = b.start(four(), R"(,"deadline":"60s")");
+      const WorkflowId id = b.start(workflow_park_four(), R"(,"deadline":"60s")");
       b.done("a");
       b.die("b");
       if (how == 0) b.one<WorkflowInfo>(CancelWorkflow{id, "", {}});
@@ -160,7 +160,7 @@ TEST_SUITE("workflows that a step parks") {
 
   TEST_CASE("WF-2: what may have been done once is undone, though the job tried again says no") {
     WorkflowBench b;
-    const WorkflowId id = b.start(four());
+    const WorkflowId id = b.start(workflow_park_four());
     b.done("a");
     b.begun();
     b.end("b", CancelJob{""});  // while it ran: nobody knows

@@ -9,10 +9,10 @@ using namespace mainspring::test;
 
 namespace {
 
-struct Rig {
+struct GroupsRig {
   Server server;
   std::optional<Engine> engine;
-  Rig() {
+  GroupsRig() {
     EngineOptions options = server.engine_options();
     options.log = [](std::string_view, std::string_view) {};
     auto opened = Engine::open(server.url(), std::move(options));
@@ -34,7 +34,7 @@ struct Rig {
 }  // namespace
 
 TEST_CASE("a remote engine limits, pauses and asks why, with the same errors") {
-  Rig rig;
+  GroupsRig rig;
   EngineQueues queues = rig.engine->queues();
   CHECK(code_of(queues.get("mails")) == ErrorCode::not_found);
   REQUIRE(queues.set_limits("mails", {.concurrency = 5}).has_value());
@@ -54,7 +54,7 @@ TEST_CASE("a remote engine limits, pauses and asks why, with the same errors") {
 }
 
 TEST_CASE("a remote engine groups and redrives the dead") {
-  Rig rig;
+  GroupsRig rig;
   const JobId first = rig.add("photos", "resize");
   rig.end(first, Dead{"broken", "disk 7 is full"});
   const JobId other = rig.add("photos", "resize");
@@ -83,7 +83,7 @@ TEST_CASE("a remote engine groups and redrives the dead") {
 }
 
 TEST_CASE("a remote engine follows events, and learns of a gap when the server comes back") {
-  Rig rig;
+  GroupsRig rig;
   Told heard;
   auto events = rig.engine->follow({.queues = {"photos"}}, heard.listener());
   REQUIRE_MESSAGE(events.has_value(), events.error().message);

@@ -16,7 +16,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-struct Rig {
+struct TimingRig {
   Server server;
   SystemRandom random;
   std::unique_ptr<Client> client = make();
@@ -46,7 +46,7 @@ std::string text_of(const Result<ScheduleInfo>& info) {
 }  // namespace
 
 TEST_CASE("a lease by the client's calls, and over a restart of the server") {
-  Rig rig;
+  TimingRig rig;
   const auto other = rig.make();
   const auto grant = rig.client->acquire_lease({.name = "a/b", .holder = "one", .ttl = 1h}, 0s, {});
   REQUIRE(grant);
@@ -84,7 +84,7 @@ TEST_CASE("a lease by the client's calls, and over a restart of the server") {
 }
 
 TEST_CASE("a schedule is told by the client as by the broker, field by field") {
-  Rig rig;
+  TimingRig rig;
   Jobs& here = rig.server.node->broker();
   Schedule schedule = yearly("s/1");
   schedule.job.args = R"({"x": [1, 2]})";
@@ -131,7 +131,7 @@ TEST_CASE("a schedule is told by the client as by the broker, field by field") {
 }
 
 TEST_CASE("B1: a job at a time: a schedule of one instant fires once, not before, and has ended") {
-  Rig rig;
+  TimingRig rig;
   Schedule schedule = yearly("once");
   schedule.cron.clear();
   schedule.at = rig.server.clock.now().wall + 100ms;
@@ -148,7 +148,7 @@ TEST_CASE("B1: a job at a time: a schedule of one instant fires once, not before
 }
 
 TEST_CASE("T8: a delay of the enqueue itself is the other way to run later") {
-  Rig rig;
+  TimingRig rig;
   Enqueue enqueue;
   enqueue.jobs.push_back({.queue = "q", .kind = "k"});
   enqueue.jobs[0].delay = 100ms;
@@ -161,7 +161,7 @@ TEST_CASE("T8: a delay of the enqueue itself is the other way to run later") {
 }
 
 TEST_CASE("T5: the jobs of a schedule are shared by all who consume, each is run once") {
-  Rig rig;
+  TimingRig rig;
   NullLog log;
   Schedule schedule = yearly("s");
   schedule.cron.clear();

@@ -23,12 +23,12 @@ WorkflowSpec two_steps() {
   return spec;
 }
 
-struct Rig {
+struct WorkflowRig {
   Server server;
   SystemRandom random;
   std::unique_ptr<Client> client;
 
-  Rig() {
+  WorkflowRig() {
     auto opened = Client::open(server.client_options(), random);
     REQUIRE(opened.has_value());
     client = std::move(*opened);
@@ -54,7 +54,7 @@ struct Rig {
 }  // namespace
 
 TEST_CASE("a remote workflow is started once per key, signalled, waited for and read") {
-  Rig rig;
+  WorkflowRig rig;
   WorkflowSpec spec = two_steps();
   spec.key = "k/1";
   const WorkflowId id = rig.start(spec);
@@ -85,7 +85,7 @@ TEST_CASE("a remote workflow is started once per key, signalled, waited for and 
 }
 
 TEST_CASE("a remote workflow is paused, cancelled, parked, retried and taken as done") {
-  Rig rig;
+  WorkflowRig rig;
   const WorkflowId id = rig.start(two_steps());
   const auto begun = rig.client->workflow_steps(id, 0, 1);
   REQUIRE(begun.has_value());
@@ -113,7 +113,7 @@ TEST_CASE("a remote workflow is paused, cancelled, parked, retried and taken as 
 }
 
 TEST_CASE("a remote workflow is parked by a step, and told what somebody did by hand answered") {
-  Rig rig;
+  WorkflowRig rig;
   WorkflowSpec spec = two_steps();
   spec.steps[0].on_failure = OnStepFailure::park;
   const WorkflowId id = rig.start(spec);
@@ -127,7 +127,7 @@ TEST_CASE("a remote workflow is parked by a step, and told what somebody did by 
 }
 
 TEST_CASE("a remote workflow is forked, and says what it is a fork of") {
-  Rig rig;
+  WorkflowRig rig;
   const WorkflowId id = rig.start(two_steps());
   ForkWorkflow fork{.id = id, .step = "first", .input = {}, .key = "again", .within = {}};
   CHECK(rig.client->fork_workflow(fork).error().code == ErrorCode::conflict);
@@ -152,7 +152,7 @@ TEST_CASE("a remote workflow is forked, and says what it is a fork of") {
 }
 
 TEST_CASE("who waits for a remote workflow goes on when told to stop") {
-  Rig rig;
+  WorkflowRig rig;
   const WorkflowId id = rig.start(two_steps());
   std::stop_source stop;
   stop.request_stop();

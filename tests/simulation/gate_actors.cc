@@ -9,8 +9,8 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-constexpr Duration kJobLease = seconds(8);
-constexpr Duration kAsksFor = seconds(60);
+constexpr Duration kGateJobLease = seconds(8);
+constexpr Duration kGateAsksFor = seconds(60);
 
 void no_answer(const std::optional<OperationResult>&) {}
 
@@ -57,7 +57,7 @@ void Feeder::fire(std::int64_t event, Duration first_sent) {
     } else {
       world_.events.unanswered(event);
     }
-    if (world_.events.knows(event) || world_.now() > first_sent + kAsksFor) return;
+    if (world_.events.knows(event) || world_.now() > first_sent + kGateAsksFor) return;
     world_.after(world_.between(milliseconds(1), seconds(5)),
                  [this, event, first_sent] { fire(event, first_sent); });
   };
@@ -136,7 +136,7 @@ GateWorker::GateWorker(World& world, int number)
              .queues = {kLimitQueue},
              .max = 6,
              .wait = seconds(20),
-             .lease = kJobLease,
+             .lease = kGateJobLease,
              .work = seconds(4),
              .late_one_in = 15,
              .rest = seconds(2)},

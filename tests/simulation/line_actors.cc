@@ -9,7 +9,7 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-constexpr Duration kJobLease = seconds(8);
+constexpr Duration kLineJobLease = seconds(8);
 constexpr std::size_t kMaxAside = 100;  // ids that a client keeps
 
 void send(World& world, Operation operation) {
@@ -128,7 +128,7 @@ CallWorker::CallWorker(World& world, const Service& service, int number)
              .queues = kBreakerQueues,
              .max = 12,
              .wait = seconds(15),
-             .lease = kJobLease,
+             .lease = kLineJobLease,
              .work = seconds(2),
              .late_one_in = 25,
              .rest = milliseconds(600),
@@ -212,7 +212,7 @@ LineWorker::LineWorker(World& world, const std::string& queue)
              .queues = {queue},
              .max = 3,
              .wait = seconds(15),
-             .lease = kJobLease,
+             .lease = kLineJobLease,
              .work = seconds(2),
              .late_one_in = 20,
              .rest = milliseconds(1500),
@@ -306,7 +306,7 @@ AsideWorker::AsideWorker(World& world, int number)
              .queues = {kAsideQueue},
              .max = 3,
              .wait = seconds(10),
-             .lease = kJobLease,
+             .lease = kLineJobLease,
              .work = seconds(3),
              .late_one_in = 20,
              .rest = seconds(1),
@@ -337,7 +337,7 @@ void AsideWorker::come_back() {
   if (!world_.chance(4)) last ? aside_.pop_back() : aside_.pop_front();
   const Duration sent = world_.now();
   world_.call(
-      Claim{.worker = loop_.worker(), .queues = {kAsideQueue}, .lease = kJobLease, .job = id},
+      Claim{.worker = loop_.worker(), .queues = {kAsideQueue}, .lease = kLineJobLease, .job = id},
       World::Delivery::prompt, world_.between(milliseconds(1), seconds(20)),
       [this, id, sent](const std::optional<OperationResult>& result) {
         if (!result) return;

@@ -15,15 +15,15 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-constexpr Duration kJobLease = seconds(8), kPoisonLease = seconds(3);
+constexpr Duration kOnceJobLease = seconds(8), kPoisonLease = seconds(3);
 constexpr std::size_t kMaxKnown = 60;  // ids that are kept
 constexpr std::uint64_t kMaxSteps = 3, kMaxPosts = 3;
-constexpr int kMaxTries = 12;           // of a request without an answer
+constexpr int kOnceMaxTries = 12;           // of a request without an answer
 constexpr int kMaxPostsOfDelivery = 4;  // it is dead behind
 constexpr Duration kFirstDelay = seconds(1), kMaxDelay = seconds(8);
 constexpr const char* kForged = R"({"mainspring-idempotency-key":"forged","own":"1"})";
 
-void send(World& world, Operation operation) {
+void once_send(World& world, Operation operation) {
   world.call(std::move(operation), World::Delivery::repeatable, Duration(0),
              [](const std::optional<OperationResult>&) {});
 }
@@ -38,7 +38,7 @@ ClaimLoop::Habits habits(std::string worker, std::vector<std::string> queues) {
           .queues = std::move(queues),
           .max = 4,
           .wait = seconds(60),
-          .lease = kJobLease,
+          .lease = kOnceJobLease,
           .work = seconds(1),
           .late_one_in = 20,
           .rest = milliseconds(800),
@@ -85,7 +85,7 @@ NewJob OrderMaker::draw_order() {
 void OrderMaker::send_orders() {
   Enqueue request;
   for (auto left = 1 + world_.below(3); left > 0; --left) request.jobs.push_back(draw_order());
-  send(std::move(request), known_orders_);
+  once_send(std::move(request), known_orders_);
 }
 
 void OrderMaker::send_poison() {
@@ -95,7 +95,7 @@ void OrderMaker::send_poison() {
     job.priority = static_cast<int>(world_.below(3));
     request.jobs.push_back(std::move(job));
   }
-  send(std::move(request), known_poison_);
+  once_send(std::move(request), known_poison_);
 }
 
 void OrderMaker::send(Enqueue request, std::deque<JobId>& known) {
@@ -185,7 +185,7 @@ void OrderWorker::next_step(const std::shared_ptr<Run>& run) {
   const auto done = std::ssize(run->memos);
   if (done >= run->steps) return end(run);
   const bool late = !world_.healed() && world_.chance(12);
-  world_.after(world_.between(milliseconds(1), late ? kJobLease * 2 : Duration(seconds(2))),
+  world_.after(world_.between(milliseconds(1), late ? kOnceJobLease * 2 : Duration(seconds(2))),
                [this, run, done] { keep(run, laws_.memos.next(static_cast<int>(done)), 0); });
 }
 
@@ -201,7 +201,7 @@ void OrderWorker::keep(const std::shared_ptr<Run>& run, const Memo& memo, int tr
   const bool late = laws_.memos.is_late(id, run->job.token);
   const auto copies = std::make_shared<int>(0);
   *copies = world_.call(
-      Renew{.worker = loop_.worker(), .leases = {renewal}, .lease = kJobLease},
+      Renew{.worker = loop_.worker(), .leases = {renewal}, .lease = kOnceJobLease},
       // A copy that arrives after the next renewal would put an old checkpoint back.
       checkpoint ? World::Delivery::prompt : World::Delivery::repeatable, Duration(0),
       [this, run, memo, tries, late, copies](const std::optional<OperationResult>& result) {
@@ -215,7 +215,7 @@ void OrderWorker::kept(const std::shared_ptr<Run>& run, const Memo& memo, int tr
   using Fate = MemoLaw::Fate;
   const auto* answer = result ? std::get_if<RenewResult>(&*result) : nullptr;
   if (answer == nullptr) {
-    if (tries < kMaxTries)
+    if (tries < kOnceMaxTries)
       world_.after(world_.between(milliseconds(50), seconds(2)),
                    [this, run, memo, tries] { keep(run, memo, tries + 1); });
     return;
@@ -258,7 +258,7 @@ void OrderWorker::send_finish(const ClaimedJob& job, const Outcome& outcome,
       [this, job, outcome, completion, tries](const std::optional<OperationResult>& result) {
         const auto* answer = result ? std::get_if<FinishResult>(&*result) : nullptr;
         if (answer != nullptr) return ended(job, *answer, completion);
-        if (tries >= kMaxTries || dies()) return;
+        if (tries >= kOnceMaxTries || dies()) return;
         world_.after(world_.between(milliseconds(50), seconds(2)),
                      [this, job, outcome, completion, tries] {
                        send_finish(job, outcome, completion, tries + 1);
@@ -324,7 +324,7 @@ void Poster::receive(const ClaimedJob& claimed, const Job& job) {
                 laws_.callbacks.ended(id, token);
                 if (!world_.chance(3)) return;
                 // Somebody tries the dead again; those that were taken or are not wanted stay.
-                if (dead) laws_.callbacks.retries(id), send(world_, RetryJob{id});
+                if (dead) laws_.callbacks.retries(id), once_send(world_, RetryJob{id});
               });
 }
 

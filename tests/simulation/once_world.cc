@@ -19,10 +19,10 @@ constexpr int kOrderWorkers = 3;
 constexpr JobId kNeverGiven = 1'000'000;
 // Until everything has ended: a back-off is six hours at most; what waits for a time of the wall
 // clock waits for longer where that was set back.
-constexpr Duration kDrain = hours(48);
+constexpr Duration kOnceDrain = hours(48);
 
-void live(World& world) {
-  const Duration limit = world.now() + kDrain;
+void once_live(World& world) {
+  const Duration limit = world.now() + kOnceDrain;
   while (world.why().empty() && world.now() < limit) {
     world.run_until(world.now() + seconds(30));
     if (world.why().empty() && all_ended(world.store())) return;
@@ -104,7 +104,7 @@ void run_once(World& world) {
   }
   world.run_until(world.between(seconds(90), minutes(3)));
   maker.stop();
-  world.come_to_rest(live);
+  world.come_to_rest(once_live);
   if (world.why().empty()) read_back(world, laws);
   if (world.why().empty()) check(world, laws);
 }

@@ -11,7 +11,7 @@
 namespace mainspring::simulation {
 namespace {
 
-constexpr int kMaxWaiting = 1000;
+constexpr int kOrderMaxWaiting = 1000;
 constexpr double kRounding = 0.001;  // turns are whole millionths
 
 // As docs/guides say it: one better for each ageing since run_at, and none is better than 0.
@@ -57,7 +57,7 @@ std::string OrderLaw::look(const std::string& name, const std::vector<ClaimedJob
   Queue& queue = queues_.at(name);
   const bool was_known = queue.known;
   if (!was_known) learn(name, store);
-  const auto page = store.list({.queue = name, .state = JobState::available}, kMaxWaiting, 0);
+  const auto page = store.list({.queue = name, .state = JobState::available}, kOrderMaxWaiting, 0);
   if (!page) return forget(queue), "";
   std::map<JobId, Waiting> waiting, stayed;
   for (const Job& job : page->jobs) {

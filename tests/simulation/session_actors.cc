@@ -12,7 +12,7 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 constexpr Duration kHold = seconds(15);
-constexpr Duration kJobLease = seconds(12);
+constexpr Duration kSessionJobLease = seconds(12);
 
 }  // namespace
 
@@ -39,7 +39,7 @@ void SessionHolder::claim() {
   send_claim({.worker = id_,
               .queues = {session_line(session_)},
               .kinds = {},
-              .lease = kJobLease,
+              .lease = kSessionJobLease,
               .session_token = token_},
              wait);
 }

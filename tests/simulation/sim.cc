@@ -88,7 +88,7 @@ bool by_the_clock(const std::string& queue) {
 }
 
 // Everything that is there in the end, by paging; what was pruned, as it was last.
-void read_back(World& world) {
+void sim_read_back(World& world) {
   blackbox::History& h = world.history;
   const Store& store = world.store();
   JobId before = 0;
@@ -133,7 +133,7 @@ void read_back(World& world) {
   }
 }
 
-void tally(World& world) {
+void sim_tally(World& world) {
   for (const auto& [id, j] : world.history.jobs) {
     world.met.dead += j.state == "dead" ? 1 : 0;
     world.met.expired += j.reason == "expired" ? 1 : 0;
@@ -223,7 +223,7 @@ void check_history(World& world) {
 }
 
 // After the faults: everything must come to an end in bounded time (LIVE-2).
-void live(World& world) {
+void sim_live(World& world) {
   for (const std::string& queue : kQueues) {
     const Duration sent = world.now();
     world.call(PauseQueue{queue, false}, World::Delivery::sure, Duration(0),
@@ -293,18 +293,18 @@ void run_first(World& world) {
   gate_operator.stop();
   if (world.why().empty()) world.heal();
   schedules.stop();
-  if (world.why().empty()) live(world);
+  if (world.why().empty()) sim_live(world);
   if (world.why().empty()) schedules.check();
   if (world.why().empty()) leases.check(world);
   if (world.why().empty()) world.store().look();
   if (world.why().empty()) world.cold_restart();
   if (world.why().empty()) world.store().look();
-  if (world.why().empty()) read_back(world);
+  if (world.why().empty()) sim_read_back(world);
   if (world.why().empty()) check_history(world);
   if (world.why().empty()) check_follow_ups(world, flows);
   world.met.step_keys += keys.keys();
   world.met.jobs_remade += keys.remade();
-  tally(world);
+  sim_tally(world);
 }
 
 // Each draws from its own random numbers.

@@ -9,11 +9,11 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-constexpr Duration kJobLease = seconds(8);
-constexpr std::size_t kMaxKnown = 50;  // ids that are kept
+constexpr Duration kSlotJobLease = seconds(8);
+constexpr std::size_t kSlotMaxKnown = 50;  // ids that are kept
 constexpr std::uint64_t kLimits = 6;   // that change one by one
 
-void send(World& world, Operation operation) {
+void slot_send(World& world, Operation operation) {
   world.call(std::move(operation), World::Delivery::repeatable, Duration(0),
              [](const std::optional<OperationResult>&) {});
 }
@@ -24,12 +24,12 @@ std::string some_kind(World& world) {
   return kinds[world.below(kinds.size())];
 }
 
-ClaimLoop::Habits habits(int number) {
+ClaimLoop::Habits slot_habits(int number) {
   ClaimLoop::Habits h{.worker = fmt::format("slots{}", number),
                       .queues = kHeavyQueues,
                       .max = 8,
                       .wait = seconds(15),
-                      .lease = kJobLease,
+                      .lease = kSlotJobLease,
                       .work = seconds(3),
                       .late_one_in = 20,
                       .rest = milliseconds(800),
@@ -51,7 +51,7 @@ SlotOperator::SlotOperator(World& world)
 void SlotOperator::start() {
   for (std::size_t i = 0; i < limits_.size(); ++i) {
     for (std::uint64_t which = 0; which < kLimits; ++which) draw(limits_[i], which);
-    send(world_, SetQueueLimits{.queue = kHeavyQueues[i], .limits = limits_[i]});
+    slot_send(world_, SetQueueLimits{.queue = kHeavyQueues[i], .limits = limits_[i]});
   }
   jobs_.start();
   changes_.start();
@@ -85,7 +85,7 @@ void SlotOperator::send_jobs() {
                 const auto* done = result ? std::get_if<EnqueueResult>(&*result) : nullptr;
                 if (done == nullptr) return;
                 for (const auto& job : done->jobs) known_.push_back(job.id);
-                while (known_.size() > kMaxKnown) known_.pop_front();
+                while (known_.size() > kSlotMaxKnown) known_.pop_front();
               });
 }
 
@@ -129,17 +129,17 @@ void SlotOperator::draw(QueueLimits& limits, std::uint64_t which) {
 void SlotOperator::change() {
   const std::size_t which = world_.below(kHeavyQueues.size());
   draw(limits_[which], world_.below(kLimits));
-  send(world_, SetQueueLimits{.queue = kHeavyQueues[which], .limits = limits_[which]});
+  slot_send(world_, SetQueueLimits{.queue = kHeavyQueues[which], .limits = limits_[which]});
 }
 
 void SlotOperator::cancel() {
-  if (const JobId id = some_job(); id != 0) send(world_, Cancel{.id = id, .reason = "unwanted"});
+  if (const JobId id = some_job(); id != 0) slot_send(world_, Cancel{.id = id, .reason = "unwanted"});
 }
 
 SlotWorker::SlotWorker(World& world, const SlotOperator& jobs, int number)
     : world_(world),
       jobs_(jobs),
-      loop_(world, habits(number), [this](const ClaimedJob& job) { finish(job); }),
+      loop_(world, slot_habits(number), [this](const ClaimedJob& job) { finish(job); }),
       asks_(world, seconds(2), seconds(20), [this] { ask_by_id(); }) {}
 
 void SlotWorker::start() {
@@ -161,7 +161,7 @@ void SlotWorker::ask_by_id() {
   const JobId id = jobs_.some_job();
   if (id == 0 || world_.healed()) return;
   world_.call(
-      Claim{.worker = loop_.worker(), .queues = kHeavyQueues, .lease = kJobLease, .job = id},
+      Claim{.worker = loop_.worker(), .queues = kHeavyQueues, .lease = kSlotJobLease, .job = id},
       World::Delivery::prompt, Duration(0), [this](const std::optional<OperationResult>& result) {
         const auto* got = result ? std::get_if<ClaimResult>(&*result) : nullptr;
         if (got == nullptr || (!world_.healed() && world_.chance(12))) return;

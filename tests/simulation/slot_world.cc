@@ -18,10 +18,10 @@ using std::chrono::seconds;
 constexpr int kSlotWorkers = 4;
 // Until everything has ended: the slowest rate lets one job begin in 20 s, and there are at most
 // 400.
-constexpr Duration kDrain = hours(6);
+constexpr Duration kSlotDrain = hours(6);
 
-void live(World& world) {
-  const Duration limit = world.now() + kDrain;
+void slot_live(World& world) {
+  const Duration limit = world.now() + kSlotDrain;
   while (world.why().empty() && world.now() < limit) {
     world.run_until(world.now() + seconds(30));
     if (world.why().empty() && all_ended(world.store())) return;
@@ -29,7 +29,7 @@ void live(World& world) {
   if (world.why().empty()) world.broken("LIVE-4: long after the faults not all has ended");
 }
 
-void tally(World& world) {
+void slot_tally(World& world) {
   Met& met = world.met;
   for (const LimitLaw& law : world.heavy_limits) {
     met.heavy += law.heavy();
@@ -57,8 +57,8 @@ void run_slots(World& world) {
   }
   world.run_until(world.between(minutes(2), minutes(5)));
   jobs.stop();
-  world.come_to_rest(live);
-  tally(world);
+  world.come_to_rest(slot_live);
+  slot_tally(world);
 }
 
 }  // namespace mainspring::simulation
