@@ -267,7 +267,7 @@ struct StepResult {
   bool more = false;  // the limit was reached: call again
 };
 
-using Operation =
+using OperationVariant =
     std::variant<Enqueue, Claim, Renew, Finish, Cancel, RetryJob, Redrive, PauseQueue, SetRetention,
                  MoveDue, RescueExpired, ExpireJobs, PruneJobs, AcquireLease, RenewLease,
                  ReleaseLease, AcceptSession, RenewSession, ReleaseSession, PutSessionState,
@@ -276,10 +276,33 @@ using Operation =
                  PauseWorkflow, RetryWorkflow, WakeWorkflows, PutTrigger, RemoveTrigger,
                  PauseTrigger, FireTrigger, SetQueueLimits, OpenQueues, ForkWorkflow, PutBreaker,
                  RemoveBreaker, OpenBreaker, CloseBreaker>;
-using OperationResult = std::variant<Error, EnqueueResult, ClaimResult, RenewResult, FinishResult,
+using OperationResultVariant =
+    std::variant<Error, EnqueueResult, ClaimResult, RenewResult, FinishResult,
                                      CancelResult, RetryResult, RedriveResult, Done, StepResult,
                                      LeaseGrant, SessionGrant, PutScheduleResult, FireResult,
                                      WorkflowStarted, WorkflowInfo, PutTriggerResult, TriggerFired>;
+
+// One change of a store. Copied, moved and destroyed in operations.cc: each unit that did it by
+// itself would compile that for every alternative.
+struct Operation : OperationVariant {
+  using OperationVariant::OperationVariant;
+  Operation();
+  Operation(const Operation& other);
+  Operation(Operation&& other) noexcept;
+  Operation& operator=(const Operation& other);
+  Operation& operator=(Operation&& other) noexcept;
+  ~Operation();
+};
+// The answer to an operation.
+struct OperationResult : OperationResultVariant {
+  using OperationResultVariant::OperationResultVariant;
+  OperationResult();
+  OperationResult(const OperationResult& other);
+  OperationResult(OperationResult&& other) noexcept;
+  OperationResult& operator=(const OperationResult& other);
+  OperationResult& operator=(OperationResult&& other) noexcept;
+  ~OperationResult();
+};
 
 inline constexpr Duration kIdempotencyWindow = std::chrono::hours(24);
 inline constexpr Duration kTimeoutGrace = std::chrono::seconds(30);
