@@ -296,7 +296,7 @@ def check_names(document, text, metrics, errors, settings):
         expect(base in metrics or name in metrics, where, f"there is no metric {name}")
     named = re.findall(r"`((?:max|retention|store)_[a-z_]+|[a-z_]+_(?:threads|bytes|timeout))`", text)
     of_others = {"primary_start_timeout", "retry_timeout"}  # Patroni's
-    for name in set(named) - of_others - {"max_attempts", "max_open_for", "max_runs", "store_sqlite", "request_timeout"}:
+    for name in set(named) - of_others - {"max_attempts", "max_open_for", "max_runs", "store_sqlite", "store_postgres", "request_timeout"}:
         expect(name in settings, where, f"there is no setting {name}")
     for code in set(re.findall(r'"code":"([a-z_]+)"', text)):
         expect(code in errors, where, f"there is no error {code}")
