@@ -46,7 +46,7 @@ Audit audit(std::string action) {
           .after = ""};
 }
 
-const auto ignore = [](OperationResult) {};
+const auto audit_ignore = [](OperationResult) {};
 
 TEST_CASE_FIXTURE(AuditFixture, "a change and its record are one commit, answered once") {
   int answers = 0;

@@ -31,14 +31,14 @@ struct Sum {
 BOOST_DESCRIBE_STRUCT(Sum, (), (sum))
 
 // A directory of its own, and a log that must stay free of errors.
-struct Folder {
+struct EngineFolder {
   std::filesystem::path path;
-  Folder() {
+  EngineFolder() {
     std::string name = (std::filesystem::temp_directory_path() / "engine-test-XXXXXX").string();
     REQUIRE(mkdtemp(name.data()) != nullptr);
     path = name;
   }
-  ~Folder() { std::filesystem::remove_all(path); }
+  ~EngineFolder() { std::filesystem::remove_all(path); }
   Result<Engine> open(EngineOptions options = {}) const {
     return Engine::open((path / "jobs").string(), std::move(options));
   }
@@ -59,7 +59,7 @@ RetryPolicy at_once() {
 }  // namespace
 
 TEST_CASE("a typed job is run and its result read") {
-  const Folder folder;
+  const EngineFolder folder;
   auto engine = folder.open();
   REQUIRE_MESSAGE(engine.has_value(), engine.error().message);
   engine->on<Add>([](const Add& add) { return Sum{add.a + add.b}; });
@@ -78,7 +78,7 @@ TEST_CASE("a typed job is run and its result read") {
 }
 
 TEST_CASE("handlers may return whatever says best how it went") {
-  const Folder folder;
+  const EngineFolder folder;
   auto engine = folder.open(quiet());
   engine->on<Add>(
       [](const Add& add, Context& context) -> Result<Outcome> {
@@ -116,7 +116,7 @@ TEST_CASE("handlers may return whatever says best how it went") {
 }
 
 TEST_CASE("args that are no T are a failed attempt that says where") {
-  const Folder folder;
+  const EngineFolder folder;
   auto engine = folder.open(quiet());
   engine->on<Add>([](const Add&) {});
   REQUIRE(engine->start().has_value());
@@ -128,7 +128,7 @@ TEST_CASE("args that are no T are a failed attempt that says where") {
 }
 
 TEST_CASE("an attempt goes on from the last one's checkpoint") {
-  const Folder folder;
+  const EngineFolder folder;
   auto engine = folder.open(quiet());
   std::vector<int> begun_at;
   engine->on<Step>(
@@ -154,7 +154,7 @@ TEST_CASE("an attempt goes on from the last one's checkpoint") {
 }
 
 TEST_CASE("a running job can be cancelled, and its handler hears of it") {
-  const Folder folder;
+  const EngineFolder folder;
   EngineOptions options = quiet();
   options.worker.lease = 1s;  // the handler holds the only slot: it hears at the next renewal
   options.worker.slots = 1;
@@ -180,7 +180,7 @@ TEST_CASE("a running job can be cancelled, and its handler hears of it") {
 }
 
 TEST_CASE("jobs survive the engine, and a stopped handler's attempt is not counted") {
-  const Folder folder;
+  const EngineFolder folder;
   JobId id = 0;
   {
     EngineOptions options = quiet();
@@ -207,7 +207,7 @@ TEST_CASE("jobs survive the engine, and a stopped handler's attempt is not count
 }
 
 TEST_CASE("bad input is refused at the door, by field") {
-  const Folder folder;
+  const EngineFolder folder;
   auto engine = folder.open(quiet());
   CHECK(engine->enqueue(Add{}, {.priority = 12}).error().field == "priority");
   CHECK(engine->enqueue(NewJob{.kind = "k", .args = "{no json"}).error().code ==
@@ -220,7 +220,7 @@ TEST_CASE("bad input is refused at the door, by field") {
 }
 
 TEST_CASE("the same idempotency key is the same job, and another job under it a conflict") {
-  const Folder folder;
+  const EngineFolder folder;
   auto engine = folder.open(quiet());
   const auto first = engine->enqueue(Add{.a = 1}, {.idempotency_key = "k1"});
   const auto again = engine->enqueue(Add{.a = 1}, {.idempotency_key = "k1"});
@@ -243,7 +243,7 @@ TEST_CASE("what cannot be opened says what can") {
   CHECK(Engine::open("http://").error().code == ErrorCode::invalid_argument);
   CHECK(Engine::open("https://example.com").has_value());  // which need not be there yet
   CHECK(Engine::open("").error().code == ErrorCode::invalid_argument);
-  const Folder folder;
+  const EngineFolder folder;
   auto engine = folder.open();
   auto second = folder.open();
   REQUIRE_FALSE(second.has_value());
@@ -251,7 +251,7 @@ TEST_CASE("what cannot be opened says what can") {
 }
 
 TEST_CASE("a workflow is started, signalled and finished, and another one undone") {
-  const Folder folder;
+  const EngineFolder folder;
   auto engine = folder.open(quiet());
   REQUIRE_MESSAGE(engine.has_value(), engine.error().message);
   engine->on<Add>([](const Add& add) { return Sum{add.a + add.b}; });
@@ -299,7 +299,7 @@ TEST_CASE("a workflow is started, signalled and finished, and another one undone
 }
 
 TEST_CASE("a trigger fires once for each event, in this process") {
-  const Folder folder;
+  const EngineFolder folder;
   auto engine = folder.open(quiet());
   REQUIRE_MESSAGE(engine.has_value(), engine.error().message);
   Trigger trigger{.name = "t", .http = HookSource{}, .folder = {}, .job = {}};

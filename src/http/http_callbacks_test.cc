@@ -17,7 +17,7 @@ HttpOptions with_check() {
   return options;
 }
 
-bool has(const Answer& answer, std::string_view text) {
+bool answer_has(const Answer& answer, std::string_view text) {
   return answer.body.find(text) != std::string::npos;
 }
 
@@ -46,14 +46,14 @@ TEST_CASE("a callback is kept with its job, and shown to those who may see paylo
                                 R"({"queue":"q","kind":"k","callback":{)"
                                 R"("url":"https://example.com/hook/secret","on":["dead"]}})");
   REQUIRE_MESSAGE(made.status == 201, made.body);
-  CHECK(has(peer.call("GET", "/v1/jobs/1"),
+  CHECK(answer_has(peer.call("GET", "/v1/jobs/1"),
             R"("callback":{"url":"https://example.com/hook/secret","on":["dead"]})"));
   const std::string reader = token(server, "read=q");
   const Answer masked = Peer(server).call("GET", "/v1/jobs/1", "", reader);
   CHECK(masked.status == 200);
-  CHECK(has(masked, R"("callback":{"url":null,"on":["dead"]})"));
-  CHECK_FALSE(has(masked, "secret"));
-  CHECK_FALSE(has(Peer(server).call("GET", "/v1/jobs", "", reader), "secret"));
+  CHECK(answer_has(masked, R"("callback":{"url":null,"on":["dead"]})"));
+  CHECK_FALSE(answer_has(masked, "secret"));
+  CHECK_FALSE(answer_has(Peer(server).call("GET", "/v1/jobs", "", reader), "secret"));
 }
 
 TEST_CASE("a callback that may not be made is refused at the door, with its field") {
@@ -63,7 +63,7 @@ TEST_CASE("a callback that may not be made is refused at the door, with its fiel
     const Answer answer = peer.call("POST", "/v1/jobs", body);
     CAPTURE(answer.body);
     CHECK(answer.status == 400);
-    CHECK(has(answer, "\"field\":\"" + std::string(field) + "\""));
+    CHECK(answer_has(answer, "\"field\":\"" + std::string(field) + "\""));
   };
   const auto job = [](std::string_view callback) {
     return R"({"queue":"q","kind":"k","callback":)" + std::string(callback) + "}";
@@ -84,7 +84,7 @@ TEST_CASE("a callback that may not be made is refused at the door, with its fiel
                                     R"({"every":"1h","job":{"queue":"q","kind":"k",)"
                                     R"("callback":{"url":"http://127.0.0.1/"}}})");
   CHECK(schedule.status == 400);
-  CHECK(has(schedule, R"("field":"job.callback.url")"));
+  CHECK(answer_has(schedule, R"("field":"job.callback.url")"));
   CHECK(server.store->queues()->empty());
 }
 
@@ -94,7 +94,7 @@ TEST_CASE("nobody claims from the engine's own queues; they can be listed and pa
   const Answer claim =
       peer.call("POST", "/v1/claim", R"({"worker":"w","queues":["mainspring.callbacks"]})");
   CHECK(claim.status == 400);
-  CHECK(has(claim, "which is the engine's"));
+  CHECK(answer_has(claim, "which is the engine's"));
   CHECK(peer.call("POST", "/v1/queues/mainspring.callbacks/pause").status == 200);
   CHECK(peer.call("GET", "/v1/queues/mainspring.callbacks").status == 200);
   CHECK(peer.call("GET", "/v1/jobs?queue=mainspring.callbacks").status == 200);

@@ -85,7 +85,7 @@ NewJob OrderMaker::draw_order() {
 void OrderMaker::send_orders() {
   Enqueue request;
   for (auto left = 1 + world_.below(3); left > 0; --left) request.jobs.push_back(draw_order());
-  once_send(std::move(request), known_orders_);
+  send(std::move(request), known_orders_);
 }
 
 void OrderMaker::send_poison() {
@@ -95,7 +95,7 @@ void OrderMaker::send_poison() {
     job.priority = static_cast<int>(world_.below(3));
     request.jobs.push_back(std::move(job));
   }
-  once_send(std::move(request), known_poison_);
+  send(std::move(request), known_poison_);
 }
 
 void OrderMaker::send(Enqueue request, std::deque<JobId>& known) {
@@ -118,9 +118,9 @@ void OrderMaker::change() {
   if (known.empty()) return;
   const JobId id = known[world_.below(known.size())];
   if (!poison && world_.chance(3))
-    return simulation::send(world_, Cancel{.id = id, .reason = "unwanted"});
+    return simulation::once_send(world_, Cancel{.id = id, .reason = "unwanted"});
   laws_.callbacks.retries(id);
-  simulation::send(world_, RetryJob{id});
+  simulation::once_send(world_, RetryJob{id});
 }
 
 void OrderMaker::read() {
