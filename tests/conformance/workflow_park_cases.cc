@@ -8,13 +8,14 @@
 namespace mainspring::conformance {
 namespace {
 
+using B = WorkflowBench;
+
 using std::chrono::seconds;
 
 const std::string kPark = R"(,"on_failure":"park")";
 
 // a, then b that parks, then c; beside them d, that nobody waits for.
 std::string workflow_park_four() {
-  using B = WorkflowBench;
   return B::step("a", B::undo("a")) + "," +
          B::step("b", B::after(R"("a")") + kPark + B::undo("b")) + "," +
          B::step("c", B::after(R"("b")")) + "," + B::step("d", B::undo("d"));

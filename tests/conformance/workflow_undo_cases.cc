@@ -5,9 +5,10 @@
 namespace mainspring::conformance {
 namespace {
 
+using B = WorkflowBench;
+
 // Three in a row, each with its undo.
 std::string three(const std::string& more_of_c = "") {
-  using B = WorkflowBench;
   return B::step("a", B::undo("a")) + "," + B::step("b", B::after(R"("a")") + B::undo("b")) + "," +
          B::step("c", B::after(R"("b")") + B::undo("c") + more_of_c);
 }

@@ -7,7 +7,7 @@
 namespace mainspring::fuzz {
 namespace {
 
-constexpr WallTime kNow = WallTime::from_ms(1'767'225'600'000);
+constexpr WallTime kScheduleNow = WallTime::from_ms(1'767'225'600'000);
 
 void follow(const Cron& cron) {
   LocalSeconds t = 1'767'225'600;
@@ -23,17 +23,17 @@ void follow(const Cron& cron) {
 
 void follow(const Schedule& schedule) {
   if (!validate(schedule)) return;
-  WallTime t = kNow;
+  WallTime t = kScheduleNow;
   for (int i = 0; i < 5; ++i) {
     const NextTick next = next_tick(schedule, t);
     if (next.nominal == WallTime::never()) break;
     FUZZ_CHECK(next.nominal > t);
     t = next.nominal;
   }
-  FUZZ_CHECK(preview(schedule, kNow, 10).size() <= 10);
-  FUZZ_CHECK(ticks_between(schedule, kNow, kNow + std::chrono::hours(24 * 40), 100).ticks.size() <=
+  FUZZ_CHECK(preview(schedule, kScheduleNow, 10).size() <= 10);
+  FUZZ_CHECK(ticks_between(schedule, kScheduleNow, kScheduleNow + std::chrono::hours(24 * 40), 100).ticks.size() <=
              100);
-  (void)first_tick(schedule, kNow);
+  (void)first_tick(schedule, kScheduleNow);
   (void)jitter_of(schedule);
 }
 

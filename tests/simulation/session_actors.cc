@@ -117,7 +117,7 @@ void SessionHolder::put_state() {
   world_.call(PutSessionState{.session = session_, .token = token_, .state = state},
               World::Delivery::prompt, Duration(0),
               [this, at](const std::optional<OperationResult>& result) {
-                if (result && std::holds_alternative<Done>(*result))
+                if (result && std::holds_alternative<mainspring::Done>(*result))
                   world_.history.session_writes[at].acked = world_.now().count();
               });
 }

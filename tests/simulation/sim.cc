@@ -50,7 +50,7 @@ struct Options {
   bool trace = false;
 };
 
-struct Outcome {
+struct Verdict {
   std::string why;  // "" = all promises kept
   std::string lines;
   std::uint64_t hash = 0;
@@ -318,7 +318,7 @@ const std::vector<Kind> kWorlds = {{"first", 0, run_first},
                                    {"slots", 0x5107'0000, run_slots},
                                    {"once", 0x0ce0'0000, run_once}};
 
-Outcome run_world(const Kind& kind, std::uint64_t seed, const Options& o) {
+Verdict run_world(const Kind& kind, std::uint64_t seed, const Options& o) {
   static int count = 0;
   World world(seed ^ kind.salt, fmt::format("sim{}", ++count), o.judges);
   current_world = &world;
@@ -330,12 +330,12 @@ Outcome run_world(const Kind& kind, std::uint64_t seed, const Options& o) {
           world.trace_hash(), world.met};
 }
 
-Outcome run_seed(std::uint64_t seed, const Options& o) {
+Verdict run_seed(std::uint64_t seed, const Options& o) {
   current_seed = seed;
-  Outcome all;
+  Verdict all;
   for (const Kind& kind : kWorlds) {
     if (!o.world.empty() && o.world != kind.name) continue;
-    Outcome one = run_world(kind, seed, o);
+    Verdict one = run_world(kind, seed, o);
     one.met.add(all.met);
     one.hash ^= all.hash * 3;
     all = std::move(one);
@@ -445,7 +445,7 @@ int run(const Options& o) {
   std::uint64_t ran = 0;
   for (const std::uint64_t seed : seeds_of(o)) {
     if (o.max_seconds > 0 && elapsed() > o.max_seconds) break;
-    const Outcome outcome = run_seed(seed, o);
+    const Verdict outcome = run_seed(seed, o);
     met.add(outcome.met);
     ++ran;
     if (o.verbose) fmt::print("seed {} {:016x}\n", seed, outcome.hash);
