@@ -25,7 +25,7 @@ Result<ScheduleInfo> find_timer(Jobs& jobs, const std::string& name) {
                                       name, name)};
 }
 
-Result<PutScheduleRequest> timer_of(const Invocation& invocation) {
+Result<PutScheduleRequest> timer_request(const Invocation& invocation) {
   PutScheduleRequest request;
   Schedule& schedule = request.schedule;
   schedule.name = *invocation.argument("NAME");
@@ -68,7 +68,7 @@ Result<void> wake_and_print(const Invocation& invocation, Io& io, Jobs& jobs,
 }  // namespace
 
 Result<int> run_timers_set(const Invocation& invocation, Io& io) {
-  MS_TRY_ASSIGN(PutScheduleRequest request, timer_of(invocation));
+  MS_TRY_ASSIGN(PutScheduleRequest request, timer_request(invocation));
   MS_TRY_ASSIGN(const auto connection, connect(invocation, Duration{0}));
   MS_TRY(put_and_print(invocation, io, connection->jobs(), std::move(request)));
   return kExitOk;

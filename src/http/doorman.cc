@@ -64,14 +64,14 @@ std::string from(const PeerName& peer) {
                                   : fmt::format("{} cert={}", peer.text, peer.certificate);
 }
 
+}  // namespace
+
 Error too_many(std::string message, Duration wait) {
   const auto ms = std::chrono::ceil<std::chrono::milliseconds>(wait).count();
   return {.code = ErrorCode::overloaded,
           .message = std::move(message),
           .retry_after_ms = static_cast<int>(std::clamp<std::int64_t>(ms, 1, 3'600'000))};
 }
-
-}  // namespace
 
 std::optional<Secret> presented_token(std::string_view authorization) {
   authorization = trimmed(authorization);

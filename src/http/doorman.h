@@ -86,6 +86,9 @@ struct DoormanOptions {
   int free_failures = 10;      // per address
 };
 
+// The error `overloaded` that asks the caller to wait.
+Error too_many(std::string message, Duration wait);
+
 class Doorman {
  public:
   // As of class Store. Both are called from every io thread.

@@ -12,13 +12,6 @@
 namespace mainspring::http {
 namespace {
 
-Error too_many(std::string message, Duration wait) {
-  const auto ms = std::chrono::ceil<std::chrono::milliseconds>(wait).count();
-  return {.code = ErrorCode::overloaded,
-          .message = std::move(message),
-          .retry_after_ms = static_cast<int>(std::clamp<std::int64_t>(ms, 1, 3'600'000))};
-}
-
 // Digests are compared: that takes as long whatever was presented.
 Result<void> check_token(std::string_view secret, std::string_view authorization) {
   const auto presented = presented_token(authorization);

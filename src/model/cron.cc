@@ -16,7 +16,6 @@ namespace {
 
 using std::chrono::day;
 using std::chrono::days;
-using std::chrono::last;
 using std::chrono::month;
 using std::chrono::sys_days;
 using std::chrono::weekday;
@@ -292,7 +291,7 @@ bool Cron::day_matches(std::int64_t number_of_day) const {
   const year_month_day date{sys_days(days(number_of_day))};
   const unsigned of_month = static_cast<unsigned>(date.day());
   const unsigned length =
-      static_cast<unsigned>(year_month_day(date.year() / date.month() / last).day());
+      static_cast<unsigned>(year_month_day(date.year() / date.month() / std::chrono::last).day());
   const unsigned of_week = weekday(sys_days(days(number_of_day))).c_encoding();
   const std::bitset<6>& nth = nth_weekdays_[of_week];
   const bool month_day = days_[of_month] || last_days_[length - of_month];

@@ -31,7 +31,7 @@ struct SlotRunnerRig {
   }
 };
 
-HandlerResult done(const ClaimedJob&, Context&) {
+HandlerResult run_ended(const ClaimedJob&, Context&) {
   return Outcome(Complete{});
 }
 
@@ -40,7 +40,7 @@ HandlerResult done(const ClaimedJob&, Context&) {
 TEST_CASE("a slot runs what is there, waits parked, and ends before its time") {
   SlotRunnerRig rig;
   for (int i = 0; i < 5; ++i) rig.jobs.add("k");
-  const auto slot = rig.run({.length = 1s, .estimate = 100ms, .tolerance = 3}, done);
+  const auto slot = rig.run({.length = 1s, .estimate = 100ms, .tolerance = 3}, run_ended);
   REQUIRE(slot.has_value());
   CHECK(slot->handled == 5);
   CHECK(slot->worker.completed == 5);
@@ -55,7 +55,7 @@ TEST_CASE("the seed's rule sleeps between looks, and ends when another sleep wou
   rig.jobs.add("k");
   const auto slot = rig.run(
       {.length = 1s, .rule = SlotRule::poll, .estimate = 20ms, .tolerance = 2, .idle = 300ms},
-      done);
+      run_ended);
   REQUIRE(slot.has_value());
   CHECK(slot->handled == 1);
   CHECK(slot->end == SlotEnd::empty);
@@ -72,11 +72,11 @@ TEST_CASE("P7 a second instance of a name ends at once and says who has the slot
     first = rig.run({.length = 1s, .estimate = 50ms}, [&](const ClaimedJob& job, Context& context) {
       began.count_down();
       go.wait();
-      return done(job, context);
+      return run_ended(job, context);
     });
   });
   began.wait();
-  const auto second = rig.run({.length = 1s}, done);
+  const auto second = rig.run({.length = 1s}, run_ended);
   REQUIRE(second.has_value());
   CHECK(second->end == SlotEnd::held);
   CHECK_FALSE(second->holder.empty());
@@ -95,7 +95,7 @@ TEST_CASE("P7 a handler that takes longer than the slot is not cut") {
         std::binary_semaphore told(0);
         std::stop_callback wake(context.stop_token(), [&] { told.release(); });
         cut = told.try_acquire_for(1200ms);
-        return done(job, context);
+        return run_ended(job, context);
       });
   REQUIRE(slot.has_value());
   CHECK_FALSE(cut);
@@ -114,7 +114,7 @@ TEST_CASE("a twin waits for the first to end and goes on at once: no gap, no ove
       go.wait();
     }
     --now;
-    return done(job, context);
+    return run_ended(job, context);
   };
   rig.jobs.add("k", "1");
   Result<SlotSummary> first = SlotSummary{};
@@ -156,7 +156,7 @@ TEST_CASE("a job that is claimed and does not fit is given back without an attem
     return std::nullopt;
   };
   const JobId id = rig.jobs.add("k");
-  const auto slot = rig.run({.length = 1s, .estimate = 100ms, .tolerance = 3}, done);
+  const auto slot = rig.run({.length = 1s, .estimate = 100ms, .tolerance = 3}, run_ended);
   REQUIRE(slot.has_value());
   CHECK(slot->handled == 0);
   CHECK(slot->given_back == 1);
@@ -170,7 +170,7 @@ TEST_CASE("a slot whose lease is lost takes nothing more") {
     if (request.value) return std::nullopt;
     return Error{.code = ErrorCode::lease_lost, .message = "gone"};
   };
-  const auto slot = rig.run({.length = 20s, .estimate = 100ms}, done);
+  const auto slot = rig.run({.length = 20s, .estimate = 100ms}, run_ended);
   REQUIRE(slot.has_value());
   CHECK(slot->end == SlotEnd::lease_lost);
 }
