@@ -36,7 +36,7 @@ Command serve_command() {
                    {"MAINSPRING_LOG_LEVEL=debug mainspring serve", ""}},
       .exits = {{0, "stopped by a signal, in good order"},
                 {64, "a setting breaks a rule"},
-                {65, "another process has the data directory, or it needs a newer version"},
+                {65, "another process has the data directory, or this version cannot read it"},
                 {69, "the address is taken"},
                 {74, "the disk or the store failed; nothing that was acknowledged is lost"}},
       .run = run_serve};

@@ -375,7 +375,7 @@ Command store_command() {
            .scopes = store,
            .examples = {{"mainspring store migrate --data /var/lib/mainspring", ""},
                         {"mainspring store migrate postgres://owner@db/jobs", ""}},
-           .exits = {{65, "another process has it open, or it needs a newer version"}},
+           .exits = {{65, "another process has it open, or this version cannot read it"}},
            .run = run_store_migrate},
           {.name = "check",
            .summary = "check the files and recount the jobs",

@@ -62,26 +62,24 @@ Result<StoreInfo> inspect_sqlite_store(const std::string& directory) {
   try {
     Database db(database_of(directory), Database::Mode::read_only, "");
     const sqlite::Snapshot snapshot(db);
-    out.schema = db.query_int("PRAGMA user_version");
-    if (out.schema < 1 || out.schema > out.newest_schema) {
+    out.schema = sqlite::schema_of(db);
+    if (out.schema == 0) {
       return Error{.code = ErrorCode::conflict,
-                   .message = fmt::format(
-                       "{} has schema {} and this program knows 1 to {}: {}",
-                       database_of(directory), out.schema, out.newest_schema,
-                       out.schema < 1 ? "it is not a Mainspring store" : "use a newer mainspring")};
+                   .message = fmt::format("{}: an empty database, not a Mainspring store",
+                                          database_of(directory))};
     }
     out.queues = db.query_int("SELECT count(*) FROM queues");
     out.jobs = db.query_int(
         "SELECT coalesce(sum(expired + waiting + scheduled + available + running + completed + "
         "retryable + cancelled + dead), 0) FROM queue_counts");
-    if (out.schema >= 2) {
-      out.schedules = db.query_int("SELECT count(*) FROM schedules");
-      out.leases = db.query_int("SELECT count(*) FROM named_leases WHERE state = 0");
-    }
-    if (out.schema >= 22) show_sessions_by_jobs(db);
-    if (out.schema >= 6) out.sessions = db.query_int("SELECT count(*) FROM sessions");
+    out.schedules = db.query_int("SELECT count(*) FROM schedules");
+    out.leases = db.query_int("SELECT count(*) FROM named_leases WHERE state = 0");
+    show_sessions_by_jobs(db);
+    out.sessions = db.query_int("SELECT count(*) FROM sessions");
   } catch (const SqlError& error) {
     return sqlite::to_error(error);
+  } catch (const Error& error) {
+    return error;
   }
   return out;
 }

@@ -23,13 +23,13 @@ struct StoreInfo {
   std::int64_t leases = 0;  // by name, those that have expired and not been acquired since too
 };
 
-// Errors: not_found (there is no store), conflict (the file is not a store, or its schema is newer
-// than this program), io_error.
+// Errors: not_found (there is no store), conflict (the file is not a store, or has a schema that
+// this program does not read), io_error.
 Result<StoreInfo> inspect_sqlite_store(const std::string& directory);
 
 // A consistent copy in a new directory, made by reading beside whoever has the store open; whoever
 // opens the copy goes on with ids and tokens far ahead. Errors: not_found, conflict (`to` has a
-// store), storage_full, io_error.
+// store, or this program does not read the schema), storage_full, io_error.
 Result<void> backup_sqlite_store(const std::string& directory, const std::string& to);
 
 // What SQLite finds wrong with pages and indexes; empty = nothing. Reads everything. Errors:

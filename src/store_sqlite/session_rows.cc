@@ -282,7 +282,7 @@ void SqliteStore::load_lagging_sessions() {
 // -- what the jobs say ----------------------------------------------------------------------------
 
 bool rows_of_sessions_lag(Database& db) {
-  return db.query_int("SELECT coalesce(f, 0) FROM tallies WHERE id = 0") != 0;
+  return db.query_int("SELECT f FROM tallies WHERE id = 0") != 0;
 }
 
 std::unordered_map<std::int64_t, JobsOfSession> sessions_by_jobs(Database& db) {

@@ -119,8 +119,8 @@ void SqliteStore::load(Instant now) {
   Database& db = *db_;
   next_id_ = db.query_int("SELECT a FROM tallies WHERE id = 0");
   next_token_ = db.query_int("SELECT b FROM tallies WHERE id = 0");
-  next_session_ = db.query_int("SELECT coalesce(d, 1) FROM tallies WHERE id = 0");
-  next_workflow_ = db.query_int("SELECT coalesce(e, 1) FROM tallies WHERE id = 0");
+  next_session_ = db.query_int("SELECT d FROM tallies WHERE id = 0");
+  next_workflow_ = db.query_int("SELECT e FROM tallies WHERE id = 0");
   adopt_copy();
   next_finished_seq_ = db.query_int("SELECT coalesce(max(seq), 0) + 1 FROM finished");
   must(next_id_ > db.query_int("SELECT coalesce(max(id), 0) FROM jobs"),

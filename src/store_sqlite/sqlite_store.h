@@ -36,16 +36,16 @@ struct SqliteOptions {
   bool guard_files = true;
   // Off: it closes as if its process had been killed (tests).
   bool close_in_order = true;
-  // Off: new workflows are written as programs before schema 24 did (tests).
+  // Off: small workflows are stored as large ones are. For tests of that form.
   bool packed_workflows = true;
   // A store that goes on elsewhere is opened for nothing but reads.
   IfMoved if_moved = IfMoved::refuse;
 };
 
-// Opens, creating directory and store if they were never there, and migrates to the newest schema.
+// Opens, creating directory and store if they were never there, and applies missing migrations.
 // After an unclean end the last committed batch is the state; every lease begins anew. `now` is the
 // time of opening. Errors: conflict (another process owns it: the message has its pid; or it was
-// initialised and its database is gone; or its schema is newer than this program; or it has moved,
+// initialised and its database is gone; or this program does not read its schema; or it has moved,
 // or is an unfinished copy: the message says of what), io_error, storage_full, invalid_argument
 // (not a directory).
 Result<std::unique_ptr<Store>> open_sqlite_store(SqliteOptions options, Now now, Log& log);

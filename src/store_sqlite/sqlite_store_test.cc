@@ -6,13 +6,9 @@
 #include <unistd.h>
 
 #include <filesystem>
-#include <fstream>
-#include <sstream>
 
 #include "env/clock.h"
 #include "store_sqlite/database.h"
-#include "store_sqlite/inspect.h"
-#include "store_sqlite/migrations.h"
 #include "store_sqlite/sqlite_store.h"
 
 using namespace mainspring;
@@ -35,10 +31,9 @@ struct SqliteStoreFixture {
   TempDir dir;
   ManualClock clock;
   NullLog log;
-  Result<std::unique_ptr<Store>> open(bool packed = true) {
-    return open_sqlite_store(
-        {.directory = dir.path + "/data", .reserve_bytes = 1 << 16, .packed_workflows = packed},
-        clock.now(), log);
+  Result<std::unique_ptr<Store>> open() {
+    return open_sqlite_store({.directory = dir.path + "/data", .reserve_bytes = 1 << 16},
+                             clock.now(), log);
   }
   BatchReport apply(Store& store, Operation op) {
     std::vector<Operation> batch;
@@ -113,17 +108,6 @@ TEST_CASE_FIXTURE(SqliteStoreFixture, "a store whose database vanished is not si
   CHECK(refused.error().message.find("INITIALISED") != std::string::npos);
 }
 
-TEST_CASE_FIXTURE(SqliteStoreFixture, "a newer schema is refused") {
-  { auto store = *open(); }
-  {
-    sqlite::Database db(dir.path + "/data/mainspring.db", sqlite::Database::Mode::read_write, "");
-    db.execute("PRAGMA user_version = 999");
-  }
-  auto refused = open();
-  REQUIRE_FALSE(refused);
-  CHECK(refused.error().message.find("999") != std::string::npos);
-}
-
 TEST_CASE_FIXTURE(SqliteStoreFixture,
                   "a backup made while running opens as a store, and gives no id or token again") {
   auto store = *open();
@@ -148,137 +132,41 @@ TEST_CASE_FIXTURE(SqliteStoreFixture,
   CHECK((*copy)->verify()->problems.empty());
 }
 
-namespace {
-
-// Tables, indexes and their columns, as SQLite knows them.
-std::string schema_of(sqlite::Database& db) {
-  sqlite::Statement rows(db,
-                         "SELECT m.name, group_concat(c.name) FROM sqlite_schema m JOIN "
-                         "pragma_table_info(m.name) c WHERE m.name NOT LIKE 'sqlite%' GROUP BY "
-                         "m.name ORDER BY m.name");
-  std::string out;
-  while (rows.step()) out += fmt::format("{}({})\n", rows.text(0), rows.text(1));
-  return out;
-}
-
-std::string file_text(const std::string& path) {
-  std::ostringstream text;
-  text << std::ifstream(path).rdbuf();
-  return text.str();
-}
-
-}  // namespace
-
-TEST_CASE_FIXTURE(SqliteStoreFixture, "a store of schema 1 is migrated at open and keeps what it has") {
-  const std::string path = dir.path + "/data/mainspring.db";
-  {
-    auto store = *open();
-    apply(*store, one());
-    apply(*store, one("second"));
-    apply(*store, Claim{.worker = "w", .queues = {"default"}});
-  }
-  {
-    sqlite::Database db(path, sqlite::Database::Mode::read_write, "");
-    db.execute(
-        "DROP TABLE named_leases; DROP TABLE ledger; DROP TABLE schedule_jobs; DROP TABLE "
-        "schedules; DROP TABLE removed_schedules; ALTER TABLE bodies DROP COLUMN schedule; "
-        "DROP TABLE tokens; DROP TABLE audit; DROP TABLE audit_marks; DROP TABLE moves; "
-        "ALTER TABLE errors DROP COLUMN program_end; "
-        "ALTER TABLE bodies DROP COLUMN follow_ups; DROP TABLE sessions; "
-        "DROP TABLE session_states; ALTER TABLE bodies DROP COLUMN session; ALTER TABLE bodies "
-        "DROP COLUMN reply_session; DROP TABLE memos; DROP TABLE workflows; DROP TABLE "
-        "workflow_rows; DROP TABLE workflow_texts; DROP TABLE "
-        "workflow_jobs; DROP TABLE triggers; DROP TABLE trigger_events; ALTER TABLE queues DROP "
-        "COLUMN limits; ALTER TABLE queues DROP COLUMN meter; ALTER TABLE queues DROP COLUMN "
-        "opens_at; ALTER TABLE queues DROP COLUMN turns_at; DROP TABLE turns; DROP TABLE "
-        "key_meters; DROP TABLE quarantine; DROP TABLE breakers; DROP INDEX uniques_ended; "
-        "ALTER TABLE uniques DROP COLUMN ended; "
-        "ALTER TABLE bodies "
-        "DROP COLUMN limit_key; UPDATE tallies SET d = "
-        "NULL, e = NULL WHERE id = 0; "
-        "PRAGMA user_version = 1");
-    sqlite::Database first(dir.path + "/first.db", sqlite::Database::Mode::read_write_create, "");
-    first.execute(file_text(MAINSPRING_SOURCE_DIR "/sql/sqlite/0001_init.sql").c_str());
-    REQUIRE(schema_of(db) == schema_of(first));
-  }
-  auto store = *open();
-  CHECK(store->get(1)->state == JobState::running);
-  CHECK(store->get(2)->kind == "second");
-  CHECK(store->schedules("", 9)->empty());
-  PutSchedule put{.schedule = {.name = "s", .every = 60s}, .next = clock.now().wall};
-  put.next_fire = put.next;
-  put.schedule.job.kind = "tick";
-  apply(*store, put);
-  const auto fired = std::get<FireResult>(
-      apply(*store, FireSchedule{.name = "s", .source = TickSource::trigger, .ticks = {Tick{}}})
-          .results[0]);
-  CHECK(fired.jobs == std::vector<JobId>{3});
-  CHECK(store->verify()->problems.empty());
-  auto info = inspect_sqlite_store(dir.path + "/data");
-  REQUIRE(info);
-  CHECK(info->schema == sqlite::newest_schema());
-  CHECK(info->schedules == 1);
-}
-
 TEST_CASE_FIXTURE(SqliteStoreFixture,
-                  "workflows of older programs go on as they are, and new ones are packed") {
-  const std::string path = dir.path + "/data/mainspring.db";
-  StepSpec first{.name = "a"}, then{.name = "b", .after = {"a"}};
-  first.job = NewJob{.kind = "work"};
-  then.job = NewJob{.kind = "work", .args = R"({"of":{"$ref":"a"},"in":{"$ref":"input"}})"};
-  const StartWorkflow start{
-      WorkflowSpec{.name = "w", .input = "[7]", .steps = {first, then}, .result = "{}"}};
-  {
-    auto store = *open(false);
-    apply(*store, start);
-  }
-  {
-    sqlite::Database db(path, sqlite::Database::Mode::read_write, "");
-    db.execute(
-        "INSERT INTO workflow_rows SELECT * FROM workflow_texts; DROP TABLE workflow_texts; "
-        "DROP INDEX uniques_ended; ALTER TABLE uniques DROP COLUMN ended; "
-        "PRAGMA user_version = 19");
-  }
+                  "a small workflow has few rows, a large one rows for each step") {
+  const auto chain = [](int steps) {
+    WorkflowSpec spec{.name = "w", .input = "[7]", .result = "{}"};
+    for (int i = 1; i <= steps; ++i) {
+      StepSpec& step = spec.steps.emplace_back(StepSpec{.name = fmt::format("s{}", i)});
+      step.job = NewJob{.kind = "work"};
+      if (i == 1) continue;
+      step.after = {fmt::format("s{}", i - 1)};
+      step.job->args = fmt::format(R"({{"of":{{"$ref":"s{}"}},"in":{{"$ref":"input"}}}})", i - 1);
+    }
+    return spec;
+  };
   auto store = *open();
-  const auto run = [&] {
-    for (int i = 0; i < 2; ++i) {
+  const auto rows_of_run = [&](WorkflowId id, int steps) {
+    apply(*store, StartWorkflow{chain(steps)});
+    for (int i = 1; i <= steps; ++i) {
       auto claimed = apply(*store, Claim{.worker = "w", .queues = {"default"}});
       const auto& jobs = std::get<ClaimResult>(claimed.results.front()).jobs;
       REQUIRE(jobs.size() == 1);
-      if (i == 1) CHECK(store->get(jobs.front().id)->args == R"({"of":5,"in":[7]})");
+      if (i > 1) CHECK(store->get(jobs.front().id)->args == R"({"of":5,"in":[7]})");
       apply(*store, Finish{.worker = "w",
                            .results = {{jobs.front().id, jobs.front().token, Complete{"5"}}}});
     }
-  };
-  run();
-  CHECK(store->workflow(1)->state == WorkflowState::completed);
-  apply(*store, start);
-  run();
-  CHECK(store->workflow(2)->state == WorkflowState::completed);
-  CHECK(store->verify()->problems.empty());
-  const auto rows_of = [&](int workflow) {
-    sqlite::Database db(path, sqlite::Database::Mode::read_only, "");
+    CHECK(store->workflow(id)->state == WorkflowState::completed);
+    CHECK(store->verify()->problems.empty());
+    sqlite::Database db(dir.path + "/data/mainspring.db", sqlite::Database::Mode::read_only, "");
     return db.query_int(
         fmt::format("SELECT (SELECT count(*) FROM workflow_rows WHERE workflow = {0}) + (SELECT "
                     "count(*) FROM workflow_texts WHERE workflow = {0} AND kind <> 3)",
-                    workflow)
+                    id)
             .c_str());
   };
-  CHECK(rows_of(1) == 8);  // states, definitions, and four texts
-  CHECK(rows_of(2) == 2);  // what it was started with, and its result
-}
-
-TEST_CASE_FIXTURE(SqliteStoreFixture, "a store of schema 1 is inspected before it is migrated") {
-  { auto store = *open(); }
-  {
-    sqlite::Database db(dir.path + "/data/mainspring.db", sqlite::Database::Mode::read_write, "");
-    db.execute("DROP TABLE named_leases; DROP TABLE schedules; PRAGMA user_version = 1");
-  }
-  auto info = inspect_sqlite_store(dir.path + "/data");
-  REQUIRE(info);
-  CHECK(info->schema == 1);
-  CHECK(info->newest_schema == sqlite::newest_schema());
-  CHECK(info->schedules == 0);
+  CHECK(rows_of_run(1, 16) == 2);           // what it was started with, and its result
+  CHECK(rows_of_run(2, 17) == 2 * 17 + 4);  // states, definitions, and four texts
 }
 
 TEST_CASE_FIXTURE(SqliteStoreFixture, "reads of jobs and ledgers are counted, those from memory are none") {

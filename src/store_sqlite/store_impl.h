@@ -23,19 +23,20 @@ namespace mainspring::sqlite {
 
 inline constexpr std::int64_t kBlockIds = 4096;        // ids per row of live counts
 inline constexpr std::int64_t kBlockBase = 1LL << 32;  // where those rows begin in `tallies`
+// Bits of jobs.flags: sql/sqlite/0001_schema.sql says what each means.
 inline constexpr int kFlagExtras = 1, kFlagExpired = 2, kFlagUnique = 4, kFlagErrors = 8;
 // 16 is of the other store.
 inline constexpr int kFlagStep = 4096;                     // of a workflow
-inline constexpr int kFlagUnknown = 8192;                  // see schema 7
+inline constexpr int kFlagUnknown = 8192;                  // an attempt ended without a report
 inline constexpr int kFlagFollowed = 32;                   // something is made when it ends
 inline constexpr int kFlagSession = 64;                    // of a session
 inline constexpr int kFlagBlocks = 256, kFlagParks = 512;  // what its death does to the session
 inline constexpr int kFlagDiesOfExpiry = 1024;             // dead instead of cancelled
-inline constexpr int kFlagMemos = 16384;                   // see schema 10
-inline constexpr int kDepthUnit = 65536, kDepthFlags = 31 * kDepthUnit;  // see schema 11
+inline constexpr int kFlagMemos = 16384;                   // has, or had, saved step results
+inline constexpr int kDepthUnit = 65536, kDepthFlags = 31 * kDepthUnit;  // a number
 inline constexpr int kFlagLimitKey = 2048;                               // it has one
-inline constexpr int kFlagDeferred = 32768;                              // see schema 13
-// See schema 17: a number, and a mark.
+inline constexpr int kFlagDeferred = 32768;                              // until a claim names it
+// A number, and a mark.
 inline constexpr int kLostUnit = 2097152, kLostFlags = kMaxLost * kLostUnit,
                      kFlagQuarantined = 1073741824;
 inline constexpr char kTagSeparator = '\x1f';

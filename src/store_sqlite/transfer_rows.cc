@@ -36,15 +36,12 @@ void write_move(Database& db, const char* what, const TransferPlace& other, Wall
 }
 
 void check_schema(Database& db, const std::string& directory) {
-  const std::int64_t version = db.query_int("PRAGMA user_version");
+  const std::int64_t version = schema_of(db);
   if (version == newest_schema()) return;
-  throw Error{
-      .code = ErrorCode::conflict,
-      .message = fmt::format(
-          "{} has schema {} and this program's is {}: {}", directory, version, newest_schema(),
-          version < newest_schema()
-              ? fmt::format("run `mainspring store migrate --data {}` first", directory)
-              : "use a newer mainspring")};
+  throw Error{.code = ErrorCode::conflict,
+              .message = fmt::format(
+                  "{}: schema {}: must be {}: run `mainspring store migrate --data {}` first",
+                  directory, version, newest_schema(), directory)};
 }
 
 Error transfer_error(const SqlError& error) {

@@ -616,7 +616,7 @@ Result<TransferCatalog> SqliteSource::catalog() {
     read_triggers(out);
     out.numbers.next_id = db_.query_int("SELECT a FROM tallies WHERE id = 0");
     out.numbers.next_token = db_.query_int("SELECT b FROM tallies WHERE id = 0");
-    out.numbers.next_workflow = db_.query_int("SELECT coalesce(e, 1) FROM tallies WHERE id = 0");
+    out.numbers.next_workflow = db_.query_int("SELECT e FROM tallies WHERE id = 0");
     return out;
   });
 }

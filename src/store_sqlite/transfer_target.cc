@@ -86,28 +86,12 @@ SqliteTarget::SqliteTarget(std::string directory, std::unique_ptr<FileGuard> gua
   db_.execute("PRAGMA synchronous = NORMAL");
   db_.execute("PRAGMA temp_store = MEMORY");
   db_.execute("PRAGMA cache_size = -65536");
-  // Also where a copy ended while it made the schema.
-  const std::int64_t version = db_.query_int("PRAGMA user_version");
-  if (version == 0 || (version < newest_schema() && is_unused(version))) {
-    migrate(db_);
-  } else {
-    check_schema(db_, directory_);
-  }
+  if (schema_of(db_) == 0) migrate(db_);
+  check_schema(db_, directory_);
   place_ = {read_move(db_, "self").value_or(TransferPlace{}).store, whole_path(directory_)};
 }
 
 SqliteTarget::~SqliteTarget() = default;
-
-// Of a schema of any version.
-bool SqliteTarget::is_unused(std::int64_t version) {
-  if (db_.query_int("SELECT count(*) FROM queues") != 0) return false;
-  if (version >= 2 && db_.query_int("SELECT (SELECT count(*) FROM schedules) + (SELECT count(*) "
-                                    "FROM named_leases)") != 0)
-    return false;
-  return version < 3 || db_.query_int(
-                            "SELECT (SELECT count(*) FROM tokens) + (SELECT max(seq) "
-                            "FROM audit_marks)") == 0;
-}
 
 std::string SqliteTarget::holds() {
   std::string words;

@@ -42,7 +42,6 @@ class SqliteTarget final : public TransferTarget {
 
  private:
   struct Statements;
-  bool is_unused(std::int64_t version);
   std::string holds();  // in words; "" = nothing
   void load();
   void unnote(TransferSection section, std::int64_t block);

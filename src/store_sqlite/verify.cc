@@ -7,6 +7,7 @@
 
 #include <cstring>
 
+#include "store_sqlite/migrations.h"
 #include "store_sqlite/session_rows.h"
 #include "store_sqlite/store_impl.h"
 
@@ -305,21 +306,21 @@ Result<void> SqliteStore::backup(const std::string& directory) const {
     return Error{.code = ErrorCode::conflict,
                  .message = fmt::format("{} exists: a backup goes to a new directory", copy)};
   }
-  if (mkdir(directory.c_str(), 0700) != 0 && errno != EEXIST) {
-    return Error{.code = ErrorCode::io_error,
-                 .message = fmt::format("making the backup's directory {}: {}", directory,
-                                        std::strerror(errno))};
-  }
   try {
-    {
-      Database db(path_, Database::Mode::read_only, options_.vfs);
-      Statement vacuum(db, "VACUUM INTO ?");
-      vacuum.bind(copy).run();
+    Database db(path_, Database::Mode::read_only, options_.vfs);
+    schema_of(db);
+    if (mkdir(directory.c_str(), 0700) != 0 && errno != EEXIST) {
+      return Error{.code = ErrorCode::io_error,
+                   .message = fmt::format("making the backup's directory {}: {}", directory,
+                                          std::strerror(errno))};
     }
-    Database db(copy, Database::Mode::read_write, "");
-    db.execute("UPDATE tallies SET c = 1 WHERE id = 0");
+    Statement(db, "VACUUM INTO ?").bind(copy).run();
+    Database made(copy, Database::Mode::read_write, "");
+    made.execute("UPDATE tallies SET c = 1 WHERE id = 0");
   } catch (const SqlError& error) {
     return to_error(error);
+  } catch (const Error& error) {
+    return error;
   }
   MS_TRY(sync_file(copy));
   MS_TRY_ASSIGN(auto guard, FileGuard::lock(directory, copy, 0));

@@ -194,6 +194,8 @@ std::map<std::string, std::string> store_defects() {
       {"evicted_session_not_written", sqlite("a session that leaves memory leaves a row*")},
       {"unread_sessions_written", sqlite("ORD? a start that fails leaves what lags*")},
       {"lagging_session_shown", sqlite("readers are told what jobs live in a session*")},
+      {"newer_store_accepted", sqlite("a newer schema is refused")},
+      {"development_store_accepted", sqlite("a store of a development build is refused")},
       {"held_session_forgotten", conformance("ORD? a session stays held however many oth*")},
       {"session_order_by_run_at", conformance("ORD? when its turn comes a job is scheduled*")},
       {"session_turn_not_passed", conformance("jobs of sessions and holders of sessions are*")},

@@ -1,4 +1,0 @@
--- Schema 14: jobs that are put aside.
---
--- jobs.flags  bit 32768: it is deferred. It waits, state 0, for a claim that names it or an operator; extras.reason is why.
---             Programs that do not know of this would take it for a job that waits for its schedule.

@@ -1,4 +1,0 @@
--- Schema 21: costs of kinds. They are asked for in queues.limits.
---
--- queues.opens_at  with costs: when its rate lets a job of the next cost begin which it does not let now.
--- A program that knows only schema 20 would begin more than may: it does not open the store.

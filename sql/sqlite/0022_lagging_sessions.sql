@@ -1,5 +1,0 @@
--- Schema 22: rows of sessions that lag behind.
---
--- sessions  of one that nobody holds, that is not stopped and has no state, `jobs`, `turn` and `changed_at` may be old, and nothing
---           may be left of it: its jobs say what is true. Column f of tallies 0 is 1 while some row may lag.
--- A program that knows only schema 21 would believe the rows: it does not open the store.
