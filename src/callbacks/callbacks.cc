@@ -31,12 +31,10 @@ WorkerOptions worker_options(const CallbackOptions& options) {
 }
 
 // Who retries a delivery by hand gives it its attempts anew: it begins with short pauses again.
-// Those that older programs made have the attempts of every job.
 Duration back_off(const ClaimedJob& job) {
   const RetryPolicy policy{
       .first_delay = Callbacks::kFirstDelay, .factor = 2, .max_delay = Callbacks::kMaxDelay};
-  const bool older = job.max_attempts == NewJob{}.max_attempts;
-  const int before = older ? 0 : std::max(0, job.max_attempts - Callbacks::kMaxAttempts);
+  const int before = std::max(0, job.max_attempts - Callbacks::kMaxAttempts);
   return policy.delay(job.id, std::max(1, job.attempt - before)).value_or(Callbacks::kFirstDelay);
 }
 

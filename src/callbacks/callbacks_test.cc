@@ -143,7 +143,7 @@ TEST_CASE(
 
 TEST_CASE("a delivery that somebody retries begins with short pauses again") {
   Fixture f;
-  TinyServer receiver({kFailure, kFailure, kFailure});
+  TinyServer receiver({kFailure, kFailure});
   f.options.slots = 1;
   f.start();
   // Two used up its attempts, 12 and 12; this is the first of the third.
@@ -155,10 +155,6 @@ TEST_CASE("a delivery that somebody retries begins with short pauses again") {
   const JobId last = f.jobs.add_for(receiver.url(), 36, 7, 36);
   REQUIRE(f.jobs.await_outcomes(2));
   CHECK(f.jobs.outcome<Retry>(last).after >= 48min);
-  // Of an older program: the eighth of 20, some 10 minutes.
-  const JobId older = f.jobs.add_for(receiver.url(), 8, 7, 20);
-  REQUIRE(f.jobs.await_outcomes(3));
-  CHECK(f.jobs.outcome<Retry>(older).after >= 8min);
 }
 
 TEST_CASE("a receiver that is gone ends the delivery") {
