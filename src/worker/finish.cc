@@ -37,14 +37,6 @@ void hold_within_bounds(Outcome& outcome) {
   if (ProgramEnd* program = program_end_of(outcome)) hold_within_rules(*program);
 }
 
-// False: there is none.
-bool forget_program_end(Outcome& outcome) {
-  ProgramEnd* program = program_end_of(outcome);
-  if (program == nullptr || program->empty()) return false;
-  *program = {};
-  return true;
-}
-
 }  // namespace
 
 Finish WorkerRuntime::State::next_finish() {
@@ -110,8 +102,6 @@ void WorkerRuntime::State::send(Finish batch) {
     if (MS_MUTANT(worker_gives_up_outcomes)) return;
     if (info(error.code).retryable == Retryable::no) {
       if (batch.results.size() > 1) return send_one_by_one(std::move(batch));
-      // A server that is older than this worker does not know of it, and the job has ended.
-      if (forget_program_end(batch.results[0].outcome)) continue;
       log.error("the server refuses an outcome; the job will be run again", fields);
       tell_refused(error);
       MutexLock lock(mutex);

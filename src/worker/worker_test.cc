@@ -574,26 +574,6 @@ TEST_CASE(
   CHECK(rig.jobs.outcome<Retry>(3).program == ProgramEnd{.signal = 9, .oom = true});
 }
 
-TEST_CASE("a server that does not know how programs end is told the outcome without it") {
-  WorkerRig rig;
-  rig.jobs.on_finish = [](const Finish& finish) -> Result<FinishResult> {
-    for (const JobOutcome& one : finish.results) {
-      const auto* retry = std::get_if<Retry>(&one.outcome);
-      if (retry != nullptr && !retry->program.empty())
-        return Error{.code = ErrorCode::invalid_argument, .message = "peak_memory: unknown field"};
-    }
-    return FinishResult{.results = {finish.results.size(), FinishStatus::ok}};
-  };
-  rig.start([](const ClaimedJob&, Context&) -> HandlerResult {
-    return Outcome(Retry{.error = "no", .after = {}, .program = {.peak_memory = 1}});
-  });
-  rig.jobs.add("k");
-  rig.jobs.add("k");
-  REQUIRE(rig.jobs.await_outcomes(2));
-  CHECK(rig.jobs.outcome<Retry>(1).error == "no");
-  CHECK(rig.jobs.outcome<Retry>(2).program.empty());
-}
-
 TEST_CASE("a kind's retry policy says when, and when no more") {
   WorkerRig rig;
   KindOptions kind;
