@@ -79,7 +79,7 @@ constexpr JsonField<StepStatus> kStatus[] = {
     {"seq", &as_any<&StepStatus::seq>},
     {"first", &as_any<&StepStatus::first>},
     {"count", &as_any<&StepStatus::count>},
-    {"reason", [](JsonReader& in, StepStatus& s) { return in.text(s.reason, SIZE_MAX); }},
+    {"reason", [](JsonReader& in, StepStatus& s) { return in.string(s.reason); }},
     {"started_at", &as_any<&StepStatus::started_at>},
     {"ended_at", &as_any<&StepStatus::ended_at>},
     {"taken_over", &as_boolean<&StepStatus::taken_over>},
@@ -93,7 +93,7 @@ bool read_states(JsonReader& in, std::vector<StepStatus>& out) {
 
 constexpr JsonField<Summary> kSummary[] = {
     {"paused", &as_boolean<&Summary::paused>},
-    {"reason", [](JsonReader& in, Summary& s) { return in.text(s.reason, SIZE_MAX); }},
+    {"reason", [](JsonReader& in, Summary& s) { return in.string(s.reason); }},
     {"started_at", &as_any<&Summary::started_at>},
     {"deadline_at", &as_any<&Summary::deadline_at>},
     {"undo_order", &as_any<&Summary::undo_order>},
