@@ -77,7 +77,7 @@ class WorkflowRows {
   virtual ~WorkflowRows() = default;
 
   virtual WorkflowId new_workflow() = 0;
-  // New ones may be packed: everybody who uses the store knows those (workflow::kMaxPackedSteps).
+  // Small new ones are packed (workflow::kMaxPackedSteps). False in tests of the other form.
   virtual bool may_pack() = 0;
   // Also locks it, against other nodes, to the end of the transaction.
   virtual std::optional<WorkflowRecord> load(WorkflowId id) = 0;

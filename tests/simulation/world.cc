@@ -397,7 +397,7 @@ void World::start_server() {
   for (int attempt = 0; attempt < kMaxStarts; ++attempt) {
     SqliteOptions o{.directory = "/sim", .store = store_options(), .vfs = disk_.vfs()};
     o.guard_files = false;
-    o.packed_workflows = next_epoch_ % 3 != 0;  // as if an older program had it, now and then
+    o.packed_workflows = next_epoch_ % 3 != 0;  // both forms in one store
     if (faults.small_log) o.checkpoint_pages = 20;
     if (!healed_ && (faults.power_cuts || faults.kills) && chance(3)) {
       disk_.crash_after(static_cast<std::int64_t>(1 + below(120)));  // in recovery, perhaps
