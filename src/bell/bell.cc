@@ -212,7 +212,7 @@ void Bell::Impl::apply_peers() {
     if (dialers.contains(peer.node)) continue;
     const auto dialer = std::make_shared<bell::Dialer>(io, core, peer);
     dialers.emplace(peer.node, dialer);
-    if (asked != BellRelay::Ask::nothing) dialer->add({.released = {bell::ask_word(asked)}});
+    if (asked != BellRelay::Ask::nothing) dialer->ask(asked);
     dialer->dial();
   }
 }
@@ -235,8 +235,7 @@ void Bell::Impl::relay_changed() {
 void Bell::Impl::ask() {
   asked = core.relay->asks();
   if (asked == BellRelay::Ask::nothing) return;
-  const Heard word{.released = {bell::ask_word(asked)}};
-  for (const auto& [node, dialer] : dialers) dialer->add(word);
+  for (const auto& [node, dialer] : dialers) dialer->ask(asked);
 }
 
 void Bell::Impl::ask_again() {

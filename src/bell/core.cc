@@ -12,7 +12,6 @@ namespace mainspring::bell {
 namespace {
 
 constexpr Duration kBetweenComplaints = std::chrono::seconds(10);
-constexpr std::string_view kAskWord = "mainspring/relay/";
 
 }  // namespace
 
@@ -76,24 +75,6 @@ void Core::dropped(std::string_view why, const std::string& address) {
   if (now < next_complaint) return;
   next_complaint = now + kBetweenComplaints;
   log.warn("dropped a connection to the bell", {{"why", std::string(why)}, {"address", address}});
-}
-
-std::string ask_word(BellRelay::Ask ask) {
-  return fmt::format("{}{}", kAskWord, static_cast<int>(ask));
-}
-
-BellRelay::Ask take_ask(Heard& what) {
-  auto ask = BellRelay::Ask::nothing;
-  std::erase_if(what.released, [&](const std::string& name) {
-    if (!name.starts_with(kAskWord)) return false;
-    if (name == ask_word(BellRelay::Ask::here)) {
-      ask = BellRelay::Ask::here;
-    } else if (name == ask_word(BellRelay::Ask::along) && ask != BellRelay::Ask::here) {
-      ask = BellRelay::Ask::along;
-    }
-    return true;
-  });
-  return ask;
 }
 
 void set_socket_options(boost::asio::ip::tcp::socket& socket) {

@@ -45,11 +45,6 @@ struct Core {
   Instant next_complaint;     // on the bell's thread
 };
 
-// The word by which a node asks for what others relay, among the leases that are released: nobody
-// can hold one of its name. And taken out again.
-std::string ask_word(BellRelay::Ask ask);
-BellRelay::Ask take_ask(Heard& what);
-
 // No delays, and a dead peer is noticed within seconds though nobody says anything.
 void set_socket_options(boost::asio::ip::tcp::socket& socket);
 Digest digest_of(std::string_view bytes);  // of kMacBytes

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <boost/asio/connect.hpp>
 #include <boost/asio/read.hpp>
 #include <boost/asio/write.hpp>
@@ -129,6 +130,11 @@ void Dialer::add(const Heard& what) {
   flush();
 }
 
+void Dialer::ask(BellRelay::Ask what) {
+  asks_ = std::max(asks_, what);
+  flush();
+}
+
 // With what has been said since it was busy.
 void Dialer::go_on() {
   if (!closed_) core_.freed();
@@ -155,7 +161,7 @@ void Dialer::flush() {
 // What is rung and what is relayed take turns.
 std::string Dialer::next_frame() {
   // Until it has nothing: then it calls when it has. What it takes may be nothing for this peer.
-  while ((waiting_.empty() || !relayed_) && has_relay()) {
+  while ((!has_words() || !relayed_) && has_relay()) {
     const std::string bytes = core_.relay->take(peer_.node, kMaxRelayed);
     if (bytes.empty() && !MS_MUTANT(relay_not_asked_again)) continue;
     if (bytes.empty()) break;
@@ -163,11 +169,11 @@ std::string Dialer::next_frame() {
     return encode_relayed(session_, ++number_, bytes);
   }
   relayed_ = false;
-  if (waiting_.empty()) return {};
-  in_flight_ = waiting_.take();
+  if (!has_words()) return {};
+  in_flight_ = {.what = waiting_.take(), .ask = std::exchange(asks_, BellRelay::Ask::nothing)};
   if (core_.relay != nullptr && core_.relay->serves(peer_.node))
-    in_flight_.ended_told = std::exchange(in_flight_.ended, {});
-  return encode_frame(session_, ++number_, in_flight_);
+    in_flight_.what.ended_told = std::exchange(in_flight_.what.ended, {});
+  return encode_frame(session_, ++number_, in_flight_.what, in_flight_.ask);
 }
 
 void Dialer::send() {
@@ -203,10 +209,12 @@ void Dialer::failed(std::string_view why) {
       core_.relay->lost(peer_.node);
     } else {
       // Whether it is served when it is said again shows then.
-      Heard again = std::exchange(in_flight_, {});
-      again.ended.insert(again.ended.end(), again.ended_told.begin(), again.ended_told.end());
-      again.ended_told.clear();
-      waiting_.add(again);
+      Rung again = std::exchange(in_flight_, {});
+      Heard& what = again.what;
+      what.ended.insert(what.ended.end(), what.ended_told.begin(), what.ended_told.end());
+      what.ended_told.clear();
+      waiting_.add(what);
+      asks_ = std::max(asks_, again.ask);
     }
   }
   if (!std::exchange(complained_, true)) {

@@ -21,6 +21,8 @@ class Dialer : public std::enable_shared_from_this<Dialer> {
 
   void dial();
   void add(const Heard& what);
+  // Asks the peer for what it relays.
+  void ask(BellRelay::Ask what);
   // Says what waits, if it may now.
   void flush();
   // For good.
@@ -37,7 +39,8 @@ class Dialer : public std::enable_shared_from_this<Dialer> {
   void hear_acks();
   void go_on();
   bool has_relay() const;
-  bool has_something() const { return !waiting_.empty() || has_relay(); }
+  bool has_words() const { return !waiting_.empty() || asks_ != BellRelay::Ask::nothing; }
+  bool has_something() const { return has_words() || has_relay(); }
   void send();
   void write(const std::string& frames);
   std::string next_frame();
@@ -63,9 +66,10 @@ class Dialer : public std::enable_shared_from_this<Dialer> {
   Digest session_{};
   std::uint64_t number_ = 0;  // of the last frame
   bool unheard_ = false;      // it has not been acknowledged
-  Heard in_flight_;
+  Rung in_flight_;
   bool relayed_ = false;  // the last frame was
   HeardSet waiting_;
+  BellRelay::Ask asks_ = BellRelay::Ask::nothing;  // waits to be sent
   Instant last_sent_;
   std::array<char, 64> in_{};
   std::string out_, last_words_;

@@ -17,6 +17,9 @@ constexpr unsigned char kCatalog = 1;
 constexpr unsigned char kEverything = 2;
 constexpr unsigned char kRelayed = 4;    // all of it is
 constexpr unsigned char kEndedTold = 8;  // the ended ones are told by themselves
+constexpr unsigned char kAsksAlong = 16;
+constexpr unsigned char kAsksHere = 32;
+constexpr unsigned char kAllFlags = kCatalog | kEverything | kEndedTold | kAsksAlong | kAsksHere;
 constexpr std::size_t kTagBytes = 16;
 constexpr std::size_t kMaxName = 512;
 
@@ -25,22 +28,36 @@ void put_u16(std::string& out, std::size_t value) {
   out += static_cast<char>(value & 0xff);
 }
 
+void put_name(std::string& out, const std::string& name) {
+  put_u16(out, name.size());
+  out += name;
+}
+
 void put_names(std::string& out, const std::vector<std::string>& names) {
   put_u16(out, names.size());
-  for (const std::string& name : names) {
-    put_u16(out, name.size());
-    out += name;
-  }
+  for (const std::string& name : names) put_name(out, name);
 }
 
 const unsigned char* as_bytes(std::string_view text) {
   return reinterpret_cast<const unsigned char*>(text.data());
 }
 
+unsigned char flag_of(BellRelay::Ask ask) {
+  if (ask == BellRelay::Ask::nothing) return 0;
+  return ask == BellRelay::Ask::here ? kAsksHere : kAsksAlong;
+}
+
 bool fits(const std::vector<std::string>& names) {
   return names.size() <= 0xffff &&
          std::all_of(names.begin(), names.end(), [](const std::string& name) {
            return !name.empty() && name.size() <= kMaxName;
+         });
+}
+
+bool fits(const std::vector<CancelNotice>& cancels) {
+  return cancels.size() <= 0xffff &&
+         std::all_of(cancels.begin(), cancels.end(), [](const CancelNotice& cancel) {
+           return !cancel.worker.empty() && cancel.worker.size() <= kMaxName;
          });
 }
 
@@ -65,11 +82,12 @@ class Reader {
   }
   void names(std::vector<std::string>& out) {
     const std::uint64_t count = number(2);
-    for (std::uint64_t i = 0; i < count && !failed_; ++i) {
-      const std::uint64_t size = number(2);
-      failed_ = failed_ || size == 0 || size > kMaxName;
-      out.emplace_back(take(failed_ ? 0 : size));
-    }
+    for (std::uint64_t i = 0; i < count && !failed_; ++i) out.push_back(name());
+  }
+  std::string name() {
+    const std::uint64_t size = number(2);
+    failed_ = failed_ || size == 0 || size > kMaxName;
+    return std::string(take(failed_ ? 0 : size));
   }
   bool at_end() const { return !failed_ && bytes_.empty(); }
   bool failed() const { return failed_; }
@@ -120,8 +138,9 @@ Digest ack_mac(const Digest& session, std::uint64_t number) {
   return hmac_sha256(bytes_of(session), said);
 }
 
-std::string encode_frame(const Digest& session, std::uint64_t number, const Heard& what) {
-  const std::string body = encode_body(what);
+std::string encode_frame(const Digest& session, std::uint64_t number, const Heard& what,
+                         BellRelay::Ask ask) {
+  const std::string body = encode_body(what, ask);
   std::string out;
   out.reserve(kLengthBytes + body.size() + kMacBytes);
   put_u32(out, static_cast<std::uint32_t>(body.size()));
@@ -199,29 +218,38 @@ Result<std::string> decode_relayed(const Digest& session, std::uint64_t number,
   return out;
 }
 
-std::string encode_body(const Heard& what) {
+std::string encode_body(const Heard& what, BellRelay::Ask ask) {
   std::string out;
   const std::vector<JobId>& over = what.ended_told.empty() ? what.ended : what.ended_told;
   out += static_cast<char>((what.catalog ? kCatalog : 0) | (what.everything ? kEverything : 0) |
-                           (what.ended_told.empty() ? 0 : kEndedTold));
+                           (what.ended_told.empty() ? 0 : kEndedTold) | flag_of(ask));
   put_u64(out, static_cast<std::uint64_t>(what.next_due.us()));
   put_names(out, what.queues);
   put_names(out, what.released);
   const std::size_t ended = std::min<std::size_t>(over.size(), 1000);
   put_u16(out, ended);
   for (std::size_t i = 0; i < ended; ++i) put_u64(out, static_cast<std::uint64_t>(over[i]));
-  if (out.size() <= kMaxBody && fits(what.queues) && fits(what.released)) return out;
-  return encode_body({.next_due = what.next_due, .catalog = true, .everything = true});
+  put_u16(out, what.cancels.size());
+  for (const CancelNotice& cancel : what.cancels) {
+    put_u64(out, static_cast<std::uint64_t>(cancel.job));
+    put_name(out, cancel.worker);
+  }
+  if (out.size() <= kMaxBody && fits(what.queues) && fits(what.released) && fits(what.cancels))
+    return out;
+  return encode_body({.next_due = what.next_due, .catalog = true, .everything = true}, ask);
 }
 
-Result<Heard> decode_body(std::string_view body) {
+Result<Rung> decode_body(std::string_view body) {
   const auto wrong = [&](std::string_view rule) {
     return invalid("body", fmt::format("body of {} bytes: must {}", body.size(), rule));
   };
   if (body.size() > kMaxBody) return wrong(fmt::format("be at most {} bytes", kMaxBody));
   Reader in(body);
-  Heard what;
+  Rung rung;
+  Heard& what = rung.what;
   const std::uint64_t flags = in.number(1);
+  for (const auto ask : {BellRelay::Ask::along, BellRelay::Ask::here})
+    if ((flags & flag_of(ask)) != 0) rung.ask = ask;
   what.catalog = (flags & kCatalog) != 0;
   what.everything = (flags & kEverything) != 0;
   what.next_due = WallTime::from_us(static_cast<std::int64_t>(in.number(8)));
@@ -231,9 +259,14 @@ Result<Heard> decode_body(std::string_view body) {
   std::vector<JobId>& over = (flags & kEndedTold) != 0 ? what.ended_told : what.ended;
   for (std::uint64_t i = 0; i < ended && !in.failed(); ++i)
     over.push_back(static_cast<JobId>(in.number(8)));
-  if (!in.at_end() || (flags & ~std::uint64_t{kCatalog | kEverything | kEndedTold}) != 0)
+  const std::uint64_t cancels = in.number(2);
+  for (std::uint64_t i = 0; i < cancels && !in.failed(); ++i) {
+    const auto job = static_cast<JobId>(in.number(8));
+    what.cancels.push_back({job, in.name()});
+  }
+  if (!in.at_end() || (flags & ~std::uint64_t{kAllFlags}) != 0)
     return wrong("be one that a node makes");
-  return what;
+  return rung;
 }
 
 }  // namespace mainspring::bell

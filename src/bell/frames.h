@@ -20,6 +20,7 @@
 #include <string>
 #include <string_view>
 
+#include "bell/relay.h"
 #include "env/digest.h"
 #include "store/shared_store.h"
 
@@ -54,8 +55,10 @@ Digest proof(const Digest& key, Role role, const Talk& talk);
 Digest frame_mac(const Digest& session, std::uint64_t number, std::string_view body);
 Digest ack_mac(const Digest& session, std::uint64_t number);
 
-// The length, the body and its MAC. What does not fit into kMaxBody is said as "everything".
-std::string encode_frame(const Digest& session, std::uint64_t number, const Heard& what);
+// The length, the body and its MAC. What does not fit into kMaxBody is said as "everything". `ask`:
+// the sender wants what the receiver relays.
+std::string encode_frame(const Digest& session, std::uint64_t number, const Heard& what,
+                         BellRelay::Ask ask = BellRelay::Ask::nothing);
 std::string encode_ack(const Digest& session, std::uint64_t number);
 
 // Bytes that are relayed, at most kMaxRelayed.
@@ -67,7 +70,11 @@ Result<std::string> decode_relayed(const Digest& session, std::uint64_t number,
                                    std::string_view body);
 
 // The body alone of what is rung. Errors: invalid_argument (not one that encode_body makes).
-std::string encode_body(const Heard& what);
-Result<Heard> decode_body(std::string_view body);
+struct Rung {
+  Heard what;
+  BellRelay::Ask ask = BellRelay::Ask::nothing;
+};
+std::string encode_body(const Heard& what, BellRelay::Ask ask = BellRelay::Ask::nothing);
+Result<Rung> decode_body(std::string_view body);
 
 }  // namespace mainspring::bell

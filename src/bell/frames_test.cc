@@ -11,7 +11,8 @@ using namespace mainspring::bell;
 namespace {
 
 bool same(const Heard& a, const Heard& b) {
-  return a.queues == b.queues && a.released == b.released && a.ended == b.ended &&
+  return a.queues == b.queues && a.released == b.released && a.cancels == b.cancels &&
+         a.ended == b.ended &&
          a.ended_told == b.ended_told && a.next_due == b.next_due && a.catalog == b.catalog &&
          a.everything == b.everything;
 }
@@ -24,29 +25,41 @@ TEST_CASE("what is said is heard") {
                        {.released = {"mainspring/leader"}, .catalog = true},
                        {.ended = {1, 9'007'199'254'740'993}},
                        {.released = {"l"}, .ended_told = {1, 2}},
+                       {.cancels = {{.job = 7, .worker = "w"}, {.job = 1, .worker = "x"}}},
                        {.next_due = WallTime::from_ms(1'767'225'600'000)},
                        {.queues = {std::string(128, 'x')}, .everything = true}};
   for (const Heard& what : all) {
-    const auto back = decode_body(encode_body(what));
-    REQUIRE(back.has_value());
-    CHECK(same(*back, what));
+    for (const auto ask : {BellRelay::Ask::nothing, BellRelay::Ask::along, BellRelay::Ask::here}) {
+      const auto back = decode_body(encode_body(what, ask));
+      REQUIRE(back.has_value());
+      CHECK(same(back->what, what));
+      CHECK(back->ask == ask);
+    }
   }
 }
 
 TEST_CASE("what does not fit into a frame is said as everything") {
   Heard much;
   for (int i = 0; i < 2000; ++i) much.queues.push_back(std::string(100, 'q') + std::to_string(i));
-  const std::string body = encode_body(much);
-  CHECK(body.size() <= kMaxBody);
-  const auto back = decode_body(body);
-  REQUIRE(back.has_value());
-  CHECK(back->everything);
-  CHECK(back->catalog);
-  CHECK(back->queues.empty());
+  const Heard too_long{.cancels = {{.job = 7, .worker = std::string(1000, 'w')}}};
+  for (const Heard& what : {much, too_long}) {
+    const std::string body = encode_body(what, BellRelay::Ask::here);
+    CHECK(body.size() <= kMaxBody);
+    const auto back = decode_body(body);
+    REQUIRE(back.has_value());
+    CHECK(back->what.everything);
+    CHECK(back->what.catalog);
+    CHECK(back->what.queues.empty());
+    CHECK(back->what.cancels.empty());
+    CHECK(back->ask == BellRelay::Ask::here);
+  }
 }
 
 TEST_CASE("a body that is cut, longer, or has unknown flags is refused and names the rule") {
-  const std::string body = encode_body({.queues = {"a", "b"}, .released = {"l"}, .ended = {7}});
+  const std::string body = encode_body({.queues = {"a", "b"},
+                                        .released = {"l"},
+                                        .cancels = {{.job = 7, .worker = "w"}},
+                                        .ended = {7}});
   for (std::size_t n = 0; n < body.size(); ++n) CHECK_FALSE(decode_body(body.substr(0, n)));
   CHECK_FALSE(decode_body(body + "x"));
   std::string flagged = body;
@@ -81,13 +94,16 @@ TEST_CASE("what is relayed comes as it was, and cannot be read or moved to anoth
 
 TEST_CASE("random bytes never do worse than to be refused") {
   SeededRandom random(1);
-  const std::string good = encode_body({.queues = {"abc", "def"}, .released = {"l"}, .ended = {7}});
+  const std::string good = encode_body({.queues = {"abc", "def"},
+                                        .released = {"l"},
+                                        .cancels = {{.job = 7, .worker = "w"}},
+                                        .ended = {7}});
   for (int i = 0; i < 20'000; ++i) {
     std::string body = good;
     for (int changes = 0; changes < 3; ++changes)
       body[random.below(body.size())] = static_cast<char>(random.next());
     const auto what = decode_body(body);
-    if (what) CHECK(encode_body(*what).size() <= kMaxBody);
+    if (what) CHECK(encode_body(what->what).size() <= kMaxBody);
   }
 }
 

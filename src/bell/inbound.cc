@@ -123,12 +123,11 @@ bool Inbound::take(std::string_view body) {
     if (bytes && core_.relay != nullptr) core_.relay->heard(talk_.dialer, *bytes);
     return bytes.has_value();
   }
-  auto what = decode_body(body);
-  if (!what) return false;
-  const BellRelay::Ask ask = take_ask(*what);
-  if (ask != BellRelay::Ask::nothing && core_.relay != nullptr)
-    core_.relay->asked(talk_.dialer, ask);
-  if (!what->empty()) core_.heard(*what);
+  const auto rung = decode_body(body);
+  if (!rung) return false;
+  if (rung->ask != BellRelay::Ask::nothing && core_.relay != nullptr)
+    core_.relay->asked(talk_.dialer, rung->ask);
+  if (!rung->what.empty()) core_.heard(rung->what);
   return true;
 }
 

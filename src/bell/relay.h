@@ -3,8 +3,7 @@
 //
 //   node 1 asks() ──"ask"──▶ node 2 asked() … take() ──bytes──▶ node 1 heard()
 //
-// Asking is said anew every few seconds, by a word that nodes of the version before pass over;
-// bytes go to those alone that asked, so that no such node gets any. They are encrypted.
+// A node asks again every few seconds. Bytes go only to nodes that asked. They are encrypted.
 //
 // Threads: asks() to gone() are called on the bell's one and must not block.
 #pragma once

@@ -415,7 +415,7 @@ void Broker::distribute(Batch& batch, BatchReport& report, Answers& answers, Now
       if (cancelled->cancel_requested && !MS_MUTANT(cancel_not_told)) {
         tell_cancel(cancelled->worker, id, answers);
         if (shared_ != nullptr && cancels_to_tell_.size() < kMaxToldCancels)
-          cancels_to_tell_.emplace_back(id, cancelled->worker);
+          cancels_to_tell_.push_back({id, cancelled->worker});
       }
     }
     if (park_acquire(caller, batch.operations[i], result, now)) continue;

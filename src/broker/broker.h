@@ -420,7 +420,7 @@ class Broker final : public Jobs,
   WatchId last_looked_ MS_GUARDED_BY(step_mutex_) = 0;
   // Of the last batch, for the other nodes: running jobs that somebody wants stopped, and who has
   // them.
-  std::vector<std::pair<JobId, std::string>> cancels_to_tell_ MS_GUARDED_BY(step_mutex_);
+  std::vector<CancelNotice> cancels_to_tell_ MS_GUARDED_BY(step_mutex_);
   // The database could not be reached since: whoever waits may have missed something.
   bool missed_ MS_GUARDED_BY(step_mutex_) = false;
   mutable Mutex mutex_;

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <tuple>
 
 #include "api/shapes.h"
@@ -28,26 +27,6 @@ constexpr Duration kLookEvery = std::chrono::seconds(1);
 constexpr std::size_t kMaxLooks = 32;
 // Workers that a node tells the others of: those seen last.
 constexpr std::size_t kMaxSaidWorkers = 200;
-
-// That somebody wants a running job stopped goes to the other nodes as the release of a lease with
-// this name: JOB/WORKER behind it. Nobody can hold one, names like it are the engine's own. So
-// nodes of the version before hear of a lease that nobody waits for, and nothing else changes for
-// them.
-constexpr std::string_view kCancelWord = "mainspring/cancel/";
-
-std::string cancel_word(JobId id, const std::string& worker) {
-  return fmt::format("{}{}/{}", kCancelWord, id, worker);
-}
-
-// The job, 0 if it is no such word; and who runs it.
-std::pair<JobId, std::string> read_cancel_word(std::string_view name) {
-  if (!name.starts_with(kCancelWord)) return {};
-  name.remove_prefix(kCancelWord.size());
-  JobId id = 0;
-  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), id);
-  if (error != std::errc() || end == name.data() + name.size() || *end != '/') return {};
-  return {id, std::string(end + 1, name.data() + name.size())};
-}
 
 // Only those that somebody could start or stop.
 std::string workers_to_say(std::vector<WorkerInfo> workers) {
@@ -75,7 +54,7 @@ Result<std::vector<WorkerInfo>> Broker::workers() {
   if (!others) return out;
   for (const Said& said : *others) {
     auto theirs = decode_workers(said.what);
-    if (!theirs) continue;  // of a program that says it otherwise
+    if (!theirs) continue;  // of a node of another version
     for (WorkerInfo& worker : *theirs) {
       worker.last_seen += said.ago;
       out.push_back(std::move(worker));
@@ -172,14 +151,8 @@ void Broker::take_up(const Heard& heard, Answers& answers, Now now) {
   } else {
     for (const std::string& queue : heard.queues) offer(queue);
   }
-  for (const std::string& lease : heard.released) {
-    const auto [cancelled, worker] = read_cancel_word(lease);
-    if (cancelled != 0) {
-      tell_cancel(worker, cancelled, answers);
-    } else {
-      lease_waiters_.retry_at(lease, now.instant);
-    }
-  }
+  for (const std::string& lease : heard.released) lease_waiters_.retry_at(lease, now.instant);
+  for (const CancelNotice& cancel : heard.cancels) tell_cancel(cancel.worker, cancel.job, answers);
   if (!heard.ended.empty() && events_.wanted(now.instant)) events_.record_ended(heard.ended, now);
   tell_ended(heard.ended, answers);
   tell_ended(heard.ended_told, answers);
@@ -234,8 +207,7 @@ void Broker::tell_others(const Effects& effects) {
   std::erase_if(news.queues,
                 [&](const std::string& queue) { return !store_.has_available(queue); });
   news.released.insert(news.released.end(), effects.released.begin(), effects.released.end());
-  for (const auto& [id, worker] : std::exchange(cancels_to_tell_, {}))
-    news.released.push_back(cancel_word(id, worker));
+  news.cancels = std::exchange(cancels_to_tell_, {});
   const std::size_t ended = std::min(effects.ended.size(), HeardSet::kMaxEnded);
   news.ended.insert(news.ended.end(), effects.ended.begin(),
                     effects.ended.begin() + static_cast<std::ptrdiff_t>(ended));

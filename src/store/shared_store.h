@@ -12,11 +12,19 @@
 
 namespace mainspring {
 
+// A cancellation was requested for a running job. Its worker learns of it with its next claim, or
+// its next renewal if this is lost.
+struct CancelNotice {
+  JobId job = 0;
+  std::string worker;
+  friend auto operator<=>(const CancelNotice&, const CancelNotice&) = default;
+};
+
 // What a change of another node (or of a client by SQL) made possible here.
 struct Heard {
   std::vector<std::string> queues;        // may have work
-  std::vector<std::string> released;      // leases that became free; and, between brokers, whom to
-                                          // tell of a cancel (see broker/others.cc)
+  std::vector<std::string> released;      // leases that became free
+  std::vector<CancelNotice> cancels;      // of running jobs
   std::vector<JobId> ended;               // jobs that became terminal
   std::vector<JobId> ended_told;          // such ones whose events come by themselves
   WallTime next_due = WallTime::never();  // something becomes due or fires then
@@ -26,8 +34,8 @@ struct Heard {
   bool everything = false;
 
   bool empty() const {
-    return queues.empty() && released.empty() && ended.empty() && ended_told.empty() &&
-           next_due == WallTime::never() && !catalog && !everything;
+    return queues.empty() && released.empty() && cancels.empty() && ended.empty() &&
+           ended_told.empty() && next_due == WallTime::never() && !catalog && !everything;
   }
 };
 

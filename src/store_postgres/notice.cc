@@ -12,6 +12,14 @@ bool read_names(JsonReader& in, std::vector<std::string>& into) {
   return in.array(kMaxNames, [&](std::size_t) { return in.string(into.emplace_back()); });
 }
 
+constexpr JsonField<CancelNotice> kCancelNotice[] = {
+    {"job",
+     [](JsonReader& in, CancelNotice& cancel) {
+       return in.integer(cancel.job, 1, std::numeric_limits<std::int64_t>::max());
+     }},
+    {"worker", [](JsonReader& in, CancelNotice& cancel) { return in.string(cancel.worker); }},
+};
+
 constexpr JsonField<Notice> kNotice[] = {
     {"node",
      [](JsonReader& in, Notice& n) {
@@ -19,6 +27,12 @@ constexpr JsonField<Notice> kNotice[] = {
      }},
     {"queues", [](JsonReader& in, Notice& n) { return read_names(in, n.heard.queues); }},
     {"released", [](JsonReader& in, Notice& n) { return read_names(in, n.heard.released); }},
+    {"cancels",
+     [](JsonReader& in, Notice& n) {
+       return in.array(kMaxNames, [&](std::size_t) {
+         return in.object(kCancelNotice, n.heard.cancels.emplace_back());
+       });
+     }},
     {"ended",
      [](JsonReader& in, Notice& n) {
        return in.array(kMaxNames, [&](std::size_t) {
@@ -49,6 +63,14 @@ std::string encode_notice(const Heard& what, std::int64_t node) {
   out.begin_object().key("node").number(node);
   write_names(out, "queues", what.queues);
   write_names(out, "released", what.released);
+  if (!what.cancels.empty()) {
+    out.key("cancels").begin_array();
+    for (const CancelNotice& cancel : what.cancels) {
+      out.begin_object().key("job").number(cancel.job);
+      out.key("worker").string(cancel.worker).end_object();
+    }
+    out.end_array();
+  }
   if (!what.ended.empty()) {
     out.key("ended").begin_array();
     for (const JobId id : what.ended) out.number(id);

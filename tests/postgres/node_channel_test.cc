@@ -248,6 +248,7 @@ TEST_CASE("all nodes have one key, made by the first") {
 TEST_CASE("a notice is read as it was written, and one that is too long says everything") {
   const Heard what{.queues = {"a\"b", "c"},
                    .released = {"l"},
+                   .cancels = {{.job = 9, .worker = "w \"1\""}},
                    .ended = {7, 8},
                    .next_due = WallTime::from_ms(1'767'225'600'123),
                    .catalog = true};
@@ -255,6 +256,7 @@ TEST_CASE("a notice is read as it was written, and one that is too long says eve
   CHECK(back.node == 9);
   CHECK((back.heard.queues == what.queues));
   CHECK((back.heard.released == what.released));
+  CHECK((back.heard.cancels == what.cancels));
   CHECK((back.heard.ended == what.ended));
   CHECK((back.heard.next_due == what.next_due));
   CHECK(back.heard.catalog);
