@@ -75,9 +75,7 @@ void PostgresStore::close(BatchReport& report) {
     }
   }
   rest.entering = open->entering;
-  rest.over = std::move(open->over);
-  if (!rest.completions.empty() || !rest.over.empty() || !rest.entering.answers.empty())
-    close_ends(rest, report);
+  if (!rest.completions.empty() || !rest.entering.answers.empty()) close_ends(rest, report);
   if (!rest.claims.empty()) close_claims(rest, report);
 }
 
@@ -98,12 +96,7 @@ void PostgresStore::close_ends(Open& rest, BatchReport& report) {
     ++batch_;
     try {
       if (!connection_) throw PgError{"", "the connection is closed", true};
-      if (options_.joins && !MS_MUTANT(left_ends_lock_jobs_first)) {
-        make_first_ = rest.over;
-        look_ahead(left);
-      } else {  // the node's first connection looks at those
-        take_sessions(rest.over);
-      }
+      if (options_.joins && !MS_MUTANT(left_ends_lock_jobs_first)) look_ahead(left);
       for (const auto& completing : rest.completions) {
         note_lost_turns(*completing);
         answer_completions(*completing);

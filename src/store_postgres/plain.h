@@ -72,7 +72,6 @@ struct PostgresStore::Open {
     std::span<OperationResult> answers;  // {} = they have come, or there are none
   };
   Entering entering;
-  std::set<SessionName> over;  // whose turn a job has that has ended
 };
 
 }  // namespace mainspring::pg

@@ -16,8 +16,8 @@ std::string plain_enqueue_text() {
          "(held AND state = 2) THEN 0 ELSE state END AS now FROM (SELECT "
          "i.*, s.id AS sid, s.token <> 0 AS held, i.first <> 0 AND s.turn = 0 AND s.stop = 0 AS "
          "begins, "
-         "CASE WHEN s.turn <> 0 THEN coalesce((SELECT k.state FROM $schema.jobs k WHERE k.id = "
-         "s.turn), 4) END AS turn FROM (SELECT nextval('$schema.job_ids') AS id, v.* FROM (SELECT "
+         "CASE WHEN s.turn <> 0 THEN (SELECT k.state FROM $schema.jobs k WHERE k.id = s.turn) END "
+         "AS turn FROM (SELECT nextval('$schema.job_ids') AS id, v.* FROM (SELECT "
          "* FROM " +
          rows_text("n",
                    {"state", "flags", "priority", "run_at", "queue", "kind", "max_attempts",
@@ -47,7 +47,6 @@ std::string plain_enqueue_text() {
          "AS waiting, count(*) FILTER (WHERE now = 1) AS scheduled, count(*) FILTER (WHERE now = "
          "2) AS available, count(*) FILTER (WHERE now = 2 AND sid IS NOT NULL) AS heads, "
          "array_agg(session) FILTER (WHERE begins AND held AND state = 2) AS woken, "
-         "array_agg(session) FILTER (WHERE turn IN (4, 6, 7)) AS over, "
          "coalesce(bool_or(turn = 2 AND NOT held), false) AS passed, min(run_at) FILTER (WHERE now "
          "= 1) AS due "
          "FROM q GROUP BY queue), "
@@ -57,7 +56,7 @@ std::string plain_enqueue_text() {
          "SELECT CASE WHEN row_number() OVER () = 1 THEN (SELECT ids FROM a) END, CASE WHEN "
          "row_number() OVER () = 1 THEN (SELECT states FROM a) END, queue, available, heads, "
          "woken, "
-         "over, passed, due FROM b";
+         "passed, due FROM b";
 }
 
 // Of a job that has the turn of a session which nobody holds, and which nothing stops. Parameters:

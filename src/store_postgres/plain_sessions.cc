@@ -1,8 +1,7 @@
 // Jobs of sessions in plain batches: many that come, and completions that pass the turn on, as one
 // statement each, behind one that locks all their sessions in order. What is not simple is left to
-// the rows in hand (sessions_in_hand.cc): jobs that fail or that something follows, sessions that
-// somebody holds or that are stopped, and those whose turn a program that knew no sessions left
-// with a job that has ended.
+// the rows in hand (sessions_in_hand.cc): jobs that fail or that something follows, and sessions
+// that have a holder or are stopped.
 #include "store_postgres/plain_sessions.h"
 
 #include <algorithm>
@@ -90,9 +89,8 @@ void PostgresStore::note_entered(Open& open, const Rows& rows) {
     const std::string& name = queue_by_id(queue).name;
     note_heads(queue, rows.integer(i, 3), rows.integer(i, 4));
     for (const std::string& key : rows.texts(i, 5)) gain_line(session_line({name, key}));
-    for (const std::string& key : rows.texts(i, 6)) open.over.insert({queue, key});
-    if (rows.integer(i, 7) != 0) after_.passed_over.insert(accept_line(name));
-    if (const auto due = rows.maybe(i, 8))
+    if (rows.integer(i, 6) != 0) after_.passed_over.insert(accept_line(name));
+    if (const auto due = rows.maybe(i, 7))
       after_.next_due = std::min(after_.next_due, WallTime::from_us(*due));
   }
 }

@@ -218,13 +218,7 @@ void PostgresStore::keep_sessions(const Rows& rows) {
     row.state_bytes = next();
     row.worker = rows.text(i, column++);
     session.next = rows.maybe(i, column++);
-    const bool there = !rows.is_null(i, column);
     const auto state = static_cast<JobState>(next());
-    // A node of the version before ended it, and did not pass its turn on.
-    if (row.turn != 0 && (!there || is_terminal(state))) {
-      ended_turns_.push_back(
-          {.job = row.turn, .session = session.name, .dead = false, .on_dead = OnDead::skip});
-    }
     // A node that wanted to accept it just now may have passed it over, for it was locked.
     if (row.turn != 0 && state == JobState::available && row.token == 0)
       after_.passed_over.insert(accept_line(queue_name(session.name.queue)));
@@ -339,7 +333,7 @@ void PostgresStore::settle_sessions() {
   if (ended_turns_.empty()) return;
   std::set<SessionName> names;
   for (const EndedTurn& ended : ended_turns_) names.insert(ended.session);
-  take_sessions(names);  // which may find more of them
+  take_sessions(names);
   std::set<JobId> seen;
   for (const EndedTurn& ended : std::exchange(ended_turns_, {})) {
     if (seen.insert(ended.job).second) end_turn(ended);
@@ -389,7 +383,7 @@ void PostgresStore::pass_turns(std::set<SessionName> open) {
   }
 }
 
-// False: it has ended meanwhile, through a node of the version before.
+// False: the job has ended.
 bool PostgresStore::give_turn(SessionInHand& session, JobId id) {
   leave_line(session, id);
   SessionRow& row = touch(session);

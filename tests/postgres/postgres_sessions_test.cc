@@ -200,36 +200,4 @@ TEST_CASE("ORD: nodes that share sessions run one job of each at a time, in the 
   CHECK_MESSAGE(report.problems.empty(), report.problems.at(0));
 }
 
-TEST_CASE("a turn that a node of the version before did not pass on is passed with the next look") {
-  const PostgresOptions place = new_place();
-  const SystemClock clock;
-  NullLog log;
-  const auto store = must(open_postgres_store(place, clock.now(), log));
-  const auto put = [&] {
-    const std::vector<Operation> batch = {
-        Enqueue{.jobs = {{.queue = "q", .kind = "k", .session = "s"}}}};
-    return std::get<EnqueueResult>(must(store->apply(batch, clock.now())).results[0]).jobs[0].id;
-  };
-  const JobId first = put();
-  const JobId second = put();
-  const std::string& schema = place.schema;
-  must(the_cluster().sql(
-      fmt::format(
-          "WITH r AS (DELETE FROM {0}.ready WHERE id = {1}), t AS (INSERT INTO {0}.tallies "
-          "(node, batch, at, queue, available, completed) SELECT 0, 0, 0, queue, -1, 1 FROM "
-          "{0}.jobs WHERE id = {1}), f AS (INSERT INTO {0}.finished VALUES (9, 0, 5, "
-          "'{{{1}}}')) UPDATE {0}.jobs SET state = 4, finished_at = 5 WHERE id = {1}",
-          schema, first),
-      the_database()));
-  const JobId third = put();
-  const auto state_of = [&](JobId id) { return must(store->get(id)).state; };
-  CHECK(state_of(second) == JobState::available);
-  CHECK(state_of(third) == JobState::waiting);
-  const SessionInfo info = must(store->session({"q", "s"}, clock.now().instant));
-  CHECK(info.jobs == 2);
-  CHECK(info.turn == second);
-  const auto report = must(store->verify());
-  CHECK_MESSAGE(report.problems.empty(), report.problems.at(0));
-}
-
 }  // namespace mainspring::pg_testing
