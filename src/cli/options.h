@@ -53,7 +53,6 @@ struct Options {
   std::string store_schema = "mainspring";
   std::string store_migrate = "on";
   std::string store_prepared = "on";
-  std::string store_bundles = "on";
   std::int64_t store_readers = 4;
   Duration store_connect_timeout = 2s;
   Duration store_poll = 5s;

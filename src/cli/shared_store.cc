@@ -60,8 +60,6 @@ Result<PostgresOptions> postgres_options(const Options& options) {
   postgres.schema = options.store_schema;
   postgres.migrate = options.store_migrate == "on";
   postgres.prepared = options.store_prepared == "on";
-  // Both keep older programs out.
-  postgres.bundles = postgres.packed_workflows = options.store_bundles == "on";
   postgres.readers = static_cast<int>(options.store_readers);
   postgres.connect_timeout = options.store_connect_timeout;
   postgres.store.retention_completed = options.retention_completed;

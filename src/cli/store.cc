@@ -27,7 +27,6 @@ Result<std::optional<PostgresOptions>> shared_store(const Invocation& invocation
     options.store_file = "none";
   }
   MS_TRY_ASSIGN(PostgresOptions postgres, postgres_options(options));
-  postgres.bundles = false;  // whether there may be some, the servers decide
   return postgres;
 }
 
