@@ -1,33 +1,102 @@
--- Schema 1 of the shared store. $schema is its name.
+-- The PostgreSQL store: tables, indexes, triggers and views. $schema is the name of the schema.
+-- docs/internals/store_postgres.md explains how nodes use these tables.
 --
--- jobs     one authoritative row per job. What changes stands first and the payload last, no column that changes is
---          indexed, and pages keep room: so a claim and a finish rewrite the row within its page, log only what changed,
---          and touch no index.
--- ready    the line of available jobs: a row comes and goes with the state. Apart from jobs, because its dead entries are
---          what a claim would walk past; the store remembers where the line begins.
--- due      when scheduled and retryable jobs become available.
--- tallies  what each batch changed of the counters, appended; their sums are the counters. From time to time old rows are
---          added up into one. No row is updated: a transaction held open by somebody would make that slow.
---          (node, batch) says which batch it was: a commit whose answer was lost is looked up here.
--- Times are microseconds since 1970 in UTC; "never" is 9223372036854775807. Leases end on the time of this database.
+-- Conventions:
+--   - Times and durations are microseconds. Times are counted from 1970 in UTC; "never" is 9223372036854775807.
+--   - Leases end by the clock of this database.
+--   - NULL means "not set", unless a column says otherwise.
+--   - A flag in `jobs` says whether a job has rows in a side table, so that most jobs need no second lookup.
+--   - Tables with a fillfactor leave room in each page: an update stays in its page and touches no index.
+--   - Queues of work (ready, due, leased, …) are vacuumed early, because claims must walk over their dead entries.
 
-CREATE TABLE $schema.meta (
-  version bigint NOT NULL,              -- of the schema
-  compatible bigint NOT NULL,           -- programs that know schemas up to this one may use it too
+-- ==== the store ==================================================================================================
+
+-- One row: the version of this schema. Builds from before the first release kept it in a table `meta`.
+CREATE TABLE $schema.schema_version (
+  version bigint NOT NULL,              -- the number of the newest migration that was applied
+  compatible bigint NOT NULL,           -- the oldest schema that a program may know and still use this store
   one boolean PRIMARY KEY DEFAULT true CHECK (one)
 );
 
 CREATE SEQUENCE $schema.job_ids;
-CREATE SEQUENCE $schema.tokens_given;   -- fencing tokens, of jobs and of leases by name
+CREATE SEQUENCE $schema.workflow_ids;
+CREATE SEQUENCE $schema.tokens_given;   -- fencing tokens of jobs, sessions and named locks
 CREATE SEQUENCE $schema.node_numbers;
-CREATE SEQUENCE $schema.row_numbers;    -- of rows in finished and leased
+CREATE SEQUENCE $schema.row_numbers;    -- `seq` in `finished` and `leased`
+
+-- Where the store came from and where it went. `what` is one of
+--   self     this store: a random number, so that an interrupted copy finds the store it belongs to
+--   copying  this store is an unfinished copy of another store; no node may serve it
+--   copied   this store was copied from another store
+--   moved    this store continues elsewhere; no node may serve it
+CREATE TABLE $schema.moves (
+  what text COLLATE "C" PRIMARY KEY CHECK (what IN ('self', 'copying', 'copied', 'moved')),
+  store text NOT NULL,                  -- the number of that store
+  place text NOT NULL,                  -- a directory, or a URL without its password; '' for self
+  at bigint NOT NULL,
+  run text NOT NULL DEFAULT ''          -- copying: which of two concurrent copies continues (the later one)
+);
+INSERT INTO $schema.moves (what, store, place, at) VALUES ('self', replace(gen_random_uuid()::text, '-', ''), '', 0);
+
+-- Options of the nodes that SQL functions need. Each node writes them when it opens the store.
+CREATE TABLE $schema.settings (
+  name text COLLATE "C" PRIMARY KEY,
+  value bigint NOT NULL
+);
+INSERT INTO $schema.settings (name, value) VALUES ('retention_completed', 86400000000), ('retention_dead', 2592000000000);
+
+-- What nodes cache, with a number that every change raises.
+CREATE TABLE $schema.versions (
+  what text COLLATE "C" PRIMARY KEY,
+  version bigint NOT NULL
+) WITH (fillfactor = 50);
+INSERT INTO $schema.versions (what, version) VALUES ('queues', 1), ('schedules', 1), ('tokens', 1);
+
+-- Has its row as long as no acknowledged lease renewal can be lost. Renewals do not wait for the disk, so a crash may
+-- lose the last ones. The table is unlogged: it is empty after a crash, and on a standby that became the primary. The
+-- first node that finds it empty restores the row and restarts every lease, in one transaction, before any lease ends.
+CREATE UNLOGGED TABLE $schema.awake (one boolean PRIMARY KEY DEFAULT true CHECK (one));
+INSERT INTO $schema.awake DEFAULT VALUES;
+
+CREATE TABLE $schema.secrets (
+  name text PRIMARY KEY,                -- 'bell': with it nodes prove to each other that they share this store
+  secret bytea NOT NULL
+);
+
+-- ==== nodes ======================================================================================================
+
+CREATE TABLE $schema.nodes (
+  id bigint PRIMARY KEY,                -- from node_numbers
+  incarnation text NOT NULL,            -- random, new for each process
+  address text NOT NULL,                -- of its peer notifier; '' = none
+  program text NOT NULL,                -- its version
+  started_at bigint NOT NULL,
+  seen_at bigint NOT NULL,
+  info text NOT NULL DEFAULT '{}'       -- JSON: its workers
+) WITH (fillfactor = 50);
+
+-- Nodes that lost the answer to a commit. Batches of their earlier sessions can no longer commit. So a node that looks
+-- for such a batch and does not find it may repeat it, even if the first one is still under way somewhere.
+CREATE TABLE $schema.given_up (
+  node bigint PRIMARY KEY,
+  session bigint NOT NULL,              -- the first session that may commit
+  at bigint NOT NULL
+);
+
+-- ==== queues =====================================================================================================
 
 CREATE TABLE $schema.queues (
   id integer PRIMARY KEY GENERATED ALWAYS AS IDENTITY,
   name text COLLATE "C" NOT NULL UNIQUE,
   paused boolean NOT NULL DEFAULT false,
   retention_completed bigint,           -- NULL = the store's default
-  retention_dead bigint
+  retention_dead bigint,
+  limits text,                          -- JSON: limits, order, costs and breaker. A claim locks the row of such a queue first
+  meter text,                           -- what the rate has started
+  opens_at bigint,                      -- the rate closes the queue until then; with costs: when the next cost fits
+  turns_at bigint,                      -- fair keys: the virtual time of the queue; NULL = 0
+  settings text,                        -- JSON: as `limits`, if no claim needs to know them; `limits` is NULL then
+  keys_open_at bigint                   -- when the first limit key that its rate closes opens again
 );
 
 CREATE TABLE $schema.kinds (
@@ -35,122 +104,9 @@ CREATE TABLE $schema.kinds (
   name text COLLATE "C" NOT NULL UNIQUE
 );
 
-CREATE TABLE $schema.jobs (
-  state smallint NOT NULL,              -- 0 waiting 1 scheduled 2 available 3 running 4 completed 5 retryable 6 cancelled 7 dead
-  flags smallint NOT NULL,              -- 1 has a row in extras, 2 expired, 4 has a row in uniques, 8 has rows in errors, 16 cancel requested
-  priority smallint NOT NULL,
-  attempt integer NOT NULL,
-  max_attempts integer NOT NULL,
-  version bigint NOT NULL,
-  token bigint NOT NULL,                -- of the last claim; 0 = never claimed
-  lease_until bigint NOT NULL,          -- running: when the lease ends
-  lease bigint NOT NULL,                -- the longest that this holder asked for
-  claimed_at bigint NOT NULL,           -- time limits are measured from here
-  run_at bigint NOT NULL,
-  started_at bigint NOT NULL,           -- 0 = never
-  finished_at bigint NOT NULL,          -- 0 = not yet
-  expires_at bigint NOT NULL,           -- 0 = does not
-  worker text,                          -- running: its holder
-  id bigint PRIMARY KEY,
-  created_at bigint NOT NULL,
-  timeout bigint NOT NULL,
-  schedule bigint NOT NULL,             -- that made the job; 0 = none did
-  queue integer NOT NULL,
-  kind integer NOT NULL,
-  budget integer NOT NULL,              -- max_attempts as enqueued
-  unique_key text,
-  correlation_id text,
-  reply_to text,
-  tags text[],
-  headers text,
-  args text NOT NULL
-) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0);
-
-CREATE TABLE $schema.ready (
-  queue integer NOT NULL,
-  priority smallint NOT NULL,
-  kind integer NOT NULL,
-  run_at bigint NOT NULL,
-  id bigint NOT NULL,
-  expires_at bigint NOT NULL,           -- not to be started from then on; 0 = may always
-  PRIMARY KEY (queue, priority, run_at, id)
-) WITH (autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 5000, autovacuum_vacuum_cost_delay = 0);
-
-CREATE TABLE $schema.due (
-  run_at bigint NOT NULL,
-  id bigint NOT NULL,
-  PRIMARY KEY (run_at, id)
-) WITH (autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 5000, autovacuum_vacuum_cost_delay = 0);
-
-CREATE TABLE $schema.expiring (
-  expires_at bigint NOT NULL,
-  id bigint NOT NULL,
-  PRIMARY KEY (expires_at, id)
-);
-
--- When somebody should look whether leases have ended: one row per claim. Renewals do not move it; whoever looks does, for
--- those that still run.
-CREATE TABLE $schema.leased (
-  look_at bigint NOT NULL,
-  seq bigint NOT NULL,
-  node bigint NOT NULL,                 -- that gave them
-  ids bigint[] NOT NULL,
-  PRIMARY KEY (look_at, seq)
-) WITH (autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 5000, autovacuum_vacuum_cost_delay = 0);
-
--- Terminal jobs by the time of their removal: one row per batch and retention.
-CREATE TABLE $schema.finished (
-  prune_at bigint NOT NULL,
-  seq bigint NOT NULL,
-  at bigint NOT NULL,                   -- finished_at of all of them: a job that was retried since has another
-  ids bigint[] NOT NULL,
-  PRIMARY KEY (prune_at, seq)
-);
-
--- Ids hardly compress, and trying costs more than the rest of such a row.
-ALTER TABLE $schema.leased ALTER COLUMN ids SET STORAGE EXTERNAL;
-ALTER TABLE $schema.finished ALTER COLUMN ids SET STORAGE EXTERNAL;
-
-CREATE TABLE $schema.dead_letter (id bigint PRIMARY KEY);
-
-CREATE TABLE $schema.extras (
-  id bigint PRIMARY KEY,
-  progress_value double precision,
-  progress_text text,
-  cancel_reason text,                   -- of a wish to cancel
-  reason text,
-  description text,
-  result text,
-  checkpoint text
-) WITH (fillfactor = 80);
-
-CREATE TABLE $schema.errors (
-  job bigint NOT NULL,
-  seq bigint NOT NULL,                  -- the token of the attempt
-  attempt integer NOT NULL,
-  at bigint NOT NULL,
-  ran_for bigint NOT NULL,
-  worker text NOT NULL,
-  message text NOT NULL,
-  PRIMARY KEY (job, seq)
-);
-
-CREATE TABLE $schema.uniques (
-  queue integer NOT NULL,
-  key text COLLATE "C" NOT NULL,
-  id bigint NOT NULL,
-  until bigint NOT NULL,                -- the end of its window; 0 = none
-  PRIMARY KEY (queue, key)
-);
-
-CREATE TABLE $schema.idempotency (
-  key text COLLATE "C" PRIMARY KEY,
-  expires_at bigint NOT NULL,
-  fingerprint text NOT NULL,
-  ids bigint[] NOT NULL
-);
-CREATE INDEX idempotency_expires ON $schema.idempotency (expires_at);
-
+-- Counters: each batch appends what it changed. The sum of all rows is the value. Old rows are folded into one from time
+-- to time. Rows are never updated, because an open transaction of another client would make updates slow.
+-- (node, batch) identifies a batch: a commit whose answer was lost is looked up here.
 CREATE TABLE $schema.tallies (
   node bigint NOT NULL,
   batch bigint NOT NULL,
@@ -167,22 +123,344 @@ CREATE TABLE $schema.tallies (
   retryable bigint NOT NULL DEFAULT 0,
   cancelled bigint NOT NULL DEFAULT 0,
   dead bigint NOT NULL DEFAULT 0,
-  ids bigint[]                          -- of new jobs, where the batch was nothing else: its answer, if that is lost
+  ids bigint[]                          -- the new jobs of a batch that only enqueued: its answer, if the first one is lost
 );
-
+-- Ids hardly compress, and trying costs more than the rest of such a row.
 ALTER TABLE $schema.tallies ALTER COLUMN ids SET STORAGE EXTERNAL;
 
-CREATE TABLE $schema.named_leases (
+-- ==== jobs =======================================================================================================
+
+-- One row for each job. A claim and a completion rewrite the row, and log only what changed. Columns that change come
+-- first, the payload last, and no column that changes is indexed. A page is filled by a third, because it must hold all
+-- three versions of a row (enqueued, running, completed): the first one is only removed after the oldest snapshot ends.
+CREATE TABLE $schema.jobs (
+  state smallint NOT NULL,              -- 0 waiting 1 scheduled 2 available 3 running 4 completed 5 retryable 6 cancelled 7 dead
+  flags smallint NOT NULL,              -- a sum of
+                                        --     1  has a row in `extras`
+                                        --     2  expired
+                                        --     4  has a row in `uniques`
+                                        --     8  has rows in `errors`
+                                        --    16  cancellation was requested
+                                        --    32  its end or its progress creates jobs (follow_ups, reply_to)
+                                        --    64  belongs to a session
+                                        --   128  jobs that it creates belong to a session
+                                        --   256  its death blocks its session
+                                        --   512  its death parks its session
+                                        --  1024  dead instead of cancelled when it expires
+                                        --  2048  has a limit_key
+                                        --  4096  belongs to a step of a workflow
+                                        --  8192  of a step: an attempt ended without a word of its worker, or was cancelled
+                                        -- 16384  has rows in `memos`
+  priority smallint NOT NULL,
+  attempt integer NOT NULL,
+  max_attempts integer NOT NULL,
+  version bigint NOT NULL,              -- raised by every change
+  token bigint NOT NULL,                -- of the last claim; 0 = never claimed
+  lease_until bigint NOT NULL,          -- running: when the lease ends
+  lease bigint NOT NULL,                -- the longest lease that this holder asked for
+  claimed_at bigint NOT NULL,           -- time limits are measured from here
+  run_at bigint NOT NULL,
+  started_at bigint NOT NULL,           -- 0 = never
+  finished_at bigint NOT NULL,          -- 0 = not yet
+  expires_at bigint NOT NULL,           -- 0 = never
+  worker text,                          -- running: its holder
+  id bigint PRIMARY KEY,
+  created_at bigint NOT NULL,
+  timeout bigint NOT NULL,
+  schedule bigint NOT NULL,             -- the schedule that created the job; 0 = none
+  queue integer NOT NULL,
+  kind integer NOT NULL,
+  budget integer NOT NULL,              -- max_attempts as enqueued
+  unique_key text,
+  correlation_id text,
+  reply_to text,
+  tags text[],
+  headers text,                         -- JSON
+  args text NOT NULL,                   -- JSON
+  follow_ups text,                      -- JSON, as the member "then" of POST /v1/jobs
+  session text COLLATE "C",             -- its key
+  reply_session text,
+  trigger_depth smallint,               -- how many triggers on ends of jobs led to this job, one after the other
+  limit_key text COLLATE "C",           -- what the limits per key of its queue count it under
+  deferred boolean,                     -- it is waiting for a claim by id or for an operator; extras.reason says why
+  lost smallint,                        -- lost attempts in a row. A completion on the fast path leaves it as it is
+  quarantined bigint                    -- since when it is quarantined. In state 5 it waits and has no row in `due`; in any
+                                        -- other state it is released
+) WITH (fillfactor = 33, autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0);
+
+-- The ready queue: one row for each available job that is not in `bundles` or `held_back`. It is not part of `jobs`,
+-- because claims must walk over its dead entries; nodes remember where its first live entry is.
+CREATE TABLE $schema.ready (
+  queue integer NOT NULL,
+  priority smallint NOT NULL,
+  kind integer NOT NULL,
+  run_at bigint NOT NULL,
+  id bigint NOT NULL,
+  expires_at bigint NOT NULL,           -- not to be started from then on; 0 = never expires
+  session bigint NOT NULL DEFAULT 0,    -- sessions.id; 0 = none
+  PRIMARY KEY (queue, priority, run_at, id)
+) WITH (autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 5000, autovacuum_vacuum_cost_delay = 0);
+-- For workers that accept the next free session.
+CREATE INDEX ready_sessions ON $schema.ready (queue, priority, run_at, id) WHERE session <> 0;
+
+-- Packed ready entries: one row for up to a hundred jobs that were enqueued together. A job belongs to its entry as long
+-- as its row is unchanged (state 2, version 1). Every change raises the version and so removes the job from the entry;
+-- its id stays and means nothing. A job that becomes available again goes to `ready`.
+CREATE TABLE $schema.bundles (
+  queue integer NOT NULL,
+  priority smallint NOT NULL,
+  kind integer NOT NULL,
+  run_at bigint NOT NULL,
+  first bigint NOT NULL,                -- the smallest id when the entry was created
+  ids bigint[] NOT NULL,
+  PRIMARY KEY (queue, priority, run_at, first)
+) WITH (autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 500, autovacuum_vacuum_cost_delay = 0);
+ALTER TABLE $schema.bundles ALTER COLUMN ids SET STORAGE EXTERNAL;
+
+-- When scheduled and retryable jobs become available.
+CREATE TABLE $schema.due (
+  run_at bigint NOT NULL,
+  id bigint NOT NULL,
+  PRIMARY KEY (run_at, id)
+) WITH (autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 5000, autovacuum_vacuum_cost_delay = 0);
+
+-- When jobs that have not started expire.
+CREATE TABLE $schema.expiring (
+  expires_at bigint NOT NULL,
+  id bigint NOT NULL,
+  PRIMARY KEY (expires_at, id)
+);
+
+-- When to look whether leases have ended: one row for each claim. Renewals do not move it. The node that looks moves it
+-- for the jobs that still run.
+CREATE TABLE $schema.leased (
+  look_at bigint NOT NULL,
+  seq bigint NOT NULL,
+  node bigint NOT NULL,                 -- the node of the claim
+  ids bigint[] NOT NULL,
+  PRIMARY KEY (look_at, seq)
+) WITH (autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 5000, autovacuum_vacuum_cost_delay = 0);
+ALTER TABLE $schema.leased ALTER COLUMN ids SET STORAGE EXTERNAL;
+
+-- When terminal jobs are pruned: one row for each batch and retention.
+CREATE TABLE $schema.finished (
+  prune_at bigint NOT NULL,
+  seq bigint NOT NULL,
+  at bigint NOT NULL,                   -- finished_at of all of them; a job that was retried since has another one
+  ids bigint[] NOT NULL,
+  PRIMARY KEY (prune_at, seq)
+);
+ALTER TABLE $schema.finished ALTER COLUMN ids SET STORAGE EXTERNAL;
+
+CREATE TABLE $schema.dead_letter (id bigint PRIMARY KEY);
+
+-- Deferred jobs. A writer has locked the job.
+CREATE TABLE $schema.deferred (id bigint PRIMARY KEY);
+
+-- Quarantined jobs. A row whose job has ended is void, and removed when it is found.
+CREATE TABLE $schema.quarantine (
+  id bigint PRIMARY KEY,
+  queue integer NOT NULL
+);
+
+CREATE TABLE $schema.extras (
+  id bigint PRIMARY KEY,
+  progress_value double precision,
+  progress_text text,
+  cancel_reason text,                   -- of the cancellation request
+  reason text,
+  description text,
+  result text,                          -- JSON
+  checkpoint text                       -- JSON
+) WITH (fillfactor = 80);
+
+-- One row for each failed attempt.
+CREATE TABLE $schema.errors (
+  job bigint NOT NULL,
+  seq bigint NOT NULL,                  -- the token of the attempt
+  attempt integer NOT NULL,
+  at bigint NOT NULL,
+  ran_for bigint NOT NULL,
+  worker text NOT NULL,
+  message text NOT NULL,
+  program_end text,                     -- JSON: {"exit_code", "signal", "oom", "peak_memory"}, as far as the worker knew
+  PRIMARY KEY (job, seq)
+);
+
+-- Saved step results of jobs, for their later attempts. The first result of a name stays. A writer has locked the job.
+CREATE TABLE $schema.memos (
+  job bigint NOT NULL,
+  name text COLLATE "C" NOT NULL,
+  result text NOT NULL,                 -- JSON
+  PRIMARY KEY (job, name)
+) WITH (autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0);
+
+-- Which job has a unique key. With a window, a pruned job keeps its key until the window is over; then the row is removed.
+CREATE TABLE $schema.uniques (
+  queue integer NOT NULL,
+  key text COLLATE "C" NOT NULL,
+  id bigint NOT NULL,
+  until bigint NOT NULL,                -- the end of the window; 0 = none
+  ended smallint,                       -- the state in which the job ended; NULL = it was not pruned
+  PRIMARY KEY (queue, key)
+);
+-- Without `id`: taking a key that has no window changes no index.
+CREATE INDEX uniques_ended ON $schema.uniques (until) WHERE ended IS NOT NULL;
+
+CREATE TABLE $schema.idempotency (
+  key text COLLATE "C" PRIMARY KEY,
+  expires_at bigint NOT NULL,
+  fingerprint text NOT NULL,            -- of the request
+  ids bigint[] NOT NULL                 -- its answer
+);
+CREATE INDEX idempotency_expires ON $schema.idempotency (expires_at);
+
+-- ==== limits =====================================================================================================
+
+-- A claim that uses these tables has locked the row of the queue.
+
+-- Available jobs that are here instead of in `ready`: a claim found the limit of their key reached. With fair keys: all
+-- jobs that claims have read from the ready queue and not returned. A row is void, and removed when it is found, if its job
+-- is no longer available or has another place in the queue (it is in `ready` then).
+CREATE TABLE $schema.held_back (
+  queue integer NOT NULL,
+  key text COLLATE "C" NOT NULL,        -- '' = the jobs without a limit_key
+  kind integer NOT NULL,
+  priority smallint NOT NULL,
+  run_at bigint NOT NULL,
+  id bigint NOT NULL,
+  expires_at bigint NOT NULL,           -- as in `ready`
+  PRIMARY KEY (queue, key, kind, priority, run_at, id)
+) WITH (autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 5000, autovacuum_vacuum_cost_delay = 0);
+CREATE INDEX held_back_jobs ON $schema.held_back (id);
+CREATE INDEX held_back_times ON $schema.held_back (queue, run_at);
+
+-- Jobs that a claim started under limits per key, or whose kind has a cost. The end of a job does not touch this table: a
+-- row whose job does not run is void, and removed when its key is looked at.
+CREATE TABLE $schema.running_keys (
+  queue integer NOT NULL,
+  key text COLLATE "C" NOT NULL,        -- a limit_key, or '' for a job whose kind has a cost
+  id bigint NOT NULL,
+  PRIMARY KEY (queue, key, id)
+) WITH (autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 5000, autovacuum_vacuum_cost_delay = 0);
+CREATE INDEX running_keys_jobs ON $schema.running_keys (id);
+
+-- What each limit key has started under the rate of its queue.
+CREATE TABLE $schema.key_meters (
+  queue integer NOT NULL,
+  key text COLLATE "C" NOT NULL,
+  meter text NOT NULL,
+  opens_at bigint,                      -- the rate closes the key until then
+  forgotten_at bigint NOT NULL,         -- the row may be removed from then on: the key is as if it had started nothing
+  PRIMARY KEY (queue, key)
+) WITH (autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 5000, autovacuum_vacuum_cost_delay = 0);
+CREATE INDEX key_meters_openings ON $schema.key_meters (queue, opens_at) WHERE opens_at IS NOT NULL;
+CREATE INDEX key_meters_ends ON $schema.key_meters (queue, forgotten_at);
+
+-- Fair keys: the virtual time up to which each key was served. Keys that are not ahead of their queue may be missing. The
+-- key '' is that of the jobs without a limit_key.
+CREATE TABLE $schema.turns (
+  queue integer NOT NULL,
+  key text COLLATE "C" NOT NULL,
+  at bigint NOT NULL,
+  PRIMARY KEY (queue, key)
+) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 5000, autovacuum_vacuum_cost_delay = 0);
+
+-- Circuit breakers, which the limits of queues name. A claim locks the row of the queue, then that of its breaker.
+CREATE TABLE $schema.breakers (
   name text COLLATE "C" PRIMARY KEY,
-  state smallint NOT NULL,              -- 0 held, 1 released, 2 expired
-  token bigint NOT NULL,                -- of the present or last holder
-  ttl bigint NOT NULL,                  -- as it was last asked for
-  kept bigint NOT NULL,                 -- the longest that this holder asked for
-  ends bigint NOT NULL,                 -- held: when it expires; released: when it is forgotten
-  since bigint NOT NULL,
-  holder text NOT NULL,
-  value text
-) WITH (fillfactor = 50);
+  settings text NOT NULL,               -- JSON
+  state text                            -- JSON; NULL = closed, without failures
+) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_cost_delay = 0);
+
+-- Ends of attempts that their breaker has not counted yet. They are written with the end, without a lock of the breaker. An
+-- end that succeeded leaves none: a claim looks at the probes that it started.
+CREATE TABLE $schema.breaker_notes (
+  breaker text COLLATE "C" NOT NULL,
+  seq bigint GENERATED ALWAYS AS IDENTITY,
+  job bigint NOT NULL,
+  token bigint NOT NULL,
+  began bigint NOT NULL,                -- the start of the attempt
+  at bigint NOT NULL,                   -- its end
+  failed boolean NOT NULL,
+  open_for bigint,                      -- the breaker opens for this long
+  PRIMARY KEY (breaker, seq)
+) WITH (autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 5000, autovacuum_vacuum_cost_delay = 0);
+
+-- ==== sessions ===================================================================================================
+
+-- One row for each session that has a live job, a holder, a state, or is stopped. Changing its head or its ready queue
+-- needs a lock of the row, taken before the lock of any job. The batch that leaves nothing of a session removes its row.
+CREATE TABLE $schema.sessions (
+  id bigint PRIMARY KEY GENERATED ALWAYS AS IDENTITY,
+  queue integer NOT NULL,
+  key text COLLATE "C" NOT NULL,
+  turn bigint NOT NULL DEFAULT 0,       -- the head: the job that may run; 0 = none. It is not in session_jobs. While the
+                                        -- session has a holder, the head is in state 0 where it would be available
+  first bigint NOT NULL DEFAULT 0,      -- no waiting job has a smaller id
+  jobs bigint NOT NULL DEFAULT 0,       -- live jobs: the head and those that wait
+  stop smallint NOT NULL DEFAULT 0,     -- 0 none 1 blocked 2 parked
+  stopped_by bigint NOT NULL DEFAULT 0, -- the dead job
+  token bigint NOT NULL DEFAULT 0,      -- of the holder; 0 = none
+  lease bigint NOT NULL DEFAULT 0,      -- as it was last asked for
+  kept bigint NOT NULL DEFAULT 0,       -- the longest lease that this holder asked for
+  lease_until bigint NOT NULL DEFAULT 0,
+  look_at bigint NOT NULL DEFAULT 0,    -- held: when to look whether the lease has ended
+  prune_at bigint NOT NULL DEFAULT 0,   -- a session with nothing but a state: when it is removed
+  changed_at bigint NOT NULL DEFAULT 0,
+  state_bytes integer NOT NULL DEFAULT 0,
+  worker text,                          -- the holder
+  state text,                           -- JSON
+  UNIQUE (queue, key)
+) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0);
+CREATE INDEX sessions_held ON $schema.sessions (look_at) WHERE look_at <> 0;
+CREATE INDEX sessions_prune ON $schema.sessions (prune_at) WHERE prune_at <> 0;
+
+-- Jobs that wait to become the head of their session, in the order of their ids.
+CREATE TABLE $schema.session_jobs (
+  session bigint NOT NULL,
+  id bigint NOT NULL,
+  PRIMARY KEY (session, id)
+) WITH (autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 5000, autovacuum_vacuum_cost_delay = 0);
+
+-- ==== workflows ==================================================================================================
+
+-- One row for each workflow: what it is found by, and the rest as JSON. A workflow of at most 16 steps is packed: `data` has
+-- the states of its steps ("states") and their queues ("queues"). The row is written at the end of each step, so its page
+-- leaves room. Changing anything of a workflow needs a lock of its row, taken after the locks of the jobs that ended.
+CREATE TABLE $schema.workflows (
+  id bigint PRIMARY KEY,
+  name text COLLATE "C" NOT NULL,
+  key text COLLATE "C",
+  state smallint NOT NULL,              -- 0 running 1 undoing 2 parked 3 completed 4 failed 5 undone 6 cancelled
+  wake_at bigint,                       -- its first timer or deadline
+  finished_at bigint,                   -- NULL = not terminal. A sub-workflow has none until its parent is removed
+  data text NOT NULL                    -- JSON
+) WITH (fillfactor = 30, autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0);
+CREATE UNIQUE INDEX workflow_keys ON $schema.workflows (name, key) WHERE key IS NOT NULL;
+CREATE INDEX workflows_wake ON $schema.workflows (wake_at) WHERE wake_at IS NOT NULL;
+CREATE INDEX workflows_finished ON $schema.workflows (state, finished_at) WHERE finished_at IS NOT NULL;
+
+-- The rest of a workflow, by kind and number: definitions of steps, states, results, timers, signals. src/workflow defines
+-- the kinds. Of a packed workflow, kind 0 number 4 has the start (lengths, then the input, the wanted result and the
+-- definitions), and the kinds 1 (definition), 2 (state) and 6 (live) have no rows for these steps.
+CREATE TABLE $schema.workflow_rows (
+  workflow bigint NOT NULL,
+  kind smallint NOT NULL,
+  number bigint NOT NULL,
+  text text NOT NULL,
+  PRIMARY KEY (workflow, kind, number)
+) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0);
+
+-- The step that a job belongs to, until the workflow knows how the job ended.
+CREATE TABLE $schema.workflow_jobs (
+  job bigint PRIMARY KEY,
+  workflow bigint NOT NULL,
+  step integer NOT NULL,
+  undo boolean NOT NULL
+) WITH (autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 5000, autovacuum_vacuum_cost_delay = 0);
+
+-- ==== schedules and triggers =====================================================================================
 
 CREATE TABLE $schema.schedules (
   id bigint PRIMARY KEY GENERATED ALWAYS AS IDENTITY,
@@ -206,23 +484,24 @@ CREATE TABLE $schema.schedules (
   next_seq bigint NOT NULL              -- of its next row in the ledger
 ) WITH (fillfactor = 70);
 
--- Names that had a schedule, and the last version: none is given twice.
+-- The last version of each schedule that was removed: no version of a name is used twice.
 CREATE TABLE $schema.removed_schedules (
   name text COLLATE "C" PRIMARY KEY,
   version bigint NOT NULL
 );
 
+-- What was decided about each tick.
 CREATE TABLE $schema.ledger (
   schedule bigint NOT NULL,
   seq bigint NOT NULL,
   version bigint NOT NULL,
   nominal bigint NOT NULL,
-  until bigint,                         -- the last tick, where the row stands for several
+  until bigint,                         -- the last tick, if the row is about several
   count bigint NOT NULL,                -- 0 = too many to count
   source smallint NOT NULL,             -- 0 schedule 1 trigger 2 backfill 3 wake
   state smallint NOT NULL,              -- 0 fired 1 skipped
   past_due boolean NOT NULL,
-  job bigint,                           -- NULL = none
+  job bigint,
   reason text,
   note text,
   decided_at bigint NOT NULL,
@@ -231,7 +510,7 @@ CREATE TABLE $schema.ledger (
 -- A tick never fires twice.
 CREATE UNIQUE INDEX ledger_fired ON $schema.ledger (schedule, nominal, version) WHERE state = 0 AND source IN (0, 2);
 
--- The jobs of schedules that have not ended.
+-- Schedule links: the jobs of schedules that have not ended.
 CREATE TABLE $schema.schedule_jobs (
   job bigint PRIMARY KEY,
   schedule bigint NOT NULL,
@@ -240,10 +519,51 @@ CREATE TABLE $schema.schedule_jobs (
 CREATE INDEX schedule_jobs_of ON $schema.schedule_jobs (schedule, job);
 CREATE INDEX schedule_jobs_waiting ON $schema.schedule_jobs (schedule, job) WHERE waits;
 
+-- One row for each trigger. Firing one needs a lock of its row, taken after the locks of sessions and jobs. A batch that
+-- ends jobs locks the triggers that watch them last, by name, and fires them in its transaction.
+CREATE TABLE $schema.triggers (
+  name text COLLATE "C" PRIMARY KEY,
+  definition text NOT NULL,             -- JSON
+  state text NOT NULL,                  -- JSON
+  secret text,                          -- the digest of a token, or the key of signatures
+  ends smallint,                        -- which ends of jobs fire it, a sum of 1 completed, 2 cancelled, 4 dead; NULL = none
+  of_queue text COLLATE "C"             -- the queue of those jobs; NULL = every queue
+) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0);
+CREATE INDEX triggers_on_ends ON $schema.triggers (name) WHERE ends IS NOT NULL;
+
+-- What fired, by number and by the id of the event.
+CREATE TABLE $schema.trigger_events (
+  name text COLLATE "C" NOT NULL,       -- of the trigger
+  seq bigint NOT NULL,
+  event text COLLATE "C",               -- NULL = it has no id
+  fired_at bigint NOT NULL,
+  made_at bigint,                       -- when the event happened; NULL = unknown
+  job bigint NOT NULL,                  -- the job that it created; 0 = none
+  reason text,                          -- why it created no job
+  PRIMARY KEY (name, seq)
+) WITH (autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0);
+CREATE UNIQUE INDEX trigger_event_ids ON $schema.trigger_events (name, event) WHERE event IS NOT NULL;
+
+-- ==== named locks ================================================================================================
+
+CREATE TABLE $schema.named_leases (
+  name text COLLATE "C" PRIMARY KEY,
+  state smallint NOT NULL,              -- 0 held 1 released 2 expired
+  token bigint NOT NULL,                -- of the present or the last holder
+  ttl bigint NOT NULL,                  -- as it was last asked for
+  kept bigint NOT NULL,                 -- the longest that this holder asked for
+  ends bigint NOT NULL,                 -- held: when it expires; released: when it is forgotten
+  since bigint NOT NULL,
+  holder text NOT NULL,
+  value text                            -- JSON
+) WITH (fillfactor = 50);
+
+-- ==== access =====================================================================================================
+
 CREATE TABLE $schema.tokens (
   name text COLLATE "C" PRIMARY KEY,
-  digest bytea NOT NULL UNIQUE,         -- SHA-256 of what a caller presents; that is not here
-  scopes text NOT NULL,                 -- parted by blanks
+  digest bytea NOT NULL UNIQUE,         -- SHA-256 of the token; the token itself is not stored
+  scopes text NOT NULL,                 -- separated by blanks
   rate integer NOT NULL,                -- requests per second; 0 = the server's default
   created_at bigint NOT NULL,
   created_by text NOT NULL,
@@ -260,7 +580,7 @@ CREATE TABLE $schema.audit (
   object text NOT NULL,
   before text,                          -- JSON; NULL = there was nothing
   after text,
-  hash bytea NOT NULL
+  hash bytea NOT NULL                   -- of the record and of the hash before it
 );
 
 -- 0: the newest record that was pruned; 1: the newest record.
@@ -271,49 +591,6 @@ CREATE TABLE $schema.audit_marks (
 ) WITH (fillfactor = 50);
 INSERT INTO $schema.audit_marks (id, seq, hash)
   VALUES (0, 0, decode(repeat('00', 32), 'hex')), (1, 0, decode(repeat('00', 32), 'hex'));
-
--- What nodes keep copies of, with a number that every change of it raises.
-CREATE TABLE $schema.versions (
-  what text COLLATE "C" PRIMARY KEY,
-  version bigint NOT NULL
-) WITH (fillfactor = 50);
-INSERT INTO $schema.versions (what, version) VALUES ('queues', 1), ('schedules', 1), ('tokens', 1);
-
-CREATE TABLE $schema.nodes (
-  id bigint PRIMARY KEY,                -- from node_numbers
-  incarnation text NOT NULL,
-  address text NOT NULL,                -- of its bell; '' = none
-  program text NOT NULL,                -- the version it runs
-  started_at bigint NOT NULL,
-  seen_at bigint NOT NULL,
-  info text NOT NULL DEFAULT '{}'
-) WITH (fillfactor = 50);
-
--- Nodes that lost the answer to a commit. Of their batches those of an earlier session do not commit any more: whoever looks
--- for such a batch and does not find it may make it again, wherever the first one still is.
-CREATE TABLE $schema.given_up (
-  node bigint PRIMARY KEY,
-  session bigint NOT NULL,              -- the first that may commit
-  at bigint NOT NULL
-);
-
-CREATE TABLE $schema.secrets (
-  name text PRIMARY KEY,                -- 'bell': what nodes prove to each other that they share this store
-  secret bytea NOT NULL
-);
-
-CREATE FUNCTION $schema.now_us() RETURNS bigint LANGUAGE sql VOLATILE PARALLEL SAFE
-  AS $$ SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint $$;
-
--- Called once by each batch before its commit. The lock is held until the commit has ended. It is taken first: if the batch is
--- given up behind this look, whoever gave it up waits for the lock.
-CREATE FUNCTION $schema.hold_batch(of_node bigint, batch bigint, of_session bigint) RETURNS void LANGUAGE plpgsql AS $$
-BEGIN
-  PERFORM pg_advisory_xact_lock((of_node << 40) | batch);
-  IF EXISTS (SELECT 1 FROM $schema.given_up WHERE node = of_node AND session > of_session) THEN
-    RAISE EXCEPTION 'the batch was given up' USING ERRCODE = '40003';
-  END IF;
-END $$;
 
 CREATE FUNCTION $schema.audit_append_only() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
@@ -342,7 +619,8 @@ END $$;
 CREATE TRIGGER audit_marks_advance BEFORE UPDATE OR DELETE ON $schema.audit_marks
   FOR EACH ROW EXECUTE FUNCTION $schema.audit_marks_advance();
 
--- For people.
+-- ==== views for people ===========================================================================================
+
 CREATE VIEW $schema.job AS
   SELECT j.id, q.name AS queue, k.name AS kind,
          (ARRAY['waiting', 'scheduled', 'available', 'running', 'completed', 'retryable', 'cancelled', 'dead'])[j.state + 1] AS state,

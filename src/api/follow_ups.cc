@@ -3,7 +3,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <array>
 
 #include "api/fields.h"
@@ -111,12 +110,6 @@ void write_follow_ups(JsonWriter& w, const std::vector<FollowUp>& all, Payload p
 
 std::vector<std::string_view> follow_up_fields() {
   return field_names(kFollowUp);
-}
-
-bool follows_progress(const NewJob& job) {
-  return std::any_of(job.follow_ups.begin(), job.follow_ups.end(), [](const FollowUp& follow_up) {
-    return (follow_up.on & FollowUp::kProgress) != 0;
-  });
 }
 
 std::string encode_follow_ups(const std::vector<FollowUp>& all) {

@@ -36,8 +36,6 @@ Result<std::vector<FollowUp>> decode_follow_ups(std::string_view text);
 inline bool is_followed(const NewJob& job) {
   return !job.follow_ups.empty() || !job.reply_to.empty();
 }
-// Is anything made of its progress?
-bool follows_progress(const NewJob& job);
 
 // What the follow-ups of a job are told of it.
 struct EndedJob {

@@ -68,11 +68,6 @@ TEST_CASE("progress is asked for alone, with messages or with everything") {
   CHECK(job.follow_ups.at(2).on == FollowUp::kEverything);
   CHECK(encode_follow_ups(job.follow_ups) == text);
   CHECK(decode_follow_ups(text).value() == job.follow_ups);
-  CHECK(follows_progress(job));
-  NewJob other{.kind = "k"};
-  other.reply_to = "answers";
-  other.follow_ups = {{.queue = "a", .kind = "b", .on = FollowUp::kEndsAndMessages}};
-  CHECK_FALSE(follows_progress(other));
 }
 
 TEST_CASE("reply_progress is a follow-up of reply_to, wherever it stands, and needs one") {

@@ -110,7 +110,7 @@ inline bool sends_messages(const std::vector<Renewal>& leases) {
 // A renewal without progress, checkpoint and memos writes nothing to disk, unless it is for longer
 // than any before: after a restart every lease begins anew, for the longest that was asked for.
 // With messages it is refused as an Enqueue is (overloaded, storage_full; by a broker that takes no
-// changes for now, or with memos while old nodes live, unavailable): renew without, send later.
+// changes for now, unavailable): renew without, send later.
 struct Renew {
   std::string worker;
   std::vector<Renewal> leases;

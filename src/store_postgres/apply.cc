@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "base/assert.h"
-#include "base/mutant.h"
 #include "store_postgres/plain.h"
 
 namespace mainspring::pg {
@@ -246,7 +245,6 @@ void PostgresStore::commit_plain() {
 }
 
 void PostgresStore::roll_back() noexcept {
-  compatible_ = 0;  // it may have seen what this batch wrote
   waiting_.clear();
   commit_sent_ = false;
   const bool open = std::exchange(in_transaction_, false) && !plain_;
@@ -293,11 +291,9 @@ void PostgresStore::clear_batch() {
 
 // -- the connection -------------------------------------------------------------------------------
 
-// What kept older programs out may be lost with the server that it was told to.
 void PostgresStore::reconnect() {
   connection_ = connect(true);
   copies_stale_ = true;
-  if (!MS_MUTANT(kept_out_for_good)) makes_bundles_ = packs_workflows_ = false;
   workflows_.starts().forget();
 }
 

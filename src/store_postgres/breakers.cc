@@ -13,7 +13,6 @@
 
 #include "api/breaker_shapes.h"
 #include "base/mutant.h"
-#include "store_postgres/migrations.h"
 #include "store_postgres/plain.h"
 #include "store_postgres/reader.h"
 

@@ -15,7 +15,6 @@
 #include "base/assert.h"
 #include "base/mutant.h"
 #include "store_postgres/claimed_columns.h"
-#include "store_postgres/migrations.h"
 #include "store_postgres/plain.h"
 
 namespace mainspring::pg {
@@ -123,27 +122,11 @@ BundleStatements::BundleStatements(std::string_view s)
                  "queue, priority, kind, run_at, id, CASE WHEN started_at = 0 THEN expires_at ELSE "
                  "0 END FROM $schema.jobs WHERE id = $1 ON CONFLICT DO NOTHING") {}
 
-// Whether every program that works with this store knows that schema; from then on no other joins.
-bool PostgresStore::all_know(std::int64_t schema) {
-  if (connection_->run(sql_.compatible).integer(0, 0) >= schema) return true;
-  if (!options_.joins) return false;
-  const Params since = params(schema, wall() - kNodeAlive);
-  if (connection_->run(sql_.nodes_before, since).integer(0, 0) != 0 &&
-      !MS_MUTANT(new_forms_beside_old_nodes))
-    return false;
-  connection_->run(sql_.keep_out, params(schema));
-  return true;
-}
-
-void PostgresStore::look_for_bundles() {
-  if (options_.bundles && !makes_bundles_) makes_bundles_ = all_know(kKnowsBundles);
-}
-
 // Jobs that come one by one are claimed one by one: bundles would only be undone again.
 bool PostgresStore::may_bundle(const Columns& c, std::size_t requests) const {
   const auto least = static_cast<std::size_t>(options_.least_of_bundle);
   const std::size_t jobs = c.state.size();
-  if (!makes_bundles_ || c.some_wait || jobs < requests * least) return false;
+  if (!options_.bundles || c.some_wait || jobs < requests * least) return false;
   for (const auto& [queue, tally] : c.tally) {
     const auto known = queues_by_id_.find(static_cast<int>(queue));
     if (known == queues_by_id_.end() || known->second->limits.any()) return false;

@@ -6,24 +6,21 @@
 #include <algorithm>
 
 #include "base/mutant.h"
-#include "store_postgres/migrations.h"
 #include "store_postgres/plain.h"
 
 namespace mainspring::pg {
 
 // Of those that would count, which are in hand: before any of the request is done.
 std::optional<Error> PostgresStore::cannot_defer_all(const Finish& op) {
-  bool any = false;
   for (const JobOutcome& r : op.results) {
     if (!std::holds_alternative<Defer>(r.outcome)) continue;
-    any = true;
     const JobInHand* held = job(r.id);
     const bool counts = held != nullptr && held->row.state == JobState::running &&
                         held->row.token == r.token && op.within.has(queue_name(held->row.queue));
     if (counts && (held->row.flags & kFlagSession) != 0)
       return cannot_defer(r.id, held->row.session);
   }
-  return any ? keep_out_before(kKnowsDefer, "deferred jobs") : std::nullopt;
+  return std::nullopt;
 }
 
 void PostgresStore::defer_attempt(JobInHand& job, const Defer& defer) {

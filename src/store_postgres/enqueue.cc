@@ -177,7 +177,6 @@ std::size_t PostgresStore::enqueue_run(std::span<const Operation> rest,
 
 OperationResult PostgresStore::operator()(const Enqueue& op) {
   if (auto lost = fenced(op.fence)) return std::move(*lost);
-  if (auto old = cannot_follow(op.jobs)) return std::move(*old);
   if (!op.idempotency_key.empty()) {
     if (auto replayed = replay_idempotent(op)) return std::move(*replayed);
   }

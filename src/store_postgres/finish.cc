@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include "base/mutant.h"
-#include "store_postgres/migrations.h"
 #include "store_postgres/store_impl.h"
 
 namespace mainspring::pg {
@@ -19,11 +18,6 @@ OperationResult PostgresStore::operator()(const Finish& op) {
   for (const JobOutcome& r : op.results) ids.push_back(r.id);
   jobs_by_id(ids);
   if (auto refused = cannot_defer_all(op)) return std::move(*refused);
-  for (const JobOutcome& r : op.results) {
-    const auto* complete = std::get_if<Complete>(&r.outcome);
-    if (complete == nullptr) continue;
-    if (auto old = cannot_follow(complete->next)) return std::move(*old);
-  }
   for (const JobOutcome& r : op.results) {
     JobInHand* held = job(r.id);
     if (held == nullptr || !op.within.has(queue_name(held->row.queue))) {
@@ -90,11 +84,6 @@ OperationResult PostgresStore::operator()(const Renew& op) {
   std::vector<JobId> ids;
   for (const Renewal& r : op.leases) ids.push_back(r.id);
   if (sends_messages(op.leases) && !has_room(1)) return too_many();
-  const bool keeps = std::any_of(op.leases.begin(), op.leases.end(),
-                                 [](const Renewal& renewal) { return !renewal.memos.empty(); });
-  if (keeps) {
-    if (auto old = keep_out_before(kKnowsMemos, "steps")) return std::move(*old);
-  }
   flush();  // what it renews by arrays stands behind what was changed before
   jobs_by_id(ids);
   std::map<JobId, Progress> last = read_progress(op.leases);

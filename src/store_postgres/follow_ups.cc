@@ -1,10 +1,8 @@
 // Jobs that are made when another one ends, or says something while it runs.
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <utility>
 
-#include "store_postgres/migrations.h"
 #include "store_postgres/store_impl.h"
 
 namespace mainspring::pg {
@@ -49,11 +47,6 @@ void PostgresStore::read_followed(std::vector<EndedJob>& ended) {
     }
     keep(*by_id.at(rows.integer(i, 0)), body);
   }
-}
-
-std::optional<Error> PostgresStore::cannot_follow(std::span<const NewJob> jobs) {
-  if (std::none_of(jobs.begin(), jobs.end(), follows_progress)) return std::nullopt;
-  return keep_out_before(kKnowsProgress, "follow-ups on progress");
 }
 
 std::map<JobId, Progress> PostgresStore::read_progress(const std::vector<Renewal>& leases) {

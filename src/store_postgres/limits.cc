@@ -9,7 +9,6 @@
 
 #include "api/limit_shapes.h"
 #include "base/mutant.h"
-#include "store_postgres/migrations.h"
 #include "store_postgres/plain.h"
 
 namespace mainspring::pg {
@@ -193,29 +192,9 @@ WallTime PostgresStore::next_opening() const {
 // -- operations -----------------------------------------------------------------------------------
 
 OperationResult PostgresStore::operator()(const SetQueueLimits& op) {
-  if (op.limits.any()) {
-    if (auto old = keep_out_before(kKnowsLimits, "limits")) return std::move(*old);
-  }
-  if (op.limits.per_key.any()) {
-    if (auto old = keep_out_before(kKnowsLimitKeys, "limits per key")) return std::move(*old);
-  }
-  if (op.limits.per_key.rate) {
-    if (auto old = keep_out_before(kKnowsKeyRates, "rates per key")) return std::move(*old);
-  }
-  if (op.limits.has_order()) {
-    if (auto old = keep_out_before(kKnowsOrder, "ageing and fair keys")) return std::move(*old);
-  }
-  if (op.limits.quarantine_after) {
-    if (auto old = keep_out_before(kKnowsQuarantine, "quarantine")) return std::move(*old);
-  }
-  if (!op.limits.costs.empty()) {
-    if (auto old = keep_out_before(kKnowsCosts, "costs")) return std::move(*old);
-  }
   const std::string& breaker = op.limits.breaker;
-  if (!breaker.empty()) {
-    if (auto old = keep_out_before(kKnowsBreakers, "breakers")) return std::move(*old);
-    if (ask(breaker_sql_.exists, params(breaker)).empty()) return unknown_breaker(breaker);
-  }
+  if (!breaker.empty() && ask(breaker_sql_.exists, params(breaker)).empty())
+    return unknown_breaker(breaker);
   QueueInfo& queue = locked_queue(op.queue);
   change_breaker(queue, breaker);
   // Somebody removed it meanwhile.

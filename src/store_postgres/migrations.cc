@@ -5,104 +5,129 @@
 
 #include <iterator>
 
-#include "postgres_migrations_data.h"  // generated: kMigrations, in order
+#include "base/mutant.h"
+#include "postgres_migrations_data.h"  // generated: kMigrationTexts, in order
 
 namespace mainspring::pg {
 namespace {
 
-// For each schema: the oldest that programs may know which work with it.
-constexpr std::int64_t kCompatible[] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1,
-                                        1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
-static_assert(std::size(kCompatible) == std::size(kMigrations));
+constexpr Migration kMigrations[] = {
+    {.sql = kMigrationTexts[0], .compatible = 1},
+};
+static_assert(std::size(kMigrations) == std::size(kMigrationTexts));
 
-std::string with_schema(const std::string& text, const std::string& schema) {
+std::string with_schema(std::string_view text, const std::string& schema) {
   std::string out;
   constexpr std::string_view kName = "$schema";
   std::size_t at = 0;
-  for (std::size_t found = 0; (found = text.find(kName, at)) != std::string::npos;) {
+  for (std::size_t found = 0; (found = text.find(kName, at)) != std::string_view::npos;) {
     out.append(text, at, found - at).append(schema);
     at = found + kName.size();
   }
-  return out.append(text, at, std::string::npos);
+  return out.append(text, at, std::string_view::npos);
 }
 
-std::string step_sql(const std::string& schema, std::int64_t to) {
-  const auto i = static_cast<std::size_t>(to - 1);
-  return with_schema(kMigrations[i], schema) +
-         fmt::format(
-             "\nINSERT INTO {0}.meta (version, compatible) VALUES ({1}, {2}) ON CONFLICT "
-             "(one) DO UPDATE SET version = {1}, compatible = greatest(meta.compatible, {2});\n",
-             schema, to, kCompatible[i]);
+// Development builds kept the version of their schema in `meta`. What it says can be any number,
+// so a table of another name tells their stores and ours apart.
+constexpr std::string_view kFindSchema =
+    "SELECT EXISTS (SELECT 1 FROM pg_namespace WHERE nspname = $1), "
+    "coalesce(bool_or(relname = 'schema_version'), false), "
+    "coalesce(bool_or(relname = 'meta' AND EXISTS (SELECT 1 FROM pg_attribute WHERE attrelid = "
+    "c.oid AND attname = 'compatible')), false), count(*) FROM pg_class c JOIN pg_namespace n ON "
+    "n.oid = c.relnamespace WHERE n.nspname = $1";
+
+struct FoundSchema {
+  bool exists = false;
+  SchemaVersion version;
+};
+
+// Reads the catalogs by the snapshot of the statement. Functions such as to_regclass() may answer
+// from a cache that does not have what another node has just committed.
+FoundSchema find_schema(Connection& connection, const std::string& schema) {
+  const Rows found = connection.run(Statement(schema, kFindSchema), params(schema));
+  FoundSchema out{.exists = found.integer(0, 0) != 0, .version = {}};
+  if (found.integer(0, 1) != 0) {
+    const Rows row = connection.run(
+        Statement(schema, "SELECT version, compatible FROM $schema.schema_version"));
+    if (!row.empty())
+      out.version = {.version = row.integer(0, 0), .compatible = row.integer(0, 1)};
+    return out;
+  }
+  if (found.integer(0, 2) != 0) {
+    throw Error{.code = ErrorCode::conflict,
+                .message = fmt::format(
+                    "schema {}: created by a development build of Mainspring, which this version "
+                    "cannot read: drop the schema, or choose another one (store_schema)",
+                    schema)};
+  }
+  if (found.integer(0, 3) != 0) {
+    throw Error{.code = ErrorCode::conflict,
+                .message = fmt::format("schema {}: holds tables that are not Mainspring's: choose "
+                                       "another one (store_schema)",
+                                       schema)};
+  }
+  return out;
 }
 
-// Not by IF NOT EXISTS: that wants the right to make schemas, there or not.
-std::string make_schema_sql(const std::string& schema) {
-  return fmt::format(
-      "DO $do$ BEGIN IF to_regnamespace('{0}') IS NULL THEN CREATE SCHEMA {0}; END IF; END $do$",
-      schema);
+// Other nodes wait here until the transaction ends. The lock belongs to the transaction, so it
+// also works through a pooler.
+void lock_schema(Connection& connection, const std::string& schema) {
+  connection.execute("SET LOCAL lock_timeout = '5s'");
+  if (MS_MUTANT(schema_created_without_lock)) return;
+  connection.execute(fmt::format(
+      "SELECT pg_advisory_xact_lock(hashtextextended('mainspring migrate {}', 0))", schema));
+}
+
+void apply_next(Connection& connection, const std::string& schema,
+                std::span<const Migration> known) {
+  lock_schema(connection, schema);
+  const FoundSchema found = find_schema(connection, schema);
+  if (found.version.version >= std::ssize(known)) return;  // another node was faster
+  // IF NOT EXISTS would need the right to create schemas even if it exists.
+  if (!found.exists) connection.execute("CREATE SCHEMA " + schema);
+  const Migration& next = known[static_cast<std::size_t>(found.version.version)];
+  connection.execute(with_schema(next.sql, schema));
+  connection.execute(fmt::format(
+      "INSERT INTO {0}.schema_version (version, compatible) VALUES ({1}, {2}) ON CONFLICT (one) DO "
+      "UPDATE SET version = excluded.version, compatible = excluded.compatible",
+      schema, found.version.version + 1, next.compatible));
 }
 
 }  // namespace
 
-std::int64_t newest_schema() {
-  return static_cast<std::int64_t>(std::size(kMigrations));
+std::span<const Migration> migrations() {
+  return kMigrations;
 }
 
-std::int64_t newest_is_compatible_with() {
-  return kCompatible[std::size(kCompatible) - 1];
+std::int64_t newest_schema() {
+  return std::ssize(kMigrations);
 }
 
 SchemaVersion schema_version(Connection& connection, const std::string& schema) {
-  const Statement there(schema,
-                        "SELECT to_regclass($1) IS NOT NULL, to_regnamespace($2) IS NOT "
-                        "NULL AND EXISTS (SELECT 1 FROM pg_class WHERE relnamespace = "
-                        "to_regnamespace($2))");
-  const Rows found = connection.run(there, params(schema + ".meta", schema));
-  if (found.integer(0, 0) == 0) {
-    if (found.integer(0, 1) != 0) {
-      throw Error{
-          .code = ErrorCode::conflict,
-          .message = fmt::format("schema {} is not a Mainspring store: it has other tables; "
-                                 "choose another name for the schema",
-                                 schema)};
-    }
-    return {};
-  }
-  const Statement version(schema, "SELECT version, compatible FROM $schema.meta");
-  const Rows rows = connection.run(version);
-  if (rows.empty()) return {};
-  return {.version = rows.integer(0, 0), .compatible = rows.integer(0, 1)};
+  return find_schema(connection, schema).version;
 }
 
-void check_schema(const SchemaVersion& found, const std::string& schema) {
-  const std::int64_t newest = newest_schema();
-  if (found.compatible > newest) {
+void check_schema(const SchemaVersion& found, const std::string& schema, std::int64_t newest) {
+  if (found.compatible > newest && !MS_MUTANT(newer_schema_accepted)) {
     throw Error{.code = ErrorCode::conflict,
-                .message = fmt::format("the store {} has schema {} and this program knows schemas "
-                                       "up to {}: use a newer mainspring",
+                .message = fmt::format("schema {}: has version {}, and this program supports "
+                                       "versions up to {}: use a newer mainspring",
                                        schema, found.version, newest)};
   }
   if (found.version < newest) {
     throw Error{.code = ErrorCode::conflict,
-                .message = fmt::format("the store {} has schema {} and this program needs {}: run "
-                                       "`mainspring store migrate`",
+                .message = fmt::format("schema {}: has version {}, and this program needs version "
+                                       "{}: run `mainspring store migrate`",
                                        schema, found.version, newest)};
   }
 }
 
-void migrate(Connection& connection, const std::string& schema) {
-  for (;;) {
-    const SchemaVersion before = schema_version(connection, schema);
-    if (before.version >= newest_schema()) break;
-    // In one transaction with a lock of its own, so that it works through a pooler too.
-    connection.execute("BEGIN");
+void migrate(Connection& connection, const std::string& schema, std::span<const Migration> known) {
+  while (schema_version(connection, schema).version < std::ssize(known)) {
+    // A default of the role or the database must not hide what another node has committed.
+    connection.execute("BEGIN ISOLATION LEVEL READ COMMITTED");
     try {
-      connection.execute("SET LOCAL lock_timeout = '5s'");
-      connection.execute(fmt::format(
-          "SELECT pg_advisory_xact_lock(hashtextextended('mainspring migrate {}', 0))", schema));
-      connection.execute(make_schema_sql(schema));
-      const SchemaVersion now = schema_version(connection, schema);
-      if (now.version == before.version) connection.execute(step_sql(schema, now.version + 1));
+      apply_next(connection, schema, known);
       connection.execute("COMMIT");
     } catch (const PgError& error) {
       if (!error.lost) connection.execute("ROLLBACK");
@@ -112,14 +137,7 @@ void migrate(Connection& connection, const std::string& schema) {
       throw;
     }
   }
-  check_schema(schema_version(connection, schema), schema);
-}
-
-std::string migration_sql(const std::string& schema, std::int64_t version) {
-  std::string out = make_schema_sql(schema) + ";\n";
-  for (std::int64_t next = version + 1; next <= newest_schema(); ++next)
-    out += "BEGIN;\n" + step_sql(schema, next) + "COMMIT;\n";
-  return out;
+  check_schema(schema_version(connection, schema), schema, std::ssize(known));
 }
 
 }  // namespace mainspring::pg

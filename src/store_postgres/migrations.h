@@ -1,40 +1,45 @@
-// The schema of the shared store: numbered steps forward, one at a time over all nodes.
+// The schema of the PostgreSQL store: numbered migrations, forward only, one node at a time.
+//
+// To change the schema of a released version, add a file sql/postgres/NNNN_NAME.sql and an entry
+// in migrations(). Files with the same number are one migration.
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
+#include <string_view>
 
 #include "store_postgres/connection.h"
 
 namespace mainspring::pg {
 
-// The first schemas that know these: where there are any, no program may join that does not.
-inline constexpr std::int64_t kKnowsWorkflows = 7, kKnowsLimits = 10, kKnowsMemos = 11,
-                              kKnowsForks = 12, kKnowsSubWorkflows = 13, kKnowsEnds = 14,
-                              kKnowsLimitKeys = 15, kKnowsOrder = 16, kKnowsDefer = 17,
-                              kKnowsBreakers = 18, kKnowsQuarantine = 20, kKnowsKeyRates = 21,
-                              kKnowsCosts = 23, kKnowsParking = 25, kKnowsProgress = 26,
-                              kKnowsBundles = 27, kKnowsPacked = 29;
-// How long after a node was last seen it is thought to live, in microseconds.
+// A node is alive if it was seen this recently, in microseconds.
 inline constexpr std::int64_t kNodeAlive = 15'000'000;
 
-// The number of the newest schema that this program knows.
-std::int64_t newest_schema();
-// The oldest schema that programs may know which work with that one.
-std::int64_t newest_is_compatible_with();
-// What the database has; 0 = the schema is not there. `compatible`: programs that know schemas up
-// to that one may use it.
-struct SchemaVersion {
-  std::int64_t version = 0;
+struct Migration {
+  std::string_view sql;  // `$schema` is the name of the schema
+  // The oldest schema that a program may know and still use the store after this migration.
   std::int64_t compatible = 0;
 };
+// Those of this program. The first one makes schema 1 from nothing.
+std::span<const Migration> migrations();
+// The number of the newest schema that this program knows.
+std::int64_t newest_schema();
+
+struct SchemaVersion {
+  std::int64_t version = 0;     // 0 = there is no store
+  std::int64_t compatible = 0;  // see Migration
+};
+// Throws PgError, and Error `conflict` if the schema has tables of something else, or was created
+// by a development build.
 SchemaVersion schema_version(Connection& connection, const std::string& schema);
-// Brings the schema to the newest version, under a lock that other nodes wait for; each step is one
-// transaction. Throws PgError, and Error `conflict` if the schema is too new or not ours.
-void migrate(Connection& connection, const std::string& schema);
-// Throws Error `conflict` unless this program can use the schema as it is.
-void check_schema(const SchemaVersion& found, const std::string& schema);
-// The steps from `version` on as text, for those who apply them by hand.
-std::string migration_sql(const std::string& schema, std::int64_t version);
+// Applies those of `known` that the schema does not have, each in a transaction of its own. Other
+// nodes wait meanwhile. Throws PgError, and Error `conflict` as schema_version() and
+// check_schema().
+void migrate(Connection& connection, const std::string& schema,
+             std::span<const Migration> known = migrations());
+// Throws Error `conflict` unless a program that knows schemas up to `newest` can use that one.
+void check_schema(const SchemaVersion& found, const std::string& schema,
+                  std::int64_t newest = newest_schema());
 
 }  // namespace mainspring::pg

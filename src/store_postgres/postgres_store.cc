@@ -139,19 +139,15 @@ Error PostgresStore::moved_error() const {
 void PostgresStore::join() {
   if (!options_.joins) {
     node_ = connection_->run(sql_.node_number).integer(0, 0);
-    look_for_bundles();
-    look_for_packed();
     return;
   }
   connection_->run(sql_.begin);
   connection_->run(sql_.lock_nodes);
   const Rows others =
       connection_->run(sql_.nodes_alive, params(wall() - kNodeAlive, options_.incarnation));
-  const Rows joined = connection_->run(
-      sql_.node_joins, params(options_.incarnation, MAINSPRING_VERSION, wall(), newest_schema()));
+  const Rows joined =
+      connection_->run(sql_.node_joins, params(options_.incarnation, MAINSPRING_VERSION, wall()));
   node_ = joined.integer(0, 0);
-  look_for_bundles();
-  look_for_packed();
   in_transaction_ = true;
   if (others.integer(0, 0) == 0) begin_anew();
   // For functions, which see no options.
@@ -161,25 +157,6 @@ void PostgresStore::join() {
   settle();
   connection_->run(sql_.commit);
   in_transaction_ = false;
-}
-
-// Of what only programs of `schema` and later know: there is none before all nodes do, and from
-// then on no other joins. The error, or nothing: it may be.
-std::optional<Error> PostgresStore::keep_out_before(std::int64_t schema, std::string_view what) {
-  if (compatible_ < schema) compatible_ = ask(sql_.compatible, {}).integer(0, 0);
-  if (compatible_ >= schema) return std::nullopt;
-  const Rows old = ask(sql_.nodes_before, params(schema, wall() - kNodeAlive));
-  if (old.integer(0, 0) != 0) {
-    return Error{.code = ErrorCode::unavailable,
-                 .message = fmt::format("{} node{} of this store run a program that knows no {} "
-                                        "(version {}): there are none before they have a newer "
-                                        "one, or are gone for 15 s",
-                                        old.integer(0, 0), old.integer(0, 0) == 1 ? "" : "s", what,
-                                        old.string(0, 1)),
-                 .retry_after_ms = 5000};
-  }
-  write(sql_.keep_out, params(schema));
-  return std::nullopt;
 }
 
 void PostgresStore::begin_anew() {

@@ -31,7 +31,7 @@ struct PostgresOptions {
   Secret url;
   std::string schema = "mainspring";
   StoreOptions store;
-  // Applies migrations when it opens; off: a schema that is too old is a conflict.
+  // Creates or migrates the schema when it opens. Off: a schema that is too old is a conflict.
   bool migrate = true;
   // Off for connection poolers that mix transactions of several clients on one connection.
   bool prepared = true;
@@ -53,13 +53,12 @@ struct PostgresOptions {
   // Ids of jobs of workflows are taken some at a time, and what is left over is a gap. Off: one by
   // one, for tests that compare ids.
   bool ids_ahead = true;
-  // Plain jobs that are enqueued together, at least so many at once, stand in the line as one entry
-  // for up to `most_of_bundle` (1 to 1000); claims for fewer than `least_of_bundle` undo it. Needs
-  // a store in which no older program works, and keeps those out. Off: none are made.
+  // At least `least_of_bundle` plain jobs that are enqueued together become packed ready entries of
+  // up to `most_of_bundle` jobs (1 to 1000). A claim for fewer than `least_of_bundle` jobs unpacks
+  // an entry. Off: each job has an entry of its own (tests and measurements).
   bool bundles = true;
   int least_of_bundle = 8, most_of_bundle = 100;
-  // Workflows of few steps stand in few rows. Needs a store in which no older program works, and
-  // keeps those out. Off: new ones are written as before (tests).
+  // Workflows of few steps are stored in few rows. Off: as large workflows are (tests).
   bool packed_workflows = true;
   // A store that goes on elsewhere is opened for nothing but reads, and not joined.
   IfMoved if_moved = IfMoved::refuse;
@@ -84,8 +83,8 @@ class DatabaseClock final : public Clock {
 // If no other node of this store lives, every lease begins anew, as after a restart. `clock` may be
 // nullptr: it is told the database's time with each answer. Errors: unavailable (not reached;
 // read-only), unauthenticated (the server refused user or password), conflict (schema too new, too
-// old without `migrate`, or not ours; it has moved, or is an unfinished copy: the message says of
-// what), invalid_argument (the URL, the schema's name).
+// old without `migrate`, of a development build, or not ours; it has moved, or is an unfinished
+// copy: the message says of what), invalid_argument (the URL, the schema's name).
 Result<std::unique_ptr<SharedStore>> open_postgres_store(PostgresOptions options, Now now, Log& log,
                                                          DatabaseClock* clock = nullptr);
 

@@ -9,7 +9,6 @@
 #include <algorithm>
 
 #include "base/mutant.h"
-#include "store_postgres/migrations.h"
 #include "store_postgres/store_impl.h"
 
 namespace mainspring::pg {
@@ -64,8 +63,6 @@ void PostgresStore::lose_attempt(JobInHand& job, int lost, std::int64_t since) {
   row.lost = std::min(lost + 1, kMaxLost);
   const int after = queue_by_id(row.queue).limits.lost_before_quarantine();
   if (after == 0 || (row.lost < after && since == 0) || MS_MUTANT(quarantine_ignored)) return;
-  // While programs live that do not know of it, all is as they have it.
-  if (since == 0 && keep_out_before(kKnowsQuarantine, "quarantine")) return;
   row.quarantined = since == 0 ? wall() : since;
   if (since != 0) return;
   write(sql_.raise_version, params("queues"));  // whoever leads next is to know

@@ -17,15 +17,16 @@
 
 namespace mainspring::pg {
 
+// jobs.flags: sql/postgres/0001_schema.sql explains them.
 inline constexpr int kFlagExtras = 1, kFlagExpired = 2, kFlagUnique = 4, kFlagErrors = 8,
                      kFlagCancel = 16,
                      kFlagFollowed = 32,  // something is made when it ends
     kFlagSession = 64,
                      kFlagIntoSession = 128,  // what is made then goes into a session
     kFlagBlocks = 256, kFlagParks = 512,      // its session, if it dies
-    kFlagStep = 4096, kFlagUnknown = 8192,    // of a workflow: see schema 7
+    kFlagStep = 4096, kFlagUnknown = 8192,    // of a workflow
     kFlagDiesOfExpiry = 1024,                 // dead instead of cancelled
-    kFlagMemos = 16384,                       // see schema 11
+    kFlagMemos = 16384,
     kFlagLimitKey = 2048;                     // it has one
 
 // Of what the trigger of a store that has moved raises.

@@ -119,7 +119,6 @@ ScheduleInHand* PostgresStore::known_schedule(std::int64_t id) {
 
 OperationResult PostgresStore::operator()(const PutSchedule& op) {
   const std::string& name = op.schedule.name;
-  if (auto old = cannot_follow({&op.schedule.job, 1})) return std::move(*old);
   for (int tries = 0; tries < kMaxCreateTries; ++tries) {
     ScheduleInHand& schedule = take_schedule(name);
     if (schedule.id == 0) {

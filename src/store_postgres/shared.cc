@@ -140,8 +140,6 @@ Result<Heard> PostgresStore::refresh(Now now) {
     }
     heard.catalog = load_schedules() || heard.catalog;
     ask_lines(heard);
-    look_for_bundles();
-    look_for_packed();
     c.run(sql_.commit);
     in_transaction_ = false;
     if (heard.catalog) reload_copies();
@@ -153,7 +151,6 @@ Result<Heard> PostgresStore::refresh(Now now) {
     const bool elsewhere = error.lost || error.read_only();
     if (elsewhere) connection_.reset();
     roll_back();
-    makes_bundles_ = packs_workflows_ = false;
     copies_stale_ = true;
     away_ = away_ || elsewhere;
     return to_error(error);

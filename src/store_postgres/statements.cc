@@ -274,21 +274,21 @@ EnqueueStatements::EnqueueStatements(std::string_view s)
           "$3, $4) ON CONFLICT (key) DO UPDATE SET expires_at = excluded.expires_at, fingerprint "
           "= excluded.fingerprint, ids = excluded.ids"),
       take_unique(s,
-                  "SELECT id, until, CASE WHEN gone = id THEN ended END FROM $schema.uniques WHERE "
-                  "queue = $1::bigint AND key = $2 FOR UPDATE"),
+                  "SELECT id, until, ended FROM $schema.uniques WHERE queue = $1::bigint AND key = "
+                  "$2 FOR UPDATE"),
       claim_unique(s,
                    "INSERT INTO $schema.uniques (queue, key, id, until) VALUES ($1::bigint, $2, 0, "
                    "0) ON CONFLICT (queue, key) DO NOTHING"),
       set_unique(s,
                  "INSERT INTO $schema.uniques (queue, key, id, until) VALUES ($1::bigint, $2, $3, "
                  "$4) ON CONFLICT (queue, key) DO UPDATE SET id = excluded.id, until = "
-                 "excluded.until, gone = NULL, ended = NULL"),
+                 "excluded.until, ended = NULL"),
       let_unique_go(
           s,
           "WITH u AS MATERIALIZED (SELECT * FROM unnest($1::bigint[], $2::text[], $3::bigint[], "
-          "$4::bigint[]) AS u(queue, key, id, state)), kept AS (UPDATE $schema.uniques k SET gone "
-          "= k.id, ended = u.state FROM u WHERE k.queue = u.queue AND k.key = u.key AND k.id = "
-          "u.id AND k.until > $5) DELETE FROM $schema.uniques d USING u WHERE d.queue = u.queue "
+          "$4::bigint[]) AS u(queue, key, id, state)), kept AS (UPDATE $schema.uniques k SET ended "
+          "= u.state FROM u WHERE k.queue = u.queue AND k.key = u.key AND k.id = u.id AND "
+          "k.until > $5) DELETE FROM $schema.uniques d USING u WHERE d.queue = u.queue "
           "AND d.key = u.key AND d.id = u.id AND d.until <= $5"),
       enqueue_available(s, enqueue_text(Rest::available)),
       enqueue_plain(s, enqueue_text(Rest::some_wait)),
@@ -408,8 +408,8 @@ StepStatements::StepStatements(std::string_view s)
                          "SKIP LOCKED))"),
       prune_uniques(s,
                     "DELETE FROM $schema.uniques WHERE ctid = ANY(ARRAY(SELECT ctid FROM "
-                    "$schema.uniques WHERE gone IS NOT NULL AND gone = id AND until <= $1 ORDER BY "
-                    "until LIMIT $2::bigint FOR UPDATE SKIP LOCKED))"),
+                    "$schema.uniques WHERE ended IS NOT NULL AND until <= $1 ORDER BY until LIMIT "
+                    "$2::bigint FOR UPDATE SKIP LOCKED))"),
       dead_jobs(s,
                 "SELECT j.id FROM $schema.dead_letter d JOIN $schema.jobs j ON j.id = d.id WHERE "
                 "d.id > $1 AND ($2::bigint IS NULL OR j.queue = $2) AND ($3::bigint IS NULL OR "
@@ -428,8 +428,8 @@ AgendaStatements::AgendaStatements(std::string_view s)
       first_prune(s,
                   "SELECT least((SELECT prune_at FROM $schema.finished ORDER BY prune_at LIMIT 1), "
                   "(SELECT expires_at FROM $schema.idempotency ORDER BY expires_at LIMIT 1), "
-                  "(SELECT until FROM $schema.uniques WHERE gone IS NOT NULL AND gone = id ORDER "
-                  "BY until LIMIT 1), "
+                  "(SELECT until FROM $schema.uniques WHERE ended IS NOT NULL ORDER BY until LIMIT "
+                  "1), "
                   "(SELECT prune_at FROM $schema.sessions WHERE prune_at <> 0 ORDER BY prune_at "
                   "LIMIT 1))"),
       first_leased(
@@ -455,12 +455,7 @@ AgendaStatements::AgendaStatements(std::string_view s)
       find_move(s, "SELECT place FROM $schema.moves WHERE what = $1") {}
 
 NodeStatements::NodeStatements(std::string_view s)
-    : compatible(s, "SELECT compatible FROM $schema.meta"),
-      nodes_before(s,
-                   "SELECT count(*), min(program) FROM $schema.nodes WHERE schema < $1::bigint AND "
-                   "seen_at > $2"),
-      keep_out(s, "UPDATE $schema.meta SET compatible = $1::bigint WHERE compatible < $1::bigint"),
-      durability(s,
+    : durability(s,
                  "SELECT current_setting('synchronous_commit'), (SELECT count(*) FROM "
                  "pg_stat_replication WHERE sync_state IN ('sync', 'quorum')), "
                  "pg_is_in_recovery() OR current_setting('transaction_read_only') = 'on', "
@@ -476,8 +471,8 @@ NodeStatements::NodeStatements(std::string_view s)
       lock_nodes(s, "LOCK TABLE $schema.nodes IN SHARE ROW EXCLUSIVE MODE"),
       node_joins(s,
                  "INSERT INTO $schema.nodes (id, incarnation, address, program, started_at, "
-                 "seen_at, schema) VALUES (nextval('$schema.node_numbers'), $1, '', $2, $3, $3, "
-                 "$4::bigint) RETURNING id"),
+                 "seen_at) VALUES (nextval('$schema.node_numbers'), $1, '', $2, $3, $3) RETURNING "
+                 "id"),
       nodes_alive(s, "SELECT count(*) FROM $schema.nodes WHERE seen_at > $1 AND incarnation <> $2"),
       node_beats(
           s,

@@ -94,8 +94,6 @@ class PostgresStore final : public SharedStore, private StoreState {
   std::unique_ptr<Connection> connect(bool writable) const;  // throws PgError
   void pause_before_reconnect() const;
   void join();  // as a node
-  // Programs that know no schema so new are kept out from here on; an error if some live.
-  std::optional<Error> keep_out_before(std::int64_t schema, std::string_view what);
   void begin_anew();  // every lease, as after a restart
   // The same where nodes live and the server has lost what they had been answered: outside of a
   // transaction, and within one of a batch.
@@ -402,8 +400,6 @@ class PostgresStore final : public SharedStore, private StoreState {
   // Behind each operation: makes what it posted, and what the jobs that it ended are followed by.
   void make_follow_ups();
   void read_followed(std::vector<EndedJob>& ended);
-  // The error, or nothing: programs that cannot read what follows them are kept out.
-  std::optional<Error> cannot_follow(std::span<const NewJob> jobs);
   // Of the jobs in hand that have news and are followed.
   std::map<JobId, Progress> read_progress(const std::vector<Renewal>& leases);
   void note_news(const JobRow& row, const Renewal& renewal, std::map<JobId, Progress>& last);
@@ -485,8 +481,6 @@ class PostgresStore final : public SharedStore, private StoreState {
   void hear_waiting(const Ints& quiet, const Rows& waiting, Heard& heard);
 
   // -- jobs that were enqueued together (bundles.cc)
-  bool all_know(std::int64_t schema);  // outside of a batch, as what follows
-  void look_for_bundles(), look_for_packed();
   bool may_bundle(const Columns& columns, std::size_t requests) const;
   bool may_hold_bundles(const Claiming& claiming) const;
   void hold_bundles_of(const Ints& jobs);  // so that nobody takes those from them meanwhile

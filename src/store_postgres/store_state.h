@@ -144,9 +144,6 @@ struct StoreState {
            next_workflow_ = WallTime::never(), next_release_ = WallTime::never();
   std::set<int> opened_;    // queues: see settle_openings()
   bool any_rates_ = false;  // a queue may have one
-  // Nobody works with the store who knows none.
-  bool makes_bundles_ = false, packs_workflows_ = false;
-  std::int64_t compatible_ = 0;  // as last seen: see keep_out_before()
   // The copy of schedules has all that was committed before this transaction, as the server process
   // with that number said; 0 = there is none.
   std::int64_t schedules_seen_ = 0, schedules_seen_by_ = 0;

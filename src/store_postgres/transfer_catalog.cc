@@ -8,7 +8,6 @@
 #include "api/schedule_shapes.h"
 #include "base/mutant.h"
 #include "model/slots.h"
-#include "store_postgres/migrations.h"
 #include "store_postgres/transfer_statements.h"
 #include "trigger/rules.h"
 
@@ -283,11 +282,6 @@ Result<void> PostgresTarget::complete(WallTime now) {
     tell(sql_->drop_notes, {});
     tell(sql_->copied_mark, params(now.us()));
     tell(sql_->no_copying, {});
-    tell(sql_->for_all,
-         params(newest_is_compatible_with(), kKnowsWorkflows, kKnowsLimits, kKnowsMemos,
-                kKnowsForks, kKnowsSubWorkflows, kKnowsEnds, kKnowsLimitKeys, kKnowsOrder,
-                kKnowsDefer, kKnowsBreakers, kKnowsQuarantine, kKnowsKeyRates, kKnowsCosts,
-                kKnowsParking, kKnowsProgress, kKnowsPacked));
   });
 }
 

@@ -64,7 +64,7 @@ constexpr std::string_view kSessions =
     "s.key";
 constexpr std::string_view kReadWindows =
     "SELECT q.name, u.key, u.id, u.ended, u.until FROM $schema.uniques u JOIN "
-    "$schema.queues q ON q.id = u.queue WHERE u.gone IS NOT NULL AND u.gone = u.id "
+    "$schema.queues q ON q.id = u.queue WHERE u.ended IS NOT NULL "
     "AND u.until >= $1 AND u.until < $2";
 constexpr std::string_view kReadWorkflowRows =
     "SELECT workflow, kind, number, text FROM $schema.workflow_rows WHERE "
@@ -92,7 +92,7 @@ Section section_of(TransferSection section) {
       return {"workflows", "id", "hashtextextended(data, id)"};
     case TransferSection::windows:
       return {"uniques", "until", "hashtextextended(key, hashint8extended(id, until))",
-              "gone IS NOT NULL AND gone = id"};
+              "ended IS NOT NULL"};
     case TransferSection::jobs:
       break;
   }
@@ -164,7 +164,6 @@ class PostgresSource final : public TransferSource {
     return guarded([&]() -> Result<void> {
       connection_.run(sql_.mark, params(to.store, to.place, now.us()));
       connection_.run(sql_.raise);
-      connection_.run(sql_.only_new);
       connection_.run(sql_.refuse);
       connection_.run(sql_.commit);
       open_ = false;
@@ -199,8 +198,6 @@ class PostgresSource final : public TransferSource {
           mark(s,
                "INSERT INTO $schema.moves (what, store, place, at) VALUES ('moved', $1, $2, $3)"),
           raise(s, "INSERT INTO $schema.versions (what, version) VALUES ('moved', 1)"),
-          // Programs that do not know of moves are refused too.
-          only_new(s, "UPDATE $schema.meta SET compatible = version"),
           refuse(s,
                  "CREATE TRIGGER refuse_moved BEFORE INSERT OR UPDATE OR DELETE ON $schema.tallies "
                  "FOR EACH STATEMENT EXECUTE FUNCTION $schema.refuse_moved()"),
@@ -271,7 +268,7 @@ class PostgresSource final : public TransferSource {
           stamps_of(s, TransferSection::windows, all)};
     }
     ForEachSection blocks, block;  // by section
-    Statement begin, settings, commit, mark, raise, only_new, refuse, stamps, jobs, sizes, errors,
+    Statement begin, settings, commit, mark, raise, refuse, stamps, jobs, sizes, errors,
         memos, finished, keys, windows, workflows, workflow_rows, ledger, audit, queues, key_meters,
         schedules, removed, ties, tokens, leases, sessions, marks, breakers, breaker_notes,
         triggers, trigger_events, numbers;

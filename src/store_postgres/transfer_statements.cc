@@ -50,15 +50,14 @@ constexpr std::string_view kErrors =
 constexpr std::string_view kUniques =
     "INSERT INTO $schema.uniques (queue, key, id, until) SELECT * FROM unnest($1::bigint[], "
     "$2::text[], $3::bigint[], $4::bigint[]) ON CONFLICT (queue, key) DO UPDATE SET id = "
-    "excluded.id, until = excluded.until, gone = NULL, ended = NULL";
+    "excluded.id, until = excluded.until, ended = NULL";
 constexpr std::string_view kWindows =
-    "INSERT INTO $schema.uniques (queue, key, id, until, gone, ended) SELECT queue, key, id, "
-    "until, id, ended FROM unnest($1::bigint[], $2::text[], $3::bigint[], $4::bigint[], "
+    "INSERT INTO $schema.uniques (queue, key, id, until, ended) SELECT queue, key, id, until, "
+    "ended FROM unnest($1::bigint[], $2::text[], $3::bigint[], $4::bigint[], "
     "$5::bigint[]) AS u(queue, key, id, until, ended) ON CONFLICT (queue, key) DO UPDATE SET id = "
-    "excluded.id, until = excluded.until, gone = excluded.gone, ended = excluded.ended";
+    "excluded.id, until = excluded.until, ended = excluded.ended";
 constexpr std::string_view kNoWindows =
-    "DELETE FROM $schema.uniques WHERE gone IS NOT NULL AND gone = id AND until >= $1 "
-    "AND until < $2";
+    "DELETE FROM $schema.uniques WHERE ended IS NOT NULL AND until >= $1 AND until < $2";
 constexpr std::string_view kKey =
     "INSERT INTO $schema.idempotency (key, expires_at, fingerprint, ids) VALUES ($1, $2, $3, "
     "$4) ON CONFLICT (key) DO UPDATE SET expires_at = excluded.expires_at, fingerprint = "
@@ -130,33 +129,6 @@ constexpr std::string_view kTally =
     "INSERT INTO $schema.tallies (node, batch, at, queue, enqueued, pruned, expired, "
     "waiting, scheduled, available, running, completed, retryable, cancelled, dead) VALUES "
     "(0, 0, 0, $1::bigint, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)";
-// As keep_out_before() does it.
-constexpr std::string_view kForAll =
-    "WITH followed AS (DELETE FROM $schema.settings WHERE name = 'follows_progress' RETURNING 1) "
-    "UPDATE $schema.meta SET compatible = greatest($1, CASE WHEN EXISTS (SELECT 1 FROM "
-    "$schema.workflows) THEN $2 END, CASE WHEN EXISTS (SELECT 1 FROM $schema.queues WHERE limits "
-    "IS NOT NULL) THEN $3 END, CASE WHEN EXISTS (SELECT 1 FROM $schema.memos) THEN $4 END, "
-    "CASE WHEN EXISTS (SELECT 1 FROM $schema.workflows WHERE data LIKE '%\"fork_of\":%') THEN $5 "
-    "END, CASE WHEN EXISTS (SELECT 1 FROM $schema.workflow_rows WHERE kind = 1 AND text LIKE "
-    "'%\"workflow\":{%') THEN $6 "
-    "END, CASE WHEN EXISTS (SELECT 1 FROM $schema.triggers WHERE ends IS NOT NULL) THEN $7 END, "
-    "CASE WHEN EXISTS (SELECT 1 FROM $schema.queues WHERE limits LIKE '%\"per_key\":%') THEN $8 "
-    "END, CASE WHEN EXISTS (SELECT 1 FROM $schema.queues WHERE limits LIKE '%\"fair\":true%' OR "
-    "limits LIKE '%\"ageing\":\"%') THEN $9 END, "
-    "CASE WHEN EXISTS (SELECT 1 FROM $schema.deferred) THEN $10 END, "
-    "CASE WHEN EXISTS (SELECT 1 FROM $schema.queues WHERE limits LIKE '%\"breaker\":%') THEN $11 "
-    "END, CASE WHEN EXISTS (SELECT 1 FROM $schema.quarantine) OR EXISTS (SELECT 1 FROM "
-    "$schema.queues WHERE coalesce(limits, settings) LIKE '%\"quarantine_after\":%') THEN $12 "
-    "END, CASE WHEN EXISTS (SELECT 1 FROM $schema.queues WHERE limits LIKE "
-    "'%\"per_key\":{%\"rate\":{%') THEN $13 END, CASE WHEN EXISTS (SELECT 1 FROM "
-    "$schema.queues WHERE limits LIKE '%\"costs\":{%') THEN $14 END, CASE WHEN EXISTS (SELECT 1 "
-    "FROM $schema.workflow_rows WHERE kind = 1 AND text LIKE '%\"on_failure\":\"park\"%') THEN "
-    "$15 END, CASE WHEN EXISTS (SELECT 1 FROM followed) OR EXISTS (SELECT 1 FROM (SELECT "
-    "definition "
-    "FROM $schema.schedules UNION ALL SELECT definition FROM $schema.triggers UNION ALL SELECT "
-    "text FROM $schema.workflow_rows WHERE kind = 1) AS t(text) WHERE text ~ "
-    "'\"on\":\\[[^]]*\"progress\"') THEN $16 END, CASE WHEN EXISTS (SELECT 1 FROM "
-    "$schema.workflows WHERE data LIKE '%\"states\":[%') THEN $17 END)";
 constexpr std::string_view kQuarantined =
     "WITH j AS (UPDATE $schema.jobs j SET lost = nullif(u.lost, 0), quarantined = "
     "nullif(u.since, 0) FROM unnest($1::bigint[], $2::bigint[], $3::bigint[]) AS u(id, lost, "
@@ -181,9 +153,6 @@ constexpr std::string_view kTick =
 constexpr std::string_view kLease =
     "INSERT INTO $schema.named_leases (name, state, token, ttl, kept, ends, since, holder, "
     "value) VALUES ($1, $2::bigint, $3, $4, $4, $5, $6, $7, $8)";
-constexpr std::string_view kFollowsProgress =
-    "INSERT INTO $schema.settings (name, value) VALUES ('follows_progress', 1) ON CONFLICT (name) "
-    "DO NOTHING";
 constexpr std::string_view kCopiedMark =
     "INSERT INTO $schema.moves (what, store, place, at) SELECT 'copied', store, place, "
     "$1 FROM $schema.moves WHERE what = 'copying' ON CONFLICT (what) DO UPDATE SET "
@@ -214,9 +183,6 @@ PostgresTarget::Statements::Statements(std::string_view s)
       lock_nodes(s, "LOCK TABLE $schema.nodes IN SHARE ROW EXCLUSIVE MODE"),
       holds(s, kHolds),
       mark_copying(s, kMarkCopying),
-      // Programs that do not know of copies are refused too, until it is whole.
-      only_new(s, "UPDATE $schema.meta SET compatible = version"),
-      for_all(s, kForAll),
       running_keys(s, kRunningKeys),
       no_leader(s, "DELETE FROM $schema.named_leases WHERE name = $1"),
       copied(s, "SELECT block, rows, stamp FROM $schema.copied_blocks WHERE section = $1"),
@@ -262,8 +228,8 @@ PostgresTarget::Statements::Statements(std::string_view s)
                     "AND j.expires_at <> 0 AND e.expires_at = j.expires_at AND e.id = j.id"),
           Statement(s,
                     "DELETE FROM $schema.uniques u USING $schema.jobs j WHERE j.id = ANY($1) AND "
-                    "u.queue = j.queue AND u.key = j.unique_key AND u.id = j.id AND u.gone IS "
-                    "DISTINCT FROM u.id"),
+                    "u.queue = j.queue AND u.key = j.unique_key AND u.id = j.id AND u.ended IS "
+                    "NULL"),
           Statement(s, "DELETE FROM $schema.dead_letter WHERE id = ANY($1)"),
           Statement(s, "DELETE FROM $schema.deferred WHERE id = ANY($1)"),
           Statement(s, "DELETE FROM $schema.quarantine WHERE id = ANY($1)"),
@@ -351,7 +317,6 @@ PostgresTarget::Statements::Statements(std::string_view s)
             "VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)"),
       durable(s, "SET LOCAL synchronous_commit TO DEFAULT"),
       drop_notes(s, "DROP TABLE IF EXISTS $schema.copied_blocks"),
-      follows_progress(s, kFollowsProgress),
       copied_mark(s, kCopiedMark),
       no_copying(s, "DELETE FROM $schema.moves WHERE what = 'copying'") {}
 

@@ -12,7 +12,7 @@ struct PostgresTarget::Statements {
   explicit Statements(std::string_view schema);
   // a transaction of the copy
   Statement begin, still_ours, commit, roll_back, nodes_alive, lock_nodes, holds, mark_copying,
-      only_new, for_all, running_keys, no_leader, copied, note, no_note, queues, kinds, queue_of,
+      running_keys, no_leader, copied, note, no_note, queues, kinds, queue_of,
       kind_of, last_finished;
   // jobs: each of `remove` and `lines` has the ids
   Statement stamps, insert, extras, errors, leased, uniques, steps, memos, deferred, quarantined;
@@ -30,7 +30,7 @@ struct PostgresTarget::Statements {
       no_triggers, trigger_event, no_trigger_event, no_trigger_events;
   // what is appended
   Statement ledgers, tick, last_audit, audit;
-  Statement durable, drop_notes, follows_progress, copied_mark, no_copying;
+  Statement durable, drop_notes, copied_mark, no_copying;
 };
 
 }  // namespace mainspring::pg

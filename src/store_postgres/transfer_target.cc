@@ -30,9 +30,7 @@ PostgresTarget::PostgresTarget(const PostgresOptions& options, const std::string
         "SET enable_bitmapscan = off; SET jit = off; SET synchronous_commit = off");
   }
   const SchemaVersion version = schema_version(connection_, schema_);
-  // Also where a copy ended while it made the schema.
-  const bool begun = version.version > 0 && version.version < newest_schema();
-  if (version.version == 0 || (begun && is_unused())) {
+  if (version.version == 0) {
     migrate(connection_, schema_);
   } else {
     check_schema(version, schema_);
@@ -42,16 +40,6 @@ PostgresTarget::PostgresTarget(const PostgresOptions& options, const std::string
 }
 
 PostgresTarget::~PostgresTarget() = default;
-
-// Of a schema of any version.
-bool PostgresTarget::is_unused() {
-  const Statement used(schema_,
-                       "SELECT EXISTS (SELECT 1 FROM $schema.queues) OR EXISTS (SELECT 1 FROM "
-                       "$schema.schedules) OR EXISTS (SELECT 1 FROM $schema.tokens) OR EXISTS "
-                       "(SELECT 1 FROM $schema.audit_marks WHERE seq <> 0) OR EXISTS (SELECT 1 "
-                       "FROM $schema.named_leases) OR EXISTS (SELECT 1 FROM $schema.nodes)");
-  return connection_.run(used).integer(0, 0) == 0;
-}
 
 void PostgresTarget::check_empty() {
   const Rows nodes = connection_.run(sql_->nodes_alive, params(kNodeAlive));
@@ -97,7 +85,6 @@ Result<void> PostgresTarget::begin(const TransferPlace& source, WallTime now) {
       connection_.run(sql_->lock_nodes);
       if (!read_move(connection_, schema_, "copying")) check_empty();
       connection_.run(sql_->mark_copying, params(source.store, source.place, now.us(), run_));
-      connection_.run(sql_->only_new);
       connection_.run(sql_->no_leader, params(kLeadershipLease));
       connection_.execute(
           fmt::format("CREATE TABLE IF NOT EXISTS {}.copied_blocks (section bigint, block bigint, "
@@ -249,14 +236,6 @@ int rest_of_flags(const TransferJob& job) {
   return flags_of(as) & ~(kFlagUnique | kFlagFollowed);
 }
 
-// Noted as they come: to look for them at the end would be a look at every job.
-bool follows_progress(const TransferJob& job) {
-  if (job.follow_ups.find("\"progress\"") == std::string::npos) return false;
-  NewJob as;
-  if (auto follow_ups = decode_follow_ups(job.follow_ups)) as.follow_ups = std::move(*follow_ups);
-  return mainspring::follows_progress(as);
-}
-
 }  // namespace
 
 void PostgresTarget::insert_rows(std::span<const TransferJob> jobs, Now now) {
@@ -319,8 +298,6 @@ void PostgresTarget::insert_rows(std::span<const TransferJob> jobs, Now now) {
     p.add(*texts);
   p.add(depth);
   tell(sql_->insert, p);
-  if (std::any_of(jobs.begin(), jobs.end(), [](const auto& job) { return follows_progress(job); }))
-    tell(sql_->follows_progress, {});
 }
 
 void PostgresTarget::insert_extras(std::span<const TransferJob> jobs) {

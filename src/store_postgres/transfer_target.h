@@ -47,7 +47,6 @@ class PostgresTarget final : public TransferTarget {
   void settle();
   void unnote(TransferSection section, std::int64_t block);
   void check_empty();  // throws Error
-  bool is_unused();
   std::int64_t id_of(const Statement& statement, std::map<std::string, std::int64_t>& known,
                      const std::string& name);  // made if new
   void remove(const Ints& ids);

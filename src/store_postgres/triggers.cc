@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "base/mutant.h"
-#include "store_postgres/migrations.h"
 #include "store_postgres/reader.h"
 #include "workflow/references.h"
 
@@ -198,11 +197,6 @@ OperationResult PostgresStore::run_trigger(const Op& op) {
 }
 
 OperationResult PostgresStore::operator()(const PutTrigger& op) {
-  if (op.trigger.ended) {
-    if (auto old = keep_out_before(kKnowsEnds, "triggers on the ends of jobs"))
-      return std::move(*old);
-  }
-  if (auto old = cannot_follow({&op.trigger.job, 1})) return std::move(*old);
   return forget_watches(run_trigger(op));
 }
 OperationResult PostgresStore::operator()(const RemoveTrigger& op) {

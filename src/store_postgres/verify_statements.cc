@@ -233,8 +233,8 @@ constexpr Law kLaws[] = {
     {"unique keys of jobs that are gone, without how those ended, or with that of jobs that are "
      "there",
      "SELECT count(*) FROM $schema.uniques u LEFT JOIN $schema.jobs j ON j.id = u.id WHERE u.id <> "
-     "0 AND (j.id IS NULL) <> (u.gone IS NOT DISTINCT FROM u.id AND coalesce(u.ended, 0) IN (4, "
-     "6, 7))"},
+     "0 AND CASE WHEN j.id IS NULL THEN coalesce(u.ended, 0) NOT IN (4, 6, 7) ELSE u.ended IS NOT "
+     "NULL END"},
     {"live jobs whose unique key does not hold",
      "SELECT count(*) FROM $schema.jobs j WHERE unique_key IS NOT NULL AND state NOT IN (4, 6, 7) "
      "AND NOT EXISTS (SELECT 1 FROM $schema.uniques u WHERE u.queue = j.queue AND u.key = "

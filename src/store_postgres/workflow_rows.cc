@@ -110,7 +110,7 @@ void PostgresWorkflowRows::later_ids(std::size_t ends, int starts) {
 }
 
 bool PostgresWorkflowRows::may_pack() {
-  return store_.packs_workflows_;
+  return store_.options_.packed_workflows;
 }
 
 WorkflowId PostgresWorkflowRows::new_workflow() {

@@ -11,7 +11,6 @@
 #include <type_traits>
 
 #include "api/workflow_shapes.h"
-#include "store_postgres/migrations.h"
 #include "store_postgres/store_impl.h"
 #include "workflow/step_rows.h"
 
@@ -70,10 +69,6 @@ void PostgresStore::write_workflows(WorkflowRules& rules) {
   if (rules.write()) wrote();
   for (const WorkflowId id : rules.take_changed()) after_.changed_workflows.push_back(id);
   for (std::string& alarm : rules.take_alarms()) after_.alarms.push_back(std::move(alarm));
-}
-
-void PostgresStore::look_for_packed() {
-  if (options_.packed_workflows && !packs_workflows_) packs_workflows_ = all_know(kKnowsPacked);
 }
 
 // Of a job that this node gave out.
@@ -146,24 +141,7 @@ OperationResult PostgresStore::run_workflow(F&& what) {
 }
 
 OperationResult PostgresStore::operator()(const StartWorkflow& op) {
-  if (auto refused = keep_out_before(kKnowsWorkflows, "workflows")) return std::move(*refused);
-  const auto steps = static_cast<std::int64_t>(workflow::steps_in_all(op.spec));
-  if (steps > std::ssize(op.spec.steps)) {
-    if (auto refused = keep_out_before(kKnowsSubWorkflows, "sub-workflows"))
-      return std::move(*refused);
-  }
-  if (workflow::may_park(op.spec)) {
-    if (auto refused = keep_out_before(kKnowsParking, "steps that park"))
-      return std::move(*refused);
-  }
-  std::optional<Error> old;
-  (void)for_each_step(op.spec, [&](const std::string&, const StepSpec& step) -> Result<void> {
-    if (step.job && !old) old = cannot_follow({&*step.job, 1});
-    if (step.undo && !old) old = cannot_follow({&*step.undo, 1});
-    return {};
-  });
-  if (old) return std::move(*old);
-  if (!has_room(steps)) return too_many();
+  if (!has_room(static_cast<std::int64_t>(workflow::steps_in_all(op.spec)))) return too_many();
   return run_workflow([&](WorkflowRules& rules) { return rules.start(op); });
 }
 OperationResult PostgresStore::operator()(const SignalWorkflow& op) {
@@ -180,7 +158,6 @@ OperationResult PostgresStore::operator()(const RetryWorkflow& op) {
 }
 
 OperationResult PostgresStore::operator()(const ForkWorkflow& op) {
-  if (auto refused = keep_out_before(kKnowsForks, "forks")) return std::move(*refused);
   const auto old = workflows_.load(op.id);
   if (!has_room(old ? workflow::info_of(*old).steps : 0)) return too_many();
   return run_workflow([&](WorkflowRules& rules) { return rules.fork(op); });

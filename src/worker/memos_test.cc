@@ -114,7 +114,7 @@ TEST_CASE("leases are renewed while the server keeps no steps, and the step wait
       ++bare;
     } else if (bare < 2) {
       ++refused;
-      return Error{.code = ErrorCode::unavailable, .message = "an old node lives"};
+      return Error{.code = ErrorCode::unavailable, .message = "no changes for now"};
     }
     return RenewResult{.renewed = {{1, renew.lease}}};
   };

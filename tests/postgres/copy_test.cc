@@ -7,6 +7,7 @@
 #include <array>
 #include <csignal>
 #include <future>
+#include <optional>
 
 #include "api/workflow_shapes.h"
 #include "base/mutant.h"
@@ -308,7 +309,6 @@ TEST_CASE("a window is not lost where its job is pruned while a copy goes on") {
 }
 
 TEST_CASE("a deferred job moves as it is, and is claimed by its id there") {
-  const pg_testing::AsOlderPrograms as_older_programs;
   for (const PlaceKind kind : kKinds) {
     const CopyPlace from(kind), to(other(kind));
     Server server(from);
@@ -317,8 +317,6 @@ TEST_CASE("a deferred job moves as it is, and is claimed by its id there") {
     server.must_apply<FinishResult>(
         Finish{.worker = "w", .results = {{job.id, job.token, Defer{"no answer yet"}}}});
     must_copy(from, to, SystemClock());
-    if (to.kind() == PlaceKind::schema)  // programs that know none are kept out
-      CHECK(to.ask("", "SELECT compatible FROM $schema.meta") == 17);
     Server after(to);
     const Job moved = must(after.store().get(job.id));
     CHECK(moved.state == JobState::waiting);
@@ -389,7 +387,9 @@ std::string shown(Store& store, WorkflowId id) {
 }
 
 TEST_CASE("workflows move with their steps, timers and signals, and go on where they were") {
-  const pg_testing::AsOlderPrograms as_older_programs;
+  std::optional<pg_testing::UnpackedWorkflows> unpacked;
+  SUBCASE("packed") {}
+  SUBCASE("unpacked") { unpacked.emplace(); }
   const auto step = [](const char* name, const char* more = "") {
     return fmt::format(
         R"({{"name":"{0}","job":{{"queue":"mail","kind":"{0}","max_attempts":1}}{1}}})", name,
@@ -420,8 +420,6 @@ TEST_CASE("workflows move with their steps, timers and signals, and go on where 
     server.must_apply<Done>(SignalWorkflow{chain, "go", "s-1", "7", {}});
     const std::string was = shown(server.store(), chain), was_done = shown(server.store(), done);
     must_copy(from, to, SystemClock());
-    if (to.kind() == PlaceKind::schema)  // programs that know no forks are kept out
-      CHECK(to.ask("", "SELECT compatible FROM $schema.meta") == 12);
     Server after(to);
     CHECK(shown(after.store(), chain) == was);
     CHECK(shown(after.store(), done) == was_done);
@@ -440,7 +438,9 @@ TEST_CASE("workflows move with their steps, timers and signals, and go on where 
 }
 
 TEST_CASE("workflows in workflows move, and the end of one is the end of its step") {
-  const pg_testing::AsOlderPrograms as_older_programs;
+  std::optional<pg_testing::UnpackedWorkflows> unpacked;
+  SUBCASE("packed") {}
+  SUBCASE("unpacked") { unpacked.emplace(); }
   for (const PlaceKind kind : kKinds) {
     const CopyPlace from(kind), to(other(kind));
     Server server(from);
@@ -452,8 +452,6 @@ TEST_CASE("workflows in workflows move, and the end of one is the end of its ste
     const std::string was = shown(server.store(), id), was_child = shown(server.store(), child);
     const ClaimedJob running = server.claim();
     must_copy(from, to, SystemClock());
-    if (to.kind() == PlaceKind::schema)  // programs that know no sub-workflows are kept out
-      CHECK(to.ask("", "SELECT compatible FROM $schema.meta") == 13);
     Server after(to);
     CHECK(shown(after.store(), id) == was);
     CHECK(shown(after.store(), child) == was_child);
@@ -528,55 +526,6 @@ TEST_CASE("triggers move with their secrets, their state and what has fired") {
     CHECK(again.job == job);
     CHECK(must(after.store().verify()).problems.empty());
   }
-}
-
-TEST_CASE("a copy that ended while it made the schema is gone on with") {
-  const CopyPlace from(PlaceKind::directory), to(PlaceKind::schema), old(PlaceKind::directory);
-  Server server(from);
-  server.enqueue();
-  for (const CopyPlace* place : {&to, &old}) must(place->target());
-  to.change("",
-            "DROP TABLE $schema.awake; DROP TABLE $schema.moves; DROP FUNCTION "
-            "$schema.refuse_moved; DROP TABLE "
-            "$schema.settings; ALTER TABLE $schema.jobs DROP COLUMN follow_ups, DROP COLUMN "
-            "session, DROP COLUMN reply_session, DROP COLUMN trigger_depth, DROP COLUMN limit_key, "
-            "DROP COLUMN deferred, DROP COLUMN lost, DROP COLUMN quarantined; ALTER TABLE "
-            "$schema.errors DROP COLUMN program_end; ALTER TABLE "
-            "$schema.ready DROP COLUMN session; DROP INDEX $schema.uniques_gone; ALTER TABLE "
-            "$schema.uniques DROP COLUMN gone, DROP COLUMN ended; "
-            "DROP TABLE $schema.bundles;"
-            "DROP TABLE $schema.sessions, $schema.session_jobs, $schema.workflows, "
-            "$schema.workflow_rows, $schema.workflow_jobs, $schema.triggers, "
-            "$schema.trigger_events, $schema.memos, $schema.held_back, $schema.running_keys, "
-            "$schema.turns, $schema.key_meters, "
-            "$schema.deferred, $schema.breakers, $schema.breaker_notes, $schema.quarantine "
-            "CASCADE; DROP SEQUENCE "
-            "$schema.workflow_ids; ALTER TABLE $schema.nodes DROP COLUMN schema; ALTER TABLE "
-            "$schema.queues DROP COLUMN limits, DROP COLUMN meter, DROP COLUMN opens_at, DROP "
-            "COLUMN turns_at, DROP COLUMN settings, DROP COLUMN keys_open_at; UPDATE "
-            "$schema.meta SET version = 1; DO $do$ DECLARE f record; "
-            "BEGIN FOR f IN SELECT p.oid::regprocedure AS name FROM pg_proc p WHERE "
-            "p.pronamespace = '$schema'::regnamespace AND p.proname NOT IN ('now_us', "
-            "'hold_batch', 'audit_append_only', 'audit_marks_advance') LOOP EXECUTE 'DROP "
-            "FUNCTION ' || f.name || ' CASCADE'; END LOOP; END $do$");
-  old.change(
-      "ALTER TABLE errors DROP COLUMN program_end; DROP TABLE quarantine; DROP TABLE breakers; "
-      "DROP TABLE memos; DROP TABLE workflows; DROP "
-      "TABLE workflow_rows; DROP TABLE workflow_texts; DROP "
-      "TABLE workflow_jobs; "
-      "DROP TABLE triggers; DROP TABLE trigger_events; ALTER TABLE queues DROP COLUMN limits; "
-      "ALTER TABLE queues DROP COLUMN meter; ALTER TABLE queues DROP COLUMN opens_at; ALTER TABLE "
-      "queues DROP COLUMN turns_at; DROP TABLE turns; DROP TABLE key_meters; "
-      "DROP TABLE moves; ALTER TABLE bodies DROP COLUMN follow_ups; DROP TABLE sessions; DROP "
-      "TABLE session_states; ALTER TABLE bodies DROP COLUMN session; ALTER "
-      "TABLE "
-      "bodies DROP COLUMN reply_session; ALTER TABLE bodies DROP COLUMN limit_key; DROP INDEX "
-      "uniques_ended; ALTER TABLE uniques DROP COLUMN ended; PRAGMA "
-      "user_version = 3",
-      "");
-  must(copy_between(from, to, SystemClock(), {.source = SourceGoesOn::yes}));
-  must(copy_between(from, old, SystemClock()));
-  server.must_be_moved();
 }
 
 TEST_CASE("an unfinished copy is of one store, and nobody serves it") {

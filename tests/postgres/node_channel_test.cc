@@ -4,16 +4,15 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
-#include <fstream>
-#include <iterator>
+#include <algorithm>
 #include <map>
-#include <regex>
 #include <set>
 
 #include "base/mutex.h"
 #include "postgres/cluster.h"
 #include "postgres/pgbouncer.h"
 #include "postgres/tcp_proxy.h"
+#include "store_postgres/inspect.h"
 
 using namespace mainspring;
 using namespace std::chrono_literals;
@@ -39,11 +38,10 @@ PgCluster& cluster() {
 // A database with the tables.
 std::string new_store() {
   const std::string database = must(cluster().new_database());
-  std::ifstream in(MAINSPRING_SOURCE_DIR "/sql/postgres/0001_schema.sql");
-  const std::string sql(std::istreambuf_iterator<char>(in), {});
-  auto connection = must(pg_testing::PgConnection::open(cluster().url(database)));
-  (void)must(connection.sql("CREATE SCHEMA mainspring;" +
-                            std::regex_replace(sql, std::regex("\\$schema"), "mainspring")));
+  PostgresOptions options;
+  options.url = Secret(cluster().url(database));
+  const auto migrated = migrate_postgres_store(options);
+  if (!migrated) FAIL(migrated.error().message);
   return database;
 }
 

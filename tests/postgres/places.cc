@@ -47,19 +47,19 @@ PgBouncer* the_pooler() {
 }  // namespace
 
 namespace {
-bool with_new_forms = true;
+bool workflows_are_packed = true;
 }
 
-AsOlderPrograms::AsOlderPrograms() {
-  with_new_forms = false;
+UnpackedWorkflows::UnpackedWorkflows() {
+  workflows_are_packed = false;
 }
 
-AsOlderPrograms::~AsOlderPrograms() {
-  with_new_forms = true;
+UnpackedWorkflows::~UnpackedWorkflows() {
+  workflows_are_packed = true;
 }
 
 bool packs_workflows() {
-  return with_new_forms && std::getenv("MAINSPRING_TEST_UNPACKED") == nullptr;
+  return workflows_are_packed && std::getenv("MAINSPRING_TEST_UNPACKED") == nullptr;
 }
 
 PostgresOptions new_place(const StoreOptions& options) {
@@ -73,7 +73,6 @@ PostgresOptions new_place(const StoreOptions& options) {
   o.store = options;
   o.lease_clock = PostgresOptions::LeaseClock::instant;
   o.ids_ahead = false;
-  o.bundles = with_new_forms;
   o.packed_workflows = packs_workflows();
   o.least_of_bundle = 2, o.most_of_bundle = 3;  // few jobs make many
   return o;

@@ -22,12 +22,12 @@ const std::string& the_database();
 // gives.
 PostgresOptions new_place(const StoreOptions& options = {});
 
-// As long as one lives, new places make neither bundles nor packed workflows: a store with those
-// keeps older programs out. With MAINSPRING_TEST_UNPACKED in the environment none packs workflows.
-struct AsOlderPrograms {
-  AsOlderPrograms();
-  ~AsOlderPrograms();
-  AsOlderPrograms(const AsOlderPrograms&) = delete;
+// While one exists, new places store every workflow as they store large ones. So do all places if
+// MAINSPRING_TEST_UNPACKED is in the environment.
+struct UnpackedWorkflows {
+  UnpackedWorkflows();
+  ~UnpackedWorkflows();
+  UnpackedWorkflows(const UnpackedWorkflows&) = delete;
 };
 bool packs_workflows();  // new places do
 

@@ -170,24 +170,6 @@ TEST_CASE("what ends while somebody has the breaker's lock is counted by the nex
   CHECK(place.sql("SELECT count(*) FROM ms.breaker_notes").at(0).at(0) == "0");
 }
 
-TEST_CASE("no queue names a breaker while a node lives that knows none") {
-  const pg_testing::AsOlderPrograms as_older_programs;
-  Place place;
-  place.sql(
-      "INSERT INTO ms.nodes (id, incarnation, address, program, started_at, seen_at, schema) "
-      "VALUES (99, 'old', '', '0.0.9', 0, ms.now_us(), 17)");
-  place.apply<Done>(PutBreaker{"b", {}});
-  QueueLimits limits;
-  limits.breaker = "b";
-  const Operation set = SetQueueLimits{"q", limits};
-  const auto refused = must(place.store->apply({&set, 1}, place.clock.now())).results[0];
-  REQUIRE(std::holds_alternative<Error>(refused));
-  CHECK(std::get<Error>(refused).code == ErrorCode::unavailable);
-  place.sql("DELETE FROM ms.nodes WHERE id = 99");
-  place.apply<Done>(SetQueueLimits{"q", limits});
-  CHECK(place.sql("SELECT compatible FROM ms.meta").at(0).at(0) == "18");
-}
-
 TEST_CASE("a breaker that loses its row while queues name it is found by verify") {
   Place place;
   depend(place, 1);

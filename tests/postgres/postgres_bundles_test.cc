@@ -249,47 +249,6 @@ TEST_CASE("a queue that gets limits keeps them for jobs that stand in bundles, a
   place.check_laws();
 }
 
-TEST_CASE("none are made while a node lives that knows none, and none comes in behind them") {
-  Place place = [] {
-    const AsOlderPrograms as_older_programs;
-    return Place();
-  }();
-  place.sql(
-      "INSERT INTO ms.nodes (id, incarnation, address, program, started_at, seen_at, schema) "
-      "VALUES (99, 'old', '', '0.0.9', 0, ms.now_us() + 3600000000, 26)");
-  place.options.bundles = true;
-  place.store = place.open();
-  enqueue_many(place, 4);
-  CHECK(bundles(place) == "0");
-  CHECK(place.sql("SELECT compatible FROM ms.meta").at(0).at(0) == "1");
-  place.sql("DELETE FROM ms.nodes WHERE id = 99");
-  wait_for_refresh(place);
-  must(place.store->refresh(place.clock.now()));
-  enqueue_many(place, 4);
-  CHECK(bundles(place) == "2");
-  CHECK(place.sql("SELECT compatible FROM ms.meta").at(0).at(0) == "27");
-  place.check_laws();
-}
-
-TEST_CASE("what keeps older programs out is looked for again behind a lost connection") {
-  Place place;
-  enqueue_many(place, 4);
-  REQUIRE(bundles(place) == "2");
-  // As where another server has taken over which had not got that commit.
-  place.sql("UPDATE ms.meta SET compatible = 1");
-  place.sql(
-      "INSERT INTO ms.nodes (id, incarnation, address, program, started_at, seen_at, schema) "
-      "VALUES (99, 'old', '', '0.0.9', 0, ms.now_us() + 3600000000, 26)");
-  place.sql(fmt::format(
-      "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE "
-      "application_name = 'mainspring {}'",
-      place.sql("SELECT left(incarnation, 8) FROM ms.nodes WHERE id <> 99").at(0).at(0)));
-  enqueue_many(place, 4);
-  CHECK(bundles(place) == "2");
-  CHECK(entries(place) == "4");
-  place.check_laws();
-}
-
 TEST_CASE("verify tells of a job that stands in the line twice, and of one that stands nowhere") {
   Place place;
   const std::vector<JobId> ids = enqueue_many(place, 2);

@@ -103,23 +103,7 @@ TEST_CASE("nothing is left of the costs of jobs that have been pruned") {
   place.check_laws();
 }
 
-TEST_CASE("no cost is set while a node lives that knows none, and none comes in behind it") {
-  const pg_testing::AsOlderPrograms as_older_programs;
-  Place place;
-  place.sql(
-      "INSERT INTO ms.nodes (id, incarnation, address, program, started_at, seen_at, schema) "
-      "VALUES (99, 'old', '', '0.0.9', 0, ms.now_us(), 22)");
-  const Operation set = SetQueueLimits{"q", costs(6)};
-  const auto refused = must(place.store->apply({&set, 1}, place.clock.now())).results[0];
-  REQUIRE(std::holds_alternative<Error>(refused));
-  CHECK(std::get<Error>(refused).code == ErrorCode::unavailable);
-  place.sql("DELETE FROM ms.nodes WHERE id = 99");
-  place.apply<Done>(SetQueueLimits{"q", costs(6)});
-  CHECK(place.sql("SELECT compatible FROM ms.meta").at(0).at(0) == "23");
-}
-
 TEST_CASE("costs, and what runs for them, go with a copy between all kinds of places") {
-  const pg_testing::AsOlderPrograms as_older_programs;
   const PlaceKind kinds[] = {PlaceKind::directory, PlaceKind::schema, PlaceKind::schema,
                              PlaceKind::directory};
   ManualClock clock;
@@ -143,7 +127,6 @@ TEST_CASE("costs, and what runs for them, go with a copy between all kinds of pl
     CHECK(store->agenda().next_opening < clock.now().wall + std::chrono::hours(2));
     CHECK(claim(*store, 9, clock).empty());
   }
-  CHECK(places[1]->ask("", "SELECT (compatible = version)::int FROM $schema.meta") == 1);
 }
 
 }  // namespace mainspring::pg_testing

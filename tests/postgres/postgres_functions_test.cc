@@ -459,37 +459,13 @@ TEST_CASE("a window holds for SQL too when its job has been pruned, whoever enqu
   place.sql("UPDATE ms.uniques SET until = until - 3600000000");
   const JobId second = place.enqueue("'q', 'send', unique_key => 'k'");
   CHECK(second > first);
-  CHECK(place.sql("SELECT count(*) FROM ms.uniques WHERE gone IS NOT NULL").at(0).at(0) == "0");
+  CHECK(place.sql("SELECT count(*) FROM ms.uniques WHERE ended IS NOT NULL").at(0).at(0) == "0");
   place.check_laws();
   end(second);  // without a window nothing is left
   CHECK(place.sql("SELECT count(*) FROM ms.uniques").at(0).at(0) == "0");
   const JobId third = place.enqueue(job);
   end(third);
   CHECK(place.enqueue("'q', 'send', unique_key => 'k'") == third);
-}
-
-TEST_CASE("a program that knows nothing of windows may take the key of a job that is gone") {
-  Place place;
-  place.apply<Done>(SetRetention{.queue = "q", .completed = Duration(0), .dead = {}});
-  const JobId first = place.enqueue("'q', 'send', unique_key => 'k', unique_for => '1 h'");
-  place.apply<CancelResult>(Cancel{.id = first, .reason = ""});
-  CHECK(place.apply<StepResult>(PruneJobs{}).changed == 1);
-  NewJob job = new_job("q");
-  const JobId second = place.enqueue(job);
-  // As it does: the id and the window, and no more.
-  place.sql(
-      fmt::format("UPDATE ms.jobs SET unique_key = 'k', flags = flags | 4 WHERE id = {}; "
-                  "UPDATE ms.uniques SET id = {}, until = 0",
-                  second, second));
-  place.check_laws();
-  CHECK(place.enqueue("'q', 'send', unique_key => 'k'") == second);
-  CHECK(place.apply<StepResult>(PruneJobs{}).changed == 0);
-  CHECK(place.store->agenda().next_prune > place.clock.now().wall);
-  CHECK(place.sql("SELECT count(*) FROM ms.uniques").at(0).at(0) == "1");
-  place.apply<CancelResult>(Cancel{.id = second, .reason = ""});
-  CHECK(place.apply<StepResult>(PruneJobs{}).changed == 1);
-  CHECK(place.sql("SELECT count(*) FROM ms.uniques").at(0).at(0) == "0");
-  place.check_laws();
 }
 
 TEST_CASE("replace and postpone change the job that has the key, in every line it stands in") {

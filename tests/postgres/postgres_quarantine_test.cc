@@ -95,31 +95,13 @@ TEST_CASE("of claims that name their job at several nodes and a leader one relea
   }
 }
 
-TEST_CASE("nothing goes into quarantine while a node lives that knows none") {
-  const pg_testing::AsOlderPrograms as_older_programs;
+TEST_CASE("claims need not lock a queue that sets nothing but quarantine_after") {
   Place place;
-  const std::string old =
-      "INSERT INTO ms.nodes (id, incarnation, address, program, started_at, seen_at, schema) "
-      "VALUES (99, 'old', '', '0.0.9', 0, ms.now_us() + 3600000000, 19)";
-  place.sql(old);
-  const Operation set = SetQueueLimits{"q", {.quarantine_after = 1}};
-  const auto refused = must(place.store->apply({&set, 1}, place.clock.now())).results[0];
-  REQUIRE(std::holds_alternative<Error>(refused));
-  CHECK(std::get<Error>(refused).code == ErrorCode::unavailable);
-  const JobId id = quarantine(*place.store, place.clock, 1).at(0);
-  CHECK_FALSE(must(place.store->get(id)).quarantined);
-  place.sql("DELETE FROM ms.nodes WHERE id = 99");
-  CHECK(claim(*place.store, 9, place.clock).size() == 1);
-  place.clock.advance(minutes(1));
-  CHECK(place.apply<StepResult>(RescueExpired{}).changed == 1);
-  CHECK(must(place.store->get(id)).quarantined->lost == 3);
-  CHECK(place.sql("SELECT compatible FROM ms.meta").at(0).at(0) == "20");
   place.apply<Done>(SetQueueLimits{"q", {.quarantine_after = 1}});
   CHECK(place.sql("SELECT limits IS NULL FROM ms.queues").at(0).at(0) == "t");
 }
 
 TEST_CASE("quarantine moves as it is, with who is released and what was lost once") {
-  const pg_testing::AsOlderPrograms as_older_programs;
   for (const PlaceKind kind : {PlaceKind::directory, PlaceKind::schema}) {
     const CopyPlace from(kind),
         to(kind == PlaceKind::schema ? PlaceKind::directory : PlaceKind::schema);
@@ -142,8 +124,6 @@ TEST_CASE("quarantine moves as it is, with who is released and what was lost onc
       before.push_back(must(store->get(once)));
     }
     must_copy(from, to, clock);
-    if (to.kind() == PlaceKind::schema)
-      CHECK(to.ask("", "SELECT compatible FROM $schema.meta") == 20);
     const auto store = must(to.open(clock.now()));
     for (const Job& job : before) {
       const Job moved = must(store->get(job.id));

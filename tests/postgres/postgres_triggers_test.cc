@@ -6,7 +6,6 @@
 #include <thread>
 
 #include "postgres/places.h"
-#include "store_postgres/migrations.h"
 #include "store_postgres/postgres_store.h"
 
 namespace mainspring::pg_testing {
@@ -176,34 +175,6 @@ TEST_CASE("a job of a queue whose completions fire is not completed by SQL") {
   put.trigger.ended->queue = "elsewhere";
   node.apply<PutTriggerResult>(put);
   CHECK(by_sql().has_value());
-}
-
-TEST_CASE("no trigger is on ends while a node lives that knows none, and none comes in behind it") {
-  const pg_testing::AsOlderPrograms as_older_programs;
-  const PostgresOptions place = new_place();
-  Node node(place);
-  value(place,
-        fmt::format("INSERT INTO schema.nodes (id, incarnation, address, program, schema, "
-                    "started_at, seen_at) VALUES (99, 'old', '', '0.0.9', {}, 0, schema.now_us())",
-                    pg::kKnowsEnds - 1));
-  const BatchReport refused = must(node.try_batch({watch("t", "q", "then")}));
-  REQUIRE(std::holds_alternative<Error>(refused.results[0]));
-  CHECK(std::get<Error>(refused.results[0]).code == ErrorCode::unavailable);
-  value(place, "DELETE FROM schema.nodes WHERE id = 99");
-  node.apply<PutTriggerResult>(watch("t", "q", "then"));
-  CHECK(value(place, "SELECT compatible FROM schema.meta") == std::to_string(pg::kKnowsEnds));
-}
-
-TEST_CASE("a step of the schema lets nobody in again who was kept out") {
-  const pg_testing::AsOlderPrograms as_older_programs;
-  const PostgresOptions place = new_place();
-  Node node(place);
-  node.apply<PutTriggerResult>(watch("t", "q", "then"));
-  const std::string steps = pg::migration_sql(place.schema, pg::newest_schema() - 1);
-  const std::size_t last = steps.rfind("INSERT INTO " + place.schema + ".meta");
-  REQUIRE(last != std::string::npos);
-  value(place, steps.substr(last));
-  CHECK(value(place, "SELECT compatible FROM schema.meta") == std::to_string(pg::kKnowsEnds));
 }
 
 }  // namespace mainspring::pg_testing

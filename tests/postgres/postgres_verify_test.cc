@@ -150,7 +150,7 @@ TEST_CASE("verify finds planted damage of workflows") {
   };
   check_each(of_both);
   check_each(packed);
-  const pg_testing::AsOlderPrograms as_older_programs;
+  const pg_testing::UnpackedWorkflows unpacked_workflows;
   check_each(of_both);
   check_each(unpacked);
 }
@@ -194,7 +194,7 @@ TEST_CASE("verify finds planted damage of jobs") {
       {"SELECT setval('schema.job_ids', 3)", "ids that would be given again"},
       {"DELETE FROM schema.uniques", "whose unique key does not hold"},
       {"UPDATE schema.uniques SET key = 'other'", "a job of another key"},
-      {"UPDATE schema.uniques SET gone = id, ended = 4", "keys of jobs that are gone"},
+      {"UPDATE schema.uniques SET ended = 4", "keys of jobs that are gone"},
       {"INSERT INTO schema.uniques VALUES (1, 'x', 1000, 1)", "keys of jobs that are gone"},
       {"DELETE FROM schema.extras", "whose extras are missing"},
       {"INSERT INTO schema.extras (id) VALUES (6)", "extras that their job does not know of"},

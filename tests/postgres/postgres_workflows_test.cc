@@ -152,23 +152,6 @@ TEST_CASE("two nodes that start a workflow of one key at the same time start one
   CHECK(value(place, "SELECT count(*) FROM schema.jobs") == std::to_string(kRounds / 4));
 }
 
-TEST_CASE("no workflow begins while a node lives that knows none, and none comes in behind it") {
-  const pg_testing::AsOlderPrograms as_older_programs;
-  const PostgresOptions place = new_place();
-  Node node(place);
-  value(place,
-        "INSERT INTO schema.nodes (id, incarnation, address, program, started_at, seen_at) VALUES "
-        "(99, 'old', '', '0.0.9', 0, schema.now_us())");
-  const auto refused = must(node.try_apply(StartWorkflow{workflow(step("a"))}));
-  REQUIRE(std::holds_alternative<Error>(refused));
-  CHECK(std::get<Error>(refused).code == ErrorCode::unavailable);
-  CHECK(std::get<Error>(refused).message.find("0.0.9") != std::string::npos);
-  CHECK(value(place, "SELECT compatible FROM schema.meta") == "1");
-  value(place, "DELETE FROM schema.nodes WHERE id = 99");
-  node.apply<WorkflowStarted>(StartWorkflow{workflow(step("a"))});
-  CHECK(value(place, "SELECT compatible FROM schema.meta") == "7");
-}
-
 TEST_CASE("numbers that a batch has reserved and not used are of no use behind it") {
   // A server that crashes may give them again, to somebody else.
   PostgresOptions place = new_place();
@@ -182,11 +165,9 @@ TEST_CASE("numbers that a batch has reserved and not used are of no use behind i
   CHECK(node.apply<WorkflowStarted>(StartWorkflow{workflow(step("a"))}).id == 3);
 }
 
-TEST_CASE("none is packed while a node lives that cannot read it, and none comes in behind it") {
-  const PostgresOptions place = [] {
-    const pg_testing::AsOlderPrograms as_older_programs;
-    return new_place();
-  }();
+TEST_CASE("packed workflows and others work in one store") {
+  PostgresOptions place = new_place();
+  place.packed_workflows = false;
   PostgresOptions with = place;
   with.packed_workflows = true;
   // Those that are packed, and those that are not.
@@ -196,23 +177,14 @@ TEST_CASE("none is packed while a node lives that cannot read it, and none comes
                  "|| ' ' || (SELECT count(*) FROM schema.workflow_rows WHERE kind = 2)");
   };
   {
-    Node old(place);
-    old.apply<WorkflowStarted>(
+    Node node(place);
+    node.apply<WorkflowStarted>(
         StartWorkflow{workflow(step("a") + "," + step("b", R"(,"after":["a"])"))});
   }
-  value(place,
-        "INSERT INTO schema.nodes (id, incarnation, address, program, schema, started_at, seen_at) "
-        "VALUES (99, 'old', '', '0.0.9', 28, 0, schema.now_us() + 3600000000)");
-  {
-    Node node(with);
-    node.apply<WorkflowStarted>(StartWorkflow{workflow(step("a"))});
-    CHECK(counts() == "0 3");
-  }
-  value(place, "DELETE FROM schema.nodes WHERE id = 99");
+  CHECK(counts() == "0 2");
   Node node(with);
-  CHECK(value(place, "SELECT compatible FROM schema.meta") == "29");
   const WorkflowId packed = node.apply<WorkflowStarted>(StartWorkflow{workflow(step("a"))}).id;
-  CHECK(counts() == "1 3");
+  CHECK(counts() == "1 2");
   for (int round = 0; round < 2; ++round) {
     for (const ClaimedJob& job : node.claim(9))
       CHECK(node.finish(job, Complete{}) == FinishStatus::ok);
@@ -222,23 +194,13 @@ TEST_CASE("none is packed while a node lives that cannot read it, and none comes
   must_be_sound(node);
 }
 
-TEST_CASE("no fork begins while a node lives that knows none, and none comes in behind it") {
-  const pg_testing::AsOlderPrograms as_older_programs;
+TEST_CASE("a workflow is forked on another node than the one that ran it") {
   const PostgresOptions place = new_place();
   Node node(place), other(place);
   const WorkflowId id =
       node.apply<WorkflowStarted>(StartWorkflow{workflow(step("a") + "," + step("b"))}).id;
   for (const ClaimedJob& job : node.claim(2)) node.finish(job, Complete{});
-  value(place,
-        "INSERT INTO schema.nodes (id, incarnation, address, program, schema, started_at, seen_at) "
-        "VALUES (99, 'old', '', '0.0.9', 11, 0, schema.now_us())");
-  const ForkWorkflow fork{id, "b", {}, "", {}};
-  const auto refused = must(node.try_apply(fork));
-  REQUIRE(std::holds_alternative<Error>(refused));
-  CHECK(std::get<Error>(refused).code == ErrorCode::unavailable);
-  value(place, "DELETE FROM schema.nodes WHERE id = 99");
-  const WorkflowId forked = other.apply<WorkflowStarted>(fork).id;
-  CHECK(value(place, "SELECT compatible FROM schema.meta") == "12");
+  const WorkflowId forked = other.apply<WorkflowStarted>(ForkWorkflow{id, "b", {}, "", {}}).id;
   const auto jobs = node.claim(2);
   REQUIRE(jobs.size() == 1);
   CHECK(node.finish(jobs[0], Complete{}) == FinishStatus::ok);

@@ -453,11 +453,12 @@ std::map<std::string, std::string> cluster_defects() {
       {"rest_of_bundle_not_told",
        "timeout 100 " + kPrograms +
            "/postgres_bundles_test --abort-after=1 -tc='who takes a part*'"},
-      {"new_forms_beside_old_nodes",
-       "timeout 100 " + kPrograms + "/postgres_bundles_test --abort-after=1 -tc='none are made*'"},
-      {"kept_out_for_good",
+      {"newer_schema_accepted",
        "timeout 100 " + kPrograms +
-           "/postgres_bundles_test --abort-after=1 -tc='what keeps older programs out*'"},
+           "/postgres_schema_test --abort-after=1 -tc='a newer schema is refused*'"},
+      {"schema_created_without_lock",
+       "timeout 100 " + kPrograms +
+           "/postgres_schema_test --abort-after=1 -tc='nodes that are started at once*'"},
       {"unused_numbers_kept",
        "timeout 100 " + kPrograms +
            "/postgres_workflows_test --abort-after=1 -tc='numbers that a batch*'"},

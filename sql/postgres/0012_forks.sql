@@ -1,2 +1,0 @@
--- Schema 12 of the shared store: forks of workflows. No table changes: rows of a fork have fields that a program of schema 11
--- cannot read. The first fork waits until no such node lives, and then lets none in (meta.compatible).

@@ -1,4 +1,0 @@
--- Schema 13 of the shared store: workflows in workflows. No table changes: a step that is a workflow, its child and its parent
--- have rows that a program of schema 12 cannot read. workflow_rows.kind 12: children; 13: those that a step waits for.
--- workflows.finished_at of a child is NULL until its parent is removed, then long ago. The first definition with a workflow in it waits
--- until no such node lives, and then lets none in (meta.compatible).

@@ -1,2 +1,0 @@
--- Schema 25 of the shared store: workflows that a step parks. No table changes: their rows have a word and fields that a program
--- of schema 24 cannot read. The first such workflow waits until no such node lives, and then lets none in (meta.compatible).

@@ -1,3 +1,0 @@
--- Schema 26 of the shared store: jobs whose progress is followed. No table changes: a program of schema 25 cannot read a list of
--- follow-ups with "progress" in it. The first such job, or template of one, waits until no such node lives, and then lets none
--- in (meta.compatible).
