@@ -12,7 +12,6 @@
 #pragma once
 
 #include <boost/describe.hpp>
-#include <boost/mp11/algorithm.hpp>
 #include <concepts>
 #include <cstdint>
 #include <limits>
@@ -90,6 +89,12 @@ template <class T>
 using Members = boost::describe::describe_members<T, boost::describe::mod_any_access |
                                                          boost::describe::mod_inherited>;
 
+// Calls `function` with each descriptor of a list that Boost.Describe returns.
+template <template <class...> class List, class... Descriptors, class F>
+void for_each_described(List<Descriptors...>, [[maybe_unused]] F&& function) {
+  (function(Descriptors()), ...);
+}
+
 template <class T>
 struct IsOptional : std::false_type {};
 template <class T>
@@ -111,7 +116,7 @@ void write(std::string& out, const T& value);
 template <DescribedEnum T>
 void write_enum(std::string& out, T value) {
   const char* name = nullptr;
-  boost::mp11::mp_for_each<boost::describe::describe_enumerators<T>>([&](auto e) {
+  for_each_described(boost::describe::describe_enumerators<T>(), [&](auto e) {
     if (e.value == value) name = e.name;
   });
   if (name != nullptr) {
@@ -125,7 +130,7 @@ template <DescribedStruct T>
 void write_struct(std::string& out, const T& value) {
   out += '{';
   bool first = true;
-  boost::mp11::mp_for_each<Members<T>>([&](auto member) {
+  for_each_described(Members<T>(), [&](auto member) {
     const auto& field = value.*member.pointer;
     if constexpr (IsOptional<std::remove_cvref_t<decltype(field)>>::value) {
       if (!field) return;
@@ -214,7 +219,7 @@ Result<void> read_enum(View from, T& value, const std::string& path) {
   const bool is_text = from.get(name);
   bool found = false;
   std::string names;
-  boost::mp11::mp_for_each<boost::describe::describe_enumerators<T>>([&](auto e) {
+  for_each_described(boost::describe::describe_enumerators<T>(), [&](auto e) {
     names += (names.empty() ? "" : ", ") + std::string(e.name);
     if (is_text && name == e.name) value = e.value, found = true;
   });
@@ -226,7 +231,7 @@ template <DescribedStruct T>
 Result<void> read_struct(View from, T& value, const std::string& path) {
   if (!from.is_object()) return wrong(path, "an object");
   Result<void> result;
-  boost::mp11::mp_for_each<Members<T>>([&](auto member) {
+  for_each_described(Members<T>(), [&](auto member) {
     if (!result) return;
     if (const std::optional<View> field = from.member(member.name)) {
       result = read(*field, value.*member.pointer,
