@@ -1,9 +1,9 @@
 # What every target shares: warnings, sanitizers, ccache, and the one function that declares a module.
 
-find_program(CCACHE ccache)
-if(CCACHE)
+find_program(MAINSPRING_CCACHE ccache)
+if(MAINSPRING_CCACHE AND NOT DEFINED CMAKE_CXX_COMPILER_LAUNCHER)
   # Without these two ccache passes by every file that has a precompiled header. Nothing here reads __TIME__.
-  set(CMAKE_CXX_COMPILER_LAUNCHER env CCACHE_SLOPPINESS=pch_defines,time_macros ${CCACHE})
+  set(CMAKE_CXX_COMPILER_LAUNCHER env CCACHE_SLOPPINESS=pch_defines,time_macros ${MAINSPRING_CCACHE})
 endif()
 
 option(MAINSPRING_WERROR "Warnings are errors" OFF)
@@ -42,15 +42,18 @@ endif()
 if(MAINSPRING_HARDEN)
   # tests/doors/hardening_test.sh looks for what each of these leaves in the program.
   target_compile_definitions(mainspring_flags INTERFACE _FORTIFY_SOURCE=2 _GLIBCXX_ASSERTIONS)
+  if(NOT CMAKE_POSITION_INDEPENDENT_CODE)  # which is -fPIC, for a library that becomes part of a shared one
+    target_compile_options(mainspring_flags INTERFACE -fPIE)
+  endif()
   target_compile_options(mainspring_flags INTERFACE
-    -fPIE -fstack-protector-strong -fstack-clash-protection -fcf-protection)
+    -fstack-protector-strong -fstack-clash-protection -fcf-protection)
   # The same bytes wherever it is built: no path of the tree in debug information, __FILE__ or asserts.
   target_compile_options(mainspring_flags INTERFACE
     -ffile-prefix-map=${PROJECT_BINARY_DIR}=build -ffile-prefix-map=${PROJECT_SOURCE_DIR}=.)
   target_link_options(mainspring_flags INTERFACE -pie -Wl,-z,relro,-z,now,-z,noexecstack)
 endif()
-find_program(GOLD ld.gold)
-if(GOLD AND PROJECT_IS_TOP_LEVEL AND NOT MAINSPRING_HARDEN)
+find_program(MAINSPRING_GOLD ld.gold)
+if(MAINSPRING_GOLD AND PROJECT_IS_TOP_LEVEL AND NOT MAINSPRING_HARDEN)
   # Half of the time that the default linker takes, for each of ninety programs.
   target_link_options(mainspring_flags INTERFACE -fuse-ld=gold)
 endif()
