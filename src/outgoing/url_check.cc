@@ -1,9 +1,9 @@
 // Reading URLs strictly, by libcurl's own parser, so that no two readers disagree.
 #include "outgoing/url_check.h"
 
+#include <curl/curl.h>
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <charconv>
 
 namespace mainspring {
@@ -21,19 +21,6 @@ std::optional<std::string> part(CURLU* url, CURLUPart which, unsigned flags = 0)
 
 Error bad_url(std::string_view rule) {
   return invalid("url", fmt::format("url: {}", rule));
-}
-
-// What readers of URLs are known to disagree about is left out: blanks, controls, '\', letters
-// beyond ASCII (of which some become digits and dots) and %-escapes in the authority.
-Result<void> check_text(const std::string& text) {
-  const bool plain = !text.empty() && text.size() <= kMaxUrlBytes &&
-                     std::all_of(text.begin(), text.end(),
-                                 [](char c) { return c > 0x20 && c < 0x7f && c != '\\'; });
-  if (plain) return {};
-  return bad_url(fmt::format(
-      "must be http://… or https://… with a host, at most {} bytes of ASCII without blanks and "
-      "'\\'",
-      kMaxUrlBytes));
 }
 
 Result<std::uint16_t> port_of(CURLU* url) {
@@ -69,8 +56,12 @@ Result<void> read_host(CheckedUrl& out) {
 
 }  // namespace
 
+void CheckedUrl::Free::operator()(Curl_URL* handle) const {
+  ::curl_url_cleanup(handle);
+}
+
 Result<CheckedUrl> read_url(const std::string& text, Userinfo userinfo) {
-  MS_TRY(check_text(text));
+  MS_TRY(check_url_text(text));
   CheckedUrl out;
   out.url.reset(::curl_url());
   if (!out.url) return Error{ErrorCode::io_error, "out of memory"};

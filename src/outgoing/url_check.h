@@ -1,8 +1,6 @@
 // The URL of an outgoing request, read once: what is checked is what is connected to.
 #pragma once
 
-#include <curl/curl.h>
-
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -13,6 +11,8 @@
 #include "mainspring/result.h"
 #include "outgoing/address_rules.h"
 
+struct Curl_URL;  // libcurl's CURLU
+
 namespace mainspring {
 
 inline constexpr std::size_t kMaxUrlBytes = 2048;
@@ -22,18 +22,22 @@ enum class Userinfo { refused, taken };
 
 struct CheckedUrl {
   struct Free {
-    void operator()(CURLU* handle) const { ::curl_url_cleanup(handle); }
+    void operator()(Curl_URL* handle) const;
   };
-  std::unique_ptr<CURLU, Free> url;  // without its userinfo
-  std::string host;                  // a name, or an address without brackets
+  std::unique_ptr<Curl_URL, Free> url;  // without its userinfo; null in a build without libcurl
+  std::string host;                     // a name, or an address without brackets
   std::uint16_t port = 0;
   std::optional<IpAddress> address;  // if the host is one
   Secret user;                       // decoded; empty = none
   Secret password;
 };
 
+// The rules that need no parser: length, and which bytes. Errors: as read_url().
+Result<void> check_url_text(const std::string& text);
+
 // Errors: invalid_argument, field url: the rule that it breaks. No message shows the URL, which may
-// hold a password.
+// hold a password. Without libcurl (outgoing/without_curl.cc) only text and scheme are checked, and
+// only `host` is set: the process that sends a request reads its URL again.
 Result<CheckedUrl> read_url(const std::string& text, Userinfo userinfo);
 
 }  // namespace mainspring
