@@ -1,0 +1,58 @@
+// What the engine uses of store_postgres, in a build without libpq: databases are refused.
+#include "store_postgres/node_channel.h"
+#include "store_postgres/postgres_store.h"
+
+namespace mainspring {
+namespace {
+
+Error no_postgres() {
+  return invalid("url",
+                 "url: postgres://… is not part of this build of Mainspring. Configure it with "
+                 "-DMAINSPRING_POSTGRES=ON, which needs libpq");
+}
+
+}  // namespace
+
+struct DatabaseClock::State {
+  const Clock& base;
+};
+
+DatabaseClock::DatabaseClock(const Clock& base) : state_(new State{base}) {}
+DatabaseClock::~DatabaseClock() = default;
+
+Now DatabaseClock::now() const {
+  return state_->base.now();
+}
+
+Result<std::unique_ptr<SharedStore>> open_postgres_store(PostgresOptions, Now, Log&,
+                                                         DatabaseClock*) {
+  return no_postgres();
+}
+
+// A node has a channel once its store is open, so none is ever made.
+struct NodeChannel::Impl {};
+
+NodeChannel::NodeChannel(NodeChannelOptions, const Clock&, Random&, Log&, Registry&, Handlers) {}
+NodeChannel::~NodeChannel() = default;
+
+void NodeChannel::start() {}
+void NodeChannel::stop() {}
+void NodeChannel::say(const Heard&) {}
+
+NodeChannel::Listening NodeChannel::listening() const {
+  return Listening::away;
+}
+
+std::string_view to_string(NodeChannel::Listening) {
+  return "away";
+}
+
+Result<Secret> shared_secret(const NodeChannelOptions&, const std::string&, const Clock&, Random&) {
+  return no_postgres();
+}
+
+Result<Secret> shared_bell_key(const NodeChannelOptions&, const Clock&, Random&) {
+  return no_postgres();
+}
+
+}  // namespace mainspring
