@@ -6,7 +6,7 @@ cd "$(dirname "$(readlink -f "$0")")/.."
 # shellcheck source=packaging/shell.sh
 source packaging/shell.sh
 
-need "${BUILD_PACKAGES[@]}" python3 binutils
+need "${BUILD_PACKAGES[@]}" python3 binutils gdb pkg-config
 build release
 passed=0 failed=0
 check() {
@@ -24,10 +24,14 @@ sbom() {
   packaging/sbom.sh build/release/mainspring >build/release/sbom.spdx.json
   python3 -c 'import json; assert len(json.load(open("build/release/sbom.spdx.json"))["packages"]) > 10'
 }
+installed() {
+  tests/install/prefix_test.sh --limit 14000000 build/release . c++
+}
 licences() { diff <(packaging/sbom.sh --licences build/release/mainspring) docs/reference/licences.md; }
 check "hardening" tests/doors/hardening_test.sh build/release/mainspring
 check "list of what is linked" sbom
 check "docs/reference/licences.md" licences
+check "install" installed
 [[ ${1:-} == --quick ]] || check "reproducible build" packaging/reproduce.sh
 echo "$passed passed, $failed failed"
 ((failed == 0))
