@@ -34,17 +34,23 @@ class ModelReads : public Store {
 
   Result<std::vector<QueueStats>> queues() const override {
     std::vector<QueueStats> all;
+    std::map<std::string_view, std::size_t> places;
     for (const auto& [name, kept] : disk_.queues) {
-      QueueStats& s = all.emplace_back(kept);
-      s.name = name;
-      for (const auto& [id, r] : disk_.jobs) {
-        if (r.job.queue != name) continue;
-        if (r.job.quarantined) ++s.quarantined;
-        ++(r.expired ? s.expired : s.counts[static_cast<std::size_t>(r.job.state)]);
-        if (r.job.state == JobState::available &&
-            (!s.oldest_available || r.job.run_at < *s.oldest_available))
-          s.oldest_available = r.job.run_at;
-      }
+      places[name] = all.size();
+      all.emplace_back(kept).name = name;
+    }
+    for (const auto& [id, r] : disk_.jobs) {
+      const auto place = places.find(r.job.queue);
+      if (place == places.end()) continue;
+      QueueStats& s = all[place->second];
+      if (r.job.quarantined) ++s.quarantined;
+      ++(r.expired ? s.expired : s.counts[static_cast<std::size_t>(r.job.state)]);
+      if (r.job.state == JobState::available &&
+          (!s.oldest_available || r.job.run_at < *s.oldest_available))
+        s.oldest_available = r.job.run_at;
+    }
+    for (QueueStats& s : all) {
+      const std::string& name = s.name;
       s.slots_taken = of_.limits->slots_taken(name);
       const auto meter = disk_.meters.find(name);
       if (meter != disk_.meters.end()) s.meter = meter->second;

@@ -155,11 +155,12 @@ std::string MirrorStore::follow(std::span<const Operation> batch, const BatchRep
 // the limit keys that opened: where keys have rates it tells once more, at once.
 Agenda MirrorStore::model_agenda(WallTime now) const {
   Agenda agenda = model_->agenda();
+  const WallTime opening = real_->agenda().next_opening;
+  if (opening > now || opening == agenda.next_opening) return agenda;
   const auto queues = model_->queues();
   const bool rates = std::any_of(queues->begin(), queues->end(),
                                  [](const QueueStats& q) { return q.limits.per_key.rate; });
-  const WallTime opening = real_->agenda().next_opening;
-  if (rates && opening <= now) agenda.next_opening = opening;
+  if (rates) agenda.next_opening = opening;
   return agenda;
 }
 
