@@ -11,10 +11,12 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <sstream>
+#include <string_view>
 
 #include "env/accounts.h"
 #include "env/fd.h"
@@ -123,7 +125,11 @@ int free_port() {
   return 0;
 }
 
-PgCluster::PgCluster(ClusterOptions options) : options_(std::move(options)) {}
+PgCluster::PgCluster(ClusterOptions options) : options_(std::move(options)) {
+  const char* tls = std::getenv("MAINSPRING_TEST_PG_TLS");
+  if (tls != nullptr && std::string_view(tls) == "on") options_.tls = true;
+  options_.tcp |= options_.tls;
+}
 
 Result<std::unique_ptr<PgCluster>> PgCluster::make(ClusterOptions options) {
   std::unique_ptr<PgCluster> cluster(new PgCluster(std::move(options)));
@@ -164,6 +170,20 @@ Result<void> PgCluster::init_data() {
   return give_to_server(data_);
 }
 
+// A certificate of its own for localhost, which is also its authority.
+Result<void> PgCluster::use_tls() {
+  MS_TRY(run_program({"openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt",
+                      "ec_paramgen_curve:P-256", "-nodes", "-days", "2", "-subj", "/CN=localhost",
+                      "-keyout", data_ + "/server.key", "-out", data_ + "/server.crt"},
+                     server_user(), directory_));
+  const std::string hba = data_ + "/pg_hba.conf";
+  std::string lines = read_text(hba);
+  for (std::size_t at = 0; (at = lines.find("\nhost ", at)) != std::string::npos; ++at)
+    lines.replace(at, 6, "\nhostssl ");
+  std::ofstream(hba) << lines;
+  return {};
+}
+
 Result<void> PgCluster::prepare() {
   MS_TRY_ASSIGN(directory_, make_server_directory());
   std::error_code unknown;
@@ -176,6 +196,7 @@ Result<void> PgCluster::prepare() {
   data_ =
       options_.data_directory.empty() ? directory_ + "/data" : options_.data_directory + "/data";
   MS_TRY(init_data());
+  if (options_.tls) MS_TRY(use_tls());
   if (options_.tcp) port_ = free_port();
   std::ofstream conf(data_ + "/postgresql.conf", std::ios::app);
   conf << fmt::format("listen_addresses = '{}'\n", options_.tcp ? "127.0.0.1" : "")
@@ -186,6 +207,7 @@ Result<void> PgCluster::prepare() {
        // Files that go with the directory, not in /dev/shm.
        << "dynamic_shared_memory_type = mmap\n"
        << "shared_buffers = 32MB\n"
+       << fmt::format("ssl = {}\n", options_.tls ? "on" : "off")
        << "jit = off\n"  // as the guide says; else reads behind a pooler compile for 40 ms
        // What was copied was never synced: each file by itself would take seconds.
        << "recovery_init_sync_method = syncfs\n"
@@ -285,6 +307,11 @@ Result<std::string> PgCluster::new_database() {
 }
 
 std::string PgCluster::url(const std::string& database, const std::string& user) const {
+  if (options_.tls) {
+    return fmt::format(
+        "postgres://{}@localhost:{}/{}?hostaddr=127.0.0.1&sslmode=verify-full&sslrootcert={}", user,
+        port_, database, data_ + "/server.crt");
+  }
   return fmt::format("postgres://{}@/{}?host={}&port={}", user, database, directory_,
                      options_.tcp ? port_ : 5432);
 }

@@ -49,6 +49,9 @@ class PgConnection {
 struct ClusterOptions {
   bool fsync = false;
   bool tcp = false;  // also on 127.0.0.1, on a port of its own
+  // url() is over TLS, with sslmode=verify-full, and TCP without TLS is refused. Also on with
+  // MAINSPRING_TEST_PG_TLS=on in the environment.
+  bool tls = false;
   int max_connections = 60;
   std::vector<std::string> settings;  // "name = value" of postgresql.conf; later ones win
   // No file of the server may be larger: what is beyond is "no space" or "too large". 0 = none.
@@ -102,7 +105,8 @@ class PgCluster {
   Result<void> set(const std::string& name, const std::string& value);
   // An empty database of the role "mainspring"; returns its name.
   Result<std::string> new_database();
-  // For libpq, by the socket. "mainspring" owns databases and is nothing else; "postgres" may all.
+  // For libpq, by the socket, or over TLS. "mainspring" owns databases and is nothing else;
+  // "postgres" may all.
   std::string url(const std::string& database, const std::string& user = "mainspring") const;
   // By 127.0.0.1 and any port, for instance a proxy's.
   static std::string tcp_url(int port, const std::string& database,
@@ -119,6 +123,7 @@ class PgCluster {
   explicit PgCluster(ClusterOptions options);
   Result<void> prepare();
   Result<void> init_data();
+  Result<void> use_tls();
   void signal_all(int number) const;
   std::vector<int> children() const;
 

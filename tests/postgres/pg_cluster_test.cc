@@ -64,6 +64,15 @@ TEST_CASE("a cluster is gone with its object, and its directory too") {
   CHECK_FALSE(std::filesystem::exists(directory));
 }
 
+TEST_CASE("a cluster with TLS serves connections that verify it, and refuses TCP without TLS") {
+  const auto cluster = must(PgCluster::make({.tls = true}));
+  Numbers numbers(*cluster);
+  CHECK(one(must(numbers.connection.sql(
+            "SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()"))) == "t");
+  const std::string plain = PgCluster::tcp_url(cluster->port(), numbers.database);
+  CHECK_FALSE(PgConnection::open(plain + "?sslmode=disable").has_value());
+}
+
 TEST_CASE("what was committed is there after every kind of end") {
   const auto cluster = must(PgCluster::make({}));
   Numbers numbers(*cluster);
