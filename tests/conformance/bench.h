@@ -42,6 +42,11 @@ class Bench {
   // -- time, opening ------------------------------------------------------------------------------
   ManualClock clock;
   StoreOptions options;
+
+ private:
+  StoreFactory open_;  // it keeps the place, so it outlives the store
+
+ public:
   std::unique_ptr<Store> store;
   void advance(Duration d) { clock.advance(d); }
   WallTime wall() const { return clock.now().wall; }
@@ -93,7 +98,6 @@ class Bench {
 
  private:
   void check_counters() const;
-  StoreFactory open_;
   Effects effects_;
 };
 

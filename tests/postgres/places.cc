@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "postgres/pgbouncer.h"
+#include "store_postgres/inspect.h"
 
 namespace mainspring::pg_testing {
 
@@ -32,19 +33,91 @@ const std::string& the_database() {
   return name;
 }
 
+bool through_pooler() {
+  const char* wanted = std::getenv("MAINSPRING_TEST_POOLER");
+  return wanted != nullptr && std::string_view(wanted) == "on";
+}
+
 namespace {
 
 // nullptr = straight to the server.
 PgBouncer* the_pooler() {
   static const std::unique_ptr<PgBouncer> pooler = [] {
-    const char* wanted = std::getenv("MAINSPRING_TEST_POOLER");
-    const bool on = wanted != nullptr && std::string_view(wanted) == "on";
-    return on ? must(PgBouncer::make(the_cluster())) : nullptr;
+    return through_pooler() ? must(PgBouncer::make(the_cluster())) : nullptr;
   }();
   return pooler.get();
 }
 
+// What makes a store's schema as it was when it was made.
+struct EmptiedPlace {
+  PostgresOptions options;
+  std::string emptying;  // SQL
+  int uses = 0;
+};
+// Emptied tables keep their dead rows until they are vacuumed: a schema is made again now and then.
+constexpr int kMostUses = 100;
+
+// Of a schema that no store has used yet. Triggers are off: they would write into emptied tables.
+std::string emptying_of(const std::string& schema) {
+  must(the_cluster().sql(fmt::format("CREATE SCHEMA kept_{}", schema), the_database()));
+  const auto ask = [&](const char* what, char kind) {
+    return must(the_cluster().sql(
+        fmt::format("SELECT {} FROM pg_class WHERE relnamespace = '{}'::regnamespace AND "
+                    "relkind = '{}'",
+                    what, schema, kind),
+        the_database()));
+  };
+  std::string sql = "BEGIN; SET LOCAL session_replication_role = replica;";
+  for (const auto& row : ask("relname", 'r')) {
+    const std::string table = fmt::format("{}.{}", schema, row[0]);
+    sql += fmt::format("DELETE FROM {};", table);
+    const auto rows =
+        must(the_cluster().sql(fmt::format("SELECT count(*) FROM {}", table), the_database()));
+    if (rows.at(0).at(0) == "0") continue;
+    must(the_cluster().sql(fmt::format("CREATE TABLE kept_{} AS TABLE {}", table, table),
+                           the_database()));
+    sql += fmt::format("INSERT INTO {} SELECT * FROM kept_{};", table, table);
+  }
+  for (const auto& row : ask("relname", 'S')) {
+    const std::string sequence = fmt::format("{}.{}", schema, row[0]);
+    const auto rows = must(the_cluster().sql(
+        fmt::format("SELECT last_value, is_called FROM {}", sequence), the_database()));
+    sql +=
+        fmt::format("SELECT setval('{}', {}, '{}');", sequence, rows.at(0).at(0), rows.at(0).at(1));
+  }
+  return sql + "COMMIT";
+}
+
+EmptiedPlace next_place(std::vector<EmptiedPlace>& free) {
+  while (!free.empty()) {
+    EmptiedPlace place = std::move(free.back());
+    free.pop_back();
+    const std::string& schema = place.options.schema;
+    if (++place.uses < kMostUses) {
+      must(the_cluster().sql(place.emptying, the_database()));
+      return place;
+    }
+    must(the_cluster().sql(
+        fmt::format("DROP SCHEMA {0} CASCADE; DROP SCHEMA kept_{0} CASCADE", schema),
+        the_database()));
+  }
+  EmptiedPlace place{.options = new_place(), .emptying = ""};
+  must(migrate_postgres_store(place.options));
+  place.emptying = emptying_of(place.options.schema);
+  return place;
+}
+
 }  // namespace
+
+std::shared_ptr<PostgresOptions> reused_place() {
+  static std::vector<EmptiedPlace> free;
+  auto* place = new EmptiedPlace(next_place(free));
+  const std::shared_ptr<EmptiedPlace> kept(place, [](EmptiedPlace* p) {
+    free.push_back(std::move(*p));
+    delete p;
+  });
+  return {kept, &kept->options};
+}
 
 namespace {
 bool workflows_are_packed = true;

@@ -8,12 +8,12 @@
 namespace mainspring {
 
 StoreFactory store_under_test() {
-  auto place = std::make_shared<PostgresOptions>();
+  auto place = std::make_shared<std::shared_ptr<PostgresOptions>>();
   return [place](OpenAs how, const StoreOptions& options, Now now) -> std::unique_ptr<Store> {
     static NullLog log;
-    if (how == OpenAs::fresh) *place = pg_testing::new_place();
-    place->store = options;
-    return pg_testing::must(open_postgres_store(*place, now, log));
+    if (how == OpenAs::fresh) *place = pg_testing::reused_place();
+    (*place)->store = options;
+    return pg_testing::must(open_postgres_store(**place, now, log));
   };
 }
 
