@@ -95,8 +95,12 @@ class Place {
 
 struct Listener {
   explicit Listener(const PostgresOptions& place)
-      : channel({.url = place.url, .schema = place.schema, .node = 77, .incarnation = "i"}, clock,
-                random, log, registry,
+      // Straight to the server: a pooler passes no notifications on.
+      : channel({.url = Secret(the_cluster().url(the_database())),
+                 .schema = place.schema,
+                 .node = 77,
+                 .incarnation = "i"},
+                clock, random, log, registry,
                 {.heard = [this](const Heard& what) { note(what); }, .peers = [](const auto&) {}}) {
     channel.start();
     REQUIRE(wait([this] { return channel.listening() == NodeChannel::Listening::works; }));
