@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
+#include "scale.h"
 #include "simulation/sim_vfs.h"
 #include "store_sqlite/sqlite_store.h"
 
@@ -28,7 +29,7 @@ TEST_CASE("the SQLite store answers every operation as the model does") {
       return opened ? std::move(*opened) : nullptr;
     };
   };
-  const Compared compared = compare_with_model(how, 200'000);
+  const Compared compared = compare_with_model(how, by_scale(16'000, 40'000, 200'000));
   if (!compared.mismatch.empty()) FAIL(compared.mismatch);
   CHECK(compared.workflows > 0);
   CHECK(compared.forks > 0);

@@ -13,6 +13,7 @@
 #include "conformance/histories.h"
 #include "postgres/copy_places.h"
 #include "postgres/places.h"
+#include "scale.h"
 
 namespace mainspring {
 namespace {
@@ -163,7 +164,8 @@ std::string moved_while_it_lives(PlaceKind kind, PlaceKind into, std::uint64_t s
 
 TEST_CASE("a copy is sound and equal whatever happens to jobs and sessions between its looks") {
   const char* asked = std::getenv("MS_COPY_SEEDS");
-  const auto seeds = static_cast<std::uint64_t>(asked == nullptr ? 8 : std::atoi(asked));
+  const auto seeds =
+      static_cast<std::uint64_t>(asked == nullptr ? by_scale(1, 3, 8) : std::atoi(asked));
   for (std::uint64_t seed = 1; seed <= seeds; ++seed) {
     for (const PlaceKind kind : {PlaceKind::directory, PlaceKind::schema}) {
       for (const PlaceKind into : {PlaceKind::directory, PlaceKind::schema}) {

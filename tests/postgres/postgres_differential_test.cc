@@ -3,6 +3,7 @@
 
 #include "conformance/differential.h"
 #include "postgres/places.h"
+#include "scale.h"
 #include "store_postgres/postgres_store.h"
 
 namespace mainspring {
@@ -15,16 +16,18 @@ TEST_CASE("the PostgreSQL store answers every operation as the model does") {
   how.eager_lines = true;
   how.max_shrink_runs = 300;
   how.new_place = [&](std::uint64_t) -> Differential::Place {
-    return [&log, place = pg_testing::new_place()](const StoreOptions& options,
-                                                   Now now) -> std::unique_ptr<Store> {
-      PostgresOptions o = place;
+    return [&log, place = pg_testing::reused_place()](const StoreOptions& options,
+                                                      Now now) -> std::unique_ptr<Store> {
+      PostgresOptions o = *place;
       o.store = options;
       auto opened = open_postgres_store(o, now, log);
       if (!opened) MESSAGE(opened.error().message);
       return opened ? std::move(*opened) : nullptr;
     };
   };
-  const Compared compared = compare_with_model(how, 40'000);
+  const int operations = pg_testing::through_pooler() ? by_scale(4'000, 4'000, 20'000)
+                                                      : by_scale(4'000, 12'000, 40'000);
+  const Compared compared = compare_with_model(how, operations);
   if (!compared.mismatch.empty()) FAIL(compared.mismatch);
   CHECK(compared.windows > 0);
   MESSAGE(compared.operations << " operations compared, " << compared.windows

@@ -14,6 +14,7 @@
 #include "postgres/fleet.h"
 #include "postgres/places.h"
 #include "postgres/tcp_proxy.h"
+#include "scale.h"
 
 namespace mainspring::pg_testing {
 namespace {
@@ -22,7 +23,6 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 constexpr int kNodes = 3;
-constexpr std::int64_t kDefaultKills = 210;
 // Of one call while the server is away: a round trip that is not answered, and a new connection.
 constexpr Duration kLongestCall = seconds(10);
 constexpr Duration kDrainLimit = seconds(120);
@@ -239,7 +239,7 @@ void must_have_met_limits(const Store& store, const blackbox::History& history,
 
 TEST_CASE(
     "whatever is killed, nothing acknowledged is lost and nothing runs twice under one token") {
-  const std::int64_t kills = number_from("MS_PG_KILLS", kDefaultKills);
+  const std::int64_t kills = number_from("MS_PG_KILLS", by_scale<std::int64_t>(40, 100, 210));
   const auto seed = static_cast<std::uint64_t>(number_from("MS_PG_SEED", 1));
   ClusterOptions options;
   // Commits take longer, so that kills fall into them.

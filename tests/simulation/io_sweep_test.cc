@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "env/clock.h"
+#include "scale.h"
 #include "simulation/mirror_store.h"
 #include "store_sqlite/sqlite_store.h"
 
@@ -16,6 +17,11 @@ using std::chrono::seconds;
 
 constexpr int kBatches = 24;
 constexpr int kMaxOpens = 10;
+
+// Of the calls of a sweep, each n-th: a prime, so that the sample meets each kind of call.
+int each_nth() {
+  return by_scale(29, 7, 1);
+}
 
 class Run {
  public:
@@ -180,7 +186,7 @@ TEST_CASE("the power goes at each I/O call: every acknowledged batch is there, n
   const std::int64_t calls = calls_of_script();
   REQUIRE(calls > 100);
   std::int64_t lost = 0;
-  for (std::int64_t k = 1; k <= calls; ++k) {
+  for (std::int64_t k = 1; k <= calls; k += each_nth()) {
     Run run(static_cast<std::uint64_t>(k));
     if (run.open(k)) {
       run.disk().crash_after(k);
@@ -191,12 +197,12 @@ TEST_CASE("the power goes at each I/O call: every acknowledged batch is there, n
     CHECK_MESSAGE(why == "", "call " << k << ": " << why);
     lost += run.disk().stats().lost_writes;
   }
-  CHECK(lost > 100);
+  CHECK(lost > 100 / each_nth());
 }
 
 TEST_CASE("the process is killed at each I/O call") {
   const std::int64_t calls = calls_of_script();
-  for (std::int64_t k = 1; k <= calls; ++k) {
+  for (std::int64_t k = 1; k <= calls; k += each_nth()) {
     Run run(static_cast<std::uint64_t>(k));
     REQUIRE(run.open());
     run.disk().crash_after(k);
@@ -211,7 +217,7 @@ TEST_CASE("a sync fails, the process stops, and the power goes while it recovers
   constexpr std::int64_t kSyncs = 30;
   constexpr std::int64_t kRecoveryCalls = 45;
   for (std::int64_t sync = 1; sync <= kSyncs; sync += 3) {
-    for (std::int64_t crash = 1; crash <= kRecoveryCalls; crash += 2) {
+    for (std::int64_t crash = 1; crash <= kRecoveryCalls; crash += by_scale(10, 6, 2)) {
       Run run(static_cast<std::uint64_t>(sync * 1000 + crash));
       REQUIRE(run.open());
       run.disk().fail_sync_after(sync);
@@ -228,7 +234,8 @@ TEST_CASE("a sync fails, the process stops, and the power goes while it recovers
 
 TEST_CASE("the disk is full from each batch on, and there is space again later") {
   std::int64_t refused = 0;
-  for (int full = 1; full < kBatches - 6; ++full) {
+  const int step = by_scale(4, 2, 1);
+  for (int full = 1; full < kBatches - 6; full += step) {
     for (const std::int64_t room : {0, 3000, 9000}) {
       Run run(static_cast<std::uint64_t>(full));
       REQUIRE(run.open());
@@ -243,7 +250,7 @@ TEST_CASE("the disk is full from each batch on, and there is space again later")
       refused += run.disk().stats().refused_full;
     }
   }
-  CHECK(refused > 50);
+  CHECK(refused > 50 / step);
 }
 
 // One schedule whose tick is due, on a disk of its own.

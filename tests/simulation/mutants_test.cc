@@ -1,31 +1,40 @@
-// Every seeded defect must be caught: for each, the cheapest test that should fail, and does.
+// Every mutant must be caught: for each, the cheapest test that should fail, and does.
 //
 // A test that does not fail when the code is wrong proves nothing. The table names all MS_MUTANT()
-// of the source tree; each program is also run without a defect, and must pass.
+// of the source tree; each program is also run without a mutant, and must pass.
+//
+// `./test full` runs all mutants. Otherwise those of changed files run (changed_files.sh), and a
+// few others so that there are always some.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <atomic>
 #include <chrono>
+#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <map>
 #include <regex>
 #include <set>
+#include <sstream>
 #include <string>
-#include <thread>
 #include <vector>
 
+#include "scale.h"
+
 namespace {
+
+using mainspring::test_scale;
+using mainspring::TestScale;
 
 namespace fs = std::filesystem;
 
 const std::string kPrograms = MAINSPRING_BINARY_DIR;
 const std::string kScenarios = MAINSPRING_SOURCE_DIR "/tests/scenarios/";
 constexpr int kMaxSeconds = 300;  // for one program; one that hangs has failed
-constexpr int kAtOnce = 2;
+constexpr std::size_t kFewest = 10;      // mutants of a run
+constexpr std::size_t kMostRecent = 40;  // without a merge base to compare with
 // A defect in how threads meet shows only when they do: one that survives is run again, so often in
 // all, and named if it took more than one. Without a defect nothing is run twice.
 constexpr int kGoes = 3;
@@ -644,30 +653,80 @@ std::string without_defect(const std::string& command) {
 // Does the program pass with this defect ("" = none)?
 bool passes(const std::string& mutant, const std::string& command) {
   const std::string line =
-      fmt::format("MS_MUTANT='{}' timeout {} {} > /dev/null 2>&1", mutant, kMaxSeconds, command);
+      // Whole, whatever this run's scale: a sample might miss what the mutant breaks.
+      fmt::format("MAINSPRING_TEST_SCALE=full MS_MUTANT='{}' timeout {} {} > /dev/null 2>&1",
+                  mutant, kMaxSeconds, command);
   return std::system(line.c_str()) == 0;
 }
 
-// The names in MS_MUTANT(…) of the source tree.
-std::set<std::string> in_source() {
+// The files of the names in MS_MUTANT(…) of the source tree, from its top.
+std::map<std::string, std::string> in_source() {
   const std::regex name("MS_MUTANT\\(([a-z_]+)\\)");
-  std::set<std::string> names;
+  std::map<std::string, std::string> names;
   for (const auto& entry : fs::recursive_directory_iterator(MAINSPRING_SOURCE_DIR "/src")) {
     if (entry.path().extension() != ".cc") continue;
     std::ifstream file(entry.path());
     for (std::string line; std::getline(file, line);) {
       for (std::sregex_iterator it(line.begin(), line.end(), name), end; it != end; ++it)
-        names.insert((*it)[1].str());
+        names[(*it)[1].str()] = fs::relative(entry.path(), MAINSPRING_SOURCE_DIR).string();
     }
   }
   return names;
 }
 
+// What changed_files.sh says: its first line, and the files.
+struct Changed {
+  std::string since;
+  std::set<std::string> files;
+};
+Changed changed_files() {
+  Changed changed;
+  FILE* script = popen(MAINSPRING_SOURCE_DIR "/tests/simulation/changed_files.sh", "r");
+  REQUIRE(script != nullptr);
+  std::string text;
+  for (int c = std::fgetc(script); c != EOF; c = std::fgetc(script)) text += static_cast<char>(c);
+  REQUIRE(pclose(script) == 0);
+  std::istringstream lines(text);
+  std::getline(lines, changed.since);
+  for (std::string line; std::getline(lines, line);) changed.files.insert(line);
+  return changed;
+}
+
+// An order without meaning that is the same everywhere: FNV-1a.
+std::uint64_t place_in_order(const std::string& name) {
+  std::uint64_t hash = 14695981039346656037U;
+  for (const char c : name) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211U;
+  return hash;
+}
+
+// The mutants to run. Says which were left out.
+std::set<std::string> chosen_mutants() {
+  std::vector<std::string> wanted, others;
+  const Changed changed = changed_files();
+  for (const auto& [mutant, file] : in_source()) {
+    const bool wants = test_scale() == TestScale::full || changed.files.count(file) > 0;
+    (wants ? wanted : others).push_back(mutant);
+  }
+  const auto by_place = [](const std::string& a, const std::string& b) {
+    return place_in_order(a) < place_in_order(b);
+  };
+  std::sort(wanted.begin(), wanted.end(), by_place);
+  std::sort(others.begin(), others.end(), by_place);
+  const std::size_t all = wanted.size();
+  const bool bounded = test_scale() != TestScale::full && !changed.since.starts_with("since ");
+  if (bounded && all > kMostRecent) wanted.resize(kMostRecent);
+  MESSAGE(fmt::format("{} of {} mutants of changed files ({}) run, {} left out for ./test full",
+                      wanted.size(), all, changed.since, all - wanted.size() + others.size()));
+  for (std::size_t i = 0; i < others.size() && wanted.size() < kFewest; ++i)
+    wanted.push_back(others[i]);
+  return {wanted.begin(), wanted.end()};
+}
+
 TEST_CASE("the table names every seeded defect of the source tree, at least 20 of them") {
   std::set<std::string> named;
   for (const auto& [mutant, command] : table()) named.insert(mutant);
-  const std::set<std::string> there = in_source();
-  for (const std::string& mutant : there) {
+  const std::map<std::string, std::string> there = in_source();
+  for (const auto& [mutant, file] : there) {
     CHECK_MESSAGE(named.count(mutant) == 1, mutant << " is in the source and not in the table");
   }
   for (const std::string& mutant : named) {
@@ -688,26 +747,21 @@ TEST_CASE("each seeded defect makes its test fail, which none does not") {
   std::vector<std::pair<std::string, std::string>> all(table().begin(), table().end());
   for (const auto& laws : {law_defects(), once_law_defects()})
     all.insert(all.end(), laws.begin(), laws.end());
+  const std::set<std::string> chosen = chosen_mutants();
   for (const auto& [mutant, command] : all) {
+    if (chosen.count(mutant) == 0) continue;
     runs.push_back({mutant, command});
     const std::string clean = without_defect(command);
     if (!clean.empty() && commands.insert(clean).second) runs.push_back({"", clean});
   }
-  std::atomic<std::size_t> next{0};
-  std::vector<std::thread> threads;
-  for (int i = 0; i < kAtOnce; ++i) {
-    threads.emplace_back([&] {
-      for (std::size_t at = next++; at < runs.size(); at = next++) {
-        const auto begin = std::chrono::steady_clock::now();
-        do {
-          runs[at].passed = passes(runs[at].mutant, runs[at].command);
-        } while (++runs[at].goes < kGoes && runs[at].passed && !runs[at].mutant.empty());
-        const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
-        runs[at].seconds = took.count();
-      }
-    });
+  for (Run& run : runs) {
+    const auto begin = std::chrono::steady_clock::now();
+    do {
+      run.passed = passes(run.mutant, run.command);
+    } while (++run.goes < kGoes && run.passed && !run.mutant.empty());
+    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
+    run.seconds = took.count();
   }
-  for (std::thread& thread : threads) thread.join();
   for (const Run& run : runs) {
     if (run.mutant.empty()) {
       CHECK_MESSAGE(run.passed, "fails without a defect: " << run.command);
@@ -717,7 +771,7 @@ TEST_CASE("each seeded defect makes its test fail, which none does not") {
         MESSAGE(run.mutant << ": caught in go " << run.goes << " only, by " << run.command);
     }
   }
-  MESSAGE(table().size() << " seeded defects; the slowest:");
+  MESSAGE(chosen.size() << " of " << table().size() << " mutants; the slowest:");
   std::sort(runs.begin(), runs.end(),
             [](const Run& a, const Run& b) { return a.seconds > b.seconds; });
   for (std::size_t i = 0; i < std::min(runs.size(), kSlowest); ++i) {
