@@ -4,5 +4,6 @@ set -eu
 program=$1/mainspring
 # shellcheck source=tests/postgres/served_database.sh
 source "$(dirname "$0")/served_database.sh"
-"$(dirname "$0")/../../examples/documents/run.sh" --bin "$1" --files 40 --kills 6 --postgres "$url" ||
+here=$(dirname "$0")
+"$here/../by_scale.sh" "$here/../../examples/documents/run.sh" --bin "$1" --files scale=15:20:40 --kills scale=2:3:6 --postgres "$url" ||
   fail "a document is missing, or was handled twice"

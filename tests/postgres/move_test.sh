@@ -73,6 +73,6 @@ grep -q '"status":"ok"' "$dir/finish.said" || fail "finish: $(cat "$dir/finish.s
 "$program" jobs show "$id" --server "$server" | grep -q completed || fail "the job is not completed"
 
 # Clients that work while the store moves, copies that are killed.
-"$torture" --server "$program" --cycles "${3:-48}" --seed 3 --wander "$url" >"$dir/torture.said" 2>&1 || fail "torture"
+"$(dirname "$0")/../by_scale.sh" "$torture" --server "$program" --cycles scale=16:24:48 --seed 3 --wander "$url" >"$dir/torture.said" 2>&1 || fail "torture"
 grep -q ", [1-9][0-9]* moves," "$dir/torture.said" || fail "nothing moved"
 echo "all well"

@@ -4,5 +4,6 @@ set -eu
 program=$1/mainspring
 # shellcheck source=tests/postgres/served_database.sh
 source "$(dirname "$0")/served_database.sh"
-"$(dirname "$0")/../../examples/orders/run.sh" --bin "$1" --orders 200 --kills 5 --postgres "$url" ||
+here=$(dirname "$0")
+"$here/../by_scale.sh" "$here/../../examples/orders/run.sh" --bin "$1" --orders scale=60:100:200 --kills scale=2:3:5 --postgres "$url" ||
   fail "the books are wrong"
