@@ -82,7 +82,8 @@ constexpr JsonField<ScheduleInfo> kScheduleState[] = {
 constexpr auto kScheduleInfo = with_part<kScheduleFields, &ScheduleInfo::schedule>(kScheduleState);
 
 bool read_info(JsonReader& in, ScheduleInfo& info) {
-  return in.object(kScheduleInfo.fields, info) && (!info.schedule.name.empty() || in.missing("name"));
+  return in.object(kScheduleInfo.fields, info) &&
+         (!info.schedule.name.empty() || in.missing("name"));
 }
 
 struct SchedulesAnswer {

@@ -101,8 +101,10 @@ TEST_CASE("what has a bad form in a schedule is refused with its field") {
   CHECK(field(R"("continuous":{"timeout":"x"})") == "continuous.timeout");
   CHECK(field(R"("continuous":{"slots":3})") == "continuous.slots");
   CHECK(schedule_shapes_field_of(decode_schedule(R"({"job":{"queue":"q"}})")) == "job.kind");
-  CHECK(schedule_shapes_field_of(decode_schedule(R"({"job":{"kind":"k","priority":12}})")) == "job.priority");
-  CHECK(schedule_shapes_field_of(decode_schedule(R"({"job":{"kind":"k","fence":{}}})")) == "job.fence");
+  CHECK(schedule_shapes_field_of(decode_schedule(R"({"job":{"kind":"k","priority":12}})")) ==
+        "job.priority");
+  CHECK(schedule_shapes_field_of(decode_schedule(R"({"job":{"kind":"k","fence":{}}})")) ==
+        "job.fence");
 }
 
 TEST_CASE("a put says the name once and may say paused") {
@@ -118,9 +120,12 @@ TEST_CASE("a put says the name once and may say paused") {
   CHECK(again->schedule == request->schedule);
   CHECK(again->paused == true);
   CHECK_FALSE(decode_put_schedule_request("a", R"({"every":"5m"})")->paused);
-  CHECK(schedule_shapes_field_of(decode_put_schedule_request("a", R"({"name":"b","every":"5m"})")) == "name");
-  CHECK(schedule_shapes_field_of(decode_put_schedule_request("a", R"({"every":"5m","paused":"yes"})")) == "paused");
-  CHECK(schedule_shapes_field_of(decode_put_schedule_request("a", R"({"every":"5m","version":2})")) == "version");
+  CHECK(schedule_shapes_field_of(
+            decode_put_schedule_request("a", R"({"name":"b","every":"5m"})")) == "name");
+  CHECK(schedule_shapes_field_of(
+            decode_put_schedule_request("a", R"({"every":"5m","paused":"yes"})")) == "paused");
+  CHECK(schedule_shapes_field_of(
+            decode_put_schedule_request("a", R"({"every":"5m","version":2})")) == "version");
 }
 
 TEST_CASE("what is known of a schedule is read back as it was told") {
@@ -217,8 +222,10 @@ TEST_CASE("the calls on a schedule are read strictly and written as they are rea
   out.clear();
   encode_backfill_request(*backfill, out);
   CHECK(out == range);
-  CHECK(schedule_shapes_field_of(decode_backfill_request(R"({"to":"2026-01-02T00:00:00Z"})")) == "from");
-  CHECK(schedule_shapes_field_of(decode_backfill_request(R"({"from":"2026-01-02T00:00:00Z"})")) == "to");
+  CHECK(schedule_shapes_field_of(decode_backfill_request(R"({"to":"2026-01-02T00:00:00Z"})")) ==
+        "from");
+  CHECK(schedule_shapes_field_of(decode_backfill_request(R"({"from":"2026-01-02T00:00:00Z"})")) ==
+        "to");
   out.clear();
   encode_backfill_response({.fired = 1, .skipped = 2, .next = backfill->to}, out);
   CHECK(out == R"({"fired":1,"skipped":2,"next":"2026-01-02T00:00:00Z"})");
@@ -231,10 +238,12 @@ TEST_CASE("a preview needs neither name nor job") {
   REQUIRE(request);
   CHECK(request->schedule.cron == "@daily");
   CHECK(request->count == 3);
-  CHECK(schedule_shapes_field_of(decode_preview_request(R"({"schedule":{"cron":"@daily"},"count":0})")) == "count");
-  CHECK(schedule_shapes_field_of(decode_preview_request(R"({"schedule":{"cron":7}})")) == "schedule.cron");
-  CHECK(schedule_shapes_field_of(decode_preview_request(R"({"schedule":{"job":{"kind":"a b"}}})")) ==
-        "schedule.job.kind");
+  CHECK(schedule_shapes_field_of(
+            decode_preview_request(R"({"schedule":{"cron":"@daily"},"count":0})")) == "count");
+  CHECK(schedule_shapes_field_of(decode_preview_request(R"({"schedule":{"cron":7}})")) ==
+        "schedule.cron");
+  CHECK(schedule_shapes_field_of(decode_preview_request(
+            R"({"schedule":{"job":{"kind":"a b"}}})")) == "schedule.job.kind");
   std::string out;
   encode_preview_request(*request, out);
   CHECK(decode_preview_request(out)->schedule == request->schedule);

@@ -111,14 +111,14 @@ TEST_CASE("a claim of a held session names it instead of queues") {
   CHECK(field_of(R"(,"max":2)") == "max");
   CHECK(field_of(R"(,"kinds":["k"])") == "kinds");
   CHECK(session_shapes_refusal(decode_claim_request(R"({"worker":"w"})")).field == "queues");
-  CHECK(
-      session_shapes_refusal(decode_claim_request(R"({"worker":"w","session":{"queue":"q","token":1}})")).field ==
-      "session.key");
-  CHECK(
-      session_shapes_refusal(decode_claim_request(R"({"worker":"w","session":{"queue":"q","key":"k"}})")).field ==
-      "session.token");
-  CHECK(session_shapes_refusal(decode_claim_request(R"({"worker":"w","queues":["~accept/q"]})")).field ==
-        "queues[0]");
+  CHECK(session_shapes_refusal(
+            decode_claim_request(R"({"worker":"w","session":{"queue":"q","token":1}})"))
+            .field == "session.key");
+  CHECK(session_shapes_refusal(
+            decode_claim_request(R"({"worker":"w","session":{"queue":"q","key":"k"}})"))
+            .field == "session.token");
+  CHECK(session_shapes_refusal(decode_claim_request(R"({"worker":"w","queues":["~accept/q"]})"))
+            .field == "queues[0]");
 }
 
 TEST_CASE("a claimed job brings the state of its session") {
@@ -225,10 +225,12 @@ TEST_CASE("what a holder asks goes over the wire with its token") {
     CHECK(decode_put_state_request(kSession, text)->state == state);
   }
   CHECK(session_shapes_refusal(decode_renew_session_request(kSession, "{}")).field == "token");
-  CHECK(session_shapes_refusal(decode_release_session_request(kSession, R"({"token":0})")).field == "token");
-  CHECK(session_shapes_refusal(decode_put_state_request(kSession, R"({"token":5})")).field == "state");
-  CHECK(session_shapes_refusal(decode_release_session_request({"orders", "a\\b"}, R"({"token":1})")).field ==
-        "session");
+  CHECK(session_shapes_refusal(decode_release_session_request(kSession, R"({"token":0})")).field ==
+        "token");
+  CHECK(session_shapes_refusal(decode_put_state_request(kSession, R"({"token":5})")).field ==
+        "state");
+  CHECK(session_shapes_refusal(decode_release_session_request({"orders", "a\\b"}, R"({"token":1})"))
+            .field == "session");
 }
 
 TEST_CASE("a session that is read says who has the turn, who holds it and why it stands") {

@@ -125,8 +125,10 @@ TEST_CASE("a bad job is refused with its field, its value and the rule") {
   }
   CHECK(shapes_refusal(decode_enqueue_request(R"({"kind":"a","jobs":[]})")).field == "jobs");
   CHECK(shapes_refusal(decode_enqueue_request(R"({"kind":"a","delay":"10"})")).field == "delay");
-  CHECK(shapes_refusal(decode_enqueue_request(R"({"kind":"a","timeout":"soon"})")).field == "timeout");
-  CHECK(shapes_refusal(decode_enqueue_request(R"({"kind":"a","run_at":"tomorrow"})")).field == "run_at");
+  CHECK(shapes_refusal(decode_enqueue_request(R"({"kind":"a","timeout":"soon"})")).field ==
+        "timeout");
+  CHECK(shapes_refusal(decode_enqueue_request(R"({"kind":"a","run_at":"tomorrow"})")).field ==
+        "run_at");
 }
 
 TEST_CASE("payloads and batches over their limit are too_large") {
@@ -199,14 +201,17 @@ TEST_CASE("a claim names its worker and queues") {
 
 TEST_CASE("the engine's own queues are not for callers: to put into, to claim from") {
   const auto claim = [](std::string_view queues) {
-    return shapes_refusal(decode_claim_request(fmt::format(R"({{"worker":"w","queues":[{}]}})", queues)));
+    return shapes_refusal(
+        decode_claim_request(fmt::format(R"({{"worker":"w","queues":[{}]}})", queues)));
   };
   CHECK(claim(R"("mainspring.callbacks")").field == "queues[0]");
   CHECK(claim(R"("q","mainspring.x")").field == "queues[1]");
   CHECK(claim(R"("mainspring.callbacks")").message ==
         R"(queue "mainspring.callbacks": must not begin with mainspring., which is the engine's)");
   CHECK(decode_claim_request(R"({"worker":"w","queues":["mainspring","my.mainspring.x"]})"));
-  const auto enqueue = [](std::string_view body) { return shapes_refusal(decode_enqueue_request(body)); };
+  const auto enqueue = [](std::string_view body) {
+    return shapes_refusal(decode_enqueue_request(body));
+  };
   CHECK(enqueue(R"({"queue":"mainspring.callbacks","kind":"callback"})").field == "queue");
   CHECK(enqueue(R"({"queue":"q","kind":"k","reply_to":"mainspring.x"})").field == "reply_to");
   CHECK(enqueue(R"({"jobs":[{"kind":"k"},{"queue":"mainspring.a","kind":"k"}]})").field ==
@@ -273,10 +278,10 @@ TEST_CASE("the six outcomes are read, with only the fields that go with each") {
               R"("unique":{"key":"u"}}]})") == "results[0].next[0].unique");
   CHECK(field(R"({"id":0,"token":1,"outcome":"complete"})") == "results[0].id");
   CHECK(shapes_refusal(decode_finish_request(
-                    R"({"worker":"w","results":[],"claim":{"worker":"v","queues":["q"]}})"))
+                           R"({"worker":"w","results":[],"claim":{"worker":"v","queues":["q"]}})"))
             .field == "claim.worker");
-  CHECK(shapes_refusal(decode_finish_request(R"({"worker":"w","results":[],"claim":{"max":1}})")).field ==
-        "claim.queues");
+  CHECK(shapes_refusal(decode_finish_request(R"({"worker":"w","results":[],"claim":{"max":1}})"))
+            .field == "claim.queues");
 }
 
 TEST_CASE("how a program ended goes with retry and dead, within its bounds") {
@@ -356,12 +361,14 @@ TEST_CASE("renew carries progress and checkpoints, and is answered with what was
   CHECK(read->renewed.at(0).lease == 30s);
   CHECK(read->lost == result.lost);
   CHECK(read->cancel == result.cancel);
-  CHECK(shapes_refusal(decode_renew_request(
-                    R"({"worker":"w","leases":[{"id":1,"token":2,"progress":{"value":2}}]})"))
-            .field == "leases[0].progress.value");
+  CHECK(
+      shapes_refusal(decode_renew_request(
+                         R"({"worker":"w","leases":[{"id":1,"token":2,"progress":{"value":2}}]})"))
+          .field == "leases[0].progress.value");
   const std::string big(kMaxCheckpointBytes, 'x');
-  CHECK(shapes_refusal(decode_renew_request(R"({"worker":"w","leases":[{"id":1,"token":2,"checkpoint":")" +
-                                     big + "\"}]}"))
+  CHECK(shapes_refusal(
+            decode_renew_request(R"({"worker":"w","leases":[{"id":1,"token":2,"checkpoint":")" +
+                                 big + "\"}]}"))
             .code == ErrorCode::too_large);
 }
 
@@ -397,8 +404,8 @@ TEST_CASE("renew carries results of steps, up to 16 of up to 64 KiB") {
   CHECK(read->leases.at(0).memos == std::vector<Memo>{{"a-1_B", "{\"a\": 1}"}});
   CHECK(encoded([&](auto& out) { encode_renew_request(*read, out); }) == text);
   const auto said = [](const std::string& memos) {
-    return shapes_refusal(decode_renew_request(R"({"worker":"w","leases":[{"id":1,"token":2,"memos":)" +
-                                        memos + "}]}"));
+    return shapes_refusal(decode_renew_request(
+        R"({"worker":"w","leases":[{"id":1,"token":2,"memos":)" + memos + "}]}"));
   };
   const std::string large = "\"" + std::string(kMaxMemoBytes, 'x') + "\"";
   CHECK(said(R"([{"name":"a","result":)" + large + "}]").field == "leases[0].memos[0].result");

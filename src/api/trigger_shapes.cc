@@ -147,8 +147,9 @@ constexpr JsonField<TriggerEvent> kTriggerEvent[] = {
 constexpr JsonField<TriggerEventPage> kEvents[] = {
     {"events",
      [](JsonReader& in, TriggerEventPage& page) {
-       return in.array(kMaxResponseEntries,
-                       [&](std::size_t) { return in.object(kTriggerEvent, page.rows.emplace_back()); });
+       return in.array(kMaxResponseEntries, [&](std::size_t) {
+         return in.object(kTriggerEvent, page.rows.emplace_back());
+       });
      }},
     {"next",
      [](JsonReader& in, TriggerEventPage& page) {
@@ -308,7 +309,8 @@ void encode_triggers(std::span<const TriggerInfo> triggers, int limit, std::stri
   w.begin_object().key("triggers").begin_array();
   for (const TriggerInfo& info : triggers) {
     w.begin_object();
-    write_trigger_info(w, info, payloads.has(info.trigger.job.queue) ? Payload::shown : Payload::masked);
+    write_trigger_info(w, info,
+                       payloads.has(info.trigger.job.queue) ? Payload::shown : Payload::masked);
     w.end_object();
   }
   w.end_array().key("next");

@@ -188,8 +188,9 @@ constexpr JsonField<WorkflowPage> kWorkflowPage[] = {
 constexpr JsonField<WorkflowStepPage> kSteps[] = {
     {"steps",
      [](JsonReader& in, WorkflowStepPage& page) {
-       return in.array(kMaxResponseEntries,
-                       [&](std::size_t) { return in.object(kWorkflowStep, page.steps.emplace_back()); });
+       return in.array(kMaxResponseEntries, [&](std::size_t) {
+         return in.object(kWorkflowStep, page.steps.emplace_back());
+       });
      }},
     {"next",
      [](JsonReader& in, WorkflowStepPage& page) {

@@ -12,9 +12,8 @@ namespace {
 
 bool same(const Heard& a, const Heard& b) {
   return a.queues == b.queues && a.released == b.released && a.cancels == b.cancels &&
-         a.ended == b.ended &&
-         a.ended_told == b.ended_told && a.next_due == b.next_due && a.catalog == b.catalog &&
-         a.everything == b.everything;
+         a.ended == b.ended && a.ended_told == b.ended_told && a.next_due == b.next_due &&
+         a.catalog == b.catalog && a.everything == b.everything;
 }
 
 }  // namespace

@@ -9,7 +9,7 @@
 namespace mainspring {
 namespace {
 
-constexpr int kDeadPage = 200;       // read at once
+constexpr int kDeadPage = 200;   // read at once
 constexpr int kMaxPages = 1000;  // a page may be short
 constexpr std::size_t kMaxExampleBytes = 1024;
 

@@ -267,7 +267,8 @@ TEST_CASE("a listener that is behind the whole ring is told how much it missed")
   CHECK(f.told(2).front() == "enqueued 3 photos/resize");
 }
 
-TEST_CASE_FIXTURE(EventsFixture, "a watch is called once, after the commit, or at once if it is late") {
+TEST_CASE_FIXTURE(EventsFixture,
+                  "a watch is called once, after the commit, or at once if it is late") {
   const auto listener = events().listen(1);
   int called = 0;
   auto watch = events().watch(0, [&] { ++called; });

@@ -82,8 +82,9 @@ struct SessionFixture {
 }  // namespace
 
 TEST_CASE_FIXTURE(SessionFixture, "a holder's claim waits for the job whose turn comes") {
-  const Token token =
-      submit(AcceptSession{.worker = "w", .session = kSessionClaimsSession}).as<SessionGrant>().token;
+  const Token token = submit(AcceptSession{.worker = "w", .session = kSessionClaimsSession})
+                          .as<SessionGrant>()
+                          .token;
   const SessionClaimsAnswered parked = claim(session_line(kSessionClaimsSession), token, 20s);
   CHECK_FALSE(parked.yet());
   enqueue();
@@ -101,9 +102,11 @@ TEST_CASE_FIXTURE(SessionFixture, "a holder's claim waits for the job whose turn
 
 TEST_CASE_FIXTURE(SessionFixture,
                   "a claim with another token than the holder's is refused at once") {
-  const Token token =
-      submit(AcceptSession{.worker = "w", .session = kSessionClaimsSession}).as<SessionGrant>().token;
-  CHECK(claim(session_line(kSessionClaimsSession), token + 1, 20s).as<Error>().code == ErrorCode::lease_lost);
+  const Token token = submit(AcceptSession{.worker = "w", .session = kSessionClaimsSession})
+                          .as<SessionGrant>()
+                          .token;
+  CHECK(claim(session_line(kSessionClaimsSession), token + 1, 20s).as<Error>().code ==
+        ErrorCode::lease_lost);
   CHECK_FALSE(claim(session_line(kSessionClaimsSession), token, 20s).yet());
 }
 
@@ -121,8 +124,9 @@ TEST_CASE_FIXTURE(SessionFixture, "whoever waits for a session gets it with its 
 }
 
 TEST_CASE_FIXTURE(SessionFixture, "what a holder leaves is there for those who take any job") {
-  const Token token =
-      submit(AcceptSession{.worker = "h", .session = kSessionClaimsSession}).as<SessionGrant>().token;
+  const Token token = submit(AcceptSession{.worker = "h", .session = kSessionClaimsSession})
+                          .as<SessionGrant>()
+                          .token;
   enqueue();
   const SessionClaimsAnswered parked = claim("orders", 0, 20s);
   CHECK_FALSE(parked.yet());

@@ -77,7 +77,8 @@ Result<std::string> follow(Client& client, const AuditState& state,
                        state.base.seq + 1);
   }
   while (mark.seq < state.head.seq) {
-    MS_TRY_ASSIGN(AuditPage page, read_page(client, "&order=oldest_first", kAuditPage, mark.seq + 1));
+    MS_TRY_ASSIGN(AuditPage page,
+                  read_page(client, "&order=oldest_first", kAuditPage, mark.seq + 1));
     if (page.records.empty()) return fmt::format("records after {} are missing", mark.seq);
     for (AuditRecord& record : page.records) {
       if (auto problem = follow_chain(mark, {std::move(record)})) return *problem;

@@ -201,7 +201,8 @@ Result<int> run_bench(const Invocation& invocation, Io& io) {
     io.out(table.render(io));
     return kExitOk;
   }
-  MS_TRY_ASSIGN(const std::vector<const Measurement*> measurements, chosen_measurements(invocation));
+  MS_TRY_ASSIGN(const std::vector<const Measurement*> measurements,
+                chosen_measurements(invocation));
   Plan plan = invocation.has("quick") ? quick_plan() : Plan{};
   if (has_shared_store(invocation.options)) {
     MS_TRY_ASSIGN(plan.postgres, postgres_options(invocation.options));

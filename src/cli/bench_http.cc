@@ -16,7 +16,7 @@
 namespace mainspring::cli::bench {
 namespace {
 
-constexpr double kAloneHttpTarget = 1.8;         // times the disk, p50
+constexpr double kAloneHttpTarget = 1.8;     // times the disk, p50
 constexpr double kLifecycleTarget = 60'000;  // 16 clients, batch 100
 constexpr double kEnqueueTarget = 20'000;    // 256 connections, single jobs
 

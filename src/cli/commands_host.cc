@@ -8,7 +8,7 @@ namespace {
 using Count = Argument::Count;
 
 const Argument kFolderName = {"NAME", "a job folder's name; TYPE/NAME if several types have it",
-                        Count::one};
+                              Count::one};
 const ExitCode kNoJob = {66, "there is no such job folder, or the server has none at all"};
 
 Command host_command() {
@@ -73,7 +73,8 @@ std::vector<Command> doing() {
        .summary = "run a triggered job now",
        .description = "Starts a run of a triggered job and prints its id. With --wait it prints "
                       "the run's log as it comes and exits with its outcome.",
-       .arguments = {kFolderName, {"ARGUMENT", "handed to the script; write -- before them", Count::any}},
+       .arguments = {kFolderName,
+                     {"ARGUMENT", "handed to the script; write -- before them", Count::any}},
        .flags = {{.name = "wait", .value = "", .help = "wait for the end, and print the log"}},
        .scopes = kClient,
        .examples = {{"mainspring jobs-host run report --wait -- --month 2026-01", ""}},

@@ -79,23 +79,24 @@ Command trigger_set_command() {
 }
 
 Command fire_command() {
-  return {
-      .name = "fire",
-      .summary = "make a job as if an event had come",
-      .description =
-          "Makes a job of the trigger's template. An event with an id that has fired makes "
-          "nothing again. Prints the job's id.",
-      .arguments = {kTriggerName},
-      .flags = {{.name = "event", .value = "ID", .help = "its id [none]"},
-                {.name = "body", .value = "JSON", .help = "JSON, or @FILE [null]"},
-                {.name = "headers", .value = "JSON", .help = "an object [{}]"},
-                {.name = "query", .value = "JSON", .help = "an object [{}]"},
-                {.name = "of-file", .value = "JSON", .help = "what a file would have [null]"},
-                {.name = "of-job", .value = "JSON", .help = "what a job would have [null]"}},
-      .scopes = kClient,
-      .examples = {{"mainspring trigger fire orders --body '{\"order\":{\"id\":7}}'", ""}},
-      .exits = {{64, "args refer to what the event does not have"}, {65, "it is paused"}, kMissingTrigger},
-      .run = run_trigger_fire};
+  return {.name = "fire",
+          .summary = "make a job as if an event had come",
+          .description =
+              "Makes a job of the trigger's template. An event with an id that has fired makes "
+              "nothing again. Prints the job's id.",
+          .arguments = {kTriggerName},
+          .flags = {{.name = "event", .value = "ID", .help = "its id [none]"},
+                    {.name = "body", .value = "JSON", .help = "JSON, or @FILE [null]"},
+                    {.name = "headers", .value = "JSON", .help = "an object [{}]"},
+                    {.name = "query", .value = "JSON", .help = "an object [{}]"},
+                    {.name = "of-file", .value = "JSON", .help = "what a file would have [null]"},
+                    {.name = "of-job", .value = "JSON", .help = "what a job would have [null]"}},
+          .scopes = kClient,
+          .examples = {{"mainspring trigger fire orders --body '{\"order\":{\"id\":7}}'", ""}},
+          .exits = {{64, "args refer to what the event does not have"},
+                    {65, "it is paused"},
+                    kMissingTrigger},
+          .run = run_trigger_fire};
 }
 
 Command trigger_ledger_command() {

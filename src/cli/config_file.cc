@@ -12,7 +12,8 @@ std::string at_source(std::string_view file, const toml::source_region& source) 
 }
 
 // A value as the text that its flag would take.
-Result<std::string> text_of_node(const toml::node& node, std::string_view where, std::string_view key) {
+Result<std::string> text_of_node(const toml::node& node, std::string_view where,
+                                 std::string_view key) {
   if (const auto* text = node.as_string()) return text->get();
   if (const auto* number = node.as_integer()) return fmt::to_string(number->get());
   if (const auto* flag = node.as_boolean()) return std::string(flag->get() ? "true" : "false");

@@ -34,8 +34,8 @@ struct Shop {
 };
 
 // Which filters this process runs: those of --filter, or all that have a program.
-Result<std::vector<std::size_t>> chosen_steps(const Pipeline& pipeline, const Invocation& invocation,
-                                        Io& io) {
+Result<std::vector<std::size_t>> chosen_steps(const Pipeline& pipeline,
+                                              const Invocation& invocation, Io& io) {
   std::vector<std::size_t> out;
   const auto& wanted = invocation.all_flags("filter");
   for (const std::string& name : wanted) {

@@ -196,7 +196,8 @@ Result<int> run_dead_redrive(const Invocation& invocation, Io& io) {
   const StopSignals signals;
   const bool one_by_one = invocation.has("fingerprint") || invocation.has("dry-run") ||
                           invocation.has("rate") || invocation.has("canary");
-  MS_TRY_ASSIGN(const auto connection, connect(invocation, one_by_one ? kRedriveRetryFor : Duration{0}));
+  MS_TRY_ASSIGN(const auto connection,
+                connect(invocation, one_by_one ? kRedriveRetryFor : Duration{0}));
   const std::int64_t most = limit.value_or(std::numeric_limits<std::int64_t>::max());
   if (!one_by_one) {
     return redrive_all(invocation, io, connection->jobs(), filter, most, signals.stop());

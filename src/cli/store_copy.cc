@@ -157,7 +157,8 @@ int print_json(Io& io, const Place& from, const Place& to, const CopyReport& rep
   return report.problems.empty() ? kExitOk : kExitProblems;
 }
 
-int print_copy_report(Io& io, const Place& from, const Place& to, const CopyReport& report, bool kept) {
+int print_copy_report(Io& io, const Place& from, const Place& to, const CopyReport& report,
+                      bool kept) {
   if (!report.problems.empty()) {
     for (const std::string& problem : report.problems)
       io.out(coloured(io, printable(problem), Colour::red) + "\n");

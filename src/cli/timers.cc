@@ -106,8 +106,8 @@ Result<int> run_timers_list(const Invocation& invocation, Io& io) {
                {format_count(info.fired)},
                {info.live.empty() ? "-" : ids_text(info.live)},
                {std::string(state_of_timer(info)), info.paused         ? Colour::yellow
-                                             : info.live.empty() ? Colour::dim
-                                                                 : Colour::blue}});
+                                                   : info.live.empty() ? Colour::dim
+                                                                       : Colour::blue}});
     return true;
   }));
   if (!invocation.json) io.out(table.empty() ? "no timers\n" : table.render(io));

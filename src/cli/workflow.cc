@@ -97,7 +97,7 @@ std::string parent_text(const WorkflowInfo& info) {
 }
 
 std::string text_of_workflow(const WorkflowInfo& info, const std::vector<WorkflowStep>& steps,
-                    const ShownChildren& children, const Io& io) {
+                             const ShownChildren& children, const Io& io) {
   const WallTime now = SystemClock().now().wall;
   Sheet head;
   head.add("id", fmt::to_string(info.id));
@@ -147,7 +147,7 @@ Result<Duration> workflow_wait_limit(const Invocation& invocation) {
 }
 
 Result<int> wait_for_workflow(const Invocation& invocation, Io& io, Connection& connection,
-                           WorkflowId id, Duration limit) {
+                              WorkflowId id, Duration limit) {
   const StopSignals signals;
   const SystemClock clock;
   const Instant end = clock.now().instant + limit;
@@ -203,7 +203,8 @@ Result<int> for_each_workflow(const Invocation& invocation, Io& io, Change chang
 Result<int> print_started(const Invocation& invocation, Io& io, Connection& connection,
                           const WorkflowStarted& started) {
   MS_TRY_ASSIGN(const Duration limit, workflow_wait_limit(invocation));
-  if (invocation.has("wait")) return wait_for_workflow(invocation, io, connection, started.id, limit);
+  if (invocation.has("wait"))
+    return wait_for_workflow(invocation, io, connection, started.id, limit);
   std::string line;
   if (invocation.json) {
     encode_workflow_started(started, line);
@@ -267,9 +268,10 @@ Result<int> run_workflow_list(const Invocation& invocation, Io& io) {
                {"REASON"}});
   std::int64_t left = limit;
   for (WorkflowId before = 0; left > 0;) {
-    MS_TRY_ASSIGN(const WorkflowPage page,
-                  connection->workflows().workflows(
-                      filter, static_cast<int>(std::min<std::int64_t>(left, kWorkflowsPage)), before));
+    MS_TRY_ASSIGN(
+        const WorkflowPage page,
+        connection->workflows().workflows(
+            filter, static_cast<int>(std::min<std::int64_t>(left, kWorkflowsPage)), before));
     for (const WorkflowInfo& info : page.workflows) {
       --left;
       if (invocation.json) {
@@ -296,7 +298,8 @@ Result<int> run_workflow_list(const Invocation& invocation, Io& io) {
 Result<int> run_workflow_show(const Invocation& invocation, Io& io) {
   MS_TRY_ASSIGN(const WorkflowId id, id_of(invocation));
   const bool follow = invocation.has("follow");
-  MS_TRY_ASSIGN(const auto connection, connect(invocation, follow ? kWorkflowRetryFor : Duration{0}));
+  MS_TRY_ASSIGN(const auto connection,
+                connect(invocation, follow ? kWorkflowRetryFor : Duration{0}));
   Workflows& workflows = connection->workflows();
   const auto draw = [&](const WorkflowInfo& info) -> Result<void> {
     MS_TRY_ASSIGN(auto steps, all_steps(workflows, id));

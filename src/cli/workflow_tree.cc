@@ -100,7 +100,7 @@ std::string job_of_step(const WorkflowStep& step, WallTime now) {
 
 // `child`: how far its workflow is.
 std::string line_of_step(const WorkflowStep& step, std::size_t depth, const std::string& more,
-                    WallTime now, const Io& io, const std::string& child = "") {
+                         WallTime now, const Io& io, const std::string& child = "") {
   const auto& [mark, colour] = kMarks[static_cast<std::size_t>(step.state)];
   std::string out = std::string(2 * std::min(depth, kMaxIndent), ' ') +
                     fmt::format("{} {}  {}", coloured(io, mark, colour), printable(step.name),

@@ -19,7 +19,7 @@ namespace mainspring::cgroup {
 namespace {
 
 constexpr std::size_t kMaxFileBytes = 4 << 20;  // of the list of a group's processes
-constexpr int kMaxGroupDepth = 32;                   // of groups in groups
+constexpr int kMaxGroupDepth = 32;              // of groups in groups
 constexpr std::array kControllers = {"memory", "pids", "cpu", "cpuacct", "freezer"};
 
 bool is_ours(std::string_view controller) {

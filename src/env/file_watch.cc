@@ -30,8 +30,8 @@ using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
 constexpr std::uint32_t kWatchEvents = IN_CREATE | IN_DELETE | IN_MODIFY | IN_CLOSE_WRITE |
-                                  IN_MOVED_FROM | IN_MOVED_TO | IN_ATTRIB | IN_DELETE_SELF |
-                                  IN_MOVE_SELF | IN_EXCL_UNLINK | IN_ONLYDIR;
+                                       IN_MOVED_FROM | IN_MOVED_TO | IN_ATTRIB | IN_DELETE_SELF |
+                                       IN_MOVE_SELF | IN_EXCL_UNLINK | IN_ONLYDIR;
 constexpr std::size_t kWatchBufferBytes = 64 << 10;
 // Of one wait: a tree that is written to without an end must not hold it.
 constexpr int kMaxWatchReads = 64;

@@ -24,7 +24,8 @@ constexpr int kFirstUnused = 4;
 constexpr int kReapedPerTurn = 256;  // then an order is looked for
 constexpr int kPlainRounds = 4;      // of killing, before all are stopped first
 constexpr int kStopRounds = 64;
-constexpr int kMaxProcessDepth = 200;   // of processes below processes that are looked at: 0.6 KiB each
+constexpr int kMaxProcessDepth =
+    200;                         // of processes below processes that are looked at: 0.6 KiB each
 constexpr int kCalmRounds = 32;  // of killing, before the keeper asks for more of the processor
 
 // The kernel lets a user who is not root change an autogroup's priority ten times a second, of all

@@ -136,10 +136,10 @@ TEST_CASE("messages are lines; too long ones are dropped and counted") {
 
 TEST_CASE("a daemon that holds the pipes ends with its program") {
   // Double fork into another session, with standard output and fd 3 still open.
-  const Ran ran =
-      processes_run(processes_shell("d=$(mktemp -d); mkfifo $d/up;"
-                "(setsid sh -c \"echo \\$\\$ >&3; echo >$d/up; exec sleep 1000\" &);"
-                "read x <$d/up; rm -r $d; exit 3"));
+  const Ran ran = processes_run(
+      processes_shell("d=$(mktemp -d); mkfifo $d/up;"
+                      "(setsid sh -c \"echo \\$\\$ >&3; echo >$d/up; exec sleep 1000\" &);"
+                      "read x <$d/up; rm -r $d; exit 3"));
   REQUIRE(ran.end.has_value());
   CHECK(ran.end->exit_code == 3);
   REQUIRE(ran.messages.size() == 1);
@@ -147,8 +147,8 @@ TEST_CASE("a daemon that holds the pipes ends with its program") {
 }
 
 TEST_CASE("TERM ends a program that listens") {
-  const Ran ran = processes_run_and_stop(
-      processes_shell("trap 'echo bye; exit 9' TERM; echo up >&3; while :; do sleep 1000 & wait; done"));
+  const Ran ran = processes_run_and_stop(processes_shell(
+      "trap 'echo bye; exit 9' TERM; echo up >&3; while :; do sleep 1000 & wait; done"));
   CHECK(ran.end->exit_code == 9);
   CHECK(ran.end->out.tail == "bye\n");
   CHECK(ran.end->stopped);
@@ -189,7 +189,8 @@ TEST_CASE("the tree dies with the process that runs it, however that dies") {
   if (host == 0) {
     SystemProcesses processes;
     (void)processes.run(
-        processes_shell("(setsid sh -c 'echo $$ >&3; exec sleep 1000' &); echo $$ >&3; exec sleep 1000"),
+        processes_shell(
+            "(setsid sh -c 'echo $$ >&3; exec sleep 1000' &); echo $$ >&3; exec sleep 1000"),
         [&](std::string_view line) {
           const std::string text = std::string(line) + "\n";
           [[maybe_unused]] const auto n = write(ends[1], text.data(), text.size());
@@ -240,7 +241,8 @@ TEST_CASE("many at once from many threads leave no descriptor behind") {
 
 TEST_CASE("the end says how much memory the program had at once") {
   // A word of the shell's as large as that.
-  const Ran large = processes_run(processes_shell("x=$(head -c 80000000 /dev/zero | tr '\\0' a); kill -KILL $$"));
+  const Ran large =
+      processes_run(processes_shell("x=$(head -c 80000000 /dev/zero | tr '\\0' a); kill -KILL $$"));
   REQUIRE(large.end);
   CHECK(large.end->signal == SIGKILL);
   CHECK(large.end->peak_memory.value_or(0) > 80'000'000);

@@ -178,9 +178,10 @@ bool is_plain(std::string_view text, std::string_view more) {
 }
 
 bool is_variable(std::string_view name) {
-  return !name.empty() && name.size() <= kMaxSettingNameBytes && !(name[0] >= '0' && name[0] <= '9') &&
-         std::all_of(name.begin(), name.end(),
-                     [](char c) { return is_letter_or_digit(c) || c == '_'; });
+  return !name.empty() && name.size() <= kMaxSettingNameBytes &&
+         !(name[0] >= '0' && name[0] <= '9') && std::all_of(name.begin(), name.end(), [](char c) {
+           return is_letter_or_digit(c) || c == '_';
+         });
 }
 
 bool is_zone(std::string_view name) {

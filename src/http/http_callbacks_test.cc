@@ -47,7 +47,7 @@ TEST_CASE("a callback is kept with its job, and shown to those who may see paylo
                                 R"("url":"https://example.com/hook/secret","on":["dead"]}})");
   REQUIRE_MESSAGE(made.status == 201, made.body);
   CHECK(answer_has(peer.call("GET", "/v1/jobs/1"),
-            R"("callback":{"url":"https://example.com/hook/secret","on":["dead"]})"));
+                   R"("callback":{"url":"https://example.com/hook/secret","on":["dead"]})"));
   const std::string reader = token(server, "read=q");
   const Answer masked = Peer(server).call("GET", "/v1/jobs/1", "", reader);
   CHECK(masked.status == 200);

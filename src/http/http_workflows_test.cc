@@ -65,14 +65,15 @@ TEST_CASE("WF: a workflow goes its way over HTTP, and whoever waits is told in i
   const Answer again = peer.call("POST", "/v1/workflows", std::string(kOrder));
   CHECK(again.status == 200);
   CHECK(again.body == fmt::format(R"({{"id":{},"duplicate":true}})", id));
-  waiter.send(fmt::format("GET {}?wait=30s HTTP/1.1\r\nHost: localhost\r\n\r\n", workflows_path(id)));
+  waiter.send(
+      fmt::format("GET {}?wait=30s HTTP/1.1\r\nHost: localhost\r\n\r\n", workflows_path(id)));
   const ClaimedJob charge = workflows_claim(peer);
   CHECK(charge.kind == "charge");
   CHECK(charge.args == R"({"order":7})");
   workflows_finish(peer, charge, R"("outcome":"complete","result":{"id":"c1"})");
-  CHECK(
-      peer.call("POST", workflows_path(id, "/signal"), R"({"name":"paid","id":"1","payload":{"by":"card"}})")
-          .body == fmt::format(R"({{"id":{},"signal":"paid"}})", id));
+  CHECK(peer.call("POST", workflows_path(id, "/signal"),
+                  R"({"name":"paid","id":"1","payload":{"by":"card"}})")
+            .body == fmt::format(R"({{"id":{},"signal":"paid"}})", id));
   const ClaimedJob ship = workflows_claim(peer);
   CHECK(ship.args == R"({"charge":"c1"})");
   workflows_finish(peer, ship, R"("outcome":"complete","result":{"parcel":"p9"})");
@@ -83,12 +84,14 @@ TEST_CASE("WF: a workflow goes its way over HTTP, and whoever waits is told in i
   CHECK(info->state == WorkflowState::completed);
   CHECK(info->result == R"({"parcel":"p9"})");
   CHECK(info->completed == 3);
-  const auto steps = decode_workflow_steps(peer.call("GET", workflows_path(id, "/steps?limit=2")).body);
+  const auto steps =
+      decode_workflow_steps(peer.call("GET", workflows_path(id, "/steps?limit=2")).body);
   REQUIRE(steps);
   REQUIRE(steps->steps.size() == 2);
   CHECK(steps->steps[1].result == R"({"by":"card"})");
   REQUIRE(steps->next == 2);
-  const auto rest = decode_workflow_steps(peer.call("GET", workflows_path(id, "/steps?after=2")).body);
+  const auto rest =
+      decode_workflow_steps(peer.call("GET", workflows_path(id, "/steps?after=2")).body);
   REQUIRE(rest->steps.size() == 1);
   CHECK(rest->steps[0].name == "ship");
   CHECK_FALSE(rest->next.has_value());
@@ -106,7 +109,8 @@ TEST_CASE("WF: what was done is undone when it is cancelled; an undo that dies p
   CHECK(peer.call("POST", workflows_path(id, "/pause")).status == 200);
   CHECK(workflows_read(peer, id).paused);
   CHECK(peer.call("POST", workflows_path(id, "/resume")).status == 200);
-  const Answer cancelled = peer.call("POST", workflows_path(id, "/cancel"), R"({"reason":"wrong address"})");
+  const Answer cancelled =
+      peer.call("POST", workflows_path(id, "/cancel"), R"({"reason":"wrong address"})");
   CHECK(cancelled.status == 200);
   CHECK(decode_workflow_info(cancelled.body)->state == WorkflowState::undoing);
   ClaimedJob refund = workflows_claim(peer);
@@ -118,7 +122,8 @@ TEST_CASE("WF: what was done is undone when it is cancelled; an undo that dies p
   refund = workflows_claim(peer);
   workflows_finish(peer, refund, R"("outcome":"dead","reason":"no_money")");
   CHECK(workflows_read(peer, id, "?wait=30s").state == WorkflowState::parked);
-  CHECK(peer.call("POST", workflows_path(id, "/retry"), R"({"step":"charge","by_hand":true})").status == 200);
+  CHECK(peer.call("POST", workflows_path(id, "/retry"), R"({"step":"charge","by_hand":true})")
+            .status == 200);
   const WorkflowInfo info = workflows_read(peer, id);
   CHECK(info.state == WorkflowState::cancelled);
   CHECK(has(info.reason, "wrong address"));
@@ -272,16 +277,20 @@ TEST_CASE("a workflow is there for whoever may touch the queues of all its jobs"
   for (const std::string_view more : {"", "?wait=20s", "/steps"})
     CHECK(ask(one, "GET", workflows_path(started->id, more)).status == 404);
   CHECK(ask(one, "GET", "/v1/workflows").body == R"({"workflows":[],"next":null})");
-  CHECK(ask(one, "POST", workflows_path(started->id, "/signal"), R"({"name":"paid"})").status == 404);
+  CHECK(ask(one, "POST", workflows_path(started->id, "/signal"), R"({"name":"paid"})").status ==
+        404);
   for (const std::string_view verb : {"/cancel", "/pause", "/resume", "/retry"})
     CHECK(ask(one, "POST", workflows_path(started->id, verb)).status == 404);
   constexpr std::string_view kFork = R"({"step":"pay"})";
   CHECK(ask(one, "POST", workflows_path(started->id, "/fork"), kFork).status == 404);
   CHECK(ask(with("admin"), "POST", workflows_path(started->id, "/fork"), kFork).status == 403);
   CHECK(ask(all, "POST", workflows_path(started->id, "/fork"), kFork).status == 409);
-  CHECK(ask(all, "POST", workflows_path(started->id, "/signal"), R"({"name":"paid","payload":"secret"})")
+  CHECK(ask(all, "POST", workflows_path(started->id, "/signal"),
+            R"({"name":"paid","payload":"secret"})")
             .status == 200);
-  CHECK(ask(all, "POST", workflows_path(started->id, "/cancel"), R"({"reason":"why not"})").status == 200);
+  CHECK(
+      ask(all, "POST", workflows_path(started->id, "/cancel"), R"({"reason":"why not"})").status ==
+      200);
   const std::string reader = with("read=pay read=pack read:payload=pay");
   for (const std::string_view more : {"", "?wait=20s", "/steps"}) {
     const Answer masked = ask(reader, "GET", workflows_path(started->id, more));

@@ -15,7 +15,8 @@ Reply breaker_reply(const Services& services, const std::string& name) {
 }
 
 // Answered with the breaker as it is then.
-Plan change_breaker(const Request& request, Services& services, Operation operation, std::string image) {
+Plan change_breaker(const Request& request, Services& services, Operation operation,
+                    std::string image) {
   return DoWrite{std::move(operation),
                  [&services, name = request.param](OperationResult&) -> DoWrite::Answer {
                    return DoRead{[&services, name] { return breaker_reply(services, name); }};
@@ -68,7 +69,8 @@ Plan plan_open_breaker(const Request& request, Services& services) {
 
 Plan plan_close_breaker(const Request& request, Services& services) {
   if (auto good = check_name("name", request.param); !good) return error_reply(good.error());
-  return change_breaker(request, services, CloseBreaker{.name = request.param}, R"({"state":"closed"})");
+  return change_breaker(request, services, CloseBreaker{.name = request.param},
+                        R"({"state":"closed"})");
 }
 
 }  // namespace mainspring::http

@@ -59,8 +59,8 @@ Result<PutSchedule> put_schedule_of(const Request& request, const Services& serv
   return operation;
 }
 
-Reply put_schedule_reply(const Services& services, const std::string& name, const PutScheduleResult& result,
-                const Caller& caller) {
+Reply put_schedule_reply(const Services& services, const std::string& name,
+                         const PutScheduleResult& result, const Caller& caller) {
   auto info = services.store.schedule(name);
   if (!info) return error_reply(info.error());
   Reply reply{.status = result.outcome == PutOutcome::created ? 201 : 200};
@@ -198,7 +198,7 @@ Plan plan_pause_schedule(const Request& request, Services& services) {
 Plan plan_resume_schedule(const Request& request, Services& services) {
   if (auto good = check_name("name", request.param); !good) return error_reply(good.error());
   return change_schedule(request, services,
-                PauseSchedule{.name = request.param, .paused = false, .reason = {}});
+                         PauseSchedule{.name = request.param, .paused = false, .reason = {}});
 }
 
 Plan plan_set_timer(const Request& request, Services& services) {

@@ -76,8 +76,9 @@ Result<Put> put_trigger_of(const Request& request, Services& services) {
   return out;
 }
 
-Reply put_trigger_reply(const Services& services, const std::string& name, const PutTriggerResult& result,
-                const std::string& secret, const Caller& caller) {
+Reply put_trigger_reply(const Services& services, const std::string& name,
+                        const PutTriggerResult& result, const std::string& secret,
+                        const Caller& caller) {
   const auto info = services.store.trigger(name);
   if (!info) return error_reply(info.error());
   Reply reply{.status = result.outcome == PutOutcome::created ? 201 : 200};
@@ -86,7 +87,8 @@ Reply put_trigger_reply(const Services& services, const std::string& name, const
   return reply;
 }
 
-Plan change_trigger(const Request& request, Services& services, PauseTrigger operation, std::string after) {
+Plan change_trigger(const Request& request, Services& services, PauseTrigger operation,
+                    std::string after) {
   operation.within = request.caller->within(Verb::schedule);
   return DoWrite{std::move(operation),
                  [&services, name = request.param,
@@ -253,15 +255,16 @@ Plan plan_pause_trigger(const Request& request, Services& services) {
   if (auto good = check_name("name", request.param); !good) return error_reply(good.error());
   auto pause = decode_pause_request(request.param, request.body);
   if (!pause) return error_reply(pause.error());
-  return change_trigger(request, services,
-                PauseTrigger{.name = request.param, .paused = true, .reason = pause->reason},
-                R"({"paused":true})");
+  return change_trigger(
+      request, services,
+      PauseTrigger{.name = request.param, .paused = true, .reason = pause->reason},
+      R"({"paused":true})");
 }
 
 Plan plan_resume_trigger(const Request& request, Services& services) {
   if (auto good = check_name("name", request.param); !good) return error_reply(good.error());
   return change_trigger(request, services, PauseTrigger{.name = request.param, .paused = false},
-                R"({"paused":false})");
+                        R"({"paused":false})");
 }
 
 Plan plan_fire_trigger(const Request& request, Services& services) {

@@ -55,20 +55,20 @@ bool is_etag_listed(std::string_view if_none_match, std::string_view etag) {
 template <class F>
 Plan with_etag(const Request& request, Services& services, F write) {
   const std::string known(header_value(request.headers, "If-None-Match"));
-  return on_webjobs_host(services,
-                 [&services, known, write = std::move(write)](HostControl& host) -> Result<Reply> {
-                   // Asked before the list: a change between the two makes the list newer than its
-                   // ETag.
-                   const std::string etag = etag_of(services, host.version());
-                   Reply reply;
-                   if (!known.empty() && is_etag_listed(known, etag)) {
-                     reply.status = 304;
-                   } else {
-                     MS_TRY_ASSIGN(reply.body, write(host));
-                   }
-                   add_header(reply, "ETag", etag);
-                   return reply;
-                 });
+  return on_webjobs_host(
+      services, [&services, known, write = std::move(write)](HostControl& host) -> Result<Reply> {
+        // Asked before the list: a change between the two makes the list newer than its
+        // ETag.
+        const std::string etag = etag_of(services, host.version());
+        Reply reply;
+        if (!known.empty() && is_etag_listed(known, etag)) {
+          reply.status = 304;
+        } else {
+          MS_TRY_ASSIGN(reply.body, write(host));
+        }
+        add_header(reply, "ETag", etag);
+        return reply;
+      });
 }
 
 Plan list_of(const Request& request, Services& services, std::vector<JobType> types) {
@@ -110,11 +110,11 @@ template <JobType Type>
 Plan plan_webjob(const Request& request, Services& services) {
   if (auto good = check_name_of(request); !good) return webjobs_error(good.error());
   return on_webjobs_host(services,
-                 [name = request.param, base = base_url(request), caller = request.caller,
-                  &clock = services.clock](HostControl& host) -> Result<Reply> {
-                   MS_TRY_ASSIGN(const JobView job, host.find(Type, name));
-                   return webjob_reply(shown_job(job, *caller), base, clock.now().wall);
-                 });
+                         [name = request.param, base = base_url(request), caller = request.caller,
+                          &clock = services.clock](HostControl& host) -> Result<Reply> {
+                           MS_TRY_ASSIGN(const JobView job, host.find(Type, name));
+                           return webjob_reply(shown_job(job, *caller), base, clock.now().wall);
+                         });
 }
 
 template <JobType Type>
@@ -209,21 +209,23 @@ Plan plan_webjob_history(const Request& request, Services& services) {
 Plan plan_webjob_run(const Request& request, Services& services) {
   if (auto good = check_name_of(request); !good) return webjobs_error(good.error());
   if (auto good = check_run_id(request.more_params[0]); !good) return webjobs_error(good.error());
-  return on_webjobs_host(services,
-                 [name = request.param, id = request.more_params[0], base = base_url(request),
-                  &clock = services.clock](HostControl& host) -> Result<Reply> {
-                   MS_TRY_ASSIGN(const RunRecord run, host.run_of(name, id));
-                   return Reply{.body = run_json(run, name, base, clock.now().wall)};
-                 });
+  return on_webjobs_host(
+      services,
+      [name = request.param, id = request.more_params[0], base = base_url(request),
+       &clock = services.clock](HostControl& host) -> Result<Reply> {
+        MS_TRY_ASSIGN(const RunRecord run, host.run_of(name, id));
+        return Reply{.body = run_json(run, name, base, clock.now().wall)};
+      });
 }
 
 Plan plan_webjobs_swagger(const Request& request, Services& services) {
-  return on_webjobs_host(services,
-                 [host_name = std::string(header_value(request.headers, "Host")),
-                  caller = request.caller](HostControl& host) -> Result<Reply> {
-                   return Reply{.body = webjobs_swagger(
-                                    shown_jobs(host.list(JobType::triggered), *caller), host_name)};
-                 });
+  return on_webjobs_host(
+      services,
+      [host_name = std::string(header_value(request.headers, "Host")),
+       caller = request.caller](HostControl& host) -> Result<Reply> {
+        return Reply{
+            .body = webjobs_swagger(shown_jobs(host.list(JobType::triggered), *caller), host_name)};
+      });
 }
 
 namespace {

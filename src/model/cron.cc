@@ -97,8 +97,8 @@ Result<int> cron_value(const Field& field, std::string_view text, std::string_vi
     if (*value >= field.first && *value <= field.highest) return *value;
     const bool sunday = field.names.size() == kDayNames.size() && *value == 7;
     return wrong_cron(field, part,
-                 fmt::format("{} must be {} to {}{}", *value, field.first, field.highest,
-                             sunday ? " (Sunday is 0 where there are 6 fields)" : ""));
+                      fmt::format("{} must be {} to {}{}", *value, field.first, field.highest,
+                                  sunday ? " (Sunday is 0 where there are 6 fields)" : ""));
   }
   const std::string word = lower(text);
   for (std::size_t i = 0; i < field.names.size(); ++i) {
@@ -191,17 +191,19 @@ struct Cron::Days {
     for (const std::string_view part : split(text, ",")) {
       if (part.empty() || (part[0] != 'L' && part[0] != 'l')) {
         if (part.ends_with('L') || part.ends_with('l')) {
-          return wrong_cron(kDayOfMonth, part, "must be L (the last day) or L-2 (two days before it)");
+          return wrong_cron(kDayOfMonth, part,
+                            "must be L (the last day) or L-2 (two days before it)");
         }
         MS_TRY(read_values(kDayOfMonth, part, cron.days_));
         continue;
       }
       int before = 0;
       if (part.size() > 1) {
-        const std::optional<int> value = part[1] == '-' ? cron_number(part.substr(2)) : std::nullopt;
+        const std::optional<int> value =
+            part[1] == '-' ? cron_number(part.substr(2)) : std::nullopt;
         if (!value || *value > kMaxLastDays) {
           return wrong_cron(kDayOfMonth, part,
-                       fmt::format("must be L or L-n with n from 0 to {}", kMaxLastDays));
+                            fmt::format("must be L or L-n with n from 0 to {}", kMaxLastDays));
         }
         before = *value;
       }
@@ -220,7 +222,8 @@ struct Cron::Days {
       }
       const std::string_view name = part.substr(0, last_one ? part.size() - 1 : hash);
       if (name.empty()) {
-        return wrong_cron(field, part, "must name the weekday, as 5L (the last Friday of the month)");
+        return wrong_cron(field, part,
+                          "must name the weekday, as 5L (the last Friday of the month)");
       }
       MS_TRY_ASSIGN(const int value, cron_value(field, name, part));
       int nth = 0;

@@ -71,7 +71,8 @@ TEST_CASE("what began before the clock was set back is remembered, and is later 
     const RateLimit rate = limit(4, minutes(1), kind);
     RateMeter meter;
     meter.take(rate, kRateStart + minutes(2), 4);
-    meter.take(rate, kRateStart + minutes(1) + seconds(30), meter.allowed(rate, kRateStart + seconds(90)));
+    meter.take(rate, kRateStart + minutes(1) + seconds(30),
+               meter.allowed(rate, kRateStart + seconds(90)));
     CHECK(meter.last_begin(rate) == kRateStart + minutes(2));
   }
 }

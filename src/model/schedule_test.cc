@@ -137,8 +137,8 @@ TEST_CASE("jitter is one fixed part per name, within its bound") {
 
 TEST_CASE("the ticks of a range begin at its start, end before its end, and can be continued") {
   const Schedule definition = schedule("0 * * * *");
-  TickRange range =
-      ticks_between(definition, schedule_at("2026-01-01T00:00:00Z"), schedule_at("2026-01-01T03:00:00Z"), 2);
+  TickRange range = ticks_between(definition, schedule_at("2026-01-01T00:00:00Z"),
+                                  schedule_at("2026-01-01T03:00:00Z"), 2);
   REQUIRE(range.ticks.size() == 2);
   CHECK(range.ticks[0].nominal == schedule_at("2026-01-01T00:00:00Z"));
   CHECK(range.ticks[0].fire);

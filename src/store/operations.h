@@ -277,10 +277,10 @@ using OperationVariant =
                  PauseTrigger, FireTrigger, SetQueueLimits, OpenQueues, ForkWorkflow, PutBreaker,
                  RemoveBreaker, OpenBreaker, CloseBreaker>;
 using OperationResultVariant =
-    std::variant<Error, EnqueueResult, ClaimResult, RenewResult, FinishResult,
-                                     CancelResult, RetryResult, RedriveResult, Done, StepResult,
-                                     LeaseGrant, SessionGrant, PutScheduleResult, FireResult,
-                                     WorkflowStarted, WorkflowInfo, PutTriggerResult, TriggerFired>;
+    std::variant<Error, EnqueueResult, ClaimResult, RenewResult, FinishResult, CancelResult,
+                 RetryResult, RedriveResult, Done, StepResult, LeaseGrant, SessionGrant,
+                 PutScheduleResult, FireResult, WorkflowStarted, WorkflowInfo, PutTriggerResult,
+                 TriggerFired>;
 
 // One change of a store. Copied, moved and destroyed in operations.cc: each unit that did it by
 // itself would compile that for every alternative.

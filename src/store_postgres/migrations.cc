@@ -47,10 +47,9 @@ FoundSchema find_schema(Connection& connection, const std::string& schema) {
   const Rows found = connection.run(Statement(schema, kFindSchema), params(schema));
   FoundSchema out{.exists = found.integer(0, 0) != 0, .version = {}};
   if (found.integer(0, 1) != 0) {
-    const Rows row = connection.run(
-        Statement(schema, "SELECT version, compatible FROM $schema.schema_version"));
-    if (!row.empty())
-      out.version = {.version = row.integer(0, 0), .compatible = row.integer(0, 1)};
+    const Rows row =
+        connection.run(Statement(schema, "SELECT version, compatible FROM $schema.schema_version"));
+    if (!row.empty()) out.version = {.version = row.integer(0, 0), .compatible = row.integer(0, 1)};
     return out;
   }
   if (found.integer(0, 2) != 0) {

@@ -15,8 +15,8 @@
 namespace mainspring::pg {
 namespace {
 
-constexpr int kOrderFront = 200;         // jobs that the first look takes beyond those that are wanted
-constexpr int kOrderLooks = 6;           // of one claim, each at twice as many; the next claim goes on
+constexpr int kOrderFront = 200;    // jobs that the first look takes beyond those that are wanted
+constexpr int kOrderLooks = 6;      // of one claim, each at twice as many; the next claim goes on
 constexpr int kFairFront = 12'600;  // jobs of each priority that a claim of fair keys moves
 constexpr int kFairDepth = 4;       // jobs of each key at first; then so many times as many
 

@@ -27,7 +27,7 @@ inline constexpr int kFlagExtras = 1, kFlagExpired = 2, kFlagUnique = 4, kFlagEr
     kFlagStep = 4096, kFlagUnknown = 8192,    // of a workflow
     kFlagDiesOfExpiry = 1024,                 // dead instead of cancelled
     kFlagMemos = 16384,
-    kFlagLimitKey = 2048;                     // it has one
+                     kFlagLimitKey = 2048;  // it has one
 
 // Of what the trigger of a store that has moved raises.
 inline constexpr std::string_view kMovedState = "MS001";

@@ -84,7 +84,8 @@ constexpr std::string_view kHeadOfLine =
     "UPDATE OF k SKIP LOCKED";
 
 // `chosen` selects the job, which is in state `from`; `leave` takes it out of its line.
-std::string session_claim_text(std::string_view chosen, std::string_view leave, std::string_view from) {
+std::string session_claim_text(std::string_view chosen, std::string_view leave,
+                               std::string_view from) {
   return "WITH c AS MATERIALIZED (" + std::string(chosen) + ")" + std::string(leave) +
          ", u AS (UPDATE $schema.jobs j SET state = 3, attempt = attempt + 1, version = version + "
          "1, token = nextval('$schema.tokens_given'), worker = $2, lease = $3, lease_until = $4, "
@@ -161,10 +162,11 @@ SessionStatements::SessionStatements(std::string_view s)
       show(s, kShow),
       list(s, kList),
       claim_turn(s, session_claim_text(kTurnOfHolder, "", "waiting")),
-      claim_head(s, session_claim_text(kHeadOfLine,
-                               ", d AS (DELETE FROM $schema.ready USING c WHERE ready.ctid = "
-                               "c.ctid)",
-                               "available")) {}
+      claim_head(s,
+                 session_claim_text(kHeadOfLine,
+                                    ", d AS (DELETE FROM $schema.ready USING c WHERE ready.ctid = "
+                                    "c.ctid)",
+                                    "available")) {}
 
 #undef MS_SESSION
 #undef MS_FIRST_IN_LINE

@@ -377,7 +377,8 @@ Result<SessionPage> PostgresStore::sessions(const std::string& queue, const Sess
                       params(read_at(now), queue, after.queue, after.key, std::int64_t{limit} + 1));
                 }));
   SessionPage page;
-  for (int i = 0; i < std::min(rows.size(), limit); ++i) page.sessions.push_back(shown_session(rows, i));
+  for (int i = 0; i < std::min(rows.size(), limit); ++i)
+    page.sessions.push_back(shown_session(rows, i));
   if (rows.size() > limit && !page.sessions.empty()) page.next = page.sessions.back().session;
   return page;
 }

@@ -93,7 +93,7 @@ class PostgresStore final : public SharedStore, private StoreState {
   void reconnect();                                          // throws PgError
   std::unique_ptr<Connection> connect(bool writable) const;  // throws PgError
   void pause_before_reconnect() const;
-  void join();  // as a node
+  void join();        // as a node
   void begin_anew();  // every lease, as after a restart
   // The same where nodes live and the server has lost what they had been answered: outside of a
   // transaction, and within one of a batch.

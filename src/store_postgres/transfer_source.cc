@@ -268,8 +268,8 @@ class PostgresSource final : public TransferSource {
           stamps_of(s, TransferSection::windows, all)};
     }
     ForEachSection blocks, block;  // by section
-    Statement begin, settings, commit, mark, raise, refuse, stamps, jobs, sizes, errors,
-        memos, finished, keys, windows, workflows, workflow_rows, ledger, audit, queues, key_meters,
+    Statement begin, settings, commit, mark, raise, refuse, stamps, jobs, sizes, errors, memos,
+        finished, keys, windows, workflows, workflow_rows, ledger, audit, queues, key_meters,
         schedules, removed, ties, tokens, leases, sessions, marks, breakers, breaker_notes,
         triggers, trigger_events, numbers;
   };

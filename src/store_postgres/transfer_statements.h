@@ -12,8 +12,8 @@ struct PostgresTarget::Statements {
   explicit Statements(std::string_view schema);
   // a transaction of the copy
   Statement begin, still_ours, commit, roll_back, nodes_alive, lock_nodes, holds, mark_copying,
-      running_keys, no_leader, copied, note, no_note, queues, kinds, queue_of,
-      kind_of, last_finished;
+      running_keys, no_leader, copied, note, no_note, queues, kinds, queue_of, kind_of,
+      last_finished;
   // jobs: each of `remove` and `lines` has the ids
   Statement stamps, insert, extras, errors, leased, uniques, steps, memos, deferred, quarantined;
   std::array<Statement, 13> remove;

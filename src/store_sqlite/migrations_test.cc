@@ -115,9 +115,15 @@ TEST_CASE_FIXTURE(SchemaFixture, "a store of a development build is refused") {
 }
 
 TEST_CASE_FIXTURE(SchemaFixture, "a database of another program is refused") {
-  SUBCASE("without an application id") { change("CREATE TABLE notes (text TEXT)"); }
-  SUBCASE("with another application id") { change("PRAGMA application_id = 7"); }
-  SUBCASE("with a version") { change("CREATE TABLE t (a); PRAGMA user_version = 1"); }
+  SUBCASE("without an application id") {
+    change("CREATE TABLE notes (text TEXT)");
+  }
+  SUBCASE("with another application id") {
+    change("PRAGMA application_id = 7");
+  }
+  SUBCASE("with a version") {
+    change("CREATE TABLE t (a); PRAGMA user_version = 1");
+  }
   check_refused(ErrorCode::conflict, "not a Mainspring store");
 }
 

@@ -169,7 +169,8 @@ TEST_CASE_FIXTURE(SqliteStoreFixture,
   CHECK(rows_of_run(2, 17) == 2 * 17 + 4);  // states, definitions, and four texts
 }
 
-TEST_CASE_FIXTURE(SqliteStoreFixture, "reads of jobs and ledgers are counted, those from memory are none") {
+TEST_CASE_FIXTURE(SqliteStoreFixture,
+                  "reads of jobs and ledgers are counted, those from memory are none") {
   auto store = *open();
   PutSchedule put{.schedule = {.name = "s", .every = 60s}, .next = clock.now().wall};
   put.next_fire = put.next;
@@ -191,7 +192,8 @@ TEST_CASE_FIXTURE(SqliteStoreFixture, "reads of jobs and ledgers are counted, th
   CHECK(store->reads() == before + 3);
 }
 
-TEST_CASE_FIXTURE(SqliteStoreFixture, "what no state is, as on a damaged disk, is told and shown to nobody") {
+TEST_CASE_FIXTURE(SqliteStoreFixture,
+                  "what no state is, as on a damaged disk, is told and shown to nobody") {
   WorkflowSpec spec{.name = "w", .steps = {{.name = "a", .signal = "go"}}};
   {
     auto store = *open();
@@ -211,7 +213,8 @@ TEST_CASE_FIXTURE(SqliteStoreFixture, "what no state is, as on a damaged disk, i
   CHECK_FALSE((*store)->verify()->problems.empty());
 }
 
-TEST_CASE_FIXTURE(SqliteStoreFixture, "a list for a caller of few queues looks at a bounded number of jobs") {
+TEST_CASE_FIXTURE(SqliteStoreFixture,
+                  "a list for a caller of few queues looks at a bounded number of jobs") {
   constexpr int kJobs = 25'000;  // more than one window
   auto store = *open();
   Enqueue first = one();

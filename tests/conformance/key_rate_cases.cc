@@ -39,8 +39,10 @@ TEST_SUITE("store: limits per key, rates") {
   TEST_CASE("of each key no more begin in the time than may; those of others are not held up") {
     Bench b;
     set_key_rates(b, key_rate(2, minutes(1)));
-    const JobId a1 = key_rate_enqueue(b, "a"), a2 = key_rate_enqueue(b, "a"), a3 = key_rate_enqueue(b, "a");
-    const JobId b1 = key_rate_enqueue(b, "b"), free1 = b.enqueue(b.job()), free2 = b.enqueue(b.job());
+    const JobId a1 = key_rate_enqueue(b, "a"), a2 = key_rate_enqueue(b, "a"),
+                a3 = key_rate_enqueue(b, "a");
+    const JobId b1 = key_rate_enqueue(b, "b"), free1 = b.enqueue(b.job()),
+                free2 = b.enqueue(b.job());
     const JobId free3 = b.enqueue(b.job());
     const auto first = b.claim(9);
     CHECK(ids(first) == std::vector<JobId>{a1, a2, b1, free1, free2, free3});

@@ -31,8 +31,10 @@ TEST_SUITE("store: limits per key") {
   TEST_CASE("no more jobs of a key run at once than its bound; those of others are not held up") {
     Bench b;
     limit_keys(b, 1);
-    const JobId a1 = limit_key_enqueue(b, "a"), a2 = limit_key_enqueue(b, "a"), a3 = limit_key_enqueue(b, "a");
-    const JobId b1 = limit_key_enqueue(b, "b"), free1 = b.enqueue(b.job()), free2 = b.enqueue(b.job());
+    const JobId a1 = limit_key_enqueue(b, "a"), a2 = limit_key_enqueue(b, "a"),
+                a3 = limit_key_enqueue(b, "a");
+    const JobId b1 = limit_key_enqueue(b, "b"), free1 = b.enqueue(b.job()),
+                free2 = b.enqueue(b.job());
     const auto first = b.claim(9);
     CHECK(ids(first) == std::vector<JobId>{a1, b1, free1, free2});
     CHECK(running(b, "a") == 1);

@@ -178,8 +178,8 @@ void ModelSessions::let_go(Entry entry) {
 
 ModelSessions::Answer ModelSessions::run(const AcceptSession& op) {
   const auto found = disk_.sessions.find(op.session);
-  const bool taken =
-      found != disk_.sessions.end() && is_session_held(found->second) && now_.instant < found->second.ends;
+  const bool taken = found != disk_.sessions.end() && is_session_held(found->second) &&
+                     now_.instant < found->second.ends;
   if (taken && found->second.worker != op.worker) {
     const auto wait = (found->second.ends - now_.instant).count() / 1000 + 1;
     return {Error{.code = ErrorCode::lease_held,

@@ -71,8 +71,8 @@ TEST_SUITE("store: jobs that a completion posts") {
     Bench b;
     b.enqueue();
     const ClaimedJob c = b.claim_one();
-    const Operation done =
-        Finish{.worker = "w1", .results = {{c.id, c.token, Complete{"", {next_to("after", "[1]")}}}}};
+    const Operation done = Finish{
+        .worker = "w1", .results = {{c.id, c.token, Complete{"", {next_to("after", "[1]")}}}}};
     const Operation claim = Claim{.worker = "w2", .queues = {"after"}, .kinds = {}, .max = 5};
     const auto results = b.apply({done, claim});
     const auto jobs = std::get<ClaimResult>(results[1]).jobs;
@@ -86,7 +86,8 @@ TEST_SUITE("store: jobs that a completion posts") {
     Finish f{.worker = "w1", .results = {}};
     for (const ClaimedJob& c : b.claim(4)) {
       Complete done;
-      for (JobId n = 0; n < c.id % 3; ++n) done.next.push_back(next_to("after", fmt::to_string(c.id)));
+      for (JobId n = 0; n < c.id % 3; ++n)
+        done.next.push_back(next_to("after", fmt::to_string(c.id)));
       f.results.push_back({c.id, c.token, done});
     }
     std::string wanted, got;
@@ -118,7 +119,8 @@ TEST_SUITE("store: jobs that a completion posts") {
     options.max_live_jobs = 1;
     Bench b(options);
     b.enqueue();
-    CHECK(b.finish(b.claim_one(), Complete{"", {next_to("after"), next_to("after")}}) == FinishStatus::ok);
+    CHECK(b.finish(b.claim_one(), Complete{"", {next_to("after"), next_to("after")}}) ==
+          FinishStatus::ok);
     CHECK(next_number(b) == 2);
     CHECK(b.refused(Enqueue{.jobs = {b.job()}}) == ErrorCode::overloaded);
   }

@@ -23,7 +23,8 @@ QueueLimits fair(std::map<std::string, double, std::less<>> weights = {}) {
 void set(Bench& b, const QueueLimits& limits, const std::string& queue = "q") {
   b.one<Done>(SetQueueLimits{queue, limits});
 }
-JobId order_enqueue(Bench& b, int priority, const std::string& key = "", const std::string& queue = "q") {
+JobId order_enqueue(Bench& b, int priority, const std::string& key = "",
+                    const std::string& queue = "q") {
   NewJob job = b.job(queue);
   job.priority = priority;
   job.limit_key = key;
@@ -186,7 +187,8 @@ TEST_SUITE("store: order") {
     QueueLimits limits = fair();
     limits.ageing = minutes(1);
     set(b, limits);
-    order_enqueue(b, 5, "a"), order_enqueue(b, 5, "a"), order_enqueue(b, 6, "b"), order_enqueue(b, 6, "b");
+    order_enqueue(b, 5, "a"), order_enqueue(b, 5, "a"), order_enqueue(b, 6, "b"),
+        order_enqueue(b, 6, "b");
     order_enqueue(b, 0, "a");
     CHECK(keys(b, 2, 2) == "aa");
     b.advance(minutes(3));

@@ -20,7 +20,8 @@ NewJob progress_with(const Bench& b, std::vector<FollowUp> all) {
   return n;
 }
 
-Renewal progress_report(const ClaimedJob& job, Progress progress, std::vector<std::string> messages = {}) {
+Renewal progress_report(const ClaimedJob& job, Progress progress,
+                        std::vector<std::string> messages = {}) {
   Renewal renewal{.id = job.id, .token = job.token, .progress = std::move(progress)};
   renewal.messages = std::move(messages);
   return renewal;
@@ -53,10 +54,10 @@ TEST_SUITE("store: progress that is followed") {
   TEST_CASE("another progress is a job for whoever asked for progress, and is told everything") {
     Bench b;
     NewJob n = progress_with(b, {{.queue = "then",
-                         .kind = "show",
-                         .on = FollowUp::kProgress,
-                         .priority = 2,
-                         .data = R"({"a": 1})"}});
+                                  .kind = "show",
+                                  .on = FollowUp::kProgress,
+                                  .priority = 2,
+                                  .data = R"({"a": 1})"}});
     n.headers = R"({"h":"1"})";
     n.tags = {"red"};
     n.correlation_id = "order-7";
@@ -122,9 +123,10 @@ TEST_SUITE("store: progress that is followed") {
     Bench b;
     FollowUp both = on_progress("both");
     both.on |= FollowUp::kMessage;
-    NewJob n = progress_with(b, {{.queue = "rest", .kind = "told", .on = FollowUp::kEndsAndMessages},
-                        on_progress("progress"),
-                        both});
+    NewJob n =
+        progress_with(b, {{.queue = "rest", .kind = "told", .on = FollowUp::kEndsAndMessages},
+                          on_progress("progress"),
+                          both});
     n.reply_to = "answers";
     b.enqueue(n);
     const ClaimedJob c = b.claim_one();
@@ -159,8 +161,8 @@ TEST_SUITE("store: progress that is followed") {
   TEST_CASE("progress that nobody listens to makes nothing") {
     Bench b;
     const JobId plain = b.enqueue();
-    const JobId followed =
-        b.enqueue(progress_with(b, {{.queue = "ends", .kind = "told", .on = FollowUp::kEndsAndMessages}}));
+    const JobId followed = b.enqueue(
+        progress_with(b, {{.queue = "ends", .kind = "told", .on = FollowUp::kEndsAndMessages}}));
     for (const ClaimedJob& c : b.claim(2)) b.renew(c, Progress{0.5, ""});
     CHECK(b.listed({}).size() == 2);
     CHECK(b.get(plain).progress == Progress{0.5, ""});

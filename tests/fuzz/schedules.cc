@@ -31,8 +31,8 @@ void follow(const Schedule& schedule) {
     t = next.nominal;
   }
   FUZZ_CHECK(preview(schedule, kScheduleNow, 10).size() <= 10);
-  FUZZ_CHECK(ticks_between(schedule, kScheduleNow, kScheduleNow + std::chrono::hours(24 * 40), 100).ticks.size() <=
-             100);
+  FUZZ_CHECK(ticks_between(schedule, kScheduleNow, kScheduleNow + std::chrono::hours(24 * 40), 100)
+                 .ticks.size() <= 100);
   (void)first_tick(schedule, kScheduleNow);
   (void)jitter_of(schedule);
 }

@@ -389,7 +389,9 @@ std::string shown(Store& store, WorkflowId id) {
 TEST_CASE("workflows move with their steps, timers and signals, and go on where they were") {
   std::optional<pg_testing::UnpackedWorkflows> unpacked;
   SUBCASE("packed") {}
-  SUBCASE("unpacked") { unpacked.emplace(); }
+  SUBCASE("unpacked") {
+    unpacked.emplace();
+  }
   const auto step = [](const char* name, const char* more = "") {
     return fmt::format(
         R"({{"name":"{0}","job":{{"queue":"mail","kind":"{0}","max_attempts":1}}{1}}})", name,
@@ -440,7 +442,9 @@ TEST_CASE("workflows move with their steps, timers and signals, and go on where 
 TEST_CASE("workflows in workflows move, and the end of one is the end of its step") {
   std::optional<pg_testing::UnpackedWorkflows> unpacked;
   SUBCASE("packed") {}
-  SUBCASE("unpacked") { unpacked.emplace(); }
+  SUBCASE("unpacked") {
+    unpacked.emplace();
+  }
   for (const PlaceKind kind : kKinds) {
     const CopyPlace from(kind), to(other(kind));
     Server server(from);

@@ -131,16 +131,18 @@ TEST_CASE("a node that waited for another one to create the schema uses it") {
   for (const bool schema_exists : {false, true}) {
     CAPTURE(schema_exists);
     const EmptyPlace place;
-    if (schema_exists) place.sql("CREATE SCHEMA $schema; GRANT ALL ON SCHEMA $schema TO mainspring");
+    if (schema_exists)
+      place.sql("CREATE SCHEMA $schema; GRANT ALL ON SCHEMA $schema TO mainspring");
     std::unique_ptr<pg::Connection> connections[2];
     for (auto& connection : connections) {
       connection = place.connect();
       pg::migrate(*connection, EmptyPlace().options.schema, kSmall);
     }
     auto creator = Place::connect();
-    must(creator.sql(fmt::format("BEGIN; SELECT pg_advisory_xact_lock(hashtextextended('mainspring "
-                                 "migrate {}', 0))",
-                                 place.options.schema)));
+    must(
+        creator.sql(fmt::format("BEGIN; SELECT pg_advisory_xact_lock(hashtextextended('mainspring "
+                                "migrate {}', 0))",
+                                place.options.schema)));
     std::string problems[2];
     {
       std::vector<std::jthread> nodes;
@@ -203,8 +205,8 @@ TEST_CASE("a newer schema is refused, and stays as it is") {
 TEST_CASE("a schema that is too old is refused by a program that may not migrate it") {
   const EmptyPlace place;
   place.migrate(pg::migrations());
-  const Error error = place.refused(
-      [&] { pg::check_schema(place.version(), place.options.schema, kShipped + 1); });
+  const Error error =
+      place.refused([&] { pg::check_schema(place.version(), place.options.schema, kShipped + 1); });
   CHECK(error.code == ErrorCode::conflict);
   CHECK(error.message == fmt::format("schema {}: has version 1, and this program needs version 2: "
                                      "run `mainspring store migrate`",

@@ -18,7 +18,7 @@ using std::chrono::seconds;
 constexpr Duration kOnceJobLease = seconds(8), kPoisonLease = seconds(3);
 constexpr std::size_t kMaxKnown = 60;  // ids that are kept
 constexpr std::uint64_t kMaxSteps = 3, kMaxPosts = 3;
-constexpr int kOnceMaxTries = 12;           // of a request without an answer
+constexpr int kOnceMaxTries = 12;       // of a request without an answer
 constexpr int kMaxPostsOfDelivery = 4;  // it is dead behind
 constexpr Duration kFirstDelay = seconds(1), kMaxDelay = seconds(8);
 constexpr const char* kForged = R"({"mainspring-idempotency-key":"forged","own":"1"})";

@@ -133,7 +133,8 @@ void SlotOperator::change() {
 }
 
 void SlotOperator::cancel() {
-  if (const JobId id = some_job(); id != 0) slot_send(world_, Cancel{.id = id, .reason = "unwanted"});
+  if (const JobId id = some_job(); id != 0)
+    slot_send(world_, Cancel{.id = id, .reason = "unwanted"});
 }
 
 SlotWorker::SlotWorker(World& world, const SlotOperator& jobs, int number)
