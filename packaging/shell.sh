@@ -115,10 +115,12 @@ put_quiet() {
   QUIET_FILES+=("$1")
 }
 
-# build PRESET: configures (once; ninja configures again by itself when a CMake file changes) and builds it.
+# build PRESET [TARGET…]: configures (once; ninja configures again by itself when a CMake file changes) and builds the
+# targets; without any, all.
 build() {
   local preset=$1 directory=build/$1
+  shift
   [[ -f $directory/build.ninja ]] || step "Configuring $preset" cmake --preset "$preset"
-  if [[ $(ninja -C "$directory" -n 2>/dev/null | tail -n 1) == *"no work to do"* ]]; then return; fi
-  step "Building $preset (the first time takes a few minutes)" ninja -C "$directory"
+  if [[ $(ninja -C "$directory" -n "$@" 2>/dev/null | tail -n 1) == *"no work to do"* ]]; then return; fi
+  step "Building $preset (the first time takes a few minutes)" ninja -C "$directory" "$@"
 }
