@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <iterator>
 #include <map>
 #include <string>
 #include <vector>
@@ -58,10 +59,10 @@ int wanted_of_each() {
   return std::max(1, mainspring::by_scale(every[0], every[1], every[2]));
 }
 
-void choose_sample(doctest::Context& context, int argc, char** argv, int every) {
-  doctest::Context query(argc, argv);
-  query.setOption("reporters", "collecting");
-  query.setOption("list-test-cases", true);
+void choose_sample(doctest::Context& context, char** argv, int every) {
+  // setOption() knows no flags.
+  const char* const words[] = {argv[0], "--list-test-cases", "--reporters=collecting"};
+  doctest::Context query(static_cast<int>(std::size(words)), words);
   query.run();
   std::map<std::string, int> seen;
   for (const CaseName& one : collected_cases()) {
@@ -76,6 +77,6 @@ void choose_sample(doctest::Context& context, int argc, char** argv, int every) 
 
 int main(int argc, char** argv) {
   doctest::Context context(argc, argv);
-  if (const int every = wanted_of_each(); every > 1) choose_sample(context, argc, argv, every);
+  if (const int every = wanted_of_each(); every > 1) choose_sample(context, argv, every);
   return context.run();
 }

@@ -14,6 +14,7 @@
 #include "blackbox/process.h"
 #include "postgres/bed.h"
 #include "postgres/pgbouncer.h"
+#include "scale.h"
 
 namespace mainspring::pg_testing {
 namespace {
@@ -112,7 +113,8 @@ TEST_CASE("a commit that never reached the disk is made again, once") {
   options.statement_timeout = seconds(20);
   Bed bed(options);
   Bed::Told told;
-  for (int i = 1; i <= 5; ++i) {
+  const int rounds = by_scale(1, 2, 5);
+  for (int i = 1; i <= rounds; ++i) {
     const int ready = bed.cluster->times_ready();
     auto call = bed.begin_enqueue(i);
     const int backend = bed.await_commit("");
@@ -122,7 +124,7 @@ TEST_CASE("a commit that never reached the disk is made again, once") {
     told.note(i, Bed::end(call));
     bed.must_come_back();
   }
-  CHECK(told.done.size() == 5);
+  CHECK(static_cast<int>(told.done.size()) == rounds);
   bed.must_match(told);
   bed.must_be_sound();
 }
@@ -132,7 +134,8 @@ TEST_CASE("an answer that is lost on its way: what is refused has not happened, 
   options.proxy = true;
   Bed bed(options);
   Bed::Told told;
-  for (int i = 1; i < 9; ++i) {
+  const int rounds = by_scale(2, 4, 8);
+  for (int i = 1; i <= rounds; ++i) {
     const std::int64_t lost = bed.proxy->bytes_lost();
     bed.proxy->set(TcpProxy::Mode::deaf);
     auto call = bed.begin_enqueue(i);
