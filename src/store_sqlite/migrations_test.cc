@@ -76,7 +76,7 @@ struct SchemaFixture {
                         db->query_int("SELECT count(*) FROM sqlite_schema")};
     };
     const auto before = pragmas();
-    const auto check = [&](const char* what, const auto& result) {
+    const auto check = [&](const std::string& what, const auto& result) {
       CAPTURE(what);
       REQUIRE_FALSE(result.has_value());
       CHECK(result.error().code == code);
