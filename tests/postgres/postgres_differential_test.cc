@@ -25,8 +25,8 @@ TEST_CASE("the PostgreSQL store answers every operation as the model does") {
       return opened ? std::move(*opened) : nullptr;
     };
   };
-  const int operations = pg_testing::through_pooler() ? by_scale(4'000, 4'000, 20'000)
-                                                      : by_scale(4'000, 12'000, 40'000);
+  const int operations = pg_testing::through_pooler() ? by_scale(8'000, 8'000, 20'000)
+                                                      : by_scale(8'000, 12'000, 40'000);
   const Compared compared = compare_with_model(how, operations);
   if (!compared.mismatch.empty()) FAIL(compared.mismatch);
   CHECK(compared.windows > 0);
