@@ -64,7 +64,7 @@ TEST_CASE("a store that moves at every restart answers every operation as the mo
       return opened ? std::move(*opened) : nullptr;
     };
   };
-  const Compared compared = compare_with_model(how, by_scale(4'000, 8'000, 20'000));
+  const Compared compared = compare_with_model(how, by_scale(12'000, 12'000, 20'000));
   if (!compared.mismatch.empty()) FAIL(compared.mismatch);
   MESSAGE(compared.operations << " operations compared, " << moves << " moves");
   CHECK(moves > 20);

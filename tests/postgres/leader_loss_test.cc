@@ -214,7 +214,7 @@ TEST_CASE("a schedule has every tick once though the server that fires it is kil
   const Worker worker(servers.ports(), "ticks");
   // As its commit is answered; a little before a tick; a little after.
   constexpr std::int64_t kWaits[] = {0, 990'000, 1'003'000};
-  const int kills = by_scale(1, 1, 3);
+  const int kills = by_scale(2, 2, 3);
   for (int i = 0; i < kills; ++i) {
     const std::int64_t wait = kWaits[i];
     CAPTURE(wait);
