@@ -286,15 +286,6 @@ std::size_t steps_in_all(const WorkflowSpec& spec) {
   return steps;
 }
 
-bool may_park(const WorkflowSpec& spec) {
-  bool parks = false;
-  (void)for_each_step(spec, [&](const std::string&, const StepSpec& step) -> Result<void> {
-    parks = parks || step.on_failure == OnStepFailure::park;
-    return {};
-  });
-  return parks;
-}
-
 std::map<std::string, int> result_refs(const WorkflowSpec& spec) {
   std::map<std::string, int> numbers, out;
   if (spec.result.empty()) return out;

@@ -22,9 +22,6 @@ Result<std::vector<PlannedStep>> plan(const WorkflowSpec& spec, int depth = 1);
 // With those of its sub-workflows.
 std::size_t steps_in_all(const WorkflowSpec& spec);
 
-// It has a step with `on_failure` park, or a sub-workflow has.
-bool may_park(const WorkflowSpec& spec);
-
 // The steps that the JSON of a workflow's result refers to.
 std::map<std::string, int> result_refs(const WorkflowSpec& spec);
 
