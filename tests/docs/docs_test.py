@@ -283,7 +283,8 @@ def sources(*suffixes):
 def check_names(document, text, metrics, errors, settings):
     where = document.relative_to(ROOT)
     for name in set(re.findall(r"\bmainspring_[a-z_]+\b", text)):
-        if name in ("mainspring_torture", "mainspring_module", "mainspring_test", "mainspring_flags",
+        if name in ("mainspring_torture", "mainspring_module", "mainspring_test", "mainspring_flags", "mainspring_library",
+                    "mainspring_speed_up",
                     "mainspring_owner", "mainspring_enqueue"):  # roles of databases
             continue
         # Of other programs, of TLS, or of a store that several servers share.
