@@ -25,6 +25,7 @@
 #include <sstream>
 
 #include "api/json.h"
+#include "broker/broker.h"
 #include "cli/bench_http.h"
 #include "cli/bench_local.h"
 #include "store_postgres/inspect.h"

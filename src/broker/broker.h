@@ -24,6 +24,7 @@
 
 #include "base/mutex.h"
 #include "broker/breakers.h"
+#include "broker/broker_options.h"
 #include "broker/events.h"
 #include "broker/job_metrics.h"
 #include "broker/jobs.h"
@@ -39,30 +40,6 @@
 #include "telemetry/metrics.h"
 
 namespace mainspring {
-
-struct BrokerOptions {
-  // Jobs in enqueues that wait for a commit. Beyond: overloaded. Raise if bursts are refused; each
-  // costs its bytes.
-  std::size_t max_waiting_jobs = 200'000;
-  std::size_t max_waiting_bytes = 256 << 20;
-  // Claims parked at once. Beyond: overloaded.
-  std::size_t max_parked_claims = 100'000;
-  // Urgent operations (renew, finish, cancel, scheduler steps) waiting for a commit. Beyond:
-  // overloaded.
-  std::size_t max_waiting_urgent = 100'000;
-  // Jobs and bytes touched by one commit (a single larger operation still goes alone). Raise for
-  // throughput, lower for latency.
-  std::size_t max_batch_jobs = 4'000;
-  std::size_t max_batch_bytes = 32 << 20;
-  // A worker is forgotten when it has not been heard of for so long.
-  Duration worker_memory = std::chrono::minutes(5);
-  // A store that other nodes change is compared with what is known of it about so often, give or
-  // take 20 %, in case that nothing was heard. Raise to spare the database.
-  Duration poll = std::chrono::seconds(5);
-  EventOptions events = {};
-  // Directories below which triggers may watch folders; empty = nowhere.
-  std::vector<std::string> watch_roots = {};
-};
 
 class Broker final : public Jobs,
                      public Workflows,

@@ -4,6 +4,7 @@
 
 #include <thread>
 
+#include "broker/broker.h"
 #include "cli/bench_http.h"
 
 namespace mainspring::cli::bench {

@@ -1,5 +1,6 @@
 // Measurements over HTTP, and their raw client.
 #include "cli/bench_http.h"
+#include "broker/broker.h"
 
 #include <arpa/inet.h>
 #include <fmt/format.h>

@@ -1,6 +1,7 @@
 // A node for a measurement, and load on it in process.
 #include <fmt/format.h>
 
+#include "broker/broker.h"
 #include "broker/workflow_calls.h"
 #include "cli/bench_local.h"
 #include "cli/support.h"

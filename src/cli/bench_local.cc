@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "broker/broker.h"
 #include "cli/support.h"
 
 namespace mainspring::cli::bench {

@@ -12,6 +12,7 @@
 #include <charconv>
 #include <cstring>
 
+#include "broker/broker.h"
 #include "cli/bench_http.h"
 #include "cli/support.h"
 #include "client/client.h"

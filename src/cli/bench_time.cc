@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "broker/broker.h"
 #include "cli/bench_local.h"
 #include "cli/support.h"
 #include "env/random.h"

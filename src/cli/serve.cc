@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <limits>
 
+#include "broker/broker.h"
 #include "cli/exposure.h"
 #include "cli/handlers.h"
 #include "cli/host.h"

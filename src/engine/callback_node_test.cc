@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <future>
 
+#include "broker/broker.h"
 #include "callbacks/key_file.h"
 #include "engine/node.h"
 #include "env/random.h"

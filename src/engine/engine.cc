@@ -1,4 +1,5 @@
 // The embeddable engine: a node in this process or a client of a server, and a worker on it.
+#include "broker/broker.h"
 #include "mainspring/engine.h"
 
 #include <fmt/format.h>

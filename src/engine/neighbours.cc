@@ -9,6 +9,7 @@
 #include "api/json.h"
 #include "base/mutant.h"
 #include "bell/bell.h"
+#include "broker/broker.h"
 #include "engine/event_relay.h"
 #include "store_postgres/node_channel.h"
 

@@ -12,10 +12,11 @@
 #include <string>
 
 #include "base/secret.h"
-#include "broker/broker.h"
 #include "store_postgres/postgres_store.h"
 
 namespace mainspring {
+
+class Broker;
 
 enum class Wake : std::uint8_t {
   automatic,  // the bell, and NOTIFY while it does not reach all

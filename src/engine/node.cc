@@ -5,6 +5,7 @@
 
 #include <cstdlib>
 
+#include "broker/broker.h"
 #include "engine/callback_keys.h"
 #include "env/processes.h"
 #include "env/random.h"

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "broker/broker.h"
+#include "broker/broker_options.h"
 #include "callbacks/callbacks.h"
 #include "engine/neighbours.h"
 #include "env/clock.h"
@@ -20,6 +20,8 @@
 #include "telemetry/metrics.h"
 
 namespace mainspring {
+
+class Broker;
 
 struct NodeOptions {
   // One of them: a directory, or a database that any number of nodes share.

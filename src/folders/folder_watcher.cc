@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "broker/broker.h"
 #include "broker/trigger_calls.h"
 #include "folders/folder.h"
 

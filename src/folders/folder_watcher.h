@@ -14,12 +14,13 @@
 #include <thread>
 
 #include "base/mutex.h"
-#include "broker/broker.h"
 #include "env/clock.h"
 #include "telemetry/log.h"
 #include "telemetry/metrics.h"
 
 namespace mainspring {
+
+class Broker;
 
 class FolderWatcher {
  public:

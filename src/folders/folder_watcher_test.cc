@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "broker/broker.h"
 #include "store_sqlite/sqlite_store.h"
 
 using namespace mainspring;

@@ -10,6 +10,7 @@
 #include "api/json.h"
 #include "base/mutant.h"
 #include "base/secret.h"
+#include "broker/broker.h"
 
 namespace mainspring::http {
 namespace {

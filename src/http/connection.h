@@ -44,7 +44,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
     JobId id = 0;
     int status = 200;
     Duration limit{0};
-    Broker::WatchId watch = 0;
+    std::uint64_t watch = 0;
     bool own = false;                      // the caller enqueued it,
     std::optional<EnqueueResult> ended{};  // and it had ended before
     bool reading = false;
@@ -133,7 +133,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void drop_stream();
   // Calls the broker with an answer that comes back as mail.
   void submit(Operation operation, std::optional<Audit> audit);
-  Broker::ParkId submit_claim(ClaimRequest request, std::optional<Audit> audit);
+  std::uint64_t submit_claim(ClaimRequest request, std::optional<Audit> audit);
 
   // -- output
   void reply(Reply reply);
@@ -170,7 +170,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   const Route* route_ = nullptr;
   Instant started_;
   std::function<DoWrite::Answer(OperationResult&)> answer_;
-  Broker::ParkId park_id_ = 0;  // of a claim or an acquire
+  std::uint64_t park_id_ = 0;  // of a claim or an acquire
   std::string claim_worker_;    // of the claim that is under way; "" = an acquire
   DoClaim::Answer claim_answer_ = DoClaim::Answer::jobs;
   std::unique_ptr<Finishing> finishing_;

@@ -6,6 +6,7 @@
 #include "api/session_shapes.h"
 #include "base/assert.h"
 #include "base/mutant.h"
+#include "broker/broker.h"
 #include "http/connection.h"
 #include "http/plans.h"
 
@@ -85,7 +86,7 @@ void Connection::submit(Operation operation, std::optional<Audit> audit) {
       std::move(audit));
 }
 
-Broker::ParkId Connection::submit_claim(ClaimRequest request, std::optional<Audit> audit) {
+std::uint64_t Connection::submit_claim(ClaimRequest request, std::optional<Audit> audit) {
   Mailbox* const box = shard_.mailbox().get();
   box->expect();
   return shard_.shared().services.broker.submit_claim(

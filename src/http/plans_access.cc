@@ -8,6 +8,7 @@
 #include "api/access_shapes.h"
 #include "api/json.h"
 #include "base/mutant.h"
+#include "broker/broker.h"
 #include "http/plans.h"
 #include "model/token_text.h"
 

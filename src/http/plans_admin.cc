@@ -5,6 +5,7 @@
 
 #include "api/json.h"
 #include "api/limit_shapes.h"
+#include "broker/broker.h"
 #include "http/host_shapes.h"
 #include "http/plans.h"
 #include "model/callback.h"

@@ -8,6 +8,7 @@
 
 #include "api/json.h"
 #include "base/mutant.h"
+#include "broker/broker.h"
 #include "broker/follow.h"
 #include "http/plans.h"
 

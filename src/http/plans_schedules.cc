@@ -6,6 +6,7 @@
 
 #include "api/json.h"
 #include "api/schedule_shapes.h"
+#include "broker/broker.h"
 #include "broker/schedule_plans.h"
 #include "http/plans.h"
 #include "model/schedule.h"

@@ -7,6 +7,7 @@
 #include "api/json.h"
 #include "api/schedule_shapes.h"
 #include "api/trigger_shapes.h"
+#include "broker/broker.h"
 #include "broker/trigger_calls.h"
 #include "callbacks/signature.h"
 #include "http/parser.h"

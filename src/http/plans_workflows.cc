@@ -6,6 +6,7 @@
 #include "api/json.h"
 #include "api/workflow_shapes.h"
 #include "base/mutant.h"
+#include "broker/broker.h"
 #include "broker/workflow_calls.h"
 #include "http/plans.h"
 

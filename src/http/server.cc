@@ -10,6 +10,7 @@
 #include <boost/asio/write.hpp>
 
 #include "base/assert.h"
+#include "broker/broker.h"
 #include "http/connection.h"
 #include "http/listener.h"
 #include "http/shard.h"

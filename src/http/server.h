@@ -15,7 +15,6 @@
 #include <string>
 #include <vector>
 
-#include "broker/broker.h"
 #include "env/clock.h"
 #include "store/store.h"
 #include "telemetry/log.h"
@@ -23,6 +22,7 @@
 
 namespace mainspring {
 
+class Broker;
 class TlsServer;
 
 struct HttpOptions {

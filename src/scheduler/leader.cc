@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "base/mutant.h"
+#include "broker/broker.h"
 
 namespace mainspring {
 namespace {

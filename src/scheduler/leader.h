@@ -19,9 +19,17 @@
 #include <optional>
 #include <string>
 
-#include "broker/broker.h"
+#include "base/mutex.h"
+#include "env/clock.h"
+#include "mainspring/job.h"
+#include "mainspring/result.h"
+#include "store/store.h"
+#include "telemetry/log.h"
+#include "telemetry/metrics.h"
 
 namespace mainspring {
+
+class Broker;
 
 struct LeaderOptions {
   std::string incarnation;                    // random, new for each process start

@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "base/mutant.h"
+#include "broker/broker.h"
 #include "scheduler/scheduler.h"
 #include "store_sqlite/sqlite_store.h"
 

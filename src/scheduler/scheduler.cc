@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "base/mutant.h"
+#include "broker/broker.h"
 #include "model/schedule.h"
 
 namespace mainspring {

@@ -14,10 +14,11 @@
 #include <memory>
 #include <thread>
 
-#include "broker/broker.h"
 #include "scheduler/leader.h"
 
 namespace mainspring {
+
+class Broker;
 
 struct SchedulerOptions {
   std::string incarnation = "scheduler";  // random, new for each process start
@@ -84,7 +85,7 @@ class Scheduler {
   bool dirty_ MS_GUARDED_BY(mutex_) = true;
   std::array<Duty, kDuties> duties_ MS_GUARDED_BY(mutex_);
   std::unique_ptr<Leader> leader_;
-  Broker::ListenerId listener_ = 0;
+  std::uint64_t listener_ = 0;
   std::jthread runner_;
   std::array<Counter*, kDuties> totals_{};
   Counter& skipped_total_;

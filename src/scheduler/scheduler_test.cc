@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "broker/broker.h"
 #include "store_sqlite/sqlite_store.h"
 
 using namespace mainspring;

@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "broker/broker.h"
 #include "broker/schedule_plans.h"
 #include "scheduler/scheduler.h"
 #include "store_sqlite/sqlite_store.h"

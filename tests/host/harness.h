@@ -9,6 +9,7 @@
 #include <fstream>
 
 #include "base/mutex.h"
+#include "broker/broker.h"
 #include "engine/node.h"
 #include "env/random.h"
 #include "host/job_host.h"

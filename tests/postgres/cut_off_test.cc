@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "base/mutex.h"
+#include "broker/broker.h"
 #include "client/client.h"
 #include "engine/node.h"
 #include "http/server.h"

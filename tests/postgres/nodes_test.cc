@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "base/mutex.h"
+#include "broker/broker.h"
 #include "engine/node.h"
 #include "env/clock.h"
 #include "postgres/cluster.h"

@@ -7,6 +7,7 @@
 #include <latch>
 #include <thread>
 
+#include "broker/broker.h"
 #include "client/client.h"
 #include "env/fd.h"
 #include "mainspring/engine.h"

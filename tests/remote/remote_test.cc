@@ -6,6 +6,7 @@
 #include <set>
 #include <thread>
 
+#include "broker/broker.h"
 #include "client/client.h"
 #include "mainspring/engine.h"
 #include "server.h"

@@ -8,6 +8,7 @@
 
 #include <filesystem>
 
+#include "broker/broker.h"
 #include "client/client.h"
 #include "engine/node.h"
 #include "http/server.h"

@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "api/schedule_shapes.h"
+#include "broker/broker.h"
 #include "client/client.h"
 #include "server.h"
 #include "worker/worker.h"

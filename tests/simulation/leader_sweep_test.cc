@@ -7,6 +7,7 @@
 #include <map>
 #include <set>
 
+#include "broker/broker.h"
 #include "broker/schedule_plans.h"
 #include "env/clock.h"
 #include "scheduler/scheduler.h"

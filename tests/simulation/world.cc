@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "base/assert.h"
+#include "broker/broker.h"
 #include "broker/schedule_plans.h"
 #include "conformance/describe.h"
 
