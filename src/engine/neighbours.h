@@ -12,7 +12,11 @@
 #include <string>
 
 #include "base/secret.h"
+#include "env/clock.h"
+#include "env/random.h"
 #include "store_postgres/postgres_store.h"
+#include "telemetry/log.h"
+#include "telemetry/metrics.h"
 
 namespace mainspring {
 

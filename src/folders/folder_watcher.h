@@ -15,6 +15,7 @@
 
 #include "base/mutex.h"
 #include "env/clock.h"
+#include "mainspring/trigger.h"
 #include "telemetry/log.h"
 #include "telemetry/metrics.h"
 
