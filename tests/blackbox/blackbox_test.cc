@@ -3,29 +3,16 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 #include <rapidjson/document.h>
-#include <sys/mount.h>
 #include <sys/resource.h>
 
-#include <cerrno>
-#include <cstring>
 #include <fstream>
 #include <memory>
 
-#include "served.h"
+#include "testing.h"
 
 using namespace blackbox;
 
 namespace {
-
-bool has(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
-rapidjson::Document parse(const std::string& body) {
-  rapidjson::Document document;
-  document.Parse(body.data(), body.size());
-  return document;
-}
 
 std::int64_t token_of(const std::string& claim_body) {
   const rapidjson::Document document = parse(claim_body);
@@ -33,28 +20,6 @@ std::int64_t token_of(const std::string& claim_body) {
   REQUIRE(document["jobs"].Size() == 1);
   return document["jobs"][0]["token"].GetInt64();
 }
-
-// A tmpfs for one test. Without the right to mount, ok() is false.
-class SmallDisk {
- public:
-  explicit SmallDisk(const char* options) {
-    char path[] = "/tmp/mainspring-disk-XXXXXX";
-    path_ = mkdtemp(path) == nullptr ? "" : path;
-    ok_ = mount("mainspring-test", path_.c_str(), "tmpfs", 0, options) == 0;
-    if (!ok_) error_ = std::strerror(errno);
-  }
-  ~SmallDisk() {
-    if (ok_) umount2(path_.c_str(), MNT_DETACH);
-    std::filesystem::remove(path_);
-  }
-  bool ok() const { return ok_; }
-  const std::string& path() const { return path_; }
-  const std::string& error() const { return error_; }
-
- private:
-  bool ok_ = false;
-  std::string path_, error_;
-};
 
 }  // namespace
 

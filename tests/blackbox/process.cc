@@ -3,6 +3,7 @@
 
 #include <arpa/inet.h>
 #include <fcntl.h>
+#include <grp.h>
 #include <poll.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -42,16 +43,21 @@ std::vector<std::string> environment_with(
 
 // Between fork and exec: only calls that are safe there.
 [[noreturn]] void become(char* const* args, char* const* environment, int output,
-                         std::int64_t max_memory_kb) {
-  prctl(PR_SET_PDEATHSIG, SIGKILL);
+                         const Command& command) {
+  if (command.uid != 0 && geteuid() == 0 &&
+      (setgroups(0, nullptr) != 0 || setresgid(command.uid, command.uid, command.uid) != 0 ||
+       setresuid(command.uid, command.uid, command.uid) != 0)) {
+    _exit(126);
+  }
+  prctl(PR_SET_PDEATHSIG, SIGKILL);  // after setresuid, which clears it
   if (output >= 0) {
     dup2(output, STDOUT_FILENO);
     dup2(output, STDERR_FILENO);
   }
   const int null = open("/dev/null", O_RDONLY);
   if (null >= 0) dup2(null, STDIN_FILENO);
-  if (max_memory_kb > 0) {
-    const rlim_t bytes = static_cast<rlim_t>(max_memory_kb) * 1024;
+  if (command.max_memory_kb > 0) {
+    const rlim_t bytes = static_cast<rlim_t>(command.max_memory_kb) * 1024;
     const rlimit limit{bytes, bytes};
     setrlimit(RLIMIT_AS, &limit);
   }
@@ -88,7 +94,7 @@ bool Process::start(const Command& command) {
     if (output < 0) return false;
   }
   const pid_t pid = fork();
-  if (pid == 0) become(args.data(), env.data(), output, command.max_memory_kb);
+  if (pid == 0) become(args.data(), env.data(), output, command);
   if (output >= 0) close(output);
   if (pid < 0) return false;
   pid_ = pid;

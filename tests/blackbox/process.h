@@ -21,6 +21,7 @@ struct Command {
   std::vector<std::pair<std::string, std::string>> environment;  // added to ours
   std::string output;              // file that gets its stdout and stderr, appended; "" = inherited
   std::int64_t max_memory_kb = 0;  // RLIMIT_AS; 0 = no limit
+  unsigned uid = 0;  // user and group to become, if we are root; 0 = stay as we are
 };
 
 class Process {

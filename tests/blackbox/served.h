@@ -31,13 +31,23 @@ class Served {
     std::filesystem::remove_all(scratch_, ignored);
   }
 
+  // Starts the server and returns at once. False if there was no process to start.
+  bool launch() {
+    Command command{.args = wrapper,
+                    .environment = environment,
+                    .output = log_path(),
+                    .uid = uid};
+    for (const std::string& word :
+         {server_binary(), std::string("serve"), std::string("--data"), store_,
+          std::string("--listen"), "127.0.0.1:" + std::to_string(port_)}) {
+      command.args.push_back(word);
+    }
+    command.args.insert(command.args.end(), options_.begin(), options_.end());
+    return process_.start(command);
+  }
   // True once the server is ready.
   bool start() {
-    Command command{.args = {server_binary(), "serve", "--data", store_, "--listen",
-                             "127.0.0.1:" + std::to_string(port_)},
-                    .output = log_path()};
-    command.args.insert(command.args.end(), options_.begin(), options_.end());
-    if (!process_.start(command)) return false;
+    if (!launch()) return false;
     HttpClient probe(port_);
     for (int i = 0; i < kTries && !process_.wait(5); ++i) {
       if (probe.get("/readyz", 1000).status == 200) return true;
@@ -51,7 +61,16 @@ class Served {
     return process_.wait(milliseconds) ? process_.exit_code() : -1;
   }
 
+  // For the next start: options, environment, the user, and a program (with its path) that runs the server.
+  void set_options(std::vector<std::string> options) { options_ = std::move(options); }
+  std::vector<std::pair<std::string, std::string>> environment;
+  unsigned uid = 0;
+  std::vector<std::string> wrapper;
+
   Process& process() { return process_; }
+  std::string url() const { return "http://127.0.0.1:" + std::to_string(port_); }
+  // A directory of this test case, removed at its end. It holds the store and the log.
+  const std::string& scratch() const { return scratch_; }
   std::uint16_t port() const { return port_; }
   const std::string& store() const { return store_; }
   std::string log() const { return read_file(log_path()); }
