@@ -199,6 +199,7 @@ void Connection::on_tick(Instant now) {
 void Connection::arm_read() {
   if (armed_ || state_ == State::closed) return;
   armed_ = true;
+  if (state_ == State::head || state_ == State::body) transport_.acknowledge();
   auto on_ready = [self = shared_from_this()](const error_code& problem) {
     self->armed_ = false;
     if (self->state_ == State::closed) return;

@@ -110,8 +110,10 @@ void Connection::write_piece(std::string_view bytes, bool ended) {
     if (http10_ || shard_.stopping()) keep_alive_ = false;
     out = fmt::format(
         "HTTP/1.1 200 OK\r\nDate: {}\r\nX-Content-Type-Options: nosniff\r\nContent-Type: {}\r\n"
-        "Cache-Control: no-store\r\n{}{}\r\n",
-        shard_.date(), s.plan->content_type, http10_ ? "" : "Transfer-Encoding: chunked\r\n",
+        "Cache-Control: no-store\r\n{}{}{}\r\n",
+        shard_.date(), s.plan->content_type,
+        // nginx and others collect an answer unless this field forbids it.
+        s.plan->wait ? "" : "X-Accel-Buffering: no\r\n", http10_ ? "" : "Transfer-Encoding: chunked\r\n",
         keep_alive_ ? "" : "Connection: close\r\n");
     s.begun = true;
     if (head_only_) ended = true;

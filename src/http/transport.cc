@@ -114,13 +114,14 @@ Transport::Step Transport::handshake() {
   }
   ERR_clear_error();
   const Step step = after(SSL_do_handshake(ssl_));
-  // The server has nothing to say now that an acknowledgement could go with, and a client under
-  // Nagle's algorithm keeps its request until that comes: 40 ms later, without this.
-  const int now = 1;
-  if (step.next == Next::done) {
-    ::setsockopt(socket_.native_handle(), IPPROTO_TCP, TCP_QUICKACK, &now, sizeof now);
-  }
+  if (step.next == Next::done) acknowledge();
   return step;
+}
+
+// No effect on a unix socket. The kernel leaves this mode by itself, so it is set each time.
+void Transport::acknowledge() {
+  const int now = 1;
+  ::setsockopt(socket_.native_handle(), IPPROTO_TCP, TCP_QUICKACK, &now, sizeof now);
 }
 
 Transport::Step Transport::read(std::span<char> into) {
