@@ -138,11 +138,8 @@ bool PostgresStore::load_schedules() {
   bool changed = anew;
   {
     MutexLock lock(published_mutex_);
-    if (anew) {
-      published_schedules_.clear();
-      published_ids_.clear();
-      published_due_.clear();
-      published_ties_ = {};
+    if (anew) {  // readers keep the live jobs of a schedule until load_ties() replaces them
+      for (const auto& [name, schedule] : published_schedules_) removed.insert(name);
     }
     for (ScheduleInHand& schedule : found) {
       const std::string name = schedule.info.schedule.name;

@@ -278,6 +278,7 @@ void SqliteStore::publish() {
   publish_sessions();
   publish_keys();
   publish_breakers();
+  if (publish_anew_) published_queues_.clear();  // after load() every queue is touched
   publish_anew_ = false;
   for (QueueState* queue : touched_) {
     if (queue->published == nullptr) {

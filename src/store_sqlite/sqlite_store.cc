@@ -82,6 +82,8 @@ void SqliteStore::check_place() {
   throw error;
 }
 
+// Changes nothing that readers see before publish(): they keep the last committed state until the
+// new one is complete.
 void SqliteStore::load(Instant now) {
   loaded_ = false;
   queue_states_.clear();
@@ -112,10 +114,6 @@ void SqliteStore::load(Instant now) {
   marks_touched_ = false;
   freed_leases_.clear();
   publish_anew_ = true;
-  {
-    MutexLock lock(published_mutex_);
-    published_queues_.clear();
-  }
   Database& db = *db_;
   next_id_ = db.query_int("SELECT a FROM tallies WHERE id = 0");
   next_token_ = db.query_int("SELECT b FROM tallies WHERE id = 0");

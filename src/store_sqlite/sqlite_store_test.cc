@@ -5,7 +5,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <filesystem>
+#include <thread>
 
 #include "env/clock.h"
 #include "store_sqlite/database.h"
@@ -42,6 +44,40 @@ struct SqliteStoreFixture {
     REQUIRE(report);
     return std::move(*report);
   }
+};
+
+// The system's VFS. While `full` is set, every write to a write-ahead log finds no space.
+class FullDisk {
+ public:
+  static constexpr const char* kName = "full-disk-test";
+  FullDisk() {
+    system_ = sqlite3_vfs_find(nullptr);
+    full = false;
+    vfs_ = *system_;
+    vfs_.zName = kName;
+    vfs_.xOpen = [](sqlite3_vfs*, sqlite3_filename name, sqlite3_file* file, int flags, int* out) {
+      const int code = system_->xOpen(system_, name, file, flags, out);
+      if (code != SQLITE_OK || (flags & SQLITE_OPEN_WAL) == 0) return code;
+      methods_ = *file->pMethods;
+      write_ = methods_.xWrite;
+      methods_.xWrite = [](sqlite3_file* to, const void* bytes, int size, sqlite3_int64 at) {
+        return full ? SQLITE_FULL : write_(to, bytes, size, at);
+      };
+      file->pMethods = &methods_;
+      return code;
+    };
+    sqlite3_vfs_register(&vfs_, 0);
+  }
+  ~FullDisk() { sqlite3_vfs_unregister(&vfs_); }
+  FullDisk(const FullDisk&) = delete;
+  FullDisk& operator=(const FullDisk&) = delete;
+  static inline std::atomic<bool> full = false;
+
+ private:
+  static inline sqlite3_vfs* system_ = nullptr;
+  static inline sqlite3_vfs vfs_{};
+  static inline sqlite3_io_methods methods_{};
+  static inline decltype(sqlite3_io_methods::xWrite) write_ = nullptr;
 };
 
 Enqueue one(std::string kind = "work") {
@@ -247,4 +283,38 @@ TEST_CASE_FIXTURE(SqliteStoreFixture,
   apply(*store, finish);
   pages(JobState::dead);
   pages(std::nullopt);
+}
+
+TEST_CASE_FIXTURE(SqliteStoreFixture, "a failed commit hides no queue from readers") {
+  constexpr int kJobs = 20'000;
+  const FullDisk disk;
+  SqliteOptions options{.directory = dir.path + "/data", .reserve_bytes = 1 << 16};
+  options.vfs = FullDisk::kName;
+  auto store = *open_sqlite_store(options, clock.now(), log);
+  Enqueue many;
+  many.jobs.assign(kJobs, NewJob{.kind = "work"});
+  apply(*store, many);
+
+  std::atomic<bool> ends = false;
+  int reads = 0, wrong = 0;
+  std::thread reader([&] {
+    while (!ends) {
+      const auto queues = store->queues();
+      ++reads;
+      if (!queues || queues->size() != 1 || queues->at(0).enqueued != kJobs) ++wrong;
+    }
+  });
+  for (int i = 0; i < 5; ++i) {
+    FullDisk::full = true;
+    const std::vector<Operation> batch{one()};
+    const auto report = store->apply(batch, clock.now());
+    CHECK(report);  // the job is refused, the batch is answered
+    FullDisk::full = false;
+  }
+  ends = true;
+  reader.join();
+  CHECK(reads > 0);
+  CHECK(wrong == 0);
+  apply(*store, one());
+  CHECK(store->queues()->at(0).enqueued == kJobs + 1);
 }
