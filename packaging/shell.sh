@@ -9,10 +9,18 @@ BUILD_PACKAGES=(g++ cmake ninja-build ccache libboost1.81-dev libssl-dev libsqli
   libarchive-dev libcurl4-openssl-dev libpq-dev tzdata)
 # shellcheck disable=SC2034
 TEST_PACKAGES=(doctest-dev librapidcheck-dev imagemagick curl openssl python3 python3-croniter sqlite3 procps slowhttptest iproute2 testssl.sh
-  postgresql pgbouncer patroni etcd-server python3-etcd poppler-utils gdb pkg-config)
+  postgresql pgbouncer patroni etcd-server python3-etcd poppler-utils gdb pkg-config chromium)
 
 say() { printf '%s\n' "$*" >&2; }
 die() { say "${0##*/}: $*"; exit 1; }
+
+# need_node: the dashboard's build needs Node.js 18 or later and npm, Debian's or any other.
+need_node() {
+  local version
+  version=$(node --version 2>/dev/null | grep -oE '[0-9]+' | head -n 1 || true)
+  if ((${version:-0} >= 18)) && command -v npm >/dev/null; then return; fi
+  need nodejs npm
+}
 
 # step TEXT COMMAND…: runs COMMAND with its output in a log file and says TEXT, how long it has been running and the last
 # [done/all] that ninja printed: every second on a terminal, every 20 seconds elsewhere. On failure shows the log's end.

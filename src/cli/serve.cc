@@ -60,6 +60,7 @@ void print_start(const Invocation& invocation, Io& io, const HttpServer& server)
   print_line(io, fmt::format("Mainspring {} listens on {}, its data is in {}. Ctrl-C stops it.",
                              kVersion, server.url(), shown_store(invocation.options)));
   if (!invocation.has("hints")) return;
+  if (server.url().starts_with("http")) io.out(fmt::format("Dashboard: {}/ui/\n", server.url()));
   const std::string at =
       server.url() == Options().server ? "" : fmt::format(" --server {}", server.url());
   io.out(

@@ -36,6 +36,8 @@ std::string_view reason(int status) {
       return "No Content";
     case 304:
       return "Not Modified";
+    case 308:
+      return "Permanent Redirect";
     case 400:
       return "Bad Request";
     case 401:
@@ -83,6 +85,11 @@ bool is_json_type(std::string_view type) {
   if (end == std::string_view::npos) return false;
   const std::string_view name = media.substr(0, end + 1);
   return iequals(name, kJson) || iequals(name, "application/x-www-form-urlencoded");
+}
+
+// A route that checks the secret by itself never gets that of a browser's session.
+bool takes_secret(const Route& route, const Head& head) {
+  return route.keeps_token || (route.own_secret && !head.by_cookie);
 }
 
 // "name:80" is "name", "[::1]:80" is "::1".
@@ -372,6 +379,17 @@ Result<void> Connection::check_origin(std::string_view origin) const {
                            cut_text(origin, 128))};
 }
 
+// A browser sends the cookie with requests that other sites cause, too, and says which these are.
+Result<void> Connection::check_cookie_use(const Head& head) {
+  const bool reads = head.method == "GET" || head.method == "HEAD";
+  if (!head.by_cookie || reads || head.same_origin || MS_MUTANT(cookie_used_by_other_sites)) {
+    return {};
+  }
+  return Error{ErrorCode::forbidden,
+               "a change by the session cookie needs Sec-Fetch-Site: same-origin; programs send "
+               "Authorization: Bearer TOKEN"};
+}
+
 std::size_t Connection::body_limit(const Route& route) const {
   const HttpOptions& options = shard_.shared().services.options;
   if (route.upload) return shard_.shared().services.host_routes.max_upload_bytes;
@@ -407,8 +425,10 @@ Result<void> Connection::check_request(const Head& head, Match& match) {
     const std::string_view rest = std::string_view(head.target).substr(scheme + 3);
     MS_TRY(check_host(rest.substr(0, rest.find('/'))));
   }
+  MS_TRY(check_cookie_use(head));
   MS_TRY(admit(head, match));
   if (match.route == nullptr) return {};
+  match.request.secure = transport_.tls() || head.forwarded_https;
   const bool has_body = head.chunked || head.content_length.value_or(0) > 0;
   const bool any_type = match.route->body == BodyRule::bytes;
   if (has_body && !any_type && !head.content_type.empty() && !is_json_type(head.content_type)) {
@@ -442,13 +462,18 @@ void Connection::begin_request(Head head, std::string_view& rest) {
     // The connection goes on only if the body is here to be passed over.
     if (head.chunked || length > rest.size()) keep_alive_ = false;
     if (keep_alive_) rest.remove_prefix(static_cast<std::size_t>(length));
-    return reply(good ? std::move(found.error) : error_reply(good.error()));
+    Reply refusal = good ? std::move(found.error) : error_reply(good.error());
+    // A cookie that is no longer good would be sent, and refused, for ever.
+    if (!good && head.by_cookie && good.error().code == ErrorCode::unauthenticated) {
+      add_header(refusal, "Set-Cookie", session_cookie("", false));
+    }
+    return reply(std::move(refusal));
   }
   if (head.chunked || length > rest.size()) return begin_body(std::move(head), rest);
   found.request.body = rest.substr(0, static_cast<std::size_t>(length));
   found.request.idempotency_key = head.idempotency_key;
   found.request.headers = std::move(head.fields);
-  if (route_->own_secret) found.request.presented = std::move(head.authorization);
+  if (takes_secret(*route_, head)) found.request.presented = std::move(head.authorization);
   rest.remove_prefix(static_cast<std::size_t>(length));
   if (route_->body == BodyRule::bytes) {
     found.request.upload =
@@ -522,7 +547,7 @@ void Connection::end_body() {
   const std::unique_ptr<Head> head = std::move(head_);
   Match found = match(head->method, head->target, shard_.shared().more_routes);
   found.request.headers = std::move(head->fields);
-  if (route_->own_secret) found.request.presented = std::move(head->authorization);
+  if (takes_secret(*route_, *head)) found.request.presented = std::move(head->authorization);
   if (route_->body == BodyRule::bytes) {
     // The room is given back when nobody has the bytes any more.
     found.request.upload =

@@ -36,6 +36,10 @@ Reply error_reply(const Error& error);
 // Controls in `value` become blanks, so that it stays one line.
 void add_header(Reply& reply, std::string_view name, std::string_view value);
 
+// The value of a Set-Cookie header that begins a dashboard session; "" ends it. `secure`: only over
+// TLS.
+std::string session_cookie(std::string_view token, bool secure);
+
 using HeaderFields = std::vector<std::pair<std::string, std::string>>;
 // The first value of a header; "" = it is not there.
 std::string_view header_value(const HeaderFields& headers, std::string_view name);
@@ -67,7 +71,8 @@ struct Request {
   std::shared_ptr<const Upload> upload;
   std::string method;     // of a route for every method
   std::string raw_query;  // of a route that takes any
-  Secret presented;       // the Authorization, of a route that looks at it by itself
+  Secret presented;       // the Authorization, of a route that asks for it
+  bool secure = false;    // by TLS, here or at the proxy before us
 };
 
 // -- what is to be done

@@ -18,7 +18,7 @@ bool fits(std::string_view pattern, const Path& path) {
     const std::string_view segment = pattern.substr(0, pattern.find('/'));
     if (segment.ends_with("*}")) return i < path.count;
     if (i == path.count) return false;
-    if (segment.front() == '{') {
+    if (segment.starts_with('{')) {
       if (path.segments[i].empty()) return false;
     } else if (segment != path.segments[i]) {
       return false;
@@ -36,7 +36,7 @@ void take_params(std::string_view pattern, Path& path, Request& request) {
     pattern.remove_prefix(1);
     const std::string_view segment = pattern.substr(0, pattern.find('/'));
     pattern.remove_prefix(segment.size());
-    if (segment.front() != '{') continue;
+    if (!segment.starts_with('{')) continue;
     std::string value = segment.ends_with("*}") ? std::string(path.rests[i])  // its '/' count
                                                 : std::move(path.segments[i]);
     if (first) {

@@ -39,6 +39,7 @@ struct Row {
   std::string_view method, target;
   std::string_view body = {}, headers = {};
   std::string_view marker = {};  // of lists: what shows the thing
+  int good = 200;                // the status of a request that is let in, of open routes and token
 };
 
 constexpr std::string_view kFile = "Content-Disposition: attachment; filename=run.sh\r\n";
@@ -151,6 +152,12 @@ constexpr Row kRows[] = {
     {"openapi", Rule::token, "", "GET", "/openapi.json"},
     {"healthz", Rule::open, "", "GET", "/healthz"},
     {"readyz", Rule::open, "", "GET", "/readyz"},
+    {"dashboard_moved", Rule::open, "", "GET", "/ui", "", "", "", 308},
+    {"dashboard", Rule::open, "", "GET", "/ui/"},
+    {"dashboard_file", Rule::open, "", "GET", "/ui/app.js"},
+    {"open_dashboard_session", Rule::token, "", "POST", "/v1/session"},
+    {"dashboard_session", Rule::token, "", "GET", "/v1/session"},
+    {"close_dashboard_session", Rule::open, "", "DELETE", "/v1/session"},
     {"host", Rule::all, "read", "GET", "/v1/host"},
     {"host_jobs", Rule::folders, "read", "GET", "/v1/host/jobs", "", "", kNamed},
     {"host_job", Rule::folder, "read", "GET", "/v1/host/jobs/triggered/photos"},
@@ -346,7 +353,7 @@ void check(Matrix& m, const Row& row, const Given& given, const Answer& answer) 
   switch (row.rule) {
     case Rule::open:
     case Rule::token:
-      CHECK(answer.status == 200);
+      CHECK(answer.status == row.good);
       break;
     case Rule::all:
       CHECK(in == (verb && given.pattern == "*"));
@@ -437,10 +444,10 @@ TEST_CASE("matrix: every route without a token, and with each kind of bad one") 
           std::string("Authorization: Bearer \r\n"), std::string("Authorization: Basic Og==\r\n"),
           unknown, expired, revoked}) {
       CAPTURE(header);
-      CHECK(m.ask(row, header).status == (row.rule == Rule::open ? 200 : 401));
+      CHECK(m.ask(row, header).status == (row.rule == Rule::open ? row.good : 401));
       if (row.method == "GET") {
         CHECK(m.ask("HEAD", m.filled(row.target), "", header).status ==
-              (row.rule == Rule::open ? 200 : 401));
+              (row.rule == Rule::open ? row.good : 401));
       }
     }
     const int status = m.ask(row, good).status;

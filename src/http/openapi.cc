@@ -51,6 +51,7 @@ void write_parameters(JsonWriter& w, const Route& route) {
     const std::string_view of = route.pattern.starts_with("/v1/leases")      ? "lease"
                                 : route.pattern.starts_with("/v1/schedules") ? "schedule"
                                 : route.pattern.starts_with("/v1/tokens")    ? "token"
+                                : route.pattern.starts_with("/ui/")          ? "file"
                                                                              : "queue";
     write_parameter(w, "path", "name", true, reference("Name"),
                     fmt::format("The {}'s name; a / in it is written as %2F.", of));

@@ -53,12 +53,43 @@ HeadResult frame(std::string_view text, std::size_t max_bytes) {
   }
 }
 
+// The pairs of a Cookie header, one by one: calls each(pair, name, value).
+template <typename Each>
+void each_cookie(std::string_view cookies, const Each& each) {
+  while (!cookies.empty()) {
+    std::string_view pair = cookies.substr(0, cookies.find(';'));
+    cookies.remove_prefix(std::min(cookies.size(), pair.size() + 1));
+    pair.remove_prefix(std::min(pair.size(), pair.find_first_not_of(" \t")));
+    const std::size_t equals = pair.find('=');
+    if (equals == std::string_view::npos) continue;
+    each(pair, pair.substr(0, equals), pair.substr(equals + 1));
+  }
+}
+
+// The token of the session cookie; "" = there is none.
+std::string_view session_of(std::string_view cookies) {
+  std::string_view found;
+  each_cookie(cookies, [&](std::string_view, std::string_view name, std::string_view value) {
+    if (name == kSessionCookie && found.empty()) found = value;
+  });
+  return found;
+}
+
+// A Cookie header without the session cookie.
+std::string other_cookies(std::string_view cookies) {
+  std::string out;
+  each_cookie(cookies, [&](std::string_view pair, std::string_view name, std::string_view) {
+    if (name != kSessionCookie) out.append(out.empty() ? "" : "; ").append(pair);
+  });
+  return out;
+}
+
 // What the library takes and this server does not.
 std::string check_fields(const HeadParser::value_type& request) {
   const auto many = [&](field name) { return request.count(name) > 1; };
   for (const field name :
        {field::host, field::content_length, field::transfer_encoding, field::content_type,
-        field::expect, field::origin, field::authorization}) {
+        field::expect, field::origin, field::authorization, field::cookie}) {
     if (many(name)) return std::string(to_string(name)) + " is given twice";
   }
   if (request.count("Idempotency-Key") > 1) return "Idempotency-Key is given twice";
@@ -137,11 +168,16 @@ HeadResult parse_head(std::string_view text, std::size_t max_bytes, Head& head) 
   head.has_authorization = request.count(field::authorization) != 0;
   if (head.has_authorization) {
     head.authorization = Secret(request[field::authorization]);
+  } else if (const auto token = session_of(request[field::cookie]); !token.empty()) {
+    head.authorization = Secret("Bearer " + std::string(token));
+    head.has_authorization = head.by_cookie = true;
   } else {
     for (const std::string_view name : {"X-Forwarded-For", "Forwarded", "X-Real-IP", "Via"}) {
       head.forwarded = head.forwarded || request.count(name) != 0;
     }
   }
+  head.same_origin = request["Sec-Fetch-Site"] == "same-origin";
+  head.forwarded_https = iequals(request["X-Forwarded-Proto"], "https");
   head.chunked = parser.chunked();
   if (const auto length = parser.content_length()) head.content_length = *length;
   head.keep_alive = request.keep_alive();
@@ -167,6 +203,11 @@ std::vector<std::pair<std::string, std::string>> header_fields(std::string_view 
     if (colon == std::string_view::npos) break;  // the empty line
     const std::string_view name = line.substr(0, colon);
     if (iequals(name, "Authorization") && !MS_MUTANT(token_passed_on)) continue;
+    if (iequals(name, "Cookie")) {
+      std::string rest = other_cookies(line.substr(colon + 1));
+      if (!rest.empty()) fields.emplace_back(name, std::move(rest));
+      continue;
+    }
     fields.emplace_back(name, trimmed(line.substr(colon + 1)));
   }
   return fields;

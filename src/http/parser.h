@@ -31,7 +31,11 @@ struct Head {
   bool has_authorization = false;
   // Without an authorization: a proxy has passed it on for somebody, and says so.
   bool forwarded = false;
+  // Of the Authorization header or, without one, of the dashboard's session cookie.
   Secret authorization;
+  bool by_cookie = false;
+  bool same_origin = false;  // Sec-Fetch-Site says that a page of this server sends it
+  bool forwarded_https = false;
   std::optional<std::uint64_t> content_length;
   bool chunked = false;
   bool keep_alive = true;
@@ -40,8 +44,11 @@ struct Head {
   std::string_view text;  // all of it, in what parse_head() was given
   std::vector<std::pair<std::string, std::string>> fields;  // for whoever asks header_fields()
 };
-// The header lines of a head that parse_head() took, in their order; without Authorization, which
-// is the doorman's alone.
+// The cookie that holds the access token of a dashboard session.
+inline constexpr std::string_view kSessionCookie = "mainspring_session";
+
+// The header lines of a head that parse_head() took, in their order; without Authorization and
+// without the session cookie, which only the doorman reads.
 std::vector<std::pair<std::string, std::string>> header_fields(std::string_view head_text);
 
 enum class Parsed { done, need_more, bad, too_large };

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "http/routes_breakers.h"
+#include "http/routes_dashboard.h"
 #include "http/routes_dead.h"
 #include "http/routes_memos.h"
 #include "http/routes_triggers.h"
@@ -737,8 +738,9 @@ constexpr Route kMostRoutes[] = {
 };
 
 // The parts as one. An Access has no default, so that a route without one does not compile.
-constexpr std::span<const Route> kParts[] = {kMostRoutes, kWorkflowRoutes, kTriggerRoutes,
-                                             kBreakerRoutes, kMemoRoutes, kDeadRoutes};
+constexpr std::span<const Route> kParts[] = {kMostRoutes,     kWorkflowRoutes, kTriggerRoutes,
+                                             kBreakerRoutes,  kMemoRoutes,     kDeadRoutes,
+                                             kDashboardRoutes};
 constexpr std::size_t kTotal = [] {
   std::size_t total = 0;
   for (const auto part : kParts) total += part.size();

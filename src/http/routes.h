@@ -53,6 +53,7 @@ struct Route {
   bool any_query = false;        // parameters that are not in `query` mean nothing
   // Who may, the plan looks at by itself: Request::presented. The doorman is not asked.
   bool own_secret = false;
+  bool keeps_token = false;  // gets the token in Request::presented after the doorman let it in
 };
 
 std::span<const Route> routes();
@@ -105,6 +106,11 @@ Plan plan_start_redrive(const Request& request, Services& services);
 Plan plan_list_workers(const Request& request, Services& services);
 Plan plan_verify(const Request& request, Services& services);
 Plan plan_version(const Request& request, Services& services);
+Plan plan_dashboard_moved(const Request& request, Services& services);
+Plan plan_open_session(const Request& request, Services& services);
+Plan plan_show_session(const Request& request, Services& services);
+Plan plan_close_session(const Request& request, Services& services);
+Plan plan_dashboard(const Request& request, Services& services);
 Plan plan_healthz(const Request& request, Services& services);
 Plan plan_readyz(const Request& request, Services& services);
 Plan plan_metrics(const Request& request, Services& services);

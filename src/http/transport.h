@@ -39,9 +39,9 @@ class Transport {
   // Before anything else; done at once when plain. Until it is done read() and write() are not
   // called.
   Step handshake();
-  // Sends the acknowledgement of what was read at once. Call it while the rest of a request is awaited: a
-  // client under Nagle's algorithm holds that rest back until the acknowledgement arrives, and the
-  // kernel would delay it by 40 ms.
+  // Sends the acknowledgement of what was read at once. Call it while the rest of a request is
+  // awaited: a client under Nagle's algorithm holds that rest back until the acknowledgement
+  // arrives, and the kernel would delay it by 40 ms.
   void acknowledge();
   Step read(std::span<char> into);
   // Both parts as if they were one. After wait_write it must be called again with the same bytes,

@@ -1,0 +1,149 @@
+// The dashboard's files and its session: what a browser gets, and what it may do with a cookie.
+#include "dashboard/dashboard.h"
+#include "env/random.h"
+#include "http/exchange.h"
+#include "http/http_test_support.h"
+#include "http/parser.h"
+#include "model/token_text.h"
+
+using namespace mainspring;
+using namespace mainspring::test;
+using namespace std::chrono_literals;
+
+namespace {
+
+struct DashboardServer : TestServer {
+  explicit DashboardServer(bool require_token = true) : TestServer(options_of(require_token)) {}
+  static HttpOptions options_of(bool require_token) {
+    HttpOptions options;
+    options.require_token = require_token;
+    return options;
+  }
+  // The text of a new token.
+  std::string token(const std::string& name, std::string_view scopes) {
+    SystemRandom random;
+    const Secret text = make_token_text(random);
+    TokenRecord record;
+    record.name = name;
+    record.digest = *digest_of_token(text.reveal());
+    record.scopes = *Scopes::parse(scopes);
+    std::atomic<bool> done = false;
+    broker->submit(CreateToken{record}, [&](OperationResult) { done = true; });
+    wait_until([&] { return done.load(); });
+    return text.reveal();
+  }
+};
+
+bool holds(const std::string& text, std::string_view part) {
+  return text.find(part) != std::string::npos;
+}
+
+// What a browser sends: the pair of a Set-Cookie header.
+std::string cookie_line(const Answer& answer) {
+  const std::string set = answer.headers.at("Set-Cookie");
+  return "Cookie: theme=dark; " + set.substr(0, set.find(';')) + "\r\n";
+}
+
+constexpr const char* kSameOrigin = "Sec-Fetch-Site: same-origin\r\n";
+
+}  // namespace
+
+TEST_CASE("the dashboard is served to all, with rules that keep other sites and scripts out") {
+  if (dashboard_files().empty()) return;
+  DashboardServer server;
+  Peer peer(server);
+  const Answer moved = peer.call("GET", "/ui");
+  CHECK(moved.status == 308);
+  CHECK(moved.headers.at("Location") == "ui/");  // relative: right under any prefix of a proxy
+  const Answer page = peer.call("GET", "/ui/");
+  CHECK(page.status == 200);
+  CHECK(page.headers.at("Content-Type") == "text/html; charset=utf-8");
+  CHECK(holds(page.body, "<script type=\"module\" src=\"app.js\">"));
+  const std::string policy = page.headers.at("Content-Security-Policy");
+  CHECK(holds(policy, "default-src 'none'"));
+  CHECK(holds(policy, "frame-ancestors 'none'"));
+  CHECK(holds(policy, "require-trusted-types-for 'script'"));
+  CHECK_FALSE(holds(policy, "unsafe"));
+  CHECK(page.headers.at("Referrer-Policy") == "no-referrer");
+
+  const Answer script = peer.call("GET", "/ui/app.js");
+  CHECK(script.body == dashboard_files()[1].plain);
+  const Answer packed = peer.call("GET", "/ui/app.js", "", "Accept-Encoding: br, gzip\r\n");
+  CHECK(packed.headers.at("Content-Encoding") == "gzip");
+  CHECK(packed.body == dashboard_files()[1].gzip);
+  const Answer refused = peer.call("GET", "/ui/app.js", "", "Accept-Encoding: gzip;q=0\r\n");
+  CHECK(refused.body == script.body);
+  const Answer same =
+      peer.call("GET", "/ui/app.js", "", "If-None-Match: " + script.headers.at("ETag") + "\r\n");
+  CHECK(same.status == 304);
+  CHECK(peer.call("GET", "/ui/nothing.js").status == 404);
+}
+
+TEST_CASE("a token becomes a cookie that scripts cannot read and other sites cannot use") {
+  DashboardServer server;
+  const std::string token = server.token("anna", "read admin=mails enqueue=mails");
+  Peer peer(server);
+  CHECK(peer.call("POST", "/v1/session").status == 401);
+  const Answer opened =
+      peer.call("POST", "/v1/session", "", "Authorization: Bearer " + token + "\r\n");
+  CHECK(opened.status == 200);
+  CHECK(holds(opened.body, R"("who":"anna")"));
+  CHECK_FALSE(holds(opened.body, token));
+  const std::string set = opened.headers.at("Set-Cookie");
+  CHECK(holds(set, "; HttpOnly"));
+  CHECK(holds(set, "; SameSite=Strict"));
+  CHECK(holds(set, "; Max-Age=43200"));
+  const std::string cookie = cookie_line(opened);
+
+  CHECK(peer.call("GET", "/v1/queues", "", cookie).status == 200);
+  CHECK(holds(peer.call("GET", "/v1/session", "", cookie).body, R"("scopes":["read")"));
+  const std::string job = R"({"queue":"mails","kind":"k"})";
+  CHECK(peer.call("POST", "/v1/jobs", job, cookie).status == 403);
+  for (const char* site : {"cross-site", "same-site", "none", "Same-Origin"}) {
+    CAPTURE(site);
+    const std::string from = std::string("Sec-Fetch-Site: ") + site + "\r\n";
+    CHECK(peer.call("POST", "/v1/jobs", job, cookie + from).status == 403);
+  }
+  CHECK(server.store->queues()->empty());
+  CHECK(peer.call("POST", "/v1/jobs", job, cookie + kSameOrigin).status == 201);
+  // The same scopes as the token.
+  const std::string other = R"({"queue":"photos","kind":"k"})";
+  CHECK(peer.call("POST", "/v1/jobs", other, cookie + kSameOrigin).status == 403);
+  CHECK(peer.call("GET", "/v1/tokens", "", cookie).status == 403);
+
+  const Answer closed = peer.call("DELETE", "/v1/session", "", cookie + kSameOrigin);
+  CHECK(closed.status == 200);
+  CHECK(holds(closed.headers.at("Set-Cookie"), "Max-Age=0"));
+}
+
+TEST_CASE("a cookie behind a proxy that ends TLS is sent over TLS only") {
+  DashboardServer server;
+  const std::string token = server.token("anna", "read");
+  const Answer opened =
+      Peer(server).call("POST", "/v1/session", "",
+                        "Authorization: Bearer " + token + "\r\nX-Forwarded-Proto: https\r\n");
+  CHECK(holds(opened.headers.at("Set-Cookie"), "; Secure"));
+}
+
+TEST_CASE("a cookie that is no longer good is removed, so that a local page works without one") {
+  DashboardServer server(false);
+  Peer peer(server);
+  const std::string stale = "Cookie: mainspring_session=mst_nonsense\r\n";
+  const Answer refused = peer.call("GET", "/v1/queues", "", stale);
+  CHECK(refused.status == 401);
+  CHECK(holds(refused.headers.at("Set-Cookie"), "mainspring_session=; "));
+  CHECK(holds(refused.headers.at("Set-Cookie"), "Max-Age=0"));
+  CHECK(peer.call("GET", "/v1/queues").status == 200);
+  const Answer local = peer.call("POST", "/v1/session");
+  CHECK(local.body == R"({"who":"local","everything":true})");
+  CHECK(local.headers.count("Set-Cookie") == 0);
+}
+
+TEST_CASE("a request's other cookies are passed on, without the session cookie") {
+  const auto fields = mainspring::http::header_fields(
+      "GET / HTTP/1.1\r\nHost: a\r\nCookie: a=1; mainspring_session=mst_x; b=2\r\n\r\n");
+  CHECK(fields == mainspring::http::HeaderFields{{"Host", "a"}, {"Cookie", "a=1; b=2"}});
+  CHECK(
+      mainspring::http::header_fields("GET / HTTP/1.1\r\nCookie: mainspring_session=mst_x\r\n\r\n")
+          .empty());
+}

@@ -1,0 +1,119 @@
+// The plans of the dashboard: its page and files, with the rules that a browser applies to them.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "api/json.h"
+#include "dashboard/dashboard.h"
+#include "env/digest.h"
+#include "http/doorman.h"
+#include "http/parser.h"
+#include "http/plans.h"
+
+namespace mainspring::http {
+namespace {
+
+// Only our own files run or load; nothing is evaluated; no other site can frame the page.
+constexpr std::string_view kDashboardPolicy =
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
+    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
+    "require-trusted-types-for 'script'; trusted-types 'none'";
+
+bool accepts_gzip(const HeaderFields& headers) {
+  std::string_view rest = header_value(headers, "accept-encoding");
+  while (!rest.empty()) {
+    const std::string_view one = rest.substr(0, rest.find(','));
+    rest.remove_prefix(std::min(rest.size(), one.size() + 1));
+    const bool refused = one.find("q=0") != std::string_view::npos &&
+                         one.find_first_of("123456789", one.find("q=0")) == std::string_view::npos;
+    if (one.find("gzip") != std::string_view::npos) return !refused;
+  }
+  return false;
+}
+
+std::string etag_of(const DashboardFile& file) {
+  return fmt::format("\"{}\"", to_hex(sha256(file.plain)).substr(0, 16));
+}
+
+Reply session_reply(const Request& request) {
+  const Caller& caller = *request.caller;
+  Reply reply;
+  JsonWriter w(reply.body);
+  w.begin_object().key("who").string(caller.who);
+  w.key("everything").boolean(caller.scopes == nullptr);
+  if (caller.scopes != nullptr) {
+    w.key("scopes").begin_array();
+    for (const Scope& scope : caller.scopes->list()) w.string(to_string(scope));
+    w.end_array();
+  }
+  if (caller.expires_at != WallTime::never()) {
+    w.key("expires_at").string(format_wall_time(caller.expires_at));
+  }
+  w.end_object();
+  return reply;
+}
+
+}  // namespace
+
+// 12 hours are a working day; the token itself may end or be revoked sooner.
+std::string session_cookie(std::string_view token, bool secure) {
+  return fmt::format("{}={}; Path=/; HttpOnly; SameSite=Strict; Max-Age={}{}", kSessionCookie,
+                     token, token.empty() ? 0 : 12 * 3600, secure ? "; Secure" : "");
+}
+
+Plan plan_open_session(const Request& request, Services&) {
+  Reply reply = session_reply(request);
+  // Without a token there is nothing to remember: the caller is let in because it is local.
+  if (const auto token = presented_token(request.presented.reveal())) {
+    add_header(reply, "Set-Cookie", session_cookie(token->reveal(), request.secure));
+  }
+  return reply;
+}
+
+Plan plan_show_session(const Request& request, Services&) {
+  return session_reply(request);
+}
+
+Plan plan_close_session(const Request& request, Services&) {
+  Reply reply{.body = R"({"who":"","everything":false})"};
+  add_header(reply, "Set-Cookie", session_cookie("", request.secure));
+  return reply;
+}
+
+// Relative, so that it holds under any prefix of a proxy.
+Plan plan_dashboard_moved(const Request&, Services&) {
+  Reply reply{.status = 308, .content_type = "text/plain"};
+  add_header(reply, "Location", "ui/");
+  return reply;
+}
+
+Plan plan_dashboard(const Request& request, Services&) {
+  const auto files = dashboard_files();
+  const auto found = std::find_if(files.begin(), files.end(), [&](const DashboardFile& file) {
+    return file.name == request.param;
+  });
+  if (found == files.end()) {
+    return error_reply({ErrorCode::not_found, files.empty()
+                                                  ? std::string("this build has no dashboard")
+                                                  : fmt::format("the dashboard has no file \"{}\"",
+                                                                cut_text(request.param, 200))});
+  }
+  Reply reply{.content_type = found->content_type};
+  const std::string etag = etag_of(*found);
+  add_header(reply, "ETag", etag);
+  add_header(reply, "Cache-Control", "no-cache");
+  add_header(reply, "Vary", "Accept-Encoding");
+  add_header(reply, "Content-Security-Policy", kDashboardPolicy);
+  add_header(reply, "Referrer-Policy", "no-referrer");
+  add_header(reply, "Cross-Origin-Opener-Policy", "same-origin");
+  if (header_value(request.headers, "if-none-match") == etag) {
+    reply.status = 304;
+    return reply;
+  }
+  const bool packed = accepts_gzip(request.headers);
+  if (packed) add_header(reply, "Content-Encoding", "gzip");
+  reply.body = packed ? found->gzip : found->plain;
+  return reply;
+}
+
+}  // namespace mainspring::http

@@ -1,0 +1,91 @@
+// Requests to the server's HTTP API. The same API that every other client uses.
+import { formatJson, parseJson } from "./json";
+import type { components } from "./schema";
+
+export type Schemas = components["schemas"];
+
+// The dashboard is served at PREFIX/ui/; the API is at PREFIX/.
+export const apiRoot = new URL("..", document.baseURI.replace(/[?#].*$/, ""));
+
+export class ApiError extends Error {
+  constructor(
+    readonly status: number, // 0: the server did not answer
+    readonly code: string,
+    message: string,
+    readonly field?: string,
+  ) {
+    super(message);
+  }
+}
+
+export type Query = Record<string, string | number | bigint | boolean | undefined | null | (string | number)[]>;
+
+export function apiUrl(path: string, query: Query = {}): string {
+  const url = new URL(path.replace(/^\//, ""), apiRoot);
+  for (const [name, value] of Object.entries(query)) {
+    if (value === undefined || value === null || value === "") continue;
+    for (const one of Array.isArray(value) ? value : [value]) url.searchParams.append(name, String(one));
+  }
+  return url.href;
+}
+
+// Encodes one segment of a path. Names may hold slashes.
+export const segment = (name: string | number | bigint): string => encodeURIComponent(String(name));
+
+const REQUEST_TIMEOUT_MS = 30_000;
+let onUnauthenticated: () => void = () => {};
+export function whenUnauthenticated(callback: () => void): void {
+  onUnauthenticated = callback;
+}
+
+export interface RequestOptions {
+  query?: Query;
+  body?: unknown; // JSON, or a Blob that is sent as it is
+  headers?: Record<string, string>;
+  signal?: AbortSignal;
+}
+
+// Throws ApiError for every answer but 2xx, and for none.
+export async function request<T>(method: string, path: string, options: RequestOptions = {}): Promise<T> {
+  const { query, body, headers = {}, signal } = options;
+  const timeout = AbortSignal.timeout(REQUEST_TIMEOUT_MS);
+  const binary = body instanceof Blob;
+  let response: Response;
+  let text: string;
+  try {
+    response = await fetch(apiUrl(path, query), {
+      method,
+      credentials: "same-origin",
+      cache: "no-store",
+      headers: body === undefined || binary ? headers : { "Content-Type": "application/json", ...headers },
+      body: body === undefined ? undefined : binary ? body : formatJson(body, 0),
+      signal: signal ? AbortSignal.any([signal, timeout]) : timeout,
+    });
+    text = await response.text();
+  } catch (error) {
+    if (signal?.aborted) throw error;
+    throw new ApiError(0, "unreachable", timeout.aborted ? "timeout" : "unreachable");
+  }
+  if (response.ok) return (text === "" ? undefined : parse(response, text)) as T;
+  if (response.status === 401) onUnauthenticated();
+  throw errorOf(response, text);
+}
+
+function parse(response: Response, text: string): unknown {
+  return (response.headers.get("Content-Type") ?? "").includes("json") ? parseJson(text) : text;
+}
+
+function errorOf(response: Response, text: string): ApiError {
+  try {
+    const { error } = JSON.parse(text) as Schemas["Error"];
+    return new ApiError(response.status, error.code, error.message, error.field);
+  } catch {
+    return new ApiError(response.status, "http", `${response.status} ${response.statusText}`);
+  }
+}
+
+export const get = <T>(path: string, query?: Query, signal?: AbortSignal): Promise<T> =>
+  request<T>("GET", path, { query, signal });
+export const post = <T>(path: string, body?: unknown): Promise<T> => request<T>("POST", path, { body });
+export const put = <T>(path: string, body?: unknown): Promise<T> => request<T>("PUT", path, { body });
+export const remove = <T>(path: string): Promise<T> => request<T>("DELETE", path);

@@ -1,0 +1,176 @@
+// Small parts that every page uses.
+import type { ComponentChildren, JSX } from "preact";
+import { useEffect, useState } from "preact/hooks";
+
+import { ApiError } from "../api/client";
+import { dateTime, relative } from "../format";
+import { useSettings } from "../settings";
+import { t } from "../texts";
+
+export function Page(props: { title: string; note?: ComponentChildren; actions?: ComponentChildren; children: ComponentChildren }) {
+  useEffect(() => {
+    document.title = `${props.title} · ${t.product}`;
+  }, [props.title]);
+  return (
+    <>
+      <header class="page-head">
+        <div>
+          <h1 tabIndex={-1}>{props.title}</h1>
+          {props.note && <p class="note">{props.note}</p>}
+        </div>
+        {props.actions && <div class="actions">{props.actions}</div>}
+      </header>
+      {props.children}
+    </>
+  );
+}
+
+export function Panel(props: { title?: string; actions?: ComponentChildren; children: ComponentChildren; id?: string }) {
+  return (
+    <section class="panel" id={props.id} aria-label={props.title}>
+      {props.title && (
+        <header>
+          <h2>{props.title}</h2>
+          {props.actions && <div class="actions">{props.actions}</div>}
+        </header>
+      )}
+      {props.children}
+    </section>
+  );
+}
+
+type ButtonProps = JSX.IntrinsicElements["button"] & { kind?: "primary" | "danger" | "plain"; disabled?: boolean };
+export function Button({ kind = "plain", class: extra, ...rest }: ButtonProps) {
+  return <button type="button" class={`button ${kind} ${extra ?? ""}`} {...rest} />;
+}
+
+// State, by colour and by word: colour alone says nothing to some readers.
+export function StateBadge(props: { state: string; detail?: string }) {
+  return (
+    <span class={`badge state-${props.state.replace(/[^a-z_]/g, "")}`}>
+      {t.states[props.state] ?? props.state}
+      {props.detail && <span class="badge-detail"> {props.detail}</span>}
+    </span>
+  );
+}
+
+// One clock for all relative times of the page.
+const ticks = new Set<() => void>();
+setInterval(() => {
+  if (!document.hidden) for (const tick of ticks) tick();
+}, 1_000);
+
+export function useNow(): number {
+  const [now, setNow] = useState(() => Date.now());
+  useEffect(() => {
+    const tick = () => setNow(Date.now());
+    ticks.add(tick);
+    return () => void ticks.delete(tick);
+  }, []);
+  return now;
+}
+
+// A relative time; the exact one is its title.
+export function Ago(props: { at?: string | null }) {
+  const now = useNow();
+  useSettings();
+  if (!props.at) return <>{t.none}</>;
+  return (
+    <time dateTime={props.at} title={dateTime(props.at)}>
+      {relative(props.at, now)}
+    </time>
+  );
+}
+
+export function At(props: { at?: string | null; zone?: string }) {
+  useSettings();
+  if (!props.at) return <>{t.none}</>;
+  return (
+    <time dateTime={props.at} title={props.at}>
+      {dateTime(props.at, props.zone)}
+    </time>
+  );
+}
+
+export function ErrorBox(props: { error: ApiError; retry?: () => void }) {
+  const { error } = props;
+  return (
+    <div class="message error" role="alert">
+      <p>
+        <strong>{t.errorTitle(error.status, error.code)}</strong> {t.errorText(error.status, error.code, error.message)}
+      </p>
+      {props.retry && <Button onClick={props.retry}>{t.retryRequest}</Button>}
+    </div>
+  );
+}
+
+// What would be here, and how it gets here.
+export function Empty(props: { title: string; children?: ComponentChildren }) {
+  return (
+    <div class="empty">
+      <p class="empty-title">{props.title}</p>
+      {props.children && <p>{props.children}</p>}
+    </div>
+  );
+}
+
+export const Loading = () => (
+  <p class="loading" role="status">
+    {t.loading}
+  </p>
+);
+
+// Shows the data, or why there is none. Old data stays visible, marked, when a later read fails.
+export function Show<T>(props: {
+  of: { data?: T; error?: ApiError; loading: boolean; reload: () => void };
+  children: (data: T) => ComponentChildren;
+}) {
+  const { data, error, reload } = props.of;
+  return (
+    <>
+      {error && <ErrorBox error={error} retry={reload} />}
+      {data !== undefined ? props.children(data) : !error && <Loading />}
+    </>
+  );
+}
+
+export function Facts(props: { rows: [string, ComponentChildren][] }) {
+  const rows = props.rows.filter(([, value]) => value !== undefined && value !== null && value !== false && value !== "" && !(Array.isArray(value) && value.length === 0));
+  return (
+    <dl class="facts">
+      {rows.map(([name, value]) => (
+        <div key={name}>
+          <dt>{name}</dt>
+          <dd>{value}</dd>
+        </div>
+      ))}
+    </dl>
+  );
+}
+
+export function Tabs(props: { label: string; tabs: { key: string; text: ComponentChildren; href: string }[]; current: string }) {
+  return (
+    <nav class="tabs" aria-label={props.label}>
+      {props.tabs.map((tab) => (
+        <a key={tab.key} href={tab.href} aria-current={tab.key === props.current ? "page" : undefined}>
+          {tab.text}
+        </a>
+      ))}
+    </nav>
+  );
+}
+
+export function Field(props: { label: string; hint?: string; error?: string; children: ComponentChildren }) {
+  return (
+    <label class="field">
+      <span class="field-label">{props.label}</span>
+      {props.children}
+      {props.hint && <span class="field-hint">{props.hint}</span>}
+      {props.error && (
+        <span class="field-error" role="alert">
+          {props.error}
+        </span>
+      )}
+    </label>
+  );
+}

@@ -1,0 +1,68 @@
+// Numbers, durations and times as people read them.
+import { currentZone } from "./settings";
+import { t } from "./texts";
+
+const UNITS: [number, string][] = [
+  [86_400_000, "d"],
+  [3_600_000, "h"],
+  [60_000, "m"],
+  [1_000, "s"],
+];
+
+// 350 ms, 4.2 s, 3 m 20 s, 2 d 4 h: two units at most.
+export function duration(ms: number): string {
+  if (!Number.isFinite(ms)) return t.none;
+  const sign = ms < 0 ? "-" : "";
+  ms = Math.abs(ms);
+  if (ms < 1) return ms === 0 ? "0 s" : `${sign}<1 ms`;
+  if (ms < 1_000) return `${sign}${Math.round(ms)} ms`;
+  if (ms < 10_000) return `${sign}${(ms / 1_000).toFixed(1)} s`;
+  const parts: string[] = [];
+  let rest = Math.round(ms / 1_000) * 1_000;
+  for (const [size, unit] of UNITS) {
+    const count = Math.floor(rest / size);
+    if (count === 0 && parts.length === 0) continue;
+    rest -= count * size;
+    if (count > 0) parts.push(`${count} ${unit}`);
+    if (parts.length === 2 || (parts.length === 1 && count === 0)) break;
+  }
+  return sign + parts.join(" ");
+}
+
+const numbers = new Intl.NumberFormat("en");
+export const count = (n: number | bigint): string => numbers.format(n);
+const compactNumbers = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
+export const compact = (n: number): string => compactNumbers.format(n);
+
+export function bytes(n: number): string {
+  for (const unit of ["B", "KiB", "MiB", "GiB"]) {
+    if (n < 1024) return `${n < 10 && unit !== "B" ? n.toFixed(1) : Math.round(n)} ${unit}`;
+    n /= 1024;
+  }
+  return `${n.toFixed(1)} TiB`;
+}
+
+// The time zone's rules come from the browser. `zone`: an IANA name, else the viewer's choice.
+export function dateTime(at: string | Date, zone?: string): string {
+  const date = typeof at === "string" ? new Date(at) : at;
+  if (Number.isNaN(date.getTime())) return String(at);
+  const timeZone = zone ?? (currentZone() === "utc" ? "UTC" : undefined);
+  const options: Intl.DateTimeFormatOptions = {
+    year: "numeric", month: "2-digit", day: "2-digit", hour: "2-digit", minute: "2-digit", second: "2-digit",
+    hourCycle: "h23", timeZone, timeZoneName: "short",
+  };
+  try {
+    const parts = new Map(new Intl.DateTimeFormat("en", options).formatToParts(date).map((p) => [p.type, p.value]));
+    const day = `${parts.get("year")}-${parts.get("month")}-${parts.get("day")}`;
+    return `${day} ${parts.get("hour")}:${parts.get("minute")}:${parts.get("second")} ${parts.get("timeZoneName")}`;
+  } catch {
+    return date.toISOString(); // a zone that this browser does not know
+  }
+}
+
+// "in 3 m", "20 s ago", "now".
+export function relative(at: string | Date, now = Date.now()): string {
+  const ms = new Date(at).getTime() - now;
+  if (Math.abs(ms) < 1_000) return t.now;
+  return ms > 0 ? t.inTime(duration(ms)) : t.ago(duration(-ms));
+}

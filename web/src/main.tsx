@@ -1,0 +1,168 @@
+// Starts the dashboard: theme, routes, sign-in.
+import { render } from "preact";
+import { useEffect, useState } from "preact/hooks";
+
+import { ApiError, get, remove, request, whenUnauthenticated, type Schemas } from "./api/client";
+import { Empty, Field, Loading, Page } from "./components/basics";
+import { messageOf } from "./components/feedback";
+import { Layout } from "./components/layout";
+import { AuditPage } from "./pages/audit/page";
+import { BreakersPage } from "./pages/breakers/page";
+import { ErrorsPage } from "./pages/errors/page";
+import { FolderPage } from "./pages/folders/one";
+import { FoldersPage } from "./pages/folders/page";
+import { JobPage } from "./pages/job/page";
+import { JobsPage } from "./pages/jobs/page";
+import { LocksPage } from "./pages/locks/page";
+import { OverviewPage } from "./pages/overview/page";
+import { QuarantinePage } from "./pages/quarantine/page";
+import { QueuePage, QueuesPage } from "./pages/queues/page";
+import { SchedulePage } from "./pages/schedules/one";
+import { SchedulesPage } from "./pages/schedules/page";
+import { SessionsPage } from "./pages/sessions/page";
+import { SystemPage } from "./pages/system/page";
+import { TimersPage } from "./pages/timers/page";
+import { TokensPage } from "./pages/tokens/page";
+import { TriggerPage, TriggersPage } from "./pages/triggers/page";
+import { WorkersPage } from "./pages/workers/page";
+import { WorkflowPage } from "./pages/workflows/one";
+import { WorkflowsPage } from "./pages/workflows/page";
+import { useRoute, type Route } from "./router";
+import { applyTheme } from "./settings";
+import "./styles.css";
+import { t } from "./texts";
+
+function view(route: Route) {
+  const [page, name, third] = route.path;
+  switch (page) {
+    case undefined:
+      return <OverviewPage />;
+    case "jobs":
+      return name === undefined ? <JobsPage route={route} /> : <JobPage key={name} id={name} />;
+    case "queues":
+      return name === undefined ? <QueuesPage /> : <QueuePage key={name} name={name} />;
+    case "errors":
+      return <ErrorsPage route={route} />;
+    case "workers":
+      return <WorkersPage />;
+    case "schedules":
+      return name === undefined ? <SchedulesPage /> : <SchedulePage key={name} name={name} />;
+    case "workflows":
+      return name === undefined ? <WorkflowsPage route={route} /> : <WorkflowPage key={name} id={name} />;
+    case "sessions":
+      return <SessionsPage route={route} />;
+    case "locks":
+      return <LocksPage route={route} />;
+    case "timers":
+      return <TimersPage />;
+    case "triggers":
+      return name === undefined ? <TriggersPage /> : <TriggerPage key={name} name={name} />;
+    case "breakers":
+      return <BreakersPage />;
+    case "quarantine":
+      return <QuarantinePage />;
+    case "folders":
+      return name === undefined || third === undefined ? (
+        <FoldersPage />
+      ) : (
+        <FolderPage key={`${name}/${third}`} type={name} name={third} route={route} />
+      );
+    case "audit":
+      return <AuditPage route={route} />;
+    case "tokens":
+      return <TokensPage />;
+    case "system":
+      return <SystemPage />;
+    default:
+      return (
+        <Page title={t.notFound.title}>
+          <Empty title={t.notFound.title}>{t.notFound.text}</Empty>
+        </Page>
+      );
+  }
+}
+
+function App() {
+  const route = useRoute();
+  const [signedOut, setSignedOut] = useState(false);
+  const [session, setSession] = useState<Schemas["DashboardSession"]>();
+  // One request decides: pages that ask without a token would use up the tries that the server allows.
+  useEffect(() => {
+    if (signedOut) return;
+    let again = false;
+    const ask = () =>
+      get<Schemas["DashboardSession"]>("/v1/session").then(setSession, (problem) => {
+        if (!(problem instanceof ApiError) || problem.status !== 401) return setSession({ who: "", everything: true });
+        // The refusal removed a cookie that is no longer good. A local viewer needs none.
+        if (again) return setSignedOut(true);
+        again = true;
+        void ask();
+      });
+    whenUnauthenticated(() => {
+      setSession((known) => {
+        if (known) void ask();
+        return undefined;
+      });
+    });
+    void ask();
+  }, [signedOut]);
+  // A reader of the screen learns that the page changed.
+  const path = route.path.join("/");
+  useEffect(() => {
+    document.querySelector<HTMLElement>("main h1")?.focus({ preventScroll: true });
+    scrollTo(0, 0);
+  }, [path]);
+  if (signedOut) {
+    return (
+      <SignIn done={() => setSignedOut(false)} />
+    );
+  }
+  if (!session) return <Loading />;
+  const signOut = async () => {
+    await remove("/v1/session").catch(() => {});
+    setSession(undefined);
+    setSignedOut(true);
+  };
+  return (
+    <Layout route={route} who={session.everything ? "" : session.who} onSignOut={signOut}>
+      {view(route)}
+    </Layout>
+  );
+}
+
+function SignIn(props: { done: () => void }) {
+  const [token, setToken] = useState("");
+  const [error, setError] = useState("");
+  const submit = async (event: Event) => {
+    event.preventDefault();
+    try {
+      await request("POST", "/v1/session", { headers: { Authorization: `Bearer ${token.trim()}` } });
+      props.done();
+    } catch (problem) {
+      setError(messageOf(problem));
+    }
+  };
+  return (
+    <main class="sign-in" id="main">
+      <form onSubmit={submit}>
+        <h1>{t.signIn.title}</h1>
+        <p>{t.signIn.text}</p>
+        <Field label={t.signIn.token} hint={t.signIn.hint} error={error}>
+          <input
+            type="password"
+            autoComplete="current-password"
+            required
+            value={token}
+            onInput={(e) => setToken(e.currentTarget.value)}
+          />
+        </Field>
+        <button type="submit" class="button primary">
+          {t.signIn.action}
+        </button>
+      </form>
+    </main>
+  );
+}
+
+applyTheme();
+render(<App />, document.getElementById("app")!);

@@ -1,0 +1,144 @@
+// Dead jobs, grouped by what they died of; one group can be redriven at a rate, with a canary first.
+import { useState } from "preact/hooks";
+
+import { get, post, type Schemas } from "../../api/client";
+import { Ago, Button, Empty, Facts, Field, Page, Panel, Show } from "../../components/basics";
+import { FormDialog, notify } from "../../components/feedback";
+import { Table, type Column } from "../../components/table";
+import { Pre } from "../../components/values";
+import { useData } from "../../data";
+import { count } from "../../format";
+import { link, navigate, withQuery, type Route } from "../../router";
+import { t } from "../../texts";
+
+type Group = Schemas["DeadGroups"]["groups"][number];
+
+export function ErrorsPage(props: { route: Route }) {
+  const { route } = props;
+  const queue = route.query.get("queue") ?? "";
+  const chosen = route.query.get("group");
+  const [redriving, setRedriving] = useState<Group>();
+  const groups = useData(
+    `groups ${queue}`,
+    (signal) => get<Schemas["DeadGroups"]>("/v1/dead/groups", { queue }, signal),
+    (event) => event.type === "dead" && (!queue || event.queue === queue),
+  );
+  return (
+    <Page title={t.pages.errors} note={t.errors.note}>
+      <form
+        class="filters"
+        onSubmit={(event) => {
+          event.preventDefault();
+          const text = new FormData(event.currentTarget as HTMLFormElement).get("queue");
+          navigate(withQuery(route, { queue: String(text ?? "").trim(), group: undefined }));
+        }}
+      >
+        <label>
+          {t.jobs.queue} <input key={queue} name="queue" value={queue} />
+        </label>
+        <button type="submit" class="button primary">
+          {t.jobs.filter}
+        </button>
+      </form>
+      <Show of={groups}>
+        {(data) =>
+          data.groups.length === 0 ? (
+            <Empty title={t.overview.errorsEmpty}>{t.errors.emptyHint}</Empty>
+          ) : (
+            <>
+              {data.cut && <p class="note">{t.errors.cut(count(data.jobs))}</p>}
+              <Table label={t.pages.errors} columns={columns(route, setRedriving)} rows={data.groups} id={(group) => group.fingerprint ?? ""} />
+              {data.groups
+                .filter((group) => group.fingerprint === chosen)
+                .map((group) => (
+                  <GroupPanel key={group.fingerprint} group={group} queue={queue} />
+                ))}
+            </>
+          )
+        }
+      </Show>
+      {redriving && <RedriveDialog group={redriving} queue={queue} onClose={() => setRedriving(undefined)} />}
+    </Page>
+  );
+}
+
+function columns(route: Route, redrive: (group: Group) => void): Column<Group>[] {
+  return [
+    { key: "count", title: t.errors.count, numeric: true, cell: (group) => count(group.count ?? 0) },
+    {
+      key: "message",
+      title: t.errors.message,
+      cell: (group) => (
+        <a href={withQuery(route, { group: group.fingerprint })}>{group.masked ? t.errors.masked : firstLine(group.message ?? group.reason)}</a>
+      ),
+    },
+    { key: "kind", title: t.jobs.kind, cell: (group) => group.kind },
+    { key: "reason", title: t.reason, cell: (group) => group.reason },
+    { key: "first", title: t.errors.first, cell: (group) => <Ago at={group.first?.at} /> },
+    { key: "last", title: t.errors.last, cell: (group) => <Ago at={group.last?.at} /> },
+    { key: "actions", title: t.actions, cell: (group) => <Button onClick={() => redrive(group)}>{t.errors.redrive}</Button> },
+  ];
+}
+
+// The line that says most: of a traceback the last one, as the server lists it.
+const firstLine = (text = ""): string => text.split("\n").find((line) => line.trim() !== "") ?? text;
+
+function GroupPanel(props: { group: Group; queue: string }) {
+  const { group, queue } = props;
+  const jobs = useData(`dead ${group.fingerprint} ${queue}`, (signal) =>
+    get<Schemas["JobPage"]>("/v1/dead", { fingerprint: group.fingerprint, queue, kind: group.kind, limit: 50 }, signal),
+  );
+  return (
+    <Panel title={t.errors.group(group.kind ?? "", count(group.count ?? 0))}>
+      <Facts
+        rows={[
+          [t.errors.first, group.first && <a href={link(["jobs", group.first.id])}><Ago at={group.first.at} /></a>],
+          [t.errors.last, group.last && <a href={link(["jobs", group.last.id])}><Ago at={group.last.at} /></a>],
+        ]}
+      />
+      {group.message && <Pre text={group.message} wrap label={t.errors.message} />}
+      <h3>{t.errors.newest}</h3>
+      <Show of={jobs}>
+        {(page) => (
+          <ul class="plain-list">
+            {page.jobs.map((job) => (
+              <li key={String(job.id)}>
+                <a href={link(["jobs", job.id])}>{String(job.id)}</a>
+                <span class="note">{job.queue}</span>
+                <Ago at={job.finished_at} />
+              </li>
+            ))}
+          </ul>
+        )}
+      </Show>
+    </Panel>
+  );
+}
+
+function RedriveDialog(props: { group: Group; queue: string; onClose: () => void }) {
+  const { group, queue } = props;
+  const [rate, setRate] = useState("20/s");
+  const [limit, setLimit] = useState(String(group.count ?? 1));
+  const [canary, setCanary] = useState(true);
+  const submit = async () => {
+    const body: Record<string, unknown> = { kind: group.kind, fingerprint: group.fingerprint, rate, canary, limit: Number(limit) };
+    if (queue) body.queue = queue;
+    const made = await post<Schemas["EnqueuedJob"]>("/v1/redrives", body);
+    notify(t.errors.started(String(made.id)));
+    navigate(link(["jobs", made.id]));
+  };
+  return (
+    <FormDialog title={t.errors.redriveTitle(count(group.count ?? 0))} action={t.errors.redrive} onClose={props.onClose} onSubmit={submit}>
+      <p>{t.errors.redriveText}</p>
+      <Field label={t.errors.rate} hint={t.errors.rateHint}>
+        <input required value={rate} onInput={(e) => setRate(e.currentTarget.value)} />
+      </Field>
+      <Field label={t.errors.limit}>
+        <input type="number" min={1} max={1_000_000} required value={limit} onInput={(e) => setLimit(e.currentTarget.value)} />
+      </Field>
+      <label class="inline">
+        <input type="checkbox" checked={canary} onChange={() => setCanary(!canary)} /> {t.errors.canary}
+      </label>
+    </FormDialog>
+  );
+}

@@ -1,0 +1,237 @@
+// One job folder: start, stop, run, settings, deployment, runs and the log as it grows.
+import { useEffect, useRef, useState } from "preact/hooks";
+
+import { ApiError, apiUrl, get, post, put, request, remove, segment, type Schemas } from "../../api/client";
+import { formatJson, parseJson } from "../../api/json";
+import { Ago, Button, Facts, Field, Page, Panel, Show, StateBadge } from "../../components/basics";
+import { act, confirm, FormDialog, notify } from "../../components/feedback";
+import { Table, type Column } from "../../components/table";
+import { useData } from "../../data";
+import { bytes, duration } from "../../format";
+import { link, navigate, withQuery, type Route } from "../../router";
+import { t } from "../../texts";
+import { statusOf, type HostJob } from "./page";
+
+type Run = Schemas["HostRun"];
+
+export function FolderPage(props: { type: string; name: string; route: Route }) {
+  const { type, name } = props;
+  const path = `/v1/host/jobs/${segment(type)}/${segment(name)}`;
+  const job = useData(path, (signal) => get<HostJob>(path, {}, signal), (event) => event.queue !== undefined);
+  return <Show of={job}>{(data) => <FolderView job={data} path={path} route={props.route} reload={job.reload} />}</Show>;
+}
+
+function FolderView(props: { job: HostJob; path: string; route: Route; reload: () => void }) {
+  const { job, path, route, reload } = props;
+  const [dialog, setDialog] = useState<"run" | "settings" | undefined>();
+  const upload = useRef<HTMLInputElement>(null);
+  const run = async (verb: "start" | "stop") => {
+    if (await act(() => post(`${path}/${verb}`), t.schedules.done(job.name))) reload();
+  };
+  const deploy = async (file: File) => {
+    const zip = file.name.endsWith(".zip");
+    const yes = await confirm({ title: t.folders.confirmDeploy(job.name), text: t.folders.confirmDeployText(file.name), action: t.folders.deploy, danger: true });
+    if (!yes) return;
+    const headers: Record<string, string> = zip
+      ? { "Content-Type": "application/zip" }
+      : { "Content-Type": "application/octet-stream", "Content-Disposition": `attachment; filename=${encodeURIComponent(file.name)}` };
+    if (await act(() => request("PUT", path, { body: file, headers }), t.folders.deployed(job.name))) reload();
+  };
+  const drop = async () => {
+    const yes = await confirm({ title: t.folders.confirmRemove(job.name), text: t.folders.confirmRemoveText, action: t.remove, danger: true });
+    if (yes && (await act(() => remove(path), t.folders.removed(job.name)))) navigate(link(["folders"]));
+  };
+  return (
+    <Page
+      title={job.name}
+      note={
+        <>
+          <StateBadge state={statusOf(job)} /> {job.type} {job.error ?? job.detailed_status}
+        </>
+      }
+      actions={
+        <>
+          {job.type === "triggered" && (
+            <Button kind="primary" onClick={() => setDialog("run")}>
+              {t.folders.run}
+            </Button>
+          )}
+          {job.type === "continuous" && <Button onClick={() => run("start")}>{t.folders.start}</Button>}
+          {job.type !== "queue" && <Button onClick={() => run("stop")}>{t.folders.stop}</Button>}
+          <Button onClick={() => setDialog("settings")}>{t.folders.settings}</Button>
+          <Button onClick={() => upload.current?.click()}>{t.folders.deploy}</Button>
+          <Button kind="danger" onClick={drop}>
+            {t.remove}
+          </Button>
+          <input
+            ref={upload}
+            type="file"
+            class="off-screen"
+            tabIndex={-1}
+            aria-label={t.folders.deploy}
+            onChange={(e) => {
+              const file = e.currentTarget.files?.[0];
+              e.currentTarget.value = "";
+              if (file) void deploy(file);
+            }}
+          />
+        </>
+      }
+    >
+      {job.warnings?.map((warning) => (
+        <p class="message warning" key={warning}>
+          {warning}
+        </p>
+      ))}
+      <Panel title={t.job.facts}>
+        <Facts
+          rows={[
+            [t.folders.file, job.run_file && <code>{job.run_file}</code>],
+            [t.folders.directory, job.directory && <code>{job.directory}</code>],
+            [t.folders.runsBy, job.host],
+            [t.folders.pool, job.pool],
+            [t.folders.port, job.port],
+            [t.folders.children, job.children],
+            [t.jobs.id, job.job && <a href={link(["jobs", job.job])}>{String(job.job)}</a>],
+          ]}
+        />
+      </Panel>
+      {job.type === "triggered" && <Runs job={job} path={path} route={route} />}
+      <Log path={path} run={route.query.get("run") ?? undefined} />
+      {dialog === "run" && <RunDialog job={job} path={path} onClose={() => setDialog(undefined)} />}
+      {dialog === "settings" && <SettingsDialog path={path} onClose={() => setDialog(undefined)} done={reload} />}
+    </Page>
+  );
+}
+
+function Runs(props: { job: HostJob; path: string; route: Route }) {
+  const runs = useData(
+    `runs ${props.path} ${props.job.latest_run?.id}`,
+    (signal) => get<Schemas["HostHistory"]>(`${props.path}/history`, {}, signal),
+  );
+  const columns: Column<Run>[] = [
+    { key: "id", title: t.folders.runId, cell: (run) => <a href={withQuery(props.route, { run: run.id })}>{run.id}</a> },
+    { key: "status", title: t.jobs.state, cell: (run) => <StateBadge state={run.status} /> },
+    { key: "started", title: t.folders.started, cell: (run) => <Ago at={run.started} /> },
+    {
+      key: "took",
+      title: t.folders.took,
+      numeric: true,
+      cell: (run) => (run.ended ? duration(Date.parse(run.ended) - Date.parse(run.started)) : t.none),
+    },
+    { key: "exit", title: t.folders.exit, numeric: true, cell: (run) => run.exit_code ?? t.none },
+    { key: "memory", title: t.job.memory, numeric: true, cell: (run) => (run.peak_memory ? bytes(run.peak_memory) : t.none) },
+    { key: "trigger", title: t.folders.trigger, cell: (run) => run.trigger },
+    { key: "job", title: t.jobs.id, numeric: true, cell: (run) => (run.job ? <a href={link(["jobs", run.job])}>{String(run.job)}</a> : t.none) },
+  ];
+  return (
+    <Panel title={t.folders.runs}>
+      <Show of={runs}>
+        {(data) =>
+          data.runs.length === 0 ? (
+            <p class="note">{t.folders.neverRan}</p>
+          ) : (
+            <Table label={t.folders.runs} columns={columns} rows={data.runs} id={(run) => run.id} />
+          )
+        }
+      </Show>
+    </Panel>
+  );
+}
+
+// More lines than this slow a browser down; the rest is in `mainspring jobs-host logs`.
+const MAX_LOG_CHARS = 400_000;
+const TAIL_BYTES = 65_536;
+
+// Follows the log by one stream. Text only: nothing in a log can become markup.
+function Log(props: { path: string; run?: string }) {
+  const { path, run } = props;
+  const [text, setText] = useState("");
+  const [find, setFind] = useState("");
+  const [error, setError] = useState("");
+  useEffect(() => {
+    const abort = new AbortController();
+    setText("");
+    setError("");
+    const follow = async () => {
+      const response = await fetch(apiUrl(`${path}/log`, { run, position: -TAIL_BYTES, follow: true }), {
+        credentials: "same-origin", signal: abort.signal,
+      });
+      if (!response.ok || !response.body) {
+        const body = await response.text();
+        throw new ApiError(response.status, "http", response.status === 404 ? "" : body);
+      }
+      const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+      for (;;) {
+        const { done, value } = await reader.read();
+        if (done) return;
+        setText((old) => (old + value).slice(-MAX_LOG_CHARS));
+      }
+    };
+    follow().catch((problem) => {
+      if (!abort.signal.aborted) setError(problem instanceof ApiError ? problem.message : String(problem));
+    });
+    return () => abort.abort();
+  }, [path, run]);
+  const lines = find === "" ? text : text.split("\n").filter((line) => line.toLowerCase().includes(find.toLowerCase())).join("\n");
+  return (
+    <Panel
+      title={run ? t.folders.logOf(run) : t.folders.log}
+      actions={
+        <label class="inline">
+          {t.folders.find} <input value={find} onInput={(e) => setFind(e.currentTarget.value)} />
+        </label>
+      }
+    >
+      {error && <p class="field-error">{error}</p>}
+      {lines === "" ? (
+        <p class="note">{t.folders.logEmpty}</p>
+      ) : (
+        <pre class="value log" tabIndex={0} role="log" aria-label={t.folders.log}>
+          {lines}
+        </pre>
+      )}
+    </Panel>
+  );
+}
+
+function RunDialog(props: { job: HostJob; path: string; onClose: () => void }) {
+  const [words, setWords] = useState("");
+  const submit = async () => {
+    const started = await post<Schemas["HostRunStarted"]>(`${props.path}/run`, words.trim() === "" ? {} : { arguments: words });
+    notify(t.folders.runStarted(started.run));
+    navigate(link(["folders", props.job.type, props.job.name], { run: started.run }));
+  };
+  return (
+    <FormDialog title={t.folders.run} action={t.folders.run} onClose={props.onClose} onSubmit={submit}>
+      <Field label={t.folders.arguments}>
+        <input value={words} onInput={(e) => setWords(e.currentTarget.value)} />
+      </Field>
+    </FormDialog>
+  );
+}
+
+function SettingsDialog(props: { path: string; onClose: () => void; done: () => void }) {
+  const settings = useData(`settings ${props.path}`, (signal) => get<Schemas["HostSettings"]>(`${props.path}/settings`, {}, signal));
+  const [text, setText] = useState<string>();
+  const shown = text ?? (settings.data ? formatJson(settings.data) : "");
+  const submit = async () => {
+    let value: unknown;
+    try {
+      value = parseJson(shown);
+    } catch (problem) {
+      throw new ApiError(400, "invalid_argument", t.jobs.badJson(problem instanceof Error ? problem.message : String(problem)));
+    }
+    await put(`${props.path}/settings`, value);
+    notify(t.folders.settingsSaved);
+    props.done();
+  };
+  return (
+    <FormDialog title={t.folders.settings} action={t.save} onClose={props.onClose} onSubmit={submit} wide>
+      {settings.error && <p class="field-error">{settings.error.message}</p>}
+      <Field label="settings.job" hint={t.folders.settingsHint}>
+        <textarea rows={12} spellcheck={false} value={shown} onInput={(e) => setText(e.currentTarget.value)} />
+      </Field>
+    </FormDialog>
+  );
+}

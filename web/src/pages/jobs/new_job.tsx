@@ -1,0 +1,57 @@
+// A form that enqueues one job; also "run again with changed args".
+import { useState } from "preact/hooks";
+
+import { ApiError, post, type Schemas } from "../../api/client";
+import { formatJson, parseJson } from "../../api/json";
+import { Field } from "../../components/basics";
+import { FormDialog, notify } from "../../components/feedback";
+import { link, navigate } from "../../router";
+import { t } from "../../texts";
+
+export function NewJobDialog(props: { queue?: string; like?: Schemas["Job"]; onClose: () => void }) {
+  const { like } = props;
+  const [queue, setQueue] = useState(like?.queue ?? (props.queue || "default"));
+  const [kind, setKind] = useState(like?.kind ?? "");
+  const [priority, setPriority] = useState(String(like?.priority ?? 5));
+  const [delay, setDelay] = useState("");
+  const [args, setArgs] = useState(like ? formatJson(like.args ?? {}) : "{}");
+  const submit = async () => {
+    let value: unknown;
+    try {
+      value = parseJson(args.trim() === "" ? "{}" : args);
+    } catch (problem) {
+      throw new ApiError(400, "invalid_argument", t.jobs.badJson(problem instanceof Error ? problem.message : String(problem)));
+    }
+    const body: Record<string, unknown> = { queue, kind, args: value, priority: Number(priority) };
+    if (delay.trim() !== "") body.delay = delay.trim();
+    if (like?.tags?.length) body.tags = like.tags;
+    if (like?.timeout) body.timeout = like.timeout;
+    if (like?.max_attempts) body.max_attempts = like.max_attempts;
+    const made = await post<Schemas["EnqueuedJob"]>("/v1/jobs", body);
+    notify(t.jobs.created(String(made.id)));
+    navigate(link(["jobs", made.id]));
+  };
+  return (
+    <FormDialog title={like ? t.job.clone : t.jobs.create} action={t.jobs.createAction} onClose={props.onClose} onSubmit={submit} wide>
+      <div class="form-row">
+        <Field label={t.jobs.queue}>
+          <input required value={queue} onInput={(e) => setQueue(e.currentTarget.value)} />
+        </Field>
+        <Field label={t.jobs.kind}>
+          <input required value={kind} onInput={(e) => setKind(e.currentTarget.value)} />
+        </Field>
+      </div>
+      <Field label={t.jobs.args} hint={t.jobs.argsHint}>
+        <textarea rows={8} spellcheck={false} value={args} onInput={(e) => setArgs(e.currentTarget.value)} />
+      </Field>
+      <div class="form-row">
+        <Field label={t.jobs.priority} hint={t.jobs.priorityHint}>
+          <input type="number" min={0} max={9} value={priority} onInput={(e) => setPriority(e.currentTarget.value)} />
+        </Field>
+        <Field label={t.jobs.delay} hint={t.jobs.delayHint}>
+          <input value={delay} onInput={(e) => setDelay(e.currentTarget.value)} />
+        </Field>
+      </div>
+    </FormDialog>
+  );
+}

@@ -1,0 +1,51 @@
+// Named locks: who holds them, until when.
+import { get, post, segment, type Schemas } from "../../api/client";
+import { Button, Empty, Page, Show } from "../../components/basics";
+import { act, confirm } from "../../components/feedback";
+import { Table, type Column } from "../../components/table";
+import { shortJson } from "../../components/values";
+import { useData } from "../../data";
+import { duration } from "../../format";
+import { withQuery, type Route } from "../../router";
+import { t } from "../../texts";
+
+type Lease = Schemas["NamedLease"];
+
+export function LocksPage(props: { route: Route }) {
+  const after = props.route.query.get("after") ?? "";
+  const locks = useData(`locks ${after}`, (signal) => get<Schemas["NamedLeaseList"]>("/v1/leases", { after, limit: 200 }, signal));
+  const release = async (lease: Lease) => {
+    const yes = await confirm({
+      title: t.locks.confirmRelease(lease.name), text: t.locks.confirmReleaseText(lease.holder), action: t.locks.release, danger: true,
+    });
+    if (!yes) return;
+    const body = { holder: lease.holder, token: lease.token };
+    if (await act(() => post(`/v1/leases/${segment(lease.name)}/release`, body), t.locks.released(lease.name))) locks.reload();
+  };
+  const columns: Column<Lease>[] = [
+    { key: "name", title: t.name, cell: (lease) => lease.name },
+    { key: "holder", title: t.locks.holder, cell: (lease) => lease.holder || t.locks.free },
+    { key: "token", title: t.locks.token, numeric: true, cell: (lease) => String(lease.token) },
+    { key: "expires", title: t.locks.expires, cell: (lease) => (lease.holder ? t.inTime(duration(lease.expires_in_ms)) : t.none) },
+    { key: "value", title: t.locks.value, cell: (lease) => (lease.value === undefined ? t.none : <code class="args">{shortJson(lease.value)}</code>) },
+    {
+      key: "actions",
+      title: t.actions,
+      cell: (lease) => lease.holder !== "" && <Button onClick={() => release(lease)}>{t.locks.release}</Button>,
+    },
+  ];
+  return (
+    <Page title={t.pages.locks} note={t.locks.note} actions={<Button onClick={locks.reload}>{t.refresh}</Button>}>
+      <Show of={locks}>
+        {(data) =>
+          data.leases.length === 0 ? (
+            <Empty title={t.locks.empty}>{t.locks.emptyHint}</Empty>
+          ) : (
+            <Table label={t.pages.locks} columns={columns} rows={data.leases} id={(lease) => lease.name} />
+          )
+        }
+      </Show>
+      {locks.data?.next && <a href={withQuery(props.route, { after: locks.data.next })}>{t.more}</a>}
+    </Page>
+  );
+}

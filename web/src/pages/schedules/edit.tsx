@@ -1,0 +1,104 @@
+// Creates or replaces a schedule; shows the next ticks before it is saved.
+import { useState } from "preact/hooks";
+
+import { ApiError, post, put, segment, type Schemas } from "../../api/client";
+import { formatJson, parseJson } from "../../api/json";
+import { At, Button, Field } from "../../components/basics";
+import { FormDialog, messageOf, notify } from "../../components/feedback";
+import { t } from "../../texts";
+import type { Schedule } from "./page";
+
+type Timing = "cron" | "every" | "at";
+
+export function ScheduleDialog(props: { of?: Schedule; onClose: () => void; done: () => void }) {
+  const { of } = props;
+  const [name, setName] = useState(of?.name ?? "");
+  const [timing, setTiming] = useState<Timing>(of?.every ? "every" : of?.at ? "at" : "cron");
+  const [when, setWhen] = useState(of?.cron ?? of?.every ?? of?.at ?? "0 3 * * *");
+  const [zone, setZone] = useState(of?.time_zone ?? Intl.DateTimeFormat().resolvedOptions().timeZone ?? "UTC");
+  const [queue, setQueue] = useState(of?.job?.queue ?? "default");
+  const [kind, setKind] = useState(of?.job?.kind ?? "");
+  const [args, setArgs] = useState(formatJson(of?.job?.args ?? {}));
+  const [ticks, setTicks] = useState<Schemas["Preview"]["ticks"]>();
+  const [problem, setProblem] = useState("");
+
+  const definition = (): Record<string, unknown> => {
+    let value: unknown;
+    try {
+      value = parseJson(args.trim() === "" ? "{}" : args);
+    } catch (error) {
+      throw new ApiError(400, "invalid_argument", t.jobs.badJson(error instanceof Error ? error.message : String(error)));
+    }
+    // What this form does not show stays as it is.
+    const kept: Record<string, unknown> = {};
+    for (const key of ["misfire", "misfire_window", "misfire_cap", "overlap", "jitter", "start_at", "end_at", "max_runs", "pause_on_failure", "continuous"] as const) {
+      if (of?.[key] !== undefined) kept[key] = of[key];
+    }
+    return { ...kept, [timing]: when.trim(), time_zone: zone, job: { ...of?.job, queue, kind, args: value } };
+  };
+  const preview = async () => {
+    setProblem("");
+    try {
+      const answer = await post<Schemas["Preview"]>("/v1/schedules/preview", { schedule: definition(), count: 5 });
+      setTicks(answer.ticks);
+    } catch (error) {
+      setTicks(undefined);
+      setProblem(messageOf(error));
+    }
+  };
+  const submit = async () => {
+    const answer = await put<Schedule>(`/v1/schedules/${segment(name)}`, definition());
+    notify(t.schedules.saved(name, answer.outcome ?? ""));
+    props.done();
+  };
+  return (
+    <FormDialog title={of ? t.schedules.edit : t.schedules.create} action={t.save} onClose={props.onClose} onSubmit={submit} wide>
+      <Field label={t.name}>
+        <input required disabled={of !== undefined} value={name} onInput={(e) => setName(e.currentTarget.value)} />
+      </Field>
+      <div class="form-row">
+        <Field label={t.schedules.timing}>
+          <select value={timing} onChange={(e) => setTiming(e.currentTarget.value as Timing)}>
+            {(["cron", "every", "at"] as Timing[]).map((one) => (
+              <option key={one} value={one}>
+                {t.schedules.timings[one]}
+              </option>
+            ))}
+          </select>
+        </Field>
+        <Field label={t.schedules.when} hint={t.schedules.timingHints[timing]}>
+          <input required value={when} onInput={(e) => setWhen(e.currentTarget.value)} />
+        </Field>
+        <Field label={t.schedules.zone}>
+          <input value={zone} onInput={(e) => setZone(e.currentTarget.value)} />
+        </Field>
+      </div>
+      <div class="form-row">
+        <Field label={t.jobs.queue}>
+          <input required value={queue} onInput={(e) => setQueue(e.currentTarget.value)} />
+        </Field>
+        <Field label={t.jobs.kind}>
+          <input required value={kind} onInput={(e) => setKind(e.currentTarget.value)} />
+        </Field>
+      </div>
+      <Field label={t.jobs.args} hint={t.jobs.argsHint}>
+        <textarea rows={4} spellcheck={false} value={args} onInput={(e) => setArgs(e.currentTarget.value)} />
+      </Field>
+      <Button onClick={preview}>{t.schedules.preview}</Button>
+      {problem && (
+        <p class="field-error" role="alert">
+          {problem}
+        </p>
+      )}
+      {ticks && (
+        <ol class="ticks">
+          {ticks.map((tick) => (
+            <li key={tick.nominal}>
+              <At at={tick.fires_at ?? tick.nominal} zone={zone} /> {tick.note && <span class="note">{tick.note}</span>}
+            </li>
+          ))}
+        </ol>
+      )}
+    </FormDialog>
+  );
+}

@@ -1,0 +1,119 @@
+// Triggers: what fires them, what they made, and their ledger.
+import { get, post, remove, segment, type Schemas } from "../../api/client";
+import { Ago, Button, Empty, Facts, Page, Panel, Show, StateBadge } from "../../components/basics";
+import { act, confirm } from "../../components/feedback";
+import { Table, type Column } from "../../components/table";
+import { JsonPanel } from "../../components/values";
+import { useData } from "../../data";
+import { count } from "../../format";
+import { link, navigate } from "../../router";
+import { t } from "../../texts";
+
+type Trigger = Schemas["Trigger"];
+
+const sourceOf = (trigger: Trigger): string =>
+  trigger.http ? t.triggers.http(trigger.name) : trigger.folder ? t.triggers.folder(trigger.folder.path) : t.triggers.ended(trigger.ended?.queue ?? t.all);
+
+export function TriggersPage() {
+  const triggers = useData(
+    "triggers",
+    (signal) => get<Schemas["TriggerList"]>("/v1/triggers", { limit: 1000 }, signal),
+    (event) => event.type === "enqueued",
+  );
+  const columns: Column<Trigger>[] = [
+    {
+      key: "name",
+      title: t.name,
+      cell: (one) => (
+        <>
+          <a href={link(["triggers", one.name])}>{one.name}</a> {one.paused && <StateBadge state={t.queues.paused} />}
+        </>
+      ),
+    },
+    { key: "source", title: t.triggers.source, cell: sourceOf },
+    { key: "queue", title: t.jobs.queue, cell: (one) => one.job.queue },
+    { key: "fired", title: t.triggers.fired, numeric: true, cell: (one) => count(one.fired) },
+    { key: "last", title: t.schedules.last, cell: (one) => <Ago at={one.last_fired} /> },
+  ];
+  return (
+    <Page title={t.pages.triggers} note={t.triggers.note}>
+      <Show of={triggers}>
+        {(data) =>
+          data.triggers.length === 0 ? (
+            <Empty title={t.triggers.empty}>{t.triggers.emptyHint}</Empty>
+          ) : (
+            <Table label={t.pages.triggers} columns={columns} rows={data.triggers} id={(one) => one.name} />
+          )
+        }
+      </Show>
+    </Page>
+  );
+}
+
+export function TriggerPage(props: { name: string }) {
+  const path = `/v1/triggers/${segment(props.name)}`;
+  const trigger = useData(props.name, (signal) => get<Trigger>(path, {}, signal), (event) => event.type === "enqueued");
+  const ledger = useData(
+    `ledger ${props.name}`,
+    (signal) => get<Schemas["TriggerLedger"]>(`${path}/ledger`, { limit: 50 }, signal),
+    (event) => event.type === "enqueued",
+  );
+  const run = async (verb: "pause" | "resume" | "fire") => {
+    if (await act(() => post(`${path}/${verb}`), t.schedules.done(props.name))) trigger.reload();
+  };
+  const drop = async () => {
+    const yes = await confirm({ title: t.triggers.confirmRemove(props.name), text: t.triggers.confirmRemoveText, action: t.remove, danger: true });
+    if (yes && (await act(() => remove(path), t.triggers.removed(props.name)))) navigate(link(["triggers"]));
+  };
+  return (
+    <Show of={trigger}>
+      {(one) => (
+        <Page
+          title={one.name}
+          note={one.paused ? <StateBadge state={t.queues.paused} detail={one.paused_reason} /> : sourceOf(one)}
+          actions={
+            <>
+              <Button onClick={() => run("fire")}>{t.triggers.fire}</Button>
+              <Button onClick={() => run(one.paused ? "resume" : "pause")}>{one.paused ? t.queues.resume : t.queues.pause}</Button>
+              <Button kind="danger" onClick={drop}>
+                {t.remove}
+              </Button>
+            </>
+          }
+        >
+          <Panel title={t.job.facts}>
+            <Facts
+              rows={[
+                [t.triggers.source, sourceOf(one)],
+                [t.jobs.queue, <a href={link(["queues", one.job.queue])}>{one.job.queue}</a>],
+                [t.jobs.kind, one.job.kind],
+                [t.triggers.fired, count(one.fired)],
+                [t.triggers.refused, one.refused],
+                [t.schedules.last, one.last_fired && <Ago at={one.last_fired} />],
+              ]}
+            />
+          </Panel>
+          <Panel title={t.schedules.ledger}>
+            <Show of={ledger}>
+              {(data) =>
+                data.events.length === 0 ? (
+                  <p class="note">{t.triggers.ledgerEmpty}</p>
+                ) : (
+                  <ul class="plain-list">
+                    {data.events.map((event) => (
+                      <li key={String(event.seq)}>
+                        <Ago at={event.fired_at} /> <code>{event.event}</code>
+                        {event.job ? <a href={link(["jobs", event.job])}>{String(event.job)}</a> : <span>{event.reason}</span>}
+                      </li>
+                    ))}
+                  </ul>
+                )
+              }
+            </Show>
+          </Panel>
+          <JsonPanel title={t.job.args} value={one.job.args} masked />
+        </Page>
+      )}
+    </Show>
+  );
+}

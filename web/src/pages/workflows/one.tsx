@@ -1,0 +1,179 @@
+// One workflow: its steps as a graph and a table, and what can be done with it.
+import { useState } from "preact/hooks";
+
+import { ApiError, get, post, segment, type Schemas } from "../../api/client";
+import { formatJson, parseJson } from "../../api/json";
+import { Ago, Button, Facts, Field, Page, Panel, Show, StateBadge } from "../../components/basics";
+import { act, confirm, FormDialog, notify } from "../../components/feedback";
+import { Table, type Column } from "../../components/table";
+import { JsonPanel, shortJson } from "../../components/values";
+import { useData } from "../../data";
+import { duration } from "../../format";
+import { link, navigate } from "../../router";
+import { t } from "../../texts";
+import { Graph, MAX_GRAPH_STEPS } from "./graph";
+import type { Workflow } from "./page";
+
+type Step = Schemas["WorkflowStep"];
+const ENDED = new Set(["completed", "failed", "undone", "cancelled"]);
+
+export function WorkflowPage(props: { id: string }) {
+  const path = `/v1/workflows/${segment(props.id)}`;
+  const relevant = (event: { job?: unknown }) => event.job !== undefined;
+  const workflow = useData(path, (signal) => get<Workflow>(path, {}, signal), relevant);
+  const steps = useData(`${path} steps`, (signal) => get<Schemas["WorkflowStepList"]>(`${path}/steps`, { limit: 1000 }, signal), relevant);
+  return (
+    <Show of={workflow}>
+      {(data) => <WorkflowView workflow={data} steps={steps.data?.steps ?? []} more={steps.data?.next != null} path={path} reload={workflow.reload} />}
+    </Show>
+  );
+}
+
+function WorkflowView(props: { workflow: Workflow; steps: Step[]; more: boolean; path: string; reload: () => void }) {
+  const { workflow, steps, path, reload } = props;
+  const id = String(workflow.id);
+  const [dialog, setDialog] = useState<"signal" | "fork" | undefined>();
+  const run = async (verb: "pause" | "resume" | "retry") => {
+    if (await act(() => post(`${path}/${verb}`, verb === "retry" ? {} : undefined), t.workflows.done(id))) reload();
+  };
+  const cancel = async () => {
+    const yes = await confirm({ title: t.workflows.confirmCancel(id), text: t.workflows.confirmCancelText, action: t.job.cancel, danger: true });
+    if (yes && (await act(() => post(`${path}/cancel`), t.workflows.done(id)))) reload();
+  };
+  return (
+    <Page
+      title={`${workflow.name} ${id}`}
+      note={
+        <>
+          <StateBadge state={workflow.state} detail={workflow.paused ? t.queues.paused : undefined} /> {workflow.reason}
+        </>
+      }
+      actions={
+        <>
+          {(workflow.state === "failed" || workflow.state === "parked") && (
+            <Button kind="primary" onClick={() => run("retry")}>
+              {t.job.retry}
+            </Button>
+          )}
+          {!ENDED.has(workflow.state) && (
+            <>
+              <Button onClick={() => run(workflow.paused ? "resume" : "pause")}>{workflow.paused ? t.queues.resume : t.queues.pause}</Button>
+              <Button onClick={() => setDialog("signal")}>{t.workflows.signal}</Button>
+              <Button kind="danger" onClick={cancel}>
+                {t.job.cancel}
+              </Button>
+            </>
+          )}
+          {ENDED.has(workflow.state) && <Button onClick={() => setDialog("fork")}>{t.workflows.fork}</Button>}
+        </>
+      }
+    >
+      <Panel title={t.job.facts}>
+        <Facts
+          rows={[
+            [t.workflows.key, workflow.key],
+            [t.workflows.progress, t.workflows.stepsDone(String(workflow.steps.completed ?? 0), String(workflow.steps.all ?? 0))],
+            [t.workflows.started, <Ago at={workflow.started_at} />],
+            [t.workflows.finished, workflow.finished_at && <Ago at={workflow.finished_at} />],
+            [t.workflows.deadline, workflow.deadline_at && <Ago at={workflow.deadline_at} />],
+            [t.workflows.parent, workflow.parent && <a href={link(["workflows", workflow.parent.workflow])}>{`${workflow.parent.workflow} ${workflow.parent.step}`}</a>],
+            [t.workflows.forkedFrom, workflow.forked_from && <a href={link(["workflows", workflow.forked_from.id])}>{String(workflow.forked_from.id)}</a>],
+          ]}
+        />
+      </Panel>
+      <Panel title={t.workflows.steps}>
+        {steps.length > 0 && steps.length <= MAX_GRAPH_STEPS && <Graph steps={steps} />}
+        {props.more && <p class="note">{t.workflows.cut(steps.length)}</p>}
+        <Table label={t.workflows.steps} columns={STEP_COLUMNS} rows={steps} id={(step) => String(step.number)} />
+      </Panel>
+      <JsonPanel title={t.workflows.input} value={workflow.input} masked />
+      <JsonPanel title={t.job.result} value={workflow.result} masked />
+      {dialog === "signal" && <SignalDialog path={path} onClose={() => setDialog(undefined)} done={reload} />}
+      {dialog === "fork" && <ForkDialog workflow={workflow} steps={steps} path={path} onClose={() => setDialog(undefined)} />}
+    </Page>
+  );
+}
+
+const STEP_COLUMNS: Column<Step>[] = [
+  { key: "name", title: t.workflows.step, cell: (step) => step.name },
+  { key: "state", title: t.jobs.state, cell: (step) => <StateBadge state={step.state} detail={step.taken_over ? t.workflows.takenOver : undefined} /> },
+  {
+    key: "job",
+    title: t.jobs.id,
+    numeric: true,
+    cell: (step) =>
+      step.workflow ? (
+        <a href={link(["workflows", step.workflow])}>{`${t.workflows.child} ${step.workflow}`}</a>
+      ) : step.job ? (
+        <a href={link(["jobs", step.job])}>{String(step.job)}</a>
+      ) : (
+        t.none
+      ),
+  },
+  {
+    key: "took",
+    title: t.folders.took,
+    numeric: true,
+    cell: (step) => (step.started_at && step.ended_at ? duration(Date.parse(step.ended_at) - Date.parse(step.started_at)) : t.none),
+  },
+  { key: "result", title: t.job.result, cell: (step) => (step.result == null ? t.none : <code class="args">{shortJson(step.result)}</code>) },
+  { key: "reason", title: t.reason, cell: (step) => step.reason },
+  { key: "undo", title: t.workflows.undo, numeric: true, cell: (step) => (step.undo_job ? <a href={link(["jobs", step.undo_job])}>{String(step.undo_job)}</a> : t.none) },
+];
+
+function jsonOf(text: string): unknown {
+  try {
+    return text.trim() === "" ? undefined : parseJson(text);
+  } catch (problem) {
+    throw new ApiError(400, "invalid_argument", t.jobs.badJson(problem instanceof Error ? problem.message : String(problem)));
+  }
+}
+
+function SignalDialog(props: { path: string; onClose: () => void; done: () => void }) {
+  const [name, setName] = useState("");
+  const [payload, setPayload] = useState("");
+  const submit = async () => {
+    const value = jsonOf(payload);
+    await post(`${props.path}/signal`, value === undefined ? { name } : { name, payload: value });
+    notify(t.workflows.signalled(name));
+    props.done();
+  };
+  return (
+    <FormDialog title={t.workflows.signal} action={t.workflows.signal} onClose={props.onClose} onSubmit={submit}>
+      <Field label={t.name}>
+        <input required value={name} onInput={(e) => setName(e.currentTarget.value)} />
+      </Field>
+      <Field label={t.workflows.payload} hint={t.jobs.argsHint}>
+        <textarea rows={4} spellcheck={false} value={payload} onInput={(e) => setPayload(e.currentTarget.value)} />
+      </Field>
+    </FormDialog>
+  );
+}
+
+function ForkDialog(props: { workflow: Workflow; steps: Step[]; path: string; onClose: () => void }) {
+  const [step, setStep] = useState(props.steps[0]?.name ?? "");
+  const [input, setInput] = useState(formatJson(props.workflow.input ?? {}));
+  const submit = async () => {
+    const value = jsonOf(input);
+    const made = await post<Schemas["WorkflowStarted"]>(`${props.path}/fork`, value === undefined ? { step } : { step, input: value });
+    notify(t.workflows.forked(String(made.id)));
+    navigate(link(["workflows", made.id]));
+  };
+  return (
+    <FormDialog title={t.workflows.fork} action={t.workflows.fork} onClose={props.onClose} onSubmit={submit} wide>
+      <p>{t.workflows.forkText}</p>
+      <Field label={t.workflows.step}>
+        <select value={step} onChange={(e) => setStep(e.currentTarget.value)}>
+          {props.steps.map((one) => (
+            <option key={one.number} value={one.name}>
+              {one.name}
+            </option>
+          ))}
+        </select>
+      </Field>
+      <Field label={t.workflows.input} hint={t.jobs.argsHint}>
+        <textarea rows={6} spellcheck={false} value={input} onInput={(e) => setInput(e.currentTarget.value)} />
+      </Field>
+    </FormDialog>
+  );
+}

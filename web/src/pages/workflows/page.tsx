@@ -1,0 +1,67 @@
+// Workflows: all of them, by state.
+import { get, type Schemas } from "../../api/client";
+import { Ago, Empty, Page, Show, StateBadge, Tabs } from "../../components/basics";
+import { Table, type Column } from "../../components/table";
+import { useData } from "../../data";
+import { count } from "../../format";
+import { link, withQuery, type Route } from "../../router";
+import { t } from "../../texts";
+
+export type Workflow = Schemas["Workflow"];
+const STATES = ["running", "undoing", "parked", "completed", "failed", "undone", "cancelled"] as const;
+
+const COLUMNS: Column<Workflow>[] = [
+  { key: "id", title: t.workflows.id, numeric: true, cell: (one) => <a href={link(["workflows", one.id])}>{String(one.id)}</a> },
+  { key: "name", title: t.name, cell: (one) => <a href={link(["workflows", one.id])}>{one.name}</a> },
+  { key: "key", title: t.workflows.key, cell: (one) => one.key },
+  { key: "state", title: t.jobs.state, cell: (one) => <StateBadge state={one.state} detail={one.paused ? t.queues.paused : undefined} /> },
+  {
+    key: "steps",
+    title: t.workflows.progress,
+    cell: (one) => (
+      <>
+        <progress max={one.steps.all ?? 1} value={(one.steps.completed ?? 0) + (one.steps.skipped ?? 0)} aria-label={t.workflows.progress} />
+        <span class="note">{t.workflows.stepsDone(count(one.steps.completed ?? 0), count(one.steps.all ?? 0))}</span>
+      </>
+    ),
+  },
+  { key: "started", title: t.workflows.started, cell: (one) => <Ago at={one.started_at} /> },
+  { key: "reason", title: t.reason, cell: (one) => one.reason },
+];
+
+export function WorkflowsPage(props: { route: Route }) {
+  const { route } = props;
+  const state = route.query.get("state") ?? "";
+  const before = route.query.get("before") ?? "";
+  const workflows = useData(
+    `${state} ${before}`,
+    (signal) => get<Schemas["WorkflowList"]>("/v1/workflows", { state, before, limit: 50 }, signal),
+    (event) => event.type === "completed" || event.type === "dead" || event.type === "started",
+  );
+  return (
+    <Page title={t.pages.workflows} note={t.workflows.note}>
+      <Tabs
+        label={t.jobs.state}
+        current={state || "any"}
+        tabs={["any", ...STATES].map((one) => ({
+          key: one,
+          text: one === "any" ? t.jobs.any : one,
+          href: withQuery(route, { state: one === "any" ? undefined : one, before: undefined }),
+        }))}
+      />
+      <Show of={workflows}>
+        {(data) =>
+          data.workflows.length === 0 ? (
+            <Empty title={t.workflows.empty}>{t.workflows.emptyHint}</Empty>
+          ) : (
+            <Table label={t.pages.workflows} columns={COLUMNS} rows={data.workflows} id={(one) => String(one.id)} />
+          )
+        }
+      </Show>
+      <nav class="pager" aria-label={t.pages.workflows}>
+        {before !== "" && <a href={withQuery(route, { before: undefined })}>{t.newer}</a>}
+        {workflows.data?.next != null && <a href={withQuery(route, { before: String(workflows.data.next) })}>{t.older}</a>}
+      </nav>
+    </Page>
+  );
+}
