@@ -113,7 +113,8 @@ void Connection::write_piece(std::string_view bytes, bool ended) {
         "Cache-Control: no-store\r\n{}{}{}\r\n",
         shard_.date(), s.plan->content_type,
         // nginx and others collect an answer unless this field forbids it.
-        s.plan->wait ? "" : "X-Accel-Buffering: no\r\n", http10_ ? "" : "Transfer-Encoding: chunked\r\n",
+        s.plan->wait ? "" : "X-Accel-Buffering: no\r\n",
+        http10_ ? "" : "Transfer-Encoding: chunked\r\n",
         keep_alive_ ? "" : "Connection: close\r\n");
     s.begun = true;
     if (head_only_) ended = true;

@@ -1,4 +1,4 @@
-// Other software between a client and the server: HTTP libraries and proxies with habits of their own.
+// Other software between a client and the server: HTTP libraries and proxies.
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <fmt/format.h>

@@ -61,7 +61,7 @@ class Served {
     return process_.wait(milliseconds) ? process_.exit_code() : -1;
   }
 
-  // For the next start: options, environment, the user, and a program (with its path) that runs the server.
+  // For the next start: options, environment, the user, and a program that runs the server.
   void set_options(std::vector<std::string> options) { options_ = std::move(options); }
   std::vector<std::pair<std::string, std::string>> environment;
   unsigned uid = 0;

@@ -12,7 +12,7 @@
 namespace mainspring::tidy {
 namespace {
 
-const std::map<std::string_view, int> kFloors = {{"base", 0},         {"dashboard", 0},    {"env", 1},
+const std::map<std::string_view, int> kFloors = {{"base", 0}, {"dashboard", 0}, {"env", 1},
                                                  {"model", 2},        {"telemetry", 2},
                                                  {"tls", 2},          {"outgoing", 2},
                                                  {"store", 3},        {"api", 4},
