@@ -14,6 +14,16 @@ Error to_error(const SqlError& error) {
   return Error{.code = code, .message = error.message};
 }
 
+Error open_error(const SqlError& error, const std::string& path) {
+  const int primary = error.code & 0xff;
+  if (primary != SQLITE_CORRUPT && primary != SQLITE_NOTADB) return to_error(error);
+  return Error{
+      .code = ErrorCode::io_error,
+      .message = fmt::format("{}: damaged, truncated or not a SQLite database: restore it from a "
+                             "backup ({})",
+                             path, error.message)};
+}
+
 Database::Database(const std::string& path, Mode mode, const std::string& vfs) {
   // Once per process: SQLite's memory statistics cost a global mutex on every allocation.
   [[maybe_unused]] static const int no_statistics = sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0);

@@ -20,6 +20,8 @@ struct SqlError {
   std::string message;  // what was tried, and SQLite's words
 };
 Error to_error(const SqlError& error);
+// The same, of a file that cannot be opened as a store: names the file and what to do.
+Error open_error(const SqlError& error, const std::string& path);
 inline bool is_full(int code) {
   return (code & 0xff) == SQLITE_FULL;
 }

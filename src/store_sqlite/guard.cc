@@ -83,15 +83,21 @@ Result<std::unique_ptr<FileGuard>> FileGuard::lock(const std::string& directory,
                      "or talk to it over HTTP",
                      directory, read_small(fd))};
   }
-  const bool initialised = access((directory + "/INITIALISED").c_str(), F_OK) == 0;
-  if (initialised && access(database.c_str(), F_OK) != 0) {
+  const std::string marker = directory + "/INITIALISED";
+  const bool initialised = access(marker.c_str(), F_OK) == 0;
+  if (!initialised && errno != ENOENT) return system_error(ErrorCode::io_error, "reading", marker);
+  struct stat info {};
+  const bool gone = stat(database.c_str(), &info) != 0;
+  if (gone && errno != ENOENT) return system_error(ErrorCode::io_error, "reading", database);
+  if (initialised && (gone || info.st_size == 0)) {
     return Error{
         .code = ErrorCode::conflict,
         .message = fmt::format(
-            "{} held a store and {} is gone: it will not be replaced by an empty one. Restore "
-            "it from a backup, or remove {}/INITIALISED to begin anew",
-            directory, database, directory)};
+            "{} held a store and {} is {}: it will not be replaced by an empty one. Restore it "
+            "from a backup, or remove {}/INITIALISED to start with an empty store",
+            directory, database, gone ? "gone" : "empty (0 bytes)", directory)};
   }
+  guard->initialised_ = initialised;
   const std::string pid = fmt::format("{}\n", getpid());
   if (ftruncate(fd, 0) != 0 || pwrite(fd, pid.data(), pid.size(), 0) < 0) {
     // Only the pid in a later refusal is missing: a full disk must not keep a store from opening.

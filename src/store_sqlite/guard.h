@@ -21,6 +21,8 @@ class FileGuard {
   FileGuard(const FileGuard&) = delete;
   FileGuard& operator=(const FileGuard&) = delete;
 
+  // DIR/INITIALISED was there when the directory was locked.
+  bool initialised() const { return initialised_; }
   // Writes DIR/INITIALISED, durably, once the database exists.
   Result<void> mark_initialised();
   // Allocates DIR/RESERVE if there is comfortable room for it; false if there is not.
@@ -33,6 +35,7 @@ class FileGuard {
   FileGuard(std::string directory, int owner_fd, std::size_t reserve_bytes);
   std::string directory_;
   int owner_fd_;
+  bool initialised_ = false;
   std::size_t reserve_bytes_;
 };
 

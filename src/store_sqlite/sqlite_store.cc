@@ -39,6 +39,14 @@ void SqliteStore::open(Now now) {
   if (!MS_MUTANT(log_not_rewritten)) rewrite_log(path_, options_.vfs);
   db_ = std::make_unique<Database>(path_, Database::Mode::read_write_create, options_.vfs);
   Database& db = *db_;
+  // Before the first change: the file of another program stays as it is.
+  if (guard_ != nullptr && schema_of(db, newest_schema()) == 0 && guard_->initialised()) {
+    throw Error{.code = ErrorCode::conflict,
+                .message = fmt::format("{} has no tables, and {} held a store: restore it from a "
+                                       "backup, or remove {}/INITIALISED to start with an empty "
+                                       "store",
+                                       path_, options_.directory, options_.directory)};
+  }
   db.execute("PRAGMA page_size = 4096");
   db.execute("PRAGMA journal_mode = WAL");
   db.execute(MS_MUTANT(synchronous_off) ? "PRAGMA synchronous = OFF" : "PRAGMA synchronous = FULL");
@@ -326,11 +334,12 @@ Result<std::unique_ptr<Store>> open_sqlite_store(SqliteOptions options, Now now,
                                           options.reserve_bytes));
   }
   sqlite::FileGuard* files = guard.get();
+  const std::string path = options.directory + "/mainspring.db";
   auto store = std::make_unique<sqlite::SqliteStore>(std::move(options), std::move(guard), log);
   try {
     store->open(now);
   } catch (const sqlite::SqlError& error) {
-    return sqlite::to_error(error);
+    return sqlite::open_error(error, path);
   } catch (const Error& error) {
     return error;
   }

@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <filesystem>
+#include <fstream>
 #include <thread>
 
 #include "env/clock.h"
@@ -142,6 +143,57 @@ TEST_CASE_FIXTURE(SqliteStoreFixture, "a store whose database vanished is not si
   REQUIRE_FALSE(refused);
   CHECK(refused.error().code == ErrorCode::conflict);
   CHECK(refused.error().message.find("INITIALISED") != std::string::npos);
+}
+
+TEST_CASE_FIXTURE(SqliteStoreFixture,
+                  "a database that was emptied, cut off or replaced is refused and left as it is") {
+  {
+    auto store = *open();
+    for (int i = 0; i < 50; ++i) apply(*store, one());
+  }
+  const std::string path = dir.path + "/data/mainspring.db";
+  std::ifstream file(path, std::ios::binary);
+  const std::string whole{std::istreambuf_iterator<char>(file), {}};
+  std::string foreign, no_tables;
+  {
+    const std::string other = dir.path + "/empty.db";
+    sqlite::Database db(other, sqlite::Database::Mode::read_write_create, "");
+    db.execute("VACUUM");
+    db.execute("PRAGMA journal_mode = WAL");
+    std::ifstream bytes(other, std::ios::binary);
+    no_tables.assign(std::istreambuf_iterator<char>(bytes), {});
+    REQUIRE(!no_tables.empty());
+  }
+  {
+    const std::string other = dir.path + "/other.db";
+    sqlite::Database db(other, sqlite::Database::Mode::read_write_create, "");
+    db.execute("CREATE TABLE notes (text)");
+    std::ifstream bytes(other, std::ios::binary);
+    foreign.assign(std::istreambuf_iterator<char>(bytes), {});
+  }
+  struct Case {
+    std::string content, says;
+  };
+  for (const Case& one_case :
+       {Case{"", "empty (0 bytes)"}, Case{whole.substr(0, 100), "damaged, truncated"},
+        Case{whole.substr(0, 4096), "damaged, truncated"},
+        Case{whole.substr(0, whole.size() - 4096), "damaged, truncated"},
+        Case{std::string(8192, 'x'), "damaged, truncated"},
+        Case{no_tables, "has no tables"}, Case{foreign, "not a Mainspring store"}}) {
+    CAPTURE(one_case.content.size());
+    for (const char* name : {"-wal", "-shm"}) fs::remove(path + name);
+    std::ofstream(path, std::ios::binary | std::ios::trunc) << one_case.content;
+    auto refused = open();
+    REQUIRE_FALSE(refused);
+    CAPTURE(refused.error().message);
+    CHECK(refused.error().message.find(one_case.says) != std::string::npos);
+    CHECK(refused.error().message.find(path) != std::string::npos);
+    std::ifstream after(path, std::ios::binary);
+    CHECK(std::string{std::istreambuf_iterator<char>(after), {}} == one_case.content);
+  }
+  for (const char* name : {"-wal", "-shm"}) fs::remove(path + name);
+  std::ofstream(path, std::ios::binary | std::ios::trunc) << whole;
+  CHECK(open());
 }
 
 TEST_CASE_FIXTURE(SqliteStoreFixture,
