@@ -15,7 +15,7 @@ function decode(text: string): string {
   try {
     return decodeURIComponent(text);
   } catch {
-    return text; // an address that somebody cut off or typed
+    return text; // an address that was cut off or typed
   }
 }
 

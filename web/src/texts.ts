@@ -10,6 +10,7 @@ export const t = {
   cancelDialog: "Cancel",
   copied: "Copied",
   copy: "Copy",
+  badJson: (text: string) => `not valid JSON: ${text}`,
   retryRequest: "Try again",
   more: "More",
   newer: "Newest",
@@ -137,7 +138,6 @@ export const t = {
     delay: "Delay",
     delayHint: "For example 30s, 5m, 2h. Empty: now",
     argsHint: "JSON",
-    badJson: (text: string) => `args: not valid JSON: ${text}`,
   },
   job: {
     title: (id: string) => `Job ${id}`,

@@ -2,7 +2,8 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 
 import { ApiError, apiUrl, get, post, put, request, remove, segment, type Schemas } from "../../api/client";
-import { formatJson, parseJson } from "../../api/json";
+import { formatJson } from "../../api/json";
+import { typedJson } from "../../api/typed_json";
 import { Ago, Button, Facts, Field, Page, Panel, Show, StateBadge } from "../../components/basics";
 import { act, confirm, FormDialog, notify } from "../../components/feedback";
 import { Table, type Column } from "../../components/table";
@@ -216,13 +217,7 @@ function SettingsDialog(props: { path: string; onClose: () => void; done: () => 
   const [text, setText] = useState<string>();
   const shown = text ?? (settings.data ? formatJson(settings.data) : "");
   const submit = async () => {
-    let value: unknown;
-    try {
-      value = parseJson(shown);
-    } catch (problem) {
-      throw new ApiError(400, "invalid_argument", t.jobs.badJson(problem instanceof Error ? problem.message : String(problem)));
-    }
-    await put(`${props.path}/settings`, value);
+    await put(`${props.path}/settings`, typedJson("settings.job", shown));
     notify(t.folders.settingsSaved);
     props.done();
   };

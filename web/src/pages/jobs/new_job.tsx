@@ -1,8 +1,9 @@
 // A form that enqueues one job; also "run again with changed args".
 import { useState } from "preact/hooks";
 
-import { ApiError, post, type Schemas } from "../../api/client";
-import { formatJson, parseJson } from "../../api/json";
+import { post, type Schemas } from "../../api/client";
+import { formatJson } from "../../api/json";
+import { typedJson } from "../../api/typed_json";
 import { Field } from "../../components/basics";
 import { FormDialog, notify } from "../../components/feedback";
 import { link, navigate } from "../../router";
@@ -16,12 +17,7 @@ export function NewJobDialog(props: { queue?: string; like?: Schemas["Job"]; onC
   const [delay, setDelay] = useState("");
   const [args, setArgs] = useState(like ? formatJson(like.args ?? {}) : "{}");
   const submit = async () => {
-    let value: unknown;
-    try {
-      value = parseJson(args.trim() === "" ? "{}" : args);
-    } catch (problem) {
-      throw new ApiError(400, "invalid_argument", t.jobs.badJson(problem instanceof Error ? problem.message : String(problem)));
-    }
+    const value = typedJson("args", args) ?? {};
     const body: Record<string, unknown> = { queue, kind, args: value, priority: Number(priority) };
     if (delay.trim() !== "") body.delay = delay.trim();
     if (like?.tags?.length) body.tags = like.tags;

@@ -1,8 +1,9 @@
 // Creates or replaces a schedule; shows the next ticks before it is saved.
 import { useState } from "preact/hooks";
 
-import { ApiError, post, put, segment, type Schemas } from "../../api/client";
-import { formatJson, parseJson } from "../../api/json";
+import { post, put, segment, type Schemas } from "../../api/client";
+import { formatJson } from "../../api/json";
+import { typedJson } from "../../api/typed_json";
 import { At, Button, Field } from "../../components/basics";
 import { FormDialog, messageOf, notify } from "../../components/feedback";
 import { t } from "../../texts";
@@ -23,12 +24,7 @@ export function ScheduleDialog(props: { of?: Schedule; onClose: () => void; done
   const [problem, setProblem] = useState("");
 
   const definition = (): Record<string, unknown> => {
-    let value: unknown;
-    try {
-      value = parseJson(args.trim() === "" ? "{}" : args);
-    } catch (error) {
-      throw new ApiError(400, "invalid_argument", t.jobs.badJson(error instanceof Error ? error.message : String(error)));
-    }
+    const value = typedJson("args", args) ?? {};
     // What this form does not show stays as it is.
     const kept: Record<string, unknown> = {};
     for (const key of ["misfire", "misfire_window", "misfire_cap", "overlap", "jitter", "start_at", "end_at", "max_runs", "pause_on_failure", "continuous"] as const) {

@@ -1,8 +1,9 @@
 // One workflow: its steps as a graph and a table, and what can be done with it.
 import { useState } from "preact/hooks";
 
-import { ApiError, get, post, segment, type Schemas } from "../../api/client";
-import { formatJson, parseJson } from "../../api/json";
+import { get, post, segment, type Schemas } from "../../api/client";
+import { formatJson } from "../../api/json";
+import { typedJson } from "../../api/typed_json";
 import { Ago, Button, Facts, Field, Page, Panel, Show, StateBadge } from "../../components/basics";
 import { act, confirm, FormDialog, notify } from "../../components/feedback";
 import { Table, type Column } from "../../components/table";
@@ -121,19 +122,11 @@ const STEP_COLUMNS: Column<Step>[] = [
   { key: "undo", title: t.workflows.undo, numeric: true, cell: (step) => (step.undo_job ? <a href={link(["jobs", step.undo_job])}>{String(step.undo_job)}</a> : t.none) },
 ];
 
-function jsonOf(text: string): unknown {
-  try {
-    return text.trim() === "" ? undefined : parseJson(text);
-  } catch (problem) {
-    throw new ApiError(400, "invalid_argument", t.jobs.badJson(problem instanceof Error ? problem.message : String(problem)));
-  }
-}
-
 function SignalDialog(props: { path: string; onClose: () => void; done: () => void }) {
   const [name, setName] = useState("");
   const [payload, setPayload] = useState("");
   const submit = async () => {
-    const value = jsonOf(payload);
+    const value = typedJson("payload", payload);
     await post(`${props.path}/signal`, value === undefined ? { name } : { name, payload: value });
     notify(t.workflows.signalled(name));
     props.done();
@@ -154,7 +147,7 @@ function ForkDialog(props: { workflow: Workflow; steps: Step[]; path: string; on
   const [step, setStep] = useState(props.steps[0]?.name ?? "");
   const [input, setInput] = useState(formatJson(props.workflow.input ?? {}));
   const submit = async () => {
-    const value = jsonOf(input);
+    const value = typedJson("input", input);
     const made = await post<Schemas["WorkflowStarted"]>(`${props.path}/fork`, value === undefined ? { step } : { step, input: value });
     notify(t.workflows.forked(String(made.id)));
     navigate(link(["workflows", made.id]));
