@@ -69,7 +69,7 @@ function columns(route: Route, redrive: (group: Group) => void): Column<Group>[]
       key: "message",
       title: t.errors.message,
       cell: (group) => (
-        <a href={withQuery(route, { group: group.fingerprint })}>{group.masked ? t.errors.masked : firstLine(group.message ?? group.reason)}</a>
+        <a class="long" href={withQuery(route, { group: group.fingerprint })}>{group.masked ? t.errors.masked : firstLine(group.message ?? group.reason)}</a>
       ),
     },
     { key: "kind", title: t.jobs.kind, cell: (group) => group.kind },
