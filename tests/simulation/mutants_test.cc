@@ -436,6 +436,7 @@ std::map<std::string, std::string> door_defects() {
       {"revoked_waits_on", http("who waits for a job is told when the token ends*")},
       {"scopes_given_freely", http("tokens are made and revoked*")},
       {"proxied_is_local", http("what a proxy on this machine*")},
+      {"cookie_used_by_other_sites", http("a token becomes a cookie*")},
       {"token_passed_on", http("a token is for this server*")},
   };
 }
