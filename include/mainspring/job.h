@@ -7,6 +7,7 @@
 // Payloads (args, result, checkpoint, headers) are JSON text, kept byte for byte as they came.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -147,6 +148,31 @@ struct Progress {
   friend bool operator==(const Progress&, const Progress&) = default;
 };
 
+// What was wrong with something that a worker's program said about its job beside the outcome.
+enum class RemarkFault : std::uint8_t {
+  progress,       // not a number from 0 to 1 with a text
+  checkpoint,     // too large
+  message,        // too large
+  session_state,  // the job has no session
+  step,           // not a question about a step, or its answer was not read
+  outcome,        // a field of the outcome has the wrong type or breaks its rule
+  unknown_field,  // a name that is not known
+  not_json,       // not a JSON object
+  too_long,       // a line over the limit
+  unasked,        // about no job, or about another job
+};
+inline constexpr std::size_t kRemarkFaults = 10;
+std::string_view to_string(RemarkFault fault);
+std::optional<RemarkFault> parse_remark_fault(std::string_view text);
+
+// Remarks that a worker ignored. None of them changes the outcome of the attempt.
+struct IgnoredRemarks {
+  std::string text;  // for people: the first one of the attempt; cut at kMaxWarningBytes
+  std::array<std::int64_t, kRemarkFaults> counts{};  // by RemarkFault, since the last report
+  friend bool operator==(const IgnoredRemarks&, const IgnoredRemarks&) = default;
+};
+inline constexpr std::size_t kMaxWarningBytes = 1 << 10;
+
 // How the program that made an attempt ended, as far as its worker knows.
 struct ProgramEnd {
   std::optional<int> exit_code{};  // 0 to kMaxExitCode; not with a signal
@@ -218,6 +244,7 @@ struct Job {
   std::optional<WallTime> started_at;   // of the last attempt
   std::optional<WallTime> finished_at;  // terminal
   std::optional<Progress> progress;
+  std::string warning;     // what its worker last ignored: see IgnoredRemarks; "" = nothing
   std::string checkpoint;  // JSON, "" = none
   std::string result;      // JSON, "" = none
   std::string reason;      // of cancelled and dead, a short word: "max_attempts", "expired", or the

@@ -271,7 +271,8 @@ CREATE TABLE $schema.extras (
   reason text,
   description text,
   result text,                          -- JSON
-  checkpoint text                       -- JSON
+  checkpoint text,                      -- JSON
+  warning text                          -- what a worker ignored
 ) WITH (fillfactor = 80);
 
 -- One row for each failed attempt.

@@ -99,7 +99,8 @@ CREATE TABLE extras (
   progress_value REAL,
   progress_text TEXT,
   reason TEXT,
-  description TEXT
+  description TEXT,
+  warning TEXT                          -- what a worker ignored
 );
 
 -- Failed attempts.

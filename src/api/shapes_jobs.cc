@@ -376,6 +376,7 @@ constexpr JsonField<Job> kJob[] = {
      [](JsonReader& in, Job& job) {
        return in.null() || in.object(kProgress, job.progress.emplace());
      }},
+    {"warning", &as_optional_string<&Job::warning>},
     {"checkpoint", &as_optional_raw<&Job::checkpoint>},
     {"result", &as_optional_raw<&Job::result>},
     {"reason", &as_string<&Job::reason>},
@@ -407,6 +408,7 @@ void write_payload(JsonWriter& w, std::string_view key, const std::string& json,
 }
 
 void write_job_end(JsonWriter& w, const Job& job, Payload payload) {
+  if (!job.warning.empty()) write_text(w, "warning", job.warning, payload);
   write_payload(w, "checkpoint", job.checkpoint, payload);
   write_payload(w, "result", job.result, payload);
   w.key("errors").begin_array();

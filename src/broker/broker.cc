@@ -51,7 +51,7 @@ Size size_of(const Operation& operation) {
   } else if (const auto* renew = std::get_if<Renew>(&operation)) {
     for (const Renewal& lease : renew->leases) {
       if (lease.checkpoint) size.bytes += lease.checkpoint->size();
-      if (lease.checkpoint || lease.progress) ++size.jobs;
+      if (lease.checkpoint || lease.progress || lease.warning) ++size.jobs;
       for (const std::string& message : lease.messages) size.bytes += message.size() + 256;
       size.jobs += lease.messages.size() + lease.memos.size();
       for (const Memo& memo : lease.memos) size.bytes += memo.result.size() + 256;
@@ -489,7 +489,9 @@ void Broker::note_worker(const Operation& operation, const OperationResult& resu
     worker.last_seen = now.instant;
     worker.running = std::max(0, worker.running - static_cast<int>(finished->results.size()));
   } else if (const auto* renewed = std::get_if<RenewResult>(&result)) {
-    Worker& worker = workers_[std::get<Renew>(operation).worker];
+    const Renew& renew = std::get<Renew>(operation);
+    job_metrics_.renewed(renew, *renewed);
+    Worker& worker = workers_[renew.worker];
     worker.last_seen = now.instant;
     std::erase_if(worker.cancels, [&](JobId id) {
       return std::find(renewed->cancel.begin(), renewed->cancel.end(), id) != renewed->cancel.end();

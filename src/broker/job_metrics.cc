@@ -1,6 +1,7 @@
 // Counts and durations of attempts, as Prometheus sees them.
 #include "broker/job_metrics.h"
 
+#include <algorithm>
 #include <string_view>
 
 namespace mainspring {
@@ -10,6 +11,14 @@ constexpr std::array<std::string_view, std::variant_size_v<Outcome>> kOutcomeNam
     "complete", "retry", "snooze", "cancel", "dead", "defer"};
 
 }  // namespace
+
+JobMetrics::JobMetrics(Registry& registry) : registry_(registry) {
+  for (std::size_t i = 0; i < kRemarkFaults; ++i) {
+    ignored_[i] = &registry_.counter("mainspring_program_remarks_ignored_total",
+                                     "Remarks of programs that workers ignored, by reason.",
+                                     {{"reason", std::string(to_string(RemarkFault(i)))}});
+  }
+}
 
 JobMetrics::Queue& JobMetrics::queue_of(const std::string& name) {
   const auto [found, fresh] = queues_.try_emplace(name);
@@ -52,6 +61,17 @@ void JobMetrics::finished(const Finish& finish, const FinishResult& result, Inst
     running.queue->seconds[outcome]->observe(static_cast<double>((now - running.since).count()) /
                                              1e6);
     running_.erase(found);
+  }
+}
+
+void JobMetrics::renewed(const Renew& renew, const RenewResult& result) {
+  for (const Renewal& lease : renew.leases) {
+    if (!lease.warning) continue;
+    const bool counts = std::any_of(result.renewed.begin(), result.renewed.end(),
+                                    [&](const Renewed& job) { return job.id == lease.id; });
+    for (std::size_t i = 0; counts && i < kRemarkFaults; ++i) {
+      if (lease.warning->counts[i] > 0) ignored_[i]->add(lease.warning->counts[i]);
+    }
   }
 }
 

@@ -17,9 +17,10 @@ namespace mainspring {
 // Not thread-safe: the broker calls it under its mutex.
 class JobMetrics {
  public:
-  explicit JobMetrics(Registry& registry) : registry_(registry) {}
+  explicit JobMetrics(Registry& registry);
   void claimed(const ClaimResult& result, Instant now);
   void finished(const Finish& finish, const FinishResult& result, Instant now);
+  void renewed(const Renew& renew, const RenewResult& result);
   // Jobs that ended in whatever way: nothing is remembered of them.
   void ended(const std::vector<JobId>& ids);
 
@@ -36,6 +37,7 @@ class JobMetrics {
   Queue& queue_of(const std::string& name);
 
   Registry& registry_;
+  std::array<Counter*, kRemarkFaults> ignored_{};
   std::unordered_map<std::string, Queue> queues_;
   std::unordered_map<JobId, Running> running_;
 };

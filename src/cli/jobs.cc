@@ -139,6 +139,7 @@ std::string sheet_of_job(const Job& job, const Io& io) {
     rest.add("progress",
              fmt::format("{:.0f} %  {}", job.progress->value * 100, job.progress->text));
   }
+  rest.add("warning", job.warning);
   rest.add("created_at", job.created_at, now);
   rest.add("run_at", is_terminal(job.state) ? std::nullopt : std::optional(job.run_at), now);
   rest.add("started_at", job.started_at, now);

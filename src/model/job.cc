@@ -14,6 +14,9 @@ namespace {
 
 constexpr std::array<std::string_view, kJobStateCount> kStateNames = {
     "waiting", "scheduled", "available", "running", "completed", "retryable", "cancelled", "dead"};
+constexpr std::array<std::string_view, kRemarkFaults> kRemarkFaultNames = {
+    "progress", "checkpoint",    "message",  "session_state", "step",
+    "outcome",  "unknown_field", "not_json", "too_long",      "unasked"};
 constexpr std::array<std::string_view, 3> kConflictNames = {"keep", "replace", "postpone"};
 
 Result<void> check_size(std::string field, std::size_t size, std::size_t limit) {
@@ -123,6 +126,15 @@ std::optional<OnConflict> parse_on_conflict(std::string_view text) {
   const auto found = std::find(kConflictNames.begin(), kConflictNames.end(), text);
   if (found == kConflictNames.end()) return std::nullopt;
   return static_cast<OnConflict>(found - kConflictNames.begin());
+}
+
+std::string_view to_string(RemarkFault fault) {
+  return kRemarkFaultNames.at(static_cast<std::size_t>(fault));
+}
+std::optional<RemarkFault> parse_remark_fault(std::string_view text) {
+  const auto found = std::find(kRemarkFaultNames.begin(), kRemarkFaultNames.end(), text);
+  if (found == kRemarkFaultNames.end()) return std::nullopt;
+  return static_cast<RemarkFault>(found - kRemarkFaultNames.begin());
 }
 
 std::string_view to_string(OnExpiry policy) {

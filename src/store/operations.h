@@ -99,6 +99,7 @@ struct Renewal {
   // keeps the result that it has. They go when the job is completed, when a `replace` gives it
   // other args, and when it is pruned: retries, rescues and redrives find them.
   std::vector<Memo> memos{};
+  std::optional<IgnoredRemarks> warning{};  // its text becomes the job's warning
 };
 inline bool sends_messages(const std::vector<Renewal>& leases) {
   for (const Renewal& renewal : leases) {
@@ -107,10 +108,10 @@ inline bool sends_messages(const std::vector<Renewal>& leases) {
   return false;
 }
 // Extends leases to now + lease, but never more than kTimeoutGrace past the job's own time limit.
-// A renewal without progress, checkpoint and memos writes nothing to disk, unless it is for longer
-// than any before: after a restart every lease begins anew, for the longest that was asked for.
-// With messages it is refused as an Enqueue is (overloaded, storage_full; by a broker that takes no
-// changes for now, unavailable): renew without, send later.
+// A renewal without progress, checkpoint, memos and warning writes nothing to disk, unless it is
+// for longer than any before: after a restart every lease begins anew, for the longest that was
+// asked for. With messages it is refused as an Enqueue is (overloaded, storage_full; by a broker
+// that takes no changes for now, unavailable): renew without, send later.
 struct Renew {
   std::string worker;
   std::vector<Renewal> leases;

@@ -46,7 +46,7 @@ struct TransferError {
 
 // What few jobs have.
 struct TransferExtras {
-  std::optional<std::string> result, checkpoint, progress_text, reason, description;
+  std::optional<std::string> result, checkpoint, progress_text, reason, description, warning;
   std::optional<double> progress_value;
 };
 

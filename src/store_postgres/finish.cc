@@ -126,8 +126,12 @@ void PostgresStore::renew_one(JobInHand& job, const Renewal& renewal, Duration l
                           : std::optional<std::string_view>(*renewal.checkpoint);
     write(sql_.upsert_checkpoints, params(Ints{row.id}, Texts{text}));
   }
-  if (renewal.progress || renewal.checkpoint) row.flags |= kFlagExtras;
-  if (longer || renewal.progress || renewal.checkpoint || kept) {
+  if (renewal.warning) {
+    write(sql_.upsert_warnings, params(Ints{row.id}, Texts{renewal.warning->text}));
+  }
+  const bool extras = renewal.progress || renewal.checkpoint || renewal.warning;
+  if (extras) row.flags |= kFlagExtras;
+  if (longer || extras || kept) {
     touch(job);
   } else {
     // Nothing of it has to outlive the server: behind a crash every lease begins anew.

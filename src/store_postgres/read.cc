@@ -81,6 +81,7 @@ Job read_job(const Rows& rows, int row) {
 void read_details(const Rows& rows, int row, Job& job) {
   job.checkpoint = rows.text(row, 35);
   job.result = rows.text(row, 36);
+  job.warning = rows.text(row, 43);
   const auto attempts = rows.ints(row, 37), ats = rows.ints(row, 38), ran = rows.ints(row, 39);
   const auto workers = rows.texts(row, 40), messages = rows.texts(row, 41),
              ends = rows.texts(row, 42);

@@ -67,7 +67,8 @@ ReadStatements::ReadStatements(std::string_view s)
     : begin_snapshot(s, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"),
       end_snapshot(s, "COMMIT"),
       get_job(s,
-              "SELECT " MS_JOB ", e.checkpoint, e.result, x.* FROM $schema.jobs j" MS_JOINS
+              "SELECT " MS_JOB
+              ", e.checkpoint, e.result, x.*, e.warning FROM $schema.jobs j" MS_JOINS
               "CROSS JOIN LATERAL (SELECT array_agg(attempt::bigint ORDER BY seq), array_agg(at "
               "ORDER BY seq), array_agg(ran_for ORDER BY seq), array_agg(worker ORDER BY seq), "
               "array_agg(message ORDER BY seq), array_agg(coalesce(program_end, '') ORDER BY seq) "

@@ -194,6 +194,9 @@ ExtraStatements::ExtraStatements(std::string_view s)
           s,
           "INSERT INTO $schema.extras (id, checkpoint) SELECT * FROM unnest($1::bigint[], "
           "$2::text[]) ON CONFLICT (id) DO UPDATE SET checkpoint = excluded.checkpoint"),
+      upsert_warnings(s,
+                      "INSERT INTO $schema.extras (id, warning) SELECT * FROM unnest($1::bigint[], "
+                      "$2::text[]) ON CONFLICT (id) DO UPDATE SET warning = excluded.warning"),
       upsert_wish(s,
                   "INSERT INTO $schema.extras (id, cancel_reason) VALUES ($1, $2) ON CONFLICT "
                   "(id) DO UPDATE SET cancel_reason = excluded.cancel_reason"),

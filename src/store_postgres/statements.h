@@ -40,8 +40,8 @@ struct LineStatements {
 // What few jobs have.
 struct ExtraStatements {
   explicit ExtraStatements(std::string_view schema);
-  Statement upsert_reasons, upsert_results, upsert_progress, upsert_checkpoints, upsert_wish,
-      select_wish, select_progress;
+  Statement upsert_reasons, upsert_results, upsert_progress, upsert_checkpoints, upsert_warnings,
+      upsert_wish, select_wish, select_progress;
 };
 
 // Keys, and plain jobs of many requests.

@@ -21,7 +21,8 @@ constexpr std::string_view kJobs =
     "j.max_attempts, j.budget, j.flags, j.run_at, j.created_at, j.started_at, j.finished_at, "
     "j.expires_at, j.timeout, j.schedule, j.lease, j.args, j.headers, j.correlation_id, "
     "j.reply_to, j.unique_key, j.worker, j.tags, u.until, e.id, e.result, e.checkpoint, "
-    "e.progress_text, e.reason, e.description, e.progress_value, j.follow_ups, j.session, "
+    "e.progress_text, e.reason, e.description, e.warning, e.progress_value, j.follow_ups, "
+    "j.session, "
     "j.reply_session, j.limit_key, w.workflow, w.step, w.undo, coalesce(j.trigger_depth, 0), "
     "j.deferred IS TRUE, CASE WHEN j.state NOT IN (4, 6, 7) THEN j.lost END, "
     "CASE WHEN j.state NOT IN (4, 6, 7) THEN j.quarantined END, e.cancel_reason "
@@ -396,12 +397,13 @@ TransferJob PostgresSource::read_job(const Rows& rows, int row) {
   const bool has_extras = !rows.is_null(row, column++);
   if (has_extras) {
     TransferExtras& e = job.extras.emplace();
-    for (auto* into : {&e.result, &e.checkpoint, &e.progress_text, &e.reason, &e.description})
+    for (auto* into :
+         {&e.result, &e.checkpoint, &e.progress_text, &e.reason, &e.description, &e.warning})
       *into = maybe_text(rows, row, column++);
     if (!rows.is_null(row, column)) e.progress_value = rows.real(row, column);
     ++column;
   } else {
-    column += 6;
+    column += 7;
   }
   if (!rows.is_null(row, column)) job.follow_ups = rows.text(row, column);
   ++column;

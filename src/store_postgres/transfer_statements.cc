@@ -40,8 +40,8 @@ constexpr std::string_view kInsert =
     "headers, args, follow_ups, session, reply_session, limit_key, depth)";
 constexpr std::string_view kExtras =
     "INSERT INTO $schema.extras (id, progress_value, progress_text, cancel_reason, reason, "
-    "description, result, checkpoint) SELECT * FROM unnest($1::bigint[], $2::float8[], "
-    "$3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[])";
+    "description, result, checkpoint, warning) SELECT * FROM unnest($1::bigint[], $2::float8[], "
+    "$3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[], $9::text[])";
 constexpr std::string_view kErrors =
     "INSERT INTO $schema.errors (job, seq, attempt, at, ran_for, worker, message, program_end) "
     "SELECT * FROM "

@@ -304,8 +304,8 @@ void PostgresTarget::insert_extras(std::span<const TransferJob> jobs) {
   Ints deferred, lost, lost_count, since;
   Ints id, error_job, error_seq, error_attempt, error_at, error_ran, memo_job;
   Reals value;
-  Texts text, wish, reason, description, result, checkpoint, error_worker, error_message, error_end,
-      memo_name, memo_result;
+  Texts text, wish, reason, description, result, checkpoint, warning, error_worker, error_message,
+      error_end, memo_name, memo_result;
   const TransferExtras none;
   for (const TransferJob& j : jobs) {
     if (j.extras || j.cancel_requested) {
@@ -316,6 +316,7 @@ void PostgresTarget::insert_extras(std::span<const TransferJob> jobs) {
                                         : std::nullopt);
       reason.push_back(view_of(e.reason)), description.push_back(view_of(e.description));
       result.push_back(view_of(e.result)), checkpoint.push_back(view_of(e.checkpoint));
+      warning.push_back(view_of(e.warning));
     }
     if (j.deferred) deferred.push_back(j.stamp.id);
     if (j.lost != 0 || j.quarantined != 0) {
@@ -336,7 +337,8 @@ void PostgresTarget::insert_extras(std::span<const TransferJob> jobs) {
   if (!deferred.empty()) tell(sql_->deferred, params(deferred));
   if (!lost.empty()) tell(sql_->quarantined, params(lost, lost_count, since));
   if (!id.empty()) {
-    tell(sql_->extras, params(id, value, text, wish, reason, description, result, checkpoint));
+    tell(sql_->extras,
+         params(id, value, text, wish, reason, description, result, checkpoint, warning));
   }
   if (!error_job.empty()) {
     tell(sql_->errors, params(error_job, error_seq, error_attempt, error_at, error_ran,

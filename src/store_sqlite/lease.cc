@@ -156,7 +156,7 @@ OperationResult SqliteStore::operator()(const Renew& op) {
     const bool news = renewal.progress || !renewal.messages.empty();
     const bool tells = news && (lease.flags & kFlagFollowed) != 0;
     const auto last = tells ? read_progress(renewal.id) : std::nullopt;
-    if (longer || renewal.progress || renewal.checkpoint || kept) {
+    if (longer || renewal.progress || renewal.checkpoint || renewal.warning || kept) {
       begin_write();
       if (renewal.progress) {
         sql_->upsert_progress.bind(renewal.id, renewal.progress->value, renewal.progress->text)
@@ -167,7 +167,10 @@ OperationResult SqliteStore::operator()(const Renew& op) {
         sql_->upsert_checkpoint.bind(renewal.id, Statement::text_or_null(*renewal.checkpoint))
             .run();
       }
-      if (renewal.progress || renewal.checkpoint) lease.flags |= kFlagExtras;
+      if (renewal.warning) {
+        sql_->upsert_warning.bind(renewal.id, renewal.warning->text).run();
+      }
+      if (renewal.progress || renewal.checkpoint || renewal.warning) lease.flags |= kFlagExtras;
       note_lease(renewal.id, lease);
     }
     const bool missed = renewal.progress && MS_MUTANT(message_dropped_with_progress);

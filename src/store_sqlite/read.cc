@@ -24,7 +24,8 @@ constexpr std::int64_t kAheadWindow = 100'000;  // the same of ahead(), on eithe
   "b.tags, b.headers, b.correlation_id, b.reply_to, b.unique_key, e.progress_value, "         \
   "e.progress_text, e.reason, e.description, n.version, n.cancel_requested, e.checkpoint, "   \
   "e.result, b.follow_ups, b.session, b.reply_session, j.flags, b.limit_key, CASE WHEN "      \
-  "j.flags & 1073741824 <> 0 THEN (SELECT since FROM quarantine z WHERE z.id = j.id) END"
+  "j.flags & 1073741824 <> 0 THEN (SELECT since FROM quarantine z WHERE z.id = j.id) END, "   \
+  "e.warning"
 #define MS_JOB_JOINS                                                                             \
   " JOIN bodies b ON b.id = j.id JOIN queues q ON q.id = j.queue JOIN kinds k ON k.id = j.kind " \
   "LEFT JOIN lease_notes n ON n.id = j.id LEFT JOIN extras e ON e.id = j.id "
@@ -232,6 +233,7 @@ Result<Job> SqliteStore::get(JobId id) const {
         Leases(reader->select_grants).apply(*job, row);
         job->checkpoint = row.text(27);
         job->result = row.text(28);
+        job->warning = row.text(35);
         Statement& errors = reader->get_errors;
         errors.bind(id);
         ResetGuard errors_guard(errors);

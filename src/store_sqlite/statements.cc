@@ -83,6 +83,9 @@ Statements::Statements(Database& db)
           db,
           "INSERT INTO extras (id, checkpoint) VALUES (?1, ?2) ON CONFLICT (id) DO UPDATE SET "
           "checkpoint = ?2"),
+      upsert_warning(db,
+                     "INSERT INTO extras (id, warning) VALUES (?1, ?2) ON CONFLICT (id) DO UPDATE "
+                     "SET warning = ?2"),
       insert_due(db, "INSERT INTO due (run_at, id) VALUES (?, ?)"),
       delete_due(db, "DELETE FROM due WHERE run_at = ? AND id = ?"),
       select_due(db, "SELECT run_at, id FROM due WHERE run_at <= ? ORDER BY run_at, id LIMIT ?"),

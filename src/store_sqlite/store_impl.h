@@ -73,16 +73,16 @@ struct Statements {
   Statement begin, commit, insert_job, insert_body, update_body, select_body, select_ended,
       select_progress, insert_grant, delete_grant, upsert_note, delete_note, update_job, finish_job,
       select_hot, select_claim, select_fresh, select_checkpoint, insert_error, upsert_result,
-      upsert_reason, upsert_progress, upsert_checkpoint, insert_due, delete_due, select_due,
-      due_jobs, first_due, insert_expiring, delete_expiring, select_expiring, first_expiring,
-      insert_finished, first_finished, delete_finished, update_finished, insert_dead, delete_dead,
-      select_dead, select_unique, upsert_unique, delete_unique, keep_unique, first_window,
-      select_windows, select_idempotency, insert_idempotency, delete_idempotency, first_idempotency,
-      insert_queue, update_queue, select_limit_key, upsert_key_meter, delete_key_meter,
-      drop_key_meters, update_limits, update_turns, upsert_turn, forget_turns, drop_turns,
-      insert_kind, upsert_tally, delete_tally, delete_job, delete_body, delete_extras,
-      delete_errors, insert_quarantined, delete_quarantined, upsert_lease, delete_lease,
-      select_moved;
+      upsert_reason, upsert_progress, upsert_checkpoint, upsert_warning, insert_due, delete_due,
+      select_due, due_jobs, first_due, insert_expiring, delete_expiring, select_expiring,
+      first_expiring, insert_finished, first_finished, delete_finished, update_finished,
+      insert_dead, delete_dead, select_dead, select_unique, upsert_unique, delete_unique,
+      keep_unique, first_window, select_windows, select_idempotency, insert_idempotency,
+      delete_idempotency, first_idempotency, insert_queue, update_queue, select_limit_key,
+      upsert_key_meter, delete_key_meter, drop_key_meters, update_limits, update_turns, upsert_turn,
+      forget_turns, drop_turns, insert_kind, upsert_tally, delete_tally, delete_job, delete_body,
+      delete_extras, delete_errors, insert_quarantined, delete_quarantined, upsert_lease,
+      delete_lease, select_moved;
 };
 
 // Those of schedules.

@@ -36,7 +36,8 @@ constexpr const char* kJob =
     "b.max_attempts, b.timeout, b.tags, b.headers, b.correlation_id, b.reply_to, b.unique_key, "
     "b.schedule, e.id, e.result, e.checkpoint, e.progress_value, e.progress_text, e.reason, "
     "e.description, u.until, b.follow_ups, b.session, b.reply_session, w.workflow, "
-    "w.step, w.undo, b.limit_key, (SELECT since FROM quarantine z WHERE z.id = j.id) FROM jobs j "
+    "w.step, w.undo, b.limit_key, (SELECT since FROM quarantine z WHERE z.id = j.id), "
+    "e.warning FROM jobs j "
     "JOIN bodies b ON "
     "b.id = j.id JOIN queues q "
     "ON q.id = "
@@ -337,6 +338,7 @@ bool SqliteSource::read_job(JobId id, TransferJob& job) {
     e.progress_text = maybe_text(row, 27);
     e.reason = maybe_text(row, 28);
     e.description = maybe_text(row, 29);
+    e.warning = maybe_text(row, 39);
   }
   job.unique_until = maybe(row, 30);
   job.follow_ups = row.text(31);

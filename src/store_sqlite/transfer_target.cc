@@ -26,7 +26,7 @@ struct SqliteTarget::Statements {
              "limit_key) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"),
         extras(db,
                "INSERT INTO extras (id, result, checkpoint, progress_value, progress_text, reason, "
-               "description) VALUES (?, ?, ?, ?, ?, ?, ?)"),
+               "description, warning) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"),
         error(db,
               "INSERT INTO errors (job, seq, attempt, at, worker, message, ran_for, program_end) "
               "VALUES (?, ?, "
@@ -326,7 +326,8 @@ void SqliteTarget::write_extras(const TransferJob& job) {
     const TransferExtras& e = *job.extras;
     sql_->extras
         .bind(job.stamp.id, view_of(e.result), view_of(e.checkpoint), e.progress_value,
-              view_of(e.progress_text), view_of(e.reason), view_of(e.description))
+              view_of(e.progress_text), view_of(e.reason), view_of(e.description),
+              view_of(e.warning))
         .run();
   }
   for (const TransferError& e : job.errors) {

@@ -151,6 +151,7 @@ struct OperationText {
     std::string s = fmt::format("renew by {} for {}", op.worker, length(op.lease));
     for (const Renewal& r : op.leases) {
       s += fmt::format(" {}/{}", r.id, r.token);
+      if (r.warning) s += fmt::format(" warning={}", r.warning->text);
       if (r.progress) s += fmt::format(" progress={}", r.progress->value);
       if (r.checkpoint) s += " checkpoint=" + shown(*r.checkpoint);
       for (const Memo& m : r.memos) s += fmt::format(" {}={}", m.name, shown(m.result));
@@ -428,6 +429,7 @@ std::string describe(const Job& j) {
                      j.quarantined->lost, j.quarantined->released ? " released" : "");
   }
   if (j.reason != "max_attempts") s += " description=" + j.description;
+  if (!j.warning.empty()) s += fmt::format(" warning={}", j.warning);
   if (j.progress) s += fmt::format(" progress={}/{}", j.progress->value, j.progress->text);
   for (const AttemptError& e : j.errors) {
     const bool own = e.message.starts_with("lease expired") || e.message.starts_with("over its");

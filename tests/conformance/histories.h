@@ -286,6 +286,7 @@ class Generator {
       while (chance(3)) renewal.messages.push_back(fmt::format("[{}]", below(100)));
       while (chance(4))
         renewal.memos.push_back({pick({"m0", "m1", "m2"}), fmt::format("[{}]", below(100))});
+      if (chance(6)) renewal.warning = IgnoredRemarks{fmt::format("warning {}", below(9)), {}};
       if (chance(2)) renewal.first_seq = 1 + static_cast<std::int64_t>(below(9));
     }
     return r;

@@ -284,6 +284,27 @@ TEST_SUITE("store: leases") {
     CHECK(b.renew(c).lost == std::vector<JobId>{c.id});
   }
 
+  TEST_CASE(
+      "what a worker ignored is kept with the job, the last report counts, also when it ends") {
+    Bench b;
+    const JobId id = b.enqueue();
+    const ClaimedJob c = b.claim_one();
+    const auto report = [&](std::string text) {
+      Renew r{.worker = "w", .leases = {{.id = c.id, .token = c.token}}, .lease = kDefaultLease};
+      r.leases[0].warning = IgnoredRemarks{.text = std::move(text)};
+      CHECK(b.one<RenewResult>(std::move(r)).renewed.size() == 1);
+    };
+    CHECK(b.get(id).warning == "");
+    report("first");
+    CHECK(b.get(id).warning == "first");
+    report("first (and 2 more)");
+    b.renew(c, Progress{0.5, "half"});
+    CHECK(b.get(id).warning == "first (and 2 more)");
+    CHECK(b.finish(c, Complete{"1"}) == FinishStatus::ok);
+    CHECK(b.get(id).warning == "first (and 2 more)");
+    CHECK(b.get(id).result == "1");
+  }
+
   TEST_CASE("progress and checkpoint are kept, and the checkpoint goes to the next attempt") {
     Bench b;
     const JobId id = b.enqueue();

@@ -26,6 +26,7 @@ class ModelReads : public Store {
       }
       page.jobs.push_back(it->second.job);
       page.jobs.back().errors.clear();
+      page.jobs.back().warning.clear();
       page.jobs.back().result.clear();
       page.jobs.back().checkpoint.clear();
     }

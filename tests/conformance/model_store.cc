@@ -447,7 +447,9 @@ class ModelStore final : public ModelReads, private ModelJobs {
       r->lease_expiry = std::min(now_.instant + length, std::max(limit, r->lease_expiry));
       if (renewal.checkpoint) r->job.checkpoint = *renewal.checkpoint;
       const bool kept = keep_memos(*r, renewal, result);
-      if (renewal.progress || renewal.checkpoint || kept || length > r->lease) touch(*r);
+      if (renewal.warning) r->job.warning = renewal.warning->text;
+      const bool extras = renewal.progress || renewal.checkpoint || renewal.warning;
+      if (extras || kept || length > r->lease) touch(*r);
       r->lease = std::max(r->lease, length);
       for (const NewJob& n : follow_renewal(r->job, renewal))
         add_record(n, now_.wall, JobState::available);
