@@ -155,7 +155,10 @@ TEST_CASE("a finish leaves a state, removes it with null, and leaves it alone wi
   const std::string big = R"({"worker":"w","results":[{"id":1,"token":2,"outcome":"complete",)"
                           R"("session_state":")" +
                           std::string(kMaxSessionStateBytes, 'x') + "\"}]}";
-  const Error error = session_shapes_refusal(decode_finish_request(big));
+  const auto refused = decode_finish_request(big);
+  REQUIRE(refused);
+  CHECK(refused->operation.results.empty());
+  const Error error = refused->refused.at(0).part.error;
   CHECK(error.code == ErrorCode::too_large);
   CHECK(error.field == "results[0].session_state");
 }

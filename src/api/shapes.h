@@ -59,8 +59,14 @@ Result<ClaimResult> decode_claim_response(std::string_view body);
 
 // {"worker", "results": […], "claim"?: {…}}. The claim's worker may be left out: it is the same.
 struct FinishRequest {
-  Finish operation;
+  Finish operation;  // without those that are refused
   std::optional<ClaimRequest> claim;
+  // Results over a limit, by their place in the request. The others stand.
+  struct Refused {
+    std::size_t place = 0;
+    RefusedPart part;
+  };
+  std::vector<Refused> refused{};
 };
 struct FinishResponse {
   std::vector<JobId> ids;  // of the request's results, in order
@@ -69,6 +75,10 @@ struct FinishResponse {
 };
 Result<FinishRequest> decode_finish_request(std::string_view body);
 void encode_finish_request(const Finish& request, const ClaimRequest* claim, std::string& out);
+// The answer to a request some of whose results were refused: `ids` and `result`, of the others,
+// get their places.
+void add_refused(std::span<const FinishRequest::Refused> refused, std::vector<JobId>& ids,
+                 FinishResult& result);
 // `claim` nullptr = none was asked for.
 void encode_finish_response(std::span<const JobId> ids, const FinishResult& result,
                             const ClaimResult* claim, std::string& out);
@@ -76,7 +86,10 @@ Result<FinishResponse> decode_finish_response(std::string_view body);
 
 // -- POST /v1/renew -------------------------------------------------------------------------------
 
-Result<Renew> decode_renew_request(std::string_view body);
+struct RenewRequest : Renew {
+  std::vector<RefusedPart> refused{};  // reports over a limit, left out
+};
+Result<RenewRequest> decode_renew_request(std::string_view body);
 void encode_renew_request(const Renew& request, std::string& out);
 // "quiet" and "terminate" are always false for now.
 void encode_renew_response(const RenewResult& result, std::string& out);

@@ -344,82 +344,6 @@ TEST_CASE("finish is answered in order, with the next jobs when they were asked 
   CHECK(read->claim);
 }
 
-TEST_CASE("renew carries progress and checkpoints, and is answered with what was lost") {
-  auto request = decode_renew_request(
-      R"({"worker":"w","leases":[{"id":1,"token":2},
-          {"id":3,"token":4,"progress":{"value":0.25,"text":"half of half"},"checkpoint":[1]}]})");
-  REQUIRE(request);
-  CHECK_FALSE(request->leases[0].progress);
-  CHECK(request->leases[1].progress == Progress{0.25, "half of half"});
-  CHECK(request->leases[1].checkpoint == "[1]");
-  const RenewResult result{{{1, 30s}}, {3}, {1}};
-  const auto text = encoded([&](auto& out) { encode_renew_response(result, out); });
-  CHECK(text == R"({"renewed":[{"id":1,"lease_expires_in_ms":30000}],"lost":[3],"cancel":[1],)"
-                R"("quiet":false,"terminate":false})");
-  auto read = decode_renew_response(text);
-  REQUIRE(read);
-  CHECK(read->renewed.at(0).lease == 30s);
-  CHECK(read->lost == result.lost);
-  CHECK(read->cancel == result.cancel);
-  CHECK(
-      shapes_refusal(decode_renew_request(
-                         R"({"worker":"w","leases":[{"id":1,"token":2,"progress":{"value":2}}]})"))
-          .field == "leases[0].progress.value");
-  const std::string big(kMaxCheckpointBytes, 'x');
-  CHECK(shapes_refusal(
-            decode_renew_request(R"({"worker":"w","leases":[{"id":1,"token":2,"checkpoint":")" +
-                                 big + "\"}]}"))
-            .code == ErrorCode::too_large);
-}
-
-TEST_CASE("renew carries messages in order and their number, up to 16 of up to 64 KiB") {
-  const std::string text = R"({"worker":"w","leases":[{"id":1,"token":2,)"
-                           R"("messages":[{"a": 1},null,"x"],"first_seq":4}]})";
-  const auto read = decode_renew_request(text);
-  REQUIRE(read);
-  const Renewal& lease = read->leases.at(0);
-  CHECK(lease.messages == std::vector<std::string>{"{\"a\": 1}", "null", "\"x\""});
-  CHECK(lease.first_seq == 4);
-  CHECK(encoded([&](auto& out) { encode_renew_request(*read, out); }) == text);
-  const auto said = [](const std::string& rest) {
-    return shapes_refusal(
-        decode_renew_request(R"({"worker":"w","leases":[{"id":1,"token":2,)" + rest + "}]}"));
-  };
-  const Error large = said(R"("messages":[1,")" + std::string(kMaxMessageBytes, 'x') + "\"]");
-  CHECK(large.code == ErrorCode::too_large);
-  CHECK(large.field == "leases[0].messages[1]");
-  CHECK(large.message.find("message has 65538 bytes: must be at most 65536") != std::string::npos);
-  std::string many = R"("messages":[0)";
-  for (std::size_t i = 0; i < kMaxMessages; ++i) many += ",1";
-  CHECK(said(many + "]").field == "leases[0].messages");
-  CHECK(said(R"("messages":[1],"first_seq":0)").field == "leases[0].first_seq");
-  CHECK(said(R"("messages":{})").field == "leases[0].messages");
-}
-
-TEST_CASE("renew carries results of steps, up to 16 of up to 64 KiB") {
-  const std::string text = R"({"worker":"w","leases":[{"id":1,"token":2,)"
-                           R"("memos":[{"name":"a-1_B","result":{"a": 1}}]}]})";
-  const auto read = decode_renew_request(text);
-  REQUIRE(read);
-  CHECK(read->leases.at(0).memos == std::vector<Memo>{{"a-1_B", "{\"a\": 1}"}});
-  CHECK(encoded([&](auto& out) { encode_renew_request(*read, out); }) == text);
-  const auto said = [](const std::string& memos) {
-    return shapes_refusal(decode_renew_request(
-        R"({"worker":"w","leases":[{"id":1,"token":2,"memos":)" + memos + "}]}"));
-  };
-  const std::string large = "\"" + std::string(kMaxMemoBytes, 'x') + "\"";
-  CHECK(said(R"([{"name":"a","result":)" + large + "}]").field == "leases[0].memos[0].result");
-  CHECK(said(R"([{"name":"a","result":)" + large + "}]").code == ErrorCode::too_large);
-  CHECK(said(R"([{"name":"a"}])").field == "leases[0].memos[0].result");
-  CHECK(said(R"([{"result":1}])").field == "leases[0].memos[0].name");
-  CHECK(said(R"([{"name":"a.b","result":1}])").field == "leases[0].memos[0].name");
-  CHECK(said("[{\"name\":\"" + std::string(65, 'a') + "\",\"result\":1}]").field ==
-        "leases[0].memos[0].name");
-  std::string many = R"([{"name":"a","result":1})";
-  for (std::size_t i = 0; i < kMaxRenewalMemos; ++i) many += R"(,{"name":"a","result":1})";
-  CHECK(said(many + "]").field == "leases[0].memos");
-}
-
 TEST_CASE("queues, workers, pages, redrive, retention and verification read back") {
   QueueStats queue;
   queue.name = "photos";
@@ -630,6 +554,7 @@ TEST_CASE("a job written by a server is read by a client as it was") {
     if (coin()) job.started_at = any_time();
     if (coin()) job.finished_at = any_time();
     if (coin()) job.progress = Progress{*rc::gen::inRange(0, 1001) / 1000.0, valid_text()};
+    if (coin()) job.warning = valid_text();
     if (coin()) job.checkpoint = any_json();
     if (coin()) job.result = any_json();
     if (coin())
@@ -640,6 +565,7 @@ TEST_CASE("a job written by a server is read by a client as it was") {
     if (!read) RC_FAIL(read.error().message + " in " + body);
     RC_ASSERT(read->errors == job.errors);
     RC_ASSERT(read->progress == job.progress);
+    RC_ASSERT(read->warning == job.warning);
     RC_ASSERT(std::tie(read->id, read->queue, read->kind, read->args, read->state, read->run_at,
                        read->created_at, read->attempt, read->token, read->version, read->worker) ==
               std::tie(job.id, job.queue, job.kind, job.args, job.state, job.run_at, job.created_at,

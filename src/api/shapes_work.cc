@@ -1,4 +1,4 @@
-// The shapes of a worker's calls: claim, finish, renew.
+// The shapes of a worker's calls: claim and finish.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -9,18 +9,13 @@
 #include "api/schedule_fields.h"
 #include "api/session_shapes.h"
 #include "api/shapes.h"
+#include "api/work_fields.h"
 #include "mainspring/breaker.h"
 #include "model/callback.h"
 #include "model/program_end.h"
 
 namespace mainspring {
 namespace {
-
-bool check_worker(JsonReader& in, const std::string& worker) {
-  if (worker.empty()) return in.missing("worker");
-  auto ok = check_name("worker", worker);
-  return ok ? true : in.fail(ok.error().code, ok.error().message, in.path("worker"));
-}
 
 // A list of names, not empty, each once.
 bool read_names(JsonReader& in, std::vector<std::string>& out, std::string_view when_empty) {
@@ -44,13 +39,6 @@ bool read_claim_wait(JsonReader& in, ClaimRequest& request) {
   if (!in.duration(request.wait)) return false;
   return request.wait <= kMaxClaimWait ||
          in.fail_value(fmt::format("must be at most {}", format_duration(kMaxClaimWait)));
-}
-
-bool read_claim_lease(JsonReader& in, Duration& lease) {
-  if (!in.duration(lease)) return false;
-  return (lease >= kMinLease && lease <= kMaxLease) ||
-         in.fail_value(fmt::format("must be {} to {}", format_duration(kMinLease),
-                                   format_duration(kMaxLease)));
 }
 
 bool read_claim_queues(JsonReader& in, ClaimRequest& r) {
@@ -253,6 +241,7 @@ struct WireOutcome {
   std::optional<std::string> session_state;
   std::vector<NewJob> next;
   ProgramEnd program;
+  std::optional<Error> refused;  // a payload is over its limit
 };
 
 template <auto Member>
@@ -264,11 +253,22 @@ bool read_result(JsonReader& in, WireOutcome& o) {
   if (in.null()) return true;
   std::string& result = o.result.emplace();
   if (!in.raw(result)) return false;
-  return result.size() <= kMaxResultBytes ||
-         in.fail(
-             ErrorCode::too_large,
-             fmt::format("result has {} bytes: must be at most {}", result.size(), kMaxResultBytes),
-             in.path());
+  if (result.size() > kMaxResultBytes) {
+    o.refused = over_limit(in, "result", result.size(), kMaxResultBytes);
+    result.clear();
+  }
+  return true;
+}
+
+bool read_left_state(JsonReader& in, WireOutcome& o) {
+  std::string& state = o.session_state.emplace();
+  if (in.null()) return true;
+  if (!in.raw(state)) return false;
+  if (state.size() > kMaxSessionStateBytes) {
+    o.refused = over_limit(in, "the state of a session", state.size(), kMaxSessionStateBytes);
+    state.clear();
+  }
+  return true;
 }
 
 // null is none, as everywhere.
@@ -283,10 +283,11 @@ bool read_next(JsonReader& in, WireOutcome& o) {
                      "unique: does not go with a job that a completion makes", in.path("unique"));
     }
     bytes += job.args.size() + job.headers.size();
-    return bytes <= kMaxNextBytes ||
-           in.fail(ErrorCode::too_large,
-                   fmt::format("next: args and headers have more than {} bytes", kMaxNextBytes),
-                   in.path());
+    if (bytes > kMaxNextBytes) {
+      o.refused = over_limit(in, "next: args and headers", bytes, kMaxNextBytes);
+      o.next.clear();
+    }
+    return true;
   });
 }
 
@@ -304,8 +305,7 @@ constexpr JsonField<WireOutcome> kOutcome[] = {
     {"signal", &as_signal<&WireOutcome::program>},
     {"oom", &as_oom<&WireOutcome::program>},
     {"peak_memory", &as_peak_memory<&WireOutcome::program>},
-    {"session_state",
-     [](JsonReader& in, WireOutcome& o) { return read_session_state(in, o.session_state); }},
+    {"session_state", &read_left_state},
     {"next", &read_next},
 };
 
@@ -377,9 +377,13 @@ Outcome to_outcome(WireOutcome& o) {
 }
 
 bool read_results(JsonReader& in, FinishRequest& request) {
-  return in.array(kMaxFinishResults, [&](std::size_t) {
+  return in.array(kMaxFinishResults, [&](std::size_t place) {
     WireOutcome wire;
     if (!in.object(kOutcome, wire) || !check_outcome(in, wire)) return false;
+    if (wire.refused) {
+      request.refused.push_back({place, {wire.id, std::move(*wire.refused)}});
+      return true;
+    }
     request.operation.results.push_back(
         {wire.id, wire.token, to_outcome(wire), std::move(wire.session_state)});
     return true;
@@ -431,11 +435,12 @@ struct OutcomeWriter {
   }
 };
 
-constexpr std::string_view kStatusNames[] = {"ok", "stale", "not_found"};
+constexpr std::string_view kStatusNames[] = {"ok", "stale", "not_found", "refused"};
 
 struct WireStatus {
   JobId id = 0;
   FinishStatus status = FinishStatus::ok;
+  Error error;  // of one that is refused
 };
 constexpr JsonField<WireStatus> kStatus[] = {
     {"id", &as_id<&WireStatus::id>},
@@ -444,10 +449,12 @@ constexpr JsonField<WireStatus> kStatus[] = {
        std::string text;
        if (!in.string(text)) return false;
        const auto* found = std::find(std::begin(kStatusNames), std::end(kStatusNames), text);
-       if (found == std::end(kStatusNames)) return in.fail_here("must be ok, stale or not_found");
+       if (found == std::end(kStatusNames))
+         return in.fail_here("must be ok, stale, not_found or refused");
        s.status = static_cast<FinishStatus>(found - std::begin(kStatusNames));
        return true;
      }},
+    {"error", [](JsonReader& in, WireStatus& s) { return read_part_error(in, s.error); }},
 };
 
 constexpr JsonField<FinishResponse> kFinishAnswer[] = {
@@ -458,6 +465,8 @@ constexpr JsonField<FinishResponse> kFinishAnswer[] = {
          if (!in.object(kStatus, status)) return false;
          r.ids.push_back(status.id);
          r.result.results.push_back(status.status);
+         if (status.status == FinishStatus::refused)
+           r.result.refused.push_back({status.id, std::move(status.error)});
          return true;
        });
      }},
@@ -472,130 +481,6 @@ constexpr JsonField<FinishResponse> kFinishAnswer[] = {
        return read_ids(in, r.claim->cancel);
      }},
 };
-
-// -- renew
-
-constexpr JsonField<Progress> kProgressRequest[] = {
-    {"value", [](JsonReader& in, Progress& p) { return in.number(p.value, 0, 1); }},
-    {"text", [](JsonReader& in,
-                Progress& p) { return in.null() || in.text(p.text, kMaxProgressTextBytes); }},
-};
-
-bool read_checkpoint(JsonReader& in, Renewal& renewal) {
-  if (in.null()) return true;
-  std::string& checkpoint = renewal.checkpoint.emplace();
-  if (!in.raw(checkpoint)) return false;
-  return checkpoint.size() <= kMaxCheckpointBytes ||
-         in.fail(ErrorCode::too_large,
-                 fmt::format("checkpoint has {} bytes: must be at most {}", checkpoint.size(),
-                             kMaxCheckpointBytes),
-                 in.path());
-}
-
-constexpr std::int64_t kMaxSeq = 1LL << 53;  // what every reader of JSON can count to
-
-bool read_messages(JsonReader& in, Renewal& renewal) {
-  return in.null() || in.array(kMaxMessages, [&](std::size_t) {
-    std::string& message = renewal.messages.emplace_back();
-    if (!in.raw(message, JsonReader::Null::take)) return false;
-    return message.size() <= kMaxMessageBytes ||
-           in.fail(ErrorCode::too_large,
-                   fmt::format("message has {} bytes: must be at most {}", message.size(),
-                               kMaxMessageBytes),
-                   in.path());
-  });
-}
-
-constexpr JsonField<Memo> kMemo[] = {
-    {"name", &as_string<&Memo::name>},
-    {"result", &as_raw<&Memo::result>},
-};
-
-bool read_memo(JsonReader& in, Memo& memo) {
-  if (!in.object(kMemo, memo)) return false;
-  if (memo.name.empty()) return in.missing("name");
-  if (auto good = check_memo_name("name", memo.name); !good)
-    return in.fail(good.error().code, good.error().message, in.path("name"));
-  if (memo.result.empty()) return in.missing("result");
-  return memo.result.size() <= kMaxMemoBytes ||
-         in.fail(ErrorCode::too_large,
-                 fmt::format("result has {} bytes: must be at most {}", memo.result.size(),
-                             kMaxMemoBytes),
-                 in.path("result"));
-}
-
-bool read_memos(JsonReader& in, Renewal& renewal) {
-  return in.null() || in.array(kMaxRenewalMemos, [&](std::size_t) {
-    return read_memo(in, renewal.memos.emplace_back());
-  });
-}
-
-void write_memos(JsonWriter& w, const std::vector<Memo>& memos) {
-  w.key("memos").begin_array();
-  for (const Memo& memo : memos) {
-    w.begin_object().key("name").string(memo.name).key("result").raw(memo.result).end_object();
-  }
-  w.end_array();
-}
-
-constexpr JsonField<MemoPage> kMemoPage[] = {
-    {"memos",
-     [](JsonReader& in, MemoPage& page) {
-       return in.array(kMaxMemos,
-                       [&](std::size_t) { return in.object(kMemo, page.memos.emplace_back()); });
-     }},
-    {"next", [](JsonReader& in, MemoPage& page) { return in.string(page.next.emplace()); }},
-};
-
-constexpr JsonField<Renewal> kRenewal[] = {
-    {"id", &as_id<&Renewal::id>},
-    {"token", &as_id<&Renewal::token>},
-    {"progress",
-     [](JsonReader& in, Renewal& r) {
-       return in.null() || in.object(kProgressRequest, r.progress.emplace());
-     }},
-    {"checkpoint", &read_checkpoint},
-    {"messages", &read_messages},
-    {"first_seq",
-     [](JsonReader& in, Renewal& r) { return in.integer(r.first_seq, std::int64_t{1}, kMaxSeq); }},
-    {"memos", &read_memos},
-};
-
-bool read_leases(JsonReader& in, Renew& request) {
-  return in.array(kMaxRenewLeases, [&](std::size_t) {
-    Renewal& renewal = request.leases.emplace_back();
-    if (!in.object(kRenewal, renewal)) return false;
-    if (renewal.id == 0) return in.missing("id");
-    return renewal.token != 0 || in.missing("token");
-  });
-}
-
-constexpr JsonField<Renew> kRenewRequest[] = {
-    {"worker", &as_string<&Renew::worker>},
-    {"leases", &read_leases},
-    {"lease", [](JsonReader& in, Renew& r) { return in.null() || read_claim_lease(in, r.lease); }},
-};
-
-constexpr JsonField<Renewed> kRenewed[] = {
-    {"id", &as_id<&Renewed::id>},
-    {"lease_expires_in_ms", &as_milliseconds<&Renewed::lease>},
-};
-constexpr JsonField<RenewResult> kRenewAnswer[] = {
-    {"renewed",
-     [](JsonReader& in, RenewResult& r) {
-       return in.array(kMaxRenewLeases,
-                       [&](std::size_t) { return in.object(kRenewed, r.renewed.emplace_back()); });
-     }},
-    {"lost", [](JsonReader& in, RenewResult& r) { return read_ids(in, r.lost); }},
-    {"cancel", [](JsonReader& in, RenewResult& r) { return read_ids(in, r.cancel); }},
-    {"memos_full", [](JsonReader& in, RenewResult& r) { return read_ids(in, r.memos_full); }},
-};
-
-void write_ids(JsonWriter& w, std::string_view key, const std::vector<JobId>& ids) {
-  w.key(key).begin_array();
-  for (const JobId id : ids) w.number(id);
-  w.end_array();
-}
 
 }  // namespace
 
@@ -676,14 +561,38 @@ void encode_finish_request(const Finish& request, const ClaimRequest* claim, std
   w.end_object();
 }
 
+void add_refused(std::span<const FinishRequest::Refused> refused, std::vector<JobId>& ids,
+                 FinishResult& result) {
+  if (refused.empty()) return;
+  std::vector<JobId> all_ids;
+  std::vector<FinishStatus> all;
+  std::size_t done = 0;
+  for (std::size_t next = 0; next < refused.size() || done < ids.size();) {
+    if (next < refused.size() && refused[next].place == all.size()) {
+      all_ids.push_back(refused[next].part.id);
+      all.push_back(FinishStatus::refused);
+      result.refused.push_back(refused[next++].part);
+    } else {
+      all_ids.push_back(ids.at(done));
+      all.push_back(result.results.at(done++));
+    }
+  }
+  ids = std::move(all_ids);
+  result.results = std::move(all);
+}
+
 void encode_finish_response(std::span<const JobId> ids, const FinishResult& result,
                             const ClaimResult* claim, std::string& out) {
+  std::size_t refused = 0;
   if (claim != nullptr) reserve_for(*claim, out);
   JsonWriter w(out);
   w.begin_object().key("results").begin_array();
   for (std::size_t i = 0; i < ids.size() && i < result.results.size(); ++i) {
     w.begin_object().key("id").number(ids[i]);
-    w.key("status").string(kStatusNames[static_cast<std::size_t>(result.results[i])]).end_object();
+    w.key("status").string(kStatusNames[static_cast<std::size_t>(result.results[i])]);
+    if (result.results[i] == FinishStatus::refused && refused < result.refused.size())
+      write_part_error(w, result.refused[refused++].error);
+    w.end_object();
   }
   w.end_array();
   if (claim != nullptr) write_claim_result(w, *claim);
@@ -694,79 +603,12 @@ Result<FinishResponse> decode_finish_response(std::string_view body) {
   return decode_response(body, kFinishAnswer);
 }
 
-Result<Renew> decode_renew_request(std::string_view body) {
-  JsonReader in(body, JsonReader::Unknown::refuse);
-  Renew request{.lease = Duration(0)};  // not given: each lease as long as it was claimed for
-  if (!in.object(kRenewRequest, request) || !check_worker(in, request.worker) || !in.end()) {
-    return in.error();
-  }
-  return request;
-}
-
-void encode_renew_request(const Renew& request, std::string& out) {
-  JsonWriter w(out);
-  w.begin_object().key("worker").string(request.worker).key("leases").begin_array();
-  for (const Renewal& renewal : request.leases) {
-    w.begin_object().key("id").number(renewal.id).key("token").number(renewal.token);
-    if (renewal.progress) {
-      w.key("progress").begin_object().key("value").real(renewal.progress->value);
-      w.key("text").string(cut_text(renewal.progress->text, kMaxProgressTextBytes)).end_object();
-    }
-    if (renewal.checkpoint) w.key("checkpoint").raw(*renewal.checkpoint);
-    if (!renewal.messages.empty()) {
-      w.key("messages").begin_array();
-      for (const std::string& message : renewal.messages) w.raw(message);
-      w.end_array();
-      if (renewal.first_seq != 0) w.key("first_seq").number(renewal.first_seq);
-    }
-    if (!renewal.memos.empty()) write_memos(w, renewal.memos);
-    w.end_object();
-  }
-  w.end_array();
-  if (request.lease > Duration(0)) w.key("lease").duration(request.lease);
-  w.end_object();
-}
-
-void encode_renew_response(const RenewResult& result, std::string& out) {
-  JsonWriter w(out);
-  w.begin_object().key("renewed").begin_array();
-  for (const Renewed& renewed : result.renewed) {
-    w.begin_object().key("id").number(renewed.id);
-    w.key("lease_expires_in_ms").milliseconds(renewed.lease).end_object();
-  }
-  w.end_array();
-  write_ids(w, "lost", result.lost);
-  write_ids(w, "cancel", result.cancel);
-  if (!result.memos_full.empty()) write_ids(w, "memos_full", result.memos_full);
-  w.key("quiet").boolean(false).key("terminate").boolean(false).end_object();
-}
-
-Result<RenewResult> decode_renew_response(std::string_view body) {
-  return decode_response(body, kRenewAnswer);
-}
-
-void encode_memo_page(const MemoPage& page, std::string& out) {
-  JsonWriter w(out);
-  w.begin_object();
-  write_memos(w, page.memos);
-  if (page.next) w.key("next").string(*page.next);
-  w.end_object();
-}
-
-Result<MemoPage> decode_memo_page(std::string_view body) {
-  return decode_response(body, kMemoPage);
-}
-
 std::vector<std::string_view> work_request_fields(std::string_view schema) {
   if (schema == "ClaimRequest") return field_names(kClaimRequest);
   if (schema == "HeldSession") return field_names(kHeldSession);
   if (schema == "FinishRequest") return field_names(kFinishRequest);
   if (schema == "Outcome") return field_names(kOutcome);
-  if (schema == "RenewRequest") return field_names(kRenewRequest);
-  if (schema == "Lease") return field_names(kRenewal);
-  if (schema == "Memo") return field_names(kMemo);
-  if (schema == "Progress") return field_names(kProgressRequest);
-  return {};
+  return renew_request_fields(schema);
 }
 
 }  // namespace mainspring

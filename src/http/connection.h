@@ -54,6 +54,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   };
   struct Finishing {
     std::vector<JobId> ids;
+    std::vector<FinishRequest::Refused> refused;
     std::optional<FinishResult> result;
     std::optional<Error> error;
     std::optional<ClaimResult> claim;

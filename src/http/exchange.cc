@@ -153,6 +153,7 @@ void Connection::do_finish(DoFinish finish) {
   FinishRequest& request = finish.request;
   finishing_->ids.reserve(request.operation.results.size());
   for (const JobOutcome& result : request.operation.results) finishing_->ids.push_back(result.id);
+  finishing_->refused = std::move(request.refused);
   std::optional<ClaimRequest> claim = std::move(request.claim);
   // Nothing to report, or nothing that needs a commit of its own: both go into the next batch,
   // unless the broker has a lane for so many results.
@@ -216,6 +217,7 @@ void Connection::reply_to_finish() {
   }
   Reply out;
   const ClaimResult* const claim = done->claim_asked ? &*done->claim : nullptr;
+  add_refused(done->refused, done->ids, *done->result);
   encode_finish_response(done->ids, *done->result, claim, out.body);
   reply(std::move(out));
 }

@@ -374,9 +374,12 @@ Plan plan_renew(const Request& request, Services&) {
   auto renew = decode_renew_request(request.body);
   if (!renew) return error_reply(renew.error());
   renew->within = request.caller->within(Verb::work);
-  return DoWrite{std::move(*renew), [](OperationResult& result) {
+  auto refused = std::move(renew->refused);
+  return DoWrite{Renew(std::move(*renew)), [refused = std::move(refused)](OperationResult& result) {
+                   auto& renewed = std::get<RenewResult>(result);
+                   renewed.refused = refused;
                    Reply reply;
-                   encode_renew_response(std::get<RenewResult>(result), reply.body);
+                   encode_renew_response(renewed, reply.body);
                    return reply;
                  }};
 }

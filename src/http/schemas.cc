@@ -221,9 +221,10 @@ constexpr Schema kSchemas[] = {
       "started_at":{"type":"string","format":"date-time"},
       "finished_at":{"type":"string","format":"date-time"},
       "progress":{"$ref":"#/components/schemas/Progress"},
+      "warning":{"type":"string","description":"What its worker last ignored of its program."},
       "checkpoint":{},"result":{},"reason":{"type":"string"},"description":{"type":"string"},
       "errors":{"type":"array","items":{"$ref":"#/components/schemas/AttemptError"},
-        "description":"One per failed attempt. Not in lists, as are checkpoint and result."}}})"},
+        "description":"Of failed attempts. Not in lists, nor checkpoint, result, warning."}}})"},
     {"JobPage", R"({"type":"object","required":["jobs","next_cursor"],"properties":{
       "jobs":{"type":"array","items":{"$ref":"#/components/schemas/Job"}},
       "next_cursor":{"type":["string","null"],"description":"null: there is no more."}}})"},
@@ -310,7 +311,10 @@ constexpr Schema kSchemas[] = {
     {"FinishResponse", R"({"type":"object","required":["results"],"properties":{
       "results":{"type":"array","items":{"type":"object","required":["id","status"],
         "properties":{"id":{"type":"integer","format":"int64"},
-        "status":{"enum":["ok","stale","not_found"]}}}},
+        "status":{"enum":["ok","stale","not_found","refused"]},
+        "error":{"type":"object","description":"Of a refused one.","properties":{
+          "code":{"const":"too_large"},"message":{"type":"string"},
+          "field":{"type":"string"}}}}}},
       "jobs":{"type":"array","items":{"$ref":"#/components/schemas/ClaimedJob"}},
       "cancel":{"type":"array","items":{"type":"integer","format":"int64"}}}})"},
     {"AcceptSessionRequest", R"({"type":"object","additionalProperties":false,
@@ -372,7 +376,17 @@ constexpr Schema kSchemas[] = {
         "description":"The number of the first of them in this claim; a repeat has the same."},
       "memos":{"type":["array","null"],"maxItems":16,
         "items":{"$ref":"#/components/schemas/Memo"},
-        "description":"Results of steps, kept for later attempts. The first of a name stays."}}})"},
+        "description":"Results of steps, kept for later attempts. The first of a name stays."},
+      "warning":{"oneOf":[{"$ref":"#/components/schemas/IgnoredRemarks"},{"type":"null"}]}}})"},
+    {"IgnoredRemarks", R"({"type":"object","additionalProperties":false,
+      "description":"Remarks of a program that its worker ignored.","properties":{
+      "text":{"type":"string","description":"The job's warning. Cut at 1 KiB."},
+      "counts":{"type":"object","additionalProperties":false,"properties":{
+        "progress":{"type":"integer"},"checkpoint":{"type":"integer"},
+        "message":{"type":"integer"},"session_state":{"type":"integer"},
+        "step":{"type":"integer"},"outcome":{"type":"integer"},
+        "unknown_field":{"type":"integer"},"not_json":{"type":"integer"},
+        "too_long":{"type":"integer"},"unasked":{"type":"integer"}}}}})"},
     {"Memo", R"({"type":"object","additionalProperties":false,"required":["name","result"],
       "properties":{"name":{"type":"string","pattern":"^[A-Za-z0-9_-]{1,64}$"},
       "result":{"description":"Any JSON value, up to 64 KiB of text."}}})"},
@@ -392,6 +406,10 @@ constexpr Schema kSchemas[] = {
       "cancel":{"type":"array","items":{"type":"integer","format":"int64"}},
       "memos_full":{"type":"array","items":{"type":"integer","format":"int64"},
         "description":"Left out: none. Jobs that have 1000 memos: not all new ones were kept."},
+      "refused":{"type":"array","description":"Left out: none. Reports over a limit.","items":{
+        "type":"object","properties":{"id":{"type":"integer","format":"int64"},
+        "error":{"type":"object","properties":{"code":{"const":"too_large"},
+          "message":{"type":"string"},"field":{"type":"string"}}}}}},
       "quiet":{"type":"boolean"},"terminate":{"type":"boolean"}}})"},
     {"Retention", R"({"type":"object","additionalProperties":false,"properties":{
       "completed":{"type":["string","null"],"description":"Also of cancelled jobs."},

@@ -122,12 +122,18 @@ struct Renewed {
   JobId id = 0;
   Duration lease{0};  // from now
 };
+// Why one part of a request was refused. The rest of the request was done.
+struct RefusedPart {
+  JobId id = 0;
+  Error error;
+};
 struct RenewResult {
   std::vector<Renewed> renewed;
   std::vector<JobId> lost;    // not (or no longer) this token's: stop working on them
   std::vector<JobId> cancel;  // among the renewed: somebody wants them stopped
   // Among the renewed: not all of their memos were kept, for they have kMaxMemos.
   std::vector<JobId> memos_full{};
+  std::vector<RefusedPart> refused{};  // reports over a limit: not kept, the lease is renewed
 };
 
 struct JobOutcome {
@@ -147,9 +153,11 @@ struct Finish {
 // ok also for a repeated request: the same token says again that a job is complete which it
 // completed. stale: the job is there, and the token is not its present lease; or it completes a
 // step whose deadline is over, and then the job is cancelled. not_found: no such job, or pruned.
-enum class FinishStatus : std::uint8_t { ok, stale, not_found };
+// refused: the server did not hand it to the store, because it breaks a limit of its own.
+enum class FinishStatus : std::uint8_t { ok, stale, not_found, refused };
 struct FinishResult {
-  std::vector<FinishStatus> results;  // in request order
+  std::vector<FinishStatus> results;   // in request order
+  std::vector<RefusedPart> refused{};  // one for each that is `refused`, in their order
 };
 
 // A job that is not running is cancelled; of a running one the wish is noted and its worker told.

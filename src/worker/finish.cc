@@ -69,11 +69,17 @@ void WorkerRuntime::State::tally(const Finish& batch, const FinishResult& result
     for (std::size_t i = 0; i < batch.results.size(); ++i) {
       if (i < result.results.size() && result.results[i] == FinishStatus::ok) {
         std::visit(Count{stats}, batch.results[i].outcome);
+      } else if (i < result.results.size() && result.results[i] == FinishStatus::refused) {
+        ++stats.refused;
       } else {
         ++stats.stale;
         refused.push_back(batch.results[i].id);
       }
     }
+  }
+  for (const RefusedPart& part : result.refused) {
+    log.error("the server refuses an outcome; the job will be run again",
+              {{"job", fmt::to_string(part.id)}, {"message", part.error.message}});
   }
   for (JobId id : refused) {
     log.warn("an outcome came too late: the job was not ours any more",

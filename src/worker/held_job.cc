@@ -41,6 +41,7 @@ Result<Finish> checked(const Finish& finish) {
   std::string body;
   encode_finish_request(finish, nullptr, body);
   MS_TRY_ASSIGN(FinishRequest request, decode_finish_request(body));
+  if (!request.refused.empty()) return std::move(request.refused.front().part.error);
   return std::move(request.operation);
 }
 

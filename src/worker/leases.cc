@@ -206,6 +206,10 @@ void WorkerRuntime::State::renewed(const RenewResult& result, const std::vector<
       one.attempt->checkpoint.reset();
     }
   }
+  for (const RefusedPart& part : result.refused) {
+    const auto it = by_id.find(part.id);
+    if (it != by_id.end()) it->second->attempt->refused = part.error;
+  }
   for (JobId id : result.lost) {
     if (MS_MUTANT(worker_ignores_lost_lease)) break;
     if (const auto it = by_id.find(id); it != by_id.end()) lose(it->second->attempt, true);

@@ -39,7 +39,10 @@ constexpr Shape kShapes[] = {
         encode_finish_request(r.operation, r.claim ? &*r.claim : nullptr, out);
       });
     },
-    [](std::string_view b) { round_trip(b, &decode_renew_request, &encode_renew_request); },
+    [](std::string_view b) {
+      round_trip(b, &decode_renew_request,
+                 [](const RenewRequest& r, std::string& out) { encode_renew_request(r, out); });
+    },
     [](std::string_view b) { (void)decode_enqueue_response(b); },
     [](std::string_view b) { (void)decode_claim_response(b); },
     [](std::string_view b) { (void)decode_finish_response(b); },
