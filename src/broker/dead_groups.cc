@@ -20,6 +20,12 @@ std::string first_bytes(const std::string& text) {
   return text.substr(0, end);
 }
 
+// Of a long traceback the exception, which is at its end.
+std::string example_of(const std::string& text) {
+  const std::string telling = telling_line(text);
+  return first_bytes(text.size() > kMaxExampleBytes && !text.starts_with(telling) ? telling : text);
+}
+
 void add(std::unordered_map<std::string, DeadGroup>& groups, const Job& job,
          const Within& payloads) {
   std::string fingerprint = fingerprint_of(job);
@@ -32,7 +38,7 @@ void add(std::unordered_map<std::string, DeadGroup>& groups, const Job& job,
     group.last = job.id;
     group.last_at = at;
     group.masked = !payloads.has(job.queue);
-    if (!group.masked) group.message = first_bytes(job.description);
+    if (!group.masked) group.message = example_of(job.description);
   }
   group.first = job.id;  // they come newest first
   group.first_at = at;

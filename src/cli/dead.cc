@@ -16,11 +16,6 @@
 namespace mainspring::cli {
 namespace {
 
-std::string first_line(const DeadGroup& group) {
-  const std::string& text = group.message.empty() ? group.reason : group.message;
-  return text.substr(0, text.find('\n'));
-}
-
 // With --json: the groups as the server wrote them, one in a line.
 Result<void> print_groups(Io& io, const std::string& body) {
   JsonReader in(body, JsonReader::Unknown::skip);
@@ -68,7 +63,7 @@ Result<int> run_dead_groups(const Invocation& invocation, Io& io) {
                {group.kind},
                {format_age(now - group.first_at)},
                {format_age(now - group.last_at)},
-               {first_line(group)}});
+               {telling_line(group.message.empty() ? group.reason : group.message)}});
   }
   if (!invocation.json) io.out(table.empty() ? "the dead letter is empty\n" : table.render(io));
   if (groups.cut)

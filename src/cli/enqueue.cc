@@ -8,6 +8,7 @@
 #include "cli/enqueue_lines.h"
 #include "cli/handlers.h"
 #include "cli/job_options.h"
+#include "cli/sheet.h"
 #include "cli/support.h"
 #include "env/clock.h"
 #include "env/signals.h"
@@ -128,7 +129,9 @@ Result<int> wait_and_print(const Invocation& invocation, Io& io, Connection& con
   } else if (job.state == JobState::completed) {
     if (!job.result.empty()) print_line(io, job.result);
   } else if (is_terminal(job.state)) {
-    io.err(fmt::format("job {} is {}: {}\n", id, to_string(job.state), printable(why_not(job))));
+    Sheet why;  // an error of several lines is shown as lines
+    why.add(fmt::format("job {} is {}:", id, to_string(job.state)), why_not(job));
+    io.err(why.text());
   } else {
     io.err(
         fmt::format("job {} is still {} after {}; it goes on. `mainspring jobs show {}` shows "

@@ -11,6 +11,7 @@
 #include "cli/sheet.h"
 #include "cli/support.h"
 #include "env/clock.h"
+#include "model/fingerprint.h"
 #include "model/program_end.h"
 
 namespace mainspring::cli {
@@ -166,7 +167,7 @@ std::string sheet_of_job(const Job& job, const Io& io) {
                 {"AFTER", Align::right},
                 {"WORKER"},
                 {"PROGRAM", Align::left, true},
-                {"ERROR"}});
+                {"ERROR", Align::left, false, true}});
   for (const AttemptError& error : job.errors) {
     const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(error.ran_for);
     errors.add({{fmt::to_string(error.attempt)},
@@ -320,7 +321,7 @@ Result<int> run_dead_list(const Invocation& invocation, Io& io) {
                  {format_age(now - job->finished_at.value_or(now))},
                  {job->reason},
                  {memory},
-                 {why, Colour::red}});
+                 {telling_line(why), Colour::red}});
     }
   });
   if (!more) return more.error();

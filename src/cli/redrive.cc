@@ -57,7 +57,7 @@ std::string text_of_redrive(const RedriveStep& step) {
 
 std::string why_of(const Job& job) {
   const std::string why = job.description.empty() ? job.reason : job.description;
-  return printable(why.substr(0, why.find('\n')));
+  return printable(telling_line(why));
 }
 
 // "job 7 died", "attempt 4 of 6 of job 7 failed"

@@ -11,7 +11,7 @@ namespace mainspring::cli {
 
 class Sheet {
  public:
-  // Empty values are left out.
+  // Empty values are left out. The further lines of a value are indented.
   void add(std::string_view name, std::string_view value);
   // "2026-01-31T09:00:00Z  (in 5m)"; nullopt is left out.
   void add(std::string_view name, const std::optional<WallTime>& time, WallTime now);

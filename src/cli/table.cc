@@ -48,6 +48,18 @@ std::string cut(const std::string& text, std::size_t width) {
 
 constexpr std::string_view kGap = "  ";
 
+// A cell of several lines that begins at column `used`.
+std::string lines_at(const Io& io, const Cell& cell, std::size_t used) {
+  std::string out;
+  for (std::string_view rest = cell.text;;) {
+    const std::size_t end = rest.find('\n');
+    out += coloured(io, rest.substr(0, end), cell.colour);
+    if (end == std::string_view::npos) return out;
+    out += '\n' + std::string(used, ' ');
+    rest.remove_prefix(end + 1);
+  }
+}
+
 }  // namespace
 
 std::size_t display_width(std::string_view text) {
@@ -62,7 +74,17 @@ std::string coloured(const Io& io, std::string_view text, Colour colour) {
 
 void Table::add(std::vector<Cell> row) {
   MS_ASSERT(row.size() == columns_.size(), "a row has a cell for every column");
-  for (Cell& cell : row) cell.text = printable(cell.text);
+  for (std::size_t i = 0; i < row.size(); ++i) {
+    std::string safe;
+    for (std::string_view rest = row[i].text;;) {
+      const std::size_t end = columns_[i].lines ? rest.find('\n') : std::string_view::npos;
+      safe += printable(rest.substr(0, end));
+      if (end == std::string_view::npos) break;
+      safe += '\n';
+      rest.remove_prefix(end + 1);
+    }
+    row[i].text = std::move(safe);
+  }
   rows_.push_back(std::move(row));
 }
 
@@ -87,7 +109,7 @@ std::string Table::render(const Io& io) const {
       const std::size_t width = display_width(cell.text);
       const std::string padding(widths[i] > width ? widths[i] - width : 0, ' ');
       if (columns_[i].align == Align::right) out += padding;
-      out += coloured(io, cell.text, cell.colour);
+      out += columns_[i].lines ? lines_at(io, cell, used) : coloured(io, cell.text, cell.colour);
       if (last) break;
       if (columns_[i].align == Align::left) out += padding;
       out += kGap;

@@ -23,6 +23,7 @@ class Table {
     std::string title;
     Align align = Align::left;
     bool if_any = false;  // left out where no row has anything in it; not of the last one
+    bool lines = false;   // of the last one: a text of several lines stays one
   };
   explicit Table(std::vector<Column> columns) : columns_(std::move(columns)) {}
 

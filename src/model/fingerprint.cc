@@ -89,12 +89,42 @@ std::string mask_error(std::string_view message) {
   return out;
 }
 
+std::string telling_line(std::string_view error) {
+  constexpr std::string_view kTraceback = "Traceback (most recent call last):";
+  constexpr std::string_view kFrame = "  File \"";
+  const std::string_view first = error.substr(0, error.find('\n'));
+  const std::size_t frame = error.rfind(kFrame);
+  const bool traceback =
+      frame != std::string_view::npos && error.find("\", line ", frame) != std::string_view::npos;
+  if (!traceback) return std::string(first);
+  // The exception is the first line after the last frame that is not indented.
+  std::string_view exception;
+  for (std::size_t at = error.find('\n', frame); at != std::string_view::npos;) {
+    const std::size_t end = error.find('\n', at + 1);
+    const std::string_view line = error.substr(at + 1, end == error.npos ? end : end - at - 1);
+    if (!line.empty() && !is_blank(line.front())) {
+      exception = line;
+      break;
+    }
+    at = end;
+  }
+  if (exception.empty()) return std::string(first);
+  const std::size_t begin = std::min(first.find(kTraceback), first.find(kFrame));
+  std::string out(begin == std::string_view::npos ? std::string_view() : first.substr(0, begin));
+  return out.append(exception);
+}
+
 std::string fingerprint_of(const Job& dead) {
   std::string text = dead.kind;
   text += '\0';
   text += mask_error(dead.reason);
   text += '\0';
   text += MS_MUTANT(fingerprint_of_numbers) ? dead.description : mask_error(dead.description);
+  if (dead.description.size() > kMaxMaskedBytes) {
+    // The end of a traceback that is not masked above tells what it is about.
+    const std::string telling = telling_line(dead.description);
+    if (!dead.description.starts_with(telling)) text += mask_error(telling);
+  }
   return to_hex(sha256(text)).substr(0, kFingerprintBytes);
 }
 

@@ -43,3 +43,35 @@ TEST_CASE("jobs that died of the same thing have one fingerprint, others another
   CHECK_FALSE(check_fingerprint("f", "0123").has_value());
   CHECK_FALSE(check_fingerprint("f", "0123456789ABCDEF").has_value());
 }
+
+TEST_CASE("the line of an error that says most is the first, or the exception of a traceback") {
+  const std::string frames =
+      "  File \"/srv/a.py\", line 3, in <module>\n    read()\n    ^^^^^^\n"
+      "  File \"/srv/b.py\", line 9, in read\n    raise ValueError(\"no page\")\n";
+  const std::string traceback = "Traceback (most recent call last):\n" + frames;
+  for (const auto& [error, line] : std::initializer_list<std::pair<std::string, std::string>>{
+           {"", ""},
+           {"no disk\nat line 7", "no disk"},
+           {traceback + "ValueError: no page\n", "ValueError: no page"},
+           {"exit code 1: " + traceback + "ValueError: no page\nwith more\n",
+            "exit code 1: ValueError: no page"},
+           {"exit code 1: " + frames + "ValueError: no page", "exit code 1: ValueError: no page"},
+           {traceback + "KeyError: 1\n\nDuring handling of it, another exception occurred:\n\n" +
+                traceback + "ValueError: no page",
+            "ValueError: no page"},
+           {"Traceback (most recent call last):\n  File \"a.py\", line 3, in f\n",
+            "Traceback (most recent call last):"},
+           {"the file  File \"x\" is missing", "the file  File \"x\" is missing"}}) {
+    CAPTURE(error);
+    CHECK(telling_line(error) == line);
+  }
+}
+
+TEST_CASE("long tracebacks that differ only in their exception have different fingerprints") {
+  std::string traceback = "Traceback (most recent call last):\n";
+  while (traceback.size() < 2 * kMaxMaskedBytes)
+    traceback += "  File \"/srv/a.py\", line 3, in read\n    read()\n";
+  const Job one{.kind = "k", .reason = "r", .description = traceback + "ValueError: no page"};
+  const Job two{.kind = "k", .reason = "r", .description = traceback + "OSError: no disk"};
+  CHECK(fingerprint_of(one) != fingerprint_of(two));
+}

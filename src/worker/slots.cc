@@ -146,12 +146,21 @@ void WorkerRuntime::State::wake_slot() {
 
 HandlerResult WorkerRuntime::State::call_handler(Attempt& attempt) {
   AttemptContext context(*this, attempt);
+  const auto threw = [&](std::string message) {
+    log.error("a handler threw an exception; the attempt failed",
+              {{"job", fmt::to_string(attempt.job.id)},
+               {"queue", attempt.job.queue},
+               {"kind", attempt.job.kind},
+               {"attempt", fmt::to_string(attempt.job.attempt)},
+               {"exception", message}});
+    return Error{.code = ErrorCode::internal, .message = std::move(message)};
+  };
   try {
     return attempt.kind->handler(attempt.job, context);
   } catch (const std::exception& e) {
-    return Error{.code = ErrorCode::internal, .message = e.what()};
+    return threw(e.what());
   } catch (...) {
-    return Error{.code = ErrorCode::internal, .message = "the handler threw an unknown exception"};
+    return threw("the handler threw an unknown exception");
   }
 }
 

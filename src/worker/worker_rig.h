@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "telemetry/keeping_log.h"
 #include "worker/fake_jobs.h"
 #include "worker/worker.h"
 
@@ -16,7 +17,7 @@ struct WorkerRig {
   FakeJobs jobs;
   SystemClock clock;
   SystemRandom random;
-  NullLog log;
+  KeepingLog log;
   WorkerOptions options;
   std::unique_ptr<WorkerRuntime> worker;
 

@@ -25,6 +25,21 @@ StopReason wait_for_stop(const Context& context) {
 
 }  // namespace
 
+TEST_CASE("an exception of a handler is logged, with its job") {
+  WorkerRig rig;
+  rig.start([](const ClaimedJob& job, Context&) -> HandlerResult {
+    if (job.args == "1") throw std::runtime_error("no disk");
+    throw 8;
+  });
+  for (const char* n : {"1", "2"}) rig.jobs.add("k", n);
+  REQUIRE(rig.jobs.await_outcomes(2));
+  const std::string log = rig.log.text();
+  for (const char* part : {"a handler threw an exception; the attempt failed job=1 queue=q kind=k "
+                           "attempt=1 exception=no disk",
+                           "job=2 queue=q kind=k attempt=1 exception=the handler threw an unknown"})
+    CHECK_MESSAGE(log.find(part) != std::string::npos, log);
+}
+
 TEST_CASE("each outcome of a handler reaches the server as it is") {
   WorkerRig rig;
   rig.start([](const ClaimedJob& job, Context&) -> HandlerResult {
