@@ -87,7 +87,9 @@ int report(const Error& error, const Parsed* parsed, bool json, Io& io) {
 int run_cli(const std::vector<std::string>& words, Io& io) {
   bool json = false;
   for (const std::string& word : words) json = json || word == "--json";
-  auto parsed = parse_command_line(words);
+  std::vector<std::string> meant = words;
+  if (meant.size() > 1 && (meant[1] == "--version" || meant[1] == "-V")) meant[1] = "version";
+  auto parsed = parse_command_line(meant);
   if (!parsed) return report(parsed.error(), nullptr, json, io);
   const Command& command = *parsed->invocation.command;
   if (parsed->help) {

@@ -347,6 +347,8 @@ TEST_CASE("numbers and ages read well") {
   CHECK(format_count(1'234'567) == "1,234,567");
   CHECK(format_count(-1'000) == "-1,000");
   CHECK(format_age(900ms) == "now");
+  CHECK(format_age(-900ms) == "now");
+  CHECK(format_age(-2h) == "in 2h");  // a clock that was ahead
   CHECK(format_age(61s) == "1m");
   CHECK(format_age(49h) == "2d");
   CHECK(counted(1, "job") == "1 job");

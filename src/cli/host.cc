@@ -72,6 +72,7 @@ Result<int> run_host(const Invocation& invocation, Io& io) {
                      : fmt::format("The job folders in {} run for {}. Ctrl-C stops them.",
                                    view.directory, without_password(invocation.options.server)));
   signals.wait();
+  log_stop(log, signals);
   const std::stop_callback hurry(signals.hurry(), [] { _exit(130); });
   if (io.err_is_terminal) io.err("Stopping the jobs; Ctrl-C again ends at once.\n");
   host->stop();

@@ -212,6 +212,7 @@ Result<int> run_pipeline_run(const Invocation& invocation, Io& io) {
   } else {
     signals.wait();
   }
+  log_stop(log, signals);
   const std::stop_callback hurry(signals.hurry(), [] { _exit(130); });
   stop_programs(running);
   print_end(invocation, io, running);

@@ -279,6 +279,7 @@ Result<int> run_serve(const Invocation& invocation, Io& io) {
   print_start(invocation, io, *wired.server);
 
   signals.wait();
+  log_stop(log, signals);
   const std::stop_callback hurry(signals.hurry(), [] { _exit(130); });
   if (io.err_is_terminal) io.err("Stopping; Ctrl-C again ends at once.\n");
   const Duration grace = store_failed ? Duration(2s) : invocation.options.stop_timeout * 4 / 5;

@@ -85,9 +85,14 @@ Result<std::vector<JobId>> ids_of(const Invocation& invocation, const std::strin
   return ids;
 }
 
+void log_stop(Log& log, const StopSignals& signals) {
+  if (signals.first() != 0) log.info("stopping", {{"why", signals.why()}});
+}
+
 std::string format_age(Duration age) {
   using std::chrono::duration_cast;
   const auto seconds = duration_cast<std::chrono::seconds>(age).count();
+  if (seconds <= -1) return "in " + format_age(-age);
   if (seconds < 1) return "now";
   if (seconds < 60) return fmt::format("{}s", seconds);
   if (seconds < 3600) return fmt::format("{}m", seconds / 60);

@@ -10,6 +10,7 @@
 #include "cli/table.h"
 #include "client/client.h"
 #include "env/random.h"
+#include "env/signals.h"
 #include "mainspring/job.h"
 #include "telemetry/log.h"
 
@@ -42,6 +43,8 @@ Result<std::vector<JobId>> ids_of(const Invocation& invocation, const std::strin
 
 // "now", "12s", "3m", "5h", "2d": how long, rounded down, for people.
 std::string format_age(Duration age);
+// Logs the signal that ended the program, and its sender; nothing if none came.
+void log_stop(Log& log, const StopSignals& signals);
 // 1,234,567.
 std::string format_count(std::int64_t value);
 Colour colour_of(JobState state);

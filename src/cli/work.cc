@@ -219,6 +219,7 @@ Result<int> run_work(const Invocation& invocation, Io& io) {
                        without_password(invocation.options.server), plan.options.slots));
   }
   wait_for_reason(plan, connection->jobs(), runtime, signals, io);
+  log_stop(log, signals);
   if (signals.first() != 0 && io.err_is_terminal) {
     io.err(
         "Stopping: running jobs may end. Ctrl-C again ends at once; then they are lost with their "

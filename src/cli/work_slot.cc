@@ -110,6 +110,7 @@ Result<int> run_work_slot(const Invocation& invocation, Io& io, const WorkPlan& 
   if (plan.kinds.empty()) runner.on_any(handler, plan.kind_options);
   for (const std::string& kind : plan.kinds) runner.on(kind, handler, plan.kind_options);
   MS_TRY_ASSIGN(const SlotSummary slot, runner.run(signals.stop()));
+  log_stop(log, signals);
   print_line(io, invocation.json ? json_of_slot(slot) : text_of_slot(slot, plan.slot->name));
   return kExitOk;
 }

@@ -2,6 +2,8 @@
 #include "env/signals.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <fmt/format.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -9,11 +11,13 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <condition_variable>
 #include <mutex>
 #include <utility>
 
 #include "base/assert.h"
+#include "env/processes.h"
 
 namespace mainspring {
 namespace {
@@ -25,6 +29,32 @@ sigset_t signals_taken(bool hangup) {
   sigaddset(&set, SIGINT);
   if (hangup) sigaddset(&set, SIGHUP);
   return set;
+}
+
+// The name of a process that may have ended by now; "" = not known.
+std::string name_of_process(std::uint32_t pid) {
+  const int fd = open(fmt::format("/proc/{}/comm", pid).c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return "";
+  char name[64];
+  const ssize_t n = read(fd, name, sizeof name);
+  close(fd);
+  std::string out(name, n > 0 ? static_cast<std::size_t>(n) : 0);
+  std::replace_if(
+      out.begin(), out.end(), [](char c) { return c < ' ' || c == 0x7f; }, ' ');
+  while (out.ends_with(' ')) out.pop_back();
+  return out;
+}
+
+std::string reason_of(const signalfd_siginfo& info) {
+  const std::string name = signal_name(static_cast<int>(info.ssi_signo));
+  // Above 0 the signal is from the kernel, and has no sender.
+  if (info.ssi_code > 0 || info.ssi_pid == 0) {
+    return info.ssi_code > 0 ? name + " from the kernel"
+                             : name + " from a process of another PID namespace";
+  }
+  const std::string program = name_of_process(info.ssi_pid);
+  return fmt::format("{} from process {}{} of user {}", name, info.ssi_pid,
+                     program.empty() ? "" : fmt::format(" ({})", program), info.ssi_uid);
 }
 
 }  // namespace
@@ -60,6 +90,10 @@ void StopSignals::run() {
       hangup_();
       continue;
     }
+    {
+      const std::lock_guard lock(mutex_);
+      if (why_.empty()) why_ = reason_of(info);
+    }
     int none = 0;
     first_.compare_exchange_strong(none, static_cast<int>(info.ssi_signo));
     if (!stop_.request_stop()) hurry_.request_stop();
@@ -71,6 +105,11 @@ void StopSignals::wait() const {
   std::condition_variable_any changed;
   std::unique_lock lock(mutex);
   changed.wait(lock, stop_.get_token(), [] { return false; });
+}
+
+std::string StopSignals::why() const {
+  const std::lock_guard lock(mutex_);
+  return why_;
 }
 
 void StopSignals::request() {

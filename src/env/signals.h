@@ -3,7 +3,9 @@
 
 #include <atomic>
 #include <functional>
+#include <mutex>
 #include <stop_token>
+#include <string>
 #include <thread>
 
 namespace mainspring {
@@ -25,6 +27,9 @@ class StopSignals {
   std::stop_token hurry() const { return hurry_.get_token(); }
   // SIGTERM or SIGINT: the first that came; 0 = none yet.
   int first() const { return first_.load(); }
+  // The first signal and its sender, for the log: "SIGTERM from process 4711 (bash) of user 1000",
+  // "SIGINT from the kernel" (Ctrl-C); "" = none yet.
+  std::string why() const;
   // Waits for the first signal, or until request() is called.
   void wait() const;
   // As if the first signal had come: something else wants the program to end.
@@ -36,6 +41,8 @@ class StopSignals {
   std::stop_source stop_;
   std::stop_source hurry_;
   std::atomic<int> first_{0};
+  mutable std::mutex mutex_;
+  std::string why_;  // guarded by mutex_
   int end_fd_ = -1;
   int signal_fd_ = -1;
   std::thread thread_;

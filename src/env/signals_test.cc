@@ -7,6 +7,7 @@
 
 #include <condition_variable>
 #include <mutex>
+#include <string>
 
 using namespace mainspring;
 
@@ -25,10 +26,14 @@ TEST_CASE("the first signal requests a stop, the second one hurry") {
   kill(getpid(), SIGTERM);
   signals.wait();
   CHECK(signals.first() == SIGTERM);
+  const std::string why = signals.why();
+  CHECK(why.starts_with("SIGTERM from process " + std::to_string(getpid()) + " ("));
+  CHECK(why.ends_with(" of user " + std::to_string(getuid())));
   CHECK_FALSE(signals.hurry().stop_requested());
   kill(getpid(), SIGINT);
   wait_for(signals.hurry());
   CHECK(signals.first() == SIGTERM);
+  CHECK(signals.why() == why);
 }
 
 TEST_CASE("something else may ask for the end, and a signal then hurries") {

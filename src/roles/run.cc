@@ -183,6 +183,7 @@ int Program::run(StopSignals& signals) {
   }
   if (wanted) reload();
   signals.wait();
+  if (signals.first() != 0) log_.info("stopping", {{"why", signals.why()}});
   {
     MutexLock lock(mutex_);
     host_ = nullptr;

@@ -220,8 +220,10 @@ void WorkerRuntime::State::renewed(const RenewResult& result, const std::vector<
 
 void WorkerRuntime::State::renew_failed(const Error& error, const std::vector<Sent>& sent) {
   const bool refused = info(error.code).retryable == Retryable::no;
-  log.warn("cannot renew leases",
-           {{"error", std::string(error.name())}, {"message", error.message}});
+  if (!std::exchange(renewing_fails, true)) {
+    log.warn("cannot renew leases; trying again until they end",
+             {{"error", std::string(error.name())}, {"message", error.message}});
+  }
   const bool full = error.code == ErrorCode::overloaded || error.code == ErrorCode::storage_full ||
                     error.code == ErrorCode::unavailable;
   for (const Sent& one : sent) {
@@ -269,6 +271,7 @@ void WorkerRuntime::State::run_renewer() {
     const Result<RenewResult> result = jobs.renew(std::move(renew));
     mutex.lock();
     if (result) {
+      if (std::exchange(renewing_fails, false)) log.info("renewing leases again");
       no_room = std::exchange(hold_messages, false);
       if (no_room) retry_at = now + kRenewPause;  // then with messages again
       renewed(*result, sent, now);

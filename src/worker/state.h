@@ -212,6 +212,7 @@ struct WorkerRuntime::State {
   int flushing MS_GUARDED_BY(mutex) = 0;
   // The server refused messages or memos for now: the next renewal goes without them.
   bool hold_messages MS_GUARDED_BY(mutex) = false;
+  bool renewing_fails MS_GUARDED_BY(mutex) = false;  // logged once until it succeeds
   bool no_room MS_GUARDED_BY(mutex) = false;  // it renews leases, and takes no messages
   WorkerStats stats MS_GUARDED_BY(mutex);
 
