@@ -63,6 +63,10 @@ class Context {
   // invalid_argument (not JSON), conflict (the lease is lost, or the handler is told to stop and
   // there is no room), and the server's if it refused one: then the attempt will count as failed.
   virtual Result<void> send(std::string json) = 0;
+  // Reports something that was said about the job and is ignored: it is logged once per fault,
+  // counted in mainspring_program_remarks_ignored_total, and shown as the job's warning. It does
+  // not change the outcome.
+  virtual void ignore(RemarkFault fault, std::string_view text) = 0;
   // Waits until progress, checkpoint and messages so far are stored. Errors: conflict (the lease is
   // lost; at the latest that happens when the server has not answered for most of a lease), and the
   // server's if it refuses them for good.

@@ -122,7 +122,7 @@ class Tail {
 class Lines {
  public:
   Lines(std::size_t cap, const std::function<void(std::string_view)>& line,
-        const std::function<void()>& dropped)
+        const std::function<void(std::string_view)>& dropped)
       : cap_(cap), line_(line), drop_(dropped) {}
   void add(std::string_view data) {
     while (!data.empty()) {
@@ -131,8 +131,9 @@ class Lines {
       if (!skipping_ && text_.size() + part.size() > cap_) {
         skipping_ = true;
         ++dropped_;
+        text_ += part.substr(0, cap_ - text_.size());
+        if (drop_) drop_(text_);
         text_.clear();
-        if (drop_) drop_();
       }
       if (!skipping_) text_ += part;
       if (end == std::string_view::npos) return;
@@ -151,7 +152,7 @@ class Lines {
  private:
   const std::size_t cap_;
   const std::function<void(std::string_view)>& line_;
-  const std::function<void()>& drop_;
+  const std::function<void(std::string_view)>& drop_;
   std::string text_;
   bool skipping_ = false;
   std::int64_t dropped_ = 0;

@@ -63,9 +63,10 @@ struct ProcessSpec {
   // none, for those who have `output`.
   std::size_t output_cap_bytes = 256 << 10;
   // Lines on fd 3 that are longer are dropped and counted.
-  std::size_t message_cap_bytes = (1 << 20) + (64 << 10);
-  // Told of each of those as soon as it is over the cap, on the thread that runs; may be empty.
-  std::function<void()> message_dropped;
+  std::size_t message_cap_bytes = 2 << 20;
+  // Called for each of those as soon as it is over the cap, with its first message_cap_bytes, on
+  // the thread that runs; may be empty.
+  std::function<void(std::string_view)> message_dropped;
   // Between TERM and KILL when the program is to be stopped.
   Duration kill_grace = std::chrono::seconds(10);
   // Asked instead when the stop is requested, if it depends on why; on the thread that runs.

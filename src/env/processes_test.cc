@@ -126,10 +126,10 @@ TEST_CASE("messages are lines; too long ones are dropped and counted") {
   ProcessSpec spec = processes_shell(
       "printf 'one\\n' >&3; head -c 200 /dev/zero | tr '\\0' x >&3; printf '\\ntwo\\nlast' >&3");
   spec.message_cap_bytes = 100;
-  int told = 0;
-  spec.message_dropped = [&] { ++told; };
+  std::vector<std::string> told;
+  spec.message_dropped = [&](std::string_view beginning) { told.emplace_back(beginning); };
   const Ran ran = processes_run(spec);
-  CHECK(told == 1);
+  CHECK(told == std::vector<std::string>{std::string(100, 'x')});
   CHECK(ran.messages == std::vector<std::string>{"one", "two", "last"});
   CHECK(ran.end->messages_dropped == 1);
 }

@@ -29,27 +29,52 @@ Duration pause_after(int failures) {
 }
 
 int answers_in(const ProgramSaid& said) {
-  return (said.result ? 1 : 0) + (said.error && !said.dead ? 1 : 0) + (said.dead ? 1 : 0) +
-         (said.snooze ? 1 : 0) + (said.defer ? 1 : 0);
+  return (said.result || said.unfit_result ? 1 : 0) + (said.error && !said.dead ? 1 : 0) +
+         (said.dead ? 1 : 0) + (said.snooze ? 1 : 0) + (said.defer ? 1 : 0);
 }
 
-// What is wrong with a line about job `id`; "" = nothing.
+// Why a line is no answer to job `id` although it has members of one; "" = it is one.
 std::string mistake(const ProgramSaid& said, JobId id) {
+  if (!said.bad_outcome.empty()) return said.bad_outcome;
+  if (!said.id && said.unfit_result) return "";  // the line could not be read; it has one job
   if (!said.id) return "id: must be given";
   if (*said.id != id) return fmt::format("id {}: must be that of its job, {}", *said.id, id);
-  const int answers = answers_in(said);
-  if (answers > 1) return "result, error, dead, snooze, defer: only one can be given";
-  if (said.retry_after && !(said.error && !said.dead)) return "retry_after: only goes with error";
-  if (said.open_breaker_for && !(said.error && !said.dead) && !said.snooze)
-    return "open_breaker_for: only goes with error and snooze";
-  if (answers == 0 && !said.progress && !said.checkpoint && !said.message && !said.session_state) {
-    return "one of result, error, dead, snooze, defer, progress, checkpoint, message, "
-           "session_state: must be given";
-  }
+  if (answers_in(said) > 1) return "result, error, dead, snooze, defer: only one can be given";
   return "";
 }
 
-std::optional<Outcome> outcome_of(ProgramSaid& said) {
+// What goes with another answer only, or is about another job: ignored.
+void drop_misplaced(ProgramSaid& said, JobId id) {
+  const auto drop = [&said](RemarkFault fault, std::string why) {
+    said.faults.push_back({fault, std::move(why)});
+  };
+  const bool retries = said.error && !said.dead;
+  if (said.retry_after && !retries) {
+    drop(RemarkFault::outcome, "retry_after: only goes with error");
+    said.retry_after.reset();
+  }
+  if (said.open_breaker_for && !retries && !said.snooze) {
+    drop(RemarkFault::outcome, "open_breaker_for: only goes with error and snooze");
+    said.open_breaker_for.reset();
+  }
+  if (is_answer(said) || said.id == id) return;
+  const bool remarks = said.progress || said.checkpoint || said.message || said.session_state;
+  if (said.id) {
+    drop(RemarkFault::unasked, fmt::format("id {}: must be that of its job, {}", *said.id, id));
+  } else if (remarks) {
+    drop(RemarkFault::unasked, "id: must be given");
+  }
+  said.progress.reset();
+  said.checkpoint.reset();
+  said.message.reset();
+  said.session_state.reset();
+  said.unfit_state.reset();
+}
+
+// `unfit`: a session state before it that cannot be kept.
+std::optional<Outcome> outcome_of(ProgramSaid& said, const std::optional<Dead>& unfit) {
+  if (unfit && said.result) return *unfit;
+  if (said.unfit_result) return std::move(*said.unfit_result);
   if (said.result) return Complete{std::move(*said.result)};
   if (said.dead) return Dead{std::move(*said.dead), said.error.value_or("")};
   if (said.error) return Retry{std::move(*said.error), said.retry_after, said.open_breaker_for};
@@ -92,7 +117,8 @@ struct PersistentPool::Impl {
   struct Talk {
     std::optional<HandlerResult> result;  // nullopt: the child ended before it had read the job
     bool answered = false;
-    bool went_on = false;  // with more lines after its answer
+    bool went_on = false;  // with another answer after its answer
+    std::optional<Dead> unfit_state;
   };
   Talk talk(ScriptChild& child, const std::string& line, const ClaimedJob& job, Context& context);
   void read(ScriptChild& child, ScriptChild::Mail& mail, JobId id, Context& context, Talk& talk);
@@ -147,7 +173,11 @@ Result<void> PersistentPool::Impl::launch(const ChildPtr& child) {
     spec->kill_grace_at_stop = nullptr;
     good = child->start(
         processes, std::move(*spec),
-        [this, raw = child.get()](const Result<ProcessEnd>& end) { child_ends(*raw, end); });
+        [this, raw = child.get()](const Result<ProcessEnd>& end) { child_ends(*raw, end); },
+        [this](const SaidFault& fault) {
+          log.warn("ignored what a script's child wrote to fd 3 without a job",
+                   {{"reason", std::string(to_string(fault.fault))}, {"what", fault.text}});
+        });
   } else {
     good = Result<void>(std::move(spec.error()));
   }
@@ -309,7 +339,7 @@ void PersistentPool::Impl::release(ScriptChild& child, const Talk& talk) {
     if (talk.answered) failures = 0, not_before = Instant();
     child.idle_turn = ++turns;
     child.idle_since = clock.now().instant;
-    stop = talk.went_on || child.mail_left();
+    stop = child.drop_mail() || talk.went_on;
     if (stop) child.spoke_up = child.retired = true;
   }
   shared.changed.notify_all();
@@ -336,21 +366,24 @@ HandlerResult PersistentPool::Impl::no_answer(ScriptChild& child, std::string_vi
 void PersistentPool::Impl::read(ScriptChild& child, ScriptChild::Mail& mail, JobId id,
                                 Context& context, Talk& talk) {
   while (!mail.lines.empty() && !talk.result) {
-    Result<ProgramSaid> said = parse_said(mail.lines.front(), Speaker::child);
+    ProgramSaid said = mail.lines.front().said();
     mail.lines.pop_front();
-    std::string wrong = said ? mistake(*said, id) : said.error().message;
+    drop_misplaced(said, id);
+    std::string wrong = is_answer(said) ? mistake(said, id) : "";
     if (wrong.empty()) {
-      if (auto good = report_said(*said, context); !good) wrong = good.error().message;
+      const bool stateful = said.session_state || said.unfit_state;
+      if (auto good = report_said(said, context); !good) wrong = good.error().message;
+      if (stateful) talk.unfit_state = std::move(said.unfit_state);
     }
     if (!wrong.empty()) {
       talk.result = no_answer(child, wrong);
-    } else if (std::optional<Outcome> outcome = outcome_of(*said)) {
+    } else if (std::optional<Outcome> outcome = outcome_of(said, talk.unfit_state)) {
       talk.answered = true;
-      talk.went_on = !mail.lines.empty() || mail.too_long;
+      talk.went_on = std::any_of(mail.lines.begin(), mail.lines.end(),
+                                 [](const auto& line) { return is_answer(line.said()); });
       talk.result = HandlerResult(std::move(*outcome));
     }
   }
-  if (mail.too_long && !talk.result) talk.result = no_answer(child, "a line was too long");
 }
 
 PersistentPool::Impl::Talk PersistentPool::Impl::talk(ScriptChild& child, const std::string& line,

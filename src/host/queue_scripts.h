@@ -14,11 +14,12 @@
 //                    fails
 //   its output       goes to the folder's log
 //
-// A child has one job at a time. One that ends, or answers what is no answer, fails its job's
-// attempt and is replaced, with growing pauses when it ends again and again. A job over its time
-// limit, cancelled, or whose lease is lost ends its child: TERM, later KILL; what it answers then
-// counts for nothing. min children are kept ready, up to max are made while jobs wait; those beyond
-// min end after kIdle: their standard input is closed, and after stopping_wait_time TERM.
+// A child has one job at a time. One that ends, or whose answer is not understood, fails its job's
+// attempt and is replaced, with growing pauses when it ends again and again. Other lines that are
+// not understood are ignored and reported (Context::ignore). A job over its time limit, cancelled,
+// or whose lease is lost ends its child: TERM, later KILL; what it answers then counts for nothing.
+// min children are kept ready, up to max are made while jobs wait; those beyond min end after
+// kIdle: their standard input is closed, and after stopping_wait_time TERM.
 #pragma once
 
 #include <functional>

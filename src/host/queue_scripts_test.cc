@@ -48,6 +48,14 @@ class FakeContext final : public Context {
     messages_ += json + " ";
     return {};
   }
+  void ignore(RemarkFault fault, std::string_view text) override {
+    MutexLock lock(ignored_mutex_);
+    ignored_ += fmt::format("{}: {}\n", to_string(fault), text);
+  }
+  std::string ignored() {
+    MutexLock lock(ignored_mutex_);
+    return ignored_;
+  }
   Result<void> flush() override { return {}; }
   Result<std::optional<std::string>> recall(std::string_view) override { return std::nullopt; }
   Result<void> remember(std::string_view, std::string) override { return {}; }
@@ -61,6 +69,8 @@ class FakeContext final : public Context {
   std::string text_, checkpoint_, messages_, state_;
 
  private:
+  Mutex ignored_mutex_;
+  std::string ignored_;
   ClaimedJob job_;
   std::stop_source stop_;
   std::atomic<StopReason> reason_ = StopReason::none;
@@ -259,20 +269,61 @@ TEST_CASE("answers that are none fail the attempt and replace the child") {
   };
   CHECK(error(1, "{\\\"id\\\":99,\\\"result\\\":1}") ==
         "message on fd 3: id 99: must be that of its job, 1");
-  CHECK(error(2, "no json").starts_with("message on fd 3: "));
-  CHECK(error(3, "{\\\"result\\\":1}") == "message on fd 3: id: must be given");
-  CHECK(error(4, "{\\\"id\\\":ID}").starts_with("message on fd 3: one of result, error"));
-  CHECK(error(5, "{\\\"id\\\":ID,\\\"result\\\":1,\\\"snooze\\\":\\\"1s\\\"}")
+  CHECK(error(2, "{\\\"result\\\":1}") == "message on fd 3: id: must be given");
+  CHECK(error(3, "{\\\"id\\\":ID,\\\"dead\\\":1}").starts_with("message on fd 3: dead"));
+  CHECK(error(4, "{\\\"id\\\":ID,\\\"result\\\":1,\\\"snooze\\\":\\\"1s\\\"}")
             .find("only one can be given") != std::string::npos);
-  CHECK(error(6, "{\\\"id\\\":ID,\\\"colour\\\":1}").find("colour") != std::string::npos);
-  CHECK(rig.pool->started() == 6);
-  CHECK(as<Complete>(rig.run(7, R"({"say":"{\"id\":ID,\"result\":1}"})")).result == "1");
+  CHECK(rig.pool->started() == 4);
+  CHECK(as<Complete>(rig.run(5, R"({"say":"{\"id\":ID,\"result\":1}"})")).result == "1");
 }
 
-TEST_CASE("a line over the cap is no answer, and the job does not wait for another") {
-  Rig rig(python("  say(id=job['id'], result='x' * 2000000)\n"));
+TEST_CASE(
+    "remarks that are not understood are reported, and change neither the job nor the child") {
+  Rig rig(
+      "echo ready >&3; read -r line; PS4='+ '; BASH_XTRACEFD=3; set -x; true; set +x\n"
+      "for n in 1 2; do for said in 'no json' 7 null '{\"id\":99,\"progress\":{\"value\":1}}' "
+      "\"{\\\"id\\\":$n,\\\"progress\\\":{\\\"value\\\":50}}\" "
+      "\"{\\\"id\\\":$n,\\\"colour\\\":1}\" "
+      "'{\"progress\":{\"value\":1}}'; do echo \"$said\" >&3; done\n"
+      "echo \"{\\\"id\\\":$n,\\\"result\\\":$n,\\\"retry_after\\\":\\\"1s\\\"}\" >&3; read -r "
+      "line; done",
+      {"bash", "-c"});
+  rig.options.min_children = 1;
   rig.start();
-  CHECK(as<Retry>(rig.run(1)).error == "message on fd 3: a line was too long");
+  REQUIRE(rig.log.await("ignored what a script's child wrote to fd 3 without a job"));
+  for (JobId id = 1; id <= 2; ++id) {
+    FakeContext context(id);
+    CHECK(as<Complete>(rig.pool->handle(context.job(), context)).result == fmt::to_string(id));
+    const std::string ignored = context.ignored();
+    for (const char* part :
+         {"not_json: \"no json\"", "not_json: \"7\"", "not_json: \"null\"", "unasked: id 99",
+          "progress: progress: value 50", "unknown_field: \"colour\"", "unasked: id: must be given",
+          "outcome: retry_after"}) {
+      CHECK_MESSAGE(ignored.find(part) != std::string::npos, part, " in ", ignored);
+    }
+  }
+  CHECK(rig.pool->started() == 1);
+}
+
+TEST_CASE("a result of 1 MiB is whole, and one over the limit of a line makes the job dead") {
+  Rig rig(python("  say(id=job['id'], result='x' * (args['n'] - 2))\n"));
+  rig.start();
+  CHECK(as<Complete>(rig.run(1, "{\"n\":1048576}")).result.size() == kMaxResultBytes);
+  const Dead dead = as<Dead>(rig.run(2, "{\"n\":3000000}"));
+  CHECK(dead.reason == "result_too_large");
+  CHECK(dead.description.find("1048576") != std::string::npos);
+  CHECK(as<Complete>(rig.run(3, "{\"n\":2}")).result == "\"\"");
+  CHECK(rig.pool->started() == 1);
+}
+
+TEST_CASE("another line over the limit is reported, and the answer after it counts") {
+  Rig rig(
+      python("  say(id=job['id'], message='x' * 3000000)\n"
+             "  say(id=job['id'], result=1)\n"));
+  rig.start();
+  FakeContext context(1);
+  CHECK(as<Complete>(rig.pool->handle(context.job(), context)).result == "1");
+  CHECK(context.ignored().starts_with("too_long: "));
 }
 
 TEST_CASE("a child that says more than its answer is replaced, and its job is complete") {

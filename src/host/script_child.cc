@@ -10,7 +10,9 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <system_error>
+#include <utility>
 
 #include "base/assert.h"
 
@@ -23,7 +25,8 @@ ScriptChild::~ScriptChild() {
 // Both ends stay open here: what nobody has read can be given to another child, and no write is
 // answered by a signal.
 Result<void> ScriptChild::start(Processes& processes, ProcessSpec spec,
-                                std::function<void(const Result<ProcessEnd>&)> at_end) {
+                                std::function<void(const Result<ProcessEnd>&)> at_end,
+                                std::function<void(const SaidFault&)> at_remark) {
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) {
     return Error{ErrorCode::io_error, fmt::format("making a child's input: {}", strerror(errno))};
@@ -36,19 +39,19 @@ Result<void> ScriptChild::start(Processes& processes, ProcessSpec spec,
     return Error{ErrorCode::io_error, fmt::format("making an event: {}", strerror(errno))};
   }
   spec.input_fd = read_.get();
-  spec.message_dropped = [this] {
-    bool unasked = false;
-    {
-      MutexLock lock(shared_.mutex);
-      if (busy) mail_.too_long = true;
-      unasked = !busy;
-    }
-    speaks_up(unasked);
+  at_remark_ = std::move(at_remark);
+  spec.message_cap_bytes = kMaxLineBytes;
+  spec.message_dropped = [this](std::string_view beginning) {
+    take_line({std::string(beginning), true});
   };
   try {
     thread_ = std::thread([this, &processes, spec = std::move(spec), at_end = std::move(at_end)] {
       Result<ProcessEnd> end = processes.run(
-          spec, [this](std::string_view line) { take_line(line); }, stop_.get_token());
+          spec,
+          [this](std::string_view line) {
+            take_line({std::string(line), false});
+          },
+          stop_.get_token());
       at_end(end);
       take_end(std::move(end));
     });
@@ -58,30 +61,51 @@ Result<void> ScriptChild::start(Processes& processes, ProcessSpec spec,
   return {};
 }
 
-void ScriptChild::take_line(std::string_view line) {
-  if (line.find_first_not_of(" \t\r") == std::string_view::npos) return;
+ProgramSaid ScriptChild::Line::said() const {
+  return cut ? parse_cut(text, Speaker::child) : parse_said(text, Speaker::child);
+}
+
+void ScriptChild::take_line(Line line) {
+  if (line.text.find_first_not_of(" \t\r") == std::string::npos) return;
   bool unasked = false;
   {
     MutexLock lock(shared_.mutex);
-    while (busy && mail_.lines.size() >= kMaxInbox && !stop_.stop_requested()) {
-      shared_.changed.wait(shared_.mutex);
-    }
+    const auto full = [this] {
+      return mail_.lines.size() >= kMaxInbox || mail_.bytes >= kMaxInboxBytes;
+    };
+    while (busy && full() && !stop_.stop_requested()) shared_.changed.wait(shared_.mutex);
     unasked = !busy;
-    if (busy && mail_.lines.size() < kMaxInbox) mail_.lines.emplace_back(line);
+    if (busy && !full()) {
+      mail_.bytes += line.text.size();
+      mail_.lines.push_back(std::move(line));
+    }
   }
-  speaks_up(unasked);
+  if (unasked) speaks_up(line);
+  shared_.changed.notify_all();
 }
 
-// Without a job there is nothing to be said: whatever it means, it is out of step.
-void ScriptChild::speaks_up(bool now) {
-  if (now) {
+// An answer without a job is out of step. Anything else is ignored: "ready", the tracing of a
+// shell.
+void ScriptChild::speaks_up(const Line& line) {
+  const ProgramSaid said = line.said();
+  if (is_answer(said)) {
     {
       MutexLock lock(shared_.mutex);
       spoke_up = retired = true;
     }
     stop_.request_stop();
+  } else if (const auto tell = std::exchange(at_remark_, nullptr)) {
+    tell(said.faults.empty() ? SaidFault{RemarkFault::unasked, "a line without a job"}
+                             : said.faults.front());
   }
-  shared_.changed.notify_all();
+}
+
+bool ScriptChild::drop_mail() {
+  const Mail left = std::exchange(mail_, {});
+  const bool answers = std::any_of(left.lines.begin(), left.lines.end(),
+                                   [](const Line& line) { return is_answer(line.said()); });
+  mail_.end = left.end;
+  return answers;
 }
 
 void ScriptChild::take_end(Result<ProcessEnd> end) {
@@ -126,11 +150,11 @@ ScriptChild::Mail ScriptChild::wait(const std::stop_token& token) {
   Mail mail;
   {
     MutexLock lock(shared_.mutex);
-    while (mail_.lines.empty() && !mail_.too_long && !mail_.end && !token.stop_requested()) {
+    while (mail_.lines.empty() && !mail_.end && !token.stop_requested()) {
       shared_.changed.wait(shared_.mutex);
     }
     mail.lines.swap(mail_.lines);
-    mail.too_long = std::exchange(mail_.too_long, false);
+    mail_.bytes = 0;
     mail.end = mail_.end;
   }
   shared_.changed.notify_all();  // there is room again

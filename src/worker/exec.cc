@@ -43,15 +43,25 @@ std::string_view last_line(std::string_view text) {
   return cut == std::string_view::npos ? text : text.substr(cut + 1);
 }
 
-// The result that a program left on standard output: see exec.h.
-std::string output_result(const Captured& out) {
+// What a program that is complete left on standard output: see exec.h.
+Outcome output_result(const Captured& out) {
   const std::string_view line = last_line(out.tail);
-  if (line.empty()) return "";
+  if (line.empty()) return Complete{};
   const bool whole = !out.cut() || line.size() < without_trailing_space(out.tail).size();
-  if (whole && check_json("result", line)) return std::string(line);
+  if (!whole) {
+    return Dead{"result_too_large",
+                fmt::format("the result, the last line of standard output, has more than {} bytes: "
+                            "must be at most {}",
+                            line.size(), kMaxResultBytes)};
+  }
   std::string text;
-  append_json_string(text, line);
-  return text;
+  if (check_json("result", line)) {
+    text = line;
+  } else {
+    append_json_string(text, line);
+  }
+  if (text.size() > kMaxResultBytes) return result_too_large(text.size());
+  return Complete{std::move(text)};
 }
 
 // The last lines of standard error.
@@ -94,6 +104,10 @@ class Exec {
     spec.environment = job_environment(job_, key);
     spec.input = job_json(job_, key);
     spec.output_cap_bytes = options_.output_cap_bytes;
+    spec.message_cap_bytes = kMaxLineBytes;
+    spec.message_dropped = [this](std::string_view beginning) {
+      take(parse_cut(beginning, Speaker::program));
+    };
     spec.kill_grace_at_stop = [this] {
       const StopReason reason = context_.stop_reason();
       const bool hurry = reason == StopReason::shutdown || reason == StopReason::lease_lost;
@@ -109,24 +123,40 @@ class Exec {
 
  private:
   void listen(std::string_view line) {
-    if (without_trailing_space(line).empty()) return;
-    Result<ProgramSaid> parsed = parse_said(line, Speaker::program);
-    if (!parsed) return complain(parsed.error());
-    ProgramSaid& said = *parsed;
-    if (auto good = report_said(said, context_); !good) complain(good.error());
-    if (said.step) {
-      if (auto good = steps_->answer(*said.step, context_); !good) complain(good.error());
+    if (!without_trailing_space(line).empty()) take(parse_said(line, Speaker::program));
+  }
+
+  void take(ProgramSaid said) {
+    if (auto good = report_said(said, context_); !good && !lost_message_) {
+      lost_message_ = fmt::format("message on fd 3: {}", good.error().message);
     }
-    if (said.result) said_.result = std::move(said.result);
+    answer_step(said);
+    if (said.result || said.unfit_result) {
+      said_.result = std::move(said.result);
+      said_.unfit_result = std::move(said.unfit_result);
+    }
+    if (said.session_state || said.unfit_state) said_.unfit_state = std::move(said.unfit_state);
     if (said.error) said_.error = std::move(said.error);
     if (said.retry_after) said_.retry_after = said.retry_after;
     if (said.open_breaker_for) said_.open_breaker_for = said.open_breaker_for;
     if (said.reason) said_.reason = std::move(said.reason);
-    if (said.defer) said_.defer = std::move(said.defer);
+    if (said.defer || !said.bad_outcome.empty()) {
+      said_.defer = std::move(said.defer);
+      said_.bad_outcome = std::move(said.bad_outcome);
+    }
   }
 
-  void complain(const Error& error) {
-    if (!complaint_) complaint_ = fmt::format("message on fd 3: {}", error.message);
+  void answer_step(ProgramSaid& said) {
+    Result<void> good;
+    if (said.step) good = steps_->answer(*said.step, context_);
+    if (said.bad_step) {
+      const auto why = std::find_if(said.faults.begin(), said.faults.end(), [](const auto& fault) {
+        return fault.fault == RemarkFault::step;
+      });
+      good = steps_->refuse(
+          invalid("step", (why != said.faults.end() ? *why : said.faults.front()).text));
+    }
+    if (!good) context_.ignore(RemarkFault::step, good.error().message);
   }
 
   std::string error_text(const ProcessEnd& end) const {
@@ -135,17 +165,23 @@ class Exec {
     return lines.empty() ? how_it_ended(end) : fmt::format("{}: {}", how_it_ended(end), lines);
   }
 
+  // Remarks change nothing here, however wrong they were.
+  Outcome complete(const ProcessEnd& end) {
+    const std::string* again = lost_message_ ? &*lost_message_ : nullptr;
+    if (again == nullptr && !said_.bad_outcome.empty()) again = &said_.bad_outcome;
+    if (again != nullptr)
+      return Retry{.error = *again, .after = {}, .program = program_end_of(end)};
+    for (const auto& unfit : {said_.unfit_state, said_.unfit_result}) {
+      if (unfit) return Dead{unfit->reason, unfit->description, program_end_of(end)};
+    }
+    if (said_.defer) return Defer{*said_.defer};
+    if (!said_.result) return output_result(end.out);
+    if (said_.result->size() > kMaxResultBytes) return result_too_large(said_.result->size());
+    return Complete{std::move(*said_.result)};
+  }
+
   HandlerResult outcome(const ProcessEnd& end) {
-    if (end.messages_dropped > 0 && !complaint_) {
-      complaint_ = fmt::format("message on fd 3: {} lines were too long", end.messages_dropped);
-    }
-    if (end.signal == 0 && end.exit_code == 0) {
-      // What it did may be good, but what it said got lost.
-      if (complaint_)
-        return Outcome(Retry{.error = *complaint_, .after = {}, .program = program_end_of(end)});
-      if (said_.defer) return Outcome(Defer{*said_.defer});
-      return Outcome(Complete{said_.result ? *said_.result : output_result(end.out)});
-    }
+    if (end.signal == 0 && end.exit_code == 0) return complete(end);
     if (end.signal == 0 && end.exit_code == kExitDead) {
       return Outcome(Dead{said_.reason.value_or("exit_65"), error_text(end), program_end_of(end)});
     }
@@ -159,7 +195,7 @@ class Exec {
   Context& context_;
   ProgramSaid said_;
   std::optional<StepChannel> steps_;
-  std::optional<std::string> complaint_;
+  std::optional<std::string> lost_message_;
 };
 
 }  // namespace

@@ -9,8 +9,10 @@
 //                    {"session_state":…} (kept if it ends with 0 or 65; null: none any more)
 //                    {"message":…} {"result":…} {"error":"…"} {"retry_after":"30s"}
 //                    {"open_breaker_for":"2m"}
-//                    {"reason":"…"}, also several members in one line; lines of another kind fail
-//                    the attempt
+//                    {"reason":"…"}, also several members in one line. What is not understood is
+//                    ignored and reported (Context::ignore), and the exit code decides; but a
+//                    defer that is not understood is a retry, and a result or session state that
+//                    cannot be kept makes a job that is complete dead
 //   fd 3 and 4       steps: see step_channel.h
 //   exit code        0 complete · 75 retry · 65 dead · any other, or a signal: retry
 //   result           from fd 3; else the last line of standard output that is JSON; else that line
@@ -35,8 +37,9 @@ namespace mainspring {
 struct ExecOptions {
   std::vector<std::string> argv;
   std::string directory;  // "" = this process's
-  // Kept of each of standard output and error; the rest is counted.
-  std::size_t output_cap_bytes = 256 << 10;
+  // Kept of the end of each of standard output and error; the rest is counted. A last line of
+  // standard output that does not fit makes the job dead.
+  std::size_t output_cap_bytes = kMaxResultBytes + (64 << 10);
   // Between TERM and KILL.
   Duration kill_grace = std::chrono::seconds(10);
   // The same when the worker is shutting down, which has to fit into its graceful_stop, or has lost

@@ -2,6 +2,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
+#include <utility>
 
 #include "base/mutant.h"
 #include "worker/state.h"
@@ -19,6 +21,9 @@ constexpr Duration kLeastRenewal = std::chrono::seconds(1);
 constexpr Duration kRenewPause = std::chrono::milliseconds(500);
 // A handler that has ended waits so long for room for the messages that it sent.
 constexpr Duration kWaitForRoom = std::chrono::seconds(10);
+// An attempt that is complete waits so long at most until its warning is stored.
+constexpr Duration kWaitForWarning = std::chrono::seconds(2);
+constexpr std::size_t kWarningFrameBytes = 80;  // around the text of a warning
 // At the longest, so that sleep of the whole machine is noticed soon after it: waits do not count
 // it, the clock does.
 constexpr Duration kLongestLeaseLook = std::chrono::seconds(1);
@@ -32,7 +37,8 @@ Error too_many_memos(JobId id) {
 
 std::size_t bytes_of(const Attempt& attempt) {
   return 64 + (attempt.checkpoint ? attempt.checkpoint->size() : 0) +
-         (attempt.progress ? attempt.progress->text.size() : 0);
+         (attempt.progress ? attempt.progress->text.size() : 0) +
+         (attempt.warning ? attempt.warning->text.size() : 0);
 }
 
 }  // namespace
@@ -66,6 +72,43 @@ void WorkerRuntime::State::report(Attempt& attempt) {
     report_at = at;
     renewer_cv.notify_one();
   }
+}
+
+void WorkerRuntime::State::ignore(Attempt& attempt, RemarkFault fault, std::string_view text) {
+  bool first = false;
+  {
+    MutexLock lock(mutex);
+    std::int64_t& count = attempt.ignored.at(static_cast<std::size_t>(fault));
+    first = ++count == 1;
+    if (!attempt.warning) attempt.warning.emplace();
+    ++attempt.warning->counts.at(static_cast<std::size_t>(fault));
+    if (attempt.warned.empty())
+      attempt.warned = fmt::format("attempt {}: ignored: {}", attempt.job.attempt,
+                                   cut_text(text, kMaxWarningBytes - kWarningFrameBytes));
+    const std::int64_t all =
+        std::accumulate(attempt.ignored.begin(), attempt.ignored.end(), std::int64_t{0});
+    attempt.warning->text =
+        all == 1 ? attempt.warned : fmt::format("{} (and {} more)", attempt.warned, all - 1);
+    report(attempt);
+  }
+  if (!first) return;
+  log.warn("ignored what a program said about its job",
+           {{"job", fmt::to_string(attempt.job.id)},
+            {"kind", attempt.job.kind},
+            {"reason", std::string(to_string(fault))},
+            {"what", std::string(cut_text(text, kMaxWarningBytes))}});
+}
+
+// The server has these counts; others may have been added meanwhile.
+void WorkerRuntime::State::forget_warning(Attempt& attempt,
+                                          const std::optional<IgnoredRemarks>& sent) {
+  if (!sent || !attempt.warning) return;
+  bool more = false;
+  for (std::size_t i = 0; i < kRemarkFaults; ++i) {
+    attempt.warning->counts[i] -= sent->counts[i];
+    more = more || attempt.warning->counts[i] > 0;
+  }
+  if (!more) attempt.warning.reset();
 }
 
 Result<void> WorkerRuntime::State::flush(Attempt& attempt) {
@@ -117,19 +160,26 @@ Result<void> WorkerRuntime::State::say(Attempt& attempt, std::string json) {
 // before how it ended, and the next attempt needs the checkpoint before it can begin.
 void WorkerRuntime::State::flush_last(Attempt& attempt, bool complete) {
   MutexLock lock(mutex);
-  const auto waits = [&] {
+  const Instant warned_by = clock.now().instant + kWaitForWarning;
+  const auto waits_on = [&] {
     const bool said = !complete || !attempt.messages.empty();
     return said && attempt.pending() && !attempt.lost;
+  };
+  const auto waits = [&] {
+    const bool warns = attempt.warning && !attempt.lost && clock.now().instant < warned_by;
+    return waits_on() || warns;
   };
   if (!waits() || (complete && MS_MUTANT(worker_finishes_before_it_has_sent))) return;
   ++flushing;
   renewer_cv.notify_one();
   const Instant until = clock.now().instant + kWaitForRoom;
   while (waits() && (!no_room || clock.now().instant < until)) {
-    no_room ? stored_cv.wait_for(mutex, until - clock.now().instant) : stored_cv.wait(mutex);
+    const bool bounded = no_room || !waits_on();
+    bounded ? stored_cv.wait_for(mutex, (no_room ? until : warned_by) - clock.now().instant)
+            : stored_cv.wait(mutex);
   }
   --flushing;
-  if (!waits()) return;
+  if (!waits_on()) return;
   attempt.not_sent =
       Error{.code = ErrorCode::overloaded, .message = "the server has no room for new jobs"};
 }
@@ -175,14 +225,15 @@ Renew WorkerRuntime::State::gather_renew(bool all, std::vector<Sent>& sent) {
     if (pending && (bytes == 0 || bytes + bytes_of(*attempt) <= kMaxCallBytes)) {
       bytes += bytes_of(*attempt);
       renewal.progress = attempt->progress;
+      renewal.warning = attempt->warning;
       if (!MS_MUTANT(worker_keeps_checkpoint)) renewal.checkpoint = attempt->checkpoint;
       if (!hold_messages) memos = take_memos(*attempt, renewal, bytes);
       said = take_messages(*attempt, renewal, bytes);
     } else if (!all) {
       continue;
     }
+    sent.push_back({attempt, said, memos, renewal.warning});
     renew.leases.push_back(std::move(renewal));
-    sent.push_back({attempt, said, memos});
   }
   return renew;
 }
@@ -198,6 +249,7 @@ void WorkerRuntime::State::renewed(const RenewResult& result, const std::vector<
     set_lease(*one.attempt, sent_at, renewal.lease);
     one.attempt->stored = one.said;
     drop_messages(*one.attempt);
+    forget_warning(*one.attempt, one.warning);
     const auto& full = result.memos_full;
     const bool kept = std::find(full.begin(), full.end(), renewal.id) == full.end();
     answer_memos(*one.attempt, one.memos, kept ? Result<void>() : too_many_memos(renewal.id));
@@ -234,6 +286,7 @@ void WorkerRuntime::State::renew_failed(const Error& error, const std::vector<Se
   // The server will never take these reports; the leases must not suffer for it.
   for (const Sent& one : sent) {
     answer_memos(*one.attempt, one.memos, error);
+    forget_warning(*one.attempt, one.warning);
     if (one.attempt->stored == one.said) continue;
     one.attempt->refused = error;
     one.attempt->stored = one.said;

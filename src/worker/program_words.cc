@@ -4,12 +4,17 @@
 #include <fmt/format.h>
 #include <signal.h>
 
+#include <algorithm>
+#include <array>
 #include <limits>
+#include <map>
+#include <utility>
 
 #include "api/json.h"
-#include "api/session_shapes.h"
+#include "base/assert.h"
 #include "mainspring/breaker.h"
 #include "model/program_end.h"
+#include "store/session_operations.h"
 
 namespace mainspring {
 namespace {
@@ -43,7 +48,8 @@ constexpr JsonField<Said> kResult = {"result", [](JsonReader& in, Said& said) {
                                        return in.raw(said.result.emplace(), JsonReader::Null::take);
                                      }};
 constexpr JsonField<Said> kSessionState = {"session_state", [](JsonReader& in, Said& said) {
-                                             return read_session_state(in, said.session_state);
+                                             std::string& state = said.session_state.emplace();
+                                             return in.null() || in.raw(state);
                                            }};
 constexpr JsonField<Said> kError = {"error", [](JsonReader& in, Said& said) {
                                       return in.text(said.error.emplace(), kMaxTextBytes);
@@ -106,22 +112,194 @@ constexpr JsonField<Said> kChildFields[] = {
     {"snooze", [](JsonReader& in, Said& said) { return in.duration(said.snooze.emplace(0)); }},
 };
 
-}  // namespace
+constexpr std::size_t kShownBytes = 80;  // of a line that is not understood
+constexpr std::size_t kMaxNames = 64;    // in such a line
 
-Result<ProgramSaid> parse_said(std::string_view line, Speaker speaker) {
-  ProgramSaid said;
+bool read_all(std::string_view line, Speaker speaker, ProgramSaid& said, std::string& why) {
   JsonReader in(line, JsonReader::Unknown::refuse);
   const bool good =
       speaker == Speaker::program ? in.object(kProgramFields, said) : in.object(kChildFields, said);
-  if (!good || !in.end()) return in.error();
+  if (good && in.end()) return true;
+  const Error error = in.error();
+  const std::string member = error.field.substr(0, error.field.find('.'));
+  const bool named = member.empty() || error.message.find(member) != std::string::npos;
+  why = named ? error.message : fmt::format("{}: {}", member, error.message);
+  return false;
+}
+
+bool is_answer_name(std::string_view name) {
+  constexpr std::array<std::string_view, 5> kAnswers = {"result", "error", "dead", "snooze",
+                                                        "defer"};
+  return std::find(kAnswers.begin(), kAnswers.end(), name) != kAnswers.end();
+}
+
+RemarkFault fault_of(std::string_view name, Speaker speaker) {
+  constexpr std::array<std::pair<std::string_view, RemarkFault>, 5> kRemarks = {
+      {{"progress", RemarkFault::progress},
+       {"checkpoint", RemarkFault::checkpoint},
+       {"message", RemarkFault::message},
+       {"session_state", RemarkFault::session_state},
+       {"step", RemarkFault::step}}};
+  for (const auto& [remark, fault] : kRemarks) {
+    if (remark == name && !(fault == RemarkFault::step && speaker == Speaker::child)) return fault;
+  }
+  const auto knows = [name](const auto& fields) {
+    return std::any_of(std::begin(fields), std::end(fields),
+                       [name](const auto& field) { return field.name == name; });
+  };
+  const bool known = speaker == Speaker::program ? knows(kProgramFields) : knows(kChildFields);
+  return known ? RemarkFault::outcome : RemarkFault::unknown_field;
+}
+
+void append_member(std::string& object, std::string_view name, std::string_view value) {
+  object += object.empty() ? '{' : ',';
+  append_json_string(object, name);
+  object += ':';
+  object += value;
+}
+
+// The names of the members of a JSON object of which only the beginning is known, or which is
+// malformed. Empty = it is no object.
+std::vector<std::string_view> names_in(std::string_view text) {
+  std::vector<std::string_view> names;
+  int depth = 0;
+  bool in_string = false, escaped = false, is_name = false;
+  std::size_t begin = 0;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (in_string) {
+      if (!escaped && c == '"') {
+        in_string = false;
+        if (is_name) names.push_back(text.substr(begin, i - begin));
+        is_name = false;
+      }
+      escaped = !escaped && c == '\\';
+    } else if (c == '"') {
+      in_string = true;
+      begin = i + 1;
+    } else if (depth == 0 && c != '{' && c != ' ' && c != '\t') {
+      return names;  // not an object, or after its end
+    } else if (c == '{' || c == '[') {
+      ++depth;
+      is_name = depth == 1;
+    } else if (c == '}' || c == ']') {
+      --depth;
+    } else if (c == ',') {
+      is_name = depth == 1 && names.size() < kMaxNames;
+    }
+  }
+  return names;
+}
+
+// A line none of whose members can be read.
+ProgramSaid unread_line(std::string_view line, Speaker speaker, RemarkFault fault,
+                        const std::string& why) {
+  ProgramSaid said;
+  said.faults.push_back({fault, why});
+  const bool cut = fault == RemarkFault::too_long;
+  const auto unfit = [&](std::string_view name, std::size_t limit) {
+    if (!cut) return Dead{fmt::format("bad_{}", name), why};
+    return Dead{fmt::format("{}_too_large", name),
+                fmt::format("{}: must be at most {} bytes, its line at most {}", name, limit,
+                            kMaxLineBytes)};
+  };
+  for (const std::string_view name : names_in(line)) {
+    if (name == "result") {
+      said.unfit_result = unfit(name, kMaxResultBytes);
+    } else if (name == "session_state") {
+      said.unfit_state = unfit(name, kMaxSessionStateBytes);
+    } else if (name == "step") {
+      said.bad_step = speaker == Speaker::program;
+    } else if (speaker == Speaker::program ? name == "defer" : is_answer_name(name)) {
+      said.bad_outcome = why;
+    }
+  }
   return said;
 }
 
+// Each member by itself: those that are not understood do not spoil the others.
+ProgramSaid parse_members(std::string_view line, Speaker speaker) {
+  std::map<std::string, std::string, std::less<>> members;
+  JsonReader in(line, JsonReader::Unknown::skip);
+  const bool object = in.peek() == JsonType::object && in.members([&](std::string_view name) {
+    std::string& value = members[std::string(name)];
+    value.clear();
+    return in.raw(value, JsonReader::Null::take);
+  }) && in.end();
+  if (!object) {
+    return unread_line(line, speaker, RemarkFault::not_json,
+                       fmt::format("\"{}\": must be a JSON object", cut_text(line, kShownBytes)));
+  }
+  ProgramSaid said;
+  std::vector<SaidFault> faults;
+  std::string good, bad_outcome;
+  for (const auto& [name, value] : members) {
+    std::string alone, why;
+    append_member(alone, name, value);
+    ProgramSaid ignored;
+    if (read_all(alone + "}", speaker, ignored, why)) {
+      append_member(good, name, value);
+      continue;
+    }
+    const bool ends =
+        speaker == Speaker::program ? name == "defer" : is_answer_name(name) || name == "id";
+    if (ends) bad_outcome = why;
+    said.bad_step = said.bad_step || (name == "step" && speaker == Speaker::program);
+    faults.push_back({fault_of(name, speaker), std::move(why)});
+  }
+  std::string why;
+  const bool all = read_all(good.empty() ? "{}" : good + "}", speaker, said, why);
+  MS_ASSERT(all, "members that are good alone are good together");
+  said.faults = std::move(faults);
+  said.bad_outcome = std::move(bad_outcome);
+  return said;
+}
+
+}  // namespace
+
+ProgramSaid parse_said(std::string_view line, Speaker speaker) {
+  ProgramSaid said;
+  std::string why;
+  return read_all(line, speaker, said, why) ? said : parse_members(line, speaker);
+}
+
+ProgramSaid parse_cut(std::string_view beginning, Speaker speaker) {
+  const std::string_view start = beginning.substr(0, kShownBytes);
+  return unread_line(beginning, speaker, RemarkFault::too_long,
+                     fmt::format("a line that begins with \"{}\": must be at most {} bytes",
+                                 cut_text(start, kShownBytes), kMaxLineBytes));
+}
+
+bool is_answer(const ProgramSaid& said) {
+  return said.result || said.unfit_result || said.error || said.dead || said.snooze || said.defer ||
+         !said.bad_outcome.empty();
+}
+
+Dead result_too_large(std::size_t bytes) {
+  return Dead{"result_too_large",
+              fmt::format("the result has {} bytes: must be at most {}", bytes, kMaxResultBytes)};
+}
+
 Result<void> report_said(ProgramSaid& said, Context& context) {
+  for (const SaidFault& fault : said.faults) context.ignore(fault.fault, fault.text);
   if (said.progress) context.progress(*said.progress, said.progress_text);
-  if (said.session_state) MS_TRY(context.set_session_state(std::move(*said.session_state)));
-  if (said.checkpoint) MS_TRY(context.checkpoint(std::move(*said.checkpoint)));
-  if (said.message) return context.send(std::move(*said.message));
+  if (said.session_state) {
+    if (auto good = context.set_session_state(std::move(*said.session_state)); !good) {
+      const bool too_large = good.error().code == ErrorCode::too_large;
+      if (too_large) said.unfit_state = Dead{"session_state_too_large", good.error().message};
+      if (!too_large) context.ignore(RemarkFault::session_state, good.error().message);
+    }
+  }
+  if (said.checkpoint) {
+    if (auto good = context.checkpoint(std::move(*said.checkpoint)); !good)
+      context.ignore(RemarkFault::checkpoint, good.error().message);
+  }
+  if (said.message) {
+    if (auto good = context.send(std::move(*said.message)); !good) {
+      if (good.error().field != "message") return good;
+      context.ignore(RemarkFault::message, good.error().message);
+    }
+  }
   return {};
 }
 

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "env/processes.h"
 #include "mainspring/context.h"
@@ -17,6 +18,12 @@ struct StepSaid {
   std::string name;
   std::string ask;  // comes back with the answer; up to kMaxNameBytes
   std::optional<std::string> result;
+};
+
+// What of a line was not understood.
+struct SaidFault {
+  RemarkFault fault = RemarkFault::not_json;
+  std::string text;  // names the field, the value and the rule
 };
 
 // One line of fd 3, or the last word on each matter of several.
@@ -36,17 +43,36 @@ struct ProgramSaid {
   std::optional<JobId> id;
   std::optional<std::string> dead;  // the reason
   std::optional<Duration> snooze;
+
+  // What of the line is not understood. The rest of it counts.
+  std::vector<SaidFault> faults;
+  // What is wrong with a member that says how the attempt ended, so that its end is not known: of a
+  // program defer, of a child id, error, dead, snooze and defer. "" = nothing.
+  std::string bad_outcome;
+  // A result or session state that cannot be kept, and would not be the next time: an attempt that
+  // is complete makes the job dead.
+  std::optional<Dead> unfit_result, unfit_state;
+  bool bad_step = false;  // a program waits for an answer to a step that was not understood
 };
 
 enum class Speaker : std::uint8_t {
   program,  // runs for one job, its exit code says how it went: no id, dead, snooze
   child,    // takes job after job: no reason, step
 };
-// Errors: invalid_argument, too_large.
-Result<ProgramSaid> parse_said(std::string_view line, Speaker speaker);
+// Never fails: what is not understood is in `faults`.
+ProgramSaid parse_said(std::string_view line, Speaker speaker);
+// The same of a line that is longer than kMaxLineBytes, by its beginning: none of its members
+// count.
+ProgramSaid parse_cut(std::string_view beginning, Speaker speaker);
+inline constexpr std::size_t kMaxLineBytes = 2 << 20;
 
-// Hands on what is no answer, and about no step. Errors: those of Context::checkpoint, send and
-// set_session_state.
+// Does a child's line say how a job ended, well or badly?
+bool is_answer(const ProgramSaid& said);
+Dead result_too_large(std::size_t bytes);
+
+// Hands on what is no answer, and about no step. Faults are ignored, and so is what the context
+// refuses for good. A session state that is too large becomes `unfit_state`. Errors: those of
+// Context::send where the message would be good another time.
 Result<void> report_said(ProgramSaid& said, Context& context);
 
 // A line of JSON, with its '\n'.

@@ -85,6 +85,10 @@ class AttemptContext final : public Context {
     return state_.say(attempt_, std::move(json));
   }
 
+  void ignore(RemarkFault fault, std::string_view text) override {
+    state_.ignore(attempt_, fault, text);
+  }
+
   Result<void> flush() override { return state_.flush(attempt_); }
 
   Result<std::optional<std::string>> recall(std::string_view name) override {

@@ -4,6 +4,7 @@
 // stop callback (those run on the watcher).
 #pragma once
 
+#include <array>
 #include <deque>
 #include <memory>
 #include <set>
@@ -52,6 +53,9 @@ struct Attempt {
   bool lost = false;  // not renewed any more
   std::optional<Progress> progress;
   std::optional<std::string> checkpoint;
+  std::optional<IgnoredRemarks> warning;  // with the counts that the server does not have
+  std::array<std::int64_t, kRemarkFaults> ignored{};  // of the whole attempt
+  std::string warned;                                 // the first of these, with its attempt
   std::optional<std::string> session_state;  // goes with an outcome that is no failure
   std::optional<Error> refused;              // why the server will never take what was said last
   std::uint64_t said = 0;                    // counts calls of progress, checkpoint and send
@@ -130,6 +134,7 @@ struct WorkerRuntime::State {
     AttemptPtr attempt;
     std::uint64_t said = 0;
     std::size_t memos = 0;  // the first of them
+    std::optional<IgnoredRemarks> warning{};
   };
   Renew gather_renew(bool all, std::vector<Sent>& sent) MS_REQUIRES(mutex);
   void renewed(const RenewResult& result, const std::vector<Sent>& sent, Instant sent_at)
@@ -143,6 +148,8 @@ struct WorkerRuntime::State {
   void set_lease(Attempt& attempt, Instant from, Duration lease) MS_REQUIRES(mutex);
   void wake_by(Attempt& attempt) MS_REQUIRES(mutex);
   void report(Attempt& attempt) MS_REQUIRES(mutex);
+  void ignore(Attempt& attempt, RemarkFault fault, std::string_view text) MS_EXCLUDES(mutex);
+  static void forget_warning(Attempt& attempt, const std::optional<IgnoredRemarks>& sent);
   Result<void> flush(Attempt& attempt) MS_EXCLUDES(mutex);
   Result<void> say(Attempt& attempt, std::string json) MS_EXCLUDES(mutex);
   void flush_last(Attempt& attempt, bool complete) MS_EXCLUDES(mutex);

@@ -37,6 +37,18 @@ Result<void> StepChannel::answer(StepSaid& said, Context& context) {
     w.key("error").string(result.error().message).key("code").string(result.error().name());
   }
   w.end_object();
+  return write(std::move(line));
+}
+
+Result<void> StepChannel::refuse(const Error& error) {
+  std::string line;
+  JsonWriter w(line);
+  w.begin_object().key("ask").string("").key("name").string("");
+  w.key("error").string(error.message).key("code").string(error.name()).end_object();
+  return write(std::move(line));
+}
+
+Result<void> StepChannel::write(std::string line) {
   line += '\n';
   // Nobody waits for a program that does not read: what fits into the socket is far more than one.
   const ssize_t n = send(ours_.get(), line.data(), line.size(), MSG_DONTWAIT | MSG_NOSIGNAL);

@@ -25,8 +25,11 @@ class StepChannel {
   int program_end() const { return theirs_.get(); }
   // Answers one line. Errors: io_error (the answers before it were not read).
   Result<void> answer(StepSaid& said, Context& context);
+  // Answers a line that could not be read, so that the program does not wait for ever.
+  Result<void> refuse(const Error& error);
 
  private:
+  Result<void> write(std::string line);
   StepChannel(Fd ours, Fd theirs) : ours_(std::move(ours)), theirs_(std::move(theirs)) {}
   Fd ours_, theirs_;
 };
