@@ -192,7 +192,8 @@ CREATE INDEX idempotency_expires ON idempotency (expires_at);
 
 -- Counters, updated in the commit of what they count, and kept together on few pages.
 --   id 0                 a = next job id, b = next token, c = 1 in a backup until it is opened, d = next session
---                        id, e = next workflow id, f = 1 while rows of `sessions` may lag. No id is given twice.
+--                        id, e = next workflow id, f = 1 while rows of `sessions` may lag, g = the restart
+--                        allowance in microseconds, 0 or NULL = none. No id is given twice.
 --   id 1 to 2^32 - 1     counters of the queue with this id: a to k as in the view `queue_counts`.
 --   id from 2^32         a = live jobs of the block of 4096 job ids number id - 2^32.
 CREATE TABLE tallies (

@@ -134,6 +134,9 @@ Broker::Broker(Store& store, const Clock& clock, Log& log, Registry& registry,
           registry.counter("mainspring_jobs_claimed_total", "Jobs claimed since start.")),
       alarms_total_(registry.counter("mainspring_workflow_alarms_total",
                                      "Steps that parked their workflow since start.")),
+      standstills_total_(registry.counter(
+          "mainspring_standstills_total",
+          "Times that the server stood still and leases were extended, since start.")),
       job_metrics_(registry),
       events_(store, clock, registry, options.events),
       registry_(registry) {
@@ -304,7 +307,11 @@ Instant Broker::step_locked(Now now) {
     committing_ = !batch.operations.empty();
     wake_lanes();
   }
-  if (!batch.operations.empty()) commit(batch, answers, now);
+  // Before anything is rescued, and before a renewal is refused as late.
+  const std::optional<Error> refused = end_standstill(!batch.operations.empty(), now);
+  if (!batch.operations.empty()) {
+    refused ? fail(batch, *refused, answers, now) : commit(batch, answers, now);
+  }
   for (auto& answer : answers) answer();
   events_.tell();
   if (before != store_.agenda()) tell_listeners();
@@ -312,7 +319,8 @@ Instant Broker::step_locked(Now now) {
   wake_lanes();  // a claim that waited for what is theirs may be gone
   if (has_work()) return now.instant;
   const Instant claims = deadlines_.empty() ? Instant::never() : deadlines_.begin()->first.first;
-  return std::min({claims, lease_waiters_.next(), next_poll_, next_look_, lanes_late_at()});
+  return std::min(
+      {claims, lease_waiters_.next(), next_poll_, next_look_, lanes_late_at(), next_tick(now)});
 }
 
 void Broker::commit(Batch& batch, Answers& answers, Now now) {
@@ -334,13 +342,20 @@ void Broker::commit(Batch& batch, Answers& answers, Now now) {
       distribute(batch, *report, answers, now);
     }
     if (shared_ != nullptr) tell_others(report->effects);
+    stepped_at_ = std::max(stepped_at_, now.instant);
     return;
   }
-  const Error error = report.error();
+  fail(batch, report.error(), answers, now);
+}
+
+void Broker::fail(Batch& batch, const Error& error, Answers& answers, Now now) {
   const bool fatal = error.code == ErrorCode::io_error || error.code == ErrorCode::internal;
+  const bool away = error.code == ErrorCode::unavailable || error.code == ErrorCode::timeout;
+  if (!away) stepped_at_ = std::max(stepped_at_, now.instant);
   {
     MutexLock lock(mutex_);
     if (fatal) failed_ = true;
+    committing_ = false;
     give_back(batch, error, answers, now);
   }
   for (auto& answer : std::exchange(answers, {})) answer();
@@ -473,6 +488,10 @@ void Broker::note_worker(const Operation& operation, const OperationResult& resu
     Worker& worker = workers_[std::get<Claim>(operation).worker];
     worker.last_seen = now.instant;
     worker.running += static_cast<int>(claimed->jobs.size());
+    if (!claimed->jobs.empty()) {
+      worker.renewed = now.instant;
+      worker.lease = std::get<Claim>(operation).lease;
+    }
   } else if (const auto* accept = std::get_if<AcceptSession>(&operation)) {
     if (std::holds_alternative<Error>(result)) return;
     Worker& worker = workers_[accept->worker];
@@ -492,7 +511,10 @@ void Broker::note_worker(const Operation& operation, const OperationResult& resu
     const Renew& renew = std::get<Renew>(operation);
     job_metrics_.renewed(renew, *renewed);
     Worker& worker = workers_[renew.worker];
-    worker.last_seen = now.instant;
+    worker.last_seen = worker.renewed = now.instant;
+    if (renew.lease > Duration(0)) worker.lease = renew.lease;
+    worker.running = std::max(worker.running, static_cast<int>(renewed->renewed.size()));
+    renewed_.notify_all();
     std::erase_if(worker.cancels, [&](JobId id) {
       return std::find(renewed->cancel.begin(), renewed->cancel.end(), id) != renewed->cancel.end();
     });

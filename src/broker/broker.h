@@ -113,6 +113,16 @@ class Broker final : public Jobs,
   // Changes of callers are refused as unavailable, with this as the reason, until it is "" again.
   // Renewals without messages go on, and what the scheduler does. Parked claims wait. Every thread.
   void hold(std::string why) MS_EXCLUDES(mutex_);
+
+  // -- a planned restart (standstill.cc)
+  // See AllowRestart. Errors: those of the store.
+  Result<void> allow_restart(Duration allowance) MS_EXCLUDES(mutex_, step_mutex_);
+  // Waits until every worker that runs jobs has renewed its leases since, so that it knows of the
+  // allowance; at most until `until`. A worker whose renewal is overdue is not waited for.
+  void wait_for_renewals(Instant until) MS_EXCLUDES(mutex_);
+  // A worker takes no more jobs: its waiting claims are answered. How many those are; claims of
+  // queues outside are left alone.
+  std::size_t end_claims(const std::string& worker, const Within& within) MS_EXCLUDES(mutex_);
   // What another node's change may have made possible here. From every thread; a hint.
   void hear(const Heard& what) MS_EXCLUDES(mutex_);
 
@@ -136,6 +146,9 @@ class Broker final : public Jobs,
   std::size_t watches() const MS_EXCLUDES(mutex_);          // see watch()
 
   // -- Jobs ---------------------------------------------------------------------------------------
+  LeasesEnd leases_end() const override {
+    return shared_ == nullptr ? LeasesEnd::here : LeasesEnd::here_too;
+  }
   Result<EnqueueResult> enqueue(Enqueue request) override;
   Result<ClaimResult> claim(Claim request, Duration wait, std::stop_token stop) override;
   Result<RenewResult> renew(Renew request) override;
@@ -254,6 +267,8 @@ class Broker final : public Jobs,
   struct Worker {
     std::vector<std::string> queues;
     Instant last_seen;
+    Instant renewed;  // the leases of its jobs, by a claim or a renewal
+    Duration lease = kDefaultLease;
     int running = 0;
     std::vector<JobId> cancels;  // to be told with its next claim
     Instant by_runner_until;     // a lane could not do its completions
@@ -275,6 +290,14 @@ class Broker final : public Jobs,
   Instant step_locked(Now now) MS_REQUIRES(step_mutex_) MS_EXCLUDES(mutex_);
   void commit(Batch& batch, std::vector<std::function<void()>>& answers, Now now)
       MS_REQUIRES(step_mutex_) MS_EXCLUDES(mutex_);
+  // -- standstill.cc
+  // Extends leases if the server stood still until now. The error with which the store refused.
+  // `commits`: this step has a batch.
+  std::optional<Error> end_standstill(bool commits, Now now) MS_REQUIRES(step_mutex_)
+      MS_EXCLUDES(mutex_);
+  // When to step at the latest, so that a standstill is noticed.
+  Instant next_tick(Now now) const MS_REQUIRES(step_mutex_);
+  Instant renewals_due() const MS_REQUIRES(mutex_);
   void gather(Batch& batch, std::vector<std::function<void()>>& answers, Now now)
       MS_REQUIRES(step_mutex_, mutex_);
   void gather_line(std::deque<Pending>& line, Batch& batch) MS_REQUIRES(mutex_);
@@ -316,6 +339,8 @@ class Broker final : public Jobs,
   std::vector<JobId> ended_elsewhere(Now now) MS_REQUIRES(step_mutex_) MS_EXCLUDES(mutex_);
   void tell_others(const Effects& effects) MS_REQUIRES(step_mutex_) MS_EXCLUDES(mutex_);
   // The batch came to nothing: those who may wait wait on, all others are told.
+  void fail(Batch& batch, const Error& error, std::vector<std::function<void()>>& answers, Now now)
+      MS_REQUIRES(step_mutex_) MS_EXCLUDES(mutex_);
   void give_back(Batch& batch, const Error& error, std::vector<std::function<void()>>& answers,
                  Now now) MS_REQUIRES(step_mutex_, mutex_);
   Duration spread(Duration about);
@@ -391,6 +416,8 @@ class Broker final : public Jobs,
   ListenerId next_listener_ MS_GUARDED_BY(listeners_mutex_) = 1;
 
   mutable Mutex step_mutex_;  // held while a batch is put together, committed and answered
+  // The last step, less those whose commit did not reach the store.
+  Instant stepped_at_ MS_GUARDED_BY(step_mutex_) = Instant::never();
   Instant next_poll_ MS_GUARDED_BY(step_mutex_) = Instant::never();
   Instant last_poll_ MS_GUARDED_BY(step_mutex_);
   Instant next_look_ MS_GUARDED_BY(step_mutex_) = Instant::never();  // for watched jobs
@@ -425,6 +452,8 @@ class Broker final : public Jobs,
   std::uint64_t next_handle_ MS_GUARDED_BY(mutex_) = 1;
   std::uint64_t next_order_ MS_GUARDED_BY(mutex_) = 1;
   Instant workers_checked_ MS_GUARDED_BY(mutex_);
+  Instant allowed_at_ MS_GUARDED_BY(mutex_) = Instant::never();  // a restart
+  CondVar renewed_;                                              // with that
   bool claims_stopped_ MS_GUARDED_BY(mutex_) = false;
   bool stopped_ MS_GUARDED_BY(mutex_) = false;
   bool failed_ MS_GUARDED_BY(mutex_) = false;
@@ -440,6 +469,7 @@ class Broker final : public Jobs,
   Counter& enqueued_total_;
   Counter& claimed_total_;
   Counter& alarms_total_;
+  Counter& standstills_total_;
   JobMetrics job_metrics_ MS_GUARDED_BY(mutex_);
   Events events_;
   Registry& registry_;

@@ -29,6 +29,10 @@ struct BrokerOptions {
   // A store that other nodes change is compared with what is known of it about so often, give or
   // take 20 %, in case that nothing was heard. Raise to spare the database.
   Duration poll = std::chrono::seconds(5);
+  // The commit loop runs at least once a second while leases are held. If it has not run, or not
+  // reached its store, for longer than this, the server stood still: leases are extended by that
+  // time before any is rescued. kForever = never; for callers who step by hand.
+  Duration standstill = kForever;
   EventOptions events = {};
   // Directories below which triggers may watch folders; empty = nowhere.
   std::vector<std::string> watch_roots = {};

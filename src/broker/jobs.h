@@ -25,9 +25,18 @@ struct BackfillResult {
   std::optional<WallTime> next;  // where to go on; nullopt = all done
 };
 
+// Where it is decided that a lease has ended.
+enum class LeasesEnd : std::uint8_t {
+  elsewhere,  // by a server: a holder that gets no answer must stop in time
+  here_too,   // by this process or by other nodes of its store
+  here,       // by this process alone: a holder learns the truth by asking, however late
+};
+
 class Jobs {
  public:
   virtual ~Jobs() = default;
+
+  virtual LeasesEnd leases_end() const { return LeasesEnd::elsewhere; }
 
   // Errors: invalid_argument, too_large, conflict (idempotency key with another body), overloaded,
   // storage_full, unavailable. Durable when it returns. A remote enqueue without an idempotency key

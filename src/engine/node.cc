@@ -14,6 +14,10 @@
 namespace mainspring {
 namespace {
 
+// See BrokerOptions::standstill. A commit to a busy database may take seconds.
+constexpr Duration kStandstill = std::chrono::seconds(3);
+constexpr Duration kSharedStandstill = std::chrono::seconds(6);
+
 // Collects mistakes; `rule` is what must hold.
 class Checks {
  public:
@@ -178,6 +182,8 @@ Result<std::unique_ptr<Node>> Node::open(NodeOptions options, const Clock& clock
                                          Registry& registry) {
   if (auto errors = options.validate(); !errors.empty()) return errors.front();
   options.scheduler.incarnation = SystemRandom().hex128();
+  if (options.broker.standstill == kForever)
+    options.broker.standstill = options.postgres ? kSharedStandstill : kStandstill;
   MS_TRY_ASSIGN(Ground ground, open_ground(options, clock, log));
   auto impl = std::make_unique<Impl>(std::move(options), clock, log, registry, std::move(ground));
   if (SharedStore* shared = impl->ground.shared) {
@@ -220,6 +226,11 @@ void Node::start() {
 
 void Node::stop_claims() {
   impl_->broker.stop_claims();
+}
+
+void Node::stop_workers() {
+  if (impl_->callbacks) impl_->callbacks->stop();
+  if (impl_->redrives) impl_->redrives->stop();
 }
 
 void Node::stop() {

@@ -57,6 +57,8 @@ class Node {
   void start();
   // Answers parked claims empty and refuses new ones; all else goes on.
   void stop_claims();
+  // Those of the engine itself: callbacks and redrives. Before claims are refused.
+  void stop_workers();
   // Callbacks, redrives, scheduler, then broker (what was accepted is committed and answered). The
   // store stays readable until the node is destroyed. May be called twice, before start too; waits.
   void stop();

@@ -52,6 +52,21 @@ struct RenewLease {
   std::optional<std::string> value;  // JSON, kept after the release; "" removes it
 };
 
+// The server stood still for the last `gap`: no holder could renew. A lease of a job, of a session
+// or by name that was alive when the gap began is extended by the gap, but to no more than its full
+// length from now. So a wrong `gap` costs at most one lease. Answers Done. Changes nothing durable.
+struct ExtendLeases {
+  Duration gap{0};
+};
+
+// The server is about to restart. Every lease that is held, or renewed from now on, lasts at least
+// to the end of the allowance. Leases of jobs end no later than their time limit
+// allows; the leadership is not extended. Durable: the next open starts every lease with at least
+// the allowance. It is forgotten once it has passed after an open. Answers Done.
+struct AllowRestart {
+  Duration allowance{0};
+};
+
 // Answers Done. Errors: lease_lost, too_large. Releasing again what this token released is ok while
 // nobody else has acquired it, for at least as long as it would have been held.
 struct ReleaseLease {

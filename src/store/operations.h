@@ -284,7 +284,7 @@ using OperationVariant =
                  CreateToken, RevokeToken, Audit, StartWorkflow, SignalWorkflow, CancelWorkflow,
                  PauseWorkflow, RetryWorkflow, WakeWorkflows, PutTrigger, RemoveTrigger,
                  PauseTrigger, FireTrigger, SetQueueLimits, OpenQueues, ForkWorkflow, PutBreaker,
-                 RemoveBreaker, OpenBreaker, CloseBreaker>;
+                 RemoveBreaker, OpenBreaker, CloseBreaker, ExtendLeases, AllowRestart>;
 using OperationResultVariant =
     std::variant<Error, EnqueueResult, ClaimResult, RenewResult, FinishResult, CancelResult,
                  RetryResult, RedriveResult, Done, StepResult, LeaseGrant, SessionGrant,

@@ -111,8 +111,7 @@ void PostgresStore::renew_one(JobInHand& job, const Renewal& renewal, Duration l
   const std::int64_t before = row.lease_until;
   const Instant claimed = Instant::from_us(row.claimed_at);
   const std::int64_t limit = (claimed + Duration(row.timeout) + kTimeoutGrace).us();
-  const std::int64_t until =
-      std::min(lease_now() + length.count(), std::max(limit, row.lease_until));
+  const std::int64_t until = std::min(end_of(length.count()), std::max(limit, row.lease_until));
   const bool longer = length.count() > row.lease;
   row.lease_until = until;
   row.lease = std::max(row.lease, static_cast<std::int64_t>(length.count()));
@@ -155,11 +154,22 @@ void PostgresStore::renew_one(JobInHand& job, const Renewal& renewal, Duration l
   if ((row.flags & kFlagCancel) != 0) result.cancel.push_back(row.id);
 }
 
+void PostgresStore::look_later(const Ints& ids, std::int64_t at) {
+  Ints own, others;
+  for (const JobId id : ids) {
+    (own_leases_.contains(id) ? own : others).push_back(id);
+    note_end_of_lease(id, at);
+  }
+  if (!own.empty()) tell(sql_.insert_leased, params(at, node_, own));
+  if (!others.empty()) tell(sql_.insert_leased, params(at, std::int64_t{0}, others));
+}
+
 OperationResult PostgresStore::operator()(const RescueExpired& op) {
   if (auto lost = fenced(op.fence)) return std::move(*lost);
   flush();
   // A pooler keeps connections to it open when the server crashes.
   if (ask(sql_.nothing_lost, {}).empty()) begin_anew_behind_crash();
+  forget_allowance();
   constexpr std::int64_t kClaims = 10'000;  // looked at once
   const Rows rows = ask(sql_.leased_rows, params(lease_now(), kClaims));
   StepResult result;
@@ -212,12 +222,7 @@ OperationResult PostgresStore::operator()(const RescueExpired& op) {
   }
   // The rows that were looked at are gone: even if nothing expired, that is to be committed. It may
   // be lost with the server: then the rows are there again.
-  for (const auto& [at, ids] : later_on) {
-    Ints own, others;
-    for (const JobId id : ids) (own_leases_.contains(id) ? own : others).push_back(id);
-    if (!own.empty()) tell(sql_.insert_leased, params(at, node_, own));
-    if (!others.empty()) tell(sql_.insert_leased, params(at, std::int64_t{0}, others));
-  }
+  for (const auto& [at, ids] : later_on) look_later(ids, at);
   wrote(false);
   after_.look_leases = true;
   result.more = static_cast<int>(expired.size()) >= op.limit || more_sessions;

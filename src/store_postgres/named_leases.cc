@@ -169,9 +169,12 @@ OperationResult PostgresStore::operator()(const RenewLease& op) {
   lease->value = *op.value;
   lease->ttl = ttl.count();
   lease->kept = std::max(lease->kept, ttl.count());
-  end_lease_at(*lease, after(lease_now(), ttl));
+  end_lease_at(*lease, end_of_lease(op.name, ttl));
   save_lease(op.name, *lease);
-  return LeaseGrant{.token = lease->token, .ttl = ttl, .value = lease->value, .held = true};
+  return LeaseGrant{.token = lease->token,
+                    .ttl = Duration(lease->ends - lease_now()),
+                    .value = lease->value,
+                    .held = true};
 }
 
 OperationResult PostgresStore::operator()(const ReleaseLease& op) {
@@ -196,14 +199,22 @@ OperationResult PostgresStore::operator()(const ReleaseLease& op) {
 // with the server, and every lease begins anew then.
 LeaseGrant PostgresStore::extend_lease(const std::string& name, LeaseInHand& lease, Duration ttl) {
   lease.ttl = ttl.count();
-  end_lease_at(lease, after(lease_now(), ttl));
+  end_lease_at(lease, end_of_lease(name, ttl));
   if (lease.ttl > lease.kept) {
     lease.kept = lease.ttl;
     save_lease(name, lease);
   } else {
     write(schedule_sql_.renew_lease, params(name, lease.ends, lease.ttl), false);
   }
-  return {.token = lease.token, .ttl = ttl, .value = lease.value, .held = true};
+  return {.token = lease.token,
+          .ttl = Duration(lease.ends - lease_now()),
+          .value = lease.value,
+          .held = true};
+}
+
+std::int64_t PostgresStore::end_of_lease(const std::string& name, Duration ttl) const {
+  const std::int64_t ends = after(lease_now(), ttl);
+  return name == kLeadershipLease ? ends : std::max(ends, allowed_until_);
 }
 
 void PostgresStore::save_lease(const std::string& name, const LeaseInHand& lease) {
@@ -271,8 +282,8 @@ bool PostgresStore::make_room_for_lease() {
 // -- what this node knows of their ends -----------------------------------------------------------
 
 // While no node lived, or the server had crashed, no holder could renew.
-void PostgresStore::begin_leases_anew(std::int64_t at) {
-  tell(schedule_sql_.begin_leases_anew, params(at));
+void PostgresStore::begin_leases_anew(std::int64_t at, std::int64_t allowance) {
+  tell(schedule_sql_.begin_leases_anew, params(at, allowance));
   first_lease_end_ = 0;
 }
 

@@ -160,7 +160,8 @@ void PostgresStore::join() {
 }
 
 void PostgresStore::begin_anew() {
-  const Rows rows = ask(sql_.begin_jobs_anew, params(lease_now()));
+  const std::int64_t allowance = restart_allowance();
+  const Rows rows = ask(sql_.begin_jobs_anew, params(lease_now(), allowance));
   tell(sql_.drop_leased, {});
   std::map<std::int64_t, Ints> ends;
   for (int i = 0; i < rows.size(); ++i) {
@@ -176,8 +177,8 @@ void PostgresStore::begin_anew() {
   }
   for (const auto& [at, ids] : ends) tell(sql_.insert_leased, params(at, node_, ids));
   tell(schedule_sql_.forget_leader, params(kLeadershipLease));  // it has died with its node
-  begin_leases_anew(lease_now());
-  tell(session_sql_.begin_anew, params(lease_now()));
+  begin_leases_anew(lease_now(), allowance);
+  tell(session_sql_.begin_anew, params(lease_now(), allowance));
   tell(sql_.wake, {});
 }
 
@@ -200,8 +201,9 @@ void PostgresStore::begin_anew_behind_crash() {
   wrote();
   // The batch may have begun before the crash, and waited; others renewed meanwhile.
   const std::int64_t at = lease_now() + (steady_.now().instant - begun_).count();
-  tell(session_sql_.begin_anew, params(at));
-  begin_leases_anew(at);
+  const std::int64_t allowance = restart_allowance();  // some may rely on it
+  tell(session_sql_.begin_anew, params(at, allowance));
+  begin_leases_anew(at, allowance);
   const Rows rows = ask(sql_.lengthen_jobs, params(at));
   tell(sql_.drop_leased, {});
   std::map<std::int64_t, Ints> ends;

@@ -46,7 +46,7 @@ constexpr std::string_view kMeasureLeases =
     "FROM $schema.named_leases";
 
 constexpr std::string_view kBeginLeasesAnew =
-    "UPDATE $schema.named_leases SET ttl = kept, ends = $1 + kept "
+    "UPDATE $schema.named_leases SET ttl = kept, ends = $1 + greatest(kept, $2) "
     "WHERE state = 0 OR (state = 1 AND value IS NULL)";
 constexpr std::string_view kForgetLeader = "DELETE FROM $schema.named_leases WHERE name = $1";
 constexpr std::string_view kHeldLeases =

@@ -139,9 +139,8 @@ SessionStatements::SessionStatements(std::string_view s)
       next_free(s, kNextFree),
       ended_leases(s, kEndedLeases),
       begin_anew(s,
-                 "UPDATE $schema.sessions SET lease = kept, lease_until = $1 + kept, look_at = $1 "
-                 "+ kept WHERE "
-                 "look_at <> 0"),
+                 "UPDATE $schema.sessions SET lease = kept, lease_until = $1 + greatest(kept, $2), "
+                 "look_at = $1 + greatest(kept, $2) WHERE look_at <> 0"),
       prune(s, kPrune),
       waiting_lines(s,
                     "SELECT q.name FROM $schema.queues q WHERE q.id = ANY($1) AND NOT q.paused AND "

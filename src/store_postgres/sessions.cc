@@ -65,7 +65,7 @@ SessionInHand* PostgresStore::find_session(const SessionKey& key) {
 SessionGrant PostgresStore::grant(const SessionKey& key, SessionInHand& session, bool held) {
   SessionGrant out{.session = key,
                    .token = session.row.token,
-                   .lease = Duration(session.row.lease),
+                   .lease = Duration(session.row.lease_until - lease_now()),
                    .state = session.state.value_or(""),
                    .held = held};
   if (session.state || session.row.state_bytes == 0) return out;
@@ -117,7 +117,7 @@ void PostgresStore::renew_hold(SessionInHand& session, Duration lease) {
   const bool longer = lease.count() > row.kept;
   row.lease = lease.count();
   row.kept = std::max(row.kept, row.lease);
-  row.lease_until = lease_now() + row.lease;
+  row.lease_until = end_of(row.lease);
   row.look_at = std::min(row.look_at, row.lease_until);
   foreign_lease_ = foreign_lease_ == 0 ? row.look_at : std::min(foreign_lease_, row.look_at);
   write(session_sql_.renew, params(session.id, row.lease, row.kept, row.lease_until, row.look_at),

@@ -152,6 +152,19 @@ class PostgresStore final : public SharedStore, private StoreState {
   OperationResult operator()(const SetRetention& op);
   OperationResult operator()(const MoveDue& op);
   OperationResult operator()(const RescueExpired& op);
+  void look_later(const Ints& ids, std::int64_t at);  // whether their leases have ended
+  // -- standstill.cc
+  OperationResult operator()(const ExtendLeases& op);
+  OperationResult operator()(const AllowRestart& op);
+  void note_extended(const Rows& rows);
+  void note_end_of_lease(JobId id, std::int64_t until);
+  // When a lease ends that is renewed now for `length`.
+  std::int64_t end_of(std::int64_t length) const {
+    return std::max(lease_now() + length, allowed_until_);
+  }
+  std::int64_t end_of_lease(const std::string& name, Duration ttl) const;  // by name
+  std::int64_t restart_allowance();  // with which leases start when no other node lives
+  void forget_allowance();
   OperationResult operator()(const ExpireJobs& op);
   OperationResult operator()(const PruneJobs& op);
   OperationResult operator()(const AcquireLease& op);
@@ -557,7 +570,7 @@ class PostgresStore final : public SharedStore, private StoreState {
 
   // -- named_leases.cc
   std::optional<Error> fenced(const Fence& fence);  // the error, or nothing: it holds
-  void begin_leases_anew(std::int64_t at);          // where nobody could renew
+  void begin_leases_anew(std::int64_t at, std::int64_t allowance);  // nobody could renew
   void load_named_leases();                         // what lease_free_at() answers from
   void remember_leases();                           // after_.leases, once committed or in vain
   enum class LeaseLock : std::uint8_t { shared, exclusive };

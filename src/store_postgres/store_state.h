@@ -32,6 +32,7 @@
 #include "store_postgres/schedule_state.h"
 #include "store_postgres/session_state.h"
 #include "store_postgres/session_statements.h"
+#include "store_postgres/standstill.h"
 #include "store_postgres/statements.h"
 #include "store_postgres/trigger_statements.h"
 #include "store_postgres/workflow_statements.h"
@@ -62,6 +63,7 @@ struct StoreState {
   const OrderStatements order_sql_{schema_};
   const BreakerStatements breaker_sql_{schema_};
   const QuarantineStatements quarantine_sql_{schema_};
+  const StandstillStatements standstill_sql_{schema_};
   const SystemClock steady_;  // for deadlines of the connections alone
   std::unique_ptr<Connection> connection_;
   std::int64_t node_ = 0;
@@ -138,6 +140,8 @@ struct StoreState {
   std::set<std::pair<std::int64_t, JobId>> lease_order_;  // of those
   std::deque<GivenClaim> given_;                          // in turn, those that ended among them
   std::int64_t foreign_lease_ = 0;  // when to look at those of other nodes; 0 = there are none
+  // On the lease clock: see AllowRestart; and when it is removed from the settings, 0 = none is.
+  std::int64_t allowed_until_ = 0, allowance_over_ = 0;
   std::int64_t live_jobs_ = 0, finished_jobs_ = 0;
   WallTime next_due_ = WallTime::never(), next_expiry_ = WallTime::never(),
            next_prune_ = WallTime::never(), audit_due_ = WallTime::never(),

@@ -106,6 +106,7 @@ void SqliteStore::begin_write() {
   if (in_transaction_) return;
   sql_->begin.bind().run();
   in_transaction_ = true;
+  forget_allowance();
   const std::uint32_t version = data_version();
   if (version == data_version_) return;
   data_version_ = version;
@@ -211,7 +212,8 @@ void SqliteStore::write_tallies() {
     sql_->upsert_tally
         .bind(std::int64_t{0}, MS_MUTANT(id_counter_not_kept) ? 1 : next_id_,
               MS_MUTANT(token_counter_not_kept) ? 1 : next_token_, none, next_session_,
-              next_workflow_, sessions_lag_ ? 1 : 0, none, none, none, none, none)
+              next_workflow_, sessions_lag_ ? 1 : 0, restart_allowance_.count(), none, none, none,
+              none)
         .run();
     marks_touched_ = false;
   }

@@ -125,6 +125,12 @@ void SqliteStore::set_lease_expiry(JobId id, Lease& lease, Instant expires_at) {
   lease_order_.emplace(expires_at, id);
 }
 
+// A lease that lasts longer already keeps its end.
+Instant SqliteStore::lease_limit(const Lease& lease) const {
+  const Instant limit = lease.grant->claimed_instant + lease.timeout + kTimeoutGrace;
+  return std::max(limit, lease.expires_at);
+}
+
 OperationResult SqliteStore::operator()(const Renew& op) {
   const bool refused = MS_MUTANT(full_store_refuses_progress) && op.leases[0].progress;
   if ((sends_messages(op.leases) || refused) && !MS_MUTANT(full_store_takes_messages)) {
@@ -146,9 +152,7 @@ OperationResult SqliteStore::operator()(const Renew& op) {
       continue;
     }
     const Duration length = op.lease > Duration(0) ? op.lease : lease.length;
-    const Instant limit = lease.grant->claimed_instant + lease.timeout + kTimeoutGrace;
-    set_lease_expiry(renewal.id, lease,
-                     std::min(now_.instant + length, std::max(limit, lease.expires_at)));
+    set_lease_expiry(renewal.id, lease, std::min(end_of(length), lease_limit(lease)));
     const bool longer = length > lease.length &&
                         !MS_MUTANT(longer_lease_not_kept);  // a restart must not cut it short
     if (longer) lease.length = length;

@@ -74,7 +74,7 @@ OperationResult SqliteStore::operator()(const AcquireLease& op) {
     NamedLease& lease = found->second;
     if (lease.holder == op.holder) {
       extend_lease(op.name, lease, op.ttl);
-      return LeaseGrant{.token = lease.token, .ttl = op.ttl, .value = lease.value, .held = true};
+      return grant_of(lease, true);
     }
     const std::int64_t wait_ms = (lease.ends - now_.instant).count() / 1000 + 1;
     return Error{.code = ErrorCode::lease_held,
@@ -105,7 +105,12 @@ LeaseGrant SqliteStore::grant_lease(const AcquireLease& op) {
   set_lease_end(op.name, lease, now_.instant + op.ttl);
   save_lease(op.name, lease);
   sweep_leases(kSweptPerAcquire);
-  return {.token = lease.token, .ttl = op.ttl, .value = lease.value};
+  return grant_of(lease, false);
+}
+
+LeaseGrant SqliteStore::grant_of(const NamedLease& lease, bool held) const {
+  return {
+      .token = lease.token, .ttl = lease.ends - now_.instant, .value = lease.value, .held = held};
 }
 
 OperationResult SqliteStore::operator()(const RenewLease& op) {
@@ -117,7 +122,7 @@ OperationResult SqliteStore::operator()(const RenewLease& op) {
     lease->value = *op.value;
     save_lease(op.name, *lease);
   }
-  return LeaseGrant{.token = lease->token, .ttl = lease->ttl, .value = lease->value, .held = true};
+  return grant_of(*lease, true);
 }
 
 OperationResult SqliteStore::operator()(const ReleaseLease& op) {
@@ -145,7 +150,7 @@ OperationResult SqliteStore::operator()(const ReleaseLease& op) {
 
 // A length beyond what the disk knows is written down, so that a restart does not cut it short.
 void SqliteStore::extend_lease(const std::string& name, NamedLease& lease, Duration ttl) {
-  set_lease_end(name, lease, now_.instant + ttl);
+  set_lease_end(name, lease, name == kLeadershipLease ? now_.instant + ttl : end_of(ttl));
   lease.ttl = ttl;
   if (ttl <= lease.kept) return;
   lease.kept = ttl;
@@ -230,7 +235,7 @@ void SqliteStore::load_named_leases(Instant now) {
     const bool released = lease.state == NamedLease::State::released && lease.value.empty();
     if (released) ++released_leases_;
     if (released || lease.state == NamedLease::State::held)
-      set_lease_end(name, lease, now + lease.kept);
+      set_lease_end(name, lease, now + std::max(lease.kept, restart_allowance_));
     touched_leases_.insert(name);
   }
 }

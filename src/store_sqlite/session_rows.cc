@@ -246,7 +246,7 @@ void SqliteStore::load_sessions(Instant now) {
     }
   }
   for (Session* session : batch_sessions_) {
-    session->ends = now + session->kept;
+    session->ends = now + std::max(session->kept, restart_allowance_);
     hold_ends_.emplace(session->ends, session->id);
     if (session->turn == 0 || leases_.contains(session->turn)) continue;
     const auto hot = load_hot(session->turn);

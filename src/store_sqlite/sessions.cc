@@ -84,12 +84,16 @@ void SqliteStore::let_go(Session& session) {
   session.ready = false;
 }
 
-void SqliteStore::extend_hold(Session& session, Duration lease) {
+void SqliteStore::set_hold_end(Session& session, Instant ends) {
   hold_ends_.erase({session.ends, session.id});
-  session.lease = lease;
-  session.ends = now_.instant + lease;
+  session.ends = ends;
   hold_ends_.emplace(session.ends, session.id);
   list_session(session);
+}
+
+void SqliteStore::extend_hold(Session& session, Duration lease) {
+  session.lease = lease;
+  set_hold_end(session, end_of(lease));
   if (lease <= session.kept) return;
   begin_write();  // a restart must not cut it short
   session.kept = lease;

@@ -211,6 +211,7 @@ void SqliteStore::load_queues() {
 
 // Every lease begins anew: while no server ran, no worker could renew.
 void SqliteStore::load_leases(Instant now) {
+  load_allowance(now);
   {
     Statement rows(*db_, "SELECT token, worker, claimed_at FROM grants");
     while (rows.step()) {
@@ -243,7 +244,7 @@ void SqliteStore::load_leases(Instant now) {
     lease.grant = grants_.at(rows.integer(2)).get();
     ++lease.grant->remaining;
     lease.length = Duration(rows.integer(3));
-    lease.expires_at = now + lease.length;
+    lease.expires_at = now + std::max(lease.length, restart_allowance_);
     lease.version = rows.integer(4);
     lease.cancel_requested = rows.integer(5) != 0;
     lease.cancel_reason = rows.text(6);

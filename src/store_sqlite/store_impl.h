@@ -301,6 +301,8 @@ class SqliteStore final : public Store {
   OperationResult operator()(const SetRetention& op);
   OperationResult operator()(const MoveDue& op);
   OperationResult operator()(const RescueExpired& op);
+  OperationResult operator()(const ExtendLeases& op);
+  OperationResult operator()(const AllowRestart& op);
   OperationResult operator()(const ExpireJobs& op);
   OperationResult operator()(const PruneJobs& op);
   OperationResult operator()(const AcquireLease& op);
@@ -374,6 +376,14 @@ class SqliteStore final : public Store {
   void fail_attempt(JobId id, Lease& lease, std::string_view message, std::optional<Duration> after,
                     const ProgramEnd& program);
   void set_lease_expiry(JobId id, Lease& lease, Instant expires_at);
+  Instant lease_limit(const Lease& lease) const;  // by the job's own time limit
+  // -- standstill.cc
+  template <class ForJob, class ForNamed, class ForSession>
+  void for_each_lease(ForJob job, ForNamed named, ForSession session);
+  // When a lease ends that is renewed now for `length`.
+  Instant end_of(Duration length) const { return std::max(now_.instant + length, allowed_until_); }
+  void load_allowance(Instant now);
+  void forget_allowance();
   // -- defer.cc
   std::optional<Error> cannot_defer_all(const Finish& op);
   void defer_attempt(JobId id, Lease& lease, const Defer& defer);
@@ -481,6 +491,7 @@ class SqliteStore final : public Store {
   void hold(Session& session, const std::string& worker, Duration lease, Token token);
   void let_go(Session& session);
   void extend_hold(Session& session, Duration lease);
+  void set_hold_end(Session& session, Instant ends);
   bool end_holds();  // true: more may have ended
   static Error session_lost(const SessionKey& key);
   static Error too_many_held();
@@ -552,6 +563,7 @@ class SqliteStore final : public Store {
   NamedLease* find_held(const std::string& name, const std::string& holder, Token token);
   void extend_lease(const std::string& name, NamedLease& lease, Duration ttl);
   void set_lease_end(const std::string& name, NamedLease& lease, Instant ends);
+  LeaseGrant grant_of(const NamedLease& lease, bool held) const;
   void save_lease(const std::string& name, const NamedLease& lease);
   void drop_lease(const std::string& name);
   void sweep_leases(std::size_t limit);
@@ -680,6 +692,9 @@ class SqliteStore final : public Store {
   Token next_token_ = 1;
   std::int64_t next_finished_seq_ = 1;
   bool marks_touched_ = false;
+  Instant allowed_until_;          // see AllowRestart; of this process
+  Duration restart_allowance_{0};  // on disk; 0 = none
+  Instant allowance_over_;         // it is removed from the disk then
   bool refuse_enqueues_ = false;  // in this batch
   std::deque<QueueState> queue_states_;
   std::set<std::pair<WallTime, std::string_view>> openings_;  // those that their rates have closed

@@ -33,7 +33,8 @@ struct AutoRenewLease::State {
         holder(std::move(holder_)),
         renewing(clock, {.what = "lease " + name,
                          .renew = [this] { return renew({}); },
-                         .on_lost = std::move(on_lost)}) {}
+                         .on_lost = std::move(on_lost),
+                         .ends = jobs.leases_end()}) {}
 
   Result<Duration> renew(std::optional<std::string> json);
   Result<void> set_value(std::string json) MS_EXCLUDES(mutex);

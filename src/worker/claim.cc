@@ -79,6 +79,7 @@ void WorkerRuntime::State::pause_claims(const Error& error, Pauses& pauses) {
     server_away = true;
     log.warn("cannot claim; trying again with growing pauses",
              {{"error", std::string(error.name())}, {"message", error.message}});
+    renew_soon();
   }
   const Instant until = clock.now().instant + pauses.next(error);
   for (Instant now; !stopping && (now = clock.now().instant) < until;) {

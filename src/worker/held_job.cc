@@ -55,7 +55,8 @@ struct HeldJob::State {
         lease(lease_),
         renewing(clock, {.what = fmt::format("job {}", job.id),
                          .renew = [this] { return renew(); },
-                         .on_lost = [this] { stop.request_stop(); }}) {}
+                         .on_lost = [this] { stop.request_stop(); },
+                         .ends = jobs.leases_end()}) {}
 
   Result<Duration> renew() MS_EXCLUDES(mutex);
   Result<FinishStatus> report(Finish finish);

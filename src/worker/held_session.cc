@@ -32,7 +32,8 @@ struct HeldSession::State {
         lease(lease_),
         renewing(clock, {.what = "session \"" + session.key + "\"",
                          .renew = [this] { return renew(); },
-                         .also = [this] { renew_job(); }}) {}
+                         .also = [this] { renew_job(); },
+                         .ends = jobs.leases_end()}) {}
 
   Result<Duration> renew();
   void renew_job() MS_EXCLUDES(mutex);

@@ -27,6 +27,10 @@ constexpr std::size_t kWarningFrameBytes = 80;  // around the text of a warning
 // At the longest, so that sleep of the whole machine is noticed soon after it: waits do not count
 // it, the clock does.
 constexpr Duration kLongestLeaseLook = std::chrono::seconds(1);
+// A watcher that has not looked for longer did not run.
+constexpr Duration kStandstillLook = std::chrono::seconds(3);
+// For so long it waits for the answer to whether a lease is still held.
+constexpr Duration kAskFirst = std::chrono::seconds(5);
 
 Error too_many_memos(JobId id) {
   return Error{
@@ -44,8 +48,9 @@ std::size_t bytes_of(const Attempt& attempt) {
 }  // namespace
 
 void WorkerRuntime::State::set_lease(Attempt& attempt, Instant from, Duration lease) {
-  // Near a job's time limit the server grants less and less.
-  attempt.renew_at = from + std::max(lease / 3, std::min(options.lease / 12, kLeastRenewal));
+  // Near a job's time limit the server grants less and less; before a restart, more than was asked.
+  attempt.renew_at = from + std::max(std::min(lease, options.lease) / 3,
+                                     std::min(options.lease / 12, kLeastRenewal));
   attempt.lease_end = from + (lease - margin(lease));
   wake_by(attempt);
 }
@@ -209,6 +214,12 @@ Instant WorkerRuntime::State::renew_due() const {
   Instant due = Instant::never();
   for (const auto& [id, attempt] : active) due = std::min(due, attempt->renew_at);
   return due;
+}
+
+void WorkerRuntime::State::renew_soon() {
+  const Instant now = clock.now().instant;
+  for (const auto& [id, attempt] : active) attempt->renew_at = std::min(attempt->renew_at, now);
+  if (!active.empty()) renewer_cv.notify_one();
 }
 
 Renew WorkerRuntime::State::gather_renew(bool all, std::vector<Sent>& sent) {
@@ -384,20 +395,35 @@ void WorkerRuntime::State::cancel_wanted(const std::vector<JobId>& ids) {
   }
 }
 
+// The watcher looks once a second: after a longer gap this process stood still. A store of this
+// process knows of the gap too, so the worker asks it before it believes that a lease has ended.
+void WorkerRuntime::State::look_after_standstill(Instant now) {
+  const Instant before = std::exchange(looked_at, active.empty() ? Instant::never() : now);
+  if (before == Instant::never() || now - before <= kStandstillLook) return;
+  if (jobs.leases_end() == LeasesEnd::elsewhere) return;
+  for (const auto& [id, attempt] : active) {
+    attempt->lease_end = std::max(attempt->lease_end, now + kAskFirst);
+    attempt->renew_at = now;
+  }
+  renewer_cv.notify_one();
+}
+
 // Tells whoever is over a limit, and reckons when to look again.
 void WorkerRuntime::State::look(Instant now) {
+  look_after_standstill(now);
+  const bool by_clock = jobs.leases_end() != LeasesEnd::here;
   std::vector<AttemptPtr> over;
   watcher_wake = std::min(stopping ? std::max(tell_at, now + kLongestLeaseLook) : Instant::never(),
                           active.empty() ? Instant::never() : now + kLongestLeaseLook);
   for (const auto& [id, attempt] : active) {
-    if (attempt->lease_end <= now && !MS_MUTANT(worker_outlives_its_lease)) {
+    if (by_clock && attempt->lease_end <= now && !MS_MUTANT(worker_outlives_its_lease)) {
       over.push_back(attempt);
       continue;
     }
     if (attempt->started && attempt->time_limit <= now) tell(attempt, StopReason::timeout);
     const bool told = tell_at <= now || (stopping && attempt->kind->options.until_told);
     if (attempt->started && told) tell(attempt, StopReason::shutdown);
-    watcher_wake = std::min(watcher_wake, attempt->lease_end);
+    if (by_clock) watcher_wake = std::min(watcher_wake, attempt->lease_end);
     if (attempt->reason.load() == StopReason::none) {
       watcher_wake = std::min({watcher_wake, attempt->time_limit, tell_at});
     }

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <system_error>
+#include <utility>
 
 #include "base/mutant.h"
 
@@ -15,6 +16,10 @@ constexpr Duration kRetryPause = std::chrono::milliseconds(500);  // after one w
 // At the longest, so that sleep of the whole machine is noticed soon after it: waits do not count
 // it, the clock does.
 constexpr Duration kLongestLook = std::chrono::seconds(1);
+// A watcher that has not looked for longer did not run. For a while it asks before it believes
+// that the lease has ended.
+constexpr Duration kLongGap = std::chrono::seconds(3);
+constexpr Duration kTimeToAsk = std::chrono::seconds(5);
 
 }  // namespace
 
@@ -79,14 +84,26 @@ void Renewing::run_renewer() {
   mutex_.unlock();
 }
 
+void Renewing::look_after_standstill(Instant now) {
+  const Instant before = std::exchange(looked_at_, now);
+  if (before == Instant::never() || now - before <= kLongGap) return;
+  if (calls_.ends == LeasesEnd::elsewhere) return;
+  lost_at_ = std::max(lost_at_, now + kTimeToAsk);
+  renew_at_ = now;
+  renewer_cv_.notify_one();
+}
+
 void Renewing::run_watcher() {
   mutex_.lock();
   while (held_now()) {
     const Instant now = clock_.now().instant;
-    if (now >= lost_at_) {
+    look_after_standstill(now);
+    const bool over = calls_.ends != LeasesEnd::here && now >= lost_at_;
+    if (over) {
       note_loss();
     } else {
-      watcher_cv_.wait_for(mutex_, std::min(lost_at_ - now, kLongestLook));
+      const Duration left = now >= lost_at_ ? kLongestLook : lost_at_ - now;
+      watcher_cv_.wait_for(mutex_, std::min(left, kLongestLook));
     }
   }
   // A loss that the renewer finds while it is ended is told all the same.

@@ -16,6 +16,7 @@
 #include <thread>
 
 #include "base/mutex.h"
+#include "broker/jobs.h"
 #include "env/clock.h"
 #include "mainspring/result.h"
 
@@ -32,6 +33,8 @@ class Renewing {
     std::function<void()> also{};
     // On the watcher's thread, once. Empty = nobody wants to know.
     std::function<void()> on_lost{};
+    // See Jobs::leases_end().
+    LeasesEnd ends = LeasesEnd::elsewhere;
   };
   enum class First { in_time, at_once };  // when it is renewed first
 
@@ -60,6 +63,7 @@ class Renewing {
   void run_watcher() MS_EXCLUDES(mutex_);
   void note(Instant sent, Duration granted) MS_REQUIRES(mutex_);
   void note_loss() MS_REQUIRES(mutex_);
+  void look_after_standstill(Instant now) MS_REQUIRES(mutex_);
   bool held_now() const MS_REQUIRES(mutex_) { return !lost_ && !ended_; }
 
   const Clock& clock_;
@@ -71,6 +75,7 @@ class Renewing {
   Duration granted_ MS_GUARDED_BY(mutex_){0};
   Instant renew_at_ MS_GUARDED_BY(mutex_);
   Instant lost_at_ MS_GUARDED_BY(mutex_);
+  Instant looked_at_ MS_GUARDED_BY(mutex_) = Instant::never();  // by the watcher
   bool lost_ MS_GUARDED_BY(mutex_) = false;
   bool ended_ MS_GUARDED_BY(mutex_) = false;
   std::thread renewer_, watcher_;

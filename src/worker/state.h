@@ -145,6 +145,9 @@ struct WorkerRuntime::State {
   void cancel_wanted(const std::vector<JobId>& ids) MS_REQUIRES(mutex);
   void run_watcher() MS_EXCLUDES(mutex);
   void look(Instant now) MS_REQUIRES(mutex);
+  void look_after_standstill(Instant now) MS_REQUIRES(mutex);
+  // The server may be about to stop: renewing at once tells for how long the leases last then.
+  void renew_soon() MS_REQUIRES(mutex);
   void set_lease(Attempt& attempt, Instant from, Duration lease) MS_REQUIRES(mutex);
   void wake_by(Attempt& attempt) MS_REQUIRES(mutex);
   void report(Attempt& attempt) MS_REQUIRES(mutex);
@@ -214,6 +217,7 @@ struct WorkerRuntime::State {
   std::vector<AttemptPtr> to_tell MS_GUARDED_BY(mutex);  // by the watcher
   Instant renewer_wake MS_GUARDED_BY(mutex) = Instant::never();
   Instant watcher_wake MS_GUARDED_BY(mutex) = Instant::never();
+  Instant looked_at MS_GUARDED_BY(mutex) = Instant::never();  // by the watcher
   Instant report_at MS_GUARDED_BY(mutex) = Instant::never();  // next renew that only reports
   Instant reported_at MS_GUARDED_BY(mutex);
   int flushing MS_GUARDED_BY(mutex) = 0;

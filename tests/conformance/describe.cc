@@ -203,6 +203,12 @@ struct OperationText {
   std::string operator()(const RescueExpired& op) {
     return fmt::format("rescue {}{}", op.limit, line(op.fence));
   }
+  std::string operator()(const ExtendLeases& op) {
+    return fmt::format("extend_leases {}", length(op.gap));
+  }
+  std::string operator()(const AllowRestart& op) {
+    return fmt::format("allow_restart {}", length(op.allowance));
+  }
   std::string operator()(const ExpireJobs& op) {
     return fmt::format("expire {}{}", op.limit, line(op.fence));
   }

@@ -46,9 +46,9 @@ bool ModelLeases::holds(const Fence& fence, Instant now) const {
 }
 
 // Is it longer than what the disk knows?
-bool ModelLeases::extend(LeaseRecord& lease, Duration ttl, Instant now) {
+bool ModelLeases::extend(const std::string& name, LeaseRecord& lease, Duration ttl, Instant now) {
   const bool longer = ttl > lease.kept;
-  end_at(lease, now + ttl);
+  end_at(lease, name == kLeadershipLease ? now + ttl : std::max(now + ttl, disk_.allowed_until));
   lease.ttl = ttl;
   lease.kept = std::max(lease.kept, ttl);
   return longer;
@@ -82,8 +82,11 @@ ModelLeases::Answer ModelLeases::run(const AcquireLease& op, Now now) {
   }
   if (taken) {
     LeaseRecord& lease = found->second;
-    const bool wrote = extend(lease, op.ttl, now.instant);
-    return {LeaseGrant{.token = lease.token, .ttl = op.ttl, .value = lease.value, .held = true},
+    const bool wrote = extend(op.name, lease, op.ttl, now.instant);
+    return {LeaseGrant{.token = lease.token,
+                       .ttl = lease.ends - now.instant,
+                       .value = lease.value,
+                       .held = true},
             wrote};
   }
   const auto seen = [&](const auto& entry) {
@@ -110,9 +113,13 @@ ModelLeases::Answer ModelLeases::run(const RenewLease& op, Now now) {
   if (!fits(op.value)) return {too_large()};
   LeaseRecord* lease = held(op.name, op.holder, op.token, now.instant);
   if (lease == nullptr) return {lost()};
-  const bool longer = extend(*lease, op.ttl > Duration(0) ? op.ttl : lease->ttl, now.instant);
+  const Duration ttl = op.ttl > Duration(0) ? op.ttl : lease->ttl;
+  const bool longer = extend(op.name, *lease, ttl, now.instant);
   if (op.value) lease->value = *op.value;
-  return {LeaseGrant{.token = lease->token, .ttl = lease->ttl, .value = lease->value, .held = true},
+  return {LeaseGrant{.token = lease->token,
+                     .ttl = lease->ends - now.instant,
+                     .value = lease->value,
+                     .held = true},
           longer || op.value.has_value()};
 }
 
@@ -136,7 +143,7 @@ void ModelLeases::begin_anew(Instant now, ModelOpening how) {
   if (how == ModelOpening::process) disk_.leases.erase(std::string(kLeadershipLease));
   for (auto& [name, lease] : disk_.leases) {
     lease.ttl = lease.kept;
-    end_at(lease, now + lease.kept);
+    end_at(lease, now + std::max(lease.kept, disk_.allowance));
   }
 }
 

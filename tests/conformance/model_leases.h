@@ -33,7 +33,7 @@ class ModelLeases {
 
  private:
   LeaseRecord* held(const std::string& name, const std::string& holder, Token token, Instant now);
-  bool extend(LeaseRecord& lease, Duration ttl, Instant now);
+  bool extend(const std::string& name, LeaseRecord& lease, Duration ttl, Instant now);
   void end_at(LeaseRecord& lease, Instant ends);
   void sweep(Instant now);
 

@@ -37,7 +37,7 @@ void ModelSessions::begin_anew(Instant now) {
   for (auto& [key, s] : disk_.sessions) {
     if (!is_session_held(s)) continue;
     s.lease = s.kept;
-    s.ends = now + s.kept;
+    s.ends = now + std::max(s.kept, disk_.allowance);
   }
 }
 
@@ -191,10 +191,10 @@ ModelSessions::Answer ModelSessions::run(const AcceptSession& op) {
     const bool longer = op.lease > s.kept;
     s.lease = op.lease;
     s.kept = std::max(s.kept, op.lease);
-    s.ends = now_.instant + op.lease;
+    s.ends = std::max(now_.instant + op.lease, disk_.allowed_until);
     return {SessionGrant{.session = op.session,
                          .token = s.token,
-                         .lease = op.lease,
+                         .lease = s.ends - now_.instant,
                          .state = s.state,
                          .held = true},
             longer};
@@ -214,10 +214,10 @@ ModelSessions::Answer ModelSessions::run(const RenewSession& op) {
   const bool longer = lease > s->kept;
   s->lease = lease;
   s->kept = std::max(s->kept, lease);
-  s->ends = now_.instant + lease;
+  s->ends = std::max(now_.instant + lease, disk_.allowed_until);
   return {SessionGrant{.session = op.session,
                        .token = s->token,
-                       .lease = lease,
+                       .lease = s->ends - now_.instant,
                        .state = s->state,
                        .held = true},
           longer};

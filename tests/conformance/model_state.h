@@ -108,6 +108,9 @@ struct ModelDisk {
   Tokens tokens;
   std::vector<AuditRecord> audit;
   AuditMark audit_base;
+  Duration allowance{0};  // for a restart
+  Instant allowed_until;  // of this process
+  Instant allowance_over;
   JobId last_id = 0;
   Token last_token = 0;
 };

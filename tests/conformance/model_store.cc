@@ -14,6 +14,7 @@
 #include "conformance/model_memos.h"
 #include "conformance/model_quarantine.h"
 #include "conformance/model_reads.h"
+#include "conformance/model_standstill.h"
 
 namespace mainspring {
 
@@ -47,11 +48,7 @@ class ModelStore final : public ModelReads, private ModelJobs {
     if (!now) return;
     leases_.begin_anew(now->instant, how);
     sessions_.begin_anew(now->instant);
-    for (auto& [id, r] : disk_->jobs) {
-      if (r.job.state != JobState::running) continue;
-      r.lease_expiry = now->instant + r.lease;
-      r.claimed = now->instant;
-    }
+    begin_jobs_anew(*disk_, now->instant);
   }
 
   Result<BatchReport> apply(std::span<const Operation> batch, Now now) override {
@@ -442,9 +439,9 @@ class ModelStore final : public ModelReads, private ModelJobs {
         result.lost.push_back(renewal.id);
         continue;
       }
-      const Instant limit = r->claimed + r->job.timeout + kTimeoutGrace;
       const Duration length = op.lease > Duration(0) ? op.lease : r->lease;
-      r->lease_expiry = std::min(now_.instant + length, std::max(limit, r->lease_expiry));
+      r->lease_expiry = std::min(std::max(now_.instant + length, disk_->allowed_until),
+                                 std::max(lease_limit(*r), r->lease_expiry));
       if (renewal.checkpoint) r->job.checkpoint = *renewal.checkpoint;
       const bool kept = keep_memos(*r, renewal, result);
       if (renewal.warning) r->job.warning = renewal.warning->text;
@@ -703,8 +700,12 @@ class ModelStore final : public ModelReads, private ModelJobs {
         [&](Record& r) { set_waiting(r, JobState::available, r.job.run_at); });
   }
 
+  OperationResult run(const StandstillOperation auto& op) {
+    return note(run_model(op, *disk_, now_));
+  }
   OperationResult run(const RescueExpired& op) {
     if (!leases_.holds(op.fence, now_.instant)) return leases_.lost();
+    forget_allowance(*disk_, now_.instant);
     if (sessions_.rescue()) dirty_ = true;
     return step(
         op.limit,

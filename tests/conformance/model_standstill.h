@@ -1,0 +1,74 @@
+// What ExtendLeases and AllowRestart do to the leases of the model store.
+#pragma once
+
+#include <algorithm>
+#include <string>
+
+#include "conformance/model_state.h"
+
+namespace mainspring {
+
+template <class T>
+concept StandstillOperation = std::is_same_v<T, ExtendLeases> || std::is_same_v<T, AllowRestart>;
+
+inline Instant lease_limit(const Record& r) {
+  return r.claimed + r.job.timeout + kTimeoutGrace;
+}
+
+inline void begin_jobs_anew(ModelDisk& disk, Instant now) {  // at open
+  disk.allowed_until = Instant();
+  disk.allowance_over = now + disk.allowance;
+  for (auto& [id, r] : disk.jobs) {
+    if (r.job.state != JobState::running) continue;
+    r.lease_expiry = now + std::max(r.lease, disk.allowance);
+    r.claimed = now;
+  }
+}
+
+inline void forget_allowance(ModelDisk& disk, Instant now) {
+  if (disk.allowance_over <= now) disk.allowance = Duration(0);
+}
+
+struct StandstillAnswer {
+  OperationResult result;
+  bool wrote = false;
+};
+
+// Calls `end(name, instant, length)` with the end of each lease that is given; "" = it has no name.
+template <class End>
+void for_each_model_lease(ModelDisk& disk, End end) {
+  for (auto& [id, r] : disk.jobs) {
+    if (r.job.state == JobState::running) end("", r.lease_expiry, r.lease);
+  }
+  for (auto& [key, session] : disk.sessions) {
+    if (session.token != 0) end("", session.ends, session.kept);
+  }
+  for (auto& [name, lease] : disk.leases) {
+    if (!lease.released && !lease.expired) end(name, lease.ends, lease.kept);
+  }
+}
+
+inline StandstillAnswer run_model(const ExtendLeases& op, ModelDisk& disk, Now now) {
+  for_each_model_lease(disk, [&](const std::string&, Instant& end, Duration length) {
+    if (end <= now.instant - op.gap) return;
+    end = std::max(end, std::min(end + op.gap, now.instant + length));
+  });
+  return {Done{}};
+}
+
+inline StandstillAnswer run_model(const AllowRestart& op, ModelDisk& disk, Now now) {
+  disk.allowance = op.allowance;
+  disk.allowed_until = disk.allowance_over = now.instant + op.allowance;
+  std::map<const Instant*, Instant> limits;
+  for (auto& [id, r] : disk.jobs) limits.emplace(&r.lease_expiry, lease_limit(r));
+  for_each_model_lease(disk, [&](const std::string& name, Instant& end, Duration) {
+    if (end <= now.instant || name == kLeadershipLease) return;
+    const auto limit = limits.find(&end);
+    const Instant until =
+        limit == limits.end() ? disk.allowed_until : std::min(disk.allowed_until, limit->second);
+    end = std::max(end, until);
+  });
+  return {Done{}, true};
+}
+
+}  // namespace mainspring
