@@ -34,6 +34,7 @@ struct Options {
   std::string data = "data";
   std::string listen = "127.0.0.1:8080";
   Duration stop_timeout = 25s;
+  Duration restart_allowance = 2min;
   std::string tls_cert = "none";
   std::string tls_key = "none";
   std::string tls_client_ca = "none";

@@ -178,12 +178,34 @@ Result<void> start(Wired& wired, const std::string& listen) {
   return started;
 }
 
+// The longest wait for renewals: a third of the default lease, and a little more.
+constexpr Duration kTellWorkers = 11s;
+
+// Workers elsewhere keep their programs while the server restarts, if they know that it does. They
+// learn it from the answer to a renewal; those whose claims end renew at once.
+void announce_restart(Wired& wired, const Options& options, Log& log) {
+  if (options.restart_allowance == Duration(0)) return;
+  Broker& broker = wired.node->broker();
+  if (const auto allowed = broker.allow_restart(options.restart_allowance); !allowed) {
+    log.warn(
+        "cannot grant the restart allowance: programs of workers end with their leases",
+        {{"error", std::string(allowed.error().name())}, {"message", allowed.error().message}});
+    return;
+  }
+  broker.stop_claims();
+  const Duration most =
+      std::min({Duration(kTellWorkers), options.restart_allowance, options.stop_timeout / 2});
+  broker.wait_for_renewals(wired.node->clock().now().instant + most);
+}
+
 // Children first, while the broker still takes how they ended; then the rest.
-void stop_all(Wired& wired, Duration grace) {
+void stop_all(Wired& wired, const Options& options, Log& log, bool store_failed) {
   wired.server->set_not_ready("the server is stopping");
   if (wired.tls_reload) wired.tls_reload->stop();
   if (wired.host) wired.host->stop();
-  wired.server->stop(grace);
+  wired.node->stop_workers();
+  if (!store_failed) announce_restart(wired, options, log);
+  wired.server->stop(store_failed ? Duration(2s) : options.stop_timeout * 4 / 5);
   wired.node->stop();
 }
 
@@ -282,8 +304,7 @@ Result<int> run_serve(const Invocation& invocation, Io& io) {
   log_stop(log, signals);
   const std::stop_callback hurry(signals.hurry(), [] { _exit(130); });
   if (io.err_is_terminal) io.err("Stopping; Ctrl-C again ends at once.\n");
-  const Duration grace = store_failed ? Duration(2s) : invocation.options.stop_timeout * 4 / 5;
-  stop_all(wired, grace);
+  stop_all(wired, invocation.options, log, store_failed);
   if (store_failed) {
     return Error{.code = ErrorCode::io_error,
                  .message =

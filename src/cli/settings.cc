@@ -51,6 +51,15 @@ std::vector<Setting> make_general() {
        .meaning = "how long a stop waits for replies under way before it cuts connections",
        .min = us(100ms),
        .max = us(1h)},
+      {.name = "restart_allowance",
+       .value = "TIME",
+       .member = &Options::restart_allowance,
+       .scopes = kServeScope,
+       .meaning = "how long leases last after a stop, at least, so that workers keep their "
+                  "programs while the server restarts; 0s = no longer than before",
+       .raise_if = "restarts take longer",
+       .min = 0,
+       .max = us(1h)},
   };
 }
 
