@@ -84,6 +84,15 @@ void encode_finish_response(std::span<const JobId> ids, const FinishResult& resu
                             const ClaimResult* claim, std::string& out);
 Result<FinishResponse> decode_finish_response(std::string_view body);
 
+// -- POST /v1/claim/end ---------------------------------------------------------------------------
+
+struct EndClaimsRequest {
+  std::string worker;
+};
+Result<EndClaimsRequest> decode_end_claims_request(std::string_view body);
+void encode_end_claims_request(const EndClaimsRequest& request, std::string& out);
+void encode_end_claims_response(std::size_t ended, std::string& out);
+
 // -- POST /v1/renew -------------------------------------------------------------------------------
 
 struct RenewRequest : Renew {

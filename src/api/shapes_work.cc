@@ -482,6 +482,10 @@ constexpr JsonField<FinishResponse> kFinishAnswer[] = {
      }},
 };
 
+constexpr JsonField<EndClaimsRequest> kEndClaimsRequest[] = {
+    {"worker", &as_string<&EndClaimsRequest::worker>},
+};
+
 }  // namespace
 
 Result<ClaimRequest> decode_claim_request(std::string_view body) {
@@ -603,11 +607,30 @@ Result<FinishResponse> decode_finish_response(std::string_view body) {
   return decode_response(body, kFinishAnswer);
 }
 
+Result<EndClaimsRequest> decode_end_claims_request(std::string_view body) {
+  JsonReader in(body, JsonReader::Unknown::refuse);
+  EndClaimsRequest request;
+  if (!in.object(kEndClaimsRequest, request) || !check_worker(in, request.worker) || !in.end())
+    return in.error();
+  return request;
+}
+
+void encode_end_claims_request(const EndClaimsRequest& request, std::string& out) {
+  JsonWriter w(out);
+  w.begin_object().key("worker").string(request.worker).end_object();
+}
+
+void encode_end_claims_response(std::size_t ended, std::string& out) {
+  JsonWriter w(out);
+  w.begin_object().key("ended").number(static_cast<std::int64_t>(ended)).end_object();
+}
+
 std::vector<std::string_view> work_request_fields(std::string_view schema) {
   if (schema == "ClaimRequest") return field_names(kClaimRequest);
   if (schema == "HeldSession") return field_names(kHeldSession);
   if (schema == "FinishRequest") return field_names(kFinishRequest);
   if (schema == "Outcome") return field_names(kOutcome);
+  if (schema == "EndClaimsRequest") return field_names(kEndClaimsRequest);
   return renew_request_fields(schema);
 }
 

@@ -38,6 +38,7 @@ struct Client::Impl {
     std::string_view content_type = "application/json";
     std::string_view file_name = "";
     const std::function<bool(std::string_view)>* sink = nullptr;
+    const std::function<bool()>* ask_to_end = nullptr;
   };
 
   Impl(ClientOptions options_, HttpUrl url_, std::shared_ptr<SSL_CTX> tls_, Random& random_)

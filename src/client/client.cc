@@ -87,8 +87,8 @@ std::vector<Error> ClientOptions::validate() const {
 ExchangeResult Client::Impl::once(const Call& call) {
   const Duration first =
       call.answer_within > Duration(0) ? call.answer_within : options.read_timeout;
-  const Connection::Limits limits{options.connect_timeout, first, options.read_timeout,
-                                  call.after_stop};
+  const Connection::Limits limits{std::min(options.connect_timeout, first), first,
+                                  options.read_timeout, call.after_stop};
   const HttpRequest request{call.method,
                             call.target,
                             call.body,
@@ -96,7 +96,8 @@ ExchangeResult Client::Impl::once(const Call& call) {
                             call.content_type,
                             call.file_name,
                             options.token.reveal(),
-                            call.sink};
+                            call.sink,
+                            call.ask_to_end};
   // A call that must not be made twice cannot tell such a close from one after it was done: it goes
   // over a fresh connection.
   const bool may_take = call.repeat != Repeat::unseen || MS_MUTANT(run_asked_for_again);
@@ -220,6 +221,14 @@ Result<ClaimResult> Client::claim(Claim request, Duration wait, std::stop_token 
   call.stop = stop;
   call.answer_within = impl_->options.read_timeout + wait;
   call.after_stop = kAfterStop;
+  // A proxy does not pass on that the worker hangs up: a job could still be given to its claim.
+  const std::function<bool()> end = [this, worker = request.worker] {
+    Impl::Call ending{.method = "POST", .target = "/v1/claim/end", .repeat = Impl::Repeat::no};
+    ending.answer_within = kAfterStop;
+    encode_end_claims_request({.worker = worker}, ending.body);
+    return impl_->run(ending).has_value();
+  };
+  call.ask_to_end = &end;
   // The next free session of a queue has a path of its own.
   const std::string first = request.queues.empty() ? "" : request.queues.front();
   if (const auto queue = parse_accept_line(first)) {

@@ -322,7 +322,7 @@ ExchangeResult Connection::receive(const HttpRequest& request, const Limits& lim
       }
       if (got == Wait::timeout) return tl::unexpected(timed_out("no answer in time", answered));
       heed = Heed::nothing;
-      say_no_more();
+      if (request.ask_to_end == nullptr || !(*request.ask_to_end)()) say_no_more();
       continue;
     }
     if (moved.bytes == 0 && !moved.ended) {

@@ -41,6 +41,9 @@ struct HttpRequest {
   // Gets the body of a 200 as it comes, in pieces, instead of the response, until it answers false:
   // then the exchange is stopped. nullptr = none.
   const std::function<bool(std::string_view)>* sink = nullptr;
+  // Called when the stop comes while the answer is awaited: asks the server by another way to
+  // answer now. False: it could not. nullptr = there is no such way.
+  const std::function<bool()>* ask_to_end = nullptr;
 };
 struct HttpResponse {
   int status = 0;

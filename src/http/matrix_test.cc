@@ -65,6 +65,7 @@ constexpr Row kRows[] = {
     {"finish", Rule::outcome, "work", "POST", "/v1/finish",
      R"({"worker":"w","results":[{"id":{held},"token":{token},"outcome":"complete"}]})", "",
      "not_found"},
+    {"end_claims", Rule::some, "work", "POST", "/v1/claim/end", R"({"worker":"x"})"},
     {"renew", Rule::outcome, "work", "POST", "/v1/renew",
      R"({"worker":"w","leases":[{"id":{held},"token":{token}}]})", "", R"("lost":[{held}])"},
     {"list_queues", Rule::list, "read", "GET", "/v1/queues", "", "", kNamed},

@@ -370,6 +370,15 @@ Plan plan_finish(const Request& request, Services& services) {
   return DoFinish{std::move(*finish), std::move(audit), std::move(claim_audit)};
 }
 
+Plan plan_end_claims(const Request& request, Services& services) {
+  auto end = decode_end_claims_request(request.body);
+  if (!end) return error_reply(end.error());
+  Reply reply;
+  encode_end_claims_response(
+      services.broker.end_claims(end->worker, request.caller->within(Verb::work)), reply.body);
+  return reply;
+}
+
 Plan plan_renew(const Request& request, Services&) {
   auto renew = decode_renew_request(request.body);
   if (!renew) return error_reply(renew.error());

@@ -91,6 +91,7 @@ Plan plan_retry_job(const Request& request, Services& services);
 Plan plan_claim(const Request& request, Services& services);
 Plan plan_finish(const Request& request, Services& services);
 Plan plan_renew(const Request& request, Services& services);
+Plan plan_end_claims(const Request& request, Services& services);
 
 Plan plan_list_queues(const Request& request, Services& services);
 Plan plan_get_queue(const Request& request, Services& services);

@@ -393,6 +393,10 @@ constexpr Schema kSchemas[] = {
     {"MemoPage", R"({"type":"object","required":["memos"],"properties":{
       "memos":{"type":"array","items":{"$ref":"#/components/schemas/Memo"}},
       "next":{"type":"string","description":"Left out: there are no more."}}})"},
+    {"EndClaimsRequest", R"({"type":"object","additionalProperties":false,"required":["worker"],
+      "properties":{"worker":{"$ref":"#/components/schemas/Name"}}})"},
+    {"ClaimsEnded", R"({"type":"object","properties":{"ended":{"type":"integer",
+      "description":"How many claims waited; each is answered without jobs."}}})"},
     {"RenewRequest", R"({"type":"object","additionalProperties":false,"required":["worker"],
       "properties":{"worker":{"$ref":"#/components/schemas/Name"},
       "leases":{"type":"array","maxItems":10000,
