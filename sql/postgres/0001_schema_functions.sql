@@ -58,7 +58,7 @@ END $$;
 -- A key of a session, or a limit_key: what can be part of a request's path. As check_session_key() does it in C++.
 CREATE FUNCTION $schema.check_session(field text, key text) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
-  IF octet_length(key) NOT BETWEEN 1 AND 512 OR key COLLATE "C" ~ '[\x01-\x1f\x7f\\]' OR key IN ('.', '..') THEN
+  IF octet_length(key) NOT BETWEEN 1 AND 512 OR key COLLATE "C" ~ E'[\\x01-\\x1f\\x7f\\\\]' OR key IN ('.', '..') THEN
     PERFORM $schema.refuse(field, format('%s "%s": must be 1 to 512 bytes without control characters and backslashes, '
                                          'and not . or ..', field, left(key, 64)));
   END IF;
@@ -73,13 +73,13 @@ BEGIN
   BEGIN
     PERFORM value::json;
     -- jsonb reads escapes, and has no \u0000.
-    IF value ~* '\\ud[89a-f]' THEN PERFORM replace(value, '\u0000', '\u0001')::jsonb; END IF;
+    IF value ~* E'\\\\ud[89a-f]' THEN PERFORM replace(value, E'\\u0000', E'\\u0001')::jsonb; END IF;
   EXCEPTION WHEN data_exception OR program_limit_exceeded THEN
     PERFORM $schema.refuse(field, format('%s "%s": must be a JSON value: %s', field, left(value, 64), SQLERRM));
   END;
   IF length(value) - length(translate(value, '[{', '')) <= levels THEN RETURN; END IF;
   -- Only the brackets remain. Each round removes the innermost pairs.
-  brackets := translate(regexp_replace(regexp_replace(value, '"(?:\\.|[^"\\])*"', '', 'g'), '[^][{}]', '', 'g'), '{}', '[]');
+  brackets := translate(regexp_replace(regexp_replace(value, E'"(?:\\\\.|[^"\\\\])*"', '', 'g'), '[^][{}]', '', 'g'), '{}', '[]');
   FOR level IN 1 .. levels LOOP
     EXIT WHEN brackets = '';
     brackets := replace(brackets, '[]', '');

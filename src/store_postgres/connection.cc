@@ -10,7 +10,9 @@
 #include <bit>
 #include <cstring>
 
+#include "base/mutant.h"
 #include "store_postgres/connecting.h"
+#include "store_postgres/session_settings.h"
 
 namespace mainspring::pg {
 namespace {
@@ -335,6 +337,13 @@ Connection::Connection(const ConnectionOptions& options, const Clock& clock)
       connection_, [](void*, const char*) {}, nullptr);
   if (PQsetnonblocking(connection_, 1) != 0 || PQenterPipelineMode(connection_) != 1)
     lose("entering pipeline mode");
+  if (!options_.prepared || MS_MUTANT(session_settings_not_set)) return;
+  try {
+    execute(kSessionSettings);
+  } catch (const PgError&) {
+    if (connection_ != nullptr) PQfinish(connection_);
+    throw;
+  }
 }
 
 Connection::~Connection() {

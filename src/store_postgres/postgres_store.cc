@@ -10,6 +10,7 @@
 #include "env/random.h"
 #include "store_postgres/migrations.h"
 #include "store_postgres/reader.h"
+#include "store_postgres/session_settings.h"
 #include "store_postgres/store_impl.h"
 
 namespace mainspring::pg {
@@ -71,6 +72,7 @@ void PostgresStore::open(Now now) {
                 .message = fmt::format("the server is PostgreSQL {}: must be 15 or newer",
                                        connection_->server_version() / 10000)};
   }
+  check_settings(*connection_, !options_.prepared, options_.statement_timeout);
   if (options_.migrate) {
     migrate(*connection_, schema_);
   } else {

@@ -175,7 +175,7 @@ constexpr std::string_view kTriggerEvent =
 }  // namespace
 
 PostgresTarget::Statements::Statements(std::string_view s)
-    : begin(s, "BEGIN"),
+    : begin(s, "BEGIN ISOLATION LEVEL READ COMMITTED"),
       still_ours(s, "SELECT 1 FROM $schema.moves WHERE what = 'copying' AND run = $1 FOR UPDATE"),
       commit(s, "COMMIT"),
       roll_back(s, "ROLLBACK"),

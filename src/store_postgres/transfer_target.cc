@@ -79,7 +79,7 @@ Result<std::optional<TransferPlace>> PostgresTarget::unfinished() {
 
 Result<void> PostgresTarget::begin(const TransferPlace& source, WallTime now) {
   return guarded([&]() -> Result<void> {
-    connection_.execute("BEGIN");
+    connection_.execute("BEGIN ISOLATION LEVEL READ COMMITTED");
     try {
       // No node may join between the look and the mark.
       connection_.run(sql_->lock_nodes);

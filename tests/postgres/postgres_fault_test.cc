@@ -10,6 +10,7 @@
 #include <fstream>
 #include <future>
 #include <set>
+#include <thread>
 
 #include "blackbox/process.h"
 #include "postgres/bed.h"
@@ -245,20 +246,27 @@ TEST_CASE("a table that somebody locks: refused in time, and not done when the l
   bed.must_be_sound();
 }
 
-TEST_CASE("a statement_timeout of the server's own is no more than a refusal") {
-  Bed bed;
-  CHECK(bed.enqueue(1).has_value());
+TEST_CASE("a statement_timeout of the server's own refuses nothing") {
+  BedOptions options;
+  options.statement_timeout = options.patience = seconds(20);
+  Bed bed(options);
   must(bed.cluster->sql("ALTER ROLE mainspring SET statement_timeout = '150ms'"));
   must(bed.cluster->stop(PgCluster::Stop::fast));
   must(bed.cluster->start());
   bed.must_come_back();
   auto other = must(PgConnection::open(bed.cluster->url(bed.database, "postgres")));
   must(other.sql("BEGIN; LOCK TABLE " + bed.options.schema + ".jobs"));
-  const auto refused = bed.enqueue(2);
-  REQUIRE_FALSE(refused.has_value());
-  CHECK(refused.error().code == ErrorCode::unavailable);
+  auto call = bed.begin_enqueue(1);
+  const auto waits = [&] {
+    return must(bed.cluster->sql(
+                    "SELECT count(*) FROM pg_stat_activity WHERE usename = 'mainspring' AND "
+                    "wait_event_type = 'Lock' AND clock_timestamp() - query_start > '300ms'"))
+               .at(0)
+               .at(0) != "0";
+  };
+  for (int i = 0; i < 1000 && !waits(); ++i) std::this_thread::sleep_for(milliseconds(10));
   must(other.sql("ROLLBACK"));
-  bed.must_come_back();
+  CHECK(Bed::end(call).has_value());
   CHECK(bed.numbers() == Numbers{1});
   bed.must_be_sound();
 }
