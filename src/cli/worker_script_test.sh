@@ -98,11 +98,11 @@ ms enqueue mails send >/dev/null
 expect 0 '{"end":"full","handled":1,"given_back":0,"completed":1,"failed":0,"dead":0,"busy_share":…,"waited_ms":0,"ran_ms":…,"slack_ms":…}' ms work --queue mails --exec cat --slot 1s --estimate 50ms --json
 expect 0 '0 handled, 0.0 % busy in … s: the queue is empty, and no more time to wait; … s left' ms work --queue mails --exec cat --slot 1s --estimate 50ms --tolerance 1 --poll --idle 400ms --name polled
 expect 0 '…"kinds":{"send":{"n":…' ms leases show slot/default
-"$mainspring" work --queue none --exec cat --slot 30s --name long >long.out 2>&1 &
+"$mainspring" work --queue none --exec cat --slot 30s --name long >long.out 2>long.err &
 long=$!
 await ms leases show slot/long
 expect 0 'nothing done: slot long is held by …' ms work --queue none --exec cat --slot 30s --name long
-"$mainspring" work --queue none --exec cat --slot 30s --name long --twin --json >twin.out 2>&1 &
+"$mainspring" work --queue none --exec cat --slot 30s --name long --twin --json >twin.out 2>twin.err &
 twin=$!
 kill -TERM $long
 ended 0 $long

@@ -701,11 +701,6 @@ constexpr Schema kSchemas[] = {
       "note":{"type":"string"},"decided_at":{"type":"string","format":"date-time"}}})"},
     {"Version", R"({"type":"object","properties":{"name":{"type":"string"},
       "version":{"type":"string"},"api":{"type":"string"}}})"},
-    {"DashboardSession", R"({"type":"object","required":["who","everything"],"properties":{
-      "who":{"type":"string","description":"The token's name; local: no token was needed."},
-      "everything":{"type":"boolean","description":"No scopes limit the caller."},
-      "scopes":{"$ref":"#/components/schemas/Scopes"},
-      "expires_at":{"type":"string","format":"date-time","description":"Of the token."}}})"},
     {"HostLayers", R"({"type":"array","items":{"type":"object","properties":{
       "name":{"type":"string"},"active":{"type":"boolean"},
       "detail":{"type":"string","description":"Why not, or how."}}}})"},

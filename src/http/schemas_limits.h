@@ -1,4 +1,4 @@
-// The JSON schemas of limits, breakers and what holds a job back. Of schemas.cc.
+// JSON schemas of limits, breakers, reasons to wait and dashboard sessions. Of schemas.cc.
 #pragma once
 
 #include "http/routes.h"
@@ -6,6 +6,11 @@
 namespace mainspring::http {
 
 inline constexpr Schema kLimitSchemas[] = {
+    {"DashboardSession", R"({"type":"object","required":["who","everything"],"properties":{
+      "who":{"type":"string","description":"The token's name; local: no token was needed."},
+      "everything":{"type":"boolean","description":"No scopes limit the caller."},
+      "scopes":{"$ref":"#/components/schemas/Scopes"},
+      "expires_at":{"type":"string","format":"date-time","description":"Of the token."}}})"},
     {"RateLimit", R"({"type":["object","null"],"additionalProperties":false,
       "required":["count","per"],"description":"Attempts that begin; null = no limit.",
       "properties":{

@@ -264,7 +264,7 @@ TEST_CASE("a statement_timeout of the server's own refuses nothing") {
                .at(0)
                .at(0) != "0";
   };
-  for (int i = 0; i < 1000 && !waits(); ++i) std::this_thread::sleep_for(milliseconds(10));
+  for (int i = 0; i < 1000 && !waits(); ++i) must(bed.cluster->sql("SELECT pg_sleep(0.01)"));
   must(other.sql("ROLLBACK"));
   CHECK(Bed::end(call).has_value());
   CHECK(bed.numbers() == Numbers{1});

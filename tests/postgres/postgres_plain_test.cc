@@ -208,8 +208,8 @@ TEST_CASE("a node's further connection completes what is plain, and looks at not
   CHECK(std::get<FinishResult>(done.results[0]).results == std::vector{ok, ok});
   CHECK(std::get<FinishResult>(done.results[1]).results == std::vector{stale, stale});
   CHECK(done.effects.ended == std::vector<JobId>{jobs[0].id, jobs[1].id});
-  const auto refused = must(lane->apply(std::span(batch).last(1), bed.clock.now()));
-  CHECK(std::get<FinishResult>(refused.results[0]).results == std::vector{stale});
+  const auto second = must(lane->apply(std::span(batch).last(1), bed.clock.now()));
+  CHECK(std::get<FinishResult>(second.results[0]).results == std::vector{stale});
   CHECK(must(bed.store->get(jobs[0].id)).result == "1");
   CHECK(must(bed.store->get(jobs[4].id)).state == JobState::running);
   // Its owner knows better, and is told what went.

@@ -282,11 +282,13 @@ export interface components {
             /** Format: date-time */
             finished_at?: string;
             progress?: components["schemas"]["Progress"];
+            /** @description What its worker last ignored of its program. */
+            warning?: string;
             checkpoint?: unknown;
             result?: unknown;
             reason?: string;
             description?: string;
-            /** @description One per failed attempt. Not in lists, as are checkpoint and result. */
+            /** @description Of failed attempts. Not in lists, nor checkpoint, result, warning. */
             errors?: components["schemas"]["AttemptError"][];
         };
         JobPage: {
@@ -429,7 +431,14 @@ export interface components {
                 /** Format: int64 */
                 id: number;
                 /** @enum {unknown} */
-                status: "ok" | "stale" | "not_found";
+                status: "ok" | "stale" | "not_found" | "refused";
+                /** @description Of a refused one. */
+                error?: {
+                    /** @constant */
+                    code?: "too_large";
+                    message?: string;
+                    field?: string;
+                };
             }[];
             jobs?: components["schemas"]["ClaimedJob"][];
             cancel?: number[];
@@ -553,6 +562,24 @@ export interface components {
             first_seq?: number;
             /** @description Results of steps, kept for later attempts. The first of a name stays. */
             memos?: components["schemas"]["Memo"][] | null;
+            warning?: components["schemas"]["IgnoredRemarks"] | null;
+        };
+        /** @description Remarks of a program that its worker ignored. */
+        IgnoredRemarks: {
+            /** @description The job's warning. Cut at 1 KiB. */
+            text?: string;
+            counts?: {
+                progress?: number;
+                checkpoint?: number;
+                message?: number;
+                session_state?: number;
+                step?: number;
+                outcome?: number;
+                unknown_field?: number;
+                not_json?: number;
+                too_long?: number;
+                unasked?: number;
+            };
         };
         Memo: {
             name: string;
@@ -563,6 +590,13 @@ export interface components {
             memos: components["schemas"]["Memo"][];
             /** @description Left out: there are no more. */
             next?: string;
+        };
+        EndClaimsRequest: {
+            worker: components["schemas"]["Name"];
+        };
+        ClaimsEnded: {
+            /** @description How many claims waited; each is answered without jobs. */
+            ended?: number;
         };
         RenewRequest: {
             worker: components["schemas"]["Name"];
@@ -581,6 +615,17 @@ export interface components {
             cancel?: number[];
             /** @description Left out: none. Jobs that have 1000 memos: not all new ones were kept. */
             memos_full?: number[];
+            /** @description Left out: none. Reports over a limit. */
+            refused?: {
+                /** Format: int64 */
+                id?: number;
+                error?: {
+                    /** @constant */
+                    code?: "too_large";
+                    message?: string;
+                    field?: string;
+                };
+            }[];
             quiet?: boolean;
             terminate?: boolean;
         };
@@ -717,6 +762,8 @@ export interface components {
             jobs: number;
             /** @description Empty: sound. */
             problems: string[];
+            /** @description No damage: rows with times later than now. */
+            notes?: string[];
         };
         /** @enum {unknown} */
         WorkflowState: "running" | "undoing" | "parked" | "completed" | "failed" | "undone" | "cancelled";
@@ -1417,18 +1464,6 @@ export interface components {
             version?: string;
             api?: string;
         };
-        DashboardSession: {
-            /** @description The token's name; local: no token was needed. */
-            who: string;
-            /** @description No scopes limit the caller. */
-            everything: boolean;
-            scopes?: components["schemas"]["Scopes"];
-            /**
-             * Format: date-time
-             * @description Of the token.
-             */
-            expires_at?: string;
-        };
         HostLayers: {
             name?: string;
             active?: boolean;
@@ -1736,6 +1771,18 @@ export interface components {
             }[];
             /** @description Pass as before; null: no more. */
             next: number | null;
+        };
+        DashboardSession: {
+            /** @description The token's name; local: no token was needed. */
+            who: string;
+            /** @description No scopes limit the caller. */
+            everything: boolean;
+            scopes?: components["schemas"]["Scopes"];
+            /**
+             * Format: date-time
+             * @description Of the token.
+             */
+            expires_at?: string;
         };
         /** @description Attempts that begin; null = no limit. */
         RateLimit: {
