@@ -296,7 +296,9 @@ def check_names(document, text, metrics, errors, settings):
         base = re.sub(r"_(bucket|sum|count)$", "", name)
         expect(base in metrics or name in metrics, where, f"there is no metric {name}")
     named = re.findall(r"`((?:max|retention|store)_[a-z_]+|[a-z_]+_(?:threads|bytes|timeout))`", text)
-    of_others = {"primary_start_timeout", "retry_timeout"}  # Patroni's
+    of_others = {"primary_start_timeout", "retry_timeout",  # Patroni's
+                 "statement_timeout", "lock_timeout", "idle_session_timeout",  # PostgreSQL's
+                 "idle_in_transaction_session_timeout"}
     for name in set(named) - of_others - {"max_attempts", "max_open_for", "max_runs", "store_sqlite", "store_postgres", "request_timeout"}:
         expect(name in settings, where, f"there is no setting {name}")
     for code in set(re.findall(r'"code":"([a-z_]+)"', text)):
