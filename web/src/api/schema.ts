@@ -762,8 +762,6 @@ export interface components {
             jobs: number;
             /** @description Empty: sound. */
             problems: string[];
-            /** @description No damage: rows with times later than now. */
-            notes?: string[];
         };
         /** @enum {unknown} */
         WorkflowState: "running" | "undoing" | "parked" | "completed" | "failed" | "undone" | "cancelled";
