@@ -463,6 +463,9 @@ std::map<std::string, std::string> cluster_defects() {
       {"rest_of_bundle_not_told",
        "timeout 100 " + kPrograms +
            "/postgres_bundles_test --abort-after=1 -tc='who takes a part*'"},
+      {"session_settings_not_set",
+       "timeout 100 " + kPrograms +
+           "/postgres_defaults_test --abort-after=1 -tc='the store works whatever the*'"},
       {"newer_schema_accepted",
        "timeout 100 " + kPrograms +
            "/postgres_schema_test --abort-after=1 -tc='a newer schema is refused*'"},
@@ -593,6 +596,7 @@ const std::map<std::string, std::string>& table() {
         {"token_not_bumped", conformance("a claim that gave nothing is not recorded? o*")},
         {"renewal_extends_nothing", scenario("renewed_lease_is_never_rescued")},
         {"longer_lease_not_kept", conformance("a lease that was renewed for longer begins a*")},
+        {"standstill_ends_leases", conformance("a lease that was alive when the server stopped*")},
         {"leases_never_expire", scenario("crashed_worker_burns_an_attempt")},
         {"scheduler_never_rescues", scenario("crashed_worker_burns_an_attempt")},
         // attempts and outcomes
