@@ -145,10 +145,10 @@ TEST_CASE("the broker ticks while leases are held, and sleeps while none is") {
   s.submit(Finish{.worker = "w", .results = {{s.job.id, s.job.token, Complete{}}}});
   CHECK(s.step() == Instant::never());
   s.clock.advance(1h);
-  CHECK(s.step() == Instant::never());  // nobody to extend anything for
+  CHECK(s.step() == Instant::never());  // there are no leases to extend
 }
 
-TEST_CASE("a restart waits for the renewals of workers that run jobs, and for nobody who is late") {
+TEST_CASE("a restart waits for the renewals of workers that run jobs, but not for late ones") {
   Standing s;
   s.run_for(15s);  // its renewal is overdue: it has died
   REQUIRE(s.broker->allow_restart(2min).has_value());
@@ -160,7 +160,7 @@ TEST_CASE("a restart waits for the renewals of workers that run jobs, and for no
   CHECK(s.rescued() == 0);
 }
 
-TEST_CASE("a worker ends its own waiting claims and nobody else's") {
+TEST_CASE("a worker ends its own waiting claims and no others") {
   Standing s;
   int ended = 0, other = 0;
   const auto wait = [&](const char* worker, int& count) {

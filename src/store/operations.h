@@ -109,7 +109,7 @@ inline bool sends_messages(const std::vector<Renewal>& leases) {
 }
 // Extends leases to now + lease, but never more than kTimeoutGrace past the job's own time limit.
 // A renewal without progress, checkpoint, memos and warning writes nothing to disk, unless it is
-// for longer than any before: after a restart every lease begins anew, for the longest that was
+// for longer than any before: after a restart every lease starts again, for the longest that was
 // asked for. With messages it is refused as an Enqueue is (overloaded, storage_full; by a broker
 // that takes no changes for now, unavailable): renew without, send later.
 struct Renew {

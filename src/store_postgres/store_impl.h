@@ -570,7 +570,7 @@ class PostgresStore final : public SharedStore, private StoreState {
 
   // -- named_leases.cc
   std::optional<Error> fenced(const Fence& fence);  // the error, or nothing: it holds
-  void begin_leases_anew(std::int64_t at, std::int64_t allowance);  // nobody could renew
+  void begin_leases_anew(std::int64_t at, std::int64_t allowance);  // no worker could renew
   void load_named_leases();                         // what lease_free_at() answers from
   void remember_leases();                           // after_.leases, once committed or in vain
   enum class LeaseLock : std::uint8_t { shared, exclusive };

@@ -19,7 +19,7 @@ TEST_SUITE("store: standstill") {
     const JobId id = b.enqueue();
     const ClaimedJob job = b.claim_one();
     b.advance(seconds(20));
-    b.advance(seconds(45));  // nobody ran
+    b.advance(seconds(45));  // no server ran
     extend(b, seconds(45));
     CHECK(b.rescue() == 0);
     b.advance(seconds(9));
