@@ -40,8 +40,8 @@ void use(Bed& bed, const std::string& setting) {
   const FireResult fired = answer<FireResult>(
       bed, FireSchedule{.name = "s", .source = TickSource::trigger, .ticks = {Tick{}}});
   CHECK(fired.fired == 1);
-  answer<StepResult>(bed, MoveDue{.clock_was_ahead = true});
-  answer<StepResult>(bed, OpenQueues{.clock_was_ahead = true});
+  answer<StepResult>(bed, MoveDue{});
+  answer<StepResult>(bed, OpenQueues{});
 
   auto application = must(PgConnection::open(bed.cluster->url(bed.database)));
   must(application.sql("SET statement_timeout = 0"));
