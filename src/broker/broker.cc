@@ -415,10 +415,6 @@ void Broker::distribute(Batch& batch, BatchReport& report, Answers& answers, Now
   const Duration took = clock_.now().instant - now.instant;
   if (events_.wanted(now.instant))
     events_.record(batch.operations, report.results, report.effects, now);
-  for (const std::string& queue : report.effects.available) {
-    if (lines_.contains(queue) && !MS_MUTANT(parked_claim_not_woken))
-      ready_[queue] = {.up_to = next_order_ - 1, .burst = kEveryone};
-  }
   for (const std::string& lease : report.effects.released)
     lease_waiters_.retry_at(lease, now.instant);
   for (std::size_t i = 0; i < batch.operations.size(); ++i) {
@@ -444,6 +440,11 @@ void Broker::distribute(Batch& batch, BatchReport& report, Answers& answers, Now
     answers.push_back([answer = std::move(caller.answer), result = std::move(result)]() mutable {
       answer(std::move(result));
     });
+  }
+  // With the claims that this batch woke for nothing: what triggers make comes after them.
+  for (const std::string& queue : report.effects.available) {
+    if (lines_.contains(queue) && !MS_MUTANT(parked_claim_not_woken))
+      ready_[queue] = {.up_to = next_order_ - 1, .burst = kEveryone};
   }
   job_metrics_.ended(report.effects.ended);
   note_breakers(report.effects.breakers);

@@ -358,3 +358,33 @@ TEST_CASE_FIXTURE(Fixture, "a parked claim gets a due job in the very commit tha
   CHECK(got->jobs.size() == 1);
   CHECK(store->commits() == before + 1);
 }
+
+TEST_CASE_FIXTURE(Fixture, "a claim that finds nothing gets what the end of its batch makes") {
+  Trigger after{.name = "after", .ended = EndedSource{.queue = "source"}};
+  after.job = NewJob{.queue = "default", .kind = "after"};
+  broker->submit(PutTrigger{.trigger = after}, ignore);
+  Enqueue keyed = jobs(1);
+  keyed.idempotency_key = "once";
+  broker->submit(keyed, ignore);
+  broker->submit(jobs(1, "source"), ignore);
+  std::optional<ClaimResult> source;
+  broker->submit_claim({.worker = "s", .queues = {"source", "default"}, .max = 2}, 20s,
+                       [&](OperationResult r) { source = std::get<ClaimResult>(std::move(r)); });
+  step();
+  REQUIRE(source);
+  REQUIRE(source->jobs.size() == 2);
+  Got got;
+  park("w", got);
+  step();
+  REQUIRE(broker->parked_claims() == 1);
+
+  // The repeat wakes the claim for nothing. The trigger fires after all operations.
+  const ClaimedJob& job = source->jobs[source->jobs[0].queue == "source" ? 0 : 1];
+  broker->submit(Finish{.worker = "s", .results = {{job.id, job.token, Complete{}}}}, ignore);
+  broker->submit(keyed, ignore);
+  while (step() == clock.now().instant) {
+  }
+  REQUIRE(got);
+  REQUIRE(got->jobs.size() == 1);
+  CHECK(got->jobs[0].kind == "after");
+}
