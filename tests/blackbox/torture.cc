@@ -80,9 +80,11 @@ class Torture {
   }
 
  private:
+  // Workers are killed as often as the server: a long allowance would keep their jobs past the drain.
   Command serve(std::uint16_t port) const {
     Command command{
-        .args = {options_.server, "serve", "--listen", fmt::format("127.0.0.1:{}", port)},
+        .args = {options_.server, "serve", "--listen", fmt::format("127.0.0.1:{}", port),
+                 "--restart-allowance", "1s"},
         .environment = options_.environment,
         .output = log_path()};
     for (std::string& word : place()) command.args.push_back(std::move(word));

@@ -16,7 +16,7 @@ fail() { echo "FAILED: $*" >&2; cat "$dir"/*.err "$dir"/*.said >&2 2>/dev/null |
 mkdir "$dir/pg"
 chmod 755 "$dir"
 [ "$(id -u)" != 0 ] || chown postgres "$dir/pg"
-as "$bin/initdb" -D "$dir/pg/data" -A trust -U postgres >/dev/null
+as "$bin/initdb" -D "$dir/pg/data" -A trust -U postgres -E UTF8 --locale=C >/dev/null
 options="-c unix_socket_directories=$dir/pg -c fsync=off"
 # shellcheck disable=SC2034
 url="postgres://postgres:hunter2@/postgres?host=$dir/pg"
