@@ -69,6 +69,8 @@ Result<BatchReport> PostgresStore::apply(std::span<const Operation> batch, Now n
           log_.error("a batch failed", {{"sqlstate", error.sqlstate}, {"message", error.message}});
           return to_error(error);
         }
+        log_.debug("a batch is tried again",
+                   {{"sqlstate", error.sqlstate}, {"message", error.message}});
         if (elsewhere && steady_.now().instant >= until) break;
         if (error.read_only()) pause_before_reconnect();
         continue;

@@ -40,8 +40,20 @@ class Pair {
     open();
   }
 
-  // What differs after this step; "" = nothing.
+  // What differs after this step; "" = nothing, or the history is over().
   std::string run(const Step& step) {
+    std::string why = run_and_compare(step);
+    over_ = !why.empty() && how_.skipped_numbers && how_.skipped_numbers();
+    return over_ ? "" : why;
+  }
+
+  bool over() const { return over_; }
+  const std::vector<OperationResult>& last() const { return last_; }
+  const Store& model() const { return *model_; }
+  Now now() const { return clock_.now(); }
+
+ private:
+  std::string run_and_compare(const Step& step) {
     clock_.advance(step.advance);
     clock_.step_wall(step.step_wall);
     clock_was_set_back_ = clock_was_set_back_ || step.step_wall < Duration(0);
@@ -59,11 +71,6 @@ class Pair {
     return step.look ? look() : "";
   }
 
-  const std::vector<OperationResult>& last() const { return last_; }
-  const Store& model() const { return *model_; }
-  Now now() const { return clock_.now(); }
-
- private:
   void open() {
     model_ = open_model_store(model_disk_, small_store(), clock_.now());
     real_.reset();
@@ -200,7 +207,7 @@ class Pair {
   }
 
   const Differential& how_;
-  bool clock_was_set_back_ = false;
+  bool clock_was_set_back_ = false, over_ = false;
   Differential::Place place_;
   ManualClock clock_;
   std::shared_ptr<ModelDisk> model_disk_ = make_model_disk();
@@ -218,6 +225,7 @@ std::string replay(const Differential& how, const std::vector<Step>& steps, std:
       if (at != nullptr) *at = i;
       return why;
     }
+    if (pair.over()) return "";
   }
   return "";
 }
@@ -295,6 +303,10 @@ std::string run_seed(const Differential& how, std::uint64_t seed, int operations
     if (const std::string why = pair.run(steps.back()); !why.empty()) {
       fmt::print(stderr, "seed {}: {}\nlooking for a shorter history\n", seed, why);
       return report(how, shrink(how, steps, seed), seed);
+    }
+    if (pair.over()) {
+      ++compared.cut_short;
+      return "";
     }
     generator.learn(steps.back().batch, pair.last());
     count(steps.back().batch, pair.last(), pair.model(), compared);

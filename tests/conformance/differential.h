@@ -24,6 +24,9 @@ struct Differential {
   // key a job whose key has room, until somebody has looked, never that it has none.
   bool eager_lines = false;
   bool keeps_turns = true;  // of fair keys: a copy begins them anew
+  // Has the store of this history run a batch again? That skips numbers, which the model does not:
+  // such a history ends where they first differ.
+  std::function<bool()> skipped_numbers;
   int max_shrink_runs = 1500;
 };
 
@@ -31,6 +34,7 @@ struct Compared {
   std::int64_t operations = 0;
   std::int64_t workflows = 0, forks = 0;  // that were started
   std::int64_t windows = 0;               // duplicates of jobs that had been pruned
+  std::int64_t cut_short = 0;             // histories that ended at skipped numbers
   std::string mismatch;                   // the report of the first one; "" = none
 };
 Compared compare_with_model(const Differential& how, std::int64_t operations);
