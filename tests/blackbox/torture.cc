@@ -80,7 +80,7 @@ class Torture {
   }
 
  private:
-  // Workers are killed as often as the server: a long allowance would keep their jobs past the drain.
+  // Workers are killed too: a long allowance would keep their jobs past the drain.
   Command serve(std::uint16_t port) const {
     Command command{
         .args = {options_.server, "serve", "--listen", fmt::format("127.0.0.1:{}", port),
