@@ -1,13 +1,12 @@
 // callbacks key, verify: what receivers need to tell true requests from false ones.
 #include <fmt/format.h>
 
-#include <filesystem>
-
 #include "cli/handlers.h"
 #include "cli/shared_store.h"
 #include "cli/support.h"
 #include "engine/callback_keys.h"
 #include "env/clock.h"
+#include "store_sqlite/inspect.h"
 
 namespace mainspring::cli {
 namespace {
@@ -24,7 +23,8 @@ Result<SigningKeys> keys_of(const Invocation& invocation) {
   } else {
     place.directory = options.data;
     // A key in a place where no store is would be nobody's.
-    if (place.file.empty() && !std::filesystem::exists(options.data + "/mainspring.db")) {
+    MS_TRY_ASSIGN(const bool exists, sqlite_store_exists(options.data));
+    if (place.file.empty() && !exists) {
       return Error{.code = ErrorCode::not_found,
                    .message = fmt::format("{}: there is no store; give --data, --store or "
                                           "callback_key_file as the server has them",

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <sys/stat.h>
 
+#include <filesystem>
+
 #include "api/json.h"
 #include "api/shapes.h"
 #include "cli/command.h"
@@ -107,7 +109,15 @@ int run_cli(const std::vector<std::string>& words, Io& io) {
   parsed->invocation.origins = settings_now->origins;
   parsed->invocation.token = Secret(io.env("MAINSPRING_ACCESS_TOKEN").value_or(""));
   decide_colours(settings_now->options, io);
-  const Result<int> done = command.run(parsed->invocation, io);
+  const Result<int> done = [&]() -> Result<int> {
+    try {
+      return command.run(parsed->invocation, io);
+    } catch (const std::filesystem::filesystem_error& error) {
+      return Error{
+          .code = ErrorCode::io_error,
+          .message = fmt::format("{}: {}", error.path1().string(), error.code().message())};
+    }
+  }();
   if (!done) return report(done.error(), &*parsed, json, io);
   return *done;
 }

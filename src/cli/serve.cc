@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <atomic>
 #include <csignal>
-#include <filesystem>
 #include <limits>
 
 #include "broker/broker.h"
@@ -26,6 +25,7 @@
 #include "env/signals.h"
 #include "host/job_host.h"
 #include "http/server.h"
+#include "store_sqlite/inspect.h"
 #include "tls/tls.h"
 
 namespace mainspring::cli {
@@ -128,8 +128,10 @@ Result<void> wire(const Invocation& invocation, const Clock& clock, Log& log, Re
   fit_connections(invocation.origins, options);
   MS_TRY_ASSIGN(HttpOptions http, http_options(options));
   // Said before a store is made: where there is none, there is no token.
-  const bool store_is_there =
-      has_shared_store(options) || std::filesystem::exists(options.data + "/mainspring.db");
+  bool store_is_there = has_shared_store(options);
+  if (!store_is_there) {
+    MS_TRY_ASSIGN(store_is_there, sqlite_store_exists(options.data));
+  }
   MS_TRY(check_exposure(options, store_is_there));
   MS_TRY(open_tls(options, http, clock, log, registry, wired));
   MS_TRY_ASSIGN(std::optional<HostOptions> host, host_options(options, options.data, log));

@@ -179,6 +179,8 @@ Plan plan_readyz(const Request& request, Services& services) {
   JsonWriter w(reply.body);
   w.begin_object().key("status").string("ready");
   if (may_know) w.key("durability").string(options.durability);
+  if (const std::string shortage = may_know ? services.store.shortage() : ""; !shortage.empty())
+    w.key("warning").string(shortage);
   w.end_object();
   return reply;
 }

@@ -762,6 +762,7 @@ constexpr Schema kSchemas[] = {
       "run":{"type":"string"}}})"},
     {"Ready", R"({"type":"object","properties":{"status":{"const":"ready"},
       "durability":{"type":"string"},
+      "warning":{"type":"string"},
       "store":{"type":"object","description":"Of a store that several servers share.",
         "properties":{"kind":{"const":"postgres"},"away":{"type":"boolean"},
         "durability":{"type":"object","properties":{"synchronous_commit":{"type":"string"},

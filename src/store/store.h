@@ -163,6 +163,8 @@ class Store {
 
   // Where it goes on, if apply() has seen that it was moved; "" = it has not. From any thread.
   virtual std::string moved_to() const { return {}; }
+  // Why new jobs are refused although the store works, and until when; "" = they are accepted.
+  virtual std::string shortage() const { return {}; }
 
   // Transactions committed, and reads made of the database, since open: what an idle system must
   // not do.

@@ -30,21 +30,19 @@ Result<BatchReport> SqliteStore::apply(std::span<const Operation> batch, Now now
     }
   }
   if (!moved_to_.empty()) return moved_error();
-  auto report = apply_once(batch, now, full_ && still_full());
-  if (report || report.error().code != ErrorCode::storage_full) return report;
-  // The disk is full. What frees or finishes work may use the reserve; new work waits for space.
-  if (!full_)
-    log_.warn("the disk is full: new jobs are refused until there is space", {{"path", path_}});
-  full_ = true;
-  if (guard_) guard_->give_up_reserve();
-  return apply_once(batch, now, true);
-}
-
-bool SqliteStore::still_full() {
-  if (guard_ && !guard_->has_room()) return true;
-  log_.info("there is space on the disk again: new jobs are taken", {{"path", path_}});
-  full_ = false;
-  return false;
+  auto report = apply_once(batch, now, space_.still_full(*db_));
+  // What frees or finishes work may use the reserve; new work waits for space.
+  while (!report && report.error().code == ErrorCode::storage_full) {
+    const bool new_work = !space_.full();
+    try {
+      if (!space_.find_space(*db_) && !new_work) break;
+    } catch (const SqlError& error) {
+      failed_ = true;
+      return to_error(error);
+    }
+    report = apply_once(batch, now, true);
+  }
+  return report;
 }
 
 Result<BatchReport> SqliteStore::apply_once(std::span<const Operation> batch, Now now,
@@ -71,9 +69,12 @@ Result<BatchReport> SqliteStore::apply_once(std::span<const Operation> batch, No
     note_moved(moved.place);
     return moved_error();
   } catch (const SqlError& error) {
-    const int primary = error.code & 0xff;
-    if (primary != SQLITE_FULL && primary != SQLITE_BUSY) {
-      failed_ = true;
+    const bool busy = (error.code & 0xff) == SQLITE_BUSY;
+    if (!is_full(error.code)) {
+      log_.debug("a transaction failed", {{"path", path_}, {"why", error.detail}});
+      if (!busy) failed_ = true;
+    }
+    if (failed_) {
       return Error{.code = ErrorCode::io_error, .message = error.message};
     }
     try {
@@ -86,10 +87,9 @@ Result<BatchReport> SqliteStore::apply_once(std::span<const Operation> batch, No
       failed_ = true;
       return again;
     }
-    if (primary == SQLITE_BUSY) {
-      return Error{.code = ErrorCode::unavailable,
-                   .message = "another program holds the store's write lock: " + error.message,
-                   .retry_after_ms = 1000};
+    if (busy) {
+      return Error{
+          .code = ErrorCode::unavailable, .message = error.message, .retry_after_ms = 1000};
     }
     return to_error(error);
   }

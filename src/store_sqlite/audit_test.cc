@@ -57,7 +57,7 @@ struct Fixture {
     try {
       db.execute(sql.c_str());
     } catch (const sqlite::SqlError& error) {
-      return error.message;
+      return error.detail;
     }
     return "";
   }

@@ -4,24 +4,60 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstddef>
 #include <vector>
 
+#include "env/private_files.h"
+
 namespace mainspring::sqlite {
+namespace {
+
+constexpr int kBusyMs = 10'000;  // how long a statement waits for a lock of another program
+
+// What the code says of the file at `path`, and what to do about it.
+std::string explain(int code, const std::string& path) {
+  if (is_full(code))
+    return fmt::format("{}: the disk is full: free space on its file system", path);
+  switch (code & 0xff) {
+    case SQLITE_BUSY:
+    case SQLITE_LOCKED:
+      return fmt::format("{}: another program holds its lock: end that program", path);
+    case SQLITE_CORRUPT:
+    case SQLITE_NOTADB:
+      return fmt::format("{}: damaged, truncated or not a database: restore it from a backup",
+                         path);
+    case SQLITE_CANTOPEN:
+    case SQLITE_PERM:
+    case SQLITE_READONLY:
+    case SQLITE_AUTH:
+      return fmt::format("{}: cannot be opened, or not for writing: {}", path,
+                         describe_access(path));
+    case SQLITE_IOERR:
+      return fmt::format(
+          "{}: the disk failed to read or write (code {}): check the disk and the "
+          "kernel's log, then start again",
+          path, code);
+    case SQLITE_NOMEM:
+      return fmt::format("{}: out of memory", path);
+    case SQLITE_INTERRUPT:
+      return fmt::format("{}: interrupted", path);
+    case SQLITE_ERROR:
+    case SQLITE_SCHEMA:
+      return fmt::format(
+          "{}: its tables are not those of a complete Mainspring store (code {}): "
+          "restore it from a backup",
+          path, code);
+    default:
+      return fmt::format("{}: the database failed (code {})", path, code);
+  }
+}
+
+}  // namespace
 
 Error to_error(const SqlError& error) {
   const ErrorCode code = is_full(error.code) ? ErrorCode::storage_full : ErrorCode::io_error;
   return Error{.code = code, .message = error.message};
-}
-
-Error open_error(const SqlError& error, const std::string& path) {
-  const int primary = error.code & 0xff;
-  if (primary != SQLITE_CORRUPT && primary != SQLITE_NOTADB) return to_error(error);
-  return Error{
-      .code = ErrorCode::io_error,
-      .message = fmt::format("{}: damaged, truncated or not a SQLite database: restore it from a "
-                             "backup ({})",
-                             path, error.message)};
 }
 
 Database::Database(const std::string& path, Mode mode, const std::string& vfs) {
@@ -34,9 +70,9 @@ Database::Database(const std::string& path, Mode mode, const std::string& vfs) {
   if (code != SQLITE_OK) {
     const std::string why = db_ != nullptr ? sqlite3_errmsg(db_) : sqlite3_errstr(code);
     sqlite3_close(db_);
-    throw SqlError{code, fmt::format("opening the store {}: {}", path, why)};
+    throw SqlError{code, explain(code, path), fmt::format("opening: {}", why)};
   }
-  sqlite3_busy_timeout(db_, 10'000);
+  sqlite3_busy_timeout(db_, kBusyMs);
 }
 
 Database::~Database() {
@@ -44,7 +80,11 @@ Database::~Database() {
 }
 
 void Database::fail(int code, std::string_view what) const {
-  throw SqlError{code, fmt::format("{}: {} (SQLite {})", what, sqlite3_errmsg(db_), code)};
+  // A quota that is used up is a full disk.
+  if (code == SQLITE_IOERR_WRITE && sqlite3_system_errno(db_) == EDQUOT) code = SQLITE_FULL;
+  const char* path = sqlite3_db_filename(db_, "main");
+  throw SqlError{code, explain(code, path == nullptr ? "the store" : path),
+                 fmt::format("{}: {} (SQLite {})", what, sqlite3_errmsg(db_), code)};
 }
 
 void Database::execute(const char* sql) {
@@ -57,12 +97,21 @@ std::int64_t Database::query_int(const char* sql) {
   return statement.bind().step() ? statement.integer(0) : 0;
 }
 
+void Database::checkpoint_now(bool shorten) {
+  sqlite3_busy_timeout(db_, 0);
+  const int code = sqlite3_wal_checkpoint_v2(
+      db_, "main", shorten ? SQLITE_CHECKPOINT_TRUNCATE : SQLITE_CHECKPOINT_RESTART, nullptr,
+      nullptr);
+  sqlite3_busy_timeout(db_, kBusyMs);
+  if (code != SQLITE_OK && (code & 0xff) != SQLITE_BUSY) fail(code, "checkpoint");
+}
+
 void rewrite_log(const std::string& database, const std::string& vfs_name) {
   sqlite3_vfs* vfs = sqlite3_vfs_find(vfs_name.empty() ? nullptr : vfs_name.c_str());
   const std::string log = database + "-wal";
   const auto check = [&](int code) {
     if (code == SQLITE_OK) return;
-    throw SqlError{code, fmt::format("rewriting {}: {}", log, sqlite3_errstr(code))};
+    throw SqlError{code, explain(code, log), fmt::format("rewriting: {}", sqlite3_errstr(code))};
   };
   int exists = 0;
   check(vfs->xAccess(vfs, log.c_str(), SQLITE_ACCESS_EXISTS, &exists));

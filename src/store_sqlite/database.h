@@ -17,13 +17,13 @@ namespace mainspring::sqlite {
 // Thrown by everything here; caught where the module's functions return a Result.
 struct SqlError {
   int code;             // SQLite's extended result code
-  std::string message;  // what was tried, and SQLite's words
+  std::string message;  // for users: the path, what is wrong, what to do
+  std::string detail{};  // for the log: the statement, and SQLite's words
 };
 Error to_error(const SqlError& error);
-// The same, of a file that cannot be opened as a store: names the file and what to do.
-Error open_error(const SqlError& error, const std::string& path);
+// No space for a page, or for the index of the write-ahead log. Nothing was written.
 inline bool is_full(int code) {
-  return (code & 0xff) == SQLITE_FULL;
+  return (code & 0xff) == SQLITE_FULL || code == SQLITE_IOERR_SHMSIZE;
 }
 
 class Database {
@@ -37,6 +37,9 @@ class Database {
 
   void execute(const char* sql);
   std::int64_t query_int(const char* sql);
+  // Moves the write-ahead log into the database, unless that would have to wait; `shorten`: and
+  // frees its file.
+  void checkpoint_now(bool shorten);
   sqlite3* handle() const { return db_; }
   [[noreturn]] void fail(int code, std::string_view what) const;
 

@@ -1,4 +1,4 @@
-// Lock, marker and reserve of a store directory.
+// Lock, marker, modes and reserve of a store directory.
 #include "store_sqlite/guard.h"
 
 #include <fcntl.h>
@@ -12,12 +12,15 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/mutant.h"
+#include "env/private_files.h"
+
 namespace mainspring::sqlite {
 namespace {
 
-Error system_error(ErrorCode code, std::string_view what, const std::string& path) {
-  return Error{.code = code, .message = fmt::format("{} {}: {}", what, path, std::strerror(errno))};
-}
+// Of the reserve: what opening a store writes (the index of the log, a few pages).
+constexpr std::size_t kToOpen = 1 << 20;
+constexpr std::size_t kSlices = 8;
 
 std::string read_small(int fd) {
   char buffer[64] = {};
@@ -27,39 +30,60 @@ std::string read_small(int fd) {
   return text;
 }
 
-// mkdir -p.
 Result<void> make_directory(const std::string& path) {
-  for (std::size_t at = 1; at <= path.size(); ++at) {
-    if (at < path.size() && path[at] != '/') continue;
-    const std::string part = path.substr(0, at);
-    if (mkdir(part.c_str(), 0700) != 0 && errno != EEXIST) {
-      return system_error(ErrorCode::io_error, "making the store's directory", part);
-    }
-  }
+  if (const int problem = make_private_directories(path); problem != 0)
+    return access_error("creating the data directory", path, problem);
   struct stat info {};
-  if (stat(path.c_str(), &info) != 0 || !S_ISDIR(info.st_mode)) {
+  if (stat(path.c_str(), &info) != 0) return access_error("opening", path, errno);
+  if (!S_ISDIR(info.st_mode))
     return invalid("data", fmt::format("data \"{}\": must be a directory", path));
-  }
   return {};
+}
+
+std::size_t size_of(const std::string& path) {
+  struct stat info {};
+  return stat(path.c_str(), &info) == 0 ? static_cast<std::size_t>(info.st_size) : 0;
 }
 
 }  // namespace
 
+Error access_error(std::string_view what, const std::string& path, int error_number) {
+  std::string message = fmt::format("{} {}: {}", what, path, std::strerror(error_number));
+  if (error_number == EACCES || error_number == EPERM)
+    message +=
+        fmt::format(": {}: run as the owner, or change owner or mode", describe_access(path));
+  if (error_number == EROFS) message += ": mount the file system for writing";
+  const bool full = error_number == ENOSPC || error_number == EDQUOT;
+  return Error{.code = full ? ErrorCode::storage_full : ErrorCode::io_error, .message = message};
+}
+
+Result<bool> database_exists(const std::string& database) {
+  struct stat info {};
+  if (stat(database.c_str(), &info) == 0) return true;
+  if (errno == ENOENT || errno == ENOTDIR) return false;
+  return access_error("opening", database, errno);
+}
+
 Result<void> sync_directory(const std::string& directory) {
   const int fd = open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd < 0) return system_error(ErrorCode::io_error, "opening directory", directory);
-  const int failed = fsync(fd);
+  if (fd < 0) return access_error("opening directory", directory, errno);
+  const int failed = fsync(fd) != 0 ? errno : 0;
   close(fd);
-  if (failed != 0) return system_error(ErrorCode::io_error, "syncing directory", directory);
+  if (failed != 0) return access_error("syncing directory", directory, failed);
   return {};
 }
 
 FileGuard::FileGuard(std::string directory, int owner_fd, std::size_t reserve_bytes)
-    : directory_(std::move(directory)), owner_fd_(owner_fd), reserve_bytes_(reserve_bytes) {
+    : directory_(std::move(directory)),
+      reserve_(directory_ + "/RESERVE"),
+      owner_fd_(owner_fd),
+      reserve_bytes_(reserve_bytes) {
   // A small file system must not lose most of its space to the reserve.
   struct statvfs space {};
   if (statvfs(directory_.c_str(), &space) == 0) {
-    reserve_bytes_ = std::min<std::size_t>(reserve_bytes_, space.f_blocks * space.f_frsize / 16);
+    const std::size_t most = space.f_blocks * space.f_frsize / 4;
+    small_disk_ = reserve_bytes_ > most;
+    reserve_bytes_ = std::min(reserve_bytes_, most);
   }
 }
 
@@ -72,32 +96,24 @@ Result<std::unique_ptr<FileGuard>> FileGuard::lock(const std::string& directory,
                                                    std::size_t reserve_bytes) {
   MS_TRY(make_directory(directory));
   const std::string owner = directory + "/OWNER";
-  const int fd = open(owner.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-  if (fd < 0) return system_error(ErrorCode::io_error, "opening", owner);
+  const int fd = open_private(owner, O_RDWR | O_CREAT);
+  if (fd < 0) return access_error("opening", owner, errno);
   std::unique_ptr<FileGuard> guard(new FileGuard(directory, fd, reserve_bytes));
   if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
-    if (errno != EWOULDBLOCK) return system_error(ErrorCode::io_error, "locking", owner);
+    if (errno != EWOULDBLOCK) return access_error("locking", owner, errno);
     return Error{.code = ErrorCode::conflict,
                  .message = fmt::format(
                      "the store {} is open in process {}: one process owns a store; stop that one, "
                      "or talk to it over HTTP",
                      directory, read_small(fd))};
   }
-  const std::string marker = directory + "/INITIALISED";
-  const bool initialised = access(marker.c_str(), F_OK) == 0;
-  if (!initialised && errno != ENOENT) return system_error(ErrorCode::io_error, "reading", marker);
-  struct stat info {};
-  const bool gone = stat(database.c_str(), &info) != 0;
-  if (gone && errno != ENOENT) return system_error(ErrorCode::io_error, "reading", database);
-  if (initialised && (gone || info.st_size == 0)) {
-    return Error{
-        .code = ErrorCode::conflict,
-        .message = fmt::format(
-            "{} held a store and {} is {}: it will not be replaced by an empty one. Restore it "
-            "from a backup, or remove {}/INITIALISED to start with an empty store",
-            directory, database, gone ? "gone" : "empty (0 bytes)", directory)};
+  MS_TRY_ASSIGN(guard->initialised_, database_exists(directory + "/INITIALISED"));
+  MS_TRY(guard->check_database(database));
+  for (const std::string& path : {database, database + "-wal", database + "-shm", owner,
+                                  guard->reserve_, directory + "/INITIALISED"}) {
+    if (const auto mode = make_private(path))
+      guard->were_open_.push_back(fmt::format("{} ({:04o})", path, *mode));
   }
-  guard->initialised_ = initialised;
   const std::string pid = fmt::format("{}\n", getpid());
   if (ftruncate(fd, 0) != 0 || pwrite(fd, pid.data(), pid.size(), 0) < 0) {
     // Only the pid in a later refusal is missing: a full disk must not keep a store from opening.
@@ -105,43 +121,80 @@ Result<std::unique_ptr<FileGuard>> FileGuard::lock(const std::string& directory,
   return guard;
 }
 
+// SQLite takes an empty file for a new database, and removes the log beside it.
+Result<void> FileGuard::check_database(const std::string& database) const {
+  MS_TRY_ASSIGN(const bool exists, database_exists(database));
+  const bool empty = exists && size_of(database) == 0 && !MS_MUTANT(empty_database_accepted);
+  const std::string log = database + "-wal";
+  if ((!exists || empty) && (initialised_ || size_of(log) > 0)) {
+    const std::string marker = initialised_ ? directory_ + "/INITIALISED" : log;
+    return Error{
+        .code = ErrorCode::conflict,
+        .message = fmt::format("{} held a store and {} is {}: it will not be replaced by "
+                               "an empty one. Restore it from a backup, or remove {} to "
+                               "start with an empty store",
+                               directory_, database, empty ? "empty (0 bytes)" : "gone", marker)};
+  }
+  // The log and its index get the mode of the database.
+  const int fd = open_private(database, exists ? O_RDWR : O_RDWR | O_CREAT);
+  if (fd < 0) return access_error("opening", database, errno);
+  close(fd);
+  return {};
+}
+
 Result<void> FileGuard::mark_initialised() {
   const std::string path = directory_ + "/INITIALISED";
   if (access(path.c_str(), F_OK) == 0) return {};
-  const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
-  if (fd < 0) return system_error(ErrorCode::io_error, "creating", path);
-  const int failed = fsync(fd);
+  const int fd = open_private(path, O_WRONLY | O_CREAT);
+  if (fd < 0) return access_error("creating", path, errno);
+  const int failed = fsync(fd) != 0 ? errno : 0;
   close(fd);
-  if (failed != 0) return system_error(ErrorCode::io_error, "syncing", path);
+  if (failed != 0) return access_error("syncing", path, failed);
   return sync_directory(directory_);
 }
 
-bool FileGuard::has_room() {
-  struct stat info {};
-  const std::string path = directory_ + "/RESERVE";
-  if (stat(path.c_str(), &info) == 0 && static_cast<std::size_t>(info.st_size) >= reserve_bytes_)
-    return true;
-  return take_reserve();
+std::size_t FileGuard::reserved() const {
+  return size_of(reserve_);
 }
 
-bool FileGuard::take_reserve() {
-  const std::string path = directory_ + "/RESERVE";
-  struct stat info {};
-  if (stat(path.c_str(), &info) == 0 && static_cast<std::size_t>(info.st_size) >= reserve_bytes_)
-    return true;
+bool FileGuard::is_whole() const {
+  return reserved() >= reserve_bytes_;
+}
+
+bool FileGuard::take_reserve(std::size_t free_in_database) {
+  const std::size_t there = reserved();
+  const std::size_t wanted =
+      std::max(last_slice(), reserve_bytes_ - std::min(reserve_bytes_, free_in_database));
+  if (there >= wanted) return true;
   struct statvfs space {};
   if (statvfs(directory_.c_str(), &space) != 0) return false;
-  if (space.f_bavail * space.f_frsize < reserve_bytes_ + reserve_bytes_ / 2) return false;
-  const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+  if (space.f_bavail * space.f_frsize < wanted - there + reserve_bytes_ / kSlices) return false;
+  const int fd = open_private(reserve_, O_WRONLY | O_CREAT);
   if (fd < 0) return false;
-  const int failed = posix_fallocate(fd, 0, static_cast<off_t>(reserve_bytes_));
+  const bool allocated = posix_fallocate(fd, 0, static_cast<off_t>(wanted)) == 0;
+  if (!allocated && ftruncate(fd, static_cast<off_t>(there)) != 0) unlink(reserve_.c_str());
   close(fd);
-  if (failed != 0) unlink(path.c_str());
-  return failed == 0;
+  return allocated;
 }
 
-void FileGuard::give_up_reserve() {
-  unlink((directory_ + "/RESERVE").c_str());
+std::size_t FileGuard::last_slice() const {
+  return std::min(kToOpen, reserve_bytes_ / kSlices);
+}
+
+bool FileGuard::give_up_slice(For use) {
+  const std::size_t there = reserved(), last = last_slice();
+  if (there == 0 || (use == For::finishing && there <= last)) return false;
+  const std::size_t left = there <= last ? 0 : std::max(last, there - reserve_bytes_ / kSlices);
+  return truncate(reserve_.c_str(), static_cast<off_t>(left)) == 0 || unlink(reserve_.c_str()) == 0;
+}
+
+std::size_t FileGuard::log_bytes() const {
+  return small_disk_ ? reserve_bytes_ / 4 : reserve_bytes_ / 16 * 15;
+}
+
+bool FileGuard::too_full_to_open() const {
+  struct statvfs space {};
+  return statvfs(directory_.c_str(), &space) == 0 && space.f_bavail * space.f_frsize < kToOpen;
 }
 
 }  // namespace mainspring::sqlite

@@ -30,7 +30,8 @@ std::int64_t size_of(const std::string& path) {
 }
 
 Result<void> check_there(const std::string& directory) {
-  if (access(database_of(directory).c_str(), F_OK) == 0) return {};
+  MS_TRY_ASSIGN(const bool exists, sqlite::database_exists(database_of(directory)));
+  if (exists) return {};
   return Error{.code = ErrorCode::not_found,
                .message = fmt::format("{} holds no store: there is no {}", directory,
                                       database_of(directory))};
@@ -50,6 +51,10 @@ std::int64_t owner_of(const std::string& directory) {
 }
 
 }  // namespace
+
+Result<bool> sqlite_store_exists(const std::string& directory) {
+  return sqlite::database_exists(database_of(directory));
+}
 
 Result<StoreInfo> inspect_sqlite_store(const std::string& directory) {
   MS_TRY(check_there(directory));

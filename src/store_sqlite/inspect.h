@@ -23,6 +23,9 @@ struct StoreInfo {
   std::int64_t leases = 0;  // by name, those that have expired and not been acquired since too
 };
 
+// Does the directory hold a database? Errors: io_error (it cannot be looked into: who may).
+Result<bool> sqlite_store_exists(const std::string& directory);
+
 // Errors: not_found (there is no store), conflict (the file is not a store, or has a schema that
 // this program does not read), io_error.
 Result<StoreInfo> inspect_sqlite_store(const std::string& directory);

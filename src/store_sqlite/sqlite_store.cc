@@ -23,40 +23,54 @@ void must(bool condition, std::string_view law) {
                              law)};
 }
 
+// Before anything is written: a database of another program stays as it is.
+void check_holds_store(Database& db, const std::string& directory) {
+  if (schema_of(db) != 0) return;
+  throw Error{
+      .code = ErrorCode::conflict,
+      .message = fmt::format("{} held a store and {}/mainspring.db has no tables: it will not be "
+                             "replaced by an empty one. Restore it from a backup",
+                             directory, directory)};
+}
+
+// On a disk without space for the pages that are new, the log stays and is read as it is.
+void recover_log(Database& db, Space& space) {
+  try {
+    space.with_reserve([&] { db.execute("PRAGMA wal_checkpoint(TRUNCATE)"); });
+  } catch (const SqlError& error) {
+    if (!is_full(error.code)) throw;
+  }
+}
+
 }  // namespace
 
 SqliteStore::SqliteStore(SqliteOptions options, std::unique_ptr<FileGuard> guard, Log& log)
     : options_(std::move(options)),
       path_(options_.directory + "/mainspring.db"),
       log_(log),
-      guard_(std::move(guard)) {}
+      guard_(std::move(guard)),
+      space_(guard_.get(), options_.directory, options_.checkpoint_pages, log) {}
 
 SqliteStore::~SqliteStore() {
   if (db_ != nullptr) close_sessions();
 }
 
 void SqliteStore::open(Now now) {
+  space_.make_room_to_open();
   if (!MS_MUTANT(log_not_rewritten)) rewrite_log(path_, options_.vfs);
   db_ = std::make_unique<Database>(path_, Database::Mode::read_write_create, options_.vfs);
   Database& db = *db_;
-  // Before the first change: the file of another program stays as it is.
-  if (guard_ != nullptr && schema_of(db, newest_schema()) == 0 && guard_->initialised()) {
-    throw Error{.code = ErrorCode::conflict,
-                .message = fmt::format("{} has no tables, and {} held a store: restore it from a "
-                                       "backup, or remove {}/INITIALISED to start with an empty "
-                                       "store",
-                                       path_, options_.directory, options_.directory)};
-  }
+  if (guard_ != nullptr && guard_->initialised()) check_holds_store(db, options_.directory);
   db.execute("PRAGMA page_size = 4096");
   db.execute("PRAGMA journal_mode = WAL");
   db.execute(MS_MUTANT(synchronous_off) ? "PRAGMA synchronous = OFF" : "PRAGMA synchronous = FULL");
   // Recovers into the database file now, while nothing else is new.
-  db.execute("PRAGMA wal_checkpoint(TRUNCATE)");
+  recover_log(db, space_);
   db.execute("PRAGMA secure_delete = OFF");
-  db.execute(fmt::format("PRAGMA wal_autocheckpoint = {}", options_.checkpoint_pages).c_str());
+  db.execute(fmt::format("PRAGMA wal_autocheckpoint = {}", space_.checkpoint_pages()).c_str());
   db.execute("PRAGMA temp_store = MEMORY");
   db.execute(fmt::format("PRAGMA cache_size = -{}", options_.cache_bytes / 1024).c_str());
-  migrate(db);
+  space_.with_reserve([&] { migrate(db); });
   check_place();
   sql_ = std::make_unique<Statements>(db);
   schedule_sql_ = std::make_unique<ScheduleStatements>(db);
@@ -68,9 +82,13 @@ void SqliteStore::open(Now now) {
   now_ = now;
   // The lock of the directory proves that whoever led before is gone.
   if (!MS_MUTANT(leadership_outlives_its_process) && moved_to_.empty())
-    sql_->delete_lease.bind(kLeadershipLease).run();
-  load(now.instant);
+    space_.with_reserve([&] { sql_->delete_lease.bind(kLeadershipLease).run(); });
+  space_.with_reserve([&] { load(now.instant); });
   data_version_ = data_version();
+}
+
+void SqliteStore::take_reserve() {
+  if (!space_.take_reserve(*db_)) space_.refuse_new_jobs();
 }
 
 // A store that goes on elsewhere, or is not whole yet, is not served.
@@ -335,20 +353,21 @@ Result<std::unique_ptr<Store>> open_sqlite_store(SqliteOptions options, Now now,
                                           options.reserve_bytes));
   }
   sqlite::FileGuard* files = guard.get();
-  const std::string path = options.directory + "/mainspring.db";
   auto store = std::make_unique<sqlite::SqliteStore>(std::move(options), std::move(guard), log);
   try {
     store->open(now);
   } catch (const sqlite::SqlError& error) {
-    return sqlite::open_error(error, path);
+    log.debug("the store cannot be opened", {{"why", error.detail}});
+    return sqlite::to_error(error);
   } catch (const Error& error) {
     return error;
   }
   if (files != nullptr) {
     MS_TRY(files->mark_initialised());
-    if (!files->take_reserve()) {
-      log.warn("little space on the disk: no reserve for finishing could be set aside", {});
-    }
+    store->take_reserve();
+    for (const std::string& file : files->were_open())
+      log.warn("other users could access a file of the store; its mode is now 0600",
+               {{"file", file}});
   }
   return Result<std::unique_ptr<Store>>(std::move(store));
 }

@@ -12,8 +12,8 @@
 #include "base/mutex.h"
 #include "model/named_claim.h"
 #include "store_sqlite/database.h"
-#include "store_sqlite/guard.h"
 #include "store_sqlite/memory.h"
+#include "store_sqlite/space.h"
 #include "store_sqlite/sqlite_store.h"
 #include "store_sqlite/workflow_parts.h"
 #include "trigger/rules.h"
@@ -214,8 +214,11 @@ class SqliteStore final : public Store {
  public:
   SqliteStore(SqliteOptions options, std::unique_ptr<FileGuard> guard, Log& log);
   ~SqliteStore() override;
-  // Migrates and loads; throws SqlError.
+  // Migrates and loads; throws SqlError or Error.
   void open(Now now);
+  // After open(): new jobs are refused if there is no space for the reserve.
+  void take_reserve();
+  std::string shortage() const override { return space_.shortage(); }
 
   Result<BatchReport> apply(std::span<const Operation> batch, Now now) override;
   Agenda agenda() const override;
@@ -286,7 +289,6 @@ class SqliteStore final : public Store {
   void load_live_jobs();
   void load_leases(Instant now);
   void refresh_agenda();
-  bool still_full();
   void roll_back();
 
   // -- operations; each checks everything before it writes
@@ -666,6 +668,7 @@ class SqliteStore final : public Store {
   const std::string path_;
   Log& log_;
   std::unique_ptr<FileGuard> guard_;
+  Space space_;
   std::unique_ptr<Database> db_;
   std::unique_ptr<Statements> sql_;
   std::unique_ptr<ScheduleStatements> schedule_sql_;
@@ -679,7 +682,6 @@ class SqliteStore final : public Store {
   std::unique_ptr<MemoStatements> memo_sql_;
   bool in_transaction_ = false;
   bool failed_ = false;   // a write failed in a way that cannot be trusted: nothing more is written
-  bool full_ = false;     // the disk was full: enqueues are refused until there is space
   std::string moved_to_;  // "" = it has not moved
   std::uint32_t data_version_ = 0;
   Instant look_for_move_at_;

@@ -5,8 +5,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cerrno>
+#include <cstdio>
 #include <cstring>
 
+#include "env/private_files.h"
 #include "store_sqlite/migrations.h"
 #include "store_sqlite/session_rows.h"
 #include "store_sqlite/store_impl.h"
@@ -298,31 +301,58 @@ Result<VerifyReport> SqliteStore::verify() const {
   }
 }
 
+namespace {
+
+Result<void> write_copy(const std::string& from, const std::string& vfs, const std::string& file) {
+  try {
+    Database db(from, Database::Mode::read_only, vfs);
+    Statement(db, "VACUUM INTO ?").bind(file).run();
+    Database made(file, Database::Mode::read_write, "");
+    made.execute("UPDATE tallies SET c = 1 WHERE id = 0");
+  } catch (const SqlError& error) {
+    if (!is_full(error.code)) return to_error(error);
+    return Error{.code = ErrorCode::storage_full,
+                 .message = fmt::format("{}: the disk is full: free space, or back up to another "
+                                        "file system",
+                                        file)};
+  }
+  return sync_file(file);
+}
+
+}  // namespace
+
 // The copy is marked: whoever opens it first moves ids and tokens far ahead, because those given
 // since the copy was made are known to workers and clients, and must not be given again.
 Result<void> SqliteStore::backup(const std::string& directory) const {
   const std::string copy = directory + "/mainspring.db";
-  if (access(copy.c_str(), F_OK) == 0) {
+  MS_TRY_ASSIGN(const bool exists, database_exists(copy));
+  if (exists) {
     return Error{.code = ErrorCode::conflict,
                  .message = fmt::format("{} exists: a backup goes to a new directory", copy)};
   }
   try {
     Database db(path_, Database::Mode::read_only, options_.vfs);
     schema_of(db);
-    if (mkdir(directory.c_str(), 0700) != 0 && errno != EEXIST) {
-      return Error{.code = ErrorCode::io_error,
-                   .message = fmt::format("making the backup's directory {}: {}", directory,
-                                          std::strerror(errno))};
-    }
-    Statement(db, "VACUUM INTO ?").bind(copy).run();
-    Database made(copy, Database::Mode::read_write, "");
-    made.execute("UPDATE tallies SET c = 1 WHERE id = 0");
   } catch (const SqlError& error) {
     return to_error(error);
   } catch (const Error& error) {
     return error;
   }
-  MS_TRY(sync_file(copy));
+  if (const int problem = make_private_directories(directory); problem != 0)
+    return access_error("creating the backup's directory", directory, problem);
+  // It gets its name when it is complete: half a copy never looks like a store.
+  const std::string draft = copy + ".partial";
+  (void)unlink(draft.c_str());
+  const int made = open_private(draft, O_RDWR | O_CREAT | O_EXCL);
+  if (made < 0) return access_error("creating", draft, errno);
+  close(made);
+  auto written = write_copy(path_, options_.vfs, draft);
+  if (written && std::rename(draft.c_str(), copy.c_str()) != 0)
+    written = access_error("renaming", draft, errno);
+  if (!written) {
+    (void)unlink(draft.c_str());
+    return written;
+  }
   MS_TRY_ASSIGN(auto guard, FileGuard::lock(directory, copy, 0));
   return guard->mark_initialised();
 }
