@@ -1,6 +1,7 @@
 // A continuous job's life: its engine job, its runs, its status.
 #include "host/continuous_job.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -9,6 +10,8 @@
 
 #include "api/json.h"
 #include "base/mutant.h"
+#include "env/fd.h"
+#include "env/private_files.h"
 #include "host/deploy.h"
 #include "worker/program_words.h"
 
@@ -94,7 +97,7 @@ void ContinuousJob::write_status_file(ContinuousStatus status) {
   const std::string directory = job_data_path(host_.options, JobType::continuous, name_);
   const std::string name = "status_" + host_.instance;
   std::error_code ignored;
-  std::filesystem::create_directories(directory, ignored);
+  (void)make_private_directories(directory);
   std::vector<std::filesystem::path> old;
   for (std::filesystem::directory_iterator it(directory, ignored), end; !ignored && it != end;
        it.increment(ignored)) {
@@ -108,6 +111,7 @@ void ContinuousJob::write_status_file(ContinuousStatus status) {
   for (const std::filesystem::path& path : old) std::filesystem::remove(path, ignored);
   // By rename: whoever looks meanwhile sees the one or the other.
   const std::string fresh = directory + "/.new_" + name;
+  if (const Fd made(open_private(fresh, O_WRONLY | O_CREAT | O_TRUNC)); !made) return;
   std::ofstream(fresh) << json;
   std::filesystem::rename(fresh, directory + "/" + name, ignored);
 }

@@ -12,6 +12,7 @@
 #include "base/mutant.h"
 #include "env/accounts.h"
 #include "env/leftovers.h"
+#include "env/private_files.h"
 #include "host/files.h"
 
 namespace mainspring {
@@ -151,10 +152,9 @@ Result<void> Isolation::become_user(const JobFolder& folder, ProcessSpec& spec) 
   if (account.uid == geteuid() || geteuid() != 0) return {};  // who is not root is refused later
   const std::string parent = user_data_path(options_, folder.type, folder.name);
   const std::string directory = fmt::format("{}/{}", parent, account.uid);
-  std::error_code problem;
-  std::filesystem::create_directories(parent, problem);
   // Its parent is the server's, so that nobody can put something else in its place.
-  if (problem) return file_error("make", parent, problem.value());
+  if (const int problem = make_traversable_directories(parent); problem != 0)
+    return file_error("make", parent, problem);
   if ((mkdir(directory.c_str(), 0700) != 0 && errno != EEXIST) ||
       lchown(directory.c_str(), account.uid, account.gid) != 0) {
     return file_error("make", directory, errno);

@@ -11,7 +11,9 @@
 #include <fstream>
 #include <iterator>
 
+#include "env/private_files.h"
 #include "host/deploy.h"
+#include "host/files.h"
 #include "host/job_host_impl.h"
 
 namespace mainspring {
@@ -64,18 +66,19 @@ Result<std::string> read_id(const std::string& data, Random& random) {
   const bool good = id.size() == 32 && id.find_first_not_of("0123456789abcdef") == id.npos;
   if (good) return id;
   id = random.hex128();
-  MS_TRY(write_file_atomically(path, id + "\n"));
+  MS_TRY(write_file_atomically(path, id + "\n", 0600));
   return id;
 }
 
 Result<int> lock_data(const std::string& data) {
-  std::error_code problem;
-  fs::create_directories(data, problem);
+  if (const int problem = make_traversable_directories(data); problem != 0)
+    return file_error("make host_data", data, problem);
   const std::string path = data + "/lock";
-  const int fd = problem ? -1 : open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+  const int fd = open_private(path, O_RDWR | O_CREAT);
   if (fd < 0) {
     return Error{.code = ErrorCode::io_error,
-                 .message = fmt::format("host_data \"{}\": cannot be written", data)};
+                 .message = fmt::format("host_data \"{}\": cannot be written: {}", data,
+                                        describe_access(path))};
   }
   if (flock(fd, LOCK_EX | LOCK_NB) == 0) return fd;
   close(fd);
@@ -125,7 +128,10 @@ Result<std::unique_ptr<JobHost>> JobHost::open(HostOptions options, Jobs& jobs,
                                                Random& random, Log& log, Registry& registry) {
   if (auto errors = options.validate(); !errors.empty()) return errors.front();
   for (std::string* path : {&options.data, &options.roots.front()}) {
-    *path = fs::absolute(*path).lexically_normal().string();
+    std::error_code problem;
+    const fs::path whole = fs::absolute(*path, problem);
+    if (problem) return file_error("find the absolute path of", *path, problem.value());
+    *path = whole.lexically_normal().string();
     while (path->size() > 1 && path->ends_with('/')) path->pop_back();
   }
   MS_TRY_ASSIGN(const int lock_fd, lock_data(options.data));

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "base/mutex.h"
+#include "env/private_files.h"
 #include "host/files.h"
 #include "host/log_files.h"
 
@@ -200,11 +201,9 @@ struct JobLog::Impl {
 Result<void> JobLog::Impl::open_files() {
   MutexLock lock(mutex);
   const std::filesystem::path directory = std::filesystem::path(options.path).parent_path();
-  std::error_code error;
-  if (!directory.empty()) std::filesystem::create_directories(directory, error);
-  if (error) {
-    return Error{ErrorCode::io_error,
-                 fmt::format("make directory {}: {}", directory.string(), error.message())};
+  if (const int problem = directory.empty() ? 0 : make_private_directories(directory);
+      problem != 0) {
+    return file_error("make", directory.string(), problem);
   }
   remove_surplus();
   MS_TRY_ASSIGN(std::vector<log_files::LogFile> files, log_files::open_all(options.path, -1));

@@ -12,6 +12,8 @@
 #include <charconv>
 #include <optional>
 
+#include "env/private_files.h"
+
 namespace mainspring::log_files {
 namespace {
 constexpr std::string_view kIndexHeader = "mainspring log index 1\n";
@@ -175,7 +177,7 @@ Result<void> write_index(const std::string& path, const std::vector<IndexEntry>&
   for (const IndexEntry& entry : entries) text += fmt::format("{} {}\n", entry.inode, entry.begin);
   const std::string final_name = index_path(path);
   const std::string name = final_name + ".new";
-  const Fd fd(::open(name.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
+  const Fd fd(open_private(name, O_WRONLY | O_CREAT | O_TRUNC));
   if (!fd) return file_error("open", name, errno);
   const ssize_t written = ::write(fd.get(), text.data(), text.size());
   if (written < 0) return file_error("write", name, errno);
@@ -217,7 +219,7 @@ Result<LogFile> create(const std::string& path, std::int64_t begin,
   const auto [directory, name] = split(path);
   const std::string temporary = directory + "." + name + ".new";
   LogFile file;
-  file.fd = Fd(::open(temporary.c_str(), O_RDWR | O_APPEND | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
+  file.fd = Fd(open_private(temporary, O_RDWR | O_APPEND | O_CREAT | O_TRUNC));
   if (!file.fd) return file_error("open", temporary, errno);
   struct stat info {};
   if (fstat(file.fd.get(), &info) != 0) return file_error("look at", temporary, errno);

@@ -16,6 +16,7 @@
 #include <utility>
 
 #include "api/json.h"
+#include "env/private_files.h"
 #include "host/files.h"
 
 namespace fs = std::filesystem;
@@ -138,7 +139,7 @@ Result<std::string> prepare_status(const std::string& directory, const RunRecord
     result = file_error("write", name, errno);
   } else if (static_cast<std::size_t>(written) != text.size()) {
     result = file_error("write", name, ENOSPC);
-  } else if (::fchmod(fd.get(), 0644) != 0 || ::fdatasync(fd.get()) != 0) {
+  } else if (::fdatasync(fd.get()) != 0) {
     // Without the sync a rename that is on disk before the content would leave an empty status
     // after a power cut.
     result = file_error("sync", name, errno);
@@ -232,19 +233,16 @@ Result<std::string> RunHistory::begin(RunRecord record, int keep,
                                       const std::vector<std::string>& active) {
   const bool chosen = record.id.empty();
   if (!chosen) MS_TRY(time_of_run_id(record.id));
-  std::error_code error;
-  fs::create_directories(directory_, error);
-  if (error) {
-    return Error{ErrorCode::io_error, fmt::format("make {}: {}", directory_, error.message())};
-  }
+  if (const int problem = make_private_directories(directory_); problem != 0)
+    return file_error("make", directory_, problem);
   MS_TRY_ASSIGN(const std::string status, prepare_status(directory_, record));
   WallTime time = record.started;
   if (chosen) record.id = run_id_of(time);
-  int made = ::mkdir(directory_of(record.id).c_str(), 0755);
+  int made = ::mkdir(directory_of(record.id).c_str(), 0700);
   for (int i = 1; chosen && made != 0 && errno == EEXIST && i < kMaxIdTries; ++i) {
     time = time + Duration(kTickUs);
     record.id = run_id_of(time);
-    made = ::mkdir(directory_of(record.id).c_str(), 0755);
+    made = ::mkdir(directory_of(record.id).c_str(), 0700);
   }
   Result<std::string> result = record.id;
   if (made != 0) {

@@ -14,6 +14,7 @@
 #include "base/mutant.h"
 #include "base/mutex.h"
 #include "env/leftovers.h"
+#include "env/private_files.h"
 #include "host/deploy.h"
 #include "host/run_watch.h"
 #include "model/program_end.h"
@@ -46,8 +47,8 @@ std::string new_shutdown_file(const HostParts& host, const JobFolder& folder) {
   const std::string directory = shutdown_files_path(host.options, folder.type, folder.name);
   std::error_code ignored;
   fs::remove_all(directory, ignored);
-  fs::create_directories(directory, ignored);
   // The job may run as another user: it has to be able to look.
+  (void)make_traversable_directories(directory);
   fs::permissions(directory, fs::perms(0755), ignored);
   return fmt::format("{}/{}", directory, host.random.hex128().substr(0, 16));
 }
@@ -209,8 +210,7 @@ ProcessSpec script_spec(const HostParts& host, const JobFolder& folder,
                                         : folder.run_file);
   spec.argv.insert(spec.argv.end(), arguments.begin(), arguments.end());
   const std::string data = job_data_path(host.options, folder.type, folder.name);
-  std::error_code ignored;
-  std::filesystem::create_directories(data, ignored);
+  (void)make_private_directories(data);
   const auto add = [&spec](std::string_view name, std::string_view value) {
     spec.environment.push_back(fmt::format("{}={}", name, value));
   };

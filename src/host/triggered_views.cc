@@ -87,7 +87,7 @@ void TriggeredJobs::remove_schedules(const std::set<std::string>& names) {
 void TriggeredJobs::remember_schedules() const {
   std::string text;
   for (const std::string& name : scheduled_) text += name + "\n";
-  if (auto good = write_file_atomically(schedules_file(host_.options), text); !good) {
+  if (auto good = write_file_atomically(schedules_file(host_.options), text, 0600); !good) {
     host_.log.warn("the list of schedules could not be written", {{"why", good.error().message}});
   }
 }

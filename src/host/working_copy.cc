@@ -15,6 +15,7 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "env/private_files.h"
 #include "host/files.h"
 #include "host/job_folder.h"
 
@@ -216,9 +217,8 @@ Result<std::string> make_copy(const Level& from, const std::string& copies) {
 
 Result<std::string> update_working_copy(const std::string& source, const std::string& copies,
                                         const std::vector<std::string>& keep) {
-  std::error_code problem;
-  std::filesystem::create_directories(copies, problem);
-  if (problem) return file_error("make", copies, problem.value());
+  if (const int problem = make_traversable_directories(copies); problem != 0)
+    return file_error("make", copies, problem);
   const Fd from(::open(source.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!from) return file_error("open", source, errno);
   MS_TRY_ASSIGN(const std::vector<Entry> existing, list_directory(copies));
