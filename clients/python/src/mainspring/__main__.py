@@ -1,0 +1,156 @@
+"""`python -m mainspring work MODULE`: runs the handlers of a module."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import logging
+import os
+import signal
+import subprocess
+import sys
+import time
+from typing import Any
+
+from . import __version__
+from ._client import Mainspring
+from .errors import MainspringError
+
+FIELDS = ("job", "queue", "kind", "attempt", "worker")
+
+
+class JsonLines(logging.Formatter):
+    """One JSON object a line: time, level, logger, message, and the job's fields."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        out: dict[str, Any] = {
+            "at": time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
+            + f".{int(record.msecs):03d}Z",
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        for name in FIELDS:
+            if hasattr(record, name):
+                out[name] = getattr(record, name)
+        if record.exc_info:
+            out["exception"] = self.formatException(record.exc_info)
+        return json.dumps(out, ensure_ascii=False, default=str)
+
+
+class TextLines(logging.Formatter):
+    """The same for people: fields as name=value at the end."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        text = super().format(record)
+        more = [f"{name}={getattr(record, name)}" for name in FIELDS if hasattr(record, name)]
+        first, newline, rest = text.partition("\n")
+        return " ".join([first, *more]) + newline + rest
+
+
+def set_up_logs(how: str, level: str) -> None:
+    handler = logging.StreamHandler()
+    text = TextLines("%(asctime)s %(levelname)s %(name)s: %(message)s")
+    handler.setFormatter(JsonLines() if how == "json" else text)
+    logging.basicConfig(level=level.upper(), handlers=[handler])
+
+
+def clients_of(modules: list[str]) -> list[Mainspring]:
+    """The clients that the modules made, each once."""
+    sys.path.insert(0, os.getcwd())
+    found: list[Mainspring] = []
+    for name in modules:
+        module = importlib.import_module(name)
+        for value in vars(module).values():
+            candidates = [value, getattr(value, "ms", None)]
+            for one in candidates:
+                if isinstance(one, Mainspring) and one not in found:
+                    found.append(one)
+    return [ms for ms in found if any(d.handler_function for d in ms.definitions.values())]
+
+
+def work(arguments: argparse.Namespace) -> int:
+    set_up_logs(arguments.log, arguments.log_level)
+    clients = clients_of(arguments.module)
+    if len(clients) != 1:
+        names = ", ".join(arguments.module)
+        print(
+            f"mainspring: {names}: must define the handlers of one Mainspring, found {len(clients)}",
+            file=sys.stderr,
+        )
+        return 64
+    options: dict[str, Any] = {
+        "slots": arguments.slots,
+        "processes": arguments.processes,
+        "modules": arguments.module,
+        "lease": arguments.lease,
+        "graceful_stop": arguments.graceful_stop,
+    }
+    if arguments.queue:
+        options["queues"] = arguments.queue
+    try:
+        clients[0].work(**options)
+    except MainspringError as error:
+        print(f"mainspring: {error}", file=sys.stderr)
+        return 77 if error.code in ("unauthenticated", "forbidden") else 64
+    return 0
+
+
+def snapshot() -> dict[str, float]:
+    """When the Python files below this directory were changed."""
+    out: dict[str, float] = {}
+    for directory, names, files in os.walk("."):
+        names[:] = [n for n in names if not n.startswith(".") and n != "__pycache__"]
+        for name in files:
+            if name.endswith(".py"):
+                path = os.path.join(directory, name)
+                try:
+                    out[path] = os.stat(path).st_mtime
+                except OSError:
+                    pass
+    return out
+
+
+def watch(argv: list[str]) -> int:
+    """Runs the worker in a child and starts another one when a file changes."""
+    command = [sys.executable, "-m", "mainspring", *[a for a in argv if a != "--watch"]]
+    stopping: list[int] = []
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda number, _: stopping.append(number))
+    while not stopping:
+        before = snapshot()
+        child = subprocess.Popen(command)
+        while not stopping and snapshot() == before:
+            time.sleep(0.3)  # also after the child has ended: a broken module is fixed by a change
+        if child.poll() is None:
+            child.send_signal(signal.SIGTERM)
+            child.wait()
+        if not stopping:
+            print("mainspring: files changed; starting again", file=sys.stderr)
+    return 0
+
+
+def main(argv: list[str] | None = None) -> int:
+    argv = sys.argv[1:] if argv is None else argv
+    parser = argparse.ArgumentParser(prog="python -m mainspring")
+    parser.add_argument("--version", action="version", version=__version__)
+    commands = parser.add_subparsers(dest="command", required=True)
+    run = commands.add_parser("work", help="run the handlers of modules until SIGTERM")
+    run.add_argument("module", nargs="+", help="module that defines handlers, such as shop.jobs")
+    run.add_argument("--slots", type=int, default=10, help="handlers that run at once [10]")
+    run.add_argument("--queue", action="append", help="take jobs of this queue only; repeatable")
+    run.add_argument("--processes", action="store_true", help="run handlers in processes")
+    run.add_argument("--lease", default="30s", help="lease of a job [30s]")
+    run.add_argument("--graceful-stop", default="25s", help="time for handlers to end [25s]")
+    run.add_argument("--watch", action="store_true", help="start again when a .py file changes")
+    run.add_argument("--log", choices=("text", "json"), default="text", help="log format [text]")
+    run.add_argument("--log-level", default="info", help="log level [info]")
+    arguments = parser.parse_args(argv)
+    if arguments.watch:
+        return watch(argv)
+    return work(arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

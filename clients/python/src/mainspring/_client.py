@@ -1,0 +1,409 @@
+"""The client: one object for a server, its jobs and its workers."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from functools import cached_property
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Concatenate,
+    Iterator,
+    ParamSpec,
+    Protocol,
+    Sequence,
+    TypeVar,
+    overload,
+)
+
+from . import trace
+from ._context import AsyncContext, Context
+from ._jobs import ENDED, Definition, Job, NewJob, Options, definitions, encoded
+from ._server import Server, from_environment
+from ._values import Duration, duration, encode, seconds
+from ._wire import Call, check_header, path_part, query, require
+from .errors import InvalidArgument, ServerError
+from .outcomes import Outcome
+
+if TYPE_CHECKING:
+    from . import _admin, _locks, _worker
+    from ._httpx import Requests
+
+P = ParamSpec("P")
+R = TypeVar("R")
+WAIT_SLICE = 30.0  # of what waits longer
+MAX_ENQUEUE_BYTES = 15 * 1024 * 1024  # below the server's limit for a batch
+MAX_ENQUEUE_JOBS = 10_000
+
+
+class _Decorator(Protocol):
+    """What `@ms.job(…)` makes of a handler: the args and the result keep their types."""
+
+    @overload
+    def __call__(
+        self, function: Callable[Concatenate[AsyncContext, P], Awaitable[R | Outcome]], /
+    ) -> Definition[P, R]: ...
+
+    @overload
+    def __call__(
+        self, function: Callable[Concatenate[Context, P], R | Outcome], /
+    ) -> Definition[P, R]: ...
+
+
+class Mainspring:
+    """A server and the kinds of jobs that this program knows.
+
+    Without arguments the URL and the token come from MAINSPRING_SERVER and
+    MAINSPRING_ACCESS_TOKEN. Opening makes no connection. All methods are safe for threads.
+    """
+
+    def __init__(
+        self,
+        url: str | None = None,
+        *,
+        token: str | None = None,
+        ca_file: str = "",
+        certificate_file: str = "",
+        key_file: str = "",
+        timeout: Duration = "30s",
+        connect_timeout: Duration = "5s",
+        retry_for: Duration = "15s",
+    ) -> None:
+        url, token = from_environment(url, token)
+        self.server = Server(
+            url,
+            token,
+            ca_file,
+            certificate_file,
+            key_file,
+            seconds(timeout, "timeout"),
+            seconds(connect_timeout, "connect_timeout"),
+            seconds(retry_for, "retry_for"),
+        )
+        self.definitions: dict[str, Definition[Any, Any]] = {}
+        self._started: list[_worker.Worker] = []
+
+    def __repr__(self) -> str:
+        return f"Mainspring({self.server.url!r})"
+
+    def __enter__(self) -> Mainspring:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    async def __aenter__(self) -> Mainspring:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+    @cached_property
+    def requests(self) -> Requests:
+        from ._httpx import Requests
+
+        return Requests(self.server)
+
+    def close(self) -> None:
+        """Closes the connections. The next call opens new ones."""
+        if "requests" in self.__dict__:
+            self.requests.close()
+
+    async def aclose(self) -> None:
+        if "requests" in self.__dict__:
+            await self.requests.aclose()
+
+    # Definitions
+
+    def job(
+        self,
+        kind: str | None = None,
+        *,
+        aliases: Sequence[str] = (),
+        concurrency: int = 0,
+        **options: Any,
+    ) -> _Decorator:
+        """Makes a function `handler(ctx, …)` a kind of job, named after it unless `kind` is given.
+
+        `aliases` are older names that this handler takes too; `concurrency` is how many jobs of
+        the kind this worker runs at once (0: as many as there are slots). The other options are
+        those of `Options`, such as queue, timeout and max_attempts.
+        """
+
+        def decorate(function: Callable[..., Any]) -> Definition[Any, Any]:
+            name = kind or function.__name__
+            made: Definition[Any, Any] = Definition(
+                self, name, function, Options(**options), has_context=True, concurrency=concurrency
+            )
+            made.handler(function)
+            return self._add(made, aliases)
+
+        return decorate
+
+    def define(
+        self,
+        kind: str | None = None,
+        *,
+        aliases: Sequence[str] = (),
+        concurrency: int = 0,
+        **options: Any,
+    ) -> Callable[[Callable[P, R]], Definition[P, R]]:
+        """Defines a kind by a function without a body. Its handler is added where it runs:
+
+            @ms.define(queue="photos")
+            def thumbnail(path: str, width: int = 200) -> dict[str, int]: ...
+
+            @thumbnail.handler
+            def make(ctx, path, width=200): ...
+        """
+
+        def decorate(function: Callable[P, R]) -> Definition[P, R]:
+            name = kind or function.__name__
+            made: Definition[P, R] = Definition(
+                self, name, function, Options(**options), has_context=False, concurrency=concurrency
+            )
+            self._add(made, aliases)
+            return made
+
+        return decorate
+
+    def _add(
+        self, made: Definition[Any, Any], aliases: Sequence[str]
+    ) -> Definition[Any, Any]:
+        for name in (made.kind, *aliases):
+            old = self.definitions.get(name)
+            same = old is not None and (old.__module__, old.__name__) == (
+                made.__module__,
+                made.__name__,
+            )
+            if old is not None and not same:
+                raise InvalidArgument(f"kind {name}: is defined twice", field="kind")
+            self.definitions[name] = made
+            definitions[name] = made
+        return made
+
+    # Jobs
+
+    def new(self, kind: str, args: Any = None, **options: Any) -> NewJob[Any]:
+        """A job of a kind that this program has no definition of."""
+        return NewJob(kind, {} if args is None else args, Options(**options))
+
+    def enqueue(self, job: NewJob[R]) -> Job[R]:
+        """Enqueues a job. It is on disk when this returns."""
+        return self._enqueued_one(self.requests.run(self._enqueue_call(job)))
+
+    async def aenqueue(self, job: NewJob[R]) -> Job[R]:
+        return self._enqueued_one(await self.requests.arun(self._enqueue_call(job)))
+
+    def enqueue_many(
+        self, jobs: Sequence[NewJob[R]], *, idempotency_key: str | None = None
+    ) -> list[Job[R]]:
+        """Enqueues up to 10,000 jobs in one transaction: all of them or none."""
+        if not jobs:
+            return []
+        call = self._enqueue_many_call(jobs, idempotency_key)
+        return self._enqueued_many(self.requests.run(call), len(jobs))
+
+    async def aenqueue_many(
+        self, jobs: Sequence[NewJob[R]], *, idempotency_key: str | None = None
+    ) -> list[Job[R]]:
+        if not jobs:
+            return []
+        call = self._enqueue_many_call(jobs, idempotency_key)
+        return self._enqueued_many(await self.requests.arun(call), len(jobs))
+
+    def _enqueue_call(self, job: NewJob[Any]) -> Call:
+        [fields] = encoded([job])
+        if job.how.fence is not None:
+            fields["fence"] = {"lease": job.how.fence[0], "token": job.how.fence[1]}
+        trace.inject(fields)
+        key = job.how.idempotency_key or "py-" + secrets.token_hex(16)
+        headers = {"Idempotency-Key": check_header("idempotency_key", key)}
+        return Call("POST", "/v1/jobs", encode(fields, "job"), headers)
+
+    def _enqueue_many_call(self, jobs: Sequence[NewJob[Any]], key: str | None) -> Call:
+        if len(jobs) > MAX_ENQUEUE_JOBS:
+            raise InvalidArgument(
+                f"jobs: {len(jobs)} given, must be at most {MAX_ENQUEUE_JOBS} in one transaction",
+                field="jobs",
+            )
+        fields = encoded(jobs)
+        body: dict[str, Any] = {"jobs": fields}
+        fences = {job.how.fence for job in jobs if job.how.fence is not None}
+        if len(fences) > 1:
+            raise InvalidArgument("fence: must be the same for all jobs", field="fence")
+        for lease, token in fences:
+            body["fence"] = {"lease": lease, "token": token}
+        for one in fields:
+            trace.inject(one)
+        data = encode(body, "jobs")
+        key = key or "py-" + secrets.token_hex(16)
+        headers = {"Idempotency-Key": check_header("idempotency_key", key)}
+        return Call("POST", "/v1/jobs", data, headers)
+
+    def _enqueued_one(self, document: Any) -> Job[Any]:
+        return Job(
+            self,
+            require(document, "id", int),
+            require(document, "state", str),
+            document.get("duplicate") is True,
+        )
+
+    def _enqueued_many(self, document: Any, count: int) -> list[Job[Any]]:
+        jobs = require(document, "jobs", list)
+        if len(jobs) != count:
+            raise ServerError(
+                f"enqueue: {len(jobs)} answers to {count} jobs", status=200, maybe_done=True
+            )
+        return [self._enqueued_one(one) for one in jobs]
+
+    def find(self, id: int) -> Job[Any]:
+        """A handle of a job, without asking the server."""
+        return Job(self, id)
+
+    def get(self, id: int) -> dict[str, Any]:
+        """The record of a job."""
+        return _record(self.requests.run(Call("GET", f"/v1/jobs/{int(id)}")))
+
+    async def aget(self, id: int) -> dict[str, Any]:
+        return _record(await self.requests.arun(Call("GET", f"/v1/jobs/{int(id)}")))
+
+    def wait(self, id: int, timeout: Duration = "60s") -> dict[str, Any]:
+        """The record of a job once it has ended, or as it is after `timeout`."""
+        until = time.monotonic() + seconds(timeout, "timeout")
+        while True:
+            call, last = _wait_call(id, until)
+            record = _record(self.requests.run(call))
+            if last or record["state"] in ENDED:
+                return record
+
+    async def await_job(self, id: int, timeout: Duration = "60s") -> dict[str, Any]:
+        until = time.monotonic() + seconds(timeout, "timeout")
+        while True:
+            call, last = _wait_call(id, until)
+            record = _record(await self.requests.arun(call))
+            if last or record["state"] in ENDED:
+                return record
+
+    def list(self, **filter: Any) -> Iterator[dict[str, Any]]:
+        """Jobs, newest first: by queue, state, kind, tag. Reads pages while you iterate."""
+        cursor: str | None = None
+        while True:
+            page = self.requests.run(Call("GET", "/v1/jobs" + query({**filter, "cursor": cursor})))
+            yield from require(page, "jobs", list)
+            cursor = page.get("next_cursor")
+            if cursor is None:
+                return
+
+    def cancel(self, id: int, reason: str = "") -> str:
+        body = encode({"reason": reason} if reason else {})
+        document = self.requests.run(Call("POST", f"/v1/jobs/{int(id)}/cancel", body))
+        return str(require(document, "state", str))
+
+    def retry(self, id: int) -> str:
+        document = self.requests.run(Call("POST", f"/v1/jobs/{int(id)}/retry"))
+        return str(require(document, "state", str))
+
+    def why(self, id: int) -> dict[str, Any]:
+        document: dict[str, Any] = self.requests.run(Call("GET", f"/v1/jobs/{int(id)}/why"))
+        return document
+
+    def events(self, **filter: Any) -> Iterator[dict[str, Any]]:
+        """Events of jobs and queues as they happen: by queue, kind, type, tag, job.
+
+        Reconnects by itself and continues after the last event. An event of type "gap" says
+        that events may be missing.
+        """
+        from ._events import follow
+
+        return follow(self.requests, filter)
+
+    def aevents(self, **filter: Any) -> AsyncIterator[dict[str, Any]]:
+        from ._events import afollow
+
+        return afollow(self.requests, filter)
+
+    def request(self, method: str, path: str, body: Any = None, *, repeat: bool = False) -> Any:
+        """Any other request of the HTTP API. `repeat` says that it is safe to send it twice."""
+        data = b"" if body is None else encode(body, "body")
+        return self.requests.run(Call(method, path, data, repeat="yes" if repeat else "no"))
+
+    # Groups of calls
+
+    @cached_property
+    def queues(self) -> _admin.Queues:
+        from ._admin import Queues
+
+        return Queues(self)
+
+    @cached_property
+    def schedules(self) -> _admin.Schedules:
+        from ._admin import Schedules
+
+        return Schedules(self)
+
+    @cached_property
+    def workflows(self) -> _admin.Workflows:
+        from ._admin import Workflows
+
+        return Workflows(self)
+
+    def lock(
+        self,
+        name: str,
+        *,
+        ttl: Duration = "15s",
+        wait: Duration = 0,
+        holder: str | None = None,
+    ) -> _locks.Lock:
+        """A lock in the whole system: `with ms.lock("report/eu", wait="10s") as lock: …`."""
+        from ._locks import Lock
+
+        return Lock(self, name, ttl, wait, holder)
+
+    def session(
+        self,
+        queue: str,
+        key: str | None = None,
+        *,
+        lease: Duration = "30s",
+        wait: Duration = 0,
+    ) -> _locks.Session:
+        """Holds a session, so that this program alone gets its jobs, in order."""
+        from ._locks import Session
+
+        return Session(self, queue, key, lease, wait)
+
+    # Workers
+
+    def worker(self, **options: Any) -> _worker.Worker:
+        """A worker for the handlers of this program. See `WorkerOptions`."""
+        from ._worker import Worker, WorkerOptions
+
+        return Worker(self, WorkerOptions(**options))
+
+    def work(self, **options: Any) -> None:
+        """Works until SIGTERM or SIGINT, then finishes and gives back what is left."""
+        from ._worker import run_until_signal
+
+        run_until_signal(self.worker(**options))
+
+
+def _record(document: Any) -> dict[str, Any]:
+    require(document, "id", int)
+    require(document, "state", str)
+    record: dict[str, Any] = document
+    return record
+
+
+def _wait_call(id: int, until: float) -> tuple[Call, bool]:
+    left = max(0.0, until - time.monotonic())
+    wait = min(left, WAIT_SLICE)
+    text = duration(round(wait, 3))
+    return Call("GET", f"/v1/jobs/{int(id)}?wait={text}", wait=wait), left <= WAIT_SLICE
+
+

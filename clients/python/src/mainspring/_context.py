@@ -1,0 +1,180 @@
+"""What a handler knows of its job, and what it can say while it works."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import logging
+from typing import Any, Awaitable, Callable, Protocol, TypeVar
+
+from ._values import MAX_CHECKPOINT, MAX_MESSAGE, Duration, decode, encode, seconds
+from .errors import INTERRUPTS, InvalidArgument
+
+T = TypeVar("T")
+log = logging.getLogger("mainspring.job")
+
+
+class Port(Protocol):
+    """The way from a context to its worker, in this process or in the parent."""
+
+    def stop_reason(self) -> str: ...
+
+    def wait_stop(self, timeout: float) -> str: ...
+
+    def progress(self, value: float, text: str) -> None: ...
+
+    def checkpoint(self, data: bytes) -> None: ...
+
+    def message(self, data: bytes) -> None: ...
+
+    def set_session_state(self, data: bytes) -> None: ...
+
+    def flush(self) -> None: ...
+
+    def recall(self, name: str) -> bytes | None: ...
+
+    def remember(self, name: str, data: bytes) -> None: ...
+
+
+class _Base:
+    """What both kinds of context have. All of it may be called from every thread."""
+
+    def __init__(self, job: dict[str, Any], port: Port) -> None:
+        self.job = job
+        self._port = port
+        self.id: int = job["id"]
+        self.token: int = job["token"]  # grows with every attempt: fence what you write to
+        self.kind: str = job["kind"]
+        self.queue: str = job.get("queue", "")
+        self.args: Any = job.get("args", {})
+        self.attempt: int = job.get("attempt", 1)
+        self.max_attempts: int = job.get("max_attempts", 0)
+        self.headers: dict[str, str] = job.get("headers") or {}
+        self.tags: list[str] = job.get("tags") or []
+        self.correlation_id: str = job.get("correlation_id", "")
+        self.last_checkpoint: Any = job.get("checkpoint")  # of an earlier attempt; None: none
+        self.session: str = job.get("session", "")
+        self.session_state: Any = job.get("session_state")
+        self.log = logging.LoggerAdapter(
+            log, {"job": self.id, "queue": self.queue, "kind": self.kind, "attempt": self.attempt}
+        )
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of job {self.id}, attempt {self.attempt}>"
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether the handler should end, for whatever reason. `stop_reason` says which."""
+        return bool(self._port.stop_reason())
+
+    @property
+    def stop_reason(self) -> str:
+        """"", "cancelled", "lease_lost", "timeout" or "shutdown"."""
+        return self._port.stop_reason()
+
+    def check(self) -> None:
+        """Raises Cancelled, LeaseLost, TimedOut or ShuttingDown if the handler should end."""
+        _raise(self._port.stop_reason())
+
+    @property
+    def idempotency_key(self) -> str:
+        """The same text in every attempt of this job, and no other job's: hand it to services
+        that can refuse to do a thing twice."""
+        key = self.headers.get("mainspring-idempotency-key", "")
+        if key:
+            return key
+        h = 0xCBF29CE484222325
+        for text in (self.queue, self.kind, encode(self.args).decode()):
+            for byte in text.encode() + b"\0":
+                h = ((h ^ byte) * 0x100000001B3) & 0xFFFFFFFFFFFFFFFF
+        return f"ms-{self.id}-{h:016x}"
+
+    def progress(self, value: float, text: str = "") -> None:
+        """Says how far the job is, 0 to 1. Sent within 100 ms; the last one wins."""
+        self.check()
+        self._port.progress(min(max(float(value), 0.0), 1.0), str(text))
+
+    def set_session_state(self, value: Any) -> None:
+        """The state of the job's session from now on. Kept with an outcome that is no failure."""
+        if not self.session:
+            raise InvalidArgument("session_state: the job has no session", field="session_state")
+        self._port.set_session_state(encode(value, "session_state", 256 * 1024))
+
+
+def _raise(reason: str) -> None:
+    if reason:
+        raise INTERRUPTS[reason](reason)
+
+
+class Context(_Base):
+    """For handlers that are plain functions. Calls wait for the server where they must."""
+
+    def sleep(self, time: Duration) -> None:
+        """Sleeps, and raises at once when the handler should end."""
+        _raise(self._port.wait_stop(seconds(time)))
+
+    def checkpoint(self, value: Any) -> None:
+        """JSON that the next attempt finds in `last_checkpoint` if this one fails."""
+        self.check()
+        self._port.checkpoint(encode(value, "checkpoint", MAX_CHECKPOINT))
+
+    def message(self, value: Any) -> None:
+        """JSON for those that wait for the job's answer. Sent in order, before the outcome."""
+        self.check()
+        self._port.message(encode(value, "message", MAX_MESSAGE))
+
+    def flush(self) -> None:
+        """Waits until the progress, the checkpoint and the messages so far are stored."""
+        self._port.flush()
+
+    def step(self, name: str, function: Callable[..., T], *args: Any, **kwargs: Any) -> T:
+        """Runs `function` once over all attempts: its result, JSON, is on disk before this
+        returns it, and the next attempt gets it without running `function` again."""
+        self.check()
+        kept = self._port.recall(name)
+        if kept is not None:
+            value: T = decode(kept)
+            return value
+        self.check()
+        result = function(*args, **kwargs)
+        self._port.remember(name, encode(result, f"step {name}", MAX_MESSAGE))
+        return result
+
+
+class AsyncContext(_Base):
+    """For handlers that are coroutines. The same as Context; what waits is awaited."""
+
+    async def _wait(self, function: Callable[..., T], *args: Any) -> T:
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(None, functools.partial(function, *args))
+
+    async def sleep(self, time: Duration) -> None:
+        # The worker cancels the task when the handler should end.
+        await asyncio.sleep(seconds(time))
+        self.check()
+
+    async def checkpoint(self, value: Any) -> None:
+        self.check()
+        self._port.checkpoint(encode(value, "checkpoint", MAX_CHECKPOINT))
+
+    async def message(self, value: Any) -> None:
+        self.check()
+        await self._wait(self._port.message, encode(value, "message", MAX_MESSAGE))
+
+    async def flush(self) -> None:
+        await self._wait(self._port.flush)
+
+    async def step(
+        self, name: str, function: Callable[..., Awaitable[T] | T], *args: Any, **kwargs: Any
+    ) -> T:
+        self.check()
+        kept = await self._wait(self._port.recall, name)
+        if kept is not None:
+            value: T = decode(kept)
+            return value
+        self.check()
+        result = function(*args, **kwargs)
+        if isinstance(result, Awaitable):
+            result = await result
+        await self._wait(self._port.remember, name, encode(result, f"step {name}", MAX_MESSAGE))
+        return result

@@ -1,0 +1,241 @@
+"""Sends outcomes, as many per request as there are, until the server has answered each."""
+
+from __future__ import annotations
+
+import collections
+import logging
+import threading
+from typing import TYPE_CHECKING, Any
+
+from ._attempt import Attempt
+from ._http import Connection
+from ._renewer import now
+from ._values import encode
+from ._wire import Call, require
+from .errors import MainspringError, ServerError
+from .outcomes import Cancel, Complete, Dead, Defer, Outcome, Retry, Snooze, fields
+
+if TYPE_CHECKING:
+    from ._worker import Worker
+
+log = logging.getLogger("mainspring.worker")
+
+MAX_RESULTS = 1000
+MAX_CALL_BYTES = 512 * 1024
+ANSWER_WITHIN = 10.0
+HELD_FOR = 60.0  # the lease is renewed this long while its outcome gets no answer
+_COUNTERS: dict[type[Any], str] = {
+    Complete: "completed",
+    Retry: "failed",
+    Snooze: "snoozed",
+    Defer: "deferred",
+    Cancel: "cancelled",
+    Dead: "dead",
+}
+
+
+class Done:
+    """An outcome that waits to be sent."""
+
+    def __init__(self, attempt: Attempt, outcome: Outcome, data: bytes) -> None:
+        self.attempt = attempt
+        self.outcome = outcome
+        self.data = data
+        self.until = now() + HELD_FOR
+        self.refusals = 0
+
+
+class Finisher:
+    def __init__(self, worker: Worker) -> None:
+        self._worker = worker
+        self._changed = threading.Condition(worker.mutex)
+        self._done: collections.deque[Done] = collections.deque()
+        self._sending = False
+        self._end = False
+        self._fails = False
+        self._connection = Connection(worker.server)
+        self._thread = threading.Thread(target=self._run, name="mainspring-finisher", daemon=True)
+
+    @property
+    def busy(self) -> bool:
+        """Outcomes are about to be sent, and a claim with them. Needs the worker's mutex."""
+        return not self._fails and (self._sending or bool(self._done))
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def wake(self) -> None:
+        self._changed.notify()
+
+    def put(self, attempt: Attempt, outcome: Outcome) -> None:
+        """Needs the worker's mutex."""
+        self._done.append(Done(attempt, outcome, self._encode(attempt, outcome)))
+        if not self._sending:
+            self._changed.notify()
+
+    def _encode(self, attempt: Attempt, outcome: Outcome) -> bytes:
+        body: dict[str, Any] = {"id": attempt.id, "token": attempt.token, **fields(outcome)}
+        if attempt.session_state is not None and not isinstance(outcome, (Retry, Snooze)):
+            from ._values import decode
+
+            body["session_state"] = decode(attempt.session_state)
+        return encode(body, "outcome")
+
+    def end(self) -> None:
+        """Sends what is left, until the worker's graceful time is over."""
+        with self._worker.mutex:
+            self._end = True
+            self._changed.notify()
+        if self._thread.is_alive():
+            self._thread.join(ANSWER_WITHIN + 2.0)
+        self._connection.close()
+
+    def _run(self) -> None:
+        from ._worker import Pauses
+
+        worker = self._worker
+        pauses = Pauses()
+        while True:
+            with worker.mutex:
+                while not self._done:
+                    if self._end:
+                        return
+                    self._changed.wait()
+                batch = self._next_batch()
+                claim = self._claim()
+                self._sending = True
+            again, error = self._send(batch, claim)
+            with worker.mutex:
+                self._sending = False
+                self._fails = error is not None
+                if again:
+                    self._done.extendleft(reversed(again))
+                if not self._done and not worker.parked:
+                    worker.claimer_changed.notify()
+            if error is None:
+                pauses.reset()
+            elif not self._pause(pauses.next(error)):
+                return
+
+    def _pause(self, pause: float) -> bool:
+        """Waits before the next try. False: the time to stop is over."""
+        worker = self._worker
+        until = now() + pause
+        with worker.mutex:
+            while (left := min(until, worker.give_up_at) - now()) > 0:
+                self._changed.wait(left)
+            if now() < worker.give_up_at:
+                return True
+            log.error("stopping without having reported %d outcomes", len(self._done))
+            return False
+
+    def _next_batch(self) -> list[Done]:
+        batch: list[Done] = []
+        size = 0
+        while self._done and len(batch) < MAX_RESULTS:
+            if batch and size + len(self._done[0].data) > MAX_CALL_BYTES:
+                break
+            if batch and self._done[0].refusals:
+                break
+            batch.append(self._done.popleft())
+            size += len(batch[-1].data)
+            if batch[-1].refusals:  # alone: others must not suffer for it
+                break
+        return batch
+
+    def _claim(self) -> bytes:
+        """The claim that goes with a finish; empty if one waits at the server already."""
+        worker = self._worker
+        if worker.parked or self._fails:
+            return b""
+        most, kinds = worker.room()
+        if most <= 0:
+            return b""
+        return encode({**worker.claim_fields(most, kinds), "wait": "0s"})
+
+    def _send(self, batch: list[Done], claim: bytes) -> tuple[list[Done], MainspringError | None]:
+        """What must be sent again, and why."""
+        body = b'{"worker":"%s","results":[%s]%s}' % (
+            self._worker.incarnation.encode(),
+            b",".join(done.data for done in batch),
+            b',"claim":' + claim if claim else b"",
+        )
+        before = now()
+        try:
+            call = Call("POST", "/v1/finish", body, answer_within=ANSWER_WITHIN)
+            document = self._connection.run(call)
+            answers = require(document, "results", list)
+            if len(answers) != len(batch):
+                raise ServerError(f"finish: {len(answers)} answers to {len(batch)} outcomes")
+        except MainspringError as error:
+            return self._failed(batch, error)
+        again = self._read(batch, answers)
+        self._worker.accept(document, now(), before)
+        if any(not done.refusals for done in again):
+            return again, ServerError("finish: an answer that is not one of the server's")
+        if self._fails:
+            log.info("reporting outcomes again")
+        return again, None
+
+    def _failed(
+        self, batch: list[Done], error: MainspringError
+    ) -> tuple[list[Done], MainspringError | None]:
+        worker = self._worker
+        worker._tell_refused(error)
+        if not self._fails:
+            log.warning("cannot report outcomes; trying again: %s", error)
+        if error.status in (400, 409, 413):
+            if len(batch) > 1:
+                for done in batch:
+                    done.refusals = max(done.refusals, 1)
+                return batch, ServerError("finish: refused; sending one by one")
+            self._forget(batch[0], f"refused: {error}")
+            return [], None
+        late = [done for done in batch if done.until < now()]
+        if late:
+            worker.link.remove([(done.attempt.id, done.attempt.token) for done in late])
+        return batch, error
+
+    def _forget(self, done: Done, why: str) -> None:
+        """The server will never take this outcome. The job runs again when its lease is over."""
+        self._worker.stats["refused"] += 1
+        self._worker.link.remove([(done.attempt.id, done.attempt.token)])
+        log.error(
+            "the server does not take an outcome; the job will be run again: %s",
+            why,
+            extra={"job": done.attempt.id},
+        )
+
+    def _read(self, batch: list[Done], answers: list[Any]) -> list[Done]:
+        """Outcomes whose answer is none: they are sent again."""
+        again: list[Done] = []
+        over: list[tuple[int, int]] = []
+        for done, answer in zip(batch, answers):
+            attempt = done.attempt
+            status = answer.get("status") if isinstance(answer, dict) else None
+            if isinstance(answer, dict) and answer.get("id") != attempt.id:
+                status = None
+            if status == "ok":
+                self._worker.stats[_COUNTERS[type(done.outcome)]] += 1
+            elif status in ("stale", "not_found"):
+                self._worker.stats["stale"] += 1
+                log.warning("an outcome came too late: %s", status, extra={"job": attempt.id})
+            elif status == "refused" and not done.refusals:
+                error = answer.get("error") or {}
+                text = str(error.get("message", "")) if isinstance(error, dict) else ""
+                dead = Dead("outcome_refused", text)
+                attempt.session_state = None
+                again_ = Done(attempt, dead, self._encode(attempt, dead))
+                again_.refusals = 1
+                again.append(again_)
+                continue
+            elif status == "refused":
+                self._forget(done, str(answer.get("error")))
+                continue
+            else:
+                again.append(done)
+                continue
+            over.append((attempt.id, attempt.token))
+        if over:
+            self._worker.link.remove(over)
+        return again

@@ -1,0 +1,196 @@
+"""Requests of the public API through httpx, which is loaded with the first request."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from contextlib import asynccontextmanager, contextmanager
+from typing import TYPE_CHECKING, Any, AsyncIterator, Iterator
+
+from ._server import Server
+from ._wire import Answer, Call, Repeats, Unanswered, document_of, error_of
+from .errors import MainspringError
+
+if TYPE_CHECKING:
+    import httpx
+
+_UNSENT = ("ConnectError", "ConnectTimeout", "PoolTimeout", "UnsupportedProtocol")
+
+
+def _unanswered(error: Exception) -> Unanswered:
+    name = type(error).__name__
+    text = str(error) or name
+    return Unanswered(f"no answer: {text}", name not in _UNSENT, name.endswith("Timeout"))
+
+
+class Requests:
+    """Sends calls. One per client; safe for threads and for several event loops."""
+
+    def __init__(self, server: Server) -> None:
+        self.server = server
+        self._mutex = threading.Lock()
+        self._client: httpx.Client | None = None
+        self._async: dict[int, tuple[asyncio.AbstractEventLoop, httpx.AsyncClient]] = {}
+
+    def _options(self, transport: Any) -> dict[str, Any]:
+        # trust_env=False: a proxy from the environment must not come between a program and a
+        # server on the same machine.
+        return {
+            "base_url": self.server.base_url,
+            "headers": self.server.headers(),
+            "transport": transport,
+            "trust_env": False,
+        }
+
+    def _transport_options(self) -> dict[str, Any]:
+        import httpx
+
+        options: dict[str, Any] = {
+            "trust_env": False,
+            "limits": httpx.Limits(max_connections=None, max_keepalive_connections=64),
+        }
+        if self.server.tls:
+            options["verify"] = self.server.ssl_context()
+        if self.server.unix_path:
+            options["uds"] = self.server.unix_path
+        return options
+
+    def client(self) -> httpx.Client:
+        with self._mutex:
+            if self._client is None:
+                import httpx
+
+                transport = httpx.HTTPTransport(**self._transport_options())
+                self._client = httpx.Client(**self._options(transport))
+            return self._client
+
+    def async_client(self) -> httpx.AsyncClient:
+        loop = asyncio.get_running_loop()
+        with self._mutex:
+            found = self._async.get(id(loop))
+            if found is not None and found[0] is loop:
+                return found[1]
+            import httpx
+
+            self._async = {k: v for k, v in self._async.items() if not v[0].is_closed()}
+            transport = httpx.AsyncHTTPTransport(**self._transport_options())
+            client = httpx.AsyncClient(**self._options(transport))
+            self._async[id(loop)] = (loop, client)
+            return client
+
+    def _arguments(self, call: Call) -> dict[str, Any]:
+        import httpx
+
+        within = self.server.timeout
+        if call.answer_within is not None:
+            within = min(within, call.answer_within)
+        headers = dict(call.headers)
+        if call.body:
+            headers.setdefault("Content-Type", "application/json")
+        return {
+            "method": call.method,
+            "url": call.path,
+            "content": call.body,
+            "headers": headers,
+            "timeout": httpx.Timeout(
+                within + call.wait, connect=min(self.server.connect_timeout, within), pool=None
+            ),
+        }
+
+    def once(self, call: Call) -> Answer:
+        import httpx
+
+        try:
+            response = self.client().request(**self._arguments(call))
+        except httpx.TransportError as error:
+            raise _unanswered(error) from error
+        return Answer(response.status_code, response.headers, response.content)
+
+    async def aonce(self, call: Call) -> Answer:
+        import httpx
+
+        try:
+            response = await self.async_client().request(**self._arguments(call))
+        except httpx.TransportError as error:
+            raise _unanswered(error) from error
+        return Answer(response.status_code, response.headers, response.content)
+
+    def run(self, call: Call, sleep: Any = time.sleep) -> Any:
+        """The JSON object of the answer. Repeats the call where that is safe."""
+        repeats = Repeats(self.server.retry_for)
+        while True:
+            try:
+                return _outcome(self.once(call))
+            except Unanswered as unanswered:
+                error = unanswered.error()
+            except MainspringError as refused:
+                error = refused
+            pause = repeats.pause(call, error)
+            if pause is None:
+                raise error
+            sleep(pause)
+
+    async def arun(self, call: Call) -> Any:
+        repeats = Repeats(self.server.retry_for)
+        while True:
+            try:
+                return _outcome(await self.aonce(call))
+            except Unanswered as unanswered:
+                error = unanswered.error()
+            except MainspringError as refused:
+                error = refused
+            pause = repeats.pause(call, error)
+            if pause is None:
+                raise error
+            await asyncio.sleep(pause)
+
+    @contextmanager
+    def stream(self, call: Call) -> Iterator[Iterator[str]]:
+        """The lines of an answer that does not end."""
+        import httpx
+
+        arguments = self._arguments(call)
+        try:
+            with self.client().stream(**arguments) as response:
+                if response.status_code != 200:
+                    raise error_of(
+                        Answer(response.status_code, response.headers, response.read())
+                    )
+                yield response.iter_lines()
+        except httpx.TransportError as error:
+            raise _unanswered(error).error() from error
+
+    @asynccontextmanager
+    async def astream(self, call: Call) -> AsyncIterator[AsyncIterator[str]]:
+        import httpx
+
+        arguments = self._arguments(call)
+        try:
+            async with self.async_client().stream(**arguments) as response:
+                if response.status_code != 200:
+                    body = await response.aread()
+                    raise error_of(Answer(response.status_code, response.headers, body))
+                yield response.aiter_lines()
+        except httpx.TransportError as error:
+            raise _unanswered(error).error() from error
+
+    def close(self) -> None:
+        with self._mutex:
+            client, self._client = self._client, None
+        if client is not None:
+            client.close()
+
+    async def aclose(self) -> None:
+        self.close()
+        loop = asyncio.get_running_loop()
+        with self._mutex:
+            found = self._async.pop(id(loop), None)
+        if found is not None:
+            await found[1].aclose()
+
+
+def _outcome(answer: Answer) -> Any:
+    if 200 <= answer.status < 300:
+        return document_of(answer)
+    raise error_of(answer)

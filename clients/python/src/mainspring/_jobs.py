@@ -1,0 +1,319 @@
+"""Definitions of jobs, jobs to be enqueued, and enqueued jobs."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime as dt
+import inspect
+from dataclasses import dataclass
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Callable,
+    Generic,
+    Mapping,
+    ParamSpec,
+    Sequence,
+    TypeVar,
+    cast,
+)
+
+if TYPE_CHECKING:
+    from ._client import Mainspring
+
+from ._values import MAX_PAYLOAD, Duration, duration, encode, instant
+from .errors import InvalidArgument, JobFailed, ResultTimeout
+
+P = ParamSpec("P")
+R = TypeVar("R")
+ENDED = ("completed", "cancelled", "dead")
+
+# All definitions of this process, for those that know only a kind.
+definitions: dict[str, Definition[Any, Any]] = {}
+
+
+@dataclass(frozen=True)
+class Options:
+    """Options of an enqueue. None: the definition's, or the server's default."""
+
+    queue: str | None = None
+    key: str | None = None  # unique key: one live job per key and queue
+    key_for: Duration | None = None  # also for this long after the first was enqueued
+    on_conflict: str | None = None  # "keep", "replace" or "postpone"
+    delay: Duration | None = None
+    run_at: str | dt.datetime | None = None
+    priority: int | None = None  # 0 is first, 9 is last
+    max_attempts: int | None = None
+    timeout: Duration | None = None  # of one attempt; "none": no limit
+    expires_in: Duration | None = None
+    on_expiry: str | None = None
+    tags: Sequence[str] | None = None
+    headers: Mapping[str, str] | None = None
+    correlation_id: str | None = None
+    session: str | None = None
+    session_on_dead: str | None = None
+    limit_key: str | None = None
+    reply_to: str | None = None
+    reply_session: str | None = None
+    reply_progress: bool | None = None
+    then: Sequence[Mapping[str, Any]] | None = None
+    callback: Mapping[str, Any] | str | None = None
+    # Of the request, not of the job. Made up if it is None.
+    idempotency_key: str | None = None
+    # The enqueue fails with LockLost unless this lock is still held: (name, token).
+    fence: tuple[str, int] | None = None
+
+    def over(self, base: Options) -> Options:
+        """These options; what is None here is taken from `base`."""
+        changed = {
+            f.name: getattr(self, f.name)
+            for f in dataclasses.fields(self)
+            if getattr(self, f.name) is not None
+        }
+        return dataclasses.replace(base, **changed) if changed else base
+
+    def fields(self) -> dict[str, Any]:
+        """As the server takes them."""
+        out: dict[str, Any] = {}
+        for name in _PLAIN:
+            value = getattr(self, name)
+            if value is not None:
+                out[name] = value
+        for name in ("delay", "expires_in"):
+            if getattr(self, name) is not None:
+                out[name] = duration(getattr(self, name), name)
+        if self.timeout is not None:
+            none = self.timeout == "none"
+            out["timeout"] = "none" if none else duration(self.timeout, "timeout")
+        if self.run_at is not None:
+            out["run_at"] = instant(self.run_at)
+        if self.tags is not None:
+            if isinstance(self.tags, str):
+                raise InvalidArgument(f'tags "{self.tags}": must be a list of texts', field="tags")
+            out["tags"] = list(self.tags)
+        if self.headers is not None:
+            out["headers"] = dict(self.headers)
+        if self.then is not None:
+            out["then"] = [dict(one) for one in self.then]
+        if self.callback is not None:
+            callback = self.callback
+            out["callback"] = {"url": callback} if isinstance(callback, str) else dict(callback)
+        if self.key is not None:
+            unique: dict[str, Any] = {"key": self.key}
+            if self.key_for is not None:
+                unique["for"] = duration(self.key_for, "key_for")
+            if self.on_conflict is not None:
+                unique["on_conflict"] = self.on_conflict
+            out["unique"] = unique
+        return out
+
+
+_PLAIN = (
+    "queue",
+    "priority",
+    "max_attempts",
+    "on_expiry",
+    "correlation_id",
+    "session",
+    "session_on_dead",
+    "limit_key",
+    "reply_to",
+    "reply_session",
+    "reply_progress",
+)
+
+
+@dataclass(frozen=True)
+class NewJob(Generic[R]):
+    """A job that is not enqueued yet: for `enqueue_many`, workflows, schedules and `next`."""
+
+    kind: str
+    args: Any = dataclasses.field(default_factory=dict)
+    how: Options = Options()
+
+    def fields(self) -> dict[str, Any]:
+        out: dict[str, Any] = {"kind": self.kind, "args": self.args}
+        out.update(self.how.fields())
+        return out
+
+    def options(self, **options: Any) -> NewJob[R]:
+        return dataclasses.replace(self, how=Options(**options).over(self.how))
+
+
+class Job(Generic[R]):
+    """A job that is on the server's disk."""
+
+    def __init__(self, ms: Mainspring, id: int, state: str = "", duplicate: bool = False) -> None:
+        self._ms = ms
+        self.id = id
+        self.state = state  # when it was enqueued; `refresh` for now
+        self.duplicate = duplicate  # a unique key or an idempotency key found it
+
+    def __repr__(self) -> str:
+        return f"<Job {self.id}>"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Job) and other.id == self.id
+
+    def __hash__(self) -> int:
+        return hash(self.id)
+
+    def refresh(self) -> dict[str, Any]:
+        """The job's record."""
+        record = self._ms.get(self.id)
+        self.state = record["state"]
+        return record
+
+    async def arefresh(self) -> dict[str, Any]:
+        record = await self._ms.aget(self.id)
+        self.state = record["state"]
+        return record
+
+    def result(self, timeout: Duration = "60s") -> R:
+        """Waits for the job's end and returns its result.
+
+        Raises JobFailed if it ended without one, ResultTimeout if it has not ended in time.
+        """
+        return cast(R, self._result_of(self._ms.wait(self.id, timeout)))
+
+    async def aresult(self, timeout: Duration = "60s") -> R:
+        return cast(R, self._result_of(await self._ms.await_job(self.id, timeout)))
+
+    def _result_of(self, record: dict[str, Any]) -> Any:
+        self.state = record["state"]
+        if self.state == "completed":
+            return record.get("result")
+        if self.state not in ENDED:
+            raise ResultTimeout(f"job {self.id} is {self.state}: it has not ended in time")
+        why = record.get("description") or record.get("reason") or "no reason given"
+        raise JobFailed(f"job {self.id} is {self.state}: {why}", record)
+
+    def cancel(self, reason: str = "") -> str:
+        """Cancels the job. Returns its state: "running" means that its worker will be asked."""
+        return self._ms.cancel(self.id, reason)
+
+    def retry(self) -> str:
+        """Makes a job that waits, is dead or is cancelled available now."""
+        return self._ms.retry(self.id)
+
+    def why(self) -> dict[str, Any]:
+        """What holds the job back now."""
+        return self._ms.why(self.id)
+
+
+class Definition(Generic[P, R]):
+    """The name, the queue and the options of a kind of job, and perhaps its handler.
+
+    Producers need only the definition. A worker needs the handler too.
+    """
+
+    def __init__(
+        self,
+        ms: Mainspring,
+        kind: str,
+        function: Callable[..., Any],
+        options: Options,
+        *,
+        has_context: bool,
+        concurrency: int = 0,
+    ) -> None:
+        self.ms = ms
+        self.kind = kind
+        self.how = options
+        self.concurrency = concurrency
+        self.function = function
+        self.signature = _signature(kind, function, has_context)
+        self.handler_function: Callable[..., Any] | None = None
+        self.is_async = False
+        self.__name__ = getattr(function, "__name__", kind)
+        self.__doc__ = function.__doc__
+        self.__module__ = function.__module__
+
+    def __repr__(self) -> str:
+        return f"<job {self.kind}>"
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Calls the handler as the plain function that it is."""
+        return (self.handler_function or self.function)(*args, **kwargs)
+
+    def handler(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """Makes `function(ctx, …)` the handler of this kind in this process."""
+        _signature(self.kind, function, True)
+        self.handler_function = function
+        self.is_async = inspect.iscoroutinefunction(function)
+        return function
+
+    def bind(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
+        """The job's args: a JSON object with the parameters by name. Defaults are left out."""
+        try:
+            bound = self.signature.bind(*args, **kwargs)
+        except TypeError as error:
+            raise InvalidArgument(f"{self.kind}: {error}", field="args") from None
+        out: dict[str, Any] = {}
+        for name, value in bound.arguments.items():
+            if self.signature.parameters[name].kind is inspect.Parameter.VAR_KEYWORD:
+                out.update(value)
+            else:
+                out[name] = value
+        return out
+
+    def new(self, *args: P.args, **kwargs: P.kwargs) -> NewJob[R]:
+        """The job, not enqueued."""
+        return NewJob(self.kind, self.bind(*args, **kwargs), self.how)
+
+    def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Job[R]:
+        """Enqueues a job. It is on disk when this returns."""
+        return self.ms.enqueue(self.new(*args, **kwargs))
+
+    async def aenqueue(self, *args: P.args, **kwargs: P.kwargs) -> Job[R]:
+        return await self.ms.aenqueue(self.new(*args, **kwargs))
+
+    def options(self, **options: Any) -> Configured[P, R]:
+        """This kind with other options: `thumbnail.options(delay="1m").enqueue("a.jpg")`."""
+        return Configured(self, Options(**options).over(self.how))
+
+
+class Configured(Generic[P, R]):
+    """A definition with options for the jobs that are made through it."""
+
+    def __init__(self, definition: Definition[P, R], how: Options) -> None:
+        self._definition = definition
+        self._how = how
+
+    def new(self, *args: P.args, **kwargs: P.kwargs) -> NewJob[R]:
+        args_ = self._definition.bind(*args, **kwargs)
+        return NewJob(self._definition.kind, args_, self._how)
+
+    def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Job[R]:
+        return self._definition.ms.enqueue(self.new(*args, **kwargs))
+
+    async def aenqueue(self, *args: P.args, **kwargs: P.kwargs) -> Job[R]:
+        return await self._definition.ms.aenqueue(self.new(*args, **kwargs))
+
+
+def _signature(kind: str, function: Callable[..., Any], has_context: bool) -> inspect.Signature:
+    signature = inspect.signature(function)
+    parameters = list(signature.parameters.values())
+    if has_context:
+        if not parameters or parameters[0].kind not in (
+            inspect.Parameter.POSITIONAL_ONLY,
+            inspect.Parameter.POSITIONAL_OR_KEYWORD,
+        ):
+            raise InvalidArgument(f"{kind}: the handler's first parameter must be its context")
+        parameters = parameters[1:]
+    for parameter in parameters:
+        if parameter.kind in (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.VAR_POSITIONAL):
+            raise InvalidArgument(
+                f"{kind}: parameter {parameter.name}: must have a name, args are stored by name"
+            )
+    return signature.replace(parameters=parameters)
+
+
+def encoded(jobs: Sequence[NewJob[Any]]) -> list[dict[str, Any]]:
+    """The jobs as the server takes them; each one's args are checked by themselves."""
+    out = []
+    for i, job in enumerate(jobs):
+        where = "args" if len(jobs) == 1 else f"jobs[{i}].args"
+        encode(job.args, where, MAX_PAYLOAD)
+        out.append(job.fields())
+    return out

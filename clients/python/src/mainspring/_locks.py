@@ -1,0 +1,271 @@
+"""Locks in the whole system, and sessions that this program holds."""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import threading
+from typing import TYPE_CHECKING, Any, Callable
+
+from ._renewer import margin, now
+from ._values import Duration, duration, encode, seconds
+from ._wire import Call, path_part, require
+from .errors import Conflict, InvalidArgument, LockLost, MainspringError
+
+if TYPE_CHECKING:
+    from ._client import Mainspring
+
+log = logging.getLogger("mainspring.lock")
+
+RETRY_PAUSE = 0.5
+
+
+class _Kept:
+    """A lease that a thread renews until it is released or lost."""
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+        self._mutex = threading.Lock()
+        self._end = threading.Event()
+        self._lost = threading.Event()
+        self._lost_at = 0.0
+        self._granted = 0.0
+        self._thread: threading.Thread | None = None
+        self.token = 0  # grows with every holder: hand it to what you write to
+
+    def _keep(self, sent_at: float, granted: float, renew: Callable[[], float]) -> None:
+        self._end.clear()
+        self._lost.clear()
+        self._note(sent_at, granted)
+        self._thread = threading.Thread(target=self._run, args=(renew,), daemon=True)
+        self._thread.start()
+
+    def _note(self, sent_at: float, granted: float) -> None:
+        self._granted = granted
+        self._lost_at = sent_at + granted - margin(granted)
+
+    def _run(self, renew: Callable[[], float]) -> None:
+        pause = self._granted / 3
+        while not self._end.wait(min(pause, max(0.0, self._lost_at - now()))):
+            if now() >= self._lost_at:
+                break
+            at = now()
+            try:
+                granted = renew()
+                with self._mutex:
+                    self._note(at, granted)
+                pause = granted / 3
+            except LockLost:
+                break
+            except MainspringError:
+                pause = min(RETRY_PAUSE, self._granted / 12)
+        if not self._end.is_set():
+            log.warning("%s: lost", self._what)
+            self._lost.set()
+
+    def _stop(self) -> None:
+        self._end.set()
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join(5.0)
+        self._thread = None
+
+    @property
+    def lost(self) -> bool:
+        """Whether somebody else may have it by now."""
+        return self._lost.is_set() or now() >= self._lost_at
+
+    def check(self) -> None:
+        """Raises LockLost if it is not held any more. Call it before each write."""
+        if self.lost:
+            raise LockLost(f"{self._what}: it has been lost")
+
+
+class Lock(_Kept):
+    """A lock in the whole system. Made by `Mainspring.lock`."""
+
+    def __init__(
+        self, ms: Mainspring, name: str, ttl: Duration, wait: Duration, holder: str | None
+    ) -> None:
+        super().__init__(f'lock "{name}"')
+        self._ms = ms
+        self.name = name
+        self._path = f"/v1/leases/{path_part(name)}"
+        self._ttl = ttl
+        self._wait = wait
+        self._given_holder = holder
+        self._holder = ""
+        self.value: Any = None  # what the holder before left
+
+    def acquire(self) -> Lock:
+        """Takes the lock. Raises LeaseHeld if another holder has it until `wait` is over."""
+        # The same holder gets the same lease, so an acquire can be repeated.
+        self._holder = self._given_holder or "py-" + secrets.token_hex(8)
+        wait = seconds(self._wait, "wait")
+        body = {"holder": self._holder, "ttl": duration(self._ttl, "ttl"), "wait": duration(wait)}
+        at = now()
+        call = Call("POST", f"{self._path}/acquire", encode(body), wait=wait)
+        document = self._ms.requests.run(call)
+        self.token = require(document, "token", int)
+        self.value = document.get("value")
+        granted = require(document, "expires_in_ms", int) / 1000
+        # With a wait the lease began at the answer at the latest.
+        self._keep(now() if wait else at, granted, self._renew)
+        return self
+
+    def _renew(self) -> float:
+        body = {"holder": self._holder, "token": self.token}
+        within = max(self._granted / 3, 0.5)
+        call = Call(
+            "POST", f"{self._path}/renew", encode(body), repeat="no", answer_within=within
+        )
+        return float(require(self._ms.requests.run(call), "expires_in_ms", int) / 1000)
+
+    def release(self, value: Any = None) -> None:
+        """Gives the lock back, and leaves `value` for the next holder if it is not None."""
+        if self._thread is None:
+            return
+        self._stop()
+        self.check()
+        body: dict[str, Any] = {"holder": self._holder, "token": self.token}
+        if value is not None:
+            body["value"] = value
+        self._ms.requests.run(Call("POST", f"{self._path}/release", encode(body), repeat="no"))
+
+    def __enter__(self) -> Lock:
+        return self.acquire()
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        try:
+            self.release()
+        except MainspringError:
+            if kind is None:
+                raise
+
+
+class Session(_Kept):
+    """A session that this program holds: only it gets the session's jobs. Made by
+    `Mainspring.session`."""
+
+    def __init__(
+        self, ms: Mainspring, queue: str, key: str | None, lease: Duration, wait: Duration
+    ) -> None:
+        super().__init__(f'session "{key}" of {queue}')
+        self._ms = ms
+        self.queue = queue
+        self.key = key or ""
+        self._lease = duration(lease, "lease")
+        self._wait = seconds(wait, "wait")
+        self._worker = "py-" + secrets.token_hex(8)
+        self.state: Any = None
+        self._first: dict[str, Any] | None = None  # the job that came with the session
+        self._running: dict[str, Any] | None = None
+
+    @property
+    def _path(self) -> str:
+        return f"/v1/queues/{path_part(self.queue)}/sessions/{path_part(self.key)}"
+
+    def accept(self) -> bool:
+        """Takes the session, or the next free one that has a job. False: there was none."""
+        body: dict[str, Any] = {"worker": self._worker, "lease": self._lease}
+        if self.key:
+            body["session"] = self.key
+        else:
+            body["wait"] = duration(self._wait)
+        at = now()
+        path = f"/v1/queues/{path_part(self.queue)}/sessions/accept"
+        document = self._ms.requests.run(Call("POST", path, encode(body), wait=self._wait))
+        grant = document.get("session")
+        if grant is None:
+            return False
+        self.key = require(grant, "key", str)
+        self.token = require(grant, "token", int)
+        self.state = grant.get("state")
+        jobs = document.get("jobs") or []
+        self._first = jobs[0] if jobs else None
+        granted = require(grant, "lease_expires_in_ms", int) / 1000
+        self._keep(at if not self._wait else now(), granted, self._renew)
+        return True
+
+    def _renew(self) -> float:
+        body = {"token": self.token, "lease": self._lease}
+        call = Call("POST", f"{self._path}/renew", encode(body), repeat="no", answer_within=10.0)
+        granted = require(self._ms.requests.run(call), "lease_expires_in_ms", int) / 1000
+        job = self._running or self._first
+        if job is not None:
+            leases = [{"id": job["id"], "token": job["token"]}]
+            renewal = {"worker": self._worker, "leases": leases, "lease": self._lease}
+            call = Call("POST", "/v1/renew", encode(renewal), repeat="no", answer_within=10.0)
+            self._ms.requests.run(call)
+        return float(granted)
+
+    def next(self, wait: Duration = 0) -> dict[str, Any] | None:
+        """The session's next job, None if there is none after `wait`."""
+        self.check()
+        if self._running is not None:
+            raise Conflict(f"{self._what}: finish job {self._running['id']} before the next")
+        job, self._first = self._first, None
+        if job is None:
+            held = {"queue": self.queue, "key": self.key, "token": self.token}
+            body = {"worker": self._worker, "session": held, "lease": self._lease}
+            body["wait"] = duration(seconds(wait, "wait"))
+            call = Call("POST", "/v1/claim", encode(body), repeat="no", wait=seconds(wait))
+            jobs = require(self._ms.requests.run(call), "jobs", list)
+            job = jobs[0] if jobs else None
+        if job is not None:
+            require(job, "id", int)
+            require(job, "token", int)
+            self._running = job
+            self.state = job.get("session_state")
+        return job
+
+    def finish(self, outcome: Any = None, *, session_state: Any = ...) -> None:
+        """Ends the running job: with a result, or an outcome such as `Retry("…")`."""
+        from ._run import outcome_of
+        from .outcomes import fields
+
+        if self._running is None:
+            raise InvalidArgument(f"{self._what}: no job of it is running")
+        job = self._running
+        one = {"id": job["id"], "token": job["token"], **fields(outcome_of(outcome))}
+        if session_state is not ...:
+            one["session_state"] = session_state
+        body = encode({"worker": self._worker, "results": [one]})
+        document = self._ms.requests.run(Call("POST", "/v1/finish", body))
+        status = require(require(document, "results", list)[0], "status", str)
+        self._running = None
+        if status != "ok":
+            raise Conflict(f"job {job['id']}: its outcome came too late: {status}")
+        if session_state is not ...:
+            self.state = session_state
+
+    def put_state(self, state: Any) -> None:
+        """The session's state from now on, without ending a job."""
+        body = {"token": self.token, "state": state}
+        self._ms.requests.run(Call("PUT", f"{self._path}/state", encode(body)))
+        self.state = state
+
+    def release(self) -> None:
+        if self._thread is None:
+            return
+        self._stop()
+        job = self._running or self._first
+        if job is not None and not self.lost:
+            back = {"id": job["id"], "token": job["token"], "outcome": "snooze", "after": "0s"}
+            body = encode({"worker": self._worker, "results": [back]})
+            self._ms.requests.run(Call("POST", "/v1/finish", body))
+        self._running = self._first = None
+        self.check()
+        body = encode({"token": self.token})
+        self._ms.requests.run(Call("POST", f"{self._path}/release", body, repeat="no"))
+
+    def __enter__(self) -> Session:
+        if not self.accept():
+            raise Conflict(f"no free session of {self.queue}")
+        return self
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        try:
+            self.release()
+        except MainspringError:
+            if kind is None:
+                raise

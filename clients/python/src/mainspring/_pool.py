@@ -1,0 +1,257 @@
+"""Runs sync handlers in processes, one for each slot.
+
+A handler that crashes or exits takes only its process with it: its attempt fails, with the signal
+in the error. A handler over its time limit is killed. Calls of the context go to the worker.
+"""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import multiprocessing
+import multiprocessing.connection
+import os
+import signal
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+from ._attempt import Attempt, limit_text
+from ._context import Context
+from .errors import Interrupted, MainspringError, ServerError
+from .outcomes import Outcome
+
+if TYPE_CHECKING:
+    from ._run import LocalPort
+    from ._worker import Worker
+
+log = logging.getLogger("mainspring.worker")
+
+GRACE = 2.0  # between asking a handler to end and killing its process
+START_WITHIN = 60.0
+
+
+class PipePort:
+    """In the child: calls of the context, as messages to the parent."""
+
+    def __init__(self, pipe: multiprocessing.connection.Connection) -> None:
+        self._pipe = pipe
+        self._call = threading.Lock()
+        self._stop = threading.Event()
+        self._reason = ""
+        self._answers: list[tuple[str, Any]] = []
+        self._answered = threading.Condition()
+        self._jobs: list[dict[str, Any] | None] = []
+        threading.Thread(target=self._listen, daemon=True).start()
+
+    def _listen(self) -> None:
+        while True:
+            try:
+                what, value = self._pipe.recv()
+            except (EOFError, OSError):
+                os._exit(0)  # the worker has ended
+            with self._answered:
+                if what == "stop":
+                    self._reason = value
+                    self._stop.set()
+                elif what == "job":
+                    self._jobs.append(value)
+                else:
+                    self._answers.append((what, value))
+                self._answered.notify_all()
+
+    def next_job(self) -> dict[str, Any] | None:
+        with self._answered:
+            while not self._jobs:
+                self._answered.wait()
+            self._reason = ""
+            self._stop.clear()
+            return self._jobs.pop(0)
+
+    def send(self, what: str, value: Any) -> None:
+        with self._call:
+            self._pipe.send((what, value))
+
+    def _ask(self, method: str, *arguments: Any) -> Any:
+        with self._call:
+            self._pipe.send(("call", (method, arguments)))
+            with self._answered:
+                while not self._answers:
+                    self._answered.wait()
+                what, value = self._answers.pop(0)
+        if what == "raise":
+            raise value
+        return value
+
+    def stop_reason(self) -> str:
+        return self._reason
+
+    def wait_stop(self, timeout: float) -> str:
+        self._stop.wait(timeout)
+        return self._reason
+
+    def progress(self, value: float, text: str) -> None:
+        self._ask("progress", value, text)
+
+    def checkpoint(self, data: bytes) -> None:
+        self._ask("checkpoint", data)
+
+    def message(self, data: bytes) -> None:
+        self._ask("message", data)
+
+    def set_session_state(self, data: bytes) -> None:
+        self._ask("set_session_state", data)
+
+    def flush(self) -> None:
+        self._ask("flush")
+
+    def recall(self, name: str) -> bytes | None:
+        value: bytes | None = self._ask("recall", name)
+        return value
+
+    def remember(self, name: str, data: bytes) -> None:
+        self._ask("remember", name, data)
+
+
+def child_main(pipe: Any, modules: list[str], kinds: dict[str, str]) -> None:
+    """The child: imports the modules that define the handlers, then runs job after job."""
+    from ._jobs import definitions
+    from ._run import run_sync
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    for module in modules:
+        importlib.import_module(module)
+    port = PipePort(pipe)
+    missing = [kind for kind in kinds if kind not in definitions]
+    if missing:
+        port.send("broken", f"no handler for {', '.join(missing)}: name its module in modules=")
+        return
+    port.send("ready", None)
+    while (job := port.next_job()) is not None:
+        definition = definitions[kinds[job["kind"]]]
+        result = run_sync(definition, Context(job, port))
+        port.send("done", result)
+
+
+class Pool:
+    def __init__(self, worker: Worker) -> None:
+        self._worker = worker
+        self._mutex = threading.Lock()
+        self._processes: list[SlotProcess] = []
+        sync = {k: d.kind for k, d in worker.kinds.items() if not d.is_async}
+        modules = [*worker.options.modules]
+        for definition in worker.kinds.values():
+            name = getattr(definition.handler_function, "__module__", "")
+            if not definition.is_async and name not in ("__main__", "__mp_main__", *modules):
+                modules.append(name)
+        self.arguments = (modules, sync)
+
+    def process(self) -> SlotProcess:
+        made = SlotProcess(self)
+        with self._mutex:
+            self._processes.append(made)
+        return made
+
+    def kill(self) -> None:
+        """Ends all handlers that still run."""
+        with self._mutex:
+            for one in self._processes:
+                one.kill()
+
+
+class SlotProcess:
+    """One slot's process. Used by the slot's thread; `kill` by any."""
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+        self._process: Any = None
+        self._pipe: Any = None
+
+    def _start(self) -> None:
+        context = multiprocessing.get_context("spawn")
+        ours, theirs = context.Pipe()
+        process = context.Process(
+            target=child_main, args=(theirs, *self._pool.arguments), daemon=True
+        )
+        process.start()
+        theirs.close()
+        self._process, self._pipe = process, ours
+        if not ours.poll(START_WITHIN):
+            self._drop()
+            raise ServerError(f"a process for handlers did not start within {START_WITHIN:.0f} s")
+        what, value = ours.recv()
+        if what != "ready":
+            self._drop()
+            raise ServerError(f"a process for handlers did not start: {value}")
+
+    def _drop(self) -> str:
+        """Ends the process. How it ended, for people."""
+        process, self._process = self._process, None
+        if process is None:
+            return "it is not there"
+        process.join(0.5)
+        if process.is_alive():
+            process.kill()
+            process.join(2.0)
+        self._pipe.close()
+        code = process.exitcode
+        if code is not None and code < 0:
+            return f"it was ended by {signal.Signals(-code).name}"
+        return f"it exited with {code}"
+
+    def kill(self) -> None:
+        process = self._process
+        if process is not None and process.is_alive():
+            process.kill()
+
+    def end(self) -> None:
+        if self._process is not None:
+            try:
+                self._pipe.send(("job", None))
+            except OSError:
+                pass
+            self._drop()
+
+    def run(self, attempt: Attempt, port: LocalPort) -> Outcome | str:
+        try:
+            if self._process is None or not self._process.is_alive():
+                self._start()
+            self._pipe.send(("job", attempt.job))
+        except (OSError, EOFError, MainspringError) as error:
+            self._drop()
+            return f"the process for the handler did not start: {error}"
+        told = 0.0
+        while True:
+            try:
+                if self._pipe.poll(0.05 if not told else 0.02):
+                    what, value = self._pipe.recv()
+                    if what == "done":
+                        result: Outcome | str = value
+                        return result
+                    self._answer(port, *value)
+            except (OSError, EOFError):
+                how = self._drop()
+                log.error("a process of a handler ended: %s", how, extra={"job": attempt.id})
+                return f"the handler's process ended: {how}"
+            if attempt.reason and not told:
+                told = time.monotonic()
+                self._send("stop", attempt.reason)
+            killable = attempt.reason in ("timeout", "lease_lost")
+            if told and killable and time.monotonic() > told + GRACE:
+                self.kill()
+                if attempt.reason == "timeout":
+                    self._drop()
+                    return f"killed {GRACE:.0f} s after its limit of {limit_text(attempt.job)}"
+
+    def _send(self, what: str, value: Any) -> None:
+        try:
+            self._pipe.send((what, value))
+        except OSError:
+            pass  # `run` notices
+
+    def _answer(self, port: LocalPort, method: str, arguments: tuple[Any, ...]) -> None:
+        try:
+            self._send("return", getattr(port, method)(*arguments))
+        except (MainspringError, Interrupted) as error:
+            self._send("raise", error)

@@ -1,0 +1,272 @@
+"""Runs handlers: on threads, on an event loop, and until a signal."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import inspect
+import logging
+import os
+import signal
+import threading
+import traceback
+from typing import TYPE_CHECKING, Any
+
+from . import trace
+from ._attempt import Attempt, Memo, failure, weigh
+from ._context import AsyncContext, Context
+from .errors import Interrupted, InvalidArgument, TooLarge
+from .outcomes import OUTCOMES, Complete, Dead, Outcome, check_payloads
+
+if TYPE_CHECKING:
+    from ._worker import Worker
+
+log = logging.getLogger("mainspring.worker")
+
+
+class LocalPort:
+    """The way from a context to the worker of the same process."""
+
+    def __init__(self, worker: Worker, attempt: Attempt) -> None:
+        self._reports = worker.reports
+        self._attempt = attempt
+
+    def stop_reason(self) -> str:
+        return self._attempt.reason
+
+    def wait_stop(self, timeout: float) -> str:
+        self._attempt.stop.wait(timeout)
+        return self._attempt.reason
+
+    def progress(self, value: float, text: str) -> None:
+        self._reports.say(self._attempt, progress=(value, text))
+
+    def checkpoint(self, data: bytes) -> None:
+        self._reports.say(self._attempt, checkpoint=data)
+
+    def message(self, data: bytes) -> None:
+        self._reports.message(self._attempt, data)
+
+    def set_session_state(self, data: bytes) -> None:
+        self._attempt.session_state = data
+
+    def flush(self) -> None:
+        self._reports.flush(self._attempt)
+
+    def recall(self, name: str) -> bytes | None:
+        return self._reports.recall(self._attempt, name)
+
+    def remember(self, name: str, data: bytes) -> None:
+        self._reports.remember(self._attempt, Memo(name, data))
+
+
+_ignored: set[tuple[str, str]] = set()
+
+
+def arguments(kind: str, signature: inspect.Signature, args: Any) -> dict[str, Any]:
+    """The job's args as parameters of its handler.
+
+    Args that the handler does not know are left out, so that producers may be newer than workers.
+    """
+    parameters = signature.parameters
+    if not parameters:
+        return {}
+    if not isinstance(args, dict):
+        raise InvalidArgument(f"args: must be an object, is {type(args).__name__}", field="args")
+    if any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters.values()):
+        return dict(args)
+    known = {name: value for name, value in args.items() if name in parameters}
+    for name in args.keys() - known.keys():
+        if (kind, name) not in _ignored and len(_ignored) < 1000:
+            _ignored.add((kind, name))
+            log.warning("%s: the handler has no parameter %s: ignored", kind, name)
+    for name, parameter in parameters.items():
+        if parameter.default is inspect.Parameter.empty and name not in known:
+            raise InvalidArgument(f"args.{name}: is missing", field=f"args.{name}")
+    return known
+
+
+def signature_of(definition: Any) -> inspect.Signature:
+    """Of the handler, without its context."""
+    found = definition.__dict__.get("_handler_signature")
+    if found is None or found[0] is not definition.handler_function:
+        whole = inspect.signature(definition.handler_function)
+        found = (
+            definition.handler_function,
+            whole.replace(parameters=list(whole.parameters.values())[1:]),
+        )
+        definition._handler_signature = found
+    signature: inspect.Signature = found[1]
+    return signature
+
+
+def outcome_of(value: Any) -> Outcome:
+    """What a handler returned, as an outcome whose payload can be sent."""
+    outcome: Outcome = value if isinstance(value, OUTCOMES) else Complete(value)
+    try:
+        check_payloads(outcome)
+    except TooLarge as error:
+        return Dead("result_too_large", str(error))
+    except InvalidArgument as error:
+        return Dead("bad_result", str(error))
+    return outcome
+
+
+def raised(job: dict[str, Any], error: BaseException) -> str:
+    """The text of an exception of a handler; logs it with its stack."""
+    if isinstance(error, Interrupted):
+        return str(error) or error.reason
+    extra = {name: job.get(name) for name in ("queue", "kind", "attempt")}
+    log.error("a handler raised an exception; the attempt failed",
+              extra={"job": job["id"], **extra}, exc_info=error)
+    last = traceback.extract_tb(error.__traceback__)[-1:]
+    where = f" ({os.path.basename(last[0].filename)}:{last[0].lineno})" if last else ""
+    return f"{type(error).__name__}: {error}{where}"
+
+
+def run_sync(definition: Any, context: Context) -> Outcome | str:
+    """Calls a handler. A text is the message of a failed attempt."""
+    trace.enter(context.headers)
+    try:
+        known = arguments(definition.kind, signature_of(definition), context.args)
+        return outcome_of(definition.handler_function(context, **known))
+    except InvalidArgument as error:
+        return raised(context.job, error)
+    except (Exception, Interrupted) as error:
+        return raised(context.job, error)
+    except BaseException as error:  # SystemExit of a handler must not end the worker
+        return raised(context.job, error)
+
+
+def settle(worker: Worker, attempt: Attempt, result: Outcome | str) -> None:
+    """Sends the last reports, then hands the outcome to the finisher."""
+    worker.reports.last(attempt, isinstance(result, Complete))
+    if isinstance(result, str):
+        outcome = failure(attempt, result)
+    else:
+        outcome = weigh(attempt, result)
+    worker.conclude(attempt, outcome)
+
+
+def slot(worker: Worker) -> None:
+    """A thread that runs one handler after the other."""
+    process = worker.pool.process() if worker.pool is not None else None
+    while True:
+        with worker.mutex:
+            attempt = worker.take()
+            while attempt is None:
+                if worker.slots_end:
+                    break
+                worker.idle_threads += 1
+                worker.slots_changed.wait()
+                worker.idle_threads -= 1
+                attempt = worker.take()
+        if attempt is None:
+            break
+        port = LocalPort(worker, attempt)
+        if process is not None:
+            result = process.run(attempt, port)
+        else:
+            result = run_sync(attempt.definition, Context(attempt.job, port))
+        settle(worker, attempt, result)
+    if process is not None:
+        process.end()
+
+
+class Loop:
+    """An event loop on a thread, for handlers that are coroutines."""
+
+    def __init__(self, slots: int) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._executor = concurrent.futures.ThreadPoolExecutor(
+            min(slots * 2, 64), "mainspring-async"
+        )
+        self._loop.set_default_executor(self._executor)
+        self._thread = threading.Thread(
+            target=self._loop.run_forever, name="mainspring-loop", daemon=True
+        )
+        self._thread.start()
+
+    def run(self, worker: Worker, attempt: Attempt) -> None:
+        def start() -> None:
+            attempt.task = self._loop.create_task(self._run(worker, attempt))
+            if attempt.reason:
+                attempt.task.cancel()
+
+        self._loop.call_soon_threadsafe(start)
+
+    async def _run(self, worker: Worker, attempt: Attempt) -> None:
+        definition = attempt.definition
+        context = AsyncContext(attempt.job, LocalPort(worker, attempt))
+        trace.enter(context.headers)
+        result: Outcome | str
+        try:
+            context.check()
+            known = arguments(definition.kind, signature_of(definition), context.args)
+            assert definition.handler_function is not None
+            result = outcome_of(await definition.handler_function(context, **known))
+        except asyncio.CancelledError:
+            result = attempt.reason or "the handler's task was cancelled"
+        except BaseException as error:
+            result = raised(attempt.job, error)
+        attempt.task = None
+        if attempt.pending():
+            await asyncio.get_running_loop().run_in_executor(
+                None, settle, worker, attempt, result
+            )
+        else:
+            settle(worker, attempt, result)
+
+    def cancel(self, attempt: Attempt) -> None:
+        def cancel() -> None:
+            if attempt.task is not None:
+                attempt.task.cancel()
+
+        try:
+            self._loop.call_soon_threadsafe(cancel)
+        except RuntimeError:
+            pass  # the loop has ended
+
+    def end(self) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(2.0)
+        self._executor.shutdown(wait=False)
+        if not self._thread.is_alive():
+            self._loop.close()
+
+
+def interrupt(worker: Worker, attempt: Attempt) -> None:
+    """Ends what waits in a coroutine. A thread hears of it at its next call of the context."""
+    if attempt.definition.is_async and worker.loop is not None:
+        worker.loop.cancel(attempt)
+
+
+def until_signal(worker: Worker) -> None:
+    stop = threading.Event()
+    signals: list[int] = []
+
+    def note(number: int, _frame: Any) -> None:
+        if signals:
+            os._exit(128 + number)  # a second signal ends the process at once
+        signals.append(number)
+        stop.set()
+
+    old = {}
+    if threading.current_thread() is threading.main_thread():
+        old = {n: signal.signal(n, note) for n in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        worker.start()
+        while not stop.wait(0.5):
+            if worker.terminate.is_set() or worker.refused is not None:
+                break
+        ended = worker.stop()
+    finally:
+        for number, handler in old.items():
+            signal.signal(number, handler)
+    if not ended:
+        logging.shutdown()
+        os._exit(75)  # handlers that do not end go with the process; then their jobs are given back
+    if worker.refused is not None:
+        raise worker.refused
+
+

@@ -1,0 +1,189 @@
+"""One HTTP request, and the rules for repeating it. No sockets here."""
+
+from __future__ import annotations
+
+import email.utils
+import random
+import time
+from dataclasses import dataclass, field
+from typing import Any, Callable, Mapping
+from urllib.parse import quote
+
+from ._values import decode
+from .errors import (
+    BY_CODE,
+    CODE_BY_STATUS,
+    AnswerTimeout,
+    InvalidArgument,
+    MainspringError,
+    ServerError,
+    Unavailable,
+)
+
+FIRST_PAUSE = 0.02
+LONGEST_PAUSE = 2.0
+
+
+@dataclass
+class Call:
+    """A request of the API."""
+
+    method: str
+    path: str
+    body: bytes = b""
+    headers: dict[str, str] = field(default_factory=dict)
+    # "yes": the server does it once however often it is sent. "no": the caller decides.
+    repeat: str = "yes"
+    # Besides the time-out of the transport: how long the server may wait before it answers.
+    wait: float = 0.0
+    # Shortens the time-out of the transport.
+    answer_within: float | None = None
+
+
+@dataclass
+class Answer:
+    status: int
+    headers: Mapping[str, str]  # names in lower case
+    body: bytes
+
+
+class Unanswered(Exception):
+    """No whole answer came. `sent` is false if the server cannot have seen the request."""
+
+    def __init__(self, message: str, sent: bool, timed_out: bool = False) -> None:
+        super().__init__(message)
+        self.sent = sent
+        self.timed_out = timed_out
+
+    def error(self) -> MainspringError:
+        kind = AnswerTimeout if self.timed_out and self.sent else Unavailable
+        return kind(str(self), maybe_done=self.sent)
+
+
+def path_part(text: str) -> str:
+    """A name in a path: a "/" in it becomes %2F."""
+    return quote(text, safe="")
+
+
+def query(parameters: Mapping[str, Any]) -> str:
+    """`?a=b&c=d` of those that are not None; lists are repeated."""
+    parts: list[str] = []
+    for name, value in parameters.items():
+        for one in value if isinstance(value, (list, tuple)) else [value]:
+            if one is None:
+                continue
+            text = ("true" if one else "false") if isinstance(one, bool) else str(one)
+            parts.append(f"{name}={quote(text, safe='')}")
+    return "?" + "&".join(parts) if parts else ""
+
+
+def retry_after(headers: Mapping[str, str]) -> float | None:
+    """Seconds of a Retry-After header. A date counts from the answer's own Date, so that a wrong
+    clock on either side does not matter."""
+    text = headers.get("retry-after", "").strip()
+    if not text:
+        return None
+    if text.isdigit() and len(text) <= 9:
+        return float(text)
+    try:
+        until = email.utils.parsedate_to_datetime(text).timestamp()
+        now = email.utils.parsedate_to_datetime(headers.get("date", "")).timestamp()
+    except (ValueError, TypeError, OverflowError):
+        return None
+    return max(0.0, until - now)
+
+
+def error_of(answer: Answer) -> MainspringError:
+    """The error of an answer that is not 2xx."""
+    code, message, field_name, after = "", "", "", retry_after(answer.headers)
+    try:
+        document = decode(answer.body)
+        part = document["error"]
+        code = str(part["code"])
+        message = str(part["message"])
+        field_name = str(part.get("field", ""))
+        if after is None and isinstance(part.get("retry_after_ms"), int):
+            after = part["retry_after_ms"] / 1000
+    except (ValueError, KeyError, TypeError, AttributeError):
+        code = CODE_BY_STATUS.get(answer.status, "internal")
+        message = f"the answer {answer.status} is not from Mainspring: {answer.body[:200]!r}"
+    kind = BY_CODE.get(code)
+    if kind is None:
+        kind = BY_CODE.get(CODE_BY_STATUS.get(answer.status, ""), ServerError)
+    return kind(
+        message,
+        code=code,
+        field=field_name,
+        status=answer.status,
+        retry_after=after,
+        maybe_done=answer.status in (500, 502, 504),
+    )
+
+
+def document_of(answer: Answer) -> Any:
+    """The JSON object of a 2xx answer. Anything else is not an answer of the server."""
+    try:
+        document = decode(answer.body)
+    except (ValueError, RecursionError):
+        document = None
+    if not isinstance(document, dict):
+        raise ServerError(
+            f"the answer {answer.status} is not JSON of Mainspring: {answer.body[:200]!r}",
+            status=answer.status,
+            maybe_done=True,
+        )
+    return document
+
+
+def may_repeat(call: Call, error: MainspringError) -> bool:
+    """Whether sending the call again can help and cannot do it twice."""
+    if call.repeat != "yes":
+        return False
+    if error.status == 0 or error.status in (408, 429, 502, 503, 504):
+        return True
+    return 200 <= error.status < 300  # a broken answer to a call that was perhaps done
+
+
+class Repeats:
+    """How long to pause before a call is sent again."""
+
+    def __init__(
+        self,
+        retry_for: float,
+        clock: Callable[[], float] = time.monotonic,
+        uniform: Callable[[float, float], float] = random.uniform,
+    ) -> None:
+        self._clock = clock
+        self._uniform = uniform
+        self._give_up = clock() + retry_for
+        self._limit = FIRST_PAUSE
+
+    def pause(self, call: Call, error: MainspringError) -> float | None:
+        """Seconds, or None to give up: the time is over, or would be after Retry-After."""
+        if not may_repeat(call, error):
+            return None
+        pause = max(self._uniform(self._limit / 8, self._limit), error.retry_after or 0.0)
+        self._limit = min(self._limit * 2, LONGEST_PAUSE)
+        if self._clock() + pause >= self._give_up:
+            return None
+        return pause
+
+
+def require(document: Any, name: str, kind: type | tuple[type, ...]) -> Any:
+    """A field that the answer must have. An answer without it is broken."""
+    value = document.get(name) if isinstance(document, dict) else None
+    if not isinstance(value, kind) or isinstance(value, bool) and kind is int:
+        raise ServerError(
+            f'the answer has no usable "{name}": {str(document)[:200]}', maybe_done=True
+        )
+    return value
+
+
+def check_header(name: str, value: str) -> str:
+    if not value or any(c in value for c in "\r\n\0"):
+        raise InvalidArgument(f"{name}: must be a text without line breaks", field=name)
+    try:
+        value.encode("latin-1")
+    except UnicodeEncodeError:
+        raise InvalidArgument(f"{name} {value!r}: must be Latin-1", field=name) from None
+    return value

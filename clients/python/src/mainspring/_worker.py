@@ -1,0 +1,592 @@
+"""The worker: claims jobs, runs handlers, sends outcomes.
+
+Threads: the claimer waits at the server for jobs, slots run handlers, the finisher sends outcomes
+and claims with the same request, the watcher looks at the clock. Reports have a thread
+(`_reports`), renewals a process (`_renewal_link`).
+"""
+
+from __future__ import annotations
+
+import collections
+import logging
+import random
+import secrets
+import threading
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Sequence
+
+from . import _run
+from ._attempt import Attempt
+from ._finishing import Finisher
+from ._http import Connection
+from ._renewal_link import RenewalLink
+from ._renewer import now
+from ._reports import Reports
+from ._values import Duration, duration, encode, seconds
+from ._wire import Call, require
+from .errors import InvalidArgument, MainspringError, ServerError
+from .outcomes import Cancel, Outcome, fields
+
+if TYPE_CHECKING:
+    from ._client import Mainspring
+    from ._pool import Pool
+
+log = logging.getLogger("mainspring.worker")
+
+CLAIM_AHEAD = 0.002  # handlers that are done sooner are fed from a store of claimed jobs
+MAX_CLAIM = 1000
+MAX_SLOTS = 1024
+FIRST_PAUSE = 0.05
+LONGEST_PAUSE = 5.0
+LONGEST_RETRY_AFTER = 60.0  # a wrong Retry-After must not stop the worker for a day
+LOOK = 1.0
+
+
+@dataclass
+class WorkerOptions:
+    """Options of a worker."""
+
+    slots: int = 10  # handlers that run at once
+    queues: Sequence[str] | None = None  # None: those of the handlers
+    processes: bool = False  # run sync handlers in processes, one per slot
+    modules: Sequence[str] = ()  # with processes: what they import, besides the handlers' modules
+    lease: Duration = "30s"
+    graceful_stop: Duration = "25s"
+    claim_wait: Duration = "20s"
+    claim_ahead: int | None = None  # jobs beyond idle slots; None: as many as short handlers need
+    renewals: str = "process"  # or "thread"
+    kinds: Sequence[str] | None = None  # None: those with a handler
+    lease_seconds: float = field(default=0.0, init=False)
+    graceful_seconds: float = field(default=0.0, init=False)
+    wait_seconds: float = field(default=0.0, init=False)
+
+    def __post_init__(self) -> None:
+        self.lease_seconds = seconds(self.lease, "lease")
+        self.graceful_seconds = seconds(self.graceful_stop, "graceful_stop")
+        self.wait_seconds = seconds(self.claim_wait, "claim_wait")
+        for name, good, rule in (
+            ("slots", 1 <= self.slots <= MAX_SLOTS, f"must be 1 to {MAX_SLOTS}"),
+            ("lease", 1 <= self.lease_seconds <= 43200, "must be 1s to 12h"),
+            ("claim_wait", self.wait_seconds <= 60, "must be 0s to 60s"),
+            ("renewals", self.renewals in ("process", "thread"), 'must be "process" or "thread"'),
+        ):
+            if not good:
+                raise InvalidArgument(f"{name} {getattr(self, name)}: {rule}", field=name)
+
+
+class Pauses:
+    """Growing pauses between attempts to reach the server."""
+
+    def __init__(self) -> None:
+        self._limit = FIRST_PAUSE
+
+    def next(self, error: MainspringError | None = None) -> float:
+        pause = random.uniform(self._limit / 8, self._limit * 9 / 8)
+        self._limit = min(self._limit * 2, LONGEST_PAUSE)
+        wanted = error.retry_after if error is not None else None
+        return max(pause, min(wanted or 0.0, LONGEST_RETRY_AFTER))
+
+    def reset(self) -> None:
+        self._limit = FIRST_PAUSE
+
+
+class Worker:
+    """Runs the handlers of one client. `start` and `stop` it, or use it in a `with` block."""
+
+    def __init__(self, ms: Mainspring, options: WorkerOptions) -> None:
+        self.ms = ms
+        self.server = ms.server
+        self.options = options
+        self.incarnation = "py-" + secrets.token_hex(8)
+        self.kinds = {
+            kind: definition
+            for kind, definition in ms.definitions.items()
+            if definition.handler_function is not None
+            and (options.kinds is None or kind in options.kinds)
+        }
+        if not self.kinds:
+            raise InvalidArgument("worker: no handler is defined", field="kinds")
+        queues = options.queues or [d.how.queue or "default" for d in self.kinds.values()]
+        self.queues = list(dict.fromkeys(queues))
+        self.mutex = threading.Lock()
+        self.slots_changed = threading.Condition(self.mutex)
+        self.claimer_changed = threading.Condition(self.mutex)
+        self.ended_changed = threading.Condition(self.mutex)
+        self.ready: collections.deque[Attempt] = collections.deque()
+        self.active: dict[int, Attempt] = {}
+        self.running = 0  # handlers
+        self.slots_taken = 0
+        self.slots_ready = 0
+        self.kind_taken: dict[str, int] = collections.defaultdict(int)
+        self.idle_threads = 0
+        self.stopping = False
+        self.slots_end = False
+        self.quiet = False
+        self.parked = False  # a claim waits at the server
+        self._parked_kinds: set[str] = set()
+        self._claim_number = 0
+        self._ending_claim = 0
+        self.handler_seconds = -1.0
+        self.stats: dict[str, int] = collections.defaultdict(int)
+        self.reports = Reports(self)
+        self.finisher = Finisher(self)
+        self.link = RenewalLink(
+            self.server,
+            self.incarnation,
+            options.lease_seconds,
+            self._renewal_event,
+            options.renewals == "process",
+        )
+        self.loop: _run.Loop | None = None
+        self.pool: Pool | None = None
+        self.refused: MainspringError | None = None  # the token is no good: see `run_until_signal`
+        self.terminate = threading.Event()
+        self._threads: list[threading.Thread] = []
+        self._claims = Connection(self.server)
+        self._watcher_end = threading.Event()
+        self._away = False
+        self._renewing_fails = False
+        self._tell_at = float("inf")
+        self.give_up_at = float("inf")
+        self._started = False
+        self._stopped = False
+
+    def __enter__(self) -> Worker:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    # Start and stop
+
+    def start(self) -> None:
+        if self._started:
+            raise InvalidArgument("worker: was started before; make another one")
+        self._started = True
+        self.link.start()
+        self.reports.start()
+        self.finisher.start()
+        if any(d.is_async for d in self.kinds.values()):
+            self.loop = _run.Loop(self.options.slots)
+        if self.options.processes:
+            from ._pool import Pool
+
+            self.pool = Pool(self)
+        if any(not d.is_async for d in self.kinds.values()):
+            for i in range(self.options.slots):
+                self._thread(lambda: _run.slot(self), f"mainspring-slot-{i}")
+        self._thread(self._watch, "mainspring-watcher")
+        self._thread(self._claim, "mainspring-claimer")
+        log.info("worker started", extra={"worker": self.incarnation, "queues": self.queues})
+
+    def _thread(self, target: Any, name: str) -> None:
+        thread = threading.Thread(target=target, name=name, daemon=True)
+        thread.start()
+        self._threads.append(thread)
+
+    def request_stop(self) -> None:
+        """Claims nothing more. Handlers may go on for four fifths of the graceful time."""
+        with self.mutex:
+            if self.stopping:
+                return
+            self.stopping = True
+            at = now()
+            self._tell_at = at + self.options.graceful_seconds * 4 / 5
+            self.give_up_at = at + self.options.graceful_seconds
+            for attempt in self.ready:
+                self._leave(attempt)
+                if not attempt.lost:
+                    self.finisher.put(attempt, attempt.given_back())
+            self.ready.clear()
+            self.slots_ready = 0
+            self.claimer_changed.notify_all()
+            self.finisher.wake()
+        threading.Thread(target=self._end_claims, daemon=True).start()
+
+    def _end_claims(self) -> None:
+        """Ends the claim that waits. A proxy may not pass on that a worker hangs up."""
+        connection = Connection(self.server)
+        for _ in range(20):
+            with self.mutex:
+                if not self.parked:
+                    break
+            try:
+                body = encode({"worker": self.incarnation})
+                connection.run(Call("POST", "/v1/claim/end", body, answer_within=1.0))
+            except MainspringError:
+                self._claims.abort()
+            time.sleep(0.025)
+        else:
+            self._claims.abort()
+        connection.close()
+
+    def stop(self) -> bool:
+        """Stops the worker. False if handlers still run at the end of the graceful time."""
+        if not self._started or self._stopped:
+            return True
+        self.request_stop()
+        self._stopped = True
+        with self.mutex:
+            while self.running > 0 and now() < self.give_up_at:
+                self.ended_changed.wait(max(0.0, min(1.0, self.give_up_at - now())))
+            left = [a for a in self.active.values() if a.started and not a.lost]
+            self.slots_end = True
+            self.slots_changed.notify_all()
+        if self.pool is not None:
+            self.pool.kill()  # gives back what still runs: its process has ended
+            with self.mutex:
+                until = now() + 2.0
+                while self.running > 0 and now() < until:
+                    self.ended_changed.wait(0.1)
+                left = [a for a in self.active.values() if a.started and not a.lost]
+        for thread in self._threads:
+            if thread.name == "mainspring-claimer":
+                thread.join(2.0)
+        self.finisher.end()
+        if left:
+            log.error("handlers do not end; their jobs are given back when this process has ended")
+            self.link.back_at_end([{"id": a.id, "token": a.token, **fields(a.given_back())}
+                                   for a in left])
+            return False
+        self._watcher_end.set()
+        self.reports.end()
+        self.link.end()
+        if self.loop is not None:
+            self.loop.end()
+        log.info("worker stopped", extra={"worker": self.incarnation, **self.stats})
+        return True
+
+    # Claims
+
+    def room(self) -> tuple[int, list[str]]:
+        """How many jobs to ask for now, and of which kinds. Needs the mutex."""
+        if self.stopping or self.quiet:
+            return 0, []
+        taken = self.slots_taken + self.slots_ready
+        most = min(self.options.slots + self._ahead() - taken, MAX_CLAIM)
+        kinds = []
+        for name, definition in self.kinds.items():
+            limit = definition.concurrency
+            if limit > 0:
+                left = limit - self.kind_taken[definition.kind]
+                if left <= 0:
+                    continue
+                most = min(most, left)
+            kinds.append(name)
+        return (most if kinds else 0), kinds
+
+    def _ahead(self) -> int:
+        if self.options.claim_ahead is not None:
+            return self.options.claim_ahead
+        if not 0 <= self.handler_seconds < CLAIM_AHEAD:
+            return 0
+        per_slot = CLAIM_AHEAD / max(self.handler_seconds, 2e-6)
+        return int(min(self.options.slots * per_slot, MAX_CLAIM))
+
+    def claim_fields(self, most: int, kinds: list[str]) -> dict[str, Any]:
+        return {
+            "queues": self.queues,
+            "kinds": kinds,
+            "max": most,
+            "lease": duration(self.options.lease, "lease"),
+        }
+
+    def _claim(self) -> None:
+        pauses = Pauses()
+        while True:
+            with self.mutex:
+                most, kinds = self.room()
+                while not self.stopping and (most <= 0 or self.finisher.busy):
+                    self.claimer_changed.wait()
+                    most, kinds = self.room()
+                if self.stopping:
+                    break
+                self.parked = True
+                self._parked_kinds = set(kinds)
+                self._claim_number += 1
+            pause = self._claim_once(most, kinds, pauses)
+            with self.mutex:
+                self.parked = False
+                if pause > 0 and not self.stopping:
+                    self._sleep(pause)
+        self._claims.close()
+
+    def _sleep(self, pause: float) -> None:
+        until = time.monotonic() + pause
+        while not self.stopping and (left := until - time.monotonic()) > 0:
+            self.claimer_changed.wait(left)
+
+    def _claim_once(self, most: int, kinds: list[str], pauses: Pauses) -> float:
+        """One claim that waits. Returns how long to pause before the next."""
+        body = {"worker": self.incarnation, **self.claim_fields(most, kinds)}
+        wait = self.options.wait_seconds
+        body["wait"] = duration(wait)
+        before = now()
+        try:
+            document = self._claims.run(Call("POST", "/v1/claim", encode(body), wait=wait))
+            jobs = require(document, "jobs", list)
+        except MainspringError as error:
+            with self.mutex:
+                stopping = self.stopping
+            if stopping:
+                return 0.0
+            self._tell_refused(error)
+            if not self._away:
+                self._away = True
+                log.warning("cannot claim; trying again with growing pauses: %s", error)
+                self.link.soon()
+            return pauses.next(error)
+        after = now()
+        if self._away:
+            self._away = False
+            log.info("claiming again")
+        # The leases began somewhere between the two: renewed as if before, believed until after.
+        self.accept(document, after, before)
+        asked_again = self._ending_claim == self._claim_number
+        early = after - before < wait / 10 and not asked_again
+        if not jobs and not document.get("cancel") and early:
+            return pauses.next()  # a server that does not let claims wait
+        pauses.reset()
+        return 0.0
+
+    def _tell_refused(self, error: MainspringError) -> None:
+        if error.code in ("unauthenticated", "forbidden") and self.refused is None:
+            self.refused = error
+            log.error("the server refuses this worker: %s", error)
+
+    def accept(self, document: Any, at: float, sent_at: float) -> None:
+        """Jobs that came with a claim or a finish."""
+        jobs = document.get("jobs")
+        admitted: list[Attempt] = []
+        with self.mutex:
+            for job in jobs if isinstance(jobs, list) else ():
+                attempt = self._attempt(job)
+                if attempt is not None and self._admit(attempt, at):
+                    admitted.append(attempt)
+        # Before the handler begins: it may hold the interpreter's lock from its first line on.
+        self.link.add(((a.id, a.token, _granted(a, self.options)) for a in admitted), sent_at)
+        with self.mutex:
+            for attempt in admitted:
+                self.ready.append(attempt)
+            self._cancel_wanted(document.get("cancel"))
+            self.dispatch()
+
+    def _attempt(self, job: Any) -> Attempt | None:
+        """A job of an answer; None if the answer is broken. No outcome is made up for it."""
+        try:
+            for name in ("id", "token"):
+                require(job, name, int)
+            kind = require(job, "kind", str)
+        except ServerError as error:
+            log.error("a claimed job cannot be read, its lease will run out: %s", error)
+            return None
+        definition = self.kinds.get(kind)
+        if definition is None:
+            log.error("a job of kind %s was not asked for, its lease will run out", kind)
+            return None
+        cost = job.get("cost", 1)
+        slots = min(cost, self.options.slots) if isinstance(cost, int) and cost > 0 else 1
+        return Attempt(job, definition, slots)
+
+    def _admit(self, attempt: Attempt, at: float) -> bool:
+        self.stats["claimed"] += 1
+        old = self.active.get(attempt.id)
+        if old is not None:
+            if old.token == attempt.token:
+                return False
+            self._lose(old, "it was claimed again")
+        attempt.set_lease(at, _granted(attempt, self.options))
+        if self.stopping:
+            self.finisher.put(attempt, attempt.given_back())
+            return False
+        self.active[attempt.id] = attempt
+        self.kind_taken[attempt.definition.kind] += 1
+        self.slots_ready += attempt.slots
+        return True
+
+    # Slots
+
+    def dispatch(self) -> None:
+        """Starts what is ready and has room. Needs the mutex."""
+        for attempt in list(self.ready) if self.loop is not None else ():
+            if self.slots_taken + attempt.slots > self.options.slots:
+                break
+            if attempt.definition.is_async:
+                self.ready.remove(attempt)
+                self.slots_ready -= attempt.slots
+                if attempt.lost:
+                    self._leave(attempt)
+                    continue
+                self._begin(attempt)
+                assert self.loop is not None
+                self.loop.run(self, attempt)
+        if self.ready and self.idle_threads > 0:
+            self.slots_changed.notify()
+
+    def take(self) -> Attempt | None:
+        """The next job for a thread, None if there is none. Needs the mutex."""
+        while self.ready:
+            attempt = self.ready[0]
+            if attempt.definition.is_async:
+                return None
+            if not attempt.lost and self.slots_taken + attempt.slots > self.options.slots:
+                return None
+            self.ready.popleft()
+            self.slots_ready -= attempt.slots
+            if attempt.lost:
+                self._leave(attempt)
+                continue
+            self._begin(attempt)
+            if self.ready and self.idle_threads > 0:
+                self.slots_changed.notify()
+            return attempt
+        return None
+
+    def _begin(self, attempt: Attempt) -> None:
+        self.running += 1
+        self.slots_taken += attempt.slots
+        attempt.started = True
+        attempt.began = now()
+        limit = attempt.job.get("timeout_ms")
+        if isinstance(limit, int) and limit > 0:
+            attempt.time_limit = attempt.began + limit / 1000
+
+    def _leave(self, attempt: Attempt) -> None:
+        if self.active.get(attempt.id) is attempt:
+            del self.active[attempt.id]
+        self.kind_taken[attempt.definition.kind] -= 1
+
+    def conclude(self, attempt: Attempt, outcome: Outcome | None) -> None:
+        """A handler has ended. None: the job is not ours any more, there is nothing to say."""
+        took = now() - attempt.began
+        with self.mutex:
+            old = self.handler_seconds
+            self.handler_seconds = took if old < 0 else old + (took - old) / 16
+            self.running -= 1
+            self.slots_taken -= attempt.slots
+            self._leave(attempt)
+            if outcome is None or attempt.lost:
+                self.stats["stale"] += 1
+                self.link_later(attempt)
+            else:
+                self.finisher.put(attempt, outcome)
+            if self.running == 0:
+                self.ended_changed.notify_all()
+            if not self.parked and not self.finisher.busy:
+                self.claimer_changed.notify()
+            self._widen_claim(attempt.definition)
+            if self.ready and self.loop is not None:
+                self.dispatch()
+
+    def _widen_claim(self, definition: Any) -> None:
+        """A claim that waits without a kind that was full is asked again. Needs the mutex."""
+        if not self.parked or not definition.concurrency or self.stopping:
+            return
+        if definition.kind in self._parked_kinds or self._ending_claim == self._claim_number:
+            return
+        self._ending_claim = number = self._claim_number
+
+        def end() -> None:
+            connection = Connection(self.server)
+            body = encode({"worker": self.incarnation})
+            for _ in range(40):  # the claim may be on its way
+                with self.mutex:
+                    if not self.parked or self._claim_number != number:
+                        break
+                try:
+                    connection.run(Call("POST", "/v1/claim/end", body, answer_within=1.0))
+                except MainspringError:
+                    break  # the claim ends by itself
+                time.sleep(0.025)
+            connection.close()
+
+        threading.Thread(target=end, daemon=True).start()
+
+    def link_later(self, attempt: Attempt) -> None:
+        self.link.remove([(attempt.id, attempt.token)])
+
+    # Leases
+
+    def _renewal_event(self, event: dict[str, Any]) -> None:
+        if "failed" in event:
+            if not self._renewing_fails:
+                self._renewing_fails = True
+                log.warning("cannot renew leases; trying until they end: %s", event["message"])
+            return
+        if self._renewing_fails:
+            self._renewing_fails = False
+            log.info("renewing leases again")
+        self.renewed(event)
+
+    def renewed(self, answer: dict[str, Any]) -> None:
+        """An answer to a renewal, of the renewing process or of the reports."""
+        self.stats["renews"] += 1
+        with self.mutex:
+            for id, token, granted in answer["renewed"]:
+                attempt = self.active.get(id)
+                if attempt is not None and attempt.token == token:
+                    attempt.set_lease(answer["at"], granted)
+            for id, token in answer["lost"]:
+                attempt = self.active.get(id)
+                if attempt is not None and attempt.token == token:
+                    self._lose(attempt, "the server gave it away")
+            self._cancel_wanted(answer["cancel"])
+            if answer["quiet"]:
+                self.quiet = True
+            if answer["terminate"]:
+                self.terminate.set()
+
+    def _lose(self, attempt: Attempt, why: str) -> None:
+        if attempt.lost:
+            return
+        attempt.lost = True
+        self.stats["lease_lost"] += 1
+        extra = {"job": attempt.id, "kind": attempt.definition.kind}
+        log.warning("lease lost: %s", why, extra=extra)
+        self.link.remove([(attempt.id, attempt.token)])
+        if self.active.get(attempt.id) is attempt:
+            del self.active[attempt.id]
+        self._tell(attempt, "lease_lost")
+
+    def _tell(self, attempt: Attempt, reason: str) -> None:
+        if not attempt.started or not attempt.tell(reason):
+            return
+        _run.interrupt(self, attempt)
+        threading.Thread(target=self.reports.notify, daemon=True).start()
+
+    def _cancel_wanted(self, ids: Any) -> None:
+        for id in ids if isinstance(ids, list) else ():
+            attempt = self.active.get(id) if isinstance(id, int) else None
+            if attempt is None or attempt.lost:
+                continue
+            if attempt.started:
+                self._tell(attempt, "cancelled")
+                continue
+            attempt.lost = True  # it does not begin
+            self.finisher.put(attempt, Cancel())
+
+    def _watch(self) -> None:
+        while not self._watcher_end.wait(min(LOOK, self.options.lease_seconds / 12)):
+            at = now()
+            with self.mutex:
+                for attempt in list(self.active.values()):
+                    if attempt.lease_end <= at:
+                        self._lose(attempt, "no renewal in time")
+                        continue
+                    if attempt.started and attempt.time_limit <= at:
+                        self._tell(attempt, "timeout")
+                    if attempt.started and self._tell_at <= at:
+                        self._tell(attempt, "shutdown")
+
+
+def _granted(attempt: Attempt, options: WorkerOptions) -> float:
+    ms = attempt.job.get("lease_expires_in_ms")
+    good = isinstance(ms, int) and ms > 0
+    return ms / 1000 if good and isinstance(ms, int) else options.lease_seconds
+
+
+def run_until_signal(worker: Worker) -> None:
+    """Starts the worker and waits for SIGTERM or SIGINT, or for the server to end it."""
+    _run.until_signal(worker)

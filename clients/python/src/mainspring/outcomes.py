@@ -1,0 +1,114 @@
+"""What a handler can return besides a result."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Sequence, Union
+
+from ._values import Duration, duration, encode
+
+if TYPE_CHECKING:
+    from ._jobs import NewJob
+
+# The server keeps an open breaker within these bounds.
+_MIN_BREAKER, _MAX_BREAKER = 1.0, 86400.0
+
+
+@dataclass(frozen=True)
+class Complete:
+    """Done. `next` are jobs that are made in the same transaction."""
+
+    result: Any = None
+    next: Sequence["NewJob[Any]"] = field(default_factory=tuple)
+
+
+@dataclass(frozen=True)
+class Retry:
+    """The attempt failed. Try again after `after`, or after the queue's back-off."""
+
+    error: str = ""
+    after: Duration | None = None
+    open_breaker_for: Duration | None = None
+
+
+@dataclass(frozen=True)
+class Snooze:
+    """Not now. The attempt does not count."""
+
+    after: Duration = 0
+    open_breaker_for: Duration | None = None
+
+
+@dataclass(frozen=True)
+class Defer:
+    """Wait until a claim names the job, or an operator retries it. The attempt does not count."""
+
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class Cancel:
+    """Stop the job. It ends as cancelled."""
+
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class Dead:
+    """The job will never succeed. It goes to the dead letter."""
+
+    reason: str = ""
+    description: str = ""
+
+
+Outcome = Union[Complete, Retry, Snooze, Defer, Cancel, Dead]
+OUTCOMES = (Complete, Retry, Snooze, Defer, Cancel, Dead)
+
+
+def _breaker(value: Duration) -> str:
+    from ._values import seconds
+
+    return duration(min(max(seconds(value, "open_breaker_for"), _MIN_BREAKER), _MAX_BREAKER))
+
+
+def fields(outcome: Outcome) -> dict[str, Any]:
+    """The fields of an outcome in a finish, without `id` and `token`."""
+    if isinstance(outcome, Complete):
+        out: dict[str, Any] = {"outcome": "complete"}
+        if outcome.result is not None:
+            out["result"] = outcome.result
+        if outcome.next:
+            out["next"] = [job.fields() for job in outcome.next]
+        return out
+    if isinstance(outcome, (Retry, Snooze)):
+        out = {"outcome": "retry" if isinstance(outcome, Retry) else "snooze"}
+        if isinstance(outcome, Retry):
+            out["error"] = _text(outcome.error)
+        if outcome.after is not None:
+            out["after"] = duration(outcome.after, "after")
+        if outcome.open_breaker_for is not None:
+            out["open_breaker_for"] = _breaker(outcome.open_breaker_for)
+        return out
+    if isinstance(outcome, Defer):
+        return {"outcome": "defer", "reason": _text(outcome.reason)}
+    if isinstance(outcome, Cancel):
+        return {"outcome": "cancel", "reason": _text(outcome.reason)}
+    return {
+        "outcome": "dead",
+        "reason": _text(outcome.reason),
+        "description": _text(outcome.description),
+    }
+
+
+def _text(value: object) -> str:
+    """Text for people: it must never make an outcome fail."""
+    return str(value).encode("utf-8", "replace").decode()[:16384].replace("\0", "�")
+
+
+def check_payloads(outcome: Outcome) -> bytes:
+    """The JSON of the outcome's fields; raises InvalidArgument if a payload cannot be sent."""
+    from ._values import MAX_PAYLOAD
+
+    if isinstance(outcome, Complete) and outcome.result is not None:
+        encode(outcome.result, "result", MAX_PAYLOAD)
+    return encode(fields(outcome), "outcome")
