@@ -125,10 +125,12 @@ def fill(value: Any, values: dict[str, Any]) -> Any:
 
 
 def expand(value: Any) -> Any:
-    """Long texts written short."""
+    """Long texts written short, and ids as the numbers that they are on the wire."""
     if isinstance(value, dict):
         if set(value) == {"$text", "times"}:
             return value["$text"] * value["times"]
+        if set(value) == {"$number"}:
+            return int(value["$number"])
         return {name: expand(one) for name, one in value.items()}
     if isinstance(value, list):
         return [expand(one) for one in value]

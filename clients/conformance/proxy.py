@@ -12,6 +12,11 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 
+def fits(match: str, line: str) -> bool:
+    """The beginning of "METHOD path"; with a $ at its end the whole."""
+    return line == match[:-1] if match.endswith("$") else line.startswith(match)
+
+
 class Proxy:
     def __init__(self, port: int) -> None:
         self.server_port = port
@@ -51,7 +56,7 @@ class Proxy:
                 {"line": line, "at": time.monotonic(), "headers": headers, "body": body}
             )
             for rule in self.rules:
-                if rule["times"] <= 0 or not line.startswith(rule["match"]):
+                if rule["times"] <= 0 or not fits(rule["match"], line):
                     continue
                 if rule["skip"] > 0:
                     rule["skip"] -= 1
@@ -62,7 +67,7 @@ class Proxy:
 
     def seen(self, match: str) -> list[dict[str, Any]]:
         with self.mutex:
-            return [one for one in self.requests if one["line"].startswith(match)]
+            return [one for one in self.requests if fits(match, one["line"])]
 
 
 class _Handler(BaseHTTPRequestHandler):

@@ -8,6 +8,7 @@ import http.client
 import json
 import os
 import pathlib
+import queue
 import re
 import selectors
 import shlex
@@ -16,6 +17,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from typing import Any
 
@@ -119,6 +121,8 @@ class Driver:
 
 
 class Runner:
+    """One server, one proxy and one driver, for one case after the other."""
+
     def __init__(self, arguments: argparse.Namespace, directory: str) -> None:
         self.arguments = arguments
         self.directory = directory
@@ -146,12 +150,10 @@ class Runner:
                 self.extra[via] = Server(self.arguments.binary, data, listen=listen)
             else:
                 files = f"{self.directory}/certificates"
-                subprocess.run(
-                    [self.arguments.binary, "tls", "init", files, "--hostname", "127.0.0.1"],
-                    check=True,
-                    stdout=subprocess.DEVNULL,
-                )
-                flags = ["--tls-cert", f"{files}/server.crt", "--tls-key", f"{files}/server.key"]
+                make = [self.arguments.binary, "tls", "init", "--dir", files]
+                make += ["--host", "127.0.0.1"]
+                subprocess.run(make, check=True, stdout=subprocess.DEVNULL)
+                flags = ["--tls-cert", f"{files}/server.pem", "--tls-key", f"{files}/server.key"]
                 self.extra[via] = Server(self.arguments.binary, data, *flags)
         return self.extra[via]
 
@@ -170,8 +172,9 @@ class Runner:
         options = {**self.options, **expand(case.get("client", {}))}
         self.open = {"op": "open", "url": self.url(case.get("via", "server")), "options": options}
         if case.get("via") == "tls":
-            options["ca_file"] = f"{self.directory}/certificates/ca.crt"
+            options["ca_file"] = f"{self.directory}/certificates/ca.pem"
         self.reopen()
+        self.proxy.reset()  # what the case before still sent when it was closed
         for number, step in enumerate(case["steps"], 1):
             try:
                 self.step(fill(step, self.values))
@@ -207,7 +210,7 @@ class Runner:
             check(step.get("status", {"$lte": 299}), status, "status")
             self.keep(step, document)
         elif "proxy" in step:
-            self.proxy.add(step["proxy"])
+            self.proxy.add(expand(step["proxy"]))
         elif "requests" in step:
             self.requests(step["requests"])
         elif "restart" in step:
@@ -221,9 +224,14 @@ class Runner:
         elif "since" in step:
             ms = (time.monotonic() - self.values[step["since"]]) * 1000
             check(step["expect_ms"], ms, "ms")
+        elif "wait_ms" in step:
+            time.sleep(step["wait_ms"] / 1000)
         elif "open" in step:
             self.open["options"].update(step["open"])
             self.reopen()
+        elif "open_url" in step:
+            options = {**self.open["options"], **step.get("options", {})}
+            self.answer(step, self.driver.ask({"op": "open", "url": step["open_url"], "options": options}))
         else:
             raise Mismatch(f"no such step: {step}")
 
@@ -287,33 +295,61 @@ def main() -> int:
     parser.add_argument("--driver", required=True, help="the command that starts the driver")
     parser.add_argument("--only", default="", help="cases with this text in their name")
     parser.add_argument("--option", action="append", default=[], help="NAME=VALUE for the driver")
+    parser.add_argument("--parallel", type=int, default=4, help="servers and drivers at once [4]")
     parser.add_argument("--times", action="store_true", help="print the time of each case")
     arguments = parser.parse_args()
+    cases: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
+    for case in read_cases(arguments.only):
+        cases.put(case)
+    results: list[str] = []
+    threads = [
+        threading.Thread(target=work, args=(arguments, cases, results))
+        for _ in range(arguments.parallel)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if not cases.empty():
+        results.append("failed")
+        print("FAILED: not all cases were run")
+    passed, failed, skipped = (results.count(w) for w in ("passed", "failed", "skipped"))
+    print(f"{passed} passed, {failed} failed, {skipped} skipped")
+    return 1 if failed or not passed else 0
+
+
+def work(
+    arguments: argparse.Namespace, cases: queue.SimpleQueue[dict[str, Any]], results: list[str]
+) -> None:
+    """Runs case after case with a server, a proxy and a driver of its own."""
     directory = tempfile.mkdtemp(prefix="mainspring-conformance-")
-    passed = failed = skipped = 0
     runner = Runner(arguments, directory)
     try:
-        for case in read_cases(arguments.only):
-            if runner.driver.process is None:
-                runner.driver.start()
-            missing = [word for word in case.get("needs", []) if word not in runner.driver.has]
-            if missing:
-                skipped += 1
-                continue
-            began = time.monotonic()
+        while True:
             try:
-                runner.run(case)
-                passed += 1
-            except Mismatch as problem:
-                failed += 1
-                print(f"FAILED {case['name']}\n    {problem}", flush=True)
+                case = cases.get_nowait()
+            except queue.Empty:
+                return
+            began = time.monotonic()
+            results.append(run_case(runner, case))
             if arguments.times:
                 print(f"{time.monotonic() - began:6.2f} {case['name']}", flush=True)
     finally:
         runner.close()
         shutil.rmtree(directory, ignore_errors=True)
-    print(f"{passed} passed, {failed} failed, {skipped} skipped")
-    return 1 if failed or not passed else 0
+
+
+def run_case(runner: Runner, case: dict[str, Any]) -> str:
+    try:
+        if runner.driver.process is None:
+            runner.driver.start()
+        if any(word not in runner.driver.has for word in case.get("needs", [])):
+            return "skipped"
+        runner.run(case)
+        return "passed"
+    except (Mismatch, OSError, KeyError, ValueError, http.client.HTTPException) as problem:
+        print(f"FAILED {case['name']}\n    {problem!r}", flush=True)
+        return "failed"
 
 
 if __name__ == "__main__":

@@ -104,7 +104,8 @@ class Handler:
         return run
 
     def chosen(self, ctx: Any) -> list[dict[str, Any]]:
-        return [a for a in self.actions if a.get("attempt", ctx.attempt) == ctx.attempt]
+        mine = [a for a in self.actions if a.get("attempt", ctx.attempt) == ctx.attempt]
+        return [a for a in mine for _ in range(a.get("repeat", 1))]
 
     def sync(self, ctx: Any) -> Any:
         run = self.begin(ctx)
@@ -142,7 +143,7 @@ class Handler:
 
     def act(self, ctx: Any, run: dict[str, Any], action: dict[str, Any]) -> tuple[bool, Any]:
         is_async = self.driver.is_async
-        name = next(n for n in action if n != "attempt")
+        name = next(n for n in action if n not in ("attempt", "repeat"))
         value = action[name]
         if name in ENDS:
             return True, ENDS[name](value)

@@ -144,7 +144,9 @@ class Worker:
         self.terminate = threading.Event()
         self._threads: list[threading.Thread] = []
         self._claims = Connection(self.server)
-        self._watcher_end = threading.Event()
+        self._watcher_wake = threading.Event()
+        self._watch_at = 0.0
+        self._watcher_end = False
         self._away = False
         self._renewing_fails = False
         self._tell_at = float("inf")
@@ -203,6 +205,7 @@ class Worker:
             self.slots_ready = 0
             self.claimer_changed.notify_all()
             self.finisher.wake()
+        self._watcher_wake.set()
         threading.Thread(target=self._end_claims, daemon=True).start()
 
     def _end_claims(self) -> None:
@@ -250,7 +253,8 @@ class Worker:
             self.link.back_at_end([{"id": a.id, "token": a.token, **fields(a.given_back())}
                                    for a in left])
             return False
-        self._watcher_end.set()
+        self._watcher_end = True
+        self._watcher_wake.set()
         self.reports.end()
         self.link.end()
         if self.loop is not None:
@@ -452,6 +456,8 @@ class Worker:
         limit = attempt.job.get("timeout_ms")
         if isinstance(limit, int) and limit > 0:
             attempt.time_limit = attempt.began + limit / 1000
+            if attempt.time_limit < self._watch_at:
+                self._watcher_wake.set()
 
     def _leave(self, attempt: Attempt) -> None:
         if self.active.get(attempt.id) is attempt:
@@ -568,17 +574,25 @@ class Worker:
             self.finisher.put(attempt, Cancel())
 
     def _watch(self) -> None:
-        while not self._watcher_end.wait(min(LOOK, self.options.lease_seconds / 12)):
+        most = min(LOOK, self.options.lease_seconds / 12)
+        while not self._watcher_end:
+            self._watcher_wake.clear()
             at = now()
             with self.mutex:
+                told = at >= self._tell_at
+                self._watch_at = at + most if told else min(at + most, self._tell_at)
                 for attempt in list(self.active.values()):
                     if attempt.lease_end <= at:
                         self._lose(attempt, "no renewal in time")
                         continue
                     if attempt.started and attempt.time_limit <= at:
                         self._tell(attempt, "timeout")
-                    if attempt.started and self._tell_at <= at:
+                    if attempt.started and told:
                         self._tell(attempt, "shutdown")
+                    self._watch_at = min(self._watch_at, attempt.lease_end)
+                    if not attempt.reason:
+                        self._watch_at = min(self._watch_at, attempt.time_limit)
+            self._watcher_wake.wait(max(0.001, self._watch_at - now()))
 
 
 def _granted(attempt: Attempt, options: WorkerOptions) -> float:
